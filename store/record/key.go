@@ -1,0 +1,226 @@
+package record
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// Root is the prefix of every key of oscarfed.
+const Root = "/oscarfed/v1/"
+
+// Fixed keys and prefixes of the control plane. Prefixes end in a slash, so that
+// a prefix of cluster c1 never covers cluster c10.
+const (
+	MetaKey           = Root + "meta"
+	ClustersPrefix    = Root + "clusters/"
+	FenceKey          = Root + "clusters_fence"
+	FederationsPrefix = Root + "federations/"
+	NamesPrefix       = Root + "names/"
+	HistoryPrefix     = Root + "history/"
+	RequestsPrefix    = Root + "requests/"
+	DeletedPrefix     = Root + "deleted/"
+	ClusterTreePrefix = Root + "c/"
+)
+
+// ClusterKey is the registration of one cluster.
+func ClusterKey(cluster string) string { return ClustersPrefix + cluster }
+
+// FederationKey is the record of one life of a federation.
+func FederationKey(uid string) string { return FederationsPrefix + uid }
+
+// NameKey maps an owner's group_id to the uid of the federation that holds it.
+// The owner may hold any character; it is escaped to one path segment.
+func NameKey(owner, groupID string) string {
+	return NamesPrefix + Escape(owner) + "/" + groupID
+}
+
+// HistoryKey is the submitted service of one generation, without secrets.
+func HistoryKey(uid string, generation int64) string {
+	return fmt.Sprintf("%s%s/%d", HistoryPrefix, uid, generation)
+}
+
+// RequestKey is the idempotency record of one request; hash is the lower-case
+// hexadecimal SHA-256 of caller, method, path and key.
+func RequestKey(hash string) string { return RequestsPrefix + hash }
+
+// DeletedKey remembers, for 90 days, that a replica's tombstone was acknowledged.
+func DeletedKey(replicaUID string) string { return DeletedPrefix + replicaUID }
+
+// DesiredPrefix covers everything that the syncer of a cluster reads.
+func DesiredPrefix(cluster string) string { return ClusterTreePrefix + cluster + "/desired/" }
+
+// ObservedPrefix covers everything that the syncer of a cluster reports.
+func ObservedPrefix(cluster string) string { return ClusterTreePrefix + cluster + "/observed/" }
+
+// SessionKey is put by a syncer when it starts, and carries its lease.
+func SessionKey(cluster string) string { return ClusterTreePrefix + cluster + "/session" }
+
+// DesiredClusterKey is what the syncer must know of its own cluster.
+func DesiredClusterKey(cluster string) string { return DesiredPrefix(cluster) + "cluster" }
+
+// ObservedClusterKey is what the syncer knows of its OSCAR.
+func ObservedClusterKey(cluster string) string { return ObservedPrefix(cluster) + "cluster" }
+
+// DesiredServicesPrefix covers the desired records of one cluster.
+func DesiredServicesPrefix(cluster string) string { return DesiredPrefix(cluster) + "services/" }
+
+// DesiredServiceKey is what is asked of one service name on one cluster.
+func DesiredServiceKey(cluster, service string) string {
+	return DesiredServicesPrefix(cluster) + service
+}
+
+// ObservedServicesPrefix covers the reports about services of one cluster.
+func ObservedServicesPrefix(cluster string) string { return ObservedPrefix(cluster) + "services/" }
+
+// ObservedServiceKey is the syncer's report about one service name.
+func ObservedServiceKey(cluster, service string) string {
+	return ObservedServicesPrefix(cluster) + service
+}
+
+// SpecsPrefix covers the rendered services of one cluster.
+func SpecsPrefix(cluster string) string { return DesiredPrefix(cluster) + "specs/" }
+
+// SpecName is the value of a desired record's spec field: <service>/<uid>.<generation>.
+func SpecName(service, uid string, generation int64) string {
+	return fmt.Sprintf("%s/%s.%d", service, uid, generation)
+}
+
+// SpecKey is the immutable rendered service that a desired record points to.
+func SpecKey(cluster, specName string) string { return SpecsPrefix(cluster) + specName }
+
+// TokensKey carries sealed tokens of one federation to a cluster.
+func TokensKey(cluster, federationUID string) string {
+	return DesiredPrefix(cluster) + "tokens/" + federationUID
+}
+
+// Escape makes one readable path segment of any text.
+func Escape(s string) string { return url.PathEscape(s) }
+
+// Kind says what a key holds.
+type Kind string
+
+// The kinds of keys.
+const (
+	KindUnknown         Kind = ""
+	KindMeta            Kind = "meta"
+	KindCluster         Kind = "cluster"
+	KindFence           Kind = "fence"
+	KindFederation      Kind = "federation"
+	KindName            Kind = "name"
+	KindHistory         Kind = "history"
+	KindRequest         Kind = "request"
+	KindDeleted         Kind = "deleted"
+	KindDesiredCluster  Kind = "desired_cluster"
+	KindDesiredService  Kind = "desired_service"
+	KindSpec            Kind = "spec"
+	KindTokens          Kind = "tokens"
+	KindObservedCluster Kind = "observed_cluster"
+	KindObservedService Kind = "observed_service"
+	KindSession         Kind = "session"
+)
+
+// Ref is a key taken apart. Fields that a kind does not have are empty.
+type Ref struct {
+	Kind Kind
+	// Cluster of a key below c/<cluster>/ or clusters/<cluster>.
+	Cluster string
+	// Name is the service of a desired or observed service and of a spec, the
+	// uid of a federation, history, deleted or tokens key, the hash of a
+	// request, or the group_id of a name.
+	Name string
+	// Owner of a names key, unescaped.
+	Owner string
+	// Rest is what follows Name: <uid>.<generation> of a spec, <generation> of a history key.
+	Rest string
+}
+
+// ParseKey takes a key apart. An unknown key has KindUnknown; it never fails.
+func ParseKey(key string) Ref {
+	rest, ok := strings.CutPrefix(key, Root)
+	if !ok {
+		return Ref{}
+	}
+	switch key {
+	case MetaKey:
+		return Ref{Kind: KindMeta}
+	case FenceKey:
+		return Ref{Kind: KindFence}
+	}
+	head, tail, ok := strings.Cut(rest, "/")
+	if !ok || tail == "" {
+		return Ref{}
+	}
+	switch head {
+	case "clusters":
+		return single(Ref{Kind: KindCluster, Cluster: tail}, tail)
+	case "federations":
+		return single(Ref{Kind: KindFederation, Name: tail}, tail)
+	case "requests":
+		return single(Ref{Kind: KindRequest, Name: tail}, tail)
+	case "deleted":
+		return single(Ref{Kind: KindDeleted, Name: tail}, tail)
+	case "names":
+		return parseName(tail)
+	case "history":
+		uid, generation, ok := strings.Cut(tail, "/")
+		if !ok || uid == "" || generation == "" || strings.Contains(generation, "/") {
+			return Ref{}
+		}
+		return Ref{Kind: KindHistory, Name: uid, Rest: generation}
+	case "c":
+		return parseClusterTree(tail)
+	}
+	return Ref{}
+}
+
+func single(r Ref, segment string) Ref {
+	if strings.Contains(segment, "/") {
+		return Ref{}
+	}
+	return r
+}
+
+func parseName(tail string) Ref {
+	owner, group, ok := strings.Cut(tail, "/")
+	if !ok || owner == "" || group == "" || strings.Contains(group, "/") {
+		return Ref{}
+	}
+	plain, err := url.PathUnescape(owner)
+	if err != nil {
+		return Ref{}
+	}
+	return Ref{Kind: KindName, Owner: plain, Name: group}
+}
+
+func parseClusterTree(tail string) Ref {
+	cluster, rest, ok := strings.Cut(tail, "/")
+	if !ok || cluster == "" {
+		return Ref{}
+	}
+	switch rest {
+	case "session":
+		return Ref{Kind: KindSession, Cluster: cluster}
+	case "desired/cluster":
+		return Ref{Kind: KindDesiredCluster, Cluster: cluster}
+	case "observed/cluster":
+		return Ref{Kind: KindObservedCluster, Cluster: cluster}
+	}
+	for prefix, kind := range map[string]Kind{
+		"desired/services/":  KindDesiredService,
+		"observed/services/": KindObservedService,
+		"desired/tokens/":    KindTokens,
+	} {
+		if name, ok := strings.CutPrefix(rest, prefix); ok && name != "" {
+			return single(Ref{Kind: kind, Cluster: cluster, Name: name}, name)
+		}
+	}
+	if name, ok := strings.CutPrefix(rest, "desired/specs/"); ok {
+		service, life, ok := strings.Cut(name, "/")
+		if !ok || service == "" || life == "" || strings.Contains(life, "/") {
+			return Ref{}
+		}
+		return Ref{Kind: KindSpec, Cluster: cluster, Name: service, Rest: life}
+	}
+	return Ref{}
+}

@@ -1,0 +1,336 @@
+package record
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Time is written as RFC 3339 with milliseconds in UTC.
+type Time struct{ time.Time }
+
+// TimeLayout is the wire form of Time.
+const TimeLayout = "2006-01-02T15:04:05.000Z"
+
+// At rounds t to what a record can hold.
+func At(t time.Time) Time { return Time{t.UTC().Truncate(time.Millisecond)} }
+
+// MarshalJSON implements json.Marshaler.
+func (t Time) MarshalJSON() ([]byte, error) {
+	return []byte(`"` + t.UTC().Format(TimeLayout) + `"`), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *Time) UnmarshalJSON(data []byte) error {
+	var s string
+	if err := json.Unmarshal(data, &s); err != nil {
+		return err
+	}
+	v, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return err
+	}
+	t.Time = v.UTC()
+	return nil
+}
+
+// Meta is written once, when a control plane first meets an empty store.
+type Meta struct {
+	V            int    `json:"v"`
+	Schema       int    `json:"schema"`
+	ControlPlane string `json:"control_plane"`
+	Epoch        string `json:"epoch"`
+	CreatedAt    Time   `json:"created_at"`
+}
+
+// Cluster is the registration of one OSCAR cluster.
+type Cluster struct {
+	V             int               `json:"v"`
+	ClusterID     string            `json:"cluster_id"`
+	UID           string            `json:"uid"`
+	Endpoint      string            `json:"endpoint"`
+	SSLVerify     bool              `json:"ssl_verify"`
+	Labels        map[string]string `json:"labels"`
+	State         ClusterState      `json:"state"`
+	AllowedGroups []string          `json:"allowed_groups"`
+	RegisteredAt  Time              `json:"registered_at"`
+	// LastSeen is when the last session ended; the zero value while one lives.
+	LastSeen *Time `json:"last_seen,omitempty"`
+}
+
+// Fence is bumped by whatever changes the set of clusters that may be placed on.
+type Fence struct {
+	V    int    `json:"v"`
+	Bump int64  `json:"bump"`
+	Why  string `json:"why"`
+}
+
+// Member is one node of a federation's graph. A member of type oscar is a
+// replica and has a uid; one of type endpoint has a url and no replica.
+type Member struct {
+	Type        string `json:"type"`
+	ClusterID   string `json:"cluster_id"`
+	ServiceName string `json:"service_name"`
+	Priority    int    `json:"priority"`
+	URL         string `json:"url,omitempty"`
+	SSLVerify   *bool  `json:"ssl_verify,omitempty"`
+	Weight      *int   `json:"weight,omitempty"`
+	UID         string `json:"uid,omitempty"`
+	Coordinator bool   `json:"coordinator,omitempty"`
+	// Cause and Rollback are set when a creation failed.
+	Cause    *Failure  `json:"cause,omitempty"`
+	Rollback *Rollback `json:"rollback,omitempty"`
+}
+
+// Replica says whether the member is a service that is deployed.
+func (m Member) Replica() bool { return m.UID != "" }
+
+// Failure is why a replica could not be made.
+type Failure struct {
+	Reason    Reason `json:"reason"`
+	Operation string `json:"operation"`
+	// Status is what OSCAR answered; 0 when it did not.
+	Status  int    `json:"status,omitempty"`
+	Message string `json:"message"`
+}
+
+// Rollback is what became of one replica of a failed creation.
+type Rollback struct {
+	State   RollbackState `json:"state"`
+	Message string        `json:"message"`
+}
+
+// Federation is the graph of one federation and the decision that it stands at.
+// Every transaction that touches a desired service record compares and writes
+// the federation it belongs to.
+type Federation struct {
+	V          int    `json:"v"`
+	UID        string `json:"uid"`
+	Owner      string `json:"owner"`
+	GroupID    string `json:"group_id"`
+	Generation int64  `json:"generation"`
+	Phase      Phase  `json:"phase"`
+	// RequestID is the request whose transaction wrote the present generation.
+	RequestID string `json:"request_id"`
+	// Topology is the word that the user gave: none, star, tree or mesh.
+	Topology   string   `json:"topology"`
+	Delegation string   `json:"delegation"`
+	Deployment string   `json:"deployment"`
+	Drift      string   `json:"drift"`
+	Paused     bool     `json:"paused"`
+	Members    []Member `json:"members"`
+	CreatedAt  Time     `json:"created_at"`
+	ChangedAt  Time     `json:"changed_at"`
+
+	// ReschedulerThreshold in seconds; 0 means the cluster's own.
+	ReschedulerThreshold int `json:"rescheduler_threshold,omitempty"`
+	// Visibility and AllowedUsers say who may read it, as OSCAR does.
+	Visibility   string   `json:"visibility,omitempty"`
+	AllowedUsers []string `json:"allowed_users,omitempty"`
+	// Deadline ends the phase preparing or applying. A clock only starts an abort.
+	Deadline *Time `json:"deadline,omitempty"`
+	// Request is the hash of the idempotency record that waits for the outcome.
+	Request string `json:"request,omitempty"`
+	// Detail is one sentence about why a creation failed.
+	Detail string `json:"detail,omitempty"`
+	// Code is the error code that a failed creation is answered with.
+	Code string `json:"code,omitempty"`
+	// RetryAfter in seconds goes with the code unavailable.
+	RetryAfter int `json:"retry_after,omitempty"`
+}
+
+// Coordinator is the member that the service was submitted for.
+func (f *Federation) Coordinator() *Member {
+	for i := range f.Members {
+		if f.Members[i].Coordinator {
+			return &f.Members[i]
+		}
+	}
+	return nil
+}
+
+// Name maps owner and group_id to a federation.
+type Name struct {
+	V   int    `json:"v"`
+	UID string `json:"uid"`
+}
+
+// Request makes a repeated request get the outcome of the first. Answer is nil
+// until the outcome is known.
+type Request struct {
+	V         int    `json:"v"`
+	BodyHash  string `json:"body_hash"`
+	UID       string `json:"uid"`
+	RequestID string `json:"request_id"`
+	CreatedAt Time   `json:"created_at"`
+	// Keyed is false for a request that came without an Idempotency-Key: it
+	// joins the one in flight, and is forgotten once there is an outcome.
+	Keyed  bool    `json:"keyed"`
+	Answer *Answer `json:"answer,omitempty"`
+}
+
+// Answer is the outcome of a request: the federation as it stood then.
+type Answer struct {
+	Phase Phase `json:"phase"`
+	// Federation holds causes and rollbacks of a failed creation.
+	Federation *Federation `json:"federation,omitempty"`
+}
+
+// Deleted remembers a replica whose tombstone was acknowledged, for 90 days.
+type Deleted struct {
+	V           int      `json:"v"`
+	UID         string   `json:"uid"`
+	Federation  string   `json:"federation"`
+	ClusterID   string   `json:"cluster_id"`
+	ServiceName string   `json:"service_name"`
+	Owner       string   `json:"owner"`
+	Generation  int64    `json:"generation"`
+	Cause       Cause    `json:"cause"`
+	BucketsLeft []string `json:"buckets_left,omitempty"`
+	DeletedAt   Time     `json:"deleted_at"`
+}
+
+// DesiredCluster is what a syncer must know of its own cluster.
+type DesiredCluster struct {
+	V            int          `json:"v"`
+	ClusterID    string       `json:"cluster_id"`
+	UID          string       `json:"uid"`
+	ControlPlane string       `json:"control_plane"`
+	Epoch        string       `json:"epoch"`
+	State        ClusterState `json:"state"`
+}
+
+// Desired is what is asked of one service name on one cluster; with
+// IntentDelete it is a tombstone and has no spec.
+type Desired struct {
+	V          int    `json:"v"`
+	Intent     Intent `json:"intent"`
+	Federation string `json:"federation"`
+	GroupID    string `json:"group_id"`
+	UID        string `json:"uid"`
+	Generation int64  `json:"generation"`
+	RequestID  string `json:"request_id"`
+	Owner      string `json:"owner"`
+	Drift      string `json:"drift,omitempty"`
+	Paused     bool   `json:"paused"`
+	// Spec names the rendered service below specs/.
+	Spec string `json:"spec,omitempty"`
+	// Sees lists cluster/service of the members that this replica lists.
+	Sees []string `json:"sees,omitempty"`
+	// Mark is sha256:<hex> of the service token of this life: what carries the
+	// token is ours. The token itself is random-looking and 256 bits long.
+	Mark string `json:"mark"`
+	// Deadline of a prepare (votes after it are late) or of an apply.
+	Deadline *Time `json:"deadline,omitempty"`
+	// Cause of a tombstone.
+	Cause Cause `json:"cause,omitempty"`
+	// Data is delete when the owner ordered the buckets to go with the service.
+	Data string `json:"data,omitempty"`
+	// Jobs is cancel when the owner ordered running jobs to be ended.
+	Jobs string `json:"jobs,omitempty"`
+}
+
+// Tombstone says whether the record orders a deletion.
+func (d *Desired) Tombstone() bool { return d.Intent == IntentDelete }
+
+// Spec is a rendered service, immutable once written.
+type Spec struct {
+	V int `json:"v"`
+	// Service is the definition without any secret.
+	Service json.RawMessage `json:"service"`
+	// Sealed is an age envelope (base64) around an RFC 7386 merge patch with the
+	// secrets and the service token.
+	Sealed string `json:"sealed"`
+	// Left names buckets that an earlier life of the same owner left behind.
+	Left []string `json:"left,omitempty"`
+}
+
+// Tokens carries sealed user tokens to one cluster.
+type Tokens struct {
+	V          int    `json:"v"`
+	Generation int64  `json:"generation"`
+	Refresh    string `json:"refresh,omitempty"`
+	Access     string `json:"access,omitempty"`
+}
+
+// Vote answers one revision of a desired record.
+type Vote struct {
+	Answer string `json:"answer"`
+	// Revision is the mod revision of the desired record that is answered.
+	Revision int64 `json:"revision"`
+	// DelayS is how many seconds of writes stand before this one.
+	DelayS int64 `json:"delay_s"`
+}
+
+// Observed is the syncer's report about one service name.
+type Observed struct {
+	V     int    `json:"v"`
+	Phase Phase  `json:"phase"`
+	UID   string `json:"uid"`
+	// ObservedGeneration is the generation that the report speaks of.
+	ObservedGeneration int64 `json:"observed_generation"`
+	// DesiredRevision is the mod revision of the desired record that it answers.
+	DesiredRevision int64  `json:"desired_revision"`
+	Vote            *Vote  `json:"vote,omitempty"`
+	ReadBack        string `json:"read_back,omitempty"`
+	// BucketsMade lists buckets that this life's writes made.
+	BucketsMade []string `json:"buckets_made"`
+	Reason      Reason   `json:"reason"`
+	// Operation and Status tell which call to OSCAR failed and what it answered.
+	Operation          string `json:"operation,omitempty"`
+	Status             int    `json:"status,omitempty"`
+	Message            string `json:"message"`
+	LastTransitionTime Time   `json:"last_transition_time"`
+}
+
+// ObservedCluster is what a syncer knows of its OSCAR.
+type ObservedCluster struct {
+	V int `json:"v"`
+	// Recipient is the age recipient of the syncer.
+	Recipient     string `json:"recipient"`
+	OscarVersion  string `json:"oscar_version"`
+	MinioEndpoint string `json:"minio_endpoint"`
+	MinioRegion   string `json:"minio_region"`
+	KubeSystemUID string `json:"kube_system_uid,omitempty"`
+	// QueueS is the length of the write queue in seconds, in whole minutes.
+	QueueS int64  `json:"queue_s"`
+	Reason Reason `json:"reason,omitempty"`
+	// Orphans are marked services that no desired record speaks of: held.
+	Orphans []Orphan `json:"orphans,omitempty"`
+}
+
+// Orphan is a local service with our mark and without a desired record.
+type Orphan struct {
+	ServiceName string `json:"service_name"`
+	UID         string `json:"uid"`
+	Generation  int64  `json:"generation"`
+	Reason      Reason `json:"reason"`
+}
+
+// Session is put at start with the syncer's lease.
+type Session struct {
+	V         int    `json:"v"`
+	Instance  string `json:"instance"`
+	Version   string `json:"version"`
+	StartedAt Time   `json:"started_at"`
+}
+
+// Encode writes a record as one line of compact JSON without HTML escapes.
+func Encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("encode %T: %w", v, err)
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+// Mark is the public fingerprint of a service token.
+func Mark(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,133 @@
+package record
+
+// Version is the first field of every record.
+const Version = 1
+
+// Intent is what a desired record asks of its syncer.
+type Intent string
+
+// The intents. A record with IntentDelete is a tombstone.
+const (
+	IntentPrepare Intent = "prepare"
+	IntentApply   Intent = "apply"
+	IntentDelete  Intent = "delete"
+)
+
+// Cause says why a tombstone was written.
+type Cause string
+
+// The causes of a tombstone.
+const (
+	CauseRollback Cause = "rollback"
+	CauseRemoved  Cause = "removed"
+	CauseDeleted  Cause = "deleted"
+)
+
+// Phase is a state of a federation or of a replica.
+type Phase string
+
+// Phases of a federation. The first seven are stored decisions; Changing and
+// Degraded are computed when somebody asks.
+const (
+	PhasePreparing   Phase = "preparing"
+	PhaseApplying    Phase = "applying"
+	PhaseReady       Phase = "ready"
+	PhaseAborted     Phase = "aborted"
+	PhaseRollingBack Phase = "rolling_back"
+	PhaseRolledBack  Phase = "rolled_back"
+	PhaseDeleting    Phase = "deleting"
+	PhaseChanging    Phase = "changing"
+	PhaseDegraded    Phase = "degraded"
+)
+
+// Phases of a replica. A syncer reports Prepared, Refused, Ready, Failed,
+// Drifted, Held, Wedged and Deleted; Pending, Applying, Deleting and
+// Unreachable are computed from intent and session.
+const (
+	PhasePrepared    Phase = "prepared"
+	PhaseRefused     Phase = "refused"
+	PhaseFailed      Phase = "failed"
+	PhaseDrifted     Phase = "drifted"
+	PhaseHeld        Phase = "held"
+	PhaseWedged      Phase = "wedged"
+	PhaseDeleted     Phase = "deleted"
+	PhasePending     Phase = "pending"
+	PhaseUnreachable Phase = "unreachable"
+)
+
+// InFlight says whether a creation has not reached its outcome yet.
+func (p Phase) InFlight() bool {
+	return p == PhasePreparing || p == PhaseApplying || p == PhaseRollingBack
+}
+
+// Result says whether p is the kept outcome of a creation that left nothing: it
+// does not hold the federation's name.
+func (p Phase) Result() bool { return p == PhaseAborted || p == PhaseRolledBack }
+
+// Reason is a machine-readable cause of a replica's phase.
+type Reason string
+
+// The reasons.
+const (
+	ReasonNameTaken          Reason = "NameTaken"
+	ReasonForeignBucket      Reason = "ForeignBucket"
+	ReasonBucketLeft         Reason = "BucketLeft"
+	ReasonCredentialRefused  Reason = "CredentialRefused"
+	ReasonNotAllowed         Reason = "NotAllowed"
+	ReasonDoesNotFit         Reason = "DoesNotFit"
+	ReasonInputsUnreadable   Reason = "InputsUnreadable"
+	ReasonUnsupportedVersion Reason = "UnsupportedVersion"
+	ReasonInvalidService     Reason = "InvalidService"
+	ReasonNoVote             Reason = "NoVote"
+	ReasonQueueTooLong       Reason = "QueueTooLong"
+	ReasonOscarUnreachable   Reason = "OscarUnreachable"
+	ReasonCreateFailed       Reason = "CreateFailed"
+	ReasonUpdateFailed       Reason = "UpdateFailed"
+	ReasonDeleteFailed       Reason = "DeleteFailed"
+	ReasonDetachFailed       Reason = "DetachFailed"
+	ReasonUnknownOutcome     Reason = "UnknownOutcome"
+	ReasonDrifted            Reason = "Drifted"
+	ReasonDriftUnfixable     Reason = "DriftUnfixable"
+	ReasonMarkLost           Reason = "MarkLost"
+	ReasonAheadOfDesired     Reason = "AheadOfDesired"
+	ReasonNeedsUserToken     Reason = "NeedsUserToken"
+	ReasonNeedsRefreshToken  Reason = "NeedsRefreshToken"
+	ReasonTokenHolderAway    Reason = "TokenHolderAway"
+	ReasonTokenLost          Reason = "TokenLost"
+	ReasonSessionLost        Reason = "SessionLost"
+	ReasonPaused             Reason = "Paused"
+	ReasonApplied            Reason = "Applied"
+	ReasonDeleted            Reason = "Deleted"
+)
+
+// ClusterState is what the control plane wants of a cluster.
+type ClusterState string
+
+// The states of a cluster.
+const (
+	ClusterActive   ClusterState = "active"
+	ClusterPaused   ClusterState = "paused"
+	ClusterCordoned ClusterState = "cordoned"
+	ClusterRemoving ClusterState = "removing"
+)
+
+// Vote answers.
+const (
+	VoteYes = "yes"
+	VoteNo  = "no"
+)
+
+// RollbackState is what became of one replica of a creation that failed.
+type RollbackState string
+
+// The states of a rollback: of the whole federation (NotNeeded, Complete,
+// Pending, Failed) and of one replica (NotCreated, Deleted, Pending, Failed, Kept).
+const (
+	RollbackNotNeeded  RollbackState = "not_needed"
+	RollbackComplete   RollbackState = "complete"
+	RollbackPending    RollbackState = "pending"
+	RollbackFailed     RollbackState = "failed"
+	RollbackNotCreated RollbackState = "not_created"
+	RollbackDeleted    RollbackState = "deleted"
+	RollbackKept       RollbackState = "kept"
+)
