@@ -1,0 +1,147 @@
+package controlplane
+
+import (
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// CreateRequest is one POST of a service definition.
+type CreateRequest struct {
+	Service *oscar.Service
+	// Body is what was sent: its hash tells a repeated request from another one.
+	Body []byte
+	// IdempotencyKey is empty when the caller gave none.
+	IdempotencyKey string
+	RequestID      string
+	// Deployment overrides the definition: transactional, best-effort or empty.
+	Deployment string
+	// Wait is how long to wait for the outcome; 0 returns as soon as the
+	// request is accepted.
+	Wait time.Duration
+}
+
+// CreateResult is an accepted creation.
+type CreateResult struct {
+	Federation Federation
+	// Replayed says that an earlier request with the same key had this outcome.
+	Replayed bool
+	// Done says that the outcome is known: phase ready. When it is false the
+	// caller asked not to wait.
+	Done bool
+	// Away lists, for a best-effort deployment, the replicas that are not ready.
+	Away []Replica
+}
+
+// DeleteOptions are the orders that go with a deletion.
+type DeleteOptions struct {
+	ClusterID string
+	RequestID string
+	// Data is delete when the buckets that our creates made shall go.
+	Data string
+	// Jobs is cancel when running jobs shall be ended.
+	Jobs string
+	Wait time.Duration
+}
+
+// DeleteResult says how many replicas still hold a tombstone.
+type DeleteResult struct{ Pending int }
+
+// Status of one replica: which generation it speaks of, and why.
+type Status struct {
+	Phase              record.Phase
+	ObservedGeneration int64
+	Reason             record.Reason
+	Message            string
+	LastTransitionTime time.Time
+}
+
+// Replica is one member of a federation with its status. Members of type
+// endpoint have no status.
+type Replica struct {
+	Type        string
+	ClusterID   string
+	ServiceName string
+	Priority    int
+	URL         string
+	SSLVerify   *bool
+	Weight      *int
+	UID         string
+	Coordinator bool
+	Status      *Status
+	// Inputs and Outputs are storage_provider:path of the service.
+	Inputs, Outputs []string
+}
+
+// Federation is a federation with its computed phase and the status of every replica.
+type Federation struct {
+	UID        string
+	Owner      string
+	GroupID    string
+	Topology   string
+	Delegation string
+	Deployment string
+	Drift      string
+	Generation int64
+	// Revision of the federation's record: its ETag.
+	Revision  int64
+	Phase     record.Phase
+	Paused    bool
+	CreatedAt time.Time
+	ChangedAt time.Time
+	Members   []Replica
+	// Edges are pairs of indexes into Members: who lists whom.
+	Edges [][2]int
+	// Failed is set for the kept result of a creation that failed.
+	Failed *FailedCreate
+}
+
+// Replicas is a federation as one of its replicas sees it.
+type Replicas struct {
+	Federation
+	// Self and Sees are indexes into Members.
+	Self int
+	Sees []int
+}
+
+// Cluster is a registered cluster with what its syncer says of it.
+type Cluster struct {
+	ClusterID     string
+	UID           string
+	Endpoint      string
+	SSLVerify     bool
+	Labels        map[string]string
+	State         record.ClusterState
+	AllowedGroups []string
+	RegisteredAt  time.Time
+	Alive         bool
+	OscarVersion  string
+	LastSeen      *time.Time
+	QueueS        int64
+	// Reason is set when the syncer cannot reach its OSCAR.
+	Reason  record.Reason
+	Orphans []record.Orphan
+}
+
+// ClusterSpec is what an administrator says of a cluster.
+type ClusterSpec struct {
+	ClusterID     string
+	Endpoint      string
+	SSLVerify     bool
+	Labels        map[string]string
+	AllowedGroups []string
+}
+
+// Info is what the control plane says of itself.
+type Info struct {
+	ControlPlane string
+	Clusters     int
+	Alive        int
+}
+
+// Health says whether requests can be served. Message is empty when they can.
+type Health struct {
+	OK      bool
+	Message string
+}
