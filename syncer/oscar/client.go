@@ -1,0 +1,225 @@
+package oscar
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+// Limits of answers, in bytes. A list holds full services with their scripts.
+const (
+	maxListBody   = 64 << 20
+	maxObjectBody = 8 << 20
+	maxPassword   = 4 << 10
+)
+
+// Config tells where the local OSCAR is and how to speak to it.
+type Config struct {
+	// Endpoint is its base URL, http or https.
+	Endpoint string
+	// User and PasswordFile are its basic credentials. The file is read at each
+	// call, so that a rotated password needs no restart.
+	User         string
+	PasswordFile string
+	// CAFile holds the PEM certificates to trust; empty: those of the system.
+	// Certificates are always verified.
+	CAFile string
+	// ReadTimeout ends a call that changes nothing. Default 15 s.
+	ReadTimeout time.Duration
+	// Transport replaces the HTTP transport, for tests.
+	Transport http.RoundTripper
+}
+
+// Client speaks to one OSCAR Manager. It is safe for concurrent use.
+type Client struct {
+	cfg  Config
+	base *url.URL
+	http *http.Client
+}
+
+// New checks cfg and makes a Client. It sends nothing.
+func New(cfg Config) (*Client, error) {
+	base, err := url.Parse(cfg.Endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("OSCAR endpoint %q: %w", cfg.Endpoint, err)
+	}
+	if (base.Scheme != "http" && base.Scheme != "https") || base.Host == "" || base.User != nil {
+		return nil, fmt.Errorf("OSCAR endpoint %q: use http://host or https://host without credentials", base.Redacted())
+	}
+	if cfg.ReadTimeout <= 0 {
+		cfg.ReadTimeout = 15 * time.Second
+	}
+	transport := cfg.Transport
+	if transport == nil {
+		roots, err := rootCAs(cfg.CAFile)
+		if err != nil {
+			return nil, err
+		}
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
+		t.MaxIdleConnsPerHost = 8
+		transport = t
+	}
+	return &Client{
+		cfg:  cfg,
+		base: base,
+		http: &http.Client{
+			Transport: transport,
+			// A redirected write would be sent again as a GET: it is an error.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}, nil
+}
+
+func rootCAs(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("OSCAR CA file: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("OSCAR CA file %q holds no PEM certificate", file)
+	}
+	return pool, nil
+}
+
+// Close ends idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+func (c *Client) password() (string, error) {
+	if c.cfg.PasswordFile == "" {
+		return "", nil
+	}
+	f, err := os.Open(c.cfg.PasswordFile)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxPassword+1))
+	if err != nil {
+		return "", err
+	}
+	if len(data) > maxPassword {
+		return "", fmt.Errorf("password file %q is longer than %d bytes", c.cfg.PasswordFile, maxPassword)
+	}
+	return strings.TrimRight(string(data), "\r\n"), nil
+}
+
+// call describes one request.
+type call struct {
+	op      Op
+	subject string
+	method  string
+	path    []string
+	query   map[string]string
+	body    []byte
+	timeout time.Duration
+	limit   int64
+}
+
+// do sends one request and reads its whole answer. Every error is an *APIError.
+func (c *Client) do(ctx context.Context, in call) ([]byte, error) {
+	fail := func(status int, body []byte, err error) ([]byte, error) {
+		return nil, &APIError{Op: in.op, Service: in.subject, Status: status, Body: cut(body), Err: err}
+	}
+	if in.timeout <= 0 {
+		in.timeout = c.cfg.ReadTimeout
+	}
+	if in.limit <= 0 {
+		in.limit = maxObjectBody
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, in.timeout,
+		fmt.Errorf("no answer within %s: %w", in.timeout, context.DeadlineExceeded))
+	defer cancel()
+
+	for _, segment := range in.path {
+		if segment == "" || segment == "." || segment == ".." {
+			return fail(0, nil, fmt.Errorf("%w: %q is not a name", errNotSent, segment))
+		}
+	}
+	password, err := c.password()
+	if err != nil {
+		return fail(0, nil, errors.Join(errNotSent, err))
+	}
+	req, err := http.NewRequestWithContext(ctx, in.method, c.address(in), bytes.NewReader(in.body))
+	if err != nil {
+		return fail(0, nil, errors.Join(errNotSent, err))
+	}
+	req.SetBasicAuth(c.cfg.User, password)
+	req.Header.Set("Accept", "application/json")
+	if in.body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("%w (%w)", context.Cause(ctx), err)
+		}
+		return fail(0, nil, err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, in.limit+1))
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		// What follows the status, JSON or not, does not make it a success.
+		return fail(resp.StatusCode, data, nil)
+	}
+	if err != nil {
+		return fail(0, nil, fmt.Errorf("read the answer: %w", err))
+	}
+	if int64(len(data)) > in.limit {
+		return fail(resp.StatusCode, nil, fmt.Errorf("the answer is larger than %d bytes", in.limit))
+	}
+	return data, nil
+}
+
+// address is the URL of a call. Names of services and buckets are escaped, so
+// that none of them can lead to another path.
+func (c *Client) address(in call) string {
+	escaped := make([]string, len(in.path))
+	for i, segment := range in.path {
+		escaped[i] = url.PathEscape(segment)
+	}
+	u := c.base.JoinPath(escaped...)
+	if len(in.query) > 0 {
+		q := url.Values{}
+		for k, v := range in.query {
+			q.Set(k, v)
+		}
+		u.RawQuery = q.Encode()
+	}
+	return u.String()
+}
+
+// read sends a GET and decodes its JSON answer.
+func (c *Client) read(ctx context.Context, in call, into any) error {
+	in.method = http.MethodGet
+	data, err := c.do(ctx, in)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return &APIError{Op: in.op, Service: in.subject, Status: http.StatusOK,
+			Err: fmt.Errorf("the answer is not what OSCAR v4.1 sends: %w", err)}
+	}
+	return nil
+}
+
+func cut(body []byte) string {
+	if len(body) > maxErrorBody {
+		body = body[:maxErrorBody]
+	}
+	return strings.TrimSpace(strings.ToValidUTF8(string(body), "\uFFFD"))
+}

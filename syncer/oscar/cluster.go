@@ -1,0 +1,102 @@
+package oscar
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+)
+
+var errTooManyPages = errors.New("OSCAR does not end the list of jobs")
+
+// Info is what OSCAR says of itself.
+type Info struct {
+	Version           string `json:"version"`
+	KubernetesVersion string `json:"kubernetes_version"`
+}
+
+// Info reads the version.
+func (c *Client) Info(ctx context.Context) (Info, error) {
+	var out Info
+	err := c.read(ctx, call{op: OpInfo, path: []string{"system", "info"}}, &out)
+	return out, err
+}
+
+// Storage is where the cluster's own MinIO is. The answer that it is read from
+// holds MinIO's root keys; they are not decoded.
+type Storage struct {
+	Endpoint string `json:"endpoint"`
+	Region   string `json:"region"`
+}
+
+// Storage reads the place of the cluster's MinIO.
+func (c *Client) Storage(ctx context.Context) (Storage, error) {
+	var out struct {
+		MinIO Storage `json:"minio_provider"`
+	}
+	err := c.read(ctx, call{op: OpConfig, path: []string{"system", "config"}}, &out)
+	return out.MinIO, err
+}
+
+// Node is what one node can give to pods, in millicores and bytes.
+type Node struct {
+	Name        string
+	MilliCPU    int64
+	MemoryBytes int64
+	GPU         int64
+	Ready       bool
+}
+
+// Nodes reads the allocatable resources of the nodes that take services. It
+// fails with status 500 on a cluster without a metrics server.
+func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
+	var out struct {
+		Cluster struct {
+			Nodes []struct {
+				Name string `json:"name"`
+				CPU  struct {
+					Capacity int64 `json:"capacity_cores"`
+				} `json:"cpu"`
+				Memory struct {
+					Capacity int64 `json:"capacity_bytes"`
+				} `json:"memory"`
+				GPU    int64  `json:"gpu"`
+				Status string `json:"status"`
+			} `json:"nodes"`
+		} `json:"cluster"`
+	}
+	if err := c.read(ctx, call{op: OpStatus, path: []string{"system", "status"}, limit: maxListBody}, &out); err != nil {
+		return nil, err
+	}
+	nodes := make([]Node, 0, len(out.Cluster.Nodes))
+	for _, n := range out.Cluster.Nodes {
+		nodes = append(nodes, Node{Name: n.Name, MilliCPU: n.CPU.Capacity, MemoryBytes: n.Memory.Capacity, GPU: n.GPU, Ready: n.Status == "Ready"})
+	}
+	return nodes, nil
+}
+
+// Bucket is one bucket of the cluster's MinIO.
+type Bucket struct {
+	Name  string `json:"bucket_name"`
+	Owner string `json:"owner"`
+	// Metadata holds the bucket's tags: from_service, owner_name, ...
+	Metadata map[string]string `json:"metadata"`
+}
+
+// FromService is the service whose creation made the bucket; empty when OSCAR
+// did not note it.
+func (b Bucket) FromService() string { return b.Metadata["from_service"] }
+
+// Buckets lists all buckets.
+func (c *Client) Buckets(ctx context.Context) ([]Bucket, error) {
+	var out []Bucket // null when there are none
+	err := c.read(ctx, call{op: OpBuckets, path: []string{"system", "buckets"}, limit: maxListBody}, &out)
+	return out, err
+}
+
+// DeleteBucket deletes a bucket and all its objects.
+func (c *Client) DeleteBucket(ctx context.Context, name string, timeout time.Duration) error {
+	_, err := c.do(ctx, call{op: OpDeleteBucket, subject: name, method: http.MethodDelete,
+		path: []string{"system", "buckets", name}, timeout: timeout})
+	return err
+}

@@ -1,0 +1,118 @@
+package oscar
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+)
+
+// Op is a call to OSCAR, as reports name it.
+type Op string
+
+// The calls.
+const (
+	OpInfo         Op = "info"
+	OpConfig       Op = "config"
+	OpStatus       Op = "status"
+	OpList         Op = "list"
+	OpGet          Op = "get"
+	OpCreate       Op = "create"
+	OpUpdate       Op = "update"
+	OpDelete       Op = "delete"
+	OpJobs         Op = "jobs"
+	OpBuckets      Op = "buckets"
+	OpDeleteBucket Op = "delete bucket"
+)
+
+// maxErrorBody is how much of an answer's text an error keeps, in bytes.
+const maxErrorBody = 500
+
+// APIError is a call to OSCAR that did not end with a 2xx answer.
+type APIError struct {
+	Op Op
+	// Service is the service or bucket that the call was about; may be empty.
+	Service string
+	// Status is the HTTP status, or 0 when there was no answer.
+	Status int
+	// Body is the text of the answer, cut to 500 bytes. It may hold what was sent.
+	Body string
+	// Err is the cause when there was no (readable) answer.
+	Err error
+}
+
+// Error implements error.
+func (e *APIError) Error() string {
+	var b strings.Builder
+	b.WriteString("OSCAR ")
+	b.WriteString(string(e.Op))
+	if e.Service != "" {
+		fmt.Fprintf(&b, " %q", e.Service)
+	}
+	if e.Status == 0 {
+		fmt.Fprintf(&b, ": no answer: %v", e.Err)
+		return b.String()
+	}
+	fmt.Fprintf(&b, ": status %d", e.Status)
+	if e.Body != "" {
+		b.WriteString(": " + e.Body)
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	return b.String()
+}
+
+// Unwrap gives the cause.
+func (e *APIError) Unwrap() error { return e.Err }
+
+// Definite says that OSCAR refused: asking the same again gets the same answer.
+// For a write it still has to be read back, since a refusal may mean that the
+// thing is there already.
+func (e *APIError) Definite() bool {
+	if e.Status < 400 || e.Status >= 500 {
+		return false
+	}
+	switch e.Status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	return true
+}
+
+// Unanswered says that a request may have reached OSCAR and that nothing is
+// known of what became of it: a write may still take effect. A connection that
+// could not be opened is not unanswered, it was never asked.
+func (e *APIError) Unanswered() bool {
+	return e.Status == 0 && !e.notSent()
+}
+
+// notSent says that no byte of the request can have reached OSCAR.
+func (e *APIError) notSent() bool {
+	if errors.Is(e.Err, errNotSent) {
+		return true
+	}
+	op, ok := errors.AsType[*net.OpError](e.Err)
+	return ok && op.Op == "dial"
+}
+
+// errNotSent marks failures before the connection is used.
+var errNotSent = errors.New("the request was not sent")
+
+// NotFound says that OSCAR answered 404.
+func NotFound(err error) bool { return StatusOf(err) == http.StatusNotFound }
+
+// StatusOf is the HTTP status that err carries, or 0.
+func StatusOf(err error) int {
+	if api, ok := errors.AsType[*APIError](err); ok {
+		return api.Status
+	}
+	return 0
+}
+
+// Refused says that OSCAR does not accept the credential.
+func Refused(err error) bool {
+	s := StatusOf(err)
+	return s == http.StatusUnauthorized || s == http.StatusForbidden
+}
