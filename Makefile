@@ -1,0 +1,63 @@
+# oscarfed: `make help` lists the targets. All of them can be run again at any time.
+# Needed: Go, make, git. `make test` also uses gcc for the race detector and installs
+# it on Debian when it is missing and we are root.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS   += --no-print-directory
+.DEFAULT_GOAL := help
+
+GO       ?= go
+BUILD    := build
+BIN      := bin
+FUZZTIME ?= 60s
+BENCH    ?= .
+# What to test: make test PKG=./store/...
+PKG      ?= ./...
+
+# The commit goes into the binaries where git may be asked (not in an archive, nor in
+# a working copy of somebody else).
+VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo auto || echo false)
+
+# The linter is kept under its version: a new version is built once, the next run is quick.
+LINT_VERSION := $(shell awk '$$1 == "github.com/golangci/golangci-lint/v2" { print $$2 }' tools/lint.mod)
+LINT         := $(BUILD)/tools/golangci-lint-$(LINT_VERSION)
+
+.PHONY: help build demo demo-keep test lint fuzz bench contract
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build the commands into bin/
+	@mkdir -p $(BIN)
+	CGO_ENABLED=0 $(GO) build -buildvcs=$(VCS) -trimpath -o $(BIN)/ ./cmd/...
+
+demo: build ## a whole federation on this machine: create, repair, refusal, delete; ends by itself
+	@CGO_ENABLED=0 $(GO) run -buildvcs=false ./test/demo -oscarfed $(BIN)/oscarfed
+
+demo-keep: build ## the same up to the repaired federation, which keeps running until Ctrl-C
+	@CGO_ENABLED=0 $(GO) run -buildvcs=false ./test/demo -oscarfed $(BIN)/oscarfed -keep
+
+test: ## all tests, with the race detector where there is a C compiler
+	@tools/test.sh $(PKG)
+
+lint: $(LINT) ## formatting, go vet and the linters of .golangci.yml
+	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(LINT) run ./...
+
+$(LINT): tools/lint.mod
+	@echo "building golangci-lint $(LINT_VERSION), once: a few minutes"
+	@mkdir -p $(@D)
+	CGO_ENABLED=0 $(GO) build -modfile=tools/lint.mod -buildvcs=false -trimpath -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@
+
+fuzz: ## every fuzz target for FUZZTIME (60s); FUZZ=FuzzFDL for one
+	@FUZZTIME=$(FUZZTIME) FUZZ=$(FUZZ) tools/fuzz.sh $(PKG)
+
+bench: ## all benchmarks (BENCH=regexp for some)
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
+
+contract: ## what we rely on, tried on a real OSCAR: OSCAR_URL, OSCAR_USER, OSCAR_PASSWORD_FILE
+	@: "$${OSCAR_URL:?address of a real OSCAR Manager}" "$${OSCAR_USER:?its user}" "$${OSCAR_PASSWORD_FILE:?file with its password}"
+	$(GO) test -tags contract -count 1 -v -run '^TestContract' ./internal/oscarsim/...

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Runs the tests of the packages given (default: all) and says what failed.
+# build/test.json keeps every event, for those who count.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+[ $# -gt 0 ] || set -- ./...
+
+# The race detector needs a C compiler. Without one the tests still run, and it is said.
+race=(-race)
+if ! command -v "${CC:-gcc}" >/dev/null; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "installing gcc for the race detector (apt-get install gcc libc6-dev)"
+    { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends gcc libc6-dev; } >/dev/null </dev/null || true
+  fi
+fi
+if command -v "${CC:-gcc}" >/dev/null; then
+  export CGO_ENABLED=1
+else
+  echo "no C compiler: the tests run WITHOUT the race detector"
+  race=()
+fi
+
+mkdir -p build
+rm -f build/test.json
+exec go tool -modfile=tools/test.mod gotestsum \
+  --format pkgname --format-icons text --hide-summary skipped --jsonfile build/test.json \
+  -- ${race[@]+"${race[@]}"} -timeout 15m "$@"
