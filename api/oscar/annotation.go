@@ -1,0 +1,69 @@
+package oscar
+
+// Annotations that OSCAR gives a meaning to.
+const (
+	// AnnotationWorker with value "true" makes OSCAR keep the service token that
+	// it is sent, instead of making one.
+	AnnotationWorker = "oscar.grycap/federation-worker"
+	// AnnotationOriginCluster is the cluster_id of the coordinator.
+	AnnotationOriginCluster = "oscar.grycap/origin-cluster"
+	// AnnotationOriginService is the service name of the coordinator.
+	AnnotationOriginService = "oscar.grycap/origin-service"
+)
+
+// Annotations of this project: the readable part of a replica's mark.
+const (
+	AnnotationUID          = "oscarfed/uid"
+	AnnotationGeneration   = "oscarfed/generation"
+	AnnotationControlPlane = "oscarfed/control-plane"
+	// AnnotationPrefix covers every annotation of this project.
+	AnnotationPrefix = "oscarfed/"
+)
+
+// Words of OSCAR.
+const (
+	MemberOSCAR    = "oscar"
+	MemberEndpoint = "endpoint"
+
+	TopologyNone = "none"
+	TopologyStar = "star"
+	TopologyTree = "tree"
+	TopologyMesh = "mesh"
+
+	DelegationStatic    = "static"
+	DelegationRandom    = "random"
+	DelegationLoadBased = "load-based"
+	DelegationTopsis    = "topsis"
+
+	DeploymentTransactional = "transactional"
+	DeploymentBestEffort    = "best-effort"
+
+	DriftEnforce = "enforce"
+	DriftReport  = "report"
+
+	VisibilityPrivate    = "private"
+	VisibilityPublic     = "public"
+	VisibilityRestricted = "restricted"
+
+	IsolationService = "SERVICE"
+	IsolationUser    = "USER"
+
+	// OwnerAdmin is the owner of what the administrator creates.
+	OwnerAdmin = "cluster_admin"
+	// RefreshTokenKey is where a service's secrets hold the user's refresh token.
+	RefreshTokenKey = "refresh_token"
+	// HiddenCredential is what OSCAR answers in place of its own MinIO's keys.
+	HiddenCredential = "hidden"
+	// DefaultClusterKey in an FDL means the default cluster.
+	DefaultClusterKey = "default-cluster"
+)
+
+// Types and the default id of storage providers.
+const (
+	ProviderMinIO   = "minio"
+	ProviderS3      = "s3"
+	ProviderOnedata = "onedata"
+	ProviderWebDAV  = "webdav"
+	ProviderRucio   = "rucio"
+	ProviderDefault = "default"
+)

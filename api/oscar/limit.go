@@ -1,0 +1,33 @@
+package oscar
+
+// Limits of what is accepted. They are checked before anything is expanded.
+const (
+	// MaxServiceBytes is the size of a submitted service or FDL. A service must
+	// fit into one ConfigMap at OSCAR and one record at the store.
+	MaxServiceBytes = 1 << 20
+	// MaxScriptBytes is the size of the user's script, in bytes.
+	MaxScriptBytes = 512 << 10
+	// MaxAnnotationsBytes is the sum of keys and values of the annotations.
+	// Kubernetes refuses 256 KiB; OSCAR and we add some of our own.
+	MaxAnnotationsBytes = 240 << 10
+	// MaxDepth is how deep objects and arrays may be nested.
+	MaxDepth = 100
+	// MaxReplicas is how many replicas a federation may have, the coordinator
+	// included: all of them change in one transaction of the store.
+	MaxReplicas = 120
+	// MaxEndpoints is how many members of type endpoint a federation may have.
+	MaxEndpoints = 120
+	// MaxNameLength is the longest service name that OSCAR accepts.
+	MaxNameLength = 39
+	// MinNameLength is the shortest bucket name that MinIO accepts; a bucket may
+	// be named as its service.
+	MinNameLength = 3
+	// MaxIDLength is the longest cluster_id and group_id.
+	MaxIDLength = 63
+	// MaxURLLength is the longest url of a member or a provider.
+	MaxURLLength = 2048
+	// maxValues bounds the memory that a small but dense input can take.
+	maxValues = 50_000
+	// maxViolations bounds an answer; how many more there are is said in the last one.
+	maxViolations = 100
+)

@@ -1,0 +1,232 @@
+package oscar
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// kind of a value.
+type kind int
+
+const (
+	kindNull kind = iota
+	kindBool
+	kindNumber
+	kindString
+	kindArray
+	kindObject
+)
+
+func (k kind) String() string {
+	switch k {
+	case kindNull:
+		return "null"
+	case kindBool:
+		return "a boolean"
+	case kindNumber:
+		return "a number"
+	case kindString:
+		return "a string"
+	case kindArray:
+		return "an array"
+	default:
+		return "an object"
+	}
+}
+
+// value is a JSON or YAML value before it has a type. Both languages are read
+// into it, so that there is one place where types are checked.
+type value struct {
+	kind kind
+	// text of a scalar: a string's content, a number or boolean as it was written.
+	text   string
+	items  []*value
+	fields []entry
+}
+
+// entry is a key of an object. Keys are unique: the last one counts.
+type entry struct {
+	key   string
+	value *value
+}
+
+func (v *value) get(key string) *value {
+	if v == nil {
+		return nil
+	}
+	for i := range v.fields {
+		if v.fields[i].key == key {
+			return v.fields[i].value
+		}
+	}
+	return nil
+}
+
+// field finds a key as encoding/json does: exactly, else in any case.
+func (v *value) field(key string) *value {
+	if found := v.get(key); found != nil || v == nil {
+		return found
+	}
+	for i := len(v.fields) - 1; i >= 0; i-- {
+		if strings.EqualFold(v.fields[i].key, key) {
+			return v.fields[i].value
+		}
+	}
+	return nil
+}
+
+// parser reads JSON into values within limits.
+type parser struct {
+	dec   *json.Decoder
+	count int
+}
+
+// errLimit is a limit of the input that is not one of syntax.
+var errLimit = errors.New("limit")
+
+// parseJSON reads one JSON text. What it reports is a single violation.
+func parseJSON(data []byte, what string, limit int) (*value, *Violation) {
+	if len(data) > limit {
+		return nil, &Violation{Rule: RuleMaxBytes, Value: len(data), Message: fmt.Sprintf(
+			"%s of %d bytes is too large; the limit is %d bytes", what, len(data), limit)}
+	}
+	if !utf8.Valid(data) {
+		return nil, &Violation{Rule: RuleType, Message: fmt.Sprintf("%s is not UTF-8 text", what)}
+	}
+	var whole json.RawMessage
+	if err := json.Unmarshal(data, &whole); err != nil {
+		return nil, syntaxViolation(what, err)
+	}
+	p := parser{dec: json.NewDecoder(bytes.NewReader(data))}
+	p.dec.UseNumber()
+	v, err := p.value(0)
+	if err != nil {
+		return nil, &Violation{Rule: RuleType, Message: fmt.Sprintf("%s: %v", what, err)}
+	}
+	return v, nil
+}
+
+func syntaxViolation(what string, err error) *Violation {
+	message := fmt.Sprintf("%s is not valid JSON: %v", what, err)
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		message = fmt.Sprintf("%s is not valid JSON at byte %d: %v", what, syntax.Offset, err)
+	}
+	return &Violation{Rule: RuleType, Message: message}
+}
+
+func (p *parser) value(depth int) (*value, error) {
+	tok, err := p.dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	return p.from(tok, depth)
+}
+
+func (p *parser) from(tok json.Token, depth int) (*value, error) {
+	if p.count++; p.count > maxValues {
+		return nil, fmt.Errorf("%w: more than %d values", errLimit, maxValues)
+	}
+	switch t := tok.(type) {
+	case nil:
+		return &value{kind: kindNull, text: "null"}, nil
+	case bool:
+		return &value{kind: kindBool, text: fmt.Sprint(t)}, nil
+	case json.Number:
+		return &value{kind: kindNumber, text: t.String()}, nil
+	case string:
+		return &value{kind: kindString, text: t}, nil
+	case json.Delim:
+		if depth >= MaxDepth {
+			return nil, fmt.Errorf("%w: nested deeper than %d", errLimit, MaxDepth)
+		}
+		if t == '[' {
+			return p.array(depth)
+		}
+		return p.object(depth)
+	}
+	return nil, io.ErrUnexpectedEOF
+}
+
+func (p *parser) array(depth int) (*value, error) {
+	v := &value{kind: kindArray}
+	for p.dec.More() {
+		item, err := p.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		v.items = append(v.items, item)
+	}
+	_, err := p.dec.Token()
+	return v, err
+}
+
+func (p *parser) object(depth int) (*value, error) {
+	v := &value{kind: kindObject}
+	at := map[string]int{}
+	for p.dec.More() {
+		tok, err := p.dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		key, _ := tok.(string)
+		item, err := p.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		if i, ok := at[key]; ok {
+			v.fields[i].value = item
+			continue
+		}
+		at[key] = len(v.fields)
+		v.fields = append(v.fields, entry{key, item})
+	}
+	_, err := p.dec.Token()
+	return v, err
+}
+
+// appendJSON writes a value as compact JSON.
+func (v *value) appendJSON(b []byte) []byte {
+	switch v.kind {
+	case kindNull:
+		return append(b, "null"...)
+	case kindBool, kindNumber:
+		return append(b, v.text...)
+	case kindString:
+		return appendString(b, v.text)
+	case kindArray:
+		b = append(b, '[')
+		for i, item := range v.items {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = item.appendJSON(b)
+		}
+		return append(b, ']')
+	default:
+		b = append(b, '{')
+		for i, f := range v.fields {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(appendString(b, f.key), ':')
+			b = f.value.appendJSON(b)
+		}
+		return append(b, '}')
+	}
+}
+
+// appendString writes a JSON string without HTML escapes: scripts stay readable.
+func appendString(b []byte, s string) []byte {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(s); err != nil {
+		return append(b, `""`...) // a string always encodes
+	}
+	return append(b, bytes.TrimSuffix(buf.Bytes(), []byte("\n"))...)
+}
