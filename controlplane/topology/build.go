@@ -1,0 +1,143 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+)
+
+// Env is what the graph rules must know of the world.
+type Env struct {
+	// DefaultCluster is the coordinator's cluster when the service names none.
+	DefaultCluster string
+	// Clusters are the registered ids with their state: active, paused, cordoned
+	// or removing; nil checks nothing. A change passes the clusters that the
+	// federation is already on as active: cordoned refuses what is new.
+	Clusters map[string]string
+}
+
+// FromService makes the graph of a service: the coordinator, on the service's
+// cluster_id or the default cluster, and its members. What is not given gets its
+// default: group_id the service's name, topology star, delegation static,
+// deployment transactional, drift enforce. Types are written in lower case.
+//
+// All violations are reported at once, oscar.Validate's included; with one, the
+// graph is nil. s is not changed.
+func FromService(s *oscar.Service, env Env) (*Graph, []oscar.Violation) {
+	placed := s.Clone()
+	if placed.ClusterID == "" {
+		placed.ClusterID = env.DefaultCluster
+	}
+	violations := oscar.Validate(placed)
+	violations = append(violations, checkClusters(s, placed, env)...)
+	if len(violations) > 0 {
+		return nil, oscar.LimitViolations(violations)
+	}
+	return build(placed), nil
+}
+
+func build(s *oscar.Service) *Graph {
+	f := oscar.Federation{}
+	if s.Federation != nil {
+		f = *s.Federation
+	}
+	g := &Graph{
+		GroupID:              or(f.GroupID, s.Name),
+		Topology:             or(f.Topology, oscar.TopologyStar),
+		Delegation:           or(f.Delegation, oscar.DelegationStatic),
+		Deployment:           or(f.Deployment, oscar.DeploymentTransactional),
+		Drift:                or(f.Drift, oscar.DriftEnforce),
+		ReschedulerThreshold: f.ReschedulerThreshold,
+	}
+	g.Nodes = append(g.Nodes, Node{Coordinator: true, Member: oscar.Member{
+		Type: oscar.MemberOSCAR, ClusterID: s.ClusterID, ServiceName: s.Name}})
+	for _, m := range f.Members {
+		m.Type = m.Kind()
+		g.Nodes = append(g.Nodes, Node{Member: m})
+	}
+	return g
+}
+
+// checkClusters reports clusters that are missing, unknown or take nothing new.
+func checkClusters(submitted, placed *oscar.Service, env Env) []oscar.Violation {
+	var vs []oscar.Violation
+	if placed.ClusterID == "" {
+		message := "cluster_id is missing and there is no default cluster; name the coordinator's cluster"
+		vs = append(vs, oscar.Violation{Path: "cluster_id", Rule: oscar.RuleRequired, Message: message + known(env)})
+	} else if why := env.refuses(placed.ClusterID); why != "" {
+		if submitted.ClusterID == "" {
+			why += "; it is the default cluster: name another one in cluster_id"
+		}
+		vs = append(vs, oscar.Violation{Path: "cluster_id", Rule: oscar.RuleKnownCluster, Value: placed.ClusterID, Message: why})
+	}
+	if submitted.Federation == nil {
+		return vs
+	}
+	return append(vs, CheckMembers(func(i int) string { return submitted.MemberPath(i) }, submitted.Federation.Members, env)...)
+}
+
+// CheckMembers reports members on clusters that are unknown or take nothing new;
+// path gives the path of a member in what was submitted.
+func CheckMembers(path func(i int) string, members []oscar.Member, env Env) []oscar.Violation {
+	var vs []oscar.Violation
+	for i, m := range members {
+		if !m.Replica() || m.ClusterID == "" || !oscar.ValidClusterID(m.ClusterID) {
+			continue // a violation of its own, or an endpoint
+		}
+		if why := env.refuses(m.ClusterID); why != "" {
+			vs = append(vs, oscar.Violation{Path: path(i) + ".cluster_id", Rule: oscar.RuleKnownCluster, Value: m.ClusterID, Message: why})
+		}
+	}
+	return vs
+}
+
+// refuses says why a cluster takes no new replica, or nothing.
+func (env Env) refuses(id string) string {
+	if env.Clusters == nil || !oscar.ValidClusterID(id) {
+		return ""
+	}
+	switch state, ok := env.Clusters[id]; {
+	case !ok:
+		return fmt.Sprintf("cluster %q is not registered%s", id, known(env))
+	case state == "cordoned":
+		return fmt.Sprintf("cluster %q is cordoned and takes no new replicas; uncordon it or choose another one%s", id, known(env))
+	case state == "removing":
+		return fmt.Sprintf("cluster %q is being removed and takes no new replicas; choose another one%s", id, known(env))
+	}
+	return ""
+}
+
+// maxKnown is how many cluster ids a message lists.
+const maxKnown = 20
+
+// known ends a message with the clusters that could be named instead.
+func known(env Env) string {
+	var ids []string
+	for id, state := range env.Clusters {
+		if state != "cordoned" && state != "removing" {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		if env.Clusters == nil {
+			return ""
+		}
+		return "; no cluster is registered that takes replicas"
+	}
+	slices.Sort(ids)
+	more := ""
+	if len(ids) > maxKnown {
+		more = fmt.Sprintf(" and %d more", len(ids)-maxKnown)
+		ids = ids[:maxKnown]
+	}
+	return "; known: " + strings.Join(ids, ", ") + more
+}
+
+func or(given, otherwise string) string {
+	if given == "" {
+		return otherwise
+	}
+	return given
+}

@@ -1,0 +1,77 @@
+package topology
+
+import (
+	"reflect"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+)
+
+// Change is what is between two graphs. Each node of the new graph is in exactly
+// one of Added, Kept and Changed, each of the old in exactly one of Removed, Kept
+// and Changed; Kept and Changed hold the new form. Members are the same by
+// oscar.MemberKey.
+type Change struct {
+	Added, Removed, Kept, Changed []Node
+	// Settings says that topology, delegation, deployment, drift, threshold or
+	// group_id differ; tree and star do not.
+	Settings bool
+}
+
+// Empty says whether nothing differs.
+func (c Change) Empty() bool {
+	return len(c.Added) == 0 && len(c.Removed) == 0 && len(c.Changed) == 0 && !c.Settings
+}
+
+// Diff compares two graphs; nil is one without nodes.
+func Diff(before, after *Graph) Change {
+	var c Change
+	if before == nil {
+		before = &Graph{}
+	}
+	if after == nil {
+		after = &Graph{}
+	}
+	left := make(map[oscar.MemberKey]Node, len(before.Nodes))
+	for _, n := range before.Nodes {
+		left[n.Member.Key()] = n
+	}
+	for _, n := range after.Nodes {
+		was, ok := left[n.Member.Key()]
+		delete(left, n.Member.Key())
+		switch {
+		case !ok:
+			c.Added = append(c.Added, n)
+		case sameNode(was, n):
+			c.Kept = append(c.Kept, n)
+		default:
+			c.Changed = append(c.Changed, n)
+		}
+	}
+	for _, n := range before.Nodes {
+		if _, ok := left[n.Member.Key()]; ok {
+			c.Removed = append(c.Removed, n)
+		}
+	}
+	c.Settings = settings(before) != settings(after)
+	return c
+}
+
+func sameNode(a, b Node) bool {
+	a.Member.Type, b.Member.Type = a.Member.Kind(), b.Member.Kind()
+	if len(a.Member.Headers) == 0 && len(b.Member.Headers) == 0 {
+		a.Member.Headers, b.Member.Headers = nil, nil
+	}
+	if len(a.Member.Extra) == 0 && len(b.Member.Extra) == 0 {
+		a.Member.Extra, b.Member.Extra = nil, nil
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+type graphSettings struct {
+	groupID, topology, delegation, deployment, drift string
+	threshold                                        int
+}
+
+func settings(g *Graph) graphSettings {
+	return graphSettings{g.GroupID, g.CanonicalTopology(), g.Delegation, g.Deployment, g.Drift, g.ReschedulerThreshold}
+}
