@@ -1,0 +1,129 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+)
+
+// clusters are the use cases of registered clusters.
+type clusters interface {
+	RegisterCluster(ctx context.Context, caller identity.Caller, spec controlplane.ClusterSpec) (*controlplane.Cluster, error)
+	UpdateCluster(ctx context.Context, caller identity.Caller, spec controlplane.ClusterSpec) (*controlplane.Cluster, error)
+	Clusters(ctx context.Context, caller identity.Caller) ([]controlplane.Cluster, error)
+	Cluster(ctx context.Context, caller identity.Caller, id string) (*controlplane.Cluster, error)
+	RemoveCluster(ctx context.Context, caller identity.Caller, id string) error
+}
+
+// listClusters answers GET /system/clusters.
+func (s *Server) listClusters(w http.ResponseWriter, r *http.Request) error {
+	list, err := s.cp.Clusters(r.Context(), stateOf(r).caller)
+	if err != nil {
+		return err
+	}
+	out := make([]v1.Cluster, len(list))
+	for i := range list {
+		out[i] = clusterOf(&list[i])
+	}
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// getCluster answers GET /system/clusters/{cluster}.
+func (s *Server) getCluster(w http.ResponseWriter, r *http.Request) error {
+	c, err := s.cp.Cluster(r.Context(), stateOf(r).caller, pathParam(r, "cluster"))
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, clusterOf(c))
+}
+
+// registerCluster answers POST /system/clusters.
+func (s *Server) registerCluster(w http.ResponseWriter, r *http.Request) error {
+	spec, err := s.readCluster(w, r)
+	if err != nil {
+		return err
+	}
+	c, err := s.cp.RegisterCluster(r.Context(), stateOf(r).caller, *spec)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", clusterPath(c.ClusterID))
+	return writeJSON(w, http.StatusCreated, clusterOf(c))
+}
+
+// updateCluster answers PUT /system/clusters/{cluster}: the whole specification
+// is replaced. What GET answers may be sent back; its computed fields say nothing.
+func (s *Server) updateCluster(w http.ResponseWriter, r *http.Request) error {
+	spec, err := s.readCluster(w, r)
+	if err != nil {
+		return err
+	}
+	switch id := pathParam(r, "cluster"); spec.ClusterID {
+	case "":
+		spec.ClusterID = id
+	case id:
+	default:
+		return invalid(oscar.Violation{
+			Path: "cluster_id", Rule: oscar.RuleOneOf, Value: spec.ClusterID,
+			Message: fmt.Sprintf("the path names %q; a cluster is not renamed: leave cluster_id out or give the same", id),
+		})
+	}
+	c, err := s.cp.UpdateCluster(r.Context(), stateOf(r).caller, *spec)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, clusterOf(c))
+}
+
+// removeCluster answers DELETE /system/clusters/{cluster}.
+func (s *Server) removeCluster(w http.ResponseWriter, r *http.Request) error {
+	if err := s.cp.RemoveCluster(r.Context(), stateOf(r).caller, pathParam(r, "cluster")); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// readCluster reads a cluster's specification from the body. It checks its form
+// only: what a cluster may be is the control plane's to say.
+func (s *Server) readCluster(w http.ResponseWriter, r *http.Request) (*controlplane.ClusterSpec, error) {
+	body, err := s.readBody(w, r)
+	if err != nil {
+		return nil, err
+	}
+	stateOf(r).noun = "cluster"
+	var in v1.ClusterSpec
+	if err := json.Unmarshal(body, &in); err != nil {
+		return nil, invalid(jsonViolation(err))
+	}
+	return &controlplane.ClusterSpec{
+		ClusterID:     in.ClusterID,
+		Endpoint:      in.Endpoint,
+		SSLVerify:     in.SSLVerify == nil || *in.SSLVerify,
+		Labels:        in.Labels,
+		AllowedGroups: in.AllowedGroups,
+	}, nil
+}
+
+// jsonViolation says what encoding/json did not like.
+func jsonViolation(err error) oscar.Violation {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return oscar.Violation{
+			Path: wrong.Field, Rule: oscar.RuleType, Value: wrong.Value,
+			Message: fmt.Sprintf("a JSON %s stands where a %s belongs", wrong.Value, wrong.Type),
+		}
+	}
+	message := err.Error()
+	if errors.Is(err, io.EOF) {
+		message = "the body is empty"
+	}
+	return oscar.Violation{Rule: oscar.RuleType, Message: message}
+}

@@ -1,0 +1,58 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/oscarfed/oscarfed/controlplane"
+)
+
+// kind is what a code means in HTTP, and how its problem is titled.
+type kind struct {
+	status int
+	title  string
+}
+
+// kindOf is the one table from code to status. It never answers 207, 206 or
+// 502: clients of OSCAR take those for failures without a text. A code that it
+// does not know is an internal error.
+func kindOf(code controlplane.Code) kind {
+	switch code {
+	case controlplane.CodeInvalid:
+		return kind{http.StatusBadRequest, "The %s is not valid"}
+	case controlplane.CodeUnauthenticated:
+		return kind{http.StatusUnauthorized, "Authentication is required"}
+	case controlplane.CodeForbidden:
+		return kind{http.StatusForbidden, "This caller may not do this"}
+	case controlplane.CodeNotFound:
+		return kind{http.StatusNotFound, "There is nothing of this name"}
+	case controlplane.CodeAlreadyExists:
+		return kind{http.StatusConflict, "The name is taken"}
+	case controlplane.CodeConflict:
+		return kind{http.StatusConflict, "The request conflicts with the present state"}
+	case controlplane.CodeTooLarge:
+		return kind{http.StatusRequestEntityTooLarge, "The request is too large"}
+	case controlplane.CodeFailedPrecondition:
+		return kind{http.StatusUnprocessableEntity, "The request cannot be carried out as it is"}
+	case controlplane.CodeReplicaFailed:
+		return kind{http.StatusFailedDependency, "A replica failed"}
+	case controlplane.CodeExhausted:
+		return kind{http.StatusTooManyRequests, "Too many requests"}
+	case controlplane.CodeUnavailable:
+		return kind{http.StatusServiceUnavailable, "The request cannot be carried out now"}
+	case controlplane.CodeUnknownOutcome:
+		return kind{http.StatusGatewayTimeout, "The outcome is not known yet"}
+	}
+	return kind{http.StatusInternalServerError, "Internal error"}
+}
+
+// failedCreateTitle is the title of every problem that carries a failed creation.
+const failedCreateTitle = "The service could not be created on every cluster"
+
+// statusOfError is the status of one error: a conflict is a failed precondition
+// in HTTP's sense when the caller named the revision that he wants to change.
+func statusOfError(code controlplane.Code, r *http.Request) int {
+	if code == controlplane.CodeConflict && r.Header.Get("If-Match") != "" {
+		return http.StatusPreconditionFailed
+	}
+	return kindOf(code).status
+}

@@ -1,0 +1,40 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+)
+
+// federations are the use cases that read federations.
+type federations interface {
+	Replicas(ctx context.Context, caller identity.Caller, name, clusterID string) (*controlplane.Replicas, error)
+	Federations(ctx context.Context, caller identity.Caller) ([]controlplane.Federation, error)
+	Federation(ctx context.Context, caller identity.Caller, uidOrGroup string) (*controlplane.Federation, error)
+}
+
+// listFederations answers GET /system/federations.
+func (s *Server) listFederations(w http.ResponseWriter, r *http.Request) error {
+	list, err := s.cp.Federations(r.Context(), stateOf(r).caller)
+	if err != nil {
+		return err
+	}
+	out := make([]v1.Federation, len(list))
+	for i := range list {
+		out[i] = federationOf(&list[i])
+	}
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// getFederation answers GET /system/federations/{uid or group_id}.
+func (s *Server) getFederation(w http.ResponseWriter, r *http.Request) error {
+	f, err := s.cp.Federation(r.Context(), stateOf(r).caller, pathParam(r, "federation"))
+	if err != nil {
+		return err
+	}
+	w.Header().Set("ETag", etag(f.Revision))
+	return writeJSON(w, http.StatusOK, federationOf(f))
+}

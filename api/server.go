@@ -1,0 +1,170 @@
+package api
+
+import (
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+)
+
+// Defaults of Config.
+const (
+	DefaultRateLimit = 100
+	DefaultMaxBody   = 1 << 20
+	DefaultWait      = 60 * time.Second
+	// DefaultTimeout is what a use case may take besides what the caller waits for.
+	DefaultTimeout = 30 * time.Second
+)
+
+// MaxWait is the longest ?wait= that is accepted.
+const MaxWait = 10 * time.Minute
+
+// ControlPlane is what the routes ask. Each resource's file says what it needs.
+type ControlPlane interface {
+	services
+	federations
+	clusters
+	status
+}
+
+// Config says what a Server needs and how much it allows.
+type Config struct {
+	ControlPlane  ControlPlane
+	Authenticator identity.Authenticator
+	Logger        *slog.Logger
+	// Registry takes the metrics of requests; Metrics serves all that is in it.
+	Registry *prometheus.Registry
+	// RateLimit in requests per second and caller; also in failed
+	// authentications per second and address. 0 means no limit.
+	RateLimit int
+	// MaxBody in bytes; 0 means DefaultMaxBody.
+	MaxBody int64
+	// DefaultWait is how long a creation waits for its outcome when the caller
+	// does not say; 0 means DefaultWait.
+	DefaultWait time.Duration
+	// Timeout of a request besides its wait; 0 means DefaultTimeout.
+	Timeout time.Duration
+	// Origins of browser pages that may call: "https://dashboard.example.org",
+	// "https://*.example.org" or "*". None by default.
+	Origins []string
+}
+
+// Server answers the control plane's HTTP API. It is safe for concurrent use.
+type Server struct {
+	cp       ControlPlane
+	auth     identity.Authenticator
+	log      *slog.Logger
+	registry *prometheus.Registry
+	metrics  *metrics
+	limits   *limits
+	cfg      Config
+	draining atomic.Bool
+	router   chi.Router
+}
+
+// New makes a Server; it starts nothing. ControlPlane and Authenticator must be
+// given.
+func New(cfg Config) *Server {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Registry == nil {
+		cfg.Registry = prometheus.NewRegistry()
+	}
+	if cfg.MaxBody <= 0 {
+		cfg.MaxBody = DefaultMaxBody
+	}
+	if cfg.DefaultWait <= 0 {
+		cfg.DefaultWait = DefaultWait
+	}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	s := &Server{
+		cp:       cfg.ControlPlane,
+		auth:     cfg.Authenticator,
+		log:      cfg.Logger,
+		registry: cfg.Registry,
+		metrics:  newMetrics(cfg.Registry),
+		limits:   newLimits(cfg.RateLimit),
+		cfg:      cfg,
+	}
+	s.router = s.routes()
+	return s
+}
+
+// Handler answers requests.
+func (s *Server) Handler() http.Handler { return s.router }
+
+// Metrics answers with the registry in Prometheus' form. It has a listener of
+// its own: it needs no credentials.
+func (s *Server) Metrics() http.Handler {
+	return promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{Registry: s.registry})
+}
+
+// Drain makes /health answer 503 from now on, so that no new requests are sent
+// here while those in flight finish.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// routes is the whole API: whoever adds a path adds it here and in openapi.yaml.
+func (s *Server) routes() chi.Router {
+	r := chi.NewRouter()
+	r.Use(s.requestID, s.accessLog, s.measure, s.recoverer)
+	if len(s.cfg.Origins) > 0 {
+		r.Use(crossOrigin(s.cfg.Origins))
+	}
+	r.Use(middleware.StripSlashes, middleware.GetHead, s.limitBody)
+	r.NotFound(notFound)
+	r.MethodNotAllowed(notFound)
+
+	// For everybody.
+	r.Group(func(r chi.Router) {
+		r.Use(s.deadline, s.limitAddress)
+		r.Get("/health", s.health)
+		r.Get("/openapi.yaml", s.openAPI)
+	})
+	// OSCAR's own paths.
+	r.Group(func(r chi.Router) {
+		r.Use(asOSCAR, s.deadline, s.authenticate, s.limitCaller)
+		r.Get("/system/info", s.handle(s.info))
+		r.Get("/system/services", s.handle(s.listServices))
+		r.Post("/system/services", s.handle(s.createService))
+		r.Get("/system/services/{service}", s.handle(s.getService))
+		r.Delete("/system/services/{service}", s.handle(s.deleteService))
+	})
+	// Ours.
+	r.Group(func(r chi.Router) {
+		r.Use(s.deadline, s.authenticate, s.limitCaller)
+		r.Get("/system/replicas/{service}", s.handle(s.getReplicas))
+		r.Get("/system/federations", s.handle(s.listFederations))
+		r.Get("/system/federations/{federation}", s.handle(s.getFederation))
+		r.Get("/system/clusters", s.handle(s.listClusters))
+		r.Post("/system/clusters", s.handle(s.registerCluster))
+		r.Get("/system/clusters/{cluster}", s.handle(s.getCluster))
+		r.Put("/system/clusters/{cluster}", s.handle(s.updateCluster))
+		r.Delete("/system/clusters/{cluster}", s.handle(s.removeCluster))
+	})
+	return r
+}
+
+// handle turns an error of a handler into its answer.
+func (s *Server) handle(h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := h(w, r); err != nil {
+			s.fail(w, r, err)
+		}
+	}
+}
+
+// notFound answers an unknown path, and an unknown method of a known path, as
+// OSCAR does.
+func notFound(w http.ResponseWriter, _ *http.Request) {
+	writeText(w, http.StatusNotFound, "404 page not found")
+}

@@ -1,0 +1,147 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+)
+
+// services are the use cases of OSCAR's service paths.
+type services interface {
+	CreateService(ctx context.Context, caller identity.Caller, req controlplane.CreateRequest) (*controlplane.CreateResult, error)
+	DeleteService(ctx context.Context, caller identity.Caller, service string, opts controlplane.DeleteOptions) (*controlplane.DeleteResult, error)
+	Services(ctx context.Context, caller identity.Caller) ([]*oscar.Service, error)
+	Service(ctx context.Context, caller identity.Caller, name, clusterID string) (*oscar.Service, error)
+}
+
+// listServices answers GET /system/services.
+func (s *Server) listServices(w http.ResponseWriter, r *http.Request) error {
+	list, err := s.cp.Services(r.Context(), stateOf(r).caller)
+	if err != nil {
+		return err
+	}
+	if list == nil {
+		list = []*oscar.Service{} // clients want an array
+	}
+	return writeOSCAR(w, http.StatusOK, list)
+}
+
+// getService answers GET /system/services/{service}.
+func (s *Server) getService(w http.ResponseWriter, r *http.Request) error {
+	service, err := s.cp.Service(r.Context(), stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
+	if err != nil {
+		return err
+	}
+	return writeOSCAR(w, http.StatusOK, service)
+}
+
+// createService answers POST /system/services: 201 when every replica is ready,
+// 202 when the caller does not wait.
+func (s *Server) createService(w http.ResponseWriter, r *http.Request) error {
+	st, p, prefer := stateOf(r), paramsOf(r), preferencesOf(r)
+	req := controlplane.CreateRequest{
+		IdempotencyKey: p.idempotencyKey(),
+		RequestID:      st.writeID,
+		Deployment:     p.oneOf("deployment", "transactional", "best-effort"),
+		Wait:           p.wait(s.cfg.DefaultWait),
+	}
+	if prefer.async {
+		req.Wait = 0
+	}
+	if err := p.err(); err != nil {
+		return err
+	}
+	body, err := s.readBody(w, r)
+	if err != nil {
+		return err
+	}
+	st.noun = "service"
+	service, violations := oscar.ParseService(body)
+	if len(violations) > 0 {
+		if service != nil { // readable but for some fields: say all at once
+			violations = append(violations, oscar.Validate(service)...)
+		}
+		return invalid(oscar.LimitViolations(violations)...)
+	}
+	req.Service, req.Body = service, body
+	name := service.Name
+	result, err := s.cp.CreateService(r.Context(), st.caller, req)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Location", replicasPath(name))
+	if result.Replayed {
+		h.Set(replayedHeader, "true")
+	}
+	code := http.StatusCreated
+	if !result.Done {
+		code = http.StatusAccepted
+		if prefer.async {
+			h.Add("Preference-Applied", "respond-async")
+		}
+	}
+	switch {
+	case prefer.representation:
+		h.Add("Preference-Applied", "return=representation")
+		h.Set("ETag", etag(result.Federation.Revision))
+		return writeJSON(w, code, replicasOf(coordinatorView(result.Federation)))
+	case len(result.Away) > 0:
+		writeText(w, code, awayText(result))
+	default:
+		w.WriteHeader(code)
+	}
+	return nil
+}
+
+// awayText lists the replicas that a best-effort creation is still waiting for.
+func awayText(result *controlplane.CreateResult) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Created; %d of %d replicas are not ready:", len(result.Away), len(result.Federation.Members))
+	for _, m := range result.Away {
+		b.WriteString("\n" + nameOf(m))
+		if m.Status == nil {
+			continue
+		}
+		b.WriteString(": " + string(m.Status.Phase))
+		if m.Status.Message != "" {
+			b.WriteString(": " + m.Status.Message)
+		}
+	}
+	return b.String()
+}
+
+// deleteService answers DELETE /system/services/{service}: 204 once the order is
+// committed, with the number of replicas that have not acknowledged it.
+func (s *Server) deleteService(w http.ResponseWriter, r *http.Request) error {
+	st, p := stateOf(r), paramsOf(r)
+	opts := controlplane.DeleteOptions{
+		ClusterID: p.query.Get("cluster_id"),
+		RequestID: st.writeID,
+		Data:      p.oneOf("data", "delete"),
+		Jobs:      p.oneOf("jobs", "cancel"),
+		Wait:      p.wait(0),
+	}
+	if preferencesOf(r).async {
+		opts.Wait = 0
+	}
+	if err := p.err(); err != nil {
+		return err
+	}
+	result, err := s.cp.DeleteService(r.Context(), st.caller, pathParam(r, "service"), opts)
+	if err != nil {
+		return err
+	}
+	w.Header().Set(pendingHeader, strconv.Itoa(result.Pending))
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// etag is the revision of a record as an entity tag.
+func etag(revision int64) string { return `"` + strconv.FormatInt(revision, 10) + `"` }

@@ -1,0 +1,49 @@
+package v1
+
+// Cluster is a registered cluster: the answer of GET /system/clusters/{id}. It
+// is the registration record with what is computed from the syncer's reports.
+type Cluster struct {
+	V         int               `json:"v"`
+	ClusterID string            `json:"cluster_id"`
+	UID       string            `json:"uid"`
+	Endpoint  string            `json:"endpoint"`
+	SSLVerify bool              `json:"ssl_verify"`
+	Labels    map[string]string `json:"labels"`
+	// State is active, paused, cordoned or removing.
+	State         string   `json:"state"`
+	AllowedGroups []string `json:"allowed_groups"`
+	RegisteredAt  Time     `json:"registered_at"`
+
+	// Alive says whether the cluster's syncer has a session.
+	Alive        bool   `json:"alive"`
+	OscarVersion string `json:"oscar_version"`
+	// LastSeen is when the last session ended; null while one lives, or when
+	// there was none.
+	LastSeen *Time `json:"last_seen"`
+	// QueueS is the length of the cluster's write queue in seconds.
+	QueueS int64 `json:"queue_s"`
+	// Reason is set when the syncer cannot reach its OSCAR.
+	Reason string `json:"reason,omitempty"`
+	// Orphans are services with our mark that no record speaks of; they are held.
+	Orphans []Orphan `json:"orphans,omitempty"`
+}
+
+// Orphan is a marked service without a desired record.
+type Orphan struct {
+	ServiceName string `json:"service_name"`
+	UID         string `json:"uid"`
+	Generation  int64  `json:"generation"`
+	Reason      string `json:"reason"`
+}
+
+// ClusterSpec is what an administrator says of a cluster: the body of
+// POST /system/clusters and PUT /system/clusters/{id}.
+type ClusterSpec struct {
+	ClusterID string `json:"cluster_id"`
+	// Endpoint is the base URL of the cluster's OSCAR Manager.
+	Endpoint string `json:"endpoint"`
+	// SSLVerify is true when it is not given.
+	SSLVerify     *bool             `json:"ssl_verify,omitempty"`
+	Labels        map[string]string `json:"labels,omitempty"`
+	AllowedGroups []string          `json:"allowed_groups,omitempty"`
+}

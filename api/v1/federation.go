@@ -1,0 +1,115 @@
+package v1
+
+// Address names one service on one cluster.
+type Address struct {
+	ClusterID   string `json:"cluster_id"`
+	ServiceName string `json:"service_name"`
+}
+
+// Status is the state of one replica and the generation that it speaks of.
+type Status struct {
+	// Phase is prepared, refused, ready, failed, drifted, held, wedged, deleted,
+	// pending, applying, deleting or unreachable.
+	Phase              string `json:"phase"`
+	ObservedGeneration int64  `json:"observed_generation"`
+	Reason             string `json:"reason"`
+	Message            string `json:"message"`
+	LastTransitionTime Time   `json:"last_transition_time"`
+}
+
+// Replica is one member of a federation. A member of type endpoint has a url,
+// is not deployed by us and has no status.
+type Replica struct {
+	Type        string `json:"type"`
+	ClusterID   string `json:"cluster_id"`
+	ServiceName string `json:"service_name"`
+	Priority    int    `json:"priority"`
+	URL         string `json:"url,omitempty"`
+	SSLVerify   *bool  `json:"ssl_verify,omitempty"`
+	Weight      *int   `json:"weight,omitempty"`
+	// Inputs and Outputs are storage_provider:path; only Federation has them.
+	Inputs  []string `json:"inputs,omitempty"`
+	Outputs []string `json:"outputs,omitempty"`
+	Status  *Status  `json:"status,omitempty"`
+}
+
+// Replicas is a federation as one of its replicas sees it: the answer of
+// GET /system/replicas/{service}.
+type Replicas struct {
+	GroupID    string `json:"group_id"`
+	UID        string `json:"uid"`
+	Topology   string `json:"topology"`
+	Delegation string `json:"delegation"`
+	Deployment string `json:"deployment"`
+	Generation int64  `json:"generation"`
+	// Revision of the federation record; the ETag is the same number in quotes.
+	Revision int64 `json:"revision"`
+	// Phase is preparing, applying, ready, aborted, rolling_back, rolled_back,
+	// deleting, changing or degraded.
+	Phase       string  `json:"phase"`
+	Coordinator Address `json:"coordinator"`
+	Self        Replica `json:"self"`
+	// Replicas are those that Self lists; empty when nobody, never null.
+	Replicas []Replica `json:"replicas"`
+	// Failed is the kept result of a creation that failed.
+	Failed *Failed `json:"failed,omitempty"`
+}
+
+// Federation is a whole federation: the answer of GET /system/federations/{id}
+// and an element of GET /system/federations.
+type Federation struct {
+	GroupID     string  `json:"group_id"`
+	UID         string  `json:"uid"`
+	Topology    string  `json:"topology"`
+	Delegation  string  `json:"delegation"`
+	Deployment  string  `json:"deployment"`
+	Generation  int64   `json:"generation"`
+	Revision    int64   `json:"revision"`
+	Phase       string  `json:"phase"`
+	Coordinator Address `json:"coordinator"`
+	// Replicas are all members, the coordinator included.
+	Replicas []Replica `json:"replicas"`
+	// Edges are pairs of cluster_id/service_name: the first lists the second.
+	Edges     [][2]string `json:"edges"`
+	Owner     string      `json:"owner"`
+	CreatedAt Time        `json:"created_at"`
+	ChangedAt Time        `json:"changed_at"`
+	Drift     string      `json:"drift"`
+	Paused    bool        `json:"paused"`
+	// Failed is the kept result of a creation that failed.
+	Failed *Failed `json:"failed,omitempty"`
+}
+
+// Failed is the outcome of a creation that failed.
+type Failed struct {
+	// Rollback is not_needed, complete, pending or failed.
+	Rollback string          `json:"rollback"`
+	Replicas []FailedReplica `json:"replicas"`
+}
+
+// FailedReplica is one replica of a failed creation.
+type FailedReplica struct {
+	Type        string `json:"type"`
+	ClusterID   string `json:"cluster_id"`
+	ServiceName string `json:"service_name"`
+	// Cause is null for a replica that did nothing wrong.
+	Cause    *Cause   `json:"cause"`
+	Rollback Rollback `json:"rollback"`
+}
+
+// Cause says why a replica could not be made.
+type Cause struct {
+	Reason    string `json:"reason"`
+	Operation string `json:"operation,omitempty"`
+	// Status is what OSCAR answered; 0 when it did not.
+	Status  int    `json:"status,omitempty"`
+	Message string `json:"message"`
+}
+
+// Rollback is what became of one replica of a failed creation.
+type Rollback struct {
+	// State is not_created, deleted, pending, failed or kept; not_needed when
+	// nothing was asked of it.
+	State   string `json:"state"`
+	Message string `json:"message"`
+}
