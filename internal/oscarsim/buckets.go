@@ -1,0 +1,166 @@
+package oscarsim
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oscarfed/oscarfed/internal/oscarsim/wire"
+)
+
+// objectsPerPage is how many objects one answer holds.
+const objectsPerPage = 70
+
+type bucketInfo struct {
+	Name         string            `json:"bucket_name"`
+	Visibility   string            `json:"visibility"`
+	AllowedUsers []string          `json:"allowed_users"`
+	Owner        string            `json:"owner"`
+	Metadata     map[string]string `json:"metadata"`
+	Objects      []objectInfo      `json:"objects,omitempty"`
+	Quota        *bucketQuota      `json:"storage_quota,omitempty"`
+	Usage        *bucketUsage      `json:"storage_usage,omitempty"`
+	Attribution  string            `json:"attribution,omitempty"`
+}
+
+type objectInfo struct {
+	Name     string `json:"object_name"`
+	Size     int64  `json:"size_bytes"`
+	Modified string `json:"last_modified,omitempty"`
+}
+
+type bucketQuota struct {
+	Source string `json:"source"`
+}
+
+type bucketUsage struct {
+	Used      string `json:"used"`
+	UsedBytes int64  `json:"used_bytes"`
+	Objects   int64  `json:"objects,omitempty"`
+}
+
+// bucketInfo describes a bucket for the administrator. The caller holds the lock.
+func (s *Sim) bucketInfo(name, owner string) bucketInfo {
+	info := bucketInfo{
+		Name: name, Visibility: s.minio.visibility(name, owner), Metadata: map[string]string{},
+		Quota: &bucketQuota{Source: "unset"}, Usage: &bucketUsage{}, Attribution: "complete",
+	}
+	b := s.minio.buckets[name]
+	maps.Copy(info.Metadata, b.tags)
+	for _, o := range b.objects {
+		info.Usage.UsedBytes += o.size
+	}
+	info.Usage.Used, info.Usage.Objects = fmt.Sprint(info.Usage.UsedBytes), int64(len(b.objects))
+	return info
+}
+
+// listBuckets answers all buckets without their objects. The owner is taken out of the metadata.
+func (s *Sim) listBuckets(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []bucketInfo
+	for _, name := range slices.Sorted(maps.Keys(s.minio.buckets)) {
+		info := s.bucketInfo(name, "")
+		info.Owner = info.Metadata["owner"]
+		delete(info.Metadata, "owner")
+		list = append(list, info)
+	}
+	c.json(http.StatusOK, list)
+}
+
+// getBucket answers one bucket with a page of its objects.
+func (s *Sim) getBucket(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := c.params[0]
+	b := s.minio.buckets[name]
+	if b == nil {
+		c.text(http.StatusInternalServerError, fmt.Sprintf("Error listing objects in bucket '%s': NoSuchBucket: The specified bucket does not exist\n\tstatus code: 404, request id: 18A1B2C3D4E5F607, host id: dd9025bab4ad464b049177c95eb6ebf374d3b3fd1af9251148b658df7ac2e3e8", name))
+		return
+	}
+	owner := b.tags["owner"]
+	if owner == "" {
+		owner = wire.AdminOwner
+	}
+	answer := struct {
+		bucketInfo
+		NextPage  string `json:"next_page,omitempty"`
+		Truncated bool   `json:"is_truncated"`
+		Returned  int    `json:"returned_items"`
+	}{bucketInfo: s.bucketInfo(name, owner)}
+	answer.Owner = owner
+	after := c.query("page")
+	for _, object := range slices.Sorted(maps.Keys(b.objects)) {
+		if object <= after {
+			continue
+		}
+		if len(answer.Objects) == objectsPerPage {
+			answer.NextPage, answer.Truncated = answer.Objects[objectsPerPage-1].Name, true
+			break
+		}
+		o := b.objects[object]
+		answer.Objects = append(answer.Objects, objectInfo{object, o.size, o.modified.Format(time.DateTime) + " +0000 UTC"})
+	}
+	answer.Returned = len(answer.Objects)
+	c.json(http.StatusOK, answer)
+}
+
+const badBucket = "The Bucket specification is not valid: "
+
+// createBucket makes a bucket of the administrator's own.
+func (s *Sim) createBucket(c *call) {
+	var in bucketInfo
+	if err := wire.JSON(c.body, &in); err != nil {
+		c.text(http.StatusBadRequest, badBucket+err.Error())
+		return
+	}
+	name, folder := wire.Bucket(in.Name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b, err := s.minio.makeBucket(name)
+	if err != nil {
+		c.text(http.StatusBadRequest, fmt.Sprintf("Error creating bucket with name '%s': %v", name, err))
+		return
+	}
+	if folder != "" {
+		b.objects[folder+"/"] = object{}
+	}
+	b.tags = map[string]string{"owner": "oscar", "owner_name": "oscar"}
+	c.code(http.StatusCreated)
+}
+
+// updateBucket changes nothing for the administrator's buckets, which have no policies.
+func (s *Sim) updateBucket(c *call) {
+	var in bucketInfo
+	if err := wire.JSON(c.body, &in); err != nil {
+		c.text(http.StatusBadRequest, badBucket+err.Error())
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.minio.buckets[in.Name]
+	switch {
+	case b == nil || len(b.tags) == 0:
+		c.text(http.StatusInternalServerError, "Missing bucket metadata: \n")
+	case strings.EqualFold(b.tags["service"], "true"):
+		c.text(http.StatusForbidden, "Forbidden action: A bucket from a service can't be modified\n")
+	default:
+		c.code(http.StatusNoContent)
+	}
+}
+
+// deleteBucket empties and deletes a bucket.
+func (s *Sim) deleteBucket(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := c.params[0]
+	if s.minio.buckets[name] == nil {
+		c.text(http.StatusNotFound, fmt.Sprintf("The bucket '%s' does not exist", name))
+		return
+	}
+	delete(s.minio.buckets, name)
+	c.code(http.StatusNoContent)
+}

@@ -1,0 +1,221 @@
+package oscarsim
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/oscarfed/oscarfed/internal/oscarsim/wire"
+)
+
+// maxBody is the largest request body, in bytes. The real OSCAR has no limit of its own.
+const maxBody = 8 << 20
+
+// call is one request on its way through OSCAR. The answer is kept until the end, so that a fault can replace it.
+// As in the real one the first text sets the status, later texts are appended, and a bare status counts only when
+// nothing was written: a 500 followed by "no content" stays a 500.
+type call struct {
+	life    *life
+	op      Op
+	service string
+	params  []string
+	header  http.Header
+	query   func(string) string
+	body    []byte
+
+	latency time.Duration // of each MinIO restart
+	crash   bool          // the process dies in the middle of this request
+
+	status    int
+	committed bool
+	kind      string
+	answer    []byte
+	challenge bool // 401 with WWW-Authenticate
+	location  string
+	dropped   bool // no answer: the connection is closed
+}
+
+// code sets a status without a body.
+func (c *call) code(status int) {
+	if !c.committed {
+		c.status = status
+	}
+}
+
+// text answers with plain text, or adds to it.
+func (c *call) text(status int, body string) {
+	c.commit(status, "text/plain; charset=utf-8")
+	c.answer = append(c.answer, body...)
+}
+
+// json answers with compact JSON without a line feed at the end.
+func (c *call) json(status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		c.text(http.StatusInternalServerError, err.Error())
+		return
+	}
+	c.commit(status, "application/json; charset=utf-8")
+	c.answer = append(c.answer, body...)
+}
+
+func (c *call) commit(status int, kind string) {
+	if !c.committed {
+		c.status, c.kind, c.committed = status, kind, true
+	}
+}
+
+// drop closes the connection without an answer, as a process that died does.
+func (c *call) drop() { c.dropped = true }
+
+// deny answers as gin's Basic authentication.
+func (c *call) deny() {
+	c.status, c.committed, c.answer, c.challenge = http.StatusUnauthorized, true, nil, true
+}
+
+// pause waits one MinIO restart and reports whether the process still lives. A client that goes away changes nothing:
+// OSCAR goes on.
+func (c *call) pause(d time.Duration) bool {
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-c.life.ctx.Done():
+		}
+	}
+	if c.life.ctx.Err() != nil {
+		c.drop()
+		return false
+	}
+	return true
+}
+
+// send writes the answer out.
+func (c *call) send(w http.ResponseWriter) {
+	if c.dropped {
+		hangUp(w)
+		return
+	}
+	if c.challenge {
+		w.Header().Set("WWW-Authenticate", `Basic realm="Authorization Required"`)
+	}
+	if c.location != "" {
+		w.Header().Set("Location", c.location)
+	}
+	if c.kind != "" {
+		w.Header().Set("Content-Type", c.kind)
+	}
+	w.WriteHeader(c.status)
+	_, _ = w.Write(c.answer)
+}
+
+// hangUp closes the connection without an answer.
+func hangUp(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		// HTTP/2 and recorders: net/http's own way to break off.
+		panic(http.ErrAbortHandler)
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
+}
+
+// serve finds the route of a request, checks who asks, applies the fault that is set for it, and answers.
+func (s *Sim) serve(w http.ResponseWriter, r *http.Request) {
+	c := &call{life: s.current(), header: r.Header, query: r.URL.Query().Get, latency: s.cfg.Latency, status: http.StatusOK}
+	rt, params := s.match(r.Method, r.URL.Path)
+	if rt == nil {
+		s.unknown(c, r)
+		c.send(w)
+		return
+	}
+	c.op, c.params = rt.op, params
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		c.code(http.StatusRequestEntityTooLarge)
+		c.send(w)
+		return
+	} else if err != nil {
+		c.drop() // the client broke off
+		c.send(w)
+		return
+	}
+	c.body = body
+	c.service = serviceOf(c)
+	seq := s.record(c)
+	defer func() {
+		s.finish(seq, c)
+		s.cfg.Logger.Debug("answered", "cluster", s.cfg.ClusterID, "op", c.op, "service", c.service, "status", c.status, "dropped", c.dropped)
+	}()
+	if rt.basic && !s.admin(r) {
+		c.deny()
+		c.send(w)
+		return
+	}
+	if !rt.control {
+		if f := s.takeFault(c.op); f != nil {
+			s.applyFault(r.Context(), c, rt, f)
+			c.send(w)
+			return
+		}
+		s.wait(c, rt)
+	}
+	if !c.dropped {
+		rt.handle(c)
+	}
+	c.send(w)
+}
+
+func (s *Sim) current() *life {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.life
+}
+
+// wait is client-go's throttle in front of a request.
+func (s *Sim) wait(c *call, rt *route) {
+	if !s.cfg.ThrottleGETs || rt.cost == 0 {
+		return
+	}
+	if s.throttle.WaitN(c.life.ctx, rt.cost) != nil {
+		c.drop()
+	}
+}
+
+func (s *Sim) admin(r *http.Request) bool {
+	user, password, ok := r.BasicAuth()
+	return ok && user == s.cfg.User && password == s.cfg.Password
+}
+
+// serviceOf is the service that a request is about: the first path parameter, or the name in a definition.
+func serviceOf(c *call) string {
+	switch c.op {
+	case OpCreate, OpUpdate:
+		var named struct {
+			Name string `json:"name"`
+		}
+		_ = wire.JSON(c.body, &named) // the handler reports what is wrong
+		return named.Name
+	}
+	if len(c.params) > 0 {
+		return c.params[0]
+	}
+	return ""
+}
+
+// refused words a connection that another cluster or store refuses. The simulator never dials.
+func refused(method, url string) error {
+	host := url
+	if _, rest, ok := strings.Cut(url, "://"); ok {
+		host, _, _ = strings.Cut(rest, "/")
+	}
+	return fmt.Errorf("%s %q: dial tcp %s: connect: connection refused", method, url, host)
+}

@@ -1,0 +1,18 @@
+// Package oscarsim owns an OSCAR Manager v4.1.2 in one process: its REST API over a simulated Kubernetes and MinIO,
+// for `oscarfed dev` and for tests. It answers as a real one was seen to answer, oddities included: a 500 after the
+// work was done, a service that is listed before its buckets exist, a DELETE that empties every bucket the definition
+// names, whoever made it.
+//
+// It is written from observed facts and from the upstream's source, not from this project's client, and imports
+// nothing of this project, so that the two readings check each other. The contract suite in the folder contract holds
+// the facts, one case each, and runs against this simulator and against a real OSCAR.
+//
+// New starts nothing and the simulator never dials out: to it every other cluster refuses connections. State lives in
+// the Sim and survives Serve, so an OSCAR can be stopped in the middle of a create and served again, with what the
+// kill left behind. Faults (see Fault) make it misbehave at run time. What another process may see and do is under
+// /_sim/ (see sim.go), with the same Basic credentials.
+//
+// Left out: OIDC users, Kueue, Knative (POST /run is 404), exposed services, managed volumes, quotas, metrics, KServe,
+// presigned URLs and the dashboard: their paths answer 404, their keys are dropped. Jobs do not run by themselves:
+// they stay Pending until a test or /_sim/ says otherwise.
+package oscarsim

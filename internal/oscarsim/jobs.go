@@ -1,0 +1,234 @@
+package oscarsim
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/oscarfed/oscarfed/internal/oscarsim/wire"
+)
+
+// States of a Job: the phase of its pod, or Suspended when it has none.
+const (
+	JobPending   = "Pending"
+	JobRunning   = "Running"
+	JobSucceeded = "Succeeded"
+	JobFailed    = "Failed"
+	JobSuspended = "Suspended"
+)
+
+const (
+	tokenLength = 64 // of a service token: 32 bytes in hex
+	jobsPerPage = 70
+)
+
+// startJob makes a Job for an event. Only the service's own token counts; without OIDC any other one ends in a 502
+// whose text two checks have written.
+func (s *Sim) startJob(c *call) {
+	parts := strings.Split(c.header.Get("Authorization"), "Bearer ")
+	if len(parts) != 2 {
+		c.code(http.StatusUnauthorized)
+		return
+	}
+	token := strings.TrimSpace(parts[1])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(token) != tokenLength {
+		c.text(http.StatusBadGateway, "token is malformed: token contains an invalid number of segments")
+		c.text(http.StatusBadRequest, "Error getting oidc manager for issuer ''")
+		return
+	}
+	_, e := s.kube.find(c.service)
+	if e == nil || e.service.Token != token {
+		c.code(http.StatusUnauthorized)
+		return
+	}
+	if err := s.originMinIO(e.service); err != nil {
+		c.text(http.StatusInternalServerError, err.Error())
+		return
+	}
+	name := c.header.Get("X-Delegated-Job-ID")
+	if name == "" {
+		name = jobName(c.service, uuid.NewString())
+	}
+	if err := s.addJob(e.service, name, string(c.body)); err != nil {
+		c.text(http.StatusInternalServerError, err.Error())
+		return
+	}
+	c.code(http.StatusCreated)
+}
+
+// addJob makes a pending Job. The caller holds the lock.
+func (s *Sim) addJob(svc *wire.Service, name, event string) error {
+	return s.kube.createJob(&job{
+		name: name, namespace: svc.Namespace, service: svc.Name, status: JobPending, event: event, created: time.Now().UTC(),
+	}, svc)
+}
+
+// originMinIO is the fetch of the origin's MinIO keys that a worker with an endpoint of its own needs. It fails.
+func (s *Sim) originMinIO(svc *wire.Service) error {
+	own := svc.StorageProviders.MinIO[wire.DefaultProvider]
+	origin := strings.TrimSpace(svc.Annotations[wire.OriginClusterAnnotation])
+	if own == nil || strings.TrimSpace(own.Endpoint) == "" || own.Endpoint == s.provider.Endpoint || origin == "" || svc.Clusters == nil {
+		return nil
+	}
+	cluster, ok := svc.Clusters[origin]
+	if !ok {
+		return fmt.Errorf("origin cluster %q not defined in service clusters", origin)
+	}
+	return fmt.Errorf("error fetching origin MinIO credentials: %w", refused("Get", strings.TrimSuffix(cluster.Endpoint, "/")+"/system/config"))
+}
+
+// upload stores an object and, where a live notification matches, starts a Job as MinIO's webhook does. The caller
+// holds the lock.
+func (s *Sim) upload(bucketName, name string, size int64) error {
+	b := s.minio.buckets[bucketName]
+	if b == nil {
+		return errNoSuchBucket
+	}
+	b.objects[name] = object{size: size, modified: time.Now().UTC()}
+	for _, n := range s.minio.visible(b) {
+		if !strings.HasPrefix(name, n.prefix) {
+			continue
+		}
+		_, e := s.kube.find(n.service)
+		token := s.minio.webhooks[n.service]
+		if e == nil || len(token) != tokenLength || e.service.Token != token {
+			continue // OSCAR answers MinIO 401 and the event is lost
+		}
+		if err := s.addJob(e.service, jobName(n.service, uuid.NewString()), uploadEvent(bucketName, name, size)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// uploadEvent is the body that MinIO sends.
+func uploadEvent(bucketName, name string, size int64) string {
+	type named struct {
+		Name string `json:"name"`
+	}
+	type stored struct {
+		Key  string `json:"key"`
+		Size int64  `json:"size"`
+	}
+	type record struct {
+		EventName string            `json:"eventName"`
+		Request   map[string]string `json:"requestParameters"`
+		S3        struct {
+			Bucket named  `json:"bucket"`
+			Object stored `json:"object"`
+		} `json:"s3"`
+	}
+	r := record{EventName: "s3:ObjectCreated:Put", Request: map[string]string{"principalId": "minio", "sourceIPAddress": "127.0.0.1"}}
+	r.S3.Bucket.Name, r.S3.Object = bucketName, stored{name, size}
+	event, _ := json.Marshal(struct {
+		EventName string   `json:"EventName"`
+		Key       string   `json:"Key"`
+		Records   []record `json:"Records"`
+	}{"s3:ObjectCreated:Put", bucketName + "/" + name, []record{r}})
+	return string(event)
+}
+
+type jobInfo struct {
+	Status  string `json:"status"`
+	Created string `json:"creation_time,omitempty"`
+	Started string `json:"start_time,omitempty"`
+	Ended   string `json:"finish_time,omitempty"`
+}
+
+// jobs lists the Jobs of a service. creation_time is the start of the pod and absent while it is pending.
+func (s *Sim) jobs(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id, _, err := s.kube.read("", c.service)
+	if err != nil {
+		c.code(http.StatusNotFound)
+		return
+	}
+	answer := struct {
+		Jobs      map[string]jobInfo `json:"jobs"`
+		NextPage  string             `json:"next_page,omitempty"`
+		Remaining *int               `json:"remaining_jobs,omitempty"`
+	}{Jobs: map[string]jobInfo{}}
+	all := s.kube.jobsOf(id)
+	after := c.query("page")
+	for i, j := range all {
+		if j.name <= after {
+			continue
+		}
+		if len(answer.Jobs) == jobsPerPage {
+			answer.NextPage, answer.Remaining = all[i-1].name, new(len(all)-i)
+			break
+		}
+		info := jobInfo{Status: j.status, Started: stamp(j.started), Ended: stamp(j.finished)}
+		info.Created = info.Started
+		answer.Jobs[j.name] = info
+	}
+	c.json(http.StatusOK, answer)
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// deleteJobs removes the succeeded Jobs of a service, or all of them.
+func (s *Sim) deleteJobs(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id, _, err := s.kube.read("", c.service)
+	if err != nil {
+		c.code(http.StatusNotFound)
+		return
+	}
+	all := c.query("all")
+	s.kube.deleteJobs(id, all == "true" || all == "1" || all == "t" || all == "TRUE" || all == "True" || all == "T")
+	c.code(http.StatusNoContent)
+}
+
+// jobOutput answers the output of a Job's pod. An unknown Job makes OSCAR panic: 500 without a body.
+func (s *Sim) jobOutput(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id, _, err := s.kube.read("", c.service)
+	if err != nil {
+		c.code(http.StatusNotFound)
+		return
+	}
+	j := s.kube.jobs[key{id.namespace, c.params[1]}]
+	switch {
+	case j == nil || j.service != c.service || j.status == JobSuspended:
+		c.code(http.StatusInternalServerError)
+	case j.status == JobPending:
+		c.code(http.StatusNotFound)
+	case c.query("timestamps") == "true":
+		c.text(http.StatusOK, j.started.Format(time.RFC3339Nano)+" "+j.output)
+	default:
+		c.text(http.StatusOK, j.output)
+	}
+}
+
+// deleteJob removes one Job.
+func (s *Sim) deleteJob(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id, _, err := s.kube.read("", c.service)
+	if err != nil {
+		c.text(http.StatusForbidden, "You do not have permission to access this service")
+		return
+	}
+	jobID := key{id.namespace, c.params[1]}
+	if j := s.kube.jobs[jobID]; j == nil || j.service != c.service {
+		c.code(http.StatusNotFound)
+		return
+	}
+	delete(s.kube.jobs, jobID)
+	c.code(http.StatusNoContent)
+}

@@ -1,0 +1,84 @@
+package oscarsim
+
+import (
+	"maps"
+	"time"
+)
+
+// maxJournal bounds the log; the oldest go first.
+const maxJournal = 4096
+
+// Call is one request that changes something, in the order of arrival.
+type Call struct {
+	Op      Op        `json:"op"`
+	Service string    `json:"service,omitempty"`
+	Time    time.Time `json:"time"`
+	// Done is when it was answered or dropped; zero while it runs.
+	Done time.Time `json:"done,omitzero"`
+	// Status is the answer; 0 while it runs and when the connection was dropped.
+	Status int `json:"status"`
+}
+
+// journal counts requests and remembers those that change something.
+type journal struct {
+	counts map[Op]int
+	calls  []Call
+	first  int // sequence number of calls[0]
+}
+
+func newJournal() journal { return journal{counts: map[Op]int{}} }
+
+// record counts a request and returns its sequence number in the log, -1 if it is not in it.
+func (s *Sim) record(c *call) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.op == opControl {
+		return -1
+	}
+	j := &s.journal
+	j.counts[c.op]++
+	if !c.op.mutates() {
+		return -1
+	}
+	if len(j.calls) >= maxJournal {
+		drop := maxJournal / 4
+		j.calls = append(j.calls[:0:0], j.calls[drop:]...)
+		j.first += drop
+	}
+	j.calls = append(j.calls, Call{Op: c.op, Service: c.service, Time: time.Now()})
+	return j.first + len(j.calls) - 1
+}
+
+// finish notes the outcome of a request.
+func (s *Sim) finish(seq int, c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := seq - s.journal.first
+	if seq < 0 || i < 0 {
+		return
+	}
+	entry := &s.journal.calls[i]
+	entry.Done = time.Now()
+	if !c.dropped {
+		entry.Status = c.status
+	}
+}
+
+// Calls returns how many requests came in, by operation, refused and faulty ones included. The simulator's own paths
+// do not count.
+func (s *Sim) Calls() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[string]int{}
+	for op, n := range maps.All(s.journal.counts) {
+		out[string(op)] = n
+	}
+	return out
+}
+
+// Log returns the last requests that change something, in the order of arrival.
+func (s *Sim) Log() []Call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Call(nil), s.journal.calls...)
+}

@@ -1,0 +1,378 @@
+package oscarsim
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/oscarfed/oscarfed/internal/oscarsim/wire"
+)
+
+const notValid = "The service specification is not valid: "
+
+// list answers all services of all namespaces, the half-created ones too.
+func (s *Sim) list(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	services := []*wire.Service{}
+	for _, e := range s.kube.list() {
+		services = append(services, shown(c, e.service))
+	}
+	c.json(http.StatusOK, services)
+}
+
+// get answers one service. It needs both ConfigMap and PodTemplate.
+func (s *Sim) get(c *call) {
+	if !validName(c) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, e, err := s.kube.read("", c.service); err != nil {
+		c.code(http.StatusNotFound)
+	} else {
+		c.json(http.StatusOK, shown(c, e.service))
+	}
+}
+
+func validName(c *call) bool {
+	c.service = strings.TrimSpace(c.service)
+	switch {
+	case c.service == "":
+		c.text(http.StatusBadRequest, "serviceName is required")
+	case len(validation.IsValidLabelValue(c.service)) > 0:
+		c.text(http.StatusBadRequest, "invalid serviceName")
+	default:
+		return true
+	}
+	return false
+}
+
+// shown adds what the query asks for.
+func shown(c *call, svc *wire.Service) *wire.Service {
+	for want := range strings.SplitSeq(c.query("include"), ",") {
+		if strings.EqualFold(strings.TrimSpace(want), "deployment") {
+			full := *svc
+			full.Deployment = &wire.DeploymentSummary{State: "unavailable", Reason: noRuntime, ResourceKind: "unavailable"}
+			return &full
+		}
+	}
+	return svc
+}
+
+// create makes a service. The order of the checks, and what each refusal leaves behind, is OSCAR's.
+func (s *Sim) create(c *call) {
+	svc, ok := s.decode(c)
+	if !ok {
+		return
+	}
+	svc.Owner = wire.AdminOwner
+	id, ok := s.admit(c, svc)
+	if !ok {
+		return
+	}
+	// From here on the service is listed; neither its webhook nor its buckets exist.
+	if c.crash {
+		return
+	}
+	if err := s.registerWebhook(c, svc); err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		_ = s.kube.deleteService(id)
+		c.text(http.StatusInternalServerError, err.Error())
+		return
+	}
+	if c.dropped {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.finishCreate(c, id, svc)
+}
+
+// decode reads a definition and fills in defaults, as POST and PUT both do.
+func (s *Sim) decode(c *call) (*wire.Service, bool) {
+	svc, err := wire.Decode(c.body)
+	if err != nil {
+		c.text(http.StatusBadRequest, notValid+err.Error())
+		return nil, false
+	}
+	if err := svc.NormalisePaths(); err != nil {
+		c.text(http.StatusBadRequest, err.Error())
+		return nil, false
+	}
+	svc.Defaults(s.provider, newToken)
+	return svc, true
+}
+
+// admit makes the Kubernetes objects of a new service, or answers why not.
+func (s *Sim) admit(c *call, svc *wire.Service) (key, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if svc.Namespace == "" {
+		svc.Namespace = servicesNamespace
+	}
+	id := key{svc.Namespace, svc.Name}
+	if svc.HasMembers() {
+		if strings.TrimSpace(svc.Environment.Secrets["refresh_token"]) == "" {
+			c.text(http.StatusBadRequest, noRefreshToken)
+			return id, false
+		}
+		if errs := probe(svc); len(errs) > 0 {
+			c.text(http.StatusUnauthorized, fmt.Sprintf("federation auth failed: %v", errs))
+			return id, false
+		}
+	}
+	svc.DefaultGroup()
+	if len(svc.Environment.Secrets) > 0 {
+		if _, exists := s.kube.secrets[id]; exists {
+			c.text(http.StatusConflict, "A secret with the given name already exists")
+			return id, false
+		}
+		if err := s.kube.createSecret(id, svc.Environment.Secrets); err != nil {
+			c.text(http.StatusConflict, "Error creating secrets for service: "+err.Error())
+			return id, false
+		}
+	}
+	svc.Labels["owner_name"] = "oscar"
+	if _, e := s.kube.find(svc.Name); e != nil {
+		c.text(http.StatusBadRequest, "A service with the provided name already exists")
+		return id, false
+	}
+	err := s.allowedImage(svc.Image)
+	if err == nil {
+		err = s.kube.createService(svc)
+	}
+	if err != nil {
+		c.text(http.StatusInternalServerError, "Error creating the service: "+err.Error())
+		return id, false
+	}
+	return id, true
+}
+
+// registerWebhook registers a service's webhook and restarts MinIO, which takes the latency.
+func (s *Sim) registerWebhook(c *call, svc *wire.Service) error {
+	s.mu.Lock()
+	if s.minioAway(c) {
+		s.mu.Unlock()
+		return fmt.Errorf("error registering the service's webhook: %w", refused("Put", s.provider.Endpoint+"/minio/admin/v3/set-config-kv"))
+	}
+	s.minio.webhooks[svc.Name] = svc.Token
+	c.life.restarting++
+	s.mu.Unlock()
+	c.pause(c.latency)
+	s.mu.Lock()
+	c.life.restarting--
+	s.mu.Unlock()
+	return nil
+}
+
+// minioAway reports whether somebody else is restarting MinIO and that matters. The caller holds the lock.
+func (s *Sim) minioAway(c *call) bool { return s.cfg.BreakConcurrent && c.life.restarting > 0 }
+
+// finishCreate makes the buckets of a new service and tags them. The caller holds the lock.
+func (s *Sim) finishCreate(c *call, id key, svc *wire.Service) {
+	if svc.MeshWorker() {
+		c.code(http.StatusCreated)
+		return
+	}
+	buckets, err := s.minio.makeBuckets(svc, s.provider, false)
+	if err != nil {
+		status := http.StatusInternalServerError
+		if errors.Is(err, errInput) {
+			status = http.StatusBadRequest
+		}
+		c.text(status, err.Error())
+		// Jobs and a Secret of this name go too. The webhook entry stays.
+		_ = s.kube.deleteService(id)
+		if !strings.Contains(err.Error(), " already exists") {
+			_ = s.minio.deleteBuckets(svc)
+		}
+		return
+	}
+	owner := ""
+	if svc.Owner != wire.AdminOwner {
+		owner = svc.Owner
+	}
+	for _, name := range buckets {
+		if b := s.minio.buckets[name]; b != nil {
+			b.tags = map[string]string{"owner": owner, "from_service": svc.Name, "owner_name": "oscar"}
+		}
+	}
+	if svc.HasMembers() {
+		// Not reached over HTTP: the probe has failed, as every other cluster refuses connections.
+		c.text(http.StatusInternalServerError, fmt.Sprintf("Federation failed; rollback completed: %v", probe(svc)))
+		return
+	}
+	c.code(http.StatusCreated)
+}
+
+// update replaces a definition. It makes buckets first, answers 500 for what it cannot do about MinIO users, and goes
+// on all the same.
+func (s *Sim) update(c *call) {
+	svc, ok := s.decode(c)
+	if !ok {
+		return
+	}
+	svc.DefaultGroup()
+	s.mu.Lock()
+	id, e, err := s.kube.read("", svc.Name)
+	if err != nil {
+		s.mu.Unlock()
+		c.code(http.StatusNotFound)
+		return
+	}
+	old := e.service
+	if old.Token != "" {
+		svc.Token = old.Token
+	}
+	svc.Namespace = id.namespace
+	buckets, err := s.minio.makeBuckets(svc, s.provider, true)
+	s.mu.Unlock()
+	if err != nil {
+		status := http.StatusInternalServerError
+		if errors.Is(err, errInput) {
+			status = http.StatusBadRequest
+		}
+		c.text(status, err.Error())
+		return
+	}
+	if !s.updatePolicies(c, old, svc, buckets) || c.crash {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.finishUpdate(c, id, svc)
+}
+
+// updatePolicies sets the policies of the buckets of a changed definition and registers the webhook again for each
+// new one. It reports whether the update goes on.
+func (s *Sim) updatePolicies(c *call, old, svc *wire.Service, buckets []string) bool {
+	const making = "Error creating the service: "
+	dropped := map[string]bool{}
+	var order []string
+	for _, io := range append(append([]wire.StorageIOConfig(nil), old.Input...), old.Output...) {
+		if kind, _ := wire.Provider(io.Provider); kind == "minio" {
+			name, _ := wire.Bucket(io.Path)
+			if _, seen := dropped[name]; !seen {
+				order = append(order, name)
+			}
+			dropped[name] = true
+		}
+	}
+	for _, name := range buckets {
+		if _, known := dropped[name]; known {
+			dropped[name] = false
+			switch {
+			case old.Visibility != svc.Visibility:
+				c.text(http.StatusInternalServerError, making+"error removing resource")
+				s.setPolicies(c, making, name, svc.Owner, svc.Visibility)
+			case svc.Visibility == "restricted":
+				c.text(http.StatusInternalServerError, making+"error getting group description for "+name+": The specified group does not exist. (Specified group does not exist)")
+			}
+			continue
+		}
+		s.setPolicies(c, making, name, svc.Owner, svc.Visibility)
+		if err := s.registerWebhook(c, svc); err != nil {
+			c.text(http.StatusInternalServerError, err.Error())
+			return false
+		}
+		if c.dropped {
+			return false
+		}
+	}
+	for _, name := range order {
+		if dropped[name] {
+			s.setPolicies(c, "error setting new policies: ", name, "", "private")
+		}
+	}
+	return true
+}
+
+func (s *Sim) setPolicies(c *call, prefix, bucket, owner, visibility string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.minio.setPolicies(bucket, owner, visibility); err != nil {
+		c.text(http.StatusInternalServerError, prefix+err.Error())
+	}
+}
+
+// finishUpdate writes Secret and definition. The caller holds the lock.
+func (s *Sim) finishUpdate(c *call, id key, svc *wire.Service) {
+	if svc.HasMembers() && strings.TrimSpace(svc.Environment.Secrets["refresh_token"]) == "" {
+		secret, exists := s.kube.secrets[id]
+		if !exists {
+			c.text(http.StatusBadRequest, noRefreshToken)
+			return
+		}
+		if _, has := secret["refresh_token"]; !has {
+			c.text(http.StatusInternalServerError, `error reading refresh-token secret: refresh-token secret missing key "refresh_token"`)
+			return
+		}
+	}
+	if len(svc.Environment.Secrets) > 0 {
+		s.kube.secrets[id] = maps.Clone(svc.Environment.Secrets)
+	}
+	err := s.allowedImage(svc.Image)
+	if err == nil {
+		err = s.kube.updateService(svc)
+	}
+	switch {
+	case err != nil:
+		c.text(http.StatusInternalServerError, "Error updating the service: "+err.Error())
+	case svc.HasMembers() && !svc.MeshWorker():
+		if errs := expand(svc); len(errs) > 0 {
+			c.text(http.StatusOK, fmt.Sprintf("Updated with federation warnings: %v", errs))
+		}
+	}
+	c.code(http.StatusNoContent)
+}
+
+// delete removes a service at once and, after the latency, empties and deletes every bucket that its definition names.
+func (s *Sim) delete(c *call) {
+	s.mu.Lock()
+	id, e, err := s.kube.read(c.query("namespace"), c.service)
+	if err == nil {
+		err = s.kube.deleteService(id)
+	}
+	if err != nil {
+		s.mu.Unlock()
+		c.code(http.StatusNotFound)
+		return
+	}
+	away := s.minioAway(c)
+	if !away && !c.crash {
+		delete(s.minio.webhooks, id.name)
+		c.life.restarting++
+	}
+	s.mu.Unlock()
+	if c.crash {
+		return
+	}
+	if !away {
+		c.pause(c.latency)
+		s.mu.Lock()
+		c.life.restarting--
+		s.mu.Unlock()
+		if c.dropped {
+			return
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err = nil
+	if !away {
+		err = s.minio.deleteBuckets(e.service)
+	} else if io := append(append([]wire.StorageIOConfig(nil), e.service.Input...), e.service.Output...); len(io) > 0 {
+		name, _ := wire.Bucket(io[0].Path)
+		err = fmt.Errorf("error while removing MinIO bucket error deleting bucket %s, unable to delete objects from bucket %q, RequestError: send request failed\ncaused by: %w", name, name, refused("Get", s.provider.Endpoint+"/"+name))
+	}
+	if err != nil && !errors.Is(err, errNoSuchBucket) {
+		c.text(http.StatusInternalServerError, "Error deleting service buckets: %!(EXTRA *errors.errorString="+err.Error()+")")
+	}
+	c.code(http.StatusNoContent)
+}
