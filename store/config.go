@@ -1,0 +1,105 @@
+package store
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// Config says where etcd is and how patient to be with it.
+type Config struct {
+	// Endpoints are the members' client URLs, all of them: etcd's client spreads
+	// its calls over them. With https:// the server's certificate is verified.
+	Endpoints []string
+	// CertFile and KeyFile are the client certificate. They are read anew for
+	// each connection, so a renewed certificate needs no restart.
+	CertFile, KeyFile string
+	// CAFile holds the authorities that the servers' certificates are verified
+	// with; the system's own when empty. It is read once.
+	CAFile string
+
+	// RequestTimeout bounds each single call; default 3 s.
+	RequestTimeout time.Duration
+	// Deadline bounds a whole read or Update with all its tries; default 15 s.
+	Deadline time.Duration
+	// KeepAlive is how long a connection may be silent before it is probed;
+	// default, and least that gRPC allows, 10 s.
+	KeepAlive time.Duration
+	// KeepAliveTimeout is how long a probe may stay unanswered; default 3 s.
+	KeepAliveTimeout time.Duration
+
+	// Logger defaults to slog.Default().
+	Logger *slog.Logger
+	// DialOptions are added to those of each connection. Interceptors must be
+	// given as chained ones: etcd's client has taken the others.
+	DialOptions []grpc.DialOption
+}
+
+func (c Config) withDefaults() Config {
+	c.RequestTimeout = cmpDuration(c.RequestTimeout, 3*time.Second)
+	c.Deadline = cmpDuration(c.Deadline, 15*time.Second)
+	c.KeepAlive = cmpDuration(c.KeepAlive, 10*time.Second)
+	c.KeepAliveTimeout = cmpDuration(c.KeepAliveTimeout, 3*time.Second)
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+func cmpDuration(given, fallback time.Duration) time.Duration {
+	if given > 0 {
+		return given
+	}
+	return fallback
+}
+
+// Validate reports everything that is wrong with the configuration.
+func (c Config) Validate() error {
+	var problems []error
+	if len(c.Endpoints) == 0 {
+		problems = append(problems, errors.New("no etcd endpoint is given"))
+	}
+	if (c.CertFile == "") != (c.KeyFile == "") {
+		problems = append(problems, errors.New("the etcd client certificate and its key must be given together"))
+	}
+	return errors.Join(problems...)
+}
+
+// tlsConfig is nil when no file is given: etcd's client then uses TLS with the
+// system's authorities for https:// endpoints, and none for http://.
+func (c Config) tlsConfig() (*tls.Config, error) {
+	if c.CertFile == "" && c.CAFile == "" {
+		return nil, nil
+	}
+	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CAFile != "" {
+		pem, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("etcd CA file: %w", err)
+		}
+		conf.RootCAs = x509.NewCertPool()
+		if !conf.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("etcd CA file %s holds no PEM certificate", c.CAFile)
+		}
+	}
+	if c.CertFile != "" {
+		load := func() (*tls.Certificate, error) {
+			cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+			if err != nil {
+				return nil, fmt.Errorf("etcd client certificate: %w", err)
+			}
+			return &cert, nil
+		}
+		if _, err := load(); err != nil {
+			return nil, err
+		}
+		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
+	}
+	return conf, nil
+}

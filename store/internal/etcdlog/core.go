@@ -1,0 +1,64 @@
+package etcdlog
+
+import (
+	"context"
+	"log/slog"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// New returns a zap logger whose entries of at least level go to to. An entry
+// that zap calls fatal is logged as an error, and then still ends the process:
+// etcd uses it where going on would lose data.
+func New(to *slog.Logger, level zapcore.Level) *zap.Logger {
+	return zap.New(&core{to: to, level: level})
+}
+
+// core implements zapcore.Core on a slog logger.
+type core struct {
+	to    *slog.Logger
+	level zapcore.Level
+}
+
+func (c *core) Enabled(level zapcore.Level) bool { return level >= c.level }
+
+func (c *core) With(fields []zapcore.Field) zapcore.Core {
+	return &core{to: slog.New(c.to.Handler().WithAttrs(attrs(fields))), level: c.level}
+}
+
+func (c *core) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if !c.Enabled(e.Level) {
+		return ce
+	}
+	return ce.AddCore(e, c)
+}
+
+func (c *core) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	c.to.LogAttrs(context.Background(), severity(e.Level), e.Message, attrs(fields)...)
+	return nil
+}
+
+func (c *core) Sync() error { return nil }
+
+func severity(level zapcore.Level) slog.Level {
+	switch {
+	case level <= zapcore.DebugLevel:
+		return slog.LevelDebug
+	case level == zapcore.InfoLevel:
+		return slog.LevelInfo
+	case level == zapcore.WarnLevel:
+		return slog.LevelWarn
+	}
+	return slog.LevelError
+}
+
+func attrs(fields []zapcore.Field) []slog.Attr {
+	enc := zapcore.NewMapObjectEncoder()
+	out := make([]slog.Attr, 0, len(fields))
+	for _, f := range fields {
+		f.AddTo(enc)
+		out = append(out, slog.Any(f.Key, enc.Fields[f.Key]))
+	}
+	return out
+}

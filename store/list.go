@@ -1,0 +1,124 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+)
+
+// pageSize is the number of keys of one page, where the server does not stream.
+// Smaller pages cost more than they save: the server counts the rest of the
+// range for each of them.
+const pageSize = 1000
+
+// List reads all keys with a prefix, in key order and at one revision, which it
+// returns. When the revision is compacted meanwhile the error is ErrCompacted:
+// list again.
+func (s *Store) List(ctx context.Context, prefix string) ([]KV, int64, error) {
+	wait := newBackOff(10*time.Millisecond, time.Second)
+	giveUp := time.Now().Add(s.cfg.Deadline)
+	for {
+		kvs, revision, err := s.list(ctx, s.client, prefix, 0)
+		if err == nil {
+			return kvs, revision, nil
+		}
+		if !errors.Is(err, ErrUnavailable) || time.Now().After(giveUp) || pause(ctx, wait.NextBackOff()) != nil {
+			return nil, 0, fmt.Errorf("list %s: %w", prefix, err)
+		}
+	}
+}
+
+// ListKeys is List without the values, which etcd answers from its index alone.
+func (s *Store) ListKeys(ctx context.Context, prefix string) ([]KV, error) {
+	resp, err := try(ctx, s, func(ctx context.Context) (*clientv3.GetResponse, error) {
+		return s.client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list keys of %s: %w", prefix, translate(err))
+	}
+	kvs := make([]KV, len(resp.Kvs))
+	for i, kv := range resp.Kvs {
+		kvs[i] = kvOf(kv)
+	}
+	return kvs, nil
+}
+
+// list reads a prefix at the given revision; 0 stands for the newest one.
+func (s *Store) list(ctx context.Context, client *clientv3.Client, prefix string, revision int64) ([]KV, int64, error) {
+	if !s.pages.Load() {
+		kvs, at, err := s.stream(ctx, client, prefix, revision)
+		if codeOf(err) != codes.Unimplemented {
+			return kvs, at, translate(err)
+		}
+		s.pages.Store(true) // a server of the 3.6 line
+	}
+	kvs, at, err := s.page(ctx, client, prefix, revision)
+	return kvs, at, translate(err)
+}
+
+// stream reads a prefix as one stream of chunks, so that neither side holds the
+// whole answer as one message. A stream that stands still for Config.Deadline is
+// given up.
+func (s *Store) stream(ctx context.Context, client *clientv3.Client, prefix string, revision int64) ([]KV, int64, error) {
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	idle := time.AfterFunc(s.cfg.Deadline, cancel)
+	defer idle.Stop()
+
+	chunks, err := client.GetStream(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(revision))
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() {
+		cancel()
+		for range chunks { // the sender ends only when its channel is read
+		}
+	}()
+	var kvs []KV
+	for chunk := range chunks {
+		if err := chunk.Err(); err != nil {
+			return nil, 0, err
+		}
+		idle.Reset(s.cfg.Deadline)
+		for _, kv := range chunk.Kvs {
+			kvs = append(kvs, kvOf(kv))
+		}
+		// Only the last chunk has a header. It tells the newest revision of the
+		// store, not the one that was asked for.
+		if revision == 0 && chunk.Header != nil {
+			revision = chunk.Header.Revision
+		}
+	}
+	if revision == 0 {
+		return nil, 0, fmt.Errorf("%w: the range stream ended without a header", ErrUnavailable)
+	}
+	return kvs, revision, nil
+}
+
+// page reads a prefix page by page; the first page fixes the revision of the others.
+func (s *Store) page(ctx context.Context, client *clientv3.Client, prefix string, revision int64) ([]KV, int64, error) {
+	from, end := prefix, clientv3.GetPrefixRangeEnd(prefix)
+	var kvs []KV
+	for {
+		resp, err := try(ctx, s, func(ctx context.Context) (*clientv3.GetResponse, error) {
+			return client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(pageSize), clientv3.WithRev(revision))
+		})
+		if err != nil {
+			return nil, 0, err
+		}
+		if revision == 0 {
+			revision = resp.Header.Revision
+		}
+		for _, kv := range resp.Kvs {
+			kvs = append(kvs, kvOf(kv))
+		}
+		if !resp.More || len(resp.Kvs) == 0 {
+			return kvs, revision, nil
+		}
+		from = kvs[len(kvs)-1].Key + "\x00"
+	}
+}

@@ -1,0 +1,272 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/btree"
+)
+
+// MirrorConfig says what a mirror holds.
+type MirrorConfig struct {
+	// Prefixes are mirrored, all at the same revision. They end in a slash. Several
+	// are followed by one watch of the path that they have in common, which the
+	// user must be allowed to read.
+	Prefixes []string
+	// Skip, when set, names keys that are not kept and not reported.
+	Skip func(key string) bool
+	// OnStale, when set, is told that the store was restored: it has gone back from
+	// the revision that was seen, or is another cluster. The mirror lists again
+	// by itself. It is called from Run and must not block.
+	OnStale func(seen, now int64)
+	// Interval of the requests for progress; default 5 s. When nothing at all is
+	// heard for three of them, the watch is opened anew on a new connection.
+	Interval time.Duration
+	// Logger defaults to that of the store.
+	Logger *slog.Logger
+}
+
+// Mirror is a copy of prefixes in memory, of one revision at any time. It is safe
+// for concurrent use.
+type Mirror struct {
+	cfg     MirrorConfig
+	store   *Store
+	log     *slog.Logger
+	running atomic.Bool
+	synced  chan struct{}
+	// nudge asks for progress now, for somebody who waits.
+	nudge chan struct{}
+
+	mu sync.Mutex
+	// tree and what follows belong together, under mu.
+	tree     *btree.BTreeG[KV]
+	snapshot *MirrorView // of tree; nil after a change
+	revision int64
+	advanced chan struct{} // closed and replaced when revision moves
+	feeds    map[*Feed]struct{}
+	heard    time.Time
+	watching bool
+}
+
+// NewMirror makes a mirror that is empty until Run has listed its prefixes.
+func (s *Store) NewMirror(cfg MirrorConfig) *Mirror {
+	cfg.Interval = cmpDuration(cfg.Interval, 5*time.Second)
+	if cfg.Logger == nil {
+		cfg.Logger = s.log
+	}
+	return &Mirror{
+		cfg:      cfg,
+		store:    s,
+		log:      cfg.Logger.With("prefixes", cfg.Prefixes),
+		synced:   make(chan struct{}),
+		nudge:    make(chan struct{}, 1),
+		tree:     newTree(),
+		advanced: make(chan struct{}),
+		feeds:    make(map[*Feed]struct{}),
+	}
+}
+
+func newTree() *btree.BTreeG[KV] {
+	return btree.NewG(32, func(a, b KV) bool { return a.Key < b.Key })
+}
+
+// MirrorView is a mirror at one revision. It does not change any more.
+type MirrorView struct {
+	tree     *btree.BTreeG[KV]
+	revision int64
+}
+
+// Revision of the store that the view shows.
+func (v *MirrorView) Revision() int64 { return v.revision }
+
+// KV returns one key; false when it is absent, skipped or not mirrored.
+func (v *MirrorView) KV(key string) (KV, bool) { return v.tree.Get(KV{Key: key}) }
+
+// Prefix runs over the keys with a prefix, in key order.
+func (v *MirrorView) Prefix(prefix string) iter.Seq[KV] {
+	return func(yield func(KV) bool) {
+		v.tree.AscendGreaterOrEqual(KV{Key: prefix}, func(kv KV) bool {
+			return strings.HasPrefix(kv.Key, prefix) && yield(kv)
+		})
+	}
+}
+
+// View calls fn with the mirror as it is now. It is a snapshot: fn may take its
+// time, the watch goes on meanwhile. Before Synced it is empty, at revision 0.
+func (m *Mirror) View(fn func(v *MirrorView)) { fn(m.Snapshot()) }
+
+// Snapshot returns the mirror as it is now.
+func (m *Mirror) Snapshot() *MirrorView {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.snap()
+}
+
+// snap clones the tree, which copies nothing until it is changed. It needs mu.
+func (m *Mirror) snap() *MirrorView {
+	if m.snapshot == nil {
+		m.snapshot = &MirrorView{tree: m.tree.Clone(), revision: m.revision}
+	}
+	return m.snapshot
+}
+
+// Synced is closed once the prefixes were listed for the first time.
+func (m *Mirror) Synced() <-chan struct{} { return m.synced }
+
+// Revision is the revision up to which the mirror has seen everything.
+func (m *Mirror) Revision() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.revision
+}
+
+// LastHeard is when etcd last said anything on the watch; zero before that.
+func (m *Mirror) LastHeard() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.heard
+}
+
+// Healthy says whether the mirror is listed, watches, and has heard from etcd
+// within three intervals.
+func (m *Mirror) Healthy() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.watching && time.Since(m.heard) < 3*m.cfg.Interval
+}
+
+// Wait returns when the mirror has seen a revision, whether or not it concerned
+// its prefixes. It ends with the cause of ctx.
+func (m *Mirror) Wait(ctx context.Context, revision int64) error {
+	again := newBackOff(10*time.Millisecond, m.cfg.Interval)
+	for {
+		m.mu.Lock()
+		reached, advanced := m.revision >= revision, m.advanced
+		m.mu.Unlock()
+		if reached {
+			return nil
+		}
+		select {
+		case m.nudge <- struct{}{}:
+		default:
+		}
+		timer := time.NewTimer(again.NextBackOff())
+		select {
+		case <-advanced:
+		case <-timer.C: // a member that lags behind answers with an older revision: ask again
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+		timer.Stop()
+	}
+}
+
+// keeps says whether a key belongs into the mirror.
+func (m *Mirror) keeps(key string) bool {
+	for _, prefix := range m.cfg.Prefixes {
+		if strings.HasPrefix(key, prefix) {
+			return m.cfg.Skip == nil || !m.cfg.Skip(key)
+		}
+	}
+	return false
+}
+
+// scope is the longest path that all prefixes share: what the watch covers.
+func (m *Mirror) scope() (string, error) {
+	if len(m.cfg.Prefixes) == 0 {
+		return "", errors.New("a mirror needs a prefix")
+	}
+	scope := m.cfg.Prefixes[0]
+	for _, prefix := range m.cfg.Prefixes {
+		if !strings.HasSuffix(prefix, "/") {
+			return "", errors.New("a mirrored prefix ends in a slash: " + prefix)
+		}
+		for !strings.HasPrefix(prefix, scope) {
+			scope = scope[:strings.LastIndexByte(strings.TrimSuffix(scope, "/"), '/')+1]
+		}
+	}
+	if scope == "" {
+		return "", errors.New("the mirrored prefixes have no path in common")
+	}
+	return scope, nil
+}
+
+// change is one key of a watch response.
+type change struct {
+	kv      KV
+	deleted bool
+}
+
+// apply takes over all changes of one response, then moves to its revision. What
+// the mirror has seen already is left out: after a reconnect etcd may repeat.
+func (m *Mirror) apply(changes []change, revision int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range changes {
+		if c.kv.ModRevision <= m.revision || !m.keeps(c.kv.Key) {
+			continue
+		}
+		m.snapshot = nil
+		if c.deleted {
+			m.tree.Delete(c.kv)
+		} else {
+			m.tree.ReplaceOrInsert(c.kv)
+		}
+		m.dirty(c.kv.Key)
+	}
+	if revision > m.revision {
+		m.moveTo(revision)
+	}
+	m.wakeFeeds()
+}
+
+// replace takes over a whole listing and reports only what differs from before:
+// keys whose revision or bytes changed, and those that are gone.
+func (m *Mirror) replace(kvs []KV, revision int64) (seen int64) {
+	tree := newTree()
+	for _, kv := range kvs {
+		if m.keeps(kv.Key) {
+			tree.ReplaceOrInsert(kv)
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	tree.Ascend(func(kv KV) bool {
+		old, ok := m.tree.Get(kv)
+		if !ok || old.ModRevision != kv.ModRevision || !bytes.Equal(old.Value, kv.Value) {
+			m.dirty(kv.Key)
+		}
+		return true
+	})
+	m.tree.Ascend(func(old KV) bool {
+		if !tree.Has(old) {
+			m.dirty(old.Key)
+		}
+		return true
+	})
+	seen = m.revision
+	m.tree, m.snapshot = tree, nil
+	m.moveTo(revision)
+	select {
+	case <-m.synced:
+	default:
+		close(m.synced)
+	}
+	m.wakeFeeds()
+	return seen
+}
+
+// moveTo sets the revision and wakes those who wait for it. It needs mu.
+func (m *Mirror) moveTo(revision int64) {
+	m.revision, m.snapshot = revision, nil
+	close(m.advanced)
+	m.advanced = make(chan struct{})
+}

@@ -1,0 +1,142 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Limits of an etcd server with its default settings. They are checked before
+// anything is sent, because the answer to a request that is too large depends on
+// which layer sees it first.
+const (
+	// maxOps is the most comparisons, operations or reads of one transaction.
+	maxOps = 128
+	// maxBytes is the most bytes of one request; the server takes 1.5 MiB, its
+	// own envelope included.
+	maxBytes = 1_400_000
+	// perOp is more than protobuf adds to the bytes of one operation.
+	perOp = 48
+)
+
+// plan is a transaction made ready for etcd.
+type plan struct {
+	compares []clientv3.Cmp
+	writes   []clientv3.Op
+	// reads are the keys that a failed transaction returns.
+	reads []string
+	// expects are kept to decide later whether the plan can still be applied.
+	expects []expectation
+}
+
+// planOf checks the limits and lays the writes out: as they are up to 128, as
+// child transactions beyond. The keys of all expectations are read on failure,
+// so that the next try, or the error, knows which did not hold.
+func planOf(tx *Txn, writes []write, keys []string) (*plan, error) {
+	p := &plan{reads: slices.Clone(keys), expects: tx.expects}
+	size := 0
+	for _, e := range tx.expects {
+		p.compares = append(p.compares, e.compare())
+		size += len(e.key) + perOp
+		if e.kind != expectEmpty && !slices.Contains(p.reads, e.key) {
+			p.reads = append(p.reads, e.key)
+		}
+	}
+	for _, key := range p.reads {
+		size += len(key) + perOp
+	}
+	ops := make([]clientv3.Op, len(writes))
+	for i, w := range writes {
+		ops[i] = w.op()
+		size += len(w.key) + len(w.value) + 2*perOp // twice, for a share in a child's envelope
+	}
+	switch {
+	case len(p.compares) > maxOps:
+		return nil, fmt.Errorf("%w: %d comparisons, at most %d are possible", ErrTooLarge, len(p.compares), maxOps)
+	case len(p.reads) > maxOps:
+		return nil, fmt.Errorf("%w: %d keys are read, at most %d are possible", ErrTooLarge, len(p.reads), maxOps)
+	case size > maxBytes:
+		return nil, fmt.Errorf("%w: up to %d bytes, at most %d are possible", ErrTooLarge, size, maxBytes)
+	}
+	var err error
+	p.writes, err = nest(ops, max(len(p.compares), len(p.reads)))
+	return p, err
+}
+
+// nest packs operations into child transactions when they are more than the
+// server takes in one list. It grants each child 128 operations less the longest
+// list of the parent, where base is the longest of the parent's other lists.
+func nest(ops []clientv3.Op, base int) ([]clientv3.Op, error) {
+	if len(ops) <= maxOps {
+		return ops, nil
+	}
+	for children := 2; children < maxOps; children++ {
+		each := (len(ops) + children - 1) / children
+		if each > maxOps-max(base, children) {
+			continue
+		}
+		var out []clientv3.Op
+		for part := range slices.Chunk(ops, each) {
+			out = append(out, clientv3.OpTxn(nil, part, nil))
+		}
+		return out, nil
+	}
+	return nil, fmt.Errorf("%w: %d writes with %d comparisons or reads, the server takes no more than %d",
+		ErrTooLarge, len(ops), base, capacity(base))
+}
+
+// capacity is the most writes that nest can place beside base comparisons or reads.
+func capacity(base int) int {
+	most := maxOps
+	for children := 2; children < maxOps; children++ {
+		most = max(most, children*(maxOps-max(base, children)))
+	}
+	return most
+}
+
+func (e expectation) compare() clientv3.Cmp {
+	switch e.kind {
+	case expectSession:
+		return clientv3.Compare(clientv3.CreateRevision(e.key), "=", e.revision)
+	case expectEmpty:
+		return clientv3.Compare(clientv3.CreateRevision(e.key), "=", 0).WithPrefix()
+	}
+	return clientv3.Compare(clientv3.ModRevision(e.key), "=", e.revision)
+}
+
+func (w write) op() clientv3.Op {
+	switch {
+	case w.delete:
+		return clientv3.OpDelete(w.key)
+	case w.lease != 0:
+		return clientv3.OpPut(w.key, string(w.value), clientv3.WithLease(clientv3.LeaseID(w.lease)))
+	}
+	return clientv3.OpPut(w.key, string(w.value))
+}
+
+// hopeless says whether the plan, seen from a later view, can never be applied
+// any more: it compares a revision that a key has left behind. An absent key may
+// become absent again, so that comparison proves nothing.
+func (p *plan) hopeless(v View) bool {
+	for _, e := range p.expects {
+		if e.revision == 0 || !v.read(e.key) {
+			continue
+		}
+		kv, _ := v.KV(e.key)
+		if e.kind == expectSession && kv.CreateRevision != e.revision ||
+			e.kind == expectMod && kv.ModRevision != e.revision {
+			return true
+		}
+	}
+	return false
+}
+
+// gets are the reads of the failed branch.
+func (p *plan) gets() []clientv3.Op {
+	out := make([]clientv3.Op, len(p.reads))
+	for i, key := range p.reads {
+		out[i] = clientv3.OpGet(key)
+	}
+	return out
+}

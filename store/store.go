@@ -1,0 +1,176 @@
+package store
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/Masterminds/semver/v3"
+	"github.com/cenkalti/backoff/v5"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/oscarfed/oscarfed/store/internal/etcdlog"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Store speaks to one etcd cluster. It is safe for concurrent use.
+type Store struct {
+	cfg    Config
+	tls    *tls.Config
+	log    *slog.Logger
+	zap    *zap.Logger
+	client *clientv3.Client
+	// pages is set when the server turned out not to stream ranges.
+	pages atomic.Bool
+}
+
+// Open connects to etcd, waits until it answers, and refuses servers with known
+// holes (before 3.6.14, or 3.7.0): ErrOldServer. When nothing answers within ctx
+// or Config.Deadline it returns ErrUnavailable.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	tlsConfig, err := cfg.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		cfg: cfg,
+		tls: tlsConfig,
+		log: cfg.Logger,
+		// What etcd's client warns of is handled, and told, here.
+		zap: etcdlog.New(cfg.Logger.With("component", "etcd-client"), zapcore.ErrorLevel),
+	}
+	if s.client, err = s.dial(); err != nil {
+		return nil, err
+	}
+	if err := s.ready(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Close ends all connections. Mirrors and sessions are closed before it.
+func (s *Store) Close() error {
+	if err := s.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("close etcd client: %w", err)
+	}
+	return nil
+}
+
+// dial makes a client with connections of its own. It does not wait for them.
+func (s *Store) dial() (*clientv3.Client, error) {
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints:            s.cfg.Endpoints,
+		TLS:                  s.tls,
+		DialTimeout:          s.cfg.RequestTimeout,
+		DialKeepAliveTime:    s.cfg.KeepAlive,
+		DialKeepAliveTimeout: s.cfg.KeepAliveTimeout,
+		DialOptions:          s.cfg.DialOptions,
+		Logger:               s.zap,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("etcd client: %w", err)
+	}
+	return client, nil
+}
+
+// ready waits for a linearizable answer, then looks at the members' releases.
+func (s *Store) ready(ctx context.Context) error {
+	_, _, err := s.get(ctx, record.MetaKey)
+	// Denied is an answer too: a syncer may not read the key.
+	if err != nil && !errors.Is(err, ErrDenied) {
+		return fmt.Errorf("etcd at %v: %w", s.cfg.Endpoints, err)
+	}
+	answered := false
+	for _, endpoint := range s.cfg.Endpoints {
+		tryCtx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
+		status, err := s.client.Status(tryCtx, endpoint)
+		cancel()
+		if err != nil {
+			s.log.Warn("etcd member does not answer", "endpoint", endpoint, "error", err)
+			continue
+		}
+		if err := checkRelease(status.Version); err != nil {
+			return fmt.Errorf("etcd at %s: %w", endpoint, err)
+		}
+		answered = true
+	}
+	if !answered {
+		return fmt.Errorf("%w: no member at %v tells its release", ErrUnavailable, s.cfg.Endpoints)
+	}
+	return nil
+}
+
+// checkRelease refuses releases in which a single-key grant lets a user watch
+// everything (GHSA-xg4h-6gfc-h4m8) or a nested transaction passes by the
+// permissions (CVE-2026-33343).
+func checkRelease(version string) error {
+	v, err := semver.NewVersion(version)
+	if err != nil {
+		return fmt.Errorf("%w: release %q is not understood", ErrOldServer, version)
+	}
+	least := semver.New(3, 6, 14, "", "")
+	if v.Minor() == 7 && v.Major() == 3 {
+		least = semver.New(3, 7, 1, "", "")
+	}
+	if v.LessThan(least) {
+		return fmt.Errorf("%w: it runs %s; 3.6.14, 3.7.1 or later is needed", ErrOldServer, version)
+	}
+	return nil
+}
+
+// try runs one call with its own timeout. A request that demands a leader is
+// refused at once during an election, instead of hanging.
+func try[T any](ctx context.Context, s *Store, call func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), s.cfg.RequestTimeout)
+	defer cancel()
+	return call(ctx)
+}
+
+// repeat tries a call without effects until it is answered, ctx ends, or
+// Config.Deadline has passed.
+func repeat[T any](ctx context.Context, s *Store, call func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Deadline)
+	defer cancel()
+	wait := newBackOff(10*time.Millisecond, time.Second)
+	for {
+		out, err := try(ctx, s, call)
+		if err == nil {
+			return out, nil
+		}
+		err = translate(err)
+		if !errors.Is(err, ErrUnavailable) || pause(ctx, wait.NextBackOff()) != nil {
+			return out, err
+		}
+	}
+}
+
+// newBackOff grows from first to most, with jitter of a half.
+func newBackOff(first, most time.Duration) *backoff.ExponentialBackOff {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval, b.Multiplier = first, most, 2
+	b.RandomizationFactor = 0.5
+	b.Reset()
+	return b
+}
+
+// pause waits for d, or returns why ctx has ended.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,209 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Update describes one change of the store.
+type Update struct {
+	// Keys are read at one revision before the first try, and again with every
+	// try that fails. Build may expect them to be as it saw them.
+	Keys []string
+	// RequestID and Marker make an unknown outcome known. The record at Marker
+	// has a field request_id, and every transaction of this update writes it
+	// with RequestID. When a try has been sent and the marker, written since, has
+	// our id, the write is done. Best is a marker that no other request writes:
+	// one that another may overwrite forgets that we were there.
+	//
+	// With an empty Marker an unknown outcome is followed by a fresh read and
+	// another Build: right for callers who decide by the state alone, and then
+	// find nothing left to do.
+	RequestID, Marker string
+	// Build decides what to write from the view. It is called afresh for each
+	// try and must not keep what it decided before. A transaction without
+	// effective writes means that nothing is to be done. An error ends the
+	// update and is returned as it is.
+	Build func(v View, tx *Txn) error
+}
+
+// Result tells how an Update ended.
+type Result struct {
+	// Revision of the transaction that wrote, or of the view when nothing was to
+	// be done.
+	Revision int64
+	// Written is false when there was nothing to do.
+	Written bool
+	// View is what the last Build decided on; after an outcome that was found
+	// out by the marker, what was read then.
+	View View
+}
+
+// Update applies a change. It is tried until it is applied, found to be applied
+// already, or found to be needless; until Build or an expectation ends it; or
+// until Config.Deadline. Its errors:
+//
+//   - what Build returned;
+//   - ErrExists, *ConflictError, ErrSessionLost: an expectation does not hold;
+//   - ErrTooLarge, ErrFull, ErrDenied: etcd does not take it;
+//   - ErrUnavailable: no try was applied, none will be;
+//   - ErrUnknownOutcome, alone or together with one of the above: a try may
+//     have been applied, or may still be.
+func (s *Store) Update(ctx context.Context, u Update) (Result, error) {
+	if u.Build == nil || (u.Marker == "") != (u.RequestID == "") {
+		return Result{}, errors.New("an update needs Build, and Marker and RequestID together")
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Deadline)
+	defer cancel()
+
+	keys := slices.Clone(u.Keys)
+	if u.Marker != "" {
+		keys = append(keys, u.Marker)
+	}
+	slices.Sort(keys)
+	a := attempt{store: s, update: u, keys: slices.Compact(keys)}
+	view, err := s.Read(ctx, a.keys...)
+	if err != nil {
+		return Result{}, err
+	}
+	return a.run(ctx, view)
+}
+
+// attempt is one Update under way.
+type attempt struct {
+	store  *Store
+	update Update
+	keys   []string
+	// doubts are the tries whose outcome is not known.
+	doubts []*plan
+}
+
+func (a *attempt) run(ctx context.Context, view View) (Result, error) {
+	wait := newBackOff(2*time.Millisecond, 250*time.Millisecond)
+	for try := 0; ; try++ {
+		tx := newTxn(view, a.update.Marker)
+		if err := a.update.Build(view, tx); err != nil {
+			return Result{View: view}, a.doubt(err)
+		}
+		writes := tx.effective()
+		if err := a.check(tx, writes); err != nil {
+			return Result{View: view}, a.doubt(err)
+		}
+		if len(writes) == 0 {
+			return Result{Revision: view.Revision, View: view}, nil
+		}
+		if err := tx.unmet(); err != nil {
+			return Result{View: view}, a.doubt(err)
+		}
+		plan, err := planOf(tx, writes, a.keys)
+		if err != nil {
+			return Result{View: view}, a.doubt(err)
+		}
+
+		next, written, err := a.send(ctx, plan)
+		if err != nil {
+			return Result{View: view}, a.doubt(err)
+		}
+		if written {
+			return Result{Revision: next.Revision, Written: true, View: view}, nil
+		}
+		if revision, ours := a.ours(view, next); ours {
+			return Result{Revision: revision, Written: true, View: next}, nil
+		}
+		a.forget(next)
+		view = next
+		// The first conflict is answered at once: its values are the newest.
+		if try > 0 {
+			if err := pause(ctx, wait.NextBackOff()); err != nil {
+				return Result{View: view}, a.doubt(fmt.Errorf("%w: the update lost every one of %d tries to others: %w", ErrUnavailable, try+1, err))
+			}
+		}
+	}
+}
+
+// check finds mistakes in how the transaction was built.
+func (a *attempt) check(tx *Txn, writes []write) error {
+	if tx.err != nil {
+		return tx.err
+	}
+	if a.update.Marker == "" || len(writes) == 0 {
+		return nil
+	}
+	w := tx.writes[a.update.Marker]
+	if w == nil || w.delete || requestID(w.value) != a.update.RequestID {
+		return fmt.Errorf("marker %s: the transaction does not write it with request_id %q", a.update.Marker, a.update.RequestID)
+	}
+	return nil
+}
+
+// send commits a plan. When it was not applied, or nobody knows, it returns the
+// present values. An error is final.
+func (a *attempt) send(ctx context.Context, p *plan) (View, bool, error) {
+	s := a.store
+	resp, err := try(ctx, s, func(ctx context.Context) (*clientv3.TxnResponse, error) {
+		return s.client.Txn(ctx).If(p.compares...).Then(p.writes...).Else(p.gets()...).Commit()
+	})
+	switch {
+	case err == nil && resp.Succeeded:
+		return View{Revision: resp.Header.Revision}, true, nil
+	case err == nil:
+		return viewOf(p.reads, resp), false, nil
+	case surelyNotApplied(err) && !worthRepeating(err):
+		return View{}, false, translate(err)
+	case !surelyNotApplied(err):
+		a.doubts = append(a.doubts, p)
+	}
+	if perr := pause(ctx, newBackOff(20*time.Millisecond, time.Second).NextBackOff()); perr != nil {
+		return View{}, false, fmt.Errorf("%w: %w", translate(err), perr)
+	}
+	view, rerr := s.Read(ctx, p.reads...)
+	if rerr != nil {
+		return View{}, false, fmt.Errorf("%w, after %w", rerr, err)
+	}
+	return view, false, nil
+}
+
+// ours says whether the marker shows that a try of this update was applied, and
+// by which revision. A marker that had our id before proves nothing: it must
+// have been written after the last view, where no try was seen to be applied.
+func (a *attempt) ours(last, now View) (int64, bool) {
+	kv, ok := now.KV(a.update.Marker)
+	if !ok || kv.ModRevision <= last.Revision {
+		return 0, false
+	}
+	return kv.ModRevision, requestID(kv.Value) == a.update.RequestID
+}
+
+// forget drops the doubts that the view resolves: with a marker, a try that is
+// not recorded there and compares a revision that has passed was not applied,
+// and never will be.
+func (a *attempt) forget(v View) {
+	if a.update.Marker == "" {
+		return
+	}
+	a.doubts = slices.DeleteFunc(a.doubts, func(p *plan) bool { return p.hopeless(v) })
+}
+
+// doubt adds to an error that a try may have been applied.
+func (a *attempt) doubt(err error) error {
+	if len(a.doubts) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
+}
+
+func requestID(value []byte) string {
+	var r struct {
+		RequestID string `json:"request_id"`
+	}
+	if json.Unmarshal(value, &r) != nil {
+		return ""
+	}
+	return r.RequestID
+}
