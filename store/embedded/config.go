@@ -1,0 +1,170 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/oscarfed/oscarfed/store/internal/etcdlog"
+)
+
+// Config of one member.
+type Config struct {
+	// Dir holds the data; it is made when absent, readable by its owner alone.
+	Dir string
+	// ListenClient is the address that clients connect to; default
+	// 127.0.0.1:2379. Port 0 takes a free one.
+	ListenClient string
+	// CertFile and KeyFile make clients connect by TLS. With CAFile they must
+	// show a certificate signed by it; all three go together.
+	CertFile, KeyFile, CAFile string
+
+	// Name, ListenPeer and InitialCluster are for a member of a cluster of
+	// several: its name, the URL that it listens on for the others, and
+	// name=URL,... of all members. Without them the member is alone and has no
+	// peer listener at all.
+	Name, ListenPeer, InitialCluster string
+
+	// Quota of the database in bytes; default 4 GiB. When it is used up, writes
+	// are refused until space is made.
+	Quota int64
+	// Retention is for how long history is kept at least; up to twice as much is
+	// there at times. 0 keeps everything.
+	Retention time.Duration
+	// Fast shortens the election to 100 ms, for tests and short-lived servers.
+	Fast bool
+	// NoFsync loses data when the machine crashes: for tests.
+	NoFsync bool
+
+	// Logger gets what etcd warns of; default slog.Default().
+	Logger *slog.Logger
+}
+
+// Settings of the server that are not etcd's defaults.
+const (
+	defaultListen = "127.0.0.1:2379"
+	defaultQuota  = 4 << 30
+	// The raft log is kept in memory for snapshotCount + catchUpEntries entries,
+	// and one entry may have a megabyte: etcd's 10000 + 5000 could cost gigabytes.
+	snapshotCount  = 2000
+	catchUpEntries = 500
+	// progressInterval is how often a quiet watch hears from the server unasked.
+	progressInterval = 10 * time.Second
+	// defragThreshold in MiB: that much free space is given back at start.
+	defragThreshold = 200
+	featureGates    = "InitialCorruptCheck=true,CompactHashCheck=true,StopGRPCServiceOnDefrag=true"
+)
+
+func (c Config) withDefaults() Config {
+	if c.ListenClient == "" {
+		c.ListenClient = defaultListen
+	}
+	if c.Quota == 0 {
+		c.Quota = defaultQuota
+	}
+	if c.Name == "" {
+		c.Name = "oscarfed"
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+// Validate reports everything that is wrong with the configuration.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var problems []error
+	if c.Dir == "" {
+		problems = append(problems, errors.New("etcd needs a data directory"))
+	}
+	if _, _, err := net.SplitHostPort(c.ListenClient); err != nil {
+		problems = append(problems, fmt.Errorf("etcd listen address %q is not host:port: %w", c.ListenClient, err))
+	}
+	if given := count(c.CertFile, c.KeyFile, c.CAFile); given != 0 && given != 3 {
+		problems = append(problems, errors.New("etcd's certificate, key and CA must be given together"))
+	}
+	if given := count(c.ListenPeer, c.InitialCluster); given == 1 {
+		problems = append(problems, errors.New("etcd's peer URL and initial cluster must be given together"))
+	}
+	if c.Quota < 0 || c.Retention < 0 {
+		problems = append(problems, errors.New("etcd's quota and retention cannot be negative"))
+	}
+	return errors.Join(problems...)
+}
+
+func count(values ...string) (n int) {
+	for _, v := range values {
+		if v != "" {
+			n++
+		}
+	}
+	return n
+}
+
+func (c Config) secure() bool { return c.CertFile != "" }
+
+// embed translates to etcd's own configuration.
+func (c Config) embed() (*embed.Config, error) {
+	out := embed.NewConfig()
+	out.Dir = c.Dir
+	out.Name = c.Name
+	out.QuotaBackendBytes = c.Quota
+	out.UnsafeNoFsync = c.NoFsync
+	out.SnapshotCount = snapshotCount
+	out.SnapshotCatchUpEntries = catchUpEntries
+	out.AutoCompactionMode = embed.CompactorModePeriodic
+	out.AutoCompactionRetention = c.Retention.String()
+	out.WatchProgressNotifyInterval = progressInterval
+	out.BootstrapDefragThresholdMegabytes = defragThreshold
+	out.EnableGRPCGateway = false
+	out.EnablePprof = false
+	if c.Fast {
+		out.TickMs, out.ElectionMs = 10, 100
+	}
+
+	out.LogLevel = zapcore.WarnLevel.String()
+	out.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdlog.New(c.Logger.With("component", "etcd"), zapcore.WarnLevel))
+	gates, ok := out.ServerFeatureGate.(interface{ Set(string) error })
+	if !ok {
+		return nil, errors.New("this etcd release has no settable feature gates")
+	}
+	if err := gates.Set(featureGates); err != nil {
+		return nil, fmt.Errorf("etcd feature gates: %w", err)
+	}
+
+	client := url.URL{Scheme: "http", Host: c.ListenClient}
+	if c.secure() {
+		client.Scheme = "https"
+		out.ClientTLSInfo = transport.TLSInfo{
+			CertFile: c.CertFile, KeyFile: c.KeyFile, TrustedCAFile: c.CAFile, ClientCertAuth: true,
+		}
+	}
+	out.ListenClientUrls = []url.URL{client}
+	out.AdvertiseClientUrls = []url.URL{client}
+
+	if c.InitialCluster == "" {
+		// A member that is alone speaks to no peer. It still needs a peer URL, which
+		// nobody listens on.
+		self := url.URL{Scheme: "http", Host: "localhost:2380"}
+		out.ListenPeerUrls = nil
+		out.AdvertisePeerUrls = []url.URL{self}
+		out.InitialCluster = c.Name + "=" + self.String()
+		return out, nil
+	}
+	peer, err := url.Parse(c.ListenPeer)
+	if err != nil {
+		return nil, fmt.Errorf("etcd peer URL: %w", err)
+	}
+	out.ListenPeerUrls = []url.URL{*peer}
+	out.AdvertisePeerUrls = []url.URL{*peer}
+	out.InitialCluster = c.InitialCluster
+	return out, nil
+}

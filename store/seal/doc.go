@@ -1,0 +1,9 @@
+// Package seal owns age: identities, and envelopes that only their recipients
+// can open.
+//
+// An envelope says inside what it is for: purpose, cluster, the uid of one life
+// of a replica, its generation and an expiry. Whoever opens it names what he
+// expects, so that an envelope cannot be moved to another record, replayed into
+// a later generation, or used after its time. It does not say who sealed it:
+// anyone can seal to a recipient whom he knows.
+package seal

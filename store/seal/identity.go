@@ -1,0 +1,124 @@
+package seal
+
+import (
+	"bytes"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"filippo.io/age"
+)
+
+// maxIdentityFile is far more than a key and its comments need, in bytes.
+const maxIdentityFile = 4096
+
+// Identity is a private X25519 key. It prints as its public recipient.
+type Identity struct{ key *age.X25519Identity }
+
+// Generate makes a new identity.
+func Generate() (*Identity, error) {
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		return nil, fmt.Errorf("generate identity: %w", err)
+	}
+	return &Identity{key}, nil
+}
+
+// LoadOrCreate reads the identity in a file, in the format of age-keygen, or
+// makes the file with a new one, readable by its owner alone. A file that others
+// can read is refused.
+func LoadOrCreate(path string) (*Identity, error) {
+	id, err := load(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return id, err
+	}
+	if id, err = Generate(); err != nil {
+		return nil, err
+	}
+	err = id.create(path)
+	if errors.Is(err, fs.ErrExist) {
+		return load(path) // another process was faster; its identity is the one
+	}
+	if err != nil {
+		return nil, fmt.Errorf("identity file: %w", err)
+	}
+	return id, nil
+}
+
+func load(path string) (*Identity, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("identity file: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("identity file: %w", err)
+	}
+	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("identity file %s has mode %v: it must be a file that only its owner can read; chmod 600", path, mode)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxIdentityFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("identity file: %w", err)
+	}
+	if len(data) > maxIdentityFile {
+		return nil, fmt.Errorf("identity file %s is larger than %d bytes", path, maxIdentityFile)
+	}
+	for line := range bytes.Lines(data) {
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		key, err := age.ParseX25519Identity(string(line))
+		if err != nil {
+			// The parser's error may quote the key.
+			return nil, fmt.Errorf("identity file %s holds no age X25519 identity", path)
+		}
+		return &Identity{key}, nil
+	}
+	return nil, fmt.Errorf("identity file %s is empty", path)
+}
+
+// create writes the whole file and then gives it its name, which must be free.
+func (i *Identity) create(path string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".identity-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = fmt.Fprintf(f, "# recipient: %s\n%s\n", i.Recipient(), i.key.String())
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Link(f.Name(), path)
+}
+
+// Recipient is the public key to which others seal.
+func (i *Identity) Recipient() string { return i.key.Recipient().String() }
+
+// Derive makes a 32-byte key for another use, by HKDF-SHA256 of the private key.
+// Different labels give unrelated keys, the same label always the same one.
+func (i *Identity) Derive(label string) []byte {
+	key, err := hkdf.Key(sha256.New, []byte(i.key.String()), nil, "oscarfed/"+label, sha256.Size)
+	if err != nil {
+		// Only a length over 255 hashes fails.
+		panic(fmt.Sprintf("derive %q: %v", label, err))
+	}
+	return key
+}
+
+// String is the public recipient, so that no print shows the private key.
+func (i *Identity) String() string { return i.Recipient() }
+
+// GoString is the public recipient.
+func (i *Identity) GoString() string { return i.Recipient() }
+
+// LogValue is the public recipient.
+func (i *Identity) LogValue() slog.Value { return slog.StringValue(i.Recipient()) }

@@ -1,0 +1,66 @@
+package storetest
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/embedded"
+)
+
+// New returns a store on an etcd server of its own.
+func New(t testing.TB) *store.Store {
+	t.Helper()
+	return Open(t, store.Config{Endpoints: []string{Etcd(t)}})
+}
+
+// Etcd starts a server, without history compaction, and returns its endpoint.
+func Etcd(t testing.TB) string {
+	t.Helper()
+	return Start(t, embedded.Config{}).Endpoint()
+}
+
+// Start starts a server with settings of the test. Folder, port and logger are
+// filled in when they are not given; it is always fast and never syncs its disk.
+func Start(t testing.TB, cfg embedded.Config) *embedded.Server {
+	t.Helper()
+	if cfg.Dir == "" {
+		cfg.Dir = t.TempDir()
+	}
+	if cfg.ListenClient == "" {
+		cfg.ListenClient = "127.0.0.1:0"
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = Logger(t)
+	}
+	cfg.Fast, cfg.NoFsync = true, true
+	server, err := embedded.Start(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	return server
+}
+
+// Open connects a store, which the end of the test closes.
+func Open(t testing.TB, cfg store.Config) *store.Store {
+	t.Helper()
+	if cfg.Logger == nil {
+		cfg.Logger = Logger(t)
+	}
+	s, err := store.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close the store: %v", err)
+		}
+	})
+	return s
+}
+
+// Logger writes to the test's output.
+func Logger(t testing.TB) *slog.Logger {
+	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
+}
