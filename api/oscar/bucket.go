@@ -2,12 +2,17 @@ package oscar
 
 import "strings"
 
-// Buckets lists the buckets of the cluster's own MinIO that OSCAR makes, writes or deletes
+// Buckets lists the buckets of the cluster's own MinIO that OSCAR makes and uses
 // for a service, sorted, each once. It follows OSCAR: the first part of a path;
 // a path without "/" is a folder in the bucket named as the service, or as the
 // origin's service for an output of minio.default that carries both origin
-// annotations; inputs of any minio provider are local, since OSCAR accepts no
-// other; under isolation USER each allowed user has a bucket of his own.
+// annotations; a mount's path always begins with a bucket; inputs of any minio
+// provider are local, since OSCAR accepts no other; under isolation USER each
+// allowed user has a bucket of his own.
+//
+// OSCAR's DELETE reaches further: it also empties and deletes the local bucket
+// that is named as one of an output of another minio or of s3. Detaching the
+// storage first keeps it from both.
 func Buckets(s *Service) []string {
 	origin := ""
 	if strings.TrimSpace(s.Annotations[AnnotationOriginCluster]) != "" {

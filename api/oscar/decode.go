@@ -167,7 +167,7 @@ func (d *decoder) int(path string, v *value, dst reflect.Value) {
 	if !d.want(path, v, kindNumber) {
 		return
 	}
-	n, err := strconv.ParseInt(v.text, 10, 64)
+	n, err := strconv.ParseInt(v.digits(), 10, 64)
 	if err != nil || n > math.MaxInt32 || n < math.MinInt32 {
 		d.add(path, v, fmt.Sprintf("%s must be a whole number of at most %d", last(path), math.MaxInt32))
 		return
@@ -179,7 +179,7 @@ func (d *decoder) float(path string, v *value, dst reflect.Value) {
 	if !d.want(path, v, kindNumber) {
 		return
 	}
-	f, err := strconv.ParseFloat(v.text, 64)
+	f, err := strconv.ParseFloat(v.digits(), 64)
 	if err != nil {
 		d.add(path, v, last(path)+" is too large a number")
 		return
@@ -218,8 +218,8 @@ func (d *decoder) add(path string, v *value, message string) {
 			violation.Value = shorten(v.text)
 		case kindNumber:
 			violation.Value = shorten(v.text)
-			if len(v.text) <= 15 {
-				violation.Value = json.RawMessage(v.text)
+			if len(v.digits()) <= 15 {
+				violation.Value = json.RawMessage(v.digits())
 			}
 		case kindBool:
 			violation.Value = v.text == "true"

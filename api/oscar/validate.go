@@ -13,6 +13,9 @@ import (
 // does not know which clusters exist; package topology adds that. Secrets are
 // never in a violation.
 func Validate(s *Service) []Violation {
+	if s == nil {
+		return []Violation{{Rule: RuleRequired, Message: "there is no service"}}
+	}
 	var vs []Violation
 	add := func(more ...Violation) { vs = append(vs, more...) }
 

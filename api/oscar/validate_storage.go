@@ -3,8 +3,11 @@ package oscar
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 )
+
+var mountOptions = regexp.MustCompile(`^[a-zA-Z0-9_.:=,/ -]*$`)
 
 func checkStorage(s *Service) []Violation {
 	var vs []Violation
@@ -15,7 +18,11 @@ func checkStorage(s *Service) []Violation {
 		vs = append(vs, checkIO(s, indexPath("output", i), io, ProviderMinIO, ProviderS3, ProviderOnedata, ProviderWebDAV, ProviderRucio)...)
 	}
 	if s.Mount.Provider != "" {
-		vs = append(vs, checkIO(s, "mount", s.Mount, ProviderMinIO, ProviderWebDAV)...)
+		vs = append(vs, checkIO(s, "mount", s.Mount, ProviderMinIO, ProviderS3, ProviderWebDAV)...)
+		if !mountOptions.MatchString(s.Mount.Options) {
+			vs = append(vs, Violation{Path: "mount.options", Rule: RuleName, Value: shorten(s.Mount.Options), Message: fmt.Sprintf(
+				"mount.options %s is refused by OSCAR; use letters, digits, blanks and - _ . : = , /", quote(s.Mount.Options))})
+		}
 	}
 	return append(vs, checkEndpoints(s)...)
 }
@@ -36,7 +43,7 @@ func checkIO(s *Service, at string, io IO, types ...string) []Violation {
 		if !known {
 			where := strings.TrimRight(at, "[]0123456789")
 			vs = append(vs, Violation{Path: at + ".storage_provider", Rule: RuleOneOf, Value: shorten(io.Provider), Message: fmt.Sprintf(
-				"storage provider %s cannot be an %s; use %s, with .<id>", quote(io.Provider), article(where), wordList(types...))})
+				"storage provider %s cannot be used for %s; use %s, with .<id>", quote(io.Provider), where, wordList(types...))})
 		} else if !s.StorageProviders.Defined(provider, id) {
 			vs = append(vs, Violation{Path: at + ".storage_provider", Rule: RuleDefinedProvider, Value: shorten(io.Provider), Message: fmt.Sprintf(
 				"storage provider %s is not defined; define storage_providers%s%s, or use minio.default", quote(io.Provider), "."+provider, keySuffix(id))})
@@ -53,13 +60,6 @@ func checkIO(s *Service, at string, io IO, types ...string) []Violation {
 		}
 	}
 	return vs
-}
-
-func article(where string) string {
-	if where == "mount" {
-		return "mount"
-	}
-	return where
 }
 
 func keySuffix(id string) string { return strings.TrimPrefix(joinPath("x", id), "x") }

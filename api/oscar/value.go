@@ -44,7 +44,9 @@ func (k kind) String() string {
 type value struct {
 	kind kind
 	// text of a scalar: a string's content, a number or boolean as it was written.
-	text   string
+	text string
+	// number is the JSON form of a number whose text is none, as 0x10 in YAML.
+	number string
 	items  []*value
 	fields []entry
 }
@@ -189,13 +191,23 @@ func (p *parser) object(depth int) (*value, error) {
 	return v, err
 }
 
+// digits is a number as JSON writes it.
+func (v *value) digits() string {
+	if v.number != "" {
+		return v.number
+	}
+	return v.text
+}
+
 // appendJSON writes a value as compact JSON.
 func (v *value) appendJSON(b []byte) []byte {
 	switch v.kind {
 	case kindNull:
 		return append(b, "null"...)
-	case kindBool, kindNumber:
+	case kindBool:
 		return append(b, v.text...)
+	case kindNumber:
+		return append(b, v.digits()...)
 	case kindString:
 		return appendString(b, v.text)
 	case kindArray:

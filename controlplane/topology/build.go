@@ -26,6 +26,9 @@ type Env struct {
 // All violations are reported at once, oscar.Validate's included; with one, the
 // graph is nil. s is not changed.
 func FromService(s *oscar.Service, env Env) (*Graph, []oscar.Violation) {
+	if s == nil {
+		return nil, oscar.Validate(nil)
+	}
 	placed := s.Clone()
 	if placed.ClusterID == "" {
 		placed.ClusterID = env.DefaultCluster
