@@ -130,6 +130,8 @@ type Federation struct {
 	// Visibility and AllowedUsers say who may read it, as OSCAR does.
 	Visibility   string   `json:"visibility,omitempty"`
 	AllowedUsers []string `json:"allowed_users,omitempty"`
+	// Prefetch says that images are pulled before a create answers.
+	Prefetch bool `json:"prefetch,omitempty"`
 	// Deadline ends the phase preparing or applying. A clock only starts an abort.
 	Deadline *Time `json:"deadline,omitempty"`
 	// Request is the hash of the idempotency record that waits for the outcome.
@@ -246,6 +248,12 @@ type Spec struct {
 	Sealed string `json:"sealed"`
 	// Left names buckets that an earlier life of the same owner left behind.
 	Left []string `json:"left,omitempty"`
+}
+
+// History is a service as it was submitted for one generation, without secrets.
+type History struct {
+	V       int             `json:"v"`
+	Service json.RawMessage `json:"service"`
 }
 
 // Tokens carries sealed user tokens to one cluster.

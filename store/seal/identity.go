@@ -34,7 +34,7 @@ func Generate() (*Identity, error) {
 // makes the file with a new one, readable by its owner alone. A file that others
 // can read is refused.
 func LoadOrCreate(path string) (*Identity, error) {
-	id, err := load(path)
+	id, err := Load(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return id, err
 	}
@@ -43,7 +43,7 @@ func LoadOrCreate(path string) (*Identity, error) {
 	}
 	err = id.create(path)
 	if errors.Is(err, fs.ErrExist) {
-		return load(path) // another process was faster; its identity is the one
+		return Load(path) // another process was faster; its identity is the one
 	}
 	if err != nil {
 		return nil, fmt.Errorf("identity file: %w", err)
@@ -51,7 +51,9 @@ func LoadOrCreate(path string) (*Identity, error) {
 	return id, nil
 }
 
-func load(path string) (*Identity, error) {
+// Load reads the identity in a file, in the format of age-keygen. A file that others
+// can read is refused.
+func Load(path string) (*Identity, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("identity file: %w", err)

@@ -1,0 +1,144 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// await waits for the outcome of a creation, for as long as wait. With async it
+// answers at once with what is known.
+func (c *ControlPlane) await(ctx context.Context, uid string, wait time.Duration, async bool) (*CreateResult, error) {
+	timer := time.NewTimer(max(wait, 0))
+	defer timer.Stop()
+	for {
+		changed := c.state.watch()
+		res, err := c.outcome(uid)
+		if err != nil || res.Done || async {
+			return res, err
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return c.unfinished(uid)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// outcome says what is known of a creation now: Done with phase ready, an error
+// for one that failed, or neither.
+func (c *ControlPlane) outcome(uid string) (*CreateResult, error) {
+	fed, ok := c.federation(uid)
+	if !ok {
+		return nil, &Error{Code: CodeNotFound, Message: "the federation was deleted meanwhile"}
+	}
+	switch fed.Phase {
+	case record.PhaseAborted, record.PhaseRolledBack:
+		return nil, &Error{Code: Code(fed.code), Message: fed.detail, Failed: fed.Failed, RetryAfter: fed.retryAfter}
+	case record.PhaseDeleting:
+		return nil, &Error{Code: CodeConflict, Message: "the federation was deleted meanwhile"}
+	case record.PhasePreparing, record.PhaseApplying, record.PhaseRollingBack:
+		return &CreateResult{Federation: fed.Federation}, nil
+	}
+	res := &CreateResult{Federation: fed.Federation, Done: true}
+	if fed.Deployment == deploymentBestEffort {
+		for _, m := range fed.Members {
+			if m.Status != nil && m.Status.Phase != record.PhaseReady {
+				res.Away = append(res.Away, m)
+				// What is only slow is waited for; who said no or is away is not.
+				res.Done = res.Done && m.Status.Phase != record.PhaseApplying
+			}
+		}
+	}
+	return res, nil
+}
+
+// unfinished is the answer when the wait ends before the outcome. A rollback that
+// has begun is a failure already, whatever becomes of it.
+func (c *ControlPlane) unfinished(uid string) (*CreateResult, error) {
+	fed, ok := c.federation(uid)
+	if ok && fed.Phase == record.PhaseRollingBack {
+		return nil, &Error{Code: Code(fed.code), Message: fed.detail, Failed: fed.Failed}
+	}
+	if ok && fed.Phase != record.PhasePreparing && fed.Phase != record.PhaseApplying {
+		res, err := c.outcome(uid)
+		if err == nil {
+			res.Done = true
+		}
+		return res, err
+	}
+	location := ""
+	if ok {
+		for _, m := range fed.Members {
+			if m.Coordinator {
+				location = "/system/replicas/" + m.ServiceName
+			}
+		}
+	}
+	return nil, &Error{
+		Code: CodeUnknownOutcome, Location: location,
+		Message: fmt.Sprintf("the creation is still in progress; it goes on, and %s shows how it ends", location),
+	}
+}
+
+// replay answers a repeated request from the record of the first.
+func (c *ControlPlane) replay(r *record.Request) (*CreateResult, error) {
+	kept := r.Answer.Federation
+	if r.Answer.Phase.Result() && kept != nil {
+		return nil, failedError(kept)
+	}
+	res := &CreateResult{Replayed: true, Done: true}
+	if fed, ok := c.federation(r.UID); ok {
+		res.Federation = fed.Federation
+		return res, nil
+	}
+	if kept != nil {
+		c.state.read(func() { res.Federation = c.state.present(kept, 0).Federation })
+	}
+	return res, nil
+}
+
+// failedError is the error of a creation that failed, from its record.
+func failedError(f *record.Federation) *Error {
+	return &Error{
+		Code: Code(f.Code), Message: f.Detail, Failed: failedCreate(f),
+		RetryAfter: time.Duration(f.RetryAfter) * time.Second,
+	}
+}
+
+// failedCreate is nil unless the creation failed.
+func failedCreate(f *record.Federation) *FailedCreate {
+	if !f.Phase.Result() && f.Phase != record.PhaseRollingBack {
+		return nil
+	}
+	out := &FailedCreate{GroupID: f.GroupID, Phase: f.Phase, Rollback: record.RollbackComplete}
+	if c := f.Coordinator(); c != nil {
+		out.Service = c.ServiceName
+	}
+	for _, m := range f.Members {
+		if !m.Replica() {
+			continue
+		}
+		r := FailedReplica{Type: m.Type, ClusterID: m.ClusterID, ServiceName: m.ServiceName, Cause: m.Cause}
+		if m.Rollback != nil {
+			r.Rollback = *m.Rollback
+		}
+		switch r.Rollback.State {
+		case record.RollbackFailed:
+			out.Rollback = record.RollbackFailed
+		case record.RollbackPending:
+			if out.Rollback != record.RollbackFailed {
+				out.Rollback = record.RollbackPending
+			}
+		}
+		out.Replicas = append(out.Replicas, r)
+	}
+	if f.Phase == record.PhaseAborted {
+		out.Rollback = record.RollbackNotNeeded
+	}
+	return out
+}

@@ -1,0 +1,258 @@
+package controlplane
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// RegisterCluster makes a cluster known. Only the administrator may.
+func (c *ControlPlane) RegisterCluster(ctx context.Context, caller identity.Caller, spec ClusterSpec) (*Cluster, error) {
+	if err := clusterRequest(caller, spec); err != nil {
+		return nil, err
+	}
+	if err := c.fresh(ctx); err != nil {
+		return nil, err
+	}
+	reg := record.Cluster{
+		V: record.Version, ClusterID: spec.ClusterID, UID: newUID(), State: record.ClusterActive,
+		RegisteredAt: record.At(c.cfg.Now()),
+	}
+	apply(&reg, spec)
+	var meta record.Meta
+	c.state.read(func() { meta = *c.state.meta })
+	key := record.ClusterKey(spec.ClusterID)
+	return c.writeCluster(ctx, []string{key, record.FenceKey}, spec.ClusterID, func(v store.View, tx *store.Txn) error {
+		if kv, ok := v.KV(key); ok {
+			old, err := store.Decode[record.Cluster](kv)
+			if err == nil && old.UID == reg.UID {
+				return nil // our own first try
+			}
+			return &Error{Code: CodeAlreadyExists, Message: fmt.Sprintf("cluster %q is registered already; use PUT to change it", spec.ClusterID)}
+		}
+		tx.ExpectAbsent(key)
+		tx.Put(key, reg)
+		tx.Put(record.DesiredClusterKey(spec.ClusterID), record.DesiredCluster{
+			V: record.Version, ClusterID: reg.ClusterID, UID: reg.UID, ControlPlane: meta.ControlPlane,
+			Epoch: meta.Epoch, State: reg.State,
+		})
+		return bumpFence(v, tx, "registered "+spec.ClusterID)
+	})
+}
+
+// UpdateCluster replaces what an administrator says of a cluster.
+func (c *ControlPlane) UpdateCluster(ctx context.Context, caller identity.Caller, spec ClusterSpec) (*Cluster, error) {
+	if err := clusterRequest(caller, spec); err != nil {
+		return nil, err
+	}
+	key := record.ClusterKey(spec.ClusterID)
+	return c.writeCluster(ctx, []string{key}, spec.ClusterID, func(v store.View, tx *store.Txn) error {
+		kv, ok := v.KV(key)
+		if !ok {
+			return notFound(fmt.Sprintf("cluster %q is not registered", spec.ClusterID))
+		}
+		reg, err := store.Decode[record.Cluster](kv)
+		if err != nil {
+			return err
+		}
+		apply(reg, spec)
+		tx.Expect(key)
+		tx.Put(key, reg)
+		return nil
+	})
+}
+
+// RemoveCluster forgets a cluster on which nothing is federated.
+func (c *ControlPlane) RemoveCluster(ctx context.Context, caller identity.Caller, id string) error {
+	if !caller.Administrator {
+		return adminOnly()
+	}
+	key := record.ClusterKey(id)
+	_, err := c.store.Update(ctx, store.Update{
+		Keys: []string{key, record.FenceKey},
+		Build: func(v store.View, tx *store.Txn) error {
+			if _, ok := v.KV(key); !ok {
+				return notFound(fmt.Sprintf("cluster %q is not registered", id))
+			}
+			items, _, err := c.store.List(ctx, record.DesiredServicesPrefix(id))
+			if err != nil {
+				return err
+			}
+			if len(items) > 0 {
+				return &Error{Code: CodeFailedPrecondition, Message: fmt.Sprintf(
+					"cluster %q still holds %d federated services (%s); delete their federations first", id, len(items), someNames(items))}
+			}
+			tx.Expect(key)
+			tx.ExpectEmpty(record.DesiredServicesPrefix(id))
+			tx.Delete(key)
+			tx.Delete(record.DesiredClusterKey(id))
+			tx.Delete(record.ObservedClusterKey(id))
+			return bumpFence(v, tx, "removed "+id)
+		},
+	})
+	return crossing(err)
+}
+
+func (c *ControlPlane) writeCluster(ctx context.Context, keys []string, id string, build func(store.View, *store.Txn) error) (*Cluster, error) {
+	res, err := c.store.Update(ctx, store.Update{Keys: keys, Build: build})
+	if err != nil {
+		return nil, crossing(err)
+	}
+	if err := c.state.wait(ctx, res.Revision); err != nil {
+		return nil, crossing(err)
+	}
+	return c.cluster(id)
+}
+
+// Clusters lists what is registered, by id.
+func (c *ControlPlane) Clusters(ctx context.Context, _ identity.Caller) ([]Cluster, error) {
+	if err := c.fresh(ctx); err != nil {
+		return nil, err
+	}
+	out := []Cluster{}
+	c.state.read(func() {
+		for _, reg := range c.state.clusters {
+			out = append(out, c.state.presentCluster(reg.rec))
+		}
+	})
+	slices.SortFunc(out, func(a, b Cluster) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
+	return out, nil
+}
+
+// Cluster shows one registered cluster.
+func (c *ControlPlane) Cluster(ctx context.Context, _ identity.Caller, id string) (*Cluster, error) {
+	if err := c.fresh(ctx); err != nil {
+		return nil, err
+	}
+	return c.cluster(id)
+}
+
+func (c *ControlPlane) cluster(id string) (*Cluster, error) {
+	var out *Cluster
+	c.state.read(func() {
+		if reg, ok := c.state.clusters[id]; ok {
+			v := c.state.presentCluster(reg.rec)
+			out = &v
+		}
+	})
+	if out == nil {
+		return nil, notFound(fmt.Sprintf("cluster %q is not registered", id))
+	}
+	return out, nil
+}
+
+// presentCluster must be called inside read.
+func (s *state) presentCluster(reg *record.Cluster) Cluster {
+	out := Cluster{
+		ClusterID: reg.ClusterID, UID: reg.UID, Endpoint: reg.Endpoint, SSLVerify: reg.SSLVerify, Labels: reg.Labels,
+		State: reg.State, AllowedGroups: reg.AllowedGroups, RegisteredAt: reg.RegisteredAt.Time, Alive: s.alive(reg.ClusterID),
+	}
+	if reg.LastSeen != nil {
+		out.LastSeen = &reg.LastSeen.Time
+	}
+	if n := s.nodes[reg.ClusterID]; n != nil && n.self.rec != nil {
+		self := n.self.rec
+		out.OscarVersion, out.QueueS, out.Reason, out.Orphans = self.OscarVersion, self.QueueS, self.Reason, self.Orphans
+	}
+	return out
+}
+
+func clusterRequest(caller identity.Caller, spec ClusterSpec) error {
+	if !caller.Administrator {
+		return adminOnly()
+	}
+	var v []oscar.Violation
+	if !oscar.ValidClusterID(spec.ClusterID) {
+		v = append(v, oscar.Violation{Path: "cluster_id", Rule: "name", Value: spec.ClusterID,
+			Message: "a cluster id has 1 to 63 letters, digits, dots, dashes and underscores"})
+	}
+	if u, err := url.Parse(spec.Endpoint); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
+		v = append(v, oscar.Violation{Path: "endpoint", Rule: "type", Value: redactURL(spec.Endpoint),
+			Message: "an endpoint is an http or https URL without credentials, such as https://oscar.example.org"})
+	}
+	if len(v) > 0 {
+		return &Error{Code: CodeInvalid, Message: fmt.Sprintf("%d violations", len(v)), Violations: v}
+	}
+	return nil
+}
+
+// redactURL keeps credentials that were put into a URL out of the answer.
+func redactURL(s string) string {
+	if strings.Contains(s, "@") {
+		return "(not shown: it holds credentials)"
+	}
+	return s
+}
+
+func adminOnly() error {
+	return &Error{Code: CodeForbidden, Message: "only the administrator may change clusters"}
+}
+
+func apply(reg *record.Cluster, spec ClusterSpec) {
+	reg.Endpoint, reg.SSLVerify, reg.Labels, reg.AllowedGroups = strings.TrimRight(spec.Endpoint, "/"), spec.SSLVerify, spec.Labels, spec.AllowedGroups
+	if reg.Labels == nil {
+		reg.Labels = map[string]string{}
+	}
+	if reg.AllowedGroups == nil {
+		reg.AllowedGroups = []string{}
+	}
+}
+
+// bumpFence makes every creation that was validated against the clusters as they
+// were look again.
+func bumpFence(v store.View, tx *store.Txn, why string) error {
+	fence := record.Fence{V: record.Version}
+	if kv, ok := v.KV(record.FenceKey); ok {
+		old, err := store.Decode[record.Fence](kv)
+		if err != nil {
+			return err
+		}
+		fence.Bump = old.Bump
+	}
+	fence.Bump++
+	fence.Why = why
+	tx.Expect(record.FenceKey)
+	tx.Put(record.FenceKey, fence)
+	return nil
+}
+
+func someNames(items []store.KV) string {
+	const most = 5
+	var names []string
+	for _, kv := range items[:min(len(items), most)] {
+		names = append(names, record.ParseKey(kv.Key).Name)
+	}
+	if len(items) > most {
+		names = append(names, "...")
+	}
+	return strings.Join(names, ", ")
+}
+
+// AwaitCluster waits until a registered cluster can be placed on: its syncer is
+// connected and has said to which key its secrets are to be sealed.
+func (c *ControlPlane) AwaitCluster(ctx context.Context, id string) error {
+	for {
+		changed := c.state.watch()
+		usable := false
+		c.state.read(func() {
+			n := c.state.nodes[id]
+			usable = n != nil && n.session.rec != nil && n.self.rec != nil && n.self.rec.Recipient != "" && c.state.clusters[id].rec != nil
+		})
+		if usable {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package controlplane
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// Config of an instance. Zero durations mean their defaults.
+type Config struct {
+	Store *store.Store
+	// Identity is the control plane's age key: all instances have the same.
+	Identity *seal.Identity
+	// DefaultCluster takes services that name no cluster; it may be empty.
+	DefaultCluster string
+	// PrepareDeadline is how long votes are waited for: 15 s.
+	PrepareDeadline time.Duration
+	// ApplyGrace is added to the longest expected delay of a write queue: 120 s.
+	ApplyGrace time.Duration
+	// PrefetchGrace is added when images are prefetched: 400 s.
+	PrefetchGrace time.Duration
+	// MaxQueueDelay is the longest write queue that a creation is put behind: 15 min.
+	MaxQueueDelay time.Duration
+	// KeepResult is how long aborted and rolled back creations are kept: 24 h.
+	KeepResult time.Duration
+	// KeepRequest is how long an idempotency record is kept: 24 h.
+	KeepRequest time.Duration
+	// KeepDeleted is how long a deleted replica is remembered: 90 days.
+	KeepDeleted time.Duration
+	// SweepInterval is the time between two clean-ups: 10 min.
+	SweepInterval time.Duration
+	// Deciders is how many federations are decided at once: 8.
+	Deciders int
+	// Now is the clock; skew moves when something is decided, never what.
+	Now func() time.Time
+	// FailPoint is called with the name of each point that FailPoints lists; nil is off.
+	FailPoint func(name string)
+	Logger    *slog.Logger
+	Registry  prometheus.Registerer
+}
+
+func (c Config) withDefaults() Config {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	def(&c.PrepareDeadline, 15*time.Second)
+	def(&c.ApplyGrace, 120*time.Second)
+	def(&c.PrefetchGrace, 400*time.Second)
+	def(&c.MaxQueueDelay, 15*time.Minute)
+	def(&c.KeepResult, 24*time.Hour)
+	def(&c.KeepRequest, 24*time.Hour)
+	def(&c.KeepDeleted, 90*24*time.Hour)
+	def(&c.SweepInterval, 10*time.Minute)
+	if c.Deciders == 0 {
+		c.Deciders = 8
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.FailPoint == nil {
+		c.FailPoint = func(string) {}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Registry == nil {
+		c.Registry = prometheus.NewRegistry()
+	}
+	return c
+}
+
+// ControlPlane is one instance. Its methods may be called once Ready is closed.
+type ControlPlane struct {
+	cfg      Config
+	store    *store.Store
+	identity *seal.Identity
+	mirror   *store.Mirror
+	state    *state
+	decider  *decider
+	tokenKey []byte
+	ready    chan struct{}
+	steps    *prometheus.CounterVec
+	// ended queues clusters whose session has ended.
+	ended workqueue.TypedRateLimitingInterface[string]
+}
+
+// New makes an instance. It starts nothing.
+func New(cfg Config) (*ControlPlane, error) {
+	cfg = cfg.withDefaults()
+	if cfg.Store == nil || cfg.Identity == nil {
+		return nil, errors.New("controlplane: a store and an identity are needed")
+	}
+	c := &ControlPlane{
+		cfg: cfg, store: cfg.Store, identity: cfg.Identity,
+		tokenKey: cfg.Identity.Derive("oscarfed service token"),
+		ready:    make(chan struct{}),
+		steps: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "oscarfed_federation_steps_total", Help: "Steps that this instance took, by name.",
+		}, []string{"step"}),
+	}
+	if err := cfg.Registry.Register(c.steps); err != nil {
+		return nil, fmt.Errorf("controlplane: register metrics: %w", err)
+	}
+	c.mirror = cfg.Store.NewMirror(store.MirrorConfig{
+		Prefixes: []string{record.Root},
+		Skip: func(key string) bool {
+			switch record.ParseKey(key).Kind {
+			case record.KindSpec, record.KindHistory, record.KindRequest, record.KindTokens:
+				return true
+			}
+			return false
+		},
+	})
+	c.state = newState(c.mirror)
+	c.state.corrupt = func(err error) {
+		cfg.Logger.Error("a record cannot be read and is taken as absent", "error", err)
+	}
+	c.decider = &decider{
+		store: cfg.Store, state: c.state, now: cfg.Now, log: cfg.Logger,
+		limits: limits{applyGrace: cfg.ApplyGrace, prefetchGrace: cfg.PrefetchGrace, maxDelay: cfg.MaxQueueDelay, keepResult: cfg.KeepResult},
+		steps:  func(step string) { c.steps.WithLabelValues(step).Inc() },
+		fail:   cfg.FailPoint,
+		queue: workqueue.NewTypedRateLimitingQueue(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, 10*time.Second)),
+	}
+	c.state.touched = c.decider.touched
+	c.ended = workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute))
+	c.state.ended = func(cluster string) { c.ended.Add(cluster) }
+	return c, nil
+}
+
+// Run takes steps until ctx ends. It owns every goroutine that it starts.
+func (c *ControlPlane) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return c.mirror.Run(ctx) })
+	g.Go(func() error {
+		<-ctx.Done()
+		c.decider.queue.ShutDown()
+		c.ended.ShutDown()
+		return nil
+	})
+	g.Go(func() error {
+		select {
+		case <-c.mirror.Synced():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		c.state.refresh()
+		if err := c.found(ctx); err != nil {
+			return fmt.Errorf("prepare the store: %w", err)
+		}
+		close(c.ready)
+		g.Go(func() error { return c.sweep(ctx) })
+		g.Go(func() error { c.noteEnds(ctx); return nil })
+		for range c.cfg.Deciders {
+			g.Go(func() error { c.decider.work(ctx); return nil })
+		}
+		return c.state.run(ctx)
+	})
+	err := g.Wait()
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// Ready is closed once requests can be served.
+func (c *ControlPlane) Ready() <-chan struct{} { return c.ready }
+
+// found writes the meta record of an empty store; of two instances one does.
+func (c *ControlPlane) found(ctx context.Context) error {
+	res, err := c.store.Update(ctx, store.Update{
+		Keys: []string{record.MetaKey},
+		Build: func(v store.View, tx *store.Txn) error {
+			if _, ok := v.KV(record.MetaKey); ok {
+				return nil
+			}
+			tx.Expect(record.MetaKey)
+			tx.Put(record.MetaKey, record.Meta{
+				V: record.Version, Schema: 1, ControlPlane: newUID(), Epoch: newUID(), CreatedAt: record.At(c.cfg.Now()),
+			})
+			return nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return c.state.wait(ctx, res.Revision)
+}
+
+// fresh waits until the state is as new as the store is now, so that what is
+// read afterwards is linearizable.
+func (c *ControlPlane) fresh(ctx context.Context) error {
+	v, err := c.store.Read(ctx, record.MetaKey)
+	if err != nil {
+		return crossing(err)
+	}
+	if err := c.state.wait(ctx, v.Revision); err != nil {
+		return crossing(err)
+	}
+	return nil
+}
+
+// serviceToken is the token of one life of a replica: an HMAC of its uid, so that
+// every instance knows it and nobody else can guess it.
+func (c *ControlPlane) serviceToken(replicaUID string) string {
+	mac := hmac.New(sha256.New, c.tokenKey)
+	mac.Write([]byte(replicaUID))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// newUID is a UUIDv7: unique, and in the order of time.
+func newUID() string { return uuid.Must(uuid.NewV7()).String() }

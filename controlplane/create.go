@@ -1,0 +1,320 @@
+package controlplane
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/topology"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// errFence says that the set of clusters changed after the service was validated.
+var errFence = errors.New("the registered clusters have changed")
+
+// joined says that the same request is in flight, or had its outcome, as this
+// federation.
+type joined struct{ request *record.Request }
+
+func (j *joined) Error() string { return "the same request was accepted before" }
+
+// CreateService validates a service definition and makes its federation, all or
+// nothing (or as far as it goes, with deployment best-effort). It blocks until the
+// outcome is known or req.Wait has passed.
+func (c *ControlPlane) CreateService(ctx context.Context, caller identity.Caller, req CreateRequest) (*CreateResult, error) {
+	began := time.Now()
+	if req.RequestID == "" {
+		req.RequestID = newUID()
+	}
+	hash, keyed := requestHash(caller, "POST", "/system/services", req)
+	uid, replayed, err := c.accept(ctx, caller, req, hash, keyed)
+	if err != nil {
+		return nil, crossing(err)
+	}
+	if uid == nil {
+		return replayed, nil
+	}
+	res, err := c.await(ctx, *uid, req.Wait-time.Since(began), req.Wait == 0)
+	if err != nil {
+		return nil, crossing(err)
+	}
+	return res, nil
+}
+
+// accept takes a request to transaction A, or finds the one that it repeats. It
+// answers the uid to wait for, or a result that was kept.
+func (c *ControlPlane) accept(ctx context.Context, caller identity.Caller, req CreateRequest, hash string, keyed bool) (*string, *CreateResult, error) {
+	bodyHash := sha256Hex(req.Body)
+	s := req.Service
+	refreshToken := s.TakeRefreshToken()
+	for {
+		if err := c.fresh(ctx); err != nil {
+			return nil, nil, err
+		}
+		uid, res, err := c.repeated(ctx, hash, bodyHash)
+		if err != nil || uid != nil || res != nil {
+			return uid, res, err
+		}
+		g, fence, err := c.validate(s, req.Deployment)
+		if err != nil {
+			return nil, nil, err
+		}
+		now := c.cfg.Now()
+		fed := newFederation(caller, s, g, req, hash, now)
+		d, err := c.draft(s, g, fed, refreshToken, now)
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := neverConnected(d); err != nil {
+			return nil, nil, err
+		}
+		if err := c.stage(ctx, d.before); err != nil {
+			return nil, nil, err
+		}
+		c.cfg.FailPoint("after_specs")
+		request := record.Request{
+			V: record.Version, BodyHash: bodyHash, UID: d.fed.UID, RequestID: req.RequestID,
+			CreatedAt: record.At(now), Keyed: keyed,
+		}
+		switch err := c.commitA(ctx, d, request, hash, fence); {
+		case errors.Is(err, errFence):
+			continue
+		case err != nil:
+			var j *joined
+			if errors.As(err, &j) {
+				if j.request.BodyHash != bodyHash {
+					return nil, nil, keyReused()
+				}
+				return &j.request.UID, nil, nil
+			}
+			return nil, nil, err
+		}
+		c.cfg.FailPoint("after_accept")
+		return &d.fed.UID, nil, nil
+	}
+}
+
+// repeated looks for the record of the same request.
+func (c *ControlPlane) repeated(ctx context.Context, hash, bodyHash string) (*string, *CreateResult, error) {
+	kv, err := c.store.Get(ctx, record.RequestKey(hash))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := store.Decode[record.Request](kv)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case !r.Keyed && !c.inFlight(r.UID):
+		return nil, nil, nil
+	case r.BodyHash != bodyHash:
+		return nil, nil, keyReused()
+	case r.Answer != nil:
+		res, err := c.replay(r)
+		return nil, res, err
+	}
+	return &r.UID, nil, nil
+}
+
+func keyReused() error {
+	return &Error{Code: CodeFailedPrecondition, Message: "this Idempotency-Key was used with another body; use a new key for another request"}
+}
+
+func (c *ControlPlane) inFlight(uid string) bool {
+	found := false
+	c.state.read(func() {
+		f, ok := c.state.federations[uid]
+		found = ok && f.rec.Phase.InFlight()
+	})
+	return found
+}
+
+// validate gives the graph of a service, or every violation, and the revision of
+// the fence that the registered clusters were read at.
+func (c *ControlPlane) validate(s *oscar.Service, deployment string) (*topology.Graph, int64, error) {
+	if deployment != "" {
+		federationOf(s).Deployment = deployment
+	}
+	clusters := map[string]string{}
+	var fence int64
+	c.state.read(func() {
+		fence = c.state.fence
+		for id, reg := range c.state.clusters {
+			clusters[id] = string(reg.rec.State)
+		}
+	})
+	g, violations := topology.FromService(s, topology.Env{DefaultCluster: c.cfg.DefaultCluster, Clusters: clusters})
+	if len(violations) > 0 {
+		return nil, 0, &Error{Code: CodeInvalid, Message: fmt.Sprintf("%d violations", len(violations)), Violations: violations}
+	}
+	return g, fence, nil
+}
+
+// federationOf gives the service's federation, made when it has none.
+func federationOf(s *oscar.Service) *oscar.Federation {
+	if s.Federation == nil {
+		s.Federation = &oscar.Federation{}
+	}
+	return s.Federation
+}
+
+func newFederation(caller identity.Caller, s *oscar.Service, g *topology.Graph, req CreateRequest, hash string, now time.Time) record.Federation {
+	return record.Federation{
+		V: record.Version, UID: newUID(), Owner: caller.Subject, GroupID: g.GroupID, Generation: 1,
+		Phase: record.PhasePreparing, RequestID: req.RequestID, Topology: g.Topology, Delegation: g.Delegation,
+		Deployment: g.Deployment, Drift: g.Drift, ReschedulerThreshold: g.ReschedulerThreshold,
+		Visibility: s.Visibility, AllowedUsers: s.AllowedUsers, Prefetch: s.ImagePrefetch, Request: hash,
+		CreatedAt: record.At(now), ChangedAt: record.At(now),
+	}
+}
+
+// neverConnected refuses a placement on a cluster whose syncer has not yet said
+// to which key its secrets are to be sealed.
+func neverConnected(d *draft) error {
+	fed := d.fed
+	if !slices.ContainsFunc(fed.Members, func(m record.Member) bool { return m.Replica() && !d.places(m.UID) }) {
+		return nil
+	}
+	fed.Phase = record.PhaseAborted
+	fed.Members = slices.Clone(fed.Members)
+	for i := range fed.Members {
+		m := &fed.Members[i]
+		if !m.Replica() {
+			continue
+		}
+		m.Rollback = &record.Rollback{State: record.RollbackNotCreated}
+		if !d.places(m.UID) {
+			m.Cause = &record.Failure{
+				Reason: record.ReasonNoVote, Operation: "vote",
+				Message: "no syncer of this cluster has ever connected; start it, or leave the cluster out",
+			}
+		}
+	}
+	fed.Code, fed.Detail = string(CodeUnavailable), failureDetail(fed.Members)
+	return failedError(&fed)
+}
+
+// commitA is the transaction that makes the federation appear, whole.
+func (c *ControlPlane) commitA(ctx context.Context, d *draft, request record.Request, hash string, fence int64) error {
+	fedKey, nameKey, requestKey := record.FederationKey(d.fed.UID), record.NameKey(d.fed.Owner, d.fed.GroupID), record.RequestKey(hash)
+	keys := []string{fedKey, nameKey, requestKey, record.FenceKey}
+	for _, p := range d.desired {
+		keys = append(keys, record.DesiredServiceKey(p.cluster, p.service))
+	}
+	res, err := c.store.Update(ctx, store.Update{
+		Keys: keys, RequestID: d.fed.RequestID, Marker: fedKey,
+		Build: func(v store.View, tx *store.Txn) error {
+			if err := c.sameRequest(v, requestKey); err != nil {
+				return err
+			}
+			if kv, _ := v.KV(record.FenceKey); kv.ModRevision != fence {
+				return errFence
+			}
+			if err := c.nameFree(v, nameKey, d.fed.GroupID); err != nil {
+				return err
+			}
+			for _, p := range d.desired {
+				if err := placeFree(v, p); err != nil {
+					return err
+				}
+			}
+			tx.ExpectAbsent(fedKey)
+			tx.ExpectAbsent(nameKey)
+			tx.Expect(record.FenceKey)
+			tx.Expect(requestKey)
+			tx.Put(nameKey, record.Name{V: record.Version, UID: d.fed.UID})
+			tx.Put(fedKey, d.fed)
+			tx.Put(requestKey, request)
+			for _, p := range d.desired {
+				key := record.DesiredServiceKey(p.cluster, p.service)
+				tx.ExpectAbsent(key)
+				tx.Put(key, p.rec)
+			}
+			for _, t := range d.tokens {
+				tx.Put(t.key, t.rec)
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return c.state.wait(ctx, res.Revision)
+}
+
+// sameRequest ends the transaction when the same request was accepted meanwhile.
+func (c *ControlPlane) sameRequest(v store.View, requestKey string) error {
+	kv, ok := v.KV(requestKey)
+	if !ok {
+		return nil
+	}
+	r, err := store.Decode[record.Request](kv)
+	if err != nil {
+		return err
+	}
+	if !r.Keyed && !c.inFlight(r.UID) {
+		return nil
+	}
+	return &joined{request: r}
+}
+
+func (c *ControlPlane) nameFree(v store.View, nameKey, groupID string) error {
+	kv, ok := v.KV(nameKey)
+	if !ok {
+		return nil
+	}
+	n, err := store.Decode[record.Name](kv)
+	if err != nil {
+		return err
+	}
+	if c.inFlight(n.UID) {
+		return &Error{Code: CodeConflict, Message: fmt.Sprintf("a federation %q is being created or rolled back; wait for its outcome, or delete it", groupID)}
+	}
+	return &Error{Code: CodeAlreadyExists, Message: fmt.Sprintf("a federation %q exists already; delete it, or choose another group_id", groupID)}
+}
+
+// placeFree refuses a place that a federation, whose ever it is, holds.
+func placeFree(v store.View, p placed) error {
+	kv, ok := v.KV(record.DesiredServiceKey(p.cluster, p.service))
+	if !ok {
+		return nil
+	}
+	d, err := store.Decode[record.Desired](kv)
+	if err != nil {
+		return err
+	}
+	at := p.cluster + "/" + p.service
+	if d.Tombstone() {
+		return &Error{Code: CodeAlreadyExists, Message: fmt.Sprintf("%s: a deletion of a service of this name waits for the cluster; try again when it is done, or choose another name", at)}
+	}
+	return &Error{Code: CodeAlreadyExists, Message: fmt.Sprintf("%s: a federated service of this name exists already; choose another name", at)}
+}
+
+// requestHash names a request: by its Idempotency-Key, or else by its body, which
+// only finds the same request while it is in flight.
+func requestHash(caller identity.Caller, method, path string, req CreateRequest) (string, bool) {
+	key, keyed := "key:"+req.IdempotencyKey, true
+	if req.IdempotencyKey == "" {
+		key, keyed = "body:"+sha256Hex(req.Body), false
+	}
+	h := sha256.New()
+	for _, part := range []string{caller.Subject, method, path, key} {
+		fmt.Fprintf(h, "%d:%s", len(part), part)
+	}
+	return hex.EncodeToString(h.Sum(nil)), keyed
+}
+
+func sha256Hex(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,531 @@
+package controlplane
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// limits are the durations that decisions go by.
+type limits struct {
+	// applyGrace is added to the expected delay of the slowest write queue.
+	applyGrace time.Duration
+	// prefetchGrace is added for services whose images are prefetched.
+	prefetchGrace time.Duration
+	// maxDelay is the longest write queue that a creation is put behind.
+	maxDelay time.Duration
+	// keepResult is how long aborted and rolled_back federations are kept.
+	keepResult time.Duration
+}
+
+// situation is one federation with all that a decision about it needs, as it
+// stood at one revision of the store.
+type situation struct {
+	fed      record.Federation
+	replicas []replicaState
+	now      time.Time
+}
+
+// replicaState is one replica: a member with a uid, what is asked of it and what
+// its syncer said. desired is nil when its record is gone.
+type replicaState struct {
+	member     int
+	desired    *record.Desired
+	desiredRev int64
+	observed   *record.Observed
+	alive      bool
+	lastSeen   *time.Time
+}
+
+// decision is the next step of a federation. Everything in it is one transaction
+// that compares the federation's record.
+type decision struct {
+	// name of the step, for logs and metrics; empty when there is nothing to do.
+	name string
+	// fed is the federation's next record; nil leaves it, unless removeFed.
+	fed       *record.Federation
+	removeFed bool
+	// dropName frees the owner's group_id.
+	dropName bool
+	put      []placed
+	remove   []removal
+	// answer says that the outcome of the creation is known.
+	answer bool
+	// again is when the clock alone may change the decision; zero when it cannot.
+	again time.Time
+}
+
+// placed is a desired record at its place.
+type placed struct {
+	cluster, service string
+	rec              *record.Desired
+}
+
+// removal takes a desired record, its report and its spec out of the store.
+type removal struct {
+	cluster, service string
+	spec             string
+	// deleted is kept for 90 days when a tombstone was acknowledged.
+	deleted *record.Deleted
+}
+
+// decide gives the next step of a federation. It is pure: the same situation
+// gives the same decision on every instance.
+func decide(s situation, l limits) decision {
+	switch s.fed.Phase {
+	case record.PhasePreparing:
+		return decidePreparing(s, l)
+	case record.PhaseApplying:
+		return decideApplying(s)
+	case record.PhaseRollingBack:
+		return decideRollingBack(s)
+	case record.PhaseReady:
+		return decideReady(s)
+	case record.PhaseDeleting:
+		return decideDeleting(s)
+	case record.PhaseAborted, record.PhaseRolledBack:
+		return decideResult(s, l)
+	}
+	return decision{}
+}
+
+func decidePreparing(s situation, l limits) decision {
+	bestEffort := s.fed.Deployment == deploymentBestEffort
+	var delay time.Duration
+	yes, no := 0, 0
+	for _, r := range s.replicas {
+		switch v := r.vote(); {
+		case v == nil:
+		case v.Answer == record.VoteYes:
+			yes++
+			delay = max(delay, time.Duration(v.DelayS)*time.Second)
+		default:
+			no++
+		}
+	}
+	late := deadlinePassed(s)
+	missing := len(s.replicas) - yes - no
+	switch {
+	case no > 0 && !bestEffort:
+		return abort(s, refusals)
+	case missing == 0 && delay > l.maxDelay:
+		d := abort(s, func(r replicaState) *record.Failure { return queueTooLong(r, l.maxDelay) })
+		d.fed.RetryAfter = int((delay - l.maxDelay).Seconds()) + 1
+		return d
+	case missing == 0 && yes > 0, late && bestEffort && yes > 0:
+		return commit(s, l, delay)
+	case late || missing == 0:
+		return abort(s, func(r replicaState) *record.Failure {
+			if f := refusals(r); f != nil {
+				return f
+			}
+			return noVote(r)
+		})
+	}
+	return decision{again: deadline(s)}
+}
+
+// commit is transaction B: everybody who said yes applies. With best effort those
+// who did not keep their prepare, without a deadline, and vote again.
+func commit(s situation, l limits, delay time.Duration) decision {
+	next := s.fed
+	d := decision{name: "commit", fed: &next}
+	if s.fed.Prefetch {
+		delay += l.prefetchGrace
+	}
+	until := record.At(s.now.Add(delay + l.applyGrace))
+	next.Phase, next.Deadline = record.PhaseApplying, &until
+	if s.fed.Deployment == deploymentBestEffort {
+		next.Phase, next.Deadline, d.answer = record.PhaseReady, nil, true
+	}
+	next.ChangedAt = record.At(s.now)
+	for _, r := range s.replicas {
+		rec := *r.desired
+		rec.Deadline = nil
+		if v := r.vote(); v != nil && v.Answer == record.VoteYes {
+			rec.Intent, rec.Deadline = record.IntentApply, &until
+		}
+		d.put = append(d.put, r.place(s, &rec))
+	}
+	return d
+}
+
+// abort removes the prepare records: nothing was made anywhere.
+func abort(s situation, cause func(replicaState) *record.Failure) decision {
+	next := s.fed
+	next.Members = slices.Clone(s.fed.Members)
+	next.Phase, next.Deadline, next.ChangedAt = record.PhaseAborted, nil, record.At(s.now)
+	d := decision{name: "abort", fed: &next, dropName: true, answer: true}
+	for _, r := range s.replicas {
+		m := &next.Members[r.member]
+		m.Cause = cause(r)
+		m.Rollback = &record.Rollback{State: record.RollbackNotCreated}
+		d.remove = append(d.remove, r.removal(s))
+	}
+	next.Code = string(abortCode(next.Members))
+	next.Detail = failureDetail(next.Members)
+	return d
+}
+
+func decideApplying(s situation) decision {
+	failed, ready := 0, 0
+	for _, r := range s.replicas {
+		switch {
+		case r.reported(record.PhaseReady):
+			ready++
+		case r.definitelyFailed():
+			failed++
+		}
+	}
+	switch {
+	case ready == len(s.replicas):
+		next := s.fed
+		next.Phase, next.Deadline, next.ChangedAt = record.PhaseReady, nil, record.At(s.now)
+		return decision{name: "ready", fed: &next, answer: true}
+	case failed > 0:
+		return rollBack(s, func(r replicaState) *record.Failure {
+			if !r.definitelyFailed() {
+				return nil
+			}
+			return r.failure(record.ReasonCreateFailed)
+		})
+	case deadlinePassed(s):
+		return rollBack(s, tooLate)
+	}
+	return decision{again: deadline(s)}
+}
+
+// rollBack turns all replicas of a creation into tombstones. They delete only
+// what carries their uid.
+func rollBack(s situation, cause func(replicaState) *record.Failure) decision {
+	next := s.fed
+	next.Members = slices.Clone(s.fed.Members)
+	next.Phase, next.Deadline, next.ChangedAt = record.PhaseRollingBack, nil, record.At(s.now)
+	d := decision{name: "roll_back", fed: &next}
+	for _, r := range s.replicas {
+		m := &next.Members[r.member]
+		m.Cause = cause(r)
+		m.Rollback = &record.Rollback{State: record.RollbackPending}
+		d.put = append(d.put, r.place(s, tombstone(r.desired, record.CauseRollback)))
+	}
+	next.Code = string(CodeReplicaFailed)
+	next.Detail = failureDetail(next.Members)
+	return d
+}
+
+func decideRollingBack(s situation) decision {
+	for _, r := range s.replicas {
+		if r.desired != nil && !r.settled() {
+			return decision{}
+		}
+	}
+	next := s.fed
+	next.Members = slices.Clone(s.fed.Members)
+	next.Phase, next.ChangedAt = record.PhaseRolledBack, record.At(s.now)
+	d := decision{name: "rolled_back", fed: &next, dropName: true, answer: true}
+	for _, r := range s.replicas {
+		m := &next.Members[r.member]
+		m.Rollback = r.rollback()
+		if r.acknowledged() {
+			d.remove = append(d.remove, r.removal(s))
+		}
+	}
+	return d
+}
+
+// decideReady completes the members that a best-effort creation left behind.
+func decideReady(s situation) decision {
+	next := s.fed
+	next.ChangedAt = record.At(s.now)
+	d := decision{name: "join", fed: &next}
+	for _, r := range s.replicas {
+		if r.desired == nil || r.desired.Intent != record.IntentPrepare {
+			continue
+		}
+		if v := r.vote(); v != nil && v.Answer == record.VoteYes {
+			rec := *r.desired
+			rec.Intent, rec.Deadline = record.IntentApply, nil
+			d.put = append(d.put, r.place(s, &rec))
+		}
+	}
+	if len(d.put) == 0 {
+		return decision{}
+	}
+	return d
+}
+
+// decideDeleting removes acknowledged tombstones: all at once when nobody is
+// away, else those of the reachable clusters, so that a cluster that is gone for
+// a month does not hold a name on the others.
+func decideDeleting(s situation) decision {
+	var acknowledged []replicaState
+	left, waiting := 0, 0
+	for _, r := range s.replicas {
+		switch {
+		case r.desired == nil:
+		case r.acknowledged():
+			acknowledged = append(acknowledged, r)
+		default:
+			left++
+			if !r.settled() {
+				waiting++
+			}
+		}
+	}
+	if left == 0 {
+		d := decision{name: "deleted", removeFed: true}
+		for _, r := range acknowledged {
+			d.remove = append(d.remove, r.removal(s))
+		}
+		return d
+	}
+	if waiting > 0 || len(acknowledged) == 0 {
+		return decision{}
+	}
+	next := s.fed
+	next.ChangedAt = record.At(s.now)
+	d := decision{name: "partly_deleted", fed: &next}
+	for _, r := range acknowledged {
+		d.remove = append(d.remove, r.removal(s))
+	}
+	return d
+}
+
+// decideResult removes late acknowledgements of a result, and then the result.
+func decideResult(s situation, l limits) decision {
+	next := s.fed
+	next.Members = slices.Clone(s.fed.Members)
+	d := decision{name: "acknowledged", fed: &next}
+	left := 0
+	for _, r := range s.replicas {
+		switch {
+		case r.desired == nil:
+		case r.acknowledged():
+			next.Members[r.member].Rollback = r.rollback()
+			d.remove = append(d.remove, r.removal(s))
+		default:
+			left++
+		}
+	}
+	if len(d.remove) > 0 {
+		return d
+	}
+	until := s.fed.ChangedAt.Add(l.keepResult)
+	switch {
+	case left > 0:
+		return decision{}
+	case s.now.Before(until):
+		return decision{again: until}
+	}
+	return decision{name: "forgotten", removeFed: true}
+}
+
+// tombstone orders the deletion of exactly this life of a replica.
+func tombstone(d *record.Desired, cause record.Cause) *record.Desired {
+	t := *d
+	t.Intent, t.Cause = record.IntentDelete, cause
+	t.Spec, t.Sees, t.Drift, t.Deadline = "", nil, "", nil
+	return &t
+}
+
+func deadline(s situation) time.Time {
+	if s.fed.Deadline == nil {
+		return time.Time{}
+	}
+	return s.fed.Deadline.Time
+}
+
+func deadlinePassed(s situation) bool {
+	return s.fed.Deadline != nil && !s.now.Before(s.fed.Deadline.Time)
+}
+
+// vote is the syncer's answer to exactly the desired record as it stands.
+func (r replicaState) vote() *record.Vote {
+	if r.desired == nil || r.observed == nil || r.observed.Vote == nil ||
+		r.observed.UID != r.desired.UID || r.observed.Vote.Revision != r.desiredRev {
+		return nil
+	}
+	return r.observed.Vote
+}
+
+// reported says whether the syncer reported phase for the desired record as it stands.
+func (r replicaState) reported(phase record.Phase) bool {
+	return r.desired != nil && r.observed != nil && r.observed.Phase == phase &&
+		r.observed.UID == r.desired.UID && r.observed.ObservedGeneration == r.desired.Generation &&
+		r.observed.DesiredRevision == r.desiredRev
+}
+
+func (r replicaState) definitelyFailed() bool {
+	return r.reported(record.PhaseFailed) || r.reported(record.PhaseHeld) || r.reported(record.PhaseWedged)
+}
+
+func (r replicaState) acknowledged() bool {
+	return r.desired != nil && r.desired.Tombstone() && r.reported(record.PhaseDeleted)
+}
+
+// settled says that a tombstone need not be waited for: it is acknowledged, its
+// deletion failed (it is tried again), or its cluster is away.
+func (r replicaState) settled() bool {
+	return r.acknowledged() || r.definitelyFailed() || !r.alive
+}
+
+func (r replicaState) failure(fallback record.Reason) *record.Failure {
+	f := &record.Failure{
+		Reason: r.observed.Reason, Operation: r.observed.Operation,
+		Status: r.observed.Status, Message: r.observed.Message,
+	}
+	if f.Reason == "" {
+		f.Reason = fallback
+	}
+	if f.Operation == "" {
+		f.Operation = "create"
+	}
+	return f
+}
+
+func (r replicaState) rollback() *record.Rollback {
+	switch {
+	case r.desired == nil:
+		return &record.Rollback{State: record.RollbackDeleted}
+	case r.acknowledged() && r.observed.Operation == "delete":
+		return &record.Rollback{State: record.RollbackDeleted, Message: r.observed.Message}
+	case r.acknowledged():
+		return &record.Rollback{State: record.RollbackNotCreated, Message: "absence was read back"}
+	case r.definitelyFailed():
+		return &record.Rollback{State: record.RollbackFailed, Message: r.observed.Message + "; it is tried again"}
+	case !r.alive:
+		return &record.Rollback{State: record.RollbackPending, Message: "the tombstone waits for the cluster"}
+	}
+	return &record.Rollback{State: record.RollbackPending}
+}
+
+func (r replicaState) place(s situation, rec *record.Desired) placed {
+	m := s.fed.Members[r.member]
+	return placed{cluster: m.ClusterID, service: m.ServiceName, rec: rec}
+}
+
+func (r replicaState) removal(s situation) removal {
+	m := s.fed.Members[r.member]
+	out := removal{cluster: m.ClusterID, service: m.ServiceName}
+	if r.desired == nil {
+		return out
+	}
+	out.spec = record.SpecName(m.ServiceName, m.UID, r.desired.Generation)
+	if r.acknowledged() {
+		out.deleted = &record.Deleted{
+			V: record.Version, UID: m.UID, Federation: s.fed.UID, ClusterID: m.ClusterID, ServiceName: m.ServiceName,
+			Owner: s.fed.Owner, Generation: r.desired.Generation, Cause: r.desired.Cause, DeletedAt: record.At(s.now),
+		}
+		if r.desired.Data != dataDelete {
+			out.deleted.BucketsLeft = r.observed.BucketsMade
+		}
+	}
+	return out
+}
+
+func refusals(r replicaState) *record.Failure {
+	if v := r.vote(); v == nil || v.Answer == record.VoteYes {
+		return nil
+	}
+	f := r.failure(record.ReasonInvalidService)
+	f.Operation = "vote"
+	return f
+}
+
+func noVote(r replicaState) *record.Failure {
+	if r.vote() != nil {
+		return nil
+	}
+	msg := "its syncer is connected but did not vote before the deadline"
+	if !r.alive {
+		msg = "no syncer is connected"
+		if r.lastSeen != nil {
+			msg = "no syncer since " + r.lastSeen.UTC().Format(time.RFC3339)
+		}
+	}
+	return &record.Failure{
+		Reason: record.ReasonNoVote, Operation: "vote",
+		Message: msg + "; deployment best-effort creates it on the others now and here later",
+	}
+}
+
+func queueTooLong(r replicaState, limit time.Duration) *record.Failure {
+	delay := time.Duration(r.vote().DelayS) * time.Second
+	if delay <= limit {
+		return nil
+	}
+	return &record.Failure{
+		Reason: record.ReasonQueueTooLong, Operation: "vote",
+		Message: fmt.Sprintf("its write queue is %s long, the limit is %s; try again later", delay, limit),
+	}
+}
+
+// tooLate is the cause of a replica that was not ready at the apply deadline.
+func tooLate(r replicaState) *record.Failure {
+	switch {
+	case r.reported(record.PhaseReady):
+		return nil
+	case !r.alive:
+		f := &record.Failure{Reason: record.ReasonSessionLost, Operation: "create", Message: "its syncer is gone and has not reported an outcome"}
+		if r.lastSeen != nil {
+			f.Message = "no report since " + r.lastSeen.UTC().Format(time.RFC3339)
+		}
+		return f
+	}
+	return &record.Failure{
+		Reason: record.ReasonUnknownOutcome, Operation: "create",
+		Message: "no outcome was reported before the apply deadline",
+	}
+}
+
+// abortCode is already_exists when everything that was refused is taken,
+// unavailable when clusters were silent or busy, failed_precondition else.
+func abortCode(members []record.Member) Code {
+	taken, silent, other := 0, 0, 0
+	for _, m := range members {
+		if m.Cause == nil {
+			continue
+		}
+		switch m.Cause.Reason {
+		case record.ReasonNameTaken, record.ReasonForeignBucket:
+			taken++
+		case record.ReasonNoVote, record.ReasonQueueTooLong:
+			silent++
+		default:
+			other++
+		}
+	}
+	switch {
+	case other > 0:
+		return CodeFailedPrecondition
+	case silent > 0:
+		return CodeUnavailable
+	case taken > 0:
+		return CodeAlreadyExists
+	}
+	return CodeFailedPrecondition
+}
+
+// failureDetail is one sentence about the first cause.
+func failureDetail(members []record.Member) string {
+	for _, m := range members {
+		if m.Cause == nil {
+			continue
+		}
+		at := m.ClusterID + "/" + m.ServiceName + ": "
+		if m.Cause.Status != 0 {
+			return fmt.Sprintf("%s%s answered %d", at, m.Cause.Operation, m.Cause.Status)
+		}
+		return at + m.Cause.Message
+	}
+	return ""
+}
+
+// The values of deployment, and the order of a deletion about data.
+const (
+	deploymentTransactional = "transactional"
+	deploymentBestEffort    = "best-effort"
+	dataDelete              = "delete"
+)

@@ -1,0 +1,218 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// errStale says that the federation has moved on since the situation was read.
+var errStale = errors.New("the federation has changed since it was looked at")
+
+// decider takes the next step of every federation. Each instance of the control
+// plane runs one; the transaction of a step compares the federation's record, so
+// that of two deciders one wins and the other finds nothing left to do.
+type decider struct {
+	store  *store.Store
+	state  *state
+	limits limits
+	now    func() time.Time
+	log    *slog.Logger
+	steps  func(step string)
+	fail   func(point string)
+	queue  workqueue.TypedRateLimitingInterface[string]
+}
+
+// touched queues the federations that a change of the state concerns.
+func (d *decider) touched(federations, clusters []string) {
+	for _, uid := range federations {
+		d.queue.Add(uid)
+	}
+	var near []string
+	d.state.read(func() {
+		for _, cluster := range clusters {
+			for uid := range d.state.onCluster[cluster] {
+				near = append(near, uid)
+			}
+		}
+	})
+	for _, uid := range near {
+		d.queue.Add(uid)
+	}
+}
+
+// work takes federations from the queue until it is shut down.
+func (d *decider) work(ctx context.Context) {
+	for {
+		uid, shutdown := d.queue.Get()
+		if shutdown {
+			return
+		}
+		again, err := d.step(ctx, uid)
+		switch {
+		case ctx.Err() != nil:
+		case errors.Is(err, errStale):
+			d.queue.AddRateLimited(uid)
+		case err != nil:
+			d.log.Warn("a step of a federation was not taken; it is tried again", "federation", uid, "error", err)
+			d.queue.AddRateLimited(uid)
+		default:
+			d.queue.Forget(uid)
+			if !again.IsZero() {
+				d.queue.AddAfter(uid, max(again.Sub(d.now()), 10*time.Millisecond))
+			}
+		}
+		d.queue.Done(uid)
+	}
+}
+
+// step takes the next step of one federation and says when to look again.
+func (d *decider) step(ctx context.Context, uid string) (time.Time, error) {
+	s, rev, ok := d.situation(uid)
+	if !ok {
+		return time.Time{}, nil
+	}
+	next := decide(s, d.limits)
+	if next.name == "" {
+		return next.again, nil
+	}
+	d.fail("before_" + next.name)
+	key := record.FederationKey(uid)
+	keys := []string{key}
+	if next.answer && s.fed.Request != "" {
+		keys = append(keys, record.RequestKey(s.fed.Request))
+	}
+	res, err := d.store.Update(ctx, store.Update{
+		Keys: keys,
+		Build: func(v store.View, tx *store.Txn) error {
+			if kv, ok := v.KV(key); !ok || kv.ModRevision != rev {
+				return errStale
+			}
+			tx.Expect(key)
+			return next.write(s.fed, v, tx)
+		},
+	})
+	if err != nil {
+		return time.Time{}, err
+	}
+	d.fail("after_" + next.name)
+	d.steps(next.name)
+	d.log.Info("federation step", "federation", uid, "group_id", s.fed.GroupID, "generation", s.fed.Generation,
+		"step", next.name, "revision", res.Revision, "request", s.fed.RequestID, "detail", detailOf(next))
+	return time.Time{}, d.state.wait(ctx, res.Revision)
+}
+
+func detailOf(d decision) string {
+	if d.fed == nil {
+		return ""
+	}
+	return d.fed.Detail
+}
+
+// situation reads one federation and its replicas at one revision.
+func (d *decider) situation(uid string) (situation, int64, bool) {
+	var s situation
+	var rev int64
+	found := false
+	d.state.read(func() {
+		f, ok := d.state.federations[uid]
+		if !ok {
+			return
+		}
+		found, rev = true, f.rev
+		s = d.state.situation(f.rec)
+	})
+	s.now = d.now()
+	return s, rev, found
+}
+
+// situation must be called inside read.
+func (s *state) situation(f *record.Federation) situation {
+	out := situation{fed: *f}
+	for i, m := range f.Members {
+		if !m.Replica() {
+			continue
+		}
+		r := replicaState{member: i, alive: s.alive(m.ClusterID)}
+		if c, ok := s.clusters[m.ClusterID]; ok && c.rec.LastSeen != nil {
+			t := c.rec.LastSeen.Time
+			r.lastSeen = &t
+		}
+		if d := s.desired(m.ClusterID, m.ServiceName); d.rec != nil && d.rec.UID == m.UID {
+			r.desired, r.desiredRev = d.rec, d.rev
+		}
+		if o := s.observed(m.ClusterID, m.ServiceName); o.rec != nil && o.rec.UID == m.UID {
+			r.observed = o.rec
+		}
+		out.replicas = append(out.replicas, r)
+	}
+	return out
+}
+
+// write puts a decision into the transaction.
+func (n decision) write(old record.Federation, v store.View, tx *store.Txn) error {
+	key := record.FederationKey(old.UID)
+	switch {
+	case n.removeFed:
+		tx.Delete(key)
+		tx.Delete(record.HistoryKey(old.UID, old.Generation))
+		if c := old.Coordinator(); c != nil {
+			tx.Delete(record.TokensKey(c.ClusterID, old.UID))
+		}
+	case n.fed != nil:
+		tx.Put(key, n.fed)
+		tx.Touch(key)
+	}
+	if n.dropName {
+		tx.Delete(record.NameKey(old.Owner, old.GroupID))
+	}
+	for _, p := range n.put {
+		tx.Put(record.DesiredServiceKey(p.cluster, p.service), p.rec)
+		if p.rec.Tombstone() {
+			tx.Delete(record.SpecKey(p.cluster, record.SpecName(p.service, p.rec.UID, p.rec.Generation)))
+		}
+	}
+	for _, r := range n.remove {
+		tx.Delete(record.DesiredServiceKey(r.cluster, r.service))
+		tx.Delete(record.ObservedServiceKey(r.cluster, r.service))
+		if r.spec != "" {
+			tx.Delete(record.SpecKey(r.cluster, r.spec))
+		}
+		if r.deleted != nil {
+			tx.Put(record.DeletedKey(r.deleted.UID), r.deleted)
+		}
+	}
+	if n.answer && old.Request != "" {
+		return writeAnswer(old, n, v, tx)
+	}
+	return nil
+}
+
+// writeAnswer keeps the outcome for whoever repeats the request with its key; a
+// request without one is forgotten.
+func writeAnswer(old record.Federation, n decision, v store.View, tx *store.Txn) error {
+	key := record.RequestKey(old.Request)
+	kv, ok := v.KV(key)
+	if !ok {
+		return nil
+	}
+	req, err := store.Decode[record.Request](kv)
+	if err != nil {
+		return err
+	}
+	if req.UID != old.UID {
+		return nil
+	}
+	if !req.Keyed {
+		tx.Delete(key)
+		return nil
+	}
+	req.Answer = &record.Answer{Phase: n.fed.Phase, Federation: n.fed}
+	tx.Put(key, req)
+	return nil
+}

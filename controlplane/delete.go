@@ -1,0 +1,150 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// DeleteService turns a federation into tombstones in one transaction; a creation
+// in flight is made to roll back. Buckets and objects stay unless opts.Data orders
+// otherwise. It waits, up to opts.Wait, until every reachable cluster has
+// acknowledged, and says how many have not.
+func (c *ControlPlane) DeleteService(ctx context.Context, caller identity.Caller, service string, opts DeleteOptions) (*DeleteResult, error) {
+	began := time.Now()
+	if opts.RequestID == "" {
+		opts.RequestID = newUID()
+	}
+	for {
+		if err := c.fresh(ctx); err != nil {
+			return nil, err
+		}
+		p, err := c.find(caller, service, opts.ClusterID)
+		if err != nil {
+			return nil, err
+		}
+		if p.rec.Phase.Result() {
+			return nil, notFound(fmt.Sprintf("there is no service %q", service))
+		}
+		if !caller.MayChange(p.rec.Owner) {
+			return nil, &Error{Code: CodeForbidden, Message: fmt.Sprintf("service %q can be deleted by its owner only", service)}
+		}
+		if at := p.rec.Coordinator(); !p.at().Coordinator && at != nil {
+			return nil, &Error{Code: CodeConflict, Candidates: []string{at.ClusterID}, Message: fmt.Sprintf(
+				"service %q is a member of federation %q; delete its coordinator %s/%s", service, p.rec.GroupID, at.ClusterID, at.ServiceName)}
+		}
+		c.cfg.FailPoint("before_delete")
+		err = c.writeDelete(ctx, p.uid, opts)
+		if errors.Is(err, errStale) {
+			continue
+		}
+		if err != nil {
+			return nil, crossing(err)
+		}
+		c.cfg.FailPoint("after_delete")
+		return c.awaitDeleted(ctx, p.uid, opts.Wait-time.Since(began)), nil
+	}
+}
+
+func (c *ControlPlane) writeDelete(ctx context.Context, uid string, opts DeleteOptions) error {
+	s, rev, ok := c.decider.situation(uid)
+	if !ok {
+		return errStale
+	}
+	var d decision
+	switch s.fed.Phase {
+	case record.PhasePreparing:
+		d = abort(s, func(replicaState) *record.Failure { return nil })
+	case record.PhaseApplying:
+		d = rollBack(s, func(replicaState) *record.Failure { return nil })
+	case record.PhaseReady:
+		d = deletion(s, opts)
+	default:
+		return nil
+	}
+	if d.fed.Phase != record.PhaseDeleting {
+		d.fed.Code, d.fed.Detail = string(CodeConflict), "the creation was ended by a deletion"
+	}
+	key := record.FederationKey(uid)
+	keys := []string{key}
+	if s.fed.Request != "" {
+		keys = append(keys, record.RequestKey(s.fed.Request))
+	}
+	d.fed.RequestID = opts.RequestID
+	res, err := c.store.Update(ctx, store.Update{
+		Keys: keys, RequestID: opts.RequestID, Marker: key,
+		Build: func(v store.View, tx *store.Txn) error {
+			if kv, ok := v.KV(key); !ok || kv.ModRevision != rev {
+				return errStale
+			}
+			tx.Expect(key)
+			return d.write(s.fed, v, tx)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return c.state.wait(ctx, res.Revision)
+}
+
+// deletion turns every replica into a tombstone and frees the name.
+func deletion(s situation, opts DeleteOptions) decision {
+	next := s.fed
+	next.Phase, next.Deadline, next.ChangedAt = record.PhaseDeleting, nil, record.At(s.now)
+	next.Members = slices.Clone(s.fed.Members)
+	d := decision{name: "delete", fed: &next, dropName: true}
+	for _, r := range s.replicas {
+		if r.desired == nil {
+			continue
+		}
+		t := tombstone(r.desired, record.CauseDeleted)
+		t.RequestID, t.Data, t.Jobs = opts.RequestID, opts.Data, opts.Jobs
+		if r.desired.Intent == record.IntentPrepare {
+			// Never applied: nothing can be there.
+			d.remove = append(d.remove, r.removal(s))
+			continue
+		}
+		d.put = append(d.put, r.place(s, t))
+	}
+	return d
+}
+
+// awaitDeleted waits until no reachable cluster holds a tombstone of uid.
+func (c *ControlPlane) awaitDeleted(ctx context.Context, uid string, wait time.Duration) *DeleteResult {
+	timer := time.NewTimer(max(wait, 0))
+	defer timer.Stop()
+	for {
+		changed := c.state.watch()
+		pending, reachable := 0, 0
+		c.state.read(func() {
+			f, ok := c.state.federations[uid]
+			if !ok {
+				return
+			}
+			for _, r := range c.state.situation(f.rec).replicas {
+				if r.desired != nil {
+					pending++
+					if !r.settled() || r.acknowledged() {
+						reachable++
+					}
+				}
+			}
+		})
+		if reachable == 0 {
+			return &DeleteResult{Pending: pending}
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return &DeleteResult{Pending: pending}
+		case <-ctx.Done():
+			return &DeleteResult{Pending: pending}
+		}
+	}
+}

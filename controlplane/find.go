@@ -1,0 +1,147 @@
+package controlplane
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// place is one replica of one federation.
+type place struct {
+	uid    string
+	member int
+	rec    *record.Federation
+}
+
+func (p place) at() record.Member { return p.rec.Members[p.member] }
+
+// find resolves a service name as a caller means it: his own coordinator of that
+// name, then any replica that he may see, last the kept result of a creation of
+// his that failed. Several are a conflict that lists their clusters.
+func (c *ControlPlane) find(caller identity.Caller, service, clusterID string) (place, error) {
+	var own, other, results []place
+	c.state.read(func() {
+		for uid, f := range c.state.federations {
+			if f.rec.Phase == record.PhaseDeleting || !caller.MayRead(f.rec.Owner, f.rec.Visibility, f.rec.AllowedUsers) {
+				continue
+			}
+			for i, m := range f.rec.Members {
+				if !m.Replica() || m.ServiceName != service || clusterID != "" && m.ClusterID != clusterID {
+					continue
+				}
+				p := place{uid: uid, member: i, rec: f.rec}
+				switch {
+				case f.rec.Phase.Result():
+					results = append(results, p)
+				case m.Coordinator && f.rec.Owner == caller.Subject:
+					own = append(own, p)
+				default:
+					other = append(other, p)
+				}
+			}
+		}
+	})
+	for _, found := range [][]place{own, other} {
+		switch len(found) {
+		case 0:
+		case 1:
+			return found[0], nil
+		default:
+			return place{}, ambiguous(service, found)
+		}
+	}
+	if len(results) > 0 {
+		return slices.MaxFunc(results, func(a, b place) int {
+			return cmp.Or(a.rec.ChangedAt.Compare(b.rec.ChangedAt.Time), cmp.Compare(b.member, a.member))
+		}), nil
+	}
+	return place{}, notFound(fmt.Sprintf("there is no service %q", service))
+}
+
+func ambiguous(service string, found []place) error {
+	var clusters []string
+	for _, p := range found {
+		clusters = append(clusters, p.at().ClusterID)
+	}
+	slices.Sort(clusters)
+	return &Error{
+		Code: CodeConflict, Candidates: slices.Compact(clusters),
+		Message: fmt.Sprintf("service %q is on several clusters; say which with ?cluster_id=", service),
+	}
+}
+
+func notFound(message string) *Error { return &Error{Code: CodeNotFound, Message: message} }
+
+// Replicas shows a federation as the named replica sees it.
+func (c *ControlPlane) Replicas(ctx context.Context, caller identity.Caller, service, clusterID string) (*Replicas, error) {
+	if err := c.fresh(ctx); err != nil {
+		return nil, err
+	}
+	p, err := c.find(caller, service, clusterID)
+	if err != nil {
+		return nil, err
+	}
+	fed, ok := c.federation(p.uid)
+	if !ok {
+		return nil, notFound(fmt.Sprintf("there is no service %q", service))
+	}
+	return &Replicas{Federation: fed.Federation, Self: p.member, Sees: graphOf(p.rec).Sees(p.member)}, nil
+}
+
+// Federations lists what the caller may see, by owner and group_id. Results of
+// creations that failed are among them until they are forgotten.
+func (c *ControlPlane) Federations(ctx context.Context, caller identity.Caller) ([]Federation, error) {
+	if err := c.fresh(ctx); err != nil {
+		return nil, err
+	}
+	out := []Federation{}
+	c.state.read(func() {
+		for _, f := range c.state.federations {
+			if f.rec.Phase != record.PhaseDeleting && caller.MayRead(f.rec.Owner, f.rec.Visibility, f.rec.AllowedUsers) {
+				out = append(out, c.state.present(f.rec, f.rev).Federation)
+			}
+		}
+	})
+	slices.SortFunc(out, func(a, b Federation) int {
+		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.GroupID, b.GroupID), cmp.Compare(a.UID, b.UID))
+	})
+	return out, nil
+}
+
+// Federation finds one by its uid or by its group_id: the caller's own first, a
+// living one before a result.
+func (c *ControlPlane) Federation(ctx context.Context, caller identity.Caller, ref string) (*Federation, error) {
+	all, err := c.Federations(ctx, caller)
+	if err != nil {
+		return nil, err
+	}
+	rank := func(f Federation) int {
+		switch {
+		case f.UID == ref:
+			return 0
+		case f.Phase.Result():
+			return 3
+		case f.Owner == caller.Subject:
+			return 1
+		}
+		return 2
+	}
+	var best *Federation
+	for i := range all {
+		f := &all[i]
+		if f.UID != ref && f.GroupID != ref {
+			continue
+		}
+		if best == nil || rank(*f) < rank(*best) || rank(*f) == rank(*best) && f.ChangedAt.After(best.ChangedAt) {
+			best = f
+		}
+	}
+	if best == nil {
+		return nil, notFound(fmt.Sprintf("there is no federation %q", ref))
+	}
+	return best, nil
+}

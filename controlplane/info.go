@@ -1,0 +1,41 @@
+package controlplane
+
+import (
+	"context"
+	"time"
+)
+
+// Info says who this control plane is and how many clusters it sees.
+func (c *ControlPlane) Info(context.Context) Info {
+	var out Info
+	c.state.read(func() {
+		if c.state.meta != nil {
+			out.ControlPlane = c.state.meta.ControlPlane
+		}
+		out.Clusters = len(c.state.clusters)
+		for id := range c.state.clusters {
+			if c.state.alive(id) {
+				out.Alive++
+			}
+		}
+	})
+	return out
+}
+
+// healthTimeout is how long Health waits for etcd.
+const healthTimeout = 2 * time.Second
+
+// Health says whether requests can be served: the state is read, and etcd answers.
+func (c *ControlPlane) Health(ctx context.Context) Health {
+	select {
+	case <-c.ready:
+	default:
+		return Health{Message: "starting: the store has not been read yet"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	if err := c.fresh(ctx); err != nil {
+		return Health{Message: "etcd does not answer"}
+	}
+	return Health{OK: true}
+}

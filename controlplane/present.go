@@ -1,0 +1,156 @@
+package controlplane
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/topology"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// presented is a federation as callers see it, and what only answers need.
+type presented struct {
+	Federation
+	visibility string
+	allowed    []string
+	code       string
+	detail     string
+	retryAfter time.Duration
+}
+
+// federation presents one federation as the state knows it.
+func (c *ControlPlane) federation(uid string) (presented, bool) {
+	var out presented
+	found := false
+	c.state.read(func() {
+		if f, ok := c.state.federations[uid]; ok {
+			found, out = true, c.state.present(f.rec, f.rev)
+		}
+	})
+	return out, found
+}
+
+// present must be called inside read.
+func (s *state) present(f *record.Federation, rev int64) presented {
+	out := presented{
+		Federation: Federation{
+			UID: f.UID, Owner: f.Owner, GroupID: f.GroupID, Topology: f.Topology, Delegation: f.Delegation,
+			Deployment: f.Deployment, Drift: f.Drift, Generation: f.Generation, Revision: rev, Phase: f.Phase,
+			Paused: f.Paused, CreatedAt: f.CreatedAt.Time, ChangedAt: f.ChangedAt.Time,
+		},
+		visibility: f.Visibility, allowed: f.AllowedUsers,
+		code: f.Code, detail: f.Detail, retryAfter: time.Duration(f.RetryAfter) * time.Second,
+	}
+	sit := s.situation(f)
+	of := map[int]replicaState{}
+	for _, r := range sit.replicas {
+		of[r.member] = r
+	}
+	unready, behind := false, false
+	for i, m := range f.Members {
+		rep := Replica{
+			Type: m.Type, ClusterID: m.ClusterID, ServiceName: m.ServiceName, Priority: m.Priority, URL: m.URL,
+			SSLVerify: m.SSLVerify, Weight: m.Weight, UID: m.UID, Coordinator: m.Coordinator,
+		}
+		if r, ok := of[i]; ok {
+			rep.Status = r.status(f, m)
+			unready = unready || rep.Status.Phase != record.PhaseReady
+			behind = behind || rep.Status.ObservedGeneration < f.Generation && rep.Status.Phase == record.PhaseApplying
+		}
+		out.Members = append(out.Members, rep)
+	}
+	if f.Phase == record.PhaseReady && unready {
+		out.Phase = record.PhaseDegraded
+		if behind && f.Generation > 1 {
+			out.Phase = record.PhaseChanging
+		}
+	}
+	g := graphOf(f)
+	for i := range g.Nodes {
+		for _, j := range g.Sees(i) {
+			out.Edges = append(out.Edges, [2]int{i, j})
+		}
+	}
+	failed := *f
+	failed.Members = slices.Clone(f.Members)
+	if f.Phase == record.PhaseRollingBack {
+		for i, r := range of {
+			failed.Members[i].Rollback = r.rollback()
+		}
+	}
+	out.Failed = failedCreate(&failed)
+	return out
+}
+
+// status is what a caller is told about one replica.
+func (r replicaState) status(f *record.Federation, m record.Member) *Status {
+	st := &Status{Phase: record.PhasePending, LastTransitionTime: f.ChangedAt.Time}
+	o := r.observed
+	if o != nil {
+		st.ObservedGeneration = o.ObservedGeneration
+		st.Reason, st.Message, st.LastTransitionTime = o.Reason, o.Message, o.LastTransitionTime.Time
+	}
+	switch {
+	case r.desired == nil:
+		st.Phase, st.Reason, st.Message = goneStatus(m)
+		return st
+	case !r.alive:
+		st.Phase, st.Reason = record.PhaseUnreachable, record.ReasonSessionLost
+		st.Message = "no syncer has connected yet"
+		if r.lastSeen != nil {
+			st.LastTransitionTime = *r.lastSeen
+			st.Message = "no syncer since " + r.lastSeen.UTC().Format(time.RFC3339)
+		}
+		switch {
+		case r.desired.Tombstone():
+			st.Message += "; its tombstone waits for it"
+		case st.ObservedGeneration < f.Generation:
+			st.Message += "; generation " + strconv.FormatInt(f.Generation, 10) + " will be applied when it is back"
+		}
+		return st
+	case r.desired.Tombstone():
+		st.Phase = record.PhaseDeleting
+		if o != nil && o.DesiredRevision == r.desiredRev {
+			st.Phase = o.Phase
+		}
+		return st
+	case r.desired.Intent == record.IntentPrepare:
+		if v := r.vote(); v != nil {
+			st.Phase = o.Phase
+		}
+		return st
+	case o == nil || o.Phase == record.PhasePrepared || o.Phase == record.PhaseRefused:
+		st.Phase, st.Reason, st.Message = record.PhaseApplying, "", ""
+		return st
+	case o.ObservedGeneration < f.Generation && o.Phase == record.PhaseReady:
+		st.Phase, st.Reason, st.Message = record.PhaseApplying, "", ""
+		return st
+	}
+	st.Phase = o.Phase
+	return st
+}
+
+// goneStatus speaks of a replica that has no desired record any more.
+func goneStatus(m record.Member) (record.Phase, record.Reason, string) {
+	if m.Cause != nil {
+		return record.PhaseDeleted, m.Cause.Reason, m.Cause.Message
+	}
+	return record.PhaseDeleted, record.ReasonDeleted, ""
+}
+
+// graphOf rebuilds the graph of a stored federation.
+func graphOf(f *record.Federation) *topology.Graph {
+	g := &topology.Graph{
+		GroupID: f.GroupID, Topology: f.Topology, Delegation: f.Delegation, Deployment: f.Deployment,
+		Drift: f.Drift, ReschedulerThreshold: f.ReschedulerThreshold,
+	}
+	for _, m := range f.Members {
+		g.Nodes = append(g.Nodes, topology.Node{Coordinator: m.Coordinator, Member: oscar.Member{
+			Type: m.Type, ClusterID: m.ClusterID, ServiceName: m.ServiceName, Priority: m.Priority, URL: m.URL,
+			SSLVerify: m.SSLVerify, Weight: m.Weight,
+		}})
+	}
+	return g
+}

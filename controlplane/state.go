@@ -1,0 +1,282 @@
+package controlplane
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// state is what this instance knows of the store, decoded and indexed, and
+// consistent at one revision. It is a cache: every decision that is taken from it
+// is committed by a transaction that compares the federation it was taken for.
+type state struct {
+	mirror *store.Mirror
+	feed   *store.Feed
+	// corrupt is told of records that cannot be read.
+	corrupt func(err error)
+	// touched is told which federations and clusters a change concerns.
+	touched func(federations, clusters []string)
+	// ended is told of clusters whose session has ended.
+	ended func(cluster string)
+
+	mu          sync.RWMutex
+	revision    int64
+	changed     chan struct{}
+	meta        *record.Meta
+	fence       int64
+	clusters    map[string]versioned[record.Cluster]
+	federations map[string]versioned[record.Federation]
+	names       map[string]string
+	nodes       map[string]*node
+	// replicas lists, for a service name, the clusters that have a desired record of it.
+	replicas map[string]map[string]bool
+	// onCluster lists, for a cluster, the federations with a member on it.
+	onCluster map[string]map[string]bool
+	deleted   map[string]versioned[record.Deleted]
+	// deletedOf lists, for cluster/service, the uids of earlier lives.
+	deletedOf map[string]map[string]bool
+}
+
+// versioned is a record with its mod revision.
+type versioned[T any] struct {
+	rec *T
+	rev int64
+}
+
+// node is what stands below c/<cluster>/.
+type node struct {
+	session     versioned[record.Session]
+	desired     map[string]versioned[record.Desired]
+	observed    map[string]versioned[record.Observed]
+	self        versioned[record.ObservedCluster]
+	desiredSelf versioned[record.DesiredCluster]
+}
+
+func newState(mirror *store.Mirror) *state {
+	return &state{
+		mirror:      mirror,
+		feed:        mirror.Feed(),
+		corrupt:     func(error) {},
+		touched:     func([]string, []string) {},
+		ended:       func(string) {},
+		changed:     make(chan struct{}),
+		clusters:    map[string]versioned[record.Cluster]{},
+		federations: map[string]versioned[record.Federation]{},
+		names:       map[string]string{},
+		nodes:       map[string]*node{},
+		replicas:    map[string]map[string]bool{},
+		onCluster:   map[string]map[string]bool{},
+		deleted:     map[string]versioned[record.Deleted]{},
+		deletedOf:   map[string]map[string]bool{},
+	}
+}
+
+// run keeps the state fresh until ctx ends.
+func (s *state) run(ctx context.Context) error {
+	for {
+		if err := s.feed.Wait(ctx); err != nil {
+			return err
+		}
+		s.refresh()
+	}
+}
+
+// refresh applies what the mirror has seen since the last call.
+func (s *state) refresh() {
+	federations, clusters := map[string]bool{}, map[string]bool{}
+	s.mu.Lock()
+	keys, view := s.feed.Take()
+	for _, key := range keys {
+		kv, ok := view.KV(key)
+		s.apply(key, kv, ok, federations, clusters)
+	}
+	s.revision = view.Revision()
+	if len(federations)+len(clusters) > 0 {
+		close(s.changed)
+		s.changed = make(chan struct{})
+	}
+	s.mu.Unlock()
+	if len(federations)+len(clusters) > 0 {
+		s.touched(slices.Sorted(maps.Keys(federations)), slices.Sorted(maps.Keys(clusters)))
+	}
+}
+
+// wait returns once the state is at least as new as revision.
+func (s *state) wait(ctx context.Context, revision int64) error {
+	s.mu.RLock()
+	fresh := s.revision >= revision
+	s.mu.RUnlock()
+	if fresh {
+		return nil
+	}
+	if err := s.mirror.Wait(ctx, revision); err != nil {
+		return err
+	}
+	s.refresh()
+	return nil
+}
+
+// watch returns a channel that is closed at the next change.
+func (s *state) watch() <-chan struct{} {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.changed
+}
+
+// read runs fn while the state stands still. fn must not keep what it is given.
+func (s *state) read(fn func()) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	fn()
+}
+
+func (s *state) apply(key string, kv store.KV, exists bool, federations, clusters map[string]bool) {
+	ref := record.ParseKey(key)
+	switch ref.Kind {
+	case record.KindMeta:
+		if v, ok := decode[record.Meta](s, kv, exists); ok {
+			s.meta = v
+		}
+	case record.KindFence:
+		s.fence = kv.ModRevision
+		clusters[""] = true
+	case record.KindCluster:
+		set(s, s.clusters, ref.Cluster, kv, exists)
+		clusters[ref.Cluster] = true
+	case record.KindName:
+		delete(s.names, key)
+		if v, ok := decode[record.Name](s, kv, exists); ok {
+			s.names[key] = v.UID
+		}
+	case record.KindDeleted:
+		if old, ok := s.deleted[ref.Name]; ok {
+			mark(s.deletedOf, old.rec.ClusterID+"/"+old.rec.ServiceName, ref.Name, false)
+		}
+		set(s, s.deleted, ref.Name, kv, exists)
+		if d, ok := s.deleted[ref.Name]; ok {
+			mark(s.deletedOf, d.rec.ClusterID+"/"+d.rec.ServiceName, ref.Name, true)
+		}
+	case record.KindFederation:
+		s.applyFederation(ref.Name, kv, exists)
+		federations[ref.Name] = true
+	case record.KindSession, record.KindObservedCluster, record.KindDesiredCluster:
+		n := s.node(ref.Cluster)
+		if ref.Kind == record.KindSession && !exists && n.session.rec != nil {
+			s.ended(ref.Cluster)
+		}
+		n.session = one(s, n.session, ref.Kind == record.KindSession, kv, exists)
+		n.self = one(s, n.self, ref.Kind == record.KindObservedCluster, kv, exists)
+		n.desiredSelf = one(s, n.desiredSelf, ref.Kind == record.KindDesiredCluster, kv, exists)
+		clusters[ref.Cluster] = true
+	case record.KindDesiredService:
+		n := s.node(ref.Cluster)
+		if old, ok := n.desired[ref.Name]; ok {
+			federations[old.rec.Federation] = true
+		}
+		set(s, n.desired, ref.Name, kv, exists)
+		now, ok := n.desired[ref.Name]
+		if ok {
+			federations[now.rec.Federation] = true
+		}
+		mark(s.replicas, ref.Name, ref.Cluster, ok)
+	case record.KindObservedService:
+		n := s.node(ref.Cluster)
+		set(s, n.observed, ref.Name, kv, exists)
+		if d, ok := n.desired[ref.Name]; ok {
+			federations[d.rec.Federation] = true
+		}
+	}
+}
+
+func (s *state) applyFederation(uid string, kv store.KV, exists bool) {
+	if old, ok := s.federations[uid]; ok {
+		for _, m := range old.rec.Members {
+			mark(s.onCluster, m.ClusterID, uid, false)
+		}
+	}
+	set(s, s.federations, uid, kv, exists)
+	if f, ok := s.federations[uid]; ok {
+		for _, m := range f.rec.Members {
+			mark(s.onCluster, m.ClusterID, uid, true)
+		}
+	}
+}
+
+// node gives the tree of a cluster, made at need.
+func (s *state) node(cluster string) *node {
+	n := s.nodes[cluster]
+	if n == nil {
+		n = &node{desired: map[string]versioned[record.Desired]{}, observed: map[string]versioned[record.Observed]{}}
+		s.nodes[cluster] = n
+	}
+	return n
+}
+
+// alive says whether the cluster's syncer holds a session.
+func (s *state) alive(cluster string) bool {
+	n := s.nodes[cluster]
+	return n != nil && n.session.rec != nil
+}
+
+func (s *state) desired(cluster, service string) versioned[record.Desired] {
+	if n := s.nodes[cluster]; n != nil {
+		return n.desired[service]
+	}
+	return versioned[record.Desired]{}
+}
+
+func (s *state) observed(cluster, service string) versioned[record.Observed] {
+	if n := s.nodes[cluster]; n != nil {
+		return n.observed[service]
+	}
+	return versioned[record.Observed]{}
+}
+
+func decode[T any](s *state, kv store.KV, exists bool) (*T, bool) {
+	if !exists {
+		return nil, false
+	}
+	v, err := store.Decode[T](kv)
+	if err != nil {
+		s.corrupt(err)
+		return nil, false
+	}
+	return v, true
+}
+
+// set keeps what cannot be read as absent: a corrupt record orders nothing.
+func set[T any](s *state, m map[string]versioned[T], key string, kv store.KV, exists bool) {
+	if v, ok := decode[T](s, kv, exists); ok {
+		m[key] = versioned[T]{rec: v, rev: kv.ModRevision}
+		return
+	}
+	delete(m, key)
+}
+
+func one[T any](s *state, old versioned[T], mine bool, kv store.KV, exists bool) versioned[T] {
+	if !mine {
+		return old
+	}
+	if v, ok := decode[T](s, kv, exists); ok {
+		return versioned[T]{rec: v, rev: kv.ModRevision}
+	}
+	return versioned[T]{}
+}
+
+func mark(m map[string]map[string]bool, key, member string, present bool) {
+	if present {
+		if m[key] == nil {
+			m[key] = map[string]bool{}
+		}
+		m[key][member] = true
+		return
+	}
+	delete(m[key], member)
+	if len(m[key]) == 0 {
+		delete(m, key)
+	}
+}

@@ -1,0 +1,29 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store"
+)
+
+// crossing translates the store's errors once. What is an *Error already passes.
+func crossing(err error) error {
+	var own *Error
+	switch {
+	case err == nil, errors.As(err, &own):
+		return err
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, store.ErrTooLarge):
+		return &Error{Code: CodeTooLarge, Message: err.Error(), Cause: err}
+	case errors.Is(err, store.ErrUnknownOutcome):
+		return &Error{Code: CodeUnknownOutcome, Message: "the write was sent, but whether it was done is not known; send the same request with the same Idempotency-Key again", Cause: err}
+	case errors.Is(err, store.ErrFull):
+		return &Error{Code: CodeUnavailable, Message: "etcd is full: compact, defragment and disarm its alarm; reads and deletions go on", RetryAfter: time.Minute, Cause: err}
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+		return &Error{Code: CodeUnavailable, Message: "etcd does not answer; nothing was changed", RetryAfter: 5 * time.Second, Cause: err}
+	}
+	return &Error{Code: CodeInternal, Message: "internal error", Cause: err}
+}

@@ -1,0 +1,125 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// sweep forgets, now and then, what nothing refers to any more. Several instances
+// may sweep at once: everything goes by compare-and-delete.
+func (c *ControlPlane) sweep(ctx context.Context) error {
+	suspects := map[string]int64{}
+	for {
+		// Spread, so that instances that started together do not sweep together.
+		pause := c.cfg.SweepInterval/2 + rand.N(c.cfg.SweepInterval)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+		if err := c.sweepOnce(ctx, suspects); err != nil && ctx.Err() == nil {
+			c.cfg.Logger.Warn("a clean-up did not finish; it is tried again", "error", err)
+		}
+	}
+}
+
+// sweepOnce removes old idempotency records, memories of old deletions, and the
+// specs and histories that two sweeps in a row found unreferenced: those of a
+// creation whose instance died between writing them and transaction A.
+func (c *ControlPlane) sweepOnce(ctx context.Context, suspects map[string]int64) error {
+	now := c.cfg.Now()
+	err := errors.Join(
+		sweepOld(ctx, c, record.RequestsPrefix, func(r *record.Request) bool {
+			return now.Sub(r.CreatedAt.Time) > c.cfg.KeepRequest && !c.inFlight(r.UID)
+		}),
+		sweepOld(ctx, c, record.DeletedPrefix, func(d *record.Deleted) bool {
+			return now.Sub(d.DeletedAt.Time) > c.cfg.KeepDeleted
+		}),
+	)
+	if err != nil {
+		return err
+	}
+	prefixes := []string{record.HistoryPrefix}
+	c.state.read(func() {
+		for cluster := range c.state.nodes {
+			prefixes = append(prefixes, record.SpecsPrefix(cluster))
+		}
+	})
+	seen := map[string]int64{}
+	for _, prefix := range prefixes {
+		items, err := c.store.ListKeys(ctx, prefix)
+		if err != nil {
+			return err
+		}
+		for _, kv := range items {
+			if c.referenced(kv.Key) {
+				continue
+			}
+			if suspects[kv.Key] == kv.ModRevision {
+				if err := c.deleteAsRead(ctx, kv); err != nil {
+					return err
+				}
+				continue
+			}
+			seen[kv.Key] = kv.ModRevision
+		}
+	}
+	clear(suspects)
+	for k, v := range seen {
+		suspects[k] = v
+	}
+	return nil
+}
+
+// referenced says whether a spec or a history belongs to something that lives.
+func (c *ControlPlane) referenced(key string) bool {
+	ref := record.ParseKey(key)
+	found := false
+	c.state.read(func() {
+		switch ref.Kind {
+		case record.KindHistory:
+			_, found = c.state.federations[ref.Name]
+		case record.KindSpec:
+			d := c.state.desired(ref.Cluster, ref.Name)
+			found = d.rec != nil && d.rec.Spec == ref.Name+"/"+ref.Rest
+		}
+	})
+	return found
+}
+
+func sweepOld[T any](ctx context.Context, c *ControlPlane, prefix string, old func(*T) bool) error {
+	items, _, err := c.store.List(ctx, prefix)
+	if err != nil {
+		return err
+	}
+	for _, kv := range items {
+		rec, err := store.Decode[T](kv)
+		if err != nil {
+			c.cfg.Logger.Error("a record cannot be read", "error", err)
+			continue
+		}
+		if old(rec) {
+			if err := c.deleteAsRead(ctx, kv); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// deleteAsRead deletes a record unless it was written since it was read.
+func (c *ControlPlane) deleteAsRead(ctx context.Context, kv store.KV) error {
+	_, err := c.store.Update(ctx, store.Update{Keys: []string{kv.Key}, Build: func(v store.View, tx *store.Txn) error {
+		if now, ok := v.KV(kv.Key); ok && now.ModRevision == kv.ModRevision {
+			tx.Expect(kv.Key)
+			tx.Delete(kv.Key)
+		}
+		return nil
+	}})
+	return err
+}
