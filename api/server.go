@@ -103,6 +103,9 @@ func New(cfg Config) *Server {
 // Handler answers requests.
 func (s *Server) Handler() http.Handler { return s.router }
 
+// Routes is the route tree, for those who compare it with the description.
+func (s *Server) Routes() chi.Routes { return s.router }
+
 // Metrics answers with the registry in Prometheus' form. It has a listener of
 // its own: it needs no credentials.
 func (s *Server) Metrics() http.Handler {
@@ -125,11 +128,8 @@ func (s *Server) routes() chi.Router {
 	r.MethodNotAllowed(notFound)
 
 	// For everybody.
-	r.Group(func(r chi.Router) {
-		r.Use(s.deadline, s.limitAddress)
-		r.Get("/health", s.health)
-		r.Get("/openapi.yaml", s.openAPI)
-	})
+	r.With(asOSCAR, s.deadline, s.limitAddress).Get("/health", s.health)
+	r.With(s.deadline, s.limitAddress).Get("/openapi.yaml", s.openAPI)
 	// OSCAR's own paths.
 	r.Group(func(r chi.Router) {
 		r.Use(asOSCAR, s.deadline, s.authenticate, s.limitCaller)

@@ -1,0 +1,175 @@
+package apitest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+
+	"github.com/oscarfed/oscarfed/api"
+)
+
+// mayBeEmpty marks a response whose body may be left out although it is described.
+const mayBeEmpty = "x-may-be-empty"
+
+// Handler passes requests to next and fails t when an answer does not conform.
+func Handler(t testing.TB, next http.Handler) http.Handler {
+	t.Helper()
+	c := newChecker(t)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rec := &recorder{ResponseWriter: w, status: http.StatusOK}
+		next.ServeHTTP(rec, r)
+		c.report(t, r, rec.status, rec.Header(), rec.body.Bytes())
+	})
+}
+
+// Transport passes requests to next, or to http.DefaultTransport when it is nil,
+// and fails t when an answer does not conform. It reads whole answers.
+func Transport(t testing.TB, next http.RoundTripper) http.RoundTripper {
+	t.Helper()
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	return &transport{t: t, next: next, checker: newChecker(t)}
+}
+
+type transport struct {
+	t       testing.TB
+	next    http.RoundTripper
+	checker *checker
+}
+
+// RoundTrip implements http.RoundTripper.
+func (tr *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := tr.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	if closeErr := resp.Body.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	tr.checker.report(tr.t, r, resp.StatusCode, resp.Header, body)
+	return resp, nil
+}
+
+type checker struct{ router routers.Router }
+
+func newChecker(t testing.TB) *checker {
+	t.Helper()
+	doc, err := Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	router, err := gorillamux.NewRouter(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &checker{router: router}
+}
+
+// Document reads and validates the description of the API.
+func Document() (*openapi3.T, error) {
+	loader := openapi3.NewLoader()
+	doc, err := loader.LoadFromData(api.OpenAPI())
+	if err != nil {
+		return nil, fmt.Errorf("openapi.yaml: %w", err)
+	}
+	if err := doc.Validate(loader.Context, openapi3.DisableExamplesValidation()); err != nil {
+		return nil, fmt.Errorf("openapi.yaml: %w", err)
+	}
+	return doc, nil
+}
+
+func (c *checker) report(t testing.TB, r *http.Request, status int, header http.Header, body []byte) {
+	if err := c.check(r, status, header, body); err != nil {
+		t.Errorf("%s %s answered %d, which does not conform to openapi.yaml: %v\nbody: %.500q", r.Method, r.URL.Path, status, err, body)
+	}
+}
+
+func (c *checker) check(r *http.Request, status int, header http.Header, body []byte) error {
+	if header.Get(api.RequestIDHeader) == "" {
+		return errors.New("no " + api.RequestIDHeader)
+	}
+	if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+		return nil // answered by CORS for all paths alike
+	}
+	route, params, err := c.router.FindRoute(described(r))
+	if err != nil {
+		if status == http.StatusNotFound && string(body) == "404 page not found" {
+			return nil
+		}
+		return fmt.Errorf("it is not described: %w", err)
+	}
+	response := route.Operation.Responses.Status(status)
+	if response == nil || response.Value == nil {
+		return errors.New("this status is not described")
+	}
+	input := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route},
+		Status:                 status,
+		Header:                 header,
+		Options:                &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
+	}
+	if len(body) == 0 {
+		empty := response.Value.Extensions[mayBeEmpty] == true || len(response.Value.Content) == 0 || r.Method == http.MethodHead
+		if !empty {
+			return errors.New("the body is empty")
+		}
+		input.Options.ExcludeResponseBody = true
+	} else if len(response.Value.Content) == 0 {
+		return errors.New("there is a body, and none is described")
+	}
+	input.SetBodyBytes(body)
+	return openapi3filter.ValidateResponse(r.Context(), input)
+}
+
+// described is the request as the description has it: HEAD is GET, and a
+// trailing slash is not there.
+func described(r *http.Request) *http.Request {
+	out := r.Clone(r.Context())
+	if out.Method == http.MethodHead {
+		out.Method = http.MethodGet
+	}
+	if p := out.URL.Path; len(p) > 1 {
+		out.URL.Path = strings.TrimSuffix(p, "/")
+		out.URL.RawPath = strings.TrimSuffix(out.URL.RawPath, "/")
+	}
+	return out
+}
+
+// recorder keeps a copy of an answer while it passes through.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	wrote  bool
+	body   bytes.Buffer
+}
+
+func (r *recorder) WriteHeader(status int) {
+	if !r.wrote {
+		r.status, r.wrote = status, true
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	r.wrote = true
+	r.body.Write(p)
+	return r.ResponseWriter.Write(p)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

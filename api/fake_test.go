@@ -1,0 +1,175 @@
+package api_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+)
+
+// fake is a control plane that answers what a test puts into it and remembers
+// what it was asked.
+type fake struct {
+	err         error
+	created     *controlplane.CreateResult
+	deleted     *controlplane.DeleteResult
+	services    []*oscar.Service
+	service     *oscar.Service
+	replicas    func() *controlplane.Replicas
+	federations []controlplane.Federation
+	federation  *controlplane.Federation
+	clusters    []controlplane.Cluster
+	cluster     *controlplane.Cluster
+	health      controlplane.Health
+	// before is called at the start of every use case; it may be nil.
+	before func(ctx context.Context)
+
+	mu    sync.Mutex
+	calls []call
+}
+
+type call struct {
+	name   string
+	caller identity.Caller
+	args   any
+}
+
+type target struct{ Name, ClusterID string }
+
+func (f *fake) called(ctx context.Context, name string, caller identity.Caller, args any) {
+	f.mu.Lock()
+	f.calls = append(f.calls, call{name, caller, args})
+	f.mu.Unlock()
+	if f.before != nil {
+		f.before(ctx)
+	}
+}
+
+// only is the one call that was made.
+func (f *fake) only(t *testing.T) call {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.calls) != 1 {
+		t.Fatalf("the control plane was asked %d times, want once: %+v", len(f.calls), f.calls)
+	}
+	return f.calls[0]
+}
+
+func (f *fake) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.calls)
+}
+
+func (f *fake) CreateService(ctx context.Context, c identity.Caller, req controlplane.CreateRequest) (*controlplane.CreateResult, error) {
+	f.called(ctx, "CreateService", c, req)
+	return f.created, f.err
+}
+
+func (f *fake) DeleteService(ctx context.Context, c identity.Caller, service string, opts controlplane.DeleteOptions) (*controlplane.DeleteResult, error) {
+	f.called(ctx, "DeleteService "+service, c, opts)
+	return f.deleted, f.err
+}
+
+func (f *fake) Services(ctx context.Context, c identity.Caller) ([]*oscar.Service, error) {
+	f.called(ctx, "Services", c, nil)
+	return f.services, f.err
+}
+
+func (f *fake) Service(ctx context.Context, c identity.Caller, name, clusterID string) (*oscar.Service, error) {
+	f.called(ctx, "Service", c, target{name, clusterID})
+	return f.service, f.err
+}
+
+func (f *fake) Replicas(ctx context.Context, c identity.Caller, name, clusterID string) (*controlplane.Replicas, error) {
+	f.called(ctx, "Replicas", c, target{name, clusterID})
+	if f.err != nil {
+		return nil, f.err
+	}
+	return f.replicas(), nil
+}
+
+func (f *fake) Federations(ctx context.Context, c identity.Caller) ([]controlplane.Federation, error) {
+	f.called(ctx, "Federations", c, nil)
+	return f.federations, f.err
+}
+
+func (f *fake) Federation(ctx context.Context, c identity.Caller, id string) (*controlplane.Federation, error) {
+	f.called(ctx, "Federation", c, target{Name: id})
+	return f.federation, f.err
+}
+
+func (f *fake) RegisterCluster(ctx context.Context, c identity.Caller, spec controlplane.ClusterSpec) (*controlplane.Cluster, error) {
+	f.called(ctx, "RegisterCluster", c, spec)
+	return f.cluster, f.err
+}
+
+func (f *fake) UpdateCluster(ctx context.Context, c identity.Caller, spec controlplane.ClusterSpec) (*controlplane.Cluster, error) {
+	f.called(ctx, "UpdateCluster", c, spec)
+	return f.cluster, f.err
+}
+
+func (f *fake) Clusters(ctx context.Context, c identity.Caller) ([]controlplane.Cluster, error) {
+	f.called(ctx, "Clusters", c, nil)
+	return f.clusters, f.err
+}
+
+func (f *fake) Cluster(ctx context.Context, c identity.Caller, id string) (*controlplane.Cluster, error) {
+	f.called(ctx, "Cluster", c, target{Name: id})
+	return f.cluster, f.err
+}
+
+func (f *fake) RemoveCluster(ctx context.Context, c identity.Caller, id string) error {
+	f.called(ctx, "RemoveCluster", c, target{Name: id})
+	return f.err
+}
+
+func (f *fake) Info(ctx context.Context) controlplane.Info {
+	f.called(ctx, "Info", identity.Caller{}, nil)
+	return controlplane.Info{ControlPlane: "0199c3a2-0000-7000-8000-00000000c0de", Clusters: 3, Alive: 2}
+}
+
+func (f *fake) Health(ctx context.Context) controlplane.Health {
+	f.called(ctx, "Health", identity.Caller{}, nil)
+	return f.health
+}
+
+// The federation of the contract's examples: grayifyr0 on a, whose replica on b
+// has lost its syncer.
+func example() controlplane.Federation {
+	return controlplane.Federation{
+		UID: "0199c3a2-5f0e-7c31-9a44-3b1f0d8e6a21", Owner: "cluster_admin", GroupID: "grayifyr0",
+		Topology: "mesh", Delegation: "random", Deployment: "transactional", Drift: "enforce",
+		Generation: 2, Revision: 4711, Phase: "degraded",
+		CreatedAt: moment("2026-11-20T13:03:58.001Z"), ChangedAt: moment("2026-11-20T13:04:02.417Z"),
+		Members: []controlplane.Replica{{
+			Type: "oscar", ClusterID: "oscar-cluster-a", ServiceName: "grayifyr0", UID: "0199c3a2-5f11-7000-8000-000000000001", Coordinator: true,
+			Inputs: []string{"minio.default:grayifyr0/in"}, Outputs: []string{"minio.default:grayifyr0/out"},
+			Status: &controlplane.Status{
+				Phase: "ready", ObservedGeneration: 2, Reason: "Applied", LastTransitionTime: moment("2026-11-20T13:04:05.120Z"),
+			},
+		}, {
+			Type: "oscar", ClusterID: "oscar-cluster-b", ServiceName: "grayifyr1", UID: "0199c3a2-5f11-7000-8000-000000000002",
+			Inputs: []string{"minio.default:grayifyr0/in"}, Outputs: []string{"minio.default:grayifyr0/out"},
+			Status: &controlplane.Status{
+				Phase: "unreachable", ObservedGeneration: 1, Reason: "SessionLost",
+				Message:            "no syncer since 2026-11-20T12:58:11Z; generation 2 will be applied when it is back",
+				LastTransitionTime: moment("2026-11-20T12:58:41.000Z"),
+			},
+		}},
+		Edges: [][2]int{{0, 1}, {1, 0}},
+	}
+}
+
+func moment(s string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
