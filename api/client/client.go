@@ -1,0 +1,88 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Defaults of Config.
+const (
+	// DefaultTimeout is longer than what the control plane allows itself, so that
+	// its answer about its own deadline still arrives.
+	DefaultTimeout = 45 * time.Second
+	DefaultTries   = 4
+)
+
+// defaultWait is how long the control plane waits for a creation's outcome when
+// it is not told.
+const defaultWait = 60 * time.Second
+
+// Config says where the API is and who calls it.
+type Config struct {
+	// Endpoint is the base URL: http or https, without credentials.
+	Endpoint string
+	// User and Password are for basic authentication, Token for a bearer token.
+	// Nothing is sent when all are empty.
+	User, Password string
+	Token          string
+	// Transport sends requests; nil means http.DefaultTransport.
+	Transport http.RoundTripper
+	UserAgent string
+	// Timeout of one try, besides what the control plane is asked to wait; 0
+	// means DefaultTimeout.
+	Timeout time.Duration
+	// Tries at most for a request that may be sent again; 0 means DefaultTries.
+	Tries int
+}
+
+// Client calls one control plane. It is safe for concurrent use.
+type Client struct {
+	cfg  Config
+	base string
+	http *http.Client
+}
+
+// New makes a client; it sends nothing.
+func New(cfg Config) (*Client, error) {
+	u, err := url.Parse(cfg.Endpoint)
+	switch {
+	case err != nil:
+		return nil, errors.New("the endpoint is no URL; use for example http://127.0.0.1:8080")
+	case u.User != nil:
+		return nil, errors.New("the endpoint has credentials in it; give user and password on their own")
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, fmt.Errorf("the endpoint %q is no http or https URL; use for example http://127.0.0.1:8080", cfg.Endpoint)
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("the endpoint %q has a query or a fragment; leave it out", cfg.Endpoint)
+	case cfg.Token != "" && (cfg.User != "" || cfg.Password != ""):
+		return nil, errors.New("there are a token and a user; give one of them")
+	}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	if cfg.Tries <= 0 {
+		cfg.Tries = DefaultTries
+	}
+	return &Client{
+		cfg:  cfg,
+		base: strings.TrimRight(u.String(), "/"),
+		http: &http.Client{
+			Transport: cfg.Transport,
+			// The API redirects nobody; following would send credentials elsewhere.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}, nil
+}
+
+func (c *Client) authorize(r *http.Request) {
+	switch {
+	case c.cfg.Token != "":
+		r.Header.Set("Authorization", "Bearer "+c.cfg.Token)
+	case c.cfg.User != "" || c.cfg.Password != "":
+		r.SetBasicAuth(c.cfg.User, c.cfg.Password)
+	}
+}

@@ -1,0 +1,186 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+// maxAnswer in bytes of a body that is read.
+const maxAnswer = 64 << 20
+
+// maxPause is the longest Retry-After that is followed; whoever is asked to wait
+// longer is told so.
+const maxPause = 10 * time.Second
+
+// call is one request.
+type call struct {
+	method, path string
+	query        url.Values
+	header       http.Header
+	body         []byte
+	// wait is how long the control plane may take on the caller's order.
+	wait time.Duration
+}
+
+// again says whether the call may be sent twice.
+func (c call) again() bool {
+	return c.method == http.MethodGet || c.header.Get("Idempotency-Key") != ""
+}
+
+// answer is what came back with a status below 300.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// do sends a call, again where that is safe and promises something.
+func (c *Client) do(ctx context.Context, in call) (*answer, error) {
+	tries := 1
+	if in.again() {
+		tries = c.cfg.Tries
+	}
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval = 100 * time.Millisecond
+	pause.MaxInterval = 2 * time.Second
+	var last error
+	out, err := backoff.Retry(ctx, func() (*answer, error) {
+		out, err := c.try(ctx, in)
+		last = err
+		e, ok := errors.AsType[*Error](err)
+		switch {
+		case err == nil:
+			return out, nil
+		case !ok || !worthAgain(e):
+			return nil, backoff.Permanent(err)
+		case e.RetryAfter > 0:
+			return nil, &backoff.RetryAfterError{Duration: e.RetryAfter}
+		}
+		return nil, err
+	}, backoff.WithBackOff(pause), backoff.WithMaxTries(uint(tries)))
+	switch {
+	case err == nil:
+		return out, nil
+	case ctx.Err() != nil && last == nil:
+		return nil, fmt.Errorf("%s %s: %w", in.method, in.path, context.Cause(ctx))
+	}
+	return nil, last
+}
+
+// worthAgain says whether the same request may fare better in a moment: nobody
+// answered, or nobody had the time. An outcome, even a bad one, is final.
+func worthAgain(e *Error) bool {
+	if e.Problem.Phase != "" || e.RetryAfter > maxPause {
+		return false
+	}
+	switch e.Problem.Code {
+	case v1.CodeUnavailable, v1.CodeExhausted:
+		return true
+	case v1.CodeUnknownOutcome:
+		return e.Err != nil // no answer; with one, the wait that was asked for is over
+	}
+	return false
+}
+
+// try sends a call once.
+func (c *Client) try(ctx context.Context, in call) (*answer, error) {
+	tryCtx, cancel := context.WithTimeout(ctx, c.cfg.Timeout+in.wait)
+	defer cancel()
+	var sent atomic.Bool
+	tryCtx = httptrace.WithClientTrace(tryCtx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
+	target := c.base + in.path
+	if len(in.query) > 0 {
+		target += "?" + in.query.Encode()
+	}
+	req, err := http.NewRequestWithContext(tryCtx, in.method, target, bytes.NewReader(in.body))
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", in.method, in.path, err)
+	}
+	for name, values := range in.header {
+		req.Header[name] = values
+	}
+	req.Header.Set("Accept", "application/json, "+v1.ProblemType)
+	if c.cfg.UserAgent != "" {
+		req.Header.Set("User-Agent", c.cfg.UserAgent)
+	}
+	if in.body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	c.authorize(req)
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.noAnswer(ctx, in, sent.Load(), err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was read, or the error is told
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err != nil {
+		return nil, c.noAnswer(ctx, in, true, err)
+	}
+	if len(body) > maxAnswer {
+		return nil, fmt.Errorf("%s %s: the answer is larger than %d bytes", in.method, in.path, maxAnswer)
+	}
+	if resp.StatusCode >= 300 {
+		return nil, answerError(in.method, in.path, resp, body)
+	}
+	return &answer{status: resp.StatusCode, header: resp.Header, body: body}, nil
+}
+
+// noAnswer tells of a request without an answer: who gave up, and whether the
+// other side may have acted.
+func (c *Client) noAnswer(ctx context.Context, in call, sent bool, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s %s: %w", in.method, in.path, context.Cause(ctx))
+	}
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err // it repeats the URL, with its query
+	}
+	p := v1.Problem{Code: v1.CodeUnavailable, Title: "The control plane cannot be reached", Detail: c.base + ": " + err.Error(), Instance: in.path}
+	if sent && in.method != http.MethodGet {
+		p.Code, p.Title = v1.CodeUnknownOutcome, "The control plane did not answer; the change may have happened"
+	}
+	p.Type = v1.ProblemURN + p.Code
+	return &Error{Method: in.method, Path: in.path, Problem: p, Err: err}
+}
+
+// get reads one resource.
+func get[T any](ctx context.Context, c *Client, path string, query url.Values) (*T, error) {
+	out, err := c.do(ctx, call{method: http.MethodGet, path: path, query: query})
+	if err != nil {
+		return nil, err
+	}
+	return decode[T](http.MethodGet, path, out.body)
+}
+
+// send changes one resource and reads what became of it.
+func send[T any](ctx context.Context, c *Client, method, path string, in any) (*T, error) {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	out, err := c.do(ctx, call{method: method, path: path, body: body})
+	if err != nil {
+		return nil, err
+	}
+	return decode[T](method, path, out.body)
+}
+
+func decode[T any](method, path string, body []byte) (*T, error) {
+	var v T
+	if err := json.Unmarshal(body, &v); err != nil {
+		return nil, fmt.Errorf("%s %s: the answer is not what this client knows: %w", method, path, err)
+	}
+	return &v, nil
+}

@@ -1,0 +1,103 @@
+package client
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+// Error is a request that did not do what was asked. Problem.Code says why; it
+// is never empty. When no answer came, Problem.Status is 0 and the code is
+// unavailable, or unknown_outcome when the control plane may have got a request
+// that changes something.
+type Error struct {
+	Method, Path string
+	Problem      v1.Problem
+	// RetryAfter is the pause that the answer asks for; 0 when it does not.
+	RetryAfter time.Duration
+	// Location is where an outcome that is not known yet can be looked up.
+	Location string
+	// Err is what kept an answer away; nil when there was one.
+	Err error
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	what := cmp.Or(e.Problem.Detail, e.Problem.Title)
+	if e.Problem.Status == 0 {
+		return fmt.Sprintf("%s %s: %s: %s", e.Method, e.Path, e.Problem.Title, what)
+	}
+	return fmt.Sprintf("%s %s: %d %s: %s", e.Method, e.Path, e.Problem.Status, e.Problem.Code, what)
+}
+
+// Unwrap gives what kept an answer away.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Code is the problem's code.
+func (e *Error) Code() string { return e.Problem.Code }
+
+// answerError reads an answer that is an error. What does not come from a
+// control plane (a proxy, another server) gets the code that fits its status.
+func answerError(method, path string, resp *http.Response, body []byte) *Error {
+	e := &Error{Method: method, Path: path, Location: resp.Header.Get("Location")}
+	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
+		e.RetryAfter = time.Duration(s) * time.Second
+	}
+	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	if media == v1.ProblemType && json.Unmarshal(body, &e.Problem) == nil && e.Problem.Code != "" {
+		e.Problem.Status = resp.StatusCode
+		return e
+	}
+	e.Problem = v1.Problem{
+		Type:      v1.ProblemURN + codeOf(resp.StatusCode),
+		Title:     "The answer is " + strings.TrimSpace(resp.Status),
+		Status:    resp.StatusCode,
+		Code:      codeOf(resp.StatusCode),
+		Detail:    excerpt(body),
+		Instance:  path,
+		RequestID: resp.Header.Get("X-Request-ID"),
+	}
+	return e
+}
+
+// codeOf is the code for a status of somebody who does not speak of codes.
+func codeOf(status int) string {
+	switch status {
+	case http.StatusBadRequest:
+		return v1.CodeInvalid
+	case http.StatusUnauthorized:
+		return v1.CodeUnauthenticated
+	case http.StatusForbidden:
+		return v1.CodeForbidden
+	case http.StatusNotFound:
+		return v1.CodeNotFound
+	case http.StatusConflict, http.StatusPreconditionFailed:
+		return v1.CodeConflict
+	case http.StatusRequestEntityTooLarge:
+		return v1.CodeTooLarge
+	case http.StatusTooManyRequests:
+		return v1.CodeExhausted
+	case http.StatusBadGateway, http.StatusServiceUnavailable:
+		return v1.CodeUnavailable
+	case http.StatusGatewayTimeout:
+		return v1.CodeUnknownOutcome
+	}
+	return v1.CodeInternal
+}
+
+// maxExcerpt in bytes of a text that is shown.
+const maxExcerpt = 500
+
+func excerpt(body []byte) string {
+	s := strings.TrimSpace(string(body))
+	if len(s) > maxExcerpt {
+		s = s[:maxExcerpt] + "..."
+	}
+	return strings.ToValidUTF8(s, "?")
+}

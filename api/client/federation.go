@@ -1,0 +1,23 @@
+package client
+
+import (
+	"context"
+	"net/url"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+// Replicas reads a federation as one of its replicas sees it; clusterID may be empty.
+func (c *Client) Replicas(ctx context.Context, service, clusterID string) (*v1.Replicas, error) {
+	return get[v1.Replicas](ctx, c, "/system/replicas/"+url.PathEscape(service), onCluster(clusterID))
+}
+
+// Federations lists every federation that the caller may see.
+func (c *Client) Federations(ctx context.Context) ([]v1.Federation, error) {
+	return list[v1.Federation](ctx, c, "/system/federations")
+}
+
+// Federation reads one federation by its uid or group_id.
+func (c *Client) Federation(ctx context.Context, id string) (*v1.Federation, error) {
+	return get[v1.Federation](ctx, c, "/system/federations/"+url.PathEscape(id), nil)
+}

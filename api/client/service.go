@@ -1,0 +1,147 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+// CreateOptions go with a creation.
+type CreateOptions struct {
+	// Wait is how long the control plane waits for the outcome before it says
+	// that it is unknown; 0 means its default, 60 s.
+	Wait time.Duration
+	// Async does not wait at all.
+	Async bool
+	// Deployment overrides the definition: transactional, best-effort or empty.
+	Deployment string
+	// IdempotencyKey makes it safe to send the request again, here or later.
+	// Without one it is sent once.
+	IdempotencyKey string
+}
+
+// CreateResult is an accepted creation.
+type CreateResult struct {
+	// Replicas is the federation as its coordinator sees it.
+	Replicas *v1.Replicas
+	// Done says that the outcome is known; it is false only with Async.
+	Done bool
+	// Replayed says that an earlier request with the same key had this outcome.
+	Replayed  bool
+	Location  string
+	RequestID string
+}
+
+// CreateService creates a service on every cluster of its federation.
+func (c *Client) CreateService(ctx context.Context, s *oscar.Service, opts CreateOptions) (*CreateResult, error) {
+	body, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("service %q: %w", s.Name, err)
+	}
+	in := call{
+		method: http.MethodPost, path: "/system/services", body: body,
+		query: url.Values{}, header: http.Header{"Prefer": {"return=representation"}}, wait: defaultWait,
+	}
+	switch {
+	case opts.Async:
+		in.wait = 0
+		in.header.Add("Prefer", "respond-async")
+	case opts.Wait > 0:
+		in.wait = opts.Wait
+		in.query.Set("wait", opts.Wait.String())
+	}
+	set(in.query, "deployment", opts.Deployment)
+	if opts.IdempotencyKey != "" {
+		in.header.Set("Idempotency-Key", opts.IdempotencyKey)
+	}
+	out, err := c.do(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	view, err := decode[v1.Replicas](in.method, in.path, out.body)
+	if err != nil {
+		return nil, err
+	}
+	return &CreateResult{
+		Replicas:  view,
+		Done:      out.status != http.StatusAccepted,
+		Replayed:  out.header.Get("Idempotent-Replayed") == "true",
+		Location:  out.header.Get("Location"),
+		RequestID: out.header.Get("X-Request-ID"),
+	}, nil
+}
+
+// DeleteOptions go with a deletion.
+type DeleteOptions struct {
+	// ClusterID says which service is meant when several have the name.
+	ClusterID string
+	// Data is delete when the buckets that the creation made shall go.
+	Data string
+	// Jobs is cancel when running jobs shall be ended.
+	Jobs string
+	// Wait is how long to wait until every replica has acknowledged; 0 does not wait.
+	Wait time.Duration
+}
+
+// DeleteResult is an order that is committed.
+type DeleteResult struct {
+	// Pending counts the replicas that have not acknowledged it yet.
+	Pending int
+}
+
+// DeleteService deletes a service on every cluster of its federation.
+func (c *Client) DeleteService(ctx context.Context, name string, opts DeleteOptions) (*DeleteResult, error) {
+	in := call{method: http.MethodDelete, path: "/system/services/" + url.PathEscape(name), query: url.Values{}, wait: opts.Wait}
+	set(in.query, "cluster_id", opts.ClusterID)
+	set(in.query, "data", opts.Data)
+	set(in.query, "jobs", opts.Jobs)
+	if opts.Wait > 0 {
+		in.query.Set("wait", opts.Wait.String())
+	}
+	out, err := c.do(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	pending, err := strconv.Atoi(out.header.Get("Oscarfed-Pending"))
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: the answer does not say how many replicas are pending", in.method, in.path)
+	}
+	return &DeleteResult{Pending: pending}, nil
+}
+
+// Services lists every service that the caller may see.
+func (c *Client) Services(ctx context.Context) ([]*oscar.Service, error) {
+	return list[*oscar.Service](ctx, c, "/system/services")
+}
+
+// Service reads one definition; clusterID may be empty.
+func (c *Client) Service(ctx context.Context, name, clusterID string) (*oscar.Service, error) {
+	return get[oscar.Service](ctx, c, "/system/services/"+url.PathEscape(name), onCluster(clusterID))
+}
+
+func onCluster(id string) url.Values {
+	q := url.Values{}
+	set(q, "cluster_id", id)
+	return q
+}
+
+func set(q url.Values, name, value string) {
+	if value != "" {
+		q.Set(name, value)
+	}
+}
+
+func list[T any](ctx context.Context, c *Client, path string) ([]T, error) {
+	out, err := get[[]T](ctx, c, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return *out, nil
+}
