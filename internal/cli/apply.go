@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+type applyCmd struct {
+	File           string        `short:"f" required:"" env:"-" help:"The FDL; - reads it from standard input." placeholder:"FILE"`
+	Cluster        string        `help:"Cluster of the coordinator, when the FDL names none." placeholder:"ID"`
+	Wait           bool          `negatable:"" default:"true" help:"Wait until every replica is ready, or the creation failed and is taken back."`
+	Timeout        time.Duration `default:"60s" help:"How long to wait. The work goes on afterwards." placeholder:"60s"`
+	Deployment     string        `help:"transactional: on all clusters or on none. best-effort: where it is possible, and elsewhere later. Overrides the FDL." placeholder:"WORD"`
+	IdempotencyKey string        `env:"-" help:"Key of this request: sent again with the same key, it has the same outcome." placeholder:"KEY"`
+}
+
+// Run creates the services one after the other and stops at the first that fails.
+func (c *applyCmd) Run(ctx context.Context, a *app) error {
+	if c.Timeout <= 0 {
+		return usageError("--timeout must be more than 0; --no-wait does not wait")
+	}
+	services, err := readFDL(c.File, a.stdin)
+	if err != nil {
+		return err
+	}
+	if c.IdempotencyKey != "" && len(services) > 1 {
+		return usageError("--idempotency-key is for one service; %s has %d", c.File, len(services))
+	}
+	for _, s := range services {
+		if c.Cluster == "" {
+			continue
+		}
+		if s.ClusterID != "" && s.ClusterID != c.Cluster {
+			return usageError("--cluster %s, but the FDL puts %s on %s; leave one of them out", c.Cluster, s.Name, s.ClusterID)
+		}
+		s.ClusterID = c.Cluster
+	}
+	api, err := a.dial()
+	if err != nil {
+		return err
+	}
+	for i, s := range services {
+		if err := c.create(ctx, a, api, s); err != nil {
+			if rest := len(services) - i - 1; rest > 0 {
+				a.say("not tried: %s after %s", count(rest, "service"), s.Name)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// create posts one service and follows its replicas until the answer comes.
+func (c *applyCmd) create(ctx context.Context, a *app, api *client.Client, s *oscar.Service) error {
+	opts := client.CreateOptions{Deployment: c.Deployment, IdempotencyKey: c.IdempotencyKey, Wait: c.Timeout}
+	if opts.IdempotencyKey == "" {
+		// A request whose answer is lost can then be sent again.
+		opts.IdempotencyKey = uuid.NewString()
+	}
+	if !c.Wait {
+		opts.Async = true
+		result, err := api.CreateService(ctx, s, opts)
+		if err != nil {
+			return c.explain(a, err, opts)
+		}
+		a.say("%s is accepted, phase %s; oscarfed describe %s shows how it goes on", s.Name, result.Replicas.Phase, s.Name)
+		return a.print(result.Replicas, func() *table { return viewTable(result.Replicas) })
+	}
+
+	started := a.now()
+	following, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	p := newProgress(a.stderr, isTerminal(a.stderr))
+	go func() {
+		defer close(done)
+		p.follow(following, source{api: api, service: s.Name, cluster: s.ClusterID})
+	}()
+	result, err := api.CreateService(ctx, s, opts)
+	stop()
+	<-done
+	if err != nil {
+		return c.explain(a, err, opts)
+	}
+	f, err := api.Federation(ctx, result.Replicas.UID)
+	if err != nil {
+		// It is created: that its state cannot be shown is no failure of the creation.
+		a.say("%s is created; its state could not be read: %v", s.Name, err)
+		return nil
+	}
+	p.show(f)
+	if result.Replayed {
+		a.say("%s: an earlier request with this key had this outcome", s.Name)
+	}
+	took := a.now().Sub(started).Round(10 * time.Millisecond)
+	a.say("%s: %s, %d of %s ready after %s", s.Name, f.Phase, ready(f), count(len(deployed(f)), "replica"), took)
+	if ready(f) < len(deployed(f)) {
+		a.say("the others follow when their clusters are back; oscarfed describe %s shows them", s.Name)
+	}
+	return a.print(f, func() *table { return replicaTable(f.Replicas) })
+}
+
+// explain adds to an unknown outcome how to ask for the same one again.
+func (c *applyCmd) explain(a *app, err error, opts client.CreateOptions) error {
+	if statusOf(err) == ExitInProgress {
+		a.say("the same again: oscarfed apply -f %s --idempotency-key %s", c.File, opts.IdempotencyKey)
+	}
+	return err
+}
+
+// federationOf finds the whole federation of a service.
+func federationOf(ctx context.Context, api *client.Client, service, cluster string) (*v1.Federation, error) {
+	view, err := api.Replicas(ctx, service, cluster)
+	if err != nil {
+		return nil, err
+	}
+	f, err := api.Federation(ctx, view.UID)
+	if err != nil {
+		return nil, fmt.Errorf("federation %s: %w", view.GroupID, err)
+	}
+	return f, nil
+}
+
+// deployed are the replicas that a federation puts on clusters; members of type
+// endpoint are only called.
+func deployed(f *v1.Federation) []v1.Replica {
+	var list []v1.Replica
+	for _, r := range f.Replicas {
+		if r.Status != nil {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+func ready(f *v1.Federation) int {
+	n := 0
+	for _, r := range deployed(f) {
+		if r.Status.Phase == phaseReady {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/oscarfed/oscarfed/api/client"
+)
+
+// Command is a command that somebody else implements, such as the one that runs
+// a whole federation in this process. It reads its own flags.
+type Command struct {
+	Name, Help string
+	// Run gets what stands after the name, and returns a status.
+	Run func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int
+}
+
+// grammar is the command line.
+type grammar struct {
+	settings
+
+	Help helpFlag `short:"h" help:"Show what a command does and its flags."`
+
+	Apply    applyCmd    `cmd:"" help:"Create the services of an FDL on their clusters, all or none."`
+	Get      getCmd      `cmd:"" help:"List federations, replicas, services or clusters."`
+	Describe describeCmd `cmd:"" help:"Show a service: its graph, the status of each replica, where its data is, and what to do."`
+	Delete   deleteCmd   `cmd:"" help:"Delete a service on all its clusters. Buckets and running jobs stay unless ordered otherwise."`
+	Cluster  clusterCmd  `cmd:"" help:"Register, list and remove clusters."`
+	Version  versionCmd  `cmd:"" help:"Show the version of this program and of the API."`
+}
+
+// app is what a command works with.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	form           form
+	connection     connection
+	now            func() time.Time
+}
+
+// dial connects; commands that need no API do not call it.
+func (a *app) dial() (*client.Client, error) { return a.connection.dial() }
+
+// print writes a result: v as JSON or YAML, or what table makes of it.
+func (a *app) print(v any, table func() *table) error {
+	if a.form != formTable {
+		return encode(a.stdout, a.form, v)
+	}
+	return table().write(a.stdout)
+}
+
+// say writes a line that is no result: progress, a warning.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintln(a.stderr, printable(fmt.Sprintf(format, args...)))
+}
+
+// errHelp ends the parsing: what was asked for has been printed.
+var errHelp = errors.New("help was shown")
+
+type helpFlag bool
+
+// IgnoreDefault keeps the hook below from running when the flag is not given.
+func (helpFlag) IgnoreDefault() {}
+
+// BeforeReset runs when the flag is met, before arguments are checked.
+func (helpFlag) BeforeReset(ctx *kong.Context) error {
+	if err := ctx.PrintUsage(false); err != nil {
+		return err
+	}
+	return errHelp
+}
+
+// Run carries out one command line, without the program's name, and returns the
+// status to end with. It returns when ctx ends; what was asked of the API goes on.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, more ...Command) int {
+	var g grammar
+	options := []kong.Option{
+		kong.Name("oscarfed"),
+		kong.Description("Federations of OSCAR clusters: one definition, one service on every cluster."),
+		kong.Writers(stdout, stderr),
+		kong.NoDefaultHelp(),
+		kong.DefaultEnvars("OSCARFED"),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Vars{"endpoint": defaultEndpoint, "user": defaultUser},
+	}
+	var status int
+	for _, c := range more {
+		run := func(rest []string) { status = c.Run(ctx, rest, stdin, stdout, stderr) }
+		options = append(options, kong.DynamicCommand(c.Name, c.Help, "", &foreignCmd{run: run}, "passthrough"))
+	}
+	parser, err := kong.New(&g, options...)
+	if err != nil {
+		fmt.Fprintln(stderr, "oscarfed:", err)
+		return ExitFailed
+	}
+	call, err := parser.Parse(args)
+	switch {
+	case errors.Is(err, errHelp):
+		return ExitDone
+	case err != nil:
+		fmt.Fprintf(stderr, "oscarfed: %s\n  oscarfed --help lists the commands\n", printable(err.Error()))
+		return ExitUsage
+	}
+	if foreign, ok := call.Selected().Target.Addr().Interface().(*foreignCmd); ok {
+		foreign.run(foreign.Args)
+		return status
+	}
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, form: formTable, now: time.Now}
+	if a.connection, a.form, err = g.resolve(); err == nil {
+		err = call.Run(kong.BindTo(ctx, (*context.Context)(nil)), a)
+	}
+	if err != nil && ctx.Err() != nil {
+		err = withStatus(ExitInProgress, "interrupted (%w); what the control plane has begun goes on", context.Cause(ctx))
+	}
+	if err != nil {
+		printFailure(stderr, a.form, err)
+	}
+	return statusOf(err)
+}
+
+// foreignCmd takes all arguments of a Command as they are.
+type foreignCmd struct {
+	Args []string `arg:"" optional:"" help:"Arguments; --help shows them."`
+	run  func(rest []string)
+}
+
+// isTerminal says whether somebody watches w.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

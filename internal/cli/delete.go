@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/client"
+)
+
+type deleteCmd struct {
+	Service string        `arg:"" help:"Name of the service. On a replica that is not the coordinator, only that replica goes."`
+	Cluster string        `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
+	Data    string        `env:"-" help:"delete: also delete the buckets that were made for the service, with what is in them." placeholder:"WORD"`
+	Jobs    string        `env:"-" help:"cancel: end running jobs instead of waiting for them." placeholder:"WORD"`
+	Wait    bool          `negatable:"" default:"true" help:"Wait until every cluster has done it."`
+	Timeout time.Duration `default:"60s" help:"How long to wait. The work goes on afterwards." placeholder:"60s"`
+}
+
+func (c *deleteCmd) Run(ctx context.Context, a *app) error {
+	switch {
+	case c.Timeout <= 0:
+		return usageError("--timeout must be more than 0; --no-wait does not wait")
+	case c.Data != "" && c.Data != "delete":
+		return usageError("--data %q is unknown; the only order is delete", c.Data)
+	case c.Jobs != "" && c.Jobs != "cancel":
+		return usageError("--jobs %q is unknown; the only order is cancel", c.Jobs)
+	}
+	api, err := a.dial()
+	if err != nil {
+		return err
+	}
+	opts := client.DeleteOptions{ClusterID: c.Cluster, Data: c.Data, Jobs: c.Jobs}
+	if c.Wait {
+		opts.Wait = c.Timeout
+	}
+	result, err := api.DeleteService(ctx, c.Service, opts)
+	if err != nil {
+		return err
+	}
+	if result.Pending == 0 {
+		a.say("%s is deleted", c.Service)
+		return nil
+	}
+	if c.Wait {
+		return withStatus(ExitInProgress, "%s is deleted; %s not yet gone: away, busy with jobs, or slow. They go by themselves",
+			c.Service, count(result.Pending, "replica"))
+	}
+	a.say("%s is deleted; %s not yet gone", c.Service, count(result.Pending, "replica"))
+	return nil
+}

@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+type describeCmd struct {
+	Service string `arg:"" help:"Name of the service."`
+	Cluster string `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
+}
+
+func (c *describeCmd) Run(ctx context.Context, a *app) error {
+	api, err := a.dial()
+	if err != nil {
+		return err
+	}
+	f, err := federationOf(ctx, api, c.Service, c.Cluster)
+	if err != nil {
+		return err
+	}
+	if a.form != formTable {
+		return encode(a.stdout, a.form, f)
+	}
+	var b strings.Builder
+	if err := describe(&b, f, a.now()); err != nil {
+		return err
+	}
+	_, err = io.WriteString(a.stdout, b.String())
+	return err
+}
+
+// describe writes all that is known of a federation in sections; an empty one
+// is left out.
+func describe(w io.Writer, f *v1.Federation, now time.Time) error {
+	facts := &table{}
+	facts.row("Group", f.GroupID)
+	facts.row("Uid", f.UID)
+	facts.row("Owner", f.Owner)
+	facts.row("Phase", fmt.Sprintf("%s, generation %d, %d of %s ready", words(f.Phase), f.Generation, ready(f), count(len(deployed(f)), "replica")))
+	if f.Paused {
+		facts.row("", "paused: nothing is changed on any cluster")
+	}
+	facts.row("Topology", f.Topology)
+	facts.row("Delegation", f.Delegation)
+	facts.row("Deployment", f.Deployment)
+	facts.row("Drift", f.Drift)
+	facts.row("Created", when(f.CreatedAt.Time, now))
+	facts.row("Changed", when(f.ChangedAt.Time, now))
+
+	replicas := replicaTable(f.Replicas)
+	for _, part := range []struct {
+		title string
+		body  *table
+	}{
+		{"", facts},
+		{"Graph (who lists whom)", graph(f)},
+		{"Replicas", replicas},
+		{"Failed creation", failed(f)},
+		{"Inputs and outputs", data(f)},
+		{"What to do", advice(f)},
+	} {
+		if len(part.body.rows) == 0 {
+			continue
+		}
+		if part.title != "" {
+			fmt.Fprintf(w, "\n%s\n", part.title)
+		}
+		if err := part.body.write(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func when(t, now time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s ago)", t.UTC().Format(time.RFC3339), age(t, now))
+}
+
+func address(r v1.Replica) string {
+	if r.URL != "" {
+		return r.URL
+	}
+	return r.ClusterID + "/" + r.ServiceName
+}
+
+// graph has a line for each replica: whom it lists.
+func graph(f *v1.Federation) *table {
+	lists := map[string][]string{}
+	for _, e := range f.Edges {
+		lists[e[0]] = append(lists[e[0]], e[1])
+	}
+	t := &table{}
+	for _, r := range f.Replicas {
+		if r.URL != "" {
+			continue
+		}
+		mark := ""
+		if r.ClusterID == f.Coordinator.ClusterID && r.ServiceName == f.Coordinator.ServiceName {
+			mark = "(coordinator)"
+		}
+		whom := strings.Join(lists[address(r)], ", ")
+		if whom == "" {
+			whom = "nobody"
+		}
+		t.row(address(r), "->", whom, mark)
+	}
+	return t
+}
+
+// failed has a line for each replica of a creation that was taken back.
+func failed(f *v1.Federation) *table {
+	t := &table{}
+	if f.Failed == nil {
+		return t
+	}
+	t.row("rollback " + words(f.Failed.Rollback))
+	for _, line := range failedLines(f.Failed.Replicas) {
+		t.row(strings.TrimSpace(line))
+	}
+	return t
+}
+
+// data says where each replica reads and writes.
+func data(f *v1.Federation) *table {
+	t := &table{}
+	for _, r := range f.Replicas {
+		for _, in := range r.Inputs {
+			t.row(address(r), "input", in)
+		}
+		for _, out := range r.Outputs {
+			t.row(address(r), "output", out)
+		}
+	}
+	return t
+}
+
+// advice has a line for each replica that somebody has to do something about.
+func advice(f *v1.Federation) *table {
+	t := &table{}
+	for _, r := range deployed(f) {
+		if r.Status.Phase == phaseReady {
+			continue
+		}
+		if hint := hintFor(r.Status.Reason, r.ClusterID); hint != "" {
+			t.row(address(r)+":", hint)
+		}
+	}
+	return t
+}
+
+// hintFor is what a person can do about a reason; empty when it passes by itself.
+func hintFor(reason, cluster string) string {
+	switch reason {
+	case "NameTaken":
+		return "a service of that name is there and is not ours: choose another name, or have its owner delete it"
+	case "ForeignBucket":
+		return "a bucket of that name is there and is not ours: choose another path, or have its owner delete it"
+	case "BucketLeft":
+		return "the bucket of an earlier life of the service is there: delete it, or create the service as the same owner"
+	case "CredentialRefused", "NotAllowed":
+		return "the administrator of " + cluster + " has to check its credentials and who may use it"
+	case "DoesNotFit":
+		return "ask for less cpu, memory or GPU, or take a cluster with larger nodes"
+	case "InputsUnreadable":
+		return "make the inputs readable from " + cluster + ", or define their storage provider in the FDL"
+	case "UnsupportedVersion":
+		return cluster + " needs OSCAR v4.1 or later"
+	case "InvalidService", "CreateFailed", "UpdateFailed":
+		return "read the message: the OSCAR of " + cluster + " refused the definition"
+	case "NoVote", "SessionLost":
+		return "see that the syncer of " + cluster + " runs and reaches the control plane; it catches up by itself"
+	case "OscarUnreachable":
+		return "see that the OSCAR of " + cluster + " answers; its syncer tries again by itself"
+	case "DeleteFailed", "DetachFailed":
+		return "read the message: the OSCAR of " + cluster + " keeps the service; it is tried again by itself"
+	case "DriftUnfixable":
+		return "somebody changes the service on " + cluster + " again and again: stop them, or use drift: report"
+	case "MarkLost":
+		return "our marks were taken off the service on " + cluster + ": delete it there, and it is created again"
+	case "AheadOfDesired":
+		return "the service on " + cluster + " is newer than the store, which may be a restored one: compare before you change anything"
+	case "NeedsUserToken":
+		return "apply again with your own fresh access token"
+	case "NeedsRefreshToken", "TokenLost":
+		return "give a new refresh token with the service's definition"
+	case "TokenHolderAway":
+		return "the cluster that holds the refresh token is away; it goes on when that is back"
+	case "Paused":
+		return cluster + " is paused by its administrator"
+	}
+	return ""
+}

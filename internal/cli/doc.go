@@ -1,0 +1,13 @@
+// Package cli owns the commands of oscarfed: what they ask of the API, what they
+// print, and the status they end with.
+//
+// It is a client like any other: all it knows of a federation it learns through
+// package api/client. Results go to standard output, as a table, JSON or YAML;
+// progress, warnings and failures go to standard error, so that a pipe carries
+// results only. The settings of a call come from flags, the environment
+// (OSCARFED_ and the flag in upper snake case), the current context of the
+// configuration file and the defaults, in this order.
+//
+// Commands of other packages are handed to Run as values: cli does not know who
+// implements them.
+package cli

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+// printFailure tells why a command failed: for an answer of the API everything
+// that it says, in lines or, for JSON and YAML, as the problem itself.
+func printFailure(w io.Writer, f form, err error) {
+	answer, ok := errors.AsType[*client.Error](err)
+	if !ok {
+		fmt.Fprintln(w, "oscarfed: "+printableLines(err.Error()))
+		return
+	}
+	if f != formTable {
+		if encode(w, f, answer.Problem) == nil {
+			return
+		}
+	}
+	for _, line := range problemLines(answer.Problem) {
+		fmt.Fprintln(w, printable(line))
+	}
+	if answer.RetryAfter > 0 {
+		fmt.Fprintf(w, "  try again in %s\n", answer.RetryAfter)
+	}
+}
+
+// problemLines is a problem as text: the cause first, then a line for each
+// violation, replica or candidate, then what helps to look further.
+func problemLines(p v1.Problem) []string {
+	head := "oscarfed: " + p.Title
+	if p.Detail != "" && p.Detail != p.Title {
+		head += ": " + p.Detail
+	}
+	lines := []string{head}
+	for _, v := range p.Violations {
+		lines = append(lines, "  "+violationLine(v))
+	}
+	lines = append(lines, failedLines(p.Replicas)...)
+	if p.Rollback != "" {
+		lines = append(lines, "  rollback "+words(p.Rollback))
+	}
+	if len(p.Clusters) > 0 {
+		lines = append(lines, "  it could be on: "+strings.Join(p.Clusters, ", ")+"; choose with --cluster")
+	}
+	if hint := problemHint(p.Code); hint != "" {
+		lines = append(lines, "  "+hint)
+	}
+	if p.RequestID != "" && p.Code != v1.CodeInvalid {
+		lines = append(lines, "  request "+p.RequestID)
+	}
+	return lines
+}
+
+func violationLine(v v1.Violation) string {
+	if v.Path == "" {
+		return v.Message
+	}
+	return v.Path + ": " + v.Message
+}
+
+// failedLines are the replicas of a failed creation: what each did, and what
+// became of it.
+func failedLines(replicas []v1.FailedReplica) []string {
+	lines := make([]string, 0, len(replicas))
+	for _, r := range replicas {
+		line := "  " + r.ClusterID + "/" + r.ServiceName + ": "
+		if r.Cause != nil {
+			line += causeText(*r.Cause) + "; "
+		}
+		line += words(r.Rollback.State)
+		if r.Rollback.Message != "" {
+			line += " (" + r.Rollback.Message + ")"
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func causeText(c v1.Cause) string {
+	text := c.Reason
+	if c.Status != 0 {
+		text += fmt.Sprintf(": %s answered %d", c.Operation, c.Status)
+	}
+	if c.Message != "" {
+		text += ": " + c.Message
+	}
+	return text
+}
+
+func problemHint(code string) string {
+	switch code {
+	case v1.CodeUnauthenticated:
+		return "give --user and --password-file, --token-file, or a context in the configuration file"
+	case v1.CodeUnknownOutcome:
+		return "the work goes on; oscarfed describe shows where it stands"
+	}
+	return ""
+}
+
+// words is a word of the contract as prose.
+func words(s string) string { return strings.ReplaceAll(s, "_", " ") }
+
+// printableLines keeps the line breaks of our own messages.
+func printableLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		lines[i] = printable(line)
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+// stdinName is the file name that means standard input.
+const stdinName = "-"
+
+// readFDL reads the definitions of a file, with their scripts in them. A script
+// is a path relative to the FDL; from standard input only an absolute one has a
+// meaning. A script of several lines is the script itself.
+func readFDL(path string, stdin io.Reader) ([]*oscar.Service, error) {
+	var (
+		data []byte
+		err  error
+	)
+	if path == stdinName {
+		data, err = readAll(stdin, "the FDL", oscar.MaxServiceBytes)
+	} else {
+		data, err = readLimited(path, oscar.MaxServiceBytes)
+	}
+	if err != nil {
+		return nil, asInput(err)
+	}
+	fdl, violations := oscar.ParseFDL(data)
+	if len(violations) > 0 {
+		return nil, invalidFDL(violations)
+	}
+	services := make([]*oscar.Service, 0, len(fdl.Functions))
+	for _, f := range fdl.Functions {
+		if f.Service.Script, err = inlineScript(f.Service.Script, path); err != nil {
+			return nil, asInput(fmt.Errorf("%s.script: %w", f.Path, err))
+		}
+		services = append(services, f.Service)
+	}
+	return services, nil
+}
+
+func inlineScript(script, fdl string) (string, error) {
+	switch {
+	case script == "" || strings.Contains(script, "\n"):
+		return script, nil
+	case filepath.IsAbs(script):
+	case fdl == stdinName:
+		return "", fmt.Errorf("%q is relative to an FDL that has no place, it comes from standard input; give an absolute path, or the FDL by its name", script)
+	default:
+		script = filepath.Join(filepath.Dir(fdl), script)
+	}
+	data, err := readLimited(script, oscar.MaxScriptBytes)
+	return string(data), err
+}
+
+// asInput gives an error without a status of its own that of invalid input.
+func asInput(err error) error {
+	if statusOf(err) != ExitFailed {
+		return err
+	}
+	return &statusError{ExitInvalid, err}
+}
+
+// invalidFDL is the answer that the API would give, found before asking it.
+func invalidFDL(violations []oscar.Violation) error {
+	p := v1.Problem{Code: v1.CodeInvalid, Title: "The FDL is not valid", Detail: count(len(violations), "violation")}
+	for _, v := range violations {
+		p.Violations = append(p.Violations, v1.Violation{Path: v.Path, Rule: v.Rule, Value: v.Value, Message: v.Message})
+	}
+	return &client.Error{Problem: p}
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

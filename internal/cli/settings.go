@@ -1,0 +1,254 @@
+package cli
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/internal/version"
+)
+
+const (
+	defaultEndpoint = "http://127.0.0.1:8080"
+	defaultUser     = "oscar"
+)
+
+// Sizes in bytes of the files that are read.
+const (
+	maxConfig     = 1 << 20
+	maxCredential = 64 << 10
+)
+
+// settings are the flags that every command has. An empty one was not given.
+type settings struct {
+	Endpoint     string `help:"Address of the control plane's API (${endpoint})." placeholder:"URL"`
+	User         string `help:"Name for basic authentication (${user})." placeholder:"NAME"`
+	PasswordFile string `help:"File with the password of that name." placeholder:"FILE" type:"path"`
+	TokenFile    string `help:"File with an access token, instead of name and password." placeholder:"FILE" type:"path"`
+	CAFile       string `name:"ca-file" help:"File with the certificates to trust instead of the system's." placeholder:"FILE" type:"path"`
+	Context      string `help:"Context of the configuration file to use instead of its current one." placeholder:"NAME"`
+	Config       string `help:"Configuration file ($XDG_CONFIG_HOME/oscarfed/config.yaml)." placeholder:"FILE" type:"path"`
+	Output       string `short:"o" help:"Form of the results: table, json or yaml (table)." placeholder:"FORM"`
+}
+
+// configFile is the configuration file. Keys that it does not have are refused.
+type configFile struct {
+	CurrentContext string                `json:"current_context"`
+	Contexts       map[string]connection `json:"contexts"`
+	Output         string                `json:"output"`
+}
+
+// connection is one context: where an API is and who calls it. Paths are
+// relative to the configuration file.
+type connection struct {
+	Endpoint     string `json:"endpoint"`
+	User         string `json:"user"`
+	PasswordFile string `json:"password_file"`
+	TokenFile    string `json:"token_file"`
+	CAFile       string `json:"ca_file"`
+}
+
+// resolve merges what was given (flags over environment, which the parser has
+// done) with the configuration file and the defaults, and checks all of it.
+func (s settings) resolve() (connection, form, error) {
+	file, path, err := readConfig(s.Config)
+	if err != nil {
+		return connection{}, "", err
+	}
+	name := s.Context
+	if name == "" {
+		name = file.CurrentContext
+	}
+	stored, ok := file.Contexts[name]
+	if name != "" && !ok {
+		known := strings.Join(slices.Sorted(maps.Keys(file.Contexts)), ", ")
+		if known == "" {
+			known = "none"
+		}
+		return connection{}, "", usageError("context %q is not in %s; there: %s", name, path, known)
+	}
+	dir := filepath.Dir(path)
+	for _, p := range []*string{&stored.PasswordFile, &stored.TokenFile, &stored.CAFile} {
+		if *p != "" && !filepath.IsAbs(*p) {
+			*p = filepath.Join(dir, *p)
+		}
+	}
+	given := connection{Endpoint: s.Endpoint, User: s.User, PasswordFile: s.PasswordFile, TokenFile: s.TokenFile, CAFile: s.CAFile}
+	c, err := merge(given, stored)
+	if err != nil {
+		return connection{}, "", err
+	}
+	out, err := formOf(s.Output, file.Output)
+	return c, out, err
+}
+
+// merge puts what was given over a stored context. Credentials of the context
+// go to the context's own endpoint only, and a token given replaces a stored
+// password as a whole, and the other way round.
+func merge(given, stored connection) (connection, error) {
+	c := given
+	if given.Endpoint != "" && given.Endpoint != stored.Endpoint {
+		stored = connection{}
+	}
+	if given.TokenFile != "" && (given.User != "" || given.PasswordFile != "") {
+		return c, usageError("give --token-file, or --user and --password-file, not both")
+	}
+	if stored.TokenFile != "" && (stored.User != "" || stored.PasswordFile != "") {
+		return c, usageError("the context has a token_file and a user or password_file; keep one of the two")
+	}
+	c.Endpoint = first(given.Endpoint, stored.Endpoint, defaultEndpoint)
+	c.CAFile = first(given.CAFile, stored.CAFile)
+	switch {
+	case given.TokenFile != "":
+	case given.User == "" && given.PasswordFile == "" && stored.TokenFile != "":
+		c.TokenFile = stored.TokenFile
+	default:
+		c.User = first(given.User, stored.User)
+		c.PasswordFile = first(given.PasswordFile, stored.PasswordFile)
+		if c.User != "" && c.PasswordFile == "" {
+			return c, usageError("user %q needs --password-file", c.User)
+		}
+		if c.PasswordFile != "" {
+			c.User = first(c.User, defaultUser)
+		}
+	}
+	return c, nil
+}
+
+// dial makes the client of a connection. It sends nothing yet.
+func (c connection) dial() (*client.Client, error) {
+	cfg := client.Config{Endpoint: c.Endpoint, User: c.User, UserAgent: "oscarfed/" + version.Get().Version}
+	var err error
+	if c.PasswordFile != "" {
+		if cfg.Password, err = readSecret("password", c.PasswordFile); err != nil {
+			return nil, err
+		}
+	}
+	if c.TokenFile != "" {
+		if cfg.Token, err = readSecret("token", c.TokenFile); err != nil {
+			return nil, err
+		}
+	}
+	if c.CAFile != "" {
+		pem, err := readLimited(c.CAFile, maxConfig)
+		if err != nil {
+			return nil, usageError("certificates: %w", err)
+		}
+		roots := x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(pem) {
+			return nil, usageError("%s has no certificate in PEM form", c.CAFile)
+		}
+		cfg.Transport = transportTrusting(roots)
+	}
+	api, err := client.New(cfg)
+	if err != nil {
+		return nil, usageError("%w", err)
+	}
+	return api, nil
+}
+
+func transportTrusting(roots *x509.CertPool) http.RoundTripper {
+	return &http.Transport{
+		Proxy:             http.ProxyFromEnvironment,
+		ForceAttemptHTTP2: true,
+		// The time limits of a whole request are the client's.
+		TLSHandshakeTimeout: 10 * time.Second,
+		TLSClientConfig:     &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+	}
+}
+
+// readConfig reads the configuration file. Only one that was asked for by name
+// must exist.
+func readConfig(path string) (configFile, string, error) {
+	asked := path != ""
+	if !asked {
+		dir := os.Getenv("XDG_CONFIG_HOME")
+		if dir == "" {
+			var err error
+			if dir, err = os.UserConfigDir(); err != nil { // no home directory: no file
+				return configFile{}, "the configuration file", nil
+			}
+		}
+		path = filepath.Join(dir, "oscarfed", "config.yaml")
+	}
+	var file configFile
+	data, err := readLimited(path, maxConfig)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !asked:
+		return file, path, nil
+	case err != nil:
+		return file, path, usageError("configuration: %w", err)
+	}
+	if err := yaml.UnmarshalStrict(data, &file); err != nil {
+		return file, path, usageError("configuration %s: %w", path, err)
+	}
+	return file, path, nil
+}
+
+// readSecret reads a password or token: the file's text without white space
+// around it.
+func readSecret(what, path string) (string, error) {
+	data, err := readLimited(path, maxCredential)
+	if err != nil {
+		return "", usageError("%s: %w", what, err)
+	}
+	secret := string(bytes.TrimSpace(data))
+	if secret == "" {
+		return "", usageError("%s: %s is empty", what, path)
+	}
+	return secret, nil
+}
+
+// readLimited reads a regular file of at most limit bytes. It does not wait for
+// a pipe or a device.
+func readLimited(path string, limit int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	return readAll(f, path, limit)
+}
+
+// readAll reads r, which is called name, up to limit bytes.
+func readAll(r io.Reader, name string, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, withStatus(ExitInvalid, "%s is larger than %d bytes", name, limit)
+	}
+	return data, nil
+}
+
+// first is the first that is not empty.
+func first(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"context"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/version"
+)
+
+type versionCmd struct {
+	Client bool `help:"Only this program's version: the API is not asked."`
+}
+
+// versions is what the command prints.
+type versions struct {
+	Client clientVersion `json:"client"`
+	// Server is absent when the API was not asked.
+	Server *v1.Info `json:"server,omitempty"`
+}
+
+type clientVersion struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+	Go      string `json:"go"`
+	Arch    string `json:"arch"`
+}
+
+func (c *versionCmd) Run(ctx context.Context, a *app) error {
+	mine := version.Get()
+	v := versions{Client: clientVersion{Version: mine.Version, Commit: mine.Commit, Go: mine.Go, Arch: mine.Arch}}
+	var asking error
+	if !c.Client {
+		if api, err := a.dial(); err != nil {
+			asking = err
+		} else {
+			v.Server, asking = api.Info(ctx)
+		}
+	}
+	err := a.print(v, func() *table {
+		t := newTable("", "VERSION", "COMMIT", "DETAILS")
+		t.row("client", mine.Version, mine.Commit, mine.Go+" "+mine.Arch)
+		if v.Server != nil {
+			t.row("server", v.Server.OscarfedVersion, v.Server.GitCommit, "OSCAR API "+v.Server.Version+", control plane "+v.Server.ControlPlane)
+		}
+		return t
+	})
+	if err != nil {
+		return err
+	}
+	return asking
+}
