@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// askEvery is the pause between two looks at something that is awaited.
+const askEvery = 100 * time.Millisecond
+
+func (s *story) heading(text string) {
+	s.steps++
+	s.step = text
+	fmt.Fprintf(s.out, "\n%d. %s\n", s.steps, text)
+}
+
+func (s *story) note(format string, args ...any) {
+	fmt.Fprintf(s.out, "   %s\n", fmt.Sprintf(format, args...))
+}
+
+// check shows something that holds, or ends the demo.
+func (s *story) check(holds bool, format string, args ...any) error {
+	text := fmt.Sprintf(format, args...)
+	if !holds {
+		return fmt.Errorf("not true: %s", text)
+	}
+	s.checks++
+	s.note("ok: %s", text)
+	return nil
+}
+
+// cli shows a command, runs it, shows what it printed, and wants its status.
+func (s *story) cli(ctx context.Context, status int, args ...string) (answer, error) {
+	shown := strings.ReplaceAll(strings.Join(args, " "), s.fed.dir+string(filepath.Separator), "")
+	fmt.Fprintf(s.out, "   $ oscarfed %s\n", shown)
+	a, err := s.fed.oscarfed(ctx, args...)
+	if err != nil {
+		return a, err
+	}
+	for line := range strings.Lines(a.stdout + a.stderr) {
+		fmt.Fprintf(s.out, "     %s\n", strings.TrimRight(line, "\n"))
+	}
+	if a.status != status {
+		return a, fmt.Errorf("oscarfed %s ended with status %d, not %d\n%s", shown, a.status, status, s.fed.log)
+	}
+	s.checks++
+	return a, nil
+}
+
+// until asks again and again until the answer is yes, an error, or ctx ends.
+func (s *story) until(ctx context.Context, yes func() (bool, error)) error {
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for {
+		if done, err := yes(); done || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+// invite says how to look at the federation that keeps running.
+func (s *story) invite(dir string) {
+	s.heading("it keeps running: Ctrl-C ends it and removes its data")
+	s.note("export OSCARFED_ENDPOINT=%s OSCARFED_USER=%s OSCARFED_PASSWORD_FILE=%s", s.fed.API, s.fed.User, s.fed.passwordFile())
+	s.note("%s describe %s", s.binary, group)
+	s.note("etcdctl --endpoints %s watch --prefix /oscarfed/v1/", s.fed.Etcd)
+	for _, n := range s.fed.Clusters {
+		s.note("%s: %s, user %s, password %s", n.ClusterID, n.Endpoint, n.User, n.Password)
+	}
+	s.note("all of it is below %s", dir)
+}
