@@ -1,0 +1,396 @@
+package controlplane_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/storetest"
+)
+
+// revision is the store's newest.
+func (w *world) revision() int64 {
+	w.t.Helper()
+	v, err := w.store.Read(w.t.Context(), record.MetaKey)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return v.Revision
+}
+
+func TestCreateMakesOneServiceOnAll(t *testing.T) {
+	w := newWorld(t)
+	before := w.revision()
+	res, err := w.create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !res.Done || res.Federation.Phase != record.PhaseReady {
+		t.Errorf("%+v", res)
+	}
+	const n, specs = 3, 1
+	if cost := w.revision() - before - specs; cost != 2*n+3 {
+		t.Errorf("a create over %d clusters cost %d revisions, want %d", n, cost, 2*n+3)
+	}
+	view, err := w.Replicas(t.Context(), admin, "grayifyr1", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := view.Members[view.Self].ClusterID; got != "b" || len(view.Sees) != 2 {
+		t.Errorf("self %s sees %v", got, view.Sees)
+	}
+
+	before = w.revision()
+	del, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute})
+	if err != nil || del.Pending != 0 {
+		t.Fatal(del, err)
+	}
+	if cost := w.revision() - before; cost != n+2 {
+		t.Errorf("a delete over %d clusters cost %d revisions, want %d", n, cost, n+2)
+	}
+	for _, prefix := range []string{record.FederationsPrefix, record.NamesPrefix, record.HistoryPrefix, record.RequestsPrefix,
+		record.DesiredServicesPrefix("a"), record.SpecsPrefix("b"), record.ObservedServicesPrefix("c")} {
+		if left := w.keys(prefix); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	}
+	if got := w.keys(record.DeletedPrefix); len(got) != n {
+		t.Errorf("%d replicas are remembered as deleted, want %d", len(got), n)
+	}
+}
+
+func TestOneRefusalLeavesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.clusters["b"].does(no(record.ReasonNameTaken))
+	_, err := w.create()
+	if code := codeOf(t, err); code != controlplane.CodeAlreadyExists {
+		t.Errorf("code %s", code)
+	}
+	var e *controlplane.Error
+	errors.As(err, &e)
+	if e.Failed == nil || e.Failed.Phase != record.PhaseAborted || e.Failed.Rollback != record.RollbackNotNeeded ||
+		e.Failed.Replicas[1].Cause == nil || e.Failed.Replicas[0].Cause != nil {
+		t.Errorf("%+v", e.Failed)
+	}
+	for _, prefix := range []string{record.NamesPrefix, record.DesiredServicesPrefix("a"), record.ObservedServicesPrefix("b"), record.SpecsPrefix("c")} {
+		if left := w.keys(prefix); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	}
+	// The result does not hold the name, and says what happened.
+	if view, err := w.Replicas(t.Context(), admin, "grayifyr0", ""); err != nil || view.Phase != record.PhaseAborted {
+		t.Error(view, err)
+	}
+	w.clusters["b"].does(yes)
+	if _, err := w.create(); err != nil {
+		t.Error("the same request works once the cause is gone:", err)
+	}
+}
+
+func TestAFailedApplyIsRolledBackEverywhere(t *testing.T) {
+	w := newWorld(t)
+	w.clusters["c"].does(failing)
+	_, err := w.create()
+	if code := codeOf(t, err); code != controlplane.CodeReplicaFailed {
+		t.Errorf("code %s: %v", code, err)
+	}
+	var e *controlplane.Error
+	errors.As(err, &e)
+	states := []record.RollbackState{}
+	for _, r := range e.Failed.Replicas {
+		states = append(states, r.Rollback.State)
+	}
+	if e.Failed.Phase != record.PhaseRolledBack || e.Failed.Rollback != record.RollbackComplete ||
+		states[0] != record.RollbackDeleted || states[2] != record.RollbackNotCreated {
+		t.Errorf("%+v", e.Failed)
+	}
+	if left := w.keys(record.DesiredServicesPrefix("a")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	w.clusters["c"].does(yes)
+	if _, err := w.create(); err != nil {
+		t.Error("the same request works afterwards:", err)
+	}
+}
+
+func TestAClusterThatIsAwayAfterTheVoteHoldsNothingUp(t *testing.T) {
+	w := newWorld(t, func(c *controlplane.Config) { c.ApplyGrace = 300 * time.Millisecond })
+	voted := make(chan struct{})
+	once := sync.OnceFunc(func() { close(voted) })
+	w.clusters["b"].does(func(s string, d *record.Desired) *record.Observed {
+		if d.Intent == record.IntentApply {
+			once()
+		}
+		if d.Intent != record.IntentPrepare {
+			return nil
+		}
+		return yes(s, d)
+	})
+	go func() {
+		<-voted
+		w.clusters["b"].disconnect()
+	}()
+	_, err := w.create()
+	if code := codeOf(t, err); code != controlplane.CodeReplicaFailed {
+		t.Fatalf("code %s: %v", code, err)
+	}
+	var e *controlplane.Error
+	errors.As(err, &e)
+	if b := e.Failed.Replicas[1]; b.Cause == nil || b.Cause.Reason != record.ReasonSessionLost || b.Rollback.State != record.RollbackPending {
+		t.Errorf("%+v", b)
+	}
+	if e.Failed.Rollback != record.RollbackPending {
+		t.Errorf("rollback %s", e.Failed.Rollback)
+	}
+	if left := w.keys(record.DesiredServicesPrefix("b")); len(left) != 1 {
+		t.Errorf("the tombstone waits for the cluster: %v", left)
+	}
+	// Its service name is held there, and the refusal says so.
+	_, err = w.create()
+	if code := codeOf(t, err); code != controlplane.CodeAlreadyExists || !strings.Contains(err.Error(), "b/grayifyr1") {
+		t.Errorf("%v", err)
+	}
+	w.clusters["b"].connect()
+	w.clusters["b"].does(yes)
+	w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("b"))) == 0 })
+	if _, err := w.create(); err != nil {
+		t.Error("when the cluster is back the name is free:", err)
+	}
+}
+
+// eventually waits for a condition on the store; the test's deadline ends it.
+func (w *world) eventually(ok func() bool) {
+	w.t.Helper()
+	for !ok() {
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-w.t.Context().Done():
+			w.t.Fatal("it never came true")
+		}
+	}
+}
+
+func TestSilenceIsUnavailable(t *testing.T) {
+	w := newWorld(t, func(c *controlplane.Config) { c.PrepareDeadline = 200 * time.Millisecond })
+	w.clusters["c"].does(silent)
+	_, err := w.create()
+	if code := codeOf(t, err); code != controlplane.CodeUnavailable || !strings.Contains(err.Error(), "best-effort") {
+		t.Errorf("%v", err)
+	}
+	res, err := w.create(func(r *controlplane.CreateRequest) { r.Deployment = "best-effort" })
+	if err != nil || !res.Done || len(res.Away) != 1 || res.Away[0].ClusterID != "c" {
+		t.Fatalf("%+v %v", res, err)
+	}
+	w.clusters["c"].does(yes)
+	w.eventually(func() bool {
+		view, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+		return err == nil && view.Phase == record.PhaseReady
+	})
+}
+
+func TestAStaleVoteOfAnAbortedAttemptCountsForNothing(t *testing.T) {
+	w := newWorld(t, func(c *controlplane.Config) { c.PrepareDeadline = 300 * time.Millisecond })
+	w.clusters["c"].does(no(record.ReasonDoesNotFit))
+	var first *record.Desired
+	var firstRevision int64
+	w.clusters["b"].does(func(s string, d *record.Desired) *record.Observed {
+		if d.Intent == record.IntentPrepare && first == nil {
+			first = d
+			kv, err := w.store.Get(t.Context(), record.DesiredServiceKey("b", s))
+			if err != nil {
+				t.Error(err)
+			}
+			firstRevision = kv.ModRevision
+		}
+		return nil // it never answers in time
+	})
+	if _, err := w.create(); err == nil {
+		t.Fatal("the first attempt was not refused")
+	}
+	w.clusters["c"].does(yes)
+	seen := make(chan struct{})
+	once := sync.OnceFunc(func() { close(seen) })
+	w.clusters["b"].does(func(s string, d *record.Desired) *record.Observed { once(); return nil })
+	done := make(chan error)
+	go func() { _, err := w.create(); done <- err }()
+	<-seen
+	// The vote for the first attempt arrives now, as a syncer without any guard
+	// would write it.
+	_, err := w.store.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+		tx.Put(record.ObservedServiceKey("b", "grayifyr1"), record.Observed{V: 1, Phase: record.PhasePrepared, UID: first.UID,
+			DesiredRevision: firstRevision, Vote: &record.Vote{Answer: record.VoteYes, Revision: firstRevision}})
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; codeOf(t, err) != controlplane.CodeUnavailable {
+		t.Errorf("the stale vote was counted: %v", err)
+	}
+}
+
+func TestTheSameRequestGetsTheSameOutcome(t *testing.T) {
+	w := newWorld(t)
+	key := func(r *controlplane.CreateRequest) { r.IdempotencyKey = "k1" }
+	first, err := w.create(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := w.create(key)
+	if err != nil || !again.Replayed || again.Federation.UID != first.Federation.UID {
+		t.Errorf("%+v %v", again, err)
+	}
+	if _, err := w.create(); codeOf(t, err) != controlplane.CodeAlreadyExists {
+		t.Errorf("without the key it is another request: %v", err)
+	}
+	other := strings.Replace(body, "0.5Gi", "1Gi", 1)
+	_, err = w.CreateService(t.Context(), admin, request(t, other, key))
+	if codeOf(t, err) != controlplane.CodeFailedPrecondition {
+		t.Errorf("the key with another body: %v", err)
+	}
+	// A failure is kept as well.
+	w.clusters["b"].does(no(record.ReasonDoesNotFit))
+	refused := strings.NewReplacer("grayifyr", "other").Replace(body)
+	key2 := func(r *controlplane.CreateRequest) { r.IdempotencyKey = "k2" }
+	_, err1 := w.CreateService(t.Context(), admin, request(t, refused, key2))
+	w.clusters["b"].does(yes)
+	_, err2 := w.CreateService(t.Context(), admin, request(t, refused, key2))
+	if codeOf(t, err1) != controlplane.CodeFailedPrecondition || codeOf(t, err2) != codeOf(t, err1) || err1.Error() != err2.Error() {
+		t.Errorf("%v and then %v", err1, err2)
+	}
+}
+
+func TestConcurrentSameRequestsMakeOneFederation(t *testing.T) {
+	w := newWorld(t)
+	var wg sync.WaitGroup
+	uids := make([]string, 8)
+	for i := range uids {
+		wg.Go(func() {
+			res, err := w.create()
+			if err == nil {
+				uids[i] = res.Federation.UID
+			} else if code := codeOf(t, err); code != controlplane.CodeAlreadyExists {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if got := w.keys(record.FederationsPrefix); len(got) != 1 {
+		t.Errorf("%d federations", len(got))
+	}
+}
+
+func TestDeleteDuringACreateMakesItRollBack(t *testing.T) {
+	for phase, stops := range map[record.Phase]record.Intent{
+		record.PhasePreparing: record.IntentPrepare, record.PhaseApplying: record.IntentApply,
+	} {
+		t.Run(string(phase), func(t *testing.T) {
+			w := newWorld(t)
+			reached := make(chan struct{})
+			once := sync.OnceFunc(func() { close(reached) })
+			w.clusters["b"].does(func(s string, d *record.Desired) *record.Observed {
+				if d.Intent == stops {
+					once()
+					return nil
+				}
+				return yes(s, d)
+			})
+			done := make(chan error)
+			go func() { _, err := w.create(); done <- err }()
+			<-reached
+			if _, err := w.CreateService(t.Context(), admin, request(t, strings.Replace(body, "0.5Gi", "1Gi", 1))); codeOf(t, err) != controlplane.CodeConflict {
+				t.Errorf("another change while one is in flight: %v", err)
+			}
+			if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute}); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-done; codeOf(t, err) != controlplane.CodeConflict {
+				t.Errorf("the creator is told: %v", err)
+			}
+			for _, c := range []string{"a", "b", "c"} {
+				if left := w.keys(record.DesiredServicesPrefix(c)); len(left) > 0 {
+					t.Errorf("left behind: %v", left)
+				}
+			}
+		})
+	}
+}
+
+func TestAPendingDeleteHoldsItsNameAgainstAnotherOwner(t *testing.T) {
+	w := newWorld(t)
+	alice, bob := identity.Caller{Subject: "alice@example.org"}, identity.Caller{Subject: "bob/with/slashes"}
+	if _, err := w.CreateService(t.Context(), alice, request(t, body)); err != nil {
+		t.Fatal(err)
+	}
+	w.clusters["c"].does(silent)
+	w.clusters["c"].disconnect()
+	w.eventually(func() bool { c, err := w.Cluster(t.Context(), admin, "c"); return err == nil && !c.Alive })
+	res, err := w.DeleteService(t.Context(), alice, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute})
+	if err != nil || res.Pending != 1 {
+		t.Fatalf("%+v %v", res, err)
+	}
+	if _, err := w.Replicas(t.Context(), alice, "grayifyr0", ""); codeOf(t, err) != controlplane.CodeNotFound {
+		t.Errorf("a deleted federation is gone at once: %v", err)
+	}
+	_, err = w.CreateService(t.Context(), bob, request(t, body))
+	if codeOf(t, err) != controlplane.CodeAlreadyExists || strings.Contains(err.Error(), "alice") {
+		t.Errorf("%v", err)
+	}
+	without := strings.Replace(body, `,{"type":"oscar","cluster_id":"c","service_name":"grayifyr2"}`, "", 1)
+	w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("a"))) == 0 })
+	if _, err := w.CreateService(t.Context(), bob, request(t, without)); err != nil {
+		t.Errorf("the reachable clusters are free: %v", err)
+	}
+	w.clusters["c"].connect()
+	w.clusters["c"].does(yes)
+	w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("c"))) == 0 })
+	if _, err := w.Service(t.Context(), alice, "grayifyr0", ""); codeOf(t, err) != controlplane.CodeNotFound {
+		t.Errorf("bob's private service is not alice's to see: %v", err)
+	}
+}
+
+func TestTwoDecidersTakeEachStepOnce(t *testing.T) {
+	st := storetest.New(t)
+	id := newIdentity(t)
+	w := &world{t: t, store: st, clusters: map[string]*puppet{}}
+	w.ControlPlane = startControlPlane(t, st, id)
+	startControlPlane(t, st, id)
+	startControlPlane(t, st, id)
+	for _, c := range []string{"a", "b", "c"} {
+		w.addCluster(c)
+	}
+	before := w.revision()
+	if _, err := w.create(); err != nil {
+		t.Fatal(err)
+	}
+	if cost := w.revision() - before - 1; cost != 2*3+3 {
+		t.Errorf("with three deciders a create cost %d revisions, want 9", cost)
+	}
+}
+
+func TestARestartedControlPlaneTakesTheNextStep(t *testing.T) {
+	st := storetest.New(t)
+	id := newIdentity(t)
+	w := &world{t: t, store: st, clusters: map[string]*puppet{}}
+	w.ControlPlane = startControlPlane(t, st, id)
+	for _, c := range []string{"a", "b", "c"} {
+		w.addCluster(c)
+	}
+	w.clusters["c"].does(silent)
+	res, err := w.create(func(r *controlplane.CreateRequest) { r.Wait = 0 })
+	if err != nil || res.Done {
+		t.Fatal(res, err)
+	}
+	w.ControlPlane = startControlPlane(t, st, id)
+	w.clusters["c"].does(yes)
+	again, err := w.create()
+	if err != nil || again.Federation.UID != res.Federation.UID {
+		t.Errorf("the same request joins: %+v %v", again, err)
+	}
+}

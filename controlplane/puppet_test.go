@@ -1,0 +1,311 @@
+package controlplane_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/store/storetest"
+)
+
+var admin = identity.Caller{Subject: identity.Admin, Administrator: true}
+
+// puppet is a cluster whose syncer does what a test says. It writes the records
+// that a syncer would, through the real store.
+type puppet struct {
+	t        *testing.T
+	store    *store.Store
+	cluster  string
+	identity *seal.Identity
+	session  *store.Session
+
+	mu     sync.Mutex
+	answer func(service string, d *record.Desired) *record.Observed
+}
+
+// yes does everything that is asked.
+func yes(_ string, d *record.Desired) *record.Observed {
+	switch d.Intent {
+	case record.IntentPrepare:
+		return &record.Observed{Phase: record.PhasePrepared, Vote: &record.Vote{Answer: record.VoteYes}}
+	case record.IntentApply:
+		return &record.Observed{Phase: record.PhaseReady, Reason: record.ReasonApplied}
+	case record.IntentDelete:
+		return &record.Observed{Phase: record.PhaseDeleted, Reason: record.ReasonDeleted, Operation: "delete"}
+	}
+	return nil
+}
+
+// no refuses in the vote.
+func no(reason record.Reason) func(string, *record.Desired) *record.Observed {
+	return func(service string, d *record.Desired) *record.Observed {
+		if d.Intent == record.IntentPrepare {
+			return &record.Observed{Phase: record.PhaseRefused, Reason: reason, Message: "refused by the test",
+				Vote: &record.Vote{Answer: record.VoteNo}}
+		}
+		return yes(service, d)
+	}
+}
+
+func silent(string, *record.Desired) *record.Observed { return nil }
+
+// failing votes yes and then cannot apply.
+func failing(service string, d *record.Desired) *record.Observed {
+	if d.Intent == record.IntentApply {
+		return &record.Observed{Phase: record.PhaseFailed, Reason: record.ReasonCreateFailed, Operation: "create", Status: 500, Message: "broken by the test"}
+	}
+	o := yes(service, d)
+	if d.Intent == record.IntentDelete {
+		o.Operation = ""
+	}
+	return o
+}
+
+func (p *puppet) does(answer func(string, *record.Desired) *record.Observed) {
+	p.mu.Lock()
+	p.answer = answer
+	p.mu.Unlock()
+	p.lookAgain()
+}
+
+// lookAgain answers everything that is asked of the cluster now.
+func (p *puppet) lookAgain() {
+	items, _, err := p.store.List(p.t.Context(), record.DesiredServicesPrefix(p.cluster))
+	if err != nil {
+		p.t.Error(err)
+		return
+	}
+	for _, kv := range items {
+		p.act(p.t.Context(), kv)
+	}
+}
+
+func (p *puppet) act(ctx context.Context, kv store.KV) {
+	d, err := store.Decode[record.Desired](kv)
+	if err != nil {
+		p.t.Error(err)
+		return
+	}
+	ref := record.ParseKey(kv.Key)
+	p.mu.Lock()
+	o := p.answer(ref.Name, d)
+	p.mu.Unlock()
+	if o == nil {
+		return
+	}
+	p.report(ctx, ref.Name, kv.ModRevision, d, *o)
+}
+
+func (p *puppet) report(ctx context.Context, service string, revision int64, d *record.Desired, o record.Observed) {
+	key := record.ObservedServiceKey(p.cluster, service)
+	o.V, o.UID, o.DesiredRevision, o.LastTransitionTime = record.Version, d.UID, revision, record.At(time.Now())
+	if o.Vote != nil {
+		v := *o.Vote
+		v.Revision = revision
+		o.Vote = &v
+	} else {
+		o.ObservedGeneration = d.Generation
+	}
+	_, err := p.store.Update(ctx, store.Update{Keys: []string{key, record.DesiredServiceKey(p.cluster, service)},
+		Build: func(v store.View, tx *store.Txn) error {
+			now, ok := v.KV(record.DesiredServiceKey(p.cluster, service))
+			if !ok || now.ModRevision != revision {
+				return nil
+			}
+			if old, ok := v.KV(key); ok {
+				was, err := store.Decode[record.Observed](old)
+				if err == nil && was.DesiredRevision == revision && was.Phase == o.Phase {
+					return nil
+				}
+			}
+			tx.ExpectRevision(record.DesiredServiceKey(p.cluster, service), revision)
+			tx.Put(key, o)
+			return nil
+		}})
+	if err != nil && ctx.Err() == nil && !errors.As(err, new(*store.ConflictError)) {
+		p.t.Error(err)
+	}
+}
+
+func (p *puppet) run(ctx context.Context) {
+	mirror := p.store.NewMirror(store.MirrorConfig{Prefixes: []string{record.DesiredServicesPrefix(p.cluster)}})
+	feed := mirror.Feed()
+	go func() {
+		if err := mirror.Run(ctx); err != nil && ctx.Err() == nil {
+			p.t.Error(err)
+		}
+	}()
+	for {
+		keys, err := feed.Next(ctx)
+		if err != nil {
+			return
+		}
+		for _, key := range keys {
+			if kv, ok := mirror.Snapshot().KV(key); ok {
+				p.act(ctx, kv)
+			}
+		}
+	}
+}
+
+func (p *puppet) connect() {
+	s, err := p.store.OpenSession(p.t.Context(), store.SessionConfig{
+		Key: record.SessionKey(p.cluster), Record: record.Session{V: record.Version, Instance: "puppet"}, TTL: 30 * time.Second,
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.session = s
+}
+
+func (p *puppet) disconnect() {
+	if err := p.session.Close(p.t.Context()); err != nil {
+		p.t.Error(err)
+	}
+}
+
+// world is a control plane over a real etcd, with puppets for clusters.
+type world struct {
+	*controlplane.ControlPlane
+	t        *testing.T
+	store    *store.Store
+	clusters map[string]*puppet
+}
+
+// newWorld starts a control plane with clusters a, b and c that do as they are told.
+func newWorld(t *testing.T, mutate ...func(*controlplane.Config)) *world {
+	t.Helper()
+	st := storetest.New(t)
+	w := &world{t: t, store: st, clusters: map[string]*puppet{}}
+	w.ControlPlane = startControlPlane(t, st, newIdentity(t), mutate...)
+	for _, id := range []string{"a", "b", "c"} {
+		w.addCluster(id)
+	}
+	return w
+}
+
+func newIdentity(t *testing.T) *seal.Identity {
+	t.Helper()
+	id, err := seal.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func startControlPlane(t *testing.T, st *store.Store, id *seal.Identity, mutate ...func(*controlplane.Config)) *controlplane.ControlPlane {
+	t.Helper()
+	cfg := controlplane.Config{Store: st, Identity: id, DefaultCluster: "a", Logger: storetest.Logger(t)}
+	for _, m := range mutate {
+		m(&cfg)
+	}
+	cp, err := controlplane.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runUntilEnd(t, func(ctx context.Context) {
+		if err := cp.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case <-cp.Ready():
+	case <-t.Context().Done():
+		t.Fatal("the control plane was never ready")
+	}
+	return cp
+}
+
+// runUntilEnd runs fn beside the test and waits for it at its end.
+func runUntilEnd(t *testing.T, fn func(context.Context)) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		fn(ctx)
+	}()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		<-done
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func (w *world) addCluster(id string) *puppet {
+	w.t.Helper()
+	p := &puppet{t: w.t, store: w.store, cluster: id, identity: newIdentity(w.t), answer: yes}
+	w.clusters[id] = p
+	if _, err := w.RegisterCluster(w.t.Context(), admin, controlplane.ClusterSpec{ClusterID: id, Endpoint: "https://" + id + ".example.org", SSLVerify: true}); err != nil {
+		w.t.Fatal(err)
+	}
+	_, err := w.store.Update(w.t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+		tx.Put(record.ObservedClusterKey(id), record.ObservedCluster{V: record.Version, Recipient: p.identity.Recipient(), OscarVersion: "v4.1.2"})
+		return nil
+	}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	p.connect()
+	runUntilEnd(w.t, p.run)
+	if err := w.AwaitCluster(w.t.Context(), id); err != nil {
+		w.t.Fatal(err)
+	}
+	return p
+}
+
+// body is a mesh over a, b and c.
+const body = `{"name":"grayifyr0","image":"ghcr.io/grycap/imagemagick","cpu":"0.5","memory":"0.5Gi","script":"#!/bin/sh\n",
+"federation":{"topology":"mesh","delegation":"random","members":[
+{"type":"oscar","cluster_id":"b","service_name":"grayifyr1"},{"type":"oscar","cluster_id":"c","service_name":"grayifyr2"}]},
+"input":[{"storage_provider":"minio.default","path":"grayifyr0/in"}],"output":[{"storage_provider":"minio.default","path":"grayifyr0/out"}]}`
+
+func request(t *testing.T, body string, mutate ...func(*controlplane.CreateRequest)) controlplane.CreateRequest {
+	t.Helper()
+	s, violations := oscar.ParseService([]byte(body))
+	if len(violations) > 0 {
+		t.Fatal(violations)
+	}
+	req := controlplane.CreateRequest{Service: s, Body: []byte(body), Wait: time.Minute}
+	for _, m := range mutate {
+		m(&req)
+	}
+	return req
+}
+
+func (w *world) create(mutate ...func(*controlplane.CreateRequest)) (*controlplane.CreateResult, error) {
+	w.t.Helper()
+	return w.CreateService(w.t.Context(), admin, request(w.t, body, mutate...))
+}
+
+func codeOf(t *testing.T, err error) controlplane.Code {
+	t.Helper()
+	var e *controlplane.Error
+	if !errors.As(err, &e) {
+		t.Fatalf("no error of the control plane: %v", err)
+	}
+	return e.Code
+}
+
+// keys lists what stands below a prefix.
+func (w *world) keys(prefix string) []string {
+	w.t.Helper()
+	items, err := w.store.ListKeys(w.t.Context(), prefix)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	out := []string{}
+	for _, kv := range items {
+		out = append(out, kv.Key)
+	}
+	return out
+}
