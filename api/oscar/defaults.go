@@ -54,6 +54,7 @@ func (s *Service) WithDefaults() *Service {
 		}
 	}
 	out.AllowedUsers = users
+	out.ImagePullSecrets = nilIfEmpty(out.ImagePullSecrets)
 	out.normalisePaths()
 	out.defaultProvider()
 	if f := out.Federation; f != nil {
@@ -85,6 +86,7 @@ func (s *Service) normalisePaths() {
 			path = bucket + "/" + path
 		}
 		io.Path = path
+		io.Prefix, io.Suffix = nilIfEmpty(io.Prefix), nilIfEmpty(io.Suffix)
 	}
 	for i := range s.Input {
 		normal(&s.Input[i], "")
@@ -112,4 +114,11 @@ func setIfEmpty(field *string, value string) {
 	if *field == "" {
 		*field = value
 	}
+}
+
+func nilIfEmpty(list []string) []string {
+	if len(list) == 0 {
+		return nil
+	}
+	return list
 }

@@ -21,21 +21,26 @@ import (
 func SplitSecrets(s *Service) (public *Service, patch json.RawMessage) {
 	clone := s.Clone()
 	clone.TakeRefreshToken()
-	for id, c := range clone.Clusters {
-		c.AuthUser, c.AuthPassword = "", ""
-		for key := range c.Extra {
-			if secretKey(key) {
-				delete(c.Extra, key)
-			}
-		}
-		clone.Clusters[id] = c
-	}
+	clone.dropCredentials()
 	tree := treeOf(clone)
 	open, sealed := splitObject(nil, tree, false)
 	if sealed == nil {
 		sealed = &value{kind: kindObject}
 	}
 	return serviceOfTree(open, s), sealed.appendJSON(nil)
+}
+
+// dropCredentials removes what OSCARs would log in with at each other.
+func (s *Service) dropCredentials() {
+	for id, c := range s.Clusters {
+		c.AuthUser, c.AuthPassword = "", ""
+		for key := range c.Extra {
+			if secretKey(key) {
+				delete(c.Extra, key)
+			}
+		}
+		s.Clusters[id] = c
+	}
 }
 
 // treeOf is the service as an untyped value.
@@ -163,6 +168,13 @@ func KeepSecrets(public *Service, patch, old json.RawMessage) (json.RawMessage, 
 
 // keep copies leaves of old into now where public has an empty value.
 func keep(path []string, public, now, old *value) *value {
+	if old.kind == kindArray {
+		// It stands for the whole array: kept only if nothing else in it changed.
+		if open, _ := splitObject(path, old, false); now == nil && public != nil && open.same(public) {
+			return old
+		}
+		return now
+	}
 	if old.kind != kindObject {
 		optional := len(path) > 3 && path[0] == "storage_providers" // its empty fields are not written
 		if now == nil && (public == nil && optional || public != nil && public.kind == kindString && public.text == "") {

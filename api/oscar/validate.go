@@ -135,7 +135,10 @@ func longExponent(value string) bool {
 func checkWords(s *Service) []Violation {
 	var vs []Violation
 	vs = append(vs, oneOf("visibility", s.Visibility, VisibilityPrivate, VisibilityPublic, VisibilityRestricted)...)
-	vs = append(vs, oneOf("isolation_level", strings.ToUpper(s.IsolationLevel), IsolationService, IsolationUser)...)
+	// OSCAR takes an unknown isolation level for SERVICE: everybody would share one bucket.
+	if level := strings.ToUpper(s.IsolationLevel); level != IsolationService && level != IsolationUser {
+		vs = append(vs, oneOf("isolation_level", s.IsolationLevel, IsolationService, IsolationUser)...)
+	}
 	return vs
 }
 

@@ -122,19 +122,18 @@ func checkSharedBuckets(s *Service) []Violation {
 		}
 	}
 	var vs []Violation
+	seen := map[MemberKey]bool{{Type: MemberOSCAR, ClusterID: s.ClusterID, ServiceName: s.Name}: true}
 	for i, m := range s.Federation.Members {
-		if !m.Replica() || m.ClusterID == "" || m.ServiceName == "" || m.ClusterID == s.ClusterID && m.ServiceName == s.Name {
-			continue
+		if !m.Replica() || m.ClusterID == "" || m.ServiceName == "" || seen[m.Key()] {
+			continue // incomplete, or repeated: a violation of its own
 		}
+		seen[m.Key()] = true
 		for _, b := range workerBuckets(s, m) {
 			at := place{m.ClusterID, b}
 			other, ok := taken[at]
 			if !ok {
 				taken[at] = m.ServiceName
 				continue
-			}
-			if other == m.ServiceName {
-				continue // a repeated member is a violation of its own
 			}
 			vs = append(vs, Violation{Path: s.MemberPath(i) + ".cluster_id", Rule: RuleSharedBucket, Value: m.ClusterID, Message: fmt.Sprintf(
 				"%q and %q would share bucket %q on cluster %q, and deleting one would empty it for the other; put them on different clusters, or give paths without a bucket",

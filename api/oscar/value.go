@@ -242,3 +242,8 @@ func appendString(b []byte, s string) []byte {
 	}
 	return append(b, bytes.TrimSuffix(buf.Bytes(), []byte("\n"))...)
 }
+
+// same says whether two values are written as the same bytes.
+func (v *value) same(other *value) bool {
+	return string(v.appendJSON(nil)) == string(other.appendJSON(nil))
+}
