@@ -72,9 +72,6 @@ func (c Config) withDefaults() Config {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.FailPoint == nil {
-		c.FailPoint = func(string) {}
-	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -134,7 +131,7 @@ func New(cfg Config) (*ControlPlane, error) {
 		store: cfg.Store, state: c.state, now: cfg.Now, log: cfg.Logger,
 		limits: limits{applyGrace: cfg.ApplyGrace, prefetchGrace: cfg.PrefetchGrace, maxDelay: cfg.MaxQueueDelay, keepResult: cfg.KeepResult},
 		steps:  func(step string) { c.steps.WithLabelValues(step).Inc() },
-		fail:   cfg.FailPoint,
+		fail:   c.fail,
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, 10*time.Second)),
 	}
@@ -178,6 +175,13 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// fail passes a fail point of this package.
+func (c *ControlPlane) fail(point string) {
+	if c.cfg.FailPoint != nil {
+		c.cfg.FailPoint(failPrefix + point)
+	}
 }
 
 // Ready is closed once requests can be served.

@@ -78,7 +78,7 @@ func (c *ControlPlane) accept(ctx context.Context, caller identity.Caller, req C
 		if err := c.stage(ctx, d.before); err != nil {
 			return nil, nil, err
 		}
-		c.cfg.FailPoint("after_specs")
+		c.fail("after_specs")
 		request := record.Request{
 			V: record.Version, BodyHash: bodyHash, UID: d.fed.UID, RequestID: req.RequestID,
 			CreatedAt: record.At(now), Keyed: keyed,
@@ -96,7 +96,7 @@ func (c *ControlPlane) accept(ctx context.Context, caller identity.Caller, req C
 			}
 			return nil, nil, err
 		}
-		c.cfg.FailPoint("after_accept")
+		c.fail("after_accept")
 		return &d.fed.UID, nil, nil
 	}
 }

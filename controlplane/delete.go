@@ -39,7 +39,7 @@ func (c *ControlPlane) DeleteService(ctx context.Context, caller identity.Caller
 			return nil, &Error{Code: CodeConflict, Candidates: []string{at.ClusterID}, Message: fmt.Sprintf(
 				"service %q is a member of federation %q; delete its coordinator %s/%s", service, p.rec.GroupID, at.ClusterID, at.ServiceName)}
 		}
-		c.cfg.FailPoint("before_delete")
+		c.fail("before_delete")
 		err = c.writeDelete(ctx, p.uid, opts)
 		if errors.Is(err, errStale) {
 			continue
@@ -47,7 +47,7 @@ func (c *ControlPlane) DeleteService(ctx context.Context, caller identity.Caller
 		if err != nil {
 			return nil, crossing(err)
 		}
-		c.cfg.FailPoint("after_delete")
+		c.fail("after_delete")
 		return c.awaitDeleted(ctx, p.uid, opts.Wait-time.Since(began)), nil
 	}
 }

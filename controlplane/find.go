@@ -25,7 +25,8 @@ func (p place) at() record.Member { return p.rec.Members[p.member] }
 func (c *ControlPlane) find(caller identity.Caller, service, clusterID string) (place, error) {
 	var own, other, results []place
 	c.state.read(func() {
-		for uid, f := range c.state.federations {
+		for uid := range c.state.named[service] {
+			f := c.state.federations[uid]
 			if f.rec.Phase == record.PhaseDeleting || !caller.MayRead(f.rec.Owner, f.rec.Visibility, f.rec.AllowedUsers) {
 				continue
 			}

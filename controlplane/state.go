@@ -32,8 +32,8 @@ type state struct {
 	federations map[string]versioned[record.Federation]
 	names       map[string]string
 	nodes       map[string]*node
-	// replicas lists, for a service name, the clusters that have a desired record of it.
-	replicas map[string]map[string]bool
+	// named lists, for a service name, the federations with a member of that name.
+	named map[string]map[string]bool
 	// onCluster lists, for a cluster, the federations with a member on it.
 	onCluster map[string]map[string]bool
 	deleted   map[string]versioned[record.Deleted]
@@ -68,7 +68,7 @@ func newState(mirror *store.Mirror) *state {
 		federations: map[string]versioned[record.Federation]{},
 		names:       map[string]string{},
 		nodes:       map[string]*node{},
-		replicas:    map[string]map[string]bool{},
+		named:       map[string]map[string]bool{},
 		onCluster:   map[string]map[string]bool{},
 		deleted:     map[string]versioned[record.Deleted]{},
 		deletedOf:   map[string]map[string]bool{},
@@ -178,11 +178,9 @@ func (s *state) apply(key string, kv store.KV, exists bool, federations, cluster
 			federations[old.rec.Federation] = true
 		}
 		set(s, n.desired, ref.Name, kv, exists)
-		now, ok := n.desired[ref.Name]
-		if ok {
+		if now, ok := n.desired[ref.Name]; ok {
 			federations[now.rec.Federation] = true
 		}
-		mark(s.replicas, ref.Name, ref.Cluster, ok)
 	case record.KindObservedService:
 		n := s.node(ref.Cluster)
 		set(s, n.observed, ref.Name, kv, exists)
@@ -196,12 +194,14 @@ func (s *state) applyFederation(uid string, kv store.KV, exists bool) {
 	if old, ok := s.federations[uid]; ok {
 		for _, m := range old.rec.Members {
 			mark(s.onCluster, m.ClusterID, uid, false)
+			mark(s.named, m.ServiceName, uid, false)
 		}
 	}
 	set(s, s.federations, uid, kv, exists)
 	if f, ok := s.federations[uid]; ok {
 		for _, m := range f.rec.Members {
 			mark(s.onCluster, m.ClusterID, uid, true)
+			mark(s.named, m.ServiceName, uid, true)
 		}
 	}
 }

@@ -1,0 +1,23 @@
+// Command oscarfed is the command line of the federation.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/oscarfed/oscarfed/internal/boot"
+	"github.com/oscarfed/oscarfed/internal/cli"
+)
+
+func main() {
+	os.Exit(run())
+}
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	dev := cli.Command{Name: "dev", Help: "Run a whole federation in this process, over simulated OSCARs.", Run: boot.DevMain}
+	return cli.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, dev)
+}

@@ -1,0 +1,160 @@
+package boot
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// Etcd says which etcd to use.
+type Etcd struct {
+	Endpoints []string `name:"etcd-endpoints" sep:"," placeholder:"URL" help:"Client URLs of an external etcd, all members."`
+	CertFile  string   `name:"etcd-cert-file" placeholder:"FILE" help:"Client certificate for etcd."`
+	KeyFile   string   `name:"etcd-key-file" placeholder:"FILE" help:"Its private key."`
+	CAFile    string   `name:"etcd-ca-file" placeholder:"FILE" help:"Authorities that etcd's certificates are verified with."`
+}
+
+// Log says how a daemon logs: JSON on standard error.
+type Log struct {
+	Level string `name:"log-level" enum:"debug,info,warn,error" default:"info" help:"Least level that is logged: ${enum}."`
+}
+
+// ControlPlane is the configuration of oscar-controlplane.
+type ControlPlane struct {
+	Listen         string   `default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Where the API listens. Beyond loopback it needs TLS files or --insecure-http."`
+	TLSCertFile    string   `name:"tls-cert-file" placeholder:"FILE" help:"Certificate of the API."`
+	TLSKeyFile     string   `name:"tls-key-file" placeholder:"FILE" help:"Its private key."`
+	InsecureHTTP   bool     `name:"insecure-http" help:"Allow plain HTTP beyond loopback: everybody on the way can read credentials."`
+	MetricsListen  string   `default:"127.0.0.1:9464" placeholder:"ADDRESS" help:"Where Prometheus metrics are served; empty for nowhere."`
+	DefaultCluster string   `placeholder:"ID" help:"The cluster of services that name none."`
+	RateLimit      int      `default:"100" help:"Requests per second and caller; 0 for no limit."`
+	CORSOrigins    []string `name:"cors-origins" sep:"," placeholder:"ORIGIN" help:"Origins of browser pages that may call the API."`
+
+	Etcd       `embed:""`
+	EtcdListen string        `default:"127.0.0.1:2379" placeholder:"ADDRESS" help:"Where the embedded etcd listens for clients. Used without --etcd-endpoints."`
+	EtcdQuota  int64         `default:"4294967296" placeholder:"BYTES" help:"Size limit of the embedded etcd."`
+	DataDir    string        `default:"/var/lib/oscarfed" placeholder:"DIR" help:"Data of the embedded etcd, and the identity unless it has a file of its own."`
+	Retention  time.Duration `name:"etcd-retention" default:"30m" help:"History that the embedded etcd keeps; 0 keeps all."`
+
+	AdminUser         string `default:"oscar" help:"Name of the administrator."`
+	AdminPasswordFile string `placeholder:"FILE" required:"" help:"File with the administrator's password."`
+	IdentityFile      string `placeholder:"FILE" help:"The control plane's age key, the same for all instances; default identity.age in --data-dir. Made when it is missing and etcd is embedded."`
+
+	PrepareDeadline time.Duration `default:"15s" help:"How long votes are waited for."`
+	ApplyGrace      time.Duration `default:"120s" help:"How long an apply may take besides the expected delay."`
+	MaxQueueDelay   time.Duration `default:"15m" help:"Longest write queue of a cluster that a creation is put behind."`
+	DefaultWait     time.Duration `default:"60s" help:"How long a creation waits for its outcome when the caller does not say."`
+
+	Log `embed:""`
+}
+
+// Validate reports everything that is wrong.
+func (c ControlPlane) Validate() error {
+	return errors.Join(
+		pair("tls-cert-file", c.TLSCertFile, "tls-key-file", c.TLSKeyFile),
+		pair("etcd-cert-file", c.CertFile, "etcd-key-file", c.KeyFile),
+		when(len(c.Endpoints) > 0 && c.IdentityFile == "", "with an external etcd, give --identity-file: all instances need the same key"),
+		when(c.AdminUser == "" || strings.Contains(c.AdminUser, ":"), "--admin-user must not be empty or hold a colon"),
+		when(c.RateLimit < 0, "--rate-limit must be 0 or more"),
+		positive("prepare-deadline", c.PrepareDeadline), positive("apply-grace", c.ApplyGrace),
+		positive("max-queue-delay", c.MaxQueueDelay), positive("default-wait", c.DefaultWait),
+	)
+}
+
+// Syncer is the configuration of oscar-syncer.
+type Syncer struct {
+	ClusterID string `required:"" placeholder:"ID" help:"The id that this cluster is registered under."`
+	Etcd      `embed:""`
+
+	OscarEndpoint     string `required:"" placeholder:"URL" help:"The local OSCAR Manager."`
+	OscarUser         string `default:"oscar" help:"Its administrator."`
+	OscarPasswordFile string `required:"" placeholder:"FILE" help:"File with the administrator's password."`
+	OscarCAFile       string `name:"oscar-ca-file" placeholder:"FILE" help:"Authorities that the OSCAR's certificate is verified with."`
+
+	IdentityFile  string        `placeholder:"FILE" default:"/var/lib/oscarfed-syncer/identity.age" help:"This cluster's age key; made when it is missing."`
+	Kubeconfig    string        `placeholder:"FILE" help:"How to reach Kubernetes; in a pod its own service account."`
+	Resync        time.Duration `default:"60s" help:"Time between two full compares."`
+	SessionTTL    time.Duration `name:"session-ttl" default:"30s" help:"How long a syncer that died still counts as alive."`
+	LateWindow    time.Duration `default:"300s" help:"How long a create that OSCAR never answered may still take effect."`
+	MetricsListen string        `default:"127.0.0.1:9465" placeholder:"ADDRESS" help:"Where Prometheus metrics are served; empty for nowhere."`
+
+	Log `embed:""`
+}
+
+// Validate reports everything that is wrong.
+func (c Syncer) Validate() error {
+	return errors.Join(
+		pair("etcd-cert-file", c.CertFile, "etcd-key-file", c.KeyFile),
+		when(len(c.Endpoints) == 0, "give --etcd-endpoints"),
+		positive("resync", c.Resync), positive("session-ttl", c.SessionTTL), positive("late-window", c.LateWindow),
+		when(c.SessionTTL > 0 && c.SessionTTL < 2*time.Second, "--session-ttl must be at least 2s: etcd renews no shorter leases"),
+	)
+}
+
+// Dev is the configuration of a whole federation in one process.
+type Dev struct {
+	Clusters     int           `default:"3" help:"How many simulated clusters, 1 to 26: oscar-cluster-a, -b, ..."`
+	Listen       string        `default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Where the API listens."`
+	EtcdListen   string        `default:"127.0.0.1:2379" placeholder:"ADDRESS" help:"Where etcd listens for clients."`
+	DataDir      string        `placeholder:"DIR" help:"Data; a temporary folder that is removed at the end when none is given."`
+	OscarLatency time.Duration `default:"0s" help:"How long each simulated OSCAR takes for a create or delete; a real one takes 6.2s."`
+	Resync       time.Duration `default:"5s" help:"Time between two full compares of a syncer."`
+	Output       string        `enum:"table,json" default:"table" help:"How to say that all is ready: ${enum}."`
+
+	Log `embed:""`
+}
+
+// Validate reports everything that is wrong.
+func (c Dev) Validate() error {
+	return errors.Join(
+		when(c.Clusters < 1 || c.Clusters > 26, fmt.Sprintf("--clusters is %d; it must be 1 to 26", c.Clusters)),
+		when(c.OscarLatency < 0, "--oscar-latency must be 0 or more"),
+		positive("resync", c.Resync),
+	)
+}
+
+func pair(a, av, b, bv string) error {
+	return when((av == "") != (bv == ""), fmt.Sprintf("--%s and --%s go together", a, b))
+}
+
+func positive(name string, d time.Duration) error {
+	return when(d <= 0, fmt.Sprintf("--%s must be more than 0", name))
+}
+
+func when(wrong bool, message string) error {
+	if !wrong {
+		return nil
+	}
+	return errors.New(message)
+}
+
+// maxSecretFile bounds a password file in bytes.
+const maxSecretFile = 4096
+
+// readSecret reads a secret from a file, without the line break at its end.
+func readSecret(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	buf := make([]byte, maxSecretFile+1)
+	n := 0
+	for n < len(buf) {
+		m, err := f.Read(buf[n:])
+		n += m
+		if err != nil || m == 0 {
+			break
+		}
+	}
+	switch secret := strings.TrimRight(string(buf[:n]), "\r\n"); {
+	case n > maxSecretFile:
+		return "", fmt.Errorf("%s is larger than %d bytes: not a password", path, maxSecretFile)
+	case secret == "":
+		return "", fmt.Errorf("%s is empty", path)
+	default:
+		return secret, nil
+	}
+}

@@ -1,0 +1,216 @@
+package boot
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/internal/failpoint"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/embedded"
+	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+)
+
+// readyTimeout bounds the start of etcd and the first reading of the store.
+const readyTimeout = 60 * time.Second
+
+// RunControlPlane runs the daemon until ctx ends. It writes one line to out when
+// it serves: the address of its API.
+func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, out io.Writer) error {
+	password, err := readSecret(cfg.AdminPasswordFile)
+	if err != nil {
+		return fmt.Errorf("the administrator's password: %w", err)
+	}
+	id, err := controlPlaneIdentity(cfg)
+	if err != nil {
+		return err
+	}
+	fail, err := failpoint.FromEnv(controlplane.FailPoints()...)
+	if err != nil {
+		return err
+	}
+	listener, tlsConfig, err := listen(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	endpoints := cfg.Endpoints
+	var etcd *embedded.Server
+	if len(endpoints) == 0 {
+		etcd, err = embedded.Start(ctx, embedded.Config{
+			Dir: filepath.Join(cfg.DataDir, "etcd"), ListenClient: cfg.EtcdListen,
+			Quota: cfg.EtcdQuota, Retention: cfg.Retention, Logger: log,
+		})
+		if err != nil {
+			return errors.Join(err, listener.Close())
+		}
+		defer etcd.Close()
+		endpoints = []string{etcd.Endpoint()}
+	}
+	st, err := openStore(ctx, cfg.Etcd, endpoints, log)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer closeStore(st, log)
+
+	registry := newRegistry()
+	cp, err := controlplane.New(controlplane.Config{
+		Store: st, Identity: id, DefaultCluster: cfg.DefaultCluster, PrepareDeadline: cfg.PrepareDeadline,
+		ApplyGrace: cfg.ApplyGrace, MaxQueueDelay: cfg.MaxQueueDelay, FailPoint: fail.Hit, Logger: log, Registry: registry,
+	})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	auth, err := identity.NewBasic(cfg.AdminUser, password)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	server := api.New(api.Config{
+		ControlPlane: cp, Authenticator: auth, Logger: log, Registry: registry,
+		RateLimit: cfg.RateLimit, DefaultWait: cfg.DefaultWait, Origins: cfg.CORSOrigins,
+	})
+	return serve(ctx, front{
+		cp: cp, server: server, listener: listener, tls: tlsConfig, metrics: cfg.MetricsListen, etcd: etcd, log: log,
+		ready: func() error {
+			_, err := fmt.Fprintf(out, "oscar-controlplane: API on %s\n", listener.Addr())
+			return err
+		},
+	})
+}
+
+// front is a control plane with what it is reached by.
+type front struct {
+	cp       *controlplane.ControlPlane
+	server   *api.Server
+	listener net.Listener
+	tls      *tls.Config
+	metrics  string
+	etcd     *embedded.Server
+	log      *slog.Logger
+	// ready is called when requests can be served.
+	ready func() error
+}
+
+// serve runs a control plane and its API. When ctx ends the API drains first, and
+// only then do the deciders stop.
+func serve(ctx context.Context, f front) error {
+	decide, stopDeciding := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopDeciding()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return f.cp.Run(decide) })
+	g.Go(func() error {
+		defer stopDeciding()
+		return api.Serve(ctx, api.ServeConfig{
+			Listen: f.listener, Handler: f.server.Handler(), TLS: f.tls, Logger: f.log, OnDrain: f.server.Drain,
+		})
+	})
+	if f.metrics != "" {
+		g.Go(func() error { return serveMetrics(ctx, f.metrics, f.server.Metrics(), f.log) })
+	}
+	if f.etcd != nil {
+		g.Go(func() error {
+			select {
+			case err := <-f.etcd.Err():
+				return fmt.Errorf("the embedded etcd stopped: %w", err)
+			case <-ctx.Done():
+				return nil
+			}
+		})
+	}
+	g.Go(func() error {
+		select {
+		case <-f.cp.Ready():
+			return f.ready()
+		case <-time.After(readyTimeout):
+			return fmt.Errorf("the store could not be read within %s", readyTimeout)
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	return g.Wait()
+}
+
+func controlPlaneIdentity(cfg ControlPlane) (*seal.Identity, error) {
+	path := cfg.IdentityFile
+	if path == "" {
+		path = filepath.Join(cfg.DataDir, "identity.age")
+	}
+	load := seal.LoadOrCreate
+	if len(cfg.Endpoints) > 0 {
+		// Another instance's secrets are sealed to the common key: a new one
+		// made here by accident could open none of them.
+		load = seal.Load
+	}
+	id, err := load(path)
+	if err != nil {
+		return nil, fmt.Errorf("the control plane's identity: %w", err)
+	}
+	return id, nil
+}
+
+func listen(ctx context.Context, cfg ControlPlane) (net.Listener, *tls.Config, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the API: %w", err)
+	}
+	if cfg.TLSCertFile == "" {
+		if api.Exposed(l.Addr()) && !cfg.InsecureHTTP {
+			return nil, nil, errors.Join(fmt.Errorf(
+				"the API would listen on %s without TLS: give --tls-cert-file and --tls-key-file, or --insecure-http", l.Addr()), l.Close())
+		}
+		return l, nil, nil
+	}
+	cert, err := tls.LoadX509KeyPair(cfg.TLSCertFile, cfg.TLSKeyFile)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("the API's certificate: %w", err), l.Close())
+	}
+	return l, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}}, nil
+}
+
+func openStore(ctx context.Context, cfg Etcd, endpoints []string, log *slog.Logger) (*store.Store, error) {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	st, err := store.Open(ctx, store.Config{
+		Endpoints: endpoints, CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, CAFile: cfg.CAFile, Logger: log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("etcd: %w", err)
+	}
+	return st, nil
+}
+
+func closeStore(st *store.Store, log *slog.Logger) {
+	if err := st.Close(); err != nil {
+		log.Warn("etcd's client did not close cleanly", "error", err)
+	}
+}
+
+func newRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
+
+// serveMetrics serves Prometheus metrics on a listener of their own: they need no
+// credentials, so they are not part of the API.
+func serveMetrics(ctx context.Context, address string, handler http.Handler, log *slog.Logger) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", handler)
+	return api.Serve(ctx, api.ServeConfig{Listen: l, Handler: mux, Logger: log, Drain: time.Second})
+}

@@ -1,0 +1,61 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os/signal"
+	"syscall"
+)
+
+// Exit statuses of the daemons, the same as the CLI's.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// ControlPlaneMain is oscar-controlplane. It answers the exit status.
+func ControlPlaneMain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	cfg, err := Load[ControlPlane]("oscar-controlplane", "The control plane of an oscarfed federation.", args, stdout)
+	return daemon(ctx, "oscar-controlplane", cfg.Log, err, stderr, func(ctx context.Context, log *slog.Logger) error {
+		return RunControlPlane(ctx, cfg, log, stdout)
+	})
+}
+
+// SyncerMain is oscar-syncer. It answers the exit status.
+func SyncerMain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	cfg, err := Load[Syncer]("oscar-syncer", "The daemon beside each OSCAR of an oscarfed federation.", args, stdout)
+	return daemon(ctx, "oscar-syncer", cfg.Log, err, stderr, func(ctx context.Context, log *slog.Logger) error {
+		return RunSyncer(ctx, cfg, log)
+	})
+}
+
+func daemon(ctx context.Context, name string, cfg Log, loaded error, stderr io.Writer, run func(context.Context, *slog.Logger) error) int {
+	switch {
+	case errors.Is(loaded, io.EOF):
+		return exitDone
+	case loaded != nil:
+		fmt.Fprintf(stderr, "%s: %v\n", name, loaded)
+		return exitUsage
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	log := newLogger(cfg, stderr)
+	if err := run(ctx, log); err != nil && !errors.Is(err, context.Canceled) {
+		log.Error("stopped", "error", err)
+		fmt.Fprintf(stderr, "%s: %v\n", name, err)
+		return exitFailed
+	}
+	return exitDone
+}
+
+func newLogger(cfg Log, w io.Writer) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
+		level = slog.LevelInfo
+	}
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+}

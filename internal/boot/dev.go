@@ -1,0 +1,231 @@
+package boot
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/embedded"
+	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"golang.org/x/sync/errgroup"
+)
+
+// devSessionTTL is short, so that what was killed is missed soon.
+const devSessionTTL = 5 * time.Second
+
+// DevReady is what a development federation says when it serves.
+type DevReady struct {
+	Ready    bool         `json:"ready"`
+	API      string       `json:"api"`
+	User     string       `json:"user"`
+	Password string       `json:"password"`
+	Etcd     string       `json:"etcd"`
+	Clusters []DevCluster `json:"clusters"`
+}
+
+// DevCluster is one simulated OSCAR.
+type DevCluster struct {
+	ClusterID string `json:"cluster_id"`
+	Endpoint  string `json:"endpoint"`
+	User      string `json:"user"`
+	Password  string `json:"password"`
+}
+
+// RunDev runs etcd, a control plane, and a simulated OSCAR with a syncer for each
+// cluster in this process until ctx ends. ready is called once when everything serves.
+func RunDev(ctx context.Context, cfg Dev, log *slog.Logger, ready func(DevReady) error) (err error) {
+	dir := cfg.DataDir
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "oscarfed-dev-"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("the API: %w", err)
+	}
+	if api.Exposed(listener.Addr()) {
+		return errors.Join(errors.New("a development federation listens on loopback only"), listener.Close())
+	}
+	etcd, err := embedded.Start(ctx, embedded.Config{
+		Dir: filepath.Join(dir, "etcd"), ListenClient: cfg.EtcdListen, Fast: true, Logger: log,
+	})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer etcd.Close()
+	st, err := openStore(ctx, Etcd{}, []string{etcd.Endpoint()}, log)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer closeStore(st, log)
+
+	d := dev{cfg: cfg, dir: dir, log: log, etcd: etcd}
+	return d.run(ctx, st, listener, ready)
+}
+
+// dev is a development federation under way.
+type dev struct {
+	cfg  Dev
+	dir  string
+	log  *slog.Logger
+	etcd *embedded.Server
+}
+
+func (d dev) run(ctx context.Context, st *store.Store, listener net.Listener, ready func(DevReady) error) error {
+	id, err := seal.LoadOrCreate(filepath.Join(d.dir, "identity.age"))
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	password := rand.Text()
+	auth, err := identity.NewBasic("oscar", password)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	registry := newRegistry()
+	cp, err := controlplane.New(controlplane.Config{
+		Store: st, Identity: id, DefaultCluster: devClusterID(0), Logger: d.log, Registry: registry,
+	})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	state := DevReady{Ready: true, API: "http://" + listener.Addr().String(), User: "oscar", Password: password, Etcd: d.etcd.Endpoint()}
+	g, ctx := errgroup.WithContext(ctx)
+	for i := range d.cfg.Clusters {
+		cluster, err := d.cluster(ctx, g, i)
+		if err != nil {
+			return errors.Join(err, listener.Close())
+		}
+		state.Clusters = append(state.Clusters, cluster)
+	}
+	g.Go(func() error {
+		return serve(ctx, front{
+			cp: cp, listener: listener, etcd: d.etcd, log: d.log,
+			server: api.New(api.Config{ControlPlane: cp, Authenticator: auth, Logger: d.log, Registry: registry}),
+			ready: func() error {
+				if err := d.join(ctx, cp, state.Clusters); err != nil {
+					return err
+				}
+				return ready(state)
+			},
+		})
+	})
+	return g.Wait()
+}
+
+// cluster starts one simulated OSCAR and its syncer.
+func (d dev) cluster(ctx context.Context, g *errgroup.Group, i int) (DevCluster, error) {
+	out := DevCluster{ClusterID: devClusterID(i), User: "oscar", Password: rand.Text()}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return out, err
+	}
+	out.Endpoint = "http://" + l.Addr().String()
+	sim := oscarsim.New(oscarsim.Config{
+		ClusterID: out.ClusterID, User: out.User, Password: out.Password, Latency: d.cfg.OscarLatency, Logger: d.log,
+	})
+	dir := filepath.Join(d.dir, out.ClusterID)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return out, errors.Join(err, l.Close())
+	}
+	passwordFile := filepath.Join(dir, "oscar-password")
+	if err := os.WriteFile(passwordFile, []byte(out.Password), 0o600); err != nil {
+		return out, errors.Join(err, l.Close())
+	}
+	client, err := oscar.New(oscar.Config{Endpoint: out.Endpoint, User: out.User, PasswordFile: passwordFile})
+	if err != nil {
+		return out, errors.Join(err, l.Close())
+	}
+	id, err := seal.LoadOrCreate(filepath.Join(dir, "identity.age"))
+	if err != nil {
+		return out, errors.Join(err, l.Close())
+	}
+	// A client of its own: the syncer of another process would have one too.
+	st, err := openStore(ctx, Etcd{}, []string{d.etcd.Endpoint()}, d.log)
+	if err != nil {
+		return out, errors.Join(err, l.Close())
+	}
+	s, err := syncer.New(syncer.Config{
+		ClusterID: out.ClusterID, Store: st, OSCAR: client, Identity: id,
+		Resync: d.cfg.Resync, SessionTTL: devSessionTTL, Logger: d.log.With("cluster", out.ClusterID),
+	})
+	if err != nil {
+		closeStore(st, d.log)
+		return out, errors.Join(err, l.Close())
+	}
+	g.Go(func() error { return sim.Serve(ctx, l) })
+	g.Go(func() error {
+		defer closeStore(st, d.log)
+		return s.Run(ctx)
+	})
+	return out, nil
+}
+
+// join registers the clusters, unless an earlier run in the same folder has, and
+// waits until their syncers are connected.
+func (d dev) join(ctx context.Context, cp *controlplane.ControlPlane, clusters []DevCluster) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	admin := identity.Caller{Subject: identity.Admin, Administrator: true}
+	for _, c := range clusters {
+		spec := controlplane.ClusterSpec{ClusterID: c.ClusterID, Endpoint: c.Endpoint}
+		_, err := cp.RegisterCluster(ctx, admin, spec)
+		if e := (*controlplane.Error)(nil); errors.As(err, &e) && e.Code == controlplane.CodeAlreadyExists {
+			_, err = cp.UpdateCluster(ctx, admin, spec)
+		}
+		if err != nil {
+			return fmt.Errorf("register %s: %w", c.ClusterID, err)
+		}
+	}
+	for _, c := range clusters {
+		if err := cp.AwaitCluster(ctx, c.ClusterID); err != nil {
+			return fmt.Errorf("wait for the syncer of %s: %w", c.ClusterID, err)
+		}
+	}
+	return nil
+}
+
+func devClusterID(i int) string { return "oscar-cluster-" + string(rune('a'+i)) }
+
+// DevMain is the CLI's command dev. It answers the exit status.
+func DevMain(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+	cfg, err := Load[Dev]("oscarfed dev", "A whole federation in one process, over simulated OSCARs.", args, stdout)
+	return daemon(ctx, "oscarfed dev", cfg.Log, err, stderr, func(ctx context.Context, log *slog.Logger) error {
+		return RunDev(ctx, cfg, log, func(r DevReady) error {
+			if cfg.Output == "json" {
+				return json.NewEncoder(stdout).Encode(r)
+			}
+			return printReady(stdout, r)
+		})
+	})
+}
+
+func printReady(w io.Writer, r DevReady) error {
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintf(t, "API\t%s\t%s\t%s\n", r.API, r.User, r.Password)
+	for _, c := range r.Clusters {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", c.ClusterID, c.Endpoint, c.User, c.Password)
+	}
+	fmt.Fprintf(t, "etcd\t%s\n", r.Etcd)
+	return t.Flush()
+}

@@ -1,0 +1,156 @@
+package boot
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"github.com/oscarfed/oscarfed/internal/version"
+	"sigs.k8s.io/yaml"
+)
+
+// ErrUsage says that flags, environment or file are wrong.
+var ErrUsage = errors.New("usage")
+
+// errDone says that help or the version was printed and nothing is left to do.
+var errDone = errors.New("done")
+
+// options are the flags that every daemon has.
+type options[T any] struct {
+	Config  string           `placeholder:"FILE" help:"YAML file with the same names in snake_case."`
+	Version kong.VersionFlag `help:"Print the version."`
+	Daemon  T                `embed:""`
+}
+
+// Load reads the configuration of a daemon: flag over environment (OSCARFED_ and
+// the flag's name) over YAML file over default. All its problems are one error
+// that wraps ErrUsage. It answers io.EOF when there is nothing to run, because
+// help or the version was asked for.
+func Load[T interface{ Validate() error }](name, description string, args []string, stdout io.Writer) (T, error) {
+	var zero T
+	var opts options[T]
+	exited := false
+	resolver := &fileResolver{}
+	parser, err := kong.New(&opts,
+		kong.Name(name), kong.Description(description), kong.DefaultEnvars("OSCARFED"),
+		kong.Vars{"version": version.String()}, kong.Writers(stdout, io.Discard), kong.Resolvers(resolver),
+		kong.Exit(func(int) { exited = true; panic(errDone) }),
+	)
+	if err != nil {
+		return zero, fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	if err := resolver.load(args); err != nil {
+		return zero, fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	err = parse(parser, args)
+	if exited {
+		return zero, io.EOF
+	}
+	if err == nil {
+		err = resolver.unknown(parser.Model)
+	}
+	if err == nil {
+		err = opts.Daemon.Validate()
+	}
+	if err != nil {
+		return zero, fmt.Errorf("%w: %w", ErrUsage, err)
+	}
+	return opts.Daemon, nil
+}
+
+// parse turns the exit that kong asks for after help into a return.
+func parse(parser *kong.Kong, args []string) (err error) {
+	defer func() {
+		if r := recover(); r != nil && r != any(errDone) {
+			panic(r)
+		}
+	}()
+	_, err = parser.Parse(args)
+	return err
+}
+
+// maxConfigFile bounds the YAML file in bytes.
+const maxConfigFile = 1 << 20
+
+// fileResolver gives kong values of the YAML file for flags that neither the
+// command line nor the environment sets.
+type fileResolver struct {
+	path   string
+	values map[string]any
+}
+
+// load finds --config among the arguments, or its environment variable.
+func (r *fileResolver) load(args []string) error {
+	r.path = os.Getenv("OSCARFED_CONFIG")
+	for i, a := range args {
+		if a == "--config" && i+1 < len(args) {
+			r.path = args[i+1]
+		}
+		if v, ok := strings.CutPrefix(a, "--config="); ok {
+			r.path = v
+		}
+	}
+	if r.path == "" {
+		return nil
+	}
+	info, err := os.Stat(r.path)
+	if err != nil {
+		return err
+	}
+	if info.Size() > maxConfigFile {
+		return fmt.Errorf("%s is larger than %d bytes", r.path, maxConfigFile)
+	}
+	data, err := os.ReadFile(r.path)
+	if err != nil {
+		return err
+	}
+	if err := yaml.UnmarshalStrict(data, &r.values); err != nil {
+		return fmt.Errorf("%s: %w", r.path, err)
+	}
+	return nil
+}
+
+// Validate implements kong.Resolver.
+func (r *fileResolver) Validate(*kong.Application) error { return nil }
+
+// Resolve implements kong.Resolver.
+func (r *fileResolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	v, ok := r.values[snake(flag.Name)]
+	if !ok {
+		return nil, nil
+	}
+	for _, env := range flag.Envs {
+		if _, set := os.LookupEnv(env); set {
+			return nil, nil
+		}
+	}
+	if list := reflect.ValueOf(v); list.Kind() == reflect.Slice {
+		var parts []string
+		for i := range list.Len() {
+			parts = append(parts, fmt.Sprint(list.Index(i).Interface()))
+		}
+		return strings.Join(parts, ","), nil
+	}
+	return fmt.Sprint(v), nil
+}
+
+// unknown reports names in the file that no flag has.
+func (r *fileResolver) unknown(app *kong.Application) error {
+	known := map[string]bool{}
+	for _, f := range app.Flags {
+		known[snake(f.Name)] = true
+	}
+	var problems []error
+	for name := range r.values {
+		if !known[name] {
+			problems = append(problems, fmt.Errorf("%s: %q is not a setting", r.path, name))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func snake(flag string) string { return strings.ReplaceAll(flag, "-", "_") }

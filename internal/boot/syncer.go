@@ -1,0 +1,57 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/oscarfed/oscarfed/internal/failpoint"
+	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
+)
+
+// RunSyncer runs the daemon until ctx ends.
+func RunSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
+	if cfg.Kubeconfig != "" {
+		return errors.New("--kubeconfig is given, but this build cannot use Kubernetes yet: leave it out")
+	}
+	id, err := seal.LoadOrCreate(cfg.IdentityFile)
+	if err != nil {
+		return fmt.Errorf("the cluster's identity: %w", err)
+	}
+	fail, err := failpoint.FromEnv(syncer.FailPoints()...)
+	if err != nil {
+		return err
+	}
+	client, err := oscar.New(oscar.Config{
+		Endpoint: cfg.OscarEndpoint, User: cfg.OscarUser, PasswordFile: cfg.OscarPasswordFile, CAFile: cfg.OscarCAFile,
+	})
+	if err != nil {
+		return fmt.Errorf("the local OSCAR: %w", err)
+	}
+	st, err := openStore(ctx, cfg.Etcd, cfg.Endpoints, log)
+	if err != nil {
+		return err
+	}
+	defer closeStore(st, log)
+	registry := newRegistry()
+	s, err := syncer.New(syncer.Config{
+		ClusterID: cfg.ClusterID, Store: st, OSCAR: client, Identity: id, Resync: cfg.Resync,
+		SessionTTL: cfg.SessionTTL, LateWindow: cfg.LateWindow, FailPoints: fail, Logger: log, Registry: registry,
+	})
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.Run(ctx) })
+	if cfg.MetricsListen != "" {
+		g.Go(func() error {
+			return serveMetrics(ctx, cfg.MetricsListen, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), log)
+		})
+	}
+	return g.Wait()
+}
