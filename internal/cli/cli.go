@@ -92,7 +92,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	var status int
 	for _, c := range more {
 		run := func(rest []string) { status = c.Run(ctx, rest, stdin, stdout, stderr) }
-		options = append(options, kong.DynamicCommand(c.Name, c.Help, "", &foreignCmd{run: run}, "passthrough"))
+		options = append(options, kong.DynamicCommand(c.Name, c.Help, "", &foreignCmd{run: run}, `cmd:""`, `passthrough:""`))
 	}
 	parser, err := kong.New(&g, options...)
 	if err != nil {
@@ -113,7 +113,8 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, form: formTable, now: time.Now}
 	if a.connection, a.form, err = g.resolve(); err == nil {
-		err = call.Run(kong.BindTo(ctx, (*context.Context)(nil)), a)
+		call.BindTo(ctx, (*context.Context)(nil))
+		err = call.Run(a)
 	}
 	if err != nil && ctx.Err() != nil {
 		err = withStatus(ExitInProgress, "interrupted (%w); what the control plane has begun goes on", context.Cause(ctx))

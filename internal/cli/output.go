@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -45,18 +46,20 @@ func (t *table) row(cells ...string) {
 }
 
 func (t *table) write(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	var b bytes.Buffer
+	tw := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
 	for _, row := range t.rows {
-		// No spaces after the last column that says something.
-		last := len(row)
-		for last > 1 && row[last-1] == "" {
-			last--
-		}
-		if _, err := fmt.Fprintln(tw, strings.Join(row[:last], "\t")); err != nil {
+		fmt.Fprintln(tw, strings.Join(row, "\t"))
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(b.String()) {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
 			return err
 		}
 	}
-	return tw.Flush()
+	return nil
 }
 
 // encode writes a value as JSON or YAML; the table form is the caller's.

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+// TestInterruptedApplySaysThatTheWorkGoesOn ends the context while the API is
+// still at work on the creation.
+func TestInterruptedApplySaysThatTheWorkGoesOn(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		interrupt(errors.New("somebody pressed a key"))
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "fdl.yaml")
+	if err := os.WriteFile(file, []byte("functions: {oscar: [{name: aaa, image: i}]}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	status := Run(ctx, []string{"--endpoint", server.URL, "apply", "-f", file}, strings.NewReader(""), &stdout, &stderr)
+	if status != ExitInProgress {
+		t.Fatalf("status %d, want %d: %s", status, ExitInProgress, &stderr)
+	}
+	for _, want := range []string{"somebody pressed a key", "goes on"} {
+		if !strings.Contains(stderr.String(), want) {
+			t.Errorf("no %q in %q", want, &stderr)
+		}
+	}
+}
+
+// TestLostAnswerIsUnknown cuts the connection after a creation was received.
+func TestLostAnswerIsUnknown(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		panic(http.ErrAbortHandler)
+	}))
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "fdl.yaml")
+	if err := os.WriteFile(file, []byte("functions: {oscar: [{name: aaa, image: i}]}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	status := Run(t.Context(), []string{"--endpoint", server.URL, "apply", "-f", file}, strings.NewReader(""), &stdout, &stderr)
+	if status != ExitInProgress || !strings.Contains(stderr.String(), "--idempotency-key") {
+		t.Fatalf("status %d, want %d, and the key: %s", status, ExitInProgress, &stderr)
+	}
+}
+
+func TestStatusOfEveryCode(t *testing.T) {
+	for code, want := range map[string]int{
+		v1.CodeInvalid: 3, v1.CodeTooLarge: 3, v1.CodeUnauthenticated: 4, v1.CodeForbidden: 4, v1.CodeNotFound: 5,
+		v1.CodeAlreadyExists: 6, v1.CodeConflict: 6, v1.CodeUnavailable: 7, v1.CodeUnknownOutcome: 8,
+		v1.CodeFailedPrecondition: 1, v1.CodeReplicaFailed: 1, v1.CodeExhausted: 1, v1.CodeInternal: 1, "a newer one": 1,
+	} {
+		if got := statusOfCode(code); got != want {
+			t.Errorf("%s: status %d, want %d", code, got, want)
+		}
+	}
+}
+
+func TestAge(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 5 * time.Second: "5s", 119 * time.Second: "119s", 5 * time.Minute: "5m", 119 * time.Minute: "119m",
+		5 * time.Hour: "5h", 47 * time.Hour: "47h", 72 * time.Hour: "3d",
+	} {
+		if got := age(now.Add(-d), now); got != want {
+			t.Errorf("%s: got %s, want %s", d, got, want)
+		}
+	}
+	if got := age(time.Time{}, now); got != "" {
+		t.Errorf("no time: got %s", got)
+	}
+}
+
+func TestPrintableHidesWhatATerminalObeys(t *testing.T) {
+	if got, want := printable("a\x1b[2Jb\nc\td\u009be"), "a?[2Jb c d?e"; got != want {
+		t.Fatalf("got %q, want %q", got, want)
+	}
+}
