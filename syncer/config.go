@@ -1,0 +1,118 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/oscarfed/oscarfed/internal/failpoint"
+	"github.com/oscarfed/oscarfed/internal/version"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/syncer/kube"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
+)
+
+// OSCAR is what the syncer asks of the local OSCAR Manager; *oscar.Client is
+// one. Every call has a deadline of its own, and every error of it is an
+// *oscar.APIError.
+type OSCAR interface {
+	Info(ctx context.Context) (oscar.Info, error)
+	Storage(ctx context.Context) (oscar.Storage, error)
+	Nodes(ctx context.Context) ([]oscar.Node, error)
+	List(ctx context.Context) ([]oscar.Service, error)
+	Get(ctx context.Context, name string) (*oscar.Service, error)
+	Create(ctx context.Context, name string, body []byte, timeout time.Duration) error
+	Update(ctx context.Context, name string, body []byte, timeout time.Duration) error
+	Delete(ctx context.Context, name string, timeout time.Duration) error
+	Jobs(ctx context.Context, name string) (map[string]oscar.Job, error)
+	Buckets(ctx context.Context) ([]oscar.Bucket, error)
+	DeleteBucket(ctx context.Context, name string, timeout time.Duration) error
+}
+
+// Config of a Syncer.
+type Config struct {
+	// ClusterID is the cluster that the syncer speaks for.
+	ClusterID string
+	Store     *store.Store
+	OSCAR     OSCAR
+	// Kube is the Kubernetes below OSCAR; default: none.
+	Kube kube.Interface
+	// Identity opens what is sealed to this cluster.
+	Identity *seal.Identity
+	// Instance names this process in its session; default: a new UUID.
+	Instance string
+
+	// Resync is the period of the full compare by one list; default 60 s, with jitter.
+	Resync time.Duration
+	// SessionTTL is how long the session outlives a silent syncer; default 30 s.
+	SessionTTL time.Duration
+	// LateWindow is how long a POST or DELETE that was not answered may still
+	// take effect; default 300 s, OSCAR's own limit of a request.
+	LateWindow time.Duration
+	// WriteTimeout ends a POST, PUT or DELETE; default 60 s. OSCAR needs at least 6 s.
+	WriteTimeout time.Duration
+	// PrefetchTimeout is WriteTimeout for a service with image_prefetch; default 400 s.
+	PrefetchTimeout time.Duration
+	// StopGrace is how long a write under way may go on after Run was told to
+	// stop; default 20 s.
+	StopGrace time.Duration
+	// RetryPause is the first pause after a failed write, doubled each time;
+	// default 2 s.
+	RetryPause time.Duration
+
+	// Logger defaults to slog.Default().
+	Logger *slog.Logger
+	// Registry gets the metrics; default: none.
+	Registry prometheus.Registerer
+	// FailPoints ends the process at a named point, for tests; default: off.
+	FailPoints *failpoint.Trigger
+}
+
+func (c Config) withDefaults() Config {
+	period := func(d *time.Duration, fallback time.Duration) {
+		if *d <= 0 {
+			*d = fallback
+		}
+	}
+	period(&c.Resync, time.Minute)
+	period(&c.SessionTTL, 30*time.Second)
+	period(&c.LateWindow, 300*time.Second)
+	period(&c.WriteTimeout, 60*time.Second)
+	period(&c.PrefetchTimeout, 400*time.Second)
+	period(&c.StopGrace, 20*time.Second)
+	period(&c.RetryPause, 2*time.Second)
+	if c.Kube == nil {
+		c.Kube = kube.Absent{}
+	}
+	if c.Instance == "" {
+		c.Instance = uuid.NewString()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	c.Logger = c.Logger.With("cluster", c.ClusterID)
+	return c
+}
+
+// Validate reports everything that is missing.
+func (c Config) Validate() error {
+	var problems []error
+	missing := func(absent bool, what string) {
+		if absent {
+			problems = append(problems, fmt.Errorf("syncer: %s is missing", what))
+		}
+	}
+	missing(c.ClusterID == "", "the cluster id")
+	missing(c.Store == nil, "the store")
+	missing(c.OSCAR == nil, "the OSCAR client")
+	missing(c.Identity == nil, "the identity")
+	return errors.Join(problems...)
+}
+
+func (c Config) version() string { return version.Get().Version }

@@ -1,0 +1,231 @@
+package syncer
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+)
+
+// purposeSpec is the purpose of the envelope in a spec: a merge patch with the
+// service token and the secrets.
+const purposeSpec = "spec"
+
+// annotationBuckets lists the buckets that this life's writes made. It goes out
+// with the write that makes them, so that a syncer which dies before its report
+// leaves the knowledge on the service itself.
+const annotationBuckets = oscarapi.AnnotationPrefix + "buckets"
+
+// definition is one generation of a service as it is to be sent, in clear text.
+// Fields that the project does not know pass through it untouched.
+type definition struct {
+	fields map[string]json.RawMessage
+	// compare is the definition as a tree, for difference.
+	compare map[string]any
+	service *oscarapi.Service
+	// left are buckets that an earlier life of the same owner left behind.
+	left []string
+	// secrets are the values that no report may hold, longest first.
+	secrets []string
+}
+
+// openDefinition joins the public part of a spec with what is sealed to us.
+func openDefinition(id *seal.Identity, cluster string, d *record.Desired, spec *record.Spec, now time.Time) (*definition, error) {
+	body := []byte(spec.Service)
+	var patch []byte
+	if spec.Sealed != "" {
+		var err error
+		patch, err = id.Open(spec.Sealed, seal.Header{Purpose: purposeSpec, Cluster: cluster, UID: d.UID, Generation: d.Generation}, now)
+		if err != nil {
+			return nil, err
+		}
+		if body, err = oscarapi.MergePatch(body, patch); err != nil {
+			return nil, err
+		}
+	}
+	def := &definition{service: &oscarapi.Service{}, left: spec.Left}
+	if err := json.Unmarshal(body, &def.fields); err != nil {
+		return nil, fmt.Errorf("spec %q: %w", d.Spec, err)
+	}
+	if err := json.Unmarshal(body, def.service); err != nil {
+		return nil, fmt.Errorf("spec %q: %w", d.Spec, err)
+	}
+	var err error
+	if def.compare, err = decodeObject(body); err != nil {
+		return nil, err
+	}
+	if got := record.Mark(def.service.Token); got != d.Mark {
+		return nil, fmt.Errorf("spec %q: its token is not that of the desired record's mark", d.Spec)
+	}
+	if len(patch) > 0 {
+		sealed, err := decodeObject(patch)
+		if err != nil {
+			return nil, err
+		}
+		def.secrets = leaves(sealed, nil)
+		slices.SortFunc(def.secrets, func(a, b string) int { return len(b) - len(a) })
+	}
+	return def, nil
+}
+
+// leaves gathers the strings of a JSON tree.
+func leaves(v any, into []string) []string {
+	switch x := v.(type) {
+	case string:
+		if x != "" {
+			into = append(into, x)
+		}
+	case []any:
+		for _, item := range x {
+			into = leaves(item, into)
+		}
+	case map[string]any:
+		for _, item := range x {
+			into = leaves(item, into)
+		}
+	}
+	return into
+}
+
+// scrub takes the secrets out of a text that comes from OSCAR.
+func (d *definition) scrub(text string) string {
+	if d == nil {
+		return text
+	}
+	for _, secret := range d.secrets {
+		text = strings.ReplaceAll(text, secret, "***")
+	}
+	return text
+}
+
+// makesBuckets says whether a POST makes the buckets of the definition. That of
+// a mesh worker makes and touches none.
+func (d *definition) makesBuckets() bool {
+	worker := strings.EqualFold(strings.TrimSpace(d.service.Annotations[oscarapi.AnnotationWorker]), "true")
+	mesh := d.service.Federation != nil && strings.EqualFold(strings.TrimSpace(d.service.Federation.Topology), oscarapi.TopologyMesh)
+	return !worker || !mesh
+}
+
+// buckets are all buckets of the cluster's own MinIO that the definition names.
+func (d *definition) buckets() []string { return oscarapi.Buckets(d.service) }
+
+// dataBuckets are those of inputs and outputs: a POST refuses them when they
+// exist, and a DELETE deletes them. A mount is of what the user has already.
+func (d *definition) dataBuckets() []string {
+	s := *d.service
+	s.Mount, s.BucketList = oscarapi.IO{}, nil
+	return oscarapi.Buckets(&s)
+}
+
+// storage fields of a service.
+const (
+	fieldInput  = "input"
+	fieldOutput = "output"
+	fieldMount  = "mount"
+)
+
+var emptyStorage = map[string]json.RawMessage{
+	fieldInput:  json.RawMessage(`[]`),
+	fieldOutput: json.RawMessage(`[]`),
+	fieldMount:  json.RawMessage(`{"storage_provider":"","path":""}`),
+}
+
+// body is what is sent: the definition with owner, without a namespace (OSCAR
+// would honour it), without storage when attaching, and with the annotation that
+// names the buckets that this life made.
+func (d *definition) body(owner string, storage bool, made []string) ([]byte, error) {
+	fields := maps.Clone(d.fields)
+	delete(fields, "namespace")
+	if owner == "" {
+		owner = oscarapi.OwnerAdmin
+	}
+	fields["owner"] = mustJSON(owner)
+	if !storage {
+		maps.Copy(fields, emptyStorage)
+	}
+	if len(made) > 0 {
+		annotations := maps.Clone(d.service.Annotations)
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[annotationBuckets] = strings.Join(made, ",")
+		fields["annotations"] = mustJSON(annotations)
+	}
+	return json.Marshal(fields)
+}
+
+// detachedBody is the service as OSCAR showed it, without storage. It sends no
+// secrets: OSCAR shows them empty, and would store what it is sent. It names no
+// members, lest OSCAR speak to them, and gives up user isolation, since OSCAR's
+// DELETE deletes the users' own buckets of a service that has it.
+func detachedBody(shown json.RawMessage) ([]byte, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(shown, &fields); err != nil {
+		return nil, fmt.Errorf("service: %w", err)
+	}
+	maps.Copy(fields, emptyStorage)
+	for _, key := range []string{"namespace", "clusters", "deployment", "volume_status"} {
+		delete(fields, key)
+	}
+	fields["isolation_level"] = mustJSON("")
+	if raw, ok := fields["environment"]; ok {
+		var environment map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &environment); err != nil {
+			return nil, fmt.Errorf("environment: %w", err)
+		}
+		delete(environment, "secrets")
+		fields["environment"] = mustJSON(environment)
+	}
+	if raw, ok := fields["federation"]; ok {
+		var federation map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &federation); err != nil {
+			return nil, fmt.Errorf("federation: %w", err)
+		}
+		if federation != nil {
+			federation["members"] = json.RawMessage(`[]`)
+			fields["federation"] = mustJSON(federation)
+		}
+	}
+	var owner string
+	if json.Unmarshal(fields["owner"], &owner) != nil || owner == "" {
+		fields["owner"] = mustJSON(oscarapi.OwnerAdmin)
+	}
+	return json.Marshal(fields)
+}
+
+// mustJSON encodes strings and maps of them, which cannot fail.
+func mustJSON(v any) json.RawMessage {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return json.RawMessage(`null`)
+	}
+	return data
+}
+
+// bucketsIn reads annotationBuckets.
+func bucketsIn(annotations map[string]string) []string {
+	var out []string
+	for name := range strings.SplitSeq(annotations[annotationBuckets], ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// union merges lists of names: sorted, each once, never nil.
+func union(lists ...[]string) []string {
+	out := slices.Concat(lists...)
+	slices.Sort(out)
+	out = slices.Compact(out)
+	if out == nil {
+		out = []string{}
+	}
+	return out
+}

@@ -1,0 +1,194 @@
+package syncer
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// note is what this process remembers of one service name. It is lost with the
+// process: what must survive is in etcd, and what a new process cannot know it
+// assumes (assume).
+type note struct {
+	// postAt is when a POST was sent that has not been answered.
+	postAt time.Time
+	// assumedAt is the start of the session in which an apply order without an
+	// outcome was found: an earlier process may have sent its POST.
+	assumedAt time.Time
+	// openSince is like the newer of both, and stays when the service is seen:
+	// the POST may still be making buckets.
+	openSince time.Time
+	// posted says that a POST of this process was answered with success.
+	posted bool
+	// deleteAt is when a DELETE was sent that has not been answered.
+	deleteAt time.Time
+	// absentIn holds the starts of the lists, since then, without the service.
+	absentIn []time.Time
+	// written is when the last write ended: older lists do not show it.
+	written time.Time
+
+	// The rest belongs to one revision of the desired record.
+	revision       int64
+	tried          act
+	tries          int
+	notBefore      time.Time
+	failure        *failure
+	bucketsDropped bool
+
+	// made are buckets that writes of one life made; uid is that life.
+	uid  string
+	made []string
+	// erased is the life that a DELETE of this process was for.
+	erased string
+
+	// repairs and unfixable belong to one generation.
+	generation int64
+	repairs    int
+	unfixable  string
+}
+
+// notebook keeps the notes of all names.
+type notebook struct {
+	mu    sync.Mutex
+	notes map[string]*note
+	// late is Config.LateWindow, working Config.WriteTimeout.
+	late, working time.Duration
+}
+
+func newNotebook(late, working time.Duration) *notebook {
+	return &notebook{notes: map[string]*note{}, late: late, working: working}
+}
+
+// read copies what plan needs to know of a name.
+func (b *notebook) read(name string, desired *record.Desired, revision int64) memory {
+	var m memory
+	b.change(name, func(n *note) {
+		if n.revision != revision {
+			n.revision, n.bucketsDropped = revision, false
+			n.forgive()
+		}
+		if desired != nil && n.uid != desired.UID {
+			n.uid, n.made = desired.UID, nil
+		}
+		if desired != nil && n.generation != desired.Generation {
+			n.generation, n.repairs, n.unfixable = desired.Generation, 0, ""
+		}
+		m = memory{
+			tried:          n.tried,
+			notBefore:      n.notBefore,
+			failure:        n.failure,
+			repairs:        n.repairs,
+			unfixable:      n.unfixable,
+			bucketsDropped: n.bucketsDropped,
+		}
+		if !n.openSince.IsZero() {
+			m.workingUntil = n.openSince.Add(b.working)
+		}
+		if !n.postAt.IsZero() {
+			m.postUntil = n.postAt.Add(b.late)
+		}
+		if until := n.assumedAt.Add(b.late); !n.assumedAt.IsZero() && until.After(m.postUntil) && desired != nil && desired.Tombstone() {
+			// A second POST of one life does no harm, so only the end of the
+			// life waits for one that was perhaps sent.
+			m.postUntil = until
+		}
+		if !n.deleteAt.IsZero() {
+			m.deleteUntil = n.deleteAt.Add(b.late)
+		}
+	})
+	return m
+}
+
+// change gives fn the note of a name, made if need be.
+func (b *notebook) change(name string, fn func(*note)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := b.notes[name]
+	if n == nil {
+		n = &note{}
+		b.notes[name] = n
+	}
+	fn(n)
+}
+
+// written is when the last write to a name ended.
+func (b *notebook) written(name string) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n := b.notes[name]; n != nil {
+		return n.written
+	}
+	return time.Time{}
+}
+
+// sawPresent notes that a list or read showed our service: a POST that was not
+// answered has had its effect, and can have no second.
+func (b *notebook) sawPresent(name string) {
+	b.change(name, func(n *note) {
+		if !n.posted {
+			n.assumedAt = time.Time{}
+		}
+		n.postAt = time.Time{}
+		n.absentIn = nil
+	})
+}
+
+// sawAbsent notes that a list that was started then did not show the service.
+// Two of them end the doubt about a DELETE that was not answered.
+func (b *notebook) sawAbsent(name string, listed time.Time) {
+	b.change(name, func(n *note) {
+		if n.deleteAt.IsZero() || !listed.After(n.deleteAt) {
+			return
+		}
+		if last := len(n.absentIn) - 1; last < 0 || listed.After(n.absentIn[last]) {
+			n.absentIn = append(n.absentIn, listed)
+		}
+		if len(n.absentIn) >= 2 {
+			n.deleteAt, n.absentIn = time.Time{}, nil
+		}
+	})
+}
+
+// assume notes that an earlier process may have sent a POST for this name.
+func (b *notebook) assume(name string, since time.Time) {
+	b.change(name, func(n *note) { n.assumedAt, n.openSince, n.posted = since, since, false })
+}
+
+// forgive forgets failures.
+func (n *note) forgive() {
+	n.tried, n.tries, n.notBefore, n.failure = rest, 0, time.Time{}, nil
+}
+
+// failed notes that a step did not have its effect. The pause before the next
+// try doubles from first to most. The failure is told from the third try on, or
+// at once when it is final.
+func (n *note) failed(a act, f failure, final bool, now time.Time, first, most time.Duration) {
+	if n.tried != a {
+		n.forgive()
+		n.tried = a
+	}
+	n.tries++
+	pause := most
+	if shift := n.tries - 1; !final && shift < 16 {
+		pause = min(first<<shift, most)
+	}
+	n.notBefore = now.Add(pause)
+	if final || n.tries >= maxTries {
+		n.failure = &f
+	}
+}
+
+// maxTries is how often a write is tried before its failure is told.
+const maxTries = 3
+
+// forget drops the notes of names that need none any more.
+func (b *notebook) forget(now time.Time, keep func(name string) bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	maps.DeleteFunc(b.notes, func(name string, n *note) bool {
+		doubt := func(t time.Time) bool { return !t.IsZero() && now.Before(t.Add(b.late)) }
+		return !keep(name) && !doubt(n.postAt) && !doubt(n.assumedAt) && !doubt(n.deleteAt)
+	})
+}

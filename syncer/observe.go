@@ -1,0 +1,260 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
+)
+
+// errStale says that what was planned on is no longer so: plan again.
+var errStale = errors.New("the desired record has changed")
+
+// listAge is how old a list may be that a decision starts from. What follows
+// from it is read again before it is done.
+const listAge = 5 * time.Second
+
+// sight is a situation with what it was made from.
+type sight struct {
+	situation
+	name string
+	def  *definition
+	// service as OSCAR shows it; nil when there is none.
+	service *oscar.Service
+	buckets bucketSet
+	// until is when a fresh sight is too old to write on.
+	until time.Time
+}
+
+// glance makes a situation from the mirror and a list that may be a little old.
+// With an error of the list it still returns what the records say.
+func (t *term) glance(ctx context.Context, name string) (*sight, error) {
+	view := t.mirror.Snapshot()
+	v := &sight{name: name}
+	v.now, v.stopped, v.resync = time.Now(), t.stopped(view), t.takePeriodic(name)
+	kv, ok := view.KV(record.DesiredServiceKey(t.cfg.ClusterID, name))
+	if !ok {
+		t.specs.drop(name)
+		return v, nil
+	}
+	d, err := store.Decode[record.Desired](kv)
+	if err != nil {
+		return nil, err
+	}
+	v.desired, v.revision = d, kv.ModRevision
+	v.observed = t.observedIn(view, name, d.UID)
+	v.memory = t.notes.read(name, d, v.revision)
+
+	notBefore := v.now.Add(-listAge)
+	if d.Tombstone() || d.Intent == record.IntentPrepare {
+		notBefore = v.now
+	}
+	if written := t.notes.written(name); written.After(notBefore) {
+		notBefore = written
+	}
+	list, listed, err := t.lists.get(ctx, notBefore)
+	if err != nil {
+		return v, err
+	}
+	if v.def, err = t.definition(ctx, name, d); err != nil {
+		return nil, err
+	}
+	v.service = list.services[name]
+	return v, t.complete(v, listed)
+}
+
+// examine makes a fresh situation: one to write on. The service is read by
+// itself, and last of all, linearizably, the session and the records.
+func (t *term) examine(ctx context.Context, name string) (*sight, error) {
+	v := &sight{name: name}
+	list, listed, err := t.lists.get(ctx, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if v.buckets, _, err = t.buckets.get(ctx, listed); err != nil {
+		return nil, err
+	}
+	v.service = list.services[name]
+	running := 0
+	if d := t.desiredInMirror(name); d != nil && d.Tombstone() && v.service != nil {
+		if running, err = t.runningJobs(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	v.until = time.Now().Add(t.cfg.SessionTTL / 3)
+	half := false
+	switch shown, err := t.cfg.OSCAR.Get(ctx, name); {
+	case err == nil:
+		v.service = shown
+	case oscar.NotFound(err):
+		half = v.service != nil
+	default:
+		return nil, err
+	}
+
+	desiredKey, observedKey := record.DesiredServiceKey(t.cfg.ClusterID, name), record.ObservedServiceKey(t.cfg.ClusterID, name)
+	clusterKey := record.DesiredClusterKey(t.cfg.ClusterID)
+	read, err := t.cfg.Store.Read(ctx, t.session.Key(), desiredKey, observedKey, clusterKey)
+	if err != nil {
+		return nil, err
+	}
+	if kv, ok := read.KV(t.session.Key()); !ok || kv.CreateRevision != t.session.CreateRevision() {
+		return nil, fmt.Errorf("service %q: %w", name, store.ErrSessionLost)
+	}
+	v.now, v.fresh = time.Now(), true
+	if kv, ok := read.KV(clusterKey); ok {
+		c, err := store.Decode[record.DesiredCluster](kv)
+		v.stopped = err == nil && c.State == record.ClusterPaused
+	}
+	kv, ok := read.KV(desiredKey)
+	if !ok {
+		return v, nil
+	}
+	if v.desired, err = store.Decode[record.Desired](kv); err != nil {
+		return nil, err
+	}
+	v.revision = kv.ModRevision
+	if kv, ok := read.KV(observedKey); ok {
+		v.observed = t.decodeObserved(kv, v.desired.UID)
+	}
+	v.memory = t.notes.read(name, v.desired, v.revision)
+	if v.def, err = t.definition(ctx, name, v.desired); err != nil {
+		return nil, err
+	}
+	if err := t.complete(v, listed); err != nil {
+		return nil, err
+	}
+	v.local.half, v.local.running = half, running
+	if v.def != nil && v.def.makesBuckets() {
+		for _, bucket := range v.def.buckets() {
+			if _, ok := v.buckets[bucket]; !ok {
+				v.local.missing = append(v.local.missing, bucket)
+			}
+		}
+	}
+	return v, nil
+}
+
+// complete fills in what the service says of itself, and notes what was seen.
+func (t *term) complete(v *sight, listed time.Time) error {
+	var err error
+	if v.local, err = localOf(v.service, v.desired, v.def); err != nil {
+		return fmt.Errorf("service %q: %w", v.name, err)
+	}
+	switch v.local.whose {
+	case ours:
+		t.notes.sawPresent(v.name)
+		if made := bucketsIn(v.service.Annotations); len(made) > 0 {
+			t.notes.change(v.name, func(n *note) { n.made = union(n.made, made) })
+		}
+	default:
+		// Somebody else's service in its place is absence of ours, too.
+		t.notes.sawAbsent(v.name, listed)
+	}
+	v.memory = t.notes.read(v.name, v.desired, v.revision)
+	return nil
+}
+
+// localOf says what a service of the desired name is to the desired record.
+func localOf(service *oscar.Service, d *record.Desired, def *definition) (local, error) {
+	if service == nil || d == nil {
+		return local{}, nil
+	}
+	l := local{whose: whoseIs(service, d), storage: service.Storage}
+	if service.Annotations[oscarapi.AnnotationUID] == d.UID {
+		if g, err := strconv.ParseInt(service.Annotations[oscarapi.AnnotationGeneration], 10, 64); err == nil && g > 0 {
+			l.generation = g
+		}
+	}
+	if l.whose != ours {
+		return l, nil
+	}
+	var err error
+	if l.hash, err = readBack(service.JSON); err != nil {
+		return local{}, err
+	}
+	if def != nil {
+		got, err := decodeObject(service.JSON)
+		if err != nil {
+			return local{}, err
+		}
+		l.differs = difference(def.compare, got)
+	}
+	return l, nil
+}
+
+// whoseIs decides by the token, which OSCAR never changes in one life of a
+// service; annotations can be changed by anybody and only tell how to call it.
+func whoseIs(service *oscar.Service, d *record.Desired) whose {
+	uid := service.Annotations[oscarapi.AnnotationUID]
+	switch {
+	case service.Token != "" && record.Mark(service.Token) == d.Mark:
+		return ours
+	case uid == d.UID:
+		return markLost
+	case uid != "":
+		return otherLife
+	}
+	return foreign
+}
+
+// runningJobs counts the jobs that its service's DELETE would kill.
+func (t *term) runningJobs(ctx context.Context, name string) (int, error) {
+	jobs, err := t.cfg.OSCAR.Jobs(ctx, name)
+	if oscar.NotFound(err) {
+		return 0, nil // half-created, or gone meanwhile
+	}
+	if err != nil {
+		return 0, err
+	}
+	running := 0
+	for _, job := range jobs {
+		if !job.Ended() {
+			running++
+		}
+	}
+	return running, nil
+}
+
+// foreignBucket names a bucket that the definition would use and that is not
+// this owner's: neither made by this life nor left by an earlier one. already
+// are the buckets that the service uses now.
+func foreignBucket(v *sight, made, already []string) (name string, reason record.Reason) {
+	for _, name := range v.def.dataBuckets() {
+		bucket, exists := v.buckets[name]
+		if !exists || slices.Contains(made, name) || slices.Contains(already, name) || slices.Contains(v.def.left, name) {
+			continue
+		}
+		if bucket.FromService() != v.name {
+			return name, record.ReasonForeignBucket
+		}
+		if !sameOwner(bucket.Owner, v.desired.Owner) {
+			return name, record.ReasonBucketLeft
+		}
+	}
+	return "", ""
+}
+
+// sameOwner compares a bucket's owner with that of a desired record. OSCAR tags
+// what its administrator makes with an empty owner, with oscar or with
+// cluster_admin, depending on the call.
+func sameOwner(bucket, desired string) bool {
+	if desired == oscarapi.OwnerAdmin {
+		return bucket == "" || bucket == oscarapi.OwnerAdmin || bucket == "oscar"
+	}
+	return bucket == desired
+}
+
+func foreignBucketMessage(bucket string, reason record.Reason) string {
+	if reason == record.ReasonBucketLeft {
+		return fmt.Sprintf("bucket %q was left on the cluster by a service of this name of another owner; it is not touched: delete or rename it there, or use another path", bucket)
+	}
+	return fmt.Sprintf("bucket %q exists on the cluster and is not of the federation; it is not touched: use another path, or delete it there if nobody needs it", bucket)
+}

@@ -1,0 +1,94 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// finding is what a report is to say; the rest is carried over.
+type finding struct {
+	phase   record.Phase
+	reason  record.Reason
+	message string
+	// operation and status tell which call failed.
+	operation string
+	status    int
+	// vote, when set, replaces the vote.
+	vote *record.Vote
+	// readBack, when set, is the fingerprint to compare with from now on.
+	readBack string
+	// made, when not nil, replaces the buckets that this life made.
+	made []string
+}
+
+// report writes a finding about the desired record of the sight, if it is news.
+// It is written only while the session lives and the desired record is as it
+// was; otherwise the error is store.ErrSessionLost or errStale.
+func (t *term) report(ctx context.Context, v *sight, f finding) error {
+	desiredKey, observedKey := record.DesiredServiceKey(t.cfg.ClusterID, v.name), record.ObservedServiceKey(t.cfg.ClusterID, v.name)
+	result, err := t.cfg.Store.Update(ctx, store.Update{
+		Keys: []string{t.session.Key(), desiredKey, observedKey},
+		Build: func(read store.View, tx *store.Txn) error {
+			tx.ExpectSession(t.session)
+			tx.ExpectRevision(desiredKey, v.revision)
+			var before *record.Observed
+			if kv, ok := read.KV(observedKey); ok {
+				before = t.decodeObserved(kv, v.desired.UID)
+			}
+			tx.Put(observedKey, nextReport(before, v.desired, v.revision, f, time.Now()))
+			return nil
+		},
+	})
+	if _, conflict := errors.AsType[*store.ConflictError](err); conflict {
+		return fmt.Errorf("%w: %w", errStale, err)
+	}
+	if err == nil && result.Written {
+		t.metrics.reports.WithLabelValues(string(f.phase)).Inc()
+		t.log.Info("reported", "service", v.name, "phase", f.phase, "reason", f.reason, "generation", v.desired.Generation, "message", f.message)
+	}
+	return err
+}
+
+// nextReport is the record that follows before, which is nil for the first
+// report about a life. It is equal to before when the finding is no news.
+func nextReport(before *record.Observed, d *record.Desired, revision int64, f finding, now time.Time) *record.Observed {
+	next := &record.Observed{
+		V:                  record.Version,
+		Phase:              f.phase,
+		UID:                d.UID,
+		ObservedGeneration: d.Generation,
+		DesiredRevision:    revision,
+		Vote:               f.vote,
+		ReadBack:           f.readBack,
+		BucketsMade:        union(f.made),
+		Reason:             f.reason,
+		Operation:          f.operation,
+		Status:             f.status,
+		Message:            f.message,
+		LastTransitionTime: record.At(now),
+	}
+	if before == nil {
+		return next
+	}
+	if f.made == nil {
+		next.BucketsMade = union(before.BucketsMade)
+	}
+	if f.readBack == "" && before.ObservedGeneration == d.Generation {
+		next.ReadBack = before.ReadBack
+	}
+	if before.Phase == f.phase {
+		next.LastTransitionTime = before.LastTransitionTime
+	}
+	switch old := before.Vote; {
+	case f.vote == nil:
+		next.Vote = old
+	case old != nil && old.Revision == f.vote.Revision && old.Answer == f.vote.Answer:
+		next.Vote = old // the delay alone is no news
+	}
+	return next
+}

@@ -1,0 +1,85 @@
+package syncer
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// shared lets many callers use one answer of OSCAR. A caller says how old the
+// answer may be by the time at which it was asked for; those who cannot use the
+// present one wait together for the next.
+type shared[T any] struct {
+	fetch func(context.Context) (T, error)
+	// run bounds the calls: they belong to nobody who waits for them.
+	run   context.Context
+	calls sync.WaitGroup
+
+	mu      sync.Mutex
+	last    *flight[T] // the newest answer
+	running *flight[T]
+	next    *flight[T] // waits for running to end
+}
+
+// flight is one call and its answer.
+type flight[T any] struct {
+	started time.Time
+	done    chan struct{}
+	value   T
+	err     error
+}
+
+func newShared[T any](run context.Context, fetch func(context.Context) (T, error)) *shared[T] {
+	return &shared[T]{run: run, fetch: fetch}
+}
+
+// get returns an answer to a call that was started at notBefore or later, and
+// when it was started.
+func (s *shared[T]) get(ctx context.Context, notBefore time.Time) (T, time.Time, error) {
+	f := s.join(notBefore)
+	select {
+	case <-f.done:
+		return f.value, f.started, f.err
+	case <-ctx.Done():
+		var none T
+		return none, time.Time{}, context.Cause(ctx)
+	}
+}
+
+func (s *shared[T]) join(notBefore time.Time) *flight[T] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last != nil && s.last.err == nil && !s.last.started.Before(notBefore) {
+		return s.last
+	}
+	switch {
+	case s.running == nil:
+		s.running = &flight[T]{done: make(chan struct{})}
+		s.start(s.running)
+		return s.running
+	case !s.running.started.Before(notBefore):
+		return s.running
+	case s.next == nil:
+		s.next = &flight[T]{done: make(chan struct{})}
+	}
+	return s.next
+}
+
+// start needs mu.
+func (s *shared[T]) start(f *flight[T]) {
+	f.started = time.Now()
+	s.calls.Go(func() {
+		f.value, f.err = s.fetch(s.run)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.last = f
+		s.running, s.next = s.next, nil
+		if s.running != nil {
+			s.start(s.running)
+		}
+		close(f.done)
+	})
+}
+
+// wait returns when no call is under way; run must have ended.
+func (s *shared[T]) wait() { s.calls.Wait() }

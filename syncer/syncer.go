@@ -1,0 +1,190 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
+)
+
+// Syncer keeps one OSCAR cluster as it is desired in etcd.
+type Syncer struct {
+	cfg     Config
+	log     *slog.Logger
+	mirror  *store.Mirror
+	notes   *notebook
+	ledger  *ledger
+	metrics *metrics
+	specs   *specCache
+	// gets bounds the reads of single services that are made for votes: OSCAR
+	// lets about two a second through.
+	gets *rate.Limiter
+
+	mu    sync.Mutex
+	ready bool
+}
+
+// New checks cfg and makes a Syncer. It starts nothing.
+func New(cfg Config) (*Syncer, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	desired, services := record.DesiredPrefix(cfg.ClusterID), record.DesiredServicesPrefix(cfg.ClusterID)
+	s := &Syncer{
+		cfg:     cfg,
+		log:     cfg.Logger,
+		notes:   newNotebook(cfg.LateWindow, cfg.WriteTimeout),
+		ledger:  newLedger(),
+		metrics: newMetrics(cfg.Registry),
+		specs:   newSpecCache(),
+		gets:    rate.NewLimiter(1, 3),
+	}
+	s.mirror = cfg.Store.NewMirror(store.MirrorConfig{
+		Prefixes: []string{desired, record.ObservedPrefix(cfg.ClusterID)},
+		// Specs are large, and read when they are needed.
+		Skip: func(key string) bool {
+			return strings.HasPrefix(key, desired) && !strings.HasPrefix(key, services) && key != record.DesiredClusterKey(cfg.ClusterID)
+		},
+		Logger: cfg.Logger,
+	})
+	return s, nil
+}
+
+// Ready says whether the syncer holds its session and follows etcd.
+func (s *Syncer) Ready() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ready && s.mirror.Healthy()
+}
+
+func (s *Syncer) setReady(ready bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ready = ready
+}
+
+// errSessionLost ends one term; the next session begins another one.
+var errSessionLost = errors.New("the session was lost")
+
+// Run works until ctx ends, and then stops in order: the watch, the write under
+// way (StopGrace), the session. A lost session is opened again. It returns nil
+// after an ordered stop.
+func (s *Syncer) Run(ctx context.Context) error {
+	// The mirror outlives the workers that read it.
+	following, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, following := errgroup.WithContext(following)
+	group.Go(func() error {
+		if err := s.mirror.Run(following); err != nil && following.Err() == nil {
+			return fmt.Errorf("watch of cluster %q: %w", s.cfg.ClusterID, err)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		defer stop()
+		working, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(following, cancel)()
+		return s.terms(working)
+	})
+	return group.Wait()
+}
+
+// terms opens one session after another.
+func (s *Syncer) terms(ctx context.Context) error {
+	wait := backoff.NewExponentialBackOff()
+	wait.InitialInterval, wait.MaxInterval = 200*time.Millisecond, 15*time.Second
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := s.term(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if time.Since(began) > s.cfg.SessionTTL {
+			wait.Reset()
+		}
+		pause := wait.NextBackOff()
+		s.log.Warn("session ended; opening another", "error", err, "pause", pause)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+	return nil
+}
+
+// term opens a session and works in it.
+func (s *Syncer) term(ctx context.Context) error {
+	session, err := s.cfg.Store.OpenSession(ctx, store.SessionConfig{
+		Key: record.SessionKey(s.cfg.ClusterID),
+		Record: record.Session{V: record.Version, Instance: s.cfg.Instance, Version: s.cfg.version(),
+			StartedAt: record.At(time.Now())},
+		TTL:    s.cfg.SessionTTL,
+		Logger: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := session.Close(context.WithoutCancel(ctx)); err != nil {
+			s.log.Warn("session not given back", "error", err)
+		}
+	}()
+	s.log.Info("session opened", "revision", session.CreateRevision())
+
+	working, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-session.Done():
+			cancel(errSessionLost)
+		case <-working.Done():
+		}
+	}()
+	t := newTerm(s, session, cancel)
+	return t.run(working)
+}
+
+// listing is one answer to a list, by service name.
+type listing struct {
+	services map[string]*oscar.Service
+}
+
+func (s *Syncer) list(ctx context.Context) (*listing, error) {
+	services, err := s.cfg.OSCAR.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := &listing{services: make(map[string]*oscar.Service, len(services))}
+	for i := range services {
+		l.services[services[i].Name] = &services[i]
+	}
+	return l, nil
+}
+
+// bucketSet is one answer to a list of buckets, by name.
+type bucketSet map[string]oscar.Bucket
+
+func (s *Syncer) bucketList(ctx context.Context) (bucketSet, error) {
+	buckets, err := s.cfg.OSCAR.Buckets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	set := make(bucketSet, len(buckets))
+	for _, b := range buckets {
+		set[b.Name] = b
+	}
+	return set, nil
+}

@@ -1,0 +1,310 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
+)
+
+// deciders is how many services are looked at at once. They only read, and
+// share their lists.
+const deciders = 8
+
+// term is the work within one session.
+type term struct {
+	*Syncer
+	session *store.Session
+	started time.Time
+	// lose ends the term.
+	lose context.CancelCauseFunc
+
+	lists   *shared[*listing]
+	buckets *shared[bucketSet]
+	nodes   *shared[[]oscar.Node]
+	infos   *shared[oscar.Info]
+
+	// decisions and writes hold service names. Whoever works on a name has
+	// claimed it.
+	decisions workqueue.TypedDelayingInterface[string]
+	writes    workqueue.TypedInterface[string]
+	retries   workqueue.TypedRateLimiter[string]
+	claims    *claims
+
+	mu sync.Mutex
+	// periodic holds the names that the next decision looks at as a resync.
+	periodic map[string]bool
+}
+
+func newTerm(s *Syncer, session *store.Session, lose context.CancelCauseFunc) *term {
+	t := &term{
+		Syncer:    s,
+		session:   session,
+		started:   time.Now(),
+		lose:      lose,
+		claims:    newClaims(),
+		periodic:  map[string]bool{},
+		decisions: workqueue.NewTypedDelayingQueue[string](),
+		retries:   workqueue.NewTypedItemExponentialFailureRateLimiter[string](200*time.Millisecond, 15*time.Second),
+	}
+	t.writes = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+		Queue: &priority{desired: t.desiredInMirror, now: time.Now},
+	})
+	return t
+}
+
+// run works until ctx ends. The write under way is finished first.
+func (t *term) run(ctx context.Context) error {
+	// Calls that are shared belong to the term, not to who asked first.
+	t.lists = newShared(ctx, t.Syncer.list)
+	t.buckets = newShared(ctx, t.Syncer.bucketList)
+	t.nodes = newShared(ctx, t.cfg.OSCAR.Nodes)
+	t.infos = newShared(ctx, t.cfg.OSCAR.Info)
+	defer func() {
+		t.lists.wait()
+		t.buckets.wait()
+		t.nodes.wait()
+		t.infos.wait()
+	}()
+
+	// From this revision on, nobody else has written to our OSCAR.
+	if err := t.mirror.Wait(ctx, t.session.CreateRevision()); err != nil {
+		return err
+	}
+	t.assumeForPredecessors()
+	t.setReady(true)
+	defer t.setReady(false)
+
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return t.follow(ctx) })
+	group.Go(func() error { return t.resyncs(ctx) })
+	for range deciders {
+		group.Go(func() error { t.work(ctx, t.decisions, t.decide); return nil })
+	}
+	group.Go(func() error { t.work(ctx, t.writes, t.write); return nil })
+	group.Go(func() error {
+		<-ctx.Done()
+		t.decisions.ShutDown()
+		t.writes.ShutDown()
+		return context.Cause(ctx)
+	})
+	err := group.Wait()
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// assumeForPredecessors notes for each order without an outcome that an earlier
+// process may have sent its POST a moment before it died. What is still being
+// prepared was not ordered yet.
+func (t *term) assumeForPredecessors() {
+	view := t.mirror.Snapshot()
+	for kv := range view.Prefix(record.DesiredServicesPrefix(t.cfg.ClusterID)) {
+		d, err := store.Decode[record.Desired](kv)
+		if err != nil || d.Intent == record.IntentPrepare {
+			continue
+		}
+		name := record.ParseKey(kv.Key).Name
+		o := t.observedIn(view, name, d.UID)
+		if o == nil || o.Phase == record.PhasePrepared {
+			t.notes.assume(name, t.started)
+		}
+	}
+}
+
+// observedIn is our last report about a life of a service, or nil.
+func (s *Syncer) observedIn(view *store.MirrorView, name, uid string) *record.Observed {
+	kv, ok := view.KV(record.ObservedServiceKey(s.cfg.ClusterID, name))
+	if !ok {
+		return nil
+	}
+	return s.decodeObserved(kv, uid)
+}
+
+// decodeObserved gives nil for a report about another life, and for one that
+// cannot be read: it will be written anew.
+func (s *Syncer) decodeObserved(kv store.KV, uid string) *record.Observed {
+	o, err := store.Decode[record.Observed](kv)
+	if err != nil {
+		s.log.Error("own report cannot be read; it is written anew", "error", err)
+		return nil
+	}
+	if o.UID != uid {
+		return nil
+	}
+	return o
+}
+
+func (s *Syncer) desiredInMirror(name string) *record.Desired {
+	kv, ok := s.mirror.Snapshot().KV(record.DesiredServiceKey(s.cfg.ClusterID, name))
+	if !ok {
+		return nil
+	}
+	d, err := store.Decode[record.Desired](kv)
+	if err != nil {
+		return nil
+	}
+	return d
+}
+
+// stopped says whether the cluster is paused.
+func (s *Syncer) stopped(view *store.MirrorView) bool {
+	kv, ok := view.KV(record.DesiredClusterKey(s.cfg.ClusterID))
+	if !ok {
+		return false
+	}
+	c, err := store.Decode[record.DesiredCluster](kv)
+	return err == nil && c.State == record.ClusterPaused
+}
+
+// follow turns changes of the mirror into work.
+func (t *term) follow(ctx context.Context) error {
+	feed := t.mirror.Feed()
+	defer feed.Close()
+	for {
+		keys, err := feed.Next(ctx)
+		if err != nil {
+			return err
+		}
+		view := t.mirror.Snapshot()
+		t.settleLedger(view)
+		for _, key := range keys {
+			switch ref := record.ParseKey(key); ref.Kind {
+			case record.KindDesiredService, record.KindObservedService:
+				t.decisions.Add(ref.Name)
+			case record.KindDesiredCluster:
+				for kv := range view.Prefix(record.DesiredServicesPrefix(t.cfg.ClusterID)) {
+					t.decisions.Add(record.ParseKey(kv.Key).Name)
+				}
+			}
+		}
+	}
+}
+
+// resyncs compares everything now and then, with one list.
+func (t *term) resyncs(ctx context.Context) error {
+	for {
+		if err := t.resync(ctx); err != nil && ctx.Err() == nil {
+			t.log.Warn("full compare not possible", "error", err)
+		}
+		jitter := 0.9 + 0.2*rand.Float64() //nolint:gosec // spreads load
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(time.Duration(float64(t.cfg.Resync) * jitter)):
+		}
+	}
+}
+
+func (t *term) resync(ctx context.Context) error {
+	before := t.mirror.Snapshot()
+	list, _, err := t.lists.get(ctx, time.Now())
+	view := t.mirror.Snapshot()
+	wanted := map[string]bool{}
+	for kv := range view.Prefix(record.DesiredServicesPrefix(t.cfg.ClusterID)) {
+		name := record.ParseKey(kv.Key).Name
+		wanted[name] = true
+		t.mu.Lock()
+		t.periodic[name] = true
+		t.mu.Unlock()
+		t.decisions.Add(name)
+	}
+	t.notes.forget(time.Now(), func(name string) bool { return wanted[name] })
+	if err != nil {
+		return err
+	}
+	return t.reportCluster(ctx, before, view, list)
+}
+
+// takePeriodic says whether a name is looked at as part of a resync.
+func (t *term) takePeriodic(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	periodic := t.periodic[name]
+	delete(t.periodic, name)
+	return periodic
+}
+
+// work takes names from a queue until it is shut down. After an error a name is
+// decided upon again, with growing pauses.
+func (t *term) work(ctx context.Context, queue workqueue.TypedInterface[string], do func(context.Context, string) error) {
+	for {
+		name, shutdown := queue.Get()
+		if shutdown {
+			return
+		}
+		if !t.claims.take(name) {
+			// Somebody works on it, and it is decided upon when he has done.
+			queue.Done(name)
+			continue
+		}
+		err := do(ctx, name)
+		wanted := t.claims.release(name)
+		queue.Done(name)
+		if wanted {
+			t.decisions.Add(name)
+		}
+		if ctx.Err() == nil {
+			t.after(name, err)
+		}
+	}
+}
+
+// maxVotePause is the longest pause between tries to vote: a vote has a deadline.
+const maxVotePause = time.Second
+
+// after puts a name back when its work ended with an error.
+func (t *term) after(name string, err error) {
+	switch {
+	case err == nil:
+		t.retries.Forget(name)
+	case errors.Is(err, store.ErrSessionLost):
+		t.lose(errSessionLost)
+	case errors.Is(err, errStale):
+		t.decisions.AddAfter(name, 10*time.Millisecond)
+	default:
+		pause := t.retries.When(name)
+		if d := t.desiredInMirror(name); d != nil && d.Intent == record.IntentPrepare {
+			pause = min(pause, maxVotePause)
+		}
+		t.log.Warn("service is looked at again", "service", name, "error", err, "pause", pause)
+		t.decisions.AddAfter(name, pause)
+	}
+}
+
+// claims are the names that somebody works on.
+type claims struct {
+	mu    sync.Mutex
+	taken map[string]bool // value: somebody else wanted it meanwhile
+}
+
+func newClaims() *claims { return &claims{taken: map[string]bool{}} }
+
+func (c *claims) take(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, taken := c.taken[name]; taken {
+		c.taken[name] = true
+		return false
+	}
+	c.taken[name] = false
+	return true
+}
+
+// release says whether the name was wanted meanwhile.
+func (c *claims) release(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	wanted := c.taken[name]
+	delete(c.taken, name)
+	return wanted
+}

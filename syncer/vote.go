@@ -1,0 +1,225 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/Masterminds/semver/v3"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/kube"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
+)
+
+// Ages of what rarely changes, so that many votes share one read.
+const (
+	infoAge  = 30 * time.Second
+	nodesAge = 60 * time.Second
+)
+
+// refusal is a no and its cause.
+type refusal struct {
+	reason  record.Reason
+	message string
+}
+
+// vote checks whether the service can be created, and answers the prepare. A
+// transient error is no vote: it is returned, and the check is made again.
+func (t *term) vote(ctx context.Context, v *sight) error {
+	no, err := t.check(ctx, v)
+	if err != nil {
+		return err
+	}
+	return t.cast(ctx, v, no)
+}
+
+// cast writes the answer; nil is a yes.
+func (t *term) cast(ctx context.Context, v *sight, no *refusal) error {
+	if d := v.desired.Deadline; d != nil && time.Now().After(d.Time) {
+		return nil // nobody waits for it any more
+	}
+	t.cfg.FailPoints.Hit(failBeforeVote)
+	vote := &record.Vote{Answer: record.VoteYes, Revision: v.revision}
+	f := finding{phase: record.PhasePrepared, vote: vote}
+	if no != nil {
+		vote.Answer = record.VoteNo
+		f.phase, f.reason, f.message = record.PhaseRefused, no.reason, no.message
+	} else {
+		delay := t.ledger.promise(v.name, v.revision, t.outstanding(t.mirror.Snapshot()), time.Now())
+		vote.DelayS = int64(math.Round(delay.Seconds()))
+	}
+	if err := t.report(ctx, v, f); err != nil {
+		return err
+	}
+	t.metrics.votes.WithLabelValues(vote.Answer, string(f.reason)).Inc()
+	t.cfg.FailPoints.Hit(failAfterVote)
+	return nil
+}
+
+// check returns nil for a yes.
+func (t *term) check(ctx context.Context, v *sight) (*refusal, error) {
+	if no, err := t.checkVersion(ctx); no != nil || err != nil {
+		return no, err
+	}
+	if no, err := t.checkName(ctx, v); no != nil || err != nil {
+		return no, err
+	}
+	var err error
+	if v.buckets, _, err = t.buckets.get(ctx, v.now); err != nil {
+		return refusedCredential(err)
+	}
+	var made []string
+	if v.observed != nil {
+		made = v.observed.BucketsMade
+	}
+	t.notes.change(v.name, func(n *note) { made = union(made, n.made) })
+	if bucket, reason := foreignBucket(v, made, nil); bucket != "" {
+		return &refusal{reason, foreignBucketMessage(bucket, reason)}, nil
+	}
+	return t.checkRoom(ctx, v)
+}
+
+// leastVersion is the first OSCAR with the token rule that marks rest on.
+var leastVersion = semver.New(4, 1, 0, "", "")
+
+func (t *term) checkVersion(ctx context.Context) (*refusal, error) {
+	info, _, err := t.infos.get(ctx, time.Now().Add(-infoAge))
+	if err != nil {
+		return refusedCredential(err)
+	}
+	if info.Version == "devel" {
+		return nil, nil
+	}
+	have, err := semver.NewVersion(info.Version)
+	if err != nil || have.LessThan(leastVersion) {
+		return &refusal{record.ReasonUnsupportedVersion, fmt.Sprintf(
+			"the cluster runs OSCAR %q; v4.1.0 or later is needed: upgrade it, or leave the cluster out", info.Version)}, nil
+	}
+	return nil, nil
+}
+
+// refusedCredential turns a 401 or 403 into a no: trying again changes nothing.
+func refusedCredential(err error) (*refusal, error) {
+	if oscar.Refused(err) {
+		return &refusal{record.ReasonCredentialRefused,
+			"the cluster's OSCAR does not accept the syncer's credential; its operator must correct the user or the password file of the syncer"}, nil
+	}
+	return nil, err
+}
+
+// checkName demands that the name is free, or ours already.
+func (t *term) checkName(ctx context.Context, v *sight) (*refusal, error) {
+	if v.service == nil && t.gets.Allow() {
+		// A service whose ConfigMap lost its label is not listed. Reads are too
+		// scarce for each of many votes at once: the creation reads again.
+		switch shown, err := t.cfg.OSCAR.Get(ctx, v.name); {
+		case err == nil:
+			v.service = shown
+			if v.local, err = localOf(shown, v.desired, nil); err != nil {
+				return nil, err
+			}
+		case !oscar.NotFound(err):
+			return refusedCredential(err)
+		}
+	}
+	if v.service != nil && v.local.whose != ours {
+		return &refusal{record.ReasonNameTaken, fmt.Sprintf(
+			"a service named %q that is not of the federation stands on the cluster; choose another name, or delete it there", v.name)}, nil
+	}
+	if v.service == nil {
+		left, err := t.cfg.Kube.SecretLeft(ctx, v.name)
+		switch {
+		case errors.Is(err, kube.ErrAbsent):
+		case err != nil:
+			return nil, err
+		case left:
+			return &refusal{record.ReasonNameTaken, fmt.Sprintf(
+				"a Secret named %q was left on the cluster, so OSCAR refuses a service of this name; delete the Secret, or choose another name", v.name)}, nil
+		}
+	}
+	return nil, nil
+}
+
+// checkRoom demands that one pod fits what one node can give at all. What runs
+// there now does not matter: services wait for jobs, and jobs for room.
+func (t *term) checkRoom(ctx context.Context, v *sight) (*refusal, error) {
+	nodes, _, err := t.nodes.get(ctx, time.Now().Add(-nodesAge))
+	if oscar.StatusOf(err) >= 500 {
+		return nil, nil // no metrics server: no opinion
+	}
+	if err != nil {
+		return refusedCredential(err)
+	}
+	cpu, errCPU := resource.ParseQuantity(orDefault(v.def.service.CPU, "0.2"))
+	memory, errMemory := resource.ParseQuantity(orDefault(v.def.service.Memory, "256Mi"))
+	if errCPU != nil || errMemory != nil {
+		return &refusal{record.ReasonInvalidService, fmt.Sprintf(
+			"cpu %q or memory %q is no Kubernetes quantity; use for example 500m and 0.5Gi", v.def.service.CPU, v.def.service.Memory)}, nil
+	}
+	var widest oscar.Node
+	for _, n := range nodes {
+		gpu := !v.def.service.EnableGPU || n.GPU > 0
+		if gpu && n.MilliCPU >= cpu.MilliValue() && n.MemoryBytes >= memory.Value() {
+			return nil, nil
+		}
+		if n.MilliCPU > widest.MilliCPU || n.MilliCPU == widest.MilliCPU && n.MemoryBytes > widest.MemoryBytes {
+			widest = n
+		}
+	}
+	if len(nodes) == 0 {
+		return nil, nil
+	}
+	want := fmt.Sprintf("cpu %s and memory %s", cpu.String(), memory.String())
+	if v.def.service.EnableGPU {
+		want += " and a GPU"
+	}
+	return &refusal{record.ReasonDoesNotFit, fmt.Sprintf(
+		"no node of the cluster can give %s; the largest, %q, has cpu %dm and memory %dMi: ask for less, or leave the cluster out",
+		want, widest.Name, widest.MilliCPU, widest.MemoryBytes>>20)}, nil
+}
+
+func orDefault(value, fallback string) string {
+	if value == "" {
+		return fallback
+	}
+	return value
+}
+
+// outstanding names the creations and changes that were ordered, or voted yes
+// for, and have no outcome yet.
+func (s *Syncer) outstanding(view *store.MirrorView) map[string]bool {
+	out := map[string]bool{}
+	for kv := range view.Prefix(record.DesiredServicesPrefix(s.cfg.ClusterID)) {
+		d, err := store.Decode[record.Desired](kv)
+		if err != nil || d.Tombstone() {
+			continue
+		}
+		name := record.ParseKey(kv.Key).Name
+		o := s.observedIn(view, name, d.UID)
+		switch d.Intent {
+		case record.IntentPrepare:
+			if o != nil && o.Vote != nil && o.Vote.Revision == kv.ModRevision && o.Vote.Answer == record.VoteYes {
+				out[name] = true
+			}
+		case record.IntentApply:
+			if o == nil || o.DesiredRevision != kv.ModRevision {
+				out[name] = true
+			}
+		}
+	}
+	return out
+}
+
+// settleLedger drops promises whose prepare is gone or has become an order: from
+// then on the mirror shows them as outstanding.
+func (s *Syncer) settleLedger(view *store.MirrorView) {
+	s.ledger.settle(func(name string, revision int64) bool {
+		kv, ok := view.KV(record.DesiredServiceKey(s.cfg.ClusterID, name))
+		return ok && kv.ModRevision == revision
+	})
+}

@@ -1,0 +1,365 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/kube"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
+)
+
+// maxSteps bounds how many writes one service gets in a row: a create that
+// attaches needs two, a deletion with data three.
+const maxSteps = 6
+
+// write takes one service as far as it goes now. Only one write is under way at
+// any time. Each is preceded by a fresh look, which is also the fence.
+func (t *term) write(ctx context.Context, name string) error {
+	t.metrics.queue.Set(float64(t.writes.Len()))
+	measured := false
+	t.ledger.begin(time.Now())
+	defer func() { t.ledger.end(time.Now(), measured) }()
+	for range maxSteps {
+		v, err := t.examine(ctx, name)
+		if err != nil {
+			return err
+		}
+		d := plan(v.situation)
+		if !d.act.writes() {
+			if d.act == castVote {
+				t.decisions.Add(name)
+				return nil
+			}
+			return t.carryOut(ctx, v, d)
+		}
+		answered, err := t.step(ctx, v, d)
+		if err != nil {
+			return err
+		}
+		measured = measured || answered && (d.act == create || d.act == erase)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	t.decisions.Add(name)
+	return nil
+}
+
+// step does one write. It says whether OSCAR did what it was asked, as far as
+// its answer tells; what became of it is found by looking again. Its error is
+// about us: a fence, or etcd.
+func (t *term) step(ctx context.Context, v *sight, d decision) (bool, error) {
+	if d.drifted {
+		if err := t.report(ctx, v, finding{phase: record.PhaseDrifted, reason: record.ReasonDrifted, message: d.message}); err != nil {
+			return false, err
+		}
+		// The report has moved nothing that the fence looks at.
+	}
+	switch d.act {
+	case create:
+		return t.create(ctx, v)
+	case update:
+		return t.update(ctx, v, d.repair)
+	case detach:
+		return t.detach(ctx, v)
+	case erase:
+		return t.erase(ctx, v)
+	case dropBuckets:
+		return t.dropBuckets(ctx, v)
+	case heal:
+		return t.heal(ctx, v, d)
+	}
+	return false, fmt.Errorf("step %s is no write", d.act)
+}
+
+// create sends the POST. One that finds buckets of an earlier life is sent
+// without storage, since OSCAR would refuse it; the update that follows attaches.
+func (t *term) create(ctx context.Context, v *sight) (bool, error) {
+	made := t.madeBuckets(v)
+	if t.foreignBucket(v, create, made) {
+		return false, nil
+	}
+	storage := true
+	var makes []string
+	if v.def.makesBuckets() {
+		for _, bucket := range v.def.dataBuckets() {
+			if _, exists := v.buckets[bucket]; exists {
+				storage = false
+			}
+		}
+		if storage {
+			makes = absent(v.def.buckets(), v.buckets)
+		}
+	}
+	made = union(made, makes)
+	body, err := v.def.body("", storage, made)
+	if err != nil {
+		return false, err
+	}
+	if err := t.fence(v); err != nil {
+		return false, err
+	}
+	t.cfg.FailPoints.Hit(failBeforeCreate)
+	sent := time.Now()
+	t.notes.change(v.name, func(n *note) {
+		n.postAt, n.openSince, n.made = sent, sent, union(n.made, makes)
+	})
+	err = t.call(ctx, v, create, func(ctx context.Context, timeout time.Duration) error {
+		return t.cfg.OSCAR.Create(ctx, v.name, body, timeout)
+	})
+	t.notes.change(v.name, func(n *note) {
+		n.written = time.Now()
+		if api, ok := errors.AsType[*oscar.APIError](err); ok && api.Unanswered() {
+			return
+		}
+		n.postAt, n.openSince = time.Time{}, time.Time{}
+		n.posted = n.posted || err == nil
+	})
+	t.cfg.FailPoints.Hit(failAfterCreate)
+	return err == nil, t.noteFailure(v, create, record.ReasonCreateFailed, err)
+}
+
+// update sends the PUT of the whole definition. OSCAR makes each bucket that is
+// missing.
+func (t *term) update(ctx context.Context, v *sight, repair bool) (bool, error) {
+	already, err := bucketsOf(v.service)
+	if err != nil {
+		return false, err
+	}
+	made := t.madeBuckets(v)
+	if t.foreignBucket(v, update, made, already...) {
+		return false, nil
+	}
+	makes := absent(v.def.buckets(), v.buckets)
+	made = union(made, makes)
+	body, err := v.def.body(v.service.Owner, true, made)
+	if err != nil {
+		return false, err
+	}
+	if err := t.fence(v); err != nil {
+		return false, err
+	}
+	t.cfg.FailPoints.Hit(failBeforeUpdate)
+	t.notes.change(v.name, func(n *note) {
+		n.made = union(n.made, makes)
+		if repair {
+			n.repairs++
+		}
+	})
+	err = t.call(ctx, v, update, func(ctx context.Context, timeout time.Duration) error {
+		return t.cfg.OSCAR.Update(ctx, v.name, body, timeout)
+	})
+	t.notes.change(v.name, func(n *note) { n.written = time.Now() })
+	t.cfg.FailPoints.Hit(failAfterUpdate)
+	return err == nil, t.noteFailure(v, update, record.ReasonUpdateFailed, err)
+}
+
+// detach takes the storage out of the service, so that its DELETE leaves the
+// buckets alone. OSCAR answers 500 and has done it.
+func (t *term) detach(ctx context.Context, v *sight) (bool, error) {
+	body, err := detachedBody(v.service.JSON)
+	if err != nil {
+		return false, err
+	}
+	if err := t.fence(v); err != nil {
+		return false, err
+	}
+	t.cfg.FailPoints.Hit(failBeforeDetach)
+	err = t.call(ctx, v, detach, func(ctx context.Context, timeout time.Duration) error {
+		return t.cfg.OSCAR.Update(ctx, v.name, body, timeout)
+	})
+	t.notes.change(v.name, func(n *note) { n.written = time.Now() })
+	t.cfg.FailPoints.Hit(failAfterDetach)
+	return err == nil, t.noteFailure(v, detach, record.ReasonDetachFailed, err)
+}
+
+// erase sends the DELETE of a detached service.
+func (t *term) erase(ctx context.Context, v *sight) (bool, error) {
+	if err := t.fence(v); err != nil {
+		return false, err
+	}
+	t.cfg.FailPoints.Hit(failBeforeErase)
+	sent := time.Now()
+	t.notes.change(v.name, func(n *note) { n.deleteAt, n.absentIn = sent, nil })
+	err := t.call(ctx, v, erase, func(ctx context.Context, timeout time.Duration) error {
+		return t.cfg.OSCAR.Delete(ctx, v.name, timeout)
+	})
+	t.notes.change(v.name, func(n *note) {
+		n.written, n.erased = time.Now(), v.desired.UID
+		if api, ok := errors.AsType[*oscar.APIError](err); !ok || !api.Unanswered() {
+			n.deleteAt = time.Time{}
+		}
+	})
+	t.cfg.FailPoints.Hit(failAfterErase)
+	return err == nil, t.noteFailure(v, erase, record.ReasonDeleteFailed, err)
+}
+
+// dropBuckets deletes the buckets that this life made, as the owner ordered. One
+// that another service names by now is left.
+func (t *term) dropBuckets(ctx context.Context, v *sight) (bool, error) {
+	list, _, err := t.lists.get(ctx, v.now)
+	if err != nil {
+		return false, err
+	}
+	used := map[string]bool{}
+	for _, service := range list.services {
+		names, err := bucketsOf(service)
+		if err != nil {
+			return false, err
+		}
+		for _, name := range names {
+			used[name] = true
+		}
+	}
+	for _, bucket := range t.madeBuckets(v) {
+		if used[bucket] {
+			t.log.Warn("bucket is left: another service uses it", "service", v.name, "bucket", bucket)
+			continue
+		}
+		if err := t.fence(v); err != nil {
+			return false, err
+		}
+		err := t.call(ctx, v, dropBuckets, func(ctx context.Context, timeout time.Duration) error {
+			return t.cfg.OSCAR.DeleteBucket(ctx, bucket, timeout)
+		})
+		if err != nil && !oscar.NotFound(err) {
+			return false, t.noteFailure(v, dropBuckets, record.ReasonDeleteFailed, err)
+		}
+	}
+	t.notes.change(v.name, func(n *note) { n.bucketsDropped = true })
+	return true, nil
+}
+
+// heal makes a half-created service deletable through Kubernetes. Without
+// Kubernetes it stays as it is and says so.
+func (t *term) heal(ctx context.Context, v *sight, d decision) (bool, error) {
+	if err := t.fence(v); err != nil {
+		return false, err
+	}
+	err := t.call(ctx, v, heal, func(ctx context.Context, _ time.Duration) error { return t.cfg.Kube.Heal(ctx, v.name) })
+	if err == nil {
+		return true, nil
+	}
+	if !errors.Is(err, kube.ErrAbsent) {
+		t.log.Warn("half-created service is not healed", "service", v.name, "error", err)
+	}
+	t.notes.change(v.name, func(n *note) {
+		n.failed(heal, failure{reason: d.reason, operation: "heal", message: d.message}, true, time.Now(), t.cfg.RetryPause, t.cfg.Resync)
+	})
+	return false, nil
+}
+
+// fence is the last check before a write: the sight is recent enough and the
+// session is ours by our own clock. That both were so in etcd was read last of
+// all when the sight was made.
+func (t *term) fence(v *sight) error {
+	if !v.fresh || time.Now().After(v.until) || !t.session.Alive() {
+		return fmt.Errorf("%w: too much time has passed since it was read", errStale)
+	}
+	return nil
+}
+
+// call sends one write. It is not cut off when the term ends, since half a write
+// helps nobody, but for StopGrace.
+func (t *term) call(ctx context.Context, v *sight, step act, send func(context.Context, time.Duration) error) error {
+	timeout := t.cfg.WriteTimeout
+	if v.def != nil && v.def.service.ImagePrefetch {
+		timeout = t.cfg.PrefetchTimeout
+	}
+	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout+time.Second)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(t.cfg.StopGrace, cancel) })()
+	began := time.Now()
+	err := send(sending, timeout)
+	outcome := "ok"
+	if api, ok := errors.AsType[*oscar.APIError](err); ok {
+		switch {
+		case api.Definite():
+			outcome = "refused"
+		case api.Unanswered():
+			outcome = "unanswered"
+		default:
+			outcome = "error"
+		}
+	} else if err != nil {
+		outcome = "error"
+	}
+	t.metrics.wrote(step, outcome, time.Since(began))
+	t.log.Info("wrote to OSCAR", "service", v.name, "step", step.String(), "outcome", outcome,
+		"status", oscar.StatusOf(err), "seconds", time.Since(began).Seconds())
+	return err
+}
+
+// noteFailure keeps why a write failed; whether it did is found by looking again.
+// An unanswered POST or DELETE is no failure yet. What is no *oscar.APIError is
+// returned.
+func (t *term) noteFailure(v *sight, step act, reason record.Reason, err error) error {
+	if err == nil {
+		return nil
+	}
+	api, ok := errors.AsType[*oscar.APIError](err)
+	if !ok {
+		return err
+	}
+	if api.Unanswered() && (step == create || step == erase) {
+		return nil
+	}
+	f := failure{reason: reason, operation: step.operation(), status: api.Status, message: v.def.scrub(api.Body)}
+	final := api.Definite()
+	switch {
+	case oscar.Refused(err):
+		f.reason, f.message = record.ReasonCredentialRefused,
+			"the cluster's OSCAR does not accept the syncer's credential; its operator must correct the user or the password file of the syncer"
+	case api.Status == 0:
+		f.reason, f.message = record.ReasonOscarUnreachable, "the cluster's OSCAR does not answer; it is tried again"
+	case f.message == "":
+		f.message = fmt.Sprintf("%s answered %d", f.operation, api.Status)
+	}
+	inTime := v.desired.Deadline != nil && time.Now().Before(v.desired.Deadline.Time)
+	t.notes.change(v.name, func(n *note) {
+		n.failed(step, f, final, time.Now(), t.cfg.RetryPause, t.cfg.Resync)
+		if inTime && f.reason == record.ReasonOscarUnreachable {
+			n.failure = nil // there is time left for it to come back
+		}
+	})
+	return nil
+}
+
+// foreignBucket notes that a step is refused for a bucket that is not ours.
+func (t *term) foreignBucket(v *sight, step act, made []string, already ...string) bool {
+	bucket, reason := foreignBucket(v, made, already)
+	if bucket == "" {
+		return false
+	}
+	t.notes.change(v.name, func(n *note) {
+		n.failed(step, failure{reason: reason, operation: step.operation(), message: foreignBucketMessage(bucket, reason)},
+			true, time.Now(), t.cfg.RetryPause, t.cfg.Resync)
+	})
+	return true
+}
+
+// absent are those names that are not among the buckets.
+func absent(names []string, buckets bucketSet) []string {
+	var out []string
+	for _, name := range names {
+		if _, exists := buckets[name]; !exists {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// operation is how reports name a step.
+func (a act) operation() string {
+	switch a {
+	case detach:
+		return "detach"
+	case erase, dropBuckets:
+		return "delete"
+	}
+	return strings.ReplaceAll(a.String(), " ", "_")
+}
