@@ -116,12 +116,12 @@ func (s *Sim) PutService(def string) error {
 	if svc.Owner == "" {
 		svc.Owner = wire.AdminOwner
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	id, ok := s.admit(c, svc)
 	if !ok {
 		return errors.New(string(c.answer))
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.minio.webhooks[svc.Name] = svc.Token
 	if s.finishCreate(c, id, svc); len(c.answer) > 0 {
 		return errors.New(string(c.answer))

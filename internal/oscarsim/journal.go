@@ -37,7 +37,7 @@ func (s *Sim) record(c *call) int {
 	}
 	j := &s.journal
 	j.counts[c.op]++
-	if !c.op.mutates() {
+	if !mutates(c.op) {
 		return -1
 	}
 	if len(j.calls) >= maxJournal {
@@ -64,16 +64,12 @@ func (s *Sim) finish(seq int, c *call) {
 	}
 }
 
-// Calls returns how many requests came in, by operation, refused and faulty ones included. The simulator's own paths
+// Calls returns how many requests came in, by operation (see Op), refused and faulty ones included. The simulator's own paths
 // do not count.
 func (s *Sim) Calls() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := map[string]int{}
-	for op, n := range maps.All(s.journal.counts) {
-		out[string(op)] = n
-	}
-	return out
+	return maps.Clone(s.journal.counts)
 }
 
 // Log returns the last requests that change something, in the order of arrival.

@@ -6,7 +6,7 @@ import (
 )
 
 // Op names what a request does, in faults, counters and the log.
-type Op string
+type Op = string
 
 // The operations. OpAny is only for faults and stands for all of them.
 const (
@@ -35,8 +35,8 @@ const (
 )
 
 // mutates reports whether requests of that operation are in the log.
-func (o Op) mutates() bool {
-	switch o {
+func mutates(op Op) bool {
+	switch op {
 	case OpCreate, OpUpdate, OpDelete, OpJob, OpConfigUpdate, OpBucketCreate, OpBucketUpdate, OpBucketDelete, OpLogsDelete:
 		return true
 	}

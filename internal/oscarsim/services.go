@@ -71,7 +71,9 @@ func (s *Sim) create(c *call) {
 		return
 	}
 	svc.Owner = wire.AdminOwner
+	s.mu.Lock()
 	id, ok := s.admit(c, svc)
+	s.mu.Unlock()
 	if !ok {
 		return
 	}
@@ -109,10 +111,8 @@ func (s *Sim) decode(c *call) (*wire.Service, bool) {
 	return svc, true
 }
 
-// admit makes the Kubernetes objects of a new service, or answers why not.
+// admit makes the Kubernetes objects of a new service, or answers why not. The caller holds the lock.
 func (s *Sim) admit(c *call, svc *wire.Service) (key, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if svc.Namespace == "" {
 		svc.Namespace = servicesNamespace
 	}

@@ -152,20 +152,19 @@ func (s *Service) Defined(kind, id string) bool {
 	if p == nil {
 		return false
 	}
-	var ok bool
 	switch kind {
 	case "minio":
-		_, ok = p.MinIO[id]
+		return p.MinIO[id] != nil
 	case "s3":
-		_, ok = p.S3[id]
+		return p.S3[id] != nil
 	case "onedata":
-		_, ok = p.Onedata[id]
+		return p.Onedata[id] != nil
 	case "webdav":
-		_, ok = p.WebDav[id]
+		return p.WebDav[id] != nil
 	case "rucio":
-		_, ok = p.Rucio[id]
+		return p.Rucio[id] != nil
 	}
-	return ok
+	return false
 }
 
 // Stored returns the service as it reads back: secret values blank, lists and maps never null, what OSCAR leaves out
