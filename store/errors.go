@@ -66,7 +66,12 @@ func translate(err error) error {
 	if err == nil {
 		return nil
 	}
-	if meaning := meaningOf(err); meaning != nil && !errors.Is(err, meaning) {
+	for _, ours := range []error{ErrCompacted, ErrTooLarge, ErrUnavailable, ErrDenied, ErrSessionLost} {
+		if errors.Is(err, ours) {
+			return err
+		}
+	}
+	if meaning := meaningOf(err); meaning != nil {
 		return fmt.Errorf("%w: %w", meaning, err)
 	}
 	return err

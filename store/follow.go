@@ -5,24 +5,29 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 )
 
-var (
-	// errSilent ends a watch on which nothing was heard for too long.
-	errSilent = errors.New("nothing was heard on the watch")
-	// errWentBack ends a watch of a store that has lost revisions.
-	errWentBack = errors.New("the store was restored")
-)
+// errSilent ends a watch on which nothing was heard for too long.
+var errSilent = errors.New("nothing was heard on the watch")
 
-// Run lists the prefixes and follows them until ctx ends, which is no error. It
-// survives everything that etcd does; it returns an error only for a wrong
-// configuration, or when it runs already.
+// Run lists and follows until ctx ends, which is no error. It survives everything
+// that etcd does; it returns an error only for a wrong configuration, or when it
+// runs already.
+//
+// Whenever the watch breaks, for whatever reason, everything is listed again.
+// Going on from the last revision would be cheaper and wrong: after a compaction
+// deletions are lost, and after the restore of an older snapshot the revisions
+// belong to another history.
 func (m *Mirror) Run(ctx context.Context) error {
 	scope, err := m.scope()
 	if err != nil {
@@ -33,12 +38,12 @@ func (m *Mirror) Run(ctx context.Context) error {
 	}
 	defer m.running.Store(false)
 
-	f := follower{Mirror: m, scope: scope, relist: true}
+	f := follower{Mirror: m, scope: scope}
 	defer f.hangUp()
 	wait := newBackOff(50*time.Millisecond, 5*time.Second)
 	for ctx.Err() == nil {
-		progress, err := f.follow(ctx)
-		if progress {
+		lived, err := f.follow(ctx)
+		if lived {
 			wait.Reset()
 		}
 		switch {
@@ -46,9 +51,6 @@ func (m *Mirror) Run(ctx context.Context) error {
 		case errors.Is(err, errSilent):
 			m.log.Warn("watch is silent; it is opened anew on a new connection", "after", 3*m.cfg.Interval)
 			f.hangUp()
-		case errors.Is(err, ErrCompacted), errors.Is(err, errWentBack):
-			m.log.Info("the prefixes are listed anew", "why", err)
-			f.relist = true
 		default:
 			m.log.Warn("watch is interrupted", "error", err)
 		}
@@ -64,11 +66,6 @@ type follower struct {
 	// client has connections of its own: a broken one is given up without
 	// disturbing others, and a busy watch delays no other calls.
 	client *clientv3.Client
-	relist bool
-	// cluster is the id of the etcd cluster that was heard last; replaced is set
-	// when another one answered in its place.
-	cluster  uint64
-	replaced bool
 }
 
 func (f *follower) hangUp() {
@@ -78,29 +75,26 @@ func (f *follower) hangUp() {
 	}
 }
 
-// follow lists when needed, then watches until something breaks. It tells
-// whether it got as far as a watch.
-func (f *follower) follow(ctx context.Context) (progress bool, err error) {
+// follow lists, then watches until something breaks. It tells whether the watch
+// has worked meanwhile.
+func (f *follower) follow(ctx context.Context) (lived bool, err error) {
 	if f.client == nil {
-		if f.client, err = f.store.dial(); err != nil {
+		if f.client, err = f.store.dial(grpc.WithChainStreamInterceptor(oneStream)); err != nil {
 			return false, err
 		}
 	}
-	if f.relist {
-		if err := f.list(ctx); err != nil {
-			return false, err
-		}
-		f.relist = false
+	if err := f.list(ctx); err != nil {
+		return false, err
 	}
 	w := watch{follower: f, start: time.Now()}
 	err = w.run(ctx)
 	f.mu.Lock()
 	f.watching = false
 	f.mu.Unlock()
-	return w.created.Load(), err
+	return w.lived, err
 }
 
-// list reads all prefixes at one revision.
+// list reads everything at one revision.
 func (f *follower) list(ctx context.Context) error {
 	var all []KV
 	var revision int64
@@ -112,12 +106,9 @@ func (f *follower) list(ctx context.Context) error {
 		revision = at
 		all = append(all, kvs...)
 	}
-	// The lists are linearizable: a lower revision than before is no lagging
-	// member but a store that was restored.
-	seen := f.replace(all, revision)
-	if revision < seen || f.replaced {
-		f.replaced = false
-		f.log.Warn("the store is not what it was: it has been restored", "seen", seen, "now", revision)
+	seen, restored := f.replace(all, revision)
+	if restored {
+		f.log.Warn("the store was restored: it has another history than was seen", "seen", seen, "now", revision)
 		if f.cfg.OnStale != nil {
 			f.cfg.OnStale(seen, revision)
 		}
@@ -129,6 +120,7 @@ func (f *follower) list(ctx context.Context) error {
 type watch struct {
 	*follower
 	created atomic.Bool
+	lived   bool
 	start   time.Time
 	// heard is when this watch last said anything, in nanoseconds after start.
 	heard atomic.Int64
@@ -142,15 +134,15 @@ func (w *watch) run(ctx context.Context) error {
 	// Watch itself waits for the stream, so the watchdog starts before it.
 	guard.Go(func() { w.watchdog(ctx, cancel) })
 
-	from := w.Revision() + 1
-	for resp := range w.client.Watch(ctx, w.scope, clientv3.WithPrefix(), clientv3.WithRev(from),
-		clientv3.WithProgressNotify(), clientv3.WithCreatedNotify()) {
+	options := []clientv3.OpOption{clientv3.WithRev(w.Revision() + 1), clientv3.WithProgressNotify(), clientv3.WithCreatedNotify()}
+	if strings.HasSuffix(w.scope, "/") {
+		options = append(options, clientv3.WithPrefix())
+	}
+	for resp := range w.client.Watch(ctx, w.scope, options...) {
 		if err := resp.Err(); err != nil {
 			return translate(err)
 		}
-		if err := w.hear(ctx, &resp); err != nil {
-			return err
-		}
+		w.hear(&resp)
 	}
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -159,32 +151,21 @@ func (w *watch) run(ctx context.Context) error {
 }
 
 // hear takes over one response.
-func (w *watch) hear(ctx context.Context, resp *clientv3.WatchResponse) error {
+func (w *watch) hear(resp *clientv3.WatchResponse) {
 	w.heard.Store(int64(time.Since(w.start)))
 	w.mu.Lock()
 	w.Mirror.heard, w.watching = time.Now(), true
-	seen := w.revision
 	w.mu.Unlock()
-	if cluster := resp.Header.ClusterId; w.cluster != 0 && w.cluster != cluster {
-		w.replaced = true
-		w.cluster = cluster
-		return fmt.Errorf("%w: it is another cluster now", errWentBack)
-	} else {
-		w.cluster = cluster
-	}
-	if resp.Header.Revision < seen {
-		if err := w.verify(ctx, seen); err != nil {
-			return err
-		}
-	}
 	switch {
 	case resp.Created:
 		w.created.Store(true)
 	case resp.IsProgressNotify():
 		// Everything up to this revision has been delivered on this stream, since
 		// it carries this watch alone.
+		w.lived = true
 		w.apply(nil, resp.Header.Revision)
 	case len(resp.Events) > 0:
+		w.lived = true
 		changes := make([]change, len(resp.Events))
 		for i, ev := range resp.Events {
 			changes[i] = change{kv: kvOf(ev.Kv), deleted: ev.Type == clientv3.EventTypeDelete}
@@ -192,27 +173,11 @@ func (w *watch) hear(ctx context.Context, resp *clientv3.WatchResponse) error {
 		// The header may be ahead of what was delivered while the watch catches up.
 		w.apply(changes, changes[len(changes)-1].kv.ModRevision)
 	}
-	return nil
 }
 
-// verify tells a restored store from a member that lags behind, by a
-// linearizable read.
-func (w *watch) verify(ctx context.Context, seen int64) error {
-	resp, err := try(ctx, w.store, func(ctx context.Context) (*clientv3.GetResponse, error) {
-		return w.client.Get(ctx, w.scope, clientv3.WithPrefix(), clientv3.WithCountOnly())
-	})
-	if err != nil {
-		return translate(err)
-	}
-	if resp.Header.Revision < seen {
-		return fmt.Errorf("%w: revision %d after %d", errWentBack, resp.Header.Revision, seen)
-	}
-	return nil
-}
-
-// watchdog asks for progress, which also carries a quiet mirror past
-// compactions, and ends the watch when nothing comes back: a half-open
-// connection and a frozen member look exactly like a quiet store.
+// watchdog asks for progress, so that a quiet mirror knows how far it has seen,
+// and ends the watch when nothing comes back: a half-open connection and a
+// frozen member look exactly like a quiet store.
 func (w *watch) watchdog(ctx context.Context, cancel context.CancelCauseFunc) {
 	tick := time.NewTicker(w.cfg.Interval)
 	defer tick.Stop()
@@ -237,9 +202,22 @@ func (w *watch) watchdog(ctx context.Context, cancel context.CancelCauseFunc) {
 	}
 }
 
-// ownStream keeps a watch from sharing a gRPC stream with others, which would
-// delay its progress until all of them have caught up: etcd's client puts
-// watches with the same outgoing metadata on one stream.
+// openedKey marks the context of a watch with whether its stream was opened.
+type openedKey struct{}
+
+// ownStream gives a watch a gRPC stream of its own. Others on the same stream
+// would delay its progress until all of them have caught up; etcd's client puts
+// watches with the same outgoing metadata together.
 func ownStream(ctx context.Context) context.Context {
+	ctx = context.WithValue(ctx, openedKey{}, new(atomic.Bool))
 	return metadata.AppendToOutgoingContext(ctx, "oscarfed-watch", rand.Text())
+}
+
+// oneStream keeps etcd's client from resuming a watch on a second stream behind
+// our back: the server there may have another history.
+func oneStream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	if opened, ok := ctx.Value(openedKey{}).(*atomic.Bool); ok && opened.Swap(true) {
+		return nil, status.Error(codes.FailedPrecondition, "the stream of the watch is broken")
+	}
+	return open(ctx, desc, cc, method, opts...)
 }

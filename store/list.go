@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -15,8 +16,8 @@ import (
 // range for each of them.
 const pageSize = 1000
 
-// List reads all keys with a prefix, in key order and at one revision, which it
-// returns. When the revision is compacted meanwhile the error is ErrCompacted:
+// List reads all keys with a prefix that ends in a slash, in key order and at one
+// revision, which it returns. When the revision is compacted meanwhile the error is ErrCompacted:
 // list again.
 func (s *Store) List(ctx context.Context, prefix string) ([]KV, int64, error) {
 	wait := newBackOff(10*time.Millisecond, time.Second)
@@ -47,8 +48,12 @@ func (s *Store) ListKeys(ctx context.Context, prefix string) ([]KV, error) {
 	return kvs, nil
 }
 
-// list reads a prefix at the given revision; 0 stands for the newest one.
+// list reads a prefix at the given revision; 0 stands for the newest one. What
+// does not end in a slash is a single key.
 func (s *Store) list(ctx context.Context, client *clientv3.Client, prefix string, revision int64) ([]KV, int64, error) {
+	if !strings.HasSuffix(prefix, "/") {
+		return s.single(ctx, client, prefix, revision)
+	}
 	if !s.pages.Load() {
 		kvs, at, err := s.stream(ctx, client, prefix, revision)
 		if codeOf(err) != codes.Unimplemented {
@@ -58,6 +63,24 @@ func (s *Store) list(ctx context.Context, client *clientv3.Client, prefix string
 	}
 	kvs, at, err := s.page(ctx, client, prefix, revision)
 	return kvs, at, translate(err)
+}
+
+// single reads one key as a list of one or none.
+func (s *Store) single(ctx context.Context, client *clientv3.Client, key string, revision int64) ([]KV, int64, error) {
+	resp, err := try(ctx, s, func(ctx context.Context) (*clientv3.GetResponse, error) {
+		return client.Get(ctx, key, clientv3.WithRev(revision))
+	})
+	if err != nil {
+		return nil, 0, translate(err)
+	}
+	if revision == 0 {
+		revision = resp.Header.Revision
+	}
+	var kvs []KV
+	for _, kv := range resp.Kvs {
+		kvs = append(kvs, kvOf(kv))
+	}
+	return kvs, revision, nil
 }
 
 // stream reads a prefix as one stream of chunks, so that neither side holds the

@@ -16,15 +16,16 @@ import (
 
 // MirrorConfig says what a mirror holds.
 type MirrorConfig struct {
-	// Prefixes are mirrored, all at the same revision. They end in a slash. Several
-	// are followed by one watch of the path that they have in common, which the
-	// user must be allowed to read.
+	// Prefixes are mirrored, all at the same revision. What does not end in a slash
+	// is a single key. Several are followed by one watch of the path that they have
+	// in common, which the user must be allowed to read.
 	Prefixes []string
 	// Skip, when set, names keys that are not kept and not reported.
 	Skip func(key string) bool
-	// OnStale, when set, is told that the store was restored: it has gone back from
-	// the revision that was seen, or is another cluster. The mirror lists again
-	// by itself. It is called from Run and must not block.
+	// OnStale, when set, is told that the store was restored from a snapshot: what
+	// the mirror had seen up to revision seen did not happen in the history that it
+	// now follows. The mirror has listed again already. It is called from Run and
+	// must not block.
 	OnStale func(seen, now int64)
 	// Interval of the requests for progress; default 5 s. When nothing at all is
 	// heard for three of them, the watch is opened anew on a new connection.
@@ -172,29 +173,27 @@ func (m *Mirror) Wait(ctx context.Context, revision int64) error {
 // keeps says whether a key belongs into the mirror.
 func (m *Mirror) keeps(key string) bool {
 	for _, prefix := range m.cfg.Prefixes {
-		if strings.HasPrefix(key, prefix) {
+		if key == prefix || strings.HasSuffix(prefix, "/") && strings.HasPrefix(key, prefix) {
 			return m.cfg.Skip == nil || !m.cfg.Skip(key)
 		}
 	}
 	return false
 }
 
-// scope is the longest path that all prefixes share: what the watch covers.
+// scope is what the watch covers: the longest path that all prefixes share, or
+// the one key.
 func (m *Mirror) scope() (string, error) {
 	if len(m.cfg.Prefixes) == 0 {
 		return "", errors.New("a mirror needs a prefix")
 	}
 	scope := m.cfg.Prefixes[0]
 	for _, prefix := range m.cfg.Prefixes {
-		if !strings.HasSuffix(prefix, "/") {
-			return "", errors.New("a mirrored prefix ends in a slash: " + prefix)
-		}
-		for !strings.HasPrefix(prefix, scope) {
+		for prefix != scope && (!strings.HasSuffix(scope, "/") || !strings.HasPrefix(prefix, scope)) {
 			scope = scope[:strings.LastIndexByte(strings.TrimSuffix(scope, "/"), '/')+1]
+			if scope == "" {
+				return "", errors.New("the mirrored prefixes have no path in common")
+			}
 		}
-	}
-	if scope == "" {
-		return "", errors.New("the mirrored prefixes have no path in common")
 	}
 	return scope, nil
 }
@@ -229,8 +228,10 @@ func (m *Mirror) apply(changes []change, revision int64) {
 }
 
 // replace takes over a whole listing and reports only what differs from before:
-// keys whose revision or bytes changed, and those that are gone.
-func (m *Mirror) replace(kvs []KV, revision int64) (seen int64) {
+// keys whose revision or bytes changed, and those that are gone. It returns up
+// to where the mirror had seen before, and whether that was another history: the
+// store is behind, or has a key of those days that was not seen then.
+func (m *Mirror) replace(kvs []KV, revision int64) (seen int64, restored bool) {
 	tree := newTree()
 	for _, kv := range kvs {
 		if m.keeps(kv.Key) {
@@ -239,10 +240,12 @@ func (m *Mirror) replace(kvs []KV, revision int64) (seen int64) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	seen, restored = m.revision, revision < m.revision
 	tree.Ascend(func(kv KV) bool {
 		old, ok := m.tree.Get(kv)
 		if !ok || old.ModRevision != kv.ModRevision || !bytes.Equal(old.Value, kv.Value) {
 			m.dirty(kv.Key)
+			restored = restored || kv.ModRevision <= seen
 		}
 		return true
 	})
@@ -252,8 +255,7 @@ func (m *Mirror) replace(kvs []KV, revision int64) (seen int64) {
 		}
 		return true
 	})
-	seen = m.revision
-	m.tree, m.snapshot = tree, nil
+	m.tree = tree
 	m.moveTo(revision)
 	select {
 	case <-m.synced:
@@ -261,7 +263,7 @@ func (m *Mirror) replace(kvs []KV, revision int64) (seen int64) {
 		close(m.synced)
 	}
 	m.wakeFeeds()
-	return seen
+	return seen, restored
 }
 
 // moveTo sets the revision and wakes those who wait for it. It needs mu.

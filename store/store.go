@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"google.golang.org/grpc"
 
 	"github.com/oscarfed/oscarfed/store/internal/etcdlog"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -47,7 +49,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		tls: tlsConfig,
 		log: cfg.Logger,
 		// What etcd's client warns of is handled, and told, here.
-		zap: etcdlog.New(cfg.Logger.With("component", "etcd-client"), zapcore.ErrorLevel),
+		zap: etcdlog.New(cfg.Logger.With("component", "etcd-client"), zapcore.ErrorLevel, nil),
 	}
 	if s.client, err = s.dial(); err != nil {
 		return nil, err
@@ -67,14 +69,14 @@ func (s *Store) Close() error {
 }
 
 // dial makes a client with connections of its own. It does not wait for them.
-func (s *Store) dial() (*clientv3.Client, error) {
+func (s *Store) dial(more ...grpc.DialOption) (*clientv3.Client, error) {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints:            s.cfg.Endpoints,
 		TLS:                  s.tls,
 		DialTimeout:          s.cfg.RequestTimeout,
 		DialKeepAliveTime:    s.cfg.KeepAlive,
 		DialKeepAliveTimeout: s.cfg.KeepAliveTimeout,
-		DialOptions:          s.cfg.DialOptions,
+		DialOptions:          slices.Concat(more, s.cfg.DialOptions),
 		Logger:               s.zap,
 	})
 	if err != nil {
@@ -148,10 +150,21 @@ func repeat[T any](ctx context.Context, s *Store, call func(context.Context) (T,
 			return out, nil
 		}
 		err = translate(err)
-		if !errors.Is(err, ErrUnavailable) || pause(ctx, wait.NextBackOff()) != nil {
+		if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrFull) {
 			return out, err
 		}
+		if cause := pause(ctx, wait.NextBackOff()); cause != nil {
+			return out, because(err, cause)
+		}
 	}
+}
+
+// because adds to an error why nothing more is tried.
+func because(err, cause error) error {
+	if errors.Is(err, cause) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, cause)
 }
 
 // newBackOff grows from first to most, with jitter of a half.

@@ -85,7 +85,7 @@ type attempt struct {
 }
 
 func (a *attempt) run(ctx context.Context, view View) (Result, error) {
-	wait := newBackOff(2*time.Millisecond, 250*time.Millisecond)
+	wait := newBackOff(2*time.Millisecond, 50*time.Millisecond)
 	for try := 0; ; try++ {
 		tx := newTxn(view, a.update.Marker)
 		if err := a.update.Build(view, tx); err != nil {
@@ -159,8 +159,8 @@ func (a *attempt) send(ctx context.Context, p *plan) (View, bool, error) {
 	case !surelyNotApplied(err):
 		a.doubts = append(a.doubts, p)
 	}
-	if perr := pause(ctx, newBackOff(20*time.Millisecond, time.Second).NextBackOff()); perr != nil {
-		return View{}, false, fmt.Errorf("%w: %w", translate(err), perr)
+	if cause := pause(ctx, newBackOff(20*time.Millisecond, time.Second).NextBackOff()); cause != nil {
+		return View{}, false, because(translate(err), cause)
 	}
 	view, rerr := s.Read(ctx, p.reads...)
 	if rerr != nil {
