@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap/zapcore"
+	"google.golang.org/grpc"
 
 	"github.com/oscarfed/oscarfed/store/internal/etcdlog"
 )
@@ -28,8 +29,8 @@ type Config struct {
 
 	// Name, ListenPeer and InitialCluster are for a member of a cluster of
 	// several: its name, the URL that it listens on for the others, and
-	// name=URL,... of all members. Without them the member is alone and has no
-	// peer listener at all.
+	// name=URL,... of all members. Members show each other the same certificates
+	// as to clients. Without these the member is alone and has no peer listener.
 	Name, ListenPeer, InitialCluster string
 
 	// Quota of the database in bytes; default 4 GiB. When it is used up, writes
@@ -85,14 +86,21 @@ func (c Config) Validate() error {
 	if c.Dir == "" {
 		problems = append(problems, errors.New("etcd needs a data directory"))
 	}
-	if _, _, err := net.SplitHostPort(c.ListenClient); err != nil {
+	if host, _, err := net.SplitHostPort(c.ListenClient); err != nil {
 		problems = append(problems, fmt.Errorf("etcd listen address %q is not host:port: %w", c.ListenClient, err))
+	} else if !loopback(host) && !c.secure() {
+		problems = append(problems, fmt.Errorf("etcd on %s would be open to the network: give it a certificate, key and CA, or listen on 127.0.0.1", c.ListenClient))
 	}
 	if given := count(c.CertFile, c.KeyFile, c.CAFile); given != 0 && given != 3 {
 		problems = append(problems, errors.New("etcd's certificate, key and CA must be given together"))
 	}
 	if given := count(c.ListenPeer, c.InitialCluster); given == 1 {
 		problems = append(problems, errors.New("etcd's peer URL and initial cluster must be given together"))
+	}
+	if u, err := url.Parse(c.ListenPeer); err != nil {
+		problems = append(problems, fmt.Errorf("etcd peer URL: %w", err))
+	} else if c.ListenPeer != "" && !loopback(u.Hostname()) && (u.Scheme != "https" || !c.secure()) {
+		problems = append(problems, fmt.Errorf("etcd peers on %s would be open to the network: use https:// with a certificate, key and CA", c.ListenPeer))
 	}
 	if c.Quota < 0 || c.Retention < 0 {
 		problems = append(problems, errors.New("etcd's quota and retention cannot be negative"))
@@ -109,10 +117,27 @@ func count(values ...string) (n int) {
 	return n
 }
 
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
 func (c Config) secure() bool { return c.CertFile != "" }
 
-// embed translates to etcd's own configuration.
-func (c Config) embed() (*embed.Config, error) {
+// harmless are warnings of etcd that every start of a new member gives, each with
+// the reason why nobody has to act.
+var harmless = map[string]bool{
+	// Accounts are told by client certificates; there are no tokens.
+	"simple token is not cryptographically signed": true,
+	// A member's first snapshot of the raft log writes what is missed here.
+	"Failed to detect schema version":  true,
+	"failed to update storage version": true,
+}
+
+// embed translates to etcd's own configuration. HTTP, for metrics and health, is
+// served on a socket: with TLS, one port for both would carry gRPC over net/http,
+// which starves watches under load.
+func (c Config) embed(httpSocket string, quiet func(string) bool, streams grpc.StreamServerInterceptor) (*embed.Config, error) {
 	out := embed.NewConfig()
 	out.Dir = c.Dir
 	out.Name = c.Name
@@ -131,7 +156,8 @@ func (c Config) embed() (*embed.Config, error) {
 	}
 
 	out.LogLevel = zapcore.WarnLevel.String()
-	out.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdlog.New(c.Logger.With("component", "etcd"), zapcore.WarnLevel))
+	out.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdlog.New(c.Logger.With("component", "etcd"), zapcore.WarnLevel, quiet))
+	out.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.ChainStreamInterceptor(streams)}
 	gates, ok := out.ServerFeatureGate.(interface{ Set(string) error })
 	if !ok {
 		return nil, errors.New("this etcd release has no settable feature gates")
@@ -146,9 +172,11 @@ func (c Config) embed() (*embed.Config, error) {
 		out.ClientTLSInfo = transport.TLSInfo{
 			CertFile: c.CertFile, KeyFile: c.KeyFile, TrustedCAFile: c.CAFile, ClientCertAuth: true,
 		}
+		out.PeerTLSInfo = out.ClientTLSInfo
 	}
 	out.ListenClientUrls = []url.URL{client}
 	out.AdvertiseClientUrls = []url.URL{client}
+	out.ListenClientHttpUrls = []url.URL{{Scheme: "unix", Path: httpSocket}}
 
 	if c.InitialCluster == "" {
 		// A member that is alone speaks to no peer. It still needs a peer URL, which

@@ -20,58 +20,90 @@ var ErrInUse = errors.New("data directory is in use by another process")
 // on would lose what was acknowledged.
 type Server struct {
 	etcd     *embed.Etcd
-	lock     *fileutil.LockedFile
 	endpoint string
 	errs     chan error
 	closing  chan struct{}
-	close    sync.Once
-	ended    sync.WaitGroup
+	release  func()
+	once     sync.Once
+	watcher  sync.WaitGroup
 }
 
 // Start runs a member and waits until it is ready to answer. ctx bounds only the
-// start. A directory that another process has open is ErrInUse.
+// start. A directory that another process has open is ErrInUse. Metrics and
+// health are served by HTTP on the socket http.sock in the data directory, where
+// its path is short enough for one.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	conf, err := cfg.embed()
+	release, err := lock(cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+	socket, cleanup, err := socketFor(cfg.Dir, "http.sock")
+	if err != nil {
+		release()
+		return nil, err
+	}
+	s := &Server{
+		errs:    make(chan error, 1),
+		closing: make(chan struct{}),
+		release: func() { cleanup(); release() },
+	}
+	conf, err := cfg.embed(socket, s.quiet, drain{s.closing}.intercept)
+	if err == nil {
+		s.etcd, err = embed.StartEtcd(conf)
+	}
+	if err != nil {
+		s.release()
+		return nil, fmt.Errorf("start etcd in %s on %s: %w", cfg.Dir, cfg.ListenClient, err)
+	}
+	if err := s.ready(ctx); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("etcd in %s: %w", cfg.Dir, err)
+	}
+	s.endpoint = s.endpointOf(conf.ListenClientUrls[0])
+	s.watcher.Go(s.watch)
+	return s, nil
+}
+
+// lock keeps a second process out. etcd itself would wait for the first one, for
+// ever and in silence.
+func lock(dir string) (release func(), err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("etcd data directory: %w", err)
 	}
-	// etcd itself would wait for the other process, for ever and in silence.
-	lock, err := fileutil.TryLockFile(filepath.Join(cfg.Dir, "lock"), os.O_WRONLY|os.O_CREATE, 0o600)
+	file, err := fileutil.TryLockFile(filepath.Join(dir, "lock"), os.O_WRONLY|os.O_CREATE, 0o600)
 	if errors.Is(err, fileutil.ErrLocked) {
-		return nil, fmt.Errorf("%s: %w; stop it, or choose another directory", cfg.Dir, ErrInUse)
+		return nil, fmt.Errorf("%s: %w; stop it, or choose another directory", dir, ErrInUse)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lock the etcd data directory: %w", err)
 	}
-	etcd, err := embed.StartEtcd(conf)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start etcd in %s on %s: %w", cfg.Dir, cfg.ListenClient, err), lock.Close())
-	}
-	s := &Server{
-		etcd:     etcd,
-		lock:     lock,
-		endpoint: (&url.URL{Scheme: conf.ListenClientUrls[0].Scheme, Host: etcd.Clients[0].Addr().String()}).String(),
-		errs:     make(chan error, 1),
-		closing:  make(chan struct{}),
-	}
+	return func() { _ = file.Close() }, nil // the lock ends with the process at the latest
+}
+
+func (s *Server) ready(ctx context.Context) error {
 	select {
-	case <-etcd.Server.ReadyNotify():
-	case err := <-etcd.Err():
-		s.Close()
-		return nil, fmt.Errorf("etcd in %s: %w", cfg.Dir, err)
+	case <-s.etcd.Server.ReadyNotify():
+		return nil
+	case err := <-s.etcd.Err():
+		return fmt.Errorf("it ended while starting: %w", err)
 	case <-ctx.Done():
-		s.Close()
-		return nil, fmt.Errorf("etcd in %s is not ready: %w", cfg.Dir, context.Cause(ctx))
+		return fmt.Errorf("it is not ready: %w", context.Cause(ctx))
 	}
-	s.ended.Go(s.watch)
-	return s, nil
+}
+
+// endpointOf finds the listener of the clients' URL among those of the sockets;
+// its port is known only now.
+func (s *Server) endpointOf(u url.URL) string {
+	for _, l := range s.etcd.Clients {
+		if l.Addr().Network() == "tcp" {
+			u.Host = l.Addr().String()
+		}
+	}
+	return u.String()
 }
 
 // watch hands on why the server ended by itself.
@@ -84,12 +116,23 @@ func (s *Server) watch() {
 	case <-s.closing:
 		return
 	}
-	select {
-	case <-s.closing:
-	default:
+	if !s.isClosing() {
 		s.errs <- err
 	}
 }
+
+func (s *Server) isClosing() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// quiet leaves out what etcd says about its own orderly end, and what is known
+// to be harmless.
+func (s *Server) quiet(message string) bool { return s.isClosing() || harmless[message] }
 
 // Endpoint is the URL that clients connect to.
 func (s *Server) Endpoint() string { return s.endpoint }
@@ -97,13 +140,13 @@ func (s *Server) Endpoint() string { return s.endpoint }
 // Err carries the cause if the server ends without Close.
 func (s *Server) Err() <-chan error { return s.errs }
 
-// Close stops the server and frees the directory. Close the clients before:
-// open watches hold it up for some seconds.
+// Close stops the server and frees the directory. Watches are ended, other
+// requests are answered first.
 func (s *Server) Close() {
-	s.close.Do(func() {
+	s.once.Do(func() {
 		close(s.closing)
 		s.etcd.Close()
-		s.ended.Wait()
-		_ = s.lock.Close() // gone with the process at the latest
+		s.watcher.Wait()
+		s.release()
 	})
 }

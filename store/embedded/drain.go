@@ -1,0 +1,39 @@
+package embedded
+
+import (
+	"context"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
+)
+
+// drain ends streams when the server closes. etcd itself waits seconds for
+// watches and keepalives to go away, which they never do by themselves.
+type drain struct{ closing chan struct{} }
+
+func (d drain) intercept(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	go func() {
+		select {
+		case <-d.closing:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	err := handler(srv, drained{stream, ctx})
+	select {
+	case <-d.closing:
+		return rpctypes.ErrGRPCStopped // clients then try again elsewhere, or later
+	default:
+		return err
+	}
+}
+
+// drained is a stream with another context.
+type drained struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s drained) Context() context.Context { return s.ctx }
