@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"log/slog"
+	"path/filepath"
 	"testing"
 
 	"github.com/oscarfed/oscarfed/store"
@@ -25,7 +26,7 @@ func Etcd(t testing.TB) string {
 func Start(t testing.TB, cfg embedded.Config) *embedded.Server {
 	t.Helper()
 	if cfg.Dir == "" {
-		cfg.Dir = t.TempDir()
+		cfg.Dir = filepath.Join(t.TempDir(), "etcd")
 	}
 	if cfg.ListenClient == "" {
 		cfg.ListenClient = "127.0.0.1:0"

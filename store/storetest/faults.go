@@ -1,0 +1,162 @@
+package storetest
+
+import (
+	"context"
+	"sync"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Faults does to the calls of a store what networks and etcd's client do to
+// them, close to the wire: the code above is the real one. Give DialOptions to
+// store.Config. Reads are never touched; a writing transaction is one that has
+// a put or a deletion.
+type Faults struct {
+	mu     sync.Mutex
+	next   []fault
+	reads  int
+	writes int
+	// streams counts the streams that were opened, by method.
+	streams map[string]int
+	refuse  map[string]error
+	hook    func()
+}
+
+type fault int
+
+const (
+	none fault = iota
+	loseAnswer
+	sendTwice
+	loseRequest
+)
+
+// LoseAnswers lets the next n writing transactions be applied and loses their answers.
+func (f *Faults) LoseAnswers(n int) { f.add(loseAnswer, n) }
+
+// SendTwice sends the next n writing transactions twice and gives the second
+// answer, as etcd's client does after a broken connection: it then says "not
+// succeeded" to what the first one did.
+func (f *Faults) SendTwice(n int) { f.add(sendTwice, n) }
+
+// LoseRequests lets the next n writing transactions get nowhere; what the client
+// sees is the same as with LoseAnswers.
+func (f *Faults) LoseRequests(n int) { f.add(loseRequest, n) }
+
+// RefuseStreams makes opening a stream of a method, such as /etcdserverpb.KV/RangeStream,
+// fail; nil lets it work again.
+func (f *Faults) RefuseStreams(method string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.refuse == nil {
+		f.refuse = make(map[string]error)
+	}
+	f.refuse[method] = err
+}
+
+// BeforeWrite calls fn before the next writing transaction is sent.
+func (f *Faults) BeforeWrite(fn func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hook = fn
+}
+
+// Transactions counts the reading and the writing transactions so far.
+func (f *Faults) Transactions() (reads, writes int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.reads, f.writes
+}
+
+// Streams counts the streams of a method that were opened.
+func (f *Faults) Streams(method string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.streams[method]
+}
+
+// DialOptions put the faults into a store's connections.
+func (f *Faults) DialOptions() []grpc.DialOption {
+	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(f.unary), grpc.WithChainStreamInterceptor(f.stream)}
+}
+
+func (f *Faults) add(kind fault, n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for range n {
+		f.next = append(f.next, kind)
+	}
+}
+
+func (f *Faults) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	call := func() error { return invoke(ctx, method, req, reply, cc, opts...) }
+	txn, ok := req.(*pb.TxnRequest)
+	if !ok {
+		return call()
+	}
+	kind, hook := f.take(writing(txn.Success))
+	if hook != nil {
+		hook()
+	}
+	lost := status.Error(codes.Unavailable, "the answer is lost")
+	switch kind {
+	case loseAnswer:
+		if err := call(); err != nil {
+			return err
+		}
+		return lost
+	case sendTwice:
+		if err := call(); err != nil {
+			return err
+		}
+	case loseRequest:
+		return lost
+	}
+	return call()
+}
+
+// take counts a transaction and returns what is to be done to it.
+func (f *Faults) take(writes bool) (fault, func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !writes {
+		f.reads++
+		return none, nil
+	}
+	f.writes++
+	hook := f.hook
+	f.hook = nil
+	if len(f.next) == 0 {
+		return none, hook
+	}
+	kind := f.next[0]
+	f.next = f.next[1:]
+	return kind, hook
+}
+
+func writing(ops []*pb.RequestOp) bool {
+	for _, op := range ops {
+		if op.GetRequestPut() != nil || op.GetRequestDeleteRange() != nil ||
+			op.GetRequestTxn() != nil && writing(op.GetRequestTxn().Success) {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *Faults) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	f.mu.Lock()
+	if f.streams == nil {
+		f.streams = make(map[string]int)
+	}
+	f.streams[method]++
+	err := f.refuse[method]
+	f.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, desc, cc, method, opts...)
+}
