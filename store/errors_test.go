@@ -1,0 +1,82 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+func TestTranslate(t *testing.T) {
+	for _, c := range []struct {
+		err error
+		// want is nil where nothing of ours is meant.
+		want error
+		// applied is whether a write that ends so may have been applied.
+		applied bool
+	}{
+		{rpctypes.ErrGRPCCompacted, ErrCompacted, false},
+		{rpctypes.ErrGRPCFutureRev, ErrUnavailable, false},
+		{rpctypes.ErrGRPCNoSpace, ErrFull, false},
+		{rpctypes.ErrGRPCRequestTooLarge, ErrTooLarge, false},
+		{rpctypes.ErrGRPCTooManyOps, ErrTooLarge, false},
+		{status.Error(codes.ResourceExhausted, "trying to send message larger than max"), ErrTooLarge, false},
+		{rpctypes.ErrGRPCRequestTooManyRequests, ErrUnavailable, false},
+		{rpctypes.ErrGRPCLeaseNotFound, ErrSessionLost, false},
+		{rpctypes.ErrGRPCPermissionDenied, ErrDenied, false},
+		{rpctypes.ErrGRPCInvalidAuthToken, ErrDenied, false},
+		{rpctypes.ErrGRPCUserEmpty, ErrDenied, false},
+		{rpctypes.ErrGRPCAuthOldRevision, ErrDenied, false},
+		{rpctypes.ErrGRPCNoLeader, ErrUnavailable, false},
+		{rpctypes.ErrGRPCLeaderChanged, ErrUnavailable, true},
+		{rpctypes.ErrGRPCTimeout, ErrUnavailable, true},
+		{rpctypes.ErrGRPCTimeoutDueToLeaderFail, ErrUnavailable, true},
+		{rpctypes.ErrGRPCTimeoutDueToConnectionLost, ErrUnavailable, true},
+		{rpctypes.ErrGRPCStopped, ErrUnavailable, true},
+		{status.Error(codes.Unavailable, "transport is closing"), ErrUnavailable, true},
+		{status.Error(codes.Canceled, "context canceled"), ErrUnavailable, true},
+		{context.DeadlineExceeded, ErrUnavailable, true},
+		{context.Canceled, ErrUnavailable, true},
+		{status.Error(codes.Unknown, "raft: stopped"), nil, true},
+		{rpctypes.ErrGRPCCorrupt, nil, true},
+		{errors.New("anything"), nil, true},
+	} {
+		// As gRPC gives it, as etcd's client gives it, and wrapped.
+		for _, err := range []error{c.err, rpctypes.Error(c.err), fmt.Errorf("op: %w", rpctypes.Error(c.err))} {
+			got := translate(err)
+			if !errors.Is(got, err) {
+				t.Errorf("%v lost its cause: %v", err, got)
+			}
+			if c.want != nil && !errors.Is(got, c.want) {
+				t.Errorf("%v became %v, not %v", err, got, c.want)
+			}
+			if c.want == nil && got != err {
+				t.Errorf("%v became %v", err, got)
+			}
+			if again := translate(got); again.Error() != got.Error() {
+				t.Errorf("translated twice: %v", again)
+			}
+			if surelyNotApplied(err) == c.applied {
+				t.Errorf("%v: may be applied is %v", err, !c.applied)
+			}
+		}
+	}
+	if translate(nil) != nil {
+		t.Error("nil became an error")
+	}
+}
+
+func TestCheckRelease(t *testing.T) {
+	for version, ok := range map[string]bool{
+		"3.7.3": true, "3.7.1": true, "3.8.0": true, "4.0.0": true, "3.6.14": true, "3.6.20": true, "3.7.2+build": true,
+		"3.7.0": false, "3.6.13": false, "3.5.30": false, "2.3.8": false, "3.7.1-rc.0": false, "": false, "new": false,
+	} {
+		if err := checkRelease(version); (err == nil) != ok || err != nil && !errors.Is(err, ErrOldServer) {
+			t.Errorf("%q: %v", version, err)
+		}
+	}
+}

@@ -1,0 +1,478 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/storetest"
+)
+
+var errEnough = errors.New("enough")
+
+const rangeStream, watchStream = "/etcdserverpb.KV/RangeStream", "/etcdserverpb.Watch/Watch"
+
+// runMirror runs a mirror until the end of the test and waits until it is synced.
+func runMirror(t *testing.T, s *store.Store, cfg store.MirrorConfig) *store.Mirror {
+	t.Helper()
+	m := s.NewMirror(cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- m.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("mirror: %v", err)
+		}
+	})
+	await(t, m.Synced())
+	return m
+}
+
+func await[T any](t *testing.T, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-t.Context().Done():
+	case <-time.After(time.Minute):
+	}
+	t.Fatal("it does not come")
+	panic("unreachable")
+}
+
+func wait(t *testing.T, m *store.Mirror, revision int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := m.Wait(ctx, revision); err != nil {
+		t.Fatalf("the mirror does not see revision %d: %v", revision, err)
+	}
+}
+
+func next(t *testing.T, f *store.Feed) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	keys, err := f.Next(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+// content is all that the mirror holds.
+func content(m *store.Mirror) map[string]string {
+	out := make(map[string]string)
+	m.View(func(v *store.MirrorView) {
+		for kv := range v.Prefix("") {
+			out[kv.Key] = string(kv.Value)
+		}
+	})
+	return out
+}
+
+func expectContent(t *testing.T, m *store.Mirror, want map[string]string) {
+	t.Helper()
+	if got := content(m); !maps.Equal(got, want) {
+		t.Errorf("the mirror holds %v, not %v", got, want)
+	}
+}
+
+// rawClient is for what the store itself never does: compaction, leases.
+func rawClient(t *testing.T, endpoint string) *clientv3.Client {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func compact(t *testing.T, endpoint string, revision int64) {
+	t.Helper()
+	if _, err := rawClient(t, endpoint).Compact(t.Context(), revision); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMirrorFollows(t *testing.T) {
+	s, _ := open(t, store.Config{})
+	put(t, s, "/t/in/a", 1)
+	put(t, s, "/t/in/b", 2)
+	put(t, s, "/t/in/skip/x", 3)
+	put(t, s, "/t/in0", 4)
+	first := put(t, s, "/t/out/c", 5)
+	m := runMirror(t, s, store.MirrorConfig{
+		Prefixes: []string{"/t/in/"},
+		Skip:     func(key string) bool { return strings.Contains(key, "/skip/") },
+	})
+	if m.Revision() != first {
+		t.Errorf("listed at %d, not at %d", m.Revision(), first)
+	}
+	expectContent(t, m, map[string]string{"/t/in/a": "1", "/t/in/b": "2"})
+	f := m.Feed()
+	if keys := next(t, f); !slices.Equal(keys, []string{"/t/in/a", "/t/in/b"}) {
+		t.Errorf("first keys: %v", keys)
+	}
+
+	remove(t, s, "/t/in/a")
+	put(t, s, "/t/in/skip/y", 6)
+	put(t, s, "/t/out/d", 7)
+	before := m.Snapshot()
+	last := put(t, s, "/t/in/c", 8)
+	wait(t, m, last)
+	expectContent(t, m, map[string]string{"/t/in/b": "2", "/t/in/c": "8"})
+	seen := make(map[string]bool)
+	for !seen["/t/in/c"] {
+		for _, key := range next(t, f) {
+			seen[key] = true
+		}
+	}
+	if want := map[string]bool{"/t/in/a": true, "/t/in/c": true}; !maps.Equal(seen, want) {
+		t.Errorf("changed keys: %v", seen)
+	}
+	m.View(func(v *store.MirrorView) {
+		kv, ok := v.KV("/t/in/c")
+		if !ok || kv.ModRevision != last || v.Revision() != last {
+			t.Errorf("%+v at %d", kv, v.Revision())
+		}
+		if _, ok := v.KV("/t/in/a"); ok {
+			t.Error("a deleted key is there")
+		}
+		if got := slices.Collect(keysOf(v, "/t/in/c")); !slices.Equal(got, []string{"/t/in/c"}) {
+			t.Errorf("prefix: %v", got)
+		}
+	})
+	if before.Revision() >= last {
+		t.Errorf("an old snapshot moved to %d", before.Revision())
+	}
+	if _, ok := before.KV("/t/in/c"); ok {
+		t.Error("an old snapshot has a new key")
+	}
+	if !m.Healthy() || m.LastHeard().IsZero() {
+		t.Error("the mirror does not think itself healthy")
+	}
+	f.Close()
+}
+
+func keysOf(v *store.MirrorView, prefix string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for kv := range v.Prefix(prefix) {
+			if !yield(kv.Key) {
+				return
+			}
+		}
+	}
+}
+
+// Two prefixes are written in one transaction each time; no snapshot may show one
+// of them ahead of the other.
+func TestMirrorIsOfOneRevision(t *testing.T) {
+	s, _ := open(t, store.Config{})
+	m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/a/", "/t/b/", "/t/long/path/"}})
+	var checked atomic.Int64
+	stop := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			m.View(func(v *store.MirrorView) {
+				a, _ := v.KV("/t/a/x")
+				b, _ := v.KV("/t/b/x")
+				c, _ := v.KV("/t/long/path/x")
+				if a.ModRevision != b.ModRevision || b.ModRevision != c.ModRevision || a.ModRevision > v.Revision() {
+					t.Errorf("revisions %d, %d and %d in one view of %d", a.ModRevision, b.ModRevision, c.ModRevision, v.Revision())
+				}
+				if a.ModRevision > 0 {
+					checked.Add(1)
+				}
+			})
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	}()
+	var last int64
+	for i := range 300 {
+		res, err := s.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+			tx.Put("/t/b/x", i)
+			tx.Put("/t/long/path/x", i)
+			tx.Put("/t/a/x", i)
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = res.Revision
+	}
+	wait(t, m, last)
+	close(stop)
+	<-done
+	if checked.Load() == 0 {
+		t.Error("no view was checked")
+	}
+	expectContent(t, m, map[string]string{"/t/a/x": "299", "/t/b/x": "299", "/t/long/path/x": "299"})
+}
+
+// What was deleted while the mirror could not see it, and compacted since, is
+// found by the difference; what did not change is not reported.
+func TestMirrorListsAgainAfterCompaction(t *testing.T) {
+	server := storetest.Etcd(t)
+	direct, _ := open(t, store.Config{Endpoints: []string{server}})
+	for i := range 20 {
+		put(t, direct, fmt.Sprintf("/t/%02d", i), i)
+	}
+	proxy := storetest.NewProxy(t, server)
+	s, faults := open(t, store.Config{Endpoints: []string{proxy.Endpoint()}})
+	m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}, Interval: 100 * time.Millisecond})
+	f := m.Feed()
+	next(t, f)
+
+	proxy.Freeze()
+	remove(t, direct, "/t/03")
+	put(t, direct, "/t/05", 50)
+	put(t, direct, "/t/new", 1)
+	last := put(t, direct, "/t/05", 51)
+	compact(t, server, last)
+	proxy.Thaw()
+	proxy.Cut()
+
+	wait(t, m, last)
+	got := content(m)
+	if _, there := got["/t/03"]; there || got["/t/05"] != "51" || got["/t/new"] != "1" || len(got) != 20 {
+		t.Errorf("after the compaction: %v", got)
+	}
+	if keys := next(t, f); !slices.Equal(keys, []string{"/t/03", "/t/05", "/t/new"}) {
+		t.Errorf("reported: %v", keys)
+	}
+	if lists := faults.Streams(rangeStream); lists != 2 {
+		t.Errorf("listed %d times", lists)
+	}
+}
+
+// Others write and compact while nothing happens below the prefix: progress
+// carries the mirror along.
+func TestMirrorOfAQuietPrefixIsCarriedAlong(t *testing.T) {
+	server := storetest.Etcd(t)
+	s, faults := open(t, store.Config{Endpoints: []string{server}})
+	put(t, s, "/t/quiet/a", 1)
+	m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/quiet/"}})
+	var last int64
+	for i := range 50 {
+		last = put(t, s, "/t/busy", i)
+	}
+	wait(t, m, last)
+	compact(t, server, last)
+	wait(t, m, put(t, s, "/t/quiet/a", 2))
+	expectContent(t, m, map[string]string{"/t/quiet/a": "2"})
+	if lists := faults.Streams(rangeStream); lists != 1 {
+		t.Errorf("listed %d times", lists)
+	}
+}
+
+func TestMirrorOfSingleKeys(t *testing.T) {
+	s, faults := open(t, store.Config{})
+	put(t, s, "/t/c/desired/cluster", 1)
+	put(t, s, "/t/c/desired/clusters", 2)
+	put(t, s, "/t/c/desired/services/a", 3)
+	put(t, s, "/t/c/desired/specs/a", 4)
+	m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/c/desired/services/", "/t/c/desired/cluster", "/t/c/desired/absent"}})
+	one := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/c/desired/cluster"}})
+	expectContent(t, m, map[string]string{"/t/c/desired/cluster": "1", "/t/c/desired/services/a": "3"})
+	put(t, s, "/t/c/desired/specs/a", 40)
+	put(t, s, "/t/c/desired/absent", 5)
+	last := put(t, s, "/t/c/desired/cluster", 10)
+	wait(t, m, last)
+	wait(t, one, last)
+	expectContent(t, m, map[string]string{"/t/c/desired/absent": "5", "/t/c/desired/cluster": "10", "/t/c/desired/services/a": "3"})
+	expectContent(t, one, map[string]string{"/t/c/desired/cluster": "10"})
+	if lists := faults.Streams(rangeStream); lists != 1 {
+		t.Errorf("%d prefixes were listed", lists)
+	}
+}
+
+func TestMirrorDoesNotWaitForASlowConsumer(t *testing.T) {
+	s, _ := open(t, store.Config{})
+	m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}})
+	slow := m.Feed()
+	next(t, slow)
+	entered, leave := make(chan struct{}), make(chan struct{})
+	left := make(chan struct{})
+	go func() { // a reader that holds its view all the time
+		defer close(left)
+		m.View(func(v *store.MirrorView) {
+			close(entered)
+			<-leave
+			if n := len(slices.Collect(v.Prefix("/t/"))); n != 0 {
+				t.Errorf("%d keys came into an open view", n)
+			}
+		})
+	}()
+	<-entered
+	var last int64
+	for i := range 500 {
+		last = put(t, s, fmt.Sprintf("/t/%d", i%5), i)
+	}
+	wait(t, m, last)
+	close(leave)
+	<-left
+	if keys := next(t, slow); len(keys) != 5 {
+		t.Errorf("500 changes of 5 keys are told as %v", keys)
+	}
+}
+
+func TestFeedEndsWithItsContext(t *testing.T) {
+	s, _ := open(t, store.Config{})
+	m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}})
+	f := m.Feed()
+	if keys := next(t, f); len(keys) != 0 {
+		t.Errorf("an empty prefix has %v", keys)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errEnough)
+	if _, err := f.Next(ctx); err != errEnough {
+		t.Error(err)
+	}
+	if err := m.Wait(ctx, 1<<40); err != errEnough {
+		t.Error(err)
+	}
+}
+
+// The connection stays open and carries nothing any more.
+func TestMirrorLeavesAHalfOpenConnection(t *testing.T) {
+	server := storetest.Etcd(t)
+	direct, _ := open(t, store.Config{Endpoints: []string{server}})
+	proxy := storetest.NewProxy(t, server)
+	s, faults := open(t, store.Config{Endpoints: []string{proxy.Endpoint()}})
+	m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}, Interval: 50 * time.Millisecond})
+	put(t, direct, "/t/b", 1)
+	wait(t, m, put(t, direct, "/t/a", 1))
+	f := m.Feed()
+	next(t, f)
+	before := faults.Streams(watchStream)
+	proxy.FreezeOpen()
+	wait(t, m, put(t, direct, "/t/a", 2))
+	expectContent(t, m, map[string]string{"/t/a": "2", "/t/b": "1"})
+	if keys := next(t, f); !slices.Equal(keys, []string{"/t/a"}) {
+		t.Errorf("reported: %v", keys)
+	}
+	until(t, func() bool { return faults.Streams(watchStream) > before })
+}
+
+func TestMirrorIsNotHealthyWhileItHearsNothing(t *testing.T) {
+	proxy := storetest.NewProxy(t, storetest.Etcd(t))
+	s, _ := open(t, store.Config{Endpoints: []string{proxy.Endpoint()}})
+	m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}, Interval: 50 * time.Millisecond})
+	until(t, m.Healthy)
+	proxy.Freeze()
+	until(t, func() bool { return !m.Healthy() })
+	proxy.Thaw()
+	until(t, m.Healthy)
+}
+
+// until asks again and again; the test fails when the answer never comes.
+func until(t *testing.T, ask func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ask() {
+		await(t, tick.C)
+	}
+}
+
+// An administrator restores an old snapshot without raising its revision: what
+// the mirror has seen never happened, also when the store has meanwhile come
+// farther than the mirror had.
+func TestMirrorNoticesARestoredStore(t *testing.T) {
+	for name, later := range map[string]int{"still behind": 0, "ahead again": 100} {
+		t.Run(name, func(t *testing.T) {
+			restored, lost := storetest.Etcd(t), storetest.Etcd(t)
+			after, _ := open(t, store.Config{Endpoints: []string{restored}})
+			before, _ := open(t, store.Config{Endpoints: []string{lost}})
+			put(t, after, "/t/kept", 1)
+			put(t, before, "/t/kept", 1)
+			var seen int64
+			for i := range 50 {
+				seen = put(t, before, "/t/lost", i)
+			}
+			proxy := storetest.NewProxy(t, lost)
+			s, _ := open(t, store.Config{Endpoints: []string{proxy.Endpoint()}})
+			stale := make(chan [2]int64, 1)
+			m := runMirror(t, s, store.MirrorConfig{
+				Prefixes: []string{"/t/"}, Interval: 100 * time.Millisecond,
+				OnStale: func(seen, now int64) { stale <- [2]int64{seen, now} },
+			})
+			f := m.Feed()
+			next(t, f)
+			now := put(t, after, "/t/new", 1)
+			for i := range later {
+				now = put(t, after, "/elsewhere", i)
+			}
+			proxy.Retarget(restored)
+			if got, want := await(t, stale), [2]int64{seen, now}; got != want {
+				t.Errorf("told of %v, not of %v", got, want)
+			}
+			if keys := next(t, f); !slices.Equal(keys, []string{"/t/lost", "/t/new"}) {
+				t.Errorf("reported: %v", keys)
+			}
+			wait(t, m, put(t, after, "/t/new", 2))
+			expectContent(t, m, map[string]string{"/t/kept": "1", "/t/new": "2"})
+		})
+	}
+}
+
+// A broken connection alone is no restore.
+func TestMirrorDoesNotTakeAnInterruptionForARestore(t *testing.T) {
+	server := storetest.Etcd(t)
+	direct, _ := open(t, store.Config{Endpoints: []string{server}})
+	proxy := storetest.NewProxy(t, server)
+	s, faults := open(t, store.Config{Endpoints: []string{proxy.Endpoint()}})
+	m := runMirror(t, s, store.MirrorConfig{
+		Prefixes: []string{"/t/"}, Interval: 100 * time.Millisecond,
+		OnStale: func(seen, now int64) { t.Errorf("told of a restore: %d, %d", seen, now) },
+	})
+	for i := range 5 {
+		put(t, direct, "/t/a", i)
+		put(t, direct, "/t/b", i)
+		proxy.Cut()
+		remove(t, direct, "/t/b")
+		wait(t, m, put(t, direct, "/t/c", i))
+		expectContent(t, m, map[string]string{"/t/a": fmt.Sprint(i), "/t/c": fmt.Sprint(i)})
+		lists := faults.Streams(rangeStream)
+		proxy.Cut()
+		until(t, func() bool { return faults.Streams(rangeStream) > lists && m.Healthy() })
+	}
+}
+
+func TestMirrorConfiguration(t *testing.T) {
+	s, _ := open(t, store.Config{})
+	for name, prefixes := range map[string][]string{
+		"none":              nil,
+		"nothing in common": {"/t/", "u/"},
+	} {
+		if err := s.NewMirror(store.MirrorConfig{Prefixes: prefixes}).Run(t.Context()); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}})
+	if err := m.Run(t.Context()); err == nil {
+		t.Error("it ran twice at the same time")
+	}
+}

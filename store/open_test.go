@@ -1,0 +1,155 @@
+package store_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/embedded"
+	"github.com/oscarfed/oscarfed/store/storetest"
+)
+
+// impatient gives up soon.
+func impatient(cfg store.Config) store.Config {
+	cfg.RequestTimeout, cfg.Deadline = 200*time.Millisecond, 600*time.Millisecond
+	return cfg
+}
+
+func TestOpenWithoutEtcd(t *testing.T) {
+	cfg := impatient(store.Config{Endpoints: []string{"http://127.0.0.1:1"}, Logger: storetest.Logger(t)})
+	if _, err := store.Open(t.Context(), cfg); !errors.Is(err, store.ErrUnavailable) {
+		t.Error(err)
+	}
+}
+
+func TestOpenReportsAllProblems(t *testing.T) {
+	_, err := store.Open(t.Context(), store.Config{CertFile: "x"})
+	if err == nil || !strings.Contains(err.Error(), "endpoint") || !strings.Contains(err.Error(), "key") {
+		t.Error(err)
+	}
+	dir := t.TempDir()
+	junk := filepath.Join(dir, "junk")
+	if err := os.WriteFile(junk, []byte("junk"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, cfg := range map[string]store.Config{
+		"absent CA":     {CAFile: filepath.Join(dir, "absent")},
+		"junk CA":       {CAFile: junk},
+		"absent client": {CertFile: filepath.Join(dir, "absent"), KeyFile: junk},
+		"junk client":   {CertFile: junk, KeyFile: junk},
+	} {
+		cfg.Endpoints = []string{"https://127.0.0.1:1"}
+		if _, err := store.Open(t.Context(), cfg); err == nil || errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// One member of three may be away.
+func TestOpenWithAMemberAway(t *testing.T) {
+	s := storetest.Open(t, store.Config{Endpoints: []string{storetest.Etcd(t), "http://127.0.0.1:1"}, RequestTimeout: 500 * time.Millisecond})
+	put(t, s, "/t/a", 1)
+}
+
+func TestClientCertificates(t *testing.T) {
+	authority, stranger := storetest.NewAuthority(t), storetest.NewAuthority(t)
+	cert, key := authority.Issue("server")
+	server := storetest.Start(t, embedded.Config{CertFile: cert, KeyFile: key, CAFile: authority.CAFile})
+	if !strings.HasPrefix(server.Endpoint(), "https://") {
+		t.Errorf("endpoint %s", server.Endpoint())
+	}
+	proxy := storetest.NewProxy(t, server.Endpoint())
+	cert, key = authority.Issue("client")
+	good := store.Config{Endpoints: []string{proxy.Endpoint()}, CertFile: cert, KeyFile: key, CAFile: authority.CAFile}
+	s := storetest.Open(t, impatient(good))
+	put(t, s, "/t/a", 1)
+
+	for name, change := range map[string]func(*store.Config){
+		"no certificate":    func(c *store.Config) { c.CertFile, c.KeyFile = "", "" },
+		"of another":        func(c *store.Config) { c.CertFile, c.KeyFile = stranger.Issue("client") },
+		"server of another": func(c *store.Config) { c.CAFile = stranger.CAFile },
+		"no TLS":            func(c *store.Config) { c.Endpoints = []string{"http" + strings.TrimPrefix(proxy.Endpoint(), "https")} },
+	} {
+		cfg := impatient(good)
+		cfg.Logger = storetest.Logger(t)
+		change(&cfg)
+		if _, err := store.Open(t.Context(), cfg); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+
+	// The files are read for each new connection: a wrong one is no longer let in,
+	// a renewed one is.
+	strangeCert, err := os.ReadFile(first(stranger.Issue("client")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(cert, strangeCert, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Cut()
+	if _, err := s.Get(t.Context(), "/t/a"); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("with a certificate and a key that do not belong together: %v", err)
+	}
+	authority.Issue("client")
+	until(t, func() bool {
+		_, err := s.Get(t.Context(), "/t/a")
+		return err == nil
+	})
+}
+
+func first(a, _ string) string { return a }
+
+// At its quota etcd refuses writes; reads and deletions work.
+func TestFullStore(t *testing.T) {
+	server := storetest.Start(t, embedded.Config{Quota: 1 << 20})
+	s := storetest.Open(t, store.Config{Endpoints: []string{server.Endpoint()}})
+	put(t, s, "/t/small", 1)
+	var err error
+	for i := 0; err == nil && i < 100; i++ {
+		_, err = write(t, s, "/t/big/", 10, 20_000, 0)
+	}
+	if !errors.Is(err, store.ErrFull) || !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) {
+		t.Fatalf("a full store: %v", err)
+	}
+	if _, err := s.OpenSession(t.Context(), store.SessionConfig{Key: "/t/session", Record: 1}); !errors.Is(err, store.ErrFull) {
+		t.Errorf("a session in a full store: %v", err)
+	}
+	if _, err := s.Get(t.Context(), "/t/small"); err != nil {
+		t.Error(err)
+	}
+	remove(t, s, "/t/small")
+	if _, err := s.Get(t.Context(), "/t/small"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("after the deletion: %v", err)
+	}
+}
+
+// The cluster works on while one of three members is down.
+func TestThreeMembers(t *testing.T) {
+	t.Parallel()
+	members := storetest.StartMembers(t, 3)
+	s, _ := open(t, store.Config{Endpoints: storetest.Endpoints(members), RequestTimeout: time.Second})
+	m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}, Interval: 200 * time.Millisecond})
+	wait(t, m, put(t, s, "/t/a", 1))
+	for i := range 10 {
+		id := "r" + string(rune('a'+i))
+		if _, err := s.Update(t.Context(), increment("/t/n", "/t/requests/"+id, id, nil)); err != nil {
+			t.Error(err)
+		}
+		if i == 4 {
+			members[0].Close()
+		}
+	}
+	c, kv := get[counter](t, s, "/t/n")
+	if c.N != 10 {
+		t.Errorf("counter %d", c.N)
+	}
+	wait(t, m, kv.ModRevision)
+	if got := content(m)["/t/n"]; got != `{"n":10}` {
+		t.Errorf("the mirror has %s", got)
+	}
+}

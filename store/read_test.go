@@ -1,0 +1,81 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/oscarfed/oscarfed/store"
+)
+
+func TestGetAndDecode(t *testing.T) {
+	s, _ := open(t, store.Config{})
+	if _, err := s.Get(t.Context(), "/t/a"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("an absent key: %v", err)
+	}
+	revision := put(t, s, "/t/a", counter{N: 3})
+	c, kv := get[counter](t, s, "/t/a")
+	if c.N != 3 || kv.Key != "/t/a" || string(kv.Value) != `{"n":3}` || kv.CreateRevision != revision || kv.ModRevision != revision {
+		t.Errorf("%+v %+v", c, kv)
+	}
+	_, err := store.Decode[counter](store.KV{Key: "/t/a", Value: []byte(`{"n":"3`)})
+	if e, ok := errors.AsType[*store.CorruptError](err); !ok || e.Key != "/t/a" || e.Err == nil {
+		t.Errorf("a truncated record: %v", err)
+	}
+}
+
+func TestReadIsOfOneRevision(t *testing.T) {
+	s, _ := open(t, store.Config{})
+	a := put(t, s, "/t/a", 1)
+	b := put(t, s, "/t/b", 2)
+	v, err := s.Read(t.Context(), "/t/b", "/t/none", "/t/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ka, _ := v.KV("/t/a")
+	kb, _ := v.KV("/t/b")
+	if ka.ModRevision != a || kb.ModRevision != b || v.Revision != b {
+		t.Errorf("%+v %+v at %d", ka, kb, v.Revision)
+	}
+	if _, ok := v.KV("/t/none"); ok {
+		t.Error("an absent key was found")
+	}
+}
+
+// A server of the 3.6 line does not stream ranges.
+func TestListWithAndWithoutStreams(t *testing.T) {
+	for _, streams := range []bool{true, false} {
+		t.Run(fmt.Sprint("streams=", streams), func(t *testing.T) {
+			const method, n = "/etcdserverpb.KV/RangeStream", 2500
+			s, faults := open(t, store.Config{})
+			if !streams {
+				faults.RefuseStreams(method, status.Error(codes.Unimplemented, "unknown method RangeStream"))
+			}
+			if _, err := write(t, s, "/t/in/", n, 10, 0); err != nil {
+				t.Fatal(err)
+			}
+			put(t, s, "/t/in0", 1) // just behind the prefix
+			last := put(t, s, "/t/im", 1)
+			for range 2 {
+				kvs, revision, err := s.List(t.Context(), "/t/in/")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(kvs) != n || revision != last {
+					t.Errorf("%d keys at %d", len(kvs), revision)
+				}
+				for i, kv := range kvs {
+					if kv.Key != fmt.Sprintf("/t/in/%05d", i) || len(kv.Value) != 10 {
+						t.Fatalf("key %d is %s", i, kv.Key)
+					}
+				}
+			}
+			if got, want := faults.Streams(method), map[bool]int{true: 2, false: 1}[streams]; got != want {
+				t.Errorf("%d streams, want %d: what a server cannot do is asked once", got, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,254 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/storetest"
+)
+
+const (
+	sessionKey = "/t/c/session"
+	// ttl is short, for tests that see it pass, and long enough for a machine that
+	// stands still for a moment.
+	ttl = 3 * time.Second
+)
+
+func openSession(t *testing.T, s *store.Store, record string) *store.Session {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	x, err := s.OpenSession(ctx, store.SessionConfig{Key: sessionKey, Record: record, TTL: ttl})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = x.Close(context.Background()) })
+	return x
+}
+
+// report writes as a session's owner would.
+func report(t *testing.T, s *store.Store, x *store.Session, n int) error {
+	t.Helper()
+	_, err := s.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+		tx.ExpectSession(x)
+		tx.Put("/t/c/report", n)
+		return nil
+	}})
+	return err
+}
+
+func TestSessionHoldsItsKey(t *testing.T) {
+	s, _ := open(t, store.Config{})
+	x := openSession(t, s, "first")
+	got, kv := get[string](t, s, sessionKey)
+	if got != "first" || kv.Lease == 0 || kv.CreateRevision != x.CreateRevision() || x.Key() != sessionKey {
+		t.Errorf("%q, %+v", got, kv)
+	}
+	if err := report(t, s, x, 1); err != nil {
+		t.Error(err)
+	}
+	if !x.Alive() {
+		t.Error("not alive")
+	}
+	if err := x.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Get(t.Context(), sessionKey); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("after Close: %v", err)
+	}
+	await(t, x.Done())
+	if x.Alive() {
+		t.Error("alive after Close")
+	}
+	if err := x.Close(t.Context()); err != nil {
+		t.Errorf("closed twice: %v", err)
+	}
+}
+
+// The next session waits for the first one, and then the first can write no more.
+func TestSessionFencesItsPredecessor(t *testing.T) {
+	s, _ := open(t, store.Config{})
+	first := openSession(t, s, "first")
+	opened := make(chan *store.Session, 1)
+	waiting := make(chan struct{})
+	go func() {
+		close(waiting)
+		x, err := s.OpenSession(t.Context(), store.SessionConfig{Key: sessionKey, Record: "second", TTL: 2 * time.Second})
+		if err != nil {
+			t.Error(err)
+		}
+		opened <- x
+	}()
+	await(t, waiting)
+	for n := range 5 { // while somebody waits
+		if err := report(t, s, first, n); err != nil {
+			t.Error(err)
+		}
+	}
+	select {
+	case <-opened:
+		t.Fatal("two sessions hold one key")
+	default:
+	}
+	if err := first.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	second := await(t, opened)
+	t.Cleanup(func() { _ = second.Close(context.Background()) })
+	if second.CreateRevision() <= first.CreateRevision() {
+		t.Errorf("revision %d after %d", second.CreateRevision(), first.CreateRevision())
+	}
+	if err := report(t, s, first, 98); !errors.Is(err, store.ErrSessionLost) {
+		t.Errorf("the first session wrote after it had ended: %v", err)
+	}
+	if err := report(t, s, second, 99); err != nil {
+		t.Error(err)
+	}
+	if n, _ := get[int](t, s, "/t/c/report"); n != 99 {
+		t.Errorf("reported: %d", n)
+	}
+}
+
+func TestOpenSessionGivesUpWithItsContext(t *testing.T) {
+	s, _ := open(t, store.Config{})
+	openSession(t, s, "first")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		cancel(errEnough)
+	}()
+	if _, err := s.OpenSession(ctx, store.SessionConfig{Key: sessionKey, Record: "second"}); !errors.Is(err, errEnough) {
+		t.Error(err)
+	}
+	if got, _ := get[string](t, s, sessionKey); got != "first" {
+		t.Errorf("the key is %q", got)
+	}
+	if _, err := s.OpenSession(t.Context(), store.SessionConfig{}); err == nil {
+		t.Error("a session without a key was opened")
+	}
+}
+
+// The put of the session's key is answered late, twice or not at all.
+func TestOpenSessionFindsOutAnUnknownOutcome(t *testing.T) {
+	for name, disturb := range map[string]func(*storetest.Faults){
+		"answer lost":   func(f *storetest.Faults) { f.LoseAnswers(1) },
+		"not succeeded": func(f *storetest.Faults) { f.SendTwice(1) },
+		"request lost":  func(f *storetest.Faults) { f.LoseRequests(1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, faults := open(t, store.Config{})
+			disturb(faults)
+			x := openSession(t, s, "first")
+			if _, kv := get[string](t, s, sessionKey); kv.CreateRevision != x.CreateRevision() {
+				t.Errorf("the key is of %d, the session of %d", kv.CreateRevision, x.CreateRevision())
+			}
+			if err := report(t, s, x, 1); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestSessionIsRenewed(t *testing.T) {
+	t.Parallel()
+	s, faults := open(t, store.Config{})
+	x := openSession(t, s, "first")
+	const keepAlive = "/etcdserverpb.Lease/LeaseKeepAlive"
+	until(t, func() bool { return faults.Streams(keepAlive) >= 4 }) // longer than its TTL
+	if err := report(t, s, x, 1); err != nil || !x.Alive() {
+		t.Errorf("alive %v, error %v", x.Alive(), err)
+	}
+}
+
+// Somebody ended the lease: the session learns it by the next renewal.
+func TestSessionIsLostWithItsLease(t *testing.T) {
+	t.Parallel()
+	server := storetest.Etcd(t)
+	s, _ := open(t, store.Config{Endpoints: []string{server}})
+	x := openSession(t, s, "first")
+	_, kv := get[string](t, s, sessionKey)
+	if _, err := rawClient(t, server).Revoke(t.Context(), clientv3.LeaseID(kv.Lease)); err != nil {
+		t.Fatal(err)
+	}
+	await(t, x.Done())
+	if x.Alive() {
+		t.Error("alive without its lease")
+	}
+	if err := report(t, s, x, 1); !errors.Is(err, store.ErrSessionLost) {
+		t.Error(err)
+	}
+	_, err := s.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+		tx.PutLeased("/t/c/other", 1, x)
+		return nil
+	}})
+	if !errors.Is(err, store.ErrSessionLost) {
+		t.Errorf("a put with a lost lease: %v", err)
+	}
+	if err := x.Close(t.Context()); err != nil {
+		t.Errorf("closing a lost session: %v", err)
+	}
+}
+
+// etcd cannot be reached any more: the session stops acting before its key is
+// gone, and another may then open it.
+func TestSessionIsLostWithItsConnection(t *testing.T) {
+	t.Parallel()
+	server := storetest.Etcd(t)
+	proxy := storetest.NewProxy(t, server)
+	s, _ := open(t, store.Config{Endpoints: []string{proxy.Endpoint()}, RequestTimeout: 300 * time.Millisecond, Deadline: time.Second})
+	direct, _ := open(t, store.Config{Endpoints: []string{server}})
+	x := openSession(t, s, "first")
+	proxy.Freeze()
+	until(t, func() bool { return !x.Alive() })
+	if _, err := direct.Get(t.Context(), sessionKey); err != nil {
+		t.Errorf("the key was gone while its session believed itself alive: %v", err)
+	}
+	second := openSession(t, direct, "second") // waits for the lease to end
+	await(t, x.Done())
+	if err := report(t, direct, second, 1); err != nil {
+		t.Error(err)
+	}
+	if err := x.Close(t.Context()); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("closing without etcd: %v", err)
+	}
+	proxy.Thaw()
+	if err := report(t, s, x, 2); !errors.Is(err, store.ErrSessionLost) {
+		t.Errorf("the first session wrote after the second had opened: %v", err)
+	}
+}
+
+func TestLeasedKeysEndWithTheSession(t *testing.T) {
+	s, _ := open(t, store.Config{})
+	x := openSession(t, s, "first")
+	for range 2 { // also when the bytes are equal
+		if _, err := s.Update(t.Context(), store.Update{Keys: []string{"/t/c/leased"}, Build: func(_ store.View, tx *store.Txn) error {
+			tx.ExpectSession(x)
+			tx.PutLeased("/t/c/leased", 1, x)
+			return nil
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The same bytes without the lease are another thing: the key stays.
+	if _, err := s.Update(t.Context(), store.Update{Keys: []string{"/t/c/kept"}, Build: func(_ store.View, tx *store.Txn) error {
+		tx.PutLeased("/t/c/kept", 1, x)
+		return nil
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	put := func(_ store.View, tx *store.Txn) error { tx.Put("/t/c/kept", 1); return nil }
+	if _, err := s.Update(t.Context(), store.Update{Keys: []string{"/t/c/kept"}, Build: put}); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	kvs, _, err := s.List(t.Context(), "/t/c/")
+	if err != nil || len(kvs) != 1 || kvs[0].Key != "/t/c/kept" {
+		t.Errorf("left: %v, error %v", kvs, err)
+	}
+}
