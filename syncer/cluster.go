@@ -18,45 +18,72 @@ import (
 
 // reportCluster writes observed/cluster when something in it changed: what OSCAR
 // says of itself, the write queue, and the orphans of a list. before and after
-// are the mirror before and after that list.
-func (t *term) reportCluster(ctx context.Context, before, after *store.MirrorView, list *listing) error {
-	info, _, err := t.infos.get(ctx, time.Now().Add(-infoAge))
-	if err != nil {
-		return err
+// are the mirror before and after that list. With a failure of the list, or of
+// what else is asked, what was known stays and the reason says so: others need
+// the recipient also while OSCAR is away.
+func (t *term) reportCluster(ctx context.Context, before, after *store.MirrorView, list *listing, failure error) error {
+	fill, err := t.askCluster(ctx, failure)
+	if list != nil && err == nil {
+		orphans := t.orphans(before, after, list)
+		t.metrics.orphans.Set(float64(len(orphans)))
+		ask := fill
+		fill = func(c *record.ObservedCluster) { ask(c); c.Orphans = orphans }
 	}
-	storage, err := t.cfg.OSCAR.Storage(ctx)
-	if err != nil {
-		return err
-	}
-	uid, err := t.cfg.Kube.SystemUID(ctx)
-	if err != nil && !errors.Is(err, kube.ErrAbsent) {
-		return err
-	}
-	orphans := t.orphans(before, after, list)
-	t.metrics.orphans.Set(float64(len(orphans)))
-	next := record.ObservedCluster{
-		V:             record.Version,
-		Recipient:     t.cfg.Identity.Recipient(),
-		OscarVersion:  info.Version,
-		MinioEndpoint: storage.Endpoint,
-		MinioRegion:   storage.Region,
-		KubeSystemUID: uid,
-		QueueS:        int64(t.ledger.backlog(t.writes.Len())/time.Minute) * 60,
-		Orphans:       orphans,
-	}
+	queue := int64(t.ledger.backlog(t.writes.Len())/time.Minute) * 60
 	key := record.ObservedClusterKey(t.cfg.ClusterID)
-	_, err = t.cfg.Store.Update(ctx, store.Update{
+	_, writeErr := t.cfg.Store.Update(ctx, store.Update{
 		Keys: []string{t.session.Key(), key},
-		Build: func(_ store.View, tx *store.Txn) error {
+		Build: func(read store.View, tx *store.Txn) error {
 			tx.ExpectSession(t.session)
+			next := &record.ObservedCluster{}
+			if kv, ok := read.KV(key); ok {
+				if known, err := store.Decode[record.ObservedCluster](kv); err == nil {
+					next = known
+				}
+			}
+			next.V, next.Recipient, next.QueueS, next.Reason = record.Version, t.cfg.Identity.Recipient(), queue, ""
+			fill(next)
 			tx.Put(key, next)
 			return nil
 		},
 	})
-	if errors.Is(err, store.ErrSessionLost) {
+	if errors.Is(writeErr, store.ErrSessionLost) {
 		t.lose(errSessionLost)
 	}
-	return err
+	return errors.Join(err, writeErr)
+}
+
+// askCluster asks OSCAR and Kubernetes who they are, and returns what is to be
+// entered; after a failure, only the reason of it.
+func (t *term) askCluster(ctx context.Context, failure error) (func(*record.ObservedCluster), error) {
+	info, storage, uid := oscar.Info{}, oscar.Storage{}, ""
+	err := failure
+	if err == nil {
+		info, _, err = t.infos.get(ctx, time.Now().Add(-infoAge))
+	}
+	if err == nil {
+		storage, err = t.cfg.OSCAR.Storage(ctx)
+	}
+	if err == nil {
+		uid, err = t.cfg.Kube.SystemUID(ctx)
+		if errors.Is(err, kube.ErrAbsent) {
+			err = nil
+		}
+	}
+	if err != nil {
+		reason := record.ReasonOscarUnreachable
+		if oscar.Refused(err) {
+			reason = record.ReasonCredentialRefused
+		}
+		return func(c *record.ObservedCluster) { c.Reason = reason }, err
+	}
+	return func(c *record.ObservedCluster) {
+		c.OscarVersion, c.MinioEndpoint, c.MinioRegion, c.KubeSystemUID = info.Version, storage.Endpoint, storage.Region, uid
+		c.Orphans = nil
+		if unsupported(info.Version) {
+			c.Reason = record.ReasonUnsupportedVersion
+		}
+	}, nil
 }
 
 // maxOrphans bounds the record: the rest is only in the metric.

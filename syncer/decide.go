@@ -2,71 +2,79 @@ package syncer
 
 import (
 	"context"
+	"errors"
 
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer/oscar"
 )
 
-// decide looks at one service and does what needs no write to OSCAR; the rest
-// goes to the write queue.
-func (t *term) decide(ctx context.Context, name string) error {
+// decide looks at one service and does what needs no write to OSCAR. It says
+// whether a write is needed.
+func (t *term) decide(ctx context.Context, name string) (bool, error) {
 	v, err := t.glance(ctx, name)
 	if err != nil {
-		return t.refuseForCredential(ctx, v, err)
+		return false, t.blocked(ctx, v, err)
 	}
 	return t.carryOut(ctx, v, plan(v.situation))
 }
 
-// refuseForCredential answers a prepare when OSCAR does not let us in: that is
-// a no. Any other failure is returned.
-func (t *term) refuseForCredential(ctx context.Context, v *sight, err error) error {
-	if v == nil || v.desired == nil || !oscar.Refused(err) || plan(v.situation).act != castVote {
+// blocked deals with what keeps us from looking at all. That OSCAR does not let
+// us in, or that the spec cannot be opened, will not pass by itself: it is
+// reported. Anything else is returned.
+func (t *term) blocked(ctx context.Context, v *sight, err error) error {
+	if v == nil || v.desired == nil || v.desired.Tombstone() {
 		return err
 	}
-	no, _ := refusedCredential(err)
-	return t.cast(ctx, v, no)
+	var no *refusal
+	switch {
+	case oscar.Refused(err):
+		no = refusedCredential()
+	case errors.Is(err, seal.ErrUndecryptable), errors.Is(err, seal.ErrMismatch), errors.Is(err, seal.ErrStale), errors.Is(err, errSpec):
+		no = &refusal{record.ReasonInvalidService,
+			"the syncer cannot open the definition that it was sent; if its identity file was replaced, create or change the federation again"}
+		t.log.Error("spec cannot be opened", "service", v.name, "error", err)
+	default:
+		return err
+	}
+	if v.desired.Intent == record.IntentPrepare {
+		v.memory = t.notes.read(v.name, v.desired, v.revision)
+		if plan(v.situation).act != castVote {
+			return nil
+		}
+		return t.cast(ctx, v, no)
+	}
+	if no.reason == record.ReasonCredentialRefused {
+		return err // it may be corrected in time; reads tell nothing about the service
+	}
+	return t.report(ctx, v, finding{phase: record.PhaseFailed, reason: no.reason, message: no.message})
 }
 
-// carryOut does what a decision names, unless it is a write.
-func (t *term) carryOut(ctx context.Context, v *sight, d decision) error {
+// carryOut does what a decision names, unless it is a write: then it says so.
+func (t *term) carryOut(ctx context.Context, v *sight, d decision) (bool, error) {
 	switch d.act {
 	case rest:
-		return nil
-	case castVote:
-		return t.vote(ctx, v)
+		return false, nil
 	case look:
 		t.decisions.AddAfter(v.name, d.after)
-		return nil
+		return false, nil
+	case castVote:
+		return false, t.vote(ctx, v)
 	case report:
-		if err := t.reportDecision(ctx, v, d); err != nil {
-			return err
-		}
-		if d.phase == record.PhaseReady && v.resync {
-			// Undisturbed since the last repair.
-			t.notes.change(v.name, func(n *note) { n.repairs, n.unfixable = 0, "" })
-		}
-		if d.after > 0 {
-			t.decisions.AddAfter(v.name, d.after)
-		}
-		return nil
-	case settle:
-		return t.settle(ctx, v)
-	case acknowledge:
-		return t.acknowledge(ctx, v, d)
-	}
-	if v.fresh && d.act == reread {
-		return nil // a fresh situation is never answered so
-	}
-	if d.act == reread {
+		return false, t.reportDecision(ctx, v, d)
+	case reread:
 		fresh, err := t.examine(ctx, v.name)
 		if err != nil {
-			return err
+			return false, t.blocked(ctx, fresh, err)
 		}
+		// A fresh situation is never answered with reread.
 		return t.carryOut(ctx, fresh, plan(fresh.situation))
+	case settle:
+		return false, t.settle(ctx, v)
+	case acknowledge:
+		return false, t.acknowledge(ctx, v, d)
 	}
-	t.writes.Add(v.name)
-	t.metrics.queue.Set(float64(t.writes.Len()))
-	return nil
+	return d.act.writes(), nil
 }
 
 func (t *term) reportDecision(ctx context.Context, v *sight, d decision) error {
@@ -77,7 +85,17 @@ func (t *term) reportDecision(ctx context.Context, v *sight, d decision) error {
 	if d.reason == record.ReasonDriftUnfixable {
 		t.notes.change(v.name, func(n *note) { n.unfixable = v.local.hash })
 	}
-	return t.report(ctx, v, f)
+	if err := t.report(ctx, v, f); err != nil {
+		return err
+	}
+	if d.phase == record.PhaseReady && v.resync {
+		// Undisturbed since the last repair.
+		t.notes.change(v.name, func(n *note) { n.repairs, n.unfixable = 0, "" })
+	}
+	if d.after > 0 {
+		t.decisions.AddAfter(v.name, d.after)
+	}
+	return nil
 }
 
 // settle reports that the desired generation is in place, as it was read.

@@ -2,6 +2,7 @@ package syncer
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,6 +36,9 @@ type definition struct {
 	secrets []string
 }
 
+// errSpec says that a spec is not what a control plane writes.
+var errSpec = errors.New("spec is not usable")
+
 // openDefinition joins the public part of a spec with what is sealed to us.
 func openDefinition(id *seal.Identity, cluster string, d *record.Desired, spec *record.Spec, now time.Time) (*definition, error) {
 	body := []byte(spec.Service)
@@ -50,18 +54,16 @@ func openDefinition(id *seal.Identity, cluster string, d *record.Desired, spec *
 		}
 	}
 	def := &definition{service: &oscarapi.Service{}, left: spec.Left}
-	if err := json.Unmarshal(body, &def.fields); err != nil {
-		return nil, fmt.Errorf("spec %q: %w", d.Spec, err)
-	}
-	if err := json.Unmarshal(body, def.service); err != nil {
-		return nil, fmt.Errorf("spec %q: %w", d.Spec, err)
+	// The decoders' errors could quote what they read.
+	if json.Unmarshal(body, &def.fields) != nil || json.Unmarshal(body, def.service) != nil {
+		return nil, fmt.Errorf("%w: %q is no service", errSpec, d.Spec)
 	}
 	var err error
 	if def.compare, err = decodeObject(body); err != nil {
 		return nil, err
 	}
 	if got := record.Mark(def.service.Token); got != d.Mark {
-		return nil, fmt.Errorf("spec %q: its token is not that of the desired record's mark", d.Spec)
+		return nil, fmt.Errorf("%w: the token in %q is not that of the desired record's mark", errSpec, d.Spec)
 	}
 	if len(patch) > 0 {
 		sealed, err := decodeObject(patch)

@@ -17,15 +17,17 @@ type note struct {
 	// assumedAt is the start of the session in which an apply order without an
 	// outcome was found: an earlier process may have sent its POST.
 	assumedAt time.Time
-	// openSince is like the newer of both, and stays when the service is seen:
-	// the POST may still be making buckets.
-	openSince time.Time
+	// openUntil is how long such a POST may still be at work on a service that
+	// is seen already: it makes the buckets last.
+	openUntil time.Time
 	// posted says that a POST of this process was answered with success.
 	posted bool
 	// deleteAt is when a DELETE was sent that has not been answered.
 	deleteAt time.Time
 	// absentIn holds the starts of the lists, since then, without the service.
 	absentIn []time.Time
+	// halfSince is since when the service was always seen half-created.
+	halfSince time.Time
 	// written is when the last write ended: older lists do not show it.
 	written time.Time
 
@@ -83,9 +85,7 @@ func (b *notebook) read(name string, desired *record.Desired, revision int64) me
 			unfixable:      n.unfixable,
 			bucketsDropped: n.bucketsDropped,
 		}
-		if !n.openSince.IsZero() {
-			m.workingUntil = n.openSince.Add(b.working)
-		}
+		m.workingUntil, m.halfSince = n.openUntil, n.halfSince
 		if !n.postAt.IsZero() {
 			m.postUntil = n.postAt.Add(b.late)
 		}
@@ -153,7 +153,7 @@ func (b *notebook) sawAbsent(name string, listed time.Time) {
 
 // assume notes that an earlier process may have sent a POST for this name.
 func (b *notebook) assume(name string, since time.Time) {
-	b.change(name, func(n *note) { n.assumedAt, n.openSince, n.posted = since, since, false })
+	b.change(name, func(n *note) { n.assumedAt, n.openUntil, n.posted = since, since.Add(b.working), false })
 }
 
 // forgive forgets failures.

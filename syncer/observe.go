@@ -34,7 +34,7 @@ type sight struct {
 }
 
 // glance makes a situation from the mirror and a list that may be a little old.
-// With an error of the list it still returns what the records say.
+// With an error of the list or of the spec it still returns what the records say.
 func (t *term) glance(ctx context.Context, name string) (*sight, error) {
 	view := t.mirror.Snapshot()
 	v := &sight{name: name}
@@ -64,7 +64,7 @@ func (t *term) glance(ctx context.Context, name string) (*sight, error) {
 		return v, err
 	}
 	if v.def, err = t.definition(ctx, name, d); err != nil {
-		return nil, err
+		return v, err
 	}
 	v.service = list.services[name]
 	return v, t.complete(v, listed)
@@ -82,10 +82,13 @@ func (t *term) examine(ctx context.Context, name string) (*sight, error) {
 		return nil, err
 	}
 	v.service = list.services[name]
-	running := 0
-	if d := t.desiredInMirror(name); d != nil && d.Tombstone() && v.service != nil {
-		if running, err = t.runningJobs(ctx, name); err != nil {
-			return nil, err
+	running, counted := 0, false
+	if d := t.desiredInMirror(name); d != nil && d.Tombstone() {
+		counted = true
+		if v.service != nil {
+			if running, err = t.runningJobs(ctx, name); err != nil {
+				return nil, err
+			}
 		}
 	}
 	v.until = time.Now().Add(t.cfg.SessionTTL / 3)
@@ -121,13 +124,23 @@ func (t *term) examine(ctx context.Context, name string) (*sight, error) {
 		return nil, err
 	}
 	v.revision = kv.ModRevision
+	if v.desired.Tombstone() && !counted {
+		return nil, fmt.Errorf("%w: it became a tombstone, and its jobs were not counted", errStale)
+	}
 	if kv, ok := read.KV(observedKey); ok {
 		v.observed = t.decodeObserved(kv, v.desired.UID)
 	}
-	v.memory = t.notes.read(name, v.desired, v.revision)
+	t.notes.read(name, v.desired, v.revision)
 	if v.def, err = t.definition(ctx, name, v.desired); err != nil {
-		return nil, err
+		return v, err
 	}
+	t.notes.change(name, func(n *note) {
+		if !half {
+			n.halfSince = time.Time{}
+		} else if n.halfSince.IsZero() {
+			n.halfSince = v.now
+		}
+	})
 	if err := t.complete(v, listed); err != nil {
 		return nil, err
 	}

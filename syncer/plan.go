@@ -74,6 +74,8 @@ type memory struct {
 	postUntil, deleteUntil time.Time
 	// workingUntil is how long such a POST may still be making buckets.
 	workingUntil time.Time
+	// halfSince is since when the service was always seen half-created.
+	halfSince time.Time
 	// tried is the step that failed last, and notBefore when its next try may
 	// start.
 	tried     act
@@ -373,9 +375,10 @@ func planHalf(s situation) decision {
 	if s.desired.Tombstone() {
 		wedged.reason = record.ReasonDeleteFailed
 	}
-	if wait := s.memory.workingUntil.Sub(s.now); wait > 0 {
-		// A POST that is still at work makes the rest in a moment.
-		return decision{act: look, after: min(wait, pollWrite)}
+	if s.memory.workingUntil.After(s.now) || s.memory.deleteUntil.After(s.now) || s.now.Sub(s.memory.halfSince) < pollWrite {
+		// A POST or DELETE that is at work, ours or somebody's, passes through
+		// this state: only one that lasts is stuck.
+		return decision{act: look, after: pollWrite}
 	}
 	if _, wait := s.backOff(heal); wait || s.stopped {
 		return wedged

@@ -219,10 +219,7 @@ func (t *term) resync(ctx context.Context) error {
 		t.decisions.Add(name)
 	}
 	t.notes.forget(time.Now(), func(name string) bool { return wanted[name] })
-	if err != nil {
-		return err
-	}
-	return t.reportCluster(ctx, before, view, list)
+	return t.reportCluster(ctx, before, view, list, err)
 }
 
 // takePeriodic says whether a name is looked at as part of a resync.
@@ -234,9 +231,10 @@ func (t *term) takePeriodic(name string) bool {
 	return periodic
 }
 
-// work takes names from a queue until it is shut down. After an error a name is
+// work takes names from a queue until it is shut down, and puts those that need
+// a write into the write queue. After an error a name is
 // decided upon again, with growing pauses.
-func (t *term) work(ctx context.Context, queue workqueue.TypedInterface[string], do func(context.Context, string) error) {
+func (t *term) work(ctx context.Context, queue workqueue.TypedInterface[string], do func(context.Context, string) (bool, error)) {
 	for {
 		name, shutdown := queue.Get()
 		if shutdown {
@@ -247,10 +245,14 @@ func (t *term) work(ctx context.Context, queue workqueue.TypedInterface[string],
 			queue.Done(name)
 			continue
 		}
-		err := do(ctx, name)
+		write, err := do(ctx, name)
 		wanted := t.claims.release(name)
 		queue.Done(name)
-		if wanted {
+		switch {
+		case write:
+			t.writes.Add(name) // which looks at everything again
+			t.metrics.queue.Set(float64(t.writes.Len()))
+		case wanted:
 			t.decisions.Add(name)
 		}
 		if ctx.Err() == nil {

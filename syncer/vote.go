@@ -71,7 +71,7 @@ func (t *term) check(ctx context.Context, v *sight) (*refusal, error) {
 	}
 	var err error
 	if v.buckets, _, err = t.buckets.get(ctx, v.now); err != nil {
-		return refusedCredential(err)
+		return refuse(err)
 	}
 	var made []string
 	if v.observed != nil {
@@ -90,26 +90,37 @@ var leastVersion = semver.New(4, 1, 0, "", "")
 func (t *term) checkVersion(ctx context.Context) (*refusal, error) {
 	info, _, err := t.infos.get(ctx, time.Now().Add(-infoAge))
 	if err != nil {
-		return refusedCredential(err)
+		return refuse(err)
 	}
-	if info.Version == "devel" {
-		return nil, nil
-	}
-	have, err := semver.NewVersion(info.Version)
-	if err != nil || have.LessThan(leastVersion) {
+	if unsupported(info.Version) {
 		return &refusal{record.ReasonUnsupportedVersion, fmt.Sprintf(
 			"the cluster runs OSCAR %q; v4.1.0 or later is needed: upgrade it, or leave the cluster out", info.Version)}, nil
 	}
 	return nil, nil
 }
 
-// refusedCredential turns a 401 or 403 into a no: trying again changes nothing.
-func refusedCredential(err error) (*refusal, error) {
+// unsupported says whether an OSCAR is too old. One that was built without a
+// release calls itself devel, and is taken for new, as its own dashboard does.
+func unsupported(version string) bool {
+	if version == "devel" {
+		return false
+	}
+	have, err := semver.NewVersion(version)
+	return err != nil || have.LessThan(leastVersion)
+}
+
+// refuse turns a 401 or 403 into a no, since trying again changes nothing, and
+// returns any other error.
+func refuse(err error) (*refusal, error) {
 	if oscar.Refused(err) {
-		return &refusal{record.ReasonCredentialRefused,
-			"the cluster's OSCAR does not accept the syncer's credential; its operator must correct the user or the password file of the syncer"}, nil
+		return refusedCredential(), nil
 	}
 	return nil, err
+}
+
+func refusedCredential() *refusal {
+	return &refusal{record.ReasonCredentialRefused,
+		"the cluster's OSCAR does not accept the syncer's credential; its operator must correct the user or the password file of the syncer"}
 }
 
 // checkName demands that the name is free, or ours already.
@@ -124,7 +135,7 @@ func (t *term) checkName(ctx context.Context, v *sight) (*refusal, error) {
 				return nil, err
 			}
 		case !oscar.NotFound(err):
-			return refusedCredential(err)
+			return refuse(err)
 		}
 	}
 	if v.service != nil && v.local.whose != ours {
@@ -153,7 +164,7 @@ func (t *term) checkRoom(ctx context.Context, v *sight) (*refusal, error) {
 		return nil, nil // no metrics server: no opinion
 	}
 	if err != nil {
-		return refusedCredential(err)
+		return refuse(err)
 	}
 	cpu, errCPU := resource.ParseQuantity(orDefault(v.def.service.CPU, "0.2"))
 	memory, errMemory := resource.ParseQuantity(orDefault(v.def.service.Memory, "256Mi"))

@@ -18,7 +18,7 @@ const maxSteps = 6
 
 // write takes one service as far as it goes now. Only one write is under way at
 // any time. Each is preceded by a fresh look, which is also the fence.
-func (t *term) write(ctx context.Context, name string) error {
+func (t *term) write(ctx context.Context, name string) (bool, error) {
 	t.metrics.queue.Set(float64(t.writes.Len()))
 	measured := false
 	t.ledger.begin(time.Now())
@@ -26,27 +26,27 @@ func (t *term) write(ctx context.Context, name string) error {
 	for range maxSteps {
 		v, err := t.examine(ctx, name)
 		if err != nil {
-			return err
+			return false, t.blocked(ctx, v, err)
 		}
 		d := plan(v.situation)
 		if !d.act.writes() {
 			if d.act == castVote {
-				t.decisions.Add(name)
-				return nil
+				break // a vote shares its list with others
 			}
-			return t.carryOut(ctx, v, d)
+			_, err := t.carryOut(ctx, v, d)
+			return false, err
 		}
 		answered, err := t.step(ctx, v, d)
 		if err != nil {
-			return err
+			return false, err
 		}
 		measured = measured || answered && (d.act == create || d.act == erase)
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return false, context.Cause(ctx)
 		}
 	}
 	t.decisions.Add(name)
-	return nil
+	return false, nil
 }
 
 // step does one write. It says whether OSCAR did what it was asked, as far as
@@ -106,7 +106,7 @@ func (t *term) create(ctx context.Context, v *sight) (bool, error) {
 	t.cfg.FailPoints.Hit(failBeforeCreate)
 	sent := time.Now()
 	t.notes.change(v.name, func(n *note) {
-		n.postAt, n.openSince, n.made = sent, sent, union(n.made, makes)
+		n.postAt, n.openUntil, n.made = sent, sent.Add(t.timeout(v)), union(n.made, makes)
 	})
 	err = t.call(ctx, v, create, func(ctx context.Context, timeout time.Duration) error {
 		return t.cfg.OSCAR.Create(ctx, v.name, body, timeout)
@@ -116,7 +116,7 @@ func (t *term) create(ctx context.Context, v *sight) (bool, error) {
 		if api, ok := errors.AsType[*oscar.APIError](err); ok && api.Unanswered() {
 			return
 		}
-		n.postAt, n.openSince = time.Time{}, time.Time{}
+		n.postAt, n.openUntil = time.Time{}, time.Time{}
 		n.posted = n.posted || err == nil
 	})
 	t.cfg.FailPoints.Hit(failAfterCreate)
@@ -147,6 +147,9 @@ func (t *term) update(ctx context.Context, v *sight, repair bool) (bool, error) 
 	t.notes.change(v.name, func(n *note) {
 		n.made = union(n.made, makes)
 		if repair {
+			if n.unfixable != "" { // it is another change now
+				n.repairs, n.unfixable = 0, ""
+			}
 			n.repairs++
 		}
 	})
@@ -266,10 +269,7 @@ func (t *term) fence(v *sight) error {
 // call sends one write. It is not cut off when the term ends, since half a write
 // helps nobody, but for StopGrace.
 func (t *term) call(ctx context.Context, v *sight, step act, send func(context.Context, time.Duration) error) error {
-	timeout := t.cfg.WriteTimeout
-	if v.def != nil && v.def.service.ImagePrefetch {
-		timeout = t.cfg.PrefetchTimeout
-	}
+	timeout := t.timeout(v)
 	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout+time.Second)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(t.cfg.StopGrace, cancel) })()
@@ -294,11 +294,25 @@ func (t *term) call(ctx context.Context, v *sight, step act, send func(context.C
 	return err
 }
 
+// timeout of a write: a POST waits until images are fetched, when that is asked.
+func (t *term) timeout(v *sight) time.Duration {
+	if v.def != nil && v.def.service.ImagePrefetch {
+		return t.cfg.PrefetchTimeout
+	}
+	return t.cfg.WriteTimeout
+}
+
 // noteFailure keeps why a write failed; whether it did is found by looking again.
 // An unanswered POST or DELETE is no failure yet. What is no *oscar.APIError is
 // returned.
 func (t *term) noteFailure(v *sight, step act, reason record.Reason, err error) error {
 	if err == nil {
+		// Until the next look shows otherwise, it had no effect: so an OSCAR that
+		// says yes and does nothing is not asked for ever.
+		t.notes.change(v.name, func(n *note) {
+			n.failed(step, failure{reason: reason, operation: step.operation(), message: noEffect(v, step)},
+				false, time.Now(), t.cfg.RetryPause, t.cfg.Resync)
+		})
 		return nil
 	}
 	api, ok := errors.AsType[*oscar.APIError](err)
@@ -312,8 +326,8 @@ func (t *term) noteFailure(v *sight, step act, reason record.Reason, err error) 
 	final := api.Definite()
 	switch {
 	case oscar.Refused(err):
-		f.reason, f.message = record.ReasonCredentialRefused,
-			"the cluster's OSCAR does not accept the syncer's credential; its operator must correct the user or the password file of the syncer"
+		no := refusedCredential()
+		f.reason, f.message = no.reason, no.message
 	case api.Status == 0:
 		f.reason, f.message = record.ReasonOscarUnreachable, "the cluster's OSCAR does not answer; it is tried again"
 	case f.message == "":
@@ -327,6 +341,24 @@ func (t *term) noteFailure(v *sight, step act, reason record.Reason, err error) 
 		}
 	})
 	return nil
+}
+
+// noEffect says what is wrong when a step was answered with success and the
+// next look shows no change.
+func noEffect(v *sight, step act) string {
+	switch step {
+	case create:
+		return "OSCAR says that it made the service, and does not list it; look into its log"
+	case update:
+		what := "the service"
+		if v.local.differs != "" {
+			what = v.local.differs
+		}
+		return fmt.Sprintf("OSCAR says that it changed the service, and %s is still not as asked; compare the definition with what OSCAR shows", what)
+	case detach:
+		return "OSCAR says that it changed the service, and it still names its buckets; it is not deleted, since OSCAR would delete them with it"
+	}
+	return "OSCAR says that it deleted the service, and still lists it; look into its log"
 }
 
 // foreignBucket notes that a step is refused for a bucket that is not ours.
