@@ -117,7 +117,7 @@ func (s *Server) readCluster(w http.ResponseWriter, r *http.Request) (*controlpl
 func jsonViolation(err error) oscar.Violation {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return oscar.Violation{
-			Path: wrong.Field, Rule: oscar.RuleType, Value: wrong.Value,
+			Path: wrong.Field, Rule: oscar.RuleType,
 			Message: fmt.Sprintf("a JSON %s stands where a %s belongs", wrong.Value, wrong.Type),
 		}
 	}

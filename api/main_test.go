@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -18,6 +19,9 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// description is read once: that takes longer than all else in most tests.
+var description = sync.OnceValues(apitest.NewChecker) //nolint:gochecknoglobals // it never changes
 
 const (
 	user     = "oscar"
@@ -47,7 +51,11 @@ type client struct {
 
 func newClient(t testing.TB, f *fake, change ...func(*api.Config)) *client {
 	t.Helper()
-	return &client{t, apitest.Handler(t, newServer(t, f, change...).Handler())}
+	checker, err := description()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &client{t, checker.Handler(t, newServer(t, f, change...).Handler())}
 }
 
 // do sends one request; headers are pairs, and a pair with an empty value takes

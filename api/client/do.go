@@ -71,13 +71,10 @@ func (c *Client) do(ctx context.Context, in call) (*answer, error) {
 		}
 		return nil, err
 	}, backoff.WithBackOff(pause), backoff.WithMaxTries(uint(tries)))
-	switch {
-	case err == nil:
-		return out, nil
-	case ctx.Err() != nil && last == nil:
-		return nil, fmt.Errorf("%s %s: %w", in.method, in.path, context.Cause(ctx))
+	if err != nil {
+		return nil, last // and not that the pause after it was cut short
 	}
-	return nil, last
+	return out, nil
 }
 
 // worthAgain says whether the same request may fare better in a moment: nobody
