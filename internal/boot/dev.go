@@ -167,7 +167,7 @@ func (d dev) cluster(ctx context.Context, g *errgroup.Group, i int) (DevCluster,
 	}
 	s, err := syncer.New(syncer.Config{
 		ClusterID: out.ClusterID, Store: st, OSCAR: client, Identity: id,
-		Resync: d.cfg.Resync, SessionTTL: devSessionTTL, Logger: d.log.With("cluster", out.ClusterID),
+		Resync: d.cfg.Resync, SessionTTL: devSessionTTL, Logger: d.log,
 	})
 	if err != nil {
 		closeStore(st, d.log)

@@ -37,7 +37,7 @@ func Load[T interface{ Validate() error }](name, description string, args []stri
 	resolver := &fileResolver{}
 	parser, err := kong.New(&opts,
 		kong.Name(name), kong.Description(description), kong.DefaultEnvars("OSCARFED"),
-		kong.Vars{"version": version.String()}, kong.Writers(stdout, io.Discard), kong.Resolvers(resolver),
+		kong.Vars{"version": version.Get().Version + " " + version.Get().Commit}, kong.Writers(stdout, io.Discard), kong.Resolvers(resolver),
 		kong.Exit(func(int) { exited = true; panic(errDone) }),
 	)
 	if err != nil {
