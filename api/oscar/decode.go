@@ -121,9 +121,7 @@ func (d *decoder) object(path string, v *value, dst reflect.Value) {
 		} else if exact[info.name] {
 			continue
 		}
-		field := dst.Field(info.index)
-		field.SetZero()
-		d.into(joinPath(path, in.key), in.value, field)
+		d.into(joinPath(path, in.key), in.value, dst.Field(info.index))
 	}
 	if extraAt >= 0 && extra != nil {
 		dst.Field(extraAt).Set(reflect.ValueOf(extra))

@@ -96,6 +96,24 @@ func (s *Service) normalisePaths() {
 	}
 }
 
+// RestorePaths undoes what WithDefaults did to paths: where s has the normal form
+// of a path of old, it gets old's own words again. A client that reads a service
+// and sends it back would otherwise turn a folder of each replica's own bucket into
+// one of the coordinator's.
+func (s *Service) RestorePaths(old *Service) {
+	normal := old.Clone()
+	normal.normalisePaths()
+	restore := func(now, was, shown []IO) {
+		for i := range min(len(now), len(was)) {
+			if now[i].Provider == was[i].Provider && now[i].Path == shown[i].Path {
+				now[i].Path = was[i].Path
+			}
+		}
+	}
+	restore(s.Input, old.Input, normal.Input)
+	restore(s.Output, old.Output, normal.Output)
+}
+
 // defaultProvider adds minio.default, which clients look up; its keys are never
 // shown.
 func (s *Service) defaultProvider() {

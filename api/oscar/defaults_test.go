@@ -45,3 +45,19 @@ func TestWithDefaultsNormalises(t *testing.T) {
 		t.Error("a client that sends back what it got changes the service")
 	}
 }
+
+func TestRestorePaths(t *testing.T) {
+	old := parse(t, `{"name":"svc","input":[{"storage_provider":"minio","path":"in"},{"storage_provider":"minio","path":"x/in"}],"output":[{"storage_provider":"minio","path":"/out/"}]}`)
+	sent := parse(t, text(t, old.WithDefaults()))
+	sent.Input = append(sent.Input, IO{Provider: "minio", Path: "svc/in"})
+	sent.RestorePaths(old)
+	if sent.Input[0].Path != "in" || sent.Input[1].Path != "x/in" || sent.Input[2].Path != "svc/in" || sent.Output[0].Path != "/out/" {
+		t.Errorf("%+v %+v", sent.Input, sent.Output)
+	}
+	sent.Input[0].Path, sent.Output[0].Provider = "other/in", "s3.x"
+	sent.Output[0].Path = "svc/out"
+	sent.RestorePaths(old)
+	if sent.Input[0].Path != "other/in" || sent.Output[0].Path != "svc/out" {
+		t.Errorf("a change was undone: %+v %+v", sent.Input, sent.Output)
+	}
+}

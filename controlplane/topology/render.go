@@ -57,6 +57,7 @@ func Render(s *oscar.Service, g *Graph, i int, m Mark, o Origin) (public *oscar.
 	out.Token = m.Token
 	out.Owner, out.Namespace = "", ""
 	out.BucketList, out.VolumeStatus, out.Deployment = nil, oscar.VolumeStatus{}, nil
+	dropHiddenProvider(out)
 	out.Federation = renderFederation(s, g, node)
 	out.Annotations = renderAnnotations(s, g, node, m, o)
 	out.Clusters = nil
@@ -67,6 +68,22 @@ func Render(s *oscar.Service, g *Graph, i int, m Mark, o Origin) (public *oscar.
 	}
 	public, patch = oscar.SplitSecrets(out)
 	return public, patch, nil
+}
+
+// dropHiddenProvider removes a minio.default that OSCAR itself answered, as in a
+// definition that was read and is sent back: with the origin annotations and an
+// endpoint, a worker's OSCAR would use that one instead of its own.
+func dropHiddenProvider(s *oscar.Service) {
+	p := s.StorageProviders
+	if p == nil {
+		return
+	}
+	if m := p.MinIO[oscar.ProviderDefault]; m.AccessKey == oscar.HiddenCredential && m.SecretKey == oscar.HiddenCredential {
+		delete(p.MinIO, oscar.ProviderDefault)
+		if len(p.MinIO) == 0 {
+			p.MinIO = nil
+		}
+	}
 }
 
 // renderFederation keeps the fields that we do not know; deployment, drift and

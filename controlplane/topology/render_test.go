@@ -112,6 +112,22 @@ func TestTheRefreshTokenIsNeverSent(t *testing.T) {
 	}
 }
 
+func TestAServiceThatIsSentBackKeepsItsOwnMinIO(t *testing.T) {
+	read := parse(t, grayify).WithDefaults()
+	m := read.StorageProviders.MinIO["default"]
+	m.Endpoint = "https://minio.a.example.org"
+	read.StorageProviders.MinIO["default"] = m
+	public, _ := render(t, read, graphOf(t, read, three), 1)
+	if strings.Contains(public, "minio.a.example.org") || strings.Contains(public, "hidden") {
+		t.Errorf("the worker would use the MinIO of the coordinator: %s", public)
+	}
+	m.AccessKey, m.SecretKey = "mine", "mine"
+	read.StorageProviders.MinIO["default"] = m
+	if public, _ := render(t, read, graphOf(t, read, three), 1); !strings.Contains(public, "minio.a.example.org") {
+		t.Errorf("a provider of the user's own was dropped: %s", public)
+	}
+}
+
 func TestRenderRefuses(t *testing.T) {
 	s := parse(t, full)
 	g := graphOf(t, s, Env{})
