@@ -128,7 +128,7 @@ func hangUp(w http.ResponseWriter) {
 	_ = conn.Close()
 }
 
-// serve finds the route of a request, checks who asks, applies the fault that is set for it, and answers.
+// serve answers one request.
 func (s *Sim) serve(w http.ResponseWriter, r *http.Request) {
 	c := &call{life: s.current(), header: r.Header, query: r.URL.Query().Get, latency: s.cfg.Latency, status: http.StatusOK}
 	rt, params := s.match(r.Method, r.URL.Path)
@@ -138,32 +138,40 @@ func (s *Sim) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.op, c.params = rt.op, params
+	if c.read(w, r) {
+		c.service = serviceOf(c)
+		if seq, ok := s.enter(c); ok {
+			s.answer(c, rt, r)
+			s.leave(seq, c)
+		}
+	}
+	c.send(w)
+}
+
+// read takes the body in and reports whether it could.
+func (c *call) read(w http.ResponseWriter, r *http.Request) bool {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		c.code(http.StatusRequestEntityTooLarge)
-		c.send(w)
-		return
-	} else if err != nil {
+		return false
+	}
+	if err != nil {
 		c.drop() // the client broke off
-		c.send(w)
-		return
+		return false
 	}
 	c.body = body
-	c.service = serviceOf(c)
-	seq := s.record(c)
-	defer func() {
-		s.finish(seq, c)
-		s.cfg.Logger.Debug("answered", "cluster", s.cfg.ClusterID, "op", c.op, "service", c.service, "status", c.status, "dropped", c.dropped)
-	}()
+	return true
+}
+
+// answer checks who asks, applies the fault that is set for the request, and handles it.
+func (s *Sim) answer(c *call, rt *route, r *http.Request) {
 	if rt.basic && !s.admin(r) {
 		c.deny()
-		c.send(w)
 		return
 	}
 	if !rt.control {
 		if f := s.takeFault(c.op); f != nil {
 			s.applyFault(r.Context(), c, rt, f)
-			c.send(w)
 			return
 		}
 		s.wait(c, rt)
@@ -171,7 +179,6 @@ func (s *Sim) serve(w http.ResponseWriter, r *http.Request) {
 	if !c.dropped {
 		rt.handle(c)
 	}
-	c.send(w)
 }
 
 func (s *Sim) current() *life {

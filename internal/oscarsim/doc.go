@@ -10,9 +10,9 @@
 // New starts nothing and the simulator never dials out: to it every other cluster refuses connections. State lives in
 // the Sim and survives Serve, so an OSCAR can be stopped in the middle of a create and served again, with what the
 // kill left behind. Faults (see Fault) make it misbehave at run time. What another process may see and do is under
-// /_sim/ (see sim.go), with the same Basic credentials.
+// /_sim/ (see control.go), with the same Basic credentials.
 //
 // Left out: OIDC users, Kueue, Knative (POST /run is 404), exposed services, managed volumes, quotas, metrics, KServe,
-// presigned URLs and the dashboard: their paths answer 404, their keys are dropped. Jobs do not run by themselves:
+// presigned URLs, the Manager's own log, changes through /system/federation and the dashboard: their paths answer 404, their keys are dropped. Jobs do not run by themselves:
 // they stay Pending until a test or /_sim/ says otherwise.
 package oscarsim

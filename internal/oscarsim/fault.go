@@ -174,7 +174,7 @@ func (s *Sim) doLate(c *call, rt *route, f *activeFault) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		c.life.late--
-		s.settled.Broadcast()
+		s.changed.Broadcast()
 	}()
 }
 

@@ -142,6 +142,19 @@ func TestNotificationOutlivesADetachedService(t *testing.T) {
 	upload("in/3", 1) // live again
 }
 
+func TestMountedBucketSurvivesWithoutItsNotification(t *testing.T) {
+	sim, url := serve(t, oscarsim.Config{})
+	if err := sim.PutService(plain("one")); err != nil {
+		t.Fatal(err)
+	}
+	mounted := strings.Replace(plain("one"), `"owner"`, `"mount":{"storage_provider":"minio.default","path":"one"},"owner"`, 1)
+	want(t, ask(t, url, "PUT", "/system/services", mounted), 204, "")
+	want(t, ask(t, url, "DELETE", "/system/services/one", ""), 204, "")
+	if b, ok := sim.Bucket("one"); !ok || len(b.Notifies)+len(b.Dangling) != 0 || b.Tags["service"] != "false" || b.Owner != "cluster_admin" {
+		t.Fatalf("bucket %t %+v", ok, b)
+	}
+}
+
 func TestUploadNeedsALiveWebhook(t *testing.T) {
 	sim, url := serve(t, oscarsim.Config{})
 	if err := sim.Upload("none", "in/1"); err == nil {

@@ -28,17 +28,23 @@ type journal struct {
 
 func newJournal() journal { return journal{counts: map[Op]int{}} }
 
-// record counts a request and returns its sequence number in the log, -1 if it is not in it.
-func (s *Sim) record(c *call) int {
+// enter counts a request, adds it to the log if it belongs there, and returns its sequence number in it, else -1. It
+// refuses (and drops) the request when the process was killed meanwhile.
+func (s *Sim) enter(c *call) (seq int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if c.life.ctx.Err() != nil {
+		c.drop()
+		return -1, false
+	}
+	c.life.running++
 	if c.op == opControl {
-		return -1
+		return -1, true
 	}
 	j := &s.journal
 	j.counts[c.op]++
 	if !mutates(c.op) {
-		return -1
+		return -1, true
 	}
 	if len(j.calls) >= maxJournal {
 		drop := maxJournal / 4
@@ -46,22 +52,23 @@ func (s *Sim) record(c *call) int {
 		j.first += drop
 	}
 	j.calls = append(j.calls, Call{Op: c.op, Service: c.service, Time: time.Now()})
-	return j.first + len(j.calls) - 1
+	return j.first + len(j.calls) - 1, true
 }
 
-// finish notes the outcome of a request.
-func (s *Sim) finish(seq int, c *call) {
+// leave notes the outcome of a request.
+func (s *Sim) leave(seq int, c *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := seq - s.journal.first
-	if seq < 0 || i < 0 {
-		return
+	c.life.running--
+	s.changed.Broadcast()
+	if i := seq - s.journal.first; seq >= 0 && i >= 0 {
+		entry := &s.journal.calls[i]
+		entry.Done = time.Now()
+		if !c.dropped {
+			entry.Status = c.status
+		}
 	}
-	entry := &s.journal.calls[i]
-	entry.Done = time.Now()
-	if !c.dropped {
-		entry.Status = c.status
-	}
+	s.cfg.Logger.Debug("answered", "cluster", s.cfg.ClusterID, "op", c.op, "service", c.service, "status", c.status, "dropped", c.dropped)
 }
 
 // Calls returns how many requests came in, by operation (see Op), refused and faulty ones included. The simulator's own paths

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -37,15 +38,17 @@ type Sim struct {
 	faults       faults
 	journal      journal
 	life         *life
-	settled      *sync.Cond // signalled when late work ends; its lock is mu
+	changed      *sync.Cond // a request or late work has ended; its lock is mu
 }
 
 // life is one OSCAR process, from its start to its kill.
 type life struct {
-	ctx        context.Context
-	kill       context.CancelFunc
-	late       int // requests whose work nobody waits for; the Sim's lock guards it
-	restarting int // creates and deletes that are restarting MinIO; likewise
+	ctx  context.Context
+	kill context.CancelFunc
+	// The Sim's lock guards these counts.
+	running    int // requests
+	late       int // requests whose work is done late, with nobody waiting
+	restarting int // restarts of MinIO under way
 }
 
 func newLife() *life {
@@ -68,7 +71,7 @@ func New(cfg Config) *Sim {
 		journal:  newJournal(),
 		life:     newLife(),
 	}
-	s.settled = sync.NewCond(&s.mu)
+	s.changed = sync.NewCond(&s.mu)
 	s.routes = s.table()
 	return s
 }
@@ -76,8 +79,8 @@ func New(cfg Config) *Sim {
 // Handler answers OSCAR's API and /_sim/. Use Kill to end what it still does when its server is gone.
 func (s *Sim) Handler() http.Handler { return http.HandlerFunc(s.serve) }
 
-// Serve answers on l until ctx ends, then kills the process: requests in the middle of their work stop where they
-// are. It closes l and returns when nothing runs any more. The state stays and may be served again.
+// Serve answers on l until ctx ends, then kills the process (see Kill). It closes l and returns when nothing runs any
+// more. The state stays and may be served again.
 func (s *Sim) Serve(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{
 		Handler:           s.Handler(),
@@ -86,53 +89,45 @@ func (s *Sim) Serve(ctx context.Context, l net.Listener) error {
 		WriteTimeout:      300 * time.Second,
 		IdleTimeout:       120 * time.Second,
 		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(l) }()
 	var err error
 	select {
 	case err = <-failed:
+		_ = srv.Close()
 	case <-ctx.Done():
-	}
-	s.Kill()
-	// Handlers end at once now that their life has; the limit is for a client that reads slowly.
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	if srv.Shutdown(drain) != nil {
-		srv.Close()
-	}
-	if err == nil {
+		_ = srv.Close()
 		err = <-failed
 	}
+	s.Kill()
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
 	return err
 }
 
-// Kill ends the process as a SIGKILL does: requests in the middle of their work stop where they are, their
-// connections drop, and so does late work. It returns when late work has ended. The state stays; the next request
-// meets a new process.
+// Kill ends the process as a SIGKILL does: requests in the middle of their work stop where they are and their
+// connections drop; late work is never done. It returns when nothing of that process runs any more. The state stays;
+// the next request meets a new process.
 func (s *Sim) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.life
 	old.kill()
 	s.life = newLife()
-	s.settle(old)
+	for old.running > 0 || old.late > 0 {
+		s.changed.Wait()
+	}
 }
 
 // Settle waits until the work of late faults is done.
 func (s *Sim) Settle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.settle(s.life)
-}
-
-// settle waits for the late work of a life. The caller holds the lock.
-func (s *Sim) settle(l *life) {
-	for l.late > 0 {
-		s.settled.Wait()
+	for l := s.life; l.late > 0; {
+		s.changed.Wait()
 	}
 }
 

@@ -2,12 +2,16 @@ package oscarsim_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -98,19 +102,69 @@ func TestLifeOfAService(t *testing.T) {
 	}
 }
 
+func TestListOrder(t *testing.T) {
+	sim, url := serve(t, oscarsim.Config{})
+	want(t, ask(t, url, "GET", "/system/buckets", ""), 200, "null") // OSCAR's own: not an empty list
+	for _, def := range []string{bare("b"), strings.Replace(bare("z"), `"image"`, `"namespace":"default","image"`, 1), bare("a")} {
+		if err := sim.PutService(def); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var list []struct{ Name, Namespace string }
+	if err := json.Unmarshal([]byte(ask(t, url, "GET", "/system/services", "").body), &list); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(list); got != "[{z default} {a oscar-svc} {b oscar-svc}]" {
+		t.Fatalf("list %s", got)
+	}
+	want(t, ask(t, url, "POST", "/system/services", strings.Replace(bare("c"), `"image"`, `"namespace":"nowhere","image"`, 1)), 500,
+		`Error creating the service: namespaces "nowhere" not found`)
+}
+
+// TestServeEndsWithItsContext stops an OSCAR in the middle of a create and serves it again.
 func TestServeEndsWithItsContext(t *testing.T) {
-	sim := oscarsim.New(oscarsim.Config{User: user, Password: password})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	sim := oscarsim.New(oscarsim.Config{User: user, Password: password, Latency: time.Hour})
+	run := func(use func(url string, stop func())) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := make(chan error, 1)
+		go func() { done <- sim.Serve(ctx, l) }()
+		use("http://"+l.Addr().String(), func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		})
+		http.DefaultClient.CloseIdleConnections()
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- sim.Serve(ctx, l) }()
-	want(t, ask(t, "http://"+l.Addr().String(), "GET", "/health", ""), 200, "Ok")
-	http.DefaultClient.CloseIdleConnections()
-	cancel()
-	if err := <-done; err != nil {
-		t.Fatal(err)
+	run(func(url string, stop func()) {
+		create := make(chan answer, 1)
+		go func() { create <- ask(t, url, "POST", "/system/services", plain("one")) }()
+		for len(sim.Services()) == 0 { // until it is visible
+			select {
+			case got := <-create:
+				t.Fatalf("the create answered %+v", got)
+			default:
+				runtime.Gosched()
+			}
+		}
+		stop()
+		if got := <-create; got.err == nil {
+			t.Errorf("the create answered %d", got.status)
+		}
+	})
+	if log := sim.Log(); len(log) != 1 || log[0].Status != 0 || log[0].Done.IsZero() {
+		t.Errorf("log %+v", log)
 	}
+	run(func(url string, stop func()) {
+		want(t, ask(t, url, "POST", "/system/services", plain("one")), 400, "A service with the provided name already exists")
+		if len(sim.Buckets()) != 0 {
+			t.Errorf("buckets %v", sim.Buckets())
+		}
+		stop()
+	})
 }
