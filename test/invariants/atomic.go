@@ -1,0 +1,172 @@
+package invariants
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Promise 1: a federation and its replicas appear, change and turn into tombstones
+// in one transaction. No reader at any revision sees a part of a graph.
+
+// atomicStep: a transaction that touches a desired record also writes, or deletes,
+// the record of its federation; for an orphan's tombstone its deleted/<uid>.
+func atomicStep(c *checker) {
+	for _, ch := range c.changes {
+		if ch.ref.Kind != record.KindDesiredService {
+			continue
+		}
+		for _, d := range []*record.Desired{as[record.Desired](ch.old), as[record.Desired](ch.now)} {
+			if d == nil || c.changed[record.FederationKey(d.Federation)] != nil {
+				continue
+			}
+			if d.Tombstone() && c.changed[record.DeletedKey(d.UID)] != nil && c.federation(d.Federation) == nil {
+				continue
+			}
+			c.violate(RuleAtomic, ch.key, "it was touched by revision %d, which does not write federation %s", c.revision, d.Federation)
+		}
+	}
+}
+
+func atomicStands(c *checker, uid string, f, was *record.Federation) {
+	c.strays(uid, f)
+	c.nameMatches(uid, f, was)
+	if f == nil {
+		return
+	}
+	key := record.FederationKey(uid)
+	if c.now(record.HistoryKey(uid, f.Generation)) == nil {
+		c.violate(RuleAtomic, key, "the submitted service of generation %d is not in history", f.Generation)
+	}
+	for _, m := range f.Members {
+		if m.Replica() {
+			c.replicaMatches(f, m)
+		}
+	}
+}
+
+// strays looks for desired records that speak of a federation which does not know
+// them.
+func (c *checker) strays(uid string, f *record.Federation) {
+	known := map[string]string{}
+	if f != nil {
+		for _, m := range f.Members {
+			if m.Replica() {
+				known[placeOf(m).desiredKey()] = m.UID
+			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.desiredOf[uid])) {
+		e := c.now(key)
+		d := as[record.Desired](e)
+		switch {
+		case d == nil || known[key] == d.UID:
+		case f == nil && c.orphan(e.ref, d):
+		case f == nil:
+			c.violate(RuleAtomic, key, "its federation %s does not exist", uid)
+		case d.Tombstone() && d.Cause == record.CauseRemoved:
+			// It was a member until a change took it out of the graph.
+		default:
+			c.violate(RuleAtomic, key, "federation %s has no such member with uid %s", uid, d.UID)
+		}
+	}
+}
+
+// orphan says whether a desired record may stand alone: a tombstone for a service
+// that was found although its deletion was acknowledged, or one that waits on a
+// cluster which is registered no more.
+func (c *checker) orphan(ref record.Ref, d *record.Desired) bool {
+	return d.Tombstone() && (c.now(record.DeletedKey(d.UID)) != nil || c.now(record.ClusterKey(ref.Cluster)) == nil)
+}
+
+// nameMatches: names/<owner>/<group_id> points to the federation that holds the
+// name, and to nothing else.
+func (c *checker) nameMatches(uid string, f, was *record.Federation) {
+	if f == nil {
+		if was == nil {
+			c.noNameOf(uid)
+			return
+		}
+		key := record.NameKey(was.Owner, was.GroupID)
+		if n := as[record.Name](c.now(key)); n != nil && n.UID == uid {
+			c.violate(RuleAtomic, key, "it points to federation %s, which was removed", uid)
+		}
+		return
+	}
+	key := record.NameKey(f.Owner, f.GroupID)
+	n := as[record.Name](c.now(key))
+	switch {
+	case holdsName(f.Phase) && n == nil:
+		c.violate(RuleAtomic, key, "federation %s is %s and its name is not held", uid, f.Phase)
+	case holdsName(f.Phase) && n.UID != uid:
+		c.violate(RuleAtomic, key, "it points to federation %s, but %s is %s under this name", n.UID, uid, f.Phase)
+	case !holdsName(f.Phase) && n != nil && n.UID == uid:
+		c.violate(RuleAtomic, key, "federation %s is %s and still holds the name", uid, f.Phase)
+	}
+}
+
+// noNameOf looks for a name that points to a federation which is not there.
+func (c *checker) noNameOf(uid string) {
+	for key, e := range c.keys {
+		if n := as[record.Name](e); n != nil && n.UID == uid {
+			c.violate(RuleAtomic, key, "it points to federation %s, which does not exist", uid)
+		}
+	}
+}
+
+// replicaMatches: what is desired of a replica agrees with the phase of its
+// federation, at each revision.
+func (c *checker) replicaMatches(f *record.Federation, m record.Member) {
+	key := placeOf(m).desiredKey()
+	d := c.desired(placeOf(m), m.UID)
+	if d == nil {
+		if mustExist(f.Phase) {
+			c.violate(RuleAtomic, key, "federation %s is %s and replica %s has no desired record", f.UID, f.Phase, m.UID)
+		}
+		return
+	}
+	if !intended(f, d.Intent) {
+		c.violate(RuleAtomic, key, "federation %s is %s (%s) and replica %s has intent %s", f.UID, f.Phase, f.Deployment, m.UID, d.Intent)
+	}
+	if d.Federation != f.UID || d.Owner != f.Owner || d.GroupID != f.GroupID {
+		c.violate(RuleAtomic, key, "it names federation %s, owner %s, group_id %s; its federation is %s of %s, %s",
+			d.Federation, d.Owner, d.GroupID, f.UID, f.Owner, f.GroupID)
+	}
+	if d.Tombstone() {
+		return
+	}
+	if d.Generation != f.Generation {
+		c.violate(RuleAtomic, key, "it has generation %d and its federation %d", d.Generation, f.Generation)
+	}
+	switch {
+	case d.Spec != record.SpecName(m.ServiceName, m.UID, d.Generation):
+		c.violate(RuleAtomic, key, "its spec is %q, not that of uid %s and generation %d", d.Spec, m.UID, d.Generation)
+	case c.now(placeOf(m).specKey(d)) == nil:
+		c.violate(RuleAtomic, key, "its spec %s is not in the store", d.Spec)
+	}
+}
+
+// mustExist says whether each replica of a federation in a phase has a desired record.
+func mustExist(p record.Phase) bool {
+	return p == record.PhasePreparing || p == record.PhaseApplying || p == record.PhaseReady
+}
+
+// intended says which intents agree with the phase of a federation.
+func intended(f *record.Federation, i record.Intent) bool {
+	switch f.Phase {
+	case record.PhasePreparing:
+		return i == record.IntentPrepare
+	case record.PhaseApplying:
+		return i == record.IntentApply
+	case record.PhaseReady:
+		return i == record.IntentApply || i == record.IntentPrepare && f.Deployment == bestEffort
+	case record.PhaseRollingBack, record.PhaseRolledBack, record.PhaseDeleting:
+		return i == record.IntentDelete
+	default:
+		return false
+	}
+}
+
+// bestEffort is the word for a deployment that goes as far as it can.
+const bestEffort = "best-effort"

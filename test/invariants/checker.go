@@ -1,0 +1,317 @@
+package invariants
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// checker holds the store as it stood after the last revision, what is in the
+// making at the present one, and what must be remembered of the past.
+type checker struct {
+	opts    Options
+	needles []needle
+	hex64   *regexp.Regexp
+	report  *Report
+	told    map[Violation]bool
+
+	keys map[string]*entry
+	// Indexes of keys by federation uid, place and owned name.
+	desiredOf map[string]map[string]bool // federation uid -> desired keys
+	at        map[place]map[string]bool  // -> federations that hold it
+	named     map[name]map[string]bool   // -> federations that hold it
+	past      past
+
+	// What follows belongs to the revision that is looked at.
+	revision int64
+	changes  []*change
+	changed  map[string]*change
+	// everything makes the rules look at all federations at each revision, instead
+	// of those that it concerns. Tests compare the two.
+	everything bool
+}
+
+// name is a group_id of an owner.
+type name struct{ owner, group string }
+
+// rule is one promise.
+type rule struct {
+	name Rule
+	// step judges what a revision changed.
+	step func(c *checker)
+	// stands judges one federation as it stands after a revision; was is its
+	// record when the revision removed it.
+	stands func(c *checker, uid string, f, was *record.Federation)
+}
+
+// rules in the order in which they look.
+func rules() []rule {
+	return []rule{
+		{name: RuleUnique, step: uniqueStep, stands: uniqueStands},
+		{name: RuleAtomic, step: atomicStep, stands: atomicStands},
+		{name: RuleGraph, stands: graphStands},
+		{name: RuleWriters, step: writersStep},
+		{name: RuleAbsence, step: absenceStep},
+		{name: RuleOurs, step: oursStep},
+		{name: RuleData, step: dataStep},
+		{name: RuleSecrets, step: secretsStep},
+		{name: RuleStatus, step: statusStep},
+		{name: RuleVotes, step: votesStep},
+	}
+}
+
+func newChecker(opts Options) (*checker, error) {
+	needles, err := needlesOf(opts.Secrets)
+	if err != nil {
+		return nil, err
+	}
+	return &checker{
+		opts: opts, needles: needles, hex64: regexp.MustCompile(hex64Pattern),
+		report:    &Report{federations: map[string]*touches{}},
+		told:      map[Violation]bool{},
+		keys:      map[string]*entry{},
+		desiredOf: map[string]map[string]bool{},
+		at:        map[place]map[string]bool{},
+		named:     map[name]map[string]bool{},
+		past:      newPast(),
+	}, nil
+}
+
+// step takes over one revision and judges it.
+func (c *checker) step(revision int64, events []store.Event) {
+	c.revision, c.changes, c.changed = revision, nil, map[string]*change{}
+	for _, ev := range events {
+		c.apply(ev)
+	}
+	c.report.Revisions++
+	c.report.Last = revision
+	concerned := c.concerned()
+	looked := concerned
+	if c.everything {
+		looked = c.all(concerned)
+	}
+	c.judge(looked)
+	c.count(concerned)
+	c.past.remember(c)
+}
+
+// judge runs all rules.
+func (c *checker) judge(federations []string) {
+	for _, r := range rules() {
+		if r.step != nil {
+			r.step(c)
+		}
+		if r.stands == nil {
+			continue
+		}
+		for _, uid := range federations {
+			f := c.federation(uid)
+			var was *record.Federation
+			if f == nil {
+				was = as[record.Federation](c.before(record.FederationKey(uid)))
+			}
+			r.stands(c, uid, f, was)
+		}
+	}
+}
+
+// finish judges everything once more as it stands at the end.
+func (c *checker) finish(last int64) {
+	c.report.Last = last
+	c.changes, c.changed = nil, map[string]*change{}
+	c.judge(c.all(nil))
+}
+
+// apply takes over one event.
+func (c *checker) apply(ev store.Event) {
+	ch := &change{key: ev.Key, ref: record.ParseKey(ev.Key), old: c.keys[ev.Key]}
+	if ev.Deleted {
+		delete(c.keys, ev.Key)
+	} else {
+		e, err := decode(ev.KV)
+		if err != nil {
+			c.violate(RuleRecords, ev.Key, "%v", err)
+		}
+		ch.now = e
+		c.keys[ev.Key] = e
+	}
+	c.changes = append(c.changes, ch)
+	c.changed[ev.Key] = ch
+	c.reindex(ch)
+}
+
+// reindex moves a key within the indexes.
+func (c *checker) reindex(ch *change) {
+	if d := as[record.Desired](ch.old); d != nil {
+		drop(c.desiredOf, d.Federation, ch.key)
+	}
+	if d := as[record.Desired](ch.now); d != nil {
+		add(c.desiredOf, d.Federation, ch.key)
+	}
+	if f := as[record.Federation](ch.old); f != nil && holdsName(f.Phase) {
+		drop(c.named, name{f.Owner, f.GroupID}, ch.ref.Name)
+		for _, m := range f.Members {
+			if m.Replica() {
+				drop(c.at, placeOf(m), ch.ref.Name)
+			}
+		}
+	}
+	if f := as[record.Federation](ch.now); f != nil && holdsName(f.Phase) {
+		add(c.named, name{f.Owner, f.GroupID}, ch.ref.Name)
+		for _, m := range f.Members {
+			if m.Replica() {
+				add(c.at, placeOf(m), ch.ref.Name)
+			}
+		}
+	}
+}
+
+func add[K comparable](index map[K]map[string]bool, k K, v string) {
+	if index[k] == nil {
+		index[k] = map[string]bool{}
+	}
+	index[k][v] = true
+}
+
+func drop[K comparable](index map[K]map[string]bool, k K, v string) {
+	delete(index[k], v)
+	if len(index[k]) == 0 {
+		delete(index, k)
+	}
+}
+
+// concerned lists the federations that the changes of this revision belong to.
+func (c *checker) concerned() []string {
+	out := map[string]bool{}
+	for _, ch := range c.changes {
+		for _, uid := range c.federationsOf(ch) {
+			out[uid] = true
+		}
+	}
+	delete(out, "")
+	return slices.Sorted(maps.Keys(out))
+}
+
+// federationsOf names the federations that one change belongs to.
+func (c *checker) federationsOf(ch *change) []string {
+	switch ch.ref.Kind {
+	case record.KindFederation, record.KindHistory, record.KindTokens:
+		return []string{ch.ref.Name}
+	case record.KindSpec:
+		if d := as[record.Desired](c.now(placeOfRef(ch.ref).desiredKey())); d != nil {
+			return []string{d.Federation}
+		}
+		return nil
+	default:
+	}
+	var out []string
+	for _, e := range []*entry{ch.old, ch.now} {
+		if e == nil {
+			continue
+		}
+		switch rec := e.rec.(type) {
+		case *record.Name:
+			out = append(out, rec.UID)
+		case *record.Request:
+			out = append(out, rec.UID)
+		case *record.Desired:
+			out = append(out, rec.Federation)
+		case *record.Deleted:
+			out = append(out, rec.Federation)
+		case *record.Observed:
+			if l := c.past.lives[rec.UID]; l != nil {
+				out = append(out, l.federation)
+			}
+		}
+	}
+	return out
+}
+
+// all lists every federation that any key speaks of, and those given.
+func (c *checker) all(also []string) []string {
+	out := map[string]bool{}
+	for _, uid := range also {
+		out[uid] = true
+	}
+	for _, e := range c.keys {
+		for _, uid := range c.federationsOf(&change{key: e.kv.Key, ref: e.ref, now: e}) {
+			out[uid] = true
+		}
+	}
+	delete(out, "")
+	return slices.Sorted(maps.Keys(out))
+}
+
+// count notes for the report which revisions concerned which federation.
+func (c *checker) count(concerned []string) {
+	for _, uid := range concerned {
+		counts := false
+		for _, ch := range c.changes {
+			if ch.ref.Kind == record.KindSpec || ch.ref.Kind == record.KindHistory {
+				continue
+			}
+			counts = counts || slices.Contains(c.federationsOf(ch), uid)
+		}
+		if !counts {
+			continue
+		}
+		t := c.report.touch(uid, c.revision)
+		f := c.federation(uid)
+		if f == nil {
+			continue
+		}
+		if t.outcome == 0 && !f.Phase.InFlight() {
+			t.outcome = c.revision
+		}
+		if t.deletion == 0 && f.Phase == record.PhaseDeleting {
+			t.deletion = c.revision
+		}
+	}
+}
+
+// now is a key as it stands after this revision, and before as it stood before.
+func (c *checker) now(key string) *entry { return c.keys[key] }
+
+func (c *checker) before(key string) *entry {
+	if ch := c.changed[key]; ch != nil {
+		return ch.old
+	}
+	return c.keys[key]
+}
+
+func (c *checker) federation(uid string) *record.Federation {
+	return as[record.Federation](c.now(record.FederationKey(uid)))
+}
+
+// desired is the record of this life at a place; nil when there is none.
+func (c *checker) desired(p place, uid string) *record.Desired {
+	if d := as[record.Desired](c.now(p.desiredKey())); d != nil && d.UID == uid {
+		return d
+	}
+	return nil
+}
+
+// violate reports a broken rule once.
+func (c *checker) violate(r Rule, key, format string, args ...any) {
+	v := Violation{Rule: r, Key: key, Message: fmt.Sprintf(format, args...)}
+	if c.told[v] {
+		return
+	}
+	c.told[v] = true
+	v.Revision = c.revision
+	c.report.Violations = append(c.report.Violations, v)
+}
+
+// holdsName says whether a federation in a phase holds its group_id and its places.
+func holdsName(p record.Phase) bool {
+	switch p {
+	case record.PhasePreparing, record.PhaseApplying, record.PhaseReady, record.PhaseRollingBack:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,203 @@
+package invariants_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/test/invariants"
+)
+
+// canary is a secret that stands in none of the histories unless a test plants it.
+const canary = `s3cret "canary" / of the test`
+
+func options() invariants.Options {
+	return invariants.Options{Secrets: []string{canary}, Fenced: true}
+}
+
+func check(t *testing.T, s *script) *invariants.Report {
+	t.Helper()
+	report, err := invariants.Check(t.Context(), s.endpoint, options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// everything is a history in which nothing is wrong.
+func everything(s *script) {
+	one := s.federation("f1", "one").createdStory()
+	s.federation("f2", "two").refusedStory().forget()
+	s.federation("f3", "three").rolledBackStory()
+	s.federation("f4", "four").bestEffortStory().bury(record.PhaseDeleting, record.CauseDeleted)
+	s.federation("f5", "five").joinedStory()
+	one.deletedStory()
+	again := s.federation("f6", "one") // the same name and places, another life
+	again.topology, again.left = "star", map[string][]string{"a": {"one"}}
+	again.createdStory()
+	none := s.federation("f7", "seven")
+	none.topology = "none"
+	none.createdStory()
+	tree := s.federation("f8", "eight")
+	tree.topology = "tree"
+	tree.createdStory()
+	away := s.federation("f9", "nine").createdStory() // c is away for a while
+	away.bury(record.PhaseDeleting, record.CauseDeleted)
+	away.acknowledge("a", "b")
+	away.late("a", record.CauseDeleted)
+	away.late("b", record.CauseDeleted)
+	away.acknowledge("c")
+	away.forget("c")
+	s.step("session ends", func(x *txn) { x.remove(record.SessionKey("c")) })
+	s.step("last seen", func(x *txn) {
+		edit(x, record.ClusterKey("c"), func(c *record.Cluster) { c.LastSeen = &clock })
+	})
+}
+
+func TestACleanHistoryPasses(t *testing.T) {
+	s := newScript(t)
+	everything(s)
+	report := check(t, s)
+	if err := report.Err(); err != nil {
+		t.Error(err)
+	}
+	if report.Revisions < 90 {
+		t.Errorf("only %d revisions were checked", report.Revisions)
+	}
+	// Revision 1 is that of an empty store, and each step makes one more.
+	if report.Revisions != report.Last-1 {
+		t.Errorf("%d revisions were checked up to revision %d", report.Revisions, report.Last)
+	}
+}
+
+func TestCostsAreCounted(t *testing.T) {
+	s := newScript(t)
+	f1 := s.federation("f1", "one").createdStory()
+	f1.deletedStory()
+	s.federation("f2", "two").refusedStory()
+	s.federation("f3", "three").joinedStory()
+	report := check(t, s)
+	const n = 3
+	want := map[string]invariants.Cost{
+		"f1": {Create: 2*n + 3, Delete: n + 2},
+		"f2": {Create: 4},                  // create, two votes, abort
+		"f3": {Create: n + 2, Life: n + 2}, // of best effort: B is the outcome, then b votes again and joins
+	}
+	got := map[string]invariants.Cost{}
+	for _, uid := range report.Federations() {
+		got[uid] = report.CostOf(uid)
+		if c := got[uid]; len(report.RevisionsOf(uid)) != c.Create+c.Life+c.Delete {
+			t.Errorf("%s: %d revisions, cost %+v", uid, len(report.RevisionsOf(uid)), c)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if report.RevisionsOf("f99") != nil || report.CostOf("f99") != (invariants.Cost{}) {
+		t.Error("a federation that never was has cost something")
+	}
+}
+
+func TestNothingCheckedIsAFailure(t *testing.T) {
+	endpoint := storetest.Etcd(t)
+	report, err := invariants.Check(t.Context(), endpoint, invariants.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(report.Err(), invariants.ErrNothingChecked) {
+		t.Errorf("got %v", report.Err())
+	}
+}
+
+func TestACompactedHistoryCannotBeChecked(t *testing.T) {
+	s := newScript(t)
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.endpoint}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := client.Compact(t.Context(), 3); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := invariants.Check(t.Context(), s.endpoint, invariants.Options{}); !errors.Is(err, store.ErrCompacted) {
+		t.Errorf("got %v, want ErrCompacted", err)
+	}
+}
+
+func TestAShortSecretIsRefused(t *testing.T) {
+	if _, err := invariants.Check(t.Context(), storetest.Etcd(t), invariants.Options{Secrets: []string{"short"}}); err == nil {
+		t.Error("a secret of 5 bytes would be found everywhere")
+	}
+}
+
+// recorder is a test that is failed without failing this one.
+type recorder struct {
+	testing.TB
+	cleanups []func()
+	errors   []any
+}
+
+func (r *recorder) Helper()                   {}
+func (r *recorder) Cleanup(fn func())         { r.cleanups = append(r.cleanups, fn) }
+func (r *recorder) Error(args ...any)         { r.errors = append(r.errors, args...) }
+func (r *recorder) Errorf(f string, _ ...any) { r.errors = append(r.errors, f) }
+func (r *recorder) Logf(string, ...any)       {}
+func (r *recorder) Context() context.Context  { return r.TB.Context() }
+func (r *recorder) end() []any {
+	for _, fn := range r.cleanups {
+		fn()
+	}
+	return r.errors
+}
+
+func TestGuardFailsTheTestAtItsEnd(t *testing.T) {
+	guard := func(endpoint string) *recorder {
+		r := &recorder{TB: t}
+		invariants.Guard(r, endpoint, options())
+		return r
+	}
+	t.Run("clean", func(t *testing.T) {
+		s := newScript(t)
+		g := guard(s.endpoint)
+		s.federation("f1", "one").createdStory()
+		if errs := g.end(); len(errs) > 0 {
+			t.Error(errs...)
+		}
+	})
+	t.Run("broken", func(t *testing.T) {
+		s := newScript(t)
+		g := guard(s.endpoint)
+		f := s.federation("f1", "one")
+		s.on("f1 create", func(x *txn) { x.leave(f.at("b").desired()) })
+		f.create()
+		if errs := g.end(); len(errs) != 1 {
+			t.Errorf("want one violation, got %v", errs)
+		}
+	})
+	t.Run("nothing happened", func(t *testing.T) {
+		if errs := guard(storetest.Etcd(t)).end(); len(errs) != 1 {
+			t.Errorf("want one failure, got %v", errs)
+		}
+	})
+	t.Run("compacted", func(t *testing.T) {
+		s := newScript(t)
+		g := guard(s.endpoint)
+		client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.endpoint}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		if _, err := client.Compact(t.Context(), 5); err != nil {
+			t.Fatal(err)
+		}
+		if errs := g.end(); len(errs) != 1 {
+			t.Errorf("want one failure, got %v", errs)
+		}
+	})
+}

@@ -1,0 +1,90 @@
+package invariants
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Promise 3, mesh: everybody lists everybody else. star (and its older word tree):
+// the coordinator lists all others, who list nobody. none: nobody lists anybody.
+// Nobody lists itself, and nobody who is not a member.
+
+func graphStands(c *checker, uid string, f, _ *record.Federation) {
+	if f == nil {
+		return
+	}
+	key := record.FederationKey(uid)
+	coordinators := 0
+	for _, m := range f.Members {
+		if !m.Coordinator {
+			continue
+		}
+		coordinators++
+		if !m.Replica() {
+			c.violate(RuleGraph, key, "its coordinator %s is no replica", placeOf(m))
+		}
+	}
+	if coordinators != 1 {
+		c.violate(RuleGraph, key, "it has %d coordinators", coordinators)
+	}
+	for _, m := range f.Members {
+		if !m.Replica() {
+			continue
+		}
+		d := c.desired(placeOf(m), m.UID)
+		if d == nil || d.Tombstone() {
+			continue
+		}
+		want, ok := seesOf(f, m)
+		if !ok {
+			c.violate(RuleGraph, key, "topology %q is unknown", f.Topology)
+			return
+		}
+		c.compareSees(placeOf(m), d, want)
+	}
+}
+
+// seesOf lists whom a replica must see.
+func seesOf(f *record.Federation, of record.Member) (map[string]bool, bool) {
+	want := map[string]bool{}
+	switch f.Topology {
+	case "none":
+		return want, true
+	case "star", "tree":
+		if !of.Coordinator {
+			return want, true
+		}
+	case "mesh":
+	default:
+		return nil, false
+	}
+	for _, m := range f.Members {
+		if m.Replica() && placeOf(m) != placeOf(of) {
+			want[placeOf(m).String()] = true
+		}
+	}
+	return want, true
+}
+
+func (c *checker) compareSees(at place, d *record.Desired, want map[string]bool) {
+	have := map[string]bool{}
+	for _, s := range d.Sees {
+		switch {
+		case s == at.String():
+			c.violate(RuleGraph, at.desiredKey(), "it lists itself")
+		case have[s]:
+			c.violate(RuleGraph, at.desiredKey(), "it lists %s twice", s)
+		}
+		have[s] = true
+	}
+	if !maps.Equal(have, want) {
+		c.violate(RuleGraph, at.desiredKey(), "it lists [%s], the graph says [%s]", sorted(have), sorted(want))
+	}
+}
+
+func sorted(set map[string]bool) string {
+	return strings.Join(slices.Sorted(maps.Keys(set)), " ")
+}

@@ -1,0 +1,50 @@
+package invariants
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// Limits of a guard.
+const (
+	guardTimeout = 2 * time.Minute
+	// guardLines is how many violations are shown; the rest is counted.
+	guardLines = 40
+)
+
+// Guard checks, when the test is over, every revision that the etcd server at
+// endpoint has seen, and fails the test for each violation and when there was
+// nothing to check. Call it right after the server was started: what is started
+// later is then stopped before the check.
+func Guard(t testing.TB, endpoint string, opts Options) {
+	t.Helper()
+	t.Cleanup(func() {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), guardTimeout)
+		defer cancel()
+		report, err := Check(ctx, endpoint, opts)
+		if err != nil {
+			t.Errorf("the promises could not be checked: %v", err)
+			return
+		}
+		report.tell(t)
+	})
+}
+
+// tell fails a test for what was found.
+func (r *Report) tell(t testing.TB) {
+	t.Helper()
+	if r.Revisions == 0 {
+		t.Error(ErrNothingChecked)
+		return
+	}
+	for i, v := range r.Violations {
+		if i == guardLines {
+			t.Errorf("and %d more violations", len(r.Violations)-i)
+			break
+		}
+		t.Error(v)
+	}
+	t.Logf("promises checked at %d revisions, up to revision %d: %d violations", r.Revisions, r.Last, len(r.Violations))
+}

@@ -1,0 +1,111 @@
+package invariants
+
+import (
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// past is what the rules must know of revisions that are over.
+type past struct {
+	lives map[string]*life
+	// federations that were removed, with the revision.
+	gone map[string]int64
+	// left are the buckets that earlier lives of an owner's service left behind.
+	left map[ownedPlace]map[string]bool
+	// marks maps the public fingerprint of a service token to the life that has it.
+	marks map[string]string
+	// hex64 maps the fingerprint of each 64-digit text that was seen to where that was.
+	hex64 map[string]Violation
+}
+
+type ownedPlace struct {
+	owner string
+	place place
+}
+
+// life is one life of a replica.
+type life struct {
+	place      place
+	federation string
+	mark       string
+	// generation is the highest one that was desired, and applied the highest that
+	// was ordered to be applied; 0 for never.
+	generation, applied int64
+	// observed is the highest generation that was reported on.
+	observed int64
+	// prepares are the mod revisions of its prepare records.
+	prepares map[int64]bool
+	// removed says that its desired record was taken out of the store.
+	removed bool
+	// made are the buckets that its reports named.
+	made map[string]bool
+}
+
+func newPast() past {
+	return past{
+		lives: map[string]*life{}, gone: map[string]int64{}, left: map[ownedPlace]map[string]bool{},
+		marks: map[string]string{}, hex64: map[string]Violation{},
+	}
+}
+
+// live gives the life of a uid, which begins with its first mention.
+func (p *past) live(uid string, at place, federation string) *life {
+	l := p.lives[uid]
+	if l == nil {
+		l = &life{place: at, federation: federation, prepares: map[int64]bool{}, made: map[string]bool{}}
+		p.lives[uid] = l
+	}
+	return l
+}
+
+// remember takes over a revision after it was judged.
+func (p *past) remember(c *checker) {
+	for _, ch := range c.changes {
+		switch ch.ref.Kind {
+		case record.KindFederation:
+			if ch.now == nil {
+				p.gone[ch.ref.Name] = c.revision
+			}
+		case record.KindDesiredService:
+			p.rememberDesired(ch)
+		case record.KindObservedService:
+			if o := as[record.Observed](ch.now); o != nil {
+				if l := p.lives[o.UID]; l != nil {
+					l.observed = max(l.observed, o.ObservedGeneration)
+					for _, b := range o.BucketsMade {
+						l.made[b] = true
+					}
+				}
+			}
+		case record.KindDeleted:
+			if d := as[record.Deleted](ch.now); d != nil {
+				at := ownedPlace{d.Owner, place{d.ClusterID, d.ServiceName}}
+				for _, b := range d.BucketsLeft {
+					add(p.left, at, b)
+				}
+			}
+		default:
+		}
+	}
+}
+
+func (p *past) rememberDesired(ch *change) {
+	d := as[record.Desired](ch.now)
+	if d == nil {
+		if old := as[record.Desired](ch.old); old != nil {
+			p.lives[old.UID].removed = true
+		}
+		return
+	}
+	l := p.lives[d.UID]
+	l.generation = max(l.generation, d.Generation)
+	switch d.Intent {
+	case record.IntentPrepare:
+		l.prepares[ch.now.kv.ModRevision] = true
+	case record.IntentApply:
+		l.applied = max(l.applied, d.Generation)
+	case record.IntentDelete:
+	}
+	if l.mark == "" {
+		l.mark = d.Mark
+	}
+}

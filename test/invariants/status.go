@@ -1,0 +1,181 @@
+package invariants
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Promise 10: every status says which generation it speaks of, and ready means that
+// the desired generation is applied. Generations never go back, phases go only
+// along the edges of the state machine.
+func statusStep(c *checker) {
+	for _, ch := range c.changes {
+		switch ch.ref.Kind {
+		case record.KindFederation:
+			c.phaseMoves(ch, as[record.Federation](ch.old), as[record.Federation](ch.now))
+		case record.KindDesiredService:
+			c.generationMoves(ch, as[record.Desired](ch.old), as[record.Desired](ch.now))
+		case record.KindObservedService:
+			if o := as[record.Observed](ch.now); o != nil {
+				c.reportSpeaks(ch, o)
+			}
+		default:
+		}
+	}
+}
+
+// follows lists the phases that may come after another one; "" stands for a record
+// that is not there. A record may be written again without a change of its phase.
+func follows(p record.Phase) []record.Phase {
+	switch p {
+	case "":
+		return []record.Phase{record.PhasePreparing}
+	case record.PhasePreparing:
+		return []record.Phase{record.PhaseApplying, record.PhaseAborted, record.PhaseReady}
+	case record.PhaseApplying:
+		return []record.Phase{record.PhaseReady, record.PhaseRollingBack}
+	case record.PhaseReady:
+		return []record.Phase{record.PhaseDeleting}
+	case record.PhaseRollingBack:
+		return []record.Phase{record.PhaseRolledBack}
+	case record.PhaseAborted, record.PhaseRolledBack, record.PhaseDeleting:
+		return []record.Phase{""}
+	default:
+		return nil
+	}
+}
+
+func (c *checker) phaseMoves(ch *change, old, now *record.Federation) {
+	var from, to record.Phase
+	if old != nil {
+		from = old.Phase
+	}
+	if now != nil {
+		to = now.Phase
+	}
+	if from != to && !slices.Contains(follows(from), to) {
+		c.violate(RuleStatus, ch.key, "phase %q follows %q", to, from)
+	}
+	if now == nil {
+		return
+	}
+	if old == nil {
+		if now.Generation != 1 {
+			c.violate(RuleStatus, ch.key, "it begins with generation %d", now.Generation)
+		}
+		return
+	}
+	switch {
+	case now.Generation < old.Generation:
+		c.violate(RuleStatus, ch.key, "generation %d follows %d", now.Generation, old.Generation)
+	case now.Generation == old.Generation && !sameGraph(old, now):
+		c.violate(RuleStatus, ch.key, "the graph was changed within generation %d", now.Generation)
+	}
+	if from == record.PhasePreparing && to == record.PhaseReady && now.Deployment != bestEffort {
+		c.violate(RuleStatus, ch.key, "a %s creation is ready without having been applied", now.Deployment)
+	}
+	if from == record.PhaseApplying && to == record.PhaseReady {
+		c.allReady(ch, now)
+	}
+}
+
+// allReady: the creation is ready when each replica said so about its desired
+// record as it stands.
+func (c *checker) allReady(ch *change, f *record.Federation) {
+	for _, m := range f.Members {
+		if !m.Replica() {
+			continue
+		}
+		at := placeOf(m)
+		d, o := c.now(at.desiredKey()), as[record.Observed](c.before(at.observedKey()))
+		switch {
+		case o == nil:
+			c.violate(RuleStatus, ch.key, "it is ready and %s has reported nothing", at)
+		case o.UID != m.UID || o.Phase != record.PhaseReady || o.DesiredRevision != d.revision() || o.ObservedGeneration != f.Generation:
+			c.violate(RuleStatus, ch.key, "it is ready at generation %d; %s has reported uid %s %s for generation %d, revision %d, and its desired record is of revision %d",
+				f.Generation, at, o.UID, o.Phase, o.ObservedGeneration, o.DesiredRevision, d.revision())
+		}
+	}
+}
+
+// sameGraph compares what a generation stands for.
+func sameGraph(a, b *record.Federation) bool {
+	settings := func(f *record.Federation) []string {
+		return []string{f.UID, f.Owner, f.GroupID, f.Topology, f.Delegation, f.Deployment, f.Drift}
+	}
+	plain := func(f *record.Federation) []record.Member {
+		out := slices.Clone(f.Members)
+		for i := range out {
+			out[i].Cause, out[i].Rollback = nil, nil
+		}
+		return out
+	}
+	return slices.Equal(settings(a), settings(b)) && reflect.DeepEqual(plain(a), plain(b))
+}
+
+func (c *checker) generationMoves(ch *change, old, now *record.Desired) {
+	if now == nil {
+		return
+	}
+	if known := c.past.lives[now.UID].generation; now.Generation < known {
+		c.violate(RuleStatus, ch.key, "generation %d of uid %s follows %d", now.Generation, now.UID, known)
+	}
+	if old == nil || old.UID != now.UID || old.Generation != now.Generation || old.Tombstone() || now.Tombstone() {
+		return
+	}
+	if old.Spec != now.Spec || !slices.Equal(old.Sees, now.Sees) {
+		c.violate(RuleStatus, ch.key, "what is desired was changed within generation %d", now.Generation)
+	}
+}
+
+// reportSpeaks: a report is about the desired record as it stands.
+func (c *checker) reportSpeaks(ch *change, o *record.Observed) {
+	at := placeOfRef(ch.ref)
+	e := c.before(at.desiredKey())
+	d := as[record.Desired](e)
+	l := c.past.lives[o.UID]
+	switch {
+	case l == nil || l.place != at:
+		c.violate(RuleStatus, ch.key, "it speaks of uid %s, which was never desired here", o.UID)
+		return
+	case o.ObservedGeneration > l.generation:
+		c.violate(RuleStatus, ch.key, "it speaks of generation %d of uid %s; the newest desired is %d", o.ObservedGeneration, o.UID, l.generation)
+	case o.ObservedGeneration < l.observed:
+		c.violate(RuleStatus, ch.key, "it speaks of generation %d of uid %s, and spoke of %d before", o.ObservedGeneration, o.UID, l.observed)
+	}
+	if d == nil || d.UID != o.UID || o.DesiredRevision != e.revision() {
+		c.violate(RuleStatus, ch.key, "it answers revision %d of uid %s; what is desired has uid %s and revision %d", o.DesiredRevision, o.UID, uidOf(d), e.revision())
+		return
+	}
+	if !answers(o.Phase, d.Intent) {
+		c.violate(RuleStatus, ch.key, "phase %q answers a desired record with intent %s", o.Phase, d.Intent)
+	}
+	if o.Phase == record.PhaseReady && o.ObservedGeneration != d.Generation {
+		c.violate(RuleStatus, ch.key, "it is ready at generation %d, desired is %d", o.ObservedGeneration, d.Generation)
+	}
+}
+
+func uidOf(d *record.Desired) string {
+	if d == nil {
+		return "(none)"
+	}
+	return d.UID
+}
+
+// answers says which phases a syncer reports about an intent.
+func answers(p record.Phase, i record.Intent) bool {
+	switch p {
+	case record.PhasePrepared, record.PhaseRefused:
+		return i == record.IntentPrepare
+	case record.PhaseReady, record.PhaseDrifted:
+		return i == record.IntentApply
+	case record.PhaseDeleted:
+		return i == record.IntentDelete
+	case record.PhaseFailed, record.PhaseHeld, record.PhaseWedged:
+		return true
+	default:
+		return false
+	}
+}

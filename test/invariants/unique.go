@@ -1,0 +1,84 @@
+package invariants
+
+import (
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Promise 2: a cluster and a service name stand for at most one replica, a service
+// belongs to at most one federation, a group_id is unique per owner. A uid is one
+// life: it never comes back, and never stands for another place.
+
+// uniqueStep follows the lives that a revision speaks of.
+func uniqueStep(c *checker) {
+	for _, ch := range c.changes {
+		if f := as[record.Federation](ch.now); f != nil {
+			if f.UID != ch.ref.Name {
+				c.violate(RuleUnique, ch.key, "the record has uid %q", f.UID)
+			}
+			if ch.old == nil && c.past.gone[ch.ref.Name] != 0 {
+				c.violate(RuleUnique, ch.key, "the federation was removed at revision %d and is back: a new one needs a new uid", c.past.gone[ch.ref.Name])
+			}
+			for _, m := range f.Members {
+				if m.Replica() {
+					c.sameLife(ch.key, m.UID, placeOf(m), f.UID)
+				}
+			}
+		}
+		if d := as[record.Desired](ch.now); d != nil {
+			c.sameLife(ch.key, d.UID, placeOfRef(ch.ref), d.Federation)
+			if l := c.past.lives[d.UID]; ch.old == nil && l.removed && !d.Tombstone() {
+				c.violate(RuleUnique, ch.key, "replica %s was removed and is back: a new life needs a new uid", d.UID)
+			}
+		}
+	}
+}
+
+// sameLife compares a mention of a uid with the first one.
+func (c *checker) sameLife(key, uid string, at place, federation string) {
+	if uid == "" {
+		c.violate(RuleUnique, key, "%s has no uid", at)
+	}
+	l := c.past.live(uid, at, federation)
+	if l.place != at {
+		c.violate(RuleUnique, key, "uid %s stands for %s, and stood for %s before", uid, at, l.place)
+	}
+	if l.federation != federation {
+		c.violate(RuleUnique, key, "uid %s is in federation %s, and was in %s before", uid, federation, l.federation)
+	}
+}
+
+func uniqueStands(c *checker, uid string, f, _ *record.Federation) {
+	if f == nil {
+		return
+	}
+	key := record.FederationKey(uid)
+	uids, places := map[string]bool{}, map[place]bool{}
+	for _, m := range f.Members {
+		if !m.Replica() {
+			continue
+		}
+		if uids[m.UID] {
+			c.violate(RuleUnique, key, "two members have uid %s", m.UID)
+		}
+		if places[placeOf(m)] {
+			c.violate(RuleUnique, key, "%s is a member twice", placeOf(m))
+		}
+		uids[m.UID], places[placeOf(m)] = true, true
+		if holdsName(f.Phase) {
+			c.noOther(key, uid, c.at[placeOf(m)], "service "+placeOf(m).String())
+		}
+	}
+	if holdsName(f.Phase) {
+		c.noOther(key, uid, c.named[name{f.Owner, f.GroupID}], "group_id "+f.GroupID+" of "+f.Owner)
+	}
+}
+
+// noOther reports another federation among those that hold something.
+func (c *checker) noOther(key, uid string, holders map[string]bool, what string) {
+	for other := range holders {
+		if other != uid {
+			// Both see it; one of them tells it.
+			c.violate(RuleUnique, key, "%s is held by federations %s and %s", what, min(uid, other), max(uid, other))
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package invariants
+
+import (
+	"strings"
+
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Promise 4: one kind of writer per record. Below c/<cluster>/observed/ and at
+// c/<cluster>/session only that cluster's syncer writes, everything else only the
+// control plane. Who wrote a revision shows by what it wrote: a transaction is the
+// work of one writer. The control plane may delete an observed record, in the
+// transaction that deletes its desired record.
+func writersStep(c *checker) {
+	for _, ch := range c.changes {
+		cluster, rest, ok := syncersKey(ch.key)
+		if !ok {
+			continue
+		}
+		if ch.now != nil && c.opts.Fenced && ch.ref.Kind == record.KindObservedService && c.before(record.SessionKey(cluster)) == nil {
+			c.violate(RuleWriters, ch.key, "it was written while cluster %s had no session", cluster)
+		}
+		other := c.foreignTo(cluster)
+		if other == "" {
+			continue
+		}
+		observed, isReport := strings.CutPrefix(rest, "observed/")
+		if ch.now == nil && isReport && c.deletes(record.DesiredPrefix(cluster)+observed) {
+			continue
+		}
+		c.violate(RuleWriters, ch.key, "it was written together with %s, which is not for the syncer of %s to write", strings.TrimPrefix(other, record.Root), cluster)
+	}
+}
+
+// syncersKey takes a key apart that only a syncer may write.
+func syncersKey(key string) (cluster, rest string, ok bool) {
+	tree, ok := strings.CutPrefix(key, record.ClusterTreePrefix)
+	if !ok {
+		return "", "", false
+	}
+	cluster, rest, _ = strings.Cut(tree, "/")
+	return cluster, rest, rest == "session" || strings.HasPrefix(rest, "observed/")
+}
+
+// foreignTo names a key of this revision that the syncer of a cluster may not write.
+func (c *checker) foreignTo(cluster string) string {
+	for _, ch := range c.changes {
+		if of, _, ok := syncersKey(ch.key); !ok || of != cluster {
+			return ch.key
+		}
+	}
+	return ""
+}
+
+// deletes says whether this revision deleted a key.
+func (c *checker) deletes(key string) bool {
+	ch := c.changed[key]
+	return ch != nil && ch.now == nil
+}
