@@ -15,6 +15,9 @@ BENCH    ?= .
 # What to test: make test PKG=./store/...
 PKG      ?= ./...
 
+# RELEASE=v1.2.3 names a release; without it the binaries say their commit.
+LDFLAGS := $(if $(RELEASE),-X github.com/oscarfed/oscarfed/internal/version.release=$(RELEASE))
+
 # The commit goes into the binaries where git may be asked (not in an archive, nor in
 # a working copy of somebody else).
 VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo auto || echo false)
@@ -30,13 +33,15 @@ help: ## list the targets
 
 build: ## build the commands into bin/
 	@mkdir -p $(BIN)
-	CGO_ENABLED=0 $(GO) build -buildvcs=$(VCS) -trimpath -o $(BIN)/ ./cmd/...
+	CGO_ENABLED=0 $(GO) build -buildvcs=$(VCS) -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
 
 demo: build ## a whole federation on this machine: create, repair, refusal, delete; ends by itself
-	@CGO_ENABLED=0 $(GO) run -buildvcs=false ./test/demo -oscarfed $(BIN)/oscarfed
+	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/demo ./test/demo
+	@$(BUILD)/demo -oscarfed $(BIN)/oscarfed
 
-demo-keep: build ## the same up to the repaired federation, which keeps running until Ctrl-C
-	@CGO_ENABLED=0 $(GO) run -buildvcs=false ./test/demo -oscarfed $(BIN)/oscarfed -keep
+demo-keep: build ## the same up to the repair, and keeps the federation running until Ctrl-C
+	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/demo ./test/demo
+	@$(BUILD)/demo -oscarfed $(BIN)/oscarfed -keep
 
 test: ## all tests, with the race detector where there is a C compiler
 	@tools/test.sh $(PKG)

@@ -51,7 +51,7 @@ type readyLine struct {
 func start(ctx context.Context, binary, dir string) (*federation, error) {
 	// Not CommandContext: the child is stopped by SIGTERM, whatever happens.
 	cmd := exec.Command(binary, "dev", "--clusters", "3", "--listen", "127.0.0.1:0", "--etcd-listen", "127.0.0.1:0", //nolint:noctx // see above
-		"--data-dir", filepath.Join(dir, "data"), "--resync", "2s", "--output", "json")
+		"--data-dir", filepath.Join(dir, "data"), "--oscar-latency", "1s", "--resync", "2s", "--output", "json")
 	f := &federation{dir: dir, binary: binary, cmd: cmd, log: &tail{}, exited: make(chan error, 1)}
 	cmd.Stderr = f.log
 	// A signal of the terminal is for us: we tell the child when it is time.

@@ -82,6 +82,8 @@ type state struct {
 		Name    string   `json:"name"`
 		Objects []string `json:"objects"`
 	} `json:"buckets"`
+	// Calls counts requests by what they do.
+	Calls map[string]int `json:"calls"`
 }
 
 func (n node) state(ctx context.Context) (state, error) {

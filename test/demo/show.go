@@ -32,7 +32,8 @@ func (s *story) check(holds bool, format string, args ...any) error {
 	return nil
 }
 
-// cli shows a command, runs it, shows what it printed, and wants its status.
+// cli shows a command, runs it, shows what it printed (progress and failures
+// first, then results), and wants its status.
 func (s *story) cli(ctx context.Context, status int, args ...string) (answer, error) {
 	shown := strings.ReplaceAll(strings.Join(args, " "), s.fed.dir+string(filepath.Separator), "")
 	fmt.Fprintf(s.out, "   $ oscarfed %s\n", shown)
@@ -40,7 +41,7 @@ func (s *story) cli(ctx context.Context, status int, args ...string) (answer, er
 	if err != nil {
 		return a, err
 	}
-	for line := range strings.Lines(a.stdout + a.stderr) {
+	for line := range strings.Lines(a.stderr + a.stdout) {
 		fmt.Fprintf(s.out, "     %s\n", strings.TrimRight(line, "\n"))
 	}
 	if a.status != status {
