@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 
 	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
@@ -47,6 +48,8 @@ type rig struct {
 	feed     *store.Feed
 	password string
 	canaries []canary
+	// before counts the calls that belong to the setting of the scene.
+	before map[string]int
 }
 
 // canary is something foreign that must be the same at the end of the test.
@@ -59,7 +62,7 @@ type canary struct {
 func newRig(t *testing.T, cfg oscarsim.Config) *rig {
 	t.Helper()
 	cfg.ClusterID, cfg.User, cfg.Password = clusterID, "oscar", "canary-admin-password"
-	r := &rig{t: t, endpoint: storetest.Etcd(t), sim: oscarsim.New(cfg)}
+	r := &rig{t: t, endpoint: storetest.Etcd(t), sim: oscarsim.New(cfg), before: map[string]int{}}
 	r.store = storetest.Open(t, store.Config{Endpoints: []string{r.endpoint}, Logger: quiet(t)})
 	r.server = httptest.NewServer(r.sim.Handler())
 	t.Cleanup(func() {
@@ -67,10 +70,7 @@ func newRig(t *testing.T, cfg oscarsim.Config) *rig {
 		r.server.CloseClientConnections()
 		r.server.Close()
 	})
-	var err error
-	if r.identity, err = seal.Generate(); err != nil {
-		t.Fatal(err)
-	}
+	r.identity = newIdentity(t)
 	r.password = filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(r.password, []byte(cfg.Password+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -211,8 +211,61 @@ func (r *rig) remove(keys ...string) {
 	}
 }
 
-// want writes spec and desired record.
-func (r *rig) want(p *replica, intent record.Intent, change ...func(*record.Desired)) {
+func newIdentity(t *testing.T) *seal.Identity {
+	t.Helper()
+	id, err := seal.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func (r *rig) fault(op oscarsim.Op, kind string, count int) {
+	r.t.Helper()
+	if err := r.sim.SetFault(oscarsim.Fault{Op: op, Fault: kind, Count: count}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// leave makes a bucket as an earlier life of a service leaves it.
+func (r *rig) leave(service string) {
+	r.t.Helper()
+	def := fmt.Sprintf(`{"name":%q,"image":"i","script":"s","input":[{"storage_provider":"minio.default","path":"%s/in"}]}`, service, service)
+	if err := r.sim.PutService(def); err != nil {
+		r.t.Fatal(err)
+	}
+	r.sim.PutBucket(service, "in/mine")
+	detached := fmt.Sprintf(`{"name":%q,"image":"i","script":"s","owner":"cluster_admin"}`, service)
+	r.ask(http.MethodPut, "/system/services", detached)
+	r.ask(http.MethodDelete, "/system/services/"+service, "")
+	if _, ok := r.sim.Bucket(service); !ok {
+		r.t.Fatal("the bucket was not left")
+	}
+	r.before[service] = len(r.calls(service))
+}
+
+func (r *rig) deleteBucket(name string) {
+	r.ask(http.MethodDelete, "/system/buckets/"+name, "")
+}
+
+// ask is somebody else who uses the OSCAR.
+func (r *rig) ask(method, path, body string) int {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), method, r.server.URL+path, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req.SetBasicAuth("oscar", "canary-admin-password")
+	resp, err := r.server.Client().Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode
+}
+
+// stage writes the spec of a replica, once.
+func (r *rig) stage(p *replica) (name string) {
 	r.t.Helper()
 	spec := record.SpecName(p.name, p.uid, p.generation)
 	service, err := json.Marshal(p.service())
@@ -227,6 +280,40 @@ func (r *rig) want(p *replica, intent record.Intent, change ...func(*record.Desi
 	if _, err := r.store.Get(r.t.Context(), record.SpecKey(clusterID, spec)); err != nil {
 		r.put(record.SpecKey(clusterID, spec), record.Spec{V: 1, Service: service, Sealed: sealed, Left: p.left})
 	}
+	return spec
+}
+
+// wantTogether writes the desired records of several replicas in one transaction.
+func (r *rig) wantTogether(all []*replica, intent record.Intent) {
+	r.t.Helper()
+	for _, p := range all {
+		r.order(p, intent)
+	}
+	res, err := r.store.Update(r.t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+		for _, p := range all {
+			tx.Put(record.DesiredServiceKey(clusterID, p.name), p.desired)
+		}
+		return nil
+	}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, p := range all {
+		p.revision = res.Revision
+	}
+}
+
+// want writes spec and desired record.
+func (r *rig) want(p *replica, intent record.Intent, change ...func(*record.Desired)) {
+	r.t.Helper()
+	r.order(p, intent, change...)
+	p.revision = r.put(record.DesiredServiceKey(clusterID, p.name), p.desired)
+}
+
+// order makes the desired record of a replica.
+func (r *rig) order(p *replica, intent record.Intent, change ...func(*record.Desired)) {
+	r.t.Helper()
+	spec := r.stage(p)
 	p.desired = record.Desired{V: 1, Intent: intent, Federation: "fed", GroupID: "g", UID: p.uid, Generation: p.generation,
 		RequestID: uuid.NewString(), Owner: p.owner, Drift: p.drift, Spec: spec, Mark: record.Mark(p.token)}
 	if intent == record.IntentPrepare || intent == record.IntentApply {
@@ -238,7 +325,6 @@ func (r *rig) want(p *replica, intent record.Intent, change ...func(*record.Desi
 	for _, c := range change {
 		c(&p.desired)
 	}
-	p.revision = r.put(record.DesiredServiceKey(clusterID, p.name), p.desired)
 }
 
 // forget removes the records of a service, as the control plane does at last.
@@ -357,7 +443,22 @@ func (r *rig) calls(service string) []string {
 			out = append(out, string(c.Op))
 		}
 	}
-	return out
+	return out[r.before[service]:]
+}
+
+// queued reads how many services wait for a write.
+func queued(t *testing.T, registry *prometheus.Registry) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "oscarfed_syncer_write_queue" {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	return 0
 }
 
 func (r *rig) equalCalls(service string, want ...string) {

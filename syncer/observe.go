@@ -52,6 +52,10 @@ func (t *term) glance(ctx context.Context, name string) (*sight, error) {
 	v.observed = t.observedIn(view, name, d.UID)
 	v.memory = t.notes.read(name, d, v.revision)
 
+	if v.answered() {
+		return v, nil
+	}
+
 	notBefore := v.now.Add(-listAge)
 	if d.Tombstone() || d.Intent == record.IntentPrepare {
 		notBefore = v.now
@@ -68,6 +72,15 @@ func (t *term) glance(ctx context.Context, name string) (*sight, error) {
 	}
 	v.service = list.services[name]
 	return v, t.complete(v, listed)
+}
+
+// answered says that nothing is to be done whatever OSCAR shows: a vote or an
+// acknowledgement has been given.
+func (v *sight) answered() bool {
+	if v.desired.Intent != record.IntentPrepare && !v.desired.Tombstone() {
+		return false
+	}
+	return plan(v.situation).act == rest
 }
 
 // examine makes a fresh situation: one to write on. The service is read by

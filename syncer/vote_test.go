@@ -1,0 +1,261 @@
+package syncer_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer"
+)
+
+func TestVoteNo(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		sim     oscarsim.Config
+		setup   func(*rig, *replica)
+		reason  record.Reason
+		mention string
+	}{
+		{"a foreign service has the name", oscarsim.Config{}, func(r *rig, p *replica) {
+			r.foreignService(p.name, "elsewhere")
+		}, record.ReasonNameTaken, `"grayify"`},
+		{"a half-created service has the name", oscarsim.Config{}, func(r *rig, p *replica) {
+			r.sim.HalfCreate(p.name)
+		}, record.ReasonNameTaken, `"grayify"`},
+		{"a foreign bucket has the name of ours", oscarsim.Config{}, func(r *rig, p *replica) {
+			r.sim.PutBucket("grayify", "in/precious")
+			r.watchBucket("grayify")
+		}, record.ReasonForeignBucket, `"grayify"`},
+		{"a foreign service's bucket is named", oscarsim.Config{}, func(r *rig, p *replica) {
+			p.buckets = []string{"canary-data"}
+		}, record.ReasonForeignBucket, `"canary-data"`},
+		{"a worker names a foreign bucket", oscarsim.Config{}, func(r *rig, p *replica) {
+			p.coordinator, p.buckets = false, []string{"canary-data"}
+		}, record.ReasonForeignBucket, `"canary-data"`},
+		{"the bucket was left by another owner", oscarsim.Config{}, func(r *rig, p *replica) {
+			r.leave(p.name)
+			p.owner = "somebody@example.org"
+		}, record.ReasonBucketLeft, `"grayify"`},
+		{"no node is large enough", oscarsim.Config{}, func(r *rig, p *replica) { p.cpu = "5" }, record.ReasonDoesNotFit, "4000m"},
+		{"no node has a GPU", oscarsim.Config{}, func(r *rig, p *replica) { p.extra = map[string]any{"enable_gpu": true} }, record.ReasonDoesNotFit, "GPU"},
+		{"OSCAR is too old", oscarsim.Config{Version: "v3.7.1"}, nil, record.ReasonUnsupportedVersion, "v3.7.1"},
+		{"the credential is refused", oscarsim.Config{}, func(r *rig, p *replica) {
+			r.fault(oscarsim.OpAny, oscarsim.FaultDeny, 0)
+		}, record.ReasonCredentialRefused, "password file"},
+		{"the spec is sealed to somebody else", oscarsim.Config{}, func(r *rig, p *replica) {
+			old := r.identity
+			r.identity = newIdentity(t)
+			r.stage(p)
+			r.identity = old
+		}, record.ReasonInvalidService, "identity"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, tc.sim)
+			p := newReplica("grayify")
+			if tc.setup != nil {
+				tc.setup(r, p)
+			}
+			r.start()
+			r.want(p, record.IntentPrepare)
+			o := r.await(p, record.PhaseRefused)
+			if o.Reason != tc.reason || !strings.Contains(o.Message, tc.mention) {
+				t.Errorf("refused with %s: %s\nwant %s with %q", o.Reason, o.Message, tc.reason, tc.mention)
+			}
+			if o.Vote == nil || o.Vote.Answer != record.VoteNo || o.Vote.Revision != p.revision {
+				t.Errorf("vote %+v, want a no at revision %d", o.Vote, p.revision)
+			}
+			r.sim.ClearFaults()
+			r.equalCalls(p.name)
+		})
+	}
+}
+
+func TestVoteYes(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		sim   oscarsim.Config
+		setup func(*rig, *replica)
+	}{
+		{"nothing is there", oscarsim.Config{}, nil},
+		{"OSCAR was built without a release", oscarsim.Config{Version: "devel"}, nil},
+		{"a cluster without metrics has no opinion", oscarsim.Config{NoMetrics: true}, func(_ *rig, p *replica) { p.cpu = "100" }},
+		{"the bucket was left by an earlier life of the owner", oscarsim.Config{}, func(r *rig, p *replica) { r.leave(p.name) }},
+		{"the control plane knows the bucket", oscarsim.Config{}, func(r *rig, p *replica) {
+			r.sim.PutBucket("grayify", "in/mine")
+			p.left = []string{"grayify"}
+		}},
+		{"a bucket to mount exists", oscarsim.Config{}, func(r *rig, p *replica) {
+			r.sim.PutBucket("my-data", "a")
+			p.extra = map[string]any{"mount": map[string]any{"storage_provider": "minio.default", "path": "my-data"}}
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, tc.sim)
+			p := newReplica("grayify")
+			if tc.setup != nil {
+				tc.setup(r, p)
+			}
+			r.start()
+			r.want(p, record.IntentPrepare)
+			r.await(p, record.PhasePrepared)
+			r.equalCalls(p.name)
+		})
+	}
+}
+
+func TestVoteWaitsOutATransientError(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.fault(oscarsim.OpBuckets, oscarsim.Fault500, 2)
+	r.start()
+	p := newReplica("grayify")
+	r.want(p, record.IntentPrepare)
+	r.await(p, record.PhasePrepared)
+}
+
+func TestVoteAfterTheDeadlineIsNotWritten(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.start()
+	late, good := newReplica("late"), newReplica("good")
+	r.want(late, record.IntentPrepare, func(d *record.Desired) { d.Deadline = new(record.At(time.Now().Add(-time.Second))) })
+	r.want(good, record.IntentPrepare)
+	r.await(good, record.PhasePrepared)
+	r.want(good, record.IntentApply)
+	r.await(good, record.PhaseReady)
+	if o := r.observed(late.name); o != nil {
+		t.Errorf("a late vote: %+v", o)
+	}
+}
+
+// TestStaleVoteOfAnAbortedAttempt: the vote for an attempt that was given up is
+// not taken for one about the next attempt of the same name.
+func TestStaleVoteOfAnAbortedAttempt(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.fault(oscarsim.OpBuckets, oscarsim.FaultHang, 1)
+	r.start()
+	first, second := newReplica("grayify"), newReplica("grayify")
+	r.want(first, record.IntentPrepare)
+	r.eventually("the check of the first attempt hangs", func() bool { return r.sim.Calls()["buckets"] > 0 })
+	r.want(second, record.IntentPrepare)
+	r.sim.ClearFaults()
+	o := r.await(second, record.PhasePrepared)
+	if o.Vote.Revision != second.revision || o.UID != second.uid {
+		t.Errorf("vote %+v for %s, want one for revision %d", o.Vote, o.UID, second.revision)
+	}
+}
+
+func TestRefusedIsCheckedAgainAtAResync(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.sim.PutBucket("grayify")
+	r.start()
+	p := newReplica("grayify")
+	r.want(p, record.IntentPrepare)
+	r.await(p, record.PhaseRefused)
+	r.deleteBucket("grayify")
+	if o := r.await(p, record.PhasePrepared); o.Vote.Answer != record.VoteYes || o.Message != "" {
+		t.Errorf("after the obstacle is gone: %+v", o)
+	}
+}
+
+// TestVotesTellTheDelay: with creations under way, a vote says how long they take.
+func TestVotesTellTheDelay(t *testing.T) {
+	r := newRig(t, oscarsim.Config{Latency: 700 * time.Millisecond})
+	r.start()
+	const n = 12
+	delays := map[int64]bool{}
+	most := int64(0)
+	for i := range n {
+		p := newReplica("many-" + string(rune('a'+i)))
+		r.want(p, record.IntentPrepare)
+		o := r.await(p, record.PhasePrepared)
+		delays[o.Vote.DelayS] = true
+		most = max(most, o.Vote.DelayS)
+	}
+	if len(delays) != n || most != (n-1)*7 {
+		t.Errorf("before any creation was measured, delays %v with most %d; want one write of 7 s more each", delays, most)
+	}
+}
+
+func TestVotesShareLists(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.start(func(c *syncer.Config) { c.Resync = time.Hour })
+	const n = 40
+	var all []*replica
+	for i := range n {
+		all = append(all, newReplica(fmt.Sprintf("many-%02d", i)))
+	}
+	r.eventually("the first resync is over", func() bool { return r.sim.Calls()["config"] > 0 })
+	before := r.sim.Calls()["list"]
+	r.wantTogether(all, record.IntentPrepare)
+	for _, p := range all {
+		r.await(p, record.PhasePrepared)
+	}
+	if lists := r.sim.Calls()["list"] - before; lists >= n/2 {
+		t.Errorf("%d votes of the same moment cost %d lists", n, lists)
+	}
+}
+
+// TestWritesGoOneByOneMostUrgentFirst: behind a write that hangs, the others
+// wait; then the one with the earliest deadline goes first, and the deletion of
+// a rollback last. A vote waits for none of them.
+func TestWritesGoOneByOneMostUrgentFirst(t *testing.T) {
+	r := newRig(t, oscarsim.Config{BreakConcurrent: true})
+	registry := prometheus.NewRegistry()
+	r.start(func(c *syncer.Config) { c.WriteTimeout, c.Registry = time.Minute, registry })
+
+	rollback := newReplica("rolled-back")
+	r.want(rollback, record.IntentApply)
+	r.await(rollback, record.PhaseReady)
+
+	r.fault(oscarsim.OpCreate, oscarsim.FaultHang, 1)
+	blocker := newReplica("blocker")
+	r.want(blocker, record.IntentApply)
+	r.eventually("a create hangs", func() bool { return len(r.calls(blocker.name)) == 1 })
+	r.want(rollback, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
+
+	start := time.Now()
+	var want []string
+	var all []*replica
+	for i := range 6 {
+		p := newReplica(fmt.Sprintf("many-%d", i))
+		all = append(all, p)
+		want = append([]string{p.name}, want...) // the last has the earliest deadline
+		r.want(p, record.IntentApply, func(d *record.Desired) {
+			d.Deadline = new(record.At(start.Add(time.Hour - time.Duration(i)*time.Minute)))
+		})
+	}
+	r.eventually("the others wait", func() bool { return queued(t, registry) == 7 })
+	voter := newReplica("voter")
+	r.want(voter, record.IntentPrepare)
+	r.await(voter, record.PhasePrepared)
+
+	r.sim.ClearFaults()
+	for _, p := range all {
+		r.await(p, record.PhaseReady)
+	}
+	r.await(rollback, record.PhaseDeleted)
+	var got []string
+	deleted := -1
+	for _, c := range r.sim.Log() {
+		if c.Op == oscarsim.OpCreate && strings.HasPrefix(c.Service, "many-") {
+			got = append(got, c.Service)
+		}
+		if c.Op == oscarsim.OpDelete && c.Service == rollback.name {
+			deleted = len(got)
+		}
+		if c.Status >= 500 && c.Service != blocker.name && c.Op != oscarsim.OpUpdate {
+			t.Errorf("%s of %s answered %d: writes were not in series", c.Op, c.Service, c.Status)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("order %v, want %v", got, want)
+	}
+	if deleted != len(want) {
+		t.Errorf("the rollback's deletion went after %d of %d creations", deleted, len(want))
+	}
+}
