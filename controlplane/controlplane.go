@@ -94,6 +94,8 @@ type ControlPlane struct {
 	steps    *prometheus.CounterVec
 	// ended queues clusters whose session has ended.
 	ended workqueue.TypedRateLimitingInterface[string]
+	// lost queues clusters whose orphans are to be looked at.
+	lost workqueue.TypedRateLimitingInterface[string]
 }
 
 // New makes an instance. It starts nothing.
@@ -135,7 +137,9 @@ func New(cfg Config) (*ControlPlane, error) {
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, 10*time.Second)),
 	}
-	c.state.touched = c.decider.touched
+	c.state.touched = c.touched
+	c.lost = workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, time.Minute))
 	c.ended = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute))
 	c.state.ended = func(cluster string) { c.ended.Add(cluster) }
@@ -150,6 +154,7 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		<-ctx.Done()
 		c.decider.queue.ShutDown()
 		c.ended.ShutDown()
+		c.lost.ShutDown()
 		return nil
 	})
 	g.Go(func() error {
@@ -165,6 +170,7 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		close(c.ready)
 		g.Go(func() error { return c.sweep(ctx) })
 		g.Go(func() error { c.noteEnds(ctx); return nil })
+		g.Go(func() error { c.orphans(ctx); return nil })
 		for range c.cfg.Deciders {
 			g.Go(func() error { c.decider.work(ctx); return nil })
 		}
@@ -175,6 +181,16 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// touched queues what a change of the state concerns.
+func (c *ControlPlane) touched(federations, clusters []string) {
+	c.decider.touched(federations, clusters)
+	for _, id := range clusters {
+		if id != "" {
+			c.lost.Add(id)
+		}
+	}
 }
 
 // fail passes a fail point of this package.

@@ -186,6 +186,9 @@ func (s *state) apply(key string, kv store.KV, exists bool, federations, cluster
 		set(s, n.observed, ref.Name, kv, exists)
 		if d, ok := n.desired[ref.Name]; ok {
 			federations[d.rec.Federation] = true
+			if _, known := s.deleted[d.rec.UID]; known {
+				clusters[ref.Cluster] = true
+			}
 		}
 	}
 }

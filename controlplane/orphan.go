@@ -1,0 +1,120 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// orphans deals, cluster by cluster, with services that carry our marks and that
+// nothing desires. A syncer holds and reports them. One that deleted/<uid> knows
+// (a create that took effect after its rollback was acknowledged) gets a
+// tombstone again; any other is left to people: absence is never an order.
+func (c *ControlPlane) orphans(ctx context.Context) {
+	for {
+		cluster, shutdown := c.lost.Get()
+		if shutdown {
+			return
+		}
+		err := c.orphansOf(ctx, cluster)
+		switch {
+		case err == nil:
+			c.lost.Forget(cluster)
+		case ctx.Err() == nil:
+			if !errors.Is(err, errStale) {
+				c.cfg.Logger.Warn("orphans were not dealt with; it is tried again", "cluster", cluster, "error", err)
+			}
+			c.lost.AddRateLimited(cluster)
+		}
+		c.lost.Done(cluster)
+	}
+}
+
+// orphanStep is one transaction about an orphan. It compares and writes the
+// deleted record instead of a federation, which may be long gone.
+type orphanStep struct {
+	cluster, service string
+	deleted          versioned[record.Deleted]
+	// put is the tombstone to write; nil takes the acknowledged one away.
+	put *record.Desired
+	// desired is the revision of the tombstone that goes.
+	desired int64
+}
+
+func (c *ControlPlane) orphansOf(ctx context.Context, cluster string) error {
+	var steps []orphanStep
+	c.state.read(func() { steps = c.state.orphanSteps(cluster) })
+	for _, s := range steps {
+		if s.put != nil {
+			s.put.Mark = record.Mark(c.serviceToken(s.put.UID))
+			s.put.RequestID = newUID()
+		}
+		if err := c.writeOrphan(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// orphanSteps must be called inside read.
+func (s *state) orphanSteps(cluster string) []orphanStep {
+	n := s.nodes[cluster]
+	if n == nil {
+		return nil
+	}
+	var out []orphanStep
+	if n.self.rec != nil {
+		for _, o := range n.self.rec.Orphans {
+			d, known := s.deleted[o.UID]
+			if !known || d.rec.ClusterID != cluster || d.rec.ServiceName != o.ServiceName || n.desired[o.ServiceName].rec != nil {
+				continue
+			}
+			out = append(out, orphanStep{cluster: cluster, service: o.ServiceName, deleted: d, put: &record.Desired{
+				V: record.Version, Intent: record.IntentDelete, Federation: d.rec.Federation, UID: o.UID,
+				Generation: max(d.rec.Generation, o.Generation), Owner: d.rec.Owner, Cause: d.rec.Cause,
+			}})
+		}
+	}
+	for service, d := range n.desired {
+		known, ok := s.deleted[d.rec.UID]
+		if !ok || !d.rec.Tombstone() {
+			continue
+		}
+		r := replicaState{desired: d.rec, desiredRev: d.rev, observed: n.observed[service].rec}
+		if r.acknowledged() {
+			out = append(out, orphanStep{cluster: cluster, service: service, deleted: known, desired: d.rev})
+		}
+	}
+	return out
+}
+
+func (c *ControlPlane) writeOrphan(ctx context.Context, s orphanStep) error {
+	desired, deleted := record.DesiredServiceKey(s.cluster, s.service), record.DeletedKey(s.deleted.rec.UID)
+	res, err := c.store.Update(ctx, store.Update{
+		Keys: []string{desired, deleted},
+		Build: func(v store.View, tx *store.Txn) error {
+			kv, _ := v.KV(desired)
+			memory, _ := v.KV(deleted)
+			if kv.ModRevision != s.desired || memory.ModRevision != s.deleted.rev {
+				return errStale
+			}
+			tx.Expect(desired)
+			tx.Expect(deleted)
+			tx.Put(deleted, s.deleted.rec)
+			tx.Touch(deleted)
+			if s.put != nil {
+				tx.Put(desired, s.put)
+				return nil
+			}
+			tx.Delete(desired)
+			tx.Delete(record.ObservedServiceKey(s.cluster, s.service))
+			return nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return c.state.wait(ctx, res.Revision)
+}

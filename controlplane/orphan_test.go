@@ -1,0 +1,78 @@
+package controlplane_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+func (w *world) reportOrphans(cluster string, orphans ...record.Orphan) {
+	w.t.Helper()
+	_, err := w.store.Update(w.t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+		tx.Put(record.ObservedClusterKey(cluster), record.ObservedCluster{
+			V: record.Version, Recipient: w.clusters[cluster].identity.Recipient(), Orphans: orphans,
+		})
+		return nil
+	}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestALateCreateGetsItsTombstoneAgain(t *testing.T) {
+	w := newWorld(t)
+	w.clusters["c"].does(failing)
+	if _, err := w.create(); codeOf(t, err) != controlplane.CodeReplicaFailed {
+		t.Fatal(err)
+	}
+	view, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid := view.Members[2].UID
+	answered := make(chan *record.Desired, 1)
+	w.clusters["c"].does(func(s string, d *record.Desired) *record.Observed {
+		if d.Tombstone() && s == "grayifyr2" {
+			w.reportOrphans("c")
+			select {
+			case answered <- d:
+			default:
+			}
+		}
+		return yes(s, d)
+	})
+	w.reportOrphans("c", record.Orphan{ServiceName: "grayifyr2", UID: uid, Generation: 1})
+	select {
+	case d := <-answered:
+		if d.UID != uid || d.Generation != 1 || d.Cause != record.CauseRollback || d.Mark == "" {
+			t.Errorf("%+v", d)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the late create was never ordered away")
+	}
+	w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("c"))) == 0 })
+	w.clusters["c"].does(yes)
+	if _, err := w.create(); err != nil {
+		t.Error("the name is free again:", err)
+	}
+}
+
+func TestAnUnknownOrphanIsLeftAlone(t *testing.T) {
+	w := newWorld(t)
+	w.reportOrphans("c", record.Orphan{ServiceName: "someones", UID: "0199c3a2-5f11-7000-8000-00000000ffff", Generation: 1})
+	w.eventually(func() bool {
+		c, err := w.Cluster(t.Context(), admin, "c")
+		return err == nil && len(c.Orphans) == 1
+	})
+	if _, err := w.create(); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range w.keys(record.DesiredServicesPrefix("c")) {
+		if key == record.DesiredServiceKey("c", "someones") {
+			t.Error("absence became an order")
+		}
+	}
+}
