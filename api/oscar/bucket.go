@@ -18,36 +18,57 @@ func Buckets(s *Service) []string {
 	if strings.TrimSpace(s.Annotations[AnnotationOriginCluster]) != "" {
 		origin = strings.TrimSpace(s.Annotations[AnnotationOriginService])
 	}
-	return bucketsOf(s, s.Name, origin)
+	set := bucketsOf(s, s.Name, origin)
+	addIsolated(set, s)
+	return sortedKeys(set)
 }
 
-// workerBuckets are the buckets of the replica that member m stands for.
-func workerBuckets(s *Service, m Member) []string { return bucketsOf(s, m.ServiceName, s.Name) }
+// addIsolated adds the buckets of single users and those that OSCAR listed.
+func addIsolated(set map[string]bool, s *Service) {
+	if strings.EqualFold(s.IsolationLevel, IsolationUser) {
+		for _, bucket := range inputBuckets(s, s.Name) {
+			for _, user := range s.AllowedUsers {
+				if user = strings.TrimSpace(user); len(user) >= minIsolatedUser {
+					set[bucket+"-"+user[:minIsolatedUser]] = true
+				}
+			}
+		}
+	}
+	for _, bucket := range s.BucketList {
+		if bucket = strings.TrimSpace(bucket); bucket != "" {
+			set[bucket] = true
+		}
+	}
+}
 
-func bucketsOf(s *Service, name, origin string) []string {
+// inputBuckets are the local buckets of the inputs of a replica of that name.
+func inputBuckets(s *Service, name string) []string {
+	set := map[string]bool{}
+	for _, in := range s.Input {
+		path := strings.Trim(in.Path, " /")
+		if provider, _ := ProviderRef(in.Provider); provider != ProviderMinIO || path == "" {
+			continue
+		}
+		if bucket, ok := bucketOf(false, name, path); ok {
+			set[bucket] = true
+		} else {
+			set[name] = true
+		}
+	}
+	return sortedKeys(set)
+}
+
+// bucketsOf are the local buckets of inputs, outputs and mount of a replica of
+// that name.
+func bucketsOf(s *Service, name, origin string) map[string]bool {
 	set := map[string]bool{}
 	add := func(bucket string) {
 		if bucket = strings.TrimSpace(bucket); bucket != "" {
 			set[bucket] = true
 		}
 	}
-	for _, in := range s.Input {
-		path := strings.Trim(in.Path, " /")
-		if provider, _ := ProviderRef(in.Provider); provider != ProviderMinIO || path == "" {
-			continue
-		}
-		bucket, ok := bucketOf(false, name, path)
-		if !ok {
-			bucket = name
-		}
+	for _, bucket := range inputBuckets(s, name) {
 		add(bucket)
-		if strings.EqualFold(s.IsolationLevel, IsolationUser) {
-			for _, user := range s.AllowedUsers {
-				if user = strings.TrimSpace(user); len(user) >= minIsolatedUser {
-					add(bucket + "-" + user[:minIsolatedUser])
-				}
-			}
-		}
 	}
 	for _, out := range s.Output {
 		path := strings.Trim(out.Path, " /")
@@ -65,8 +86,5 @@ func bucketsOf(s *Service, name, origin string) []string {
 		bucket, _, _ := strings.Cut(strings.Trim(s.Mount.Path, " /"), "/")
 		add(bucket)
 	}
-	for _, bucket := range s.BucketList {
-		add(bucket)
-	}
-	return sortedKeys(set)
+	return set
 }

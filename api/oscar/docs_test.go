@@ -27,6 +27,8 @@ func TestTheDocumentationNamesRulesAndLimits(t *testing.T) {
 		"nesting":                      fmt.Sprintf("%d levels", MaxDepth),
 		"replicas of a federation, the coordinator included": fmt.Sprint(MaxReplicas),
 		"members of type `endpoint`":                         fmt.Sprint(MaxEndpoints),
+		"inputs, and outputs, of a service":                  fmt.Sprint(MaxIO),
+		"allowed users":                                      fmt.Sprint(MaxAllowedUsers),
 		"a service's name":                                   fmt.Sprintf("%d to %d characters", MinNameLength, MaxNameLength),
 		"`cluster_id`, `group_id`":                           fmt.Sprintf("%d characters", MaxIDLength),
 		"a url":                                              fmt.Sprintf("%d characters", MaxURLLength),

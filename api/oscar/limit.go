@@ -17,6 +17,10 @@ const (
 	MaxReplicas = 120
 	// MaxEndpoints is how many members of type endpoint a federation may have.
 	MaxEndpoints = 120
+	// MaxIO is how many inputs, and how many outputs, a service may have.
+	MaxIO = 100
+	// MaxAllowedUsers is how many users a service may name.
+	MaxAllowedUsers = 1000
 	// MaxNameLength is the longest service name that OSCAR accepts.
 	MaxNameLength = 39
 	// MinNameLength is the shortest bucket name that MinIO accepts; a bucket may

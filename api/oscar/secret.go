@@ -155,7 +155,6 @@ func KeepSecrets(public *Service, patch, old json.RawMessage) (json.RawMessage, 
 		return nil, err
 	}
 	tree := treeOf(public)
-	before.remove("token")
 	if members := before.get("federation").get("members"); members != nil {
 		keepHeaders(tree, now, members)
 		before.get("federation").remove("members")

@@ -63,6 +63,16 @@ func (s *Service) faulty(path string) bool {
 	return false
 }
 
+// faultBelow says whether something at or below path had a wrong type.
+func (s *Service) faultBelow(path string) bool {
+	for _, fault := range s.faults {
+		if len(fault) >= len(path) && strings.EqualFold(fault[:len(path)], path) {
+			return true
+		}
+	}
+	return false
+}
+
 func checkRequired(s *Service) []Violation {
 	var vs []Violation
 	if strings.TrimSpace(s.Image) == "" {
@@ -207,10 +217,10 @@ func checkAnnotations(s *Service) []Violation {
 const minIsolatedUser = 10
 
 func checkAccess(s *Service) []Violation {
+	vs := checkLength("allowed_users", len(s.AllowedUsers), MaxAllowedUsers)
 	if !strings.EqualFold(s.IsolationLevel, IsolationUser) {
-		return nil
+		return vs
 	}
-	var vs []Violation
 	for i, user := range s.AllowedUsers {
 		if user = strings.TrimSpace(user); user != "" && len(user) < minIsolatedUser {
 			vs = append(vs, Violation{Path: indexPath("allowed_users", i), Rule: RuleName, Value: user, Message: fmt.Sprintf(

@@ -11,6 +11,8 @@ var mountOptions = regexp.MustCompile(`^[a-zA-Z0-9_.:=,/ -]*$`)
 
 func checkStorage(s *Service) []Violation {
 	var vs []Violation
+	vs = append(vs, checkLength("input", len(s.Input), MaxIO)...)
+	vs = append(vs, checkLength("output", len(s.Output), MaxIO)...)
 	for i, io := range s.Input {
 		vs = append(vs, checkIO(s, indexPath("input", i), io, ProviderMinIO, ProviderWebDAV, ProviderRucio)...)
 	}
@@ -25,6 +27,14 @@ func checkStorage(s *Service) []Violation {
 		}
 	}
 	return append(vs, checkEndpoints(s)...)
+}
+
+func checkLength(path string, n, limit int) []Violation {
+	if n <= limit {
+		return nil
+	}
+	return []Violation{{Path: path, Rule: RuleMaxLength, Value: n, Message: fmt.Sprintf(
+		"%s has %d entries; the limit is %d", path, n, limit)}}
 }
 
 // checkIO checks one input or output against the provider types that OSCAR
@@ -44,7 +54,7 @@ func checkIO(s *Service, at string, io IO, types ...string) []Violation {
 			where := strings.TrimRight(at, "[]0123456789")
 			vs = append(vs, Violation{Path: at + ".storage_provider", Rule: RuleOneOf, Value: shorten(io.Provider), Message: fmt.Sprintf(
 				"storage provider %s cannot be used for %s; use %s, with .<id>", quote(io.Provider), where, wordList(types...))})
-		} else if !s.StorageProviders.Defined(provider, id) {
+		} else if !s.StorageProviders.Defined(provider, id) && !s.faultBelow("storage_providers") {
 			vs = append(vs, Violation{Path: at + ".storage_provider", Rule: RuleDefinedProvider, Value: shorten(io.Provider), Message: fmt.Sprintf(
 				"storage provider %s is not defined; define storage_providers%s%s, or use minio.default", quote(io.Provider), "."+provider, keySuffix(id))})
 		}
@@ -111,13 +121,13 @@ func checkEndpoints(s *Service) []Violation {
 // checkSharedBuckets refuses two replicas on one cluster that name the same
 // bucket there: the deletion of one would empty the bucket of the other.
 func checkSharedBuckets(s *Service) []Violation {
-	if s.Federation == nil {
-		return nil
+	if s.Federation == nil || len(s.Federation.Members) > MaxReplicas+MaxEndpoints || len(s.Input) > MaxIO || len(s.Output) > MaxIO {
+		return nil // nothing, or refused already: what follows costs members times paths
 	}
 	type place struct{ cluster, bucket string }
 	taken := map[place]string{}
 	if s.ClusterID != "" {
-		for _, b := range Buckets(s) {
+		for b := range bucketsOf(s, s.Name, "") {
 			taken[place{s.ClusterID, b}] = s.Name
 		}
 	}
@@ -128,7 +138,8 @@ func checkSharedBuckets(s *Service) []Violation {
 			continue // incomplete, or repeated: a violation of its own
 		}
 		seen[m.Key()] = true
-		for _, b := range workerBuckets(s, m) {
+		// A worker's outputs go to the bucket of the coordinator's service.
+		for _, b := range sortedKeys(bucketsOf(s, m.ServiceName, s.Name)) {
 			at := place{m.ClusterID, b}
 			other, ok := taken[at]
 			if !ok {

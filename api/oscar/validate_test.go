@@ -71,6 +71,8 @@ func manyMembers(n int) []string {
 	return out
 }
 
+func many(n int, entry string) string { return strings.TrimSuffix(strings.Repeat(entry+",", n), ",") }
+
 func manyEndpoints(n int) []string {
 	var out []string
 	for i := range n {
@@ -138,6 +140,10 @@ func TestValidateRefuses(t *testing.T) {
 		{`{"output":[{"storage_provider":"minio.default","path":"grayifyr0/out"}],"federation":{"members":[` + member("a", "svc1") + `]}}`, []Violation{{"federation.members[0].cluster_id", "shared_bucket", "a", `"svc1" and "grayifyr0" would share bucket "grayifyr0" on cluster "a", and deleting one would empty it for the other; put them on different clusters, or give paths without a bucket`}}},
 		{`{"output":[{"storage_provider":"minio.default","path":"out"}],"federation":{"members":[` + member("b", "svc1") + `,` + member("b", "svc2") + `]}}`, []Violation{{"federation.members[1].cluster_id", "shared_bucket", "b", `"svc2" and "svc1" would share bucket "grayifyr0" on cluster "b", and deleting one would empty it for the other; put them on different clusters, or give paths without a bucket`}}},
 
+		{`{"input":[` + many(101, `{"storage_provider":"minio","path":"in"}`) + `]}`, []Violation{{"input", "max_length", 101, "input has 101 entries; the limit is 100"}}},
+		{`{"output":[` + many(101, `{"storage_provider":"minio","path":"in"}`) + `],"federation":{"members":[` + member("a", "svc") + `]}}`, []Violation{{"output", "max_length", 101, "output has 101 entries; the limit is 100"}}},
+		{`{"allowed_users":[` + many(1001, `"u"`) + `]}`, []Violation{{"allowed_users", "max_length", 1001, "allowed_users has 1001 entries; the limit is 1000"}}},
+
 		{`{"annotations":{"a b":"c"}}`, []Violation{{`annotations["a b"]`, "name", "a b", `the annotation "a b" is refused by Kubernetes: name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`}}},
 		{`{"annotations":{"a":"` + strings.Repeat("x", MaxAnnotationsBytes) + `"}}`, []Violation{{"annotations", "max_bytes", MaxAnnotationsBytes + 1, "the annotations have 245761 bytes; the limit is 245760, or Kubernetes would refuse every job"}}},
 		{`{"labels":{"a":"x y"}}`, []Violation{{"labels.a", "name", "x y", `the value "x y" of label "a" is refused by Kubernetes: a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`}}},
@@ -199,5 +205,12 @@ func TestIdentifiers(t *testing.T) {
 	}
 	if !ValidServiceName("abc") || ValidServiceName("ab") || ValidServiceName("Abc") || ValidServiceName(strings.Repeat("a", 40)) {
 		t.Error("ValidServiceName")
+	}
+}
+
+func TestACoordinatorWithoutAClusterIsComparedWithNobody(t *testing.T) {
+	vs := ValidateMembers("replicas", Member{ServiceName: "svc"}, []Member{{ServiceName: "svc"}})
+	if diff := cmp.Diff([]string{"replicas[0].cluster_id required"}, rules(vs)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

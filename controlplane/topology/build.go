@@ -69,7 +69,7 @@ func checkClusters(submitted, placed *oscar.Service, env Env) []oscar.Violation 
 	if placed.ClusterID == "" {
 		message := "cluster_id is missing and there is no default cluster; name the coordinator's cluster"
 		vs = append(vs, oscar.Violation{Path: "cluster_id", Rule: oscar.RuleRequired, Message: message + known(env)})
-	} else if why := env.refuses(placed.ClusterID); why != "" {
+	} else if why := env.refuses(placed.ClusterID, known(env)); why != "" {
 		if submitted.ClusterID == "" {
 			why += "; it is the default cluster: name another one in cluster_id"
 		}
@@ -85,29 +85,30 @@ func checkClusters(submitted, placed *oscar.Service, env Env) []oscar.Violation 
 // path gives the path of a member in what was submitted.
 func CheckMembers(path func(i int) string, members []oscar.Member, env Env) []oscar.Violation {
 	var vs []oscar.Violation
+	instead := known(env)
 	for i, m := range members {
 		if !m.Replica() || m.ClusterID == "" || !oscar.ValidClusterID(m.ClusterID) {
 			continue // a violation of its own, or an endpoint
 		}
-		if why := env.refuses(m.ClusterID); why != "" {
+		if why := env.refuses(m.ClusterID, instead); why != "" {
 			vs = append(vs, oscar.Violation{Path: path(i) + ".cluster_id", Rule: oscar.RuleKnownCluster, Value: m.ClusterID, Message: why})
 		}
 	}
 	return vs
 }
 
-// refuses says why a cluster takes no new replica, or nothing.
-func (env Env) refuses(id string) string {
+// refuses says why a cluster takes no new replica, and what to name instead; or nothing.
+func (env Env) refuses(id, instead string) string {
 	if env.Clusters == nil || !oscar.ValidClusterID(id) {
 		return ""
 	}
 	switch state, ok := env.Clusters[id]; {
 	case !ok:
-		return fmt.Sprintf("cluster %q is not registered%s", id, known(env))
+		return fmt.Sprintf("cluster %q is not registered%s", id, instead)
 	case state == "cordoned":
-		return fmt.Sprintf("cluster %q is cordoned and takes no new replicas; uncordon it or choose another one%s", id, known(env))
+		return fmt.Sprintf("cluster %q is cordoned and takes no new replicas; uncordon it or choose another one%s", id, instead)
 	case state == "removing":
-		return fmt.Sprintf("cluster %q is being removed and takes no new replicas; choose another one%s", id, known(env))
+		return fmt.Sprintf("cluster %q is being removed and takes no new replicas; choose another one%s", id, instead)
 	}
 	return ""
 }

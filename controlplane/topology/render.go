@@ -52,7 +52,6 @@ func Render(s *oscar.Service, g *Graph, i int, m Mark, o Origin) (public *oscar.
 		return nil, nil, fmt.Errorf("render: %s has no mark", node.Name())
 	}
 	out := s.Clone()
-	out.TakeRefreshToken()
 	out.Name, out.ClusterID = node.Member.ServiceName, node.Member.ClusterID
 	out.Token = m.Token
 	out.Owner, out.Namespace = "", ""
@@ -66,7 +65,7 @@ func Render(s *oscar.Service, g *Graph, i int, m Mark, o Origin) (public *oscar.
 			originID(g, o): {Endpoint: o.Endpoint, SSLVerify: o.SSLVerify},
 		}
 	}
-	public, patch = oscar.SplitSecrets(out)
+	public, patch = oscar.SplitSecrets(out) // which leaves the refresh token out of both
 	return public, patch, nil
 }
 

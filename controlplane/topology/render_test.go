@@ -87,6 +87,9 @@ func TestRenderLeavesOutWhatIsNotForAnOSCAR(t *testing.T) {
 	if want := `{"token":"` + mark.Token + `","environment":{"secrets":{"pw":"hunter2"}},"storage_providers":{"s3":{"x":{"access_key":"hunter2-s3"}}}}`; patch != want {
 		t.Errorf("patch %s\nwant  %s", patch, want)
 	}
+	if public, _ := render(t, s, g, 0); strings.Contains(public, `"clusters"`) || strings.Contains(public, "forged") {
+		t.Errorf("the coordinator is sent addresses of others or a forged mark: %s", public)
+	}
 	if after, err := json.Marshal(s); err != nil || string(after) != string(before) {
 		t.Errorf("the service was changed: %s, %v", after, err)
 	}
