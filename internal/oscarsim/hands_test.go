@@ -25,12 +25,18 @@ func TestPutServiceIsSomebodyElses(t *testing.T) {
 	if b.Owner != "alice" || b.Tags["from_service"] != "canary" || !slices.Equal(b.Notifies, []string{"canary"}) {
 		t.Fatalf("bucket %+v", b)
 	}
-	for _, bad := range []string{"", def, strings.Replace(def, `"canary","image"`, `"other","image"`, 1), `{"name":"Bad_Name","image":"i","script":"s"}`} {
+	if err := sim.PutService(bare("other")); err != nil {
+		t.Fatal(err)
+	}
+	if v, _ := sim.Service("other"); v.Owner != "cluster_admin" {
+		t.Fatalf("owner %q without one in the definition", v.Owner)
+	}
+	for _, bad := range []string{"", def, strings.Replace(def, `"canary","image"`, `"third","image"`, 1), `{"name":"Bad_Name","image":"i","script":"s"}`} {
 		if sim.PutService(bad) == nil {
 			t.Errorf("%q was accepted", bad)
 		}
 	}
-	if names := sim.Services(); !slices.Equal(names, []string{"canary"}) {
+	if names := sim.Services(); !slices.Equal(names, []string{"canary", "other"}) {
 		t.Fatalf("services %v", names)
 	}
 	if len(sim.Calls()) != 1 { // the GET

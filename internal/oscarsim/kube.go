@@ -179,7 +179,7 @@ func (k *kube) createJob(j *job, svc *wire.Service) error {
 	}
 	if len(j.event)+2*annotations+objectFrame > maxObject {
 		// The text is Kubernetes' own and misleading: the object is too large.
-		return fmt.Errorf("Job.batch %q is invalid: [spec.selector: Required value, spec.template.metadata.labels: Invalid value: `selector` not auto-generated]", j.name)
+		return refusal(fmt.Sprintf("Job.batch %q is invalid: [spec.selector: Required value, spec.template.metadata.labels: Invalid value: `selector` not auto-generated]", j.name))
 	}
 	j.event = string([]rune(j.event))
 	k.jobs[id] = j

@@ -44,7 +44,7 @@ func newMinio() minio {
 // makeBucket makes an empty bucket, with OSCAR's own wording of a refusal.
 func (m *minio) makeBucket(name string) (*bucket, error) {
 	if m.buckets[name] != nil {
-		return nil, fmt.Errorf("the bucket %q already exists\n", name) //nolint:revive // OSCAR's text ends in a line feed
+		return nil, refusal(fmt.Sprintf("the bucket %q already exists\n", name))
 	}
 	if !validBucket(name) {
 		return nil, fmt.Errorf("error creating bucket %s: InvalidBucketName: The specified bucket is not valid.\n\tstatus code: 400, request id: 18A1B2C3D4E5F607, host id: dd9025bab4ad464b049177c95eb6ebf374d3b3fd1af9251148b658df7ac2e3e8", name)
@@ -275,7 +275,7 @@ func (m *minio) deleteOne(svc *wire.Service, io wire.StorageIOConfig, name strin
 	if sameStorage(io, svc.Mount) {
 		b := m.buckets[name]
 		if b == nil {
-			return fmt.Errorf("Error tagging bucket: error setting tag on bucket %s", name)
+			return refusal("Error tagging bucket: error setting tag on bucket " + name)
 		}
 		b.tags = map[string]string{"owner": svc.Owner, "service": "false"}
 		return nil
@@ -290,6 +290,11 @@ func (m *minio) deleteOne(svc *wire.Service, io wire.StorageIOConfig, name strin
 	delete(m.buckets, name)
 	return nil
 }
+
+// refusal is an error in OSCAR's or Kubernetes' own words, capitals and line feeds included.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
 
 var (
 	errInput        = errors.New("unrecognized input (valid inputs are MinIO and dCache)")

@@ -63,7 +63,7 @@ func (s *suite) foreign(t *testing.T) {
 		s.bucket(t, bucket).has(t, untouched, "metadata")
 	}
 	t.Run("refused without the mesh shape", func(t *testing.T) {
-		for _, d := range []definition{plain(w, bucket), worker(w, bucket).with("federation", federation("star"))} {
+		for _, d := range []definition{plain(w, bucket), worker(w, bucket).with("federation", federation("none")), worker(w, bucket).with("federation", federation("star"))} {
 			s.post(t, d).want(t, 500, `the bucket "`+bucket+`" already exists`)
 			s.get(t, w).want(t, 404, "")
 			mine(t)

@@ -5,7 +5,7 @@
 //	OSCAR_URL=https://oscar.example.org OSCAR_USER=oscar OSCAR_PASSWORD_FILE=pw \
 //	    go test -tags realoscar -timeout 60m ./internal/oscarsim/contract/
 //
-// A real one needs about six seconds for each create and delete, so that the whole takes several minutes; nothing
+// A real one needs about six seconds for each create and delete, so that the whole takes about ten minutes; nothing
 // else may create or delete services there meanwhile, since concurrent ones break each other. All names begin with
 // the target's prefix, and what is left with that prefix is deleted at the end.
 //

@@ -171,8 +171,7 @@ func (s *Service) Defined(kind, id string) bool {
 // when empty left out.
 func (s *Service) Stored() *Service {
 	c := *s
-	c.Input, c.Output = storedIO(s.Input), storedIO(s.Output)
-	c.Mount.Prefix, c.Mount.Suffix = emptyToNil(s.Mount.Prefix), emptyToNil(s.Mount.Suffix)
+	c.Input, c.Output = append([]StorageIOConfig{}, s.Input...), append([]StorageIOConfig{}, s.Output...)
 	c.AllowedUsers = append([]string{}, s.AllowedUsers...)
 	c.BucketList = append([]string{}, s.BucketList...)
 	c.Environment = Environment{Vars: copied(s.Environment.Vars), Secrets: map[string]string{}}
@@ -191,22 +190,6 @@ func (s *Service) Stored() *Service {
 	c.Deployment = nil
 	c.VolumeStatus = VolumeStatus{}
 	return &c
-}
-
-func storedIO(list []StorageIOConfig) []StorageIOConfig {
-	out := make([]StorageIOConfig, 0, len(list))
-	for _, io := range list {
-		io.Prefix, io.Suffix = emptyToNil(io.Prefix), emptyToNil(io.Suffix)
-		out = append(out, io)
-	}
-	return out
-}
-
-func emptyToNil(list []string) []string {
-	if len(list) == 0 {
-		return nil
-	}
-	return append([]string(nil), list...)
 }
 
 func copied(m map[string]string) map[string]string {

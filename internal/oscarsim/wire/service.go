@@ -89,7 +89,7 @@ type Expose struct {
 	MinScale       int32   `json:"min_scale"`
 	MaxScale       int32   `json:"max_scale"`
 	APIPort        []int   `json:"api_port,omitempty"`
-	CpuThreshold   int32   `json:"cpu_threshold"`
+	CPUThreshold   int32   `json:"cpu_threshold"`
 	RewriteTarget  bool    `json:"rewrite_target"`
 	NodePort       []int32 `json:"nodePort,omitempty"`
 	DefaultCommand bool    `json:"default_command"`
