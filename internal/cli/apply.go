@@ -49,7 +49,7 @@ func (c *applyCmd) Run(ctx context.Context, a *app) error {
 	for i, s := range services {
 		if err := c.create(ctx, a, api, s); err != nil {
 			if rest := len(services) - i - 1; rest > 0 {
-				a.say("not tried: %s after %s", count(rest, "service"), s.Name)
+				a.sayf("not tried: %s after %s", count(rest, "service"), s.Name)
 			}
 			return err
 		}
@@ -70,7 +70,7 @@ func (c *applyCmd) create(ctx context.Context, a *app, api *client.Client, s *os
 		if err != nil {
 			return c.explain(a, err, opts)
 		}
-		a.say("%s is accepted, phase %s; oscarfed describe %s shows how it goes on", s.Name, result.Replicas.Phase, s.Name)
+		a.sayf("%s is accepted, phase %s; oscarfed describe %s shows how it goes on", s.Name, result.Replicas.Phase, s.Name)
 		return a.print(result.Replicas, func() *table { return viewTable(result.Replicas) })
 	}
 
@@ -91,17 +91,17 @@ func (c *applyCmd) create(ctx context.Context, a *app, api *client.Client, s *os
 	f, err := api.Federation(ctx, result.Replicas.UID)
 	if err != nil {
 		// It is created: that its state cannot be shown is no failure of the creation.
-		a.say("%s is created; its state could not be read: %v", s.Name, err)
+		a.sayf("%s is created; its state could not be read: %v", s.Name, err)
 		return nil
 	}
 	p.show(f)
 	if result.Replayed {
-		a.say("%s: an earlier request with this key had this outcome", s.Name)
+		a.sayf("%s: an earlier request with this key had this outcome", s.Name)
 	}
 	took := a.now().Sub(started).Round(10 * time.Millisecond)
-	a.say("%s: %s, %d of %s ready after %s", s.Name, f.Phase, ready(f), count(len(deployed(f)), "replica"), took)
+	a.sayf("%s: %s, %d of %s ready after %s", s.Name, f.Phase, ready(f), count(len(deployed(f)), "replica"), took)
 	if ready(f) < len(deployed(f)) {
-		a.say("the others follow when their clusters are back; oscarfed describe %s shows them", s.Name)
+		a.sayf("the others follow when their clusters are back; oscarfed describe %s shows them", s.Name)
 	}
 	return a.print(f, func() *table { return replicaTable(f.Replicas) })
 }
@@ -109,7 +109,7 @@ func (c *applyCmd) create(ctx context.Context, a *app, api *client.Client, s *os
 // explain adds to an unknown outcome how to ask for the same one again.
 func (c *applyCmd) explain(a *app, err error, opts client.CreateOptions) error {
 	if statusOf(err) == ExitInProgress {
-		a.say("the same again: oscarfed apply -f %s --idempotency-key %s", c.File, opts.IdempotencyKey)
+		a.sayf("the same again: oscarfed apply -f %s --idempotency-key %s", c.File, opts.IdempotencyKey)
 	}
 	return err
 }

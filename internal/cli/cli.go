@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -55,8 +56,8 @@ func (a *app) print(v any, table func() *table) error {
 	return table().write(a.stdout)
 }
 
-// say writes a line that is no result: progress, a warning.
-func (a *app) say(format string, args ...any) {
+// sayf writes a line that is no result: progress, a warning.
+func (a *app) sayf(format string, args ...any) {
 	fmt.Fprintln(a.stderr, printable(fmt.Sprintf(format, args...)))
 }
 
@@ -107,7 +108,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintf(stderr, "oscarfed: %s\n  oscarfed --help lists the commands\n", printable(err.Error()))
 		return ExitUsage
 	}
-	if foreign, ok := call.Selected().Target.Addr().Interface().(*foreignCmd); ok {
+	if foreign, ok := reflect.TypeAssert[*foreignCmd](call.Selected().Target.Addr()); ok {
 		foreign.run(foreign.Args)
 		return status
 	}

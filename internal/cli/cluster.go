@@ -66,21 +66,19 @@ func (c *clusterRemoveCmd) Run(ctx context.Context, a *app) error {
 	if err := api.RemoveCluster(ctx, c.ID); err != nil {
 		return err
 	}
-	a.say("%s is removed", c.ID)
+	a.sayf("%s is removed", c.ID)
 	return nil
 }
 
 func clusterTable(a *app, list []v1.Cluster) *table {
 	t := newTable("CLUSTER", "ENDPOINT", "STATE", "ALIVE", "OSCAR", "QUEUE", "LAST SEEN", "LABELS", "REASON")
 	for _, c := range list {
-		seen := ""
+		seen := "never"
 		switch {
 		case c.Alive:
 			seen = "now"
 		case c.LastSeen != nil:
 			seen = age(c.LastSeen.Time, a.now()) + " ago"
-		default:
-			seen = "never"
 		}
 		labels := make([]string, 0, len(c.Labels))
 		for _, k := range slices.Sorted(maps.Keys(c.Labels)) {

@@ -38,13 +38,13 @@ func (c *deleteCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if result.Pending == 0 {
-		a.say("%s is deleted", c.Service)
+		a.sayf("%s is deleted", c.Service)
 		return nil
 	}
 	if c.Wait {
 		return withStatus(ExitInProgress, "%s is deleted; %s not yet gone: away, busy with jobs, or slow. They go by themselves",
 			c.Service, count(result.Pending, "replica"))
 	}
-	a.say("%s is deleted; %s not yet gone", c.Service, count(result.Pending, "replica"))
+	a.sayf("%s is deleted; %s not yet gone", c.Service, count(result.Pending, "replica"))
 	return nil
 }

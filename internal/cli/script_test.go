@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -113,9 +114,8 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the script's answer cannot be read: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
-	for k, v := range answer.Header {
-		w.Header()[k] = v
-	}
+	defer answer.Body.Close()
+	maps.Copy(w.Header(), answer.Header)
 	w.WriteHeader(answer.StatusCode)
 	_, _ = io.Copy(w, answer.Body)
 }

@@ -178,10 +178,11 @@ func readConfig(path string) (configFile, string, error) {
 	if !asked {
 		dir := os.Getenv("XDG_CONFIG_HOME")
 		if dir == "" {
-			var err error
-			if dir, err = os.UserConfigDir(); err != nil { // no home directory: no file
+			home := os.Getenv("HOME")
+			if home == "" { // nobody's home, nobody's file
 				return configFile{}, "the configuration file", nil
 			}
+			dir = filepath.Join(home, ".config")
 		}
 		path = filepath.Join(dir, "oscarfed", "config.yaml")
 	}

@@ -112,7 +112,7 @@ func (f *federation) kill() error {
 	if errors.Is(err, os.ErrProcessDone) {
 		err = nil
 	}
-	<-f.exited
+	_ = <-f.exited // that it was killed is known
 	return err
 }
 

@@ -17,7 +17,7 @@ func (s *story) heading(text string) {
 	fmt.Fprintf(s.out, "\n%d. %s\n", s.steps, text)
 }
 
-func (s *story) note(format string, args ...any) {
+func (s *story) notef(format string, args ...any) {
 	fmt.Fprintf(s.out, "   %s\n", fmt.Sprintf(format, args...))
 }
 
@@ -28,7 +28,7 @@ func (s *story) check(holds bool, format string, args ...any) error {
 		return fmt.Errorf("not true: %s", text)
 	}
 	s.checks++
-	s.note("ok: %s", text)
+	s.notef("ok: %s", text)
 	return nil
 }
 
@@ -70,11 +70,11 @@ func (s *story) until(ctx context.Context, yes func() (bool, error)) error {
 // invite says how to look at the federation that keeps running.
 func (s *story) invite(dir string) {
 	s.heading("it keeps running: Ctrl-C ends it and removes its data")
-	s.note("export OSCARFED_ENDPOINT=%s OSCARFED_USER=%s OSCARFED_PASSWORD_FILE=%s", s.fed.API, s.fed.User, s.fed.passwordFile())
-	s.note("%s describe %s", s.binary, group)
-	s.note("etcdctl --endpoints %s watch --prefix /oscarfed/v1/", s.fed.Etcd)
+	s.notef("export OSCARFED_ENDPOINT=%s OSCARFED_USER=%s OSCARFED_PASSWORD_FILE=%s", s.fed.API, s.fed.User, s.fed.passwordFile())
+	s.notef("%s describe %s", s.binary, group)
+	s.notef("etcdctl --endpoints %s watch --prefix /oscarfed/v1/", s.fed.Etcd)
 	for _, n := range s.fed.Clusters {
-		s.note("%s: %s, user %s, password %s", n.ClusterID, n.Endpoint, n.User, n.Password)
+		s.notef("%s: %s, user %s, password %s", n.ClusterID, n.Endpoint, n.User, n.Password)
 	}
-	s.note("all of it is below %s", dir)
+	s.notef("all of it is below %s", dir)
 }

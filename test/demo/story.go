@@ -93,7 +93,7 @@ func (s *story) tell(ctx, interrupted context.Context, keep bool) (err error) {
 		}
 	}()
 	for _, n := range s.fed.Clusters {
-		s.note("%s at %s", n.ClusterID, n.Endpoint)
+		s.notef("%s at %s", n.ClusterID, n.Endpoint)
 	}
 	if err := s.check(len(s.fed.Clusters) == 3, "three clusters are ready"); err != nil {
 		return err
@@ -153,7 +153,7 @@ func (s *story) create(ctx context.Context) error {
 	if _, err := home.want(ctx, http.StatusNoContent, http.MethodPut, "/_sim/objects/"+bucket+"/"+photo, "a photo"); err != nil {
 		return err
 	}
-	s.note("a photo is put into %s/%s on %s", bucket, photo, home.ClusterID)
+	s.notef("a photo is put into %s/%s on %s", bucket, photo, home.ClusterID)
 	return nil
 }
 
@@ -173,7 +173,7 @@ func (s *story) repair(ctx context.Context) error {
 	if _, err := n.want(ctx, http.StatusNoContent, http.MethodDelete, "/system/services/"+name, ""); err != nil {
 		return err
 	}
-	s.note("DELETE /system/services/%s at %s: 204", name, n.ClusterID)
+	s.notef("DELETE /system/services/%s at %s: 204", name, n.ClusterID)
 	var after []byte
 	if err := s.until(ctx, func() (bool, error) {
 		now, err := n.state(ctx)
@@ -217,7 +217,7 @@ func (s *story) refuse(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.note("somebody has created tonedr2 on %s", n.ClusterID)
+	s.notef("somebody has created tonedr2 on %s", n.ClusterID)
 	path := filepath.Join(s.fed.dir, "tone.yaml")
 	if err := errors.Join(
 		os.WriteFile(path, []byte(refusedFDL), 0o600),
