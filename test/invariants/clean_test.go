@@ -1,7 +1,6 @@
 package invariants_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 
@@ -136,26 +135,6 @@ func TestAShortSecretIsRefused(t *testing.T) {
 	}
 }
 
-// recorder is a test that is failed without failing this one.
-type recorder struct {
-	testing.TB
-	cleanups []func()
-	errors   []any
-}
-
-func (r *recorder) Helper()                   {}
-func (r *recorder) Cleanup(fn func())         { r.cleanups = append(r.cleanups, fn) }
-func (r *recorder) Error(args ...any)         { r.errors = append(r.errors, args...) }
-func (r *recorder) Errorf(f string, _ ...any) { r.errors = append(r.errors, f) }
-func (r *recorder) Logf(string, ...any)       {}
-func (r *recorder) Context() context.Context  { return r.TB.Context() }
-func (r *recorder) end() []any {
-	for _, fn := range r.cleanups {
-		fn()
-	}
-	return r.errors
-}
-
 func TestGuardFailsTheTestAtItsEnd(t *testing.T) {
 	guard := func(endpoint string) *recorder {
 		r := &recorder{TB: t}
@@ -167,7 +146,7 @@ func TestGuardFailsTheTestAtItsEnd(t *testing.T) {
 		g := guard(s.endpoint)
 		s.federation("f1", "one").createdStory()
 		if errs := g.end(); len(errs) > 0 {
-			t.Error(errs...)
+			t.Error(errs)
 		}
 	})
 	t.Run("broken", func(t *testing.T) {

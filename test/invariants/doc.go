@@ -15,6 +15,6 @@
 // the design alone. None of them calls the code that it judges; even who sees
 // whom is computed again.
 //
-// What the store cannot show is checked elsewhere: foreign services and buckets
-// by package canary, jobs and answers by their own tests.
+// What the store cannot show stands on the clusters: [PlantCanaries] puts strangers
+// there, and checks at the end that they were not touched.
 package invariants
