@@ -1,30 +1,360 @@
 package syncer_test
 
 import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer"
 )
 
-func TestCreateAndDelete(t *testing.T) {
+// make takes a replica through prepare and apply until it is ready.
+func (r *rig) makeReady(p *replica) *record.Observed {
+	r.t.Helper()
+	r.want(p, record.IntentPrepare)
+	r.await(p, record.PhasePrepared)
+	r.want(p, record.IntentApply)
+	return r.await(p, record.PhaseReady)
+}
+
+// inPlace checks that the service stands as desired: token, secret, buckets.
+func (r *rig) inPlace(p *replica) {
+	r.t.Helper()
+	v, ok := r.sim.Service(p.name)
+	if !ok {
+		r.t.Fatalf("service %s is not there", p.name)
+	}
+	if v.Token != p.token || v.Image != p.image || v.Owner != "cluster_admin" || v.Secrets["KEY"] != p.secret {
+		r.t.Errorf("service %s: token ours %v, image %s, owner %q, secret ours %v", p.name, v.Token == p.token, v.Image, v.Owner, v.Secrets["KEY"] == p.secret)
+	}
+	for _, b := range p.buckets {
+		if p.coordinator {
+			if _, ok := r.sim.Bucket(b); !ok {
+				r.t.Errorf("bucket %s is not there", b)
+			}
+		}
+		if !slices.Contains(v.Inputs, b+"/in") || !slices.Contains(v.Outputs, b+"/out") {
+			r.t.Errorf("inputs %v and outputs %v do not name %s", v.Inputs, v.Outputs, b)
+		}
+	}
+}
+
+func TestCreateCoordinator(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.start()
+	p := newReplica("grayify")
+	p.extra = map[string]any{"namespace": "oscar", "log_level": "nonsense", "allowed_users": []any{" u ", ""}}
+	before := r.mirror.Revision()
+	o := r.makeReady(p)
+	r.inPlace(p)
+	r.equalCalls(p.name, "create")
+	if v, _ := r.sim.Service(p.name); v.Namespace != "oscar-svc" || !v.Registered || v.Webhook != p.token {
+		t.Errorf("namespace %q, webhook registered %v", v.Namespace, v.Registered)
+	}
+	if o.ReadBack == "" || !slices.Equal(o.BucketsMade, p.buckets) || o.Reason != record.ReasonApplied || o.ObservedGeneration != 1 || o.Vote == nil {
+		t.Errorf("report %+v", o)
+	}
+	// Nothing more is reported: a creation costs one vote and one report.
+	if n := r.reports(p.name, before); n != 2 {
+		t.Errorf("%d reports were written, want 2", n)
+	}
+}
+
+// reports counts how often the report about a service was written since.
+func (r *rig) reports(name string, since int64) int {
+	r.t.Helper()
+	n := 0
+	to := r.put("/oscarfed/v1/test/now", "now")
+	err := r.store.History(r.t.Context(), record.ObservedServiceKey(clusterID, name), since+1, to, func(_ int64, events []store.Event) error {
+		n += len(events)
+		return nil
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return n
+}
+
+func TestCreateWorker(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.start()
+	p := newReplica("worker")
+	p.coordinator = false
+	o := r.makeReady(p)
+	r.inPlace(p)
+	r.equalCalls(p.name, "create")
+	if _, ok := r.sim.Bucket("worker"); ok || len(o.BucketsMade) != 0 {
+		t.Errorf("a worker's creation made a bucket; reported %v", o.BucketsMade)
+	}
+}
+
+// TestCreateSurvives: what OSCAR does to a POST, and what comes of it.
+func TestCreateSurvives(t *testing.T) {
+	for _, tc := range []struct {
+		fault  string
+		count  int
+		calls  []string
+		window time.Duration // until an unanswered POST is given up
+	}{
+		{fault: oscarsim.Fault500, count: 1, calls: []string{"create", "create"}},
+		{fault: oscarsim.Fault500, count: 2, calls: []string{"create", "create", "create"}},
+		{fault: oscarsim.Fault500After, count: 1, calls: []string{"create"}},
+		{fault: oscarsim.FaultLate, count: 1, calls: []string{"create"}, window: time.Minute},
+		{fault: oscarsim.FaultHang, count: 1, calls: []string{"create", "create"}, window: 2 * time.Second},
+		{fault: oscarsim.FaultRefuse, count: 1, calls: []string{"create", "create"}, window: 2 * time.Second},
+	} {
+		t.Run(tc.fault, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, oscarsim.Config{})
+			r.start(func(c *syncer.Config) {
+				if tc.window > 0 {
+					c.LateWindow = tc.window
+				}
+			})
+			p := newReplica("grayify")
+			r.want(p, record.IntentPrepare)
+			r.await(p, record.PhasePrepared)
+			r.fault(oscarsim.OpCreate, tc.fault, tc.count)
+			r.want(p, record.IntentApply)
+			r.await(p, record.PhaseReady)
+			r.inPlace(p)
+			r.equalCalls(p.name, tc.calls...)
+		})
+	}
+}
+
+func TestCreateFails(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		prepare func(*rig, *replica)
+		reason  record.Reason
+		status  int
+		mention string
+		calls   []string
+	}{
+		{"three times 500", func(r *rig, p *replica) { r.fault(oscarsim.OpCreate, oscarsim.Fault500, 0) },
+			record.ReasonCreateFailed, 500, "etcdserver", []string{"create", "create", "create"}},
+		{"a definite refusal", func(_ *rig, p *replica) { p.extra = map[string]any{"script": ""} },
+			record.ReasonCreateFailed, 400, "Service.Script", []string{"create"}},
+		{"a leftover Secret", func(r *rig, p *replica) { r.sim.LeftoverSecret(p.name) },
+			record.ReasonCreateFailed, 409, "secret", []string{"create"}},
+		{"the name was taken after the vote", func(r *rig, p *replica) { r.foreignService(p.name, "elsewhere") },
+			record.ReasonNameTaken, 0, "not of the federation", nil},
+		{"the bucket was taken after the vote", func(r *rig, p *replica) { r.sim.PutBucket(p.name, "precious"); r.watchBucket(p.name) },
+			record.ReasonForeignBucket, 0, `"grayify"`, nil},
+		{"the credential was taken away", func(r *rig, p *replica) { r.fault(oscarsim.OpCreate, oscarsim.FaultDeny, 0) },
+			record.ReasonCredentialRefused, 401, "password file", []string{"create"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, oscarsim.Config{})
+			r.start(func(c *syncer.Config) { c.Resync = time.Minute })
+			p := newReplica("grayify")
+			r.want(p, record.IntentPrepare)
+			r.await(p, record.PhasePrepared)
+			r.remove(record.SpecKey(clusterID, p.desired.Spec))
+			p.generation++ // the spec is immutable: another one
+			tc.prepare(r, p)
+			r.want(p, record.IntentApply)
+			o := r.await(p, record.PhaseFailed)
+			if o.Reason != tc.reason || o.Status != tc.status || !strings.Contains(o.Message, tc.mention) {
+				t.Errorf("failed with %s, status %d: %s\nwant %s, %d, %q", o.Reason, o.Status, o.Message, tc.reason, tc.status, tc.mention)
+			}
+			if o.Operation != "create" && tc.status != 0 {
+				t.Errorf("operation %q", o.Operation)
+			}
+			r.equalCalls(p.name, tc.calls...)
+			r.sim.ClearFaults()
+			// The rollback touches nothing that is not ours.
+			r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
+			r.await(p, record.PhaseDeleted)
+			r.equalCalls(p.name, tc.calls...)
+		})
+	}
+}
+
+// TestHalfCreated: OSCAR dies in the middle of a POST. The service is listed
+// without its buckets: that is not ready, and its removal leaves nothing.
+func TestHalfCreated(t *testing.T) {
 	r := newRig(t, oscarsim.Config{})
 	r.start()
 	p := newReplica("grayify")
 	r.want(p, record.IntentPrepare)
-	if o := r.await(p, record.PhasePrepared); o.Vote == nil || o.Vote.Answer != record.VoteYes || o.Vote.Revision != p.revision {
-		t.Fatalf("vote: %+v", o.Vote)
-	}
+	r.await(p, record.PhasePrepared)
+	r.fault(oscarsim.OpCreate, oscarsim.FaultCrash, 1)
 	r.want(p, record.IntentApply)
-	o := r.await(p, record.PhaseReady)
-	if o.ReadBack == "" || len(o.BucketsMade) != 1 {
-		t.Errorf("report: %+v", o)
+	o := r.await(p, record.PhaseFailed)
+	if o.Reason != record.ReasonCreateFailed || !strings.Contains(o.Message, "half-created") {
+		t.Errorf("report %+v", o)
 	}
-	r.sim.PutBucket("grayify", "in/mine")
-	r.want(p, record.IntentDelete)
+	r.equalCalls(p.name, "create")
+	r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
 	r.await(p, record.PhaseDeleted)
-	if b, ok := r.sim.Bucket("grayify"); !ok || len(b.Objects) == 0 {
-		t.Errorf("the user's data is gone: %+v", b)
+	if _, ok := r.sim.Service(p.name); ok {
+		t.Error("the half-created service is still there")
 	}
-	r.equalCalls("grayify", "create", "update", "delete")
+	r.forget(p)
+	again := newReplica(p.name)
+	r.makeReady(again)
+	r.inPlace(again)
+}
+
+// TestAttach: the bucket that an earlier life left is taken over with its data.
+func TestAttach(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.start()
+	first := newReplica("grayify")
+	r.makeReady(first)
+	r.sim.PutBucket("grayify", "in/mine")
+	r.want(first, record.IntentDelete)
+	r.await(first, record.PhaseDeleted)
+	r.forget(first)
+
+	second := newReplica("grayify")
+	second.buckets = []string{"grayify", "grayify-new"}
+	o := r.makeReady(second)
+	r.inPlace(second)
+	if b, _ := r.sim.Bucket("grayify"); !slices.Contains(b.Objects, "in/mine") {
+		t.Errorf("objects %v", b.Objects)
+	}
+	if !slices.Equal(o.BucketsMade, []string{"grayify-new"}) {
+		t.Errorf("buckets reported as made by this life: %v", o.BucketsMade)
+	}
+	if calls := r.calls("grayify"); calls[3] != "create" || calls[4] != "update" {
+		t.Errorf("calls %v: want a create and then an update to attach", calls)
+	}
+}
+
+// TestRetryAfterRollbackAttaches: a rolled-back creation leaves its bucket, and
+// the same request works afterwards.
+func TestRetryAfterRollbackAttaches(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.start()
+	first := newReplica("grayify")
+	r.makeReady(first)
+	r.want(first, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
+	o := r.await(first, record.PhaseDeleted)
+	if !slices.Equal(o.BucketsMade, []string{"grayify"}) || o.Operation != "delete" {
+		t.Errorf("acknowledgement %+v: the bucket that is left is not named", o)
+	}
+	r.forget(first)
+	second := newReplica("grayify")
+	r.makeReady(second)
+	r.inPlace(second)
+}
+
+func TestChange(t *testing.T) {
+	for _, fault := range []string{"", oscarsim.Fault500, oscarsim.Fault500After, oscarsim.FaultHang, oscarsim.FaultLate, oscarsim.FaultRefuse, oscarsim.FaultCrash} {
+		t.Run("fault "+fault, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, oscarsim.Config{})
+			r.start()
+			p := newReplica("grayify")
+			r.makeReady(p)
+			if fault != "" {
+				r.fault(oscarsim.OpUpdate, fault, 1)
+			}
+			p.generation, p.image, p.secret = 2, "example.org/other:2", "hush-second"
+			p.buckets = []string{"grayify", "grayify-more"}
+			r.want(p, record.IntentApply)
+			o := r.await(p, record.PhaseReady)
+			r.inPlace(p)
+			if o.ObservedGeneration != 2 || !slices.Equal(o.BucketsMade, p.buckets) {
+				t.Errorf("report %+v", o)
+			}
+			r.sim.Settle()
+			r.eventually("late work is undone", func() bool { v, _ := r.sim.Service(p.name); return v.Image == p.image })
+		})
+	}
+}
+
+func TestChangeFails(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.start()
+	p := newReplica("grayify")
+	r.makeReady(p)
+	p.generation, p.cpu = 2, "lots"
+	r.want(p, record.IntentApply)
+	o := r.await(p, record.PhaseFailed)
+	if o.Reason != record.ReasonUpdateFailed || o.Operation != "update" || o.Status != 500 || !strings.Contains(o.Message, "quantities") {
+		t.Errorf("report %+v", o)
+	}
+	if o.ReadBack != "" {
+		t.Errorf("the fingerprint of generation 1 is reported with generation 2")
+	}
+	// A better generation heals it.
+	p.generation, p.cpu = 3, "1"
+	r.want(p, record.IntentApply)
+	r.await(p, record.PhaseReady)
+}
+
+func TestChangeOntoAForeignBucketIsRefused(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.start()
+	p := newReplica("grayify")
+	r.makeReady(p)
+	p.generation, p.buckets = 2, []string{"grayify", "canary-data"}
+	r.want(p, record.IntentApply)
+	r.await(p, record.PhaseFailed, because(record.ReasonForeignBucket))
+	r.equalCalls(p.name, "create")
+}
+
+// TestWorkerChangeMakesBuckets: a PUT makes what is missing, and the report says so.
+func TestWorkerChangeMakesBuckets(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.start()
+	p := newReplica("worker")
+	p.coordinator = false
+	r.makeReady(p)
+	p.generation, p.image = 2, "example.org/other:2"
+	r.want(p, record.IntentApply)
+	if o := r.await(p, record.PhaseReady); !slices.Equal(o.BucketsMade, []string{"worker"}) {
+		t.Errorf("buckets made: %v", o.BucketsMade)
+	}
+}
+
+// TestSecretsAreNotReported: OSCAR may quote what it was sent.
+func TestSecretsAreNotReported(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	proxy := r.quotingProxy()
+	r.start(func(c *syncer.Config) { c.OSCAR = proxy })
+	p := newReplica("grayify")
+	r.want(p, record.IntentApply)
+	o := r.await(p, record.PhaseFailed)
+	raw, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(raw), p.secret) || strings.Contains(string(raw), p.token) {
+		t.Errorf("a secret was reported: %s", raw)
+	}
+	if !strings.Contains(o.Message, "***") {
+		t.Errorf("message %q: nothing was quoted, so nothing was shown", o.Message)
+	}
+}
+
+func TestPausedWritesNothing(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.put(record.DesiredClusterKey(clusterID), record.DesiredCluster{V: 1, ClusterID: clusterID, State: record.ClusterPaused})
+	r.start()
+	p, voter := newReplica("grayify"), newReplica("voter")
+	r.want(p, record.IntentApply)
+	r.want(voter, record.IntentPrepare)
+	r.await(voter, record.PhasePrepared)
+	r.equalCalls(p.name)
+	r.put(record.DesiredClusterKey(clusterID), record.DesiredCluster{V: 1, ClusterID: clusterID, State: record.ClusterActive})
+	r.await(p, record.PhaseReady)
+	// Paused again, it is only watched.
+	r.put(record.DesiredClusterKey(clusterID), record.DesiredCluster{V: 1, ClusterID: clusterID, State: record.ClusterPaused})
+	r.ask(http.MethodDelete, "/system/services/"+p.name, "")
+	r.await(p, record.PhaseDrifted, because(record.ReasonPaused))
+	r.equalCalls(p.name, "create", "delete")
+	r.put(record.DesiredClusterKey(clusterID), record.DesiredCluster{V: 1, ClusterID: clusterID, State: record.ClusterActive})
+	r.await(p, record.PhaseReady)
 }

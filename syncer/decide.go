@@ -125,7 +125,7 @@ func (t *term) acknowledge(ctx context.Context, v *sight, d decision) error {
 	}
 	if v.buckets == nil {
 		var err error
-		if v.buckets, _, err = t.buckets.get(ctx, v.now); err != nil {
+		if v.buckets, _, err = t.buckets.get(ctx, v.asOf); err != nil {
 			return err
 		}
 	}

@@ -17,9 +17,9 @@ import (
 // errStale says that what was planned on is no longer so: plan again.
 var errStale = errors.New("the desired record has changed")
 
-// listAge is how old a list may be that a decision starts from. What follows
-// from it is read again before it is done.
-const listAge = 5 * time.Second
+// listAge is how old a list may be that a decision starts from. A write that
+// follows from it is preceded by a new one.
+const listAge = time.Second
 
 // sight is a situation with what it was made from.
 type sight struct {
@@ -29,6 +29,8 @@ type sight struct {
 	// service as OSCAR shows it; nil when there is none.
 	service *oscar.Service
 	buckets bucketSet
+	// asOf is how old what OSCAR shows may be.
+	asOf time.Time
 	// until is when a fresh sight is too old to write on.
 	until time.Time
 }
@@ -56,14 +58,8 @@ func (t *term) glance(ctx context.Context, name string) (*sight, error) {
 		return v, nil
 	}
 
-	notBefore := v.now.Add(-listAge)
-	if d.Tombstone() || d.Intent == record.IntentPrepare {
-		notBefore = v.now
-	}
-	if written := t.notes.written(name); written.After(notBefore) {
-		notBefore = written
-	}
-	list, listed, err := t.lists.get(ctx, notBefore)
+	v.asOf = t.newEnough(name, v.now, listAge)
+	list, listed, err := t.lists.get(ctx, v.asOf)
 	if err != nil {
 		return v, err
 	}
@@ -86,12 +82,12 @@ func (v *sight) answered() bool {
 // examine makes a fresh situation: one to write on. The service is read by
 // itself, and last of all, linearizably, the session and the records.
 func (t *term) examine(ctx context.Context, name string) (*sight, error) {
-	v := &sight{name: name}
-	list, listed, err := t.lists.get(ctx, time.Now())
+	v := &sight{name: name, asOf: time.Now()}
+	list, listed, err := t.lists.get(ctx, v.asOf)
 	if err != nil {
 		return nil, err
 	}
-	if v.buckets, _, err = t.buckets.get(ctx, listed); err != nil {
+	if v.buckets, _, err = t.buckets.get(ctx, v.asOf); err != nil {
 		return nil, err
 	}
 	v.service = list.services[name]

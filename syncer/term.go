@@ -3,6 +3,7 @@ package syncer
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -40,8 +41,10 @@ type term struct {
 	claims    *claims
 
 	mu sync.Mutex
-	// periodic holds the names that the next decision looks at as a resync.
+	// periodic holds the names that the next decision looks at as a resync, and
+	// heard when there was last reason to look at a name.
 	periodic map[string]bool
+	heard    map[string]time.Time
 }
 
 func newTerm(s *Syncer, session *store.Session, lose context.CancelCauseFunc) *term {
@@ -52,6 +55,7 @@ func newTerm(s *Syncer, session *store.Session, lose context.CancelCauseFunc) *t
 		lose:      lose,
 		claims:    newClaims(),
 		periodic:  map[string]bool{},
+		heard:     map[string]time.Time{},
 		decisions: workqueue.NewTypedDelayingQueue[string](),
 		retries:   workqueue.NewTypedItemExponentialFailureRateLimiter[string](200*time.Millisecond, 15*time.Second),
 	}
@@ -175,11 +179,14 @@ func (t *term) follow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		view := t.mirror.Snapshot()
+		view, now := t.mirror.Snapshot(), time.Now()
 		t.settleLedger(view)
 		for _, key := range keys {
 			switch ref := record.ParseKey(key); ref.Kind {
-			case record.KindDesiredService, record.KindObservedService:
+			case record.KindDesiredService:
+				t.hear(ref.Name, now)
+				t.decisions.Add(ref.Name)
+			case record.KindObservedService:
 				t.decisions.Add(ref.Name)
 			case record.KindDesiredCluster:
 				for kv := range view.Prefix(record.DesiredServicesPrefix(t.cfg.ClusterID)) {
@@ -206,8 +213,8 @@ func (t *term) resyncs(ctx context.Context) error {
 }
 
 func (t *term) resync(ctx context.Context) error {
-	before := t.mirror.Snapshot()
-	list, _, err := t.lists.get(ctx, time.Now())
+	before, began := t.mirror.Snapshot(), time.Now()
+	list, _, err := t.lists.get(ctx, began)
 	view := t.mirror.Snapshot()
 	wanted := map[string]bool{}
 	for kv := range view.Prefix(record.DesiredServicesPrefix(t.cfg.ClusterID)) {
@@ -216,10 +223,36 @@ func (t *term) resync(ctx context.Context) error {
 		t.mu.Lock()
 		t.periodic[name] = true
 		t.mu.Unlock()
+		t.hear(name, began)
 		t.decisions.Add(name)
 	}
 	t.notes.forget(time.Now(), func(name string) bool { return wanted[name] })
+	t.mu.Lock()
+	maps.DeleteFunc(t.heard, func(name string, _ time.Time) bool { return !wanted[name] })
+	t.mu.Unlock()
 	return t.reportCluster(ctx, before, view, list, err)
+}
+
+// hear notes that there is reason to look at a name. What OSCAR shows from then
+// on is new enough, so that those who are heard of together share one list.
+func (t *term) hear(name string, at time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.heard[name] = at
+}
+
+// newEnough is how old an answer of OSCAR may be for a decision about a name:
+// not older than the reason for it, than age, and than our own last write.
+func (t *term) newEnough(name string, now time.Time, age time.Duration) time.Time {
+	t.mu.Lock()
+	since := t.heard[name]
+	t.mu.Unlock()
+	for _, other := range []time.Time{now.Add(-age), t.notes.written(name)} {
+		if other.After(since) {
+			since = other
+		}
+	}
+	return since
 }
 
 // takePeriodic says whether a name is looked at as part of a resync.

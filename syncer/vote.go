@@ -70,7 +70,7 @@ func (t *term) check(ctx context.Context, v *sight) (*refusal, error) {
 		return no, err
 	}
 	var err error
-	if v.buckets, _, err = t.buckets.get(ctx, v.now); err != nil {
+	if v.buckets, _, err = t.buckets.get(ctx, v.asOf); err != nil {
 		return refuse(err)
 	}
 	var made []string

@@ -204,7 +204,7 @@ func (t *term) erase(ctx context.Context, v *sight) (bool, error) {
 // dropBuckets deletes the buckets that this life made, as the owner ordered. One
 // that another service names by now is left.
 func (t *term) dropBuckets(ctx context.Context, v *sight) (bool, error) {
-	list, _, err := t.lists.get(ctx, v.now)
+	list, _, err := t.lists.get(ctx, v.asOf)
 	if err != nil {
 		return false, err
 	}

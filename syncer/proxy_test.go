@@ -1,0 +1,66 @@
+package syncer_test
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
+)
+
+// proxy stands between a syncer and its OSCAR, to stop it or to lie.
+type proxy struct {
+	syncer.OSCAR
+	create func(ctx context.Context, name string, body []byte, timeout time.Duration) error
+	get    func(ctx context.Context, name string) (*oscar.Service, error)
+}
+
+func (p *proxy) Create(ctx context.Context, name string, body []byte, timeout time.Duration) error {
+	if p.create != nil {
+		return p.create(ctx, name, body, timeout)
+	}
+	return p.OSCAR.Create(ctx, name, body, timeout)
+}
+
+func (p *proxy) Get(ctx context.Context, name string) (*oscar.Service, error) {
+	if p.get != nil {
+		return p.get(ctx, name)
+	}
+	return p.OSCAR.Get(ctx, name)
+}
+
+// quotingProxy refuses each POST with a text that quotes its body.
+func (r *rig) quotingProxy() syncer.OSCAR {
+	return &proxy{OSCAR: r.config().OSCAR, create: func(_ context.Context, name string, body []byte, _ time.Duration) error {
+		return &oscar.APIError{Op: oscar.OpCreate, Service: name, Status: 400, Body: "cannot read " + string(body)}
+	}}
+}
+
+// gate stops its callers at a point, once armed.
+type gate struct {
+	mu      sync.Mutex
+	armed   bool
+	reached chan struct{}
+	opened  chan struct{}
+}
+
+func newGate() *gate { return &gate{reached: make(chan struct{}), opened: make(chan struct{})} }
+
+// arm makes the next caller stop.
+func (g *gate) arm() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.armed = true
+}
+
+func (g *gate) pass() {
+	g.mu.Lock()
+	stop := g.armed
+	g.armed = false
+	g.mu.Unlock()
+	if stop {
+		close(g.reached)
+		<-g.opened
+	}
+}
