@@ -415,8 +415,8 @@ func (r replicaState) removal(s situation) removal {
 	out.spec = record.SpecName(m.ServiceName, m.UID, r.desired.Generation)
 	if r.acknowledged() {
 		out.deleted = &record.Deleted{
-			V: record.Version, UID: m.UID, Federation: s.fed.UID, ClusterID: m.ClusterID, ServiceName: m.ServiceName,
-			Owner: s.fed.Owner, Generation: r.desired.Generation, Cause: r.desired.Cause, DeletedAt: record.At(s.now),
+			V: record.Version, UID: m.UID, Federation: s.fed.UID, GroupID: s.fed.GroupID, ClusterID: m.ClusterID,
+			ServiceName: m.ServiceName, Owner: s.fed.Owner, Generation: r.desired.Generation, Cause: r.desired.Cause, DeletedAt: record.At(s.now),
 		}
 		if r.desired.Data != dataDelete {
 			out.deleted.BucketsLeft = r.observed.BucketsMade

@@ -33,7 +33,8 @@ func (c *ControlPlane) orphans(ctx context.Context) {
 }
 
 // orphanStep is one transaction about an orphan. It compares and writes the
-// deleted record instead of a federation, which may be long gone.
+// deleted record, since the federation may be long gone; the federation as well
+// while it is kept.
 type orphanStep struct {
 	cluster, service string
 	deleted          versioned[record.Deleted]
@@ -72,7 +73,7 @@ func (s *state) orphanSteps(cluster string) []orphanStep {
 				continue
 			}
 			out = append(out, orphanStep{cluster: cluster, service: o.ServiceName, deleted: d, put: &record.Desired{
-				V: record.Version, Intent: record.IntentDelete, Federation: d.rec.Federation, UID: o.UID,
+				V: record.Version, Intent: record.IntentDelete, Federation: d.rec.Federation, GroupID: d.rec.GroupID, UID: o.UID,
 				Generation: max(d.rec.Generation, o.Generation), Owner: d.rec.Owner, Cause: d.rec.Cause,
 			}})
 		}
@@ -92,8 +93,9 @@ func (s *state) orphanSteps(cluster string) []orphanStep {
 
 func (c *ControlPlane) writeOrphan(ctx context.Context, s orphanStep) error {
 	desired, deleted := record.DesiredServiceKey(s.cluster, s.service), record.DeletedKey(s.deleted.rec.UID)
+	federation := record.FederationKey(s.deleted.rec.Federation)
 	res, err := c.store.Update(ctx, store.Update{
-		Keys: []string{desired, deleted},
+		Keys: []string{desired, deleted, federation},
 		Build: func(v store.View, tx *store.Txn) error {
 			kv, _ := v.KV(desired)
 			memory, _ := v.KV(deleted)
@@ -104,6 +106,11 @@ func (c *ControlPlane) writeOrphan(ctx context.Context, s orphanStep) error {
 			tx.Expect(deleted)
 			tx.Put(deleted, s.deleted.rec)
 			tx.Touch(deleted)
+			if fed, ok := v.KV(federation); ok { // a result is still kept
+				tx.Expect(federation)
+				tx.PutBytes(federation, fed.Value)
+				tx.Touch(federation)
+			}
 			if s.put != nil {
 				tx.Put(desired, s.put)
 				return nil

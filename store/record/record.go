@@ -186,6 +186,7 @@ type Deleted struct {
 	V           int      `json:"v"`
 	UID         string   `json:"uid"`
 	Federation  string   `json:"federation"`
+	GroupID     string   `json:"group_id"`
 	ClusterID   string   `json:"cluster_id"`
 	ServiceName string   `json:"service_name"`
 	Owner       string   `json:"owner"`

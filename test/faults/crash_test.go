@@ -1,0 +1,207 @@
+package faults_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/syncer"
+)
+
+// scenario brings a process to a fail point, and says what must be the end.
+type scenario struct {
+	name string
+	// arrange makes the world such that the point is passed.
+	arrange func(f *federation)
+	// act sends the request; it is sent again, the same, after the restart.
+	act func(f *federation) error
+	// ends are the codes that the repeated request may be answered with.
+	ends []string
+	// everywhere says whether the services are there at the end, or nowhere.
+	everywhere bool
+	// settle undoes what arrange did.
+	settle func(f *federation)
+}
+
+var (
+	creates = scenario{
+		name: "create", act: func(f *federation) error { return f.create("crash") }, ends: []string{""}, everywhere: true,
+	}
+	refused = scenario{
+		name:    "refused create",
+		arrange: func(f *federation) { f.foreign() },
+		act:     func(f *federation) error { return f.create("crash") }, ends: []string{"already_exists"},
+		settle: func(f *federation) { f.unforeign() },
+	}
+	rollsBack = scenario{
+		name: "rolled back create",
+		arrange: func(f *federation) {
+			f.fault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.Fault500})
+		},
+		act: func(f *federation) error { return f.create("crash") }, ends: []string{"replica_failed"},
+		settle: func(f *federation) { f.sims[clusterIDs[2]].ClearFaults() },
+	}
+	deletes = scenario{
+		name:    "delete",
+		arrange: func(f *federation) { f.must(f.create("before")) },
+		act:     func(f *federation) error { return f.remove() }, ends: []string{"", "not_found"},
+	}
+	attaches = scenario{
+		name: "create over the buckets of an earlier life",
+		arrange: func(f *federation) {
+			f.must(f.create("before"))
+			f.must(f.remove())
+			f.quiet()
+		},
+		act: func(f *federation) error { return f.create("crash") }, ends: []string{""}, everywhere: true,
+	}
+)
+
+// scenarioOf says how a fail point is reached.
+func scenarioOf(point string) scenario {
+	_, name, _ := strings.Cut(point, ".")
+	_, step, _ := strings.Cut(name, "_")
+	switch {
+	case step == "abort":
+		return refused
+	case step == "roll_back", step == "rolled_back":
+		return rollsBack
+	case step == "delete", step == "deleted", step == "detach", step == "erase":
+		return deletes
+	case step == "update":
+		return attaches
+	}
+	return creates
+}
+
+// TestKilledAtEveryFailPoint kills the control plane, and the syncer of the
+// coordinator's cluster, at every fail point of create and delete, starts it
+// again, and looks at the end: all or nothing, nothing foreign touched (the
+// canaries), every promise at every revision (the guard), and the same request
+// works afterwards.
+func TestKilledAtEveryFailPoint(t *testing.T) {
+	points := append(controlplane.FailPoints(), syncer.FailPoints()...)
+	hit := map[string]bool{}
+	f := newFederation(t)
+	for _, point := range points {
+		ok := t.Run(point, func(t *testing.T) {
+			f.t, f.key = t, point
+			f.killedAt(point, scenarioOf(point))
+			hit[point] = true
+		})
+		if !ok {
+			break // the world is no longer as the next point needs it
+		}
+	}
+	f.t = t
+	t.Logf("killed at %d of %d fail points", len(hit), len(points))
+	if len(hit) != len(points) {
+		t.Errorf("hit %d distinct fail points, there are %d", len(hit), len(points))
+	}
+}
+
+func (f *federation) killedAt(point string, s scenario) {
+	f.t.Helper()
+	if s.arrange != nil {
+		s.arrange(f)
+	}
+	id := clusterIDs[0]
+	ofSyncer := strings.HasPrefix(point, "syncer.")
+	var victim *child
+	if ofSyncer {
+		f.syncers[id].stop()
+		f.startSyncer(id, point)
+		f.awaitSyncer(id)
+		victim = f.syncers[id]
+	} else {
+		f.cp.stop()
+		f.startControlPlane(point)
+		victim = f.cp
+	}
+	answer := make(chan error, 1)
+	go func() { answer <- s.act(f) }()
+	if !victim.killed(40 * time.Second) {
+		f.t.Fatalf("nothing was killed at %s: the %s does not pass it", point, s.name)
+	}
+	if ofSyncer {
+		f.startSyncer(id, "")
+	} else {
+		<-answer
+		f.startControlPlane("")
+		go func() { answer <- s.act(f) }()
+	}
+	got := code(<-answer)
+	ok := false
+	for _, end := range s.ends {
+		ok = ok || got == end
+	}
+	if !ok {
+		f.t.Errorf("the %s ended with %q, want one of %q", s.name, got, s.ends)
+	}
+	f.quiet()
+	if n := len(f.present()); s.everywhere && n != len(clusterIDs) || !s.everywhere && n != f.expected() {
+		f.t.Errorf("after a %s: services on %v", s.name, f.present())
+	}
+	if s.settle != nil {
+		s.settle(f)
+	}
+	// The same request works afterwards.
+	if !s.everywhere {
+		f.must(f.create("afterwards"))
+	}
+	f.must(f.remove())
+	f.quiet()
+	if left := f.present(); len(left) > 0 {
+		f.t.Errorf("after the deletion: services on %v", left)
+	}
+	f.forget()
+}
+
+// foreign puts somebody else's service where the last replica goes.
+func (f *federation) foreign() {
+	f.must(f.sims[clusterIDs[2]].PutService(`{"name":"` + services[2] + `","image":"somebody/elses","script":"#!/bin/sh\n"}`))
+}
+
+// expected is how many services with our names are there though nothing is federated.
+func (f *federation) expected() int {
+	if v, ok := f.sims[clusterIDs[2]].Service(services[2]); ok && v.Image == "somebody/elses" {
+		return 1
+	}
+	return 0
+}
+
+// unforeign checks that the foreign service still stands, and takes it away.
+func (f *federation) unforeign() {
+	f.t.Helper()
+	if f.expected() != 1 {
+		f.t.Error("the foreign service was touched")
+	}
+	deleteDirectly(f.t, f.urls[clusterIDs[2]]+"/system/services/"+services[2])
+}
+
+func (f *federation) fault(fault oscarsim.Fault) { f.must(f.sims[clusterIDs[2]].SetFault(fault)) }
+
+func (f *federation) must(err error) {
+	f.t.Helper()
+	var e *client.Error
+	if errors.As(err, &e) {
+		f.t.Fatalf("%v %+v", err, e.Problem)
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func writeIdentity(t testing.TB) string {
+	t.Helper()
+	path := t.TempDir() + "/identity.age"
+	if _, err := seal.LoadOrCreate(path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,251 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/test/invariants"
+)
+
+const (
+	user     = "oscar"
+	password = "not-a-real-password"
+)
+
+var clusterIDs = []string{"oscar-cluster-a", "oscar-cluster-b", "oscar-cluster-c"}
+
+// services are the replicas of the federation under test, in the order of clusterIDs.
+var services = []string{"crash0", "crash1", "crash2"}
+
+const definition = `{"name":"crash0","cluster_id":"oscar-cluster-a","image":"ghcr.io/grycap/imagemagick","script":"#!/bin/sh\n",
+"environment":{"secrets":{"KEY":"secret-value-of-the-test"}},
+"federation":{"topology":"mesh","members":[
+{"type":"oscar","cluster_id":"oscar-cluster-b","service_name":"crash1"},
+{"type":"oscar","cluster_id":"oscar-cluster-c","service_name":"crash2"}]},
+"input":[{"storage_provider":"minio.default","path":"crash0/in"}],"output":[{"storage_provider":"minio.default","path":"crash0/out"}]}`
+
+// federation is three simulated OSCARs in this process, and the control plane and
+// the syncers as processes of their own.
+type federation struct {
+	// t is the running (sub)test; root ends the processes when it ends.
+	t, root   testing.TB
+	endpoints string
+	store     *store.Store
+	sims      map[string]*oscarsim.Sim
+	urls      map[string]string
+	syncers   map[string]*child
+	identity  map[string]string
+	password  string
+	cp        *child
+	api       *client.Client
+	// key stands before every Idempotency-Key.
+	key string
+}
+
+func newFederation(t testing.TB) *federation {
+	t.Helper()
+	etcd := storetest.Etcd(t)
+	invariants.Guard(t, etcd, invariants.Options{Secrets: []string{"secret-value-of-the-test"}})
+	return federate(t, etcd, storetest.Open(t, store.Config{Endpoints: []string{etcd}}))
+}
+
+func federate(t testing.TB, endpoints string, st *store.Store) *federation {
+	t.Helper()
+	f := &federation{
+		t: t, root: t, endpoints: endpoints, store: st, sims: map[string]*oscarsim.Sim{}, urls: map[string]string{},
+		syncers: map[string]*child{}, identity: map[string]string{}, password: writeFile(t, "password", password),
+	}
+	var sims []*oscarsim.Sim
+	for _, id := range clusterIDs {
+		sim := oscarsim.New(oscarsim.Config{ClusterID: id, User: user, Password: password})
+		server := httptest.NewServer(sim.Handler())
+		t.Cleanup(func() {
+			sim.Kill()
+			server.CloseClientConnections()
+			server.Close()
+		})
+		f.sims[id], f.urls[id] = sim, server.URL
+		f.identity[id] = t.TempDir() + "/identity.age"
+		sims = append(sims, sim)
+	}
+	f.identity[""] = writeIdentity(t)
+	invariants.PlantCanaries(t, append(slices.Clone(services), "taken0", "taken1", "taken2"), sims...)
+	f.startControlPlane("")
+	for _, id := range clusterIDs {
+		if _, err := f.api.RegisterCluster(t.Context(), v1.ClusterSpec{ClusterID: id, Endpoint: f.urls[id]}); err != nil {
+			t.Fatal(err)
+		}
+		f.startSyncer(id, "")
+	}
+	for _, id := range clusterIDs {
+		f.awaitSyncer(id)
+	}
+	return f
+}
+
+// startControlPlane starts the (only) control plane, to die at failAt.
+func (f *federation) startControlPlane(failAt string) {
+	f.t.Helper()
+	f.cp, f.api = f.instance(failAt)
+}
+
+// instance starts one control plane.
+func (f *federation) instance(failAt string) (*child, *client.Client) {
+	f.t.Helper()
+	c := start(f.root, "controlplane", failAt, "--listen=127.0.0.1:0", "--metrics-listen=", "--etcd-endpoints="+f.endpoints,
+		"--identity-file="+f.identity[""], "--admin-password-file="+f.password, "--rate-limit=0",
+		"--default-cluster="+clusterIDs[0], "--apply-grace=20s", "--log-level=debug")
+	address := strings.TrimPrefix(c.line(), "oscar-controlplane: API on ")
+	api, err := client.New(client.Config{Endpoint: "http://" + address, User: user, Password: password, Tries: 1})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return c, api
+}
+
+// startSyncer starts the syncer of a cluster, to die at failAt.
+func (f *federation) startSyncer(id, failAt string) {
+	f.syncers[id] = start(f.root, "syncer", failAt, "--cluster-id="+id, "--etcd-endpoints="+f.endpoints, "--metrics-listen=",
+		"--oscar-endpoint="+f.urls[id], "--oscar-user="+user, "--oscar-password-file="+f.password,
+		"--identity-file="+f.identity[id], "--resync=500ms", "--session-ttl=2s", "--late-window=2s", "--log-level=debug")
+}
+
+func (f *federation) awaitSyncer(id string) {
+	f.t.Helper()
+	f.eventually("the syncer of "+id+" is connected", func() bool {
+		_, err := f.store.Get(f.t.Context(), record.SessionKey(id))
+		if err != nil {
+			return false
+		}
+		kv, err := f.store.Get(f.t.Context(), record.ObservedClusterKey(id))
+		if err != nil {
+			return false
+		}
+		o, err := store.Decode[record.ObservedCluster](kv)
+		return err == nil && o.Recipient != ""
+	})
+}
+
+func (f *federation) eventually(what string, ok func() bool) {
+	f.t.Helper()
+	limit := time.After(time.Minute)
+	for !ok() {
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-limit:
+			f.t.Fatalf("it never came true: %s", what)
+		}
+	}
+}
+
+// create sends the definition; the answer is nil, or an error with its code.
+func (f *federation) create(key string) error {
+	s, violations := oscar.ParseService([]byte(definition))
+	if len(violations) > 0 {
+		f.t.Fatal(violations)
+	}
+	ctx, cancel := context.WithTimeout(f.t.Context(), 50*time.Second)
+	defer cancel()
+	_, err := f.api.CreateService(ctx, s, client.CreateOptions{IdempotencyKey: f.key + "/" + key, Wait: 45 * time.Second})
+	return err
+}
+
+func (f *federation) remove() error {
+	ctx, cancel := context.WithTimeout(f.t.Context(), 50*time.Second)
+	defer cancel()
+	_, err := f.api.DeleteService(ctx, services[0], client.DeleteOptions{Wait: 45 * time.Second})
+	return err
+}
+
+// deleteDirectly is somebody's DELETE at an OSCAR, behind the federation's back.
+func deleteDirectly(t testing.TB, url string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.SetBasicAuth(user, password)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusNoContent && resp.StatusCode != http.StatusNotFound {
+		t.Fatalf("DELETE %s: %s", url, resp.Status)
+	}
+}
+
+// forget takes away the buckets that earlier lives left, so that the next
+// creation makes its own.
+func (f *federation) forget() {
+	f.t.Helper()
+	for _, id := range clusterIDs {
+		deleteDirectly(f.t, f.urls[id]+"/system/buckets/"+services[0])
+	}
+}
+
+// code is that of the API's answer: empty for success, "none" when there was no answer.
+func code(err error) string {
+	var e *client.Error
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &e) && e.Code() != "":
+		return e.Code()
+	}
+	return "none"
+}
+
+// present lists the clusters that have their replica.
+func (f *federation) present() []string {
+	var out []string
+	for i, id := range clusterIDs {
+		if slices.Contains(f.sims[id].Services(), services[i]) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// quiet waits until nothing is in flight and no tombstone waits.
+func (f *federation) quiet() {
+	f.t.Helper()
+	f.eventually("nothing is in flight", func() bool {
+		items, _, err := f.store.List(f.t.Context(), record.FederationsPrefix)
+		if err != nil {
+			return false
+		}
+		for _, kv := range items {
+			fed, err := store.Decode[record.Federation](kv)
+			if err != nil || fed.Phase.InFlight() || fed.Phase == record.PhaseDeleting {
+				return false
+			}
+		}
+		items, _, err = f.store.List(f.t.Context(), record.ClusterTreePrefix)
+		if err != nil {
+			return false
+		}
+		for _, kv := range items {
+			if record.ParseKey(kv.Key).Kind == record.KindDesiredService {
+				d, err := store.Decode[record.Desired](kv)
+				if err != nil || d.Tombstone() {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}

@@ -1,0 +1,315 @@
+// Package world owns whole federations for tests: a real etcd, control planes
+// with their API, and simulated OSCARs with a real syncer each, in one process. It
+// stands a canary on every cluster, and at the end of each test it checks the
+// canaries and replays every revision of the store against the promises.
+package world
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api"
+	"github.com/oscarfed/oscarfed/api/apitest"
+	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/test/invariants"
+)
+
+// User and Password of the administrator, of the API and of every OSCAR.
+const (
+	User     = "oscar"
+	Password = "not-a-real-password"
+)
+
+// Options of a world. The zero value is three quick clusters.
+type Options struct {
+	// Clusters are the ids; default oscar-cluster-a, -b and -c.
+	Clusters []string
+	// Sim changes the simulated OSCARs' configuration.
+	Sim func(*oscarsim.Config)
+	// ControlPlane changes the control planes' configuration.
+	ControlPlane func(*controlplane.Config)
+	// Syncer changes the syncers' configuration.
+	Syncer func(*syncer.Config)
+	// Names are service and bucket names that the test will use: each cluster
+	// gets a foreign service and a foreign bucket under names that look like them.
+	Names []string
+	// Secrets are canary secrets that must be found nowhere in etcd.
+	Secrets []string
+}
+
+// World is a federation under test.
+type World struct {
+	T        testing.TB
+	Etcd     string
+	Store    *store.Store
+	API      string
+	Client   *client.Client
+	Log      *Log
+	CP       *controlplane.ControlPlane
+	clusters map[string]*Cluster
+	identity *seal.Identity
+	opts     Options
+}
+
+// Cluster is one simulated OSCAR with its syncer.
+type Cluster struct {
+	ID       string
+	Sim      *oscarsim.Sim
+	URL      string
+	world    *World
+	dir      string
+	identity *seal.Identity
+	stop     func()
+}
+
+// New starts a world and waits until every cluster can be placed on.
+func New(t testing.TB, opts Options) *World {
+	t.Helper()
+	if opts.Clusters == nil {
+		opts.Clusters = []string{"oscar-cluster-a", "oscar-cluster-b", "oscar-cluster-c"}
+	}
+	w := &World{T: t, Log: &Log{}, clusters: map[string]*Cluster{}, opts: opts}
+	w.Etcd = storetest.Etcd(t)
+	w.Store = storetest.Open(t, store.Config{Endpoints: []string{w.Etcd}})
+	invariants.Guard(t, w.Etcd, invariants.Options{Secrets: opts.Secrets})
+	w.identity = must(seal.Generate())(t)
+	w.CP = w.StartControlPlane()
+	w.API = w.Serve(w.CP)
+	w.Client = must(client.New(client.Config{Endpoint: w.API, User: User, Password: Password}))(t)
+	var sims []*oscarsim.Sim
+	for _, id := range opts.Clusters {
+		sims = append(sims, w.addCluster(id).Sim)
+	}
+	if len(opts.Names) > 0 {
+		invariants.PlantCanaries(t, opts.Names, sims...)
+	}
+	for _, id := range opts.Clusters {
+		w.clusters[id].Start()
+		if err := w.CP.AwaitCluster(t.Context(), id); err != nil {
+			t.Fatalf("the syncer of %s did not connect: %v", id, err)
+		}
+	}
+	return w
+}
+
+// Cluster gives one by its id.
+func (w *World) Cluster(id string) *Cluster { return w.clusters[id] }
+
+// StartControlPlane starts one more instance over the same etcd and key.
+func (w *World) StartControlPlane() *controlplane.ControlPlane {
+	w.T.Helper()
+	cfg := controlplane.Config{
+		Store: storetest.Open(w.T, store.Config{Endpoints: []string{w.Etcd}}), Identity: w.identity,
+		DefaultCluster: w.opts.Clusters[0], Logger: w.Log.Logger(),
+	}
+	if w.opts.ControlPlane != nil {
+		w.opts.ControlPlane(&cfg)
+	}
+	cp := must(controlplane.New(cfg))(w.T)
+	Background(w.T, cp.Run)
+	select {
+	case <-cp.Ready():
+	case <-time.After(30 * time.Second):
+		w.T.Fatal("the control plane was never ready")
+	}
+	return cp
+}
+
+// Serve puts the API before a control plane. Every answer is held against the
+// API's description.
+func (w *World) Serve(cp *controlplane.ControlPlane) string {
+	w.T.Helper()
+	auth := must(identity.NewBasic(User, Password))(w.T)
+	server := httptest.NewServer(apitest.Handler(w.T, api.New(api.Config{
+		ControlPlane: cp, Authenticator: auth, Logger: w.Log.Logger(),
+	}).Handler()))
+	w.T.Cleanup(server.Close)
+	return server.URL
+}
+
+func (w *World) addCluster(id string) *Cluster {
+	w.T.Helper()
+	cfg := oscarsim.Config{ClusterID: id, User: User, Password: Password}
+	if w.opts.Sim != nil {
+		w.opts.Sim(&cfg)
+	}
+	c := &Cluster{ID: id, Sim: oscarsim.New(cfg), world: w, dir: w.T.TempDir(), identity: must(seal.Generate())(w.T)}
+	server := httptest.NewServer(c.Sim.Handler())
+	c.URL = server.URL
+	w.T.Cleanup(func() {
+		c.Sim.Kill() // ends requests that hang, so that Close does not wait for them
+		server.CloseClientConnections()
+		server.Close()
+	})
+	if err := os.WriteFile(filepath.Join(c.dir, "password"), []byte(Password), 0o600); err != nil {
+		w.T.Fatal(err)
+	}
+	w.clusters[id] = c
+	if _, err := w.Client.RegisterCluster(w.T.Context(), v1.ClusterSpec{ClusterID: id, Endpoint: c.URL}); err != nil {
+		w.T.Fatal(err)
+	}
+	return c
+}
+
+// NewSyncer makes a syncer of the cluster that has not been started.
+func (c *Cluster) NewSyncer(mutate ...func(*syncer.Config)) *syncer.Syncer {
+	c.world.T.Helper()
+	oscarClient := must(oscar.New(oscar.Config{Endpoint: c.URL, User: User, PasswordFile: filepath.Join(c.dir, "password")}))(c.world.T)
+	cfg := syncer.Config{
+		ClusterID: c.ID, OSCAR: oscarClient, Identity: c.identity,
+		Resync: 300 * time.Millisecond, SessionTTL: 3 * time.Second, LateWindow: 2 * time.Second, RetryPause: 50 * time.Millisecond,
+		Logger: c.world.Log.Logger().With("cluster", c.ID),
+	}
+	if c.world.opts.Syncer != nil {
+		c.world.opts.Syncer(&cfg)
+	}
+	for _, m := range mutate {
+		m(&cfg)
+	}
+	if cfg.Store == nil {
+		cfg.Store = storetest.Open(c.world.T, store.Config{Endpoints: []string{c.world.Etcd}})
+	}
+	return must(syncer.New(cfg))(c.world.T)
+}
+
+// Start starts the cluster's syncer.
+func (c *Cluster) Start(mutate ...func(*syncer.Config)) {
+	c.world.T.Helper()
+	c.stop = Background(c.world.T, c.NewSyncer(mutate...).Run)
+}
+
+// Stop stops the cluster's syncer in order; its session ends.
+func (c *Cluster) Stop() { c.stop() }
+
+// Background runs fn beside the test until the test's end or until the function
+// that it returns is called, and fails the test when fn does.
+func Background(t testing.TB, fn func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := fn(ctx); err != nil && ctx.Err() == nil {
+			t.Error(err)
+		}
+	}()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		<-done
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// Eventually waits until ok is true. Only the test's own time limit ends it.
+func (w *World) Eventually(what string, ok func() bool) {
+	w.T.Helper()
+	limit := time.After(2 * time.Minute)
+	for !ok() {
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-limit:
+			w.T.Fatalf("it never came true: %s", what)
+		}
+	}
+}
+
+// Keys lists the keys below a prefix.
+func (w *World) Keys(prefix string) []string {
+	w.T.Helper()
+	items, err := w.Store.ListKeys(w.T.Context(), prefix)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	out := []string{}
+	for _, kv := range items {
+		out = append(out, kv.Key)
+	}
+	return out
+}
+
+// Revision is the store's newest.
+func (w *World) Revision() int64 {
+	w.T.Helper()
+	v, err := w.Store.Read(w.T.Context(), record.MetaKey)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return v.Revision
+}
+
+// Do sends one raw request to the API as the administrator.
+func (w *World) Do(method, path, body string, header ...string) (int, http.Header, string) {
+	w.T.Helper()
+	req, err := http.NewRequestWithContext(w.T.Context(), method, w.API+path, bytes.NewBufferString(body))
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	req.SetBasicAuth(User, Password)
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, string(data)
+}
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// Log keeps what every part of a world logged.
+type Log struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// Logger writes to the log.
+func (l *Log) Logger() *slog.Logger {
+	return slog.New(slog.NewJSONHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// Write implements io.Writer.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+// String is all that was logged.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
