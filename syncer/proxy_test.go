@@ -3,9 +3,12 @@ package syncer_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/oscar"
 )
 
@@ -63,4 +66,18 @@ func (g *gate) pass() {
 		close(g.reached)
 		<-g.opened
 	}
+}
+
+// healer is a Kubernetes that can make PodTemplates, once it is able to.
+type healer struct {
+	kube.Absent
+	sim  *oscarsim.Sim
+	able atomic.Bool
+}
+
+func (h *healer) Heal(ctx context.Context, service string) error {
+	if !h.able.Load() {
+		return h.Absent.Heal(ctx, service)
+	}
+	return h.sim.PutPodTemplate(service)
 }
