@@ -111,7 +111,10 @@ func (t *term) settle(ctx context.Context, v *sight) error {
 		return err
 	}
 	t.cfg.FailPoints.Hit(failAfterReady)
-	t.notes.change(v.name, (*note).forgive)
+	t.notes.change(v.name, func(n *note) {
+		n.forgive()
+		n.repaired()
+	})
 	return nil
 }
 

@@ -45,8 +45,10 @@ type note struct {
 	// erased is the life that a DELETE of this process was for.
 	erased string
 
-	// repairs and unfixable belong to one generation.
+	// The rest belongs to one generation. repairing says that a repair was sent,
+	// and not counted among the repairs yet.
 	generation int64
+	repairing  bool
 	repairs    int
 	unfixable  string
 }
@@ -159,6 +161,15 @@ func (b *notebook) assume(name string, since time.Time) {
 // forgive forgets failures.
 func (n *note) forgive() {
 	n.tried, n.tries, n.notBefore, n.failure = rest, 0, time.Time{}, nil
+}
+
+// repaired counts a repair that OSCAR says it did, or that was seen. One that
+// failed is told as such, and is no sign that somebody undoes it.
+func (n *note) repaired() {
+	if n.repairing {
+		n.repairing = false
+		n.repairs++
+	}
 }
 
 // failed notes that a step did not have its effect. The pause before the next

@@ -147,16 +147,21 @@ func (t *term) update(ctx context.Context, v *sight, repair bool) (bool, error) 
 	t.notes.change(v.name, func(n *note) {
 		n.made = union(n.made, makes)
 		if repair {
+			n.repairing = true
 			if n.unfixable != "" { // it is another change now
 				n.repairs, n.unfixable = 0, ""
 			}
-			n.repairs++
 		}
 	})
 	err = t.call(ctx, v, update, func(ctx context.Context, timeout time.Duration) error {
 		return t.cfg.OSCAR.Update(ctx, v.name, body, timeout)
 	})
-	t.notes.change(v.name, func(n *note) { n.written = time.Now() })
+	t.notes.change(v.name, func(n *note) {
+		n.written = time.Now()
+		if err == nil {
+			n.repaired()
+		}
+	})
 	t.cfg.FailPoints.Hit(failAfterUpdate)
 	return err == nil, t.noteFailure(v, update, record.ReasonUpdateFailed, err)
 }

@@ -1,0 +1,283 @@
+package syncer_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer"
+)
+
+// vandal is somebody's PUT: other image, our annotations dropped.
+const vandal = `{"name":"grayify","image":"example.org/vandal","script":"s","owner":"cluster_admin",
+	"input":[{"storage_provider":"minio.default","path":"grayify/in"}]}`
+
+func TestVanishedIsMadeAgain(t *testing.T) {
+	for _, coordinator := range []bool{true, false} {
+		t.Run(fmt.Sprintf("coordinator %v", coordinator), func(t *testing.T) {
+			r := newRig(t, oscarsim.Config{})
+			r.start()
+			p := newReplica("grayify")
+			p.coordinator = coordinator
+			before := r.mirror.Revision()
+			r.makeReady(p)
+			if err := r.removeService(p.name); err != nil {
+				t.Fatal(err)
+			}
+			r.await(p, record.PhaseDrifted, func(o *record.Observed) bool { return strings.Contains(o.Message, "vanished") })
+			r.await(p, record.PhaseReady)
+			r.inPlace(p)
+			if got, want := r.phases(p.name, before), "prepared ready drifted ready"; got != want {
+				t.Errorf("reports %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// removeService is somebody's own detach and delete, which keeps the bucket.
+func (r *rig) removeService(name string) error {
+	if status := r.ask(http.MethodDelete, "/system/services/"+name, ""); status != 204 {
+		return fmt.Errorf("delete answered %d", status)
+	}
+	return nil
+}
+
+// phases lists the phases that were reported since.
+func (r *rig) phases(name string, since int64) string {
+	r.t.Helper()
+	var out []string
+	to := r.put("/oscarfed/v1/test/now", time.Now().String())
+	err := r.store.History(r.t.Context(), record.ObservedServiceKey(clusterID, name), since+1, to, func(_ int64, events []store.Event) error {
+		for _, e := range events {
+			if o, err := store.Decode[record.Observed](e.KV); err == nil && !e.Deleted {
+				out = append(out, string(o.Phase))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return strings.Join(out, " ")
+}
+
+func TestVanishedWithItsBucketLeftIsAttachedAgain(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.start()
+	p := newReplica("grayify")
+	r.makeReady(p)
+	r.sim.PutBucket("grayify", "in/mine")
+	r.watchBucketData("grayify")
+	r.ask(http.MethodPut, "/system/services", `{"name":"grayify","image":"i","script":"s","owner":"cluster_admin"}`)
+	r.ask(http.MethodDelete, "/system/services/grayify", "")
+	r.eventually("it is made again", func() bool { v, ok := r.sim.Service(p.name); return ok && len(v.Inputs) == 1 && v.Token == p.token })
+	r.await(p, record.PhaseReady)
+	r.inPlace(p)
+}
+
+func TestChangedIsRepaired(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.start()
+	p := newReplica("grayify")
+	before := r.mirror.Revision()
+	r.makeReady(p)
+	r.ask(http.MethodPut, "/system/services", vandal)
+	r.eventually("it is repaired", func() bool { v, _ := r.sim.Service(p.name); return v.Image == p.image })
+	r.await(p, record.PhaseReady)
+	r.inPlace(p)
+	v, _ := r.sim.Service(p.name)
+	if v.Annotations["oscarfed/uid"] != p.uid {
+		t.Errorf("annotations %v", v.Annotations)
+	}
+	if got, want := r.phases(p.name, before), "prepared ready drifted ready"; got != want {
+		t.Errorf("reports %q, want %q", got, want)
+	}
+}
+
+func TestDriftIsOnlyReported(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.start()
+	p := newReplica("grayify")
+	p.drift = "report"
+	r.makeReady(p)
+	r.ask(http.MethodPut, "/system/services", vandal)
+	r.await(p, record.PhaseDrifted, because(record.ReasonDrifted))
+	r.resynced()
+	r.equalCalls(p.name, "create", "update")
+	if err := r.removeService(p.name); err != nil {
+		t.Fatal(err)
+	}
+	r.await(p, record.PhaseDrifted, func(o *record.Observed) bool { return strings.Contains(o.Message, "vanished") })
+	r.resynced()
+	r.equalCalls(p.name, "create", "update", "delete")
+}
+
+// resynced waits for two full compares from now on.
+func (r *rig) resynced() {
+	r.t.Helper()
+	configs := r.sim.Calls()["config"]
+	r.eventually("two full compares", func() bool { return r.sim.Calls()["config"] >= configs+3 })
+}
+
+// TestDriftUnfixable: somebody changes the service back after each repair.
+func TestDriftUnfixable(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.start()
+	p := newReplica("grayify")
+	r.makeReady(p)
+	fight := func() bool {
+		o := r.observed(p.name)
+		if o.Reason == record.ReasonDriftUnfixable {
+			return true
+		}
+		if v, _ := r.sim.Service(p.name); v.Image == p.image && o.Phase == record.PhaseReady {
+			r.ask(http.MethodPut, "/system/services", vandal)
+		}
+		return false
+	}
+	r.eventually("it is given up", fight)
+	repairs := len(r.calls(p.name))
+	r.resynced()
+	if n := len(r.calls(p.name)); n != repairs {
+		t.Errorf("%d writes after it was given up", n-repairs)
+	}
+	// A new generation starts afresh.
+	p.generation, p.image = 2, "example.org/new"
+	r.want(p, record.IntentApply)
+	r.await(p, record.PhaseReady)
+	r.inPlace(p)
+}
+
+func TestDriftThatOSCARDoesNotLetUsRepair(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.start()
+	p := newReplica("grayify")
+	r.makeReady(p)
+	r.ask(http.MethodPut, "/system/services", vandal)
+	r.fault(oscarsim.OpUpdate, oscarsim.Fault500, 0)
+	r.await(p, record.PhaseFailed, because(record.ReasonUpdateFailed))
+	r.sim.ClearFaults()
+	r.await(p, record.PhaseReady)
+	r.inPlace(p)
+}
+
+// TestMarkLost: somebody deleted the service and made it again from its own
+// read-back. OSCAR gave it another token.
+func TestMarkLost(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.start(func(c *syncer.Config) { c.Resync = time.Hour }) // it would be repaired before
+	p := newReplica("grayify")
+	r.makeReady(p)
+	if err := r.removeService(p.name); err != nil {
+		t.Fatal(err)
+	}
+	again := fmt.Sprintf(`{"name":"grayify","image":"i","script":"s","annotations":{"oscarfed/uid":%q,"oscarfed/generation":"1"}}`, p.uid)
+	if err := r.sim.PutService(again); err != nil {
+		t.Fatal(err)
+	}
+	r.watch("service made again", func() any { v, _ := r.sim.Service(p.name); return v })
+	r.want(p, record.IntentApply) // look again
+	r.await(p, record.PhaseHeld, because(record.ReasonMarkLost))
+	r.want(p, record.IntentDelete)
+	r.await(p, record.PhaseDeleted)
+	r.equalCalls(p.name, "create", "delete")
+}
+
+func TestForeignInThePlaceOfOurs(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.start(func(c *syncer.Config) { c.Resync = time.Hour })
+	p := newReplica("grayify")
+	r.makeReady(p)
+	if err := r.removeService(p.name); err != nil {
+		t.Fatal(err)
+	}
+	r.foreignService("grayify", "grayify")
+	r.want(p, record.IntentApply)
+	r.await(p, record.PhaseHeld, because(record.ReasonNameTaken))
+	r.equalCalls(p.name, "create", "delete")
+}
+
+func TestAheadIsHeld(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.start()
+	p := newReplica("grayify")
+	p.generation = 7
+	r.makeReady(p)
+	r.watch("the service", func() any { v, _ := r.sim.Service(p.name); return v })
+	// The store is restored from an older state.
+	p.generation, p.image = 6, "example.org/older"
+	r.want(p, record.IntentApply)
+	r.await(p, record.PhaseHeld, because(record.ReasonAheadOfDesired))
+	r.equalCalls(p.name, "create")
+}
+
+// TestOrphanIsHeld: absence of a desired record is never an order.
+func TestOrphanIsHeld(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.start()
+	p := newReplica("grayify")
+	r.makeReady(p)
+	r.watch("the orphan", func() any { v, _ := r.sim.Service(p.name); return v })
+	r.forget(p)
+	r.eventually("it is listed as orphan", func() bool {
+		c := r.cluster()
+		return c != nil && len(c.Orphans) == 1 && c.Orphans[0].ServiceName == "grayify" && c.Orphans[0].UID == p.uid && c.Orphans[0].Generation == 1
+	})
+	r.resynced()
+	r.equalCalls(p.name, "create")
+}
+
+// cluster is the present report about the cluster, or nil.
+func (r *rig) cluster() *record.ObservedCluster {
+	r.t.Helper()
+	kv, ok := r.mirror.Snapshot().KV(record.ObservedClusterKey(clusterID))
+	if !ok {
+		return nil
+	}
+	c, err := store.Decode[record.ObservedCluster](kv)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return c
+}
+
+func TestClusterReport(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.fault(oscarsim.OpAny, oscarsim.FaultRefuse, 0)
+	r.start()
+	r.eventually("the recipient is reported while OSCAR is away", func() bool {
+		c := r.cluster()
+		return c != nil && c.Recipient == r.identity.Recipient() && c.Reason == record.ReasonOscarUnreachable
+	})
+	r.sim.ClearFaults()
+	r.eventually("OSCAR is reported", func() bool {
+		c := r.cluster()
+		return c.OscarVersion == "v4.1.2" && c.MinioEndpoint != "" && c.MinioRegion != "" && c.Reason == ""
+	})
+	kv, _ := r.mirror.Snapshot().KV(record.ObservedClusterKey(clusterID))
+	if strings.Contains(string(kv.Value), "root-key") {
+		t.Errorf("the keys of MinIO are reported: %s", kv.Value)
+	}
+}
+
+// TestIdleWritesNothing: with nothing to do, etcd stays as it is.
+func TestIdleWritesNothing(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.start()
+	p, refused := newReplica("grayify"), newReplica("refused")
+	r.makeReady(p)
+	r.sim.PutBucket("refused")
+	r.want(refused, record.IntentPrepare)
+	r.await(refused, record.PhaseRefused)
+	r.resynced()
+	before := r.put("/oscarfed/v1/test/before", "x")
+	r.resynced()
+	if after := r.put("/oscarfed/v1/test/after", "x"); after != before+1 {
+		t.Errorf("%d revisions were written while idle", after-before-1)
+	}
+}
