@@ -110,10 +110,8 @@ func newScript(t *testing.T) *script {
 			x.put(record.DesiredClusterKey(c), record.DesiredCluster{V: 1, ClusterID: c, State: record.ClusterActive})
 			x.put(record.FenceKey, record.Fence{V: 1, Why: "registered " + c})
 		})
-		s.step("session "+c, func(x *txn) {
+		s.step("connect "+c, func(x *txn) {
 			x.put(record.SessionKey(c), record.Session{V: 1, Instance: c})
-		})
-		s.step("self "+c, func(x *txn) {
 			x.put(record.ObservedClusterKey(c), record.ObservedCluster{V: 1, Recipient: id.Recipient()})
 		})
 	}
@@ -333,6 +331,18 @@ func (f *federation) join(cluster string) {
 }
 
 func (f *federation) ready() { f.step("ready", func(x *txn) { f.turn(x, record.PhaseReady) }) }
+
+// change writes another generation of everything, as a PUT of the same service would.
+func (f *federation) change(x *txn, generation int64) {
+	edit(x, f.key(), func(fed *record.Federation) { fed.Generation = generation })
+	x.put(record.HistoryKey(f.uid, generation), record.History{V: 1, Service: json.RawMessage(`{"name":"again"}`)})
+	for _, r := range f.replicas {
+		name := record.SpecName(r.service, r.uid, generation)
+		spec := strings.Replace(string(f.s.keys[r.spec()].value), `"oscarfed/generation":"1"`, fmt.Sprintf(`"oscarfed/generation":"%d"`, generation), 1)
+		x.raw(record.SpecKey(r.cluster, name), spec)
+		edit(x, r.desired(), func(d *record.Desired) { d.Generation, d.Spec = generation, name })
+	}
+}
 
 // bury turns all replicas into tombstones.
 func (f *federation) bury(phase record.Phase, cause record.Cause) {
