@@ -132,6 +132,9 @@ func decidePreparing(s situation, l limits) decision {
 func commit(s situation, l limits, delay time.Duration) decision {
 	next := s.fed
 	d := decision{name: "commit", fed: &next}
+	// Half as much again: the delay of a long queue is an estimate, and a create is
+	// not rolled back for having waited.
+	delay += delay / 2
 	if s.fed.Prefetch {
 		delay += l.prefetchGrace
 	}

@@ -109,7 +109,7 @@ func TestDecidePreparing(t *testing.T) {
 func TestCommitGivesTheSlowestQueueItsTime(t *testing.T) {
 	s := fixture(2, record.PhasePreparing, record.IntentPrepare).votes(0, record.VoteYes, 600).votes(1, record.VoteYes, 0)
 	d := decide(s, policy)
-	want := record.At(clock.Add(10*time.Minute + 2*time.Minute))
+	want := record.At(clock.Add(15*time.Minute + 2*time.Minute))
 	if diff := cmp.Diff(&want, d.fed.Deadline); diff != "" {
 		t.Error("apply deadline", diff)
 	}

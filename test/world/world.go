@@ -25,6 +25,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/store/storetest"
@@ -58,8 +59,10 @@ type Options struct {
 
 // World is a federation under test.
 type World struct {
-	T        testing.TB
-	Etcd     string
+	T    testing.TB
+	Etcd string
+	// EtcdDir holds etcd's database and write-ahead log.
+	EtcdDir  string
 	Store    *store.Store
 	API      string
 	Client   *client.Client
@@ -88,7 +91,8 @@ func New(t testing.TB, opts Options) *World {
 		opts.Clusters = []string{"oscar-cluster-a", "oscar-cluster-b", "oscar-cluster-c"}
 	}
 	w := &World{T: t, Log: &Log{}, clusters: map[string]*Cluster{}, opts: opts}
-	w.Etcd = storetest.Etcd(t)
+	w.EtcdDir = filepath.Join(t.TempDir(), "etcd")
+	w.Etcd = storetest.Start(t, embedded.Config{Dir: w.EtcdDir, ListenClient: "127.0.0.1:0", Fast: true, NoFsync: true}).Endpoint()
 	w.Store = storetest.Open(t, store.Config{Endpoints: []string{w.Etcd}})
 	invariants.Guard(t, w.Etcd, invariants.Options{Secrets: opts.Secrets})
 	w.identity = must(seal.Generate())(t)
