@@ -26,8 +26,6 @@ type fieldInfo struct {
 	omitEmpty bool
 }
 
-var extraType = reflect.TypeFor[Extra]()
-
 // fieldsOf lists the JSON fields of a struct, and the index of its Extra or -1.
 func fieldsOf(t reflect.Type) (fields []fieldInfo, extra int) {
 	extra = -1
@@ -36,7 +34,7 @@ func fieldsOf(t reflect.Type) (fields []fieldInfo, extra int) {
 		if !f.IsExported() {
 			continue
 		}
-		if f.Type == extraType {
+		if f.Type == reflect.TypeFor[Extra]() {
 			extra = i
 			continue
 		}

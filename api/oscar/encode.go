@@ -15,7 +15,7 @@ type encoder struct {
 }
 
 func (e encoder) append(b []byte, v reflect.Value) []byte {
-	if raw, ok := v.Interface().(json.RawMessage); ok {
+	if raw, ok := reflect.TypeAssert[json.RawMessage](v); ok {
 		return append(b, raw...)
 	}
 	switch v.Kind() {
@@ -89,7 +89,7 @@ func (e encoder) object(b []byte, v reflect.Value) []byte {
 		b = e.append(b, field)
 	}
 	if extraAt >= 0 {
-		extra, _ := v.Field(extraAt).Interface().(Extra)
+		extra, _ := reflect.TypeAssert[Extra](v.Field(extraAt))
 		names := make([]string, 0, len(extra))
 		for name := range extra {
 			names = append(names, name)

@@ -150,7 +150,7 @@ func fill[M ~map[string]V, V any](own, common M) M {
 	if len(common) == 0 {
 		return own
 	}
-	out := cloneValue(reflect.ValueOf(common)).Interface().(M)
+	out := clone(common)
 	maps.Copy(out, own)
 	return out
 }

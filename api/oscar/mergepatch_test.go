@@ -2,6 +2,7 @@ package oscar
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 
@@ -70,9 +71,7 @@ func oracle(target, patch any) any {
 	}
 	out := map[string]any{}
 	if was, ok := target.(map[string]any); ok {
-		for key, v := range was {
-			out[key] = v
-		}
+		maps.Copy(out, was)
 	}
 	for key, v := range change {
 		if v == nil {

@@ -163,7 +163,7 @@ func (s *Service) Clone() *Service {
 	if s == nil {
 		return nil
 	}
-	out := cloneValue(reflect.ValueOf(*s)).Interface().(Service)
+	out := clone(*s)
 	return &out
 }
 
@@ -174,6 +174,12 @@ func Equal(a, b *Service) bool {
 	}
 	e := encoder{}
 	return string(e.append(nil, reflect.ValueOf(*a))) == string(e.append(nil, reflect.ValueOf(*b)))
+}
+
+func clone[T any](v T) T {
+	var out T
+	reflect.ValueOf(&out).Elem().Set(cloneValue(reflect.ValueOf(&v).Elem()))
+	return out
 }
 
 // cloneValue copies slices, maps and pointers; unexported fields are shared,

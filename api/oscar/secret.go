@@ -3,6 +3,7 @@ package oscar
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -76,7 +77,7 @@ func splitObject(path []string, v *value, secret bool) (open, sealed *value) {
 	case kindObject:
 		open = &value{kind: kindObject}
 		for _, f := range v.fields {
-			at := append(path[:len(path):len(path)], f.key)
+			at := append(slices.Clip(path), f.key)
 			o, s := splitObject(at, f.value, secret || secretAt(at))
 			open.fields = append(open.fields, entry{f.key, o})
 			if s != nil {
@@ -89,7 +90,7 @@ func splitObject(path []string, v *value, secret bool) (open, sealed *value) {
 		return open, sealed
 	case kindArray:
 		open = &value{kind: kindArray}
-		at := append(path[:len(path):len(path)], "[]")
+		at := append(slices.Clip(path), "[]")
 		for _, item := range v.items {
 			o, s := splitObject(at, item, secret)
 			open.items = append(open.items, o)
@@ -185,7 +186,7 @@ func keep(path []string, public, now, old *value) *value {
 		return now
 	}
 	for _, f := range old.fields {
-		at := append(path[:len(path):len(path)], f.key)
+		at := append(slices.Clip(path), f.key)
 		item := keep(at, public.get(f.key), now.get(f.key), f.value)
 		if item == nil {
 			continue

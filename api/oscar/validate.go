@@ -2,6 +2,7 @@ package oscar
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -155,13 +156,8 @@ func checkWords(s *Service) []Violation {
 // oneOf refuses a word that is given and not known. The name in the message is
 // the last part of the path.
 func oneOf(path, value string, words ...string) []Violation {
-	if value == "" {
+	if value == "" || slices.Contains(words, value) {
 		return nil
-	}
-	for _, word := range words {
-		if value == word {
-			return nil
-		}
 	}
 	name := path[strings.LastIndexByte(path, '.')+1:]
 	return []Violation{{Path: path, Rule: RuleOneOf, Value: shorten(value), Message: fmt.Sprintf(

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -74,9 +75,9 @@ func (v *value) field(key string) *value {
 	if found := v.get(key); found != nil || v == nil {
 		return found
 	}
-	for i := len(v.fields) - 1; i >= 0; i-- {
-		if strings.EqualFold(v.fields[i].key, key) {
-			return v.fields[i].value
+	for _, f := range slices.Backward(v.fields) {
+		if strings.EqualFold(f.key, key) {
+			return f.value
 		}
 	}
 	return nil
