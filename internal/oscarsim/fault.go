@@ -52,22 +52,26 @@ type activeFault struct {
 	cleared chan struct{}
 }
 
-var (
-	faultKinds = []string{FaultHang, FaultRefuse, Fault500, Fault500After, FaultLate, FaultCrash, FaultDeny}
-	faultOps   = []Op{
+// faultKinds and faultOps are what SetFault takes.
+func faultKinds() []string {
+	return []string{FaultHang, FaultRefuse, Fault500, Fault500After, FaultLate, FaultCrash, FaultDeny}
+}
+
+func faultOps() []Op {
+	return []Op{
 		OpAny, OpCreate, OpUpdate, OpDelete, OpGet, OpList, OpJob, OpConfig, OpConfigUpdate, OpInfo, OpStatus, OpHealth,
 		OpBuckets, OpBucketCreate, OpBucketUpdate, OpBucketDelete, OpLogs, OpLogsDelete, OpFederation, OpDeployment,
 	}
-)
+}
 
 // SetFault replaces the fault of an operation. It refuses an unknown operation or kind.
 func (s *Sim) SetFault(f Fault) error {
 	none := f.Fault == "" || f.Fault == "none"
 	switch {
-	case !slices.Contains(faultOps, f.Op):
-		return fmt.Errorf("unknown op %q: use one of %v", f.Op, faultOps)
-	case !none && !slices.Contains(faultKinds, f.Fault):
-		return fmt.Errorf("unknown fault %q: use none or one of %v", f.Fault, faultKinds)
+	case !slices.Contains(faultOps(), f.Op):
+		return fmt.Errorf("unknown op %q: use one of %v", f.Op, faultOps())
+	case !none && !slices.Contains(faultKinds(), f.Fault):
+		return fmt.Errorf("unknown fault %q: use none or one of %v", f.Fault, faultKinds())
 	case f.Count < 0 || f.Delay < 0:
 		return fmt.Errorf("count %d and delay %s cannot be negative", f.Count, f.Delay)
 	}

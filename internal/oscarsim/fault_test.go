@@ -25,7 +25,7 @@ func TestHang(t *testing.T) {
 		left := start(ctx, sim, "POST", "/system/services", plain("one"))
 		stays := start(t.Context(), sim, "POST", "/system/services", plain("two"))
 		synctest.Wait()
-		time.Sleep(24 * time.Hour) // of the bubble's clock
+		<-time.After(24 * time.Hour) // of the bubble's clock
 		if _, done := stays.answered(); done {
 			t.Fatal("it answered")
 		}
@@ -106,7 +106,7 @@ func TestLateWorkDiesWithTheProcess(t *testing.T) {
 		set(t, sim, oscarsim.Fault{Op: "create", Fault: oscarsim.FaultLate})
 		call(t.Context(), sim, "POST", "/system/services", plain("one"))
 		sim.Kill()
-		time.Sleep(time.Hour) // of the bubble's clock
+		<-time.After(time.Hour) // of the bubble's clock
 		if len(sim.Services()) != 0 {
 			t.Fatal("the work was done after the kill")
 		}
@@ -192,7 +192,7 @@ func TestRefusedCredentialsUseNoFaultUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp.Body.Close()
+	_ = resp.Body.Close()
 	if resp.StatusCode != 401 {
 		t.Fatalf("got %d", resp.StatusCode)
 	}

@@ -74,7 +74,10 @@ func (s *Sim) Service(name string) (ServiceView, bool) {
 
 func (s *Sim) serviceView(id key, e *entry) ServiceView {
 	svc := e.service
-	body, _ := json.Marshal(svc) // plain data
+	body, err := json.Marshal(svc)
+	if err != nil { // plain data: it cannot
+		body = nil
+	}
 	v := ServiceView{
 		Name: svc.Name, Namespace: id.namespace, Owner: svc.Owner, Token: svc.Token, Image: svc.Image,
 		Annotations: maps.Clone(svc.Annotations), Labels: maps.Clone(svc.Labels),

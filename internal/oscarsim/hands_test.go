@@ -66,7 +66,7 @@ func TestHalfCreated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp.Body.Close()
+	_ = resp.Body.Close()
 	if resp.StatusCode != 201 {
 		t.Fatalf("POST /job answered %d", resp.StatusCode)
 	}
@@ -265,7 +265,7 @@ func TestEventKeepsItsBytesUnlessTheyAreNotUTF8(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp.Body.Close()
+		_ = resp.Body.Close()
 		i := slices.IndexFunc(sim.Jobs("one"), func(j oscarsim.JobView) bool { return j.Name == id })
 		if i < 0 || sim.Jobs("one")[i].Event != c.stored {
 			t.Errorf("%s: jobs %+v", id, sim.Jobs("one"))
@@ -330,7 +330,7 @@ func TestControlOverHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp.Body.Close()
+	_ = resp.Body.Close()
 	if resp.StatusCode != 401 {
 		t.Fatalf("without credentials: %d", resp.StatusCode)
 	}

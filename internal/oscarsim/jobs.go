@@ -100,7 +100,11 @@ func (s *Sim) upload(bucketName, name string, size int64) error {
 		if e == nil || len(token) != tokenLength || e.service.Token != token {
 			continue // OSCAR answers MinIO 401 and the event is lost
 		}
-		if err := s.addJob(e.service, jobName(n.service, uuid.NewString()), uploadEvent(bucketName, name, size)); err != nil {
+		event, err := uploadEvent(bucketName, name, size)
+		if err == nil {
+			err = s.addJob(e.service, jobName(n.service, uuid.NewString()), event)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -108,7 +112,7 @@ func (s *Sim) upload(bucketName, name string, size int64) error {
 }
 
 // uploadEvent is the body that MinIO sends.
-func uploadEvent(bucketName, name string, size int64) string {
+func uploadEvent(bucketName, name string, size int64) (string, error) {
 	type named struct {
 		Name string `json:"name"`
 	}
@@ -126,12 +130,12 @@ func uploadEvent(bucketName, name string, size int64) string {
 	}
 	r := record{EventName: "s3:ObjectCreated:Put", Request: map[string]string{"principalId": "minio", "sourceIPAddress": "127.0.0.1"}}
 	r.S3.Bucket.Name, r.S3.Object = bucketName, stored{name, size}
-	event, _ := json.Marshal(struct {
+	event, err := json.Marshal(struct {
 		EventName string   `json:"EventName"`
 		Key       string   `json:"Key"`
 		Records   []record `json:"Records"`
 	}{"s3:ObjectCreated:Put", bucketName + "/" + name, []record{r}})
-	return string(event)
+	return string(event), err
 }
 
 type jobInfo struct {

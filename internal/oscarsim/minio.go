@@ -170,7 +170,7 @@ func (m *minio) makePath(svc *wire.Service, kind, id, name, folder string, known
 		if kind == "minio" {
 			endpoint = svc.StorageProviders.MinIO[id].Endpoint
 		}
-		return fmt.Errorf("error creating bucket %s: RequestError: send request failed\ncaused by: %s", name, refused("Put", endpoint+"/"+name))
+		return fmt.Errorf("error creating bucket %s: RequestError: send request failed\ncaused by: %w", name, refused("Put", endpoint+"/"+name))
 	}
 	b := m.buckets[name]
 	if !known {

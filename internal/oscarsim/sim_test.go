@@ -52,7 +52,7 @@ func ask(t *testing.T, url, method, path, body string) answer {
 	if err != nil {
 		return answer{err: err}
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	got, err := io.ReadAll(resp.Body)
 	return answer{resp.StatusCode, string(got), err}
 }

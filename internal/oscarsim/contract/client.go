@@ -49,7 +49,7 @@ func (s *suite) do(t *testing.T, method, path string, body any, change ...func(*
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	got, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
@@ -88,17 +88,17 @@ func (a answer) must(t *testing.T, status int, body string) {
 
 // like reports whether got is pattern, where ".." stands for any text.
 func like(pattern, got string) bool {
-	first, rest, any := strings.Cut(pattern, "..")
+	first, rest, wild := strings.Cut(pattern, "..")
 	if !strings.HasPrefix(got, first) {
 		return false
 	}
 	got = got[len(first):]
-	if !any {
+	if !wild {
 		return got == ""
 	}
 	for {
-		part, more, any := strings.Cut(rest, "..")
-		if !any {
+		part, more, wild := strings.Cut(rest, "..")
+		if !wild {
 			return strings.HasSuffix(got, part)
 		}
 		_, after, found := strings.Cut(got, part)

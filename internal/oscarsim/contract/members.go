@@ -11,7 +11,11 @@ import (
 // away is an endpoint where nobody listens.
 const away = "http://127.0.0.1:1"
 
-var member = map[string]any{"type": "oscar", "cluster_id": "elsewhere", "service_name": "r9"}
+// listed is a federation with one member.
+func listed(topology string) map[string]any {
+	member := map[string]any{"type": "oscar", "cluster_id": "elsewhere", "service_name": "r9"}
+	return map[string]any{"topology": topology, "members": []any{member}}
+}
 
 // members checks that OSCAR sends nothing to anybody as long as members is empty, and what it does when it is not.
 func (s *suite) members(t *testing.T) {
@@ -38,9 +42,6 @@ func (s *suite) members(t *testing.T) {
 		}
 	})
 	clusters := map[string]any{"elsewhere": map[string]any{"endpoint": away}}
-	listed := func(topology string) map[string]any {
-		return map[string]any{"topology": topology, "members": []any{member}}
-	}
 	secrets := map[string]any{"secrets": map[string]string{"refresh_token": "r"}}
 	t.Run("members", func(t *testing.T) {
 		def := worker(n, n).with("token", token).with("clusters", clusters)
@@ -80,7 +81,7 @@ func (s *suite) secrets(t *testing.T) {
 		return map[string]any{"variables": map[string]string{"v": "1"}, "secrets": secrets}
 	}
 	full := environment(map[string]string{"k": "value", "refresh_token": "r"})
-	federated := bare(n).with("federation", map[string]any{"topology": "star", "members": []any{member}}).
+	federated := bare(n).with("federation", listed("star")).
 		with("clusters", map[string]any{"elsewhere": map[string]any{"endpoint": away}})
 	s.post(t, bare(n).with("environment", full)).must(t, 201, "")
 	t.Run("blank in the answer", func(t *testing.T) {

@@ -26,7 +26,7 @@ func (s *suite) refusals(t *testing.T) {
 		{"memory lots", bare(x).with("memory", "lots"), 500, "Error creating the service: quantities must match the regular expression .."},
 		{"input path /", bare(x).with("input", files("/")), 400, "input path cannot be empty"},
 		{"output path / [code]", bare(x).with("output", files("/")), 400, "output path cannot be empty"},
-		{"members without refresh token", bare(x).with("federation", map[string]any{"topology": "star", "members": []any{member}}), 400, "refresh_token secret is required for federated services"},
+		{"members without refresh token", bare(x).with("federation", listed("star")), 400, "refresh_token secret is required for federated services"},
 	}
 	for _, c := range quick {
 		t.Run(c.name, func(t *testing.T) {

@@ -12,10 +12,11 @@ const (
 	// DefaultProvider is the identifier of the cluster's own MinIO.
 	DefaultProvider = "default"
 
-	// WorkerAnnotation, exactly "true", keeps the token that came with a POST.
+	// WorkerAnnotation set to exactly "true" keeps the token that came with a POST.
 	WorkerAnnotation = "oscar.grycap/federation-worker"
-	// OriginClusterAnnotation and OriginServiceAnnotation say where a worker comes from.
+	// OriginClusterAnnotation says which cluster a worker comes from.
 	OriginClusterAnnotation = "oscar.grycap/origin-cluster"
+	// OriginServiceAnnotation says which service it is a worker of.
 	OriginServiceAnnotation = "oscar.grycap/origin-service"
 
 	// ServiceLabel holds the service's name on all that belongs to it.
