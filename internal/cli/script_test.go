@@ -73,7 +73,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	got := 0
 	if err := ts.Exec(args[1], args[2:]...); err != nil {
-		exit, ok := err.(*exec.ExitError) //nolint:errorlint // testscript hands it out as it is
+		exit, ok := err.(*exec.ExitError)
 		if !ok {
 			ts.Fatalf("%v", err)
 		}
@@ -114,7 +114,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the script's answer cannot be read: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
-	defer answer.Body.Close()
+	defer answer.Body.Close() //nolint:errcheck // from a buffer
 	maps.Copy(w.Header(), answer.Header)
 	w.WriteHeader(answer.StatusCode)
 	_, _ = io.Copy(w, answer.Body)

@@ -50,7 +50,7 @@ type readyLine struct {
 // start runs the child and waits for its ready line. Its state is below dir.
 func start(ctx context.Context, binary, dir string) (*federation, error) {
 	// Not CommandContext: the child is stopped by SIGTERM, whatever happens.
-	cmd := exec.Command(binary, "dev", "--clusters", "3", "--listen", "127.0.0.1:0", "--etcd-listen", "127.0.0.1:0", //nolint:noctx // see above
+	cmd := exec.Command(binary, "dev", "--clusters", "3", "--listen", "127.0.0.1:0", "--etcd-listen", "127.0.0.1:0",
 		"--data-dir", filepath.Join(dir, "data"), "--oscar-latency", "1s", "--resync", "2s", "--output", "json")
 	f := &federation{dir: dir, binary: binary, cmd: cmd, log: &tail{}, exited: make(chan error, 1)}
 	cmd.Stderr = f.log
@@ -112,7 +112,7 @@ func (f *federation) kill() error {
 	if errors.Is(err, os.ErrProcessDone) {
 		err = nil
 	}
-	_ = <-f.exited // that it was killed is known
+	<-f.exited //nolint:errcheck // that it was killed is known
 	return err
 }
 
