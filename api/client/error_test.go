@@ -1,0 +1,242 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+const failed = `{"type":"urn:oscarfed:problem:replica_failed","title":"The service could not be created on every cluster","status":424,"code":"replica_failed","detail":"b/a1: create answered 500","instance":"/system/replicas/a","request_id":"r","group_id":"a","phase":"rolling_back","rollback":"pending","replicas":[{"type":"oscar","cluster_id":"b","service_name":"a1","cause":{"reason":"CreateFailed","operation":"create","status":500,"message":"m"},"rollback":{"state":"not_created","message":""}}]}`
+
+func TestProblems(t *testing.T) {
+	c := newClient(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", v1.ProblemType)
+		w.WriteHeader(http.StatusFailedDependency)
+		_, _ = io.WriteString(w, failed)
+	})
+	_, err := c.CreateService(t.Context(), parse(t, `{"name":"a"}`), client.CreateOptions{IdempotencyKey: "k"})
+	e := asError(t, err)
+	want := v1.Problem{
+		Type: "urn:oscarfed:problem:replica_failed", Title: "The service could not be created on every cluster", Status: 424,
+		Code: "replica_failed", Detail: "b/a1: create answered 500", Instance: "/system/replicas/a", RequestID: "r",
+		GroupID: "a", Phase: "rolling_back", Rollback: "pending",
+		Replicas: []v1.FailedReplica{{
+			Type: "oscar", ClusterID: "b", ServiceName: "a1",
+			Cause:    &v1.Cause{Reason: "CreateFailed", Operation: "create", Status: 500, Message: "m"},
+			Rollback: v1.Rollback{State: "not_created"},
+		}},
+	}
+	if diff := cmp.Diff(want, e.Problem); diff != "" {
+		t.Error(diff)
+	}
+	if e.Code() != "replica_failed" || e.Err != nil || err.Error() != "POST /system/services: 424 replica_failed: b/a1: create answered 500" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Somebody between us and the control plane does not speak of codes.
+func TestAnswersWithoutAProblem(t *testing.T) {
+	for status, code := range map[int]string{
+		400: v1.CodeInvalid, 401: v1.CodeUnauthenticated, 403: v1.CodeForbidden, 404: v1.CodeNotFound, 409: v1.CodeConflict,
+		412: v1.CodeConflict, 413: v1.CodeTooLarge, 429: v1.CodeExhausted, 500: v1.CodeInternal, 502: v1.CodeUnavailable,
+		503: v1.CodeUnavailable, 504: v1.CodeUnknownOutcome, 418: v1.CodeInternal,
+	} {
+		c := newClient(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Request-ID", "r7")
+			w.Header().Set("Location", "/system/replicas/a")
+			w.Header().Set("Retry-After", "30")
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, "  sorry\n"+strings.Repeat("x", 2000))
+		})
+		_, err := c.RegisterCluster(t.Context(), v1.ClusterSpec{})
+		e := asError(t, err)
+		if e.Code() != code || e.Problem.Status != status || e.Problem.RequestID != "r7" || e.Location != "/system/replicas/a" ||
+			e.RetryAfter != 30*time.Second || !strings.HasPrefix(e.Problem.Detail, "sorry") || len(e.Problem.Detail) > 600 {
+			t.Errorf("%d: %+v", status, e)
+		}
+	}
+}
+
+// counting answers 503 to the first n requests and 200 or 204 to the others.
+func counting(n int32, header ...string) (http.HandlerFunc, *atomic.Int32) {
+	var count atomic.Int32
+	return func(w http.ResponseWriter, r *http.Request) {
+		if count.Add(1) <= n {
+			for i := 0; i < len(header); i += 2 {
+				w.Header().Set(header[i], header[i+1])
+			}
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Oscarfed-Pending", "0")
+		if r.Method == http.MethodDelete {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		_, _ = io.WriteString(w, "{}")
+	}, &count
+}
+
+func TestWhatIsSentAgain(t *testing.T) {
+	svc := parse(t, `{"name":"a"}`)
+	tests := map[string]struct {
+		call func(context.Context, *client.Client) error
+		sent int32
+		ok   bool
+	}{
+		"GET": {func(ctx context.Context, c *client.Client) error { _, err := c.Info(ctx); return err }, 3, true},
+		"create with a key": {func(ctx context.Context, c *client.Client) error {
+			_, err := c.CreateService(ctx, svc, client.CreateOptions{IdempotencyKey: "k"})
+			return err
+		}, 3, true},
+		"create without a key": {func(ctx context.Context, c *client.Client) error {
+			_, err := c.CreateService(ctx, svc, client.CreateOptions{})
+			return err
+		}, 1, false},
+		"delete": {func(ctx context.Context, c *client.Client) error {
+			_, err := c.DeleteService(ctx, "a", client.DeleteOptions{})
+			return err
+		}, 1, false},
+		"register": {func(ctx context.Context, c *client.Client) error {
+			_, err := c.RegisterCluster(ctx, v1.ClusterSpec{})
+			return err
+		}, 1, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			handler, count := counting(2)
+			err := tt.call(t.Context(), newClient(t, handler))
+			if (err == nil) != tt.ok || count.Load() != tt.sent {
+				t.Errorf("sent %d times, want %d; %v", count.Load(), tt.sent, err)
+			}
+		})
+	}
+}
+
+// An outcome is final, even when its code is that of a request which may be sent
+// again.
+func TestWhatIsNotSentAgain(t *testing.T) {
+	aborted := strings.NewReplacer("424", "503", "replica_failed", "unavailable", "rolling_back", "aborted").Replace(failed)
+	unknown := `{"code":"unknown_outcome","title":"t","detail":"the wait is over"}`
+	tests := map[string]struct {
+		status             int
+		body, media, retry string
+	}{
+		"a vote that did not come":      {503, aborted, v1.ProblemType, "1"},
+		"the wait is over":              {504, unknown, v1.ProblemType, ""},
+		"a proxy gave up":               {504, "timeout", "text/html", ""},
+		"a pause that is too long":      {503, "later", "text/plain", "3600"},
+		"a rate limit with a long wait": {429, "later", "text/plain", "60"},
+		"invalid":                       {400, "no", "text/plain", ""},
+		"an internal error":             {500, "oops", "text/plain", ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var count atomic.Int32
+			c := newClient(t, func(w http.ResponseWriter, _ *http.Request) {
+				count.Add(1)
+				w.Header().Set("Content-Type", tt.media)
+				w.Header().Set("Retry-After", tt.retry)
+				w.WriteHeader(tt.status)
+				_, _ = io.WriteString(w, tt.body)
+			})
+			_, err := c.CreateService(t.Context(), parse(t, `{"name":"a"}`), client.CreateOptions{IdempotencyKey: "k"})
+			if e := asError(t, err); e.Problem.Status != tt.status || count.Load() != 1 {
+				t.Errorf("sent %d times; %v", count.Load(), err)
+			}
+		})
+	}
+}
+
+func TestTriesEnd(t *testing.T) {
+	handler, count := counting(1000)
+	c := newClient(t, handler, func(cfg *client.Config) { cfg.Tries = 3 })
+	_, err := c.Info(t.Context())
+	if e := asError(t, err); e.Code() != v1.CodeUnavailable || count.Load() != 3 {
+		t.Errorf("sent %d times; %v", count.Load(), err)
+	}
+}
+
+func TestNobodyListens(t *testing.T) {
+	c, err := client.New(client.Config{Endpoint: refusing(t), Tries: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.CreateService(t.Context(), parse(t, `{"name":"a"}`), client.CreateOptions{})
+	e := asError(t, err)
+	if e.Code() != v1.CodeUnavailable || e.Problem.Status != 0 || e.Err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("got %+v", e)
+	}
+}
+
+// A connection that breaks after a change was sent leaves it in doubt; a reading
+// is only not done.
+func TestConnectionBreaks(t *testing.T) {
+	broken := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	half := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		_, _ = io.WriteString(w, "half")
+		panic(http.ErrAbortHandler)
+	}
+	for name, handler := range map[string]http.HandlerFunc{"before the answer": broken, "within the answer": half} {
+		t.Run(name, func(t *testing.T) {
+			c := newClient(t, handler, func(cfg *client.Config) { cfg.Tries = 2 })
+			_, err := c.RegisterCluster(t.Context(), v1.ClusterSpec{})
+			if e := asError(t, err); e.Code() != v1.CodeUnknownOutcome || e.Err == nil {
+				t.Errorf("change: %v", err)
+			}
+			_, err = c.Info(t.Context())
+			if e := asError(t, err); e.Code() != v1.CodeUnavailable {
+				t.Errorf("reading: %v", err)
+			}
+		})
+	}
+}
+
+// The same key asks for the same outcome after an answer was lost.
+func TestLostAnswerIsAskedForAgain(t *testing.T) {
+	var keys []string
+	c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
+		keys = append(keys, r.Header.Get("Idempotency-Key"))
+		if len(keys) == 1 {
+			panic(http.ErrAbortHandler)
+		}
+		w.Header().Set("Idempotent-Replayed", "true")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, "{}")
+	})
+	got, err := c.CreateService(t.Context(), parse(t, `{"name":"a"}`), client.CreateOptions{IdempotencyKey: "k"})
+	if err != nil || !got.Replayed || fmt.Sprint(keys) != "[k k]" {
+		t.Errorf("%+v, %v, keys %v", got, err, keys)
+	}
+}
+
+// Each try has a deadline of its own; the caller's is another matter.
+func TestDeadlines(t *testing.T) {
+	c := newClient(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, func(cfg *client.Config) { cfg.Timeout, cfg.Tries = time.Millisecond, 1 })
+	_, err := c.Info(t.Context())
+	if e := asError(t, err); e.Code() != v1.CodeUnavailable || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	c = newClient(t, func(_ http.ResponseWriter, r *http.Request) {
+		see(t, r) // only after the body does the server notice that its client is gone
+		cancel()
+		<-r.Context().Done()
+	})
+	_, err = c.CreateService(ctx, parse(t, `{"name":"a"}`), client.CreateOptions{IdempotencyKey: "k"})
+	if _, ok := errors.AsType[*client.Error](err); ok || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
