@@ -33,7 +33,12 @@ func (t *Time) UnmarshalJSON(data []byte) error {
 	if err != nil {
 		return err
 	}
-	t.Time = v.UTC()
+	v = v.UTC()
+	if year := v.Year(); year < 0 || year > 9999 {
+		// An offset moved it to a year that RFC 3339 cannot write.
+		return fmt.Errorf("time %q is not between the years 0 and 9999 in UTC", s)
+	}
+	t.Time = v
 	return nil
 }
 

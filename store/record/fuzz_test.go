@@ -1,0 +1,173 @@
+package record_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// keyOf builds the key that a parsed one must have come from; "" for kinds whose
+// key is not built from parts.
+func keyOf(r record.Ref) string {
+	switch r.Kind {
+	case record.KindMeta:
+		return record.MetaKey
+	case record.KindFence:
+		return record.FenceKey
+	case record.KindCluster:
+		return record.ClusterKey(r.Cluster)
+	case record.KindFederation:
+		return record.FederationKey(r.Name)
+	case record.KindRequest:
+		return record.RequestKey(r.Name)
+	case record.KindDeleted:
+		return record.DeletedKey(r.Name)
+	case record.KindName:
+		return record.NameKey(r.Owner, r.Name)
+	case record.KindSession:
+		return record.SessionKey(r.Cluster)
+	case record.KindDesiredCluster:
+		return record.DesiredClusterKey(r.Cluster)
+	case record.KindObservedCluster:
+		return record.ObservedClusterKey(r.Cluster)
+	case record.KindDesiredService:
+		return record.DesiredServiceKey(r.Cluster, r.Name)
+	case record.KindObservedService:
+		return record.ObservedServiceKey(r.Cluster, r.Name)
+	case record.KindTokens:
+		return record.TokensKey(r.Cluster, r.Name)
+	case record.KindSpec:
+		return record.SpecKey(r.Cluster, r.Name+"/"+r.Rest)
+	case record.KindHistory:
+		return record.HistoryPrefix + r.Name + "/" + r.Rest
+	}
+	return ""
+}
+
+// keys has one key of each kind.
+func keys() map[string]record.Ref {
+	return map[string]record.Ref{
+		record.MetaKey:                                    {Kind: record.KindMeta},
+		record.FenceKey:                                   {Kind: record.KindFence},
+		record.ClusterKey("a"):                            {Kind: record.KindCluster, Cluster: "a"},
+		record.FederationKey("u1"):                        {Kind: record.KindFederation, Name: "u1"},
+		record.RequestKey("00ff"):                         {Kind: record.KindRequest, Name: "00ff"},
+		record.DeletedKey("u1"):                           {Kind: record.KindDeleted, Name: "u1"},
+		record.NameKey("a/b c@d%\n", "g"):                 {Kind: record.KindName, Owner: "a/b c@d%\n", Name: "g"},
+		record.HistoryKey("u1", 7):                        {Kind: record.KindHistory, Name: "u1", Rest: "7"},
+		record.SessionKey("a"):                            {Kind: record.KindSession, Cluster: "a"},
+		record.DesiredClusterKey("a"):                     {Kind: record.KindDesiredCluster, Cluster: "a"},
+		record.ObservedClusterKey("a"):                    {Kind: record.KindObservedCluster, Cluster: "a"},
+		record.DesiredServiceKey("a", "s"):                {Kind: record.KindDesiredService, Cluster: "a", Name: "s"},
+		record.ObservedServiceKey("a", "s"):               {Kind: record.KindObservedService, Cluster: "a", Name: "s"},
+		record.TokensKey("a", "u1"):                       {Kind: record.KindTokens, Cluster: "a", Name: "u1"},
+		record.SpecKey("a", record.SpecName("s", "u", 2)): {Kind: record.KindSpec, Cluster: "a", Name: "s", Rest: "u.2"},
+	}
+}
+
+func TestParseKeyOfEachKind(t *testing.T) {
+	kinds := make(map[record.Kind]bool)
+	for key, want := range keys() {
+		if got := record.ParseKey(key); got != want {
+			t.Errorf("%s is %+v, not %+v", key, got, want)
+		}
+		kinds[want.Kind] = true
+		// Whatever hangs below a key is none.
+		if got := record.ParseKey(key + "/x/y"); got.Kind != record.KindUnknown {
+			t.Errorf("%s/x/y is %+v", key, got)
+		}
+	}
+	if len(kinds) != len(keys()) {
+		t.Errorf("%d kinds", len(kinds))
+	}
+	for _, key := range []string{"", "/", record.Root, record.ClustersPrefix, "/oscarfed/v2/meta", record.ClusterTreePrefix + "a/", record.Root + "names/%zz/g"} {
+		if got := record.ParseKey(key); got != (record.Ref{}) {
+			t.Errorf("%q is %+v", key, got)
+		}
+	}
+}
+
+// FuzzParseKey takes any key apart. What is understood is complete, and names
+// one key: putting the parts together gives it back, unless its owner was
+// escaped in another way than ours.
+func FuzzParseKey(f *testing.F) {
+	for key := range keys() {
+		f.Add(key)
+	}
+	f.Add(record.Root + "names/%41/g")
+	f.Add(record.Root + "c//session")
+	f.Add(record.Root + "c/a/desired/specs/s//")
+	f.Fuzz(func(t *testing.T, key string) {
+		r := record.ParseKey(key)
+		if r.Kind == record.KindUnknown {
+			if r != (record.Ref{}) {
+				t.Errorf("%q is unknown, and %+v", key, r)
+			}
+			return
+		}
+		again := keyOf(r)
+		if again == "" {
+			t.Fatalf("%q is of kind %s, which this test does not know", key, r.Kind)
+		}
+		if again != key && r.Kind != record.KindName {
+			t.Errorf("%q is %+v, whose key is %q", key, r, again)
+		}
+		if record.ParseKey(again) != r {
+			t.Errorf("%q is %+v, but %q is %+v", key, r, again, record.ParseKey(again))
+		}
+		if strings.Contains(r.Cluster+r.Rest, "/") || r.Kind != record.KindName && strings.Contains(r.Name, "/") {
+			t.Errorf("%q has a part with a slash: %+v", key, r)
+		}
+	})
+}
+
+// records has an empty value of each record.
+func records() []any {
+	return []any{
+		new(record.Meta), new(record.Cluster), new(record.Fence), new(record.Federation), new(record.Name),
+		new(record.Request), new(record.Deleted), new(record.DesiredCluster), new(record.Desired), new(record.Spec),
+		new(record.Tokens), new(record.Observed), new(record.ObservedCluster), new(record.Session),
+	}
+}
+
+// FuzzRecord decodes any bytes as each record. What is accepted is written again
+// as one line, begins with its version, and reads as the same record.
+func FuzzRecord(f *testing.F) {
+	f.Add([]byte(`{"v":1,"uid":"u","owner":"o","group_id":"g","generation":2,"phase":"ready","members":[{"type":"oscar","cluster_id":"a","service_name":"s","priority":0,"uid":"u"}],"created_at":"2026-11-20T13:03:58.001Z"}`))
+	f.Add([]byte(`{"v":1,"intent":"apply","generation":9223372036854775807,"sees":["a/b"],"deadline":"2026-11-20T13:03:58+02:00"}`))
+	f.Add([]byte(`{"v":1,"service":{"name":"x","script":"<&>\u2028"},"sealed":"YQ=="}`))
+	f.Add([]byte(`{"v":1,"vote":{"answer":"yes","revision":3,"delay_s":0},"buckets_made":null,"last_transition_time":"0001-01-01T00:00:00.000Z"}`))
+	f.Add([]byte(`{"v":1,"created_at":"9999-12-31T23:59:59.999999999Z"}`))
+	f.Add([]byte(`{"v":1,"created_at":"9999-12-31T23:59:59-23:59"}`))
+	f.Add([]byte(`{"v":1,"created_at":"0000-01-01T00:00:00+23:59"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, first := range records() {
+			if json.Unmarshal(data, first) != nil {
+				continue
+			}
+			line, err := record.Encode(first)
+			if err != nil {
+				t.Errorf("%T was read and cannot be written: %v", first, err)
+				continue
+			}
+			if bytes.ContainsAny(line, "\n\r") || !bytes.HasPrefix(line, []byte(`{"v":`)) {
+				t.Errorf("%T is written as %q", first, line)
+			}
+			second := reflect.New(reflect.TypeOf(first).Elem()).Interface()
+			if err := json.Unmarshal(line, second); err != nil {
+				t.Errorf("%T is written as %q, which cannot be read: %v", first, line, err)
+				continue
+			}
+			again, err := record.Encode(second)
+			if err != nil || !bytes.Equal(line, again) {
+				t.Errorf("%T, error %v, differs after reading it: %s", first, err, cmp.Diff(string(line), string(again)))
+			}
+		}
+	})
+}
