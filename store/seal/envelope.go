@@ -108,13 +108,18 @@ func (i *Identity) Open(sealed string, want Header, now time.Time) ([]byte, erro
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w: it is not base64", want.Purpose, ErrUndecryptable)
 	}
+	// age's own errors quote what they read, which may be a secret that somebody
+	// forgot to seal.
 	r, err := age.Decrypt(bytes.NewReader(raw), i.key)
+	if _, ok := errors.AsType[*age.NoIdentityMatchError](err); ok {
+		return nil, fmt.Errorf("open %s: %w: it is not sealed to %s", want.Purpose, ErrUndecryptable, i.Recipient())
+	}
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w: %w", want.Purpose, ErrUndecryptable, err)
+		return nil, fmt.Errorf("open %s: %w: it is no age envelope, or damaged", want.Purpose, ErrUndecryptable)
 	}
 	plain, err := io.ReadAll(r)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w: %w", want.Purpose, ErrUndecryptable, err)
+		return nil, fmt.Errorf("open %s: %w: it is damaged", want.Purpose, ErrUndecryptable)
 	}
 	head, payload, ok := bytes.Cut(plain, []byte{'\n'})
 	var got wireHeader
