@@ -145,6 +145,12 @@ func (s *Server) Err() <-chan error { return s.errs }
 func (s *Server) Close() {
 	s.once.Do(func() {
 		close(s.closing)
+		select {
+		case <-s.etcd.Server.ReadyNotify():
+		default:
+			// etcd's Close waits for ever for a server that never got ready.
+			s.etcd.Server.HardStop()
+		}
 		s.etcd.Close()
 		s.watcher.Wait()
 		s.release()
