@@ -48,7 +48,7 @@ test: ## all tests, with the race detector where there is a C compiler
 
 lint: $(LINT) ## formatting, go vet and the linters of .golangci.yml
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
-	$(GO) vet ./...
+	$(GO) vet -tags realoscar ./...
 	$(LINT) run ./...
 
 $(LINT): tools/lint.mod
@@ -65,4 +65,4 @@ bench: ## all benchmarks (BENCH=regexp for some)
 
 contract: ## what we rely on, tried on a real OSCAR: OSCAR_URL, OSCAR_USER, OSCAR_PASSWORD_FILE
 	@: "$${OSCAR_URL:?address of a real OSCAR Manager}" "$${OSCAR_USER:?its user}" "$${OSCAR_PASSWORD_FILE:?file with its password}"
-	$(GO) test -tags contract -count 1 -v -run '^TestContract' ./internal/oscarsim/...
+	$(GO) test -tags realoscar -count 1 -timeout 60m -v ./internal/oscarsim/contract/
