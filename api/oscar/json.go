@@ -57,16 +57,16 @@ func (v Federation) MarshalJSON() ([]byte, error) { return encode(v) }
 func (v *Federation) UnmarshalJSON(data []byte) error { return decode(data, v) }
 
 // MarshalJSON implements json.Marshaler.
-func (v Member) MarshalJSON() ([]byte, error) { return encode(v) }
+func (m Member) MarshalJSON() ([]byte, error) { return encode(m) }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (v *Member) UnmarshalJSON(data []byte) error { return decode(data, v) }
+func (m *Member) UnmarshalJSON(data []byte) error { return decode(data, m) }
 
 // MarshalJSON implements json.Marshaler.
-func (v StorageProviders) MarshalJSON() ([]byte, error) { return encode(v) }
+func (p StorageProviders) MarshalJSON() ([]byte, error) { return encode(p) }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (v *StorageProviders) UnmarshalJSON(data []byte) error { return decode(data, v) }
+func (p *StorageProviders) UnmarshalJSON(data []byte) error { return decode(data, p) }
 
 // MarshalJSON implements json.Marshaler.
 func (v S3Provider) MarshalJSON() ([]byte, error) { return encode(v) }
