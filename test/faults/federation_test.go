@@ -58,7 +58,7 @@ type federation struct {
 func newFederation(t testing.TB) *federation {
 	t.Helper()
 	etcd := storetest.Etcd(t)
-	invariants.Guard(t, etcd, invariants.Options{Secrets: []string{"secret-value-of-the-test"}})
+	invariants.Guard(t, etcd, invariants.Options{Fenced: true, Secrets: []string{"secret-value-of-the-test"}})
 	return federate(t, etcd, storetest.Open(t, store.Config{Endpoints: []string{etcd}}))
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -18,13 +19,17 @@ type Options struct {
 	// Fenced demands that a service is reported on only while its cluster's
 	// session exists. Real syncers do so; stand-ins of tests may not.
 	Fenced bool
+
+	// everything makes the rules look at all federations at each revision, instead
+	// of those that it concerns: tests compare the two.
+	everything bool
 }
 
 // Check reads the whole history of an etcd server at an endpoint, from revision 1
 // to the present one, and checks every revision. A history that was compacted is
 // store.ErrCompacted. Violations are in the report, not in the error.
 func Check(ctx context.Context, endpoint string, opts Options) (*Report, error) {
-	s, err := store.Open(ctx, store.Config{Endpoints: []string{endpoint}, Logger: slog.New(slog.DiscardHandler)})
+	s, err := store.Open(ctx, store.Config{Endpoints: strings.Split(endpoint, ","), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, fmt.Errorf("check of %s: %w", endpoint, err)
 	}

@@ -94,7 +94,7 @@ func New(t testing.TB, opts Options) *World {
 	w.EtcdDir = filepath.Join(t.TempDir(), "etcd")
 	w.Etcd = storetest.Start(t, embedded.Config{Dir: w.EtcdDir, ListenClient: "127.0.0.1:0", Fast: true, NoFsync: true}).Endpoint()
 	w.Store = storetest.Open(t, store.Config{Endpoints: []string{w.Etcd}})
-	invariants.Guard(t, w.Etcd, invariants.Options{Secrets: opts.Secrets})
+	invariants.Guard(t, w.Etcd, invariants.Options{Fenced: true, Secrets: opts.Secrets})
 	w.identity = must(seal.Generate())(t)
 	w.CP = w.StartControlPlane()
 	w.API = w.Serve(w.CP)

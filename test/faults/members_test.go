@@ -1,0 +1,192 @@
+package faults_test
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/test/invariants"
+)
+
+// members is an etcd cluster of three processes.
+type members struct {
+	t     testing.TB
+	args  [][]string
+	procs []*child
+}
+
+func startMembers(t testing.TB, n int) *members {
+	t.Helper()
+	m := &members{t: t}
+	ports := freePorts(t, 2*n)
+	var initial []string
+	for i := range n {
+		initial = append(initial, fmt.Sprintf("m%d=http://127.0.0.1:%d", i, ports[n+i]))
+	}
+	for i := range n {
+		m.args = append(m.args, []string{
+			t.TempDir() + "/etcd", fmt.Sprintf("m%d", i), fmt.Sprintf("127.0.0.1:%d", ports[i]),
+			fmt.Sprintf("http://127.0.0.1:%d", ports[n+i]), strings.Join(initial, ","),
+		})
+		m.procs = append(m.procs, start(t, "etcd", "", m.args[i]...))
+	}
+	for _, p := range m.procs {
+		p.line()
+	}
+	return m
+}
+
+func (m *members) endpoints() []string {
+	var out []string
+	for _, a := range m.args {
+		out = append(out, "http://"+a[2])
+	}
+	return out
+}
+
+// killAndRestart ends one member by SIGKILL and starts it again.
+func (m *members) killAndRestart(i int) {
+	m.t.Helper()
+	m.procs[i].kill()
+	m.procs[i] = start(m.t, "etcd", "", m.args[i]...)
+	m.procs[i].line()
+}
+
+// freePorts finds ports that were free a moment ago. Members of an etcd cluster
+// must know each other's before they start.
+func freePorts(t testing.TB, n int) []int {
+	t.Helper()
+	var out []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		out = append(out, l.Addr().(*net.TCPAddr).Port)
+	}
+	return out
+}
+
+// TestThreeMembersTwoControlPlanesBothKindsKilled creates and deletes federations
+// through two control planes, one request after another with its own
+// Idempotency-Key, while members of etcd and control planes are killed and started
+// again. Every request ends with a definite outcome, and the outcome is true.
+func TestThreeMembersTwoControlPlanesBothKindsKilled(t *testing.T) {
+	etcd := startMembers(t, 3)
+	endpoints := strings.Join(etcd.endpoints(), ",")
+	invariants.Guard(t, endpoints, invariants.Options{Fenced: true})
+	st := storetest.Open(t, store.Config{Endpoints: etcd.endpoints()})
+	f := federate(t, endpoints, st)
+	f.key = "members"
+	second, secondAPI := f.instance("")
+	apis := &rotating{clients: []*client.Client{f.api, secondAPI}}
+	cps := []*child{f.cp, second}
+
+	const rounds = 10
+	killed := map[string]int{}
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	wg.Go(func() { // the killer
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(700 * time.Millisecond):
+			}
+			if i%2 == 0 {
+				etcd.killAndRestart(i / 2 % 3)
+				killed["etcd"]++
+				continue
+			}
+			k := i / 2 % 2
+			cps[k].kill()
+			killed["controlplane"]++
+			c, api := f.instance("")
+			cps[k] = c
+			apis.set(k, api)
+		}
+	})
+	for i := range rounds {
+		f.until("create", func(api *client.Client) string {
+			return code(createWith(f, api, fmt.Sprintf("round-%d", i)))
+		}, apis, "")
+		if got := f.present(); !slices.Equal(got, clusterIDs) {
+			t.Errorf("round %d: created on %v only", i, got)
+		}
+		f.until("delete", func(api *client.Client) string {
+			_, err := api.DeleteService(t.Context(), services[0], client.DeleteOptions{Wait: 10 * time.Second})
+			return code(err)
+		}, apis, "", "not_found")
+		f.quiet()
+		if got := f.present(); len(got) > 0 {
+			t.Errorf("round %d: still on %v", i, got)
+		}
+	}
+	close(stop)
+	wg.Wait()
+	t.Logf("killed %v during %d creates and deletes", killed, rounds)
+	if killed["etcd"] == 0 || killed["controlplane"] == 0 {
+		t.Error("nothing was killed: the test shows nothing")
+	}
+}
+
+// rotating gives one control plane after another.
+type rotating struct {
+	mu      sync.Mutex
+	clients []*client.Client
+	next    int
+}
+
+func (r *rotating) get() *client.Client {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.next++
+	return r.clients[r.next%len(r.clients)]
+}
+
+func (r *rotating) set(i int, c *client.Client) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.clients[i] = c
+}
+
+// until repeats a request, as a client does that got no answer, until it has one
+// of the wanted codes. Another definite answer is an error.
+func (f *federation) until(what string, send func(*client.Client) string, apis *rotating, want ...string) {
+	f.t.Helper()
+	limit := time.Now().Add(2 * time.Minute)
+	for time.Now().Before(limit) {
+		got := send(apis.get())
+		switch {
+		case slices.Contains(want, got):
+			return
+		case slices.Contains([]string{"none", "unavailable", "unknown_outcome", "internal"}, got):
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-f.t.Context().Done():
+				return
+			}
+		default:
+			f.t.Fatalf("%s was answered %q", what, got)
+		}
+	}
+	f.t.Fatalf("%s never had an outcome", what)
+}
+
+func createWith(f *federation, api *client.Client, key string) error {
+	s, violations := oscar.ParseService([]byte(definition))
+	if len(violations) > 0 {
+		f.t.Fatal(violations)
+	}
+	_, err := api.CreateService(f.t.Context(), s, client.CreateOptions{IdempotencyKey: f.key + "/" + key, Wait: 20 * time.Second})
+	return err
+}
