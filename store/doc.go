@@ -20,8 +20,8 @@
 //
 // A [Mirror] lists its prefixes at one revision and follows them by one watch.
 // Consumers take consistent snapshots and get the set of changed keys from a
-// [Feed]; a slow one is never waited for. After a compaction it lists again and
-// works out the difference, deletions included.
+// [Feed]; a slow one is never waited for. Whenever the watch breaks it lists
+// again and works out the difference, deletions included.
 //
 // # Sessions
 //

@@ -79,3 +79,49 @@ func TestListWithAndWithoutStreams(t *testing.T) {
 		})
 	}
 }
+
+// The first and the last key of a long list are written together.
+func TestListIsOfOneRevision(t *testing.T) {
+	for _, streams := range []bool{true, false} {
+		t.Run(fmt.Sprint("streams=", streams), func(t *testing.T) {
+			s, faults := open(t, store.Config{})
+			if !streams {
+				faults.RefuseStreams(rangeStream, status.Error(codes.Unimplemented, "unknown method RangeStream"))
+			}
+			if _, err := write(t, s, "/t/m", 2000, 500, 0); err != nil {
+				t.Fatal(err)
+			}
+			stop, done := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(done)
+				for n := 0; ; n++ {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					if _, err := s.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+						tx.Put("/t/a", n)
+						tx.Put("/t/z", n)
+						return nil
+					}}); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}()
+			for range 20 {
+				kvs, revision, err := s.List(t.Context(), "/t/")
+				if err != nil {
+					t.Fatal(err)
+				}
+				a, z := kvs[0], kvs[len(kvs)-1]
+				if a.Key == "/t/a" && a.ModRevision != z.ModRevision || a.ModRevision > revision {
+					t.Errorf("%s is of %d and %s of %d in a list of %d", a.Key, a.ModRevision, z.Key, z.ModRevision, revision)
+				}
+			}
+			close(stop)
+			<-done
+		})
+	}
+}
