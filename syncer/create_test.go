@@ -110,7 +110,6 @@ func TestCreateSurvives(t *testing.T) {
 		{fault: oscarsim.FaultRefuse, count: 1, calls: []string{"create", "create"}, window: 2 * time.Second},
 	} {
 		t.Run(tc.fault, func(t *testing.T) {
-			t.Parallel()
 			r := newRig(t, oscarsim.Config{})
 			r.start(func(c *syncer.Config) {
 				if tc.window > 0 {
@@ -152,7 +151,6 @@ func TestCreateFails(t *testing.T) {
 			record.ReasonCredentialRefused, 401, "password file", []string{"create"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
 			r := newRig(t, oscarsim.Config{})
 			r.start(func(c *syncer.Config) { c.Resync = time.Minute })
 			p := newReplica("grayify")
@@ -252,7 +250,6 @@ func TestRetryAfterRollbackAttaches(t *testing.T) {
 func TestChange(t *testing.T) {
 	for _, fault := range []string{"", oscarsim.Fault500, oscarsim.Fault500After, oscarsim.FaultHang, oscarsim.FaultLate, oscarsim.FaultRefuse, oscarsim.FaultCrash} {
 		t.Run("fault "+fault, func(t *testing.T) {
-			t.Parallel()
 			r := newRig(t, oscarsim.Config{})
 			r.start()
 			p := newReplica("grayify")

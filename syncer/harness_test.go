@@ -44,10 +44,12 @@ type rig struct {
 	sim      *oscarsim.Sim
 	server   *httptest.Server
 	identity *seal.Identity
-	mirror   *store.Mirror
-	feed     *store.Feed
-	password string
-	canaries []canary
+	// identityFile holds the identity, for a syncer that is another process.
+	identityFile string
+	mirror       *store.Mirror
+	feed         *store.Feed
+	password     string
+	canaries     []canary
 	// before counts the calls that belong to the setting of the scene.
 	before map[string]int
 }
@@ -61,6 +63,7 @@ type canary struct {
 
 func newRig(t *testing.T, cfg oscarsim.Config) *rig {
 	t.Helper()
+	t.Parallel()
 	cfg.ClusterID, cfg.User, cfg.Password = clusterID, "oscar", "canary-admin-password"
 	r := &rig{t: t, endpoint: storetest.Etcd(t), sim: oscarsim.New(cfg), before: map[string]int{}}
 	r.store = storetest.Open(t, store.Config{Endpoints: []string{r.endpoint}, Logger: quiet(t)})
@@ -70,7 +73,11 @@ func newRig(t *testing.T, cfg oscarsim.Config) *rig {
 		r.server.CloseClientConnections()
 		r.server.Close()
 	})
-	r.identity = newIdentity(t)
+	var err error
+	r.identityFile = filepath.Join(t.TempDir(), "identity")
+	if r.identity, err = seal.LoadOrCreate(r.identityFile); err != nil {
+		t.Fatal(err)
+	}
 	r.password = filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(r.password, []byte(cfg.Password+"\n"), 0o600); err != nil {
 		t.Fatal(err)
