@@ -49,7 +49,7 @@ func TestRateLimitPerCaller(t *testing.T) {
 		if n := f.count(); n != 6 {
 			t.Errorf("the control plane was asked %d times", n)
 		}
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		if resp := c.do("GET", "/system/services", "", "X-Caller", "ann"); resp.StatusCode != 200 {
 			t.Errorf("after the pause: %d", resp.StatusCode)
 		}
@@ -98,7 +98,7 @@ func TestFailedAuthenticationsAreLimitedPerAddress(t *testing.T) {
 		if got := try("[2001:db8::2]:1", "guess"); got != 429 {
 			t.Errorf("another address of the same IPv6 network: %d", got)
 		}
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		if got := try("192.0.2.1:2000", password); got != 200 {
 			t.Errorf("after the pause: %d", got)
 		}

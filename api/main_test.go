@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // description is read once: that takes longer than all else in most tests.
-var description = sync.OnceValues(apitest.NewChecker) //nolint:gochecknoglobals // it never changes
+var description = sync.OnceValues(apitest.NewChecker)
 
 const (
 	user     = "oscar"

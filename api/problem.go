@@ -150,14 +150,16 @@ func plural(n int) string {
 // everybody who asks for one, text on OSCAR's paths, and nothing where OSCAR
 // says nothing.
 func writeProblem(w http.ResponseWriter, r *http.Request, p v1.Problem) {
-	switch {
-	case !stateOf(r).oscar || acceptsProblem(r):
-		writeJSONType(w, p.Status, v1.ProblemType, p)
-	case p.Status == http.StatusUnauthorized, p.Status == http.StatusNotFound:
+	if !stateOf(r).oscar || acceptsProblem(r) {
+		if writeJSONType(w, p.Status, v1.ProblemType, p) == nil {
+			return
+		}
+		// A violation's value is one that JSON does not have: say it as text.
+	} else if p.Status == http.StatusUnauthorized || p.Status == http.StatusNotFound {
 		w.WriteHeader(p.Status)
-	default:
-		writeText(w, p.Status, problemText(p, stateOf(r).noun))
+		return
 	}
+	writeText(w, p.Status, problemText(p, stateOf(r).noun))
 }
 
 // acceptsProblem says whether Accept names the problem's media type. A wildcard

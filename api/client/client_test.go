@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -179,9 +180,7 @@ func TestRequests(t *testing.T) {
 				if !strings.Contains(r.Header.Get("Accept"), v1.ProblemType) {
 					t.Errorf("Accept is %q", r.Header.Get("Accept"))
 				}
-				for k, v := range tt.header {
-					w.Header()[k] = v
-				}
+				maps.Copy(w.Header(), tt.header)
 				if tt.status != 0 {
 					w.WriteHeader(tt.status)
 				}

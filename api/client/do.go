@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -106,9 +107,7 @@ func (c *Client) try(ctx context.Context, in call) (*answer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", in.method, in.path, err)
 	}
-	for name, values := range in.header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, in.header)
 	req.Header.Set("Accept", "application/json, "+v1.ProblemType)
 	if c.cfg.UserAgent != "" {
 		req.Header.Set("User-Agent", c.cfg.UserAgent)
