@@ -63,8 +63,16 @@ type child struct {
 	first chan string
 }
 
-// start runs a program. failAt is a fail point, or empty.
+// start runs a program until the test's end. failAt is a fail point, or empty.
 func start(t testing.TB, program, failAt string, args ...string) *child {
+	t.Helper()
+	c := launch(t, program, failAt, args...)
+	t.Cleanup(func() { c.end(program) })
+	return c
+}
+
+// launch runs a program; whoever calls it ends it.
+func launch(t testing.TB, program, failAt string, args ...string) *child {
 	t.Helper()
 	c := &child{t: t, done: make(chan struct{}), log: &output{}, first: make(chan string, 1)}
 	c.cmd = exec.Command(os.Args[0], args...)
@@ -88,13 +96,15 @@ func start(t testing.TB, program, failAt string, args ...string) *child {
 		c.err = c.cmd.Wait()
 		close(c.done)
 	}()
-	t.Cleanup(func() {
-		c.kill()
-		if t.Failed() {
-			t.Logf("%s:\n%s", program, c.log.tail())
-		}
-	})
 	return c
+}
+
+// end kills the process, and shows the end of its log when the test has failed.
+func (c *child) end(program string) {
+	c.kill()
+	if c.t.Failed() {
+		c.t.Logf("%s:\n%s", program, c.log.tail())
+	}
 }
 
 // line waits for the first line of standard output.
