@@ -71,14 +71,9 @@ func (c *checker) disappears(ch *change, old *record.Desired) {
 		}
 		return
 	}
-	at := placeOfRef(ch.ref)
-	o := as[record.Observed](c.before(at.observedKey()))
-	switch {
-	case o == nil:
-		c.violate(RuleAbsence, ch.key, "the tombstone is gone and cluster %s has reported nothing", at.cluster)
-	case o.UID != old.UID || o.Phase != record.PhaseDeleted || o.DesiredRevision != ch.old.revision() || o.ObservedGeneration < old.Generation:
-		c.violate(RuleAbsence, ch.key, "the tombstone of uid %s, revision %d, generation %d is gone; cluster %s has reported uid %s %s for revision %d, generation %d",
-			old.UID, ch.old.revision(), old.Generation, at.cluster, o.UID, o.Phase, o.DesiredRevision, o.ObservedGeneration)
+	if acknowledged := c.past.lives[old.UID].deleted; acknowledged != ch.old.revision() {
+		c.violate(RuleAbsence, ch.key, "the tombstone of uid %s is gone; it was of revision %d, and what cluster %s reported as deleted is of revision %d",
+			old.UID, ch.old.revision(), ch.ref.Cluster, acknowledged)
 	}
 	d := c.changed[record.DeletedKey(old.UID)]
 	if d == nil || as[record.Deleted](d.now) == nil {

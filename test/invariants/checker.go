@@ -5,6 +5,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -22,17 +23,14 @@ type checker struct {
 	keys map[string]*entry
 	// Indexes of keys by federation uid, place and owned name.
 	desiredOf map[string]map[string]bool // federation uid -> desired keys
-	at        map[place]map[string]bool  // -> federations that hold it
-	named     map[name]map[string]bool   // -> federations that hold it
+	at        map[place]map[string]bool  // -> federations with a member there
+	named     map[name]map[string]bool   // -> federations of that name
 	past      past
 
 	// What follows belongs to the revision that is looked at.
 	revision int64
 	changes  []*change
 	changed  map[string]*change
-	// everything makes the rules look at all federations at each revision, instead
-	// of those that it concerns. Tests compare the two.
-	everything bool
 }
 
 // name is a group_id of an owner.
@@ -89,13 +87,12 @@ func (c *checker) step(revision int64, events []store.Event) {
 	}
 	c.report.Revisions++
 	c.report.Last = revision
-	concerned := c.concerned()
-	looked := concerned
-	if c.everything {
-		looked = c.all(concerned)
+	federations := c.concerned()
+	if c.opts.everything {
+		federations = c.all(federations)
 	}
-	c.judge(looked)
-	c.count(concerned)
+	c.judge(federations)
+	c.count()
 	c.past.remember(c)
 }
 
@@ -152,15 +149,13 @@ func (c *checker) reindex(ch *change) {
 	if d := as[record.Desired](ch.now); d != nil {
 		add(c.desiredOf, d.Federation, ch.key)
 	}
-	if f := as[record.Federation](ch.old); f != nil && holdsName(f.Phase) {
+	if f := as[record.Federation](ch.old); f != nil {
 		drop(c.named, name{f.Owner, f.GroupID}, ch.ref.Name)
 		for _, m := range f.Members {
-			if m.Replica() {
-				drop(c.at, placeOf(m), ch.ref.Name)
-			}
+			drop(c.at, placeOf(m), ch.ref.Name)
 		}
 	}
-	if f := as[record.Federation](ch.now); f != nil && holdsName(f.Phase) {
+	if f := as[record.Federation](ch.now); f != nil {
 		add(c.named, name{f.Owner, f.GroupID}, ch.ref.Name)
 		for _, m := range f.Members {
 			if m.Replica() {
@@ -196,17 +191,31 @@ func (c *checker) concerned() []string {
 	return slices.Sorted(maps.Keys(out))
 }
 
-// federationsOf names the federations that one change belongs to.
+// federationsOf names the federations that one change concerns: those that the
+// record speaks of, and those that name its place, its owner's group or its cluster.
 func (c *checker) federationsOf(ch *change) []string {
+	out := c.speaksOf(ch)
 	switch ch.ref.Kind {
-	case record.KindFederation, record.KindHistory, record.KindTokens:
-		return []string{ch.ref.Name}
-	case record.KindSpec:
+	case record.KindSpec, record.KindDesiredService:
+		out = slices.AppendSeq(out, maps.Keys(c.at[placeOfRef(ch.ref)]))
 		if d := as[record.Desired](c.now(placeOfRef(ch.ref).desiredKey())); d != nil {
-			return []string{d.Federation}
+			out = append(out, d.Federation)
 		}
-		return nil
+	case record.KindName:
+		out = slices.AppendSeq(out, maps.Keys(c.named[name{ch.ref.Owner, ch.ref.Name}]))
+	case record.KindHistory:
+		out = append(out, ch.ref.Name)
+	case record.KindCluster:
+		out = append(out, c.standingOn(ch.ref.Cluster)...)
 	default:
+	}
+	return out
+}
+
+// speaksOf names the federations that a record, as it was or as it is, belongs to.
+func (c *checker) speaksOf(ch *change) []string {
+	if ch.ref.Kind == record.KindFederation || ch.ref.Kind == record.KindTokens {
+		return []string{ch.ref.Name}
 	}
 	var out []string
 	for _, e := range []*entry{ch.old, ch.now} {
@@ -231,6 +240,20 @@ func (c *checker) federationsOf(ch *change) []string {
 	return out
 }
 
+// standingOn lists the federations that have desired records on a cluster.
+func (c *checker) standingOn(cluster string) []string {
+	var out []string
+	for uid, keys := range c.desiredOf {
+		for key := range keys {
+			if strings.HasPrefix(key, record.DesiredServicesPrefix(cluster)) {
+				out = append(out, uid)
+				break
+			}
+		}
+	}
+	return out
+}
+
 // all lists every federation that any key speaks of, and those given.
 func (c *checker) all(also []string) []string {
 	out := map[string]bool{}
@@ -246,19 +269,16 @@ func (c *checker) all(also []string) []string {
 	return slices.Sorted(maps.Keys(out))
 }
 
-// count notes for the report which revisions concerned which federation.
-func (c *checker) count(concerned []string) {
-	for _, uid := range concerned {
-		counts := false
-		for _, ch := range c.changes {
-			if ch.ref.Kind == record.KindSpec || ch.ref.Kind == record.KindHistory {
-				continue
-			}
-			counts = counts || slices.Contains(c.federationsOf(ch), uid)
+// count notes for the report which federations this revision speaks of.
+func (c *checker) count() {
+	touched := map[string]bool{}
+	for _, ch := range c.changes {
+		for _, uid := range c.speaksOf(ch) {
+			touched[uid] = true
 		}
-		if !counts {
-			continue
-		}
+	}
+	delete(touched, "")
+	for _, uid := range slices.Sorted(maps.Keys(touched)) {
 		t := c.report.touch(uid, c.revision)
 		f := c.federation(uid)
 		if f == nil {

@@ -2,6 +2,9 @@ package invariants_test
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,11 +25,28 @@ func options() invariants.Options {
 
 func check(t *testing.T, s *script) *invariants.Report {
 	t.Helper()
-	report, err := invariants.Check(t.Context(), s.endpoint, options())
+	report, err := invariants.CheckStore(t.Context(), s.store, options())
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Looking only at what a revision concerns must not overlook anything.
+	all, err := invariants.CheckStore(t.Context(), s.store, options().Everything())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(lines(all), lines(report)); diff != "" {
+		t.Errorf("-by looking at everything +by looking at what is concerned\n%s", diff)
+	}
 	return report
+}
+
+func lines(r *invariants.Report) []string {
+	out := []string{}
+	for _, v := range r.Violations {
+		out = append(out, v.String())
+	}
+	slices.Sort(out)
+	return out
 }
 
 // everything is a history in which nothing is wrong.
@@ -37,6 +57,8 @@ func everything(s *script) {
 	s.federation("f4", "four").bestEffortStory().bury(record.PhaseDeleting, record.CauseDeleted)
 	s.federation("f5", "five").joinedStory()
 	one.deletedStory()
+	one.orphanStory("b")
+	s.federation("f10", "ten").shrinkingStory("c")
 	again := s.federation("f6", "one") // the same name and places, another life
 	again.topology, again.left = "star", map[string][]string{"a": {"one"}}
 	again.createdStory()
@@ -81,12 +103,14 @@ func TestCostsAreCounted(t *testing.T) {
 	f1.deletedStory()
 	s.federation("f2", "two").refusedStory()
 	s.federation("f3", "three").joinedStory()
+	s.federation("f4", "two").createdStory() // where a result of f2 is still kept
 	report := check(t, s)
 	const n = 3
 	want := map[string]invariants.Cost{
 		"f1": {Create: 2*n + 3, Delete: n + 2},
 		"f2": {Create: 4},                  // create, two votes, abort
 		"f3": {Create: n + 2, Life: n + 2}, // of best effort: B is the outcome, then b votes again and joins
+		"f4": {Create: 2*n + 3},
 	}
 	got := map[string]invariants.Cost{}
 	for _, uid := range report.Federations() {
@@ -157,6 +181,19 @@ func TestGuardFailsTheTestAtItsEnd(t *testing.T) {
 		f.create()
 		if errs := g.end(); len(errs) != 1 {
 			t.Errorf("want one violation, got %v", errs)
+		}
+	})
+	t.Run("very broken", func(t *testing.T) {
+		s := newScript(t)
+		g := guard(s.endpoint)
+		s.step("garbage", func(x *txn) {
+			for i := range 50 {
+				x.raw(record.RequestKey(fmt.Sprint(i)), "garbage")
+			}
+		})
+		errs := g.end()
+		if len(errs) != 41 || !strings.Contains(errs[40], "10 more") {
+			t.Errorf("%d lines, the last: %s", len(errs), errs[len(errs)-1])
 		}
 	})
 	t.Run("nothing happened", func(t *testing.T) {

@@ -32,6 +32,10 @@ type life struct {
 	generation, applied int64
 	// observed is the highest generation that was reported on.
 	observed int64
+	// ready and deleted are the mod revisions of the desired record that were last
+	// reported as such. A later report does not undo that they were: the control
+	// plane may have decided in between.
+	ready, deleted int64
 	// prepares are the mod revisions of its prepare records.
 	prepares map[int64]bool
 	// removed says that its desired record was taken out of the store.
@@ -69,12 +73,7 @@ func (p *past) remember(c *checker) {
 			p.rememberDesired(ch)
 		case record.KindObservedService:
 			if o := as[record.Observed](ch.now); o != nil {
-				if l := p.lives[o.UID]; l != nil {
-					l.observed = max(l.observed, o.ObservedGeneration)
-					for _, b := range o.BucketsMade {
-						l.made[b] = true
-					}
-				}
+				p.rememberObserved(o)
 			}
 		case record.KindDeleted:
 			if d := as[record.Deleted](ch.now); d != nil {
@@ -85,6 +84,24 @@ func (p *past) remember(c *checker) {
 			}
 		default:
 		}
+	}
+}
+
+func (p *past) rememberObserved(o *record.Observed) {
+	l := p.lives[o.UID]
+	if l == nil {
+		return
+	}
+	l.observed = max(l.observed, o.ObservedGeneration)
+	for _, b := range o.BucketsMade {
+		l.made[b] = true
+	}
+	switch o.Phase {
+	case record.PhaseReady:
+		l.ready = o.DesiredRevision
+	case record.PhaseDeleted:
+		l.deleted = o.DesiredRevision
+	default:
 	}
 }
 

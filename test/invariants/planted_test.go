@@ -175,6 +175,12 @@ func TestPromise1AtomicGraph(t *testing.T) {
 			f.bury(record.PhaseDeleting, record.CauseDeleted)
 			f.forget()
 		}, "its federation f1 does not exist", nil},
+		{"an orphan's tombstone that nobody remembers", func(s *script, f *federation) {
+			f.createdStory()
+			f.deletedStory()
+			s.on("f1 orphan", func(x *txn) { x.leave(f.at("b").deleted()) })
+			f.orphanStory("b")
+		}, "does not write federation f1", nil},
 		{"the name is not taken", spoil("create", func(x *txn, f *federation) { x.leave(f.name()) }), "its name is not held", nil},
 		{"the name is freed too early", afterwards(func(x *txn, f *federation) { x.remove(f.name()) }), "its name is not held", nil},
 		{"the name is kept by a result", func(s *script, f *federation) {
@@ -417,15 +423,7 @@ func TestPromise5AbsenceIsNoOrder(t *testing.T) {
 			f.bury(record.PhaseDeleting, record.CauseDeleted)
 			f.acknowledge("a", "b")
 			f.forget("a", "b", "c")
-		}, "the tombstone of uid f1-c", nil},
-		{"a tombstone goes without any report", func(s *script, f *federation) {
-			f.createdStory()
-			f.bury(record.PhaseDeleting, record.CauseDeleted)
-			f.acknowledge("a", "b")
-			s.step("the report is lost", func(x *txn) { x.remove(f.at("c").observed()) })
-			s.keys[f.at("c").observed()] = written{value: []byte(`{"v":1}`)}
-			f.forget("a", "b", "c")
-		}, "cluster c has reported nothing", nil},
+		}, "what cluster c reported as deleted is of revision 0", nil},
 		{"an acknowledgement of another revision", func(s *script, f *federation) {
 			f.createdStory()
 			f.bury(record.PhaseDeleting, record.CauseDeleted)
@@ -435,7 +433,7 @@ func TestPromise5AbsenceIsNoOrder(t *testing.T) {
 				desired(x, f.at("c"), func(d *record.Desired) { d.Data = "delete" })
 			})
 			f.forget("a", "b", "c")
-		}, "cluster c has reported uid f1-c deleted for revision", nil},
+		}, "the tombstone of uid f1-c is gone; it was of revision", nil},
 		{"an acknowledged tombstone is not remembered", spoil("forget", func(x *txn, f *federation) { x.leave(f.at("c").deleted()) }),
 			"deleted/f1-c was not written with it", nil},
 		{"a memory of another life", spoil("forget", func(x *txn, f *federation) {
@@ -564,6 +562,9 @@ func TestPromise9Secrets(t *testing.T) {
 		{"tokens that are not sealed", afterwards(func(x *txn, f *federation) {
 			x.put(record.TokensKey("a", "f1"), record.Tokens{V: 1, Generation: 1, Refresh: "rt"})
 		}), "refresh is no age envelope", nil},
+		{"an access token that is not sealed", afterwards(func(x *txn, f *federation) {
+			x.put(record.TokensKey("b", "f1"), record.Tokens{V: 1, Generation: 1, Access: "at"})
+		}), "access is no age envelope", nil},
 		{"the token of a service, before its mark is known", spoil("specs", func(x *txn, f *federation) {
 			edit(x, f.at("b").spec(), func(s *record.Spec) {
 				s.Service = json.RawMessage(strings.Replace(string(s.Service), `"token":""`, `"label":"`+f.at("b").token()+`"`, 1))
@@ -611,10 +612,27 @@ func TestPromise10Generations(t *testing.T) {
 			f.commit("a", "b", "c")
 			f.applied(record.PhaseReady, "a", "c")
 			f.ready()
-		}, "it is ready at generation 1; b/one1 has reported uid f1-b prepared", nil},
+		}, "what was reported as ready is of revision 0", nil},
 		{"ready although one failed", spoil("applied b", func(x *txn, f *federation) {
 			edit(x, f.at("b").observed(), func(o *record.Observed) { o.Phase = record.PhaseFailed })
-		}), "b/one1 has reported uid f1-b failed", nil},
+		}), "what was reported as ready is of revision 0", nil},
+		{"ready for the record as it was", func(s *script, f *federation) {
+			f.create()
+			f.vote(record.VoteYes, "a", "b", "c")
+			f.commit("a", "b", "c")
+			f.applied(record.PhaseReady, "a", "b", "c")
+			s.step("paused", func(x *txn) {
+				f.turn(x, record.PhaseApplying)
+				desired(x, f.at("b"), func(d *record.Desired) { d.Paused = true })
+			})
+			f.ready()
+		}, "what was reported as ready is of revision", nil},
+		{"a report about a place where nothing is desired any more", func(s *script, f *federation) {
+			f.refusedStory()
+			s.step("late vote", func(x *txn) {
+				x.put(f.at("c").observed(), record.Observed{V: 1, Phase: record.PhaseRefused, UID: "f1-c", ObservedGeneration: 1, DesiredRevision: 9})
+			})
+		}, "what is desired has uid (none) and revision 0", nil},
 		{"ready without being applied", phase("commit", record.PhaseReady), "is ready without having been applied", nil},
 		{"a federation that begins as ready", phase("create", record.PhaseReady), `phase "ready" follows ""`, atomic},
 		{"a deletion of a creation in flight", func(_ *script, f *federation) {

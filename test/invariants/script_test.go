@@ -492,3 +492,39 @@ func (f *federation) joinedStory() *federation {
 	f.applied(record.PhaseReady, "b")
 	return f
 }
+
+// orphanStory: a service is found although its deletion was acknowledged.
+func (f *federation) orphanStory(cluster string) {
+	r := f.at(cluster)
+	f.step("orphan", func(x *txn) {
+		x.put(r.desired(), record.Desired{
+			V: 1, Intent: record.IntentDelete, Cause: record.CauseDeleted, Federation: f.uid, GroupID: f.group, UID: r.uid,
+			Generation: 1, Owner: owner, Mark: record.Mark(r.token()),
+		})
+		edit(x, r.deleted(), func(d *record.Deleted) { d.DeletedAt = clock })
+	})
+	f.acknowledge(cluster)
+	f.step("orphan gone", func(x *txn) { f.takeBuried(x, r, record.CauseDeleted) })
+}
+
+// shrinkingStory: a change takes a member out.
+func (f *federation) shrinkingStory(cluster string) {
+	f.createdStory()
+	r := f.at(cluster)
+	f.step("shrink", func(x *txn) {
+		f.change(x, 2)
+		f.replicas = slices.DeleteFunc(f.replicas, func(o replica) bool { return o == r })
+		edit(x, f.key(), func(fed *record.Federation) {
+			fed.Members = slices.DeleteFunc(fed.Members, func(m record.Member) bool { return m.UID == r.uid })
+		})
+		for i, left := range f.replicas {
+			edit(x, left.desired(), func(d *record.Desired) { d.Sees = f.sees(i) })
+		}
+		edit(x, r.desired(), func(d *record.Desired) {
+			d.Intent, d.Cause, d.Generation, d.Spec, d.Sees = record.IntentDelete, record.CauseRemoved, 1, "", nil
+		})
+	})
+	f.replicas = append(f.replicas, r)
+	f.acknowledge(cluster)
+	f.late(cluster, record.CauseRemoved)
+}

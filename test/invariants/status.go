@@ -89,13 +89,13 @@ func (c *checker) allReady(ch *change, f *record.Federation) {
 			continue
 		}
 		at := placeOf(m)
-		d, o := c.now(at.desiredKey()), as[record.Observed](c.before(at.observedKey()))
-		switch {
-		case o == nil:
-			c.violate(RuleStatus, ch.key, "it is ready and %s has reported nothing", at)
-		case o.UID != m.UID || o.Phase != record.PhaseReady || o.DesiredRevision != d.revision() || o.ObservedGeneration != f.Generation:
-			c.violate(RuleStatus, ch.key, "it is ready at generation %d; %s has reported uid %s %s for generation %d, revision %d, and its desired record is of revision %d",
-				f.Generation, at, o.UID, o.Phase, o.ObservedGeneration, o.DesiredRevision, d.revision())
+		var reported int64
+		if l := c.past.lives[m.UID]; l != nil {
+			reported = l.ready
+		}
+		if revision := c.now(at.desiredKey()).revision(); revision == 0 || revision != reported {
+			c.violate(RuleStatus, ch.key, "it is ready at generation %d; the desired record of %s is of revision %d, and what was reported as ready is of revision %d",
+				f.Generation, at, revision, reported)
 		}
 	}
 }

@@ -65,20 +65,23 @@ func uniqueStands(c *checker, uid string, f, _ *record.Federation) {
 		}
 		uids[m.UID], places[placeOf(m)] = true, true
 		if holdsName(f.Phase) {
-			c.noOther(key, uid, c.at[placeOf(m)], "service "+placeOf(m).String())
+			c.noOther(uid, c.at[placeOf(m)], "service "+placeOf(m).String())
 		}
 	}
 	if holdsName(f.Phase) {
-		c.noOther(key, uid, c.named[name{f.Owner, f.GroupID}], "group_id "+f.GroupID+" of "+f.Owner)
+		c.noOther(uid, c.named[name{f.Owner, f.GroupID}], "group_id "+f.GroupID+" of "+f.Owner)
 	}
 }
 
-// noOther reports another federation among those that hold something.
-func (c *checker) noOther(key, uid string, holders map[string]bool, what string) {
-	for other := range holders {
-		if other != uid {
-			// Both see it; one of them tells it.
-			c.violate(RuleUnique, key, "%s is held by federations %s and %s", what, min(uid, other), max(uid, other))
+// noOther reports another federation that holds the same thing. Both see it; it is
+// told once.
+func (c *checker) noOther(uid string, rivals map[string]bool, what string) {
+	for other := range rivals {
+		f := c.federation(other)
+		if other == uid || f == nil || !holdsName(f.Phase) {
+			continue
 		}
+		first, second := min(uid, other), max(uid, other)
+		c.violate(RuleUnique, record.FederationKey(second), "%s is held by federations %s and %s", what, first, second)
 	}
 }

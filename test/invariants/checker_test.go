@@ -1,0 +1,107 @@
+package invariants
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// newTestChecker is a checker that is fed by hand.
+func newTestChecker(t *testing.T) *checker {
+	t.Helper()
+	c, err := newChecker(Options{Secrets: []string{"not-a-real-secret"}, Fenced: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestAReplayThatLostSomethingIsNoProof(t *testing.T) {
+	kv := func(key string, revision int64) store.KV {
+		return store.KV{Key: record.Root + key, Value: []byte(`{"v":1,"x":1}`), ModRevision: revision}
+	}
+	c := newTestChecker(t)
+	c.step(2, []store.Event{{KV: kv("a", 2)}, {KV: kv("b", 2)}})
+	for name, tt := range map[string]struct {
+		present []store.KV
+		ok      bool
+	}{
+		"the same":                      {[]store.KV{kv("a", 2), kv("b", 2)}, true},
+		"a later write was not seen":    {[]store.KV{kv("a", 2), kv("b", 3)}, false},
+		"a key was not seen":            {[]store.KV{kv("a", 2), kv("b", 2), kv("c", 3)}, false},
+		"another key was not seen":      {[]store.KV{kv("a", 2), kv("c", 2)}, false},
+		"the end of a key was not seen": {[]store.KV{kv("a", 2)}, false},
+	} {
+		if err := c.sameAs(tt.present); (err == nil) != tt.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// FuzzChecker feeds histories that no control plane would write: a checker that
+// gives up on them would hide what broke. Each line is one event, "key value" or
+// "-key"; an empty line ends a revision.
+func FuzzChecker(f *testing.F) {
+	f.Add(`federations/f1 {"v":1,"uid":"f1","owner":"o","group_id":"g","generation":1,"phase":"preparing","topology":"mesh","members":[{"type":"oscar","cluster_id":"a","service_name":"s","uid":"u","coordinator":true}]}
+names/o/g {"v":1,"uid":"f1"}
+c/a/desired/services/s {"v":1,"intent":"prepare","federation":"f1","group_id":"g","uid":"u","generation":1,"owner":"o","spec":"s/u.1","mark":"sha256:00"}
+
+c/a/observed/services/s {"v":1,"phase":"prepared","uid":"u","observed_generation":1,"desired_revision":2,"vote":{"answer":"yes","revision":2}}
+
+federations/f1 {"v":1,"uid":"f1","phase":"applying"}
+c/a/desired/services/s {"v":1,"intent":"apply","uid":"u","generation":1}
+c/a/desired/specs/s/u.1 {"v":1,"service":{"annotations":{"oscarfed/uid":"u"}},"sealed":"x","left":["b"]}
+
+c/a/desired/services/s {"v":1,"intent":"delete","uid":"u","generation":1,"cause":"rollback","data":"delete"}
+
+-c/a/desired/services/s
+-c/a/observed/services/s
+deleted/u {"v":1,"uid":"u","federation":"f1","cluster_id":"a","service_name":"s","buckets_left":["b"]}
+-federations/f1
+
+c/a/desired/services/s {"v":1,"intent":"delete"}`)
+	f.Add("c/a/observed/services/s {\"v\":1,\"vote\":{}}\n\nc/a/session {\"v\":1,\"token\":[{\"password\":1}]}\nfoo {\"v\":1,")
+	f.Add("names/%zz/g {\"v\":1,\"uid\":null}\ndeleted/x {\"v\":1,\"federation\":7}\nrequests/r {\"v\":1,\"uid\":\"f9\"}")
+	f.Fuzz(func(t *testing.T, text string) {
+		c, all := newTestChecker(t), newTestChecker(t)
+		all.opts.everything = true
+		revision := int64(1)
+		for block := range strings.SplitSeq(text, "\n\n") {
+			revision++
+			events := eventsOf(block, revision)
+			if len(events) == 0 {
+				continue
+			}
+			c.step(revision, events)
+			all.step(revision, events)
+		}
+		c.finish(revision)
+		all.finish(revision)
+		if (len(c.report.Violations) == 0) != (len(all.report.Violations) == 0) {
+			t.Errorf("by what is concerned: %v\nby everything: %v", c.report.Violations, all.report.Violations)
+		}
+	})
+}
+
+// eventsOf reads one revision; etcd tells each key once.
+func eventsOf(block string, revision int64) []store.Event {
+	var out []store.Event
+	seen := map[string]bool{}
+	for line := range strings.SplitSeq(block, "\n") {
+		key, value, _ := strings.Cut(line, " ")
+		deleted := strings.HasPrefix(key, "-")
+		key = record.Root + strings.TrimPrefix(key, "-")
+		if line == "" || seen[key] {
+			continue
+		}
+		seen[key] = true
+		ev := store.Event{KV: store.KV{Key: key, ModRevision: revision}, Deleted: deleted}
+		if !deleted {
+			ev.Value = []byte(value)
+		}
+		out = append(out, ev)
+	}
+	return out
+}
