@@ -17,6 +17,7 @@ if command -v "${CC:-gcc}" >/dev/null; then
   export CGO_ENABLED=1
 else
   echo "no C compiler: the tests run WITHOUT the race detector"
+  export CGO_ENABLED=0
   race=()
 fi
 
