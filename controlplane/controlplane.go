@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/oscarfed/oscarfed/store"
-	"github.com/oscarfed/oscarfed/store/record"
-	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/util/workqueue"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
 )
 
 // Config of an instance. Zero durations mean their defaults.
@@ -176,11 +177,10 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		}
 		return c.state.run(ctx)
 	})
-	err := g.Wait()
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		return nil
+	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
 	}
-	return err
+	return nil
 }
 
 // touched queues what a change of the state concerns.

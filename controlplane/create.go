@@ -87,8 +87,7 @@ func (c *ControlPlane) accept(ctx context.Context, caller identity.Caller, req C
 		case errors.Is(err, errFence):
 			continue
 		case err != nil:
-			var j *joined
-			if errors.As(err, &j) {
+			if j, ok := errors.AsType[*joined](err); ok {
 				if j.request.BodyHash != bodyHash {
 					return nil, nil, keyReused()
 				}

@@ -6,9 +6,10 @@ import (
 	"log/slog"
 	"time"
 
+	"k8s.io/client-go/util/workqueue"
+
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
-	"k8s.io/client-go/util/workqueue"
 )
 
 // errStale says that the federation has moved on since the situation was read.

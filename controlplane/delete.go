@@ -128,11 +128,14 @@ func (c *ControlPlane) awaitDeleted(ctx context.Context, uid string, wait time.D
 				return
 			}
 			for _, r := range c.state.situation(f.rec).replicas {
-				if r.desired != nil {
+				if r.desired == nil {
+					continue
+				}
+				if !r.acknowledged() {
 					pending++
-					if !r.settled() || r.acknowledged() {
-						reachable++
-					}
+				}
+				if !r.settled() || r.acknowledged() {
+					reachable++
 				}
 			}
 		})

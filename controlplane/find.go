@@ -3,10 +3,12 @@ package controlplane
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -90,6 +92,9 @@ func (c *ControlPlane) Replicas(ctx context.Context, caller identity.Caller, ser
 	if !ok {
 		return nil, notFound(fmt.Sprintf("there is no service %q", service))
 	}
+	if err := c.storageOf(ctx, p.rec, &fed.Federation); err != nil {
+		return nil, err
+	}
 	return &Replicas{Federation: fed.Federation, Self: p.member, Sees: graphOf(p.rec).Sees(p.member)}, nil
 }
 
@@ -144,5 +149,34 @@ func (c *ControlPlane) Federation(ctx context.Context, caller identity.Caller, r
 	if best == nil {
 		return nil, notFound(fmt.Sprintf("there is no federation %q", ref))
 	}
-	return best, nil
+	var rec *record.Federation
+	c.state.read(func() { rec = c.state.federations[best.UID].rec })
+	if rec == nil {
+		return best, nil // deleted meanwhile
+	}
+	return best, c.storageOf(ctx, rec, best)
+}
+
+// storageOf fills in where the inputs and outputs of every replica are, as
+// provider:path. A provider that is the cluster's own means that cluster's MinIO.
+func (c *ControlPlane) storageOf(ctx context.Context, rec *record.Federation, fed *Federation) error {
+	s, err := c.submitted(ctx, rec)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil // a result, or deleted meanwhile
+	}
+	if err != nil {
+		return crossing(err)
+	}
+	for i := range fed.Members {
+		if fed.Members[i].Status == nil {
+			continue
+		}
+		for _, in := range s.Input {
+			fed.Members[i].Inputs = append(fed.Members[i].Inputs, in.Provider+":"+in.Path)
+		}
+		for _, out := range s.Output {
+			fed.Members[i].Outputs = append(fed.Members[i].Outputs, out.Provider+":"+out.Path)
+		}
+	}
+	return nil
 }

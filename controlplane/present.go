@@ -94,7 +94,10 @@ func (r replicaState) status(f *record.Federation, m record.Member) *Status {
 	}
 	switch {
 	case r.desired == nil:
-		st.Phase, st.Reason, st.Message = goneStatus(m)
+		st.Phase, st.Reason, st.Message = record.PhaseDeleted, record.ReasonDeleted, ""
+		if m.Cause != nil {
+			st.Reason, st.Message = m.Cause.Reason, m.Cause.Message
+		}
 		return st
 	case !r.alive:
 		st.Phase, st.Reason = record.PhaseUnreachable, record.ReasonSessionLost
@@ -130,14 +133,6 @@ func (r replicaState) status(f *record.Federation, m record.Member) *Status {
 	}
 	st.Phase = o.Phase
 	return st
-}
-
-// goneStatus speaks of a replica that has no desired record any more.
-func goneStatus(m record.Member) (record.Phase, record.Reason, string) {
-	if m.Cause != nil {
-		return record.PhaseDeleted, m.Cause.Reason, m.Cause.Message
-	}
-	return record.PhaseDeleted, record.ReasonDeleted, ""
 }
 
 // graphOf rebuilds the graph of a stored federation.

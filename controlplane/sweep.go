@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"time"
 
@@ -16,7 +17,7 @@ func (c *ControlPlane) sweep(ctx context.Context) error {
 	suspects := map[string]int64{}
 	for {
 		// Spread, so that instances that started together do not sweep together.
-		pause := c.cfg.SweepInterval/2 + rand.N(c.cfg.SweepInterval)
+		pause := c.cfg.SweepInterval/2 + rand.N(c.cfg.SweepInterval) //nolint:gosec // spreads load, guards nothing
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -70,9 +71,7 @@ func (c *ControlPlane) sweepOnce(ctx context.Context, suspects map[string]int64)
 		}
 	}
 	clear(suspects)
-	for k, v := range seen {
-		suspects[k] = v
-	}
+	maps.Copy(suspects, seen)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package boot
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -135,26 +136,29 @@ const maxSecretFile = 4096
 
 // readSecret reads a secret from a file, without the line break at its end.
 func readSecret(path string) (string, error) {
-	f, err := os.Open(path)
+	buf, err := readLimited(path, maxSecretFile)
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
-	buf := make([]byte, maxSecretFile+1)
-	n := 0
-	for n < len(buf) {
-		m, err := f.Read(buf[n:])
-		n += m
-		if err != nil || m == 0 {
-			break
-		}
-	}
-	switch secret := strings.TrimRight(string(buf[:n]), "\r\n"); {
-	case n > maxSecretFile:
-		return "", fmt.Errorf("%s is larger than %d bytes: not a password", path, maxSecretFile)
-	case secret == "":
+	secret := strings.TrimRight(string(buf), "\r\n")
+	if secret == "" {
 		return "", fmt.Errorf("%s is empty", path)
-	default:
-		return secret, nil
 	}
+	return secret, nil
+}
+
+// readLimited reads a file of at most limit bytes.
+func readLimited(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, limit)
+	}
+	return data, nil
 }

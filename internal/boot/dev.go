@@ -14,6 +14,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/oscarfed/oscarfed/api"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -23,7 +25,6 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/oscar"
-	"golang.org/x/sync/errgroup"
 )
 
 // devSessionTTL is short, so that what was killed is missed soon.
@@ -205,7 +206,7 @@ func (d dev) join(ctx context.Context, cp *controlplane.ControlPlane, clusters [
 	return nil
 }
 
-func devClusterID(i int) string { return "oscar-cluster-" + string(rune('a'+i)) }
+func devClusterID(i int) string { return "oscar-cluster-" + "abcdefghijklmnopqrstuvwxyz"[i:i+1] }
 
 // DevMain is the CLI's command dev. It answers the exit status.
 func DevMain(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {

@@ -9,8 +9,9 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-	"github.com/oscarfed/oscarfed/internal/version"
 	"sigs.k8s.io/yaml"
+
+	"github.com/oscarfed/oscarfed/internal/version"
 )
 
 // ErrUsage says that flags, environment or file are wrong.
@@ -97,14 +98,7 @@ func (r *fileResolver) load(args []string) error {
 	if r.path == "" {
 		return nil
 	}
-	info, err := os.Stat(r.path)
-	if err != nil {
-		return err
-	}
-	if info.Size() > maxConfigFile {
-		return fmt.Errorf("%s is larger than %d bytes", r.path, maxConfigFile)
-	}
-	data, err := os.ReadFile(r.path)
+	data, err := readLimited(r.path, maxConfigFile)
 	if err != nil {
 		return err
 	}

@@ -57,8 +57,7 @@ func create(w *world.World, body string) (*client.CreateResult, error) {
 }
 
 func codeOf(err error) string {
-	var e *client.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*client.Error](err); ok {
 		return e.Code()
 	}
 	return ""

@@ -131,7 +131,9 @@ func (f *federation) killedAt(point string, s scenario) {
 	if ofSyncer {
 		f.startSyncer(id, "")
 	} else {
-		<-answer
+		if got := code(<-answer); got == "" && s.everywhere {
+			f.t.Logf("%s was answered before the kill", s.name)
+		}
 		f.startControlPlane("")
 		go func() { answer <- s.act(f) }()
 	}
@@ -188,8 +190,7 @@ func (f *federation) fault(fault oscarsim.Fault) { f.must(f.sims[clusterIDs[2]].
 
 func (f *federation) must(err error) {
 	f.t.Helper()
-	var e *client.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*client.Error](err); ok {
 		f.t.Fatalf("%v %+v", err, e.Problem)
 	}
 	if err != nil {

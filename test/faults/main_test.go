@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -44,11 +45,13 @@ func etcdMain(args []string) int {
 		Dir: args[0], Name: args[1], ListenClient: args[2], ListenPeer: args[3], InitialCluster: args[4],
 	})
 	if err != nil {
-		os.Stderr.WriteString(err.Error() + "\n")
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	os.Stdout.WriteString("ready\n")
-	<-s.Err()
+	fmt.Fprintln(os.Stdout, "ready")
+	if err := <-s.Err(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
 	return 1
 }
 
