@@ -70,15 +70,30 @@ func TestCreateCoordinator(t *testing.T) {
 func (r *rig) reports(name string, since int64) int {
 	r.t.Helper()
 	n := 0
-	to := r.put("/oscarfed/v1/test/now", "now")
-	err := r.store.History(r.t.Context(), record.ObservedServiceKey(clusterID, name), since+1, to, func(_ int64, events []store.Event) error {
-		n += len(events)
+	r.past(name, since+1, func(*record.Observed) { n++ })
+	return n
+}
+
+// past tells each report about a service that was written from a revision on.
+func (r *rig) past(name string, from int64, tell func(*record.Observed)) {
+	r.t.Helper()
+	to := r.put("/oscarfed/v1/test/now", time.Now().String())
+	err := r.store.History(r.t.Context(), record.ObservedServiceKey(clusterID, name), from, to, func(_ int64, events []store.Event) error {
+		for _, e := range events {
+			if e.Deleted {
+				continue
+			}
+			o, err := store.Decode[record.Observed](e.KV)
+			if err != nil {
+				return err
+			}
+			tell(o)
+		}
 		return nil
 	})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return n
 }
 
 func TestCreateWorker(t *testing.T) {

@@ -142,6 +142,9 @@ func TestDeleteThatFailsIsToldAndTriedAgain(t *testing.T) {
 	r.fault(oscarsim.OpDelete, oscarsim.Fault500, 0)
 	r.want(p, record.IntentDelete)
 	r.await(p, record.PhaseFailed, because(record.ReasonDeleteFailed))
+	if secret, _ := r.sim.Secret(p.name); secret["KEY"] != p.secret {
+		t.Error("detaching has overwritten the Secret with empty values")
+	}
 	r.sim.ClearFaults()
 	r.await(p, record.PhaseDeleted)
 }

@@ -51,18 +51,7 @@ func (r *rig) removeService(name string) error {
 func (r *rig) phases(name string, since int64) string {
 	r.t.Helper()
 	var out []string
-	to := r.put("/oscarfed/v1/test/now", time.Now().String())
-	err := r.store.History(r.t.Context(), record.ObservedServiceKey(clusterID, name), since+1, to, func(_ int64, events []store.Event) error {
-		for _, e := range events {
-			if o, err := store.Decode[record.Observed](e.KV); err == nil && !e.Deleted {
-				out = append(out, string(o.Phase))
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	r.past(name, since+1, func(o *record.Observed) { out = append(out, string(o.Phase)) })
 	return strings.Join(out, " ")
 }
 

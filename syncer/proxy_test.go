@@ -2,6 +2,7 @@ package syncer_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,8 +16,16 @@ import (
 // proxy stands between a syncer and its OSCAR, to stop it or to lie.
 type proxy struct {
 	syncer.OSCAR
-	create func(ctx context.Context, name string, body []byte, timeout time.Duration) error
-	get    func(ctx context.Context, name string) (*oscar.Service, error)
+	create  func(ctx context.Context, name string, body []byte, timeout time.Duration) error
+	get     func(ctx context.Context, name string) (*oscar.Service, error)
+	buckets func(ctx context.Context) ([]oscar.Bucket, error)
+}
+
+func (p *proxy) Buckets(ctx context.Context) ([]oscar.Bucket, error) {
+	if p.buckets != nil {
+		return p.buckets(ctx)
+	}
+	return p.OSCAR.Buckets(ctx)
 }
 
 func (p *proxy) Create(ctx context.Context, name string, body []byte, timeout time.Duration) error {
@@ -38,6 +47,24 @@ func (r *rig) quotingProxy() syncer.OSCAR {
 	return &proxy{OSCAR: r.config().OSCAR, create: func(_ context.Context, name string, body []byte, _ time.Duration) error {
 		return &oscar.APIError{Op: oscar.OpCreate, Service: name, Status: 400, Body: "cannot read " + string(body)}
 	}}
+}
+
+// diary keeps what is logged.
+type diary struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (d *diary) Write(p []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.text.Write(p)
+}
+
+func (d *diary) holds(text string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return strings.Contains(d.text.String(), text)
 }
 
 // gate stops its callers at a point, once armed.

@@ -2,6 +2,7 @@ package syncer_test
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"testing"
 	"time"
@@ -9,7 +10,6 @@ import (
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
-	"github.com/oscarfed/oscarfed/store/storetest"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/oscar"
 )
@@ -51,71 +51,84 @@ func (r *rig) sessionRevision() int64 {
 	return kv.CreateRevision
 }
 
-// TestSyncerPausedBeforeItsDelete: a syncer falls asleep between its plan and
-// its DELETE. Meanwhile its session ends, another one deletes the service, and a
-// new life is made under the name. It wakes up and touches nothing.
+// TestSyncerPausedBeforeItsDelete: a syncer falls asleep when it has read
+// everything and is about to send its DELETE. Meanwhile its session ends, another
+// one deletes the service, and a new life is made under the name. It wakes up
+// and touches nothing.
 func TestSyncerPausedBeforeItsDelete(t *testing.T) {
 	r := newRig(t, oscarsim.Config{})
-	gate := newGate()
-	sleeper := r.config()
-	own := r.open(sleeper.SessionTTL)
-	inner := sleeper.OSCAR
-	sleeping := false
+	inner, machine := r.config().OSCAR, r.freezable()
 	stop := r.start(func(c *syncer.Config) {
-		c.Store, c.Instance = own.store, "sleeper"
+		c.Store, c.Instance, c.SessionTTL = machine.store, "sleeper", 2*time.Second
 		c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*oscar.Service, error) {
 			service, err := inner.Get(ctx, name)
-			gate.pass()
+			if err == nil && !service.Storage {
+				machine.arm() // it is detached: its DELETE is next, after one more read
+			}
 			return service, err
 		}}
 	})
 	p := newReplica("grayify")
 	r.makeReady(p)
-
-	gate.arm()
+	sleeper := r.sessionRevision()
 	r.want(p, record.IntentDelete)
-	<-gate.reached
-	sleeping = true
-	defer func() {
-		if sleeping {
-			close(gate.opened)
-		}
-	}()
-	// Its machine sleeps: it renews nothing, and its session ends.
-	if err := r.revokeSession(); err != nil {
-		t.Fatal(err)
-	}
+	<-machine.asleep
+	defer machine.wake()
+
 	r.start(func(c *syncer.Config) { c.Instance = "successor" })
 	r.await(p, record.PhaseDeleted)
+	if r.sessionRevision() == sleeper {
+		t.Fatal("the sleeper still has its session")
+	}
 	r.forget(p)
 	again := newReplica("grayify")
 	r.makeReady(again)
 	calls := len(r.calls("grayify"))
 
-	close(gate.opened)
-	sleeping = false
-	r.resynced()
+	machine.wake()
 	stop()
+	r.resynced()
 	r.inPlace(again)
 	if got := r.calls("grayify"); len(got) != calls {
 		t.Errorf("the sleeper wrote %v", got[calls:])
 	}
 }
 
-// other is a connection of its own to the same etcd.
-type other struct{ store *store.Store }
-
-func (r *rig) open(time.Duration) other {
-	return other{storetest.Open(r.t, store.Config{Endpoints: []string{r.endpoint}, Logger: quiet(r.t)})}
+// TestSleeperWithoutItsSessionWritesNothing: even if what it planned still holds.
+func TestSleeperWithoutItsSessionWritesNothing(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	gate, inner, log := newGate(), r.config().OSCAR, &diary{}
+	r.start(func(c *syncer.Config) {
+		c.Logger = slog.New(slog.NewTextHandler(log, nil))
+		c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*oscar.Service, error) {
+			gate.pass()
+			return inner.Get(ctx, name)
+		}}
+	})
+	p := newReplica("grayify")
+	r.makeReady(p)
+	gate.arm()
+	r.want(p, record.IntentDelete)
+	<-gate.reached
+	r.revokeSession()
+	taken, err := r.store.OpenSession(t.Context(), store.SessionConfig{Key: record.SessionKey(clusterID), Record: record.Session{V: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(gate.opened)
+	r.eventually("it has noticed", func() bool { return log.holds("session ended") })
+	// It now waits for the session. Once it has it, it does its work.
+	r.equalCalls(p.name, "create")
+	if err := taken.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.await(p, record.PhaseDeleted)
 }
 
 // revokeSession ends the session as etcd does when it was not renewed.
-func (r *rig) revokeSession() error {
-	_, err := r.store.Update(r.t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
-		tx.Delete(record.SessionKey(clusterID))
-		return nil
-	}})
-	return err
+func (r *rig) revokeSession() {
+	r.t.Helper()
+	r.remove(record.SessionKey(clusterID))
 }
 
 // TestLostSessionStopsReports: what a syncer without its session has seen is not
@@ -137,9 +150,7 @@ func TestLostSessionStopsReports(t *testing.T) {
 	q := newReplica("other")
 	r.want(q, record.IntentApply)
 	<-gate.reached
-	if err := r.revokeSession(); err != nil {
-		t.Fatal(err)
-	}
+	r.revokeSession()
 	close(gate.opened)
 	r.await(q, record.PhaseReady)
 	if r.sessionRevision() == before {

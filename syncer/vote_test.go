@@ -1,6 +1,7 @@
 package syncer_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
 )
 
 func TestVoteNo(t *testing.T) {
@@ -133,20 +135,32 @@ func TestVoteAfterTheDeadlineIsNotWritten(t *testing.T) {
 }
 
 // TestStaleVoteOfAnAbortedAttempt: the vote for an attempt that was given up is
-// not taken for one about the next attempt of the same name.
+// not written once the next attempt of the same name has begun.
 func TestStaleVoteOfAnAbortedAttempt(t *testing.T) {
 	r := newRig(t, oscarsim.Config{})
-	r.fault(oscarsim.OpBuckets, oscarsim.FaultHang, 1)
-	r.start()
+	gate, inner := newGate(), r.config().OSCAR
+	gate.arm()
+	r.start(func(c *syncer.Config) {
+		c.OSCAR = &proxy{OSCAR: inner, buckets: func(ctx context.Context) ([]oscar.Bucket, error) {
+			buckets, err := inner.Buckets(ctx)
+			gate.pass()
+			return buckets, err
+		}}
+	})
 	first, second := newReplica("grayify"), newReplica("grayify")
 	r.want(first, record.IntentPrepare)
-	r.eventually("the check of the first attempt hangs", func() bool { return r.sim.Calls()["buckets"] > 0 })
+	<-gate.reached
 	r.want(second, record.IntentPrepare)
-	r.sim.ClearFaults()
+	close(gate.opened)
 	o := r.await(second, record.PhasePrepared)
 	if o.Vote.Revision != second.revision || o.UID != second.uid {
 		t.Errorf("vote %+v for %s, want one for revision %d", o.Vote, o.UID, second.revision)
 	}
+	r.past(first.name, 1, func(o *record.Observed) {
+		if o.UID != second.uid {
+			t.Errorf("a vote for the attempt that was given up: %+v", o)
+		}
+	})
 }
 
 func TestRefusedIsCheckedAgainAtAResync(t *testing.T) {

@@ -51,7 +51,8 @@ type Client struct {
 func New(cfg Config) (*Client, error) {
 	base, err := url.Parse(cfg.Endpoint)
 	if err != nil {
-		return nil, fmt.Errorf("OSCAR endpoint %q: %w", cfg.Endpoint, err)
+		// The parser's error quotes what may hold a password.
+		return nil, errors.New("the OSCAR endpoint is not a URL; use http://host or https://host")
 	}
 	if (base.Scheme != "http" && base.Scheme != "https") || base.Host == "" || base.User != nil {
 		return nil, fmt.Errorf("OSCAR endpoint %q: use http://host or https://host without credentials", base.Redacted())

@@ -1,0 +1,301 @@
+package oscar_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const password = "not to be seen"
+
+func client(t *testing.T, handler http.Handler, change ...func(*oscar.Config)) *oscar.Client {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := oscar.Config{Endpoint: server.URL, User: "oscar", PasswordFile: file, ReadTimeout: 10 * time.Second}
+	for _, c := range change {
+		c(&cfg)
+	}
+	c, err := oscar.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return c
+}
+
+// TestAgainstOSCAR takes a service through its life.
+func TestAgainstOSCAR(t *testing.T) {
+	sim := oscarsim.New(oscarsim.Config{User: "oscar", Password: password})
+	t.Cleanup(sim.Kill)
+	c := client(t, sim.Handler())
+	ctx := t.Context()
+
+	if info, err := c.Info(ctx); err != nil || info.Version != "v4.1.2" {
+		t.Errorf("info %+v, %v", info, err)
+	}
+	if storage, err := c.Storage(ctx); err != nil || storage.Endpoint == "" || storage.Region == "" {
+		t.Errorf("storage %+v, %v", storage, err)
+	}
+	if nodes, err := c.Nodes(ctx); err != nil || len(nodes) != 1 || nodes[0].MilliCPU != 4000 || nodes[0].MemoryBytes != 8<<30 || !nodes[0].Ready {
+		t.Errorf("nodes %+v, %v", nodes, err)
+	}
+	if list, err := c.List(ctx); err != nil || len(list) != 0 {
+		t.Errorf("list %v, %v", list, err)
+	}
+	if _, err := c.Get(ctx, "svc"); !oscar.NotFound(err) {
+		t.Errorf("get of nothing: %v", err)
+	}
+	body := `{"name":"svc","image":"i","script":"s","input":[{"storage_provider":"minio","path":"svc/in"}]}`
+	if err := c.Create(ctx, "svc", []byte(body), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	service, err := c.Get(ctx, "svc")
+	if err != nil || service.Name != "svc" || service.Owner != "cluster_admin" || len(service.Token) != 64 || !service.Storage {
+		t.Fatalf("get %+v, %v", service, err)
+	}
+	list, err := c.List(ctx)
+	if err != nil || len(list) != 1 || string(list[0].JSON) != string(service.JSON) {
+		t.Errorf("the list shows another service than GET: %v", err)
+	}
+	if buckets, err := c.Buckets(ctx); err != nil || len(buckets) != 1 || buckets[0].FromService() != "svc" {
+		t.Errorf("buckets %+v, %v", buckets, err)
+	}
+	if _, err := sim.AddJob("svc", oscarsim.JobRunning); err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := c.Jobs(ctx, "svc")
+	if err != nil || len(jobs) != 1 {
+		t.Fatalf("jobs %v, %v", jobs, err)
+	}
+	for name, job := range jobs {
+		if job.Ended() {
+			t.Errorf("job %s has ended: %+v", name, job)
+		}
+	}
+	// OSCAR says 500 and has done it: the client says what it was told.
+	err = c.Update(ctx, "svc", []byte(`{"name":"svc","image":"i","script":"s","owner":"cluster_admin"}`), time.Minute)
+	if api, ok := errors.AsType[*oscar.APIError](err); !ok || api.Status != 500 || api.Definite() || api.Unanswered() {
+		t.Errorf("update: %v", err)
+	}
+	if service, err := c.Get(ctx, "svc"); err != nil || service.Storage {
+		t.Errorf("after it: %+v, %v", service, err)
+	}
+	if err := c.Delete(ctx, "svc", time.Minute); err != nil {
+		t.Error(err)
+	}
+	if err := c.Delete(ctx, "svc", time.Minute); !oscar.NotFound(err) {
+		t.Errorf("second delete: %v", err)
+	}
+	if err := c.DeleteBucket(ctx, "svc", time.Minute); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWhatAnErrorTells: refused, unanswered, or neither.
+func TestWhatAnErrorTells(t *testing.T) {
+	answer := func(status int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(body))
+		}
+	}
+	drop := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	for _, tc := range []struct {
+		name                 string
+		handler              http.HandlerFunc
+		status               int
+		definite, unanswered bool
+		refused              bool
+	}{
+		{"400", answer(400, "no"), 400, true, false, false},
+		{"401 with a JSON tail", answer(401, `{"services":[]}`), 401, true, false, true},
+		{"403", answer(403, ""), 403, true, false, true},
+		{"404", answer(404, ""), 404, true, false, false},
+		{"408", answer(408, ""), 408, false, false, false},
+		{"409", answer(409, ""), 409, true, false, false},
+		{"429", answer(429, ""), 429, false, false, false},
+		{"500", answer(500, "yet applied"), 500, false, false, false},
+		{"502", answer(502, "<html>"), 502, false, false, false},
+		{"a redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }, 302, false, false, false},
+		{"dropped", drop, 0, false, true, false},
+		{"an answer that breaks off", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			_, _ = w.Write([]byte("short"))
+		}, 0, false, true, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			err := client(t, tc.handler).Create(t.Context(), "svc", []byte(`{}`), time.Minute)
+			api, ok := errors.AsType[*oscar.APIError](err)
+			if !ok {
+				t.Fatalf("error %v", err)
+			}
+			if api.Status != tc.status || api.Definite() != tc.definite || api.Unanswered() != tc.unanswered || oscar.Refused(err) != tc.refused {
+				t.Errorf("%v: status %d, definite %v, unanswered %v, refused %v", err, api.Status, api.Definite(), api.Unanswered(), oscar.Refused(err))
+			}
+			if api.Op != oscar.OpCreate || api.Service != "svc" || strings.Contains(err.Error(), password) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+func TestTimeoutIsUnanswered(t *testing.T) {
+	asked := make(chan struct{})
+	c := client(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = r.Body.Read(make([]byte, 10))
+		close(asked)
+		<-r.Context().Done()
+	}))
+	err := c.Create(t.Context(), "svc", []byte(`{}`), 100*time.Millisecond)
+	<-asked
+	if api, ok := errors.AsType[*oscar.APIError](err); !ok || !api.Unanswered() || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestNotSentIsNotUnanswered(t *testing.T) {
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	for name, c := range map[string]*oscar.Client{
+		"nobody listens":          client(t, nil, func(c *oscar.Config) { c.Endpoint = closed.URL }),
+		"no password":             client(t, nil, func(c *oscar.Config) { c.PasswordFile += ".missing" }),
+		"a name that is no place": client(t, nil),
+	} {
+		service := "svc"
+		if strings.Contains(name, "place") {
+			service = ".."
+		}
+		err := c.Delete(t.Context(), service, time.Minute)
+		if api, ok := errors.AsType[*oscar.APIError](err); !ok || api.Status != 0 || api.Unanswered() || api.Definite() {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestNamesCannotLeadElsewhere(t *testing.T) {
+	paths := make(chan string, 1)
+	c := client(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { paths <- r.URL.EscapedPath() }))
+	if err := c.Delete(t.Context(), "a/../b?x=y", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := <-paths, "/system/services/a%2F..%2Fb%3Fx=y"; got != want {
+		t.Errorf("path %s, want %s", got, want)
+	}
+}
+
+func TestAnswersAreLimited(t *testing.T) {
+	c := client(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"name":"`))
+		chunk := []byte(strings.Repeat("a", 1<<20))
+		for range 16 {
+			if _, err := w.Write(chunk); err != nil {
+				return
+			}
+		}
+	}))
+	if _, err := c.Get(t.Context(), "svc"); err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("error %v", err)
+	}
+	long := client(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(500)
+		_, _ = w.Write([]byte(strings.Repeat("x", 10_000)))
+	}))
+	if _, err := long.List(t.Context()); len(err.Error()) > 600 {
+		t.Errorf("an error of %d bytes", len(err.Error()))
+	}
+}
+
+func TestJobsFollowsPages(t *testing.T) {
+	c := client(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Query().Get("page") {
+		case "":
+			_, _ = w.Write([]byte(`{"jobs":{"a":{"status":"Succeeded"}},"next_page":"two"}`))
+		case "two":
+			_, _ = w.Write([]byte(`{"jobs":{"b":{"status":"Running"}}}`))
+		}
+	}))
+	jobs, err := c.Jobs(t.Context(), "svc")
+	if err != nil || len(jobs) != 2 || !jobs["a"].Ended() || jobs["b"].Ended() {
+		t.Errorf("jobs %v, %v", jobs, err)
+	}
+	endless := client(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"next_page":"again"}`)) }))
+	if _, err := endless.Jobs(t.Context(), "svc"); err == nil {
+		t.Error("followed pages without end")
+	}
+}
+
+func TestNullBucketsAreNone(t *testing.T) {
+	c := client(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`null`)) }))
+	if buckets, err := c.Buckets(t.Context()); err != nil || len(buckets) != 0 {
+		t.Errorf("buckets %v, %v", buckets, err)
+	}
+}
+
+func TestPasswordIsReadAnew(t *testing.T) {
+	seen := make(chan string, 1)
+	var file string
+	c := client(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, p, _ := r.BasicAuth()
+		seen <- p
+		_, _ = w.Write([]byte(`{}`))
+	}), func(c *oscar.Config) { file = c.PasswordFile })
+	for _, want := range []string{password, "rotated"} {
+		if err := os.WriteFile(file, []byte(want+"\r\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Info(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-seen; got != want {
+			t.Errorf("password %q, want %q", got, want)
+		}
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for _, endpoint := range []string{"", "oscar.example.org", "ftp://oscar.example.org", "https://u:secret@oscar.example.org", "http://[::1"} {
+		if _, err := oscar.New(oscar.Config{Endpoint: endpoint}); err == nil {
+			t.Errorf("endpoint %q was accepted", endpoint)
+		} else if strings.Contains(err.Error(), "secret") {
+			t.Errorf("the error holds a password: %v", err)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := oscar.New(oscar.Config{Endpoint: "https://oscar.example.org", CAFile: file}); err == nil {
+		t.Error("a CA file without certificates was accepted")
+	}
+}
+
+func TestCertificatesAreVerified(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{}`)) }))
+	defer server.Close()
+	server.Config.ErrorLog = nil
+	c := client(t, nil, func(c *oscar.Config) { c.Endpoint = server.URL })
+	if _, err := c.Info(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("an unknown certificate was accepted: %v", err)
+	}
+}

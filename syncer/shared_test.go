@@ -1,0 +1,92 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestSharedAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int64
+		s := newShared(t.Context(), func(context.Context) (int64, error) {
+			n := calls.Add(1)
+			time.Sleep(time.Second) // inside a synctest bubble: no time passes
+			return n, nil
+		})
+		type answer struct {
+			n       int64
+			started time.Time
+		}
+		ask := func(notBefore time.Time) chan answer {
+			out := make(chan answer, 1)
+			go func() {
+				n, started, err := s.get(t.Context(), notBefore)
+				if err != nil {
+					t.Error(err)
+				}
+				out <- answer{n, started}
+			}()
+			synctest.Wait()
+			return out
+		}
+		start := time.Now()
+		first := ask(start)
+		same := ask(start)
+		time.Sleep(500 * time.Millisecond)
+		later := ask(time.Now())
+		evenLater := ask(time.Now())
+		for i, c := range []struct {
+			got  chan answer
+			want int64
+		}{{first, 1}, {same, 1}, {later, 2}, {evenLater, 2}} {
+			if a := <-c.got; a.n != c.want {
+				t.Errorf("caller %d was given answer %d, want %d", i, a.n, c.want)
+			}
+		}
+		// The last answer serves those who may have an old one.
+		if a := <-ask(start); a.n != 2 {
+			t.Errorf("an old answer was not used again: %d", a.n)
+		}
+		if a := <-ask(time.Now()); a.n != 3 || a.started.Before(start.Add(time.Second)) {
+			t.Errorf("answer %d, started at %v", a.n, a.started.Sub(start))
+		}
+		s.wait()
+	})
+}
+
+func TestSharedFailureIsNotKept(t *testing.T) {
+	fail := true
+	s := newShared(t.Context(), func(context.Context) (int, error) {
+		if fail {
+			return 0, errors.New("away")
+		}
+		return 1, nil
+	})
+	long := time.Now().Add(-time.Hour)
+	if _, _, err := s.get(t.Context(), long); err == nil {
+		t.Fatal("no error")
+	}
+	s.wait()
+	fail = false
+	if n, _, err := s.get(t.Context(), long); n != 1 || err != nil {
+		t.Errorf("after the failure: %d, %v", n, err)
+	}
+	s.wait()
+}
+
+func TestSharedCallerGivesUp(t *testing.T) {
+	release := make(chan struct{})
+	s := newShared(t.Context(), func(context.Context) (int, error) { <-release; return 1, nil })
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("gone")
+	cancel(gone)
+	if _, _, err := s.get(ctx, time.Now()); !errors.Is(err, gone) {
+		t.Errorf("error %v, want the cause", err)
+	}
+	close(release)
+	s.wait()
+}
