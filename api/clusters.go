@@ -47,7 +47,7 @@ func (s *Server) getCluster(w http.ResponseWriter, r *http.Request) error {
 
 // registerCluster answers POST /system/clusters.
 func (s *Server) registerCluster(w http.ResponseWriter, r *http.Request) error {
-	spec, err := s.readCluster(w, r)
+	spec, err := readCluster(r)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (s *Server) registerCluster(w http.ResponseWriter, r *http.Request) error {
 // updateCluster answers PUT /system/clusters/{cluster}: the whole specification
 // is replaced. What GET answers may be sent back; its computed fields say nothing.
 func (s *Server) updateCluster(w http.ResponseWriter, r *http.Request) error {
-	spec, err := s.readCluster(w, r)
+	spec, err := readCluster(r)
 	if err != nil {
 		return err
 	}
@@ -94,8 +94,8 @@ func (s *Server) removeCluster(w http.ResponseWriter, r *http.Request) error {
 
 // readCluster reads a cluster's specification from the body. It checks its form
 // only: what a cluster may be is the control plane's to say.
-func (s *Server) readCluster(w http.ResponseWriter, r *http.Request) (*controlplane.ClusterSpec, error) {
-	body, err := s.readBody(w, r)
+func readCluster(r *http.Request) (*controlplane.ClusterSpec, error) {
+	body, err := readBody(r)
 	if err != nil {
 		return nil, err
 	}

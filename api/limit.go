@@ -10,25 +10,19 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane"
 )
 
-// bodyTimeout is how long a caller may take to send a body.
-const bodyTimeout = 30 * time.Second
-
-// limitBody bounds the size of every body and the time that it may take. The
-// time is bounded here and not by http.Server.ReadTimeout, which would also
-// cancel a request that waits longer for its outcome than the body may take.
+// limitBody bounds the size of every body. The time that one may take is the
+// server's ReadTimeout.
 func (s *Server) limitBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != nil && r.Body != http.NoBody {
 			r.Body = http.MaxBytesReader(w, r.Body, s.cfg.MaxBody)
-			// Not supported outside a real server, where nobody is slow.
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.bodyTimeout))
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
 // readBody reads the whole body, whatever its Content-Type.
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+func readBody(r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(r.Body)
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, errorf(controlplane.CodeTooLarge, "the body is larger than the limit of %d bytes", tooLarge.Limit)
@@ -36,7 +30,6 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 	if err != nil {
 		return nil, errorf(controlplane.CodeInvalid, "the body ended before it was complete")
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return body, nil
 }
 
@@ -50,6 +43,7 @@ func (s *Server) deadline(next http.Handler) http.Handler {
 		} else if r.Method == http.MethodPost {
 			d += s.cfg.DefaultWait
 		}
+		// Not supported outside a real server, where nobody is slow.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d + writeSlack))
 		ctx, cancel := context.WithTimeout(r.Context(), d)
 		defer cancel()

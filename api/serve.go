@@ -15,7 +15,8 @@ import (
 
 // Defaults of ServeConfig and limits of the server.
 const (
-	DefaultDrain = 15 * time.Second
+	DefaultDrain       = 15 * time.Second
+	DefaultReadTimeout = 30 * time.Second
 
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
@@ -30,6 +31,9 @@ type ServeConfig struct {
 	// TLS is nil for plain HTTP.
 	TLS    *tls.Config
 	Logger *slog.Logger
+	// ReadTimeout is how long a caller may take to send a whole request; 0 means
+	// DefaultReadTimeout.
+	ReadTimeout time.Duration
 	// Drain is how long requests in flight may take to finish after ctx is done;
 	// 0 means DefaultDrain. Those that wait for an outcome longer are cut off,
 	// which loses nothing: the work goes on without them.
@@ -44,6 +48,9 @@ func Serve(ctx context.Context, cfg ServeConfig) error {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	if cfg.ReadTimeout <= 0 {
+		cfg.ReadTimeout = DefaultReadTimeout
+	}
 	if cfg.Drain <= 0 {
 		cfg.Drain = DefaultDrain
 	}
@@ -53,9 +60,10 @@ func Serve(ctx context.Context, cfg ServeConfig) error {
 	server := &http.Server{
 		Handler:           cfg.Handler,
 		TLSConfig:         cfg.TLS,
-		ReadHeaderTimeout: headerTimeout,
-		// The body's and the answer's time depend on the request: see limitBody
-		// and deadline. This bounds what has no deadline of its own.
+		ReadHeaderTimeout: min(headerTimeout, cfg.ReadTimeout),
+		ReadTimeout:       cfg.ReadTimeout,
+		// The time of an answer depends on the request: see deadline. This bounds
+		// what has no deadline of its own.
 		WriteTimeout:   MaxWait + DefaultTimeout + writeSlack,
 		IdleTimeout:    idleTimeout,
 		MaxHeaderBytes: maxHeader,

@@ -70,7 +70,7 @@ func (s *serving) post(ctx context.Context, body io.Reader) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer resp.Body.Close() //nolint:errcheck // only the status counts
+	defer resp.Body.Close()
 	_, err = io.Copy(io.Discard, resp.Body)
 	return resp.StatusCode, err
 }
@@ -140,8 +140,8 @@ func TestServeCutsOffAfterTheDrain(t *testing.T) {
 	answer := s.start(t.Context(), strings.NewReader(service))
 	<-entered
 	s.stop()
-	if err := <-ended; err == nil {
-		t.Error("the use case was not cancelled")
+	if err := <-ended; err == nil || err.Error() != "the control plane is stopping" {
+		t.Errorf("the use case ended with %v", err)
 	}
 	<-answer
 }
@@ -161,7 +161,7 @@ func TestServeTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end below
+	defer resp.Body.Close()
 	if got := bodyOf(t, resp); got != "Ok" || resp.ProtoMajor != 2 {
 		t.Errorf("got %q over %s", got, resp.Proto)
 	}
@@ -181,13 +181,11 @@ func (l brokenListener) Accept() (net.Conn, error) { return nil, l.err }
 func (l brokenListener) Close() error              { return nil }
 func (l brokenListener) Addr() net.Addr            { return &net.TCPAddr{} }
 
-// A creation waits longer than a body may take: the second caller's slow body is
-// given up after that time, which began later than the first one's.
-func TestWaitIsLongerThanTheBodyTimeout(t *testing.T) {
+// A creation waits longer than a request may take to come in: the second caller's
+// slow body is given up after that time, which began later than the first one's.
+func TestWaitIsLongerThanTheReadTimeout(t *testing.T) {
 	f, entered, release, ended := blocking()
-	server := newServer(t, f)
-	server.SetBodyTimeout(50 * time.Millisecond)
-	s := serve(t, api.ServeConfig{Handler: server.Handler()})
+	s := serve(t, api.ServeConfig{Handler: newServer(t, f).Handler(), ReadTimeout: 50 * time.Millisecond})
 	first := s.start(t.Context(), strings.NewReader(service))
 	<-entered
 
@@ -235,7 +233,7 @@ func TestHeadersAreLimited(t *testing.T) {
 	if err != nil {
 		return // the connection was closed on us
 	}
-	defer resp.Body.Close() //nolint:errcheck // only the status counts
+	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("answered %d", resp.StatusCode)
 	}

@@ -65,9 +65,6 @@ type Server struct {
 	metrics  *metrics
 	limits   *limits
 	cfg      Config
-	// bodyTimeout is the constant of that name, but in tests.
-	bodyTimeout time.Duration
-
 	draining atomic.Bool
 	router   chi.Router
 }
@@ -98,8 +95,6 @@ func New(cfg Config) *Server {
 		metrics:  newMetrics(cfg.Registry),
 		limits:   newLimits(cfg.RateLimit),
 		cfg:      cfg,
-
-		bodyTimeout: bodyTimeout,
 	}
 	s.router = s.routes()
 	return s

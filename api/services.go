@@ -57,7 +57,7 @@ func (s *Server) createService(w http.ResponseWriter, r *http.Request) error {
 	if err := p.err(); err != nil {
 		return err
 	}
-	body, err := s.readBody(w, r)
+	body, err := readBody(r)
 	if err != nil {
 		return err
 	}

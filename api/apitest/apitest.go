@@ -125,7 +125,7 @@ func (c *Checker) Check(r *http.Request, status int, header http.Header, body []
 		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route},
 		Status:                 status,
 		Header:                 header,
-		Options:                &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
+		Options:                &openapi3filter.Options{MultiError: true},
 	}
 	if len(body) == 0 {
 		empty := response.Value.Extensions[mayBeEmpty] == true || len(response.Value.Content) == 0 || r.Method == http.MethodHead

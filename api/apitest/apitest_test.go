@@ -128,7 +128,7 @@ func TestTransport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer resp.Body.Close() //nolint:errcheck // it is in memory
+		defer resp.Body.Close()
 		var b strings.Builder
 		if err := resp.Write(&b); err != nil {
 			t.Fatal(err)
