@@ -208,12 +208,13 @@ func (c *ControlPlane) found(ctx context.Context) error {
 	res, err := c.store.Update(ctx, store.Update{
 		Keys: []string{record.MetaKey},
 		Build: func(v store.View, tx *store.Txn) error {
-			if _, ok := v.KV(record.MetaKey); ok {
-				return nil
+			if kv, ok := v.KV(record.MetaKey); ok {
+				return c.sameIdentity(kv)
 			}
 			tx.Expect(record.MetaKey)
 			tx.Put(record.MetaKey, record.Meta{
-				V: record.Version, Schema: 1, ControlPlane: newUID(), Epoch: newUID(), CreatedAt: record.At(c.cfg.Now()),
+				V: record.Version, Schema: 1, ControlPlane: newUID(), Epoch: newUID(),
+				Recipient: c.identity.Recipient(), CreatedAt: record.At(c.cfg.Now()),
 			})
 			return nil
 		},
@@ -222,6 +223,20 @@ func (c *ControlPlane) found(ctx context.Context) error {
 		return err
 	}
 	return c.state.wait(ctx, res.Revision)
+}
+
+// sameIdentity refuses to work with a key that the store was not founded with: it
+// could open nothing, and every service token would be another one.
+func (c *ControlPlane) sameIdentity(kv store.KV) error {
+	meta, err := store.Decode[record.Meta](kv)
+	if err != nil {
+		return err
+	}
+	if meta.Recipient != c.identity.Recipient() {
+		return fmt.Errorf("the identity file holds the key of %s, but this store was founded with that of %s: give all instances the same identity file",
+			c.identity.Recipient(), meta.Recipient)
+	}
+	return nil
 }
 
 // fresh waits until the state is as new as the store is now, so that what is

@@ -374,6 +374,18 @@ func TestTwoDecidersTakeEachStepOnce(t *testing.T) {
 	}
 }
 
+func TestAnInstanceWithAnotherIdentityDoesNotStart(t *testing.T) {
+	st := storetest.New(t)
+	startControlPlane(t, st, newIdentity(t))
+	other, err := controlplane.New(controlplane.Config{Store: st, Identity: newIdentity(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "identity") {
+		t.Errorf("it works with another key: %v", err)
+	}
+}
+
 func TestARestartedControlPlaneTakesTheNextStep(t *testing.T) {
 	st := storetest.New(t)
 	id := newIdentity(t)

@@ -48,7 +48,9 @@ type Meta struct {
 	Schema       int    `json:"schema"`
 	ControlPlane string `json:"control_plane"`
 	Epoch        string `json:"epoch"`
-	CreatedAt    Time   `json:"created_at"`
+	// Recipient is that of the identity which all instances share.
+	Recipient string `json:"recipient"`
+	CreatedAt Time   `json:"created_at"`
 }
 
 // Cluster is the registration of one OSCAR cluster.
