@@ -282,7 +282,7 @@ func refusing(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // it was never used
+	defer l.Close()
 	return "http://" + l.Addr().String()
 }
 

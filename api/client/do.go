@@ -120,7 +120,7 @@ func (c *Client) try(ctx context.Context, in call) (*answer, error) {
 	if err != nil {
 		return nil, c.noAnswer(ctx, in, sent.Load(), err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was read, or the error is told
+	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
 		return nil, c.noAnswer(ctx, in, true, err)
