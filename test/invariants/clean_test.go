@@ -153,6 +153,18 @@ func TestACompactedHistoryCannotBeChecked(t *testing.T) {
 	}
 }
 
+func TestSeveralMembers(t *testing.T) {
+	s := newScript(t)
+	gone := "http://127.0.0.1:1" // nobody listens there
+	report, err := invariants.Check(t.Context(), s.endpoint+","+gone, options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := report.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAShortSecretIsRefused(t *testing.T) {
 	if _, err := invariants.Check(t.Context(), storetest.Etcd(t), invariants.Options{Secrets: []string{"short"}}); err == nil {
 		t.Error("a secret of 5 bytes would be found everywhere")

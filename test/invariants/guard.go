@@ -13,8 +13,8 @@ const (
 	guardLines = 40
 )
 
-// Guard checks, when the test is over, every revision that the etcd server at
-// endpoint has seen, and fails the test for each violation and when there was
+// Guard checks, when the test is over, every revision that the etcd at endpoint (as
+// for Check) has seen, and fails the test for each violation and when there was
 // nothing to check. Call it right after the server was started: what is started
 // later is then stopped before the check.
 func Guard(t testing.TB, endpoint string, opts Options) {
