@@ -5,6 +5,6 @@
 //
 // A request passes, in this order: request id, access log, metrics, recovery,
 // CORS, trailing slash, body limit, routing, deadline, authentication, rate
-// limit, handler. Whatever a handler or a middleware refuses ends in one place
-// (fail), which knows the one table from code to status (status).
+// limit, handler. Whatever a handler or a middleware refuses ends in one place:
+// fail, with the one table from code to status: kindOf.
 package api
