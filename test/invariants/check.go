@@ -19,14 +19,18 @@ type Options struct {
 	// Fenced demands that a service is reported on only while its cluster's
 	// session exists. Real syncers do so; stand-ins of tests may not.
 	Fenced bool
+	// Breaks are rules that the test itself breaks on purpose, by writes of its own.
+	// They are in the report like all others; a guard forgives them, and fails the
+	// test when one was not broken.
+	Breaks []Rule
 
 	// everything makes the rules look at all federations at each revision, instead
 	// of those that it concerns: tests compare the two.
 	everything bool
 }
 
-// Check reads the whole history of an etcd server at an endpoint, from revision 1
-// to the present one, and checks every revision. A history that was compacted is
+// Check reads the whole history of the etcd at an endpoint, or at several with commas
+// between them, from revision 1 to the present one, and checks every revision. A history that was compacted is
 // store.ErrCompacted. Violations are in the report, not in the error.
 func Check(ctx context.Context, endpoint string, opts Options) (*Report, error) {
 	s, err := store.Open(ctx, store.Config{Endpoints: strings.Split(endpoint, ","), Logger: slog.New(slog.DiscardHandler)})

@@ -208,6 +208,24 @@ func TestGuardFailsTheTestAtItsEnd(t *testing.T) {
 			t.Errorf("%d lines, the last: %s", len(errs), errs[len(errs)-1])
 		}
 	})
+	t.Run("broken on purpose", func(t *testing.T) {
+		s := newScript(t)
+		forgiving, strict := &recorder{TB: t}, &recorder{TB: t}
+		opts := options()
+		opts.Breaks = []invariants.Rule{invariants.RuleAtomic}
+		invariants.Guard(forgiving, s.endpoint, opts)
+		opts.Breaks = []invariants.Rule{invariants.RuleAtomic, invariants.RuleVotes}
+		invariants.Guard(strict, s.endpoint, opts)
+		f := s.federation("f1", "one")
+		s.on("f1 create", func(x *txn) { x.leave(f.at("b").desired()) })
+		f.create()
+		if errs := forgiving.end(); len(errs) > 0 {
+			t.Error(errs)
+		}
+		if errs := strict.end(); len(errs) != 1 || !strings.Contains(errs[0], string(invariants.RuleVotes)) {
+			t.Errorf("want one failure for what was not broken, got %v", errs)
+		}
+	})
 	t.Run("nothing happened", func(t *testing.T) {
 		if errs := guard(storetest.Etcd(t)).end(); len(errs) != 1 {
 			t.Errorf("want one failure, got %v", errs)

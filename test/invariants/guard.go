@@ -2,6 +2,7 @@ package invariants
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 )
@@ -28,23 +29,30 @@ func Guard(t testing.TB, endpoint string, opts Options) {
 			t.Errorf("the promises could not be checked: %v", err)
 			return
 		}
-		report.tell(t)
+		report.tell(t, opts.Breaks)
 	})
 }
 
-// tell fails a test for what was found.
-func (r *Report) tell(t testing.TB) {
+// tell fails a test for what was found, but for what it breaks itself.
+func (r *Report) tell(t testing.TB, breaks []Rule) {
 	t.Helper()
 	if r.Revisions == 0 {
 		t.Error(ErrNothingChecked)
 		return
 	}
-	for i, v := range r.Violations {
+	for _, rule := range breaks {
+		if !slices.ContainsFunc(r.Violations, func(v Violation) bool { return v.Rule == rule }) {
+			t.Errorf("the test was to break rule %q, and nothing of it was seen", rule)
+		}
+	}
+	told := slices.DeleteFunc(slices.Clone(r.Violations), func(v Violation) bool { return slices.Contains(breaks, v.Rule) })
+	for i, v := range told {
 		if i == guardLines {
-			t.Errorf("and %d more violations", len(r.Violations)-i)
+			t.Errorf("and %d more violations", len(told)-i)
 			break
 		}
 		t.Error(v)
 	}
-	t.Logf("promises checked at %d revisions, up to revision %d: %d violations", r.Revisions, r.Last, len(r.Violations))
+	t.Logf("promises checked at %d revisions, up to revision %d: %d violations, %d of them on purpose",
+		r.Revisions, r.Last, len(r.Violations), len(r.Violations)-len(told))
 }
