@@ -20,6 +20,7 @@ const (
 	HistoryPrefix     = Root + "history/"
 	RequestsPrefix    = Root + "requests/"
 	DeletedPrefix     = Root + "deleted/"
+	SecretsPrefix     = Root + "secrets/"
 	ClusterTreePrefix = Root + "c/"
 )
 
@@ -38,6 +39,12 @@ func NameKey(owner, groupID string) string {
 // HistoryKey is the submitted service of one generation, without secrets.
 func HistoryKey(uid string, generation int64) string {
 	return fmt.Sprintf("%s%s/%d", HistoryPrefix, uid, generation)
+}
+
+// SecretsKey holds the secrets of the service as it was submitted for one
+// generation, sealed to the control plane alone, while the generation is current.
+func SecretsKey(federationUID string, generation int64) string {
+	return fmt.Sprintf("%s%s/%d", SecretsPrefix, federationUID, generation)
 }
 
 // RequestKey is the idempotency record of one request; hash is the lower-case
@@ -86,6 +93,14 @@ func SpecName(service, uid string, generation int64) string {
 	return fmt.Sprintf("%s/%s.%d", service, uid, generation)
 }
 
+// ChangedSpecName is the SpecName of a change. Two changes may be rendered for the
+// same generation at once, and a spec is never overwritten: each has the words of
+// its own request in its name.
+func ChangedSpecName(service, uid string, generation int64, requestID string) string {
+	const tail = 8
+	return SpecName(service, uid, generation) + "." + requestID[max(0, len(requestID)-tail):]
+}
+
 // SpecKey is the immutable rendered service that a desired record points to.
 func SpecKey(cluster, specName string) string { return SpecsPrefix(cluster) + specName }
 
@@ -111,6 +126,7 @@ const (
 	KindHistory         Kind = "history"
 	KindRequest         Kind = "request"
 	KindDeleted         Kind = "deleted"
+	KindSecrets         Kind = "secrets"
 	KindDesiredCluster  Kind = "desired_cluster"
 	KindDesiredService  Kind = "desired_service"
 	KindSpec            Kind = "spec"
@@ -126,12 +142,12 @@ type Ref struct {
 	// Cluster of a key below c/<cluster>/ or clusters/<cluster>.
 	Cluster string
 	// Name is the service of a desired or observed service and of a spec, the
-	// uid of a federation, history, deleted or tokens key, the hash of a
+	// uid of a federation, history, secrets, deleted or tokens key, the hash of a
 	// request, or the group_id of a name.
 	Name string
 	// Owner of a names key, unescaped.
 	Owner string
-	// Rest is what follows Name: <uid>.<generation> of a spec, <generation> of a history key.
+	// Rest is what follows Name: <uid>.<generation> of a spec, <generation> of a history or secrets key.
 	Rest string
 }
 
@@ -163,11 +179,9 @@ func ParseKey(key string) Ref {
 	case "names":
 		return parseName(tail)
 	case "history":
-		uid, generation, ok := strings.Cut(tail, "/")
-		if !ok || uid == "" || generation == "" || strings.Contains(generation, "/") {
-			return Ref{}
-		}
-		return Ref{Kind: KindHistory, Name: uid, Rest: generation}
+		return parseGeneration(KindHistory, tail)
+	case "secrets":
+		return parseGeneration(KindSecrets, tail)
 	case "c":
 		return parseClusterTree(tail)
 	}
@@ -179,6 +193,14 @@ func single(r Ref, segment string) Ref {
 		return Ref{}
 	}
 	return r
+}
+
+func parseGeneration(kind Kind, tail string) Ref {
+	uid, generation, ok := strings.Cut(tail, "/")
+	if !ok || uid == "" || generation == "" || strings.Contains(generation, "/") {
+		return Ref{}
+	}
+	return Ref{Kind: kind, Name: uid, Rest: generation}
 }
 
 func parseName(tail string) Ref {

@@ -149,6 +149,44 @@ type Federation struct {
 	Code string `json:"code,omitempty"`
 	// RetryAfter in seconds goes with the code unavailable.
 	RetryAfter int `json:"retry_after,omitempty"`
+
+	// Change waits for the votes of the members that it adds.
+	Change *Change `json:"change,omitempty"`
+	// Leaving are removed members whose tombstones are not acknowledged yet.
+	Leaving []Member `json:"leaving,omitempty"`
+	// Refused tells why the last change was not made, until the next one.
+	Refused *Refused `json:"refused,omitempty"`
+}
+
+// Change is the next generation of a federation, which becomes the present one
+// when every added member has voted yes.
+type Change struct {
+	RequestID    string   `json:"request_id"`
+	Topology     string   `json:"topology"`
+	Delegation   string   `json:"delegation"`
+	Drift        string   `json:"drift"`
+	Visibility   string   `json:"visibility,omitempty"`
+	AllowedUsers []string `json:"allowed_users,omitempty"`
+	Prefetch     bool     `json:"prefetch,omitempty"`
+	Members      []Member `json:"members"`
+	// Specs names the rendered services of the members that stay, by uid.
+	Specs    map[string]string `json:"specs"`
+	Deadline Time              `json:"deadline"`
+}
+
+// Refused is a change that was not made.
+type Refused struct {
+	RequestID string   `json:"request_id"`
+	Code      string   `json:"code"`
+	Detail    string   `json:"detail"`
+	Members   []Member `json:"members"`
+}
+
+// Secrets are those of a submitted service.
+type Secrets struct {
+	V          int    `json:"v"`
+	Generation int64  `json:"generation"`
+	Sealed     string `json:"sealed"`
 }
 
 // Coordinator is the member that the service was submitted for.
@@ -260,8 +298,11 @@ type Spec struct {
 
 // History is a service as it was submitted for one generation, without secrets.
 type History struct {
-	V       int             `json:"v"`
-	Service json.RawMessage `json:"service"`
+	V         int             `json:"v"`
+	RequestID string          `json:"request_id"`
+	By        string          `json:"by"`
+	ChangedAt Time            `json:"changed_at"`
+	Service   json.RawMessage `json:"service"`
 }
 
 // Tokens carries sealed user tokens to one cluster.
