@@ -570,7 +570,7 @@ func TestPromise9Secrets(t *testing.T) {
 				s.Service = json.RawMessage(strings.Replace(string(s.Service), `"token":""`, `"label":"`+f.at("b").token()+`"`, 1))
 			})
 		}), "the token of a service is readable", nil},
-		{"the token of a service, in a report", spoil("applied b", func(x *txn, f *federation) {
+		{"the token of a service, in a report", afterwards(func(x *txn, f *federation) {
 			edit(x, f.at("b").observed(), func(o *record.Observed) { o.Message = "401 for " + f.at("b").token() })
 		}), "the token of a service is readable", nil},
 	})
