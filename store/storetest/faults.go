@@ -22,6 +22,7 @@ type Faults struct {
 	// streams counts the streams that were opened, by method.
 	streams map[string]int
 	refuse  map[string]error
+	opening map[string]func()
 	hook    func()
 }
 
@@ -55,6 +56,16 @@ func (f *Faults) RefuseStreams(method string, err error) {
 		f.refuse = make(map[string]error)
 	}
 	f.refuse[method] = err
+}
+
+// BeforeStream calls fn each time before a stream of a method is opened.
+func (f *Faults) BeforeStream(method string, fn func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.opening == nil {
+		f.opening = make(map[string]func())
+	}
+	f.opening[method] = fn
 }
 
 // BeforeWrite calls fn before the next writing transaction is sent.
@@ -153,8 +164,11 @@ func (f *Faults) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 		f.streams = make(map[string]int)
 	}
 	f.streams[method]++
-	err := f.refuse[method]
+	err, opening := f.refuse[method], f.opening[method]
 	f.mu.Unlock()
+	if opening != nil {
+		opening()
+	}
 	if err != nil {
 		return nil, err
 	}
