@@ -114,6 +114,39 @@ func TestSessionFencesItsPredecessor(t *testing.T) {
 	}
 }
 
+// Two see the key absent at the same moment; one of them waits for the other.
+func TestTwoSessionsAtTheSameMoment(t *testing.T) {
+	server := storetest.Etcd(t)
+	direct, _ := open(t, store.Config{Endpoints: []string{server}})
+	s, faults := open(t, store.Config{Endpoints: []string{server}})
+	faster := make(chan *store.Session, 1)
+	faults.BeforeWrite(func() { faster <- openSession(t, direct, "faster") })
+	opened := make(chan *store.Session, 1)
+	go func() {
+		x, err := s.OpenSession(t.Context(), store.SessionConfig{Key: sessionKey, Record: "slower", TTL: ttl})
+		if err != nil {
+			t.Error(err)
+		}
+		opened <- x
+	}()
+	x := await(t, faster)
+	for n := range 5 {
+		if err := report(t, direct, x, n); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := x.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	y := await(t, opened)
+	if y.CreateRevision() <= x.CreateRevision() {
+		t.Errorf("the slower has revision %d, the faster %d", y.CreateRevision(), x.CreateRevision())
+	}
+	if err := y.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestOpenSessionGivesUpWithItsContext(t *testing.T) {
 	s, _ := open(t, store.Config{})
 	openSession(t, s, "first")
@@ -224,7 +257,8 @@ func TestSessionIsLostWithItsConnection(t *testing.T) {
 func TestLeasedKeysEndWithTheSession(t *testing.T) {
 	s, _ := open(t, store.Config{})
 	x := openSession(t, s, "first")
-	for range 2 { // also when the bytes are equal
+	put(t, s, "/t/c/leased", 1)
+	for range 2 { // also when the bytes are equal, without and with the lease
 		if _, err := s.Update(t.Context(), store.Update{Keys: []string{"/t/c/leased"}, Build: func(_ store.View, tx *store.Txn) error {
 			tx.ExpectSession(x)
 			tx.PutLeased("/t/c/leased", 1, x)
@@ -240,8 +274,8 @@ func TestLeasedKeysEndWithTheSession(t *testing.T) {
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	put := func(_ store.View, tx *store.Txn) error { tx.Put("/t/c/kept", 1); return nil }
-	if _, err := s.Update(t.Context(), store.Update{Keys: []string{"/t/c/kept"}, Build: put}); err != nil {
+	keep := func(_ store.View, tx *store.Txn) error { tx.Put("/t/c/kept", 1); return nil }
+	if _, err := s.Update(t.Context(), store.Update{Keys: []string{"/t/c/kept"}, Build: keep}); err != nil {
 		t.Fatal(err)
 	}
 	if err := x.Close(t.Context()); err != nil {
