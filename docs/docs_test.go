@@ -1,0 +1,258 @@
+// Package docs_test holds these pages to the code: flags, reasons, fail points,
+// metrics, tests and links that they name exist, and those that exist are named.
+package docs_test
+
+import (
+	"bytes"
+	"context"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/internal/boot"
+	"github.com/oscarfed/oscarfed/syncer"
+)
+
+func page(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// section is a page from one heading of the second level to the next.
+func section(t *testing.T, text, heading string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(text, "\n## "+heading+"\n")
+	if !ok {
+		t.Fatalf("there is no section %q", heading)
+	}
+	body, _, _ := strings.Cut(rest, "\n## ")
+	return body
+}
+
+// rows are the lines of the tables of a text.
+func rows(text string) string {
+	var out []string
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "|") {
+			out = append(out, line)
+		}
+	}
+	return strings.Join(out, "")
+}
+
+func named(text string, pattern *regexp.Regexp) map[string]bool {
+	found := map[string]bool{}
+	for _, m := range pattern.FindAllStringSubmatch(text, -1) {
+		found[m[1]] = true
+	}
+	return found
+}
+
+// same reports what is only in the code and what is only on the page.
+func same(t *testing.T, what string, code, page map[string]bool) {
+	t.Helper()
+	if len(code) == 0 {
+		t.Fatalf("no %s was found in the code", what)
+	}
+	for name := range code {
+		if !page[name] {
+			t.Errorf("%s %s is not documented", what, name)
+		}
+	}
+	for name := range page {
+		if !code[name] {
+			t.Errorf("%s %s is documented and does not exist", what, name)
+		}
+	}
+}
+
+func TestEveryFlagIsDocumented(t *testing.T) {
+	type program func(ctx context.Context, args []string, out *bytes.Buffer) int
+	configuration := page(t, "configuration.md")
+	for heading, run := range map[string]program{
+		"oscar-controlplane": func(ctx context.Context, args []string, out *bytes.Buffer) int {
+			return boot.ControlPlaneMain(ctx, args, out, out)
+		},
+		"oscar-syncer": func(ctx context.Context, args []string, out *bytes.Buffer) int {
+			return boot.SyncerMain(ctx, args, out, out)
+		},
+	} {
+		var help bytes.Buffer
+		if status := run(t.Context(), []string{"--help"}, &help); status != 0 {
+			t.Fatalf("%s --help ended with %d: %s", heading, status, help.String())
+		}
+		code := named(help.String(), regexp.MustCompile(`(?m)^\s+(?:-\w, )?--([a-z-]+)`))
+		same(t, "flag of "+heading, code, firstCells(rows(section(t, configuration, heading))))
+	}
+}
+
+// firstCells are the flags in the first column of a table.
+func firstCells(table string) map[string]bool {
+	found := map[string]bool{}
+	for line := range strings.Lines(table) {
+		for flag := range named(strings.SplitN(line, "|", 3)[1], regexp.MustCompile("`--([a-z-]+)`")) {
+			found[flag] = true
+		}
+	}
+	return found
+}
+
+func TestEveryReasonIsDocumented(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "../store/record/word.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := map[string]bool{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if of, ok := spec.Type.(*ast.Ident); ok && of.Name == "Reason" {
+			value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			code[value] = true
+		}
+		return true
+	})
+	reasons := section(t, page(t, "debugging.md"), "Reasons")
+	documented := named(reasons, regexp.MustCompile("(?m)^\\| `([A-Za-z]+)` \\|"))
+	_, later, _ := strings.Cut(reasons, "\n`NotAllowed`")
+	for reason := range named("`NotAllowed`"+later, regexp.MustCompile("`([A-Z][A-Za-z]+)`")) {
+		documented[reason] = true
+	}
+	same(t, "reason", code, documented)
+}
+
+func TestEveryFailPointIsDocumented(t *testing.T) {
+	code := map[string]bool{}
+	for _, point := range append(controlplane.FailPoints(), syncer.FailPoints()...) {
+		code[point] = true
+	}
+	documented := map[string]bool{}
+	for line := range strings.Lines(rows(section(t, page(t, "architecture.md"), "What happens when something dies"))) {
+		// A row may name several: `syncer.before_vote`, `after_vote`.
+		owner := ""
+		for _, m := range regexp.MustCompile("`(?:(controlplane|syncer)\\.)?((?:before|after)_[a-z_]+)`").FindAllStringSubmatch(line, -1) {
+			if m[1] != "" {
+				owner = m[1]
+			}
+			documented[owner+"."+m[2]] = true
+		}
+	}
+	same(t, "fail point", code, documented)
+}
+
+func TestEveryMetricIsDocumented(t *testing.T) {
+	code := map[string]bool{}
+	sources(t, ".go", func(path, text string) {
+		if !strings.HasSuffix(path, "_test.go") {
+			for name := range named(text, regexp.MustCompile(`Name:\s+"(oscarfed_[a-z_]+)"`)) {
+				code[name] = true
+			}
+		}
+	})
+	same(t, "metric", code, named(rows(section(t, page(t, "debugging.md"), "Metrics")), regexp.MustCompile("`(oscarfed_[a-z_]+)`")))
+}
+
+func TestNamedTestsExist(t *testing.T) {
+	code := map[string]bool{}
+	sources(t, "_test.go", func(_, text string) {
+		for name := range named(text, regexp.MustCompile(`(?m)^func (Test\w+)\(`)) {
+			code[name] = true
+		}
+	})
+	pages := 0
+	sources(t, ".md", func(path, text string) {
+		for name := range named(text, regexp.MustCompile("`(Test[A-Z]\\w+)`")) {
+			pages++
+			if !code[name] {
+				t.Errorf("%s names %s, which does not exist", path, name)
+			}
+		}
+	})
+	if pages == 0 {
+		t.Error("no page names a test: nothing was checked")
+	}
+}
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	links := 0
+	sources(t, ".md", func(path, text string) {
+		prose := regexp.MustCompile("(?s)```.*?```").ReplaceAllString(text, "")
+		for _, m := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(prose, -1) {
+			target, err := url.Parse(m[1])
+			if err != nil {
+				t.Errorf("%s: %q is no link: %v", path, m[1], err)
+				continue
+			}
+			if target.IsAbs() {
+				continue
+			}
+			links++
+			file := path
+			if target.Path != "" {
+				file = filepath.Join(filepath.Dir(path), target.Path)
+			}
+			if _, err := os.Stat(file); err != nil {
+				t.Errorf("%s links to %s: %v", path, m[1], err)
+				continue
+			}
+			if target.Fragment != "" && !anchors(page(t, file))[target.Fragment] {
+				t.Errorf("%s links to %s, where there is no such heading", path, m[1])
+			}
+		}
+	})
+	if links == 0 {
+		t.Error("no link was checked")
+	}
+}
+
+// anchors are what the headings of a page are called in links to them.
+func anchors(text string) map[string]bool {
+	found := map[string]bool{}
+	for heading := range named(regexp.MustCompile("(?s)```.*?```").ReplaceAllString(text, ""), regexp.MustCompile(`(?m)^#+ (.+)$`)) {
+		slug := strings.ReplaceAll(strings.ToLower(heading), " ", "-")
+		found[regexp.MustCompile(`[^\p{L}\p{N}_-]`).ReplaceAllString(slug, "")] = true
+	}
+	return found
+}
+
+// sources calls fn with each file of the repository whose name ends so.
+func sources(t *testing.T, suffix string, fn func(path, text string)) {
+	t.Helper()
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			switch entry.Name() {
+			case ".git", "bin", "build", "dist":
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if strings.HasSuffix(path, suffix) {
+			fn(path, page(t, path))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
