@@ -215,11 +215,16 @@ func TestSessionIsLostWithItsLease(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := s.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+		tx.Put("/t/c/before", 1)
 		tx.PutLeased("/t/c/other", 1, x)
 		return nil
 	}})
-	if !errors.Is(err, store.ErrSessionLost) {
+	if !errors.Is(err, store.ErrSessionLost) || errors.Is(err, store.ErrUnknownOutcome) {
 		t.Errorf("a put with a lost lease: %v", err)
+	}
+	// The error says that nothing was applied, so nothing may have been.
+	if kvs, _, err := s.List(t.Context(), "/t/c/"); err != nil || len(kvs) > 0 {
+		t.Errorf("applied: %v, error %v", kvs, err)
 	}
 	if err := x.Close(t.Context()); err != nil {
 		t.Errorf("closing a lost session: %v", err)
