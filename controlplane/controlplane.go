@@ -120,7 +120,7 @@ func New(cfg Config) (*ControlPlane, error) {
 		Prefixes: []string{record.Root},
 		Skip: func(key string) bool {
 			switch record.ParseKey(key).Kind {
-			case record.KindSpec, record.KindHistory, record.KindRequest, record.KindTokens:
+			case record.KindSpec, record.KindHistory, record.KindSecrets, record.KindRequest, record.KindTokens:
 				return true
 			}
 			return false

@@ -68,11 +68,10 @@ func (c *ControlPlane) accept(ctx context.Context, caller identity.Caller, req C
 		}
 		now := c.cfg.Now()
 		fed := newFederation(caller, s, g, req, hash, now)
-		d, err := c.draft(s, g, fed, refreshToken, now)
+		until := record.At(now.Add(c.cfg.PrepareDeadline))
+		fed.Deadline = &until
+		d, err := c.draft(c.renderer(s, g, fed), refreshToken)
 		if err != nil {
-			return nil, nil, err
-		}
-		if err := neverConnected(d); err != nil {
 			return nil, nil, err
 		}
 		if err := c.stage(ctx, d.before); err != nil {
@@ -177,11 +176,60 @@ func newFederation(caller identity.Caller, s *oscar.Service, g *topology.Graph, 
 	}
 }
 
+// draft is a federation that is about to be created: everything that
+// transaction A and the writes before it need.
+type draft struct {
+	fed     record.Federation
+	desired []placed
+	// before holds what is written before transaction A refers to it.
+	before []staged
+	tokens []staged
+}
+
+// draft renders a new federation.
+func (c *ControlPlane) draft(r *renderer, refreshToken string) (*draft, error) {
+	d := &draft{fed: r.fed}
+	for _, n := range r.graph.Nodes {
+		m := member(n)
+		if n.Replica() {
+			m.UID = newUID()
+		}
+		d.fed.Members = append(d.fed.Members, m)
+	}
+	if err := r.neverConnected(d.fed); err != nil {
+		return nil, err
+	}
+	for i, m := range d.fed.Members {
+		if !m.Replica() {
+			continue
+		}
+		desired, spec, err := r.replica(i, m)
+		if err != nil {
+			return nil, err
+		}
+		d.desired = append(d.desired, desired)
+		d.before = append(d.before, spec)
+	}
+	if refreshToken != "" {
+		t, err := r.refreshToken(refreshToken)
+		if err != nil {
+			return nil, err
+		}
+		d.tokens = append(d.tokens, t)
+	}
+	submitted, err := r.submitted()
+	if err != nil {
+		return nil, err
+	}
+	d.before = append(d.before, submitted...)
+	return d, nil
+}
+
 // neverConnected refuses a placement on a cluster whose syncer has not yet said
 // to which key its secrets are to be sealed.
-func neverConnected(d *draft) error {
-	fed := d.fed
-	if !slices.ContainsFunc(fed.Members, func(m record.Member) bool { return m.Replica() && !d.places(m.UID) }) {
+func (r *renderer) neverConnected(fed record.Federation) error {
+	away := func(m record.Member) bool { return m.Replica() && !r.reachable(m.ClusterID) }
+	if !slices.ContainsFunc(fed.Members, away) {
 		return nil
 	}
 	fed.Phase = record.PhaseAborted
@@ -192,7 +240,7 @@ func neverConnected(d *draft) error {
 			continue
 		}
 		m.Rollback = &record.Rollback{State: record.RollbackNotCreated}
-		if !d.places(m.UID) {
+		if away(*m) {
 			m.Cause = &record.Failure{
 				Reason: record.ReasonNoVote, Operation: "vote",
 				Message: "no syncer of this cluster has ever connected; start it, or leave the cluster out",

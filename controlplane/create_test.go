@@ -120,7 +120,7 @@ func TestAFailedApplyIsRolledBackEverywhere(t *testing.T) {
 }
 
 func TestAClusterThatIsAwayAfterTheVoteHoldsNothingUp(t *testing.T) {
-	w := newWorld(t, func(c *controlplane.Config) { c.ApplyGrace = 300 * time.Millisecond })
+	w := newWorld(t, func(c *controlplane.Config) { c.ApplyGrace = 2 * time.Second })
 	voted := make(chan struct{})
 	once := sync.OnceFunc(func() { close(voted) })
 	w.clusters["b"].does(func(s string, d *record.Desired) *record.Observed {
@@ -177,7 +177,7 @@ func (w *world) eventually(ok func() bool) {
 }
 
 func TestSilenceIsUnavailable(t *testing.T) {
-	w := newWorld(t, func(c *controlplane.Config) { c.PrepareDeadline = 200 * time.Millisecond })
+	w := newWorld(t, func(c *controlplane.Config) { c.PrepareDeadline = 2 * time.Second })
 	w.clusters["c"].does(silent)
 	_, err := w.create()
 	if code := codeOf(t, err); code != controlplane.CodeUnavailable || !strings.Contains(err.Error(), "best-effort") {
@@ -195,7 +195,7 @@ func TestSilenceIsUnavailable(t *testing.T) {
 }
 
 func TestAStaleVoteOfAnAbortedAttemptCountsForNothing(t *testing.T) {
-	w := newWorld(t, func(c *controlplane.Config) { c.PrepareDeadline = 300 * time.Millisecond })
+	w := newWorld(t, func(c *controlplane.Config) { c.PrepareDeadline = 2 * time.Second })
 	w.clusters["c"].does(no(record.ReasonDoesNotFit))
 	var first *record.Desired
 	var firstRevision int64

@@ -25,12 +25,18 @@ type limits struct {
 type situation struct {
 	fed      record.Federation
 	replicas []replicaState
-	now      time.Time
+	// adding are the replicas that a change waits for, leaving those whose
+	// tombstones are not acknowledged yet.
+	adding, leaving []replicaState
+	now             time.Time
 }
 
 // replicaState is one replica: a member with a uid, what is asked of it and what
 // its syncer said. desired is nil when its record is gone.
 type replicaState struct {
+	// at is the member, and member its index in the federation's; -1 for one that
+	// is being added or removed.
+	at         record.Member
 	member     int
 	desired    *record.Desired
 	desiredRev int64
@@ -51,6 +57,8 @@ type decision struct {
 	dropName bool
 	put      []placed
 	remove   []removal
+	// drop are further keys that go.
+	drop []string
 	// answer says that the outcome of the creation is known.
 	answer bool
 	// again is when the clock alone may change the decision; zero when it cannot.
@@ -61,6 +69,8 @@ type decision struct {
 type placed struct {
 	cluster, service string
 	rec              *record.Desired
+	// dropSpec names the spec that nothing refers to any more.
+	dropSpec string
 }
 
 // removal takes a desired record, its report and its spec out of the store.
@@ -150,7 +160,7 @@ func commit(s situation, l limits, delay time.Duration) decision {
 		if v := r.vote(); v != nil && v.Answer == record.VoteYes {
 			rec.Intent, rec.Deadline = record.IntentApply, &until
 		}
-		d.put = append(d.put, r.place(s, &rec))
+		d.put = append(d.put, r.place(&rec))
 	}
 	return d
 }
@@ -211,7 +221,7 @@ func rollBack(s situation, cause func(replicaState) *record.Failure) decision {
 		m := &next.Members[r.member]
 		m.Cause = cause(r)
 		m.Rollback = &record.Rollback{State: record.RollbackPending}
-		d.put = append(d.put, r.place(s, tombstone(r.desired, record.CauseRollback)))
+		d.put = append(d.put, r.place(tombstone(r.desired, record.CauseRollback)))
 	}
 	next.Code = string(CodeReplicaFailed)
 	next.Detail = failureDetail(next.Members)
@@ -238,8 +248,18 @@ func decideRollingBack(s situation) decision {
 	return d
 }
 
-// decideReady completes the members that a best-effort creation left behind.
+// decideReady takes the next step of a federation that stands: of a change that
+// waits for votes, of members that leave, and of those that a best-effort
+// creation left behind.
 func decideReady(s situation) decision {
+	if s.fed.Change != nil {
+		if d := decideChange(s); d.name != "" || len(s.leaving) == 0 {
+			return d
+		}
+	}
+	if d := decideLeaving(s); d.name != "" {
+		return d
+	}
 	next := s.fed
 	next.ChangedAt = record.At(s.now)
 	d := decision{name: "join", fed: &next}
@@ -250,7 +270,7 @@ func decideReady(s situation) decision {
 		if v := r.vote(); v != nil && v.Answer == record.VoteYes {
 			rec := *r.desired
 			rec.Intent, rec.Deadline = record.IntentApply, nil
-			d.put = append(d.put, r.place(s, &rec))
+			d.put = append(d.put, r.place(&rec))
 		}
 	}
 	if len(d.put) == 0 {
@@ -265,7 +285,7 @@ func decideReady(s situation) decision {
 func decideDeleting(s situation) decision {
 	var acknowledged []replicaState
 	left, waiting := 0, 0
-	for _, r := range s.replicas {
+	for _, r := range slices.Concat(s.replicas, s.leaving) {
 		switch {
 		case r.desired == nil:
 		case r.acknowledged():
@@ -404,18 +424,21 @@ func (r replicaState) rollback() *record.Rollback {
 	return &record.Rollback{State: record.RollbackPending}
 }
 
-func (r replicaState) place(s situation, rec *record.Desired) placed {
-	m := s.fed.Members[r.member]
-	return placed{cluster: m.ClusterID, service: m.ServiceName, rec: rec}
+func (r replicaState) place(rec *record.Desired) placed {
+	p := placed{cluster: r.at.ClusterID, service: r.at.ServiceName, rec: rec}
+	if r.desired != nil && r.desired.Spec != rec.Spec {
+		p.dropSpec = r.desired.Spec
+	}
+	return p
 }
 
 func (r replicaState) removal(s situation) removal {
-	m := s.fed.Members[r.member]
+	m := r.at
 	out := removal{cluster: m.ClusterID, service: m.ServiceName}
 	if r.desired == nil {
 		return out
 	}
-	out.spec = record.SpecName(m.ServiceName, m.UID, r.desired.Generation)
+	out.spec = r.desired.Spec
 	if r.acknowledged() {
 		out.deleted = &record.Deleted{
 			V: record.Version, UID: m.UID, Federation: s.fed.UID, GroupID: s.fed.GroupID, ClusterID: m.ClusterID,

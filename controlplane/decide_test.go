@@ -26,7 +26,7 @@ func fixture(n int, phase record.Phase, intent record.Intent) situation {
 		s.fed.Members = append(s.fed.Members, record.Member{
 			Type: "oscar", ClusterID: name, ServiceName: "s" + name, UID: "uid-" + name, Coordinator: i == 0,
 		})
-		s.replicas = append(s.replicas, replicaState{member: i, alive: true, desiredRev: 100, desired: &record.Desired{
+		s.replicas = append(s.replicas, replicaState{at: s.fed.Members[i], member: i, alive: true, desiredRev: 100, desired: &record.Desired{
 			Intent: intent, Federation: "fed", UID: "uid-" + name, Generation: 1, Spec: "spec", Sees: []string{"x/y"}, Deadline: &until,
 		}})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
@@ -136,23 +137,49 @@ func (d *decider) situation(uid string) (situation, int64, bool) {
 func (s *state) situation(f *record.Federation) situation {
 	out := situation{fed: *f}
 	for i, m := range f.Members {
-		if !m.Replica() {
-			continue
+		if m.Replica() {
+			out.replicas = append(out.replicas, s.replica(m, i))
 		}
-		r := replicaState{member: i, alive: s.alive(m.ClusterID)}
-		if c, ok := s.clusters[m.ClusterID]; ok && c.rec.LastSeen != nil {
-			t := c.rec.LastSeen.Time
-			r.lastSeen = &t
+	}
+	if f.Change != nil {
+		for _, m := range f.Change.Members {
+			if m.Replica() && memberOf(f.Members, m.UID) < 0 {
+				out.adding = append(out.adding, s.replica(m, -1))
+			}
 		}
-		if d := s.desired(m.ClusterID, m.ServiceName); d.rec != nil && d.rec.UID == m.UID {
-			r.desired, r.desiredRev = d.rec, d.rev
-		}
-		if o := s.observed(m.ClusterID, m.ServiceName); o.rec != nil && o.rec.UID == m.UID {
-			r.observed = o.rec
-		}
-		out.replicas = append(out.replicas, r)
+	}
+	for _, m := range f.Leaving {
+		out.leaving = append(out.leaving, s.replica(m, -1))
 	}
 	return out
+}
+
+// replica must be called inside read.
+func (s *state) replica(m record.Member, index int) replicaState {
+	r := replicaState{at: m, member: index, alive: s.alive(m.ClusterID)}
+	if c, ok := s.clusters[m.ClusterID]; ok && c.rec.LastSeen != nil {
+		t := c.rec.LastSeen.Time
+		r.lastSeen = &t
+	}
+	if d := s.desired(m.ClusterID, m.ServiceName); d.rec != nil && d.rec.UID == m.UID {
+		r.desired, r.desiredRev = d.rec, d.rev
+	}
+	if o := s.observed(m.ClusterID, m.ServiceName); o.rec != nil && o.rec.UID == m.UID {
+		r.observed = o.rec
+	}
+	return r
+}
+
+// memberOf is the index of the member with a uid, or -1.
+func memberOf(members []record.Member, uid string) int {
+	return slices.IndexFunc(members, func(m record.Member) bool { return m.UID == uid })
+}
+
+// proposed says whether a pending change refers to a spec of d's federation. It
+// must be called inside read.
+func (s *state) proposed(d *record.Desired, spec string) bool {
+	f, ok := s.federations[d.Federation]
+	return ok && f.rec.Change != nil && f.rec.Change.Specs[d.UID] == spec
 }
 
 // write puts a decision into the transaction.
@@ -161,21 +188,30 @@ func (n decision) write(old record.Federation, v store.View, tx *store.Txn) erro
 	switch {
 	case n.removeFed:
 		tx.Delete(key)
-		tx.Delete(record.HistoryKey(old.UID, old.Generation))
+		for g := max(1, old.Generation-keepHistory); g <= old.Generation; g++ {
+			tx.Delete(record.HistoryKey(old.UID, g))
+		}
+		tx.Delete(record.SecretsKey(old.UID, old.Generation))
 		if c := old.Coordinator(); c != nil {
 			tx.Delete(record.TokensKey(c.ClusterID, old.UID))
 		}
 	case n.fed != nil:
 		tx.Put(key, n.fed)
 		tx.Touch(key)
+		if n.fed.Phase != record.PhasePreparing && n.fed.Phase != record.PhaseApplying && n.fed.Phase != record.PhaseReady {
+			tx.Delete(record.SecretsKey(old.UID, old.Generation))
+		}
+	}
+	for _, key := range n.drop {
+		tx.Delete(key)
 	}
 	if n.dropName {
 		tx.Delete(record.NameKey(old.Owner, old.GroupID))
 	}
 	for _, p := range n.put {
 		tx.Put(record.DesiredServiceKey(p.cluster, p.service), p.rec)
-		if p.rec.Tombstone() {
-			tx.Delete(record.SpecKey(p.cluster, record.SpecName(p.service, p.rec.UID, p.rec.Generation)))
+		if p.dropSpec != "" {
+			tx.Delete(record.SpecKey(p.cluster, p.dropSpec))
 		}
 	}
 	for _, r := range n.remove {

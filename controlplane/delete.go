@@ -97,8 +97,11 @@ func (c *ControlPlane) writeDelete(ctx context.Context, uid string, opts DeleteO
 func deletion(s situation, opts DeleteOptions) decision {
 	next := s.fed
 	next.Phase, next.Deadline, next.ChangedAt = record.PhaseDeleting, nil, record.At(s.now)
-	next.Members = slices.Clone(s.fed.Members)
+	next.Members, next.Change = slices.Clone(s.fed.Members), nil
 	d := decision{name: "delete", fed: &next, dropName: true}
+	if s.fed.Change != nil {
+		d = dropChange(s, d)
+	}
 	for _, r := range s.replicas {
 		if r.desired == nil {
 			continue
@@ -110,7 +113,7 @@ func deletion(s situation, opts DeleteOptions) decision {
 			d.remove = append(d.remove, r.removal(s))
 			continue
 		}
-		d.put = append(d.put, r.place(s, t))
+		d.put = append(d.put, r.place(t))
 	}
 	return d
 }
@@ -127,7 +130,8 @@ func (c *ControlPlane) awaitDeleted(ctx context.Context, uid string, wait time.D
 			if !ok {
 				return
 			}
-			for _, r := range c.state.situation(f.rec).replicas {
+			sit := c.state.situation(f.rec)
+			for _, r := range slices.Concat(sit.replicas, sit.leaving) {
 				if r.desired == nil {
 					continue
 				}

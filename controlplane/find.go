@@ -92,7 +92,19 @@ func (c *ControlPlane) Replicas(ctx context.Context, caller identity.Caller, ser
 	if !ok {
 		return nil, notFound(fmt.Sprintf("there is no service %q", service))
 	}
-	return &Replicas{Federation: fed.Federation, Self: p.member, Sees: graphOf(p.rec).Sees(p.member)}, nil
+	view := asSeen(fed.Federation, p.member)
+	return &view, nil
+}
+
+// asSeen is a federation as one of its members sees it.
+func asSeen(f Federation, self int) Replicas {
+	out := Replicas{Federation: f, Self: self}
+	for _, e := range f.Edges {
+		if e[0] == self {
+			out.Sees = append(out.Sees, e[1])
+		}
+	}
+	return out
 }
 
 // Federations lists what the caller may see, by owner and group_id. Results of

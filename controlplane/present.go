@@ -67,6 +67,9 @@ func (s *state) present(f *record.Federation, rev int64) presented {
 			out.Phase = record.PhaseChanging
 		}
 	}
+	if f.Change != nil && out.Phase != record.PhaseDeleting {
+		out.Phase = record.PhaseChanging
+	}
 	g := graphOf(f)
 	for i := range g.Nodes {
 		for _, j := range g.Sees(i) {

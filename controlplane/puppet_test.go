@@ -2,6 +2,7 @@ package controlplane_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"testing"
@@ -308,4 +309,36 @@ func (w *world) keys(prefix string) []string {
 		out = append(out, kv.Key)
 	}
 	return out
+}
+
+// secrets opens what the cluster was sent last, as its syncer would.
+func (p *puppet) secrets() map[string]string {
+	p.t.Helper()
+	items, _, err := p.store.List(p.t.Context(), record.DesiredServicesPrefix(p.cluster))
+	if err != nil || len(items) == 0 {
+		p.t.Fatal(len(items), err)
+	}
+	d, err := store.Decode[record.Desired](items[0])
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	kv, err := p.store.Get(p.t.Context(), record.SpecKey(p.cluster, d.Spec))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	spec, err := store.Decode[record.Spec](kv)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	patch, err := p.identity.Open(spec.Sealed, seal.Header{Purpose: "spec", Cluster: p.cluster, UID: d.UID, Generation: d.Generation}, time.Now())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	var out struct {
+		Environment struct{ Secrets map[string]string }
+	}
+	if err := json.Unmarshal(patch, &out); err != nil {
+		p.t.Fatal(err)
+	}
+	return out.Environment.Secrets
 }

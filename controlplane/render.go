@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/topology"
@@ -18,23 +17,9 @@ import (
 // Purposes of the envelopes that the control plane seals.
 const (
 	purposeSpec         = "spec"
+	purposeSubmitted    = "submitted"
 	purposeRefreshToken = "refresh_token"
 )
-
-// draft is a federation that is about to be created: everything that
-// transaction A and the writes before it need.
-type draft struct {
-	fed     record.Federation
-	desired []placed
-	// before holds what is written before transaction A refers to it.
-	before []staged
-	tokens []staged
-}
-
-// places says whether the replica of this uid could be rendered.
-func (d *draft) places(uid string) bool {
-	return slices.ContainsFunc(d.desired, func(p placed) bool { return p.rec.UID == uid })
-}
 
 // staged is one record at its key.
 type staged struct {
@@ -42,89 +27,111 @@ type staged struct {
 	rec any
 }
 
-// draft renders the service for every replica and seals its secrets to the
-// cluster that gets it and to the control plane.
-func (c *ControlPlane) draft(s *oscar.Service, g *topology.Graph, fed record.Federation, refreshToken string, now time.Time) (*draft, error) {
-	d := &draft{fed: fed}
-	var meta record.Meta
-	recipients := map[string]string{}
-	origin := topology.Origin{ClusterID: g.Nodes[0].Member.ClusterID}
+// renderer turns one submitted service into what each cluster gets.
+type renderer struct {
+	cp      *ControlPlane
+	service *oscar.Service
+	graph   *topology.Graph
+	// fed is the federation at the generation that is rendered.
+	fed record.Federation
+	// name gives the specs their names.
+	name       func(service, uid string) string
+	meta       record.Meta
+	origin     topology.Origin
+	recipients map[string]string
+}
+
+func (c *ControlPlane) renderer(s *oscar.Service, g *topology.Graph, fed record.Federation) *renderer {
+	r := &renderer{cp: c, service: s, graph: g, fed: fed, recipients: map[string]string{}}
+	r.name = func(service, uid string) string { return record.SpecName(service, uid, fed.Generation) }
+	r.origin.ClusterID = g.Nodes[0].Member.ClusterID
 	c.state.read(func() {
-		meta = *c.state.meta
+		r.meta = *c.state.meta
 		for _, n := range g.Nodes {
 			if self := c.state.nodes[n.Member.ClusterID]; self != nil && self.self.rec != nil {
-				recipients[n.Member.ClusterID] = self.self.rec.Recipient
+				r.recipients[n.Member.ClusterID] = self.self.rec.Recipient
 			}
 		}
-		if reg, ok := c.state.clusters[origin.ClusterID]; ok {
-			origin.Endpoint, origin.SSLVerify = reg.rec.Endpoint, reg.rec.SSLVerify
+		if reg, ok := c.state.clusters[r.origin.ClusterID]; ok {
+			r.origin.Endpoint, r.origin.SSLVerify = reg.rec.Endpoint, reg.rec.SSLVerify
 		}
 	})
-	until := record.At(now.Add(c.cfg.PrepareDeadline))
-	d.fed.Deadline = &until
-	for i, n := range g.Nodes {
-		m := member(n)
-		if !n.Replica() {
-			d.fed.Members = append(d.fed.Members, m)
-			continue
-		}
-		m.UID = newUID()
-		d.fed.Members = append(d.fed.Members, m)
-		recipient := recipients[m.ClusterID]
-		if recipient == "" {
-			continue
-		}
-		token := c.serviceToken(m.UID)
-		public, patch, err := topology.Render(s, g, i, topology.Mark{
-			UID: m.UID, Generation: fed.Generation, ControlPlane: meta.ControlPlane, Token: token,
-		}, origin)
-		if err != nil {
-			return nil, fmt.Errorf("render %s/%s: %w", m.ClusterID, m.ServiceName, err)
-		}
-		spec, err := c.seal(public, patch, seal.Header{
-			Purpose: purposeSpec, Cluster: m.ClusterID, UID: m.UID, Generation: fed.Generation,
-		}, recipient)
-		if err != nil {
-			return nil, fmt.Errorf("seal %s/%s: %w", m.ClusterID, m.ServiceName, err)
-		}
-		spec.Left = c.left(fed.Owner, m.ClusterID, m.ServiceName)
-		name := record.SpecName(m.ServiceName, m.UID, fed.Generation)
-		d.before = append(d.before, staged{record.SpecKey(m.ClusterID, name), spec})
-		d.desired = append(d.desired, placed{cluster: m.ClusterID, service: m.ServiceName, rec: &record.Desired{
-			V: record.Version, Intent: record.IntentPrepare, Federation: fed.UID, GroupID: fed.GroupID, UID: m.UID,
-			Generation: fed.Generation, RequestID: fed.RequestID, Owner: fed.Owner, Drift: fed.Drift, Paused: fed.Paused,
-			Spec: name, Sees: sees(g, i), Mark: record.Mark(token), Deadline: &until,
-		}})
+	return r
+}
+
+// reachable says whether the cluster has said to which key its secrets are to be sealed.
+func (r *renderer) reachable(cluster string) bool { return r.recipients[cluster] != "" }
+
+// replica renders node i for the replica m: its desired record with intent
+// prepare, and the spec that the record names. Its secrets are sealed to the
+// cluster that gets it and to the control plane.
+func (r *renderer) replica(i int, m record.Member) (placed, staged, error) {
+	token := r.cp.serviceToken(m.UID)
+	public, patch, err := topology.Render(r.service, r.graph, i, topology.Mark{
+		UID: m.UID, Generation: r.fed.Generation, ControlPlane: r.meta.ControlPlane, Token: token,
+	}, r.origin)
+	if err != nil {
+		return placed{}, staged{}, fmt.Errorf("render %s/%s: %w", m.ClusterID, m.ServiceName, err)
 	}
-	if refreshToken != "" && recipients[origin.ClusterID] != "" {
-		sealed, err := seal.Seal(seal.Header{
-			Purpose: purposeRefreshToken, Cluster: origin.ClusterID, UID: fed.UID, Generation: fed.Generation,
-		}, []byte(refreshToken), recipients[origin.ClusterID])
-		if err != nil {
-			return nil, fmt.Errorf("seal the refresh token: %w", err)
-		}
-		d.tokens = append(d.tokens, staged{record.TokensKey(origin.ClusterID, fed.UID),
-			record.Tokens{V: record.Version, Generation: fed.Generation, Refresh: sealed}})
+	raw, err := json.Marshal(public)
+	if err != nil {
+		return placed{}, staged{}, fmt.Errorf("write %s/%s: %w", m.ClusterID, m.ServiceName, err)
 	}
-	submitted, _ := oscar.SplitSecrets(s)
-	raw, err := json.Marshal(submitted)
+	sealed, err := seal.Seal(seal.Header{
+		Purpose: purposeSpec, Cluster: m.ClusterID, UID: m.UID, Generation: r.fed.Generation,
+	}, patch, r.recipients[m.ClusterID], r.cp.identity.Recipient())
+	if err != nil {
+		return placed{}, staged{}, fmt.Errorf("seal %s/%s: %w", m.ClusterID, m.ServiceName, err)
+	}
+	name := r.name(m.ServiceName, m.UID)
+	spec := record.Spec{
+		V: record.Version, Service: raw, Sealed: sealed, Left: r.cp.left(r.fed.Owner, m.ClusterID, m.ServiceName),
+	}
+	desired := &record.Desired{
+		V: record.Version, Intent: record.IntentPrepare, Federation: r.fed.UID, GroupID: r.fed.GroupID, UID: m.UID,
+		Generation: r.fed.Generation, RequestID: r.fed.RequestID, Owner: r.fed.Owner, Drift: r.fed.Drift,
+		Paused: r.fed.Paused, Spec: name, Sees: sees(r.graph, i), Mark: record.Mark(token), Deadline: r.fed.Deadline,
+	}
+	return placed{cluster: m.ClusterID, service: m.ServiceName, rec: desired},
+		staged{record.SpecKey(m.ClusterID, name), spec}, nil
+}
+
+// submitted is what the control plane itself keeps of the service: its words
+// without secrets, and its secrets sealed to the control plane alone.
+func (r *renderer) submitted() ([]staged, error) {
+	public, patch := oscar.SplitSecrets(r.service)
+	raw, err := json.Marshal(public)
 	if err != nil {
 		return nil, fmt.Errorf("write the submitted service: %w", err)
 	}
-	d.before = append(d.before, staged{record.HistoryKey(fed.UID, fed.Generation), record.History{V: record.Version, Service: raw}})
-	return d, nil
+	sealed, err := seal.Seal(seal.Header{
+		Purpose: purposeSubmitted, UID: r.fed.UID, Generation: r.fed.Generation,
+	}, patch, r.cp.identity.Recipient())
+	if err != nil {
+		return nil, fmt.Errorf("seal the submitted secrets: %w", err)
+	}
+	return []staged{
+		{record.HistoryKey(r.fed.UID, r.fed.Generation), record.History{
+			V: record.Version, RequestID: r.fed.RequestID, By: r.fed.Owner, ChangedAt: r.fed.ChangedAt, Service: raw,
+		}},
+		{record.SecretsKey(r.fed.UID, r.fed.Generation), record.Secrets{
+			V: record.Version, Generation: r.fed.Generation, Sealed: sealed,
+		}},
+	}, nil
 }
 
-func (c *ControlPlane) seal(public *oscar.Service, patch json.RawMessage, h seal.Header, recipient string) (record.Spec, error) {
-	raw, err := json.Marshal(public)
+// refreshToken seals a user's refresh token to the cluster that holds it, and to
+// nobody else.
+func (r *renderer) refreshToken(token string) (staged, error) {
+	holder := r.origin.ClusterID
+	sealed, err := seal.Seal(seal.Header{
+		Purpose: purposeRefreshToken, Cluster: holder, UID: r.fed.UID, Generation: r.fed.Generation,
+	}, []byte(token), r.recipients[holder])
 	if err != nil {
-		return record.Spec{}, err
+		return staged{}, fmt.Errorf("seal the refresh token: %w", err)
 	}
-	sealed, err := seal.Seal(h, patch, recipient, c.identity.Recipient())
-	if err != nil {
-		return record.Spec{}, err
-	}
-	return record.Spec{V: record.Version, Service: raw, Sealed: sealed}, nil
+	return staged{record.TokensKey(holder, r.fed.UID),
+		record.Tokens{V: record.Version, Generation: r.fed.Generation, Refresh: sealed}}, nil
 }
 
 // left names the buckets that earlier lives of the same owner's service left behind.

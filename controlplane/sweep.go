@@ -45,7 +45,7 @@ func (c *ControlPlane) sweepOnce(ctx context.Context, suspects map[string]int64)
 	if err != nil {
 		return err
 	}
-	prefixes := []string{record.HistoryPrefix}
+	prefixes := []string{record.HistoryPrefix, record.SecretsPrefix}
 	c.state.read(func() {
 		for cluster := range c.state.nodes {
 			prefixes = append(prefixes, record.SpecsPrefix(cluster))
@@ -81,11 +81,11 @@ func (c *ControlPlane) referenced(key string) bool {
 	found := false
 	c.state.read(func() {
 		switch ref.Kind {
-		case record.KindHistory:
+		case record.KindHistory, record.KindSecrets:
 			_, found = c.state.federations[ref.Name]
 		case record.KindSpec:
 			d := c.state.desired(ref.Cluster, ref.Name)
-			found = d.rec != nil && d.rec.Spec == ref.Name+"/"+ref.Rest
+			found = d.rec != nil && (d.rec.Spec == ref.Name+"/"+ref.Rest || c.state.proposed(d.rec, ref.Name+"/"+ref.Rest))
 		}
 	})
 	return found

@@ -103,6 +103,8 @@ type Replicas struct {
 	// Self and Sees are indexes into Members.
 	Self int
 	Sees []int
+	// StreamRevision is the store revision that the view was taken at, or later.
+	StreamRevision int64
 }
 
 // Cluster is a registered cluster with what its syncer says of it.
@@ -144,4 +146,44 @@ type Info struct {
 type Health struct {
 	OK      bool
 	Message string
+}
+
+// ChangeRequest is one PUT of a service definition: a full replace. Empty secrets
+// mean unchanged.
+type ChangeRequest struct {
+	Service   *oscar.Service
+	RequestID string
+	// IfMatch is the revision that the federation must have; 0 demands none.
+	IfMatch int64
+	// Wait is how long to wait until the change is applied everywhere; the votes
+	// of added members are waited for in any case.
+	Wait time.Duration
+}
+
+// ReplicasRequest changes who is a member. Without IfMatch additions and removals
+// merge with those of others.
+type ReplicasRequest struct {
+	// ClusterID of the replica that is addressed, when its name is on several.
+	ClusterID string
+	// Add names new members; one that is there, and equal, is left as it is.
+	Add []oscar.Member
+	// Remove names members by identity; one that is not there is no error.
+	Remove []oscar.Member
+	// Replace turns members into others, or changes their settings.
+	Replace []Replacement
+	// RemoveAll removes every member but the coordinator.
+	RemoveAll bool
+	RequestID string
+	IfMatch   int64
+	Wait      time.Duration
+}
+
+// Replacement turns the member with From's identity into To.
+type Replacement struct{ From, To oscar.Member }
+
+// ChangeResult is a federation after a change.
+type ChangeResult struct {
+	Replicas Replicas
+	// Away lists the replicas that have not applied the change yet.
+	Away []Replica
 }

@@ -1,0 +1,286 @@
+package controlplane_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+func member(cluster, service string) oscar.Member {
+	return oscar.Member{Type: "oscar", ClusterID: cluster, ServiceName: service}
+}
+
+func (w *world) changeReplicas(req controlplane.ReplicasRequest) (*controlplane.ChangeResult, error) {
+	w.t.Helper()
+	req.Wait = time.Minute
+	return w.ChangeReplicas(w.t.Context(), admin, "grayifyr0", req)
+}
+
+func (w *world) mustCreate() {
+	w.t.Helper()
+	if _, err := w.create(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// graph says who lists whom, as every member's own view tells it.
+func (w *world) graph(members ...string) string {
+	w.t.Helper()
+	var lines []string
+	for _, m := range members {
+		cluster, service, _ := strings.Cut(m, "/")
+		v, err := w.Replicas(w.t.Context(), admin, service, cluster)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		var sees []string
+		for _, i := range v.Sees {
+			sees = append(sees, v.Members[i].ClusterID+"/"+v.Members[i].ServiceName)
+		}
+		lines = append(lines, m+": "+strings.Join(sees, " "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestAddedMembersVoteFirstAndAreDeployed(t *testing.T) {
+	w := newWorld(t)
+	w.addCluster("d")
+	w.mustCreate()
+	res, err := w.changeReplicas(controlplane.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}})
+	if err != nil || len(res.Away) > 0 || res.Replicas.Generation != 2 || res.Replicas.Phase != record.PhaseReady {
+		t.Fatalf("%+v %v", res, err)
+	}
+	want := "d/grayifyr3: a/grayifyr0 b/grayifyr1 c/grayifyr2\nb/grayifyr1: a/grayifyr0 c/grayifyr2 d/grayifyr3"
+	if got := w.graph("d/grayifyr3", "b/grayifyr1"); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	// Adding it again is nothing; with other settings it is refused.
+	before := w.revision()
+	if _, err := w.changeReplicas(controlplane.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}}); err != nil || w.revision() != before {
+		t.Errorf("%v, revision %d after %d", err, w.revision(), before)
+	}
+	other := member("d", "grayifyr3")
+	other.Priority = 7
+	if _, err := w.changeReplicas(controlplane.ReplicasRequest{Add: []oscar.Member{other}}); codeOf(t, err) != controlplane.CodeAlreadyExists {
+		t.Error(err)
+	}
+	if _, err := w.changeReplicas(controlplane.ReplicasRequest{Replace: []controlplane.Replacement{{From: other, To: other}}}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestARefusedAdditionChangesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.addCluster("d")
+	w.mustCreate()
+	w.clusters["d"].does(no(record.ReasonDoesNotFit))
+	_, err := w.changeReplicas(controlplane.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}})
+	if codeOf(t, err) != controlplane.CodeFailedPrecondition || !strings.Contains(err.Error(), "d/grayifyr3") {
+		t.Error(err)
+	}
+	v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+	if err != nil || v.Generation != 1 || len(v.Members) != 3 || v.Phase != record.PhaseReady {
+		t.Errorf("%+v %v", v, err)
+	}
+	for prefix, want := range map[string]int{
+		record.DesiredServicesPrefix("d"): 0, record.ObservedServicesPrefix("d"): 0, record.SpecsPrefix("d"): 0,
+		record.SpecsPrefix("b"): 1, record.HistoryPrefix: 1, record.SecretsPrefix: 1,
+	} {
+		if got := w.keys(prefix); len(got) != want {
+			t.Errorf("%s holds %v, want %d", prefix, got, want)
+		}
+	}
+}
+
+func TestARemovedMemberGoesAndItsViewIsGoneAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.mustCreate()
+	w.clusters["c"].does(silent)
+	before := w.revision()
+	if _, err := w.ChangeReplicas(t.Context(), admin, "grayifyr0", controlplane.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Replicas(t.Context(), admin, "grayifyr2", ""); codeOf(t, err) != controlplane.CodeNotFound {
+		t.Error("the removed member's view is still there:", err)
+	}
+	if got, want := w.graph("a/grayifyr0", "b/grayifyr1"), "a/grayifyr0: b/grayifyr1\nb/grayifyr1: a/grayifyr0"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	w.clusters["c"].does(yes)
+	w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("c"))) == 0 })
+	w.eventually(func() bool {
+		v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+		return err == nil && v.Phase == record.PhaseReady
+	})
+	// One transaction; two that stay report, one acknowledges, one removes; specs.
+	if cost := w.revision() - before; cost != 1+2+1+1+1 {
+		t.Errorf("removing one of three cost %d revisions", cost)
+	}
+	if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	for _, prefix := range []string{record.FederationsPrefix, record.HistoryPrefix, record.SecretsPrefix, record.SpecsPrefix("a"), record.SpecsPrefix("b"), record.SpecsPrefix("c")} {
+		if left := w.keys(prefix); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	}
+}
+
+func TestChangeWithoutAdditionsCosts(t *testing.T) {
+	w := newWorld(t)
+	w.mustCreate()
+	before := w.revision()
+	s := request(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
+	res, err := w.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s, Wait: time.Minute})
+	if err != nil || len(res.Away) > 0 {
+		t.Fatal(res, err)
+	}
+	const n, specs = 3, 1
+	if cost := w.revision() - before - specs; cost != n+1 {
+		t.Errorf("a change over %d clusters cost %d revisions, want %d", n, cost, n+1)
+	}
+	got, err := w.Service(t.Context(), admin, "grayifyr1", "")
+	if err != nil || got.Memory != "1Gi" {
+		t.Errorf("%+v %v", got, err)
+	}
+}
+
+func TestConcurrentAdditionsAllSucceed(t *testing.T) {
+	const n = 8
+	w := newWorld(t)
+	for i := range n {
+		w.addCluster(fmt.Sprintf("m%d", i))
+	}
+	w.mustCreate()
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			req := controlplane.ReplicasRequest{Wait: time.Minute, Add: []oscar.Member{member(fmt.Sprintf("m%d", i), fmt.Sprintf("added%d", i))}}
+			if _, err := w.ChangeReplicas(t.Context(), admin, "grayifyr0", req); err != nil {
+				t.Errorf("addition %d: %v", i, err)
+			}
+		})
+	}
+	wg.Wait()
+	v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+	if err != nil || len(v.Members) != 3+n || len(v.Sees) != 2+n {
+		t.Errorf("%d members, %d seen: %v", len(v.Members), len(v.Sees), err)
+	}
+	for i := range n {
+		m, err := w.Replicas(t.Context(), admin, fmt.Sprintf("added%d", i), "")
+		if err != nil || len(m.Sees) != 2+n || m.Revision != v.Revision {
+			t.Errorf("added%d sees %d at revision %d: %v", i, len(m.Sees), m.Revision, err)
+		}
+	}
+}
+
+func TestIfMatchRefusesAnOlderView(t *testing.T) {
+	w := newWorld(t)
+	w.addCluster("d")
+	w.mustCreate()
+	v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := controlplane.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}, IfMatch: v.Revision}
+	if _, err := w.changeReplicas(req); err != nil {
+		t.Fatal(err)
+	}
+	req = controlplane.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}, IfMatch: v.Revision}
+	if _, err := w.changeReplicas(req); codeOf(t, err) != controlplane.CodeConflict {
+		t.Error(err)
+	}
+}
+
+func TestSecretsSurviveARoundTrip(t *testing.T) {
+	w := newWorld(t)
+	withSecret := strings.Replace(body, `"script"`, `"environment":{"secrets":{"KEY":"a-secret-of-the-test","OTHER":"old-secret-of-the-test"}},"script"`, 1)
+	if _, err := w.CreateService(t.Context(), admin, request(t, withSecret)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := w.Service(t.Context(), admin, "grayifyr0", "")
+	if err != nil || s.Environment.Secrets["KEY"] != "" {
+		t.Fatalf("%+v %v", s.Environment, err)
+	}
+	s.Environment.Secrets["OTHER"] = "new-secret-of-the-test"
+	if _, err := w.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s, Wait: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	for _, cluster := range []string{"a", "b"} {
+		got := w.clusters[cluster].secrets()
+		if got["KEY"] != "a-secret-of-the-test" || got["OTHER"] != "new-secret-of-the-test" {
+			t.Errorf("%s has %v", cluster, got)
+		}
+	}
+}
+
+func TestAPutOnAMemberNamesTheCoordinator(t *testing.T) {
+	w := newWorld(t)
+	w.mustCreate()
+	s, err := w.Service(t.Context(), admin, "grayifyr1", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s})
+	if codeOf(t, err) != controlplane.CodeConflict || !strings.Contains(err.Error(), "a/grayifyr0") {
+		t.Error(err)
+	}
+}
+
+func TestAChangeWhileAClusterIsAwayIsAppliedWhenItIsBack(t *testing.T) {
+	w := newWorld(t)
+	w.mustCreate()
+	w.clusters["c"].does(silent)
+	w.clusters["c"].disconnect()
+	w.eventually(func() bool { c, err := w.Cluster(t.Context(), admin, "c"); return err == nil && !c.Alive })
+	s := request(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
+	res, err := w.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s, Wait: 200 * time.Millisecond})
+	if err != nil || len(res.Away) == 0 {
+		t.Fatalf("%+v %v", res, err)
+	}
+	w.eventually(func() bool {
+		v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+		return err == nil && v.Phase == record.PhaseDegraded
+	})
+	w.clusters["c"].connect()
+	w.clusters["c"].does(yes)
+	w.eventually(func() bool {
+		v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+		return err == nil && v.Phase == record.PhaseReady
+	})
+}
+
+func TestWatchTellsEachChangeOfTheView(t *testing.T) {
+	w := newWorld(t)
+	w.mustCreate()
+	enough := errors.New("enough")
+	seen := make(chan int64, 1)
+	done := make(chan error, 1)
+	go func() {
+		done <- w.WatchReplicas(t.Context(), admin, "grayifyr0", "", 0, func(v *controlplane.Replicas) error {
+			if v.Generation == 2 && v.Phase == record.PhaseReady {
+				return enough
+			}
+			select {
+			case seen <- v.StreamRevision:
+			default:
+			}
+			return nil
+		})
+	}()
+	<-seen
+	s := request(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
+	if _, err := w.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; !errors.Is(err, enough) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,164 @@
+package controlplane
+
+import (
+	"slices"
+
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// keepHistory is how many generations before the present one can be looked at.
+const keepHistory = 10
+
+// proposal is a change made ready: the federation as it will be, and what each
+// kept replica is to be asked.
+type proposal struct {
+	next  record.Federation
+	specs map[string]string
+	sees  map[string][]string
+}
+
+// decideChange commits a change when every added member has voted yes, and drops
+// it on a no or at its deadline. The members that are there are not touched by a
+// change that is refused.
+func decideChange(s situation) decision {
+	c := s.fed.Change
+	yes, no := 0, 0
+	for _, r := range s.adding {
+		switch v := r.vote(); {
+		case v == nil:
+		case v.Answer == record.VoteYes:
+			yes++
+		default:
+			no++
+		}
+	}
+	switch {
+	case no == 0 && yes == len(s.adding):
+		return applyChange(s, proposalOf(s.fed))
+	case no > 0 || !s.now.Before(c.Deadline.Time):
+		return refuseChange(s)
+	}
+	return decision{again: c.Deadline.Time}
+}
+
+// proposalOf is the proposal of a change that waits in the federation's record.
+func proposalOf(f record.Federation) proposal {
+	c := f.Change
+	next := f
+	next.Generation++
+	next.RequestID, next.Topology, next.Delegation, next.Drift = c.RequestID, c.Topology, c.Delegation, c.Drift
+	next.Visibility, next.AllowedUsers, next.Prefetch, next.Members = c.Visibility, c.AllowedUsers, c.Prefetch, c.Members
+	return newProposal(next, c.Specs)
+}
+
+func newProposal(next record.Federation, specs map[string]string) proposal {
+	next.Change, next.Refused = nil, nil
+	p := proposal{next: next, specs: specs, sees: map[string][]string{}}
+	g := graphOf(&next)
+	for i, m := range next.Members {
+		if m.Replica() {
+			p.sees[m.UID] = sees(g, i)
+		}
+	}
+	return p
+}
+
+// applyChange is one transaction over the whole topology: everybody who stays, and
+// everybody who has voted yes, gets the new generation; who is not in it any more
+// becomes a tombstone and leaves.
+func applyChange(s situation, p proposal) decision {
+	next := p.next
+	next.ChangedAt = record.At(s.now)
+	next.Leaving = slices.Clone(s.fed.Leaving)
+	d := decision{name: "change", fed: &next, drop: []string{record.SecretsKey(s.fed.UID, s.fed.Generation)}}
+	if old := s.fed.Generation - keepHistory; old > 0 {
+		d.drop = append(d.drop, record.HistoryKey(s.fed.UID, old))
+	}
+	for _, r := range slices.Concat(s.replicas, s.adding) {
+		if r.desired == nil {
+			continue
+		}
+		if memberOf(next.Members, r.at.UID) < 0 {
+			if r.desired.Intent == record.IntentPrepare {
+				d.remove = append(d.remove, r.removal(s)) // never applied: nothing is there
+				continue
+			}
+			t := tombstone(r.desired, record.CauseRemoved)
+			t.RequestID = next.RequestID
+			d.put = append(d.put, r.place(t))
+			next.Leaving = append(next.Leaving, r.at)
+			continue
+		}
+		rec := *r.desired
+		rec.Generation, rec.RequestID, rec.Drift, rec.Sees = next.Generation, next.RequestID, next.Drift, p.sees[r.at.UID]
+		if spec, ok := p.specs[r.at.UID]; ok {
+			rec.Spec = spec
+		}
+		if v := r.vote(); rec.Intent == record.IntentPrepare && v != nil && v.Answer == record.VoteYes && r.member < 0 {
+			rec.Intent = record.IntentApply
+		}
+		rec.Deadline = nil
+		d.put = append(d.put, r.place(&rec))
+	}
+	return d
+}
+
+// refuseChange takes the prepare records of a change away, and keeps why.
+func refuseChange(s situation) decision {
+	c := s.fed.Change
+	next := s.fed
+	next.Change, next.ChangedAt = nil, record.At(s.now)
+	refused := &record.Refused{RequestID: c.RequestID, Members: slices.Clone(c.Members)}
+	next.Refused = refused
+	d := dropChange(s, decision{name: "refuse_change", fed: &next})
+	for i := range refused.Members {
+		refused.Members[i].Rollback = &record.Rollback{State: record.RollbackKept}
+	}
+	for _, r := range s.adding {
+		i := memberOf(refused.Members, r.at.UID)
+		f := refusals(r)
+		if f == nil {
+			f = noVote(r)
+		}
+		refused.Members[i].Cause = f
+		refused.Members[i].Rollback = &record.Rollback{State: record.RollbackNotCreated}
+	}
+	refused.Code, refused.Detail = string(abortCode(refused.Members)), failureDetail(refused.Members)
+	return d
+}
+
+// dropChange takes away everything that a change which waits for votes has written.
+func dropChange(s situation, d decision) decision {
+	d.drop = append(d.drop,
+		record.HistoryKey(s.fed.UID, s.fed.Generation+1), record.SecretsKey(s.fed.UID, s.fed.Generation+1))
+	for _, r := range s.adding {
+		d.remove = append(d.remove, r.removal(s))
+	}
+	for _, r := range s.replicas {
+		if spec, ok := s.fed.Change.Specs[r.at.UID]; ok {
+			d.drop = append(d.drop, record.SpecKey(r.at.ClusterID, spec))
+		}
+	}
+	return d
+}
+
+// decideLeaving removes the acknowledged tombstones of removed members.
+func decideLeaving(s situation) decision {
+	next := s.fed
+	next.Leaving = nil
+	d := decision{name: "left", fed: &next}
+	for _, r := range s.leaving {
+		switch {
+		case r.desired == nil:
+			continue
+		case r.acknowledged():
+			d.remove = append(d.remove, r.removal(s))
+		default:
+			next.Leaving = append(next.Leaving, r.at)
+		}
+	}
+	if len(d.remove) == 0 {
+		return decision{}
+	}
+	return d
+}
