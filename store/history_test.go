@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/storetest"
@@ -143,14 +142,7 @@ func TestHistoryThatIsCompacted(t *testing.T) {
 	endpoint := storetest.Etcd(t)
 	s := &story{t: t, store: storetest.Open(t, store.Config{Endpoints: []string{endpoint}})}
 	s.writes("/a/x=1").writes("/a/x=2").writes("/a/x=3")
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	if _, err := client.Compact(t.Context(), s.revisions[1]); err != nil {
-		t.Fatal(err)
-	}
+	compact(t, endpoint, s.revisions[1])
 	none := func(int64, []store.Event) error { t.Error("something was told"); return nil }
 	if err := s.store.History(t.Context(), "/a/", 1, s.revisions[2], none); !errors.Is(err, store.ErrCompacted) {
 		t.Errorf("got %v, want ErrCompacted", err)

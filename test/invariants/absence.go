@@ -33,18 +33,18 @@ func absenceStep(c *checker) {
 
 func (c *checker) appears(ch *change, now *record.Desired) {
 	if now.Tombstone() && !c.past.lives[now.UID].removed {
-		c.violate(RuleAbsence, ch.key, "a tombstone for uid %s, of which nothing was ever desired here", now.UID)
+		c.violatef(RuleAbsence, ch.key, "a tombstone for uid %s, of which nothing was ever desired here", now.UID)
 	}
 }
 
 func (c *checker) continues(ch *change, old, now *record.Desired) {
 	switch {
 	case old.UID != now.UID:
-		c.violate(RuleAbsence, ch.key, "uid %s (%s) is replaced by %s without having been removed", old.UID, old.Intent, now.UID)
+		c.violatef(RuleAbsence, ch.key, "uid %s (%s) is replaced by %s without having been removed", old.UID, old.Intent, now.UID)
 	case old.Tombstone() && !now.Tombstone():
-		c.violate(RuleAbsence, ch.key, "a tombstone became %s again", now.Intent)
+		c.violatef(RuleAbsence, ch.key, "a tombstone became %s again", now.Intent)
 	case old.Intent == record.IntentApply && now.Intent == record.IntentPrepare:
-		c.violate(RuleAbsence, ch.key, "an apply became a prepare again: only a tombstone ends it")
+		c.violatef(RuleAbsence, ch.key, "an apply became a prepare again: only a tombstone ends it")
 	}
 }
 
@@ -52,32 +52,32 @@ func (c *checker) continues(ch *change, old, now *record.Desired) {
 func (c *checker) buries(ch *change, t *record.Desired) {
 	applied := c.past.lives[t.UID].applied
 	if t.Generation < applied {
-		c.violate(RuleAbsence, ch.key, "the tombstone has generation %d, but %d was applied", t.Generation, applied)
+		c.violatef(RuleAbsence, ch.key, "the tombstone has generation %d, but %d was applied", t.Generation, applied)
 	}
 	switch t.Cause {
 	case record.CauseRollback, record.CauseRemoved, record.CauseDeleted:
 	default:
-		c.violate(RuleAbsence, ch.key, "the tombstone has cause %q", t.Cause)
+		c.violatef(RuleAbsence, ch.key, "the tombstone has cause %q", t.Cause)
 	}
 	if t.Spec != "" {
-		c.violate(RuleAbsence, ch.key, "the tombstone has a spec")
+		c.violatef(RuleAbsence, ch.key, "the tombstone has a spec")
 	}
 }
 
 func (c *checker) disappears(ch *change, old *record.Desired) {
 	if !old.Tombstone() {
 		if old.Intent == record.IntentApply || c.past.lives[old.UID].applied > 0 {
-			c.violate(RuleAbsence, ch.key, "uid %s, which was to be applied, is gone without a tombstone", old.UID)
+			c.violatef(RuleAbsence, ch.key, "uid %s, which was to be applied, is gone without a tombstone", old.UID)
 		}
 		return
 	}
 	if acknowledged := c.past.lives[old.UID].deleted; acknowledged != ch.old.revision() {
-		c.violate(RuleAbsence, ch.key, "the tombstone of uid %s is gone; it was of revision %d, and what cluster %s reported as deleted is of revision %d",
+		c.violatef(RuleAbsence, ch.key, "the tombstone of uid %s is gone; it was of revision %d, and what cluster %s reported as deleted is of revision %d",
 			old.UID, ch.old.revision(), ch.ref.Cluster, acknowledged)
 	}
 	d := c.changed[record.DeletedKey(old.UID)]
 	if d == nil || as[record.Deleted](d.now) == nil {
-		c.violate(RuleAbsence, ch.key, "the tombstone is gone and deleted/%s was not written with it", old.UID)
+		c.violatef(RuleAbsence, ch.key, "the tombstone is gone and deleted/%s was not written with it", old.UID)
 	}
 }
 
@@ -91,7 +91,7 @@ func (c *checker) remembers(ch *change) {
 	at := place{d.ClusterID, d.ServiceName}
 	tomb := c.changed[at.desiredKey()]
 	if tomb == nil {
-		c.violate(RuleAbsence, ch.key, "it was written by revision %d, which ends no tombstone at %s", c.revision, at)
+		c.violatef(RuleAbsence, ch.key, "it was written by revision %d, which ends no tombstone at %s", c.revision, at)
 		return
 	}
 	t := as[record.Desired](tomb.old)
@@ -100,6 +100,6 @@ func (c *checker) remembers(ch *change) {
 	}
 	if t == nil || !t.Tombstone() || d.UID != ch.ref.Name || t.UID != d.UID || t.Federation != d.Federation ||
 		t.Owner != d.Owner || t.Generation != d.Generation || t.Cause != d.Cause {
-		c.violate(RuleAbsence, ch.key, "it remembers uid %s, generation %d, cause %q of %s, which was not the tombstone at %s", d.UID, d.Generation, d.Cause, d.Owner, at)
+		c.violatef(RuleAbsence, ch.key, "it remembers uid %s, generation %d, cause %q of %s, which was not the tombstone at %s", d.UID, d.Generation, d.Cause, d.Owner, at)
 	}
 }

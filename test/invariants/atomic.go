@@ -24,7 +24,7 @@ func atomicStep(c *checker) {
 			if d.Tombstone() && c.changed[record.DeletedKey(d.UID)] != nil && c.federation(d.Federation) == nil {
 				continue
 			}
-			c.violate(RuleAtomic, ch.key, "it was touched by revision %d, which does not write federation %s", c.revision, d.Federation)
+			c.violatef(RuleAtomic, ch.key, "it was touched by revision %d, which does not write federation %s", c.revision, d.Federation)
 		}
 	}
 }
@@ -37,7 +37,7 @@ func atomicStands(c *checker, uid string, f, was *record.Federation) {
 	}
 	key := record.FederationKey(uid)
 	if c.now(record.HistoryKey(uid, f.Generation)) == nil {
-		c.violate(RuleAtomic, key, "the submitted service of generation %d is not in history", f.Generation)
+		c.violatef(RuleAtomic, key, "the submitted service of generation %d is not in history", f.Generation)
 	}
 	for _, m := range f.Members {
 		if m.Replica() {
@@ -64,11 +64,11 @@ func (c *checker) strays(uid string, f *record.Federation) {
 		case d == nil || known[key] == d.UID:
 		case f == nil && c.orphan(e.ref, d):
 		case f == nil:
-			c.violate(RuleAtomic, key, "its federation %s does not exist", uid)
+			c.violatef(RuleAtomic, key, "its federation %s does not exist", uid)
 		case d.Tombstone() && d.Cause == record.CauseRemoved:
 			// It was a member until a change took it out of the graph.
 		default:
-			c.violate(RuleAtomic, key, "federation %s has no such member with uid %s", uid, d.UID)
+			c.violatef(RuleAtomic, key, "federation %s has no such member with uid %s", uid, d.UID)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func (c *checker) nameMatches(uid string, f, was *record.Federation) {
 		}
 		key := record.NameKey(was.Owner, was.GroupID)
 		if n := as[record.Name](c.now(key)); n != nil && n.UID == uid {
-			c.violate(RuleAtomic, key, "it points to federation %s, which was removed", uid)
+			c.violatef(RuleAtomic, key, "it points to federation %s, which was removed", uid)
 		}
 		return
 	}
@@ -98,11 +98,11 @@ func (c *checker) nameMatches(uid string, f, was *record.Federation) {
 	n := as[record.Name](c.now(key))
 	switch {
 	case holdsName(f.Phase) && n == nil:
-		c.violate(RuleAtomic, key, "federation %s is %s and its name is not held", uid, f.Phase)
+		c.violatef(RuleAtomic, key, "federation %s is %s and its name is not held", uid, f.Phase)
 	case holdsName(f.Phase) && n.UID != uid:
-		c.violate(RuleAtomic, key, "it points to federation %s, but %s is %s under this name", n.UID, uid, f.Phase)
+		c.violatef(RuleAtomic, key, "it points to federation %s, but %s is %s under this name", n.UID, uid, f.Phase)
 	case !holdsName(f.Phase) && n != nil && n.UID == uid:
-		c.violate(RuleAtomic, key, "federation %s is %s and still holds the name", uid, f.Phase)
+		c.violatef(RuleAtomic, key, "federation %s is %s and still holds the name", uid, f.Phase)
 	}
 }
 
@@ -110,7 +110,7 @@ func (c *checker) nameMatches(uid string, f, was *record.Federation) {
 func (c *checker) noNameOf(uid string) {
 	for key, e := range c.keys {
 		if n := as[record.Name](e); n != nil && n.UID == uid {
-			c.violate(RuleAtomic, key, "it points to federation %s, which does not exist", uid)
+			c.violatef(RuleAtomic, key, "it points to federation %s, which does not exist", uid)
 		}
 	}
 }
@@ -122,28 +122,28 @@ func (c *checker) replicaMatches(f *record.Federation, m record.Member) {
 	d := c.desired(placeOf(m), m.UID)
 	if d == nil {
 		if mustExist(f.Phase) {
-			c.violate(RuleAtomic, key, "federation %s is %s and replica %s has no desired record", f.UID, f.Phase, m.UID)
+			c.violatef(RuleAtomic, key, "federation %s is %s and replica %s has no desired record", f.UID, f.Phase, m.UID)
 		}
 		return
 	}
 	if !intended(f, d.Intent) {
-		c.violate(RuleAtomic, key, "federation %s is %s (%s) and replica %s has intent %s", f.UID, f.Phase, f.Deployment, m.UID, d.Intent)
+		c.violatef(RuleAtomic, key, "federation %s is %s (%s) and replica %s has intent %s", f.UID, f.Phase, f.Deployment, m.UID, d.Intent)
 	}
 	if d.Federation != f.UID || d.Owner != f.Owner || d.GroupID != f.GroupID {
-		c.violate(RuleAtomic, key, "it names federation %s, owner %s, group_id %s; its federation is %s of %s, %s",
+		c.violatef(RuleAtomic, key, "it names federation %s, owner %s, group_id %s; its federation is %s of %s, %s",
 			d.Federation, d.Owner, d.GroupID, f.UID, f.Owner, f.GroupID)
 	}
 	if d.Tombstone() {
 		return
 	}
 	if d.Generation != f.Generation {
-		c.violate(RuleAtomic, key, "it has generation %d and its federation %d", d.Generation, f.Generation)
+		c.violatef(RuleAtomic, key, "it has generation %d and its federation %d", d.Generation, f.Generation)
 	}
 	switch {
 	case d.Spec != record.SpecName(m.ServiceName, m.UID, d.Generation):
-		c.violate(RuleAtomic, key, "its spec is %q, not that of uid %s and generation %d", d.Spec, m.UID, d.Generation)
+		c.violatef(RuleAtomic, key, "its spec is %q, not that of uid %s and generation %d", d.Spec, m.UID, d.Generation)
 	case c.now(placeOf(m).specKey(d)) == nil:
-		c.violate(RuleAtomic, key, "its spec %s is not in the store", d.Spec)
+		c.violatef(RuleAtomic, key, "its spec %s is not in the store", d.Spec)
 	}
 }
 

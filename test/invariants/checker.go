@@ -131,7 +131,7 @@ func (c *checker) apply(ev store.Event) {
 	} else {
 		e, err := decode(ev.KV)
 		if err != nil {
-			c.violate(RuleRecords, ev.Key, "%v", err)
+			c.violatef(RuleRecords, ev.Key, "%v", err)
 		}
 		ch.now = e
 		c.keys[ev.Key] = e
@@ -315,8 +315,8 @@ func (c *checker) desired(p place, uid string) *record.Desired {
 	return nil
 }
 
-// violate reports a broken rule once.
-func (c *checker) violate(r Rule, key, format string, args ...any) {
+// violatef reports a broken rule once.
+func (c *checker) violatef(r Rule, key, format string, args ...any) {
 	v := Violation{Rule: r, Key: key, Message: fmt.Sprintf(format, args...)}
 	if c.told[v] {
 		return

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -140,14 +139,7 @@ func TestNothingCheckedIsAFailure(t *testing.T) {
 
 func TestACompactedHistoryCannotBeChecked(t *testing.T) {
 	s := newScript(t)
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.endpoint}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	if _, err := client.Compact(t.Context(), 3); err != nil {
-		t.Fatal(err)
-	}
+	compact(t, s.endpoint, 3)
 	if _, err := invariants.Check(t.Context(), s.endpoint, invariants.Options{}); !errors.Is(err, store.ErrCompacted) {
 		t.Errorf("got %v, want ErrCompacted", err)
 	}
@@ -234,14 +226,7 @@ func TestGuardFailsTheTestAtItsEnd(t *testing.T) {
 	t.Run("compacted", func(t *testing.T) {
 		s := newScript(t)
 		g := guard(s.endpoint)
-		client, err := clientv3.New(clientv3.Config{Endpoints: []string{s.endpoint}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
-		if _, err := client.Compact(t.Context(), 5); err != nil {
-			t.Fatal(err)
-		}
+		compact(t, s.endpoint, 5)
 		if errs := g.end(); len(errs) != 1 {
 			t.Errorf("want one failure, got %v", errs)
 		}

@@ -24,11 +24,11 @@ func graphStands(c *checker, uid string, f, _ *record.Federation) {
 		}
 		coordinators++
 		if !m.Replica() {
-			c.violate(RuleGraph, key, "its coordinator %s is no replica", placeOf(m))
+			c.violatef(RuleGraph, key, "its coordinator %s is no replica", placeOf(m))
 		}
 	}
 	if coordinators != 1 {
-		c.violate(RuleGraph, key, "it has %d coordinators", coordinators)
+		c.violatef(RuleGraph, key, "it has %d coordinators", coordinators)
 	}
 	for _, m := range f.Members {
 		if !m.Replica() {
@@ -40,7 +40,7 @@ func graphStands(c *checker, uid string, f, _ *record.Federation) {
 		}
 		want, ok := seesOf(f, m)
 		if !ok {
-			c.violate(RuleGraph, key, "topology %q is unknown", f.Topology)
+			c.violatef(RuleGraph, key, "topology %q is unknown", f.Topology)
 			return
 		}
 		c.compareSees(placeOf(m), d, want)
@@ -74,14 +74,14 @@ func (c *checker) compareSees(at place, d *record.Desired, want map[string]bool)
 	for _, s := range d.Sees {
 		switch {
 		case s == at.String():
-			c.violate(RuleGraph, at.desiredKey(), "it lists itself")
+			c.violatef(RuleGraph, at.desiredKey(), "it lists itself")
 		case have[s]:
-			c.violate(RuleGraph, at.desiredKey(), "it lists %s twice", s)
+			c.violatef(RuleGraph, at.desiredKey(), "it lists %s twice", s)
 		}
 		have[s] = true
 	}
 	if !maps.Equal(have, want) {
-		c.violate(RuleGraph, at.desiredKey(), "it lists [%s], the graph says [%s]", sorted(have), sorted(want))
+		c.violatef(RuleGraph, at.desiredKey(), "it lists [%s], the graph says [%s]", sorted(have), sorted(want))
 	}
 }
 

@@ -27,7 +27,7 @@ func oursStep(c *checker) {
 			}
 		case record.KindSpec:
 			if ch.old != nil && ch.now != nil && !bytes.Equal(ch.old.kv.Value, ch.now.kv.Value) {
-				c.violate(RuleOurs, ch.key, "a rendered service was changed: another one needs another generation")
+				c.violatef(RuleOurs, ch.key, "a rendered service was changed: another one needs another generation")
 			}
 		case record.KindDeleted:
 			if d := as[record.Deleted](ch.now); d != nil {
@@ -42,18 +42,18 @@ func oursStep(c *checker) {
 func (c *checker) markIsIts(ch *change, d *record.Desired) {
 	digest, ok := strings.CutPrefix(d.Mark, "sha256:")
 	if raw, err := hex.DecodeString(digest); !ok || err != nil || len(raw) != 32 {
-		c.violate(RuleOurs, ch.key, "its mark %q is no fingerprint", d.Mark)
+		c.violatef(RuleOurs, ch.key, "its mark %q is no fingerprint", d.Mark)
 		return
 	}
 	if l := c.past.lives[d.UID]; l.mark != "" && l.mark != d.Mark {
-		c.violate(RuleOurs, ch.key, "the mark of uid %s has changed", d.UID)
+		c.violatef(RuleOurs, ch.key, "the mark of uid %s has changed", d.UID)
 	}
 	switch other := c.past.marks[d.Mark]; other {
 	case "":
 		c.past.marks[d.Mark] = d.UID
 	case d.UID:
 	default:
-		c.violate(RuleOurs, ch.key, "uids %s and %s have the same mark", other, d.UID)
+		c.violatef(RuleOurs, ch.key, "uids %s and %s have the same mark", other, d.UID)
 	}
 }
 
@@ -74,25 +74,25 @@ func (c *checker) specIsIts(ch *change, d *record.Desired) {
 	}
 	key := at.specKey(d)
 	if err := json.Unmarshal(spec.Service, &s); err != nil {
-		c.violate(RuleOurs, key, "the rendered service cannot be read: %v", err)
+		c.violatef(RuleOurs, key, "the rendered service cannot be read: %v", err)
 		return
 	}
 	if s.Name != at.service || s.ClusterID != at.cluster {
-		c.violate(RuleOurs, key, "the rendered service is %s/%s", s.ClusterID, s.Name)
+		c.violatef(RuleOurs, key, "the rendered service is %s/%s", s.ClusterID, s.Name)
 	}
 	uid, generation := s.Annotations["oscarfed/uid"], s.Annotations["oscarfed/generation"]
 	if uid != d.UID || generation != strconv.FormatInt(d.Generation, 10) {
-		c.violate(RuleOurs, key, "the rendered service is marked with uid %q, generation %q, for uid %s, generation %d", uid, generation, d.UID, d.Generation)
+		c.violatef(RuleOurs, key, "the rendered service is marked with uid %q, generation %q, for uid %s, generation %d", uid, generation, d.UID, d.Generation)
 	}
 	if s.Annotations["oscar.grycap/federation-worker"] != "true" {
-		c.violate(RuleOurs, key, "the rendered service lacks the annotation that makes OSCAR keep our token")
+		c.violatef(RuleOurs, key, "the rendered service lacks the annotation that makes OSCAR keep our token")
 	}
 	if len(s.Federation.Members) > 0 {
-		c.violate(RuleOurs, key, "the rendered service has members: OSCAR itself would write to other clusters")
+		c.violatef(RuleOurs, key, "the rendered service has members: OSCAR itself would write to other clusters")
 	}
 	for _, b := range spec.Left {
 		if !c.past.left[ownedPlace{d.Owner, at}][b] {
-			c.violate(RuleOurs, key, "bucket %q is taken for one that %s left behind at %s, but no earlier life of its did", b, d.Owner, at)
+			c.violatef(RuleOurs, key, "bucket %q is taken for one that %s left behind at %s, but no earlier life of its did", b, d.Owner, at)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func (c *checker) bucketsWereMade(ch *change, d *record.Deleted) {
 	l := c.past.lives[d.UID]
 	for _, b := range d.BucketsLeft {
 		if l == nil || !l.made[b] {
-			c.violate(RuleOurs, ch.key, "bucket %q is remembered as left behind by uid %s, which never reported to have made it", b, d.UID)
+			c.violatef(RuleOurs, ch.key, "bucket %q is remembered as left behind by uid %s, which never reported to have made it", b, d.UID)
 		}
 	}
 }
@@ -117,11 +117,11 @@ func dataStep(c *checker) {
 		}
 		switch {
 		case !d.Tombstone():
-			c.violate(RuleData, ch.key, "an order about buckets or jobs stands in a record with intent %s", d.Intent)
+			c.violatef(RuleData, ch.key, "an order about buckets or jobs stands in a record with intent %s", d.Intent)
 		case d.Cause == record.CauseRollback:
-			c.violate(RuleData, ch.key, "a rollback orders data=%q jobs=%q", d.Data, d.Jobs)
+			c.violatef(RuleData, ch.key, "a rollback orders data=%q jobs=%q", d.Data, d.Jobs)
 		case !slices.Contains([]string{"", "delete"}, d.Data) || !slices.Contains([]string{"", "cancel"}, d.Jobs):
-			c.violate(RuleData, ch.key, "the orders data=%q jobs=%q are unknown", d.Data, d.Jobs)
+			c.violatef(RuleData, ch.key, "the orders data=%q jobs=%q are unknown", d.Data, d.Jobs)
 		}
 	}
 }

@@ -1,9 +1,12 @@
 package invariants_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // recorder is a test that is failed without failing the one that it stands in.
@@ -27,4 +30,17 @@ func (r *recorder) end() []string {
 		fn()
 	}
 	return r.errors
+}
+
+// compact makes a server forget everything before a revision.
+func compact(t *testing.T, endpoint string, revision int64) {
+	t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.Compact(t.Context(), revision)
+	if err := errors.Join(err, client.Close()); err != nil {
+		t.Fatal(err)
+	}
 }

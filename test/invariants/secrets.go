@@ -24,7 +24,7 @@ func secretsStep(c *checker) {
 		}
 		for _, n := range c.needles {
 			if bytes.Contains([]byte(ch.key), n.text) || bytes.Contains(ch.now.kv.Value, n.text) {
-				c.violate(RuleSecrets, ch.key, "canary secret %d of the test is readable (%s)", n.secret, n.form)
+				c.violatef(RuleSecrets, ch.key, "canary secret %d of the test is readable (%s)", n.secret, n.form)
 			}
 		}
 		c.noToken(ch)
@@ -33,7 +33,7 @@ func secretsStep(c *checker) {
 			continue // told by the records rule
 		}
 		for _, path := range readable(nil, value, false) {
-			c.violate(RuleSecrets, ch.key, "%s is readable", path)
+			c.violatef(RuleSecrets, ch.key, "%s is readable", path)
 		}
 		c.sealed(ch)
 	}
@@ -43,7 +43,7 @@ func secretsStep(c *checker) {
 func (c *checker) sealed(ch *change) {
 	check := func(field, text string) {
 		if !envelope(text) {
-			c.violate(RuleSecrets, ch.key, "%s is no age envelope", field)
+			c.violatef(RuleSecrets, ch.key, "%s is no age envelope", field)
 		}
 	}
 	switch rec := ch.now.rec.(type) {
@@ -126,12 +126,12 @@ func (c *checker) noToken(ch *change) {
 			c.past.hex64[mark] = v
 		}
 		if c.past.marks[mark] != "" {
-			c.violate(RuleSecrets, v.Key, "%s", v.Message)
+			c.violatef(RuleSecrets, v.Key, "%s", v.Message)
 		}
 	}
 	if d := as[record.Desired](ch.now); d != nil {
 		if v, seen := c.past.hex64[d.Mark]; seen {
-			c.violate(RuleSecrets, v.Key, "%s", v.Message)
+			c.violatef(RuleSecrets, v.Key, "%s", v.Message)
 		}
 	}
 }

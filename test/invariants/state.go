@@ -24,7 +24,7 @@ func as[T any](e *entry) *T {
 	if e == nil {
 		return nil
 	}
-	rec, _ := e.rec.(*T) //nolint:errcheck // another type is nil
+	rec, _ := e.rec.(*T)
 	return rec
 }
 

@@ -56,25 +56,25 @@ func (c *checker) phaseMoves(ch *change, old, now *record.Federation) {
 		to = now.Phase
 	}
 	if from != to && !slices.Contains(follows(from), to) {
-		c.violate(RuleStatus, ch.key, "phase %q follows %q", to, from)
+		c.violatef(RuleStatus, ch.key, "phase %q follows %q", to, from)
 	}
 	if now == nil {
 		return
 	}
 	if old == nil {
 		if now.Generation != 1 {
-			c.violate(RuleStatus, ch.key, "it begins with generation %d", now.Generation)
+			c.violatef(RuleStatus, ch.key, "it begins with generation %d", now.Generation)
 		}
 		return
 	}
 	switch {
 	case now.Generation < old.Generation:
-		c.violate(RuleStatus, ch.key, "generation %d follows %d", now.Generation, old.Generation)
+		c.violatef(RuleStatus, ch.key, "generation %d follows %d", now.Generation, old.Generation)
 	case now.Generation == old.Generation && !sameGraph(old, now):
-		c.violate(RuleStatus, ch.key, "the graph was changed within generation %d", now.Generation)
+		c.violatef(RuleStatus, ch.key, "the graph was changed within generation %d", now.Generation)
 	}
 	if from == record.PhasePreparing && to == record.PhaseReady && now.Deployment != bestEffort {
-		c.violate(RuleStatus, ch.key, "a %s creation is ready without having been applied", now.Deployment)
+		c.violatef(RuleStatus, ch.key, "a %s creation is ready without having been applied", now.Deployment)
 	}
 	if from == record.PhaseApplying && to == record.PhaseReady {
 		c.allReady(ch, now)
@@ -94,7 +94,7 @@ func (c *checker) allReady(ch *change, f *record.Federation) {
 			reported = l.ready
 		}
 		if revision := c.now(at.desiredKey()).revision(); revision == 0 || revision != reported {
-			c.violate(RuleStatus, ch.key, "it is ready at generation %d; the desired record of %s is of revision %d, and what was reported as ready is of revision %d",
+			c.violatef(RuleStatus, ch.key, "it is ready at generation %d; the desired record of %s is of revision %d, and what was reported as ready is of revision %d",
 				f.Generation, at, revision, reported)
 		}
 	}
@@ -120,13 +120,13 @@ func (c *checker) generationMoves(ch *change, old, now *record.Desired) {
 		return
 	}
 	if known := c.past.lives[now.UID].generation; now.Generation < known {
-		c.violate(RuleStatus, ch.key, "generation %d of uid %s follows %d", now.Generation, now.UID, known)
+		c.violatef(RuleStatus, ch.key, "generation %d of uid %s follows %d", now.Generation, now.UID, known)
 	}
 	if old == nil || old.UID != now.UID || old.Generation != now.Generation || old.Tombstone() || now.Tombstone() {
 		return
 	}
 	if old.Spec != now.Spec || !slices.Equal(old.Sees, now.Sees) {
-		c.violate(RuleStatus, ch.key, "what is desired was changed within generation %d", now.Generation)
+		c.violatef(RuleStatus, ch.key, "what is desired was changed within generation %d", now.Generation)
 	}
 }
 
@@ -138,22 +138,22 @@ func (c *checker) reportSpeaks(ch *change, o *record.Observed) {
 	l := c.past.lives[o.UID]
 	switch {
 	case l == nil || l.place != at:
-		c.violate(RuleStatus, ch.key, "it speaks of uid %s, which was never desired here", o.UID)
+		c.violatef(RuleStatus, ch.key, "it speaks of uid %s, which was never desired here", o.UID)
 		return
 	case o.ObservedGeneration > l.generation:
-		c.violate(RuleStatus, ch.key, "it speaks of generation %d of uid %s; the newest desired is %d", o.ObservedGeneration, o.UID, l.generation)
+		c.violatef(RuleStatus, ch.key, "it speaks of generation %d of uid %s; the newest desired is %d", o.ObservedGeneration, o.UID, l.generation)
 	case o.ObservedGeneration < l.observed:
-		c.violate(RuleStatus, ch.key, "it speaks of generation %d of uid %s, and spoke of %d before", o.ObservedGeneration, o.UID, l.observed)
+		c.violatef(RuleStatus, ch.key, "it speaks of generation %d of uid %s, and spoke of %d before", o.ObservedGeneration, o.UID, l.observed)
 	}
 	if d == nil || d.UID != o.UID || o.DesiredRevision != e.revision() {
-		c.violate(RuleStatus, ch.key, "it answers revision %d of uid %s; what is desired has uid %s and revision %d", o.DesiredRevision, o.UID, uidOf(d), e.revision())
+		c.violatef(RuleStatus, ch.key, "it answers revision %d of uid %s; what is desired has uid %s and revision %d", o.DesiredRevision, o.UID, uidOf(d), e.revision())
 		return
 	}
 	if !answers(o.Phase, d.Intent) {
-		c.violate(RuleStatus, ch.key, "phase %q answers a desired record with intent %s", o.Phase, d.Intent)
+		c.violatef(RuleStatus, ch.key, "phase %q answers a desired record with intent %s", o.Phase, d.Intent)
 	}
 	if o.Phase == record.PhaseReady && o.ObservedGeneration != d.Generation {
-		c.violate(RuleStatus, ch.key, "it is ready at generation %d, desired is %d", o.ObservedGeneration, d.Generation)
+		c.violatef(RuleStatus, ch.key, "it is ready at generation %d, desired is %d", o.ObservedGeneration, d.Generation)
 	}
 }
 

@@ -13,10 +13,10 @@ func uniqueStep(c *checker) {
 	for _, ch := range c.changes {
 		if f := as[record.Federation](ch.now); f != nil {
 			if f.UID != ch.ref.Name {
-				c.violate(RuleUnique, ch.key, "the record has uid %q", f.UID)
+				c.violatef(RuleUnique, ch.key, "the record has uid %q", f.UID)
 			}
 			if ch.old == nil && c.past.gone[ch.ref.Name] != 0 {
-				c.violate(RuleUnique, ch.key, "the federation was removed at revision %d and is back: a new one needs a new uid", c.past.gone[ch.ref.Name])
+				c.violatef(RuleUnique, ch.key, "the federation was removed at revision %d and is back: a new one needs a new uid", c.past.gone[ch.ref.Name])
 			}
 			for _, m := range f.Members {
 				if m.Replica() {
@@ -27,7 +27,7 @@ func uniqueStep(c *checker) {
 		if d := as[record.Desired](ch.now); d != nil {
 			c.sameLife(ch.key, d.UID, placeOfRef(ch.ref), d.Federation)
 			if l := c.past.lives[d.UID]; ch.old == nil && l.removed && !d.Tombstone() {
-				c.violate(RuleUnique, ch.key, "replica %s was removed and is back: a new life needs a new uid", d.UID)
+				c.violatef(RuleUnique, ch.key, "replica %s was removed and is back: a new life needs a new uid", d.UID)
 			}
 		}
 	}
@@ -36,14 +36,14 @@ func uniqueStep(c *checker) {
 // sameLife compares a mention of a uid with the first one.
 func (c *checker) sameLife(key, uid string, at place, federation string) {
 	if uid == "" {
-		c.violate(RuleUnique, key, "%s has no uid", at)
+		c.violatef(RuleUnique, key, "%s has no uid", at)
 	}
 	l := c.past.live(uid, at, federation)
 	if l.place != at {
-		c.violate(RuleUnique, key, "uid %s stands for %s, and stood for %s before", uid, at, l.place)
+		c.violatef(RuleUnique, key, "uid %s stands for %s, and stood for %s before", uid, at, l.place)
 	}
 	if l.federation != federation {
-		c.violate(RuleUnique, key, "uid %s is in federation %s, and was in %s before", uid, federation, l.federation)
+		c.violatef(RuleUnique, key, "uid %s is in federation %s, and was in %s before", uid, federation, l.federation)
 	}
 }
 
@@ -58,10 +58,10 @@ func uniqueStands(c *checker, uid string, f, _ *record.Federation) {
 			continue
 		}
 		if uids[m.UID] {
-			c.violate(RuleUnique, key, "two members have uid %s", m.UID)
+			c.violatef(RuleUnique, key, "two members have uid %s", m.UID)
 		}
 		if places[placeOf(m)] {
-			c.violate(RuleUnique, key, "%s is a member twice", placeOf(m))
+			c.violatef(RuleUnique, key, "%s is a member twice", placeOf(m))
 		}
 		uids[m.UID], places[placeOf(m)] = true, true
 		if holdsName(f.Phase) {
@@ -82,6 +82,6 @@ func (c *checker) noOther(uid string, rivals map[string]bool, what string) {
 			continue
 		}
 		first, second := min(uid, other), max(uid, other)
-		c.violate(RuleUnique, record.FederationKey(second), "%s is held by federations %s and %s", what, first, second)
+		c.violatef(RuleUnique, record.FederationKey(second), "%s is held by federations %s and %s", what, first, second)
 	}
 }

@@ -24,11 +24,11 @@ func votesStep(c *checker) {
 
 func (c *checker) voteAnswers(ch *change, o *record.Observed) {
 	if o.Vote.Answer != record.VoteYes && o.Vote.Answer != record.VoteNo {
-		c.violate(RuleVotes, ch.key, "the answer %q is neither yes nor no", o.Vote.Answer)
+		c.violatef(RuleVotes, ch.key, "the answer %q is neither yes nor no", o.Vote.Answer)
 	}
 	l := c.past.lives[o.UID]
 	if l == nil || !l.prepares[o.Vote.Revision] {
-		c.violate(RuleVotes, ch.key, "it votes on revision %d, at which uid %s was not asked", o.Vote.Revision, o.UID)
+		c.violatef(RuleVotes, ch.key, "it votes on revision %d, at which uid %s was not asked", o.Vote.Revision, o.UID)
 		return
 	}
 	if was := as[record.Observed](ch.old); was != nil && was.UID == o.UID && was.Vote != nil && *was.Vote == *o.Vote {
@@ -36,7 +36,7 @@ func (c *checker) voteAnswers(ch *change, o *record.Observed) {
 	}
 	e := c.before(placeOfRef(ch.ref).desiredKey())
 	if d := as[record.Desired](e); d == nil || d.Intent != record.IntentPrepare || e.revision() != o.Vote.Revision {
-		c.violate(RuleVotes, ch.key, "the vote on revision %d was written when the desired record was of revision %d already", o.Vote.Revision, e.revision())
+		c.violatef(RuleVotes, ch.key, "the vote on revision %d was written when the desired record was of revision %d already", o.Vote.Revision, e.revision())
 	}
 }
 
@@ -46,7 +46,7 @@ func (c *checker) wasVotedFor(ch *change, d *record.Desired) {
 	old := as[record.Desired](ch.old)
 	switch {
 	case old == nil || old.UID != d.UID:
-		c.violate(RuleVotes, ch.key, "uid %s is applied without a vote", d.UID)
+		c.violatef(RuleVotes, ch.key, "uid %s is applied without a vote", d.UID)
 		return
 	case old.Intent != record.IntentPrepare:
 		return
@@ -54,8 +54,8 @@ func (c *checker) wasVotedFor(ch *change, d *record.Desired) {
 	o := as[record.Observed](c.before(placeOfRef(ch.ref).observedKey()))
 	switch {
 	case o == nil || o.UID != d.UID || o.Vote == nil:
-		c.violate(RuleVotes, ch.key, "uid %s is applied and has not voted", d.UID)
+		c.violatef(RuleVotes, ch.key, "uid %s is applied and has not voted", d.UID)
 	case o.Vote.Answer != record.VoteYes || o.Vote.Revision != ch.old.revision():
-		c.violate(RuleVotes, ch.key, "uid %s is applied; it voted %s on revision %d, and was asked at revision %d", d.UID, o.Vote.Answer, o.Vote.Revision, ch.old.revision())
+		c.violatef(RuleVotes, ch.key, "uid %s is applied; it voted %s on revision %d, and was asked at revision %d", d.UID, o.Vote.Answer, o.Vote.Revision, ch.old.revision())
 	}
 }

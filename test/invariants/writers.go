@@ -18,7 +18,7 @@ func writersStep(c *checker) {
 			continue
 		}
 		if ch.now != nil && c.opts.Fenced && ch.ref.Kind == record.KindObservedService && c.before(record.SessionKey(cluster)) == nil {
-			c.violate(RuleWriters, ch.key, "it was written while cluster %s had no session", cluster)
+			c.violatef(RuleWriters, ch.key, "it was written while cluster %s had no session", cluster)
 		}
 		other := c.foreignTo(cluster)
 		if other == "" {
@@ -28,7 +28,7 @@ func writersStep(c *checker) {
 		if ch.now == nil && isReport && c.deletes(record.DesiredPrefix(cluster)+observed) {
 			continue
 		}
-		c.violate(RuleWriters, ch.key, "it was written together with %s, which is not for the syncer of %s to write", strings.TrimPrefix(other, record.Root), cluster)
+		c.violatef(RuleWriters, ch.key, "it was written together with %s, which is not for the syncer of %s to write", strings.TrimPrefix(other, record.Root), cluster)
 	}
 }
 
