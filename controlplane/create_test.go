@@ -406,3 +406,42 @@ func TestARestartedControlPlaneTakesTheNextStep(t *testing.T) {
 		t.Errorf("the same request joins: %+v %v", again, err)
 	}
 }
+
+func TestADeletionThatWaitsForJobsCanBeHurried(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.create(); err != nil {
+		t.Fatal(err)
+	}
+	w.clusters["b"].does(func(s string, d *record.Desired) *record.Observed {
+		if d.Tombstone() && d.Jobs != "cancel" {
+			return nil // a job runs
+		}
+		return yes(s, d)
+	})
+	res, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Wait: 300 * time.Millisecond})
+	if err != nil || res.Pending != 1 {
+		t.Fatal(res, err)
+	}
+	if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{}); codeOf(t, err) != controlplane.CodeNotFound {
+		t.Error("without an order it is gone:", err)
+	}
+	res, err = w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Jobs: "cancel", Wait: time.Minute})
+	if err != nil || res.Pending != 0 {
+		t.Error(res, err)
+	}
+}
+
+func TestDeletingAMemberRemovesIt(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.create(); err != nil {
+		t.Fatal(err)
+	}
+	res, err := w.DeleteService(t.Context(), admin, "grayifyr2", controlplane.DeleteOptions{Wait: time.Minute})
+	if err != nil || res.Pending != 0 {
+		t.Fatal(res, err)
+	}
+	v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+	if err != nil || len(v.Members) != 2 || v.Generation != 2 {
+		t.Errorf("%+v %v", v, err)
+	}
+}

@@ -105,7 +105,7 @@ func (d *decider) step(ctx context.Context, uid string) (time.Time, error) {
 	d.fail("after_" + next.name)
 	d.steps(next.name)
 	d.log.Info("federation step", "federation", uid, "group_id", s.fed.GroupID, "generation", s.fed.Generation,
-		"step", next.name, "revision", res.Revision, "request", s.fed.RequestID, "detail", detailOf(next))
+		"step", next.name, "revision", res.Revision, "request_id", s.fed.RequestID, "detail", detailOf(next))
 	return time.Time{}, d.state.wait(ctx, res.Revision)
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -26,6 +27,9 @@ func (c *ControlPlane) DeleteService(ctx context.Context, caller identity.Caller
 			return nil, err
 		}
 		p, err := c.find(caller, service, opts.ClusterID)
+		if err != nil && opts.Jobs != "" {
+			p, err = c.leaving(caller, service, opts.ClusterID, err)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -35,9 +39,8 @@ func (c *ControlPlane) DeleteService(ctx context.Context, caller identity.Caller
 		if !caller.MayChange(p.rec.Owner) {
 			return nil, &Error{Code: CodeForbidden, Message: fmt.Sprintf("service %q can be deleted by its owner only", service)}
 		}
-		if at := p.rec.Coordinator(); !p.at().Coordinator && at != nil {
-			return nil, &Error{Code: CodeConflict, Candidates: []string{at.ClusterID}, Message: fmt.Sprintf(
-				"service %q is a member of federation %q; delete its coordinator %s/%s", service, p.rec.GroupID, at.ClusterID, at.ServiceName)}
+		if !p.at().Coordinator {
+			return c.removeMember(ctx, caller, p, opts)
 		}
 		c.fail("before_delete")
 		err = c.writeDelete(ctx, p.uid, opts)
@@ -48,8 +51,23 @@ func (c *ControlPlane) DeleteService(ctx context.Context, caller identity.Caller
 			return nil, crossing(err)
 		}
 		c.fail("after_delete")
-		return c.awaitDeleted(ctx, p.uid, opts.Wait-time.Since(began)), nil
+		return c.awaitGone(ctx, p.uid, opts.Wait-time.Since(began), func(s situation) []replicaState {
+			return slices.Concat(s.replicas, s.leaving)
+		}), nil
 	}
+}
+
+// removeMember is the deletion of a replica that is not the coordinator: the others stay.
+func (c *ControlPlane) removeMember(ctx context.Context, caller identity.Caller, p place, opts DeleteOptions) (*DeleteResult, error) {
+	m, at := p.at(), p.rec.Coordinator()
+	_, err := c.ChangeReplicas(ctx, caller, at.ServiceName, ReplicasRequest{
+		ClusterID: at.ClusterID, RequestID: opts.RequestID,
+		Remove: []oscar.Member{{Type: m.Type, ClusterID: m.ClusterID, ServiceName: m.ServiceName}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c.awaitGone(ctx, p.uid, opts.Wait, func(s situation) []replicaState { return s.leaving }), nil
 }
 
 func (c *ControlPlane) writeDelete(ctx context.Context, uid string, opts DeleteOptions) error {
@@ -65,6 +83,8 @@ func (c *ControlPlane) writeDelete(ctx context.Context, uid string, opts DeleteO
 		d = rollBack(s, func(replicaState) *record.Failure { return nil })
 	case record.PhaseReady:
 		d = deletion(s, opts)
+	case record.PhaseDeleting:
+		d = hurry(s, opts)
 	default:
 		return nil
 	}
@@ -118,8 +138,42 @@ func deletion(s situation, opts DeleteOptions) decision {
 	return d
 }
 
-// awaitDeleted waits until no reachable cluster holds a tombstone of uid.
-func (c *ControlPlane) awaitDeleted(ctx context.Context, uid string, wait time.Duration) *DeleteResult {
+// leaving finds a federation that is being deleted, for an order that hurries it;
+// otherwise the answer stays what it was.
+func (c *ControlPlane) leaving(caller identity.Caller, service, clusterID string, otherwise error) (place, error) {
+	out, err := place{}, otherwise
+	c.state.read(func() {
+		for uid := range c.state.named[service] {
+			f := c.state.federations[uid].rec
+			m := f.Coordinator()
+			if f.Phase == record.PhaseDeleting && caller.MayChange(f.Owner) && m != nil && m.ServiceName == service &&
+				(clusterID == "" || m.ClusterID == clusterID) {
+				out, err = place{uid: uid, rec: f, member: memberOf(f.Members, m.UID)}, nil
+			}
+		}
+	})
+	return out, err
+}
+
+// hurry orders the jobs that hold a deletion to be ended.
+func hurry(s situation, opts DeleteOptions) decision {
+	next := s.fed
+	next.ChangedAt = record.At(s.now)
+	d := decision{name: "hurry", fed: &next}
+	for _, r := range slices.Concat(s.replicas, s.leaving) {
+		if r.desired == nil || r.acknowledged() {
+			continue
+		}
+		t := *r.desired
+		t.RequestID, t.Jobs = opts.RequestID, opts.Jobs
+		d.put = append(d.put, r.place(&t))
+	}
+	return d
+}
+
+// awaitGone waits until no reachable cluster holds a tombstone of those that are
+// looked at.
+func (c *ControlPlane) awaitGone(ctx context.Context, uid string, wait time.Duration, of func(situation) []replicaState) *DeleteResult {
 	timer := time.NewTimer(max(wait, 0))
 	defer timer.Stop()
 	for {
@@ -130,8 +184,7 @@ func (c *ControlPlane) awaitDeleted(ctx context.Context, uid string, wait time.D
 			if !ok {
 				return
 			}
-			sit := c.state.situation(f.rec)
-			for _, r := range slices.Concat(sit.replicas, sit.leaving) {
+			for _, r := range of(c.state.situation(f.rec)) {
 				if r.desired == nil {
 					continue
 				}

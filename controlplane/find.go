@@ -108,7 +108,8 @@ func asSeen(f Federation, self int) Replicas {
 }
 
 // Federations lists what the caller may see, by owner and group_id. Results of
-// creations that failed are among them until they are forgotten.
+// creations that failed are among them until they are forgotten, and those that
+// are being deleted until their last tombstone is acknowledged.
 func (c *ControlPlane) Federations(ctx context.Context, caller identity.Caller) ([]Federation, error) {
 	if err := c.fresh(ctx); err != nil {
 		return nil, err
@@ -116,7 +117,7 @@ func (c *ControlPlane) Federations(ctx context.Context, caller identity.Caller) 
 	out := []Federation{}
 	c.state.read(func() {
 		for _, f := range c.state.federations {
-			if f.rec.Phase != record.PhaseDeleting && caller.MayRead(f.rec.Owner, f.rec.Visibility, f.rec.AllowedUsers) {
+			if caller.MayRead(f.rec.Owner, f.rec.Visibility, f.rec.AllowedUsers) {
 				out = append(out, c.state.present(f.rec, f.rev).Federation)
 			}
 		}
@@ -138,6 +139,8 @@ func (c *ControlPlane) Federation(ctx context.Context, caller identity.Caller, r
 		switch {
 		case f.UID == ref:
 			return 0
+		case f.Phase == record.PhaseDeleting:
+			return 4
 		case f.Phase.Result():
 			return 3
 		case f.Owner == caller.Subject:

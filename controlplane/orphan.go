@@ -69,7 +69,7 @@ func (s *state) orphanSteps(cluster string) []orphanStep {
 	if n.self.rec != nil {
 		for _, o := range n.self.rec.Orphans {
 			d, known := s.deleted[o.UID]
-			if !known || d.rec.ClusterID != cluster || d.rec.ServiceName != o.ServiceName || n.desired[o.ServiceName].rec != nil {
+			if !known || d.rec.Foreign || d.rec.ClusterID != cluster || d.rec.ServiceName != o.ServiceName || n.desired[o.ServiceName].rec != nil {
 				continue
 			}
 			out = append(out, orphanStep{cluster: cluster, service: o.ServiceName, deleted: d, put: &record.Desired{
@@ -85,6 +85,12 @@ func (s *state) orphanSteps(cluster string) []orphanStep {
 		}
 		r := replicaState{desired: d.rec, desiredRev: d.rev, observed: n.observed[service].rec}
 		if r.acknowledged() {
+			if r.observed.Operation != "delete" {
+				// Nothing of ours was there: what carries our marks is a copy.
+				memory := *known.rec
+				memory.Foreign = true
+				known.rec = &memory
+			}
 			out = append(out, orphanStep{cluster: cluster, service: service, deleted: known, desired: d.rev})
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -34,6 +35,9 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	password, err := readSecret(cfg.AdminPasswordFile)
 	if err != nil {
 		return fmt.Errorf("the administrator's password: %w", err)
+	}
+	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil && len(cfg.Endpoints) == 0 {
+		return fmt.Errorf("the data directory: %w", err)
 	}
 	id, err := controlPlaneIdentity(cfg)
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
@@ -19,6 +21,9 @@ import (
 func RunSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 	if cfg.Kubeconfig != "" {
 		return errors.New("--kubeconfig is given, but this build cannot use Kubernetes yet: leave it out")
+	}
+	if err := os.MkdirAll(filepath.Dir(cfg.IdentityFile), 0o700); err != nil {
+		return fmt.Errorf("the cluster's identity: %w", err)
 	}
 	id, err := seal.LoadOrCreate(cfg.IdentityFile)
 	if err != nil {

@@ -238,7 +238,10 @@ type Deleted struct {
 	Generation  int64    `json:"generation"`
 	Cause       Cause    `json:"cause"`
 	BucketsLeft []string `json:"buckets_left,omitempty"`
-	DeletedAt   Time     `json:"deleted_at"`
+	// Foreign says that a service with our marks stands at the place that is not
+	// ours: no tombstone is written for it again.
+	Foreign   bool `json:"foreign,omitempty"`
+	DeletedAt Time `json:"deleted_at"`
 }
 
 // DesiredCluster is what a syncer must know of its own cluster.

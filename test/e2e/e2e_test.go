@@ -23,6 +23,9 @@ const (
 	c = "oscar-cluster-c"
 )
 
+// limit is longer than anything here takes.
+const limit = time.Minute
+
 // names are those of the services and of the bucket that the tests use.
 var names = []string{"grayifyr0", "grayifyr1", "grayifyr2"}
 

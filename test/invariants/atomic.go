@@ -3,6 +3,7 @@ package invariants
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -46,12 +47,22 @@ func atomicStands(c *checker, uid string, f, was *record.Federation) {
 	}
 }
 
+// ofLife says whether a spec is of a life and generation. A change adds a word of
+// its own behind them.
+func ofLife(spec, name string) bool {
+	return spec == name || strings.HasPrefix(spec, name+".")
+}
+
 // strays looks for desired records that speak of a federation which does not know
 // them.
 func (c *checker) strays(uid string, f *record.Federation) {
 	known := map[string]string{}
 	if f != nil {
-		for _, m := range f.Members {
+		members := f.Members
+		if f.Change != nil { // its added members are asked for their votes
+			members = slices.Concat(members, f.Change.Members)
+		}
+		for _, m := range members {
 			if m.Replica() {
 				known[placeOf(m).desiredKey()] = m.UID
 			}
@@ -140,7 +151,7 @@ func (c *checker) replicaMatches(f *record.Federation, m record.Member) {
 		c.violatef(RuleAtomic, key, "it has generation %d and its federation %d", d.Generation, f.Generation)
 	}
 	switch {
-	case d.Spec != record.SpecName(m.ServiceName, m.UID, d.Generation):
+	case !ofLife(d.Spec, record.SpecName(m.ServiceName, m.UID, d.Generation)):
 		c.violatef(RuleAtomic, key, "its spec is %q, not that of uid %s and generation %d", d.Spec, m.UID, d.Generation)
 	case c.now(placeOf(m).specKey(d)) == nil:
 		c.violatef(RuleAtomic, key, "its spec %s is not in the store", d.Spec)

@@ -1,0 +1,83 @@
+package e2e_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/test/world"
+)
+
+var admin = identity.Caller{Subject: identity.Admin, Administrator: true}
+
+// TestAChangeReachesEveryCluster: a new definition, a member that comes and one
+// that goes, through the real syncers.
+func TestAChangeReachesEveryCluster(t *testing.T) {
+	const d = "oscar-cluster-d"
+	w := newWorld(t, func(o *world.Options) { o.Clusters = []string{a, b, c, d} })
+	if _, err := create(w, body); err != nil {
+		t.Fatal(err)
+	}
+	s := service(t, strings.Replace(body, "0.5Gi", "1Gi", 1))
+	if _, err := w.CP.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s, Wait: limit}); err != nil {
+		t.Fatal(err)
+	}
+	for i, id := range []string{a, b, c} {
+		v, ok := w.Cluster(id).Sim.Service(names[i])
+		if !ok || !strings.Contains(string(v.JSON), `"memory":"1Gi"`) || v.Secrets["KEY"] != "canary-environment-secret" {
+			t.Errorf("%s: %s %v", id, v.JSON, v.Secrets)
+		}
+	}
+	add := oscar.Member{Type: "oscar", ClusterID: d, ServiceName: "grayifyr3"}
+	remove := oscar.Member{Type: "oscar", ClusterID: c, ServiceName: names[2]}
+	_, err := w.CP.ChangeReplicas(t.Context(), admin, names[0], controlplane.ReplicasRequest{
+		Add: []oscar.Member{add}, Remove: []oscar.Member{remove}, Wait: limit,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(w.Cluster(d).Sim.Services(), "grayifyr3") {
+		t.Error("the added member was not deployed")
+	}
+	w.Eventually("the removed member is gone", func() bool {
+		return !slices.Contains(w.Cluster(c).Sim.Services(), names[2])
+	})
+	if _, err := w.CP.DeleteService(t.Context(), admin, names[0], controlplane.DeleteOptions{Wait: limit}); err != nil {
+		t.Fatal(err)
+	}
+	if left := w.Cluster(d).Sim.Services(); slices.Contains(left, "grayifyr3") {
+		t.Errorf("left on %s: %v", d, left)
+	}
+}
+
+// TestAFailingReplicaTakesNoHealthyOneDown: a change that one OSCAR refuses is
+// applied by the others, and by that one when its fault is gone.
+func TestAFailingReplicaTakesNoHealthyOneDown(t *testing.T) {
+	w := newWorld(t)
+	if _, err := create(w, body); err != nil {
+		t.Fatal(err)
+	}
+	sim := w.Cluster(b).Sim
+	if err := sim.SetFault(oscarsim.Fault{Op: oscarsim.OpUpdate, Fault: oscarsim.Fault500}); err != nil {
+		t.Fatal(err)
+	}
+	s := service(t, strings.Replace(body, "0.5Gi", "1Gi", 1))
+	if _, err := w.CP.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s}); err != nil {
+		t.Fatal(err)
+	}
+	w.Eventually("the replica is degraded with its cause", func() bool {
+		v, err := w.Client.Replicas(t.Context(), names[0], "")
+		return err == nil && v.Phase == "degraded"
+	})
+	for i, id := range []string{a, c} {
+		if v, ok := w.Cluster(id).Sim.Service(names[2*i]); !ok || !strings.Contains(string(v.JSON), `"memory":"1Gi"`) {
+			t.Errorf("%s: %s", id, v.JSON)
+		}
+	}
+	sim.ClearFaults()
+	w.Eventually("it is repaired without anybody's help", func() bool { return ready(w) })
+}
