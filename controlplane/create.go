@@ -143,6 +143,17 @@ func (c *ControlPlane) validate(s *oscar.Service, deployment string) (*topology.
 	if deployment != "" {
 		federationOf(s).Deployment = deployment
 	}
+	clusters, fence := c.registered()
+	g, violations := topology.FromService(s, topology.Env{DefaultCluster: c.cfg.DefaultCluster, Clusters: clusters})
+	if len(violations) > 0 {
+		return nil, 0, &Error{Code: CodeInvalid, Message: fmt.Sprintf("%d violations", len(violations)), Violations: violations}
+	}
+	return g, fence, nil
+}
+
+// registered are the clusters with their states, and the revision of the fence
+// that they were read at.
+func (c *ControlPlane) registered() (map[string]string, int64) {
 	clusters := map[string]string{}
 	var fence int64
 	c.state.read(func() {
@@ -151,11 +162,7 @@ func (c *ControlPlane) validate(s *oscar.Service, deployment string) (*topology.
 			clusters[id] = string(reg.rec.State)
 		}
 	})
-	g, violations := topology.FromService(s, topology.Env{DefaultCluster: c.cfg.DefaultCluster, Clusters: clusters})
-	if len(violations) > 0 {
-		return nil, 0, &Error{Code: CodeInvalid, Message: fmt.Sprintf("%d violations", len(violations)), Violations: violations}
-	}
-	return g, fence, nil
+	return clusters, fence
 }
 
 // federationOf gives the service's federation, made when it has none.

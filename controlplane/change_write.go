@@ -1,0 +1,173 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/topology"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// tryChange writes one attempt: the whole change when nobody has to vote, else
+// the prepare records of the members that it adds.
+func (c *ControlPlane) tryChange(ctx context.Context, id change, p place, fn edit) error {
+	old, err := c.withSecrets(ctx, p.rec)
+	if errors.Is(err, store.ErrNotFound) {
+		return errStale // a newer generation has taken its place
+	}
+	if err != nil {
+		return err
+	}
+	s, differs, err := fn(old)
+	if err != nil || !differs {
+		return err
+	}
+	g, fence, err := c.validateChange(s, p.rec)
+	if err != nil {
+		return err
+	}
+	sit, rev, ok := c.decider.situation(p.uid)
+	if !ok || sit.fed.Change != nil || sit.fed.Generation != p.rec.Generation {
+		return errStale
+	}
+	next := nextGeneration(sit.fed, s, g, id.requestID, sit.now)
+	r := c.renderer(s, g, next)
+	r.name = func(service, uid string) string {
+		return record.ChangedSpecName(service, uid, next.Generation, id.requestID)
+	}
+	if err := r.neverConnected(next); err != nil {
+		return err
+	}
+	d, err := c.draftChange(r, sit, next)
+	if err != nil {
+		return err
+	}
+	if err := c.stage(ctx, d.before); err != nil {
+		return err
+	}
+	return c.commitChange(ctx, d, sit, rev, fence)
+}
+
+// nextGeneration is the federation as it will be; members that stay keep their life.
+func nextGeneration(f record.Federation, s *oscar.Service, g *topology.Graph, requestID string, now time.Time) record.Federation {
+	next := f
+	next.Generation++
+	next.RequestID, next.Topology, next.Delegation, next.Drift = requestID, g.Topology, g.Delegation, g.Drift
+	next.ReschedulerThreshold, next.Visibility, next.AllowedUsers, next.Prefetch = g.ReschedulerThreshold, s.Visibility, s.AllowedUsers, s.ImagePrefetch
+	next.ChangedAt = record.At(now)
+	next.Members = nil
+	lives := map[string]string{}
+	for _, m := range f.Members {
+		lives[m.ClusterID+"/"+m.ServiceName] = m.UID
+	}
+	for _, n := range g.Nodes {
+		m := member(n)
+		if n.Replica() {
+			m.UID = lives[m.ClusterID+"/"+m.ServiceName]
+			if m.UID == "" {
+				m.UID = newUID()
+			}
+		}
+		next.Members = append(next.Members, m)
+	}
+	return next
+}
+
+// changeDraft is an attempt made ready.
+type changeDraft struct {
+	next      record.Federation
+	specs     map[string]string
+	added     []placed
+	before    []staged
+	submitted []staged
+}
+
+func (c *ControlPlane) draftChange(r *renderer, sit situation, next record.Federation) (*changeDraft, error) {
+	d := &changeDraft{next: next, specs: map[string]string{}}
+	until := record.At(sit.now.Add(c.cfg.PrepareDeadline))
+	for i, m := range next.Members {
+		if !m.Replica() {
+			continue
+		}
+		desired, spec, err := r.replica(i, m)
+		if err != nil {
+			return nil, err
+		}
+		d.before = append(d.before, spec)
+		if memberOf(sit.fed.Members, m.UID) >= 0 {
+			d.specs[m.UID] = desired.rec.Spec
+			continue
+		}
+		desired.rec.Deadline = &until
+		if next.Deployment == deploymentBestEffort {
+			desired.rec.Deadline = nil
+		}
+		d.added = append(d.added, desired)
+	}
+	submitted, err := r.submitted()
+	if err != nil {
+		return nil, err
+	}
+	d.submitted = submitted
+	return d, nil
+}
+
+// commitChange is the transaction of an attempt. Members that are added to a
+// transactional federation vote first; to one of best effort they come when they can.
+func (c *ControlPlane) commitChange(ctx context.Context, d *changeDraft, sit situation, rev, fence int64) error {
+	uid := sit.fed.UID
+	key := record.FederationKey(uid)
+	keys := []string{key, record.FenceKey}
+	for _, p := range d.added {
+		keys = append(keys, record.DesiredServiceKey(p.cluster, p.service))
+	}
+	votes := len(d.added) > 0 && d.next.Deployment != deploymentBestEffort
+	res, err := c.store.Update(ctx, store.Update{
+		Keys: keys, RequestID: d.next.RequestID, Marker: record.HistoryKey(uid, d.next.Generation),
+		Build: func(v store.View, tx *store.Txn) error {
+			if kv, ok := v.KV(key); !ok || kv.ModRevision != rev {
+				return errStale
+			}
+			tx.Expect(key)
+			if len(d.added) > 0 {
+				if kv, _ := v.KV(record.FenceKey); kv.ModRevision != fence {
+					return errFence
+				}
+				tx.Expect(record.FenceKey)
+			}
+			for _, p := range d.added {
+				if err := placeFree(v, p); err != nil {
+					return err
+				}
+				tx.ExpectAbsent(record.DesiredServiceKey(p.cluster, p.service))
+			}
+			if votes {
+				next := sit.fed
+				next.Refused = nil
+				next.Change = &record.Change{
+					RequestID: d.next.RequestID, Topology: d.next.Topology, Delegation: d.next.Delegation, Drift: d.next.Drift,
+					Visibility: d.next.Visibility, AllowedUsers: d.next.AllowedUsers, Prefetch: d.next.Prefetch,
+					Members: d.next.Members, Specs: d.specs, Deadline: *d.added[0].rec.Deadline,
+				}
+				tx.Put(key, next)
+			} else if err := applyChange(sit, newProposal(d.next, d.specs)).write(sit.fed, v, tx); err != nil {
+				return err
+			}
+			for _, p := range d.added {
+				tx.Put(record.DesiredServiceKey(p.cluster, p.service), p.rec)
+			}
+			for _, s := range d.submitted {
+				tx.Put(s.key, s.rec)
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return c.state.wait(ctx, res.Revision)
+}
+
