@@ -105,4 +105,3 @@ func failureDetail(members []record.Member) string {
 	}
 	return ""
 }
-

@@ -172,4 +172,3 @@ func (c *ControlPlane) revisionOf(uid string) int64 {
 func conflictOf(f *record.Federation) error {
 	return &Error{Code: CodeConflict, Message: fmt.Sprintf("federation %q has been changed since; GET it again and decide anew", f.GroupID)}
 }
-

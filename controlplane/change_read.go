@@ -97,4 +97,3 @@ func touchedBy(f *record.Federation, g *topology.Graph) int {
 	}
 	return n
 }
-

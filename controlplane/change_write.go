@@ -170,4 +170,3 @@ func (c *ControlPlane) commitChange(ctx context.Context, d *changeDraft, sit sit
 	}
 	return c.state.wait(ctx, res.Revision)
 }
-

@@ -106,4 +106,3 @@ func (r replicaState) removal(s situation) removal {
 	}
 	return out
 }
-
