@@ -40,14 +40,15 @@ func runMirror(t *testing.T, s *store.Store, cfg store.MirrorConfig) *store.Mirr
 
 func await[T any](t *testing.T, c <-chan T) T {
 	t.Helper()
+	var v T
 	select {
-	case v := <-c:
-		return v
+	case v = <-c:
 	case <-t.Context().Done():
+		t.Fatal("the test ended")
 	case <-time.After(time.Minute):
+		t.Fatal("it does not come")
 	}
-	t.Fatal("it does not come")
-	panic("unreachable")
+	return v
 }
 
 func wait(t *testing.T, m *store.Mirror, revision int64) {

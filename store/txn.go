@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -118,12 +119,9 @@ func (tx *Txn) ExpectSession(x *Session) {
 }
 
 func (tx *Txn) expect(e expectation) {
-	for _, have := range tx.expects {
-		if have == e {
-			return
-		}
+	if !slices.Contains(tx.expects, e) {
+		tx.expects = append(tx.expects, e)
 	}
-	tx.expects = append(tx.expects, e)
 }
 
 func (tx *Txn) add(w write) {

@@ -114,7 +114,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the script's answer cannot be read: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
-	defer answer.Body.Close() //nolint:errcheck // from a buffer
+	defer answer.Body.Close()
 	maps.Copy(w.Header(), answer.Header)
 	w.WriteHeader(answer.StatusCode)
 	_, _ = io.Copy(w, answer.Body)

@@ -126,12 +126,16 @@ func (c Config) secure() bool { return c.CertFile != "" }
 
 // harmless are warnings of etcd that every start of a new member gives, each with
 // the reason why nobody has to act.
-var harmless = map[string]bool{
+func harmless(message string) bool {
+	switch message {
 	// Accounts are told by client certificates; there are no tokens.
-	"simple token is not cryptographically signed": true,
-	// A member's first snapshot of the raft log writes what is missed here.
-	"Failed to detect schema version":  true,
-	"failed to update storage version": true,
+	case "simple token is not cryptographically signed",
+		// A member's first snapshot of the raft log writes what is missed here.
+		"Failed to detect schema version",
+		"failed to update storage version":
+		return true
+	}
+	return false
 }
 
 // embed translates to etcd's own configuration. HTTP, for metrics and health, is

@@ -132,7 +132,7 @@ func (s *Server) isClosing() bool {
 
 // quiet leaves out what etcd says about its own orderly end, and what is known
 // to be harmless.
-func (s *Server) quiet(message string) bool { return s.isClosing() || harmless[message] }
+func (s *Server) quiet(message string) bool { return s.isClosing() || harmless(message) }
 
 // Endpoint is the URL that clients connect to.
 func (s *Server) Endpoint() string { return s.endpoint }

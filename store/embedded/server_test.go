@@ -141,7 +141,7 @@ func TestServerListensOnNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	inodes := ownSockets(t)
-	for _, line := range strings.Split(string(tcp), "\n") {
+	for line := range strings.SplitSeq(string(tcp), "\n") {
 		f := strings.Fields(line)
 		if len(f) > 9 && f[3] == "0A" && inodes[f[9]] { // listening
 			var port int
@@ -217,7 +217,11 @@ func TestRetentionCompacts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close()
+	t.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	for n := 0; ; n++ {
 		if _, err := s.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
 			tx.Put("/t/a", n)

@@ -58,7 +58,7 @@ func Load(path string) (*Identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("identity file: %w", err)
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // it is only read
 	info, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("identity file: %w", err)
@@ -94,7 +94,7 @@ func (i *Identity) create(path string) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name())
+	defer os.Remove(f.Name()) //nolint:errcheck // a name that stays is of no use to anybody
 	_, err = fmt.Fprintf(f, "# recipient: %s\n%s\n", i.Recipient(), i.key.String())
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err

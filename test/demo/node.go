@@ -42,7 +42,7 @@ func (n node) call(ctx context.Context, method, path, body string) (int, []byte,
 	if err != nil {
 		return 0, nil, err
 	}
-	defer resp.Body.Close() //nolint:errcheck // only read
+	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	return resp.StatusCode, data, err
 }

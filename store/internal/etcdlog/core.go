@@ -41,7 +41,7 @@ func (c *core) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Checked
 }
 
 func (c *core) Write(e zapcore.Entry, fields []zapcore.Field) error {
-	c.to.LogAttrs(context.Background(), severity(e.Level), e.Message, attrs(fields)...)
+	c.to.LogAttrs(context.Background(), severity(e.Level), e.Message, attrs(fields)...) //nolint:sloglint // the message is etcd's
 	return nil
 }
 
