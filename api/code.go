@@ -48,11 +48,15 @@ func kindOf(code controlplane.Code) kind {
 // failedCreateTitle is the title of every problem that carries a failed creation.
 const failedCreateTitle = "The service could not be created on every cluster"
 
+// failedChangeTitle is that of a change whose added members did not all vote yes.
+const failedChangeTitle = "The federation is not changed, since a cluster did not agree"
+
 // statusOfError is the status of one error: a conflict is a failed precondition
-// in HTTP's sense when the caller named the revision that he wants to change.
-func statusOfError(code controlplane.Code, r *http.Request) int {
-	if code == controlplane.CodeConflict && r.Header.Get("If-Match") != "" {
+// in HTTP's sense when the caller named the revision that he wants to change. A
+// name that means several services, or another one, is none: no revision helps.
+func statusOfError(e *controlplane.Error, r *http.Request) int {
+	if e.Code == controlplane.CodeConflict && r.Header.Get(ifMatchHeader) != "" && len(e.Candidates) == 0 {
 		return http.StatusPreconditionFailed
 	}
-	return kindOf(code).status
+	return kindOf(e.Code).status
 }

@@ -16,7 +16,8 @@ func crossOrigin(origins []string) func(http.Handler) http.Handler {
 			http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions,
 		},
 		AllowedHeaders: []string{
-			"Authorization", "Content-Type", "Accept", "X-Requested-With", "If-Match", "Prefer", idempotencyHeader, RequestIDHeader,
+			"Authorization", "Content-Type", "Accept", "X-Requested-With", ifMatchHeader, "Prefer", lastEventIDHeader,
+			idempotencyHeader, RequestIDHeader,
 		},
 		ExposedHeaders: []string{
 			"Location", "ETag", "Retry-After", "Preference-Applied", pendingHeader, replayedHeader, RequestIDHeader,

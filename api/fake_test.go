@@ -25,6 +25,9 @@ type fake struct {
 	clusters    []controlplane.Cluster
 	cluster     *controlplane.Cluster
 	health      controlplane.Health
+	changed     *controlplane.ChangeResult
+	// watch stands for WatchReplicas.
+	watch func(ctx context.Context, since int64, fn func(*controlplane.Replicas) error) error
 	// before is called at the start of every use case; it may be nil.
 	before func(ctx context.Context)
 
@@ -92,6 +95,21 @@ func (f *fake) Replicas(ctx context.Context, c identity.Caller, name, clusterID 
 		return nil, f.err
 	}
 	return f.replicas(), nil
+}
+
+func (f *fake) ChangeService(ctx context.Context, c identity.Caller, req controlplane.ChangeRequest) (*controlplane.ChangeResult, error) {
+	f.called(ctx, "ChangeService", c, req)
+	return f.changed, f.err
+}
+
+func (f *fake) ChangeReplicas(ctx context.Context, c identity.Caller, service string, req controlplane.ReplicasRequest) (*controlplane.ChangeResult, error) {
+	f.called(ctx, "ChangeReplicas "+service, c, req)
+	return f.changed, f.err
+}
+
+func (f *fake) WatchReplicas(ctx context.Context, c identity.Caller, service, clusterID string, since int64, fn func(*controlplane.Replicas) error) error {
+	f.called(ctx, "WatchReplicas", c, target{service, clusterID})
+	return f.watch(ctx, since, fn)
 }
 
 func (f *fake) Federations(ctx context.Context, c identity.Caller) ([]controlplane.Federation, error) {

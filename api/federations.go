@@ -9,11 +9,15 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 )
 
-// federations are the use cases that read federations.
+// federations are the use cases that read federations and change their members.
 type federations interface {
 	Replicas(ctx context.Context, caller identity.Caller, name, clusterID string) (*controlplane.Replicas, error)
 	Federations(ctx context.Context, caller identity.Caller) ([]controlplane.Federation, error)
 	Federation(ctx context.Context, caller identity.Caller, uidOrGroup string) (*controlplane.Federation, error)
+	ChangeReplicas(ctx context.Context, caller identity.Caller, service string, req controlplane.ReplicasRequest) (*controlplane.ChangeResult, error)
+	// WatchReplicas calls fn with the view when its store revision is above since,
+	// and after each change of it, until ctx ends, fn fails, or the service is gone.
+	WatchReplicas(ctx context.Context, caller identity.Caller, service, clusterID string, since int64, fn func(*controlplane.Replicas) error) error
 }
 
 // listFederations answers GET /system/federations.

@@ -15,9 +15,11 @@ type status interface {
 
 // health answers GET /health: whether requests can be served here now.
 func (s *Server) health(w http.ResponseWriter, r *http.Request) {
-	if s.draining.Load() {
+	select {
+	case <-s.drained:
 		writeText(w, http.StatusServiceUnavailable, "the control plane is stopping")
 		return
+	default:
 	}
 	if h := s.cp.Health(r.Context()); !h.OK {
 		writeText(w, http.StatusServiceUnavailable, h.Message)

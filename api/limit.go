@@ -34,9 +34,14 @@ func readBody(r *http.Request) ([]byte, error) {
 }
 
 // deadline bounds a request by what its use case may take and what its caller
-// waits for, and lets the answer be written until a little later.
+// waits for, and lets the answer be written until a little later. A watch bounds
+// itself.
 func (s *Server) deadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if watching(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
 		d := s.cfg.Timeout
 		if wait, given, err := waitOf(r); err == nil && given {
 			d += wait

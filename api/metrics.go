@@ -15,6 +15,7 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	inFlight prometheus.Gauge
+	watches  prometheus.Gauge
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -31,10 +32,14 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		}, []string{"route", "method"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "oscarfed_http_requests_in_flight",
-			Help: "Requests that are being answered.",
+			Help: "Requests that are being answered, watches included.",
+		}),
+		watches: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "oscarfed_http_watches",
+			Help: "Watches that are open.",
 		}),
 	}
-	registry.MustRegister(m.requests, m.duration, m.inFlight)
+	registry.MustRegister(m.requests, m.duration, m.inFlight, m.watches)
 	return m
 }
 
@@ -46,6 +51,9 @@ func (s *Server) measure(next http.Handler) http.Handler {
 		defer func() {
 			s.metrics.inFlight.Dec()
 			route, method := routeOf(r), methodLabel(r.Method)
+			if stateOf(r).watch {
+				method = "WATCH" // its duration says nothing of the others'
+			}
 			s.metrics.requests.WithLabelValues(route, method, strconv.Itoa(statusOf(ww))).Inc()
 			s.metrics.duration.WithLabelValues(route, method).Observe(time.Since(start).Seconds())
 		}()

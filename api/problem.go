@@ -34,7 +34,11 @@ func invalid(violations ...oscar.Violation) error {
 // is the only place that does either.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	e := asError(r, err)
-	code := statusOfError(e.Code, r)
+	if st := stateOf(r); e.Code == controlplane.CodeUnknownOutcome && e.Location == "" && st.location != "" {
+		known := *e
+		known.Location, e = st.location, &known
+	}
+	code := statusOfError(e, r)
 	if code >= http.StatusInternalServerError || e.Cause != nil {
 		level := slog.LevelWarn
 		if code == http.StatusInternalServerError {
@@ -91,7 +95,7 @@ func problemOf(r *http.Request, e *controlplane.Error) v1.Problem {
 	p := v1.Problem{
 		Type:      v1.ProblemURN + string(e.Code),
 		Title:     k.title,
-		Status:    statusOfError(e.Code, r),
+		Status:    statusOfError(e, r),
 		Code:      string(e.Code),
 		Detail:    e.Message,
 		Instance:  r.URL.Path,
@@ -113,6 +117,9 @@ func problemOf(r *http.Request, e *controlplane.Error) v1.Problem {
 	}
 	if f := e.Failed; f != nil {
 		p.Title = failedCreateTitle
+		if st.change {
+			p.Title = failedChangeTitle
+		}
 		p.Instance = replicasPath(f.Service)
 		p.GroupID, p.Phase, p.Rollback = f.GroupID, string(f.Phase), string(f.Rollback)
 		p.Replicas = failedReplicas(f.Replicas)
@@ -159,7 +166,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, p v1.Problem) {
 		w.WriteHeader(p.Status)
 		return
 	}
-	writeText(w, p.Status, problemText(p, stateOf(r).noun))
+	writeText(w, p.Status, problemText(p, stateOf(r)))
 }
 
 // acceptsProblem says whether Accept names the problem's media type. A wildcard

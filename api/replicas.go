@@ -8,12 +8,18 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane"
 )
 
+const replicasRoute = "/system/replicas/{service}"
+
 // getReplicas answers GET /system/replicas/{service}: the federation as that
 // replica sees it; with ?wait= once nothing is under way there, or as it is when
 // the wait ends. It never answers 304: a status may change while the record, and
-// so the ETag, does not.
+// so the ETag, does not. With ?watch=true it answers with a stream of events.
 func (s *Server) getReplicas(w http.ResponseWriter, r *http.Request) error {
+	if watching(r) {
+		return s.watchReplicas(w, r)
+	}
 	p := paramsOf(r)
+	p.oneOf("watch", "true", "false") // true with HEAD: there are no events to see
 	wait := p.wait(0)
 	if err := p.err(); err != nil {
 		return err

@@ -3,7 +3,7 @@ package api
 import (
 	"log/slog"
 	"net/http"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -19,6 +19,8 @@ const (
 	DefaultRateLimit = 100
 	DefaultMaxBody   = 1 << 20
 	DefaultWait      = 60 * time.Second
+	// DefaultMaxWatches is enough for the pages and scripts that share a user.
+	DefaultMaxWatches = 100
 	// DefaultTimeout is what a use case may take besides what the caller waits for.
 	DefaultTimeout = 30 * time.Second
 )
@@ -46,6 +48,8 @@ type Config struct {
 	RateLimit int
 	// MaxBody in bytes; 0 means DefaultMaxBody.
 	MaxBody int64
+	// MaxWatches of one caller at a time; 0 means DefaultMaxWatches.
+	MaxWatches int
 	// DefaultWait is how long a creation waits for its outcome when the caller
 	// does not say; 0 means DefaultWait.
 	DefaultWait time.Duration
@@ -65,8 +69,11 @@ type Server struct {
 	metrics  *metrics
 	limits   *limits
 	cfg      Config
-	draining atomic.Bool
-	router   chi.Router
+	watchers *watchers
+	// drained is closed by Drain.
+	drained chan struct{}
+	drain   sync.Once
+	router  chi.Router
 }
 
 // New makes a Server; it starts nothing. ControlPlane and Authenticator must be
@@ -81,6 +88,9 @@ func New(cfg Config) *Server {
 	if cfg.MaxBody <= 0 {
 		cfg.MaxBody = DefaultMaxBody
 	}
+	if cfg.MaxWatches <= 0 {
+		cfg.MaxWatches = DefaultMaxWatches
+	}
 	if cfg.DefaultWait <= 0 {
 		cfg.DefaultWait = DefaultWait
 	}
@@ -94,6 +104,8 @@ func New(cfg Config) *Server {
 		registry: cfg.Registry,
 		metrics:  newMetrics(cfg.Registry),
 		limits:   newLimits(cfg.RateLimit),
+		watchers: newWatchers(cfg.MaxWatches),
+		drained:  make(chan struct{}),
 		cfg:      cfg,
 	}
 	s.router = s.routes()
@@ -113,8 +125,8 @@ func (s *Server) Metrics() http.Handler {
 }
 
 // Drain makes /health answer 503 from now on, so that no new requests are sent
-// here while those in flight finish.
-func (s *Server) Drain() { s.draining.Store(true) }
+// here while those in flight finish. It ends the watches.
+func (s *Server) Drain() { s.drain.Do(func() { close(s.drained) }) }
 
 // routes is the whole API: whoever adds a path adds it here and in openapi.yaml.
 func (s *Server) routes() chi.Router {
@@ -136,13 +148,21 @@ func (s *Server) routes() chi.Router {
 		r.Get("/system/info", s.handle(s.info))
 		r.Get("/system/services", s.handle(s.listServices))
 		r.Post("/system/services", s.handle(s.createService))
+		r.Put("/system/services", s.handle(s.updateService))
 		r.Get("/system/services/{service}", s.handle(s.getService))
 		r.Delete("/system/services/{service}", s.handle(s.deleteService))
+		r.Get("/system/federation/{service}", s.handle(s.getMembers))
+		r.Post("/system/federation/{service}", s.handle(s.addMembers))
+		r.Put("/system/federation/{service}", s.handle(s.replaceMembers))
+		r.Delete("/system/federation/{service}", s.handle(s.removeMembers))
 	})
 	// Ours.
 	r.Group(func(r chi.Router) {
 		r.Use(s.deadline, s.authenticate, s.limitCaller)
-		r.Get("/system/replicas/{service}", s.handle(s.getReplicas))
+		r.Get(replicasRoute, s.handle(s.getReplicas))
+		r.Post(replicasRoute, s.handle(s.addReplicas))
+		r.Put(replicasRoute, s.handle(s.replaceReplicas))
+		r.Delete(replicasRoute, s.handle(s.removeReplicas))
 		r.Get("/system/federations", s.handle(s.listFederations))
 		r.Get("/system/federations/{federation}", s.handle(s.getFederation))
 		r.Get("/system/clusters", s.handle(s.listClusters))

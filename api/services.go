@@ -18,6 +18,7 @@ type services interface {
 	DeleteService(ctx context.Context, caller identity.Caller, service string, opts controlplane.DeleteOptions) (*controlplane.DeleteResult, error)
 	Services(ctx context.Context, caller identity.Caller) ([]*oscar.Service, error)
 	Service(ctx context.Context, caller identity.Caller, name, clusterID string) (*oscar.Service, error)
+	ChangeService(ctx context.Context, caller identity.Caller, req controlplane.ChangeRequest) (*controlplane.ChangeResult, error)
 }
 
 // listServices answers GET /system/services.
@@ -57,17 +58,9 @@ func (s *Server) createService(w http.ResponseWriter, r *http.Request) error {
 	if err := p.err(); err != nil {
 		return err
 	}
-	body, err := readBody(r)
+	service, body, err := readService(r)
 	if err != nil {
 		return err
-	}
-	st.noun = "service"
-	service, violations := oscar.ParseService(body)
-	if len(violations) > 0 {
-		if service != nil { // readable but for some fields: say all at once
-			violations = append(violations, oscar.Validate(service)...)
-		}
-		return invalid(oscar.LimitViolations(violations)...)
 	}
 	req.Service, req.Body = service, body
 	name := service.Name

@@ -19,6 +19,12 @@ type state struct {
 	oscar bool
 	// noun is what an invalid request calls not valid: request, service, cluster.
 	noun string
+	// change says that a failed federation is one that stands as it was before.
+	change bool
+	// location is where an outcome that is not known can be looked up.
+	location string
+	// watch says that the answer is a stream of events that nothing but its caller ends.
+	watch bool
 }
 
 type stateKey struct{}

@@ -8,12 +8,12 @@ import (
 
 // problemText is a problem in lines: first the cause in OSCAR's words, then a
 // line per replica or violation. Clients of OSCAR show it as it is.
-func problemText(p v1.Problem, noun string) string {
+func problemText(p v1.Problem, st *state) string {
 	switch {
 	case p.Phase != "":
-		return failedText(p)
+		return failedText(p, st.change)
 	case len(p.Violations) > 0:
-		return violationText(p, noun)
+		return violationText(p, st.noun)
 	}
 	var b strings.Builder
 	b.WriteString(p.Detail)
@@ -34,10 +34,14 @@ func problemText(p v1.Problem, noun string) string {
 
 func violationText(p v1.Problem, noun string) string {
 	var b strings.Builder
-	if noun == "service" {
-		noun = "service specification"
+	switch noun {
+	case "service":
+		b.WriteString("The service specification is not valid: ")
+	case "payload":
+		b.WriteString("Invalid payload: ")
+	default:
+		b.WriteString("The " + noun + " is not valid: ")
 	}
-	b.WriteString("The " + noun + " is not valid: ")
 	if len(p.Violations) == 1 && p.Violations[0].Path == "" {
 		b.WriteString(p.Violations[0].Message)
 		return b.String()
@@ -53,7 +57,7 @@ func violationText(p v1.Problem, noun string) string {
 	return b.String()
 }
 
-func failedText(p v1.Problem) string {
+func failedText(p v1.Problem, change bool) string {
 	culprit := -1
 	for i, m := range p.Replicas {
 		if m.Cause == nil {
@@ -67,13 +71,20 @@ func failedText(p v1.Problem) string {
 		}
 	}
 	var b strings.Builder
-	b.WriteString("Federation failed; rollback " + rollbackWord(p.Rollback) + ": " + p.Detail)
+	if change {
+		b.WriteString("Federation not changed: " + p.Detail)
+	} else {
+		b.WriteString("Federation failed; rollback " + rollbackWord(p.Rollback) + ": " + p.Detail)
+	}
 	if culprit >= 0 {
 		if m := p.Replicas[culprit].Cause.Message; m != "" && !strings.Contains(p.Detail, m) {
 			b.WriteString(": " + m)
 		}
 	}
 	for i, m := range p.Replicas {
+		if change && (m.Cause == nil || i == culprit) {
+			continue // it is as it was
+		}
 		b.WriteString("\n" + addressOfReplica(m) + ": " + rollbackWord(m.Rollback.State))
 		if m.Cause != nil && i != culprit && m.Cause.Message != "" {
 			b.WriteString(": " + m.Cause.Message)

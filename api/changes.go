@@ -1,0 +1,108 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane"
+)
+
+// updateWait is how long PUT /system/services waits until the change is applied
+// when the caller does not say. It is shorter than the 20 s after which OSCAR's
+// own clients give up on any answer; the change goes on without them.
+const updateWait = 10 * time.Second
+
+// updateService answers PUT /system/services, a full replace: 204 when it is
+// committed, 200 with a text that lists the replicas which are away or failed.
+func (s *Server) updateService(w http.ResponseWriter, r *http.Request) error {
+	st, p, prefer := stateOf(r), paramsOf(r), preferencesOf(r)
+	req := controlplane.ChangeRequest{RequestID: st.writeID, Wait: p.wait(min(updateWait, s.cfg.DefaultWait))}
+	if prefer.async {
+		req.Wait = 0
+	}
+	var err error
+	if req.IfMatch, err = p.ifMatch(); err != nil {
+		return err
+	}
+	if err := p.err(); err != nil {
+		return err
+	}
+	if req.Service, _, err = readService(r); err != nil {
+		return err
+	}
+	if req.Service.ClusterID == "" {
+		req.Service.ClusterID = p.query.Get("cluster_id")
+	}
+	st.change, st.location = true, replicasPath(req.Service.Name)
+	result, err := s.cp.ChangeService(r.Context(), st.caller, req)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("ETag", etag(result.Replicas.Revision))
+	if prefer.async {
+		h.Add("Preference-Applied", "respond-async")
+	}
+	if prefer.representation {
+		h.Add("Preference-Applied", "return=representation")
+		return writeJSON(w, http.StatusOK, replicasOf(&result.Replicas))
+	}
+	if warnings := warningsOf(result.Away); warnings != "" {
+		writeText(w, http.StatusOK, warnings)
+		return nil
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// warningsOf tells in upstream's words of the replicas that need somebody or
+// something to catch up; empty when there are none. Those that are still at work
+// on the change are no warning: it is committed, and they have it.
+func warningsOf(away []controlplane.Replica) string {
+	var list []string
+	for _, m := range away {
+		if m.Status == nil || atWork(string(m.Status.Phase)) {
+			continue
+		}
+		one := nameOf(m) + ": " + string(m.Status.Reason)
+		if m.Status.Reason == "" {
+			one = nameOf(m) + ": " + string(m.Status.Phase)
+		}
+		if m.Status.Message != "" {
+			one += ": " + m.Status.Message
+		}
+		list = append(list, one)
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return "Updated with federation warnings: [" + strings.Join(list, ", ") + "]"
+}
+
+// atWork says whether a replica is on its way to what is desired by itself.
+func atWork(phase string) bool {
+	switch phase {
+	case "pending", "prepared", "ready":
+		return true
+	}
+	return underWay(phase)
+}
+
+// readService reads a service definition from the body, and the body.
+func readService(r *http.Request) (*oscar.Service, []byte, error) {
+	body, err := readBody(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	stateOf(r).noun = "service"
+	service, violations := oscar.ParseService(body)
+	if len(violations) > 0 {
+		if service != nil { // readable but for some fields: say all at once
+			violations = append(violations, oscar.Validate(service)...)
+		}
+		return nil, nil, invalid(oscar.LimitViolations(violations)...)
+	}
+	return service, body, nil
+}

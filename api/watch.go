@@ -1,0 +1,155 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane"
+)
+
+const lastEventIDHeader = "Last-Event-ID"
+
+const (
+	// pingEvery is shorter than the 30 to 60 s after which proxies close a silent
+	// connection.
+	pingEvery = 15 * time.Second
+	// maxWatch is how long one watch lasts. Its client resumes it, and shows its
+	// credentials again.
+	maxWatch = time.Hour
+)
+
+// The events of a watch.
+const (
+	// eventReplicas has the federation as the replica sees it.
+	eventReplicas = "replicas"
+	// eventEnd has the problem after which nothing more comes. A stream that ends
+	// without it is to be resumed.
+	eventEnd = "end"
+)
+
+var errWatchOver = errors.New("the watch is over")
+
+// watching says whether the answer is a stream of events.
+func watching(r *http.Request) bool {
+	return r.Method == http.MethodGet && routeOf(r) == replicasRoute && r.URL.Query().Get("watch") == "true"
+}
+
+// watchReplicas answers GET /system/replicas/{service}?watch=true: the federation
+// as that replica sees it now, when it is newer than Last-Event-ID, and after each
+// change. It ends when the client goes away or does not read, when the service is
+// gone, when this control plane stops, and after maxWatch.
+func (s *Server) watchReplicas(w http.ResponseWriter, r *http.Request) error {
+	st, service, cluster := stateOf(r), pathParam(r, "service"), r.URL.Query().Get("cluster_id")
+	since, err := lastEventID(r)
+	if err != nil {
+		return err
+	}
+	leave, err := s.watchers.enter(st.caller.Subject)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	// What is refused is refused with a status: within the stream there is none.
+	if err := s.visible(r, service, cluster); err != nil {
+		return err
+	}
+	st.watch = true
+	s.metrics.watches.Inc()
+	defer s.metrics.watches.Dec()
+	stream, err := newEventStream(w)
+	if err != nil {
+		return nil // the client went away
+	}
+
+	var following sync.WaitGroup
+	defer following.Wait()
+	ctx, cancel := context.WithTimeoutCause(r.Context(), maxWatch, errWatchOver)
+	defer cancel()
+	views, ended := make(chan *controlplane.Replicas), make(chan error, 1)
+	following.Go(func() {
+		ended <- s.cp.WatchReplicas(ctx, st.caller, service, cluster, since, func(v *controlplane.Replicas) error {
+			select {
+			case views <- v:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+	})
+	if err := s.relay(ctx, stream, views, ended); err != nil {
+		_ = stream.event(eventEnd, 0, problemOf(r, asError(r, err))) // the last word
+		return nil
+	}
+	return nil
+}
+
+// visible says whether there is something that the caller may watch.
+func (s *Server) visible(r *http.Request, service, cluster string) error {
+	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.Timeout)
+	defer cancel()
+	_, err := s.cp.Replicas(ctx, stateOf(r).caller, service, cluster)
+	return err
+}
+
+// relay writes what comes until there is a reason to stop. Its error is for the
+// client: it is nil when the stream is to be resumed, here or elsewhere.
+func (s *Server) relay(ctx context.Context, stream *eventStream, views <-chan *controlplane.Replicas, ended <-chan error) error {
+	ping := time.NewTicker(pingEvery)
+	defer ping.Stop()
+	for {
+		var err error
+		select {
+		case v := <-views:
+			err = stream.event(eventReplicas, v.StreamRevision, replicasOf(v))
+		case <-ping.C:
+			err = stream.ping()
+		case err := <-ended:
+			if e, ok := errors.AsType[*controlplane.Error](err); ok && final(e.Code) {
+				return e
+			}
+			if ctx.Err() == nil {
+				s.log.LogAttrs(ctx, slog.LevelWarn, "a watch was cut", slog.Any("error", err))
+			}
+			return nil
+		case <-s.drained:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+		if err != nil {
+			return nil
+		}
+	}
+}
+
+// final says whether watching again would meet the same answer.
+func final(code controlplane.Code) bool {
+	switch code {
+	case controlplane.CodeNotFound, controlplane.CodeForbidden, controlplane.CodeUnauthenticated, controlplane.CodeConflict:
+		return true
+	}
+	return false
+}
+
+// lastEventID is the id of the last event that the client has seen; 0 when it has
+// seen none.
+func lastEventID(r *http.Request) (int64, error) {
+	v := r.Header.Get(lastEventIDHeader)
+	if v == "" {
+		return 0, nil
+	}
+	id, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || id < 0 {
+		return 0, invalid(oscar.Violation{
+			Path: lastEventIDHeader, Rule: oscar.RuleType, Value: cut(v, 40),
+			Message: "it is no id of an event of this stream; leave the header out to begin with the present state",
+		})
+	}
+	return id, nil
+}
