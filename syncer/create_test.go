@@ -1,6 +1,7 @@
 package syncer_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -218,6 +219,21 @@ func TestHalfCreated(t *testing.T) {
 	r.inPlace(again)
 }
 
+// TestSlowCreateIsNotTakenForHalfCreated: the POST is given up and goes on. Its
+// service is listed, and its buckets come a little later.
+func TestSlowCreateIsNotTakenForHalfCreated(t *testing.T) {
+	r := newRig(t, oscarsim.Config{Latency: 1300 * time.Millisecond})
+	r.start(func(c *syncer.Config) { c.WriteTimeout, c.LateWindow = time.Second, time.Minute })
+	p := newReplica("grayify")
+	before := r.mirror.Revision()
+	r.makeReady(p)
+	r.inPlace(p)
+	if got, want := r.phases(p.name, before), "prepared ready"; got != want {
+		t.Errorf("reports %q, want %q", got, want)
+	}
+	r.equalCalls(p.name, "create")
+}
+
 // TestAttach: the bucket that an earlier life left is taken over with its data.
 func TestAttach(t *testing.T) {
 	r := newRig(t, oscarsim.Config{})
@@ -348,6 +364,25 @@ func TestSecretsAreNotReported(t *testing.T) {
 	}
 	if !strings.Contains(o.Message, "***") {
 		t.Errorf("message %q: nothing was quoted, so nothing was shown", o.Message)
+	}
+}
+
+// TestYesAndNothingDone: an OSCAR that answers success and does nothing is asked
+// three times, and not for ever.
+func TestYesAndNothingDone(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	creates := 0
+	liar := &proxy{OSCAR: r.config().OSCAR, create: func(context.Context, string, []byte, time.Duration) error { creates++; return nil }}
+	stop := r.start(func(c *syncer.Config) { c.OSCAR, c.Resync = liar, time.Hour })
+	p := newReplica("grayify")
+	r.want(p, record.IntentApply)
+	o := r.await(p, record.PhaseFailed)
+	if o.Reason != record.ReasonCreateFailed || !strings.Contains(o.Message, "does not list it") {
+		t.Errorf("report %+v", o)
+	}
+	stop()
+	if creates != 3 {
+		t.Errorf("it was asked %d times, want 3", creates)
 	}
 }
 

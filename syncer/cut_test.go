@@ -51,7 +51,7 @@ func (c *cut) away() {
 	defer c.mu.Unlock()
 	c.gone = true
 	for conn := range c.conns {
-		conn.Close()
+		_ = conn.Close()
 	}
 	clear(c.conns)
 }

@@ -132,10 +132,11 @@ const (
 	fieldMount  = "mount"
 )
 
-var emptyStorage = map[string]json.RawMessage{
-	fieldInput:  json.RawMessage(`[]`),
-	fieldOutput: json.RawMessage(`[]`),
-	fieldMount:  json.RawMessage(`{"storage_provider":"","path":""}`),
+// clearStorage takes input, output and mount out of a definition.
+func clearStorage(fields map[string]json.RawMessage) {
+	fields[fieldInput] = json.RawMessage(`[]`)
+	fields[fieldOutput] = json.RawMessage(`[]`)
+	fields[fieldMount] = json.RawMessage(`{"storage_provider":"","path":""}`)
 }
 
 // body is what is sent: the definition with owner, without a namespace (OSCAR
@@ -149,7 +150,7 @@ func (d *definition) body(owner string, storage bool, made []string) ([]byte, er
 	}
 	fields["owner"] = mustJSON(owner)
 	if !storage {
-		maps.Copy(fields, emptyStorage)
+		clearStorage(fields)
 	}
 	if len(made) > 0 {
 		annotations := maps.Clone(d.service.Annotations)
@@ -171,7 +172,7 @@ func detachedBody(shown json.RawMessage) ([]byte, error) {
 	if err := json.Unmarshal(shown, &fields); err != nil {
 		return nil, fmt.Errorf("service: %w", err)
 	}
-	maps.Copy(fields, emptyStorage)
+	clearStorage(fields)
 	for _, key := range []string{"namespace", "clusters", "deployment", "volume_status"} {
 		delete(fields, key)
 	}

@@ -1,6 +1,7 @@
 package syncer_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
 )
 
 func TestDeleteKeepsBucketAndObjects(t *testing.T) {
@@ -68,10 +70,10 @@ func TestDeleteWithData(t *testing.T) {
 }
 
 // TestDeleteWithDataSparesWhatIsNotOfThisLife: an attached bucket, one that
-// another service made anew, and one that another service uses.
+// another service made anew and left, and one that another service uses.
 func TestDeleteWithDataSparesWhatIsNotOfThisLife(t *testing.T) {
 	r := newRig(t, oscarsim.Config{})
-	r.leave("grayify")
+	r.leave("grayify", "grayify")
 	r.start()
 	p := newReplica("grayify")
 	p.buckets = []string{"grayify", "remade", "shared"}
@@ -80,7 +82,8 @@ func TestDeleteWithDataSparesWhatIsNotOfThisLife(t *testing.T) {
 	}
 	r.watchBucketData("grayify")
 	r.deleteBucket("remade")
-	r.foreignService("stranger", "remade")
+	r.leave("stranger", "remade")
+	r.watchBucket("remade")
 	user := `{"name":"user","image":"i","script":"s","annotations":{"oscar.grycap/federation-worker":"true"},
 		"federation":{"topology":"mesh"},"input":[{"storage_provider":"minio.default","path":"shared/in"}]}`
 	if err := r.sim.PutService(user); err != nil {
@@ -95,7 +98,7 @@ func TestDeleteWithDataSparesWhatIsNotOfThisLife(t *testing.T) {
 func TestDeleteSurvives(t *testing.T) {
 	for _, op := range []oscarsim.Op{oscarsim.OpUpdate, oscarsim.OpDelete} {
 		for _, fault := range []string{oscarsim.Fault500, oscarsim.Fault500After, oscarsim.FaultHang, oscarsim.FaultLate, oscarsim.FaultRefuse, oscarsim.FaultCrash} {
-			t.Run(string(op)+" "+fault, func(t *testing.T) {
+			t.Run(op+" "+fault, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{})
 				r.start(func(c *syncer.Config) { c.LateWindow = 2 * time.Second })
 				p := newReplica("grayify")
@@ -170,6 +173,38 @@ func TestRunningJobHoldsTheDelete(t *testing.T) {
 			r.await(p, record.PhaseDeleted)
 		})
 	}
+}
+
+// TestJobIsCountedBeforeASuddenTombstone: the order to delete comes while a
+// change is under way, for which no jobs were counted.
+func TestJobIsCountedBeforeASuddenTombstone(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	gate, inner := newGate(), r.config().OSCAR
+	r.start(func(c *syncer.Config) {
+		c.Resync = time.Hour
+		c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*oscar.Service, error) {
+			gate.pass()
+			return inner.Get(ctx, name)
+		}}
+	})
+	p := newReplica("grayify")
+	r.makeReady(p)
+	job, err := r.sim.AddJob(p.name, oscarsim.JobRunning)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate.arm()
+	p.generation, p.image = 2, "example.org/other"
+	r.want(p, record.IntentApply)
+	<-gate.reached
+	r.want(p, record.IntentDelete)
+	close(gate.opened)
+	r.eventually("the jobs were looked at", func() bool { return r.sim.Calls()["logs"] > 0 })
+	r.equalCalls(p.name, "create")
+	if err := r.sim.SetJobStatus(p.name, job, oscarsim.JobFailed); err != nil {
+		t.Fatal(err)
+	}
+	r.await(p, record.PhaseDeleted)
 }
 
 func TestRunningJobIsCancelledWhenOrdered(t *testing.T) {
@@ -284,12 +319,15 @@ func TestLateCreateAfterItsRollback(t *testing.T) {
 	r.want(p, record.IntentApply)
 	r.eventually("the POST was sent", func() bool { return len(r.calls(p.name)) == 1 })
 	r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
-	r.await(p, record.PhaseDeleted)
+	o := r.await(p, record.PhaseDeleted)
 	r.sim.Settle()
 	if _, ok := r.sim.Service(p.name); ok {
 		t.Error("acknowledged, and the late creation is there")
 	}
 	r.equalCalls(p.name, "create", "update", "delete")
+	if o.Operation != "delete" || !slices.Equal(o.BucketsMade, []string{"grayify"}) {
+		t.Errorf("what was deleted is reported as never made: %+v", o)
+	}
 }
 
 // TestLateCreateOfAPredecessor: the process that sent the POST is gone, and its

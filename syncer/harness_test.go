@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -188,9 +189,7 @@ func (p *replica) service() map[string]any {
 		"environment": map[string]any{"variables": map[string]any{"A": "1"}, "secrets": map[string]any{"KEY": ""}},
 		"x_unknown":   map[string]any{"kept": true},
 	}
-	for k, v := range p.extra {
-		s[k] = v
-	}
+	maps.Copy(s, p.extra)
 	return s
 }
 
@@ -235,17 +234,17 @@ func (r *rig) fault(op oscarsim.Op, kind string, count int) {
 }
 
 // leave makes a bucket as an earlier life of a service leaves it.
-func (r *rig) leave(service string) {
+func (r *rig) leave(service, bucket string) {
 	r.t.Helper()
-	def := fmt.Sprintf(`{"name":%q,"image":"i","script":"s","input":[{"storage_provider":"minio.default","path":"%s/in"}]}`, service, service)
+	def := fmt.Sprintf(`{"name":%q,"image":"i","script":"s","input":[{"storage_provider":"minio.default","path":"%s/in"}]}`, service, bucket)
 	if err := r.sim.PutService(def); err != nil {
 		r.t.Fatal(err)
 	}
-	r.sim.PutBucket(service, "in/mine")
+	r.sim.PutBucket(bucket, "in/mine")
 	detached := fmt.Sprintf(`{"name":%q,"image":"i","script":"s","owner":"cluster_admin"}`, service)
 	r.ask(http.MethodPut, "/system/services", detached)
 	r.ask(http.MethodDelete, "/system/services/"+service, "")
-	if _, ok := r.sim.Bucket(service); !ok {
+	if _, ok := r.sim.Bucket(bucket); !ok {
 		r.t.Fatal("the bucket was not left")
 	}
 	r.before[service] = len(r.calls(service))
@@ -447,7 +446,7 @@ func (r *rig) calls(service string) []string {
 	var out []string
 	for _, c := range r.sim.Log() {
 		if c.Service == service {
-			out = append(out, string(c.Op))
+			out = append(out, c.Op)
 		}
 	}
 	return out[r.before[service]:]

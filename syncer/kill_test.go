@@ -87,17 +87,21 @@ func TestKilledAtEveryFailPoint(t *testing.T) {
 		for _, point := range syncer.FailPoints() {
 			t.Run(point, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{Latency: 20 * time.Millisecond})
-				r.leave("grayify")
+				r.leave("grayify", "grayify")
 				r.watchBucketData("grayify")
 				died := r.startChild(point)
 				p := newReplica("grayify")
+				p.buckets = []string{"grayify", "grayify-new"}
 				r.want(p, record.IntentPrepare)
 				r.await(p, record.PhasePrepared)
 				r.want(p, record.IntentApply)
 				r.await(p, record.PhaseReady)
 				r.inPlace(p)
 				r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
-				r.await(p, record.PhaseDeleted)
+				o := r.await(p, record.PhaseDeleted)
+				if made := []string{"grayify-new"}; !slices.Equal(o.BucketsMade, made) {
+					t.Errorf("buckets left by this life: %v, want %v", o.BucketsMade, made)
+				}
 				<-died
 				mu.Lock()
 				hit[point] = true
@@ -111,6 +115,7 @@ func TestKilledAtEveryFailPoint(t *testing.T) {
 				}
 				r.forget(p)
 				again := newReplica("grayify")
+				again.buckets, again.left = p.buckets, o.BucketsMade
 				r.makeReady(again)
 				r.inPlace(again)
 			})

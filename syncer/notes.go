@@ -17,8 +17,8 @@ type note struct {
 	// assumedAt is the start of the session in which an apply order without an
 	// outcome was found: an earlier process may have sent its POST.
 	assumedAt time.Time
-	// openUntil is how long such a POST may still be at work on a service that
-	// is seen already: it makes the buckets last.
+	// openUntil is how long such a POST is taken to be still at work on a service
+	// that is seen already: it makes the buckets last, within seconds.
 	openUntil time.Time
 	// posted says that a POST of this process was answered with success.
 	posted bool

@@ -158,6 +158,37 @@ func TestLostSessionStopsReports(t *testing.T) {
 	}
 }
 
+// TestVoteWithoutASessionIsNotWritten: a syncer that has lost its session while
+// it checked does not overwrite the vote of its successor.
+func TestVoteWithoutASessionIsNotWritten(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	gate, inner, log := newGate(), r.config().OSCAR, &diary{}
+	r.sim.PutBucket("grayify")
+	gate.arm()
+	r.start(func(c *syncer.Config) {
+		c.Logger = slog.New(slog.NewTextHandler(log, nil))
+		c.OSCAR = &proxy{OSCAR: inner, buckets: func(ctx context.Context) ([]oscar.Bucket, error) {
+			buckets, err := inner.Buckets(ctx)
+			gate.pass()
+			return buckets, err
+		}}
+	})
+	p := newReplica("grayify")
+	r.want(p, record.IntentPrepare)
+	<-gate.reached // with a no in its hands
+	r.revokeSession()
+	r.deleteBucket("grayify")
+	r.start(func(c *syncer.Config) { c.Instance = "successor" })
+	r.await(p, record.PhasePrepared)
+	close(gate.opened)
+	r.eventually("it has noticed", func() bool { return log.holds("session ended") })
+	r.past(p.name, 1, func(o *record.Observed) {
+		if o.Phase != record.PhasePrepared {
+			t.Errorf("the vote of a syncer without a session: %+v", o)
+		}
+	})
+}
+
 // TestEtcdAway: without etcd nothing is written to OSCAR, whatever is planned.
 func TestEtcdAway(t *testing.T) {
 	r := newRig(t, oscarsim.Config{})

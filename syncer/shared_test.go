@@ -14,7 +14,7 @@ func TestSharedAnswers(t *testing.T) {
 		var calls atomic.Int64
 		s := newShared(t.Context(), func(context.Context) (int64, error) {
 			n := calls.Add(1)
-			time.Sleep(time.Second) // inside a synctest bubble: no time passes
+			<-time.After(time.Second) // of the bubble's clock
 			return n, nil
 		})
 		type answer struct {
@@ -36,7 +36,7 @@ func TestSharedAnswers(t *testing.T) {
 		start := time.Now()
 		first := ask(start)
 		same := ask(start)
-		time.Sleep(500 * time.Millisecond)
+		<-time.After(500 * time.Millisecond)
 		later := ask(time.Now())
 		evenLater := ask(time.Now())
 		for i, c := range []struct {

@@ -97,20 +97,21 @@ func (s *Syncer) Run(ctx context.Context) error {
 		working, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(following, cancel)()
-		return s.terms(working)
+		s.terms(working)
+		return nil
 	})
 	return group.Wait()
 }
 
-// terms opens one session after another.
-func (s *Syncer) terms(ctx context.Context) error {
+// terms opens one session after another until ctx ends.
+func (s *Syncer) terms(ctx context.Context) {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = 200*time.Millisecond, 15*time.Second
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := s.term(ctx)
 		if ctx.Err() != nil {
-			return nil
+			break // an ordered stop: how the term ended was its consequence
 		}
 		if time.Since(began) > s.cfg.SessionTTL {
 			wait.Reset()
@@ -122,7 +123,6 @@ func (s *Syncer) terms(ctx context.Context) error {
 		case <-time.After(pause):
 		}
 	}
-	return nil
 }
 
 // term opens a session and works in it.

@@ -16,8 +16,8 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/oscar"
 )
 
-// deciders is how many services are looked at at once. They only read, and
-// share their lists.
+// deciders is how many services are decided upon at the same time. They only
+// read, and share their lists.
 const deciders = 8
 
 // term is the work within one session.

@@ -1,6 +1,7 @@
 package syncer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,9 +85,6 @@ func (t *term) check(ctx context.Context, v *sight) (*refusal, error) {
 	return t.checkRoom(ctx, v)
 }
 
-// leastVersion is the first OSCAR with the token rule that marks rest on.
-var leastVersion = semver.New(4, 1, 0, "", "")
-
 func (t *term) checkVersion(ctx context.Context) (*refusal, error) {
 	info, _, err := t.infos.get(ctx, time.Now().Add(-infoAge))
 	if err != nil {
@@ -99,14 +97,15 @@ func (t *term) checkVersion(ctx context.Context) (*refusal, error) {
 	return nil, nil
 }
 
-// unsupported says whether an OSCAR is too old. One that was built without a
+// unsupported says whether an OSCAR is older than v4.1.0, the first release with
+// the token rule that marks rest on. One that was built without a
 // release calls itself devel, and is taken for new, as its own dashboard does.
 func unsupported(version string) bool {
 	if version == "devel" {
 		return false
 	}
 	have, err := semver.NewVersion(version)
-	return err != nil || have.LessThan(leastVersion)
+	return err != nil || have.LessThan(semver.New(4, 1, 0, "", ""))
 }
 
 // refuse turns a 401 or 403 into a no, since trying again changes nothing, and
@@ -166,9 +165,9 @@ func (t *term) checkRoom(ctx context.Context, v *sight) (*refusal, error) {
 	if err != nil {
 		return refuse(err)
 	}
-	cpu, errCPU := resource.ParseQuantity(orDefault(v.def.service.CPU, "0.2"))
-	memory, errMemory := resource.ParseQuantity(orDefault(v.def.service.Memory, "256Mi"))
-	if errCPU != nil || errMemory != nil {
+	cpu, okCPU := quantity(v.def.service.CPU, "0.2")
+	memory, okMemory := quantity(v.def.service.Memory, "256Mi")
+	if !okCPU || !okMemory {
 		return &refusal{record.ReasonInvalidService, fmt.Sprintf(
 			"cpu %q or memory %q is no Kubernetes quantity; use for example 500m and 0.5Gi", v.def.service.CPU, v.def.service.Memory)}, nil
 	}
@@ -194,11 +193,10 @@ func (t *term) checkRoom(ctx context.Context, v *sight) (*refusal, error) {
 		want, widest.Name, widest.MilliCPU, widest.MemoryBytes>>20)}, nil
 }
 
-func orDefault(value, fallback string) string {
-	if value == "" {
-		return fallback
-	}
-	return value
+// quantity reads a Kubernetes quantity; OSCAR has a default for an empty one.
+func quantity(value, fallback string) (resource.Quantity, bool) {
+	q, err := resource.ParseQuantity(cmp.Or(value, fallback))
+	return q, err == nil
 }
 
 // outstanding names the creations and changes that were ordered, or voted yes

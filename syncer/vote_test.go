@@ -41,7 +41,7 @@ func TestVoteNo(t *testing.T) {
 			p.coordinator, p.buckets = false, []string{"canary-data"}
 		}, record.ReasonForeignBucket, `"canary-data"`},
 		{"the bucket was left by another owner", oscarsim.Config{}, func(r *rig, p *replica) {
-			r.leave(p.name)
+			r.leave(p.name, p.name)
 			p.owner = "somebody@example.org"
 		}, record.ReasonBucketLeft, `"grayify"`},
 		{"no node is large enough", oscarsim.Config{}, func(r *rig, p *replica) { p.cpu = "5" }, record.ReasonDoesNotFit, "4000m"},
@@ -87,7 +87,7 @@ func TestVoteYes(t *testing.T) {
 		{"nothing is there", oscarsim.Config{}, nil},
 		{"OSCAR was built without a release", oscarsim.Config{Version: "devel"}, nil},
 		{"a cluster without metrics has no opinion", oscarsim.Config{NoMetrics: true}, func(_ *rig, p *replica) { p.cpu = "100" }},
-		{"the bucket was left by an earlier life of the owner", oscarsim.Config{}, func(r *rig, p *replica) { r.leave(p.name) }},
+		{"the bucket was left by an earlier life of the owner", oscarsim.Config{}, func(r *rig, p *replica) { r.leave(p.name, p.name) }},
 		{"the control plane knows the bucket", oscarsim.Config{}, func(r *rig, p *replica) {
 			r.sim.PutBucket("grayify", "in/mine")
 			p.left = []string{"grayify"}
@@ -129,6 +129,29 @@ func TestVoteAfterTheDeadlineIsNotWritten(t *testing.T) {
 	r.await(good, record.PhasePrepared)
 	r.want(good, record.IntentApply)
 	r.await(good, record.PhaseReady)
+	if o := r.observed(late.name); o != nil {
+		t.Errorf("a late vote: %+v", o)
+	}
+}
+
+// TestVoteThatTookTooLongIsNotWritten: the deadline passes during the check.
+func TestVoteThatTookTooLongIsNotWritten(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	gate, inner := newGate(), r.config().OSCAR
+	gate.arm()
+	r.start(func(c *syncer.Config) {
+		c.OSCAR = &proxy{OSCAR: inner, buckets: func(ctx context.Context) ([]oscar.Bucket, error) {
+			gate.pass()
+			return inner.Buckets(ctx)
+		}}
+	})
+	late, good := newReplica("late"), newReplica("good")
+	deadline := time.Now().Add(time.Second)
+	r.want(late, record.IntentPrepare, func(d *record.Desired) { d.Deadline = new(record.At(deadline)) })
+	<-gate.reached
+	r.eventually("the deadline passes", func() bool { return time.Now().After(deadline) })
+	close(gate.opened)
+	r.makeReady(good)
 	if o := r.observed(late.name); o != nil {
 		t.Errorf("a late vote: %+v", o)
 	}

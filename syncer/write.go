@@ -114,6 +114,7 @@ func (t *term) create(ctx context.Context, v *sight) (bool, error) {
 	t.notes.change(v.name, func(n *note) {
 		n.written = time.Now()
 		if api, ok := errors.AsType[*oscar.APIError](err); ok && api.Unanswered() {
+			n.openUntil = n.written.Add(t.timeout(v) / 2)
 			return
 		}
 		n.postAt, n.openUntil = time.Time{}, time.Time{}

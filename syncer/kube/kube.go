@@ -9,7 +9,7 @@ import (
 )
 
 // ErrAbsent says that the syncer cannot reach Kubernetes.
-var ErrAbsent = errors.New("Kubernetes is not reachable from this syncer")
+var ErrAbsent = errors.New("this syncer has no access to Kubernetes")
 
 // Interface is what the syncer needs of Kubernetes.
 type Interface interface {

@@ -3,6 +3,7 @@ package oscar
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"time"
 )
@@ -116,9 +117,7 @@ func (c *Client) Jobs(ctx context.Context, name string) (map[string]Job, error) 
 		if err := c.read(ctx, in, &out); err != nil {
 			return nil, err
 		}
-		for job, state := range out.Jobs {
-			all[job] = state
-		}
+		maps.Copy(all, out.Jobs)
 		if out.NextPage == "" {
 			return all, nil
 		}
