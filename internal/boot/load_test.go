@@ -1,0 +1,118 @@
+package boot
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func load(t *testing.T, args ...string) (ControlPlane, error) {
+	t.Helper()
+	return Load[ControlPlane]("oscar-controlplane", "", append([]string{"--admin-password-file=x"}, args...), io.Discard)
+}
+
+func TestFlagOverEnvironmentOverFileOverDefault(t *testing.T) {
+	file := write(t, "c.yaml", "listen: 127.0.0.1:3\nrate_limit: 3\nprepare_deadline: 3s\ncors_origins: [\"https://a\", \"https://b\"]\ninsecure_http: true\n")
+	t.Setenv("OSCARFED_LISTEN", "127.0.0.1:2")
+	t.Setenv("OSCARFED_RATE_LIMIT", "2")
+	cfg, err := load(t, "--config", file, "--listen=127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Listen != "127.0.0.1:1" {
+		t.Errorf("a flag is above everything: %s", cfg.Listen)
+	}
+	if cfg.RateLimit != 2 {
+		t.Errorf("the environment is above the file: %d", cfg.RateLimit)
+	}
+	if cfg.PrepareDeadline != 3*time.Second || !cfg.InsecureHTTP || len(cfg.CORSOrigins) != 2 {
+		t.Errorf("the file is above the defaults: %+v", cfg)
+	}
+	if cfg.ApplyGrace != 2*time.Minute {
+		t.Errorf("default: %s", cfg.ApplyGrace)
+	}
+}
+
+func TestRequiredSettingsMayStandInTheFile(t *testing.T) {
+	file := write(t, "c.yaml", "cluster_id: a\netcd_endpoints: [http://127.0.0.1:1]\noscar_endpoint: http://127.0.0.1:2\noscar_password_file: /p\n")
+	t.Setenv("OSCARFED_CONFIG", file)
+	cfg, err := Load[Syncer]("oscar-syncer", "", nil, io.Discard)
+	if err != nil || cfg.ClusterID != "a" || len(cfg.Endpoints) != 1 {
+		t.Errorf("%+v %v", cfg, err)
+	}
+}
+
+func TestAllProblemsAtOnce(t *testing.T) {
+	_, err := load(t, "--tls-cert-file=c", "--rate-limit=-1", "--prepare-deadline=0s", "--etcd-endpoints=http://127.0.0.1:1")
+	if !errors.Is(err, ErrUsage) {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"tls-key-file", "rate-limit", "prepare-deadline", "identity-file"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q is not told: %v", part, err)
+		}
+	}
+}
+
+func TestUnknownSettingsAreTold(t *testing.T) {
+	for name, args := range map[string][]string{
+		"file":  {"--config", write(t, "c.yaml", "lisen: 127.0.0.1:3\n")},
+		"twice": {"--config", write(t, "c.yaml", "listen: a\nlisten: b\n")},
+		"flag":  {"--lisen=127.0.0.1:3"},
+		"huge":  {"--config", write(t, "c.yaml", "listen: "+strings.Repeat("x", maxConfigFile)+"\n")},
+		"none":  {"--config", "/does/not/exist"},
+	} {
+		if _, err := load(t, args...); !errors.Is(err, ErrUsage) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestHelpIsNoFailure(t *testing.T) {
+	for _, flag := range []string{"--help", "--version"} {
+		var out bytes.Buffer
+		if code := SyncerMain(t.Context(), []string{flag}, &out, io.Discard); code != exitDone || out.Len() == 0 {
+			t.Errorf("%s: status %d, %q", flag, code, out.String())
+		}
+	}
+}
+
+func TestASecretIsReadFromItsFile(t *testing.T) {
+	if got, err := readSecret(write(t, "p", "word\n")); err != nil || got != "word" {
+		t.Error(got, err)
+	}
+	for _, bad := range []string{"", "\n", strings.Repeat("x", maxSecretFile+1)} {
+		if got, err := readSecret(write(t, "p", bad)); err == nil {
+			t.Errorf("%d bytes are taken as the secret %q", len(bad), got)
+		}
+	}
+}
+
+func TestPlainHTTPBeyondLoopbackIsRefused(t *testing.T) {
+	cfg := ControlPlane{Listen: "0.0.0.0:0"}
+	if l, _, err := listen(t.Context(), cfg); err == nil {
+		t.Error("it listens on", l.Addr())
+	}
+	cfg.InsecureHTTP = true
+	l, _, err := listen(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
