@@ -284,3 +284,69 @@ func TestWatchTellsEachChangeOfTheView(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestRollbackMakesAnOlderDefinitionTheNextGeneration(t *testing.T) {
+	w := newWorld(t)
+	w.mustCreate()
+	for i := range 12 {
+		s := request(t, strings.Replace(body, "0.5Gi", fmt.Sprintf("%dGi", i+1), 1)).Service
+		if _, err := w.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s, Wait: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h, err := w.History(t.Context(), admin, "grayifyr0", "")
+	if err != nil || len(h) != 11 || h[0].Generation != 13 || h[10].Generation != 3 || h[10].Service.Memory != "2Gi" {
+		t.Fatalf("%+v %v", h, err)
+	}
+	if _, err := w.Rollback(t.Context(), admin, "grayifyr0", "", 1, controlplane.ChangeRequest{}); codeOf(t, err) != controlplane.CodeNotFound {
+		t.Error("a generation that is not kept:", err)
+	}
+	if _, err := w.Rollback(t.Context(), admin, "grayifyr0", "", 3, controlplane.ChangeRequest{Wait: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := w.Service(t.Context(), admin, "grayifyr1", "")
+	if err != nil || s.Memory != "2Gi" {
+		t.Errorf("%+v %v", s, err)
+	}
+	for _, prefix := range []string{record.SecretsPrefix, record.SpecsPrefix("a"), record.SpecsPrefix("b")} {
+		if got := w.keys(prefix); len(got) != 1 {
+			t.Errorf("%v is kept, one is enough", got)
+		}
+	}
+}
+
+func TestCordonAndPause(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.SetClusterState(t.Context(), admin, "c", record.ClusterCordoned); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.create(); codeOf(t, err) != controlplane.CodeInvalid || !strings.Contains(fmt.Sprint(err.(*controlplane.Error).Violations), "cordoned") {
+		t.Error("a cordoned cluster takes nothing new:", err)
+	}
+	if _, err := w.SetClusterState(t.Context(), admin, "c", record.ClusterActive); err != nil {
+		t.Fatal(err)
+	}
+	w.mustCreate()
+	if _, err := w.SetClusterState(t.Context(), admin, "c", record.ClusterCordoned); err != nil {
+		t.Fatal(err)
+	}
+	s := request(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
+	if _, err := w.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s, Wait: time.Minute}); err != nil {
+		t.Error("what is there goes on:", err)
+	}
+	before := w.revision()
+	v, err := w.PauseFederation(t.Context(), admin, "grayifyr0", "", "", true)
+	if err != nil || !v.Paused || v.Generation != 2 {
+		t.Errorf("%+v %v", v, err)
+	}
+	if w.revision() < before+1 {
+		t.Error("nothing was written")
+	}
+	kv, err := w.store.Get(t.Context(), record.DesiredServiceKey("b", "grayifyr1"))
+	if err != nil || !strings.Contains(string(kv.Value), `"paused":true`) {
+		t.Errorf("%s %v", kv.Value, err)
+	}
+	if v, err = w.PauseFederation(t.Context(), admin, "grayifyr0", "", "", false); err != nil || v.Paused {
+		t.Errorf("%+v %v", v, err)
+	}
+}

@@ -1,0 +1,110 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// SetClusterState cordons a cluster (nothing new is placed on it), pauses it (its
+// syncer changes nothing) or makes it active again. Only the administrator may.
+func (c *ControlPlane) SetClusterState(ctx context.Context, caller identity.Caller, id string, state record.ClusterState) (*Cluster, error) {
+	if !caller.Administrator {
+		return nil, adminOnly()
+	}
+	if !slices.Contains([]record.ClusterState{record.ClusterActive, record.ClusterPaused, record.ClusterCordoned}, state) {
+		return nil, &Error{Code: CodeInvalid, Message: fmt.Sprintf("state %q is unknown; use active, cordoned or paused", state)}
+	}
+	key, desired := record.ClusterKey(id), record.DesiredClusterKey(id)
+	return c.writeCluster(ctx, []string{key, desired, record.FenceKey}, id, func(v store.View, tx *store.Txn) error {
+		kv, ok := v.KV(key)
+		order, told := v.KV(desired)
+		if !ok || !told {
+			return notFound(fmt.Sprintf("cluster %q is not registered", id))
+		}
+		reg, err := store.Decode[record.Cluster](kv)
+		if err != nil {
+			return err
+		}
+		d, err := store.Decode[record.DesiredCluster](order)
+		if err != nil {
+			return err
+		}
+		if reg.State == state && d.State == state {
+			return nil
+		}
+		reg.State, d.State = state, state
+		tx.Expect(key)
+		tx.Expect(desired)
+		tx.Put(key, reg)
+		tx.Put(desired, d)
+		return bumpFence(v, tx, string(state)+" "+id)
+	})
+}
+
+// PauseFederation stops, or lets go on again, every change of a federation's
+// services on their clusters. Its definition can be changed meanwhile; what was
+// changed is applied when the pause ends. It is one transaction.
+func (c *ControlPlane) PauseFederation(ctx context.Context, caller identity.Caller, service, clusterID, requestID string, paused bool) (*Replicas, error) {
+	if requestID == "" {
+		requestID = newUID()
+	}
+	for {
+		if err := c.fresh(ctx); err != nil {
+			return nil, err
+		}
+		p, _, err := c.changeable(change{caller: caller, service: service, clusterID: clusterID})
+		if err != nil {
+			return nil, err
+		}
+		err = c.writePause(ctx, p.uid, requestID, paused)
+		if errors.Is(err, errStale) {
+			continue
+		}
+		if err != nil {
+			return nil, crossing(err)
+		}
+		return c.Replicas(ctx, caller, service, clusterID)
+	}
+}
+
+func (c *ControlPlane) writePause(ctx context.Context, uid, requestID string, paused bool) error {
+	s, rev, ok := c.decider.situation(uid)
+	if !ok {
+		return errStale
+	}
+	if s.fed.Paused == paused {
+		return nil
+	}
+	next := s.fed
+	next.Paused, next.RequestID, next.ChangedAt = paused, requestID, record.At(s.now)
+	d := decision{name: "pause", fed: &next}
+	for _, r := range slices.Concat(s.replicas, s.adding) {
+		if r.desired == nil || r.desired.Tombstone() {
+			continue
+		}
+		rec := *r.desired
+		rec.Paused = paused
+		d.put = append(d.put, r.place(&rec))
+	}
+	key := record.FederationKey(uid)
+	res, err := c.store.Update(ctx, store.Update{
+		Keys: []string{key}, RequestID: requestID, Marker: key,
+		Build: func(v store.View, tx *store.Txn) error {
+			if kv, ok := v.KV(key); !ok || kv.ModRevision != rev {
+				return errStale
+			}
+			tx.Expect(key)
+			return d.write(s.fed, v, tx)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return c.state.wait(ctx, res.Revision)
+}
