@@ -99,7 +99,7 @@ func (c *checker) remembers(ch *change) {
 		t = as[record.Desired](tomb.now)
 	}
 	if t == nil || !t.Tombstone() || d.UID != ch.ref.Name || t.UID != d.UID || t.Federation != d.Federation ||
-		t.Owner != d.Owner || t.Generation != d.Generation || t.Cause != d.Cause {
+		t.Owner != d.Owner || t.Generation < d.Generation || t.Cause != d.Cause {
 		c.violatef(RuleAbsence, ch.key, "it remembers uid %s, generation %d, cause %q of %s, which was not the tombstone at %s", d.UID, d.Generation, d.Cause, d.Owner, at)
 	}
 }

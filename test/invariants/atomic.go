@@ -36,21 +36,70 @@ func atomicStands(c *checker, uid string, f, was *record.Federation) {
 	if f == nil {
 		return
 	}
-	key := record.FederationKey(uid)
-	if c.now(record.HistoryKey(uid, f.Generation)) == nil {
-		c.violatef(RuleAtomic, key, "the submitted service of generation %d is not in history", f.Generation)
-	}
+	c.submittedIsKept(f, f.Generation, mustExist(f.Phase))
 	for _, m := range f.Members {
 		if m.Replica() {
 			c.replicaMatches(f, m)
 		}
 	}
+	if f.Change != nil {
+		c.changeIsWhole(f)
+	}
+	for _, m := range f.Leaving {
+		d := c.desired(placeOf(m), m.UID)
+		switch {
+		case d == nil && mustExist(f.Phase):
+			c.violatef(RuleAtomic, placeOf(m).desiredKey(), "replica %s leaves federation %s and has no tombstone", m.UID, uid)
+		case d != nil && !d.Tombstone():
+			c.violatef(RuleAtomic, placeOf(m).desiredKey(), "replica %s leaves federation %s and has intent %s", m.UID, uid, d.Intent)
+		}
+	}
 }
 
-// ofLife says whether a spec is of a life and generation. A change adds a word of
-// its own behind them.
-func ofLife(spec, name string) bool {
-	return spec == name || strings.HasPrefix(spec, name+".")
+// submittedIsKept: the service as it was submitted for a generation is in the store,
+// and so are its secrets, sealed, as long as they can be of use.
+func (c *checker) submittedIsKept(f *record.Federation, generation int64, secrets bool) {
+	key := record.FederationKey(f.UID)
+	if c.now(record.HistoryKey(f.UID, generation)) == nil {
+		c.violatef(RuleAtomic, key, "the submitted service of generation %d is not in history", generation)
+	}
+	switch e := c.now(record.SecretsKey(f.UID, generation)); {
+	case secrets && e == nil:
+		c.violatef(RuleAtomic, key, "the submitted secrets of generation %d are not in the store", generation)
+	case !secrets && e != nil:
+		c.violatef(RuleAtomic, e.kv.Key, "the submitted secrets are kept although federation %s is %s", f.UID, f.Phase)
+	}
+}
+
+// changeIsWhole: a change that waits for votes has asked everybody whom it adds, and
+// has at hand what it will ask of the others.
+func (c *checker) changeIsWhole(f *record.Federation) {
+	key := record.FederationKey(f.UID)
+	if f.Phase != record.PhaseReady {
+		c.violatef(RuleAtomic, key, "it is %s and has a pending change", f.Phase)
+	}
+	if len(added(f)) == 0 {
+		c.violatef(RuleAtomic, key, "its change waits for votes and adds nobody")
+	}
+	c.submittedIsKept(f, f.Generation+1, true)
+	for _, m := range f.Change.Members {
+		if !m.Replica() {
+			continue
+		}
+		d := c.desired(placeOf(m), m.UID)
+		if slices.ContainsFunc(added(f), func(o record.Member) bool { return o.UID == m.UID }) {
+			if d == nil || d.Intent != record.IntentPrepare {
+				c.violatef(RuleAtomic, placeOf(m).desiredKey(), "federation %s waits for the vote of replica %s, which is not asked for it", f.UID, m.UID)
+				continue
+			}
+			c.isOf(f, m, d, f.Generation+1)
+			continue
+		}
+		spec, ok := f.Change.Specs[m.UID]
+		if !ok || c.now(record.SpecKey(m.ClusterID, spec)) == nil {
+			c.violatef(RuleAtomic, key, "the spec %q that its change has for replica %s is not in the store", spec, m.UID)
+		}
+	}
 }
 
 // strays looks for desired records that speak of a federation which does not know
@@ -58,14 +107,8 @@ func ofLife(spec, name string) bool {
 func (c *checker) strays(uid string, f *record.Federation) {
 	known := map[string]string{}
 	if f != nil {
-		members := f.Members
-		if f.Change != nil { // its added members are asked for their votes
-			members = slices.Concat(members, f.Change.Members)
-		}
-		for _, m := range members {
-			if m.Replica() {
-				known[placeOf(m).desiredKey()] = m.UID
-			}
+		for _, m := range slices.Concat(replicasOf(f), f.Leaving) {
+			known[placeOf(m).desiredKey()] = m.UID
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.desiredOf[uid])) {
@@ -73,11 +116,9 @@ func (c *checker) strays(uid string, f *record.Federation) {
 		d := as[record.Desired](e)
 		switch {
 		case d == nil || known[key] == d.UID:
-		case f == nil && c.orphan(e.ref, d):
+		case c.orphan(e.ref, d):
 		case f == nil:
 			c.violatef(RuleAtomic, key, "its federation %s does not exist", uid)
-		case d.Tombstone() && d.Cause == record.CauseRemoved:
-			// It was a member until a change took it out of the graph.
 		default:
 			c.violatef(RuleAtomic, key, "federation %s has no such member with uid %s", uid, d.UID)
 		}
@@ -140,6 +181,13 @@ func (c *checker) replicaMatches(f *record.Federation, m record.Member) {
 	if !intended(f, d.Intent) {
 		c.violatef(RuleAtomic, key, "federation %s is %s (%s) and replica %s has intent %s", f.UID, f.Phase, f.Deployment, m.UID, d.Intent)
 	}
+	c.isOf(f, m, d, f.Generation)
+}
+
+// isOf: a desired record belongs to its federation, and what it asks for is of the
+// right life and generation.
+func (c *checker) isOf(f *record.Federation, m record.Member, d *record.Desired, generation int64) {
+	key := placeOf(m).desiredKey()
 	if d.Federation != f.UID || d.Owner != f.Owner || d.GroupID != f.GroupID {
 		c.violatef(RuleAtomic, key, "it names federation %s, owner %s, group_id %s; its federation is %s of %s, %s",
 			d.Federation, d.Owner, d.GroupID, f.UID, f.Owner, f.GroupID)
@@ -147,8 +195,8 @@ func (c *checker) replicaMatches(f *record.Federation, m record.Member) {
 	if d.Tombstone() {
 		return
 	}
-	if d.Generation != f.Generation {
-		c.violatef(RuleAtomic, key, "it has generation %d and its federation %d", d.Generation, f.Generation)
+	if d.Generation != generation {
+		c.violatef(RuleAtomic, key, "it has generation %d and its federation %d", d.Generation, generation)
 	}
 	switch {
 	case !ofLife(d.Spec, record.SpecName(m.ServiceName, m.UID, d.Generation)):
@@ -156,6 +204,12 @@ func (c *checker) replicaMatches(f *record.Federation, m record.Member) {
 	case c.now(placeOf(m).specKey(d)) == nil:
 		c.violatef(RuleAtomic, key, "its spec %s is not in the store", d.Spec)
 	}
+}
+
+// ofLife says whether a spec is of a life and generation. A change adds a word of
+// its own behind them.
+func ofLife(spec, name string) bool {
+	return spec == name || strings.HasPrefix(spec, name+".")
 }
 
 // mustExist says whether each replica of a federation in a phase has a desired record.

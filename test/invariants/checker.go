@@ -151,16 +151,14 @@ func (c *checker) reindex(ch *change) {
 	}
 	if f := as[record.Federation](ch.old); f != nil {
 		drop(c.named, name{f.Owner, f.GroupID}, ch.ref.Name)
-		for _, m := range f.Members {
+		for _, m := range slices.Concat(replicasOf(f), f.Leaving) {
 			drop(c.at, placeOf(m), ch.ref.Name)
 		}
 	}
 	if f := as[record.Federation](ch.now); f != nil {
 		add(c.named, name{f.Owner, f.GroupID}, ch.ref.Name)
-		for _, m := range f.Members {
-			if m.Replica() {
-				add(c.at, placeOf(m), ch.ref.Name)
-			}
+		for _, m := range slices.Concat(replicasOf(f), f.Leaving) {
+			add(c.at, placeOf(m), ch.ref.Name)
 		}
 	}
 }
@@ -203,7 +201,7 @@ func (c *checker) federationsOf(ch *change) []string {
 		}
 	case record.KindName:
 		out = slices.AppendSeq(out, maps.Keys(c.named[name{ch.ref.Owner, ch.ref.Name}]))
-	case record.KindHistory:
+	case record.KindHistory, record.KindSecrets:
 		out = append(out, ch.ref.Name)
 	case record.KindCluster:
 		out = append(out, c.standingOn(ch.ref.Cluster)...)

@@ -58,6 +58,18 @@ func everything(s *script) {
 	one.deletedStory()
 	one.orphanStory("b")
 	s.federation("f10", "ten").shrinkingStory("c")
+	grown := s.federation("f11", "eleven")
+	grown.growingStory("d")
+	grown.bury(record.PhaseDeleting, record.CauseDeleted)
+	dropped := s.federation("f12", "twelve").createdStory()
+	asked := dropped.propose("d", "f12-d", 2)
+	dropped.step("deleted while it waits", func(x *txn) {
+		dropped.take(x, asked)
+		x.remove(asked.specOf(2))
+		x.remove(record.HistoryKey("f12", 2))
+		x.remove(record.SecretsKey("f12", 2))
+		edit(x, dropped.key(), func(fed *record.Federation) { fed.Change = nil })
+	})
 	again := s.federation("f6", "one") // the same name and places, another life
 	again.topology, again.left = "star", map[string][]string{"a": {"one"}}
 	again.createdStory()

@@ -17,9 +17,20 @@ type replica struct{ cluster, service, uid string }
 func (r replica) desired() string  { return record.DesiredServiceKey(r.cluster, r.service) }
 func (r replica) observed() string { return record.ObservedServiceKey(r.cluster, r.service) }
 func (r replica) deleted() string  { return record.DeletedKey(r.uid) }
-func (r replica) spec() string {
-	return record.SpecKey(r.cluster, record.SpecName(r.service, r.uid, 1))
+func (r replica) spec() string     { return r.specOf(1) }
+
+// specOf is the key of a spec; later generations have a word of their change in it.
+func (r replica) specOf(generation int64) string {
+	return record.SpecKey(r.cluster, r.specName(generation))
 }
+
+func (r replica) specName(generation int64) string {
+	if generation == 1 {
+		return record.SpecName(r.service, r.uid, 1)
+	}
+	return record.ChangedSpecName(r.service, r.uid, generation, "request-of-the-change")
+}
+
 func (r replica) name() string  { return r.cluster + "/" + r.service }
 func (r replica) token() string { return strings.TrimPrefix(record.Mark("token of "+r.uid), "sha256:") }
 
@@ -36,7 +47,7 @@ type federation struct {
 // federation makes one over the clusters a, b and c; nothing is written yet.
 func (s *script) federation(uid, group string) *federation {
 	f := &federation{s: s, uid: uid, group: group, topology: "mesh", deployment: "transactional"}
-	for i, c := range s.clusters {
+	for i, c := range s.clusters[:3] {
 		f.replicas = append(f.replicas, replica{c, fmt.Sprintf("%s%d", group, i), uid + "-" + c})
 	}
 	return f
@@ -45,7 +56,52 @@ func (s *script) federation(uid, group string) *federation {
 func (f *federation) key() string     { return record.FederationKey(f.uid) }
 func (f *federation) name() string    { return record.NameKey(owner, f.group) }
 func (f *federation) history() string { return record.HistoryKey(f.uid, 1) }
+func (f *federation) secrets() string { return record.SecretsKey(f.uid, f.generation()) }
 func (f *federation) request() string { return record.RequestKey("request-of-" + f.uid) }
+
+// generation is that of the federation as it stands.
+func (f *federation) generation() int64 { return f.record().Generation }
+
+// record is the federation as it stands; empty when it is not there.
+func (f *federation) record() record.Federation {
+	fed := record.Federation{Generation: 1}
+	if have, ok := f.s.keys[f.key()]; ok {
+		if err := json.Unmarshal(have.value, &fed); err != nil {
+			f.s.t.Fatal(err)
+		}
+	}
+	return fed
+}
+
+// submit writes the service as it was submitted for a generation.
+func (f *federation) submit(x *txn, generation int64) {
+	sealed, err := seal.Seal(seal.Header{Purpose: "submitted", UID: f.uid, Generation: generation}, []byte("{}"), f.s.identity.Recipient())
+	if err != nil {
+		f.s.t.Fatal(err)
+	}
+	x.put(record.HistoryKey(f.uid, generation), record.History{V: 1, Service: json.RawMessage(`{"name":"` + f.group + `0","image":"i","script":"s"}`)})
+	x.put(record.SecretsKey(f.uid, generation), record.Secrets{V: 1, Generation: generation, Sealed: sealed})
+}
+
+// render writes the spec of a replica for a generation.
+func (f *federation) render(x *txn, r replica, generation int64) {
+	public, err := json.Marshal(map[string]any{
+		"name": r.service, "cluster_id": r.cluster, "token": "",
+		"environment": map[string]any{"secrets": map[string]string{"password": ""}, "variables": map[string]string{"API_TOKEN_URL": "https://x"}},
+		"federation":  map[string]any{"group_id": f.group, "members": []string{}},
+		"annotations": map[string]string{
+			"oscarfed/uid": r.uid, "oscarfed/generation": strconv.FormatInt(generation, 10), "oscar.grycap/federation-worker": "true",
+		},
+	})
+	if err != nil {
+		f.s.t.Fatal(err)
+	}
+	sealed, err := seal.Seal(seal.Header{Purpose: "spec", Cluster: r.cluster, UID: r.uid, Generation: generation}, []byte(r.token()), f.s.identity.Recipient())
+	if err != nil {
+		f.s.t.Fatal(err)
+	}
+	x.put(r.specOf(generation), record.Spec{V: 1, Service: public, Sealed: sealed, Left: f.left[r.cluster]})
+}
 
 // at is the replica on a cluster.
 func (f *federation) at(cluster string) replica {
@@ -74,24 +130,9 @@ func (f *federation) sees(i int) []string {
 // specs writes what transaction A refers to.
 func (f *federation) specs() {
 	f.step("specs", func(x *txn) {
-		x.put(f.history(), record.History{V: 1, Service: json.RawMessage(`{"name":"` + f.group + `0","image":"i","script":"s"}`)})
+		f.submit(x, 1)
 		for _, r := range f.replicas {
-			public, err := json.Marshal(map[string]any{
-				"name": r.service, "cluster_id": r.cluster, "token": "",
-				"environment": map[string]any{"secrets": map[string]string{"password": ""}, "variables": map[string]string{"API_TOKEN_URL": "https://x"}},
-				"federation":  map[string]any{"group_id": f.group, "members": []string{}},
-				"annotations": map[string]string{
-					"oscarfed/uid": r.uid, "oscarfed/generation": strconv.Itoa(1), "oscar.grycap/federation-worker": "true",
-				},
-			})
-			if err != nil {
-				f.s.t.Fatal(err)
-			}
-			sealed, err := seal.Seal(seal.Header{Purpose: "spec", Cluster: r.cluster, UID: r.uid, Generation: 1}, []byte(r.token()), f.s.identity.Recipient())
-			if err != nil {
-				f.s.t.Fatal(err)
-			}
-			x.put(r.spec(), record.Spec{V: 1, Service: public, Sealed: sealed, Left: f.left[r.cluster]})
+			f.render(x, r, 1)
 		}
 	})
 }
@@ -129,7 +170,7 @@ func (f *federation) report(step, cluster string, phase record.Phase, mutate ...
 				f.s.t.Fatal(err)
 			}
 		}
-		o.Phase, o.UID, o.ObservedGeneration, o.DesiredRevision = phase, r.uid, 1, f.s.keys[r.desired()].revision
+		o.Phase, o.UID, o.ObservedGeneration, o.DesiredRevision = phase, r.uid, f.desiredOf(r).Generation, f.s.keys[r.desired()].revision
 		for _, m := range mutate {
 			m(&o)
 		}
@@ -192,13 +233,12 @@ func (f *federation) ready() { f.step("ready", func(x *txn) { f.turn(x, record.P
 
 // change writes another generation of everything, as a PUT of the same service would.
 func (f *federation) change(x *txn, generation int64) {
+	f.submit(x, generation)
+	x.remove(f.secrets())
 	edit(x, f.key(), func(fed *record.Federation) { fed.Generation = generation })
-	x.put(record.HistoryKey(f.uid, generation), record.History{V: 1, Service: json.RawMessage(`{"name":"again"}`)})
 	for _, r := range f.replicas {
-		name := record.SpecName(r.service, r.uid, generation)
-		spec := strings.Replace(string(f.s.keys[r.spec()].value), `"oscarfed/generation":"1"`, fmt.Sprintf(`"oscarfed/generation":"%d"`, generation), 1)
-		x.raw(record.SpecKey(r.cluster, name), spec)
-		edit(x, r.desired(), func(d *record.Desired) { d.Generation, d.Spec = generation, name })
+		f.render(x, r, generation)
+		edit(x, r.desired(), func(d *record.Desired) { d.Generation, d.Spec = generation, r.specName(generation) })
 	}
 }
 
@@ -207,25 +247,26 @@ func (f *federation) bury(phase record.Phase, cause record.Cause) {
 	f.step("bury", func(x *txn) {
 		f.turn(x, phase)
 		for _, r := range f.replicas {
-			if f.intent(r) == record.IntentPrepare {
+			if f.desiredOf(r).Intent == record.IntentPrepare {
 				f.take(x, r)
 				continue
 			}
 			edit(x, r.desired(), func(d *record.Desired) { d.Intent, d.Cause, d.Spec, d.Sees = record.IntentDelete, cause, "", nil })
-			x.remove(r.spec())
+			x.remove(r.specOf(f.generation()))
 		}
+		x.remove(f.secrets())
 		if phase == record.PhaseDeleting {
 			x.remove(f.name())
 		}
 	})
 }
 
-func (f *federation) intent(r replica) record.Intent {
+func (f *federation) desiredOf(r replica) record.Desired {
 	var d record.Desired
 	if err := json.Unmarshal(f.s.keys[r.desired()].value, &d); err != nil {
 		f.s.t.Fatal(err)
 	}
-	return d.Intent
+	return d
 }
 
 // take takes the records of a replica out of the store.
@@ -234,8 +275,10 @@ func (f *federation) take(x *txn, r replica) {
 	if _, reported := f.s.keys[r.observed()]; reported {
 		x.remove(r.observed())
 	}
-	if _, staged := f.s.keys[r.spec()]; staged {
-		x.remove(r.spec())
+	for generation := range f.generation() {
+		if _, staged := f.s.keys[r.specOf(generation+1)]; staged {
+			x.remove(r.specOf(generation + 1))
+		}
 	}
 }
 
@@ -248,7 +291,7 @@ func (f *federation) takeBuried(x *txn, r replica, cause record.Cause) {
 	f.take(x, r)
 	x.put(r.deleted(), record.Deleted{
 		V: 1, UID: r.uid, Federation: f.uid, ClusterID: r.cluster, ServiceName: r.service, Owner: owner,
-		Generation: 1, Cause: cause, BucketsLeft: o.BucketsMade, DeletedAt: clock,
+		Generation: f.desiredOf(r).Generation, Cause: cause, BucketsLeft: o.BucketsMade, DeletedAt: clock,
 	})
 }
 
@@ -257,6 +300,7 @@ func (f *federation) abort() {
 		f.turn(x, record.PhaseAborted)
 		x.remove(f.name())
 		x.remove(f.request())
+		x.remove(f.secrets())
 		for _, r := range f.replicas {
 			f.take(x, r)
 		}
@@ -365,7 +409,7 @@ func (f *federation) orphanStory(cluster string) {
 	f.step("orphan gone", func(x *txn) { f.takeBuried(x, r, record.CauseDeleted) })
 }
 
-// shrinkingStory: a change takes a member out.
+// shrinkingStory: a change takes a member out, which is away for a while.
 func (f *federation) shrinkingStory(cluster string) {
 	f.createdStory()
 	r := f.at(cluster)
@@ -373,7 +417,9 @@ func (f *federation) shrinkingStory(cluster string) {
 		f.change(x, 2)
 		f.replicas = slices.DeleteFunc(f.replicas, func(o replica) bool { return o == r })
 		edit(x, f.key(), func(fed *record.Federation) {
-			fed.Members = slices.DeleteFunc(fed.Members, func(m record.Member) bool { return m.UID == r.uid })
+			i := slices.IndexFunc(fed.Members, func(m record.Member) bool { return m.UID == r.uid })
+			fed.Leaving = append(fed.Leaving, fed.Members[i])
+			fed.Members = slices.Delete(fed.Members, i, i+1)
 		})
 		for i, left := range f.replicas {
 			edit(x, left.desired(), func(d *record.Desired) { d.Sees = f.sees(i) })
@@ -384,5 +430,71 @@ func (f *federation) shrinkingStory(cluster string) {
 	})
 	f.replicas = append(f.replicas, r)
 	f.acknowledge(cluster)
-	f.late(cluster, record.CauseRemoved)
+	f.step("left", func(x *txn) {
+		edit(x, f.key(), func(fed *record.Federation) { fed.Leaving = nil })
+		f.takeBuried(x, r, record.CauseRemoved)
+	})
+	f.replicas = slices.DeleteFunc(f.replicas, func(o replica) bool { return o == r })
+}
+
+// propose asks a cluster for its vote on a change that adds it.
+func (f *federation) propose(cluster, uid string, generation int64) replica {
+	r := replica{cluster, fmt.Sprintf("%s%d", f.group, len(f.replicas)), uid}
+	f.step("change specs", func(x *txn) {
+		for _, r := range append(slices.Clone(f.replicas), r) {
+			f.render(x, r, generation)
+		}
+	})
+	f.step("propose", func(x *txn) {
+		change := &record.Change{Topology: f.topology, Members: slices.Clone(f.record().Members), Specs: map[string]string{}}
+		for _, r := range f.replicas {
+			change.Specs[r.uid] = r.specName(generation)
+		}
+		change.Members = append(change.Members, record.Member{Type: "oscar", ClusterID: r.cluster, ServiceName: r.service, UID: r.uid})
+		edit(x, f.key(), func(fed *record.Federation) { fed.Change = change })
+		f.submit(x, generation)
+		f.replicas = append(f.replicas, r)
+		x.put(r.desired(), record.Desired{
+			V: 1, Intent: record.IntentPrepare, Federation: f.uid, GroupID: f.group, UID: r.uid, Generation: generation, Owner: owner,
+			Spec: r.specName(generation), Sees: f.sees(len(f.replicas) - 1), Mark: record.Mark(r.token()),
+		})
+	})
+	return r
+}
+
+// grow makes a proposed change the present generation.
+func (f *federation) grow(generation int64) {
+	f.step("grow", func(x *txn) {
+		x.remove(f.secrets())
+		edit(x, f.key(), func(fed *record.Federation) {
+			fed.Generation, fed.Members, fed.Change = generation, fed.Change.Members, nil
+		})
+		for i, r := range f.replicas {
+			edit(x, r.desired(), func(d *record.Desired) {
+				d.Intent, d.Generation, d.Spec, d.Sees = record.IntentApply, generation, r.specName(generation), f.sees(i)
+			})
+		}
+	})
+}
+
+// growingStory: a change adds a member, after one that was refused.
+func (f *federation) growingStory(cluster string) {
+	f.createdStory()
+	r := f.propose(cluster, f.uid+"-refused", 2)
+	f.vote(record.VoteNo, cluster)
+	f.step("refuse", func(x *txn) {
+		edit(x, f.key(), func(fed *record.Federation) { fed.Change = nil })
+		f.take(x, r)
+		x.remove(r.specOf(2))
+		x.remove(record.HistoryKey(f.uid, 2))
+		x.remove(record.SecretsKey(f.uid, 2))
+		for _, kept := range f.replicas[:len(f.replicas)-1] {
+			x.remove(kept.specOf(2))
+		}
+	})
+	f.replicas = f.replicas[:len(f.replicas)-1]
+	f.propose(cluster, f.uid+"-"+cluster, 2)
+	f.vote(record.VoteYes, cluster)
+	f.grow(2)
+	f.applied(record.PhaseReady, cluster)
 }

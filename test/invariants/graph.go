@@ -16,7 +16,15 @@ func graphStands(c *checker, uid string, f, _ *record.Federation) {
 	if f == nil {
 		return
 	}
-	key := record.FederationKey(uid)
+	c.graphHolds(record.FederationKey(uid), f, f.Members)
+	if f.Change != nil {
+		c.graphHolds(record.FederationKey(uid), changed(f), added(f))
+	}
+}
+
+// graphHolds looks at a graph, and at what those of its members see who are asked
+// for it now.
+func (c *checker) graphHolds(key string, f *record.Federation, asked []record.Member) {
 	coordinators := 0
 	for _, m := range f.Members {
 		if !m.Coordinator {
@@ -28,9 +36,9 @@ func graphStands(c *checker, uid string, f, _ *record.Federation) {
 		}
 	}
 	if coordinators != 1 {
-		c.violatef(RuleGraph, key, "it has %d coordinators", coordinators)
+		c.violatef(RuleGraph, key, "generation %d has %d coordinators", f.Generation, coordinators)
 	}
-	for _, m := range f.Members {
+	for _, m := range asked {
 		if !m.Replica() {
 			continue
 		}

@@ -2,7 +2,6 @@ package invariants_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/oscarfed/oscarfed/store/record"
@@ -135,10 +134,15 @@ func TestPromise1AtomicGraph(t *testing.T) {
 		{"another owner", spoil("create", func(x *txn, f *federation) {
 			desired(x, f.at("b"), func(d *record.Desired) { d.Owner = "mallory" })
 		}), "owner mallory", []invariants.Rule{invariants.RuleAbsence}},
-		{"a replica is a generation ahead", spoil("create", func(x *txn, f *federation) {
-			desired(x, f.at("b"), func(d *record.Desired) { d.Generation, d.Spec = 2, "one1/f1-b.2" })
-			x.raw(record.SpecKey("b", "one1/f1-b.2"), strings.Replace(string(f.s.keys[f.at("b").spec()].value), `"oscarfed/generation":"1"`, `"oscarfed/generation":"2"`, 1))
-		}), "it has generation 2 and its federation 1", []invariants.Rule{invariants.RuleStatus, invariants.RuleAbsence}},
+		{"a replica is a generation ahead", func(s *script, f *federation) {
+			s.on("f1 create", func(x *txn) {
+				f.render(x, f.at("b"), 2)
+				desired(x, f.at("b"), func(d *record.Desired) { d.Generation, d.Spec = 2, f.at("b").specName(2) })
+			})
+			f.create()
+		}, "it has generation 2 and its federation 1", nil},
+		{"the submitted secrets are not kept", spoil("specs", func(x *txn, f *federation) { x.leave(f.secrets()) }), "secrets of generation 1 are not in the store", nil},
+		{"the submitted secrets outlive their use", spoil("bury", func(x *txn, f *federation) { x.leave(f.secrets()) }), "are kept although federation f1 is deleting", nil},
 		{"a best-effort prepare in a transactional federation", func(s *script, f *federation) {
 			s.on("f1 commit", func(x *txn) { edit(x, f.key(), func(fed *record.Federation) { fed.Deployment = "transactional" }) })
 			f.bestEffortStory()
@@ -242,11 +246,114 @@ func TestPromise3Topology(t *testing.T) {
 		{"tree: a worker sees a worker", sees("tree", "c", "b/one1"), "the graph says []", nil},
 		{"none: the coordinator sees somebody", sees("none", "a", "b/one1"), "the graph says []", nil},
 		{"an unknown topology", fed(func(f *record.Federation) { f.Topology = "ring" }), `topology "ring" is unknown`, nil},
-		{"no coordinator", fed(func(f *record.Federation) { f.Members[0].Coordinator = false }), "it has 0 coordinators", nil},
-		{"two coordinators", fed(func(f *record.Federation) { f.Members[1].Coordinator = true }), "it has 2 coordinators", nil},
+		{"no coordinator", fed(func(f *record.Federation) { f.Members[0].Coordinator = false }), "generation 1 has 0 coordinators", nil},
+		{"two coordinators", fed(func(f *record.Federation) { f.Members[1].Coordinator = true }), "generation 1 has 2 coordinators", nil},
 		{"a coordinator that is not deployed", fed(func(f *record.Federation) {
 			f.Members[0].Coordinator = false
 			f.Members = append(f.Members, record.Member{Type: "endpoint", URL: "https://x.example.org", Coordinator: true})
 		}), "is no replica", nil},
+	})
+}
+
+func TestPromise1Changes(t *testing.T) {
+	t.Parallel()
+	grow := func(step string, fn func(x *txn, f *federation)) func(*script, *federation) {
+		return func(s *script, f *federation) {
+			f.createdStory()
+			s.on("f1 "+step, func(x *txn) { fn(x, f) })
+			f.propose("d", "f1-d", 2)
+			f.vote(record.VoteYes, "d")
+			if step != "propose" && step != "change specs" {
+				f.grow(2)
+			}
+		}
+	}
+	shrink := func(step string, fn func(x *txn, f *federation)) func(*script, *federation) {
+		return func(s *script, f *federation) {
+			s.on("f1 "+step, func(x *txn) { fn(x, f) })
+			f.shrinkingStory("c")
+		}
+	}
+	pending := func(x *txn, f *federation, fn func(*record.Change)) {
+		edit(x, f.key(), func(fed *record.Federation) { fn(fed.Change) })
+	}
+	run(t, invariants.RuleAtomic, []planted{
+		{"nobody asked the member that is waited for", func(s *script, f *federation) {
+			f.createdStory()
+			s.on("f1 propose", func(x *txn) { x.leave(f.at("d").desired()) })
+			f.propose("d", "f1-d", 2)
+		}, "waits for the vote of replica f1-d, which is not asked for it", nil},
+		{"the asked member is of the present generation", func(s *script, f *federation) {
+			f.createdStory()
+			s.on("f1 propose", func(x *txn) {
+				f.render(x, f.at("d"), 1)
+				desired(x, f.at("d"), func(d *record.Desired) { d.Generation, d.Spec = 1, f.at("d").specName(1) })
+			})
+			f.propose("d", "f1-d", 2)
+		}, "it has generation 1 and its federation 2", nil},
+		{"a change that adds nobody waits", grow("propose", func(x *txn, f *federation) {
+			pending(x, f, func(c *record.Change) { c.Members = c.Members[:3] })
+		}), "adds nobody", nil},
+		{"what the others will be asked is not there", grow("change specs", func(x *txn, f *federation) {
+			x.leave(f.at("b").specOf(2))
+		}), `for replica f1-b is not in the store`, nil},
+		{"the next generation was not submitted", grow("propose", func(x *txn, f *federation) {
+			x.leave(record.HistoryKey("f1", 2))
+		}), "the submitted service of generation 2", nil},
+		{"the secrets of the next generation are not there", grow("propose", func(x *txn, f *federation) {
+			x.leave(record.SecretsKey("f1", 2))
+		}), "secrets of generation 2", nil},
+		{"one replica is left behind", grow("grow", func(x *txn, f *federation) { x.leave(f.at("b").desired()) }),
+			"it has generation 1 and its federation 2", []invariants.Rule{invariants.RuleGraph}},
+		{"the old secrets are all that is left", grow("grow", func(x *txn, f *federation) {
+			x.remove(record.SecretsKey("f1", 2))
+		}), "secrets of generation 2", nil},
+		{"a deletion with a pending change", func(_ *script, f *federation) {
+			f.createdStory()
+			f.propose("d", "f1-d", 2)
+			f.replicas = f.replicas[:3]
+			f.bury(record.PhaseDeleting, record.CauseDeleted)
+		}, "it is deleting and has a pending change", nil},
+		{"a removed member is forgotten", shrink("shrink", func(x *txn, f *federation) {
+			edit(x, f.key(), func(fed *record.Federation) { fed.Leaving = nil })
+		}), "has no such member with uid f1-c", nil},
+		{"a removed member keeps its apply", shrink("shrink", func(x *txn, f *federation) {
+			x.leave(replica{"c", "one2", "f1-c"}.desired())
+		}), "replica f1-c leaves federation f1 and has intent apply", []invariants.Rule{invariants.RuleAbsence, invariants.RuleStatus}},
+		{"a member leaves that has no tombstone", shrink("left", func(x *txn, f *federation) {
+			x.leave(f.key())
+			edit(x, f.key(), func(fed *record.Federation) { fed.Detail = "left" })
+		}),
+			"replica f1-c leaves federation f1 and has no tombstone", nil},
+	})
+	run(t, invariants.RuleUnique, []planted{
+		{"a change adds what another federation has", func(s *script, f *federation) {
+			f.createdStory()
+			other := s.federation("f2", "two").createdStory()
+			s.on("f2 propose", func(x *txn) {
+				x.leave(other.at("d").desired())
+				pending(x, other, func(c *record.Change) { c.Members[3].ClusterID, c.Members[3].ServiceName = "b", "one1" })
+			})
+			other.propose("d", "f2-d", 2)
+		}, "service b/one1 is held by federations f1 and f2", []invariants.Rule{invariants.RuleAtomic}},
+		{"a change adds a second life at a place", func(s *script, f *federation) {
+			f.createdStory()
+			s.on("f1 propose", func(x *txn) {
+				x.leave(f.at("d").desired())
+				pending(x, f, func(c *record.Change) { c.Members[3].ClusterID, c.Members[3].ServiceName = "b", "one1" })
+			})
+			f.propose("d", "f1-d", 2)
+		}, "b/one1 is a member twice", []invariants.Rule{invariants.RuleAtomic}},
+	})
+	run(t, invariants.RuleGraph, []planted{
+		{"the asked member does not see the others", grow("propose", func(x *txn, f *federation) {
+			desired(x, f.at("d"), func(d *record.Desired) { d.Sees = []string{"a/one0"} })
+		}), "it lists [a/one0], the graph says [a/one0 b/one1 c/one2]", nil},
+		{"a change to two coordinators", grow("propose", func(x *txn, f *federation) {
+			pending(x, f, func(c *record.Change) { c.Members[3].Coordinator = true })
+		}), "generation 2 has 2 coordinators", nil},
+		{"those who stay do not see who comes", grow("grow", func(x *txn, f *federation) {
+			desired(x, f.at("b"), func(d *record.Desired) { d.Sees = []string{"a/one0", "c/one2"} })
+		}), "the graph says [a/one0 c/one2 d/one3]", nil},
 	})
 }

@@ -89,6 +89,7 @@ func TestPromise5AbsenceIsNoOrder(t *testing.T) {
 			s.on("f1 create", func(x *txn) {
 				f.turn(x, record.PhaseDeleting)
 				x.leave(f.name())
+				x.remove(f.secrets())
 				for _, r := range f.replicas {
 					desired(x, r, func(d *record.Desired) {
 						d.Intent, d.Cause, d.Spec, d.Sees = record.IntentDelete, record.CauseDeleted, "", nil

@@ -96,7 +96,7 @@ func newScript(t *testing.T) *script {
 		t.Fatal(err)
 	}
 	s := &script{
-		t: t, endpoint: endpoint, identity: id, clusters: []string{"a", "b", "c"},
+		t: t, endpoint: endpoint, identity: id, clusters: []string{"a", "b", "c", "d"},
 		store: storetest.Open(t, store.Config{Endpoints: []string{endpoint}}),
 		keys:  map[string]written{}, hooks: map[string]func(*txn){}, hit: map[string]bool{},
 	}

@@ -49,6 +49,8 @@ func (c *checker) sealed(ch *change) {
 	switch rec := ch.now.rec.(type) {
 	case *record.Spec:
 		check("sealed", rec.Sealed)
+	case *record.Secrets:
+		check("sealed", rec.Sealed)
 	case *record.Tokens:
 		if rec.Refresh != "" {
 			check("refresh", rec.Refresh)

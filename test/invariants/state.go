@@ -70,6 +70,8 @@ func newRecord(kind record.Kind) any {
 		return new(record.Name)
 	case record.KindHistory:
 		return new(record.History)
+	case record.KindSecrets:
+		return new(record.Secrets)
 	case record.KindRequest:
 		return new(record.Request)
 	case record.KindDeleted:

@@ -3,6 +3,7 @@ package invariants
 import (
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -102,8 +103,9 @@ func (c *checker) allReady(ch *change, f *record.Federation) {
 
 // sameGraph compares what a generation stands for.
 func sameGraph(a, b *record.Federation) bool {
-	settings := func(f *record.Federation) []string {
-		return []string{f.UID, f.Owner, f.GroupID, f.Topology, f.Delegation, f.Deployment, f.Drift}
+	settings := func(f *record.Federation) []any {
+		return []any{f.UID, f.Owner, f.GroupID, f.Topology, f.Delegation, f.Deployment, f.Drift, f.ReschedulerThreshold,
+			f.Visibility, strings.Join(f.AllowedUsers, " "), f.Prefetch}
 	}
 	plain := func(f *record.Federation) []record.Member {
 		out := slices.Clone(f.Members)

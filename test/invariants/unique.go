@@ -1,6 +1,8 @@
 package invariants
 
 import (
+	"slices"
+
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -18,10 +20,8 @@ func uniqueStep(c *checker) {
 			if ch.old == nil && c.past.gone[ch.ref.Name] != 0 {
 				c.violatef(RuleUnique, ch.key, "the federation was removed at revision %d and is back: a new one needs a new uid", c.past.gone[ch.ref.Name])
 			}
-			for _, m := range f.Members {
-				if m.Replica() {
-					c.sameLife(ch.key, m.UID, placeOf(m), f.UID)
-				}
+			for _, m := range slices.Concat(replicasOf(f), f.Leaving) {
+				c.sameLife(ch.key, m.UID, placeOf(m), f.UID)
 			}
 		}
 		if d := as[record.Desired](ch.now); d != nil {
@@ -53,10 +53,7 @@ func uniqueStands(c *checker, uid string, f, _ *record.Federation) {
 	}
 	key := record.FederationKey(uid)
 	uids, places := map[string]bool{}, map[place]bool{}
-	for _, m := range f.Members {
-		if !m.Replica() {
-			continue
-		}
+	for _, m := range replicasOf(f) {
 		if uids[m.UID] {
 			c.violatef(RuleUnique, key, "two members have uid %s", m.UID)
 		}
@@ -65,20 +62,21 @@ func uniqueStands(c *checker, uid string, f, _ *record.Federation) {
 		}
 		uids[m.UID], places[placeOf(m)] = true, true
 		if holdsName(f.Phase) {
-			c.noOther(uid, c.at[placeOf(m)], "service "+placeOf(m).String())
+			c.noOther(uid, c.at[placeOf(m)], "service "+placeOf(m).String(), func(other *record.Federation) bool {
+				return slices.ContainsFunc(replicasOf(other), func(o record.Member) bool { return placeOf(o) == placeOf(m) })
+			})
 		}
 	}
 	if holdsName(f.Phase) {
-		c.noOther(uid, c.named[name{f.Owner, f.GroupID}], "group_id "+f.GroupID+" of "+f.Owner)
+		c.noOther(uid, c.named[name{f.Owner, f.GroupID}], "group_id "+f.GroupID+" of "+f.Owner, func(*record.Federation) bool { return true })
 	}
 }
 
 // noOther reports another federation that holds the same thing. Both see it; it is
 // told once.
-func (c *checker) noOther(uid string, rivals map[string]bool, what string) {
+func (c *checker) noOther(uid string, rivals map[string]bool, what string, holds func(*record.Federation) bool) {
 	for other := range rivals {
-		f := c.federation(other)
-		if other == uid || f == nil || !holdsName(f.Phase) {
+		if f := c.federation(other); other == uid || f == nil || !holdsName(f.Phase) || !holds(f) {
 			continue
 		}
 		first, second := min(uid, other), max(uid, other)
