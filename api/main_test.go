@@ -62,19 +62,27 @@ func newClient(t testing.TB, f *fake, change ...func(*api.Config)) *client {
 // the header away.
 func (c *client) do(method, path, body string, headers ...string) *http.Response {
 	c.t.Helper()
+	return c.send(method, path, body, func(h http.Header) {
+		for i := 0; i < len(headers); i += 2 {
+			if headers[i+1] == "" {
+				h.Del(headers[i])
+			} else {
+				h.Set(headers[i], headers[i+1])
+			}
+		}
+	})
+}
+
+// send is do for headers that are not pairs.
+func (c *client) send(method, path, body string, set func(http.Header)) *http.Response {
+	c.t.Helper()
 	var reader io.Reader
 	if body != "" {
 		reader = strings.NewReader(body)
 	}
 	r := httptest.NewRequest(method, path, reader)
 	r.SetBasicAuth(user, password)
-	for i := 0; i < len(headers); i += 2 {
-		if headers[i+1] == "" {
-			r.Header.Del(headers[i])
-		} else {
-			r.Header.Set(headers[i], headers[i+1])
-		}
-	}
+	set(r.Header)
 	w := httptest.NewRecorder()
 	c.handler.ServeHTTP(w, r)
 	return w.Result()

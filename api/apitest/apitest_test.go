@@ -37,6 +37,7 @@ func TestChecks(t *testing.T) {
 	plain := map[string]string{"Content-Type": "text/plain; charset=utf-8"}
 	jsonType := map[string]string{"Content-Type": "application/json; charset=utf-8"}
 	problemType := map[string]string{"Content-Type": "application/problem+json"}
+	stream := map[string]string{"Content-Type": "text/event-stream"}
 	tests := []struct {
 		name string
 		answer
@@ -65,6 +66,15 @@ func TestChecks(t *testing.T) {
 		{"no header", answer{"DELETE", "/system/services/x", 204, nil, ""}, "Oscarfed-Pending"},
 		{"a bad header", answer{"DELETE", "/system/services/x", 204, map[string]string{"Oscarfed-Pending": "some"}, ""}, "Oscarfed-Pending"},
 		{"no request id", answer{"GET", "/system/info", 200, map[string]string{"Content-Type": "application/json", "X-Request-ID": ""}, info}, "X-Request-ID"},
+		{"events", answer{"GET", "/system/replicas/x", 200, stream, "event: end\ndata: " + problem + "\n\n: ping\n\nevent: end\nid: 4711\ndata: " + problem + "\n\nevent: repl"}, ""},
+		{"no events", answer{"GET", "/system/replicas/x", 200, stream, ""}, ""},
+		{"an event that is not described", answer{"GET", "/system/replicas/x", 200, stream, "event: other\ndata: {}\n\n"}, `"other" is not described`},
+		{"an event without a name", answer{"GET", "/system/replicas/x", 200, stream, "data: {}\n\n"}, "is not described"},
+		{"other data", answer{"GET", "/system/replicas/x", 200, stream, "event: replicas\ndata: " + problem + "\n\n"}, "group_id"},
+		{"data that is no JSON", answer{"GET", "/system/replicas/x", 200, stream, "event: end\ndata: {\n\n"}, "data"},
+		{"data of two lines", answer{"GET", "/system/replicas/x", 200, stream, "event: end\ndata: {\ndata: }\n\n"}, "does not belong"},
+		{"an id that is none", answer{"GET", "/system/replicas/x", 200, stream, "event: end\nid: x\ndata: {}\n\n"}, "no revision"},
+		{"events where none are described", answer{"GET", "/system/info", 200, stream, "event: end\n\n"}, "none is described"},
 		{"a path that is not described", answer{"GET", "/x", 200, plain, "hello"}, "not described"},
 		{"a method that is not described", answer{"PUT", "/health", 405, plain, "no"}, "not described"},
 	}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -99,23 +100,10 @@ func (c *Client) try(ctx context.Context, in call) (*answer, error) {
 	defer cancel()
 	var sent atomic.Bool
 	tryCtx = httptrace.WithClientTrace(tryCtx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
-	target := c.base + in.path
-	if len(in.query) > 0 {
-		target += "?" + in.query.Encode()
-	}
-	req, err := http.NewRequestWithContext(tryCtx, in.method, target, bytes.NewReader(in.body))
+	req, err := c.request(tryCtx, in)
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", in.method, in.path, err)
+		return nil, err
 	}
-	maps.Copy(req.Header, in.header)
-	req.Header.Set("Accept", "application/json, "+v1.ProblemType)
-	if c.cfg.UserAgent != "" {
-		req.Header.Set("User-Agent", c.cfg.UserAgent)
-	}
-	if in.body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	c.authorize(req)
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, c.noAnswer(ctx, in, sent.Load(), err)
@@ -133,6 +121,54 @@ func (c *Client) try(ctx context.Context, in call) (*answer, error) {
 	}
 	return &answer{status: resp.StatusCode, header: resp.Header, body: body}, nil
 }
+
+// request makes a call's request.
+func (c *Client) request(ctx context.Context, in call) (*http.Request, error) {
+	target := c.base + in.path
+	if len(in.query) > 0 {
+		target += "?" + in.query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, in.method, target, bytes.NewReader(in.body))
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", in.method, in.path, err)
+	}
+	maps.Copy(req.Header, in.header)
+	req.Header.Set("Accept", "application/json, "+v1.ProblemType)
+	if c.cfg.UserAgent != "" {
+		req.Header.Set("User-Agent", c.cfg.UserAgent)
+	}
+	if in.body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	c.authorize(req)
+	return req, nil
+}
+
+// stream sends a call whose answer does not end by itself; the caller closes it.
+// Only ctx bounds it.
+func (c *Client) stream(ctx context.Context, in call) (*http.Response, error) {
+	req, err := c.request(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", eventStreamType+", "+v1.ProblemType)
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.noAnswer(ctx, in, true, err)
+	}
+	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	if resp.StatusCode == http.StatusOK && media == eventStreamType {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, c.noAnswer(ctx, in, true, err)
+	}
+	return nil, answerError(in.method, in.path, resp, body)
+}
+
+const eventStreamType = "text/event-stream"
 
 // noAnswer tells of a request without an answer: who gave up, and whether the
 // other side may have acted.

@@ -9,7 +9,7 @@ import (
 
 // Replicas reads a federation as one of its replicas sees it; clusterID may be empty.
 func (c *Client) Replicas(ctx context.Context, service, clusterID string) (*v1.Replicas, error) {
-	return get[v1.Replicas](ctx, c, "/system/replicas/"+url.PathEscape(service), onCluster(clusterID))
+	return get[v1.Replicas](ctx, c, replicasPath(service), onCluster(clusterID))
 }
 
 // Federations lists every federation that the caller may see.

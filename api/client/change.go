@@ -1,0 +1,106 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+// ChangeOptions go with a change of a service or of its members.
+type ChangeOptions struct {
+	// ClusterID says which service is meant when several have the name.
+	ClusterID string
+	// IfMatch is the revision that the federation must have; 0 demands none.
+	IfMatch int64
+	// Wait is how long to wait until the change is applied everywhere; 0 means the
+	// control plane's default.
+	Wait time.Duration
+}
+
+// Replacement turns the member with From's identity into To.
+type Replacement struct{ From, To oscar.Member }
+
+// replicasRequest is the body of a change of members.
+type replicasRequest struct {
+	Replicas []oscar.Member `json:"replicas,omitempty"`
+	Update   []oscar.Member `json:"update,omitempty"`
+}
+
+// ChangeService replaces a definition on every cluster of its federation, and
+// answers with the federation as its coordinator sees it. It is sent once: who
+// does not know the outcome reads, and decides anew.
+func (c *Client) ChangeService(ctx context.Context, s *oscar.Service, opts ChangeOptions) (*v1.Replicas, error) {
+	in := call{method: http.MethodPut, path: "/system/services", header: http.Header{"Prefer": {"return=representation"}}}
+	return c.change(ctx, in, s, opts)
+}
+
+// AddReplicas adds members to a service's federation; those that are there
+// already, and equal, stay as they are. Their clusters vote first.
+func (c *Client) AddReplicas(ctx context.Context, service string, members []oscar.Member, opts ChangeOptions) (*v1.Replicas, error) {
+	return c.change(ctx, replicasCall(http.MethodPost, service), replicasRequest{Replicas: members}, opts)
+}
+
+// ReplaceReplicas turns members into others, or changes their settings.
+func (c *Client) ReplaceReplicas(ctx context.Context, service string, list []Replacement, opts ChangeOptions) (*v1.Replicas, error) {
+	var body replicasRequest
+	for _, r := range list {
+		body.Replicas, body.Update = append(body.Replicas, r.From), append(body.Update, r.To)
+	}
+	return c.change(ctx, replicasCall(http.MethodPut, service), body, opts)
+}
+
+// RemoveReplicas removes members by their identity; who is none is no error.
+// Nobody is not everybody: see RemoveAllReplicas.
+func (c *Client) RemoveReplicas(ctx context.Context, service string, members []oscar.Member, opts ChangeOptions) (*v1.Replicas, error) {
+	return c.change(ctx, replicasCall(http.MethodDelete, service), replicasRequest{Replicas: members}, opts)
+}
+
+// RemoveAllReplicas removes every member but the coordinator.
+func (c *Client) RemoveAllReplicas(ctx context.Context, service string, opts ChangeOptions) (*v1.Replicas, error) {
+	in := replicasCall(http.MethodDelete, service)
+	in.query = url.Values{"all": {"true"}}
+	return c.change(ctx, in, nil, opts)
+}
+
+func replicasCall(method, service string) call {
+	return call{method: method, path: replicasPath(service)}
+}
+
+func replicasPath(service string) string { return "/system/replicas/" + url.PathEscape(service) }
+
+// change sends a change and reads what became of the federation.
+func (c *Client) change(ctx context.Context, in call, body any, opts ChangeOptions) (*v1.Replicas, error) {
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w", in.method, in.path, err)
+		}
+		in.body = data
+	}
+	if in.query == nil {
+		in.query = url.Values{}
+	}
+	if in.header == nil {
+		in.header = http.Header{}
+	}
+	set(in.query, "cluster_id", opts.ClusterID)
+	if opts.Wait > 0 {
+		in.wait = opts.Wait
+		in.query.Set("wait", opts.Wait.String())
+	}
+	if opts.IfMatch != 0 {
+		in.header.Set("If-Match", `"`+strconv.FormatInt(opts.IfMatch, 10)+`"`)
+	}
+	out, err := c.do(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return decode[v1.Replicas](in.method, in.path, out.body)
+}

@@ -1,0 +1,153 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+// silence is how long a watch may say nothing before it is taken for dead: the
+// control plane says something every 15 s.
+const silence = 45 * time.Second
+
+// errSilence is why a watch was given up.
+var errSilence = errors.New("the watch was silent for too long")
+
+// WatchOptions go with a watch.
+type WatchOptions struct {
+	// ClusterID says which service is meant when several have the name.
+	ClusterID string
+	// Since is the id of an event that was seen; what is not newer is not told.
+	Since int64
+	// Broken is called when the stream broke and is begun again; it may be nil.
+	Broken func(err error)
+}
+
+// stopped is an error of the caller's own function.
+type stopped struct{ error }
+
+// WatchReplicas calls fn with a federation as one of its replicas sees it, at first
+// as it is now and then after each change, with the id to go on after. A stream
+// that breaks is begun again where it was. It ends with ctx, with fn's error, or
+// with an *Error that asking again would not change, as not_found when the service
+// is gone. Before the first stream it tries as often as for any other request.
+func (c *Client) WatchReplicas(ctx context.Context, service string, opts WatchOptions, fn func(view *v1.Replicas, id int64) error) error {
+	w := &watch{client: c, service: service, opts: opts, fn: fn}
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval = 100 * time.Millisecond
+	pause.MaxInterval = 10 * time.Second
+	for failures := 1; ; failures++ {
+		began := w.opts.Since
+		err := w.once(ctx)
+		if own, ok := errors.AsType[stopped](err); ok {
+			return own.error
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("watch %s: %w", service, context.Cause(ctx))
+		}
+		e, answered := errors.AsType[*Error](err)
+		if answered && !e.transient() || !w.connected && failures >= c.cfg.Tries {
+			return err
+		}
+		if opts.Broken != nil && err != nil {
+			opts.Broken(err)
+		}
+		if w.opts.Since > began {
+			pause.Reset()
+		}
+		next := pause.NextBackOff()
+		if answered {
+			next = max(next, e.RetryAfter)
+		}
+		select {
+		case <-time.After(next):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// transient says whether the same watch may fare better in a moment.
+func (e *Error) transient() bool {
+	return e.Err != nil || worthAgain(e) || e.Problem.Code == v1.CodeUnknownOutcome
+}
+
+// watch is one call of WatchReplicas.
+type watch struct {
+	client  *Client
+	service string
+	opts    WatchOptions
+	fn      func(*v1.Replicas, int64) error
+	// connected says that there was a stream: who has been there comes back.
+	connected bool
+}
+
+// once follows one stream until it breaks. A stream that the other side ended in
+// good order is no error: it stops, or the watch has lasted its time.
+func (w *watch) once(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	dead := time.AfterFunc(silence, func() { cancel(errSilence) })
+	defer dead.Stop()
+
+	path := replicasPath(w.service)
+	query := url.Values{"watch": {"true"}}
+	set(query, "cluster_id", w.opts.ClusterID)
+	in := call{method: http.MethodGet, path: path, query: query, header: http.Header{}}
+	if w.opts.Since > 0 {
+		in.header.Set("Last-Event-ID", strconv.FormatInt(w.opts.Since, 10))
+	}
+	resp, err := w.client.stream(ctx, in)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	w.connected = true
+	events := newEventReader(resp.Body, func() { dead.Reset(silence) })
+	for {
+		event, err := events.next()
+		if err != nil {
+			return broken(ctx, path, err)
+		}
+		switch event.name {
+		case "replicas":
+			view, err := decode[v1.Replicas](in.method, path, event.data)
+			if err != nil {
+				return stopped{err}
+			}
+			dead.Stop() // fn's time is not the stream's
+			if err := w.fn(view, event.id); err != nil {
+				return stopped{err}
+			}
+			dead.Reset(silence)
+			w.opts.Since = max(w.opts.Since, event.id)
+		case "end":
+			e := &Error{Method: in.method, Path: path}
+			if err := json.Unmarshal(event.data, &e.Problem); err != nil || e.Problem.Code == "" {
+				return stopped{fmt.Errorf("%s %s: the stream ended without a reason that this client knows: %q", in.method, path, excerpt(event.data))}
+			}
+			return e
+		}
+	}
+}
+
+// broken says why a stream ended before its end; nil when it was closed in good order.
+func broken(ctx context.Context, path string, err error) error {
+	switch {
+	case errors.Is(err, errStreamEnd):
+		return nil
+	case errors.Is(err, errEventSize):
+		return stopped{fmt.Errorf("GET %s: %w", path, err)}
+	case ctx.Err() != nil:
+		return fmt.Errorf("GET %s: %w", path, context.Cause(ctx))
+	}
+	return fmt.Errorf("GET %s: %w", path, err)
+}
