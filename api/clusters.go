@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
@@ -118,7 +119,7 @@ func jsonViolation(err error) oscar.Violation {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return oscar.Violation{
 			Path: wrong.Field, Rule: oscar.RuleType,
-			Message: fmt.Sprintf("a JSON %s stands where a %s belongs", wrong.Value, wrong.Type),
+			Message: fmt.Sprintf("a JSON %s stands where %s belongs", wrong.Value, jsonWord(wrong.Type)),
 		}
 	}
 	message := err.Error()
@@ -126,4 +127,21 @@ func jsonViolation(err error) oscar.Violation {
 		message = "the body is empty"
 	}
 	return oscar.Violation{Rule: oscar.RuleType, Message: message}
+}
+
+// jsonWord is what JSON calls the values of a type.
+func jsonWord(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	case reflect.Slice, reflect.Array:
+		return "an array"
+	case reflect.Pointer:
+		return jsonWord(t.Elem())
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a string"
+	}
+	return "a number"
 }

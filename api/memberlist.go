@@ -68,8 +68,13 @@ func (in *memberLists) parse(path string, raw json.RawMessage) []oscar.Member {
 		return nil
 	}
 	members, violations := oscar.ParseMembers(path, raw)
-	in.violations = append(in.violations, violations...)
-	if len(violations) > 0 {
+	for _, v := range violations {
+		if path == "" && v.Path == "" {
+			v.Message = "the list" + v.Message // which begins with its path
+		}
+		in.violations = append(in.violations, v)
+	}
+	if len(violations) > 0 || len(members) == 0 {
 		return nil // what could not be read would be reported as missing, too
 	}
 	return members
