@@ -152,6 +152,32 @@ func TestDeleteThatFailsIsToldAndTriedAgain(t *testing.T) {
 	r.await(p, record.PhaseDeleted)
 }
 
+// TestUnansweredDeleteTakesTwoLists: a DELETE without an answer may still be at
+// work. One list without the service does not acknowledge it.
+func TestUnansweredDeleteTakesTwoLists(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	inner := r.config().OSCAR
+	listed := make(chan int, 1)
+	r.start(func(c *syncer.Config) {
+		c.Resync, c.LateWindow = time.Hour, time.Minute
+		c.OSCAR = &proxy{OSCAR: inner, erase: func(ctx context.Context, name string, timeout time.Duration) error {
+			err := inner.Delete(ctx, name, timeout)
+			if err == nil {
+				err = &oscar.APIError{Op: oscar.OpDelete, Service: name, Err: context.DeadlineExceeded}
+			}
+			listed <- r.sim.Calls()["list"]
+			return err
+		}}
+	})
+	p := newReplica("grayify")
+	r.makeReady(p)
+	r.want(p, record.IntentDelete)
+	r.await(p, record.PhaseDeleted)
+	if lists := r.sim.Calls()["list"] - <-listed; lists < 2 {
+		t.Errorf("acknowledged after %d lists", lists)
+	}
+}
+
 func TestRunningJobHoldsTheDelete(t *testing.T) {
 	for _, status := range []string{oscarsim.JobPending, oscarsim.JobRunning, oscarsim.JobSuspended} {
 		t.Run(status, func(t *testing.T) {

@@ -1,7 +1,9 @@
 package syncer_test
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
 )
 
 // vandal is somebody's PUT: other image, our annotations dropped.
@@ -119,13 +122,15 @@ func TestDriftUnfixable(t *testing.T) {
 	r.start()
 	p := newReplica("grayify")
 	r.makeReady(p)
+	other := strings.Replace(vandal, "example.org/vandal", "example.org/other-vandal", 1)
+	change := vandal
 	fight := func() bool {
 		o := r.observed(p.name)
-		if o.Reason == record.ReasonDriftUnfixable {
-			return true
+		if v, _ := r.sim.Service(p.name); v.Image != p.image {
+			return o.Reason == record.ReasonDriftUnfixable
 		}
-		if v, _ := r.sim.Service(p.name); v.Image == p.image && o.Phase == record.PhaseReady {
-			r.ask(http.MethodPut, "/system/services", vandal)
+		if o.Phase == record.PhaseReady {
+			r.ask(http.MethodPut, "/system/services", change)
 		}
 		return false
 	}
@@ -135,6 +140,10 @@ func TestDriftUnfixable(t *testing.T) {
 	if n := len(r.calls(p.name)); n != repairs {
 		t.Errorf("%d writes after it was given up", n-repairs)
 	}
+	// Another change is another matter, and given up in its turn.
+	r.ask(http.MethodPut, "/system/services", other)
+	r.eventually("it is repaired", func() bool { v, _ := r.sim.Service(p.name); return v.Image == p.image })
+	r.eventually("it is given up again", func() bool { change = other; return fight() })
 	// A new generation starts afresh.
 	p.generation, p.image = 2, "example.org/new"
 	r.want(p, record.IntentApply)
@@ -233,6 +242,30 @@ func (r *rig) cluster() *record.ObservedCluster {
 		r.t.Fatal(err)
 	}
 	return c
+}
+
+// TestClusterReportWithoutASession: a syncer that has lost its session does not
+// name its own recipient in place of its successor's.
+func TestClusterReportWithoutASession(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	gate, inner, log := newGate(), r.config().OSCAR, &diary{}
+	gate.arm()
+	r.start(func(c *syncer.Config) {
+		c.Logger, c.Identity = slog.New(slog.NewTextHandler(log, nil)), newIdentity(t)
+		c.OSCAR = &proxy{OSCAR: inner, storage: func(ctx context.Context) (oscar.Storage, error) {
+			gate.pass()
+			return inner.Storage(ctx)
+		}}
+	})
+	<-gate.reached
+	r.revokeSession()
+	r.start(func(c *syncer.Config) { c.Instance = "successor" })
+	r.eventually("the successor reports", func() bool { c := r.cluster(); return c != nil && c.Recipient == r.identity.Recipient() })
+	close(gate.opened)
+	r.eventually("it has noticed", func() bool { return log.holds("session ended") })
+	if c := r.cluster(); c.Recipient != r.identity.Recipient() {
+		t.Error("the recipient is that of a syncer without a session")
+	}
 }
 
 func TestClusterReport(t *testing.T) {

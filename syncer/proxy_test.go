@@ -19,6 +19,22 @@ type proxy struct {
 	create  func(ctx context.Context, name string, body []byte, timeout time.Duration) error
 	get     func(ctx context.Context, name string) (*oscar.Service, error)
 	buckets func(ctx context.Context) ([]oscar.Bucket, error)
+	erase   func(ctx context.Context, name string, timeout time.Duration) error
+	storage func(ctx context.Context) (oscar.Storage, error)
+}
+
+func (p *proxy) Delete(ctx context.Context, name string, timeout time.Duration) error {
+	if p.erase != nil {
+		return p.erase(ctx, name, timeout)
+	}
+	return p.OSCAR.Delete(ctx, name, timeout)
+}
+
+func (p *proxy) Storage(ctx context.Context) (oscar.Storage, error) {
+	if p.storage != nil {
+		return p.storage(ctx)
+	}
+	return p.OSCAR.Storage(ctx)
 }
 
 func (p *proxy) Buckets(ctx context.Context) ([]oscar.Bucket, error) {
