@@ -196,9 +196,10 @@ func TestSilenceIsUnavailable(t *testing.T) {
 
 func TestAStaleVoteOfAnAbortedAttemptCountsForNothing(t *testing.T) {
 	w := newWorld(t, func(c *controlplane.Config) { c.PrepareDeadline = 2 * time.Second })
-	w.clusters["c"].does(no(record.ReasonDoesNotFit))
+	w.clusters["c"].does(silent)
 	var first *record.Desired
 	var firstRevision int64
+	asked := make(chan struct{})
 	w.clusters["b"].does(func(s string, d *record.Desired) *record.Observed {
 		if d.Intent == record.IntentPrepare && first == nil {
 			first = d
@@ -207,10 +208,15 @@ func TestAStaleVoteOfAnAbortedAttemptCountsForNothing(t *testing.T) {
 				t.Error(err)
 			}
 			firstRevision = kv.ModRevision
+			close(asked)
 		}
 		return nil // it never answers in time
 	})
-	if _, err := w.create(); err == nil {
+	refused := make(chan error)
+	go func() { _, err := w.create(); refused <- err }()
+	<-asked
+	w.clusters["c"].does(no(record.ReasonDoesNotFit))
+	if err := <-refused; err == nil {
 		t.Fatal("the first attempt was not refused")
 	}
 	w.clusters["c"].does(yes)
@@ -263,6 +269,35 @@ func TestTheSameRequestGetsTheSameOutcome(t *testing.T) {
 	_, err2 := w.CreateService(t.Context(), admin, request(t, refused, key2))
 	if codeOf(t, err1) != controlplane.CodeFailedPrecondition || codeOf(t, err2) != codeOf(t, err1) || err1.Error() != err2.Error() {
 		t.Errorf("%v and then %v", err1, err2)
+	}
+}
+
+func TestTheSameRequestAfterItsOutcomeIsANewOne(t *testing.T) {
+	w := newWorld(t)
+	w.clusters["b"].does(no(record.ReasonDoesNotFit))
+	if _, err := w.create(); codeOf(t, err) != controlplane.CodeFailedPrecondition {
+		t.Fatal(err)
+	}
+	// What a request without a key left behind must not answer for the next one,
+	// not even when the instance that decided died before it took it away.
+	items, _, err := w.store.List(t.Context(), record.FederationsPrefix)
+	if err != nil || len(items) != 1 {
+		t.Fatal(len(items), err)
+	}
+	fed, err := store.Decode[record.Federation](items[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.store.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+		tx.Put(record.RequestKey(fed.Request), record.Request{V: record.Version, BodyHash: "stale", UID: fed.UID})
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.clusters["b"].does(yes)
+	if _, err := w.create(); err != nil {
+		t.Error(err)
 	}
 }
 

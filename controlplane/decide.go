@@ -237,10 +237,13 @@ func decideRollingBack(s situation) decision {
 // waits for votes, of members that leave, and of those that a best-effort
 // creation left behind.
 func decideReady(s situation) decision {
+	var again time.Time
 	if s.fed.Change != nil {
-		if d := decideChange(s); d.name != "" || len(s.leaving) == 0 {
+		d := decideChange(s)
+		if d.name != "" {
 			return d
 		}
+		again = d.again
 	}
 	if d := decideLeaving(s); d.name != "" {
 		return d
@@ -259,7 +262,7 @@ func decideReady(s situation) decision {
 		}
 	}
 	if len(d.put) == 0 {
-		return decision{}
+		return decision{again: again}
 	}
 	return d
 }

@@ -268,3 +268,20 @@ func TestDecideDeleting(t *testing.T) {
 		t.Errorf("a cluster that is away must not hold the names of the others: %+v", d)
 	}
 }
+
+func TestAChangeThatWaitsForVotesEndsAtItsDeadlineWhoeverElseLeaves(t *testing.T) {
+	s := fixture(2, record.PhaseReady, record.IntentApply).report(0, record.PhaseReady).report(1, record.PhaseReady)
+	until := record.At(clock.Add(15 * time.Second))
+	added := record.Member{Type: "oscar", ClusterID: "d", ServiceName: "sd", UID: "uid-d"}
+	s.fed.Change = &record.Change{RequestID: "r", Members: append(s.fed.Members, added), Deadline: until}
+	s.adding = []replicaState{{at: added, member: -1, alive: true, desiredRev: 7, desired: &record.Desired{Intent: record.IntentPrepare, UID: "uid-d"}}}
+	gone := record.Member{Type: "oscar", ClusterID: "c", ServiceName: "sc", UID: "uid-c"}
+	s.leaving = []replicaState{{at: gone, member: -1, desiredRev: 8, desired: &record.Desired{Intent: record.IntentDelete, UID: "uid-c"}}}
+	if d := decide(s, policy); d.name != "" || !d.again.Equal(until.Time) {
+		t.Errorf("nothing wakes the decider at the change's deadline: %+v", d)
+	}
+	s.now = until.Time
+	if d := decide(s, policy); d.name != "refuse_change" || d.fed.Change != nil || d.fed.Refused == nil || len(d.remove) != 1 {
+		t.Errorf("%+v", d)
+	}
+}
