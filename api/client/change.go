@@ -22,6 +22,8 @@ type ChangeOptions struct {
 	// Wait is how long to wait until the change is applied everywhere; 0 means the
 	// control plane's default.
 	Wait time.Duration
+	// Async waits for nothing but the votes of added members.
+	Async bool
 }
 
 // Replacement turns the member with From's identity into To.
@@ -91,7 +93,10 @@ func (c *Client) change(ctx context.Context, in call, body any, opts ChangeOptio
 		in.header = http.Header{}
 	}
 	set(in.query, "cluster_id", opts.ClusterID)
-	if opts.Wait > 0 {
+	switch {
+	case opts.Async:
+		in.header.Add("Prefer", "respond-async")
+	case opts.Wait > 0:
 		in.wait = opts.Wait
 		in.query.Set("wait", opts.Wait.String())
 	}

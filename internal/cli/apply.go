@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,13 +16,14 @@ import (
 type applyCmd struct {
 	File           string        `short:"f" required:"" env:"-" help:"The FDL; - reads it from standard input." placeholder:"FILE"`
 	Cluster        string        `help:"Cluster of the coordinator, when the FDL names none." placeholder:"ID"`
-	Wait           bool          `negatable:"" default:"true" help:"Wait until every replica is ready, or the creation failed and is taken back."`
+	Wait           bool          `negatable:"" default:"true" help:"Wait until every replica is ready, or the creation failed and is taken back; after a change, until it is applied."`
 	Timeout        time.Duration `default:"60s" help:"How long to wait. The work goes on afterwards." placeholder:"60s"`
-	Deployment     string        `help:"transactional: on all clusters or on none. best-effort: where it is possible, and elsewhere later. Overrides the FDL." placeholder:"WORD"`
+	Deployment     string        `help:"transactional: on all clusters or on none. best-effort: where it is possible, and elsewhere later. Overrides the FDL of a creation." placeholder:"WORD"`
 	IdempotencyKey string        `env:"-" help:"Key of this request: sent again with the same key, it has the same outcome." placeholder:"KEY"`
 }
 
-// Run creates the services one after the other and stops at the first that fails.
+// Run creates or changes the services one after the other and stops at the first
+// that fails.
 func (c *applyCmd) Run(ctx context.Context, a *app) error {
 	if c.Timeout <= 0 {
 		return usageError("--timeout must be more than 0; --no-wait does not wait")
@@ -67,6 +69,9 @@ func (c *applyCmd) create(ctx context.Context, a *app, api *client.Client, s *os
 	if !c.Wait {
 		opts.Async = true
 		result, err := api.CreateService(ctx, s, opts)
+		if exists(err) {
+			return c.change(ctx, a, api, s, err)
+		}
 		if err != nil {
 			return c.explain(a, err, opts)
 		}
@@ -75,16 +80,14 @@ func (c *applyCmd) create(ctx context.Context, a *app, api *client.Client, s *os
 	}
 
 	started := a.now()
-	following, stop := context.WithCancel(ctx)
-	done := make(chan struct{})
-	p := newProgress(a.stderr, isTerminal(a.stderr))
-	go func() {
-		defer close(done)
-		p.follow(following, source{api: api, service: s.Name, cluster: s.ClusterID})
-	}()
-	result, err := api.CreateService(ctx, s, opts)
-	stop()
-	<-done
+	var result *client.CreateResult
+	p, err := a.followed(ctx, source{api: api, service: s.Name, cluster: s.ClusterID}, func() (err error) {
+		result, err = api.CreateService(ctx, s, opts)
+		return err
+	})
+	if exists(err) {
+		return c.change(ctx, a, api, s, err)
+	}
 	if err != nil {
 		return c.explain(a, err, opts)
 	}
@@ -105,6 +108,34 @@ func (c *applyCmd) create(ctx context.Context, a *app, api *client.Client, s *os
 	}
 	return a.print(f, func() *table { return replicaTable(f.Replicas) })
 }
+
+// exists says whether a creation was refused since something has the name already,
+// here and not on a cluster: a vote that says so has a phase.
+func exists(err error) bool {
+	e, ok := errors.AsType[*client.Error](err)
+	return ok && e.Problem.Code == v1.CodeAlreadyExists && e.Problem.Phase == ""
+}
+
+// change replaces the definition of a service that is there already. When it is
+// not that service which has the name, refused is the answer.
+func (c *applyCmd) change(ctx context.Context, a *app, api *client.Client, s *oscar.Service, refused error) error {
+	before, err := api.Replicas(ctx, s.Name, s.ClusterID)
+	if e, ok := errors.AsType[*client.Error](err); ok && e.Problem.Code == v1.CodeNotFound {
+		return refused
+	}
+	if err != nil {
+		return err
+	}
+	if c.Deployment != "" {
+		a.sayf("%s keeps its deployment %s: it is chosen by the creation", s.Name, before.Deployment)
+	}
+	return c.waiting().run(ctx, a, api, changeOf{
+		service: s.Name, cluster: s.ClusterID, generation: before.Generation,
+		send: func(opts client.ChangeOptions) (*v1.Replicas, error) { return api.ChangeService(ctx, s, opts) },
+	})
+}
+
+func (c *applyCmd) waiting() waiting { return waiting{Wait: c.Wait, Timeout: c.Timeout} }
 
 // explain adds to an unknown outcome how to ask for the same one again.
 func (c *applyCmd) explain(a *app, err error, opts client.CreateOptions) error {

@@ -28,9 +28,10 @@ type grammar struct {
 
 	Help helpFlag `short:"h" help:"Show what a command does and its flags."`
 
-	Apply    applyCmd    `cmd:"" help:"Create the services of an FDL on their clusters, all or none."`
+	Apply    applyCmd    `cmd:"" help:"Create the services of an FDL on their clusters, all or none; change those that are there."`
 	Get      getCmd      `cmd:"" help:"List federations, replicas, services or clusters."`
 	Describe describeCmd `cmd:"" help:"Show a service: its graph, the status of each replica, where its data is, and what to do."`
+	Replica  replicaCmd  `cmd:"" help:"Add and remove members of a service's federation."`
 	Delete   deleteCmd   `cmd:"" help:"Delete a service on all its clusters. Buckets and running jobs stay unless ordered otherwise."`
 	Cluster  clusterCmd  `cmd:"" help:"Register, list and remove clusters."`
 	Version  versionCmd  `cmd:"" help:"Show the version of this program and of the API."`

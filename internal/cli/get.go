@@ -48,12 +48,16 @@ func (getFederationsCmd) Run(ctx context.Context, a *app) error {
 type getReplicasCmd struct {
 	Service string `arg:"" help:"Name of the service."`
 	Cluster string `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
+	Watch   bool   `short:"w" env:"-" help:"Go on and show each change, until interrupted or the service is gone."`
 }
 
 func (c *getReplicasCmd) Run(ctx context.Context, a *app) error {
 	api, err := a.dial()
 	if err != nil {
 		return err
+	}
+	if c.Watch {
+		return c.watch(ctx, a, api)
 	}
 	view, err := api.Replicas(ctx, c.Service, c.Cluster)
 	if err != nil {

@@ -7,16 +7,17 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
 
-// pollEvery is how often the state of a creation is read.
+// pollEvery is how often the state of a creation or a change is read.
 const pollEvery = 250 * time.Millisecond
 
-// source is where the state of a creation is read: by the service's name until
+// source is where that state is read: by the service's name until
 // its federation is known, then by the federation's uid, which stays valid when
 // the creation fails.
 type source struct {
@@ -36,7 +37,7 @@ func (s *source) read(ctx context.Context) (*v1.Federation, error) {
 	return s.api.Federation(ctx, s.uid)
 }
 
-// progress shows the replicas of one creation: on a terminal as a block that is
+// progress shows the replicas of one federation: on a terminal as a block that is
 // written over, elsewhere as one line for each change.
 type progress struct {
 	w    io.Writer
@@ -71,6 +72,19 @@ func (p *progress) follow(ctx context.Context, s source) {
 			p.show(f)
 		}
 	}
+}
+
+// followed runs act and shows the state meanwhile.
+func (a *app) followed(ctx context.Context, s source, act func() error) (*progress, error) {
+	following, stop := context.WithCancel(ctx)
+	defer stop()
+	p := newProgress(a.stderr, isTerminal(a.stderr))
+	var done sync.WaitGroup
+	done.Go(func() { p.follow(following, s) })
+	err := act()
+	stop()
+	done.Wait()
+	return p, err
 }
 
 // show draws one state.

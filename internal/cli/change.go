@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+// waiting are the flags of commands that change a federation.
+type waiting struct {
+	Wait    bool          `negatable:"" default:"true" help:"Wait until the change is applied everywhere."`
+	Timeout time.Duration `default:"60s" help:"How long to wait. The work goes on afterwards." placeholder:"60s"`
+}
+
+func (w waiting) check() error {
+	if w.Timeout <= 0 {
+		return usageError("--timeout must be more than 0; --no-wait does not wait")
+	}
+	return nil
+}
+
+// changeOf is a change of one service's federation.
+type changeOf struct {
+	service, cluster string
+	// generation before the change; 0 when it is not known.
+	generation int64
+	send       func(client.ChangeOptions) (*v1.Replicas, error)
+}
+
+// run carries out a change, shows the replicas meanwhile, and prints the
+// federation as the service sees it then. What is not applied yet when the wait
+// ends is in progress: it is committed.
+func (w waiting) run(ctx context.Context, a *app, api *client.Client, ch changeOf) error {
+	opts := client.ChangeOptions{ClusterID: ch.cluster, Wait: w.Timeout, Async: !w.Wait}
+	started := a.now()
+	var view *v1.Replicas
+	send := func() (err error) {
+		view, err = ch.send(opts)
+		return err
+	}
+	var err error
+	if w.Wait {
+		_, err = a.followed(ctx, source{api: api, service: ch.service, cluster: ch.cluster}, send)
+	} else {
+		err = send()
+	}
+	if err != nil {
+		return err
+	}
+	if err := a.print(view, func() *table { return viewTable(view) }); err != nil {
+		return err
+	}
+	word := "changed"
+	if view.Generation == ch.generation {
+		word = "unchanged"
+	}
+	applied, replicas := progressOf(view)
+	if !w.Wait {
+		a.sayf("%s: %s, generation %d", ch.service, word, view.Generation)
+		return nil
+	}
+	if applied < replicas {
+		return withStatus(ExitInProgress, "%s: %s, generation %d; %d of %s have applied it. The others follow by themselves; oscarfed describe %s shows them",
+			ch.service, word, view.Generation, applied, count(replicas, "replica"), ch.service)
+	}
+	a.sayf("%s: %s, generation %d, %d of %s ready after %s",
+		ch.service, word, view.Generation, applied, count(replicas, "replica"), a.now().Sub(started).Round(10*time.Millisecond))
+	return nil
+}
+
+// progressOf counts the replicas of a view and those that have applied its
+// generation.
+func progressOf(view *v1.Replicas) (applied, replicas int) {
+	for _, r := range append([]v1.Replica{view.Self}, view.Replicas...) {
+		if r.Status == nil {
+			continue
+		}
+		replicas++
+		if r.Status.Phase == phaseReady && r.Status.ObservedGeneration >= view.Generation {
+			applied++
+		}
+	}
+	return applied, replicas
+}

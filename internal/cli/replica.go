@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+type replicaCmd struct {
+	Add    replicaAddCmd    `cmd:"" help:"Add members to a service's federation and deploy them. Their clusters vote first."`
+	Remove replicaRemoveCmd `cmd:"" help:"Remove members from a service's federation and delete them. Buckets and running jobs stay."`
+}
+
+type replicaAddCmd struct {
+	Service  string   `arg:"" help:"Name of the service."`
+	Members  []string `arg:"" help:"New members: CLUSTER/NAME, CLUSTER for a member of the service's own name, or the URL of an endpoint."`
+	Cluster  string   `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
+	Priority int      `env:"-" help:"Priority of the new members: 0 is the best; above 100 they get no jobs." placeholder:"0"`
+	Weight   *int     `env:"-" help:"Weight of the new members for delegation random; equal when it is not given." placeholder:"N"`
+	change
+}
+
+func (c *replicaAddCmd) Run(ctx context.Context, a *app) error {
+	members, err := membersOf(c.Service, c.Members)
+	if err != nil {
+		return err
+	}
+	for i := range members {
+		members[i].Priority, members[i].Weight = c.Priority, c.Weight
+	}
+	return c.members(ctx, a, c.Service, c.Cluster, func(api *client.Client, opts client.ChangeOptions) (*v1.Replicas, error) {
+		return api.AddReplicas(ctx, c.Service, members, opts)
+	})
+}
+
+type replicaRemoveCmd struct {
+	Service string   `arg:"" help:"Name of the service."`
+	Members []string `arg:"" optional:"" help:"Members that go: CLUSTER/NAME, CLUSTER for a member of the service's own name, or the URL of an endpoint."`
+	All     bool     `env:"-" help:"Remove every member but the coordinator."`
+	Cluster string   `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
+	change
+}
+
+func (c *replicaRemoveCmd) Run(ctx context.Context, a *app) error {
+	switch {
+	case c.All && len(c.Members) > 0:
+		return usageError("--all and members are given; leave one of them out")
+	case !c.All && len(c.Members) == 0:
+		return usageError("name the members that go, or say --all")
+	}
+	members, err := membersOf(c.Service, c.Members)
+	if err != nil {
+		return err
+	}
+	return c.members(ctx, a, c.Service, c.Cluster, func(api *client.Client, opts client.ChangeOptions) (*v1.Replicas, error) {
+		if c.All {
+			return api.RemoveAllReplicas(ctx, c.Service, opts)
+		}
+		return api.RemoveReplicas(ctx, c.Service, members, opts)
+	})
+}
+
+// change are the flags of both commands.
+type change struct {
+	waiting
+	IfMatch int64 `env:"-" help:"Change it only if the federation still has this revision." placeholder:"REVISION"`
+}
+
+func (c change) members(ctx context.Context, a *app, service, cluster string, send func(*client.Client, client.ChangeOptions) (*v1.Replicas, error)) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	if c.IfMatch < 0 {
+		return usageError("--if-match must be a revision, as get replicas -o json shows it")
+	}
+	api, err := a.dial()
+	if err != nil {
+		return err
+	}
+	before, err := api.Replicas(ctx, service, cluster)
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, a, api, changeOf{
+		service: service, cluster: cluster, generation: before.Generation,
+		send: func(opts client.ChangeOptions) (*v1.Replicas, error) {
+			opts.IfMatch = c.IfMatch
+			return send(api, opts)
+		},
+	})
+}
+
+// membersOf reads members as they are named on the command line.
+func membersOf(service string, args []string) ([]oscar.Member, error) {
+	members := make([]oscar.Member, 0, len(args))
+	for _, arg := range args {
+		if strings.Contains(arg, "://") {
+			members = append(members, oscar.Member{Type: oscar.MemberEndpoint, URL: arg})
+			continue
+		}
+		cluster, name, named := strings.Cut(arg, "/")
+		if !named {
+			name = service
+		}
+		if cluster == "" || name == "" || strings.Contains(name, "/") {
+			return nil, usageError("the member %q is neither CLUSTER/NAME nor CLUSTER nor a URL", arg)
+		}
+		members = append(members, oscar.Member{Type: oscar.MemberOSCAR, ClusterID: cluster, ServiceName: name})
+	}
+	return members, nil
+}
