@@ -109,25 +109,9 @@ func (c *ControlPlane) change(ctx context.Context, id change, fn edit) (*ChangeR
 		id.requestID = newUID()
 	}
 	for {
-		changed := c.state.watch()
-		if err := c.fresh(ctx); err != nil {
-			return nil, err
-		}
-		p, busy, err := c.changeable(id)
-		if err != nil {
-			return nil, err
-		}
-		if busy {
-			select {
-			case <-changed:
-				continue
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-		}
-		err = c.tryChange(ctx, id, p, fn)
+		p, err := c.turn(ctx, id, fn)
 		if errors.Is(err, errStale) || errors.Is(err, errFence) {
-			if id.ifMatch != 0 {
+			if id.ifMatch != 0 && errors.Is(err, errStale) {
 				return nil, conflictOf(p.rec)
 			}
 			continue
@@ -136,6 +120,37 @@ func (c *ControlPlane) change(ctx context.Context, id change, fn edit) (*ChangeR
 			return nil, crossing(err)
 		}
 		return c.awaitChange(ctx, id, p.uid, id.wait-time.Since(began))
+	}
+}
+
+// turn makes one attempt, once no other change waits for votes.
+func (c *ControlPlane) turn(ctx context.Context, id change, fn edit) (place, error) {
+	for {
+		changed := c.state.watch()
+		if err := c.fresh(ctx); err != nil {
+			return place{}, err
+		}
+		p, _, err := c.changeable(id)
+		if err != nil {
+			return p, err
+		}
+		end, err := c.turns.take(ctx, p.uid)
+		if err != nil {
+			return p, err
+		}
+		p, busy, err := c.changeable(id) // it may have changed while we waited
+		if err == nil && !busy {
+			err = c.tryChange(ctx, id, p, fn)
+		}
+		end()
+		if err != nil || !busy {
+			return p, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return p, context.Cause(ctx)
+		}
 	}
 }
 

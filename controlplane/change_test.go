@@ -153,7 +153,12 @@ func TestChangeWithoutAdditionsCosts(t *testing.T) {
 }
 
 func TestConcurrentAdditionsAllSucceed(t *testing.T) {
-	const n = 8
+	for _, n := range []int{8, 50} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) { concurrentAdditions(t, n) })
+	}
+}
+
+func concurrentAdditions(t *testing.T, n int) {
 	w := newWorld(t)
 	for i := range n {
 		w.addCluster(fmt.Sprintf("m%d", i))
@@ -170,13 +175,19 @@ func TestConcurrentAdditionsAllSucceed(t *testing.T) {
 	}
 	wg.Wait()
 	v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
-	if err != nil || len(v.Members) != 3+n || len(v.Sees) != 2+n {
-		t.Errorf("%d members, %d seen: %v", len(v.Members), len(v.Sees), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(v.Members) != 3+n || len(v.Sees) != 2+n {
+		t.Errorf("%d members, %d seen", len(v.Members), len(v.Sees))
 	}
 	for i := range n {
 		m, err := w.Replicas(t.Context(), admin, fmt.Sprintf("added%d", i), "")
-		if err != nil || len(m.Sees) != 2+n || m.Revision != v.Revision {
-			t.Errorf("added%d sees %d at revision %d: %v", i, len(m.Sees), m.Revision, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(m.Sees) != 2+n || m.Revision != v.Revision {
+			t.Errorf("added%d sees %d at revision %d", i, len(m.Sees), m.Revision)
 		}
 	}
 }

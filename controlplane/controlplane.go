@@ -93,6 +93,7 @@ type ControlPlane struct {
 	tokenKey []byte
 	ready    chan struct{}
 	steps    *prometheus.CounterVec
+	turns    turns
 	// ended queues clusters whose session has ended.
 	ended workqueue.TypedRateLimitingInterface[string]
 	// lost queues clusters whose orphans are to be looked at.
