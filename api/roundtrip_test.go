@@ -1,12 +1,17 @@
 package api_test
 
 import (
+	"context"
 	"errors"
+	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/oscarfed/oscarfed/api"
 	"github.com/oscarfed/oscarfed/api/apitest"
 	apiclient "github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -61,6 +66,10 @@ func TestClientAndServer(t *testing.T) {
 	if one, err := c.Service(ctx, "grayifyr0", ""); err != nil || !oscar.Equal(one, s) {
 		t.Errorf("service: %+v, %v", one, err)
 	}
+	cp.changed = &controlplane.ChangeResult{Replicas: view, Away: view.Members}
+	if after, err := c.ChangeService(ctx, s, apiclient.ChangeOptions{}); err != nil || !cmp.Equal(after, created.Replicas) {
+		t.Errorf("change: %+v, %v", after, err)
+	}
 	replicas, err := c.Replicas(ctx, "grayifyr0", "")
 	if diff := cmp.Diff(created.Replicas, replicas); err != nil || diff != "" {
 		t.Errorf("replicas: %v %s", err, diff)
@@ -81,6 +90,110 @@ func TestClientAndServer(t *testing.T) {
 	}
 	if err := c.RemoveCluster(ctx, "c1"); err != nil {
 		t.Errorf("remove: %v", err)
+	}
+}
+
+// What the client asks for is what the server understands.
+func TestClientAndServerAgreeOnChanges(t *testing.T) {
+	b, d := member("b", "svc1"), member("d", "svc3")
+	d.Priority, d.Weight, d.Headers = 3, new(0), map[string]string{"X-Key": "k"}
+	far := oscar.Member{Type: oscar.MemberEndpoint, URL: "https://far.example.org", SSLVerify: new(false)}
+	opts := apiclient.ChangeOptions{ClusterID: "a", IfMatch: 4711, Wait: time.Minute}
+	tests := map[string]struct {
+		send func(context.Context, *apiclient.Client) (*v1.Replicas, error)
+		want controlplane.ReplicasRequest
+	}{
+		"add": {
+			func(ctx context.Context, c *apiclient.Client) (*v1.Replicas, error) {
+				return c.AddReplicas(ctx, "svc", []oscar.Member{d, far}, opts)
+			},
+			controlplane.ReplicasRequest{Add: []oscar.Member{d, far}},
+		},
+		"replace": {
+			func(ctx context.Context, c *apiclient.Client) (*v1.Replicas, error) {
+				return c.ReplaceReplicas(ctx, "svc", []apiclient.Replacement{{From: b, To: d}, {From: far, To: far}}, opts)
+			},
+			controlplane.ReplicasRequest{Replace: []controlplane.Replacement{pair(b, d), pair(far, far)}},
+		},
+		"remove": {
+			func(ctx context.Context, c *apiclient.Client) (*v1.Replicas, error) {
+				return c.RemoveReplicas(ctx, "svc", []oscar.Member{b, far}, opts)
+			},
+			controlplane.ReplicasRequest{Remove: []oscar.Member{b, far}},
+		},
+		"remove all": {
+			func(ctx context.Context, c *apiclient.Client) (*v1.Replicas, error) {
+				return c.RemoveAllReplicas(ctx, "svc", opts)
+			},
+			controlplane.ReplicasRequest{RemoveAll: true},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := &fake{changed: changed(), clusters: registered("b", "d")}
+			view, err := tt.send(t.Context(), connect(t, f, password))
+			if err != nil || view.Revision != 4711 || view.Replicas[0].ServiceName != "grayifyr1" {
+				t.Fatalf("got %+v, %v", view, err)
+			}
+			called, got := f.asked(t)
+			tt.want.ClusterID, tt.want.IfMatch, tt.want.Wait, tt.want.RequestID = "a", 4711, time.Minute, got.RequestID
+			if diff := cmp.Diff(tt.want, got); diff != "" || called != "ChangeReplicas svc" {
+				t.Errorf("%s: %s", called, diff)
+			}
+		})
+	}
+	f := &fake{err: &controlplane.Error{Code: controlplane.CodeNotFound}}
+	_, err := connect(t, f, password).RemoveReplicas(t.Context(), "svc", nil, opts)
+	if e, ok := errors.AsType[*apiclient.Error](err); !ok || e.Code() != v1.CodeInvalid {
+		t.Errorf("the removal of nobody: %v", err)
+	}
+	f.unasked(t)
+}
+
+// The stream of one side is the stream of the other, over a control plane that
+// stops and another one that goes on.
+func TestClientWatchesServers(t *testing.T) {
+	src := newSource()
+	first, second := newServer(t, src.fake()), newServer(t, src.fake())
+	var front atomic.Pointer[api.Server]
+	front.Store(first)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { front.Load().Handler().ServeHTTP(w, r) }))
+	defer server.Close()
+	c, err := apiclient.New(apiclient.Config{
+		Endpoint: server.URL, User: user, Password: password, Transport: apitest.Transport(t, server.Client().Transport),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, ended := make(chan int64), make(chan error, 1)
+	go func() {
+		ended <- c.WatchReplicas(t.Context(), "grayifyr0", apiclient.WatchOptions{}, func(v *v1.Replicas, id int64) error {
+			if v.UID != example().UID || len(v.Replicas) != 1 {
+				t.Errorf("got %+v", v)
+			}
+			seen <- id
+			return nil
+		})
+	}()
+	if since := <-src.since; since != 0 {
+		t.Errorf("began after %d", since)
+	}
+	src.views <- viewAt(7, "ready")
+	if id := <-seen; id != 7 {
+		t.Errorf("saw %d", id)
+	}
+	front.Store(second)
+	first.Drain()
+	if since := <-src.since; since != 7 {
+		t.Errorf("went on after %d", since)
+	}
+	src.views <- viewAt(9, "ready")
+	if id := <-seen; id != 9 {
+		t.Errorf("saw %d", id)
+	}
+	src.views <- &controlplane.Error{Code: controlplane.CodeNotFound, Message: "gone"}
+	if e, ok := errors.AsType[*apiclient.Error](<-ended); !ok || e.Code() != v1.CodeNotFound || e.Problem.Detail != "gone" {
+		t.Errorf("ended with %v", e)
 	}
 }
 

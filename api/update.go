@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 	"time"
@@ -49,7 +50,7 @@ func (s *Server) updateService(w http.ResponseWriter, r *http.Request) error {
 		h.Add("Preference-Applied", "return=representation")
 		return writeJSON(w, http.StatusOK, replicasOf(&result.Replicas))
 	}
-	if warnings := warningsOf(result.Away); warnings != "" {
+	if warnings := warningsOf(result.Away, req.Wait); warnings != "" {
 		writeText(w, http.StatusOK, warnings)
 		return nil
 	}
@@ -57,21 +58,25 @@ func (s *Server) updateService(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// warningsOf tells in upstream's words of the replicas that need somebody or
-// something to catch up; empty when there are none. Those that are still at work
-// on the change are no warning: it is committed, and they have it.
-func warningsOf(away []controlplane.Replica) string {
+// warningsOf tells in upstream's words of the replicas that have not applied a
+// change; empty when there are none. Those that are still at work on it are among
+// them only when the caller has waited for them: it is committed, and they have it.
+func warningsOf(away []controlplane.Replica, waited time.Duration) string {
 	var list []string
 	for _, m := range away {
-		if m.Status == nil || atWork(string(m.Status.Phase)) {
+		if m.Status == nil {
 			continue
 		}
-		one := nameOf(m) + ": " + string(m.Status.Reason)
-		if m.Status.Reason == "" {
-			one = nameOf(m) + ": " + string(m.Status.Phase)
+		why, message := string(m.Status.Reason), m.Status.Message
+		if atWork(string(m.Status.Phase)) {
+			if waited == 0 {
+				continue
+			}
+			why, message = string(m.Status.Phase), "not applied within "+waited.String()
 		}
-		if m.Status.Message != "" {
-			one += ": " + m.Status.Message
+		one := nameOf(m) + ": " + cmp.Or(why, string(m.Status.Phase))
+		if message != "" {
+			one += ": " + message
 		}
 		list = append(list, one)
 	}

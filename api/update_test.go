@@ -35,11 +35,16 @@ func TestUpdateAnswers(t *testing.T) {
 	}{
 		{name: "applied", status: 204},
 		{
-			name: "still at work", status: 204,
+			name: "still at work, and nobody waits", status: 204, headers: []string{"Prefer", "respond-async"},
 			away: []controlplane.Replica{
 				away("a", "applying", "", ""), away("b", "pending", "", ""), away("c", "ready", "Applied", ""), away("d", "deleting", "", ""),
 				{Type: "endpoint", URL: "https://far"},
 			},
+		},
+		{
+			name: "still at work after the wait", status: 200, media: text,
+			away: []controlplane.Replica{away("a", "applying", "Applied", "an old message"), away("b", "pending", "", ""), {Type: "endpoint", URL: "https://far"}},
+			body: "Updated with federation warnings: [a/svc: applying: not applied within 10s, b/svc: pending: not applied within 10s]",
 		},
 		{
 			name: "away", status: 200, media: text,
@@ -48,7 +53,7 @@ func TestUpdateAnswers(t *testing.T) {
 				"generation 2 will be applied when it is back]",
 		},
 		{
-			name: "one of each", status: 200, media: text,
+			name: "one of each", status: 200, media: text, headers: []string{"Prefer", "respond-async"},
 			away: []controlplane.Replica{
 				away("a", "failed", "UpdateFailed", "update answered 500"), away("b", "applying", "", ""), away("c", "held", "MarkLost", ""),
 				away("d", "wedged", "", ""),

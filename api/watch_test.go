@@ -16,6 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/oscarfed/oscarfed/api"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -416,4 +418,35 @@ func TestAWatchOutlivesTheReadTimeout(t *testing.T) {
 	if _, err := io.ReadFull(watch.Body, event); err != nil || string(event) != eventOf(9, "ready") {
 		t.Errorf("got %q, %v", event, err)
 	}
+}
+
+// Watches have a method of their own: their length says nothing of other requests.
+func TestWatchesAreMeasuredByThemselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource()
+		registry := prometheus.NewRegistry()
+		server := newServer(t, s.fake(), func(cfg *api.Config) { cfg.Registry = registry })
+		c := watchIn(t, server.Handler(), "/system/replicas/a?watch=true")
+		if got := gauge(t, registry, "oscarfed_http_watches"); got != 1 {
+			t.Errorf("%v watches are open", got)
+		}
+		c.gone()
+		<-c.done
+		if got := gauge(t, registry, "oscarfed_http_watches"); got != 0 {
+			t.Errorf("%v watches are open", got)
+		}
+		w := httptest.NewRecorder()
+		server.Metrics().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		for _, line := range []string{
+			`oscarfed_http_requests_total{code="200",method="WATCH",route="/system/replicas/{service}"} 1`,
+			`oscarfed_http_request_duration_seconds_count{method="WATCH",route="/system/replicas/{service}"} 1`,
+		} {
+			if !contains(w.Body.String(), line) {
+				t.Errorf("no %s in\n%s", line, w.Body)
+			}
+		}
+		if contains(w.Body.String(), `method="GET"`) {
+			t.Error("it is counted as a reading, too")
+		}
+	})
 }

@@ -75,6 +75,10 @@ func TestRequests(t *testing.T) {
 	yes := true
 	spec := v1.ClusterSpec{ClusterID: "c 1", Endpoint: "https://c1", SSLVerify: &yes}
 	const specBody = `{"cluster_id":"c 1","endpoint":"https://c1","ssl_verify":true}`
+	b1 := oscar.Member{Type: "oscar", ClusterID: "b", ServiceName: "a1"}
+	c1 := oscar.Member{Type: "oscar", ClusterID: "c", ServiceName: "a1", Priority: 3}
+	const b1Body, c1Body = `{"type":"oscar","cluster_id":"b","service_name":"a1"}`, `{"type":"oscar","cluster_id":"c","service_name":"a1","priority":3}`
+	everything := client.ChangeOptions{ClusterID: "x", IfMatch: 7, Wait: 90 * time.Second}
 	tests := map[string]struct {
 		call   func(context.Context, *client.Client) (any, error)
 		answer string
@@ -123,6 +127,59 @@ func TestRequests(t *testing.T) {
 			status: 204, header: http.Header{"Oscarfed-Pending": {"0"}},
 			want:   seen{Method: "DELETE", URI: "/system/services/a"},
 			result: &client.DeleteResult{},
+		},
+		"change": {
+			call: func(ctx context.Context, c *client.Client) (any, error) {
+				return c.ChangeService(ctx, svc, client.ChangeOptions{})
+			},
+			answer: `{"generation":2}`,
+			want:   seen{"PUT", "/system/services", body, map[string]string{"Prefer": "return=representation"}}, result: &v1.Replicas{Generation: 2},
+		},
+		"change with everything": {
+			call:   func(ctx context.Context, c *client.Client) (any, error) { return c.ChangeService(ctx, svc, everything) },
+			answer: `{}`,
+			want: seen{"PUT", "/system/services?cluster_id=x&wait=1m30s", body,
+				map[string]string{"Prefer": "return=representation", "If-Match": `"7"`}},
+			result: &v1.Replicas{},
+		},
+		"change without waiting": {
+			call: func(ctx context.Context, c *client.Client) (any, error) {
+				return c.ChangeService(ctx, svc, client.ChangeOptions{Async: true, Wait: time.Second})
+			},
+			answer: `{}`, want: seen{"PUT", "/system/services", body, map[string]string{"Prefer": "return=representation, respond-async"}}, result: &v1.Replicas{},
+		},
+		"add": {
+			call: func(ctx context.Context, c *client.Client) (any, error) {
+				return c.AddReplicas(ctx, "a/b", []oscar.Member{b1, c1}, everything)
+			},
+			answer: `{"generation":2}`,
+			want: seen{"POST", "/system/replicas/a%2Fb?cluster_id=x&wait=1m30s", `{"replicas":[` + b1Body + `,` + c1Body + `]}`,
+				map[string]string{"If-Match": `"7"`}},
+			result: &v1.Replicas{Generation: 2},
+		},
+		"replace": {
+			call: func(ctx context.Context, c *client.Client) (any, error) {
+				return c.ReplaceReplicas(ctx, "a", []client.Replacement{{From: b1, To: c1}}, client.ChangeOptions{})
+			},
+			answer: `{}`, want: seen{"PUT", "/system/replicas/a", `{"replicas":[` + b1Body + `],"update":[` + c1Body + `]}`, nil}, result: &v1.Replicas{},
+		},
+		"remove members": {
+			call: func(ctx context.Context, c *client.Client) (any, error) {
+				return c.RemoveReplicas(ctx, "a", []oscar.Member{b1}, client.ChangeOptions{})
+			},
+			answer: `{}`, want: seen{"DELETE", "/system/replicas/a", `{"replicas":[` + b1Body + `]}`, nil}, result: &v1.Replicas{},
+		},
+		"remove nobody": {
+			call: func(ctx context.Context, c *client.Client) (any, error) {
+				return c.RemoveReplicas(ctx, "a", nil, client.ChangeOptions{})
+			},
+			answer: `{}`, want: seen{"DELETE", "/system/replicas/a", `{}`, nil}, result: &v1.Replicas{},
+		},
+		"remove all members": {
+			call: func(ctx context.Context, c *client.Client) (any, error) {
+				return c.RemoveAllReplicas(ctx, "a", client.ChangeOptions{ClusterID: "x"})
+			},
+			answer: `{}`, want: seen{Method: "DELETE", URI: "/system/replicas/a?all=true&cluster_id=x"}, result: &v1.Replicas{},
 		},
 		"services": {
 			call:   func(ctx context.Context, c *client.Client) (any, error) { return c.Services(ctx) },
@@ -173,7 +230,7 @@ func TestRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got seen
 			c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
-				got = see(t, r, "Prefer", "Idempotency-Key")
+				got = see(t, r, "Prefer", "Idempotency-Key", "If-Match")
 				if u, p, ok := r.BasicAuth(); !ok || u != "oscar" || p != "secret" {
 					t.Errorf("Authorization is %q", r.Header.Get("Authorization"))
 				}

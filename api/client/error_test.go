@@ -240,3 +240,14 @@ func TestDeadlines(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A change is sent once: what became of it is not known when its answer is lost,
+// and it may not be made twice.
+func TestAChangeIsSentOnce(t *testing.T) {
+	handler, count := counting(1000)
+	c := newClient(t, handler)
+	_, err := c.RemoveAllReplicas(t.Context(), "a", client.ChangeOptions{})
+	if e := asError(t, err); e.Code() != v1.CodeUnavailable || count.Load() != 1 {
+		t.Errorf("sent %d times; %v", count.Load(), err)
+	}
+}

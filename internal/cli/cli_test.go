@@ -68,6 +68,34 @@ func TestLostAnswerIsUnknown(t *testing.T) {
 	}
 }
 
+// TestInterruptedWatchIsDone: a watch ends when somebody has seen enough.
+func TestInterruptedWatchIsDone(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "event: replicas\nid: 7\ndata: {\"group_id\":\"g\",\"phase\":\"ready\"}\n\n")
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			t.Error(err)
+		}
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	var stderr bytes.Buffer
+	stdout := writerFunc(func(p []byte) (int, error) {
+		interrupt(errors.New("somebody pressed a key"))
+		return len(p), nil
+	})
+	status := Run(ctx, []string{"--endpoint", server.URL, "get", "replicas", "a", "--watch", "-o", "json"}, strings.NewReader(""), stdout, &stderr)
+	if status != ExitDone || stderr.Len() != 0 {
+		t.Fatalf("status %d, want %d: %s", status, ExitDone, &stderr)
+	}
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
 func TestStatusOfEveryCode(t *testing.T) {
 	for code, want := range map[string]int{
 		v1.CodeInvalid: 3, v1.CodeTooLarge: 3, v1.CodeUnauthenticated: 4, v1.CodeForbidden: 4, v1.CodeNotFound: 5,
