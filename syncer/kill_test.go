@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -39,7 +41,31 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	status := m.Run()
+	if left := leaked(); left != "" && status == 0 {
+		fmt.Fprintf(os.Stderr, "stopped syncers have left goroutines:\n%s", left)
+		status = 1
+	}
+	os.Exit(status)
+}
+
+// leaked tells which goroutines of a syncer are still there. Those of etcd
+// servers and connections, which end in their own time, do not count.
+func leaked() string {
+	deadline := time.Now().Add(5 * time.Second)
+	for {
+		var left []string
+		stacks := make([]byte, 16<<20)
+		for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+			if strings.Contains(stack, "oscarfed/syncer.") || strings.Contains(stack, "util/workqueue.") {
+				left = append(left, stack)
+			}
+		}
+		if len(left) == 0 || time.Now().After(deadline) {
+			return strings.Join(left, "\n\n")
+		}
+		<-time.After(10 * time.Millisecond)
+	}
 }
 
 // child runs a syncer as a process of its own.

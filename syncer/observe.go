@@ -17,8 +17,7 @@ import (
 // errStale says that what was planned on is no longer so: plan again.
 var errStale = errors.New("the desired record has changed")
 
-// listAge is how old a list may be that a decision starts from. A write that
-// follows from it is preceded by a new one.
+// listAge is how old a list may be that a decision starts from.
 const listAge = time.Second
 
 // sight is a situation with what it was made from.
@@ -82,12 +81,16 @@ func (v *sight) answered() bool {
 // examine makes a fresh situation: one to write on. The service is read by
 // itself, and last of all, linearizably, the session and the records.
 func (t *term) examine(ctx context.Context, name string) (*sight, error) {
-	v := &sight{name: name, asOf: time.Now()}
+	// The list of the write before, if it is as new as this, does as well: what
+	// counts is the read of the service itself.
+	v := &sight{name: name, asOf: t.newEnough(name, time.Now(), listAge)}
 	list, listed, err := t.lists.get(ctx, v.asOf)
 	if err != nil {
 		return nil, err
 	}
-	if v.buckets, _, err = t.buckets.get(ctx, v.asOf); err != nil {
+	// Buckets are always asked for: one that is taken for absent would be taken
+	// for made by us.
+	if v.buckets, _, err = t.buckets.get(ctx, time.Now()); err != nil {
 		return nil, err
 	}
 	v.service = list.services[name]

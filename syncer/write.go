@@ -210,7 +210,7 @@ func (t *term) erase(ctx context.Context, v *sight) (bool, error) {
 // dropBuckets deletes the buckets that this life made, as the owner ordered. One
 // that another service names by now is left.
 func (t *term) dropBuckets(ctx context.Context, v *sight) (bool, error) {
-	list, _, err := t.lists.get(ctx, v.asOf)
+	list, _, err := t.lists.get(ctx, time.Now())
 	if err != nil {
 		return false, err
 	}
@@ -235,6 +235,7 @@ func (t *term) dropBuckets(ctx context.Context, v *sight) (bool, error) {
 		err := t.call(ctx, v, dropBuckets, func(ctx context.Context, timeout time.Duration) error {
 			return t.cfg.OSCAR.DeleteBucket(ctx, bucket, timeout)
 		})
+		t.notes.change(v.name, func(n *note) { n.written = time.Now() })
 		if err != nil && !oscar.NotFound(err) {
 			return false, t.noteFailure(v, dropBuckets, record.ReasonDeleteFailed, err)
 		}
