@@ -32,7 +32,7 @@ type definition struct {
 	service *oscarapi.Service
 	// left are buckets that an earlier life of the same owner left behind.
 	left []string
-	// secrets are the values that no report may hold, longest first.
+	// secrets are the values that no report may hold.
 	secrets []string
 }
 
@@ -71,7 +71,6 @@ func openDefinition(id *seal.Identity, cluster string, d *record.Desired, spec *
 			return nil, err
 		}
 		def.secrets = leaves(sealed, nil)
-		slices.SortFunc(def.secrets, func(a, b string) int { return len(b) - len(a) })
 	}
 	return def, nil
 }
@@ -93,17 +92,6 @@ func leaves(v any, into []string) []string {
 		}
 	}
 	return into
-}
-
-// scrub takes the secrets out of a text that comes from OSCAR.
-func (d *definition) scrub(text string) string {
-	if d == nil {
-		return text
-	}
-	for _, secret := range d.secrets {
-		text = strings.ReplaceAll(text, secret, "***")
-	}
-	return text
 }
 
 // makesBuckets says whether a POST makes the buckets of the definition. That of

@@ -207,7 +207,7 @@ func TestDefinitionBody(t *testing.T) {
 	if got := def.dataBuckets(); len(got) != 1 || got[0] != "b" {
 		t.Errorf("buckets of data %v, want b alone: a mount is the user's own", got)
 	}
-	if got := def.scrub("x secret-value y secret-token z"); got != "x *** y *** z" {
+	if got := scrub("x secret-value y secret-token z", def.secrets...); got != "x *** y *** z" {
 		t.Errorf("scrubbed %q", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -30,6 +31,10 @@ type Syncer struct {
 	// gets bounds the reads of single services that are made for votes: OSCAR
 	// lets about two a second through.
 	gets *rate.Limiter
+	// restored is told when etcd has gone back to an older state.
+	restored chan struct{}
+	// registration is the desired cluster as it was last seen.
+	registration atomic.Pointer[record.DesiredCluster]
 
 	mu    sync.Mutex
 	ready bool
@@ -50,12 +55,21 @@ func New(cfg Config) (*Syncer, error) {
 		metrics: newMetrics(cfg.Registry),
 		specs:   newSpecCache(),
 		gets:    rate.NewLimiter(1, 3),
+
+		restored: make(chan struct{}, 1),
 	}
 	s.mirror = cfg.Store.NewMirror(store.MirrorConfig{
 		Prefixes: []string{desired, record.ObservedPrefix(cfg.ClusterID)},
 		// Specs are large, and read when they are needed.
 		Skip: func(key string) bool {
 			return strings.HasPrefix(key, desired) && !strings.HasPrefix(key, services) && key != record.DesiredClusterKey(cfg.ClusterID)
+		},
+		OnStale: func(seen, now int64) {
+			s.log.Warn("etcd was restored from an older state; everything is compared", "seen_revision", seen, "revision", now)
+			select {
+			case s.restored <- struct{}{}:
+			default:
+			}
 		},
 		Logger: cfg.Logger,
 	})

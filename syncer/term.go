@@ -189,6 +189,7 @@ func (t *term) follow(ctx context.Context) error {
 			case record.KindObservedService:
 				t.decisions.Add(ref.Name)
 			case record.KindDesiredCluster:
+				t.noteEpoch(view)
 				for kv := range view.Prefix(record.DesiredServicesPrefix(t.cfg.ClusterID)) {
 					t.decisions.Add(record.ParseKey(kv.Key).Name)
 				}
@@ -197,7 +198,25 @@ func (t *term) follow(ctx context.Context) error {
 	}
 }
 
-// resyncs compares everything now and then, with one list.
+// noteEpoch tells when the cluster is registered anew, or by another control
+// plane. What stands here then is held: it has marks that nobody desires.
+func (t *term) noteEpoch(view *store.MirrorView) {
+	kv, ok := view.KV(record.DesiredClusterKey(t.cfg.ClusterID))
+	if !ok {
+		return
+	}
+	c, err := store.Decode[record.DesiredCluster](kv)
+	if err != nil {
+		t.log.Error("desired cluster cannot be read", "error", err)
+		return
+	}
+	if before := t.registration.Swap(c); before != nil && (before.UID != c.UID || before.ControlPlane != c.ControlPlane || before.Epoch != c.Epoch) {
+		t.log.Warn("registration of the cluster has changed", "cluster_uid", c.UID, "control_plane", c.ControlPlane, "epoch", c.Epoch)
+	}
+}
+
+// resyncs compares everything now and then, with one list, and at once when the
+// store was restored.
 func (t *term) resyncs(ctx context.Context) error {
 	for {
 		if err := t.resync(ctx); err != nil && ctx.Err() == nil {
@@ -207,6 +226,7 @@ func (t *term) resyncs(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case <-t.restored:
 		case <-time.After(time.Duration(float64(t.cfg.Resync) * jitter)):
 		}
 	}
@@ -308,7 +328,7 @@ func (t *term) after(name string, err error) {
 		t.decisions.AddAfter(name, 10*time.Millisecond)
 	default:
 		pause := t.retries.When(name)
-		if d := t.desiredInMirror(name); d != nil && d.Intent == record.IntentPrepare {
+		if d := t.desiredInMirror(name); d != nil && d.Intent == record.IntentPrepare && d.Deadline != nil {
 			pause = min(pause, maxVotePause)
 		}
 		t.log.Warn("service is looked at again", "service", name, "error", err, "pause", pause)

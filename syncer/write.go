@@ -310,7 +310,7 @@ func (t *term) timeout(v *sight) time.Duration {
 }
 
 // noteFailure keeps why a write failed; whether it did is found by looking again.
-// An unanswered POST or DELETE is no failure yet. What is no *oscar.APIError is
+// An unanswered POST is no failure yet. What is no *oscar.APIError is
 // returned.
 func (t *term) noteFailure(v *sight, step act, reason record.Reason, err error) error {
 	if err == nil {
@@ -326,10 +326,10 @@ func (t *term) noteFailure(v *sight, step act, reason record.Reason, err error) 
 	if !ok {
 		return err
 	}
-	if api.Unanswered() && (step == create || step == erase) {
+	if api.Unanswered() && step == create {
 		return nil
 	}
-	f := failure{reason: reason, operation: step.operation(), status: api.Status, message: v.def.scrub(api.Body)}
+	f := failure{reason: reason, operation: step.operation(), status: api.Status, message: scrub(api.Body, v.secrets()...)}
 	final := api.Definite()
 	switch {
 	case oscar.Refused(err):

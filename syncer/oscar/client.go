@@ -139,7 +139,7 @@ type call struct {
 // do sends one request and reads its whole answer. Every error is an *APIError.
 func (c *Client) do(ctx context.Context, in call) ([]byte, error) {
 	fail := func(status int, body []byte, err error) ([]byte, error) {
-		return nil, &APIError{Op: in.op, Service: in.subject, Status: status, Body: cut(body), Err: err}
+		return nil, &APIError{Op: in.op, Service: in.subject, Status: status, Body: Cut(string(body), maxErrorBody), Err: err}
 	}
 	if in.timeout <= 0 {
 		in.timeout = c.cfg.ReadTimeout
@@ -223,9 +223,10 @@ func (c *Client) read(ctx context.Context, in call, into any) error {
 	return nil
 }
 
-func cut(body []byte) string {
-	if len(body) > maxErrorBody {
-		body = body[:maxErrorBody]
+// Cut shortens a text to at most limit bytes and makes it valid UTF-8.
+func Cut(text string, limit int) string {
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "") // a rune that was cut through
 	}
-	return strings.TrimSpace(strings.ToValidUTF8(string(body), "\uFFFD"))
+	return strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))
 }

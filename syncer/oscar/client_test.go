@@ -221,7 +221,8 @@ func TestAnswersAreLimited(t *testing.T) {
 		w.WriteHeader(500)
 		_, _ = w.Write([]byte(strings.Repeat("x", 10_000)))
 	}))
-	if _, err := long.List(t.Context()); len(err.Error()) > 600 {
+	_, err := long.List(t.Context())
+	if api, ok := errors.AsType[*oscar.APIError](err); !ok || len(api.Error()) > 600 || len(api.Body) != 4096 {
 		t.Errorf("an error of %d bytes", len(err.Error()))
 	}
 }

@@ -26,8 +26,12 @@ const (
 	OpDeleteBucket Op = "delete bucket"
 )
 
-// maxErrorBody is how much of an answer's text an error keeps, in bytes.
-const maxErrorBody = 500
+// What an error keeps of an answer's text, and what it prints, in bytes. The
+// difference is for those who must take secrets out before they cut.
+const (
+	maxErrorBody = 4096
+	maxErrorText = 500
+)
 
 // APIError is a call to OSCAR that did not end with a 2xx answer.
 type APIError struct {
@@ -36,7 +40,7 @@ type APIError struct {
 	Service string
 	// Status is the HTTP status, or 0 when there was no answer.
 	Status int
-	// Body is the text of the answer, cut to 500 bytes. It may hold what was sent.
+	// Body is the text of the answer, cut to 4096 bytes. It may hold what was sent.
 	Body string
 	// Err is the cause when there was no (readable) answer.
 	Err error
@@ -56,7 +60,7 @@ func (e *APIError) Error() string {
 	}
 	fmt.Fprintf(&b, ": status %d", e.Status)
 	if e.Body != "" {
-		b.WriteString(": " + e.Body)
+		b.WriteString(": " + Cut(e.Body, maxErrorText))
 	}
 	if e.Err != nil {
 		fmt.Fprintf(&b, ": %v", e.Err)

@@ -1,0 +1,70 @@
+package syncer
+
+import (
+	"fmt"
+
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// planRemoval: the desired record is a tombstone.
+func planRemoval(s situation) decision {
+	if s.observed != nil && s.observed.Phase == record.PhaseDeleted && s.observed.DesiredRevision == s.revision {
+		return decision{act: rest}
+	}
+	switch s.local.whose {
+	case nobody:
+		if wait := s.unanswered(); wait > 0 {
+			return decision{act: look, after: min(wait, pollWrite)}
+		}
+		return planGone(s, "")
+	case otherLife:
+		return held(record.ReasonAheadOfDesired, "the service belongs to another life of this replica than the one to delete; it is not changed")
+	case ours:
+		return planOurEnd(s)
+	}
+	if wait := s.unanswered(); wait > 0 {
+		return decision{act: look, after: min(wait, pollWrite)}
+	}
+	return planGone(s, "a service of this name that is not of the federation stands on the cluster; it is left alone")
+}
+
+// planGone: our service is not there (any more).
+func planGone(s situation, message string) decision {
+	if s.desired.Data == dataDelete && s.observed != nil && len(s.observed.BucketsMade) > 0 && !s.memory.bucketsDropped {
+		if s.stopped {
+			return decision{act: rest}
+		}
+		if d, wait := s.backOff(dropBuckets); wait {
+			return d
+		}
+		return decision{act: dropBuckets}
+	}
+	return decision{act: acknowledge, message: message}
+}
+
+// planOurEnd: our service stands and is to be deleted.
+func planOurEnd(s situation) decision {
+	have := s.local.generation
+	if have == 0 && s.observed != nil {
+		have = s.observed.ObservedGeneration
+	}
+	switch {
+	case have > s.desired.Generation:
+		return held(record.ReasonAheadOfDesired, fmt.Sprintf(
+			"the service has generation %d and the tombstone is of %d; it is not changed: the store may have been restored from an older state", have, s.desired.Generation))
+	case s.local.half:
+		return planHalf(s)
+	case s.stopped:
+		return decision{act: rest}
+	case s.local.running > 0 && s.desired.Jobs != jobsCancel:
+		return decision{act: look, after: pollJobs} // its DELETE would kill them
+	}
+	next := erase
+	if s.local.storage {
+		next = detach
+	}
+	if d, wait := s.backOff(next); wait {
+		return d
+	}
+	return decision{act: next}
+}
