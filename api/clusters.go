@@ -22,6 +22,7 @@ type clusters interface {
 	Clusters(ctx context.Context, caller identity.Caller) ([]controlplane.Cluster, error)
 	Cluster(ctx context.Context, caller identity.Caller, id string) (*controlplane.Cluster, error)
 	RemoveCluster(ctx context.Context, caller identity.Caller, id string) error
+	SetClusterState(ctx context.Context, caller identity.Caller, id, state string) (*controlplane.Cluster, error)
 }
 
 // listClusters answers GET /system/clusters.
@@ -93,17 +94,38 @@ func (s *Server) removeCluster(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// setClusterState answers PUT /system/clusters/{cluster}/state.
+func (s *Server) setClusterState(w http.ResponseWriter, r *http.Request) error {
+	var in v1.ClusterState
+	if err := readJSON(r, "cluster", &in); err != nil {
+		return err
+	}
+	c, err := s.cp.SetClusterState(r.Context(), stateOf(r).caller, pathParam(r, "cluster"), in.State)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, clusterOf(c))
+}
+
+// readJSON reads a small object from the body; noun says what it is about.
+func readJSON(r *http.Request, noun string, into any) error {
+	body, err := readBody(r)
+	if err != nil {
+		return err
+	}
+	stateOf(r).noun = noun
+	if err := json.Unmarshal(body, into); err != nil {
+		return invalid(jsonViolation(err))
+	}
+	return nil
+}
+
 // readCluster reads a cluster's specification from the body. It checks its form
 // only: what a cluster may be is the control plane's to say.
 func readCluster(r *http.Request) (*controlplane.ClusterSpec, error) {
-	body, err := readBody(r)
-	if err != nil {
-		return nil, err
-	}
-	stateOf(r).noun = "cluster"
 	var in v1.ClusterSpec
-	if err := json.Unmarshal(body, &in); err != nil {
-		return nil, invalid(jsonViolation(err))
+	if err := readJSON(r, "cluster", &in); err != nil {
+		return nil, err
 	}
 	return &controlplane.ClusterSpec{
 		ClusterID:     in.ClusterID,

@@ -26,6 +26,9 @@ type fake struct {
 	cluster     *controlplane.Cluster
 	health      controlplane.Health
 	changed     *controlplane.ChangeResult
+	history     []controlplane.Generation
+	// changeRequest is what the last rollback was asked with.
+	changeRequest controlplane.ChangeRequest
 	// watch stands for WatchReplicas.
 	watch func(ctx context.Context, since int64, fn func(*controlplane.Replicas) error) error
 	// before is called at the start of every use case; it may be nil.
@@ -190,4 +193,28 @@ func moment(s string) time.Time {
 		panic(err)
 	}
 	return t
+}
+
+func (f *fake) SetClusterState(ctx context.Context, c identity.Caller, id, state string) (*controlplane.Cluster, error) {
+	f.called(ctx, "SetClusterState "+id, c, state)
+	return f.cluster, f.err
+}
+
+func (f *fake) PauseFederation(ctx context.Context, c identity.Caller, service, clusterID, _ string, paused bool) (*controlplane.Replicas, error) {
+	f.called(ctx, "PauseFederation "+service, c, paused)
+	if f.err != nil {
+		return nil, f.err
+	}
+	return f.replicas(), nil
+}
+
+func (f *fake) History(ctx context.Context, c identity.Caller, service, clusterID string) ([]controlplane.Generation, error) {
+	f.called(ctx, "History", c, target{service, clusterID})
+	return f.history, f.err
+}
+
+func (f *fake) Rollback(ctx context.Context, c identity.Caller, service, _ string, generation int64, req controlplane.ChangeRequest) (*controlplane.ChangeResult, error) {
+	f.called(ctx, "Rollback "+service, c, generation)
+	f.changeRequest = req
+	return f.changed, f.err
 }

@@ -15,6 +15,9 @@ type federations interface {
 	Federations(ctx context.Context, caller identity.Caller) ([]controlplane.Federation, error)
 	Federation(ctx context.Context, caller identity.Caller, uidOrGroup string) (*controlplane.Federation, error)
 	ChangeReplicas(ctx context.Context, caller identity.Caller, service string, req controlplane.ReplicasRequest) (*controlplane.ChangeResult, error)
+	PauseFederation(ctx context.Context, caller identity.Caller, service, clusterID, requestID string, paused bool) (*controlplane.Replicas, error)
+	History(ctx context.Context, caller identity.Caller, service, clusterID string) ([]controlplane.Generation, error)
+	Rollback(ctx context.Context, caller identity.Caller, service, clusterID string, generation int64, req controlplane.ChangeRequest) (*controlplane.ChangeResult, error)
 	// WatchReplicas calls fn with the view when its store revision is above since,
 	// and after each change of it, until ctx ends, fn fails, or the service is gone.
 	WatchReplicas(ctx context.Context, caller identity.Caller, service, clusterID string, since int64, fn func(*controlplane.Replicas) error) error

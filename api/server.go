@@ -163,6 +163,9 @@ func (s *Server) routes() chi.Router {
 		r.Post(replicasRoute, s.handle(s.addReplicas))
 		r.Put(replicasRoute, s.handle(s.replaceReplicas))
 		r.Delete(replicasRoute, s.handle(s.removeReplicas))
+		r.Get(replicasRoute+"/history", s.handle(s.history))
+		r.Post(replicasRoute+"/rollback", s.handle(s.rollback))
+		r.Put(replicasRoute+"/paused", s.handle(s.pause))
 		r.Get("/system/federations", s.handle(s.listFederations))
 		r.Get("/system/federations/{federation}", s.handle(s.getFederation))
 		r.Get("/system/clusters", s.handle(s.listClusters))
@@ -170,6 +173,7 @@ func (s *Server) routes() chi.Router {
 		r.Get("/system/clusters/{cluster}", s.handle(s.getCluster))
 		r.Put("/system/clusters/{cluster}", s.handle(s.updateCluster))
 		r.Delete("/system/clusters/{cluster}", s.handle(s.removeCluster))
+		r.Put("/system/clusters/{cluster}/state", s.handle(s.setClusterState))
 	})
 	return r
 }

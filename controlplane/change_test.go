@@ -328,17 +328,17 @@ func TestRollbackMakesAnOlderDefinitionTheNextGeneration(t *testing.T) {
 
 func TestCordonAndPause(t *testing.T) {
 	w := newWorld(t)
-	if _, err := w.SetClusterState(t.Context(), admin, "c", record.ClusterCordoned); err != nil {
+	if _, err := w.SetClusterState(t.Context(), admin, "c", "cordoned"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.create(); codeOf(t, err) != controlplane.CodeInvalid || !strings.Contains(fmt.Sprint(err.(*controlplane.Error).Violations), "cordoned") {
 		t.Error("a cordoned cluster takes nothing new:", err)
 	}
-	if _, err := w.SetClusterState(t.Context(), admin, "c", record.ClusterActive); err != nil {
+	if _, err := w.SetClusterState(t.Context(), admin, "c", "active"); err != nil {
 		t.Fatal(err)
 	}
 	w.mustCreate()
-	if _, err := w.SetClusterState(t.Context(), admin, "c", record.ClusterCordoned); err != nil {
+	if _, err := w.SetClusterState(t.Context(), admin, "c", "cordoned"); err != nil {
 		t.Fatal(err)
 	}
 	s := request(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service

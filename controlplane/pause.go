@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -13,12 +14,14 @@ import (
 
 // SetClusterState cordons a cluster (nothing new is placed on it), pauses it (its
 // syncer changes nothing) or makes it active again. Only the administrator may.
-func (c *ControlPlane) SetClusterState(ctx context.Context, caller identity.Caller, id string, state record.ClusterState) (*Cluster, error) {
+func (c *ControlPlane) SetClusterState(ctx context.Context, caller identity.Caller, id, word string) (*Cluster, error) {
+	state := record.ClusterState(word)
 	if !caller.Administrator {
 		return nil, adminOnly()
 	}
 	if !slices.Contains([]record.ClusterState{record.ClusterActive, record.ClusterPaused, record.ClusterCordoned}, state) {
-		return nil, &Error{Code: CodeInvalid, Message: fmt.Sprintf("state %q is unknown; use active, cordoned or paused", state)}
+		return nil, &Error{Code: CodeInvalid, Message: fmt.Sprintf("state %q is unknown; use active, cordoned or paused", word), Violations: []oscar.Violation{{
+			Path: "state", Rule: oscar.RuleOneOf, Value: word, Message: "use active, cordoned or paused"}}}
 	}
 	key, desired := record.ClusterKey(id), record.DesiredClusterKey(id)
 	return c.writeCluster(ctx, []string{key, desired, record.FenceKey}, id, func(v store.View, tx *store.Txn) error {

@@ -34,4 +34,9 @@ func (c *Client) RemoveCluster(ctx context.Context, id string) error {
 	return err
 }
 
+// SetClusterState makes a cluster active, cordoned or paused.
+func (c *Client) SetClusterState(ctx context.Context, id, state string) (*v1.Cluster, error) {
+	return send[v1.Cluster](ctx, c, http.MethodPut, clusterPath(id)+"/state", v1.ClusterState{State: state})
+}
+
 func clusterPath(id string) string { return "/system/clusters/" + url.PathEscape(id) }

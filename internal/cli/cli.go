@@ -32,6 +32,10 @@ type grammar struct {
 	Get      getCmd      `cmd:"" help:"List federations, replicas, services or clusters."`
 	Describe describeCmd `cmd:"" help:"Show a service: its graph, the status of each replica, where its data is, and what to do."`
 	Replica  replicaCmd  `cmd:"" help:"Add and remove members of a service's federation."`
+	History  historyCmd  `cmd:"" help:"List the definitions of a service that are kept, newest first."`
+	Rollback rollbackCmd `cmd:"" help:"Make an older definition of a service the next one, on all its clusters."`
+	Pause    pauseCmd    `cmd:"" help:"Leave the services of a federation alone on their clusters. Changes are applied when it resumes."`
+	Resume   resumeCmd   `cmd:"" help:"End a pause."`
 	Delete   deleteCmd   `cmd:"" help:"Delete a service on all its clusters. Buckets and running jobs stay unless ordered otherwise."`
 	Cluster  clusterCmd  `cmd:"" help:"Register, list and remove clusters."`
 	Version  versionCmd  `cmd:"" help:"Show the version of this program and of the API."`

@@ -14,6 +14,47 @@ type clusterCmd struct {
 	Add    clusterAddCmd    `cmd:"" help:"Register a cluster. Its syncer then joins under that name."`
 	List   clusterListCmd   `cmd:"" help:"The registered clusters."`
 	Remove clusterRemoveCmd `cmd:"" help:"Remove a cluster that has no replicas."`
+
+	Cordon   clusterCordonCmd   `cmd:"" help:"Place nothing new on a cluster. What is there goes on."`
+	Uncordon clusterActivateCmd `cmd:"" help:"End a cordon."`
+	Pause    clusterPauseCmd    `cmd:"" help:"Change nothing on a cluster until it resumes."`
+	Resume   clusterActivateCmd `cmd:"" help:"End a pause."`
+}
+
+type clusterCordonCmd struct {
+	ID string `arg:"" help:"Name of the cluster."`
+}
+
+func (c *clusterCordonCmd) Run(ctx context.Context, a *app) error {
+	return setState(ctx, a, c.ID, "cordoned")
+}
+
+type clusterPauseCmd struct {
+	ID string `arg:"" help:"Name of the cluster."`
+}
+
+func (c *clusterPauseCmd) Run(ctx context.Context, a *app) error {
+	return setState(ctx, a, c.ID, "paused")
+}
+
+type clusterActivateCmd struct {
+	ID string `arg:"" help:"Name of the cluster."`
+}
+
+func (c *clusterActivateCmd) Run(ctx context.Context, a *app) error {
+	return setState(ctx, a, c.ID, "active")
+}
+
+func setState(ctx context.Context, a *app, id, state string) error {
+	api, err := a.dial()
+	if err != nil {
+		return err
+	}
+	c, err := api.SetClusterState(ctx, id, state)
+	if err != nil {
+		return err
+	}
+	return a.print(c, func() *table { return clusterTable(a, []v1.Cluster{*c}) })
 }
 
 type clusterAddCmd struct {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -80,4 +81,58 @@ func TestAFailingReplicaTakesNoHealthyOneDown(t *testing.T) {
 	}
 	sim.ClearFaults()
 	w.Eventually("it is repaired without anybody's help", func() bool { return ready(w) })
+}
+
+// TestRollbackPauseAndCordonThroughTheAPI with everything real but the OSCARs.
+func TestRollbackPauseAndCordonThroughTheAPI(t *testing.T) {
+	w := newWorld(t)
+	if _, err := create(w, body); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Client.ChangeService(t.Context(), service(t, strings.Replace(body, "0.5Gi", "1Gi", 1)), client.ChangeOptions{Wait: limit}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Client.Rollback(t.Context(), names[0], 1, client.ChangeOptions{Wait: limit}); err != nil {
+		t.Fatal(err)
+	}
+	h, err := w.Client.History(t.Context(), names[1], "")
+	if err != nil || len(h) != 3 || h[0].Generation != 3 || h[0].Service.Memory != "0.5Gi" || h[1].Service.Memory != "1Gi" {
+		t.Errorf("%+v %v", h, err)
+	}
+	if v, ok := w.Cluster(b).Sim.Service(names[1]); !ok || !strings.Contains(string(v.JSON), `"memory":"0.5Gi"`) {
+		t.Errorf("the rollback did not reach %s: %s", b, v.JSON)
+	}
+
+	if v, err := w.Client.Pause(t.Context(), names[0], "", true); err != nil || v.Generation != 3 {
+		t.Fatal(v, err)
+	}
+	deleteDirectly(t, w.Cluster(b).URL+"/system/services/"+names[1])
+	w.Eventually("the loss is seen", func() bool {
+		v, err := w.Client.Replicas(t.Context(), names[1], "")
+		return err == nil && v.Self.Status.Phase == "drifted"
+	})
+	if slices.Contains(w.Cluster(b).Sim.Services(), names[1]) {
+		t.Error("a paused federation was repaired")
+	}
+	if _, err := w.Client.Pause(t.Context(), names[0], "", false); err != nil {
+		t.Fatal(err)
+	}
+	w.Eventually("it is repaired when the pause ends", func() bool { return ready(w) && slices.Contains(w.Cluster(b).Sim.Services(), names[1]) })
+
+	if v, err := w.Client.SetClusterState(t.Context(), c, "cordoned"); err != nil || v.State != "cordoned" {
+		t.Fatal(v, err)
+	}
+	other := strings.NewReplacer("grayify", "other").Replace(body)
+	if _, err := create(w, other); codeOf(err) != "invalid" {
+		t.Error("a cordoned cluster took something new:", err)
+	}
+	if _, err := w.Client.SetClusterState(t.Context(), c, "active"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Client.SetClusterState(t.Context(), c, "asleep"); codeOf(err) != "invalid" {
+		t.Error(err)
+	}
+	if _, err := w.Client.Rollback(t.Context(), names[0], 77, client.ChangeOptions{}); codeOf(err) != "not_found" {
+		t.Error(err)
+	}
 }

@@ -1,0 +1,28 @@
+package v1
+
+import "github.com/oscarfed/oscarfed/api/oscar"
+
+// Generation is one definition of a federation, as it was submitted.
+type Generation struct {
+	Generation int64  `json:"generation"`
+	By         string `json:"by"`
+	RequestID  string `json:"request_id"`
+	ChangedAt  Time   `json:"changed_at"`
+	// Service without secrets.
+	Service *oscar.Service `json:"service"`
+}
+
+// RollbackTo names the generation to go back to.
+type RollbackTo struct {
+	To int64 `json:"to"`
+}
+
+// Paused says whether a federation's services are left alone.
+type Paused struct {
+	Paused bool `json:"paused"`
+}
+
+// ClusterState is what the administrator wants of a cluster: active, cordoned or paused.
+type ClusterState struct {
+	State string `json:"state"`
+}
