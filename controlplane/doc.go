@@ -21,4 +21,8 @@
 // aborted and rolled_back are results: kept for a day, they do not hold the name.
 // A deletion turns ready into deleting, and removes the records once the
 // tombstones are acknowledged.
+//
+// A change leaves a federation ready: one transaction gives all of it the next
+// generation. When it adds members they vote first, while the change waits in the
+// federation's record.
 package controlplane
