@@ -138,6 +138,8 @@ func (t *term) acknowledge(ctx context.Context, v *sight, d decision) error {
 		return err
 	}
 	t.cfg.FailPoints.Hit(failAfterDeleted)
+	// Said once: what carries the marks of this life from now on is a copy.
+	t.notes.change(v.name, func(n *note) { n.erased = "" })
 	return nil
 }
 

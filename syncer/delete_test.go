@@ -272,6 +272,26 @@ func TestTombstoneOfSomethingForeign(t *testing.T) {
 		}
 		r.equalCalls(p.name)
 	})
+	t.Run("a copy of what we deleted stands there", func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start(func(c *syncer.Config) { c.Resync = time.Hour })
+		p := newReplica("grayify")
+		r.makeReady(p)
+		r.want(p, record.IntentDelete)
+		if o := r.await(p, record.PhaseDeleted); o.Operation != "delete" {
+			t.Errorf("acknowledgement %+v", o)
+		}
+		r.forget(p)
+		copied := fmt.Sprintf(`{"name":"grayify","image":"i","script":"s","annotations":{"oscarfed/uid":%q,"oscarfed/generation":"1"}}`, p.uid)
+		if err := r.sim.PutService(copied); err != nil {
+			t.Fatal(err)
+		}
+		r.watch("the copy", func() any { v, _ := r.sim.Service(p.name); return v })
+		r.want(p, record.IntentDelete)
+		if o := r.await(p, record.PhaseDeleted); o.Operation != "" {
+			t.Errorf("the copy is reported as deleted: %+v", o)
+		}
+	})
 	t.Run("a later life stands there", func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
