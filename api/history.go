@@ -17,8 +17,12 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := []v1.Generation{}
 	for _, g := range list {
+		service, err := g.Service.MarshalJSON()
+		if err != nil {
+			return err
+		}
 		out = append(out, v1.Generation{
-			Generation: g.Generation, By: g.By, RequestID: g.RequestID, ChangedAt: v1.Time{Time: g.ChangedAt}, Service: g.Service,
+			Generation: g.Generation, By: g.By, RequestID: g.RequestID, ChangedAt: v1.Time{Time: g.ChangedAt}, Service: service,
 		})
 	}
 	return writeJSON(w, http.StatusOK, out)

@@ -11,7 +11,7 @@ import (
 // so its version is empty; clients only show it.
 func (s *Server) info(w http.ResponseWriter, r *http.Request) error {
 	build, cp := version.Get(), s.cp.Info(r.Context())
-	return writeOSCAR(w, http.StatusOK, v1.Info{
+	return writeOSCAR(w, v1.Info{
 		Version:         version.OSCAR,
 		GitCommit:       build.Commit,
 		Architecture:    build.Arch,

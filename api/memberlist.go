@@ -36,7 +36,10 @@ func readMemberLists(data []byte, name string, bare bool) *memberLists {
 		return in
 	}
 	var body struct {
-		Replicas, Members, Update, Clusters json.RawMessage // keys in any case
+		Replicas json.RawMessage `json:"replicas"` // keys in any case
+		Members  json.RawMessage `json:"members"`
+		Update   json.RawMessage `json:"update"`
+		Clusters json.RawMessage `json:"clusters"`
 	}
 	if err := json.Unmarshal(data, &body); err != nil {
 		in.violations = append(in.violations, jsonViolation(err))

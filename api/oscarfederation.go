@@ -113,7 +113,7 @@ func writeMembers(w http.ResponseWriter, view *controlplane.Replicas) error {
 		})
 	}
 	w.Header().Set("ETag", etag(view.Revision))
-	return writeOSCAR(w, http.StatusOK, out)
+	return writeOSCAR(w, out)
 }
 
 // sslVerify is what a member's key says when it is not given: false, as OSCAR

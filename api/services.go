@@ -30,7 +30,7 @@ func (s *Server) listServices(w http.ResponseWriter, r *http.Request) error {
 	if list == nil {
 		list = []*oscar.Service{} // clients want an array
 	}
-	return writeOSCAR(w, http.StatusOK, list)
+	return writeOSCAR(w, list)
 }
 
 // getService answers GET /system/services/{service}.
@@ -39,7 +39,7 @@ func (s *Server) getService(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeOSCAR(w, http.StatusOK, service)
+	return writeOSCAR(w, service)
 }
 
 // createService answers POST /system/services: 201 when every replica is ready,

@@ -297,7 +297,9 @@ func TestASlowClientIsCut(t *testing.T) {
 				if took != wanted { // of the bubble's clock, which only moves when all wait
 					t.Errorf("cut after %v, want %v", took, wanted)
 				}
-				<-s.over
+				if err := <-s.over; err == nil {
+					t.Error("it was not cut")
+				}
 			})
 		})
 	}

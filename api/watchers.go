@@ -14,7 +14,7 @@ type watchers struct {
 	open map[string]int
 }
 
-func newWatchers(max int) *watchers { return &watchers{max: max, open: map[string]int{}} }
+func newWatchers(most int) *watchers { return &watchers{max: most, open: map[string]int{}} }
 
 // enter counts one more watch of a caller; leave must be called when it ends.
 func (w *watchers) enter(caller string) (leave func(), err error) {

@@ -14,12 +14,12 @@ func writeText(w http.ResponseWriter, status int, text string) {
 
 // writeOSCAR answers one of OSCAR's own paths: compact JSON with gin's HTML
 // escapes, since clients match substrings of it.
-func writeOSCAR(w http.ResponseWriter, status int, v any) error {
+func writeOSCAR(w http.ResponseWriter, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	writeBody(w, status, "application/json; charset=utf-8", body)
+	writeBody(w, http.StatusOK, "application/json; charset=utf-8", body)
 	return nil
 }
 

@@ -1,6 +1,6 @@
 package v1
 
-import "github.com/oscarfed/oscarfed/api/oscar"
+import "encoding/json"
 
 // Generation is one definition of a federation, as it was submitted.
 type Generation struct {
@@ -8,8 +8,8 @@ type Generation struct {
 	By         string `json:"by"`
 	RequestID  string `json:"request_id"`
 	ChangedAt  Time   `json:"changed_at"`
-	// Service without secrets.
-	Service *oscar.Service `json:"service"`
+	// Service is OSCAR's own form of a service, without secrets.
+	Service json.RawMessage `json:"service"`
 }
 
 // RollbackTo names the generation to go back to.

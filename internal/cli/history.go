@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
 
@@ -25,11 +26,14 @@ func (c *historyCmd) Run(ctx context.Context, a *app) error {
 	return a.print(list, func() *table {
 		t := newTable("GENERATION", "CHANGED", "BY", "IMAGE", "MEMBERS", "REQUEST")
 		for _, g := range list {
-			members := 0
-			if g.Service.Federation != nil {
-				members = len(g.Service.Federation.Members)
+			image, members := "", 0
+			if s, _ := oscar.ParseService(g.Service); s != nil {
+				image = s.Image
+				if s.Federation != nil {
+					members = len(s.Federation.Members)
+				}
 			}
-			t.row(strconv.FormatInt(g.Generation, 10), age(g.ChangedAt.Time, a.now())+" ago", g.By, g.Service.Image,
+			t.row(strconv.FormatInt(g.Generation, 10), age(g.ChangedAt.Time, a.now())+" ago", g.By, image,
 				strconv.Itoa(members), g.RequestID)
 		}
 		return t

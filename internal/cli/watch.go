@@ -33,7 +33,7 @@ func (c *getReplicasCmd) watch(ctx context.Context, a *app, api *client.Client) 
 		return rows.show(view)
 	})
 	if ctx.Err() != nil {
-		return nil // that is how a watch ends
+		return nil //nolint:nilerr // that is how a watch ends
 	}
 	return err
 }
