@@ -52,6 +52,7 @@ type Options struct {
 	Syncer func(*syncer.Config)
 	// Names are service and bucket names that the test will use: each cluster
 	// gets a foreign service and a foreign bucket under names that look like them.
+	// Without names the canaries stand all the same, under names of their own.
 	Names []string
 	// Secrets are canary secrets that must be found nowhere in etcd.
 	Secrets []string
@@ -90,6 +91,9 @@ func New(t testing.TB, opts Options) *World {
 	if opts.Clusters == nil {
 		opts.Clusters = []string{"oscar-cluster-a", "oscar-cluster-b", "oscar-cluster-c"}
 	}
+	if opts.Names == nil {
+		opts.Names = []string{"canary"}
+	}
 	w := &World{T: t, Log: &Log{}, clusters: map[string]*Cluster{}, opts: opts}
 	w.EtcdDir = filepath.Join(t.TempDir(), "etcd")
 	w.Etcd = storetest.Start(t, embedded.Config{Dir: w.EtcdDir, ListenClient: "127.0.0.1:0", Fast: true, NoFsync: true}).Endpoint()
@@ -103,9 +107,7 @@ func New(t testing.TB, opts Options) *World {
 	for _, id := range opts.Clusters {
 		sims = append(sims, w.addCluster(id).Sim)
 	}
-	if len(opts.Names) > 0 {
-		invariants.PlantCanaries(t, opts.Names, sims...)
-	}
+	invariants.PlantCanaries(t, opts.Names, sims...)
 	for _, id := range opts.Clusters {
 		w.clusters[id].Start()
 		if err := w.CP.AwaitCluster(t.Context(), id); err != nil {
