@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -50,7 +51,7 @@ func TestListWithAndWithoutStreams(t *testing.T) {
 	for _, streams := range []bool{true, false} {
 		t.Run(fmt.Sprint("streams=", streams), func(t *testing.T) {
 			const method, n = "/etcdserverpb.KV/RangeStream", 2500
-			s, faults := open(t, store.Config{})
+			s, faults := open(t, store.Config{RequestTimeout: 20 * time.Second, Deadline: time.Minute}) // large writes
 			if !streams {
 				faults.RefuseStreams(method, status.Error(codes.Unimplemented, "unknown method RangeStream"))
 			}
