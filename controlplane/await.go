@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -45,7 +46,7 @@ func (c *ControlPlane) outcome(uid string) (*CreateResult, error) {
 		return &CreateResult{Federation: fed.Federation}, nil
 	}
 	res := &CreateResult{Federation: fed.Federation, Done: true}
-	if fed.Deployment == deploymentBestEffort {
+	if fed.Deployment == oscar.DeploymentBestEffort {
 		for _, m := range fed.Members {
 			if m.Status != nil && m.Status.Phase != record.PhaseReady {
 				res.Away = append(res.Away, m)

@@ -70,9 +70,9 @@ func (c *ControlPlane) validateChange(s *oscar.Service, f *record.Federation) (*
 			Message: fmt.Sprintf("a federation keeps its group_id %q; create another one under the new name", f.GroupID)})
 	}
 	if len(violations) == 0 {
-		if touched := touchedBy(f, g); touched > maxReplicas {
+		if touched := touchedBy(f, g); touched > oscar.MaxReplicas {
 			violations = append(violations, oscar.Violation{Path: "federation.members", Rule: oscar.RuleMaxMembers, Value: touched,
-				Message: fmt.Sprintf("one change touches at most %d replicas, removed ones counted; make it in two", maxReplicas)})
+				Message: fmt.Sprintf("one change touches at most %d replicas, removed ones counted; make it in two", oscar.MaxReplicas)})
 		}
 	}
 	if len(violations) > 0 {
@@ -81,10 +81,7 @@ func (c *ControlPlane) validateChange(s *oscar.Service, f *record.Federation) (*
 	return g, fence, nil
 }
 
-// maxReplicas of a federation, and of those that one change touches: etcd's 128
-// operations of a transaction, less what goes with them.
-const maxReplicas = 120
-
+// touchedBy counts the replicas that a change writes to, removed ones included.
 func touchedBy(f *record.Federation, g *topology.Graph) int {
 	n := 0
 	d := topology.Diff(graphOf(f), g)

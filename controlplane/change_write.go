@@ -102,7 +102,7 @@ func (c *ControlPlane) draftChange(r *renderer, sit situation, next record.Feder
 			continue
 		}
 		desired.rec.Deadline = &until
-		if next.Deployment == deploymentBestEffort {
+		if next.Deployment == oscar.DeploymentBestEffort {
 			desired.rec.Deadline = nil
 		}
 		d.added = append(d.added, desired)
@@ -124,7 +124,7 @@ func (c *ControlPlane) commitChange(ctx context.Context, d *changeDraft, sit sit
 	for _, p := range d.added {
 		keys = append(keys, record.DesiredServiceKey(p.cluster, p.service))
 	}
-	votes := len(d.added) > 0 && d.next.Deployment != deploymentBestEffort
+	votes := len(d.added) > 0 && d.next.Deployment != oscar.DeploymentBestEffort
 	res, err := c.store.Update(ctx, store.Update{
 		Keys: keys, RequestID: d.next.RequestID, Marker: record.HistoryKey(uid, d.next.Generation),
 		Build: func(v store.View, tx *store.Txn) error {

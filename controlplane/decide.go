@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -87,7 +88,7 @@ func decide(s situation, l limits) decision {
 }
 
 func decidePreparing(s situation, l limits) decision {
-	bestEffort := s.fed.Deployment == deploymentBestEffort
+	bestEffort := s.fed.Deployment == oscar.DeploymentBestEffort
 	var delay time.Duration
 	yes, no := 0, 0
 	for _, r := range s.replicas {
@@ -135,7 +136,7 @@ func commit(s situation, l limits, delay time.Duration) decision {
 	}
 	until := record.At(s.now.Add(delay + l.applyGrace))
 	next.Phase, next.Deadline = record.PhaseApplying, &until
-	if s.fed.Deployment == deploymentBestEffort {
+	if s.fed.Deployment == oscar.DeploymentBestEffort {
 		next.Phase, next.Deadline, d.answer = record.PhaseReady, nil, true
 	}
 	next.ChangedAt = record.At(s.now)
@@ -352,9 +353,5 @@ func deadlinePassed(s situation) bool {
 	return s.fed.Deadline != nil && !s.now.Before(s.fed.Deadline.Time)
 }
 
-// The values of deployment, and the order of a deletion about data.
-const (
-	deploymentTransactional = "transactional"
-	deploymentBestEffort    = "best-effort"
-	dataDelete              = "delete"
-)
+// dataDelete is the order of a deletion that its buckets go as well.
+const dataDelete = "delete"

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -18,7 +19,7 @@ var (
 func fixture(n int, phase record.Phase, intent record.Intent) situation {
 	until := record.At(clock.Add(15 * time.Second))
 	s := situation{now: clock, fed: record.Federation{
-		UID: "fed", Owner: "cluster_admin", GroupID: "g", Generation: 1, Phase: phase, Deployment: deploymentTransactional,
+		UID: "fed", Owner: "cluster_admin", GroupID: "g", Generation: 1, Phase: phase, Deployment: oscar.DeploymentTransactional,
 		Deadline: &until, ChangedAt: record.At(clock),
 	}}
 	for i := range n {
@@ -61,7 +62,7 @@ func because(reason record.Reason) func(*record.Observed) {
 
 func TestDecidePreparing(t *testing.T) {
 	late := func(s situation) situation { s.now = clock.Add(time.Hour); return s }
-	best := func(s situation) situation { s.fed.Deployment = deploymentBestEffort; return s }
+	best := func(s situation) situation { s.fed.Deployment = oscar.DeploymentBestEffort; return s }
 	stale := func(o *record.Observed) { o.Vote = &record.Vote{Answer: record.VoteYes, Revision: 99} }
 	otherLife := func(o *record.Observed) { o.UID = "uid-of-an-earlier-attempt" }
 	base := func() situation { return fixture(2, record.PhasePreparing, record.IntentPrepare) }
@@ -127,7 +128,7 @@ func TestCommitGivesTheSlowestQueueItsTime(t *testing.T) {
 
 func TestBestEffortKeepsThePrepareOfTheOthers(t *testing.T) {
 	s := fixture(2, record.PhasePreparing, record.IntentPrepare).votes(0, record.VoteYes, 0).votes(1, record.VoteNo, 0)
-	s.fed.Deployment = deploymentBestEffort
+	s.fed.Deployment = oscar.DeploymentBestEffort
 	d := decide(s, policy)
 	if d.fed.Phase != record.PhaseReady || d.put[0].rec.Intent != record.IntentApply ||
 		d.put[1].rec.Intent != record.IntentPrepare || d.put[1].rec.Deadline != nil {
