@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -35,7 +36,15 @@ func serve(t *testing.T, cfg api.ServeConfig) *serving {
 	}
 	cfg.Listen = listener
 	ctx, cancel := context.WithCancel(t.Context())
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
+	trusted := x509.NewCertPool()
+	if cfg.TLS != nil {
+		own, err := x509.ParseCertificate(cfg.TLS.Certificates[0].Certificate[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		trusted.AddCert(own)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true}
 	s := &serving{url: "http://" + listener.Addr().String(), client: &http.Client{Transport: transport}, stop: cancel, done: make(chan struct{})}
 	if cfg.TLS != nil {
 		s.url = strings.Replace(s.url, "http", "https", 1)
