@@ -165,6 +165,11 @@ func (p *puppet) connect() {
 		p.t.Fatal(err)
 	}
 	p.session = s
+	p.t.Cleanup(func() {
+		if err := s.Close(context.WithoutCancel(p.t.Context())); err != nil {
+			p.t.Error(err)
+		}
+	})
 }
 
 func (p *puppet) disconnect() {

@@ -1,8 +1,10 @@
 package storetest
 
 import (
+	"io"
 	"log/slog"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/oscarfed/oscarfed/store"
@@ -61,7 +63,29 @@ func Open(t testing.TB, cfg store.Config) *store.Store {
 	return s
 }
 
-// Logger writes to the test's output.
+// Logger writes to the test's output until the test ends. What is logged later, by
+// something that is just being stopped, goes nowhere.
 func Logger(t testing.TB) *slog.Logger {
-	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
+	out := &output{to: t.Output()}
+	t.Cleanup(out.end)
+	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelInfo}))
+}
+
+// output is a writer that can be ended.
+type output struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (o *output) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.to = io.Discard
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.to.Write(p)
 }
