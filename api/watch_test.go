@@ -246,6 +246,47 @@ func TestWatchRefusals(t *testing.T) {
 	}
 }
 
+// A client that goes away is nothing to tell of, and nothing of its watch is left
+// when the handler returns.
+func TestAClientThatLeavesIsNoTrouble(t *testing.T) {
+	for range 20 { // two ends meet here: either may be seen first
+		synctest.Test(t, func(t *testing.T) {
+			s := newSource()
+			f, over := s.fake(), false
+			f.watch = func(ctx context.Context, since int64, fn func(*controlplane.Replicas) error) error {
+				err := s.watch(ctx, since, fn)
+				<-time.After(time.Second) // it has things to put away
+				over = true
+				return err
+			}
+			var log bytes.Buffer
+			server := newServer(t, f, func(cfg *api.Config) {
+				cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+			})
+			c := watchIn(t, server.Handler(), "/system/replicas/a?watch=true")
+			c.gone()
+			<-c.done
+			if !over || log.Len() > 0 {
+				t.Errorf("the watch is over: %v; log: %s", over, &log)
+			}
+		})
+	}
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			server := newServer(t, newSource().fake(), func(cfg *api.Config) {
+				cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+			})
+			c := watchIn(t, server.Handler(), "/system/replicas/a?watch=true")
+			c.gone()
+			<-c.done
+			if log.Len() > 0 {
+				t.Errorf("log: %s", &log)
+			}
+		})
+	}
+}
+
 // A stream that ends without a last word is to be resumed: the store was away, or
 // this control plane stops.
 func TestWatchEndsWithoutALastWordWhenItCanBeResumed(t *testing.T) {
@@ -331,6 +372,9 @@ func TestWatchesOfOneCallerAreLimited(t *testing.T) {
 		server.Drain()
 		if !two.ended() || !four.ended() || !other.ended() {
 			t.Error("some go on")
+		}
+		if n := server.WatchingCallers(); n != 0 {
+			t.Errorf("%d callers who watch nothing are remembered", n)
 		}
 	})
 }

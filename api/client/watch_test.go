@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
@@ -130,7 +131,7 @@ func TestWatch(t *testing.T) {
 		},
 		{
 			name: "from where it was",
-			list: []stream{{text: eventOf(7), after: breaks}, {text: eventOf(9), after: ends}, {text: eventOf(10)[:20], after: ends}, {text: eventOf(10) + endOfService}},
+			list: []stream{{text: eventOf(7), after: breaks}, {text: eventOf(9), after: ends}, {text: eventOf(10)[:25], after: ends}, {text: eventOf(10) + endOfService}},
 			ids:  []int64{7, 9, 10}, since: []string{"", "7", "9", "9"}, broken: 2, err: "it is gone",
 		},
 		{
@@ -194,10 +195,10 @@ func TestWatch(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &streams{list: tt.list}
 				got := follow(t, s, tt.opts)
-				if diff := cmp.Diff(tt.ids, got.ids); diff != "" {
+				if diff := gocmp.Diff(tt.ids, got.ids); diff != "" {
 					t.Errorf("ids: %s", diff)
 				}
-				if diff := cmp.Diff(tt.since, s.since); diff != "" {
+				if diff := gocmp.Diff(tt.since, s.since); diff != "" {
 					t.Errorf("Last-Event-ID: %s", diff)
 				}
 				if got.err == nil || !strings.Contains(got.err.Error(), tt.err) || len(got.broken) != tt.broken {
@@ -234,17 +235,59 @@ func TestWatchPausesGrow(t *testing.T) {
 // The caller's own time, however long, is not taken for silence.
 func TestWatchWaitsForItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &streams{list: []stream{{text: eventOf(7) + eventOf(8) + endOfService}}}
+		untouched := func(ctx context.Context) error { return cmp.Or(context.Cause(ctx), io.EOF) }
+		s := &streams{list: []stream{{text: eventOf(7), after: untouched}, {text: eventOf(8), after: untouched}, {text: endOfService}}}
 		c, err := client.New(client.Config{Endpoint: "http://api.test", Transport: s})
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = c.WatchReplicas(t.Context(), "a", client.WatchOptions{}, func(*v1.Replicas, int64) error {
+		opts := client.WatchOptions{Broken: func(err error) { t.Errorf("broken: %v", err) }}
+		err = c.WatchReplicas(t.Context(), "a", opts, func(*v1.Replicas, int64) error {
 			<-time.After(time.Hour)
 			return nil
 		})
-		if e := asError(t, err); e.Code() != v1.CodeNotFound || len(s.asked) != 1 {
+		if e := asError(t, err); e.Code() != v1.CodeNotFound || len(s.asked) != 3 {
 			t.Errorf("%v; asked %d times", err, len(s.asked))
+		}
+	})
+}
+
+// pings is a stream on which nothing happens but pings, for an hour.
+type pings struct {
+	ctx context.Context
+	n   int
+}
+
+func (p *pings) Read(b []byte) (int, error) {
+	if p.n++; p.n > 120 {
+		return copy(b, endOfService), nil
+	}
+	select {
+	case <-time.After(30 * time.Second):
+		return copy(b, ": ping\n\n"), nil
+	case <-p.ctx.Done():
+		return 0, context.Cause(p.ctx)
+	}
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestPingsAreNoSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		c, err := client.New(client.Config{Endpoint: "http://api.test", Transport: transport(func(r *http.Request) (*http.Response, error) {
+			asked++
+			header := http.Header{"Content-Type": {"text/event-stream; charset=utf-8"}}
+			return &http.Response{StatusCode: 200, Header: header, Body: io.NopCloser(&pings{ctx: r.Context()}), Request: r}, nil
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = c.WatchReplicas(t.Context(), "a", client.WatchOptions{}, func(*v1.Replicas, int64) error { return nil })
+		if e := asError(t, err); e.Code() != v1.CodeNotFound || asked != 1 {
+			t.Errorf("%v; asked %d times", err, asked)
 		}
 	})
 }
