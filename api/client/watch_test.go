@@ -216,18 +216,20 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// Whoever is away is not asked without a pause, and whoever is back is told at once.
+// Who is away is asked after longer and longer pauses, and after a short one again
+// when he was back.
 func TestWatchPausesGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list := []stream{{text: eventOf(7), after: breaks}}
 		for range 30 {
 			list = append(list, stream{status: 503})
 		}
-		s := &streams{list: append(list, stream{text: endOfService})}
+		s := &streams{list: append(list, stream{text: eventOf(8), after: breaks}, stream{text: endOfService})}
 		follow(t, s, client.WatchOptions{})
-		first, last := s.at[1].Sub(s.at[0]), s.at[len(s.at)-1].Sub(s.at[len(s.at)-2])
-		if first <= 0 || first > time.Second || last < 5*time.Second || last > 15*time.Second {
-			t.Errorf("the first pause is %v, the last %v", first, last)
+		pause := func(i int) time.Duration { return s.at[i+1].Sub(s.at[i]) }
+		first, longest, back := pause(0), pause(30), pause(31)
+		if first <= 0 || first > time.Second || longest < 5*time.Second || longest > 15*time.Second || back > time.Second {
+			t.Errorf("the first pause is %v, the longest %v, the one after an event %v", first, longest, back)
 		}
 	})
 }
