@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -200,8 +201,17 @@ func TestMirrorIsOfOneRevision(t *testing.T) {
 		}
 		return res.Revision
 	}
-	// Others write also between the lists of two prefixes.
-	faults.BeforeStream(rangeStream, func() { writeAll(-1) })
+	// Others write also between the lists of two prefixes, until the last write: the
+	// list that it was waiting for may still be at its start.
+	var others sync.Mutex
+	ended := false
+	faults.BeforeStream(rangeStream, func() {
+		others.Lock()
+		defer others.Unlock()
+		if !ended {
+			writeAll(-1)
+		}
+	})
 	m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/a/", "/t/b/", "/t/long/path/"}})
 	var checked atomic.Int64
 	stop := make(chan struct{})
@@ -234,7 +244,9 @@ func TestMirrorIsOfOneRevision(t *testing.T) {
 			proxy.Cut()
 			until(t, func() bool { return faults.Streams(rangeStream) >= lists+3 })
 		}
-		last = writeAll(i)
+		others.Lock()
+		last, ended = writeAll(i), i == 299
+		others.Unlock()
 	}
 	wait(t, m, last)
 	close(stop)
