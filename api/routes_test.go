@@ -34,6 +34,11 @@ func routes(t testing.TB) []string {
 	return out
 }
 
+// fill puts names into a pattern.
+func fill(pattern string) string {
+	return strings.NewReplacer("{service}", "svc", "{federation}", "fed", "{cluster}", "c1").Replace(pattern)
+}
+
 func TestOpenAPIDescribesTheRouter(t *testing.T) {
 	loader := openapi3.NewLoader()
 	doc, err := loader.LoadFromData(api.OpenAPI())
@@ -91,7 +96,7 @@ func TestNoRouteWithoutCredentials(t *testing.T) {
 			continue
 		}
 		method, pattern, _ := strings.Cut(route, " ")
-		path := strings.NewReplacer("{service}", "svc", "{federation}", "fed", "{cluster}", "c1").Replace(pattern)
+		path := fill(pattern)
 		methods := []string{method}
 		if method == http.MethodGet {
 			methods = append(methods, http.MethodHead)

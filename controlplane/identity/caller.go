@@ -1,6 +1,10 @@
 package identity
 
-import "slices"
+import (
+	"log/slog"
+	"slices"
+	"time"
+)
 
 // Admin is the owner that OSCAR gives to what its administrator makes.
 const Admin = "cluster_admin"
@@ -12,7 +16,52 @@ type Caller struct {
 	Subject string
 	// Administrator may read, change and delete everything.
 	Administrator bool
+	// user is nil for the administrator.
+	user *user
 }
+
+// user is what a bearer token tells of its bearer.
+type user struct {
+	issuer string
+	groups []string
+	token  string
+	expiry time.Time
+}
+
+// Token is the access token that the caller came with, and when it expires; empty
+// for the administrator. It is never logged and never stored in clear.
+func (c Caller) Token() (token string, expiry time.Time) {
+	if c.user == nil {
+		return "", time.Time{}
+	}
+	return c.user.token, c.user.expiry
+}
+
+// Issuer of the caller's token; empty for the administrator.
+func (c Caller) Issuer() string {
+	if c.user == nil {
+		return ""
+	}
+	return c.user.issuer
+}
+
+// InGroup says whether the caller is in one of some groups. The administrator is in
+// every group.
+func (c Caller) InGroup(groups ...string) bool {
+	if c.Administrator {
+		return true
+	}
+	return c.user != nil && slices.ContainsFunc(groups, func(g string) bool { return slices.Contains(c.user.groups, g) })
+}
+
+// LogValue implements slog.LogValuer: who it is, and nothing that opens a door.
+func (c Caller) LogValue() slog.Value { return slog.StringValue(c.Subject) }
+
+// String implements fmt.Stringer, for the same reason.
+func (c Caller) String() string { return c.Subject }
+
+// GoString implements fmt.GoStringer, for the same reason.
+func (c Caller) GoString() string { return c.Subject }
 
 // MayChange says whether the caller may change or delete what owner owns.
 func (c Caller) MayChange(owner string) bool {

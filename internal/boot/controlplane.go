@@ -78,7 +78,7 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	auth, err := identity.NewBasic(cfg.AdminUser, password)
+	auth, oidc, err := authenticator(cfg, password, log)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -87,7 +87,7 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 		RateLimit: cfg.RateLimit, DefaultWait: cfg.DefaultWait, Origins: cfg.CORSOrigins,
 	})
 	return serve(ctx, front{
-		cp: cp, server: server, listener: listener, tls: tlsConfig, metrics: cfg.MetricsListen, etcd: etcd, log: log,
+		cp: cp, server: server, oidc: oidc, listener: listener, tls: tlsConfig, metrics: cfg.MetricsListen, etcd: etcd, log: log,
 		ready: func() error {
 			_, err := fmt.Fprintf(out, "oscar-controlplane: API on %s\n", listener.Addr())
 			return err
@@ -97,8 +97,10 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 
 // front is a control plane with what it is reached by.
 type front struct {
-	cp       *controlplane.ControlPlane
-	server   *api.Server
+	cp     *controlplane.ControlPlane
+	server *api.Server
+	// oidc is nil when there are no users but the administrator.
+	oidc     *identity.OIDC
 	listener net.Listener
 	tls      *tls.Config
 	metrics  string
@@ -121,6 +123,9 @@ func serve(ctx context.Context, f front) error {
 			Listen: f.listener, Handler: f.server.Handler(), TLS: f.tls, Logger: f.log, OnDrain: f.server.Drain,
 		})
 	})
+	if f.oidc != nil {
+		g.Go(func() error { return f.oidc.Run(ctx) })
+	}
 	if f.metrics != "" {
 		g.Go(func() error { return serveMetrics(ctx, f.metrics, f.server.Metrics(), f.log) })
 	}
@@ -145,6 +150,21 @@ func serve(ctx context.Context, f front) error {
 		}
 	})
 	return g.Wait()
+}
+
+// authenticator lets in the administrator and the users of the issuers.
+func authenticator(cfg ControlPlane, password string, log *slog.Logger) (identity.Authenticator, *identity.OIDC, error) {
+	basic, err := identity.NewBasic(cfg.AdminUser, password)
+	if err != nil || len(cfg.OIDCIssuers) == 0 {
+		return identity.Schemes{Basic: basic}, nil, err
+	}
+	oidc, err := identity.NewOIDC(identity.OIDCConfig{
+		Issuers: cfg.OIDCIssuers, Audiences: cfg.OIDCAudiences, Groups: cfg.OIDCGroups, Logger: log,
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("users: %w", err)
+	}
+	return identity.Schemes{Basic: basic, Bearer: oidc}, oidc, nil
 }
 
 func controlPlaneIdentity(cfg ControlPlane) (*seal.Identity, error) {

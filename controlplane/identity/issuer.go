@@ -1,0 +1,291 @@
+package identity
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/time/rate"
+)
+
+// maxAnswer bounds what is read of an issuer's answers, in bytes.
+const maxAnswer = 1 << 20
+
+// issuer is one configured issuer, discovered or not.
+type issuer struct {
+	url    string
+	client *http.Client
+	now    func() time.Time
+	log    *slog.Logger
+	known  atomic.Pointer[provider]
+}
+
+// checkIssuer refuses what tokens could be read or forged on the way to.
+func checkIssuer(issuer string) error {
+	u, err := url.Parse(issuer)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Errorf("issuer %q is not a URL such as https://login.example.org/realms/science", issuer)
+	}
+	ip := net.ParseIP(u.Hostname())
+	local := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	if u.Scheme != "https" && (u.Scheme != "http" || !local) {
+		return fmt.Errorf("issuer %q must be reached by https", issuer)
+	}
+	return nil
+}
+
+func newIssuer(url string, cfg OIDCConfig) *issuer {
+	client := &http.Client{Transport: bounded{cfg.Transport}, Timeout: checkTimeout}
+	return &issuer{url: url, client: client, now: cfg.Now, log: cfg.Logger}
+}
+
+// discover asks until the issuer has told where its keys are.
+func (i *issuer) discover(ctx context.Context) {
+	wait := backoff.NewExponentialBackOff()
+	wait.InitialInterval, wait.MaxInterval = 250*time.Millisecond, time.Minute
+	for {
+		p, err := i.ask(ctx)
+		if err == nil {
+			i.known.Store(p)
+			i.log.Info("issuer is known", "issuer", i.url)
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		pause := wait.NextBackOff()
+		i.log.Warn("issuer cannot be reached; its users are not let in until it is", "issuer", i.url, "error", err, "again_in", pause.Round(time.Millisecond))
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (i *issuer) ask(ctx context.Context) (*provider, error) {
+	ask, cancel := context.WithTimeout(oidc.ClientContext(ctx, i.client), checkTimeout)
+	defer cancel()
+	p, err := oidc.NewProvider(ask, i.url)
+	if err != nil {
+		return nil, err
+	}
+	var more struct {
+		Keys       string   `json:"jwks_uri"`
+		Algorithms []string `json:"id_token_signing_alg_values_supported"`
+	}
+	if err := p.Claims(&more); err != nil {
+		return nil, err
+	}
+	if more.Keys == "" {
+		return nil, errors.New("the issuer names no keys")
+	}
+	// Keys are fetched again for a key id that is not known, which anybody can make
+	// up: so seldom that the issuer does not suffer.
+	keys := *i.client
+	keys.Transport = limited{i.client.Transport, rate.NewLimiter(rate.Every(time.Second), 10)}
+	set := &keySet{oidc.NewRemoteKeySet(oidc.ClientContext(context.WithoutCancel(ctx), &keys), more.Keys)}
+	return &provider{
+		issuer: i,
+		verifier: oidc.NewVerifier(i.url, set, &oidc.Config{
+			SkipClientIDCheck: true, // our own check knows several audiences
+			// An access token may be signed otherwise than an ID token; never by a
+			// shared secret, and never not at all.
+			SupportedSigningAlgs: []string{
+				oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA,
+			},
+			Now: i.now,
+		}),
+		userinfo: p.UserInfoEndpoint(),
+		dialect:  dialectOf(p.Endpoint().AuthURL),
+	}, nil
+}
+
+// provider is an issuer that was discovered.
+type provider struct {
+	issuer   *issuer
+	verifier *oidc.IDTokenVerifier
+	// userinfo is empty when the issuer has none.
+	userinfo string
+	dialect  dialect
+}
+
+// verify answers ErrUnauthenticated for a token that is not good, and another
+// error when the issuer's keys cannot be had.
+func (p *provider) verify(ctx context.Context, token string) (*oidc.IDToken, error) {
+	var outage error
+	id, err := p.verifier.Verify(context.WithValue(ctx, outageKey{}, &outage), token)
+	switch {
+	case outage != nil:
+		return nil, fmt.Errorf("keys of %s: %w", p.issuer.url, outage)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrUnauthenticated, err)
+	}
+	return id, nil
+}
+
+// groups asks the issuer about the user. What it does not accept as an access
+// token, such as an ID token, is refused.
+func (p *provider) groups(ctx context.Context, id *oidc.IDToken, token string) ([]string, error) {
+	var claims json.RawMessage
+	if p.userinfo == "" {
+		if err := id.Claims(&claims); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrUnauthenticated, err)
+		}
+		return p.dialect.groups(claims), nil
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.userinfo, nil)
+	if err != nil {
+		return nil, fmt.Errorf("userinfo of %s: %w", p.issuer.url, err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	resp, err := p.issuer.client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("userinfo of %s: %w", p.issuer.url, err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return nil, fmt.Errorf("userinfo of %s: %w", p.issuer.url, err)
+	}
+	switch resp.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusBadRequest:
+		return nil, fmt.Errorf("%w: userinfo answers %d", ErrUnauthenticated, resp.StatusCode)
+	default:
+		return nil, fmt.Errorf("userinfo of %s answers %d", p.issuer.url, resp.StatusCode)
+	}
+	var about struct {
+		Subject string `json:"sub"`
+	}
+	if err := json.Unmarshal(body, &about); err != nil {
+		return nil, fmt.Errorf("userinfo of %s: %w", p.issuer.url, err)
+	}
+	if about.Subject != id.Subject {
+		// OpenID Connect Core 5.3.2: such an answer must not be used.
+		return nil, fmt.Errorf("%w: userinfo speaks of another subject", ErrUnauthenticated)
+	}
+	return p.dialect.groups(body), nil
+}
+
+// outageKey marks the context of a verification with where an outage is noted.
+type outageKey struct{}
+
+// keySet tells a signature that is wrong from keys that could not be fetched.
+type keySet struct{ *oidc.RemoteKeySet }
+
+// VerifySignature implements oidc.KeySet.
+func (k *keySet) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
+	payload, err := k.RemoteKeySet.VerifySignature(ctx, jwt)
+	if outage, ok := ctx.Value(outageKey{}).(*error); ok && err != nil && !errors.Is(err, errFresh) {
+		// What go-oidc makes itself wraps nothing; a failed fetch is wrapped.
+		*outage = errors.Unwrap(err)
+	}
+	return payload, err
+}
+
+// errFresh says that a key is not among those that were fetched just now.
+var errFresh = errors.New("the keys were fetched a moment ago and do not have this one")
+
+// bounded cuts answers that are too large, which then are no JSON.
+type bounded struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := b.next.RoundTrip(r)
+	if err == nil {
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(resp.Body, maxAnswer), resp.Body}
+	}
+	return resp, err
+}
+
+// limited refuses requests beyond a rate.
+type limited struct {
+	next http.RoundTripper
+	rate *rate.Limiter
+}
+
+// RoundTrip implements http.RoundTripper.
+func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !l.rate.Allow() {
+		return nil, errFresh
+	}
+	return l.next.RoundTrip(r)
+}
+
+// dialect is how an issuer tells the groups of a user.
+type dialect int
+
+const (
+	// dialectPlain: claim group_membership, an array of names.
+	dialectPlain dialect = iota
+	// dialectEGI: claim entitlements, URNs urn:mace:egi.eu:group:<vo>:...
+	dialectEGI
+	// dialectAI4EOSC: claim realm_access.roles.
+	dialectAI4EOSC
+)
+
+// dialectOf tells it as OSCAR does, by the authorization endpoint.
+func dialectOf(authorization string) dialect {
+	switch {
+	case strings.Contains(authorization, "/realms/egi"):
+		return dialectEGI
+	case strings.Contains(authorization, "/realms/ai4eosc"):
+		return dialectAI4EOSC
+	}
+	return dialectPlain
+}
+
+// groups reads the user's groups out of claims; none when the claim is missing or
+// has another shape.
+func (d dialect) groups(claims []byte) []string {
+	var c struct {
+		Plain        any `json:"group_membership"`
+		Entitlements any `json:"entitlements"`
+		Realm        struct {
+			Roles any `json:"roles"`
+		} `json:"realm_access"`
+	}
+	if json.Unmarshal(claims, &c) != nil {
+		return nil
+	}
+	switch d {
+	case dialectEGI:
+		var out []string
+		for _, urn := range texts(c.Entitlements) {
+			const prefix = "urn:mace:egi.eu:group:"
+			if rest, ok := strings.CutPrefix(urn, prefix); ok {
+				vo, _, _ := strings.Cut(rest, ":")
+				out = append(out, vo)
+			}
+		}
+		return out
+	case dialectAI4EOSC:
+		return texts(c.Realm.Roles)
+	}
+	return texts(c.Plain)
+}
+
+func texts(v any) []string {
+	list, _ := v.([]any)
+	var out []string
+	for _, e := range list {
+		if s, ok := e.(string); ok && s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}

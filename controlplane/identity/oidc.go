@@ -1,0 +1,184 @@
+package identity
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
+)
+
+// MaxToken bounds a bearer token in bytes.
+const MaxToken = 16 << 10
+
+// checkTimeout bounds what one token costs at its issuer: keys and userinfo.
+const checkTimeout = 10 * time.Second
+
+// OIDCConfig says whose tokens are accepted.
+type OIDCConfig struct {
+	// Issuers as they stand in the tokens' iss, letter by letter. An issuer is
+	// reached by https, or by http on loopback.
+	Issuers []string
+	// Audiences: a token must be for one of them. Empty accepts every audience, as
+	// an OSCAR Manager does.
+	Audiences []string
+	// Groups: the user must be in one of them. Empty accepts every user of the
+	// issuers.
+	Groups []string
+	// Transport reaches the issuers; default one that trusts the system's authorities.
+	Transport *http.Transport
+	Now       func() time.Time
+	Logger    *slog.Logger
+}
+
+// OIDC accepts access tokens that are JWTs of its issuers. A token is checked once:
+// signature, issuer, expiry and audience here, and by the issuer's userinfo whether
+// it is an access token at all, and of which groups the user is; what was found
+// holds until the token expires.
+type OIDC struct {
+	cfg     OIDCConfig
+	issuers map[string]*issuer
+	checked *cache
+	checks  singleflight.Group
+}
+
+// NewOIDC makes an authenticator. It asks nobody: see Run.
+func NewOIDC(cfg OIDCConfig) (*OIDC, error) {
+	if cfg.Transport == nil {
+		cfg.Transport = &http.Transport{
+			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute,
+		}
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	o := &OIDC{cfg: cfg, issuers: map[string]*issuer{}, checked: newCache()}
+	var problems []error
+	for _, url := range cfg.Issuers {
+		if err := checkIssuer(url); err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		o.issuers[url] = newIssuer(url, cfg)
+	}
+	if len(cfg.Issuers) == 0 {
+		problems = append(problems, errors.New("no issuer is given"))
+	}
+	return o, errors.Join(problems...)
+}
+
+// Run discovers the issuers, each by itself, until ctx ends: one that is down holds
+// up neither the start nor the others, its tokens cannot be checked meanwhile.
+func (o *OIDC) Run(ctx context.Context) error {
+	defer o.cfg.Transport.CloseIdleConnections()
+	g, ctx := errgroup.WithContext(ctx)
+	for _, iss := range o.issuers {
+		g.Go(func() error { iss.discover(ctx); return nil })
+	}
+	g.Go(func() error { <-ctx.Done(); return nil })
+	return g.Wait()
+}
+
+// Authenticate implements Authenticator for `Authorization: Bearer <JWT>`.
+func (o *OIDC) Authenticate(r *http.Request) (Caller, error) {
+	token, ok := bearer(r)
+	if !ok || token == "" || len(token) > MaxToken {
+		return Caller{}, ErrUnauthenticated
+	}
+	iss, ok := o.issuers[issuerOf(token)]
+	if !ok {
+		return Caller{}, ErrUnauthenticated
+	}
+	key := sha256.Sum256([]byte(token))
+	if caller, ok := o.checked.get(key, o.cfg.Now()); ok {
+		return caller, nil
+	}
+	// Whoever sends the same token meanwhile waits for the same answer. It is not
+	// bound to the first one's request, who may hang up.
+	result := o.checks.DoChan(string(key[:]), func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), checkTimeout)
+		defer cancel()
+		caller, err := o.check(ctx, iss, token)
+		if err == nil {
+			o.checked.put(key, caller)
+		}
+		return caller, err
+	})
+	select {
+	case res := <-result:
+		if res.Err != nil {
+			return Caller{}, res.Err
+		}
+		caller, _ := res.Val.(Caller)
+		return caller, nil
+	case <-r.Context().Done():
+		return Caller{}, context.Cause(r.Context())
+	}
+}
+
+func (o *OIDC) check(ctx context.Context, iss *issuer, token string) (Caller, error) {
+	known := iss.known.Load()
+	if known == nil {
+		return Caller{}, fmt.Errorf("issuer %s has not been reached yet", iss.url)
+	}
+	id, err := known.verify(ctx, token)
+	if err != nil {
+		return Caller{}, err
+	}
+	if id.Subject == "" || len(id.Subject) > maxSubject || id.Subject == Admin {
+		// Admin owns what the administrator makes: no user may be taken for him.
+		return Caller{}, fmt.Errorf("%w: a subject has 1 to %d bytes and is not %s", ErrUnauthenticated, maxSubject, Admin)
+	}
+	if len(o.cfg.Audiences) > 0 && !slices.ContainsFunc(id.Audience, func(a string) bool { return slices.Contains(o.cfg.Audiences, a) }) {
+		return Caller{}, fmt.Errorf("%w: the token is for another audience", ErrUnauthenticated)
+	}
+	groups, err := known.groups(ctx, id, token)
+	if err != nil {
+		return Caller{}, err
+	}
+	if len(o.cfg.Groups) > 0 && !slices.ContainsFunc(groups, func(g string) bool { return slices.Contains(o.cfg.Groups, g) }) {
+		return Caller{}, fmt.Errorf("%w: the user is in none of the accepted groups", ErrUnauthenticated)
+	}
+	return Caller{Subject: id.Subject, user: &user{issuer: iss.url, groups: groups, token: token, expiry: id.Expiry}}, nil
+}
+
+// maxSubject bounds a sub in bytes (OpenID Connect Core 2: 255 ASCII characters).
+const maxSubject = 255
+
+// bearer finds the token of a request. Tokens in the URL are none: they would end
+// up in logs.
+func bearer(r *http.Request) (string, bool) {
+	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
+}
+
+// issuerOf reads who claims to have issued a token, which is proven later.
+func issuerOf(token string) string {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return ""
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return ""
+	}
+	var claims struct {
+		Issuer string `json:"iss"`
+	}
+	if json.Unmarshal(payload, &claims) != nil {
+		return ""
+	}
+	return claims.Issuer
+}
