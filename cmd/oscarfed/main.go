@@ -18,6 +18,9 @@ func main() {
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	dev := cli.Command{Name: "dev", Help: "Run a whole federation in this process, over simulated OSCARs.", Run: boot.DevMain}
-	return cli.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, dev)
+	return cli.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr,
+		cli.Command{Name: "dev", Help: "Run a whole federation in this process, over simulated OSCARs.", Run: boot.DevMain},
+		cli.Command{Name: "backup", Help: "Write all that an etcd holds to a file.", Run: boot.BackupMain},
+		cli.Command{Name: "restore", Help: "Make the data of an embedded etcd from a backup.", Run: boot.RestoreMain},
+	)
 }

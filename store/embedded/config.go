@@ -48,6 +48,13 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// A member that is alone speaks to no peer. It still needs a peer URL, which nobody
+// listens on.
+const (
+	aloneName = "oscarfed"
+	alonePeer = "http://localhost:2380"
+)
+
 // Settings of the server that are not etcd's defaults.
 const (
 	defaultListen = "127.0.0.1:2379"
@@ -71,7 +78,7 @@ func (c Config) withDefaults() Config {
 		c.Quota = defaultQuota
 	}
 	if c.Name == "" {
-		c.Name = "oscarfed"
+		c.Name = aloneName
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -183,11 +190,12 @@ func (c Config) embed(httpSocket string, quiet func(string) bool, streams grpc.S
 	out.ListenClientHttpUrls = []url.URL{{Scheme: "unix", Path: httpSocket}}
 
 	if c.InitialCluster == "" {
-		// A member that is alone speaks to no peer. It still needs a peer URL, which
-		// nobody listens on.
-		self := url.URL{Scheme: "http", Host: "localhost:2380"}
+		self, err := url.Parse(alonePeer)
+		if err != nil {
+			return nil, fmt.Errorf("etcd peer URL: %w", err)
+		}
 		out.ListenPeerUrls = nil
-		out.AdvertisePeerUrls = []url.URL{self}
+		out.AdvertisePeerUrls = []url.URL{*self}
 		out.InitialCluster = c.Name + "=" + self.String()
 		return out, nil
 	}

@@ -42,7 +42,8 @@ func (t *Time) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Meta is written once, when a control plane first meets an empty store.
+// Meta is written when a control plane first meets an empty store, and when the
+// store was restored.
 type Meta struct {
 	V            int    `json:"v"`
 	Schema       int    `json:"schema"`
@@ -51,6 +52,10 @@ type Meta struct {
 	// Recipient is that of the identity which all instances share.
 	Recipient string `json:"recipient"`
 	CreatedAt Time   `json:"created_at"`
+	// RestoredAt is when the present epoch began; nil in the first one.
+	RestoredAt *Time `json:"restored_at,omitempty"`
+	// Epochs are the former ones, oldest first.
+	Epochs []string `json:"epochs,omitempty"`
 }
 
 // Cluster is the registration of one OSCAR cluster.
@@ -156,6 +161,10 @@ type Federation struct {
 	Leaving []Member `json:"leaving,omitempty"`
 	// Refused tells why the last change was not made, until the next one.
 	Refused *Refused `json:"refused,omitempty"`
+
+	// Epoch in which Generation was written, and where older epochs were left.
+	Epoch string   `json:"epoch,omitempty"`
+	Past  []Branch `json:"past,omitempty"`
 }
 
 // Change is the next generation of a federation, which becomes the present one
@@ -172,6 +181,8 @@ type Change struct {
 	// Specs names the rendered services of the members that stay, by uid.
 	Specs    map[string]string `json:"specs"`
 	Deadline Time              `json:"deadline"`
+	// Epoch in which it was proposed.
+	Epoch string `json:"epoch,omitempty"`
 }
 
 // Refused is a change that was not made.
@@ -252,6 +263,8 @@ type DesiredCluster struct {
 	ControlPlane string       `json:"control_plane"`
 	Epoch        string       `json:"epoch"`
 	State        ClusterState `json:"state"`
+	// RestoredAt is when the present epoch began; nil in the first one.
+	RestoredAt *Time `json:"restored_at,omitempty"`
 }
 
 // Desired is what is asked of one service name on one cluster; with
@@ -282,6 +295,13 @@ type Desired struct {
 	Data string `json:"data,omitempty"`
 	// Jobs is cancel when the owner ordered running jobs to be ended.
 	Jobs string `json:"jobs,omitempty"`
+	// Epoch in which Generation was written, and the generations of other epochs
+	// that may be overwritten or deleted.
+	Epoch string   `json:"epoch,omitempty"`
+	Past  []Branch `json:"past,omitempty"`
+	// Again says that a person ordered a service to be made again that was applied in
+	// an older epoch and is gone.
+	Again bool `json:"again,omitempty"`
 }
 
 // Tombstone says whether the record orders a deletion.
@@ -344,6 +364,17 @@ type Observed struct {
 	Status             int    `json:"status,omitempty"`
 	Message            string `json:"message"`
 	LastTransitionTime Time   `json:"last_transition_time"`
+	// Held goes with phase held: what is on the cluster and not in the store's history.
+	Held *Held `json:"held,omitempty"`
+}
+
+// Held is how a cluster differs from the store.
+type Held struct {
+	Kind HeldKind `json:"kind"`
+	// Epoch and Generation of the service's marks; 0 when they were dropped, or it
+	// is missing.
+	Epoch      string `json:"epoch,omitempty"`
+	Generation int64  `json:"generation"`
 }
 
 // ObservedCluster is what a syncer knows of its OSCAR.
@@ -360,6 +391,8 @@ type ObservedCluster struct {
 	Reason Reason `json:"reason,omitempty"`
 	// Orphans are marked services that no desired record speaks of: held.
 	Orphans []Orphan `json:"orphans,omitempty"`
+	// Epoch in which every service was last compared with what is desired.
+	Epoch string `json:"epoch,omitempty"`
 }
 
 // Orphan is a local service with our mark and without a desired record.
@@ -368,6 +401,8 @@ type Orphan struct {
 	UID         string `json:"uid"`
 	Generation  int64  `json:"generation"`
 	Reason      Reason `json:"reason"`
+	// Epoch of its marks.
+	Epoch string `json:"epoch,omitempty"`
 }
 
 // Session is put at start with the syncer's lease.

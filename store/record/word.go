@@ -100,6 +100,17 @@ const (
 	ReasonDeleted            Reason = "Deleted"
 )
 
+// HeldKind is how a cluster differs from a store that was restored.
+type HeldKind string
+
+// The kinds. HeldAhead: a service of a generation, or of an epoch, that the store
+// does not have. HeldMissing: one that was applied is gone, perhaps deleted in the
+// history that was lost.
+const (
+	HeldAhead   HeldKind = "ahead"
+	HeldMissing HeldKind = "missing"
+)
+
 // ClusterState is what the control plane wants of a cluster.
 type ClusterState string
 

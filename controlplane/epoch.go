@@ -1,0 +1,122 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// ErrNoStore says that an etcd holds nothing of a control plane.
+var ErrNoStore = errors.New("it holds no records of a control plane")
+
+// Renew gives a store that was restored a new epoch, and tells every cluster. It is
+// for a store that nobody else works on.
+func Renew(ctx context.Context, st *store.Store, now time.Time) (epoch string, err error) {
+	meta, err := readMeta(ctx, st)
+	if err != nil {
+		return "", err
+	}
+	if meta, err = renew(ctx, st, meta.Epoch, now); err != nil {
+		return "", err
+	}
+	items, _, err := st.List(ctx, record.ClustersPrefix)
+	if err != nil {
+		return "", err
+	}
+	var ids []string
+	for _, kv := range items {
+		ids = append(ids, record.ParseKey(kv.Key).Cluster)
+	}
+	return meta.Epoch, spread(ctx, st, ids)
+}
+
+func readMeta(ctx context.Context, st *store.Store) (*record.Meta, error) {
+	kv, err := st.Get(ctx, record.MetaKey)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, ErrNoStore
+	}
+	if err != nil {
+		return nil, err
+	}
+	return store.Decode[record.Meta](kv)
+}
+
+// renew ends the epoch old. Of several instances that find out about a restore at
+// once one does; the others find another epoch, and take it. It answers the meta
+// record as it is then.
+func renew(ctx context.Context, st *store.Store, old string, now time.Time) (*record.Meta, error) {
+	epoch := newUID()
+	var meta *record.Meta
+	_, err := st.Update(ctx, store.Update{
+		Keys: []string{record.MetaKey},
+		Build: func(v store.View, tx *store.Txn) error {
+			kv, ok := v.KV(record.MetaKey)
+			if !ok {
+				return ErrNoStore
+			}
+			var err error
+			if meta, err = store.Decode[record.Meta](kv); err != nil || meta.Epoch != old {
+				return err
+			}
+			meta.Renew(epoch, record.At(now))
+			tx.Expect(record.MetaKey)
+			tx.Put(record.MetaKey, meta)
+			return nil
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("give the store a new epoch: %w", err)
+	}
+	return meta, nil
+}
+
+// spreadAtOnce is how many clusters are told of an epoch in one transaction.
+const spreadAtOnce = 50
+
+// spread tells clusters the present epoch. It may be done by several instances, and
+// again: what is told already is not written.
+func spread(ctx context.Context, st *store.Store, clusters []string) error {
+	for some := range slices.Chunk(clusters, spreadAtOnce) {
+		keys := []string{record.MetaKey}
+		for _, id := range some {
+			keys = append(keys, record.DesiredClusterKey(id))
+		}
+		_, err := st.Update(ctx, store.Update{Keys: keys, Build: func(v store.View, tx *store.Txn) error {
+			kv, ok := v.KV(record.MetaKey)
+			if !ok {
+				return ErrNoStore
+			}
+			meta, err := store.Decode[record.Meta](kv)
+			if err != nil {
+				return err
+			}
+			tx.Expect(record.MetaKey)
+			for _, key := range keys[1:] {
+				kv, ok := v.KV(key)
+				if !ok {
+					continue // removed meanwhile
+				}
+				d, err := store.Decode[record.DesiredCluster](kv)
+				if err != nil {
+					return err
+				}
+				if d.Epoch == meta.Epoch {
+					continue
+				}
+				d.Epoch, d.RestoredAt = meta.Epoch, meta.RestoredAt
+				tx.Expect(key)
+				tx.Put(key, d)
+			}
+			return nil
+		}})
+		if err != nil {
+			return fmt.Errorf("tell the clusters the epoch: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/store/embedded"
+)
+
+// Backup is the configuration of the command backup.
+type Backup struct {
+	File    string `arg:"" type:"path" help:"Where the backup goes; one that is there is replaced."`
+	Etcd    `embed:""`
+	Timeout time.Duration `default:"10m" help:"How long it may take."`
+
+	Log `embed:""`
+}
+
+// Validate reports everything that is wrong.
+func (c Backup) Validate() error {
+	return errors.Join(
+		pair("etcd-cert-file", c.CertFile, "etcd-key-file", c.KeyFile), positive("timeout", c.Timeout),
+		when(len(c.Endpoints) > 1, "give one --etcd-endpoints: a backup is what one member holds"),
+	)
+}
+
+// defaultEtcd is where the embedded etcd of a control plane listens.
+const defaultEtcd = "http://127.0.0.1:2379"
+
+// RunBackup writes a backup of an etcd that runs.
+func RunBackup(ctx context.Context, cfg Backup, log *slog.Logger, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
+	defer cancel()
+	endpoints := cfg.Endpoints
+	if len(endpoints) == 0 {
+		endpoints = []string{defaultEtcd}
+	}
+	st, err := openStore(ctx, cfg.Etcd, endpoints, log)
+	if err != nil {
+		return err
+	}
+	defer closeStore(st, log)
+	b, err := st.Backup(ctx, cfg.File)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s: %d bytes, revision %d, etcd %s\nThe control plane's key is not in it: keep a copy of identity.age, in another place.\n",
+		cfg.File, b.Bytes, b.Revision, b.Version)
+	return err
+}
+
+// BackupMain is the CLI's command backup. It answers the exit status.
+func BackupMain(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+	cfg, err := Load[Backup]("oscarfed backup", "Write all that an etcd holds to a file, with its hash.", args, stdout)
+	return daemon(ctx, "oscarfed backup", cfg.Log, err, stderr, func(ctx context.Context, log *slog.Logger) error {
+		return RunBackup(ctx, cfg, log, stdout)
+	})
+}
+
+// Restore is the configuration of the command restore.
+type Restore struct {
+	File    string `arg:"" type:"existingfile" help:"The backup."`
+	DataDir string `default:"/var/lib/oscarfed" placeholder:"DIR" help:"Data directory of the control plane, which must not run."`
+	NoBump  bool   `help:"Let revisions go back to those of the backup. It is for trying what happens then."`
+
+	Log `embed:""`
+}
+
+// Validate reports everything that is wrong.
+func (c Restore) Validate() error { return when(c.DataDir == "", "--data-dir must not be empty") }
+
+// RunRestore makes the embedded etcd's data from a backup. What comes out has a new
+// epoch before anybody can read it: no syncer takes an old order for a new one.
+func RunRestore(ctx context.Context, cfg Restore, log *slog.Logger, out io.Writer) error {
+	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+		return fmt.Errorf("the data directory: %w", err)
+	}
+	var epoch string
+	restored, err := embedded.Restore(embedded.RestoreConfig{
+		Backup: cfg.File, Dir: filepath.Join(cfg.DataDir, "etcd"), KeepRevisions: cfg.NoBump, Logger: log,
+		Prepare: func(endpoint string) error {
+			st, err := openStore(ctx, Etcd{}, []string{endpoint}, log)
+			if err != nil {
+				return err
+			}
+			defer closeStore(st, log)
+			epoch, err = controlplane.Renew(ctx, st, time.Now())
+			return err
+		},
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "restored %d keys at revision %d; the new epoch is %s\n", restored.Keys, restored.Revision, epoch)
+	if _, err := os.Stat(filepath.Join(cfg.DataDir, "identity.age")); errors.Is(err, os.ErrNotExist) {
+		fmt.Fprintf(out, "There is no identity.age in %s: put the control plane's key there, or give --identity-file. With another key nothing can be opened.\n", cfg.DataDir)
+	}
+	_, err = fmt.Fprintln(out, "Start the control plane; oscarfed describe then lists what differs on the clusters.")
+	return err
+}
+
+// RestoreMain is the CLI's command restore. It answers the exit status.
+func RestoreMain(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+	cfg, err := Load[Restore]("oscarfed restore", "Make the data of an embedded etcd from a backup.", args, stdout)
+	return daemon(ctx, "oscarfed restore", cfg.Log, err, stderr, func(ctx context.Context, log *slog.Logger) error {
+		return RunRestore(ctx, cfg, log, stdout)
+	})
+}

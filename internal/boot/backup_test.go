@@ -1,0 +1,153 @@
+package boot
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/embedded"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/storetest"
+)
+
+// backedUp is an etcd with a control plane's records, and a backup of it.
+func backedUp(t *testing.T) (st *store.Store, file string) {
+	t.Helper()
+	server := storetest.Start(t, embedded.Config{})
+	st = storetest.Open(t, store.Config{Endpoints: []string{server.Endpoint()}})
+	_, err := st.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+		tx.Put(record.MetaKey, record.Meta{V: 1, Schema: 1, ControlPlane: "cp", Epoch: "first"})
+		tx.Put(record.ClusterKey("c1"), record.Cluster{V: 1, ClusterID: "c1"})
+		tx.Put(record.DesiredClusterKey("c1"), record.DesiredCluster{V: 1, ClusterID: "c1", Epoch: "first"})
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(t.TempDir(), "backup")
+	var out, errs bytes.Buffer
+	if status := BackupMain(t.Context(), []string{"--etcd-endpoints", server.Endpoint(), file}, nil, &out, &errs); status != exitDone {
+		t.Fatalf("status %d: %s", status, errs.String())
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 || !strings.Contains(out.String(), "identity.age") {
+		t.Errorf("%v %v: %s", info.Mode(), err, out.String())
+	}
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(file), ".*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+	return st, file
+}
+
+func restored(t *testing.T, args ...string) (*store.Store, string) {
+	t.Helper()
+	dir := t.TempDir()
+	var out, errs bytes.Buffer
+	if status := RestoreMain(t.Context(), append(args, "--data-dir", dir), nil, &out, &errs); status != exitDone {
+		t.Fatalf("status %d: %s", status, errs.String())
+	}
+	if names, err := filepath.Glob(filepath.Join(dir, ".restore-*")); err != nil || len(names) > 0 {
+		t.Errorf("left behind: %v %v", names, err)
+	}
+	server := storetest.Start(t, embedded.Config{Dir: filepath.Join(dir, "etcd")})
+	return storetest.Open(t, store.Config{Endpoints: []string{server.Endpoint()}}), dir
+}
+
+func read[T any](t *testing.T, st *store.Store, key string) (*T, store.KV) {
+	t.Helper()
+	kv, err := st.Get(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := store.Decode[T](kv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, kv
+}
+
+func TestARestoredBackupHasANewEpoch(t *testing.T) {
+	before, file := backedUp(t)
+	was, err := before.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bump := range []bool{true, false} {
+		args := []string{file}
+		if !bump {
+			args = append(args, "--no-bump")
+		}
+		st, dir := restored(t, args...)
+		meta, kv := read[record.Meta](t, st, record.MetaKey)
+		if meta.ControlPlane != "cp" || meta.Epoch == "first" || meta.RestoredAt == nil || len(meta.Epochs) != 1 || meta.Epochs[0] != "first" {
+			t.Errorf("bump %v: %+v", bump, meta)
+		}
+		if c, _ := read[record.DesiredCluster](t, st, record.DesiredClusterKey("c1")); c.Epoch != meta.Epoch || c.Word() != meta.Epoch {
+			t.Errorf("bump %v: the cluster was told %+v", bump, c)
+		}
+		if higher := kv.ModRevision > was.Revision+1_000_000; higher != bump {
+			t.Errorf("bump %v: revision %d follows %d", bump, kv.ModRevision, was.Revision)
+		}
+		_, err := embedded.Restore(embedded.RestoreConfig{Backup: file, Dir: filepath.Join(dir, "etcd")})
+		if !errors.Is(err, embedded.ErrInUse) {
+			t.Errorf("a running etcd was restored over: %v", err)
+		}
+	}
+}
+
+func TestARestoreNeverOverwrites(t *testing.T) {
+	_, file := backedUp(t)
+	dir := filepath.Join(t.TempDir(), "etcd")
+	storetest.Start(t, embedded.Config{Dir: dir}).Close()
+	if _, err := embedded.Restore(embedded.RestoreConfig{Backup: file, Dir: dir}); !errors.Is(err, embedded.ErrNotEmpty) {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "member")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestADamagedBackupIsRefused(t *testing.T) {
+	_, file := backedUp(t)
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := bytes.Clone(data)
+	flipped[len(data)/2] ^= 1
+	for name, bad := range map[string][]byte{"cut": data[:len(data)-1], "short": data[:20], "empty": nil, "changed": flipped, "other": bytes.Repeat([]byte("x"), 4096)} {
+		path, dir := filepath.Join(t.TempDir(), "bad"), t.TempDir()
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if status := RestoreMain(t.Context(), []string{path, "--data-dir", dir}, nil, io.Discard, io.Discard); status != exitFailed {
+			t.Errorf("%s: status %d", name, status)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "etcd", "member")); err == nil {
+			t.Errorf("%s: something was restored", name)
+		}
+	}
+}
+
+// TestWhatIsNoStoreIsNotRestored: a backup of some other etcd.
+func TestWhatIsNoStoreIsNotRestored(t *testing.T) {
+	server := storetest.Start(t, embedded.Config{})
+	st := storetest.Open(t, store.Config{Endpoints: []string{server.Endpoint()}})
+	file, dir := filepath.Join(t.TempDir(), "b"), t.TempDir()
+	if _, err := st.Backup(t.Context(), file); err != nil {
+		t.Fatal(err)
+	}
+	err := RunRestore(t.Context(), Restore{File: file, DataDir: dir}, storetest.Logger(t), io.Discard)
+	if !errors.Is(err, controlplane.ErrNoStore) {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "etcd", "member")); err == nil {
+		t.Error("it was restored all the same")
+	}
+}

@@ -1,0 +1,125 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Backup says what a backup holds.
+type Backup struct {
+	// Bytes is the size of the file.
+	Bytes int64
+	// Revision is the newest that the backup holds, or an older one: it is what the
+	// member was at when the backup began.
+	Revision int64
+	// Version is the release of the member that made it.
+	Version string
+}
+
+// errDamaged says that a backup's hash is not that of its bytes.
+var errDamaged = errors.New("the hash at its end is not that of what was received")
+
+// Backup writes everything that one etcd member holds, all users' keys included, to
+// a file: a consistent copy of the database with its SHA-256 at the end, as etcdctl
+// and etcdutl write and read it. The file appears whole or not at all, readable by
+// its owner alone; one that is there is replaced. It takes as long as ctx allows,
+// and writes nothing to etcd.
+func (s *Store) Backup(ctx context.Context, path string) (b Backup, err error) {
+	view, err := s.Read(ctx)
+	if err != nil {
+		return b, err
+	}
+	b.Revision = view.Revision
+	part, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
+	if err != nil {
+		return b, fmt.Errorf("backup: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, part.Close(), os.Remove(part.Name()))
+		}
+	}()
+	resp, err := s.client.SnapshotWithVersion(clientv3.WithRequireLeader(ctx))
+	if err != nil {
+		return b, fmt.Errorf("backup: %w", translate(err))
+	}
+	defer resp.Snapshot.Close() //nolint:errcheck // it was read to its end, or failed
+	hash := &trailing{hash: sha256.New()}
+	if b.Bytes, err = io.Copy(io.MultiWriter(part, hash), resp.Snapshot); err != nil {
+		return b, fmt.Errorf("backup: %w", translate(err))
+	}
+	if !hash.right() {
+		return b, fmt.Errorf("backup of %d bytes: %w; try again", b.Bytes, errDamaged)
+	}
+	b.Version = resp.Version
+	if err := part.Sync(); err != nil {
+		return b, fmt.Errorf("backup: %w", err)
+	}
+	if err := part.Close(); err != nil {
+		return b, fmt.Errorf("backup: %w", err)
+	}
+	if err := os.Rename(part.Name(), path); err != nil {
+		return b, fmt.Errorf("backup: %w", err)
+	}
+	return b, syncDir(filepath.Dir(path))
+}
+
+// syncDir makes the names in a directory survive a crash of the machine.
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// trailing hashes all that is written to it but for the last 32 bytes, which are
+// to be that hash.
+type trailing struct {
+	hash interface {
+		io.Writer
+		Sum([]byte) []byte
+	}
+	last []byte
+	size int64
+}
+
+func (t *trailing) Write(p []byte) (int, error) {
+	t.size += int64(len(p))
+	t.last = append(t.last, p...)
+	if over := len(t.last) - sha256.Size; over > 0 {
+		_, _ = t.hash.Write(t.last[:over]) // a hash takes everything
+		t.last = append(t.last[:0], t.last[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *trailing) right() bool {
+	return t.size > sha256.Size && bytes.Equal(t.hash.Sum(nil), t.last)
+}
+
+// CheckBackup reads a file that Backup or etcdctl made, and says whether its hash
+// is right.
+func CheckBackup(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // it is only read
+	hash := &trailing{hash: sha256.New()}
+	if _, err := io.Copy(hash, f); err != nil {
+		return err
+	}
+	if !hash.right() {
+		return fmt.Errorf("%s is damaged, or no backup: the hash at its end is not that of its bytes", path)
+	}
+	return nil
+}

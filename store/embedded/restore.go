@@ -1,0 +1,139 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/etcd/etcdutl/v3/snapshot"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/internal/etcdlog"
+)
+
+// revisionBump is far more than is written between a backup and its restore: no
+// revision of the lost history is given a second time.
+const revisionBump = 1_000_000_000
+
+// ErrNotEmpty says that there is a database where one was to be made.
+var ErrNotEmpty = errors.New("there is a database already")
+
+// RestoreConfig says what becomes of a backup.
+type RestoreConfig struct {
+	// Backup is the file.
+	Backup string
+	// Dir is where the data of the new member goes: Config.Dir of its server. It
+	// must be absent or hold no database.
+	Dir string
+	// KeepRevisions lets the store go back to the revisions of the backup. Clients
+	// then take new revisions for those that they have seen; it is for trying what
+	// happens when somebody restores so.
+	KeepRevisions bool
+	// Prepare, when set, is called with a server that runs on what was restored and
+	// that nobody else knows, before the data appears in Dir.
+	Prepare func(endpoint string) error
+	Logger  *slog.Logger
+}
+
+// Restored says what came out of a backup.
+type Restored struct {
+	// Revision of the backup, and how many keys it holds.
+	Revision int64
+	Keys     int
+}
+
+// Restore makes the data directory of a member that is alone from a backup. It
+// appears in its place whole or not at all, also when this process dies. A
+// directory that a server runs on is ErrInUse; one that holds a database ErrNotEmpty.
+func Restore(cfg RestoreConfig) (out Restored, err error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	release, err := lock(cfg.Dir) // keeps a server out, and a second restore
+	if err != nil {
+		return out, err
+	}
+	defer release()
+	if err := vacant(cfg.Dir); err != nil {
+		return out, err
+	}
+	if err := store.CheckBackup(cfg.Backup); err != nil {
+		return out, err
+	}
+	manager := snapshot.NewV3(etcdlog.New(cfg.Logger.With("component", "etcd"), zapcore.WarnLevel, nil))
+	status, err := manager.Status(cfg.Backup)
+	if err != nil {
+		return out, fmt.Errorf("%s is no database of etcd: %w", cfg.Backup, err)
+	}
+	work, err := os.MkdirTemp(filepath.Dir(cfg.Dir), ".restore-*") // mode 0700
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	made := filepath.Join(work, "etcd")
+	restore := snapshot.RestoreConfig{
+		SnapshotPath: cfg.Backup, Name: aloneName, OutputDataDir: made,
+		PeerURLs: []string{alonePeer}, InitialCluster: aloneName + "=" + alonePeer, InitialClusterToken: "oscarfed-restored",
+	}
+	if !cfg.KeepRevisions {
+		restore.RevisionBump, restore.MarkCompacted = revisionBump, true
+	}
+	if err := manager.Restore(restore); err != nil {
+		return out, fmt.Errorf("restore %s: %w", cfg.Backup, err)
+	}
+	if cfg.Prepare != nil {
+		if err := prepare(made, cfg); err != nil {
+			return out, err
+		}
+	}
+	if err := os.RemoveAll(cfg.Dir); err != nil { // vacant: at most a lock and a socket
+		return out, err
+	}
+	if err := os.Rename(made, cfg.Dir); err != nil {
+		return out, err
+	}
+	return Restored{Revision: status.Revision, Keys: status.TotalKey}, syncDirectory(filepath.Dir(cfg.Dir))
+}
+
+// prepare lets the caller work on what was restored while nobody else can.
+func prepare(dir string, cfg RestoreConfig) error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	server, err := Start(ctx, Config{Dir: dir, ListenClient: "127.0.0.1:0", Logger: cfg.Logger})
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	return cfg.Prepare(server.Endpoint())
+}
+
+// startTimeout bounds the start of a server on what was restored.
+const startTimeout = time.Minute
+
+// vacant says whether a directory holds nothing that is worth keeping.
+func vacant(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() != "lock" && e.Name() != "http.sock" {
+			return fmt.Errorf("%s: %w; move it away first, and keep it until all is well: mv %s %s.old", dir, ErrNotEmpty, dir, dir)
+		}
+	}
+	return nil
+}
+
+func syncDirectory(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
