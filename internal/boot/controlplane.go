@@ -21,6 +21,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/internal/failpoint"
+	"github.com/oscarfed/oscarfed/internal/pki"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/seal"
@@ -47,7 +48,7 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	if err != nil {
 		return err
 	}
-	listener, tlsConfig, err := listen(ctx, cfg)
+	listener, certificate, err := listen(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 		RateLimit: cfg.RateLimit, DefaultWait: cfg.DefaultWait, Origins: cfg.CORSOrigins,
 	})
 	return serve(ctx, front{
-		cp: cp, server: server, oidc: oidc, listener: listener, tls: tlsConfig, metrics: cfg.MetricsListen, etcd: etcd, log: log,
+		cp: cp, server: server, oidc: oidc, listener: listener, certificate: certificate, metrics: cfg.MetricsListen, etcd: etcd, log: log,
 		ready: func() error {
 			_, err := fmt.Fprintf(out, "oscar-controlplane: API on %s\n", listener.Addr())
 			return err
@@ -102,10 +103,11 @@ type front struct {
 	// oidc is nil when there are no users but the administrator.
 	oidc     *identity.OIDC
 	listener net.Listener
-	tls      *tls.Config
-	metrics  string
-	etcd     *embedded.Server
-	log      *slog.Logger
+	// certificate is nil for plain HTTP.
+	certificate *pki.Files
+	metrics     string
+	etcd        *embedded.Server
+	log         *slog.Logger
 	// ready is called when requests can be served.
 	ready func() error
 }
@@ -120,9 +122,12 @@ func serve(ctx context.Context, f front) error {
 	g.Go(func() error {
 		defer stopDeciding()
 		return api.Serve(ctx, api.ServeConfig{
-			Listen: f.listener, Handler: f.server.Handler(), TLS: f.tls, Logger: f.log, OnDrain: f.server.Drain,
+			Listen: f.listener, Handler: f.server.Handler(), TLS: f.tls(), Logger: f.log, OnDrain: f.server.Drain,
 		})
 	})
+	if f.certificate != nil {
+		g.Go(func() error { f.certificate.Watch(ctx, certificateInterval); return nil })
+	}
 	if f.oidc != nil {
 		g.Go(func() error { return f.oidc.Run(ctx) })
 	}
@@ -185,7 +190,18 @@ func controlPlaneIdentity(cfg ControlPlane) (*seal.Identity, error) {
 	return id, nil
 }
 
-func listen(ctx context.Context, cfg ControlPlane) (net.Listener, *tls.Config, error) {
+// certificateInterval is how often the API's certificate is looked at.
+const certificateInterval = 10 * time.Second
+
+// tls is nil for plain HTTP.
+func (f front) tls() *tls.Config {
+	if f.certificate == nil {
+		return nil
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: f.certificate.GetCertificate}
+}
+
+func listen(ctx context.Context, cfg ControlPlane, log *slog.Logger) (net.Listener, *pki.Files, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the API: %w", err)
@@ -197,11 +213,11 @@ func listen(ctx context.Context, cfg ControlPlane) (net.Listener, *tls.Config, e
 		}
 		return l, nil, nil
 	}
-	cert, err := tls.LoadX509KeyPair(cfg.TLSCertFile, cfg.TLSKeyFile)
+	files, err := pki.OpenFiles(cfg.TLSCertFile, cfg.TLSKeyFile, log)
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("the API's certificate: %w", err), l.Close())
+		return nil, nil, errors.Join(fmt.Errorf("the API: %w", err), l.Close())
 	}
-	return l, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}}, nil
+	return l, files, nil
 }
 
 func openStore(ctx context.Context, cfg Etcd, endpoints []string, log *slog.Logger) (*store.Store, error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -104,11 +105,11 @@ func TestASecretIsReadFromItsFile(t *testing.T) {
 
 func TestPlainHTTPBeyondLoopbackIsRefused(t *testing.T) {
 	cfg := ControlPlane{Listen: "0.0.0.0:0"}
-	if l, _, err := listen(t.Context(), cfg); err == nil {
+	if l, _, err := listen(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("it listens on", l.Addr())
 	}
 	cfg.InsecureHTTP = true
-	l, _, err := listen(t.Context(), cfg)
+	l, _, err := listen(t.Context(), cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

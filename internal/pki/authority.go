@@ -1,0 +1,197 @@
+package pki
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Lives of certificates. A client's is short, since nothing revokes it before its
+// end but the removal of its rights.
+const (
+	AuthorityLife = 10 * 365 * 24 * time.Hour
+	// skew of clocks that a new certificate tolerates.
+	skew = 5 * time.Minute
+)
+
+// Authority signs certificates.
+type Authority struct {
+	cert *x509.Certificate
+	key  crypto.Signer
+	pem  []byte
+	now  func() time.Time
+}
+
+// Names of an authority's files in its directory.
+const (
+	AuthorityCertFile = "ca.crt"
+	authorityKeyFile  = "ca.key"
+)
+
+// LoadOrCreate reads the authority of a directory, or makes one there: ca.crt, and
+// ca.key for its owner alone. The key is written first and the certificate last, so
+// that a start that was cut off between is done again.
+func LoadOrCreate(dir, name string, now func() time.Time) (*Authority, error) {
+	certFile, keyFile := filepath.Join(dir, AuthorityCertFile), filepath.Join(dir, authorityKeyFile)
+	_, err := os.Stat(certFile)
+	if errors.Is(err, os.ErrNotExist) {
+		if err := create(dir, certFile, keyFile, name, now()); err != nil {
+			return nil, fmt.Errorf("make an authority in %s: %w", dir, err)
+		}
+	}
+	return Load(certFile, keyFile, now)
+}
+
+// Load reads an authority's certificate and key. What may not sign is refused.
+func Load(certFile, keyFile string, now func() time.Time) (*Authority, error) {
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("authority: %w", err)
+	}
+	signer, ok := pair.PrivateKey.(crypto.Signer)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("authority: the key in %s cannot sign", keyFile)
+	case !pair.Leaf.IsCA || !pair.Leaf.BasicConstraintsValid || pair.Leaf.KeyUsage&x509.KeyUsageCertSign == 0:
+		return nil, fmt.Errorf("authority: the certificate in %s may not sign others", certFile)
+	case now().After(pair.Leaf.NotAfter):
+		return nil, fmt.Errorf("authority: the certificate in %s ended on %s", certFile, pair.Leaf.NotAfter.UTC().Format(time.DateOnly))
+	}
+	return &Authority{cert: pair.Leaf, key: signer, pem: encodeCert(pair.Leaf.Raw), now: now}, nil
+}
+
+func create(dir, certFile, keyFile, name string, now time.Time) error {
+	key, err := NewKey()
+	if err != nil {
+		return err
+	}
+	serial, err := newSerial()
+	if err != nil {
+		return err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name},
+		NotBefore: now.Add(-skew), NotAfter: now.Add(AuthorityLife),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return err
+	}
+	keyPEM, err := EncodeKey(key)
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.MkdirAll(dir, 0o700), replaceFile(keyFile, keyPEM, 0o600), replaceFile(certFile, encodeCert(cert), 0o644))
+}
+
+// CertPEM is the authority's certificate, for those who trust it.
+func (a *Authority) CertPEM() []byte { return a.pem }
+
+// Pool trusts this authority alone.
+func (a *Authority) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	return pool
+}
+
+// Subject is who a certificate speaks for.
+type Subject struct {
+	// Name becomes the common name: etcd's user. Empty for a server, which must not
+	// be taken for a user.
+	Name string
+	// Hosts are DNS names and IP addresses of a server.
+	Hosts []string
+	Life  time.Duration
+}
+
+// Sign makes a certificate in PEM for a public key. One with hosts is a server's,
+// which may also be a client of its peers; any other is a client's.
+func (a *Authority) Sign(key crypto.PublicKey, s Subject) ([]byte, error) {
+	serial, err := newSerial()
+	if err != nil {
+		return nil, err
+	}
+	now := a.now()
+	end := now.Add(s.Life)
+	if end.After(a.cert.NotAfter) {
+		end = a.cert.NotAfter // nobody would believe it longer
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: s.Name},
+		NotBefore: now.Add(-skew), NotAfter: end,
+		KeyUsage: x509.KeyUsageDigitalSignature, BasicConstraintsValid: true,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	if len(s.Hosts) > 0 {
+		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
+	}
+	for _, host := range s.Hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+			continue
+		}
+		template.DNSNames = append(template.DNSNames, host)
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, a.cert, key, a.key)
+	if err != nil {
+		return nil, fmt.Errorf("sign a certificate: %w", err)
+	}
+	return encodeCert(cert), nil
+}
+
+// Issue makes a key and its certificate, both in PEM.
+func (a *Authority) Issue(s Subject) (certPEM, keyPEM []byte, err error) {
+	key, err := NewKey()
+	if err != nil {
+		return nil, nil, err
+	}
+	if certPEM, err = a.Sign(key.Public(), s); err != nil {
+		return nil, nil, err
+	}
+	keyPEM, err = EncodeKey(key)
+	return certPEM, keyPEM, err
+}
+
+// NewKey makes a private key of the kind used here: ECDSA P-256.
+func NewKey() (*ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make a key: %w", err)
+	}
+	return key, nil
+}
+
+// EncodeKey writes a private key as PKCS #8 in PEM.
+func EncodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("encode a key: %w", err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
+
+func encodeCert(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func newSerial() (*big.Int, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, fmt.Errorf("make a serial number: %w", err)
+	}
+	return serial, nil
+}

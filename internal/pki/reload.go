@@ -1,0 +1,103 @@
+package pki
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// Files is a certificate with its key in two files, read again when they change:
+// certificates are renewed while the server runs.
+type Files struct {
+	certFile, keyFile string
+	log               *slog.Logger
+	present           atomic.Pointer[loaded]
+}
+
+// loaded is what was read, and of which files it was.
+type loaded struct {
+	cert  *tls.Certificate
+	stamp [2]stamp
+}
+
+type stamp struct {
+	changed time.Time
+	size    int64
+}
+
+// OpenFiles reads a certificate and its key.
+func OpenFiles(certFile, keyFile string, log *slog.Logger) (*Files, error) {
+	f := &Files{certFile: certFile, keyFile: keyFile, log: log}
+	next, err := f.read()
+	if err != nil {
+		return nil, err
+	}
+	f.present.Store(next)
+	return f, nil
+}
+
+// GetCertificate is for tls.Config.
+func (f *Files) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return f.present.Load().cert, nil
+}
+
+// Watch looks at the files once in an interval until ctx ends. A pair that cannot be
+// used, such as one of which a half is new, is not taken over: the present one goes on.
+func (f *Files) Watch(ctx context.Context, interval time.Duration) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			f.look()
+		}
+	}
+}
+
+func (f *Files) look() {
+	now, err := f.stamps()
+	if err == nil && now == f.present.Load().stamp {
+		return
+	}
+	var next *loaded
+	if err == nil {
+		next, err = f.read()
+	}
+	if err != nil {
+		f.log.Warn("a changed certificate cannot be used; the present one goes on", "file", f.certFile, "error", err,
+			"ends", f.present.Load().cert.Leaf.NotAfter)
+		return
+	}
+	f.present.Store(next)
+	f.log.Info("a changed certificate is in use", "file", f.certFile, "ends", next.cert.Leaf.NotAfter)
+}
+
+// read takes the stamps before the contents: a change in between is seen next time.
+func (f *Files) read() (*loaded, error) {
+	stamps, err := f.stamps()
+	if err != nil {
+		return nil, err
+	}
+	cert, err := tls.LoadX509KeyPair(f.certFile, f.keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("certificate %s with key %s: %w", f.certFile, f.keyFile, err)
+	}
+	return &loaded{&cert, stamps}, nil
+}
+
+func (f *Files) stamps() (out [2]stamp, err error) {
+	for i, path := range []string{f.certFile, f.keyFile} {
+		info, err := os.Stat(path)
+		if err != nil {
+			return out, err
+		}
+		out[i] = stamp{info.ModTime(), info.Size()}
+	}
+	return out, nil
+}

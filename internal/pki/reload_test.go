@@ -1,0 +1,92 @@
+package pki_test
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/internal/pki"
+)
+
+// A renewed certificate is taken over; half of one, or nothing, is not.
+func TestFilesReload(t *testing.T) {
+	a := authority(t)
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	write := func(path string, data []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	issue := func(name string) ([]byte, []byte) {
+		t.Helper()
+		cert, key, err := a.Issue(pki.Subject{Name: name, Hosts: []string{"localhost"}, Life: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cert, key
+	}
+	cert, key := issue("first")
+	write(certFile, cert)
+	write(keyFile, key)
+	files, err := pki.OpenFiles(certFile, keyFile, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); files.Watch(ctx, time.Millisecond) }()
+	t.Cleanup(func() { cancel(); <-done })
+	name := func() string {
+		c, err := files.GetCertificate(&tls.ClientHelloInfo{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Leaf.Subject.CommonName
+	}
+	becomes := func(want string) {
+		t.Helper()
+		for name() != want {
+			select {
+			case <-t.Context().Done():
+				t.Fatalf("it stays %q, not %q", name(), want)
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+	cert, key = issue("second")
+	write(certFile, cert) // with the first's key
+	for range 20 {
+		<-time.After(time.Millisecond)
+		if name() != "first" {
+			t.Fatal("a certificate without its key is in use")
+		}
+	}
+	write(keyFile, key)
+	becomes("second")
+
+	if err := os.Remove(certFile); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		<-time.After(time.Millisecond)
+		if name() != "second" {
+			t.Fatal("nothing is in use")
+		}
+	}
+	cert, key = issue("the third of them")
+	write(keyFile, key)
+	write(certFile, cert)
+	becomes("the third of them")
+}
+
+func TestOpenFilesRefuses(t *testing.T) {
+	if _, err := pki.OpenFiles("/nowhere/tls.crt", "/nowhere/tls.key", slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("no files were opened")
+	}
+}
