@@ -86,8 +86,9 @@ func (c *ControlPlane) unfinished(uid string) (*CreateResult, error) {
 	}
 }
 
-// replay answers a repeated request from the record of the first.
-func (c *ControlPlane) replay(r *record.Request) (*CreateResult, error) {
+// replay answers a repeated request from the record of the first, which was last
+// written with its outcome, at rev.
+func (c *ControlPlane) replay(r *record.Request, rev int64) (*CreateResult, error) {
 	kept := r.Answer.Federation
 	if r.Answer.Phase.Result() && kept != nil {
 		return nil, failedError(kept)
@@ -98,9 +99,23 @@ func (c *ControlPlane) replay(r *record.Request) (*CreateResult, error) {
 		return res, nil
 	}
 	if kept != nil {
-		c.state.read(func() { res.Federation = c.state.present(kept, 0).Federation })
+		c.state.read(func() { res.Federation = c.state.present(kept, rev).Federation })
+		res.Federation.wasReady()
 	}
 	return res, nil
+}
+
+// wasReady shows a federation that is gone as it was when its creation was done.
+func (f *Federation) wasReady() {
+	if f.Deployment == oscar.DeploymentBestEffort {
+		return // who was ready then is not known
+	}
+	f.Phase = record.PhaseReady
+	for _, m := range f.Members {
+		if m.Status != nil {
+			*m.Status = Status{Phase: record.PhaseReady, ObservedGeneration: f.Generation, Reason: record.ReasonApplied, LastTransitionTime: f.ChangedAt}
+		}
+	}
 }
 
 // failedError is the error of a creation that failed, from its record.

@@ -118,7 +118,7 @@ func (c *ControlPlane) repeated(ctx context.Context, hash, bodyHash string) (*st
 	case r.BodyHash != bodyHash:
 		return nil, nil, keyReused()
 	case r.Answer != nil:
-		res, err := c.replay(r)
+		res, err := c.replay(r, kv.ModRevision)
 		return nil, res, err
 	}
 	return &r.UID, nil, nil

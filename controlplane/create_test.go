@@ -272,6 +272,33 @@ func TestTheSameRequestGetsTheSameOutcome(t *testing.T) {
 	}
 }
 
+// TestTheOutcomeOfAFederationThatIsGone is what it was: ready, of generation 1, with
+// the revision that it had; and not how its replicas are by now.
+func TestTheOutcomeOfAFederationThatIsGone(t *testing.T) {
+	w := newWorld(t)
+	key := func(r *controlplane.CreateRequest) { r.IdempotencyKey = "k1" }
+	first, err := w.create(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	again, err := w.create(key)
+	if err != nil || !again.Replayed {
+		t.Fatalf("%+v %v", again, err)
+	}
+	got, want := again.Federation, first.Federation
+	if got.UID != want.UID || got.Phase != record.PhaseReady || got.Revision != want.Revision || got.Revision == 0 {
+		t.Errorf("%s is %s at revision %d, want %s ready at %d", got.UID, got.Phase, got.Revision, want.UID, want.Revision)
+	}
+	for _, m := range got.Members {
+		if m.Status.Phase != record.PhaseReady || m.Status.ObservedGeneration != 1 {
+			t.Errorf("%s is shown as %+v", m.ClusterID, m.Status)
+		}
+	}
+}
+
 func TestTheSameRequestAfterItsOutcomeIsANewOne(t *testing.T) {
 	w := newWorld(t)
 	w.clusters["b"].does(no(record.ReasonDoesNotFit))
