@@ -35,8 +35,9 @@ func (c *ControlPlane) tryChange(ctx context.Context, id change, p place, fn edi
 	}
 	next := nextGeneration(sit.fed, s, g, id.requestID, sit.now)
 	r := c.renderer(s, g, next)
+	attempt := newUID() // what another attempt of this request has written stays as it is
 	r.name = func(service, uid string) string {
-		return record.ChangedSpecName(service, uid, next.Generation, id.requestID)
+		return record.ChangedSpecName(service, uid, next.Generation, attempt)
 	}
 	if err := r.neverConnected(next); err != nil {
 		return err

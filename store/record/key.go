@@ -93,12 +93,12 @@ func SpecName(service, uid string, generation int64) string {
 	return fmt.Sprintf("%s/%s.%d", service, uid, generation)
 }
 
-// ChangedSpecName is the SpecName of a change. Two changes may be rendered for the
-// same generation at once, and a spec is never overwritten: each has the words of
-// its own request in its name.
-func ChangedSpecName(service, uid string, generation int64, requestID string) string {
+// ChangedSpecName is the SpecName of a change. Two changes, or two attempts of one,
+// may be rendered for the same generation, and a spec is never overwritten: each
+// attempt has the end of an id of its own in its names.
+func ChangedSpecName(service, uid string, generation int64, attempt string) string {
 	const tail = 8
-	return SpecName(service, uid, generation) + "." + requestID[max(0, len(requestID)-tail):]
+	return SpecName(service, uid, generation) + "." + attempt[max(0, len(attempt)-tail):]
 }
 
 // SpecKey is the immutable rendered service that a desired record points to.

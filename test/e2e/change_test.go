@@ -1,15 +1,18 @@
 package e2e_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -81,6 +84,42 @@ func TestAFailingReplicaTakesNoHealthyOneDown(t *testing.T) {
 	}
 	sim.ClearFaults()
 	w.Eventually("it is repaired without anybody's help", func() bool { return ready(w) })
+}
+
+// TestAChangeThatIsRenderedAgainOverwritesNoSpec: clusters are cordoned and
+// uncordoned all the time while members come and go, so that attempts are lost and
+// rendered again. That no spec was written twice is looked at afterwards, as in
+// every test.
+func TestAChangeThatIsRenderedAgainOverwritesNoSpec(t *testing.T) {
+	const d = "oscar-cluster-d"
+	w := newWorld(t, func(o *world.Options) { o.Clusters = []string{a, b, c, d} })
+	if _, err := create(w, strings.Replace(body, `,
+{"type":"oscar","cluster_id":"oscar-cluster-c","service_name":"grayifyr2"}`, "", 1)); err != nil {
+		t.Fatal(err)
+	}
+	stop := world.Background(t, func(ctx context.Context) error {
+		for i := 0; ; i++ {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(2 * time.Millisecond):
+			}
+			if _, err := w.CP.SetClusterState(ctx, admin, d, []string{"cordoned", "active"}[i%2]); err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
+	})
+	m := []oscar.Member{{Type: "oscar", ClusterID: c, ServiceName: names[2]}}
+	for range 3 {
+		if _, err := w.CP.ChangeReplicas(t.Context(), admin, names[0], controlplane.ReplicasRequest{Add: m, Wait: limit}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.CP.ChangeReplicas(t.Context(), admin, names[0], controlplane.ReplicasRequest{Remove: m, Wait: limit}); err != nil {
+			t.Fatal(err)
+		}
+		w.Eventually("its tombstone is acknowledged", func() bool { return len(w.Keys(record.DesiredServicesPrefix(c))) == 0 })
+	}
+	stop()
 }
 
 // TestRollbackPauseAndCordonThroughTheAPI with everything real but the OSCARs.
