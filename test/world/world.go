@@ -72,6 +72,8 @@ type World struct {
 	clusters map[string]*Cluster
 	identity *seal.Identity
 	opts     Options
+	// stops end the control planes that were started.
+	stops map[*controlplane.ControlPlane]func()
 }
 
 // Cluster is one simulated OSCAR with its syncer.
@@ -94,7 +96,7 @@ func New(t testing.TB, opts Options) *World {
 	if opts.Names == nil {
 		opts.Names = []string{"canary"}
 	}
-	w := &World{T: t, Log: &Log{}, clusters: map[string]*Cluster{}, opts: opts}
+	w := &World{T: t, Log: &Log{}, clusters: map[string]*Cluster{}, opts: opts, stops: map[*controlplane.ControlPlane]func(){}}
 	w.EtcdDir = filepath.Join(t.TempDir(), "etcd")
 	w.Etcd = storetest.Start(t, embedded.Config{Dir: w.EtcdDir, ListenClient: "127.0.0.1:0", Fast: true, NoFsync: true}).Endpoint()
 	w.Store = storetest.Open(t, store.Config{Endpoints: []string{w.Etcd}})
@@ -131,7 +133,7 @@ func (w *World) StartControlPlane() *controlplane.ControlPlane {
 		w.opts.ControlPlane(&cfg)
 	}
 	cp := must(controlplane.New(cfg))(w.T)
-	Background(w.T, cp.Run)
+	w.stops[cp] = Background(w.T, cp.Run)
 	select {
 	case <-cp.Ready():
 	case <-time.After(30 * time.Second):
@@ -139,6 +141,9 @@ func (w *World) StartControlPlane() *controlplane.ControlPlane {
 	}
 	return cp
 }
+
+// StopControlPlane stops an instance that StartControlPlane started.
+func (w *World) StopControlPlane(cp *controlplane.ControlPlane) { w.stops[cp]() }
 
 // Serve puts the API before a control plane. Every answer is held against the
 // API's description.
