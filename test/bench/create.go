@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// world is a server, a fleet and an observer.
+type world struct {
+	*server
+	fleet *remote
+	eyes  *observer
+	// clusters that are started.
+	clusters int
+}
+
+func newWorld(ctx context.Context, o options) (_ *world, err error) {
+	w := &world{}
+	if w.server, err = newServer(ctx, o); err != nil {
+		return nil, err
+	}
+	if w.fleet, err = newRemote(); err != nil {
+		return nil, errors.Join(err, w.server.stop())
+	}
+	if w.eyes, err = newObserver(ctx, w.endpoint()); err != nil {
+		return nil, errors.Join(err, w.fleet.close(), w.server.stop())
+	}
+	return w, nil
+}
+
+func (w *world) close() error {
+	w.eyes.close()
+	return errors.Join(w.fleet.close(), w.server.stop())
+}
+
+// grow starts clusters until there are n.
+func (w *world) grow(ctx context.Context, n int, latency time.Duration) error {
+	if n <= w.clusters {
+		return nil
+	}
+	w.eyes.forget(false)
+	if err := w.register(ctx, w.clusters, n); err != nil {
+		return err
+	}
+	if err := w.fleet.do("Start", FleetStart{
+		Etcd: w.endpoint(), PasswordFile: w.passwordFile(), From: w.clusters, To: n, Latency: latency,
+	}); err != nil {
+		return err
+	}
+	w.clusters = n
+	_, err := w.eyes.settled(ctx, time.Second)
+	return err
+}
+
+// measured is what creations of one size took, beside their floor.
+type measured struct {
+	members, rounds int
+	// transaction is A as a bare client sends it.
+	transaction samples
+	floor, real struct{ accepted, decided, applied samples }
+	answered    samples
+	// serverCPU and fleetCPU are what all creations together used, and took the
+	// time that they took.
+	serverCPU, fleetCPU, took time.Duration
+}
+
+// creations measures creations over n members and their floor in turns.
+func (w *world) creations(ctx context.Context, n, rounds int) (*measured, error) {
+	m := &measured{members: n, rounds: rounds}
+	var like *timeline
+	// The first rounds warm up, and show what the relay is to do.
+	const warm = 2
+	bare := false
+	defer func() {
+		if bare {
+			_ = w.fleet.do("StopBare", None{})
+		}
+	}()
+	for round := -warm; round < rounds; round++ {
+		t, err := w.creation(ctx, m, fmt.Sprintf("bench-%d-%d-%d", w.clusters, n, round+warm), n, round >= 0)
+		if err != nil {
+			return nil, err
+		}
+		if t.revisions != 2*n+3 {
+			return nil, fmt.Errorf("a create over %d members cost %d revisions, not %d", n, t.revisions, 2*n+3)
+		}
+		if like == nil {
+			like, bare = t, true
+			if err := w.fleet.do("StartBare", BareStart{Etcd: w.endpoint(), To: n, Vote: t.vote, Report: t.report}); err != nil {
+				return nil, err
+			}
+		}
+		r, err := w.eyes.relay(ctx, like, n)
+		if err != nil {
+			return nil, err
+		}
+		if round < 0 {
+			continue
+		}
+		m.transaction = append(m.transaction, r.transaction)
+		m.floor.accepted = append(m.floor.accepted, r.accepted)
+		m.floor.decided = append(m.floor.decided, r.decided)
+		m.floor.applied = append(m.floor.applied, r.applied)
+	}
+	return m, nil
+}
+
+// creation makes one federation, times it, and removes it.
+func (w *world) creation(ctx context.Context, m *measured, name string, n int, counts bool) (*timeline, error) {
+	w.eyes.forget(true)
+	server, err := w.server.usage()
+	if err != nil {
+		return nil, err
+	}
+	fleet, err := w.fleet.usage()
+	if err != nil {
+		return nil, err
+	}
+	sent, err := w.create(ctx, name, 0, n)
+	if err != nil {
+		return nil, err
+	}
+	answered := time.Since(sent)
+	t, err := w.eyes.watchCreate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	serverAfter, err := w.server.usage()
+	if err != nil {
+		return nil, err
+	}
+	fleetAfter, err := w.fleet.usage()
+	if err != nil {
+		return nil, err
+	}
+	if counts {
+		m.real.accepted = append(m.real.accepted, t.accepted.Sub(sent))
+		m.real.decided = append(m.real.decided, t.decided.Sub(sent))
+		m.real.applied = append(m.real.applied, t.applied.Sub(sent))
+		m.answered = append(m.answered, answered)
+		m.serverCPU += serverAfter.cpu - server.cpu
+		m.fleetCPU += fleetAfter.cpu - fleet.cpu
+		m.took += answered
+	}
+	w.eyes.forget(false)
+	if err := w.remove(ctx, name); err != nil {
+		return nil, err
+	}
+	_, err = w.eyes.settled(ctx, 20*time.Millisecond)
+	return t, err
+}
+
+var createHeads = []string{
+	"connected", "members", "rounds", "A alone", "accepted: floor", "accepted", "ratio", "decided: floor", "decided", "ratio",
+	"applied: floor", "applied", "ratio", "answered", "CPU of one: server, fleet", "CPUs busy",
+}
+
+func (m *measured) row(connected int) []string {
+	each := func(d time.Duration) string { return ms(d / time.Duration(m.rounds)) }
+	return []string{
+		fmt.Sprint(connected), fmt.Sprint(m.members), fmt.Sprint(m.rounds), m.transaction.both(),
+		m.floor.accepted.both(), m.real.accepted.both(), m.real.accepted.over(m.floor.accepted),
+		m.floor.decided.both(), m.real.decided.both(), m.real.decided.over(m.floor.decided),
+		m.floor.applied.both(), m.real.applied.both(), m.real.applied.over(m.floor.applied),
+		m.answered.both(), each(m.serverCPU) + ", " + each(m.fleetCPU),
+		fmt.Sprintf("%.1f", (m.serverCPU+m.fleetCPU).Seconds()/m.took.Seconds()),
+	}
+}
+
+// ladder measures creations over more and more members, with nobody else there.
+func ladder(ctx context.Context, o options, out *report) (err error) {
+	w, err := newWorld(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	var rows [][]string
+	for _, step := range []struct{ members, rounds int }{{1, 200}, {2, 200}, {10, 100}, {50, 60}, {120, 30}} {
+		if err := w.grow(ctx, step.members, 0); err != nil {
+			return err
+		}
+		m, err := w.creations(ctx, step.members, o.scaled(step.rounds, 3))
+		if err != nil {
+			return err
+		}
+		out.say("%d members: applied %s, floor %s", step.members, m.real.applied.both(), m.floor.applied.both())
+		rows = append(rows, m.row(w.clusters))
+	}
+	out.heading("A create, by the number of its members")
+	out.table(createHeads, rows)
+	return nil
+}
+
+// connected measures creations beside more and more syncers that are connected
+// and idle, and what those cost the server.
+func connected(ctx context.Context, o options, out *report) (err error) {
+	w, err := newWorld(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	var rows, cost [][]string
+	var first usage
+	for _, n := range []int{10, 100, 1000, 2000} {
+		n = o.scaled(n, 10)
+		if err := w.grow(ctx, n, 0); err != nil {
+			return err
+		}
+		idle, err := w.idle(ctx, 20*time.Second)
+		if err != nil {
+			return err
+		}
+		if len(cost) == 0 {
+			first = idle.server
+		}
+		each := "-"
+		if n > 10 {
+			each = kib((idle.server.anon - first.anon) / int64(n-10))
+		}
+		cost = append(cost, []string{
+			fmt.Sprint(n), mib(idle.server.anon), each, percent(idle.serverShare),
+			mib(idle.fleet.anon), percent(idle.fleetShare / float64(n)),
+		})
+		for _, members := range []int{10, 50} {
+			if members > n {
+				continue
+			}
+			m, err := w.creations(ctx, members, o.scaled(map[int]int{10: 40, 50: 30}[members], 3))
+			if err != nil {
+				return err
+			}
+			out.say("%d connected, %d members: applied %s, floor %s", n, members, m.real.applied.both(), m.floor.applied.both())
+			rows = append(rows, m.row(n))
+		}
+	}
+	out.heading("A create, by the number of connected syncers")
+	out.table(createHeads, rows)
+	out.heading("What connected syncers cost while nothing is asked")
+	out.table([]string{"connected", "server's memory", "more for each", "server's CPU", "fleet's memory", "fleet's CPU for each"}, cost)
+	return nil
+}
+
+// idled is what processes used while nothing was asked.
+type idled struct {
+	server, fleet           usage
+	serverShare, fleetShare float64
+}
+
+func (w *world) idle(ctx context.Context, d time.Duration) (idled, error) {
+	var i idled
+	server, err := w.server.usage()
+	if err != nil {
+		return i, err
+	}
+	fleet, err := w.fleet.usage()
+	if err != nil {
+		return i, err
+	}
+	if err := wait(ctx, d); err != nil {
+		return i, err
+	}
+	if i.server, err = w.server.usage(); err != nil {
+		return i, err
+	}
+	if i.fleet, err = w.fleet.usage(); err != nil {
+		return i, err
+	}
+	i.serverShare, i.fleetShare = i.server.share(server), i.fleet.share(fleet)
+	return i, nil
+}
+
+// wait lets time pass: for a figure of an idle system that is the work.
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

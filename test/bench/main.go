@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	status := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// options of a run.
+type options struct {
+	controlPlane, syncer string
+	// size scales the numbers of rounds, clusters and replicas, for a quick look.
+	size  float64
+	quiet time.Duration
+}
+
+// rounds scales a number, and gives at least least.
+func (o options) scaled(n, least int) int { return max(int(float64(n)*o.size), least) }
+
+// section is one group of figures.
+type section struct {
+	name string
+	run  func(ctx context.Context, o options, out *report) error
+}
+
+var sections = []section{
+	{"revisions", revisions},
+	{"create", ladder},
+	{"connected", connected},
+	{"parallel", parallel},
+	{"scale", scale},
+	{"quiet", quiet},
+}
+
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if err := raiseFileLimit(); err != nil {
+		fmt.Fprintln(stderr, "bench:", err)
+	}
+	if len(args) == 1 && args[0] == fleetCommand {
+		return serveFleet(ctx, stdin, stdout, stderr)
+	}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	var o options
+	flags.StringVar(&o.controlPlane, "controlplane", "bin/oscar-controlplane", "the control plane's binary")
+	flags.StringVar(&o.syncer, "syncer", "bin/oscar-syncer", "the syncer's binary")
+	flags.Float64Var(&o.size, "size", 1, "scales rounds, clusters and replicas; 0.1 for a quick look")
+	flags.DurationVar(&o.quiet, "quiet", 5*time.Minute, "how long an idle federation is watched")
+	only := flags.String("run", ".", "the sections to run, a regular expression: "+names())
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	selected, err := regexp.Compile("^(?:.*(?:" + *only + ").*)$")
+	if err != nil {
+		fmt.Fprintln(stderr, "bench:", err)
+		return 2
+	}
+	out := &report{w: stdout, progress: stderr}
+	out.machine()
+	status, ran := 0, false
+	for _, s := range sections {
+		if !selected.MatchString(s.name) {
+			continue
+		}
+		ran = true
+		began := time.Now()
+		out.say("%s ...", s.name)
+		if err := s.run(ctx, o, out); err != nil {
+			fmt.Fprintf(stderr, "bench: %s: %v\n", s.name, err)
+			status = 1
+		}
+		out.say("%s took %s", s.name, time.Since(began).Round(time.Second))
+		if ctx.Err() != nil {
+			return 1
+		}
+	}
+	if !ran {
+		fmt.Fprintf(stderr, "bench: no section matches %q; there are %s\n", *only, names())
+		return 2
+	}
+	out.load("at the end")
+	return status
+}
+
+func names() string {
+	var all []string
+	for _, s := range sections {
+		all = append(all, s.name)
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/rpc"
+	"net/rpc/jsonrpc"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"time"
+)
+
+// fleetCommand makes this program a fleet, which takes its orders on standard
+// input until that ends.
+const fleetCommand = "fleet"
+
+// Fleet is what a driver may ask of a fleet in another process.
+type Fleet struct{ fleet *fleet }
+
+// None stands for no argument and no answer.
+type None struct{}
+
+// Start starts clusters and returns when all are ready.
+func (r *Fleet) Start(in FleetStart, _ *None) error { return r.fleet.start(in) }
+
+// Stop ends all syncers.
+func (r *Fleet) Stop(None, *None) error { return r.fleet.stop() }
+
+// Cut closes every connection to etcd and lets none be made, or ends that.
+func (r *Fleet) Cut(cut bool, _ *None) error {
+	r.fleet.net.set(cut)
+	return nil
+}
+
+// Lost returns when no syncer holds a session any more.
+func (r *Fleet) Lost(None, *None) error {
+	return r.fleet.until(func() bool { return r.fleet.ready() == 0 })
+}
+
+// Connected returns when every syncer holds its session and follows etcd.
+func (r *Fleet) Connected(n int, _ *None) error {
+	return r.fleet.until(func() bool { return r.fleet.ready() == n })
+}
+
+// Lists counts the lists of each OSCAR so far.
+func (r *Fleet) Lists(_ None, out *map[int]int) error {
+	*out = r.fleet.lists()
+	return nil
+}
+
+// Compared returns when every OSCAR was listed more often than it says.
+func (r *Fleet) Compared(since map[int]int, _ *None) error { return r.fleet.compared(since) }
+
+// StartBare and StopBare run the bare clients of a relay.
+func (r *Fleet) StartBare(in BareStart, _ *None) error { return r.fleet.startBare(in) }
+
+// StopBare ends them.
+func (r *Fleet) StopBare(None, *None) error {
+	r.fleet.stopBare()
+	return nil
+}
+
+// BareReconnect measures the floor of a reconnection.
+func (r *Fleet) BareReconnect(in BareStart, out *time.Duration) (err error) {
+	*out, err = r.fleet.bareReconnect(in.Etcd, in.To-in.From)
+	return err
+}
+
+// Tidy gives memory back, so that what is there is in use.
+func (r *Fleet) Tidy(None, *None) error {
+	debug.FreeOSMemory()
+	return nil
+}
+
+// serveFleet is the fleet's process.
+func serveFleet(ctx context.Context, in io.Reader, out, stderr io.Writer) int {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	f := &fleet{ctx: ctx, net: newNetwork(), clusters: map[int]*member{}}
+	server := rpc.NewServer()
+	if err := server.Register(&Fleet{f}); err != nil {
+		fmt.Fprintln(stderr, "bench fleet:", err)
+		return 1
+	}
+	server.ServeCodec(jsonrpc.NewServerCodec(stdio{in, out}))
+	cancel()
+	return 0
+}
+
+// stdio is a connection over two streams.
+type stdio struct {
+	io.Reader
+	io.Writer
+}
+
+// Close implements io.Closer; the streams end with the process.
+func (stdio) Close() error { return nil }
+
+// remote is a fleet in another process.
+type remote struct {
+	*rpc.Client
+	cmd *exec.Cmd
+	in  io.Closer
+}
+
+func newRemote() (*remote, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self, fleetCommand)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return &remote{Client: jsonrpc.NewClient(stdio{out, in}), cmd: cmd, in: in}, nil
+}
+
+// do asks and waits for the answer.
+func (r *remote) do(method string, in any) error {
+	if err := r.Call("Fleet."+method, in, &None{}); err != nil {
+		return fmt.Errorf("fleet: %s: %w", method, err)
+	}
+	return nil
+}
+
+func (r *remote) usage() (usage, error) { return usageOf(r.cmd.Process.Pid) }
+
+// close ends the process: its input ends, and with it all that it runs.
+func (r *remote) close() error {
+	err := r.in.Close()
+	limit := time.AfterFunc(stopLimit, func() { _ = r.cmd.Process.Kill() })
+	defer limit.Stop()
+	return errors.Join(err, r.cmd.Wait())
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/oscarfed/oscarfed/store/embedded"
+)
+
+// scale fills a federation of a thousand clusters with twenty thousand replicas,
+// and measures what that takes, a cold start over it, and the return of all
+// syncers at once.
+func scale(ctx context.Context, o options, out *report) (err error) {
+	w, err := newWorld(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	const members = 100
+	clusters := o.scaled(1000, members)
+	federations := o.scaled(200, 1)
+	if err := w.grow(ctx, clusters, 0); err != nil {
+		return err
+	}
+	empty, err := w.server.usage()
+	if err != nil {
+		return err
+	}
+	out.say("filling %d replicas", federations*members)
+	filled, err := w.fill(ctx, federations, members)
+	if err != nil {
+		return err
+	}
+	full, err := w.idle(ctx, 20*time.Second)
+	if err != nil {
+		return err
+	}
+	replicas := federations * members
+	rows := [][]string{
+		{"filling: creates over 100 members, four at once", seconds(filled), fmt.Sprintf("%.0f replicas a second", float64(replicas)/filled.Seconds()), "-"},
+		{"memory of the control plane with etcd", mib(full.server.anon), fmt.Sprintf("%s more for a replica", kib((full.server.anon-empty.anon)/int64(replicas))), "-"},
+		{"its CPU when idle", percent(full.serverShare), "", "-"},
+	}
+	back, err := w.returnOfAll(ctx, out)
+	if err != nil {
+		return err
+	}
+	start, err := w.coldStart(ctx, out)
+	if err != nil {
+		return err
+	}
+	out.heading(fmt.Sprintf("%d replicas on %d clusters", replicas, clusters))
+	out.table([]string{"what", "figure", "floor", "ratio"}, append(rows, append(start, back...)...))
+	return nil
+}
+
+// fill creates federations, and returns how long that took.
+func (w *world) fill(ctx context.Context, federations, members int) (time.Duration, error) {
+	w.eyes.forget(false)
+	began := time.Now()
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(4)
+	for i := range federations {
+		g.Go(func() error {
+			_, err := w.create(gctx, fmt.Sprintf("full-%d", i), i%(w.clusters/members)*members, members)
+			return err
+		})
+	}
+	err := g.Wait()
+	return time.Since(began), err
+}
+
+// returnOfAll cuts every connection for longer than the sessions live, and
+// measures from its end until every syncer has a session, has listed etcd and its OSCAR,
+// and nothing is written any more.
+func (w *world) returnOfAll(ctx context.Context, out *report) ([][]string, error) {
+	out.say("cutting %d syncers off", w.clusters)
+	if err := w.fleet.do("Cut", true); err != nil {
+		return nil, err
+	}
+	if err := w.fleet.do("Lost", None{}); err != nil {
+		return nil, err
+	}
+	// Their keys end with their leases.
+	if _, err := w.eyes.settled(ctx, 10*time.Second); err != nil {
+		return nil, err
+	}
+	lists := map[int]int{}
+	if err := w.fleet.Call("Fleet.Lists", None{}, &lists); err != nil {
+		return nil, err
+	}
+	rev, _ := w.eyes.newest()
+	server, err := w.server.usage()
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	if err := w.fleet.do("Cut", false); err != nil {
+		return nil, err
+	}
+	if err := w.fleet.do("Compared", lists); err != nil {
+		return nil, err
+	}
+	compared := time.Since(began)
+	last, err := w.eyes.settled(ctx, 3*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	after, err := w.server.usage()
+	if err != nil {
+		return nil, err
+	}
+	now, _ := w.eyes.newest()
+	// The floor: as many bare clients beside them.
+	var floor time.Duration
+	if err := w.fleet.Call("Fleet.BareReconnect", BareStart{Etcd: w.endpoint(), To: w.clusters}, &floor); err != nil {
+		return nil, err
+	}
+	return [][]string{
+		{"all syncers return: every one has compared", seconds(compared), seconds(floor) + " (as many bare clients)", ratio(compared, floor)},
+		{"all syncers return: the last write", seconds(last.Sub(began)), fmt.Sprintf("%d revisions", now-rev), "-"},
+		{"all syncers return: the control plane's CPU", seconds(after.cpu - server.cpu), "", "-"},
+	}, nil
+}
+
+// coldStart kills the control plane and starts it over the same data. The floor is
+// etcd alone over a copy of it, and one list of everything.
+func (w *world) coldStart(ctx context.Context, out *report) ([][]string, error) {
+	out.say("killing the control plane")
+	w.server.kill()
+	copied, err := os.MkdirTemp("", "oscarfed-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(copied)
+	data := filepath.Join(copied, "etcd")
+	if err := os.CopyFS(data, os.DirFS(filepath.Join(w.dir, "etcd"))); err != nil {
+		return nil, err
+	}
+	etcd, list, bytes, err := bareStart(ctx, data)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	took, err := w.server.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.fleet.do("Connected", w.clusters); err != nil {
+		return nil, err
+	}
+	reconnected := time.Since(began)
+	if err := wait(ctx, 5*time.Second); err != nil {
+		return nil, err
+	}
+	u, err := w.server.usage()
+	if err != nil {
+		return nil, err
+	}
+	return [][]string{
+		{"cold start: until the API serves", seconds(took), seconds(etcd+list) + " (etcd alone, and one list of " + mib(bytes) + ")", ratio(took, etcd+list)},
+		{"cold start: until every syncer follows again", seconds(reconnected), "", "-"},
+		{"memory after the cold start", mib(u.anon), "", "-"},
+	}, nil
+}
+
+// bareStart starts etcd over data and lists all of it.
+func bareStart(ctx context.Context, data string) (etcd, list time.Duration, bytes int64, err error) {
+	began := time.Now()
+	server, err := embedded.Start(ctx, embedded.Config{Dir: data, ListenClient: "127.0.0.1:0"})
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	defer server.Close()
+	etcd = time.Since(began)
+	client, err := dialBare(newNetwork(), server.Endpoint())
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	defer func() { err = errors.Join(err, client.Close()) }()
+	began = time.Now()
+	chunks, err := client.GetStream(ctx, "/", clientv3.WithPrefix())
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	for chunk := range chunks {
+		if err := chunk.Err(); err != nil {
+			return 0, 0, 0, err
+		}
+		for _, kv := range chunk.Kvs {
+			bytes += int64(len(kv.Key) + len(kv.Value))
+		}
+	}
+	return etcd, time.Since(began), bytes, nil
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	user     = "oscar"
+	password = "not-a-real-password"
+	// startLimit bounds the start of a process, stopLimit its end.
+	startLimit = 2 * time.Minute
+	stopLimit  = 30 * time.Second
+)
+
+// server is one oscar-controlplane with its embedded etcd.
+type server struct {
+	binary, dir string
+	etcd, api   string
+	cmd         *exec.Cmd
+	client      *http.Client
+}
+
+// newServer starts one with an empty store.
+func newServer(ctx context.Context, o options) (*server, error) {
+	dir, err := os.MkdirTemp("", "oscarfed-bench-")
+	if err != nil {
+		return nil, err
+	}
+	s := &server{binary: o.controlPlane, dir: dir, client: &http.Client{
+		Timeout: 5 * time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 16},
+	}}
+	if s.etcd, err = freeAddress(); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(s.passwordFile(), []byte(password), 0o600); err != nil {
+		return nil, err
+	}
+	if _, err := s.start(ctx); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return s, nil
+}
+
+// freeAddress is a port of loopback that was free a moment ago: a restarted
+// server must have the same again.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+func (s *server) passwordFile() string { return filepath.Join(s.dir, "password") }
+
+func (s *server) endpoint() string { return "http://" + s.etcd }
+
+// start runs the binary and returns how long it took until its API served.
+func (s *server) start(ctx context.Context) (time.Duration, error) {
+	s.cmd = exec.Command(s.binary, "--listen", "127.0.0.1:0", "--metrics-listen", "", "--etcd-listen", s.etcd,
+		"--data-dir", s.dir, "--admin-user", user, "--admin-password-file", s.passwordFile(), "--rate-limit", "0", "--log-level", "error")
+	s.cmd.Stderr = os.Stderr
+	stdout, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if err := s.cmd.Start(); err != nil {
+		return 0, fmt.Errorf("%s: %w; make build makes it", s.binary, err)
+	}
+	limit := time.AfterFunc(startLimit, func() { _ = s.cmd.Process.Kill() })
+	defer limit.Stop()
+	defer context.AfterFunc(ctx, func() { _ = s.cmd.Process.Kill() })()
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		_ = s.cmd.Wait()
+		return 0, fmt.Errorf("%s did not come up: %w", s.binary, err)
+	}
+	_, address, _ := strings.Cut(strings.TrimSpace(line), "API on ")
+	s.api = "http://" + address
+	return time.Since(began), nil
+}
+
+// kill ends the process as a crash does.
+func (s *server) kill() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
+
+// stop ends the process in order and removes its data.
+func (s *server) stop() error {
+	return errors.Join(stopProcess(s.cmd), os.RemoveAll(s.dir))
+}
+
+// stopProcess asks a process to end, and ends it when it does not.
+func stopProcess(cmd *exec.Cmd) error {
+	if cmd.ProcessState != nil {
+		return nil
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	limit := time.AfterFunc(stopLimit, func() { _ = cmd.Process.Kill() })
+	defer limit.Stop()
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("%s: %w", cmd.Path, err)
+	}
+	return nil
+}
+
+func (s *server) usage() (usage, error) { return usageOf(s.cmd.Process.Pid) }
+
+// maxAnswer bounds what is read of an answer, in bytes.
+const maxAnswer = 16 << 20
+
+// call sends one request and returns when it had been written to the connection.
+func (s *server) call(ctx context.Context, method, path string, body []byte, want int) (time.Time, error) {
+	var sent time.Time
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest: func(httptrace.WroteRequestInfo) { sent = time.Now() },
+	})
+	req, err := http.NewRequestWithContext(ctx, method, s.api+path, bytes.NewReader(body))
+	if err != nil {
+		return sent, err
+	}
+	req.SetBasicAuth(user, password)
+	if len(body) > 0 {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return sent, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return sent, err
+	}
+	if resp.StatusCode != want {
+		return sent, fmt.Errorf("%s %s answered %d, not %d: %s", method, path, resp.StatusCode, want, answer)
+	}
+	return sent, nil
+}
+
+// register makes clusters known, with the ids that a fleet gives them.
+func (s *server) register(ctx context.Context, from, to int) error {
+	for i := from; i < to; i++ {
+		body, err := json.Marshal(map[string]string{"cluster_id": clusterID(i), "endpoint": "https://" + clusterID(i) + ".example.org"})
+		if err != nil {
+			return err
+		}
+		if _, err := s.call(ctx, http.MethodPost, "/system/clusters", body, http.StatusCreated); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// definition of a service on n clusters from a first one on: a star with an
+// input, an output, a secret and a script of a kilobyte.
+func definition(name string, first, n int) []byte {
+	members := []map[string]any{}
+	for i := 1; i < n; i++ {
+		members = append(members, map[string]any{"type": "oscar", "cluster_id": clusterID(first + i), "service_name": name})
+	}
+	s := map[string]any{
+		"name": name, "cluster_id": clusterID(first), "image": "ghcr.io/grycap/imagemagick", "cpu": "0.5", "memory": "0.5Gi",
+		"script":      "#!/bin/sh\n" + strings.Repeat("# a line of what a service does\n", 32),
+		"environment": map[string]any{"variables": map[string]string{"SIZE": "10"}, "secrets": map[string]string{"KEY": "value"}},
+		"input":       []any{map[string]string{"storage_provider": "minio.default", "path": name + "/in"}},
+		"output":      []any{map[string]string{"storage_provider": "minio.default", "path": name + "/out"}},
+	}
+	if n > 1 {
+		s["federation"] = map[string]any{"topology": "star", "members": members}
+	}
+	data, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // maps and strings only
+	}
+	return data
+}
+
+func (s *server) create(ctx context.Context, name string, first, n int) (time.Time, error) {
+	return s.call(ctx, http.MethodPost, "/system/services?wait=2m", definition(name, first, n), http.StatusCreated)
+}
+
+func (s *server) remove(ctx context.Context, name string) error {
+	_, err := s.call(ctx, http.MethodDelete, "/system/services/"+name+"?data=delete&wait=2m", nil, http.StatusNoContent)
+	return err
+}
