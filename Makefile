@@ -60,8 +60,9 @@ $(LINT): tools/lint.mod
 fuzz: ## every fuzz target for FUZZTIME (60s); FUZZ=FuzzFDL for one
 	@FUZZTIME=$(FUZZTIME) FUZZ=$(FUZZ) tools/fuzz.sh $(PKG)
 
-bench: ## all benchmarks (BENCH=regexp for some)
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
+bench: build ## the figures of docs/performance.md (BENCH=regexp for some of them)
+	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/bench ./test/bench
+	@$(BUILD)/bench -run '$(BENCH)'
 
 contract: ## what we rely on, tried on a real OSCAR: OSCAR_URL, OSCAR_USER, OSCAR_PASSWORD_FILE
 	@: "$${OSCAR_URL:?address of a real OSCAR Manager}" "$${OSCAR_USER:?its user}" "$${OSCAR_PASSWORD_FILE:?file with its password}"

@@ -70,7 +70,7 @@ func bareSyncer(ctx context.Context, n *network, i int, in BareStart, watching c
 		watching <- err
 		return
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	desired, observed := bareRoot+"c/"+clusterID(i)+"/desired/services/", bareRoot+"c/"+clusterID(i)+"/observed/services/"
 	vote, report := strings.Repeat("v", in.Vote), strings.Repeat("r", in.Report)
 	for resp := range client.Watch(ctx, desired, clientv3.WithPrefix(), clientv3.WithCreatedNotify()) {

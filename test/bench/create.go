@@ -185,7 +185,7 @@ func ladder(ctx context.Context, o options, out *report) (err error) {
 		if err != nil {
 			return err
 		}
-		out.say("%d members: applied %s, floor %s", step.members, m.real.applied.both(), m.floor.applied.both())
+		out.sayf("%d members: applied %s, floor %s", step.members, m.real.applied.both(), m.floor.applied.both())
 		rows = append(rows, m.row(w.clusters))
 	}
 	out.heading("A create, by the number of its members")
@@ -231,7 +231,7 @@ func connected(ctx context.Context, o options, out *report) (err error) {
 			if err != nil {
 				return err
 			}
-			out.say("%d connected, %d members: applied %s, floor %s", n, members, m.real.applied.both(), m.floor.applied.both())
+			out.sayf("%d connected, %d members: applied %s, floor %s", n, members, m.real.applied.both(), m.floor.applied.both())
 			rows = append(rows, m.row(n))
 		}
 	}

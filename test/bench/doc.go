@@ -8,5 +8,7 @@
 // (this program again), which holds real syncers over simulated OSCARs and the
 // bare clients; and the driver, which sends requests and watches etcd.
 //
-//	bench [-run create,connected,quiet,scale,parallel,revisions] [-scale 1.0]
+//	bench [-run REGEXP] [-size 1.0] [-quiet 5m]
+//
+// Tables go to standard output, progress to standard error.
 package main

@@ -152,7 +152,7 @@ func (f *fleet) lists() map[int]int {
 	defer f.mu.Unlock()
 	out := make(map[int]int, len(f.clusters))
 	for i, m := range f.clusters {
-		out[i] = m.sim.Calls()[string(oscarsim.OpList)]
+		out[i] = m.sim.Calls()[oscarsim.OpList]
 	}
 	return out
 }

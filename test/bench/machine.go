@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,16 +28,16 @@ func raiseFileLimit() error {
 
 // machine says what the figures were measured on.
 func (r *report) machine() {
-	r.line("- machine: %s, %d CPUs, %s of memory, Linux %s, %s", field("/proc/cpuinfo", "model name"), runtime.NumCPU(),
+	r.linef("- machine: %s, %d CPUs, %s of memory, Linux %s, %s", field("/proc/cpuinfo", "model name"), runtime.NumCPU(),
 		memory(), firstWords("/proc/sys/kernel/osrelease", 1), runtime.Version())
 	if disk, err := diskFloor(); err == nil {
-		r.line("- disk: write of 2 KiB and fdatasync: %s p50, %s p99", ms(disk.p(50)), ms(disk.p(99)))
+		r.linef("- disk: write of 2 KiB and fdatasync: %s p50, %s p99", ms(disk.p(50)), ms(disk.p(99)))
 	}
 	r.load("at the start")
 }
 
 func (r *report) load(when string) {
-	r.line("- load average %s: %s (1, 5, 15 minutes)", when, firstWords("/proc/loadavg", 3))
+	r.linef("- load average %s: %s (1, 5, 15 minutes)", when, firstWords("/proc/loadavg", 3))
 }
 
 func field(path, name string) string {
@@ -75,12 +76,12 @@ func diskFloor() (samples, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	f, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	block := make([]byte, 2<<10)
 	var took samples
 	for range 200 {
@@ -124,7 +125,7 @@ func usageOf(pid int) (usage, error) {
 	}
 	// The name in parentheses may hold anything; user and system time are the 12th
 	// and 13th field after it.
-	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
+	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
 	for _, ticks := range fields[11:13] {
 		n, err := strconv.ParseInt(ticks, 10, 64)
 		if err != nil {

@@ -78,12 +78,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 		ran = true
 		began := time.Now()
-		out.say("%s ...", s.name)
+		out.sayf("%s ...", s.name)
 		if err := s.run(ctx, o, out); err != nil {
 			fmt.Fprintf(stderr, "bench: %s: %v\n", s.name, err)
 			status = 1
 		}
-		out.say("%s took %s", s.name, time.Since(began).Round(time.Second))
+		out.sayf("%s took %s", s.name, time.Since(began).Round(time.Second))
 		if ctx.Err() != nil {
 			return 1
 		}

@@ -13,21 +13,21 @@ type report struct {
 	w, progress io.Writer
 }
 
-func (r *report) line(format string, args ...any) { fmt.Fprintf(r.w, format+"\n", args...) }
+func (r *report) linef(format string, args ...any) { fmt.Fprintf(r.w, format+"\n", args...) }
 
 // say tells a human who waits.
-func (r *report) say(format string, args ...any) {
+func (r *report) sayf(format string, args ...any) {
 	fmt.Fprintf(r.progress, time.Now().Format("15:04:05 ")+format+"\n", args...)
 }
 
-func (r *report) heading(text string) { r.line("\n### %s\n", text) }
+func (r *report) heading(text string) { r.linef("\n### %s\n", text) }
 
 // table prints rows under column heads.
 func (r *report) table(heads []string, rows [][]string) {
-	r.line("| %s |", strings.Join(heads, " | "))
-	r.line("|%s", strings.Repeat("---|", len(heads)))
+	r.linef("| %s |", strings.Join(heads, " | "))
+	r.linef("|%s", strings.Repeat("---|", len(heads)))
 	for _, row := range rows {
-		r.line("| %s |", strings.Join(row, " | "))
+		r.linef("| %s |", strings.Join(row, " | "))
 	}
 }
 

@@ -33,7 +33,7 @@ func scale(ctx context.Context, o options, out *report) (err error) {
 	if err != nil {
 		return err
 	}
-	out.say("filling %d replicas", federations*members)
+	out.sayf("filling %d replicas", federations*members)
 	filled, err := w.fill(ctx, federations, members)
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (w *world) fill(ctx context.Context, federations, members int) (time.Durati
 // measures from its end until every syncer has a session, has listed etcd and its OSCAR,
 // and nothing is written any more.
 func (w *world) returnOfAll(ctx context.Context, out *report) ([][]string, error) {
-	out.say("cutting %d syncers off", w.clusters)
+	out.sayf("cutting %d syncers off", w.clusters)
 	if err := w.fleet.do("Cut", true); err != nil {
 		return nil, err
 	}
@@ -133,15 +133,16 @@ func (w *world) returnOfAll(ctx context.Context, out *report) ([][]string, error
 // coldStart kills the control plane and starts it over the same data. The floor is
 // etcd alone over a copy of it, and one list of everything.
 func (w *world) coldStart(ctx context.Context, out *report) ([][]string, error) {
-	out.say("killing the control plane")
+	out.sayf("killing the control plane")
 	w.server.kill()
 	copied, err := os.MkdirTemp("", "oscarfed-bench-")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(copied)
+	defer func() { _ = os.RemoveAll(copied) }()
 	data := filepath.Join(copied, "etcd")
-	if err := os.CopyFS(data, os.DirFS(filepath.Join(w.dir, "etcd"))); err != nil {
+	// Beside it are only a lock and a socket.
+	if err := os.CopyFS(filepath.Join(data, "member"), os.DirFS(filepath.Join(w.dir, "etcd", "member"))); err != nil {
 		return nil, err
 	}
 	etcd, list, bytes, err := bareStart(ctx, data)
