@@ -110,8 +110,11 @@ func meaningOf(err error) error {
 // effect. Everything else, timeouts and broken connections above all, may have
 // been applied, or may still be: a proposal waits in a server's queue for seconds.
 func surelyNotApplied(err error) bool {
-	if isEtcd(err, rpctypes.ErrNoLeader) {
+	switch {
+	case isEtcd(err, rpctypes.ErrNoLeader):
 		return true // refused on arrival, since the request demands a leader
+	case isEtcd(err, rpctypes.ErrNoSpace):
+		return false // the write that passes the quota is applied, and called refused
 	}
 	switch codeOf(err) {
 	case codes.InvalidArgument, codes.NotFound, codes.FailedPrecondition, codes.OutOfRange,

@@ -21,7 +21,7 @@ func TestTranslate(t *testing.T) {
 	}{
 		{rpctypes.ErrGRPCCompacted, ErrCompacted, false},
 		{rpctypes.ErrGRPCFutureRev, ErrUnavailable, false},
-		{rpctypes.ErrGRPCNoSpace, ErrFull, false},
+		{rpctypes.ErrGRPCNoSpace, ErrFull, true},
 		{rpctypes.ErrGRPCRequestTooLarge, ErrTooLarge, false},
 		{rpctypes.ErrGRPCTooManyOps, ErrTooLarge, false},
 		{status.Error(codes.ResourceExhausted, "trying to send message larger than max"), ErrTooLarge, false},

@@ -26,6 +26,8 @@ type plan struct {
 	writes   []clientv3.Op
 	// reads are the keys that a failed transaction returns.
 	reads []string
+	// puts are the keys that it writes.
+	puts []string
 	// expects are kept to decide later whether the plan can still be applied.
 	expects []expectation
 }
@@ -49,6 +51,9 @@ func planOf(tx *Txn, writes []write, keys []string) (*plan, error) {
 	ops := make([]clientv3.Op, len(writes))
 	for i, w := range writes {
 		ops[i] = w.op()
+		if !w.delete {
+			p.puts = append(p.puts, w.key)
+		}
 		size += len(w.key) + len(w.value) + 2*perOp // twice, for a share in a child's envelope
 	}
 	switch {

@@ -70,8 +70,13 @@ func (s *Store) Close() error {
 
 // dial makes a client with connections of its own. It does not wait for them.
 func (s *Store) dial(more ...grpc.DialOption) (*clientv3.Client, error) {
+	return s.dialTo(s.cfg.Endpoints, more...)
+}
+
+// dialTo is dial for some of the endpoints.
+func (s *Store) dialTo(endpoints []string, more ...grpc.DialOption) (*clientv3.Client, error) {
 	client, err := clientv3.New(clientv3.Config{
-		Endpoints:            s.cfg.Endpoints,
+		Endpoints:            endpoints,
 		TLS:                  s.tls,
 		DialTimeout:          s.cfg.RequestTimeout,
 		DialKeepAliveTime:    s.cfg.KeepAlive,

@@ -82,6 +82,8 @@ type attempt struct {
 	keys   []string
 	// doubts are the tries whose outcome is not known.
 	doubts []*plan
+	// full is set once etcd has said that it takes no more.
+	full error
 }
 
 func (a *attempt) run(ctx context.Context, view View) (Result, error) {
@@ -97,6 +99,9 @@ func (a *attempt) run(ctx context.Context, view View) (Result, error) {
 		}
 		if len(writes) == 0 {
 			return Result{Revision: view.Revision, View: view}, nil
+		}
+		if a.full != nil {
+			return Result{View: view}, a.doubt(a.full)
 		}
 		if err := tx.unmet(); err != nil {
 			return Result{View: view}, a.doubt(err)
@@ -115,6 +120,12 @@ func (a *attempt) run(ctx context.Context, view View) (Result, error) {
 		}
 		if revision, ours := a.ours(view, next); ours {
 			return Result{Revision: revision, Written: true, View: next}, nil
+		}
+		if a.full != nil {
+			if plan.leftNoTrace(view, next) {
+				return Result{View: next}, a.doubt(a.full)
+			}
+			a.doubts = append(a.doubts, plan)
 		}
 		a.forget(next)
 		view = next
@@ -154,6 +165,16 @@ func (a *attempt) send(ctx context.Context, p *plan) (View, bool, error) {
 		return View{Revision: resp.Header.Revision}, true, nil
 	case err == nil:
 		return viewOf(p.reads, resp), false, nil
+	case errors.Is(translate(err), ErrFull):
+		// Either it was refused, or it is the one that passed the quota while it was
+		// applied: etcd says the same to both. It has been decided, so a read tells.
+		view, rerr := s.Read(ctx, p.witnesses()...)
+		if rerr != nil {
+			a.doubts = append(a.doubts, p)
+			return View{}, false, fmt.Errorf("%w, after %w", rerr, translate(err))
+		}
+		a.full = translate(err)
+		return view, false, nil
 	case surelyNotApplied(err) && !worthRepeating(err):
 		return View{}, false, translate(err)
 	case !surelyNotApplied(err):
@@ -167,6 +188,23 @@ func (a *attempt) send(ctx context.Context, p *plan) (View, bool, error) {
 		return View{}, false, fmt.Errorf("%w, after %w", rerr, err)
 	}
 	return view, false, nil
+}
+
+// witnesses are the keys of the plan's reads with one, at least, that it puts.
+func (p *plan) witnesses() []string {
+	known := slices.ContainsFunc(p.puts, func(key string) bool { return slices.Contains(p.reads, key) })
+	if known || len(p.puts) == 0 || len(p.reads) >= maxOps {
+		return p.reads
+	}
+	return append(slices.Clone(p.reads), p.puts[0])
+}
+
+// leftNoTrace says whether the plan was surely not applied between two views: a
+// key that it puts was not written.
+func (p *plan) leftNoTrace(before, after View) bool {
+	return slices.ContainsFunc(p.puts, func(key string) bool {
+		return after.read(key) && after.modRevision(key) <= before.Revision
+	})
 }
 
 // ours says whether the marker shows that a try of this update was applied, and

@@ -253,6 +253,37 @@ func TestUpdateWithoutMarkerReadsAndBuildsAgain(t *testing.T) {
 }
 
 // A marker that had the request's id before it was sent says nothing about it.
+// The write that passes etcd's quota while it is applied is applied, and answered
+// like those that are refused.
+func TestUpdateThatPassedTheQuotaIsDone(t *testing.T) {
+	s, faults := open(t, store.Config{})
+	put(t, s, "/t/n", counter{N: 1})
+	faults.PassQuota(1)
+	res, err := s.Update(t.Context(), increment("/t/n", "/t/request", "r1", nil))
+	if err != nil || !res.Written {
+		t.Errorf("with a marker: %+v, error %v", res, err)
+	}
+	if c, kv := get[counter](t, s, "/t/n"); c.N != 2 || kv.ModRevision != res.Revision {
+		t.Errorf("counter %+v at %d, result %+v", c, kv.ModRevision, res)
+	}
+
+	faults.PassQuota(1)
+	_, err = s.Update(t.Context(), store.Update{Keys: []string{"/t/state"}, Build: func(_ store.View, tx *store.Txn) error {
+		tx.Put("/t/state", "reached")
+		return nil
+	}})
+	if err != nil {
+		t.Errorf("decided by the state alone: %v", err)
+	}
+
+	// Whoever cannot tell must not say that nothing was written.
+	faults.PassQuota(1)
+	_, err = s.Update(t.Context(), increment("/t/n", "", "", nil))
+	if !errors.Is(err, store.ErrFull) || !errors.Is(err, store.ErrUnknownOutcome) {
+		t.Errorf("without a marker: %v", err)
+	}
+}
+
 func TestUpdateIsNotDoneByAnOldMarker(t *testing.T) {
 	s, faults := open(t, store.Config{})
 	put(t, s, "/t/request", marker{RequestID: "r1"})

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -33,6 +34,7 @@ const (
 	loseAnswer
 	sendTwice
 	loseRequest
+	passQuota
 )
 
 // LoseAnswers lets the next n writing transactions be applied and loses their answers.
@@ -42,6 +44,10 @@ func (f *Faults) LoseAnswers(n int) { f.add(loseAnswer, n) }
 // answer, as etcd's client does after a broken connection: it then says "not
 // succeeded" to what the first one did.
 func (f *Faults) SendTwice(n int) { f.add(sendTwice, n) }
+
+// PassQuota lets the next n writing transactions be applied and answers that etcd
+// is full, as it does to the write that passes its quota while it is applied.
+func (f *Faults) PassQuota(n int) { f.add(passQuota, n) }
 
 // LoseRequests lets the next n writing transactions get nowhere; what the client
 // sees is the same as with LoseAnswers.
@@ -125,6 +131,11 @@ func (f *Faults) unary(ctx context.Context, method string, req, reply any, cc *g
 		}
 	case loseRequest:
 		return lost
+	case passQuota:
+		if err := call(); err != nil {
+			return err
+		}
+		return rpctypes.ErrGRPCNoSpace
 	}
 	return call()
 }

@@ -16,12 +16,13 @@ import (
 
 // StartMembers starts one cluster of n members in this process. The end of the
 // test closes them; closing one before is a failure that the others must bear.
-func StartMembers(t testing.TB, n int) []*embedded.Server {
+// with changes the settings of each.
+func StartMembers(t testing.TB, n int, with ...func(*embedded.Config)) []*embedded.Server {
 	t.Helper()
 	// Members must know each other's ports before they listen. Somebody may take a
 	// port in between: then all of it is done once more.
 	for {
-		members, err := startMembers(t, n)
+		members, err := startMembers(t, n, with)
 		if err == nil {
 			return members
 		}
@@ -45,7 +46,7 @@ func freePeers(n int) ([]string, error) {
 	return peers, nil
 }
 
-func startMembers(t testing.TB, n int) ([]*embedded.Server, error) {
+func startMembers(t testing.TB, n int, with []func(*embedded.Config)) ([]*embedded.Server, error) {
 	peers, err := freePeers(n)
 	if err != nil {
 		return nil, err
@@ -60,7 +61,7 @@ func startMembers(t testing.TB, n int) ([]*embedded.Server, error) {
 	start, ctx := errgroup.WithContext(t.Context())
 	for i := range n {
 		start.Go(func() (err error) {
-			members[i], err = embedded.Start(ctx, embedded.Config{
+			cfg := embedded.Config{
 				Dir:            dirs[i],
 				Name:           fmt.Sprintf("m%d", i),
 				ListenClient:   "127.0.0.1:0",
@@ -68,7 +69,11 @@ func startMembers(t testing.TB, n int) ([]*embedded.Server, error) {
 				InitialCluster: strings.Join(cluster, ","),
 				NoFsync:        true,
 				Logger:         Logger(t),
-			})
+			}
+			for _, set := range with {
+				set(&cfg)
+			}
+			members[i], err = embedded.Start(ctx, cfg)
 			return err
 		})
 	}
