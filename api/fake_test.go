@@ -152,7 +152,8 @@ func (f *fake) RemoveCluster(ctx context.Context, c identity.Caller, id string) 
 
 func (f *fake) Info(ctx context.Context) controlplane.Info {
 	f.called(ctx, "Info", identity.Caller{}, nil)
-	return controlplane.Info{ControlPlane: "0199c3a2-0000-7000-8000-00000000c0de", Clusters: 3, Alive: 2}
+	return controlplane.Info{ControlPlane: "0199c3a2-0000-7000-8000-00000000c0de", Clusters: 3, Alive: 2,
+		Etcd: controlplane.Space{Level: "ok", Size: 3, InUse: 2, Quota: 4}}
 }
 
 func (f *fake) Health(ctx context.Context) controlplane.Health {

@@ -13,7 +13,9 @@ type status interface {
 	Health(ctx context.Context) controlplane.Health
 }
 
-// health answers GET /health: whether requests can be served here now.
+// health answers GET /health: whether requests can be served here now. What is wrong
+// and does not keep this instance from serving is told after the word, with 200: a
+// load balancer that took the instance away would make it worse.
 func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-s.drained:
@@ -21,9 +23,12 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 		return
 	default:
 	}
-	if h := s.cp.Health(r.Context()); !h.OK {
+	switch h := s.cp.Health(r.Context()); {
+	case !h.OK:
 		writeText(w, http.StatusServiceUnavailable, h.Message)
-		return
+	case h.Message != "":
+		writeText(w, http.StatusOK, "Ok, but "+h.Message)
+	default:
+		writeText(w, http.StatusOK, "Ok")
 	}
-	writeText(w, http.StatusOK, "Ok")
 }

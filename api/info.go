@@ -19,5 +19,8 @@ func (s *Server) info(w http.ResponseWriter, r *http.Request) error {
 		ControlPlane:    cp.ControlPlane,
 		Clusters:        cp.Clusters,
 		AliveClusters:   cp.Alive,
+		Etcd: v1.EtcdSpace{
+			Space: cp.Etcd.Level, SizeBytes: cp.Etcd.Size, InUseBytes: cp.Etcd.InUse, QuotaBytes: cp.Etcd.Quota, Advice: cp.Etcd.Advice,
+		},
 	})
 }

@@ -220,6 +220,8 @@ func TestHealth(t *testing.T) {
 	server := newServer(t, f)
 	c := &client{t, apitest.Handler(t, server.Handler())}
 	want(t, c.do("GET", "/health", "", "Authorization", ""), 200, text, "Ok")
+	f.health.Message = "etcd is short of space"
+	want(t, c.do("GET", "/health", "", "Authorization", ""), 200, text, "Ok, but etcd is short of space")
 	f.health = controlplane.Health{Message: "etcd is away"}
 	want(t, c.do("GET", "/health", "", "Authorization", ""), 503, text, "etcd is away")
 	f.health = controlplane.Health{OK: true}
@@ -230,7 +232,7 @@ func TestHealth(t *testing.T) {
 func TestInfo(t *testing.T) {
 	body := bodyOf(t, newClient(t, &fake{}).do("GET", "/system/info", ""))
 	if !strings.HasPrefix(body, `{"version":"v4.1.2","git_commit":"`) ||
-		!strings.HasSuffix(body, `,"control_plane":"0199c3a2-0000-7000-8000-00000000c0de","clusters":3,"alive_clusters":2}`) {
+		!strings.HasSuffix(body, `,"control_plane":"0199c3a2-0000-7000-8000-00000000c0de","clusters":3,"alive_clusters":2,"etcd":{"space":"ok","size_bytes":3,"in_use_bytes":2,"quota_bytes":4,"advice":""}}`) {
 		t.Errorf("got %s", body)
 	}
 }

@@ -38,7 +38,10 @@ func (c *ControlPlane) ChangeService(ctx context.Context, caller identity.Caller
 
 // ChangeReplicas adds, removes and replaces members.
 func (c *ControlPlane) ChangeReplicas(ctx context.Context, caller identity.Caller, service string, req ReplicasRequest) (*ChangeResult, error) {
-	id := change{caller: caller, service: service, clusterID: req.ClusterID, requestID: req.RequestID, ifMatch: req.IfMatch, wait: req.Wait}
+	id := change{
+		caller: caller, service: service, clusterID: req.ClusterID, requestID: req.RequestID, ifMatch: req.IfMatch, wait: req.Wait,
+		removes: len(req.Add)+len(req.Replace) == 0,
+	}
 	return c.change(ctx, id, func(old *oscar.Service) (*oscar.Service, bool, error) {
 		s := old.Clone()
 		members, err := req.apply(federationOf(s).Members)
@@ -99,6 +102,9 @@ type change struct {
 	wait      time.Duration
 	// whole says that the definition is replaced, which only its coordinator takes.
 	whole bool
+	// removes says that members go and nothing else: that is possible when etcd is
+	// short of space.
+	removes bool
 }
 
 // change edits a federation until the edit is committed, refused or needless.

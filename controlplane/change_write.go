@@ -29,6 +29,11 @@ func (c *ControlPlane) tryChange(ctx context.Context, id change, p place, fn edi
 	if err != nil {
 		return err
 	}
+	if !id.removes {
+		if err := c.roomToAdd(); err != nil {
+			return err
+		}
+	}
 	sit, rev, ok := c.decider.situation(p.uid)
 	if !ok || sit.fed.Change != nil || sit.fed.Generation != p.rec.Generation {
 		return errStale

@@ -19,6 +19,9 @@ func (c *ControlPlane) RegisterCluster(ctx context.Context, caller identity.Call
 	if err := clusterRequest(caller, spec); err != nil {
 		return nil, err
 	}
+	if err := c.roomToAdd(); err != nil {
+		return nil, err
+	}
 	if err := c.fresh(ctx); err != nil {
 		return nil, err
 	}
@@ -51,6 +54,9 @@ func (c *ControlPlane) RegisterCluster(ctx context.Context, caller identity.Call
 // UpdateCluster replaces what an administrator says of a cluster.
 func (c *ControlPlane) UpdateCluster(ctx context.Context, caller identity.Caller, spec ClusterSpec) (*Cluster, error) {
 	if err := clusterRequest(caller, spec); err != nil {
+		return nil, err
+	}
+	if err := c.roomToAdd(); err != nil {
 		return nil, err
 	}
 	key := record.ClusterKey(spec.ClusterID)

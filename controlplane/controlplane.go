@@ -43,6 +43,10 @@ type Config struct {
 	KeepDeleted time.Duration
 	// SweepInterval is the time between two clean-ups: 10 min.
 	SweepInterval time.Duration
+	// SpaceInterval is the time between two looks at etcd's space: 5 s.
+	SpaceInterval time.Duration
+	// EtcdRetention is the history that is kept in etcd when its space is short; 0 keeps all.
+	EtcdRetention time.Duration
 	// Deciders is how many federations are decided at once: 8.
 	Deciders int
 	// Now is the clock; skew moves when something is decided, never what.
@@ -94,6 +98,7 @@ type ControlPlane struct {
 	ready    chan struct{}
 	steps    *prometheus.CounterVec
 	turns    turns
+	space    *store.SpaceWatch
 	// ended queues clusters whose session has ended.
 	ended workqueue.TypedRateLimitingInterface[string]
 	// lost queues clusters whose orphans are to be looked at.
@@ -116,6 +121,9 @@ func New(cfg Config) (*ControlPlane, error) {
 	}
 	if err := cfg.Registry.Register(c.steps); err != nil {
 		return nil, fmt.Errorf("controlplane: register metrics: %w", err)
+	}
+	if err := c.watchSpace(); err != nil {
+		return nil, err
 	}
 	c.mirror = cfg.Store.NewMirror(store.MirrorConfig{
 		Prefixes: []string{record.Root},
@@ -152,6 +160,7 @@ func New(cfg Config) (*ControlPlane, error) {
 func (c *ControlPlane) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.mirror.Run(ctx) })
+	g.Go(func() error { return c.space.Run(ctx) })
 	g.Go(func() error {
 		<-ctx.Done()
 		c.decider.queue.ShutDown()

@@ -66,6 +66,9 @@ func (c *ControlPlane) accept(ctx context.Context, caller identity.Caller, req C
 		if err != nil {
 			return nil, nil, err
 		}
+		if err := c.roomToAdd(); err != nil {
+			return nil, nil, err
+		}
 		now := c.cfg.Now()
 		fed := newFederation(caller, s, g, req, hash, now)
 		until := record.At(now.Add(c.cfg.PrepareDeadline))

@@ -7,7 +7,7 @@ import (
 
 // Info says who this control plane is and how many clusters it sees.
 func (c *ControlPlane) Info(context.Context) Info {
-	var out Info
+	out := Info{Etcd: c.spaceView()}
 	c.state.read(func() {
 		if c.state.meta != nil {
 			out.ControlPlane = c.state.meta.ControlPlane
@@ -37,5 +37,7 @@ func (c *ControlPlane) Health(ctx context.Context) Health {
 	if err := c.fresh(ctx); err != nil {
 		return Health{Message: "etcd does not answer"}
 	}
-	return Health{OK: true}
+	// Reads go on, and so do deletions until etcd itself refuses them: an instance
+	// that is taken away helps nobody.
+	return Health{OK: true, Message: c.space.Space().Advice()}
 }

@@ -21,7 +21,7 @@ func crossing(err error) error {
 	case errors.Is(err, store.ErrUnknownOutcome):
 		return &Error{Code: CodeUnknownOutcome, Message: "the write was sent, but whether it was done is not known; send the same request with the same Idempotency-Key again", Cause: err}
 	case errors.Is(err, store.ErrFull):
-		return &Error{Code: CodeUnavailable, Message: "etcd is full: compact, defragment and disarm its alarm; reads and deletions go on", RetryAfter: time.Minute, Cause: err}
+		return &Error{Code: CodeUnavailable, Message: "etcd is full and refuses every write; nothing was changed. Reads go on; space is being made, and GET /health says how it stands", RetryAfter: retryFull, Cause: err}
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		return &Error{Code: CodeUnavailable, Message: "etcd does not answer; nothing was changed", RetryAfter: 5 * time.Second, Cause: err}
 	}

@@ -28,4 +28,9 @@
 // A [Session] is a lease, kept alive, with a key on it. Transactions of its owner
 // compare the key's create revision: a session that was lost can write no more,
 // whatever its owner believes.
+//
+// # Space
+//
+// A [SpaceWatch] looks at the members' databases, says when nothing that adds is
+// to be written any more, and compacts, defragments and disarms when space is short.
 package store

@@ -116,10 +116,14 @@ func (h *history) hear(resp *clientv3.WatchResponse) error {
 		h.revision = ev.Kv.ModRevision
 		h.events = append(h.events, Event{KV: kvOf(ev.Kv), Deleted: ev.Type == clientv3.EventTypeDelete})
 	}
-	if resp.IsProgressNotify() && resp.Header.Revision >= h.to {
-		if err := h.flush(); err != nil {
-			return err
-		}
+	if !resp.IsProgressNotify() {
+		return nil
+	}
+	// Everything up to the notification's revision was delivered.
+	if err := h.flush(); err != nil {
+		return err
+	}
+	if resp.Header.Revision >= h.to {
 		return errHistoryRead
 	}
 	return nil

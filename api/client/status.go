@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
@@ -14,7 +15,8 @@ func (c *Client) Health(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if string(out.body) != "Ok" {
+	// More may follow about what is not in order and keeps nobody from being served.
+	if !strings.HasPrefix(string(out.body), "Ok") {
 		return fmt.Errorf("GET /health: answered %q: this is no control plane", excerpt(out.body))
 	}
 	return nil

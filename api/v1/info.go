@@ -12,4 +12,20 @@ type Info struct {
 	ControlPlane    string `json:"control_plane"`
 	Clusters        int    `json:"clusters"`
 	AliveClusters   int    `json:"alive_clusters"`
+
+	Etcd EtcdSpace `json:"etcd"`
+}
+
+// EtcdSpace is how much space the store has; sizes in bytes, of the etcd member that
+// is nearest to its quota.
+type EtcdSpace struct {
+	// Space is unknown, ok, short (creates and changes are refused) or full (every
+	// write is refused).
+	Space      string `json:"space"`
+	SizeBytes  int64  `json:"size_bytes"`
+	InUseBytes int64  `json:"in_use_bytes"`
+	// QuotaBytes is negative when there is none.
+	QuotaBytes int64 `json:"quota_bytes"`
+	// Advice is what to do; empty when nothing is.
+	Advice string `json:"advice"`
 }

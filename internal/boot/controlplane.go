@@ -74,7 +74,7 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	registry := newRegistry()
 	cp, err := controlplane.New(controlplane.Config{
 		Store: st, Identity: id, DefaultCluster: cfg.DefaultCluster, PrepareDeadline: cfg.PrepareDeadline,
-		ApplyGrace: cfg.ApplyGrace, MaxQueueDelay: cfg.MaxQueueDelay, FailPoint: fail.Hit, Logger: log, Registry: registry,
+		ApplyGrace: cfg.ApplyGrace, MaxQueueDelay: cfg.MaxQueueDelay, EtcdRetention: cfg.Retention, FailPoint: fail.Hit, Logger: log, Registry: registry,
 	})
 	if err != nil {
 		return errors.Join(err, listener.Close())

@@ -46,6 +46,11 @@ type Options struct {
 	Clusters []string
 	// Sim changes the simulated OSCARs' configuration.
 	Sim func(*oscarsim.Config)
+	// Etcd changes etcd's configuration.
+	Etcd func(*embedded.Config)
+	// Forgets says that etcd's history will not be complete at the end: the promises
+	// are then checked while it is made.
+	Forgets bool
 	// ControlPlane changes the control planes' configuration.
 	ControlPlane func(*controlplane.Config)
 	// Syncer changes the syncers' configuration.
@@ -98,9 +103,17 @@ func New(t testing.TB, opts Options) *World {
 	}
 	w := &World{T: t, Log: &Log{}, clusters: map[string]*Cluster{}, opts: opts, stops: map[*controlplane.ControlPlane]func(){}}
 	w.EtcdDir = filepath.Join(t.TempDir(), "etcd")
-	w.Etcd = storetest.Start(t, embedded.Config{Dir: w.EtcdDir, ListenClient: "127.0.0.1:0", Fast: true, NoFsync: true}).Endpoint()
+	etcd := embedded.Config{Dir: w.EtcdDir, ListenClient: "127.0.0.1:0", Fast: true, NoFsync: true}
+	if opts.Etcd != nil {
+		opts.Etcd(&etcd)
+	}
+	w.Etcd = storetest.Start(t, etcd).Endpoint()
 	w.Store = storetest.Open(t, store.Config{Endpoints: []string{w.Etcd}})
-	invariants.Guard(t, w.Etcd, invariants.Options{Fenced: true, Secrets: opts.Secrets})
+	guard := invariants.Guard
+	if opts.Forgets {
+		guard = invariants.GuardLive
+	}
+	guard(t, w.Etcd, invariants.Options{Fenced: true, Secrets: opts.Secrets})
 	w.identity = must(seal.Generate())(t)
 	w.CP = w.StartControlPlane()
 	w.API = w.Serve(w.CP)
