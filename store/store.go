@@ -68,6 +68,9 @@ func (s *Store) Close() error {
 	return nil
 }
 
+// Auth changes users and roles; see package access.
+func (s *Store) Auth() clientv3.Auth { return s.client.Auth }
+
 // dial makes a client with connections of its own. It does not wait for them.
 func (s *Store) dial(more ...grpc.DialOption) (*clientv3.Client, error) {
 	return s.dialTo(s.cfg.Endpoints, more...)

@@ -54,6 +54,10 @@ func RequestKey(hash string) string { return RequestsPrefix + hash }
 // DeletedKey remembers, for 90 days, that a replica's tombstone was acknowledged.
 func DeletedKey(replicaUID string) string { return DeletedPrefix + replicaUID }
 
+// ClusterPrefix covers all that the syncer of a cluster may read: what is desired,
+// what it reports and its session.
+func ClusterPrefix(cluster string) string { return ClusterTreePrefix + cluster + "/" }
+
 // DesiredPrefix covers everything that the syncer of a cluster reads.
 func DesiredPrefix(cluster string) string { return ClusterTreePrefix + cluster + "/desired/" }
 
