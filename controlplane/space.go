@@ -51,8 +51,8 @@ func (c *ControlPlane) watchSpace() error {
 	steps := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "oscarfed_etcd_recoveries_total", Help: "Steps that this instance took to make space in etcd, by step and outcome.",
 	}, []string{"step", "outcome"})
-	gauge := func(name, help string, value func(store.Space) float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return value(c.space.Space()) })
+	gauge := func(opts prometheus.GaugeOpts, value func(store.Space) float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(opts, func() float64 { return value(c.space.Space()) })
 	}
 	is := func(yes bool) float64 {
 		if yes {
@@ -62,15 +62,15 @@ func (c *ControlPlane) watchSpace() error {
 	}
 	for _, collector := range []prometheus.Collector{
 		steps,
-		gauge("oscarfed_etcd_db_size_bytes", "Size of the database file of the etcd member that is nearest to its quota.",
+		gauge(prometheus.GaugeOpts{Name: "oscarfed_etcd_db_size_bytes", Help: "Size of the database file of the etcd member that is nearest to its quota."},
 			func(s store.Space) float64 { return float64(s.Worst.Size) }),
-		gauge("oscarfed_etcd_db_in_use_bytes", "How much of that file is in use.",
+		gauge(prometheus.GaugeOpts{Name: "oscarfed_etcd_db_in_use_bytes", Help: "How much of that file is in use."},
 			func(s store.Space) float64 { return float64(s.Worst.InUse) }),
-		gauge("oscarfed_etcd_quota_bytes", "The quota of that member; negative when there is none.",
+		gauge(prometheus.GaugeOpts{Name: "oscarfed_etcd_quota_bytes", Help: "The quota of that member; negative when there is none."},
 			func(s store.Space) float64 { return float64(s.Worst.Quota) }),
-		gauge("oscarfed_etcd_short", "1 while creates and changes are refused for want of space in etcd.",
+		gauge(prometheus.GaugeOpts{Name: "oscarfed_etcd_short", Help: "1 while creates and changes are refused for want of space in etcd."},
 			func(s store.Space) float64 { return is(s.Tight()) }),
-		gauge("oscarfed_etcd_full", "1 while etcd refuses every write.",
+		gauge(prometheus.GaugeOpts{Name: "oscarfed_etcd_full", Help: "1 while etcd refuses every write."},
 			func(s store.Space) float64 { return is(s.Level == store.SpaceFull) }),
 	} {
 		if err := c.cfg.Registry.Register(collector); err != nil {

@@ -30,25 +30,22 @@ func GuardLive(t testing.TB, endpoint string, opts Options) {
 	}
 	var mu sync.Mutex
 	ended := make(chan error, 1)
-	go func() {
+	var group sync.WaitGroup
+	group.Go(func() {
 		ended <- s.History(ctx, record.Root, 1, math.MaxInt64, func(revision int64, events []store.Event) error {
 			mu.Lock()
 			defer mu.Unlock()
 			c.step(revision, events)
 			return nil
 		})
-	}()
+	})
 	t.Cleanup(func() {
 		t.Helper()
-		watching := true
 		if err := caughtUp(ctx, s, c, &mu, ended); err != nil {
-			watching = false
 			t.Errorf("the promises could not be checked: %v", err)
 		}
 		cancel()
-		if watching {
-			_ = <-ended // that it was cancelled
-		}
+		group.Wait()
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
