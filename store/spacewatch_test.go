@@ -112,7 +112,12 @@ func TestSpaceIsShortBeforeEtcdIsFull(t *testing.T) {
 	s := storetest.Open(t, store.Config{Endpoints: []string{server.Endpoint()}})
 	w, steps := watchSpace(t, s, store.SpaceConfig{})
 	until(t, func() bool { return w.Space().Level == store.SpaceOK })
-	if err := fill(t, s, "/t/big/", func() bool { return w.Space().Tight() }); err != nil {
+	written := int64(0)
+	if err := fill(t, s, "/t/big/", func() bool {
+		until(t, func() bool { return w.Space().Worst.Size >= written }) // no faster than it is looked at
+		written += 100 << 10
+		return w.Space().Tight()
+	}); err != nil {
 		t.Fatalf("etcd refused before the watch knew: %v", err)
 	}
 	if got := w.Space(); got.Level != store.SpaceShort || got.Worst.Quota != quota || !strings.Contains(got.Advice(), "creates and changes are refused") {

@@ -23,7 +23,7 @@ const other = `{"name":"tonedr0","cluster_id":"oscar-cluster-b","image":"ghcr.io
 // small is a world whose etcd is soon full, and looked at often.
 func small(o *world.Options) {
 	o.Etcd = func(c *embedded.Config) { c.Quota = 16 << 20 }
-	o.ControlPlane = func(c *controlplane.Config) { c.SpaceInterval = 100 * time.Millisecond }
+	o.ControlPlane = func(c *controlplane.Config) { c.SpaceInterval = 50 * time.Millisecond }
 }
 
 // occupy writes what is not ours into etcd, until stop says so or etcd refuses.
@@ -92,7 +92,16 @@ func TestEtcdFullSoftLimitKeepsRoomForDeletions(t *testing.T) {
 	if _, err := create(w, body); err != nil {
 		t.Fatal(err)
 	}
-	if err := occupy(w, func() bool { return level(w) == "short" }); err != nil {
+	written := int64(0)
+	// No faster than it is looked at: what comes between two looks is not the question.
+	if err := occupy(w, func() bool {
+		w.Eventually("what was written is seen", func() bool {
+			info, err := w.Client.Info(t.Context())
+			return err == nil && info.Etcd.SizeBytes >= written
+		})
+		written += 100 << 10
+		return level(w) == "short"
+	}); err != nil {
 		t.Fatalf("etcd refused before anybody knew: %v", err)
 	}
 	before := sessions(w)
