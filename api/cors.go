@@ -17,7 +17,7 @@ func crossOrigin(origins []string) func(http.Handler) http.Handler {
 		},
 		AllowedHeaders: []string{
 			"Authorization", "Content-Type", "Accept", "X-Requested-With", ifMatchHeader, "Prefer", lastEventIDHeader,
-			idempotencyHeader, RequestIDHeader,
+			idempotencyHeader, planHeader, RequestIDHeader,
 		},
 		ExposedHeaders: []string{
 			"Location", "ETag", "Retry-After", "Preference-Applied", pendingHeader, replayedHeader, RequestIDHeader,

@@ -27,6 +27,7 @@ type fake struct {
 	health      controlplane.Health
 	changed     *controlplane.ChangeResult
 	history     []controlplane.Generation
+	plan        *controlplane.Plan
 	// changeRequest is what the last rollback was asked with.
 	changeRequest controlplane.ChangeRequest
 	// watch stands for WatchReplicas.
@@ -218,4 +219,9 @@ func (f *fake) Rollback(ctx context.Context, c identity.Caller, service, _ strin
 	f.called(ctx, "Rollback "+service, c, generation)
 	f.changeRequest = req
 	return f.changed, f.err
+}
+
+func (f *fake) PlanService(ctx context.Context, c identity.Caller, req controlplane.PlanRequest) (*controlplane.Plan, error) {
+	f.called(ctx, "PlanService", c, req)
+	return f.plan, f.err
 }

@@ -33,6 +33,7 @@ type ControlPlane interface {
 	services
 	federations
 	clusters
+	plans
 	status
 }
 
@@ -166,6 +167,7 @@ func (s *Server) routes() chi.Router {
 		r.Get(replicasRoute+"/history", s.handle(s.history))
 		r.Post(replicasRoute+"/rollback", s.handle(s.rollback))
 		r.Put(replicasRoute+"/paused", s.handle(s.pause))
+		r.Post("/system/plans", s.handle(s.planService))
 		r.Get("/system/federations", s.handle(s.listFederations))
 		r.Get("/system/federations/{federation}", s.handle(s.getFederation))
 		r.Get("/system/clusters", s.handle(s.listClusters))

@@ -50,6 +50,7 @@ func (s *Server) createService(w http.ResponseWriter, r *http.Request) error {
 		IdempotencyKey: p.idempotencyKey(),
 		RequestID:      st.writeID,
 		Deployment:     p.oneOf("deployment", "transactional", "best-effort"),
+		Plan:           p.plan(),
 		Wait:           p.wait(s.cfg.DefaultWait),
 	}
 	if prefer.async {

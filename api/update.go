@@ -19,7 +19,7 @@ const updateWait = 10 * time.Second
 // committed, 200 with a text that lists the replicas which are away or failed.
 func (s *Server) updateService(w http.ResponseWriter, r *http.Request) error {
 	st, p, prefer := stateOf(r), paramsOf(r), preferencesOf(r)
-	req := controlplane.ChangeRequest{RequestID: st.writeID, Wait: p.wait(min(updateWait, s.cfg.DefaultWait))}
+	req := controlplane.ChangeRequest{RequestID: st.writeID, Plan: p.plan(), Wait: p.wait(min(updateWait, s.cfg.DefaultWait))}
 	if prefer.async {
 		req.Wait = 0
 	}

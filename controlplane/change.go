@@ -20,10 +20,17 @@ type edit func(s *oscar.Service) (*oscar.Service, bool, error)
 // part of the same change. It is one transaction over the whole topology, and
 // converges replica by replica: one that fails takes no healthy one down.
 func (c *ControlPlane) ChangeService(ctx context.Context, caller identity.Caller, req ChangeRequest) (*ChangeResult, error) {
-	id := change{caller: caller, service: req.Service.Name, clusterID: req.Service.ClusterID, requestID: req.RequestID, ifMatch: req.IfMatch, wait: req.Wait, whole: true}
+	id := change{caller: caller, service: req.Service.Name, clusterID: req.Service.ClusterID, requestID: req.RequestID, ifMatch: req.IfMatch, plan: req.Plan, wait: req.Wait, whole: true}
 	req.Service.TakeRefreshToken()
-	return c.change(ctx, id, func(old *oscar.Service) (*oscar.Service, bool, error) {
-		s := req.Service.Clone()
+	return c.change(ctx, id, replaceBy(req.Service))
+}
+
+// replaceBy is the edit that puts another definition in the place of the old one:
+// empty secrets are unchanged, and paths that an answer showed in their normal form
+// are as they were.
+func replaceBy(service *oscar.Service) edit {
+	return func(old *oscar.Service) (*oscar.Service, bool, error) {
+		s := service.Clone()
 		s.RestorePaths(old)
 		_, before := oscar.SplitSecrets(old)
 		public, now := oscar.SplitSecrets(s)
@@ -33,7 +40,7 @@ func (c *ControlPlane) ChangeService(ctx context.Context, caller identity.Caller
 		}
 		s, err = merge(public, patch)
 		return s, err == nil && !oscar.Equal(s, old), err
-	})
+	}
 }
 
 // ChangeReplicas adds, removes and replaces members.
@@ -99,7 +106,9 @@ type change struct {
 	clusterID string
 	requestID string
 	ifMatch   int64
-	wait      time.Duration
+	// plan is the digest of the plan that the change must be.
+	plan string
+	wait time.Duration
 	// whole says that the definition is replaced, which only its coordinator takes.
 	whole bool
 	// removes says that members go and nothing else: that is possible when etcd is
@@ -117,13 +126,13 @@ func (c *ControlPlane) change(ctx context.Context, id change, fn edit) (*ChangeR
 	for {
 		p, err := c.turn(ctx, id, fn)
 		if errors.Is(err, errStale) || errors.Is(err, errFence) {
-			if id.ifMatch != 0 && errors.Is(err, errStale) {
+			if (id.ifMatch != 0 || id.plan != "") && errors.Is(err, errStale) {
 				return nil, conflictOf(p.rec)
 			}
 			continue
 		}
 		if err != nil {
-			return nil, crossing(err)
+			return nil, crossing(outdated(id.plan, err))
 		}
 		return c.awaitChange(ctx, id, p.uid, id.wait-time.Since(began))
 	}

@@ -14,19 +14,11 @@ import (
 // tryChange writes one attempt: the whole change when nobody has to vote, else
 // the prepare records of the members that it adds.
 func (c *ControlPlane) tryChange(ctx context.Context, id change, p place, fn edit) error {
-	old, err := c.withSecrets(ctx, p.rec)
-	if errors.Is(err, store.ErrNotFound) {
-		return errStale // a newer generation has taken its place
-	}
+	d, err := c.draftChange(ctx, id.requestID, p, fn)
 	if err != nil {
 		return err
 	}
-	s, differs, err := fn(old)
-	if err != nil || !differs {
-		return err
-	}
-	g, fence, err := c.validateChange(s, p.rec)
-	if err != nil {
+	if err := asPlanned(id.plan, func() string { return c.digestOfChange(id.caller, d) }); err != nil || !d.differs {
 		return err
 	}
 	if !id.removes {
@@ -34,27 +26,49 @@ func (c *ControlPlane) tryChange(ctx context.Context, id change, p place, fn edi
 			return err
 		}
 	}
-	sit, rev, ok := c.decider.situation(p.uid)
-	if !ok || sit.fed.Change != nil || sit.fed.Generation != p.rec.Generation {
-		return errStale
-	}
-	next := nextGeneration(sit.fed, s, g, id.requestID, sit.now)
-	r := c.renderer(s, g, next)
-	attempt := newUID() // what another attempt of this request has written stays as it is
-	r.name = func(service, uid string) string {
-		return record.ChangedSpecName(service, uid, next.Generation, attempt)
-	}
-	if err := r.neverConnected(next); err != nil {
-		return err
-	}
-	d, err := c.draftChange(r, sit, next)
-	if err != nil {
-		return err
-	}
 	if err := c.stage(ctx, d.before); err != nil {
 		return err
 	}
-	return c.commitChange(ctx, d, sit, rev, fence)
+	return c.commitChange(ctx, d)
+}
+
+// draftChange makes everything that a change writes. It writes nothing.
+func (c *ControlPlane) draftChange(ctx context.Context, requestID string, p place, fn edit) (*changeDraft, error) {
+	old, err := c.withSecrets(ctx, p.rec)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, errStale // a newer generation has taken its place
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, differs, err := fn(old)
+	if err != nil {
+		return nil, err
+	}
+	sit, rev, ok := c.decider.situation(p.uid)
+	if !ok || sit.fed.Change != nil || sit.fed.Generation != p.rec.Generation {
+		return nil, errStale
+	}
+	d := &changeDraft{sit: sit, rev: rev, old: old, service: s, differs: differs, specs: map[string]string{}}
+	if !differs {
+		d.next, d.service = sit.fed, old
+		return d, nil
+	}
+	g, fence, err := c.validateChange(s, p.rec)
+	if err != nil {
+		return nil, err
+	}
+	d.fence = fence
+	d.next = nextGeneration(sit.fed, s, g, requestID, sit.now)
+	r := c.renderer(s, g, d.next)
+	attempt := newUID() // what another attempt of this request has written stays as it is
+	r.name = func(service, uid string) string {
+		return record.ChangedSpecName(service, uid, d.next.Generation, attempt)
+	}
+	if err := r.neverConnected(d.next); err != nil {
+		return nil, err
+	}
+	return d, c.renderChange(r, d)
 }
 
 // nextGeneration is the federation as it will be; members that stay keep their life.
@@ -84,47 +98,54 @@ func nextGeneration(f record.Federation, s *oscar.Service, g *topology.Graph, re
 
 // changeDraft is an attempt made ready.
 type changeDraft struct {
+	// sit is what it was decided on, and rev the revision of the federation then.
+	sit situation
+	rev int64
+	// fence is the revision that the clusters were validated at.
+	fence int64
+	// old and service are the definitions before and after, with their secrets.
+	old, service *oscar.Service
+	// differs is false when nothing is to be written.
+	differs   bool
 	next      record.Federation
 	specs     map[string]string
 	added     []placed
+	rendered  []rendered
 	before    []staged
 	submitted []staged
 }
 
-func (c *ControlPlane) draftChange(r *renderer, sit situation, next record.Federation) (*changeDraft, error) {
-	d := &changeDraft{next: next, specs: map[string]string{}}
-	until := record.At(sit.now.Add(c.cfg.PrepareDeadline))
-	for i, m := range next.Members {
+func (c *ControlPlane) renderChange(r *renderer, d *changeDraft) error {
+	until := record.At(d.sit.now.Add(c.cfg.PrepareDeadline))
+	for i, m := range d.next.Members {
 		if !m.Replica() {
 			continue
 		}
-		desired, spec, err := r.replica(i, m)
+		desired, spec, what, err := r.replica(i, m)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		d.before = append(d.before, spec)
-		if memberOf(sit.fed.Members, m.UID) >= 0 {
+		d.rendered = append(d.rendered, what)
+		if memberOf(d.sit.fed.Members, m.UID) >= 0 {
 			d.specs[m.UID] = desired.rec.Spec
 			continue
 		}
 		desired.rec.Deadline = &until
-		if next.Deployment == oscar.DeploymentBestEffort {
+		if d.next.Deployment == oscar.DeploymentBestEffort {
 			desired.rec.Deadline = nil
 		}
 		d.added = append(d.added, desired)
 	}
 	submitted, err := r.submitted()
-	if err != nil {
-		return nil, err
-	}
 	d.submitted = submitted
-	return d, nil
+	return err
 }
 
 // commitChange is the transaction of an attempt. Members that are added to a
 // transactional federation vote first; to one of best effort they come when they can.
-func (c *ControlPlane) commitChange(ctx context.Context, d *changeDraft, sit situation, rev, fence int64) error {
-	uid := sit.fed.UID
+func (c *ControlPlane) commitChange(ctx context.Context, d *changeDraft) error {
+	sit, uid := d.sit, d.sit.fed.UID
 	key := record.FederationKey(uid)
 	keys := []string{key, record.FenceKey}
 	for _, p := range d.added {
@@ -134,12 +155,12 @@ func (c *ControlPlane) commitChange(ctx context.Context, d *changeDraft, sit sit
 	res, err := c.store.Update(ctx, store.Update{
 		Keys: keys, RequestID: d.next.RequestID, Marker: record.HistoryKey(uid, d.next.Generation),
 		Build: func(v store.View, tx *store.Txn) error {
-			if kv, ok := v.KV(key); !ok || kv.ModRevision != rev {
+			if kv, ok := v.KV(key); !ok || kv.ModRevision != d.rev {
 				return errStale
 			}
 			tx.Expect(key)
 			if len(d.added) > 0 {
-				if kv, _ := v.KV(record.FenceKey); kv.ModRevision != fence {
+				if kv, _ := v.KV(record.FenceKey); kv.ModRevision != d.fence {
 					return errFence
 				}
 				tx.Expect(record.FenceKey)

@@ -95,6 +95,7 @@ type ControlPlane struct {
 	state    *state
 	decider  *decider
 	tokenKey []byte
+	planKey  []byte
 	ready    chan struct{}
 	steps    *prometheus.CounterVec
 	turns    turns
@@ -114,6 +115,7 @@ func New(cfg Config) (*ControlPlane, error) {
 	c := &ControlPlane{
 		cfg: cfg, store: cfg.Store, identity: cfg.Identity,
 		tokenKey: cfg.Identity.Derive("oscarfed service token"),
+		planKey:  cfg.Identity.Derive("oscarfed plan"),
 		ready:    make(chan struct{}),
 		steps: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "oscarfed_federation_steps_total", Help: "Steps that this instance took, by name.",

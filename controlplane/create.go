@@ -36,7 +36,7 @@ func (c *ControlPlane) CreateService(ctx context.Context, caller identity.Caller
 	hash, keyed := requestHash(caller, "POST", "/system/services", req)
 	uid, replayed, err := c.accept(ctx, caller, req, hash, keyed)
 	if err != nil {
-		return nil, crossing(err)
+		return nil, crossing(outdated(req.Plan, err))
 	}
 	if uid == nil {
 		return replayed, nil
@@ -62,19 +62,17 @@ func (c *ControlPlane) accept(ctx context.Context, caller identity.Caller, req C
 		if err != nil || uid != nil || res != nil {
 			return uid, res, err
 		}
-		g, fence, err := c.validate(s, req.Deployment)
+		d, err := c.draftCreate(caller, s, req, hash, refreshToken)
 		if err != nil {
+			return nil, nil, err
+		}
+		if err := c.createAsPlanned(caller, req, d); err != nil {
+			if uid, res, again := c.repeated(ctx, hash, bodyHash); again != nil || uid != nil || res != nil {
+				return uid, res, again // what has the name is this very request
+			}
 			return nil, nil, err
 		}
 		if err := c.roomToAdd(); err != nil {
-			return nil, nil, err
-		}
-		now := c.cfg.Now()
-		fed := newFederation(caller, s, g, req, hash, now)
-		until := record.At(now.Add(c.cfg.PrepareDeadline))
-		fed.Deadline = &until
-		d, err := c.draft(c.renderer(s, g, fed), refreshToken)
-		if err != nil {
 			return nil, nil, err
 		}
 		if err := c.stage(ctx, d.before); err != nil {
@@ -83,9 +81,9 @@ func (c *ControlPlane) accept(ctx context.Context, caller identity.Caller, req C
 		c.fail("after_specs")
 		request := record.Request{
 			V: record.Version, BodyHash: bodyHash, UID: d.fed.UID, RequestID: req.RequestID,
-			CreatedAt: record.At(now), Keyed: keyed,
+			CreatedAt: d.fed.CreatedAt, Keyed: keyed,
 		}
-		switch err := c.commitA(ctx, d, request, hash, fence); {
+		switch err := c.commitA(ctx, d, request, hash); {
 		case errors.Is(err, errFence):
 			continue
 		case err != nil:
@@ -189,16 +187,41 @@ func newFederation(caller identity.Caller, s *oscar.Service, g *topology.Graph, 
 // draft is a federation that is about to be created: everything that
 // transaction A and the writes before it need.
 type draft struct {
-	fed     record.Federation
-	desired []placed
+	fed record.Federation
+	// service is the definition as it was submitted, with its secrets.
+	service      *oscar.Service
+	refreshToken string
+	// fence is the revision that the clusters were validated at.
+	fence    int64
+	rendered []rendered
+	desired  []placed
 	// before holds what is written before transaction A refers to it.
 	before []staged
 	tokens []staged
 }
 
+// draftCreate validates a definition and makes everything that its creation
+// writes. It writes nothing.
+func (c *ControlPlane) draftCreate(caller identity.Caller, s *oscar.Service, req CreateRequest, hash, refreshToken string) (*draft, error) {
+	g, fence, err := c.validate(s, req.Deployment)
+	if err != nil {
+		return nil, err
+	}
+	now := c.cfg.Now()
+	fed := newFederation(caller, s, g, req, hash, now)
+	until := record.At(now.Add(c.cfg.PrepareDeadline))
+	fed.Deadline = &until
+	d, err := c.draft(c.renderer(s, g, fed), refreshToken)
+	if err != nil {
+		return nil, err
+	}
+	d.fence = fence
+	return d, nil
+}
+
 // draft renders a new federation.
 func (c *ControlPlane) draft(r *renderer, refreshToken string) (*draft, error) {
-	d := &draft{fed: r.fed}
+	d := &draft{fed: r.fed, service: r.service, refreshToken: refreshToken}
 	for _, n := range r.graph.Nodes {
 		m := member(n)
 		if n.Replica() {
@@ -213,12 +236,13 @@ func (c *ControlPlane) draft(r *renderer, refreshToken string) (*draft, error) {
 		if !m.Replica() {
 			continue
 		}
-		desired, spec, err := r.replica(i, m)
+		desired, spec, what, err := r.replica(i, m)
 		if err != nil {
 			return nil, err
 		}
 		d.desired = append(d.desired, desired)
 		d.before = append(d.before, spec)
+		d.rendered = append(d.rendered, what)
 	}
 	if refreshToken != "" {
 		t, err := r.refreshToken(refreshToken)
@@ -262,7 +286,7 @@ func (r *renderer) neverConnected(fed record.Federation) error {
 }
 
 // commitA is the transaction that makes the federation appear, whole.
-func (c *ControlPlane) commitA(ctx context.Context, d *draft, request record.Request, hash string, fence int64) error {
+func (c *ControlPlane) commitA(ctx context.Context, d *draft, request record.Request, hash string) error {
 	fedKey, nameKey, requestKey := record.FederationKey(d.fed.UID), record.NameKey(d.fed.Owner, d.fed.GroupID), record.RequestKey(hash)
 	keys := []string{fedKey, nameKey, requestKey, record.FenceKey}
 	for _, p := range d.desired {
@@ -274,7 +298,7 @@ func (c *ControlPlane) commitA(ctx context.Context, d *draft, request record.Req
 			if err := c.sameRequest(v, requestKey); err != nil {
 				return err
 			}
-			if kv, _ := v.KV(record.FenceKey); kv.ModRevision != fence {
+			if kv, _ := v.KV(record.FenceKey); kv.ModRevision != d.fence {
 				return errFence
 			}
 			if err := c.nameFree(v, nameKey, d.fed.GroupID); err != nil {
@@ -334,7 +358,12 @@ func (c *ControlPlane) nameFree(v store.View, nameKey, groupID string) error {
 	if err != nil {
 		return err
 	}
-	if c.inFlight(n.UID) {
+	return c.nameHeld(n.UID, groupID)
+}
+
+// nameHeld tells that a federation has the name.
+func (c *ControlPlane) nameHeld(uid, groupID string) error {
+	if c.inFlight(uid) {
 		return &Error{Code: CodeConflict, Message: fmt.Sprintf("a federation %q is being created or rolled back; wait for its outcome, or delete it", groupID)}
 	}
 	return &Error{Code: CodeAlreadyExists, Message: fmt.Sprintf("a federation %q exists already; delete it, or choose another group_id", groupID)}
@@ -350,7 +379,11 @@ func placeFree(v store.View, p placed) error {
 	if err != nil {
 		return err
 	}
-	at := p.cluster + "/" + p.service
+	return placeHeld(d, p.cluster+"/"+p.service)
+}
+
+// placeHeld tells that a desired record, whose ever it is, stands at a place.
+func placeHeld(d *record.Desired, at string) error {
 	if d.Tombstone() {
 		return &Error{Code: CodeAlreadyExists, Message: fmt.Sprintf("%s: a deletion of a service of this name waits for the cluster; try again when it is done, or choose another name", at)}
 	}

@@ -189,9 +189,15 @@ type world struct {
 // newWorld starts a control plane with clusters a, b and c that do as they are told.
 func newWorld(t *testing.T, mutate ...func(*controlplane.Config)) *world {
 	t.Helper()
+	return newWorldOf(t, newIdentity(t), mutate...)
+}
+
+// newWorldOf is newWorld with an identity that others can share.
+func newWorldOf(t *testing.T, identity *seal.Identity, mutate ...func(*controlplane.Config)) *world {
+	t.Helper()
 	st := storetest.New(t)
 	w := &world{t: t, store: st, clusters: map[string]*puppet{}}
-	w.ControlPlane = startControlPlane(t, st, newIdentity(t), mutate...)
+	w.ControlPlane = startControlPlane(t, st, identity, mutate...)
 	for _, id := range []string{"a", "b", "c"} {
 		w.addCluster(id)
 	}

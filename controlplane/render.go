@@ -62,38 +62,50 @@ func (c *ControlPlane) renderer(s *oscar.Service, g *topology.Graph, fed record.
 // reachable says whether the cluster has said to which key its secrets are to be sealed.
 func (r *renderer) reachable(cluster string) bool { return r.recipients[cluster] != "" }
 
+// rendered is what one replica's OSCAR is to be sent.
+type rendered struct {
+	at record.Member
+	// public is the service without secrets, and patch the secrets as a merge patch.
+	public *oscar.Service
+	patch  json.RawMessage
+	// left names the buckets of earlier lives that it may attach to.
+	left []string
+	sees []string
+}
+
 // replica renders node i for the replica m: its desired record with intent
 // prepare, and the spec that the record names. Its secrets are sealed to the
 // cluster that gets it and to the control plane.
-func (r *renderer) replica(i int, m record.Member) (placed, staged, error) {
+func (r *renderer) replica(i int, m record.Member) (placed, staged, rendered, error) {
 	token := r.cp.serviceToken(m.UID)
 	public, patch, err := topology.Render(r.service, r.graph, i, topology.Mark{
 		UID: m.UID, Generation: r.fed.Generation, ControlPlane: r.meta.ControlPlane, Token: token,
 	}, r.origin)
 	if err != nil {
-		return placed{}, staged{}, fmt.Errorf("render %s/%s: %w", m.ClusterID, m.ServiceName, err)
+		return placed{}, staged{}, rendered{}, fmt.Errorf("render %s/%s: %w", m.ClusterID, m.ServiceName, err)
 	}
 	raw, err := json.Marshal(public)
 	if err != nil {
-		return placed{}, staged{}, fmt.Errorf("write %s/%s: %w", m.ClusterID, m.ServiceName, err)
+		return placed{}, staged{}, rendered{}, fmt.Errorf("write %s/%s: %w", m.ClusterID, m.ServiceName, err)
 	}
 	sealed, err := seal.Seal(seal.Header{
 		Purpose: purposeSpec, Cluster: m.ClusterID, UID: m.UID, Generation: r.fed.Generation,
 	}, patch, r.recipients[m.ClusterID], r.cp.identity.Recipient())
 	if err != nil {
-		return placed{}, staged{}, fmt.Errorf("seal %s/%s: %w", m.ClusterID, m.ServiceName, err)
+		return placed{}, staged{}, rendered{}, fmt.Errorf("seal %s/%s: %w", m.ClusterID, m.ServiceName, err)
 	}
 	name := r.name(m.ServiceName, m.UID)
-	spec := record.Spec{
-		V: record.Version, Service: raw, Sealed: sealed, Left: r.cp.left(r.fed.Owner, m.ClusterID, m.ServiceName),
+	what := rendered{
+		at: m, public: public, patch: patch, sees: sees(r.graph, i), left: r.cp.left(r.fed.Owner, m.ClusterID, m.ServiceName),
 	}
+	spec := record.Spec{V: record.Version, Service: raw, Sealed: sealed, Left: what.left}
 	desired := &record.Desired{
 		V: record.Version, Intent: record.IntentPrepare, Federation: r.fed.UID, GroupID: r.fed.GroupID, UID: m.UID,
 		Generation: r.fed.Generation, RequestID: r.fed.RequestID, Owner: r.fed.Owner, Drift: r.fed.Drift,
-		Paused: r.fed.Paused, Spec: name, Sees: sees(r.graph, i), Mark: record.Mark(token), Deadline: r.fed.Deadline,
+		Paused: r.fed.Paused, Spec: name, Sees: what.sees, Mark: record.Mark(token), Deadline: r.fed.Deadline,
 	}
 	return placed{cluster: m.ClusterID, service: m.ServiceName, rec: desired},
-		staged{record.SpecKey(m.ClusterID, name), spec}, nil
+		staged{record.SpecKey(m.ClusterID, name), spec}, what, nil
 }
 
 // submitted is what the control plane itself keeps of the service: its words

@@ -17,6 +17,8 @@ type CreateRequest struct {
 	RequestID      string
 	// Deployment overrides the definition: transactional, best-effort or empty.
 	Deployment string
+	// Plan is the digest of the plan that this creation must be; empty demands none.
+	Plan string
 	// Wait is how long to wait for the outcome; 0 returns as soon as the
 	// request is accepted.
 	Wait time.Duration
@@ -157,6 +159,8 @@ type ChangeRequest struct {
 	RequestID string
 	// IfMatch is the revision that the federation must have; 0 demands none.
 	IfMatch int64
+	// Plan is the digest of the plan that this change must be; empty demands none.
+	Plan string
 	// Wait is how long to wait until the change is applied everywhere; the votes
 	// of added members are waited for in any case.
 	Wait time.Duration

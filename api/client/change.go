@@ -19,6 +19,9 @@ type ChangeOptions struct {
 	ClusterID string
 	// IfMatch is the revision that the federation must have; 0 demands none.
 	IfMatch int64
+	// Plan is the digest of the plan that a change of a definition must be; empty
+	// demands none.
+	Plan string
 	// Wait is how long to wait until the change is applied everywhere; 0 means the
 	// control plane's default.
 	Wait time.Duration
@@ -102,6 +105,9 @@ func (c *Client) change(ctx context.Context, in call, body any, opts ChangeOptio
 	}
 	if opts.IfMatch != 0 {
 		in.header.Set("If-Match", `"`+strconv.FormatInt(opts.IfMatch, 10)+`"`)
+	}
+	if opts.Plan != "" {
+		in.header.Set(planHeader, opts.Plan)
 	}
 	out, err := c.do(ctx, in)
 	if err != nil {

@@ -35,12 +35,17 @@ type call struct {
 	body         []byte
 	// wait is how long the control plane may take on the caller's order.
 	wait time.Duration
+	// harmless says that nothing is changed, whatever the method.
+	harmless bool
 }
 
 // again says whether the call may be sent twice.
 func (c call) again() bool {
-	return c.method == http.MethodGet || c.header.Get("Idempotency-Key") != ""
+	return c.reads() || c.header.Get("Idempotency-Key") != ""
 }
+
+// reads says that the call changes nothing.
+func (c call) reads() bool { return c.harmless || c.method == http.MethodGet }
 
 // answer is what came back with a status below 300.
 type answer struct {
@@ -180,7 +185,7 @@ func (c *Client) noAnswer(ctx context.Context, in call, sent bool, err error) er
 		err = wrapped.Err // it repeats the URL, with its query
 	}
 	p := v1.Problem{Code: v1.CodeUnavailable, Title: "The control plane cannot be reached", Detail: c.base + ": " + err.Error(), Instance: in.path}
-	if sent && in.method != http.MethodGet {
+	if sent && !in.reads() {
 		p.Code, p.Title = v1.CodeUnknownOutcome, "The control plane did not answer; the change may have happened"
 	}
 	p.Type = v1.ProblemURN + p.Code

@@ -25,6 +25,8 @@ type CreateOptions struct {
 	// IdempotencyKey makes it safe to send the request again, here or later.
 	// Without one it is sent once.
 	IdempotencyKey string
+	// Plan is the digest of the plan that the creation must be; empty demands none.
+	Plan string
 }
 
 // CreateResult is an accepted creation.
@@ -60,6 +62,9 @@ func (c *Client) CreateService(ctx context.Context, s *oscar.Service, opts Creat
 	set(in.query, "deployment", opts.Deployment)
 	if opts.IdempotencyKey != "" {
 		in.header.Set("Idempotency-Key", opts.IdempotencyKey)
+	}
+	if opts.Plan != "" {
+		in.header.Set(planHeader, opts.Plan)
 	}
 	out, err := c.do(ctx, in)
 	if err != nil {

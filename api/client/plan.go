@@ -1,0 +1,36 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+// planHeader binds a request to a plan by the plan's digest.
+const planHeader = "Oscarfed-Plan"
+
+// PlanOptions go with a plan.
+type PlanOptions struct {
+	// Deployment overrides the definition of a creation, as in CreateOptions.
+	Deployment string
+}
+
+// Plan says what a definition would do if it was submitted now. It changes nothing.
+func (c *Client) Plan(ctx context.Context, s *oscar.Service, opts PlanOptions) (*v1.Plan, error) {
+	body, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("service %q: %w", s.Name, err)
+	}
+	in := call{method: http.MethodPost, path: "/system/plans", body: body, query: url.Values{}, harmless: true}
+	set(in.query, "deployment", opts.Deployment)
+	out, err := c.do(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return decode[v1.Plan](in.method, in.path, out.body)
+}
