@@ -206,12 +206,14 @@ func TestWhatChangedSinceThePlanIsRefused(t *testing.T) {
 			if _, err := w.changeReplicas(removeC); err != nil {
 				t.Fatal(err)
 			}
+			w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("c"))) == 0 })
 		}, other},
 		"somebody changed it, and nothing was planned": {body, body, func(t *testing.T, w *world) {
 			t.Helper()
 			if _, err := w.changeReplicas(removeC); err != nil {
 				t.Fatal(err)
 			}
+			w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("c"))) == 0 })
 		}, body},
 		"it is gone": {body, other, func(t *testing.T, w *world) {
 			t.Helper()
