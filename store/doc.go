@@ -13,8 +13,8 @@
 // When a comparison fails, the same transaction returns the present values and
 // Build is called again with them: a decision is never carried over to values
 // that it was not made for. A try whose answer was lost may have been applied.
-// Update then reads the record at Marker: when it carries the request id of this
-// Update, the write is done.
+// Update then reads the record at Marker, and its history: when it carried the
+// request id of this Update, the write is done.
 //
 // # Watching
 //

@@ -19,8 +19,8 @@ type Update struct {
 	// RequestID and Marker make an unknown outcome known. The record at Marker
 	// has a field request_id, and every transaction of this update writes it
 	// with RequestID. When a try has been sent and the marker, written since, has
-	// our id, the write is done. Best is a marker that no other request writes:
-	// one that another may overwrite forgets that we were there.
+	// our id, the write is done. A marker that others write or remove is read in its
+	// history when an answer was lost; one of our own spares that.
 	//
 	// With an empty Marker an unknown outcome is followed by a fresh read and
 	// another Build: right for callers who decide by the state alone, and then
@@ -80,8 +80,10 @@ type attempt struct {
 	store  *Store
 	update Update
 	keys   []string
-	// doubts are the tries whose outcome is not known.
+	// doubts are the tries whose outcome is not known; the first was sent after the
+	// revision since.
 	doubts []*plan
+	since  int64
 	// full is set once etcd has said that it takes no more.
 	full error
 }
@@ -111,6 +113,9 @@ func (a *attempt) run(ctx context.Context, view View) (Result, error) {
 			return Result{View: view}, a.doubt(err)
 		}
 
+		if len(a.doubts) == 0 {
+			a.since = view.Revision
+		}
 		next, written, err := a.send(ctx, plan)
 		if err != nil {
 			return Result{View: view}, a.doubt(err)
@@ -118,7 +123,11 @@ func (a *attempt) run(ctx context.Context, view View) (Result, error) {
 		if written {
 			return Result{Revision: next.Revision, Written: true, View: view}, nil
 		}
-		if revision, ours := a.ours(view, next); ours {
+		revision, ours, err := a.ours(ctx, view, next)
+		if err != nil {
+			return Result{View: view}, a.doubt(err)
+		}
+		if ours {
 			return Result{Revision: revision, Written: true, View: next}, nil
 		}
 		if a.full != nil {
@@ -207,15 +216,30 @@ func (p *plan) leftNoTrace(before, after View) bool {
 	})
 }
 
-// ours says whether the marker shows that a try of this update was applied, and
-// by which revision. A marker that had our id before proves nothing: it must
-// have been written after the last view, where no try was seen to be applied.
-func (a *attempt) ours(last, now View) (int64, bool) {
+// ours says whether a try of this update was applied, and by which revision. A
+// marker that had our id before it was sent proves nothing: it must have been
+// written after the last view, where no try was seen to be applied. What the marker
+// holds now is not enough either when an answer was lost: meanwhile others may have
+// written it, or what we made may have been removed. Then its history tells, and
+// where that is compacted nobody knows.
+func (a *attempt) ours(ctx context.Context, last, now View) (int64, bool, error) {
 	kv, ok := now.KV(a.update.Marker)
-	if !ok || kv.ModRevision <= last.Revision {
-		return 0, false
+	switch {
+	case ok && kv.ModRevision > last.Revision && requestID(kv.Value) == a.update.RequestID:
+		return kv.ModRevision, true, nil
+	case a.update.Marker == "" || len(a.doubts) == 0 || now.Revision <= a.since || ok && kv.ModRevision <= a.since:
+		return 0, false, nil // it was not written
 	}
-	return kv.ModRevision, requestID(kv.Value) == a.update.RequestID
+	var revision int64
+	err := a.store.History(ctx, a.update.Marker, a.since+1, now.Revision, func(r int64, events []Event) error {
+		for _, ev := range events {
+			if ev.Key == a.update.Marker && !ev.Deleted && requestID(ev.Value) == a.update.RequestID {
+				revision = r
+			}
+		}
+		return nil
+	})
+	return revision, revision != 0, err
 }
 
 // forget drops the doubts that the view resolves: with a marker, a try that is

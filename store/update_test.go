@@ -184,6 +184,63 @@ func TestUpdateFindsOutAnUnknownOutcome(t *testing.T) {
 	}
 }
 
+// A deletion deleted two lives, and a creation came back from the dead: the answer
+// was lost, and before it was asked what had become of it, others had undone it.
+func TestUpdateIsNotDoneTwiceWhenOthersUndidIt(t *testing.T) {
+	for name, undo := range map[string]func(*store.Txn){
+		"removed":     func(tx *store.Txn) { tx.Delete("/t/n"); tx.Delete("/t/request") },
+		"overwritten": func(tx *store.Txn) { tx.Delete("/t/n"); tx.Put("/t/request", marker{RequestID: "other"}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			endpoint := storetest.Etcd(t)
+			s, faults := open(t, store.Config{Endpoints: []string{endpoint}})
+			other := storetest.Open(t, store.Config{Endpoints: []string{endpoint}})
+			faults.LoseAnswers(1)
+			var undone int64
+			faults.OnLostAnswer(func() {
+				res, err := other.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error { undo(tx); return nil }})
+				if err != nil {
+					t.Error(err)
+				}
+				undone = res.Revision
+			})
+			builds := 0
+			res, err := s.Update(t.Context(), increment("/t/n", "/t/request", "r1", &builds))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !res.Written || res.Revision != undone-1 || builds != 1 {
+				t.Errorf("result %+v after %d builds; it was written at %d", res, builds, undone-1)
+			}
+			if _, err := s.Get(t.Context(), "/t/n"); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("it was done again: %v", err)
+			}
+		})
+	}
+}
+
+// When the history is compacted nobody knows.
+func TestUpdateIsUnknownWhenItsHistoryIsGone(t *testing.T) {
+	endpoint := storetest.Etcd(t)
+	s, faults := open(t, store.Config{Endpoints: []string{endpoint}})
+	other := storetest.Open(t, store.Config{Endpoints: []string{endpoint}})
+	put(t, s, "/t/n", counter{N: 1})
+	faults.LoseAnswers(1)
+	faults.OnLostAnswer(func() {
+		res, err := other.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error { tx.Delete("/t/request"); return nil }})
+		if err != nil {
+			t.Error(err)
+		}
+		compact(t, endpoint, res.Revision)
+	})
+	if _, err := s.Update(t.Context(), increment("/t/n", "/t/request", "r1", nil)); !errors.Is(err, store.ErrUnknownOutcome) {
+		t.Errorf("error %v, want an unknown outcome", err)
+	}
+	if c, _ := get[counter](t, s, "/t/n"); c.N != 2 {
+		t.Errorf("counted to %d", c.N)
+	}
+}
+
 // Many writers whose calls are lost and repeated: what was acknowledged counts
 // once, and nothing else counts.
 func TestUpdateCountsEveryRequestOnce(t *testing.T) {

@@ -25,6 +25,7 @@ type Faults struct {
 	refuse  map[string]error
 	opening map[string]func()
 	hook    func()
+	lost    func()
 }
 
 type fault int
@@ -39,6 +40,14 @@ const (
 
 // LoseAnswers lets the next n writing transactions be applied and loses their answers.
 func (f *Faults) LoseAnswers(n int) { f.add(loseAnswer, n) }
+
+// OnLostAnswer calls fn once, when the next answer was lost and before its client
+// learns of it.
+func (f *Faults) OnLostAnswer(fn func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lost = fn
+}
 
 // SendTwice sends the next n writing transactions twice and gives the second
 // answer, as etcd's client does after a broken connection: it then says "not
@@ -124,6 +133,7 @@ func (f *Faults) unary(ctx context.Context, method string, req, reply any, cc *g
 		if err := call(); err != nil {
 			return err
 		}
+		f.tellLost()
 		return lost
 	case sendTwice:
 		if err := call(); err != nil {
@@ -138,6 +148,16 @@ func (f *Faults) unary(ctx context.Context, method string, req, reply any, cc *g
 		return rpctypes.ErrGRPCNoSpace
 	}
 	return call()
+}
+
+func (f *Faults) tellLost() {
+	f.mu.Lock()
+	fn := f.lost
+	f.lost = nil
+	f.mu.Unlock()
+	if fn != nil {
+		fn()
+	}
 }
 
 // take counts a transaction and returns what is to be done to it.
