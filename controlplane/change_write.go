@@ -195,5 +195,5 @@ func (c *ControlPlane) commitChange(ctx context.Context, d *changeDraft) error {
 	if err != nil {
 		return err
 	}
-	return c.state.wait(ctx, res.Revision)
+	return c.shows(ctx, res.Revision)
 }
