@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -25,7 +26,7 @@ func (c *ControlPlane) await(ctx context.Context, uid string, wait time.Duration
 		case <-timer.C:
 			return c.unfinished(uid)
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, fmt.Errorf("%w: it was accepted: %w", store.ErrUnknownOutcome, context.Cause(ctx))
 		}
 	}
 }

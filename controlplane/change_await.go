@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -40,7 +41,7 @@ func (c *ControlPlane) awaitChange(ctx context.Context, id change, uid string, w
 		case <-timer.C:
 			over = true
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, crossing(fmt.Errorf("%w: it was accepted: %w", store.ErrUnknownOutcome, context.Cause(ctx)))
 		}
 	}
 }

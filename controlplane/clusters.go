@@ -112,7 +112,7 @@ func (c *ControlPlane) writeCluster(ctx context.Context, keys []string, id strin
 	if err != nil {
 		return nil, crossing(err)
 	}
-	if err := c.state.wait(ctx, res.Revision); err != nil {
+	if err := c.shows(ctx, res.Revision); err != nil {
 		return nil, crossing(err)
 	}
 	return c.cluster(id)

@@ -330,7 +330,7 @@ func (c *ControlPlane) commitA(ctx context.Context, d *draft, request record.Req
 	if err != nil {
 		return err
 	}
-	return c.state.wait(ctx, res.Revision)
+	return c.shows(ctx, res.Revision)
 }
 
 // sameRequest ends the transaction when the same request was accepted meanwhile.

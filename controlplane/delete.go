@@ -110,7 +110,7 @@ func (c *ControlPlane) writeDelete(ctx context.Context, uid string, opts DeleteO
 	if err != nil {
 		return err
 	}
-	return c.state.wait(ctx, res.Revision)
+	return c.shows(ctx, res.Revision)
 }
 
 // deletion turns every replica into a tombstone and frees the name.

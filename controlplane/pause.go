@@ -109,5 +109,5 @@ func (c *ControlPlane) writePause(ctx context.Context, uid, requestID string, pa
 	if err != nil {
 		return err
 	}
-	return c.state.wait(ctx, res.Revision)
+	return c.shows(ctx, res.Revision)
 }
