@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/oscarfed/oscarfed/store"
-	"github.com/oscarfed/oscarfed/store/record"
 )
 
 // Options of a check.
@@ -43,25 +42,11 @@ func Check(ctx context.Context, endpoint string, opts Options) (*Report, error) 
 
 // CheckStore is Check for a store that is open already.
 func CheckStore(ctx context.Context, s *store.Store, opts Options) (*Report, error) {
-	c, err := newChecker(opts)
+	r, err := NewReplay(opts)
 	if err != nil {
 		return nil, err
 	}
-	present, last, err := s.List(ctx, record.Root)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.History(ctx, record.Root, 1, last, func(revision int64, events []store.Event) error {
-		c.step(revision, events)
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	c.finish(last)
-	if err := c.sameAs(present); err != nil {
-		return nil, err
-	}
-	return c.report, nil
+	return r.Finish(ctx, s)
 }
 
 // sameAs compares the replayed state with a list of the same revision: a replay
