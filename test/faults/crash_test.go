@@ -11,6 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/test/process"
 )
 
 // scenario brings a process to a fail point, and says what must be the end.
@@ -112,20 +113,20 @@ func (f *federation) killedAt(point string, s scenario) {
 	}
 	id := clusterIDs[0]
 	ofSyncer := strings.HasPrefix(point, "syncer.")
-	var victim *child
+	var victim *process.Child
 	if ofSyncer {
-		f.syncers[id].stop()
+		f.syncers[id].Stop()
 		f.startSyncer(id, point)
 		f.awaitSyncer(id)
 		victim = f.syncers[id]
 	} else {
-		f.cp.stop()
+		f.cp.Stop()
 		f.startControlPlane(point)
 		victim = f.cp
 	}
 	answer := make(chan error, 1)
 	go func() { answer <- s.act(f) }()
-	if !victim.killed(40 * time.Second) {
+	if !victim.Killed(40 * time.Second) {
 		f.t.Fatalf("nothing was killed at %s: the %s does not pass it", point, s.name)
 	}
 	if ofSyncer {

@@ -18,6 +18,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/storetest"
 	"github.com/oscarfed/oscarfed/test/invariants"
+	"github.com/oscarfed/oscarfed/test/process"
 )
 
 const (
@@ -46,10 +47,10 @@ type federation struct {
 	store     *store.Store
 	sims      map[string]*oscarsim.Sim
 	urls      map[string]string
-	syncers   map[string]*child
+	syncers   map[string]*process.Child
 	identity  map[string]string
 	password  string
-	cp        *child
+	cp        *process.Child
 	api       *client.Client
 	// key stands before every Idempotency-Key.
 	key string
@@ -66,7 +67,7 @@ func federate(t testing.TB, endpoints string, st *store.Store) *federation {
 	t.Helper()
 	f := &federation{
 		t: t, root: t, endpoints: endpoints, store: st, sims: map[string]*oscarsim.Sim{}, urls: map[string]string{},
-		syncers: map[string]*child{}, identity: map[string]string{}, password: writeFile(t, "password", password),
+		syncers: map[string]*process.Child{}, identity: map[string]string{}, password: writeFile(t, "password", password),
 	}
 	var sims []*oscarsim.Sim
 	for _, id := range clusterIDs {
@@ -103,12 +104,12 @@ func (f *federation) startControlPlane(failAt string) {
 }
 
 // instance starts one control plane.
-func (f *federation) instance(failAt string) (*child, *client.Client) {
+func (f *federation) instance(failAt string) (*process.Child, *client.Client) {
 	f.t.Helper()
-	c := start(f.root, "controlplane", failAt, "--listen=127.0.0.1:0", "--metrics-listen=", "--etcd-endpoints="+f.endpoints,
+	c := process.Start(f.root, process.ControlPlane, failAt, "--listen=127.0.0.1:0", "--metrics-listen=", "--etcd-endpoints="+f.endpoints,
 		"--identity-file="+f.identity[""], "--admin-password-file="+f.password, "--rate-limit=0",
 		"--default-cluster="+clusterIDs[0], "--apply-grace=20s", "--log-level=debug")
-	address := strings.TrimPrefix(c.line(), "oscar-controlplane: API on ")
+	address := strings.TrimPrefix(c.Line(), "oscar-controlplane: API on ")
 	api, err := client.New(client.Config{Endpoint: "http://" + address, User: user, Password: password, Tries: 1})
 	if err != nil {
 		f.t.Fatal(err)
@@ -118,7 +119,7 @@ func (f *federation) instance(failAt string) (*child, *client.Client) {
 
 // startSyncer starts the syncer of a cluster, to die at failAt.
 func (f *federation) startSyncer(id, failAt string) {
-	f.syncers[id] = start(f.root, "syncer", failAt, "--cluster-id="+id, "--etcd-endpoints="+f.endpoints, "--metrics-listen=",
+	f.syncers[id] = process.Start(f.root, process.Syncer, failAt, "--cluster-id="+id, "--etcd-endpoints="+f.endpoints, "--metrics-listen=",
 		"--oscar-endpoint="+f.urls[id], "--oscar-user="+user, "--oscar-password-file="+f.password,
 		"--identity-file="+f.identity[id], "--resync=500ms", "--session-ttl=2s", "--late-window=2s", "--log-level=debug")
 }

@@ -2,7 +2,6 @@ package faults_test
 
 import (
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -15,89 +14,23 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/storetest"
 	"github.com/oscarfed/oscarfed/test/invariants"
+	"github.com/oscarfed/oscarfed/test/process"
 )
-
-// members is an etcd cluster of three processes.
-type members struct {
-	t     testing.TB
-	args  [][]string
-	procs []*child
-}
-
-func startMembers(t testing.TB, n int) *members {
-	t.Helper()
-	m := &members{t: t}
-	ports := freePorts(t, 2*n)
-	var initial []string
-	for i := range n {
-		initial = append(initial, fmt.Sprintf("m%d=http://127.0.0.1:%d", i, ports[n+i]))
-	}
-	for i := range n {
-		m.args = append(m.args, []string{
-			t.TempDir() + "/etcd", fmt.Sprintf("m%d", i), fmt.Sprintf("127.0.0.1:%d", ports[i]),
-			fmt.Sprintf("http://127.0.0.1:%d", ports[n+i]), strings.Join(initial, ","),
-		})
-		m.procs = append(m.procs, launch(t, "etcd", "", m.args[i]...))
-	}
-	// One clean-up for all, the restarted ones too: what is registered after this
-	// one, such as the check of the promises, still finds them alive.
-	t.Cleanup(func() {
-		for _, p := range m.procs {
-			p.end("etcd")
-		}
-	})
-	for _, p := range m.procs {
-		p.line()
-	}
-	return m
-}
-
-func (m *members) endpoints() []string {
-	var out []string
-	for _, a := range m.args {
-		out = append(out, "http://"+a[2])
-	}
-	return out
-}
-
-// killAndRestart ends one member by SIGKILL and starts it again.
-func (m *members) killAndRestart(i int) {
-	m.t.Helper()
-	m.procs[i].kill()
-	m.procs[i] = launch(m.t, "etcd", "", m.args[i]...)
-	m.procs[i].line()
-}
-
-// freePorts finds ports that were free a moment ago. Members of an etcd cluster
-// must know each other's before they start.
-func freePorts(t testing.TB, n int) []int {
-	t.Helper()
-	var out []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		out = append(out, l.Addr().(*net.TCPAddr).Port)
-	}
-	return out
-}
 
 // TestThreeMembersTwoControlPlanesBothKindsKilled creates and deletes federations
 // through two control planes, one request after another with its own
 // Idempotency-Key, while members of etcd and control planes are killed and started
 // again. Every request ends with a definite outcome, and the outcome is true.
 func TestThreeMembersTwoControlPlanesBothKindsKilled(t *testing.T) {
-	etcd := startMembers(t, 3)
-	endpoints := strings.Join(etcd.endpoints(), ",")
+	etcd := process.StartMembers(t, 3, nil)
+	endpoints := strings.Join(etcd.Endpoints(), ",")
 	invariants.Guard(t, endpoints, invariants.Options{Fenced: true})
-	st := storetest.Open(t, store.Config{Endpoints: etcd.endpoints()})
+	st := storetest.Open(t, store.Config{Endpoints: etcd.Endpoints()})
 	f := federate(t, endpoints, st)
 	f.key = "members"
 	second, secondAPI := f.instance("")
 	apis := &rotating{clients: []*client.Client{f.api, secondAPI}}
-	cps := []*child{f.cp, second}
+	cps := []*process.Child{f.cp, second}
 
 	// At least so many kills of each kind, however long a restart takes here.
 	const kills = 4
@@ -112,12 +45,16 @@ func TestThreeMembersTwoControlPlanesBothKindsKilled(t *testing.T) {
 			case <-time.After(700 * time.Millisecond):
 			}
 			if i%2 == 0 {
-				etcd.killAndRestart(i / 2 % 3)
+				etcd.Kill(i / 2 % 3)
+				if err := etcd.Restart(i / 2 % 3); err != nil {
+					t.Error(err)
+					return
+				}
 				killedEtcd.Add(1)
 				continue
 			}
 			k := i / 2 % 2
-			cps[k].kill()
+			cps[k].Kill()
 			killedControlPlanes.Add(1)
 			c, api := f.instance("")
 			cps[k] = c

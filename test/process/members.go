@@ -1,0 +1,131 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/oscarfed/oscarfed/store/embedded"
+)
+
+// etcdMain is one member of an etcd cluster: its folder, name, client address,
+// peer URL, the URL that the others reach it by and the initial cluster are the
+// arguments.
+func etcdMain(ctx context.Context, args []string) int {
+	s, err := embedded.Start(ctx, embedded.Config{
+		Dir: args[0], Name: args[1], ListenClient: args[2], ListenPeer: args[3], AdvertisePeer: args[4], InitialCluster: args[5],
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Fprintln(os.Stdout, "ready")
+	select {
+	case err := <-s.Err():
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	case <-ctx.Done():
+		s.Close()
+		return 0
+	}
+}
+
+// Members is an etcd cluster of several processes.
+type Members struct {
+	t     testing.TB
+	args  [][]string
+	procs []*Child
+}
+
+// StartMembers starts a cluster of n members. via, when it is not nil, gives the
+// address by which the others reach a member that listens at an address.
+func StartMembers(t testing.TB, n int, via func(listen string) string) *Members {
+	t.Helper()
+	m := &Members{t: t}
+	ports := freePorts(t, 2*n)
+	var initial []string
+	for i := range n {
+		listen := fmt.Sprintf("127.0.0.1:%d", ports[n+i])
+		reached := listen
+		if via != nil {
+			reached = via(listen)
+		}
+		initial = append(initial, fmt.Sprintf("m%d=http://%s", i, reached))
+		m.args = append(m.args, []string{
+			t.TempDir() + "/etcd", fmt.Sprintf("m%d", i), fmt.Sprintf("127.0.0.1:%d", ports[i]), "http://" + listen, "http://" + reached,
+		})
+	}
+	for i := range n {
+		m.args[i] = append(m.args[i], strings.Join(initial, ","))
+		c, err := Launch(t, Etcd, "", m.args[i]...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.procs = append(m.procs, c)
+	}
+	// One clean-up for all, the restarted ones too: what is registered after this
+	// one, such as the check of the promises, still finds them alive.
+	t.Cleanup(func() {
+		for _, p := range m.procs {
+			p.End()
+		}
+	})
+	for _, p := range m.procs {
+		p.Line()
+	}
+	return m
+}
+
+// Len is the number of members.
+func (m *Members) Len() int { return len(m.procs) }
+
+// Addresses are where the members listen for clients.
+func (m *Members) Addresses() []string {
+	var out []string
+	for _, a := range m.args {
+		out = append(out, a[2])
+	}
+	return out
+}
+
+// Endpoints are the members' client URLs.
+func (m *Members) Endpoints() []string {
+	var out []string
+	for _, a := range m.Addresses() {
+		out = append(out, "http://"+a)
+	}
+	return out
+}
+
+// Kill ends one member by SIGKILL.
+func (m *Members) Kill(i int) { m.procs[i].Kill() }
+
+// Restart starts a member again that was killed, on what it had written.
+func (m *Members) Restart(i int) error {
+	c, err := Launch(m.t, Etcd, "", m.args[i]...)
+	if err != nil {
+		return err
+	}
+	m.procs[i] = c
+	_, err = c.Ready()
+	return err
+}
+
+// freePorts finds ports that were free a moment ago. Members of an etcd cluster
+// must know each other's before they start.
+func freePorts(t testing.TB, n int) []int {
+	t.Helper()
+	var out []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		out = append(out, l.Addr().(*net.TCPAddr).Port)
+	}
+	return out
+}
