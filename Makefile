@@ -12,6 +12,7 @@ BUILD    := build
 BIN      := bin
 FUZZTIME ?= 60s
 BENCH    ?= .
+PROOFTIME ?= 20m
 # What to test: make test PKG=./store/...
 PKG      ?= ./...
 
@@ -26,7 +27,7 @@ VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo auto || echo false)
 LINT_VERSION := $(shell awk '$$1 == "github.com/golangci/golangci-lint/v2" { print $$2 }' tools/lint.mod)
 LINT         := $(BUILD)/tools/golangci-lint-$(LINT_VERSION)
 
-.PHONY: help build demo demo-keep test lint fuzz bench contract
+.PHONY: help build demo demo-keep test lint fuzz bench contract proof
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +46,12 @@ demo-keep: build ## the same up to the repair, and keeps the federation running 
 
 test: ## all tests, with the race detector where there is a C compiler
 	@tools/test.sh $(PKG)
+
+proof: ## is the API linearizable under faults? for PROOFTIME (20m); PROOFSEED=n begins with that history
+	@status=0; \
+	PROOFTIME=$(PROOFTIME) PROOFSEED=$(PROOFSEED) PROOFDIR='$(CURDIR)/$(BUILD)/proof' \
+		$(GO) test -count 1 -timeout 0 -v -run TestTheAPIIsLinearizable ./test/linear/ || status=$$?; \
+	cat $(BUILD)/proof/summary.txt; exit $$status
 
 lint: $(LINT) ## formatting, go vet and the linters of .golangci.yml
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }

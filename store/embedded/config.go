@@ -32,6 +32,9 @@ type Config struct {
 	// name=URL,... of all members. Members show each other the same certificates
 	// as to clients. Without these the member is alone and has no peer listener.
 	Name, ListenPeer, InitialCluster string
+	// AdvertisePeer is the URL that the others reach this member by, as
+	// InitialCluster has it; default ListenPeer.
+	AdvertisePeer string
 
 	// Quota of the database in bytes; default 4 GiB. When it is used up, writes
 	// are refused until space is made.
@@ -79,6 +82,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Name == "" {
 		c.Name = aloneName
+	}
+	if c.AdvertisePeer == "" {
+		c.AdvertisePeer = c.ListenPeer
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -203,8 +209,12 @@ func (c Config) embed(httpSocket string, quiet func(string) bool, streams grpc.S
 	if err != nil {
 		return nil, fmt.Errorf("etcd peer URL: %w", err)
 	}
+	advertised, err := url.Parse(c.AdvertisePeer)
+	if err != nil {
+		return nil, fmt.Errorf("etcd advertised peer URL: %w", err)
+	}
 	out.ListenPeerUrls = []url.URL{*peer}
-	out.AdvertisePeerUrls = []url.URL{*peer}
+	out.AdvertisePeerUrls = []url.URL{*advertised}
 	out.InitialCluster = c.InitialCluster
 	return out, nil
 }

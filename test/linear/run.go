@@ -1,0 +1,74 @@
+package linear
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/oscarfed/oscarfed/api/client"
+)
+
+// Size of a history.
+type Size struct {
+	// Services are the names that clients meet at, Clients how many there are, and
+	// Operations what each of them does.
+	Services, Clients, Operations int
+}
+
+// History makes one: clients call, faults happen, and when all is healed and at
+// rest the services are read once more and deleted. The seed decides what is asked
+// and what is broken, not when.
+func (w *World) History(ctx context.Context, seed uint64, size Size, tally *Tally) (*History, error) {
+	h := NewHistory(seed)
+	var services []service
+	for i := range size.Services {
+		services = append(services, service{name: fmt.Sprintf("h%d%c", seed%1e9, 'a'+i), words: w.clusters})
+	}
+	caller := func(number int, rng *rand.Rand) *caller {
+		return &caller{number: number, rng: rng, history: h, services: services, known: map[string]int64{},
+			api: func() *client.Client { return w.api(rng.IntN(controlPlanes)) }}
+	}
+	if err := w.disturbed(ctx, seed, tally, func(ctx context.Context) {
+		var g errgroup.Group
+		for i := range size.Clients {
+			g.Go(func() error {
+				caller(i, rand.New(rand.NewPCG(seed, uint64(i)))).run(ctx, size.Operations)
+				return nil
+			})
+		}
+		_ = g.Wait() // clients do not fail
+	}); err != nil {
+		return h, err
+	}
+	if err := w.Settle(ctx); err != nil {
+		return h, err
+	}
+	last := caller(size.Clients, rand.New(rand.NewPCG(seed, seed)))
+	for _, s := range services {
+		for range 2 * controlPlanes {
+			last.get(ctx, s, coordinator)
+			last.getService(ctx, s)
+		}
+		last.delete(ctx, s)
+		last.get(ctx, s, coordinator)
+	}
+	return h, w.Settle(ctx)
+}
+
+// disturbed calls fn while two nemeses are at work.
+func (w *World) disturbed(ctx context.Context, seed uint64, tally *Tally, fn func(context.Context)) error {
+	g, ctx := errgroup.WithContext(ctx)
+	harm, stop := context.WithCancel(ctx)
+	for i, next := range []func(context.Context, *nemesis) (fault, error){killing, disturbing} {
+		n := &nemesis{world: w, rng: rand.New(rand.NewPCG(seed, 1000+uint64(i))), tally: tally, next: next}
+		g.Go(func() error { return n.run(harm) })
+	}
+	g.Go(func() error {
+		defer stop()
+		fn(ctx)
+		return nil
+	})
+	return g.Wait()
+}
