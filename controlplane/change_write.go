@@ -54,7 +54,7 @@ func (c *ControlPlane) draftChange(ctx context.Context, requestID string, p plac
 		d.next, d.service = sit.fed, old
 		return d, nil
 	}
-	g, fence, err := c.validateChange(s, p.rec)
+	g, fence, err := c.validateChange(s.Clone(), p.rec) // it is kept as it was submitted
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,8 @@ import (
 )
 
 type applyCmd struct {
-	File           string        `short:"f" required:"" env:"-" help:"The FDL; - reads it from standard input." placeholder:"FILE"`
+	File           string        `short:"f" env:"-" xor:"what" required:"" help:"The FDL; - reads it from standard input." placeholder:"FILE"`
+	Plan           string        `env:"-" xor:"what" required:"" help:"A file that plan --out wrote: does exactly that, or refuses with status 6 and writes nothing." placeholder:"FILE"`
 	Cluster        string        `help:"Cluster of the coordinator, when the FDL names none." placeholder:"ID"`
 	Wait           bool          `negatable:"" default:"true" help:"Wait until every replica is ready, or the creation failed and is taken back; after a change, until it is applied."`
 	Timeout        time.Duration `default:"60s" help:"How long to wait. The work goes on afterwards." placeholder:"60s"`
@@ -28,28 +29,23 @@ func (c *applyCmd) Run(ctx context.Context, a *app) error {
 	if c.Timeout <= 0 {
 		return usageError("--timeout must be more than 0; --no-wait does not wait")
 	}
-	services, err := readFDL(c.File, a.stdin)
+	if c.Plan != "" {
+		return c.applyPlan(ctx, a)
+	}
+	services, err := readServices(c.File, c.Cluster, a.stdin)
 	if err != nil {
 		return err
 	}
 	if c.IdempotencyKey != "" && len(services) > 1 {
 		return usageError("--idempotency-key is for one service; %s has %d", c.File, len(services))
 	}
-	for _, s := range services {
-		if c.Cluster == "" {
-			continue
-		}
-		if s.ClusterID != "" && s.ClusterID != c.Cluster {
-			return usageError("--cluster %s, but the FDL puts %s on %s; leave one of them out", c.Cluster, s.Name, s.ClusterID)
-		}
-		s.ClusterID = c.Cluster
-	}
 	api, err := a.dial()
 	if err != nil {
 		return err
 	}
 	for i, s := range services {
-		if err := c.create(ctx, a, api, s); err != nil {
+		opts := client.CreateOptions{Deployment: c.Deployment, IdempotencyKey: c.IdempotencyKey}
+		if err := c.create(ctx, a, api, s, opts); err != nil {
 			if rest := len(services) - i - 1; rest > 0 {
 				a.sayf("not tried: %s after %s", count(rest, "service"), s.Name)
 			}
@@ -59,9 +55,10 @@ func (c *applyCmd) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
-// create posts one service and follows its replicas until the answer comes.
-func (c *applyCmd) create(ctx context.Context, a *app, api *client.Client, s *oscar.Service) error {
-	opts := client.CreateOptions{Deployment: c.Deployment, IdempotencyKey: c.IdempotencyKey, Wait: c.Timeout}
+// create posts one service and follows its replicas until the answer comes. One
+// that is there already is changed, unless the creation was planned.
+func (c *applyCmd) create(ctx context.Context, a *app, api *client.Client, s *oscar.Service, opts client.CreateOptions) error {
+	opts.Wait = c.Timeout
 	if opts.IdempotencyKey == "" {
 		// A request whose answer is lost can then be sent again.
 		opts.IdempotencyKey = uuid.NewString()
@@ -69,7 +66,7 @@ func (c *applyCmd) create(ctx context.Context, a *app, api *client.Client, s *os
 	if !c.Wait {
 		opts.Async = true
 		result, err := api.CreateService(ctx, s, opts)
-		if exists(err) {
+		if opts.Plan == "" && mayBeThere(err) {
 			return c.change(ctx, a, api, s, err)
 		}
 		if err != nil {
@@ -85,7 +82,7 @@ func (c *applyCmd) create(ctx context.Context, a *app, api *client.Client, s *os
 		result, err = api.CreateService(ctx, s, opts)
 		return err
 	})
-	if exists(err) {
+	if opts.Plan == "" && mayBeThere(err) {
 		return c.change(ctx, a, api, s, err)
 	}
 	if err != nil {
@@ -109,11 +106,19 @@ func (c *applyCmd) create(ctx context.Context, a *app, api *client.Client, s *os
 	return a.print(f, func() *table { return replicaTable(f.Replicas) })
 }
 
-// exists says whether a creation was refused since something has the name already,
-// here and not on a cluster: a vote that says so has a phase.
-func exists(err error) bool {
+// mayBeThere says whether a creation was refused since something has the name
+// already, here and not on a cluster (a vote that says so has a phase), or since the
+// definition is not valid for something new: what is there may stay on a cluster that
+// is cordoned.
+func mayBeThere(err error) bool {
 	e, ok := errors.AsType[*client.Error](err)
-	return ok && e.Problem.Code == v1.CodeAlreadyExists && e.Problem.Phase == ""
+	return ok && e.Problem.Phase == "" && (e.Problem.Code == v1.CodeAlreadyExists || e.Problem.Code == v1.CodeInvalid)
+}
+
+// over says whether a federation is the result of a creation that failed, or is
+// being deleted: it cannot be changed.
+func over(phase string) bool {
+	return phase == "aborted" || phase == "rolled_back" || phase == "rolling_back" || phase == "deleting"
 }
 
 // change replaces the definition of a service that is there already. When it is
@@ -125,6 +130,9 @@ func (c *applyCmd) change(ctx context.Context, a *app, api *client.Client, s *os
 	}
 	if err != nil {
 		return err
+	}
+	if over(before.Phase) {
+		return refused
 	}
 	if c.Deployment != "" {
 		a.sayf("%s keeps its deployment %s: it is chosen by the creation", s.Name, before.Deployment)
@@ -139,7 +147,7 @@ func (c *applyCmd) waiting() waiting { return waiting{Wait: c.Wait, Timeout: c.T
 
 // explain adds to an unknown outcome how to ask for the same one again.
 func (c *applyCmd) explain(a *app, err error, opts client.CreateOptions) error {
-	if statusOf(err) == ExitInProgress {
+	if statusOf(err) == ExitInProgress && c.Plan == "" {
 		a.sayf("the same again: oscarfed apply -f %s --idempotency-key %s", c.File, opts.IdempotencyKey)
 	}
 	return err

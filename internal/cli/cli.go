@@ -29,6 +29,8 @@ type grammar struct {
 	Help helpFlag `short:"h" help:"Show what a command does and its flags."`
 
 	Apply    applyCmd    `cmd:"" help:"Create the services of an FDL on their clusters, all or none; change those that are there."`
+	Plan     planCmd     `cmd:"" help:"Show what apply would write to which cluster, and why. Writes nothing; ends with 0 whether something would change or not."`
+	Diff     diffCmd     `cmd:"" help:"Show what differs between two generations of a service, or between it and an FDL, and which clusters differ from it now. Ends with 0 whether something differs or not."`
 	Get      getCmd      `cmd:"" help:"List federations, replicas, services or clusters."`
 	Describe describeCmd `cmd:"" help:"Show a service: its graph, the status of each replica, where its data is, and what to do."`
 	Replica  replicaCmd  `cmd:"" help:"Add and remove members of a service's federation."`

@@ -129,7 +129,7 @@ func (f *fakeAPI) record(r *http.Request, body []byte) {
 	}
 	defer out.Close() //nolint:errcheck // the script sees what is missing
 	fmt.Fprintf(out, "%s %s\n", r.Method, r.URL.RequestURI())
-	for _, h := range []string{"Authorization", "Idempotency-Key", "If-Match", "Prefer"} {
+	for _, h := range []string{"Authorization", "Idempotency-Key", "If-Match", "Oscarfed-Plan", "Prefer"} {
 		for _, v := range r.Header.Values(h) {
 			fmt.Fprintf(out, "%s: %s\n", h, v)
 		}

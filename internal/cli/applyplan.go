@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+// applyPlan does what a file planned, or nothing of it. Everything is looked at
+// again before the first service is written; each write is bound to its plan too,
+// so that what comes in between is refused by the control plane.
+func (c *applyCmd) applyPlan(ctx context.Context, a *app) error {
+	if c.File != "" || c.Cluster != "" || c.Deployment != "" || c.IdempotencyKey != "" {
+		return usageError("--plan says everything: leave out -f, --cluster, --deployment and --idempotency-key")
+	}
+	file, err := readPlanFile(c.Plan)
+	if err != nil {
+		return err
+	}
+	api, err := a.dial()
+	if err != nil {
+		return err
+	}
+	refused := 0
+	for _, s := range file.Services {
+		why, err := c.outdated(ctx, api, s)
+		if err != nil {
+			return err
+		}
+		for _, line := range why {
+			a.sayf("%s: %s", s.service.Name, line)
+		}
+		if len(why) > 0 {
+			refused++
+		}
+	}
+	if refused > 0 {
+		return withStatus(ExitConflict, "%s of %s cannot be applied as planned; nothing is written. Plan again", count(refused, "service"), c.Plan)
+	}
+	for i, s := range file.Services {
+		if s.Plan.Action == planNone {
+			a.sayf("%s: unchanged, generation %d", s.service.Name, s.Plan.Generation)
+			continue
+		}
+		if err := c.write(ctx, a, api, s); err != nil {
+			for _, rest := range file.Services[i+1:] {
+				a.sayf("%s: not tried", rest.service.Name)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// outdated says what keeps a plan from being applied as it is; an error when it
+// cannot be found out.
+func (c *applyCmd) outdated(ctx context.Context, api *client.Client, s plannedService) ([]string, error) {
+	now, err := api.Plan(ctx, s.service, client.PlanOptions{Deployment: s.Deployment})
+	if e, ok := errors.AsType[*client.Error](err); ok {
+		switch statusOf(err) {
+		case ExitInvalid, ExitConflict, ExitNotFound:
+			lines := problemLines(e.Problem)
+			lines[0] = e.Problem.Title + ": " + e.Problem.Detail
+			return lines, nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if now.Digest != s.Plan.Digest {
+		return sincePlanned(s.Plan, now), nil
+	}
+	if !shows(s.Plan, now) {
+		return nil, withStatus(ExitInvalid, "%s: the file shows another plan than the one that its digest names; it was edited. Nothing is written", s.service.Name)
+	}
+	return nil, nil
+}
+
+func (c *applyCmd) write(ctx context.Context, a *app, api *client.Client, s plannedService) error {
+	if s.Plan.Action == planCreate {
+		return c.create(ctx, a, api, s.service, client.CreateOptions{Deployment: s.Deployment, Plan: s.Plan.Digest})
+	}
+	return c.waiting().run(ctx, a, api, changeOf{
+		service: s.service.Name, cluster: s.Plan.Coordinator.ClusterID, generation: s.Plan.Generation,
+		send: func(opts client.ChangeOptions) (*v1.Replicas, error) {
+			opts.IfMatch, opts.Plan = s.Plan.Revision, s.Plan.Digest
+			return api.ChangeService(ctx, s.service, opts)
+		},
+	})
+}
+
+// sincePlanned compares two plans of the same definition whose digests differ.
+func sincePlanned(planned, now *v1.Plan) []string {
+	var why []string
+	sayf := func(format string, args ...any) { why = append(why, fmt.Sprintf(format, args...)) }
+	switch {
+	case planned.Owner != now.Owner && planned.Action == planCreate:
+		sayf("%s planned it, and %s applies it", planned.Owner, now.Owner)
+	case planned.UID == "" && now.UID != "":
+		sayf("it was to be created, and is there since: generation %d of federation %s", now.Generation, now.GroupID)
+	case planned.UID != "" && now.UID == "":
+		sayf("it was to be changed, and is gone since")
+	case planned.UID != now.UID:
+		sayf("it was deleted and created again since")
+	case planned.Generation != now.Generation:
+		sayf("its generation was %d, and is %d since", planned.Generation, now.Generation)
+	case planned.Revision != now.Revision:
+		sayf("its federation was written since: revision %d, then %d", planned.Revision, now.Revision)
+	}
+	if planned.ClustersRevision != now.ClustersRevision && planned.ClustersRevision != 0 && now.ClustersRevision != 0 {
+		sayf("the set of clusters or the state of one has changed since")
+	}
+	then := map[string]v1.PlanReplica{}
+	for _, r := range planned.Replicas {
+		then[r.ClusterID+"/"+r.ServiceName] = r
+	}
+	for _, r := range now.Replicas {
+		name := r.ClusterID + "/" + r.ServiceName
+		was, ok := then[name]
+		delete(then, name)
+		switch {
+		case !ok:
+			sayf("%s was not planned, and would be: %s", name, r.Action)
+		case was.Action != r.Action:
+			sayf("%s was planned as: %s, and would be: %s", name, was.Action, r.Action)
+		case was.Spec != r.Spec:
+			sayf("%s would be sent another definition", name)
+		}
+	}
+	for name, r := range then {
+		sayf("%s was planned as: %s, and is no member of it", name, r.Action)
+	}
+	if len(why) == 0 {
+		sayf("the definition, its secrets or the digest in the file are not those that were planned, or somebody else planned it")
+	}
+	return why
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+// The actions of a plan.
+const (
+	planCreate = "create"
+	planChange = "change"
+	planNone   = "none"
+)
+
+type planCmd struct {
+	File       string `short:"f" required:"" env:"-" help:"The FDL; - reads it from standard input." placeholder:"FILE"`
+	Cluster    string `help:"Cluster of the coordinator, when the FDL names none." placeholder:"ID"`
+	Deployment string `help:"As of apply: transactional or best-effort. Overrides the FDL of a creation." placeholder:"WORD"`
+	Out        string `env:"-" help:"Write the plan to a file that apply --plan takes. It holds the definitions with their scripts and secrets, readable by you alone." placeholder:"FILE"`
+}
+
+// Run asks about every service, shows what can be planned, and ends with the first
+// refusal: a file of a plan holds all services of the FDL or is not written.
+func (c *planCmd) Run(ctx context.Context, a *app) error {
+	services, err := readServices(c.File, c.Cluster, a.stdin)
+	if err != nil {
+		return err
+	}
+	api, err := a.dial()
+	if err != nil {
+		return err
+	}
+	file := planFile{V: planFileVersion, MadeAt: v1.Time{Time: a.now()}}
+	plans := []*v1.Plan{}
+	var refused error
+	for _, s := range services {
+		plan, err := api.Plan(ctx, s, client.PlanOptions{Deployment: c.Deployment})
+		if err != nil {
+			if _, answered := errors.AsType[*client.Error](err); !answered {
+				return err
+			}
+			if refused != nil || len(services) > 1 {
+				a.sayf("%s: refused", s.Name)
+			}
+			if refused == nil {
+				refused = err
+			} else {
+				printFailure(a.stderr, a.form, err)
+			}
+			continue
+		}
+		plans = append(plans, plan)
+		if err := file.add(s, c.Deployment, plan); err != nil {
+			return err
+		}
+	}
+	if err := a.printPlans(plans); err != nil {
+		return err
+	}
+	if refused != nil {
+		return refused
+	}
+	a.sayf("%s; nothing is written", planSummary(plans))
+	if c.Out == "" {
+		return nil
+	}
+	if err := file.write(c.Out); err != nil {
+		return err
+	}
+	if secrets := file.secrets(); secrets != "" {
+		a.sayf("%s holds secrets (%s): it is readable by you alone; keep it as you keep the FDL", c.Out, secrets)
+	}
+	a.sayf("exactly this: oscarfed apply --plan %s", c.Out)
+	return nil
+}
+
+// readServices reads an FDL and puts services without a cluster on the given one.
+func readServices(path, cluster string, stdin io.Reader) ([]*oscar.Service, error) {
+	services, err := readFDL(path, stdin)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range services {
+		if cluster == "" {
+			continue
+		}
+		if s.ClusterID != "" && s.ClusterID != cluster {
+			return nil, usageError("--cluster %s, but the FDL puts %s on %s; leave one of them out", cluster, s.Name, s.ClusterID)
+		}
+		s.ClusterID = cluster
+	}
+	return services, nil
+}
+
+func planSummary(plans []*v1.Plan) string {
+	n := map[string]int{}
+	for _, p := range plans {
+		n[p.Action]++
+	}
+	return fmt.Sprintf("%s to create, %d to change, %d unchanged", count(n[planCreate], "service"), n[planChange], n[planNone])
+}

@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+const (
+	planFileVersion = 1
+	// maxPlanFile in bytes: a dozen of the largest definitions with their plans.
+	maxPlanFile = 32 << 20
+)
+
+// planFile is what plan --out writes and apply --plan takes: whole definitions,
+// and for each what was planned. What it may do is said by the digests, which only
+// the control plane can make; the rest is for people.
+type planFile struct {
+	V        int              `json:"v"`
+	MadeAt   v1.Time          `json:"made_at"`
+	Services []plannedService `json:"services"`
+}
+
+type plannedService struct {
+	// Definition with its script and its secrets.
+	Definition json.RawMessage `json:"definition"`
+	Deployment string          `json:"deployment,omitempty"`
+	Plan       *v1.Plan        `json:"plan"`
+	service    *oscar.Service
+}
+
+func (f *planFile) add(s *oscar.Service, deployment string, plan *v1.Plan) error {
+	definition, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("service %q: %w", s.Name, err)
+	}
+	f.Services = append(f.Services, plannedService{Definition: definition, Deployment: deployment, Plan: plan, service: s})
+	return nil
+}
+
+// write replaces path by a file that nobody else can read, whole or not at all.
+func (f *planFile) write(path string) (err error) {
+	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		return usageError("%s is not a regular file; name another one for the plan", path)
+	}
+	data, err := json.MarshalIndent(f, "", " ")
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".plan-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(tmp.Name()))
+		}
+	}()
+	if _, err := tmp.Write(append(data, '\n')); err != nil {
+		return errors.Join(err, tmp.Close())
+	}
+	if err := errors.Join(tmp.Sync(), tmp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), path)
+}
+
+// secrets names the secrets in the file, in one line.
+func (f *planFile) secrets() string {
+	var names []string
+	for _, s := range f.Services {
+		_, patch := oscar.SplitSecrets(s.service)
+		list, err := oscar.SecretDifferences(nil, patch)
+		if err != nil {
+			continue
+		}
+		for _, one := range list {
+			names = append(names, s.service.Name+": "+one.Path)
+		}
+		if s.service.Clone().TakeRefreshToken() != "" {
+			names = append(names, s.service.Name+": "+oscar.RefreshTokenKey)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// readPlanFile reads and checks a file. Whatever is wrong with it is invalid input.
+func readPlanFile(path string) (*planFile, error) {
+	data, err := readLimited(path, maxPlanFile)
+	if err != nil {
+		return nil, asInput(err)
+	}
+	f, err := parsePlanFile(data)
+	if err != nil {
+		return nil, withStatus(ExitInvalid, "%s is no plan: %w", path, err)
+	}
+	return f, nil
+}
+
+func parsePlanFile(data []byte) (*planFile, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	f := &planFile{}
+	if err := dec.Decode(f); err != nil {
+		return nil, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something follows after its end")
+	}
+	switch {
+	case f.V != planFileVersion:
+		return nil, fmt.Errorf("it has version %d, this program knows %d; plan again", f.V, planFileVersion)
+	case len(f.Services) == 0:
+		return nil, errors.New("it has no service")
+	}
+	for i := range f.Services {
+		s := &f.Services[i]
+		service, violations := oscar.ParseService(s.Definition)
+		switch {
+		case len(violations) > 0:
+			return nil, fmt.Errorf("services[%d].definition: %s: %s", i, violations[0].Path, violations[0].Message)
+		case s.Plan == nil || s.Plan.Digest == "":
+			return nil, fmt.Errorf("services[%d] has no plan", i)
+		case !slices.Contains([]string{planCreate, planChange, planNone}, s.Plan.Action):
+			return nil, fmt.Errorf("services[%d].plan.action %q is unknown", i, s.Plan.Action)
+		case s.Plan.Coordinator.ServiceName != service.Name:
+			return nil, fmt.Errorf("services[%d]: the plan is of %s, the definition of %s", i, s.Plan.Coordinator.ServiceName, service.Name)
+		}
+		s.service = service
+	}
+	return f, nil
+}
+
+// shows says whether a plan as it was written down is the one that its digest
+// names. What changes by itself (queues, warnings) does not count.
+func shows(written, now *v1.Plan) bool {
+	return reflect.DeepEqual(lasting(written), lasting(now))
+}
+
+// lasting is a plan without what changes by itself, in the form that it has after
+// it was read.
+func lasting(p *v1.Plan) (out v1.Plan) {
+	stable := *p
+	stable.Warnings, stable.ClustersRevision = nil, 0
+	stable.Replicas = slices.Clone(p.Replicas)
+	for i := range stable.Replicas {
+		stable.Replicas[i].DelayS = 0
+	}
+	data, err := json.Marshal(stable)
+	if err == nil {
+		err = json.Unmarshal(data, &out)
+	}
+	if err != nil {
+		return stable
+	}
+	return out
+}
