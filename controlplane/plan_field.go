@@ -62,11 +62,15 @@ func summary(v json.RawMessage) json.RawMessage {
 		text = []byte(s)
 	}
 	sum := sha256.Sum256(text)
+	lines := bytes.Count(text, []byte("\n"))
+	if !bytes.HasSuffix(text, []byte("\n")) {
+		lines++
+	}
 	out, err := json.Marshal(struct {
 		Bytes  int    `json:"bytes"`
 		Lines  int    `json:"lines"`
 		SHA256 string `json:"sha256"`
-	}{len(text), bytes.Count(text, []byte("\n")) + 1, hex.EncodeToString(sum[:])})
+	}{len(text), lines, hex.EncodeToString(sum[:])})
 	if err != nil {
 		return nil // two numbers and a word always encode
 	}
