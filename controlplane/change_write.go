@@ -117,18 +117,16 @@ type changeDraft struct {
 
 func (c *ControlPlane) renderChange(r *renderer, d *changeDraft) error {
 	until := record.At(d.sit.now.Add(c.cfg.PrepareDeadline))
-	for i, m := range d.next.Members {
-		if !m.Replica() {
-			continue
-		}
-		desired, spec, what, err := r.replica(i, m)
-		if err != nil {
-			return err
-		}
-		d.before = append(d.before, spec)
-		d.rendered = append(d.rendered, what)
-		if memberOf(d.sit.fed.Members, m.UID) >= 0 {
-			d.specs[m.UID] = desired.rec.Spec
+	all, err := r.replicas(d.next.Members)
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		desired := one.desired
+		d.before = append(d.before, one.spec)
+		d.rendered = append(d.rendered, one.what)
+		if memberOf(d.sit.fed.Members, desired.rec.UID) >= 0 {
+			d.specs[desired.rec.UID] = desired.rec.Spec
 			continue
 		}
 		desired.rec.Deadline = &until

@@ -254,14 +254,20 @@ func (c *ControlPlane) sameIdentity(kv store.KV) error {
 // fresh waits until the state is as new as the store is now, so that what is
 // read afterwards is linearizable.
 func (c *ControlPlane) fresh(ctx context.Context) error {
-	v, err := c.store.Read(ctx, record.MetaKey)
+	_, err := c.freshWith(ctx, record.MetaKey)
+	return err
+}
+
+// freshWith is fresh, and reads keys that the state does not have at the same revision.
+func (c *ControlPlane) freshWith(ctx context.Context, keys ...string) (store.View, error) {
+	v, err := c.store.Read(ctx, keys...)
 	if err != nil {
-		return crossing(err)
+		return store.View{}, crossing(err)
 	}
 	if err := c.state.wait(ctx, v.Revision); err != nil {
-		return crossing(err)
+		return store.View{}, crossing(err)
 	}
-	return nil
+	return v, nil
 }
 
 // serviceToken is the token of one life of a replica: an HMAC of its uid, so that

@@ -55,10 +55,12 @@ func (c *ControlPlane) accept(ctx context.Context, caller identity.Caller, req C
 	s := req.Service
 	refreshToken := s.TakeRefreshToken()
 	for {
-		if err := c.fresh(ctx); err != nil {
+		requestKey := record.RequestKey(hash)
+		v, err := c.freshWith(ctx, requestKey)
+		if err != nil {
 			return nil, nil, err
 		}
-		uid, res, err := c.repeated(ctx, hash, bodyHash)
+		uid, res, err := c.repeated(v, requestKey, bodyHash)
 		if err != nil || uid != nil || res != nil {
 			return uid, res, err
 		}
@@ -67,7 +69,11 @@ func (c *ControlPlane) accept(ctx context.Context, caller identity.Caller, req C
 			return nil, nil, err
 		}
 		if err := c.createAsPlanned(caller, req, d); err != nil {
-			if uid, res, again := c.repeated(ctx, hash, bodyHash); again != nil || uid != nil || res != nil {
+			now, failed := c.freshWith(ctx, requestKey)
+			if failed != nil {
+				return nil, nil, failed
+			}
+			if uid, res, again := c.repeated(now, requestKey, bodyHash); again != nil || uid != nil || res != nil {
 				return uid, res, again // what has the name is this very request
 			}
 			return nil, nil, err
@@ -101,13 +107,10 @@ func (c *ControlPlane) accept(ctx context.Context, caller identity.Caller, req C
 }
 
 // repeated looks for the record of the same request.
-func (c *ControlPlane) repeated(ctx context.Context, hash, bodyHash string) (*string, *CreateResult, error) {
-	kv, err := c.store.Get(ctx, record.RequestKey(hash))
-	if errors.Is(err, store.ErrNotFound) {
+func (c *ControlPlane) repeated(v store.View, requestKey, bodyHash string) (*string, *CreateResult, error) {
+	kv, ok := v.KV(requestKey)
+	if !ok {
 		return nil, nil, nil
-	}
-	if err != nil {
-		return nil, nil, err
 	}
 	r, err := store.Decode[record.Request](kv)
 	if err != nil {
@@ -232,17 +235,14 @@ func (c *ControlPlane) draft(r *renderer, refreshToken string) (*draft, error) {
 	if err := r.neverConnected(d.fed); err != nil {
 		return nil, err
 	}
-	for i, m := range d.fed.Members {
-		if !m.Replica() {
-			continue
-		}
-		desired, spec, what, err := r.replica(i, m)
-		if err != nil {
-			return nil, err
-		}
-		d.desired = append(d.desired, desired)
-		d.before = append(d.before, spec)
-		d.rendered = append(d.rendered, what)
+	all, err := r.replicas(d.fed.Members)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range all {
+		d.desired = append(d.desired, one.desired)
+		d.before = append(d.before, one.spec)
+		d.rendered = append(d.rendered, one.what)
 	}
 	if refreshToken != "" {
 		t, err := r.refreshToken(refreshToken)

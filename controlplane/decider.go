@@ -85,12 +85,13 @@ func (d *decider) step(ctx context.Context, uid string) (time.Time, error) {
 	}
 	d.fail("before_" + next.name)
 	key := record.FederationKey(uid)
-	keys := []string{key}
+	keys, guess := []string{key}, d.state.mirror.Snapshot().Guess(key)
 	if next.answer && s.fed.Request != "" {
-		keys = append(keys, record.RequestKey(s.fed.Request))
+		// Requests are not mirrored.
+		keys, guess = append(keys, record.RequestKey(s.fed.Request)), nil
 	}
 	res, err := d.store.Update(ctx, store.Update{
-		Keys: keys,
+		Keys: keys, From: guess,
 		Build: func(v store.View, tx *store.Txn) error {
 			if kv, ok := v.KV(key); !ok || kv.ModRevision != rev {
 				return errStale

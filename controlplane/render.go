@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/topology"
@@ -38,6 +41,7 @@ type renderer struct {
 	name       func(service, uid string) string
 	meta       record.Meta
 	origin     topology.Origin
+	template   *topology.Template
 	recipients map[string]string
 }
 
@@ -56,6 +60,7 @@ func (c *ControlPlane) renderer(s *oscar.Service, g *topology.Graph, fed record.
 			r.origin.Endpoint, r.origin.SSLVerify = reg.rec.Endpoint, reg.rec.SSLVerify
 		}
 	})
+	r.template = topology.NewTemplate(s, g, r.origin)
 	return r
 }
 
@@ -73,26 +78,55 @@ type rendered struct {
 	sees []string
 }
 
+// made is one replica ready to be written: its desired record, the spec that it
+// names, and what both were made from.
+type made struct {
+	desired placed
+	spec    staged
+	what    rendered
+}
+
+// replicas renders those of the members that are replicas, in their order. The
+// time goes into sealing, so every processor takes its share.
+func (r *renderer) replicas(members []record.Member) ([]made, error) {
+	all := make([]made, len(members))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, m := range members {
+		if m.Replica() {
+			g.Go(func() (err error) {
+				all[i], err = r.replica(i, m)
+				return err
+			})
+		}
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(one made) bool { return one.desired.rec == nil }), nil
+}
+
 // replica renders node i for the replica m: its desired record with intent
 // prepare, and the spec that the record names. Its secrets are sealed to the
-// cluster that gets it and to the control plane.
-func (r *renderer) replica(i int, m record.Member) (placed, staged, rendered, error) {
+// cluster that gets it alone: what the control plane needs of them again it has
+// in the words of the submitted service, and by its own key.
+func (r *renderer) replica(i int, m record.Member) (made, error) {
 	token := r.cp.serviceToken(m.UID)
-	public, patch, err := topology.Render(r.service, r.graph, i, topology.Mark{
+	public, patch, err := r.template.Render(i, topology.Mark{
 		UID: m.UID, Generation: r.fed.Generation, ControlPlane: r.meta.ControlPlane, Token: token,
-	}, r.origin)
+	})
 	if err != nil {
-		return placed{}, staged{}, rendered{}, fmt.Errorf("render %s/%s: %w", m.ClusterID, m.ServiceName, err)
+		return made{}, fmt.Errorf("render %s/%s: %w", m.ClusterID, m.ServiceName, err)
 	}
 	raw, err := json.Marshal(public)
 	if err != nil {
-		return placed{}, staged{}, rendered{}, fmt.Errorf("write %s/%s: %w", m.ClusterID, m.ServiceName, err)
+		return made{}, fmt.Errorf("write %s/%s: %w", m.ClusterID, m.ServiceName, err)
 	}
 	sealed, err := seal.Seal(seal.Header{
 		Purpose: purposeSpec, Cluster: m.ClusterID, UID: m.UID, Generation: r.fed.Generation,
-	}, patch, r.recipients[m.ClusterID], r.cp.identity.Recipient())
+	}, patch, r.recipients[m.ClusterID])
 	if err != nil {
-		return placed{}, staged{}, rendered{}, fmt.Errorf("seal %s/%s: %w", m.ClusterID, m.ServiceName, err)
+		return made{}, fmt.Errorf("seal %s/%s: %w", m.ClusterID, m.ServiceName, err)
 	}
 	name := r.name(m.ServiceName, m.UID)
 	what := rendered{
@@ -104,8 +138,11 @@ func (r *renderer) replica(i int, m record.Member) (placed, staged, rendered, er
 		Generation: r.fed.Generation, RequestID: r.fed.RequestID, Owner: r.fed.Owner, Drift: r.fed.Drift,
 		Paused: r.fed.Paused, Spec: name, Sees: what.sees, Mark: record.Mark(token), Deadline: r.fed.Deadline,
 	}
-	return placed{cluster: m.ClusterID, service: m.ServiceName, rec: desired},
-		staged{record.SpecKey(m.ClusterID, name), spec}, what, nil
+	return made{
+		desired: placed{cluster: m.ClusterID, service: m.ServiceName, rec: desired},
+		spec:    staged{record.SpecKey(m.ClusterID, name), spec},
+		what:    what,
+	}, nil
 }
 
 // submitted is what the control plane itself keeps of the service: its words

@@ -99,6 +99,19 @@ func (v *MirrorView) Prefix(prefix string) iter.Seq[KV] {
 	}
 }
 
+// Guess is what the view shows of keys, for Update.From. Each must be mirrored: one
+// that is not would be taken for absent.
+func (v *MirrorView) Guess(keys ...string) *View {
+	out := &View{Revision: v.revision, keys: make(map[string]*KV, len(keys))}
+	for _, key := range keys {
+		out.keys[key] = nil
+		if kv, ok := v.KV(key); ok {
+			out.keys[key] = &kv
+		}
+	}
+	return out
+}
+
 // View calls fn with the mirror as it is now. It is a snapshot: fn may take its
 // time, the watch goes on meanwhile. Before Synced it is empty, at revision 0.
 func (m *Mirror) View(fn func(v *MirrorView)) { fn(m.Snapshot()) }

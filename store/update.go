@@ -16,6 +16,14 @@ type Update struct {
 	// Keys are read at one revision before the first try, and again with every
 	// try that fails. Build may expect them to be as it saw them.
 	Keys []string
+	// From, when set, is what the caller takes some of Keys to hold, from a mirror:
+	// the first try is built on it, without a read. It is a guess. Build must expect
+	// every key that it decides by, so that a wrong guess fails in etcd and is built
+	// anew on what is there. What etcd has no say in is not believed: an error,
+	// an expectation that does not hold, or that nothing is to be done, on a
+	// guess is looked at again after a read. It does not go with Marker, whose proof
+	// needs a view that was read.
+	From *View
 	// RequestID and Marker make an unknown outcome known. The record at Marker
 	// has a field request_id, and every transaction of this update writes it
 	// with RequestID. When a try has been sent and the marker, written since, has
@@ -56,8 +64,8 @@ type Result struct {
 //   - ErrUnknownOutcome, alone or together with one of the above: a try may
 //     have been applied, or may still be.
 func (s *Store) Update(ctx context.Context, u Update) (Result, error) {
-	if u.Build == nil || (u.Marker == "") != (u.RequestID == "") {
-		return Result{}, errors.New("an update needs Build, and Marker and RequestID together")
+	if u.Build == nil || (u.Marker == "") != (u.RequestID == "") || u.Marker != "" && u.From != nil {
+		return Result{}, errors.New("an update needs Build, and Marker and RequestID together, without From")
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Deadline)
 	defer cancel()
@@ -68,6 +76,21 @@ func (s *Store) Update(ctx context.Context, u Update) (Result, error) {
 	}
 	slices.Sort(keys)
 	a := attempt{store: s, update: u, keys: slices.Compact(keys)}
+	switch {
+	case u.From != nil:
+		if plan, err := a.guess(*u.From); err == nil && plan != nil {
+			next, written, err := a.send(ctx, plan)
+			if written {
+				return Result{Revision: next.Revision, Written: true, View: *u.From}, nil
+			}
+			if err != nil {
+				return Result{View: *u.From}, a.doubt(err)
+			}
+			return a.run(ctx, next)
+		}
+	case len(a.keys) == 0:
+		return a.run(ctx, View{})
+	}
 	view, err := s.Read(ctx, a.keys...)
 	if err != nil {
 		return Result{}, err
@@ -86,6 +109,20 @@ type attempt struct {
 	since  int64
 	// full is set once etcd has said that it takes no more.
 	full error
+}
+
+// guess plans on a view that was not read. Without a plan, or with an error, the
+// guess is of no use.
+func (a *attempt) guess(view View) (*plan, error) {
+	tx := newTxn(view, "")
+	if err := a.update.Build(view, tx); err != nil {
+		return nil, err
+	}
+	writes := tx.effective()
+	if err := errors.Join(tx.err, tx.unmet()); err != nil || len(writes) == 0 {
+		return nil, err
+	}
+	return planOf(tx, writes, a.keys)
 }
 
 func (a *attempt) run(ctx context.Context, view View) (Result, error) {

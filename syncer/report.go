@@ -33,9 +33,12 @@ func (t *term) report(ctx context.Context, v *sight, f finding) error {
 	desiredKey, observedKey := record.DesiredServiceKey(t.cfg.ClusterID, v.name), record.ObservedServiceKey(t.cfg.ClusterID, v.name)
 	result, err := t.cfg.Store.Update(ctx, store.Update{
 		Keys: []string{t.session.Key(), desiredKey, observedKey},
+		// Nobody else writes our reports, so the mirror knows the last one.
+		From: t.mirror.Snapshot().Guess(observedKey),
 		Build: func(read store.View, tx *store.Txn) error {
 			tx.ExpectSession(t.session)
 			tx.ExpectRevision(desiredKey, v.revision)
+			tx.Expect(observedKey)
 			var before *record.Observed
 			if kv, ok := read.KV(observedKey); ok {
 				before = t.decodeObserved(kv, v.desired.UID)

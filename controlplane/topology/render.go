@@ -3,6 +3,7 @@ package topology
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -24,8 +25,40 @@ type Origin struct {
 	SSLVerify bool
 }
 
-// Render is what the OSCAR of node i is sent: public, and the secrets as a merge
-// patch on it (oscar.SplitSecrets). It carries
+// Template is a service made ready to be rendered for each node of its graph:
+// what is the same for all of them is done once. It is safe for concurrent use, and
+// neither it nor what it renders changes the service.
+type Template struct {
+	graph  *Graph
+	origin Origin
+	// public is what all nodes have in common, and patch its secrets as fields of a
+	// JSON object, without the braces.
+	public *oscar.Service
+	patch  string
+	// coordinator is the federation that the coordinator is sent.
+	coordinator *oscar.Federation
+}
+
+// NewTemplate parts what all nodes have in common into public and secret.
+func NewTemplate(s *oscar.Service, g *Graph, o Origin) *Template {
+	out := s.Clone()
+	out.Token, out.Owner, out.Namespace = "", "", ""
+	out.BucketList, out.VolumeStatus, out.Deployment = nil, oscar.VolumeStatus{}, nil
+	dropHiddenProvider(out)
+	out.Federation = renderFederation(s, g)
+	maps.DeleteFunc(out.Annotations, func(key, _ string) bool { return Reserved(key) })
+	out.Clusters = nil
+	public, patch := oscar.SplitSecrets(out) // which leaves the refresh token out of both
+	coordinator := *public.Federation
+	coordinator.Topology = oscar.TopologyNone
+	return &Template{
+		graph: g, origin: o, public: public, patch: strings.TrimSuffix(strings.TrimPrefix(string(patch), "{"), "}"), coordinator: &coordinator,
+	}
+}
+
+// Render is what the OSCAR of node i is sent: public, which shares its parts with
+// those of other nodes and must not be changed, and the secrets as a merge patch on
+// it (oscar.SplitSecrets). It carries
 //
 //   - name and cluster_id of the node, the mark and the token; the worker
 //     annotation, which makes OSCAR keep that token
@@ -40,33 +73,36 @@ type Origin struct {
 // addresses of other clusters, and the refresh token, which is never sent.
 //
 // It fails when node i is not there or is no replica, or when the mark has no token.
-func Render(s *oscar.Service, g *Graph, i int, m Mark, o Origin) (public *oscar.Service, patch json.RawMessage, err error) {
-	if i < 0 || i >= len(g.Nodes) {
-		return nil, nil, fmt.Errorf("render: node %d of %d is not there", i, len(g.Nodes))
+func (t *Template) Render(i int, m Mark) (public *oscar.Service, patch json.RawMessage, err error) {
+	if i < 0 || i >= len(t.graph.Nodes) {
+		return nil, nil, fmt.Errorf("render: node %d of %d is not there", i, len(t.graph.Nodes))
 	}
-	node := g.Nodes[i]
+	node := t.graph.Nodes[i]
 	if !node.Replica() {
 		return nil, nil, fmt.Errorf("render: %s is no replica", node.Name())
 	}
 	if m.Token == "" || m.UID == "" {
 		return nil, nil, fmt.Errorf("render: %s has no mark", node.Name())
 	}
-	out := s.Clone()
+	token, err := json.Marshal(m.Token)
+	if err != nil {
+		return nil, nil, fmt.Errorf("render: %s: %w", node.Name(), err)
+	}
+	out := *t.public
 	out.Name, out.ClusterID = node.Member.ServiceName, node.Member.ClusterID
-	out.Token = m.Token
-	out.Owner, out.Namespace = "", ""
-	out.BucketList, out.VolumeStatus, out.Deployment = nil, oscar.VolumeStatus{}, nil
-	dropHiddenProvider(out)
-	out.Federation = renderFederation(s, g, node)
-	out.Annotations = renderAnnotations(s, g, node, m, o)
-	out.Clusters = nil
-	if !node.Coordinator {
+	out.Annotations = renderAnnotations(t.public.Annotations, t.graph, node, m, t.origin)
+	if node.Coordinator {
+		out.Federation = t.coordinator
+	} else {
 		out.Clusters = map[string]oscar.ClusterCredential{
-			originID(g, o): {Endpoint: o.Endpoint, SSLVerify: o.SSLVerify},
+			originID(t.graph, t.origin): {Endpoint: t.origin.Endpoint, SSLVerify: t.origin.SSLVerify},
 		}
 	}
-	public, patch = oscar.SplitSecrets(out) // which leaves the refresh token out of both
-	return public, patch, nil
+	secrets := `{"token":` + string(token)
+	if t.patch != "" {
+		secrets += "," + t.patch
+	}
+	return &out, json.RawMessage(secrets + "}"), nil
 }
 
 // dropHiddenProvider removes a minio.default that OSCAR itself answered, as in a
@@ -88,15 +124,12 @@ func dropHiddenProvider(s *oscar.Service) {
 // renderFederation keeps the fields that we do not know; deployment, drift and
 // weights are ours. The threshold is left out: OSCAR's own rescheduler would try
 // to move jobs to members that it does not have.
-func renderFederation(s *oscar.Service, g *Graph, node Node) *oscar.Federation {
+func renderFederation(s *oscar.Service, g *Graph) *oscar.Federation {
 	f := &oscar.Federation{
 		GroupID:    g.GroupID,
 		Topology:   oscar.TopologyMesh,
 		Delegation: g.Delegation,
 		Members:    []oscar.Member{},
-	}
-	if node.Coordinator {
-		f.Topology = oscar.TopologyNone
 	}
 	if s.Federation != nil {
 		f.Extra = s.Federation.Extra
@@ -104,13 +137,10 @@ func renderFederation(s *oscar.Service, g *Graph, node Node) *oscar.Federation {
 	return f
 }
 
-func renderAnnotations(s *oscar.Service, g *Graph, node Node, m Mark, o Origin) map[string]string {
+// renderAnnotations adds ours to those of the user.
+func renderAnnotations(users map[string]string, g *Graph, node Node, m Mark, o Origin) map[string]string {
 	annotations := map[string]string{}
-	for key, value := range s.Annotations {
-		if !Reserved(key) {
-			annotations[key] = value
-		}
-	}
+	maps.Copy(annotations, users)
 	annotations[oscar.AnnotationWorker] = "true"
 	annotations[oscar.AnnotationUID] = m.UID
 	annotations[oscar.AnnotationGeneration] = strconv.FormatInt(m.Generation, 10)

@@ -18,7 +18,7 @@ var (
 
 func render(t *testing.T, s *oscar.Service, g *Graph, i int) (public, patch string) {
 	t.Helper()
-	p, sealed, err := Render(s, g, i, mark, origin)
+	p, sealed, err := NewTemplate(s, g, origin).Render(i, mark)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestRenderRefuses(t *testing.T) {
 		{-1, mark, "is not there"}, {3, mark, "is not there"}, {2, mark, "no replica"},
 		{0, Mark{UID: "u"}, "no mark"}, {0, Mark{Token: "t"}, "no mark"},
 	} {
-		if _, _, err := Render(s, g, tc.i, tc.mark, origin); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, _, err := NewTemplate(s, g, origin).Render(tc.i, tc.mark); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("node %d, mark %+v: %v", tc.i, tc.mark, err)
 		}
 	}
@@ -150,7 +150,7 @@ func TestRenderRefuses(t *testing.T) {
 
 func TestTheOriginIsTheCoordinatorWhenNotSaid(t *testing.T) {
 	s := parse(t, grayify)
-	p, _, err := Render(s, graphOf(t, s, three), 1, mark, Origin{Endpoint: "https://x"})
+	p, _, err := NewTemplate(s, graphOf(t, s, three), Origin{Endpoint: "https://x"}).Render(1, mark)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,15 +171,16 @@ func TestRenderProperties(t *testing.T) {
 		if len(violations) > 0 {
 			t.Fatalf("%v", violations)
 		}
+		template := NewTemplate(s, g, origin)
 		for i, n := range g.Nodes {
 			if !n.Replica() {
 				continue
 			}
-			public, patch, err := Render(s, g, i, mark, origin)
+			public, patch, err := template.Render(i, mark)
 			if err != nil {
 				t.Fatal(err)
 			}
-			again, patchAgain, err := Render(s.Clone(), g, i, mark, origin)
+			again, patchAgain, err := NewTemplate(s.Clone(), g, origin).Render(i, mark)
 			if err != nil {
 				t.Fatal(err)
 			}
