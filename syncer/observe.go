@@ -201,15 +201,14 @@ func localOf(service *oscar.Service, d *record.Desired, def *definition) (local,
 	if l.whose != ours {
 		return l, nil
 	}
-	var err error
-	if l.hash, err = readBack(service.JSON); err != nil {
+	got, err := decodeObject(service.JSON)
+	if err != nil {
+		return local{}, err
+	}
+	if l.hash, err = readBack(got); err != nil {
 		return local{}, err
 	}
 	if def != nil {
-		got, err := decodeObject(service.JSON)
-		if err != nil {
-			return local{}, err
-		}
 		l.differs = difference(def.compare, got)
 	}
 	return l, nil

@@ -19,16 +19,15 @@ import (
 // answers are byte-stable over time, restarts and repeated PUTs of one body, but
 // for the token (a secret) and the label owner_name, which the first PUT drops;
 // volume_status and deployment tell of Kubernetes and not of the definition.
-func readBack(service json.RawMessage) (string, error) {
-	doc, err := decodeObject(service)
-	if err != nil {
-		return "", err
-	}
+func readBack(service map[string]any) (string, error) {
+	doc := maps.Clone(service)
 	delete(doc, "token")
 	delete(doc, "volume_status")
 	delete(doc, "deployment")
 	if labels, ok := doc["labels"].(map[string]any); ok {
+		labels = maps.Clone(labels)
 		delete(labels, "owner_name")
+		doc["labels"] = labels
 	}
 	canonical, err := json.Marshal(doc) // sorts keys
 	if err != nil {
