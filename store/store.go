@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"google.golang.org/grpc"
+	grpcbackoff "google.golang.org/grpc/backoff"
 
 	"github.com/oscarfed/oscarfed/store/internal/etcdlog"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -84,13 +85,23 @@ func (s *Store) dialTo(endpoints []string, more ...grpc.DialOption) (*clientv3.C
 		DialTimeout:          s.cfg.RequestTimeout,
 		DialKeepAliveTime:    s.cfg.KeepAlive,
 		DialKeepAliveTimeout: s.cfg.KeepAliveTimeout,
-		DialOptions:          slices.Concat(more, s.cfg.DialOptions),
+		DialOptions:          slices.Concat([]grpc.DialOption{reconnection(s.cfg)}, more, s.cfg.DialOptions),
 		Logger:               s.zap,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("etcd client: %w", err)
 	}
 	return client, nil
+}
+
+// reconnection says how soon a lost connection is tried again. gRPC's own pauses
+// grow to two minutes: who was cut off for an hour would stay away two minutes
+// longer. Many that come back at once are spread by the jitter.
+func reconnection(cfg Config) grpc.DialOption {
+	return grpc.WithConnectParams(grpc.ConnectParams{
+		Backoff:           grpcbackoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: 5 * time.Second},
+		MinConnectTimeout: cfg.RequestTimeout,
+	})
 }
 
 // ready waits for a linearizable answer, then looks at the members' releases.
