@@ -108,8 +108,7 @@ func (r *renderer) replicas(members []record.Member) ([]made, error) {
 
 // replica renders node i for the replica m: its desired record with intent
 // prepare, and the spec that the record names. Its secrets are sealed to the
-// cluster that gets it alone: what the control plane needs of them again it has
-// in the words of the submitted service, and by its own key.
+// cluster that gets it and to the control plane.
 func (r *renderer) replica(i int, m record.Member) (made, error) {
 	token := r.cp.serviceToken(m.UID)
 	public, patch, err := r.template.Render(i, topology.Mark{
@@ -124,7 +123,7 @@ func (r *renderer) replica(i int, m record.Member) (made, error) {
 	}
 	sealed, err := seal.Seal(seal.Header{
 		Purpose: purposeSpec, Cluster: m.ClusterID, UID: m.UID, Generation: r.fed.Generation,
-	}, patch, r.recipients[m.ClusterID])
+	}, patch, r.recipients[m.ClusterID], r.cp.identity.Recipient())
 	if err != nil {
 		return made{}, fmt.Errorf("seal %s/%s: %w", m.ClusterID, m.ServiceName, err)
 	}
