@@ -99,6 +99,19 @@ func TestARefusedAdditionChangesNothing(t *testing.T) {
 	}
 }
 
+// TestARefusedAdditionIsNotBlamedOnWhoHadNotVotedYet: a foreign service is a
+// conflict, also when it is found before the others have answered.
+func TestARefusedAdditionIsNotBlamedOnWhoHadNotVotedYet(t *testing.T) {
+	w := newWorld(t)
+	w.addCluster("d").does(no(record.ReasonNameTaken))
+	w.addCluster("e").does(silent)
+	w.mustCreate()
+	_, err := w.changeReplicas(controlplane.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3"), member("e", "grayifyr4")}})
+	if codeOf(t, err) != controlplane.CodeAlreadyExists || !strings.Contains(err.Error(), "d/grayifyr3") {
+		t.Error(err)
+	}
+}
+
 func TestARemovedMemberGoesAndItsViewIsGoneAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.mustCreate()

@@ -110,6 +110,8 @@ func refuseChange(s situation) decision {
 	next.Change, next.ChangedAt = nil, record.At(s.now)
 	refused := &record.Refused{RequestID: c.RequestID, Members: slices.Clone(c.Members)}
 	next.Refused = refused
+	// Before the deadline silence is no cause: a no has come first.
+	late := !s.now.Before(c.Deadline.Time)
 	d := dropChange(s, decision{name: "refuse_change", fed: &next})
 	for i := range refused.Members {
 		refused.Members[i].Rollback = &record.Rollback{State: record.RollbackKept}
@@ -117,7 +119,7 @@ func refuseChange(s situation) decision {
 	for _, r := range s.adding {
 		i := memberOf(refused.Members, r.at.UID)
 		f := refusals(r)
-		if f == nil {
+		if f == nil && late {
 			f = noVote(r)
 		}
 		refused.Members[i].Cause = f
