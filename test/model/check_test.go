@@ -51,7 +51,7 @@ func (m *machine) check(rt *rapid.T) {
 func (m *machine) checkCreating(rt *rapid.T, g *group, f *v1.Federation) {
 	switch {
 	case f == nil, slices.Contains([]string{"aborted", "rolled_back", "rolling_back"}, f.Phase):
-		if !g.mayFail {
+		if !g.any() {
 			rt.Fatalf("the creation of %s failed, and nothing was in its way: %+v", g.name, f)
 		}
 		if f != nil && f.Phase == "rolling_back" {
@@ -60,7 +60,7 @@ func (m *machine) checkCreating(rt *rapid.T, g *group, f *v1.Federation) {
 		rt.Logf("the creation of %s has failed", g.name)
 		m.ended(g)
 	case slices.Contains([]string{"ready", "degraded", "changing"}, f.Phase):
-		if g.mustFail {
+		if g.blocked {
 			rt.Fatalf("%s was created over somebody else's service", g.name)
 		}
 		rt.Logf("%s is created", g.name)
@@ -96,15 +96,16 @@ func (m *machine) checkChange(rt *rapid.T, g *group, f *v1.Federation) {
 		rt.Logf("the change of %s was answered %q", g.name, code)
 		switch {
 		case code == unknown:
-			c.done <- code // its instance went; the federation shows what became of it
-			if f.Phase != "changing" {
+			// Its instance went. The federation shows what becomes of it.
+			c.done <- code
+			if now := m.stored(rt, g); now.Change == nil && now.Generation == g.generation {
 				g.change = nil
 			}
 		case code == "":
 			// The list was older than the answer.
 			m.changed(g, c.next)
 			m.check(rt)
-		case !c.mayFail || !failures().has(code):
+		case !c.ends().has(code):
 			rt.Fatalf("the change of %s was answered %q", g.name, code)
 		default:
 			g.change = nil
@@ -125,6 +126,7 @@ func (m *machine) settle(rt *rapid.T) {
 	for _, id := range clusterNames {
 		c := m.clusters[id]
 		m.w.Cluster(id).Sim.ClearFaults()
+		m.w.Cluster(id).Sim.Settle()
 		c.faulty = false
 		if c.away {
 			m.back(rt, c)
@@ -154,6 +156,9 @@ func (m *machine) settle(rt *rapid.T) {
 	}
 	m.eventually(rt, "the store and every OSCAR hold what the model says and nothing else", func() string { return m.differs(rt) })
 	clear(m.doubt)
+	for _, g := range m.groups {
+		g.nameInDoubt = false
+	}
 	for _, c := range m.clusters {
 		clear(c.drifts)
 	}

@@ -20,6 +20,8 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/test/world"
 )
@@ -225,38 +227,26 @@ func (m *machine) create(rt *rapid.T) {
 	if g.state == creating {
 		m.ended(g) // the one under way had failed
 	}
-	may, must := m.obstacles(wanted.places(w), true)
 	*g = group{
 		name: g.name, state: creating, coordinator: coordinator, uid: res.Replicas.UID, words: w, key: key, body: body,
-		mayFail: may || m.leftover(&wanted, wanted.places(w)), mustFail: must,
+		excuses: m.obstacles(wanted.places(w), true),
 	}
-	if !g.mayFail && rapid.IntRange(0, 3).Draw(rt, "wait for the outcome") > 0 {
+	g.leftover = m.leftover(&wanted, wanted.places(w))
+	if !g.unwell && rapid.IntRange(0, 3).Draw(rt, "wait for the outcome") > 0 {
 		m.outcome(rt, g)
 	}
 }
 
 // outcome asks for the answer of a creation, which is the same request again.
 func (m *machine) outcome(rt *rapid.T, g *group) {
-	allowed := codes{""}
-	switch {
-	case g.mustFail:
-		allowed = failures()
-	case g.mayFail:
-		allowed = append(failures(), "")
-	}
 	code, err := m.repeat(rt, g.key, g.body)
-	expect(rt, "outcome of create "+g.name, err, allowed)
+	expect(rt, "outcome of create "+g.name, err, g.ends())
 	m.remember(g.key, g.body, code)
 	if code == "" {
 		m.created(g)
 	} else {
 		m.ended(g)
 	}
-}
-
-// failures are how a creation may end when something was in its way.
-func failures() codes {
-	return codes{"already_exists", "failed_precondition", "replica_failed", "unavailable"}
 }
 
 // repeat sends a creation again, to an instance, until it has an outcome.
@@ -418,34 +408,53 @@ func (m *machine) alter(rt *rapid.T, g *group, next words, what string, send fun
 		return slices.ContainsFunc(g.places(g.words), func(p place) bool { return p.cluster == cluster })
 	}
 	allowed := m.free(added, hosted)
-	may, must := m.obstacles(added, false)
-	// A bucket that another life left stands in the way of a new replica.
-	may = may || m.leftover(g, added)
-	if len(added) == 0 || !may || must && !m.anyImpaired(added) {
-		if must {
-			allowed = failures()
+	e := m.obstacles(added, false)
+	e.leftover = m.leftover(g, added)
+	if len(added) == 0 || !e.unwell || !allowed.has("") {
+		if allowed.has("") {
+			allowed = append(slices.DeleteFunc(allowed, func(code string) bool { return code == "" }), e.ends()...)
 		}
-		if code := expect(rt, what, send(m.l.ctx, api, opts), allowed); code == "" && !next.equal(g.words) {
-			m.changed(g, next)
+		if code := expect(rt, what, send(m.l.ctx, api, opts), allowed); code == "" {
+			m.took(rt, g, next)
 		}
-		return
-	}
-	if !allowed.has("") {
-		expect(rt, what, send(m.l.ctx, api, opts), allowed)
 		return
 	}
 	rt.Logf("%s is under way", what)
-	g.change = &change{next: next, mayFail: true, done: make(chan string, 1)}
+	g.change = &change{next: next, excuses: e, done: make(chan string, 1)}
 	done := g.change.done
 	go func() {
 		ctx, cancel := context.WithTimeout(m.l.ctx, limit)
 		defer cancel()
 		done <- codeOf(send(ctx, api, opts))
 	}()
+	m.eventually(rt, what+" has begun, or is over", func() string {
+		f := m.stored(rt, g)
+		if f.Change == nil && f.Generation == g.generation && len(done) == 0 {
+			return "nothing of it is to be seen"
+		}
+		return ""
+	})
 }
 
-func (m *machine) anyImpaired(places []place) bool {
-	return slices.ContainsFunc(places, func(p place) bool { return m.clusters[p.cluster].impaired() })
+// stored is a federation's record: phase changing does not tell a change that waits
+// for votes from one that is being applied.
+func (m *machine) stored(rt *rapid.T, g *group) *record.Federation {
+	kv, err := m.w.Store.Get(m.l.ctx, record.FederationKey(g.uid))
+	if err != nil {
+		rt.Fatalf("the record of %s: %v", g.name, err)
+	}
+	f, err := store.Decode[record.Federation](kv)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	return f
+}
+
+// took enters a change. One to the words that stand already may raise the generation.
+func (m *machine) took(rt *rapid.T, g *group, next words) {
+	if !next.equal(g.words) || m.stored(rt, g).Generation != g.generation {
+		m.changed(g, next)
+	}
 }
 
 // remove deletes a federation, also one that is being created or changed.
@@ -459,7 +468,7 @@ func (m *machine) remove(rt *rapid.T) {
 		return
 	}
 	allowed := codes{""}
-	if g.state == creating && g.mayFail {
+	if g.state == creating && g.any() {
 		allowed = codes{"", "not_found"}
 	}
 	_, err := m.api(rt).DeleteService(m.l.ctx, g.name, client.DeleteOptions{ClusterID: g.coordinator})

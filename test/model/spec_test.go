@@ -58,17 +58,50 @@ type group struct {
 	words       words
 	history     map[int64]words
 	paused      bool
-	// mayFail: something was out of order while the creation is under way;
-	// mustFail: something that is not ours is in its way since before.
-	mayFail, mustFail bool
-	key, body         string // of the creation's request
-	change            *change
+	excuses            // of the creation, while it is under way
+	key, body   string // of the creation's request
+	change      *change
+	// nameInDoubt: a creation was deleted, and may not be rolled back yet. Until
+	// then it holds its name.
+	nameInDoubt bool
+}
+
+// excuses are why something may fail that is under way.
+type excuses struct {
+	// unwell: something was out of order meanwhile.
+	unwell bool
+	// blocked: something that is not ours is in its way since before.
+	blocked bool
+	// leftover: a bucket stands there, of which the model does not say whose it is.
+	leftover bool
+}
+
+func (e excuses) any() bool { return e.unwell || e.blocked || e.leftover }
+
+// ends are the answers that something under way may have.
+func (e excuses) ends() codes {
+	var out codes
+	if !e.blocked {
+		out = append(out, "")
+	}
+	if e.unwell {
+		return append(out, failures()...)
+	}
+	if e.any() {
+		out = append(out, "already_exists")
+	}
+	return out
+}
+
+// failures are how something may end while clusters are out of order.
+func failures() codes {
+	return codes{"already_exists", "failed_precondition", "replica_failed", "unavailable"}
 }
 
 // change is one that waits for the votes of members that it adds.
 type change struct {
-	next    words
-	mayFail bool
+	next words
+	excuses
 	// done gets the code of the answer: empty when it was made, unknown when
 	// nobody answered.
 	done chan string
@@ -136,9 +169,6 @@ type cluster struct {
 	// emptied are buckets that a DELETE by hand took away.
 	emptied map[string]bool
 }
-
-// impaired says that the cluster may not do what it is asked.
-func (c *cluster) impaired() bool { return c.away || c.faulty || c.state == "paused" }
 
 // model is all of it.
 type model struct {
@@ -226,27 +256,25 @@ func (m *model) creation(g *group, coordinator string, w words) codes {
 	case allowed.has("invalid"):
 	case g.state == present:
 		return codes{"already_exists"}
-	case g.state == creating && g.mayFail:
+	case g.state == creating && g.any():
 		return append(allowed, "conflict", "already_exists")
 	case g.state == creating:
 		return codes{"conflict", "already_exists"}
+	case g.nameInDoubt:
+		return append(allowed, "conflict")
 	}
 	return allowed
 }
 
-// obstacles of new places: what may keep them from being made, and whether
-// something surely does.
-func (m *model) obstacles(places []place, pausedToo bool) (may, must bool) {
+// obstacles of new places. A paused cluster votes, but makes nothing.
+func (m *model) obstacles(places []place, pausedToo bool) excuses {
+	var e excuses
 	for _, p := range places {
 		c := m.clusters[p.cluster]
-		if c.away || c.faulty || pausedToo && c.state == "paused" {
-			may = true
-		}
-		if c.foreign[p.service] != "" {
-			may, must = true, true
-		}
+		e.unwell = e.unwell || c.away || c.faulty || pausedToo && c.state == "paused"
+		e.blocked = e.blocked || c.foreign[p.service] != ""
 	}
-	return may, must
+	return e
 }
 
 // disturbed: what is under way on a cluster, or anywhere, may now fail.
@@ -254,7 +282,7 @@ func (m *model) disturbed(cluster string) {
 	for _, g := range m.groups {
 		for _, p := range g.places(g.words) {
 			if g.state == creating && (cluster == "" || p.cluster == cluster) {
-				g.mayFail = true
+				g.unwell = true
 			}
 		}
 		if g.change == nil {
@@ -262,7 +290,7 @@ func (m *model) disturbed(cluster string) {
 		}
 		for _, p := range g.change.next.members {
 			if cluster == "" || p.cluster == cluster {
-				g.change.mayFail = true
+				g.change.unwell = true
 			}
 		}
 	}
@@ -284,6 +312,7 @@ func (m *model) ended(g *group) {
 			m.doubt[p] = true
 		}
 	}
+	g.nameInDoubt = g.state == creating
 	g.state, g.change = absent, nil
 }
 
