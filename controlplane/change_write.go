@@ -175,7 +175,7 @@ func (c *ControlPlane) commitChange(ctx context.Context, d *changeDraft) error {
 				next.Change = &record.Change{
 					RequestID: d.next.RequestID, Topology: d.next.Topology, Delegation: d.next.Delegation, Drift: d.next.Drift,
 					Visibility: d.next.Visibility, AllowedUsers: d.next.AllowedUsers, Prefetch: d.next.Prefetch,
-					Members: d.next.Members, Specs: d.specs, Deadline: *d.added[0].rec.Deadline,
+					Members: d.next.Members, Specs: d.specs, ProposedAt: record.At(d.sit.now), Deadline: *d.added[0].rec.Deadline,
 				}
 				tx.Put(key, next)
 			} else if err := applyChange(sit, newProposal(d.next, d.specs)).write(sit.fed, v, tx); err != nil {

@@ -29,6 +29,9 @@ type situation struct {
 	// tombstones are not acknowledged yet.
 	adding, leaving []replicaState
 	now             time.Time
+	// since is when this instance first saw the deadline that the federation has
+	// now, and changeSince that of its change. Zero means when it was written.
+	since, changeSince time.Time
 }
 
 // decision is the next step of a federation. Everything in it is one transaction
@@ -342,15 +345,16 @@ func tombstone(d *record.Desired, cause record.Cause) *record.Desired {
 	return &t
 }
 
+// deadline is when the federation's deadline passes here: zero without one.
 func deadline(s situation) time.Time {
 	if s.fed.Deadline == nil {
 		return time.Time{}
 	}
-	return s.fed.Deadline.Time
+	return due(s.fed.ChangedAt, *s.fed.Deadline, s.since)
 }
 
 func deadlinePassed(s situation) bool {
-	return s.fed.Deadline != nil && !s.now.Before(s.fed.Deadline.Time)
+	return s.fed.Deadline != nil && !s.now.Before(deadline(s))
 }
 
 // dataDelete is the order of a deletion that its buckets go as well.

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"slices"
+	"time"
 
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -21,7 +22,6 @@ type proposal struct {
 // it on a no or at its deadline. The members that are there are not touched by a
 // change that is refused.
 func decideChange(s situation) decision {
-	c := s.fed.Change
 	yes, no := 0, 0
 	for _, r := range s.adding {
 		switch v := r.vote(); {
@@ -35,10 +35,15 @@ func decideChange(s situation) decision {
 	switch {
 	case no == 0 && yes == len(s.adding):
 		return applyChange(s, proposalOf(s.fed))
-	case no > 0 || !s.now.Before(c.Deadline.Time):
+	case no > 0 || !s.now.Before(changeDeadline(s)):
 		return refuseChange(s)
 	}
-	return decision{again: c.Deadline.Time}
+	return decision{again: changeDeadline(s)}
+}
+
+// changeDeadline is when the votes of a change are too late here.
+func changeDeadline(s situation) time.Time {
+	return due(s.fed.Change.ProposedAt, s.fed.Change.Deadline, s.changeSince)
 }
 
 // proposalOf is the proposal of a change that waits in the federation's record.
@@ -111,7 +116,7 @@ func refuseChange(s situation) decision {
 	refused := &record.Refused{RequestID: c.RequestID, Members: slices.Clone(c.Members)}
 	next.Refused = refused
 	// Before the deadline silence is no cause: a no has come first.
-	late := !s.now.Before(c.Deadline.Time)
+	late := !s.now.Before(changeDeadline(s))
 	d := dropChange(s, decision{name: "refuse_change", fed: &next})
 	for i := range refused.Members {
 		refused.Members[i].Rollback = &record.Rollback{State: record.RollbackKept}

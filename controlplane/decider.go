@@ -28,6 +28,7 @@ type decider struct {
 	steps  func(step string)
 	fail   func(point string)
 	queue  workqueue.TypedRateLimitingInterface[string]
+	seen   sightings
 }
 
 // touched queues the federations that a change of the state concerns.
@@ -131,6 +132,11 @@ func (d *decider) situation(uid string) (situation, int64, bool) {
 		s = d.state.situation(f.rec)
 	})
 	s.now = d.now()
+	if found {
+		d.seen.of(&s)
+	} else {
+		d.seen.forget(uid)
+	}
 	return s, rev, found
 }
 

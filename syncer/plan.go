@@ -40,9 +40,6 @@ func plan(s situation) decision {
 }
 
 func planVote(s situation) decision {
-	if d := s.desired.Deadline; d != nil && s.now.After(d.Time) {
-		return decision{act: rest} // the vote would be late
-	}
 	answered := s.observed != nil && s.observed.Vote != nil && s.observed.Vote.Revision == s.revision
 	if answered && (s.observed.Vote.Answer == record.VoteYes || !s.resync) {
 		return decision{act: rest}

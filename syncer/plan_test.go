@@ -80,7 +80,7 @@ func TestPlan(t *testing.T) {
 		{"prepare, answered no", situation{desired: prepare, observed: voted("no", revision)}, decision{act: rest}},
 		{"prepare, answered no, at a resync", situation{desired: prepare, observed: voted("no", revision), resync: true}, decision{act: castVote}},
 		{"prepare, the answer is of an older attempt", situation{desired: prepare, observed: voted("yes", revision-1)}, decision{act: castVote}},
-		{"prepare, too late", situation{desired: desired(record.IntentPrepare, func(d *record.Desired) { d.Deadline = new(record.At(later(-time.Second))) })}, decision{act: rest}},
+		{"prepare, too late by our clock, which nobody else goes by", situation{desired: desired(record.IntentPrepare, func(d *record.Desired) { d.Deadline = new(record.At(later(-time.Second))) })}, decision{act: castVote}},
 		{"prepare, in time", situation{desired: desired(record.IntentPrepare, func(d *record.Desired) { d.Deadline = new(record.At(later(time.Second))) })}, decision{act: castVote}},
 
 		// Absent.

@@ -41,9 +41,6 @@ func (t *term) vote(ctx context.Context, v *sight) error {
 
 // cast writes the answer; nil is a yes.
 func (t *term) cast(ctx context.Context, v *sight, no *refusal) error {
-	if d := v.desired.Deadline; d != nil && time.Now().After(d.Time) {
-		return nil // nobody waits for it any more
-	}
 	t.cfg.FailPoints.Hit(failBeforeVote)
 	vote := &record.Vote{Answer: record.VoteYes, Revision: v.revision}
 	f := finding{phase: record.PhasePrepared, vote: vote}

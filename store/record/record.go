@@ -179,8 +179,10 @@ type Change struct {
 	Prefetch     bool     `json:"prefetch,omitempty"`
 	Members      []Member `json:"members"`
 	// Specs names the rendered services of the members that stay, by uid.
-	Specs    map[string]string `json:"specs"`
-	Deadline Time              `json:"deadline"`
+	Specs map[string]string `json:"specs"`
+	// ProposedAt and Deadline are by one clock: what counts is how far they are apart.
+	ProposedAt Time `json:"proposed_at,omitzero"`
+	Deadline   Time `json:"deadline"`
 	// Epoch in which it was proposed.
 	Epoch string `json:"epoch,omitempty"`
 }
