@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
@@ -130,8 +132,8 @@ func sincePlanned(planned, now *v1.Plan) []string {
 			sayf("%s would be sent another definition", name)
 		}
 	}
-	for name, r := range then {
-		sayf("%s was planned as: %s, and is no member of it", name, r.Action)
+	for _, name := range slices.Sorted(maps.Keys(then)) {
+		sayf("%s was planned as: %s, and is no member any more", name, then[name].Action)
 	}
 	if len(why) == 0 {
 		sayf("the definition, its secrets or the digest in the file are not those that were planned, or somebody else planned it")

@@ -66,6 +66,9 @@ func (c *planCmd) Run(ctx context.Context, a *app) error {
 	if refused != nil {
 		return refused
 	}
+	for _, place := range placedTwice(plans) {
+		a.sayf("%s is in two services of the FDL: the second will be refused when the first is written", place)
+	}
 	a.sayf("%s; nothing is written", planSummary(plans))
 	if c.Out == "" {
 		return nil
@@ -96,6 +99,21 @@ func readServices(path, cluster string, stdin io.Reader) ([]*oscar.Service, erro
 		s.ClusterID = cluster
 	}
 	return services, nil
+}
+
+// placedTwice are the places that two plans want. Each plan is of one service and
+// knows nothing of the others.
+func placedTwice(plans []*v1.Plan) (places []string) {
+	wanted := map[string]int{}
+	for _, p := range plans {
+		for _, r := range p.Replicas {
+			name := r.ClusterID + "/" + r.ServiceName
+			if wanted[name]++; wanted[name] == 2 {
+				places = append(places, name)
+			}
+		}
+	}
+	return places
 }
 
 func planSummary(plans []*v1.Plan) string {
