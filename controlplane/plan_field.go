@@ -32,7 +32,7 @@ func compared(before, after *oscar.Service, was, is json.RawMessage) ([]PlannedF
 		before = &oscar.Service{}
 	}
 	// Both patches are our own encoding, which is always read.
-	secrets, _ := oscar.SecretDifferences(was, is) //nolint:errcheck // see above
+	secrets, _ := oscar.SecretDifferences(was, is)
 	var fields []PlannedField
 	for _, d := range oscar.Differences(before, after) {
 		if !ownMark(d.Path) && !slices.ContainsFunc(secrets, func(s oscar.SecretDifference) bool { return s.Path == d.Path }) {

@@ -1,6 +1,9 @@
 package oscar
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // Difference is one field in which two services differ.
 type Difference struct {
@@ -74,11 +77,11 @@ func (l *leaves) collect(path string, at []string, v *value) {
 	switch v.kind {
 	case kindObject:
 		for _, f := range v.fields {
-			l.collect(joinPath(path, f.key), append(at[:len(at):len(at)], f.key), f.value)
+			l.collect(joinPath(path, f.key), append(slices.Clip(at), f.key), f.value)
 		}
 	case kindArray:
 		for i, item := range v.items {
-			l.collect(itemPath(path, i, item), append(at[:len(at):len(at)], "[]"), item)
+			l.collect(itemPath(path, i, item), append(slices.Clip(at), "[]"), item)
 		}
 	case kindNull:
 	default:
