@@ -112,6 +112,8 @@ func (e expectation) compare() clientv3.Cmp {
 
 func (w write) op() clientv3.Op {
 	switch {
+	case w.prefix:
+		return clientv3.OpDelete(w.key, clientv3.WithPrefix())
 	case w.delete:
 		return clientv3.OpDelete(w.key)
 	case w.lease != 0:

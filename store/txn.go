@@ -26,6 +26,8 @@ type write struct {
 	key    string
 	value  []byte
 	delete bool
+	// prefix says that key stands for every key that begins with it.
+	prefix bool
 	lease  int64
 	touch  bool
 }
@@ -78,6 +80,10 @@ func (tx *Txn) PutLeased(key string, rec any, x *Session) {
 
 // Delete removes a key. Removing a key that is absent in the view is left out.
 func (tx *Txn) Delete(key string) { tx.add(write{key: key, delete: true}) }
+
+// DeletePrefix removes every key with a prefix, whatever stands there when the
+// transaction is applied. No other write of the transaction may be below it.
+func (tx *Txn) DeletePrefix(prefix string) { tx.add(write{key: prefix, delete: true, prefix: true}) }
 
 // Touch makes a put of the key be sent even if it changes nothing, so that the
 // key's mod revision becomes that of this transaction.

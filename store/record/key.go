@@ -108,9 +108,12 @@ func ChangedSpecName(service, uid string, generation int64, attempt string) stri
 // SpecKey is the immutable rendered service that a desired record points to.
 func SpecKey(cluster, specName string) string { return SpecsPrefix(cluster) + specName }
 
+// TokensPrefix covers the sealed tokens that were sent to one cluster.
+func TokensPrefix(cluster string) string { return DesiredPrefix(cluster) + "tokens/" }
+
 // TokensKey carries sealed tokens of one federation to a cluster.
 func TokensKey(cluster, federationUID string) string {
-	return DesiredPrefix(cluster) + "tokens/" + federationUID
+	return TokensPrefix(cluster) + federationUID
 }
 
 // Escape makes one readable path segment of any text.

@@ -71,6 +71,8 @@ type Cluster struct {
 	RegisteredAt  Time              `json:"registered_at"`
 	// LastSeen is when the last session ended; the zero value while one lives.
 	LastSeen *Time `json:"last_seen,omitempty"`
+	// Removal goes with the state removing, and only with that.
+	Removal *Removal `json:"removal,omitempty"`
 }
 
 // Fence is bumped by whatever changes the set of clusters that may be placed on.
@@ -241,18 +243,21 @@ type Answer struct {
 
 // Deleted remembers a replica whose tombstone was acknowledged, for 90 days.
 type Deleted struct {
-	V           int      `json:"v"`
-	UID         string   `json:"uid"`
-	Federation  string   `json:"federation"`
-	GroupID     string   `json:"group_id"`
-	ClusterID   string   `json:"cluster_id"`
-	ServiceName string   `json:"service_name"`
-	Owner       string   `json:"owner"`
-	Generation  int64    `json:"generation"`
-	Cause       Cause    `json:"cause"`
+	V           int    `json:"v"`
+	UID         string `json:"uid"`
+	Federation  string `json:"federation"`
+	GroupID     string `json:"group_id"`
+	ClusterID   string `json:"cluster_id"`
+	ServiceName string `json:"service_name"`
+	Owner       string `json:"owner"`
+	Generation  int64  `json:"generation"`
+	Cause       Cause  `json:"cause"`
+	// ClusterUID is the registration that the replica was on: what was left there
+	// says nothing about another machine that has the cluster's name now.
+	ClusterUID  string   `json:"cluster_uid,omitempty"`
 	BucketsLeft []string `json:"buckets_left,omitempty"`
-	// Foreign says that a service with our marks stands at the place that is not
-	// ours: no tombstone is written for it again.
+	// Foreign says that what carries our marks at the place is not ours, or not any
+	// more: no tombstone is written for it again.
 	Foreign   bool `json:"foreign,omitempty"`
 	DeletedAt Time `json:"deleted_at"`
 }
@@ -267,6 +272,8 @@ type DesiredCluster struct {
 	State        ClusterState `json:"state"`
 	// RestoredAt is when the present epoch began; nil in the first one.
 	RestoredAt *Time `json:"restored_at,omitempty"`
+	// RemovedAt goes with the state removed.
+	RemovedAt *Time `json:"removed_at,omitempty"`
 }
 
 // Desired is what is asked of one service name on one cluster; with
@@ -304,6 +311,9 @@ type Desired struct {
 	// Again says that a person ordered a service to be made again that was applied in
 	// an older epoch and is gone.
 	Again bool `json:"again,omitempty"`
+	// Keep is release when the service is not to be deleted but given free: it
+	// stays, without our marks.
+	Keep string `json:"keep,omitempty"`
 }
 
 // Tombstone says whether the record orders a deletion.

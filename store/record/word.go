@@ -98,6 +98,8 @@ const (
 	ReasonPaused             Reason = "Paused"
 	ReasonApplied            Reason = "Applied"
 	ReasonDeleted            Reason = "Deleted"
+	ReasonClusterRemoving    Reason = "ClusterRemoving"
+	ReasonOtherRegistration  Reason = "OtherRegistration"
 )
 
 // HeldKind is how a cluster differs from a store that was restored.
@@ -120,6 +122,9 @@ const (
 	ClusterPaused   ClusterState = "paused"
 	ClusterCordoned ClusterState = "cordoned"
 	ClusterRemoving ClusterState = "removing"
+	// ClusterRemoved is told to the syncer of a cluster that is registered no more,
+	// for as long as tombstones wait for it.
+	ClusterRemoved ClusterState = "removed"
 )
 
 // Vote answers.
