@@ -30,11 +30,15 @@ func (t *term) reportCluster(ctx context.Context, before, after *store.MirrorVie
 		fill = func(c *record.ObservedCluster) { ask(c); c.Orphans = orphans }
 	}
 	queue := int64(t.ledger.backlog(t.writes.Len())/time.Minute) * 60
-	key := record.ObservedClusterKey(t.cfg.ClusterID)
+	key, clusterKey := record.ObservedClusterKey(t.cfg.ClusterID), record.DesiredClusterKey(t.cfg.ClusterID)
 	_, writeErr := t.cfg.Store.Update(ctx, store.Update{
-		Keys: []string{t.session.Key(), key},
+		Keys: []string{t.session.Key(), key, clusterKey},
 		Build: func(read store.View, tx *store.Txn) error {
+			if _, err := t.serves(read.KV(clusterKey)); err != nil {
+				return err
+			}
 			tx.ExpectSession(t.session)
+			tx.Expect(clusterKey)
 			next := &record.ObservedCluster{}
 			if kv, ok := read.KV(key); ok {
 				if known, err := store.Decode[record.ObservedCluster](kv); err == nil {
@@ -47,8 +51,11 @@ func (t *term) reportCluster(ctx context.Context, before, after *store.MirrorVie
 			return nil
 		},
 	})
-	if errors.Is(writeErr, store.ErrSessionLost) {
+	switch {
+	case errors.Is(writeErr, store.ErrSessionLost):
 		t.lose(errSessionLost)
+	case errors.Is(writeErr, errNotRegistered), errors.Is(writeErr, errOtherCluster):
+		t.lose(writeErr)
 	}
 	return errors.Join(err, writeErr)
 }

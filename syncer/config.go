@@ -45,6 +45,12 @@ type Config struct {
 	Kube kube.Interface
 	// Identity opens what is sealed to this cluster.
 	Identity *seal.Identity
+	// Memory keeps which registration of the cluster the syncer is for; default:
+	// as long as the process lives.
+	Memory Memory
+	// AcceptClusterUID is a registration that is served although another one is
+	// remembered.
+	AcceptClusterUID string
 	// Instance names this process in its session; default: a new UUID.
 	Instance string
 
@@ -89,6 +95,9 @@ func (c Config) withDefaults() Config {
 	period(&c.RetryPause, 2*time.Second)
 	if c.Kube == nil {
 		c.Kube = kube.Absent{}
+	}
+	if c.Memory == nil {
+		c.Memory = &forgetful{}
 	}
 	if c.Instance == "" {
 		c.Instance = uuid.NewString()

@@ -388,20 +388,20 @@ func TestYesAndNothingDone(t *testing.T) {
 
 func TestPausedWritesNothing(t *testing.T) {
 	r := newRig(t, oscarsim.Config{})
-	r.put(record.DesiredClusterKey(clusterID), record.DesiredCluster{V: 1, ClusterID: clusterID, State: record.ClusterPaused})
+	r.register(record.ClusterPaused)
 	r.start()
 	p, voter := newReplica("grayify"), newReplica("voter")
 	r.want(p, record.IntentApply)
 	r.want(voter, record.IntentPrepare)
 	r.await(voter, record.PhasePrepared)
 	r.equalCalls(p.name)
-	r.put(record.DesiredClusterKey(clusterID), record.DesiredCluster{V: 1, ClusterID: clusterID, State: record.ClusterActive})
+	r.register(record.ClusterActive)
 	r.await(p, record.PhaseReady)
 	// Paused again, it is only watched.
-	r.put(record.DesiredClusterKey(clusterID), record.DesiredCluster{V: 1, ClusterID: clusterID, State: record.ClusterPaused})
+	r.register(record.ClusterPaused)
 	r.ask(http.MethodDelete, "/system/services/"+p.name, "")
 	r.await(p, record.PhaseDrifted, because(record.ReasonPaused))
 	r.equalCalls(p.name, "create", "delete")
-	r.put(record.DesiredClusterKey(clusterID), record.DesiredCluster{V: 1, ClusterID: clusterID, State: record.ClusterActive})
+	r.register(record.ClusterActive)
 	r.await(p, record.PhaseReady)
 }

@@ -123,7 +123,10 @@ func (t *term) acknowledge(ctx context.Context, v *sight, d decision) error {
 	f := finding{phase: record.PhaseDeleted, reason: record.ReasonDeleted, message: d.message}
 	deleted := v.observed != nil && v.observed.ReadBack != ""
 	t.notes.change(v.name, func(n *note) { deleted = deleted || n.erased == v.desired.UID })
-	if deleted {
+	switch {
+	case v.desired.Keep == record.KeepRelease && v.local.whose == ours:
+		f.operation = "release"
+	case deleted:
 		f.operation = "delete"
 	}
 	if v.buckets == nil {

@@ -165,13 +165,8 @@ func detachedBody(shown json.RawMessage) ([]byte, error) {
 		delete(fields, key)
 	}
 	fields["isolation_level"] = mustJSON("")
-	if raw, ok := fields["environment"]; ok {
-		var environment map[string]json.RawMessage
-		if err := json.Unmarshal(raw, &environment); err != nil {
-			return nil, fmt.Errorf("environment: %w", err)
-		}
-		delete(environment, "secrets")
-		fields["environment"] = mustJSON(environment)
+	if err := withoutSecrets(fields); err != nil {
+		return nil, err
 	}
 	if raw, ok := fields["federation"]; ok {
 		var federation map[string]json.RawMessage
@@ -183,10 +178,7 @@ func detachedBody(shown json.RawMessage) ([]byte, error) {
 			fields["federation"] = mustJSON(federation)
 		}
 	}
-	var owner string
-	if json.Unmarshal(fields["owner"], &owner) != nil || owner == "" {
-		fields["owner"] = mustJSON(oscarapi.OwnerAdmin)
-	}
+	keepOwner(fields)
 	return json.Marshal(fields)
 }
 

@@ -1,7 +1,7 @@
 package syncer
 
 // Fail points: before and after each write to OSCAR, and each report, of a
-// creation and a deletion. See package failpoint.
+// creation, a deletion and a release. See package failpoint.
 const (
 	failBeforeVote    = "syncer.before_vote"
 	failAfterVote     = "syncer.after_vote"
@@ -15,6 +15,8 @@ const (
 	failAfterDetach   = "syncer.after_detach"
 	failBeforeErase   = "syncer.before_erase"
 	failAfterErase    = "syncer.after_erase"
+	failBeforeRelease = "syncer.before_release"
+	failAfterRelease  = "syncer.after_release"
 	failBeforeDeleted = "syncer.before_deleted"
 	failAfterDeleted  = "syncer.after_deleted"
 )
@@ -25,6 +27,6 @@ func FailPoints() []string {
 	return []string{
 		failBeforeVote, failAfterVote, failBeforeCreate, failAfterCreate, failBeforeUpdate, failAfterUpdate,
 		failBeforeReady, failAfterReady, failBeforeDetach, failAfterDetach, failBeforeErase, failAfterErase,
-		failBeforeDeleted, failAfterDeleted,
+		failBeforeRelease, failAfterRelease, failBeforeDeleted, failAfterDeleted,
 	}
 }

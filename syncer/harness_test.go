@@ -95,12 +95,20 @@ func newRig(t *testing.T, cfg oscarsim.Config) *rig {
 	}()
 	t.Cleanup(func() { cancel(); <-done })
 
+	r.register(record.ClusterActive)
+
 	// The canaries: a foreign service with data, and a foreign bucket.
 	r.foreignService("canary", "canary-data")
 	r.sim.PutBucket("canary-bucket", "precious/a", "precious/b")
 	r.watchBucket("canary-bucket")
 	t.Cleanup(r.checkCanaries)
 	return r
+}
+
+// register registers the cluster, or changes its state.
+func (r *rig) register(state record.ClusterState) {
+	r.t.Helper()
+	r.put(record.DesiredClusterKey(clusterID), record.DesiredCluster{V: 1, ClusterID: clusterID, UID: "registered-first", State: state})
 }
 
 func quiet(t *testing.T) *slog.Logger {

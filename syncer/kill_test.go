@@ -103,7 +103,7 @@ func child(raw string) error {
 }
 
 // TestKilledAtEveryFailPoint kills the syncer by SIGKILL at each point of a
-// creation that attaches, and of the deletion after it. Its successor finishes
+// creation that attaches, and of the deletion, or release, after it. Its successor finishes
 // the work: all or nothing, nothing foreign touched, no data lost, and the same
 // request works afterwards.
 func TestKilledAtEveryFailPoint(t *testing.T) {
@@ -123,6 +123,13 @@ func TestKilledAtEveryFailPoint(t *testing.T) {
 				r.want(p, record.IntentApply)
 				r.await(p, record.PhaseReady)
 				r.inPlace(p)
+				if strings.HasSuffix(point, "_release") {
+					r.releasedAfter(p, died)
+					mu.Lock()
+					hit[point] = true
+					mu.Unlock()
+					return
+				}
 				r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
 				o := r.await(p, record.PhaseDeleted)
 				if made := []string{"grayify-new"}; !slices.Equal(o.BucketsMade, made) {

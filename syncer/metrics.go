@@ -14,6 +14,8 @@ type metrics struct {
 	votes   *prometheus.CounterVec
 	queue   prometheus.Gauge
 	orphans prometheus.Gauge
+	// registered is 1 while the cluster is registered as the one that we serve.
+	registered prometheus.Gauge
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -37,9 +39,12 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		orphans: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "oscarfed_syncer_orphans", Help: "Services with our marks that no desired record speaks of.",
 		}),
+		registered: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "oscarfed_syncer_registered", Help: "1 when the cluster is registered as the one that this syncer is for; 0 when it waits.",
+		}),
 	}
 	if r != nil {
-		r.MustRegister(m.writes, m.seconds, m.reports, m.votes, m.queue, m.orphans)
+		r.MustRegister(m.writes, m.seconds, m.reports, m.votes, m.queue, m.orphans, m.registered)
 	}
 	return m
 }

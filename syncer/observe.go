@@ -39,6 +39,9 @@ type sight struct {
 func (t *term) glance(ctx context.Context, name string) (*sight, error) {
 	view := t.mirror.Snapshot()
 	v := &sight{name: name}
+	if _, err := t.serves(view.KV(record.DesiredClusterKey(t.cfg.ClusterID))); err != nil {
+		return nil, err
+	}
 	v.now, v.stopped, v.resync = time.Now(), t.stopped(view), t.takePeriodic(name)
 	kv, ok := view.KV(record.DesiredServiceKey(t.cfg.ClusterID, name))
 	if !ok {
@@ -124,10 +127,11 @@ func (t *term) examine(ctx context.Context, name string) (*sight, error) {
 		return nil, fmt.Errorf("service %q: %w", name, store.ErrSessionLost)
 	}
 	v.now, v.fresh = time.Now(), true
-	if kv, ok := read.KV(clusterKey); ok {
-		c, err := store.Decode[record.DesiredCluster](kv)
-		v.stopped = err == nil && c.State == record.ClusterPaused
+	c, err := t.serves(read.KV(clusterKey))
+	if err != nil {
+		return nil, err
 	}
+	v.stopped = c.State == record.ClusterPaused
 	kv, ok := read.KV(desiredKey)
 	if !ok {
 		return v, nil
@@ -192,7 +196,7 @@ func localOf(service *oscar.Service, d *record.Desired, def *definition) (local,
 	if service == nil || d == nil {
 		return local{}, nil
 	}
-	l := local{whose: whoseIs(service, d), storage: service.Storage}
+	l := local{whose: whoseIs(service, d), storage: service.Storage, marked: marked(service)}
 	if service.Annotations[oscarapi.AnnotationUID] == d.UID {
 		if g, err := strconv.ParseInt(service.Annotations[oscarapi.AnnotationGeneration], 10, 64); err == nil && g > 0 {
 			l.generation = g

@@ -22,6 +22,7 @@ import (
 //	             │
 //	             ▼ tombstone
 //	ours ──► (jobs end) ──► detach ──► erase ──► absent ──► (drop buckets) ──► deleted
+//	ours, to be kept ──► release ──► without marks ──► deleted (from the records)
 //
 // What is foreign, of another life or ahead of the desired record is reported
 // (failed, held) and never changed.

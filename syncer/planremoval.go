@@ -56,6 +56,8 @@ func planOurEnd(s situation) decision {
 		return planHalf(s)
 	case s.stopped:
 		return decision{act: rest}
+	case s.desired.Keep == record.KeepRelease:
+		return planRelease(s)
 	case s.local.running > 0 && s.desired.Jobs != jobsCancel:
 		return decision{act: look, after: pollJobs} // its DELETE would kill them
 	}
@@ -67,4 +69,18 @@ func planOurEnd(s situation) decision {
 		return d
 	}
 	return decision{act: next}
+}
+
+// planRelease: our service stands and is to be given free. It is never deleted.
+func planRelease(s situation) decision {
+	if !s.local.marked {
+		if !s.fresh {
+			return decision{act: reread}
+		}
+		return decision{act: acknowledge, message: "the service stays on the cluster, without our marks and out of its federation"}
+	}
+	if d, wait := s.backOff(release); wait {
+		return d
+	}
+	return decision{act: release}
 }

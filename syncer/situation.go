@@ -33,6 +33,9 @@ type local struct {
 	hash string
 	// storage says that it names an input, output or mount.
 	storage bool
+	// marked says that it carries marks of a federation: annotations, or OSCAR's own
+	// record of a group.
+	marked bool
 	// half says that it is listed and cannot be read: a half-created service
 	// that OSCAR cannot delete. Known when fresh.
 	half bool
@@ -131,13 +134,15 @@ const (
 	dropBuckets
 	// heal: make a half-created service deletable, through Kubernetes.
 	heal
+	// release: PUT without our marks.
+	release
 )
 
 // writes says whether the step calls OSCAR to change something.
 func (a act) writes() bool { return a >= create }
 
 func (a act) String() string {
-	names := [...]string{"rest", "look", "vote", "report", "reread", "settle", "acknowledge", "create", "update", "detach", "erase", "drop buckets", "heal"}
+	names := [...]string{"rest", "look", "vote", "report", "reread", "settle", "acknowledge", "create", "update", "detach", "erase", "drop buckets", "heal", "release"}
 	if int(a) < len(names) {
 		return names[a]
 	}

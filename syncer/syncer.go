@@ -35,6 +35,8 @@ type Syncer struct {
 	restored chan struct{}
 	// registration is the desired cluster as it was last seen.
 	registration atomic.Pointer[record.DesiredCluster]
+	// own is the uid of the registration that we are for; nil before the first.
+	own atomic.Pointer[string]
 
 	mu    sync.Mutex
 	ready bool
@@ -122,10 +124,16 @@ func (s *Syncer) terms(ctx context.Context) {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = 200*time.Millisecond, 15*time.Second
 	for ctx.Err() == nil {
+		err := s.enter(ctx)
 		began := time.Now()
-		err := s.term(ctx)
-		if ctx.Err() != nil {
-			break // an ordered stop: how the term ended was its consequence
+		if err == nil {
+			err = s.term(ctx)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return // an ordered stop: how the term ended was its consequence
+		case errors.Is(err, errNotRegistered), errors.Is(err, errOtherCluster):
+			continue // which is waited out
 		}
 		if time.Since(began) > s.cfg.SessionTTL {
 			wait.Reset()

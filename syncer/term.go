@@ -83,6 +83,9 @@ func (t *term) run(ctx context.Context) error {
 	if err := t.mirror.Wait(ctx, t.session.CreateRevision()); err != nil {
 		return err
 	}
+	if _, err := t.serves(t.mirror.Snapshot().KV(record.DesiredClusterKey(t.cfg.ClusterID))); err != nil {
+		return err
+	}
 	t.assumeForPredecessors()
 	t.setReady(true)
 	defer t.setReady(false)
@@ -198,19 +201,20 @@ func (t *term) follow(ctx context.Context) error {
 	}
 }
 
-// noteEpoch tells when the cluster is registered anew, or by another control
-// plane. What stands here then is held: it has marks that nobody desires.
+// noteEpoch tells when the store is of another control plane. What stands here then
+// is held: it has marks that nobody desires. It ends the term when the registration
+// is not the one that we are for, or not any more.
 func (t *term) noteEpoch(view *store.MirrorView) {
-	kv, ok := view.KV(record.DesiredClusterKey(t.cfg.ClusterID))
-	if !ok {
+	c, err := t.serves(view.KV(record.DesiredClusterKey(t.cfg.ClusterID)))
+	switch {
+	case errors.Is(err, errNotRegistered), errors.Is(err, errOtherCluster):
+		t.lose(err)
 		return
-	}
-	c, err := store.Decode[record.DesiredCluster](kv)
-	if err != nil {
+	case err != nil:
 		t.log.Error("desired cluster cannot be read", "error", err)
 		return
 	}
-	if before := t.registration.Swap(c); before != nil && (before.UID != c.UID || before.ControlPlane != c.ControlPlane || before.Epoch != c.Epoch) {
+	if before := t.registration.Swap(c); before != nil && (before.ControlPlane != c.ControlPlane || before.Epoch != c.Epoch) {
 		t.log.Warn("registration of the cluster has changed", "cluster_uid", c.UID, "control_plane", c.ControlPlane, "epoch", c.Epoch)
 	}
 }
@@ -324,6 +328,8 @@ func (t *term) after(name string, err error) {
 		t.retries.Forget(name)
 	case errors.Is(err, store.ErrSessionLost):
 		t.lose(errSessionLost)
+	case errors.Is(err, errNotRegistered), errors.Is(err, errOtherCluster):
+		t.lose(err)
 	case errors.Is(err, errStale):
 		t.decisions.AddAfter(name, 10*time.Millisecond)
 	default:

@@ -72,6 +72,8 @@ func (t *term) step(ctx context.Context, v *sight, d decision) (bool, error) {
 		return t.dropBuckets(ctx, v)
 	case heal:
 		return t.heal(ctx, v, d)
+	case release:
+		return t.release(ctx, v)
 	}
 	return false, fmt.Errorf("step %s is no write", d.act)
 }
@@ -362,6 +364,8 @@ func noEffect(v *sight, step act) string {
 			what = v.local.differs
 		}
 		return fmt.Sprintf("OSCAR says that it changed the service, and %s is still not as asked; compare the definition with what OSCAR shows", what)
+	case release:
+		return "OSCAR says that it changed the service, and it still carries our marks; look into its log"
 	case detach:
 		return "OSCAR says that it changed the service, and it still names its buckets; it is not deleted, since OSCAR would delete them with it"
 	}

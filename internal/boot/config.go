@@ -80,12 +80,14 @@ type Syncer struct {
 	OscarPasswordFile string `required:"" placeholder:"FILE" help:"File with the administrator's password."`
 	OscarCAFile       string `name:"oscar-ca-file" placeholder:"FILE" help:"Authorities that the OSCAR's certificate is verified with."`
 
-	IdentityFile  string        `placeholder:"FILE" default:"/var/lib/oscarfed-syncer/identity.age" help:"This cluster's age key; made when it is missing."`
-	Kubeconfig    string        `placeholder:"FILE" help:"How to reach Kubernetes; in a pod its own service account."`
-	Resync        time.Duration `default:"60s" help:"Time between two full compares."`
-	SessionTTL    time.Duration `name:"session-ttl" default:"30s" help:"How long a syncer that died still counts as alive."`
-	LateWindow    time.Duration `default:"300s" help:"How long a create that OSCAR never answered may still take effect."`
-	MetricsListen string        `default:"127.0.0.1:9465" placeholder:"ADDRESS" help:"Where Prometheus metrics are served; empty for nowhere."`
+	IdentityFile     string        `placeholder:"FILE" default:"/var/lib/oscarfed-syncer/identity.age" help:"This cluster's age key; made when it is missing."`
+	ClusterUIDFile   string        `name:"cluster-uid-file" placeholder:"FILE" help:"Remembers which registration of the cluster this syncer serves; default cluster-uid beside --identity-file. Made when it is missing."`
+	AcceptClusterUID string        `name:"accept-cluster-uid" placeholder:"UID" help:"Serve this registration although another one is remembered: the cluster was removed and registered again, and this machine is meant."`
+	Kubeconfig       string        `placeholder:"FILE" help:"How to reach Kubernetes; in a pod its own service account."`
+	Resync           time.Duration `default:"60s" help:"Time between two full compares."`
+	SessionTTL       time.Duration `name:"session-ttl" default:"30s" help:"How long a syncer that died still counts as alive."`
+	LateWindow       time.Duration `default:"300s" help:"How long a create that OSCAR never answered may still take effect."`
+	MetricsListen    string        `default:"127.0.0.1:9465" placeholder:"ADDRESS" help:"Where Prometheus metrics are served; empty for nowhere."`
 
 	Log `embed:""`
 }

@@ -167,7 +167,7 @@ func (d dev) cluster(ctx context.Context, g *errgroup.Group, i int) (DevCluster,
 		return out, errors.Join(err, l.Close())
 	}
 	s, err := syncer.New(syncer.Config{
-		ClusterID: out.ClusterID, Store: st, OSCAR: client, Identity: id,
+		ClusterID: out.ClusterID, Store: st, OSCAR: client, Identity: id, Memory: syncer.MemoryFile(filepath.Join(dir, clusterUIDFile)),
 		Resync: d.cfg.Resync, SessionTTL: devSessionTTL, Logger: d.log,
 	})
 	if err != nil {

@@ -17,6 +17,9 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/oscar"
 )
 
+// clusterUIDFile is the name of the syncer's memory beside its identity.
+const clusterUIDFile = "cluster-uid"
+
 // RunSyncer runs the daemon until ctx ends.
 func RunSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 	if cfg.Kubeconfig != "" {
@@ -45,8 +48,13 @@ func RunSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 	}
 	defer closeStore(st, log)
 	registry := newRegistry()
+	memory := cfg.ClusterUIDFile
+	if memory == "" {
+		memory = filepath.Join(filepath.Dir(cfg.IdentityFile), clusterUIDFile)
+	}
 	s, err := syncer.New(syncer.Config{
 		ClusterID: cfg.ClusterID, Store: st, OSCAR: client, Identity: id, Resync: cfg.Resync,
+		Memory: syncer.MemoryFile(memory), AcceptClusterUID: cfg.AcceptClusterUID,
 		SessionTTL: cfg.SessionTTL, LateWindow: cfg.LateWindow, FailPoints: fail, Logger: log, Registry: registry,
 	})
 	if err != nil {

@@ -1,0 +1,115 @@
+package syncer_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer"
+)
+
+func (r *rig) registerAs(uid string) {
+	r.t.Helper()
+	r.put(record.DesiredClusterKey(clusterID), record.DesiredCluster{V: 1, ClusterID: clusterID, UID: uid, State: record.ClusterActive})
+}
+
+func (r *rig) hasSession() bool {
+	r.t.Helper()
+	_, err := r.store.Get(r.t.Context(), record.SessionKey(clusterID))
+	return err == nil
+}
+
+// TestASyncerWaitsForItsRegistration: before there is one it holds no session and
+// writes nothing, and it stops when the registration goes.
+func TestASyncerWaitsForItsRegistration(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.remove(record.DesiredClusterKey(clusterID))
+	p := newReplica("grayify")
+	r.want(p, record.IntentApply)
+	r.start()
+	r.registerAs("first")
+	r.await(p, record.PhaseReady)
+	r.remove(record.DesiredClusterKey(clusterID))
+	r.eventually("it gives its session back", func() bool { return !r.hasSession() })
+	// What happens on the cluster now is nobody's business.
+	if err := r.removeService(p.name); err != nil {
+		t.Fatal(err)
+	}
+	before := len(r.calls(p.name))
+	r.registerAs("first")
+	r.eventually("it works again", r.hasSession)
+	r.eventually("it repairs", func() bool { return len(r.calls(p.name)) > before })
+}
+
+// TestAnotherRegistrationIsNotServed, whoever asks, until the operator says so.
+func TestAnotherRegistrationIsNotServed(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	file := syncer.MemoryFile(filepath.Join(t.TempDir(), "cluster-uid"))
+	remembering := func(c *syncer.Config) { c.Memory = file }
+	stop := r.start(remembering)
+	p := newReplica("grayify")
+	r.makeReady(p)
+	r.registerAs("second")
+	// An order of the new registration, for the very service that stands here.
+	r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseDeleted })
+	r.eventually("it gives its session back", func() bool { return !r.hasSession() })
+	stop()
+	stop = r.start(remembering) // and it remembers
+	r.remove(record.ObservedClusterKey(clusterID))
+	r.eventually("it says why it waits", func() bool {
+		c := r.cluster()
+		return c != nil && c.Reason == record.ReasonOtherRegistration && c.Recipient == ""
+	})
+	if r.hasSession() {
+		t.Error("it has taken the session of another cluster")
+	}
+	r.equalCalls(p.name, "create")
+	if o := r.observed(p.name); o == nil || o.Phase != record.PhaseReady {
+		t.Errorf("it has reported %+v", o)
+	}
+	stop()
+	r.start(remembering, func(c *syncer.Config) { c.AcceptClusterUID = "third" })
+	stopped := len(r.calls(p.name))
+	r.registerAs("third")
+	r.await(p, record.PhaseDeleted)
+	if stopped != 1 {
+		t.Errorf("calls %v", r.calls(p.name))
+	}
+	if uid, err := file.Load(); err != nil || uid != "third" {
+		t.Errorf("remembered %q, %v", uid, err)
+	}
+}
+
+func TestMemoryFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "cluster-uid")
+	f := syncer.MemoryFile(name)
+	if uid, err := f.Load(); uid != "" || err != nil {
+		t.Errorf("%q %v", uid, err)
+	}
+	for _, uid := range []string{"one", "two"} {
+		if err := f.Save(uid); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := f.Load(); got != uid || err != nil {
+			t.Errorf("%q %v", got, err)
+		}
+	}
+	// Taken for none it would make the next registration ours.
+	for what, content := range map[string]string{"empty": "", "of two lines": "one\ntwo\n", "too large": strings.Repeat("x", 1000)} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := f.Load(); err == nil {
+			t.Errorf("a file that is %s: %q", what, got)
+		}
+	}
+	if err := syncer.MemoryFile(filepath.Join(name, "below-a-file")).Save("x"); err == nil {
+		t.Error("saved below a file")
+	}
+	if left, err := filepath.Glob(name + ".*"); err != nil || len(left) != 0 {
+		t.Errorf("left %v %v", left, err)
+	}
+}
