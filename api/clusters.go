@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"strconv"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
@@ -21,7 +22,7 @@ type clusters interface {
 	UpdateCluster(ctx context.Context, caller identity.Caller, spec controlplane.ClusterSpec) (*controlplane.Cluster, error)
 	Clusters(ctx context.Context, caller identity.Caller) ([]controlplane.Cluster, error)
 	Cluster(ctx context.Context, caller identity.Caller, id string) (*controlplane.Cluster, error)
-	RemoveCluster(ctx context.Context, caller identity.Caller, id string) error
+	RemoveCluster(ctx context.Context, caller identity.Caller, id string, opts controlplane.RemoveOptions) (*controlplane.RemoveResult, error)
 	SetClusterState(ctx context.Context, caller identity.Caller, id, state string) (*controlplane.Cluster, error)
 }
 
@@ -85,10 +86,26 @@ func (s *Server) updateCluster(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, clusterOf(c))
 }
 
-// removeCluster answers DELETE /system/clusters/{cluster}.
+// removeCluster answers DELETE /system/clusters/{cluster}: 204 once the cluster is
+// removed, 202 with what it still waits for when the wait ends before.
 func (s *Server) removeCluster(w http.ResponseWriter, r *http.Request) error {
-	if err := s.cp.RemoveCluster(r.Context(), stateOf(r).caller, pathParam(r, "cluster")); err != nil {
+	p := paramsOf(r)
+	opts := controlplane.RemoveOptions{
+		Orphan: p.yes("orphan"), Force: p.yes("force"), Wait: p.wait(min(updateWait, s.cfg.DefaultWait)), RequestID: stateOf(r).writeID,
+	}
+	if err := p.err(); err != nil {
 		return err
+	}
+	if preferencesOf(r).async {
+		opts.Wait = 0
+	}
+	res, err := s.cp.RemoveCluster(r.Context(), stateOf(r).caller, pathParam(r, "cluster"), opts)
+	if err != nil {
+		return err
+	}
+	w.Header().Set(pendingHeader, strconv.Itoa(res.Pending))
+	if res.Cluster != nil {
+		return writeJSON(w, http.StatusAccepted, clusterOf(res.Cluster))
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil

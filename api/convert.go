@@ -172,6 +172,12 @@ func clusterOf(c *controlplane.Cluster) v1.Cluster {
 	if c.LastSeen != nil {
 		out.LastSeen = &v1.Time{Time: *c.LastSeen}
 	}
+	if r := c.Removal; r != nil {
+		out.Removal = &v1.ClusterRemoval{
+			Orphan: r.Orphan, Force: r.Force, StartedAt: v1.Time{Time: r.StartedAt},
+			Federations: r.Federations, Tombstones: r.Tombstones, Waits: r.Waits, Blocked: r.Blocked,
+		}
+	}
 	for _, o := range c.Orphans {
 		out.Orphans = append(out.Orphans, v1.Orphan{
 			ServiceName: o.ServiceName, UID: o.UID, Generation: o.Generation, Reason: string(o.Reason),

@@ -23,6 +23,7 @@ type fake struct {
 	federations []controlplane.Federation
 	federation  *controlplane.Federation
 	clusters    []controlplane.Cluster
+	removed     *controlplane.RemoveResult
 	cluster     *controlplane.Cluster
 	health      controlplane.Health
 	changed     *controlplane.ChangeResult
@@ -146,9 +147,9 @@ func (f *fake) Cluster(ctx context.Context, c identity.Caller, id string) (*cont
 	return f.cluster, f.err
 }
 
-func (f *fake) RemoveCluster(ctx context.Context, c identity.Caller, id string) error {
-	f.called(ctx, "RemoveCluster", c, target{Name: id})
-	return f.err
+func (f *fake) RemoveCluster(ctx context.Context, c identity.Caller, id string, opts controlplane.RemoveOptions) (*controlplane.RemoveResult, error) {
+	f.called(ctx, "RemoveCluster "+id, c, opts)
+	return f.removed, f.err
 }
 
 func (f *fake) Info(ctx context.Context) controlplane.Info {

@@ -59,6 +59,9 @@ func (p *params) oneOf(name string, words ...string) string {
 	return ""
 }
 
+// yes reads a parameter that is true or false; absent means false.
+func (p *params) yes(name string) bool { return p.oneOf(name, "true", "false") == "true" }
+
 // wait reads ?wait=; absent gives fallback.
 func (p *params) wait(fallback time.Duration) time.Duration {
 	d, given, err := waitOf(p.r)

@@ -88,8 +88,20 @@ func TestClientAndServer(t *testing.T) {
 	if list, err := c.Clusters(ctx); err != nil || len(list) != 1 || !cmp.Equal(list[0], *registered) {
 		t.Errorf("clusters: %+v, %v", list, err)
 	}
-	if err := c.RemoveCluster(ctx, "c1"); err != nil {
-		t.Errorf("remove: %v", err)
+	cp.removed = &controlplane.RemoveResult{Pending: 3}
+	if got, err := c.RemoveCluster(ctx, "c1", apiclient.RemoveClusterOptions{Force: true}); err != nil || got.Cluster != nil || got.Pending != 3 {
+		t.Errorf("remove: %+v %v", got, err)
+	}
+	removing := *cp.cluster
+	removing.State, removing.Removal = "removing", &controlplane.ClusterRemoval{Orphan: true, Tombstones: 2, Waits: "it is away", Blocked: true}
+	cp.removed = &controlplane.RemoveResult{Cluster: &removing, Pending: 2}
+	got, err := c.RemoveCluster(ctx, "c1", apiclient.RemoveClusterOptions{Orphan: true, Wait: time.Minute})
+	if err != nil || got.Cluster == nil || got.Cluster.State != "removing" || !got.Cluster.Removal.Blocked || got.Cluster.Removal.Waits != "it is away" {
+		t.Errorf("remove: %+v %v", got, err)
+	}
+	asked := cp.calls[len(cp.calls)-1]
+	if opts, ok := asked.args.(controlplane.RemoveOptions); !ok || !opts.Orphan || opts.Force || opts.Wait != time.Minute || opts.RequestID == "" {
+		t.Errorf("asked %+v", asked)
 	}
 }
 

@@ -59,12 +59,26 @@ func (c *ControlPlane) validateChange(s *oscar.Service, f *record.Federation) (*
 		fed.GroupID = f.GroupID
 	}
 	clusters, fence := c.registered()
+	lives := map[string]bool{}
+	takesNothing := map[string]string{}
 	for _, m := range f.Members {
-		if _, ok := clusters[m.ClusterID]; ok {
+		lives[m.ClusterID+"/"+m.ServiceName] = true
+		if state, ok := clusters[m.ClusterID]; ok {
+			if state == string(record.ClusterCordoned) || state == string(record.ClusterRemoving) {
+				takesNothing[m.ClusterID] = state
+			}
 			clusters[m.ClusterID] = string(record.ClusterActive)
 		}
 	}
 	g, violations := topology.FromService(s, topology.Env{DefaultCluster: c.cfg.DefaultCluster, Clusters: clusters})
+	if g != nil {
+		for _, n := range g.Nodes {
+			if state := takesNothing[n.Member.ClusterID]; state != "" && n.Replica() && !lives[n.Member.ClusterID+"/"+n.Member.ServiceName] {
+				violations = append(violations, oscar.Violation{Path: "federation.members", Rule: oscar.RuleKnownCluster, Value: n.Member.ClusterID,
+					Message: fmt.Sprintf("cluster %q is %s and takes no new replicas; choose another one", n.Member.ClusterID, state)})
+			}
+		}
+	}
 	if g != nil && g.GroupID != f.GroupID {
 		violations = append(violations, oscar.Violation{Path: "federation.group_id", Rule: oscar.RuleUnique, Value: g.GroupID,
 			Message: fmt.Sprintf("a federation keeps its group_id %q; create another one under the new name", f.GroupID)})

@@ -14,7 +14,9 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// RegisterCluster makes a cluster known. Only the administrator may.
+// RegisterCluster makes a cluster known. Only the administrator may. It is another
+// cluster than one that had this id before: whatever was desired of that one, and
+// whatever it reported, goes in the same transaction.
 func (c *ControlPlane) RegisterCluster(ctx context.Context, caller identity.Caller, spec ClusterSpec) (*Cluster, error) {
 	if err := clusterRequest(caller, spec); err != nil {
 		return nil, err
@@ -43,6 +45,7 @@ func (c *ControlPlane) RegisterCluster(ctx context.Context, caller identity.Call
 		}
 		tx.ExpectAbsent(key)
 		tx.Put(key, reg)
+		clearTree(tx, spec.ClusterID)
 		tx.Put(record.DesiredClusterKey(spec.ClusterID), record.DesiredCluster{
 			V: record.Version, ClusterID: reg.ClusterID, UID: reg.UID, ControlPlane: meta.ControlPlane,
 			Epoch: meta.Epoch, State: reg.State,
@@ -74,37 +77,6 @@ func (c *ControlPlane) UpdateCluster(ctx context.Context, caller identity.Caller
 		tx.Put(key, reg)
 		return nil
 	})
-}
-
-// RemoveCluster forgets a cluster on which nothing is federated.
-func (c *ControlPlane) RemoveCluster(ctx context.Context, caller identity.Caller, id string) error {
-	if !caller.Administrator {
-		return adminOnly()
-	}
-	key := record.ClusterKey(id)
-	_, err := c.store.Update(ctx, store.Update{
-		Keys: []string{key, record.FenceKey},
-		Build: func(v store.View, tx *store.Txn) error {
-			if _, ok := v.KV(key); !ok {
-				return notFound(fmt.Sprintf("cluster %q is not registered", id))
-			}
-			items, _, err := c.store.List(ctx, record.DesiredServicesPrefix(id))
-			if err != nil {
-				return err
-			}
-			if len(items) > 0 {
-				return &Error{Code: CodeFailedPrecondition, Message: fmt.Sprintf(
-					"cluster %q still holds %d federated services (%s); delete their federations first", id, len(items), someNames(items))}
-			}
-			tx.Expect(key)
-			tx.ExpectEmpty(record.DesiredServicesPrefix(id))
-			tx.Delete(key)
-			tx.Delete(record.DesiredClusterKey(id))
-			tx.Delete(record.ObservedClusterKey(id))
-			return bumpFence(v, tx, "removed "+id)
-		},
-	})
-	return crossing(err)
 }
 
 func (c *ControlPlane) writeCluster(ctx context.Context, keys []string, id string, build func(store.View, *store.Txn) error) (*Cluster, error) {
@@ -163,6 +135,16 @@ func (s *state) presentCluster(reg *record.Cluster) Cluster {
 	}
 	if reg.LastSeen != nil {
 		out.LastSeen = &reg.LastSeen.Time
+	}
+	if removal := reg.Removal; removal != nil {
+		sit, _, _ := s.removal(reg.ClusterID)
+		out.Removal = &ClusterRemoval{
+			Orphan: removal.Orphan, Force: removal.Force, StartedAt: removal.StartedAt.Time,
+			Federations: max(sit.members, sit.leaving), Tombstones: sit.records,
+		}
+		if d := decideRemoval(sit); !d.unregister {
+			out.Removal.Waits, out.Removal.Blocked = d.waits, d.blocked
+		}
 	}
 	if n := s.nodes[reg.ClusterID]; n != nil && n.self.rec != nil {
 		self := n.self.rec
@@ -228,18 +210,6 @@ func bumpFence(v store.View, tx *store.Txn, why string) error {
 	tx.Expect(record.FenceKey)
 	tx.Put(record.FenceKey, fence)
 	return nil
-}
-
-func someNames(items []store.KV) string {
-	const most = 5
-	var names []string
-	for _, kv := range items[:min(len(items), most)] {
-		names = append(names, record.ParseKey(kv.Key).Name)
-	}
-	if len(items) > most {
-		names = append(names, "...")
-	}
-	return strings.Join(names, ", ")
 }
 
 // AwaitCluster waits until a registered cluster can be placed on: its syncer is

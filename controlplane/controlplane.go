@@ -104,6 +104,8 @@ type ControlPlane struct {
 	ended workqueue.TypedRateLimitingInterface[string]
 	// lost queues clusters whose orphans are to be looked at.
 	lost workqueue.TypedRateLimitingInterface[string]
+	// departed queues clusters that are being removed, or were.
+	departed workqueue.TypedRateLimitingInterface[string]
 }
 
 // New makes an instance. It starts nothing.
@@ -146,6 +148,7 @@ func New(cfg Config) (*ControlPlane, error) {
 		limits: limits{applyGrace: cfg.ApplyGrace, prefetchGrace: cfg.PrefetchGrace, maxDelay: cfg.MaxQueueDelay, keepResult: cfg.KeepResult},
 		steps:  func(step string) { c.steps.WithLabelValues(step).Inc() },
 		fail:   c.fail,
+		leave:  c.leaveCluster,
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, 10*time.Second)),
 	}
@@ -155,6 +158,9 @@ func New(cfg Config) (*ControlPlane, error) {
 	c.ended = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute))
 	c.state.ended = func(cluster string) { c.ended.Add(cluster) }
+	c.departed = workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, 10*time.Second))
+	c.state.departed = func(cluster string) { c.departed.Add(cluster); c.lost.Add(cluster) }
 	return c, nil
 }
 
@@ -168,6 +174,7 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		c.decider.queue.ShutDown()
 		c.ended.ShutDown()
 		c.lost.ShutDown()
+		c.departed.ShutDown()
 		return nil
 	})
 	g.Go(func() error {
@@ -184,6 +191,7 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		g.Go(func() error { return c.sweep(ctx) })
 		g.Go(func() error { c.noteEnds(ctx); return nil })
 		g.Go(func() error { c.orphans(ctx); return nil })
+		g.Go(func() error { c.removals(ctx); return nil })
 		for range c.cfg.Deciders {
 			g.Go(func() error { c.decider.work(ctx); return nil })
 		}

@@ -28,7 +28,9 @@ type situation struct {
 	// adding are the replicas that a change waits for, leaving those whose
 	// tombstones are not acknowledged yet.
 	adding, leaving []replicaState
-	now             time.Time
+	// removing are the clusters that it is on and that are being removed.
+	removing map[string]*record.Removal
+	now      time.Time
 	// since is when this instance first saw the deadline that the federation has
 	// now, and changeSince that of its change. Zero means when it was written.
 	since, changeSince time.Time
@@ -46,8 +48,12 @@ type decision struct {
 	dropName bool
 	put      []placed
 	remove   []removal
-	// drop are further keys that go.
+	// drop are further keys that go, and add further records that come.
 	drop []string
+	add  []staged
+	// leave is a cluster that the federation is to be rendered without; the rest
+	// of the decision follows from that.
+	leave string
 	// answer says that the outcome of the creation is known.
 	answer bool
 	// again is when the clock alone may change the decision; zero when it cannot.
@@ -73,6 +79,9 @@ type removal struct {
 // decide gives the next step of a federation. It is pure: the same situation
 // gives the same decision on every instance.
 func decide(s situation, l limits) decision {
+	if d := decideEvacuation(s); d.name != "" {
+		return d
+	}
 	switch s.fed.Phase {
 	case record.PhasePreparing:
 		return decidePreparing(s, l)

@@ -88,10 +88,10 @@ func applyChange(s situation, p proposal) decision {
 				d.remove = append(d.remove, r.removal(s)) // never applied: nothing is there
 				continue
 			}
-			t := tombstone(r.desired, record.CauseRemoved)
-			t.RequestID = next.RequestID
-			d.put = append(d.put, r.place(t))
-			next.Leaving = append(next.Leaving, r.at)
+			d.put = append(d.put, r.place(s.farewell(r, record.CauseRemoved, next.RequestID)))
+			if removal := s.removing[r.at.ClusterID]; removal == nil || !removal.Force {
+				next.Leaving = append(next.Leaving, r.at)
+			}
 			continue
 		}
 		rec := *r.desired
@@ -123,7 +123,10 @@ func refuseChange(s situation) decision {
 	}
 	for _, r := range s.adding {
 		i := memberOf(refused.Members, r.at.UID)
-		f := refusals(r)
+		f := s.clusterGoes(r, "vote")
+		if f == nil {
+			f = refusals(r)
+		}
 		if f == nil && late {
 			f = noVote(r)
 		}
@@ -164,7 +167,7 @@ func decideLeaving(s situation) decision {
 			next.Leaving = append(next.Leaving, r.at)
 		}
 	}
-	if len(d.remove) == 0 {
+	if len(d.remove) == 0 && !slices.ContainsFunc(s.leaving, func(r replicaState) bool { return r.abandoned }) {
 		return decision{}
 	}
 	return d

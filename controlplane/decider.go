@@ -27,8 +27,10 @@ type decider struct {
 	log    *slog.Logger
 	steps  func(step string)
 	fail   func(point string)
-	queue  workqueue.TypedRateLimitingInterface[string]
-	seen   sightings
+	// leave renders a federation without its members on a cluster.
+	leave func(ctx context.Context, s situation, cluster string) (decision, error)
+	queue workqueue.TypedRateLimitingInterface[string]
+	seen  sightings
 }
 
 // touched queues the federations that a change of the state concerns.
@@ -83,6 +85,12 @@ func (d *decider) step(ctx context.Context, uid string) (time.Time, error) {
 	next := decide(s, d.limits)
 	if next.name == "" {
 		return next.again, nil
+	}
+	if next.leave != "" {
+		var err error
+		if next, err = d.leave(ctx, s, next.leave); err != nil {
+			return time.Time{}, err
+		}
 	}
 	d.fail("before_" + next.name)
 	key := record.FederationKey(uid)
@@ -142,7 +150,12 @@ func (d *decider) situation(uid string) (situation, int64, bool) {
 
 // situation must be called inside read.
 func (s *state) situation(f *record.Federation) situation {
-	out := situation{fed: *f}
+	out := situation{fed: *f, removing: map[string]*record.Removal{}}
+	for _, m := range membersOf(f) {
+		if reg, ok := s.clusters[m.ClusterID]; ok && reg.rec.Removal != nil {
+			out.removing[m.ClusterID] = reg.rec.Removal
+		}
+	}
 	for i, m := range f.Members {
 		if m.Replica() {
 			out.replicas = append(out.replicas, s.replica(m, i))
@@ -163,7 +176,7 @@ func (s *state) situation(f *record.Federation) situation {
 
 // replica must be called inside read.
 func (s *state) replica(m record.Member, index int) replicaState {
-	r := replicaState{at: m, member: index, alive: s.alive(m.ClusterID)}
+	r := replicaState{at: m, member: index, alive: s.alive(m.ClusterID), clusterUID: s.clusterUID(m.ClusterID)}
 	if c, ok := s.clusters[m.ClusterID]; ok && c.rec.LastSeen != nil {
 		t := c.rec.LastSeen.Time
 		r.lastSeen = &t
@@ -174,7 +187,19 @@ func (s *state) replica(m record.Member, index int) replicaState {
 	if o := s.observed(m.ClusterID, m.ServiceName); o.rec != nil && o.rec.UID == m.UID {
 		r.observed = o.rec
 	}
+	if r.desired != nil && r.desired.Tombstone() && s.abandoned(m.ClusterID) {
+		r.desired, r.observed, r.abandoned = nil, nil, true
+	}
 	return r
+}
+
+// clusterUID is the registration that a cluster's records belong to; empty when
+// there is none. It must be called inside read.
+func (s *state) clusterUID(cluster string) string {
+	if n := s.nodes[cluster]; n != nil && n.desiredSelf.rec != nil {
+		return n.desiredSelf.rec.UID
+	}
+	return ""
 }
 
 // memberOf is the index of the member with a uid, or -1.
@@ -211,6 +236,9 @@ func (n decision) write(old record.Federation, v store.View, tx *store.Txn) erro
 	}
 	for _, key := range n.drop {
 		tx.Delete(key)
+	}
+	for _, a := range n.add {
+		tx.Put(a.key, a.rec)
 	}
 	if n.dropName {
 		tx.Delete(record.NameKey(old.Owner, old.GroupID))

@@ -126,8 +126,8 @@ func deletion(s situation, opts DeleteOptions) decision {
 		if r.desired == nil {
 			continue
 		}
-		t := tombstone(r.desired, record.CauseDeleted)
-		t.RequestID, t.Data, t.Jobs = opts.RequestID, opts.Data, opts.Jobs
+		t := s.farewell(r, record.CauseDeleted, opts.RequestID)
+		t.Data, t.Jobs = opts.Data, opts.Jobs
 		if r.desired.Intent == record.IntentPrepare {
 			// Never applied: nothing can be there.
 			d.remove = append(d.remove, r.removal(s))

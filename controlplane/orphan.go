@@ -52,6 +52,9 @@ func (c *ControlPlane) orphansOf(ctx context.Context, cluster string) error {
 			s.put.Mark = record.Mark(c.serviceToken(s.put.UID))
 			s.put.RequestID = newUID()
 		}
+		if s.deleted.rev == 0 {
+			s.deleted.rec.DeletedAt = record.At(c.cfg.Now())
+		}
 		if err := c.writeOrphan(ctx, s); err != nil {
 			return err
 		}
@@ -62,14 +65,17 @@ func (c *ControlPlane) orphansOf(ctx context.Context, cluster string) error {
 // orphanSteps must be called inside read.
 func (s *state) orphanSteps(cluster string) []orphanStep {
 	n := s.nodes[cluster]
-	if n == nil {
+	if n == nil || n.desiredSelf.rec == nil {
 		return nil
 	}
+	uid := n.desiredSelf.rec.UID
+	_, registered := s.clusters[cluster]
 	var out []orphanStep
 	if n.self.rec != nil {
 		for _, o := range n.self.rec.Orphans {
 			d, known := s.deleted[o.UID]
-			if !known || d.rec.Foreign || d.rec.ClusterID != cluster || d.rec.ServiceName != o.ServiceName || n.desired[o.ServiceName].rec != nil {
+			if !known || d.rec.Foreign || d.rec.ClusterID != cluster || d.rec.ServiceName != o.ServiceName ||
+				d.rec.ClusterUID != "" && d.rec.ClusterUID != uid || n.desired[o.ServiceName].rec != nil {
 				continue
 			}
 			out = append(out, orphanStep{cluster: cluster, service: o.ServiceName, deleted: d, put: &record.Desired{
@@ -79,11 +85,18 @@ func (s *state) orphanSteps(cluster string) []orphanStep {
 		}
 	}
 	for service, d := range n.desired {
-		known, ok := s.deleted[d.rec.UID]
-		if !ok || !d.rec.Tombstone() {
+		if !d.rec.Tombstone() {
 			continue
 		}
 		r := replicaState{desired: d.rec, desiredRev: d.rev, observed: n.observed[service].rec}
+		known, ok := s.deleted[d.rec.UID]
+		if !ok {
+			if !registered && r.acknowledged() { // it belongs to no federation any more
+				out = append(out, orphanStep{cluster: cluster, service: service, desired: d.rev,
+					deleted: versioned[record.Deleted]{rec: memoryOf(d.rec, r.observed, cluster, uid, service)}})
+			}
+			continue
+		}
 		if r.acknowledged() {
 			if r.observed.Operation != "delete" {
 				// Nothing of ours was there: what carries our marks is a copy.
@@ -93,6 +106,20 @@ func (s *state) orphanSteps(cluster string) []orphanStep {
 			}
 			out = append(out, orphanStep{cluster: cluster, service: service, deleted: known, desired: d.rev})
 		}
+	}
+	return out
+}
+
+// memoryOf is the memory of a tombstone that was acknowledged after its cluster was
+// removed.
+func memoryOf(t *record.Desired, o *record.Observed, cluster, clusterUID, service string) *record.Deleted {
+	out := &record.Deleted{
+		V: record.Version, UID: t.UID, Federation: t.Federation, GroupID: t.GroupID, ClusterID: cluster, ServiceName: service,
+		Owner: t.Owner, Generation: t.Generation, Cause: t.Cause, ClusterUID: clusterUID,
+		Foreign: t.Keep == record.KeepRelease,
+	}
+	if t.Data != dataDelete && t.Keep == "" {
+		out.BucketsLeft = o.BucketsMade
 	}
 	return out
 }

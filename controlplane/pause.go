@@ -38,6 +38,9 @@ func (c *ControlPlane) SetClusterState(ctx context.Context, caller identity.Call
 		if err != nil {
 			return err
 		}
+		if reg.Removal != nil {
+			return &Error{Code: CodeConflict, Message: fmt.Sprintf("cluster %q is being removed; that cannot be taken back", id)}
+		}
 		if reg.State == state && d.State == state {
 			return nil
 		}

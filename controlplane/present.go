@@ -96,6 +96,9 @@ func (r replicaState) status(f *record.Federation, m record.Member) *Status {
 		st.Reason, st.Message, st.LastTransitionTime = o.Reason, o.Message, o.LastTransitionTime.Time
 	}
 	switch {
+	case r.abandoned:
+		st.Phase, st.Reason, st.Message = record.PhaseUnreachable, record.ReasonSessionLost, "the cluster was removed; its tombstone waits for it"
+		return st
 	case r.desired == nil:
 		st.Phase, st.Reason, st.Message = record.PhaseDeleted, record.ReasonDeleted, ""
 		if m.Cause != nil {

@@ -182,12 +182,14 @@ func (r *renderer) refreshToken(token string) (staged, error) {
 		record.Tokens{V: record.Version, Generation: r.fed.Generation, Refresh: sealed}}, nil
 }
 
-// left names the buckets that earlier lives of the same owner's service left behind.
+// left names the buckets that earlier lives of the same owner's service left behind
+// on this cluster: not on another machine that had its name.
 func (c *ControlPlane) left(owner, cluster, service string) []string {
 	var out []string
 	c.state.read(func() {
 		for uid := range c.state.deletedOf[cluster+"/"+service] {
-			if d := c.state.deleted[uid].rec; d != nil && d.Owner == owner {
+			d := c.state.deleted[uid].rec
+			if d != nil && d.Owner == owner && (d.ClusterUID == "" || d.ClusterUID == c.state.clusterUID(cluster)) {
 				out = append(out, d.BucketsLeft...)
 			}
 		}

@@ -18,6 +18,10 @@ type replicaState struct {
 	observed   *record.Observed
 	alive      bool
 	lastSeen   *time.Time
+	// clusterUID is the registration of its cluster.
+	clusterUID string
+	// abandoned says that its tombstone is left to its cluster alone.
+	abandoned bool
 }
 
 // vote is the syncer's answer to exactly the desired record as it stands.
@@ -66,6 +70,8 @@ func (r replicaState) failure(fallback record.Reason) *record.Failure {
 
 func (r replicaState) rollback() *record.Rollback {
 	switch {
+	case r.abandoned:
+		return &record.Rollback{State: record.RollbackPending, Message: "the cluster was removed; its tombstone waits for it"}
 	case r.desired == nil:
 		return &record.Rollback{State: record.RollbackDeleted}
 	case r.acknowledged() && r.observed.Operation == "delete":
@@ -99,8 +105,9 @@ func (r replicaState) removal(s situation) removal {
 		out.deleted = &record.Deleted{
 			V: record.Version, UID: m.UID, Federation: s.fed.UID, GroupID: s.fed.GroupID, ClusterID: m.ClusterID,
 			ServiceName: m.ServiceName, Owner: s.fed.Owner, Generation: r.desired.Generation, Cause: r.desired.Cause, DeletedAt: record.At(s.now),
+			ClusterUID: r.clusterUID, Foreign: r.desired.Keep == record.KeepRelease,
 		}
-		if r.desired.Data != dataDelete {
+		if r.desired.Data != dataDelete && r.desired.Keep == "" {
 			out.deleted.BucketsLeft = r.observed.BucketsMade
 		}
 	}

@@ -22,6 +22,8 @@ type state struct {
 	touched func(federations, clusters []string)
 	// ended is told of clusters whose session has ended.
 	ended func(cluster string)
+	// departed is told of changes on clusters that are being removed, or were.
+	departed func(cluster string)
 
 	mu          sync.RWMutex
 	revision    int64
@@ -34,7 +36,8 @@ type state struct {
 	nodes       map[string]*node
 	// named lists, for a service name, the federations with a member of that name.
 	named map[string]map[string]bool
-	// onCluster lists, for a cluster, the federations with a member on it.
+	// onCluster lists, for a cluster, the federations with a member on it, one that
+	// is being added or one that leaves.
 	onCluster map[string]map[string]bool
 	deleted   map[string]versioned[record.Deleted]
 	// deletedOf lists, for cluster/service, the uids of earlier lives.
@@ -63,6 +66,7 @@ func newState(mirror *store.Mirror) *state {
 		corrupt:     func(error) {},
 		touched:     func([]string, []string) {},
 		ended:       func(string) {},
+		departed:    func(string) {},
 		changed:     make(chan struct{}),
 		clusters:    map[string]versioned[record.Cluster]{},
 		federations: map[string]versioned[record.Federation]{},
@@ -93,6 +97,9 @@ func (s *state) refresh() {
 	for _, key := range keys {
 		kv, ok := view.KV(key)
 		s.apply(key, kv, ok, federations, clusters)
+		if cluster := record.ParseKey(key).Cluster; cluster != "" && s.departing(cluster) {
+			s.departed(cluster)
+		}
 	}
 	s.revision = view.Revision()
 	if len(federations)+len(clusters) > 0 {
@@ -195,15 +202,22 @@ func (s *state) apply(key string, kv store.KV, exists bool, federations, cluster
 
 func (s *state) applyFederation(uid string, kv store.KV, exists bool) {
 	if old, ok := s.federations[uid]; ok {
-		for _, m := range old.rec.Members {
+		for _, m := range membersOf(old.rec) {
 			mark(s.onCluster, m.ClusterID, uid, false)
+			if s.departing(m.ClusterID) {
+				s.departed(m.ClusterID)
+			}
+		}
+		for _, m := range old.rec.Members {
 			mark(s.named, m.ServiceName, uid, false)
 		}
 	}
 	set(s, s.federations, uid, kv, exists)
 	if f, ok := s.federations[uid]; ok {
-		for _, m := range f.rec.Members {
+		for _, m := range membersOf(f.rec) {
 			mark(s.onCluster, m.ClusterID, uid, true)
+		}
+		for _, m := range f.rec.Members {
 			mark(s.named, m.ServiceName, uid, true)
 		}
 	}

@@ -126,6 +126,22 @@ type Cluster struct {
 	// Reason is set when the syncer cannot reach its OSCAR.
 	Reason  record.Reason
 	Orphans []record.Orphan
+	// Removal is nil unless the cluster is being removed.
+	Removal *ClusterRemoval
+}
+
+// ClusterRemoval is how far a removal has come.
+type ClusterRemoval struct {
+	Orphan    bool
+	Force     bool
+	StartedAt time.Time
+	// Federations have not left the cluster yet, and Tombstones are not
+	// acknowledged by it.
+	Federations int
+	Tombstones  int
+	// Waits says for what; Blocked that it goes on only when somebody does that.
+	Waits   string
+	Blocked bool
 }
 
 // ClusterSpec is what an administrator says of a cluster.

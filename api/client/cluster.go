@@ -2,8 +2,11 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
+	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
@@ -28,10 +31,47 @@ func (c *Client) UpdateCluster(ctx context.Context, spec v1.ClusterSpec) (*v1.Cl
 	return send[v1.Cluster](ctx, c, http.MethodPut, clusterPath(spec.ClusterID), spec)
 }
 
-// RemoveCluster removes a cluster that has no services.
-func (c *Client) RemoveCluster(ctx context.Context, id string) error {
-	_, err := c.do(ctx, call{method: http.MethodDelete, path: clusterPath(id)})
-	return err
+// RemoveClusterOptions go with the removal of a cluster.
+type RemoveClusterOptions struct {
+	// Orphan keeps the local services running, without the federation's marks.
+	Orphan bool
+	// Force does not wait for the cluster, and deletes the federations whose
+	// coordinator is there.
+	Force bool
+	// Wait is how long to wait until the cluster is removed; 0 does not wait.
+	Wait time.Duration
+}
+
+// RemoveClusterResult is an order that is committed.
+type RemoveClusterResult struct {
+	// Cluster tells what a removal still waits for; nil when it is done.
+	Cluster *v1.Cluster
+	// Pending counts the orders that wait for the cluster to come back.
+	Pending int
+}
+
+// RemoveCluster takes a cluster out of every federation and removes it. The same
+// order may be given again: it waits for the same end.
+func (c *Client) RemoveCluster(ctx context.Context, id string, opts RemoveClusterOptions) (*RemoveClusterResult, error) {
+	in := call{method: http.MethodDelete, path: clusterPath(id), query: url.Values{"wait": {opts.Wait.String()}}, wait: opts.Wait}
+	if opts.Orphan {
+		in.query.Set("orphan", "true")
+	}
+	if opts.Force {
+		in.query.Set("force", "true")
+	}
+	out, err := c.do(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	res := &RemoveClusterResult{}
+	if res.Pending, err = strconv.Atoi(out.header.Get("Oscarfed-Pending")); err != nil {
+		return nil, fmt.Errorf("%s %s: the answer does not say how many orders are pending", in.method, in.path)
+	}
+	if out.status == http.StatusAccepted {
+		res.Cluster, err = decode[v1.Cluster](in.method, in.path, out.body)
+	}
+	return res, err
 }
 
 // SetClusterState makes a cluster active, cordoned or paused.

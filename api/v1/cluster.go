@@ -26,6 +26,22 @@ type Cluster struct {
 	Reason string `json:"reason,omitempty"`
 	// Orphans are services with our mark that no record speaks of; they are held.
 	Orphans []Orphan `json:"orphans,omitempty"`
+	// Removal is there while the cluster is being removed.
+	Removal *ClusterRemoval `json:"removal,omitempty"`
+}
+
+// ClusterRemoval is how far a removal has come.
+type ClusterRemoval struct {
+	Orphan    bool `json:"orphan"`
+	Force     bool `json:"force"`
+	StartedAt Time `json:"started_at"`
+	// Federations counts those that have not left the cluster yet, Tombstones the
+	// orders that it has not acknowledged.
+	Federations int `json:"federations"`
+	Tombstones  int `json:"tombstones"`
+	// Waits says what it waits for, and Blocked that a person must do that.
+	Waits   string `json:"waits,omitempty"`
+	Blocked bool   `json:"blocked"`
 }
 
 // Orphan is a marked service without a desired record.

@@ -6,14 +6,16 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
 
 type clusterCmd struct {
 	Add    clusterAddCmd    `cmd:"" help:"Register a cluster. Its syncer then joins under that name."`
 	List   clusterListCmd   `cmd:"" help:"The registered clusters."`
-	Remove clusterRemoveCmd `cmd:"" help:"Remove a cluster that has no replicas."`
+	Remove clusterRemoveCmd `cmd:"" help:"Take a cluster out of every federation, and remove it."`
 
 	Cordon   clusterCordonCmd   `cmd:"" help:"Place nothing new on a cluster. What is there goes on."`
 	Uncordon clusterActivateCmd `cmd:"" help:"End a cordon."`
@@ -96,18 +98,42 @@ func listClusters(ctx context.Context, a *app) error {
 }
 
 type clusterRemoveCmd struct {
-	ID string `arg:"" help:"Name of the cluster."`
+	ID      string        `arg:"" help:"Name of the cluster."`
+	Orphan  bool          `help:"Keep its services running there, without the federation's marks. Otherwise they are deleted; buckets and objects stay."`
+	Force   bool          `help:"Do not wait for the cluster, which may be gone for good, and delete the federations whose coordinator is there."`
+	Wait    bool          `negatable:"" default:"true" help:"Wait until the cluster is removed."`
+	Timeout time.Duration `default:"60s" help:"How long to wait. The work goes on afterwards." placeholder:"60s"`
 }
 
 func (c *clusterRemoveCmd) Run(ctx context.Context, a *app) error {
+	if c.Timeout <= 0 {
+		return usageError("--timeout must be more than 0; --no-wait does not wait")
+	}
 	api, err := a.dial()
 	if err != nil {
 		return err
 	}
-	if err := api.RemoveCluster(ctx, c.ID); err != nil {
+	opts := client.RemoveClusterOptions{Orphan: c.Orphan, Force: c.Force}
+	if c.Wait {
+		opts.Wait = c.Timeout
+	}
+	res, err := api.RemoveCluster(ctx, c.ID, opts)
+	if err != nil {
 		return err
 	}
-	a.sayf("%s is removed", c.ID)
+	switch r := res.Cluster; {
+	case r == nil && res.Pending == 0:
+		a.sayf("%s is removed", c.ID)
+		return nil
+	case r == nil:
+		a.sayf("%s is removed; left to do there when it comes back: %s", c.ID, count(res.Pending, "order"))
+		return nil
+	case r.Removal != nil && r.Removal.Blocked:
+		return withStatus(ExitInProgress, "%s is being removed and cannot go on: %s", c.ID, r.Removal.Waits)
+	case r.Removal != nil && c.Wait:
+		return withStatus(ExitInProgress, "%s is being removed: %s. It goes on by itself", c.ID, r.Removal.Waits)
+	}
+	a.sayf("%s is being removed", c.ID)
 	return nil
 }
 
@@ -126,6 +152,9 @@ func clusterTable(a *app, list []v1.Cluster) *table {
 			labels = append(labels, k+"="+c.Labels[k])
 		}
 		reason := c.Reason
+		if c.Removal != nil {
+			reason = strings.TrimPrefix(reason+"; "+c.Removal.Waits, "; ")
+		}
 		if n := len(c.Orphans); n > 0 {
 			reason = strings.TrimPrefix(reason+"; "+count(n, "held orphan"), "; ")
 		}

@@ -118,10 +118,36 @@ func (f *federation) instance(failAt string) (*process.Child, *client.Client) {
 }
 
 // startSyncer starts the syncer of a cluster, to die at failAt.
-func (f *federation) startSyncer(id, failAt string) {
-	f.syncers[id] = process.Start(f.root, process.Syncer, failAt, "--cluster-id="+id, "--etcd-endpoints="+f.endpoints, "--metrics-listen=",
+func (f *federation) startSyncer(id, failAt string, more ...string) {
+	f.syncers[id] = process.Start(f.root, process.Syncer, failAt, append(more, "--cluster-id="+id, "--etcd-endpoints="+f.endpoints, "--metrics-listen=",
 		"--oscar-endpoint="+f.urls[id], "--oscar-user="+user, "--oscar-password-file="+f.password,
-		"--identity-file="+f.identity[id], "--resync=500ms", "--session-ttl=2s", "--late-window=2s", "--log-level=debug")
+		"--identity-file="+f.identity[id], "--resync=500ms", "--session-ttl=2s", "--late-window=2s", "--log-level=debug")...)
+}
+
+// removeCluster takes a cluster out of the federation.
+func (f *federation) removeCluster(id string, opts client.RemoveClusterOptions) error {
+	ctx, cancel := context.WithTimeout(f.t.Context(), 50*time.Second)
+	defer cancel()
+	opts.Wait = 45 * time.Second
+	res, err := f.api.RemoveCluster(ctx, id, opts)
+	if err == nil && res.Cluster != nil {
+		return errors.New("the cluster is not removed yet")
+	}
+	return err
+}
+
+// reregister registers a removed cluster again, as the machine that it was.
+func (f *federation) reregister(id string) {
+	f.t.Helper()
+	f.eventually("nothing is left below the prefix of "+id, func() bool {
+		items, err := f.store.ListKeys(f.t.Context(), record.ClusterTreePrefix+id+"/")
+		return err == nil && len(items) == 0
+	})
+	reg, err := f.api.RegisterCluster(f.t.Context(), v1.ClusterSpec{ClusterID: id, Endpoint: f.urls[id]})
+	f.must(err)
+	f.syncers[id].Stop()
+	f.startSyncer(id, "", "--accept-cluster-uid="+reg.UID)
+	f.awaitSyncer(id)
 }
 
 func (f *federation) awaitSyncer(id string) {

@@ -71,6 +71,9 @@ func (c *checker) disappears(ch *change, old *record.Desired) {
 		}
 		return
 	}
+	if c.cleared(ch.ref.Cluster) {
+		return // whom it was for is not there any more
+	}
 	if acknowledged := c.past.lives[old.UID].deleted; acknowledged != ch.old.revision() {
 		c.violatef(RuleAbsence, ch.key, "the tombstone of uid %s is gone; it was of revision %d, and what cluster %s reported as deleted is of revision %d",
 			old.UID, ch.old.revision(), ch.ref.Cluster, acknowledged)

@@ -25,6 +25,9 @@ func atomicStep(c *checker) {
 			if d.Tombstone() && c.changed[record.DeletedKey(d.UID)] != nil && c.federation(d.Federation) == nil {
 				continue
 			}
+			if d.Tombstone() && ch.now == nil && c.cleared(ch.ref.Cluster) {
+				continue
+			}
 			c.violatef(RuleAtomic, ch.key, "it was touched by revision %d, which does not write federation %s", c.revision, d.Federation)
 		}
 	}
@@ -127,9 +130,10 @@ func (c *checker) strays(uid string, f *record.Federation) {
 
 // orphan says whether a desired record may stand alone: a tombstone for a service
 // that was found although its deletion was acknowledged, or one that waits on a
-// cluster which is registered no more.
+// cluster which is registered no more, or is being removed by force.
 func (c *checker) orphan(ref record.Ref, d *record.Desired) bool {
-	return d.Tombstone() && (c.now(record.DeletedKey(d.UID)) != nil || c.now(record.ClusterKey(ref.Cluster)) == nil)
+	reg := as[record.Cluster](c.now(record.ClusterKey(ref.Cluster)))
+	return d.Tombstone() && (c.now(record.DeletedKey(d.UID)) != nil || reg == nil || reg.Removal != nil && reg.Removal.Force)
 }
 
 // nameMatches: names/<owner>/<group_id> points to the federation that holds the

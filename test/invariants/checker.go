@@ -59,6 +59,7 @@ func rules() []rule {
 		{name: RuleSecrets, step: secretsStep},
 		{name: RuleStatus, step: statusStep},
 		{name: RuleVotes, step: votesStep},
+		{name: RuleClusters, step: clustersStep, stands: clustersStand},
 	}
 }
 
@@ -238,7 +239,7 @@ func (c *checker) speaksOf(ch *change) []string {
 	return out
 }
 
-// standingOn lists the federations that have desired records on a cluster.
+// standingOn lists the federations that have members or desired records on a cluster.
 func (c *checker) standingOn(cluster string) []string {
 	var out []string
 	for uid, keys := range c.desiredOf {
@@ -247,6 +248,11 @@ func (c *checker) standingOn(cluster string) []string {
 				out = append(out, uid)
 				break
 			}
+		}
+	}
+	for p, uids := range c.at {
+		if p.cluster == cluster {
+			out = slices.AppendSeq(out, maps.Keys(uids))
 		}
 	}
 	return out

@@ -15,6 +15,8 @@ type past struct {
 	marks map[string]string
 	// hex64 maps the fingerprint of each 64-digit text that was seen to where that was.
 	hex64 map[string]Violation
+	// clusters are the uids of every registration.
+	clusters map[string]bool
 }
 
 type ownedPlace struct {
@@ -48,6 +50,7 @@ func newPast() past {
 	return past{
 		lives: map[string]*life{}, gone: map[string]int64{}, left: map[ownedPlace]map[string]bool{},
 		marks: map[string]string{}, hex64: map[string]Violation{},
+		clusters: map[string]bool{},
 	}
 }
 
@@ -68,6 +71,10 @@ func (p *past) remember(c *checker) {
 		case record.KindFederation:
 			if ch.now == nil {
 				p.gone[ch.ref.Name] = c.revision
+			}
+		case record.KindCluster:
+			if reg := as[record.Cluster](ch.now); reg != nil {
+				p.clusters[reg.UID] = true
 			}
 		case record.KindDesiredService:
 			p.rememberDesired(ch)

@@ -25,6 +25,8 @@ const (
 	RuleSecrets Rule = "9 secrets"
 	RuleStatus  Rule = "10 generations"
 	RuleVotes   Rule = "votes"
+	// RuleClusters is about the removal of a cluster, and of what comes back.
+	RuleClusters Rule = "clusters"
 )
 
 // Violation is one broken promise. One that lasts is reported at the revision at

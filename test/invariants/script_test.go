@@ -103,8 +103,8 @@ func newScript(t *testing.T) *script {
 	s.step("meta", func(x *txn) { x.put(record.MetaKey, record.Meta{V: 1, Schema: 1}) })
 	for _, c := range s.clusters {
 		s.step("register "+c, func(x *txn) {
-			x.put(record.ClusterKey(c), record.Cluster{V: 1, ClusterID: c, State: record.ClusterActive})
-			x.put(record.DesiredClusterKey(c), record.DesiredCluster{V: 1, ClusterID: c, State: record.ClusterActive})
+			x.put(record.ClusterKey(c), record.Cluster{V: 1, ClusterID: c, UID: "uid-" + c, State: record.ClusterActive})
+			x.put(record.DesiredClusterKey(c), record.DesiredCluster{V: 1, ClusterID: c, UID: "uid-" + c, State: record.ClusterActive})
 			x.put(record.FenceKey, record.Fence{V: 1, Why: "registered " + c})
 		})
 		s.step("connect "+c, func(x *txn) {

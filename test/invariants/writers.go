@@ -25,7 +25,7 @@ func writersStep(c *checker) {
 			continue
 		}
 		observed, isReport := strings.CutPrefix(rest, "observed/")
-		if ch.now == nil && isReport && c.deletes(record.DesiredPrefix(cluster)+observed) {
+		if ch.now == nil && isReport && (c.deletes(record.DesiredPrefix(cluster)+observed) || c.cleared(cluster)) {
 			continue
 		}
 		c.violatef(RuleWriters, ch.key, "it was written together with %s, which is not for the syncer of %s to write", strings.TrimPrefix(other, record.Root), cluster)

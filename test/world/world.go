@@ -172,6 +172,31 @@ func (w *World) Serve(cp *controlplane.ControlPlane) string {
 
 func (w *World) addCluster(id string) *Cluster {
 	w.T.Helper()
+	c := w.machine(id)
+	w.clusters[id] = c
+	w.Register(c)
+	return c
+}
+
+// Machine makes another OSCAR that calls itself by a cluster's id, with canaries. It
+// is not registered, and its syncer not started.
+func (w *World) Machine(id string) *Cluster {
+	w.T.Helper()
+	c := w.machine(id)
+	invariants.PlantCanaries(w.T, w.opts.Names, c.Sim)
+	return c
+}
+
+// Register registers a cluster under its id.
+func (w *World) Register(c *Cluster) {
+	w.T.Helper()
+	if _, err := w.Client.RegisterCluster(w.T.Context(), v1.ClusterSpec{ClusterID: c.ID, Endpoint: c.URL}); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+func (w *World) machine(id string) *Cluster {
+	w.T.Helper()
 	cfg := oscarsim.Config{ClusterID: id, User: User, Password: Password}
 	if w.opts.Sim != nil {
 		w.opts.Sim(&cfg)
@@ -187,10 +212,6 @@ func (w *World) addCluster(id string) *Cluster {
 	if err := os.WriteFile(filepath.Join(c.dir, "password"), []byte(Password), 0o600); err != nil {
 		w.T.Fatal(err)
 	}
-	w.clusters[id] = c
-	if _, err := w.Client.RegisterCluster(w.T.Context(), v1.ClusterSpec{ClusterID: id, Endpoint: c.URL}); err != nil {
-		w.T.Fatal(err)
-	}
 	return c
 }
 
@@ -199,7 +220,7 @@ func (c *Cluster) NewSyncer(mutate ...func(*syncer.Config)) *syncer.Syncer {
 	c.world.T.Helper()
 	oscarClient := must(oscar.New(oscar.Config{Endpoint: c.URL, User: User, PasswordFile: filepath.Join(c.dir, "password")}))(c.world.T)
 	cfg := syncer.Config{
-		ClusterID: c.ID, OSCAR: oscarClient, Identity: c.identity,
+		ClusterID: c.ID, OSCAR: oscarClient, Identity: c.identity, Memory: syncer.MemoryFile(filepath.Join(c.dir, "cluster-uid")),
 		Resync: 300 * time.Millisecond, SessionTTL: 3 * time.Second, LateWindow: 2 * time.Second, RetryPause: 50 * time.Millisecond,
 		Logger: c.world.Log.Logger().With("cluster", c.ID),
 	}
