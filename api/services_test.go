@@ -234,17 +234,23 @@ func TestClusters(t *testing.T) {
 				ClusterID: "c1", Endpoint: "https://oscar-b.example.org", SSLVerify: true,
 				Labels: map[string]string{"site": "upv"}, AllowedGroups: []string{},
 			}},
-		{"DELETE", "/system/clusters/c1", "", 204, target{Name: "c1"}},
+		{"DELETE", "/system/clusters/c1?orphan=true&force=false&wait=3s", "", 204, controlplane.RemoveOptions{Orphan: true, Wait: 3 * time.Second}},
+		{"DELETE", "/system/clusters/c1?force=true", "", 204, controlplane.RemoveOptions{Force: true, Wait: 10 * time.Second}},
 		{"GET", "/system/clusters/c1", "", 200, target{Name: "c1"}},
 	}
 	for _, tt := range tests {
-		f := &fake{cluster: &registered}
+		f := &fake{cluster: &registered, removed: &controlplane.RemoveResult{}}
 		resp := newClient(t, f).do(tt.method, tt.path, tt.body)
 		if resp.StatusCode != tt.status {
 			t.Errorf("%s %s: %d %s", tt.method, tt.path, resp.StatusCode, bodyOf(t, resp))
 			continue
 		}
-		if diff := cmp.Diff(tt.want, f.only(t).args); diff != "" {
+		args := f.only(t).args
+		if opts, ok := args.(controlplane.RemoveOptions); ok {
+			opts.RequestID = "" // a new one for each
+			args = opts
+		}
+		if diff := cmp.Diff(tt.want, args); diff != "" {
 			t.Errorf("%s %s: %s", tt.method, tt.path, diff)
 		}
 		if tt.status == http.StatusCreated && resp.Header.Get("Location") != "/system/clusters/c1" {

@@ -28,7 +28,7 @@ type decider struct {
 	steps  func(step string)
 	fail   func(point string)
 	// leave renders a federation without its members on a cluster.
-	leave func(ctx context.Context, s situation, cluster string) (decision, error)
+	leave func(ctx context.Context, s situation, rev int64, cluster string) (decision, error)
 	queue workqueue.TypedRateLimitingInterface[string]
 	seen  sightings
 }
@@ -88,7 +88,7 @@ func (d *decider) step(ctx context.Context, uid string) (time.Time, error) {
 	}
 	if next.leave != "" {
 		var err error
-		if next, err = d.leave(ctx, s, next.leave); err != nil {
+		if next, err = d.leave(ctx, s, rev, next.leave); err != nil {
 			return time.Time{}, err
 		}
 	}

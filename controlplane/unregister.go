@@ -62,34 +62,23 @@ func (c *ControlPlane) removalStep(ctx context.Context, cluster string) error {
 
 // leaveCluster renders a federation without its members on a cluster. The decision
 // that it returns is the whole of the change: it is written at once or not at all.
-func (c *ControlPlane) leaveCluster(ctx context.Context, s situation, cluster string) (decision, error) {
-	old, err := c.withSecrets(ctx, &s.fed)
-	if errors.Is(err, store.ErrNotFound) {
-		return decision{}, errStale // a newer generation has taken its place
-	}
-	if err != nil {
-		return decision{}, err
-	}
-	service := old.Clone()
-	fed := federationOf(service)
-	fed.Members = slices.DeleteFunc(slices.Clone(fed.Members), func(m oscar.Member) bool { return m.ClusterID == cluster })
-	g, _, err := c.validateChange(service, &s.fed)
+func (c *ControlPlane) leaveCluster(ctx context.Context, s situation, rev int64, cluster string) (decision, error) {
+	draft, err := c.draftChange(ctx, s.removing[cluster].RequestID, place{uid: s.fed.UID, rec: &s.fed}, func(old *oscar.Service) (*oscar.Service, bool, error) {
+		service := old.Clone()
+		fed := federationOf(service)
+		fed.Members = slices.DeleteFunc(slices.Clone(fed.Members), func(m oscar.Member) bool { return m.ClusterID == cluster })
+		return service, true, nil
+	})
 	if err != nil {
 		return decision{}, fmt.Errorf("federation %s without its member on cluster %q: %w", s.fed.UID, cluster, err)
 	}
-	next := nextGeneration(s.fed, service, g, s.removing[cluster].RequestID, s.now)
-	r := c.renderer(service, g, next)
-	// Two instances may render it at once: each in words of its own.
-	word := newUID()
-	r.name = func(service, uid string) string { return record.ChangedSpecName(service, uid, next.Generation, word) }
-	draft, err := c.draftChange(r, s, next)
-	if err != nil {
-		return decision{}, err
+	if draft.rev != rev {
+		return decision{}, errStale
 	}
 	if err := c.stage(ctx, draft.before); err != nil {
 		return decision{}, err
 	}
-	d := applyChange(s, newProposal(next, draft.specs))
+	d := applyChange(draft.sit, newProposal(draft.next, draft.specs))
 	d.name, d.add = "leave", draft.submitted
 	return d, nil
 }

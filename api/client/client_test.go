@@ -214,8 +214,11 @@ func TestRequests(t *testing.T) {
 			answer: `{}`, want: seen{"PUT", "/system/clusters/c%201", specBody, nil}, result: &v1.Cluster{},
 		},
 		"remove": {
-			call:   func(ctx context.Context, c *client.Client) (any, error) { return nil, c.RemoveCluster(ctx, "c") },
-			status: 204, want: seen{Method: "DELETE", URI: "/system/clusters/c"},
+			call: func(ctx context.Context, c *client.Client) (any, error) {
+				return c.RemoveCluster(ctx, "c", client.RemoveClusterOptions{})
+			},
+			status: 204, header: http.Header{"Oscarfed-Pending": {"2"}},
+			want: seen{Method: "DELETE", URI: "/system/clusters/c?wait=0s"}, result: &client.RemoveClusterResult{Pending: 2},
 		},
 		"info": {
 			call:   func(ctx context.Context, c *client.Client) (any, error) { return c.Info(ctx) },
