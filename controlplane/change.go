@@ -187,16 +187,10 @@ func (c *ControlPlane) changeable(id change) (p place, busy bool, err error) {
 			"service %q is a member of federation %q; change its coordinator %s/%s", id.service, f.GroupID, at.ClusterID, at.ServiceName)}
 	case f.Phase != record.PhaseReady:
 		return p, false, &Error{Code: CodeConflict, Message: fmt.Sprintf("federation %q is %s; wait for its outcome, or delete it", f.GroupID, f.Phase)}
-	case id.ifMatch != 0 && c.revisionOf(p.uid) != id.ifMatch:
+	case id.ifMatch != 0 && p.rev != id.ifMatch:
 		return p, false, conflictOf(f)
 	}
 	return p, f.Change != nil, nil
-}
-
-func (c *ControlPlane) revisionOf(uid string) int64 {
-	var rev int64
-	c.state.read(func() { rev = c.state.federations[uid].rev })
-	return rev
 }
 
 func conflictOf(f *record.Federation) error {

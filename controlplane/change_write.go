@@ -45,8 +45,10 @@ func (c *ControlPlane) draftChange(ctx context.Context, requestID string, p plac
 	if err != nil {
 		return nil, err
 	}
+	// The transaction will compare the revision of this situation. It must be the one
+	// that was found changeable, and that If-Match was held against.
 	sit, rev, ok := c.decider.situation(p.uid)
-	if !ok || sit.fed.Change != nil || sit.fed.Generation != p.rec.Generation {
+	if !ok || rev != p.rev {
 		return nil, errStale
 	}
 	d := &changeDraft{sit: sit, rev: rev, old: old, service: s, differs: differs, specs: map[string]string{}}

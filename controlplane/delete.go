@@ -144,11 +144,11 @@ func (c *ControlPlane) leaving(caller identity.Caller, service, clusterID string
 	out, err := place{}, otherwise
 	c.state.read(func() {
 		for uid := range c.state.named[service] {
-			f := c.state.federations[uid].rec
+			f, rev := c.state.federations[uid].rec, c.state.federations[uid].rev
 			m := f.Coordinator()
 			if f.Phase == record.PhaseDeleting && caller.MayChange(f.Owner) && m != nil && m.ServiceName == service &&
 				(clusterID == "" || m.ClusterID == clusterID) {
-				out, err = place{uid: uid, rec: f, member: memberOf(f.Members, m.UID)}, nil
+				out, err = place{uid: uid, rec: f, rev: rev, member: memberOf(f.Members, m.UID)}, nil
 			}
 		}
 	})

@@ -12,11 +12,12 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// place is one replica of one federation.
+// place is one replica of one federation, as it was at a revision of its record.
 type place struct {
 	uid    string
 	member int
 	rec    *record.Federation
+	rev    int64
 }
 
 func (p place) at() record.Member { return p.rec.Members[p.member] }
@@ -36,7 +37,7 @@ func (c *ControlPlane) find(caller identity.Caller, service, clusterID string) (
 				if !m.Replica() || m.ServiceName != service || clusterID != "" && m.ClusterID != clusterID {
 					continue
 				}
-				p := place{uid: uid, member: i, rec: f.rec}
+				p := place{uid: uid, member: i, rec: f.rec, rev: f.rev}
 				switch {
 				case f.rec.Phase.Result():
 					results = append(results, p)

@@ -28,7 +28,7 @@ func (c *ControlPlane) Services(ctx context.Context, caller identity.Caller) ([]
 			}
 			for i, m := range f.rec.Members {
 				if m.Replica() {
-					places = append(places, place{uid: uid, member: i, rec: f.rec})
+					places = append(places, place{uid: uid, member: i, rec: f.rec, rev: f.rev})
 				}
 			}
 		}

@@ -34,6 +34,8 @@ func (t *Tally) Counts() map[string]int {
 // fault is one that was begun; undo ends it.
 type fault struct {
 	kind string
+	// long is one that lasts until a control plane gives up.
+	long bool
 	undo func() error
 }
 
@@ -49,6 +51,8 @@ type nemesis struct {
 const (
 	holdLeast, holdMore = 100 * time.Millisecond, 3500 * time.Millisecond
 	calmMore            = 1200 * time.Millisecond
+	// holdLong is more than a control plane waits for etcd.
+	holdLong = 17 * time.Second
 )
 
 func (n *nemesis) run(ctx context.Context) error {
@@ -58,7 +62,11 @@ func (n *nemesis) run(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", f.kind, err)
 		}
 		n.tally.add(f.kind)
-		n.pause(ctx, holdLeast+time.Duration(n.rng.Int64N(int64(holdMore))))
+		hold := holdLeast + time.Duration(n.rng.Int64N(int64(holdMore)))
+		if f.long {
+			hold = holdLong
+		}
+		n.pause(ctx, hold)
 		if err := f.undo(); err != nil {
 			return fmt.Errorf("undo %s: %w", f.kind, err)
 		}
@@ -129,11 +137,15 @@ func disturbing(ctx context.Context, n *nemesis) (fault, error) {
 		}
 	}
 	if where == "control plane" && n.rng.IntN(2) == 0 {
-		n.pause(ctx, time.Duration(n.rng.Int64N(int64(time.Second))))
-		// While etcd has no leader it cannot be told to forget: then it does not.
-		if w.Advance(ctx) == nil {
-			n.tally.add("compaction")
+		heal := f.undo
+		f.undo = func() error {
+			// While etcd has no leader it cannot be told to forget: then it does not.
+			if w.Advance(context.WithoutCancel(ctx)) == nil {
+				n.tally.add("compaction")
+			}
+			return heal()
 		}
 	}
+	f.long = where == "control plane" && trouble != Delay && n.rng.IntN(6) == 0
 	return f, nil
 }

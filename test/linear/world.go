@@ -232,10 +232,14 @@ func (w *World) Settle(ctx context.Context) error {
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
+	why := ""
 	for {
-		why := w.unsettled(ctx)
-		if why == "" {
+		now := w.unsettled(ctx)
+		if now == "" {
 			return nil
+		}
+		if why == "" || ctx.Err() == nil {
+			why = now
 		}
 		select {
 		case <-tick.C:
