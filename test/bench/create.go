@@ -56,19 +56,19 @@ func (w *world) grow(ctx context.Context, n int, latency time.Duration) error {
 
 // measured is what creations of one size took, beside their floor.
 type measured struct {
-	members, rounds int
+	connected, members, rounds int
 	// transaction is A as a bare client sends it.
 	transaction samples
 	floor, real struct{ accepted, decided, applied samples }
 	answered    samples
-	// serverCPU and fleetCPU are what all creations together used, and took the
-	// time that they took.
-	serverCPU, fleetCPU, took time.Duration
+	// serverCPU and fleetCPU are what all creations together used, floorCPU what all
+	// relays did, and took the time that the creations took.
+	serverCPU, fleetCPU, floorCPU, took time.Duration
 }
 
 // creations measures creations over n members and their floor in turns.
 func (w *world) creations(ctx context.Context, n, rounds int) (*measured, error) {
-	m := &measured{members: n, rounds: rounds}
+	m := &measured{connected: w.clusters, members: n, rounds: rounds}
 	var like *timeline
 	// The first rounds warm up, and show what the relay is to do.
 	const warm = 2
@@ -92,19 +92,38 @@ func (w *world) creations(ctx context.Context, n, rounds int) (*measured, error)
 				return nil, err
 			}
 		}
+		before, err := w.cpu()
+		if err != nil {
+			return nil, err
+		}
 		r, err := w.eyes.relay(ctx, like, n)
+		if err != nil {
+			return nil, err
+		}
+		after, err := w.cpu()
 		if err != nil {
 			return nil, err
 		}
 		if round < 0 {
 			continue
 		}
+		m.floorCPU += after - before
 		m.transaction = append(m.transaction, r.transaction)
 		m.floor.accepted = append(m.floor.accepted, r.accepted)
 		m.floor.decided = append(m.floor.decided, r.decided)
 		m.floor.applied = append(m.floor.applied, r.applied)
 	}
 	return m, nil
+}
+
+// cpu is what the server and the fleet have used together.
+func (w *world) cpu() (time.Duration, error) {
+	server, err := w.server.usage()
+	if err != nil {
+		return 0, err
+	}
+	fleet, err := w.fleet.usage()
+	return server.cpu + fleet.cpu, err
 }
 
 // creation makes one federation, times it, and removes it.
@@ -152,21 +171,31 @@ func (w *world) creation(ctx context.Context, m *measured, name string, n int, c
 	return t, err
 }
 
-var createHeads = []string{
-	"connected", "members", "rounds", "A alone", "accepted: floor", "accepted", "ratio", "decided: floor", "decided", "ratio",
-	"applied: floor", "applied", "ratio", "answered", "CPU of one: server, fleet", "CPUs busy",
-}
-
-func (m *measured) row(connected int) []string {
-	each := func(d time.Duration) string { return ms(d / time.Duration(m.rounds)) }
-	return []string{
-		fmt.Sprint(connected), fmt.Sprint(m.members), fmt.Sprint(m.rounds), m.transaction.both(),
-		m.floor.accepted.both(), m.real.accepted.both(), m.real.accepted.over(m.floor.accepted),
-		m.floor.decided.both(), m.real.decided.both(), m.real.decided.over(m.floor.decided),
-		m.floor.applied.both(), m.real.applied.both(), m.real.applied.over(m.floor.applied),
-		m.answered.both(), each(m.serverCPU) + ", " + each(m.fleetCPU),
-		fmt.Sprintf("%.1f", (m.serverCPU+m.fleetCPU).Seconds()/m.took.Seconds()),
+// creations prints times as p50 / p99, and what they cost.
+func (r *report) creations(all []*measured) {
+	var times, cost [][]string
+	for _, m := range all {
+		each := func(d time.Duration) string { return ms(d / time.Duration(m.rounds)) }
+		size := []string{fmt.Sprint(m.connected), fmt.Sprint(m.members), fmt.Sprint(m.rounds)}
+		times = append(times, append(size,
+			m.floor.accepted.both(), m.real.accepted.both(), m.real.accepted.over(m.floor.accepted),
+			m.floor.decided.both(), m.real.decided.both(), m.real.decided.over(m.floor.decided),
+			m.floor.applied.both(), m.real.applied.both(), m.real.applied.over(m.floor.applied),
+		))
+		cost = append(cost, []string{
+			size[0], size[1], m.transaction.both(), m.answered.both(),
+			each(m.floorCPU), each(m.serverCPU), each(m.fleetCPU), ratio(m.serverCPU+m.fleetCPU, m.floorCPU),
+			fmt.Sprintf("%.1f", (m.serverCPU+m.fleetCPU).Seconds()/m.took.Seconds()),
+		})
 	}
+	r.table([]string{
+		"connected", "members", "rounds", "accepted: floor", "accepted", "ratio",
+		"decided: floor", "decided", "ratio", "applied: floor", "applied", "ratio",
+	}, times)
+	r.linef("")
+	r.table([]string{
+		"connected", "members", "A alone", "answered", "CPU: floor", "CPU: server", "CPU: fleet", "ratio", "CPUs that it got",
+	}, cost)
 }
 
 // ladder measures creations over more and more members, with nobody else there.
@@ -176,20 +205,20 @@ func ladder(ctx context.Context, o options, out *report) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
-	var rows [][]string
+	var all []*measured
 	for _, step := range []struct{ members, rounds int }{{1, 200}, {2, 200}, {10, 100}, {50, 60}, {120, 30}} {
 		if err := w.grow(ctx, step.members, 0); err != nil {
 			return err
 		}
-		m, err := w.creations(ctx, step.members, o.scaled(step.rounds, 3))
+		m, err := w.creations(ctx, step.members, o.repeated(step.rounds))
 		if err != nil {
 			return err
 		}
 		out.sayf("%d members: applied %s, floor %s", step.members, m.real.applied.both(), m.floor.applied.both())
-		rows = append(rows, m.row(w.clusters))
+		all = append(all, m)
 	}
 	out.heading("A create, by the number of its members")
-	out.table(createHeads, rows)
+	out.creations(all)
 	return nil
 }
 
@@ -201,7 +230,8 @@ func connected(ctx context.Context, o options, out *report) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
-	var rows, cost [][]string
+	var all []*measured
+	var cost [][]string
 	var first usage
 	for _, n := range []int{10, 100, 1000, 2000} {
 		n = o.scaled(n, 10)
@@ -227,16 +257,16 @@ func connected(ctx context.Context, o options, out *report) (err error) {
 			if members > n {
 				continue
 			}
-			m, err := w.creations(ctx, members, o.scaled(map[int]int{10: 40, 50: 30}[members], 3))
+			m, err := w.creations(ctx, members, o.repeated(30))
 			if err != nil {
 				return err
 			}
 			out.sayf("%d connected, %d members: applied %s, floor %s", n, members, m.real.applied.both(), m.floor.applied.both())
-			rows = append(rows, m.row(n))
+			all = append(all, m)
 		}
 	}
 	out.heading("A create, by the number of connected syncers")
-	out.table(createHeads, rows)
+	out.creations(all)
 	out.heading("What connected syncers cost while nothing is asked")
 	out.table([]string{"connected", "server's memory", "more for each", "server's CPU", "fleet's memory", "fleet's CPU for each"}, cost)
 	return nil

@@ -23,13 +23,17 @@ func main() {
 // options of a run.
 type options struct {
 	controlPlane, syncer string
-	// size scales the numbers of rounds, clusters and replicas, for a quick look.
-	size  float64
-	quiet time.Duration
+	// size scales the numbers of clusters and replicas, and rounds those of rounds,
+	// for a quick look.
+	size, rounds float64
+	quiet, fill  time.Duration
 }
 
-// rounds scales a number, and gives at least least.
+// scaled scales a number of clusters or replicas, and gives at least least.
 func (o options) scaled(n, least int) int { return max(int(float64(n)*o.size), least) }
+
+// repeated scales a number of rounds, and gives at least 3.
+func (o options) repeated(n int) int { return max(int(float64(n)*o.rounds), 3) }
 
 // section is one group of figures.
 type section struct {
@@ -58,7 +62,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	var o options
 	flags.StringVar(&o.controlPlane, "controlplane", "bin/oscar-controlplane", "the control plane's binary")
 	flags.StringVar(&o.syncer, "syncer", "bin/oscar-syncer", "the syncer's binary")
-	flags.Float64Var(&o.size, "size", 1, "scales rounds, clusters and replicas; 0.1 for a quick look")
+	flags.Float64Var(&o.size, "size", 1, "scales clusters and replicas; 0.1 for a quick look")
+	flags.Float64Var(&o.rounds, "rounds", 1, "scales how often each thing is measured")
+	flags.DurationVar(&o.fill, "fill", 4*time.Minute, "how long the store is filled at most, to 20,000 replicas")
 	flags.DurationVar(&o.quiet, "quiet", 5*time.Minute, "how long an idle federation is watched")
 	only := flags.String("run", ".", "the sections to run, a regular expression: "+names())
 	if err := flags.Parse(args); err != nil {

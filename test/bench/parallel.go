@@ -21,7 +21,7 @@ func parallel(ctx context.Context, o options, out *report) (err error) {
 		return err
 	}
 	took := map[int]samples{}
-	for round := range o.scaled(3, 1) {
+	for round := range o.repeated(3) {
 		for _, n := range []int{1, 10} {
 			name := fmt.Sprintf("slow-%d-%d", n, round)
 			sent, err := w.create(ctx, name, 0, n)

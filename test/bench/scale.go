@@ -34,7 +34,7 @@ func scale(ctx context.Context, o options, out *report) (err error) {
 		return err
 	}
 	out.sayf("filling %d replicas", federations*members)
-	filled, err := w.fill(ctx, federations, members)
+	federations, filled, err := w.fill(ctx, federations, members, o.fill)
 	if err != nil {
 		return err
 	}
@@ -61,20 +61,26 @@ func scale(ctx context.Context, o options, out *report) (err error) {
 	return nil
 }
 
-// fill creates federations, and returns how long that took.
-func (w *world) fill(ctx context.Context, federations, members int) (time.Duration, error) {
+// fill creates federations until there are enough or the time is over, and returns
+// how many there are and how long that took.
+func (w *world) fill(ctx context.Context, federations, members int, limit time.Duration) (int, time.Duration, error) {
 	w.eyes.forget(false)
 	began := time.Now()
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(4)
+	made := 0
 	for i := range federations {
+		if time.Since(began) > limit || gctx.Err() != nil {
+			break
+		}
+		made++
 		g.Go(func() error {
 			_, err := w.create(gctx, fmt.Sprintf("full-%d", i), i%(w.clusters/members)*members, members)
 			return err
 		})
 	}
 	err := g.Wait()
-	return time.Since(began), err
+	return made, time.Since(began), err
 }
 
 // returnOfAll cuts every connection for longer than the sessions live, and
