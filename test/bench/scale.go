@@ -23,9 +23,9 @@ func scale(ctx context.Context, o options, out *report) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
-	const members = 100
+	const members = 20
 	clusters := o.scaled(1000, members)
-	federations := o.scaled(200, 1)
+	federations := o.scaled(1000, 1)
 	if err := w.grow(ctx, clusters, 0); err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func scale(ctx context.Context, o options, out *report) (err error) {
 	}
 	replicas := federations * members
 	rows := [][]string{
-		{"filling: creates over 100 members, four at once", seconds(filled), fmt.Sprintf("%.0f replicas a second", float64(replicas)/filled.Seconds()), "-"},
+		{"filling: creates over 20 members, four at once", seconds(filled), fmt.Sprintf("%.0f replicas a second", float64(replicas)/filled.Seconds()), "-"},
 		{"memory of the control plane with etcd", mib(full.server.anon), fmt.Sprintf("%s more for a replica", kib((full.server.anon-empty.anon)/int64(replicas))), "-"},
 		{"its CPU when idle", percent(full.serverShare), "", "-"},
 	}

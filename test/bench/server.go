@@ -73,8 +73,11 @@ func (s *server) endpoint() string { return "http://" + s.etcd }
 // start runs the binary and returns how long it took until its API served.
 func (s *server) start(ctx context.Context) (time.Duration, error) {
 	s.cmd = exec.Command(s.binary, "--listen", "127.0.0.1:0", "--metrics-listen", "", "--etcd-listen", s.etcd,
-		"--data-dir", s.dir, "--admin-user", user, "--admin-password-file", s.passwordFile(), "--rate-limit", "0", "--log-level", "error")
-	s.cmd.Stderr = os.Stderr
+		"--data-dir", s.dir, "--admin-user", user, "--admin-password-file", s.passwordFile(), "--rate-limit", "0", "--log-level", "error",
+		// A slow machine is to be measured, not refused.
+		"--prepare-deadline", "2m", "--apply-grace", "10m")
+	log := &logTail{}
+	s.cmd.Stderr = log
 	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {
 		return 0, err
@@ -89,11 +92,23 @@ func (s *server) start(ctx context.Context) (time.Duration, error) {
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
 		_ = s.cmd.Wait()
-		return 0, fmt.Errorf("%s did not come up: %w", s.binary, err)
+		return 0, fmt.Errorf("%s did not come up: %w: %s", s.binary, err, log.text)
 	}
 	_, address, _ := strings.Cut(strings.TrimSpace(line), "API on ")
 	s.api = "http://" + address
 	return time.Since(began), nil
+}
+
+// logTail keeps the last of what a process logs, in case that it does not come up.
+// Whoever runs the process writes it, and it is read when the process has ended.
+type logTail struct{ text []byte }
+
+// Write implements io.Writer.
+func (l *logTail) Write(p []byte) (int, error) {
+	const most = 4 << 10
+	l.text = append(l.text, p...)
+	l.text = l.text[max(len(l.text)-most, 0):]
+	return len(p), nil
 }
 
 // kill ends the process as a crash does.
@@ -152,7 +167,7 @@ func (s *server) call(ctx context.Context, method, path string, body []byte, wan
 		return sent, err
 	}
 	if resp.StatusCode != want {
-		return sent, fmt.Errorf("%s %s answered %d, not %d: %s", method, path, resp.StatusCode, want, answer)
+		return sent, fmt.Errorf("%s %s answered %d, not %d: %.300s", method, path, resp.StatusCode, want, answer)
 	}
 	return sent, nil
 }
