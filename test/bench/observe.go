@@ -112,6 +112,25 @@ func (o *observer) follow(ctx context.Context, fn func(seen) bool) error {
 	}
 }
 
+// leasesEnded returns when no session is left: each is a lease.
+func (o *observer) leasesEnded(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, waitLimit)
+	defer cancel()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		leases, err := o.client.Leases(ctx)
+		if err != nil || len(leases.Leases) == 0 {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // settled returns when nothing was written for a while, and when the last write was.
 func (o *observer) settled(ctx context.Context, quiet time.Duration) (time.Time, error) {
 	tick := time.NewTicker(50 * time.Millisecond)

@@ -94,8 +94,10 @@ func (w *world) returnOfAll(ctx context.Context, out *report) ([][]string, error
 	if err := w.fleet.do("Lost", None{}); err != nil {
 		return nil, err
 	}
-	// Their keys end with their leases.
-	if _, err := w.eyes.settled(ctx, 10*time.Second); err != nil {
+	if err := w.eyes.leasesEnded(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := w.eyes.settled(ctx, time.Second); err != nil {
 		return nil, err
 	}
 	lists := map[int]int{}
