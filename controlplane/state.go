@@ -190,7 +190,7 @@ func (s *state) apply(key string, kv store.KV, exists bool, federations, cluster
 		}
 	case record.KindObservedService:
 		n := s.node(ref.Cluster)
-		set(s, n.observed, ref.Name, kv, exists)
+		s.setObserved(n, ref.Name, kv, exists)
 		if d, ok := n.desired[ref.Name]; ok {
 			federations[d.rec.Federation] = true
 			if _, known := s.deleted[d.rec.UID]; known {

@@ -1,0 +1,50 @@
+package controlplane
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// maxReportMessage in bytes is how much of what a syncer says is kept and shown. Ours
+// say less; a hostile one could fill every answer.
+const maxReportMessage = 4 << 10
+
+// setObserved keeps a report. One that no syncer of ours would write counts as none:
+// it decides nothing, and no answer shows it.
+func (s *state) setObserved(n *node, service string, kv store.KV, exists bool) {
+	delete(n.observed, service)
+	o, ok := decode[record.Observed](s, kv, exists)
+	if !ok {
+		return
+	}
+	if err := plausible(o); err != nil {
+		s.corrupt(&store.CorruptError{Key: kv.Key, Err: err})
+		return
+	}
+	if len(o.Message) > maxReportMessage {
+		o.Message = strings.ToValidUTF8(o.Message[:maxReportMessage], "") + "..."
+	}
+	n.observed[service] = versioned[record.Observed]{rec: o, rev: kv.ModRevision}
+}
+
+func plausible(o *record.Observed) error {
+	phases := []record.Phase{
+		record.PhasePrepared, record.PhaseRefused, record.PhaseReady, record.PhaseFailed, record.PhaseDrifted,
+		record.PhaseHeld, record.PhaseWedged, record.PhaseDeleted, record.PhaseApplying, record.PhasePending,
+	}
+	switch {
+	case !slices.Contains(phases, o.Phase):
+		return fmt.Errorf("no syncer reports phase %q", o.Phase)
+	case o.ObservedGeneration < 0 || o.DesiredRevision < 0:
+		return fmt.Errorf("generation %d and revision %d cannot be negative", o.ObservedGeneration, o.DesiredRevision)
+	case o.Vote != nil && o.Vote.Answer != record.VoteYes && o.Vote.Answer != record.VoteNo:
+		return fmt.Errorf("a vote is yes or no, and not %q", o.Vote.Answer)
+	case o.Vote != nil && o.Vote.DelayS < 0:
+		return fmt.Errorf("a write queue cannot be %d s long", o.Vote.DelayS)
+	}
+	return nil
+}
