@@ -69,6 +69,7 @@ func TestFederationsAgainstAModel(t *testing.T) {
 			"upload":         m.upload,
 			"strange":        m.strange,
 			"drift":          m.drift,
+			"drift, too":     m.drift,
 			"settle":         m.settle,
 		})
 		m.settle(rt)

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -48,6 +49,8 @@ type Options struct {
 	Sim func(*oscarsim.Config)
 	// Etcd changes etcd's configuration.
 	Etcd func(*embedded.Config)
+	// Endpoints are those of an etcd that runs already; without them one is started.
+	Endpoints []string
 	// Forgets says that etcd's history will not be complete at the end: the promises
 	// are then checked while it is made.
 	Forgets bool
@@ -59,13 +62,16 @@ type Options struct {
 	// gets a foreign service and a foreign bucket under names that look like them.
 	// Without names the canaries stand all the same, under names of their own.
 	Names []string
+	// Breaks are promises that the test itself breaks on purpose.
+	Breaks []invariants.Rule
 	// Secrets are canary secrets that must be found nowhere in etcd.
 	Secrets []string
 }
 
 // World is a federation under test.
 type World struct {
-	T    testing.TB
+	T testing.TB
+	// Etcd is its endpoint; several have commas between them.
 	Etcd string
 	// EtcdDir holds etcd's database and write-ahead log.
 	EtcdDir  string
@@ -107,13 +113,16 @@ func New(t testing.TB, opts Options) *World {
 	if opts.Etcd != nil {
 		opts.Etcd(&etcd)
 	}
-	w.Etcd = storetest.Start(t, etcd).Endpoint()
-	w.Store = storetest.Open(t, store.Config{Endpoints: []string{w.Etcd}})
+	if len(opts.Endpoints) == 0 {
+		w.opts.Endpoints = []string{storetest.Start(t, etcd).Endpoint()}
+	}
+	w.Etcd = strings.Join(w.opts.Endpoints, ",")
+	w.Store = storetest.Open(t, store.Config{Endpoints: w.opts.Endpoints})
 	guard := invariants.Guard
 	if opts.Forgets {
 		guard = invariants.GuardLive
 	}
-	guard(t, w.Etcd, invariants.Options{Fenced: true, Secrets: opts.Secrets})
+	guard(t, w.Etcd, invariants.Options{Fenced: true, Secrets: opts.Secrets, Breaks: opts.Breaks})
 	w.identity = must(seal.Generate())(t)
 	w.CP = w.StartControlPlane()
 	w.API = w.Serve(w.CP)
@@ -139,7 +148,7 @@ func (w *World) Cluster(id string) *Cluster { return w.clusters[id] }
 func (w *World) StartControlPlane() *controlplane.ControlPlane {
 	w.T.Helper()
 	cfg := controlplane.Config{
-		Store: storetest.Open(w.T, store.Config{Endpoints: []string{w.Etcd}}), Identity: w.identity,
+		Store: storetest.Open(w.T, store.Config{Endpoints: w.opts.Endpoints}), Identity: w.identity,
 		DefaultCluster: w.opts.Clusters[0], Logger: w.Log.Logger(),
 	}
 	if w.opts.ControlPlane != nil {
@@ -215,6 +224,9 @@ func (w *World) machine(id string) *Cluster {
 	return c
 }
 
+// Recipient is the public key that secrets for the cluster are sealed to.
+func (c *Cluster) Recipient() string { return c.identity.Recipient() }
+
 // NewSyncer makes a syncer of the cluster that has not been started.
 func (c *Cluster) NewSyncer(mutate ...func(*syncer.Config)) *syncer.Syncer {
 	c.world.T.Helper()
@@ -231,7 +243,7 @@ func (c *Cluster) NewSyncer(mutate ...func(*syncer.Config)) *syncer.Syncer {
 		m(&cfg)
 	}
 	if cfg.Store == nil {
-		cfg.Store = storetest.Open(c.world.T, store.Config{Endpoints: []string{c.world.Etcd}})
+		cfg.Store = storetest.Open(c.world.T, store.Config{Endpoints: c.world.opts.Endpoints})
 	}
 	return must(syncer.New(cfg))(c.world.T)
 }
