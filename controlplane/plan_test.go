@@ -43,7 +43,7 @@ func (w *world) apply(plan *controlplane.Plan, body string) error {
 		return err
 	}
 	_, err := w.ChangeService(w.t.Context(), admin, controlplane.ChangeRequest{
-		Service: request(w.t, body).Service, Plan: plan.Digest, IfMatch: plan.Revision, Wait: time.Minute,
+		Service: request(w.t, body).Service, Plan: plan.Digest, Wait: time.Minute,
 	})
 	return err
 }
@@ -215,6 +215,16 @@ func TestWhatChangedSinceThePlanIsRefused(t *testing.T) {
 			}
 			w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("c"))) == 0 })
 		}, body},
+		"somebody wrote it, and everything is the same": {body, body, func(t *testing.T, w *world) {
+			t.Helper()
+			for _, paused := range []bool{true, false} {
+				if _, err := w.PauseFederation(t.Context(), admin, "grayifyr0", "", "", paused); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.settled("a/grayifyr0", "b/grayifyr1", "c/grayifyr2")
+		}, body},
+		"a header of an endpoint is another one": {body, withEndpoint(other, "one"), nil, withEndpoint(other, "two")},
 		"it is gone": {body, other, func(t *testing.T, w *world) {
 			t.Helper()
 			if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute}); err != nil {
@@ -244,6 +254,30 @@ func TestWhatChangedSinceThePlanIsRefused(t *testing.T) {
 			if now := w.revision(); now != before {
 				t.Errorf("a refused plan cost %d revisions", now-before)
 			}
+		})
+	}
+}
+
+func withEndpoint(body, header string) string {
+	return strings.Replace(body, `"members":[`, `"members":[{"type":"endpoint","url":"https://e.example.org","headers":{"X-Key":"`+header+`"}},`, 1)
+}
+
+// settled waits until each place has answered its desired record as it stands.
+func (w *world) settled(places ...string) {
+	w.t.Helper()
+	for _, place := range places {
+		cluster, service, _ := strings.Cut(place, "/")
+		w.eventually(func() bool {
+			d, err := w.store.Get(w.t.Context(), record.DesiredServiceKey(cluster, service))
+			if err != nil {
+				return false
+			}
+			o, err := w.store.Get(w.t.Context(), record.ObservedServiceKey(cluster, service))
+			if err != nil {
+				return false
+			}
+			seen, err := store.Decode[record.Observed](o)
+			return err == nil && seen.DesiredRevision == d.ModRevision
 		})
 	}
 }
