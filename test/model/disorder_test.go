@@ -136,16 +136,23 @@ func (m *machine) instance(rt *rapid.T) {
 
 // upload puts an object into the bucket of a federation.
 func (m *machine) upload(rt *rapid.T) {
-	g := m.standing(rt)
+	if !m.store(rt, m.standing(rt)) {
+		rt.Skip("its bucket is not there, or somebody may just be deleting it")
+	}
+}
+
+// store puts an object into the coordinator's bucket, if that stands.
+func (m *machine) store(rt *rapid.T, g *group) bool {
 	c := m.clusters[g.coordinator]
 	sim := m.w.Cluster(g.coordinator).Sim
 	if _, ok := sim.Bucket(g.bucket()); !ok || c.drifts[g.name] > 0 {
-		rt.Skip("its bucket is not there, or somebody may just be deleting it")
+		return false
 	}
 	object := fmt.Sprintf("in/object-%d", m.next())
 	rt.Logf("%s goes into %s on %s", object, g.bucket(), c.id)
 	sim.PutBucket(g.bucket(), object)
 	c.objects[g.bucket()] = append(c.objects[g.bucket()], object)
+	return true
 }
 
 // strange makes somebody else's service, or takes it away again.

@@ -244,6 +244,7 @@ func (m *machine) outcome(rt *rapid.T, g *group) {
 	m.remember(g.key, g.body, code)
 	if code == "" {
 		m.created(g)
+		m.store(rt, g)
 	} else {
 		m.ended(g)
 	}
