@@ -68,7 +68,7 @@ func (c *ControlPlane) PauseFederation(ctx context.Context, caller identity.Call
 		if err != nil {
 			return nil, err
 		}
-		err = c.writePause(ctx, p.uid, requestID, paused)
+		err = c.writePause(ctx, p, requestID, paused)
 		if errors.Is(err, errStale) {
 			continue
 		}
@@ -79,9 +79,9 @@ func (c *ControlPlane) PauseFederation(ctx context.Context, caller identity.Call
 	}
 }
 
-func (c *ControlPlane) writePause(ctx context.Context, uid, requestID string, paused bool) error {
-	s, rev, ok := c.decider.situation(uid)
-	if !ok {
+func (c *ControlPlane) writePause(ctx context.Context, p place, requestID string, paused bool) error {
+	s, rev, ok := c.decider.situation(p.uid)
+	if !ok || rev != p.rev { // it may be one that is being deleted by now
 		return errStale
 	}
 	if s.fed.Paused == paused {
@@ -98,7 +98,7 @@ func (c *ControlPlane) writePause(ctx context.Context, uid, requestID string, pa
 		rec.Paused = paused
 		d.put = append(d.put, r.place(&rec))
 	}
-	key := record.FederationKey(uid)
+	key := record.FederationKey(p.uid)
 	res, err := c.store.Update(ctx, store.Update{
 		Keys: []string{key}, RequestID: requestID, Marker: key,
 		Build: func(v store.View, tx *store.Txn) error {

@@ -98,7 +98,7 @@ func New(t testing.TB, logs string, clusters ...string) *World {
 	}
 	var sims []*oscarsim.Sim
 	for _, id := range clusters {
-		sims = append(sims, w.addSim(id, dir))
+		sims = append(sims, w.addSim(id))
 	}
 	invariants.PlantCanaries(t, []string{"history"}, sims...)
 	t.Cleanup(w.end)
@@ -122,7 +122,7 @@ func (w *World) must(err error) {
 	}
 }
 
-func (w *World) addSim(id, dir string) *oscarsim.Sim {
+func (w *World) addSim(id string) *oscarsim.Sim {
 	sim := oscarsim.New(oscarsim.Config{ClusterID: id, User: user, Password: password})
 	server := httptest.NewServer(sim.Handler())
 	w.t.Cleanup(func() {
@@ -131,7 +131,7 @@ func (w *World) addSim(id, dir string) *oscarsim.Sim {
 		server.Close()
 	})
 	w.sims[id], w.urls[id] = sim, server.URL
-	w.files[id] = filepath.Join(dir, id+".age")
+	w.files[id] = filepath.Join(w.t.TempDir(), "identity.age") // what a syncer remembers is beside it
 	return sim
 }
 
