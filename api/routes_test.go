@@ -23,7 +23,7 @@ func contains(s, part string) bool { return strings.Contains(s, part) }
 func routes(t testing.TB) []string {
 	t.Helper()
 	var out []string
-	err := chi.Walk(newServer(t, &fake{}).Routes(), func(method, pattern string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+	err := chi.Walk(newServer(t, &fake{}).Handler().(chi.Routes), func(method, pattern string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 		out = append(out, method+" "+pattern)
 		return nil
 	})
@@ -41,7 +41,7 @@ func fill(pattern string) string {
 
 func TestOpenAPIDescribesTheRouter(t *testing.T) {
 	loader := openapi3.NewLoader()
-	doc, err := loader.LoadFromData(api.OpenAPI())
+	doc, err := loader.LoadFromData(apitest.Description())
 	if err != nil {
 		t.Fatal(err)
 	}

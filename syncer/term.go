@@ -87,8 +87,6 @@ func (t *term) run(ctx context.Context) error {
 		return err
 	}
 	t.assumeForPredecessors()
-	t.setReady(true)
-	defer t.setReady(false)
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return t.follow(ctx) })

@@ -17,11 +17,6 @@ type Change struct {
 	Settings bool
 }
 
-// Empty says whether nothing differs.
-func (c Change) Empty() bool {
-	return len(c.Added) == 0 && len(c.Removed) == 0 && len(c.Changed) == 0 && !c.Settings
-}
-
 // Diff compares two graphs; nil is one without nodes.
 func Diff(before, after *Graph) Change {
 	var c Change
