@@ -114,7 +114,7 @@ func (s *Server) removeCluster(w http.ResponseWriter, r *http.Request) error {
 // setClusterState answers PUT /system/clusters/{cluster}/state.
 func (s *Server) setClusterState(w http.ResponseWriter, r *http.Request) error {
 	var in v1.ClusterState
-	if err := readJSON(r, "cluster", &in); err != nil {
+	if _, err := readJSON(r, "cluster", &in); err != nil {
 		return err
 	}
 	c, err := s.cp.SetClusterState(r.Context(), stateOf(r).caller, pathParam(r, "cluster"), in.State)
@@ -124,24 +124,25 @@ func (s *Server) setClusterState(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, clusterOf(c))
 }
 
-// readJSON reads a small object from the body; noun says what it is about.
-func readJSON(r *http.Request, noun string, into any) error {
+// readJSON reads a small object from the body, and the body; noun says what it is
+// about.
+func readJSON(r *http.Request, noun string, into any) ([]byte, error) {
 	body, err := readBody(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	stateOf(r).noun = noun
 	if err := json.Unmarshal(body, into); err != nil {
-		return invalid(jsonViolation(err))
+		return nil, invalid(jsonViolation(err))
 	}
-	return nil
+	return body, nil
 }
 
 // readCluster reads a cluster's specification from the body. It checks its form
 // only: what a cluster may be is the control plane's to say.
 func readCluster(r *http.Request) (*controlplane.ClusterSpec, error) {
 	var in v1.ClusterSpec
-	if err := readJSON(r, "cluster", &in); err != nil {
+	if _, err := readJSON(r, "cluster", &in); err != nil {
 		return nil, err
 	}
 	return &controlplane.ClusterSpec{

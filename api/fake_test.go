@@ -89,9 +89,9 @@ func (f *fake) Services(ctx context.Context, c identity.Caller) ([]*oscar.Servic
 	return f.services, f.err
 }
 
-func (f *fake) Service(ctx context.Context, c identity.Caller, name, clusterID string) (*oscar.Service, error) {
+func (f *fake) Service(ctx context.Context, c identity.Caller, name, clusterID string) (*oscar.Service, int64, error) {
 	f.called(ctx, "Service", c, target{name, clusterID})
-	return f.service, f.err
+	return f.service, 4711, f.err
 }
 
 func (f *fake) Replicas(ctx context.Context, c identity.Caller, name, clusterID string) (*controlplane.Replicas, error) {

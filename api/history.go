@@ -41,7 +41,12 @@ func (s *Server) rollback(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var in v1.RollbackTo
-	if err := readJSON(r, "rollback", &in); err != nil {
+	body, err := readJSON(r, "rollback", &in)
+	if err != nil {
+		return err
+	}
+	req.Repeat = p.repeat(body)
+	if err := p.err(); err != nil {
 		return err
 	}
 	if in.To < 1 {
@@ -54,13 +59,14 @@ func (s *Server) rollback(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("ETag", etag(result.Replicas.Revision))
+	replayed(w.Header(), result.Replayed)
 	return writeJSON(w, http.StatusOK, replicasOf(&result.Replicas))
 }
 
 // pause answers PUT /system/replicas/{service}/paused.
 func (s *Server) pause(w http.ResponseWriter, r *http.Request) error {
 	var in v1.Paused
-	if err := readJSON(r, "pause", &in); err != nil {
+	if _, err := readJSON(r, "pause", &in); err != nil {
 		return err
 	}
 	st := stateOf(r)

@@ -11,16 +11,13 @@ import (
 // addReplicas answers POST /system/replicas/{service}: members that are there
 // already, and equal, are left as they are.
 func (s *Server) addReplicas(w http.ResponseWriter, r *http.Request) error {
-	return s.changeReplicas(w, r, func(_ *params, req *controlplane.ReplicasRequest) error {
-		in, err := readReplicas(r)
-		if err != nil {
-			return err
-		}
+	return s.changeReplicas(w, r, func(_ *params, body []byte, req *controlplane.ReplicasRequest) error {
+		in := readMemberLists(body, "replicas", false)
 		in.validate()
 		if len(in.violations) == 0 && len(in.first) == 0 {
 			in.violations = append(in.violations, missingReplicas("name the members to add"))
 		}
-		req.Add = in.first
+		req.Add, req.List = in.first, in.name
 		return s.checkClusters(r.Context(), stateOf(r).caller, in, namedList{"replicas", in.first})
 	})
 }
@@ -28,13 +25,10 @@ func (s *Server) addReplicas(w http.ResponseWriter, r *http.Request) error {
 // replaceReplicas answers PUT /system/replicas/{service}: each member of replicas
 // becomes the one of update at its place; one list alone is by identity.
 func (s *Server) replaceReplicas(w http.ResponseWriter, r *http.Request) error {
-	return s.changeReplicas(w, r, func(_ *params, req *controlplane.ReplicasRequest) error {
-		in, err := readReplicas(r)
-		if err != nil {
-			return err
-		}
+	return s.changeReplicas(w, r, func(_ *params, body []byte, req *controlplane.ReplicasRequest) error {
+		in := readMemberLists(body, "replicas", false)
 		in.validate()
-		req.Replace = in.replacements()
+		req.Replace, req.List = in.replacements(), in.toList()
 		if len(in.violations) == 0 && len(req.Replace) == 0 {
 			in.violations = append(in.violations, missingReplicas("name the members to change"))
 		}
@@ -46,12 +40,9 @@ func (s *Server) replaceReplicas(w http.ResponseWriter, r *http.Request) error {
 // one way: by the body, by cluster_id and service_name, or all by all=true. No
 // name is no order.
 func (s *Server) removeReplicas(w http.ResponseWriter, r *http.Request) error {
-	return s.changeReplicas(w, r, func(p *params, req *controlplane.ReplicasRequest) error {
+	return s.changeReplicas(w, r, func(p *params, body []byte, req *controlplane.ReplicasRequest) error {
 		all, name := p.oneOf("all", "true", "false") == "true", p.query.Get("service_name")
-		body, err := readBody(r)
-		if err != nil {
-			return err
-		}
+		req.Data, req.Jobs = p.oneOf("data", "delete"), p.oneOf("jobs", "cancel")
 		in := &memberLists{name: "replicas"}
 		if len(body) > 0 {
 			in = readMemberLists(body, "replicas", false)
@@ -91,14 +82,6 @@ func missingReplicas(hint string) oscar.Violation {
 	return oscar.Violation{Path: "replicas", Rule: oscar.RuleRequired, Message: "replicas is missing or empty; " + hint}
 }
 
-func readReplicas(r *http.Request) (*memberLists, error) {
-	body, err := readBody(r)
-	if err != nil {
-		return nil, err
-	}
-	return readMemberLists(body, "replicas", false), nil
-}
-
 // wanted are the members that shall be there after a replacement.
 func (in *memberLists) wanted() []namedList {
 	if len(in.update) == 0 {
@@ -107,20 +90,24 @@ func (in *memberLists) wanted() []namedList {
 	return []namedList{{"update", in.update}}
 }
 
+// toList is the path of the list that wanted stand in.
+func (in *memberLists) toList() string { return in.wanted()[0].name }
+
 // changeReplicas reads what all changes of members have in common, lets fill add
 // what is changed, and answers with the federation as the service sees it then.
-func (s *Server) changeReplicas(w http.ResponseWriter, r *http.Request, fill func(*params, *controlplane.ReplicasRequest) error) error {
+func (s *Server) changeReplicas(w http.ResponseWriter, r *http.Request, fill func(*params, []byte, *controlplane.ReplicasRequest) error) error {
 	result, err := s.changeMembers(r, fill)
 	if err != nil {
 		return err
 	}
-	w.Header().Set("ETag", etag(result.Revision))
-	return writeJSON(w, http.StatusOK, replicasOf(result))
+	w.Header().Set("ETag", etag(result.Replicas.Revision))
+	replayed(w.Header(), result.Replayed)
+	return writeJSON(w, http.StatusOK, replicasOf(&result.Replicas))
 }
 
 // changeMembers carries out a change of members. A request that names none
 // changes nothing and is not committed: its answer is what there is.
-func (s *Server) changeMembers(r *http.Request, fill func(*params, *controlplane.ReplicasRequest) error) (*controlplane.Replicas, error) {
+func (s *Server) changeMembers(r *http.Request, fill func(*params, []byte, *controlplane.ReplicasRequest) error) (*controlplane.ChangeResult, error) {
 	st, p, service := stateOf(r), paramsOf(r), pathParam(r, "service")
 	st.change, st.location = true, replicasPath(service)
 	req := controlplane.ReplicasRequest{ClusterID: p.query.Get("cluster_id"), RequestID: st.writeID, Wait: p.wait(0)}
@@ -131,24 +118,25 @@ func (s *Server) changeMembers(r *http.Request, fill func(*params, *controlplane
 	if req.IfMatch, err = p.ifMatch(); err != nil {
 		return nil, err
 	}
+	body, err := readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	req.Repeat = p.repeat(body)
 	if err := p.err(); err != nil {
 		return nil, err
 	}
-	if err := fill(p, &req); err != nil {
+	if err := fill(p, body, &req); err != nil {
 		return nil, err
 	}
 	if len(req.Add) == 0 && len(req.Remove) == 0 && len(req.Replace) == 0 && !req.RemoveAll {
 		return s.unchanged(r, req)
 	}
-	result, err := s.cp.ChangeReplicas(r.Context(), st.caller, service, req)
-	if err != nil {
-		return nil, err
-	}
-	return &result.Replicas, nil
+	return s.cp.ChangeReplicas(r.Context(), st.caller, service, req)
 }
 
 // unchanged answers a change of nothing.
-func (s *Server) unchanged(r *http.Request, req controlplane.ReplicasRequest) (*controlplane.Replicas, error) {
+func (s *Server) unchanged(r *http.Request, req controlplane.ReplicasRequest) (*controlplane.ChangeResult, error) {
 	view, err := s.cp.Replicas(r.Context(), stateOf(r).caller, pathParam(r, "service"), req.ClusterID)
 	if err != nil {
 		return nil, err
@@ -156,5 +144,5 @@ func (s *Server) unchanged(r *http.Request, req controlplane.ReplicasRequest) (*
 	if req.IfMatch != 0 && req.IfMatch != view.Revision {
 		return nil, errorf(controlplane.CodeConflict, "federation %q has been changed since; GET it again and decide anew", view.GroupID)
 	}
-	return view, nil
+	return &controlplane.ChangeResult{Replicas: *view}, nil
 }

@@ -124,7 +124,7 @@ func TestReplicasRequests(t *testing.T) {
 			if name != "ChangeReplicas svc" || got.RequestID != resp.Header.Get("X-Request-ID") {
 				t.Errorf("asked %s %+v", name, got)
 			}
-			got.RequestID = ""
+			got.RequestID, got.List = "", ""
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Error(diff)
 			}

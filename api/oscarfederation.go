@@ -25,13 +25,13 @@ func (s *Server) getMembers(w http.ResponseWriter, r *http.Request) error {
 
 // addMembers answers POST /system/federation/{service}.
 func (s *Server) addMembers(w http.ResponseWriter, r *http.Request) error {
-	return s.changeFederation(w, r, func(_ *params, req *controlplane.ReplicasRequest) error {
-		in, err := readFederation(r)
+	return s.changeFederation(w, r, func(_ *params, body []byte, req *controlplane.ReplicasRequest) error {
+		in, err := readFederation(body)
 		if err != nil {
 			return err
 		}
 		in.validate()
-		req.Add = in.first
+		req.Add, req.List = in.first, in.name
 		return s.checkClusters(r.Context(), stateOf(r).caller, in, namedList{in.name, in.first})
 	})
 }
@@ -39,13 +39,13 @@ func (s *Server) addMembers(w http.ResponseWriter, r *http.Request) error {
 // replaceMembers answers PUT /system/federation/{service}. Without both lists it
 // changes nothing, as upstream.
 func (s *Server) replaceMembers(w http.ResponseWriter, r *http.Request) error {
-	return s.changeFederation(w, r, func(_ *params, req *controlplane.ReplicasRequest) error {
-		in, err := readFederation(r)
+	return s.changeFederation(w, r, func(_ *params, body []byte, req *controlplane.ReplicasRequest) error {
+		in, err := readFederation(body)
 		if err != nil {
 			return err
 		}
 		in.validate()
-		req.Replace = in.replacements()
+		req.Replace, req.List = in.replacements(), in.toList()
 		return s.checkClusters(r.Context(), stateOf(r).caller, in, in.wanted()...)
 	})
 }
@@ -54,11 +54,7 @@ func (s *Server) replaceMembers(w http.ResponseWriter, r *http.Request) error {
 // with no members in it, all go: that is what OSCAR's clients mean by it. What
 // "delete" asks for happens anyway to the members' services, and to nothing else.
 func (s *Server) removeMembers(w http.ResponseWriter, r *http.Request) error {
-	return s.changeFederation(w, r, func(_ *params, req *controlplane.ReplicasRequest) error {
-		body, err := readBody(r)
-		if err != nil {
-			return err
-		}
+	return s.changeFederation(w, r, func(_ *params, body []byte, req *controlplane.ReplicasRequest) error {
 		in := &memberLists{name: "members"}
 		if len(bytes.TrimSpace(body)) > 0 {
 			in = readMemberLists(body, "members", true)
@@ -70,37 +66,29 @@ func (s *Server) removeMembers(w http.ResponseWriter, r *http.Request) error {
 }
 
 // readFederation reads the lists of a POST or PUT in any of their forms.
-func readFederation(r *http.Request) (*memberLists, error) {
-	body, err := readBody(r)
-	if err != nil {
-		return nil, err
-	}
+func readFederation(body []byte) (*memberLists, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, invalid(oscar.Violation{Rule: oscar.RuleRequired, Message: "EOF"})
 	}
 	return readMemberLists(body, "members", true), nil
 }
 
-func (s *Server) changeFederation(w http.ResponseWriter, r *http.Request, fill func(*params, *controlplane.ReplicasRequest) error) error {
+func (s *Server) changeFederation(w http.ResponseWriter, r *http.Request, fill func(*params, []byte, *controlplane.ReplicasRequest) error) error {
 	stateOf(r).noun = "payload"
-	view, err := s.changeMembers(r, fill)
+	result, err := s.changeMembers(r, fill)
 	if err != nil {
 		return err
 	}
-	return writeMembers(w, view)
+	replayed(w.Header(), result.Replayed)
+	return writeMembers(w, &result.Replicas)
 }
 
 // writeMembers answers as OSCAR does: tree is its star, nobody is null, and every
 // key of a member is there.
 func writeMembers(w http.ResponseWriter, view *controlplane.Replicas) error {
 	out := v1.Members{Topology: view.Topology}
-	switch {
-	case view.Topology == oscar.TopologyTree:
+	if view.Topology == oscar.TopologyTree {
 		out.Topology = oscar.TopologyStar
-	case len(view.Members) == 1 && view.Topology == oscar.TopologyStar:
-		// A service without a federation is one of its own here, of the default
-		// topology. OSCAR calls that none, which for a single one is the same.
-		out.Topology = oscar.TopologyNone
 	}
 	for _, i := range view.Sees {
 		m, ok := at(view.Members, i)

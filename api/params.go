@@ -11,6 +11,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane"
 )
 
 // Headers of our own.
@@ -96,6 +97,21 @@ func (p *params) idempotencyKey() string {
 		return key
 	}
 	return ""
+}
+
+// repeat is how a change is told again: by its key, and by all that decides what it
+// does. How long the caller waits, and what he likes to be answered, do not.
+func (p *params) repeat(body []byte) controlplane.Repeat {
+	key := p.idempotencyKey()
+	if key == "" {
+		return controlplane.Repeat{}
+	}
+	query := p.r.URL.Query()
+	query.Del("wait")
+	return controlplane.Repeat{
+		Key: key, Method: p.r.Method, Path: p.r.URL.Path,
+		Body: query.Encode() + "\n" + string(body),
+	}
 }
 
 type waitError string

@@ -28,8 +28,11 @@ func (s *Server) planService(w http.ResponseWriter, r *http.Request) error {
 	if err := p.err(); err != nil {
 		return err
 	}
-	var err error
-	if req.Service, _, err = readService(r); err != nil {
+	body, err := readBody(r)
+	if err != nil {
+		return err
+	}
+	if req.Service, err = parseService(r, body); err != nil {
 		return err
 	}
 	if req.Service.ClusterID == "" {

@@ -119,13 +119,13 @@ func TestClientAndServerAgreeOnChanges(t *testing.T) {
 			func(ctx context.Context, c *apiclient.Client) (*v1.Replicas, error) {
 				return c.AddReplicas(ctx, "svc", []oscar.Member{d, far}, opts)
 			},
-			controlplane.ReplicasRequest{Add: []oscar.Member{d, far}},
+			controlplane.ReplicasRequest{Add: []oscar.Member{d, far}, List: "replicas"},
 		},
 		"replace": {
 			func(ctx context.Context, c *apiclient.Client) (*v1.Replicas, error) {
 				return c.ReplaceReplicas(ctx, "svc", []apiclient.Replacement{{From: b, To: d}, {From: far, To: far}}, opts)
 			},
-			controlplane.ReplicasRequest{Replace: []controlplane.Replacement{pair(b, d), pair(far, far)}},
+			controlplane.ReplicasRequest{Replace: []controlplane.Replacement{pair(b, d), pair(far, far)}, List: "update"},
 		},
 		"remove": {
 			func(ctx context.Context, c *apiclient.Client) (*v1.Replicas, error) {

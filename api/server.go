@@ -116,9 +116,6 @@ func New(cfg Config) *Server {
 // Handler answers requests.
 func (s *Server) Handler() http.Handler { return s.router }
 
-// Routes is the route tree, for those who compare it with the description.
-func (s *Server) Routes() chi.Routes { return s.router }
-
 // Metrics answers with the registry in Prometheus' form. It has a listener of
 // its own: it needs no credentials.
 func (s *Server) Metrics() http.Handler {

@@ -17,7 +17,8 @@ type services interface {
 	CreateService(ctx context.Context, caller identity.Caller, req controlplane.CreateRequest) (*controlplane.CreateResult, error)
 	DeleteService(ctx context.Context, caller identity.Caller, service string, opts controlplane.DeleteOptions) (*controlplane.DeleteResult, error)
 	Services(ctx context.Context, caller identity.Caller) ([]*oscar.Service, error)
-	Service(ctx context.Context, caller identity.Caller, name, clusterID string) (*oscar.Service, error)
+	// Service comes with the revision of its federation, which is its ETag.
+	Service(ctx context.Context, caller identity.Caller, name, clusterID string) (*oscar.Service, int64, error)
 	ChangeService(ctx context.Context, caller identity.Caller, req controlplane.ChangeRequest) (*controlplane.ChangeResult, error)
 }
 
@@ -35,10 +36,11 @@ func (s *Server) listServices(w http.ResponseWriter, r *http.Request) error {
 
 // getService answers GET /system/services/{service}.
 func (s *Server) getService(w http.ResponseWriter, r *http.Request) error {
-	service, err := s.cp.Service(r.Context(), stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
+	service, revision, err := s.cp.Service(r.Context(), stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
 	if err != nil {
 		return err
 	}
+	w.Header().Set("ETag", etag(revision))
 	return writeOSCAR(w, service)
 }
 
@@ -59,7 +61,11 @@ func (s *Server) createService(w http.ResponseWriter, r *http.Request) error {
 	if err := p.err(); err != nil {
 		return err
 	}
-	service, body, err := readService(r)
+	body, err := readBody(r)
+	if err != nil {
+		return err
+	}
+	service, err := parseService(r, body)
 	if err != nil {
 		return err
 	}
@@ -71,9 +77,7 @@ func (s *Server) createService(w http.ResponseWriter, r *http.Request) error {
 	}
 	h := w.Header()
 	h.Set("Location", replicasPath(name))
-	if result.Replayed {
-		h.Set(replayedHeader, "true")
-	}
+	replayed(h, result.Replayed)
 	code := http.StatusCreated
 	if !result.Done {
 		code = http.StatusAccepted
@@ -121,17 +125,24 @@ func (s *Server) deleteService(w http.ResponseWriter, r *http.Request) error {
 		Data:      p.oneOf("data", "delete"),
 		Jobs:      p.oneOf("jobs", "cancel"),
 		Wait:      p.wait(0),
+		Repeat:    p.repeat(nil),
 	}
 	if preferencesOf(r).async {
 		opts.Wait = 0
 	}
+	var err error
+	if opts.IfMatch, err = p.ifMatch(); err != nil {
+		return err
+	}
 	if err := p.err(); err != nil {
 		return err
 	}
+	st.change = true
 	result, err := s.cp.DeleteService(r.Context(), st.caller, pathParam(r, "service"), opts)
 	if err != nil {
 		return err
 	}
+	replayed(w.Header(), result.Replayed)
 	w.Header().Set(pendingHeader, strconv.Itoa(result.Pending))
 	w.WriteHeader(http.StatusNoContent)
 	return nil

@@ -27,10 +27,15 @@ func (s *Server) updateService(w http.ResponseWriter, r *http.Request) error {
 	if req.IfMatch, err = p.ifMatch(); err != nil {
 		return err
 	}
+	body, err := readBody(r)
+	if err != nil {
+		return err
+	}
+	req.Repeat = p.repeat(body)
 	if err := p.err(); err != nil {
 		return err
 	}
-	if req.Service, _, err = readService(r); err != nil {
+	if req.Service, err = parseService(r, body); err != nil {
 		return err
 	}
 	if req.Service.ClusterID == "" {
@@ -43,6 +48,7 @@ func (s *Server) updateService(w http.ResponseWriter, r *http.Request) error {
 	}
 	h := w.Header()
 	h.Set("ETag", etag(result.Replicas.Revision))
+	replayed(h, result.Replayed)
 	if prefer.async {
 		h.Add("Preference-Applied", "respond-async")
 	}
@@ -73,6 +79,9 @@ func warningsOf(away []controlplane.Replica, waited time.Duration) string {
 				continue
 			}
 			why, message = string(m.Status.Phase), "not applied within "+waited.String()
+			if m.Status.Message != "" && m.Status.Reason != applied {
+				message += ": " + m.Status.Message
+			}
 		}
 		one := nameOf(m) + ": " + cmp.Or(why, string(m.Status.Phase))
 		if message != "" {
@@ -86,6 +95,9 @@ func warningsOf(away []controlplane.Replica, waited time.Duration) string {
 	return "Updated with federation warnings: [" + strings.Join(list, ", ") + "]"
 }
 
+// applied is the reason of a replica that has nothing to tell.
+const applied = "Applied"
+
 // atWork says whether a replica is on its way to what is desired by itself.
 func atWork(phase string) bool {
 	switch phase {
@@ -95,19 +107,22 @@ func atWork(phase string) bool {
 	return underWay(phase)
 }
 
-// readService reads a service definition from the body, and the body.
-func readService(r *http.Request) (*oscar.Service, []byte, error) {
-	body, err := readBody(r)
-	if err != nil {
-		return nil, nil, err
+// replayed tells that an earlier request with the same key had this outcome.
+func replayed(h http.Header, yes bool) {
+	if yes {
+		h.Set(replayedHeader, "true")
 	}
+}
+
+// parseService reads a service definition.
+func parseService(r *http.Request, body []byte) (*oscar.Service, error) {
 	stateOf(r).noun = "service"
 	service, violations := oscar.ParseService(body)
 	if len(violations) > 0 {
 		if service != nil { // readable but for some fields: say all at once
 			violations = append(violations, oscar.Validate(service)...)
 		}
-		return nil, nil, invalid(oscar.LimitViolations(violations)...)
+		return nil, invalid(oscar.LimitViolations(violations)...)
 	}
-	return service, body, nil
+	return service, nil
 }

@@ -10,25 +10,46 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// await waits for the outcome of a creation, for as long as wait. With async it
-// answers at once with what is known.
-func (c *ControlPlane) await(ctx context.Context, uid string, wait time.Duration, async bool) (*CreateResult, error) {
+// follow calls look now and after every change of the state, until it is done or
+// fails. When wait has passed look is called once more, with over; who is not done
+// then goes on until ctx ends. What is waited for was accepted: an end of ctx is
+// store.ErrUnknownOutcome.
+func (s *state) follow(ctx context.Context, wait time.Duration, look func(over bool) (done bool, err error)) error {
 	timer := time.NewTimer(max(wait, 0))
 	defer timer.Stop()
+	over := false
 	for {
-		changed := c.state.watch()
-		res, err := c.outcome(uid)
-		if err != nil || res.Done || async {
-			return res, err
+		changed := s.watch()
+		if done, err := look(over); err != nil || done {
+			return err
 		}
 		select {
 		case <-changed:
 		case <-timer.C:
-			return c.unfinished(uid)
+			over = true
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: it was accepted: %w", store.ErrUnknownOutcome, context.Cause(ctx))
+			return fmt.Errorf("%w: it was accepted: %w", store.ErrUnknownOutcome, context.Cause(ctx))
 		}
 	}
+}
+
+// await waits for the outcome of a creation, for as long as wait. With async it
+// answers at once with what is known.
+func (c *ControlPlane) await(ctx context.Context, uid string, wait time.Duration, async bool) (res *CreateResult, err error) {
+	err = c.state.follow(ctx, wait, func(over bool) (bool, error) {
+		var err error
+		if res, err = c.outcome(uid); err != nil || res.Done || async {
+			return true, err
+		}
+		if over {
+			res, err = c.unfinished(uid)
+		}
+		return over, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return res, nil
 }
 
 // outcome says what is known of a creation now: Done with phase ready, an error

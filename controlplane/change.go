@@ -12,15 +12,18 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// edit turns the service as it was submitted last into what it shall be. It
-// answers false when nothing is to be changed.
-type edit func(s *oscar.Service) (*oscar.Service, bool, error)
+// edit turns the service as it was submitted last, with its secrets, into what it
+// shall be.
+type edit func(s *oscar.Service) (*oscar.Service, error)
 
 // ChangeService replaces the definition of a federation; members that differ are
 // part of the same change. It is one transaction over the whole topology, and
 // converges replica by replica: one that fails takes no healthy one down.
 func (c *ControlPlane) ChangeService(ctx context.Context, caller identity.Caller, req ChangeRequest) (*ChangeResult, error) {
-	id := change{caller: caller, service: req.Service.Name, clusterID: req.Service.ClusterID, requestID: req.RequestID, ifMatch: req.IfMatch, plan: req.Plan, wait: req.Wait, whole: true}
+	id := change{
+		caller: caller, service: req.Service.Name, clusterID: req.Service.ClusterID, ifMatch: req.IfMatch, plan: req.Plan, wait: req.Wait,
+		claim: claimOf(caller, req.Repeat, requestID(req.RequestID)), whole: true,
+	}
 	req.Service.TakeRefreshToken()
 	return c.change(ctx, id, replaceBy(req.Service))
 }
@@ -29,34 +32,43 @@ func (c *ControlPlane) ChangeService(ctx context.Context, caller identity.Caller
 // empty secrets are unchanged, and paths that an answer showed in their normal form
 // are as they were.
 func replaceBy(service *oscar.Service) edit {
-	return func(old *oscar.Service) (*oscar.Service, bool, error) {
+	return func(old *oscar.Service) (*oscar.Service, error) {
 		s := service.Clone()
 		s.RestorePaths(old)
+		// What a client reads and sends back, and what is not its to choose.
+		s.Owner, s.Token, s.Namespace = old.Owner, old.Token, old.Namespace
 		_, before := oscar.SplitSecrets(old)
 		public, now := oscar.SplitSecrets(s)
 		patch, err := oscar.KeepSecrets(public, now, before)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
-		s, err = merge(public, patch)
-		return s, err == nil && !oscar.Equal(s, old), err
+		return merge(public, patch)
 	}
 }
 
 // ChangeReplicas adds, removes and replaces members.
 func (c *ControlPlane) ChangeReplicas(ctx context.Context, caller identity.Caller, service string, req ReplicasRequest) (*ChangeResult, error) {
 	id := change{
-		caller: caller, service: service, clusterID: req.ClusterID, requestID: req.RequestID, ifMatch: req.IfMatch, wait: req.Wait,
-		removes: len(req.Add)+len(req.Replace) == 0,
+		caller: caller, service: service, clusterID: req.ClusterID, ifMatch: req.IfMatch, wait: req.Wait,
+		claim: claimOf(caller, req.Repeat, requestID(req.RequestID)), removes: len(req.Add)+len(req.Replace) == 0,
+		data: req.Data, jobs: req.Jobs, hurries: req.names, submitted: req.submitted(),
 	}
-	return c.change(ctx, id, func(old *oscar.Service) (*oscar.Service, bool, error) {
+	return c.change(ctx, id, func(old *oscar.Service) (*oscar.Service, error) {
 		s := old.Clone()
 		members, err := req.apply(federationOf(s).Members)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		s.Federation.Members = members
-		return s, !oscar.Equal(s, old), nil
+		return s, nil
+	})
+}
+
+// names says whether the request removes a member, also one that leaves already.
+func (r ReplicasRequest) names(m record.Member) bool {
+	return r.RemoveAll || slices.ContainsFunc(r.Remove, func(o oscar.Member) bool {
+		return o.Replica() && o.ClusterID == m.ClusterID && o.ServiceName == m.ServiceName
 	})
 }
 
@@ -104,7 +116,7 @@ type change struct {
 	caller    identity.Caller
 	service   string
 	clusterID string
-	requestID string
+	claim     claim
 	ifMatch   int64
 	// plan is the digest of the plan that the change must be.
 	plan string
@@ -112,59 +124,101 @@ type change struct {
 	// whole says that the definition is replaced, which only its coordinator takes.
 	whole bool
 	// removes says that members go and nothing else: that is possible when etcd is
-	// short of space.
-	removes bool
+	// short of space, and they are waited for, too. data and jobs are the orders for
+	// them, hurries whom of those that leave already they concern as well.
+	removes    bool
+	data, jobs string
+	hurries    func(record.Member) bool
+	submitted  submitted
+}
+
+// requestID is the id of a request, chosen when it has none.
+func requestID(given string) string {
+	if given == "" {
+		return newUID()
+	}
+	return given
+}
+
+// attempt is a change that was committed, or that waits for votes.
+type attempt struct {
+	place
+	// generation is the one that the change makes, or the present one when there
+	// was nothing to change.
+	generation int64
+	votes      bool
 }
 
 // change edits a federation until the edit is committed, refused or needless.
 // Changes of others that come between are edited anew, unless If-Match forbids it.
 func (c *ControlPlane) change(ctx context.Context, id change, fn edit) (*ChangeResult, error) {
 	began := time.Now()
-	if id.requestID == "" {
-		id.requestID = newUID()
-	}
+	left := func() time.Duration { return id.wait - time.Since(began) }
 	for {
-		p, err := c.turn(ctx, id, fn)
-		if errors.Is(err, errStale) || errors.Is(err, errFence) {
-			if (id.ifMatch != 0 || id.plan != "") && errors.Is(err, errStale) {
-				return nil, conflictOf(p.rec)
-			}
+		r, err := c.repeated(ctx, id.claim)
+		if err != nil {
+			return nil, crossing(err)
+		}
+		if r != nil {
+			res, err := c.again(ctx, id, r, left())
+			return res, crossing(err)
+		}
+		a, err := c.turn(ctx, id, fn)
+		if _, twice := errors.AsType[*joined](err); twice || errors.Is(err, errFence) {
 			continue
 		}
+		if errors.Is(err, errStale) {
+			if id.ifMatch == 0 && id.plan == "" {
+				continue
+			}
+			err = conflictOf(a.rec)
+		}
 		if err != nil {
+			if c.knows(ctx, id.claim) {
+				continue // what is in the way was done by the same request
+			}
 			return nil, crossing(outdated(id.plan, err))
 		}
-		return c.awaitChange(ctx, id, p.uid, id.wait-time.Since(began))
+		res, err := c.awaitChange(ctx, id, a, left())
+		return res, crossing(err)
 	}
 }
 
+// knows says whether the same request is known to have been accepted.
+func (c *ControlPlane) knows(ctx context.Context, q claim) bool {
+	r, err := c.repeated(ctx, q)
+	return err == nil && r != nil
+}
+
 // turn makes one attempt, once no other change waits for votes.
-func (c *ControlPlane) turn(ctx context.Context, id change, fn edit) (place, error) {
+func (c *ControlPlane) turn(ctx context.Context, id change, fn edit) (attempt, error) {
 	for {
 		changed := c.state.watch()
 		if err := c.fresh(ctx); err != nil {
-			return place{}, err
+			return attempt{}, err
 		}
 		p, _, err := c.changeable(id)
 		if err != nil {
-			return p, err
+			return attempt{place: p}, err
 		}
 		end, err := c.turns.take(ctx, p.uid)
 		if err != nil {
-			return p, err
+			return attempt{place: p}, err
 		}
+		a := attempt{}
 		p, busy, err := c.changeable(id) // it may have changed while we waited
 		if err == nil && !busy {
-			err = c.tryChange(ctx, id, p, fn)
+			a, err = c.tryChange(ctx, id, p, fn)
 		}
 		end()
+		a.place = p
 		if err != nil || !busy {
-			return p, err
+			return a, err
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return p, context.Cause(ctx)
+			return a, context.Cause(ctx)
 		}
 	}
 }

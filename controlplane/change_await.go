@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,39 +12,126 @@ import (
 )
 
 // awaitChange waits for the votes of added members, and then up to wait until
-// everybody has applied the change.
-func (c *ControlPlane) awaitChange(ctx context.Context, id change, uid string, wait time.Duration) (*ChangeResult, error) {
-	timer := time.NewTimer(max(wait, 0))
-	defer timer.Stop()
-	over := false
-	for {
-		changed := c.state.watch()
-		var f record.Federation
-		found := false
-		c.state.read(func() {
-			if v, ok := c.state.federations[uid]; ok {
-				f, found = *v.rec, true
-			}
-		})
-		switch {
-		case !found || f.Phase != record.PhaseReady:
-			return nil, &Error{Code: CodeConflict, Message: "the federation was deleted meanwhile"}
-		case f.Refused != nil && f.Refused.RequestID == id.requestID:
-			return nil, refusedError(&f)
-		case f.Change == nil || f.Change.RequestID != id.requestID:
-			res, err := c.changed(id, uid)
-			if err != nil || over || len(res.Away) == 0 || id.wait == 0 {
-				return res, err
-			}
+// those who can have applied the change.
+func (c *ControlPlane) awaitChange(ctx context.Context, id change, a attempt, wait time.Duration) (*ChangeResult, error) {
+	if a.votes {
+		if err := c.awaitVotes(ctx, a.uid, id.claim.requestID); err != nil {
+			return nil, err
 		}
-		select {
-		case <-changed:
-		case <-timer.C:
-			over = true
-		case <-ctx.Done():
-			return nil, crossing(fmt.Errorf("%w: it was accepted: %w", store.ErrUnknownOutcome, context.Cause(ctx)))
+		if err := c.verdict(ctx, a, id.claim.requestID); err != nil {
+			return nil, err
 		}
 	}
+	return c.awaitApplied(ctx, id, a.uid, wait)
+}
+
+// awaitVotes returns once the change of a request waits for votes no more.
+func (c *ControlPlane) awaitVotes(ctx context.Context, uid, requestID string) error {
+	return c.state.follow(ctx, 0, func(bool) (bool, error) {
+		waits := false
+		c.state.read(func() {
+			f := c.state.federations[uid].rec
+			waits = f != nil && f.Change != nil && f.Change.RequestID == requestID
+		})
+		return !waits, nil
+	})
+}
+
+// verdict says what became of a change that waited for votes: nil when it was
+// made, and why it was not otherwise. Others may have changed the federation since.
+func (c *ControlPlane) verdict(ctx context.Context, a attempt, requestID string) error {
+	var f record.Federation
+	c.state.read(func() {
+		if now := c.state.federations[a.uid].rec; now != nil {
+			f = *now
+		}
+	})
+	switch {
+	case f.Phase != record.PhaseReady:
+		return deletedMeanwhile()
+	case f.Refused != nil && f.Refused.RequestID == requestID:
+		return refusedError(&f)
+	case f.RequestID == requestID && f.Generation >= a.generation:
+		return nil
+	}
+	// Only the history tells by now whose the generation was.
+	kv, err := c.store.Get(ctx, record.HistoryKey(a.uid, a.generation))
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	if err == nil {
+		h, err := store.Decode[record.History](kv)
+		switch {
+		case err != nil:
+			return err
+		case h.RequestID == requestID:
+			return nil
+		case f.Generation >= a.generation:
+			return &Error{Code: CodeConflict, Message: fmt.Sprintf("the change was refused, and federation %q has been changed by another one since; send it again", f.GroupID)}
+		}
+	}
+	return &Error{Code: CodeUnknownOutcome, Message: fmt.Sprintf("federation %q has been changed since, and what became of this change is not kept; GET it", f.GroupID)}
+}
+
+// awaitApplied waits up to wait until there is nobody left who is at work on the
+// change. Who is away, paused, or has said that he cannot, is not waited for.
+func (c *ControlPlane) awaitApplied(ctx context.Context, id change, uid string, wait time.Duration) (res *ChangeResult, err error) {
+	err = c.state.follow(ctx, wait, func(over bool) (bool, error) {
+		var atWork bool
+		var err error
+		res, atWork, err = c.changed(id, uid)
+		return over || id.wait == 0 || !atWork, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return res, nil
+}
+
+// again answers a request that was accepted before, as id: with the outcome that
+// was kept, once there is one.
+func (c *ControlPlane) again(ctx context.Context, id change, r *accepted, wait time.Duration) (*ChangeResult, error) {
+	for r.Answer == nil {
+		// The record was read without an answer: a state that is newer shows the
+		// change while it waits.
+		if err := c.fresh(ctx); err != nil {
+			return nil, err
+		}
+		if err := c.awaitVotes(ctx, r.UID, r.RequestID); err != nil {
+			return nil, err
+		}
+		var err error
+		if r, err = c.repeated(ctx, id.claim); err != nil {
+			return nil, err
+		}
+		if r == nil {
+			return nil, &Error{Code: CodeUnknownOutcome, Message: "the record of this request is not kept any more; GET the federation"}
+		}
+	}
+	kept := r.Answer.Federation
+	switch {
+	case r.Answer.Phase != record.PhaseReady:
+		return nil, deletedMeanwhile()
+	case kept.Refused != nil && kept.Refused.RequestID == r.RequestID:
+		return nil, refusedError(kept)
+	}
+	res, err := c.awaitApplied(ctx, id, r.UID, wait)
+	if e, ok := errors.AsType[*Error](err); ok && (e.Code == CodeNotFound || e.Code == CodeConflict) {
+		// It was made, and the federation deleted since.
+		var fed Federation
+		c.state.read(func() { fed = c.state.present(kept, r.revision).Federation })
+		fed.wasReady()
+		res, err = &ChangeResult{Replicas: asSeen(fed, selfOf(fed, id))}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	res.Replayed = r.RequestID != id.claim.requestID
+	return res, nil
+}
+
+func deletedMeanwhile() error {
+	return &Error{Code: CodeConflict, Message: "the federation was deleted meanwhile"}
 }
 
 func refusedError(f *record.Federation) error {
@@ -62,23 +150,64 @@ func refusedError(f *record.Federation) error {
 	return &Error{Code: Code(r.Code), Message: r.Detail, Failed: failed}
 }
 
-// changed is the federation after a change, as its coordinator sees it.
-func (c *ControlPlane) changed(id change, uid string) (*ChangeResult, error) {
-	fed, ok := c.federation(uid)
-	if !ok {
-		return nil, notFound(fmt.Sprintf("there is no service %q", id.service))
+// changed is the federation after a change, as the addressed replica or else its
+// coordinator sees it. atWork says that somebody is about to apply it, or, when a
+// removal is asked for, to go.
+func (c *ControlPlane) changed(id change, uid string) (res *ChangeResult, atWork bool, err error) {
+	var fed Federation
+	leaving, found := false, false
+	c.state.read(func() {
+		f, ok := c.state.federations[uid]
+		if !ok {
+			return
+		}
+		found, fed = true, c.state.present(f.rec, f.rev).Federation
+		if id.removes {
+			leaving = slices.ContainsFunc(c.state.situation(f.rec).leaving, func(r replicaState) bool {
+				return r.desired != nil && (!r.settled() || r.acknowledged())
+			})
+		}
+	})
+	switch {
+	case !found:
+		return nil, false, notFound(fmt.Sprintf("there is no service %q", id.service))
+	case fed.Phase == record.PhaseDeleting:
+		return nil, false, deletedMeanwhile()
 	}
+	res, atWork = &ChangeResult{Replicas: asSeen(fed, selfOf(fed, id))}, leaving
+	for _, m := range fed.Members {
+		st := m.Status
+		if st == nil || st.Phase == record.PhaseReady && st.ObservedGeneration >= fed.Generation {
+			continue
+		}
+		res.Away = append(res.Away, m)
+		atWork = atWork || st.atWork(fed.Generation)
+	}
+	return res, atWork, nil
+}
+
+// atWork says whether a replica that has not applied a generation is about to:
+// its syncer is there, is not paused, and has not said that it cannot.
+func (st *Status) atWork(generation int64) bool {
+	switch st.Phase {
+	case record.PhaseUnreachable, record.PhaseRefused:
+		return false
+	case record.PhasePending:
+		return st.Reason != record.ReasonPaused
+	case record.PhaseFailed, record.PhaseHeld, record.PhaseWedged, record.PhaseDrifted:
+		return st.ObservedGeneration < generation
+	}
+	return true
+}
+
+// selfOf is the index of the replica that a change was addressed to, or of the
+// coordinator.
+func selfOf(fed Federation, id change) int {
 	self := slices.IndexFunc(fed.Members, func(m Replica) bool {
 		return m.ServiceName == id.service && (id.clusterID == "" || m.ClusterID == id.clusterID)
 	})
 	if self < 0 {
 		self = slices.IndexFunc(fed.Members, func(m Replica) bool { return m.Coordinator })
 	}
-	out := &ChangeResult{Replicas: asSeen(fed.Federation, self)}
-	for _, m := range fed.Members {
-		if m.Status != nil && (m.Status.Phase != record.PhaseReady || m.Status.ObservedGeneration < fed.Generation) {
-			out.Away = append(out.Away, m)
-		}
-	}
-	return out, nil
+	return self
 }

@@ -159,7 +159,7 @@ func TestChangeWithoutAdditionsCosts(t *testing.T) {
 	if cost := w.revision() - before - specs; cost != n+1 {
 		t.Errorf("a change over %d clusters cost %d revisions, want %d", n, cost, n+1)
 	}
-	got, err := w.Service(t.Context(), admin, "grayifyr1", "")
+	got, _, err := w.Service(t.Context(), admin, "grayifyr1", "")
 	if err != nil || got.Memory != "1Gi" {
 		t.Errorf("%+v %v", got, err)
 	}
@@ -229,7 +229,7 @@ func TestSecretsSurviveARoundTrip(t *testing.T) {
 	if _, err := w.CreateService(t.Context(), admin, request(t, withSecret)); err != nil {
 		t.Fatal(err)
 	}
-	s, err := w.Service(t.Context(), admin, "grayifyr0", "")
+	s, _, err := w.Service(t.Context(), admin, "grayifyr0", "")
 	if err != nil || s.Environment.Secrets["KEY"] != "" {
 		t.Fatalf("%+v %v", s.Environment, err)
 	}
@@ -248,7 +248,7 @@ func TestSecretsSurviveARoundTrip(t *testing.T) {
 func TestAPutOnAMemberNamesTheCoordinator(t *testing.T) {
 	w := newWorld(t)
 	w.mustCreate()
-	s, err := w.Service(t.Context(), admin, "grayifyr1", "")
+	s, _, err := w.Service(t.Context(), admin, "grayifyr1", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +328,7 @@ func TestRollbackMakesAnOlderDefinitionTheNextGeneration(t *testing.T) {
 	if _, err := w.Rollback(t.Context(), admin, "grayifyr0", "", 3, controlplane.ChangeRequest{Wait: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
-	s, err := w.Service(t.Context(), admin, "grayifyr1", "")
+	s, _, err := w.Service(t.Context(), admin, "grayifyr1", "")
 	if err != nil || s.Memory != "2Gi" {
 		t.Errorf("%+v %v", s, err)
 	}

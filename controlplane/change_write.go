@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -13,26 +14,36 @@ import (
 
 // tryChange writes one attempt: the whole change when nobody has to vote, else
 // the prepare records of the members that it adds.
-func (c *ControlPlane) tryChange(ctx context.Context, id change, p place, fn edit) error {
-	d, err := c.draftChange(ctx, id.requestID, p, fn)
+func (c *ControlPlane) tryChange(ctx context.Context, id change, p place, fn edit) (attempt, error) {
+	d, err := c.draftChange(ctx, id.claim.requestID, p, fn)
 	if err != nil {
-		return err
+		if d != nil {
+			err = id.submitted.paths(err, d.service)
+		}
+		return attempt{}, err
 	}
-	if err := asPlanned(id.plan, func() string { return c.digestOfChange(id.caller, d) }); err != nil || !d.differs {
-		return err
+	if err := asPlanned(id.plan, func() string { return c.digestOfChange(id.caller, d) }); err != nil {
+		return attempt{}, err
+	}
+	if !d.differs {
+		return attempt{generation: d.next.Generation}, c.commitOrders(ctx, id, d.sit, d.rev)
 	}
 	if !id.removes {
 		if err := c.roomToAdd(); err != nil {
-			return err
+			return attempt{}, err
 		}
 	}
+	d.data, d.jobs = id.data, id.jobs
 	if err := c.stage(ctx, d.before); err != nil {
-		return err
+		return attempt{}, err
 	}
-	return c.commitChange(ctx, d)
+	votes, err := c.commitChange(ctx, id, d)
+	return attempt{generation: d.next.Generation, votes: votes}, err
 }
 
-// draftChange makes everything that a change writes. It writes nothing.
+// draftChange makes everything that a change writes. It writes nothing. What asks
+// for the same as there is, after defaults and kept secrets, does not differ. With
+// an error about the edited definition comes a draft that has it.
 func (c *ControlPlane) draftChange(ctx context.Context, requestID string, p place, fn edit) (*changeDraft, error) {
 	old, err := c.withSecrets(ctx, p.rec)
 	if errors.Is(err, store.ErrNotFound) {
@@ -41,7 +52,7 @@ func (c *ControlPlane) draftChange(ctx context.Context, requestID string, p plac
 	if err != nil {
 		return nil, err
 	}
-	s, differs, err := fn(old)
+	s, err := fn(old)
 	if err != nil {
 		return nil, err
 	}
@@ -51,14 +62,14 @@ func (c *ControlPlane) draftChange(ctx context.Context, requestID string, p plac
 	if !ok || rev != p.rev {
 		return nil, errStale
 	}
-	d := &changeDraft{sit: sit, rev: rev, old: old, service: s, differs: differs, specs: map[string]string{}}
-	if !differs {
+	d := &changeDraft{sit: sit, rev: rev, old: old, service: s, differs: !sameDefinition(s, old, p.rec), specs: map[string]string{}}
+	if !d.differs {
 		d.next, d.service = sit.fed, old
 		return d, nil
 	}
 	g, fence, err := c.validateChange(s.Clone(), p.rec) // it is kept as it was submitted
 	if err != nil {
-		return nil, err
+		return d, err
 	}
 	d.fence = fence
 	d.next = nextGeneration(sit.fed, s, g, requestID, sit.now)
@@ -68,9 +79,15 @@ func (c *ControlPlane) draftChange(ctx context.Context, requestID string, p plac
 		return record.ChangedSpecName(service, uid, d.next.Generation, attempt)
 	}
 	if err := r.neverConnected(d.next); err != nil {
-		return nil, err
+		return d, err
 	}
 	return d, c.renderChange(r, d)
+}
+
+// sameDefinition says whether two definitions of a federation ask for the same.
+func sameDefinition(a, b *oscar.Service, f *record.Federation) bool {
+	home := f.Coordinator().ClusterID
+	return oscar.Equal(topology.Complete(a, home, f.GroupID), topology.Complete(b, home, f.GroupID))
 }
 
 // nextGeneration is the federation as it will be; members that stay keep their life.
@@ -115,6 +132,8 @@ type changeDraft struct {
 	rendered  []rendered
 	before    []staged
 	submitted []staged
+	// data and jobs are the owner's orders for the members that go.
+	data, jobs string
 }
 
 func (c *ControlPlane) renderChange(r *renderer, d *changeDraft) error {
@@ -142,19 +161,24 @@ func (c *ControlPlane) renderChange(r *renderer, d *changeDraft) error {
 	return err
 }
 
-// commitChange is the transaction of an attempt. Members that are added to a
-// transactional federation vote first; to one of best effort they come when they can.
-func (c *ControlPlane) commitChange(ctx context.Context, d *changeDraft) error {
+// commitChange is the transaction of an attempt, and says whether votes are waited
+// for: members that are added to a transactional federation vote first; to one of
+// best effort they come when they can.
+func (c *ControlPlane) commitChange(ctx context.Context, id change, d *changeDraft) (votes bool, err error) {
 	sit, uid := d.sit, d.sit.fed.UID
 	key := record.FederationKey(uid)
-	keys := []string{key, record.FenceKey}
+	keys := append(id.claim.keys(), key, record.FenceKey)
 	for _, p := range d.added {
 		keys = append(keys, record.DesiredServiceKey(p.cluster, p.service))
 	}
-	votes := len(d.added) > 0 && d.next.Deployment != oscar.DeploymentBestEffort
+	votes = len(d.added) > 0 && d.next.Deployment != oscar.DeploymentBestEffort
+	at := record.At(sit.now)
 	res, err := c.store.Update(ctx, store.Update{
 		Keys: keys, RequestID: d.next.RequestID, Marker: record.HistoryKey(uid, d.next.Generation),
 		Build: func(v store.View, tx *store.Txn) error {
+			if err := c.free(id.claim, v); err != nil {
+				return err
+			}
 			if kv, ok := v.KV(key); !ok || kv.ModRevision != d.rev {
 				return errStale
 			}
@@ -177,11 +201,19 @@ func (c *ControlPlane) commitChange(ctx context.Context, d *changeDraft) error {
 				next.Change = &record.Change{
 					RequestID: d.next.RequestID, Topology: d.next.Topology, Delegation: d.next.Delegation, Drift: d.next.Drift,
 					Visibility: d.next.Visibility, AllowedUsers: d.next.AllowedUsers, Prefetch: d.next.Prefetch,
-					Members: d.next.Members, Specs: d.specs, ProposedAt: record.At(d.sit.now), Deadline: *d.added[0].rec.Deadline,
+					Members: d.next.Members, Specs: d.specs, ProposedAt: at, Deadline: *d.added[0].rec.Deadline, Request: id.claim.hash,
 				}
 				tx.Put(key, next)
-			} else if err := applyChange(sit, newProposal(d.next, d.specs)).write(sit.fed, v, tx); err != nil {
-				return err
+				id.claim.write(tx, uid, at, nil)
+			} else {
+				p := newProposal(d.next, d.specs)
+				p.data, p.jobs = d.data, d.jobs
+				change := applyChange(sit, p)
+				change.put = append(change.put, hurried(sit, id)...)
+				if err := change.write(sit.fed, v, tx); err != nil {
+					return err
+				}
+				id.claim.write(tx, uid, at, answerOf(change))
 			}
 			for _, p := range d.added {
 				tx.Put(record.DesiredServiceKey(p.cluster, p.service), p.rec)
@@ -193,7 +225,63 @@ func (c *ControlPlane) commitChange(ctx context.Context, d *changeDraft) error {
 		},
 	})
 	if err != nil {
+		return votes, err
+	}
+	return votes, c.shows(ctx, res.Revision)
+}
+
+// commitOrders is the transaction of a change that changes no definition: new
+// orders for members that leave already, and the record of the request. Without
+// either nothing is written.
+func (c *ControlPlane) commitOrders(ctx context.Context, id change, sit situation, rev int64) error {
+	d := decision{name: "hurry", fed: &sit.fed, put: hurried(sit, id)}
+	if len(d.put) > 0 {
+		next := sit.fed
+		next.RequestID, next.ChangedAt = id.claim.requestID, record.At(sit.now)
+		d.fed = &next
+	}
+	key := record.FederationKey(sit.fed.UID)
+	res, err := c.store.Update(ctx, store.Update{
+		Keys: append(id.claim.keys(), key),
+		Build: func(v store.View, tx *store.Txn) error {
+			if err := c.free(id.claim, v); err != nil {
+				return err
+			}
+			if kv, ok := v.KV(key); !ok || kv.ModRevision != rev {
+				return errStale
+			}
+			tx.Expect(key)
+			id.claim.write(tx, sit.fed.UID, record.At(sit.now), answerOf(d))
+			if len(d.put) == 0 {
+				return nil
+			}
+			return d.write(sit.fed, v, tx)
+		},
+	})
+	if err != nil {
 		return err
 	}
 	return c.shows(ctx, res.Revision)
+}
+
+// hurried are the tombstones of members that leave already, with the orders of a
+// request that names them once more.
+func hurried(s situation, id change) []placed {
+	if id.hurries == nil || id.data == "" && id.jobs == "" {
+		return nil
+	}
+	var out []placed
+	for _, r := range s.leaving {
+		if r.desired == nil || r.acknowledged() || !id.hurries(r.at) {
+			continue
+		}
+		t := *r.desired
+		t.Data, t.Jobs = cmp.Or(id.data, t.Data), cmp.Or(id.jobs, t.Jobs)
+		if t.Data == r.desired.Data && t.Jobs == r.desired.Jobs {
+			continue
+		}
+		t.RequestID = id.claim.requestID
+		out = append(out, r.place(&t))
+	}
+	return out
 }

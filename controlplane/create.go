@@ -2,8 +2,6 @@ package controlplane
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,12 +17,6 @@ import (
 // errFence says that the set of clusters changed after the service was validated.
 var errFence = errors.New("the registered clusters have changed")
 
-// joined says that the same request is in flight, or had its outcome, as this
-// federation.
-type joined struct{ request *record.Request }
-
-func (j *joined) Error() string { return "the same request was accepted before" }
-
 // CreateService validates a service definition and makes its federation, all or
 // nothing (or as far as it goes, with deployment best-effort). It blocks until the
 // outcome is known or req.Wait has passed.
@@ -33,8 +25,7 @@ func (c *ControlPlane) CreateService(ctx context.Context, caller identity.Caller
 	if req.RequestID == "" {
 		req.RequestID = newUID()
 	}
-	hash, keyed := requestHash(caller, "POST", "/system/services", req)
-	uid, replayed, err := c.accept(ctx, caller, req, hash, keyed)
+	uid, replayed, err := c.accept(ctx, caller, req, createClaim(caller, req))
 	if err != nil {
 		return nil, crossing(outdated(req.Plan, err))
 	}
@@ -50,31 +41,30 @@ func (c *ControlPlane) CreateService(ctx context.Context, caller identity.Caller
 
 // accept takes a request to transaction A, or finds the one that it repeats. It
 // answers the uid to wait for, or a result that was kept.
-func (c *ControlPlane) accept(ctx context.Context, caller identity.Caller, req CreateRequest, hash string, keyed bool) (*string, *CreateResult, error) {
-	bodyHash := sha256Hex(req.Body)
+func (c *ControlPlane) accept(ctx context.Context, caller identity.Caller, req CreateRequest, q claim) (*string, *CreateResult, error) {
 	s := req.Service
 	refreshToken := s.TakeRefreshToken()
 	for {
-		requestKey := record.RequestKey(hash)
-		v, err := c.freshWith(ctx, requestKey)
+		v, err := c.freshWith(ctx, q.keys()...)
 		if err != nil {
 			return nil, nil, err
 		}
-		uid, res, err := c.repeated(v, requestKey, bodyHash)
-		if err != nil || uid != nil || res != nil {
-			return uid, res, err
+		switch r, err := c.repetition(v, q); {
+		case err != nil:
+			return nil, nil, err
+		case r != nil && r.Answer != nil:
+			res, err := c.replay(r.Request, r.revision)
+			return nil, res, err
+		case r != nil:
+			return &r.UID, nil, nil
 		}
-		d, err := c.draftCreate(caller, s, req, hash, refreshToken)
+		d, err := c.draftCreate(caller, s, req, q.hash, refreshToken)
 		if err != nil {
 			return nil, nil, err
 		}
 		if err := c.createAsPlanned(caller, req, d); err != nil {
-			now, failed := c.freshWith(ctx, requestKey)
-			if failed != nil {
-				return nil, nil, failed
-			}
-			if uid, res, again := c.repeated(now, requestKey, bodyHash); again != nil || uid != nil || res != nil {
-				return uid, res, again // what has the name is this very request
+			if r, again := c.repeated(ctx, q); again == nil && r != nil {
+				continue // what has the name is this very request
 			}
 			return nil, nil, err
 		}
@@ -85,16 +75,12 @@ func (c *ControlPlane) accept(ctx context.Context, caller identity.Caller, req C
 			return nil, nil, err
 		}
 		c.fail("after_specs")
-		request := record.Request{
-			V: record.Version, BodyHash: bodyHash, UID: d.fed.UID, RequestID: req.RequestID,
-			CreatedAt: d.fed.CreatedAt, Keyed: keyed,
-		}
-		switch err := c.commitA(ctx, d, request, hash); {
+		switch err := c.commitA(ctx, d, q); {
 		case errors.Is(err, errFence):
 			continue
 		case err != nil:
 			if j, ok := errors.AsType[*joined](err); ok {
-				if j.request.BodyHash != bodyHash {
+				if j.request.BodyHash != q.bodyHash {
 					return nil, nil, keyReused()
 				}
 				return &j.request.UID, nil, nil
@@ -104,41 +90,6 @@ func (c *ControlPlane) accept(ctx context.Context, caller identity.Caller, req C
 		c.fail("after_accept")
 		return &d.fed.UID, nil, nil
 	}
-}
-
-// repeated looks for the record of the same request.
-func (c *ControlPlane) repeated(v store.View, requestKey, bodyHash string) (*string, *CreateResult, error) {
-	kv, ok := v.KV(requestKey)
-	if !ok {
-		return nil, nil, nil
-	}
-	r, err := store.Decode[record.Request](kv)
-	if err != nil {
-		return nil, nil, err
-	}
-	switch {
-	case !r.Keyed && !c.inFlight(r.UID):
-		return nil, nil, nil
-	case r.BodyHash != bodyHash:
-		return nil, nil, keyReused()
-	case r.Answer != nil:
-		res, err := c.replay(r, kv.ModRevision)
-		return nil, res, err
-	}
-	return &r.UID, nil, nil
-}
-
-func keyReused() error {
-	return &Error{Code: CodeFailedPrecondition, Message: "this Idempotency-Key was used with another body; use a new key for another request"}
-}
-
-func (c *ControlPlane) inFlight(uid string) bool {
-	found := false
-	c.state.read(func() {
-		f, ok := c.state.federations[uid]
-		found = ok && f.rec.Phase.InFlight()
-	})
-	return found
 }
 
 // validate gives the graph of a service, or every violation, and the revision of
@@ -286,16 +237,16 @@ func (r *renderer) neverConnected(fed record.Federation) error {
 }
 
 // commitA is the transaction that makes the federation appear, whole.
-func (c *ControlPlane) commitA(ctx context.Context, d *draft, request record.Request, hash string) error {
-	fedKey, nameKey, requestKey := record.FederationKey(d.fed.UID), record.NameKey(d.fed.Owner, d.fed.GroupID), record.RequestKey(hash)
-	keys := []string{fedKey, nameKey, requestKey, record.FenceKey}
+func (c *ControlPlane) commitA(ctx context.Context, d *draft, q claim) error {
+	fedKey, nameKey := record.FederationKey(d.fed.UID), record.NameKey(d.fed.Owner, d.fed.GroupID)
+	keys := append(q.keys(), fedKey, nameKey, record.FenceKey)
 	for _, p := range d.desired {
 		keys = append(keys, record.DesiredServiceKey(p.cluster, p.service))
 	}
 	res, err := c.store.Update(ctx, store.Update{
 		Keys: keys, RequestID: d.fed.RequestID, Marker: fedKey,
 		Build: func(v store.View, tx *store.Txn) error {
-			if err := c.sameRequest(v, requestKey); err != nil {
+			if err := c.free(q, v); err != nil {
 				return err
 			}
 			if kv, _ := v.KV(record.FenceKey); kv.ModRevision != d.fence {
@@ -312,10 +263,9 @@ func (c *ControlPlane) commitA(ctx context.Context, d *draft, request record.Req
 			tx.ExpectAbsent(fedKey)
 			tx.ExpectAbsent(nameKey)
 			tx.Expect(record.FenceKey)
-			tx.Expect(requestKey)
 			tx.Put(nameKey, record.Name{V: record.Version, UID: d.fed.UID})
 			tx.Put(fedKey, d.fed)
-			tx.Put(requestKey, request)
+			q.write(tx, d.fed.UID, d.fed.CreatedAt, nil)
 			for _, p := range d.desired {
 				key := record.DesiredServiceKey(p.cluster, p.service)
 				tx.ExpectAbsent(key)
@@ -331,22 +281,6 @@ func (c *ControlPlane) commitA(ctx context.Context, d *draft, request record.Req
 		return err
 	}
 	return c.shows(ctx, res.Revision)
-}
-
-// sameRequest ends the transaction when the same request was accepted meanwhile.
-func (c *ControlPlane) sameRequest(v store.View, requestKey string) error {
-	kv, ok := v.KV(requestKey)
-	if !ok {
-		return nil
-	}
-	r, err := store.Decode[record.Request](kv)
-	if err != nil {
-		return err
-	}
-	if !r.Keyed && !c.inFlight(r.UID) {
-		return nil
-	}
-	return &joined{request: r}
 }
 
 func (c *ControlPlane) nameFree(v store.View, nameKey, groupID string) error {
@@ -388,23 +322,4 @@ func placeHeld(d *record.Desired, at string) error {
 		return &Error{Code: CodeAlreadyExists, Message: fmt.Sprintf("%s: a deletion of a service of this name waits for the cluster; try again when it is done, or choose another name", at)}
 	}
 	return &Error{Code: CodeAlreadyExists, Message: fmt.Sprintf("%s: a federated service of this name exists already; choose another name", at)}
-}
-
-// requestHash names a request: by its Idempotency-Key, or else by its body, which
-// only finds the same request while it is in flight.
-func requestHash(caller identity.Caller, method, path string, req CreateRequest) (string, bool) {
-	key, keyed := "key:"+req.IdempotencyKey, true
-	if req.IdempotencyKey == "" {
-		key, keyed = "body:"+sha256Hex(req.Body), false
-	}
-	h := sha256.New()
-	for _, part := range []string{caller.Subject, method, path, key} {
-		fmt.Fprintf(h, "%d:%s", len(part), part)
-	}
-	return hex.EncodeToString(h.Sum(nil)), keyed
-}
-
-func sha256Hex(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
 }

@@ -412,7 +412,7 @@ func TestAPendingDeleteHoldsItsNameAgainstAnotherOwner(t *testing.T) {
 	w.clusters["c"].connect()
 	w.clusters["c"].does(yes)
 	w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("c"))) == 0 })
-	if _, err := w.Service(t.Context(), alice, "grayifyr0", ""); codeOf(t, err) != controlplane.CodeNotFound {
+	if _, _, err := w.Service(t.Context(), alice, "grayifyr0", ""); codeOf(t, err) != controlplane.CodeNotFound {
 		t.Errorf("bob's private service is not alice's to see: %v", err)
 	}
 }

@@ -54,8 +54,8 @@ type decision struct {
 	// leave is a cluster that the federation is to be rendered without; the rest
 	// of the decision follows from that.
 	leave string
-	// answer says that the outcome of the creation is known.
-	answer bool
+	// request is the hash of the request whose outcome is known with this step.
+	request string
 	// again is when the clock alone may change the decision; zero when it cannot.
 	again time.Time
 }
@@ -149,7 +149,7 @@ func commit(s situation, l limits, delay time.Duration) decision {
 	until := record.At(s.now.Add(delay + l.applyGrace))
 	next.Phase, next.Deadline = record.PhaseApplying, &until
 	if s.fed.Deployment == oscar.DeploymentBestEffort {
-		next.Phase, next.Deadline, d.answer = record.PhaseReady, nil, true
+		next.Phase, next.Deadline, d.request = record.PhaseReady, nil, s.fed.Request
 	}
 	next.ChangedAt = record.At(s.now)
 	for _, r := range s.replicas {
@@ -168,7 +168,7 @@ func abort(s situation, cause func(replicaState) *record.Failure) decision {
 	next := s.fed
 	next.Members = slices.Clone(s.fed.Members)
 	next.Phase, next.Deadline, next.ChangedAt = record.PhaseAborted, nil, record.At(s.now)
-	d := decision{name: "abort", fed: &next, dropName: true, answer: true}
+	d := decision{name: "abort", fed: &next, dropName: true, request: s.fed.Request}
 	for _, r := range s.replicas {
 		m := &next.Members[r.member]
 		m.Cause = cause(r)
@@ -194,7 +194,7 @@ func decideApplying(s situation) decision {
 	case ready == len(s.replicas):
 		next := s.fed
 		next.Phase, next.Deadline, next.ChangedAt = record.PhaseReady, nil, record.At(s.now)
-		return decision{name: "ready", fed: &next, answer: true}
+		return decision{name: "ready", fed: &next, request: s.fed.Request}
 	case failed > 0:
 		return rollBack(s, func(r replicaState) *record.Failure {
 			if !r.definitelyFailed() {
@@ -235,7 +235,7 @@ func decideRollingBack(s situation) decision {
 	next := s.fed
 	next.Members = slices.Clone(s.fed.Members)
 	next.Phase, next.ChangedAt = record.PhaseRolledBack, record.At(s.now)
-	d := decision{name: "rolled_back", fed: &next, dropName: true, answer: true}
+	d := decision{name: "rolled_back", fed: &next, dropName: true, request: s.fed.Request}
 	for _, r := range s.replicas {
 		m := &next.Members[r.member]
 		m.Rollback = r.rollback()

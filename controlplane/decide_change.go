@@ -16,6 +16,8 @@ type proposal struct {
 	next  record.Federation
 	specs map[string]string
 	sees  map[string][]string
+	// data and jobs are the owner's orders for the members that go.
+	data, jobs string
 }
 
 // decideChange commits a change when every added member has voted yes, and drops
@@ -34,7 +36,9 @@ func decideChange(s situation) decision {
 	}
 	switch {
 	case no == 0 && yes == len(s.adding):
-		return applyChange(s, proposalOf(s.fed))
+		d := applyChange(s, proposalOf(s.fed))
+		d.request = s.fed.Change.Request
+		return d
 	case no > 0 || !s.now.Before(changeDeadline(s)):
 		return refuseChange(s)
 	}
@@ -88,7 +92,9 @@ func applyChange(s situation, p proposal) decision {
 				d.remove = append(d.remove, r.removal(s)) // never applied: nothing is there
 				continue
 			}
-			d.put = append(d.put, r.place(s.farewell(r, record.CauseRemoved, next.RequestID)))
+			t := s.farewell(r, record.CauseRemoved, next.RequestID)
+			t.Data, t.Jobs = p.data, p.jobs
+			d.put = append(d.put, r.place(t))
 			if removal := s.removing[r.at.ClusterID]; removal == nil || !removal.Force {
 				next.Leaving = append(next.Leaving, r.at)
 			}
@@ -117,7 +123,7 @@ func refuseChange(s situation) decision {
 	next.Refused = refused
 	// Before the deadline silence is no cause: a no has come first.
 	late := !s.now.Before(changeDeadline(s))
-	d := dropChange(s, decision{name: "refuse_change", fed: &next})
+	d := dropChange(s, decision{name: "refuse_change", fed: &next, request: c.Request})
 	for i := range refused.Members {
 		refused.Members[i].Rollback = &record.Rollback{State: record.RollbackKept}
 	}

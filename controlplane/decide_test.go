@@ -19,7 +19,8 @@ var (
 func fixture(n int, phase record.Phase, intent record.Intent) situation {
 	until := record.At(clock.Add(15 * time.Second))
 	s := situation{now: clock, fed: record.Federation{
-		UID: "fed", Owner: "cluster_admin", GroupID: "g", Generation: 1, Phase: phase, Deployment: oscar.DeploymentTransactional,
+		Request: "hash of the creation",
+		UID:     "fed", Owner: "cluster_admin", GroupID: "g", Generation: 1, Phase: phase, Deployment: oscar.DeploymentTransactional,
 		Deadline: &until, ChangedAt: record.At(clock),
 	}}
 	for i := range n {
@@ -100,7 +101,7 @@ func TestDecidePreparing(t *testing.T) {
 				if Code(d.fed.Code) != tt.code {
 					t.Errorf("code %q, want %q", d.fed.Code, tt.code)
 				}
-				if len(d.remove) != 2 || len(d.put) != 0 || !d.dropName || !d.answer || d.fed.Detail == "" {
+				if len(d.remove) != 2 || len(d.put) != 0 || !d.dropName || d.request == "" || d.fed.Detail == "" {
 					t.Errorf("an abort must remove everything, free the name and answer: %+v", d)
 				}
 			}
@@ -175,7 +176,7 @@ func TestRollBackOrdersTheDeletionOfExactlyTheseLives(t *testing.T) {
 			o.Reason, o.Operation, o.Status, o.Message = record.ReasonCreateFailed, "create", 500, "no such provider"
 		})
 	d := decide(s, policy)
-	if d.fed.Phase != record.PhaseRollingBack || d.answer || d.dropName {
+	if d.fed.Phase != record.PhaseRollingBack || d.request != "" || d.dropName {
 		t.Errorf("%+v", d)
 	}
 	if want := "b/sb: create answered 500"; d.fed.Detail != want {
@@ -206,7 +207,7 @@ func TestDecideRollingBack(t *testing.T) {
 		t.Errorf("it must wait for the reachable ones, not %q", d.name)
 	}
 	d := decide(away(base().report(0, record.PhaseDeleted, deletedIt).report(1, record.PhaseDeleted), 2), policy)
-	if d.name != "rolled_back" || len(d.remove) != 2 || !d.dropName || !d.answer {
+	if d.name != "rolled_back" || len(d.remove) != 2 || !d.dropName || d.request == "" {
 		t.Fatalf("%+v", d)
 	}
 	var got []record.RollbackState

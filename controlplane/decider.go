@@ -95,9 +95,9 @@ func (d *decider) step(ctx context.Context, uid string) (time.Time, error) {
 	d.fail("before_" + next.name)
 	key := record.FederationKey(uid)
 	keys, guess := []string{key}, d.state.mirror.Snapshot().Guess(key)
-	if next.answer && s.fed.Request != "" {
+	if next.request != "" {
 		// Requests are not mirrored.
-		keys, guess = append(keys, record.RequestKey(s.fed.Request)), nil
+		keys, guess = append(keys, record.RequestKey(next.request)), nil
 	}
 	res, err := d.store.Update(ctx, store.Update{
 		Keys: keys, From: guess,
@@ -181,6 +181,9 @@ func (s *state) replica(m record.Member, index int) replicaState {
 		t := c.rec.LastSeen.Time
 		r.lastSeen = &t
 	}
+	if n := s.nodes[m.ClusterID]; n != nil && n.desiredSelf.rec != nil {
+		r.stopped = n.desiredSelf.rec.State == record.ClusterPaused
+	}
 	if d := s.desired(m.ClusterID, m.ServiceName); d.rec != nil && d.rec.UID == m.UID {
 		r.desired, r.desiredRev = d.rec, d.rev
 	}
@@ -259,32 +262,8 @@ func (n decision) write(old record.Federation, v store.View, tx *store.Txn) erro
 			tx.Put(record.DeletedKey(r.deleted.UID), r.deleted)
 		}
 	}
-	if n.answer && old.Request != "" {
-		return writeAnswer(old, n, v, tx)
+	if n.request != "" {
+		return writeAnswer(n.request, old.UID, answerOf(n), v, tx)
 	}
-	return nil
-}
-
-// writeAnswer keeps the outcome for whoever repeats the request with its key; a
-// request without one is forgotten.
-func writeAnswer(old record.Federation, n decision, v store.View, tx *store.Txn) error {
-	key := record.RequestKey(old.Request)
-	kv, ok := v.KV(key)
-	if !ok {
-		return nil
-	}
-	req, err := store.Decode[record.Request](kv)
-	if err != nil {
-		return err
-	}
-	if req.UID != old.UID {
-		return nil
-	}
-	if !req.Keyed {
-		tx.Delete(key)
-		return nil
-	}
-	req.Answer = &record.Answer{Phase: n.fed.Phase, Federation: n.fed}
-	tx.Put(key, req)
 	return nil
 }

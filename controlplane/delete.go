@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,58 +20,89 @@ import (
 // acknowledged, and says how many have not.
 func (c *ControlPlane) DeleteService(ctx context.Context, caller identity.Caller, service string, opts DeleteOptions) (*DeleteResult, error) {
 	began := time.Now()
-	if opts.RequestID == "" {
-		opts.RequestID = newUID()
-	}
+	opts.RequestID = requestID(opts.RequestID)
+	q := claimOf(caller, opts.Repeat, opts.RequestID)
 	for {
 		if err := c.fresh(ctx); err != nil {
 			return nil, err
 		}
-		p, err := c.find(caller, service, opts.ClusterID)
-		if err != nil && opts.Jobs != "" {
-			p, err = c.leaving(caller, service, opts.ClusterID, err)
+		r, err := c.repeated(ctx, q)
+		if err != nil {
+			return nil, crossing(err)
 		}
+		if r != nil {
+			res := c.awaitGone(ctx, r.UID, opts.Wait-time.Since(began), going(r))
+			res.Replayed = r.RequestID != opts.RequestID
+			return res, nil
+		}
+		p, err := c.deletable(caller, service, opts)
 		if err != nil {
 			return nil, err
-		}
-		if p.rec.Phase.Result() {
-			return nil, notFound(fmt.Sprintf("there is no service %q", service))
-		}
-		if !caller.MayChange(p.rec.Owner) {
-			return nil, &Error{Code: CodeForbidden, Message: fmt.Sprintf("service %q can be deleted by its owner only", service)}
 		}
 		if !p.at().Coordinator {
 			return c.removeMember(ctx, caller, p, opts)
 		}
 		c.fail("before_delete")
-		err = c.writeDelete(ctx, p.uid, opts)
-		if errors.Is(err, errStale) {
+		err = c.writeDelete(ctx, p.uid, opts, q)
+		if _, twice := errors.AsType[*joined](err); twice || errors.Is(err, errStale) {
 			continue
 		}
 		if err != nil {
 			return nil, crossing(err)
 		}
 		c.fail("after_delete")
-		return c.awaitGone(ctx, p.uid, opts.Wait-time.Since(began), func(s situation) []replicaState {
-			return slices.Concat(s.replicas, s.leaving)
-		}), nil
+		return c.awaitGone(ctx, p.uid, opts.Wait-time.Since(began), everybody), nil
 	}
+}
+
+// deletable finds what a deletion names: a replica that the caller may delete, or,
+// for further orders, one that is being deleted already.
+func (c *ControlPlane) deletable(caller identity.Caller, service string, opts DeleteOptions) (place, error) {
+	p, err := c.find(caller, service, opts.ClusterID)
+	if err != nil && (opts.Jobs != "" || opts.Data != "") {
+		p, err = c.leaving(caller, service, opts.ClusterID, err)
+	}
+	switch {
+	case err != nil:
+		return p, err
+	case p.rec.Phase.Result():
+		return p, notFound(fmt.Sprintf("there is no service %q", service))
+	case !caller.MayChange(p.rec.Owner):
+		return p, &Error{Code: CodeForbidden, Message: fmt.Sprintf("service %q can be deleted by its owner only", service)}
+	case opts.IfMatch != 0 && p.rev != opts.IfMatch:
+		return p, conflictOf(p.rec)
+	}
+	return p, nil
 }
 
 // removeMember is the deletion of a replica that is not the coordinator: the others stay.
 func (c *ControlPlane) removeMember(ctx context.Context, caller identity.Caller, p place, opts DeleteOptions) (*DeleteResult, error) {
 	m, at := p.at(), p.rec.Coordinator()
-	_, err := c.ChangeReplicas(ctx, caller, at.ServiceName, ReplicasRequest{
-		ClusterID: at.ClusterID, RequestID: opts.RequestID,
+	res, err := c.ChangeReplicas(ctx, caller, at.ServiceName, ReplicasRequest{
+		ClusterID: at.ClusterID, RequestID: opts.RequestID, IfMatch: opts.IfMatch, Data: opts.Data, Jobs: opts.Jobs, Repeat: opts.Repeat,
 		Remove: []oscar.Member{{Type: m.Type, ClusterID: m.ClusterID, ServiceName: m.ServiceName}},
 	})
 	if err != nil {
 		return nil, err
 	}
-	return c.awaitGone(ctx, p.uid, opts.Wait, func(s situation) []replicaState { return s.leaving }), nil
+	gone := c.awaitGone(ctx, p.uid, opts.Wait, leavers)
+	gone.Replayed = res.Replayed
+	return gone, nil
 }
 
-func (c *ControlPlane) writeDelete(ctx context.Context, uid string, opts DeleteOptions) error {
+// Whose tombstones a deletion waits for.
+func everybody(s situation) []replicaState { return slices.Concat(s.replicas, s.leaving) }
+func leavers(s situation) []replicaState   { return s.leaving }
+
+// going says whose tombstones the deletion that a request asked for is about.
+func going(r *accepted) func(situation) []replicaState {
+	if r.Answer != nil && r.Answer.Phase == record.PhaseReady {
+		return leavers // it removed a member
+	}
+	return everybody
+}
+
+func (c *ControlPlane) writeDelete(ctx context.Context, uid string, opts DeleteOptions, q claim) error {
 	s, rev, ok := c.decider.situation(uid)
 	if !ok {
 		return errStale
@@ -85,6 +117,9 @@ func (c *ControlPlane) writeDelete(ctx context.Context, uid string, opts DeleteO
 		d = deletion(s, opts)
 	case record.PhaseDeleting:
 		d = hurry(s, opts)
+		if len(d.put) == 0 && q.hash == "" {
+			return nil
+		}
 	default:
 		return nil
 	}
@@ -92,18 +127,22 @@ func (c *ControlPlane) writeDelete(ctx context.Context, uid string, opts DeleteO
 		d.fed.Code, d.fed.Detail = string(CodeConflict), "the creation was ended by a deletion"
 	}
 	key := record.FederationKey(uid)
-	keys := []string{key}
-	if s.fed.Request != "" {
-		keys = append(keys, record.RequestKey(s.fed.Request))
+	keys := append(q.keys(), key)
+	if d.request != "" {
+		keys = append(keys, record.RequestKey(d.request))
 	}
 	d.fed.RequestID = opts.RequestID
 	res, err := c.store.Update(ctx, store.Update{
 		Keys: keys, RequestID: opts.RequestID, Marker: key,
 		Build: func(v store.View, tx *store.Txn) error {
-			if kv, ok := v.KV(key); !ok || kv.ModRevision != rev {
+			if err := c.free(q, v); err != nil {
+				return err
+			}
+			if kv, ok := v.KV(key); !ok || kv.ModRevision != rev || opts.IfMatch != 0 && rev != opts.IfMatch {
 				return errStale
 			}
 			tx.Expect(key)
+			q.write(tx, uid, record.At(s.now), answerOf(d))
 			return d.write(s.fed, v, tx)
 		},
 	})
@@ -121,6 +160,7 @@ func deletion(s situation, opts DeleteOptions) decision {
 	d := decision{name: "delete", fed: &next, dropName: true}
 	if s.fed.Change != nil {
 		d = dropChange(s, d)
+		d.request = s.fed.Change.Request
 	}
 	for _, r := range s.replicas {
 		if r.desired == nil {
@@ -138,24 +178,31 @@ func deletion(s situation, opts DeleteOptions) decision {
 	return d
 }
 
-// leaving finds a federation that is being deleted, for an order that hurries it;
-// otherwise the answer stays what it was.
+// leaving finds what is being deleted, for an order that hurries it: a federation,
+// or a member that was removed; otherwise the answer stays what it was.
 func (c *ControlPlane) leaving(caller identity.Caller, service, clusterID string, otherwise error) (place, error) {
 	out, err := place{}, otherwise
 	c.state.read(func() {
 		for uid := range c.state.named[service] {
-			f, rev := c.state.federations[uid].rec, c.state.federations[uid].rev
-			m := f.Coordinator()
-			if f.Phase == record.PhaseDeleting && caller.MayChange(f.Owner) && m != nil && m.ServiceName == service &&
-				(clusterID == "" || m.ClusterID == clusterID) {
-				out, err = place{uid: uid, rec: f, rev: rev, member: memberOf(f.Members, m.UID)}, nil
+			rev, f := c.state.federations[uid].rev, c.state.federations[uid].rec
+			if !caller.MayChange(f.Owner) {
+				continue
+			}
+			gone := f.Leaving
+			if m := f.Coordinator(); f.Phase == record.PhaseDeleting && m != nil {
+				gone = []record.Member{*m}
+			}
+			for _, m := range gone {
+				if m.ServiceName == service && (clusterID == "" || m.ClusterID == clusterID) {
+					out, err = place{uid: uid, rec: f, rev: rev, gone: &m}, nil
+				}
 			}
 		}
 	})
 	return out, err
 }
 
-// hurry orders the jobs that hold a deletion to be ended.
+// hurry gives further orders for a deletion under way, as to end the jobs that hold it.
 func hurry(s situation, opts DeleteOptions) decision {
 	next := s.fed
 	next.ChangedAt = record.At(s.now)
@@ -165,7 +212,11 @@ func hurry(s situation, opts DeleteOptions) decision {
 			continue
 		}
 		t := *r.desired
-		t.RequestID, t.Jobs = opts.RequestID, opts.Jobs
+		t.Data, t.Jobs = cmp.Or(opts.Data, t.Data), cmp.Or(opts.Jobs, t.Jobs)
+		if t.Data == r.desired.Data && t.Jobs == r.desired.Jobs {
+			continue
+		}
+		t.RequestID = opts.RequestID
 		d.put = append(d.put, r.place(&t))
 	}
 	return d
@@ -174,10 +225,9 @@ func hurry(s situation, opts DeleteOptions) decision {
 // awaitGone waits until no reachable cluster holds a tombstone of those that are
 // looked at.
 func (c *ControlPlane) awaitGone(ctx context.Context, uid string, wait time.Duration, of func(situation) []replicaState) *DeleteResult {
-	timer := time.NewTimer(max(wait, 0))
-	defer timer.Stop()
-	for {
-		changed := c.state.watch()
+	res := &DeleteResult{}
+	// The order is committed: that the caller has gone is no failure of it.
+	_ = c.state.follow(ctx, wait, func(over bool) (bool, error) {
 		pending, reachable := 0, 0
 		c.state.read(func() {
 			f, ok := c.state.federations[uid]
@@ -196,15 +246,8 @@ func (c *ControlPlane) awaitGone(ctx context.Context, uid string, wait time.Dura
 				}
 			}
 		})
-		if reachable == 0 {
-			return &DeleteResult{Pending: pending}
-		}
-		select {
-		case <-changed:
-		case <-timer.C:
-			return &DeleteResult{Pending: pending}
-		case <-ctx.Done():
-			return &DeleteResult{Pending: pending}
-		}
-	}
+		res.Pending = pending
+		return over || reachable == 0, nil
+	})
+	return res
 }

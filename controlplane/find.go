@@ -17,10 +17,18 @@ type place struct {
 	uid    string
 	member int
 	rec    *record.Federation
-	rev    int64
+	// rev is the revision of the federation's record.
+	rev int64
+	// gone is the member itself when it is none any more.
+	gone *record.Member
 }
 
-func (p place) at() record.Member { return p.rec.Members[p.member] }
+func (p place) at() record.Member {
+	if p.gone != nil {
+		return *p.gone
+	}
+	return p.rec.Members[p.member]
+}
 
 // find resolves a service name as a caller means it: his own coordinator of that
 // name, then any replica that he may see, last the kept result of a creation of

@@ -79,6 +79,15 @@ func (c *ControlPlane) Rollback(ctx context.Context, caller identity.Caller, ser
 	if err != nil {
 		return nil, err
 	}
+	if r, err := c.repeated(ctx, claimOf(caller, req.Repeat, req.RequestID)); err != nil || r != nil {
+		// The generation may be kept no more since the request was accepted.
+		id := change{caller: caller, service: p.rec.Coordinator().ServiceName, wait: req.Wait, claim: claimOf(caller, req.Repeat, req.RequestID)}
+		if err != nil {
+			return nil, crossing(err)
+		}
+		res, err := c.again(ctx, id, r, req.Wait)
+		return res, crossing(err)
+	}
 	kv, err := c.store.Get(ctx, record.HistoryKey(p.uid, generation))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, notFound(fmt.Sprintf("generation %d of %q is not kept; history lists those that are", generation, service))

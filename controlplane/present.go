@@ -130,15 +130,25 @@ func (r replicaState) status(f *record.Federation, m record.Member) *Status {
 			st.Phase = o.Phase
 		}
 		return st
-	case o == nil || o.Phase == record.PhasePrepared || o.Phase == record.PhaseRefused:
-		st.Phase, st.Reason, st.Message = record.PhaseApplying, "", ""
+	case !r.appliedAs(f.Generation) && (r.stopped || r.desired.Paused):
+		st.Phase, st.Reason = record.PhasePending, record.ReasonPaused
+		st.Message = "generation " + strconv.FormatInt(f.Generation, 10) + " will be applied when the pause ends"
 		return st
-	case o.ObservedGeneration < f.Generation && o.Phase == record.PhaseReady:
+	case !r.appliedAs(f.Generation):
 		st.Phase, st.Reason, st.Message = record.PhaseApplying, "", ""
 		return st
 	}
 	st.Phase = o.Phase
 	return st
+}
+
+// appliedAs says whether the syncer has told of an outcome at a generation.
+func (r replicaState) appliedAs(generation int64) bool {
+	o := r.observed
+	if o == nil || o.Phase == record.PhasePrepared || o.Phase == record.PhaseRefused {
+		return false
+	}
+	return o.ObservedGeneration >= generation || o.Phase != record.PhaseReady
 }
 
 // graphOf rebuilds the graph of a stored federation.

@@ -183,6 +183,7 @@ type world struct {
 	*controlplane.ControlPlane
 	t        *testing.T
 	store    *store.Store
+	identity *seal.Identity
 	clusters map[string]*puppet
 }
 
@@ -196,7 +197,7 @@ func newWorld(t *testing.T, mutate ...func(*controlplane.Config)) *world {
 func newWorldOf(t *testing.T, identity *seal.Identity, mutate ...func(*controlplane.Config)) *world {
 	t.Helper()
 	st := storetest.New(t)
-	w := &world{t: t, store: st, clusters: map[string]*puppet{}}
+	w := &world{t: t, store: st, identity: identity, clusters: map[string]*puppet{}}
 	w.ControlPlane = startControlPlane(t, st, identity, mutate...)
 	for _, id := range []string{"a", "b", "c"} {
 		w.addCluster(id)

@@ -17,7 +17,9 @@ type replicaState struct {
 	desiredRev int64
 	observed   *record.Observed
 	alive      bool
-	lastSeen   *time.Time
+	// stopped says that its cluster is paused.
+	stopped  bool
+	lastSeen *time.Time
 	// clusterUID is the registration of its cluster.
 	clusterUID string
 	// abandoned says that its tombstone is left to its cluster alone.

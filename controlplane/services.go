@@ -55,27 +55,28 @@ func (c *ControlPlane) Services(ctx context.Context, caller identity.Caller) ([]
 	return out, nil
 }
 
-// Service shows one replica as OSCAR shows a service.
-func (c *ControlPlane) Service(ctx context.Context, caller identity.Caller, name, clusterID string) (*oscar.Service, error) {
+// Service shows one replica as OSCAR shows a service, with the revision of its
+// federation's record.
+func (c *ControlPlane) Service(ctx context.Context, caller identity.Caller, name, clusterID string) (*oscar.Service, int64, error) {
 	if err := c.fresh(ctx); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	p, err := c.find(caller, name, clusterID)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	absent := notFound(fmt.Sprintf("there is no service %q", name))
 	if p.rec.Phase.Result() {
-		return nil, absent
+		return nil, 0, absent
 	}
 	s, err := c.submitted(ctx, p.rec)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, absent
+		return nil, 0, absent
 	}
 	if err != nil {
-		return nil, crossing(err)
+		return nil, 0, crossing(err)
 	}
-	return c.shown(s, p), nil
+	return c.shown(s, p), p.rev, nil
 }
 
 // submitted reads the service that the present generation was submitted as.
@@ -101,6 +102,9 @@ func (c *ControlPlane) shown(submitted *oscar.Service, p place) *oscar.Service {
 	m := p.at()
 	s.Name, s.ClusterID, s.Owner, s.Token = m.ServiceName, m.ClusterID, p.rec.Owner, c.serviceToken(m.UID)
 	g := graphOf(p.rec)
+	if s.Federation == nil && len(p.rec.Members) == 1 {
+		return s.WithDefaults() // OSCAR shows no federation where there is none
+	}
 	fed := federationOf(s)
 	fed.GroupID, fed.Topology, fed.Delegation = p.rec.GroupID, p.rec.Topology, p.rec.Delegation
 	if !m.Coordinator {

@@ -34,7 +34,8 @@ type state struct {
 	federations map[string]versioned[record.Federation]
 	names       map[string]string
 	nodes       map[string]*node
-	// named lists, for a service name, the federations with a member of that name.
+	// named lists, for a service name, the federations with a member of that name,
+	// also one that leaves.
 	named map[string]map[string]bool
 	// onCluster lists, for a cluster, the federations with a member on it, one that
 	// is being added or one that leaves.
@@ -208,7 +209,7 @@ func (s *state) applyFederation(uid string, kv store.KV, exists bool) {
 				s.departed(m.ClusterID)
 			}
 		}
-		for _, m := range old.rec.Members {
+		for _, m := range slices.Concat(old.rec.Members, old.rec.Leaving) {
 			mark(s.named, m.ServiceName, uid, false)
 		}
 	}
@@ -217,7 +218,7 @@ func (s *state) applyFederation(uid string, kv store.KV, exists bool) {
 		for _, m := range membersOf(f.rec) {
 			mark(s.onCluster, m.ClusterID, uid, true)
 		}
-		for _, m := range f.rec.Members {
+		for _, m := range slices.Concat(f.rec.Members, f.rec.Leaving) {
 			mark(s.named, m.ServiceName, uid, true)
 		}
 	}

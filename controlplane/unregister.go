@@ -63,17 +63,17 @@ func (c *ControlPlane) removalStep(ctx context.Context, cluster string) error {
 // leaveCluster renders a federation without its members on a cluster. The decision
 // that it returns is the whole of the change: it is written at once or not at all.
 func (c *ControlPlane) leaveCluster(ctx context.Context, s situation, rev int64, cluster string) (decision, error) {
-	draft, err := c.draftChange(ctx, s.removing[cluster].RequestID, place{uid: s.fed.UID, rec: &s.fed}, func(old *oscar.Service) (*oscar.Service, bool, error) {
+	draft, err := c.draftChange(ctx, s.removing[cluster].RequestID, place{uid: s.fed.UID, rec: &s.fed, rev: rev}, func(old *oscar.Service) (*oscar.Service, error) {
 		service := old.Clone()
 		fed := federationOf(service)
 		fed.Members = slices.DeleteFunc(slices.Clone(fed.Members), func(m oscar.Member) bool { return m.ClusterID == cluster })
-		return service, true, nil
+		return service, nil
 	})
 	if err != nil {
 		return decision{}, fmt.Errorf("federation %s without its member on cluster %q: %w", s.fed.UID, cluster, err)
 	}
-	if draft.rev != rev {
-		return decision{}, errStale
+	if !draft.differs {
+		return decision{}, fmt.Errorf("federation %s has a member on cluster %q that its definition does not name", s.fed.UID, cluster)
 	}
 	if err := c.stage(ctx, draft.before); err != nil {
 		return decision{}, err

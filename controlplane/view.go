@@ -44,11 +44,18 @@ type DeleteOptions struct {
 	Data string
 	// Jobs is cancel when running jobs shall be ended.
 	Jobs string
-	Wait time.Duration
+	// IfMatch is the revision that the federation must have; 0 demands none.
+	IfMatch int64
+	Wait    time.Duration
+	Repeat  Repeat
 }
 
 // DeleteResult says how many replicas still hold a tombstone.
-type DeleteResult struct{ Pending int }
+type DeleteResult struct {
+	Pending int
+	// Replayed says that an earlier request with the same key had this outcome.
+	Replayed bool
+}
 
 // Status of one replica: which generation it speaks of, and why.
 type Status struct {
@@ -179,7 +186,8 @@ type ChangeRequest struct {
 	Plan string
 	// Wait is how long to wait until the change is applied everywhere; the votes
 	// of added members are waited for in any case.
-	Wait time.Duration
+	Wait   time.Duration
+	Repeat Repeat
 }
 
 // ReplicasRequest changes who is a member. Without IfMatch additions and removals
@@ -195,9 +203,17 @@ type ReplicasRequest struct {
 	Replace []Replacement
 	// RemoveAll removes every member but the coordinator.
 	RemoveAll bool
+	// List is the path, in the request, of the list that Add or the To of Replace
+	// stand in: violations name what was submitted. Empty when it is the whole body.
+	List string
+	// Data is delete when the buckets that creates of removed members made shall go.
+	Data string
+	// Jobs is cancel when running jobs of removed members shall be ended.
+	Jobs      string
 	RequestID string
 	IfMatch   int64
 	Wait      time.Duration
+	Repeat    Repeat
 }
 
 // Replacement turns the member with From's identity into To.
@@ -208,4 +224,6 @@ type ChangeResult struct {
 	Replicas Replicas
 	// Away lists the replicas that have not applied the change yet.
 	Away []Replica
+	// Replayed says that an earlier request with the same key had this outcome.
+	Replayed bool
 }

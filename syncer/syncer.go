@@ -78,6 +78,19 @@ func New(cfg Config) (*Syncer, error) {
 	return s, nil
 }
 
+// Ready says whether the syncer holds its session and follows etcd.
+func (s *Syncer) Ready() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ready && s.mirror.Healthy()
+}
+
+func (s *Syncer) setReady(ready bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ready = ready
+}
+
 // errSessionLost ends one term; the next session begins another one.
 var errSessionLost = errors.New("the session was lost")
 

@@ -87,6 +87,8 @@ func (t *term) run(ctx context.Context) error {
 		return err
 	}
 	t.assumeForPredecessors()
+	t.setReady(true)
+	defer t.setReady(false)
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return t.follow(ctx) })

@@ -27,6 +27,12 @@ type ChangeOptions struct {
 	Wait time.Duration
 	// Async waits for nothing but the votes of added members.
 	Async bool
+	// IdempotencyKey makes it safe to send the request again, here or later.
+	// Without one it is sent once: who does not know the outcome reads, and decides anew.
+	IdempotencyKey string
+	// Data is delete when buckets of removed members shall go, Jobs cancel when
+	// their running jobs shall be ended.
+	Data, Jobs string
 }
 
 // Replacement turns the member with From's identity into To.
@@ -39,8 +45,7 @@ type replicasRequest struct {
 }
 
 // ChangeService replaces a definition on every cluster of its federation, and
-// answers with the federation as its coordinator sees it. It is sent once: who
-// does not know the outcome reads, and decides anew.
+// answers with the federation as its coordinator sees it.
 func (c *Client) ChangeService(ctx context.Context, s *oscar.Service, opts ChangeOptions) (*v1.Replicas, error) {
 	in := call{method: http.MethodPut, path: "/system/services", header: http.Header{"Prefer": {"return=representation"}}}
 	return c.change(ctx, in, s, opts)
@@ -74,6 +79,16 @@ func (c *Client) RemoveAllReplicas(ctx context.Context, service string, opts Cha
 	return c.change(ctx, in, nil, opts)
 }
 
+// conditions are the headers that bind a change to a revision and to a key.
+func (c call) conditions(ifMatch int64, key string) {
+	if ifMatch != 0 {
+		c.header.Set("If-Match", `"`+strconv.FormatInt(ifMatch, 10)+`"`)
+	}
+	if key != "" {
+		c.header.Set("Idempotency-Key", key)
+	}
+}
+
 func replicasCall(method, service string) call {
 	return call{method: method, path: replicasPath(service)}
 }
@@ -103,9 +118,9 @@ func (c *Client) change(ctx context.Context, in call, body any, opts ChangeOptio
 		in.wait = opts.Wait
 		in.query.Set("wait", opts.Wait.String())
 	}
-	if opts.IfMatch != 0 {
-		in.header.Set("If-Match", `"`+strconv.FormatInt(opts.IfMatch, 10)+`"`)
-	}
+	set(in.query, "data", opts.Data)
+	set(in.query, "jobs", opts.Jobs)
+	in.conditions(opts.IfMatch, opts.IdempotencyKey)
 	if opts.Plan != "" {
 		in.header.Set(planHeader, opts.Plan)
 	}

@@ -91,6 +91,10 @@ type DeleteOptions struct {
 	Data string
 	// Jobs is cancel when running jobs shall be ended.
 	Jobs string
+	// IfMatch is the revision that the federation must have; 0 demands none.
+	IfMatch int64
+	// IdempotencyKey makes it safe to send the request again, here or later.
+	IdempotencyKey string
 	// Wait is how long to wait until every replica has acknowledged; 0 does not wait.
 	Wait time.Duration
 }
@@ -103,7 +107,8 @@ type DeleteResult struct {
 
 // DeleteService deletes a service on every cluster of its federation.
 func (c *Client) DeleteService(ctx context.Context, name string, opts DeleteOptions) (*DeleteResult, error) {
-	in := call{method: http.MethodDelete, path: "/system/services/" + url.PathEscape(name), query: url.Values{}, wait: opts.Wait}
+	in := call{method: http.MethodDelete, path: "/system/services/" + url.PathEscape(name), query: url.Values{}, header: http.Header{}, wait: opts.Wait}
+	in.conditions(opts.IfMatch, opts.IdempotencyKey)
 	set(in.query, "cluster_id", opts.ClusterID)
 	set(in.query, "data", opts.Data)
 	set(in.query, "jobs", opts.Jobs)

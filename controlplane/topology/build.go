@@ -20,8 +20,9 @@ type Env struct {
 
 // FromService makes the graph of a service: the coordinator, on the service's
 // cluster_id or the default cluster, and its members. What is not given gets its
-// default: group_id the service's name, topology star, delegation static,
-// deployment transactional, drift enforce. Types are written in lower case.
+// default: group_id the service's name, topology star (none without members, as
+// OSCAR calls a service on its own), delegation static, deployment transactional,
+// drift enforce. Types are written in lower case.
 //
 // All violations are reported at once, oscar.Validate's included; with one, the
 // graph is nil. s is not changed.
@@ -41,14 +42,37 @@ func FromService(s *oscar.Service, env Env) (*Graph, []oscar.Violation) {
 	return build(placed), nil
 }
 
+// Complete fills in the defaults of a service's federation, as FromService does;
+// groupID and clusterID are those that it has already, when it says none. With
+// oscar.Service.WithDefaults, two definitions that ask for the same become equal.
+func Complete(s *oscar.Service, clusterID, groupID string) *oscar.Service {
+	out := s.Clone()
+	out.ClusterID = or(out.ClusterID, clusterID)
+	g := build(out)
+	if out.Federation == nil {
+		out.Federation = &oscar.Federation{}
+	}
+	f := out.Federation
+	f.GroupID = or(f.GroupID, or(groupID, g.GroupID))
+	f.Topology, f.Delegation, f.Deployment, f.Drift = g.Topology, g.Delegation, g.Deployment, g.Drift
+	for i := range f.Members {
+		f.Members[i].Type = f.Members[i].Kind()
+	}
+	return out.WithDefaults()
+}
+
 func build(s *oscar.Service) *Graph {
 	f := oscar.Federation{}
 	if s.Federation != nil {
 		f = *s.Federation
 	}
+	topology := oscar.TopologyStar
+	if len(f.Members) == 0 {
+		topology = oscar.TopologyNone
+	}
 	g := &Graph{
 		GroupID:              or(f.GroupID, s.Name),
-		Topology:             or(f.Topology, oscar.TopologyStar),
+		Topology:             or(f.Topology, topology),
 		Delegation:           or(f.Delegation, oscar.DelegationStatic),
 		Deployment:           or(f.Deployment, oscar.DeploymentTransactional),
 		Drift:                or(f.Drift, oscar.DriftEnforce),

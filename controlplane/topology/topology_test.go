@@ -51,7 +51,7 @@ func TestFromService(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	s := parse(t, `{"name":"alone","image":"i","script":"s"}`)
 	g := graphOf(t, s, Env{DefaultCluster: "home"})
-	want := &Graph{GroupID: "alone", Topology: "star", Delegation: "static", Deployment: "transactional", Drift: "enforce", Nodes: []Node{
+	want := &Graph{GroupID: "alone", Topology: "none", Delegation: "static", Deployment: "transactional", Drift: "enforce", Nodes: []Node{
 		{Member: oscar.Member{Type: "oscar", ClusterID: "home", ServiceName: "alone"}, Coordinator: true}}}
 	if diff := cmp.Diff(want, g); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

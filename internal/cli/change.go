@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
@@ -33,7 +35,7 @@ type changeOf struct {
 // federation as the service sees it then. What is not applied yet when the wait
 // ends is in progress: it is committed.
 func (w waiting) run(ctx context.Context, a *app, api *client.Client, ch changeOf) error {
-	opts := client.ChangeOptions{ClusterID: ch.cluster, Wait: w.Timeout, Async: !w.Wait}
+	opts := client.ChangeOptions{ClusterID: ch.cluster, Wait: w.Timeout, Async: !w.Wait, IdempotencyKey: uuid.NewString()}
 	started := a.now()
 	var view *v1.Replicas
 	send := func() (err error) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/oscarfed/oscarfed/api/client"
 )
 
@@ -16,20 +18,29 @@ type deleteCmd struct {
 	Timeout time.Duration `default:"60s" help:"How long to wait. The work goes on afterwards." placeholder:"60s"`
 }
 
-func (c *deleteCmd) Run(ctx context.Context, a *app) error {
+// checkOrders checks what may be ordered with a deletion.
+func checkOrders(data, jobs string) error {
 	switch {
-	case c.Timeout <= 0:
+	case data != "" && data != "delete":
+		return usageError("--data %q is unknown; the only order is delete", data)
+	case jobs != "" && jobs != "cancel":
+		return usageError("--jobs %q is unknown; the only order is cancel", jobs)
+	}
+	return nil
+}
+
+func (c *deleteCmd) Run(ctx context.Context, a *app) error {
+	if c.Timeout <= 0 {
 		return usageError("--timeout must be more than 0; --no-wait does not wait")
-	case c.Data != "" && c.Data != "delete":
-		return usageError("--data %q is unknown; the only order is delete", c.Data)
-	case c.Jobs != "" && c.Jobs != "cancel":
-		return usageError("--jobs %q is unknown; the only order is cancel", c.Jobs)
+	}
+	if err := checkOrders(c.Data, c.Jobs); err != nil {
+		return err
 	}
 	api, err := a.dial()
 	if err != nil {
 		return err
 	}
-	opts := client.DeleteOptions{ClusterID: c.Cluster, Data: c.Data, Jobs: c.Jobs}
+	opts := client.DeleteOptions{ClusterID: c.Cluster, Data: c.Data, Jobs: c.Jobs, IdempotencyKey: uuid.NewString()}
 	if c.Wait {
 		opts.Wait = c.Timeout
 	}

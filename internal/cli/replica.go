@@ -11,7 +11,7 @@ import (
 
 type replicaCmd struct {
 	Add    replicaAddCmd    `cmd:"" help:"Add members to a service's federation and deploy them. Their clusters vote first."`
-	Remove replicaRemoveCmd `cmd:"" help:"Remove members from a service's federation and delete them. Buckets and running jobs stay."`
+	Remove replicaRemoveCmd `cmd:"" help:"Remove members from a service's federation and delete them. Buckets stay and running jobs are waited for, unless ordered otherwise."`
 }
 
 type replicaAddCmd struct {
@@ -40,6 +40,8 @@ type replicaRemoveCmd struct {
 	Service string   `arg:"" help:"Name of the service."`
 	Members []string `arg:"" optional:"" help:"Members that go: CLUSTER/NAME, CLUSTER for a member of the service's own name, or the URL of an endpoint."`
 	All     bool     `env:"-" help:"Remove every member but the coordinator."`
+	Data    string   `env:"-" help:"delete: also delete the buckets that were made for the members, with what is in them." placeholder:"WORD"`
+	Jobs    string   `env:"-" help:"cancel: end running jobs instead of waiting for them." placeholder:"WORD"`
 	Cluster string   `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
 	change
 }
@@ -51,11 +53,15 @@ func (c *replicaRemoveCmd) Run(ctx context.Context, a *app) error {
 	case !c.All && len(c.Members) == 0:
 		return usageError("name the members that go, or say --all")
 	}
+	if err := checkOrders(c.Data, c.Jobs); err != nil {
+		return err
+	}
 	members, err := membersOf(c.Service, c.Members)
 	if err != nil {
 		return err
 	}
 	return c.members(ctx, a, c.Service, c.Cluster, func(api *client.Client, opts client.ChangeOptions) (*v1.Replicas, error) {
+		opts.Data, opts.Jobs = c.Data, c.Jobs
 		if c.All {
 			return api.RemoveAllReplicas(ctx, c.Service, opts)
 		}

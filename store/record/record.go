@@ -180,6 +180,8 @@ type Change struct {
 	AllowedUsers []string `json:"allowed_users,omitempty"`
 	Prefetch     bool     `json:"prefetch,omitempty"`
 	Members      []Member `json:"members"`
+	// Request is the hash of the idempotency record that waits for the outcome.
+	Request string `json:"request,omitempty"`
 	// Specs names the rendered services of the members that stay, by uid.
 	Specs map[string]string `json:"specs"`
 	// ProposedAt and Deadline are by one clock: what counts is how far they are apart.
@@ -237,7 +239,8 @@ type Request struct {
 // Answer is the outcome of a request: the federation as it stood then.
 type Answer struct {
 	Phase Phase `json:"phase"`
-	// Federation holds causes and rollbacks of a failed creation.
+	// Federation holds causes and rollbacks of a failed creation, and why a change
+	// was refused.
 	Federation *Federation `json:"federation,omitempty"`
 }
 

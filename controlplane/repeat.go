@@ -1,0 +1,195 @@
+package controlplane
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Repeat makes a request that is sent again get the outcome of the first: from any
+// instance, and also when the first one died between its transaction and its answer,
+// since the transaction that does what was asked writes the record of the request.
+type Repeat struct {
+	// Key is the caller's Idempotency-Key; empty when he gave none.
+	Key string
+	// Method and Path of the request: a key is a caller's for one of them.
+	Method, Path string
+	// Body is everything that decides what the request does. Its hash tells a
+	// repeated request from another one with the same key.
+	Body string
+}
+
+// claim is the place of one request among the records of requests.
+type claim struct {
+	// hash names the record; empty when the request has none.
+	hash, bodyHash string
+	// keyed is false for a creation without a key: its record finds the same
+	// request only while it is in flight.
+	keyed     bool
+	requestID string
+}
+
+// claimOf is the claim of a change: without a key it has no record.
+func claimOf(caller identity.Caller, r Repeat, requestID string) claim {
+	if r.Key == "" {
+		return claim{requestID: requestID}
+	}
+	return claim{hash: requestHash(caller, r, "key:"+r.Key), bodyHash: sha256Hex([]byte(r.Body)), keyed: true, requestID: requestID}
+}
+
+// createClaim is the claim of a creation: without a key its body names it.
+func createClaim(caller identity.Caller, req CreateRequest) claim {
+	r := Repeat{Key: req.IdempotencyKey, Method: "POST", Path: "/system/services", Body: string(req.Body)}
+	if r.Key != "" {
+		return claimOf(caller, r, req.RequestID)
+	}
+	body := sha256Hex(req.Body)
+	return claim{hash: requestHash(caller, r, "body:"+body), bodyHash: body, requestID: req.RequestID}
+}
+
+func requestHash(caller identity.Caller, r Repeat, key string) string {
+	h := sha256.New()
+	for _, part := range []string{caller.Subject, r.Method, r.Path, key} {
+		fmt.Fprintf(h, "%d:%s", len(part), part)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func sha256Hex(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// joined says that the same request was accepted before.
+type joined struct{ request *record.Request }
+
+func (j *joined) Error() string { return "the same request was accepted before" }
+
+// keys are the keys that a transaction reads for the claim.
+func (q claim) keys() []string {
+	if q.hash == "" {
+		return nil
+	}
+	return []string{record.RequestKey(q.hash)}
+}
+
+// record is the record of the request; answer is nil while its outcome is open.
+func (q claim) record(uid string, at record.Time, answer *record.Answer) record.Request {
+	return record.Request{
+		V: record.Version, BodyHash: q.bodyHash, UID: uid, RequestID: q.requestID, CreatedAt: at, Keyed: q.keyed, Answer: answer,
+	}
+}
+
+// write puts the record of the request into the transaction that does what it
+// asks. That the request is not there already is seen by free, before.
+func (q claim) write(tx *store.Txn, uid string, at record.Time, answer *record.Answer) {
+	if q.hash == "" {
+		return
+	}
+	tx.Expect(record.RequestKey(q.hash))
+	tx.Put(record.RequestKey(q.hash), q.record(uid, at, answer))
+}
+
+// free ends a transaction with joined when the same request was accepted meanwhile.
+func (c *ControlPlane) free(q claim, v store.View) error {
+	if q.hash == "" {
+		return nil
+	}
+	kv, ok := v.KV(record.RequestKey(q.hash))
+	if !ok {
+		return nil
+	}
+	r, err := store.Decode[record.Request](kv)
+	if err != nil {
+		return err
+	}
+	if !r.Keyed && !c.inFlight(r.UID) {
+		return nil
+	}
+	return &joined{request: r}
+}
+
+// accepted is a request that was accepted before, and the revision that its record
+// was last written at.
+type accepted struct {
+	*record.Request
+	revision int64
+}
+
+// repeated finds the same request, when it was accepted before; nil otherwise. The
+// same key with another body is an error.
+func (c *ControlPlane) repeated(ctx context.Context, q claim) (*accepted, error) {
+	if q.hash == "" {
+		return nil, nil
+	}
+	v, err := c.store.Read(ctx, q.keys()...)
+	if err != nil {
+		return nil, err
+	}
+	return c.repetition(v, q)
+}
+
+// repetition is repeated for what was read already.
+func (c *ControlPlane) repetition(v store.View, q claim) (*accepted, error) {
+	kv, ok := v.KV(record.RequestKey(q.hash))
+	if !ok {
+		return nil, nil
+	}
+	r, err := store.Decode[record.Request](kv)
+	switch {
+	case err != nil:
+		return nil, err
+	case !r.Keyed && !c.inFlight(r.UID):
+		return nil, nil
+	case r.BodyHash != q.bodyHash:
+		return nil, keyReused()
+	}
+	return &accepted{r, kv.ModRevision}, nil
+}
+
+func keyReused() error {
+	return &Error{Code: CodeFailedPrecondition, Message: "this Idempotency-Key was used with another body; use a new key for another request"}
+}
+
+func (c *ControlPlane) inFlight(uid string) bool {
+	found := false
+	c.state.read(func() {
+		f, ok := c.state.federations[uid]
+		found = ok && f.rec.Phase.InFlight()
+	})
+	return found
+}
+
+// writeAnswer keeps the outcome of a request for whoever repeats it with its key;
+// a request without one is forgotten.
+func writeAnswer(hash, uid string, answer *record.Answer, v store.View, tx *store.Txn) error {
+	key := record.RequestKey(hash)
+	kv, ok := v.KV(key)
+	if !ok {
+		return nil
+	}
+	req, err := store.Decode[record.Request](kv)
+	if err != nil {
+		return err
+	}
+	if req.UID != uid || req.Answer != nil {
+		return nil
+	}
+	if !req.Keyed {
+		tx.Delete(key)
+		return nil
+	}
+	req.Answer = answer
+	tx.Put(key, req)
+	return nil
+}
+
+// answerOf is the outcome of the request whose transaction writes a decision.
+func answerOf(d decision) *record.Answer {
+	return &record.Answer{Phase: d.fed.Phase, Federation: d.fed}
+}

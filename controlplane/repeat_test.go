@@ -1,0 +1,198 @@
+package controlplane_test
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+func keyed(method, key, body string) controlplane.Repeat {
+	return controlplane.Repeat{Key: key, Method: method, Path: "/of/the/test", Body: body}
+}
+
+// second is another instance over the same store.
+func (w *world) second() *controlplane.ControlPlane {
+	return startControlPlane(w.t, w.store, w.identity)
+}
+
+// TestARepeatedChangeIsMadeOnce: the first caller may never have seen the answer; a
+// repetition, anywhere and however late, changes nothing and has the same outcome.
+func TestARepeatedChangeIsMadeOnce(t *testing.T) {
+	w := newWorld(t)
+	w.addCluster("d")
+	w.mustCreate()
+	other := w.second()
+	bigger := func(memory string) *oscar.Service {
+		return request(t, strings.Replace(body, "0.5Gi", memory, 1)).Service
+	}
+	tests := []struct {
+		name string
+		send func(cp *controlplane.ControlPlane, body string) (*controlplane.ChangeResult, error)
+	}{
+		{"a new definition", func(cp *controlplane.ControlPlane, body string) (*controlplane.ChangeResult, error) {
+			return cp.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: bigger("1Gi"), Wait: time.Minute, Repeat: keyed("PUT", "k1", body)})
+		}},
+		{"an addition, which is voted on", func(cp *controlplane.ControlPlane, body string) (*controlplane.ChangeResult, error) {
+			return cp.ChangeReplicas(t.Context(), admin, "grayifyr0", controlplane.ReplicasRequest{
+				Add: []oscar.Member{member("d", "grayifyr3")}, Wait: time.Minute, Repeat: keyed("POST", "k1", body)})
+		}},
+		{"a removal", func(cp *controlplane.ControlPlane, body string) (*controlplane.ChangeResult, error) {
+			return cp.ChangeReplicas(t.Context(), admin, "grayifyr0", controlplane.ReplicasRequest{
+				Remove: []oscar.Member{member("d", "grayifyr3")}, Wait: time.Minute, Repeat: keyed("DELETE", "k1", body)})
+		}},
+		{"nothing to change", func(cp *controlplane.ControlPlane, body string) (*controlplane.ChangeResult, error) {
+			return cp.ChangeReplicas(t.Context(), admin, "grayifyr0", controlplane.ReplicasRequest{
+				Remove: []oscar.Member{member("d", "grayifyr3")}, Repeat: keyed("DELETE", "k2", body)})
+		}},
+		{"a rollback", func(cp *controlplane.ControlPlane, body string) (*controlplane.ChangeResult, error) {
+			return cp.Rollback(t.Context(), admin, "grayifyr0", "", 1, controlplane.ChangeRequest{Wait: time.Minute, Repeat: keyed("POST", "k3", body)})
+		}},
+	}
+	// Each is repeated after all that came later, too.
+	var first []int64
+	for _, tt := range tests {
+		res, err := tt.send(w.ControlPlane, "body")
+		if err != nil || res.Replayed {
+			t.Fatalf("%s: %+v %v", tt.name, res, err)
+		}
+		first = append(first, res.Replicas.Generation)
+	}
+	if want := []int64{2, 3, 4, 4, 5}; !equal(first, want) {
+		t.Errorf("generations %v, want %v", first, want)
+	}
+	before := w.revision()
+	for _, tt := range tests {
+		for _, cp := range []*controlplane.ControlPlane{w.ControlPlane, other} {
+			res, err := tt.send(cp, "body")
+			if err != nil || !res.Replayed || res.Replicas.Generation != 5 {
+				t.Errorf("%s: %+v %v", tt.name, res, err)
+			}
+			if _, err := tt.send(cp, "another body"); codeOf(t, err) != controlplane.CodeFailedPrecondition {
+				t.Errorf("%s with another body: %v", tt.name, err)
+			}
+		}
+	}
+	if now := w.revision(); now != before {
+		t.Errorf("repetitions wrote %d revisions", now-before)
+	}
+}
+
+func equal(a, b []int64) bool {
+	x, _ := json.Marshal(a)
+	y, _ := json.Marshal(b)
+	return string(x) == string(y)
+}
+
+func TestARepeatedChangeThatWasRefusedIsRefusedTheSameWay(t *testing.T) {
+	w := newWorld(t)
+	w.addCluster("d")
+	w.mustCreate()
+	other := w.second()
+	w.clusters["d"].does(no(record.ReasonDoesNotFit))
+	send := func(cp *controlplane.ControlPlane) error {
+		_, err := cp.ChangeReplicas(t.Context(), admin, "grayifyr0", controlplane.ReplicasRequest{
+			Add: []oscar.Member{member("d", "grayifyr3")}, Repeat: keyed("POST", "k", "body")})
+		return err
+	}
+	was := send(w.ControlPlane)
+	if codeOf(t, was) != controlplane.CodeFailedPrecondition {
+		t.Fatal(was)
+	}
+	// The record of the federation has forgotten it by then.
+	w.clusters["d"].does(yes)
+	if _, err := w.changeReplicas(controlplane.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, cp := range []*controlplane.ControlPlane{w.ControlPlane, other} {
+		if err := send(cp); err == nil || err.Error() != was.Error() {
+			t.Errorf("%v, and at first %v", err, was)
+		}
+	}
+}
+
+// TestARepetitionJoinsTheChangeThatIsVotedOn: it waits for the same outcome.
+func TestARepetitionJoinsTheChangeThatIsVotedOn(t *testing.T) {
+	w := newWorld(t)
+	w.addCluster("d")
+	w.mustCreate()
+	other := w.second()
+	w.clusters["d"].does(silent)
+	var wg sync.WaitGroup
+	for _, cp := range []*controlplane.ControlPlane{w.ControlPlane, other, w.ControlPlane, other} {
+		wg.Go(func() {
+			res, err := cp.ChangeReplicas(t.Context(), admin, "grayifyr0", controlplane.ReplicasRequest{
+				Add: []oscar.Member{member("d", "grayifyr3")}, Wait: time.Minute, Repeat: keyed("POST", "k", "body")})
+			if err != nil || res.Replicas.Generation != 2 {
+				t.Errorf("%+v %v", res, err)
+			}
+		})
+	}
+	w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("d"))) == 1 })
+	w.clusters["d"].does(yes)
+	wg.Wait()
+	v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+	if err != nil || v.Generation != 2 {
+		t.Errorf("%+v %v", v, err)
+	}
+}
+
+func TestARepeatedDeletionIsNoOtherOne(t *testing.T) {
+	w := newWorld(t)
+	w.mustCreate()
+	other := w.second()
+	send := func(cp *controlplane.ControlPlane, service, key, body string) (*controlplane.DeleteResult, error) {
+		return cp.DeleteService(t.Context(), admin, service, controlplane.DeleteOptions{Wait: time.Minute, Repeat: keyed("DELETE", key, body)})
+	}
+	for _, service := range []string{"grayifyr2", "grayifyr0"} {
+		if res, err := send(w.ControlPlane, service, service, ""); err != nil || res.Replayed || res.Pending != 0 {
+			t.Fatalf("%s: %+v %v", service, res, err)
+		}
+	}
+	// A new life of the same names is not what the key was for.
+	w.mustCreate()
+	for _, cp := range []*controlplane.ControlPlane{w.ControlPlane, other} {
+		for _, service := range []string{"grayifyr2", "grayifyr0"} {
+			if res, err := send(cp, service, service, ""); err != nil || !res.Replayed || res.Pending != 0 {
+				t.Errorf("%s: %+v %v", service, res, err)
+			}
+			if _, err := send(cp, service, service, "data=delete"); codeOf(t, err) != controlplane.CodeFailedPrecondition {
+				t.Errorf("%s with another body: %v", service, err)
+			}
+		}
+	}
+	v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+	if err != nil || v.Phase != record.PhaseReady || len(v.Members) != 3 {
+		t.Errorf("%+v %v", v, err)
+	}
+}
+
+// TestAChangeThatADeletionOvertookSaysSoAgain: a deletion that ends the vote on a
+// change answers the change's request, too.
+func TestAChangeThatADeletionOvertookSaysSoAgain(t *testing.T) {
+	w := newWorld(t)
+	w.addCluster("d")
+	w.mustCreate()
+	w.clusters["d"].does(silent)
+	send := func() error {
+		_, err := w.ChangeReplicas(t.Context(), admin, "grayifyr0", controlplane.ReplicasRequest{
+			Add: []oscar.Member{member("d", "grayifyr3")}, Repeat: keyed("POST", "k", "body")})
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- send() }()
+	w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("d"))) == 1 })
+	if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{<-done, send()} {
+		if codeOf(t, err) != controlplane.CodeConflict || !strings.Contains(err.Error(), "deleted meanwhile") {
+			t.Error(err)
+		}
+	}
+}
