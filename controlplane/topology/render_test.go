@@ -223,3 +223,23 @@ func TestRenderProperties(t *testing.T) {
 		}
 	})
 }
+
+// A template serves all nodes, in any order.
+func TestATemplateIsNotChangedByRendering(t *testing.T) {
+	s := parse(t, full)
+	g := graphOf(t, s, Env{})
+	template := NewTemplate(s, g, origin)
+	for _, i := range []int{1, 0, 1, 0} {
+		public, patch, err := template.Render(i, mark)
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone, alonePatch, err := NewTemplate(s, g, origin).Render(i, mark)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !oscar.Equal(public, alone) || string(patch) != string(alonePatch) {
+			t.Errorf("node %d is another one after others", i)
+		}
+	}
+}
