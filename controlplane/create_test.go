@@ -457,13 +457,14 @@ func TestARestartedControlPlaneTakesTheNextStep(t *testing.T) {
 		w.addCluster(c)
 	}
 	w.clusters["c"].does(silent)
-	res, err := w.create(func(r *controlplane.CreateRequest) { r.Wait = 0 })
+	key := func(r *controlplane.CreateRequest) { r.IdempotencyKey = "once" }
+	res, err := w.create(key, func(r *controlplane.CreateRequest) { r.Wait = 0 })
 	if err != nil || res.Done {
 		t.Fatal(res, err)
 	}
 	w.ControlPlane = startControlPlane(t, st, id)
 	w.clusters["c"].does(yes)
-	again, err := w.create()
+	again, err := w.create(key)
 	if err != nil || again.Federation.UID != res.Federation.UID {
 		t.Errorf("the same request joins: %+v %v", again, err)
 	}

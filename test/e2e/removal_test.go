@@ -371,9 +371,8 @@ func TestACreateInFlightEndsWhenItsClusterIsRemoved(t *testing.T) {
 	w.Eventually("nothing is left of it", func() bool { return gone(w) })
 }
 
-// TestAFederationsPauseAndAClustersEndToEnd: what is paused is left alone until it
-// resumes, and a cordoned cluster takes nothing new.
-func TestAFederationsPauseAndAClustersEndToEnd(t *testing.T) {
+// A cordoned cluster takes nothing new, keeps what it has, and can be removed.
+func TestACordonedClusterTakesNothingNewAndIsRemoved(t *testing.T) {
 	w := newWorld(t)
 	if _, err := create(w, body); err != nil {
 		t.Fatal(err)
