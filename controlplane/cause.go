@@ -9,7 +9,7 @@ import (
 
 // refusals is the cause of a replica that voted no.
 func refusals(r replicaState) *record.Failure {
-	if v := r.vote(); v == nil || v.Answer == record.VoteYes {
+	if v := r.vote(); !r.reported(record.PhaseHeld) && (v == nil || v.Answer == record.VoteYes) {
 		return nil
 	}
 	f := r.failure(record.ReasonInvalidService)
@@ -18,7 +18,7 @@ func refusals(r replicaState) *record.Failure {
 }
 
 func noVote(r replicaState) *record.Failure {
-	if r.vote() != nil {
+	if r.vote() != nil || r.reported(record.PhaseHeld) {
 		return nil
 	}
 	msg := "its syncer is connected but did not vote before the deadline"

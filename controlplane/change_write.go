@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/topology"
@@ -72,7 +71,7 @@ func (c *ControlPlane) draftChange(ctx context.Context, requestID string, p plac
 		return d, err
 	}
 	d.fence = fence
-	d.next = nextGeneration(sit.fed, s, g, requestID, sit.now)
+	d.next = nextGeneration(sit, s, g, requestID)
 	r := c.renderer(s, g, d.next)
 	attempt := newUID() // what another attempt of this request has written stays as it is
 	r.name = func(service, uid string) string {
@@ -91,12 +90,14 @@ func sameDefinition(a, b *oscar.Service, f *record.Federation) bool {
 }
 
 // nextGeneration is the federation as it will be; members that stay keep their life.
-func nextGeneration(f record.Federation, s *oscar.Service, g *topology.Graph, requestID string, now time.Time) record.Federation {
+func nextGeneration(sit situation, s *oscar.Service, g *topology.Graph, requestID string) record.Federation {
+	f := sit.fed
 	next := f
+	next.Epoch = sit.epoch
 	next.Generation++
 	next.RequestID, next.Topology, next.Delegation, next.Drift = requestID, g.Topology, g.Delegation, g.Drift
 	next.ReschedulerThreshold, next.Visibility, next.AllowedUsers, next.Prefetch = g.ReschedulerThreshold, s.Visibility, s.AllowedUsers, s.ImagePrefetch
-	next.ChangedAt = record.At(now)
+	next.ChangedAt = record.At(sit.now)
 	next.Members = nil
 	lives := map[string]string{}
 	for _, m := range f.Members {
@@ -167,7 +168,7 @@ func (c *ControlPlane) renderChange(r *renderer, d *changeDraft) error {
 func (c *ControlPlane) commitChange(ctx context.Context, id change, d *changeDraft) (votes bool, err error) {
 	sit, uid := d.sit, d.sit.fed.UID
 	key := record.FederationKey(uid)
-	keys := append(id.claim.keys(), key, record.FenceKey)
+	keys := append(id.claim.keys(), key, record.FenceKey, record.MetaKey)
 	for _, p := range d.added {
 		keys = append(keys, record.DesiredServiceKey(p.cluster, p.service))
 	}
@@ -183,6 +184,9 @@ func (c *ControlPlane) commitChange(ctx context.Context, id change, d *changeDra
 				return errStale
 			}
 			tx.Expect(key)
+			if err := sameEpoch(v, tx, d.next.Epoch); err != nil {
+				return err
+			}
 			if len(d.added) > 0 {
 				if kv, _ := v.KV(record.FenceKey); kv.ModRevision != d.fence {
 					return errFence
@@ -202,6 +206,7 @@ func (c *ControlPlane) commitChange(ctx context.Context, id change, d *changeDra
 					RequestID: d.next.RequestID, Topology: d.next.Topology, Delegation: d.next.Delegation, Drift: d.next.Drift,
 					Visibility: d.next.Visibility, AllowedUsers: d.next.AllowedUsers, Prefetch: d.next.Prefetch,
 					Members: d.next.Members, Specs: d.specs, ProposedAt: at, Deadline: *d.added[0].rec.Deadline, Request: id.claim.hash,
+					Epoch: d.next.Epoch,
 				}
 				tx.Put(key, next)
 				id.claim.write(tx, uid, at, nil)

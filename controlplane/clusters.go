@@ -32,10 +32,8 @@ func (c *ControlPlane) RegisterCluster(ctx context.Context, caller identity.Call
 		RegisteredAt: record.At(c.cfg.Now()),
 	}
 	apply(&reg, spec)
-	var meta record.Meta
-	c.state.read(func() { meta = *c.state.meta })
 	key := record.ClusterKey(spec.ClusterID)
-	return c.writeCluster(ctx, []string{key, record.FenceKey}, spec.ClusterID, func(v store.View, tx *store.Txn) error {
+	return c.writeCluster(ctx, []string{key, record.FenceKey, record.MetaKey}, spec.ClusterID, func(v store.View, tx *store.Txn) error {
 		if kv, ok := v.KV(key); ok {
 			old, err := store.Decode[record.Cluster](kv)
 			if err == nil && old.UID == reg.UID {
@@ -43,12 +41,21 @@ func (c *ControlPlane) RegisterCluster(ctx context.Context, caller identity.Call
 			}
 			return &Error{Code: CodeAlreadyExists, Message: fmt.Sprintf("cluster %q is registered already; use PUT to change it", spec.ClusterID)}
 		}
+		kv, ok := v.KV(record.MetaKey)
+		if !ok {
+			return ErrNoStore
+		}
+		meta, err := store.Decode[record.Meta](kv)
+		if err != nil {
+			return err
+		}
+		tx.Expect(record.MetaKey)
 		tx.ExpectAbsent(key)
 		tx.Put(key, reg)
 		clearTree(tx, spec.ClusterID)
 		tx.Put(record.DesiredClusterKey(spec.ClusterID), record.DesiredCluster{
 			V: record.Version, ClusterID: reg.ClusterID, UID: reg.UID, ControlPlane: meta.ControlPlane,
-			Epoch: meta.Epoch, State: reg.State,
+			Epoch: meta.Epoch, State: reg.State, RestoredAt: meta.RestoredAt,
 		})
 		return bumpFence(v, tx, "registered "+spec.ClusterID)
 	})

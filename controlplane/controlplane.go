@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -49,6 +50,12 @@ type Config struct {
 	EtcdRetention time.Duration
 	// Deciders is how many federations are decided at once: 8.
 	Deciders int
+	// Witness is a file in which this instance keeps what it knows to be committed, so
+	// that it notices when the store was restored; empty for none.
+	Witness string
+	// Restored says that the store was restored from a backup, which an instance
+	// without a witness cannot know. It is for one start of one instance.
+	Restored bool
 	// Now is the clock; skew moves when something is decided, never what.
 	Now func() time.Time
 	// FailPoint is called with the name of each point that FailPoints lists; nil is off.
@@ -106,6 +113,11 @@ type ControlPlane struct {
 	lost workqueue.TypedRateLimitingInterface[string]
 	// departed queues clusters that are being removed, or were.
 	departed workqueue.TypedRateLimitingInterface[string]
+	// doubt is told why the store is taken for restored, and doubts counts until it
+	// has a new epoch.
+	doubt    chan string
+	doubts   atomic.Int64
+	restores prometheus.Counter
 }
 
 // New makes an instance. It starts nothing.
@@ -122,8 +134,12 @@ func New(cfg Config) (*ControlPlane, error) {
 		steps: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "oscarfed_federation_steps_total", Help: "Steps that this instance took, by name.",
 		}, []string{"step"}),
+		restores: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "oscarfed_store_restores_total", Help: "Restores of the store from an older state that this instance found out about.",
+		}),
+		doubt: make(chan string, 1),
 	}
-	if err := cfg.Registry.Register(c.steps); err != nil {
+	if err := errors.Join(cfg.Registry.Register(c.steps), cfg.Registry.Register(c.restores)); err != nil {
 		return nil, fmt.Errorf("controlplane: register metrics: %w", err)
 	}
 	if err := c.watchSpace(); err != nil {
@@ -131,6 +147,7 @@ func New(cfg Config) (*ControlPlane, error) {
 	}
 	c.mirror = cfg.Store.NewMirror(store.MirrorConfig{
 		Prefixes: []string{record.Root},
+		OnRelist: c.relisted,
 		Skip: func(key string) bool {
 			switch record.ParseKey(key).Kind {
 			case record.KindSpec, record.KindHistory, record.KindSecrets, record.KindRequest, record.KindTokens:
@@ -145,10 +162,11 @@ func New(cfg Config) (*ControlPlane, error) {
 	}
 	c.decider = &decider{
 		store: cfg.Store, state: c.state, now: cfg.Now, log: cfg.Logger,
-		limits: limits{applyGrace: cfg.ApplyGrace, prefetchGrace: cfg.PrefetchGrace, maxDelay: cfg.MaxQueueDelay, keepResult: cfg.KeepResult},
+		limits: limits{prepareDeadline: cfg.PrepareDeadline, applyGrace: cfg.ApplyGrace, prefetchGrace: cfg.PrefetchGrace, maxDelay: cfg.MaxQueueDelay, keepResult: cfg.KeepResult},
 		steps:  func(step string) { c.steps.WithLabelValues(step).Inc() },
 		fail:   c.fail,
 		leave:  c.leaveCluster,
+		doubt:  c.doubtful,
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, 10*time.Second)),
 	}
@@ -184,11 +202,15 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 			return ctx.Err()
 		}
 		c.state.refresh()
+		if err := c.recognise(ctx); err != nil {
+			return fmt.Errorf("recognise the store: %w", err)
+		}
 		if err := c.found(ctx); err != nil {
 			return fmt.Errorf("prepare the store: %w", err)
 		}
 		close(c.ready)
 		g.Go(func() error { return c.sweep(ctx) })
+		g.Go(func() error { return c.watchHistory(ctx) })
 		g.Go(func() error { c.noteEnds(ctx); return nil })
 		g.Go(func() error { c.orphans(ctx); return nil })
 		g.Go(func() error { c.removals(ctx); return nil })
@@ -268,6 +290,10 @@ func (c *ControlPlane) fresh(ctx context.Context) error {
 
 // freshWith is fresh, and reads keys that the state does not have at the same revision.
 func (c *ControlPlane) freshWith(ctx context.Context, keys ...string) (store.View, error) {
+	if c.doubtful() {
+		return store.View{}, &Error{Code: CodeUnavailable, RetryAfter: time.Second,
+			Message: "the store was restored from an older state, and is being compared with what was seen before; try again in a moment"}
+	}
 	v, err := c.store.Read(ctx, keys...)
 	if err != nil {
 		return store.View{}, crossing(err)

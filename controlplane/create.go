@@ -163,6 +163,7 @@ func (c *ControlPlane) draftCreate(caller identity.Caller, s *oscar.Service, req
 	}
 	now := c.cfg.Now()
 	fed := newFederation(caller, s, g, req, hash, now)
+	c.state.read(func() { fed.Epoch = c.state.epoch() })
 	until := record.At(now.Add(c.cfg.PrepareDeadline))
 	fed.Deadline = &until
 	d, err := c.draft(c.renderer(s, g, fed), refreshToken)
@@ -239,7 +240,7 @@ func (r *renderer) neverConnected(fed record.Federation) error {
 // commitA is the transaction that makes the federation appear, whole.
 func (c *ControlPlane) commitA(ctx context.Context, d *draft, q claim) error {
 	fedKey, nameKey := record.FederationKey(d.fed.UID), record.NameKey(d.fed.Owner, d.fed.GroupID)
-	keys := append(q.keys(), fedKey, nameKey, record.FenceKey)
+	keys := append(q.keys(), fedKey, nameKey, record.FenceKey, record.MetaKey)
 	for _, p := range d.desired {
 		keys = append(keys, record.DesiredServiceKey(p.cluster, p.service))
 	}
@@ -251,6 +252,9 @@ func (c *ControlPlane) commitA(ctx context.Context, d *draft, q claim) error {
 			}
 			if kv, _ := v.KV(record.FenceKey); kv.ModRevision != d.fence {
 				return errFence
+			}
+			if err := sameEpoch(v, tx, d.fed.Epoch); err != nil {
+				return err
 			}
 			if err := c.nameFree(v, nameKey, d.fed.GroupID); err != nil {
 				return err

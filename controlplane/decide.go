@@ -10,6 +10,8 @@ import (
 
 // limits are the durations that decisions go by.
 type limits struct {
+	// prepareDeadline is how long votes are waited for.
+	prepareDeadline time.Duration
 	// applyGrace is added to the expected delay of the slowest write queue.
 	applyGrace time.Duration
 	// prefetchGrace is added for services whose images are prefetched.
@@ -34,6 +36,8 @@ type situation struct {
 	// since is when this instance first saw the deadline that the federation has
 	// now, and changeSince that of its change. Zero means when it was written.
 	since, changeSince time.Time
+	// epoch is the present one, as records name it.
+	epoch string
 }
 
 // decision is the next step of a federation. Everything in it is one transaction
@@ -82,6 +86,17 @@ func decide(s situation, l limits) decision {
 	if d := decideEvacuation(s); d.name != "" {
 		return d
 	}
+	if s.fed.Epoch != s.epoch {
+		switch s.fed.Phase {
+		case record.PhasePreparing:
+			if s.fed.Asked != s.epoch {
+				return askAgain(s, l)
+			}
+		case record.PhaseApplying:
+			return acceptApplied(s)
+		default:
+		}
+	}
 	switch s.fed.Phase {
 	case record.PhasePreparing:
 		return decidePreparing(s, l)
@@ -105,6 +120,8 @@ func decidePreparing(s situation, l limits) decision {
 	yes, no := 0, 0
 	for _, r := range s.replicas {
 		switch v := r.vote(); {
+		case r.reported(record.PhaseHeld):
+			no++
 		case v == nil:
 		case v.Answer == record.VoteYes:
 			yes++

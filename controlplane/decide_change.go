@@ -35,6 +35,10 @@ func decideChange(s situation) decision {
 		}
 	}
 	switch {
+	case s.fed.Change.Epoch != s.epoch:
+		// In the history that was lost it may have been made, or refused. Who asked has
+		// long gone; he asks again.
+		return refuseChange(s)
 	case no == 0 && yes == len(s.adding):
 		d := applyChange(s, proposalOf(s.fed))
 		d.request = s.fed.Change.Request
@@ -54,6 +58,7 @@ func changeDeadline(s situation) time.Time {
 func proposalOf(f record.Federation) proposal {
 	c := f.Change
 	next := f
+	next.Epoch = c.Epoch
 	next.Generation++
 	next.RequestID, next.Topology, next.Delegation, next.Drift = c.RequestID, c.Topology, c.Delegation, c.Drift
 	next.Visibility, next.AllowedUsers, next.Prefetch, next.Members = c.Visibility, c.AllowedUsers, c.Prefetch, c.Members
@@ -101,7 +106,8 @@ func applyChange(s situation, p proposal) decision {
 			continue
 		}
 		rec := *r.desired
-		rec.Generation, rec.RequestID, rec.Drift, rec.Sees = next.Generation, next.RequestID, next.Drift, p.sees[r.at.UID]
+		rec.Advance(next.Epoch, next.Generation)
+		rec.RequestID, rec.Drift, rec.Sees = next.RequestID, next.Drift, p.sees[r.at.UID]
 		if spec, ok := p.specs[r.at.UID]; ok {
 			rec.Spec = spec
 		}

@@ -29,6 +29,8 @@ type decider struct {
 	fail   func(point string)
 	// leave renders a federation without its members on a cluster.
 	leave func(ctx context.Context, s situation, rev int64, cluster string) (decision, error)
+	// doubt says that nothing may be decided now.
+	doubt func() bool
 	queue workqueue.TypedRateLimitingInterface[string]
 	seen  sightings
 }
@@ -81,6 +83,9 @@ func (d *decider) step(ctx context.Context, uid string) (time.Time, error) {
 	s, rev, ok := d.situation(uid)
 	if !ok {
 		return time.Time{}, nil
+	}
+	if d.doubt() {
+		return time.Time{}, errStale
 	}
 	next := decide(s, d.limits)
 	if next.name == "" {
@@ -150,7 +155,7 @@ func (d *decider) situation(uid string) (situation, int64, bool) {
 
 // situation must be called inside read.
 func (s *state) situation(f *record.Federation) situation {
-	out := situation{fed: *f, removing: map[string]*record.Removal{}}
+	out := situation{fed: *f, removing: map[string]*record.Removal{}, epoch: s.epoch()}
 	for _, m := range membersOf(f) {
 		if reg, ok := s.clusters[m.ClusterID]; ok && reg.rec.Removal != nil {
 			out.removing[m.ClusterID] = reg.rec.Removal
@@ -176,7 +181,7 @@ func (s *state) situation(f *record.Federation) situation {
 
 // replica must be called inside read.
 func (s *state) replica(m record.Member, index int) replicaState {
-	r := replicaState{at: m, member: index, alive: s.alive(m.ClusterID), clusterUID: s.clusterUID(m.ClusterID)}
+	r := replicaState{at: m, member: index, alive: s.alive(m.ClusterID), clusterUID: s.clusterUID(m.ClusterID), compared: s.compared(m.ClusterID)}
 	if c, ok := s.clusters[m.ClusterID]; ok && c.rec.LastSeen != nil {
 		t := c.rec.LastSeen.Time
 		r.lastSeen = &t
@@ -203,6 +208,13 @@ func (s *state) clusterUID(cluster string) string {
 		return n.desiredSelf.rec.UID
 	}
 	return ""
+}
+
+// compared says whether a cluster has compared what stands on it with what is desired
+// in the present epoch. It must be called inside read.
+func (s *state) compared(cluster string) bool {
+	n := s.nodes[cluster]
+	return n != nil && n.self.rec != nil && n.self.rec.Epoch == s.epoch()
 }
 
 // memberOf is the index of the member with a uid, or -1.

@@ -75,6 +75,24 @@ func renew(ctx context.Context, st *store.Store, old string, now time.Time) (*re
 	return meta, nil
 }
 
+// sameEpoch demands that the store is still in the epoch that a transaction was made
+// for.
+func sameEpoch(v store.View, tx *store.Txn, epoch string) error {
+	kv, ok := v.KV(record.MetaKey)
+	if !ok {
+		return ErrNoStore
+	}
+	meta, err := store.Decode[record.Meta](kv)
+	if err != nil {
+		return err
+	}
+	if meta.Word() != epoch {
+		return errFence
+	}
+	tx.Expect(record.MetaKey)
+	return nil
+}
+
 // spreadAtOnce is how many clusters are told of an epoch in one transaction.
 const spreadAtOnce = 50
 

@@ -32,6 +32,9 @@ func (c *ControlPlane) Health(ctx context.Context) Health {
 	default:
 		return Health{Message: "starting: the store has not been read yet"}
 	}
+	if c.doubtful() {
+		return Health{Message: "the store was restored and has no new epoch yet"}
+	}
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	if err := c.fresh(ctx); err != nil {

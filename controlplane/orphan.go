@@ -45,6 +45,9 @@ type orphanStep struct {
 }
 
 func (c *ControlPlane) orphansOf(ctx context.Context, cluster string) error {
+	if c.doubtful() {
+		return errStale
+	}
 	var steps []orphanStep
 	c.state.read(func() { steps = c.state.orphanSteps(cluster) })
 	for _, s := range steps {
@@ -80,7 +83,7 @@ func (s *state) orphanSteps(cluster string) []orphanStep {
 			}
 			out = append(out, orphanStep{cluster: cluster, service: o.ServiceName, deleted: d, put: &record.Desired{
 				V: record.Version, Intent: record.IntentDelete, Federation: d.rec.Federation, GroupID: d.rec.GroupID, UID: o.UID,
-				Generation: max(d.rec.Generation, o.Generation), Owner: d.rec.Owner, Cause: d.rec.Cause,
+				Generation: max(d.rec.Generation, o.Generation), Epoch: o.Epoch, Owner: d.rec.Owner, Cause: d.rec.Cause,
 			}})
 		}
 	}

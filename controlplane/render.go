@@ -112,7 +112,7 @@ func (r *renderer) replicas(members []record.Member) ([]made, error) {
 func (r *renderer) replica(i int, m record.Member) (made, error) {
 	token := r.cp.serviceToken(m.UID)
 	public, patch, err := r.template.Render(i, topology.Mark{
-		UID: m.UID, Generation: r.fed.Generation, ControlPlane: r.meta.ControlPlane, Token: token,
+		UID: m.UID, Generation: r.fed.Generation, Epoch: r.fed.Epoch, ControlPlane: r.meta.ControlPlane, Token: token,
 	})
 	if err != nil {
 		return made{}, fmt.Errorf("render %s/%s: %w", m.ClusterID, m.ServiceName, err)
@@ -136,6 +136,7 @@ func (r *renderer) replica(i int, m record.Member) (made, error) {
 		V: record.Version, Intent: record.IntentPrepare, Federation: r.fed.UID, GroupID: r.fed.GroupID, UID: m.UID,
 		Generation: r.fed.Generation, RequestID: r.fed.RequestID, Owner: r.fed.Owner, Drift: r.fed.Drift,
 		Paused: r.fed.Paused, Spec: name, Sees: what.sees, Mark: record.Mark(token), Deadline: r.fed.Deadline,
+		Epoch: r.fed.Epoch,
 	}
 	return made{
 		desired: placed{cluster: m.ClusterID, service: m.ServiceName, rec: desired},

@@ -20,6 +20,8 @@ type replicaState struct {
 	// stopped says that its cluster is paused.
 	stopped  bool
 	lastSeen *time.Time
+	// compared says that its cluster has compared everything in the present epoch.
+	compared bool
 	// clusterUID is the registration of its cluster.
 	clusterUID string
 	// abandoned says that its tombstone is left to its cluster alone.

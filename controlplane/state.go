@@ -24,6 +24,8 @@ type state struct {
 	ended func(cluster string)
 	// departed is told of changes on clusters that are being removed, or were.
 	departed func(cluster string)
+	// metaChanged is told when the meta record was written.
+	metaChanged chan struct{}
 
 	mu          sync.RWMutex
 	revision    int64
@@ -69,6 +71,7 @@ func newState(mirror *store.Mirror) *state {
 		ended:       func(string) {},
 		departed:    func(string) {},
 		changed:     make(chan struct{}),
+		metaChanged: make(chan struct{}, 1),
 		clusters:    map[string]versioned[record.Cluster]{},
 		federations: map[string]versioned[record.Federation]{},
 		names:       map[string]string{},
@@ -148,6 +151,10 @@ func (s *state) apply(key string, kv store.KV, exists bool, federations, cluster
 	case record.KindMeta:
 		if v, ok := decode[record.Meta](s, kv, exists); ok {
 			s.meta = v
+			select {
+			case s.metaChanged <- struct{}{}:
+			default:
+			}
 		}
 	case record.KindFence:
 		s.fence = kv.ModRevision
@@ -232,6 +239,14 @@ func (s *state) node(cluster string) *node {
 		s.nodes[cluster] = n
 	}
 	return n
+}
+
+// epoch is the present one as records name it. It must be called inside read.
+func (s *state) epoch() string {
+	if s.meta == nil {
+		return ""
+	}
+	return s.meta.Word()
 }
 
 // alive says whether the cluster's syncer holds a session.

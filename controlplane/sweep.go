@@ -33,6 +33,9 @@ func (c *ControlPlane) sweep(ctx context.Context) error {
 // specs and histories that two sweeps in a row found unreferenced: those of a
 // creation whose instance died between writing them and transaction A.
 func (c *ControlPlane) sweepOnce(ctx context.Context, suspects map[string]int64) error {
+	if c.doubtful() {
+		return errStale
+	}
 	now := c.cfg.Now()
 	err := errors.Join(
 		sweepOld(ctx, c, record.RequestsPrefix, func(r *record.Request) bool {

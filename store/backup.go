@@ -51,7 +51,7 @@ func (s *Store) Backup(ctx context.Context, path string) (b Backup, err error) {
 	if err != nil {
 		return b, fmt.Errorf("backup: %w", translate(err))
 	}
-	defer resp.Snapshot.Close() //nolint:errcheck // it was read to its end, or failed
+	defer resp.Snapshot.Close()
 	hash := &trailing{hash: sha256.New()}
 	if b.Bytes, err = io.Copy(io.MultiWriter(part, hash), resp.Snapshot); err != nil {
 		return b, fmt.Errorf("backup: %w", translate(err))

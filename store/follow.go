@@ -106,13 +106,7 @@ func (f *follower) list(ctx context.Context) error {
 		revision = at
 		all = append(all, kvs...)
 	}
-	seen, restored := f.replace(all, revision)
-	if restored {
-		f.log.Warn("the store was restored: it has another history than was seen", "seen", seen, "now", revision)
-		if f.cfg.OnStale != nil {
-			f.cfg.OnStale(seen, revision)
-		}
-	}
+	f.replace(all, revision)
 	return nil
 }
 

@@ -22,16 +22,24 @@ type MirrorConfig struct {
 	Prefixes []string
 	// Skip, when set, names keys that are not kept and not reported.
 	Skip func(key string) bool
-	// OnStale, when set, is told that the store was restored from a snapshot: what
-	// the mirror had seen up to revision seen did not happen in the history that it
-	// now follows. The mirror has listed again already. It is called from Run and
-	// must not block.
-	OnStale func(seen, now int64)
+	// OnRelist, when set, is told of each listing after the first, before anybody is
+	// shown it: nothing is decided on it before. It must not block, nor call the
+	// mirror.
+	OnRelist func(Relist)
 	// Interval of the requests for progress; default 5 s. When nothing at all is
 	// heard for three of them, the watch is opened anew on a new connection.
 	Interval time.Duration
 	// Logger defaults to that of the store.
 	Logger *slog.Logger
+}
+
+// Relist is one listing of a mirror that had listed before.
+type Relist struct {
+	Before, Now *MirrorView
+	// Restored says that the store was restored from a backup for certain: it is
+	// behind, or has a key of the days before that was not seen then. What was only
+	// made or deleted since the backup does not show here.
+	Restored bool
 }
 
 // Mirror is a copy of prefixes in memory, of one revision at any time. It is safe
@@ -241,10 +249,8 @@ func (m *Mirror) apply(changes []change, revision int64) {
 }
 
 // replace takes over a whole listing and reports only what differs from before:
-// keys whose revision or bytes changed, and those that are gone. It returns up
-// to where the mirror had seen before, and whether that was another history: the
-// store is behind, or has a key of those days that was not seen then.
-func (m *Mirror) replace(kvs []KV, revision int64) (seen int64, restored bool) {
+// keys whose revision or bytes changed, and those that are gone.
+func (m *Mirror) replace(kvs []KV, revision int64) {
 	tree := newTree()
 	for _, kv := range kvs {
 		if m.keeps(kv.Key) {
@@ -253,7 +259,7 @@ func (m *Mirror) replace(kvs []KV, revision int64) (seen int64, restored bool) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	seen, restored = m.revision, revision < m.revision
+	seen, restored := m.revision, revision < m.revision
 	tree.Ascend(func(kv KV) bool {
 		old, ok := m.tree.Get(kv)
 		if !ok || old.ModRevision != kv.ModRevision || !bytes.Equal(old.Value, kv.Value) {
@@ -268,15 +274,20 @@ func (m *Mirror) replace(kvs []KV, revision int64) (seen int64, restored bool) {
 		}
 		return true
 	})
-	m.tree = tree
-	m.moveTo(revision)
 	select {
 	case <-m.synced:
+		if restored {
+			m.log.Warn("the store was restored: it has another history than was seen", "seen", seen, "now", revision)
+		}
+		if m.cfg.OnRelist != nil {
+			m.cfg.OnRelist(Relist{Before: m.snap(), Now: &MirrorView{tree: tree.Clone(), revision: revision}, Restored: restored})
+		}
 	default:
 		close(m.synced)
 	}
+	m.tree = tree
+	m.moveTo(revision)
 	m.wakeFeeds()
-	return seen, restored
 }
 
 // moveTo sets the revision and wakes those who wait for it. It needs mu.

@@ -444,7 +444,11 @@ func TestMirrorNoticesARestoredStore(t *testing.T) {
 			stale := make(chan [2]int64, 1)
 			m := runMirror(t, s, store.MirrorConfig{
 				Prefixes: []string{"/t/"}, Interval: 100 * time.Millisecond,
-				OnStale: func(seen, now int64) { stale <- [2]int64{seen, now} },
+				OnRelist: func(r store.Relist) {
+					if r.Restored {
+						stale <- [2]int64{r.Before.Revision(), r.Now.Revision()}
+					}
+				},
 			})
 			f := m.Feed()
 			next(t, f)
@@ -477,7 +481,11 @@ func TestMirrorDoesNotTakeAnInterruptionForARestore(t *testing.T) {
 	s, faults := open(t, store.Config{Endpoints: []string{proxy.Endpoint()}})
 	m := runMirror(t, s, store.MirrorConfig{
 		Prefixes: []string{"/t/"}, Interval: 100 * time.Millisecond,
-		OnStale: func(seen, now int64) { t.Errorf("told of a restore: %d, %d", seen, now) },
+		OnRelist: func(r store.Relist) {
+			if r.Restored {
+				t.Errorf("told of a restore: %d, %d", r.Before.Revision(), r.Now.Revision())
+			}
+		},
 	})
 	for i := range 5 {
 		put(t, direct, "/t/a", i)

@@ -27,7 +27,19 @@ func (t *term) reportCluster(ctx context.Context, before, after *store.MirrorVie
 		orphans := t.orphans(before, after, list)
 		t.metrics.orphans.Set(float64(len(orphans)))
 		ask := fill
-		fill = func(c *record.ObservedCluster) { ask(c); c.Orphans = orphans }
+		// What the list is compared with is of the epoch before it, at the latest.
+		self := t.desiredClusterIn(before)
+		fill = func(c *record.ObservedCluster) {
+			ask(c)
+			c.Orphans = orphans
+			if self == nil {
+				return
+			}
+			c.Epoch = self.Word()
+			if t.doubtful(self) {
+				c.Reason = record.ReasonStoreRestored
+			}
+		}
 	}
 	queue := int64(t.ledger.backlog(t.writes.Len())/time.Minute) * 60
 	key, clusterKey := record.ObservedClusterKey(t.cfg.ClusterID), record.DesiredClusterKey(t.cfg.ClusterID)
@@ -118,7 +130,7 @@ func (t *term) orphans(before, after *store.MirrorView, list *listing) []record.
 		if err != nil {
 			generation = 0
 		}
-		out = append(out, record.Orphan{ServiceName: name, UID: uid, Generation: generation, Reason: record.ReasonAheadOfDesired})
+		out = append(out, record.Orphan{ServiceName: name, UID: uid, Generation: generation, Epoch: service.Annotations[oscarapi.AnnotationEpoch], Reason: record.ReasonAheadOfDesired})
 	}
 	return out
 }

@@ -78,7 +78,7 @@ func (t *term) carryOut(ctx context.Context, v *sight, d decision) (bool, error)
 }
 
 func (t *term) reportDecision(ctx context.Context, v *sight, d decision) error {
-	f := finding{phase: d.phase, reason: d.reason, message: d.message}
+	f := finding{phase: d.phase, reason: d.reason, message: d.message, held: d.held}
 	if d.failure != nil {
 		f.operation, f.status = d.failure.operation, d.failure.status
 	}

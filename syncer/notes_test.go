@@ -111,25 +111,25 @@ func TestForgetKeepsDoubts(t *testing.T) {
 
 func TestNextReport(t *testing.T) {
 	d := desired(record.IntentApply)
-	first := nextReport(nil, d, 7, finding{phase: record.PhasePrepared, vote: &record.Vote{Answer: "yes", Revision: 7, DelayS: 3}}, now)
+	first := nextReport(nil, d, 7, "", finding{phase: record.PhasePrepared, vote: &record.Vote{Answer: "yes", Revision: 7, DelayS: 3}}, now)
 	if first.BucketsMade == nil || !first.LastTransitionTime.Equal(now) {
 		t.Errorf("first: %+v", first)
 	}
 	later := now.Add(time.Minute)
-	again := nextReport(first, d, 7, finding{phase: record.PhasePrepared, vote: &record.Vote{Answer: "yes", Revision: 7, DelayS: 9}}, later)
+	again := nextReport(first, d, 7, "", finding{phase: record.PhasePrepared, vote: &record.Vote{Answer: "yes", Revision: 7, DelayS: 9}}, later)
 	if again.Vote.DelayS != 3 || !again.LastTransitionTime.Equal(now) {
 		t.Errorf("the same vote with another delay is no news: %+v", again)
 	}
-	done := nextReport(first, d, 8, finding{phase: record.PhaseReady, readBack: wanted, made: []string{"b", "a", "b"}}, later)
+	done := nextReport(first, d, 8, "", finding{phase: record.PhaseReady, readBack: wanted, made: []string{"b", "a", "b"}}, later)
 	if done.Vote == nil || done.BucketsMade[0] != "a" || len(done.BucketsMade) != 2 || !done.LastTransitionTime.Equal(later) {
 		t.Errorf("ready: %+v", done)
 	}
-	drift := nextReport(done, d, 8, finding{phase: record.PhaseDrifted}, later)
+	drift := nextReport(done, d, 8, "", finding{phase: record.PhaseDrifted}, later)
 	if drift.ReadBack != wanted || len(drift.BucketsMade) != 2 {
 		t.Errorf("what is known of this generation is lost: %+v", drift)
 	}
 	d.Generation = 3
-	if next := nextReport(done, d, 9, finding{phase: record.PhaseFailed}, later); next.ReadBack != "" || len(next.BucketsMade) != 2 {
+	if next := nextReport(done, d, 9, "", finding{phase: record.PhaseFailed}, later); next.ReadBack != "" || len(next.BucketsMade) != 2 {
 		t.Errorf("generation 3 is reported with the fingerprint of 2: %+v", next)
 	}
 }

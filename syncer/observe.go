@@ -39,10 +39,12 @@ type sight struct {
 func (t *term) glance(ctx context.Context, name string) (*sight, error) {
 	view := t.mirror.Snapshot()
 	v := &sight{name: name}
-	if _, err := t.serves(view.KV(record.DesiredClusterKey(t.cfg.ClusterID))); err != nil {
+	c, err := t.serves(view.KV(record.DesiredClusterKey(t.cfg.ClusterID)))
+	if err != nil {
 		return nil, err
 	}
-	v.now, v.stopped, v.resync = time.Now(), t.stopped(view), t.takePeriodic(name)
+	v.now, v.resync = time.Now(), t.takePeriodic(name)
+	v.standing(t.Syncer, c)
 	kv, ok := view.KV(record.DesiredServiceKey(t.cfg.ClusterID, name))
 	if !ok {
 		t.specs.drop(name)
@@ -131,7 +133,7 @@ func (t *term) examine(ctx context.Context, name string) (*sight, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.stopped = c.State == record.ClusterPaused
+	v.standing(t.Syncer, c)
 	kv, ok := read.KV(desiredKey)
 	if !ok {
 		return v, nil
@@ -199,7 +201,7 @@ func localOf(service *oscar.Service, d *record.Desired, def *definition) (local,
 	l := local{whose: whoseIs(service, d), storage: service.Storage, marked: marked(service)}
 	if service.Annotations[oscarapi.AnnotationUID] == d.UID {
 		if g, err := strconv.ParseInt(service.Annotations[oscarapi.AnnotationGeneration], 10, 64); err == nil && g > 0 {
-			l.generation = g
+			l.generation, l.epoch = g, service.Annotations[oscarapi.AnnotationEpoch]
 		}
 	}
 	if l.whose != ours {

@@ -27,6 +27,14 @@ import (
 // What is foreign, of another life or ahead of the desired record is reported
 // (failed, held) and never changed.
 func plan(s situation) decision {
+	d := planned(s)
+	if s.doubtful && d.act.writes() {
+		return decision{act: rest}
+	}
+	return d
+}
+
+func planned(s situation) decision {
 	switch {
 	case s.desired == nil:
 		return decision{act: rest}
@@ -41,6 +49,9 @@ func plan(s situation) decision {
 }
 
 func planVote(s situation) decision {
+	if s.local.whose == ours && s.local.generation > 0 && s.ahead(s.local.generation) {
+		return heldAhead(s, s.local.generation)
+	}
 	answered := s.observed != nil && s.observed.Vote != nil && s.observed.Vote.Revision == s.revision
 	if answered && (s.observed.Vote.Answer == record.VoteYes || !s.resync) {
 		return decision{act: rest}
@@ -72,6 +83,9 @@ func held(reason record.Reason, message string) decision {
 
 // planAbsent: the service is wanted and not listed.
 func planAbsent(s situation) decision {
+	if s.lost() {
+		return heldMissing()
+	}
 	applied := s.applied()
 	vanished := decision{act: report, phase: record.PhaseDrifted, reason: record.ReasonDrifted,
 		message: "the service vanished from the cluster"}
@@ -102,11 +116,11 @@ func planAbsent(s situation) decision {
 
 // planPresent: the service is wanted, listed and ours.
 func planPresent(s situation) decision {
-	want, have := s.desired.Generation, s.local.generation
 	switch {
-	case have > want:
-		return held(record.ReasonAheadOfDesired, fmt.Sprintf(
-			"the service has generation %d and %d is desired; it is not changed: the store may have been restored from an older state", have, want))
+	case s.unmarked():
+		return heldAhead(s, 0)
+	case s.local.generation > 0 && s.ahead(s.local.generation):
+		return heldAhead(s, s.local.generation)
 	case s.local.half:
 		return planHalf(s)
 	}
@@ -117,7 +131,7 @@ func planPresent(s situation) decision {
 		return decision{act: report, phase: record.PhaseReady, reason: record.ReasonApplied}
 	case applied:
 		return planDrift(s)
-	case s.local.differs == "" && have == want:
+	case s.local.differs == "" && s.local.generation == s.desired.Generation && s.local.epoch == s.desired.Epoch:
 		return planAsAsked(s)
 	case s.stopped || s.desired.Paused:
 		return decision{act: rest} // pending until the pause ends

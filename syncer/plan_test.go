@@ -166,7 +166,7 @@ func TestPlan(t *testing.T) {
 		if got.act == report && got.phase != record.PhaseReady && got.message == "" {
 			t.Errorf("%s: a report without a message", tc.name)
 		}
-		got.message, got.failure = "", nil
+		got.message, got.failure, got.held = "", nil, nil
 		if got != tc.want {
 			t.Errorf("%s:\n got %+v\nwant %+v", tc.name, got, tc.want)
 		}
@@ -188,7 +188,7 @@ func TestPlanNeverHarms(t *testing.T) {
 			t.Fatal("something is deleted without a tombstone")
 		case touches && s.local.whose != ours:
 			t.Fatalf("%s of a service that is not ours", d.act)
-		case (d.act == update || d.act == detach || d.act == erase) && s.local.generation > s.desired.Generation:
+		case touches && s.local.epoch == s.desired.Epoch && s.local.generation > s.desired.Generation:
 			t.Fatalf("%s of a service that is ahead", d.act)
 		case d.act == erase && s.local.storage:
 			t.Fatal("a service is deleted with its buckets")
@@ -200,6 +200,12 @@ func TestPlanNeverHarms(t *testing.T) {
 			t.Fatal("a POST for a name that is taken or in doubt")
 		case d.act == acknowledge && (s.local.whose == ours || s.local.whose == otherLife || s.unanswered() > 0):
 			t.Fatal("a tombstone is acknowledged while the service is, or may still appear")
+		case d.act.writes() && s.doubtful:
+			t.Fatal("a write while the store's history is in doubt")
+		case touches && s.local.generation > 0 && !s.desired.Covers(s.local.epoch, s.local.generation):
+			t.Fatalf("%s of a service of a lost history", d.act)
+		case d.act == create && !s.desired.Again && s.observed != nil && s.observed.Epoch != s.epoch && s.observed.ReadBack != "":
+			t.Fatal("a service that was perhaps deleted in a lost history is made again")
 		case d.act.writes() && s.stopped:
 			t.Fatal("a write on a paused cluster")
 		case d.act == settle && (!s.fresh || len(s.local.missing) > 0 || s.local.differs != ""):
@@ -211,12 +217,15 @@ func TestPlanNeverHarms(t *testing.T) {
 func anySituation(t *rapid.T) situation {
 	instants := rapid.SampledFrom([]time.Time{{}, later(-time.Minute), later(time.Minute)})
 	hashes := rapid.SampledFrom([]string{"", wanted, changed})
+	epochs := rapid.SampledFrom([]string{"", "e1", "e2"})
 	s := situation{
 		now: now, revision: revision,
+		epoch: epochs.Draw(t, "epoch"), doubtful: rapid.IntRange(0, 9).Draw(t, "doubtful") == 0,
 		stopped: rapid.Bool().Draw(t, "stopped"), resync: rapid.Bool().Draw(t, "resync"), fresh: rapid.Bool().Draw(t, "fresh"),
 		local: local{
 			whose:      whose(rapid.IntRange(0, 4).Draw(t, "whose")),
 			generation: rapid.Int64Range(0, 3).Draw(t, "have"),
+			epoch:      epochs.Draw(t, "its epoch"),
 			hash:       hashes.Draw(t, "hash"),
 			storage:    rapid.Bool().Draw(t, "storage"),
 			half:       rapid.Bool().Draw(t, "half"),
@@ -239,12 +248,18 @@ func anySituation(t *rapid.T) situation {
 			d.Data = rapid.SampledFrom([]string{"", "delete"}).Draw(t, "data")
 			d.Jobs = rapid.SampledFrom([]string{"", "cancel"}).Draw(t, "jobs")
 			d.Paused = rapid.Bool().Draw(t, "paused")
+			d.Epoch = epochs.Draw(t, "desired epoch")
+			if rapid.Bool().Draw(t, "has a past") {
+				d.Past = []record.Branch{{Epoch: epochs.Draw(t, "past epoch"), Generation: rapid.Int64Range(1, 3).Draw(t, "past generation")}}
+			}
+			d.Again = rapid.Bool().Draw(t, "again")
 		})
 	}
 	if rapid.Bool().Draw(t, "reported") {
 		s.observed = observed(rapid.SampledFrom([]record.Phase{record.PhasePrepared, record.PhaseReady, record.PhaseFailed, record.PhaseDeleted}).Draw(t, "phase"),
 			func(o *record.Observed) {
 				o.ReadBack = hashes.Draw(t, "read back")
+				o.Epoch = epochs.Draw(t, "observed epoch")
 				o.ObservedGeneration = rapid.Int64Range(1, 3).Draw(t, "observed generation")
 				o.DesiredRevision = revision - rapid.Int64Range(0, 1).Draw(t, "behind")
 				o.BucketsMade = rapid.SliceOfN(rapid.Just("b"), 0, 1).Draw(t, "made")

@@ -1,8 +1,6 @@
 package syncer
 
 import (
-	"fmt"
-
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -49,9 +47,8 @@ func planOurEnd(s situation) decision {
 		have = s.observed.ObservedGeneration
 	}
 	switch {
-	case have > s.desired.Generation:
-		return held(record.ReasonAheadOfDesired, fmt.Sprintf(
-			"the service has generation %d and the tombstone is of %d; it is not changed: the store may have been restored from an older state", have, s.desired.Generation))
+	case s.ahead(have):
+		return heldAhead(s, have)
 	case s.local.half:
 		return planHalf(s)
 	case s.stopped:

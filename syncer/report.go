@@ -24,6 +24,8 @@ type finding struct {
 	readBack string
 	// made, when not nil, replaces the buckets that this life made.
 	made []string
+	// held, when set, is what stands and is ahead of the store.
+	held *record.Held
 }
 
 // report writes a finding about the desired record of the sight, if it is news.
@@ -43,7 +45,7 @@ func (t *term) report(ctx context.Context, v *sight, f finding) error {
 			if kv, ok := read.KV(observedKey); ok {
 				before = t.decodeObserved(kv, v.desired.UID)
 			}
-			tx.Put(observedKey, nextReport(before, v.desired, v.revision, f, time.Now()))
+			tx.Put(observedKey, nextReport(before, v.desired, v.revision, v.epoch, f, time.Now()))
 			return nil
 		},
 	})
@@ -59,7 +61,7 @@ func (t *term) report(ctx context.Context, v *sight, f finding) error {
 
 // nextReport is the record that follows before, which is nil for the first
 // report about a life. It is equal to before when the finding is no news.
-func nextReport(before *record.Observed, d *record.Desired, revision int64, f finding, now time.Time) *record.Observed {
+func nextReport(before *record.Observed, d *record.Desired, revision int64, epoch string, f finding, now time.Time) *record.Observed {
 	next := &record.Observed{
 		V:                  record.Version,
 		Phase:              f.phase,
@@ -74,6 +76,8 @@ func nextReport(before *record.Observed, d *record.Desired, revision int64, f fi
 		Status:             f.status,
 		Message:            f.message,
 		LastTransitionTime: record.At(now),
+		Epoch:              epoch,
+		Held:               f.held,
 	}
 	if before == nil {
 		return next

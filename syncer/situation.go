@@ -29,6 +29,8 @@ type local struct {
 	whose whose
 	// generation of our marks; 0 when they were dropped by somebody's PUT.
 	generation int64
+	// epoch of that generation; empty in the first one.
+	epoch string
 	// hash of the read-back (readBack); empty when absent.
 	hash string
 	// storage says that it names an input, output or mount.
@@ -60,6 +62,10 @@ type situation struct {
 	local    local
 	// stopped says that the cluster is paused: nothing is written to OSCAR.
 	stopped bool
+	// epoch is the present one as records name it, and doubtful says that it is over:
+	// etcd was restored, and no control plane has begun another.
+	epoch    string
+	doubtful bool
 	// resync says that this is a periodic look and not an answer to an event.
 	resync bool
 	// fresh says that the service was read by itself, with its buckets and jobs,
@@ -162,6 +168,8 @@ type decision struct {
 	repair, drifted bool
 	// failure goes with phase failed.
 	failure *failure
+	// held goes with phase held, when what stands is ahead of the store.
+	held *record.Held
 }
 
 // Pauses between looks.

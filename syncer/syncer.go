@@ -33,6 +33,9 @@ type Syncer struct {
 	gets *rate.Limiter
 	// restored is told when etcd has gone back to an older state.
 	restored chan struct{}
+	// doubt is the epoch in which etcd was seen to have gone back. While it lasts,
+	// nothing is written to OSCAR.
+	doubt atomic.Pointer[string]
 	// registration is the desired cluster as it was last seen.
 	registration atomic.Pointer[record.DesiredCluster]
 	// own is the uid of the registration that we are for; nil before the first.
@@ -66,16 +69,46 @@ func New(cfg Config) (*Syncer, error) {
 		Skip: func(key string) bool {
 			return strings.HasPrefix(key, desired) && !strings.HasPrefix(key, services) && key != record.DesiredClusterKey(cfg.ClusterID)
 		},
-		OnStale: func(seen, now int64) {
-			s.log.Warn("etcd was restored from an older state; everything is compared", "seen_revision", seen, "revision", now)
-			select {
-			case s.restored <- struct{}{}:
-			default:
-			}
-		},
-		Logger: cfg.Logger,
+		OnRelist: s.relisted,
+		Logger:   cfg.Logger,
 	})
 	return s, nil
+}
+
+// relisted looks at each listing of the mirror before anything is decided on it.
+func (s *Syncer) relisted(r store.Relist) {
+	if !r.Restored {
+		return
+	}
+	before, now := s.desiredClusterIn(r.Before), s.desiredClusterIn(r.Now)
+	if now != nil && (before == nil || before.Epoch == now.Epoch) {
+		s.doubt.Store(&now.Epoch)
+	}
+	s.log.Warn("etcd was restored from an older state; everything is compared", "seen_revision", r.Before.Revision(), "revision", r.Now.Revision())
+	select {
+	case s.restored <- struct{}{}:
+	default:
+	}
+}
+
+// desiredClusterIn is nil when the record is absent or cannot be read.
+func (s *Syncer) desiredClusterIn(view *store.MirrorView) *record.DesiredCluster {
+	kv, ok := view.KV(record.DesiredClusterKey(s.cfg.ClusterID))
+	if !ok {
+		return nil
+	}
+	c, err := store.Decode[record.DesiredCluster](kv)
+	if err != nil {
+		return nil
+	}
+	return c
+}
+
+// doubtful says that etcd has gone back to an older state in this epoch, and that no
+// control plane has begun another one since.
+func (s *Syncer) doubtful(c *record.DesiredCluster) bool {
+	epoch := s.doubt.Load()
+	return epoch != nil && c != nil && c.Epoch == *epoch
 }
 
 // Ready says whether the syncer holds its session and follows etcd.

@@ -163,14 +163,12 @@ func (s *Syncer) desiredInMirror(name string) *record.Desired {
 	return d
 }
 
-// stopped says whether the cluster is paused.
-func (s *Syncer) stopped(view *store.MirrorView) bool {
-	kv, ok := view.KV(record.DesiredClusterKey(s.cfg.ClusterID))
-	if !ok {
-		return false
+// standing enters what holds for the whole cluster: whether it is paused, the epoch,
+// and whether that is in doubt.
+func (v *sight) standing(s *Syncer, c *record.DesiredCluster) {
+	if c != nil {
+		v.stopped, v.epoch, v.doubtful = c.State == record.ClusterPaused, c.Word(), s.doubtful(c)
 	}
-	c, err := store.Decode[record.DesiredCluster](kv)
-	return err == nil && c.State == record.ClusterPaused
 }
 
 // follow turns changes of the mirror into work.
@@ -216,6 +214,10 @@ func (t *term) noteEpoch(view *store.MirrorView) {
 	}
 	if before := t.registration.Swap(c); before != nil && (before.ControlPlane != c.ControlPlane || before.Epoch != c.Epoch) {
 		t.log.Warn("registration of the cluster has changed", "cluster_uid", c.UID, "control_plane", c.ControlPlane, "epoch", c.Epoch)
+		select {
+		case t.restored <- struct{}{}: // everything is compared at once
+		default:
+		}
 	}
 }
 

@@ -12,8 +12,10 @@ import (
 
 // Mark identifies one life of one replica. Token is secret: 64 hexadecimal digits.
 type Mark struct {
-	UID          string
-	Generation   int64
+	UID        string
+	Generation int64
+	// Epoch of the generation; empty in the first one.
+	Epoch        string
 	ControlPlane string
 	Token        string
 }
@@ -145,6 +147,9 @@ func renderAnnotations(users map[string]string, g *Graph, node Node, m Mark, o O
 	annotations[oscar.AnnotationUID] = m.UID
 	annotations[oscar.AnnotationGeneration] = strconv.FormatInt(m.Generation, 10)
 	annotations[oscar.AnnotationControlPlane] = m.ControlPlane
+	if m.Epoch != "" {
+		annotations[oscar.AnnotationEpoch] = m.Epoch
+	}
 	if !node.Coordinator {
 		annotations[oscar.AnnotationOriginCluster] = originID(g, o)
 		annotations[oscar.AnnotationOriginService] = g.Nodes[0].Member.ServiceName

@@ -37,6 +37,7 @@ type ControlPlane struct {
 	EtcdListen string        `default:"127.0.0.1:2379" placeholder:"ADDRESS" help:"Where the embedded etcd listens for clients. Used without --etcd-endpoints."`
 	EtcdQuota  int64         `default:"4294967296" placeholder:"BYTES" help:"Size limit of the embedded etcd."`
 	DataDir    string        `default:"/var/lib/oscarfed" placeholder:"DIR" help:"Data of the embedded etcd, and the identity unless it has a file of its own."`
+	Restored   bool          `help:"Say that etcd was restored from a backup: for one start of one instance, when none has its data directory of before."`
 	Retention  time.Duration `name:"etcd-retention" default:"30m" help:"History that the embedded etcd keeps; 0 keeps all. Of an external etcd: what is kept when its space is short."`
 
 	AdminUser         string `default:"oscar" help:"Name of the administrator."`

@@ -27,6 +27,10 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 )
 
+// witnessName is the file, in the data directory, in which an instance keeps what it
+// has seen in etcd.
+const witnessName = "witness.json"
+
 // readyTimeout bounds the start of etcd and the first reading of the store.
 const readyTimeout = 60 * time.Second
 
@@ -37,8 +41,13 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	if err != nil {
 		return fmt.Errorf("the administrator's password: %w", err)
 	}
-	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil && len(cfg.Endpoints) == 0 {
-		return fmt.Errorf("the data directory: %w", err)
+	witness := filepath.Join(cfg.DataDir, witnessName)
+	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+		if len(cfg.Endpoints) == 0 {
+			return fmt.Errorf("the data directory: %w", err)
+		}
+		log.Warn("there is no data directory: when etcd is restored while this instance is down, it has to be told so with --restored", "error", err)
+		witness = ""
 	}
 	id, err := controlPlaneIdentity(cfg)
 	if err != nil {
@@ -75,6 +84,7 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	cp, err := controlplane.New(controlplane.Config{
 		Store: st, Identity: id, DefaultCluster: cfg.DefaultCluster, PrepareDeadline: cfg.PrepareDeadline,
 		ApplyGrace: cfg.ApplyGrace, MaxQueueDelay: cfg.MaxQueueDelay, EtcdRetention: cfg.Retention, FailPoint: fail.Hit, Logger: log, Registry: registry,
+		Witness: witness, Restored: cfg.Restored,
 	})
 	if err != nil {
 		return errors.Join(err, listener.Close())

@@ -105,7 +105,7 @@ func (d dev) run(ctx context.Context, st *store.Store, listener net.Listener, re
 	}
 	registry := newRegistry()
 	cp, err := controlplane.New(controlplane.Config{
-		Store: st, Identity: id, DefaultCluster: devClusterID(0), Logger: d.log, Registry: registry,
+		Store: st, Identity: id, DefaultCluster: devClusterID(0), Witness: filepath.Join(d.dir, witnessName), Logger: d.log, Registry: registry,
 	})
 	if err != nil {
 		return errors.Join(err, listener.Close())

@@ -30,13 +30,13 @@ func Branched(past []Branch, epoch string, generation int64) []Branch {
 	return out[max(0, len(out)-maxBranches):]
 }
 
-// Enter makes the federation's next generation one of an epoch. It is called before
-// Generation is raised.
-func (f *Federation) Enter(epoch string) {
-	if f.Epoch != epoch {
-		f.Past = Branched(f.Past, f.Epoch, f.Generation)
-		f.Epoch = epoch
+// Advance gives what is desired another generation, of an epoch. Where an older
+// epoch is left, the generation that it had come to stays known.
+func (d *Desired) Advance(epoch string, generation int64) {
+	if d.Epoch != epoch {
+		d.Past, d.Again = Branched(d.Past, d.Epoch, d.Generation), false
 	}
+	d.Epoch, d.Generation = epoch, generation
 }
 
 // Covers says whether a service with the mark of this life, of an epoch and a

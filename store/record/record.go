@@ -164,9 +164,10 @@ type Federation struct {
 	// Refused tells why the last change was not made, until the next one.
 	Refused *Refused `json:"refused,omitempty"`
 
-	// Epoch in which Generation was written, and where older epochs were left.
-	Epoch string   `json:"epoch,omitempty"`
-	Past  []Branch `json:"past,omitempty"`
+	// Epoch in which Generation was written.
+	Epoch string `json:"epoch,omitempty"`
+	// Asked is the later epoch in which the vote of a creation was begun anew.
+	Asked string `json:"asked,omitempty"`
 }
 
 // Change is the next generation of a federation, which becomes the present one
@@ -379,6 +380,8 @@ type Observed struct {
 	Status             int    `json:"status,omitempty"`
 	Message            string `json:"message"`
 	LastTransitionTime Time   `json:"last_transition_time"`
+	// Epoch in which the report was made.
+	Epoch string `json:"epoch,omitempty"`
 	// Held goes with phase held: what is on the cluster and not in the store's history.
 	Held *Held `json:"held,omitempty"`
 }

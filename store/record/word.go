@@ -100,6 +100,7 @@ const (
 	ReasonDeleted            Reason = "Deleted"
 	ReasonClusterRemoving    Reason = "ClusterRemoving"
 	ReasonOtherRegistration  Reason = "OtherRegistration"
+	ReasonStoreRestored      Reason = "StoreRestored"
 )
 
 // HeldKind is how a cluster differs from a store that was restored.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
 )
 
 // Options of a check.
@@ -42,11 +43,39 @@ func Check(ctx context.Context, endpoint string, opts Options) (*Report, error) 
 
 // CheckStore is Check for a store that is open already.
 func CheckStore(ctx context.Context, s *store.Store, opts Options) (*Report, error) {
+	return checkFrom(ctx, s, opts, nil, 0)
+}
+
+// checkFrom is CheckStore for a store that was restored from a backup: what stood at
+// a revision, where its history begins, is taken as it is.
+func checkFrom(ctx context.Context, s *store.Store, opts Options, stood []store.KV, at int64) (*Report, error) {
 	r, err := NewReplay(opts)
 	if err != nil {
 		return nil, err
 	}
+	r.checker.begin(at, stood)
 	return r.Finish(ctx, s)
+}
+
+// begin takes over what stands when a history begins, without judging it.
+func (c *checker) begin(at int64, stood []store.KV) {
+	if len(stood) == 0 {
+		return
+	}
+	var events []store.Event
+	for _, kv := range stood {
+		events = append(events, store.Event{KV: kv})
+	}
+	c.step(at, events)
+	for _, e := range c.keys {
+		if o := as[record.Observed](e); o != nil && o.Vote != nil && c.past.lives[o.UID] != nil {
+			c.past.lives[o.UID].prepares[o.Vote.Revision] = true
+		}
+		if d := as[record.Deleted](e); d != nil {
+			c.past.live(d.UID, place{d.ClusterID, d.ServiceName}, d.Federation).removed = true
+		}
+	}
+	c.report, c.told = &Report{Last: at, federations: map[string]*touches{}}, map[Violation]bool{}
 }
 
 // sameAs compares the replayed state with a list of the same revision: a replay

@@ -60,6 +60,7 @@ func rules() []rule {
 		{name: RuleStatus, step: statusStep},
 		{name: RuleVotes, step: votesStep},
 		{name: RuleClusters, step: clustersStep, stands: clustersStand},
+		{name: RuleEpochs, step: epochsStep},
 	}
 }
 

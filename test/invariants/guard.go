@@ -2,9 +2,14 @@ package invariants
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
 )
 
 // Limits of a guard.
@@ -20,11 +25,34 @@ const (
 // later is then stopped before the check.
 func Guard(t testing.TB, endpoint string, opts Options) {
 	t.Helper()
+	guard(t, func(ctx context.Context) (*Report, error) { return Check(ctx, endpoint, opts) }, opts)
+}
+
+// GuardRestored is Guard for an etcd that was just restored from a backup: what
+// stands in it now is where its history begins.
+func GuardRestored(t testing.TB, endpoint string, opts Options) {
+	t.Helper()
+	s, err := store.Open(t.Context(), store.Config{Endpoints: []string{endpoint}, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stood, at, err := s.List(t.Context(), record.Root)
+	if err != nil {
+		t.Fatal(errors.Join(err, s.Close()))
+	}
+	guard(t, func(ctx context.Context) (*Report, error) {
+		report, err := checkFrom(ctx, s, opts, stood, at)
+		return report, errors.Join(err, s.Close())
+	}, opts)
+}
+
+func guard(t testing.TB, check func(context.Context) (*Report, error), opts Options) {
+	t.Helper()
 	t.Cleanup(func() {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), guardTimeout)
 		defer cancel()
-		report, err := Check(ctx, endpoint, opts)
+		report, err := check(ctx)
 		if err != nil {
 			t.Errorf("the promises could not be checked: %v", err)
 			return

@@ -27,6 +27,7 @@ const (
 	RuleVotes   Rule = "votes"
 	// RuleClusters is about the removal of a cluster, and of what comes back.
 	RuleClusters Rule = "clusters"
+	RuleEpochs   Rule = "epochs"
 )
 
 // Violation is one broken promise. One that lasts is reported at the revision at

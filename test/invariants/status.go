@@ -77,7 +77,7 @@ func (c *checker) phaseMoves(ch *change, old, now *record.Federation) {
 	if from == record.PhasePreparing && to == record.PhaseReady && now.Deployment != bestEffort {
 		c.violatef(RuleStatus, ch.key, "a %s creation is ready without having been applied", now.Deployment)
 	}
-	if from == record.PhaseApplying && to == record.PhaseReady {
+	if from == record.PhaseApplying && to == record.PhaseReady && now.Epoch == c.present() {
 		c.allReady(ch, now)
 	}
 }

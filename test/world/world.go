@@ -66,6 +66,8 @@ type Options struct {
 	Breaks []invariants.Rule
 	// Secrets are canary secrets that must be found nowhere in etcd.
 	Secrets []string
+	// Restorable puts a proxy before etcd, so that another may take its place.
+	Restorable bool
 }
 
 // World is a federation under test.
@@ -85,6 +87,10 @@ type World struct {
 	opts     Options
 	// stops end the control planes that were started.
 	stops map[*controlplane.ControlPlane]func()
+	// proxy stands before etcd in a restorable world, and witness is the file of the
+	// first control plane.
+	proxy   *storetest.Proxy
+	witness string
 }
 
 // Cluster is one simulated OSCAR with its syncer.
@@ -123,10 +129,14 @@ func New(t testing.TB, opts Options) *World {
 		guard = invariants.GuardLive
 	}
 	guard(t, w.Etcd, invariants.Options{Fenced: true, Secrets: opts.Secrets, Breaks: opts.Breaks})
+	if opts.Restorable {
+		w.proxy = storetest.NewProxy(t, w.Etcd)
+		w.Etcd = w.proxy.Endpoint()
+		w.opts.Endpoints = []string{w.Etcd}
+	}
+	w.witness = filepath.Join(t.TempDir(), "witness.json")
 	w.identity = must(seal.Generate())(t)
-	w.CP = w.StartControlPlane()
-	w.API = w.Serve(w.CP)
-	w.Client = must(client.New(client.Config{Endpoint: w.API, User: User, Password: Password}))(t)
+	w.Restart()
 	var sims []*oscarsim.Sim
 	for _, id := range opts.Clusters {
 		sims = append(sims, w.addCluster(id).Sim)
@@ -144,8 +154,28 @@ func New(t testing.TB, opts Options) *World {
 // Cluster gives one by its id.
 func (w *World) Cluster(id string) *Cluster { return w.clusters[id] }
 
+// Restart stops the first control plane, if it runs, and starts it with its API.
+func (w *World) Restart(mutate ...func(*controlplane.Config)) {
+	w.T.Helper()
+	if w.CP != nil {
+		w.StopControlPlane(w.CP)
+	}
+	w.CP = w.startControlPlane(append(mutate, func(c *controlplane.Config) {
+		if c.Witness == "" {
+			c.Witness = w.witness
+		}
+	})...)
+	w.API = w.Serve(w.CP)
+	w.Client = must(client.New(client.Config{Endpoint: w.API, User: User, Password: Password}))(w.T)
+}
+
 // StartControlPlane starts one more instance over the same etcd and key.
 func (w *World) StartControlPlane() *controlplane.ControlPlane {
+	w.T.Helper()
+	return w.startControlPlane()
+}
+
+func (w *World) startControlPlane(mutate ...func(*controlplane.Config)) *controlplane.ControlPlane {
 	w.T.Helper()
 	cfg := controlplane.Config{
 		Store: storetest.Open(w.T, store.Config{Endpoints: w.opts.Endpoints}), Identity: w.identity,
@@ -153,6 +183,9 @@ func (w *World) StartControlPlane() *controlplane.ControlPlane {
 	}
 	if w.opts.ControlPlane != nil {
 		w.opts.ControlPlane(&cfg)
+	}
+	for _, m := range mutate {
+		m(&cfg)
 	}
 	cp := must(controlplane.New(cfg))(w.T)
 	w.stops[cp] = Background(w.T, cp.Run)

@@ -1,0 +1,220 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// witnessPause is the least time between two writings of the witness.
+const witnessPause = 2 * time.Second
+
+// recognise compares the store with what this instance has seen in it before, when it
+// starts and nothing has been decided yet.
+func (c *ControlPlane) recognise(ctx context.Context) error {
+	view := c.mirror.Snapshot()
+	seen := c.witnessed()
+	kv, ok := view.KV(record.MetaKey)
+	if !ok {
+		if seen != nil {
+			return fmt.Errorf("etcd is empty, but this instance has seen control plane %s in it, up to revision %d: restore a backup, point --etcd-endpoints at the right etcd, or remove %s to begin anew",
+				seen.ControlPlane, seen.Revision, c.cfg.Witness)
+		}
+		return nil
+	}
+	meta, err := store.Decode[record.Meta](kv)
+	if err != nil {
+		return err
+	}
+	why := ""
+	switch {
+	case c.cfg.Restored:
+		why = "the operator said so"
+	case seen != nil:
+		if lost := seen.lost(meta, view, c.cfg.Now(), c.cfg.KeepDeleted); lost != "" {
+			why = "it does not have " + lost
+		}
+	}
+	if why == "" {
+		return nil
+	}
+	return c.beginEpoch(ctx, meta.Epoch, why)
+}
+
+// witnessed reads the witness. One that cannot be understood is no reason not to
+// start: it is written anew.
+func (c *ControlPlane) witnessed() *witness {
+	if c.cfg.Witness == "" {
+		return nil
+	}
+	seen, err := readWitness(c.cfg.Witness)
+	if err != nil {
+		c.cfg.Logger.Warn("what was seen of the store before cannot be read; a restore would not be noticed", "file", c.cfg.Witness, "error", err)
+	}
+	return seen
+}
+
+// beginEpoch ends the epoch old, unless somebody has.
+func (c *ControlPlane) beginEpoch(ctx context.Context, old, why string) error {
+	meta, err := renew(ctx, c.store, old, c.cfg.Now())
+	if err != nil {
+		return err
+	}
+	c.restores.Inc()
+	c.cfg.Logger.Warn("the store was restored from an older state; what is ahead of it on the clusters is held: oscarfed describe lists it",
+		"why", why, "epoch", meta.Epoch, "before", old)
+	v, err := c.store.Read(ctx, record.MetaKey)
+	if err != nil {
+		return err
+	}
+	return c.state.wait(ctx, v.Revision)
+}
+
+// relisted looks at each listing of the mirror before anybody is shown it. From what
+// was restored nothing is decided, and no request is answered, until it has a new
+// epoch.
+func (c *ControlPlane) relisted(r store.Relist) {
+	kv, ok := r.Before.KV(record.MetaKey)
+	if !ok {
+		return
+	}
+	before, err := store.Decode[record.Meta](kv)
+	if err != nil {
+		return
+	}
+	why := ""
+	switch now, ok := r.Now.KV(record.MetaKey); {
+	case !ok:
+		why = "it is empty"
+	default:
+		meta, err := store.Decode[record.Meta](now)
+		if err != nil || slices.Contains(meta.Epochs, before.Epoch) || meta.ControlPlane != before.ControlPlane {
+			return
+		}
+		w := attest(before, r.Before)
+		if lost := w.lost(meta, r.Now, c.cfg.Now(), c.cfg.KeepDeleted); lost != "" {
+			why = "it does not have " + lost
+		} else if r.Restored {
+			why = "it has another history than was seen"
+		}
+	}
+	if why == "" {
+		return
+	}
+	c.doubts.Add(1)
+	select {
+	case c.doubt <- why:
+	default: // one is enough
+	}
+}
+
+// doubtful says that the store was restored while this instance ran, and has no new
+// epoch yet.
+func (c *ControlPlane) doubtful() bool { return c.doubts.Load() > 0 }
+
+// watchHistory gives a store that was restored while this instance runs a new epoch,
+// tells the clusters of one whoever began it, and keeps the witness.
+func (c *ControlPlane) watchHistory(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	told := int64(0)
+	for {
+		select {
+		case <-ctx.Done():
+			c.keepWitness()
+			return ctx.Err()
+		case why := <-c.doubt:
+			c.insist(ctx, "the restored store has no new epoch yet", func() error { return c.resolveDoubt(ctx, why) })
+			timer.Reset(0)
+		case <-c.state.metaChanged:
+			c.insist(ctx, "not every cluster is told the epoch", func() error { return c.tellClusters(ctx) })
+		case <-timer.C:
+			timer.Reset(witnessPause)
+			if now := c.mirror.Revision(); now != told {
+				c.keepWitness()
+				told = now
+			}
+		}
+	}
+}
+
+// insist tries until it is done or ctx ends.
+func (c *ControlPlane) insist(ctx context.Context, what string, do func() error) {
+	pause := 50 * time.Millisecond
+	for {
+		err := do()
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		c.cfg.Logger.Warn("the history of the store is not settled; it is tried again", "what", what, "error", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, 10*time.Second)
+	}
+}
+
+func (c *ControlPlane) resolveDoubt(ctx context.Context, why string) error {
+	doubts := c.doubts.Load()
+	meta, err := readMeta(ctx, c.store)
+	if errors.Is(err, ErrNoStore) {
+		return errors.New("etcd is empty: restore a backup, or stop every control plane and remove its witness file to begin anew")
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.beginEpoch(ctx, meta.Epoch, why); err != nil {
+		return err
+	}
+	if c.doubts.CompareAndSwap(doubts, 0) {
+		var all []string
+		c.state.read(func() {
+			for uid := range c.state.federations {
+				all = append(all, uid)
+			}
+		})
+		c.decider.touched(all, nil)
+	}
+	return nil
+}
+
+// tellClusters brings the epoch to those clusters that do not have it.
+func (c *ControlPlane) tellClusters(ctx context.Context) error {
+	var behind []string
+	c.state.read(func() {
+		for id := range c.state.clusters {
+			if n := c.state.nodes[id]; n != nil && n.desiredSelf.rec != nil && c.state.meta != nil && n.desiredSelf.rec.Epoch != c.state.meta.Epoch {
+				behind = append(behind, id)
+			}
+		}
+	})
+	slices.Sort(behind)
+	return spread(ctx, c.store, behind)
+}
+
+// keepWitness writes down what is known to be committed.
+func (c *ControlPlane) keepWitness() {
+	if c.cfg.Witness == "" || c.doubtful() {
+		return
+	}
+	view := c.mirror.Snapshot()
+	kv, ok := view.KV(record.MetaKey)
+	if !ok {
+		return
+	}
+	meta, err := store.Decode[record.Meta](kv)
+	if err == nil {
+		w := attest(meta, view)
+		err = w.keep(c.cfg.Witness)
+	}
+	if err != nil {
+		c.cfg.Logger.Warn("what was seen of the store was not written down; a restore might not be noticed", "file", c.cfg.Witness, "error", err)
+	}
+}

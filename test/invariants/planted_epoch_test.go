@@ -1,0 +1,32 @@
+package invariants_test
+
+import (
+	"testing"
+
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/invariants"
+)
+
+func TestEpochs(t *testing.T) {
+	t.Parallel()
+	meta := func(change func(m *record.Meta)) func(*script, *federation) {
+		return afterwards(func(x *txn, f *federation) { edit(x, record.MetaKey, change) })
+	}
+	told := func(change func(c *record.DesiredCluster)) func(*script, *federation) {
+		return afterwards(func(x *txn, f *federation) { edit(x, record.DesiredClusterKey("b"), change) })
+	}
+	at := record.Time{}
+	also := []invariants.Rule{invariants.RuleAtomic, invariants.RuleOurs}
+	desired := func(change func(d *record.Desired)) func(*script, *federation) {
+		return afterwards(func(x *txn, f *federation) { edit(x, f.at("b").desired(), change) })
+	}
+	run(t, invariants.RuleEpochs, []planted{
+		{"an epoch that forgets the one before", meta(func(m *record.Meta) { m.Epoch, m.RestoredAt = "e1", &at }), "does not remember it", nil},
+		{"an epoch that does not say when it began", meta(func(m *record.Meta) { m.Epochs, m.Epoch = []string{m.Epoch}, "e1" }), "does not remember it", nil},
+		{"a past that is made up", meta(func(m *record.Meta) { m.Epochs = []string{"e-1"} }), "the past was changed", nil},
+		{"another control plane", meta(func(m *record.Meta) { m.ControlPlane = "x" }), "became x", nil},
+		{"a cluster that is told another epoch", told(func(c *record.DesiredCluster) { c.Epoch, c.RestoredAt = "e7", &at }), `told epoch "e7"`, nil},
+		{"a generation of an epoch that is not present", desired(func(d *record.Desired) { d.Advance("e7", 2) }), `of epoch "e7"`, also},
+		{"an epoch that is left without its generation", desired(func(d *record.Desired) { d.Epoch, d.Generation = "e7", 2 }), "does not know any more", also},
+	})
+}

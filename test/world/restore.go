@@ -1,0 +1,41 @@
+package world
+
+import (
+	"path/filepath"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/embedded"
+	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/test/invariants"
+)
+
+// Backup writes what etcd holds to a file, and returns its path.
+func (w *World) Backup() string {
+	w.T.Helper()
+	path := filepath.Join(w.T.TempDir(), "backup.db")
+	if _, err := w.Store.Backup(w.T.Context(), path); err != nil {
+		w.T.Fatal(err)
+	}
+	return path
+}
+
+// RestoreEtcd puts an etcd that was restored from a backup in the place of the
+// present one, while everybody else goes on. Nothing in it is changed: as if an
+// administrator had used etcd's own tools, with or without raising the revisions.
+// The world must be Restorable.
+func (w *World) RestoreEtcd(backup string, bump bool) {
+	w.T.Helper()
+	dir := filepath.Join(w.T.TempDir(), "etcd")
+	_, err := embedded.Restore(embedded.RestoreConfig{Backup: backup, Dir: dir, KeepRevisions: !bump, Logger: storetest.Logger(w.T)})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	endpoint := storetest.Start(w.T, embedded.Config{Dir: dir}).Endpoint()
+	w.EtcdDir = dir
+	w.Store = storetest.Open(w.T, store.Config{Endpoints: []string{endpoint}})
+	invariants.GuardRestored(w.T, endpoint, invariants.Options{Fenced: true, Secrets: w.opts.Secrets})
+	w.proxy.Retarget(endpoint)
+}
+
+// Changes counts the requests that would change something on a cluster, and came.
+func (c *Cluster) Changes() int { return len(c.Sim.Log()) }
