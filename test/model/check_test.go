@@ -188,7 +188,7 @@ func (m *machine) unready(rt *rapid.T, g *group) string {
 		rt.Fatalf("federation %s: %v", g.name, err)
 	}
 	for _, r := range f.Replicas {
-		s := r.Status
+		s, p := r.Status, place{r.ClusterID, r.ServiceName}
 		if m.clusters[r.ClusterID].foreign[r.ServiceName] != "" {
 			if s.Phase != "held" && s.Phase != "failed" {
 				return fmt.Sprintf("%s/%s is %s over a foreign service", r.ClusterID, r.ServiceName, s.Phase)
@@ -200,6 +200,11 @@ func (m *machine) unready(rt *rapid.T, g *group) string {
 				m.unfixable(rt, m.up()[0], g)
 			}
 			return fmt.Sprintf("%s/%s is %s (%s: %s) with generation %d of %d", r.ClusterID, r.ServiceName, s.Phase, s.Reason, s.Message, s.ObservedGeneration, g.generation)
+		}
+		// Ready is a promise about that generation: nobody has touched it by hand, so
+		// it must be there already, and not soon.
+		if why := m.replicaDiffers(rt, g, p); why != "" && m.clusters[p.cluster].drifts[p.service] == 0 {
+			rt.Fatalf("%s is shown as ready with generation %d: %s", p, g.generation, why)
 		}
 	}
 	return ""
