@@ -382,6 +382,3 @@ func deadline(s situation) time.Time {
 func deadlinePassed(s situation) bool {
 	return s.fed.Deadline != nil && !s.now.Before(deadline(s))
 }
-
-// dataDelete is the order of a deletion that its buckets go as well.
-const dataDelete = "delete"

@@ -121,8 +121,8 @@ func memoryOf(t *record.Desired, o *record.Observed, cluster, clusterUID, servic
 		Owner: t.Owner, Generation: t.Generation, Cause: t.Cause, ClusterUID: clusterUID,
 		Foreign: t.Keep == record.KeepRelease,
 	}
-	if t.Data != dataDelete && t.Keep == "" {
-		out.BucketsLeft = o.BucketsMade
+	if t.Keep == "" {
+		out.BucketsLeft, out.BucketFates = o.BucketsMade, o.BucketFates
 	}
 	return out
 }

@@ -111,8 +111,8 @@ func (r replicaState) removal(s situation) removal {
 			ServiceName: m.ServiceName, Owner: s.fed.Owner, Generation: r.desired.Generation, Cause: r.desired.Cause, DeletedAt: record.At(s.now),
 			ClusterUID: r.clusterUID, Foreign: r.desired.Keep == record.KeepRelease,
 		}
-		if r.desired.Data != dataDelete && r.desired.Keep == "" {
-			out.deleted.BucketsLeft = r.observed.BucketsMade
+		if r.desired.Keep == "" {
+			out.deleted.BucketsLeft, out.deleted.BucketFates = r.observed.BucketsMade, r.observed.BucketFates
 		}
 	}
 	return out

@@ -32,6 +32,7 @@ type OSCAR interface {
 	Delete(ctx context.Context, name string, timeout time.Duration) error
 	Jobs(ctx context.Context, name string) (map[string]oscar.Job, error)
 	Buckets(ctx context.Context) ([]oscar.Bucket, error)
+	CountObjects(ctx context.Context, name string, most int64) (n int64, more bool, err error)
 	DeleteBucket(ctx context.Context, name string, timeout time.Duration) error
 }
 

@@ -106,6 +106,7 @@ func (t *term) settle(ctx context.Context, v *sight) error {
 		reason:   record.ReasonApplied,
 		readBack: v.local.hash,
 		made:     t.madeBuckets(v),
+		buckets:  v.def.dataBuckets(),
 	})
 	if err != nil {
 		return err
@@ -132,10 +133,14 @@ func (t *term) acknowledge(ctx context.Context, v *sight, d decision) error {
 	if v.buckets == nil {
 		var err error
 		if v.buckets, _, err = t.buckets.get(ctx, v.asOf); err != nil {
-			return err
+			// What was made is then what was last said. The service is gone, and that counts.
+			t.log.Warn("buckets of a deleted service are not known", "service", v.name, "error", err)
 		}
 	}
-	f.made = t.madeBuckets(v)
+	if v.buckets != nil {
+		f.made = t.madeBuckets(v)
+	}
+	f.fates = t.fates(ctx, v)
 	t.cfg.FailPoints.Hit(failBeforeDeleted)
 	if err := t.report(ctx, v, f); err != nil {
 		return err
@@ -149,17 +154,8 @@ func (t *term) acknowledge(ctx context.Context, v *sight, d decision) error {
 // madeBuckets are the buckets that this life's writes made and that still
 // stand. One whose tags name another service was made anew by that.
 func (t *term) madeBuckets(v *sight) []string {
-	var noted []string
-	t.notes.change(v.name, func(n *note) {
-		if n.uid == v.desired.UID {
-			noted = n.made
-		}
-	})
-	if v.observed != nil {
-		noted = union(noted, v.observed.BucketsMade)
-	}
 	made := []string{}
-	for _, name := range noted {
+	for _, name := range t.notedBuckets(v) {
 		if b, ok := v.buckets[name]; ok && (b.FromService() == "" || b.FromService() == v.name) {
 			made = append(made, name)
 		}

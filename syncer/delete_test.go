@@ -59,6 +59,9 @@ func TestDeleteWithData(t *testing.T) {
 	r.sim.PutBucket("grayify", "in/mine")
 	r.want(p, record.IntentDelete, func(d *record.Desired) { d.Data = "delete" })
 	o := r.await(p, record.PhaseDeleted)
+	if got := fatesOf(o); got != "grayify deleted; grayify-two deleted" {
+		t.Errorf("told: %s", got)
+	}
 	for _, b := range p.buckets {
 		if _, ok := r.sim.Bucket(b); ok {
 			t.Errorf("bucket %s is still there", b)
@@ -91,7 +94,71 @@ func TestDeleteWithDataSparesWhatIsNotOfThisLife(t *testing.T) {
 	}
 	r.watchBucketData("shared")
 	r.want(p, record.IntentDelete, func(d *record.Desired) { d.Data = "delete" })
-	r.await(p, record.PhaseDeleted)
+	o := r.await(p, record.PhaseDeleted)
+	want := "grayify kept with 1: it was not made by this creation; remade kept with 1: somebody else has made it anew; " +
+		"shared kept with 0: another service uses it"
+	if got := fatesOf(o); got != want {
+		t.Errorf("told: %s", got)
+	}
+}
+
+// fatesOf is what a report tells of buckets.
+func fatesOf(o *record.Observed) string {
+	var out []string
+	for _, f := range o.BucketFates {
+		text := f.Bucket + " " + f.Fate
+		if f.Objects != nil {
+			text += fmt.Sprintf(" with %d", *f.Objects)
+		}
+		if f.AtLeast {
+			text += " or more"
+		}
+		if f.Why != "" {
+			text += ": " + f.Why
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, "; ")
+}
+
+// TestDeleteTellsHowMuchStays: more objects than OSCAR shows at a time, one that is
+// uploaded while the service is being deleted, and a bucket that cannot be read.
+func TestDeleteTellsHowMuchStays(t *testing.T) {
+	r := newRig(t, oscarsim.Config{Latency: 50 * time.Millisecond})
+	r.start()
+	p := newReplica("grayify")
+	p.buckets = []string{"grayify", "grayify-two"}
+	r.makeReady(p)
+	var objects []string
+	for i := range 200 {
+		objects = append(objects, fmt.Sprintf("out/%d", i))
+	}
+	r.sim.PutBucket("grayify", objects...)
+	r.want(p, record.IntentDelete)
+	if err := r.sim.Upload("grayify-two", "out/late"); err != nil {
+		t.Fatal(err)
+	}
+	if got := fatesOf(r.await(p, record.PhaseDeleted)); got != "grayify kept with 200; grayify-two kept with 1" {
+		t.Errorf("told: %s", got)
+	}
+}
+
+// uncountable is an OSCAR whose buckets cannot be read.
+type uncountable struct{ syncer.OSCAR }
+
+func (uncountable) CountObjects(context.Context, string, int64) (int64, bool, error) {
+	return 0, false, &oscar.APIError{Op: oscar.OpBucket, Status: http.StatusInternalServerError}
+}
+
+func TestABucketThatCannotBeReadHoldsNothingUp(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.start(func(c *syncer.Config) { c.OSCAR = uncountable{c.OSCAR} })
+	p := newReplica("grayify")
+	r.makeReady(p)
+	r.want(p, record.IntentDelete)
+	if got := fatesOf(r.await(p, record.PhaseDeleted)); got != "grayify kept" {
+		t.Errorf("told: %s", got)
+	}
 }
 
 // TestDeleteSurvives: what OSCAR does to the detaching PUT and to the DELETE.

@@ -17,6 +17,8 @@ const (
 	failAfterErase    = "syncer.after_erase"
 	failBeforeRelease = "syncer.before_release"
 	failAfterRelease  = "syncer.after_release"
+	failBeforeDrop    = "syncer.before_drop"
+	failAfterDrop     = "syncer.after_drop"
 	failBeforeDeleted = "syncer.before_deleted"
 	failAfterDeleted  = "syncer.after_deleted"
 )
@@ -27,6 +29,6 @@ func FailPoints() []string {
 	return []string{
 		failBeforeVote, failAfterVote, failBeforeCreate, failAfterCreate, failBeforeUpdate, failAfterUpdate,
 		failBeforeReady, failAfterReady, failBeforeDetach, failAfterDetach, failBeforeErase, failAfterErase,
-		failBeforeRelease, failAfterRelease, failBeforeDeleted, failAfterDeleted,
+		failBeforeRelease, failAfterRelease, failBeforeDrop, failAfterDrop, failBeforeDeleted, failAfterDeleted,
 	}
 }

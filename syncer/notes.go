@@ -85,6 +85,7 @@ func (b *notebook) read(name string, desired *record.Desired, revision int64) me
 			failure:        n.failure,
 			repairs:        n.repairs,
 			unfixable:      n.unfixable,
+			bucketsMade:    len(n.made) > 0,
 			bucketsDropped: n.bucketsDropped,
 		}
 		m.workingUntil, m.halfSince = n.openUntil, n.halfSince

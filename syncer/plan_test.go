@@ -236,7 +236,7 @@ func anySituation(t *rapid.T) situation {
 			postUntil: instants.Draw(t, "post"), deleteUntil: instants.Draw(t, "delete"), workingUntil: instants.Draw(t, "working"),
 			tried: act(rapid.IntRange(0, int(heal)).Draw(t, "tried")), notBefore: instants.Draw(t, "not before"),
 			repairs: rapid.IntRange(0, 4).Draw(t, "repairs"), unfixable: hashes.Draw(t, "unfixable"),
-			bucketsDropped: rapid.Bool().Draw(t, "dropped"),
+			bucketsMade: rapid.Bool().Draw(t, "noted"), bucketsDropped: rapid.Bool().Draw(t, "dropped"),
 		},
 	}
 	if rapid.Bool().Draw(t, "missing") {

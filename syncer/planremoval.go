@@ -28,7 +28,8 @@ func planRemoval(s situation) decision {
 
 // planGone: our service is not there (any more).
 func planGone(s situation, message string) decision {
-	if s.desired.Data == dataDelete && s.observed != nil && len(s.observed.BucketsMade) > 0 && !s.memory.bucketsDropped {
+	made := s.memory.bucketsMade || s.observed != nil && len(s.observed.BucketsMade) > 0
+	if s.desired.Data == dataDelete && made && !s.memory.bucketsDropped {
 		if s.stopped {
 			return decision{act: rest}
 		}

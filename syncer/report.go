@@ -26,6 +26,10 @@ type finding struct {
 	made []string
 	// held, when set, is what stands and is ahead of the store.
 	held *record.Held
+	// buckets, when not nil, replaces the buckets that the service names.
+	buckets []string
+	// fates tell what became of the buckets of a deleted service.
+	fates []record.BucketFate
 }
 
 // report writes a finding about the desired record of the sight, if it is news.
@@ -71,6 +75,8 @@ func nextReport(before *record.Observed, d *record.Desired, revision int64, epoc
 		Vote:               f.vote,
 		ReadBack:           f.readBack,
 		BucketsMade:        union(f.made),
+		Buckets:            f.buckets,
+		BucketFates:        f.fates,
 		Reason:             f.reason,
 		Operation:          f.operation,
 		Status:             f.status,
@@ -84,6 +90,9 @@ func nextReport(before *record.Observed, d *record.Desired, revision int64, epoc
 	}
 	if f.made == nil {
 		next.BucketsMade = union(before.BucketsMade)
+	}
+	if f.buckets == nil {
+		next.Buckets = before.Buckets
 	}
 	if f.readBack == "" && before.ObservedGeneration == d.Generation {
 		next.ReadBack = before.ReadBack

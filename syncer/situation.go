@@ -90,6 +90,8 @@ type memory struct {
 	notBefore time.Time
 	// failure is what the last tries ended with, once it is worth telling.
 	failure *failure
+	// bucketsMade says that writes of this process made buckets of this life.
+	bucketsMade bool
 	// bucketsDropped says that no bucket of this life is left.
 	bucketsDropped bool
 	// repairs counts repairs since the service was last seen undisturbed.

@@ -209,35 +209,31 @@ func (t *term) erase(ctx context.Context, v *sight) (bool, error) {
 	return err == nil, t.noteFailure(v, erase, record.ReasonDeleteFailed, err)
 }
 
-// dropBuckets deletes the buckets that this life made, as the owner ordered. One
-// that another service names by now is left.
+// dropBuckets deletes the buckets that this life made and that still say so, as the
+// owner ordered. One that another service names by now is left.
 func (t *term) dropBuckets(ctx context.Context, v *sight) (bool, error) {
-	list, _, err := t.lists.get(ctx, time.Now())
+	used, err := t.usedBuckets(ctx, time.Now())
 	if err != nil {
 		return false, err
 	}
-	used := map[string]bool{}
-	for _, service := range list.services {
-		names, err := bucketsOf(service)
-		if err != nil {
-			return false, err
+	for _, name := range t.notedBuckets(v) {
+		bucket, exists := v.buckets[name]
+		if !exists {
+			continue
 		}
-		for _, name := range names {
-			used[name] = true
-		}
-	}
-	for _, bucket := range t.madeBuckets(v) {
-		if used[bucket] {
-			t.log.Warn("bucket is left: another service uses it", "service", v.name, "bucket", bucket)
+		if why := keeps(bucket, v.name, v.desired.Owner, true, used[name]); why != "" {
+			t.log.Warn("bucket is left", "service", v.name, "bucket", name, "reason", why)
 			continue
 		}
 		if err := t.fence(v); err != nil {
 			return false, err
 		}
+		t.cfg.FailPoints.Hit(failBeforeDrop)
 		err := t.call(ctx, v, dropBuckets, func(ctx context.Context, timeout time.Duration) error {
-			return t.cfg.OSCAR.DeleteBucket(ctx, bucket, timeout)
+			return t.cfg.OSCAR.DeleteBucket(ctx, name, timeout)
 		})
 		t.notes.change(v.name, func(n *note) { n.written = time.Now() })
+		t.cfg.FailPoints.Hit(failAfterDrop)
 		if err != nil && !oscar.NotFound(err) {
 			return false, t.noteFailure(v, dropBuckets, record.ReasonDeleteFailed, err)
 		}

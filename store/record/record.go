@@ -258,13 +258,37 @@ type Deleted struct {
 	Cause       Cause  `json:"cause"`
 	// ClusterUID is the registration that the replica was on: what was left there
 	// says nothing about another machine that has the cluster's name now.
-	ClusterUID  string   `json:"cluster_uid,omitempty"`
+	ClusterUID string `json:"cluster_uid,omitempty"`
+	// BucketsLeft are those that this life made and that stood at the end: a later
+	// life of the same owner may attach to them.
 	BucketsLeft []string `json:"buckets_left,omitempty"`
+	// BucketFates is what the syncer said of every bucket.
+	BucketFates []BucketFate `json:"bucket_fates,omitempty"`
 	// Foreign says that what carries our marks at the place is not ours, or not any
 	// more: no tombstone is written for it again.
 	Foreign   bool `json:"foreign,omitempty"`
 	DeletedAt Time `json:"deleted_at"`
 }
+
+// BucketFate is what became of one bucket of a replica that was deleted.
+type BucketFate struct {
+	Bucket string `json:"bucket"`
+	// Fate is BucketKept or BucketDeleted.
+	Fate string `json:"fate"`
+	// Objects that it held; nil when they could not be counted, or are not the owner's
+	// to know.
+	Objects *int64 `json:"objects,omitempty"`
+	// AtLeast says that there may be more: counting ended there.
+	AtLeast bool `json:"at_least,omitempty"`
+	// Why it was kept although its deletion was ordered.
+	Why string `json:"why,omitempty"`
+}
+
+// Fates of buckets.
+const (
+	BucketKept    = "kept"
+	BucketDeleted = "deleted"
+)
 
 // DesiredCluster is what a syncer must know of its own cluster.
 type DesiredCluster struct {
@@ -374,7 +398,11 @@ type Observed struct {
 	ReadBack        string `json:"read_back,omitempty"`
 	// BucketsMade lists buckets that this life's writes made.
 	BucketsMade []string `json:"buckets_made"`
-	Reason      Reason   `json:"reason"`
+	// Buckets are those of its inputs and outputs, when it was last ready.
+	Buckets []string `json:"buckets,omitempty"`
+	// BucketFates go with phase deleted.
+	BucketFates []BucketFate `json:"bucket_fates,omitempty"`
+	Reason      Reason       `json:"reason"`
 	// Operation and Status tell which call to OSCAR failed and what it answered.
 	Operation          string `json:"operation,omitempty"`
 	Status             int    `json:"status,omitempty"`

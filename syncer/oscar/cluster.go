@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -92,6 +93,48 @@ func (c *Client) Buckets(ctx context.Context) ([]Bucket, error) {
 	var out []Bucket // null when there are none
 	err := c.read(ctx, call{op: OpBuckets, path: []string{"system", "buckets"}, limit: maxListBody}, &out)
 	return out, err
+}
+
+// maxObjectPages bounds how far CountObjects reads on; a page has 70 objects.
+const maxObjectPages = 200
+
+// CountObjects counts what is in a bucket, following OSCAR's pages up to most. The
+// marks of folders, which OSCAR makes with a bucket, do not count. more
+// says that there are others, or that ctx ended before all were counted. It fails
+// when nothing could be read.
+func (c *Client) CountObjects(ctx context.Context, name string, most int64) (n int64, more bool, err error) {
+	page := ""
+	for range maxObjectPages {
+		var out struct {
+			Objects []struct {
+				Name string `json:"object_name"`
+			} `json:"objects"`
+			NextPage string `json:"next_page"`
+		}
+		in := call{op: OpBucket, subject: name, path: []string{"system", "buckets", name}, limit: maxListBody}
+		if page != "" {
+			in.query = map[string]string{"page": page}
+		}
+		if err := c.read(ctx, in, &out); err != nil {
+			if page != "" && ctx.Err() != nil {
+				return n, true, nil
+			}
+			return 0, false, err
+		}
+		for _, o := range out.Objects {
+			if !strings.HasSuffix(o.Name, "/") {
+				n++
+			}
+		}
+		if out.NextPage == "" {
+			return n, false, nil
+		}
+		if n >= most {
+			break
+		}
+		page = out.NextPage
+	}
+	return n, true, nil
 }
 
 // DeleteBucket deletes a bucket and all its objects.

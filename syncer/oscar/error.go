@@ -23,6 +23,7 @@ const (
 	OpDelete       Op = "delete"
 	OpJobs         Op = "jobs"
 	OpBuckets      Op = "buckets"
+	OpBucket       Op = "bucket"
 	OpDeleteBucket Op = "delete bucket"
 )
 
