@@ -51,7 +51,9 @@ func (c *ControlPlane) DeleteService(ctx context.Context, caller identity.Caller
 			return nil, crossing(err)
 		}
 		c.fail("after_delete")
-		return c.awaitGone(ctx, p.uid, opts.Wait-time.Since(began), everybody), nil
+		res := c.awaitGone(ctx, p.uid, opts.Wait-time.Since(began), everybody)
+		res.Replicas = c.fatesOf(p.rec, slices.Concat(p.rec.Members, p.rec.Leaving))
+		return res, nil
 	}
 }
 
@@ -87,6 +89,7 @@ func (c *ControlPlane) removeMember(ctx context.Context, caller identity.Caller,
 	}
 	gone := c.awaitGone(ctx, p.uid, opts.Wait, leavers)
 	gone.Replayed = res.Replayed
+	gone.Replicas = c.fatesOf(p.rec, []record.Member{m})
 	return gone, nil
 }
 

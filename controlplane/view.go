@@ -34,6 +34,8 @@ type CreateResult struct {
 	Done bool
 	// Away lists, for a best-effort deployment, the replicas that are not ready.
 	Away []Replica
+	// Removed are the members that the change removed.
+	Removed []DeletedReplica
 }
 
 // DeleteOptions are the orders that go with a deletion.
@@ -50,11 +52,31 @@ type DeleteOptions struct {
 	Repeat  Repeat
 }
 
-// DeleteResult says how many replicas still hold a tombstone.
+// DeleteResult says how many replicas still hold a tombstone, and what became of each.
 type DeleteResult struct {
 	Pending int
 	// Replayed says that an earlier request with the same key had this outcome.
 	Replayed bool
+	Replicas []DeletedReplica
+}
+
+// DeletedReplica is one replica that was ordered to be deleted.
+type DeletedReplica struct {
+	UID         string
+	Federation  string
+	GroupID     string
+	ClusterID   string
+	ServiceName string
+	Owner       string
+	Cause       record.Cause
+	// Pending says that its cluster has not acknowledged the deletion; Message says
+	// why, as far as it is known.
+	Pending bool
+	Message string
+	// Buckets tell what stays, and what was deleted with it; nothing while it is pending.
+	Buckets []record.BucketFate
+	// DeletedAt is zero while it is pending.
+	DeletedAt time.Time
 }
 
 // Status of one replica: which generation it speaks of, and why.

@@ -54,6 +54,16 @@ var (
 		arrange: func(f *federation) { f.must(f.create("before")) },
 		act:     func(f *federation) error { return f.remove() }, ends: []string{"", "not_found"},
 	}
+	deletesWithData = scenario{
+		name:    "delete with data",
+		arrange: func(f *federation) { f.must(f.create("before")) },
+		act:     func(f *federation) error { return f.removeAll("delete") }, ends: []string{"", "not_found"},
+		settle: func(f *federation) {
+			if _, stands := f.sims[clusterIDs[0]].Bucket(services[0]); stands {
+				f.t.Error("the bucket that was ordered to go stands")
+			}
+		},
+	}
 	attaches = scenario{
 		name: "create over the buckets of an earlier life",
 		arrange: func(f *federation) {
@@ -117,6 +127,8 @@ func scenarioOf(point string) scenario {
 		return disbands
 	case step == "release":
 		return releases
+	case step == "drop":
+		return deletesWithData
 	case step == "update":
 		return attaches
 	}

@@ -190,10 +190,13 @@ func (f *federation) create(key string) error {
 	return err
 }
 
-func (f *federation) remove() error {
+func (f *federation) remove() error { return f.removeAll("") }
+
+// removeAll deletes the federation; data is delete when its buckets shall go.
+func (f *federation) removeAll(data string) error {
 	ctx, cancel := context.WithTimeout(f.t.Context(), 50*time.Second)
 	defer cancel()
-	_, err := f.api.DeleteService(ctx, services[0], client.DeleteOptions{Wait: 45 * time.Second})
+	_, err := f.api.DeleteService(ctx, services[0], client.DeleteOptions{Data: data, Wait: 45 * time.Second})
 	return err
 }
 

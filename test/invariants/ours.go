@@ -107,10 +107,30 @@ func (c *checker) bucketsWereMade(ch *change, d *record.Deleted) {
 	}
 }
 
+// bucketsWereOrdered: a bucket that is reported as deleted was made by that life,
+// and the tombstone that the report answers orders it.
+func (c *checker) bucketsWereOrdered(ch *change, o *record.Observed) {
+	d, l := as[record.Desired](c.now(placeOfRef(ch.ref).desiredKey())), c.past.lives[o.UID]
+	for _, f := range o.BucketFates {
+		if f.Fate != record.BucketDeleted {
+			continue
+		}
+		if d == nil || !d.Tombstone() || d.Data != "delete" {
+			c.violatef(RuleData, ch.key, "bucket %q was deleted without an order", f.Bucket)
+		}
+		if l == nil || !l.made[f.Bucket] {
+			c.violatef(RuleData, ch.key, "bucket %q was deleted, which this life never reported to have made", f.Bucket)
+		}
+	}
+}
+
 // Promise 7, as far as it shows: user data goes only when the owner orders it. A
 // rollback is nobody's order, and a record that is no tombstone cannot carry one.
 func dataStep(c *checker) {
 	for _, ch := range c.changes {
+		if o := as[record.Observed](ch.now); o != nil {
+			c.bucketsWereOrdered(ch, o)
+		}
 		d := as[record.Desired](ch.now)
 		if d == nil || d.Data == "" && d.Jobs == "" {
 			continue

@@ -185,6 +185,11 @@ func TestPromise7UserData(t *testing.T) {
 		{"an apply deletes buckets", spoil("commit", func(x *txn, f *federation) {
 			desired(x, f.at("b"), func(d *record.Desired) { d.Data = "delete" })
 		}), "in a record with intent apply", nil},
+		{"a bucket is deleted without an order", spoil("ack b", func(x *txn, f *federation) {
+			edit(x, f.at("b").observed(), func(o *record.Observed) {
+				o.BucketFates = []record.BucketFate{{Bucket: "one", Fate: record.BucketDeleted}}
+			})
+		}), "was deleted without an order", nil},
 		{"an unknown order", spoil("bury", func(x *txn, f *federation) {
 			desired(x, f.at("b"), func(d *record.Desired) { d.Data = "all" })
 		}), "are unknown", nil},

@@ -1,0 +1,108 @@
+package controlplane
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// maxDeleted bounds the list of what was deleted; the newest come first.
+const maxDeleted = 1000
+
+// Deleted lists the replicas of the caller's that were deleted in the last 90 days,
+// and those whose clusters have not acknowledged it yet, first. groupID may be empty.
+func (c *ControlPlane) Deleted(ctx context.Context, caller identity.Caller, groupID string) ([]DeletedReplica, error) {
+	if err := c.fresh(ctx); err != nil {
+		return nil, err
+	}
+	out := []DeletedReplica{}
+	c.state.read(func() {
+		wanted := func(owner, group string) bool {
+			return caller.MayChange(owner) && (groupID == "" || groupID == group)
+		}
+		for _, f := range c.state.federations {
+			if !wanted(f.rec.Owner, f.rec.GroupID) {
+				continue
+			}
+			for _, m := range slices.Concat(f.rec.Members, f.rec.Leaving) {
+				if d := c.state.desired(m.ClusterID, m.ServiceName); d.rec != nil && d.rec.UID == m.UID && d.rec.Tombstone() {
+					out = append(out, c.state.deletedReplica(f.rec, m))
+				}
+			}
+		}
+		for _, d := range c.state.deleted {
+			if wanted(d.rec.Owner, d.rec.GroupID) {
+				out = append(out, remembered(d.rec))
+			}
+		}
+	})
+	slices.SortFunc(out, func(a, b DeletedReplica) int {
+		if a.Pending != b.Pending {
+			if a.Pending {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(b.DeletedAt.Compare(a.DeletedAt), cmp.Compare(a.UID, b.UID))
+	})
+	return out[:min(len(out), maxDeleted)], nil
+}
+
+// remembered is a replica whose record is gone.
+func remembered(d *record.Deleted) DeletedReplica {
+	return DeletedReplica{
+		UID: d.UID, Federation: d.Federation, GroupID: d.GroupID, ClusterID: d.ClusterID, ServiceName: d.ServiceName,
+		Owner: d.Owner, Cause: d.Cause, Buckets: d.BucketFates, DeletedAt: d.DeletedAt.Time,
+	}
+}
+
+// deletedReplica tells what became of a member that was ordered to be deleted. It
+// must be called inside read.
+func (s *state) deletedReplica(f *record.Federation, m record.Member) DeletedReplica {
+	if d, ok := s.deleted[m.UID]; ok {
+		return remembered(d.rec)
+	}
+	out := DeletedReplica{
+		UID: m.UID, Federation: f.UID, GroupID: f.GroupID, ClusterID: m.ClusterID, ServiceName: m.ServiceName, Owner: f.Owner,
+	}
+	d := s.desired(m.ClusterID, m.ServiceName)
+	if d.rec == nil || d.rec.UID != m.UID || !d.rec.Tombstone() {
+		return out // nothing of it was ever made
+	}
+	out.Cause = d.rec.Cause
+	r := replicaState{desired: d.rec, desiredRev: d.rev, observed: s.observed(m.ClusterID, m.ServiceName).rec, alive: s.alive(m.ClusterID)}
+	switch {
+	case r.acknowledged():
+		out.Buckets = r.observed.BucketFates
+	case !r.alive:
+		out.Pending, out.Message = true, "the cluster is away; it will be told when it is back"
+	case r.definitelyFailed():
+		out.Pending, out.Message = true, r.observed.Message
+	default:
+		out.Pending = true
+	}
+	return out
+}
+
+// fatesOf tells what became of members that were ordered to be deleted.
+func (c *ControlPlane) fatesOf(f *record.Federation, members []record.Member) []DeletedReplica {
+	var out []DeletedReplica
+	c.state.read(func() {
+		for _, m := range members {
+			if m.Replica() {
+				out = append(out, c.state.deletedReplica(f, m))
+			}
+		}
+	})
+	return out
+}
+
+// removedBy are the members that were there before a change and are not after it.
+func removedBy(before *record.Federation, after []record.Member) []record.Member {
+	return slices.DeleteFunc(slices.Clone(before.Members), func(m record.Member) bool {
+		return !m.Replica() || memberOf(after, m.UID) >= 0
+	})
+}
