@@ -112,6 +112,14 @@ func (f *fake) ChangeReplicas(ctx context.Context, c identity.Caller, service st
 	return f.changed, f.err
 }
 
+func (f *fake) Deleted(ctx context.Context, c identity.Caller, groupID string) ([]controlplane.DeletedReplica, error) {
+	f.called(ctx, "Deleted "+groupID, c, nil)
+	if f.deleted == nil {
+		return nil, f.err
+	}
+	return f.deleted.Replicas, f.err
+}
+
 func (f *fake) WatchReplicas(ctx context.Context, c identity.Caller, service, clusterID string, since int64, fn func(*controlplane.Replicas) error) error {
 	f.called(ctx, "WatchReplicas", c, target{service, clusterID})
 	return f.watch(ctx, since, fn)

@@ -14,6 +14,7 @@ type federations interface {
 	Replicas(ctx context.Context, caller identity.Caller, name, clusterID string) (*controlplane.Replicas, error)
 	Federations(ctx context.Context, caller identity.Caller) ([]controlplane.Federation, error)
 	Federation(ctx context.Context, caller identity.Caller, uidOrGroup string) (*controlplane.Federation, error)
+	Deleted(ctx context.Context, caller identity.Caller, groupID string) ([]controlplane.DeletedReplica, error)
 	ChangeReplicas(ctx context.Context, caller identity.Caller, service string, req controlplane.ReplicasRequest) (*controlplane.ChangeResult, error)
 	PauseFederation(ctx context.Context, caller identity.Caller, service, clusterID, requestID string, paused bool) (*controlplane.Replicas, error)
 	History(ctx context.Context, caller identity.Caller, service, clusterID string) ([]controlplane.Generation, error)

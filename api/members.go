@@ -102,7 +102,9 @@ func (s *Server) changeReplicas(w http.ResponseWriter, r *http.Request, fill fun
 	}
 	w.Header().Set("ETag", etag(result.Replicas.Revision))
 	replayed(w.Header(), result.Replayed)
-	return writeJSON(w, http.StatusOK, replicasOf(&result.Replicas))
+	view := replicasOf(&result.Replicas)
+	view.Removed = deletedOf(result.Removed)
+	return writeJSON(w, http.StatusOK, view)
 }
 
 // changeMembers carries out a change of members. A request that names none

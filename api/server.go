@@ -167,6 +167,7 @@ func (s *Server) routes() chi.Router {
 		r.Post("/system/plans", s.handle(s.planService))
 		r.Get("/system/federations", s.handle(s.listFederations))
 		r.Get("/system/federations/{federation}", s.handle(s.getFederation))
+		r.Get("/system/deleted", s.handle(s.listDeleted))
 		r.Get("/system/clusters", s.handle(s.listClusters))
 		r.Post("/system/clusters", s.handle(s.registerCluster))
 		r.Get("/system/clusters/{cluster}", s.handle(s.getCluster))

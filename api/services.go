@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 )
@@ -144,6 +145,10 @@ func (s *Server) deleteService(w http.ResponseWriter, r *http.Request) error {
 	}
 	replayed(w.Header(), result.Replayed)
 	w.Header().Set(pendingHeader, strconv.Itoa(result.Pending))
+	if preferencesOf(r).representation {
+		w.Header().Add("Preference-Applied", "return=representation")
+		return writeJSON(w, http.StatusOK, v1.Deletion{Pending: result.Pending, Replicas: deletedOf(result.Replicas)})
+	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

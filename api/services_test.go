@@ -10,6 +10,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/store/record"
 )
 
 func TestCreateAnswers(t *testing.T) {
@@ -130,6 +131,26 @@ func TestDelete(t *testing.T) {
 	}
 	if got.name != "DeleteService svc" || got.args != wanted {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// Whoever prefers a representation is told what stays.
+func TestDeleteTellsWhatStays(t *testing.T) {
+	n := int64(200)
+	f := &fake{deleted: &controlplane.DeleteResult{Pending: 1, Replicas: []controlplane.DeletedReplica{
+		{UID: "u1", Federation: "f", GroupID: "g", ClusterID: "a", ServiceName: "svc", Owner: "o", Cause: record.CauseDeleted,
+			Buckets: []record.BucketFate{{Bucket: "svc", Fate: record.BucketKept, Objects: &n, AtLeast: true}}},
+		{UID: "u2", Federation: "f", GroupID: "g", ClusterID: "b", ServiceName: "svc", Owner: "o", Cause: record.CauseDeleted, Pending: true, Message: "away"},
+	}}}
+	list := `[{"uid":"u1","federation":"f","group_id":"g","cluster_id":"a","service_name":"svc","owner":"o","cause":"deleted","pending":false,"message":"","buckets":[{"bucket":"svc","fate":"kept","objects":200,"at_least":true}]},` +
+		`{"uid":"u2","federation":"f","group_id":"g","cluster_id":"b","service_name":"svc","owner":"o","cause":"deleted","pending":true,"message":"away","buckets":[]}]`
+	c := newClient(t, f)
+	resp := c.do("DELETE", "/system/services/svc", "", "Prefer", "return=representation")
+	if body := bodyOf(t, resp); resp.StatusCode != 200 || strings.TrimSpace(body) != `{"pending":1,"replicas":`+list+`}` || resp.Header.Get("Oscarfed-Pending") != "1" {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+	if body := bodyOf(t, c.do("GET", "/system/deleted?group_id=g", "")); strings.TrimSpace(body) != list {
+		t.Errorf("listed: %s", body)
 	}
 }
 

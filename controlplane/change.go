@@ -180,7 +180,10 @@ func (c *ControlPlane) change(ctx context.Context, id change, fn edit) (*ChangeR
 			return nil, crossing(outdated(id.plan, err))
 		}
 		res, err := c.awaitChange(ctx, id, a, left())
-		return res, crossing(err)
+		if err != nil {
+			return nil, crossing(err)
+		}
+		return c.withRemoved(ctx, res, a.place, left()), nil
 	}
 }
 

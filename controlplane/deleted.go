@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -100,9 +101,22 @@ func (c *ControlPlane) fatesOf(f *record.Federation, members []record.Member) []
 	return out
 }
 
-// removedBy are the members that were there before a change and are not after it.
-func removedBy(before *record.Federation, after []record.Member) []record.Member {
-	return slices.DeleteFunc(slices.Clone(before.Members), func(m record.Member) bool {
+// withRemoved adds to a change's result what became of the members that it removed,
+// after waiting for those that can be waited for.
+func (c *ControlPlane) withRemoved(ctx context.Context, res *ChangeResult, p place, wait time.Duration) *ChangeResult {
+	var after []record.Member
+	c.state.read(func() {
+		if f, ok := c.state.federations[p.uid]; ok {
+			after = f.rec.Members
+		}
+	})
+	gone := slices.DeleteFunc(slices.Clone(p.rec.Members), func(m record.Member) bool {
 		return !m.Replica() || memberOf(after, m.UID) >= 0
 	})
+	if len(gone) == 0 {
+		return res
+	}
+	c.awaitGone(ctx, p.uid, wait, func(s situation) []replicaState { return s.leaving })
+	res.Removed = c.fatesOf(p.rec, gone)
+	return res
 }

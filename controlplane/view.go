@@ -34,8 +34,6 @@ type CreateResult struct {
 	Done bool
 	// Away lists, for a best-effort deployment, the replicas that are not ready.
 	Away []Replica
-	// Removed are the members that the change removed.
-	Removed []DeletedReplica
 }
 
 // DeleteOptions are the orders that go with a deletion.
@@ -248,4 +246,6 @@ type ChangeResult struct {
 	Away []Replica
 	// Replayed says that an earlier request with the same key had this outcome.
 	Replayed bool
+	// Removed are the members that the change removed.
+	Removed []DeletedReplica
 }

@@ -117,7 +117,8 @@ func TestRequests(t *testing.T) {
 				return c.DeleteService(ctx, "a/b", client.DeleteOptions{ClusterID: "c", Data: "delete", Jobs: "cancel", Wait: time.Second})
 			},
 			status: 204, header: http.Header{"Oscarfed-Pending": {"2"}},
-			want:   seen{Method: "DELETE", URI: "/system/services/a%2Fb?cluster_id=c&data=delete&jobs=cancel&wait=1s"},
+			want: seen{Method: "DELETE", URI: "/system/services/a%2Fb?cluster_id=c&data=delete&jobs=cancel&wait=1s",
+				Header: map[string]string{"Prefer": "return=representation"}},
 			result: &client.DeleteResult{Pending: 2},
 		},
 		"delete with nothing": {
@@ -125,7 +126,7 @@ func TestRequests(t *testing.T) {
 				return c.DeleteService(ctx, "a", client.DeleteOptions{})
 			},
 			status: 204, header: http.Header{"Oscarfed-Pending": {"0"}},
-			want:   seen{Method: "DELETE", URI: "/system/services/a"},
+			want:   seen{Method: "DELETE", URI: "/system/services/a", Header: map[string]string{"Prefer": "return=representation"}},
 			result: &client.DeleteResult{},
 		},
 		"change": {

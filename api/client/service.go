@@ -103,11 +103,13 @@ type DeleteOptions struct {
 type DeleteResult struct {
 	// Pending counts the replicas that have not acknowledged it yet.
 	Pending int
+	// Replicas tell what became of each, and of its buckets; nil when the server does not say.
+	Replicas []v1.DeletedReplica
 }
 
 // DeleteService deletes a service on every cluster of its federation.
 func (c *Client) DeleteService(ctx context.Context, name string, opts DeleteOptions) (*DeleteResult, error) {
-	in := call{method: http.MethodDelete, path: "/system/services/" + url.PathEscape(name), query: url.Values{}, header: http.Header{}, wait: opts.Wait}
+	in := call{method: http.MethodDelete, path: "/system/services/" + url.PathEscape(name), query: url.Values{}, header: http.Header{"Prefer": {"return=representation"}}, wait: opts.Wait}
 	in.conditions(opts.IfMatch, opts.IdempotencyKey)
 	set(in.query, "cluster_id", opts.ClusterID)
 	set(in.query, "data", opts.Data)
@@ -123,7 +125,27 @@ func (c *Client) DeleteService(ctx context.Context, name string, opts DeleteOpti
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: the answer does not say how many replicas are pending", in.method, in.path)
 	}
-	return &DeleteResult{Pending: pending}, nil
+	result := &DeleteResult{Pending: pending}
+	if out.status == http.StatusOK {
+		told, err := decode[v1.Deletion](in.method, in.path, out.body)
+		if err != nil {
+			return nil, err
+		}
+		result.Replicas = told.Replicas
+	}
+	return result, nil
+}
+
+// Deleted lists the caller's replicas that were deleted in the last 90 days; groupID
+// may be empty.
+func (c *Client) Deleted(ctx context.Context, groupID string) ([]v1.DeletedReplica, error) {
+	q := url.Values{}
+	set(q, "group_id", groupID)
+	out, err := get[[]v1.DeletedReplica](ctx, c, "/system/deleted", q)
+	if err != nil {
+		return nil, err
+	}
+	return *out, nil
 }
 
 // Services lists every service that the caller may see.

@@ -53,6 +53,8 @@ type Replicas struct {
 	Replicas []Replica `json:"replicas"`
 	// Failed is the kept result of a creation that failed.
 	Failed *Failed `json:"failed,omitempty"`
+	// Removed are the members that this change removed; only in answers to changes.
+	Removed []DeletedReplica `json:"removed,omitempty"`
 }
 
 // Federation is a whole federation: the answer of GET /system/federations/{id}

@@ -54,6 +54,7 @@ func (w waiting) run(ctx context.Context, a *app, api *client.Client, ch changeO
 	if err := a.print(view, func() *table { return viewTable(view) }); err != nil {
 		return err
 	}
+	a.sayDeleted(view.Removed)
 	word := "changed"
 	if view.Generation == ch.generation {
 		word = "unchanged"

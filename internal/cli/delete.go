@@ -50,9 +50,11 @@ func (c *deleteCmd) Run(ctx context.Context, a *app) error {
 	}
 	if result.Pending == 0 {
 		a.sayf("%s is deleted", c.Service)
+		a.sayDeleted(result.Replicas)
 		return nil
 	}
 	if c.Wait {
+		a.sayDeleted(result.Replicas)
 		return withStatus(ExitInProgress, "%s is deleted; %s not yet gone: away, busy with jobs, or slow. They go by themselves",
 			c.Service, count(result.Pending, "replica"))
 	}

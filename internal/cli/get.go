@@ -19,6 +19,7 @@ type getCmd struct {
 	Federations getFederationsCmd `cmd:"" aliases:"federation" help:"The federations that you may see."`
 	Replicas    getReplicasCmd    `cmd:"" aliases:"replica" help:"A service and the replicas that it lists."`
 	Services    getServicesCmd    `cmd:"" aliases:"service" help:"The services that you may see, on every cluster."`
+	Deleted     getDeletedCmd     `cmd:"" help:"Replicas that were deleted in the last 90 days, and which buckets stay."`
 	Clusters    getClustersCmd    `cmd:"" aliases:"cluster" help:"The registered clusters."`
 }
 

@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+type getDeletedCmd struct {
+	Group string `arg:"" optional:"" help:"Only the federation of this group."`
+}
+
+func (c *getDeletedCmd) Run(ctx context.Context, a *app) error {
+	api, err := a.dial()
+	if err != nil {
+		return err
+	}
+	list, err := api.Deleted(ctx, c.Group)
+	if err != nil {
+		return err
+	}
+	return a.print(list, func() *table {
+		t := newTable("GROUP", "REPLICA", "CAUSE", "AGE", "BUCKETS")
+		for i := range list {
+			d := &list[i]
+			since := "pending"
+			if d.DeletedAt != nil {
+				since = age(d.DeletedAt.Time, a.now())
+			}
+			t.row(d.GroupID, d.ClusterID+"/"+d.ServiceName, d.Cause, since, bucketsText(d))
+		}
+		return t
+	})
+}
+
+// sayDeleted tells, for each replica that went, what stays on its cluster.
+func (a *app) sayDeleted(list []v1.DeletedReplica) {
+	for i := range list {
+		a.sayf("  %s/%s: %s", list[i].ClusterID, list[i].ServiceName, bucketsText(&list[i]))
+	}
+}
+
+// bucketsText says in one line what became of a replica's buckets.
+func bucketsText(d *v1.DeletedReplica) string {
+	if d.Pending {
+		if d.Message != "" {
+			return "not yet gone: " + d.Message
+		}
+		return "not yet gone"
+	}
+	if len(d.Buckets) == 0 {
+		return "no bucket stays"
+	}
+	var out []string
+	for _, b := range d.Buckets {
+		text := "bucket " + b.Bucket + " is deleted"
+		if b.Fate != "deleted" {
+			text = "bucket " + b.Bucket + " stays"
+			switch {
+			case b.Objects == nil:
+				text += ", its objects are not counted"
+			case b.AtLeast:
+				text += fmt.Sprintf(" with at least %s", count(int(*b.Objects), "object"))
+			default:
+				text += fmt.Sprintf(" with %s", count(int(*b.Objects), "object"))
+			}
+			if b.Why != "" {
+				text += ", since " + b.Why
+			}
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, "; ")
+}
