@@ -115,10 +115,12 @@ func (c *Client) CountObjects(ctx context.Context, name string, most int64) (n i
 		if page != "" {
 			in.query = map[string]string{"page": page}
 		}
-		if err := c.read(ctx, in, &out); err != nil {
-			if page != "" && ctx.Err() != nil {
-				return n, true, nil
-			}
+		err := c.read(ctx, in, &out)
+		switch {
+		case err == nil:
+		case page != "" && ctx.Err() != nil:
+			return n, true, nil // what was counted until then
+		default:
 			return 0, false, err
 		}
 		for _, o := range out.Objects {
