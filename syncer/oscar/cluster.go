@@ -100,8 +100,8 @@ const maxObjectPages = 200
 
 // CountObjects counts what is in a bucket, following OSCAR's pages up to most. The
 // marks of folders, which OSCAR makes with a bucket, do not count. more
-// says that there are others, or that ctx ended before all were counted. It fails
-// when nothing could be read.
+// says that there are others. With an error, n and more tell what was counted
+// until then.
 func (c *Client) CountObjects(ctx context.Context, name string, most int64) (n int64, more bool, err error) {
 	page := ""
 	for range maxObjectPages {
@@ -115,13 +115,8 @@ func (c *Client) CountObjects(ctx context.Context, name string, most int64) (n i
 		if page != "" {
 			in.query = map[string]string{"page": page}
 		}
-		err := c.read(ctx, in, &out)
-		switch {
-		case err == nil:
-		case page != "" && ctx.Err() != nil:
-			return n, true, nil // what was counted until then
-		default:
-			return 0, false, err
+		if err := c.read(ctx, in, &out); err != nil {
+			return n, page != "", err
 		}
 		for _, o := range out.Objects {
 			if !strings.HasSuffix(o.Name, "/") {
