@@ -23,7 +23,16 @@ const (
 	HalfOpen Trouble = "half-open"
 	// Delay holds bytes back for up to a second.
 	Delay Trouble = "delay"
+	// Slow holds answers back for about as long as a call is waited for.
+	Slow Trouble = "slow"
+	// Lag holds all bytes back equally, by a sixth of a second each way.
+	Lag Trouble = "lag"
+	// Flaky breaks each connection after some thousand bytes of answers.
+	Flaky Trouble = "flaky"
 )
+
+// troubles of one link, in the order that a seed chooses from.
+func troubles() []Trouble { return []Trouble{Cut, HalfOpen, Delay, Slow, Flaky} }
 
 // network makes links that can be disturbed.
 type network struct {
@@ -52,9 +61,9 @@ func (n *network) link(name, upstream string) *link {
 // address is where clients connect to.
 func (l *link) address() string { return l.proxy.Listen }
 
-// disturb puts a trouble on both directions.
+// disturb puts a trouble on a link.
 func (l *link) disturb(trouble Trouble, rng *rand.Rand) error {
-	toxic := ""
+	toxic, streams := "", []string{"upstream", "downstream"}
 	switch trouble {
 	case Cut:
 		toxic = `"type":"reset_peer","attributes":{"timeout":0}`
@@ -62,8 +71,14 @@ func (l *link) disturb(trouble Trouble, rng *rand.Rand) error {
 		toxic = `"type":"timeout","attributes":{"timeout":0}`
 	case Delay:
 		toxic = fmt.Sprintf(`"type":"latency","attributes":{"latency":%d,"jitter":%d}`, 20+rng.IntN(400), rng.IntN(400))
+	case Lag:
+		toxic = `"type":"latency","attributes":{"latency":160,"jitter":10}`
+	case Slow:
+		toxic, streams = `"type":"latency","attributes":{"latency":2500,"jitter":1200}`, streams[1:]
+	case Flaky:
+		toxic, streams = fmt.Sprintf(`"type":"limit_data","attributes":{"bytes":%d}`, 1000+rng.IntN(5000)), streams[1:]
 	}
-	for _, stream := range []string{"upstream", "downstream"} {
+	for _, stream := range streams {
 		doc := fmt.Sprintf(`{"name":"%s-%s","stream":%q,"toxicity":1,%s}`, trouble, stream, stream, toxic)
 		if _, err := l.proxy.Toxics.AddToxicJson(strings.NewReader(doc)); err != nil {
 			return fmt.Errorf("disturb %s: %w", l.proxy.Name, err)

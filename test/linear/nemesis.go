@@ -2,6 +2,7 @@ package linear
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -43,6 +44,8 @@ type fault struct {
 type nemesis struct {
 	world *World
 	rng   *rand.Rand
+	// long lets faults last that are long.
+	long  bool
 	tally *Tally
 	next  func(ctx context.Context, n *nemesis) (fault, error)
 }
@@ -63,7 +66,7 @@ func (n *nemesis) run(ctx context.Context) error {
 		}
 		n.tally.add(f.kind)
 		hold := holdLeast + time.Duration(n.rng.Int64N(int64(holdMore)))
-		if f.long {
+		if n.long && f.long {
 			hold = holdLong
 		}
 		n.pause(ctx, hold)
@@ -113,8 +116,11 @@ func killing(_ context.Context, n *nemesis) (fault, error) {
 // disturbing puts trouble on the links of one program, or to one member of etcd.
 // A control plane that is cut off misses history that etcd then forgets.
 func disturbing(ctx context.Context, n *nemesis) (fault, error) {
+	if n.rng.IntN(3) == 0 {
+		return losing(ctx, n)
+	}
 	w := n.world
-	trouble := []Trouble{Cut, HalfOpen, Delay}[n.rng.IntN(3)]
+	trouble := troubles()[n.rng.IntN(len(troubles()))]
 	var links []*link
 	var where string
 	switch r := n.rng.IntN(8); {
@@ -146,6 +152,36 @@ func disturbing(ctx context.Context, n *nemesis) (fault, error) {
 			return heal()
 		}
 	}
-	f.long = where == "control plane" && trouble != Delay && n.rng.IntN(6) == 0
+	f.long = where == "control plane" && (trouble == Slow || trouble == HalfOpen) && n.rng.IntN(3) == 0
+	return f, nil
+}
+
+// losing makes a control plane lose the answers to what it is writing: etcd's members
+// hear of each other late, so that most of an operation's time is that of a write under
+// way, and then nothing comes back. The others go on at full speed.
+func losing(ctx context.Context, n *nemesis) (fault, error) {
+	w, trouble := n.world, []Trouble{Cut, HalfOpen}[n.rng.IntN(2)]
+	f := fault{kind: "answers lost", long: n.rng.IntN(2) == 0}
+	var begun []*link
+	heal := func(links []*link) {
+		for _, l := range links {
+			l.heal()
+		}
+	}
+	f.undo = func() error { heal(begun); return nil }
+	for _, l := range w.peers {
+		begun = append(begun, l)
+		if err := l.disturb(Lag, n.rng); err != nil {
+			return f, errors.Join(err, f.undo())
+		}
+	}
+	n.pause(ctx, 700*time.Millisecond+time.Duration(n.rng.Int64N(int64(time.Second))))
+	for _, l := range w.links[controlPlane(n.rng.IntN(controlPlanes))] {
+		begun = append(begun, l)
+		if err := l.disturb(trouble, n.rng); err != nil {
+			return f, errors.Join(err, f.undo())
+		}
+	}
+	heal(w.peers)
 	return f, nil
 }

@@ -15,6 +15,8 @@ type Size struct {
 	// Services are the names that clients meet at, Clients how many there are, and
 	// Operations what each of them does.
 	Services, Clients, Operations int
+	// Long lets some faults last until a control plane has given up.
+	Long bool
 }
 
 // History makes one: clients call, faults happen, and when all is healed and at
@@ -30,7 +32,7 @@ func (w *World) History(ctx context.Context, seed uint64, size Size, tally *Tall
 		return &caller{number: number, rng: rng, history: h, services: services, known: map[string]int64{},
 			api: func() *client.Client { return w.api(rng.IntN(controlPlanes)) }}
 	}
-	if err := w.disturbed(ctx, seed, tally, func(ctx context.Context) {
+	if err := w.disturbed(ctx, seed, size.Long, tally, func(ctx context.Context) {
 		var g errgroup.Group
 		for i := range size.Clients {
 			g.Go(func() error {
@@ -58,11 +60,11 @@ func (w *World) History(ctx context.Context, seed uint64, size Size, tally *Tall
 }
 
 // disturbed calls fn while two nemeses are at work.
-func (w *World) disturbed(ctx context.Context, seed uint64, tally *Tally, fn func(context.Context)) error {
+func (w *World) disturbed(ctx context.Context, seed uint64, long bool, tally *Tally, fn func(context.Context)) error {
 	g, ctx := errgroup.WithContext(ctx)
 	harm, stop := context.WithCancel(ctx)
 	for i, next := range []func(context.Context, *nemesis) (fault, error){killing, disturbing} {
-		n := &nemesis{world: w, rng: rand.New(rand.NewPCG(seed, 1000+uint64(i))), tally: tally, next: next}
+		n := &nemesis{world: w, rng: rand.New(rand.NewPCG(seed, 1000+uint64(i))), long: long, tally: tally, next: next}
 		g.Go(func() error { return n.run(harm) })
 	}
 	g.Go(func() error {
