@@ -29,6 +29,7 @@ type fake struct {
 	changed     *controlplane.ChangeResult
 	history     []controlplane.Generation
 	plan        *controlplane.Plan
+	differences *controlplane.Differences
 	// changeRequest is what the last rollback was asked with.
 	changeRequest controlplane.ChangeRequest
 	// watch stands for WatchReplicas.
@@ -209,6 +210,19 @@ func moment(s string) time.Time {
 func (f *fake) SetClusterState(ctx context.Context, c identity.Caller, id, state string) (*controlplane.Cluster, error) {
 	f.called(ctx, "SetClusterState "+id, c, state)
 	return f.cluster, f.err
+}
+
+func (f *fake) Differences(ctx context.Context, c identity.Caller) (*controlplane.Differences, error) {
+	f.called(ctx, "Differences", c, nil)
+	return f.differences, f.err
+}
+
+func (f *fake) Resolve(ctx context.Context, c identity.Caller, req controlplane.ResolveRequest) (*controlplane.Difference, error) {
+	f.called(ctx, "Resolve", c, req)
+	if f.err != nil {
+		return nil, f.err
+	}
+	return &f.differences.Items[0], nil
 }
 
 func (f *fake) PauseFederation(ctx context.Context, c identity.Caller, service, clusterID, _ string, paused bool) (*controlplane.Replicas, error) {

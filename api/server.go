@@ -35,6 +35,7 @@ type ControlPlane interface {
 	clusters
 	plans
 	status
+	differences
 }
 
 // Config says what a Server needs and how much it allows.
@@ -168,6 +169,8 @@ func (s *Server) routes() chi.Router {
 		r.Get("/system/federations", s.handle(s.listFederations))
 		r.Get("/system/federations/{federation}", s.handle(s.getFederation))
 		r.Get("/system/deleted", s.handle(s.listDeleted))
+		r.Get("/system/differences", s.handle(s.listDifferences))
+		r.Post("/system/differences", s.handle(s.resolveDifference))
 		r.Get("/system/clusters", s.handle(s.listClusters))
 		r.Post("/system/clusters", s.handle(s.registerCluster))
 		r.Get("/system/clusters/{cluster}", s.handle(s.getCluster))

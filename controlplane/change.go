@@ -130,6 +130,9 @@ type change struct {
 	data, jobs string
 	hurries    func(record.Member) bool
 	submitted  submitted
+	// resolve is the side that a person takes in a difference; then what is held does
+	// not stand in the way.
+	resolve *resolution
 }
 
 // requestID is the id of a request, chosen when it has none.
@@ -246,6 +249,13 @@ func (c *ControlPlane) changeable(id change) (p place, busy bool, err error) {
 		return p, false, &Error{Code: CodeConflict, Message: fmt.Sprintf("federation %q is %s; wait for its outcome, or delete it", f.GroupID, f.Phase)}
 	case id.ifMatch != 0 && p.rev != id.ifMatch:
 		return p, false, conflictOf(f)
+	}
+	if id.resolve == nil {
+		var held []string
+		c.state.read(func() { held = c.state.heldPlaces(f) })
+		if len(held) > 0 {
+			return p, false, heldBack(f, held)
+		}
 	}
 	return p, f.Change != nil, nil
 }

@@ -14,7 +14,7 @@ import (
 // tryChange writes one attempt: the whole change when nobody has to vote, else
 // the prepare records of the members that it adds.
 func (c *ControlPlane) tryChange(ctx context.Context, id change, p place, fn edit) (attempt, error) {
-	d, err := c.draftChange(ctx, id.claim.requestID, p, fn)
+	d, err := c.draftChange(ctx, id.claim.requestID, p, id.resolve, fn)
 	if err != nil {
 		if d != nil {
 			err = id.submitted.paths(err, d.service)
@@ -43,7 +43,7 @@ func (c *ControlPlane) tryChange(ctx context.Context, id change, p place, fn edi
 // draftChange makes everything that a change writes. It writes nothing. What asks
 // for the same as there is, after defaults and kept secrets, does not differ. With
 // an error about the edited definition comes a draft that has it.
-func (c *ControlPlane) draftChange(ctx context.Context, requestID string, p place, fn edit) (*changeDraft, error) {
+func (c *ControlPlane) draftChange(ctx context.Context, requestID string, p place, resolve *resolution, fn edit) (*changeDraft, error) {
 	old, err := c.withSecrets(ctx, p.rec)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, errStale // a newer generation has taken its place
@@ -61,7 +61,8 @@ func (c *ControlPlane) draftChange(ctx context.Context, requestID string, p plac
 	if !ok || rev != p.rev {
 		return nil, errStale
 	}
-	d := &changeDraft{sit: sit, rev: rev, old: old, service: s, differs: !sameDefinition(s, old, p.rec), specs: map[string]string{}}
+	d := &changeDraft{sit: sit, rev: rev, old: old, service: s, resolve: resolve,
+		differs: resolve != nil || !sameDefinition(s, old, p.rec), specs: map[string]string{}}
 	if !d.differs {
 		d.next, d.service = sit.fed, old
 		return d, nil
@@ -71,7 +72,7 @@ func (c *ControlPlane) draftChange(ctx context.Context, requestID string, p plac
 		return d, err
 	}
 	d.fence = fence
-	d.next = nextGeneration(sit, s, g, requestID)
+	d.next = nextGeneration(sit, s, g, requestID, resolve)
 	r := c.renderer(s, g, d.next)
 	attempt := newUID() // what another attempt of this request has written stays as it is
 	r.name = func(service, uid string) string {
@@ -90,16 +91,22 @@ func sameDefinition(a, b *oscar.Service, f *record.Federation) bool {
 }
 
 // nextGeneration is the federation as it will be; members that stay keep their life.
-func nextGeneration(sit situation, s *oscar.Service, g *topology.Graph, requestID string) record.Federation {
+func nextGeneration(sit situation, s *oscar.Service, g *topology.Graph, requestID string, resolve *resolution) record.Federation {
 	f := sit.fed
 	next := f
 	next.Epoch = sit.epoch
 	next.Generation++
+	lives := map[string]string{}
+	if resolve != nil {
+		next.Generation = max(next.Generation, resolve.generation)
+		if resolve.back != nil {
+			lives[resolve.back.ClusterID+"/"+resolve.back.ServiceName] = resolve.uid
+		}
+	}
 	next.RequestID, next.Topology, next.Delegation, next.Drift = requestID, g.Topology, g.Delegation, g.Drift
 	next.ReschedulerThreshold, next.Visibility, next.AllowedUsers, next.Prefetch = g.ReschedulerThreshold, s.Visibility, s.AllowedUsers, s.ImagePrefetch
 	next.ChangedAt = record.At(sit.now)
 	next.Members = nil
-	lives := map[string]string{}
 	for _, m := range f.Members {
 		lives[m.ClusterID+"/"+m.ServiceName] = m.UID
 	}
@@ -135,6 +142,7 @@ type changeDraft struct {
 	submitted []staged
 	// data and jobs are the owner's orders for the members that go.
 	data, jobs string
+	resolve    *resolution
 }
 
 func (c *ControlPlane) renderChange(r *renderer, d *changeDraft) error {
@@ -149,6 +157,13 @@ func (c *ControlPlane) renderChange(r *renderer, d *changeDraft) error {
 		d.rendered = append(d.rendered, one.what)
 		if memberOf(d.sit.fed.Members, desired.rec.UID) >= 0 {
 			d.specs[desired.rec.UID] = desired.rec.Spec
+			continue
+		}
+		if d.resolve != nil && d.resolve.back != nil && desired.rec.UID == d.resolve.uid {
+			// It was voted for, and applied, in the history that was lost.
+			desired.rec.Intent, desired.rec.Deadline = record.IntentApply, nil
+			d.resolve.apply(desired.rec)
+			d.added = append(d.added, desired)
 			continue
 		}
 		desired.rec.Deadline = &until
@@ -172,7 +187,7 @@ func (c *ControlPlane) commitChange(ctx context.Context, id change, d *changeDra
 	for _, p := range d.added {
 		keys = append(keys, record.DesiredServiceKey(p.cluster, p.service))
 	}
-	votes = len(d.added) > 0 && d.next.Deployment != oscar.DeploymentBestEffort
+	votes = len(d.added) > 0 && d.next.Deployment != oscar.DeploymentBestEffort && d.resolve == nil
 	at := record.At(sit.now)
 	res, err := c.store.Update(ctx, store.Update{
 		Keys: keys, RequestID: d.next.RequestID, Marker: record.HistoryKey(uid, d.next.Generation),
@@ -214,6 +229,9 @@ func (c *ControlPlane) commitChange(ctx context.Context, id change, d *changeDra
 				p := newProposal(d.next, d.specs)
 				p.data, p.jobs = d.data, d.jobs
 				change := applyChange(sit, p)
+				for _, put := range change.put {
+					d.resolve.apply(put.rec)
+				}
 				change.put = append(change.put, hurried(sit, id)...)
 				if err := change.write(sit.fed, v, tx); err != nil {
 					return err

@@ -112,7 +112,7 @@ func (r *renderer) replicas(members []record.Member) ([]made, error) {
 func (r *renderer) replica(i int, m record.Member) (made, error) {
 	token := r.cp.serviceToken(m.UID)
 	public, patch, err := r.template.Render(i, topology.Mark{
-		UID: m.UID, Generation: r.fed.Generation, Epoch: r.fed.Epoch, ControlPlane: r.meta.ControlPlane, Token: token,
+		UID: m.UID, Generation: r.fed.Generation, Federation: r.fed.UID, Epoch: r.fed.Epoch, ControlPlane: r.meta.ControlPlane, Token: token,
 	})
 	if err != nil {
 		return made{}, fmt.Errorf("render %s/%s: %w", m.ClusterID, m.ServiceName, err)

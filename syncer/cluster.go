@@ -130,7 +130,8 @@ func (t *term) orphans(before, after *store.MirrorView, list *listing) []record.
 		if err != nil {
 			generation = 0
 		}
-		out = append(out, record.Orphan{ServiceName: name, UID: uid, Generation: generation, Epoch: service.Annotations[oscarapi.AnnotationEpoch], Reason: record.ReasonAheadOfDesired})
+		out = append(out, record.Orphan{ServiceName: name, UID: uid, Generation: generation, Epoch: service.Annotations[oscarapi.AnnotationEpoch], Federation: service.Annotations[oscarapi.AnnotationFederation],
+			Reason: record.ReasonAheadOfDesired})
 	}
 	return out
 }

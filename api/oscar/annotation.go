@@ -16,6 +16,8 @@ const (
 	AnnotationUID          = "oscarfed/uid"
 	AnnotationGeneration   = "oscarfed/generation"
 	AnnotationControlPlane = "oscarfed/control-plane"
+	// AnnotationFederation is the uid of the federation.
+	AnnotationFederation = "oscarfed/federation"
 	// AnnotationEpoch is the epoch of the generation; absent in the first one.
 	AnnotationEpoch = "oscarfed/epoch"
 	// AnnotationPrefix covers every annotation of this project.

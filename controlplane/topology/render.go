@@ -14,6 +14,8 @@ import (
 type Mark struct {
 	UID        string
 	Generation int64
+	// Federation is the uid of the federation.
+	Federation string
 	// Epoch of the generation; empty in the first one.
 	Epoch        string
 	ControlPlane string
@@ -147,6 +149,9 @@ func renderAnnotations(users map[string]string, g *Graph, node Node, m Mark, o O
 	annotations[oscar.AnnotationUID] = m.UID
 	annotations[oscar.AnnotationGeneration] = strconv.FormatInt(m.Generation, 10)
 	annotations[oscar.AnnotationControlPlane] = m.ControlPlane
+	if m.Federation != "" {
+		annotations[oscar.AnnotationFederation] = m.Federation
+	}
 	if m.Epoch != "" {
 		annotations[oscar.AnnotationEpoch] = m.Epoch
 	}

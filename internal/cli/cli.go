@@ -32,7 +32,8 @@ type grammar struct {
 	Plan     planCmd     `cmd:"" help:"Show what apply would write to which cluster, and why. Writes nothing; ends with 0 whether something would change or not."`
 	Diff     diffCmd     `cmd:"" help:"Show what differs between two generations of a service, or between it and an FDL, and which clusters differ from it now. Ends with 0 whether something differs or not."`
 	Get      getCmd      `cmd:"" help:"List federations, replicas, services or clusters."`
-	Describe describeCmd `cmd:"" help:"Show a service: its graph, the status of each replica, where its data is, and what to do."`
+	Describe describeCmd `cmd:"" help:"Show a service: its graph, the status of each replica, where its data is, and what to do. Without a name: how the clusters differ from a store that was restored."`
+	Resolve  resolveCmd  `cmd:"" help:"Take a side where a cluster differs from a store that was restored."`
 	Replica  replicaCmd  `cmd:"" help:"Add and remove members of a service's federation."`
 	History  historyCmd  `cmd:"" help:"List the definitions of a service that are kept, newest first."`
 	Rollback rollbackCmd `cmd:"" help:"Make an older definition of a service the next one, on all its clusters."`

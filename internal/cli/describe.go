@@ -11,7 +11,7 @@ import (
 )
 
 type describeCmd struct {
-	Service string `arg:"" help:"Name of the service."`
+	Service string `arg:"" optional:"" help:"Name of the service."`
 	Cluster string `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
 }
 
@@ -19,6 +19,9 @@ func (c *describeCmd) Run(ctx context.Context, a *app) error {
 	api, err := a.dial()
 	if err != nil {
 		return err
+	}
+	if c.Service == "" {
+		return showDifferences(ctx, a, api)
 	}
 	f, err := federationOf(ctx, api, c.Service, c.Cluster)
 	if err != nil {
@@ -29,6 +32,9 @@ func (c *describeCmd) Run(ctx context.Context, a *app) error {
 	}
 	var b strings.Builder
 	if err := describe(&b, f, a.now()); err != nil {
+		return err
+	}
+	if err := describeHeld(ctx, &b, api, f); err != nil {
 		return err
 	}
 	_, err = io.WriteString(a.stdout, b.String())
@@ -187,7 +193,7 @@ func hintFor(reason, cluster string) string {
 	case "MarkLost":
 		return "our marks were taken off the service on " + cluster + ": delete it there, and it is created again"
 	case "AheadOfDesired":
-		return "the service on " + cluster + " is newer than the store, which may be a restored one: compare before you change anything"
+		return "the service on " + cluster + " is not in the history of the store, which was restored: oscarfed describe lists what differs, oscarfed resolve ends it"
 	case "NeedsUserToken":
 		return "apply again with your own fresh access token"
 	case "NeedsRefreshToken", "TokenLost":

@@ -447,8 +447,9 @@ type Orphan struct {
 	UID         string `json:"uid"`
 	Generation  int64  `json:"generation"`
 	Reason      Reason `json:"reason"`
-	// Epoch of its marks.
-	Epoch string `json:"epoch,omitempty"`
+	// Epoch of its marks, and the federation that they name.
+	Epoch      string `json:"epoch,omitempty"`
+	Federation string `json:"federation,omitempty"`
 }
 
 // Session is put at start with the syncer's lease.

@@ -32,7 +32,7 @@ func absenceStep(c *checker) {
 }
 
 func (c *checker) appears(ch *change, now *record.Desired) {
-	if now.Tombstone() && !c.past.lives[now.UID].removed {
+	if now.Tombstone() && !c.past.lives[now.UID].removed && !c.wasOrphan(ch.ref, now.UID) {
 		c.violatef(RuleAbsence, ch.key, "a tombstone for uid %s, of which nothing was ever desired here", now.UID)
 	}
 }

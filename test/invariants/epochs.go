@@ -85,3 +85,10 @@ func (c *checker) branches(ch *change, old, now *record.Desired) {
 		}
 	}
 }
+
+// wasOrphan says whether a cluster has reported a service of that life, of which the
+// store knew nothing, at this place.
+func (c *checker) wasOrphan(ref record.Ref, uid string) bool {
+	self := as[record.ObservedCluster](c.before(record.ObservedClusterKey(ref.Cluster)))
+	return self != nil && slices.ContainsFunc(self.Orphans, func(o record.Orphan) bool { return o.UID == uid && o.ServiceName == ref.Name })
+}

@@ -45,6 +45,8 @@ func (c *checker) voteAnswers(ch *change, o *record.Observed) {
 func (c *checker) wasVotedFor(ch *change, d *record.Desired) {
 	old := as[record.Desired](ch.old)
 	switch {
+	case old == nil && c.present() != "" && c.wasOrphan(ch.ref, d.UID):
+		return // it was voted for in the history that a restore has lost
 	case old == nil || old.UID != d.UID:
 		c.violatef(RuleVotes, ch.key, "uid %s is applied without a vote", d.UID)
 		return

@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+type resolveCmd struct {
+	Place string `arg:"" optional:"" help:"CLUSTER/SERVICE, as describe shows it."`
+	Keep  string `env:"-" required:"" enum:"cluster,store" help:"Whose side to take: ${enum}." placeholder:"SIDE"`
+	All   bool   `env:"-" help:"All differences for which that side can be taken."`
+	Kind  string `env:"-" help:"With --all: only those of this kind (ahead, missing, orphan)." placeholder:"KIND"`
+}
+
+func (c *resolveCmd) Run(ctx context.Context, a *app) error {
+	if c.All == (c.Place != "") {
+		return usageError("name one CLUSTER/SERVICE, or give --all")
+	}
+	if c.Kind != "" && (!c.All || !slices.Contains([]string{"ahead", "missing", "orphan"}, c.Kind)) {
+		return usageError("--kind goes with --all, and is ahead, missing or orphan")
+	}
+	api, err := a.dial()
+	if err != nil {
+		return err
+	}
+	places := []string{c.Place}
+	if c.All {
+		if places, err = c.matching(ctx, api); err != nil {
+			return err
+		}
+	}
+	done := []v1.Difference{}
+	var failed error
+	for _, place := range places {
+		cluster, service, ok := strings.Cut(place, "/")
+		if !ok || cluster == "" || service == "" {
+			return usageError("%q is not CLUSTER/SERVICE", place)
+		}
+		d, err := api.Resolve(ctx, v1.Resolve{ClusterID: cluster, ServiceName: service, Keep: c.Keep})
+		if err != nil {
+			if !c.All {
+				return err
+			}
+			a.sayf("%s: %v", place, err)
+			failed = errors.Join(failed, err)
+			continue
+		}
+		done = append(done, *d)
+	}
+	if err := a.print(done, func() *table { return differenceTable(done, c.Keep) }); err != nil {
+		return err
+	}
+	return failed
+}
+
+// matching lists what --all is about.
+func (c *resolveCmd) matching(ctx context.Context, api *client.Client) ([]string, error) {
+	list, err := api.Differences(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, d := range list.Differences {
+		does := d.KeepStore
+		if c.Keep == "cluster" {
+			does = d.KeepCluster
+		}
+		if does != "" && (c.Kind == "" || c.Kind == d.Kind) {
+			out = append(out, d.ClusterID+"/"+d.ServiceName)
+		}
+	}
+	return out, nil
+}
+
+// showDifferences is describe without a service.
+func showDifferences(ctx context.Context, a *app, api *client.Client) error {
+	d, err := api.Differences(ctx)
+	if err != nil {
+		return err
+	}
+	if a.form != formTable {
+		return encode(a.stdout, a.form, d)
+	}
+	facts := &table{}
+	facts.row("Epoch", d.Epoch)
+	switch {
+	case d.RestoredAt != nil:
+		facts.row("Restored", when(d.RestoredAt.Time, a.now()))
+	default:
+		facts.row("Restored", "never")
+	}
+	if err := facts.write(a.stdout); err != nil {
+		return err
+	}
+	clusters := newTable("CLUSTER", "COMPARED", "SYNCER")
+	for _, c := range d.Clusters {
+		syncer := "connected"
+		if !c.Alive {
+			syncer = "away"
+			if c.LastSeen != nil {
+				syncer += " since " + when(c.LastSeen.Time, a.now())
+			}
+		}
+		compared := "yes"
+		if !c.Compared {
+			compared = "not yet"
+		}
+		clusters.row(c.ClusterID, compared, syncer)
+	}
+	fmt.Fprintln(a.stdout)
+	if err := clusters.write(a.stdout); err != nil {
+		return err
+	}
+	if len(d.Differences) == 0 {
+		_, err := fmt.Fprintln(a.stdout, "\nNothing is held.")
+		return err
+	}
+	return writeDifferences(a.stdout, d.Differences)
+}
+
+// describeHeld adds what is held of one federation.
+func describeHeld(ctx context.Context, w io.Writer, api *client.Client, f *v1.Federation) error {
+	held := slices.ContainsFunc(deployed(f), func(r v1.Replica) bool { return r.Status.Reason == "AheadOfDesired" })
+	if !held {
+		return nil
+	}
+	all, err := api.Differences(ctx)
+	if err != nil {
+		return err
+	}
+	list := slices.DeleteFunc(all.Differences, func(d v1.Difference) bool { return d.Federation != f.UID })
+	if len(list) == 0 {
+		return nil
+	}
+	return writeDifferences(w, list)
+}
+
+func writeDifferences(w io.Writer, list []v1.Difference) error {
+	fmt.Fprintln(w, "\nHeld (oscarfed resolve CLUSTER/SERVICE --keep cluster|store)")
+	return differenceTable(list, "").write(w)
+}
+
+// differenceTable shows differences with what each side does, or with what was decided.
+func differenceTable(list []v1.Difference, kept string) *table {
+	t := newTable("SERVICE", "DIFFERENCE", "STORE", "CLUSTER", "KEEP STORE", "KEEP CLUSTER")
+	if kept != "" {
+		t = newTable("SERVICE", "DIFFERENCE", "KEPT", "SO")
+	}
+	generation := func(n int64) string {
+		if n == 0 {
+			return "-"
+		}
+		return strconv.FormatInt(n, 10)
+	}
+	for _, d := range list {
+		place := d.ClusterID + "/" + d.ServiceName
+		switch kept {
+		case "store":
+			t.row(place, d.Kind, kept, d.KeepStore)
+		case "cluster":
+			t.row(place, d.Kind, kept, d.KeepCluster)
+		default:
+			t.row(place, d.Kind, generation(d.StoreGeneration), generation(d.ClusterGeneration), d.KeepStore, d.KeepCluster)
+		}
+	}
+	return t
+}

@@ -1,0 +1,171 @@
+package restore_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// resolve takes a side, as the administrator does.
+func (s *tale) resolve(cluster, service, keep string) {
+	s.T.Helper()
+	if _, err := s.Client.Resolve(s.T.Context(), v1.Resolve{ClusterID: cluster, ServiceName: service, Keep: keep}); err != nil {
+		s.T.Errorf("resolve %s/%s --keep %s: %v", cluster, service, keep, err)
+	}
+}
+
+func (s *tale) list() *v1.Differences {
+	s.T.Helper()
+	d, err := s.Client.Differences(s.T.Context())
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return d
+}
+
+// settled waits until nothing is held, and every federation is ready.
+func (s *tale) settled(names ...string) {
+	s.T.Helper()
+	last := ""
+	defer func() {
+		if s.T.Failed() {
+			s.T.Log(last)
+		}
+	}()
+	s.Eventually("nothing is held any more", func() bool {
+		d := s.list()
+		last = fmt.Sprintf("%+v", d.Differences)
+		return len(d.Differences) == 0
+	})
+	for _, name := range names {
+		s.Eventually(name+" is ready", func() bool {
+			v, err := s.Client.Replicas(s.T.Context(), name+"0", "")
+			last = fmt.Sprintf("%+v %v", v, err)
+			return err == nil && v.Phase == "ready"
+		})
+	}
+}
+
+func (s *tale) memory(cluster, service string) string {
+	v, ok := s.Cluster(cluster).Sim.Service(service)
+	switch {
+	case !ok:
+		return "absent"
+	case strings.Contains(string(v.JSON), `"memory":"1Gi"`):
+		return "1Gi"
+	}
+	return "0.5Gi"
+}
+
+func restoredTale(t *testing.T) *tale {
+	s := tell(t)
+	s.count()
+	s.RestoreEtcd(s.backup, true)
+	s.listed()
+	return s
+}
+
+func TestEveryDifferenceIsListed(t *testing.T) {
+	s := restoredTale(t)
+	d := s.list()
+	if d.RestoredAt == nil || len(d.Clusters) != len(all) {
+		t.Errorf("%+v", d)
+	}
+	for _, c := range d.Clusters {
+		if !c.Compared || !c.Alive {
+			t.Errorf("%+v", c)
+		}
+	}
+	var got []string
+	for _, one := range d.Differences {
+		got = append(got, fmt.Sprintf("%s/%s %s %d", one.ClusterID, one.ServiceName, one.Kind, one.ClusterGeneration))
+		if one.KeepStore == "" || one.Message == "" {
+			t.Errorf("%+v", one)
+		}
+	}
+	if !slices.Equal(got, expected) {
+		t.Errorf("%v", got)
+	}
+	// What is held is not changed by its owner either, and he is told the way out.
+	_, err := s.Client.ChangeService(t.Context(), definition(t, "changed", "2Gi"), client.ChangeOptions{Wait: time.Minute})
+	if e, ok := errors.AsType[*client.Error](err); !ok || e.Code() != "conflict" || !strings.Contains(err.Error(), "oscarfed resolve") {
+		t.Errorf("a change over what is held: %v", err)
+	}
+	// What is in the store as it was goes on.
+	s.change("same", "1Gi")
+	if got := s.memory(b, "same1"); got != "1Gi" {
+		t.Errorf("same1 has %s", got)
+	}
+}
+
+func TestResolveKeepsTheStore(t *testing.T) {
+	s := restoredTale(t)
+	for _, one := range s.list().Differences {
+		s.resolve(one.ClusterID, one.ServiceName, "store")
+	}
+	s.settled("same", "changed", "deleted", "grown")
+	for place, want := range map[[2]string]string{
+		{a, "changed0"}: "0.5Gi", {b, "changed1"}: "0.5Gi", {c, "changed2"}: "0.5Gi",
+		{a, "deleted0"}: "0.5Gi", {b, "deleted1"}: "0.5Gi", {a, "created0"}: "absent", {c, "created2"}: "absent", {d, "grown3"}: "absent",
+	} {
+		s.Eventually(strings.Join(place[:], "/")+" is "+want, func() bool { return s.memory(place[0], place[1]) == want })
+	}
+	if _, ok := s.Cluster(a).Sim.Bucket("created0"); !ok {
+		t.Error("a bucket of the user went with the orphan")
+	}
+	s.create("created") // its name is free, and its bucket is attached
+}
+
+func TestResolveKeepsTheClusters(t *testing.T) {
+	s := restoredTale(t)
+	// One is enough to end the deletion: the coordinator's is that of the federation.
+	s.resolve(b, "deleted1", "cluster")
+	s.resolve(a, "deleted0", "cluster")
+	s.resolve(d, "grown3", "cluster")
+	s.Eventually("the deletion is done", func() bool {
+		_, err := s.Client.Replicas(t.Context(), "deleted0", "")
+		e, ok := errors.AsType[*client.Error](err)
+		return ok && e.Code() == "not_found" && len(s.Keys(record.DesiredServicesPrefix(b))) == 3
+	})
+	v, err := s.Client.Replicas(t.Context(), "grown0", "")
+	if err != nil || len(v.Replicas) != 3 {
+		t.Errorf("%+v %v", v, err)
+	}
+}
+
+// TestAClusterThatWasAwayIsComparedWhenItIsBack: the others were resolved meanwhile,
+// and its number of a lost generation is not taken for the new one.
+func TestAClusterThatWasAwayIsComparedWhenItIsBack(t *testing.T) {
+	s := tell(t)
+	s.Cluster(c).Stop()
+	s.count()
+	s.RestoreEtcd(s.backup, false)
+	s.Eventually("the others have compared", func() bool { return s.compared(a, b, d) })
+	for _, one := range s.list().Differences {
+		if one.ClusterID == c {
+			t.Errorf("listed although it is away: %+v", one)
+		}
+		s.resolve(one.ClusterID, one.ServiceName, "store")
+	}
+	s.Eventually("the others have what the store has", func() bool { return s.memory(a, "changed0") == "0.5Gi" && s.memory(a, "deleted0") == "0.5Gi" })
+	s.Cluster(c).Start()
+	s.Eventually("it has compared", func() bool { return s.compared(c) })
+	want := []string{c + "/changed2 ahead 2", c + "/created2 orphan 1", c + "/deleted2 missing 0", c + "/grown2 ahead 2"}
+	if got := s.differences(); !slices.Equal(got, want) {
+		t.Errorf("held: %v", got)
+	}
+	if log := s.Cluster(c).Sim.Log(); len(log) != s.before[c] {
+		t.Errorf("it was touched: %+v", log[s.before[c]:])
+	}
+	for _, one := range s.list().Differences {
+		s.resolve(one.ClusterID, one.ServiceName, "store")
+	}
+	s.settled("same", "changed", "deleted", "grown")
+}
