@@ -48,10 +48,10 @@ test: ## all tests, with the race detector where there is a C compiler
 	@tools/test.sh $(PKG)
 
 proof: ## is the API linearizable under faults? for PROOFTIME (20m); PROOFSEED=n begins with that history
-	@status=0; \
+	@rm -f $(BUILD)/proof/summary.txt; status=0; \
 	PROOFTIME=$(PROOFTIME) PROOFSEED=$(PROOFSEED) PROOFDIR='$(CURDIR)/$(BUILD)/proof' \
 		$(GO) test -count 1 -timeout 0 -v -run TestTheAPIIsLinearizable ./test/linear/ || status=$$?; \
-	cat $(BUILD)/proof/summary.txt; exit $$status
+	cat $(BUILD)/proof/summary.txt || status=1; exit $$status
 
 lint: $(LINT) ## formatting, go vet and the linters of .golangci.yml
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }

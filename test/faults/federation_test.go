@@ -107,7 +107,7 @@ func (f *federation) startControlPlane(failAt string) {
 func (f *federation) instance(failAt string) (*process.Child, *client.Client) {
 	f.t.Helper()
 	c := process.Start(f.root, process.ControlPlane, failAt, "--listen=127.0.0.1:0", "--metrics-listen=", "--etcd-endpoints="+f.endpoints,
-		"--identity-file="+f.identity[""], "--admin-password-file="+f.password, "--rate-limit=0",
+		"--identity-file="+f.identity[""], "--data-dir="+f.root.TempDir(), "--admin-password-file="+f.password, "--rate-limit=0",
 		"--default-cluster="+clusterIDs[0], "--apply-grace=20s", "--log-level=debug")
 	address := strings.TrimPrefix(c.Line(), "oscar-controlplane: API on ")
 	api, err := client.New(client.Config{Endpoint: "http://" + address, User: user, Password: password, Tries: 1})

@@ -103,6 +103,7 @@ func New(t testing.TB, logs string, clusters ...string) *World {
 	invariants.PlantCanaries(t, []string{"history"}, sims...)
 	t.Cleanup(w.end)
 	for k := range controlPlanes {
+		w.files[controlPlane(k)] = t.TempDir() // what it has seen of the store
 		w.must(w.startControlPlane(k))
 	}
 	for _, id := range clusters {
@@ -168,7 +169,7 @@ func controlPlane(k int) string { return fmt.Sprintf("control plane %d", k) }
 func (w *World) startControlPlane(k int) error {
 	name := controlPlane(k)
 	c, err := w.launch(name, process.ControlPlane, "--listen=127.0.0.1:0", "--metrics-listen=", "--etcd-endpoints="+w.via(name),
-		"--identity-file="+w.files["identity"], "--admin-password-file="+w.files["password"], "--rate-limit=0",
+		"--identity-file="+w.files["identity"], "--data-dir="+w.files[name], "--admin-password-file="+w.files["password"], "--rate-limit=0",
 		"--default-cluster="+w.clusters[0], "--prepare-deadline=5s", "--apply-grace=10s", "--log-level=debug")
 	if err != nil {
 		return err
