@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -111,7 +112,7 @@ func TestFullStore(t *testing.T) {
 	put(t, s, "/t/small", 1)
 	var err error
 	for i := 0; i < 100; i++ {
-		_, err = write(t, s, "/t/big/", 10, 20_000, 0)
+		_, err = write(t, s, fmt.Sprintf("/t/big/%d/", i), 10, 20_000, 0)
 		if err != nil && !errors.Is(err, store.ErrUnknownOutcome) {
 			break // the one before, which passed the quota, may have been applied
 		}
