@@ -79,6 +79,9 @@ func federationOf(f *controlplane.Federation) v1.Federation {
 		r.Inputs, r.Outputs = m.Inputs, m.Outputs
 		out.Replicas = append(out.Replicas, r)
 	}
+	for _, m := range f.Leaving {
+		out.Leaving = append(out.Leaving, replicaOf(m))
+	}
 	for _, e := range f.Edges {
 		from, ok1 := at(f.Members, e[0])
 		to, ok2 := at(f.Members, e[1])

@@ -167,6 +167,11 @@ func (f *fake) Info(ctx context.Context) controlplane.Info {
 		Etcd: controlplane.Space{Level: "ok", Size: 3, InUse: 2, Quota: 4}}
 }
 
+func (f *fake) Storage(ctx context.Context) controlplane.Storage {
+	f.called(ctx, "Storage", identity.Caller{}, nil)
+	return controlplane.Storage{Endpoint: "https://minio.example.org", Region: "us-east-1"}
+}
+
 func (f *fake) Health(ctx context.Context) controlplane.Health {
 	f.called(ctx, "Health", identity.Caller{}, nil)
 	return f.health

@@ -10,6 +10,8 @@ import (
 // status is what the control plane says of itself.
 type status interface {
 	Info(ctx context.Context) controlplane.Info
+	// Storage is that of the default cluster.
+	Storage(ctx context.Context) controlplane.Storage
 	Health(ctx context.Context) controlplane.Health
 }
 

@@ -57,6 +57,9 @@ func tooLate(r replicaState) *record.Failure {
 		}
 		return f
 	}
+	if r.reported(record.PhaseApplying) && r.observed.Operation != "" {
+		return r.failure(record.ReasonUnknownOutcome)
+	}
 	return &record.Failure{
 		Reason: record.ReasonUnknownOutcome, Operation: "create",
 		Message: "no outcome was reported before the apply deadline",

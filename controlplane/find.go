@@ -33,30 +33,34 @@ func (p place) at() record.Member {
 // find resolves a service name as a caller means it: his own coordinator of that
 // name, then any replica that he may see, last the kept result of a creation of
 // his that failed. Several are a conflict that lists their clusters.
-func (c *ControlPlane) find(caller identity.Caller, service, clusterID string) (place, error) {
+func (c *ControlPlane) find(caller identity.Caller, service, clusterID string) (p place, err error) {
+	c.state.read(func() { p, err = c.state.find(caller, service, clusterID) })
+	return p, err
+}
+
+// find must be called inside read.
+func (s *state) find(caller identity.Caller, service, clusterID string) (place, error) {
 	var own, other, results []place
-	c.state.read(func() {
-		for uid := range c.state.named[service] {
-			f := c.state.federations[uid]
-			if f.rec.Phase == record.PhaseDeleting || !caller.MayRead(f.rec.Owner, f.rec.Visibility, f.rec.AllowedUsers) {
+	for uid := range s.named[service] {
+		f := s.federations[uid]
+		if f.rec.Phase == record.PhaseDeleting || !caller.MayRead(f.rec.Owner, f.rec.Visibility, f.rec.AllowedUsers) {
+			continue
+		}
+		for i, m := range f.rec.Members {
+			if !m.Replica() || m.ServiceName != service || clusterID != "" && m.ClusterID != clusterID {
 				continue
 			}
-			for i, m := range f.rec.Members {
-				if !m.Replica() || m.ServiceName != service || clusterID != "" && m.ClusterID != clusterID {
-					continue
-				}
-				p := place{uid: uid, member: i, rec: f.rec, rev: f.rev}
-				switch {
-				case f.rec.Phase.Result():
-					results = append(results, p)
-				case m.Coordinator && f.rec.Owner == caller.Subject:
-					own = append(own, p)
-				default:
-					other = append(other, p)
-				}
+			p := place{uid: uid, member: i, rec: f.rec, rev: f.rev}
+			switch {
+			case f.rec.Phase.Result():
+				results = append(results, p)
+			case m.Coordinator && f.rec.Owner == caller.Subject:
+				own = append(own, p)
+			default:
+				other = append(other, p)
 			}
 		}
-	})
+	}
 	for _, found := range [][]place{own, other} {
 		switch len(found) {
 		case 0:
@@ -93,15 +97,23 @@ func (c *ControlPlane) Replicas(ctx context.Context, caller identity.Caller, ser
 	if err := c.fresh(ctx); err != nil {
 		return nil, err
 	}
-	p, err := c.find(caller, service, clusterID)
+	return c.view(caller, service, clusterID)
+}
+
+// view is Replicas as the state knows it, at one revision.
+func (c *ControlPlane) view(caller identity.Caller, service, clusterID string) (*Replicas, error) {
+	var view Replicas
+	var err error
+	c.state.read(func() {
+		var p place
+		if p, err = c.state.find(caller, service, clusterID); err == nil {
+			view = asSeen(c.state.present(p.rec, p.rev).Federation, p.member)
+			view.StreamRevision = c.state.revision
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
-	fed, ok := c.federation(p.uid)
-	if !ok {
-		return nil, notFound(fmt.Sprintf("there is no service %q", service))
-	}
-	view := asSeen(fed.Federation, p.member)
 	return &view, nil
 }
 

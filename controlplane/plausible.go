@@ -34,12 +34,12 @@ func (s *state) setObserved(n *node, service string, kv store.KV, exists bool) {
 func plausible(o *record.Observed) error {
 	phases := []record.Phase{
 		record.PhasePrepared, record.PhaseRefused, record.PhaseReady, record.PhaseFailed, record.PhaseDrifted,
-		record.PhaseHeld, record.PhaseWedged, record.PhaseDeleted, record.PhaseApplying, record.PhasePending,
+		record.PhaseHeld, record.PhaseWedged, record.PhaseDeleted, record.PhaseApplying, record.PhaseDeleting, record.PhasePending,
 	}
 	switch {
 	case !slices.Contains(phases, o.Phase):
 		return fmt.Errorf("no syncer reports phase %q", o.Phase)
-	case o.ObservedGeneration < 0 || o.DesiredRevision < 0:
+	case o.ObservedGeneration < 0 || o.DesiredRevision < 0 || o.AppliedGeneration < 0:
 		return fmt.Errorf("generation %d and revision %d cannot be negative", o.ObservedGeneration, o.DesiredRevision)
 	case o.Vote != nil && o.Vote.Answer != record.VoteYes && o.Vote.Answer != record.VoteNo:
 		return fmt.Errorf("a vote is yes or no, and not %q", o.Vote.Answer)

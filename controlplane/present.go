@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -61,6 +62,12 @@ func (s *state) present(f *record.Federation, rev int64) presented {
 		}
 		out.Members = append(out.Members, rep)
 	}
+	for _, r := range sit.leaving {
+		out.Leaving = append(out.Leaving, Replica{
+			Type: r.at.Type, ClusterID: r.at.ClusterID, ServiceName: r.at.ServiceName, Priority: r.at.Priority, UID: r.at.UID,
+			Status: r.status(f, r.at),
+		})
+	}
 	if f.Phase == record.PhaseReady && unready {
 		out.Phase = record.PhaseDegraded
 		if behind && f.Generation > 1 {
@@ -120,9 +127,13 @@ func (r replicaState) status(f *record.Federation, m record.Member) *Status {
 		}
 		return st
 	case r.desired.Tombstone():
-		st.Phase = record.PhaseDeleting
-		if o != nil && o.DesiredRevision == r.desiredRev {
-			st.Phase = o.Phase
+		switch {
+		case o != nil && o.DesiredRevision == r.desiredRev:
+			st.Phase, st.Message = o.Phase, told(o)
+		case r.stopped:
+			st.Phase, st.Reason, st.Message = record.PhaseDeleting, record.ReasonPaused, "it is deleted when the pause of its cluster ends"
+		default:
+			st.Phase, st.Reason, st.Message = record.PhaseDeleting, "", ""
 		}
 		return st
 	case r.desired.Intent == record.IntentPrepare:
@@ -138,8 +149,27 @@ func (r replicaState) status(f *record.Federation, m record.Member) *Status {
 		st.Phase, st.Reason, st.Message = record.PhaseApplying, "", ""
 		return st
 	}
-	st.Phase = o.Phase
+	st.Phase, st.Message = o.Phase, told(o)
 	return st
+}
+
+// told is what a report says of a call to OSCAR that failed, or its message.
+func told(o *record.Observed) string {
+	if o.Operation == "" || o.Phase == record.PhaseDeleted {
+		return o.Message
+	}
+	message := o.Message
+	if o.Status != 0 {
+		said := fmt.Sprintf("%s answered %d", o.Operation, o.Status)
+		if message != said {
+			said += ": " + message
+		}
+		message = said
+	}
+	if o.Phase != record.PhaseFailed {
+		message += "; it is tried again"
+	}
+	return message
 }
 
 // appliedAs says whether the syncer has told of an outcome at a generation.
@@ -148,7 +178,7 @@ func (r replicaState) appliedAs(generation int64) bool {
 	if o == nil || o.Phase == record.PhasePrepared || o.Phase == record.PhaseRefused {
 		return false
 	}
-	return o.ObservedGeneration >= generation || o.Phase != record.PhaseReady
+	return o.ObservedGeneration >= generation || o.Phase != record.PhaseReady && o.Phase != record.PhaseApplying
 }
 
 // graphOf rebuilds the graph of a stored federation.

@@ -120,6 +120,8 @@ type Federation struct {
 	CreatedAt time.Time
 	ChangedAt time.Time
 	Members   []Replica
+	// Leaving are removed members whose deletion waits for their clusters.
+	Leaving []Replica
 	// Edges are pairs of indexes into Members: who lists whom.
 	Edges [][2]int
 	// Failed is set for the kept result of a creation that failed.
@@ -187,6 +189,9 @@ type Info struct {
 	Alive        int
 	Etcd         Space
 }
+
+// Storage is where a cluster keeps its data.
+type Storage struct{ Endpoint, Region string }
 
 // Health says whether requests can be served. Message says why not, or what is not
 // in order although they can.

@@ -8,24 +8,27 @@ import (
 )
 
 // WatchReplicas calls fn with a federation as the named replica sees it: at once
-// when it is newer than the store revision since, and then at each change of the
-// view. Views that come faster than fn takes them are told once, by the newest. It
-// ends with ctx, with fn's error, or with not_found when the service is gone.
+// when the store is not at the revision since, and then at each change of the view.
+// A store that is behind since has been restored: what the caller saw last did not
+// happen in its history. Views that come faster than fn takes them are told once,
+// by the newest. It ends with ctx, with fn's error, or with not_found when the
+// service is gone.
+//
+// Only the first view is read linearizably. From then on the state tells, which is
+// whole at each revision and does not go back: a thousand watches of one event cost
+// etcd nothing.
 func (c *ControlPlane) WatchReplicas(ctx context.Context, caller identity.Caller, service, clusterID string, since int64, fn func(*Replicas) error) error {
+	if err := c.fresh(ctx); err != nil {
+		return err
+	}
 	var last *Replicas
 	for {
 		changed := c.state.watch()
-		view, err := c.Replicas(ctx, caller, service, clusterID)
+		view, err := c.view(caller, service, clusterID)
 		if err != nil {
 			return err
 		}
-		c.state.read(func() { view.StreamRevision = c.state.revision })
-		revision := view.StreamRevision
-		if last != nil {
-			view.StreamRevision = last.StreamRevision
-		}
-		if last == nil && revision > since || last != nil && !reflect.DeepEqual(last, view) {
-			view.StreamRevision = revision
+		if news(last, view, since) {
 			if err := fn(view); err != nil {
 				return err
 			}
@@ -37,4 +40,15 @@ func (c *ControlPlane) WatchReplicas(ctx context.Context, caller identity.Caller
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// news says whether a view is to be told after the last one, or after what a
+// caller saw at the revision since.
+func news(last, view *Replicas, since int64) bool {
+	if last == nil {
+		return view.StreamRevision != since
+	}
+	before := *last
+	before.StreamRevision = view.StreamRevision
+	return !reflect.DeepEqual(before, *view)
 }

@@ -302,6 +302,22 @@ func TestChange(t *testing.T) {
 	}
 }
 
+// TestAnOscarThatAnswers500IsToldFromTheFirstTryOn: one report, whatever the number
+// of tries, before the one that is the outcome.
+func TestAnOscarThatAnswers500IsToldFromTheFirstTryOn(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.start()
+	p := newReplica("grayify")
+	r.makeReady(p)
+	before := r.mirror.Revision()
+	p.generation, p.cpu = 2, "lots"
+	r.want(p, record.IntentApply)
+	o := r.await(p, record.PhaseFailed)
+	if got := r.phases(p.name, before); got != "applying failed" || o.Status != 500 {
+		t.Errorf("reported %q, %+v", got, o)
+	}
+}
+
 func TestChangeFails(t *testing.T) {
 	r := newRig(t, oscarsim.Config{})
 	r.start()
@@ -313,8 +329,8 @@ func TestChangeFails(t *testing.T) {
 	if o.Reason != record.ReasonUpdateFailed || o.Operation != "update" || o.Status != 500 || !strings.Contains(o.Message, "quantities") {
 		t.Errorf("report %+v", o)
 	}
-	if o.ReadBack != "" {
-		t.Errorf("the fingerprint of generation 1 is reported with generation 2")
+	if o.Applied() != 1 {
+		t.Errorf("generation %d is reported as in place", o.Applied())
 	}
 	// A better generation heals it.
 	p.generation, p.cpu = 3, "1"

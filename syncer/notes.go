@@ -37,6 +37,7 @@ type note struct {
 	tries          int
 	notBefore      time.Time
 	failure        *failure
+	final          bool
 	bucketsDropped bool
 
 	// made are buckets that writes of one life made; uid is that life.
@@ -83,6 +84,7 @@ func (b *notebook) read(name string, desired *record.Desired, revision int64) me
 			tried:          n.tried,
 			notBefore:      n.notBefore,
 			failure:        n.failure,
+			final:          n.final,
 			repairs:        n.repairs,
 			unfixable:      n.unfixable,
 			bucketsMade:    len(n.made) > 0,
@@ -161,7 +163,7 @@ func (b *notebook) assume(name string, since time.Time) {
 
 // forgive forgets failures.
 func (n *note) forgive() {
-	n.tried, n.tries, n.notBefore, n.failure = rest, 0, time.Time{}, nil
+	n.tried, n.tries, n.notBefore, n.failure, n.final = rest, 0, time.Time{}, nil, false
 }
 
 // repaired counts a repair that OSCAR says it did, or that was seen. One that
@@ -174,8 +176,8 @@ func (n *note) repaired() {
 }
 
 // failed notes that a step did not have its effect. The pause before the next
-// try doubles from first to most. The failure is told from the third try on, or
-// at once when it is final.
+// try doubles from first to most. The failure is told at once, and as the outcome
+// from the third try on or when it is final.
 func (n *note) failed(a act, f failure, final bool, now time.Time, first, most time.Duration) {
 	if n.tried != a {
 		n.forgive()
@@ -187,12 +189,10 @@ func (n *note) failed(a act, f failure, final bool, now time.Time, first, most t
 		pause = min(first<<shift, most)
 	}
 	n.notBefore = now.Add(pause)
-	if final || n.tries >= maxTries {
-		n.failure = &f
-	}
+	n.failure, n.final = &f, final || n.tries >= maxTries
 }
 
-// maxTries is how often a write is tried before its failure is told.
+// maxTries is how often a write is tried before its failure is its outcome.
 const maxTries = 3
 
 // forget drops the notes of names that need none any more.

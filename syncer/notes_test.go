@@ -79,14 +79,14 @@ func TestFailuresBackOffAndAreTold(t *testing.T) {
 		if !m.notBefore.Equal(now.Add(want)) || m.tried != create {
 			t.Errorf("try %d: pause %v of %s, want %v", i+1, m.notBefore.Sub(now), m.tried, want)
 		}
-		if told := m.failure != nil; told != (i >= 2) {
-			t.Errorf("try %d: told %v", i+1, told)
+		if m.failure == nil || m.final != (i >= 2) {
+			t.Errorf("try %d: told %v, as the outcome %v", i+1, m.failure, m.final)
 		}
 	}
-	if m := fail(update, false); m.failure != nil || !m.notBefore.Equal(now.Add(time.Second)) {
+	if m := fail(update, false); m.final || !m.notBefore.Equal(now.Add(time.Second)) {
 		t.Error("another step inherits the failures of the first")
 	}
-	if m := fail(update, true); m.failure == nil || !m.notBefore.Equal(now.Add(5*time.Second)) {
+	if m := fail(update, true); !m.final || !m.notBefore.Equal(now.Add(5*time.Second)) {
 		t.Error("a final failure is not told at once")
 	}
 	if m := b.read("s", d, 2); m.failure != nil || !m.notBefore.IsZero() {
@@ -129,7 +129,7 @@ func TestNextReport(t *testing.T) {
 		t.Errorf("what is known of this generation is lost: %+v", drift)
 	}
 	d.Generation = 3
-	if next := nextReport(done, d, 9, "", finding{phase: record.PhaseFailed}, later); next.ReadBack != "" || len(next.BucketsMade) != 2 {
-		t.Errorf("generation 3 is reported with the fingerprint of 2: %+v", next)
+	if next := nextReport(done, d, 9, "", finding{phase: record.PhaseFailed}, later); next.Applied() != 2 || next.ReadBack != wanted || len(next.BucketsMade) != 2 {
+		t.Errorf("the fingerprint is that of generation 2: %+v", next)
 	}
 }

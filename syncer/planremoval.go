@@ -57,7 +57,8 @@ func planOurEnd(s situation) decision {
 	case s.desired.Keep == record.KeepRelease:
 		return planRelease(s)
 	case s.local.running > 0 && s.desired.Jobs != jobsCancel:
-		return decision{act: look, after: pollJobs} // its DELETE would kill them
+		return decision{act: report, phase: record.PhaseDeleting, reason: record.ReasonJobsRunning, after: pollJobs,
+			message: "jobs of the service are running, and its DELETE would end them; it goes when they have ended, or at once with ?jobs=cancel"}
 	}
 	next := erase
 	if s.local.storage {

@@ -94,8 +94,11 @@ func nextReport(before *record.Observed, d *record.Desired, revision int64, epoc
 	if f.buckets == nil {
 		next.Buckets = before.Buckets
 	}
-	if f.readBack == "" && before.ObservedGeneration == d.Generation {
+	if applied := before.Applied(); f.readBack == "" && applied != 0 {
 		next.ReadBack = before.ReadBack
+		if applied != next.ObservedGeneration {
+			next.AppliedGeneration = applied
+		}
 	}
 	if before.Phase == f.phase {
 		next.LastTransitionTime = before.LastTransitionTime

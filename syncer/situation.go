@@ -88,8 +88,10 @@ type memory struct {
 	// start.
 	tried     act
 	notBefore time.Time
-	// failure is what the last tries ended with, once it is worth telling.
+	// failure is what the last try ended with, and final that it is told as the
+	// outcome: until then it is only why the step goes on.
 	failure *failure
+	final   bool
 	// bucketsMade says that writes of this process made buckets of this life.
 	bucketsMade bool
 	// bucketsDropped says that no bucket of this life is left.
@@ -168,7 +170,7 @@ type decision struct {
 	// repair says that a write brings back what was in place before, and drifted
 	// that it is reported as drift first, with message.
 	repair, drifted bool
-	// failure goes with phase failed.
+	// failure goes with phase failed, and with one that a step is tried again in.
 	failure *failure
 	// held goes with phase held, when what stands is ahead of the store.
 	held *record.Held
@@ -182,11 +184,25 @@ const (
 )
 
 // tellsDrift says whether drift is news: a repair that failed has told it.
-func (s situation) tellsDrift() bool { return s.observed.Phase != record.PhaseFailed }
+func (s situation) tellsDrift() bool {
+	o := s.observed
+	return o.Phase != record.PhaseFailed && (o.Phase != record.PhaseDrifted || o.Operation == "")
+}
 
 // applied says that the desired generation was once seen in place.
 func (s situation) applied() bool {
-	return s.observed != nil && s.observed.ReadBack != "" && s.observed.ObservedGeneration == s.desired.Generation
+	return s.observed != nil && s.observed.Applied() == s.desired.Generation
+}
+
+// trying is the phase of a service that a step is tried for again.
+func (s situation) trying() record.Phase {
+	switch {
+	case s.desired.Tombstone():
+		return record.PhaseDeleting
+	case s.applied():
+		return record.PhaseDrifted
+	}
+	return record.PhaseApplying
 }
 
 // backOff says whether a failed write has to wait, and what is said meanwhile.
@@ -199,7 +215,11 @@ func (s situation) backOff(next act) (decision, bool) {
 		return decision{}, false
 	}
 	if f := s.memory.failure; f != nil {
-		return decision{act: report, phase: record.PhaseFailed, reason: f.reason, message: f.message, failure: f, after: wait}, true
+		phase := record.PhaseFailed
+		if !s.memory.final {
+			phase = s.trying()
+		}
+		return decision{act: report, phase: phase, reason: f.reason, message: f.message, failure: f, after: wait}, true
 	}
 	return decision{act: look, after: wait}, true
 }

@@ -122,7 +122,7 @@ func (t *term) assumeForPredecessors() {
 		}
 		name := record.ParseKey(kv.Key).Name
 		o := t.observedIn(view, name, d.UID)
-		if o == nil || o.Phase == record.PhasePrepared {
+		if o == nil || o.Phase == record.PhasePrepared || o.Phase == record.PhaseApplying {
 			t.notes.assume(name, t.started)
 		}
 	}

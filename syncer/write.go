@@ -342,7 +342,7 @@ func (t *term) noteFailure(v *sight, step act, reason record.Reason, err error) 
 	t.notes.change(v.name, func(n *note) {
 		n.failed(step, f, final, time.Now(), t.cfg.RetryPause, t.cfg.Resync)
 		if inTime && f.reason == record.ReasonOscarUnreachable {
-			n.failure = nil // there is time left for it to come back
+			n.final = false // there is time left for it to come back
 		}
 	})
 	return nil

@@ -71,6 +71,8 @@ type Federation struct {
 	Coordinator Address `json:"coordinator"`
 	// Replicas are all members, the coordinator included.
 	Replicas []Replica `json:"replicas"`
+	// Leaving are removed members whose deletion waits for their clusters.
+	Leaving []Replica `json:"leaving,omitempty"`
 	// Edges are pairs of cluster_id/service_name: the first lists the second.
 	Edges     [][2]string `json:"edges"`
 	Owner     string      `json:"owner"`

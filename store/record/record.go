@@ -396,6 +396,9 @@ type Observed struct {
 	DesiredRevision int64  `json:"desired_revision"`
 	Vote            *Vote  `json:"vote,omitempty"`
 	ReadBack        string `json:"read_back,omitempty"`
+	// AppliedGeneration is the one that ReadBack is of, when that is not the
+	// observed one: a newer one is not in place yet.
+	AppliedGeneration int64 `json:"applied_generation,omitempty"`
 	// BucketsMade lists buckets that this life's writes made.
 	BucketsMade []string `json:"buckets_made"`
 	// Buckets are those of its inputs and outputs, when it was last ready.
@@ -421,6 +424,17 @@ type Held struct {
 	// is missing.
 	Epoch      string `json:"epoch,omitempty"`
 	Generation int64  `json:"generation"`
+}
+
+// Applied is the newest generation that was seen in place; 0 for none.
+func (o *Observed) Applied() int64 {
+	switch {
+	case o.ReadBack == "":
+		return 0
+	case o.AppliedGeneration != 0:
+		return o.AppliedGeneration
+	}
+	return o.ObservedGeneration
 }
 
 // ObservedCluster is what a syncer knows of its OSCAR.

@@ -96,6 +96,7 @@ const (
 	ReasonTokenLost          Reason = "TokenLost"
 	ReasonSessionLost        Reason = "SessionLost"
 	ReasonPaused             Reason = "Paused"
+	ReasonJobsRunning        Reason = "JobsRunning"
 	ReasonApplied            Reason = "Applied"
 	ReasonDeleted            Reason = "Deleted"
 	ReasonClusterRemoving    Reason = "ClusterRemoving"

@@ -58,6 +58,7 @@ func rules() []rule {
 		{name: RuleData, step: dataStep},
 		{name: RuleSecrets, step: secretsStep},
 		{name: RuleStatus, step: statusStep},
+		{name: RuleRequests, step: requestsStep},
 		{name: RuleVotes, step: votesStep},
 		{name: RuleClusters, step: clustersStep, stands: clustersStand},
 		{name: RuleEpochs, step: epochsStep},

@@ -68,6 +68,7 @@ func everything(s *script) {
 		x.remove(asked.specOf(2))
 		x.remove(record.HistoryKey("f12", 2))
 		x.remove(record.SecretsKey("f12", 2))
+		dropped.answer(x, record.PhaseDeleting)
 		edit(x, dropped.key(), func(fed *record.Federation) { fed.Change = nil })
 	})
 	again := s.federation("f6", "one") // the same name and places, another life

@@ -451,6 +451,8 @@ func (f *federation) propose(cluster, uid string, generation int64) replica {
 			change.Specs[r.uid] = r.specName(generation)
 		}
 		change.Members = append(change.Members, record.Member{Type: "oscar", ClusterID: r.cluster, ServiceName: r.service, UID: r.uid})
+		change.Request = "change-of-" + f.uid + uid
+		x.put(record.RequestKey(change.Request), record.Request{V: 1, UID: f.uid, Keyed: true})
 		edit(x, f.key(), func(fed *record.Federation) { fed.Change = change })
 		f.submit(x, generation)
 		f.replicas = append(f.replicas, r)
@@ -462,10 +464,16 @@ func (f *federation) propose(cluster, uid string, generation int64) replica {
 	return r
 }
 
+// answer writes the outcome of the change that waits for votes into its request.
+func (f *federation) answer(x *txn, phase record.Phase) {
+	edit(x, record.RequestKey(f.record().Change.Request), func(r *record.Request) { r.Answer = &record.Answer{Phase: phase} })
+}
+
 // grow makes a proposed change the present generation.
 func (f *federation) grow(generation int64) {
 	f.step("grow", func(x *txn) {
 		x.remove(f.secrets())
+		f.answer(x, record.PhaseReady)
 		edit(x, f.key(), func(fed *record.Federation) {
 			fed.Generation, fed.Members, fed.Change = generation, fed.Change.Members, nil
 		})
@@ -483,6 +491,7 @@ func (f *federation) growingStory(cluster string) {
 	r := f.propose(cluster, f.uid+"-refused", 2)
 	f.vote(record.VoteNo, cluster)
 	f.step("refuse", func(x *txn) {
+		f.answer(x, record.PhaseReady)
 		edit(x, f.key(), func(fed *record.Federation) { fed.Change = nil })
 		f.take(x, r)
 		x.remove(r.specOf(2))

@@ -357,3 +357,35 @@ func TestPromise1Changes(t *testing.T) {
 		}), "the graph says [a/one0 c/one2 d/one3]", nil},
 	})
 }
+
+// TestPromise11Requests: the outcome of a change is its request's answer at once, and
+// for good.
+func TestPromise11Requests(t *testing.T) {
+	t.Parallel()
+	request := record.RequestKey("change-of-f1f1-d")
+	grown := func(step string, fn func(x *txn)) func(*script, *federation) {
+		return func(s *script, f *federation) {
+			f.createdStory()
+			s.on("f1 "+step, fn)
+			f.propose("d", "f1-d", 2)
+			f.vote(record.VoteYes, "d")
+			f.grow(2)
+		}
+	}
+	run(t, invariants.RuleRequests, []planted{
+		{"the answer comes later, or never", grown("grow", func(x *txn) { x.leave(request) }), "has ended, and it has no answer", nil},
+		{"a change nobody can repeat", grown("propose", func(x *txn) { x.put(request, record.Request{V: 1, UID: "f1", Answer: &record.Answer{}}) }),
+			"it has an answer", nil},
+		{"the record is forgotten", func(s *script, f *federation) {
+			f.createdStory()
+			s.on("f1 propose", func(x *txn) { x.leave(request) })
+			f.propose("d", "f1-d", 2)
+		}, "has no record", nil},
+		{"an answer is changed", func(s *script, f *federation) {
+			grown("grow", func(*txn) {})(s, f)
+			s.step("extra", func(x *txn) {
+				edit(x, request, func(r *record.Request) { r.Answer.Phase = record.PhaseAborted })
+			})
+		}, "its answer was changed", nil},
+	})
+}

@@ -171,9 +171,9 @@ func answers(p record.Phase, i record.Intent) bool {
 	switch p {
 	case record.PhasePrepared, record.PhaseRefused:
 		return i == record.IntentPrepare
-	case record.PhaseReady, record.PhaseDrifted:
+	case record.PhaseReady, record.PhaseDrifted, record.PhaseApplying:
 		return i == record.IntentApply
-	case record.PhaseDeleted:
+	case record.PhaseDeleted, record.PhaseDeleting:
 		return i == record.IntentDelete
 	case record.PhaseFailed, record.PhaseHeld, record.PhaseWedged:
 		return true
