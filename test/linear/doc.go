@@ -7,4 +7,7 @@
 // decided. The model knows what happens without a client: deciders end creations and
 // changes, acknowledged tombstones move the revision. An outcome that a client does
 // not know may take effect at any later time, or never; what it was told is definite.
+//
+// `make proof` makes histories for as long as it is told; the bugs that they were seen
+// to find are in test/faults/README.md.
 package linear
