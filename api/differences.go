@@ -54,7 +54,7 @@ func differenceOf(d *controlplane.Difference) v1.Difference {
 		Kind: d.Kind, ClusterID: d.ClusterID, ServiceName: d.ServiceName, UID: d.UID,
 		Federation: d.Federation, GroupID: d.GroupID, Owner: d.Owner,
 		StoreGeneration: d.StoreGeneration, ClusterGeneration: d.ClusterGeneration,
-		Message: d.Message, KeepStore: d.KeepStore, KeepCluster: d.KeepCluster,
+		Message: d.Message, KeepStore: d.KeepStore, KeepCluster: d.KeepCluster, Resolving: d.Resolving,
 	}
 }
 

@@ -171,6 +171,7 @@ func New(cfg Config) (*ControlPlane, error) {
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, 10*time.Second)),
 	}
 	c.state.touched = c.touched
+	c.state.token = c.serviceToken
 	c.lost = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, time.Minute))
 	c.ended = workqueue.NewTypedRateLimitingQueue(

@@ -64,6 +64,8 @@ type Difference struct {
 	// KeepStore and KeepCluster say what taking that side does; empty when that is not
 	// possible.
 	KeepStore, KeepCluster string
+	// Resolving says that keeping the cluster's was decided, and waits for its syncer.
+	Resolving bool
 
 	epoch     string
 	tombstone bool
@@ -130,7 +132,9 @@ func (s *state) differences() []Difference {
 		sit := s.situation(f.rec)
 		for _, r := range slices.Concat(sit.replicas, sit.adding, sit.leaving) {
 			if h := r.held(); h != nil {
-				out = append(out, differenceOf(f.rec, r, *h))
+				d := differenceOf(f.rec, r, *h)
+				d.Resolving = s.asked(&d)
+				out = append(out, d)
 			}
 		}
 	}
@@ -142,13 +146,26 @@ func (s *state) differences() []Difference {
 			if _, known := s.deleted[o.UID]; known || n.desired[o.ServiceName].rec != nil {
 				continue // its deletion is ordered, or it is none any more
 			}
-			out = append(out, s.orphan(cluster, o))
+			d := s.orphan(cluster, o)
+			if o.Settings == "" {
+				// Only a coordinator tells the definition of its federation.
+			} else if left := s.lostFederation(d.claims, s.token); len(left) > 0 && left[0].orphan.UID == o.UID {
+				d.KeepCluster = fmt.Sprintf("its federation is in the store again, with the %d replicas that are left of it; its secrets and credentials are not known: give them again", len(left))
+			}
+			d.Resolving = s.asked(&d)
+			out = append(out, d)
 		}
 	}
 	slices.SortFunc(out, func(a, b Difference) int {
 		return cmp.Or(cmp.Compare(a.ClusterID, b.ClusterID), cmp.Compare(a.ServiceName, b.ServiceName))
 	})
 	return out
+}
+
+// asked says whether a cluster was asked to show what a difference is about.
+func (s *state) asked(d *Difference) bool {
+	n := s.nodes[d.ClusterID]
+	return n != nil && n.asks[d.ServiceName].rec != nil && n.asks[d.ServiceName].rec.UID == d.UID
 }
 
 // held is what the syncer has reported as held and what nobody has decided about
@@ -192,6 +209,7 @@ func differenceOf(f *record.Federation, r replicaState, h record.Held) Differenc
 		}
 	default:
 		d.KeepStore = fmt.Sprintf("generation %d of the store is written over it", r.desired.Generation)
+		d.KeepCluster = "what it is becomes the definition of the federation on every cluster; secrets and storage providers stay those of the store"
 	}
 	return d
 }

@@ -115,6 +115,8 @@ func (c *ControlPlane) keepStore(ctx context.Context, caller identity.Caller, re
 
 func (c *ControlPlane) keepCluster(ctx context.Context, caller identity.Caller, req ResolveRequest, d *Difference) error {
 	switch {
+	case d.Kind == DifferenceAhead, d.Kind == DifferenceOrphan && d.Federation == "":
+		return c.ask(ctx, req, d)
 	case d.Kind == DifferenceMissing && d.origin:
 		_, err := c.DeleteService(ctx, caller, d.ServiceName, DeleteOptions{ClusterID: d.ClusterID, RequestID: req.RequestID, Wait: req.Wait})
 		return err

@@ -24,6 +24,8 @@ type state struct {
 	ended func(cluster string)
 	// departed is told of changes on clusters that are being removed, or were.
 	departed func(cluster string)
+	// token gives the service token of a replica.
+	token func(uid string) string
 	// metaChanged is told when the meta record was written.
 	metaChanged chan struct{}
 
@@ -58,6 +60,8 @@ type node struct {
 	session     versioned[record.Session]
 	desired     map[string]versioned[record.Desired]
 	observed    map[string]versioned[record.Observed]
+	asks        map[string]versioned[record.Ask]
+	shown       map[string]versioned[record.Shown]
 	self        versioned[record.ObservedCluster]
 	desiredSelf versioned[record.DesiredCluster]
 }
@@ -196,6 +200,12 @@ func (s *state) apply(key string, kv store.KV, exists bool, federations, cluster
 		if now, ok := n.desired[ref.Name]; ok {
 			federations[now.rec.Federation] = true
 		}
+	case record.KindAsk:
+		set(s, s.node(ref.Cluster).asks, ref.Name, kv, exists)
+		clusters[ref.Cluster] = true
+	case record.KindShown:
+		set(s, s.node(ref.Cluster).shown, ref.Name, kv, exists)
+		clusters[ref.Cluster] = true
 	case record.KindObservedService:
 		n := s.node(ref.Cluster)
 		s.setObserved(n, ref.Name, kv, exists)
@@ -235,7 +245,10 @@ func (s *state) applyFederation(uid string, kv store.KV, exists bool) {
 func (s *state) node(cluster string) *node {
 	n := s.nodes[cluster]
 	if n == nil {
-		n = &node{desired: map[string]versioned[record.Desired]{}, observed: map[string]versioned[record.Observed]{}}
+		n = &node{
+			desired: map[string]versioned[record.Desired]{}, observed: map[string]versioned[record.Observed]{},
+			asks: map[string]versioned[record.Ask]{}, shown: map[string]versioned[record.Shown]{},
+		}
 		s.nodes[cluster] = n
 	}
 	return n

@@ -131,6 +131,7 @@ func (t *term) orphans(before, after *store.MirrorView, list *listing) []record.
 			generation = 0
 		}
 		out = append(out, record.Orphan{ServiceName: name, UID: uid, Generation: generation, Epoch: service.Annotations[oscarapi.AnnotationEpoch], Federation: service.Annotations[oscarapi.AnnotationFederation],
+			Mark: record.Mark(service.Token), Settings: service.Annotations[oscarapi.AnnotationSettings],
 			Reason: record.ReasonAheadOfDesired})
 	}
 	return out

@@ -12,6 +12,9 @@ import (
 // decide looks at one service and does what needs no write to OSCAR. It says
 // whether a write is needed.
 func (t *term) decide(ctx context.Context, name string) (bool, error) {
+	if err := t.show(ctx, name); err != nil {
+		return false, err
+	}
 	v, err := t.glance(ctx, name)
 	if err != nil {
 		return false, t.blocked(ctx, v, err)

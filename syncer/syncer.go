@@ -65,9 +65,10 @@ func New(cfg Config) (*Syncer, error) {
 	}
 	s.mirror = cfg.Store.NewMirror(store.MirrorConfig{
 		Prefixes: []string{desired, record.ObservedPrefix(cfg.ClusterID)},
-		// Specs are large, and read when they are needed.
+		// Specs are large, and read when they are needed. Questions are few.
 		Skip: func(key string) bool {
-			return strings.HasPrefix(key, desired) && !strings.HasPrefix(key, services) && key != record.DesiredClusterKey(cfg.ClusterID)
+			return strings.HasPrefix(key, desired) && !strings.HasPrefix(key, services) &&
+				!strings.HasPrefix(key, desired+"asks/") && key != record.DesiredClusterKey(cfg.ClusterID)
 		},
 		OnRelist: s.relisted,
 		Logger:   cfg.Logger,

@@ -187,7 +187,7 @@ func (t *term) follow(ctx context.Context) error {
 			case record.KindDesiredService:
 				t.hear(ref.Name, now)
 				t.decisions.Add(ref.Name)
-			case record.KindObservedService:
+			case record.KindObservedService, record.KindAsk:
 				t.decisions.Add(ref.Name)
 			case record.KindDesiredCluster:
 				t.noteEpoch(view)

@@ -18,6 +18,8 @@ const (
 	AnnotationControlPlane = "oscarfed/control-plane"
 	// AnnotationFederation is the uid of the federation.
 	AnnotationFederation = "oscarfed/federation"
+	// AnnotationSettings are the settings of the federation, on its coordinator.
+	AnnotationSettings = "oscarfed/settings"
 	// AnnotationEpoch is the epoch of the generation; absent in the first one.
 	AnnotationEpoch = "oscarfed/epoch"
 	// AnnotationPrefix covers every annotation of this project.

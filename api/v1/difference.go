@@ -39,6 +39,8 @@ type Difference struct {
 	// not possible.
 	KeepStore   string `json:"keep_store,omitempty"`
 	KeepCluster string `json:"keep_cluster,omitempty"`
+	// Resolving says that keeping the cluster's was decided, and waits for its syncer.
+	Resolving bool `json:"resolving,omitempty"`
 }
 
 // Resolve takes a side in one difference: the body of POST /system/differences.

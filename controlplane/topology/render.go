@@ -151,6 +151,9 @@ func renderAnnotations(users map[string]string, g *Graph, node Node, m Mark, o O
 	annotations[oscar.AnnotationControlPlane] = m.ControlPlane
 	if m.Federation != "" {
 		annotations[oscar.AnnotationFederation] = m.Federation
+		if node.Coordinator {
+			annotations[oscar.AnnotationSettings] = Settings{Topology: g.Topology, Deployment: g.Deployment, Drift: g.Drift}.String()
+		}
 	}
 	if m.Epoch != "" {
 		annotations[oscar.AnnotationEpoch] = m.Epoch

@@ -111,6 +111,12 @@ func SpecKey(cluster, specName string) string { return SpecsPrefix(cluster) + sp
 // TokensPrefix covers the sealed tokens that were sent to one cluster.
 func TokensPrefix(cluster string) string { return DesiredPrefix(cluster) + "tokens/" }
 
+// AskKey is a question of the control plane for a service that stands.
+func AskKey(cluster, service string) string { return DesiredPrefix(cluster) + "asks/" + service }
+
+// ShownKey is the syncer's answer to the question of that name.
+func ShownKey(cluster, service string) string { return ObservedPrefix(cluster) + "shown/" + service }
+
 // TokensKey carries sealed tokens of one federation to a cluster.
 func TokensKey(cluster, federationUID string) string {
 	return TokensPrefix(cluster) + federationUID
@@ -141,6 +147,8 @@ const (
 	KindObservedCluster Kind = "observed_cluster"
 	KindObservedService Kind = "observed_service"
 	KindSession         Kind = "session"
+	KindAsk             Kind = "ask"
+	KindShown           Kind = "shown"
 )
 
 // Ref is a key taken apart. Fields that a kind does not have are empty.
@@ -239,6 +247,8 @@ func parseClusterTree(tail string) Ref {
 		"desired/services/":  KindDesiredService,
 		"observed/services/": KindObservedService,
 		"desired/tokens/":    KindTokens,
+		"desired/asks/":      KindAsk,
+		"observed/shown/":    KindShown,
 	} {
 		if name, ok := strings.CutPrefix(rest, prefix); ok && name != "" {
 			return single(Ref{Kind: kind, Cluster: cluster, Name: name}, name)

@@ -464,6 +464,11 @@ type Orphan struct {
 	// Epoch of its marks, and the federation that they name.
 	Epoch      string `json:"epoch,omitempty"`
 	Federation string `json:"federation,omitempty"`
+	// Mark is the fingerprint of its token: what somebody made from our annotations
+	// has another one.
+	Mark string `json:"mark,omitempty"`
+	// Settings are those of the federation, on its coordinator.
+	Settings string `json:"settings,omitempty"`
 }
 
 // Session is put at start with the syncer's lease.

@@ -92,3 +92,13 @@ func (c *checker) wasOrphan(ref record.Ref, uid string) bool {
 	self := as[record.ObservedCluster](c.before(record.ObservedClusterKey(ref.Cluster)))
 	return self != nil && slices.ContainsFunc(self.Orphans, func(o record.Orphan) bool { return o.UID == uid && o.ServiceName == ref.Name })
 }
+
+// comesBack says whether a federation is made of orphans alone, after a restore.
+func (c *checker) comesBack(f *record.Federation) bool {
+	for _, m := range replicasOf(f) {
+		if !c.wasOrphan(record.Ref{Cluster: m.ClusterID, Name: m.ServiceName}, m.UID) {
+			return false
+		}
+	}
+	return c.present() != ""
+}

@@ -90,6 +90,10 @@ func newRecord(kind record.Kind) any {
 		return new(record.Observed)
 	case record.KindSession:
 		return new(record.Session)
+	case record.KindAsk:
+		return new(record.Ask)
+	case record.KindShown:
+		return new(record.Shown)
 	case record.KindUnknown:
 	}
 	return nil

@@ -56,14 +56,15 @@ func (c *checker) phaseMoves(ch *change, old, now *record.Federation) {
 	if now != nil {
 		to = now.Phase
 	}
-	if from != to && !slices.Contains(follows(from), to) {
+	back := from == "" && to == record.PhaseReady && c.comesBack(now)
+	if from != to && !back && !slices.Contains(follows(from), to) {
 		c.violatef(RuleStatus, ch.key, "phase %q follows %q", to, from)
 	}
 	if now == nil {
 		return
 	}
 	if old == nil {
-		if now.Generation != 1 {
+		if now.Generation != 1 && !back {
 			c.violatef(RuleStatus, ch.key, "it begins with generation %d", now.Generation)
 		}
 		return

@@ -25,6 +25,9 @@ func writersStep(c *checker) {
 			continue
 		}
 		observed, isReport := strings.CutPrefix(rest, "observed/")
+		if name, isAnswer := strings.CutPrefix(observed, "shown/"); isAnswer {
+			observed = "asks/" + name // an answer goes with its question
+		}
 		if ch.now == nil && isReport && (c.deletes(record.DesiredPrefix(cluster)+observed) || c.cleared(cluster)) {
 			continue
 		}

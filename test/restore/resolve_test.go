@@ -169,3 +169,70 @@ func TestAClusterThatWasAwayIsComparedWhenItIsBack(t *testing.T) {
 	}
 	s.settled("same", "changed", "deleted", "grown")
 }
+
+// TestWhatAClusterHasBecomesTheDefinition: one replica's newer definition, for all.
+func TestWhatAClusterHasBecomesTheDefinition(t *testing.T) {
+	s := restoredTale(t)
+	s.resolve(b, "changed1", "cluster")
+	s.Eventually("it is taken over", func() bool {
+		return !slices.ContainsFunc(s.list().Differences, func(d v1.Difference) bool { return d.ServiceName == "changed1" })
+	})
+	s.resolve(a, "changed0", "store") // which is now the same
+	s.resolve(c, "changed2", "store")
+	s.Eventually("the federation is ready", func() bool {
+		v, err := s.Client.Replicas(t.Context(), "changed0", "")
+		return err == nil && v.Phase == "ready" && len(v.Replicas) == 2
+	})
+	for i, id := range []string{a, b, c} {
+		name := fmt.Sprintf("changed%d", i)
+		if got := s.memory(id, name); got != "1Gi" {
+			t.Errorf("%s has %s", name, got)
+		}
+		if v, _ := s.Cluster(id).Sim.Service(name); v.Secrets["KEY"] != secret {
+			t.Errorf("%s has secrets %v", name, v.Secrets)
+		}
+	}
+	if keys := s.Keys(record.DesiredPrefix(b) + "asks/"); len(keys) > 0 {
+		t.Errorf("questions that were answered stay: %v", keys)
+	}
+}
+
+// TestALostFederationIsTakenBack with its uids, and without a write to any OSCAR.
+func TestALostFederationIsTakenBack(t *testing.T) {
+	s := restoredTale(t)
+	s.resolve(a, "created0", "cluster")
+	s.Eventually("the federation is ready", func() bool {
+		v, err := s.Client.Replicas(t.Context(), "created0", "")
+		return err == nil && v.Phase == "ready" && v.Topology == "star" && len(v.Replicas) == 2
+	})
+	s.untouched()
+	// It is a federation like any other.
+	s.change("created", "1Gi")
+	for i, id := range []string{a, b, c} {
+		name := fmt.Sprintf("created%d", i)
+		if got := s.memory(id, name); got != "1Gi" {
+			t.Errorf("%s has %s", name, got)
+		}
+	}
+	if _, err := s.Client.DeleteService(t.Context(), "created0", client.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.Eventually("it is deleted", func() bool { return s.memory(a, "created0") == "absent" && s.memory(c, "created2") == "absent" })
+}
+
+// TestEverybodyMayStopWhileTheClusterIsAsked: the question waits in the store.
+func TestEverybodyMayStopWhileTheClusterIsAsked(t *testing.T) {
+	s := restoredTale(t)
+	s.Cluster(a).Stop()
+	s.resolve(a, "created0", "cluster")
+	if d := s.list(); !slices.ContainsFunc(d.Differences, func(d v1.Difference) bool { return d.Resolving && d.ServiceName == "created0" }) {
+		t.Errorf("%+v", d)
+	}
+	s.Restart()
+	s.Cluster(a).Start()
+	s.Eventually("the federation is ready", func() bool {
+		v, err := s.Client.Replicas(t.Context(), "created0", "")
+		return err == nil && v.Phase == "ready"
+	})
+	s.untouched()
+}

@@ -1,0 +1,26 @@
+package record
+
+// Ask is a question of the control plane to a syncer: what stands at a service name,
+// for a person who decided that it is to be kept.
+type Ask struct {
+	V         int    `json:"v"`
+	UID       string `json:"uid"`
+	RequestID string `json:"request_id"`
+	// Recipient is whom the answer is sealed to: the control plane.
+	Recipient string `json:"recipient"`
+	AskedAt   Time   `json:"asked_at"`
+}
+
+// Shown is the answer: the service as OSCAR shows it, without its token.
+type Shown struct {
+	V         int    `json:"v"`
+	UID       string `json:"uid"`
+	RequestID string `json:"request_id"`
+	// Epoch and Generation of its marks.
+	Epoch      string `json:"epoch,omitempty"`
+	Generation int64  `json:"generation"`
+	// Sealed is an age envelope (base64) around the service's JSON; empty with Error.
+	Sealed string `json:"sealed,omitempty"`
+	// Error says why it cannot be shown.
+	Error string `json:"error,omitempty"`
+}

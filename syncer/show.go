@@ -1,0 +1,93 @@
+package syncer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
+)
+
+// purposeShown is the purpose of the envelope around a service that was asked for.
+const purposeShown = "shown"
+
+// show answers a question for a service, once. It changes nothing at OSCAR.
+func (t *term) show(ctx context.Context, name string) error {
+	view := t.mirror.Snapshot()
+	askKey, shownKey := record.AskKey(t.cfg.ClusterID, name), record.ShownKey(t.cfg.ClusterID, name)
+	kv, ok := view.KV(askKey)
+	if !ok {
+		return nil
+	}
+	ask, err := store.Decode[record.Ask](kv)
+	if err != nil {
+		return err
+	}
+	if kv, ok := view.KV(shownKey); ok {
+		if said, err := store.Decode[record.Shown](kv); err == nil && said.RequestID == ask.RequestID {
+			return nil
+		}
+	}
+	answer := record.Shown{V: record.Version, UID: ask.UID, RequestID: ask.RequestID}
+	if err := t.read(ctx, name, ask, &answer); err != nil {
+		if oscar.Refused(err) || !errors.Is(err, errNotShown) {
+			return err // it is tried again
+		}
+		answer.Sealed, answer.Error = "", err.Error()
+	}
+	_, err = t.cfg.Store.Update(ctx, store.Update{
+		Keys: []string{t.session.Key(), askKey, shownKey},
+		Build: func(_ store.View, tx *store.Txn) error {
+			tx.ExpectSession(t.session)
+			tx.ExpectRevision(askKey, kv.ModRevision)
+			tx.Put(shownKey, answer)
+			return nil
+		},
+	})
+	if _, conflict := errors.AsType[*store.ConflictError](err); conflict {
+		return fmt.Errorf("%w: %w", errStale, err)
+	}
+	return err
+}
+
+// errNotShown says that asking again would give the same.
+var errNotShown = errors.New("it cannot be shown")
+
+// read fills in the answer.
+func (t *term) read(ctx context.Context, name string, ask *record.Ask, answer *record.Shown) error {
+	service, err := t.cfg.OSCAR.Get(ctx, name)
+	if oscar.NotFound(err) {
+		return fmt.Errorf("%w: there is no service of that name any more", errNotShown)
+	}
+	if err != nil {
+		return err
+	}
+	if service.Annotations[oscarapi.AnnotationUID] != ask.UID {
+		return fmt.Errorf("%w: another service stands there now", errNotShown)
+	}
+	if g, err := strconv.ParseInt(service.Annotations[oscarapi.AnnotationGeneration], 10, 64); err == nil && g > 0 {
+		answer.Generation, answer.Epoch = g, service.Annotations[oscarapi.AnnotationEpoch]
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(service.JSON, &fields); err != nil {
+		return fmt.Errorf("%w: OSCAR's answer is no service", errNotShown)
+	}
+	delete(fields, "token")
+	body, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	answer.Sealed, err = seal.Seal(seal.Header{
+		Purpose: purposeShown, Cluster: t.cfg.ClusterID, UID: ask.UID, Generation: answer.Generation,
+	}, body, ask.Recipient)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNotShown, err)
+	}
+	return nil
+}
