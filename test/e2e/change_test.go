@@ -102,7 +102,7 @@ func TestAChangeThatIsRenderedAgainOverwritesNoSpec(t *testing.T) {
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-time.After(2 * time.Millisecond):
+			case <-time.After(time.Duration(min(2+i, 500)) * time.Millisecond): // seldom enough in the end for any machine
 			}
 			if _, err := w.CP.SetClusterState(ctx, admin, d, []string{"cordoned", "active"}[i%2]); err != nil && ctx.Err() == nil {
 				return err
