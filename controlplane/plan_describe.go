@@ -98,7 +98,7 @@ func (s surroundings) created(r rendered) PlannedReplica {
 	out := s.line(r.at, PlanCreate)
 	out.Votes, out.Left, out.Spec = true, r.left, r.specDigest(true)
 	if len(r.left) > 0 {
-		out.Reasons = append(out.Reasons, "attaches to what an earlier life of the service left: "+strings.Join(r.left, ", "))
+		out.Reasons = append(out.Reasons, "attaches to what an earlier life of the service, or of the federation, left: "+strings.Join(r.left, ", "))
 	}
 	return out
 }

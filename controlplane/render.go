@@ -43,10 +43,13 @@ type renderer struct {
 	origin     topology.Origin
 	template   *topology.Template
 	recipients map[string]string
+	// services lists, by cluster, those that the federation had there until now,
+	// also the ones that are deleted.
+	services map[string][]string
 }
 
 func (c *ControlPlane) renderer(s *oscar.Service, g *topology.Graph, fed record.Federation) *renderer {
-	r := &renderer{cp: c, service: s, graph: g, fed: fed, recipients: map[string]string{}}
+	r := &renderer{cp: c, service: s, graph: g, fed: fed, recipients: map[string]string{}, services: map[string][]string{}}
 	r.name = func(service, uid string) string { return record.SpecName(service, uid, fed.Generation) }
 	r.origin.ClusterID = g.Nodes[0].Member.ClusterID
 	c.state.read(func() {
@@ -58,6 +61,16 @@ func (c *ControlPlane) renderer(s *oscar.Service, g *topology.Graph, fed record.
 		}
 		if reg, ok := c.state.clusters[r.origin.ClusterID]; ok {
 			r.origin.Endpoint, r.origin.SSLVerify = reg.rec.Endpoint, reg.rec.SSLVerify
+		}
+		if f, ok := c.state.federations[fed.UID]; ok {
+			for _, m := range slices.Concat(f.rec.Members, f.rec.Leaving) {
+				r.services[m.ClusterID] = append(r.services[m.ClusterID], m.ServiceName)
+			}
+			for _, d := range c.state.deleted {
+				if d.rec.Federation == fed.UID {
+					r.services[d.rec.ClusterID] = append(r.services[d.rec.ClusterID], d.rec.ServiceName)
+				}
+			}
 		}
 	})
 	r.template = topology.NewTemplate(s, g, r.origin)
@@ -73,7 +86,7 @@ type rendered struct {
 	// public is the service without secrets, and patch the secrets as a merge patch.
 	public *oscar.Service
 	patch  json.RawMessage
-	// left names the buckets of earlier lives that it may attach to.
+	// left names the buckets that it has not made and may attach to.
 	left []string
 	sees []string
 }
@@ -128,9 +141,7 @@ func (r *renderer) replica(i int, m record.Member) (made, error) {
 		return made{}, fmt.Errorf("seal %s/%s: %w", m.ClusterID, m.ServiceName, err)
 	}
 	name := r.name(m.ServiceName, m.UID)
-	what := rendered{
-		at: m, public: public, patch: patch, sees: sees(r.graph, i), left: r.cp.left(r.fed.Owner, m.ClusterID, m.ServiceName),
-	}
+	what := rendered{at: m, public: public, patch: patch, sees: sees(r.graph, i), left: r.left(m)}
 	spec := record.Spec{V: record.Version, Service: raw, Sealed: sealed, Left: what.left}
 	desired := &record.Desired{
 		V: record.Version, Intent: record.IntentPrepare, Federation: r.fed.UID, GroupID: r.fed.GroupID, UID: m.UID,
@@ -183,15 +194,27 @@ func (r *renderer) refreshToken(token string) (staged, error) {
 		record.Tokens{V: record.Version, Generation: r.fed.Generation, Refresh: sealed}}, nil
 }
 
-// left names the buckets that earlier lives of the same owner's service left behind
-// on this cluster: not on another machine that had its name.
-func (c *ControlPlane) left(owner, cluster, service string) []string {
+// left names the buckets that the replica m may attach to, though it has not made
+// them: those that earlier lives of the same owner's service left behind on this
+// cluster, and not on another machine that had its name; and, since one service of a
+// federation may take the place of another there, those that the federation's other
+// services left, or made and report now. What is not reported yet nobody vouches for.
+func (r *renderer) left(m record.Member) []string {
+	services := append(slices.Clone(r.services[m.ClusterID]), m.ServiceName)
+	slices.Sort(services)
 	var out []string
-	c.state.read(func() {
-		for uid := range c.state.deletedOf[cluster+"/"+service] {
-			d := c.state.deleted[uid].rec
-			if d != nil && d.Owner == owner && (d.ClusterUID == "" || d.ClusterUID == c.state.clusterUID(cluster)) {
-				out = append(out, d.BucketsLeft...)
+	state := r.cp.state
+	state.read(func() {
+		for _, service := range slices.Compact(services) {
+			for uid := range state.deletedOf[m.ClusterID+"/"+service] {
+				d := state.deleted[uid].rec
+				if d != nil && d.Owner == r.fed.Owner && (d.ClusterUID == "" || d.ClusterUID == state.clusterUID(m.ClusterID)) {
+					out = append(out, d.BucketsLeft...)
+				}
+			}
+			desired, observed := state.desired(m.ClusterID, service).rec, state.observed(m.ClusterID, service).rec
+			if service != m.ServiceName && desired != nil && observed != nil && desired.Federation == r.fed.UID && observed.UID == desired.UID {
+				out = append(out, observed.BucketsMade...)
 			}
 		}
 	})

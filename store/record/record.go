@@ -355,7 +355,8 @@ type Spec struct {
 	// Sealed is an age envelope (base64) around an RFC 7386 merge patch with the
 	// secrets and the service token.
 	Sealed string `json:"sealed"`
-	// Left names buckets that an earlier life of the same owner left behind.
+	// Left names buckets that an earlier life of the same owner left behind, or that
+	// another service of the federation, whose place it may take, made on the cluster.
 	Left []string `json:"left,omitempty"`
 }
 

@@ -91,10 +91,22 @@ func (c *checker) specIsIts(ch *change, d *record.Desired) {
 		c.violatef(RuleOurs, key, "the rendered service has members: OSCAR itself would write to other clusters")
 	}
 	for _, b := range spec.Left {
-		if !c.past.left[ownedPlace{d.Owner, at}][b] {
+		if !c.past.left[ownedPlace{d.Owner, at}][b] && !c.past.tookOver(d, at, b) {
 			c.violatef(RuleOurs, key, "bucket %q is taken for one that %s left behind at %s, but no earlier life of its did", b, d.Owner, at)
 		}
 	}
+}
+
+// tookOver: one service of a federation may take the place of another on a cluster,
+// and has the buckets that the other made or might attach to.
+func (p *past) tookOver(d *record.Desired, at place, bucket string) bool {
+	for _, l := range p.lives {
+		if l.federation == d.Federation && l.place.cluster == at.cluster &&
+			(l.made[bucket] || p.left[ownedPlace{d.Owner, l.place}][bucket]) {
+			return true
+		}
+	}
+	return false
 }
 
 // bucketsWereMade: only what a life made can be left behind by it.
