@@ -158,6 +158,13 @@ func (m *machine) settle(rt *rapid.T) {
 	clear(m.doubt)
 	for _, g := range m.groups {
 		g.nameInDoubt = false
+		if g.state == present {
+			for _, p := range g.places(g.words) {
+				if _, stands := m.w.Cluster(p.cluster).Sim.Bucket(g.bucket()); stands {
+					g.owns[p.cluster] = m.clock.now()
+				}
+			}
+		}
 	}
 	for _, c := range m.clusters {
 		clear(c.drifts)

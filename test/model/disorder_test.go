@@ -227,6 +227,7 @@ func (m *machine) drift(rt *rapid.T) {
 	// OSCAR's own DELETE takes the buckets along; that is its user's doing.
 	delete(c.objects, g.bucket())
 	c.emptied[g.bucket()] = true
+	delete(g.owns, p.cluster)
 	m.byHand(rt, http.MethodDelete, p, "")
 	if how == "make again" {
 		annotations := map[string]string{"oscarfed/uid": v.Annotations["oscarfed/uid"], "oscarfed/generation": v.Annotations["oscarfed/generation"]}
@@ -288,5 +289,6 @@ func (m *machine) unfixable(rt *rapid.T, api *client.Client, g *group) {
 		m.byHand(rt, http.MethodDelete, p, "")
 		delete(m.clusters[p.cluster].objects, g.bucket())
 		m.clusters[p.cluster].emptied[g.bucket()] = true
+		delete(g.owns, p.cluster)
 	}
 }

@@ -202,13 +202,20 @@ func (m *machine) drawMember(rt *rapid.T, g *group, cluster string) place {
 }
 
 // leftover says whether a bucket that the service at one of the places would use
-// stands there and was not made for it: whether it may be used depends on who
-// made it.
+// stands there, was not made for it, and is not known to be of the federation that
+// it joins: whether it may be used depends on who made it.
 func (m *machine) leftover(g *group, places []place) bool {
 	return slices.ContainsFunc(places, func(p place) bool {
 		b, ok := m.w.Cluster(p.cluster).Sim.Bucket(g.bucket())
-		return ok && b.Tags["from_service"] != p.service
+		return ok && b.Tags["from_service"] != p.service && !m.owns(g, p.cluster)
 	})
+}
+
+// owns says whether the bucket on a cluster is the federation's: what was left there
+// is remembered for 90 days.
+func (m *machine) owns(g *group, cluster string) bool {
+	at, ok := g.owns[cluster]
+	return ok && g.state == present && m.clock.now().Sub(at) < 90*24*time.Hour-skew
 }
 
 // create asks for a new federation.
@@ -451,10 +458,13 @@ func (m *machine) stored(rt *rapid.T, g *group) *record.Federation {
 	return f
 }
 
-// took enters a change. One to the words that stand already may raise the generation.
+// took enters a change. One to the words that stand already is none.
 func (m *machine) took(rt *rapid.T, g *group, next words) {
-	if !next.equal(g.words) || m.stored(rt, g).Generation != g.generation {
+	if !next.equal(g.words) {
 		m.changed(g, next)
+	}
+	if got := m.stored(rt, g).Generation; got != g.generation {
+		rt.Fatalf("%s is at generation %d after a change to %s; want %d", g.name, got, next, g.generation)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // The model: what the users of a federation may rely on, in the words of the
@@ -61,6 +62,9 @@ type group struct {
 	excuses            // of the creation, while it is under way
 	key, body   string // of the creation's request
 	change      *change
+	// owns are the clusters where its bucket was found in use by a replica that was
+	// as desired, with when that was last.
+	owns map[string]time.Time
 	// nameInDoubt: a creation was deleted, and may not be rolled back yet. Until
 	// then it holds its name.
 	nameInDoubt bool
@@ -72,7 +76,8 @@ type excuses struct {
 	unwell bool
 	// blocked: something that is not ours is in its way since before.
 	blocked bool
-	// leftover: a bucket stands there, of which the model does not say whose it is.
+	// leftover: a bucket stands there that was not made for this service, and that the
+	// model does not know to be the federation's.
 	leftover bool
 }
 
@@ -300,7 +305,7 @@ func (m *model) disturbed(cluster string) {
 
 func (m *model) created(g *group) {
 	g.state, g.generation, g.paused, g.change = present, 1, false, nil
-	g.history = map[int64]words{1: g.words}
+	g.history, g.owns = map[int64]words{1: g.words}, map[string]time.Time{}
 }
 
 func (m *model) ended(g *group) {
