@@ -14,7 +14,7 @@ import (
 // tryChange writes one attempt: the whole change when nobody has to vote, else
 // the prepare records of the members that it adds.
 func (c *ControlPlane) tryChange(ctx context.Context, id change, p place, fn edit) (attempt, error) {
-	d, err := c.draftChange(ctx, id.claim.requestID, p, id.resolve, fn)
+	d, err := c.draftChange(ctx, id.caller.Subject, id.claim.requestID, p, id.resolve, fn)
 	if err != nil {
 		if d != nil {
 			err = id.submitted.paths(err, d.service)
@@ -40,10 +40,10 @@ func (c *ControlPlane) tryChange(ctx context.Context, id change, p place, fn edi
 	return attempt{generation: d.next.Generation, votes: votes}, err
 }
 
-// draftChange makes everything that a change writes. It writes nothing. What asks
+// draftChange makes everything that a change by somebody writes. It writes nothing. What asks
 // for the same as there is, after defaults and kept secrets, does not differ. With
 // an error about the edited definition comes a draft that has it.
-func (c *ControlPlane) draftChange(ctx context.Context, requestID string, p place, resolve *resolution, fn edit) (*changeDraft, error) {
+func (c *ControlPlane) draftChange(ctx context.Context, by, requestID string, p place, resolve *resolution, fn edit) (*changeDraft, error) {
 	old, err := c.withSecrets(ctx, p.rec)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, errStale // a newer generation has taken its place
@@ -74,6 +74,7 @@ func (c *ControlPlane) draftChange(ctx context.Context, requestID string, p plac
 	d.fence = fence
 	d.next = nextGeneration(sit, s, g, requestID, resolve)
 	r := c.renderer(s, g, d.next)
+	r.by = by
 	attempt := newUID() // what another attempt of this request has written stays as it is
 	r.name = func(service, uid string) string {
 		return record.ChangedSpecName(service, uid, d.next.Generation, attempt)

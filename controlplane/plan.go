@@ -181,7 +181,7 @@ func (c *ControlPlane) planCreate(caller identity.Caller, req PlanRequest) (*Pla
 func (c *ControlPlane) planChange(ctx context.Context, caller identity.Caller, p place, s *oscar.Service) (*Plan, error) {
 	s = s.Clone()
 	s.TakeRefreshToken()
-	d, err := c.draftChange(ctx, newUID(), p, nil, replaceBy(s))
+	d, err := c.draftChange(ctx, caller.Subject, newUID(), p, nil, replaceBy(s))
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -63,7 +64,7 @@ func (c *ControlPlane) removalStep(ctx context.Context, cluster string) error {
 // leaveCluster renders a federation without its members on a cluster. The decision
 // that it returns is the whole of the change: it is written at once or not at all.
 func (c *ControlPlane) leaveCluster(ctx context.Context, s situation, rev int64, cluster string) (decision, error) {
-	draft, err := c.draftChange(ctx, s.removing[cluster].RequestID, place{uid: s.fed.UID, rec: &s.fed, rev: rev}, nil, func(old *oscar.Service) (*oscar.Service, error) {
+	draft, err := c.draftChange(ctx, identity.Admin, s.removing[cluster].RequestID, place{uid: s.fed.UID, rec: &s.fed, rev: rev}, nil, func(old *oscar.Service) (*oscar.Service, error) {
 		service := old.Clone()
 		fed := federationOf(service)
 		fed.Members = slices.DeleteFunc(slices.Clone(fed.Members), func(m oscar.Member) bool { return m.ClusterID == cluster })

@@ -362,8 +362,10 @@ type Spec struct {
 
 // History is a service as it was submitted for one generation, without secrets.
 type History struct {
-	V         int             `json:"v"`
-	RequestID string          `json:"request_id"`
+	V         int    `json:"v"`
+	RequestID string `json:"request_id"`
+	// By is the subject of the caller who made this generation: the owner, or the
+	// administrator.
 	By        string          `json:"by"`
 	ChangedAt Time            `json:"changed_at"`
 	Service   json.RawMessage `json:"service"`
