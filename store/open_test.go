@@ -111,7 +111,7 @@ func TestFullStore(t *testing.T) {
 	s := storetest.Open(t, store.Config{Endpoints: []string{server.Endpoint()}})
 	put(t, s, "/t/small", 1)
 	var err error
-	for i := 0; i < 100; i++ {
+	for i := range 100 {
 		_, err = write(t, s, fmt.Sprintf("/t/big/%d/", i), 10, 20_000, 0)
 		if err != nil && !errors.Is(err, store.ErrUnknownOutcome) {
 			break // the one before, which passed the quota, may have been applied
