@@ -98,14 +98,15 @@ func (c *ControlPlane) digestReplica(sum digest, r rendered, added bool) {
 	sum.add(r.left...)
 }
 
-// planned is the service as a plan names it: one that is added has no life yet.
+// planned is the service as a plan names it: one that is added has no life yet, and
+// perhaps its federation neither.
 func (r rendered) planned(added bool) *oscar.Service {
 	if !added {
 		return r.public
 	}
 	s := *r.public
 	s.Annotations = maps.Clone(s.Annotations)
-	s.Annotations[oscar.AnnotationUID] = newLife
+	s.Annotations[oscar.AnnotationUID], s.Annotations[oscar.AnnotationFederation] = newLife, newLife
 	return &s
 }
 
