@@ -45,7 +45,13 @@ func (s *Server) getCluster(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, clusterOf(c))
+	return writeCluster(w, http.StatusOK, c)
+}
+
+// writeCluster answers with a registration and its ETag.
+func writeCluster(w http.ResponseWriter, status int, c *controlplane.Cluster) error {
+	w.Header().Set("ETag", etag(c.Revision))
+	return writeJSON(w, status, clusterOf(c))
 }
 
 // registerCluster answers POST /system/clusters.
@@ -59,7 +65,7 @@ func (s *Server) registerCluster(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Location", clusterPath(c.ClusterID))
-	return writeJSON(w, http.StatusCreated, clusterOf(c))
+	return writeCluster(w, http.StatusCreated, c)
 }
 
 // updateCluster answers PUT /system/clusters/{cluster}: the whole specification
@@ -79,11 +85,18 @@ func (s *Server) updateCluster(w http.ResponseWriter, r *http.Request) error {
 			Message: fmt.Sprintf("the path names %q; a cluster is not renamed: leave cluster_id out or give the same", id),
 		})
 	}
+	p := paramsOf(r)
+	if spec.IfMatch, err = p.ifMatch(); err != nil {
+		return err
+	}
+	if err := p.err(); err != nil {
+		return err
+	}
 	c, err := s.cp.UpdateCluster(r.Context(), stateOf(r).caller, *spec)
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, clusterOf(c))
+	return writeCluster(w, http.StatusOK, c)
 }
 
 // removeCluster answers DELETE /system/clusters/{cluster}: 204 once the cluster is
@@ -92,6 +105,10 @@ func (s *Server) removeCluster(w http.ResponseWriter, r *http.Request) error {
 	p := paramsOf(r)
 	opts := controlplane.RemoveOptions{
 		Orphan: p.yes("orphan"), Force: p.yes("force"), Wait: p.wait(min(updateWait, s.cfg.DefaultWait)), RequestID: stateOf(r).writeID,
+	}
+	var err error
+	if opts.IfMatch, err = p.ifMatch(); err != nil {
+		return err
 	}
 	if err := p.err(); err != nil {
 		return err

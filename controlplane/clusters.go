@@ -75,6 +75,9 @@ func (c *ControlPlane) UpdateCluster(ctx context.Context, caller identity.Caller
 		if !ok {
 			return notFound(fmt.Sprintf("cluster %q is not registered", spec.ClusterID))
 		}
+		if err := asGiven(kv, spec.IfMatch); err != nil {
+			return err
+		}
 		reg, err := store.Decode[record.Cluster](kv)
 		if err != nil {
 			return err
@@ -105,7 +108,7 @@ func (c *ControlPlane) Clusters(ctx context.Context, _ identity.Caller) ([]Clust
 	out := []Cluster{}
 	c.state.read(func() {
 		for _, reg := range c.state.clusters {
-			out = append(out, c.state.presentCluster(reg.rec))
+			out = append(out, c.state.presentCluster(reg))
 		}
 	})
 	slices.SortFunc(out, func(a, b Cluster) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
@@ -124,7 +127,7 @@ func (c *ControlPlane) cluster(id string) (*Cluster, error) {
 	var out *Cluster
 	c.state.read(func() {
 		if reg, ok := c.state.clusters[id]; ok {
-			v := c.state.presentCluster(reg.rec)
+			v := c.state.presentCluster(reg)
 			out = &v
 		}
 	})
@@ -135,8 +138,10 @@ func (c *ControlPlane) cluster(id string) (*Cluster, error) {
 }
 
 // presentCluster must be called inside read.
-func (s *state) presentCluster(reg *record.Cluster) Cluster {
+func (s *state) presentCluster(of versioned[record.Cluster]) Cluster {
+	reg := of.rec
 	out := Cluster{
+		Revision:  of.rev,
 		ClusterID: reg.ClusterID, UID: reg.UID, Endpoint: reg.Endpoint, SSLVerify: reg.SSLVerify, Labels: reg.Labels,
 		State: reg.State, AllowedGroups: reg.AllowedGroups, RegisteredAt: reg.RegisteredAt.Time, Alive: s.alive(reg.ClusterID),
 	}
@@ -158,6 +163,15 @@ func (s *state) presentCluster(reg *record.Cluster) Cluster {
 		out.OscarVersion, out.QueueS, out.Reason, out.Orphans = self.OscarVersion, self.QueueS, self.Reason, self.Orphans
 	}
 	return out
+}
+
+// asGiven refuses a change of a registration that has another revision than its
+// caller has seen; 0 demands none.
+func asGiven(kv store.KV, ifMatch int64) error {
+	if ifMatch == 0 || kv.ModRevision == ifMatch {
+		return nil
+	}
+	return &Error{Code: CodeConflict, Message: "the registration of the cluster has been changed since; GET it again and decide anew"}
 }
 
 func clusterRequest(caller identity.Caller, spec ClusterSpec) error {

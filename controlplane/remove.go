@@ -12,6 +12,9 @@ import (
 
 // RemoveOptions say how a cluster is removed.
 type RemoveOptions struct {
+	// IfMatch is the revision that the registration must have for a new order; 0
+	// demands none.
+	IfMatch int64
 	// Orphan keeps the local services running, without our marks.
 	Orphan bool
 	// Force does not wait for the cluster, and deletes the federations whose
@@ -80,6 +83,9 @@ func (c *ControlPlane) orderRemoval(ctx context.Context, id string, opts RemoveO
 			if changed, err := c.ordered(reg, opts); err != nil || !changed {
 				return err
 			}
+			if err := asGiven(kv, opts.IfMatch); err != nil {
+				return err
+			}
 			reg.State, d.State = record.ClusterRemoving, record.ClusterRemoving
 			tx.Expect(key)
 			tx.Expect(desired)
@@ -146,7 +152,7 @@ func (c *ControlPlane) awaitRemoved(ctx context.Context, id, uid string, wait ti
 				done = true
 				return
 			}
-			shown := c.state.presentCluster(reg.rec)
+			shown := c.state.presentCluster(reg)
 			res.Cluster = &shown
 			done = over || shown.Removal != nil && shown.Removal.Blocked
 		})

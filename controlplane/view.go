@@ -140,6 +140,8 @@ type Replicas struct {
 
 // Cluster is a registered cluster with what its syncer says of it.
 type Cluster struct {
+	// Revision of the registration: its ETag.
+	Revision      int64
 	ClusterID     string
 	UID           string
 	Endpoint      string
@@ -175,7 +177,10 @@ type ClusterRemoval struct {
 
 // ClusterSpec is what an administrator says of a cluster.
 type ClusterSpec struct {
-	ClusterID     string
+	ClusterID string
+	// IfMatch is the revision that a registration which is changed must have; 0
+	// demands none.
+	IfMatch       int64
 	Endpoint      string
 	SSLVerify     bool
 	Labels        map[string]string
