@@ -73,7 +73,7 @@ func (w *world) specs(created ...string) map[string]string {
 			}
 			name, text := id+"/"+record.ParseKey(kv.Key).Name, string(spec.Service)
 			if slices.Contains(created, name) {
-				text = strings.ReplaceAll(text, d.UID, "new")
+				text = strings.NewReplacer(d.UID, "new", d.Federation, "new").Replace(text)
 			}
 			sum := sha256.Sum256([]byte(text))
 			out[name] = "sha256:" + hex.EncodeToString(sum[:])
