@@ -111,7 +111,24 @@ func (s *Store) ready(ctx context.Context) error {
 	if err != nil && !errors.Is(err, ErrDenied) {
 		return fmt.Errorf("etcd at %v: %w", s.cfg.Endpoints, err)
 	}
-	answered := false
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Deadline)
+	defer cancel()
+	wait := newBackOff(100*time.Millisecond, time.Second)
+	for {
+		answered, err := s.releases(ctx)
+		if answered || err != nil {
+			return err
+		}
+		// It answered a moment ago: an election, or a link that is cut.
+		if cause := pause(ctx, wait.NextBackOff()); cause != nil {
+			return fmt.Errorf("%w: no member at %v tells its release", ErrUnavailable, s.cfg.Endpoints)
+		}
+	}
+}
+
+// releases asks each member for its release, and refuses one that is too old. It
+// says whether any has answered.
+func (s *Store) releases(ctx context.Context) (answered bool, err error) {
 	for _, endpoint := range s.cfg.Endpoints {
 		tryCtx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
 		status, err := s.client.Status(tryCtx, endpoint)
@@ -121,14 +138,11 @@ func (s *Store) ready(ctx context.Context) error {
 			continue
 		}
 		if err := checkRelease(status.Version); err != nil {
-			return fmt.Errorf("etcd at %s: %w", endpoint, err)
+			return false, fmt.Errorf("etcd at %s: %w", endpoint, err)
 		}
 		answered = true
 	}
-	if !answered {
-		return fmt.Errorf("%w: no member at %v tells its release", ErrUnavailable, s.cfg.Endpoints)
-	}
-	return nil
+	return answered, nil
 }
 
 // checkRelease refuses releases in which a single-key grant lets a user watch
