@@ -12,9 +12,6 @@ import (
 // oscar.MemberKey.
 type Change struct {
 	Added, Removed, Kept, Changed []Node
-	// Settings says that topology, delegation, deployment, drift, threshold or
-	// group_id differ; tree and star do not.
-	Settings bool
 }
 
 // Diff compares two graphs; nil is one without nodes.
@@ -47,7 +44,6 @@ func Diff(before, after *Graph) Change {
 			c.Removed = append(c.Removed, n)
 		}
 	}
-	c.Settings = settings(before) != settings(after)
 	return c
 }
 
@@ -60,13 +56,4 @@ func sameNode(a, b Node) bool {
 		a.Member.Extra, b.Member.Extra = nil, nil
 	}
 	return reflect.DeepEqual(a, b)
-}
-
-type graphSettings struct {
-	groupID, topology, delegation, deployment, drift string
-	threshold                                        int
-}
-
-func settings(g *Graph) graphSettings {
-	return graphSettings{g.GroupID, g.CanonicalTopology(), g.Delegation, g.Deployment, g.Drift, g.ReschedulerThreshold}
 }
