@@ -45,7 +45,7 @@ type ControlPlane struct {
 
 	OIDCIssuers   []string `name:"oidc-issuer" sep:"," placeholder:"URL" help:"Issuer whose users are let in by their access tokens, as it stands in the tokens; may be given several times."`
 	OIDCAudiences []string `name:"oidc-audience" sep:"," placeholder:"NAME" help:"A token must be for one of these audiences; without any, every audience is accepted, as OSCAR does."`
-	OIDCGroups    []string `name:"oidc-group" sep:"," placeholder:"GROUP" help:"Users must be in one of these groups; without any, every user of the issuers is let in, and the clusters' OSCARs decide."`
+	OIDCGroups    []string `name:"oidc-group" sep:"," placeholder:"GROUP" help:"Users must be in one of these groups; needed with an issuer, since clusters are not asked about users."`
 
 	IdentityFile string `placeholder:"FILE" help:"The control plane's age key, the same for all instances; default identity.age in --data-dir. Made when it is missing and etcd is embedded."`
 
@@ -65,6 +65,7 @@ func (c ControlPlane) Validate() error {
 		when(len(c.Endpoints) > 0 && c.IdentityFile == "", "with an external etcd, give --identity-file: all instances need the same key"),
 		when(c.AdminUser == "" || strings.Contains(c.AdminUser, ":"), "--admin-user must not be empty or hold a colon"),
 		when(len(c.OIDCIssuers) == 0 && len(c.OIDCAudiences)+len(c.OIDCGroups) > 0, "--oidc-audience and --oidc-group need an --oidc-issuer"),
+		when(len(c.OIDCIssuers) > 0 && len(c.OIDCGroups) == 0, "--oidc-issuer needs an --oidc-group: everybody with an account there would be let in"),
 		when(c.RateLimit < 0, "--rate-limit must be 0 or more"),
 		positive("prepare-deadline", c.PrepareDeadline), positive("apply-grace", c.ApplyGrace),
 		positive("max-queue-delay", c.MaxQueueDelay), positive("default-wait", c.DefaultWait),

@@ -117,3 +117,22 @@ func TestPlainHTTPBeyondLoopbackIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestUsersNeedAGroup(t *testing.T) {
+	cfg := ControlPlane{AdminUser: "oscar", PrepareDeadline: 1, ApplyGrace: 1, MaxQueueDelay: 1, DefaultWait: 1}
+	if err := cfg.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	cfg.OIDCIssuers = []string{"https://login.example.org"}
+	if err := cfg.Validate(); err == nil {
+		t.Error("everybody with an account at the issuer is let in")
+	}
+	cfg.OIDCGroups = []string{"physics"}
+	if err := cfg.Validate(); err != nil {
+		t.Error(err)
+	}
+	cfg.OIDCIssuers = nil
+	if err := cfg.Validate(); err == nil {
+		t.Error("a group without an issuer is accepted")
+	}
+}
