@@ -167,7 +167,7 @@ func (c *ControlPlane) change(ctx context.Context, id change, fn edit) (*ChangeR
 			return res, crossing(err)
 		}
 		a, err := c.turn(ctx, id, fn)
-		if _, twice := errors.AsType[*joined](err); twice || errors.Is(err, errFence) {
+		if errors.Is(err, errAccepted) || errors.Is(err, errFence) {
 			continue
 		}
 		if errors.Is(err, errStale) {

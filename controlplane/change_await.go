@@ -92,11 +92,6 @@ func (c *ControlPlane) awaitApplied(ctx context.Context, id change, uid string, 
 // was kept, once there is one.
 func (c *ControlPlane) again(ctx context.Context, id change, r *accepted, wait time.Duration) (*ChangeResult, error) {
 	for r.Answer == nil {
-		// The record was read without an answer: a state that is newer shows the
-		// change while it waits.
-		if err := c.fresh(ctx); err != nil {
-			return nil, err
-		}
 		if err := c.awaitVotes(ctx, r.UID, r.RequestID); err != nil {
 			return nil, err
 		}

@@ -76,15 +76,9 @@ func (c *ControlPlane) accept(ctx context.Context, caller identity.Caller, req C
 		}
 		c.fail("after_specs")
 		switch err := c.commitA(ctx, d, q); {
-		case errors.Is(err, errFence):
+		case errors.Is(err, errFence), errors.Is(err, errAccepted):
 			continue
 		case err != nil:
-			if j, ok := errors.AsType[*joined](err); ok {
-				if j.request.BodyHash != q.bodyHash {
-					return nil, nil, keyReused()
-				}
-				return &j.request.UID, nil, nil
-			}
 			return nil, nil, err
 		}
 		c.fail("after_accept")

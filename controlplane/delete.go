@@ -44,7 +44,7 @@ func (c *ControlPlane) DeleteService(ctx context.Context, caller identity.Caller
 		}
 		c.fail("before_delete")
 		err = c.writeDelete(ctx, p.uid, opts, q)
-		if _, twice := errors.AsType[*joined](err); twice || errors.Is(err, errStale) {
+		if errors.Is(err, errAccepted) || errors.Is(err, errStale) {
 			continue
 		}
 		if err != nil {

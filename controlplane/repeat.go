@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -65,10 +66,8 @@ func sha256Hex(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// joined says that the same request was accepted before.
-type joined struct{ request *record.Request }
-
-func (j *joined) Error() string { return "the same request was accepted before" }
+// errAccepted ends a transaction whose request was accepted meanwhile.
+var errAccepted = errors.New("the same request was accepted before")
 
 // keys are the keys that a transaction reads for the claim.
 func (q claim) keys() []string {
@@ -95,7 +94,7 @@ func (q claim) write(tx *store.Txn, uid string, at record.Time, answer *record.A
 	tx.Put(record.RequestKey(q.hash), q.record(uid, at, answer))
 }
 
-// free ends a transaction with joined when the same request was accepted meanwhile.
+// free ends a transaction with errAccepted when the same request was accepted meanwhile.
 func (c *ControlPlane) free(q claim, v store.View) error {
 	if q.hash == "" {
 		return nil
@@ -111,7 +110,7 @@ func (c *ControlPlane) free(q claim, v store.View) error {
 	if !r.Keyed && !c.inFlight(r.UID) {
 		return nil
 	}
-	return &joined{request: r}
+	return errAccepted
 }
 
 // accepted is a request that was accepted before, and the revision that its record
@@ -122,12 +121,13 @@ type accepted struct {
 }
 
 // repeated finds the same request, when it was accepted before; nil otherwise. The
-// same key with another body is an error.
+// state is then as new as the record: what the request did is seen in it, also by
+// an instance that did not do it. The same key with another body is an error.
 func (c *ControlPlane) repeated(ctx context.Context, q claim) (*accepted, error) {
 	if q.hash == "" {
 		return nil, nil
 	}
-	v, err := c.store.Read(ctx, q.keys()...)
+	v, err := c.freshWith(ctx, q.keys()...)
 	if err != nil {
 		return nil, err
 	}
