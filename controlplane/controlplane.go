@@ -26,6 +26,8 @@ type Config struct {
 	Store *store.Store
 	// Identity is the control plane's age key: all instances have the same.
 	Identity *seal.Identity
+	// Access admits clusters that join to etcd; nil when etcd has no users.
+	Access Access
 	// DefaultCluster takes services that name no cluster; it may be empty.
 	DefaultCluster string
 	// PrepareDeadline is how long votes are waited for: 15 s.
