@@ -230,16 +230,24 @@ func listen(ctx context.Context, cfg ControlPlane, log *slog.Logger) (net.Listen
 	return l, files, nil
 }
 
+// openStore connects to etcd. An etcd that is away is asked again for as long as
+// readyTimeout: a daemon often starts in the very outage that ended it.
 func openStore(ctx context.Context, cfg Etcd, endpoints []string, log *slog.Logger) (*store.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	st, err := store.Open(ctx, store.Config{
-		Endpoints: endpoints, CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, CAFile: cfg.CAFile, Logger: log,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("etcd: %w", err)
+	for {
+		st, err := store.Open(ctx, store.Config{
+			Endpoints: endpoints, CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, CAFile: cfg.CAFile, Logger: log,
+		})
+		switch {
+		case err == nil:
+			return st, nil
+		case errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil:
+			log.Warn("waiting for etcd", "error", err)
+		default:
+			return nil, fmt.Errorf("etcd: %w", err)
+		}
 	}
-	return st, nil
 }
 
 func closeStore(st *store.Store, log *slog.Logger) {

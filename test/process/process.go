@@ -30,7 +30,7 @@ const (
 
 // Limits of a program's start and of its end in order.
 const (
-	readyTimeout = time.Minute
+	readyTimeout = 2 * time.Minute
 	stopTimeout  = time.Minute
 )
 
