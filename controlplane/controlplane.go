@@ -105,6 +105,7 @@ type ControlPlane struct {
 	decider  *decider
 	tokenKey []byte
 	planKey  []byte
+	markKey  []byte
 	ready    chan struct{}
 	steps    *prometheus.CounterVec
 	turns    turns
@@ -132,6 +133,7 @@ func New(cfg Config) (*ControlPlane, error) {
 		cfg: cfg, store: cfg.Store, identity: cfg.Identity,
 		tokenKey: cfg.Identity.Derive("oscarfed service token"),
 		planKey:  cfg.Identity.Derive("oscarfed plan"),
+		markKey:  cfg.Identity.Derive("oscarfed refresh token"),
 		ready:    make(chan struct{}),
 		steps: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "oscarfed_federation_steps_total", Help: "Steps that this instance took, by name.",

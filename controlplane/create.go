@@ -43,7 +43,7 @@ func (c *ControlPlane) CreateService(ctx context.Context, caller identity.Caller
 // answers the uid to wait for, or a result that was kept.
 func (c *ControlPlane) accept(ctx context.Context, caller identity.Caller, req CreateRequest, q claim) (*string, *CreateResult, error) {
 	s := req.Service
-	refreshToken := s.TakeRefreshToken()
+	token := offered(caller, s.TakeRefreshToken())
 	for {
 		v, err := c.freshWith(ctx, q.keys()...)
 		if err != nil {
@@ -58,7 +58,7 @@ func (c *ControlPlane) accept(ctx context.Context, caller identity.Caller, req C
 		case r != nil:
 			return &r.UID, nil, nil
 		}
-		d, err := c.draftCreate(caller, s, req, q.hash, refreshToken)
+		d, err := c.draftCreate(caller, s, req, q.hash, token)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -137,20 +137,21 @@ func newFederation(caller identity.Caller, s *oscar.Service, g *topology.Graph, 
 type draft struct {
 	fed record.Federation
 	// service is the definition as it was submitted, with its secrets.
-	service      *oscar.Service
-	refreshToken string
+	service *oscar.Service
+	token   offeredToken
 	// fence is the revision that the clusters were validated at.
 	fence    int64
 	rendered []rendered
 	desired  []placed
 	// before holds what is written before transaction A refers to it.
 	before []staged
-	tokens []staged
+	// hold is the order to keep the refresh token; nil without one.
+	hold *staged
 }
 
 // draftCreate validates a definition and makes everything that its creation
 // writes. It writes nothing.
-func (c *ControlPlane) draftCreate(caller identity.Caller, s *oscar.Service, req CreateRequest, hash, refreshToken string) (*draft, error) {
+func (c *ControlPlane) draftCreate(caller identity.Caller, s *oscar.Service, req CreateRequest, hash string, token offeredToken) (*draft, error) {
 	g, fence, err := c.validate(s, req.Deployment)
 	if err != nil {
 		return nil, err
@@ -160,7 +161,12 @@ func (c *ControlPlane) draftCreate(caller identity.Caller, s *oscar.Service, req
 	c.state.read(func() { fed.Epoch = c.state.epoch() })
 	until := record.At(now.Add(c.cfg.PrepareDeadline))
 	fed.Deadline = &until
-	d, err := c.draft(c.renderer(s, g, fed), refreshToken)
+	if token.token != "" {
+		if err := checkRefreshToken(token.token, refreshTokenPath); err != nil {
+			return nil, err
+		}
+	}
+	d, err := c.draft(c.renderer(s, g, fed), token)
 	if err != nil {
 		return nil, err
 	}
@@ -169,8 +175,8 @@ func (c *ControlPlane) draftCreate(caller identity.Caller, s *oscar.Service, req
 }
 
 // draft renders a new federation.
-func (c *ControlPlane) draft(r *renderer, refreshToken string) (*draft, error) {
-	d := &draft{fed: r.fed, service: r.service, refreshToken: refreshToken}
+func (c *ControlPlane) draft(r *renderer, token offeredToken) (*draft, error) {
+	d := &draft{fed: r.fed, service: r.service, token: token}
 	for _, n := range r.graph.Nodes {
 		m := member(n)
 		if n.Replica() {
@@ -190,12 +196,13 @@ func (c *ControlPlane) draft(r *renderer, refreshToken string) (*draft, error) {
 		d.before = append(d.before, one.spec)
 		d.rendered = append(d.rendered, one.what)
 	}
-	if refreshToken != "" {
-		t, err := r.refreshToken(refreshToken)
+	if token.token != "" {
+		holder := r.origin.ClusterID
+		hold, err := c.newHold(&d.fed, holder, r.recipients[holder], d.fed.RequestID, token, nil)
 		if err != nil {
 			return nil, err
 		}
-		d.tokens = append(d.tokens, t)
+		d.hold = &staged{record.HoldKey(holder, d.fed.UID), hold}
 	}
 	submitted, err := r.submitted()
 	if err != nil {
@@ -269,8 +276,8 @@ func (c *ControlPlane) commitA(ctx context.Context, d *draft, q claim) error {
 				tx.ExpectAbsent(key)
 				tx.Put(key, p.rec)
 			}
-			for _, t := range d.tokens {
-				tx.Put(t.key, t.rec)
+			if d.hold != nil {
+				tx.Put(d.hold.key, d.hold.rec)
 			}
 			return nil
 		},

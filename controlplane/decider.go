@@ -241,6 +241,7 @@ func (n decision) write(old record.Federation, v store.View, tx *store.Txn) erro
 		tx.Delete(record.SecretsKey(old.UID, old.Generation))
 		if c := old.Coordinator(); c != nil {
 			tx.Delete(record.TokensKey(c.ClusterID, old.UID))
+			tx.Delete(record.HoldKey(c.ClusterID, old.UID))
 		}
 	case n.fed != nil:
 		tx.Put(key, n.fed)

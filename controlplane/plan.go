@@ -168,8 +168,8 @@ func (c *ControlPlane) taken(owner string, g *topology.Graph) error {
 
 func (c *ControlPlane) planCreate(caller identity.Caller, req PlanRequest) (*Plan, error) {
 	s := req.Service.Clone()
-	refreshToken := s.TakeRefreshToken()
-	d, err := c.draftCreate(caller, s, CreateRequest{RequestID: newUID(), Deployment: req.Deployment}, "", refreshToken)
+	token := offered(caller, s.TakeRefreshToken())
+	d, err := c.draftCreate(caller, s, CreateRequest{RequestID: newUID(), Deployment: req.Deployment}, "", token)
 	if err != nil {
 		return nil, err
 	}

@@ -59,7 +59,7 @@ func (d digest) sum() string { return hex.EncodeToString(d.mac.Sum(nil)) }
 // digestOfCreate names what the creation of a draft writes.
 func (c *ControlPlane) digestOfCreate(caller identity.Caller, d *draft) string {
 	sum := c.newDigest(caller, PlanCreate, "", 0, d.service)
-	sum.add(d.refreshToken)
+	sum.add(d.token.token)
 	for _, r := range d.rendered {
 		c.digestReplica(sum, r, true)
 	}

@@ -182,20 +182,6 @@ func (r *renderer) submitted() ([]staged, error) {
 	}, nil
 }
 
-// refreshToken seals a user's refresh token to the cluster that holds it, and to
-// nobody else.
-func (r *renderer) refreshToken(token string) (staged, error) {
-	holder := r.origin.ClusterID
-	sealed, err := seal.Seal(seal.Header{
-		Purpose: purposeRefreshToken, Cluster: holder, UID: r.fed.UID, Generation: r.fed.Generation,
-	}, []byte(token), r.recipients[holder])
-	if err != nil {
-		return staged{}, fmt.Errorf("seal the refresh token: %w", err)
-	}
-	return staged{record.TokensKey(holder, r.fed.UID),
-		record.Tokens{V: record.Version, Generation: r.fed.Generation, Refresh: sealed}}, nil
-}
-
 // left names the buckets that the replica m may attach to, though it has not made
 // them: those that earlier lives of the same owner's service left behind on this
 // cluster, and not on another machine that had its name; and, since one service of a

@@ -26,6 +26,8 @@ type user struct {
 	groups []string
 	token  string
 	expiry time.Time
+	// client is whom the token was issued to; empty when it does not say.
+	client string
 }
 
 // Token is the access token that the caller came with, and when it expires; empty
@@ -43,6 +45,15 @@ func (c Caller) Issuer() string {
 		return ""
 	}
 	return c.user.issuer
+}
+
+// ClientID is whom the caller's token was issued to: its azp (OpenID Connect Core 2), or
+// its client_id (RFC 9068). Empty for the administrator, and when it does not say.
+func (c Caller) ClientID() string {
+	if c.user == nil {
+		return ""
+	}
+	return c.user.client
 }
 
 // InGroup says whether the caller is in one of some groups. The administrator is in

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 )
@@ -151,8 +153,28 @@ func (o *OIDC) check(ctx context.Context, iss *issuer, token string) (Caller, er
 	if len(o.cfg.Groups) > 0 && !slices.ContainsFunc(groups, func(g string) bool { return slices.Contains(o.cfg.Groups, g) }) {
 		return Caller{}, fmt.Errorf("%w: the user is in none of the accepted groups", ErrUnauthenticated)
 	}
-	return Caller{Subject: id.Subject, user: &user{issuer: iss.url, groups: groups, token: token, expiry: id.Expiry}}, nil
+	return Caller{Subject: id.Subject, user: &user{issuer: iss.url, groups: groups, token: token, expiry: id.Expiry, client: clientOf(id)}}, nil
 }
+
+// clientOf is whom a token was issued to. What is not a name is none: it goes into
+// requests to the issuer.
+func clientOf(id *oidc.IDToken) string {
+	var claims struct {
+		Party  string `json:"azp"`
+		Client string `json:"client_id"`
+	}
+	if id.Claims(&claims) != nil {
+		return ""
+	}
+	client := cmp.Or(claims.Party, claims.Client)
+	if len(client) > maxClient || strings.ContainsFunc(client, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return ""
+	}
+	return client
+}
+
+// maxClient bounds a client's name in bytes.
+const maxClient = 255
 
 // maxSubject bounds a sub in bytes (OpenID Connect Core 2: 255 ASCII characters).
 const maxSubject = 255

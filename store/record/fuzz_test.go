@@ -42,6 +42,20 @@ func keyOf(r record.Ref) string {
 		return record.ObservedServiceKey(r.Cluster, r.Name)
 	case record.KindTokens:
 		return record.TokensKey(r.Cluster, r.Name)
+	case record.KindHold:
+		return record.HoldKey(r.Cluster, r.Name)
+	case record.KindHolding:
+		return record.HoldingKey(r.Cluster, r.Name)
+	case record.KindTokenAsk:
+		return record.TokenAskKey(r.Cluster, r.Name, r.Rest)
+	case record.KindGranted:
+		return record.GrantedKey(r.Cluster, r.Name, r.Rest)
+	case record.KindWant:
+		return record.WantKey(r.Cluster, r.Name)
+	case record.KindGrant:
+		return record.GrantKey(r.Cluster, r.Name)
+	case record.KindReading:
+		return record.ReadingKey(r.Cluster, r.Name)
 	case record.KindSpec:
 		return record.SpecKey(r.Cluster, r.Name+"/"+r.Rest)
 	case record.KindHistory:
@@ -67,6 +81,13 @@ func keys() map[string]record.Ref {
 		record.DesiredServiceKey("a", "s"):                {Kind: record.KindDesiredService, Cluster: "a", Name: "s"},
 		record.ObservedServiceKey("a", "s"):               {Kind: record.KindObservedService, Cluster: "a", Name: "s"},
 		record.TokensKey("a", "u1"):                       {Kind: record.KindTokens, Cluster: "a", Name: "u1"},
+		record.HoldKey("a", "u1"):                         {Kind: record.KindHold, Cluster: "a", Name: "u1"},
+		record.HoldingKey("a", "u1"):                      {Kind: record.KindHolding, Cluster: "a", Name: "u1"},
+		record.TokenAskKey("a", "u1", "b"):                {Kind: record.KindTokenAsk, Cluster: "a", Name: "u1", Rest: "b"},
+		record.GrantedKey("a", "u1", "b"):                 {Kind: record.KindGranted, Cluster: "a", Name: "u1", Rest: "b"},
+		record.WantKey("a", "u1"):                         {Kind: record.KindWant, Cluster: "a", Name: "u1"},
+		record.GrantKey("a", "u1"):                        {Kind: record.KindGrant, Cluster: "a", Name: "u1"},
+		record.ReadingKey("a", "u1"):                      {Kind: record.KindReading, Cluster: "a", Name: "u1"},
 		record.SpecKey("a", record.SpecName("s", "u", 2)): {Kind: record.KindSpec, Cluster: "a", Name: "s", Rest: "u.2"},
 	}
 }
@@ -132,7 +153,8 @@ func records() []any {
 	return []any{
 		new(record.Meta), new(record.Cluster), new(record.Fence), new(record.Federation), new(record.Name),
 		new(record.Request), new(record.Deleted), new(record.DesiredCluster), new(record.Desired), new(record.Spec),
-		new(record.Tokens), new(record.Observed), new(record.ObservedCluster), new(record.Session),
+		new(record.Tokens), new(record.Hold), new(record.Holding), new(record.TokenAsk), new(record.Grant), new(record.Want),
+		new(record.Reading), new(record.Observed), new(record.ObservedCluster), new(record.Session),
 	}
 }
 

@@ -149,6 +149,13 @@ const (
 	KindSession         Kind = "session"
 	KindAsk             Kind = "ask"
 	KindShown           Kind = "shown"
+	KindHold            Kind = "hold"
+	KindHolding         Kind = "holding"
+	KindTokenAsk        Kind = "token_ask"
+	KindGranted         Kind = "granted"
+	KindWant            Kind = "want"
+	KindGrant           Kind = "grant"
+	KindReading         Kind = "reading"
 )
 
 // Ref is a key taken apart. Fields that a kind does not have are empty.
@@ -157,12 +164,13 @@ type Ref struct {
 	// Cluster of a key below c/<cluster>/ or clusters/<cluster>.
 	Cluster string
 	// Name is the service of a desired or observed service and of a spec, the
-	// uid of a federation, history, secrets, deleted or tokens key, the hash of a
-	// request, or the group_id of a name.
+	// uid of a federation, history, secrets, deleted or tokens key and of those below
+	// that, the id of a reading, the hash of a request, or the group_id of a name.
 	Name string
 	// Owner of a names key, unescaped.
 	Owner string
-	// Rest is what follows Name: <uid>.<generation> of a spec, <generation> of a history or secrets key.
+	// Rest is what follows Name: <uid>.<generation> of a spec, <generation> of a
+	// history or secrets key, the cluster that asks of a token_ask or granted key.
 	Rest string
 }
 
@@ -246,12 +254,17 @@ func parseClusterTree(tail string) Ref {
 	for prefix, kind := range map[string]Kind{
 		"desired/services/":  KindDesiredService,
 		"observed/services/": KindObservedService,
-		"desired/tokens/":    KindTokens,
+		"observed/audit/":    KindReading,
 		"desired/asks/":      KindAsk,
 		"observed/shown/":    KindShown,
 	} {
 		if name, ok := strings.CutPrefix(rest, prefix); ok && name != "" {
 			return single(Ref{Kind: kind, Cluster: cluster, Name: name}, name)
+		}
+	}
+	for prefix, desired := range map[string]bool{"desired/tokens/": true, "observed/tokens/": false} {
+		if tail, ok := strings.CutPrefix(rest, prefix); ok {
+			return parseTokens(Ref{Cluster: cluster}, tail, desired)
 		}
 	}
 	if name, ok := strings.CutPrefix(rest, "desired/specs/"); ok {

@@ -371,11 +371,10 @@ type History struct {
 	Service   json.RawMessage `json:"service"`
 }
 
-// Tokens carries sealed user tokens to one cluster.
+// Tokens carries a user's access token to one cluster. His refresh token goes in a Hold.
 type Tokens struct {
 	V          int    `json:"v"`
 	Generation int64  `json:"generation"`
-	Refresh    string `json:"refresh,omitempty"`
 	Access     string `json:"access,omitempty"`
 }
 

@@ -63,7 +63,7 @@ func TestPromise9Secrets(t *testing.T) {
 			edit(x, f.secrets(), func(s *record.Secrets) { s.Sealed = base64.StdEncoding.EncodeToString([]byte("{}")) })
 		}), "secrets/f1/1: sealed is no age envelope", nil},
 		{"tokens that are not sealed", afterwards(func(x *txn, f *federation) {
-			x.put(record.TokensKey("a", "f1"), record.Tokens{V: 1, Generation: 1, Refresh: "rt"})
+			x.put(record.HoldKey("a", "f1"), record.Hold{V: 1, Order: record.HoldKeep, Serial: 1, Owner: owner, Refresh: "rt"})
 		}), "refresh is no age envelope", nil},
 		{"an access token that is not sealed", afterwards(func(x *txn, f *federation) {
 			x.put(record.TokensKey("b", "f1"), record.Tokens{V: 1, Generation: 1, Access: "at"})

@@ -52,9 +52,14 @@ func (c *checker) sealed(ch *change) {
 	case *record.Secrets:
 		check("sealed", rec.Sealed)
 	case *record.Tokens:
+		if rec.Access != "" {
+			check("access", rec.Access)
+		}
+	case *record.Hold:
 		if rec.Refresh != "" {
 			check("refresh", rec.Refresh)
 		}
+	case *record.Grant:
 		if rec.Access != "" {
 			check("access", rec.Access)
 		}

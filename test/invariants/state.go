@@ -84,6 +84,18 @@ func newRecord(kind record.Kind) any {
 		return new(record.Spec)
 	case record.KindTokens:
 		return new(record.Tokens)
+	case record.KindHold:
+		return new(record.Hold)
+	case record.KindHolding:
+		return new(record.Holding)
+	case record.KindTokenAsk:
+		return new(record.TokenAsk)
+	case record.KindGrant, record.KindGranted:
+		return new(record.Grant)
+	case record.KindWant:
+		return new(record.Want)
+	case record.KindReading:
+		return new(record.Reading)
 	case record.KindObservedCluster:
 		return new(record.ObservedCluster)
 	case record.KindObservedService:
