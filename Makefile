@@ -27,7 +27,11 @@ VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo auto || echo false)
 LINT_VERSION := $(shell awk '$$1 == "github.com/golangci/golangci-lint/v2" { print $$2 }' tools/lint.mod)
 LINT         := $(BUILD)/tools/golangci-lint-$(LINT_VERSION)
 
-.PHONY: help build demo demo-keep test lint fuzz bench contract proof
+# So are the API server and the controllers of Kubernetes, which tests talk to.
+KUBE_VERSION := $(shell awk '$$1 == "require" && $$2 == "k8s.io/kubernetes" { print $$3 }' tools/kube.mod)
+KUBE         := $(BUILD)/tools/kube-$(KUBE_VERSION)
+
+.PHONY: help build demo demo-keep test kube lint fuzz bench contract proof
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,8 +48,20 @@ demo-keep: build ## the same up to the repair, and keeps the federation running 
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/demo ./test/demo
 	@$(BUILD)/demo -oscarfed $(BIN)/oscarfed -keep
 
-test: ## all tests, with the race detector where there is a C compiler
+test: kube ## all tests, with the race detector where there is a C compiler
 	@tools/test.sh $(PKG)
+
+kube: $(KUBE)/built ## build the Kubernetes that tests talk to
+
+# What is not stamped with a version is taken for an unreleased one by clients.
+$(KUBE)/built: tools/kube.mod tools/kube.sum
+	@echo "building kube-apiserver and kube-controller-manager $(KUBE_VERSION), once: some minutes"
+	@mkdir -p $(@D)
+	version=$(KUBE_VERSION); IFS=. read -r major minor _ <<<"$${version#v}"; stamp=k8s.io/component-base/version; \
+	CGO_ENABLED=0 $(GO) build -modfile=tools/kube.mod -buildvcs=false -trimpath -o $(@D)/ \
+		-ldflags "-s -w -X $$stamp.gitVersion=$$version -X $$stamp.gitMajor=$$major -X $$stamp.gitMinor=$$minor" \
+		k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager
+	@touch $@
 
 proof: ## is the API linearizable under faults? for PROOFTIME (20m); PROOFSEED=n begins with that history
 	@rm -f $(BUILD)/proof/summary.txt; status=0; \
