@@ -195,3 +195,8 @@ func newSerial() (*big.Int, error) {
 	}
 	return serial, nil
 }
+
+// LoadDir reads the authority that LoadOrCreate made in a directory.
+func LoadDir(dir string, now func() time.Time) (*Authority, error) {
+	return Load(filepath.Join(dir, AuthorityCertFile), filepath.Join(dir, authorityKeyFile), now)
+}
