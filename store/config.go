@@ -20,6 +20,9 @@ type Config struct {
 	// CertFile and KeyFile are the client certificate. They are read anew for
 	// each connection, so a renewed certificate needs no restart.
 	CertFile, KeyFile string
+	// Certificate, instead of files, is asked for the client certificate of each
+	// connection.
+	Certificate func() (*tls.Certificate, error)
 	// CAFile holds the authorities that the servers' certificates are verified
 	// with; the system's own when empty. It is read once.
 	CAFile string
@@ -68,13 +71,16 @@ func (c Config) Validate() error {
 	if (c.CertFile == "") != (c.KeyFile == "") {
 		problems = append(problems, errors.New("the etcd client certificate and its key must be given together"))
 	}
+	if c.CertFile != "" && c.Certificate != nil {
+		problems = append(problems, errors.New("the etcd client certificate comes from a file or from the program, not from both"))
+	}
 	return errors.Join(problems...)
 }
 
 // tlsConfig is nil when no file is given: etcd's client then uses TLS with the
 // system's authorities for https:// endpoints, and none for http://.
 func (c Config) tlsConfig() (*tls.Config, error) {
-	if c.CertFile == "" && c.CAFile == "" {
+	if c.CertFile == "" && c.CAFile == "" && c.Certificate == nil {
 		return nil, nil
 	}
 	conf := &tls.Config{MinVersion: tls.VersionTLS12}
@@ -87,6 +93,9 @@ func (c Config) tlsConfig() (*tls.Config, error) {
 		if !conf.RootCAs.AppendCertsFromPEM(pem) {
 			return nil, fmt.Errorf("etcd CA file %s holds no PEM certificate", c.CAFile)
 		}
+	}
+	if c.Certificate != nil {
+		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return c.Certificate() }
 	}
 	if c.CertFile != "" {
 		load := func() (*tls.Certificate, error) {

@@ -39,7 +39,7 @@ func (w *SpaceWatch) recoveries(ctx context.Context, m *maintenance) error {
 			continue
 		}
 		if err == nil {
-			err = (&recovery{watch: w, members: m}).run(ctx, now)
+			err = w.recover(ctx, m, now)
 		}
 		w.step("")
 		if ctx.Err() != nil {
@@ -56,6 +56,24 @@ func (w *SpaceWatch) recoveries(ctx context.Context, m *maintenance) error {
 		}
 		wait.Reset()
 	}
+}
+
+// recover is one attempt, as root where there is one.
+func (w *SpaceWatch) recover(ctx context.Context, m *maintenance, now Space) (err error) {
+	if w.cfg.Root == nil {
+		return (&recovery{watch: w, members: m}).run(ctx, now)
+	}
+	root, err := w.cfg.Root(ctx)
+	if err != nil {
+		return fmt.Errorf("etcd as root: %w", err)
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	members, err := root.maintenance()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, members.close()) }()
+	return (&recovery{watch: w, members: members}).run(ctx, now)
 }
 
 // step notes, for people, what is being done.

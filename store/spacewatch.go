@@ -25,6 +25,9 @@ type SpaceConfig struct {
 	// MaxPause is the longest pause between two attempts to make space that did
 	// not help; default 5 min.
 	MaxPause time.Duration
+	// Root, when set, opens the store as a user who may make space, which the ordinary
+	// one may not where etcd asks who is calling. It is closed after each attempt.
+	Root func(ctx context.Context) (*Store, error)
 	// OnStep is told of each step of a recovery (compact, defragment, disarm) and
 	// its outcome (done, denied, failed).
 	OnStep func(step, outcome string)

@@ -37,7 +37,7 @@ func guard(t testing.TB) *guarded {
 	cert, key := authority.Issue("") // a server is no user
 	server := storetest.Start(t, embedded.Config{
 		Dir: filepath.Join(t.TempDir(), "etcd"), ListenClient: "127.0.0.1:0", Fast: true, NoFsync: true,
-		CertFile: cert, KeyFile: key, CAFile: authority.CAFile,
+		CertFile: cert, KeyFile: key, CAFile: authority.CAFile, Guarded: true, Trusted: []string{access.ControlPlane},
 	})
 	g := &guarded{t: t, endpoint: server.Endpoint(), authority: authority}
 	root := g.open(access.Root)

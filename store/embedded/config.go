@@ -26,6 +26,18 @@ type Config struct {
 	// CertFile and KeyFile make clients connect by TLS. With CAFile they must
 	// show a certificate signed by it; all three go together.
 	CertFile, KeyFile, CAFile string
+	// Guarded is for a server whose clients are users of etcd: as long as etcd's
+	// authentication is off, only root is let in. A connection ends when the rights
+	// of its user change, within two seconds, or when its certificate ends. Leases of
+	// users who are not among Trusted are limited. It needs the certificates.
+	Guarded bool
+	// Trusted are users without limits; root is one of them.
+	Trusted []string
+	// OnLease, when set, is told of each request for a lease of a guarded server.
+	OnLease func(user string, granted bool)
+	// AdvertiseClient are the URLs that others reach this member by; default the
+	// address that it listens on.
+	AdvertiseClient []string
 
 	// Name, ListenPeer and InitialCluster are for a member of a cluster of
 	// several: its name, the URL that it listens on for the others, and
@@ -107,6 +119,14 @@ func (c Config) Validate() error {
 	if given := count(c.CertFile, c.KeyFile, c.CAFile); given != 0 && given != 3 {
 		problems = append(problems, errors.New("etcd's certificate, key and CA must be given together"))
 	}
+	if c.Guarded && !c.secure() {
+		problems = append(problems, errors.New("an etcd whose clients are users needs a certificate, key and CA"))
+	}
+	for _, advertised := range c.AdvertiseClient {
+		if u, err := url.Parse(advertised); err != nil || u.Host == "" || (u.Scheme == "https") != c.secure() || u.Scheme != "http" && u.Scheme != "https" {
+			problems = append(problems, fmt.Errorf("etcd's advertised address %q is not a URL like https://etcd.example.org:2379", advertised))
+		}
+	}
 	if given := count(c.ListenPeer, c.InitialCluster); given == 1 {
 		problems = append(problems, errors.New("etcd's peer URL and initial cluster must be given together"))
 	}
@@ -137,6 +157,11 @@ func loopback(host string) bool {
 
 func (c Config) secure() bool { return c.CertFile != "" }
 
+// tlsInfo reads the certificate anew for each connection, and the CA once.
+func (c Config) tlsInfo() transport.TLSInfo {
+	return transport.TLSInfo{CertFile: c.CertFile, KeyFile: c.KeyFile, TrustedCAFile: c.CAFile, ClientCertAuth: true}
+}
+
 // harmless are warnings of etcd that every start of a new member gives, each with
 // the reason why nobody has to act.
 func harmless(message string) bool {
@@ -145,7 +170,13 @@ func harmless(message string) bool {
 	case "simple token is not cryptographically signed",
 		// A member's first snapshot of the raft log writes what is missed here.
 		"Failed to detect schema version",
-		"failed to update storage version":
+		"failed to update storage version",
+		// Metrics are on a socket in a directory that nobody else can enter.
+		"scheme is http or unix while key and cert files are present; ignoring key and cert files",
+		"scheme is http or unix while --client-cert-auth is enabled; ignoring client cert auth for this URL",
+		// Who sent a request is told that it was refused; each line would be one that
+		// anybody with a certificate can write.
+		"failed to apply request":
 		return true
 	}
 	return false
@@ -154,7 +185,7 @@ func harmless(message string) bool {
 // embed translates to etcd's own configuration. HTTP, for metrics and health, is
 // served on a socket: with TLS, one port for both would carry gRPC over net/http,
 // which starves watches under load.
-func (c Config) embed(httpSocket string, quiet func(string) bool, streams grpc.StreamServerInterceptor) (*embed.Config, error) {
+func (c Config) embed(httpSocket string, quiet func(string) bool, options ...grpc.ServerOption) (*embed.Config, error) {
 	out := embed.NewConfig()
 	out.Dir = c.Dir
 	out.Name = c.Name
@@ -174,7 +205,7 @@ func (c Config) embed(httpSocket string, quiet func(string) bool, streams grpc.S
 
 	out.LogLevel = zapcore.WarnLevel.String()
 	out.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdlog.New(c.Logger.With("component", "etcd"), zapcore.WarnLevel, quiet))
-	out.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.ChainStreamInterceptor(streams)}
+	out.GRPCAdditionalServerOptions = options
 	gates, ok := out.ServerFeatureGate.(interface{ Set(string) error })
 	if !ok {
 		return nil, errors.New("this etcd release has no settable feature gates")
@@ -186,13 +217,21 @@ func (c Config) embed(httpSocket string, quiet func(string) bool, streams grpc.S
 	client := url.URL{Scheme: "http", Host: c.ListenClient}
 	if c.secure() {
 		client.Scheme = "https"
-		out.ClientTLSInfo = transport.TLSInfo{
-			CertFile: c.CertFile, KeyFile: c.KeyFile, TrustedCAFile: c.CAFile, ClientCertAuth: true,
-		}
+		out.ClientTLSInfo = c.tlsInfo()
 		out.PeerTLSInfo = out.ClientTLSInfo
 	}
 	out.ListenClientUrls = []url.URL{client}
 	out.AdvertiseClientUrls = []url.URL{client}
+	if len(c.AdvertiseClient) > 0 {
+		out.AdvertiseClientUrls = nil
+		for _, advertised := range c.AdvertiseClient {
+			u, err := url.Parse(advertised)
+			if err != nil {
+				return nil, fmt.Errorf("etcd advertised URL: %w", err)
+			}
+			out.AdvertiseClientUrls = append(out.AdvertiseClientUrls, *u)
+		}
+	}
 	out.ListenClientHttpUrls = []url.URL{{Scheme: "unix", Path: httpSocket}}
 
 	if c.InitialCluster == "" {

@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"sync"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 	"go.etcd.io/etcd/server/v3/embed"
+	"google.golang.org/grpc"
 )
 
 // ErrInUse says that another process runs a server on the data directory.
@@ -26,6 +28,8 @@ type Server struct {
 	release  func()
 	once     sync.Once
 	watcher  sync.WaitGroup
+	// gate is nil unless the server is guarded.
+	gate *gate
 }
 
 // Start runs a member and waits until it is ready to answer. ctx bounds only the
@@ -51,7 +55,12 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		closing: make(chan struct{}),
 		release: func() { cleanup(); release() },
 	}
-	conf, err := cfg.embed(socket, s.quiet, drain{s.closing}.intercept)
+	options, err := s.options(cfg)
+	if err != nil {
+		s.release()
+		return nil, err
+	}
+	conf, err := cfg.embed(socket, s.quiet, options...)
 	if err == nil {
 		s.etcd, err = embed.StartEtcd(conf)
 	}
@@ -59,13 +68,58 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		s.release()
 		return nil, fmt.Errorf("start etcd in %s on %s: %w", cfg.Dir, cfg.ListenClient, err)
 	}
+	if s.gate != nil {
+		users := s.etcd.Server.AuthStore()
+		s.gate.users.Store(&users)
+	}
 	if err := s.ready(ctx); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("etcd in %s: %w", cfg.Dir, err)
 	}
 	s.endpoint = s.endpointOf(conf.ListenClientUrls[0])
 	s.watcher.Go(s.watch)
+	if s.gate != nil {
+		s.watcher.Go(func() { s.gate.watch(s.closing) })
+	}
 	return s, nil
+}
+
+// options are what the server adds to etcd's own. Of two transport credentials gRPC
+// takes the last one: those of the gate.
+func (s *Server) options(cfg Config) ([]grpc.ServerOption, error) {
+	out := []grpc.ServerOption{grpc.ChainStreamInterceptor(drain{s.closing}.intercept)}
+	if !cfg.Guarded {
+		return out, nil
+	}
+	info := cfg.tlsInfo()
+	conf, err := info.ServerConfig()
+	if err != nil {
+		return nil, fmt.Errorf("etcd's certificates: %w", err)
+	}
+	trusted := append([]string{rootUser}, cfg.Trusted...)
+	told := cfg.OnLease
+	if told == nil {
+		told = func(string, bool) {}
+	}
+	s.gate = newGate(conf, trusted, cfg.Logger)
+	limit := &leases{
+		trusted: trusted, knows: s.gate.knows, told: told, users: map[string]*holder{},
+		alive: s.leases,
+	}
+	return append(out, grpc.Creds(s.gate), grpc.ChainUnaryInterceptor(limit.intercept)), nil
+}
+
+// leases are those of all users.
+func (s *Server) leases(ctx context.Context) (map[int64]bool, error) {
+	resp, err := s.etcd.Server.LeaseLeases(s.etcd.Server.AuthStore().WithRoot(ctx), &pb.LeaseLeasesRequest{})
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[int64]bool, len(resp.Leases))
+	for _, lease := range resp.Leases {
+		out[lease.ID] = true
+	}
+	return out, nil
 }
 
 // lock keeps a second process out. etcd itself would wait for the first one, for
