@@ -24,6 +24,9 @@ import (
 // Config of an instance. Zero durations mean their defaults.
 type Config struct {
 	Store *store.Store
+	// Root opens the store as etcd's root, for the moments in which space has to be
+	// made; nil where everybody may do that.
+	Root func(ctx context.Context) (*store.Store, error)
 	// Identity is the control plane's age key: all instances have the same.
 	Identity *seal.Identity
 	// Access admits clusters that join to etcd; nil when etcd has no users.

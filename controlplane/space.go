@@ -78,7 +78,7 @@ func (c *ControlPlane) watchSpace() error {
 		}
 	}
 	c.space = c.store.NewSpaceWatch(store.SpaceConfig{
-		Interval: c.cfg.SpaceInterval, Retention: c.cfg.EtcdRetention, Logger: c.cfg.Logger,
+		Interval: c.cfg.SpaceInterval, Retention: c.cfg.EtcdRetention, Logger: c.cfg.Logger, Root: c.cfg.Root,
 		OnStep: func(step, outcome string) { steps.WithLabelValues(step, outcome).Inc() },
 	})
 	return nil

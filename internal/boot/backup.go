@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/embedded"
 )
 
@@ -38,11 +39,10 @@ const defaultEtcd = "http://127.0.0.1:2379"
 func RunBackup(ctx context.Context, cfg Backup, log *slog.Logger, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
 	defer cancel()
-	endpoints := cfg.Endpoints
-	if len(endpoints) == 0 {
-		endpoints = []string{defaultEtcd}
+	if len(cfg.Endpoints) == 0 {
+		cfg.Endpoints = []string{defaultEtcd}
 	}
-	st, err := openStore(ctx, cfg.Etcd, endpoints, log)
+	st, err := dialStore(ctx, cfg.store(log))
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func RunRestore(ctx context.Context, cfg Restore, log *slog.Logger, out io.Write
 	restored, err := embedded.Restore(embedded.RestoreConfig{
 		Backup: cfg.File, Dir: filepath.Join(cfg.DataDir, "etcd"), KeepRevisions: cfg.NoBump, Logger: log,
 		Prepare: func(endpoint string) error {
-			st, err := openStore(ctx, Etcd{}, []string{endpoint}, log)
+			st, err := dialStore(ctx, store.Config{Endpoints: []string{endpoint}, Logger: log})
 			if err != nil {
 				return err
 			}

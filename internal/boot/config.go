@@ -4,9 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"net"
 	"os"
 	"strings"
 	"time"
+
+	"github.com/oscarfed/oscarfed/store"
 )
 
 // Etcd says which etcd to use.
@@ -15,6 +19,24 @@ type Etcd struct {
 	CertFile  string   `name:"etcd-cert-file" placeholder:"FILE" help:"Client certificate for etcd."`
 	KeyFile   string   `name:"etcd-key-file" placeholder:"FILE" help:"Its private key."`
 	CAFile    string   `name:"etcd-ca-file" placeholder:"FILE" help:"Authorities that etcd's certificates are verified with."`
+}
+
+// store is how these settings connect.
+func (c Etcd) store(log *slog.Logger) store.Config {
+	return store.Config{Endpoints: c.Endpoints, CertFile: c.CertFile, KeyFile: c.KeyFile, CAFile: c.CAFile, Logger: log}
+}
+
+// Users says who may change the users of an etcd.
+type Users struct {
+	Authority string   `name:"etcd-authority" placeholder:"DIR" help:"Authority of the users of an external etcd (oscarfed etcd setup makes it): this process signs its own certificate with it, and those of the clusters that join."`
+	Advertise []string `name:"etcd-advertise" sep:"," placeholder:"URL" help:"Client URLs by which syncers reach etcd; default the address that the embedded one listens on, or --etcd-endpoints."`
+}
+
+func (c Users) validate(etcd Etcd) error {
+	return errors.Join(
+		when(c.Authority != "" && len(etcd.Endpoints) == 0, "--etcd-authority is for an external etcd: give --etcd-endpoints"),
+		when(c.Authority != "" && etcd.CertFile != "", "give --etcd-authority or --etcd-cert-file, not both: with an authority the certificate is signed here"),
+	)
 }
 
 // Log says how a daemon logs: JSON on standard error.
@@ -34,7 +56,9 @@ type ControlPlane struct {
 	CORSOrigins    []string `name:"cors-origins" sep:"," placeholder:"ORIGIN" help:"Origins of browser pages that may call the API."`
 
 	Etcd       `embed:""`
-	EtcdListen string        `default:"127.0.0.1:2379" placeholder:"ADDRESS" help:"Where the embedded etcd listens for clients. Used without --etcd-endpoints."`
+	Users      `embed:""`
+	EtcdListen string        `default:"127.0.0.1:2379" placeholder:"ADDRESS" help:"Where the embedded etcd listens for clients; beyond loopback by TLS, and only for users. Used without --etcd-endpoints."`
+	EtcdAuth   bool          `help:"Let the embedded etcd ask who is calling on loopback, too: TLS, a client certificate for everybody, and rights for each."`
 	EtcdQuota  int64         `default:"4294967296" placeholder:"BYTES" help:"Size limit of the embedded etcd."`
 	DataDir    string        `default:"/var/lib/oscarfed" placeholder:"DIR" help:"Data of the embedded etcd, and the identity unless it has a file of its own."`
 	Restored   bool          `help:"Say that etcd was restored from a backup: for one start of one instance, when none has its data directory of before."`
@@ -62,6 +86,9 @@ func (c ControlPlane) Validate() error {
 	return errors.Join(
 		pair("tls-cert-file", c.TLSCertFile, "tls-key-file", c.TLSKeyFile),
 		pair("etcd-cert-file", c.CertFile, "etcd-key-file", c.KeyFile),
+		c.validate(c.Etcd),
+		when(len(c.Endpoints) == 0 && len(c.Advertise) == 0 && everywhere(c.EtcdListen), "--etcd-listen is on every address of this machine: say with --etcd-advertise how syncers reach it"),
+		when(len(c.Endpoints) > 0 && c.EtcdAuth, "--etcd-auth is for the embedded etcd; oscarfed etcd setup prepares an external one"),
 		when(len(c.Endpoints) > 0 && c.IdentityFile == "", "with an external etcd, give --identity-file: all instances need the same key"),
 		when(c.AdminUser == "" || strings.Contains(c.AdminUser, ":"), "--admin-user must not be empty or hold a colon"),
 		when(len(c.OIDCIssuers) == 0 && len(c.OIDCAudiences)+len(c.OIDCGroups) > 0, "--oidc-audience and --oidc-group need an --oidc-issuer"),
@@ -112,6 +139,7 @@ type Dev struct {
 	DataDir      string        `placeholder:"DIR" help:"Data; a temporary folder that is removed at the end when none is given."`
 	OscarLatency time.Duration `default:"0s" help:"How long each simulated OSCAR takes for a create or delete; a real one takes 6.2s."`
 	Resync       time.Duration `default:"5s" help:"Time between two full compares of a syncer."`
+	EtcdAuth     bool          `help:"Let etcd ask who is calling: TLS, a certificate for each syncer, and rights for each."`
 	Output       string        `enum:"table,json" default:"table" help:"How to say that all is ready: ${enum}."`
 
 	Log `embed:""`
@@ -124,6 +152,12 @@ func (c Dev) Validate() error {
 		when(c.OscarLatency < 0, "--oscar-latency must be 0 or more"),
 		positive("resync", c.Resync),
 	)
+}
+
+// everywhere says whether an address is every one of this machine.
+func everywhere(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	return err == nil && anyAddress(host)
 }
 
 func pair(a, av, b, bv string) error {

@@ -61,28 +61,23 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	if err != nil {
 		return err
 	}
-	endpoints := cfg.Endpoints
-	var etcd *embedded.Server
-	if len(endpoints) == 0 {
-		etcd, err = embedded.Start(ctx, embedded.Config{
-			Dir: filepath.Join(cfg.DataDir, "etcd"), ListenClient: cfg.EtcdListen,
-			Quota: cfg.EtcdQuota, Retention: cfg.Retention, Logger: log,
-		})
-		if err != nil {
-			return errors.Join(err, listener.Close())
-		}
-		defer etcd.Close()
-		endpoints = []string{etcd.Endpoint()}
+	registry := newRegistry()
+	etcd, err := startEtcd(ctx, cfg, registry, log)
+	if err != nil {
+		return errors.Join(err, listener.Close())
 	}
-	st, err := openStore(ctx, cfg.Etcd, endpoints, log)
+	defer etcd.close()
+	st, err := etcd.open(ctx)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	defer closeStore(st, log)
-
-	registry := newRegistry()
+	access, err := etcd.access()
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	cp, err := controlplane.New(controlplane.Config{
-		Store: st, Identity: id, DefaultCluster: cfg.DefaultCluster, PrepareDeadline: cfg.PrepareDeadline,
+		Store: st, Root: etcd.root(), Access: access, Identity: id, DefaultCluster: cfg.DefaultCluster, PrepareDeadline: cfg.PrepareDeadline,
 		ApplyGrace: cfg.ApplyGrace, MaxQueueDelay: cfg.MaxQueueDelay, EtcdRetention: cfg.Retention, FailPoint: fail.Hit, Logger: log, Registry: registry,
 		Witness: witness, Restored: cfg.Restored,
 	})
@@ -116,7 +111,7 @@ type front struct {
 	// certificate is nil for plain HTTP.
 	certificate *pki.Files
 	metrics     string
-	etcd        *embedded.Server
+	etcd        *etcd
 	log         *slog.Logger
 	// ready is called when requests can be served.
 	ready func() error
@@ -144,15 +139,18 @@ func serve(ctx context.Context, f front) error {
 	if f.metrics != "" {
 		g.Go(func() error { return serveMetrics(ctx, f.metrics, f.server.Metrics(), f.log) })
 	}
-	if f.etcd != nil {
+	if server := f.etcd.server; server != nil {
 		g.Go(func() error {
 			select {
-			case err := <-f.etcd.Err():
+			case err := <-server.Err():
 				return fmt.Errorf("the embedded etcd stopped: %w", err)
 			case <-ctx.Done():
 				return nil
 			}
 		})
+	}
+	if certificate := f.etcd.certificate; certificate != nil {
+		g.Go(func() error { certificate.Run(ctx, renewalInterval); return nil })
 	}
 	g.Go(func() error {
 		select {
@@ -200,6 +198,10 @@ func controlPlaneIdentity(cfg ControlPlane) (*seal.Identity, error) {
 	return id, nil
 }
 
+// renewalInterval is how often it is looked whether the embedded etcd needs a new
+// certificate.
+const renewalInterval = time.Hour
+
 // certificateInterval is how often the API's certificate is looked at.
 const certificateInterval = 10 * time.Second
 
@@ -230,24 +232,15 @@ func listen(ctx context.Context, cfg ControlPlane, log *slog.Logger) (net.Listen
 	return l, files, nil
 }
 
-// openStore connects to etcd. An etcd that is away is asked again for as long as
-// readyTimeout: a daemon often starts in the very outage that ended it.
-func openStore(ctx context.Context, cfg Etcd, endpoints []string, log *slog.Logger) (*store.Store, error) {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	for {
-		st, err := store.Open(ctx, store.Config{
-			Endpoints: endpoints, CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, CAFile: cfg.CAFile, Logger: log,
-		})
-		switch {
-		case err == nil:
-			return st, nil
-		case errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil:
-			log.Warn("waiting for etcd", "error", err)
-		default:
-			return nil, fmt.Errorf("etcd: %w", err)
-		}
+// startEtcd runs the embedded etcd, or finds out how the external one is reached.
+func startEtcd(ctx context.Context, cfg ControlPlane, registry prometheus.Registerer, log *slog.Logger) (*etcd, error) {
+	if len(cfg.Endpoints) > 0 {
+		return externalEtcd(cfg.Etcd, cfg.Users, log)
 	}
+	return embeddedEtcd{
+		dataDir: cfg.DataDir, auth: cfg.EtcdAuth, log: log,
+		server: embedded.Config{ListenClient: cfg.EtcdListen, AdvertiseClient: cfg.Advertise, Quota: cfg.EtcdQuota, Retention: cfg.Retention},
+	}.start(ctx, registry)
 }
 
 func closeStore(st *store.Store, log *slog.Logger) {

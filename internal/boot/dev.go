@@ -14,6 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/oscarfed/oscarfed/api"
@@ -21,11 +22,15 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/oscar"
 )
+
+// devPasswordFile holds the password of a simulated OSCAR, in its cluster's folder.
+const devPasswordFile = "oscar-password"
 
 // devSessionTTL is short, so that what was killed is missed soon.
 const devSessionTTL = 5 * time.Second
@@ -68,20 +73,21 @@ func RunDev(ctx context.Context, cfg Dev, log *slog.Logger, ready func(DevReady)
 	if api.Exposed(listener.Addr()) {
 		return errors.Join(errors.New("a development federation listens on loopback only"), listener.Close())
 	}
-	etcd, err := embedded.Start(ctx, embedded.Config{
-		Dir: filepath.Join(dir, "etcd"), ListenClient: cfg.EtcdListen, Fast: true, Logger: log,
-	})
+	registry := newRegistry()
+	etcd, err := embeddedEtcd{
+		dataDir: dir, auth: cfg.EtcdAuth, log: log, server: embedded.Config{ListenClient: cfg.EtcdListen, Fast: true},
+	}.start(ctx, registry)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	defer etcd.Close()
-	st, err := openStore(ctx, Etcd{}, []string{etcd.Endpoint()}, log)
+	defer etcd.close()
+	st, err := etcd.open(ctx)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	defer closeStore(st, log)
 
-	d := dev{cfg: cfg, dir: dir, log: log, etcd: etcd}
+	d := dev{cfg: cfg, dir: dir, log: log, etcd: etcd, registry: registry}
 	return d.run(ctx, st, listener, ready)
 }
 
@@ -90,7 +96,9 @@ type dev struct {
 	cfg  Dev
 	dir  string
 	log  *slog.Logger
-	etcd *embedded.Server
+	etcd *etcd
+	// registry takes the control plane's metrics.
+	registry *prometheus.Registry
 }
 
 func (d dev) run(ctx context.Context, st *store.Store, listener net.Listener, ready func(DevReady) error) error {
@@ -103,14 +111,17 @@ func (d dev) run(ctx context.Context, st *store.Store, listener net.Listener, re
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	registry := newRegistry()
+	how, err := d.etcd.access()
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	cp, err := controlplane.New(controlplane.Config{
-		Store: st, Identity: id, DefaultCluster: devClusterID(0), Witness: filepath.Join(d.dir, witnessName), Logger: d.log, Registry: registry,
+		Store: st, Root: d.etcd.root(), Access: how, Identity: id, DefaultCluster: devClusterID(0), Witness: filepath.Join(d.dir, witnessName), Logger: d.log, Registry: d.registry,
 	})
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	state := DevReady{Ready: true, API: "http://" + listener.Addr().String(), User: "oscar", Password: password, Etcd: d.etcd.Endpoint()}
+	state := DevReady{Ready: true, API: "http://" + listener.Addr().String(), User: "oscar", Password: password, Etcd: d.etcd.server.Endpoint()}
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range d.cfg.Clusters {
 		cluster, err := d.cluster(ctx, g, i)
@@ -122,9 +133,9 @@ func (d dev) run(ctx context.Context, st *store.Store, listener net.Listener, re
 	g.Go(func() error {
 		return serve(ctx, front{
 			cp: cp, listener: listener, etcd: d.etcd, log: d.log,
-			server: api.New(api.Config{ControlPlane: cp, Authenticator: auth, Logger: d.log, Registry: registry}),
+			server: api.New(api.Config{ControlPlane: cp, Authenticator: auth, Logger: d.log, Registry: d.registry}),
 			ready: func() error {
-				if err := d.join(ctx, cp, state.Clusters); err != nil {
+				if err := d.join(ctx, g, cp, state.Clusters); err != nil {
 					return err
 				}
 				return ready(state)
@@ -134,7 +145,7 @@ func (d dev) run(ctx context.Context, st *store.Store, listener net.Listener, re
 	return g.Wait()
 }
 
-// cluster starts one simulated OSCAR and its syncer.
+// cluster starts one simulated OSCAR.
 func (d dev) cluster(ctx context.Context, g *errgroup.Group, i int) (DevCluster, error) {
 	out := DevCluster{ClusterID: devClusterID(i), User: "oscar", Password: rand.Text()}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
@@ -149,57 +160,76 @@ func (d dev) cluster(ctx context.Context, g *errgroup.Group, i int) (DevCluster,
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return out, errors.Join(err, l.Close())
 	}
-	passwordFile := filepath.Join(dir, "oscar-password")
-	if err := os.WriteFile(passwordFile, []byte(out.Password), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, devPasswordFile), []byte(out.Password), 0o600); err != nil {
 		return out, errors.Join(err, l.Close())
 	}
-	client, err := oscar.New(oscar.Config{Endpoint: out.Endpoint, User: out.User, PasswordFile: passwordFile})
+	g.Go(func() error { return sim.Serve(ctx, l) })
+	return out, nil
+}
+
+// syncer starts the syncer of a registered cluster.
+func (d dev) syncer(ctx context.Context, g *errgroup.Group, c DevCluster, uid string) error {
+	dir := filepath.Join(d.dir, c.ClusterID)
+	client, err := oscar.New(oscar.Config{Endpoint: c.Endpoint, User: c.User, PasswordFile: filepath.Join(dir, devPasswordFile)})
 	if err != nil {
-		return out, errors.Join(err, l.Close())
+		return err
 	}
 	id, err := seal.LoadOrCreate(filepath.Join(dir, "identity.age"))
 	if err != nil {
-		return out, errors.Join(err, l.Close())
+		return err
 	}
 	// A client of its own: the syncer of another process would have one too.
-	st, err := openStore(ctx, Etcd{}, []string{d.etcd.Endpoint()}, d.log)
+	conf := d.etcd.plain
+	if users := d.etcd.users; users != nil {
+		how, err := users.access()
+		if err != nil {
+			return err
+		}
+		if err := how.Admit(ctx, c.ClusterID, uid); err != nil {
+			return err
+		}
+		conf = users.config(access.Syncer(c.ClusterID, uid), controlplane.ClientLife)
+	}
+	st, err := dialStore(ctx, conf)
 	if err != nil {
-		return out, errors.Join(err, l.Close())
+		return err
 	}
 	s, err := syncer.New(syncer.Config{
-		ClusterID: out.ClusterID, Store: st, OSCAR: client, Identity: id, Memory: syncer.MemoryFile(filepath.Join(dir, clusterUIDFile)),
+		ClusterID: c.ClusterID, Store: st, OSCAR: client, Identity: id, Memory: syncer.MemoryFile(filepath.Join(dir, clusterUIDFile)),
 		Resync: d.cfg.Resync, SessionTTL: devSessionTTL, Logger: d.log,
 	})
 	if err != nil {
 		closeStore(st, d.log)
-		return out, errors.Join(err, l.Close())
+		return err
 	}
-	g.Go(func() error { return sim.Serve(ctx, l) })
 	g.Go(func() error {
 		defer closeStore(st, d.log)
 		return s.Run(ctx)
 	})
-	return out, nil
+	return nil
 }
 
-// join registers the clusters, unless an earlier run in the same folder has, and
-// waits until their syncers are connected.
-func (d dev) join(ctx context.Context, cp *controlplane.ControlPlane, clusters []DevCluster) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+// join registers the clusters, unless an earlier run in the same folder has, starts
+// their syncers, and waits until they are connected.
+func (d dev) join(ctx context.Context, g *errgroup.Group, cp *controlplane.ControlPlane, clusters []DevCluster) error {
+	started, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	admin := identity.Caller{Subject: identity.Admin, Administrator: true}
 	for _, c := range clusters {
 		spec := controlplane.ClusterSpec{ClusterID: c.ClusterID, Endpoint: c.Endpoint}
-		_, err := cp.RegisterCluster(ctx, admin, spec)
+		reg, err := cp.RegisterCluster(started, admin, spec)
 		if e := (*controlplane.Error)(nil); errors.As(err, &e) && e.Code == controlplane.CodeAlreadyExists {
-			_, err = cp.UpdateCluster(ctx, admin, spec)
+			reg, err = cp.UpdateCluster(started, admin, spec)
 		}
 		if err != nil {
 			return fmt.Errorf("register %s: %w", c.ClusterID, err)
 		}
+		if err := d.syncer(ctx, g, c, reg.UID); err != nil {
+			return fmt.Errorf("the syncer of %s: %w", c.ClusterID, err)
+		}
 	}
 	for _, c := range clusters {
-		if err := cp.AwaitCluster(ctx, c.ClusterID); err != nil {
+		if err := cp.AwaitCluster(started, c.ClusterID); err != nil {
 			return fmt.Errorf("wait for the syncer of %s: %w", c.ClusterID, err)
 		}
 	}

@@ -42,7 +42,7 @@ func RunSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("the local OSCAR: %w", err)
 	}
-	st, err := openStore(ctx, cfg.Etcd, cfg.Endpoints, log)
+	st, err := dialStore(ctx, cfg.store(log))
 	if err != nil {
 		return err
 	}

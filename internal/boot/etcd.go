@@ -1,0 +1,224 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/internal/pki"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/access"
+	"github.com/oscarfed/oscarfed/store/embedded"
+)
+
+const (
+	// serverLife is of the certificate of an embedded etcd, which renews itself.
+	serverLife = 90 * 24 * time.Hour
+	// authorityName is the common name of an etcd's authority.
+	authorityName = "oscarfed etcd authority"
+)
+
+// etcd is the one that a control plane works on.
+type etcd struct {
+	// server is nil for an external one.
+	server *embedded.Server
+	// certificate is of the server; nil without TLS.
+	certificate *pki.Server
+	// users is nil when etcd asks nobody who he is, or when only others may change
+	// its users.
+	users *etcdUsers
+	plain store.Config
+}
+
+// embeddedEtcd says how the etcd in this process is run.
+type embeddedEtcd struct {
+	dataDir string
+	server  embedded.Config
+	// auth asks for TLS and users on loopback, too.
+	auth bool
+	log  *slog.Logger
+}
+
+// guarded says whether etcd has users: always when others than this machine could
+// reach it.
+func (e embeddedEtcd) guarded() bool {
+	host, _, err := net.SplitHostPort(e.server.ListenClient)
+	return e.auth || err == nil && !loopbackHost(host)
+}
+
+// start runs the server and, where it asks who is calling, sets up who may.
+func (e embeddedEtcd) start(ctx context.Context, registry prometheus.Registerer) (out *etcd, err error) {
+	cfg := e.server
+	cfg.Dir, cfg.Logger = filepath.Join(e.dataDir, "etcd"), e.log
+	out = &etcd{}
+	var authority *pki.Authority
+	if e.guarded() {
+		if authority, err = pki.LoadOrCreate(pkiDir(e.dataDir), authorityName, time.Now); err != nil {
+			return nil, fmt.Errorf("etcd: %w", err)
+		}
+		out.certificate, err = authority.Server(pki.ServerConfig{
+			File: filepath.Join(pkiDir(e.dataDir), "server.pem"), Hosts: serverHosts(cfg), Life: serverLife, Logger: e.log,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("etcd: %w", err)
+		}
+		cfg.CertFile = filepath.Join(pkiDir(e.dataDir), "server.pem")
+		cfg.KeyFile, cfg.CAFile = cfg.CertFile, filepath.Join(pkiDir(e.dataDir), pki.AuthorityCertFile)
+		cfg.Guarded, cfg.Trusted = true, []string{access.ControlPlane}
+		if cfg.OnLease, err = countLeases(registry); err != nil {
+			return nil, err
+		}
+	}
+	if out.server, err = embedded.Start(ctx, cfg); err != nil {
+		return nil, err
+	}
+	endpoint := reachable(out.server.Endpoint())
+	out.plain = store.Config{Endpoints: []string{endpoint}, Logger: e.log}
+	if authority == nil {
+		return out, nil
+	}
+	advertised := cfg.AdvertiseClient
+	if len(advertised) == 0 {
+		advertised = []string{endpoint}
+	}
+	out.users = &etcdUsers{authority: authority, caFile: cfg.CAFile, endpoints: []string{endpoint}, advertised: advertised, log: e.log}
+	if err := out.users.setUp(ctx); err != nil {
+		out.server.Close()
+		return nil, fmt.Errorf("etcd's users: %w", err)
+	}
+	return out, nil
+}
+
+// externalEtcd is one that somebody else runs.
+func externalEtcd(cfg Etcd, users Users, log *slog.Logger) (*etcd, error) {
+	out := &etcd{plain: cfg.store(log)}
+	if users.Authority == "" {
+		return out, nil
+	}
+	authority, err := loadAuthority(users.Authority)
+	if err != nil {
+		return nil, err
+	}
+	advertised := users.Advertise
+	if len(advertised) == 0 {
+		advertised = cfg.Endpoints
+	}
+	out.users = &etcdUsers{authority: authority, caFile: cfg.CAFile, endpoints: cfg.Endpoints, advertised: advertised, log: log}
+	return out, nil
+}
+
+// open connects as the control plane.
+func (e *etcd) open(ctx context.Context) (*store.Store, error) {
+	if e.users != nil {
+		return e.users.open(ctx)
+	}
+	return dialStore(ctx, e.plain)
+}
+
+// root is for controlplane.Config; nil where there is no root to speak of.
+func (e *etcd) root() func(context.Context) (*store.Store, error) {
+	if e.users == nil {
+		return nil
+	}
+	return e.users.root
+}
+
+// access is for controlplane.Config; nil where clusters need no user of etcd, or where
+// only others can make one.
+func (e *etcd) access() (controlplane.Access, error) {
+	if e.users == nil {
+		return nil, nil //nolint:nilnil // there is none, and that is no error
+	}
+	return e.users.access()
+}
+
+// close ends the server; an external one goes on.
+func (e *etcd) close() {
+	if e.server != nil {
+		e.server.Close()
+	}
+}
+
+// serverHosts are the names that the server's certificate is for: those that others
+// are told, and this machine's own.
+func serverHosts(cfg embedded.Config) []string {
+	out := []string{"127.0.0.1", "::1", "localhost"}
+	if host, _, err := net.SplitHostPort(cfg.ListenClient); err == nil && !anyAddress(host) {
+		out = append(out, host)
+	}
+	for _, advertised := range cfg.AdvertiseClient {
+		if u, err := url.Parse(advertised); err == nil {
+			out = append(out, u.Hostname())
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// reachable is where this process finds a server that listens on every address.
+func reachable(endpoint string) string {
+	u, err := url.Parse(endpoint)
+	if err != nil || !anyAddress(u.Hostname()) {
+		return endpoint
+	}
+	u.Host = net.JoinHostPort("127.0.0.1", u.Port())
+	return u.String()
+}
+
+func anyAddress(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || ip != nil && ip.IsUnspecified()
+}
+
+func loopbackHost(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// countLeases counts who asks an embedded etcd for leases.
+func countLeases(registry prometheus.Registerer) (func(user string, granted bool), error) {
+	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "oscarfed_etcd_lease_requests_total", Help: "Requests for leases to the embedded etcd, by cluster and outcome.",
+	}, []string{"cluster", "outcome"})
+	if err := registry.Register(requests); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	return func(user string, granted bool) {
+		cluster, outcome := user, "refused"
+		if i := strings.LastIndexByte(user, '.'); i > 0 {
+			cluster = user[:i]
+		}
+		if granted {
+			outcome = "granted"
+		}
+		requests.WithLabelValues(cluster, outcome).Inc()
+	}, nil
+}
+
+// dialStore connects to etcd. An etcd that is away is asked again for as long as
+// readyTimeout: a daemon often starts in the very outage that ended it.
+func dialStore(ctx context.Context, cfg store.Config) (*store.Store, error) {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	for {
+		st, err := store.Open(ctx, cfg)
+		switch {
+		case err == nil:
+			return st, nil
+		case errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil:
+			cfg.Logger.Warn("waiting for etcd", "error", err)
+		default:
+			return nil, fmt.Errorf("etcd: %w", err)
+		}
+	}
+}
