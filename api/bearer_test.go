@@ -81,7 +81,7 @@ func TestNoRouteWithABadToken(t *testing.T) {
 		"oversized":      i.Token("somebody", map[string]any{"pad": strings.Repeat("x", identity.MaxToken)}),
 		"a service's":    strings.Repeat("0123456789abcdef", 4),
 	}
-	open := []string{"GET /health", "GET /openapi.yaml"}
+	open := openRoutes()
 	f := &fake{err: &controlplane.Error{Code: controlplane.CodeNotFound, Message: "nothing"}}
 	handler := newServer(t, f, func(cfg *api.Config) { cfg.Authenticator = schemes }).Handler()
 	send := func(method, path, token string) int {

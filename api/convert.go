@@ -175,6 +175,11 @@ func clusterOf(c *controlplane.Cluster) v1.Cluster {
 	if c.LastSeen != nil {
 		out.LastSeen = &v1.Time{Time: *c.LastSeen}
 	}
+	if j := c.Joined; j != nil {
+		out.Joined = &v1.ClusterJoined{
+			Key: j.Key, KubeSystemUID: j.KubeSystemUID, At: v1.Time{Time: j.At}, ValidUntil: v1.Time{Time: j.ValidUntil},
+		}
+	}
 	if r := c.Removal; r != nil {
 		out.Removal = &v1.ClusterRemoval{
 			Orphan: r.Orphan, Force: r.Force, StartedAt: v1.Time{Time: r.StartedAt},

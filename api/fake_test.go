@@ -29,6 +29,8 @@ type fake struct {
 	changed     *controlplane.ChangeResult
 	history     []controlplane.Generation
 	plan        *controlplane.Plan
+	joinToken   *controlplane.JoinToken
+	enrolment   *controlplane.Enrolment
 	differences *controlplane.Differences
 	// changeRequest is what the last rollback was asked with.
 	changeRequest controlplane.ChangeRequest
@@ -252,4 +254,23 @@ func (f *fake) Rollback(ctx context.Context, c identity.Caller, service, _ strin
 func (f *fake) PlanService(ctx context.Context, c identity.Caller, req controlplane.PlanRequest) (*controlplane.Plan, error) {
 	f.called(ctx, "PlanService", c, req)
 	return f.plan, f.err
+}
+
+func (f *fake) IssueJoin(ctx context.Context, c identity.Caller, id string, replaceKey bool) (*controlplane.JoinToken, error) {
+	f.called(ctx, "IssueJoin "+id, c, replaceKey)
+	return f.joinToken, f.err
+}
+
+func (f *fake) Join(ctx context.Context, req controlplane.JoinRequest) (*controlplane.Enrolment, error) {
+	f.called(ctx, "Join", identity.Caller{}, req)
+	return f.enrolment, f.err
+}
+
+func (f *fake) Challenge() (string, time.Time, error) {
+	return "a-challenge", moment("2026-11-20T13:09:05.120Z"), nil
+}
+
+func (f *fake) Renew(ctx context.Context, req controlplane.RenewRequest) (*controlplane.Enrolment, error) {
+	f.called(ctx, "Renew", identity.Caller{}, req)
+	return f.enrolment, f.err
 }

@@ -33,6 +33,7 @@ type ControlPlane interface {
 	services
 	federations
 	clusters
+	joins
 	plans
 	status
 	differences
@@ -178,6 +179,14 @@ func (s *Server) routes() chi.Router {
 		r.Put("/system/clusters/{cluster}", s.handle(s.updateCluster))
 		r.Delete("/system/clusters/{cluster}", s.handle(s.removeCluster))
 		r.Put("/system/clusters/{cluster}/state", s.handle(s.setClusterState))
+		r.Post("/system/clusters/{cluster}/join", s.handle(s.issueJoin))
+	})
+	// For syncers that have no credentials but a token, or a key.
+	r.Group(func(r chi.Router) {
+		r.Use(s.deadline, s.limitAddress, s.stranger)
+		r.Post("/system/join", s.handleStranger(s.join))
+		r.Post("/system/join/challenge", s.handleStranger(s.challenge))
+		r.Post("/system/join/renew", s.handleStranger(s.renew))
 	})
 	return r
 }

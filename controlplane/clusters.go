@@ -148,6 +148,9 @@ func (s *state) presentCluster(of versioned[record.Cluster]) Cluster {
 	if reg.LastSeen != nil {
 		out.LastSeen = &reg.LastSeen.Time
 	}
+	if j := reg.Joined; j != nil {
+		out.Joined = &ClusterJoined{Key: j.Key, KubeSystemUID: j.KubeSystemUID, At: j.At.Time, ValidUntil: j.ValidUntil.Time}
+	}
 	if removal := reg.Removal; removal != nil {
 		sit, _, _ := s.removal(reg.ClusterID)
 		out.Removal = &ClusterRemoval{

@@ -109,6 +109,8 @@ type ControlPlane struct {
 	tokenKey []byte
 	planKey  []byte
 	markKey  []byte
+	// proofKey authenticates the challenges of renewals.
+	proofKey []byte
 	ready    chan struct{}
 	steps    *prometheus.CounterVec
 	turns    turns
@@ -136,6 +138,7 @@ func New(cfg Config) (*ControlPlane, error) {
 		cfg: cfg, store: cfg.Store, identity: cfg.Identity,
 		tokenKey: cfg.Identity.Derive("oscarfed service token"),
 		planKey:  cfg.Identity.Derive("oscarfed plan"),
+		proofKey: cfg.Identity.Derive("oscarfed renewal challenge"),
 		markKey:  cfg.Identity.Derive("oscarfed refresh token"),
 		ready:    make(chan struct{}),
 		steps: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -157,7 +160,7 @@ func New(cfg Config) (*ControlPlane, error) {
 		OnRelist: c.relisted,
 		Skip: func(key string) bool {
 			switch record.ParseKey(key).Kind {
-			case record.KindSpec, record.KindHistory, record.KindSecrets, record.KindRequest, record.KindTokens:
+			case record.KindSpec, record.KindHistory, record.KindSecrets, record.KindRequest, record.KindTokens, record.KindJoin:
 				return true
 			}
 			return false

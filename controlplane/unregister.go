@@ -116,8 +116,12 @@ func (c *ControlPlane) unregister(ctx context.Context, id string, rev int64) err
 			if err != nil {
 				return err
 			}
+			reg, err := store.Decode[record.Cluster](kv)
+			if err != nil {
+				return err
+			}
 			at := record.At(c.cfg.Now())
-			d.State, d.RemovedAt = record.ClusterRemoved, &at
+			d.State, d.RemovedAt, d.Joined = record.ClusterRemoved, &at, reg.Joined
 			tx.Expect(desired)
 			tx.Put(desired, d)
 			tx.DeletePrefix(record.SpecsPrefix(id))

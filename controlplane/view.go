@@ -159,6 +159,18 @@ type Cluster struct {
 	Orphans []record.Orphan
 	// Removal is nil unless the cluster is being removed.
 	Removal *ClusterRemoval
+	// Joined is nil until a syncer has joined with a token.
+	Joined *ClusterJoined
+}
+
+// ClusterJoined is who a cluster has joined as.
+type ClusterJoined struct {
+	// Key is the fingerprint of its syncer's key.
+	Key           string
+	KubeSystemUID string
+	At            time.Time
+	// ValidUntil is when its newest certificate ends.
+	ValidUntil time.Time
 }
 
 // ClusterRemoval is how far a removal has come.

@@ -28,6 +28,8 @@ type Cluster struct {
 	Orphans []Orphan `json:"orphans,omitempty"`
 	// Removal is there while the cluster is being removed.
 	Removal *ClusterRemoval `json:"removal,omitempty"`
+	// Joined is there once a syncer has joined with a token.
+	Joined *ClusterJoined `json:"joined,omitempty"`
 }
 
 // ClusterRemoval is how far a removal has come.

@@ -156,6 +156,7 @@ const (
 	KindWant            Kind = "want"
 	KindGrant           Kind = "grant"
 	KindReading         Kind = "reading"
+	KindJoin            Kind = "join"
 )
 
 // Ref is a key taken apart. Fields that a kind does not have are empty.
@@ -166,6 +167,8 @@ type Ref struct {
 	// Name is the service of a desired or observed service and of a spec, the
 	// uid of a federation, history, secrets, deleted or tokens key and of those below
 	// that, the id of a reading, the hash of a request, or the group_id of a name.
+	// uid of a federation, history, secrets, deleted or tokens key, the hash of a
+	// request or a join token, or the group_id of a name.
 	Name string
 	// Owner of a names key, unescaped.
 	Owner string
@@ -199,6 +202,8 @@ func ParseKey(key string) Ref {
 		return single(Ref{Kind: KindRequest, Name: tail}, tail)
 	case "deleted":
 		return single(Ref{Kind: KindDeleted, Name: tail}, tail)
+	case "joins":
+		return single(Ref{Kind: KindJoin, Name: tail}, tail)
 	case "names":
 		return parseName(tail)
 	case "history":

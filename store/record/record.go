@@ -73,6 +73,8 @@ type Cluster struct {
 	LastSeen *Time `json:"last_seen,omitempty"`
 	// Removal goes with the state removing, and only with that.
 	Removal *Removal `json:"removal,omitempty"`
+	// Joined is nil until a syncer has joined with a token.
+	Joined *Joined `json:"joined,omitempty"`
 }
 
 // Fence is bumped by whatever changes the set of clusters that may be placed on.
@@ -302,6 +304,9 @@ type DesiredCluster struct {
 	RestoredAt *Time `json:"restored_at,omitempty"`
 	// RemovedAt goes with the state removed.
 	RemovedAt *Time `json:"removed_at,omitempty"`
+	// Joined stays of the registration of a cluster that was removed: it may renew its
+	// certificate to learn what it has to do.
+	Joined *Joined `json:"joined,omitempty"`
 }
 
 // Desired is what is asked of one service name on one cluster; with

@@ -105,6 +105,12 @@ func (i *Identity) create(path string) error {
 // Recipient is the public key to which others seal.
 func (i Identity) Recipient() string { return i.key.Recipient().String() }
 
+// ValidRecipient says whether text is a public key that can be sealed to.
+func ValidRecipient(text string) bool {
+	_, err := age.ParseX25519Recipient(text)
+	return err == nil
+}
+
 // Derive makes a 32-byte key for another use: HMAC-SHA256 of the label under the
 // private key. Different labels give unrelated keys, the same label always the
 // same one.

@@ -106,6 +106,8 @@ func newRecord(kind record.Kind) any {
 		return new(record.Ask)
 	case record.KindShown:
 		return new(record.Shown)
+	case record.KindJoin:
+		return new(record.Join)
 	case record.KindUnknown:
 	}
 	return nil

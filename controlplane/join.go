@@ -1,0 +1,188 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/internal/pki"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+)
+
+// maxKubeUID bounds the uid of a Kubernetes namespace in bytes; one has 36.
+const maxKubeUID = 64
+
+// JoinRequest is what a syncer says to join. It is not authenticated but for its
+// token and the signature of its request.
+type JoinRequest struct {
+	Token     string
+	ClusterID string
+	// CSR is a certificate request in PEM; of it, the key counts.
+	CSR string
+	// Recipient is the syncer's age recipient.
+	Recipient string
+	// KubeSystemUID is empty when Kubernetes cannot be reached.
+	KubeSystemUID string
+}
+
+// Enrolment is what a syncer needs to speak to etcd.
+type Enrolment struct {
+	ClusterID  string
+	ClusterUID string
+	// Certificate is the client certificate in PEM, for the key of the request.
+	Certificate []byte
+	NotAfter    time.Time
+	// EtcdCA is PEM; empty for the authorities of the system.
+	EtcdCA        []byte
+	EtcdEndpoints []string
+	// RemovedAt is set for a cluster that was removed and has something left to do.
+	RemovedAt *time.Time
+}
+
+// Join lets the syncer of a cluster in: one transaction uses the token up and writes
+// into the registration who the cluster is from now on. Of several that come with one
+// token one is let in; the same key again, while the token lasts, gets the same
+// answer again. What is wrong with a token nobody is told.
+func (c *ControlPlane) Join(ctx context.Context, in JoinRequest) (*Enrolment, error) {
+	if c.cfg.Access == nil {
+		return nil, errNoAccess()
+	}
+	csr, violations := readRequest(in.ClusterID, in.CSR, in.KubeSystemUID)
+	if !seal.ValidRecipient(in.Recipient) {
+		violations = append(violations, oscar.Violation{Path: "recipient", Rule: oscar.RuleType, Message: "a recipient is the public key of an age identity, age1..."})
+	}
+	if len(violations) > 0 {
+		return nil, &Error{Code: CodeInvalid, Violations: violations}
+	}
+	if !plausibleJoinToken(in.Token) {
+		return nil, errNoToken()
+	}
+	who := applicant{cluster: in.ClusterID, key: csr.Fingerprint, kubeSystem: in.KubeSystemUID, recipient: in.Recipient}
+	c.fail("before_join")
+	out, err := c.writeJoin(ctx, record.JoinKey(record.JoinHash(in.Token)), who, csr)
+	if err != nil {
+		return nil, crossing(err)
+	}
+	c.fail("after_join")
+	if err := c.admit(ctx, out.ClusterID, out.ClusterUID); err != nil {
+		return nil, err
+	}
+	c.cfg.Logger.Info("a cluster has joined", "cluster", out.ClusterID, "cluster_uid", out.ClusterUID, "key", who.key, "ends", out.NotAfter)
+	return out, nil
+}
+
+// writeJoin uses the token up. Its update needs no marker: a try whose outcome is not
+// known is found to be done by the token, which names our key.
+func (c *ControlPlane) writeJoin(ctx context.Context, token string, who applicant, csr *pki.Request) (*Enrolment, error) {
+	key := record.ClusterKey(who.cluster)
+	var out *Enrolment
+	_, err := c.store.Update(ctx, store.Update{
+		Keys: []string{token, key},
+		Build: func(v store.View, tx *store.Txn) error {
+			kv, join, err := decodeAt[record.Join](v, token)
+			if err != nil {
+				return err
+			}
+			_, reg, err := decodeAt[record.Cluster](v, key)
+			if err != nil {
+				return err
+			}
+			next, uses, err := decideJoin(join, reg, who, c.cfg.Now())
+			if err != nil {
+				return err
+			}
+			if out == nil || out.ClusterUID != next.UID {
+				if out, err = c.enrol(csr, next.ClusterID, next.UID); err != nil {
+					return err
+				}
+			}
+			next.Joined.ValidUntil = record.At(out.NotAfter)
+			tx.Expect(token)
+			tx.Expect(key)
+			tx.Put(key, next)
+			if uses {
+				join.UsedBy = who.key
+				tx.PutUntil(token, join, store.Lease(kv.Lease))
+			}
+			return nil
+		},
+	})
+	if errors.Is(err, store.ErrSessionLost) && !errors.Is(err, store.ErrUnknownOutcome) {
+		return nil, errNoToken() // its lease was over at that moment
+	}
+	return out, err
+}
+
+// admit gives the user of a cluster that has joined its rights. One that was removed
+// at that moment does not keep them.
+func (c *ControlPlane) admit(ctx context.Context, cluster, uid string) error {
+	if err := c.cfg.Access.Admit(ctx, cluster, uid); err != nil {
+		return &Error{Code: CodeUnavailable, RetryAfter: 5 * time.Second, Cause: err,
+			Message: "the cluster has joined, but etcd's user was not made yet; send the same request again, with the same key, while the token lasts"}
+	}
+	v, err := c.store.Read(ctx, record.ClusterKey(cluster))
+	if err != nil {
+		return crossing(err)
+	}
+	_, reg, err := decodeAt[record.Cluster](v, record.ClusterKey(cluster))
+	if err != nil {
+		return crossing(err)
+	}
+	if reg != nil && reg.UID == uid {
+		return nil
+	}
+	if err := c.cfg.Access.Revoke(ctx, cluster, uid); err != nil {
+		c.cfg.Logger.Error("etcd's user of a removed cluster was not taken away", "cluster", cluster, "cluster_uid", uid, "error", err)
+	}
+	return &Error{Code: CodeFailedPrecondition, Message: "the cluster was removed while it joined"}
+}
+
+// enrol signs a certificate and puts beside it what a syncer needs.
+func (c *ControlPlane) enrol(csr *pki.Request, cluster, uid string) (*Enrolment, error) {
+	cert, notAfter, err := c.cfg.Access.Sign(csr.Key, cluster, uid)
+	if err != nil {
+		return nil, err
+	}
+	ca, endpoints := c.cfg.Access.Trust()
+	return &Enrolment{ClusterID: cluster, ClusterUID: uid, Certificate: cert, NotAfter: notAfter, EtcdCA: ca, EtcdEndpoints: endpoints}, nil
+}
+
+// readRequest checks what every request of a syncer has.
+func readRequest(cluster, csr, kubeSystem string) (*pki.Request, []oscar.Violation) {
+	var violations []oscar.Violation
+	if !oscar.ValidClusterID(cluster) {
+		violations = append(violations, oscar.Violation{Path: "cluster_id", Rule: oscar.RuleName,
+			Message: "a cluster id has 1 to 63 letters, digits, dots, dashes and underscores"})
+	}
+	request, err := pki.ParseRequest([]byte(csr))
+	if err != nil {
+		violations = append(violations, oscar.Violation{Path: "csr", Rule: oscar.RuleType, Message: err.Error()})
+	}
+	if !plainWord(kubeSystem, maxKubeUID) {
+		violations = append(violations, oscar.Violation{Path: "kube_system_uid", Rule: oscar.RuleType, Message: "it is the uid of the namespace kube-system"})
+	}
+	return request, violations
+}
+
+// plainWord says whether text has only letters, digits and dashes, and not too many.
+func plainWord(text string, most int) bool {
+	for _, r := range text {
+		if r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') {
+			return false
+		}
+	}
+	return len(text) <= most
+}
+
+// decodeAt is the record at a key of a view; nil when there is none.
+func decodeAt[T any](v store.View, key string) (store.KV, *T, error) {
+	kv, ok := v.KV(key)
+	if !ok {
+		return kv, nil, nil
+	}
+	rec, err := store.Decode[T](kv)
+	return kv, rec, err
+}

@@ -1,0 +1,584 @@
+package controlplane_test
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/internal/pki"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+)
+
+// gate stands for etcd's users: who was admitted and who was sent away.
+type gate struct {
+	authority *pki.Authority
+
+	mu       sync.Mutex
+	admitted []string
+	// before is called with each admission; it may be nil.
+	before func(cluster, uid string) error
+}
+
+func (g *gate) Admit(_ context.Context, cluster, uid string) error {
+	if g.before != nil {
+		if err := g.before(cluster, uid); err != nil {
+			return err
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.admitted = append(g.admitted, cluster+"."+uid)
+	return nil
+}
+
+func (g *gate) Revoke(_ context.Context, cluster, uid string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.admitted = slices.DeleteFunc(g.admitted, func(s string) bool { return s == cluster+"."+uid })
+	return nil
+}
+
+func (g *gate) in(cluster, uid string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Contains(g.admitted, cluster+"."+uid)
+}
+
+func (g *gate) Sign(key crypto.PublicKey, cluster, uid string) ([]byte, time.Time, error) {
+	a := controlplane.EtcdAccess{Authority: g.authority}
+	return a.Sign(key, cluster, uid)
+}
+
+func (g *gate) Trust() ([]byte, []string) {
+	return g.authority.CertPEM(), []string{"https://etcd.example.org:2379"}
+}
+
+// clock is a time that a test moves.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+// joining is a world in which clusters join.
+type joining struct {
+	*world
+	gate  *gate
+	clock *clock
+}
+
+func newJoining(t *testing.T) *joining {
+	t.Helper()
+	c := &clock{at: time.Now()}
+	authority, err := pki.LoadOrCreate(filepath.Join(t.TempDir(), "pki"), "clients", c.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gate{authority: authority}
+	return &joining{gate: g, clock: c, world: newWorld(t, func(cfg *controlplane.Config) { cfg.Access, cfg.Now = g, c.now })}
+}
+
+func (j *joining) token(cluster string, replace bool) string {
+	j.t.Helper()
+	token, err := j.IssueJoin(j.t.Context(), admin, cluster, replace)
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	return token.Token
+}
+
+func (j *joining) registration(cluster string) *record.Cluster {
+	j.t.Helper()
+	kv, err := j.store.Get(j.t.Context(), record.ClusterKey(cluster))
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	reg, err := store.Decode[record.Cluster](kv)
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	return reg
+}
+
+// machine is who joins.
+type machine struct {
+	t       *testing.T
+	key     *ecdsa.PrivateKey
+	request controlplane.JoinRequest
+}
+
+func newMachine(t *testing.T, cluster, token string) *machine {
+	t.Helper()
+	key, err := pki.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	age, err := seal.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &machine{t: t, key: key, request: controlplane.JoinRequest{
+		Token: token, ClusterID: cluster, Recipient: age.Recipient(), KubeSystemUID: "0c1d-kube-" + cluster,
+	}}
+	m.request.CSR = m.csr("")
+	return m
+}
+
+func (m *machine) csr(name string) string {
+	m.t.Helper()
+	text, err := pki.NewRequest(m.key, name)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return string(text)
+}
+
+func (m *machine) renew(cp *controlplane.ControlPlane, uid string) (*controlplane.Enrolment, error) {
+	m.t.Helper()
+	challenge, _, err := cp.Challenge()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return cp.Renew(m.t.Context(), controlplane.RenewRequest{
+		ClusterID: m.request.ClusterID, ClusterUID: uid, CSR: m.csr(challenge), KubeSystemUID: m.request.KubeSystemUID,
+	})
+}
+
+func certificate(t *testing.T, e *controlplane.Enrolment) *x509.Certificate {
+	t.Helper()
+	block, _ := pem.Decode(e.Certificate)
+	if block == nil {
+		t.Fatal("the certificate is no PEM")
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert
+}
+
+func refused(t *testing.T, what string, err error, code controlplane.Code, says string) {
+	t.Helper()
+	if e, ok := errors.AsType[*controlplane.Error](err); !ok || e.Code != code || !strings.Contains(e.Message, says) {
+		t.Errorf("%s: %v; want %s with %q", what, err, code, says)
+	}
+}
+
+func TestJoin(t *testing.T) {
+	t.Parallel()
+	j := newJoining(t)
+	m := newMachine(t, "a", j.token("a", false))
+	got, err := j.Join(t.Context(), m.request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reg := j.registration("a")
+	cert := certificate(t, got)
+	if cert.Subject.CommonName != "a."+reg.UID || !m.key.PublicKey.Equal(cert.PublicKey) || cert.NotAfter.Sub(j.clock.now()).Round(time.Minute) != 24*time.Hour {
+		t.Errorf("the certificate is for %q until %s", cert.Subject.CommonName, cert.NotAfter)
+	}
+	if got.ClusterUID != reg.UID || len(got.EtcdCA) == 0 || len(got.EtcdEndpoints) != 1 || got.RemovedAt != nil {
+		t.Errorf("%+v", got)
+	}
+	fingerprint, err := pki.Fingerprint(m.key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if jd := reg.Joined; jd == nil || jd.Key != fingerprint || jd.KubeSystemUID != m.request.KubeSystemUID || jd.Recipient != m.request.Recipient || !jd.ValidUntil.Equal(got.NotAfter) {
+		t.Errorf("the registration says %+v", jd)
+	}
+	if !j.gate.in("a", reg.UID) {
+		t.Error("it was not admitted to etcd")
+	}
+
+	// The answer was lost: the same again.
+	again, err := j.Join(t.Context(), m.request)
+	if err != nil || again.ClusterUID != got.ClusterUID {
+		t.Errorf("the same request again: %+v %v", again, err)
+	}
+	// A thief is later.
+	thief := newMachine(t, "a", m.request.Token)
+	_, err = j.Join(t.Context(), thief.request)
+	refused(t, "a second use", err, controlplane.CodeForbidden, "used already")
+	// The token is over, even for who has used it.
+	j.clock.pass(16 * time.Minute)
+	_, err = j.Join(t.Context(), m.request)
+	refused(t, "after its time", err, controlplane.CodeForbidden, "not accepted")
+}
+
+// No record holds a token, and each goes with its lease.
+func TestATokenRestsAsItsHash(t *testing.T) {
+	t.Parallel()
+	j := newJoining(t)
+	token := j.token("a", false)
+	items, _, err := j.store.List(t.Context(), record.JoinsPrefix)
+	if err != nil || len(items) != 1 {
+		t.Fatalf("%d records, %v", len(items), err)
+	}
+	if kv := items[0]; kv.Lease == 0 || strings.Contains(string(kv.Value), token) || kv.Key != record.JoinKey(record.JoinHash(token)) {
+		t.Errorf("%s = %s with lease %d", kv.Key, kv.Value, kv.Lease)
+	}
+	if _, err := j.Join(t.Context(), newMachine(t, "a", token).request); err != nil {
+		t.Fatal(err)
+	}
+	kv, err := j.store.Get(t.Context(), record.JoinKey(record.JoinHash(token)))
+	if err != nil || kv.Lease == 0 {
+		t.Errorf("a token that was used stays for ever: %+v %v", kv, err)
+	}
+}
+
+func TestJoinRefuses(t *testing.T) {
+	t.Parallel()
+	j := newJoining(t)
+	if _, err := j.Join(t.Context(), newMachine(t, "c", j.token("c", false)).request); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name  string
+		spoil func(m *machine)
+		code  controlplane.Code
+		says  string
+	}{
+		{"no token", func(m *machine) { m.request.Token = "" }, controlplane.CodeForbidden, "not accepted"},
+		{"a guess", func(m *machine) { m.request.Token = "ofj_" + strings.Repeat("0", 64) }, controlplane.CodeForbidden, "not accepted"},
+		{"a service's token", func(m *machine) { m.request.Token = strings.Repeat("a", 64) }, controlplane.CodeForbidden, "not accepted"},
+		{"a token for another cluster", func(m *machine) { m.request.ClusterID = "b" }, controlplane.CodeForbidden, "not accepted"},
+		{"a cluster that there is not", func(m *machine) { m.request.ClusterID = "z" }, controlplane.CodeForbidden, "not accepted"},
+		{"another key", func(m *machine) { m.request.Token = j.token("c", false); m.request.ClusterID = "c" }, controlplane.CodeConflict, "another key"},
+	}
+	for _, tt := range tests {
+		m := newMachine(t, "a", j.token("a", false))
+		tt.spoil(m)
+		_, err := j.Join(t.Context(), m.request)
+		refused(t, tt.name, err, tt.code, tt.says)
+		if reg := j.registration("a"); reg.Joined != nil {
+			t.Fatalf("%s: a has joined", tt.name)
+		}
+	}
+	_, err := j.IssueJoin(t.Context(), identity.Caller{Subject: "somebody"}, "a", false)
+	refused(t, "a user makes a token", err, controlplane.CodeForbidden, "administrator")
+	_, err = j.IssueJoin(t.Context(), admin, "z", false)
+	refused(t, "a token for nobody", err, controlplane.CodeNotFound, "not registered")
+}
+
+// Whatever is wrong with a token, the answer is the same to the byte: it tells nobody
+// which clusters there are.
+func TestAWrongTokenTellsNothing(t *testing.T) {
+	t.Parallel()
+	j := newJoining(t)
+	valid := j.token("a", false)
+	var answers []string
+	for cluster, token := range map[string]string{"a": "ofj_" + strings.Repeat("1", 64), "z": "ofj_" + strings.Repeat("2", 64), "b": valid, "nothing": valid} {
+		_, err := j.Join(t.Context(), newMachine(t, cluster, token).request)
+		if err == nil {
+			t.Fatal(cluster, "has joined")
+		}
+		answers = append(answers, err.Error())
+	}
+	if len(slices.Compact(answers)) != 1 {
+		t.Errorf("the answers differ: %q", answers)
+	}
+}
+
+func TestTheSameClusterComesBack(t *testing.T) {
+	t.Parallel()
+	j := newJoining(t)
+	m := newMachine(t, "a", j.token("a", false))
+	m.request.KubeSystemUID = "" // Kubernetes could not be reached
+	if _, err := j.Join(t.Context(), m.request); err != nil {
+		t.Fatal(err)
+	}
+	// Another token and the same key: this is how who was away for too long returns.
+	m.request.Token, m.request.KubeSystemUID = j.token("a", false), "kube-1"
+	if _, err := j.Join(t.Context(), m.request); err != nil {
+		t.Fatal(err)
+	}
+	if got := j.registration("a").Joined.KubeSystemUID; got != "kube-1" {
+		t.Errorf("kube-system has uid %q", got)
+	}
+	// The machine's disk was copied into another Kubernetes.
+	copied := *m
+	copied.request.Token, copied.request.KubeSystemUID = j.token("a", false), "kube-2"
+	_, err := j.Join(t.Context(), copied.request)
+	refused(t, "another Kubernetes", err, controlplane.CodeConflict, "another Kubernetes")
+	// A refusal uses nothing up.
+	copied.request.KubeSystemUID = "kube-1"
+	if _, err := j.Join(t.Context(), copied.request); err != nil {
+		t.Error(err)
+	}
+	// The identity is lost.
+	lost := newMachine(t, "a", j.token("a", true))
+	lost.request.KubeSystemUID = "kube-2"
+	e, err := j.Join(t.Context(), lost.request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lost.renew(j.ControlPlane, e.ClusterUID); err != nil {
+		t.Error(err)
+	}
+	_, err = m.renew(j.ControlPlane, e.ClusterUID)
+	refused(t, "the key that was replaced", err, controlplane.CodeForbidden, "replaced")
+}
+
+// Of many that come at once with one token, to several instances, exactly one is let
+// in, and the registration is his.
+func TestOneOfManyJoins(t *testing.T) {
+	t.Parallel()
+	j := newJoining(t)
+	second := startControlPlane(t, j.store, j.identity, func(cfg *controlplane.Config) { cfg.Access, cfg.Now = j.gate, j.clock.now })
+	token := j.token("b", false)
+	const n = 16
+	machines, errs := make([]*machine, n), make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		machines[i] = newMachine(t, "b", token)
+		cp := j.ControlPlane
+		if i%2 == 1 {
+			cp = second
+		}
+		wg.Go(func() { _, errs[i] = cp.Join(t.Context(), machines[i].request) })
+	}
+	wg.Wait()
+	won := -1
+	for i, err := range errs {
+		switch {
+		case err != nil:
+			refused(t, "a late one", err, controlplane.CodeForbidden, "used already")
+		case won >= 0:
+			t.Fatal("two were let in")
+		default:
+			won = i
+		}
+	}
+	if won < 0 {
+		t.Fatal("nobody was let in")
+	}
+	fingerprint, err := pki.Fingerprint(machines[won].key.Public())
+	if err != nil || j.registration("b").Joined.Key != fingerprint {
+		t.Errorf("the registration is somebody else's: %v", err)
+	}
+}
+
+// The instance dies, or etcd's administrator is away, when the token is used up and
+// nobody is admitted yet: the same request makes it whole.
+func TestAJoinThatWasCutOffGoesOn(t *testing.T) {
+	t.Parallel()
+	j := newJoining(t)
+	m := newMachine(t, "a", j.token("a", false))
+	j.gate.before = func(string, string) error { return errors.New("cut off") }
+	_, err := j.Join(t.Context(), m.request)
+	refused(t, "without an administrator", err, controlplane.CodeUnavailable, "same request")
+	j.gate.before = nil
+	if _, err := j.Join(t.Context(), m.request); err != nil {
+		t.Error(err)
+	}
+	if !j.gate.in("a", j.registration("a").UID) {
+		t.Error("it was not admitted")
+	}
+}
+
+// A cluster that is removed while it joins keeps no rights.
+func TestRemovedWhileItJoins(t *testing.T) {
+	t.Parallel()
+	j := newJoining(t)
+	m := newMachine(t, "a", j.token("a", false))
+	uid := j.registration("a").UID
+	j.gate.before = func(string, string) error {
+		res, err := j.RemoveCluster(t.Context(), admin, "a", controlplane.RemoveOptions{Force: true, Wait: time.Minute})
+		if err == nil && res.Cluster != nil {
+			err = errors.New("it is not gone")
+		}
+		return err
+	}
+	_, err := j.Join(t.Context(), m.request)
+	refused(t, "removed meanwhile", err, controlplane.CodeFailedPrecondition, "removed")
+	if j.gate.in("a", uid) {
+		t.Error("it kept its rights")
+	}
+	j.gate.before = nil
+	_, err = j.Join(t.Context(), m.request)
+	refused(t, "afterwards", err, controlplane.CodeFailedPrecondition, "removed since")
+}
+
+func TestRenew(t *testing.T) {
+	t.Parallel()
+	j := newJoining(t)
+	m := newMachine(t, "a", j.token("a", false))
+	first, err := j.Join(t.Context(), m.request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.clock.pass(16 * time.Hour)
+	got, err := m.renew(j.ControlPlane, first.ClusterUID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !got.NotAfter.After(first.NotAfter.Add(15*time.Hour)) || certificate(t, got).Subject.CommonName != certificate(t, first).Subject.CommonName {
+		t.Errorf("it is valid until %s, before %s", got.NotAfter, first.NotAfter)
+	}
+	if until := j.registration("a").Joined.ValidUntil; !until.Equal(got.NotAfter) {
+		t.Errorf("the registration says %s", until)
+	}
+	// At once again: the same, and nothing is written.
+	before := j.revision("a")
+	if _, err := m.renew(j.ControlPlane, first.ClusterUID); err != nil || j.revision("a") != before {
+		t.Errorf("%v, revision %d after %d", err, j.revision("a"), before)
+	}
+
+	// It was switched off: 89 days after the end it returns, 91 days after it does not.
+	j.clock.pass(24*time.Hour + 89*24*time.Hour)
+	if got, err = m.renew(j.ControlPlane, first.ClusterUID); err != nil {
+		t.Fatal("after 89 days:", err)
+	}
+	j.clock.pass(24*time.Hour + 91*24*time.Hour)
+	_, err = m.renew(j.ControlPlane, first.ClusterUID)
+	refused(t, "after 91 days", err, controlplane.CodeFailedPrecondition, "91 days ago")
+	// A token brings it back, without the loss of its key.
+	m.request.Token = j.token("a", false)
+	if _, err := j.Join(t.Context(), m.request); err != nil {
+		t.Error(err)
+	}
+}
+
+func (j *joining) revision(cluster string) int64 {
+	j.t.Helper()
+	kv, err := j.store.Get(j.t.Context(), record.ClusterKey(cluster))
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	return kv.ModRevision
+}
+
+func TestRenewRefuses(t *testing.T) {
+	t.Parallel()
+	j := newJoining(t)
+	m := newMachine(t, "a", j.token("a", false))
+	e, err := j.Join(t.Context(), m.request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger := newMachine(t, "a", "")
+	_, err = stranger.renew(j.ControlPlane, e.ClusterUID)
+	refused(t, "another key", err, controlplane.CodeForbidden, "no cluster is registered")
+	_, err = m.renew(j.ControlPlane, "another-uid")
+	refused(t, "another registration", err, controlplane.CodeForbidden, "no cluster is registered")
+	_, err = newMachine(t, "b", "").renew(j.ControlPlane, j.registration("b").UID)
+	refused(t, "a cluster that has not joined", err, controlplane.CodeForbidden, "no cluster is registered")
+
+	moved := *m
+	moved.request.KubeSystemUID = "another"
+	_, err = moved.renew(j.ControlPlane, e.ClusterUID)
+	refused(t, "another Kubernetes", err, controlplane.CodeConflict, "another Kubernetes")
+	moved.request.KubeSystemUID = ""
+	if _, err = moved.renew(j.ControlPlane, e.ClusterUID); err != nil {
+		t.Error("Kubernetes cannot be reached:", err)
+	}
+
+	old, _, err := j.Challenge()
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := func(challenge string) controlplane.RenewRequest {
+		return controlplane.RenewRequest{ClusterID: "a", ClusterUID: e.ClusterUID, CSR: m.csr(challenge)}
+	}
+	if _, err := j.Renew(t.Context(), request(old)); err != nil {
+		t.Error(err)
+	}
+	j.clock.pass(6 * time.Minute)
+	for name, challenge := range map[string]string{"an old one": old, "none": "", "a made-up one": strings.Repeat("A", len(old)), "one that was changed": "A" + old[1:]} {
+		_, err := j.Renew(t.Context(), request(challenge))
+		refused(t, "challenge: "+name, err, controlplane.CodeConflict, "no challenge")
+	}
+}
+
+// Another instance with the same key takes the challenges of this one; one with
+// another key does not.
+func TestAnyInstanceTakesAChallenge(t *testing.T) {
+	t.Parallel()
+	j := newJoining(t)
+	m := newMachine(t, "a", j.token("a", false))
+	e, err := j.Join(t.Context(), m.request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := startControlPlane(t, j.store, j.identity, func(cfg *controlplane.Config) {
+		cfg.Access, cfg.Now = j.gate, func() time.Time { return j.clock.now().Add(-time.Minute) }
+	})
+	challenge, _, err := j.Challenge()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := second.Renew(t.Context(), controlplane.RenewRequest{ClusterID: "a", ClusterUID: e.ClusterUID, CSR: m.csr(challenge)}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Who was removed is told so; a new registration under his name is not his.
+func TestWhoWasRemovedIsToldSo(t *testing.T) {
+	t.Parallel()
+	j := newJoining(t)
+	m := newMachine(t, "a", j.token("a", false))
+	e, err := j.Join(t.Context(), m.request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.RemoveCluster(t.Context(), admin, "a", controlplane.RemoveOptions{Wait: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = m.renew(j.ControlPlane, e.ClusterUID)
+	refused(t, "after the removal", err, controlplane.CodeForbidden, "it was removed")
+	again, err := j.RegisterCluster(t.Context(), admin, controlplane.ClusterSpec{ClusterID: "a", Endpoint: "https://a.example.org"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = m.renew(j.ControlPlane, e.ClusterUID)
+	refused(t, "after another registration", err, controlplane.CodeForbidden, "it was removed")
+	m.request.Token = j.token("a", false)
+	back, err := j.Join(t.Context(), m.request)
+	if err != nil || back.ClusterUID != again.UID || back.ClusterUID == e.ClusterUID {
+		t.Errorf("%+v %v", back, err)
+	}
+}
+
+func TestNobodyJoinsAnEtcdWithoutUsers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, err := w.IssueJoin(t.Context(), admin, "a", false)
+	refused(t, "a token", err, controlplane.CodeFailedPrecondition, "no users")
+	_, err = w.Join(t.Context(), newMachine(t, "a", "ofj_"+strings.Repeat("0", 64)).request)
+	refused(t, "a join", err, controlplane.CodeFailedPrecondition, "no users")
+}
+
+func TestJoinSaysAllThatIsWrong(t *testing.T) {
+	t.Parallel()
+	j := newJoining(t)
+	_, err := j.Join(t.Context(), controlplane.JoinRequest{ClusterID: "../b", CSR: "x", Recipient: "age1", KubeSystemUID: "a b"})
+	e, ok := errors.AsType[*controlplane.Error](err)
+	if !ok || e.Code != controlplane.CodeInvalid || len(e.Violations) != 4 {
+		t.Errorf("%+v", err)
+	}
+}
