@@ -16,7 +16,7 @@ import (
 )
 
 // MaxRequest bounds a certificate request in bytes of PEM; one has about 400.
-const MaxRequest = 4096
+const MaxRequest = 8 << 10
 
 // requestType is the PEM type of a PKCS #10 request.
 const requestType = "CERTIFICATE REQUEST"

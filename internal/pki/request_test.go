@@ -18,7 +18,7 @@ import (
 
 func request(t testing.TB, key crypto.Signer) []byte {
 	t.Helper()
-	data, err := pki.Request(key)
+	data, err := pki.NewRequest(key, "a-challenge")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestParseRequest(t *testing.T) {
 	key := must(pki.NewKey())(t)
 	good := request(t, key)
 	got, err := pki.ParseRequest(good)
-	if err != nil || !got.Equal(key.Public()) {
+	if err != nil || !key.PublicKey.Equal(got.Key) || got.Name != "a-challenge" || got.Fingerprint != must(pki.Fingerprint(key.Public()))(t) {
 		t.Fatalf("got %v, %v", got, err)
 	}
 
@@ -79,7 +79,7 @@ func TestSignIgnoresWhatTheRequestAsksFor(t *testing.T) {
 		ExtraExtensions: []pkix.Extension{{Id: []int{2, 5, 29, 19}, Critical: true, Value: []byte{0x30, 0x03, 0x01, 0x01, 0xff}}},
 	}, key))(t)
 	public := must(pki.ParseRequest(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})))(t)
-	cert := parse(t, must(authority(t).Sign(public, pki.Subject{Name: "cluster-a", Life: 1e9}))(t))
+	cert := parse(t, must(authority(t).Sign(public.Key, pki.Subject{Name: "cluster-a", Life: 1e9}))(t))
 	if cert.Subject.CommonName != "cluster-a" || len(cert.DNSNames) > 0 || cert.IsCA {
 		t.Errorf("got %v, %v, CA %v", cert.Subject, cert.DNSNames, cert.IsCA)
 	}
