@@ -52,7 +52,7 @@ func LoadOrCreate(path string) (*Identity, error) {
 }
 
 // Load reads the identity in a file, in the format of age-keygen. A file that others
-// can read is refused.
+// can read is refused; see private.
 func Load(path string) (*Identity, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -63,8 +63,8 @@ func Load(path string) (*Identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("identity file: %w", err)
 	}
-	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("identity file %s has mode %v: it must be a file that only its owner can read; chmod 600", path, mode)
+	if !private(info, os.Geteuid()) {
+		return nil, fmt.Errorf("identity file %s has mode %v: it must be a file that only its owner can read; chmod 600", path, info.Mode())
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxIdentityFile+1))
 	if err != nil {
