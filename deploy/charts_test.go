@@ -1,0 +1,419 @@
+package deploy_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// The charts pass helm's own linter, with every file of values.
+func TestChartsAreLinted(t *testing.T) {
+	helm := tool(t, "helm")
+	for _, m := range manifests(t) {
+		if out, err := run(t, helm, "lint", "--strict", "helm/"+m.chart, "--namespace", namespace, "--values", "testdata/values/"+m.values); err != nil {
+			t.Errorf("%s: %v\n%s", m.values, err, out)
+		}
+	}
+}
+
+func TestCharts(t *testing.T) {
+	for _, m := range manifests(t) {
+		t.Run(strings.TrimSuffix(m.values, ".yaml"), func(t *testing.T) {
+			checkObjects(t, m)
+			for _, w := range workloads(t, m) {
+				checkPod(t, m, w)
+				checkFiles(t, m, w)
+			}
+			checkServices(t, m)
+			checkPolicies(t, m)
+			checkBudgets(t, m)
+		})
+	}
+}
+
+// workload is what makes pods.
+type workload struct {
+	name     string
+	replicas int32
+	selector labels.Selector
+	pod      corev1.PodTemplateSpec
+}
+
+func workloads(t *testing.T, m manifest) []workload {
+	t.Helper()
+	var out []workload
+	for _, s := range of[*appsv1.StatefulSet](m) {
+		out = append(out, workload{s.Name, *s.Spec.Replicas, selector(t, s.Spec.Selector), s.Spec.Template})
+	}
+	for _, d := range of[*appsv1.Deployment](m) {
+		out = append(out, workload{d.Name, *d.Spec.Replicas, selector(t, d.Spec.Selector), d.Spec.Template})
+		if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
+			t.Errorf("%s: two pods want one volume in a rolling update", d.Name)
+		}
+	}
+	if len(out) == 0 {
+		t.Fatal("there is no workload")
+	}
+	for _, w := range out {
+		if !w.selector.Matches(labels.Set(w.pod.Labels)) {
+			t.Errorf("%s does not select its own pods", w.name)
+		}
+		for _, other := range out {
+			if other.name != w.name && w.selector.Matches(labels.Set(other.pod.Labels)) {
+				t.Errorf("%s selects the pods of %s", w.name, other.name)
+			}
+		}
+	}
+	return out
+}
+
+func selector(t *testing.T, s *metav1.LabelSelector) labels.Selector {
+	t.Helper()
+	out, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Empty() {
+		t.Error("a selector takes everything")
+	}
+	return out
+}
+
+// checkObjects wants names, labels and namespaces, and no Secret.
+func checkObjects(t *testing.T, m manifest) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, o := range m.objects {
+		a, err := meta.Accessor(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind := o.GetObjectKind().GroupVersionKind().Kind
+		id := kind + "/" + a.GetName()
+		if seen[id] {
+			t.Errorf("%s is there twice", id)
+		}
+		seen[id] = true
+		if kind == "Secret" {
+			t.Errorf("%s: secrets are not values of a chart", id)
+		}
+		for _, label := range []string{"app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "helm.sh/chart"} {
+			if a.GetLabels()[label] == "" {
+				t.Errorf("%s has no label %s", id, label)
+			}
+		}
+		clusterWide := strings.HasPrefix(kind, "Cluster") || strings.HasPrefix(kind, "Validating")
+		switch {
+		case clusterWide && a.GetNamespace() != "":
+			t.Errorf("%s is in a namespace", id)
+		case clusterWide && !strings.Contains(a.GetName(), namespace):
+			t.Errorf("%s: releases of one name in two namespaces would share it", id)
+		case !clusterWide && a.GetNamespace() != namespace:
+			t.Errorf("%s is in namespace %q", id, a.GetNamespace())
+		}
+	}
+}
+
+// checkPod holds pods to the restricted profile of Kubernetes' pod security, and more.
+func checkPod(t *testing.T, m manifest, w workload) {
+	t.Helper()
+	spec := w.pod.Spec
+	security := spec.SecurityContext
+	if security == nil || security.RunAsNonRoot == nil || !*security.RunAsNonRoot || security.RunAsUser == nil || *security.RunAsUser == 0 {
+		t.Errorf("%s may run as root", w.name)
+	}
+	if security == nil || security.SeccompProfile == nil || security.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+		t.Errorf("%s has no seccomp profile", w.name)
+	}
+	if security == nil || security.FSGroup == nil || security.FSGroupChangePolicy == nil || *security.FSGroupChangePolicy != corev1.FSGroupChangeOnRootMismatch {
+		t.Errorf("%s: its volume is not its own, or its key is opened to the group at each start", w.name)
+	}
+	if spec.HostNetwork || spec.HostPID || spec.HostIPC {
+		t.Errorf("%s uses namespaces of the host", w.name)
+	}
+	// Only the syncer asks Kubernetes anything.
+	needs := m.chart == "oscar-syncer" && len(of[*rbacv1.ClusterRole](m)) > 0
+	if spec.AutomountServiceAccountToken == nil || *spec.AutomountServiceAccountToken != needs {
+		t.Errorf("%s: token of the service account mounted: %v, needed: %v", w.name, spec.AutomountServiceAccountToken, needs)
+	}
+	accounts := map[string]bool{}
+	for _, a := range of[*corev1.ServiceAccount](m) {
+		accounts[a.Name] = true
+	}
+	if !accounts[spec.ServiceAccountName] {
+		t.Errorf("%s runs as %q, which the chart does not make", w.name, spec.ServiceAccountName)
+	}
+	if spec.TerminationGracePeriodSeconds == nil || *spec.TerminationGracePeriodSeconds < 60 {
+		t.Errorf("%s: requests in flight and the end of etcd need more time than %v", w.name, spec.TerminationGracePeriodSeconds)
+	}
+	for _, v := range spec.Volumes {
+		if v.HostPath != nil {
+			t.Errorf("%s mounts %s of the host", w.name, v.HostPath.Path)
+		}
+		if v.Secret != nil && (v.Secret.DefaultMode == nil || *v.Secret.DefaultMode&0o037 != 0) {
+			t.Errorf("%s: the files of Secret %s can be read by everybody in the pod", w.name, v.Secret.SecretName)
+		}
+	}
+	if len(spec.InitContainers) > 0 || len(spec.Containers) != 1 {
+		t.Fatalf("%s: the checks know of one container", w.name)
+	}
+	c := spec.Containers[0]
+	sc := c.SecurityContext
+	if sc == nil || sc.AllowPrivilegeEscalation == nil || *sc.AllowPrivilegeEscalation ||
+		sc.ReadOnlyRootFilesystem == nil || !*sc.ReadOnlyRootFilesystem || sc.Privileged != nil ||
+		sc.Capabilities == nil || len(sc.Capabilities.Drop) != 1 || sc.Capabilities.Drop[0] != "ALL" || len(sc.Capabilities.Add) > 0 {
+		t.Errorf("%s: the container may do too much: %+v", w.name, sc)
+	}
+	if c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero() || c.Resources.Limits.Memory().IsZero() {
+		t.Errorf("%s: resources %+v", w.name, c.Resources)
+	}
+	if !c.Resources.Limits.Cpu().IsZero() {
+		t.Errorf("%s: a limit of CPU makes it miss its leases", w.name)
+	}
+	if _, tag, ok := strings.Cut(c.Image, ":"); !ok || tag == "latest" {
+		t.Errorf("%s: image %q names no version", w.name, c.Image)
+	}
+	for _, e := range c.Env {
+		if e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
+			t.Errorf("%s: %s is a secret in the environment", w.name, e.Name)
+		}
+	}
+	if len(c.EnvFrom) > 0 {
+		t.Errorf("%s takes its environment from elsewhere", w.name)
+	}
+	checkProbes(t, w, c)
+}
+
+func checkProbes(t *testing.T, w workload, c corev1.Container) {
+	t.Helper()
+	if c.LivenessProbe == nil {
+		t.Errorf("%s: one that hangs is not restarted", w.name)
+		return
+	}
+	if get := c.LivenessProbe.HTTPGet; get != nil && get.Path == "/health" {
+		t.Errorf("%s: /health fails while etcd is away, and a restart does not bring it back", w.name)
+	}
+	ports := portsOf(w.pod)
+	for _, p := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
+		switch {
+		case p == nil:
+		case p.HTTPGet != nil && !ports[p.HTTPGet.Port.String()], p.TCPSocket != nil && !ports[p.TCPSocket.Port.String()]:
+			t.Errorf("%s: a probe asks a port that is not there: %+v", w.name, p.ProbeHandler)
+		case p.TimeoutSeconds < 5:
+			t.Errorf("%s: a probe waits %d s: a busy machine is no failure", w.name, p.TimeoutSeconds)
+		}
+	}
+}
+
+func portsOf(pod corev1.PodTemplateSpec) map[string]bool {
+	ports := map[string]bool{}
+	for _, c := range pod.Spec.Containers {
+		for _, p := range c.Ports {
+			ports[p.Name] = true
+			ports[fmt.Sprint(p.ContainerPort)] = true
+		}
+	}
+	return ports
+}
+
+// checkFiles wants each file that the arguments or the configuration name to be
+// mounted, and each mount to be of a volume that is there.
+func checkFiles(t *testing.T, m manifest, w workload) {
+	t.Helper()
+	volumes := map[string]corev1.Volume{}
+	for _, v := range w.pod.Spec.Volumes {
+		volumes[v.Name] = v
+	}
+	for _, s := range of[*appsv1.StatefulSet](m) {
+		if s.Name == w.name {
+			for _, c := range s.Spec.VolumeClaimTemplates {
+				volumes[c.Name] = corev1.Volume{Name: c.Name}
+			}
+		}
+	}
+	used := map[string]bool{}
+	c := w.pod.Spec.Containers[0]
+	for _, mount := range c.VolumeMounts {
+		if _, ok := volumes[mount.Name]; !ok {
+			t.Errorf("%s mounts %s, which is no volume", w.name, mount.Name)
+		}
+		used[mount.Name] = true
+	}
+	for name := range volumes {
+		if !used[name] {
+			t.Errorf("%s: volume %s is not mounted", w.name, name)
+		}
+	}
+	for _, file := range filesNamed(m, w) {
+		if problem := findFile(m, volumes, c.VolumeMounts, file); problem != "" {
+			t.Errorf("%s names %s: %s", w.name, file, problem)
+		}
+	}
+}
+
+// filesNamed are the absolute paths in a workload's arguments and configuration.
+func filesNamed(m manifest, w workload) []string {
+	words := append([]string{}, w.pod.Spec.Containers[0].Args...)
+	for _, v := range w.pod.Spec.Volumes {
+		for _, cm := range of[*corev1.ConfigMap](m) {
+			if v.ConfigMap != nil && v.ConfigMap.Name == cm.Name {
+				for _, text := range cm.Data {
+					words = append(words, strings.Fields(text)...)
+				}
+			}
+		}
+	}
+	var files []string
+	for _, word := range words {
+		if _, value, ok := strings.Cut(word, "="); ok {
+			word = value
+		}
+		if strings.HasPrefix(word, "/") {
+			files = append(files, word)
+		}
+	}
+	return files
+}
+
+// findFile says why a file is not in the pod; "" when it is.
+func findFile(m manifest, volumes map[string]corev1.Volume, mounts []corev1.VolumeMount, file string) string {
+	for _, mount := range mounts {
+		name, inside := strings.CutPrefix(file, mount.MountPath+"/")
+		if !inside {
+			continue
+		}
+		v := volumes[mount.Name]
+		var have []string
+		switch {
+		case v.Secret != nil && len(v.Secret.Items) > 0:
+			for _, item := range v.Secret.Items {
+				have = append(have, item.Path)
+			}
+		case v.Secret != nil: // of the form that certificates have
+			have = []string{corev1.TLSCertKey, corev1.TLSPrivateKeyKey, "ca.crt"}
+		case v.ConfigMap != nil && len(v.ConfigMap.Items) > 0:
+			for _, item := range v.ConfigMap.Items {
+				have = append(have, item.Path)
+			}
+		case v.ConfigMap != nil:
+			for _, cm := range of[*corev1.ConfigMap](m) {
+				for key := range cm.Data {
+					if cm.Name == v.ConfigMap.Name {
+						have = append(have, key)
+					}
+				}
+			}
+		case mount.ReadOnly:
+			return "its volume cannot be written"
+		default: // a volume to write in
+			return ""
+		}
+		for _, h := range have {
+			if h == name {
+				return ""
+			}
+		}
+		return fmt.Sprintf("its volume has %v", have)
+	}
+	return "nothing is mounted there"
+}
+
+// checkServices wants each service to lead to ports of pods.
+func checkServices(t *testing.T, m manifest) {
+	t.Helper()
+	services := map[string]bool{}
+	for _, s := range of[*corev1.Service](m) {
+		services[s.Name] = true
+		found := 0
+		for _, w := range workloads(t, m) {
+			if !labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(w.pod.Labels)) {
+				continue
+			}
+			found++
+			for _, p := range s.Spec.Ports {
+				if !portsOf(w.pod)[p.TargetPort.String()] {
+					t.Errorf("service %s leads to port %s, which %s does not have", s.Name, p.TargetPort.String(), w.name)
+				}
+			}
+		}
+		if found != 1 {
+			t.Errorf("service %s leads to %d workloads", s.Name, found)
+		}
+	}
+	for _, s := range of[*appsv1.StatefulSet](m) {
+		if !services[s.Spec.ServiceName] {
+			t.Errorf("%s has no service %q", s.Name, s.Spec.ServiceName)
+		}
+	}
+	for _, i := range of[*networkingv1.Ingress](m) {
+		if name := i.Spec.Rules[0].HTTP.Paths[0].Backend.Service.Name; !services[name] {
+			t.Errorf("the ingress leads to %q", name)
+		}
+	}
+}
+
+// checkPolicies wants one policy for each workload, or none at all, that closes both
+// directions and speaks of ports that are there.
+func checkPolicies(t *testing.T, m manifest) {
+	t.Helper()
+	policies := of[*networkingv1.NetworkPolicy](m)
+	if len(policies) == 0 {
+		return
+	}
+	for _, w := range workloads(t, m) {
+		found := 0
+		for _, p := range policies {
+			if !selector(t, &p.Spec.PodSelector).Matches(labels.Set(w.pod.Labels)) {
+				continue
+			}
+			found++
+			if len(p.Spec.PolicyTypes) != 2 {
+				t.Errorf("policy %s closes %v", p.Name, p.Spec.PolicyTypes)
+			}
+			for _, in := range p.Spec.Ingress {
+				if len(in.Ports) == 0 {
+					t.Errorf("policy %s lets in to all ports", p.Name)
+				}
+				for _, port := range in.Ports {
+					if !portsOf(w.pod)[port.Port.String()] {
+						t.Errorf("policy %s lets in to port %s, which is not there", p.Name, port.Port)
+					}
+				}
+			}
+			for _, out := range p.Spec.Egress {
+				if len(out.Ports) == 0 {
+					t.Errorf("policy %s lets out to all ports", p.Name)
+				}
+			}
+		}
+		if found != 1 {
+			t.Errorf("%s has %d network policies", w.name, found)
+		}
+	}
+}
+
+// checkBudgets wants a disruption budget where there are several pods, and none where
+// it could only keep a node from being emptied.
+func checkBudgets(t *testing.T, m manifest) {
+	t.Helper()
+	for _, w := range workloads(t, m) {
+		found := 0
+		for _, b := range of[*policyv1.PodDisruptionBudget](m) {
+			if selector(t, b.Spec.Selector).Matches(labels.Set(w.pod.Labels)) {
+				found++
+			}
+		}
+		if want := min(1, int(w.replicas)-1); found != want {
+			t.Errorf("%s with %d pods has %d disruption budgets, not %d", w.name, w.replicas, found, want)
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package deploy_test
+
+import (
+	"encoding/json"
+	"flag"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/oscarfed/oscarfed/internal/boot"
+)
+
+// The daemons take the arguments and the configuration that the charts give them.
+func TestTheDaemonsTakeTheirConfiguration(t *testing.T) {
+	for _, m := range manifests(t) {
+		for _, w := range workloads(t, m) {
+			c := w.pod.Spec.Containers[0]
+			if c.Name == "etcd" {
+				continue
+			}
+			args := append([]string{}, c.Args...)
+			config := of[*corev1.ConfigMap](m)[0]
+			for i, a := range args {
+				if name := filepath.Base(a); config.Data[name] != "" {
+					args[i] = filepath.Join(t.TempDir(), name)
+					if err := os.WriteFile(args[i], []byte(config.Data[name]), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			switch c.Name {
+			case "controlplane":
+				cfg, err := boot.Load[boot.ControlPlane]("oscar-controlplane", "", args, io.Discard)
+				if err != nil {
+					t.Errorf("%s: %v", m.values, err)
+				}
+				checkControlPlane(t, m, cfg)
+			case "syncer":
+				if _, err := boot.Load[boot.Syncer]("oscar-syncer", "", args, io.Discard); err != nil {
+					t.Errorf("%s: %v", m.values, err)
+				}
+			default:
+				t.Errorf("%s: container %q is not known here", m.values, c.Name)
+			}
+		}
+	}
+}
+
+// checkControlPlane wants the etcd that the values ask for: a name that is not taken
+// would leave the default, an etcd of each instance's own.
+func checkControlPlane(t *testing.T, m manifest, cfg boot.ControlPlane) {
+	t.Helper()
+	embedded := strings.Contains(m.values, "embedded")
+	if (len(cfg.Endpoints) == 0) != embedded {
+		t.Errorf("%s: etcd is at %v", m.values, cfg.Endpoints)
+	}
+	if !embedded && len(cfg.Endpoints) != 3 {
+		t.Errorf("%s: %d endpoints of etcd, not 3", m.values, len(cfg.Endpoints))
+	}
+	for _, s := range of[*appsv1.StatefulSet](m) {
+		domain := s.Spec.ServiceName + "." + namespace + ".svc"
+		for _, e := range cfg.Endpoints {
+			if u, err := url.Parse(e); strings.HasSuffix(s.Name, "-etcd") && (err != nil || !strings.HasSuffix(u.Hostname(), domain)) {
+				t.Errorf("%s: %s is no pod of %s", m.values, e, domain)
+			}
+		}
+	}
+}
+
+// etcd takes the arguments of the members that the chart starts.
+func TestEtcdTakesItsArguments(t *testing.T) {
+	members := 0
+	for _, m := range manifests(t) {
+		for _, w := range workloads(t, m) {
+			if w.pod.Spec.Containers[0].Name != "etcd" {
+				continue
+			}
+			members++
+			cfg := embed.NewConfig()
+			flags := flag.NewFlagSet("etcd", flag.ContinueOnError)
+			flags.SetOutput(io.Discard)
+			cfg.AddFlags(flags)
+			flags.StringVar(&cfg.ClusterState, "initial-cluster-state", cfg.ClusterState, "defined by etcd's main")
+			var args []string
+			for _, a := range w.pod.Spec.Containers[0].Args {
+				args = append(args, strings.ReplaceAll(a, "$(POD_NAME)", w.name+"-1"))
+			}
+			if err := flags.Parse(args); err != nil {
+				t.Errorf("%s: %v", m.values, err)
+				continue
+			}
+			if rest := flags.Args(); len(rest) > 0 {
+				t.Errorf("%s: etcd does not know %v", m.values, rest)
+			}
+			if err := cfg.Validate(); err != nil {
+				t.Errorf("%s: %v", m.values, err)
+			}
+			if !cfg.ClientTLSInfo.ClientCertAuth || !cfg.PeerTLSInfo.ClientCertAuth {
+				t.Errorf("%s: etcd lets in who has no certificate", m.values)
+			}
+			all := strings.Split(cfg.InitialCluster, ",")
+			own := cfg.Name + "=" + flags.Lookup("initial-advertise-peer-urls").Value.String()
+			if len(all) != int(w.replicas) || !strings.Contains(cfg.InitialCluster, own) {
+				t.Errorf("%s: %q is none of %v", m.values, own, all)
+			}
+		}
+	}
+	if members == 0 {
+		t.Error("no values start an etcd")
+	}
+}
+
+// schema is the part of a JSON schema that is looked at.
+type schema struct {
+	Properties map[string]schema `json:"properties"`
+	Ref        string            `json:"$ref"`
+	Additional any               `json:"additionalProperties"`
+	Type       any               `json:"type"`
+}
+
+// Every value has a default that shows it, every object of the schema refuses what it
+// does not name, and every setting that may be given is given by some file of values.
+func TestTheSchemasAreStrict(t *testing.T) {
+	for _, chart := range []string{"oscarfed", "oscar-syncer"} {
+		var s struct {
+			schema
+			Definitions map[string]schema `json:"definitions"`
+		}
+		read(t, filepath.Join("helm", chart, "values.schema.json"), func(data []byte) error { return json.Unmarshal(data, &s) })
+		var values map[string]any
+		read(t, filepath.Join("helm", chart, "values.yaml"), func(data []byte) error { return yaml.UnmarshalStrict(data, &values) })
+		delete(s.Properties, "global") // helm's own
+		settings := s.Properties["config"]
+		delete(s.Properties, "config")
+		delete(values, "config")
+		var compare func(at string, s schema, definitions map[string]schema, v any)
+		compare = func(at string, s schema, definitions map[string]schema, v any) {
+			if name, ok := strings.CutPrefix(s.Ref, "#/definitions/"); ok {
+				s = definitions[name]
+			}
+			if s.Type == "object" && s.Additional == nil {
+				t.Errorf("%s: %s takes everything", chart, at)
+			}
+			if s.Properties == nil || v == nil {
+				return
+			}
+			fields, ok := v.(map[string]any)
+			if !ok {
+				t.Errorf("%s: %s is %T", chart, at, v)
+				return
+			}
+			for name, of := range s.Properties {
+				if _, ok := fields[name]; !ok {
+					t.Errorf("%s: %s.%s has no default", chart, at, name)
+				}
+				compare(at+"."+name, of, definitions, fields[name])
+			}
+		}
+		compare("values", s.schema, s.Definitions, values)
+
+		given := map[string]bool{}
+		files, err := filepath.Glob("testdata/values/" + chart + "-*.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			var v struct {
+				Config map[string]any `json:"config"`
+			}
+			read(t, file, func(data []byte) error { return yaml.Unmarshal(data, &v) })
+			for name := range v.Config {
+				given[name] = true
+			}
+		}
+		for name := range settings.Properties {
+			if !given[name] {
+				t.Errorf("%s: no file of values tries config.%s", chart, name)
+			}
+		}
+	}
+}
+
+func read(t *testing.T, path string, parse func([]byte) error) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = parse(data)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+// What cannot work is refused when it is installed, and says what to do.
+func TestRefusedValues(t *testing.T) {
+	helm := tool(t, "helm")
+	for _, c := range []struct{ values, set, want string }{
+		{"oscarfed-embedded", "admin.passwordSecret.name=", "make a Secret with the administrator's password"},
+		{"oscarfed-embedded", "api.tlsSecret=", "api.insecureHTTP=true"},
+		{"oscarfed-embedded", "api.insecureHTTP=true", "exclude each other"},
+		{"oscarfed-embedded", "replicas=3", "an embedded etcd has one control plane"},
+		{"oscarfed-embedded", "etcd.endpoints={https://etcd.example.org:2379}", "etcd.mode=external"},
+		{"oscarfed-embedded", "api.ingress.enabled=true", "api.ingress.host"},
+		{"oscarfed-embedded", "etcd.mode=none", "etcd/mode"},
+		{"oscarfed-embedded", "config.listen=0.0.0.0:80", "listen"},
+		{"oscarfed-embedded", "admin.password=secret", "password"},
+		{"oscarfed-embedded", "etcd.quotaBytes=1", "quotaBytes"},
+		{"oscarfed-external", "etcd.endpoints=null", "etcd.endpoints is empty"},
+		{"oscarfed-external", "etcd.endpoints={http://etcd.example.org:2379}", "endpoints"},
+		{"oscarfed-external", "etcd.clientSecret=", "etcd.clientSecret"},
+		{"oscarfed-external", "identity.secret.name=", "age key"},
+		{"oscarfed-cluster", "etcd.cluster.image=", "etcd.cluster.image"},
+		{"oscarfed-cluster", "etcd.cluster.peerSecret=", "certificates"},
+		{"oscar-syncer-least", "clusterID=", "oscarfed cluster add"},
+		{"oscar-syncer-least", "clusterID=Cluster_A", "clusterID"},
+		{"oscar-syncer-least", "etcd.endpoints=null", "missing property 'endpoints'"},
+		{"oscar-syncer-least", "etcd.clientSecret=", "etcd.clientSecret"},
+		{"oscar-syncer-least", "oscar.passwordSecret.name=", "password of OSCAR's administrator"},
+		{"oscar-syncer-least", "oscar.endpoint=https://oscar:secret@oscar.example.org", "endpoint"},
+		{"oscar-syncer-least", "oscar.servicesNamespace=x') || true || ('", "servicesNamespace"},
+		{"oscar-syncer-least", "replicas=2", "replicas"},
+	} {
+		_, err := run(t, helm, "template", release, "helm/"+chartOf(c.values), "--values", "testdata/values/"+c.values+".yaml", "--set", c.set)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s with %s: %v; want %q in it", c.values, c.set, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,53 @@
+{{- define "syncer.name" -}}
+{{- if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Of what is not in a namespace: two releases of one name in two namespaces do not share it. */}}
+{{- define "syncer.clusterName" -}}{{ .Release.Namespace }}-{{ include "syncer.name" . }}{{- end -}}
+
+{{- define "syncer.selector" -}}
+app.kubernetes.io/name: oscar-syncer
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "syncer.labels" -}}
+app.kubernetes.io/part-of: oscarfed
+app.kubernetes.io/component: syncer
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{- define "syncer.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{ .repository }}@{{ .digest }}
+{{- else -}}
+{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The one Secret that the syncer may read, in each namespace of services. */}}
+{{- define "syncer.tokenSecret" -}}oscarfed-refresh-tokens-kept-by-the-syncer{{- end -}}
+
+{{/* What is wrong with the values together. The schema checks each for itself. */}}
+{{- define "syncer.check" -}}
+{{- $v := .Values -}}
+{{- if not $v.clusterID -}}
+{{- fail "clusterID is missing: the id that `oscarfed cluster add` registered this cluster under" -}}
+{{- end -}}
+{{- if not $v.etcd.endpoints -}}
+{{- fail "etcd.endpoints is empty: name the client URLs of the federation's etcd" -}}
+{{- end -}}
+{{- if not $v.etcd.clientSecret -}}
+{{- fail "etcd.clientSecret is missing: the Secret with this cluster's client certificate" -}}
+{{- end -}}
+{{- if not $v.oscar.passwordSecret.name -}}
+{{- fail "oscar.passwordSecret.name is missing: the Secret with the password of OSCAR's administrator" -}}
+{{- end -}}
+{{- end -}}

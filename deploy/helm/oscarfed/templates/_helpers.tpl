@@ -1,0 +1,90 @@
+{{- define "oscarfed.name" -}}
+{{- if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "oscarfed.selector" -}}
+app.kubernetes.io/name: oscarfed
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: control-plane
+{{- end -}}
+
+{{- define "oscarfed.etcdSelector" -}}
+app.kubernetes.io/name: oscarfed
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: etcd
+{{- end -}}
+
+{{- define "oscarfed.labels" -}}
+app.kubernetes.io/part-of: oscarfed
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{- define "oscarfed.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{ .repository }}@{{ .digest }}
+{{- else -}}
+{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "oscarfed.etcdName" -}}{{ include "oscarfed.name" . }}-etcd{{- end -}}
+
+{{/* Client URLs of the members of this chart. */}}
+{{- define "oscarfed.etcdEndpoints" -}}
+{{- $name := include "oscarfed.etcdName" . -}}
+{{- range $i := until 3 -}}
+{{- if $i }},{{ end -}}
+https://{{ $name }}-{{ $i }}.{{ $name }}.{{ $.Release.Namespace }}.svc:2379
+{{- end -}}
+{{- end -}}
+
+{{/* What is wrong with the values together. The schema checks each for itself. */}}
+{{- define "oscarfed.check" -}}
+{{- $v := .Values -}}
+{{- if not $v.admin.passwordSecret.name -}}
+{{- fail "admin.passwordSecret.name is missing: make a Secret with the administrator's password and name it" -}}
+{{- end -}}
+{{- if not (or $v.api.tlsSecret $v.api.insecureHTTP) -}}
+{{- fail "the API needs TLS: name a Secret in api.tlsSecret, or set api.insecureHTTP=true when an ingress ends TLS" -}}
+{{- end -}}
+{{- if and $v.api.tlsSecret $v.api.insecureHTTP -}}
+{{- fail "api.tlsSecret and api.insecureHTTP exclude each other" -}}
+{{- end -}}
+{{- if and $v.api.ingress.enabled (not $v.api.ingress.host) -}}
+{{- fail "api.ingress.host is missing" -}}
+{{- end -}}
+{{- if eq $v.etcd.mode "embedded" -}}
+{{- if ne (int $v.replicas) 1 -}}
+{{- fail "an embedded etcd has one control plane: set replicas=1, or etcd.mode to external or cluster" -}}
+{{- end -}}
+{{- else -}}
+{{- if not $v.etcd.clientSecret -}}
+{{- fail "etcd.clientSecret is missing: the control plane proves itself to etcd by a client certificate" -}}
+{{- end -}}
+{{- if not $v.identity.secret.name -}}
+{{- fail "identity.secret.name is missing: all replicas need the same age key (age-keygen)" -}}
+{{- end -}}
+{{- end -}}
+{{- if and (eq $v.etcd.mode "external") (not $v.etcd.endpoints) -}}
+{{- fail "etcd.endpoints is empty: name the client URLs of the external etcd" -}}
+{{- end -}}
+{{- if and (ne $v.etcd.mode "external") $v.etcd.endpoints -}}
+{{- fail "etcd.endpoints is for etcd.mode=external" -}}
+{{- end -}}
+{{- if eq $v.etcd.mode "cluster" -}}
+{{- if not $v.etcd.cluster.image -}}
+{{- fail "etcd.cluster.image is missing: an image of etcd 3.6.14, 3.7.1 or later" -}}
+{{- end -}}
+{{- if not (and $v.etcd.cluster.serverSecret $v.etcd.cluster.peerSecret) -}}
+{{- fail "etcd.cluster.serverSecret and etcd.cluster.peerSecret are missing: etcd's members need certificates" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
