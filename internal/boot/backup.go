@@ -11,14 +11,20 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/internal/pki"
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/embedded"
 )
 
 // Backup is the configuration of the command backup.
 type Backup struct {
-	File    string `arg:"" type:"path" help:"Where the backup goes; one that is there is replaced."`
-	Etcd    `embed:""`
+	File string `arg:"" type:"path" help:"Where the backup goes; one that is there is replaced."`
+	Etcd `embed:""`
+	// Authority signs root's certificate for the moment; a file with one may be given instead.
+	Authority string `name:"etcd-authority" placeholder:"DIR" help:"Authority of etcd's users: root's certificate is signed for this moment. Default pki in --data-dir, where the embedded etcd has users."`
+	DataDir   string `default:"/var/lib/oscarfed" placeholder:"DIR" help:"Data directory of the control plane whose embedded etcd is backed up."`
+
 	Timeout time.Duration `default:"10m" help:"How long it may take."`
 
 	Log `embed:""`
@@ -28,21 +34,52 @@ type Backup struct {
 func (c Backup) Validate() error {
 	return errors.Join(
 		pair("etcd-cert-file", c.CertFile, "etcd-key-file", c.KeyFile), positive("timeout", c.Timeout),
+		when(c.Authority != "" && c.CertFile != "", "give --etcd-authority or --etcd-cert-file, not both"),
 		when(len(c.Endpoints) > 1, "give one --etcd-endpoints: a backup is what one member holds"),
 	)
 }
 
 // defaultEtcd is where the embedded etcd of a control plane listens.
-const defaultEtcd = "http://127.0.0.1:2379"
+const defaultEtcd = "127.0.0.1:2379"
+
+// connect says how the etcd is reached that is backed up. Only root may read all of
+// one that has users.
+func (c Backup) connect(log *slog.Logger) (store.Config, error) {
+	local := pkiDir(c.DataDir)
+	if c.Authority == "" && c.CertFile == "" && c.CAFile == "" {
+		if _, err := os.Stat(filepath.Join(local, pki.AuthorityCertFile)); err == nil {
+			c.Authority = local
+		}
+	}
+	if c.Authority == "" {
+		if len(c.Endpoints) == 0 {
+			c.Endpoints = []string{"http://" + defaultEtcd}
+		}
+		return c.store(log), nil
+	}
+	authority, err := loadAuthority(c.Authority)
+	if err != nil {
+		return store.Config{}, err
+	}
+	users := &etcdUsers{authority: authority, caFile: c.CAFile, endpoints: c.Endpoints, log: log}
+	if c.Authority == local && c.CAFile == "" {
+		users.caFile = filepath.Join(local, pki.AuthorityCertFile)
+	}
+	if len(users.endpoints) == 0 {
+		users.endpoints = []string{"https://" + defaultEtcd}
+	}
+	return users.config(access.Root, max(rootLife, c.Timeout)), nil
+}
 
 // RunBackup writes a backup of an etcd that runs.
 func RunBackup(ctx context.Context, cfg Backup, log *slog.Logger, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
 	defer cancel()
-	if len(cfg.Endpoints) == 0 {
-		cfg.Endpoints = []string{defaultEtcd}
+	conf, err := cfg.connect(log)
+	if err != nil {
+		return err
 	}
-	st, err := dialStore(ctx, cfg.store(log))
+	st, err := dialStore(ctx, conf)
 	if err != nil {
 		return err
 	}
@@ -51,7 +88,7 @@ func RunBackup(ctx context.Context, cfg Backup, log *slog.Logger, out io.Writer)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%s: %d bytes, revision %d, etcd %s\nThe control plane's key is not in it: keep a copy of identity.age, in another place.\n",
+	_, err = fmt.Fprintf(out, "%s: %d bytes, revision %d, etcd %s\nThe control plane's key is not in it: keep a copy of identity.age, in another place, and of pki where etcd has users.\n",
 		cfg.File, b.Bytes, b.Revision, b.Version)
 	return err
 }
@@ -78,15 +115,33 @@ func (c Restore) Validate() error { return when(c.DataDir == "", "--data-dir mus
 
 // RunRestore makes the embedded etcd's data from a backup. What comes out has a new
 // epoch before anybody can read it: no syncer takes an old order for a new one.
-func RunRestore(ctx context.Context, cfg Restore, log *slog.Logger, out io.Writer) error {
+func RunRestore(ctx context.Context, cfg Restore, log *slog.Logger, out io.Writer) (err error) {
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return fmt.Errorf("the data directory: %w", err)
 	}
+	// What is restored may know users, and ask who is calling: a throw-away authority
+	// lets root in, and nobody else.
+	work, err := os.MkdirTemp("", "oscarfed-restore-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	authority, err := pki.LoadOrCreate(work, authorityName, time.Now)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(work, "server.pem")
+	if _, err := authority.Server(pki.ServerConfig{File: file, Hosts: []string{"127.0.0.1"}, Life: rootLife, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		return err
+	}
+	ca := filepath.Join(work, pki.AuthorityCertFile)
 	var epoch string
 	restored, err := embedded.Restore(embedded.RestoreConfig{
 		Backup: cfg.File, Dir: filepath.Join(cfg.DataDir, "etcd"), KeepRevisions: cfg.NoBump, Logger: log,
+		CertFile: file, KeyFile: file, CAFile: ca,
 		Prepare: func(endpoint string) error {
-			st, err := dialStore(ctx, store.Config{Endpoints: []string{endpoint}, Logger: log})
+			users := &etcdUsers{authority: authority, caFile: ca, endpoints: []string{endpoint}, log: log}
+			st, err := users.root(ctx)
 			if err != nil {
 				return err
 			}

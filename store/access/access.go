@@ -32,10 +32,15 @@ func Syncer(cluster, uid string) string { return cluster + "." + uid }
 // authentication is not switched on yet. Every method may be repeated.
 type Admin struct {
 	auth clientv3.Auth
+	// tell, when set, is told of each step instead of its being taken.
+	tell func(step string)
 }
 
 // New makes an Admin of a store that was opened with root's certificate.
 func New(s *store.Store) *Admin { return &Admin{auth: s.Auth()} }
+
+// DryRun makes an Admin that changes nothing and tells what it would do.
+func DryRun(s *store.Store, tell func(step string)) *Admin { return &Admin{auth: s.Auth(), tell: tell} }
 
 // Enabled says whether etcd asks who is calling.
 func (a *Admin) Enabled(ctx context.Context) (bool, error) {
@@ -64,22 +69,22 @@ func (a *Admin) SetUp(ctx context.Context) error {
 	if on, err := a.Enabled(ctx); err != nil || on {
 		return err
 	}
-	if _, err := call(ctx, a.auth.AuthEnable); err != nil {
-		return fmt.Errorf("switch etcd's authentication on: %w", err)
-	}
-	return nil
+	return a.step("switch authentication on", func() error {
+		_, err := call(ctx, a.auth.AuthEnable)
+		return err
+	})
 }
 
 // Admit gives one life of a cluster its user and its rights.
 func (a *Admin) Admit(ctx context.Context, cluster, uid string) error {
+	return a.admit(ctx, cluster, uid, write(record.ObservedPrefix(cluster)))
+}
+
+func (a *Admin) admit(ctx context.Context, cluster, uid string, more ...grant) error {
 	name := Syncer(cluster, uid)
-	err := a.role(ctx, name,
-		// One watch covers what is desired and what is reported; nothing else is there.
-		read(record.ClusterPrefix(cluster)),
-		write(record.ObservedPrefix(cluster)),
-		writeKey(record.SessionKey(cluster)),
-	)
-	if err != nil {
+	// One watch covers what is desired and what is reported; nothing else is there.
+	grants := append([]grant{read(record.ClusterPrefix(cluster)), writeKey(record.SessionKey(cluster))}, more...)
+	if err := a.role(ctx, name, grants...); err != nil {
 		return err
 	}
 	return a.user(ctx, name, name)
@@ -89,19 +94,28 @@ func (a *Admin) Admit(ctx context.Context, cluster, uid string) error {
 // its connections end.
 func (a *Admin) Revoke(ctx context.Context, cluster, uid string) error {
 	name := Syncer(cluster, uid)
-	_, err := call(ctx, func(ctx context.Context) (*clientv3.AuthUserDeleteResponse, error) {
-		return a.auth.UserDelete(ctx, name)
-	})
-	if err != nil && !errors.Is(err, rpctypes.ErrUserNotFound) {
-		return fmt.Errorf("delete etcd user %s: %w", name, err)
+	err := a.step("delete user "+name, func() error {
+		_, err := call(ctx, func(ctx context.Context) (*clientv3.AuthUserDeleteResponse, error) {
+			return a.auth.UserDelete(ctx, name)
+		})
+		return err
+	}, rpctypes.ErrUserNotFound)
+	if err != nil {
+		return err
 	}
-	_, err = call(ctx, func(ctx context.Context) (*clientv3.AuthRoleDeleteResponse, error) {
-		return a.auth.RoleDelete(ctx, name)
-	})
-	if err != nil && !errors.Is(err, rpctypes.ErrRoleNotFound) {
-		return fmt.Errorf("delete etcd role %s: %w", name, err)
-	}
-	return nil
+	return a.step("delete role "+name, func() error {
+		_, err := call(ctx, func(ctx context.Context) (*clientv3.AuthRoleDeleteResponse, error) {
+			return a.auth.RoleDelete(ctx, name)
+		})
+		return err
+	}, rpctypes.ErrRoleNotFound)
+}
+
+// Retire leaves a removed cluster what it needs to do its last orders when it comes
+// back: it reads what is its own, says which services are deleted, and holds the
+// session that fences that. Everything else that it reports is over.
+func (a *Admin) Retire(ctx context.Context, cluster, uid string) error {
+	return a.admit(ctx, cluster, uid, write(record.ObservedServicesPrefix(cluster)), writeKey(record.ObservedClusterKey(cluster)))
 }
 
 // Users lists all users.
@@ -131,6 +145,25 @@ func writeKey(key string) grant {
 	return grant{key: key, kind: clientv3.PermissionType(clientv3.PermReadWrite)}
 }
 
+// step takes one step, or tells of it. What is done already by somebody else who does
+// the same is an error of etcd that is none here.
+func (a *Admin) step(what string, do func() error, done ...error) error {
+	if a.tell != nil {
+		a.tell(what)
+		return nil
+	}
+	err := do()
+	for _, harmless := range done {
+		if errors.Is(err, harmless) {
+			return nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("etcd: %s: %w", what, err)
+	}
+	return nil
+}
+
 // role makes a role with exactly these rights. What is as it should be is not
 // written again: every change makes etcd rebuild the rights of all users.
 func (a *Admin) role(ctx context.Context, name string, grants ...grant) error {
@@ -138,9 +171,12 @@ func (a *Admin) role(ctx context.Context, name string, grants ...grant) error {
 	switch {
 	case errors.Is(err, rpctypes.ErrRoleNotFound):
 		present = &clientv3.AuthRoleGetResponse{}
-		_, err := call(ctx, func(ctx context.Context) (*clientv3.AuthRoleAddResponse, error) { return a.auth.RoleAdd(ctx, name) })
-		if err != nil && !errors.Is(err, rpctypes.ErrRoleAlreadyExist) {
-			return fmt.Errorf("add etcd role %s: %w", name, err)
+		err := a.step("add role "+name, func() error {
+			_, err := call(ctx, func(ctx context.Context) (*clientv3.AuthRoleAddResponse, error) { return a.auth.RoleAdd(ctx, name) })
+			return err
+		}, rpctypes.ErrRoleAlreadyExist)
+		if err != nil {
+			return err
 		}
 	case err != nil:
 		return fmt.Errorf("read etcd role %s: %w", name, err)
@@ -152,28 +188,47 @@ func (a *Admin) role(ctx context.Context, name string, grants ...grant) error {
 	for _, p := range present.Perm {
 		g := grant{string(p.Key), string(p.RangeEnd), clientv3.PermissionType(p.PermType)}
 		have[g] = true
-		if slices.Contains(grants, g) {
+		// A right on the same keys of another kind is replaced by the grant below.
+		if slices.ContainsFunc(grants, func(want grant) bool { return want.key == g.key && want.end == g.end }) {
 			continue
 		}
-		_, err := call(ctx, func(ctx context.Context) (*clientv3.AuthRoleRevokePermissionResponse, error) {
-			return a.auth.RoleRevokePermission(ctx, name, g.key, g.end)
-		})
-		if err != nil && !errors.Is(err, rpctypes.ErrPermissionNotGranted) {
-			return fmt.Errorf("take a right from etcd role %s: %w", name, err)
+		err := a.step(fmt.Sprintf("take from role %s: %s", name, g), func() error {
+			_, err := call(ctx, func(ctx context.Context) (*clientv3.AuthRoleRevokePermissionResponse, error) {
+				return a.auth.RoleRevokePermission(ctx, name, g.key, g.end)
+			})
+			return err
+		}, rpctypes.ErrPermissionNotGranted)
+		if err != nil {
+			return err
 		}
 	}
 	for _, g := range grants {
 		if have[g] {
 			continue
 		}
-		_, err := call(ctx, func(ctx context.Context) (*clientv3.AuthRoleGrantPermissionResponse, error) {
-			return a.auth.RoleGrantPermission(ctx, name, g.key, g.end, g.kind)
+		err := a.step(fmt.Sprintf("give to role %s: %s", name, g), func() error {
+			_, err := call(ctx, func(ctx context.Context) (*clientv3.AuthRoleGrantPermissionResponse, error) {
+				return a.auth.RoleGrantPermission(ctx, name, g.key, g.end, g.kind)
+			})
+			return err
 		})
 		if err != nil {
-			return fmt.Errorf("give a right to etcd role %s: %w", name, err)
+			return err
 		}
 	}
 	return nil
+}
+
+// String tells people what is granted.
+func (g grant) String() string {
+	kind := "read"
+	if g.kind == clientv3.PermissionType(clientv3.PermReadWrite) {
+		kind = "read and write"
+	}
+	if g.end == "" {
+		return fmt.Sprintf("%s %s", kind, g.key)
+	}
+	return fmt.Sprintf("%s what is below %s", kind, g.key)
 }
 
 // user makes a user without a password, with one role.
@@ -181,24 +236,26 @@ func (a *Admin) user(ctx context.Context, name, role string) error {
 	present, err := call(ctx, func(ctx context.Context) (*clientv3.AuthUserGetResponse, error) { return a.auth.UserGet(ctx, name) })
 	switch {
 	case errors.Is(err, rpctypes.ErrUserNotFound):
-		_, err := call(ctx, func(ctx context.Context) (*clientv3.AuthUserAddResponse, error) {
-			return a.auth.UserAddWithOptions(ctx, name, "", &clientv3.UserAddOptions{NoPassword: true})
-		})
-		if err != nil && !errors.Is(err, rpctypes.ErrUserAlreadyExist) {
-			return fmt.Errorf("add etcd user %s: %w", name, err)
+		err := a.step("add user "+name, func() error {
+			_, err := call(ctx, func(ctx context.Context) (*clientv3.AuthUserAddResponse, error) {
+				return a.auth.UserAddWithOptions(ctx, name, "", &clientv3.UserAddOptions{NoPassword: true})
+			})
+			return err
+		}, rpctypes.ErrUserAlreadyExist)
+		if err != nil {
+			return err
 		}
 	case err != nil:
 		return fmt.Errorf("read etcd user %s: %w", name, err)
 	case slices.Contains(present.Roles, role):
 		return nil
 	}
-	_, err = call(ctx, func(ctx context.Context) (*clientv3.AuthUserGrantRoleResponse, error) {
-		return a.auth.UserGrantRole(ctx, name, role)
+	return a.step(fmt.Sprintf("give user %s the role %s", name, role), func() error {
+		_, err := call(ctx, func(ctx context.Context) (*clientv3.AuthUserGrantRoleResponse, error) {
+			return a.auth.UserGrantRole(ctx, name, role)
+		})
+		return err
 	})
-	if err != nil {
-		return fmt.Errorf("give etcd user %s its role: %w", name, err)
-	}
-	return nil
 }
 
 // call runs one request with its own time limit.

@@ -38,7 +38,10 @@ type RestoreConfig struct {
 	// Prepare, when set, is called with a server that runs on what was restored and
 	// that nobody else knows, before the data appears in Dir.
 	Prepare func(endpoint string) error
-	Logger  *slog.Logger
+	// CertFile, KeyFile and CAFile are of that server. With them only root is let in
+	// where the restored store asks nobody who he is.
+	CertFile, KeyFile, CAFile string
+	Logger                    *slog.Logger
 }
 
 // Restored says what came out of a backup.
@@ -105,7 +108,10 @@ func Restore(cfg RestoreConfig) (out Restored, err error) {
 func prepare(dir string, cfg RestoreConfig) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	server, err := Start(ctx, Config{Dir: dir, ListenClient: "127.0.0.1:0", Logger: cfg.Logger})
+	server, err := Start(ctx, Config{
+		Dir: dir, ListenClient: "127.0.0.1:0", Logger: cfg.Logger,
+		CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, CAFile: cfg.CAFile, Guarded: cfg.CertFile != "",
+	})
 	if err != nil {
 		return err
 	}
