@@ -24,7 +24,7 @@ fi
 # What tests run besides Go is built before the clock of the tests starts.
 for package in "$@"; do
   case $package in
-    ./... | ./deploy*) tools/tool.sh helm >/dev/null ;;
+    ./... | ./deploy*) tools/tool.sh helm >/dev/null && tools/tool.sh promtool >/dev/null ;;
   esac
 done
 
