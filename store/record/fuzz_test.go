@@ -40,6 +40,8 @@ func keyOf(r record.Ref) string {
 		return record.DesiredServiceKey(r.Cluster, r.Name)
 	case record.KindObservedService:
 		return record.ObservedServiceKey(r.Cluster, r.Name)
+	case record.KindOwner:
+		return record.OwnerKey(r.Owner)
 	case record.KindTokens:
 		return record.TokensKey(r.Cluster, r.Name)
 	case record.KindHold:
@@ -80,6 +82,7 @@ func keys() map[string]record.Ref {
 		record.ObservedClusterKey("a"):                    {Kind: record.KindObservedCluster, Cluster: "a"},
 		record.DesiredServiceKey("a", "s"):                {Kind: record.KindDesiredService, Cluster: "a", Name: "s"},
 		record.ObservedServiceKey("a", "s"):               {Kind: record.KindObservedService, Cluster: "a", Name: "s"},
+		record.OwnerKey("a/b c@d%\n"):                     {Kind: record.KindOwner, Owner: "a/b c@d%\n"},
 		record.TokensKey("a", "u1"):                       {Kind: record.KindTokens, Cluster: "a", Name: "u1"},
 		record.HoldKey("a", "u1"):                         {Kind: record.KindHold, Cluster: "a", Name: "u1"},
 		record.HoldingKey("a", "u1"):                      {Kind: record.KindHolding, Cluster: "a", Name: "u1"},
@@ -136,7 +139,7 @@ func FuzzParseKey(f *testing.F) {
 		if again == "" {
 			t.Fatalf("%q is of kind %s, which this test does not know", key, r.Kind)
 		}
-		if again != key && r.Kind != record.KindName {
+		if again != key && r.Kind != record.KindName && r.Kind != record.KindOwner {
 			t.Errorf("%q is %+v, whose key is %q", key, r, again)
 		}
 		if record.ParseKey(again) != r {
@@ -152,7 +155,7 @@ func FuzzParseKey(f *testing.F) {
 func records() []any {
 	return []any{
 		new(record.Meta), new(record.Cluster), new(record.Fence), new(record.Federation), new(record.Name),
-		new(record.Request), new(record.Deleted), new(record.DesiredCluster), new(record.Desired), new(record.Spec),
+		new(record.Request), new(record.Deleted), new(record.Owner), new(record.DesiredCluster), new(record.Desired), new(record.Spec),
 		new(record.Tokens), new(record.Hold), new(record.Holding), new(record.TokenAsk), new(record.Grant), new(record.Want),
 		new(record.Reading), new(record.Observed), new(record.ObservedCluster), new(record.Session),
 	}

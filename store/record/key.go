@@ -21,6 +21,7 @@ const (
 	RequestsPrefix    = Root + "requests/"
 	DeletedPrefix     = Root + "deleted/"
 	SecretsPrefix     = Root + "secrets/"
+	OwnersPrefix      = Root + "owners/"
 	ClusterTreePrefix = Root + "c/"
 )
 
@@ -144,6 +145,7 @@ const (
 	KindDesiredService  Kind = "desired_service"
 	KindSpec            Kind = "spec"
 	KindTokens          Kind = "tokens"
+	KindOwner           Kind = "owner"
 	KindObservedCluster Kind = "observed_cluster"
 	KindObservedService Kind = "observed_service"
 	KindSession         Kind = "session"
@@ -170,7 +172,7 @@ type Ref struct {
 	// uid of a federation, history, secrets, deleted or tokens key, the hash of a
 	// request or a join token, or the group_id of a name.
 	Name string
-	// Owner of a names key, unescaped.
+	// Owner of a names or owners key, unescaped.
 	Owner string
 	// Rest is what follows Name: <uid>.<generation> of a spec, <generation> of a
 	// history or secrets key, the cluster that asks of a token_ask or granted key.
@@ -206,6 +208,8 @@ func ParseKey(key string) Ref {
 		return single(Ref{Kind: KindJoin, Name: tail}, tail)
 	case "names":
 		return parseName(tail)
+	case "owners":
+		return parseOwner(tail)
 	case "history":
 		return parseGeneration(KindHistory, tail)
 	case "secrets":

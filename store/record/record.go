@@ -376,11 +376,18 @@ type History struct {
 	Service   json.RawMessage `json:"service"`
 }
 
-// Tokens carries a user's access token to one cluster. His refresh token goes in a Hold.
+// Tokens carries the access token of a federation's owner to one cluster, whose
+// syncer makes the service with it: so it is his on that OSCAR. It is written before
+// the records that need it, by a creation or change of the owner's, and is of no use
+// after it has expired. His refresh token goes in a Hold.
 type Tokens struct {
-	V          int    `json:"v"`
-	Generation int64  `json:"generation"`
-	Access     string `json:"access,omitempty"`
+	V int `json:"v"`
+	// Generation of the federation that the owner was making, or had, when he gave it.
+	Generation int64 `json:"generation"`
+	// Expires is when the token does.
+	Expires Time `json:"expires"`
+	// Access is an age envelope (base64) around the token, for the cluster alone.
+	Access string `json:"access"`
 }
 
 // Vote answers one revision of a desired record.
