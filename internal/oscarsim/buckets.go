@@ -63,12 +63,20 @@ func (s *Sim) listBuckets(c *call) {
 	defer s.mu.Unlock()
 	var list []bucketInfo
 	for _, name := range slices.Sorted(maps.Keys(s.minio.buckets)) {
+		if !s.ownsBucket(c, name) {
+			continue
+		}
 		info := s.bucketInfo(name, "")
 		info.Owner = info.Metadata["owner"]
 		delete(info.Metadata, "owner")
 		list = append(list, info)
 	}
 	c.json(http.StatusOK, list)
+}
+
+// ownsBucket reports whether a bucket is that of who asks; every one is the administrator's. The caller holds the lock.
+func (s *Sim) ownsBucket(c *call, name string) bool {
+	return c.user == nil || s.minio.buckets[name].tags["owner"] == c.user.Subject
 }
 
 // getBucket answers one bucket with a page of its objects.
@@ -79,6 +87,10 @@ func (s *Sim) getBucket(c *call) {
 	b := s.minio.buckets[name]
 	if b == nil {
 		c.text(http.StatusInternalServerError, fmt.Sprintf("Error listing objects in bucket '%s': NoSuchBucket: The specified bucket does not exist\n\tstatus code: 404, request id: 18A1B2C3D4E5F607, host id: dd9025bab4ad464b049177c95eb6ebf374d3b3fd1af9251148b658df7ac2e3e8", name))
+		return
+	}
+	if !s.ownsBucket(c, name) {
+		c.text(http.StatusForbidden, fmt.Sprintf("User '%s' is not authorised", c.user.Subject))
 		return
 	}
 	owner := b.tags["owner"]
@@ -128,7 +140,10 @@ func (s *Sim) createBucket(c *call) {
 	if folder != "" {
 		b.objects[folder+"/"] = object{}
 	}
-	b.tags = map[string]string{"owner": "oscar", "owner_name": "oscar"}
+	b.tags = map[string]string{"owner": "oscar", "owner_name": c.ownerName()}
+	if c.user != nil {
+		b.tags["owner"] = c.user.Subject
+	}
 	c.code(http.StatusCreated)
 }
 
@@ -145,6 +160,8 @@ func (s *Sim) updateBucket(c *call) {
 	switch {
 	case b == nil || len(b.tags) == 0:
 		c.text(http.StatusInternalServerError, "Missing bucket metadata: \n")
+	case !s.ownsBucket(c, in.Name):
+		c.text(http.StatusForbidden, fmt.Sprintf("User '%s' is not authorised", c.user.Subject))
 	case strings.EqualFold(b.tags["service"], "true"):
 		c.text(http.StatusForbidden, "Forbidden action: A bucket from a service can't be modified\n")
 	default:
@@ -159,6 +176,10 @@ func (s *Sim) deleteBucket(c *call) {
 	name := c.params[0]
 	if s.minio.buckets[name] == nil {
 		c.text(http.StatusNotFound, fmt.Sprintf("The bucket '%s' does not exist", name))
+		return
+	}
+	if !s.ownsBucket(c, name) {
+		c.text(http.StatusForbidden, fmt.Sprintf("User '%s' is not authorised", c.user.Subject))
 		return
 	}
 	delete(s.minio.buckets, name)

@@ -27,6 +27,7 @@ type call struct {
 	header  http.Header
 	query   func(string) string
 	body    []byte
+	user    *User // nil for the administrator
 
 	latency time.Duration // of each MinIO restart
 	crash   bool          // the process dies in the middle of this request
@@ -165,8 +166,13 @@ func (c *call) read(w http.ResponseWriter, r *http.Request) bool {
 
 // answer checks who asks, applies the fault that is set for the request, and handles it.
 func (s *Sim) answer(c *call, rt *route, r *http.Request) {
-	if rt.basic && !s.admin(r) {
-		c.deny()
+	switch {
+	case rt.control:
+		if !s.admin(r) {
+			c.deny()
+			return
+		}
+	case rt.basic && !s.identify(r.Context(), c, r):
 		return
 	}
 	if !rt.control {

@@ -33,6 +33,10 @@ type Config struct {
 	Nodes []Node
 	// NoMetrics makes /system/status answer as a cluster without metrics.k8s.io: 500 and nothing else.
 	NoMetrics bool
+	// Users are let in with bearer tokens when they are in one of Groups, as by an OSCAR with OIDC enabled; nil is one
+	// without.
+	Users  UserSource
+	Groups []string
 	// Logger gets one debug line per request. Default: none.
 	Logger *slog.Logger
 }

@@ -121,6 +121,9 @@ func (s *Sim) PutService(def string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if svc.Owner != wire.AdminOwner {
+		s.minio.users[svc.Owner] = true
+	}
 	id, ok := s.admit(c, svc)
 	if !ok {
 		return errors.New(string(c.answer))

@@ -149,10 +149,13 @@ type jobInfo struct {
 func (s *Sim) jobs(c *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id, _, err := s.kube.read("", c.service)
+	id, e, err := s.kube.read("", c.service)
 	if err != nil {
 		c.code(http.StatusNotFound)
 		return
+	}
+	if !c.mayRead(e.service) {
+		return // 200 without a body
 	}
 	answer := struct {
 		Jobs      map[string]jobInfo `json:"jobs"`
@@ -187,10 +190,13 @@ func stamp(t time.Time) string {
 func (s *Sim) deleteJobs(c *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id, _, err := s.kube.read("", c.service)
+	id, e, err := s.kube.read("", c.service)
 	if err != nil {
 		c.code(http.StatusNotFound)
 		return
+	}
+	if !c.mayRead(e.service) {
+		return // 200 without a body
 	}
 	all := c.query("all")
 	s.kube.deleteJobs(id, all == "true" || all == "1" || all == "t" || all == "TRUE" || all == "True" || all == "T")
@@ -201,10 +207,13 @@ func (s *Sim) deleteJobs(c *call) {
 func (s *Sim) jobOutput(c *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id, _, err := s.kube.read("", c.service)
+	id, e, err := s.kube.read("", c.service)
 	if err != nil {
 		c.code(http.StatusNotFound)
 		return
+	}
+	if !c.mayRead(e.service) {
+		return // 200 without a body
 	}
 	j := s.kube.jobs[key{id.namespace, c.params[1]}]
 	switch {
@@ -223,8 +232,8 @@ func (s *Sim) jobOutput(c *call) {
 func (s *Sim) deleteJob(c *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id, _, err := s.kube.read("", c.service)
-	if err != nil {
+	id, e, err := s.kube.read("", c.service)
+	if err != nil || !c.mayRead(e.service) {
 		c.text(http.StatusForbidden, "You do not have permission to access this service")
 		return
 	}

@@ -10,9 +10,11 @@ const maxJournal = 4096
 
 // Call is one request that changes something, in the order of arrival.
 type Call struct {
-	Op      Op        `json:"op"`
-	Service string    `json:"service,omitempty"`
-	Time    time.Time `json:"time"`
+	Op      Op     `json:"op"`
+	Service string `json:"service,omitempty"`
+	// By is the subject whose token it came with, or cluster_admin.
+	By   string    `json:"by,omitempty"`
+	Time time.Time `json:"time"`
 	// Done is when it was answered or dropped; zero while it runs.
 	Done time.Time `json:"done,omitzero"`
 	// Status is the answer; 0 while it runs and when the connection was dropped.
@@ -63,6 +65,7 @@ func (s *Sim) leave(seq int, c *call) {
 	s.changed.Broadcast()
 	if i := seq - s.journal.first; seq >= 0 && i >= 0 {
 		entry := &s.journal.calls[i]
+		entry.By = c.by()
 		entry.Done = time.Now()
 		if !c.dropped {
 			entry.Status = c.status

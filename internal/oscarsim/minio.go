@@ -20,6 +20,8 @@ type minio struct {
 	// policies holds the buckets that a user's policy names. The administrator of OSCAR is no MinIO user, so his policy
 	// is written and can never be attached.
 	policies map[string][]string
+	// users are those whom OSCAR has made a MinIO user for, at their first call.
+	users map[string]bool
 }
 
 type bucket struct {
@@ -38,7 +40,7 @@ type object struct {
 type notification struct{ service, prefix string }
 
 func newMinio() minio {
-	return minio{buckets: map[string]*bucket{}, webhooks: map[string]string{}, policies: map[string][]string{}}
+	return minio{buckets: map[string]*bucket{}, webhooks: map[string]string{}, policies: map[string][]string{}, users: map[string]bool{}}
 }
 
 // makeBucket makes an empty bucket, with OSCAR's own wording of a refusal.
@@ -94,7 +96,7 @@ func (m *minio) visibility(bucket, owner string) string {
 }
 
 // setPolicies is what a PUT does for each bucket that is new to the definition. It writes the owner's policy and then
-// fails to attach it, since neither the administrator nor the groups exist in MinIO without OIDC.
+// fails to attach it, since neither the administrator nor the groups exist in MinIO without OIDC. For a user it works.
 func (m *minio) setPolicies(bucket, owner, visibility string) error {
 	name, prefix, who := owner, "", "user"
 	if visibility != "private" && visibility != "restricted" {
@@ -105,6 +107,9 @@ func (m *minio) setPolicies(bucket, owner, visibility string) error {
 	}
 	if !m.inPolicy(name, bucket) {
 		m.policies[name] = append(m.policies[name], bucket)
+	}
+	if m.users[owner] {
+		return nil
 	}
 	return fmt.Errorf("%serror setting MinIO policy for user/group %s: The specified %s does not exist. (Specified %s does not exist)", prefix, name, who, who)
 }
@@ -280,7 +285,7 @@ func (m *minio) deleteOne(svc *wire.Service, io wire.StorageIOConfig, name strin
 		b.tags = map[string]string{"owner": svc.Owner, "service": "false"}
 		return nil
 	}
-	if svc.Owner != wire.AdminOwner {
+	if svc.Owner != wire.AdminOwner && !m.users[svc.Owner] {
 		// The owner's policy is not there (no MinIO users without OIDC), and OSCAR gives up before the bucket.
 		return errors.New("error while removing MinIO bucket error removing resource")
 	}

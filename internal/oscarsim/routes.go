@@ -49,7 +49,7 @@ type route struct {
 	segments []string
 	op       Op
 	cost     int  // Kubernetes calls
-	basic    bool // only the administrator's Basic credentials
+	basic    bool // the administrator's Basic credentials, or a user's token
 	control  bool // the simulator's own: no fault, no throttle
 	handle   func(*call)
 }

@@ -20,6 +20,9 @@ func (s *Sim) list(c *call) {
 	defer s.mu.Unlock()
 	services := []*wire.Service{}
 	for _, e := range s.kube.list() {
+		if !c.mayRead(e.service) {
+			continue
+		}
 		services = append(services, shown(c, e.service))
 	}
 	c.json(http.StatusOK, services)
@@ -32,9 +35,12 @@ func (s *Sim) get(c *call) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, e, err := s.kube.read("", c.service); err != nil {
+	switch _, e, err := s.kube.read("", c.service); {
+	case err != nil:
 		c.code(http.StatusNotFound)
-	} else {
+	case !c.mayRead(e.service):
+		c.forbidden("get")
+	default:
 		c.json(http.StatusOK, shown(c, e.service))
 	}
 }
@@ -70,7 +76,9 @@ func (s *Sim) create(c *call) {
 	if !ok {
 		return
 	}
-	svc.Owner = wire.AdminOwner
+	if !s.own(c, svc) {
+		return
+	}
 	s.mu.Lock()
 	id, ok := s.admit(c, svc)
 	s.mu.Unlock()
@@ -138,7 +146,7 @@ func (s *Sim) admit(c *call, svc *wire.Service) (key, bool) {
 			return id, false
 		}
 	}
-	svc.Labels["owner_name"] = "oscar"
+	svc.Labels["owner_name"] = c.ownerName()
 	if _, e := s.kube.find(svc.Name); e != nil {
 		c.text(http.StatusBadRequest, "A service with the provided name already exists")
 		return id, false
@@ -200,7 +208,12 @@ func (s *Sim) finishCreate(c *call, id key, svc *wire.Service) {
 	}
 	for _, name := range buckets {
 		if b := s.minio.buckets[name]; b != nil {
-			b.tags = map[string]string{"owner": owner, "from_service": svc.Name, "owner_name": "oscar"}
+			b.tags = map[string]string{"owner": owner, "from_service": svc.Name, "owner_name": c.ownerName()}
+			if owner != "" {
+				if err := s.minio.setPolicies(name, owner, svc.Visibility); err != nil {
+					c.text(http.StatusInternalServerError, "Error creating the service: "+err.Error())
+				}
+			}
 		}
 	}
 	if svc.HasMembers() {
@@ -227,6 +240,14 @@ func (s *Sim) update(c *call) {
 		return
 	}
 	old := e.service
+	if !c.mayWrite(old) {
+		s.mu.Unlock()
+		c.forbidden("modify")
+		return
+	}
+	if c.user != nil {
+		svc.Owner = old.Owner
+	}
 	if old.Token != "" {
 		svc.Token = old.Token
 	}
@@ -334,8 +355,17 @@ func (s *Sim) finishUpdate(c *call, id key, svc *wire.Service) {
 
 // delete removes a service at once and, after the latency, empties and deletes every bucket that its definition names.
 func (s *Sim) delete(c *call) {
+	namespace := c.query("namespace")
+	if c.user != nil {
+		namespace = userNamespace(c.user.Subject)
+	}
 	s.mu.Lock()
-	id, e, err := s.kube.read(c.query("namespace"), c.service)
+	id, e, err := s.kube.read(namespace, c.service)
+	if err == nil && !c.mayWrite(e.service) {
+		s.mu.Unlock()
+		c.forbidden("delete")
+		return
+	}
 	if err == nil {
 		err = s.kube.deleteService(id)
 	}

@@ -34,7 +34,8 @@ type Sim struct {
 	kube         kube
 	minio        minio
 	nodes        []Node
-	repositories []string // allowed image repositories
+	repositories []string        // allowed image repositories
+	denied       map[string]bool // subjects
 	faults       faults
 	journal      journal
 	life         *life
@@ -67,6 +68,7 @@ func New(cfg Config) *Sim {
 		kube:     newKube(),
 		minio:    newMinio(),
 		nodes:    cfg.Nodes,
+		denied:   map[string]bool{},
 		faults:   faults{},
 		journal:  newJournal(),
 		life:     newLife(),

@@ -121,7 +121,7 @@ func (s *Sim) status(c *call) {
 	o.Rollout.Available, o.Rollout.Ready, o.Rollout.Replicas = 1, 1, 1
 	o.Rollout.Created, o.Rollout.Strategy = s.started.Format(time.RFC3339), "RollingUpdate"
 	o.Rollout.Labels = map[string]string{"app": "oscar"}
-	o.OIDC.Issuers, o.OIDC.Groups = []string{}, []string{}
+	o.OIDC.Issuers, o.OIDC.Groups = []string{}, append([]string{}, s.cfg.Groups...)
 	o.Pods.States = map[string]int{JobPending: 0, JobRunning: 0, JobSucceeded: 0, JobFailed: 0, "Unknown": 0}
 	for id, j := range s.kube.jobs {
 		if id.namespace != servicesNamespace || j.status == JobSuspended {

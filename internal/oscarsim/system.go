@@ -23,7 +23,7 @@ func (s *Sim) info(c *call) {
 	}{s.cfg.Version, "abf6582b", runtime.GOARCH, "v1.36.3"})
 }
 
-// config answers the administrator, with MinIO's root keys.
+// config answers the administrator with MinIO's root keys, a user with his own.
 func (s *Sim) config(c *call) {
 	type settings struct {
 		Name              string   `json:"name"`
@@ -44,6 +44,10 @@ func (s *Sim) config(c *call) {
 	for _, n := range s.nodes {
 		gpu = gpu || n.GPU > 0
 	}
+	provider := s.provider
+	if c.user != nil {
+		provider.AccessKey, provider.SecretKey = c.user.Subject, "sim-key-of-"+c.user.Subject
+	}
 	c.json(http.StatusOK, struct {
 		Config       settings           `json:"config"`
 		MinIO        wire.MinIOProvider `json:"minio_provider"`
@@ -51,14 +55,18 @@ func (s *Sim) config(c *call) {
 	}{
 		settings{
 			Name: "oscar", Namespace: "oscar", ServicesNamespace: servicesNamespace, ServiceAccount: "oscar-sa",
-			GPU: gpu, OIDCGroups: []string{},
+			GPU: gpu, OIDCGroups: append([]string{}, s.cfg.Groups...),
 		},
-		s.provider, append([]string{}, s.repositories...),
+		provider, append([]string{}, s.repositories...),
 	})
 }
 
 // updateConfig takes the allowed image repositories; the rest of the body is ignored.
 func (s *Sim) updateConfig(c *call) {
+	if c.user != nil {
+		c.json(http.StatusUnauthorized, "")
+		return
+	}
 	var in struct {
 		Repositories []string `json:"allowed_image_repositories"`
 	}
@@ -122,7 +130,7 @@ func (s *Sim) deployed(c *call) *wire.Service {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, e, err := s.kube.read("", c.service)
-	if err != nil {
+	if err != nil || !c.mayRead(e.service) {
 		c.text(http.StatusForbidden, "You do not have permission to access this service")
 		return nil
 	}
