@@ -27,7 +27,8 @@ type OSCAR interface {
 	Nodes(ctx context.Context) ([]oscar.Node, error)
 	List(ctx context.Context) ([]oscar.Service, error)
 	Get(ctx context.Context, name string) (*oscar.Service, error)
-	Create(ctx context.Context, name string, body []byte, timeout time.Duration) error
+	Admits(ctx context.Context, as oscar.Bearer) error
+	Create(ctx context.Context, name string, body []byte, as oscar.Bearer, timeout time.Duration) error
 	Update(ctx context.Context, name string, body []byte, timeout time.Duration) error
 	Delete(ctx context.Context, name string, timeout time.Duration) error
 	Jobs(ctx context.Context, name string) (map[string]oscar.Job, error)
@@ -46,6 +47,9 @@ type Config struct {
 	Kube kube.Interface
 	// Identity opens what is sealed to this cluster.
 	Identity *seal.Identity
+	// Tokens is asked for an owner's access token when none that is good was
+	// delivered; default: nobody is.
+	Tokens TokenSource
 	// Memory keeps which registration of the cluster the syncer is for; default:
 	// as long as the process lives.
 	Memory Memory

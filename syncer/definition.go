@@ -12,6 +12,7 @@ import (
 	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
 )
 
 // purposeSpec is the purpose of the envelope in a spec: a merge patch with the
@@ -127,16 +128,20 @@ func clearStorage(fields map[string]json.RawMessage) {
 	fields[fieldMount] = json.RawMessage(`{"storage_provider":"","path":""}`)
 }
 
-// body is what is sent: the definition with owner, without a namespace (OSCAR
-// would honour it), without storage when attaching, and with the annotation that
-// names the buckets that this life made.
-func (d *definition) body(owner string, storage bool, made []string) ([]byte, error) {
+// body is what is sent: the definition without a namespace (OSCAR would honour it),
+// without storage when attaching, and with the annotation that names the buckets
+// that this life made. A PUT keeps what OSCAR gave the service that stands, which is
+// nil for a POST: the owner, and what it gave to a user's service when he made it.
+func (d *definition) body(stands *oscar.Service, storage bool, made []string) ([]byte, error) {
 	fields := maps.Clone(d.fields)
 	delete(fields, "namespace")
-	if owner == "" {
-		owner = oscarapi.OwnerAdmin
+	fields["owner"] = mustJSON(oscarapi.OwnerAdmin)
+	if stands != nil && stands.Owner != "" {
+		fields["owner"] = mustJSON(stands.Owner)
+		if err := keepAllotted(fields, stands.JSON); err != nil {
+			return nil, err
+		}
 	}
-	fields["owner"] = mustJSON(owner)
 	if !storage {
 		clearStorage(fields)
 	}
@@ -149,6 +154,44 @@ func (d *definition) body(owner string, storage bool, made []string) ([]byte, er
 		fields["annotations"] = mustJSON(annotations)
 	}
 	return json.Marshal(fields)
+}
+
+// keepAllotted keeps the group (VO) that OSCAR found for a user's service, and the
+// labels that it set for it, in a definition that does not name them: it would take
+// their absence for a change, and the service's jobs would leave the user's quota.
+func keepAllotted(fields map[string]json.RawMessage, shown json.RawMessage) error {
+	var stands struct {
+		VO     string            `json:"vo"`
+		Labels map[string]string `json:"labels"`
+	}
+	if err := json.Unmarshal(shown, &stands); err != nil {
+		return fmt.Errorf("service: %w", err)
+	}
+	var asked struct {
+		VO     string
+		Labels map[string]string
+	}
+	for key, into := range map[string]any{"vo": &asked.VO, "labels": &asked.Labels} {
+		if raw, ok := fields[key]; ok {
+			if err := json.Unmarshal(raw, into); err != nil {
+				return fmt.Errorf("%s: %w", key, err)
+			}
+		}
+	}
+	if asked.VO == "" && stands.VO != "" {
+		fields["vo"] = mustJSON(stands.VO)
+	}
+	labels := map[string]string{}
+	for _, key := range []string{"vo", "uid", "kueue.x-k8s.io/queue-name"} {
+		if value, set := stands.Labels[key]; set {
+			labels[key] = value
+		}
+	}
+	if len(labels) > 0 {
+		maps.Copy(labels, asked.Labels)
+		fields["labels"] = mustJSON(labels)
+	}
+	return nil
 }
 
 // detachedBody is the service as OSCAR showed it, without storage. It sends no

@@ -32,6 +32,8 @@ type sight struct {
 	asOf time.Time
 	// until is when a fresh sight is too old to write on.
 	until time.Time
+	// as is the owner's access token, where the service is made with it and there is one.
+	as AccessToken
 }
 
 // glance makes a situation from the mirror and a list that may be a little old.
@@ -71,7 +73,10 @@ func (t *term) glance(ctx context.Context, name string) (*sight, error) {
 		return v, err
 	}
 	v.service = list.services[name]
-	return v, t.complete(v, listed)
+	if err := t.complete(v, listed); err != nil {
+		return v, err
+	}
+	return v, t.findToken(ctx, v)
 }
 
 // answered says that nothing is to be done whatever OSCAR shows: a vote or an
@@ -163,6 +168,9 @@ func (t *term) examine(ctx context.Context, name string) (*sight, error) {
 		return nil, err
 	}
 	v.local.half, v.local.running = half, running
+	if err := t.findToken(ctx, v); err != nil {
+		return v, err
+	}
 	if v.def != nil && v.def.makesBuckets() {
 		for _, bucket := range v.def.buckets() {
 			if _, ok := v.buckets[bucket]; !ok {

@@ -104,6 +104,13 @@ func planAbsent(s situation) decision {
 	if wait := s.unanswered(); wait > 0 {
 		return decision{act: look, after: min(wait, pollWrite)}
 	}
+	phase, prefix := record.PhaseFailed, ""
+	if applied {
+		phase, prefix = record.PhaseDrifted, vanished.message+": "
+	}
+	if d, none := s.without(phase, prefix); none {
+		return d
+	}
 	if d, wait := s.backOff(create); wait {
 		return d
 	}

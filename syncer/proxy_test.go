@@ -16,7 +16,7 @@ import (
 // proxy stands between a syncer and its OSCAR, to stop it or to lie.
 type proxy struct {
 	syncer.OSCAR
-	create  func(ctx context.Context, name string, body []byte, timeout time.Duration) error
+	create  func(ctx context.Context, name string, body []byte, as oscar.Bearer, timeout time.Duration) error
 	get     func(ctx context.Context, name string) (*oscar.Service, error)
 	buckets func(ctx context.Context) ([]oscar.Bucket, error)
 	erase   func(ctx context.Context, name string, timeout time.Duration) error
@@ -44,11 +44,11 @@ func (p *proxy) Buckets(ctx context.Context) ([]oscar.Bucket, error) {
 	return p.OSCAR.Buckets(ctx)
 }
 
-func (p *proxy) Create(ctx context.Context, name string, body []byte, timeout time.Duration) error {
+func (p *proxy) Create(ctx context.Context, name string, body []byte, as oscar.Bearer, timeout time.Duration) error {
 	if p.create != nil {
-		return p.create(ctx, name, body, timeout)
+		return p.create(ctx, name, body, as, timeout)
 	}
-	return p.OSCAR.Create(ctx, name, body, timeout)
+	return p.OSCAR.Create(ctx, name, body, as, timeout)
 }
 
 func (p *proxy) Get(ctx context.Context, name string) (*oscar.Service, error) {
@@ -60,7 +60,7 @@ func (p *proxy) Get(ctx context.Context, name string) (*oscar.Service, error) {
 
 // quotingProxy refuses each POST with a text that quotes its body.
 func (r *rig) quotingProxy() syncer.OSCAR {
-	return &proxy{OSCAR: r.config().OSCAR, create: func(_ context.Context, name string, body []byte, _ time.Duration) error {
+	return &proxy{OSCAR: r.config().OSCAR, create: func(_ context.Context, name string, body []byte, _ oscar.Bearer, _ time.Duration) error {
 		return &oscar.APIError{Op: oscar.OpCreate, Service: name, Status: 400, Body: "cannot read " + string(body)}
 	}}
 }

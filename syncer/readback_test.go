@@ -183,7 +183,7 @@ func TestDefinitionBody(t *testing.T) {
 	def, _, _ := newDefinition(t,
 		`{"name":"s","namespace":"oscar","x_unknown":[1.50],"annotations":{"a":"1"},"environment":{"secrets":{"K":""}},"input":[{"storage_provider":"minio","path":"b/in"}],"mount":{"storage_provider":"minio.default","path":"m"}}`,
 		`{"token":"secret-token","environment":{"secrets":{"K":"secret-value"}}}`)
-	full, err := def.body("", true, nil)
+	full, err := def.body(nil, true, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,11 +195,13 @@ func TestDefinitionBody(t *testing.T) {
 	if strings.Contains(string(full), "namespace") {
 		t.Errorf("body %s\nnames a namespace", full)
 	}
-	bare, err := def.body("somebody", false, []string{"b", "c"})
+	stands := &oscar.Service{Owner: "somebody", JSON: json.RawMessage(`{"vo":"physics","labels":{"uid":"some","x":"1","kueue.x-k8s.io/queue-name":"q"}}`)}
+	bare, err := def.body(stands, false, []string{"b", "c"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"input":[]`, `"output":[]`, `"mount":{"storage_provider":"","path":""}`, `"owner":"somebody"`, `"oscarfed/buckets":"b,c"`} {
+	for _, want := range []string{`"input":[]`, `"output":[]`, `"mount":{"storage_provider":"","path":""}`, `"owner":"somebody"`, `"oscarfed/buckets":"b,c"`,
+		`"vo":"physics"`, `"labels":{"kueue.x-k8s.io/queue-name":"q","uid":"some"}`} {
 		if !strings.Contains(string(bare), want) {
 			t.Errorf("body %s\nlacks %s", bare, want)
 		}

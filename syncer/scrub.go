@@ -59,6 +59,9 @@ func (v *sight) secrets() []string {
 	if v.def != nil {
 		out = append(out, v.def.secrets...)
 	}
+	if v.as.Value != "" {
+		out = append(out, string(v.as.Value))
+	}
 	if v.service != nil {
 		out = append(out, v.service.Token)
 	}

@@ -73,6 +73,8 @@ type situation struct {
 	// mirror that may be a little old. Only a fresh situation is acted upon.
 	fresh  bool
 	memory memory
+	// token is about the access token that a creation needs.
+	token ownerToken
 }
 
 // memory is what this process knows beyond the records.

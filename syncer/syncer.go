@@ -52,6 +52,7 @@ func New(cfg Config) (*Syncer, error) {
 	}
 	cfg = cfg.withDefaults()
 	desired, services := record.DesiredPrefix(cfg.ClusterID), record.DesiredServicesPrefix(cfg.ClusterID)
+	tokens := record.TokensPrefix(cfg.ClusterID)
 	s := &Syncer{
 		cfg:     cfg,
 		log:     cfg.Logger,
@@ -65,9 +66,10 @@ func New(cfg Config) (*Syncer, error) {
 	}
 	s.mirror = cfg.Store.NewMirror(store.MirrorConfig{
 		Prefixes: []string{desired, record.ObservedPrefix(cfg.ClusterID)},
-		// Specs are large, and read when they are needed. Questions are few.
+		// Specs are large, and read when they are needed. Questions are few, and so are
+		// access tokens, which are an hour old at most.
 		Skip: func(key string) bool {
-			return strings.HasPrefix(key, desired) && !strings.HasPrefix(key, services) &&
+			return strings.HasPrefix(key, desired) && !strings.HasPrefix(key, services) && !strings.HasPrefix(key, tokens) &&
 				!strings.HasPrefix(key, desired+"asks/") && key != record.DesiredClusterKey(cfg.ClusterID)
 		},
 		OnRelist: s.relisted,

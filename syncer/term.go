@@ -32,6 +32,8 @@ type term struct {
 	buckets *shared[bucketSet]
 	nodes   *shared[[]oscar.Node]
 	infos   *shared[oscar.Info]
+	// admissions are the users whom OSCAR lets in.
+	admissions *admissions
 
 	// decisions and writes hold service names. Whoever works on a name has
 	// claimed it.
@@ -72,6 +74,7 @@ func (t *term) run(ctx context.Context) error {
 	t.buckets = newShared(ctx, t.Syncer.bucketList)
 	t.nodes = newShared(ctx, t.cfg.OSCAR.Nodes)
 	t.infos = newShared(ctx, t.cfg.OSCAR.Info)
+	t.admissions = newAdmissions(t.cfg.OSCAR.Admits)
 	defer func() {
 		t.lists.wait()
 		t.buckets.wait()
@@ -189,6 +192,8 @@ func (t *term) follow(ctx context.Context) error {
 				t.decisions.Add(ref.Name)
 			case record.KindObservedService, record.KindAsk:
 				t.decisions.Add(ref.Name)
+			case record.KindTokens:
+				t.tokenCame(view, ref.Name, now)
 			case record.KindDesiredCluster:
 				t.noteEpoch(view)
 				for kv := range view.Prefix(record.DesiredServicesPrefix(t.cfg.ClusterID)) {
@@ -196,6 +201,23 @@ func (t *term) follow(ctx context.Context) error {
 				}
 			}
 		}
+	}
+}
+
+// tokenCame looks anew at the services of a federation: who has refused for want of
+// its owner's token votes again.
+func (t *term) tokenCame(view *store.MirrorView, federation string, now time.Time) {
+	for kv := range view.Prefix(record.DesiredServicesPrefix(t.cfg.ClusterID)) {
+		d, err := store.Decode[record.Desired](kv)
+		if err != nil || d.Federation != federation || d.Tombstone() {
+			continue
+		}
+		name := record.ParseKey(kv.Key).Name
+		t.mu.Lock()
+		t.periodic[name] = true
+		t.mu.Unlock()
+		t.hear(name, now)
+		t.decisions.Add(name)
 	}
 }
 

@@ -50,6 +50,12 @@ func (t *term) cast(ctx context.Context, v *sight, no *refusal) error {
 	} else {
 		delay := t.ledger.promise(v.name, v.revision, t.outstanding(t.mirror.Snapshot()), time.Now())
 		vote.DelayS = int64(math.Round(delay.Seconds()))
+		if t.tooLong(v, delay) {
+			no := needsToken(fmt.Sprintf("the owner's access token expires at %s, and the writes before this one take %s",
+				v.as.Expires.UTC().Format(time.RFC3339), delay.Round(time.Second)))
+			vote.Answer, vote.DelayS = record.VoteNo, 0
+			f.phase, f.reason, f.message = record.PhaseRefused, no.Reason, no.Message
+		}
 	}
 	if err := t.report(ctx, v, f); err != nil {
 		return err
@@ -62,6 +68,10 @@ func (t *term) cast(ctx context.Context, v *sight, no *refusal) error {
 // check returns nil for a yes.
 func (t *term) check(ctx context.Context, v *sight) (*refusal, error) {
 	if no, err := t.checkVersion(ctx); no != nil || err != nil {
+		return no, err
+	}
+	// Before the rest: who is not let in does not learn what stands there.
+	if no, err := t.checkUser(ctx, v); no != nil || err != nil {
 		return no, err
 	}
 	if no, err := t.checkName(ctx, v); no != nil || err != nil {

@@ -14,9 +14,11 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/test/issuer"
 )
 
 func TestVoteNo(t *testing.T) {
+	users := issuer.New(t, "")
 	for _, tc := range []struct {
 		name    string
 		sim     oscarsim.Config
@@ -40,9 +42,10 @@ func TestVoteNo(t *testing.T) {
 		{"a worker names a foreign bucket", oscarsim.Config{}, func(r *rig, p *replica) {
 			p.coordinator, p.buckets = false, []string{"canary-data"}
 		}, record.ReasonForeignBucket, `"canary-data"`},
-		{"the bucket was left by another owner", oscarsim.Config{}, func(r *rig, p *replica) {
+		{"the bucket was left by another owner", withUsers(users), func(r *rig, p *replica) {
 			r.leave(p.name, p.name)
-			p.owner = "somebody@example.org"
+			p.owner = alice
+			r.deliver(users.Token(alice, nil), inAnHour())
 		}, record.ReasonBucketLeft, `"grayify"`},
 		{"no node is large enough", oscarsim.Config{}, func(r *rig, p *replica) { p.cpu = "5" }, record.ReasonDoesNotFit, "4000m"},
 		{"no node has a GPU", oscarsim.Config{}, func(r *rig, p *replica) { p.extra = map[string]any{"enable_gpu": true} }, record.ReasonDoesNotFit, "GPU"},

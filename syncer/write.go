@@ -98,7 +98,7 @@ func (t *term) create(ctx context.Context, v *sight) (bool, error) {
 		}
 	}
 	made = union(made, makes)
-	body, err := v.def.body("", storage, made)
+	body, err := v.def.body(nil, storage, made)
 	if err != nil {
 		return false, err
 	}
@@ -111,7 +111,7 @@ func (t *term) create(ctx context.Context, v *sight) (bool, error) {
 		n.postAt, n.openUntil, n.made = sent, sent.Add(t.timeout(v)), union(n.made, makes)
 	})
 	err = t.call(ctx, v, create, func(ctx context.Context, timeout time.Duration) error {
-		return t.cfg.OSCAR.Create(ctx, v.name, body, timeout)
+		return t.cfg.OSCAR.Create(ctx, v.name, body, v.as.Value, timeout)
 	})
 	t.notes.change(v.name, func(n *note) {
 		n.written = time.Now()
@@ -139,7 +139,7 @@ func (t *term) update(ctx context.Context, v *sight, repair bool) (bool, error) 
 	}
 	makes := absent(v.def.buckets(), v.buckets)
 	made = union(made, makes)
-	body, err := v.def.body(v.service.Owner, true, made)
+	body, err := v.def.body(v.service, true, made)
 	if err != nil {
 		return false, err
 	}
@@ -330,6 +330,9 @@ func (t *term) noteFailure(v *sight, step act, reason record.Reason, err error) 
 	f := failure{reason: reason, operation: step.operation(), status: api.Status, message: scrub(api.Body, v.secrets()...)}
 	final := api.Definite()
 	switch {
+	case step == create && v.token.needed && oscar.NotAdmitted(err) && (oscar.Refused(err) || f.message == ""):
+		no := notAllowed(t.cfg.ClusterID)
+		f.reason, f.message = no.reason, no.message
 	case oscar.Refused(err):
 		no := refusedCredential()
 		f.reason, f.message = no.reason, no.message

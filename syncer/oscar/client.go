@@ -106,6 +106,19 @@ func rootCAs(file string) (*x509.CertPool, error) {
 // Close ends idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
+func (c *Client) authorize(req *http.Request, as Bearer) error {
+	if as != "" {
+		req.Header.Set("Authorization", "Bearer "+string(as))
+		return nil
+	}
+	password, err := c.password()
+	if err != nil {
+		return err
+	}
+	req.SetBasicAuth(c.cfg.User, password)
+	return nil
+}
+
 func (c *Client) password() (string, error) {
 	if c.cfg.PasswordFile == "" {
 		return "", nil
@@ -134,6 +147,8 @@ type call struct {
 	body    []byte
 	timeout time.Duration
 	limit   int64
+	// as is whose the call is; empty for the client's own user.
+	as Bearer
 }
 
 // do sends one request and reads its whole answer. Every error is an *APIError.
@@ -156,15 +171,13 @@ func (c *Client) do(ctx context.Context, in call) ([]byte, error) {
 			return fail(0, nil, fmt.Errorf("%w: %q is not a name", errNotSent, segment))
 		}
 	}
-	password, err := c.password()
-	if err != nil {
-		return fail(0, nil, errors.Join(errNotSent, err))
-	}
 	req, err := http.NewRequestWithContext(ctx, in.method, c.address(in), bytes.NewReader(in.body))
 	if err != nil {
 		return fail(0, nil, errors.Join(errNotSent, err))
 	}
-	req.SetBasicAuth(c.cfg.User, password)
+	if err := c.authorize(req, in.as); err != nil {
+		return fail(0, nil, errors.Join(errNotSent, err))
+	}
 	req.Header.Set("Accept", "application/json")
 	if in.body != nil {
 		req.Header.Set("Content-Type", "application/json")

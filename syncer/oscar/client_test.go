@@ -67,7 +67,7 @@ func TestAgainstOSCAR(t *testing.T) {
 		t.Errorf("get of nothing: %v", err)
 	}
 	body := `{"name":"svc","image":"i","script":"s","input":[{"storage_provider":"minio","path":"svc/in"}]}`
-	if err := c.Create(ctx, "svc", []byte(body), time.Minute); err != nil {
+	if err := c.Create(ctx, "svc", []byte(body), "", time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	service, err := c.Get(ctx, "svc")
@@ -145,7 +145,7 @@ func TestWhatAnErrorTells(t *testing.T) {
 		}, 0, false, true, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			err := client(t, tc.handler).Create(t.Context(), "svc", []byte(`{}`), time.Minute)
+			err := client(t, tc.handler).Create(t.Context(), "svc", []byte(`{}`), "", time.Minute)
 			api, ok := errors.AsType[*oscar.APIError](err)
 			if !ok {
 				t.Fatalf("error %v", err)
@@ -167,7 +167,7 @@ func TestTimeoutIsUnanswered(t *testing.T) {
 		close(asked)
 		<-r.Context().Done()
 	}))
-	err := c.Create(t.Context(), "svc", []byte(`{}`), 100*time.Millisecond)
+	err := c.Create(t.Context(), "svc", []byte(`{}`), "", 100*time.Millisecond)
 	<-asked
 	if api, ok := errors.AsType[*oscar.APIError](err); !ok || !api.Unanswered() || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)

@@ -14,6 +14,7 @@ type Op string
 // The calls.
 const (
 	OpInfo         Op = "info"
+	OpAdmits       Op = "admits"
 	OpConfig       Op = "config"
 	OpStatus       Op = "status"
 	OpList         Op = "list"

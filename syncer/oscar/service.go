@@ -67,10 +67,11 @@ func (c *Client) Get(ctx context.Context, name string) (*Service, error) {
 }
 
 // Create posts a definition. OSCAR needs at least 6 s for it, and minutes when
-// an image is fetched first: timeout is the caller's.
-func (c *Client) Create(ctx context.Context, name string, body []byte, timeout time.Duration) error {
+// an image is fetched first: timeout is the caller's. The service is that of the
+// bearer, or with an empty one the administrator's.
+func (c *Client) Create(ctx context.Context, name string, body []byte, as Bearer, timeout time.Duration) error {
 	_, err := c.do(ctx, call{op: OpCreate, subject: name, method: http.MethodPost,
-		path: []string{"system", "services"}, body: body, timeout: timeout})
+		path: []string{"system", "services"}, body: body, as: as, timeout: timeout})
 	return err
 }
 

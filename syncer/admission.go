@@ -1,0 +1,80 @@
+package syncer
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
+)
+
+// admittedAge is how long OSCAR's yes to a user counts for further votes.
+const admittedAge = 30 * time.Second
+
+// admissions lets the votes on many services of one user share one question to
+// OSCAR. Tokens are remembered by their hash.
+type admissions struct {
+	ask   func(context.Context, oscar.Bearer) error
+	calls singleflight.Group
+
+	mu    sync.Mutex
+	until map[[sha256.Size]byte]time.Time
+}
+
+func newAdmissions(ask func(context.Context, oscar.Bearer) error) *admissions {
+	return &admissions{ask: ask, until: map[[sha256.Size]byte]time.Time{}}
+}
+
+// check is nil when OSCAR lets the user in. All its callers live as long as ctx.
+func (a *admissions) check(ctx context.Context, as oscar.Bearer) error {
+	key := sha256.Sum256([]byte(as))
+	if a.known(key, time.Now()) {
+		return nil
+	}
+	_, err, _ := a.calls.Do(string(key[:]), func() (any, error) {
+		began := time.Now()
+		if err := a.ask(ctx, as); err != nil {
+			return nil, err
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		maps.DeleteFunc(a.until, func(_ [sha256.Size]byte, until time.Time) bool { return began.After(until) })
+		a.until[key] = began.Add(admittedAge)
+		return nil, nil
+	})
+	return err
+}
+
+func (a *admissions) known(key [sha256.Size]byte, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return now.Before(a.until[key])
+}
+
+// checkUser asks OSCAR, with the owner's own token, whether it lets him in.
+func (t *term) checkUser(ctx context.Context, v *sight) (*refusal, error) {
+	switch {
+	case !v.token.needed:
+		return nil, nil
+	case v.token.pending:
+		return nil, fmt.Errorf("the owner's access token is on its way: %s", v.token.message)
+	case v.token.reason != "":
+		return &refusal{v.token.reason, v.token.message}, nil
+	}
+	err := t.admissions.check(ctx, v.as.Value)
+	if oscar.NotAdmitted(err) {
+		return notAllowed(t.cfg.ClusterID), nil
+	}
+	return nil, err
+}
+
+func notAllowed(cluster string) *refusal {
+	return &refusal{record.ReasonNotAllowed, fmt.Sprintf(
+		"the OSCAR of cluster %q does not accept the owner's access token: its operator decides which issuers and groups it lets in; leave the cluster out, or ask him", cluster)}
+}

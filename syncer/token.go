@@ -1,0 +1,137 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
+)
+
+// The service of a user is made with his own access token: so it is his on the
+// cluster's OSCAR, in his namespace. The token is used for that POST, and for the
+// vote that asks OSCAR whether it would take it, and for nothing else.
+
+// TokenSource finds the access token of an owner, where the one that was delivered
+// with his last request is not good any more. It answers at once: what it has to ask
+// others for, it asks beside, and answers a *NoTokenError that is Pending meanwhile.
+type TokenSource interface {
+	// AccessToken is for the POST of one replica. An error that is no *NoTokenError
+	// says nothing about the token; it is asked again.
+	AccessToken(ctx context.Context, of TokenFor) (AccessToken, error)
+}
+
+// TokenFor is the replica that a token is needed for.
+type TokenFor struct {
+	// Federation and UID are those of the federation and of the replica.
+	Federation, UID string
+	// Owner is the subject whose token it must be.
+	Owner string
+}
+
+// AccessToken is an access token of an owner.
+type AccessToken struct {
+	Value   oscar.Bearer
+	Expires time.Time
+}
+
+// NoTokenError says why there is no token.
+type NoTokenError struct {
+	Reason  record.Reason
+	Message string
+	// Pending says that one is on its way: nothing is reported yet.
+	Pending bool
+}
+
+// Error implements error.
+func (e *NoTokenError) Error() string { return string(e.Reason) + ": " + e.Message }
+
+// purposeAccess is the purpose of the envelope around a delivered access token.
+const purposeAccess = "access_token"
+
+// tokenSlack is how long a token must still be good: clocks differ, and the request
+// has to get there.
+const tokenSlack = 10 * time.Second
+
+// ownerToken is what is known of the access token that a POST needs.
+type ownerToken struct {
+	// needed is false where the cluster's own credential is used.
+	needed  bool
+	pending bool
+	// reason and message say why there is none; empty when there is one.
+	reason  record.Reason
+	message string
+}
+
+// usersService says whether a service is made with its owner's token.
+func usersService(d *record.Desired) bool { return d.Owner != oscarapi.OwnerAdmin }
+
+// findToken fills in the token of a service that is about to be made, or voted on.
+func (t *term) findToken(ctx context.Context, v *sight) error {
+	d := v.desired
+	if d == nil || d.Tombstone() || !usersService(d) || d.Intent == record.IntentApply && v.local.whose != nobody {
+		return nil
+	}
+	v.token.needed = true
+	token, err := t.delivered(d, v.now)
+	if err != nil && t.cfg.Tokens != nil {
+		token, err = t.cfg.Tokens.AccessToken(ctx, TokenFor{Federation: d.Federation, UID: d.UID, Owner: d.Owner})
+	}
+	if none, ok := errors.AsType[*NoTokenError](err); ok {
+		v.token.reason, v.token.message, v.token.pending = none.Reason, none.Message, none.Pending
+		return nil
+	}
+	v.as = token
+	return err
+}
+
+// delivered is the token that came with a request of the owner's.
+func (t *term) delivered(d *record.Desired, now time.Time) (AccessToken, error) {
+	kv, ok := t.mirror.Snapshot().KV(record.TokensKey(t.cfg.ClusterID, d.Federation))
+	if !ok {
+		return AccessToken{}, needsToken("the service is made with its owner's access token, and none was delivered to this cluster")
+	}
+	rec, err := store.Decode[record.Tokens](kv)
+	if err != nil {
+		t.log.Error("an access token cannot be read", "error", err)
+		return AccessToken{}, needsToken("the access token that was delivered cannot be read")
+	}
+	if !now.Add(tokenSlack).Before(rec.Expires.Time) {
+		return AccessToken{}, needsToken(fmt.Sprintf("the owner's access token expired at %s", rec.Expires.UTC().Format(time.RFC3339)))
+	}
+	// Any generation will do: the owner of a federation never changes.
+	plain, err := t.cfg.Identity.Open(rec.Access, seal.Header{Purpose: purposeAccess, Cluster: t.cfg.ClusterID, UID: d.Federation}, now.Add(tokenSlack))
+	if err != nil {
+		t.log.Error("an access token cannot be opened", "federation", d.Federation, "error", err)
+		return AccessToken{}, needsToken("the access token that was delivered cannot be opened by this syncer")
+	}
+	return AccessToken{Value: oscar.Bearer(plain), Expires: rec.Expires.Time}, nil
+}
+
+func needsToken(message string) *NoTokenError {
+	return &NoTokenError{Reason: record.ReasonNeedsUserToken, Message: message + "; any change by the owner, also one that changes nothing, brings a fresh one"}
+}
+
+// tooLong says whether a token that was delivered will have expired when the writes
+// before its service's are done, and nobody can be asked for another one.
+func (t *term) tooLong(v *sight, delay time.Duration) bool {
+	return v.as.Value != "" && t.cfg.Tokens == nil && !v.as.Expires.After(time.Now().Add(delay+tokenSlack))
+}
+
+// without decides what becomes of a service that cannot be made for want of a token.
+// It is not tried again and again: the token's arrival is an event.
+func (s situation) without(phase record.Phase, prefix string) (decision, bool) {
+	switch {
+	case !s.token.needed || s.token.reason == "":
+		return decision{}, false
+	case s.token.pending:
+		return decision{act: look, after: pollWrite}, true
+	}
+	f := &failure{reason: s.token.reason, operation: create.operation(), message: prefix + s.token.message}
+	return decision{act: report, phase: phase, reason: f.reason, message: f.message, failure: f}, true
+}
