@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/topology"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -24,6 +25,9 @@ func (c *ControlPlane) tryChange(ctx context.Context, id change, p place, fn edi
 	if err := asPlanned(id.plan, func() string { return c.digestOfChange(id.caller, d) }); err != nil {
 		return attempt{}, err
 	}
+	if err := c.deliver(ctx, id.caller, d); err != nil {
+		return attempt{}, err
+	}
 	if !d.differs {
 		return attempt{generation: d.next.Generation}, c.commitOrders(ctx, id, d.sit, d.rev)
 	}
@@ -38,6 +42,30 @@ func (c *ControlPlane) tryChange(ctx context.Context, id change, p place, fn edi
 	}
 	votes, err := c.commitChange(ctx, id, d)
 	return attempt{generation: d.next.Generation, votes: votes}, err
+}
+
+// deliver sends the token of an owner to the clusters that a change of his concerns:
+// all of them, or when it changes nothing those that have something to make. It needs
+// no transaction with the change: he may always give it.
+func (c *ControlPlane) deliver(ctx context.Context, caller identity.Caller, d *changeDraft) error {
+	b := bears(caller, d.sit.fed.Owner)
+	if len(d.added) > 0 {
+		if err := b.lasts(d.sit.now, c.cfg.PrepareDeadline+tokenMargin); err != nil {
+			return err
+		}
+	}
+	to := wanting(d.sit)
+	if d.differs {
+		to = clustersOf(d.next.Members)
+	}
+	if !b.useful(d.sit.now) || len(to) == 0 {
+		return nil
+	}
+	access, err := c.sealAccess(b, &d.next, to)
+	if err != nil {
+		return err
+	}
+	return c.stage(ctx, access)
 }
 
 // draftChange makes everything that a change by somebody writes. It writes nothing. What asks

@@ -166,11 +166,22 @@ func (c *ControlPlane) draftCreate(caller identity.Caller, s *oscar.Service, req
 			return nil, err
 		}
 	}
+	b := bears(caller, fed.Owner)
+	if err := b.lasts(now, c.cfg.PrepareDeadline+tokenMargin); err != nil {
+		return nil, err
+	}
 	d, err := c.draft(c.renderer(s, g, fed), token)
 	if err != nil {
 		return nil, err
 	}
 	d.fence = fence
+	if b != nil {
+		access, err := c.sealAccess(b, &d.fed, clustersOf(d.fed.Members))
+		if err != nil {
+			return nil, err
+		}
+		d.before = append(d.before, access...)
+	}
 	return d, nil
 }
 

@@ -240,14 +240,15 @@ func (n decision) write(old record.Federation, v store.View, tx *store.Txn) erro
 		}
 		tx.Delete(record.SecretsKey(old.UID, old.Generation))
 		if c := old.Coordinator(); c != nil {
-			tx.Delete(record.TokensKey(c.ClusterID, old.UID))
 			tx.Delete(record.HoldKey(c.ClusterID, old.UID))
 		}
+		dropTokens(&old, tx)
 	case n.fed != nil:
 		tx.Put(key, n.fed)
 		tx.Touch(key)
 		if n.fed.Phase != record.PhasePreparing && n.fed.Phase != record.PhaseApplying && n.fed.Phase != record.PhaseReady {
 			tx.Delete(record.SecretsKey(old.UID, old.Generation))
+			dropTokens(&old, tx)
 		}
 	}
 	for _, key := range n.drop {

@@ -29,9 +29,10 @@ func (c *ControlPlane) sweep(ctx context.Context) error {
 	}
 }
 
-// sweepOnce removes old idempotency records, memories of old deletions, and the
-// specs and histories that two sweeps in a row found unreferenced: those of a
-// creation whose instance died between writing them and transaction A.
+// sweepOnce removes old idempotency records, memories of old deletions, expired access
+// tokens, and the specs, histories and tokens that two sweeps in a row found
+// unreferenced: those of a creation whose instance died between writing them and
+// transaction A.
 func (c *ControlPlane) sweepOnce(ctx context.Context, suspects map[string]int64) error {
 	if c.doubtful() {
 		return errStale
@@ -49,11 +50,18 @@ func (c *ControlPlane) sweepOnce(ctx context.Context, suspects map[string]int64)
 		return err
 	}
 	prefixes := []string{record.HistoryPrefix, record.SecretsPrefix}
+	var tokens []string
 	c.state.read(func() {
 		for cluster := range c.state.nodes {
-			prefixes = append(prefixes, record.SpecsPrefix(cluster))
+			tokens = append(tokens, record.TokensPrefix(cluster))
+			prefixes = append(prefixes, record.SpecsPrefix(cluster), record.TokensPrefix(cluster))
 		}
 	})
+	for _, prefix := range tokens {
+		if err := c.sweepTokens(ctx, prefix, now); err != nil {
+			return err
+		}
+	}
 	seen := map[string]int64{}
 	for _, prefix := range prefixes {
 		items, err := c.store.ListKeys(ctx, prefix)
@@ -86,9 +94,15 @@ func (c *ControlPlane) referenced(key string) bool {
 		switch ref.Kind {
 		case record.KindHistory, record.KindSecrets:
 			_, found = c.state.federations[ref.Name]
+		case record.KindTokens:
+			f := c.state.federations[ref.Name].rec
+			found = f != nil && (f.Phase == record.PhaseReady || f.Phase == record.PhasePreparing || f.Phase == record.PhaseApplying) &&
+				c.state.onCluster[ref.Cluster][ref.Name]
 		case record.KindSpec:
 			d := c.state.desired(ref.Cluster, ref.Name)
 			found = d.rec != nil && (d.rec.Spec == ref.Name+"/"+ref.Rest || c.state.proposed(d.rec, ref.Name+"/"+ref.Rest))
+		default:
+			found = true // its life does not end here
 		}
 	})
 	return found

@@ -36,10 +36,20 @@ type OIDCConfig struct {
 	// Groups: the user must be in one of them. Empty accepts every user of the
 	// issuers.
 	Groups []string
+	// Owners keeps users of different issuers apart; nil does not, which is for tests
+	// of one issuer.
+	Owners Owners
 	// Transport reaches the issuers; default one that trusts the system's authorities.
 	Transport *http.Transport
 	Now       func() time.Time
 	Logger    *slog.Logger
+}
+
+// Owners knows of which issuer a subject is.
+type Owners interface {
+	// BindOwner answers ErrUnauthenticated (wrapped) for the subject of another issuer's
+	// user. The first issuer that a subject is seen of keeps it.
+	BindOwner(ctx context.Context, subject, issuer string) error
 }
 
 // OIDC accepts access tokens that are JWTs of its issuers. A token is checked once:
@@ -152,6 +162,14 @@ func (o *OIDC) check(ctx context.Context, iss *issuer, token string) (Caller, er
 	}
 	if len(o.cfg.Groups) > 0 && !slices.ContainsFunc(groups, func(g string) bool { return slices.Contains(o.cfg.Groups, g) }) {
 		return Caller{}, fmt.Errorf("%w: the user is in none of the accepted groups", ErrUnauthenticated)
+	}
+	if o.cfg.Owners != nil {
+		if err := o.cfg.Owners.BindOwner(ctx, id.Subject, iss.url); err != nil {
+			if errors.Is(err, ErrUnauthenticated) {
+				o.cfg.Logger.Warn("a user is not let in", "issuer", iss.url, "error", err)
+			}
+			return Caller{}, err
+		}
 	}
 	return Caller{Subject: id.Subject, user: &user{issuer: iss.url, groups: groups, token: token, expiry: id.Expiry, client: clientOf(id)}}, nil
 }

@@ -84,7 +84,7 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	auth, oidc, err := authenticator(cfg, password, log)
+	auth, oidc, err := authenticator(cfg, password, cp, log)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -166,13 +166,13 @@ func serve(ctx context.Context, f front) error {
 }
 
 // authenticator lets in the administrator and the users of the issuers.
-func authenticator(cfg ControlPlane, password string, log *slog.Logger) (identity.Authenticator, *identity.OIDC, error) {
+func authenticator(cfg ControlPlane, password string, owners identity.Owners, log *slog.Logger) (identity.Authenticator, *identity.OIDC, error) {
 	basic, err := identity.NewBasic(cfg.AdminUser, password)
 	if err != nil || len(cfg.OIDCIssuers) == 0 {
 		return identity.Schemes{Basic: basic}, nil, err
 	}
 	oidc, err := identity.NewOIDC(identity.OIDCConfig{
-		Issuers: cfg.OIDCIssuers, Audiences: cfg.OIDCAudiences, Groups: cfg.OIDCGroups, Logger: log,
+		Issuers: cfg.OIDCIssuers, Audiences: cfg.OIDCAudiences, Groups: cfg.OIDCGroups, Owners: owners, Logger: log,
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("users: %w", err)

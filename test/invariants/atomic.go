@@ -43,6 +43,7 @@ func atomicStands(c *checker, uid string, f, was *record.Federation) {
 	for _, m := range f.Members {
 		if m.Replica() {
 			c.replicaMatches(f, m)
+			c.noAccess(f, m)
 		}
 	}
 	if f.Change != nil {
@@ -71,6 +72,15 @@ func (c *checker) submittedIsKept(f *record.Federation, generation int64, secret
 		c.violatef(RuleAtomic, key, "the submitted secrets of generation %d are not in the store", generation)
 	case !secrets && e != nil:
 		c.violatef(RuleAtomic, e.kv.Key, "the submitted secrets are kept although federation %s is %s", f.UID, f.Phase)
+	}
+}
+
+// noAccess: the transaction that ends a federation takes its owner's tokens away. A
+// request of his that crosses it may still bring one, which expires.
+func (c *checker) noAccess(f *record.Federation, m record.Member) {
+	key := record.TokensKey(m.ClusterID, f.UID)
+	if !mustExist(f.Phase) && c.changed[record.FederationKey(f.UID)] != nil && c.now(key) != nil {
+		c.violatef(RuleSecrets, key, "the owner's access token is kept although federation %s is %s", f.UID, f.Phase)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/test/invariants"
 )
 
@@ -68,6 +69,14 @@ func TestPromise9Secrets(t *testing.T) {
 		{"an access token that is not sealed", afterwards(func(x *txn, f *federation) {
 			x.put(record.TokensKey("b", "f1"), record.Tokens{V: 1, Generation: 1, Access: "at"})
 		}), "access is no age envelope", nil},
+		{"an access token that outlives its federation", spoil("bury", func(x *txn, f *federation) {
+			x.put(record.TokensKey("b", "f1"), record.Tokens{V: 1, Generation: 1, Access: envelope(t)})
+		}), "the owner's access token is kept although federation f1 is deleting", nil},
+		{"a subject that changes hands", func(s *script, f *federation) {
+			for _, issuer := range []string{"https://a.example.org", "https://b.example.org"} {
+				s.step("bind", func(x *txn) { x.put(record.OwnerKey("somebody"), record.Owner{V: 1, Issuer: issuer}) })
+			}
+		}, "is now that of one of https://b.example.org", nil},
 		{"the token of a service, before its mark is known", spoil("specs", func(x *txn, f *federation) {
 			edit(x, f.at("b").spec(), func(s *record.Spec) {
 				s.Service = json.RawMessage(strings.Replace(string(s.Service), `"token":""`, `"label":"`+f.at("b").token()+`"`, 1))
@@ -223,4 +232,18 @@ func TestVotes(t *testing.T) {
 			f.create()
 		}, "uid f1-b is applied without a vote", []invariants.Rule{invariants.RuleAtomic}},
 	})
+}
+
+// envelope is a text sealed to somebody.
+func envelope(t *testing.T) string {
+	t.Helper()
+	id, err := seal.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := seal.Seal(seal.Header{Purpose: "access_token"}, []byte("at"), id.Recipient())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }

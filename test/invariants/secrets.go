@@ -28,6 +28,9 @@ func secretsStep(c *checker) {
 			}
 		}
 		c.noToken(ch)
+		if was, now := as[record.Owner](ch.old), as[record.Owner](ch.now); was != nil && now != nil && was.Issuer != now.Issuer {
+			c.violatef(RuleSecrets, ch.key, "the subject of a user of %s is now that of one of %s", was.Issuer, now.Issuer)
+		}
 		var value any
 		if json.Unmarshal(ch.now.kv.Value, &value) != nil {
 			continue // told by the records rule
@@ -52,9 +55,7 @@ func (c *checker) sealed(ch *change) {
 	case *record.Secrets:
 		check("sealed", rec.Sealed)
 	case *record.Tokens:
-		if rec.Access != "" {
-			check("access", rec.Access)
-		}
+		check("access", rec.Access)
 	case *record.Hold:
 		if rec.Refresh != "" {
 			check("refresh", rec.Refresh)

@@ -82,6 +82,8 @@ func newRecord(kind record.Kind) any {
 		return new(record.Desired)
 	case record.KindSpec:
 		return new(record.Spec)
+	case record.KindOwner:
+		return new(record.Owner)
 	case record.KindTokens:
 		return new(record.Tokens)
 	case record.KindHold:
