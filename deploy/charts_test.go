@@ -287,6 +287,9 @@ func filesNamed(m manifest, w workload) []string {
 // findFile says why a file is not in the pod; "" when it is.
 func findFile(m manifest, volumes map[string]corev1.Volume, mounts []corev1.VolumeMount, file string) string {
 	for _, mount := range mounts {
+		if mount.MountPath == file {
+			return "" // the folder itself
+		}
 		name, inside := strings.CutPrefix(file, mount.MountPath+"/")
 		if !inside {
 			continue

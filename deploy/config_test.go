@@ -3,6 +3,7 @@ package deploy_test
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
 	"net/url"
 	"os"
@@ -59,6 +60,14 @@ func TestTheDaemonsTakeTheirConfiguration(t *testing.T) {
 func checkControlPlane(t *testing.T, m manifest, cfg boot.ControlPlane) {
 	t.Helper()
 	embedded := strings.Contains(m.values, "embedded")
+	for _, url := range cfg.Advertise {
+		if embedded && !serviceAt(m, url) {
+			t.Errorf("%s: syncers are told %s, which is no service of the chart", m.values, url)
+		}
+	}
+	if embedded && len(cfg.Advertise) == 0 {
+		t.Errorf("%s: syncers are told no address of etcd", m.values)
+	}
 	if (len(cfg.Endpoints) == 0) != embedded {
 		t.Errorf("%s: etcd is at %v", m.values, cfg.Endpoints)
 	}
@@ -73,6 +82,18 @@ func checkControlPlane(t *testing.T, m manifest, cfg boot.ControlPlane) {
 			}
 		}
 	}
+}
+
+// serviceAt says whether a URL inside of the cluster is that of a service and its port.
+func serviceAt(m manifest, address string) bool {
+	for _, s := range of[*corev1.Service](m) {
+		for _, p := range s.Spec.Ports {
+			if address == fmt.Sprintf("https://%s.%s.svc:%d", s.Name, s.Namespace, p.Port) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // etcd takes the arguments of the members that the chart starts.
@@ -216,6 +237,8 @@ func TestRefusedValues(t *testing.T) {
 		{"oscarfed-external", "etcd.endpoints=null", "etcd.endpoints is empty"},
 		{"oscarfed-external", "etcd.endpoints={http://etcd.example.org:2379}", "endpoints"},
 		{"oscarfed-external", "etcd.clientSecret=", "etcd.clientSecret"},
+		{"oscarfed-external", "etcd.authoritySecret=x", "exclude each other"},
+		{"oscarfed-embedded", "etcd.clientSecret=x", "makes its own certificates"},
 		{"oscarfed-external", "identity.secret.name=", "age key"},
 		{"oscarfed-cluster", "etcd.cluster.image=", "etcd.cluster.image"},
 		{"oscarfed-cluster", "etcd.cluster.peerSecret=", "certificates"},

@@ -66,8 +66,11 @@ https://{{ $name }}-{{ $i }}.{{ $name }}.{{ $.Release.Namespace }}.svc:2379
 {{- fail "an embedded etcd has one control plane: set replicas=1, or etcd.mode to external or cluster" -}}
 {{- end -}}
 {{- else -}}
-{{- if not $v.etcd.clientSecret -}}
-{{- fail "etcd.clientSecret is missing: the control plane proves itself to etcd by a client certificate" -}}
+{{- if not (or $v.etcd.clientSecret $v.etcd.authoritySecret) -}}
+{{- fail "etcd.authoritySecret or etcd.clientSecret is missing: the control plane proves itself to etcd by a client certificate" -}}
+{{- end -}}
+{{- if and $v.etcd.clientSecret $v.etcd.authoritySecret -}}
+{{- fail "etcd.authoritySecret and etcd.clientSecret exclude each other: with an authority the control plane signs its own certificate" -}}
 {{- end -}}
 {{- if not $v.identity.secret.name -}}
 {{- fail "identity.secret.name is missing: all replicas need the same age key (age-keygen)" -}}
@@ -78,6 +81,9 @@ https://{{ $name }}-{{ $i }}.{{ $name }}.{{ $.Release.Namespace }}.svc:2379
 {{- end -}}
 {{- if and (ne $v.etcd.mode "external") $v.etcd.endpoints -}}
 {{- fail "etcd.endpoints is for etcd.mode=external" -}}
+{{- end -}}
+{{- if and (eq $v.etcd.mode "embedded") (or $v.etcd.clientSecret $v.etcd.authoritySecret $v.etcd.ca.configMap) -}}
+{{- fail "an embedded etcd makes its own certificates: leave out etcd.authoritySecret, etcd.clientSecret and etcd.ca" -}}
 {{- end -}}
 {{- if eq $v.etcd.mode "cluster" -}}
 {{- if not $v.etcd.cluster.image -}}
