@@ -75,19 +75,13 @@ func (t *term) reportCluster(ctx context.Context, before, after *store.MirrorVie
 // askCluster asks OSCAR and Kubernetes who they are, and returns what is to be
 // entered; after a failure, only the reason of it.
 func (t *term) askCluster(ctx context.Context, failure error) (func(*record.ObservedCluster), error) {
-	info, storage, uid := oscar.Info{}, oscar.Storage{}, ""
+	info, storage := oscar.Info{}, oscar.Storage{}
 	err := failure
 	if err == nil {
 		info, _, err = t.infos.get(ctx, time.Now().Add(-infoAge))
 	}
 	if err == nil {
 		storage, err = t.cfg.OSCAR.Storage(ctx)
-	}
-	if err == nil {
-		uid, err = t.cfg.Kube.SystemUID(ctx)
-		if errors.Is(err, kube.ErrAbsent) {
-			err = nil
-		}
 	}
 	if err != nil {
 		reason := record.ReasonOscarUnreachable
@@ -96,8 +90,15 @@ func (t *term) askCluster(ctx context.Context, failure error) (func(*record.Obse
 		}
 		return func(c *record.ObservedCluster) { c.Reason = reason }, err
 	}
+	uid, asked := t.cfg.Kube.SystemUID(ctx)
+	if asked != nil && !errors.Is(asked, kube.ErrAbsent) {
+		t.log.Warn("Kubernetes does not say which cluster it is", "error", asked)
+	}
 	return func(c *record.ObservedCluster) {
-		c.OscarVersion, c.MinioEndpoint, c.MinioRegion, c.KubeSystemUID = info.Version, storage.Endpoint, storage.Region, uid
+		c.OscarVersion, c.MinioEndpoint, c.MinioRegion = info.Version, storage.Endpoint, storage.Region
+		if asked == nil || errors.Is(asked, kube.ErrAbsent) {
+			c.KubeSystemUID = uid // else what was known stays
+		}
 		c.Orphans = nil
 		if unsupported(info.Version) {
 			c.Reason = record.ReasonUnsupportedVersion

@@ -163,7 +163,7 @@ func (s *Syncer) terms(ctx context.Context) {
 		err := s.enter(ctx)
 		began := time.Now()
 		if err == nil {
-			err = s.term(ctx)
+			err = s.cfg.Kube.Lead(ctx, s.cfg.Instance, s.term)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -183,8 +183,9 @@ func (s *Syncer) terms(ctx context.Context) {
 	}
 }
 
-// term opens a session and works in it.
-func (s *Syncer) term(ctx context.Context) error {
+// term opens a session and works in it. leads says whether no other syncer may write
+// to this OSCAR at this moment.
+func (s *Syncer) term(ctx context.Context, leads func() bool) error {
 	session, err := s.cfg.Store.OpenSession(ctx, store.SessionConfig{
 		Key: record.SessionKey(s.cfg.ClusterID),
 		Record: record.Session{V: record.Version, Instance: s.cfg.Instance, Version: s.cfg.version(),
@@ -211,7 +212,7 @@ func (s *Syncer) term(ctx context.Context) error {
 		case <-working.Done():
 		}
 	}()
-	t := newTerm(s, session, cancel)
+	t := newTerm(s, session, leads, cancel)
 	return t.run(working)
 }
 

@@ -24,6 +24,9 @@ const deciders = 8
 type term struct {
 	*Syncer
 	session *store.Session
+	// leads says whether this OSCAR is ours to write to, by the Lease in its
+	// Kubernetes.
+	leads   func() bool
 	started time.Time
 	// lose ends the term.
 	lose context.CancelCauseFunc
@@ -49,10 +52,11 @@ type term struct {
 	heard    map[string]time.Time
 }
 
-func newTerm(s *Syncer, session *store.Session, lose context.CancelCauseFunc) *term {
+func newTerm(s *Syncer, session *store.Session, leads func() bool, lose context.CancelCauseFunc) *term {
 	t := &term{
 		Syncer:    s,
 		session:   session,
+		leads:     leads,
 		started:   time.Now(),
 		lose:      lose,
 		claims:    newClaims(),
@@ -96,6 +100,7 @@ func (t *term) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return t.follow(ctx) })
 	group.Go(func() error { return t.resyncs(ctx) })
+	group.Go(func() error { t.listen(ctx); return nil })
 	for range deciders {
 		group.Go(func() error { t.work(ctx, t.decisions, t.decide); return nil })
 	}

@@ -149,9 +149,12 @@ func (t *term) checkName(ctx context.Context, v *sight) (*refusal, error) {
 			"a service named %q that is not of the federation stands on the cluster; choose another name, or delete it there", v.name)}, nil
 	}
 	if v.service == nil {
-		left, err := t.cfg.Kube.SecretLeft(ctx, v.name)
+		left, err := t.cfg.Kube.SecretLeft(ctx, v.desired.Owner, v.name)
 		switch {
 		case errors.Is(err, kube.ErrAbsent):
+		case errors.Is(err, kube.ErrDenied):
+			// No opinion: every vote would be lost until somebody gives the right.
+			t.log.Error("Kubernetes does not say whether a Secret is left", "service", v.name, "error", err)
 		case err != nil:
 			return nil, err
 		case left:

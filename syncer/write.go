@@ -24,6 +24,9 @@ func (t *term) write(ctx context.Context, name string) (bool, error) {
 	t.ledger.begin(time.Now())
 	defer func() { t.ledger.end(time.Now(), measured) }()
 	for range maxSteps {
+		if !t.leads() {
+			return false, errNotLeading // without asking OSCAR in vain
+		}
 		v, err := t.examine(ctx, name)
 		if err != nil {
 			return false, t.blocked(ctx, v, err)
@@ -261,10 +264,17 @@ func (t *term) heal(ctx context.Context, v *sight, d decision) (bool, error) {
 	return false, nil
 }
 
-// fence is the last check before a write: the sight is recent enough and the
-// session is ours by our own clock. That both were so in etcd was read last of
-// all when the sight was made.
+// errNotLeading says that the Lease of this OSCAR was not renewed in time. It is no
+// lost session: when Kubernetes answers again, either we go on or the term ends.
+var errNotLeading = errors.New("the Lease of this OSCAR is not ours at this moment: nothing is written")
+
+// fence is the last check before a write: the Lease is ours, the sight is recent
+// enough and the session is ours, all by our own clock. That the last two were so in
+// etcd was read last of all when the sight was made.
 func (t *term) fence(v *sight) error {
+	if !t.leads() {
+		return errNotLeading
+	}
 	if !v.fresh || time.Now().After(v.until) || !t.session.Alive() {
 		return fmt.Errorf("%w: too much time has passed since it was read", errStale)
 	}

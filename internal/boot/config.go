@@ -112,14 +112,20 @@ type Syncer struct {
 	IdentityFile     string        `placeholder:"FILE" default:"/var/lib/oscarfed-syncer/identity.age" help:"This cluster's age key; made when it is missing."`
 	ClusterUIDFile   string        `name:"cluster-uid-file" placeholder:"FILE" help:"Remembers which registration of the cluster this syncer serves; default cluster-uid beside --identity-file. Made when it is missing."`
 	AcceptClusterUID string        `name:"accept-cluster-uid" placeholder:"UID" help:"Serve this registration although another one is remembered: the cluster was removed and registered again, and this machine is meant."`
-	Kubeconfig       string        `placeholder:"FILE" help:"How to reach Kubernetes; in a pod its own service account."`
 	Resync           time.Duration `default:"60s" help:"Time between two full compares."`
 	SessionTTL       time.Duration `name:"session-ttl" default:"30s" help:"How long a syncer that died still counts as alive."`
 	LateWindow       time.Duration `default:"300s" help:"How long a create that OSCAR never answered may still take effect."`
 	MetricsListen    string        `default:"127.0.0.1:9465" placeholder:"ADDRESS" help:"Where Prometheus metrics are served; empty for nowhere."`
 
+	Kubernetes        string `enum:"auto,off" default:"auto" help:"Whether to use the Kubernetes below the OSCAR: ${enum}. auto takes --kubeconfig, else the service account of the own pod, else none."`
+	Kubeconfig        string `placeholder:"FILE" help:"How to reach Kubernetes from outside of it."`
+	ServicesNamespace string `default:"oscar-svc" placeholder:"NAME" help:"OSCAR's namespace of services."`
+
 	Log `embed:""`
 }
+
+// kubernetesOff is the word of --kubernetes for none.
+const kubernetesOff = "off"
 
 // Validate reports everything that is wrong.
 func (c Syncer) Validate() error {
@@ -127,6 +133,7 @@ func (c Syncer) Validate() error {
 		pair("etcd-cert-file", c.CertFile, "etcd-key-file", c.KeyFile),
 		when(len(c.Endpoints) == 0, "give --etcd-endpoints"),
 		positive("resync", c.Resync), positive("session-ttl", c.SessionTTL), positive("late-window", c.LateWindow),
+		when(c.Kubernetes == kubernetesOff && c.Kubeconfig != "", "--kubernetes=off and --kubeconfig contradict each other"),
 		when(c.SessionTTL > 0 && c.SessionTTL < 2*time.Second, "--session-ttl must be at least 2s: etcd renews no shorter leases"),
 	)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/failpoint"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/oscar"
 )
 
@@ -22,9 +23,6 @@ const clusterUIDFile = "cluster-uid"
 
 // RunSyncer runs the daemon until ctx ends.
 func RunSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
-	if cfg.Kubeconfig != "" {
-		return errors.New("--kubeconfig is given, but this build cannot use Kubernetes yet: leave it out")
-	}
 	if err := os.MkdirAll(filepath.Dir(cfg.IdentityFile), 0o700); err != nil {
 		return fmt.Errorf("the cluster's identity: %w", err)
 	}
@@ -47,13 +45,17 @@ func RunSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 		return err
 	}
 	defer closeStore(st, log)
+	kubernetes, err := openKubernetes(cfg, log)
+	if err != nil {
+		return err
+	}
 	registry := newRegistry()
 	memory := cfg.ClusterUIDFile
 	if memory == "" {
 		memory = filepath.Join(filepath.Dir(cfg.IdentityFile), clusterUIDFile)
 	}
 	s, err := syncer.New(syncer.Config{
-		ClusterID: cfg.ClusterID, Store: st, OSCAR: client, Identity: id, Resync: cfg.Resync,
+		ClusterID: cfg.ClusterID, Store: st, OSCAR: client, Kube: kubernetes, Identity: id, Resync: cfg.Resync,
 		Memory: syncer.MemoryFile(memory), AcceptClusterUID: cfg.AcceptClusterUID,
 		SessionTTL: cfg.SessionTTL, LateWindow: cfg.LateWindow, FailPoints: fail, Logger: log, Registry: registry,
 	})
@@ -68,4 +70,21 @@ func RunSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 		})
 	}
 	return g.Wait()
+}
+
+// openKubernetes finds the Kubernetes below the OSCAR: the one that the kubeconfig
+// names, or the one that this pod runs in, or none.
+func openKubernetes(cfg Syncer, log *slog.Logger) (kube.Interface, error) {
+	if cfg.Kubernetes == kubernetesOff {
+		return kube.Absent{}, nil
+	}
+	client, err := kube.Open(kube.Config{Kubeconfig: cfg.Kubeconfig, Services: cfg.ServicesNamespace, Logger: log})
+	if errors.Is(err, kube.ErrAbsent) {
+		log.Info("no Kubernetes: half-created services are not healed, and drift is found by resyncs alone")
+		return kube.Absent{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return client, nil
 }

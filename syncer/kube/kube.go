@@ -1,6 +1,8 @@
 // Package kube owns what the syncer asks of the Kubernetes below its OSCAR,
-// beside OSCAR's own REST API. A syncer outside of the cluster does without:
-// Absent answers ErrAbsent to everything.
+// beside OSCAR's own REST API: who the cluster is, what is left of a service, the
+// healing of half-created services, news of changes, the Lease of the one syncer, and
+// the Secrets with refresh tokens. A syncer without Kubernetes does without: Absent
+// answers ErrAbsent.
 package kube
 
 import (
@@ -8,19 +10,36 @@ import (
 	"errors"
 )
 
-// ErrAbsent says that the syncer cannot reach Kubernetes.
+// ErrAbsent says that the syncer has no Kubernetes.
 var ErrAbsent = errors.New("this syncer has no access to Kubernetes")
 
-// Interface is what the syncer needs of Kubernetes.
+// ErrDenied says that Kubernetes does not let the syncer ask: trying again changes
+// nothing until somebody gives it the right.
+var ErrDenied = errors.New("the syncer's service account may not")
+
+// Interface is what the syncer needs of Kubernetes. Every call has a deadline of its
+// own, and every error but ErrAbsent and ErrDenied may pass by itself.
 type Interface interface {
 	// SystemUID is the uid of the namespace kube-system, which identifies the cluster.
 	SystemUID(ctx context.Context) (string, error)
-	// SecretLeft says whether a Secret of the service's name exists: it would
-	// make OSCAR refuse a service with secrets.
-	SecretLeft(ctx context.Context, service string) (bool, error)
+	// SecretLeft says whether a Secret of the service's name exists where the owner's
+	// services are: OSCAR would refuse a service with secrets, and its DELETE would
+	// take the Secret along.
+	SecretLeft(ctx context.Context, owner, service string) (bool, error)
 	// Heal gives a half-created service, which OSCAR lists and cannot read, an
 	// empty PodTemplate of its name, so that OSCAR can read and delete it.
 	Heal(ctx context.Context, service string) error
+	// Watch calls changed with the name of every service whose definition was made,
+	// changed or deleted, by whomever, until ctx ends. Some calls are about nothing
+	// new: at the start there is one for each service. It returns before ctx ends
+	// only with ErrAbsent.
+	Watch(ctx context.Context, changed func(service string)) error
+	// Lead waits until no other syncer of this OSCAR leads, then runs fn until it
+	// returns. The context of fn ends when another syncer was seen to lead. held says
+	// whether we lead at this moment, by our own clock; it may say no for a while and
+	// then yes again, when Kubernetes did not answer.
+	Lead(ctx context.Context, instance string, fn func(ctx context.Context, held func() bool) error) error
+	TokenStore
 }
 
 // Absent is the Kubernetes of a syncer that has none.
@@ -30,7 +49,25 @@ type Absent struct{}
 func (Absent) SystemUID(context.Context) (string, error) { return "", ErrAbsent }
 
 // SecretLeft implements Interface.
-func (Absent) SecretLeft(context.Context, string) (bool, error) { return false, ErrAbsent }
+func (Absent) SecretLeft(context.Context, string, string) (bool, error) { return false, ErrAbsent }
 
 // Heal implements Interface.
 func (Absent) Heal(context.Context, string) error { return ErrAbsent }
+
+// Watch implements Interface.
+func (Absent) Watch(context.Context, func(string)) error { return ErrAbsent }
+
+// Lead implements Interface: without Kubernetes the session in etcd alone keeps a
+// second syncer out.
+func (Absent) Lead(ctx context.Context, _ string, fn func(ctx context.Context, held func() bool) error) error {
+	return fn(ctx, func() bool { return true })
+}
+
+// Token implements TokenStore.
+func (Absent) Token(context.Context, string, string) (*Token, error) { return nil, ErrAbsent }
+
+// PutToken implements TokenStore.
+func (Absent) PutToken(context.Context, string, string, Token) error { return ErrAbsent }
+
+// DeleteToken implements TokenStore.
+func (Absent) DeleteToken(context.Context, string, string, int64) error { return ErrAbsent }

@@ -88,7 +88,8 @@ func Start(t testing.TB, program, failAt string, args ...string) *Child {
 func Launch(t testing.TB, program, failAt string, args ...string) (*Child, error) {
 	c := &Child{t: t, program: program, done: make(chan struct{}), log: &output{}, first: make(chan string, 1)}
 	c.cmd = exec.Command(os.Args[0], args...)
-	c.cmd.Env = append(os.Environ(), childVar+"="+program)
+	// Where the tests run may be a pod: its Kubernetes is none of ours.
+	c.cmd.Env = append(os.Environ(), childVar+"="+program, "OSCARFED_KUBERNETES=off")
 	if failAt != "" {
 		c.cmd.Env = append(c.cmd.Env, failpoint.EnvVar+"="+failAt)
 	}

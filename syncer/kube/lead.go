@@ -1,0 +1,170 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// LeaseName is that of the Lease which the one syncer of an OSCAR holds. It stands in
+// OSCAR's namespace of services, and so keeps out also a syncer that was installed
+// elsewhere, or of another control plane.
+const LeaseName = "oscar-syncer"
+
+// Terms of the Lease.
+const (
+	defaultLeaseTerm = 30 * time.Second
+	minLeaseTerm     = 3 * time.Second
+)
+
+// renewWithin is how long we count ourselves the leader after a renewal was sent. It
+// ends well before another syncer may take over: clocks run differently.
+func renewWithin(term time.Duration) time.Duration { return term * 2 / 3 }
+
+// retryEvery is the pause between tries to get or renew the Lease.
+func retryEvery(term time.Duration) time.Duration { return term / 8 }
+
+// errLeadLost ends the context of whoever led.
+var errLeadLost = errors.New("another syncer holds the Lease of this OSCAR")
+
+// Lead implements Interface by a Lease. It is given back when fn has returned, so
+// that the next syncer does not wait for its end.
+func (c *Client) Lead(ctx context.Context, instance string, fn func(ctx context.Context, held func() bool) error) error {
+	leading, lose := context.WithCancelCause(ctx)
+	defer lose(nil)
+	lock := &timedLock{
+		Interface: &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Name: LeaseName, Namespace: c.cfg.Services},
+			Client:     c.kube.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: instance},
+		},
+		lasts: renewWithin(c.cfg.LeaseTerm), now: c.now,
+		acquired: make(chan struct{}), lose: func() { lose(errLeadLost) },
+	}
+	// What fn still writes when ctx has ended, it writes as the leader.
+	electing, release := context.WithCancel(context.WithoutCancel(ctx))
+	defer release()
+	ended := make(chan error, 1)
+	go func() { ended <- c.elect(electing, lock) }()
+	select {
+	case <-lock.acquired:
+		c.cfg.Logger.Info("this syncer leads", "lease", c.cfg.Services+"/"+LeaseName)
+	case <-ctx.Done():
+		release()
+		return errors.Join(context.Cause(ctx), <-ended)
+	case err := <-ended:
+		return err
+	}
+	err := fn(leading, lock.held)
+	release()
+	return errors.Join(err, <-ended)
+}
+
+// elect takes and renews the Lease until ctx ends, and then gives it back. An elector
+// ends when it could not renew; the next one tries again.
+func (c *Client) elect(ctx context.Context, lock *timedLock) error {
+	ctx = c.logging(ctx)
+	for ctx.Err() == nil {
+		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+			Lock:          lock,
+			LeaseDuration: c.cfg.LeaseTerm, RenewDeadline: renewWithin(c.cfg.LeaseTerm), RetryPeriod: retryEvery(c.cfg.LeaseTerm),
+			ReleaseOnCancel: true,
+			Name:            LeaseName,
+			Callbacks: leaderelection.LeaderCallbacks{
+				OnStartedLeading: func(context.Context) {},
+				OnStoppedLeading: func() {},
+				OnNewLeader: func(holder string) {
+					if holder != "" && holder != lock.Identity() {
+						c.cfg.Logger.Info("another syncer of this OSCAR leads; this one waits", "holder", holder)
+					}
+				},
+			},
+		})
+		if err != nil {
+			return fmt.Errorf("kubernetes: lease: %w", err)
+		}
+		elector.Run(ctx)
+	}
+	return nil
+}
+
+// timedLock is a lock that knows until when it is ours. client-go counts from when it
+// saw the answer to a renewal, and that may be late; this counts from when the
+// renewal was sent.
+type timedLock struct {
+	resourcelock.Interface
+	lasts time.Duration
+	now   func() time.Time
+	// acquired is closed when the lock is ours for the first time.
+	acquired chan struct{}
+	// lose is called when it was ours and another's name was read in it.
+	lose func()
+
+	mu    sync.Mutex
+	until time.Time
+	led   bool
+}
+
+// held says whether the lock is ours.
+func (l *timedLock) held() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.now().Before(l.until)
+}
+
+// Get implements resourcelock.Interface.
+func (l *timedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	r, raw, err := l.Interface.Get(ctx)
+	if err == nil && r.HolderIdentity != "" && r.HolderIdentity != l.Identity() {
+		l.mu.Lock()
+		led := l.led
+		l.until = time.Time{}
+		l.mu.Unlock()
+		if led {
+			l.lose()
+		}
+	}
+	return r, raw, err
+}
+
+// Create implements resourcelock.Interface.
+func (l *timedLock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	return l.write(ctx, r, l.Interface.Create)
+}
+
+// Update implements resourcelock.Interface.
+func (l *timedLock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	return l.write(ctx, r, l.Interface.Update)
+}
+
+func (l *timedLock) write(ctx context.Context, r resourcelock.LeaderElectionRecord, send func(context.Context, resourcelock.LeaderElectionRecord) error) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if r.HolderIdentity != l.Identity() {
+		// It is given back, whether or not the answer will say so.
+		l.mu.Lock()
+		l.until = time.Time{}
+		l.mu.Unlock()
+		return send(ctx, r)
+	}
+	sent := l.now()
+	if err := send(ctx, r); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.until = sent.Add(l.lasts)
+	if !l.led {
+		l.led = true
+		close(l.acquired)
+	}
+	return nil
+}

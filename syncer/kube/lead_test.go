@@ -1,0 +1,145 @@
+package kube_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/oscarfed/oscarfed/syncer/kube"
+	"github.com/oscarfed/oscarfed/test/kubetest"
+)
+
+// leader is one that leads, or waits to, in the background.
+type leader struct {
+	// leads is closed when it leads, and over when its context has ended.
+	leads, over chan struct{}
+	held        func() bool
+	stop        context.CancelFunc
+	ended       chan error
+}
+
+// lead makes one that goes on until stop is called.
+func lead(t *testing.T, client *kube.Client, instance string) *leader {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	l := &leader{leads: make(chan struct{}), over: make(chan struct{}), stop: cancel, ended: make(chan error, 1)}
+	go func() {
+		l.ended <- client.Lead(ctx, instance, func(ctx context.Context, held func() bool) error {
+			l.held = held
+			close(l.leads)
+			<-ctx.Done()
+			close(l.over)
+			return context.Cause(ctx)
+		})
+	}()
+	t.Cleanup(cancel)
+	return l
+}
+
+func wait[T any](t *testing.T, what string, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(kubetest.Patience):
+		t.Fatalf("%s: not within %s", what, kubetest.Patience)
+	}
+	return v
+}
+
+// own is a client of an OSCAR of the test's own: other tests have Leases, too.
+func own(t *testing.T, services string) *kube.Client {
+	t.Helper()
+	cluster := shared.Cluster(t)
+	cluster.Namespace(t, services)
+	client, err := kube.New(cluster.Admin(), kube.Config{Services: services, LeaseTerm: 3 * time.Second, Logger: quiet(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// lease changes the Lease behind everybody's back.
+func lease(t *testing.T, services string, change func(*coordinationv1.LeaseSpec)) {
+	t.Helper()
+	leases := shared.Cluster(t).Client().CoordinationV1().Leases(services)
+	kubetest.Eventually(t, "the Lease is changed", func() bool {
+		l, err := leases.Get(t.Context(), kube.LeaseName, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(&l.Spec)
+		_, err = leases.Update(t.Context(), l, metav1.UpdateOptions{})
+		if err != nil && !apierrors.IsConflict(err) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+}
+
+func TestOneLeadsAndTheNextWaitsForItsEnd(t *testing.T) {
+	t.Parallel()
+	// With the syncer's own rights.
+	client := open(t)
+	first := lead(t, client, "first")
+	wait(t, "the first leads", first.leads)
+	if !first.held() {
+		t.Error("it does not hold the Lease")
+	}
+	second := lead(t, client, "second")
+	waiting := lead(t, client, "waiting")
+	waiting.stop() // one that waits can be stopped
+	if err := wait(t, "who waits ends", waiting.ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+	kubetest.Eventually(t, "the Lease was renewed for longer than it lasts without", func() bool {
+		l, err := shared.Cluster(t).Client().CoordinationV1().Leases(kube.ServicesNamespace).Get(t.Context(), kube.LeaseName, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l.Spec.RenewTime.Sub(l.Spec.AcquireTime.Time) > 4*time.Second
+	})
+	select {
+	case <-second.leads:
+		t.Error("two lead at once")
+	case <-first.over:
+		t.Error("the first lost the lead")
+	default:
+	}
+	first.stop()
+	if err := wait(t, "the first ends", first.ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("the first ended with %v", err)
+	}
+	if first.held() {
+		t.Error("it holds the Lease that it gave back")
+	}
+	wait(t, "the second leads", second.leads)
+	second.stop()
+	_ = wait(t, "the second ends", second.ended)
+}
+
+// TestALeadThatIsTakenOverEnds: whoever reads another's name in the Lease stops.
+func TestALeadThatIsTakenOverEnds(t *testing.T) {
+	t.Parallel()
+	const services = "oscar-taken"
+	l := lead(t, own(t, services), "first")
+	wait(t, "it leads", l.leads)
+	lease(t, services, func(s *coordinationv1.LeaseSpec) {
+		s.HolderIdentity, s.LeaseDurationSeconds, s.RenewTime = new("another"), new(int32(3600)), new(metav1.NowMicro())
+	})
+	wait(t, "it notices", l.over)
+	if l.held() {
+		t.Error("it still counts itself the leader")
+	}
+	if err := wait(t, "it ends", l.ended); err == nil || errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v, which does not tell why", err)
+	}
+	got, err := shared.Cluster(t).Client().CoordinationV1().Leases(services).Get(t.Context(), kube.LeaseName, metav1.GetOptions{})
+	if err != nil || *got.Spec.HolderIdentity != "another" {
+		t.Errorf("it gave back what was another's: %v, %v", got, err)
+	}
+}
