@@ -101,8 +101,8 @@ func (c *ControlPlane) draftChange(ctx context.Context, by, requestID string, p 
 	}
 	d.fence = fence
 	d.next = nextGeneration(sit, s, g, requestID, resolve)
+	d.next.By = by
 	r := c.renderer(s, g, d.next)
-	r.by = by
 	attempt := newUID() // what another attempt of this request has written stays as it is
 	r.name = func(service, uid string) string {
 		return record.ChangedSpecName(service, uid, d.next.Generation, attempt)
@@ -247,13 +247,14 @@ func (c *ControlPlane) commitChange(ctx context.Context, id change, d *changeDra
 				next := sit.fed
 				next.Refused = nil
 				next.Change = &record.Change{
-					RequestID: d.next.RequestID, Topology: d.next.Topology, Delegation: d.next.Delegation, Drift: d.next.Drift,
+					RequestID: d.next.RequestID, By: d.next.By, Topology: d.next.Topology, Delegation: d.next.Delegation, Drift: d.next.Drift,
 					Visibility: d.next.Visibility, AllowedUsers: d.next.AllowedUsers, Prefetch: d.next.Prefetch,
 					Members: d.next.Members, Specs: d.specs, ProposedAt: at, Deadline: *d.added[0].rec.Deadline, Request: id.claim.hash,
 					Epoch: d.next.Epoch,
 				}
 				tx.Put(key, next)
 				id.claim.write(tx, uid, at, nil)
+				note(tx, sit.now, entryOf(d.next, record.ActionChange, record.OutcomeAccepted))
 			} else {
 				p := newProposal(d.next, d.specs)
 				p.data, p.jobs = d.data, d.jobs
@@ -262,7 +263,10 @@ func (c *ControlPlane) commitChange(ctx context.Context, id change, d *changeDra
 					d.resolve.apply(put.rec)
 				}
 				change.put = append(change.put, hurried(sit, id)...)
-				if err := change.write(sit.fed, v, tx); err != nil {
+				if d.resolve != nil {
+					change.name = "resolve"
+				}
+				if err := change.write(sit, v, tx); err != nil {
 					return err
 				}
 				id.claim.write(tx, uid, at, answerOf(change))
@@ -289,7 +293,7 @@ func (c *ControlPlane) commitOrders(ctx context.Context, id change, sit situatio
 	d := decision{name: "hurry", fed: &sit.fed, put: hurried(sit, id)}
 	if len(d.put) > 0 {
 		next := sit.fed
-		next.RequestID, next.ChangedAt = id.claim.requestID, record.At(sit.now)
+		next.RequestID, next.By, next.ChangedAt = id.claim.requestID, id.caller.Subject, record.At(sit.now)
 		d.fed = &next
 	}
 	key := record.FederationKey(sit.fed.UID)
@@ -307,7 +311,7 @@ func (c *ControlPlane) commitOrders(ctx context.Context, id change, sit situatio
 			if len(d.put) == 0 {
 				return nil
 			}
-			return d.write(sit.fed, v, tx)
+			return d.write(sit, v, tx)
 		},
 	})
 	if err != nil {

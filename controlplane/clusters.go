@@ -57,6 +57,7 @@ func (c *ControlPlane) RegisterCluster(ctx context.Context, caller identity.Call
 			V: record.Version, ClusterID: reg.ClusterID, UID: reg.UID, ControlPlane: meta.ControlPlane,
 			Epoch: meta.Epoch, State: reg.State, RestoredAt: meta.RestoredAt,
 		})
+		note(tx, c.cfg.Now(), record.Audit{By: caller.Subject, Action: record.ActionRegisterCluster, Outcome: record.OutcomeDone, ClusterID: spec.ClusterID})
 		return bumpFence(v, tx, "registered "+spec.ClusterID)
 	})
 }
@@ -85,6 +86,7 @@ func (c *ControlPlane) UpdateCluster(ctx context.Context, caller identity.Caller
 		apply(reg, spec)
 		tx.Expect(key)
 		tx.Put(key, reg)
+		note(tx, c.cfg.Now(), record.Audit{By: caller.Subject, Action: record.ActionUpdateCluster, Outcome: record.OutcomeDone, ClusterID: spec.ClusterID})
 		return nil
 	})
 }

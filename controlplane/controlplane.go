@@ -160,7 +160,7 @@ func New(cfg Config) (*ControlPlane, error) {
 		OnRelist: c.relisted,
 		Skip: func(key string) bool {
 			switch record.ParseKey(key).Kind {
-			case record.KindSpec, record.KindHistory, record.KindSecrets, record.KindRequest, record.KindTokens, record.KindJoin:
+			case record.KindSpec, record.KindHistory, record.KindSecrets, record.KindRequest, record.KindTokens, record.KindJoin, record.KindAudit:
 				return true
 			}
 			return false

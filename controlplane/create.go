@@ -125,7 +125,7 @@ func federationOf(s *oscar.Service) *oscar.Federation {
 func newFederation(caller identity.Caller, s *oscar.Service, g *topology.Graph, req CreateRequest, hash string, now time.Time) record.Federation {
 	return record.Federation{
 		V: record.Version, UID: newUID(), Owner: caller.Subject, GroupID: g.GroupID, Generation: 1,
-		Phase: record.PhasePreparing, RequestID: req.RequestID, Topology: g.Topology, Delegation: g.Delegation,
+		Phase: record.PhasePreparing, RequestID: req.RequestID, By: caller.Subject, Topology: g.Topology, Delegation: g.Delegation,
 		Deployment: g.Deployment, Drift: g.Drift, ReschedulerThreshold: g.ReschedulerThreshold,
 		Visibility: s.Visibility, AllowedUsers: s.AllowedUsers, Prefetch: s.ImagePrefetch, Request: hash,
 		CreatedAt: record.At(now), ChangedAt: record.At(now),
@@ -282,6 +282,7 @@ func (c *ControlPlane) commitA(ctx context.Context, d *draft, q claim) error {
 			tx.Put(nameKey, record.Name{V: record.Version, UID: d.fed.UID})
 			tx.Put(fedKey, d.fed)
 			q.write(tx, d.fed.UID, d.fed.CreatedAt, nil)
+			note(tx, d.fed.CreatedAt.Time, entryOf(d.fed, record.ActionCreate, record.OutcomeAccepted))
 			for _, p := range d.desired {
 				key := record.DesiredServiceKey(p.cluster, p.service)
 				tx.ExpectAbsent(key)

@@ -60,7 +60,7 @@ func proposalOf(f record.Federation) proposal {
 	next := f
 	next.Epoch = c.Epoch
 	next.Generation++
-	next.RequestID, next.Topology, next.Delegation, next.Drift = c.RequestID, c.Topology, c.Delegation, c.Drift
+	next.RequestID, next.By, next.Topology, next.Delegation, next.Drift = c.RequestID, c.By, c.Topology, c.Delegation, c.Drift
 	next.Visibility, next.AllowedUsers, next.Prefetch, next.Members = c.Visibility, c.AllowedUsers, c.Prefetch, c.Members
 	return newProposal(next, c.Specs)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -40,7 +41,7 @@ func decideEvacuation(s situation) decision {
 		if c := s.fed.Coordinator(); c != nil && s.removing[c.ClusterID] != nil {
 			if removal := s.removing[c.ClusterID]; removal.Force {
 				d := deletion(s, DeleteOptions{RequestID: removal.RequestID})
-				d.name, d.fed.RequestID = "disband", removal.RequestID
+				d.name, d.fed.RequestID, d.fed.By = "disband", removal.RequestID, identity.Admin
 				return d
 			}
 			return decision{}

@@ -111,7 +111,7 @@ func (d *decider) step(ctx context.Context, uid string) (time.Time, error) {
 				return errStale
 			}
 			tx.Expect(key)
-			return next.write(s.fed, v, tx)
+			return next.write(s, v, tx)
 		},
 	})
 	if err != nil {
@@ -230,7 +230,8 @@ func (s *state) proposed(d *record.Desired, spec string) bool {
 }
 
 // write puts a decision into the transaction.
-func (n decision) write(old record.Federation, v store.View, tx *store.Txn) error {
+func (n decision) write(s situation, v store.View, tx *store.Txn) error {
+	old := s.fed
 	key := record.FederationKey(old.UID)
 	switch {
 	case n.removeFed:
@@ -275,6 +276,9 @@ func (n decision) write(old record.Federation, v store.View, tx *store.Txn) erro
 		if r.deleted != nil {
 			tx.Put(record.DeletedKey(r.deleted.UID), r.deleted)
 		}
+	}
+	if e := entryOfStep(old, n); e != nil {
+		note(tx, s.now, *e)
 	}
 	if n.request != "" {
 		return writeAnswer(n.request, old.UID, answerOf(n), v, tx)

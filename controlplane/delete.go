@@ -43,7 +43,7 @@ func (c *ControlPlane) DeleteService(ctx context.Context, caller identity.Caller
 			return c.removeMember(ctx, caller, p, opts)
 		}
 		c.fail("before_delete")
-		err = c.writeDelete(ctx, p.uid, opts, q)
+		err = c.writeDelete(ctx, caller, p.uid, opts, q)
 		if errors.Is(err, errAccepted) || errors.Is(err, errStale) {
 			continue
 		}
@@ -105,7 +105,7 @@ func going(r *accepted) func(situation) []replicaState {
 	return everybody
 }
 
-func (c *ControlPlane) writeDelete(ctx context.Context, uid string, opts DeleteOptions, q claim) error {
+func (c *ControlPlane) writeDelete(ctx context.Context, caller identity.Caller, uid string, opts DeleteOptions, q claim) error {
 	s, rev, ok := c.decider.situation(uid)
 	if !ok {
 		return errStale
@@ -134,7 +134,7 @@ func (c *ControlPlane) writeDelete(ctx context.Context, uid string, opts DeleteO
 	if d.request != "" {
 		keys = append(keys, record.RequestKey(d.request))
 	}
-	d.fed.RequestID = opts.RequestID
+	d.fed.RequestID, d.fed.By = opts.RequestID, caller.Subject
 	res, err := c.store.Update(ctx, store.Update{
 		Keys: keys, RequestID: opts.RequestID, Marker: key,
 		Build: func(v store.View, tx *store.Txn) error {
@@ -146,7 +146,7 @@ func (c *ControlPlane) writeDelete(ctx context.Context, uid string, opts DeleteO
 			}
 			tx.Expect(key)
 			q.write(tx, uid, record.At(s.now), answerOf(d))
-			return d.write(s.fed, v, tx)
+			return d.write(s, v, tx)
 		},
 	})
 	if err != nil {

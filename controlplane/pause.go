@@ -49,6 +49,7 @@ func (c *ControlPlane) SetClusterState(ctx context.Context, caller identity.Call
 		tx.Expect(desired)
 		tx.Put(key, reg)
 		tx.Put(desired, d)
+		note(tx, c.cfg.Now(), record.Audit{By: caller.Subject, Action: record.ActionClusterState, Outcome: record.OutcomeDone, ClusterID: id, Detail: word})
 		return bumpFence(v, tx, string(state)+" "+id)
 	})
 }
@@ -68,7 +69,7 @@ func (c *ControlPlane) PauseFederation(ctx context.Context, caller identity.Call
 		if err != nil {
 			return nil, err
 		}
-		err = c.writePause(ctx, p, requestID, paused)
+		err = c.writePause(ctx, caller, p, requestID, paused)
 		if errors.Is(err, errStale) {
 			continue
 		}
@@ -79,7 +80,7 @@ func (c *ControlPlane) PauseFederation(ctx context.Context, caller identity.Call
 	}
 }
 
-func (c *ControlPlane) writePause(ctx context.Context, p place, requestID string, paused bool) error {
+func (c *ControlPlane) writePause(ctx context.Context, caller identity.Caller, p place, requestID string, paused bool) error {
 	s, rev, ok := c.decider.situation(p.uid)
 	if !ok || rev != p.rev { // it may be one that is being deleted by now
 		return errStale
@@ -88,7 +89,7 @@ func (c *ControlPlane) writePause(ctx context.Context, p place, requestID string
 		return nil
 	}
 	next := s.fed
-	next.Paused, next.RequestID, next.ChangedAt = paused, requestID, record.At(s.now)
+	next.Paused, next.RequestID, next.By, next.ChangedAt = paused, requestID, caller.Subject, record.At(s.now)
 	d := decision{name: "pause", fed: &next}
 	for _, r := range slices.Concat(s.replicas, s.adding) {
 		if r.desired == nil || r.desired.Tombstone() {
@@ -106,7 +107,7 @@ func (c *ControlPlane) writePause(ctx context.Context, p place, requestID string
 				return errStale
 			}
 			tx.Expect(key)
-			return d.write(s.fed, v, tx)
+			return d.write(s, v, tx)
 		},
 	})
 	if err != nil {

@@ -50,7 +50,7 @@ func (c *ControlPlane) RemoveCluster(ctx context.Context, caller identity.Caller
 		return nil, err
 	}
 	c.fail("before_remove")
-	uid, err := c.orderRemoval(ctx, id, opts)
+	uid, err := c.orderRemoval(ctx, caller, id, opts)
 	if err != nil {
 		return nil, crossing(err)
 	}
@@ -60,7 +60,7 @@ func (c *ControlPlane) RemoveCluster(ctx context.Context, caller identity.Caller
 
 // orderRemoval writes the order, unless it stands already, and answers the uid of
 // the cluster that it is for.
-func (c *ControlPlane) orderRemoval(ctx context.Context, id string, opts RemoveOptions) (string, error) {
+func (c *ControlPlane) orderRemoval(ctx context.Context, caller identity.Caller, id string, opts RemoveOptions) (string, error) {
 	key, desired := record.ClusterKey(id), record.DesiredClusterKey(id)
 	uid := ""
 	res, err := c.store.Update(ctx, store.Update{
@@ -91,6 +91,9 @@ func (c *ControlPlane) orderRemoval(ctx context.Context, id string, opts RemoveO
 			tx.Expect(desired)
 			tx.Put(key, reg)
 			tx.Put(desired, d)
+			note(tx, c.cfg.Now(), record.Audit{
+				By: caller.Subject, Action: record.ActionRemoveCluster, Outcome: record.OutcomeAccepted, ClusterID: id, RequestID: reg.Removal.RequestID,
+			})
 			return bumpFence(v, tx, "removing "+id)
 		},
 	})

@@ -37,8 +37,6 @@ type renderer struct {
 	graph   *topology.Graph
 	// fed is the federation at the generation that is rendered.
 	fed record.Federation
-	// by is who makes this generation: the owner, unless it is said.
-	by string
 	// name gives the specs their names.
 	name       func(service, uid string) string
 	meta       record.Meta
@@ -51,7 +49,7 @@ type renderer struct {
 }
 
 func (c *ControlPlane) renderer(s *oscar.Service, g *topology.Graph, fed record.Federation) *renderer {
-	r := &renderer{cp: c, service: s, graph: g, fed: fed, by: fed.Owner, recipients: map[string]string{}, services: map[string][]string{}}
+	r := &renderer{cp: c, service: s, graph: g, fed: fed, recipients: map[string]string{}, services: map[string][]string{}}
 	r.name = func(service, uid string) string { return record.SpecName(service, uid, fed.Generation) }
 	r.origin.ClusterID = g.Nodes[0].Member.ClusterID
 	c.state.read(func() {
@@ -174,7 +172,7 @@ func (r *renderer) submitted() ([]staged, error) {
 	}
 	return []staged{
 		{record.HistoryKey(r.fed.UID, r.fed.Generation), record.History{
-			V: record.Version, RequestID: r.fed.RequestID, By: r.by, ChangedAt: r.fed.ChangedAt, Service: raw,
+			V: record.Version, RequestID: r.fed.RequestID, By: r.fed.By, ChangedAt: r.fed.ChangedAt, Service: raw,
 		}},
 		{record.SecretsKey(r.fed.UID, r.fed.Generation), record.Secrets{
 			V: record.Version, Generation: r.fed.Generation, Sealed: sealed,

@@ -98,6 +98,11 @@ func (c *ControlPlane) unregister(ctx context.Context, id string, rev int64) err
 			}
 			tx.Expect(key)
 			tx.Delete(key)
+			done := record.Audit{By: identity.Admin, Action: record.ActionRemoveCluster, Outcome: record.OutcomeDone, ClusterID: id}
+			if reg, err := store.Decode[record.Cluster](kv); err == nil && reg.Removal != nil {
+				done.RequestID = reg.Removal.RequestID
+			}
+			note(tx, c.cfg.Now(), done)
 			if err := bumpFence(v, tx, "removed "+id); err != nil {
 				return err
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +47,41 @@ func (s *Store) ListKeys(ctx context.Context, prefix string) ([]KV, error) {
 		kvs[i] = kvOf(kv)
 	}
 	return kvs, nil
+}
+
+// backwardsPage is how many values Backwards reads at once.
+const backwardsPage = 500
+
+// Backwards calls fn with the records of a prefix that ends in a slash, from the
+// greatest key below before (empty: the greatest of all) to the smallest, until fn
+// returns false. What is deleted meanwhile may be missing. etcd itself would read
+// the whole prefix to sort a part of it backwards.
+func (s *Store) Backwards(ctx context.Context, prefix, before string, fn func(KV) bool) error {
+	keys, err := s.ListKeys(ctx, prefix)
+	if err != nil {
+		return err
+	}
+	if before != "" {
+		n, _ := slices.BinarySearchFunc(keys, before, func(kv KV, key string) int { return strings.Compare(kv.Key, key) })
+		keys = keys[:n]
+	}
+	for len(keys) > 0 {
+		first := max(0, len(keys)-backwardsPage)
+		from, to := keys[first].Key, keys[len(keys)-1].Key+"\x00"
+		keys = keys[:first]
+		resp, err := try(ctx, s, func(ctx context.Context) (*clientv3.GetResponse, error) {
+			return s.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithLimit(2*backwardsPage))
+		})
+		if err != nil {
+			return fmt.Errorf("read %s backwards: %w", prefix, translate(err))
+		}
+		for _, kv := range slices.Backward(resp.Kvs) {
+			if !fn(kvOf(kv)) {
+				return nil
+			}
+		}
+	}
+	return nil
 }
 
 // list reads a prefix at the given revision; 0 stands for the newest one. What

@@ -22,6 +22,7 @@ const (
 	DeletedPrefix     = Root + "deleted/"
 	SecretsPrefix     = Root + "secrets/"
 	OwnersPrefix      = Root + "owners/"
+	AuditPrefix       = Root + "audit/"
 	ClusterTreePrefix = Root + "c/"
 )
 
@@ -54,6 +55,10 @@ func RequestKey(hash string) string { return RequestsPrefix + hash }
 
 // DeletedKey remembers, for 90 days, that a replica's tombstone was acknowledged.
 func DeletedKey(replicaUID string) string { return DeletedPrefix + replicaUID }
+
+// AuditKey is one entry of the audit; id is a UUIDv7, so that keys are in the order
+// of time.
+func AuditKey(id string) string { return AuditPrefix + id }
 
 // ClusterPrefix covers all that the syncer of a cluster may read: what is desired,
 // what it reports and its session.
@@ -141,6 +146,7 @@ const (
 	KindRequest         Kind = "request"
 	KindDeleted         Kind = "deleted"
 	KindSecrets         Kind = "secrets"
+	KindAudit           Kind = "audit"
 	KindDesiredCluster  Kind = "desired_cluster"
 	KindDesiredService  Kind = "desired_service"
 	KindSpec            Kind = "spec"
@@ -168,9 +174,8 @@ type Ref struct {
 	Cluster string
 	// Name is the service of a desired or observed service and of a spec, the
 	// uid of a federation, history, secrets, deleted or tokens key and of those below
-	// that, the id of a reading, the hash of a request, or the group_id of a name.
-	// uid of a federation, history, secrets, deleted or tokens key, the hash of a
-	// request or a join token, or the group_id of a name.
+	// that, the id of a reading or of an audit entry, the hash of a request or of a
+	// join token, or the group_id of a name.
 	Name string
 	// Owner of a names or owners key, unescaped.
 	Owner string
@@ -206,6 +211,8 @@ func ParseKey(key string) Ref {
 		return single(Ref{Kind: KindDeleted, Name: tail}, tail)
 	case "joins":
 		return single(Ref{Kind: KindJoin, Name: tail}, tail)
+	case "audit":
+		return single(Ref{Kind: KindAudit, Name: tail}, tail)
 	case "names":
 		return parseName(tail)
 	case "owners":

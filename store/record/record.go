@@ -131,6 +131,8 @@ type Federation struct {
 	Phase      Phase  `json:"phase"`
 	// RequestID is the request whose transaction wrote the present generation.
 	RequestID string `json:"request_id"`
+	// By is the subject who sent it.
+	By string `json:"by,omitempty"`
 	// Topology is the word that the user gave: none, star, tree or mesh.
 	Topology   string   `json:"topology"`
 	Delegation string   `json:"delegation"`
@@ -175,7 +177,9 @@ type Federation struct {
 // Change is the next generation of a federation, which becomes the present one
 // when every added member has voted yes.
 type Change struct {
-	RequestID    string   `json:"request_id"`
+	RequestID string `json:"request_id"`
+	// By is the subject who sent the request.
+	By           string   `json:"by,omitempty"`
 	Topology     string   `json:"topology"`
 	Delegation   string   `json:"delegation"`
 	Drift        string   `json:"drift"`

@@ -98,6 +98,8 @@ func newRecord(kind record.Kind) any {
 		return new(record.Want)
 	case record.KindReading:
 		return new(record.Reading)
+	case record.KindAudit:
+		return new(record.Audit)
 	case record.KindObservedCluster:
 		return new(record.ObservedCluster)
 	case record.KindObservedService:

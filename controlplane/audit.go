@@ -1,0 +1,166 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Limits of the audit.
+const (
+	// keepAudit is how many entries are kept.
+	keepAudit = 50_000
+	// maxAuditDetail bounds the sentence of an entry, in bytes.
+	maxAuditDetail = 300
+	// maxAuditPage is the most that one answer has.
+	maxAuditPage = 1000
+)
+
+// note enters something into the audit, in the transaction that does it.
+func note(tx *store.Txn, at time.Time, e record.Audit) {
+	e.V, e.At, e.Detail = record.Version, record.At(at), cut(e.Detail, maxAuditDetail)
+	tx.Put(record.AuditKey(newUID()), e)
+}
+
+// cut shortens a text to at most n bytes, between two characters.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// entryOf is an entry about a federation as f says it is, by whose request that is.
+func entryOf(f record.Federation, action record.Action, outcome record.Outcome) record.Audit {
+	return record.Audit{
+		By: f.By, Action: action, Outcome: outcome, Federation: f.UID, Owner: f.Owner, GroupID: f.GroupID,
+		Generation: f.Generation, RequestID: f.RequestID, Detail: f.Detail,
+	}
+}
+
+// entryOfStep is what the audit says of a decision; nil for steps between an
+// acceptance and its outcome.
+func entryOfStep(old record.Federation, d decision) *record.Audit {
+	f := old
+	if d.fed != nil {
+		f = *d.fed
+	}
+	var e record.Audit
+	switch d.name {
+	case "ready", "accept":
+		e = entryOf(f, record.ActionCreate, record.OutcomeDone)
+	case "abort":
+		e = entryOf(f, record.ActionCreate, record.OutcomeRefused)
+	case "roll_back":
+		e = entryOf(f, record.ActionCreate, record.OutcomeFailed)
+	case "rolled_back":
+		e = entryOf(f, record.ActionCreate, record.OutcomeRolledBack)
+	case "change", "leave":
+		e = entryOf(f, record.ActionChange, record.OutcomeDone)
+	case "resolve":
+		e = entryOf(f, record.ActionResolve, record.OutcomeDone)
+	case "refuse_change":
+		e = entryOf(f, record.ActionChange, record.OutcomeRefused)
+		e.Generation++
+		e.By, e.RequestID, e.Detail = old.Change.By, old.Change.RequestID, f.Refused.Detail
+	case "delete", "disband":
+		e = entryOf(f, record.ActionDelete, record.OutcomeAccepted)
+	case "deleted":
+		e = entryOf(f, record.ActionDelete, record.OutcomeDone)
+	case "hurry":
+		e = entryOf(f, record.ActionOrder, record.OutcomeDone)
+		e.Detail = "new orders for what is being deleted: its buckets or jobs"
+	case "pause":
+		e = entryOf(f, record.ActionPause, record.OutcomeDone)
+		if !f.Paused {
+			e.Action = record.ActionResume
+		}
+	default:
+		return nil
+	}
+	return &e
+}
+
+// AuditQuery says which entries are asked for. Empty fields match everything.
+type AuditQuery struct {
+	// Before is the id of an entry: only older ones are given.
+	Before string
+	// Limit is how many at most; 0 means 100, more than 1000 are not given.
+	Limit int
+	// Federation is a uid or a group_id.
+	Federation, By, ClusterID, RequestID string
+}
+
+func (q AuditQuery) matches(e *record.Audit) bool {
+	is := func(want string, have ...string) bool { return want == "" || slices.Contains(have, want) }
+	return is(q.Federation, e.Federation, e.GroupID) && is(q.By, e.By) && is(q.ClusterID, e.ClusterID) && is(q.RequestID, e.RequestID)
+}
+
+// AuditEntry is one entry with its id.
+type AuditEntry struct {
+	ID string
+	record.Audit
+}
+
+// Audit lists entries, the newest first. Only the administrator may.
+func (c *ControlPlane) Audit(ctx context.Context, caller identity.Caller, q AuditQuery) ([]AuditEntry, error) {
+	if !caller.Administrator {
+		return nil, adminOnly()
+	}
+	limit := q.Limit
+	if limit <= 0 {
+		limit = 100
+	}
+	limit = min(limit, maxAuditPage)
+	out := []AuditEntry{}
+	before := ""
+	if q.Before != "" {
+		before = record.AuditKey(q.Before)
+	}
+	err := c.store.Backwards(ctx, record.AuditPrefix, before, func(kv store.KV) bool {
+		e, err := store.Decode[record.Audit](kv)
+		if err != nil {
+			c.cfg.Logger.Error("a record cannot be read", "error", err)
+			return true
+		}
+		if q.matches(e) {
+			out = append(out, AuditEntry{ID: record.ParseKey(kv.Key).Name, Audit: *e})
+		}
+		return len(out) < limit
+	})
+	if err != nil {
+		return nil, crossing(err)
+	}
+	return out, nil
+}
+
+// trimAudit forgets the oldest entries when there are too many.
+func (c *ControlPlane) trimAudit(ctx context.Context, keep int) error {
+	keys, err := c.store.ListKeys(ctx, record.AuditPrefix)
+	if err != nil {
+		return err
+	}
+	const atOnce = 100
+	for over := len(keys) - keep; over > 0; over = len(keys) - keep {
+		n := min(over, atOnce)
+		if _, err := c.store.Update(ctx, store.Update{Build: func(_ store.View, tx *store.Txn) error {
+			for _, kv := range keys[:n] {
+				tx.Delete(kv.Key)
+			}
+			return nil
+		}}); err != nil {
+			return fmt.Errorf("trim the audit: %w", err)
+		}
+		keys = keys[n:]
+	}
+	return nil
+}
