@@ -17,6 +17,7 @@ type fake struct {
 	err         error
 	created     *controlplane.CreateResult
 	deleted     *controlplane.DeleteResult
+	audit       []controlplane.AuditEntry
 	services    []*oscar.Service
 	service     *oscar.Service
 	replicas    func() *controlplane.Replicas
@@ -121,6 +122,11 @@ func (f *fake) Deleted(ctx context.Context, c identity.Caller, groupID string) (
 		return nil, f.err
 	}
 	return f.deleted.Replicas, f.err
+}
+
+func (f *fake) Audit(ctx context.Context, c identity.Caller, q controlplane.AuditQuery) ([]controlplane.AuditEntry, error) {
+	f.called(ctx, "Audit", c, q)
+	return f.audit, f.err
 }
 
 func (f *fake) WatchReplicas(ctx context.Context, c identity.Caller, service, clusterID string, since int64, fn func(*controlplane.Replicas) error) error {

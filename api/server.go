@@ -37,6 +37,7 @@ type ControlPlane interface {
 	plans
 	status
 	differences
+	audit
 }
 
 // Config says what a Server needs and how much it allows.
@@ -173,6 +174,7 @@ func (s *Server) routes() chi.Router {
 		r.Get("/system/deleted", s.handle(s.listDeleted))
 		r.Get("/system/differences", s.handle(s.listDifferences))
 		r.Post("/system/differences", s.handle(s.resolveDifference))
+		r.Get("/system/audit", s.handle(s.listAudit))
 		r.Get("/system/clusters", s.handle(s.listClusters))
 		r.Post("/system/clusters", s.handle(s.registerCluster))
 		r.Get("/system/clusters/{cluster}", s.handle(s.getCluster))

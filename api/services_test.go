@@ -154,6 +154,26 @@ func TestDeleteTellsWhatStays(t *testing.T) {
 	}
 }
 
+func TestAuditIsListed(t *testing.T) {
+	f := &fake{audit: []controlplane.AuditEntry{{ID: "0199", Audit: record.Audit{
+		V: 1, At: record.At(time.Date(2026, 11, 20, 13, 4, 5, 120e6, time.UTC)), By: "ann", Action: record.ActionChange,
+		Outcome: record.OutcomeRefused, Federation: "f", Owner: "ann", GroupID: "g", Generation: 2, RequestID: "r", Detail: "no room",
+	}}}}
+	c := newClient(t, f)
+	want := `[{"id":"0199","at":"2026-11-20T13:04:05.120Z","by":"ann","action":"change","outcome":"refused","federation":"f","owner":"ann","group_id":"g","generation":2,"request_id":"r","detail":"no room"}]`
+	if body := bodyOf(t, c.do("GET", "/system/audit?limit=7&before=x&federation=g&by=ann&cluster_id=a&request_id=r", "")); strings.TrimSpace(body) != want {
+		t.Errorf("listed: %s", body)
+	}
+	if got := f.only(t); got.args != (controlplane.AuditQuery{Limit: 7, Before: "x", Federation: "g", By: "ann", ClusterID: "a", RequestID: "r"}) {
+		t.Errorf("asked for %+v", got.args)
+	}
+	for _, limit := range []string{"0", "-1", "1001", "x", "1e9"} {
+		if resp := c.do("GET", "/system/audit?limit="+limit, ""); resp.StatusCode != 400 {
+			t.Errorf("limit %s: %d", limit, resp.StatusCode)
+		}
+	}
+}
+
 // Nothing but the very word orders that data goes or jobs end.
 func TestDeleteOrdersAreExact(t *testing.T) {
 	for _, query := range []string{"data=true", "data=DELETE", "data=1", "jobs=delete", "jobs=yes", "data=delete&jobs=x", "wait=soon"} {

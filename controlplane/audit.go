@@ -14,8 +14,6 @@ import (
 
 // Limits of the audit.
 const (
-	// keepAudit is how many entries are kept.
-	keepAudit = 50_000
 	// maxAuditDetail bounds the sentence of an entry, in bytes.
 	maxAuditDetail = 300
 	// maxAuditPage is the most that one answer has.
@@ -144,13 +142,13 @@ func (c *ControlPlane) Audit(ctx context.Context, caller identity.Caller, q Audi
 }
 
 // trimAudit forgets the oldest entries when there are too many.
-func (c *ControlPlane) trimAudit(ctx context.Context, keep int) error {
+func (c *ControlPlane) trimAudit(ctx context.Context) error {
 	keys, err := c.store.ListKeys(ctx, record.AuditPrefix)
 	if err != nil {
 		return err
 	}
 	const atOnce = 100
-	for over := len(keys) - keep; over > 0; over = len(keys) - keep {
+	for over := len(keys) - c.cfg.KeepAudit; over > 0; over = len(keys) - c.cfg.KeepAudit {
 		n := min(over, atOnce)
 		if _, err := c.store.Update(ctx, store.Update{Build: func(_ store.View, tx *store.Txn) error {
 			for _, kv := range keys[:n] {

@@ -47,6 +47,8 @@ type Config struct {
 	KeepRequest time.Duration
 	// KeepDeleted is how long a deleted replica is remembered: 90 days.
 	KeepDeleted time.Duration
+	// KeepAudit is how many entries of the audit are kept: 50,000.
+	KeepAudit int
 	// SweepInterval is the time between two clean-ups: 10 min.
 	SweepInterval time.Duration
 	// SpaceInterval is the time between two looks at etcd's space: 5 s.
@@ -83,6 +85,9 @@ func (c Config) withDefaults() Config {
 	def(&c.KeepRequest, 24*time.Hour)
 	def(&c.KeepDeleted, 90*24*time.Hour)
 	def(&c.SweepInterval, 10*time.Minute)
+	if c.KeepAudit <= 0 {
+		c.KeepAudit = 50_000
+	}
 	if c.Deciders == 0 {
 		c.Deciders = 8
 	}
@@ -121,6 +126,8 @@ type ControlPlane struct {
 	lost workqueue.TypedRateLimitingInterface[string]
 	// departed queues clusters that are being removed, or were.
 	departed workqueue.TypedRateLimitingInterface[string]
+	// read queues reports that a refresh token was read.
+	read workqueue.TypedRateLimitingInterface[string]
 	// doubt is told why the store is taken for restored, and doubts counts until it
 	// has a new epoch.
 	doubt    chan string
@@ -189,6 +196,9 @@ func New(cfg Config) (*ControlPlane, error) {
 	c.state.ended = func(cluster string) { c.ended.Add(cluster) }
 	c.departed = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, 10*time.Second))
+	c.read = workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, time.Minute))
+	c.state.readToken = func(key string) { c.read.Add(key) }
 	c.state.departed = func(cluster string) { c.departed.Add(cluster); c.lost.Add(cluster) }
 	return c, nil
 }
@@ -204,6 +214,7 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		c.ended.ShutDown()
 		c.lost.ShutDown()
 		c.departed.ShutDown()
+		c.read.ShutDown()
 		return nil
 	})
 	g.Go(func() error {
@@ -225,6 +236,7 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		g.Go(func() error { c.noteEnds(ctx); return nil })
 		g.Go(func() error { c.orphans(ctx); return nil })
 		g.Go(func() error { c.removals(ctx); return nil })
+		g.Go(func() error { c.readings(ctx); return nil })
 		for range c.cfg.Deciders {
 			g.Go(func() error { c.decider.work(ctx); return nil })
 		}

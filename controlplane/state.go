@@ -24,6 +24,8 @@ type state struct {
 	ended func(cluster string)
 	// departed is told of changes on clusters that are being removed, or were.
 	departed func(cluster string)
+	// readToken is told of reports that a refresh token was read.
+	readToken func(key string)
 	// token gives the service token of a replica.
 	token func(uid string) string
 	// metaChanged is told when the meta record was written.
@@ -74,6 +76,7 @@ func newState(mirror *store.Mirror) *state {
 		touched:     func([]string, []string) {},
 		ended:       func(string) {},
 		departed:    func(string) {},
+		readToken:   func(string) {},
 		changed:     make(chan struct{}),
 		metaChanged: make(chan struct{}, 1),
 		clusters:    map[string]versioned[record.Cluster]{},
@@ -199,6 +202,10 @@ func (s *state) apply(key string, kv store.KV, exists bool, federations, cluster
 		set(s, n.desired, ref.Name, kv, exists)
 		if now, ok := n.desired[ref.Name]; ok {
 			federations[now.rec.Federation] = true
+		}
+	case record.KindReading:
+		if exists {
+			s.readToken(key)
 		}
 	case record.KindAsk:
 		set(s, s.node(ref.Cluster).asks, ref.Name, kv, exists)

@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -82,6 +83,50 @@ func TestListWithAndWithoutStreams(t *testing.T) {
 }
 
 // The first and the last key of a long list are written together.
+func TestBackwards(t *testing.T) {
+	s, _ := open(t, store.Config{RequestTimeout: 20 * time.Second, Deadline: time.Minute})
+	const n = 1203 // three pages
+	if _, err := write(t, s, "/t/in/", n, 10, 0); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "/t/in0", 1) // just behind the prefix
+	put(t, s, "/t/im", 1)
+	read := func(before string, most int) (keys []string) {
+		t.Helper()
+		err := s.Backwards(t.Context(), "/t/in/", before, func(kv store.KV) bool {
+			if len(kv.Value) != 10 {
+				t.Errorf("%s has %d bytes", kv.Key, len(kv.Value))
+			}
+			keys = append(keys, kv.Key)
+			return len(keys) < most
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return keys
+	}
+	all := read("", n+1)
+	if len(all) != n {
+		t.Fatalf("%d keys, want %d", len(all), n)
+	}
+	for i, key := range all {
+		if want := fmt.Sprintf("/t/in/%05d", n-1-i); key != want {
+			t.Fatalf("key %d is %s, want %s", i, key, want)
+		}
+	}
+	for _, tt := range []struct {
+		before string
+		most   int
+		want   []string
+	}{
+		{"", 1, all[:1]}, {all[0], 2, all[1:3]}, {all[0] + "x", 1, all[:1]}, {all[700], 600, all[701:]}, {all[n-1], 5, nil}, {"/a", 5, nil}, {"/z", 1, all[:1]},
+	} {
+		if got := read(tt.before, tt.most); !slices.Equal(got, tt.want) {
+			t.Errorf("before %q: %q", tt.before, got)
+		}
+	}
+}
+
 func TestListIsOfOneRevision(t *testing.T) {
 	for _, streams := range []bool{true, false} {
 		t.Run(fmt.Sprint("streams=", streams), func(t *testing.T) {

@@ -20,6 +20,7 @@ type getCmd struct {
 	Replicas    getReplicasCmd    `cmd:"" aliases:"replica" help:"A service and the replicas that it lists."`
 	Services    getServicesCmd    `cmd:"" aliases:"service" help:"The services that you may see, on every cluster."`
 	Deleted     getDeletedCmd     `cmd:"" help:"Replicas that were deleted in the last 90 days, and which buckets stay."`
+	Audit       getAuditCmd       `cmd:"" help:"Who did what, and what became of it, the newest first. For the administrator."`
 	Clusters    getClustersCmd    `cmd:"" aliases:"cluster" help:"The registered clusters."`
 }
 

@@ -28,6 +28,8 @@ func keyOf(r record.Ref) string {
 		return record.RequestKey(r.Name)
 	case record.KindDeleted:
 		return record.DeletedKey(r.Name)
+	case record.KindAudit:
+		return record.AuditKey(r.Name)
 	case record.KindName:
 		return record.NameKey(r.Owner, r.Name)
 	case record.KindSession:
@@ -74,6 +76,7 @@ func keys() map[string]record.Ref {
 		record.ClusterKey("a"):                            {Kind: record.KindCluster, Cluster: "a"},
 		record.FederationKey("u1"):                        {Kind: record.KindFederation, Name: "u1"},
 		record.RequestKey("00ff"):                         {Kind: record.KindRequest, Name: "00ff"},
+		record.AuditKey("u1"):                             {Kind: record.KindAudit, Name: "u1"},
 		record.DeletedKey("u1"):                           {Kind: record.KindDeleted, Name: "u1"},
 		record.NameKey("a/b c@d%\n", "g"):                 {Kind: record.KindName, Owner: "a/b c@d%\n", Name: "g"},
 		record.HistoryKey("u1", 7):                        {Kind: record.KindHistory, Name: "u1", Rest: "7"},

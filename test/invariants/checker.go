@@ -53,6 +53,7 @@ func rules() []rule {
 		{name: RuleAtomic, step: atomicStep, stands: atomicStands},
 		{name: RuleGraph, stands: graphStands},
 		{name: RuleWriters, step: writersStep},
+		{name: RuleWriters, step: auditStep},
 		{name: RuleAbsence, step: absenceStep},
 		{name: RuleOurs, step: oursStep},
 		{name: RuleData, step: dataStep},

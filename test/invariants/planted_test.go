@@ -80,10 +80,12 @@ func spoilRollback(step string, fn func(x *txn, f *federation)) func(*script, *f
 }
 
 // afterwards adds a step of nobody's after a creation.
-func afterwards(fn func(x *txn, f *federation)) func(*script, *federation) {
+func afterwards(steps ...func(x *txn, f *federation)) func(*script, *federation) {
 	return func(s *script, f *federation) {
 		f.createdStory()
-		s.step("extra", func(x *txn) { fn(x, f) })
+		for _, fn := range steps {
+			s.step("extra", func(x *txn) { fn(x, f) })
+		}
 	}
 }
 

@@ -36,6 +36,24 @@ func TestPromise4Writers(t *testing.T) {
 			s.step("session ends", func(x *txn) { x.remove(record.SessionKey("b")) })
 			f.vote(record.VoteYes, "b")
 		}, "cluster b had no session", nil},
+		{"an entry of the audit is changed", afterwards(func(x *txn, f *federation) {
+			x.put(record.AuditKey("1"), record.Audit{V: 1, Action: record.ActionCreate, Outcome: record.OutcomeAccepted})
+		}, func(x *txn, f *federation) {
+			x.put(record.AuditKey("1"), record.Audit{V: 1, Action: record.ActionCreate, Outcome: record.OutcomeDone})
+		}), "an entry of the audit was changed", nil},
+		{"a reading goes with the audit", afterwards(func(x *txn, f *federation) {
+			x.put(record.ReadingKey("a", "1"), record.Reading{V: 1})
+		}, func(x *txn, f *federation) {
+			x.remove(record.ReadingKey("a", "1"))
+			x.put(record.AuditKey("1"), record.Audit{V: 1, Action: record.ActionReadToken})
+			x.remove(record.SessionKey("a"))
+		}), "c/a/session", nil},
+		{"a reading is taken away", afterwards(func(x *txn, f *federation) {
+			x.put(record.ReadingKey("a", "1"), record.Reading{V: 1})
+		}, func(x *txn, f *federation) {
+			x.remove(record.ReadingKey("a", "1"))
+			f.turn(x, record.PhaseReady)
+		}), "c/a/observed/audit/1", nil},
 		{"a kind of report that is not known here", afterwards(func(x *txn, f *federation) {
 			x.raw(record.ObservedPrefix("a")+"capacity", `{"v":1,"source":"oscar"}`)
 			x.raw(record.Root+"reserved/a", `{"v":1,"cpu":1}`)

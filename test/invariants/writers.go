@@ -1,6 +1,7 @@
 package invariants
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/oscarfed/oscarfed/store/record"
@@ -10,7 +11,8 @@ import (
 // c/<cluster>/session only that cluster's syncer writes, everything else only the
 // control plane. Who wrote a revision shows by what it wrote: a transaction is the
 // work of one writer. The control plane may delete an observed record, in the
-// transaction that deletes its desired record.
+// transaction that deletes its desired record, and a report that a refresh token was
+// read in the one that enters it into the audit.
 func writersStep(c *checker) {
 	for _, ch := range c.changes {
 		cluster, rest, ok := syncersKey(ch.key)
@@ -29,6 +31,9 @@ func writersStep(c *checker) {
 			observed = "asks/" + name // an answer goes with its question
 		}
 		if ch.now == nil && isReport && (c.deletes(record.DesiredPrefix(cluster)+observed) || c.cleared(cluster)) {
+			continue
+		}
+		if ch.now == nil && ch.ref.Kind == record.KindReading && c.audits() {
 			continue
 		}
 		c.violatef(RuleWriters, ch.key, "it was written together with %s, which is not for the syncer of %s to write", strings.TrimPrefix(other, record.Root), cluster)
@@ -53,6 +58,20 @@ func (c *checker) foreignTo(cluster string) string {
 		}
 	}
 	return ""
+}
+
+// audits says whether this revision adds to the audit.
+func (c *checker) audits() bool {
+	return slices.ContainsFunc(c.changes, func(ch *change) bool { return ch.ref.Kind == record.KindAudit && ch.now != nil })
+}
+
+// auditStep: an entry of the audit is never changed.
+func auditStep(c *checker) {
+	for _, ch := range c.changes {
+		if ch.ref.Kind == record.KindAudit && ch.old != nil && ch.now != nil {
+			c.violatef(RuleWriters, ch.key, "an entry of the audit was changed")
+		}
+	}
 }
 
 // deletes says whether this revision deleted a key.
