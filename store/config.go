@@ -26,6 +26,8 @@ type Config struct {
 	// CAFile holds the authorities that the servers' certificates are verified
 	// with; the system's own when empty. It is read once.
 	CAFile string
+	// CA is the same as PEM, instead of a file.
+	CA []byte
 
 	// RequestTimeout bounds each single call; default 3 s.
 	RequestTimeout time.Duration
@@ -74,13 +76,16 @@ func (c Config) Validate() error {
 	if c.CertFile != "" && c.Certificate != nil {
 		problems = append(problems, errors.New("the etcd client certificate comes from a file or from the program, not from both"))
 	}
+	if c.CAFile != "" && len(c.CA) > 0 {
+		problems = append(problems, errors.New("etcd's CA comes from a file or from the program, not from both"))
+	}
 	return errors.Join(problems...)
 }
 
 // tlsConfig is nil when no file is given: etcd's client then uses TLS with the
 // system's authorities for https:// endpoints, and none for http://.
 func (c Config) tlsConfig() (*tls.Config, error) {
-	if c.CertFile == "" && c.CAFile == "" && c.Certificate == nil {
+	if c.CertFile == "" && c.CAFile == "" && c.Certificate == nil && len(c.CA) == 0 {
 		return nil, nil
 	}
 	conf := &tls.Config{MinVersion: tls.VersionTLS12}
@@ -92,6 +97,12 @@ func (c Config) tlsConfig() (*tls.Config, error) {
 		conf.RootCAs = x509.NewCertPool()
 		if !conf.RootCAs.AppendCertsFromPEM(pem) {
 			return nil, fmt.Errorf("etcd CA file %s holds no PEM certificate", c.CAFile)
+		}
+	}
+	if len(c.CA) > 0 {
+		conf.RootCAs = x509.NewCertPool()
+		if !conf.RootCAs.AppendCertsFromPEM(c.CA) {
+			return nil, errors.New("what is given as etcd's CA holds no PEM certificate")
 		}
 	}
 	if c.Certificate != nil {

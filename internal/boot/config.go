@@ -103,6 +103,7 @@ func (c ControlPlane) Validate() error {
 type Syncer struct {
 	ClusterID string `required:"" placeholder:"ID" help:"The id that this cluster is registered under."`
 	Etcd      `embed:""`
+	Joining   `embed:""`
 
 	OscarEndpoint     string `required:"" placeholder:"URL" help:"The local OSCAR Manager."`
 	OscarUser         string `default:"oscar" help:"Its administrator."`
@@ -131,7 +132,7 @@ const kubernetesOff = "off"
 func (c Syncer) Validate() error {
 	return errors.Join(
 		pair("etcd-cert-file", c.CertFile, "etcd-key-file", c.KeyFile),
-		when(len(c.Endpoints) == 0, "give --etcd-endpoints"),
+		c.Joining.validate(c.Etcd),
 		positive("resync", c.Resync), positive("session-ttl", c.SessionTTL), positive("late-window", c.LateWindow),
 		when(c.Kubernetes == kubernetesOff && c.Kubeconfig != "", "--kubernetes=off and --kubeconfig contradict each other"),
 		when(c.SessionTTL > 0 && c.SessionTTL < 2*time.Second, "--session-ttl must be at least 2s: etcd renews no shorter leases"),

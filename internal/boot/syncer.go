@@ -14,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/failpoint"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/enroll"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/oscar"
 )
@@ -21,8 +22,20 @@ import (
 // clusterUIDFile is the name of the syncer's memory beside its identity.
 const clusterUIDFile = "cluster-uid"
 
-// RunSyncer runs the daemon until ctx ends.
+// RunSyncer runs the daemon until ctx ends. When the control plane tells another way to
+// etcd, or the cluster has joined under another registration, everything that works
+// with etcd begins anew.
 func RunSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
+	for {
+		err := runSyncer(ctx, cfg, log)
+		if !errors.Is(err, enroll.ErrMoved) {
+			return err
+		}
+		log.Info("the syncer begins anew", "reason", err)
+	}
+}
+
+func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 	if err := os.MkdirAll(filepath.Dir(cfg.IdentityFile), 0o700); err != nil {
 		return fmt.Errorf("the cluster's identity: %w", err)
 	}
@@ -40,35 +53,51 @@ func RunSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("the local OSCAR: %w", err)
 	}
-	st, err := dialStore(ctx, cfg.store(log))
-	if err != nil {
-		return err
-	}
-	defer closeStore(st, log)
 	kubernetes, err := openKubernetes(cfg, log)
 	if err != nil {
 		return err
 	}
 	registry := newRegistry()
+	enrolment, err := openEnrolment(cfg, id, kubernetes, registry, log)
+	if err != nil {
+		return err
+	}
 	memory := cfg.ClusterUIDFile
 	if memory == "" {
 		memory = filepath.Join(filepath.Dir(cfg.IdentityFile), clusterUIDFile)
 	}
-	s, err := syncer.New(syncer.Config{
-		ClusterID: cfg.ClusterID, Store: st, OSCAR: client, Kube: kubernetes, Identity: id, Resync: cfg.Resync,
+	conf := syncer.Config{
+		ClusterID: cfg.ClusterID, OSCAR: client, Kube: kubernetes, Identity: id, Resync: cfg.Resync,
 		Memory: syncer.MemoryFile(memory), AcceptClusterUID: cfg.AcceptClusterUID,
 		SessionTTL: cfg.SessionTTL, LateWindow: cfg.LateWindow, FailPoints: fail, Logger: log, Registry: registry,
-	})
-	if err != nil {
-		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.Run(ctx) })
 	if cfg.MetricsListen != "" {
 		g.Go(func() error {
 			return serveMetrics(ctx, cfg.MetricsListen, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), log)
 		})
 	}
+	g.Go(func() error {
+		if enrolment != nil {
+			if err := enrolment.Ensure(ctx); err != nil {
+				return err
+			}
+			// The administrator has said with the token that this machine is meant.
+			conf.AcceptClusterUID = enrolment.ClusterUID()
+			g.Go(func() error { return enrolment.Run(ctx) })
+		}
+		st, err := dialStore(ctx, storeOf(cfg, enrolment, log))
+		if err != nil {
+			return err
+		}
+		defer closeStore(st, log)
+		conf.Store = st
+		s, err := syncer.New(conf)
+		if err != nil {
+			return err
+		}
+		return s.Run(ctx)
+	})
 	return g.Wait()
 }
 

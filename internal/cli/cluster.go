@@ -14,6 +14,7 @@ import (
 
 type clusterCmd struct {
 	Add    clusterAddCmd    `cmd:"" help:"Register a cluster. Its syncer then joins under that name."`
+	Join   clusterJoinCmd   `cmd:"" help:"Make a token for one cluster to join with, and print the command for the other side."`
 	List   clusterListCmd   `cmd:"" help:"The registered clusters."`
 	Remove clusterRemoveCmd `cmd:"" help:"Take a cluster out of every federation, and remove it."`
 

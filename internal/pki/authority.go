@@ -95,7 +95,7 @@ func create(dir, certFile, keyFile, name string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(os.MkdirAll(dir, 0o700), replaceFile(keyFile, keyPEM, 0o600), replaceFile(certFile, encodeCert(cert), 0o644))
+	return errors.Join(os.MkdirAll(dir, 0o700), ReplaceFile(keyFile, keyPEM, 0o600), ReplaceFile(certFile, encodeCert(cert), 0o644))
 }
 
 // CertPEM is the authority's certificate, for those who trust it.

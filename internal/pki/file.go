@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 )
 
-// replaceFile puts data under a name as a whole or not at all, also when the
+// ReplaceFile puts data under a name as a whole or not at all, also when the
 // machine loses its power.
-func replaceFile(path string, data []byte, mode os.FileMode) error {
+func ReplaceFile(path string, data []byte, mode os.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".")
 	if err != nil {
 		return err
@@ -21,6 +21,18 @@ func replaceFile(path string, data []byte, mode os.FileMode) error {
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(f.Name()))
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes a new name in a directory last.
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
+		return fmt.Errorf("write directory %s: %w", path, err)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func (s *Server) ensure() error {
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(s.cfg.File, append(certPEM, keyPEM...), 0o600); err != nil {
+	if err := ReplaceFile(s.cfg.File, append(certPEM, keyPEM...), 0o600); err != nil {
 		return err
 	}
 	s.cfg.Logger.Info("a new certificate for the server is in use", "file", s.cfg.File, "hosts", s.cfg.Hosts)

@@ -1,0 +1,135 @@
+package boot
+
+import (
+	"bufio"
+	"context"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/syncer/enroll"
+	"github.com/oscarfed/oscarfed/syncer/kube"
+)
+
+// Joining says how a syncer gets its certificate for etcd, when it is not given one.
+type Joining struct {
+	ControlPlane       string `placeholder:"URL" help:"The control plane's API, to join at and to renew the certificate for etcd. Instead of --etcd-endpoints."`
+	ControlPlaneCAFile string `name:"control-plane-ca-file" placeholder:"FILE" help:"Authorities that the API's certificate is verified with; default the system's."`
+	ControlPlaneCA     string `name:"control-plane-ca" placeholder:"BASE64" help:"The same in place of a file: certificates in base64 (DER, one after the other)."`
+	JoinTokenFile      string `placeholder:"FILE" help:"File with the token to join with (oscarfed cluster join), or - for standard input. Needed once; a token that was used is not read again."`
+	DataDir            string `placeholder:"DIR" help:"Keeps the key and the certificate of a cluster that has joined; default the directory of --identity-file."`
+	ClientKeyFile      string `placeholder:"FILE" help:"The syncer's private key for etcd (ECDSA P-256, PKCS #8 in PEM); default client.key in --data-dir, made when it is missing."`
+}
+
+func (c Joining) validate(etcd Etcd) error {
+	given := len(etcd.Endpoints) > 0 || etcd.CertFile != "" || etcd.CAFile != ""
+	if c.ControlPlane == "" {
+		return errors.Join(
+			when(len(etcd.Endpoints) == 0, "give --control-plane to join, or --etcd-endpoints"),
+			when(c.ControlPlaneCAFile+c.ControlPlaneCA+c.JoinTokenFile+c.ClientKeyFile != "", "--control-plane-ca-file, --control-plane-ca, --join-token-file and --client-key-file go with --control-plane"),
+		)
+	}
+	if err := enroll.CheckURL(c.ControlPlane); err != nil {
+		return fmt.Errorf("--control-plane: %w", err)
+	}
+	return errors.Join(
+		when(given, "give --control-plane or --etcd-*, not both: who joins is told how etcd is reached"),
+		when(c.ControlPlaneCAFile != "" && c.ControlPlaneCA != "", "give --control-plane-ca-file or --control-plane-ca, not both"),
+	)
+}
+
+// maxCAFile bounds a file of authorities in bytes.
+const maxCAFile = 1 << 20
+
+// ca is PEM; empty for the system's authorities.
+func (c Joining) ca() ([]byte, error) {
+	switch {
+	case c.ControlPlaneCAFile != "":
+		return readLimited(c.ControlPlaneCAFile, maxCAFile)
+	case c.ControlPlaneCA != "":
+		der, err := base64.StdEncoding.DecodeString(c.ControlPlaneCA)
+		if err != nil {
+			return nil, errors.New("--control-plane-ca is not base64")
+		}
+		certs, err := x509.ParseCertificates(der)
+		if err != nil || len(certs) == 0 {
+			return nil, errors.New("--control-plane-ca holds no certificate")
+		}
+		var out []byte
+		for _, cert := range certs {
+			out = append(out, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})...)
+		}
+		return out, nil
+	}
+	return nil, nil
+}
+
+// token reads the join token. Standard input can be read once: its first line is kept.
+func (c Joining) token(stdin io.Reader) func() (string, error) {
+	switch c.JoinTokenFile {
+	case "":
+		return nil
+	case "-":
+		return sync.OnceValues(func() (string, error) {
+			line, err := bufio.NewReader(io.LimitReader(stdin, maxSecretFile)).ReadString('\n')
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return strings.TrimSpace(line), err
+		})
+	}
+	return func() (string, error) {
+		text, err := readSecret(c.JoinTokenFile)
+		return strings.TrimSpace(text), err
+	}
+}
+
+// openEnrolment is nil for a syncer that is told by flags how etcd is reached.
+func openEnrolment(cfg Syncer, id *seal.Identity, kubernetes kube.Interface, registry prometheus.Registerer, log *slog.Logger) (*enroll.Enrolment, error) {
+	if cfg.ControlPlane == "" {
+		return nil, nil //nolint:nilnil // there is none, and that is no error
+	}
+	dir := cfg.DataDir
+	if dir == "" {
+		dir = filepath.Dir(cfg.IdentityFile)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("the data directory: %w", err)
+	}
+	ca, err := cfg.ca()
+	if err != nil {
+		return nil, fmt.Errorf("the control plane's CA: %w", err)
+	}
+	return enroll.Open(enroll.Config{
+		ClusterID: cfg.ClusterID, ControlPlane: cfg.ControlPlane, CA: ca, Dir: dir, KeyFile: cfg.ClientKeyFile,
+		Token: cfg.token(os.Stdin), Recipient: id.Recipient(), Logger: log, Registry: registry,
+		KubeSystemUID: func(ctx context.Context) (string, error) {
+			uid, err := kubernetes.SystemUID(ctx)
+			if errors.Is(err, kube.ErrAbsent) {
+				return "", nil
+			}
+			return uid, err
+		},
+	})
+}
+
+// storeOf is how a syncer reaches etcd.
+func storeOf(cfg Syncer, enrolment *enroll.Enrolment, log *slog.Logger) store.Config {
+	if enrolment == nil {
+		return cfg.store(log)
+	}
+	ca, endpoints := enrolment.Etcd()
+	return store.Config{Endpoints: endpoints, CA: ca, Certificate: enrolment.Certificate, Logger: log}
+}

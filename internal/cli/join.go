@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+type clusterJoinCmd struct {
+	ID            string            `arg:"" help:"Name of the cluster."`
+	OscarEndpoint string            `arg:"" optional:"" help:"Address of its OSCAR Manager: registers the cluster, if it is not registered yet."`
+	SSLVerify     bool              `name:"ssl-verify" negatable:"" default:"true" help:"Whether the certificate of that address is checked."`
+	Label         map[string]string `help:"Label of the cluster; may be repeated." placeholder:"KEY=VALUE"`
+	AllowedGroup  []string          `help:"Group whose members may use the cluster; may be repeated. Everybody when none is given." placeholder:"GROUP"`
+	ControlPlane  string            `help:"Address of the API as the cluster reaches it; default the one that is used here." placeholder:"URL"`
+	ReplaceKey    bool              `help:"The machine that uses the token takes this cluster's place, whatever its key and its Kubernetes, and all that is desired of the cluster is given to it. For a cluster that lost its identity."`
+}
+
+// joinOrder is what the other side needs; the JSON and YAML form of the command.
+type joinOrder struct {
+	v1.JoinToken
+	ControlPlane   string `json:"control_plane"`
+	ControlPlaneCA string `json:"control_plane_ca,omitempty"`
+	Command        string `json:"command"`
+}
+
+func (c *clusterJoinCmd) Run(ctx context.Context, a *app) error {
+	order := joinOrder{ControlPlane: first(c.ControlPlane, a.connection.Endpoint)}
+	if err := joinable(order.ControlPlane); err != nil {
+		return err
+	}
+	var err error
+	if order.ControlPlaneCA, err = inlineCA(a.connection.CAFile); err != nil {
+		return err
+	}
+	api, err := a.dial()
+	if err != nil {
+		return err
+	}
+	reg, err := c.register(ctx, api)
+	if err != nil {
+		return err
+	}
+	token, err := api.IssueJoin(ctx, c.ID, v1.JoinRequest{ReplaceKey: c.ReplaceKey})
+	if err != nil {
+		return err
+	}
+	order.JoinToken = *token
+	order.Command = order.command(reg.Endpoint)
+	if a.form != formTable {
+		return encode(a.stdout, a.form, order)
+	}
+	a.sayf("run this beside the OSCAR of %s before %s; the token works once:", c.ID, token.ExpiresAt.Local().Format("15:04:05"))
+	if c.ReplaceKey {
+		a.sayf("whoever uses it takes the place of the cluster as it was, whose own certificate works until it ends, 24 hours at most")
+	}
+	_, err = fmt.Fprint(a.stdout, order.Command)
+	return err
+}
+
+// register makes the cluster known when an address is given and it is not known yet.
+func (c *clusterJoinCmd) register(ctx context.Context, api *client.Client) (*v1.Cluster, error) {
+	if c.OscarEndpoint != "" {
+		reg, err := api.RegisterCluster(ctx, v1.ClusterSpec{
+			ClusterID: c.ID, Endpoint: c.OscarEndpoint, SSLVerify: new(c.SSLVerify), Labels: c.Label, AllowedGroups: c.AllowedGroup,
+		})
+		if e, ok := errors.AsType[*client.Error](err); !ok || e.Code() != v1.CodeAlreadyExists {
+			return reg, err
+		}
+	}
+	reg, err := api.Cluster(ctx, c.ID)
+	if err == nil && c.OscarEndpoint != "" && reg.Endpoint != strings.TrimRight(c.OscarEndpoint, "/") {
+		return nil, withStatus(ExitConflict, "cluster %q is registered with the address %s; leave the address out, or change the registration first", c.ID, reg.Endpoint)
+	}
+	return reg, err
+}
+
+// joinable refuses an address that no syncer joins at.
+func joinable(endpoint string) error {
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" {
+		return usageError("--control-plane must be a URL such as https://federation.example.org:8080")
+	}
+	ip := net.ParseIP(u.Hostname())
+	if u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()) {
+		return nil
+	}
+	return usageError("no syncer sends its token to %s, which is not https; give the API's address with --control-plane", endpoint)
+}
+
+// maxInlineCA bounds what is put into the command, in bytes before base64.
+const maxInlineCA = 8 << 10
+
+// inlineCA is what the API's certificate is verified with here, for a command line;
+// empty for the authorities of the system.
+func inlineCA(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	text, err := readLimited(file, maxConfig)
+	if err != nil {
+		return "", usageError("certificates: %w", err)
+	}
+	var der []byte
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "CERTIFICATE" {
+			der = append(der, block.Bytes...)
+		}
+	}
+	if len(der) == 0 || len(der) > maxInlineCA {
+		return "", usageError("%s has %d bytes of certificates; for a command line there must be some, and at most %d: name the API's own authority with --ca-file", file, len(der), maxInlineCA)
+	}
+	return base64.StdEncoding.EncodeToString(der), nil
+}
+
+// command is for a POSIX shell. The token is in its input: arguments of a process are
+// for everybody on the machine to see.
+func (o joinOrder) command(oscar string) string {
+	args := []string{"oscar-syncer", "--cluster-id=" + o.ClusterID, "--control-plane=" + o.ControlPlane}
+	if o.ControlPlaneCA != "" {
+		args = append(args, "--control-plane-ca="+o.ControlPlaneCA)
+	}
+	args = append(args, "--join-token-file=-", "--oscar-endpoint="+oscar, "--oscar-password-file=oscar-password")
+	for i, arg := range args {
+		args[i] = shellWord(arg)
+	}
+	return strings.Join(args, " \\\n  ") + " <<'TOKEN'\n" + o.Token + "\nTOKEN\n"
+}
+
+// shellWord quotes what a shell would not take as it is.
+func shellWord(s string) string {
+	plain := strings.IndexFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_./:=+,@%", r)
+	}) < 0
+	if plain && s != "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,111 @@
+package enroll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Files in the directory.
+const (
+	keyFile   = "client.key"
+	stateFile = "enrolment.json"
+)
+
+// Config of an enrolment. Zero durations mean their defaults.
+type Config struct {
+	ClusterID string
+	// ControlPlane is the base URL of the API: https, or http on this machine.
+	ControlPlane string
+	// CA are the authorities of the API's certificate in PEM; empty for the system's.
+	CA []byte
+	// Dir keeps the key and what was told. It must be there.
+	Dir string
+	// KeyFile is the private key, if not client.key in Dir.
+	KeyFile string
+	// Token reads the join token; empty when there is none. It is called again when
+	// another one is needed.
+	Token func() (string, error)
+	// Recipient is the age recipient of this syncer.
+	Recipient string
+	// KubeSystemUID identifies the Kubernetes below; an error means that it cannot be
+	// said now. nil when there is none.
+	KubeSystemUID func(ctx context.Context) (string, error)
+
+	// Timeout of one request: 30 s.
+	Timeout time.Duration
+	// FirstPause and LastPause bound the pauses after what may pass by itself: 1 s
+	// and 5 min.
+	FirstPause, LastPause time.Duration
+	// RefusedPause is between two tries after a refusal: 10 min. Only people end it.
+	RefusedPause time.Duration
+	// Look is the longest sleep: 1 min. A machine that was suspended finds out by it.
+	Look time.Duration
+	// Now is the clock.
+	Now      func() time.Time
+	Logger   *slog.Logger
+	Registry prometheus.Registerer
+}
+
+func (c Config) withDefaults() Config {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	def(&c.Timeout, 30*time.Second)
+	def(&c.FirstPause, time.Second)
+	def(&c.LastPause, 5*time.Minute)
+	def(&c.RefusedPause, 10*time.Minute)
+	def(&c.Look, time.Minute)
+	if c.KeyFile == "" {
+		c.KeyFile = filepath.Join(c.Dir, keyFile)
+	}
+	if c.Token == nil {
+		c.Token = func() (string, error) { return "", nil }
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Registry == nil {
+		c.Registry = prometheus.NewRegistry()
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	if c.ClusterID == "" || c.Dir == "" || c.Recipient == "" {
+		return errors.New("enroll: a cluster id, a directory and a recipient are needed")
+	}
+	return CheckURL(c.ControlPlane)
+}
+
+// CheckURL says whether a control plane can be joined at a URL: a token and what is
+// answered to it go nowhere but to whom they are meant for.
+func CheckURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return errors.New("the control plane's address is a URL such as https://federation.example.org:8080")
+	case u.Scheme == "https", u.Scheme == "http" && loopback(u.Hostname()):
+		return nil
+	case u.Scheme == "http":
+		return fmt.Errorf("the control plane's address %s is plain HTTP beyond this machine: everybody on the way could join in this cluster's place; use https", u.Redacted())
+	}
+	return fmt.Errorf("the control plane's address %s is not https", u.Redacted())
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,108 @@
+package enroll
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/version"
+)
+
+// refusal is an answer that says no: the same request would get it again.
+type refusal struct{ text string }
+
+func (r *refusal) Error() string { return "the control plane refuses: " + r.text }
+
+// conversation speaks to the control plane's API.
+type conversation struct {
+	base    string
+	client  *http.Client
+	timeout time.Duration
+}
+
+func newConversation(base string, ca []byte, timeout time.Duration) (*conversation, error) {
+	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	if len(ca) > 0 {
+		conf.RootCAs = x509.NewCertPool()
+		if !conf.RootCAs.AppendCertsFromPEM(ca) {
+			return nil, errors.New("what is given as the control plane's CA holds no PEM certificate")
+		}
+	}
+	return &conversation{base: strings.TrimRight(base, "/"), timeout: timeout, client: &http.Client{
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, TLSClientConfig: conf, TLSHandshakeTimeout: 10 * time.Second,
+			ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute,
+		},
+		// The API redirects nobody; following would send the token elsewhere.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// close gives idle connections up.
+func (c *conversation) close() { c.client.CloseIdleConnections() }
+
+// post sends one request. An error that is not a *refusal may pass by itself.
+func (c *conversation) post(ctx context.Context, path string, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, "+v1.ProblemType)
+	req.Header.Set("User-Agent", "oscar-syncer/"+version.Get().Version)
+	resp, err := c.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxState+1))
+	if err != nil {
+		return fmt.Errorf("POST %s: %w", path, err)
+	}
+	if len(answer) > maxState {
+		return fmt.Errorf("POST %s: the answer is larger than %d bytes", path, maxState)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return unwelcome(path, resp.StatusCode, answer)
+	}
+	if err := json.Unmarshal(answer, out); err != nil {
+		return fmt.Errorf("POST %s: the answer is not what this syncer knows: %w", path, err)
+	}
+	return nil
+}
+
+// maxExcerpt bounds what is shown of an answer of somebody else, in bytes.
+const maxExcerpt = 200
+
+// unwelcome reads an answer that is an error. Only a problem of the API refuses: what
+// a proxy on the way says is not the control plane's word.
+func unwelcome(path string, status int, answer []byte) error {
+	var p v1.Problem
+	if json.Unmarshal(answer, &p) != nil || p.Code == "" {
+		return fmt.Errorf("POST %s: status %d: %s", path, status, strings.ToValidUTF8(string(answer[:min(len(answer), maxExcerpt)]), "?"))
+	}
+	text := p.Detail
+	for _, v := range p.Violations {
+		text += "; " + v.Path + ": " + v.Message
+	}
+	switch p.Code {
+	case v1.CodeForbidden, v1.CodeFailedPrecondition, v1.CodeConflict, v1.CodeInvalid, v1.CodeTooLarge:
+		return &refusal{text}
+	}
+	return fmt.Errorf("POST %s: %d %s: %s", path, status, p.Code, text)
+}

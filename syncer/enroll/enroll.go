@@ -1,0 +1,239 @@
+package enroll
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/prometheus/client_golang/prometheus"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/pki"
+)
+
+// Enrolment is the certificate of one syncer. Its methods may be called at any time.
+type Enrolment struct {
+	cfg  Config
+	log  *slog.Logger
+	key  *ecdsa.PrivateKey
+	file string
+	api  *conversation
+	// present is nil before the cluster has joined.
+	present  atomic.Pointer[enrolled]
+	ends     prometheus.Gauge
+	renewals *prometheus.CounterVec
+}
+
+// Open reads what an earlier process left in the directory, or makes the key. It asks
+// nobody yet.
+func Open(cfg Config) (*Enrolment, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	key, err := pki.LoadOrCreateKey(cfg.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("the syncer's key: %w", err)
+	}
+	e := &Enrolment{
+		cfg: cfg, log: cfg.Logger, key: key, file: filepath.Join(cfg.Dir, stateFile),
+		ends: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "oscarfed_syncer_certificate_end_seconds", Help: "When the syncer's certificate for etcd ends, in Unix time.",
+		}),
+		renewals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "oscarfed_syncer_renewals_total", Help: "Tries to renew the syncer's certificate, by outcome.",
+		}, []string{"outcome"}),
+	}
+	if e.api, err = newConversation(cfg.ControlPlane, cfg.CA, cfg.Timeout); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(cfg.Registry.Register(e.ends), cfg.Registry.Register(e.renewals)); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	switch had, err := load(e.file, cfg.ClusterID, key); {
+	case err != nil:
+		e.log.Warn("what this syncer was told when it joined cannot be used; it has to join again", "file", e.file, "error", err)
+	case had != nil:
+		e.use(had)
+	}
+	return e, nil
+}
+
+func (e *Enrolment) use(next *enrolled) {
+	e.present.Store(next)
+	e.ends.Set(float64(next.cert.Leaf.NotAfter.Unix()))
+}
+
+// Certificate is the present one: for each connection to etcd. Those that stand keep
+// the one that they began with.
+func (e *Enrolment) Certificate() (*tls.Certificate, error) {
+	if now := e.present.Load(); now != nil {
+		return now.cert, nil
+	}
+	return nil, errors.New("this cluster has not joined yet")
+}
+
+// ClusterUID is the registration that the syncer has joined; empty before.
+func (e *Enrolment) ClusterUID() string {
+	if now := e.present.Load(); now != nil {
+		return now.ClusterUID
+	}
+	return ""
+}
+
+// Etcd is how etcd is reached: authorities in PEM, and endpoints. Both are empty
+// before the cluster has joined.
+func (e *Enrolment) Etcd() (ca []byte, endpoints []string) {
+	if now := e.present.Load(); now != nil {
+		return []byte(now.EtcdCA), now.EtcdEndpoints
+	}
+	return nil, nil
+}
+
+// Ensure returns when there is a certificate to begin with: it joins with a token
+// that was not used yet, and renews what has ended. It tries again as long as nobody
+// says no. A token that is refused is no failure when there is a certificate.
+func (e *Enrolment) Ensure(ctx context.Context) error {
+	defer e.api.close()
+	token, err := e.fresh()
+	if err != nil && e.present.Load() == nil {
+		return err
+	}
+	if token != "" {
+		err := e.persist(ctx, "join", func() error { return e.join(ctx, token) })
+		switch no := (*refusal)(nil); {
+		case err == nil:
+			return nil
+		case !errors.As(err, &no) || e.present.Load() == nil:
+			return fmt.Errorf("join: %w", err)
+		}
+		e.log.Warn("the join token was refused; the certificate of before is used", "error", err)
+	}
+	now := e.present.Load()
+	if now == nil {
+		return fmt.Errorf("cluster %q has not joined: there is neither a certificate in %s nor a token; oscarfed cluster join makes one", e.cfg.ClusterID, e.cfg.Dir)
+	}
+	if !now.over(e.cfg.Now()) {
+		return nil
+	}
+	e.log.Info("the certificate has ended; it is renewed before anything else", "ended", now.cert.Leaf.NotAfter)
+	if err := e.persist(ctx, "renewal", func() error { return e.renew(ctx) }); err != nil {
+		return fmt.Errorf("renew the certificate that ended on %s: %w", now.cert.Leaf.NotAfter.UTC().Format(time.RFC3339), err)
+	}
+	return nil
+}
+
+// fresh is a token that was not used yet; empty when there is none.
+func (e *Enrolment) fresh() (string, error) {
+	token, err := e.cfg.Token()
+	if err != nil {
+		return "", fmt.Errorf("the join token: %w", err)
+	}
+	if now := e.present.Load(); now != nil && hashOf(token) == now.Token {
+		return "", nil
+	}
+	return token, nil
+}
+
+// persist does something until it is done or refused, or ctx ends.
+func (e *Enrolment) persist(ctx context.Context, what string, do func() error) error {
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval = e.cfg.FirstPause, e.cfg.LastPause
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		err := do()
+		if _, no := errors.AsType[*refusal](err); no {
+			return struct{}{}, backoff.Permanent(err)
+		}
+		return struct{}{}, err
+	}, backoff.WithBackOff(pause), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, wait time.Duration) {
+		e.log.Warn("the control plane was not reached; it is tried again", "what", what, "error", err, "pause", wait)
+	}))
+	return err
+}
+
+// join asks once.
+func (e *Enrolment) join(ctx context.Context, token string) error {
+	csr, err := pki.NewRequest(e.key, e.cfg.ClusterID)
+	if err != nil {
+		return err
+	}
+	var answer v1.Enrolment
+	err = e.api.post(ctx, "/system/join", v1.Join{
+		Token: token, ClusterID: e.cfg.ClusterID, CSR: string(csr), Recipient: e.cfg.Recipient, KubeSystemUID: e.kubeSystem(ctx),
+	}, &answer)
+	if err != nil {
+		return err
+	}
+	if err := e.take(answer, hashOf(token)); err != nil {
+		return err
+	}
+	e.log.Info("this cluster has joined", "cluster", answer.ClusterID, "cluster_uid", answer.ClusterUID, "ends", answer.ExpiresAt.Time)
+	return nil
+}
+
+// renew asks once, for a challenge and then for a certificate.
+func (e *Enrolment) renew(ctx context.Context) error {
+	had := e.present.Load()
+	var challenge v1.JoinChallenge
+	if err := e.api.post(ctx, "/system/join/challenge", struct{}{}, &challenge); err != nil {
+		return err
+	}
+	csr, err := pki.NewRequest(e.key, challenge.Challenge)
+	if err != nil {
+		return err
+	}
+	var answer v1.Enrolment
+	err = e.api.post(ctx, "/system/join/renew", v1.JoinRenewal{
+		ClusterID: e.cfg.ClusterID, ClusterUID: had.ClusterUID, CSR: string(csr), KubeSystemUID: e.kubeSystem(ctx),
+	}, &answer)
+	if err != nil {
+		return err
+	}
+	if answer.ClusterUID != had.ClusterUID {
+		return fmt.Errorf("a renewal was asked for registration %s, and %s was answered", had.ClusterUID, answer.ClusterUID)
+	}
+	if err := e.take(answer, had.Token); err != nil {
+		return err
+	}
+	if answer.RemovedAt != nil {
+		e.log.Warn("this cluster was removed from the federation; it may only do what is left to do", "removed_at", answer.RemovedAt.Time)
+	}
+	e.log.Info("the certificate was renewed", "ends", answer.ExpiresAt.Time)
+	return nil
+}
+
+// take checks an answer, saves it and uses it from now on.
+func (e *Enrolment) take(answer v1.Enrolment, token string) error {
+	s := saved{V: 1, Enrolment: answer, ReceivedAt: e.cfg.Now().UTC(), Token: token}
+	next, err := check(s, e.cfg.ClusterID, e.key)
+	if err != nil {
+		return fmt.Errorf("the control plane's answer cannot be used: %w", err)
+	}
+	if err := save(e.file, s); err != nil {
+		return fmt.Errorf("the enrolment: %w", err)
+	}
+	e.use(next)
+	return nil
+}
+
+// kubeSystem is empty when it cannot be said now.
+func (e *Enrolment) kubeSystem(ctx context.Context) string {
+	if e.cfg.KubeSystemUID == nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
+	defer cancel()
+	uid, err := e.cfg.KubeSystemUID(ctx)
+	if err != nil {
+		e.log.Warn("the uid of the namespace kube-system cannot be read; the cluster is known by its key alone until it can", "error", err)
+		return ""
+	}
+	return uid
+}

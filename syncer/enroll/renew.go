@@ -1,0 +1,107 @@
+package enroll
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+// ErrMoved says that etcd is reached in another way from now on, or that this syncer
+// is for another registration: what works with etcd has to begin anew.
+var ErrMoved = errors.New("the syncer's access to etcd has changed")
+
+// A certificate is renewed when this part of its life is over, or a little before:
+// many that joined at once do not come back at once.
+const (
+	renewAt     = 2.0 / 3
+	renewJitter = 0.04
+)
+
+// Outcomes of a renewal, as the metric counts them.
+const (
+	outcomeRenewed = "renewed"
+	outcomeFailed  = "failed"
+	outcomeRefused = "refused"
+)
+
+// Run renews the certificate in time until ctx ends, or until etcd is to be reached
+// anew: ErrMoved. While the control plane is away the present certificate goes on; once
+// that has ended, connections that stand do. Ensure comes before it.
+func (e *Enrolment) Run(ctx context.Context) error {
+	early := rand.Float64() * renewJitter //nolint:gosec // it spreads load
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval = e.cfg.FirstPause, e.cfg.LastPause
+	for {
+		if !e.untilDue(ctx, early) {
+			return nil
+		}
+		had := e.present.Load()
+		err := e.refresh(ctx)
+		e.api.close() // the next one is hours away
+		var wait time.Duration
+		switch no := (*refusal)(nil); {
+		case err == nil:
+			e.renewals.WithLabelValues(outcomeRenewed).Inc()
+			pause.Reset()
+			if had.moved(e.present.Load()) {
+				return ErrMoved
+			}
+		case ctx.Err() != nil:
+			return nil
+		case errors.As(err, &no):
+			e.renewals.WithLabelValues(outcomeRefused).Inc()
+			wait = e.cfg.RefusedPause
+			e.log.Error("the certificate is not renewed any more", "error", err, "ends", had.cert.Leaf.NotAfter, "pause", wait)
+		default:
+			e.renewals.WithLabelValues(outcomeFailed).Inc()
+			wait = pause.NextBackOff()
+			e.log.Warn("the certificate was not renewed yet; the present one goes on", "error", err, "ends", had.cert.Leaf.NotAfter, "pause", wait)
+		}
+		if !sleep(ctx, wait) {
+			return nil
+		}
+	}
+}
+
+// refresh renews and, when that is refused, joins with a token that was given since.
+func (e *Enrolment) refresh(ctx context.Context) error {
+	err := e.renew(ctx)
+	if _, no := errors.AsType[*refusal](err); !no {
+		return err
+	}
+	token, unread := e.fresh()
+	if unread != nil || token == "" {
+		return err
+	}
+	return e.join(ctx, token)
+}
+
+// untilDue sleeps until the certificate is to be renewed; false when ctx has ended.
+// It looks at the clock again and again: a timer sleeps as long as its machine does.
+func (e *Enrolment) untilDue(ctx context.Context, early float64) bool {
+	for {
+		now := e.present.Load()
+		left := time.Duration(float64(now.life)*(renewAt-early)) - now.age(e.cfg.Now())
+		if left <= 0 {
+			return ctx.Err() == nil
+		}
+		if !sleep(ctx, min(left, e.cfg.Look)) {
+			return false
+		}
+	}
+}
+
+// sleep waits; false when ctx has ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
