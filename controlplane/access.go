@@ -56,6 +56,11 @@ func (a *EtcdAccess) Revoke(ctx context.Context, cluster, uid string) error {
 	return a.with(ctx, func(admin *access.Admin) error { return admin.Revoke(ctx, cluster, uid) })
 }
 
+// KeepUsers implements Users.
+func (a *EtcdAccess) KeepUsers(ctx context.Context, want func(context.Context) (access.Wanted, error)) error {
+	return a.with(ctx, func(admin *access.Admin) error { return admin.Keep(ctx, want) })
+}
+
 func (a *EtcdAccess) with(ctx context.Context, do func(*access.Admin) error) error {
 	admin, done, err := a.Admin(ctx)
 	if err != nil {

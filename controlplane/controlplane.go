@@ -31,6 +31,9 @@ type Config struct {
 	Identity *seal.Identity
 	// Access admits clusters that join to etcd; nil when etcd has no users.
 	Access Access
+	// Users keeps etcd's users as the registrations are; nil when etcd has none, or
+	// when only others may change them.
+	Users Users
 	// DefaultCluster takes services that name no cluster; it may be empty.
 	DefaultCluster string
 	// PrepareDeadline is how long votes are waited for: 15 s.
@@ -237,6 +240,9 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		g.Go(func() error { c.orphans(ctx); return nil })
 		g.Go(func() error { c.removals(ctx); return nil })
 		g.Go(func() error { c.readings(ctx); return nil })
+		if c.cfg.Users != nil {
+			g.Go(func() error { c.keepUsers(ctx); return nil })
+		}
 		for range c.cfg.Deciders {
 			g.Go(func() error { c.decider.work(ctx); return nil })
 		}

@@ -43,6 +43,8 @@ type state struct {
 	// named lists, for a service name, the federations with a member of that name,
 	// also one that leaves.
 	named map[string]map[string]bool
+	// registrations counts the changes of what clusters are registered or were.
+	registrations int
 	// onCluster lists, for a cluster, the federations with a member on it, one that
 	// is being added or one that leaves.
 	onCluster map[string]map[string]bool
@@ -167,6 +169,7 @@ func (s *state) apply(key string, kv store.KV, exists bool, federations, cluster
 		s.fence = kv.ModRevision
 		clusters[""] = true
 	case record.KindCluster:
+		s.registrations++
 		set(s, s.clusters, ref.Cluster, kv, exists)
 		clusters[ref.Cluster] = true
 	case record.KindName:
@@ -192,6 +195,9 @@ func (s *state) apply(key string, kv store.KV, exists bool, federations, cluster
 		}
 		n.session = one(s, n.session, ref.Kind == record.KindSession, kv, exists)
 		n.self = one(s, n.self, ref.Kind == record.KindObservedCluster, kv, exists)
+		if ref.Kind == record.KindDesiredCluster {
+			s.registrations++
+		}
 		n.desiredSelf = one(s, n.desiredSelf, ref.Kind == record.KindDesiredCluster, kv, exists)
 		clusters[ref.Cluster] = true
 	case record.KindDesiredService:

@@ -72,15 +72,15 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 		return errors.Join(err, listener.Close())
 	}
 	defer closeStore(st, log)
-	access, err := etcd.access()
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	cp, err := controlplane.New(controlplane.Config{
-		Store: st, Root: etcd.root(), Access: access, Identity: id, DefaultCluster: cfg.DefaultCluster, PrepareDeadline: cfg.PrepareDeadline,
+	conf := controlplane.Config{
+		Store: st, Identity: id, DefaultCluster: cfg.DefaultCluster, PrepareDeadline: cfg.PrepareDeadline,
 		ApplyGrace: cfg.ApplyGrace, MaxQueueDelay: cfg.MaxQueueDelay, EtcdRetention: cfg.Retention, FailPoint: fail.Hit, Logger: log, Registry: registry,
 		Witness: witness, Restored: cfg.Restored,
-	})
+	}
+	if err := etcd.serve(&conf); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	cp, err := controlplane.New(conf)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

@@ -111,13 +111,13 @@ func (d dev) run(ctx context.Context, st *store.Store, listener net.Listener, re
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	how, err := d.etcd.access()
-	if err != nil {
+	conf := controlplane.Config{
+		Store: st, Identity: id, DefaultCluster: devClusterID(0), Witness: filepath.Join(d.dir, witnessName), Logger: d.log, Registry: d.registry,
+	}
+	if err := d.etcd.serve(&conf); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	cp, err := controlplane.New(controlplane.Config{
-		Store: st, Root: d.etcd.root(), Access: how, Identity: id, DefaultCluster: devClusterID(0), Witness: filepath.Join(d.dir, witnessName), Logger: d.log, Registry: d.registry,
-	})
+	cp, err := controlplane.New(conf)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

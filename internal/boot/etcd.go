@@ -125,21 +125,18 @@ func (e *etcd) open(ctx context.Context) (*store.Store, error) {
 	return dialStore(ctx, e.plain)
 }
 
-// root is for controlplane.Config; nil where there is no root to speak of.
-func (e *etcd) root() func(context.Context) (*store.Store, error) {
+// serve enters into a control plane's configuration how it changes etcd's users, and
+// makes space: nothing where etcd has none, or where only others may.
+func (e *etcd) serve(cfg *controlplane.Config) error {
 	if e.users == nil {
 		return nil
 	}
-	return e.users.root
-}
-
-// access is for controlplane.Config; nil where clusters need no user of etcd, or where
-// only others can make one.
-func (e *etcd) access() (controlplane.Access, error) {
-	if e.users == nil {
-		return nil, nil //nolint:nilnil // there is none, and that is no error
+	how, err := e.users.access()
+	if err != nil {
+		return err
 	}
-	return e.users.access()
+	cfg.Access, cfg.Users, cfg.Root = how, how, e.users.root
+	return nil
 }
 
 // close ends the server; an external one goes on.

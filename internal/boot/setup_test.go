@@ -106,7 +106,7 @@ func TestEtcdSetup(t *testing.T) {
 	if err := mark(t, connect(t, reached.open), record.MetaKey); err != nil {
 		t.Errorf("the control plane: %v", err)
 	}
-	how, err := reached.access()
+	how, err := reached.users.access()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestABackupOfAnEtcdWithUsersKeepsThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	how, err := e.access()
+	how, err := e.users.access()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,124 @@
+package controlplane
+
+import (
+	"context"
+	"maps"
+	"math/rand/v2"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store/access"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Users keeps etcd's users as the registrations of the clusters are.
+type Users interface {
+	// KeepUsers is access.Admin.Keep, as somebody who may do that.
+	KeepUsers(ctx context.Context, want func(context.Context) (access.Wanted, error)) error
+}
+
+// keepUsersInterval is the longest time between two looks at etcd's users, in which
+// nothing that is known here has changed.
+const keepUsersInterval = time.Hour
+
+// decideStanding is pure: what a life of a cluster may do in etcd, of which reg is
+// the registration under its id and told what its syncer is told; nil for none.
+//
+//	registered ──► admitted
+//	removed, with orders that it has not done ──► retired, for 90 days
+//	removed, nothing left to do; another registration under its id ──► gone
+func decideStanding(life access.Life, reg *record.Cluster, told *record.DesiredCluster) access.Standing {
+	switch {
+	case reg != nil && reg.UID == life.UID:
+		return access.Admitted
+	case reg == nil && told != nil && told.UID == life.UID && told.State == record.ClusterRemoved:
+		return access.Retired
+	}
+	return access.Gone
+}
+
+// keepUsers gives etcd's users the rights that follow from the registrations,
+// whenever those have changed, and now and then all the same. Any instance does it,
+// and doing it twice is harmless: what two did at the same moment by what they knew,
+// the later of them corrects when it has seen the change.
+func (c *ControlPlane) keepUsers(ctx context.Context) {
+	var kept, now map[access.Life]access.Standing
+	seen := -1
+	wait := 5 * time.Second
+	for ctx.Err() == nil {
+		changed := c.state.watch()
+		if n := c.registrations(); n != seen {
+			seen, now = n, c.standings()
+		}
+		pause := keepUsersInterval/2 + rand.N(keepUsersInterval/2) //nolint:gosec // spreads load, guards nothing
+		if kept == nil || !maps.Equal(now, kept) {
+			if err := c.keepUsersOnce(ctx); err != nil && ctx.Err() == nil {
+				c.cfg.Logger.Warn("etcd's users are not as the registrations say; it is tried again", "error", err)
+				kept, pause, changed = nil, wait/2+rand.N(wait/2), nil //nolint:gosec // as above
+				wait = min(2*wait, 5*time.Minute)
+			} else {
+				kept, wait = now, 5*time.Second
+			}
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-timer.C:
+			kept = nil
+		}
+		timer.Stop()
+	}
+}
+
+// registrations counts the changes that standings depend on.
+func (c *ControlPlane) registrations() (n int) {
+	c.state.read(func() { n = c.state.registrations })
+	return n
+}
+
+// standings are those of every cluster that is known here.
+func (c *ControlPlane) standings() map[access.Life]access.Standing {
+	out := map[access.Life]access.Standing{}
+	c.state.read(func() {
+		for id, reg := range c.state.clusters {
+			life := access.Life{Cluster: id, UID: reg.rec.UID}
+			out[life] = decideStanding(life, reg.rec, nil)
+		}
+		for id, n := range c.state.nodes {
+			if told := n.desiredSelf.rec; told != nil {
+				life := access.Life{Cluster: id, UID: told.UID}
+				if standing := decideStanding(life, c.state.clusters[id].rec, told); standing != access.Gone {
+					out[life] = standing
+				}
+			}
+		}
+	})
+	return out
+}
+
+func (c *ControlPlane) keepUsersOnce(ctx context.Context) error {
+	return c.cfg.Users.KeepUsers(ctx, func(ctx context.Context) (access.Wanted, error) {
+		// As new as the users that were just listed, or newer.
+		if err := c.fresh(ctx); err != nil {
+			return access.Wanted{}, err
+		}
+		want := access.Wanted{Standing: func(life access.Life) (standing access.Standing) {
+			c.state.read(func() {
+				var told *record.DesiredCluster
+				if n := c.state.nodes[life.Cluster]; n != nil {
+					told = n.desiredSelf.rec
+				}
+				standing = decideStanding(life, c.state.clusters[life.Cluster].rec, told)
+			})
+			return standing
+		}}
+		c.state.read(func() {
+			for id, reg := range c.state.clusters {
+				if reg.rec.Joined != nil {
+					want.Needed = append(want.Needed, access.Life{Cluster: id, UID: reg.rec.UID})
+				}
+			}
+		})
+		return want, nil
+	})
+}
