@@ -23,17 +23,28 @@ type Options struct {
 	// They are in the report like all others; a guard forgives them, and fails the
 	// test when one was not broken.
 	Breaks []Rule
+	// Connect changes how etcd is reached: one with users is read as root.
+	Connect func(*store.Config)
 
 	// everything makes the rules look at all federations at each revision, instead
 	// of those that it concerns: tests compare the two.
 	everything bool
 }
 
+// reach completes how etcd is reached.
+func (o Options) reach(cfg store.Config) store.Config {
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	if o.Connect != nil {
+		o.Connect(&cfg)
+	}
+	return cfg
+}
+
 // Check reads the whole history of the etcd at an endpoint, or at several with commas
 // between them, from revision 1 to the present one, and checks every revision. A history that was compacted is
 // store.ErrCompacted. Violations are in the report, not in the error.
 func Check(ctx context.Context, endpoint string, opts Options) (*Report, error) {
-	s, err := store.Open(ctx, store.Config{Endpoints: strings.Split(endpoint, ","), Logger: slog.New(slog.DiscardHandler)})
+	s, err := store.Open(ctx, opts.reach(store.Config{Endpoints: strings.Split(endpoint, ",")}))
 	if err != nil {
 		return nil, fmt.Errorf("check of %s: %w", endpoint, err)
 	}

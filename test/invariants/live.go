@@ -2,7 +2,6 @@ package invariants
 
 import (
 	"context"
-	"log/slog"
 	"math"
 	"strings"
 	"sync"
@@ -18,8 +17,7 @@ import (
 func GuardLive(t testing.TB, endpoint string, opts Options) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	s, err := store.Open(ctx, store.Config{
-		Endpoints: strings.Split(endpoint, ","), Deadline: guardTimeout, Logger: slog.New(slog.DiscardHandler)})
+	s, err := store.Open(ctx, opts.reach(store.Config{Endpoints: strings.Split(endpoint, ","), Deadline: guardTimeout}))
 	if err != nil {
 		cancel()
 		t.Fatalf("the promises cannot be checked: %v", err)

@@ -26,6 +26,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
@@ -66,6 +67,9 @@ type Options struct {
 	Breaks []invariants.Rule
 	// Secrets are canary secrets that must be found nowhere in etcd.
 	Secrets []string
+	// Guarded gives etcd TLS and users: each control plane and each syncer has its own
+	// certificate and rights. World.Store is root's.
+	Guarded bool
 	// Restorable puts a proxy before etcd, so that another may take its place.
 	Restorable bool
 }
@@ -76,7 +80,9 @@ type World struct {
 	// Etcd is its endpoint; several have commas between them.
 	Etcd string
 	// EtcdDir holds etcd's database and write-ahead log.
-	EtcdDir  string
+	EtcdDir string
+	// Server is etcd; nil when Endpoints were given.
+	Server   *embedded.Server
 	Store    *store.Store
 	API      string
 	Client   *client.Client
@@ -91,11 +97,15 @@ type World struct {
 	// first control plane.
 	proxy   *storetest.Proxy
 	witness string
+	// users is nil unless the world is guarded.
+	users *users
 }
 
 // Cluster is one simulated OSCAR with its syncer.
 type Cluster struct {
-	ID       string
+	ID string
+	// UID is of the registration that was made last for it.
+	UID      string
 	Sim      *oscarsim.Sim
 	URL      string
 	world    *World
@@ -119,16 +129,29 @@ func New(t testing.TB, opts Options) *World {
 	if opts.Etcd != nil {
 		opts.Etcd(&etcd)
 	}
+	if opts.Guarded {
+		w.users = newUsers(t)
+		w.users.enter(&etcd)
+	}
 	if len(opts.Endpoints) == 0 {
-		w.opts.Endpoints = []string{storetest.Start(t, etcd).Endpoint()}
+		w.Server = storetest.Start(t, etcd)
+		w.opts.Endpoints = []string{w.Server.Endpoint()}
 	}
 	w.Etcd = strings.Join(w.opts.Endpoints, ",")
-	w.Store = storetest.Open(t, store.Config{Endpoints: w.opts.Endpoints})
+	w.Store = storetest.Open(t, w.As(access.Root))
+	if opts.Guarded {
+		if err := access.New(w.Store).SetUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	guard := invariants.Guard
 	if opts.Forgets {
 		guard = invariants.GuardLive
 	}
-	guard(t, w.Etcd, invariants.Options{Fenced: true, Secrets: opts.Secrets, Breaks: opts.Breaks})
+	guard(t, w.Etcd, invariants.Options{
+		Fenced: true, Secrets: opts.Secrets, Breaks: opts.Breaks,
+		Connect: func(c *store.Config) { w.users.certify(c, access.Root) },
+	})
 	if opts.Restorable {
 		w.proxy = storetest.NewProxy(t, w.Etcd)
 		w.Etcd = w.proxy.Endpoint()
@@ -149,6 +172,13 @@ func New(t testing.TB, opts Options) *World {
 		}
 	}
 	return w
+}
+
+// As is how a user of etcd reaches it; where it has no users, anybody.
+func (w *World) As(user string) store.Config {
+	cfg := store.Config{Endpoints: w.opts.Endpoints}
+	w.users.certify(&cfg, user)
+	return cfg
 }
 
 // Cluster gives one by its id.
@@ -178,8 +208,12 @@ func (w *World) StartControlPlane() *controlplane.ControlPlane {
 func (w *World) startControlPlane(mutate ...func(*controlplane.Config)) *controlplane.ControlPlane {
 	w.T.Helper()
 	cfg := controlplane.Config{
-		Store: storetest.Open(w.T, store.Config{Endpoints: w.opts.Endpoints}), Identity: w.identity,
+		Store: storetest.Open(w.T, w.As(access.ControlPlane)), Identity: w.identity,
 		DefaultCluster: w.opts.Clusters[0], Logger: w.Log.Logger(),
+	}
+	if w.users != nil {
+		how := w.users.access(w.opts.Endpoints)
+		cfg.Access, cfg.Users = how, how
 	}
 	if w.opts.ControlPlane != nil {
 		w.opts.ControlPlane(&cfg)
@@ -232,8 +266,15 @@ func (w *World) Machine(id string) *Cluster {
 // Register registers a cluster under its id.
 func (w *World) Register(c *Cluster) {
 	w.T.Helper()
-	if _, err := w.Client.RegisterCluster(w.T.Context(), v1.ClusterSpec{ClusterID: c.ID, Endpoint: c.URL}); err != nil {
+	reg, err := w.Client.RegisterCluster(w.T.Context(), v1.ClusterSpec{ClusterID: c.ID, Endpoint: c.URL})
+	if err != nil {
 		w.T.Fatal(err)
+	}
+	c.UID = reg.UID
+	if w.users != nil {
+		if err := w.users.access(w.opts.Endpoints).Admit(w.T.Context(), c.ID, c.UID); err != nil {
+			w.T.Fatal(err)
+		}
 	}
 }
 
@@ -276,7 +317,7 @@ func (c *Cluster) NewSyncer(mutate ...func(*syncer.Config)) *syncer.Syncer {
 		m(&cfg)
 	}
 	if cfg.Store == nil {
-		cfg.Store = storetest.Open(c.world.T, store.Config{Endpoints: c.world.opts.Endpoints})
+		cfg.Store = storetest.Open(c.world.T, c.world.As(access.Syncer(c.ID, c.UID)))
 	}
 	return must(syncer.New(cfg))(c.world.T)
 }

@@ -1,0 +1,66 @@
+package world
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/internal/pki"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/access"
+	"github.com/oscarfed/oscarfed/store/embedded"
+)
+
+// certificateLife is longer than any test.
+const certificateLife = time.Hour
+
+// users are those of a guarded etcd, and the authority that signs for them.
+type users struct {
+	t         testing.TB
+	authority *pki.Authority
+	dir       string
+}
+
+func newUsers(t testing.TB) *users {
+	t.Helper()
+	u := &users{t: t, dir: t.TempDir()}
+	u.authority = must(pki.LoadOrCreate(u.dir, "test authority", time.Now))(t)
+	must(u.authority.Server(pki.ServerConfig{
+		File: u.file("server.pem"), Hosts: []string{"127.0.0.1"}, Life: certificateLife, Logger: slog.New(slog.DiscardHandler),
+	}))(t)
+	return u
+}
+
+func (u *users) file(name string) string { return filepath.Join(u.dir, name) }
+
+// enter makes an etcd ask who is calling.
+func (u *users) enter(cfg *embedded.Config) {
+	cfg.CertFile, cfg.KeyFile, cfg.CAFile = u.file("server.pem"), u.file("server.pem"), u.file(pki.AuthorityCertFile)
+	cfg.Guarded, cfg.Trusted = true, []string{access.ControlPlane}
+}
+
+// certify gives a connection the certificate of a user; without users none.
+func (u *users) certify(cfg *store.Config, user string) {
+	if u != nil {
+		cfg.CAFile, cfg.Certificate = u.file(pki.AuthorityCertFile), u.authority.Client(user, certificateLife).Certificate
+	}
+}
+
+// access changes users as root, with a connection for each time.
+func (u *users) access(endpoints []string) *controlplane.EtcdAccess {
+	return &controlplane.EtcdAccess{
+		Authority: u.authority, EtcdCA: u.authority.CertPEM(), Endpoints: endpoints,
+		Admin: func(ctx context.Context) (*access.Admin, func(), error) {
+			cfg := store.Config{Endpoints: endpoints, Logger: slog.New(slog.DiscardHandler)}
+			u.certify(&cfg, access.Root)
+			root, err := store.Open(ctx, cfg)
+			if err != nil {
+				return nil, nil, err
+			}
+			return access.New(root), func() { _ = root.Close() }, nil
+		},
+	}
+}
