@@ -28,8 +28,8 @@ const (
 	// watch after 5 to 10 minutes by itself.
 	streamTimeout = 11 * time.Minute
 	// perSecond and burst bound how many requests are sent.
-	perSecond = 20
-	burst     = 40
+	perSecond = 50
+	burst     = 100
 )
 
 // Labels.
@@ -59,6 +59,8 @@ type Client struct {
 	kube     kubernetes.Interface
 	metadata metadata.Interface
 	now      func() time.Time
+	// changing holds a token while a Secret of refresh tokens is being changed.
+	changing chan struct{}
 }
 
 // Open makes a Client; it asks nothing yet. Outside of a pod and without a
@@ -110,7 +112,7 @@ func New(conf *rest.Config, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes: %w", err)
 	}
-	return &Client{cfg: cfg, kube: client, metadata: meta, now: time.Now}, nil
+	return &Client{cfg: cfg, kube: client, metadata: meta, now: time.Now, changing: make(chan struct{}, 1)}, nil
 }
 
 // logging makes client-go log to our logger.

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/oscarfed/oscarfed/store/storetest"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/test/kubetest"
 )
@@ -141,5 +142,32 @@ func TestALeadThatIsTakenOverEnds(t *testing.T) {
 	got, err := shared.Cluster(t).Client().CoordinationV1().Leases(services).Get(t.Context(), kube.LeaseName, metav1.GetOptions{})
 	if err != nil || *got.Spec.HolderIdentity != "another" {
 		t.Errorf("it gave back what was another's: %v, %v", got, err)
+	}
+}
+
+// TestALeadRestsWhileKubernetesIsSilent: nobody else can lead then, so it is not over;
+// but it does not count, and counts again afterwards.
+func TestALeadRestsWhileKubernetesIsSilent(t *testing.T) {
+	t.Parallel()
+	const services = "oscar-silent"
+	cluster := shared.Cluster(t)
+	cluster.Namespace(t, services)
+	conf := cluster.Admin()
+	proxy := storetest.NewProxy(t, "https://"+conf.Host)
+	conf.Host = proxy.Endpoint()
+	client, err := kube.New(conf, kube.Config{Services: services, LeaseTerm: 3 * time.Second, Logger: quiet(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := lead(t, client, "first")
+	wait(t, "it leads", l.leads)
+	proxy.Freeze()
+	kubetest.Eventually(t, "it does not count itself the leader", func() bool { return !l.held() })
+	proxy.Thaw()
+	kubetest.Eventually(t, "it counts itself the leader again", l.held)
+	select {
+	case <-l.over:
+		t.Error("it was told that another leads")
+	default:
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -181,14 +182,29 @@ func (c *Client) changeTokens(ctx context.Context, owner string, change func(kep
 	ctx, cancel := c.call(ctx)
 	defer cancel()
 	namespace := Namespace(c.cfg.Services, owner)
+	// One at a time here, so that only another process can be first.
+	select {
+	case c.changing <- struct{}{}:
+		defer func() { <-c.changing }()
+	case <-ctx.Done():
+		return failed("Secret of refresh tokens", context.Cause(ctx))
+	}
 	for {
 		err := c.changeOnce(ctx, namespace, change)
-		if !errors.Is(err, errOvertaken) || ctx.Err() != nil {
+		if !errors.Is(err, errOvertaken) {
 			return err
 		}
-		// Whoever was first has got on, so this ends.
+		select {
+		case <-time.After(rand.N(maxConflictPause)): //nolint:gosec // spreads load
+		case <-ctx.Done():
+			return err
+		}
 	}
 }
+
+// maxConflictPause is the longest pause before a change is tried again that another
+// process has overtaken.
+const maxConflictPause = 50 * time.Millisecond
 
 // errOvertaken says that somebody else changed the Secret first.
 var errOvertaken = errors.New("somebody else changed the Secret of refresh tokens")
