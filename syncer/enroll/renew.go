@@ -28,8 +28,8 @@ const (
 )
 
 // Run renews the certificate in time until ctx ends, or until etcd is to be reached
-// anew: ErrMoved. While the control plane is away the present certificate goes on; once
-// that has ended, connections that stand do. Ensure comes before it.
+// anew: ErrMoved. While the control plane is away the present certificate goes on. Ensure
+// comes before it.
 func (e *Enrolment) Run(ctx context.Context) error {
 	early := rand.Float64() * renewJitter //nolint:gosec // it spreads load
 	pause := backoff.NewExponentialBackOff()

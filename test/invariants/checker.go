@@ -62,6 +62,7 @@ func rules() []rule {
 		{name: RuleRequests, step: requestsStep},
 		{name: RuleVotes, step: votesStep},
 		{name: RuleClusters, step: clustersStep, stands: clustersStand},
+		{name: RuleJoins, step: joinsStep},
 		{name: RuleEpochs, step: epochsStep},
 	}
 }

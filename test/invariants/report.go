@@ -28,7 +28,9 @@ const (
 	RuleVotes    Rule = "votes"
 	// RuleClusters is about the removal of a cluster, and of what comes back.
 	RuleClusters Rule = "clusters"
-	RuleEpochs   Rule = "epochs"
+	// RuleJoins is about who a cluster is.
+	RuleJoins  Rule = "joins"
+	RuleEpochs Rule = "epochs"
 )
 
 // Violation is one broken promise. One that lasts is reported at the revision at

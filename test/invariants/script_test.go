@@ -28,6 +28,8 @@ type script struct {
 	hooks    map[string]func(*txn)
 	hit      map[string]bool
 	clusters []string
+	// leases of the join tokens, by key.
+	leases map[string]store.Lease
 }
 
 // written is a key as the script last wrote it.
@@ -41,6 +43,8 @@ type txn struct {
 	s     *script
 	order []string
 	puts  map[string][]byte // nil deletes
+	// leased are the keys that end with a lease.
+	leased map[string]store.Lease
 }
 
 func (x *txn) put(key string, rec any) {
@@ -98,7 +102,7 @@ func newScript(t *testing.T) *script {
 	s := &script{
 		t: t, endpoint: endpoint, identity: id, clusters: []string{"a", "b", "c", "d"},
 		store: storetest.Open(t, store.Config{Endpoints: []string{endpoint}}),
-		keys:  map[string]written{}, hooks: map[string]func(*txn){}, hit: map[string]bool{},
+		keys:  map[string]written{}, hooks: map[string]func(*txn){}, hit: map[string]bool{}, leases: map[string]store.Lease{},
 	}
 	s.step("meta", func(x *txn) { x.put(record.MetaKey, record.Meta{V: 1, Schema: 1}) })
 	for _, c := range s.clusters {
@@ -121,7 +125,7 @@ func (s *script) on(step string, spoil func(*txn)) { s.hooks[step] = spoil }
 // step writes one transaction and notes its revision.
 func (s *script) step(name string, build func(*txn)) int64 {
 	s.t.Helper()
-	x := &txn{s: s, puts: map[string][]byte{}}
+	x := &txn{s: s, puts: map[string][]byte{}, leased: map[string]store.Lease{}}
 	build(x)
 	if spoil := s.hooks[name]; spoil != nil {
 		spoil(x)
@@ -129,7 +133,9 @@ func (s *script) step(name string, build func(*txn)) int64 {
 	}
 	res, err := s.store.Update(s.t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
 		for _, key := range x.order {
-			if value := x.puts[key]; value != nil {
+			if value := x.puts[key]; value != nil && x.leased[key] != 0 {
+				tx.PutUntil(key, json.RawMessage(value), x.leased[key])
+			} else if value != nil {
 				tx.PutBytes(key, value)
 			} else {
 				tx.Delete(key)
