@@ -33,14 +33,16 @@ type Issuer struct {
 	// status is answered to every request; 0 when the provider is well.
 	status int
 	// info are the claims of a subject that userinfo answers with.
-	info  map[string]map[string]any
-	calls map[string]int
+	info    map[string]map[string]any
+	calls   map[string]int
+	granted granted
 }
 
 // New starts a provider whose issuer ends in path, such as /realms/egi.
 func New(t testing.TB, path string) *Issuer {
 	t.Helper()
 	i := &Issuer{t: t, info: map[string]map[string]any{}, calls: map[string]int{}}
+	i.Grant(Grants{})
 	server := httptest.NewServer(i)
 	t.Cleanup(server.Close)
 	i.URL = server.URL + path
@@ -144,6 +146,10 @@ func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 	case path == "/userinfo":
 		i.userinfo(w, r)
+	case path == "/token":
+		i.exchange(w, r)
+	case path == "/revoke":
+		i.revoke(w, r)
 	case path == "/.well-known/openid-configuration":
 		i.discover(w, r, discovery)
 	default:
@@ -151,7 +157,7 @@ func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// discover adds the userinfo endpoint to what oidctest tells.
+// discover adds the endpoints of tokens and users to what oidctest tells.
 func (i *Issuer) discover(w http.ResponseWriter, r *http.Request, discovery http.Handler) {
 	rec := httptest.NewRecorder()
 	r.URL.Path = "/.well-known/openid-configuration"
@@ -161,6 +167,12 @@ func (i *Issuer) discover(w http.ResponseWriter, r *http.Request, discovery http
 		i.t.Errorf("discovery: %v", err)
 	}
 	doc["userinfo_endpoint"] = i.URL + "/userinfo"
+	doc["token_endpoint"] = i.URL + "/token"
+	i.mu.Lock()
+	if !i.granted.NoRevocation {
+		doc["revocation_endpoint"] = i.URL + "/revoke"
+	}
+	i.mu.Unlock()
 	write(w, doc)
 }
 

@@ -1,0 +1,407 @@
+package token
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// Times of a Keeper.
+const (
+	// storePause is the first pause between tries to store what an issuer gave.
+	storePause = 100 * time.Millisecond
+	// vaultTimeout bounds one call of the vault.
+	vaultTimeout = 15 * time.Second
+	// firstPause and longestPause bound the pauses between exchanges that fail.
+	firstPause   = time.Second
+	longestPause = 5 * time.Minute
+	// configPause is that after what only an administrator can heal.
+	configPause = time.Minute
+	// markedFor is how long the mark of another holder is respected: longer than an
+	// exchange and its storing can take unless that holder is gone.
+	markedFor = 90 * time.Second
+	// mostLead is how long before its end an access token is not given out any more:
+	// that, or a quarter of its life.
+	mostLead = 2 * time.Minute
+)
+
+// Of says whose token of which federation is meant.
+type Of struct{ Owner, Federation string }
+
+// Given is a refresh token as its owner gave it.
+type Given struct {
+	Serial           int64
+	Refresh          string
+	Issuer, ClientID string
+	GivenAt          time.Time
+}
+
+// Exchanger speaks to the issuers; *Issuers is one.
+type Exchanger interface {
+	Exchange(ctx context.Context, k *Kept) (Access, error)
+	Revoke(ctx context.Context, k *Kept) (bool, error)
+}
+
+// Config of a Keeper.
+type Config struct {
+	Vault   Vault
+	Issuers Exchanger
+	// Instance names this process in the marks that it leaves.
+	Instance string
+	// Report is called before a token is read, for the record; the token is not read
+	// when it fails. What it returns is called with the outcome.
+	Report func(ctx context.Context, r Reading) (done func(outcome string), err error)
+	// Fail is called at named points, for tests; nil is off.
+	Fail   func(point string)
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Reading is a use of a refresh token that is about to be made.
+type Reading struct {
+	Of
+	Serial int64
+	// Revoke says that it is read to be revoked, not to be exchanged.
+	Revoke bool
+}
+
+// LostError says that there is no token that the issuer accepts: only another one
+// helps.
+type LostError struct {
+	Serial  int64
+	Message string
+}
+
+// Error implements error.
+func (e *LostError) Error() string { return e.Message }
+
+// Keeper holds refresh tokens and gives access tokens for them. It is safe for
+// concurrent use; of each federation it does one thing at a time.
+type Keeper struct {
+	cfg Config
+	// closing is closed by Close, and closed when its time is over.
+	closing chan struct{}
+	closed  chan struct{}
+	flights sync.WaitGroup
+
+	mu   sync.Mutex
+	held map[Of]*holding
+}
+
+// holding is what is known of one federation's token, besides what the vault has.
+type holding struct {
+	// busy is closed when what is under way has ended; nil when nothing is.
+	busy chan struct{}
+	// access is given out until fresh.
+	access Access
+	fresh  time.Time
+	serial int64
+	// lost is set for the serial that it names.
+	lost *LostError
+	// err is answered until again.
+	err      error
+	again    time.Time
+	failures int
+	// mark is another holder's, and seen when it was first seen.
+	mark string
+	seen time.Time
+}
+
+// NewKeeper makes one. It starts nothing.
+func NewKeeper(cfg Config) *Keeper {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Fail == nil {
+		cfg.Fail = func(string) {}
+	}
+	return &Keeper{cfg: cfg, closing: make(chan struct{}), closed: make(chan struct{}), held: map[Of]*holding{}}
+}
+
+// Close lets what is under way come to its end, for as long as ctx: a token that an
+// issuer gave a moment ago is still stored. Nothing new is begun. It is called once.
+func (k *Keeper) Close(ctx context.Context) {
+	close(k.closing)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		k.flights.Wait()
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		close(k.closed)
+		<-ended
+	}
+}
+
+// errClosed says that nothing is begun any more.
+var errClosed = errors.New("the syncer stops")
+
+// of gives what is known of a federation. It needs mu.
+func (k *Keeper) of(of Of) *holding {
+	h := k.held[of]
+	if h == nil {
+		h = &holding{}
+		k.held[of] = h
+	}
+	return h
+}
+
+// begin starts fn for a federation unless something is under way there, and gives
+// what to wait for. It needs mu. What fn does belongs to nobody who waits for it.
+func (k *Keeper) begin(ctx context.Context, h *holding, fn func(context.Context)) (<-chan struct{}, error) {
+	select {
+	case <-k.closing:
+		return nil, errClosed
+	default:
+	}
+	if h.busy != nil {
+		return h.busy, nil
+	}
+	busy := make(chan struct{})
+	h.busy = busy
+	ctx = context.WithoutCancel(ctx)
+	k.flights.Go(func() {
+		fn(ctx)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		h.busy = nil
+		close(busy)
+		if h.serial == 0 && h.lost == nil && h.err == nil && h.mark == "" {
+			maps.DeleteFunc(k.held, func(_ Of, o *holding) bool { return o == h })
+		}
+	})
+	return busy, nil
+}
+
+// alone runs fn when nothing else is under way for a federation.
+func (k *Keeper) alone(ctx context.Context, of Of, fn func(ctx context.Context) error) error {
+	for {
+		ran := false
+		var result error
+		k.mu.Lock()
+		h := k.of(of)
+		free := h.busy == nil
+		busy, err := k.begin(ctx, h, func(ctx context.Context) { ran, result = true, fn(ctx) })
+		k.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if free && ran {
+			return result
+		}
+	}
+}
+
+// Access gives an access token of a federation's owner for the refresh token of a
+// serial, or of a later one. All who ask share one exchange. Its errors: *LostError,
+// or one that may pass; those who ask again at once get the same one without a try.
+func (k *Keeper) Access(ctx context.Context, of Of, serial int64) (Access, error) {
+	for {
+		k.mu.Lock()
+		h, now := k.of(of), k.cfg.Now()
+		switch {
+		case h.serial >= serial && h.access.Token != "" && now.Before(h.fresh):
+			access := h.access
+			k.mu.Unlock()
+			return access, nil
+		case h.lost != nil && h.lost.Serial >= serial:
+			err := h.lost
+			k.mu.Unlock()
+			return Access{}, err
+		case h.err != nil && now.Before(h.again):
+			err := h.err
+			k.mu.Unlock()
+			return Access{}, err
+		}
+		busy, err := k.begin(ctx, h, func(ctx context.Context) { k.renew(ctx, of, serial) })
+		k.mu.Unlock()
+		if err != nil {
+			return Access{}, err
+		}
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return Access{}, context.Cause(ctx)
+		}
+	}
+}
+
+// Lost says that the token of a serial was found lost by an earlier process.
+func (k *Keeper) Lost(of Of, serial int64, message string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if h := k.of(of); h.lost == nil || h.lost.Serial < serial {
+		h.lost = &LostError{serial, message}
+	}
+}
+
+// Hold stores a token as its owner gave it. It does nothing when one of that serial,
+// or a later one, is there.
+func (k *Keeper) Hold(ctx context.Context, of Of, g Given) error {
+	return k.alone(ctx, of, func(ctx context.Context) error {
+		for {
+			before, err := k.get(ctx, of)
+			switch {
+			case errors.Is(err, ErrNone):
+				before = &Kept{}
+			case err != nil:
+				return err
+			case before.Serial >= g.Serial:
+				return nil
+			}
+			err = k.put(ctx, of, &Kept{
+				Version: before.Version + 1, Serial: g.Serial, Refresh: g.Refresh, Issuer: g.Issuer, ClientID: g.ClientID, GivenAt: g.GivenAt,
+			})
+			if errors.Is(err, ErrChanged) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			h := k.of(of)
+			*h = holding{busy: h.busy}
+			return nil
+		}
+	})
+}
+
+// Renewed is when the issuer last gave a token in place of another, and whether there
+// is any token.
+func (k *Keeper) Renewed(ctx context.Context, of Of) (time.Time, error) {
+	kept, err := k.get(ctx, of)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return kept.RenewedAt, nil
+}
+
+// Drop deletes the token of a federation, and revokes it first when that is ordered:
+// revoked tells whether the issuer has confirmed it, message why not. An error means
+// that it has to be tried again, and nothing was deleted. Access tokens that were given
+// are good until they expire; this process gives none any more.
+func (k *Keeper) Drop(ctx context.Context, of Of, serial int64, revoke bool) (revoked bool, message string, err error) {
+	err = k.alone(ctx, of, func(ctx context.Context) error {
+		revoked, message = false, ""
+		kept, err := k.get(ctx, of)
+		switch {
+		case errors.Is(err, ErrNone):
+			message = "no token was there"
+			k.forget(of)
+			return nil
+		case err != nil:
+			return err
+		case kept.Serial > serial:
+			return fmt.Errorf("a later token, of serial %d, is kept", kept.Serial)
+		}
+		if revoke {
+			if revoked, message, err = k.revoke(ctx, of, kept); err != nil {
+				return err
+			}
+		}
+		if err := k.delete(ctx, of, kept.Version); err != nil {
+			return err
+		}
+		k.forget(of)
+		return nil
+	})
+	return revoked, message, err
+}
+
+func (k *Keeper) revoke(ctx context.Context, of Of, kept *Kept) (revoked bool, message string, err error) {
+	done, err := k.cfg.Report(ctx, Reading{Of: of, Serial: kept.Serial, Revoke: true})
+	if err != nil {
+		return false, "", err
+	}
+	revoked, err = k.cfg.Issuers.Revoke(ctx, kept)
+	conf, misfit := errors.AsType[*ConfigError](err)
+	switch {
+	case err == nil && revoked:
+		done("revoked")
+		return true, "", nil
+	case err == nil:
+		done("not revoked: the issuer has no endpoint for it")
+		return false, "its issuer has no endpoint to revoke it at: revoke it at the issuer by hand", nil
+	case misfit:
+		// Nothing that passes: it is deleted all the same.
+		done("not revoked: " + conf.Message)
+		return false, conf.Message + ": revoke it at the issuer by hand", nil
+	}
+	done("not revoked: " + err.Error())
+	return false, "", err
+}
+
+func (k *Keeper) forget(of Of) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	h := k.of(of)
+	*h = holding{busy: h.busy}
+}
+
+func (k *Keeper) get(ctx context.Context, of Of) (*Kept, error) {
+	ctx, cancel := context.WithTimeout(ctx, vaultTimeout)
+	defer cancel()
+	return k.cfg.Vault.Get(ctx, of.Owner, of.Federation)
+}
+
+func (k *Keeper) put(ctx context.Context, of Of, kept *Kept) error {
+	ctx, cancel := context.WithTimeout(ctx, vaultTimeout)
+	defer cancel()
+	return k.cfg.Vault.Put(ctx, of.Owner, of.Federation, kept)
+}
+
+func (k *Keeper) delete(ctx context.Context, of Of, version int64) error {
+	ctx, cancel := context.WithTimeout(ctx, vaultTimeout)
+	defer cancel()
+	return k.cfg.Vault.Delete(ctx, of.Owner, of.Federation, version)
+}
+
+// renew makes one exchange and keeps its outcome for those who ask.
+func (k *Keeper) renew(ctx context.Context, of Of, serial int64) {
+	access, used, err := k.exchange(ctx, of)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	h, now := k.of(of), k.cfg.Now()
+	if err == nil {
+		life := access.Expires.Sub(now)
+		*h = holding{busy: h.busy, access: access, serial: max(used, serial), fresh: access.Expires.Add(-min(life/4, mostLead))}
+		if life <= 0 {
+			k.fail(h, now, errors.New("the issuer gave an access token that has expired already"), firstPause)
+		}
+		return
+	}
+	if lost, ok := errors.AsType[*LostError](err); ok {
+		lost.Serial = max(lost.Serial, serial)
+		*h = holding{busy: h.busy, lost: lost}
+		return
+	}
+	pause := firstPause
+	if _, ok := errors.AsType[*ConfigError](err); ok {
+		pause = configPause
+	}
+	k.fail(h, now, err, pause)
+}
+
+// fail notes an error and how long it is answered. It needs mu.
+func (k *Keeper) fail(h *holding, now time.Time, err error, first time.Duration) {
+	pause := min(first<<min(h.failures, 16), longestPause)
+	h.failures++
+	h.err = err
+	h.again = now.Add(pause/2 + rand.N(pause)) //nolint:gosec // spreads load, guards nothing
+}

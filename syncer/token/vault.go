@@ -1,0 +1,114 @@
+package token
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// What a Vault answers. Any other error may pass by itself, and what was to be written
+// then may have been written.
+var (
+	// ErrNone says that no token is kept for a federation.
+	ErrNone = errors.New("no refresh token is kept")
+	// ErrChanged says that another version is kept than the one that was to be
+	// replaced: read it again, and use nothing of what was read before.
+	ErrChanged = errors.New("the kept refresh token was changed meanwhile")
+	// ErrNoVault says that there is no place to keep tokens.
+	ErrNoVault = errors.New("this syncer has no place to keep refresh tokens: it needs Kubernetes")
+)
+
+// Kept is a refresh token where it rests.
+type Kept struct {
+	// Version counts the writes of the federation's token, from 1.
+	Version int64
+	// Serial is that of the token as its owner gave it; those that the issuer gave
+	// in its place since have the same.
+	Serial  int64
+	Refresh string
+	// Issuer and ClientID may be empty: then the only one that is configured counts.
+	Issuer, ClientID string
+	GivenAt          time.Time
+	// RenewedAt is when the issuer gave this one in place of another; zero for the
+	// one that the owner gave.
+	RenewedAt time.Time
+	// BegunBy and BegunAt say who began an exchange whose outcome is not stored.
+	BegunBy string
+	BegunAt time.Time
+}
+
+// Vault is where refresh tokens rest: in a Secret of their owner's namespace. It is
+// safe for concurrent use, also by several processes.
+type Vault interface {
+	// Get reads the token of a federation of an owner; ErrNone when there is none.
+	Get(ctx context.Context, owner, federation string) (*Kept, error)
+	// Put writes a token in the place of the one whose version is one less, the first
+	// where there is none; else ErrChanged. The same put again succeeds.
+	Put(ctx context.Context, owner, federation string, k *Kept) error
+	// Delete forgets the token with a version, or with 0 whichever there is. It may be
+	// absent.
+	Delete(ctx context.Context, owner, federation string, version int64) error
+}
+
+// NoVault is the Vault of a syncer without Kubernetes: a token that rests in a file
+// of a pod would be for everybody to take who gets into it.
+type NoVault struct{}
+
+// Get implements Vault.
+func (NoVault) Get(context.Context, string, string) (*Kept, error) { return nil, ErrNoVault }
+
+// Put implements Vault.
+func (NoVault) Put(context.Context, string, string, *Kept) error { return ErrNoVault }
+
+// Delete implements Vault.
+func (NoVault) Delete(context.Context, string, string, int64) error { return nil }
+
+// Memory is a Vault that forgets with its process: for a federation that lives no
+// longer itself, and for tests. The zero value is ready.
+type Memory struct {
+	mu   sync.Mutex
+	kept map[[2]string]Kept
+}
+
+// Get implements Vault.
+func (m *Memory) Get(_ context.Context, owner, federation string) (*Kept, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k, ok := m.kept[[2]string{owner, federation}]
+	if !ok {
+		return nil, ErrNone
+	}
+	return &k, nil
+}
+
+// Put implements Vault.
+func (m *Memory) Put(_ context.Context, owner, federation string, k *Kept) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at := [2]string{owner, federation}
+	switch before := m.kept[at]; {
+	case before == *k:
+		return nil
+	case before.Version != k.Version-1:
+		return ErrChanged
+	}
+	if m.kept == nil {
+		m.kept = map[[2]string]Kept{}
+	}
+	m.kept[at] = *k
+	return nil
+}
+
+// Delete implements Vault.
+func (m *Memory) Delete(_ context.Context, owner, federation string, version int64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at := [2]string{owner, federation}
+	before, ok := m.kept[at]
+	if ok && version != 0 && before.Version != version {
+		return ErrChanged
+	}
+	delete(m.kept, at)
+	return nil
+}
