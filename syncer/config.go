@@ -16,6 +16,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/token"
 )
 
 // OSCAR is what the syncer asks of the local OSCAR Manager; *oscar.Client is
@@ -45,10 +46,15 @@ type Config struct {
 	OSCAR     OSCAR
 	// Kube is the Kubernetes below OSCAR; default: none.
 	Kube kube.Interface
+	// Vault is where refresh tokens rest; default: nowhere, so that this cluster can
+	// hold none.
+	Vault token.Vault
+	// Issuers are those that refresh tokens are exchanged at.
+	Issuers []token.Issuer
 	// Identity opens what is sealed to this cluster.
 	Identity *seal.Identity
 	// Tokens is asked for an owner's access token when none that is good was
-	// delivered; default: nobody is.
+	// delivered; default: the holder of his refresh token.
 	Tokens TokenSource
 	// Memory keeps which registration of the cluster the syncer is for; default:
 	// as long as the process lives.
@@ -100,6 +106,9 @@ func (c Config) withDefaults() Config {
 	period(&c.RetryPause, 2*time.Second)
 	if c.Kube == nil {
 		c.Kube = kube.Absent{}
+	}
+	if c.Vault == nil {
+		c.Vault = token.NoVault{}
 	}
 	if c.Memory == nil {
 		c.Memory = &forgetful{}

@@ -17,6 +17,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/token"
 )
 
 // Syncer keeps one OSCAR cluster as it is desired in etcd.
@@ -40,6 +41,10 @@ type Syncer struct {
 	registration atomic.Pointer[record.DesiredCluster]
 	// own is the uid of the registration that we are for; nil before the first.
 	own atomic.Pointer[string]
+	// keeper holds refresh tokens, and current is the term that uses of them are
+	// reported in; nil between two sessions.
+	keeper  *token.Keeper
+	current atomic.Pointer[term]
 
 	mu    sync.Mutex
 	ready bool
@@ -51,6 +56,10 @@ func New(cfg Config) (*Syncer, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
+	issuers, err := token.NewIssuers(cfg.Issuers, nil, time.Now)
+	if err != nil {
+		return nil, fmt.Errorf("syncer: %w", err)
+	}
 	desired, services := record.DesiredPrefix(cfg.ClusterID), record.DesiredServicesPrefix(cfg.ClusterID)
 	tokens := record.TokensPrefix(cfg.ClusterID)
 	s := &Syncer{
@@ -64,6 +73,9 @@ func New(cfg Config) (*Syncer, error) {
 
 		restored: make(chan struct{}, 1),
 	}
+	s.keeper = token.NewKeeper(token.Config{
+		Vault: cfg.Vault, Issuers: issuers, Instance: cfg.Instance, Report: s.reportReading, Logger: s.log,
+	})
 	s.mirror = cfg.Store.NewMirror(store.MirrorConfig{
 		Prefixes: []string{desired, record.ObservedPrefix(cfg.ClusterID)},
 		// Specs are large, and read when they are needed. Questions are few, and so are
@@ -150,9 +162,17 @@ func (s *Syncer) Run(ctx context.Context) error {
 		defer cancel()
 		defer context.AfterFunc(following, cancel)()
 		s.terms(working)
+		s.closeKeeper()
 		return nil
 	})
 	return group.Wait()
+}
+
+// closeKeeper waits, for a while, until what an issuer gave last is stored.
+func (s *Syncer) closeKeeper() {
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.StopGrace)
+	defer cancel()
+	s.keeper.Close(ctx)
 }
 
 // terms opens one session after another until ctx ends.

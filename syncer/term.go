@@ -43,7 +43,11 @@ type term struct {
 	decisions workqueue.TypedDelayingInterface[string]
 	writes    workqueue.TypedInterface[string]
 	retries   workqueue.TypedRateLimiter[string]
-	claims    *claims
+	// tokens holds the uids of federations whose tokens are to be looked after, and
+	// needs those that lack one here.
+	tokens workqueue.TypedRateLimitingInterface[string]
+	needs  *needs
+	claims *claims
 
 	mu sync.Mutex
 	// periodic holds the names that the next decision looks at as a resync, and
@@ -65,6 +69,9 @@ func newTerm(s *Syncer, session *store.Session, leads func() bool, lose context.
 		decisions: workqueue.NewTypedDelayingQueue[string](),
 		retries:   workqueue.NewTypedItemExponentialFailureRateLimiter[string](200*time.Millisecond, 15*time.Second),
 	}
+	t.needs = newNeeds()
+	t.tokens = workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second))
 	t.writes = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
 		Queue: &priority{desired: t.desiredInMirror, now: time.Now},
 	})
@@ -96,6 +103,8 @@ func (t *term) run(ctx context.Context) error {
 	t.assumeForPredecessors()
 	t.setReady(true)
 	defer t.setReady(false)
+	t.current.Store(t)
+	defer t.current.Store(nil)
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return t.follow(ctx) })
@@ -105,10 +114,14 @@ func (t *term) run(ctx context.Context) error {
 		group.Go(func() error { t.work(ctx, t.decisions, t.decide); return nil })
 	}
 	group.Go(func() error { t.work(ctx, t.writes, t.write); return nil })
+	for range tenders {
+		group.Go(func() error { t.tend(ctx); return nil })
+	}
 	group.Go(func() error {
 		<-ctx.Done()
 		t.decisions.ShutDown()
 		t.writes.ShutDown()
+		t.tokens.ShutDown()
 		return context.Cause(ctx)
 	})
 	err := group.Wait()
@@ -195,6 +208,9 @@ func (t *term) follow(ctx context.Context) error {
 			case record.KindDesiredService:
 				t.hear(ref.Name, now)
 				t.decisions.Add(ref.Name)
+				t.tendServed(view, ref.Name)
+			case record.KindHold, record.KindHolding, record.KindTokenAsk, record.KindGranted, record.KindWant, record.KindGrant:
+				t.tokens.Add(ref.Name)
 			case record.KindObservedService, record.KindAsk:
 				t.decisions.Add(ref.Name)
 			case record.KindTokens:
@@ -204,6 +220,7 @@ func (t *term) follow(ctx context.Context) error {
 				for kv := range view.Prefix(record.DesiredServicesPrefix(t.cfg.ClusterID)) {
 					t.decisions.Add(record.ParseKey(kv.Key).Name)
 				}
+				t.tendAll(view)
 			}
 		}
 	}
@@ -279,6 +296,8 @@ func (t *term) resync(ctx context.Context) error {
 		t.hear(name, began)
 		t.decisions.Add(name)
 	}
+	t.needs.forget(began.Add(-needsKept - 3*t.cfg.Resync))
+	t.tendAll(view)
 	t.notes.forget(time.Now(), func(name string) bool { return wanted[name] })
 	t.mu.Lock()
 	maps.DeleteFunc(t.heard, func(name string, _ time.Time) bool { return !wanted[name] })

@@ -79,8 +79,12 @@ func (t *term) findToken(ctx context.Context, v *sight) error {
 	}
 	v.token.needed = true
 	token, err := t.delivered(d, v.now)
-	if err != nil && t.cfg.Tokens != nil {
+	switch {
+	case err == nil:
+	case t.cfg.Tokens != nil:
 		token, err = t.cfg.Tokens.AccessToken(ctx, TokenFor{Federation: d.Federation, UID: d.UID, Owner: d.Owner})
+	default:
+		token, err = t.fromHolder(d, err)
 	}
 	if none, ok := errors.AsType[*NoTokenError](err); ok {
 		v.token.reason, v.token.message, v.token.pending = none.Reason, none.Message, none.Pending

@@ -36,6 +36,8 @@ const (
 	ActionResume          Action = "resume"
 	ActionResolve         Action = "resolve"
 	ActionReadToken       Action = "read_refresh_token"
+	ActionGiveToken       Action = "give_refresh_token"
+	ActionDeleteToken     Action = "delete_refresh_token"
 	ActionRegisterCluster Action = "register_cluster"
 	ActionUpdateCluster   Action = "update_cluster"
 	ActionClusterState    Action = "set_cluster_state"

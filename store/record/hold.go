@@ -1,6 +1,9 @@
 package record
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // The refresh token of a federation's owner rests with one cluster, its holder: that
 // of the coordinator. It goes there once, sealed, in a Hold; once the syncer has
@@ -27,9 +30,9 @@ const (
 type Hold struct {
 	V     int       `json:"v"`
 	Order HoldOrder `json:"order"`
-	// Serial tells one token of a federation from the next: the milliseconds of the
-	// Unix time at which it was given, or one more than that of the token before.
-	// So it does not repeat in a store that was restored.
+	// Serial tells one order about a federation's token from the next: the
+	// milliseconds of the Unix time at which it was given, or one more than that of
+	// the order before. So it does not repeat in a store that was restored.
 	Serial    int64  `json:"serial"`
 	RequestID string `json:"request_id"`
 	// Owner is whose token it is: he has the namespace that it rests in.
@@ -41,10 +44,25 @@ type Hold struct {
 	GivenAt  Time   `json:"given_at"`
 	// Mark is a keyed hash of the token as its owner gave it: the same one, given
 	// again, would take the place of what its issuer gave for it since.
-	Mark string `json:"mark"`
+	Mark string `json:"mark,omitempty"`
 	// Refresh is the token in an age envelope (base64) to the holder alone; empty
 	// once the holder has reported its serial as stored, and with an end.
 	Refresh string `json:"refresh,omitempty"`
+}
+
+// After is the serial of the order that follows one of h, at a time.
+func (h *Hold) After(now time.Time) int64 {
+	if h == nil {
+		return now.UnixMilli()
+	}
+	return max(now.UnixMilli(), h.Serial+1)
+}
+
+// Ended is the order that ends the holding, given at a time.
+func (h *Hold) Ended(order HoldOrder, now time.Time) *Hold {
+	next := *h
+	next.Order, next.Serial, next.Refresh, next.Mark = order, h.After(now), "", ""
+	return &next
 }
 
 // HoldState is how far a holder has come with a Hold.
@@ -178,8 +196,11 @@ func ReadingsPrefix(cluster string) string { return ObservedPrefix(cluster) + "a
 // ReadingKey is one of them; id is a UUIDv7.
 func ReadingKey(cluster, id string) string { return ReadingsPrefix(cluster) + id }
 
+// ObservedTokensPrefix covers what a syncer says about tokens.
+func ObservedTokensPrefix(cluster string) string { return ObservedPrefix(cluster) + "tokens/" }
+
 func observedTokens(cluster, federationUID string) string {
-	return ObservedPrefix(cluster) + "tokens/" + federationUID
+	return ObservedTokensPrefix(cluster) + federationUID
 }
 
 // parseTokens takes apart what follows desired/tokens/ or observed/tokens/.

@@ -12,14 +12,6 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Points at which a test may end the process: the mark is set, the issuer has
-// answered, the answer is stored.
-const (
-	PointMarked    = "token_marked"
-	PointExchanged = "token_exchanged"
-	PointStored    = "token_stored"
-)
-
 // rereads bounds how often one exchange begins anew because somebody else changed
 // what is kept.
 const rereads = 4
@@ -79,9 +71,7 @@ func (k *Keeper) use(ctx context.Context, of Of, kept *Kept) (Access, error) {
 		done("not used: " + err.Error())
 		return Access{}, err
 	}
-	k.cfg.Fail(PointMarked)
 	access, err := k.cfg.Issuers.Exchange(ctx, &marked)
-	k.cfg.Fail(PointExchanged)
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
 		done("refused: " + refused.Error())
 		why := refused.Error()
@@ -100,13 +90,12 @@ func (k *Keeper) use(ctx context.Context, of Of, kept *Kept) (Access, error) {
 	next.BegunBy, next.BegunAt = "", time.Time{}
 	if access.Refresh != "" {
 		next.Refresh, next.RenewedAt = access.Refresh, k.cfg.Now().UTC().Truncate(time.Second)
-		access.Refresh = ""
 	}
+	access.Refresh, access.RenewedAt = "", next.RenewedAt
 	if err := k.store(ctx, of, &next); err != nil {
 		done("exchanged, and not stored: " + err.Error())
 		return Access{}, err
 	}
-	k.cfg.Fail(PointStored)
 	if subject := subjectOf(access.Token); subject != "" && of.Owner != adminOwner && subject != of.Owner {
 		done("exchanged: the access token is of another user")
 		return Access{}, k.lose(ctx, of, &next, "the refresh token is of another user than the federation's owner")

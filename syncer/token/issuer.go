@@ -158,8 +158,12 @@ func (s *Issuers) of(k *Kept) (Issuer, error) {
 type Access struct {
 	Token   string
 	Expires time.Time
-	// Refresh takes the place of the one that was used; empty when that stays.
+	// Refresh takes the place of the one that was used; empty when that stays. A Keeper
+	// keeps it to itself.
 	Refresh string
+	// RenewedAt is when a refresh token last came so; zero for never. Only a Keeper
+	// fills it in.
+	RenewedAt time.Time
 }
 
 // String shows no secret.

@@ -3,7 +3,6 @@ package token
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -56,8 +55,6 @@ type Config struct {
 	// Report is called before a token is read, for the record; the token is not read
 	// when it fails. What it returns is called with the outcome.
 	Report func(ctx context.Context, r Reading) (done func(outcome string), err error)
-	// Fail is called at named points, for tests; nil is off.
-	Fail   func(point string)
 	Now    func() time.Time
 	Logger *slog.Logger
 }
@@ -119,9 +116,6 @@ func NewKeeper(cfg Config) *Keeper {
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	if cfg.Fail == nil {
-		cfg.Fail = func(string) {}
 	}
 	return &Keeper{cfg: cfg, closing: make(chan struct{}), closed: make(chan struct{}), held: map[Of]*holding{}}
 }
@@ -282,20 +276,14 @@ func (k *Keeper) Hold(ctx context.Context, of Of, g Given) error {
 	})
 }
 
-// Renewed is when the issuer last gave a token in place of another, and whether there
-// is any token.
-func (k *Keeper) Renewed(ctx context.Context, of Of) (time.Time, error) {
-	kept, err := k.get(ctx, of)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return kept.RenewedAt, nil
-}
+// ErrLater says that the token which is kept was given after the order to drop one.
+var ErrLater = errors.New("a refresh token is kept that was given after that order")
 
-// Drop deletes the token of a federation, and revokes it first when that is ordered:
-// revoked tells whether the issuer has confirmed it, message why not. An error means
-// that it has to be tried again, and nothing was deleted. Access tokens that were given
-// are good until they expire; this process gives none any more.
+// Drop deletes the token of a federation if it was given before an order of that
+// serial, and revokes it first when that is ordered: revoked tells whether the issuer
+// has confirmed it, message why not. An error means that nothing was deleted, and that
+// it has to be tried again unless it is ErrLater. Access tokens that were given are good
+// until they expire; this process gives none any more.
 func (k *Keeper) Drop(ctx context.Context, of Of, serial int64, revoke bool) (revoked bool, message string, err error) {
 	err = k.alone(ctx, of, func(ctx context.Context) error {
 		revoked, message = false, ""
@@ -308,7 +296,7 @@ func (k *Keeper) Drop(ctx context.Context, of Of, serial int64, revoke bool) (re
 		case err != nil:
 			return err
 		case kept.Serial > serial:
-			return fmt.Errorf("a later token, of serial %d, is kept", kept.Serial)
+			return ErrLater
 		}
 		if revoke {
 			if revoked, message, err = k.revoke(ctx, of, kept); err != nil {

@@ -1,0 +1,356 @@
+package syncer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/syncer/kube"
+	"github.com/oscarfed/oscarfed/syncer/token"
+)
+
+const (
+	// tenders is how many federations' tokens are looked after at the same time.
+	tenders = 16
+	// grantsAtOnce is how many members are answered in one transaction.
+	grantsAtOnce = 24
+	// failingAfter is how many tries in a row fail before that is reported.
+	failingAfter = 3
+	// renewedSlack is how old the reported time of a renewal may be.
+	renewedSlack = 24 * time.Hour
+)
+
+// Purposes of the envelopes around tokens.
+const (
+	purposeRefreshToken = "refresh_token"
+	purposeGranted      = "granted_token"
+)
+
+// granted is what the envelope of a Grant holds. The nonce binds it to one want: an
+// older grant is no answer.
+type granted struct {
+	Nonce  string `json:"nonce"`
+	Access string `json:"access_token"`
+}
+
+// tend looks after the tokens of federations until the queue is shut down.
+func (t *term) tend(ctx context.Context) {
+	for {
+		federation, shutdown := t.tokens.Get()
+		if shutdown {
+			return
+		}
+		err := t.tendOne(ctx, federation)
+		switch {
+		case err == nil:
+			t.tokens.Forget(federation)
+		case errors.Is(err, store.ErrSessionLost):
+			t.lose(errSessionLost)
+		case ctx.Err() == nil:
+			if !errors.Is(err, errStale) {
+				t.log.Warn("the tokens of a federation are looked after again", "federation", federation, "error", err)
+			}
+			t.tokens.AddRateLimited(federation)
+		}
+		t.tokens.Done(federation)
+	}
+}
+
+func (t *term) tendOne(ctx context.Context, federation string) error {
+	view := t.mirror.Snapshot()
+	held, err := t.holdIn(view, federation)
+	if err != nil {
+		return err
+	}
+	if held != nil {
+		if err := t.tendHold(ctx, view, held); err != nil {
+			return err
+		}
+	}
+	return t.tendWant(ctx, view, federation, held)
+}
+
+// tendAll looks after all tokens that something is known of.
+func (t *term) tendAll(view *store.MirrorView) {
+	for _, prefix := range []string{record.TokensPrefix(t.cfg.ClusterID), record.ObservedTokensPrefix(t.cfg.ClusterID)} {
+		for kv := range view.Prefix(prefix) {
+			t.tokens.Add(record.ParseKey(kv.Key).Name)
+		}
+	}
+}
+
+// tendServed looks after the tokens of the federation that a service belongs to: a
+// token is not stored before something stands here.
+func (t *term) tendServed(view *store.MirrorView, service string) {
+	kv, ok := view.KV(record.DesiredServiceKey(t.cfg.ClusterID, service))
+	if !ok {
+		return
+	}
+	d, err := store.Decode[record.Desired](kv)
+	if err != nil {
+		return // the decision about the service tells
+	}
+	if _, ok := view.KV(record.HoldKey(t.cfg.ClusterID, d.Federation)); ok {
+		t.tokens.Add(d.Federation)
+	}
+}
+
+// heldToken is an order to hold a token, with what was reported of it.
+type heldToken struct {
+	federation string
+	order      *record.Hold
+	revision   int64
+	report     *record.Holding
+}
+
+func (h *heldToken) of() token.Of { return token.Of{Owner: h.order.Owner, Federation: h.federation} }
+
+// reported is the report about the order as it stands; nil when there is none.
+func (h *heldToken) reported() *record.Holding {
+	if h.report == nil || h.report.Serial < h.order.Serial {
+		return nil
+	}
+	return h.report
+}
+
+// holdIn is the order for a federation; nil when there is none.
+func (s *Syncer) holdIn(view *store.MirrorView, federation string) (*heldToken, error) {
+	kv, ok := view.KV(record.HoldKey(s.cfg.ClusterID, federation))
+	if !ok {
+		return nil, nil
+	}
+	order, err := store.Decode[record.Hold](kv)
+	if err != nil {
+		return nil, err
+	}
+	h := &heldToken{federation: federation, order: order, revision: kv.ModRevision}
+	if kv, ok := view.KV(record.HoldingKey(s.cfg.ClusterID, federation)); ok {
+		if h.report, err = store.Decode[record.Holding](kv); err != nil {
+			s.log.Error("own report cannot be read; it is written anew", "error", err)
+			h.report = nil
+		}
+	}
+	return h, nil
+}
+
+// tendHold carries an order out.
+func (t *term) tendHold(ctx context.Context, view *store.MirrorView, h *heldToken) error {
+	report := h.reported()
+	switch {
+	case t.doubtful(t.desiredClusterIn(view)):
+		return fmt.Errorf("%w: the store was restored, and nothing is concluded from it yet", errStale)
+	case h.order.Order != record.HoldKeep:
+		if report != nil && report.State == record.HoldEnded {
+			return nil
+		}
+		return t.dropToken(ctx, h)
+	case report == nil:
+		if !t.applies(view, h.federation) {
+			return nil // it may come to nothing; the record of the service is heard of
+		}
+		return t.takeToken(ctx, h)
+	case report.State == record.HoldLost:
+		t.keeper.Lost(h.of(), report.Serial, report.Message)
+		if t.needs.wanted(h.federation) {
+			t.news(h.federation, need{reason: record.ReasonTokenLost, message: report.Message})
+		}
+		return nil
+	}
+	return t.answer(ctx, view, h)
+}
+
+// applies says whether a service of the federation is to stand here.
+func (t *term) applies(view *store.MirrorView, federation string) bool {
+	for kv := range view.Prefix(record.DesiredServicesPrefix(t.cfg.ClusterID)) {
+		d, err := store.Decode[record.Desired](kv)
+		if err == nil && d.Federation == federation && d.Intent == record.IntentApply {
+			return true
+		}
+	}
+	return false
+}
+
+// takeToken stores the token of an order, and reports that: then it leaves the store.
+func (t *term) takeToken(ctx context.Context, h *heldToken) error {
+	if h.order.Refresh == "" {
+		return t.reportHolding(ctx, h, lostToken("the sealed refresh token is not in the store any more, and this cluster has not stored it; give it again"))
+	}
+	plain, err := t.cfg.Identity.Open(h.order.Refresh, seal.Header{
+		Purpose: purposeRefreshToken, Cluster: t.cfg.ClusterID, UID: h.federation, Generation: h.order.Serial,
+	}, time.Now())
+	if err != nil {
+		t.log.Error("a refresh token cannot be opened", "federation", h.federation, "error", err)
+		return t.reportHolding(ctx, h, lostToken("the syncer cannot open the refresh token that it was sent; give it again"))
+	}
+	err = t.keeper.Hold(ctx, h.of(), token.Given{
+		Serial: h.order.Serial, Refresh: string(plain), Issuer: h.order.Issuer, ClientID: h.order.ClientID, GivenAt: h.order.GivenAt.Time,
+	})
+	switch {
+	case errors.Is(err, token.ErrNoVault), errors.Is(err, kube.ErrAbsent):
+		return t.reportHolding(ctx, h, lostToken("the syncer of this cluster has no Kubernetes, so it has no place for refresh tokens"))
+	case err != nil:
+		return fmt.Errorf("store a refresh token: %w", err)
+	}
+	return t.reportHolding(ctx, h, record.Holding{State: record.HoldStored})
+}
+
+func lostToken(message string) record.Holding {
+	return record.Holding{State: record.HoldLost, Reason: record.ReasonTokenLost, Message: message}
+}
+
+// dropToken ends the holding of a token.
+func (t *term) dropToken(ctx context.Context, h *heldToken) error {
+	revoked, message, err := t.keeper.Drop(ctx, h.of(), h.order.Serial, h.order.Order == record.HoldRevoke)
+	switch {
+	case errors.Is(err, token.ErrLater):
+		return t.reportHolding(ctx, h, record.Holding{State: record.HoldFailing, Reason: record.ReasonAheadOfDesired,
+			Message: "a refresh token is kept that was given after this order, in a history that the store has lost; delete it again, or give one"})
+	case err != nil:
+		if t.tokens.NumRequeues(h.federation) >= failingAfter {
+			failing := record.Holding{State: record.HoldFailing, Reason: record.ReasonDeleteFailed, Message: err.Error() + "; it is tried again"}
+			err = errors.Join(err, t.reportHolding(ctx, h, failing))
+		}
+		return fmt.Errorf("end the holding of a refresh token: %w", err)
+	}
+	return t.reportHolding(ctx, h, record.Holding{State: record.HoldEnded, Revoked: revoked, Message: message})
+}
+
+// answer gives an access token to those who ask for one: members by the control
+// plane, and this cluster itself.
+func (t *term) answer(ctx context.Context, view *store.MirrorView, h *heldToken) error {
+	asks := t.unanswered(view, h.federation)
+	local := t.needs.wanted(h.federation)
+	if len(asks) == 0 && !local {
+		return nil
+	}
+	access, err := t.keeper.Access(ctx, h.of(), h.order.Serial)
+	lost, isLost := errors.AsType[*token.LostError](err)
+	switch {
+	case isLost:
+		t.news(h.federation, need{reason: record.ReasonTokenLost, message: lost.Message})
+		return t.reportHolding(ctx, h, lostToken(lost.Message))
+	case err != nil:
+		if t.tokens.NumRequeues(h.federation) >= failingAfter {
+			t.news(h.federation, need{reason: record.ReasonTokenHolderAway, message: err.Error()})
+			failing := record.Holding{State: record.HoldFailing, Reason: record.ReasonTokenHolderAway, Message: err.Error() + "; it is tried again"}
+			err = errors.Join(err, t.reportHolding(ctx, h, failing))
+		}
+		return err
+	}
+	if local {
+		t.news(h.federation, need{access: access.Token, expires: access.Expires})
+	}
+	for some := range slices.Chunk(asks, grantsAtOnce) {
+		if err := t.grant(ctx, h, some, access); err != nil {
+			return err
+		}
+	}
+	next := record.Holding{State: record.HoldStored, RenewedAt: h.report.RenewedAt}
+	if !access.RenewedAt.IsZero() && (next.RenewedAt == nil || access.RenewedAt.Sub(next.RenewedAt.Time) > renewedSlack) {
+		at := record.At(access.RenewedAt)
+		next.RenewedAt = &at
+	}
+	return t.reportHolding(ctx, h, next)
+}
+
+// asking is one member's ask.
+type asking struct {
+	member   string
+	ask      record.TokenAsk
+	revision int64
+}
+
+// unanswered lists the asks that have no grant yet.
+func (t *term) unanswered(view *store.MirrorView, federation string) []asking {
+	var out []asking
+	prefix := record.TokenAskKey(t.cfg.ClusterID, federation, "")
+	for kv := range view.Prefix(prefix) {
+		ask, err := store.Decode[record.TokenAsk](kv)
+		if err != nil {
+			t.log.Error("a member's ask for a token cannot be read", "error", err)
+			continue
+		}
+		member := strings.TrimPrefix(kv.Key, prefix)
+		if kv, ok := view.KV(record.GrantedKey(t.cfg.ClusterID, federation, member)); ok {
+			if given, err := store.Decode[record.Grant](kv); err == nil && given.Nonce == ask.Nonce {
+				continue
+			}
+		}
+		out = append(out, asking{member: member, ask: *ask, revision: kv.ModRevision})
+	}
+	return out
+}
+
+// grant seals an access token to each of some members. The envelope is for the member
+// that the ask's own key names: what is sealed to another recipient by mistake still
+// opens as nobody else's.
+func (t *term) grant(ctx context.Context, h *heldToken, some []asking, access token.Access) error {
+	grants := make([]record.Grant, len(some))
+	expires := record.At(access.Expires)
+	for i, one := range some {
+		body, err := json.Marshal(granted{Nonce: one.ask.Nonce, Access: access.Token})
+		if err != nil {
+			return err
+		}
+		grants[i] = record.Grant{V: record.Version, Nonce: one.ask.Nonce, GrantedAt: record.At(time.Now())}
+		sealed, err := seal.Seal(seal.Header{
+			Purpose: purposeGranted, Cluster: one.member, UID: h.federation, Generation: h.order.Serial, Expires: expires.Time,
+		}, body, one.ask.Recipient)
+		if err != nil {
+			t.log.Error("an access token cannot be sealed to a member", "member", one.member, "error", err)
+			grants[i].Reason, grants[i].Message = record.ReasonNeedsUserToken, "the holder cannot seal a token to this cluster's key"
+			continue
+		}
+		grants[i].Access, grants[i].Expires = sealed, &expires
+	}
+	keys := []string{t.session.Key()}
+	for _, one := range some {
+		keys = append(keys, record.TokenAskKey(t.cfg.ClusterID, h.federation, one.member))
+	}
+	_, err := t.cfg.Store.Update(ctx, store.Update{Keys: keys, Build: func(v store.View, tx *store.Txn) error {
+		tx.ExpectSession(t.session)
+		for i, one := range some {
+			key := record.TokenAskKey(t.cfg.ClusterID, h.federation, one.member)
+			if kv, ok := v.KV(key); !ok || kv.ModRevision != one.revision {
+				continue // taken back, or asked anew
+			}
+			tx.Expect(key)
+			tx.Put(record.GrantedKey(t.cfg.ClusterID, h.federation, one.member), grants[i])
+		}
+		return nil
+	}})
+	return err
+}
+
+// reportHolding writes a report about the order as it stands, when it says something new.
+func (t *term) reportHolding(ctx context.Context, h *heldToken, next record.Holding) error {
+	next.V, next.Serial, next.LastTransitionTime = record.Version, h.order.Serial, record.At(time.Now())
+	if before := h.reported(); before != nil {
+		if before.State == next.State {
+			next.LastTransitionTime = before.LastTransitionTime
+		}
+		if next.RenewedAt == nil {
+			next.RenewedAt = before.RenewedAt
+		}
+	}
+	holdKey, key := record.HoldKey(t.cfg.ClusterID, h.federation), record.HoldingKey(t.cfg.ClusterID, h.federation)
+	_, err := t.cfg.Store.Update(ctx, store.Update{Keys: []string{t.session.Key(), holdKey, key}, Build: func(v store.View, tx *store.Txn) error {
+		kv, ok := v.KV(holdKey)
+		order, err := store.Decode[record.Hold](kv)
+		if !ok || err != nil || order.Serial != h.order.Serial || order.Order != h.order.Order {
+			return errStale
+		}
+		tx.ExpectSession(t.session)
+		tx.Expect(holdKey)
+		tx.Put(key, next)
+		return nil
+	}})
+	return err
+}

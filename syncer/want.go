@@ -1,0 +1,219 @@
+package syncer
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
+)
+
+// A cluster that is to make a user's service, and has no access token of his that is
+// good, asks the holder of his refresh token for one. It wants once for all that need
+// it; what it was granted serves until it expires.
+
+// grantSlack is how long a granted token must still be good: clocks differ, and the
+// request has to get there.
+const grantSlack = 10 * time.Second
+
+// needsKept is how long a need is kept, beyond three full compares, after the last
+// decision that had it.
+const needsKept = time.Minute
+
+// holderPatience is how long an answer of the control plane is waited for before the
+// lack of a token is reported.
+const holderPatience = 15 * time.Second
+
+// need is what became of a federation's need for a token.
+type need struct {
+	access  string
+	expires time.Time
+	// reason and message say why there is none.
+	reason  record.Reason
+	message string
+}
+
+// good says whether there is a token that can be used.
+func (n need) good(now time.Time) bool {
+	return n.access != "" && now.Add(grantSlack).Before(n.expires)
+}
+
+// needs are the federations that need a token here. It is safe for concurrent use.
+type needs struct {
+	mu sync.Mutex
+	of map[string]*needed
+}
+
+// needed is one federation's need: when a decision first and last had it, and what is
+// known.
+type needed struct {
+	first, last time.Time
+	have        need
+}
+
+func newNeeds() *needs { return &needs{of: map[string]*needed{}} }
+
+// ask notes that a token is needed, and gives what is known and since when it is
+// needed. fresh says that it was not needed before, or that what there was is not good
+// any more.
+func (n *needs) ask(federation string, now time.Time) (have need, since time.Time, fresh bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	e := n.of[federation]
+	if e == nil || e.have.access != "" && !e.have.good(now) {
+		e, fresh = &needed{first: now}, true
+		n.of[federation] = e
+	}
+	e.last = now
+	return e.have, e.first, fresh
+}
+
+// wanted says whether a token is needed that is not there.
+func (n *needs) wanted(federation string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	e := n.of[federation]
+	return e != nil && !e.have.good(time.Now())
+}
+
+// known says whether a token is, or was lately, needed.
+func (n *needs) known(federation string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.of[federation] != nil
+}
+
+// answer notes what is known from now on, and says whether that is news.
+func (n *needs) answer(federation string, have need) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	e := n.of[federation]
+	if e == nil || e.have == have {
+		return false
+	}
+	e.have = have
+	return true
+}
+
+// forget drops the needs that nobody has had since a time.
+func (n *needs) forget(before time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	maps.DeleteFunc(n.of, func(_ string, e *needed) bool { return e.last.Before(before) })
+}
+
+// fromHolder finds a token where none that is good was delivered. It answers at once:
+// when there is news of the holder, the service is looked at again. A vote does not
+// wait: its creation brought a token, and a later one is voted on again.
+func (t *term) fromHolder(d *record.Desired, delivered error) (AccessToken, error) {
+	now := time.Now()
+	have, since, fresh := t.needs.ask(d.Federation, now)
+	if fresh {
+		t.tokens.Add(d.Federation)
+	}
+	switch {
+	case have.good(now):
+		return AccessToken{Value: oscar.Bearer(have.access), Expires: have.expires}, nil
+	case d.Intent == record.IntentPrepare, have.reason == record.ReasonNeedsUserToken:
+		return AccessToken{}, delivered
+	case have.reason != "":
+		return AccessToken{}, &NoTokenError{Reason: have.reason, Message: have.message}
+	case now.Sub(since) < holderPatience:
+		return AccessToken{}, &NoTokenError{Reason: record.ReasonNeedsUserToken, Message: "the holder is asked", Pending: true}
+	}
+	return AccessToken{}, delivered
+}
+
+// news looks anew at the services of a federation when there is news of a token.
+func (t *term) news(federation string, have need) {
+	if t.needs.answer(federation, have) {
+		t.tokenCame(t.mirror.Snapshot(), federation, time.Now())
+	}
+}
+
+// tendWant says what this cluster wants of the holder, and takes what it is granted.
+func (t *term) tendWant(ctx context.Context, view *store.MirrorView, federation string, held *heldToken) error {
+	key, grantKey := record.WantKey(t.cfg.ClusterID, federation), record.GrantKey(t.cfg.ClusterID, federation)
+	var want *record.Want
+	kv, there := view.KV(key)
+	if there {
+		var err error
+		if want, err = store.Decode[record.Want](kv); err != nil {
+			t.log.Error("own want cannot be read; it is written anew", "error", err)
+		}
+	}
+	if !t.needs.known(federation) || held != nil && held.order.Order == record.HoldKeep {
+		if there {
+			return t.putWant(ctx, key, kv.ModRevision, nil)
+		}
+		return nil
+	}
+	if want != nil {
+		if kv, ok := view.KV(grantKey); ok {
+			grant, err := store.Decode[record.Grant](kv)
+			if err != nil {
+				t.log.Error("a granted token cannot be read", "error", err)
+			} else if grant.Nonce == want.Nonce {
+				have := t.open(federation, grant)
+				if have.access != "" && !have.good(time.Now()) {
+					want = nil // it has expired: another one is wanted
+				} else {
+					t.news(federation, have)
+					return nil
+				}
+			}
+		}
+	}
+	if want != nil {
+		t.news(federation, need{}) // it is on its way, or was taken back
+		return nil
+	}
+	return t.putWant(ctx, key, kv.ModRevision, &record.Want{V: record.Version, Nonce: rand.Text(), WantedAt: record.At(time.Now())})
+}
+
+// open takes a granted token out of its envelope.
+func (t *term) open(federation string, grant *record.Grant) need {
+	if grant.Access == "" || grant.Expires == nil {
+		return need{reason: grant.Reason, message: grant.Message}
+	}
+	unusable := need{reason: record.ReasonNeedsUserToken, message: "the access token that the holder granted cannot be opened by this syncer"}
+	now := time.Now()
+	if !now.Before(grant.Expires.Time) {
+		return need{access: "expired", expires: grant.Expires.Time}
+	}
+	plain, err := t.cfg.Identity.Open(grant.Access, seal.Header{Purpose: purposeGranted, Cluster: t.cfg.ClusterID, UID: federation}, now)
+	if err != nil {
+		t.log.Error("a granted token cannot be opened", "federation", federation, "error", err)
+		return unusable
+	}
+	var got granted
+	if json.Unmarshal(plain, &got) != nil || got.Nonce != grant.Nonce || got.Access == "" {
+		t.log.Error("a granted token is the answer to something else", "federation", federation)
+		return unusable
+	}
+	return need{access: got.Access, expires: grant.Expires.Time}
+}
+
+// putWant writes or, with nil, takes back what is wanted.
+func (t *term) putWant(ctx context.Context, key string, revision int64, want *record.Want) error {
+	_, err := t.cfg.Store.Update(ctx, store.Update{Keys: []string{t.session.Key(), key}, Build: func(v store.View, tx *store.Txn) error {
+		if kv, _ := v.KV(key); kv.ModRevision != revision {
+			return errStale
+		}
+		tx.ExpectSession(t.session)
+		tx.Expect(key)
+		if want == nil {
+			tx.Delete(key)
+		} else {
+			tx.Put(key, want)
+		}
+		return nil
+	}})
+	return err
+}
