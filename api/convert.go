@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/url"
+	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane"
@@ -25,6 +26,8 @@ func replicasOf(v *controlplane.Replicas) v1.Replicas {
 		Coordinator: coordinatorOf(v.Members),
 		Replicas:    make([]v1.Replica, 0, len(v.Sees)),
 		Failed:      failedOf(v.Failed),
+
+		RefreshToken: refreshTokenOf(v.RefreshToken, time.Now()),
 	}
 	if member, ok := at(v.Members, v.Self); ok {
 		out.Self = replicaOf(member)

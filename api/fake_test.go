@@ -33,6 +33,7 @@ type fake struct {
 	joinToken   *controlplane.JoinToken
 	enrolment   *controlplane.Enrolment
 	differences *controlplane.Differences
+	token       *controlplane.RefreshTokenStatus
 	// changeRequest is what the last rollback was asked with.
 	changeRequest controlplane.ChangeRequest
 	// watch stands for WatchReplicas.
@@ -279,4 +280,26 @@ func (f *fake) Challenge() (string, time.Time, error) {
 func (f *fake) Renew(ctx context.Context, req controlplane.RenewRequest) (*controlplane.Enrolment, error) {
 	f.called(ctx, "Renew", identity.Caller{}, req)
 	return f.enrolment, f.err
+}
+
+func (f *fake) tokenStatus() (*controlplane.RefreshTokenStatus, error) {
+	if f.err != nil || f.token == nil {
+		return &controlplane.RefreshTokenStatus{RefreshToken: controlplane.RefreshToken{State: controlplane.TokenNone}}, f.err
+	}
+	return f.token, nil
+}
+
+func (f *fake) RefreshToken(ctx context.Context, c identity.Caller, service, clusterID string) (*controlplane.RefreshTokenStatus, error) {
+	f.called(ctx, "RefreshToken", c, target{service, clusterID})
+	return f.tokenStatus()
+}
+
+func (f *fake) GiveRefreshToken(ctx context.Context, c identity.Caller, service string, req controlplane.RefreshTokenRequest) (*controlplane.RefreshTokenStatus, error) {
+	f.called(ctx, "GiveRefreshToken", c, req)
+	return f.tokenStatus()
+}
+
+func (f *fake) DropRefreshToken(ctx context.Context, c identity.Caller, service, clusterID, _ string) (*controlplane.RefreshTokenStatus, error) {
+	f.called(ctx, "DropRefreshToken", c, target{service, clusterID})
+	return f.tokenStatus()
 }

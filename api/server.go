@@ -38,6 +38,7 @@ type ControlPlane interface {
 	status
 	differences
 	audit
+	refreshTokens
 }
 
 // Config says what a Server needs and how much it allows.
@@ -168,6 +169,9 @@ func (s *Server) routes() chi.Router {
 		r.Get(replicasRoute+"/history", s.handle(s.history))
 		r.Post(replicasRoute+"/rollback", s.handle(s.rollback))
 		r.Put(replicasRoute+"/paused", s.handle(s.pause))
+		r.Get(refreshTokenRoute, s.handle(s.getRefreshToken))
+		r.Put(refreshTokenRoute, s.handle(s.putRefreshToken))
+		r.Delete(refreshTokenRoute, s.handle(s.deleteRefreshToken))
 		r.Post("/system/plans", s.handle(s.planService))
 		r.Get("/system/federations", s.handle(s.listFederations))
 		r.Get("/system/federations/{federation}", s.handle(s.getFederation))

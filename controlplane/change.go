@@ -24,8 +24,17 @@ func (c *ControlPlane) ChangeService(ctx context.Context, caller identity.Caller
 		caller: caller, service: req.Service.Name, clusterID: req.Service.ClusterID, ifMatch: req.IfMatch, plan: req.Plan, wait: req.Wait,
 		claim: claimOf(caller, req.Repeat, requestID(req.RequestID)), whole: true,
 	}
-	req.Service.TakeRefreshToken()
-	return c.change(ctx, id, replaceBy(req.Service))
+	token := req.Service.TakeRefreshToken()
+	if token != "" {
+		if err := checkRefreshToken(token, refreshTokenPath); err != nil {
+			return nil, err
+		}
+	}
+	res, err := c.change(ctx, id, replaceBy(req.Service))
+	if err != nil {
+		return nil, err
+	}
+	return res, c.giveAlong(ctx, caller, req.Service, token, req.RequestID)
 }
 
 // replaceBy is the edit that puts another definition in the place of the old one:

@@ -52,6 +52,9 @@ type Config struct {
 	KeepDeleted time.Duration
 	// KeepAudit is how many entries of the audit are kept: 50,000.
 	KeepAudit int
+	// RefreshTokenMaxAge is how old a refresh token may be before its owner is told to
+	// give another one: 30 days; negative never tells.
+	RefreshTokenMaxAge time.Duration
 	// SweepInterval is the time between two clean-ups: 10 min.
 	SweepInterval time.Duration
 	// SpaceInterval is the time between two looks at etcd's space: 5 s.
@@ -87,6 +90,7 @@ func (c Config) withDefaults() Config {
 	def(&c.KeepResult, 24*time.Hour)
 	def(&c.KeepRequest, 24*time.Hour)
 	def(&c.KeepDeleted, 90*24*time.Hour)
+	def(&c.RefreshTokenMaxAge, 30*24*time.Hour)
 	def(&c.SweepInterval, 10*time.Minute)
 	if c.KeepAudit <= 0 {
 		c.KeepAudit = 50_000
@@ -131,6 +135,8 @@ type ControlPlane struct {
 	departed workqueue.TypedRateLimitingInterface[string]
 	// read queues reports that a refresh token was read.
 	read workqueue.TypedRateLimitingInterface[string]
+	// tokens queues federations whose tokens are to be looked after.
+	tokens workqueue.TypedRateLimitingInterface[string]
 	// doubt is told why the store is taken for restored, and doubts counts until it
 	// has a new epoch.
 	doubt    chan string
@@ -196,6 +202,8 @@ func New(cfg Config) (*ControlPlane, error) {
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, time.Minute))
 	c.ended = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute))
+	c.tokens = workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, 10*time.Second))
 	c.state.ended = func(cluster string) { c.ended.Add(cluster) }
 	c.departed = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, 10*time.Second))
@@ -218,6 +226,7 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		c.lost.ShutDown()
 		c.departed.ShutDown()
 		c.read.ShutDown()
+		c.tokens.ShutDown()
 		return nil
 	})
 	g.Go(func() error {
@@ -243,6 +252,9 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		if c.cfg.Users != nil {
 			g.Go(func() error { c.keepUsers(ctx); return nil })
 		}
+		for range couriers {
+			g.Go(func() error { c.courier(ctx); return nil })
+		}
 		for range c.cfg.Deciders {
 			g.Go(func() error { c.decider.work(ctx); return nil })
 		}
@@ -257,6 +269,18 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 // touched queues what a change of the state concerns.
 func (c *ControlPlane) touched(federations, clusters []string) {
 	c.decider.touched(federations, clusters)
+	var held []string
+	c.state.read(func() {
+		for _, uid := range federations {
+			if c.state.custody[uid] != nil {
+				held = append(held, uid)
+			}
+		}
+		held = append(held, c.state.inCustody(clusters)...)
+	})
+	for _, uid := range held {
+		c.tokens.Add(uid)
+	}
 	for _, id := range clusters {
 		if id != "" {
 			c.lost.Add(id)

@@ -240,9 +240,7 @@ func (n decision) write(s situation, v store.View, tx *store.Txn) error {
 			tx.Delete(record.HistoryKey(old.UID, g))
 		}
 		tx.Delete(record.SecretsKey(old.UID, old.Generation))
-		if c := old.Coordinator(); c != nil {
-			tx.Delete(record.HoldKey(c.ClusterID, old.UID))
-		}
+		// The order to the holder of the refresh token outlives it, until it is carried out.
 		dropTokens(&old, tx)
 	case n.fed != nil:
 		tx.Put(key, n.fed)

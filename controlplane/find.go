@@ -109,6 +109,9 @@ func (c *ControlPlane) view(caller identity.Caller, service, clusterID string) (
 		if p, err = c.state.find(caller, service, clusterID); err == nil {
 			view = asSeen(c.state.present(p.rec, p.rev).Federation, p.member)
 			view.StreamRevision = c.state.revision
+			if t := c.state.refreshToken(p.rec, c.cfg.RefreshTokenMaxAge); t.State != TokenNone && caller.MayChange(p.rec.Owner) {
+				view.RefreshToken = &t
+			}
 		}
 	})
 	if err != nil {

@@ -60,11 +60,8 @@ func checkRefreshToken(token, path string) error {
 func (c *ControlPlane) newHold(fed *record.Federation, holder, recipient, requestID string, t offeredToken, before *record.Hold) (*record.Hold, error) {
 	now := c.cfg.Now()
 	h := &record.Hold{
-		V: record.Version, Order: record.HoldKeep, Serial: now.UnixMilli(), RequestID: requestID, Owner: fed.Owner,
+		V: record.Version, Order: record.HoldKeep, Serial: before.After(now), RequestID: requestID, Owner: fed.Owner,
 		Issuer: t.issuer, ClientID: t.client, GivenAt: record.At(now), Mark: c.markOf(t.token),
-	}
-	if before != nil {
-		h.Serial = max(h.Serial, before.Serial+1)
 	}
 	sealed, err := seal.Seal(seal.Header{
 		Purpose: purposeRefreshToken, Cluster: holder, UID: fed.UID, Generation: h.Serial,

@@ -51,6 +51,8 @@ type state struct {
 	deleted   map[string]versioned[record.Deleted]
 	// deletedOf lists, for cluster/service, the uids of earlier lives.
 	deletedOf map[string]map[string]bool
+	// custody is of the tokens of each federation that has any.
+	custody map[string]*custody
 }
 
 // versioned is a record with its mod revision.
@@ -89,6 +91,7 @@ func newState(mirror *store.Mirror) *state {
 		onCluster:   map[string]map[string]bool{},
 		deleted:     map[string]versioned[record.Deleted]{},
 		deletedOf:   map[string]map[string]bool{},
+		custody:     map[string]*custody{},
 	}
 }
 
@@ -219,6 +222,9 @@ func (s *state) apply(key string, kv store.KV, exists bool, federations, cluster
 	case record.KindShown:
 		set(s, s.node(ref.Cluster).shown, ref.Name, kv, exists)
 		clusters[ref.Cluster] = true
+	case record.KindHold, record.KindHolding, record.KindWant, record.KindGrant, record.KindTokenAsk, record.KindGranted:
+		s.applyToken(ref, kv, exists)
+		federations[ref.Name] = true
 	case record.KindObservedService:
 		n := s.node(ref.Cluster)
 		s.setObserved(n, ref.Name, kv, exists)

@@ -126,6 +126,9 @@ type Federation struct {
 	Edges [][2]int
 	// Failed is set for the kept result of a creation that failed.
 	Failed *FailedCreate
+	// RefreshToken is nil for those who may not change the federation, and when it has
+	// none.
+	RefreshToken *RefreshToken
 }
 
 // Replicas is a federation as one of its replicas sees it.

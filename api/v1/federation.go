@@ -55,6 +55,8 @@ type Replicas struct {
 	Failed *Failed `json:"failed,omitempty"`
 	// Removed are the members that this change removed; only in answers to changes.
 	Removed []DeletedReplica `json:"removed,omitempty"`
+	// RefreshToken is shown to those who may change the federation, when it has one.
+	RefreshToken *RefreshToken `json:"refresh_token,omitempty"`
 }
 
 // Federation is a whole federation: the answer of GET /system/federations/{id}

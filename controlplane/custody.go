@@ -1,0 +1,131 @@
+package controlplane
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// custody is what the store has of one federation's tokens: the order to the holder
+// and its report, and of each member what it wants, as it was passed on, answered and
+// passed back.
+type custody struct {
+	holds    map[string]versioned[record.Hold]    // by holder
+	holdings map[string]versioned[record.Holding] // by holder
+	wants    map[string]versioned[record.Want]    // by member
+	grants   map[string]versioned[record.Grant]   // by member
+	asks     map[passage]versioned[record.TokenAsk]
+	granted  map[passage]versioned[record.Grant]
+}
+
+// passage is between a holder and a member.
+type passage struct{ holder, member string }
+
+func newCustody() *custody {
+	return &custody{
+		holds: map[string]versioned[record.Hold]{}, holdings: map[string]versioned[record.Holding]{},
+		wants: map[string]versioned[record.Want]{}, grants: map[string]versioned[record.Grant]{},
+		asks: map[passage]versioned[record.TokenAsk]{}, granted: map[passage]versioned[record.Grant]{},
+	}
+}
+
+func (c *custody) empty() bool {
+	return len(c.holds)+len(c.holdings)+len(c.wants)+len(c.grants)+len(c.asks)+len(c.granted) == 0
+}
+
+// hold is the order to the one holder, and who that is; empty when there is none.
+func (c *custody) hold() (holder string, h versioned[record.Hold]) {
+	if c == nil || len(c.holds) == 0 {
+		return "", h
+	}
+	holder = slices.Min(slices.Collect(maps.Keys(c.holds)))
+	return holder, c.holds[holder]
+}
+
+// applyToken takes over one record about tokens.
+func (s *state) applyToken(ref record.Ref, kv store.KV, exists bool) {
+	c := s.custody[ref.Name]
+	if c == nil {
+		c = newCustody()
+		s.custody[ref.Name] = c
+	}
+	switch ref.Kind {
+	case record.KindHold:
+		setAt(s, c.holds, ref.Cluster, kv, exists)
+	case record.KindHolding:
+		setAt(s, c.holdings, ref.Cluster, kv, exists)
+	case record.KindWant:
+		setAt(s, c.wants, ref.Cluster, kv, exists)
+	case record.KindGrant:
+		setAt(s, c.grants, ref.Cluster, kv, exists)
+	case record.KindTokenAsk:
+		setAt(s, c.asks, passage{ref.Cluster, ref.Rest}, kv, exists)
+	case record.KindGranted:
+		setAt(s, c.granted, passage{ref.Cluster, ref.Rest}, kv, exists)
+	default:
+	}
+	if c.empty() {
+		delete(s.custody, ref.Name)
+	}
+}
+
+// setAt is set for any kind of key. A record that cannot be read is as absent, but for
+// its revision, without which nothing could be put in its place.
+func setAt[K comparable, T any](s *state, m map[K]versioned[T], key K, kv store.KV, exists bool) {
+	if !exists {
+		delete(m, key)
+		return
+	}
+	v, _ := decode[T](s, kv, exists)
+	m[key] = versioned[T]{rec: v, rev: kv.ModRevision}
+}
+
+// inCustody lists the federations that anything stands of about tokens. It must be
+// called inside read.
+func (s *state) inCustody(clusters []string) []string {
+	if len(clusters) == 0 || len(s.custody) == 0 {
+		return nil
+	}
+	var out []string
+	for uid, c := range s.custody {
+		if slices.ContainsFunc(clusters, c.concerns) {
+			out = append(out, uid)
+		}
+	}
+	return out
+}
+
+func (c *custody) concerns(cluster string) bool {
+	_, holds := c.holds[cluster]
+	_, wants := c.wants[cluster]
+	return holds || wants
+}
+
+// custodyOf is the situation of a federation's tokens; false when nothing stands of
+// them. It must be called inside read.
+func (s *state) custodyOf(uid string) (tokenSituation, bool) {
+	c, ok := s.custody[uid]
+	if !ok {
+		return tokenSituation{}, false
+	}
+	out := tokenSituation{uid: uid, custody: c, holderAlive: map[string]bool{}, recipients: map[string]string{}}
+	if f, ok := s.federations[uid]; ok {
+		out.fed, out.fedRev = f.rec, f.rev
+	}
+	for holder := range c.holds {
+		out.holderAlive[holder] = s.alive(holder)
+	}
+	for member := range c.wants {
+		if n := s.nodes[member]; n != nil && n.self.rec != nil {
+			out.recipients[member] = n.self.rec.Recipient
+		}
+	}
+	// The maps change when the state does.
+	out.custody = &custody{
+		holds: maps.Clone(c.holds), holdings: maps.Clone(c.holdings), wants: maps.Clone(c.wants),
+		grants: maps.Clone(c.grants), asks: maps.Clone(c.asks), granted: maps.Clone(c.granted),
+	}
+	return out, true
+}
