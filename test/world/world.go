@@ -7,7 +7,7 @@ package world
 import (
 	"bytes"
 	"context"
-	"io"
+	"encoding/base64"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -34,6 +34,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/oscar"
 	"github.com/oscarfed/oscarfed/test/invariants"
+	"github.com/oscarfed/oscarfed/test/issuer"
 )
 
 // User and Password of the administrator, of the API and of every OSCAR.
@@ -70,6 +71,9 @@ type Options struct {
 	// Guarded gives etcd TLS and users: each control plane and each syncer has its own
 	// certificate and rights. World.Store is root's.
 	Guarded bool
+	// Issuer is that whose users the API and every OSCAR let in when they are in Group;
+	// nil lets in the administrator alone.
+	Issuer *issuer.Issuer
 	// Restorable puts a proxy before etcd, so that another may take its place.
 	Restorable bool
 }
@@ -238,7 +242,10 @@ func (w *World) StopControlPlane(cp *controlplane.ControlPlane) { w.stops[cp]() 
 // API's description.
 func (w *World) Serve(cp *controlplane.ControlPlane) string {
 	w.T.Helper()
-	auth := must(identity.NewBasic(User, Password))(w.T)
+	auth := identity.Schemes{Basic: must(identity.NewBasic(User, Password))(w.T)}
+	if w.opts.Issuer != nil {
+		auth.Bearer = w.bearers(cp)
+	}
 	server := httptest.NewServer(apitest.Handler(w.T, api.New(api.Config{
 		ControlPlane: cp, Authenticator: auth, Logger: w.Log.Logger(),
 	}).Handler()))
@@ -281,6 +288,9 @@ func (w *World) Register(c *Cluster) {
 func (w *World) machine(id string) *Cluster {
 	w.T.Helper()
 	cfg := oscarsim.Config{ClusterID: id, User: User, Password: Password}
+	if w.opts.Issuer != nil {
+		cfg.Users, cfg.Groups = w.bearer, []string{Group}
+	}
 	if w.opts.Sim != nil {
 		w.opts.Sim(&cfg)
 	}
@@ -390,24 +400,8 @@ func (w *World) Revision() int64 {
 // Do sends one raw request to the API as the administrator.
 func (w *World) Do(method, path, body string, header ...string) (int, http.Header, string) {
 	w.T.Helper()
-	req, err := http.NewRequestWithContext(w.T.Context(), method, w.API+path, bytes.NewBufferString(body))
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	req.SetBasicAuth(User, Password)
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	return resp.StatusCode, resp.Header, string(data)
+	basic := base64.StdEncoding.EncodeToString([]byte(User + ":" + Password))
+	return w.Raw(method, path, body, "Basic "+basic, header...)
 }
 
 func must[T any](v T, err error) func(testing.TB) T {

@@ -1,0 +1,88 @@
+package world
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+)
+
+// Group is the group whose users the API and every OSCAR let in.
+const Group = "physics"
+
+// AddUser makes a user of the world's issuer, in Group and further groups.
+func (w *World) AddUser(subject string, groups ...string) {
+	w.opts.Issuer.User(subject, map[string]any{"group_membership": append([]string{Group}, groups...), "name": "User of the Tests"})
+}
+
+// Token is an access token of a user; claims replace those of the issuer.
+func (w *World) Token(subject string, claims map[string]any) string {
+	w.T.Helper()
+	return w.opts.Issuer.Token(subject, claims)
+}
+
+// Bearer is a client with a token.
+func (w *World) Bearer(token string) *client.Client {
+	w.T.Helper()
+	return must(client.New(client.Config{Endpoint: w.API, Token: token}))(w.T)
+}
+
+// bearers checks tokens for an API, and knows the issuer when it is returned.
+func (w *World) bearers(cp *controlplane.ControlPlane) identity.Authenticator {
+	w.T.Helper()
+	oidc := must(identity.NewOIDC(identity.OIDCConfig{
+		Issuers: []string{w.opts.Issuer.URL}, Groups: []string{Group}, Owners: cp, Logger: w.Log.Logger(),
+	}))(w.T)
+	Background(w.T, oidc.Run)
+	w.AddUser("first-to-come")
+	r := httptest.NewRequest(http.MethodGet, "/system/info", nil)
+	r.Header.Set("Authorization", "Bearer "+w.Token("first-to-come", nil))
+	w.Eventually("the issuer is known", func() bool {
+		_, err := oidc.Authenticate(r)
+		return err == nil
+	})
+	return oidc
+}
+
+// bearer is how an OSCAR knows users.
+func (w *World) bearer(_ context.Context, token string) (oscarsim.User, error) {
+	subject, claims, err := w.opts.Issuer.Check(token)
+	user := oscarsim.User{Subject: subject}
+	user.Name, _ = claims["name"].(string)
+	user.Groups, _ = claims["group_membership"].([]string)
+	return user, err
+}
+
+// Raw sends one request to the API with an Authorization header, and answers all of it.
+func (w *World) Raw(method, path, body, authorization string, header ...string) (int, http.Header, string) {
+	w.T.Helper()
+	ctx, cancel := context.WithTimeout(w.T.Context(), time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, w.API+path, bytes.NewBufferString(body))
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	if authorization != "" {
+		req.Header.Set("Authorization", authorization)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, string(data)
+}
