@@ -3,6 +3,7 @@ package api
 import (
 	"strings"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
 
@@ -41,6 +42,9 @@ func violationText(p v1.Problem, noun string) string {
 		b.WriteString("Invalid payload: ")
 	default:
 		b.WriteString("The " + noun + " is not valid: ")
+	}
+	if len(p.Violations) == 1 && p.Violations[0].Message == oscar.RefreshTokenRequired {
+		return oscar.RefreshTokenRequired // as OSCAR says it, and nothing else
 	}
 	if len(p.Violations) == 1 && p.Violations[0].Path == "" {
 		b.WriteString(p.Violations[0].Message)

@@ -105,8 +105,7 @@ func (c *ControlPlane) takeOver(ctx context.Context, a answered) error {
 		return c.takeBack(ctx, req, d, s)
 	}
 	accept := &record.Branch{Epoch: a.shown.Epoch, Generation: a.shown.Generation}
-	admin := identity.Caller{Subject: identity.Admin, Administrator: true}
-	return crossing(c.rewrite(ctx, admin, req, d, &resolution{uid: d.UID, accept: accept}, func(old *oscar.Service) (*oscar.Service, error) {
+	return crossing(c.rewrite(ctx, administrator(), req, d, &resolution{uid: d.UID, accept: accept}, func(old *oscar.Service) (*oscar.Service, error) {
 		next := s.Clone()
 		next.Name, next.ClusterID = old.Name, old.ClusterID
 		next.Federation, next.Clusters, next.StorageProviders, next.Labels = old.Federation, old.Clusters, old.StorageProviders, old.Labels
@@ -208,7 +207,7 @@ func (c *ControlPlane) takeBack(ctx context.Context, req ResolveRequest, d *Diff
 		fed.Members = append(fed.Members, oscar.Member{Type: oscar.MemberOSCAR, ClusterID: m.cluster, ServiceName: m.orphan.ServiceName})
 	}
 	for {
-		g, fence, err := c.validate(s.Clone(), "")
+		g, fence, err := c.validate(administrator(), s.Clone(), CreateRequest{}, offeredToken{})
 		if err != nil {
 			return err
 		}

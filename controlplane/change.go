@@ -25,6 +25,7 @@ func (c *ControlPlane) ChangeService(ctx context.Context, caller identity.Caller
 		claim: claimOf(caller, req.Repeat, requestID(req.RequestID)), whole: true,
 	}
 	token := req.Service.TakeRefreshToken()
+	id.offers = token != ""
 	if token != "" {
 		if err := checkRefreshToken(token, refreshTokenPath); err != nil {
 			return nil, err
@@ -132,6 +133,8 @@ type change struct {
 	wait time.Duration
 	// whole says that the definition is replaced, which only its coordinator takes.
 	whole bool
+	// offers says that a refresh token came with it.
+	offers bool
 	// removes says that members go and nothing else: that is possible when etcd is
 	// short of space, and they are waited for, too. data and jobs are the orders for
 	// them, hurries whom of those that leave already they concern as well.

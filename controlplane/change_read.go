@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/topology"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -50,7 +51,7 @@ func merge(public *oscar.Service, patch []byte) (*oscar.Service, error) {
 
 // validateChange is validate for a federation that stands: the clusters that it is
 // on take it even when they take nothing new, and its group_id stays.
-func (c *ControlPlane) validateChange(s *oscar.Service, f *record.Federation) (*topology.Graph, int64, error) {
+func (c *ControlPlane) validateChange(caller identity.Caller, s *oscar.Service, f *record.Federation) (*topology.Graph, int64, error) {
 	if s.ClusterID == "" {
 		s.ClusterID = f.Coordinator().ClusterID
 	}
@@ -58,24 +59,17 @@ func (c *ControlPlane) validateChange(s *oscar.Service, f *record.Federation) (*
 	if fed.GroupID == "" {
 		fed.GroupID = f.GroupID
 	}
-	clusters, fence := c.registered()
+	env, fence := c.registered(caller)
 	lives := map[string]bool{}
-	takesNothing := map[string]string{}
 	for _, m := range f.Members {
 		lives[m.ClusterID+"/"+m.ServiceName] = true
-		if state, ok := clusters[m.ClusterID]; ok {
-			if state == string(record.ClusterCordoned) || state == string(record.ClusterRemoving) {
-				takesNothing[m.ClusterID] = state
-			}
-			clusters[m.ClusterID] = string(record.ClusterActive)
-		}
 	}
-	g, violations := topology.FromService(s, topology.Env{DefaultCluster: c.cfg.DefaultCluster, Clusters: clusters})
+	refused := closed(env, f)
+	g, violations := topology.FromService(s, env)
 	if g != nil {
 		for _, n := range g.Nodes {
-			if state := takesNothing[n.Member.ClusterID]; state != "" && n.Replica() && !lives[n.Member.ClusterID+"/"+n.Member.ServiceName] {
-				violations = append(violations, oscar.Violation{Path: "federation.members", Rule: oscar.RuleKnownCluster, Value: n.Member.ClusterID,
-					Message: fmt.Sprintf("cluster %q is %s and takes no new replicas; choose another one", n.Member.ClusterID, state)})
+			if v, ok := refused[n.Member.ClusterID]; ok && n.Replica() && !lives[n.Member.ClusterID+"/"+n.Member.ServiceName] {
+				violations = append(violations, v)
 			}
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // tryChange writes one attempt: the whole change when nobody has to vote, else
 // the prepare records of the members that it adds.
 func (c *ControlPlane) tryChange(ctx context.Context, id change, p place, fn edit) (attempt, error) {
-	d, err := c.draftChange(ctx, id.caller.Subject, id.claim.requestID, p, id.resolve, fn)
+	d, err := c.draftChange(ctx, id, p, fn)
 	if err != nil {
 		if d != nil {
 			err = id.submitted.paths(err, d.service)
@@ -68,10 +68,24 @@ func (c *ControlPlane) deliver(ctx context.Context, caller identity.Caller, d *c
 	return c.stage(ctx, access)
 }
 
+// holdsRefreshToken refuses to let a user's federation delegate jobs without a refresh
+// token: neither came with the change, nor is one held.
+func (c *ControlPlane) holdsRefreshToken(ctx context.Context, id change, f *record.Federation) error {
+	if id.caller.Administrator || id.offers {
+		return nil
+	}
+	_, err := c.store.Get(ctx, record.HoldKey(f.Coordinator().ClusterID, f.UID))
+	if errors.Is(err, store.ErrNotFound) {
+		return &Error{Code: CodeInvalid, Message: "1 violations", Violations: []oscar.Violation{refreshTokenRequired()}}
+	}
+	return err
+}
+
 // draftChange makes everything that a change by somebody writes. It writes nothing. What asks
 // for the same as there is, after defaults and kept secrets, does not differ. With
 // an error about the edited definition comes a draft that has it.
-func (c *ControlPlane) draftChange(ctx context.Context, by, requestID string, p place, resolve *resolution, fn edit) (*changeDraft, error) {
+func (c *ControlPlane) draftChange(ctx context.Context, id change, p place, fn edit) (*changeDraft, error) {
+	resolve := id.resolve
 	old, err := c.withSecrets(ctx, p.rec)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, errStale // a newer generation has taken its place
@@ -95,13 +109,16 @@ func (c *ControlPlane) draftChange(ctx context.Context, by, requestID string, p 
 		d.next, d.service = sit.fed, old
 		return d, nil
 	}
-	g, fence, err := c.validateChange(s.Clone(), p.rec) // it is kept as it was submitted
+	g, fence, err := c.validateChange(id.caller, s.Clone(), p.rec) // it is kept as it was submitted
+	if err == nil && !delegates(old) && delegates(s) {
+		err = c.holdsRefreshToken(ctx, id, p.rec)
+	}
 	if err != nil {
 		return d, err
 	}
 	d.fence = fence
-	d.next = nextGeneration(sit, s, g, requestID, resolve)
-	d.next.By = by
+	d.next = nextGeneration(sit, s, g, id.claim.requestID, resolve)
+	d.next.By = id.caller.Subject
 	r := c.renderer(s, g, d.next)
 	attempt := newUID() // what another attempt of this request has written stays as it is
 	r.name = func(service, uid string) string {

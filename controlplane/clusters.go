@@ -71,7 +71,7 @@ func (c *ControlPlane) UpdateCluster(ctx context.Context, caller identity.Caller
 		return nil, err
 	}
 	key := record.ClusterKey(spec.ClusterID)
-	return c.writeCluster(ctx, []string{key}, spec.ClusterID, func(v store.View, tx *store.Txn) error {
+	return c.writeCluster(ctx, []string{key, record.FenceKey}, spec.ClusterID, func(v store.View, tx *store.Txn) error {
 		kv, ok := v.KV(key)
 		if !ok {
 			return notFound(fmt.Sprintf("cluster %q is not registered", spec.ClusterID))
@@ -83,10 +83,14 @@ func (c *ControlPlane) UpdateCluster(ctx context.Context, caller identity.Caller
 		if err != nil {
 			return err
 		}
+		groups := reg.AllowedGroups
 		apply(reg, spec)
 		tx.Expect(key)
 		tx.Put(key, reg)
 		note(tx, c.cfg.Now(), record.Audit{By: caller.Subject, Action: record.ActionUpdateCluster, Outcome: record.OutcomeDone, ClusterID: spec.ClusterID})
+		if !slices.Equal(groups, reg.AllowedGroups) {
+			return bumpFence(v, tx, "groups of "+spec.ClusterID)
+		}
 		return nil
 	})
 }

@@ -88,30 +88,19 @@ func (c *ControlPlane) accept(ctx context.Context, caller identity.Caller, req C
 
 // validate gives the graph of a service, or every violation, and the revision of
 // the fence that the registered clusters were read at.
-func (c *ControlPlane) validate(s *oscar.Service, deployment string) (*topology.Graph, int64, error) {
-	if deployment != "" {
-		federationOf(s).Deployment = deployment
+func (c *ControlPlane) validate(caller identity.Caller, s *oscar.Service, req CreateRequest, token offeredToken) (*topology.Graph, int64, error) {
+	if req.Deployment != "" {
+		federationOf(s).Deployment = req.Deployment
 	}
-	clusters, fence := c.registered()
-	g, violations := topology.FromService(s, topology.Env{DefaultCluster: c.cfg.DefaultCluster, Clusters: clusters})
+	env, fence := c.registered(caller)
+	g, violations := topology.FromService(s, env)
+	if token.token == "" && !caller.Administrator && delegates(s) {
+		violations = append(violations, refreshTokenRequired())
+	}
 	if len(violations) > 0 {
 		return nil, 0, &Error{Code: CodeInvalid, Message: fmt.Sprintf("%d violations", len(violations)), Violations: violations}
 	}
 	return g, fence, nil
-}
-
-// registered are the clusters with their states, and the revision of the fence
-// that they were read at.
-func (c *ControlPlane) registered() (map[string]string, int64) {
-	clusters := map[string]string{}
-	var fence int64
-	c.state.read(func() {
-		fence = c.state.fence
-		for id, reg := range c.state.clusters {
-			clusters[id] = string(reg.rec.State)
-		}
-	})
-	return clusters, fence
 }
 
 // federationOf gives the service's federation, made when it has none.
@@ -152,7 +141,7 @@ type draft struct {
 // draftCreate validates a definition and makes everything that its creation
 // writes. It writes nothing.
 func (c *ControlPlane) draftCreate(caller identity.Caller, s *oscar.Service, req CreateRequest, hash string, token offeredToken) (*draft, error) {
-	g, fence, err := c.validate(s, req.Deployment)
+	g, fence, err := c.validate(caller, s, req, token)
 	if err != nil {
 		return nil, err
 	}

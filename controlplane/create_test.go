@@ -389,7 +389,7 @@ func TestDeleteDuringACreateMakesItRollBack(t *testing.T) {
 func TestAPendingDeleteHoldsItsNameAgainstAnotherOwner(t *testing.T) {
 	w := newWorld(t)
 	alice, bob := identity.Caller{Subject: "alice@example.org"}, identity.Caller{Subject: "bob/with/slashes"}
-	if _, err := w.CreateService(t.Context(), alice, request(t, body)); err != nil {
+	if _, err := w.CreateService(t.Context(), alice, request(t, usersBody)); err != nil {
 		t.Fatal(err)
 	}
 	w.clusters["c"].does(silent)
@@ -402,11 +402,11 @@ func TestAPendingDeleteHoldsItsNameAgainstAnotherOwner(t *testing.T) {
 	if _, err := w.Replicas(t.Context(), alice, "grayifyr0", ""); codeOf(t, err) != controlplane.CodeNotFound {
 		t.Errorf("a deleted federation is gone at once: %v", err)
 	}
-	_, err = w.CreateService(t.Context(), bob, request(t, body))
+	_, err = w.CreateService(t.Context(), bob, request(t, usersBody))
 	if codeOf(t, err) != controlplane.CodeAlreadyExists || strings.Contains(err.Error(), "alice") {
 		t.Errorf("%v", err)
 	}
-	without := strings.Replace(body, `,{"type":"oscar","cluster_id":"c","service_name":"grayifyr2"}`, "", 1)
+	without := strings.Replace(usersBody, `,{"type":"oscar","cluster_id":"c","service_name":"grayifyr2"}`, "", 1)
 	w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("a"))) == 0 })
 	if _, err := w.CreateService(t.Context(), bob, request(t, without)); err != nil {
 		t.Errorf("the reachable clusters are free: %v", err)

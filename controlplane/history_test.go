@@ -15,7 +15,7 @@ import (
 func TestHistoryNamesTheOwnerForWhatTheAdministratorDid(t *testing.T) {
 	w := newWorld(t)
 	alice := identity.Caller{Subject: "alice@example.org"}
-	create := request(t, body)
+	create := request(t, usersBody)
 	create.Wait = time.Minute
 	if _, err := w.CreateService(t.Context(), alice, create); err != nil {
 		t.Fatal(err)

@@ -137,7 +137,9 @@ func (c *ControlPlane) plan(ctx context.Context, caller identity.Caller, req Pla
 // creatable says why a definition cannot be created: it is not valid, or something
 // has its name or a place of it.
 func (c *ControlPlane) creatable(caller identity.Caller, req PlanRequest) error {
-	g, _, err := c.validate(req.Service.Clone(), req.Deployment)
+	s := req.Service.Clone()
+	token := offered(caller, s.TakeRefreshToken())
+	g, _, err := c.validate(caller, s, CreateRequest{Deployment: req.Deployment}, token)
 	if err != nil {
 		return err
 	}
@@ -180,8 +182,8 @@ func (c *ControlPlane) planCreate(caller identity.Caller, req PlanRequest) (*Pla
 
 func (c *ControlPlane) planChange(ctx context.Context, caller identity.Caller, p place, s *oscar.Service) (*Plan, error) {
 	s = s.Clone()
-	s.TakeRefreshToken()
-	d, err := c.draftChange(ctx, caller.Subject, newUID(), p, nil, replaceBy(s))
+	id := change{caller: caller, claim: claim{requestID: newUID()}, offers: s.TakeRefreshToken() != ""}
+	d, err := c.draftChange(ctx, id, p, replaceBy(s))
 	if err != nil {
 		return nil, err
 	}

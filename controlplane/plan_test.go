@@ -303,7 +303,7 @@ func TestAnUnrelatedClusterDoesNotOutdateAPlan(t *testing.T) {
 
 func TestAPlanIsItsMakersAlone(t *testing.T) {
 	w := newWorld(t)
-	plan, err := w.PlanService(t.Context(), identity.Caller{Subject: "alice"}, controlplane.PlanRequest{Service: request(t, body).Service})
+	plan, err := w.PlanService(t.Context(), identity.Caller{Subject: "alice"}, controlplane.PlanRequest{Service: request(t, usersBody).Service})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +311,7 @@ func TestAPlanIsItsMakersAlone(t *testing.T) {
 		t.Error("somebody else's plan was applied:", err)
 	}
 	w.mustCreate()
-	_, err = w.PlanService(t.Context(), identity.Caller{Subject: "alice"}, controlplane.PlanRequest{Service: request(t, body).Service})
+	_, err = w.PlanService(t.Context(), identity.Caller{Subject: "alice"}, controlplane.PlanRequest{Service: request(t, usersBody).Service})
 	if codeOf(t, err) != controlplane.CodeAlreadyExists {
 		t.Error("a plan over somebody else's service:", err)
 	}

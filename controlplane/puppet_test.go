@@ -277,7 +277,12 @@ func (w *world) addCluster(id string) *puppet {
 }
 
 // body is a mesh over a, b and c.
-const body = `{"name":"grayifyr0","image":"ghcr.io/grycap/imagemagick","cpu":"0.5","memory":"0.5Gi","script":"#!/bin/sh\n",
+const body = `{` + definition
+
+// usersBody is body as a user may submit it: his federation needs his refresh token.
+const usersBody = `{"environment":{"secrets":{"refresh_token":"a-refresh-token"}},` + definition
+
+const definition = `"name":"grayifyr0","image":"ghcr.io/grycap/imagemagick","cpu":"0.5","memory":"0.5Gi","script":"#!/bin/sh\n",
 "federation":{"topology":"mesh","delegation":"random","members":[
 {"type":"oscar","cluster_id":"b","service_name":"grayifyr1"},{"type":"oscar","cluster_id":"c","service_name":"grayifyr2"}]},
 "input":[{"storage_provider":"minio.default","path":"grayifyr0/in"}],"output":[{"storage_provider":"minio.default","path":"grayifyr0/out"}]}`

@@ -64,7 +64,8 @@ func (c *ControlPlane) removalStep(ctx context.Context, cluster string) error {
 // leaveCluster renders a federation without its members on a cluster. The decision
 // that it returns is the whole of the change: it is written at once or not at all.
 func (c *ControlPlane) leaveCluster(ctx context.Context, s situation, rev int64, cluster string) (decision, error) {
-	draft, err := c.draftChange(ctx, identity.Admin, s.removing[cluster].RequestID, place{uid: s.fed.UID, rec: &s.fed, rev: rev}, nil, func(old *oscar.Service) (*oscar.Service, error) {
+	id := change{caller: administrator(), claim: claim{requestID: s.removing[cluster].RequestID}}
+	draft, err := c.draftChange(ctx, id, place{uid: s.fed.UID, rec: &s.fed, rev: rev}, func(old *oscar.Service) (*oscar.Service, error) {
 		service := old.Clone()
 		fed := federationOf(service)
 		fed.Members = slices.DeleteFunc(slices.Clone(fed.Members), func(m oscar.Member) bool { return m.ClusterID == cluster })

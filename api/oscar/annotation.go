@@ -58,6 +58,8 @@ const (
 	OwnerAdmin = "cluster_admin"
 	// RefreshTokenKey is where a service's secrets hold the user's refresh token.
 	RefreshTokenKey = "refresh_token"
+	// RefreshTokenRequired is what OSCAR says when it is missing.
+	RefreshTokenRequired = "refresh_token secret is required for federated services"
 	// HiddenCredential is what OSCAR answers in place of its own MinIO's keys.
 	HiddenCredential = "hidden"
 	// DefaultClusterKey in an FDL means the default cluster.

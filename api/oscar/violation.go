@@ -35,6 +35,7 @@ const (
 	RuleUnique          = "unique"
 	RuleNoSelf          = "no_self"
 	RuleKnownCluster    = "known_cluster"
+	RuleAllowedCluster  = "allowed_cluster"
 	RuleName            = "name"
 	RuleQuantity        = "quantity"
 	RuleMaxLength       = "max_length"

@@ -52,7 +52,7 @@ type Violation struct {
 	// Path is the JSON path in what was submitted; ?name for a parameter of the
 	// query and the header's name for a header.
 	Path string `json:"path"`
-	// Rule is required, one_of, unique, no_self, known_cluster, name, quantity,
+	// Rule is required, one_of, unique, no_self, known_cluster, allowed_cluster, name, quantity,
 	// max_length, max_bytes, max_members, type, defined_provider or shared_bucket.
 	Rule string `json:"rule"`
 	// Value is what was found there; absent when it says nothing, never a secret.

@@ -16,6 +16,9 @@ type Env struct {
 	// or removing; nil checks nothing. A change passes the clusters that the
 	// federation is already on as active: cordoned refuses what is new.
 	Clusters map[string]string
+	// Barred are the ids that take nothing of the caller's, with why, such as: takes
+	// replicas of users in the group "physics" alone.
+	Barred map[string]string
 }
 
 // FromService makes the graph of a service: the coordinator, on the service's
@@ -93,11 +96,11 @@ func checkClusters(submitted, placed *oscar.Service, env Env) []oscar.Violation 
 	if placed.ClusterID == "" {
 		message := "cluster_id is missing and there is no default cluster; name the coordinator's cluster"
 		vs = append(vs, oscar.Violation{Path: "cluster_id", Rule: oscar.RuleRequired, Message: message + known(env)})
-	} else if why := env.refuses(placed.ClusterID, known(env)); why != "" {
+	} else if rule, why := env.refuses(placed.ClusterID, known(env)); why != "" {
 		if submitted.ClusterID == "" {
 			why += "; it is the default cluster: name another one in cluster_id"
 		}
-		vs = append(vs, oscar.Violation{Path: "cluster_id", Rule: oscar.RuleKnownCluster, Value: placed.ClusterID, Message: why})
+		vs = append(vs, oscar.Violation{Path: "cluster_id", Rule: rule, Value: placed.ClusterID, Message: why})
 	}
 	if submitted.Federation == nil {
 		return vs
@@ -114,27 +117,29 @@ func CheckMembers(path func(i int) string, members []oscar.Member, env Env) []os
 		if !m.Replica() || m.ClusterID == "" || !oscar.ValidClusterID(m.ClusterID) {
 			continue // a violation of its own, or an endpoint
 		}
-		if why := env.refuses(m.ClusterID, instead); why != "" {
-			vs = append(vs, oscar.Violation{Path: path(i) + ".cluster_id", Rule: oscar.RuleKnownCluster, Value: m.ClusterID, Message: why})
+		if rule, why := env.refuses(m.ClusterID, instead); why != "" {
+			vs = append(vs, oscar.Violation{Path: path(i) + ".cluster_id", Rule: rule, Value: m.ClusterID, Message: why})
 		}
 	}
 	return vs
 }
 
 // refuses says why a cluster takes no new replica, and what to name instead; or nothing.
-func (env Env) refuses(id, instead string) string {
+func (env Env) refuses(id, instead string) (rule, why string) {
 	if env.Clusters == nil || !oscar.ValidClusterID(id) {
-		return ""
+		return "", ""
 	}
 	switch state, ok := env.Clusters[id]; {
 	case !ok:
-		return fmt.Sprintf("cluster %q is not registered%s", id, instead)
+		return oscar.RuleKnownCluster, fmt.Sprintf("cluster %q is not registered%s", id, instead)
+	case env.Barred[id] != "":
+		return oscar.RuleAllowedCluster, fmt.Sprintf("cluster %q %s; choose another one%s", id, env.Barred[id], instead)
 	case state == "cordoned":
-		return fmt.Sprintf("cluster %q is cordoned and takes no new replicas; uncordon it or choose another one%s", id, instead)
+		return oscar.RuleKnownCluster, fmt.Sprintf("cluster %q is cordoned and takes no new replicas; uncordon it or choose another one%s", id, instead)
 	case state == "removing":
-		return fmt.Sprintf("cluster %q is being removed and takes no new replicas; choose another one%s", id, instead)
+		return oscar.RuleKnownCluster, fmt.Sprintf("cluster %q is being removed and takes no new replicas; choose another one%s", id, instead)
 	}
-	return ""
+	return "", ""
 }
 
 // maxKnown is how many cluster ids a message lists.
@@ -144,7 +149,7 @@ const maxKnown = 20
 func known(env Env) string {
 	var ids []string
 	for id, state := range env.Clusters {
-		if state != "cordoned" && state != "removing" {
+		if state != "cordoned" && state != "removing" && env.Barred[id] == "" {
 			ids = append(ids, id)
 		}
 	}
