@@ -31,7 +31,7 @@ LINT         := $(BUILD)/tools/golangci-lint-$(LINT_VERSION)
 KUBE_VERSION := $(shell awk '$$1 == "require" && $$2 == "k8s.io/kubernetes" { print $$3 }' tools/kube.mod)
 KUBE         := $(BUILD)/tools/kube-$(KUBE_VERSION)
 
-.PHONY: help build demo demo-keep test kube lint fuzz bench contract proof
+.PHONY: help build images demo demo-keep test kube lint fuzz bench contract proof
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ help: ## list the targets
 build: ## build the commands into bin/
 	@mkdir -p $(BIN)
 	CGO_ENABLED=0 $(GO) build -buildvcs=$(VCS) -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+
+images: ## container images as tarballs in build/images, amd64 and arm64; RELEASE=v1.2.3 names them
+	@$(GO) run ./deploy/images -ko "$$(tools/tool.sh ko)" -out $(BUILD)/images -release '$(RELEASE)'
 
 demo: build ## a whole federation on this machine: create, repair, refusal, delete; ends by itself
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/demo ./test/demo

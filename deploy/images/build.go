@@ -1,0 +1,154 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// config says what to build.
+type config struct {
+	ko, out, release, repository, caFile string
+}
+
+const (
+	// koTimeout is for one architecture: three programs, compiled from the start.
+	koTimeout = 30 * time.Minute
+	// maxCAs bounds the bundle of CA certificates in bytes.
+	maxCAs = 4 << 20
+	// devel is the version of images that are no release; the charts' default.
+	devel = "devel"
+)
+
+// programs get an image each.
+func programs() []string { return []string{"oscar-controlplane", "oscar-syncer", "oscarfed"} }
+
+var tag = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
+
+// build writes a tarball for each architecture, and says which.
+func build(ctx context.Context, cfg config, stdout, stderr io.Writer) error {
+	version := cmp.Or(cfg.release, devel)
+	if !tag.MatchString(version) {
+		return fmt.Errorf("release %q cannot be the tag of an image", version)
+	}
+	cas, err := readCAs(cfg.caFile)
+	if err != nil {
+		return fmt.Errorf("CA certificates: %w", err)
+	}
+	base, err := baseImage(cas)
+	if err != nil {
+		return fmt.Errorf("base image: %w", err)
+	}
+	commit, when := source(ctx)
+	if err := os.MkdirAll(cfg.out, 0o750); err != nil {
+		return err
+	}
+	address, stop, err := serve(ctx, registry(base))
+	if err != nil {
+		return fmt.Errorf("registry of the base image: %w", err)
+	}
+	defer stop()
+	for _, arch := range architectures() {
+		tarball := filepath.Join(cfg.out, fmt.Sprintf("oscarfed-%s-linux-%s.tar", version, arch))
+		// ko leaves half a file behind when it is stopped.
+		partial := tarball + ".partial"
+		args := []string{
+			"build", "--push=false", "--base-import-paths", "--tarball", partial, "--tags", version, "--platform", "linux/" + arch,
+			"--image-user", fmt.Sprintf("%d:%d", user, user),
+			"--image-label", "org.opencontainers.image.version=" + version,
+			"--image-label", "org.opencontainers.image.revision=" + cmp.Or(commit, "unknown"),
+			"--image-label", "org.opencontainers.image.source=https://github.com/oscarfed/oscarfed",
+			"--image-label", "org.opencontainers.image.licenses=Apache-2.0",
+			"--sbom", "spdx", "--sbom-dir", filepath.Join(cfg.out, "sbom-"+arch),
+		}
+		if cfg.release != "" {
+			args = append(args, "--ldflags", "-X github.com/oscarfed/oscarfed/internal/version.release="+cfg.release)
+		}
+		for _, p := range programs() {
+			args = append(args, "./cmd/"+p)
+		}
+		if err := ko(ctx, cfg.ko, args, stderr,
+			"GOFLAGS="+os.Getenv("GOFLAGS")+" -buildvcs="+strconv.FormatBool(commit != ""),
+			"KO_DOCKER_REPO="+cfg.repository, "KO_DEFAULTBASEIMAGE="+address+"/"+repositoryName+"@"+base.root, "SOURCE_DATE_EPOCH="+when,
+		); err != nil {
+			return errors.Join(fmt.Errorf("%s: %w", arch, err), os.RemoveAll(partial))
+		}
+		if err := os.Rename(partial, tarball); err != nil {
+			return err
+		}
+		fmt.Fprintln(stdout, tarball)
+	}
+	return nil
+}
+
+func ko(ctx context.Context, program string, args []string, stderr io.Writer, env ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, koTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = stderr, stderr
+	return cmd.Run()
+}
+
+func readCAs(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxCAs {
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxCAs)
+	}
+	return os.ReadFile(path)
+}
+
+// source is the commit, with -dirty when something was changed, and its time in
+// seconds; outside of a repository, nothing and the beginning of time.
+func source(ctx context.Context) (commit, when string) {
+	commit, err := git(ctx, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+	if err != nil {
+		return "", "0"
+	}
+	if when, err = git(ctx, "log", "-1", "--format=%ct"); err != nil {
+		return "", "0"
+	}
+	return commit, when
+}
+
+func git(ctx context.Context, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "git", args...).Output()
+	return strings.TrimSpace(string(out)), err
+}
+
+// serve serves on a free port of loopback until stop is called.
+func serve(ctx context.Context, h http.Handler) (address string, stop func(), err error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	server := &http.Server{
+		Handler: h, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		server.Serve(l) //nolint:errcheck // it ends when it is closed
+	}()
+	return l.Addr().String(), func() {
+		server.Close() //nolint:errcheck // nobody reads any more
+		<-done
+	}, nil
+}
