@@ -3,6 +3,7 @@
 package deploy_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -87,7 +88,7 @@ func manifests(t *testing.T) []manifest {
 	}
 	var out []manifest
 	for _, file := range files {
-		out = append(out, render(t, helm, file))
+		out = append(out, render(t, helm, file, release, namespace))
 	}
 	return out
 }
@@ -107,28 +108,40 @@ func seeCharts(t *testing.T) {
 	}
 }
 
-func render(t *testing.T, helm, file string, args ...string) manifest {
+func render(t *testing.T, helm, file, release, namespace string) manifest {
 	t.Helper()
 	m := manifest{values: filepath.Base(file), chart: chartOf(file)}
-	args = append([]string{"template", release, "helm/" + m.chart, "--namespace", namespace, "--values", file}, args...)
-	text, err := run(t, helm, args...)
+	text, err := run(t, helm, "template", release, "helm/"+m.chart, "--namespace", namespace, "--values", file)
 	if err != nil {
 		t.Fatalf("%s: %v", m.values, err)
 	}
+	m.read(t, text)
+	return m
+}
+
+// decode reads a manifest that is not rendered.
+func decode(t *testing.T, file string) manifest {
+	t.Helper()
+	m := manifest{values: file}
+	read(t, file, func(data []byte) error { m.read(t, string(data)); return nil })
+	return m
+}
+
+// read decodes the documents of a text. Strictly: a field that Kubernetes does not know
+// is an error.
+func (m *manifest) read(t *testing.T, text string) {
+	t.Helper()
 	m.text = text
-	// Strict: a field that Kubernetes does not know is an error.
 	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme.Scheme, scheme.Scheme, json.SerializerOptions{Yaml: true, Strict: true})
-	documents := yaml.NewDocumentDecoder(io.NopCloser(strings.NewReader(text)))
+	documents := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
 	for {
-		buf := make([]byte, 1<<20)
-		n, err := documents.Read(buf)
+		document, err := documents.Read()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
 			t.Fatalf("%s: %v", m.values, err)
 		}
-		document := buf[:n]
 		var fields map[string]any
 		if err := yamlutil.UnmarshalStrict(document, &fields); err != nil {
 			t.Fatalf("%s: %v in\n%s", m.values, err, document)
@@ -147,9 +160,8 @@ func render(t *testing.T, helm, file string, args ...string) manifest {
 		}
 	}
 	if len(m.objects) == 0 {
-		t.Fatalf("%s: nothing was rendered", m.values)
+		t.Fatalf("%s: there is nothing in it", m.values)
 	}
-	return m
 }
 
 // of are the objects of one kind.
@@ -161,4 +173,15 @@ func of[T runtime.Object](m manifest) []T {
 		}
 	}
 	return out
+}
+
+// only is the one object of a kind.
+func only[T runtime.Object](t *testing.T, m manifest) T {
+	t.Helper()
+	all := of[T](m)
+	if len(all) != 1 {
+		var kind T
+		t.Fatalf("%s: there are %d %T", m.values, len(all), kind)
+	}
+	return all[0]
 }
