@@ -39,13 +39,25 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "syncer.check" -}}
 {{- $v := .Values -}}
 {{- if not $v.clusterID -}}
-{{- fail "clusterID is missing: the id that `oscarfed cluster add` registered this cluster under" -}}
+{{- fail "clusterID is missing: the id that `oscarfed cluster join` registered this cluster under" -}}
 {{- end -}}
+{{- if $v.controlPlane.url -}}
+{{- if or $v.etcd.endpoints $v.etcd.clientSecret -}}
+{{- fail "controlPlane.url and etcd exclude each other: who joins is told how etcd is reached" -}}
+{{- end -}}
+{{- if and $v.controlPlane.ca $v.controlPlane.caConfigMap.configMap -}}
+{{- fail "controlPlane.ca and controlPlane.caConfigMap exclude each other" -}}
+{{- end -}}
+{{- else -}}
 {{- if not $v.etcd.endpoints -}}
-{{- fail "etcd.endpoints is empty: name the client URLs of the federation's etcd" -}}
+{{- fail "controlPlane.url is missing: `oscarfed cluster join` says it; or name an etcd in etcd.endpoints" -}}
 {{- end -}}
 {{- if not $v.etcd.clientSecret -}}
 {{- fail "etcd.clientSecret is missing: the Secret with this cluster's client certificate" -}}
+{{- end -}}
+{{- if or $v.controlPlane.ca $v.controlPlane.caConfigMap.configMap $v.controlPlane.joinTokenSecret.name -}}
+{{- fail "controlPlane.url is missing" -}}
+{{- end -}}
 {{- end -}}
 {{- if not $v.oscar.passwordSecret.name -}}
 {{- fail "oscar.passwordSecret.name is missing: the Secret with the password of OSCAR's administrator" -}}
