@@ -110,7 +110,7 @@ func baseImage(cas []byte) (*image, error) {
 			"architecture": arch, "os": "linux",
 			"config": map[string]any{
 				"User": "65532:65532", "WorkingDir": "/",
-				"Env": []string{"PATH=/ko-app", "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"},
+				"Env": []string{"SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"},
 			},
 			"rootfs":  map[string]any{"type": "layers", "diff_ids": []string{digest(plain)}},
 			"history": []map[string]any{{"created_by": "oscarfed: CA certificates, user, folders"}},
