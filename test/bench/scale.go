@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -183,7 +184,7 @@ func (w *world) coldStart(ctx context.Context, out *report) ([][]string, error) 
 // bareStart starts etcd over data and lists all of it.
 func bareStart(ctx context.Context, data string) (etcd, list time.Duration, bytes int64, err error) {
 	began := time.Now()
-	server, err := embedded.Start(ctx, embedded.Config{Dir: data, ListenClient: "127.0.0.1:0"})
+	server, err := embedded.Start(ctx, embedded.Config{Dir: data, ListenClient: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return 0, 0, 0, err
 	}
