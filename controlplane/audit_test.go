@@ -186,3 +186,22 @@ func TestReadingsOfRefreshTokensMoveIntoTheAudit(t *testing.T) {
 		t.Errorf("entries %q, want %q", got, want)
 	}
 }
+
+// TestTheAuditTellsWhoJoined, by the token of whom, once.
+func TestTheAuditTellsWhoJoined(t *testing.T) {
+	j := newJoining(t)
+	m := newMachine(t, "a", j.token("a", false))
+	for range 2 { // the second time its answer was lost
+		if _, err := j.Join(t.Context(), m.request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	words, entries := j.audited(controlplane.AuditQuery{ClusterID: "a"})
+	want := []string{identity.Admin + " register_cluster done 0", identity.Admin + " issue_join_token done 0", identity.Admin + " join done 0"}
+	if !slices.Equal(words, want) {
+		t.Fatalf("audit %q, want %q", words, want)
+	}
+	if key := j.registration("a").Joined.Key; !strings.Contains(entries[2].Detail, key) || strings.Contains(fmt.Sprint(entries), m.request.Token) {
+		t.Errorf("%+v", entries)
+	}
+}

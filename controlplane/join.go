@@ -106,6 +106,10 @@ func (c *ControlPlane) writeJoin(ctx context.Context, token string, who applican
 			if uses {
 				join.UsedBy = who.key
 				tx.PutUntil(token, join, store.Lease(kv.Lease))
+				note(tx, c.cfg.Now(), record.Audit{
+					By: join.By, Action: record.ActionJoin, Outcome: record.OutcomeDone, ClusterID: next.ClusterID,
+					Detail: "by the join token of " + record.At(join.IssuedAt.Time).UTC().Format(time.RFC3339) + ", with the key " + who.key,
+				})
 			}
 			return nil
 		},

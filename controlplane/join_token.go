@@ -76,6 +76,11 @@ func (c *ControlPlane) IssueJoin(ctx context.Context, caller identity.Caller, cl
 			tx.Expect(registration)
 			tx.Expect(key)
 			tx.PutUntil(key, join, lease)
+			issued := record.Audit{By: caller.Subject, Action: record.ActionIssueJoin, Outcome: record.OutcomeDone, ClusterID: cluster}
+			if replaceKey {
+				issued.Detail = "it may replace the key that the cluster has joined with"
+			}
+			note(tx, now, issued)
 			return nil
 		},
 	})

@@ -42,6 +42,8 @@ const (
 	ActionUpdateCluster   Action = "update_cluster"
 	ActionClusterState    Action = "set_cluster_state"
 	ActionRemoveCluster   Action = "remove_cluster"
+	ActionIssueJoin       Action = "issue_join_token"
+	ActionJoin            Action = "join"
 )
 
 // Outcome is what became of it.
