@@ -66,9 +66,7 @@ func (c *ControlPlane) sealAccess(b *bearing, f *record.Federation, clusters []s
 	recipients := make([]string, len(clusters))
 	c.state.read(func() {
 		for i, id := range clusters {
-			if n := c.state.nodes[id]; n != nil && n.self.rec != nil {
-				recipients[i] = n.self.rec.Recipient
-			}
+			recipients[i] = c.state.recipient(id)
 		}
 	})
 	out := make([]staged, len(clusters))

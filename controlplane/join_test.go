@@ -582,3 +582,48 @@ func TestJoinSaysAllThatIsWrong(t *testing.T) {
 		t.Errorf("%+v", err)
 	}
 }
+
+// Secrets are sealed to the key that a cluster has joined with, whatever its syncer
+// tells later, and who looks at the cluster sees that they differ.
+func TestNothingIsSealedToAKeyThatHasNotJoined(t *testing.T) {
+	t.Parallel()
+	j := newJoining(t)
+	reason := func(cluster string) record.Reason {
+		t.Helper()
+		c, err := j.Cluster(t.Context(), admin, cluster)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Reason
+	}
+	m := newMachine(t, "b", j.token("b", false))
+	age := newIdentity(t)
+	m.request.Recipient, m.request.KubeSystemUID = age.Recipient(), ""
+	if _, err := j.Join(t.Context(), m.request); err != nil {
+		t.Fatal(err)
+	}
+	if got := reason("b"); got != record.ReasonOtherIdentity {
+		t.Errorf("the syncer of b tells another key than it has joined with, and b says %q", got)
+	}
+	if got := reason("a"); got != "" {
+		t.Errorf("a, which was not asked to join, says %q", got)
+	}
+	if _, err := j.create(); err != nil {
+		t.Fatal(err)
+	}
+	specs, _, err := j.store.List(t.Context(), record.SpecsPrefix("b"))
+	if err != nil || len(specs) != 1 {
+		t.Fatalf("%d specs, %v", len(specs), err)
+	}
+	spec, err := store.Decode[record.Spec](specs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	opens := func(id *seal.Identity) bool {
+		_, err := id.Open(spec.Sealed, seal.Header{}, time.Now())
+		return !errors.Is(err, seal.ErrUndecryptable)
+	}
+	if !opens(age) || opens(j.clusters["b"].identity) {
+		t.Errorf("opened by the key of the join: %t, by the one that the syncer tells: %t", opens(age), opens(j.clusters["b"].identity))
+	}
+}

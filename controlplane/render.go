@@ -55,9 +55,7 @@ func (c *ControlPlane) renderer(s *oscar.Service, g *topology.Graph, fed record.
 	c.state.read(func() {
 		r.meta = *c.state.meta
 		for _, n := range g.Nodes {
-			if self := c.state.nodes[n.Member.ClusterID]; self != nil && self.self.rec != nil {
-				r.recipients[n.Member.ClusterID] = self.self.rec.Recipient
-			}
+			r.recipients[n.Member.ClusterID] = c.state.recipient(n.Member.ClusterID)
 		}
 		if reg, ok := c.state.clusters[r.origin.ClusterID]; ok {
 			r.origin.Endpoint, r.origin.SSLVerify = reg.rec.Endpoint, reg.rec.SSLVerify

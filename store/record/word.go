@@ -101,6 +101,7 @@ const (
 	ReasonDeleted            Reason = "Deleted"
 	ReasonClusterRemoving    Reason = "ClusterRemoving"
 	ReasonOtherRegistration  Reason = "OtherRegistration"
+	ReasonOtherIdentity      Reason = "OtherIdentity"
 	ReasonStoreRestored      Reason = "StoreRestored"
 )
 
