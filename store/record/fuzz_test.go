@@ -28,6 +28,8 @@ func keyOf(r record.Ref) string {
 		return record.RequestKey(r.Name)
 	case record.KindDeleted:
 		return record.DeletedKey(r.Name)
+	case record.KindJoin:
+		return record.JoinKey(r.Name)
 	case record.KindAudit:
 		return record.AuditKey(r.Name)
 	case record.KindName:
@@ -77,6 +79,7 @@ func keys() map[string]record.Ref {
 		record.FederationKey("u1"):                        {Kind: record.KindFederation, Name: "u1"},
 		record.RequestKey("00ff"):                         {Kind: record.KindRequest, Name: "00ff"},
 		record.AuditKey("u1"):                             {Kind: record.KindAudit, Name: "u1"},
+		record.JoinKey("00ff"):                            {Kind: record.KindJoin, Name: "00ff"},
 		record.DeletedKey("u1"):                           {Kind: record.KindDeleted, Name: "u1"},
 		record.NameKey("a/b c@d%\n", "g"):                 {Kind: record.KindName, Owner: "a/b c@d%\n", Name: "g"},
 		record.HistoryKey("u1", 7):                        {Kind: record.KindHistory, Name: "u1", Rest: "7"},
@@ -158,7 +161,7 @@ func FuzzParseKey(f *testing.F) {
 func records() []any {
 	return []any{
 		new(record.Meta), new(record.Cluster), new(record.Fence), new(record.Federation), new(record.Name),
-		new(record.Request), new(record.Deleted), new(record.Owner), new(record.DesiredCluster), new(record.Desired), new(record.Spec),
+		new(record.Request), new(record.Deleted), new(record.Join), new(record.Owner), new(record.DesiredCluster), new(record.Desired), new(record.Spec),
 		new(record.Tokens), new(record.Hold), new(record.Holding), new(record.TokenAsk), new(record.Grant), new(record.Want),
 		new(record.Reading), new(record.Observed), new(record.ObservedCluster), new(record.Session),
 	}
