@@ -451,7 +451,7 @@ func TestRenew(t *testing.T) {
 
 	// It was switched off: 89 days after the end it returns, 91 days after it does not.
 	j.clock.pass(24*time.Hour + 89*24*time.Hour)
-	if got, err = m.renew(j.ControlPlane, first.ClusterUID); err != nil {
+	if _, err = m.renew(j.ControlPlane, first.ClusterUID); err != nil {
 		t.Fatal("after 89 days:", err)
 	}
 	j.clock.pass(24*time.Hour + 91*24*time.Hour)

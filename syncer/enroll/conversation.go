@@ -96,10 +96,11 @@ func unwelcome(path string, status int, answer []byte) error {
 	if json.Unmarshal(answer, &p) != nil || p.Code == "" {
 		return fmt.Errorf("POST %s: status %d: %s", path, status, strings.ToValidUTF8(string(answer[:min(len(answer), maxExcerpt)]), "?"))
 	}
-	text := p.Detail
+	parts := []string{p.Detail}
 	for _, v := range p.Violations {
-		text += "; " + v.Path + ": " + v.Message
+		parts = append(parts, v.Path+": "+v.Message)
 	}
+	text := strings.Join(parts, "; ")
 	switch p.Code {
 	case v1.CodeForbidden, v1.CodeFailedPrecondition, v1.CodeConflict, v1.CodeInvalid, v1.CodeTooLarge:
 		return &refusal{text}

@@ -49,8 +49,7 @@ func (e *Enrolment) Run(ctx context.Context) error {
 			if had.moved(e.present.Load()) {
 				return ErrMoved
 			}
-		case ctx.Err() != nil:
-			return nil
+		case ctx.Err() != nil: // the loop ends
 		case errors.As(err, &no):
 			e.renewals.WithLabelValues(outcomeRefused).Inc()
 			wait = e.cfg.RefusedPause
