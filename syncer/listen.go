@@ -16,7 +16,7 @@ import (
 // newsPause, whoever he is; the first newsBurst looks are at once.
 const (
 	newsPause = 2 * time.Second
-	newsBurst = 5
+	newsBurst = 3
 )
 
 // listen looks at services whose definitions were changed in Kubernetes, by whomever,
