@@ -152,7 +152,7 @@ func TestALeftSecretIsTakenForTheName(t *testing.T) {
 	r.want(free, record.IntentPrepare)
 	r.await(free, record.PhasePrepared)
 	// Who may not ask has no opinion; who gets no answer asks again.
-	k.refusal.Store(new(error(kube.ErrDenied)))
+	k.refusal.Store(new(kube.ErrDenied))
 	r.want(denied, record.IntentPrepare)
 	r.await(denied, record.PhasePrepared)
 	k.refusal.Store(new(errors.New("timeout")))

@@ -258,8 +258,9 @@ func (t *term) heal(ctx context.Context, v *sight, d decision) (bool, error) {
 	if !errors.Is(err, kube.ErrAbsent) {
 		t.log.Warn("half-created service is not healed", "service", v.name, "error", err)
 	}
+	final := errors.Is(err, kube.ErrAbsent) || errors.Is(err, kube.ErrDenied)
 	t.notes.change(v.name, func(n *note) {
-		n.failed(heal, failure{reason: d.reason, operation: "heal", message: d.message}, true, time.Now(), t.cfg.RetryPause, t.cfg.Resync)
+		n.failed(heal, failure{reason: d.reason, operation: "heal", message: d.message}, final, time.Now(), t.cfg.RetryPause, t.cfg.Resync)
 	})
 	return false, nil
 }
