@@ -25,6 +25,10 @@ func usersBody() string {
 	return strings.Replace(body, `"KEY":`, `"refresh_token":"canary-refresh-token","KEY":`, 1)
 }
 
+// nobodysTurn is body without delegation, so that no refresh token is held that an
+// access token could be had with.
+func nobodysTurn() string { return strings.Replace(body, `"mesh"`, `"none"`, 1) }
+
 // withBearers is a world that alice may use.
 func withBearers(t *testing.T, mutate ...func(*world.Options)) *world.World {
 	t.Helper()
@@ -162,13 +166,13 @@ func TestATokenThatExpiresSoonIsRefused(t *testing.T) {
 func TestAMemberThatCameTooLateForTheToken(t *testing.T) {
 	w := withBearers(t)
 	w.Cluster(c).Stop()
-	if err := createAs(w, w.Token(alice, nil), usersBody(), client.CreateOptions{Deployment: "best-effort"}); err != nil {
+	if err := createAs(w, w.Token(alice, nil), nobodysTurn(), client.CreateOptions{Deployment: "best-effort"}); err != nil {
 		t.Fatal(err)
 	}
 	forgetToken(w, c)
 	w.Cluster(c).Start(func(s *syncer.Config) { s.Resync = time.Hour })
 	w.Eventually("it needs her token", func() bool { return reasonAt(w, c) == string(record.ReasonNeedsUserToken) })
-	same := service(t, strings.Replace(body, `"topology"`, `"deployment":"best-effort","topology"`, 1))
+	same := service(t, strings.Replace(nobodysTurn(), `"topology"`, `"deployment":"best-effort","topology"`, 1))
 	if _, err := w.Client.ChangeService(t.Context(), same, client.ChangeOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -187,13 +191,13 @@ func TestAMemberThatCameTooLateForTheToken(t *testing.T) {
 // A service that vanished when its owner's token was gone.
 func TestAVanishedServiceOfAUser(t *testing.T) {
 	w := withBearers(t)
-	if err := createAs(w, w.Token(alice, nil), usersBody(), client.CreateOptions{}); err != nil {
+	if err := createAs(w, w.Token(alice, nil), nobodysTurn(), client.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	forgetToken(w, b)
 	deleteDirectly(t, w.Cluster(b).URL+"/system/services/"+names[1])
 	w.Eventually("it needs her token", func() bool { return reasonAt(w, b) == string(record.ReasonNeedsUserToken) })
-	if _, err := w.Bearer(w.Token(alice, nil)).ChangeService(t.Context(), service(t, body), client.ChangeOptions{}); err != nil {
+	if _, err := w.Bearer(w.Token(alice, nil)).ChangeService(t.Context(), service(t, nobodysTurn()), client.ChangeOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.Eventually("it is made again, for her", func() bool { return his(w, 1, b) && ready(w) })
@@ -222,11 +226,11 @@ func forgetToken(w *world.World, id string) {
 // sees it.
 func reasonAt(w *world.World, id string) string {
 	w.T.Helper()
-	v, err := w.Client.Replicas(w.T.Context(), names[0], "")
+	f, err := w.Client.Federation(w.T.Context(), names[0])
 	if err != nil {
 		return ""
 	}
-	for _, m := range append([]v1.Replica{v.Self}, v.Replicas...) {
+	for _, m := range f.Replicas {
 		if m.ClusterID == id && m.Status != nil {
 			return m.Status.Reason
 		}
