@@ -46,8 +46,8 @@ type Config struct {
 	OSCAR     OSCAR
 	// Kube is the Kubernetes below OSCAR; default: none.
 	Kube kube.Interface
-	// Vault is where refresh tokens rest; default: nowhere, so that this cluster can
-	// hold none.
+	// Vault is where refresh tokens rest; default: Secrets of Kube. Without Kubernetes
+	// this cluster can hold none.
 	Vault token.Vault
 	// Issuers are those that refresh tokens are exchanged at.
 	Issuers []token.Issuer
@@ -108,7 +108,7 @@ func (c Config) withDefaults() Config {
 		c.Kube = kube.Absent{}
 	}
 	if c.Vault == nil {
-		c.Vault = token.NoVault{}
+		c.Vault = kubeVault{c.Kube}
 	}
 	if c.Memory == nil {
 		c.Memory = &forgetful{}

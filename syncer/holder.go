@@ -12,7 +12,6 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
-	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/token"
 )
 
@@ -151,7 +150,7 @@ func (t *term) tendHold(ctx context.Context, view *store.MirrorView, h *heldToke
 			return nil
 		}
 		return t.dropToken(ctx, h)
-	case report == nil:
+	case report == nil, report.State == record.HoldWaiting:
 		if !t.applies(view, h.federation) {
 			return nil // it may come to nothing; the record of the service is heard of
 		}
@@ -193,10 +192,10 @@ func (t *term) takeToken(ctx context.Context, h *heldToken) error {
 		Serial: h.order.Serial, Refresh: string(plain), Issuer: h.order.Issuer, ClientID: h.order.ClientID, GivenAt: h.order.GivenAt.Time,
 	})
 	switch {
-	case errors.Is(err, token.ErrNoVault), errors.Is(err, kube.ErrAbsent):
+	case errors.Is(err, token.ErrNoVault):
 		return t.reportHolding(ctx, h, lostToken("the syncer of this cluster has no Kubernetes, so it has no place for refresh tokens"))
 	case err != nil:
-		return fmt.Errorf("store a refresh token: %w", err)
+		return fmt.Errorf("store a refresh token: %w", errors.Join(err, t.reportWaiting(ctx, h, err)))
 	}
 	return t.reportHolding(ctx, h, record.Holding{State: record.HoldStored})
 }
@@ -210,16 +209,20 @@ func (t *term) dropToken(ctx context.Context, h *heldToken) error {
 	revoked, message, err := t.keeper.Drop(ctx, h.of(), h.order.Serial, h.order.Order == record.HoldRevoke)
 	switch {
 	case errors.Is(err, token.ErrLater):
-		return t.reportHolding(ctx, h, record.Holding{State: record.HoldFailing, Reason: record.ReasonAheadOfDesired,
+		return t.reportHolding(ctx, h, record.Holding{State: record.HoldWaiting, Reason: record.ReasonAheadOfDesired,
 			Message: "a refresh token is kept that was given after this order, in a history that the store has lost; delete it again, or give one"})
 	case err != nil:
-		if t.tokens.NumRequeues(h.federation) >= failingAfter {
-			failing := record.Holding{State: record.HoldFailing, Reason: record.ReasonDeleteFailed, Message: err.Error() + "; it is tried again"}
-			err = errors.Join(err, t.reportHolding(ctx, h, failing))
-		}
-		return fmt.Errorf("end the holding of a refresh token: %w", err)
+		return fmt.Errorf("end the holding of a refresh token: %w", errors.Join(err, t.reportWaiting(ctx, h, err)))
 	}
 	return t.reportHolding(ctx, h, record.Holding{State: record.HoldEnded, Revoked: revoked, Message: message})
+}
+
+// reportWaiting reports that an order could not be carried out again and again.
+func (t *term) reportWaiting(ctx context.Context, h *heldToken, err error) error {
+	if t.tokens.NumRequeues(h.federation) < failingAfter {
+		return nil
+	}
+	return t.reportHolding(ctx, h, record.Holding{State: record.HoldWaiting, Message: err.Error() + "; it is tried again"})
 }
 
 // answer gives an access token to those who ask for one: members by the control

@@ -72,6 +72,8 @@ type HoldState string
 const (
 	// HoldStored: the token rests in the user's namespace.
 	HoldStored HoldState = "stored"
+	// HoldWaiting: the order cannot be carried out at present; that is tried again.
+	HoldWaiting HoldState = "waiting"
 	// HoldFailing: it rests there, and the issuer gives no access token for it at
 	// present; that is tried again.
 	HoldFailing HoldState = "failing"
@@ -99,7 +101,7 @@ type Holding struct {
 // Settles says whether the report is about the order as it stands, and whether
 // the sealed token, or the order itself, has done its work.
 func (h *Holding) Settles(order *Hold) bool {
-	if h == nil || h.Serial < order.Serial {
+	if h == nil || h.Serial < order.Serial || h.State == HoldWaiting {
 		return false
 	}
 	return order.Order == HoldKeep || h.State == HoldEnded

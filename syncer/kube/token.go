@@ -51,8 +51,22 @@ type Token struct {
 	ClientID string
 	// IssuedAt is when the issuer gave it, and StoredAt when it was put here.
 	IssuedAt, StoredAt time.Time
-	// Serial counts the tokens of the federation that were kept here, from 1.
+	// Serial counts the tokens of the federation that were kept here, from 1, and the
+	// marks that were set on them.
 	Serial int64
+	// Given is the order that the owner's own token came with; those that its issuer
+	// gave in its place since have the same. RenewedAt is when the last of them came.
+	Given     int64
+	RenewedAt time.Time
+	// BegunBy and BegunAt mark a token that is being exchanged.
+	BegunBy string
+	BegunAt time.Time
+}
+
+// same says whether two are the same write. When it was stored is not asked.
+func (t Token) same(o Token) bool {
+	return t.Refresh == o.Refresh && t.Issuer == o.Issuer && t.ClientID == o.ClientID && t.Serial == o.Serial && t.Given == o.Given &&
+		t.BegunBy == o.BegunBy && t.IssuedAt.Equal(o.IssuedAt) && t.RenewedAt.Equal(o.RenewedAt) && t.BegunAt.Equal(o.BegunAt)
 }
 
 // TokenStore keeps one refresh token per federation in a Secret of its owner's
@@ -80,6 +94,11 @@ type keptToken struct {
 	IssuedAt time.Time `json:"issued_at"`
 	StoredAt time.Time `json:"stored_at"`
 	Serial   int64     `json:"serial"`
+
+	Given     int64     `json:"given,omitempty"`
+	RenewedAt time.Time `json:"renewed_at,omitzero"`
+	BegunBy   string    `json:"begun_by,omitempty"`
+	BegunAt   time.Time `json:"begun_at,omitzero"`
 }
 
 // Token implements TokenStore.
@@ -111,7 +130,8 @@ func (c *Client) PutToken(ctx context.Context, owner, federation string, token T
 		return fmt.Errorf("federation %q cannot name a token: %s", federation, problems[0])
 	}
 	data, err := json.Marshal(keptToken{V: tokenVersion, Refresh: token.Refresh, Issuer: token.Issuer, ClientID: token.ClientID,
-		IssuedAt: token.IssuedAt.UTC(), StoredAt: token.StoredAt.UTC(), Serial: token.Serial})
+		IssuedAt: token.IssuedAt.UTC(), StoredAt: token.StoredAt.UTC(), Serial: token.Serial,
+		Given: token.Given, RenewedAt: token.RenewedAt.UTC(), BegunBy: token.BegunBy, BegunAt: token.BegunAt.UTC()})
 	if err != nil {
 		return fmt.Errorf("refresh token: %w", err)
 	}
@@ -122,7 +142,7 @@ func (c *Client) PutToken(ctx context.Context, owner, federation string, token T
 			before = &Token{}
 		case err != nil:
 			return false, err
-		case before.Serial == token.Serial && before.Refresh == token.Refresh:
+		case before.same(token):
 			return false, nil // it was done, and the answer was lost
 		}
 		if before.Serial != token.Serial-1 {
@@ -164,7 +184,8 @@ func tokenIn(data map[string][]byte, federation string) (*Token, error) {
 		// The error of the decoder may quote the token.
 		return nil, fmt.Errorf("what is kept as the refresh token of federation %s cannot be read; give a new token", federation)
 	}
-	return &Token{Refresh: k.Refresh, Issuer: k.Issuer, ClientID: k.ClientID, IssuedAt: k.IssuedAt, StoredAt: k.StoredAt, Serial: k.Serial}, nil
+	return &Token{Refresh: k.Refresh, Issuer: k.Issuer, ClientID: k.ClientID, IssuedAt: k.IssuedAt, StoredAt: k.StoredAt, Serial: k.Serial,
+		Given: k.Given, RenewedAt: k.RenewedAt, BegunBy: k.BegunBy, BegunAt: k.BegunAt}, nil
 }
 
 // checkSecret refuses a Secret that we did not make.

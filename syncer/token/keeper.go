@@ -289,7 +289,7 @@ func (k *Keeper) Drop(ctx context.Context, of Of, serial int64, revoke bool) (re
 		revoked, message = false, ""
 		kept, err := k.get(ctx, of)
 		switch {
-		case errors.Is(err, ErrNone):
+		case errors.Is(err, ErrNone), errors.Is(err, ErrNoVault):
 			message = "no token was there"
 			k.forget(of)
 			return nil

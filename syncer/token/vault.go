@@ -15,7 +15,8 @@ var (
 	// ErrChanged says that another version is kept than the one that was to be
 	// replaced: read it again, and use nothing of what was read before.
 	ErrChanged = errors.New("the kept refresh token was changed meanwhile")
-	// ErrNoVault says that there is no place to keep tokens.
+	// ErrNoVault says that there is no place to keep tokens: one that rests in a file
+	// of a pod would be for everybody to take who gets into it.
 	ErrNoVault = errors.New("this syncer has no place to keep refresh tokens: it needs Kubernetes")
 )
 
@@ -50,19 +51,6 @@ type Vault interface {
 	// absent.
 	Delete(ctx context.Context, owner, federation string, version int64) error
 }
-
-// NoVault is the Vault of a syncer without Kubernetes: a token that rests in a file
-// of a pod would be for everybody to take who gets into it.
-type NoVault struct{}
-
-// Get implements Vault.
-func (NoVault) Get(context.Context, string, string) (*Kept, error) { return nil, ErrNoVault }
-
-// Put implements Vault.
-func (NoVault) Put(context.Context, string, string, *Kept) error { return ErrNoVault }
-
-// Delete implements Vault.
-func (NoVault) Delete(context.Context, string, string, int64) error { return nil }
 
 // Memory is a Vault that forgets with its process: for a federation that lives no
 // longer itself, and for tests. The zero value is ready.
