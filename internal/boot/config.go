@@ -73,10 +73,11 @@ type ControlPlane struct {
 
 	IdentityFile string `placeholder:"FILE" help:"The control plane's age key, the same for all instances; default identity.age in --data-dir. Made when it is missing and etcd is embedded."`
 
-	PrepareDeadline time.Duration `default:"15s" help:"How long votes are waited for."`
-	ApplyGrace      time.Duration `default:"120s" help:"How long an apply may take besides the expected delay."`
-	MaxQueueDelay   time.Duration `default:"15m" help:"Longest write queue of a cluster that a creation is put behind."`
-	DefaultWait     time.Duration `default:"60s" help:"How long a creation waits for its outcome when the caller does not say."`
+	PrepareDeadline    time.Duration `default:"15s" help:"How long votes are waited for."`
+	ApplyGrace         time.Duration `default:"120s" help:"How long an apply may take besides the expected delay."`
+	MaxQueueDelay      time.Duration `default:"15m" help:"Longest write queue of a cluster that a creation is put behind."`
+	RefreshTokenMaxAge time.Duration `default:"720h" help:"How old a refresh token may be before its owner is told to give another one; 0 never tells."`
+	DefaultWait        time.Duration `default:"60s" help:"How long a creation waits for its outcome when the caller does not say."`
 
 	Log `embed:""`
 }
@@ -95,6 +96,7 @@ func (c ControlPlane) Validate() error {
 		when(len(c.OIDCIssuers) > 0 && len(c.OIDCGroups) == 0, "--oidc-issuer needs an --oidc-group: everybody with an account there would be let in"),
 		when(c.RateLimit < 0, "--rate-limit must be 0 or more"),
 		positive("prepare-deadline", c.PrepareDeadline), positive("apply-grace", c.ApplyGrace),
+		when(c.RefreshTokenMaxAge < 0, "--refresh-token-max-age must be 0 or more"),
 		positive("max-queue-delay", c.MaxQueueDelay), positive("default-wait", c.DefaultWait),
 	)
 }
@@ -118,6 +120,10 @@ type Syncer struct {
 	LateWindow       time.Duration `default:"300s" help:"How long a create that OSCAR never answered may still take effect."`
 	MetricsListen    string        `default:"127.0.0.1:9465" placeholder:"ADDRESS" help:"Where Prometheus metrics are served; empty for nowhere."`
 
+	OIDCIssuers       []string `name:"oidc-issuer" sep:"," placeholder:"URL" help:"Issuer that refresh tokens of users may be exchanged at, as it stands in its tokens; may be given several times."`
+	OIDCClientIDs     []string `name:"oidc-client-id" sep:"," placeholder:"[URL=]ID" help:"Client that refresh tokens of an issuer are given to; without it, the one that the user's access token names. With several issuers URL= says of which."`
+	OIDCClientSecrets []string `name:"oidc-client-secret-file" sep:"," placeholder:"[URL=]FILE" help:"File with the secret of that client; without it, the client is public."`
+
 	Kubernetes        string `enum:"auto,off" default:"auto" help:"Whether to use the Kubernetes below the OSCAR: ${enum}. auto takes --kubeconfig, else the service account of the own pod, else none."`
 	Kubeconfig        string `placeholder:"FILE" help:"How to reach Kubernetes from outside of it."`
 	ServicesNamespace string `default:"oscar-svc" placeholder:"NAME" help:"OSCAR's namespace of services."`
@@ -134,6 +140,7 @@ func (c Syncer) Validate() error {
 		pair("etcd-cert-file", c.CertFile, "etcd-key-file", c.KeyFile),
 		c.Joining.validate(c.Etcd),
 		positive("resync", c.Resync), positive("session-ttl", c.SessionTTL), positive("late-window", c.LateWindow),
+		issuersProblem(c),
 		when(c.Kubernetes == kubernetesOff && c.Kubeconfig != "", "--kubernetes=off and --kubeconfig contradict each other"),
 		when(c.SessionTTL > 0 && c.SessionTTL < 2*time.Second, "--session-ttl must be at least 2s: etcd renews no shorter leases"),
 	)

@@ -74,7 +74,7 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	defer closeStore(st, log)
 	conf := controlplane.Config{
 		Store: st, Identity: id, DefaultCluster: cfg.DefaultCluster, PrepareDeadline: cfg.PrepareDeadline,
-		ApplyGrace: cfg.ApplyGrace, MaxQueueDelay: cfg.MaxQueueDelay, EtcdRetention: cfg.Retention, FailPoint: fail.Hit, Logger: log, Registry: registry,
+		ApplyGrace: cfg.ApplyGrace, RefreshTokenMaxAge: maxAge(cfg.RefreshTokenMaxAge), MaxQueueDelay: cfg.MaxQueueDelay, EtcdRetention: cfg.Retention, FailPoint: fail.Hit, Logger: log, Registry: registry,
 		Witness: witness, Restored: cfg.Restored,
 	}
 	if err := etcd.serve(&conf); err != nil {
@@ -265,4 +265,12 @@ func serveMetrics(ctx context.Context, address string, handler http.Handler, log
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", handler)
 	return api.Serve(ctx, api.ServeConfig{Listen: l, Handler: mux, Logger: log, Drain: time.Second})
+}
+
+// maxAge is what the control plane takes for the age of a refresh token: never, for 0.
+func maxAge(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
 }

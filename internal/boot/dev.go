@@ -27,6 +27,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/token"
 )
 
 // devPasswordFile holds the password of a simulated OSCAR, in its cluster's folder.
@@ -196,6 +197,8 @@ func (d dev) syncer(ctx context.Context, g *errgroup.Group, c DevCluster, uid st
 	}
 	s, err := syncer.New(syncer.Config{
 		ClusterID: c.ClusterID, Store: st, OSCAR: client, Identity: id, Memory: syncer.MemoryFile(filepath.Join(dir, clusterUIDFile)),
+		// There is no Kubernetes: what is held is forgotten with this process.
+		Vault:  &token.Memory{},
 		Resync: d.cfg.Resync, SessionTTL: devSessionTTL, Logger: d.log,
 	})
 	if err != nil {

@@ -66,8 +66,12 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 	if memory == "" {
 		memory = filepath.Join(filepath.Dir(cfg.IdentityFile), clusterUIDFile)
 	}
+	issuers, err := issuersOf(cfg, readSecret)
+	if err != nil {
+		return err
+	}
 	conf := syncer.Config{
-		ClusterID: cfg.ClusterID, OSCAR: client, Kube: kubernetes, Identity: id, Resync: cfg.Resync,
+		ClusterID: cfg.ClusterID, OSCAR: client, Kube: kubernetes, Identity: id, Issuers: issuers, Resync: cfg.Resync,
 		Memory: syncer.MemoryFile(memory), AcceptClusterUID: cfg.AcceptClusterUID,
 		SessionTTL: cfg.SessionTTL, LateWindow: cfg.LateWindow, FailPoints: fail, Logger: log, Registry: registry,
 	}
@@ -109,7 +113,7 @@ func openKubernetes(cfg Syncer, log *slog.Logger) (kube.Interface, error) {
 	}
 	client, err := kube.Open(kube.Config{Kubeconfig: cfg.Kubeconfig, Services: cfg.ServicesNamespace, Logger: log})
 	if errors.Is(err, kube.ErrAbsent) {
-		log.Info("no Kubernetes: half-created services are not healed, and drift is found by resyncs alone")
+		log.Info("no Kubernetes: half-created services are not healed, drift is found by resyncs alone, and no refresh token can be held")
 		return kube.Absent{}, nil
 	}
 	if err != nil {
