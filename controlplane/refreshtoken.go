@@ -247,6 +247,9 @@ func (s *state) refreshToken(f *record.Federation, maxAge time.Duration) Refresh
 	if report != nil && report.Serial < hold.rec.Serial {
 		report = nil
 	}
+	if report != nil && report.State == record.HoldWaiting {
+		out.Reason, out.Message, report = report.Reason, report.Message, nil
+	}
 	if report != nil {
 		out.State, out.Reason, out.Message = string(report.State), report.Reason, report.Message
 		if report.RenewedAt != nil {

@@ -58,6 +58,7 @@ func rules() []rule {
 		{name: RuleOurs, step: oursStep},
 		{name: RuleData, step: dataStep},
 		{name: RuleSecrets, step: secretsStep},
+		{name: RuleSecrets, step: tokensStep},
 		{name: RuleStatus, step: statusStep},
 		{name: RuleRequests, step: requestsStep},
 		{name: RuleVotes, step: votesStep},
