@@ -195,9 +195,9 @@ func hintFor(reason, cluster string) string {
 	case "AheadOfDesired":
 		return "the service on " + cluster + " is not in the history of the store, which was restored: oscarfed describe lists what differs, oscarfed resolve ends it"
 	case "NeedsUserToken":
-		return "apply again with your own fresh access token"
+		return "call oscarfed token refresh with a fresh access token of your own, or give a refresh token: oscarfed token set"
 	case "NeedsRefreshToken", "TokenLost":
-		return "give a new refresh token with the service's definition"
+		return "give another refresh token: oscarfed token set"
 	case "TokenHolderAway":
 		return "the cluster that holds the refresh token is away; it goes on when that is back"
 	case "Paused":

@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+type tokenCmd struct {
+	Show    tokenShowCmd    `cmd:"" help:"Show how the refresh token of a service's owner stands, and what each member has of it."`
+	Set     tokenSetCmd     `cmd:"" help:"Give a service a refresh token, in the place of the one before: its clusters get access tokens for it when they need them."`
+	Refresh tokenRefreshCmd `cmd:"" help:"Bring the access token that you call with to the clusters that wait for one. Changes nothing else."`
+	Delete  tokenDeleteCmd  `cmd:"" help:"Revoke the refresh token at its issuer, and delete it on every cluster."`
+}
+
+type tokenShowCmd struct {
+	Service string `arg:"" help:"Name of the service."`
+	Cluster string `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
+}
+
+func (c *tokenShowCmd) Run(ctx context.Context, a *app) error {
+	api, err := a.dial()
+	if err != nil {
+		return err
+	}
+	status, err := api.RefreshToken(ctx, c.Service, c.Cluster)
+	if err != nil {
+		return err
+	}
+	return a.showToken(status)
+}
+
+type tokenSetCmd struct {
+	Service string `arg:"" help:"Name of the service."`
+	File    string `env:"-" required:"" help:"File with the token; - for standard input." placeholder:"FILE"`
+	Issuer  string `env:"-" help:"Who gave it; without it, the issuer of the access token that you call with." placeholder:"URL"`
+	Client  string `env:"-" name:"client-id" help:"Whom it was given to; without it, the client of that access token." placeholder:"ID"`
+	Cluster string `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
+}
+
+// maxTokenFile is more than any token has, in bytes.
+const maxTokenFile = 16 << 10
+
+func (c *tokenSetCmd) Run(ctx context.Context, a *app) error {
+	token, err := a.readToken(c.File)
+	if err != nil {
+		return err
+	}
+	api, err := a.dial()
+	if err != nil {
+		return err
+	}
+	status, err := api.SetRefreshToken(ctx, c.Service, token, client.RefreshTokenOptions{ClusterID: c.Cluster, Issuer: c.Issuer, ClientID: c.Client})
+	if err != nil {
+		return err
+	}
+	return a.showToken(status)
+}
+
+// readToken reads a token from a file, or from standard input.
+func (a *app) readToken(path string) (string, error) {
+	in := a.stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return "", withStatus(ExitInvalid, "%w", err)
+		}
+		defer f.Close() //nolint:errcheck // it was read
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxTokenFile+1))
+	if err != nil {
+		return "", fmt.Errorf("read the token: %w", err)
+	}
+	token := strings.TrimSpace(string(text))
+	switch {
+	case token == "":
+		return "", withStatus(ExitInvalid, "%w", errors.New("there is no token in "+path))
+	case len(text) > maxTokenFile:
+		return "", withStatus(ExitInvalid, "%w", fmt.Errorf("%s is larger than %d bytes: that is no token", path, maxTokenFile))
+	}
+	return token, nil
+}
+
+type tokenRefreshCmd struct {
+	Service string `arg:"" help:"Name of the service."`
+	Cluster string `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
+}
+
+// Run sends the definition as it is: any request of the owner's that changes a service,
+// also one that changes nothing, brings his access token to those who need it.
+func (c *tokenRefreshCmd) Run(ctx context.Context, a *app) error {
+	api, err := a.dial()
+	if err != nil {
+		return err
+	}
+	view, err := api.Replicas(ctx, c.Service, c.Cluster)
+	if err != nil {
+		return err
+	}
+	// Only the coordinator takes a definition.
+	s, err := api.Service(ctx, view.Coordinator.ServiceName, view.Coordinator.ClusterID)
+	if err != nil {
+		return err
+	}
+	s.ClusterID = view.Coordinator.ClusterID
+	after, err := api.ChangeService(ctx, s, client.ChangeOptions{IfMatch: view.Revision, ClusterID: view.Coordinator.ClusterID})
+	if err != nil {
+		return err
+	}
+	return a.print(after, func() *table { return viewTable(after) })
+}
+
+type tokenDeleteCmd struct {
+	Service string `arg:"" help:"Name of the service."`
+	Cluster string `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
+}
+
+func (c *tokenDeleteCmd) Run(ctx context.Context, a *app) error {
+	api, err := a.dial()
+	if err != nil {
+		return err
+	}
+	status, err := api.DeleteRefreshToken(ctx, c.Service, c.Cluster)
+	if err != nil {
+		return err
+	}
+	return a.showToken(status)
+}
+
+// showToken prints a token's state: a line about it, and a table of the members.
+func (a *app) showToken(s *v1.RefreshTokenStatus) error {
+	if a.form == formTable {
+		a.sayf("%s", tokenLine(s.Token))
+	}
+	return a.print(s, func() *table {
+		t := newTable("CLUSTER", "SERVICE", "TOKEN", "REASON", "MESSAGE")
+		for _, m := range s.Members {
+			message := m.Message
+			if m.Expires != nil {
+				message = "access token until " + m.Expires.UTC().Format(time.RFC3339)
+			}
+			t.row(m.ClusterID, m.ServiceName, m.State, m.Reason, message)
+		}
+		return t
+	})
+}
+
+// tokenLine says in one line how a refresh token stands.
+func tokenLine(t v1.RefreshToken) string {
+	line := "refresh token: " + t.State
+	if t.State != "none" {
+		line += " on " + t.Holder
+	}
+	if t.GivenAt != nil {
+		line += fmt.Sprintf(", %s old", days(t.AgeS))
+	}
+	if t.State == "deleted" {
+		line += map[bool]string{true: ", revoked at its issuer", false: ", not revoked at its issuer"}[t.Revoked]
+	}
+	if t.Message != "" {
+		line += ": " + t.Message
+	}
+	return line
+}
+
+// days says an age in words.
+func days(seconds int64) string {
+	d := time.Duration(seconds) * time.Second
+	if d >= 48*time.Hour {
+		return fmt.Sprintf("%d days", d/(24*time.Hour))
+	}
+	return d.Round(time.Second).String()
+}
