@@ -2,6 +2,7 @@ package deploy_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -321,10 +322,8 @@ func findFile(m manifest, volumes map[string]corev1.Volume, mounts []corev1.Volu
 		default: // a volume to write in
 			return ""
 		}
-		for _, h := range have {
-			if h == name {
-				return ""
-			}
+		if slices.Contains(have, name) {
+			return ""
 		}
 		return fmt.Sprintf("its volume has %v", have)
 	}

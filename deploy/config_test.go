@@ -143,7 +143,7 @@ func TestEtcdTakesItsArguments(t *testing.T) {
 type schema struct {
 	Properties map[string]schema `json:"properties"`
 	Ref        string            `json:"$ref"`
-	Additional any               `json:"additionalProperties"`
+	Additional any               `json:"additionalProperties"` //nolint:tagliatelle // the name in JSON schemas
 	Type       any               `json:"type"`
 }
 

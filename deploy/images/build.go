@@ -95,7 +95,7 @@ func build(ctx context.Context, cfg config, stdout, stderr io.Writer) error {
 func ko(ctx context.Context, program string, args []string, stderr io.Writer, env ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, koTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, args...)
+	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // what the caller of this tool names is run
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = stderr, stderr
 	return cmd.Run()
@@ -128,7 +128,7 @@ func source(ctx context.Context) (commit, when string) {
 func git(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "git", args...).Output()
+	out, err := exec.CommandContext(ctx, "git", args...).Output() //nolint:gosec // the arguments are in this file
 	return strings.TrimSpace(string(out)), err
 }
 

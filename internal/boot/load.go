@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -125,11 +126,20 @@ func (r *fileResolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (
 	if list := reflect.ValueOf(v); list.Kind() == reflect.Slice {
 		var parts []string
 		for i := range list.Len() {
-			parts = append(parts, fmt.Sprint(list.Index(i).Interface()))
+			parts = append(parts, plain(list.Index(i).Interface()))
 		}
 		return strings.Join(parts, ","), nil
 	}
-	return fmt.Sprint(v), nil
+	return plain(v), nil
+}
+
+// plain is a value as somebody would write it as a flag: a number of YAML is never
+// 4.294967296e+09.
+func plain(v any) string {
+	if f, ok := v.(float64); ok {
+		return strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	return fmt.Sprint(v)
 }
 
 // unknown reports names in the file that no flag has.

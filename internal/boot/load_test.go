@@ -48,6 +48,13 @@ func TestFlagOverEnvironmentOverFileOverDefault(t *testing.T) {
 	}
 }
 
+func TestALargeNumberInTheFileWasNoNumber(t *testing.T) {
+	cfg, err := load(t, "--config", write(t, "c.yaml", "etcd_quota: 4294967297\nrate_limit: 100\n"))
+	if err != nil || cfg.EtcdQuota != 4294967297 || cfg.RateLimit != 100 {
+		t.Errorf("quota %d, rate limit %d, error %v", cfg.EtcdQuota, cfg.RateLimit, err)
+	}
+}
+
 func TestRequiredSettingsMayStandInTheFile(t *testing.T) {
 	file := write(t, "c.yaml", "cluster_id: a\netcd_endpoints: [http://127.0.0.1:1]\noscar_endpoint: http://127.0.0.1:2\noscar_password_file: /p\n")
 	t.Setenv("OSCARFED_CONFIG", file)
