@@ -118,9 +118,7 @@ func (s *state) custodyOf(uid string) (tokenSituation, bool) {
 		out.holderAlive[holder] = s.alive(holder)
 	}
 	for member := range c.wants {
-		if n := s.nodes[member]; n != nil && n.self.rec != nil {
-			out.recipients[member] = n.self.rec.Recipient
-		}
+		out.recipients[member] = s.recipient(member)
 	}
 	// The maps change when the state does.
 	out.custody = &custody{

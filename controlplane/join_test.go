@@ -627,3 +627,50 @@ func TestNothingIsSealedToAKeyThatHasNotJoined(t *testing.T) {
 		t.Errorf("opened by the key of the join: %t, by the one that the syncer tells: %t", opens(age), opens(j.clusters["b"].identity))
 	}
 }
+
+// The same holds for refresh tokens, and for the access tokens that members get of
+// them.
+func TestNoTokenIsSealedToAKeyThatHasNotJoined(t *testing.T) {
+	t.Parallel()
+	j := newJoining(t)
+	age := newIdentity(t)
+	for _, cluster := range []string{"a", "b"} {
+		m := newMachine(t, cluster, j.token(cluster, false))
+		m.request.Recipient = age.Recipient()
+		if _, err := j.Join(t.Context(), m.request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := j.create(); err != nil {
+		t.Fatal(err)
+	}
+	status, err := j.GiveRefreshToken(t.Context(), admin, "grayifyr0", controlplane.RefreshTokenRequest{Token: "a refresh token", Issuer: "https://issuer.example.org"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kv, err := j.store.Get(t.Context(), record.HoldKey("a", status.UID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold, err := store.Decode[record.Hold](kv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := age.Open(hold.Refresh, seal.Header{}, time.Now()); errors.Is(err, seal.ErrUndecryptable) {
+		t.Errorf("the refresh token is sealed to another key than a has joined with: %v", err)
+	}
+	j.put(record.HoldingKey("a", status.UID), record.Holding{V: 1, State: record.HoldStored, Serial: hold.Serial, LastTransitionTime: record.At(j.clock.now())})
+	j.put(record.WantKey("b", status.UID), record.Want{V: 1, Nonce: "n1", WantedAt: record.At(j.clock.now())})
+	var ask *record.TokenAsk
+	j.eventually(func() bool {
+		kv, err := j.store.Get(t.Context(), record.TokenAskKey("a", status.UID, "b"))
+		if err != nil {
+			return false
+		}
+		ask, err = store.Decode[record.TokenAsk](kv)
+		return err == nil
+	})
+	if ask.Recipient != age.Recipient() {
+		t.Errorf("a is asked to seal to %s, and b has joined with %s", ask.Recipient, age.Recipient())
+	}
+}

@@ -111,11 +111,7 @@ func (c *ControlPlane) GiveRefreshToken(ctx context.Context, caller identity.Cal
 			return nil, nil
 		}
 		var recipient string
-		c.state.read(func() {
-			if n := c.state.nodes[holder]; n != nil && n.self.rec != nil {
-				recipient = n.self.rec.Recipient
-			}
-		})
+		c.state.read(func() { recipient = c.state.recipient(holder) })
 		if recipient == "" {
 			return nil, &Error{Code: CodeUnavailable, Message: fmt.Sprintf("no syncer of cluster %s has ever connected, so that nothing can be sealed to it", holder)}
 		}
