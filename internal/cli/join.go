@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"strings"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
@@ -21,6 +23,7 @@ type clusterJoinCmd struct {
 	Label         map[string]string `help:"Label of the cluster; may be repeated." placeholder:"KEY=VALUE"`
 	AllowedGroup  []string          `help:"Group whose members may use the cluster; may be repeated. Everybody when none is given." placeholder:"GROUP"`
 	ControlPlane  string            `help:"Address of the API as the cluster reaches it; default the one that is used here." placeholder:"URL"`
+	Helm          bool              `help:"Print the commands for a Kubernetes cluster: a Secret, and the chart oscar-syncer."`
 	ReplaceKey    bool              `help:"The machine that uses the token takes this cluster's place, whatever its key and its Kubernetes, and all that is desired of the cluster is given to it. For a cluster that lost its identity."`
 }
 
@@ -55,10 +58,18 @@ func (c *clusterJoinCmd) Run(ctx context.Context, a *app) error {
 	}
 	order.JoinToken = *token
 	order.Command = order.command(reg.Endpoint)
+	if c.Helm {
+		if order.Command, err = order.helm(); err != nil {
+			return err
+		}
+	}
 	if a.form != formTable {
 		return encode(a.stdout, a.form, order)
 	}
 	a.sayf("run this beside the OSCAR of %s before %s; the token works once:", c.ID, token.ExpiresAt.Local().Format("15:04:05"))
+	if c.Helm {
+		a.sayf("the password of its OSCAR must stand in the Secret %s of that namespace, under the key password", helmPasswordSecret)
+	}
 	if c.ReplaceKey {
 		a.sayf("whoever uses it takes the place of the cluster as it was, whose own certificate works until it ends, 24 hours at most")
 	}
@@ -133,6 +144,34 @@ func (o joinOrder) command(oscar string) string {
 		args[i] = shellWord(arg)
 	}
 	return strings.Join(args, " \\\n  ") + " <<'TOKEN'\n" + o.Token + "\nTOKEN\n"
+}
+
+// Names that the chart oscar-syncer is installed with.
+const (
+	helmNamespace      = "oscarfed"
+	helmRelease        = "oscar-syncer"
+	helmChart          = "deploy/helm/oscar-syncer"
+	helmTokenSecret    = "oscar-syncer-join"
+	helmPasswordSecret = "oscar-password"
+)
+
+// helm is for a POSIX shell whose kubectl and helm speak to the cluster's Kubernetes.
+func (o joinOrder) helm() (string, error) {
+	controlPlane := map[string]any{"url": o.ControlPlane, "joinTokenSecret": map[string]string{"name": helmTokenSecret}}
+	if o.ControlPlaneCA != "" {
+		controlPlane["ca"] = o.ControlPlaneCA
+	}
+	values, err := yaml.Marshal(map[string]any{
+		"clusterID": o.ClusterID, "controlPlane": controlPlane,
+		"oscar": map[string]any{"passwordSecret": map[string]string{"name": helmPasswordSecret}},
+	})
+	if err != nil {
+		return "", err
+	}
+	return "kubectl --namespace=" + helmNamespace + " create secret generic " + helmTokenSecret + " --from-file=token=/dev/stdin <<'TOKEN'\n" +
+		o.Token + "\nTOKEN\n" +
+		"helm upgrade --install " + helmRelease + " " + helmChart + " --namespace=" + helmNamespace + " --values=- <<'VALUES'\n" +
+		string(values) + "VALUES\n", nil
 }
 
 // shellWord quotes what a shell would not take as it is.
