@@ -463,12 +463,18 @@ func (r *rig) calls(service string) []string {
 // queued reads how many services wait for a write.
 func queued(t *testing.T, registry *prometheus.Registry) float64 {
 	t.Helper()
+	return gauge(t, registry, "oscarfed_syncer_write_queue")
+}
+
+// gauge reads a metric; 0 without it.
+func gauge(t *testing.T, registry *prometheus.Registry, name string) float64 {
+	t.Helper()
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range families {
-		if f.GetName() == "oscarfed_syncer_write_queue" {
+		if f.GetName() == name {
 			return f.GetMetric()[0].GetGauge().GetValue()
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -92,9 +94,9 @@ func (k *kubernetes) take(why error) {
 // the fence notices. Reading and reporting go on.
 func TestNothingIsWrittenWithoutTheLease(t *testing.T) {
 	r := newRig(t, oscarsim.Config{})
-	k, gate, inner, log := &kubernetes{}, newGate(), r.config().OSCAR, &diary{}
+	k, gate, inner, log, registry := &kubernetes{}, newGate(), r.config().OSCAR, &diary{}, prometheus.NewRegistry()
 	r.start(func(c *syncer.Config) {
-		c.Logger, c.Kube = slog.New(slog.NewTextHandler(log, nil)), k
+		c.Logger, c.Kube, c.Registry = slog.New(slog.NewTextHandler(log, nil)), k, registry
 		c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*oscar.Service, error) {
 			gate.pass()
 			return inner.Get(ctx, name)
@@ -111,7 +113,13 @@ func TestNothingIsWrittenWithoutTheLease(t *testing.T) {
 	r.want(q, record.IntentPrepare)
 	r.await(q, record.PhasePrepared)
 	r.equalCalls(p.name, "create")
+	if leads := gauge(t, registry, "oscarfed_syncer_leads"); leads != 0 {
+		t.Errorf("it counts itself the leader: %v", leads)
+	}
 	k.silent.Store(false)
+	if leads := gauge(t, registry, "oscarfed_syncer_leads"); leads != 1 {
+		t.Errorf("it does not count itself the leader: %v", leads)
+	}
 	r.await(p, record.PhaseDeleted)
 }
 

@@ -1,6 +1,7 @@
 package syncer
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +17,8 @@ type metrics struct {
 	orphans prometheus.Gauge
 	// registered is 1 while the cluster is registered as the one that we serve.
 	registered prometheus.Gauge
+	// leads says whether the OSCAR is ours to write to; nil outside of a term.
+	leads atomic.Pointer[func() bool]
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -44,7 +47,14 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}),
 	}
 	if r != nil {
-		r.MustRegister(m.writes, m.seconds, m.reports, m.votes, m.queue, m.orphans, m.registered)
+		r.MustRegister(m.writes, m.seconds, m.reports, m.votes, m.queue, m.orphans, m.registered, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "oscarfed_syncer_leads", Help: "1 when this syncer may write to its OSCAR; 0 while another one holds its Lease, or Kubernetes does not answer.",
+		}, func() float64 {
+			if leads := m.leads.Load(); leads != nil && (*leads)() {
+				return 1
+			}
+			return 0
+		}))
 	}
 	return m
 }

@@ -232,6 +232,8 @@ func (s *Syncer) term(ctx context.Context, leads func() bool) error {
 		case <-working.Done():
 		}
 	}()
+	s.metrics.leads.Store(&leads)
+	defer s.metrics.leads.Store(nil)
 	t := newTerm(s, session, leads, cancel)
 	return t.run(working)
 }

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -36,9 +37,23 @@ func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 
 const cluster = "oscar-cluster-a"
 
-// below makes the namespace of services of an OSCAR, and a client with the rights of a
+// below makes the namespace of services of an OSCAR, and clients with the rights of a
 // syncer that was installed for it.
 func below(t *testing.T, services string) func(log *slog.Logger) *kube.Client {
+	t.Helper()
+	account := install(t, services)
+	return func(log *slog.Logger) *kube.Client {
+		t.Helper()
+		c, err := kube.New(account, kube.Config{Services: services, LeaseTerm: 3 * time.Second, Logger: log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+}
+
+// install makes the namespace of services of an OSCAR, and a syncer's account for it.
+func install(t *testing.T, services string) *rest.Config {
 	t.Helper()
 	api := shared.Cluster(t)
 	api.Namespace(t, services)
@@ -63,14 +78,7 @@ func below(t *testing.T, services string) func(log *slog.Logger) *kube.Client {
 	kubetest.Eventually(t, "the rights count", func() bool {
 		return api.Allowed(t, installed, "oscar-syncer", authorizationv1.ResourceAttributes{Verb: "create", Resource: "podtemplates", Namespace: services})
 	})
-	return func(log *slog.Logger) *kube.Client {
-		t.Helper()
-		c, err := kube.New(conf, kube.Config{Services: services, LeaseTerm: 3 * time.Second, Logger: log})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
+	return conf
 }
 
 // newWorld is a federation of one cluster over a Kubernetes. Its syncer compares
