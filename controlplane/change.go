@@ -253,7 +253,7 @@ func (c *ControlPlane) changeable(id change) (p place, busy bool, err error) {
 	case f.Phase.Result() || at == nil:
 		return p, false, notFound(fmt.Sprintf("there is no service %q", id.service))
 	case !id.caller.MayChange(f.Owner):
-		return p, false, &Error{Code: CodeForbidden, Message: fmt.Sprintf("service %q can be changed by its owner only", id.service)}
+		return p, false, othersService(id.service)
 	case id.whole && !p.at().Coordinator:
 		return p, false, &Error{Code: CodeConflict, Candidates: []string{at.ClusterID}, Message: fmt.Sprintf(
 			"service %q is a member of federation %q; change its coordinator %s/%s", id.service, f.GroupID, at.ClusterID, at.ServiceName)}
@@ -270,6 +270,11 @@ func (c *ControlPlane) changeable(id change) (p place, busy bool, err error) {
 		}
 	}
 	return p, f.Change != nil, nil
+}
+
+// othersService refuses a change of what the caller may see and does not own.
+func othersService(service string) error {
+	return &Error{Code: CodeForbidden, Message: fmt.Sprintf("service %q can be changed by its owner only", service)}
 }
 
 func conflictOf(f *record.Federation) error {

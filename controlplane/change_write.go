@@ -150,7 +150,7 @@ func nextGeneration(sit situation, s *oscar.Service, g *topology.Graph, requestI
 		}
 	}
 	next.RequestID, next.Topology, next.Delegation, next.Drift = requestID, g.Topology, g.Delegation, g.Drift
-	next.ReschedulerThreshold, next.Visibility, next.AllowedUsers, next.Prefetch = g.ReschedulerThreshold, s.Visibility, s.AllowedUsers, s.ImagePrefetch
+	next.ReschedulerThreshold, next.Visibility, next.AllowedUsers, next.Prefetch = g.ReschedulerThreshold, s.Visibility, allowedUsers(s), s.ImagePrefetch
 	next.ChangedAt = record.At(sit.now)
 	next.Members = nil
 	for _, m := range f.Members {

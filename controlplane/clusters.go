@@ -106,15 +106,29 @@ func (c *ControlPlane) writeCluster(ctx context.Context, keys []string, id strin
 	return c.cluster(id)
 }
 
+// shownTo takes out of a cluster what speaks of other people's services.
+func (c Cluster) shownTo(caller identity.Caller) Cluster {
+	if caller.Administrator {
+		return c
+	}
+	c.Orphans = nil
+	if c.Removal != nil {
+		removal := *c.Removal
+		removal.Waits = ""
+		c.Removal = &removal
+	}
+	return c
+}
+
 // Clusters lists what is registered, by id.
-func (c *ControlPlane) Clusters(ctx context.Context, _ identity.Caller) ([]Cluster, error) {
+func (c *ControlPlane) Clusters(ctx context.Context, caller identity.Caller) ([]Cluster, error) {
 	if err := c.fresh(ctx); err != nil {
 		return nil, err
 	}
 	out := []Cluster{}
 	c.state.read(func() {
 		for _, reg := range c.state.clusters {
-			out = append(out, c.state.presentCluster(reg))
+			out = append(out, c.state.presentCluster(reg).shownTo(caller))
 		}
 	})
 	slices.SortFunc(out, func(a, b Cluster) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
@@ -122,11 +136,16 @@ func (c *ControlPlane) Clusters(ctx context.Context, _ identity.Caller) ([]Clust
 }
 
 // Cluster shows one registered cluster.
-func (c *ControlPlane) Cluster(ctx context.Context, _ identity.Caller, id string) (*Cluster, error) {
+func (c *ControlPlane) Cluster(ctx context.Context, caller identity.Caller, id string) (*Cluster, error) {
 	if err := c.fresh(ctx); err != nil {
 		return nil, err
 	}
-	return c.cluster(id)
+	out, err := c.cluster(id)
+	if err != nil {
+		return nil, err
+	}
+	shown := out.shownTo(caller)
+	return &shown, nil
 }
 
 func (c *ControlPlane) cluster(id string) (*Cluster, error) {

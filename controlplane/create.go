@@ -116,10 +116,13 @@ func newFederation(caller identity.Caller, s *oscar.Service, g *topology.Graph, 
 		V: record.Version, UID: newUID(), Owner: caller.Subject, GroupID: g.GroupID, Generation: 1,
 		Phase: record.PhasePreparing, RequestID: req.RequestID, By: caller.Subject, Topology: g.Topology, Delegation: g.Delegation,
 		Deployment: g.Deployment, Drift: g.Drift, ReschedulerThreshold: g.ReschedulerThreshold,
-		Visibility: s.Visibility, AllowedUsers: s.AllowedUsers, Prefetch: s.ImagePrefetch, Request: hash,
+		Visibility: s.Visibility, AllowedUsers: allowedUsers(s), Prefetch: s.ImagePrefetch, Request: hash,
 		CreatedAt: record.At(now), ChangedAt: record.At(now),
 	}
 }
+
+// allowedUsers are those that a service names, as OSCAR reads them.
+func allowedUsers(s *oscar.Service) []string { return s.WithDefaults().AllowedUsers }
 
 // draft is a federation that is about to be created: everything that
 // transaction A and the writes before it need.

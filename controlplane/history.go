@@ -26,7 +26,7 @@ type Generation struct {
 }
 
 // History lists the generations that are kept, newest first: the present one and
-// up to ten before it.
+// up to ten before it. What was private then stays private now.
 func (c *ControlPlane) History(ctx context.Context, caller identity.Caller, service, clusterID string) ([]Generation, error) {
 	if err := c.fresh(ctx); err != nil {
 		return nil, err
@@ -45,7 +45,8 @@ func (c *ControlPlane) History(ctx context.Context, caller identity.Caller, serv
 		if err != nil {
 			return nil, crossing(err)
 		}
-		if g.Generation <= p.rec.Generation { // one that waits for votes is not there yet
+		// One that waits for votes is not there yet.
+		if g.Generation <= p.rec.Generation && caller.MayRead(p.rec.Owner, g.Service.Visibility, allowedUsers(g.Service)) {
 			out = append(out, g)
 		}
 	}
@@ -78,6 +79,9 @@ func (c *ControlPlane) Rollback(ctx context.Context, caller identity.Caller, ser
 	p, err := c.find(caller, service, clusterID)
 	if err != nil {
 		return nil, err
+	}
+	if !p.rec.Phase.Result() && !caller.MayChange(p.rec.Owner) {
+		return nil, othersService(service)
 	}
 	if r, err := c.repeated(ctx, claimOf(caller, req.Repeat, req.RequestID)); err != nil || r != nil {
 		// The generation may be kept no more since the request was accepted.
