@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -60,6 +61,10 @@ func workloads(t *testing.T, m manifest) []workload {
 		if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
 			t.Errorf("%s: two pods want one volume in a rolling update", d.Name)
 		}
+	}
+	for _, c := range of[*batchv1.CronJob](m) {
+		pod := c.Spec.JobTemplate.Spec.Template
+		out = append(out, workload{c.Name, 1, labels.SelectorFromSet(c.Spec.JobTemplate.Labels), pod})
 	}
 	if len(out) == 0 {
 		t.Fatal("there is no workload")
@@ -192,7 +197,9 @@ func checkPod(t *testing.T, m manifest, w workload) {
 	if len(c.EnvFrom) > 0 {
 		t.Errorf("%s takes its environment from elsewhere", w.name)
 	}
-	checkProbes(t, w, c)
+	if spec.RestartPolicy != corev1.RestartPolicyNever {
+		checkProbes(t, w, c)
+	}
 }
 
 func checkProbes(t *testing.T, w workload, c corev1.Container) {
@@ -317,7 +324,7 @@ func findFile(m manifest, volumes map[string]corev1.Volume, mounts []corev1.Volu
 					}
 				}
 			}
-		case mount.ReadOnly:
+		case mount.ReadOnly && v.PersistentVolumeClaim == nil: // nobody writes there
 			return "its volume cannot be written"
 		default: // a volume to write in
 			return ""

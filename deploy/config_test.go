@@ -48,6 +48,12 @@ func TestTheDaemonsTakeTheirConfiguration(t *testing.T) {
 				if _, err := boot.Load[boot.Syncer]("oscar-syncer", "", args, io.Discard); err != nil {
 					t.Errorf("%s: %v", m.values, err)
 				}
+			case "backup":
+				cfg, err := boot.Load[boot.Backup]("oscarfed backup", "", args[1:], io.Discard)
+				if err != nil || args[0] != "backup" {
+					t.Errorf("%s: %s: %v", m.values, args[0], err)
+				}
+				checkBackup(t, m, w, cfg)
 			default:
 				t.Errorf("%s: container %q is not known here", m.values, c.Name)
 			}
@@ -80,6 +86,25 @@ func checkControlPlane(t *testing.T, m manifest, cfg boot.ControlPlane) {
 			if u, err := url.Parse(e); strings.HasSuffix(s.Name, "-etcd") && (err != nil || !strings.HasSuffix(u.Hostname(), domain)) {
 				t.Errorf("%s: %s is no pod of %s", m.values, e, domain)
 			}
+		}
+	}
+}
+
+// checkBackup wants root's certificate to come from where the control plane's does.
+func checkBackup(t *testing.T, m manifest, w workload, cfg boot.Backup) {
+	t.Helper()
+	if len(cfg.Endpoints) != 1 || cfg.Authority == "" && cfg.CertFile == "" && !serviceAt(m, cfg.Endpoints[0]) {
+		t.Errorf("%s: the backup is of %v", m.values, cfg.Endpoints)
+	}
+	claims := map[string]bool{}
+	for _, s := range of[*appsv1.StatefulSet](m) {
+		for _, c := range s.Spec.VolumeClaimTemplates {
+			claims[c.Name+"-"+s.Name+"-0"] = true
+		}
+	}
+	for _, v := range w.pod.Spec.Volumes {
+		if v.Name == "data" && !claims[v.PersistentVolumeClaim.ClaimName] {
+			t.Errorf("%s: %s is no volume of the control plane", m.values, v.PersistentVolumeClaim.ClaimName)
 		}
 	}
 }
@@ -234,6 +259,8 @@ func TestRefusedValues(t *testing.T) {
 		{"oscarfed-embedded", "config.listen=0.0.0.0:80", "listen"},
 		{"oscarfed-embedded", "admin.password=secret", "password"},
 		{"oscarfed-embedded", "etcd.quotaBytes=1", "quotaBytes"},
+		{"oscarfed-embedded", "backup.claim=", "backup.claim"},
+		{"oscarfed-embedded", "backup.schedule=now", "schedule"},
 		{"oscarfed-external", "etcd.endpoints=null", "etcd.endpoints is empty"},
 		{"oscarfed-external", "etcd.endpoints={http://etcd.example.org:2379}", "endpoints"},
 		{"oscarfed-external", "etcd.clientSecret=", "etcd.clientSecret"},

@@ -3,5 +3,6 @@
 // registry nor a container daemon: ko asks a registry for its base image, so this
 // program is one for that time, on loopback, with one image that it makes itself.
 //
-// The same source, Go toolchain and bundle of CA certificates give the same bytes.
+// The same source, Go toolchain and bundle of CA certificates give the same images, by
+// their digests; ko's tarballs hold them in any order.
 package main

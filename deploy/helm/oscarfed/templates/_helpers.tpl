@@ -25,13 +25,18 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
-{{- define "oscarfed.image" -}}
-{{- with .Values.image -}}
-{{- if .digest -}}
-{{ .repository }}@{{ .digest }}
-{{- else -}}
-{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{- define "oscarfed.backupSelector" -}}
+app.kubernetes.io/name: oscarfed
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: backup
 {{- end -}}
+
+{{/* (dict "image" ... "version" ...): the name of an image. */}}
+{{- define "oscarfed.image" -}}
+{{- if .image.digest -}}
+{{ .image.repository }}@{{ .image.digest }}
+{{- else -}}
+{{ .image.repository }}:{{ .image.tag | default .version }}
 {{- end -}}
 {{- end -}}
 
@@ -57,6 +62,9 @@ https://{{ $name }}-{{ $i }}.{{ $name }}.{{ $.Release.Namespace }}.svc:2379
 {{- end -}}
 {{- if and $v.api.tlsSecret $v.api.insecureHTTP -}}
 {{- fail "api.tlsSecret and api.insecureHTTP exclude each other" -}}
+{{- end -}}
+{{- if and $v.backup.enabled (not $v.backup.claim) -}}
+{{- fail "backup.claim is missing: the PersistentVolumeClaim that backups go to" -}}
 {{- end -}}
 {{- if and $v.api.ingress.enabled (not $v.api.ingress.host) -}}
 {{- fail "api.ingress.host is missing" -}}
