@@ -24,6 +24,7 @@ type clusters interface {
 	Cluster(ctx context.Context, caller identity.Caller, id string) (*controlplane.Cluster, error)
 	RemoveCluster(ctx context.Context, caller identity.Caller, id string, opts controlplane.RemoveOptions) (*controlplane.RemoveResult, error)
 	SetClusterState(ctx context.Context, caller identity.Caller, id, state string) (*controlplane.Cluster, error)
+	ReadmitCluster(ctx context.Context, caller identity.Caller, id string) (*controlplane.Cluster, error)
 }
 
 // listClusters answers GET /system/clusters.
@@ -134,7 +135,17 @@ func (s *Server) setClusterState(w http.ResponseWriter, r *http.Request) error {
 	if _, err := readJSON(r, "cluster", &in); err != nil {
 		return err
 	}
-	c, err := s.cp.SetClusterState(r.Context(), stateOf(r).caller, pathParam(r, "cluster"), in.State)
+	caller, id := stateOf(r).caller, pathParam(r, "cluster")
+	var c *controlplane.Cluster
+	var err error
+	switch {
+	case !in.Readmit:
+		c, err = s.cp.SetClusterState(r.Context(), caller, id, in.State)
+	case in.State != "active":
+		return invalid(oscar.Violation{Path: "readmit", Rule: oscar.RuleOneOf, Value: in.State, Message: "a cluster that is readmitted is active"})
+	default:
+		c, err = s.cp.ReadmitCluster(r.Context(), caller, id)
+	}
 	if err != nil {
 		return err
 	}

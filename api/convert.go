@@ -183,6 +183,9 @@ func clusterOf(c *controlplane.Cluster) v1.Cluster {
 			Key: j.Key, KubeSystemUID: j.KubeSystemUID, At: v1.Time{Time: j.At}, ValidUntil: v1.Time{Time: j.ValidUntil},
 		}
 	}
+	if r := c.Revoked; r != nil {
+		out.Revoked = &v1.ClusterRevocation{Message: r.Message, At: v1.Time{Time: r.At.Time}}
+	}
 	if r := c.Removal; r != nil {
 		out.Removal = &v1.ClusterRemoval{
 			Orphan: r.Orphan, Force: r.Force, StartedAt: v1.Time{Time: r.StartedAt},

@@ -226,6 +226,11 @@ func (f *fake) SetClusterState(ctx context.Context, c identity.Caller, id, state
 	return f.cluster, f.err
 }
 
+func (f *fake) ReadmitCluster(ctx context.Context, c identity.Caller, id string) (*controlplane.Cluster, error) {
+	f.called(ctx, "ReadmitCluster "+id, c, nil)
+	return f.cluster, f.err
+}
+
 func (f *fake) Differences(ctx context.Context, c identity.Caller) (*controlplane.Differences, error) {
 	f.called(ctx, "Differences", c, nil)
 	return f.differences, f.err

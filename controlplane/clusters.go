@@ -168,7 +168,7 @@ func (s *state) presentCluster(of versioned[record.Cluster]) Cluster {
 	out := Cluster{
 		Revision:  of.rev,
 		ClusterID: reg.ClusterID, UID: reg.UID, Endpoint: reg.Endpoint, SSLVerify: reg.SSLVerify, Labels: reg.Labels,
-		State: reg.State, AllowedGroups: reg.AllowedGroups, RegisteredAt: reg.RegisteredAt.Time, Alive: s.alive(reg.ClusterID),
+		State: reg.State, Revoked: reg.Revoked, AllowedGroups: reg.AllowedGroups, RegisteredAt: reg.RegisteredAt.Time, Alive: s.alive(reg.ClusterID),
 	}
 	if reg.LastSeen != nil {
 		out.LastSeen = &reg.LastSeen.Time

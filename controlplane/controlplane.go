@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 )
@@ -34,6 +35,9 @@ type Config struct {
 	// Users keeps etcd's users as the registrations are; nil when etcd has none, or
 	// when only others may change them.
 	Users Users
+	// Limits of what one cluster may write; who passes them is revoked. Without Users
+	// nobody is.
+	Limits access.Limits
 	// DefaultCluster takes services that name no cluster; it may be empty.
 	DefaultCluster string
 	// PrepareDeadline is how long votes are waited for: 15 s.
@@ -137,6 +141,11 @@ type ControlPlane struct {
 	read workqueue.TypedRateLimitingInterface[string]
 	// tokens queues federations whose tokens are to be looked after.
 	tokens workqueue.TypedRateLimitingInterface[string]
+	// meter counts what clusters write, excessive queues those that write too much, and
+	// revoked counts them.
+	meter     *access.Meter
+	excessive workqueue.TypedRateLimitingInterface[string]
+	revoked   *prometheus.CounterVec
 	// doubt is told why the store is taken for restored, and doubts counts until it
 	// has a new epoch.
 	doubt    chan string
@@ -163,16 +172,27 @@ func New(cfg Config) (*ControlPlane, error) {
 		restores: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "oscarfed_store_restores_total", Help: "Restores of the store from an older state that this instance found out about.",
 		}),
+		revoked: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "oscarfed_cluster_revocations_total", Help: "Clusters that this instance revoked, since they passed the limits of what they may write.",
+		}, []string{"cluster"}),
 		doubt: make(chan string, 1),
 	}
-	if err := errors.Join(cfg.Registry.Register(c.steps), cfg.Registry.Register(c.restores)); err != nil {
+	if err := errors.Join(cfg.Registry.Register(c.steps), cfg.Registry.Register(c.restores), cfg.Registry.Register(c.revoked)); err != nil {
 		return nil, fmt.Errorf("controlplane: register metrics: %w", err)
 	}
 	if err := c.watchSpace(); err != nil {
 		return nil, err
 	}
+	c.excessive = workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, time.Minute))
+	c.meter = access.NewMeter(cfg.Limits, cfg.Now, func(cluster string) { c.excessive.Add(cluster) })
+	var tap store.Tap
+	if cfg.Users != nil {
+		tap = c.meter
+	}
 	c.mirror = cfg.Store.NewMirror(store.MirrorConfig{
 		Prefixes: []string{record.Root},
+		Tap:      tap,
 		OnRelist: c.relisted,
 		Skip: func(key string) bool {
 			switch record.ParseKey(key).Kind {
@@ -210,6 +230,7 @@ func New(cfg Config) (*ControlPlane, error) {
 	c.read = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, time.Minute))
 	c.state.readToken = func(key string) { c.read.Add(key) }
+	c.state.forgiven = c.meter.Forgive
 	c.state.departed = func(cluster string) { c.departed.Add(cluster); c.lost.Add(cluster) }
 	return c, nil
 }
@@ -225,6 +246,7 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		c.ended.ShutDown()
 		c.lost.ShutDown()
 		c.departed.ShutDown()
+		c.excessive.ShutDown()
 		c.read.ShutDown()
 		c.tokens.ShutDown()
 		return nil
@@ -251,6 +273,7 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		g.Go(func() error { c.readings(ctx); return nil })
 		if c.cfg.Users != nil {
 			g.Go(func() error { c.keepUsers(ctx); return nil })
+			g.Go(func() error { c.revocations(ctx); return nil })
 		}
 		for range couriers {
 			g.Go(func() error { c.courier(ctx); return nil })

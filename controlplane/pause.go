@@ -41,6 +41,9 @@ func (c *ControlPlane) SetClusterState(ctx context.Context, caller identity.Call
 		if reg.Removal != nil {
 			return &Error{Code: CodeConflict, Message: fmt.Sprintf("cluster %q is being removed; that cannot be taken back", id)}
 		}
+		if reg.Revoked != nil {
+			return &Error{Code: CodeConflict, Message: fmt.Sprintf("cluster %q is revoked (%s); readmit it first: oscarfed cluster readmit %s", id, reg.Revoked.Message, id)}
+		}
 		if reg.State == state && d.State == state {
 			return nil
 		}

@@ -55,7 +55,7 @@ func closed(env topology.Env, f *record.Federation) map[string]oscar.Violation {
 		switch why, barred := env.Barred[m.ClusterID]; {
 		case barred:
 			v.Rule, v.Message = oscar.RuleAllowedCluster, fmt.Sprintf("cluster %q %s; choose another one", m.ClusterID, why)
-		case state == string(record.ClusterCordoned), state == string(record.ClusterRemoving):
+		case state == string(record.ClusterCordoned), state == string(record.ClusterRemoving), state == string(record.ClusterRevoked):
 			v.Message = fmt.Sprintf("cluster %q is %s and takes no new replicas; choose another one", m.ClusterID, state)
 		}
 		if v.Message != "" {

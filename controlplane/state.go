@@ -26,6 +26,8 @@ type state struct {
 	departed func(cluster string)
 	// readToken is told of reports that a refresh token was read.
 	readToken func(key string)
+	// forgiven is told of clusters that are readmitted, or are another one.
+	forgiven func(cluster string)
 	// token gives the service token of a replica.
 	token func(uid string) string
 	// metaChanged is told when the meta record was written.
@@ -80,6 +82,7 @@ func newState(mirror *store.Mirror) *state {
 		touched:     func([]string, []string) {},
 		ended:       func(string) {},
 		departed:    func(string) {},
+		forgiven:    func(string) {},
 		readToken:   func(string) {},
 		changed:     make(chan struct{}),
 		metaChanged: make(chan struct{}, 1),
@@ -173,7 +176,11 @@ func (s *state) apply(key string, kv store.KV, exists bool, federations, cluster
 		clusters[""] = true
 	case record.KindCluster:
 		s.registrations++
+		old := s.clusters[ref.Cluster].rec
 		set(s, s.clusters, ref.Cluster, kv, exists)
+		if now := s.clusters[ref.Cluster].rec; now != nil && (old == nil || old.UID != now.UID || old.Revoked != nil && now.Revoked == nil) {
+			s.forgiven(ref.Cluster)
+		}
 		clusters[ref.Cluster] = true
 	case record.KindName:
 		delete(s.names, key)

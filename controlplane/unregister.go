@@ -127,7 +127,7 @@ func (c *ControlPlane) unregister(ctx context.Context, id string, rev int64) err
 				return err
 			}
 			at := record.At(c.cfg.Now())
-			d.State, d.RemovedAt, d.Joined = record.ClusterRemoved, &at, reg.Joined
+			d.State, d.RemovedAt, d.Joined, d.Revoked = record.ClusterRemoved, &at, reg.Joined, reg.Revoked
 			tx.Expect(desired)
 			tx.Put(desired, d)
 			tx.DeletePrefix(record.SpecsPrefix(id))

@@ -23,14 +23,14 @@ const keepUsersInterval = time.Hour
 // decideStanding is pure: what a life of a cluster may do in etcd, of which reg is
 // the registration under its id and told what its syncer is told; nil for none.
 //
-//	registered ──► admitted
+//	registered ──► admitted, unless it was revoked
 //	removed, with orders that it has not done ──► retired, for 90 days
 //	removed, nothing left to do; another registration under its id ──► gone
 func decideStanding(life access.Life, reg *record.Cluster, told *record.DesiredCluster) access.Standing {
 	switch {
-	case reg != nil && reg.UID == life.UID:
+	case reg != nil && reg.UID == life.UID && reg.Revoked == nil:
 		return access.Admitted
-	case reg == nil && told != nil && told.UID == life.UID && told.State == record.ClusterRemoved:
+	case reg == nil && told != nil && told.UID == life.UID && told.State == record.ClusterRemoved && told.Revoked == nil:
 		return access.Retired
 	}
 	return access.Gone
@@ -114,7 +114,7 @@ func (c *ControlPlane) keepUsersOnce(ctx context.Context) error {
 		}}
 		c.state.read(func() {
 			for id, reg := range c.state.clusters {
-				if reg.rec.Joined != nil {
+				if reg.rec.Joined != nil && reg.rec.Revoked == nil {
 					want.Needed = append(want.Needed, access.Life{Cluster: id, UID: reg.rec.UID})
 				}
 			}

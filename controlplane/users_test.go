@@ -19,6 +19,8 @@ func TestDecideStanding(t *testing.T) {
 		want access.Standing
 	}{
 		"registered":                       {reg("this"), told("this", record.ClusterActive), access.Admitted},
+		"registered, and revoked":          {&record.Cluster{UID: "this", Revoked: &record.Revocation{}}, told("this", record.ClusterRevoked), access.Gone},
+		"removed, and revoked":             {nil, &record.DesiredCluster{UID: "this", State: record.ClusterRemoved, Revoked: &record.Revocation{}}, access.Gone},
 		"being removed":                    {reg("this"), told("this", record.ClusterRemoving), access.Admitted},
 		"removed, with orders":             {nil, told("this", record.ClusterRemoved), access.Retired},
 		"removed, nothing left":            {nil, nil, access.Gone},

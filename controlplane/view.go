@@ -164,6 +164,8 @@ type Cluster struct {
 	Removal *ClusterRemoval
 	// Joined is nil until a syncer has joined with a token.
 	Joined *ClusterJoined
+	// Revoked is nil unless the cluster has lost its rights.
+	Revoked *record.Revocation
 }
 
 // ClusterJoined is who a cluster has joined as.

@@ -26,11 +26,20 @@ type MirrorConfig struct {
 	// shown it: nothing is decided on it before. It must not block, nor call the
 	// mirror.
 	OnRelist func(Relist)
+	// Tap, when set, is told of everything that is listed and of every change after
+	// it, in order, also of what Skip leaves out.
+	Tap Tap
 	// Interval of the requests for progress; default 5 s. When nothing at all is
 	// heard for three of them, the watch is opened anew on a new connection.
 	Interval time.Duration
 	// Logger defaults to that of the store.
 	Logger *slog.Logger
+}
+
+// Tap hears all that a mirror hears. It must not block, nor call the mirror.
+type Tap interface {
+	Listed(kvs []KV)
+	Changed(kv KV, deleted bool)
 }
 
 // Relist is one listing of a mirror that had listed before.
@@ -231,7 +240,13 @@ func (m *Mirror) apply(changes []change, revision int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, c := range changes {
-		if c.kv.ModRevision <= m.revision || !m.keeps(c.kv.Key) {
+		if c.kv.ModRevision <= m.revision {
+			continue
+		}
+		if m.cfg.Tap != nil {
+			m.cfg.Tap.Changed(c.kv, c.deleted)
+		}
+		if !m.keeps(c.kv.Key) {
 			continue
 		}
 		m.snapshot = nil
@@ -259,6 +274,9 @@ func (m *Mirror) replace(kvs []KV, revision int64) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.cfg.Tap != nil {
+		m.cfg.Tap.Listed(kvs)
+	}
 	seen, restored := m.revision, revision < m.revision
 	tree.Ascend(func(kv KV) bool {
 		old, ok := m.tree.Get(kv)

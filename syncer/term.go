@@ -184,11 +184,11 @@ func (s *Syncer) desiredInMirror(name string) *record.Desired {
 	return d
 }
 
-// standing enters what holds for the whole cluster: whether it is paused, the epoch,
+// standing enters what holds for the whole cluster: whether it is paused or revoked, the epoch,
 // and whether that is in doubt.
 func (v *sight) standing(s *Syncer, c *record.DesiredCluster) {
 	if c != nil {
-		v.stopped, v.epoch, v.doubtful = c.State == record.ClusterPaused, c.Word(), s.doubtful(c)
+		v.stopped, v.epoch, v.doubtful = c.State == record.ClusterPaused || c.State == record.ClusterRevoked, c.Word(), s.doubtful(c)
 	}
 }
 

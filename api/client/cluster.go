@@ -79,4 +79,10 @@ func (c *Client) SetClusterState(ctx context.Context, id, state string) (*v1.Clu
 	return send[v1.Cluster](ctx, c, http.MethodPut, clusterPath(id)+"/state", v1.ClusterState{State: state})
 }
 
+// ReadmitCluster gives a revoked cluster its rights again. What it had reported is
+// forgotten.
+func (c *Client) ReadmitCluster(ctx context.Context, id string) (*v1.Cluster, error) {
+	return send[v1.Cluster](ctx, c, http.MethodPut, clusterPath(id)+"/state", v1.ClusterState{State: "active", Readmit: true})
+}
+
 func clusterPath(id string) string { return "/system/clusters/" + url.PathEscape(id) }

@@ -9,7 +9,7 @@ type Cluster struct {
 	Endpoint  string            `json:"endpoint"`
 	SSLVerify bool              `json:"ssl_verify"`
 	Labels    map[string]string `json:"labels"`
-	// State is active, paused, cordoned or removing.
+	// State is active, paused, cordoned, revoked or removing.
 	State         string   `json:"state"`
 	AllowedGroups []string `json:"allowed_groups"`
 	RegisteredAt  Time     `json:"registered_at"`
@@ -30,6 +30,15 @@ type Cluster struct {
 	Removal *ClusterRemoval `json:"removal,omitempty"`
 	// Joined is there once a syncer has joined with a token.
 	Joined *ClusterJoined `json:"joined,omitempty"`
+	// Revoked is there while the cluster has no rights in etcd, since it has passed the
+	// limits of what it may write.
+	Revoked *ClusterRevocation `json:"revoked,omitempty"`
+}
+
+// ClusterRevocation says why a cluster has no rights any more.
+type ClusterRevocation struct {
+	Message string `json:"message"`
+	At      Time   `json:"at"`
 }
 
 // ClusterRemoval is how far a removal has come.

@@ -25,4 +25,6 @@ type Paused struct {
 // ClusterState is what the administrator wants of a cluster: active, cordoned or paused.
 type ClusterState struct {
 	State string `json:"state"`
+	// Readmit, with the state active, ends a revocation.
+	Readmit bool `json:"readmit,omitempty"`
 }

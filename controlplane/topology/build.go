@@ -136,6 +136,8 @@ func (env Env) refuses(id, instead string) (rule, why string) {
 		return oscar.RuleAllowedCluster, fmt.Sprintf("cluster %q %s; choose another one%s", id, env.Barred[id], instead)
 	case state == "cordoned":
 		return oscar.RuleKnownCluster, fmt.Sprintf("cluster %q is cordoned and takes no new replicas; uncordon it or choose another one%s", id, instead)
+	case state == "revoked":
+		return oscar.RuleKnownCluster, fmt.Sprintf("cluster %q has no rights any more and takes no new replicas; choose another one%s", id, instead)
 	case state == "removing":
 		return oscar.RuleKnownCluster, fmt.Sprintf("cluster %q is being removed and takes no new replicas; choose another one%s", id, instead)
 	}
@@ -149,7 +151,7 @@ const maxKnown = 20
 func known(env Env) string {
 	var ids []string
 	for id, state := range env.Clusters {
-		if state != "cordoned" && state != "removing" && env.Barred[id] == "" {
+		if state != "cordoned" && state != "removing" && state != "revoked" && env.Barred[id] == "" {
 			ids = append(ids, id)
 		}
 	}

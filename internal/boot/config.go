@@ -64,6 +64,8 @@ type ControlPlane struct {
 	Restored   bool          `help:"Say that etcd was restored from a backup: for one start of one instance, when none has its data directory of before."`
 	Retention  time.Duration `name:"etcd-retention" default:"30m" help:"History that the embedded etcd keeps; 0 keeps all. Of an external etcd: what is kept when its space is short."`
 
+	Limits `embed:"" prefix:"cluster-"`
+
 	AdminUser         string `default:"oscar" help:"Name of the administrator."`
 	AdminPasswordFile string `placeholder:"FILE" required:"" help:"File with the administrator's password."`
 
@@ -95,10 +97,19 @@ func (c ControlPlane) Validate() error {
 		when(len(c.OIDCIssuers) == 0 && len(c.OIDCAudiences)+len(c.OIDCGroups) > 0, "--oidc-audience and --oidc-group need an --oidc-issuer"),
 		when(len(c.OIDCIssuers) > 0 && len(c.OIDCGroups) == 0, "--oidc-issuer needs an --oidc-group: everybody with an account there would be let in"),
 		when(c.RateLimit < 0, "--rate-limit must be 0 or more"),
+		when(c.Limits.Keys < 0 || c.Limits.Bytes < 0 || c.Limits.Rate < 0 || c.Limits.ByteRate < 0, "--cluster-keys, --cluster-bytes, --cluster-rate and --cluster-byte-rate must be 0 or more"),
 		positive("prepare-deadline", c.PrepareDeadline), positive("apply-grace", c.ApplyGrace),
 		when(c.RefreshTokenMaxAge < 0, "--refresh-token-max-age must be 0 or more"),
 		positive("max-queue-delay", c.MaxQueueDelay), positive("default-wait", c.DefaultWait),
 	)
+}
+
+// Limits of what one cluster may write, where etcd has users.
+type Limits struct {
+	Keys     int     `default:"100000" help:"Keys that one cluster may have in etcd; who passes a limit is revoked. 0 for no limit."`
+	Bytes    int64   `default:"268435456" help:"Bytes that these may hold; 0 for no limit."`
+	Rate     float64 `default:"100" help:"Writes of one cluster per second in the long run; as many at once as in 1000 s. 0 for no limit."`
+	ByteRate float64 `default:"262144" help:"Bytes that one cluster may write per second in the long run; as many at once as in 1000 s. 0 for no limit."`
 }
 
 // Syncer is the configuration of oscar-syncer.

@@ -114,6 +114,7 @@ func (d dev) run(ctx context.Context, st *store.Store, listener net.Listener, re
 	}
 	conf := controlplane.Config{
 		Store: st, Identity: id, DefaultCluster: devClusterID(0), Witness: filepath.Join(d.dir, witnessName), Logger: d.log, Registry: d.registry,
+		Limits: access.DefaultLimits(),
 	}
 	if err := d.etcd.serve(&conf); err != nil {
 		return errors.Join(err, listener.Close())

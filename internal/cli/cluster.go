@@ -22,6 +22,7 @@ type clusterCmd struct {
 	Uncordon clusterActivateCmd `cmd:"" help:"End a cordon."`
 	Pause    clusterPauseCmd    `cmd:"" help:"Change nothing on a cluster until it resumes."`
 	Resume   clusterActivateCmd `cmd:"" help:"End a pause."`
+	Readmit  clusterReadmitCmd  `cmd:"" help:"Give a cluster its rights again that lost them, since it wrote too much."`
 }
 
 type clusterCordonCmd struct {
@@ -46,6 +47,22 @@ type clusterActivateCmd struct {
 
 func (c *clusterActivateCmd) Run(ctx context.Context, a *app) error {
 	return setState(ctx, a, c.ID, "active")
+}
+
+type clusterReadmitCmd struct {
+	ID string `arg:"" help:"Name of the cluster."`
+}
+
+func (c *clusterReadmitCmd) Run(ctx context.Context, a *app) error {
+	api, err := a.dial()
+	if err != nil {
+		return err
+	}
+	now, err := api.ReadmitCluster(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	return a.print(now, func() *table { return clusterTable(a, []v1.Cluster{*now}) })
 }
 
 func setState(ctx context.Context, a *app, id, state string) error {
@@ -153,6 +170,9 @@ func clusterTable(a *app, list []v1.Cluster) *table {
 			labels = append(labels, k+"="+c.Labels[k])
 		}
 		reason := c.Reason
+		if c.Revoked != nil {
+			reason = strings.TrimPrefix(reason+"; "+c.Revoked.Message, "; ")
+		}
 		if c.Removal != nil {
 			reason = strings.TrimPrefix(reason+"; "+c.Removal.Waits, "; ")
 		}

@@ -75,6 +75,14 @@ type Cluster struct {
 	Removal *Removal `json:"removal,omitempty"`
 	// Joined is nil until a syncer has joined with a token.
 	Joined *Joined `json:"joined,omitempty"`
+	// Revoked stays until the cluster is readmitted, also while it is being removed.
+	Revoked *Revocation `json:"revoked,omitempty"`
+}
+
+// Revocation says why a cluster has no rights in etcd any more.
+type Revocation struct {
+	Message string `json:"message"`
+	At      Time   `json:"at"`
 }
 
 // Fence is bumped by whatever changes the set of clusters that may be placed on.
@@ -311,6 +319,9 @@ type DesiredCluster struct {
 	// Joined stays of the registration of a cluster that was removed: it may renew its
 	// certificate to learn what it has to do.
 	Joined *Joined `json:"joined,omitempty"`
+	// Revoked stays of a cluster that was removed after it was revoked, or that is
+	// revoked while it does its last orders.
+	Revoked *Revocation `json:"revoked,omitempty"`
 }
 
 // Desired is what is asked of one service name on one cluster; with

@@ -125,6 +125,9 @@ const (
 	ClusterPaused   ClusterState = "paused"
 	ClusterCordoned ClusterState = "cordoned"
 	ClusterRemoving ClusterState = "removing"
+	// ClusterRevoked has passed the limits of what it may write: it has no rights in
+	// etcd, and nothing is placed on it, until the administrator readmits it.
+	ClusterRevoked ClusterState = "revoked"
 	// ClusterRemoved is told to the syncer of a cluster that is registered no more,
 	// for as long as tombstones wait for it.
 	ClusterRemoved ClusterState = "removed"

@@ -4,15 +4,19 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"go.etcd.io/etcd/api/v3/authpb"
 
 	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/test/invariants"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -149,5 +153,68 @@ func TestASyncerThatKeepsWatchingIsToldNothingOfTheNextClusterOfItsName(t *testi
 	}
 	for kv := range spy.Snapshot().Prefix(record.DesiredServicesPrefix(c)) {
 		t.Errorf("it was told of the next cluster's %s", kv.Key)
+	}
+}
+
+// A cluster that writes without end loses its rights and says so; nothing is placed
+// there and its services go on. Readmitted, it reports anew, all that it has at once,
+// and stays.
+func TestAClusterThatWritesTooMuchIsRevokedUntilItIsReadmitted(t *testing.T) {
+	w := world.New(t, world.Options{Names: names, Guarded: true, Breaks: []invariants.Rule{invariants.RuleRecords}, ControlPlane: func(cfg *controlplane.Config) {
+		cfg.Limits = access.Limits{Keys: 50, Rate: 10} // and 10,000 at once
+	}})
+	if _, err := create(w, body); err != nil {
+		t.Fatal(err)
+	}
+	w.Cluster(c).Stop()
+	hostile := as(w, c, w.Cluster(c).UID)
+	for i := 0; ; i++ {
+		err := write(t.Context(), hostile, record.ObservedPrefix(c)+"rubbish/"+strconv.Itoa(i))
+		if errors.Is(err, store.ErrDenied) {
+			break
+		}
+		if err != nil && !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrUnknownOutcome) {
+			t.Fatal(err)
+		}
+		if i > 100_000 {
+			t.Fatal("nothing stops it")
+		}
+	}
+	reg, err := w.Client.Cluster(t.Context(), c)
+	if err != nil || reg.State != "revoked" || reg.Revoked == nil || !strings.Contains(reg.Revoked.Message, "50 are allowed") {
+		t.Fatalf("it is %+v, %v", reg, err)
+	}
+	if !strings.Contains(w.Log.String(), "a cluster is revoked") {
+		t.Error("nobody was told")
+	}
+	for _, id := range []string{a, b} {
+		if v, err := w.Client.Cluster(t.Context(), id); err != nil || v.State != "active" {
+			t.Errorf("%s: %+v, %v", id, v, err)
+		}
+	}
+	if v, ok := w.Cluster(c).Sim.Service(names[2]); !ok || v.Token == "" {
+		t.Error("its service is gone")
+	}
+	if _, err := create(w, strings.ReplaceAll(body, "grayifyr", "other")); codeOf(err) != "invalid" {
+		t.Errorf("a creation there: %v", err)
+	}
+	if _, err := w.Client.SetClusterState(t.Context(), c, "active"); codeOf(err) != "conflict" {
+		t.Errorf("it was activated as if nothing had been: %v", err)
+	}
+	for range 2 {
+		if v, err := w.Client.ReadmitCluster(t.Context(), c); err != nil || v.State != "active" || v.Revoked != nil {
+			t.Fatalf("readmitted: %+v, %v", v, err)
+		}
+	}
+	if !slices.Contains(users(w), access.Syncer(c, w.Cluster(c).UID)) {
+		t.Error("it has no user")
+	}
+	w.Cluster(c).Start()
+	if err := w.CP.AwaitCluster(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	w.Eventually("all are ready", func() bool { return ready(w) })
+	if v, err := w.Client.Cluster(t.Context(), c); err != nil || v.State != "active" {
+		t.Errorf("afterwards: %+v, %v", v, err)
 	}
 }

@@ -26,10 +26,14 @@ func clustersStep(c *checker) {
 }
 
 // cleared says whether this revision takes everything away that stood below the
-// prefix of a cluster: one that was registered no more is forgotten, or another one
-// has its id from now on.
+// prefix of a cluster: one that was registered no more is forgotten, another one has
+// its id from now on, or one that was revoked is readmitted and begins anew.
 func (c *checker) cleared(cluster string) bool {
 	key := record.DesiredClusterKey(cluster)
+	if old, now := as[record.Cluster](c.before(record.ClusterKey(cluster))), as[record.Cluster](c.now(record.ClusterKey(cluster))); old != nil && now != nil &&
+		old.Revoked != nil && now.Revoked == nil && c.changed[key] != nil {
+		return true
+	}
 	if ch := c.changed[key]; ch == nil || c.before(record.ClusterKey(cluster)) != nil && c.now(record.ClusterKey(cluster)) != nil {
 		return false
 	}
@@ -66,6 +70,12 @@ func (c *checker) registrationMoves(ch *change, old, now *record.Cluster) {
 	if now == nil {
 		return
 	}
+	if now.Removal == nil && (now.Revoked != nil) != (now.State == record.ClusterRevoked) {
+		c.violatef(RuleClusters, ch.key, "it is %s, and its revocation is %v", now.State, now.Revoked)
+	}
+	if old != nil && old.Revoked != nil && now.Revoked == nil && c.anything(record.ObservedPrefix(id)) != "" {
+		c.violatef(RuleClusters, ch.key, "it is readmitted, and %s is still what it reported before", c.anything(record.ObservedPrefix(id)))
+	}
 	if (now.Removal != nil) != (now.State == record.ClusterRemoving) {
 		c.violatef(RuleClusters, ch.key, "it is %s, and its order of removal is %v", now.State, now.Removal)
 	}
@@ -99,18 +109,19 @@ func (c *checker) anything(prefix string) string {
 	return found
 }
 
-// placesNothing: a federation gets no replica on a cluster that is being removed.
+// placesNothing: a federation gets no replica on a cluster that is being removed, or
+// was revoked.
 func (c *checker) placesNothing(ch *change, old, now *record.Federation) {
 	if now == nil || now.Phase.Result() {
 		return
 	}
 	for _, m := range replicasOf(now) {
 		reg := as[record.Cluster](c.before(record.ClusterKey(m.ClusterID)))
-		if reg == nil || reg.Removal == nil {
+		if reg == nil || reg.Removal == nil && reg.Revoked == nil {
 			continue
 		}
 		if old == nil || !slices.ContainsFunc(replicasOf(old), func(o record.Member) bool { return o.UID == m.UID }) {
-			c.violatef(RuleClusters, ch.key, "it gets %s on a cluster that is being removed", placeOf(m))
+			c.violatef(RuleClusters, ch.key, "it gets %s on a cluster that is %s", placeOf(m), map[bool]string{true: "being removed", false: "revoked"}[reg.Removal != nil])
 		}
 	}
 }

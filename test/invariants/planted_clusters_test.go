@@ -66,6 +66,44 @@ func (s *script) register(cluster string, r replica) {
 	})
 }
 
+// revoke takes the rights of a cluster away.
+func (s *script) revoke(cluster string) {
+	s.step("revoke "+cluster, func(x *txn) {
+		edit(x, record.ClusterKey(cluster), func(c *record.Cluster) {
+			c.State, c.Revoked = record.ClusterRevoked, &record.Revocation{Message: "too much", At: clock}
+		})
+		edit(x, record.DesiredClusterKey(cluster), func(d *record.DesiredCluster) { d.State = record.ClusterRevoked })
+		x.put(record.FenceKey, record.Fence{V: 1, Why: "revoked " + cluster})
+	})
+}
+
+// readmit gives them back; what the cluster had reported goes.
+func (s *script) readmit(cluster string, r replica) {
+	s.step("readmit "+cluster, func(x *txn) {
+		edit(x, record.ClusterKey(cluster), func(c *record.Cluster) { c.State, c.Revoked = record.ClusterActive, nil })
+		edit(x, record.DesiredClusterKey(cluster), func(d *record.DesiredCluster) { d.State = record.ClusterActive })
+		x.put(record.FenceKey, record.Fence{V: 1, Why: "readmitted " + cluster})
+		x.remove(r.observed())
+		x.remove(record.ObservedClusterKey(cluster))
+	})
+}
+
+// revokedStory: c is revoked and readmitted, and a replica stands there all the time.
+func revokedStory(s *script, f *federation) {
+	f.createdStory()
+	s.revoke("c")
+	s.readmit("c", f.at("c"))
+}
+
+func TestARevokedClusterBreaksNothing(t *testing.T) {
+	t.Parallel()
+	s := newScript(t)
+	revokedStory(s, s.federation("f1", "one"))
+	if report := check(t, s); report.Err() != nil {
+		t.Errorf("%v", report.Violations)
+	}
+}
+
 // removedStory: c is removed by force, and another cluster gets its id.
 func removedStory(s *script, f *federation) {
 	f.createdStory()
@@ -152,6 +190,21 @@ func TestClusters(t *testing.T) {
 		{"an unknown word", spoilt("f1 leave", func(x *txn, f *federation) {
 			edit(x, record.DesiredServiceKey("c", "one2"), func(d *record.Desired) { d.Keep = "maybe" })
 		}), `keep="maybe" is unknown`, nil},
+		{"a creation on a cluster that is revoked", func(s *script, f *federation) {
+			s.revoke("c")
+			f.create()
+		}, "gets c/one2 on a cluster that is revoked", nil},
+		{"a cluster is revoked and called active", func(s *script, f *federation) {
+			s.on("revoke c", func(x *txn) {
+				edit(x, record.ClusterKey("c"), func(c *record.Cluster) { c.State = record.ClusterActive })
+				edit(x, record.DesiredClusterKey("c"), func(d *record.DesiredCluster) { d.State = record.ClusterActive })
+			})
+			revokedStory(s, f)
+		}, "and its revocation is", nil},
+		{"a cluster is readmitted with what it reported", func(s *script, f *federation) {
+			s.on("readmit c", func(x *txn) { x.leave(record.ObservedClusterKey("c")) })
+			revokedStory(s, f)
+		}, "is still what it reported before", nil},
 		{"an apply that gives free", afterwards(func(x *txn, f *federation) {
 			f.turn(x, record.PhaseReady)
 			edit(x, f.key(), func(fed *record.Federation) { fed.Detail = "touched" })

@@ -11,6 +11,10 @@ import (
 func TestPromise4Writers(t *testing.T) {
 	t.Parallel()
 	run(t, invariants.RuleWriters, []planted{
+		{"reports are deleted and nobody was readmitted", func(s *script, f *federation) {
+			s.on("readmit c", func(x *txn) { x.leave(record.ClusterKey("c")) })
+			revokedStory(s, f)
+		}, "which is not for the syncer of c", nil},
 		{"a syncer writes its desired record", spoil("vote a", func(x *txn, f *federation) {
 			desired(x, f.at("a"), func(d *record.Desired) { d.Drift = "report" })
 			edit(x, f.key(), func(fed *record.Federation) { fed.Detail = "by the syncer" })

@@ -1,0 +1,129 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// revocations takes clusters' rights away that have passed the limits of what they
+// may write.
+func (c *ControlPlane) revocations(ctx context.Context) {
+	for {
+		cluster, shutdown := c.excessive.Get()
+		if shutdown {
+			return
+		}
+		err := c.revokeExcessive(ctx, cluster)
+		switch {
+		case err == nil:
+			c.excessive.Forget(cluster)
+		case ctx.Err() == nil:
+			c.cfg.Logger.Warn("a cluster that writes too much was not revoked; it is tried again", "cluster", cluster, "error", err)
+			c.excessive.AddRateLimited(cluster)
+		}
+		c.excessive.Done(cluster)
+	}
+}
+
+// revokeExcessive enters into the store that a cluster is revoked. Its user goes as
+// soon as that is seen, by any instance. One that has another registration since is
+// not meant.
+func (c *ControlPlane) revokeExcessive(ctx context.Context, id string) error {
+	if err := c.fresh(ctx); err != nil {
+		return err
+	}
+	// A readmission, or another registration, that was seen just now has forgiven it.
+	passed := c.meter.Passed(id)
+	if passed == "" {
+		return nil
+	}
+	revocation := &record.Revocation{Message: passed, At: record.At(c.cfg.Now())}
+	key, desired := record.ClusterKey(id), record.DesiredClusterKey(id)
+	written := false
+	res, err := c.store.Update(ctx, store.Update{
+		Keys: []string{key, desired, record.FenceKey},
+		Build: func(v store.View, tx *store.Txn) error {
+			written = false
+			_, reg, err := decodeAt[record.Cluster](v, key)
+			if err != nil {
+				return err
+			}
+			_, told, err := decodeAt[record.DesiredCluster](v, desired)
+			if err != nil || told == nil || told.Revoked != nil || reg != nil && reg.Revoked != nil {
+				return err
+			}
+			written = true
+			tx.Expect(key)
+			tx.Expect(desired)
+			if reg == nil {
+				told.Revoked = revocation
+				tx.Put(desired, told)
+				return nil
+			}
+			reg.Revoked = revocation
+			if reg.Removal == nil {
+				reg.State, told.State = record.ClusterRevoked, record.ClusterRevoked
+			}
+			tx.Put(key, reg)
+			tx.Put(desired, told)
+			return bumpFence(v, tx, "revoked "+id)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if written {
+		c.revoked.WithLabelValues(id).Inc()
+		c.cfg.Logger.Error("a cluster is revoked: it has passed the limits of what it may write", "cluster", id, "reason", passed,
+			"advice", "find out why; then oscarfed cluster readmit "+id)
+	}
+	return c.state.wait(ctx, res.Revision)
+}
+
+// ReadmitCluster ends a revocation. What the cluster had reported is forgotten in the
+// same transaction, so that it begins within its limits: it reports anew when it
+// connects.
+func (c *ControlPlane) ReadmitCluster(ctx context.Context, caller identity.Caller, id string) (*Cluster, error) {
+	if !caller.Administrator {
+		return nil, adminOnly()
+	}
+	key, desired := record.ClusterKey(id), record.DesiredClusterKey(id)
+	out, err := c.writeCluster(ctx, []string{key, desired, record.FenceKey}, id, func(v store.View, tx *store.Txn) error {
+		_, reg, err := decodeAt[record.Cluster](v, key)
+		if err != nil {
+			return err
+		}
+		_, told, err := decodeAt[record.DesiredCluster](v, desired)
+		if err != nil {
+			return err
+		}
+		switch {
+		case reg == nil || told == nil:
+			return notFound(fmt.Sprintf("cluster %q is not registered", id))
+		case reg.Removal != nil:
+			return &Error{Code: CodeConflict, Message: fmt.Sprintf("cluster %q is being removed; that cannot be taken back", id)}
+		case reg.Revoked == nil:
+			return nil
+		}
+		reg.Revoked, reg.State, told.State = nil, record.ClusterActive, record.ClusterActive
+		tx.Expect(key)
+		tx.Expect(desired)
+		tx.Put(key, reg)
+		tx.Put(desired, told)
+		tx.DeletePrefix(record.ObservedPrefix(id))
+		return bumpFence(v, tx, "readmitted "+id)
+	})
+	if err != nil || c.cfg.Access == nil {
+		return out, err
+	}
+	if err := c.cfg.Access.Admit(ctx, id, out.UID); err != nil {
+		return nil, &Error{Code: CodeUnavailable, RetryAfter: 5 * time.Second, Cause: err,
+			Message: "the cluster is readmitted, but etcd's user was not made yet; send the same request again"}
+	}
+	return out, nil
+}
