@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/oscarfed/oscarfed/store/storetest"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/test/kubetest"
 )
@@ -52,6 +53,44 @@ func TestWatchTellsOfEveryChangeOfADefinition(t *testing.T) {
 		t.Fatal(err)
 	}
 	heard("a deletion", service+"2")
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("the watch ended with %v", err)
+	}
+}
+
+// TestWatchGoesOnAfterABreak: what was changed while the connection was cut is told
+// afterwards, too.
+func TestWatchGoesOnAfterABreak(t *testing.T) {
+	t.Parallel()
+	cluster, service := shared.Cluster(t), name(t)
+	namespace := cluster.Namespace(t, "oscar-broken")
+	definition := define(t, namespace, service)
+	conf := cluster.Admin()
+	proxy := storetest.NewProxy(t, "https://"+conf.Host)
+	conf.Host = proxy.Endpoint()
+	client, err := kube.New(conf, kube.Config{Logger: quiet(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan struct{}, 1000)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- client.Watch(ctx, func(got string) {
+			if got == service {
+				told <- struct{}{}
+			}
+		})
+	}()
+	_ = wait(t, "what was there before", told)
+	proxy.Freeze()
+	proxy.Cut()
+	if err := change(t.Context(), cluster.Client(), definition, "while it was away"); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Thaw()
+	_ = wait(t, "the change is told", told)
 	cancel()
 	if err := <-ended; err != nil {
 		t.Errorf("the watch ended with %v", err)
