@@ -30,6 +30,7 @@ func withHolders(t *testing.T, g issuer.Grants, mutate ...func(*world.Options)) 
 	k := &keeping{issuer: issuer.New(t, ""), vaults: map[string]*token.Memory{a: {}, b: {}, c: {}}}
 	k.issuer.Grant(g)
 	k.World = newWorld(t, append([]func(*world.Options){func(o *world.Options) {
+		o.Issuer = k.issuer
 		o.Syncer = func(cfg *syncer.Config) {
 			cfg.Vault, cfg.Issuers = k.vaults[cfg.ClusterID], []token.Issuer{{URL: k.issuer.URL, ClientID: "oscarfed"}}
 		}
