@@ -74,11 +74,16 @@ func (c *ControlPlane) holdsRefreshToken(ctx context.Context, id change, f *reco
 	if id.caller.Administrator || id.offers {
 		return nil
 	}
-	_, err := c.store.Get(ctx, record.HoldKey(f.Coordinator().ClusterID, f.UID))
-	if errors.Is(err, store.ErrNotFound) {
-		return &Error{Code: CodeInvalid, Message: "1 violations", Violations: []oscar.Violation{refreshTokenRequired()}}
+	kv, err := c.store.Get(ctx, record.HoldKey(f.Coordinator().ClusterID, f.UID))
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
 	}
-	return err
+	if err == nil {
+		if h, err := store.Decode[record.Hold](kv); err == nil && h.Order == record.HoldKeep {
+			return nil
+		}
+	}
+	return &Error{Code: CodeInvalid, Message: "1 violations", Violations: []oscar.Violation{refreshTokenRequired()}}
 }
 
 // draftChange makes everything that a change by somebody writes. It writes nothing. What asks

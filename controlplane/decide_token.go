@@ -154,12 +154,12 @@ func (s *tokenSituation) passages() []passage {
 // dropPassage takes an ask and its answer away.
 func (s *tokenSituation) dropPassage(p passage) tokenStep {
 	step := s.step("token_ask_dropped")
-	step.closePassage(s, p)
+	s.closePassage(&step, p)
 	return step
 }
 
 // closePassage deletes an ask and, with it, the holder's answer.
-func (step *tokenStep) closePassage(s *tokenSituation, p passage) {
+func (s *tokenSituation) closePassage(step *tokenStep, p passage) {
 	if ask, ok := s.custody.asks[p]; ok {
 		step.write(record.TokenAskKey(p.holder, s.uid, p.member), ask.rev, nil)
 		if given, ok := s.custody.granted[p]; ok {
@@ -201,7 +201,7 @@ func (s *tokenSituation) decideWant(member string) (step tokenStep, again time.T
 		next := *given.rec
 		next.GrantedAt = record.At(s.now)
 		step.write(grantKey, grant.rev, &next)
-		step.closePassage(s, p)
+		s.closePassage(&step, p)
 		return step, again
 	}
 	// Whoever changes his mind all the time waits.
@@ -231,7 +231,7 @@ func (s *tokenSituation) decideWant(member string) (step tokenStep, again time.T
 	if !usable {
 		for p := range s.custody.asks {
 			if p.member == member {
-				step.closePassage(s, p)
+				s.closePassage(&step, p)
 			}
 		}
 	}

@@ -161,12 +161,11 @@ func (t *term) tendWant(ctx context.Context, view *store.MirrorView, federation 
 				t.log.Error("a granted token cannot be read", "error", err)
 			} else if grant.Nonce == want.Nonce {
 				have := t.open(federation, grant)
-				if have.access != "" && !have.good(time.Now()) {
-					want = nil // it has expired: another one is wanted
-				} else {
+				if have.access == "" || have.good(time.Now()) {
 					t.news(federation, have)
 					return nil
 				}
+				want = nil // it has expired: another one is wanted
 			}
 		}
 	}

@@ -205,6 +205,8 @@ func (s *Issuers) Exchange(ctx context.Context, k *Kept) (Access, error) {
 // the answer, which may hold a token: only the two words of the protocol are passed on.
 func (s *Issuers) refusal(iss Issuer, err error) error {
 	said, ok := errors.AsType[*oauth2.RetrieveError](err)
+	// What RFC 6749 5.2 calls wrong with the client, and not with the token.
+	clientErrors := []string{"invalid_client", "unauthorized_client", "unsupported_grant_type"} //nolint:misspell // the protocol's word
 	switch {
 	case !ok:
 		if u, ok := errors.AsType[*url.Error](err); ok {
@@ -213,7 +215,7 @@ func (s *Issuers) refusal(iss Issuer, err error) error {
 		return fmt.Errorf("issuer %s gave no token", iss.URL)
 	case said.ErrorCode == "invalid_grant":
 		return &RefusedError{Issuer: iss.URL, Description: words(said.ErrorDescription)}
-	case said.ErrorCode == "invalid_client" || said.ErrorCode == "unauthorized_client" || said.ErrorCode == "unsupported_grant_type":
+	case slices.Contains(clientErrors, said.ErrorCode):
 		s.forget(iss)
 		return &ConfigError{fmt.Sprintf("issuer %s refuses the client %q: %s", iss.URL, iss.ClientID, said.ErrorCode)}
 	case said.Response.StatusCode >= 300 && said.Response.StatusCode < 500:

@@ -3,6 +3,7 @@ package token_test
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -34,9 +35,7 @@ func provider(t *testing.T, doc func(base string) map[string]any, answer http.Ha
 	mux := http.NewServeMux()
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		all := map[string]any{"issuer": base, "authorization_endpoint": base + "/auth", "jwks_uri": base + "/keys", "token_endpoint": base + "/token"}
-		for k, v := range doc(base) {
-			all[k] = v
-		}
+		maps.Copy(all, doc(base))
 		_ = json.NewEncoder(w).Encode(all)
 	})
 	mux.HandleFunc("/", answer)

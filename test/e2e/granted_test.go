@@ -8,17 +8,19 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/test/issuer"
+	"github.com/oscarfed/oscarfed/test/world"
 )
 
 var rotating = issuer.Grants{Rotate: true, ClientID: "oscarfed"}
 
 // withHolder is a world that alice may use, whose clusters can hold her tokens.
-func withHolder(t *testing.T, g issuer.Grants) *keeping {
+func withHolder(t *testing.T, g issuer.Grants, mutate ...func(*world.Options)) *keeping {
 	t.Helper()
-	k := withHolders(t, g)
+	k := withHolders(t, g, mutate...)
 	k.AddUser(alice)
 	return k
 }
@@ -49,7 +51,9 @@ func (k *keeping) once() {
 // A member that was away longer than the access token lived gets its service all the
 // same, and it is its owner's: the holder has a fresh one.
 func TestAMemberThatWasAwayLongerThanTheTokenLived(t *testing.T) {
-	k := withHolder(t, rotating)
+	k := withHolder(t, rotating, func(o *world.Options) {
+		o.ControlPlane = func(cfg *controlplane.Config) { cfg.PrepareDeadline = 5 * time.Second } // who is away is waited for that long
+	})
 	k.Cluster(c).Stop()
 	_, uid := k.made(client.CreateOptions{Deployment: "best-effort"})
 	k.Cluster(c).Start()
