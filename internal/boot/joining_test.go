@@ -21,10 +21,11 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/pki"
 	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/syncer"
 )
 
 func TestJoiningOrEtcd(t *testing.T) {
-	syncer := []string{"--cluster-id=a", "--oscar-endpoint=http://127.0.0.1:1", "--oscar-password-file=x"}
+	base := []string{"--cluster-id=a", "--oscar-endpoint=http://127.0.0.1:1", "--oscar-password-file=x"}
 	const cp = "--control-plane=https://api.example.org"
 	for _, tt := range []struct {
 		args []string
@@ -40,7 +41,7 @@ func TestJoiningOrEtcd(t *testing.T) {
 		{[]string{"--etcd-endpoints=https://127.0.0.1:1", "--join-token-file=x"}, "go with --control-plane"},
 		{[]string{"--control-plane=http://api.example.org"}, "plain HTTP"},
 	} {
-		_, err := Load[Syncer]("oscar-syncer", "", append(syncer, tt.args...), io.Discard)
+		_, err := Load[Syncer]("oscar-syncer", "", append(base, tt.args...), io.Discard)
 		if tt.says == "" && err != nil || tt.says != "" && (!errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), tt.says)) {
 			t.Errorf("%v: %v; want %q", tt.args, err, tt.says)
 		}
@@ -205,4 +206,16 @@ func background(t *testing.T, run func(context.Context, *slog.Logger) error) (st
 	}
 	t.Cleanup(stop)
 	return stop
+}
+
+func TestWhoHasJoinedServesNoOtherRegistration(t *testing.T) {
+	memory := syncer.MemoryFile(filepath.Join(t.TempDir(), "uid"))
+	for _, uid := range []string{"joined", "later"} {
+		if err := rememberFirst(memory, uid); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := memory.Load(); err != nil || got != "joined" {
+			t.Errorf("it remembers %q: %v", got, err)
+		}
+	}
 }

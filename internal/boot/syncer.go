@@ -86,8 +86,12 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 			if err := enrolment.Ensure(ctx); err != nil {
 				return err
 			}
-			// The administrator has said with the token that this machine is meant.
+			// The administrator has said with the token that this machine is meant, and
+			// for which registration.
 			conf.AcceptClusterUID = enrolment.ClusterUID()
+			if err := rememberFirst(conf.Memory, enrolment.ClusterUID()); err != nil {
+				return fmt.Errorf("the memory of the cluster's uid: %w", err)
+			}
 			g.Go(func() error { return enrolment.Run(ctx) })
 		}
 		st, err := dialStore(ctx, storeOf(cfg, enrolment, log))
@@ -103,6 +107,16 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 		return s.Run(ctx)
 	})
 	return g.Wait()
+}
+
+// rememberFirst has a syncer that remembers nothing serve the registration that it has
+// joined, and not the first that it meets: its certificate may be of an earlier one.
+func rememberFirst(memory syncer.Memory, uid string) error {
+	known, err := memory.Load()
+	if err != nil || known != "" {
+		return err
+	}
+	return memory.Save(uid)
 }
 
 // openKubernetes finds the Kubernetes below the OSCAR: the one that the kubeconfig
