@@ -40,6 +40,8 @@ func decideJoin(join *record.Join, reg *record.Cluster, who applicant, now time.
 		return nil, false, &Error{Code: CodeFailedPrecondition, Message: fmt.Sprintf("cluster %q was removed since the join token was made", who.cluster)}
 	case reg.Removal != nil:
 		return nil, false, &Error{Code: CodeFailedPrecondition, Message: fmt.Sprintf("cluster %q is being removed; it can be registered again when it is gone", who.cluster)}
+	case !admissible(reg):
+		return nil, false, &Error{Code: CodeFailedPrecondition, Message: fmt.Sprintf("cluster %q is %s: nobody is let in for it until the administrator has ended that", who.cluster, reg.State)}
 	case join.UsedBy != "" && (join.UsedBy != who.key || reg.Joined == nil || reg.Joined.Key != who.key):
 		return nil, false, &Error{Code: CodeForbidden, Message: "the join token was used already, with another key; ask the administrator for another one. " +
 			"If nobody here has used it, somebody else has: tell him"}
@@ -59,6 +61,16 @@ func decideJoin(join *record.Join, reg *record.Cluster, who applicant, now time.
 	out := *reg
 	out.Joined = &joined
 	return &out, join.UsedBy == "", nil
+}
+
+// admissible says whether a registration is one whose syncer has a user in etcd. States
+// that are not named here take it away.
+func admissible(reg *record.Cluster) bool {
+	switch reg.State {
+	case record.ClusterActive, record.ClusterPaused, record.ClusterCordoned:
+		return true
+	}
+	return false
 }
 
 // sameCluster refuses another key and another Kubernetes than the registered ones.

@@ -120,8 +120,8 @@ func (c *ControlPlane) writeJoin(ctx context.Context, token string, who applican
 	return out, err
 }
 
-// admit gives the user of a cluster that has joined its rights. One that was removed
-// at that moment does not keep them.
+// admit gives the user of a cluster that has joined its rights. One that was removed,
+// or that lost them, at that moment does not keep them.
 func (c *ControlPlane) admit(ctx context.Context, cluster, uid string) error {
 	if err := c.cfg.Access.Admit(ctx, cluster, uid); err != nil {
 		return &Error{Code: CodeUnavailable, RetryAfter: 5 * time.Second, Cause: err,
@@ -135,13 +135,13 @@ func (c *ControlPlane) admit(ctx context.Context, cluster, uid string) error {
 	if err != nil {
 		return crossing(err)
 	}
-	if reg != nil && reg.UID == uid {
-		return nil
+	if reg != nil && reg.UID == uid && (admissible(reg) || reg.Removal != nil) {
+		return nil // who is removed from now on still has to be told what to do
 	}
 	if err := c.cfg.Access.Revoke(ctx, cluster, uid); err != nil {
-		c.cfg.Logger.Error("etcd's user of a removed cluster was not taken away", "cluster", cluster, "cluster_uid", uid, "error", err)
+		c.cfg.Logger.Error("etcd's user of a cluster that was removed meanwhile was not taken away", "cluster", cluster, "cluster_uid", uid, "error", err)
 	}
-	return &Error{Code: CodeFailedPrecondition, Message: "the cluster was removed while it joined"}
+	return &Error{Code: CodeFailedPrecondition, Message: "the cluster was removed, or lost its rights, while it joined"}
 }
 
 // enrol signs a certificate and puts beside it what a syncer needs.

@@ -674,3 +674,43 @@ func TestNoTokenIsSealedToAKeyThatHasNotJoined(t *testing.T) {
 		t.Errorf("a is asked to seal to %s, and b has joined with %s", ask.Recipient, age.Recipient())
 	}
 }
+
+// A state that this code does not know of lets nobody in.
+func TestOnlyStatesThatAreKnownLetIn(t *testing.T) {
+	t.Parallel()
+	j := newJoining(t)
+	m := newMachine(t, "a", j.token("a", false))
+	state := func(word record.ClusterState) {
+		t.Helper()
+		key, told := record.ClusterKey("a"), record.DesiredClusterKey("a")
+		_, err := j.store.Update(t.Context(), store.Update{Keys: []string{key, told}, Build: func(v store.View, tx *store.Txn) error {
+			kv, _ := v.KV(key)
+			reg, err := store.Decode[record.Cluster](kv)
+			if err != nil {
+				return err
+			}
+			reg.State = word
+			tx.Put(key, reg)
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	state("of another version")
+	_, err := j.Join(t.Context(), m.request)
+	refused(t, "an unknown state", err, controlplane.CodeFailedPrecondition, "of another version")
+	state(record.ClusterCordoned)
+	// It comes between the transaction and the admission.
+	j.gate.before = func(string, string) error { state("of another version"); return nil }
+	_, err = j.Join(t.Context(), m.request)
+	refused(t, "an unknown state meanwhile", err, controlplane.CodeFailedPrecondition, "lost its rights")
+	if j.gate.in("a", j.registration("a").UID) {
+		t.Error("it kept its rights")
+	}
+	j.gate.before = nil
+	state(record.ClusterPaused)
+	if _, err := j.Join(t.Context(), m.request); err != nil {
+		t.Error(err)
+	}
+}
