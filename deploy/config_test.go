@@ -245,6 +245,25 @@ func read(t *testing.T, path string, parse func([]byte) error) {
 	}
 }
 
+// The chart takes the values that `oscarfed cluster join --helm` prints.
+func TestTheChartTakesWhatClusterJoinPrints(t *testing.T) {
+	var script string
+	read(t, "../internal/cli/testdata/script/cluster_join.txtar", func(data []byte) error { script = string(data); return nil })
+	_, rest, _ := strings.Cut(script, "<<'VALUES'\n")
+	values, _, ok := strings.Cut(rest, "VALUES\n")
+	if !ok {
+		t.Fatal("the command's script has no values")
+	}
+	file := filepath.Join(t.TempDir(), "oscar-syncer-joins.yaml")
+	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := render(t, tool(t, "helm"), file, release, namespace)
+	if config := only[*corev1.ConfigMap](t, m).Data["syncer.yaml"]; !strings.Contains(config, "control_plane: https://api.example.org\n") {
+		t.Errorf("the syncer is told\n%s", config)
+	}
+}
+
 // What cannot work is refused when it is installed, and says what to do.
 func TestRefusedValues(t *testing.T) {
 	helm := tool(t, "helm")
