@@ -15,6 +15,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
 	"go.uber.org/zap"
 
 	"github.com/oscarfed/oscarfed/store/access"
@@ -80,9 +82,11 @@ func (b *burglar) op(depth int) clientv3.Op {
 		if b.rnd.IntN(3) == 0 {
 			options = append(options, clientv3.WithPrevKV())
 		}
-		switch lease := b.lease(); b.rnd.IntN(4) {
+		switch lease := b.lease(); b.rnd.IntN(5) {
 		case 0:
 			options = append(options, clientv3.WithLease(lease))
+		case 2:
+			options = append(options, clientv3.WithIgnoreLease())
 		case 1:
 			options = append(options, clientv3.WithIgnoreValue())
 			return clientv3.OpPut(b.key(), "", options...)
@@ -191,8 +195,23 @@ func (b *burglar) try(ctx context.Context) {
 		if resp, err = b.client.TimeToLive(ctx, b.foreign, clientv3.WithAttachedKeys()); err == nil && len(resp.Keys) > 0 {
 			b.t.Errorf("a foreign lease shows its keys %q", resp.Keys)
 		}
+	case n < 99:
+		err = b.aside(ctx)
 	default:
-		switch b.rnd.IntN(4) {
+		switch b.rnd.IntN(9) {
+		case 4:
+			_, err = b.client.MemberAddAsLearner(ctx, []string{"http://127.0.0.1:1"})
+		case 5:
+			_, err = b.client.Compact(ctx, 1)
+		case 6:
+			_, err = b.client.Defragment(ctx, b.client.Endpoints()[0])
+		case 7:
+			_, err = b.client.HashKV(ctx, b.client.Endpoints()[0], 0)
+		case 8:
+			_, err = b.client.Snapshot(ctx) //nolint:staticcheck // whichever of the two: both are one request
+			if err == nil {
+				return // a stream is refused when it is read
+			}
 		case 0:
 			_, err = b.client.UserList(ctx)
 		case 1:
@@ -211,6 +230,41 @@ func (b *burglar) try(ctx context.Context) {
 		return
 	}
 	b.done++
+}
+
+// aside uses what etcd serves beside its keys: leases of others, and locks and
+// elections, which are keys, too.
+func (b *burglar) aside(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	conn, key := b.client.ActiveConnection(), []byte(b.key())
+	switch b.rnd.IntN(6) {
+	case 0:
+		_, err = b.client.KeepAliveOnce(ctx, b.foreign)
+		return err
+	case 1:
+		var all *clientv3.LeaseLeasesResponse
+		if all, err = b.client.Leases(ctx); err == nil {
+			for _, lease := range all.Leases {
+				if lease.ID == b.foreign {
+					b.t.Error("a list of leases shows a foreign one")
+				}
+			}
+		}
+		return err
+	case 2:
+		_, err = v3lockpb.NewLockClient(conn).Lock(ctx, &v3lockpb.LockRequest{Name: key, Lease: int64(b.lease())})
+	case 3:
+		_, err = v3lockpb.NewLockClient(conn).Unlock(ctx, &v3lockpb.UnlockRequest{Key: key})
+	case 4:
+		_, err = v3electionpb.NewElectionClient(conn).Leader(ctx, &v3electionpb.LeaderRequest{Name: key})
+	case 5:
+		_, err = v3electionpb.NewElectionClient(conn).Campaign(ctx, &v3electionpb.CampaignRequest{Name: key, Lease: int64(b.lease()), Value: []byte("break-in")})
+	}
+	if err == nil {
+		b.t.Error("locks and elections are served")
+	}
+	return err
 }
 
 // watch looks for a moment: what it may not see is refused when it is opened.

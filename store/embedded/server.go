@@ -106,7 +106,7 @@ func (s *Server) options(cfg Config) ([]grpc.ServerOption, error) {
 		trusted: trusted, knows: s.gate.knows, told: told, users: map[string]*holder{},
 		alive: s.leases,
 	}
-	return append(out, grpc.Creds(s.gate), grpc.ChainUnaryInterceptor(limit.intercept)), nil
+	return append(out, grpc.Creds(s.gate), grpc.ChainUnaryInterceptor(withholdUnary, limit.intercept), grpc.ChainStreamInterceptor(withholdStream)), nil
 }
 
 // leases are those of all users.
