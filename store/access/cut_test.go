@@ -2,11 +2,14 @@ package access_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
 
 	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -99,5 +102,28 @@ func TestLeasesAreLimited(t *testing.T) {
 	}
 	if _, err := raw(t, g, access.Syncer(clusterB, uidB)).Grant(t.Context(), 60); !errors.Is(err, rpctypes.ErrPermissionDenied) {
 		t.Errorf("a lease for a user who was removed: %v", err)
+	}
+}
+
+// Also on keys that are its own, and with a lease that is.
+func TestLocksAndElectionsAreNotServed(t *testing.T) {
+	g := guard(t)
+	client := raw(t, g, access.Syncer(clusterA, uidA))
+	lease, err := client.Grant(t.Context(), 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, key := client.ActiveConnection(), []byte(record.ObservedPrefix(clusterA)+"lock")
+	_, locked := v3lockpb.NewLockClient(conn).Lock(t.Context(), &v3lockpb.LockRequest{Name: key, Lease: int64(lease.ID)})
+	_, elected := v3electionpb.NewElectionClient(conn).Campaign(t.Context(), &v3electionpb.CampaignRequest{Name: key, Lease: int64(lease.ID)})
+	observe, err := v3electionpb.NewElectionClient(conn).Observe(t.Context(), &v3electionpb.LeaderRequest{Name: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, observed := observe.Recv()
+	for what, err := range map[string]error{"a lock": locked, "an election": elected, "a watch of one": observed} {
+		if err == nil || !strings.Contains(err.Error(), "not served") {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
