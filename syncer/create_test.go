@@ -307,7 +307,8 @@ func TestChange(t *testing.T) {
 // of tries, before the one that is the outcome.
 func TestAnOscarThatAnswers500IsToldFromTheFirstTryOn(t *testing.T) {
 	r := newRig(t, oscarsim.Config{})
-	r.start()
+	// The report is written in the pause before the next try.
+	r.start(func(c *syncer.Config) { c.RetryPause = time.Second })
 	p := newReplica("grayify")
 	r.makeReady(p)
 	before := r.mirror.Revision()
