@@ -86,6 +86,8 @@ type clusterSituation struct {
 	// members counts the federations with a member there, leaving those that wait
 	// for a tombstone there, and records what is desired of it, tombstones among it.
 	members, leaving, records int
+	// tokens counts the orders about refresh tokens that it has not carried out.
+	tokens int
 }
 
 // clusterDecision is the next step of a removal: unregister, or what it waits for.
@@ -108,8 +110,13 @@ func decideRemoval(s clusterSituation) clusterDecision {
 		return clusterDecision{blocked: true, waits: coordinatorsThere(s.reg.ClusterID, s.coordinated)}
 	case s.members > 0, removal.Force && s.leaving > 0:
 		return clusterDecision{waits: fmt.Sprintf("%d federations have not left it yet", max(s.members, s.leaving))}
-	case removal.Force || s.records == 0:
+	case removal.Force || s.records+s.tokens == 0:
 		return clusterDecision{unregister: true}
+	case s.records == 0 && !s.alive:
+		return clusterDecision{blocked: true, waits: fmt.Sprintf(
+			"cluster %q is away and holds %d refresh tokens that are to be revoked: start its syncer, or use force, and revoke them at their issuers by hand", s.reg.ClusterID, s.tokens)}
+	case s.records == 0:
+		return clusterDecision{waits: fmt.Sprintf("it has not deleted %d refresh tokens yet", s.tokens)}
 	case !s.alive:
 		return clusterDecision{blocked: true, waits: awayWith(s.reg, s.records)}
 	}
@@ -179,6 +186,11 @@ func (s *state) removal(id string) (clusterSituation, int64, bool) {
 	}
 	if n := s.nodes[id]; n != nil {
 		out.records = len(n.desired)
+	}
+	for _, c := range s.custody {
+		if _, holds := c.holds[id]; holds {
+			out.tokens++
+		}
 	}
 	return out, reg.rev, true
 }

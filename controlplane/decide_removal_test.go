@@ -23,6 +23,9 @@ func TestDecideRemoval(t *testing.T) {
 		"tombstones":                     {clusterSituation{reg: record.Cluster{Removal: plain}, alive: true, leaving: 2, records: 2}, "waits: it has not acknowledged 2"},
 		"tombstones, away":               {clusterSituation{reg: record.Cluster{ClusterID: "b", Removal: plain}, leaving: 2, records: 2}, `blocked: cluster "b" is away`},
 		"tombstones, by force":           {clusterSituation{reg: record.Cluster{Removal: force}, records: 2}, "unregister"},
+		"a token to revoke":              {clusterSituation{reg: record.Cluster{Removal: plain}, alive: true, tokens: 1}, "waits: it has not deleted 1 refresh tokens"},
+		"a token to revoke, away":        {clusterSituation{reg: record.Cluster{ClusterID: "b", Removal: plain}, tokens: 1}, `blocked: cluster "b" is away and holds 1`},
+		"a token to revoke, by force":    {clusterSituation{reg: record.Cluster{Removal: force}, tokens: 1}, "unregister"},
 		"tombstones of others, forced":   {clusterSituation{reg: record.Cluster{Removal: force}, leaving: 1, records: 2}, "waits: 1 federations"},
 		"a creation in flight, by force": {clusterSituation{reg: record.Cluster{Removal: force}, members: 1, records: 1}, "waits: 1 federations"},
 	} {

@@ -177,6 +177,32 @@ func TestARevocationWaitsForItsHolder(t *testing.T) {
 	})
 }
 
+// A cluster is not removed before it has revoked the tokens that it held.
+func TestARemovalWaitsForTheTokensOfTheCluster(t *testing.T) {
+	k := withHolders(t, issuer.Grants{})
+	refresh := k.issuer.RefreshToken("somebody")
+	if _, err := create(k.World, withToken(body, refresh)); err != nil {
+		t.Fatal(err)
+	}
+	k.Eventually("it is stored", func() bool { return k.status().Token.State == "stored" })
+	k.issuer.Answer(503) // it cannot be revoked for the time being
+	if _, err := k.Client.DeleteService(t.Context(), names[0], client.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	k.Eventually("its services are gone", func() bool { return len(k.Keys(record.DesiredServicesPrefix(a))) == 0 })
+	res, err := k.Client.RemoveCluster(t.Context(), a, client.RemoveClusterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Cluster == nil || res.Cluster.Removal == nil || !strings.Contains(res.Cluster.Removal.Waits, "refresh tokens") {
+		t.Errorf("the removal waits for %+v", res.Cluster)
+	}
+	k.issuer.Answer(0)
+	k.Eventually("it is revoked, and the cluster is gone", func() bool {
+		return k.issuer.Revoked(refresh) && len(k.Keys(record.ClusterKey(a))) == 0
+	})
+}
+
 // A creation that is refused leaves no token behind, and the token is good for the
 // next try.
 func TestARefusedCreationForgetsTheToken(t *testing.T) {
