@@ -3,6 +3,7 @@ package syncer
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -40,19 +41,23 @@ func (t *term) listen(ctx context.Context) {
 			return
 		case <-fresh.some:
 		}
+		// Other people's services are not ours to look at, and do not make ours wait.
+		if !fresh.keep(t.isDesired) {
+			continue
+		}
 		if limit.Wait(ctx) != nil {
 			return
 		}
+		fresh.keep(t.isDesired)
 		now := time.Now()
 		for name := range fresh.take() {
-			if t.desiredInMirror(name) == nil {
-				continue // not ours to look at
-			}
 			t.hear(name, now)
 			t.decisions.Add(name)
 		}
 	}
 }
+
+func (t *term) isDesired(name string) bool { return t.desiredInMirror(name) != nil }
 
 // news are the names that were heard of and not yet looked at.
 type news struct {
@@ -70,6 +75,14 @@ func (n *news) add(name string) {
 	case n.some <- struct{}{}:
 	default:
 	}
+}
+
+// keep drops the names that nobody wants, and says whether any are left.
+func (n *news) keep(wanted func(name string) bool) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	maps.DeleteFunc(n.names, func(name string, _ bool) bool { return !wanted(name) })
+	return len(n.names) > 0
 }
 
 // take hands over all names.

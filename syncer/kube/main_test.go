@@ -61,7 +61,9 @@ func asSyncer(t *testing.T) *rest.Config {
 // open makes a Client with the syncer's rights, through a kubeconfig file.
 func open(t *testing.T, change ...func(*kube.Config)) *kube.Client {
 	t.Helper()
-	cfg := kube.Config{Kubeconfig: kubetest.Kubeconfig(t, asSyncer(t), accountNamespace), LeaseTerm: 3 * time.Second, Logger: quiet(t)}
+	// Long enough that a busy machine does not lose a Lease, and short enough that
+	// whoever waits looks again soon.
+	cfg := kube.Config{Kubeconfig: kubetest.Kubeconfig(t, asSyncer(t), accountNamespace), LeaseTerm: 15 * time.Second, Logger: quiet(t)}
 	for _, c := range change {
 		c(&cfg)
 	}

@@ -44,7 +44,7 @@ func below(t *testing.T, services string) func(log *slog.Logger) *kube.Client {
 	account := install(t, services)
 	return func(log *slog.Logger) *kube.Client {
 		t.Helper()
-		c, err := kube.New(account, kube.Config{Services: services, LeaseTerm: 3 * time.Second, Logger: log})
+		c, err := kube.New(account, kube.Config{Services: services, LeaseTerm: 15 * time.Second, Logger: log})
 		if err != nil {
 			t.Fatal(err)
 		}
