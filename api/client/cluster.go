@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -29,6 +31,43 @@ func (c *Client) RegisterCluster(ctx context.Context, spec v1.ClusterSpec) (*v1.
 // UpdateCluster replaces what was said of a cluster.
 func (c *Client) UpdateCluster(ctx context.Context, spec v1.ClusterSpec) (*v1.Cluster, error) {
 	return send[v1.Cluster](ctx, c, http.MethodPut, clusterPath(spec.ClusterID), spec)
+}
+
+// editTries is how often EditCluster begins anew when others change the cluster.
+const editTries = 5
+
+// EditCluster changes some of what was said of a cluster, and keeps the rest also
+// when others change it at the same time.
+func (c *Client) EditCluster(ctx context.Context, id string, edit func(*v1.ClusterSpec)) (*v1.Cluster, error) {
+	path := clusterPath(id)
+	for try := 1; ; try++ {
+		was, err := c.do(ctx, call{method: http.MethodGet, path: path})
+		if err != nil {
+			return nil, err
+		}
+		now, err := decode[v1.Cluster](http.MethodGet, path, was.body)
+		if err != nil {
+			return nil, err
+		}
+		spec := v1.ClusterSpec{
+			ClusterID: now.ClusterID, Endpoint: now.Endpoint, SSLVerify: &now.SSLVerify, Labels: now.Labels, AllowedGroups: now.AllowedGroups,
+		}
+		edit(&spec)
+		body, err := json.Marshal(spec)
+		if err != nil {
+			return nil, fmt.Errorf("PUT %s: %w", path, err)
+		}
+		in := call{method: http.MethodPut, path: path, body: body, header: http.Header{}}
+		in.header.Set("If-Match", was.header.Get("ETag"))
+		out, err := c.do(ctx, in)
+		if e, ok := errors.AsType[*Error](err); ok && e.Code() == v1.CodeConflict && try < editTries {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return decode[v1.Cluster](http.MethodPut, path, out.body)
+	}
 }
 
 // RemoveClusterOptions go with the removal of a cluster.

@@ -15,6 +15,7 @@ import (
 type clusterCmd struct {
 	Add    clusterAddCmd    `cmd:"" help:"Register a cluster. Its syncer then joins under that name."`
 	Join   clusterJoinCmd   `cmd:"" help:"Make a token for one cluster to join with, and print the command for the other side."`
+	Set    clusterSetCmd    `cmd:"" help:"Change what was said of a cluster. What is not named stays."`
 	List   clusterListCmd   `cmd:"" help:"The registered clusters."`
 	Remove clusterRemoveCmd `cmd:"" help:"Take a cluster out of every federation, and remove it."`
 
@@ -99,6 +100,46 @@ func (c *clusterAddCmd) Run(ctx context.Context, a *app) error {
 	return a.print(added, func() *table { return clusterTable(a, []v1.Cluster{*added}) })
 }
 
+type clusterSetCmd struct {
+	ID            string            `arg:"" help:"Name of the cluster."`
+	OscarEndpoint string            `name:"oscar-endpoint" help:"Address of its OSCAR Manager." placeholder:"URL"`
+	SSLVerify     *bool             `name:"ssl-verify" negatable:"" help:"Whether the certificate of that address is checked."`
+	Label         map[string]string `help:"Labels of the cluster, in place of those that it has; may be repeated." placeholder:"KEY=VALUE"`
+	AllowedGroup  []string          `help:"Groups whose members may place on the cluster, in place of those that were named; may be repeated." placeholder:"GROUP"`
+	AllGroups     bool              `help:"Let members of every group place on the cluster."`
+}
+
+func (c *clusterSetCmd) Run(ctx context.Context, a *app) error {
+	switch {
+	case c.AllGroups && len(c.AllowedGroup) > 0:
+		return usageError("--all-groups and --allowed-group contradict each other")
+	case c.OscarEndpoint == "" && c.SSLVerify == nil && c.Label == nil && len(c.AllowedGroup) == 0 && !c.AllGroups:
+		return usageError("nothing is to be set; see oscarfed cluster set --help")
+	}
+	api, err := a.dial()
+	if err != nil {
+		return err
+	}
+	changed, err := api.EditCluster(ctx, c.ID, func(s *v1.ClusterSpec) {
+		if c.OscarEndpoint != "" {
+			s.Endpoint = c.OscarEndpoint
+		}
+		if c.SSLVerify != nil {
+			s.SSLVerify = c.SSLVerify
+		}
+		if c.Label != nil {
+			s.Labels = c.Label
+		}
+		if len(c.AllowedGroup) > 0 || c.AllGroups {
+			s.AllowedGroups = c.AllowedGroup
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return a.print(changed, func() *table { return clusterTable(a, []v1.Cluster{*changed}) })
+}
+
 type clusterListCmd struct{}
 
 func (clusterListCmd) Run(ctx context.Context, a *app) error { return listClusters(ctx, a) }
@@ -156,7 +197,7 @@ func (c *clusterRemoveCmd) Run(ctx context.Context, a *app) error {
 }
 
 func clusterTable(a *app, list []v1.Cluster) *table {
-	t := newTable("CLUSTER", "ENDPOINT", "STATE", "ALIVE", "OSCAR", "QUEUE", "LAST SEEN", "LABELS", "REASON")
+	t := newTable("CLUSTER", "ENDPOINT", "STATE", "ALIVE", "OSCAR", "QUEUE", "LAST SEEN", "LABELS", "GROUPS", "REASON")
 	for _, c := range list {
 		seen := "never"
 		switch {
@@ -179,7 +220,7 @@ func clusterTable(a *app, list []v1.Cluster) *table {
 		if n := len(c.Orphans); n > 0 {
 			reason = strings.TrimPrefix(reason+"; "+count(n, "held orphan"), "; ")
 		}
-		t.row(c.ClusterID, c.Endpoint, c.State, yesNo(c.Alive), c.OscarVersion, fmt.Sprintf("%ds", c.QueueS), seen, strings.Join(labels, ","), reason)
+		t.row(c.ClusterID, c.Endpoint, c.State, yesNo(c.Alive), c.OscarVersion, fmt.Sprintf("%ds", c.QueueS), seen, strings.Join(labels, ","), strings.Join(c.AllowedGroups, ","), reason)
 	}
 	return t
 }
