@@ -119,10 +119,22 @@ func externalEtcd(cfg Etcd, users Users, log *slog.Logger) (*etcd, error) {
 
 // open connects as the control plane.
 func (e *etcd) open(ctx context.Context) (*store.Store, error) {
-	if e.users != nil {
-		return e.users.open(ctx)
+	if e.users == nil {
+		return dialStore(ctx, e.plain)
 	}
-	return dialStore(ctx, e.plain)
+	st, err := e.users.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	on, err := access.New(st).Enabled(ctx)
+	if err == nil && !on {
+		err = errors.New("etcd asks nobody who is calling, so every certificate that it trusts could do everything: run oscarfed etcd setup first")
+	}
+	if err != nil {
+		closeStore(st, e.users.log)
+		return nil, err
+	}
+	return st, nil
 }
 
 // serve enters into a control plane's configuration how it changes etcd's users, and

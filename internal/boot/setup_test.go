@@ -85,6 +85,16 @@ func TestEtcdSetup(t *testing.T) {
 	if on, err := access.New(plain).Enabled(t.Context()); err != nil || on {
 		t.Fatalf("after a dry run, authentication is %v, %v", on, err)
 	}
+	early, err := externalEtcd(Etcd{Endpoints: []string{e.server.Endpoint()}, CAFile: e.authority.CAFile}, Users{Authority: ca}, storetest.Logger(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st, err := early.open(t.Context()); err == nil || !strings.Contains(err.Error(), "etcd setup") {
+		t.Errorf("a control plane began before the set-up: %v", err)
+		if err == nil {
+			closeStore(st, storetest.Logger(t))
+		}
+	}
 	root, rootKey := e.authority.Issue(access.Root)
 	for _, more := range [][]string{nil, nil, {"--etcd-cert-file", root, "--etcd-key-file", rootKey}} {
 		if status, out, errs = setup(t, args(more...)...); status != exitDone || !strings.Contains(out, "--etcd-authority "+ca) {
