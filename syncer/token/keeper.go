@@ -177,26 +177,32 @@ func (k *Keeper) begin(ctx context.Context, h *holding, fn func(context.Context)
 	return busy, nil
 }
 
-// alone runs fn when nothing else is under way for a federation.
-func (k *Keeper) alone(ctx context.Context, of Of, fn func(ctx context.Context) error) error {
+// alone runs fn when nothing else is under way for a federation. Whoever does not
+// wait for its end gets nothing of what it answers.
+func alone[T any](ctx context.Context, k *Keeper, of Of, fn func(ctx context.Context) (T, error)) (T, error) {
+	var nothing T
 	for {
 		ran := false
-		var result error
+		var result T
+		var failure error
 		k.mu.Lock()
 		h := k.of(of)
 		free := h.busy == nil
-		busy, err := k.begin(ctx, h, func(ctx context.Context) { ran, result = true, fn(ctx) })
+		busy, err := k.begin(ctx, h, func(ctx context.Context) {
+			ran = true
+			result, failure = fn(ctx)
+		})
 		k.mu.Unlock()
 		if err != nil {
-			return err
+			return nothing, err
 		}
 		select {
 		case <-busy:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return nothing, context.Cause(ctx)
 		}
 		if free && ran {
-			return result
+			return result, failure
 		}
 	}
 }
@@ -247,16 +253,16 @@ func (k *Keeper) Lost(of Of, serial int64, message string) {
 // Hold stores a token as its owner gave it. It does nothing when one of that serial,
 // or a later one, is there.
 func (k *Keeper) Hold(ctx context.Context, of Of, g Given) error {
-	return k.alone(ctx, of, func(ctx context.Context) error {
+	_, err := alone(ctx, k, of, func(ctx context.Context) (struct{}, error) {
 		for {
 			before, err := k.get(ctx, of)
 			switch {
 			case errors.Is(err, ErrNone):
 				before = &Kept{}
 			case err != nil:
-				return err
+				return struct{}{}, err
 			case before.Serial >= g.Serial:
-				return nil
+				return struct{}{}, nil
 			}
 			err = k.put(ctx, of, &Kept{
 				Version: before.Version + 1, Serial: g.Serial, Refresh: g.Refresh, Issuer: g.Issuer, ClientID: g.ClientID, GivenAt: g.GivenAt,
@@ -265,15 +271,16 @@ func (k *Keeper) Hold(ctx context.Context, of Of, g Given) error {
 				continue
 			}
 			if err != nil {
-				return err
+				return struct{}{}, err
 			}
 			k.mu.Lock()
 			defer k.mu.Unlock()
 			h := k.of(of)
 			*h = holding{busy: h.busy}
-			return nil
+			return struct{}{}, nil
 		}
 	})
+	return err
 }
 
 // ErrLater says that the token which is kept was given after the order to drop one.
@@ -285,31 +292,34 @@ var ErrLater = errors.New("a refresh token is kept that was given after that ord
 // it has to be tried again unless it is ErrLater. Access tokens that were given are good
 // until they expire; this process gives none any more.
 func (k *Keeper) Drop(ctx context.Context, of Of, serial int64, revoke bool) (revoked bool, message string, err error) {
-	err = k.alone(ctx, of, func(ctx context.Context) error {
-		revoked, message = false, ""
+	type end struct {
+		revoked bool
+		message string
+	}
+	out, err := alone(ctx, k, of, func(ctx context.Context) (end, error) {
 		kept, err := k.get(ctx, of)
 		switch {
 		case errors.Is(err, ErrNone), errors.Is(err, ErrNoVault):
-			message = "no token was there"
 			k.forget(of)
-			return nil
+			return end{message: "no token was there"}, nil
 		case err != nil:
-			return err
+			return end{}, err
 		case kept.Serial > serial:
-			return ErrLater
+			return end{}, ErrLater
 		}
+		var out end
 		if revoke {
-			if revoked, message, err = k.revoke(ctx, of, kept); err != nil {
-				return err
+			if out.revoked, out.message, err = k.revoke(ctx, of, kept); err != nil {
+				return out, err
 			}
 		}
 		if err := k.delete(ctx, of, kept.Version); err != nil {
-			return err
+			return out, err
 		}
 		k.forget(of)
-		return nil
+		return out, nil
 	})
-	return revoked, message, err
+	return out.revoked, out.message, err
 }
 
 func (k *Keeper) revoke(ctx context.Context, of Of, kept *Kept) (revoked bool, message string, err error) {
