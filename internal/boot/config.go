@@ -71,7 +71,7 @@ type ControlPlane struct {
 
 	OIDCIssuers   []string `name:"oidc-issuer" sep:"," placeholder:"URL" help:"Issuer whose users are let in by their access tokens, as it stands in the tokens; may be given several times."`
 	OIDCAudiences []string `name:"oidc-audience" sep:"," placeholder:"NAME" help:"A token must be for one of these audiences; without any, every audience is accepted, as OSCAR does."`
-	OIDCGroups    []string `name:"oidc-group" sep:"," placeholder:"GROUP" help:"Users must be in one of these groups; needed with an issuer, since clusters are not asked about users."`
+	OIDCGroups    []string `name:"oidc-group" sep:"," placeholder:"GROUP" help:"Users must be in one of these groups; needed with an issuer, or everybody with an account there would be let in."`
 
 	IdentityFile string `placeholder:"FILE" help:"The control plane's age key, the same for all instances; default identity.age in --data-dir. Made when it is missing and etcd is embedded."`
 
