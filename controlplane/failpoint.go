@@ -10,7 +10,7 @@ func FailPoints() []string {
 	points := []string{"after_specs", "after_accept", "before_delete", "after_delete"}
 	for _, step := range []string{
 		"commit", "abort", "ready", "roll_back", "rolled_back", "deleted",
-		"remove", "leave", "left", "disband", "unregister", "join",
+		"remove", "leave", "left", "disband", "unregister",
 	} {
 		points = append(points, "before_"+step, "after_"+step)
 	}

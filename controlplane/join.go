@@ -61,12 +61,10 @@ func (c *ControlPlane) Join(ctx context.Context, in JoinRequest) (*Enrolment, er
 		return nil, errNoToken()
 	}
 	who := applicant{cluster: in.ClusterID, key: csr.Fingerprint, kubeSystem: in.KubeSystemUID, recipient: in.Recipient}
-	c.fail("before_join")
 	out, err := c.writeJoin(ctx, record.JoinKey(record.JoinHash(in.Token)), who, csr)
 	if err != nil {
 		return nil, crossing(err)
 	}
-	c.fail("after_join")
 	if err := c.admit(ctx, out.ClusterID, out.ClusterUID); err != nil {
 		return nil, err
 	}

@@ -51,9 +51,9 @@ func TestAnotherIssuersUserIsNotLetInUnderTheSameSubject(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- door.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
+	var run sync.WaitGroup
+	run.Go(func() { _ = door.Run(ctx) }) // it ends with ctx, and says so
+	t.Cleanup(func() { cancel(); run.Wait() })
 	enter := func(token string) error {
 		r := httptest.NewRequest(http.MethodGet, "/system/info", nil)
 		r.Header.Set("Authorization", "Bearer "+token)
