@@ -60,6 +60,9 @@ func (c *ControlPlane) revokeExcessive(ctx context.Context, id string) error {
 			written = true
 			tx.Expect(key)
 			tx.Expect(desired)
+			note(tx, c.cfg.Now(), record.Audit{
+				Action: record.ActionClusterState, Outcome: record.OutcomeDone, ClusterID: id, Detail: "revoked: " + passed,
+			})
 			if reg == nil {
 				told.Revoked = revocation
 				tx.Put(desired, told)
@@ -116,6 +119,9 @@ func (c *ControlPlane) ReadmitCluster(ctx context.Context, caller identity.Calle
 		tx.Put(key, reg)
 		tx.Put(desired, told)
 		tx.DeletePrefix(record.ObservedPrefix(id))
+		note(tx, c.cfg.Now(), record.Audit{
+			By: caller.Subject, Action: record.ActionClusterState, Outcome: record.OutcomeDone, ClusterID: id, Detail: "readmitted",
+		})
 		return bumpFence(v, tx, "readmitted "+id)
 	})
 	if err != nil || c.cfg.Access == nil {

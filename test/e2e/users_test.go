@@ -209,6 +209,19 @@ func TestAClusterThatWritesTooMuchIsRevokedUntilItIsReadmitted(t *testing.T) {
 	if !slices.Contains(users(w), access.Syncer(c, w.Cluster(c).UID)) {
 		t.Error("it has no user")
 	}
+	entries, err := w.Client.Audit(t.Context(), client.AuditQuery{ClusterID: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for _, e := range entries {
+		if e.Action == "set_cluster_state" {
+			told = append(told, e.By+" "+e.Detail)
+		}
+	}
+	if len(told) != 2 || told[0] != "cluster_admin readmitted" || !strings.HasPrefix(told[1], " revoked: ") {
+		t.Errorf("the audit says %q", told)
+	}
 	w.Cluster(c).Start()
 	if err := w.CP.AwaitCluster(t.Context(), c); err != nil {
 		t.Fatal(err)
