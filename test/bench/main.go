@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	flags.StringVar(&o.syncer, "syncer", "bin/oscar-syncer", "the syncer's binary")
 	flags.Float64Var(&o.size, "size", 1, "scales clusters and replicas; 0.1 for a quick look")
 	flags.Float64Var(&o.rounds, "rounds", 1, "scales how often each thing is measured")
-	flags.DurationVar(&o.fill, "fill", 4*time.Minute, "how long the store is filled at most, to 20,000 replicas")
+	flags.DurationVar(&o.fill, "fill", 15*time.Minute, "how long the store is filled at most, to 20,000 replicas")
 	flags.DurationVar(&o.quiet, "quiet", 5*time.Minute, "how long an idle federation is watched")
 	only := flags.String("run", ".", "the sections to run, a regular expression: "+names())
 	if err := flags.Parse(args); err != nil {
