@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -15,9 +16,6 @@ type audit interface {
 	Audit(ctx context.Context, caller identity.Caller, q controlplane.AuditQuery) ([]controlplane.AuditEntry, error)
 }
 
-// maxAuditLimit is the most entries of one answer.
-const maxAuditLimit = 1000
-
 // listAudit answers GET /system/audit, the newest first.
 func (s *Server) listAudit(w http.ResponseWriter, r *http.Request) error {
 	p := paramsOf(r)
@@ -27,8 +25,8 @@ func (s *Server) listAudit(w http.ResponseWriter, r *http.Request) error {
 	}
 	if limit := p.query.Get("limit"); limit != "" {
 		n, err := strconv.Atoi(limit)
-		if err != nil || n < 1 || n > maxAuditLimit {
-			p.violate("?limit", "quantity", limit, "give a number from 1 to 1000")
+		if err != nil || n < 1 || n > controlplane.MaxAuditPage {
+			p.violate("?limit", "quantity", limit, fmt.Sprintf("give a number from 1 to %d", controlplane.MaxAuditPage))
 		}
 		q.Limit = n
 	}

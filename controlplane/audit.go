@@ -12,13 +12,11 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// Limits of the audit.
-const (
-	// maxAuditDetail bounds the sentence of an entry, in bytes.
-	maxAuditDetail = 300
-	// maxAuditPage is the most that one answer has.
-	maxAuditPage = 1000
-)
+// MaxAuditPage is the most entries that one answer has.
+const MaxAuditPage = 1000
+
+// maxAuditDetail bounds the sentence of an entry, in bytes.
+const maxAuditDetail = 300
 
 // note enters something into the audit, in the transaction that does it.
 func note(tx *store.Txn, at time.Time, e record.Audit) {
@@ -92,7 +90,7 @@ func entryOfStep(old record.Federation, d decision) *record.Audit {
 type AuditQuery struct {
 	// Before is the id of an entry: only older ones are given.
 	Before string
-	// Limit is how many at most; 0 means 100, more than 1000 are not given.
+	// Limit is how many at most; 0 means 100, more than MaxAuditPage are not given.
 	Limit int
 	// Federation is a uid or a group_id.
 	Federation, By, ClusterID, RequestID string
@@ -118,7 +116,7 @@ func (c *ControlPlane) Audit(ctx context.Context, caller identity.Caller, q Audi
 	if limit <= 0 {
 		limit = 100
 	}
-	limit = min(limit, maxAuditPage)
+	limit = min(limit, MaxAuditPage)
 	out := []AuditEntry{}
 	before := ""
 	if q.Before != "" {
