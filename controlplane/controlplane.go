@@ -196,7 +196,8 @@ func New(cfg Config) (*ControlPlane, error) {
 		OnRelist: c.relisted,
 		Skip: func(key string) bool {
 			switch record.ParseKey(key).Kind {
-			case record.KindSpec, record.KindHistory, record.KindSecrets, record.KindRequest, record.KindTokens, record.KindJoin, record.KindAudit:
+			case record.KindSpec, record.KindHistory, record.KindSecrets, record.KindRequest, record.KindTokens, record.KindJoin, record.KindAudit,
+				record.KindEvent, record.KindAssignedEvent, record.KindOfferedEvent, record.KindDecision:
 				return true
 			}
 			return false

@@ -62,6 +62,7 @@ func New(cfg Config) (*Syncer, error) {
 	}
 	desired, services := record.DesiredPrefix(cfg.ClusterID), record.DesiredServicesPrefix(cfg.ClusterID)
 	tokens := record.TokensPrefix(cfg.ClusterID)
+	assignments, answers := record.AssignmentsPrefix(cfg.ClusterID), record.OfferAnswersPrefix(cfg.ClusterID)
 	s := &Syncer{
 		cfg:     cfg,
 		log:     cfg.Logger,
@@ -78,11 +79,13 @@ func New(cfg Config) (*Syncer, error) {
 	})
 	s.mirror = cfg.Store.NewMirror(store.MirrorConfig{
 		Prefixes: []string{desired, record.ObservedPrefix(cfg.ClusterID)},
-		// Specs are large, and read when they are needed. Questions are few, and so are
-		// access tokens, which are an hour old at most.
+		// Specs and events are large, and read when they are needed. Questions are few,
+		// and so are access tokens, which are an hour old at most.
 		Skip: func(key string) bool {
 			return strings.HasPrefix(key, desired) && !strings.HasPrefix(key, services) && !strings.HasPrefix(key, tokens) &&
-				!strings.HasPrefix(key, desired+"asks/") && key != record.DesiredClusterKey(cfg.ClusterID)
+				!strings.HasPrefix(key, assignments) && !strings.HasPrefix(key, answers) &&
+				!strings.HasPrefix(key, desired+"asks/") && key != record.DesiredClusterKey(cfg.ClusterID) ||
+				record.ParseKey(key).Kind == record.KindOfferedEvent
 		},
 		OnRelist: s.relisted,
 		Logger:   cfg.Logger,

@@ -62,6 +62,26 @@ func keyOf(r record.Ref) string {
 		return record.GrantKey(r.Cluster, r.Name)
 	case record.KindReading:
 		return record.ReadingKey(r.Cluster, r.Name)
+	case record.KindJob:
+		return record.JobKey(r.Name)
+	case record.KindEvent:
+		return record.EventKey(r.Name)
+	case record.KindDecision:
+		return record.DecisionKey(r.Name, r.AttemptOf())
+	case record.KindReserved:
+		return record.ReservedKey(r.Cluster)
+	case record.KindAssignment:
+		return record.AssignmentKey(r.Cluster, r.Name, r.AttemptOf())
+	case record.KindAssignedEvent:
+		return record.AssignedEventKey(r.Cluster, r.Name, r.AttemptOf())
+	case record.KindJobReport:
+		return record.JobReportKey(r.Cluster, r.Name, r.AttemptOf())
+	case record.KindOffer:
+		return record.OfferKey(r.Cluster, r.Name)
+	case record.KindOfferedEvent:
+		return record.OfferedEventKey(r.Cluster, r.Name)
+	case record.KindOfferAnswer:
+		return record.OfferAnswerKey(r.Cluster, r.Name)
 	case record.KindSpec:
 		return record.SpecKey(r.Cluster, r.Name+"/"+r.Rest)
 	case record.KindHistory:
@@ -98,6 +118,16 @@ func keys() map[string]record.Ref {
 		record.GrantKey("a", "u1"):                        {Kind: record.KindGrant, Cluster: "a", Name: "u1"},
 		record.ReadingKey("a", "u1"):                      {Kind: record.KindReading, Cluster: "a", Name: "u1"},
 		record.SpecKey("a", record.SpecName("s", "u", 2)): {Kind: record.KindSpec, Cluster: "a", Name: "s", Rest: "u.2"},
+		record.JobKey("j1"):                               {Kind: record.KindJob, Name: "j1"},
+		record.EventKey("j1"):                             {Kind: record.KindEvent, Name: "j1"},
+		record.DecisionKey("j1", 2):                       {Kind: record.KindDecision, Name: "j1", Rest: "2"},
+		record.ReservedKey("a"):                           {Kind: record.KindReserved, Cluster: "a"},
+		record.AssignmentKey("a", "j.1", 2):               {Kind: record.KindAssignment, Cluster: "a", Name: "j.1", Rest: "2"},
+		record.AssignedEventKey("a", "j1", 2):             {Kind: record.KindAssignedEvent, Cluster: "a", Name: "j1", Rest: "2"},
+		record.JobReportKey("a", "j1", 12):                {Kind: record.KindJobReport, Cluster: "a", Name: "j1", Rest: "12"},
+		record.OfferKey("a", "j1"):                        {Kind: record.KindOffer, Cluster: "a", Name: "j1"},
+		record.OfferedEventKey("a", "j1"):                 {Kind: record.KindOfferedEvent, Cluster: "a", Name: "j1"},
+		record.OfferAnswerKey("a", "j1"):                  {Kind: record.KindOfferAnswer, Cluster: "a", Name: "j1"},
 	}
 }
 

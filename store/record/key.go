@@ -165,22 +165,33 @@ const (
 	KindGrant           Kind = "grant"
 	KindReading         Kind = "reading"
 	KindJoin            Kind = "join"
+	KindJob             Kind = "job"
+	KindEvent           Kind = "event"
+	KindDecision        Kind = "decision"
+	KindReserved        Kind = "reserved"
+	KindAssignment      Kind = "assignment"
+	KindAssignedEvent   Kind = "assigned_event"
+	KindJobReport       Kind = "job_report"
+	KindOffer           Kind = "offer"
+	KindOfferedEvent    Kind = "offered_event"
+	KindOfferAnswer     Kind = "offer_answer"
 )
 
 // Ref is a key taken apart. Fields that a kind does not have are empty.
 type Ref struct {
 	Kind Kind
-	// Cluster of a key below c/<cluster>/ or clusters/<cluster>.
+	// Cluster of a key below c/<cluster>/, clusters/<cluster> or reserved/<cluster>.
 	Cluster string
 	// Name is the service of a desired or observed service and of a spec, the
 	// uid of a federation, history, secrets, deleted or tokens key and of those below
 	// that, the id of a reading or of an audit entry, the hash of a request or of a
-	// join token, or the group_id of a name.
+	// join token, a job, or the group_id of a name.
 	Name string
 	// Owner of a names or owners key, unescaped.
 	Owner string
 	// Rest is what follows Name: <uid>.<generation> of a spec, <generation> of a
-	// history or secrets key, the cluster that asks of a token_ask or granted key.
+	// history or secrets key, the cluster that asks of a token_ask or granted key, the
+	// number of a job's attempt.
 	Rest string
 }
 
@@ -213,6 +224,14 @@ func ParseKey(key string) Ref {
 		return single(Ref{Kind: KindJoin, Name: tail}, tail)
 	case "audit":
 		return single(Ref{Kind: KindAudit, Name: tail}, tail)
+	case "jobs":
+		return single(Ref{Kind: KindJob, Name: tail}, tail)
+	case "events":
+		return single(Ref{Kind: KindEvent, Name: tail}, tail)
+	case "decisions":
+		return parseAttempt(Ref{Kind: KindDecision}, tail)
+	case "reserved":
+		return single(Ref{Kind: KindReserved, Cluster: tail}, tail)
 	case "names":
 		return parseName(tail)
 	case "owners":
@@ -273,9 +292,21 @@ func parseClusterTree(tail string) Ref {
 		"observed/audit/":    KindReading,
 		"desired/asks/":      KindAsk,
 		"observed/shown/":    KindShown,
+		"observed/offers/":   KindOffer,
+		"observed/events/":   KindOfferedEvent,
+		"desired/offers/":    KindOfferAnswer,
 	} {
 		if name, ok := strings.CutPrefix(rest, prefix); ok && name != "" {
 			return single(Ref{Kind: kind, Cluster: cluster, Name: name}, name)
+		}
+	}
+	for prefix, kind := range map[string]Kind{
+		"desired/jobs/":   KindAssignment,
+		"desired/events/": KindAssignedEvent,
+		"observed/jobs/":  KindJobReport,
+	} {
+		if name, ok := strings.CutPrefix(rest, prefix); ok {
+			return parseAttempt(Ref{Kind: kind, Cluster: cluster}, name)
 		}
 	}
 	for prefix, desired := range map[string]bool{"desired/tokens/": true, "observed/tokens/": false} {

@@ -112,6 +112,22 @@ func newRecord(kind record.Kind) any {
 		return new(record.Shown)
 	case record.KindJoin:
 		return new(record.Join)
+	case record.KindJob:
+		return new(record.Job)
+	case record.KindEvent, record.KindAssignedEvent, record.KindOfferedEvent:
+		return new(record.Event)
+	case record.KindDecision:
+		return new(record.Decision)
+	case record.KindReserved:
+		return new(record.Reserved)
+	case record.KindAssignment:
+		return new(record.Assignment)
+	case record.KindJobReport:
+		return new(record.JobReport)
+	case record.KindOffer:
+		return new(record.Offer)
+	case record.KindOfferAnswer:
+		return new(record.OfferAnswer)
 	case record.KindUnknown:
 	}
 	return nil

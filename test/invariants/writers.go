@@ -30,6 +30,9 @@ func writersStep(c *checker) {
 		if name, isAnswer := strings.CutPrefix(observed, "shown/"); isAnswer {
 			observed = "asks/" + name // an answer goes with its question
 		}
+		if ch.ref.Kind == record.KindOfferedEvent {
+			observed = "offers/" + ch.ref.Name // and an event with the offer
+		}
 		if ch.now == nil && isReport && (c.deletes(record.DesiredPrefix(cluster)+observed) || c.cleared(cluster)) {
 			continue
 		}

@@ -1,0 +1,443 @@
+package record
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// A job is one event for a service of a federation. The record at jobs/<job> is the
+// one authority about it: every assignment, withdrawal and end compares and writes it.
+// What happens on a cluster between the two is in the report of that cluster's
+// syncer. The states, and who moves a job from one to the next:
+//
+//	             control plane                 syncer of the cluster that it is assigned to
+//	accepted --> queued --> assigned --------> claimed --> submitting --> submitted --> running --+--> succeeded
+//	               ^           |                  |            |              |           |       +--> failed
+//	               |           | withdrawn:       |            | refused      |           |       +--> cancelled
+//	               |           | unclaimed, or    |            | for certain  +-----------+-----> vanished
+//	               |           | its session gone |            |              |
+//	               +-----------+------------------+------------+              +--> uncertain --> submitted, vanished
+//	               |
+//	               +--> parked, after the last attempt; cancelled
+//
+// An attempt has a number, and a name at OSCAR that contains it. At most one
+// attempt of a job stands at any revision.
+//
+// A job that waits at a member too long is offered by its syncer, see Offer.
+
+// JobState is how far a job, or one attempt of it, has come.
+type JobState string
+
+// The states. Stored in Job: JobQueued, JobAssigned, JobRunning and the ends. The
+// syncer's reports have the rest, and these again.
+const (
+	// JobQueued: no attempt stands. NotBefore says when the next may be made.
+	JobQueued JobState = "queued"
+	// JobAssigned: an assignment stands, which may be claimed or further.
+	JobAssigned JobState = "assigned"
+	// JobClaimed: the syncer will submit it, and has not begun to.
+	JobClaimed JobState = "claimed"
+	// JobSubmitting: from here on OSCAR may have been asked.
+	JobSubmitting JobState = "submitting"
+	// JobSubmitted: OSCAR has a Job of this name.
+	JobSubmitted JobState = "submitted"
+	// JobRunning: its pod has started.
+	JobRunning JobState = "running"
+	// JobRefused: OSCAR has not made it, for certain, and why. Only a report has it:
+	// the control plane queues the job again, or parks it.
+	JobRefused JobState = "refused"
+	// JobUncertain: whether OSCAR has made it is not known. Never started again by
+	// itself.
+	JobUncertain JobState = "uncertain"
+
+	// The ends.
+
+	JobSucceeded JobState = "succeeded"
+	JobFailed    JobState = "failed"
+	JobCancelled JobState = "cancelled"
+	// JobVanished: it was submitted, or may have been, and OSCAR does not know it any
+	// more. It may have run.
+	JobVanished JobState = "vanished"
+	// JobParked: all attempts that it may have were refused. A person may replay it.
+	JobParked JobState = "parked"
+	// JobReturned: an offered job that nobody else took; it went on where it was.
+	JobReturned JobState = "returned"
+)
+
+// Ended says whether s is an end.
+func (s JobState) Ended() bool {
+	switch s {
+	case JobSucceeded, JobFailed, JobCancelled, JobVanished, JobParked, JobReturned:
+		return true
+	}
+	return false
+}
+
+// Bound says whether a report with the state keeps the control plane from giving the
+// job to somebody else for as long as the session that wrote it lives, and, from
+// JobSubmitting on, also afterwards.
+func (s JobState) Bound() bool { return s != "" && s != JobRefused }
+
+// Posted says whether OSCAR may have been asked.
+func (s JobState) Posted() bool {
+	switch s {
+	case "", JobQueued, JobAssigned, JobClaimed, JobRefused:
+		return false
+	}
+	return true
+}
+
+// Job is the authority about one job.
+type Job struct {
+	V   int    `json:"v"`
+	Job string `json:"job"`
+	// Federation, and the replica that it came in at.
+	Federation string `json:"federation"`
+	GroupID    string `json:"group_id"`
+	Owner      string `json:"owner"`
+	Cluster    string `json:"cluster_id"`
+	Service    string `json:"service_name"`
+	// Offered says that it is a Job of the cluster that it came in at.
+	Offered bool `json:"offered,omitempty"`
+	// By is the subject who sent it; empty for the service's own token.
+	By        string `json:"by,omitempty"`
+	RequestID string `json:"request_id"`
+	// Request is the hash of its idempotency record, when it has one.
+	Request string `json:"request,omitempty"`
+	// Size of the event in bytes.
+	Size  int      `json:"size"`
+	State JobState `json:"state"`
+	// Attempt is the number of the last one, 0 before the first. Place is where it
+	// was, or is, to run.
+	Attempt int    `json:"attempt"`
+	Place   *Place `json:"place,omitempty"`
+	// Reserved says that capacity is promised to it in reserved/<cluster>.
+	Reserved bool `json:"reserved,omitempty"`
+	// Tries counts the attempts since it was accepted or replayed.
+	Tries int `json:"tries,omitempty"`
+	// NotBefore ends the pause before the next attempt.
+	NotBefore *Time `json:"not_before,omitempty"`
+	// Visited are the clusters that it was offered by or refused at, oldest first; Hops
+	// counts how often it was taken from a cluster's Jobs to another one.
+	Visited []string `json:"visited,omitempty"`
+	Hops    int      `json:"hops,omitempty"`
+	// Past are the attempts that ended without an end of the job, oldest first.
+	Past []Attempt `json:"past,omitempty"`
+	// Cancel says that its end was ordered, by whom.
+	Cancel string `json:"cancel,omitempty"`
+	// Reason and Message say why it stands as it does.
+	Reason     JobReason `json:"reason,omitempty"`
+	Message    string    `json:"message,omitempty"`
+	AcceptedAt Time      `json:"accepted_at"`
+	ChangedAt  Time      `json:"changed_at"`
+	// StartedAt and EndedAt are by OSCAR's clock, where it tells.
+	StartedAt *Time `json:"started_at,omitempty"`
+	EndedAt   *Time `json:"ended_at,omitempty"`
+	// Epoch of the last assignment.
+	Epoch string `json:"epoch,omitempty"`
+}
+
+// Place is where an attempt runs: a replica, or, with a URL, an endpoint.
+type Place struct {
+	ClusterID   string `json:"cluster_id"`
+	ServiceName string `json:"service_name"`
+	UID         string `json:"uid,omitempty"`
+	URL         string `json:"url,omitempty"`
+	// Name of the Job at OSCAR.
+	Name string `json:"name,omitempty"`
+}
+
+// Attempt is one that ended without an end of the job.
+type Attempt struct {
+	Attempt   int       `json:"attempt"`
+	ClusterID string    `json:"cluster_id"`
+	State     JobState  `json:"state"`
+	Reason    JobReason `json:"reason,omitempty"`
+	// Status is what OSCAR answered; 0 when it did not.
+	Status  int    `json:"status,omitempty"`
+	Message string `json:"message,omitempty"`
+	EndedAt Time   `json:"ended_at"`
+}
+
+// JobReason is a machine-readable cause of a job's state.
+type JobReason string
+
+// The reasons.
+const (
+	JobNoCandidate     JobReason = "NoCandidate"
+	JobOscarRefused    JobReason = "OscarRefused"
+	JobServiceGone     JobReason = "ServiceGone"
+	JobClusterLost     JobReason = "ClusterLost"
+	JobWithdrawn       JobReason = "Withdrawn"
+	JobNoAnswer        JobReason = "NoAnswer"
+	JobTooManyAttempts JobReason = "TooManyAttempts"
+	JobFederationGone  JobReason = "FederationGone"
+	JobResolved        JobReason = "Resolved"
+	JobOtherEvent      JobReason = "OtherEvent"
+	JobStoreRestored   JobReason = "StoreRestored"
+	JobEventLost       JobReason = "EventLost"
+)
+
+// Event is the body of a job in an age envelope (base64): at events/<job> to the
+// control plane (purpose PurposeEvent, uid the job, generation 0), at
+// desired/events/<job>.<attempt> to the cluster (cluster, uid the job, generation the
+// attempt), at observed/events/<job> to the control plane by the syncer that offers it.
+type Event struct {
+	V      int    `json:"v"`
+	Sealed string `json:"sealed"`
+}
+
+// PurposeEvent is the purpose in the envelopes of events.
+const PurposeEvent = "job_event"
+
+// Decision is what an assignment was decided on, and how: the snapshot and the
+// choice of package delegation.
+type Decision struct {
+	V int `json:"v"`
+	// At is when.
+	At Time `json:"at"`
+	// Gzip of the JSON, in base64.
+	Gzip string `json:"gzip"`
+}
+
+// Reserved is what the control plane has promised of a cluster's capacity to jobs
+// that are not seen running yet. Every assignment to the cluster compares and writes it.
+type Reserved struct {
+	V    int       `json:"v"`
+	Jobs []Promise `json:"jobs"`
+}
+
+// Promise is the capacity of a number of equal pods.
+type Promise struct {
+	Millicores int64 `json:"cpu"`
+	Bytes      int64 `json:"memory_bytes"`
+	GPUs       int64 `json:"gpu"`
+	Count      int   `json:"count"`
+}
+
+// Assignment is one attempt as its syncer is asked to make it. The event stands
+// beside it, see Event.
+type Assignment struct {
+	V       int    `json:"v"`
+	Job     string `json:"job"`
+	Attempt int    `json:"attempt"`
+	// Federation, and service name and uid of the replica.
+	Federation string `json:"federation"`
+	Service    string `json:"service_name"`
+	UID        string `json:"uid"`
+	RequestID  string `json:"request_id"`
+	// Name that the Job is to have at OSCAR.
+	Name       string `json:"name"`
+	AssignedAt Time   `json:"assigned_at"`
+	// Cancel orders the end of an attempt that was claimed.
+	Cancel bool `json:"cancel,omitempty"`
+	// Resolved is what a person decided of an attempt that is uncertain: JobSubmitted
+	// or JobVanished.
+	Resolved JobState `json:"resolved,omitempty"`
+	Epoch    string   `json:"epoch,omitempty"`
+}
+
+// JobReport is what a syncer says of an attempt. It is written under its session and
+// against the mod revision of the assignment.
+type JobReport struct {
+	V     int      `json:"v"`
+	State JobState `json:"state"`
+	// Revision is the mod revision of the assignment that it answers.
+	Revision int64 `json:"revision"`
+	// Session is the create revision of the session key in which it was claimed or,
+	// from JobSubmitting on, posted first.
+	Session int64 `json:"session"`
+	// PostedAt is the last time at which OSCAR was, or may have been, asked.
+	PostedAt  *Time     `json:"posted_at,omitempty"`
+	StartedAt *Time     `json:"started_at,omitempty"`
+	EndedAt   *Time     `json:"ended_at,omitempty"`
+	Reason    JobReason `json:"reason,omitempty"`
+	// Status is what OSCAR answered; 0 when it did not.
+	Status             int    `json:"status,omitempty"`
+	Message            string `json:"message,omitempty"`
+	LastTransitionTime Time   `json:"last_transition_time"`
+	// Found says that no assignment asks for it: it stood among OSCAR's Jobs after the
+	// store was restored. Service is where.
+	Found   bool   `json:"found,omitempty"`
+	Service string `json:"service_name,omitempty"`
+	Epoch   string `json:"epoch,omitempty"`
+}
+
+// OfferState is how far the syncer of a member has come with a Job that it offers.
+type OfferState string
+
+// The states of an offer. In all but OfferFrozen the Job stands as it was, or is gone.
+const (
+	// OfferWaiting: the Job waits for longer than it should; it would be offered.
+	OfferWaiting OfferState = "waiting"
+	// OfferFrozen: no container of it ever started, and none can. The event stands at
+	// observed/events/<job>.
+	OfferFrozen OfferState = "frozen"
+	// OfferReleased: the Job is deleted, as answered.
+	OfferReleased OfferState = "released"
+	// OfferRestored: the Job is as it was found.
+	OfferRestored OfferState = "restored"
+	// OfferStarted: a container had started before it could be frozen, or the Job is
+	// gone by other hands. It is not offered any more.
+	OfferStarted OfferState = "started"
+)
+
+// Offer is a Job of a member that waits where it is. The job of that name is the Job's
+// own uid, or, when it came from us, ours.
+type Offer struct {
+	V          int        `json:"v"`
+	State      OfferState `json:"state"`
+	Federation string     `json:"federation"`
+	Service    string     `json:"service_name"`
+	UID        string     `json:"uid"`
+	// Name of the Job at OSCAR, and when it was made.
+	Name  string `json:"name"`
+	Since Time   `json:"since"`
+	// Size of its event in bytes.
+	Size               int    `json:"size"`
+	Message            string `json:"message,omitempty"`
+	LastTransitionTime Time   `json:"last_transition_time"`
+	Epoch              string `json:"epoch,omitempty"`
+}
+
+// OfferWord is what the control plane answers.
+type OfferWord string
+
+// The answers. OfferFreeze: somebody could take it, so freeze it. OfferRelease: it is
+// submitted elsewhere, delete it. OfferRestore: nobody took it, let it go on.
+const (
+	OfferFreeze  OfferWord = "freeze"
+	OfferRelease OfferWord = "release"
+	OfferRestore OfferWord = "restore"
+)
+
+// OfferAnswer answers an offer.
+type OfferAnswer struct {
+	V          int       `json:"v"`
+	Answer     OfferWord `json:"answer"`
+	Message    string    `json:"message,omitempty"`
+	AnsweredAt Time      `json:"answered_at"`
+	Epoch      string    `json:"epoch,omitempty"`
+}
+
+// Prefixes of jobs.
+const (
+	JobsPrefix      = Root + "jobs/"
+	EventsPrefix    = Root + "events/"
+	DecisionsPrefix = Root + "decisions/"
+	ReservedPrefix  = Root + "reserved/"
+)
+
+// JobKey is the authority about a job.
+func JobKey(job string) string { return JobsPrefix + job }
+
+// EventKey is its event.
+func EventKey(job string) string { return EventsPrefix + job }
+
+// DecisionKey is what an attempt was decided on.
+func DecisionKey(job string, attempt int) string { return DecisionsPrefix + attemptName(job, attempt) }
+
+// ReservedKey is what is promised of a cluster.
+func ReservedKey(cluster string) string { return ReservedPrefix + cluster }
+
+// AssignmentsPrefix covers the attempts that are asked of a cluster.
+func AssignmentsPrefix(cluster string) string { return DesiredPrefix(cluster) + "jobs/" }
+
+// AssignmentKey is one of them.
+func AssignmentKey(cluster, job string, attempt int) string {
+	return AssignmentsPrefix(cluster) + attemptName(job, attempt)
+}
+
+// AssignedEventKey is the event of an attempt, sealed to its cluster.
+func AssignedEventKey(cluster, job string, attempt int) string {
+	return DesiredPrefix(cluster) + "events/" + attemptName(job, attempt)
+}
+
+// JobReportsPrefix covers what the syncer of a cluster says of attempts.
+func JobReportsPrefix(cluster string) string { return ObservedPrefix(cluster) + "jobs/" }
+
+// JobReportKey is what it says of one.
+func JobReportKey(cluster, job string, attempt int) string {
+	return JobReportsPrefix(cluster) + attemptName(job, attempt)
+}
+
+// OffersPrefix covers the Jobs that a cluster offers.
+func OffersPrefix(cluster string) string { return ObservedPrefix(cluster) + "offers/" }
+
+// OfferKey is one of them.
+func OfferKey(cluster, job string) string { return OffersPrefix(cluster) + job }
+
+// OfferedEventKey is its event, sealed to the control plane.
+func OfferedEventKey(cluster, job string) string {
+	return ObservedPrefix(cluster) + "events/" + job
+}
+
+// OfferAnswersPrefix covers the answers to a cluster's offers.
+func OfferAnswersPrefix(cluster string) string { return DesiredPrefix(cluster) + "offers/" }
+
+// OfferAnswerKey is the answer to one.
+func OfferAnswerKey(cluster, job string) string { return OfferAnswersPrefix(cluster) + job }
+
+func attemptName(job string, attempt int) string { return job + "." + strconv.Itoa(attempt) }
+
+// maxServiceInName is how much of a service's name is in the name of a Job: with a
+// uuid and the number of an attempt it stays below Kubernetes's 63 characters.
+const maxServiceInName = 16
+
+// JobName is what an attempt is called at OSCAR: <service cut to 16>-<job>-<attempt>.
+func JobName(service, job string, attempt int) string {
+	for len(service) > maxServiceInName {
+		_, size := utf8.DecodeLastRuneInString(service)
+		service = service[:len(service)-size]
+	}
+	return strings.TrimRight(service, "-.") + "-" + job + "-" + strconv.Itoa(attempt)
+}
+
+// OfJobName takes a JobName apart; false when it is none.
+func OfJobName(name string) (job string, attempt int, ok bool) {
+	const uuid = 36
+	head, number, ok := cutLast(name, "-")
+	if !ok || len(head) < uuid+2 || head[len(head)-uuid-1] != '-' {
+		return "", 0, false
+	}
+	n, ok := attemptNumber(number)
+	if job = head[len(head)-uuid:]; !ok || strings.Count(job, "-") != 4 {
+		return "", 0, false
+	}
+	return job, n, true
+}
+
+func cutLast(s, sep string) (before, after string, ok bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}
+
+// attemptNumber reads a number as strconv.Itoa writes it.
+func attemptNumber(s string) (int, bool) {
+	n, err := strconv.Atoi(s)
+	return n, err == nil && n > 0 && strconv.Itoa(n) == s
+}
+
+// parseAttempt takes <job>.<attempt> apart.
+func parseAttempt(r Ref, tail string) Ref {
+	job, number, ok := cutLast(tail, ".")
+	if _, isNumber := attemptNumber(number); !ok || job == "" || !isNumber || strings.Contains(tail, "/") {
+		return Ref{}
+	}
+	r.Name, r.Rest = job, number
+	return r
+}
+
+// AttemptOf is the number in a Ref of an attempt; 0 when it is of something else.
+func (r Ref) AttemptOf() int {
+	switch r.Kind {
+	case KindAssignment, KindAssignedEvent, KindJobReport, KindDecision:
+		n, _ := attemptNumber(r.Rest)
+		return n
+	}
+	return 0
+}
