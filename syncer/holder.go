@@ -204,9 +204,23 @@ func lostToken(message string) record.Holding {
 	return record.Holding{State: record.HoldLost, Reason: record.ReasonTokenLost, Message: message}
 }
 
-// dropToken ends the holding of a token.
+// dropToken ends the holding of a token. It may be interrupted anywhere, and done again.
 func (t *term) dropToken(ctx context.Context, h *heldToken) error {
-	revoked, message, err := t.keeper.Drop(ctx, h.of(), h.order.Serial, h.order.Order == record.HoldRevoke)
+	ended := record.Holding{State: record.HoldEnded}
+	var err error
+	if h.order.Order == record.HoldRevoke {
+		_, err = t.keeper.Revoke(ctx, h.of(), h.order.Serial, func(ctx context.Context, r token.Revocation) error {
+			_, err := t.writeHolding(ctx, h, record.Holding{State: record.HoldWaiting, Revoked: r.Revoked, Unrevoked: r.Message,
+				Message: "its revocation is over; it is deleted where it rests"})
+			return err
+		})
+		if errors.Is(err, token.ErrNone) {
+			// What was reported of its revocation, if it ever was there, says more.
+			ended.Message, err = "no token was there", nil
+		}
+	} else {
+		err = t.keeper.Forget(ctx, h.of(), h.order.Serial)
+	}
 	switch {
 	case errors.Is(err, token.ErrLater):
 		return t.reportHolding(ctx, h, record.Holding{State: record.HoldWaiting, Reason: record.ReasonAheadOfDesired,
@@ -214,7 +228,7 @@ func (t *term) dropToken(ctx context.Context, h *heldToken) error {
 	case err != nil:
 		return fmt.Errorf("end the holding of a refresh token: %w", errors.Join(err, t.reportWaiting(ctx, h, err)))
 	}
-	return t.reportHolding(ctx, h, record.Holding{State: record.HoldEnded, Revoked: revoked, Message: message})
+	return t.reportHolding(ctx, h, ended)
 }
 
 // reportWaiting reports that an order could not be carried out again and again.
@@ -332,28 +346,36 @@ func (t *term) grant(ctx context.Context, h *heldToken, some []asking, access to
 	return err
 }
 
-// reportHolding writes a report about the order as it stands, when it says something new.
+// reportHolding reports, and waits until the mirror shows it: what is done next is
+// decided on that.
 func (t *term) reportHolding(ctx context.Context, h *heldToken, next record.Holding) error {
-	next.V, next.Serial, next.LastTransitionTime = record.Version, h.order.Serial, record.At(time.Now())
-	if before := h.reported(); before != nil {
-		if before.State == next.State {
-			next.LastTransitionTime = before.LastTransitionTime
-		}
-		if next.RenewedAt == nil {
-			next.RenewedAt = before.RenewedAt
-		}
+	revision, err := t.writeHolding(ctx, h, next)
+	if err != nil {
+		return err
 	}
+	return t.mirror.Wait(ctx, revision)
+}
+
+// writeHolding writes a report about the order as it stands, when it says something
+// new, and gives the revision that has it.
+func (t *term) writeHolding(ctx context.Context, h *heldToken, next record.Holding) (int64, error) {
+	next.V, next.Serial, next.LastTransitionTime = record.Version, h.order.Serial, record.At(time.Now())
 	holdKey, key := record.HoldKey(t.cfg.ClusterID, h.federation), record.HoldingKey(t.cfg.ClusterID, h.federation)
-	_, err := t.cfg.Store.Update(ctx, store.Update{Keys: []string{t.session.Key(), holdKey, key}, Build: func(v store.View, tx *store.Txn) error {
+	res, err := t.cfg.Store.Update(ctx, store.Update{Keys: []string{t.session.Key(), holdKey, key}, Build: func(v store.View, tx *store.Txn) error {
 		kv, ok := v.KV(holdKey)
 		order, err := store.Decode[record.Hold](kv)
 		if !ok || err != nil || order.Serial != h.order.Serial || order.Order != h.order.Order {
 			return errStale
 		}
+		var before *record.Holding
+		if kv, ok := v.KV(key); ok {
+			before, _ = store.Decode[record.Holding](kv) // one that cannot be read is written anew
+		}
 		tx.ExpectSession(t.session)
 		tx.Expect(holdKey)
-		tx.Put(key, next)
+		tx.Expect(key)
+		tx.Put(key, next.Follow(before))
 		return nil
 	}})
-	return err
+	return res.Revision, err
 }

@@ -88,14 +88,41 @@ type Holding struct {
 	V      int       `json:"v"`
 	State  HoldState `json:"state"`
 	Serial int64     `json:"serial"`
-	// Revoked says, with HoldEnded, that the issuer has confirmed it.
-	Revoked bool   `json:"revoked,omitempty"`
-	Reason  Reason `json:"reason,omitempty"`
-	Message string `json:"message,omitempty"`
+	// Revoked says that the issuer has confirmed the revocation, and Unrevoked why it
+	// has not and will not be asked again. One of them stands from when that is known,
+	// before the token is deleted: afterwards nobody could find it out.
+	Revoked   bool   `json:"revoked,omitempty"`
+	Unrevoked string `json:"unrevoked,omitempty"`
+	Reason    Reason `json:"reason,omitempty"`
+	Message   string `json:"message,omitempty"`
 	// RenewedAt is when the issuer last gave a new refresh token in place of the one
 	// before, to within a day; nil when it never did.
 	RenewedAt          *Time `json:"renewed_at,omitempty"`
 	LastTransitionTime Time  `json:"last_transition_time"`
+}
+
+// Follow is the report that follows before, of the same order; nil for none. It is
+// equal to before when it says nothing new.
+func (h Holding) Follow(before *Holding) Holding {
+	switch {
+	case before == nil || before.Serial != h.Serial:
+		return h
+	case before.State == HoldEnded:
+		return *before // it was carried out; whoever does it again finds nothing
+	}
+	if before.State == h.State {
+		h.LastTransitionTime = before.LastTransitionTime
+	}
+	if h.RenewedAt == nil {
+		h.RenewedAt = before.RenewedAt
+	}
+	if !h.Revoked && h.Unrevoked == "" {
+		h.Revoked, h.Unrevoked = before.Revoked, before.Unrevoked
+	}
+	if h.State == HoldEnded && (h.Revoked || h.Unrevoked != "") {
+		h.Message = h.Unrevoked
+	}
+	return h
 }
 
 // Settles says whether the report is about the order as it stands, and whether

@@ -378,6 +378,29 @@ func TestATokenOfAnotherUserIsNotUsed(t *testing.T) {
 	}
 }
 
+// noted is a note of a revocation that succeeds.
+func noted(context.Context, token.Revocation) error { return nil }
+
+// Once the token is gone nobody can tell what came of its revocation: it stays until
+// that is noted, and is revoked again then.
+func TestATokenIsNotDeletedBeforeItsRevocationIsNoted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, rotating)
+	k := b.keeper("one")
+	refresh := b.hold(k, 1)
+	away := errors.New("the store is away")
+	if _, err := k.Revoke(t.Context(), of, 1, func(context.Context, token.Revocation) error { return away }); !errors.Is(err, away) {
+		t.Errorf("got %v", err)
+	}
+	if kept, err := b.vault.Get(t.Context(), user, "f1"); err != nil || kept.Refresh != refresh {
+		t.Errorf("it is gone: %v", err)
+	}
+	var told token.Revocation
+	if out, err := k.Revoke(t.Context(), of, 1, func(_ context.Context, r token.Revocation) error { told = r; return nil }); err != nil || !out.Revoked || told != out {
+		t.Errorf("%+v, noted %+v, %v", out, told, err)
+	}
+}
+
 func TestDrop(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -396,9 +419,14 @@ func TestDrop(t *testing.T) {
 			b := newBench(t, c.grants)
 			k := b.keeper("one")
 			refresh := b.hold(k, 1)
-			revoked, message, err := k.Drop(t.Context(), of, 1, c.revoke)
-			if err != nil || revoked != c.revoked || !strings.Contains(message, c.says) {
-				t.Errorf("revoked %t, message %q, error %v", revoked, message, err)
+			drop := func() (token.Revocation, error) {
+				if !c.revoke {
+					return token.Revocation{}, k.Forget(t.Context(), of, 1)
+				}
+				return k.Revoke(t.Context(), of, 1, noted)
+			}
+			if out, err := drop(); err != nil || out.Revoked != c.revoked || !strings.Contains(out.Message, c.says) {
+				t.Errorf("%+v, %v", out, err)
 			}
 			if b.issuer.Revoked(refresh) != c.revoked {
 				t.Errorf("at the issuer: revoked %t", !c.revoked)
@@ -406,7 +434,7 @@ func TestDrop(t *testing.T) {
 			if _, err := b.vault.Get(t.Context(), user, "f1"); !errors.Is(err, token.ErrNone) {
 				t.Errorf("it is still kept: %v", err)
 			}
-			if _, _, err := k.Drop(t.Context(), of, 1, c.revoke); err != nil {
+			if _, err := drop(); c.revoke && !errors.Is(err, token.ErrNone) || !c.revoke && err != nil {
 				t.Errorf("a second time: %v", err)
 			}
 		})
@@ -421,15 +449,15 @@ func TestARevocationWaitsForTheIssuer(t *testing.T) {
 	k := b.keeper("one")
 	refresh := b.hold(k, 1)
 	b.issuer.Answer(http.StatusBadGateway)
-	if _, _, err := k.Drop(t.Context(), of, 1, true); err == nil {
+	if _, err := k.Revoke(t.Context(), of, 1, noted); err == nil {
 		t.Error("it says that it is done")
 	}
 	if _, err := b.vault.Get(t.Context(), user, "f1"); err != nil {
 		t.Errorf("it is gone: %v", err)
 	}
 	b.issuer.Answer(0)
-	if revoked, _, err := k.Drop(t.Context(), of, 1, true); err != nil || !revoked || !b.issuer.Revoked(refresh) {
-		t.Errorf("revoked %t, %v", revoked, err)
+	if out, err := k.Revoke(t.Context(), of, 1, noted); err != nil || !out.Revoked || !b.issuer.Revoked(refresh) {
+		t.Errorf("%+v, %v", out, err)
 	}
 }
 
@@ -459,7 +487,7 @@ func TestEachReadingIsReportedBefore(t *testing.T) {
 	if _, err := k.Access(t.Context(), of, 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := k.Drop(t.Context(), of, 1, true); err != nil {
+	if _, err := k.Revoke(t.Context(), of, 1, noted); err != nil {
 		t.Fatal(err)
 	}
 	if readings.Load() != 2 {

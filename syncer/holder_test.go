@@ -1,0 +1,112 @@
+package syncer_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/token"
+	"github.com/oscarfed/oscarfed/test/issuer"
+)
+
+// vault is a place for tokens in which a test can do something as one is deleted.
+type vault struct {
+	token.Memory
+	mu       sync.Mutex
+	deleting func(really func() error) error
+}
+
+func (v *vault) Delete(ctx context.Context, owner, federation string, version int64) error {
+	v.mu.Lock()
+	instead := v.deleting
+	v.deleting = nil
+	v.mu.Unlock()
+	really := func() error { return v.Memory.Delete(ctx, owner, federation, version) }
+	if instead != nil {
+		return instead(really)
+	}
+	return really()
+}
+
+// holding is the report about the one token that there is; nil for none.
+func (r *rig) holding() *record.Holding {
+	r.t.Helper()
+	kv, err := r.store.Get(r.t.Context(), record.HoldingKey(clusterID, "fed"))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	h, err := store.Decode[record.Holding](kv)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return h
+}
+
+// A token was revoked and deleted, and the report of it was not written, or the order
+// was carried out once more before it was heard of: "no token was there, not revoked"
+// was said of a token that the issuer had revoked.
+func TestARevokedTokenIsReportedAsNotRevoked(t *testing.T) {
+	for name, interrupt := range map[string]func(r *rig, really func() error) error{
+		"the session ends before the report": func(r *rig, really func() error) error {
+			err := really()
+			r.revokeSession()
+			return err
+		},
+		"the answer of the deletion is lost": func(_ *rig, really func() error) error {
+			return errors.Join(really(), errors.New("the connection was closed"))
+		},
+		"the deletion fails": func(*rig, func() error) error { return errors.New("the API server is away") },
+		"the order is heard of again meanwhile": func(r *rig, really func() error) error {
+			kv, err := r.store.Get(r.t.Context(), record.HoldKey(clusterID, "fed"))
+			if err != nil {
+				return err
+			}
+			order, err := store.Decode[record.Hold](kv)
+			if err != nil {
+				return err
+			}
+			order.RequestID = "the same again"
+			r.put(record.HoldKey(clusterID, "fed"), order)
+			return really()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, oscarsim.Config{})
+			iss, place := issuer.New(t, ""), &vault{}
+			place.deleting = func(really func() error) error { return interrupt(r, really) }
+			r.start(func(c *syncer.Config) {
+				c.Vault, c.Issuers = place, []token.Issuer{{URL: iss.URL, ClientID: "oscarfed"}}
+			})
+			p := newReplica("grayify")
+			r.makeReady(p)
+			refresh := iss.RefreshToken("cluster_admin")
+			sealed, err := seal.Seal(seal.Header{Purpose: "refresh_token", Cluster: clusterID, UID: "fed", Generation: 7}, []byte(refresh), r.identity.Recipient())
+			if err != nil {
+				t.Fatal(err)
+			}
+			order := &record.Hold{V: 1, Order: record.HoldKeep, Serial: 7, Owner: p.owner, GivenAt: record.At(time.Now()), Refresh: sealed}
+			r.put(record.HoldKey(clusterID, "fed"), order)
+			r.eventually("it is stored", func() bool { h := r.holding(); return h != nil && h.State == record.HoldStored })
+
+			end := order.Ended(record.HoldRevoke, time.Now())
+			r.put(record.HoldKey(clusterID, "fed"), end)
+			r.eventually("it is deleted", func() bool { h := r.holding(); return h.Serial == end.Serial && h.State == record.HoldEnded })
+			if h := r.holding(); !h.Revoked || h.Message != "" || !iss.Revoked(refresh) {
+				t.Errorf("reported %+v; revoked at the issuer: %t", h, iss.Revoked(refresh))
+			}
+			if _, err := place.Get(t.Context(), p.owner, "fed"); !errors.Is(err, token.ErrNone) {
+				t.Errorf("it is still kept: %v", err)
+			}
+		})
+	}
+}
