@@ -82,6 +82,8 @@ func keyOf(r record.Ref) string {
 		return record.OfferedEventKey(r.Cluster, r.Name)
 	case record.KindOfferAnswer:
 		return record.OfferAnswerKey(r.Cluster, r.Name)
+	case record.KindCapacity:
+		return record.CapacityKey(r.Cluster)
 	case record.KindSpec:
 		return record.SpecKey(r.Cluster, r.Name+"/"+r.Rest)
 	case record.KindHistory:
@@ -128,6 +130,7 @@ func keys() map[string]record.Ref {
 		record.OfferKey("a", "j1"):                        {Kind: record.KindOffer, Cluster: "a", Name: "j1"},
 		record.OfferedEventKey("a", "j1"):                 {Kind: record.KindOfferedEvent, Cluster: "a", Name: "j1"},
 		record.OfferAnswerKey("a", "j1"):                  {Kind: record.KindOfferAnswer, Cluster: "a", Name: "j1"},
+		record.CapacityKey("a"):                           {Kind: record.KindCapacity, Cluster: "a"},
 	}
 }
 

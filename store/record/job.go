@@ -25,6 +25,12 @@ import (
 // attempt of a job stands at any revision.
 //
 // A job that waits at a member too long is offered by its syncer, see Offer.
+//
+// After a restore of the store an attempt may stand that it knows nothing of. So in a
+// new epoch a syncer first lists its Jobs, reports those of our names that no assignment
+// asks for (JobReport.Found), and says in ObservedCluster.JobsEpoch that it has. It
+// claims an assignment of the present epoch only: one of an older epoch, unclaimed, may
+// have become something else in the history that was lost, and is taken back.
 
 // JobState is how far a job, or one attempt of it, has come.
 type JobState string
@@ -48,7 +54,7 @@ const (
 	// the control plane queues the job again, or parks it.
 	JobRefused JobState = "refused"
 	// JobUncertain: whether OSCAR has made it is not known. Never started again by
-	// itself.
+	// itself. Job has it for an endpoint only.
 	JobUncertain JobState = "uncertain"
 
 	// The ends.
@@ -112,17 +118,20 @@ type Job struct {
 	// was, or is, to run.
 	Attempt int    `json:"attempt"`
 	Place   *Place `json:"place,omitempty"`
-	// Reserved says that capacity is promised to it in reserved/<cluster>.
-	Reserved bool `json:"reserved,omitempty"`
-	// Tries counts the attempts since it was accepted or replayed.
+	// Reserved is what is promised to it in reserved/<Place.ClusterID>.
+	Reserved *Room `json:"reserved,omitempty"`
+	// Posting is the delivery to an endpoint that is under way, or whose outcome is not
+	// known.
+	Posting *Posting `json:"posting,omitempty"`
+	// Tries counts the attempts that were refused since it was accepted or replayed.
 	Tries int `json:"tries,omitempty"`
 	// NotBefore ends the pause before the next attempt.
 	NotBefore *Time `json:"not_before,omitempty"`
-	// Visited are the clusters that it was offered by or refused at, oldest first; Hops
-	// counts how often it was taken from a cluster's Jobs to another one.
+	// Visited are the clusters that offered it, oldest first; Hops counts how often it
+	// was taken from a cluster's Jobs to another one.
 	Visited []string `json:"visited,omitempty"`
 	Hops    int      `json:"hops,omitempty"`
-	// Past are the attempts that ended without an end of the job, oldest first.
+	// Past are the last attempts that ended without an end of the job, oldest first.
 	Past []Attempt `json:"past,omitempty"`
 	// Cancel says that its end was ordered, by whom.
 	Cancel string `json:"cancel,omitempty"`
@@ -134,8 +143,23 @@ type Job struct {
 	// StartedAt and EndedAt are by OSCAR's clock, where it tells.
 	StartedAt *Time `json:"started_at,omitempty"`
 	EndedAt   *Time `json:"ended_at,omitempty"`
-	// Epoch of the last assignment.
+	// Epoch in which it was accepted, assigned or replayed last.
 	Epoch string `json:"epoch,omitempty"`
+}
+
+// Room is what one pod takes: millicores, bytes, GPUs.
+type Room struct {
+	Millicores int64 `json:"cpu"`
+	Bytes      int64 `json:"memory_bytes"`
+	GPUs       int64 `json:"gpu"`
+}
+
+// Posting is the delivery of an attempt to an endpoint by an instance of the control
+// plane. From then on the endpoint may have been asked.
+type Posting struct {
+	// Instance is the one that delivers it, for as long as it lives.
+	Instance string `json:"instance"`
+	At       Time   `json:"at"`
 }
 
 // Place is where an attempt runs: a replica, or, with a URL, an endpoint.
@@ -144,6 +168,9 @@ type Place struct {
 	ServiceName string `json:"service_name"`
 	UID         string `json:"uid,omitempty"`
 	URL         string `json:"url,omitempty"`
+	// ClusterUID is the registration of the cluster: another one under its id is
+	// another cluster.
+	ClusterUID string `json:"cluster_uid,omitempty"`
 	// Name of the Job at OSCAR.
 	Name string `json:"name,omitempty"`
 }
@@ -210,10 +237,8 @@ type Reserved struct {
 
 // Promise is the capacity of a number of equal pods.
 type Promise struct {
-	Millicores int64 `json:"cpu"`
-	Bytes      int64 `json:"memory_bytes"`
-	GPUs       int64 `json:"gpu"`
-	Count      int   `json:"count"`
+	Room
+	Count int64 `json:"count"`
 }
 
 // Assignment is one attempt as its syncer is asked to make it. The event stands
@@ -235,7 +260,8 @@ type Assignment struct {
 	// Resolved is what a person decided of an attempt that is uncertain: JobSubmitted
 	// or JobVanished.
 	Resolved JobState `json:"resolved,omitempty"`
-	Epoch    string   `json:"epoch,omitempty"`
+	// Epoch in which it was written; nobody claims one of another epoch.
+	Epoch string `json:"epoch,omitempty"`
 }
 
 // JobReport is what a syncer says of an attempt. It is written under its session and

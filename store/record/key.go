@@ -175,6 +175,7 @@ const (
 	KindOffer           Kind = "offer"
 	KindOfferedEvent    Kind = "offered_event"
 	KindOfferAnswer     Kind = "offer_answer"
+	KindCapacity        Kind = "capacity"
 )
 
 // Ref is a key taken apart. Fields that a kind does not have are empty.
@@ -285,6 +286,8 @@ func parseClusterTree(tail string) Ref {
 		return Ref{Kind: KindDesiredCluster, Cluster: cluster}
 	case "observed/cluster":
 		return Ref{Kind: KindObservedCluster, Cluster: cluster}
+	case "observed/capacity":
+		return Ref{Kind: KindCapacity, Cluster: cluster}
 	}
 	for prefix, kind := range map[string]Kind{
 		"desired/services/":  KindDesiredService,

@@ -482,6 +482,9 @@ type ObservedCluster struct {
 	Orphans []Orphan `json:"orphans,omitempty"`
 	// Epoch in which every service was last compared with what is desired.
 	Epoch string `json:"epoch,omitempty"`
+	// JobsEpoch is the one in which OSCAR's Jobs were listed and every attempt among
+	// them was reported.
+	JobsEpoch string `json:"jobs_epoch,omitempty"`
 }
 
 // Orphan is a local service with our mark and without a desired record.

@@ -128,6 +128,8 @@ func newRecord(kind record.Kind) any {
 		return new(record.Offer)
 	case record.KindOfferAnswer:
 		return new(record.OfferAnswer)
+	case record.KindCapacity:
+		return new(record.Capacity)
 	case record.KindUnknown:
 	}
 	return nil
