@@ -144,7 +144,7 @@ func (r *renderer) replica(i int, m record.Member) (made, error) {
 	desired := &record.Desired{
 		V: record.Version, Intent: record.IntentPrepare, Federation: r.fed.UID, GroupID: r.fed.GroupID, UID: m.UID,
 		Generation: r.fed.Generation, RequestID: r.fed.RequestID, Owner: r.fed.Owner, Drift: r.fed.Drift,
-		Paused: r.fed.Paused, Spec: name, Sees: what.sees, Mark: record.Mark(token), Deadline: r.fed.Deadline,
+		Paused: r.fed.Paused, ReschedulerThreshold: r.fed.ReschedulerThreshold, Spec: name, Sees: what.sees, Mark: record.Mark(token), Deadline: r.fed.Deadline,
 		Epoch: r.fed.Epoch,
 	}
 	return made{

@@ -340,11 +340,14 @@ const (
 
 // OfferAnswer answers an offer.
 type OfferAnswer struct {
-	V          int       `json:"v"`
-	Answer     OfferWord `json:"answer"`
-	Message    string    `json:"message,omitempty"`
-	AnsweredAt Time      `json:"answered_at"`
-	Epoch      string    `json:"epoch,omitempty"`
+	V      int       `json:"v"`
+	Answer OfferWord `json:"answer"`
+	// Recipient goes with OfferFreeze: whom the event is sealed to, the control plane.
+	Recipient  string `json:"recipient,omitempty"`
+	Message    string `json:"message,omitempty"`
+	AnsweredAt Time   `json:"answered_at"`
+	// Epoch in which it was given; nobody acts on one of another epoch.
+	Epoch string `json:"epoch,omitempty"`
 }
 
 // Prefixes of jobs.

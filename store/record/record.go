@@ -337,6 +337,9 @@ type Desired struct {
 	Owner      string `json:"owner"`
 	Drift      string `json:"drift,omitempty"`
 	Paused     bool   `json:"paused"`
+	// ReschedulerThreshold is how many seconds a Job may wait there before it is
+	// offered; 0 means the cluster's own.
+	ReschedulerThreshold int `json:"rescheduler_threshold,omitempty"`
 	// Spec names the rendered service below specs/.
 	Spec string `json:"spec,omitempty"`
 	// Sees lists cluster/service of the members that this replica lists.
