@@ -1,6 +1,7 @@
 # oscarfed: `make help` lists the targets. All of them can be run again at any time.
-# Needed: Go, make, git. `make test` also uses gcc for the race detector and installs
-# it on Debian when it is missing and we are root.
+# Needed: Go, make, git. `make test` also uses gcc for the race detector, and Node.js
+# (18.20 or later) with npm for an OpenID provider to talk to; on Debian it installs
+# them when they are missing and we are root.
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -31,7 +32,11 @@ LINT         := $(BUILD)/tools/golangci-lint-$(LINT_VERSION)
 KUBE_VERSION := $(shell awk '$$1 == "require" && $$2 == "k8s.io/kubernetes" { print $$3 }' tools/kube.mod)
 KUBE         := $(BUILD)/tools/kube-$(KUBE_VERSION)
 
-.PHONY: help build images demo demo-keep test kube lint fuzz bench contract proof
+# And so is an OpenID provider, by npm.
+OPENID_VERSION := $(shell awk -F '"' '$$2 == "oidc-provider" { print $$4 }' test/openid/package.json)
+OPENID         := $(BUILD)/tools/openid-$(OPENID_VERSION)
+
+.PHONY: help build images demo demo-keep test kube openid lint fuzz bench contract proof
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,7 +56,7 @@ demo-keep: build ## the same up to the repair, and keeps the federation running 
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/demo ./test/demo
 	@$(BUILD)/demo -oscarfed $(BIN)/oscarfed -keep
 
-test: kube ## all tests, with the race detector where there is a C compiler
+test: kube openid ## all tests, with the race detector where there is a C compiler
 	@tools/test.sh $(PKG)
 
 kube: $(KUBE)/built ## build the Kubernetes that tests talk to
@@ -64,6 +69,12 @@ $(KUBE)/built: tools/kube.mod tools/kube.sum
 	CGO_ENABLED=0 $(GO) build -modfile=tools/kube.mod -buildvcs=false -trimpath -o $(@D)/ \
 		-ldflags "-s -w -X $$stamp.gitVersion=$$version -X $$stamp.gitMajor=$$major -X $$stamp.gitMinor=$$minor" \
 		k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager
+	@touch $@
+
+openid: $(OPENID)/built ## install the OpenID provider that tests talk to, and Node.js on Debian as root
+
+$(OPENID)/built: test/openid/package.json test/openid/package-lock.json
+	@tools/openid.sh $(@D)
 	@touch $@
 
 proof: ## is the API linearizable under faults? for PROOFTIME (20m); PROOFSEED=n begins with that history

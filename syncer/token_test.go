@@ -22,8 +22,8 @@ const alice = "62bb11b4@egi.eu/Alice"
 
 // withUsers is an OSCAR that lets the physicists of an issuer in.
 func withUsers(i *issuer.Issuer) oscarsim.Config {
-	return oscarsim.Config{Groups: []string{"physics"}, Users: func(_ context.Context, token string) (oscarsim.User, error) {
-		subject, _, err := i.Check(token)
+	return oscarsim.Config{Groups: []string{"physics"}, Users: func(ctx context.Context, token string) (oscarsim.User, error) {
+		subject, _, err := i.Check(ctx, token)
 		return oscarsim.User{Subject: subject, Name: "Alice of Physics", Groups: []string{"chess", "physics"}}, err
 	}}
 }

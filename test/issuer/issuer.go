@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -117,20 +118,32 @@ func (i *Issuer) Sign(key any, kid, alg, subject string, claims map[string]any) 
 	return oidctest.SignIDToken(key, kid, alg, string(payload))
 }
 
+// Issuer is URL.
+func (i *Issuer) Issuer() string { return i.URL }
+
 // Check says what a token tells of its bearer, as one who knows the issuer's present
-// key and the time would: claims of the token and of userinfo together.
-func (i *Issuer) Check(token string) (subject string, claims map[string]any, err error) {
+// key and the time would: claims of userinfo, as they are on the wire.
+func (i *Issuer) Check(ctx context.Context, token string) (subject string, claims map[string]any, err error) {
 	i.mu.Lock()
 	key := i.key.Public()
 	i.mu.Unlock()
 	verifier := oidc.NewVerifier(i.URL, &oidc.StaticKeySet{PublicKeys: []crypto.PublicKey{key}}, &oidc.Config{SkipClientIDCheck: true})
-	id, err := verifier.Verify(context.Background(), token)
+	id, err := verifier.Verify(ctx, token)
 	if err != nil {
 		return "", nil, err
 	}
+	own, _ := claimsOf(token)
 	i.mu.Lock()
-	defer i.mu.Unlock()
-	return id.Subject, maps.Clone(i.info[id.Subject]), nil
+	raw, err := json.Marshal(i.info[id.Subject])
+	ended := i.granted.ended(own)
+	i.mu.Unlock()
+	if ended {
+		return "", nil, errors.New("its grant is revoked")
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	return id.Subject, claims, json.Unmarshal(raw, &claims)
 }
 
 // ServeHTTP implements http.Handler.
@@ -177,7 +190,8 @@ func (i *Issuer) discover(w http.ResponseWriter, r *http.Request, discovery http
 }
 
 // userinfo answers with the claims of the token's subject. It does not check the
-// signature: the one under test does. An ID token, told by its nonce, is refused.
+// signature: the one under test does. An ID token, told by its nonce, is refused, and so
+// is what was given for a refresh token that is revoked.
 func (i *Issuer) userinfo(w http.ResponseWriter, r *http.Request) {
 	claims, ok := claimsOf(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
 	if !ok || claims["nonce"] != nil {
@@ -186,8 +200,12 @@ func (i *Issuer) userinfo(w http.ResponseWriter, r *http.Request) {
 	}
 	subject, _ := claims["sub"].(string)
 	i.mu.Lock()
-	out := maps.Clone(i.info[subject])
+	out, ended := maps.Clone(i.info[subject]), i.granted.ended(claims)
 	i.mu.Unlock()
+	if ended {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
 	if out == nil {
 		out = map[string]any{}
 	}

@@ -27,6 +27,8 @@ type Grants struct {
 
 // family is a refresh token with those that were given in its place.
 type family struct {
+	// id stands in the access tokens that were given for one of them.
+	id      string
 	subject string
 	current string
 	used    []string
@@ -56,7 +58,7 @@ func (i *Issuer) Grant(g Grants) {
 func (i *Issuer) RefreshToken(subject string) string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	f := &family{subject: subject, current: "refresh-" + rand.Text()}
+	f := &family{id: rand.Text(), subject: subject, current: "refresh-" + rand.Text()}
 	i.granted.families = append(i.granted.families, f)
 	return f.current
 }
@@ -93,6 +95,16 @@ func (g *granted) of(token string) *family {
 		}
 	}
 	return nil
+}
+
+// ended says whether a token was given for a refresh token that is revoked.
+func (g *granted) ended(claims map[string]any) bool {
+	for _, f := range g.families {
+		if f.id == claims["grant"] && f.revoked {
+			return true
+		}
+	}
+	return false
 }
 
 // client says whether a request is of the demanded client.
@@ -132,7 +144,7 @@ func (i *Issuer) exchange(w http.ResponseWriter, r *http.Request) {
 
 func (i *Issuer) renew(r *http.Request) (int, map[string]any) {
 	refuse := func(code string) (int, map[string]any) {
-		return http.StatusBadRequest, map[string]any{"error": code, "error_description": "test says no"}
+		return http.StatusBadRequest, map[string]any{"error": code, "error_description": "grant request is invalid"}
 	}
 	if err := r.ParseForm(); err != nil || r.PostForm.Get("grant_type") != "refresh_token" {
 		return refuse("unsupported_grant_type")
@@ -144,7 +156,7 @@ func (i *Issuer) renew(r *http.Request) (int, map[string]any) {
 	switch {
 	case !g.client(r):
 		i.mu.Unlock()
-		return refuse("invalid_client")
+		return http.StatusUnauthorized, map[string]any{"error": "invalid_client", "error_description": "client authentication failed"}
 	case f == nil || f.revoked:
 		i.mu.Unlock()
 		return refuse("invalid_grant")
@@ -160,10 +172,10 @@ func (i *Issuer) renew(r *http.Request) (int, map[string]any) {
 	if g.Rotate {
 		f.used = append(f.used, f.current)
 		f.current = "refresh-" + rand.Text()
-		answer["refresh_token"] = f.current
 	}
+	answer["refresh_token"] = f.current // the same one when it is not replaced
 	i.mu.Unlock()
-	answer["access_token"] = i.Token(f.subject, map[string]any{"exp": time.Now().Add(lifetime).Unix()})
+	answer["access_token"] = i.Token(f.subject, map[string]any{"exp": time.Now().Add(lifetime).Unix(), "grant": f.id})
 	return http.StatusOK, answer
 }
 

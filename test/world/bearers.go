@@ -17,6 +17,20 @@ import (
 // Group is the group whose users the API and every OSCAR let in.
 const Group = "physics"
 
+// Issuer is an OpenID provider: a simulated one of package issuer, or a real one of
+// package openid.
+type Issuer interface {
+	// Issuer is its URL, as it stands in its tokens' iss.
+	Issuer() string
+	// User sets the claims that userinfo tells of a user.
+	User(subject string, claims map[string]any)
+	// Token is an access token of a user; claims replace those of the issuer, if it
+	// lets a test choose.
+	Token(subject string, claims map[string]any) string
+	// Check says what a token tells of its bearer: claims of userinfo, when it is good.
+	Check(ctx context.Context, token string) (subject string, claims map[string]any, err error)
+}
+
 // AddUser makes a user of the world's issuer, in Group and further groups.
 func (w *World) AddUser(subject string, groups ...string) {
 	w.opts.Issuer.User(subject, map[string]any{"group_membership": append([]string{Group}, groups...), "name": "User of the Tests"})
@@ -38,7 +52,7 @@ func (w *World) Bearer(token string) *client.Client {
 func (w *World) bearers(cp *controlplane.ControlPlane) identity.Authenticator {
 	w.T.Helper()
 	oidc := must(identity.NewOIDC(identity.OIDCConfig{
-		Issuers: []string{w.opts.Issuer.URL}, Groups: []string{Group}, Owners: cp, Logger: w.Log.Logger(),
+		Issuers: []string{w.opts.Issuer.Issuer()}, Groups: []string{Group}, Owners: cp, Logger: w.Log.Logger(),
 	}))(w.T)
 	Background(w.T, oidc.Run)
 	w.AddUser("first-to-come")
@@ -52,11 +66,16 @@ func (w *World) bearers(cp *controlplane.ControlPlane) identity.Authenticator {
 }
 
 // bearer is how an OSCAR knows users.
-func (w *World) bearer(_ context.Context, token string) (oscarsim.User, error) {
-	subject, claims, err := w.opts.Issuer.Check(token)
+func (w *World) bearer(ctx context.Context, token string) (oscarsim.User, error) {
+	subject, claims, err := w.opts.Issuer.Check(ctx, token)
 	user := oscarsim.User{Subject: subject}
 	user.Name, _ = claims["name"].(string)
-	user.Groups, _ = claims["group_membership"].([]string)
+	groups, _ := claims["group_membership"].([]any)
+	for _, group := range groups {
+		if name, ok := group.(string); ok {
+			user.Groups = append(user.Groups, name)
+		}
+	}
 	return user, err
 }
 

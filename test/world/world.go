@@ -34,7 +34,6 @@ import (
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/oscar"
 	"github.com/oscarfed/oscarfed/test/invariants"
-	"github.com/oscarfed/oscarfed/test/issuer"
 )
 
 // User and Password of the administrator, of the API and of every OSCAR.
@@ -73,7 +72,7 @@ type Options struct {
 	Guarded bool
 	// Issuer is that whose users the API and every OSCAR let in when they are in Group;
 	// nil lets in the administrator alone.
-	Issuer *issuer.Issuer
+	Issuer Issuer
 	// Restorable puts a proxy before etcd, so that another may take its place.
 	Restorable bool
 }
