@@ -31,6 +31,9 @@ type Config struct {
 	// Nodes of the cluster, for /system/status. Default one of 4000 millicores and 8 GiB, of which 500 millicores and
 	// 512 MiB are used.
 	Nodes []Node
+	// Workload makes Jobs run by themselves; nil leaves them Pending until a test says
+	// otherwise.
+	Workload *Workload
 	// NoMetrics makes /system/status answer as a cluster without metrics.k8s.io: 500 and nothing else.
 	NoMetrics bool
 	// Users are let in with bearer tokens when they are in one of Groups, as by an OSCAR with OIDC enabled; nil is one

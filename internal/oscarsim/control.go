@@ -40,6 +40,7 @@ func (s *Sim) State() State {
 	for id, data := range s.kube.secrets {
 		st.Secrets[id.namespace+"/"+id.name] = maps.Clone(data)
 	}
+	s.kube.load.pass(time.Now())
 	for _, j := range s.kube.jobs {
 		st.Jobs = append(st.Jobs, jobView(j))
 	}
@@ -70,6 +71,8 @@ func (s *Sim) deleteFaults(c *call) {
 }
 
 func (s *Sim) getState(c *call) { c.json(http.StatusOK, s.State()) }
+
+func (s *Sim) getStarts(c *call) { c.json(http.StatusOK, s.Starts()) }
 
 func (s *Sim) getLog(c *call) { c.json(http.StatusOK, s.Log()) }
 

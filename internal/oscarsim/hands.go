@@ -239,6 +239,7 @@ func (s *Sim) Upload(bucket, object string) error {
 func (s *Sim) Jobs(service string) []JobView {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.kube.load.pass(time.Now())
 	out := []JobView{}
 	for _, j := range s.kube.jobs {
 		if j.service == service {
@@ -265,15 +266,39 @@ func (s *Sim) AddJob(service, status string) (string, error) {
 	if err := s.addJob(e.service, name, ""); err != nil {
 		return "", err
 	}
-	return name, s.kube.jobs[key{id.namespace, name}].become(status)
+	j := s.kube.jobs[key{id.namespace, name}]
+	s.kube.load.remove(j, time.Now())
+	return name, j.become(status)
 }
 
-// SetJobStatus changes the state of a Job, as its pod would.
+// Starts returns how often each Job was made.
+func (s *Sim) Starts() Starts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Starts{Names: maps.Clone(s.kube.starts.names), Events: maps.Clone(s.kube.starts.events)}
+}
+
+// DeleteJob deletes a Job and its pod, as somebody with kubectl does.
+func (s *Sim) DeleteJob(service, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.kube.jobs {
+		if j.service == service && j.name == name {
+			s.kube.deleteJob(j)
+			return nil
+		}
+	}
+	return errNoJob
+}
+
+// SetJobStatus changes the state of a Job, as its pod would. From then on it does not
+// run by itself.
 func (s *Sim) SetJobStatus(service, name, status string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, j := range s.kube.jobs {
 		if j.service == service && j.name == name {
+			s.kube.load.remove(j, time.Now())
 			return j.become(status)
 		}
 	}
@@ -305,4 +330,7 @@ func (s *Sim) SetNodes(nodes ...Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.nodes = slices.Clone(nodes)
+	s.kube.load.pass(time.Now())
+	s.kube.load.nodes = s.nodes
+	s.kube.load.schedule(time.Now())
 }

@@ -1,9 +1,11 @@
 package oscarsim
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -162,9 +164,12 @@ func (s *Sim) jobs(c *call) {
 		NextPage  string             `json:"next_page,omitempty"`
 		Remaining *int               `json:"remaining_jobs,omitempty"`
 	}{Jobs: map[string]jobInfo{}}
+	s.kube.load.pass(time.Now())
 	all := s.kube.jobsOf(id)
 	after := c.query("page")
-	for i, j := range all {
+	first, _ := slices.BinarySearchFunc(all, after, func(j *job, name string) int { return cmp.Compare(j.name, name) })
+	for i := first; i < len(all); i++ {
+		j := all[i]
 		if j.name <= after {
 			continue
 		}
@@ -215,6 +220,7 @@ func (s *Sim) jobOutput(c *call) {
 	if !c.mayRead(e.service) {
 		return // 200 without a body
 	}
+	s.kube.load.pass(time.Now())
 	j := s.kube.jobs[key{id.namespace, c.params[1]}]
 	switch {
 	case j == nil || j.service != c.service || j.status == JobSuspended:
@@ -238,10 +244,11 @@ func (s *Sim) deleteJob(c *call) {
 		return
 	}
 	jobID := key{id.namespace, c.params[1]}
-	if j := s.kube.jobs[jobID]; j == nil || j.service != c.service {
+	j := s.kube.jobs[jobID]
+	if j == nil || j.service != c.service {
 		c.code(http.StatusNotFound)
 		return
 	}
-	delete(s.kube.jobs, jobID)
+	s.kube.deleteJob(j)
 	c.code(http.StatusNoContent)
 }

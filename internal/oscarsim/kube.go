@@ -40,6 +40,9 @@ type kube struct {
 	services   map[key]*entry
 	secrets    map[key]map[string]string
 	jobs       map[key]*job
+	index      map[key][]*job // by service
+	load       workload
+	starts     starts
 }
 
 // entry is a service as OSCAR keeps it: a ConfigMap with the definition, and a PodTemplate. Without the PodTemplate it
@@ -56,6 +59,11 @@ type job struct {
 	event                      string
 	output                     string
 	created, started, finished time.Time
+
+	// What the workload knows of it.
+	cpu, memory int64 // of its pod
+	node        string
+	ends        time.Time
 }
 
 func newKube() kube {
@@ -64,6 +72,8 @@ func newKube() kube {
 		services:   map[key]*entry{},
 		secrets:    map[key]map[string]string{},
 		jobs:       map[key]*job{},
+		index:      map[key][]*job{},
+		starts:     starts{names: map[string]int{}, events: map[string]int{}},
 	}
 }
 
@@ -146,9 +156,11 @@ func (k *kube) deleteService(id key) error {
 
 // deleteJobs removes the Jobs of a service: all of them, or the succeeded ones.
 func (k *kube) deleteJobs(service key, all bool) {
-	maps.DeleteFunc(k.jobs, func(id key, j *job) bool {
-		return id.namespace == service.namespace && j.service == service.name && (all || j.status == JobSucceeded)
-	})
+	for _, j := range k.jobsOf(service) {
+		if all || j.status == JobSucceeded {
+			k.deleteJob(j)
+		}
+	}
 }
 
 // createSecret refuses what Kubernetes refuses; the caller has checked that the Secret is not there.
@@ -183,19 +195,32 @@ func (k *kube) createJob(j *job, svc *wire.Service) error {
 	}
 	j.event = string([]rune(j.event))
 	k.jobs[id] = j
+	k.index[key{j.namespace, j.service}] = append(k.index[key{j.namespace, j.service}], j)
+	k.starts.count(j)
+	k.load.add(j, svc)
 	return nil
 }
 
-// jobsOf returns the Jobs of a service, by name.
-func (k *kube) jobsOf(service key) []*job {
-	var out []*job
-	for id, j := range k.jobs {
-		if id.namespace == service.namespace && j.service == service.name {
-			out = append(out, j)
-		}
+// deleteJob removes a Job and its pod.
+func (k *kube) deleteJob(j *job) {
+	delete(k.jobs, key{j.namespace, j.name})
+	service := key{j.namespace, j.service}
+	k.index[service] = slices.DeleteFunc(k.index[service], func(other *job) bool { return other == j })
+	if len(k.index[service]) == 0 {
+		delete(k.index, service)
 	}
-	slices.SortFunc(out, func(a, b *job) int { return cmp.Compare(a.name, b.name) })
-	return out
+	k.load.remove(j, time.Now())
+}
+
+// jobsOf returns the Jobs of a service, by name. It is theirs who asked: Jobs may be
+// deleted meanwhile.
+func (k *kube) jobsOf(service key) []*job {
+	all := k.index[service]
+	byName := func(a, b *job) int { return cmp.Compare(a.name, b.name) }
+	if !slices.IsSortedFunc(all, byName) {
+		slices.SortFunc(all, byName)
+	}
+	return slices.Clone(all)
 }
 
 // quantities checks what OSCAR hands to Kubernetes as resource quantities.

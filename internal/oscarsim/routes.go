@@ -99,6 +99,7 @@ func (s *Sim) table() []route {
 		control(del, "/_sim/faults", s.deleteFaults),
 		control(get, "/_sim/state", s.getState),
 		control(get, "/_sim/log", s.getLog),
+		control(get, "/_sim/starts", s.getStarts),
 		control(put, "/_sim/services", s.putService),
 		control(put, "/_sim/half-created/:service", s.putHalfCreated),
 		control(put, "/_sim/secrets/:service", s.putSecret),

@@ -73,6 +73,7 @@ func New(cfg Config) *Sim {
 		journal:  newJournal(),
 		life:     newLife(),
 	}
+	s.kube.load.cfg, s.kube.load.nodes = cfg.Workload, cfg.Nodes
 	s.changed = sync.NewCond(&s.mu)
 	s.routes = s.table()
 	return s

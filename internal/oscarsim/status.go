@@ -123,6 +123,7 @@ func (s *Sim) status(c *call) {
 	o.Rollout.Labels = map[string]string{"app": "oscar"}
 	o.OIDC.Issuers, o.OIDC.Groups = []string{}, append([]string{}, s.cfg.Groups...)
 	o.Pods.States = map[string]int{JobPending: 0, JobRunning: 0, JobSucceeded: 0, JobFailed: 0, "Unknown": 0}
+	s.kube.load.pass(time.Now())
 	for id, j := range s.kube.jobs {
 		if id.namespace != servicesNamespace || j.status == JobSuspended {
 			continue
