@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -141,7 +142,7 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 
 func TestEveryFailPointIsDocumented(t *testing.T) {
 	code := map[string]bool{}
-	for _, point := range append(controlplane.FailPoints(), syncer.FailPoints()...) {
+	for _, point := range slices.Concat(controlplane.FailPoints(), syncer.FailPoints(), syncer.JobFailPoints()) {
 		code[point] = true
 	}
 	documented := map[string]bool{}

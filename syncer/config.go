@@ -36,6 +36,8 @@ type OSCAR interface {
 	Buckets(ctx context.Context) ([]oscar.Bucket, error)
 	CountObjects(ctx context.Context, name string, most int64) (n int64, more bool, err error)
 	DeleteBucket(ctx context.Context, name string, timeout time.Duration) error
+	Submit(ctx context.Context, job oscar.Submission, timeout time.Duration) error
+	DeleteJob(ctx context.Context, service, name string, timeout time.Duration) error
 }
 
 // Config of a Syncer.
@@ -83,6 +85,20 @@ type Config struct {
 	// default 2 s.
 	RetryPause time.Duration
 
+	// JobPosts is how many jobs are posted to OSCAR at the same time; default 8.
+	JobPosts int
+	// JobTimeout ends the POST or DELETE of a job; default 60 s.
+	JobTimeout time.Duration
+	// JobPoll is the shortest pause between two lists of the Jobs of one service;
+	// default 2 s. It grows while nothing changes, and with how long OSCAR needs.
+	JobPoll time.Duration
+	// JobGrace is how long after a POST or DELETE of a job its absence from a list
+	// proves nothing; default 10 s.
+	JobGrace time.Duration
+	// JobResend is how long after the first POST of a job without an answer it is sent
+	// again; default 5 minutes.
+	JobResend time.Duration
+
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
 	// Registry gets the metrics; default: none.
@@ -104,6 +120,13 @@ func (c Config) withDefaults() Config {
 	period(&c.PrefetchTimeout, 400*time.Second)
 	period(&c.StopGrace, 20*time.Second)
 	period(&c.RetryPause, 2*time.Second)
+	period(&c.JobTimeout, time.Minute)
+	period(&c.JobPoll, 2*time.Second)
+	period(&c.JobGrace, 10*time.Second)
+	period(&c.JobResend, 5*time.Minute)
+	if c.JobPosts <= 0 {
+		c.JobPosts = 8
+	}
 	if c.Kube == nil {
 		c.Kube = kube.Absent{}
 	}

@@ -76,7 +76,7 @@ func child(raw string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	points, err := failpoint.FromEnv(syncer.FailPoints()...)
+	points, err := failpoint.FromEnv(append(syncer.FailPoints(), syncer.JobFailPoints()...)...)
 	if err != nil {
 		return err
 	}
@@ -95,6 +95,7 @@ func child(raw string) error {
 	s, err := syncer.New(syncer.Config{
 		ClusterID: clusterID, Store: db, OSCAR: client, Identity: id, FailPoints: points,
 		Resync: 300 * time.Millisecond, SessionTTL: 2 * time.Second, LateWindow: 2 * time.Second, RetryPause: 50 * time.Millisecond,
+		JobPoll: 20 * time.Millisecond, JobGrace: 100 * time.Millisecond,
 	})
 	if err != nil {
 		return err

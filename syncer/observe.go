@@ -150,6 +150,11 @@ func (t *term) examine(ctx context.Context, name string) (*sight, error) {
 	if v.desired.Tombstone() && !counted {
 		return nil, fmt.Errorf("%w: it became a tombstone, and its jobs were not counted", errStale)
 	}
+	if v.service != nil {
+		// From the tombstone on no job is posted; one that was a moment before is not
+		// among those that were counted, and how one has ended is still to be reported.
+		running = max(running, t.desk.unfinished(name))
+	}
 	if kv, ok := read.KV(observedKey); ok {
 		v.observed = t.decodeObserved(kv, v.desired.UID)
 	}

@@ -48,6 +48,7 @@ type term struct {
 	tokens workqueue.TypedRateLimitingInterface[string]
 	needs  *needs
 	claims *claims
+	desk   *desk
 
 	mu sync.Mutex
 	// periodic holds the names that the next decision looks at as a resync, and
@@ -72,6 +73,7 @@ func newTerm(s *Syncer, session *store.Session, leads func() bool, lose context.
 	t.needs = newNeeds()
 	t.tokens = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second))
+	t.desk = newDesk(t)
 	t.writes = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
 		Queue: &priority{desired: t.desiredInMirror, now: time.Now},
 	})
@@ -110,6 +112,7 @@ func (t *term) run(ctx context.Context) error {
 	group.Go(func() error { return t.follow(ctx) })
 	group.Go(func() error { return t.resyncs(ctx) })
 	group.Go(func() error { t.listen(ctx); return nil })
+	group.Go(func() error { return t.desk.run(ctx) })
 	for range deciders {
 		group.Go(func() error { t.work(ctx, t.decisions, t.decide); return nil })
 	}
@@ -209,10 +212,14 @@ func (t *term) follow(ctx context.Context) error {
 				t.hear(ref.Name, now)
 				t.decisions.Add(ref.Name)
 				t.tendServed(view, ref.Name)
+				t.desk.hearOf(ref.Name)
+			case record.KindAssignment:
+				t.desk.hear(ref)
 			case record.KindHold, record.KindHolding, record.KindTokenAsk, record.KindGranted, record.KindWant, record.KindGrant:
 				t.tokens.Add(ref.Name)
 			case record.KindObservedService, record.KindAsk:
 				t.decisions.Add(ref.Name)
+				t.desk.hearOf(ref.Name)
 			case record.KindTokens:
 				t.tokenCame(view, ref.Name, now)
 			case record.KindDesiredCluster:
@@ -221,6 +228,7 @@ func (t *term) follow(ctx context.Context) error {
 					t.decisions.Add(record.ParseKey(kv.Key).Name)
 				}
 				t.tendAll(view)
+				t.desk.hearAll()
 			}
 		}
 	}

@@ -43,7 +43,7 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("the cluster's identity: %w", err)
 	}
-	fail, err := failpoint.FromEnv(syncer.FailPoints()...)
+	fail, err := failpoint.FromEnv(append(syncer.FailPoints(), syncer.JobFailPoints()...)...)
 	if err != nil {
 		return err
 	}

@@ -40,6 +40,7 @@ type Interface interface {
 	// then yes again, when Kubernetes did not answer.
 	Lead(ctx context.Context, instance string, fn func(ctx context.Context, held func() bool) error) error
 	TokenStore
+	JobReader
 }
 
 // Absent is the Kubernetes of a syncer that has none.

@@ -149,6 +149,10 @@ type call struct {
 	limit   int64
 	// as is whose the call is; empty for the client's own user.
 	as Bearer
+	// header is sent besides our own.
+	header map[string]string
+	// success is the only status that is one; 0 for every 2xx.
+	success int
 }
 
 // do sends one request and reads its whole answer. Every error is an *APIError.
@@ -182,6 +186,9 @@ func (c *Client) do(ctx context.Context, in call) ([]byte, error) {
 	if in.body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	for name, value := range in.header {
+		req.Header.Set(name, value)
+	}
 	resp, err := c.http.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -191,7 +198,7 @@ func (c *Client) do(ctx context.Context, in call) ([]byte, error) {
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, in.limit+1))
-	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+	if resp.StatusCode < 200 || resp.StatusCode > 299 || in.success != 0 && resp.StatusCode != in.success {
 		// What follows the status, JSON or not, does not make it a success.
 		return fail(resp.StatusCode, data, nil)
 	}

@@ -8,7 +8,10 @@ import (
 	"time"
 )
 
-var errTooManyPages = errors.New("OSCAR does not end the list of jobs")
+var (
+	errTooManyPages = errors.New("OSCAR does not end the list of jobs")
+	errNoJobs       = errors.New("the answer has no jobs in it")
+)
 
 // Info is what OSCAR says of itself.
 type Info struct {

@@ -23,6 +23,8 @@ const (
 	OpUpdate       Op = "update"
 	OpDelete       Op = "delete"
 	OpJobs         Op = "jobs"
+	OpSubmit       Op = "submit"
+	OpDeleteJob    Op = "delete job"
 	OpBuckets      Op = "buckets"
 	OpBucket       Op = "bucket"
 	OpDeleteBucket Op = "delete bucket"
@@ -115,6 +117,14 @@ func StatusOf(err error) int {
 		return api.Status
 	}
 	return 0
+}
+
+// bodyOf returns the text of an error's answer; empty when there is none.
+func bodyOf(err error) string {
+	if api, ok := errors.AsType[*APIError](err); ok {
+		return api.Body
+	}
+	return ""
 }
 
 // Refused says that OSCAR does not accept the credential.

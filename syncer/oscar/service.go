@@ -3,7 +3,6 @@ package oscar
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"net/http"
 	"time"
 )
@@ -88,41 +87,4 @@ func (c *Client) Delete(ctx context.Context, name string, timeout time.Duration)
 	_, err := c.do(ctx, call{op: OpDelete, subject: name, method: http.MethodDelete,
 		path: []string{"system", "services", name}, timeout: timeout})
 	return err
-}
-
-// Job is one job of a service.
-type Job struct {
-	// Status is Pending, Running, Succeeded, Failed, Unknown or Suspended.
-	Status string `json:"status"`
-}
-
-// Ended says that the job will not run any more.
-func (j Job) Ended() bool { return j.Status == "Succeeded" || j.Status == "Failed" }
-
-// maxJobPages bounds how far Jobs reads on; a page has 70 jobs.
-const maxJobPages = 200
-
-// Jobs lists the jobs of a service by name, following OSCAR's pages.
-func (c *Client) Jobs(ctx context.Context, name string) (map[string]Job, error) {
-	all := map[string]Job{}
-	page := ""
-	for range maxJobPages {
-		var out struct {
-			Jobs     map[string]Job `json:"jobs"`
-			NextPage string         `json:"next_page"`
-		}
-		in := call{op: OpJobs, subject: name, path: []string{"system", "logs", name}, limit: maxListBody}
-		if page != "" {
-			in.query = map[string]string{"page": page}
-		}
-		if err := c.read(ctx, in, &out); err != nil {
-			return nil, err
-		}
-		maps.Copy(all, out.Jobs)
-		if out.NextPage == "" {
-			return all, nil
-		}
-		page = out.NextPage
-	}
-	return nil, &APIError{Op: OpJobs, Service: name, Status: http.StatusOK, Err: errTooManyPages}
 }

@@ -1,0 +1,166 @@
+package syncer
+
+import (
+	"context"
+	"time"
+
+	"github.com/oscarfed/oscarfed/syncer/oscar"
+)
+
+const (
+	// maxJobPause is the longest pause between two lists of a service's Jobs.
+	maxJobPause = 30 * time.Second
+	// listShare bounds how much of the time OSCAR is kept busy by them: a list is
+	// followed by a pause of so many times its length.
+	listShare = 3
+	// maxListTime ends a list of many pages.
+	maxListTime = 10 * time.Minute
+)
+
+// watch lists the Jobs of a service now and then, beginning soon. It needs mu.
+func (d *desk) watch(service string) {
+	s := d.serviceOf(service)
+	s.pause = d.cfg.JobPoll
+	if next := time.Now().Add(s.pause); s.next.IsZero() || next.Before(s.next) {
+		s.next = next
+		d.listings.AddAfter(service, s.pause)
+	}
+}
+
+// listSoon lists the Jobs of a service as soon as that may be. It needs mu.
+func (d *desk) listSoon(service string) {
+	s := d.serviceOf(service)
+	if !s.soon {
+		s.soon = true
+		d.listings.AddAfter(service, time.Until(s.earliest))
+	}
+}
+
+// lists lists the Jobs of one service after another: OSCAR is asked for one list at a
+// time.
+func (d *desk) lists(ctx context.Context) {
+	for {
+		service, shutdown := d.listings.Get()
+		if shutdown {
+			return
+		}
+		if d.wantsList(service) {
+			began := time.Now()
+			jobs, err := d.jobsOf(ctx, service)
+			d.listed(ctx, service, began, jobs, err)
+		}
+		d.listings.Done(service)
+	}
+}
+
+// wantsList says whether it is time to list, and comes back when it is not yet.
+func (d *desk) wantsList(service string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.services[service]
+	if s == nil {
+		return false
+	}
+	now, open, looking := time.Now(), false, false
+	for _, a := range s.attempts {
+		open, looking = open || a.open(), looking || !a.looking.IsZero()
+	}
+	due := s.next
+	switch {
+	case looking && s.soon:
+		due = s.earliest
+	case !open && !looking:
+		s.next, s.soon = time.Time{}, false
+		return false
+	}
+	if wait := due.Sub(now); wait > 0 {
+		d.listings.AddAfter(service, wait)
+		return false
+	}
+	return true
+}
+
+// jobsOf lists the Jobs of a service. Those of a service that is not there are none.
+func (d *desk) jobsOf(ctx context.Context, service string) (map[string]oscar.Job, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxListTime)
+	defer cancel()
+	began := time.Now()
+	jobs, err := d.cfg.OSCAR.Jobs(ctx, service)
+	if !oscar.NotFound(err) {
+		return jobs, err
+	}
+	list, _, listErr := d.term.lists.get(ctx, began)
+	if listErr != nil {
+		return nil, listErr
+	}
+	if list.services[service] != nil {
+		return nil, err // half-created: OSCAR cannot say
+	}
+	return map[string]oscar.Job{}, nil
+}
+
+// listed notes what a list shows, and when the next one is to be.
+func (d *desk) listed(ctx context.Context, service string, began time.Time, jobs map[string]oscar.Job, err error) {
+	if err != nil && ctx.Err() == nil {
+		d.log.Warn("jobs of a service cannot be listed", "service", service, "error", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.services[service]
+	if s == nil {
+		return
+	}
+	ended := time.Now()
+	news := false
+	if err == nil {
+		for _, a := range s.attempts {
+			news = d.saw(a, began, jobs) || news
+		}
+	}
+	switch {
+	case news:
+		s.pause = d.cfg.JobPoll
+	case s.pause < maxJobPause:
+		s.pause = min(max(s.pause*3/2, d.cfg.JobPoll), max(maxJobPause, d.cfg.JobPoll))
+	}
+	took := ended.Sub(began)
+	s.next = ended.Add(max(s.pause, listShare*took))
+	s.earliest = ended.Add(max(d.cfg.JobPoll/4, listShare*took))
+	if err != nil {
+		s.earliest = s.next
+	}
+	s.soon = err != nil && s.soon
+	next := s.next
+	if s.soon {
+		next = s.earliest
+	}
+	d.listings.AddAfter(service, next.Sub(ended))
+}
+
+// saw notes what a list that was begun then shows of an attempt, and says whether it
+// is news. It needs mu.
+func (d *desk) saw(a *attempt, began time.Time, jobs map[string]oscar.Job) bool {
+	if a.assignment == nil || !a.open() && a.looking.IsZero() || began.Before(a.looking) {
+		return false
+	}
+	m := &a.memory
+	before := m.sight
+	job, present := jobs[a.assignment.Name]
+	m.sight = &jobSight{started: began, present: present, job: job}
+	since := m.lastPost
+	if m.lastDelete.After(since) {
+		since = m.lastDelete
+	}
+	switch {
+	case present:
+		m.missing = time.Time{}
+	case m.missing.IsZero() && !began.Before(since.Add(d.cfg.JobGrace)):
+		m.missing = began
+	}
+	news := before == nil || before.present != present || before.job.Status != job.Status
+	if news || !present || !a.looking.IsZero() {
+		a.looking = time.Time{}
+		d.due.Add(a.key)
+	}
+	return news
+}

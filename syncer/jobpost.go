@@ -1,0 +1,278 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/syncer/kube"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
+)
+
+// openedJob is what is posted. It is in memory only while the attempt has a slot.
+type openedJob struct {
+	submission oscar.Submission
+	// owner of the service, and what no report may hold.
+	owner   string
+	secrets []string
+}
+
+// lostEventError says that the event of an attempt will never be readable.
+type lostEventError struct{ message string }
+
+func (e *lostEventError) Error() string { return e.message }
+
+// openJob reads what is to be posted, before anything says that OSCAR is asked.
+func (d *desk) openJob(ctx context.Context, a *attempt, assignment record.Assignment) {
+	opened, err := d.read(ctx, a, assignment)
+	d.opened(ctx, a, opened, err)
+}
+
+func (d *desk) opened(ctx context.Context, a *attempt, opened *openedJob, err error) {
+	if lost, ok := errors.AsType[*lostEventError](err); ok {
+		d.finished(a, func(m *jobMemory) { m.lost = lost.message })
+		return
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			d.log.Warn("a job cannot be prepared; it is tried again", "job", a.job, "attempt", a.number, "service", a.service, "error", err)
+		}
+		d.postpone(a)
+		return
+	}
+	d.mu.Lock()
+	a.opened = opened
+	d.mu.Unlock()
+	d.finished(a, func(*jobMemory) {})
+}
+
+// postpone gives the slot back and decides anew after a pause.
+func (d *desk) postpone(a *attempt) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	a.memory.busy = false
+	d.giveSlot(a)
+	d.due.AddAfter(a.key, d.cfg.RetryPause)
+}
+
+// read opens the event of an attempt, and the token of its service.
+func (d *desk) read(ctx context.Context, a *attempt, assignment record.Assignment) (*openedJob, error) {
+	desired := d.desiredInMirror(a.service)
+	if desired == nil || desired.UID != assignment.UID {
+		return nil, errNotOurs
+	}
+	def, err := d.definition(ctx, a.service, desired)
+	if err != nil {
+		return nil, err
+	}
+	if def == nil {
+		return nil, errNotOurs
+	}
+	kv, err := d.cfg.Store.Get(ctx, record.AssignedEventKey(d.cfg.ClusterID, a.job, a.number))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, &lostEventError{"its event is not in the store any more"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	event, err := store.Decode[record.Event](kv)
+	if err != nil {
+		return nil, &lostEventError{"the record of its event cannot be read"}
+	}
+	want := seal.Header{Purpose: record.PurposeEvent, Cluster: d.cfg.ClusterID, UID: a.job, Generation: int64(a.number)}
+	body, err := d.cfg.Identity.Open(event.Sealed, want, time.Now())
+	if err != nil {
+		d.log.Error("event cannot be opened", "job", a.job, "attempt", a.number, "error", err)
+		return nil, &lostEventError{"its event is sealed to another key or for another use; if the syncer's identity file was replaced, replay the job"}
+	}
+	from := def.service.Annotations[oscarapi.AnnotationOriginCluster]
+	if from == "" {
+		from = d.cfg.ClusterID
+	}
+	return &openedJob{
+		submission: oscar.Submission{
+			Service: a.service, Token: oscar.Bearer(def.service.Token), Name: assignment.Name, From: from, Event: body,
+		},
+		owner:   desired.Owner,
+		secrets: append([]string{def.service.Token}, def.secrets...),
+	}, nil
+}
+
+// repost posts an attempt that was begun in this session once more. That it is still
+// ours to post is read anew.
+func (d *desk) repost(ctx context.Context, a *attempt, assignment record.Assignment, revision int64) {
+	opened, err := d.read(ctx, a, assignment)
+	if err != nil {
+		d.opened(ctx, a, nil, err)
+		return
+	}
+	until := time.Now().Add(d.cfg.SessionTTL / 3)
+	if err := d.verify(ctx, a, assignment.UID, revision); err != nil {
+		d.opened(ctx, a, nil, err)
+		return
+	}
+	d.post(ctx, a, opened, until)
+}
+
+// verify reads, linearizably, that the session is ours, that the assignment is as it
+// was, and that its replica is to stand.
+func (d *desk) verify(ctx context.Context, a *attempt, uid string, revision int64) error {
+	assignment, desired := record.AssignmentKey(d.cfg.ClusterID, a.job, a.number), record.DesiredServiceKey(d.cfg.ClusterID, a.service)
+	cluster := record.DesiredClusterKey(d.cfg.ClusterID)
+	read, err := d.cfg.Store.Read(ctx, d.session.Key(), assignment, desired, cluster)
+	if err != nil {
+		return err
+	}
+	if kv, ok := read.KV(d.session.Key()); !ok || kv.CreateRevision != d.session.CreateRevision() {
+		d.lose(errSessionLost)
+		return store.ErrSessionLost
+	}
+	c, err := d.serves(read.KV(cluster))
+	if err != nil {
+		return err
+	}
+	var v sight
+	if v.standing(d.Syncer, c); v.stopped || v.doubtful {
+		return errNotOurs
+	}
+	if kv, ok := read.KV(assignment); !ok || kv.ModRevision != revision {
+		return errNotOurs
+	}
+	if uid == "" { // whose replica it is does not matter
+		return nil
+	}
+	kv, ok := read.KV(desired)
+	if !ok {
+		return errNotOurs
+	}
+	w, err := store.Decode[record.Desired](kv)
+	if err != nil {
+		return err
+	}
+	if w.UID != uid || w.Intent != record.IntentApply {
+		return errNotOurs
+	}
+	return nil
+}
+
+// writable is the last check before a call that changes something, by our own clock.
+func (d *desk) writable(until time.Time) error {
+	if !d.leads() {
+		return errNotLeading
+	}
+	if time.Now().After(until) || !d.session.Alive() {
+		return fmt.Errorf("%w: too much time has passed since it was read", errStale)
+	}
+	return nil
+}
+
+// post sends the POST. It is not cut off when the term ends, but for StopGrace.
+func (d *desk) post(ctx context.Context, a *attempt, opened *openedJob, until time.Time) {
+	if err := d.writable(until); err != nil || ctx.Err() != nil {
+		d.postpone(a)
+		return
+	}
+	d.cfg.FailPoints.Hit(failBeforePost)
+	began := time.Now()
+	err := d.send(ctx, func(ctx context.Context) error { return d.cfg.OSCAR.Submit(ctx, opened.submission, d.cfg.JobTimeout) })
+	d.cfg.FailPoints.Hit(failAfterPost)
+	outcome, status, message := d.outcome(ctx, opened, err)
+	ended := time.Now()
+	d.metrics.posted(outcome, ended.Sub(began))
+	d.log.Info("posted a job", "job", a.job, "attempt", a.number, "service", a.service, "outcome", outcome.String(), "status", status, "seconds", ended.Sub(began).Seconds())
+	d.finished(a, func(m *jobMemory) {
+		if m.posts == 0 {
+			m.firstPost = began
+		}
+		m.posts++
+		m.lastPost, m.outcome, m.status, m.message = ended, outcome, status, message
+		m.doubt = m.doubt || outcome == postUnknown
+	})
+}
+
+// send makes one call that changes something.
+func (d *desk) send(ctx context.Context, call func(context.Context) error) error {
+	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.JobTimeout+time.Second)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(d.cfg.StopGrace, cancel) })()
+	return call(sending)
+}
+
+// outcome judges the answer to a POST.
+func (d *desk) outcome(ctx context.Context, opened *openedJob, err error) (postOutcome, int, string) {
+	if err == nil {
+		return postTaken, 0, ""
+	}
+	if oscar.JobExists(err, opened.submission.Name) {
+		if d.otherEvent(ctx, opened) {
+			return postOther, oscar.StatusOf(err), ""
+		}
+		return postTaken, 0, ""
+	}
+	api, ok := errors.AsType[*oscar.APIError](err)
+	if !ok {
+		return postUnknown, 0, ""
+	}
+	message := scrub(api.Body, opened.secrets...)
+	if message == "" && api.Status != 0 {
+		message = fmt.Sprintf("OSCAR answered %d to the job", api.Status)
+	}
+	switch {
+	case api.Unanswered():
+		return postUnknown, 0, ""
+	case api.Status == 0:
+		return postUnsent, 0, ""
+	case api.Definite():
+		return postNo, api.Status, message
+	case api.Status == 500:
+		return postFailed, api.Status, message
+	}
+	return postUnknown, api.Status, message // of a proxy
+}
+
+// otherEvent says whether Kubernetes shows a Job of this name with another event.
+func (d *desk) otherEvent(ctx context.Context, opened *openedJob) bool {
+	event, err := d.cfg.Kube.JobEvent(ctx, opened.owner, opened.submission.Name)
+	switch {
+	case err == nil:
+		return event != string(opened.submission.Event)
+	case !errors.Is(err, kube.ErrAbsent):
+		d.log.Warn("whether a Job has the event that it should is not known; its name is taken for it", "name", opened.submission.Name, "error", err)
+	}
+	return false
+}
+
+// deleteJob sends the DELETE of a cancelled attempt. What came of it a list tells.
+func (d *desk) deleteJob(ctx context.Context, a *attempt) {
+	d.mu.Lock()
+	assignment, revision := *a.assignment, a.revision
+	d.mu.Unlock()
+	until := time.Now().Add(d.cfg.SessionTTL / 3)
+	err := d.verify(ctx, a, "", revision)
+	if err == nil {
+		err = d.writable(until)
+	}
+	sent := err == nil && assignment.Cancel
+	if sent {
+		err = d.send(ctx, func(ctx context.Context) error {
+			return d.cfg.OSCAR.DeleteJob(ctx, a.service, assignment.Name, d.cfg.JobTimeout)
+		})
+		d.log.Info("deleted a job", "job", a.job, "attempt", a.number, "service", a.service, "error", err)
+	}
+	d.mu.Lock()
+	d.deleting--
+	d.mu.Unlock()
+	if !sent {
+		d.postpone(a)
+		return
+	}
+	d.finished(a, func(m *jobMemory) {
+		m.deletes++
+		m.lastDelete = time.Now()
+	})
+}

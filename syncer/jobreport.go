@@ -1,0 +1,235 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// maxJobBatch is how many reports are written in one transaction: each compares its
+// assignment and, when OSCAR is to be asked, the replica.
+const maxJobBatch = 100
+
+// jobChange is one report to be written.
+type jobChange struct {
+	a *attempt
+	// revision of the assignment that it answers.
+	revision int64
+	next     record.JobReport
+	// replica, when not empty, must stand as it was decided upon.
+	replica         string
+	replicaRevision int64
+}
+
+// change makes the report of a decision.
+func (d *desk) change(s *jobStand, a *attempt, decision jobDecision) *jobChange {
+	c := &jobChange{a: a, revision: a.revision, next: nextJobReport(a, decision, d.session.CreateRevision(), s.epoch, s.now, d.started)}
+	if decision.act == jobBegin {
+		c.replica, c.replicaRevision = a.service, s.of(a.service).revision
+	}
+	return c
+}
+
+// nextJobReport is the record that follows the attempt's last one.
+func nextJobReport(a *attempt, d jobDecision, session int64, epoch string, now, termStart time.Time) record.JobReport {
+	next := record.JobReport{
+		V: record.Version, State: d.state, Revision: a.revision, Session: session,
+		Reason: d.reason, Status: d.status, Message: d.message, LastTransitionTime: record.At(now), Epoch: epoch,
+	}
+	before := a.report
+	if before != nil {
+		next.PostedAt, next.StartedAt, next.Found, next.Service = before.PostedAt, before.StartedAt, before.Found, before.Service
+		if before.State.Posted() {
+			next.Session = before.Session
+		}
+	}
+	m := a.memory
+	switch {
+	case !m.lastPost.IsZero():
+		next.PostedAt = new(record.At(m.lastPost))
+	case d.state == record.JobSubmitting:
+		next.PostedAt = new(record.At(now)) // a moment later
+	case d.state == record.JobUncertain && next.Session != session:
+		next.PostedAt = new(record.At(termStart)) // at the latest
+	}
+	if d.state == record.JobCancelled && (before == nil || !before.State.Posted()) || d.state == record.JobRefused && m.posts == 0 {
+		next.PostedAt = nil
+	}
+	if !d.startedAt.IsZero() {
+		next.StartedAt = new(record.At(d.startedAt))
+	}
+	if !d.endedAt.IsZero() {
+		next.EndedAt = new(record.At(d.endedAt))
+	}
+	return next
+}
+
+// commit writes reports in one transaction: all of those whose assignment is still as
+// it was decided upon. It is written only while the session lives.
+func (d *desk) commit(ctx context.Context, s *jobStand, changes []*jobChange) {
+	claims, begins, submits, ends := false, false, false, false
+	for _, c := range changes {
+		switch state := c.next.State; {
+		case state == record.JobClaimed:
+			claims = true
+		case state == record.JobSubmitting:
+			begins = true
+		case state == record.JobSubmitted:
+			submits = true
+		case state.Ended():
+			ends = true
+		}
+	}
+	d.hit(claims, failBeforeClaim)
+	d.hit(begins, failBeforeSubmitting)
+	d.hit(submits, failBeforeSubmitted)
+	d.hit(ends, failBeforeEnd)
+	until := time.Now().Add(d.cfg.SessionTTL / 3)
+	written, err := d.write(ctx, s, changes)
+	if err == nil {
+		d.hit(claims, failAfterClaim)
+		d.hit(begins, failAfterSubmitting)
+		d.hit(submits, failAfterSubmitted)
+		d.hit(ends, failAfterEnd)
+	}
+	d.settled(ctx, changes, written, until, err)
+}
+
+func (d *desk) hit(applies bool, point string) {
+	if applies {
+		d.cfg.FailPoints.Hit(point)
+	}
+}
+
+// write returns which of the changes were written.
+func (d *desk) write(ctx context.Context, s *jobStand, changes []*jobChange) (map[*jobChange]bool, error) {
+	clusterKey := record.DesiredClusterKey(d.cfg.ClusterID)
+	keys, mirrored := []string{d.session.Key()}, []string{clusterKey}
+	for _, c := range changes {
+		mirrored = append(mirrored, record.AssignmentKey(d.cfg.ClusterID, c.a.job, c.a.number))
+		if c.replica != "" {
+			mirrored = append(mirrored, record.DesiredServiceKey(d.cfg.ClusterID, c.replica))
+		}
+	}
+	keys = append(keys, mirrored...)
+	at := func(read store.View, key string) int64 {
+		kv, _ := read.KV(key)
+		return kv.ModRevision
+	}
+	var written map[*jobChange]bool
+	_, err := d.cfg.Store.Update(ctx, store.Update{
+		Keys: keys,
+		From: s.view.Guess(mirrored...),
+		Build: func(read store.View, tx *store.Txn) error {
+			written = map[*jobChange]bool{}
+			if at(read, clusterKey) != s.revision {
+				return fmt.Errorf("%w: the desired cluster", errStale)
+			}
+			tx.ExpectSession(d.session)
+			tx.ExpectRevision(clusterKey, s.revision)
+			for _, c := range changes {
+				key := record.AssignmentKey(d.cfg.ClusterID, c.a.job, c.a.number)
+				if at(read, key) != c.revision {
+					continue // withdrawn, or changed
+				}
+				if c.replica != "" {
+					replica := record.DesiredServiceKey(d.cfg.ClusterID, c.replica)
+					if at(read, replica) != c.replicaRevision {
+						continue
+					}
+					tx.ExpectRevision(replica, c.replicaRevision)
+				}
+				tx.ExpectRevision(key, c.revision)
+				tx.Put(record.JobReportKey(d.cfg.ClusterID, c.a.job, c.a.number), c.next)
+				written[c] = true
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return written, nil
+}
+
+// settled notes what was written and goes on with it; POSTs are to begin by until.
+func (d *desk) settled(ctx context.Context, changes []*jobChange, written map[*jobChange]bool, until time.Time, err error) {
+	d.lost(err)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	pause := 10 * time.Millisecond // until the mirror shows what has changed
+	switch {
+	case err == nil:
+		d.retry = 0
+	case errors.Is(err, errStale):
+	default:
+		d.retry = min(max(2*d.retry, 100*time.Millisecond), 10*time.Second)
+		pause = d.retry
+		if ctx.Err() == nil {
+			d.log.Warn("reports of jobs were not written; they are again", "reports", len(changes), "error", err, "pause", pause)
+		}
+	}
+	for _, c := range changes {
+		if !written[c] {
+			d.due.AddAfter(c.a.key, pause)
+			continue
+		}
+		a := c.a
+		if a.report != nil && a.report.State == record.JobClaimed {
+			d.claimed--
+		}
+		a.report = &c.next
+		d.metrics.jobReports.WithLabelValues(string(c.next.State)).Inc()
+		d.log.Debug("reported a job", "job", a.job, "attempt", a.number, "service", a.service, "state", c.next.State, "reason", c.next.Reason)
+		switch c.next.State {
+		case record.JobClaimed:
+			d.claimed++
+		case record.JobSubmitting:
+			opened := a.opened
+			a.opened, a.memory.busy = nil, true
+			d.calls.Go(func() { d.post(ctx, a, opened, until) })
+			continue
+		}
+		if a.open() {
+			d.watch(a.service)
+		}
+		d.due.Add(a.key)
+	}
+}
+
+// last reports, once, what is known when the term ends in order.
+func (d *desk) last(ctx context.Context) {
+	if !d.session.Alive() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.StopGrace)
+	defer cancel()
+	view := d.mirror.Snapshot()
+	s, err := d.stand(view)
+	if err != nil {
+		return
+	}
+	var changes []*jobChange
+	d.mu.Lock()
+	for _, a := range d.attempts {
+		if a.memory.busy || a.assignment == nil || a.memory.posts == 0 {
+			continue
+		}
+		if decision := planJob(d.situation(s, a)); decision.act == jobReport {
+			changes = append(changes, d.change(s, a, decision))
+		}
+	}
+	d.mu.Unlock()
+	for len(changes) > 0 {
+		part := changes[:min(len(changes), maxJobBatch)]
+		changes = changes[len(part):]
+		if _, err := d.write(ctx, s, part); err != nil {
+			d.log.Warn("last reports of jobs were not written", "reports", len(part)+len(changes), "error", err)
+			return
+		}
+	}
+}

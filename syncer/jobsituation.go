@@ -1,0 +1,156 @@
+package syncer
+
+import (
+	"time"
+
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
+)
+
+// jobSituation is everything that a decision about an attempt is made from.
+type jobSituation struct {
+	now time.Time
+	// assignment asks for the attempt; nil when it does not any more.
+	assignment *record.Assignment
+	// report is our last one, or nil.
+	report *record.JobReport
+	// session is the present one, and termStart when it began: nobody else has asked
+	// OSCAR since.
+	session   int64
+	termStart time.Time
+	// stopped says that nothing is written to OSCAR: the cluster is paused.
+	stopped bool
+	// epoch is the present one as records name it, and doubtful says that it is over.
+	epoch    string
+	doubtful bool
+	place    jobPlace
+	// removalCancels says that the service's removal ends its jobs, by order.
+	removalCancels bool
+	memory         jobMemory
+
+	// retry is the first pause between two POSTs or DELETEs, grace how long after a
+	// write to OSCAR its lists are not believed to lack a Job, resend how long after
+	// the first POST others are sent, late how long an unanswered one may take effect,
+	// and pause what lies between two lists at least.
+	retry, grace, resend, late, pause time.Duration
+}
+
+// jobPlace is how the replica that an attempt was assigned to stands here.
+type jobPlace int
+
+const (
+	// placeWaits: it is ours, or will be, and cannot take jobs now.
+	placeWaits jobPlace = iota
+	// placeReady: it stands and is ours.
+	placeReady
+	// placeGone: it is not desired here any more.
+	placeGone
+)
+
+// jobMemory is what this process, in this session, knows of an attempt.
+type jobMemory struct {
+	// busy says that a call is under way.
+	busy bool
+	// posts were sent, the first one at firstPost; the last one ended at lastPost.
+	posts               int
+	firstPost, lastPost time.Time
+	// outcome is that of the last POST, with what OSCAR said.
+	outcome postOutcome
+	status  int
+	message string
+	// doubt says that one of them may have been taken without an answer.
+	doubt bool
+	// lost says why the event cannot be read.
+	lost string
+	// deletes were sent; the last one ended at lastDelete.
+	deletes    int
+	lastDelete time.Time
+	// sight is what the newest list shows. missing is when the first of the lists
+	// that lack the Job, without a break, was started.
+	sight   *jobSight
+	missing time.Time
+}
+
+// jobSight is what one list, complete, shows of a Job.
+type jobSight struct {
+	started time.Time
+	present bool
+	job     oscar.Job
+}
+
+// postOutcome is how a POST ended.
+type postOutcome int
+
+const (
+	postNone postOutcome = iota
+	// postTaken: OSCAR has the Job, with our event.
+	postTaken
+	// postOther: OSCAR has a Job of this name with another event.
+	postOther
+	// postNo: it was refused, and has not been made.
+	postNo
+	// postFailed: OSCAR says that it could not.
+	postFailed
+	// postUnsent: nothing reached OSCAR.
+	postUnsent
+	// postUnknown: there was no answer, or one that is not OSCAR's.
+	postUnknown
+)
+
+func (o postOutcome) String() string {
+	return [...]string{"none", "taken", "other event", "refused", "failed", "not sent", "unanswered"}[o]
+}
+
+// jobAct is a step.
+type jobAct int
+
+const (
+	// jobRest: nothing is to be done, or not before jobDecision.after.
+	jobRest jobAct = iota
+	// jobClaim: take the attempt.
+	jobClaim
+	// jobBegin: read the event, report submitting, and POST.
+	jobBegin
+	// jobPost: POST once more.
+	jobPost
+	// jobLook: list the Jobs of the service, from now on.
+	jobLook
+	// jobDelete: DELETE the Job.
+	jobDelete
+	// jobReport: write the decision's state.
+	jobReport
+)
+
+// jobDecision is what planJob answers.
+type jobDecision struct {
+	act jobAct
+	// What a report is to say.
+	state              record.JobState
+	reason             record.JobReason
+	status             int
+	message            string
+	startedAt, endedAt time.Time
+	// after says when to look again; 0: at the next event.
+	after time.Duration
+}
+
+// maxPostPause is the longest pause between two POSTs or DELETEs of an attempt.
+const maxPostPause = 30 * time.Second
+
+func (s jobSituation) state() record.JobState {
+	if s.report == nil {
+		return ""
+	}
+	return s.report.State
+}
+
+// mine says whether only this process, in this session, has posted the attempt.
+func (s jobSituation) mine() bool { return s.report != nil && s.report.Session == s.session }
+
+// sightSince is the newest sight, if its list was started then or later.
+func (s jobSituation) sightSince(at time.Time) *jobSight {
+	if sight := s.memory.sight; sight != nil && !sight.started.Before(at) {
+		return sight
+	}
+	return nil
+}

@@ -1,0 +1,273 @@
+package syncer
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// planJob names the next step for one attempt of a job. It is pure.
+//
+//	(none) ──► claim ──► claimed ──► begin ──► submitting ──► post ──► submitted ──► running ──► an end
+//	   │                    │                      │                       ▲                       ▲
+//	   └─ refused ◄─────────┴── definite no ◄──────┤                       │ listed                │
+//	                                               ▼                       │                       │
+//	                    no answer: look, post again, and after a while uncertain ── not listed ──► vanished
+//
+// From begin on, OSCAR may have been asked. Whether it was is known to this process
+// alone (jobMemory); another one that finds submitting looks, and never posts.
+func planJob(s jobSituation) jobDecision {
+	if s.memory.busy || s.assignment == nil || s.doubtful {
+		return jobDecision{act: jobRest}
+	}
+	state := s.state()
+	switch {
+	case state.Ended() || state == record.JobRefused:
+		return jobDecision{act: jobRest}
+	case !state.Posted():
+		return planUnposted(s)
+	case state == record.JobSubmitting:
+		return planSubmitting(s)
+	case state == record.JobUncertain:
+		return planUncertain(s)
+	}
+	return planSubmitted(s)
+}
+
+// planUnposted: OSCAR was not asked in this attempt, for all that the store knows.
+func planUnposted(s jobSituation) jobDecision {
+	if s.assignment.Epoch != s.epoch {
+		return planFormer(s)
+	}
+	switch {
+	case s.assignment.Cancel:
+		return jobSays(record.JobCancelled, "", "it was cancelled before OSCAR was asked")
+	case s.place == placeGone:
+		return jobSays(record.JobRefused, record.JobServiceGone, "the service that it was assigned to is not on the cluster any more")
+	case s.stopped || s.place == placeWaits:
+		return jobDecision{act: jobRest}
+	case s.memory.lost != "":
+		return jobSays(record.JobRefused, record.JobEventLost, s.memory.lost)
+	case s.state() == "":
+		return jobDecision{act: jobClaim, state: record.JobClaimed}
+	}
+	return jobDecision{act: jobBegin, state: record.JobSubmitting}
+}
+
+// planFormer: the assignment is of an epoch that is over. The store may have forgotten
+// that this was posted, and what became of the job elsewhere: it is not posted now. One
+// that was not claimed the control plane takes back.
+func planFormer(s jobSituation) jobDecision {
+	switch sight := s.sightSince(s.termStart); {
+	case sight == nil:
+		return lookNow()
+	case sight.present:
+		return s.asListed(sight)
+	case s.state() == record.JobClaimed:
+		return jobSays(record.JobRefused, record.JobStoreRestored, "the store was restored since it was claimed, and OSCAR does not list it")
+	}
+	return jobDecision{act: jobRest}
+}
+
+// planSubmitting: OSCAR may have been asked, and has not said yes.
+func planSubmitting(s jobSituation) jobDecision {
+	m := s.memory
+	if !s.mine() {
+		switch sight := s.sightSince(s.termStart); {
+		case sight == nil:
+			return lookNow()
+		case sight.present:
+			return s.asListed(sight)
+		}
+		return jobSays(record.JobUncertain, record.JobNoAnswer, "the syncer ended while OSCAR was asked, and the Job is not listed")
+	}
+	sight := s.sightSince(m.lastPost)
+	switch {
+	case m.outcome == postTaken:
+		return jobSays(record.JobSubmitted, "", "")
+	case m.outcome == postOther:
+		return jobSays(record.JobRefused, record.JobOtherEvent, "OSCAR has a Job of this name with another event")
+	case m.posts == 0: // begun, and nothing was sent
+		return s.unsent("")
+	case !m.doubt && m.outcome == postNo:
+		return s.no()
+	case !m.doubt && m.outcome == postUnsent:
+		return s.unsent("the cluster's OSCAR does not answer")
+	case sight != nil && sight.present:
+		return s.asListed(sight)
+	case !m.doubt && m.outcome == postFailed:
+		// OSCAR says that it failed. What it asked Kubernetes for may still come to be.
+		if since := m.lastPost.Add(s.grace); sight == nil || sight.started.Before(since) {
+			return lookSince(since, s.now)
+		}
+		return s.no()
+	}
+	uncertain := jobSays(record.JobUncertain, record.JobNoAnswer, fmt.Sprintf("OSCAR was asked %d times and has not said whether it made the Job; it is not listed", m.posts))
+	switch {
+	case s.assignment.Cancel, s.place == placeGone, m.lost != "", s.now.Sub(m.firstPost) >= s.resend:
+		return uncertain
+	case sight == nil:
+		return lookNow()
+	case s.stopped || s.place == placeWaits:
+		return jobWait(m.firstPost.Add(s.resend).Sub(s.now))
+	}
+	return s.again()
+}
+
+// unsent: nothing of this attempt can have reached OSCAR.
+func (s jobSituation) unsent(why string) jobDecision {
+	switch {
+	case s.assignment.Cancel:
+		return jobSays(record.JobCancelled, "", "it was cancelled before OSCAR was asked")
+	case s.place == placeGone:
+		return jobSays(record.JobRefused, record.JobServiceGone, "the service that it was assigned to is not on the cluster any more")
+	case s.memory.lost != "":
+		return jobSays(record.JobRefused, record.JobEventLost, s.memory.lost)
+	case s.memory.posts > 0 && s.now.Sub(s.memory.firstPost) >= s.resend:
+		return jobSays(record.JobRefused, record.JobNoAnswer, why)
+	case s.stopped || s.place == placeWaits:
+		return jobWait(s.resend)
+	}
+	return s.again()
+}
+
+// again posts once more, after a pause that doubles.
+func (s jobSituation) again() jobDecision {
+	m := s.memory
+	if m.posts == 0 {
+		return jobDecision{act: jobPost}
+	}
+	pause := s.retry << min(m.posts-1, 10)
+	if wait := m.lastPost.Add(min(pause, maxPostPause)).Sub(s.now); wait > 0 {
+		return jobWait(wait)
+	}
+	return jobDecision{act: jobPost}
+}
+
+// no: OSCAR has refused it.
+func (s jobSituation) no() jobDecision {
+	d := jobSays(record.JobRefused, record.JobOscarRefused, s.memory.message)
+	d.status = s.memory.status
+	return d
+}
+
+// planUncertain: a list ends the doubt, or a person.
+func planUncertain(s jobSituation) jobDecision {
+	switch s.assignment.Resolved {
+	case record.JobSubmitted, record.JobVanished:
+		return jobSays(s.assignment.Resolved, record.JobResolved, "a person has decided so")
+	}
+	asked := s.termStart // by a former process: not later
+	if s.mine() && s.memory.lastPost.After(asked) {
+		asked = s.memory.lastPost
+	}
+	sight, late := s.sightSince(asked), asked.Add(s.late)
+	switch {
+	case sight == nil:
+		return lookNow()
+	case sight.present:
+		return s.asListed(sight)
+	case sight.started.Before(late):
+		return lookSince(minTime(late, sight.started.Add(s.pause)), s.now)
+	}
+	return jobSays(record.JobVanished, record.JobNoAnswer, "OSCAR has never said that it made the Job, and does not list it; it may have run if somebody has deleted it")
+}
+
+// planSubmitted: OSCAR has made the Job. How it goes is seen in lists, which come by
+// themselves.
+func planSubmitted(s jobSituation) jobDecision {
+	m, sight := s.memory, s.memory.sight
+	if sight == nil {
+		return jobDecision{act: jobRest}
+	}
+	if sight.present {
+		if d := s.asListed(sight); d.act != jobRest && (d.state.Ended() || !s.assignment.Cancel) {
+			return d
+		}
+		switch {
+		case !s.assignment.Cancel || s.stopped:
+			return jobDecision{act: jobRest}
+		case m.deletes == 0:
+			return jobDecision{act: jobDelete}
+		case sight.started.Before(m.lastDelete):
+			return lookNow()
+		}
+		if wait := m.lastDelete.Add(min(s.retry<<min(m.deletes-1, 10), maxPostPause)).Sub(s.now); wait > 0 {
+			return jobWait(wait)
+		}
+		return jobDecision{act: jobDelete}
+	}
+	since := m.lastPost // a Job is not listed the moment that it was made
+	if m.lastDelete.After(since) {
+		since = m.lastDelete
+	}
+	if first := since.Add(s.grace); sight.started.Before(first) {
+		return lookSince(first, s.now)
+	}
+	switch {
+	case s.removalCancels:
+		return jobSays(record.JobCancelled, "", "its service was deleted with its jobs, as ordered")
+	case s.assignment.Cancel:
+		return jobSays(record.JobCancelled, "", "")
+	case m.missing.IsZero() || !sight.started.After(m.missing):
+		return lookSince(sight.started.Add(s.grace), s.now)
+	}
+	return jobSays(record.JobVanished, "", "OSCAR does not list the Job any more; somebody may have deleted it, whether it had ended is not known")
+}
+
+// asListed reports what a list shows, if it is news.
+func (s jobSituation) asListed(sight *jobSight) jobDecision {
+	d := jobSays(listedState(sight.job.Status), "", "")
+	if d.state == "" {
+		d.state = record.JobSubmitted
+		if s.state() == record.JobRunning {
+			d.state = record.JobRunning // its node does not answer
+		}
+	}
+	d.startedAt, d.endedAt = sight.job.Started, sight.job.Finished
+	if s.state() == d.state {
+		return jobDecision{act: jobRest}
+	}
+	return d
+}
+
+// listedState translates OSCAR's word; empty for one that says nothing.
+func listedState(status string) record.JobState {
+	switch status {
+	case "Pending", "Suspended":
+		return record.JobSubmitted
+	case "Running":
+		return record.JobRunning
+	case "Succeeded":
+		return record.JobSucceeded
+	case "Failed":
+		return record.JobFailed
+	}
+	return ""
+}
+
+func jobSays(state record.JobState, reason record.JobReason, message string) jobDecision {
+	return jobDecision{act: jobReport, state: state, reason: reason, message: message}
+}
+
+func jobWait(d time.Duration) jobDecision {
+	return jobDecision{act: jobRest, after: max(d, time.Millisecond)}
+}
+
+func lookNow() jobDecision { return jobDecision{act: jobLook} }
+
+// lookSince wants a list that is started at a time or later.
+func lookSince(since, now time.Time) jobDecision {
+	if wait := since.Sub(now); wait > 0 {
+		return jobWait(wait)
+	}
+	return lookNow()
+}
+
+func minTime(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
