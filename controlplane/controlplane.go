@@ -67,6 +67,15 @@ type Config struct {
 	EtcdRetention time.Duration
 	// Deciders is how many federations are decided at once: 8.
 	Deciders int
+	// JobsPerFederation and JobsPerUser bound the jobs in flight: 10,000 and 20,000.
+	JobsPerFederation, JobsPerUser int
+	// KeepJobs is for how long jobs that have ended are kept, and KeepJobsEach how many
+	// of each federation: 7 days, 10,000.
+	KeepJobs     time.Duration
+	KeepJobsEach int
+	// LostAfter is for how long a cluster must have had no session before a job that it
+	// has claimed at most goes elsewhere: 10 s.
+	LostAfter time.Duration
 	// Witness is a file in which this instance keeps what it knows to be committed, so
 	// that it notices when the store was restored; empty for none.
 	Witness string
@@ -96,6 +105,16 @@ func (c Config) withDefaults() Config {
 	def(&c.KeepDeleted, 90*24*time.Hour)
 	def(&c.RefreshTokenMaxAge, 30*24*time.Hour)
 	def(&c.SweepInterval, 10*time.Minute)
+	def(&c.KeepJobs, 7*24*time.Hour)
+	def(&c.LostAfter, 10*time.Second)
+	count := func(n *int, v int) {
+		if *n <= 0 {
+			*n = v
+		}
+	}
+	count(&c.JobsPerFederation, 10_000)
+	count(&c.JobsPerUser, 20_000)
+	count(&c.KeepJobsEach, 10_000)
 	if c.KeepAudit <= 0 {
 		c.KeepAudit = 50_000
 	}
@@ -143,9 +162,15 @@ type ControlPlane struct {
 	tokens workqueue.TypedRateLimitingInterface[string]
 	// meter counts what clusters write, excessive queues those that write too much, and
 	// revoked counts them.
-	meter     *access.Meter
-	excessive workqueue.TypedRateLimitingInterface[string]
-	revoked   *prometheus.CounterVec
+	meter      *access.Meter
+	excessive  workqueue.TypedRateLimitingInterface[string]
+	revoked    *prometheus.CounterVec
+	acceptor   *acceptor
+	dispatcher *dispatcher
+	jobDecider *jobDecider
+	jobMetrics *jobMetrics
+	watchers   jobWatchers
+	needs      needsCache
 	// doubt is told why the store is taken for restored, and doubts counts until it
 	// has a new epoch.
 	doubt    chan string
@@ -175,7 +200,8 @@ func New(cfg Config) (*ControlPlane, error) {
 		revoked: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "oscarfed_cluster_revocations_total", Help: "Clusters that this instance revoked, since they passed the limits of what they may write.",
 		}, []string{"cluster"}),
-		doubt: make(chan string, 1),
+		doubt:    make(chan string, 1),
+		acceptor: newAcceptor(), dispatcher: newDispatcher(), jobDecider: newJobDecider(),
 	}
 	if err := errors.Join(cfg.Registry.Register(c.steps), cfg.Registry.Register(c.restores), cfg.Registry.Register(c.revoked)); err != nil {
 		return nil, fmt.Errorf("controlplane: register metrics: %w", err)
@@ -204,6 +230,11 @@ func New(cfg Config) (*ControlPlane, error) {
 		},
 	})
 	c.state = newState(c.mirror)
+	c.state.jobsChanged = c.jobNewsSeen
+	var err error
+	if c.jobMetrics, err = newJobMetrics(cfg.Registry, c.state); err != nil {
+		return nil, fmt.Errorf("controlplane: register metrics: %w", err)
+	}
 	c.state.corrupt = func(err error) {
 		cfg.Logger.Error("a record cannot be read and is taken as absent", "error", err)
 	}
@@ -268,6 +299,9 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		close(c.ready)
 		g.Go(func() error { return c.sweep(ctx) })
 		g.Go(func() error { return c.watchHistory(ctx) })
+		g.Go(func() error { return c.acceptJobs(ctx) })
+		g.Go(func() error { return c.dispatch(ctx) })
+		g.Go(func() error { return c.decideJobs(ctx) })
 		g.Go(func() error { c.noteEnds(ctx); return nil })
 		g.Go(func() error { c.orphans(ctx); return nil })
 		g.Go(func() error { c.removals(ctx); return nil })

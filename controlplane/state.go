@@ -55,6 +55,9 @@ type state struct {
 	deletedOf map[string]map[string]bool
 	// custody is of the tokens of each federation that has any.
 	custody map[string]*custody
+	// jobs is of the jobs, and jobsChanged is told what a change concerns of them.
+	jobs        jobIndex
+	jobsChanged func(news jobNews, federations, clusters []string)
 }
 
 // versioned is a record with its mod revision.
@@ -72,6 +75,9 @@ type node struct {
 	shown       map[string]versioned[record.Shown]
 	self        versioned[record.ObservedCluster]
 	desiredSelf versioned[record.DesiredCluster]
+	capacity    versioned[record.Capacity]
+	assignments map[attemptID]versioned[record.Assignment]
+	reports     map[attemptID]versioned[record.JobReport]
 }
 
 func newState(mirror *store.Mirror) *state {
@@ -95,6 +101,8 @@ func newState(mirror *store.Mirror) *state {
 		deleted:     map[string]versioned[record.Deleted]{},
 		deletedOf:   map[string]map[string]bool{},
 		custody:     map[string]*custody{},
+		jobs:        newJobIndex(),
+		jobsChanged: func(jobNews, []string, []string) {},
 	}
 }
 
@@ -125,9 +133,18 @@ func (s *state) refresh() {
 		close(s.changed)
 		s.changed = make(chan struct{})
 	}
+	news := s.jobs.news
+	s.jobs.news = jobNews{jobs: map[string]bool{}}
+	if len(news.jobs) > 0 {
+		close(s.jobs.changed)
+		s.jobs.changed = make(chan struct{})
+	}
 	s.mu.Unlock()
 	if len(federations)+len(clusters) > 0 {
 		s.touched(slices.Sorted(maps.Keys(federations)), slices.Sorted(maps.Keys(clusters)))
+	}
+	if len(federations)+len(clusters)+len(news.jobs) > 0 || news.room {
+		s.jobsChanged(news, slices.Collect(maps.Keys(federations)), slices.Collect(maps.Keys(clusters)))
 	}
 }
 
@@ -162,6 +179,9 @@ func (s *state) read(fn func()) {
 
 func (s *state) apply(key string, kv store.KV, exists bool, federations, clusters map[string]bool) {
 	ref := record.ParseKey(key)
+	if s.applyJob(ref, kv, exists) {
+		return
+	}
 	switch ref.Kind {
 	case record.KindMeta:
 		if v, ok := decode[record.Meta](s, kv, exists); ok {
@@ -274,6 +294,7 @@ func (s *state) node(cluster string) *node {
 		n = &node{
 			desired: map[string]versioned[record.Desired]{}, observed: map[string]versioned[record.Observed]{},
 			asks: map[string]versioned[record.Ask]{}, shown: map[string]versioned[record.Shown]{},
+			assignments: map[attemptID]versioned[record.Assignment]{}, reports: map[attemptID]versioned[record.JobReport]{},
 		}
 		s.nodes[cluster] = n
 	}
@@ -321,7 +342,7 @@ func decode[T any](s *state, kv store.KV, exists bool) (*T, bool) {
 }
 
 // set keeps what cannot be read as absent: a corrupt record orders nothing.
-func set[T any](s *state, m map[string]versioned[T], key string, kv store.KV, exists bool) {
+func set[K comparable, T any](s *state, m map[K]versioned[T], key K, kv store.KV, exists bool) {
 	if v, ok := decode[T](s, kv, exists); ok {
 		m[key] = versioned[T]{rec: v, rev: kv.ModRevision}
 		return

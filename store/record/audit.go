@@ -44,6 +44,9 @@ const (
 	ActionRemoveCluster   Action = "remove_cluster"
 	ActionIssueJoin       Action = "issue_join_token"
 	ActionJoin            Action = "join"
+	ActionCancelJob       Action = "cancel_job"
+	ActionReplayJob       Action = "replay_job"
+	ActionResolveJob      Action = "resolve_job"
 )
 
 // Outcome is what became of it.

@@ -175,10 +175,20 @@ type Place struct {
 	Name string `json:"name,omitempty"`
 }
 
+// Where is the place in words: cluster/service, or the url.
+func (p *Place) Where() string {
+	if p.URL != "" {
+		return p.URL
+	}
+	return p.ClusterID + "/" + p.ServiceName
+}
+
 // Attempt is one that ended without an end of the job.
 type Attempt struct {
-	Attempt   int       `json:"attempt"`
-	ClusterID string    `json:"cluster_id"`
+	Attempt int `json:"attempt"`
+	// ClusterID and Place, which is cluster/service or the url of an endpoint.
+	ClusterID string    `json:"cluster_id,omitempty"`
+	Place     string    `json:"place"`
 	State     JobState  `json:"state"`
 	Reason    JobReason `json:"reason,omitempty"`
 	// Status is what OSCAR answered; 0 when it did not.
@@ -257,8 +267,8 @@ type Assignment struct {
 	AssignedAt Time   `json:"assigned_at"`
 	// Cancel orders the end of an attempt that was claimed.
 	Cancel bool `json:"cancel,omitempty"`
-	// Resolved is what a person decided of an attempt that is uncertain: JobSubmitted
-	// or JobVanished.
+	// Resolved is JobSubmitted when a person has decided that of an attempt that is
+	// uncertain. When he decides that it has vanished the control plane ends the job.
 	Resolved JobState `json:"resolved,omitempty"`
 	// Epoch in which it was written; nobody claims one of another epoch.
 	Epoch string `json:"epoch,omitempty"`

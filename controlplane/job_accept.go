@@ -1,0 +1,212 @@
+package controlplane
+
+import (
+	"bytes"
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+)
+
+// MaxEvent is the most bytes that a job's event may have: it is an environment
+// variable of a pod at last, and Linux takes no longer one.
+const MaxEvent = 96 << 10
+
+// retryJobs is when to try again what was refused for the number of jobs in flight.
+const retryJobs = 5 * time.Second
+
+// JobRequest asks for a job.
+type JobRequest struct {
+	Service string
+	// ClusterID tells services of one name apart; empty where there is only one.
+	ClusterID string
+	// Token is the service's own token, which stands for the caller.
+	Token string
+	// Event is the body, as it reaches the service.
+	Event          []byte
+	IdempotencyKey string
+	RequestID      string
+}
+
+// SubmitJob stores a job: when it answers, the job is accepted and will end in a named
+// state. The caller is who may see the service; with a token he is not looked at. The
+// same Idempotency-Key with the same event answers the same job.
+func (c *ControlPlane) SubmitJob(ctx context.Context, caller identity.Caller, req JobRequest) (*Job, error) {
+	if err := checkEvent(req.Event); err != nil {
+		return nil, err
+	}
+	if c.doubtful() {
+		return nil, &Error{Code: CodeUnavailable, RetryAfter: time.Second,
+			Message: "the store was restored from an older state, and is being compared with what was seen before; try again in a moment"}
+	}
+	if err := c.roomToAdd(); err != nil {
+		return nil, err
+	}
+	req.RequestID = requestID(req.RequestID)
+	p, err := c.jobPlace(ctx, caller, req)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.submission(caller, req, p)
+	if err != nil {
+		return nil, err
+	}
+	id, err := c.acceptor.submit(ctx, s)
+	if err != nil {
+		if e, ok := errors.AsType[*Error](crossing(err)); ok && e.Code == CodeUnknownOutcome {
+			e.Location = "/system/jobs/" + s.job.Job
+			return nil, e
+		}
+		return nil, crossing(err)
+	}
+	var view *Job
+	c.state.read(func() { view = c.state.jobView(id) })
+	if view == nil { // it has ended and was swept already
+		return nil, notFound(fmt.Sprintf("job %s is not known any more", id))
+	}
+	view.Replayed = id != s.job.Job
+	return view, nil
+}
+
+// checkEvent refuses what cannot be an environment variable of a pod.
+func checkEvent(event []byte) error {
+	switch {
+	case len(event) > MaxEvent:
+		return &Error{Code: CodeTooLarge, Message: fmt.Sprintf("the event has %d bytes, and a job can carry %d; put it into a bucket and send where it is", len(event), MaxEvent)}
+	case !utf8.Valid(event):
+		return &Error{Code: CodeInvalid, Message: "the event is not UTF-8, which a job cannot carry; send it in base64"}
+	case bytes.IndexByte(event, 0) >= 0:
+		return &Error{Code: CodeInvalid, Message: "the event has a NUL, which a job cannot carry; send it in base64"}
+	}
+	return nil
+}
+
+// jobPlace finds the service that a job is for. What the state does not have is
+// looked for again once it is as new as the store: the service may be new.
+func (c *ControlPlane) jobPlace(ctx context.Context, caller identity.Caller, req JobRequest) (place, error) {
+	p, err := c.findForJob(caller, req)
+	if err == nil {
+		return p, nil
+	}
+	if err := c.fresh(ctx); err != nil {
+		return place{}, err
+	}
+	return c.findForJob(caller, req)
+}
+
+func (c *ControlPlane) findForJob(caller identity.Caller, req JobRequest) (p place, err error) {
+	if req.Token == "" {
+		p, err = c.find(caller, req.Service, req.ClusterID)
+	} else {
+		p, err = c.findByToken(req)
+	}
+	if err != nil {
+		return place{}, err
+	}
+	return p, admits(p.rec, req.Service)
+}
+
+// findByToken finds the replica whose own token a request carries.
+func (c *ControlPlane) findByToken(req JobRequest) (place, error) {
+	var found *place
+	c.state.read(func() {
+		for uid := range c.state.named[req.Service] {
+			f := c.state.federations[uid]
+			for i, m := range f.rec.Members {
+				if !m.Replica() || m.ServiceName != req.Service || req.ClusterID != "" && m.ClusterID != req.ClusterID {
+					continue
+				}
+				if subtle.ConstantTimeCompare([]byte(c.serviceToken(m.UID)), []byte(req.Token)) == 1 {
+					found = &place{uid: uid, member: i, rec: f.rec, rev: f.rev}
+				}
+			}
+		}
+	})
+	if found == nil {
+		return place{}, &Error{Code: CodeUnauthenticated, Message: "the token is not that of a service of this name"}
+	}
+	return *found, nil
+}
+
+// admits says whether a federation takes jobs. One that is paused does, and holds them.
+func admits(f *record.Federation, service string) error {
+	switch f.Phase {
+	case record.PhaseReady:
+		return nil
+	case record.PhasePreparing, record.PhaseApplying:
+		return &Error{Code: CodeFailedPrecondition, Message: fmt.Sprintf("service %q is being created; send the job when it is ready", service)}
+	}
+	return notFound(fmt.Sprintf("there is no service %q", service))
+}
+
+// submission makes a job ready to be stored.
+func (c *ControlPlane) submission(caller identity.Caller, req JobRequest, p place) (*submission, error) {
+	m, now := p.at(), record.At(c.cfg.Now())
+	job := record.Job{
+		V: record.Version, Job: newUID(), Federation: p.uid, GroupID: p.rec.GroupID, Owner: p.rec.Owner,
+		Cluster: m.ClusterID, Service: m.ServiceName, RequestID: req.RequestID, Size: len(req.Event),
+		State: record.JobQueued, AcceptedAt: now, ChangedAt: now,
+	}
+	sender := identity.Caller{Subject: "service:" + m.UID}
+	if req.Token == "" {
+		job.By, sender = caller.Subject, caller
+	}
+	sealed, err := seal.Seal(seal.Header{Purpose: record.PurposeEvent, UID: job.Job}, req.Event, c.identity.Recipient())
+	if err != nil {
+		return nil, err
+	}
+	s := &submission{
+		job: job, event: record.Event{V: record.Version, Sealed: sealed}, fedRev: p.rev, done: make(chan struct{}),
+		claim: claimOf(sender, Repeat{Key: req.IdempotencyKey, Method: "POST", Path: "/job/" + req.Service + "@" + req.ClusterID, Body: string(req.Event)}, req.RequestID),
+	}
+	s.job.Request = s.claim.hash
+	s.admits = func(f *record.Federation) error {
+		if err := admits(f, m.ServiceName); err != nil {
+			return err
+		}
+		if at := memberOf(f.Members, m.UID); at < 0 || req.Token == "" && !caller.MayRead(f.Owner, f.Visibility, f.AllowedUsers) {
+			return notFound(fmt.Sprintf("there is no service %q", m.ServiceName))
+		}
+		return nil
+	}
+	return s, nil
+}
+
+// refusedFor says which limit of jobs in flight one more would pass; empty for none.
+// Each instance counts what it has seen: several can together pass a limit by what
+// they accept within a moment.
+func (c *ControlPlane) refusedFor(j *record.Job, federation, user int) error {
+	why := ""
+	switch {
+	case federation >= c.cfg.JobsPerFederation:
+		why = fmt.Sprintf("federation %s has %d jobs in flight, and %d are allowed", j.GroupID, federation, c.cfg.JobsPerFederation)
+	case user >= c.cfg.JobsPerUser:
+		why = fmt.Sprintf("%s has %d jobs in flight, and %d are allowed", accountOf(j), user, c.cfg.JobsPerUser)
+	default:
+		return nil
+	}
+	return &Error{Code: CodeExhausted, Message: why + "; wait for some to end", RetryAfter: retryJobs}
+}
+
+// sameRequest finds the job that the same request has made before; empty for none.
+func (c *ControlPlane) sameRequest(v store.View, q claim) (job string, err error) {
+	kv, ok := v.KV(record.RequestKey(q.hash))
+	if q.hash == "" || !ok {
+		return "", nil
+	}
+	r, err := store.Decode[record.Request](kv)
+	switch {
+	case err != nil:
+		return "", err
+	case r.BodyHash != q.bodyHash:
+		return "", keyReused()
+	}
+	return r.UID, nil
+}

@@ -1,0 +1,193 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+const (
+	// acceptAtOnce and acceptBytes bound the jobs, and their sealed events, that one
+	// transaction accepts.
+	acceptAtOnce = 40
+	acceptBytes  = 1 << 20
+	// acceptQueue is how many may wait for their transaction.
+	acceptQueue = 1000
+)
+
+// submission is one job that is to be accepted.
+type submission struct {
+	job   record.Job
+	event record.Event
+	claim claim
+	// fedRev is the revision of the federation that it was looked at with, and admits
+	// looks at another one.
+	fedRev int64
+	admits func(*record.Federation) error
+	// done is closed when id, which is another one for a repeated request, or err is
+	// known.
+	done chan struct{}
+	id   string
+	err  error
+}
+
+// acceptor stores submissions, many in one transaction: what comes while one is
+// written goes into the next.
+type acceptor struct{ queue chan *submission }
+
+func newAcceptor() *acceptor { return &acceptor{queue: make(chan *submission, acceptQueue)} }
+
+// submit waits until a submission is stored or refused. Who goes away does not know.
+func (a *acceptor) submit(ctx context.Context, s *submission) (string, error) {
+	select {
+	case a.queue <- s:
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	select {
+	case <-s.done:
+		return s.id, s.err
+	case <-ctx.Done():
+		return "", errors.Join(store.ErrUnknownOutcome, context.Cause(ctx))
+	}
+}
+
+// acceptJobs stores submissions until ctx ends.
+func (c *ControlPlane) acceptJobs(ctx context.Context) error {
+	var held *submission
+	for {
+		batch, bytes := []*submission{}, 0
+		if held == nil {
+			select {
+			case held = <-c.acceptor.queue:
+			case <-ctx.Done():
+				c.refuseWaiting(ctx)
+				return ctx.Err()
+			}
+		}
+		for held != nil {
+			batch = append(batch, held)
+			bytes += len(held.event.Sealed)
+			held = nil
+			select {
+			case held = <-c.acceptor.queue:
+			default:
+			}
+			if held != nil && (len(batch) == acceptAtOnce || bytes+len(held.event.Sealed) > acceptBytes) {
+				break
+			}
+		}
+		c.acceptBatch(ctx, batch)
+	}
+}
+
+// refuseWaiting tells those that wait while this instance stops that nothing was done.
+func (c *ControlPlane) refuseWaiting(ctx context.Context) {
+	for {
+		select {
+		case s := <-c.acceptor.queue:
+			s.err = errors.Join(store.ErrUnavailable, context.Cause(ctx))
+			close(s.done)
+		default:
+			return
+		}
+	}
+}
+
+// acceptBatch stores jobs with their events in one transaction. Each is judged for
+// itself: what is refused is left out.
+func (c *ControlPlane) acceptBatch(ctx context.Context, batch []*submission) {
+	var epoch string
+	federations, users := map[string]int{}, map[string]int{}
+	c.state.read(func() {
+		epoch = c.state.epoch()
+		for _, s := range batch {
+			federations[s.job.Federation] = c.state.jobs.inFlight[s.job.Federation]
+			users[accountOf(&s.job)] = c.state.jobs.users[accountOf(&s.job)]
+		}
+	})
+	keys := []string{record.MetaKey}
+	for _, s := range batch {
+		s.job.Epoch = epoch
+		keys = append(append(keys, record.JobKey(s.job.Job), record.FederationKey(s.job.Federation)), s.claim.keys()...)
+	}
+	c.fail("before_job_accept")
+	res, err := c.store.Update(ctx, store.Update{
+		// Requests are not mirrored, and so taken for absent.
+		Keys: keys, From: c.mirror.Snapshot().Guess(keys...),
+		Build: func(v store.View, tx *store.Txn) error {
+			if err := sameEpoch(v, tx, epoch); err != nil {
+				return err
+			}
+			inFed, ofUser := map[string]int{}, map[string]int{}
+			first := map[string]*submission{}
+			for _, s := range batch {
+				if s.id, s.err = "", nil; !c.judge(v, s, first) {
+					continue
+				}
+				j := &s.job
+				if s.err = c.refusedFor(j, federations[j.Federation]+inFed[j.Federation], users[accountOf(j)]+ofUser[accountOf(j)]); s.err != nil {
+					continue
+				}
+				inFed[j.Federation]++
+				ofUser[accountOf(j)]++
+				if s.claim.hash != "" {
+					first[s.claim.hash] = s
+				}
+				s.id = j.Job
+				tx.Expect(record.FederationKey(j.Federation))
+				tx.Expect(record.JobKey(j.Job))
+				tx.Put(record.JobKey(j.Job), j)
+				tx.Put(record.EventKey(j.Job), s.event)
+				s.claim.write(tx, j.Job, j.AcceptedAt, nil)
+			}
+			return nil
+		},
+	})
+	if err == nil {
+		c.fail("after_job_accept")
+		err = c.shows(ctx, res.Revision)
+	}
+	for _, s := range batch {
+		if err != nil && s.err == nil {
+			s.err = err
+		}
+		if errors.Is(s.err, errFence) {
+			s.err = &Error{Code: CodeUnavailable, Message: "the store was restored; try again in a moment", RetryAfter: retryJobs}
+		}
+		close(s.done)
+	}
+}
+
+// judge says whether a submission is to be stored. When it was stored already, or the
+// same request has made another job, or it is refused, it is not, and knows.
+func (c *ControlPlane) judge(v store.View, s *submission, batch map[string]*submission) bool {
+	if _, ours := v.KV(record.JobKey(s.job.Job)); ours {
+		s.id = s.job.Job // by a try whose answer was lost
+		return false
+	}
+	if s.id, s.err = c.sameRequest(v, s.claim); s.id != "" || s.err != nil {
+		return false
+	}
+	if other := batch[s.claim.hash]; s.claim.hash != "" && other != nil {
+		if s.id = other.job.Job; other.claim.bodyHash != s.claim.bodyHash {
+			s.id, s.err = "", keyReused()
+		}
+		return false
+	}
+	kv, ok := v.KV(record.FederationKey(s.job.Federation))
+	if !ok {
+		s.err = notFound("the service was deleted meanwhile")
+		return false
+	}
+	if kv.ModRevision != s.fedRev {
+		f, err := store.Decode[record.Federation](kv)
+		if err == nil {
+			err = s.admits(f)
+		}
+		s.err = err
+	}
+	return s.err == nil
+}

@@ -1,0 +1,398 @@
+package controlplane
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/oscarfed/oscarfed/controlplane/delegation"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+)
+
+const (
+	// assignAtOnce and assignBytes bound the jobs, and their sealed events, of one
+	// transaction: etcd takes 1.5 MiB.
+	assignAtOnce = 25
+	assignBytes  = 900 << 10
+	// assignPause lies between two passes that find nobody for anything.
+	assignPause = 50 * time.Millisecond
+	// assignTick is the time between two passes while jobs wait and nothing happens.
+	assignTick = 5 * time.Second
+	// waitsFor is how long a job waits before its record says that nobody takes it:
+	// what is taken soon costs no revision.
+	waitsFor = 5 * time.Second
+)
+
+// dispatcher assigns queued jobs. Each instance of the control plane runs one; the
+// transaction of an assignment compares what it was decided on, so that of two
+// dispatchers one wins. The other steps back for a moment.
+type dispatcher struct{ wake chan struct{} }
+
+func newDispatcher() *dispatcher { return &dispatcher{wake: make(chan struct{}, 1)} }
+
+func (d *dispatcher) look() { nudge(d.wake) }
+
+// dispatch assigns jobs until ctx ends.
+func (c *ControlPlane) dispatch(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var lost time.Duration
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-c.dispatcher.wake:
+		case <-timer.C:
+		}
+		next, more, err := c.assign(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, errStale), errors.Is(err, errFence):
+			// Another instance is at it.
+			lost = min(max(2*lost, 25*time.Millisecond), 400*time.Millisecond)
+			next = lost/2 + rand.N(lost) //nolint:gosec // spreads load, guards nothing
+		case err != nil:
+			c.cfg.Logger.Warn("jobs were not assigned; it is tried again", "error", err)
+			next = time.Second
+		case more:
+			lost = 0
+			c.dispatcher.look()
+			continue
+		default:
+			lost = 0
+			if !pause(ctx, assignPause) {
+				return ctx.Err()
+			}
+		}
+		timer.Reset(next)
+	}
+}
+
+// pass is one look at the queues.
+type pass struct {
+	now    time.Time
+	epoch  string
+	fields map[string]*field
+	// promised is what stands, and what this pass adds to it, by cluster.
+	promised map[string][]record.Promise
+	// full are the classes of jobs that nobody has room for.
+	full  map[string]bool
+	steps []*assignStep
+	notes []*jobStep
+	bytes int
+	// next is when the first pause of a job ends.
+	next time.Time
+	// more says that there was no place for everything that can be done now.
+	more bool
+}
+
+// assignStep is a job that is to be assigned.
+type assignStep struct {
+	jobStep
+	recipient string
+	snapshot  delegation.Snapshot
+	decision  delegation.Decision
+}
+
+// assign makes one pass and writes it. It answers when to look again, and whether
+// there is more to do at once.
+func (c *ControlPlane) assign(ctx context.Context) (next time.Duration, more bool, err error) {
+	if c.doubtful() {
+		return 0, false, errStale
+	}
+	if err := c.learnNeeds(ctx); err != nil {
+		return 0, false, err
+	}
+	p := &pass{
+		now: c.cfg.Now(), fields: map[string]*field{}, promised: map[string][]record.Promise{}, full: map[string]bool{},
+	}
+	c.state.read(func() { c.state.pass(p, c.needs.get) })
+	next = assignTick
+	if !p.next.IsZero() {
+		next = min(next, max(p.next.Sub(p.now), time.Millisecond))
+	}
+	ready, err := c.sealed(ctx, p.steps)
+	if err != nil {
+		return 0, false, err
+	}
+	ready = append(ready, p.notes...)
+	if len(ready) == 0 {
+		return next, false, nil
+	}
+	done, err := c.commitJobs(ctx, ready)
+	switch {
+	case err != nil:
+		return 0, false, err
+	case len(done) < len(ready):
+		return 0, false, errStale
+	}
+	return next, p.more || len(p.steps) > 0, nil
+}
+
+// pass fills a pass with what can be assigned now, in the order of acceptance. It must
+// be called inside read.
+func (s *state) pass(p *pass, needs func(*record.Federation) *needs) {
+	p.epoch = s.epoch()
+	var heads [][]string
+	for uid, ids := range s.jobs.queued {
+		f := s.federations[uid].rec
+		if f == nil {
+			continue
+		}
+		fl, ok := s.field(uid, needs(f))
+		if !ok || fl.held {
+			continue
+		}
+		p.fields[uid] = fl
+		heads = append(heads, ids)
+	}
+	for len(heads) > 0 {
+		first := 0
+		for i := range heads {
+			if heads[i][0] < heads[first][0] {
+				first = i
+			}
+		}
+		if len(p.steps)+len(p.notes) >= assignAtOnce || p.bytes >= assignBytes {
+			p.more = true
+			return
+		}
+		s.place(p, heads[first][0])
+		if heads[first] = heads[first][1:]; len(heads[first]) == 0 {
+			heads = slices.Delete(heads, first, first+1)
+		}
+	}
+}
+
+// place finds a place for one queued job. It must be called inside read.
+func (s *state) place(p *pass, id string) {
+	j := s.jobs.all[id]
+	fl := p.fields[j.rec.Federation]
+	if j.rec.NotBefore != nil && j.rec.NotBefore.After(p.now) {
+		if p.next.IsZero() || j.rec.NotBefore.Before(p.next) {
+			p.next = j.rec.NotBefore.Time
+		}
+		return
+	}
+	if fl.older && j.rec.Epoch != p.epoch {
+		return // a member may have it
+	}
+	class := classOf(j.rec)
+	if p.full[class] {
+		p.wait(j)
+		return
+	}
+	for i := range fl.snapshot.Candidates {
+		if cluster := fl.snapshot.Candidates[i].Cluster; fl.members[i].Replica() {
+			if _, ok := p.promised[cluster]; !ok {
+				p.promised[cluster] = listOf(s.jobs.reserved[cluster])
+			}
+			fl.snapshot.Candidates[i].Promised = promisesOf(p.promised[cluster])
+		}
+	}
+	snapshot, decision := fl.choose(j.rec)
+	if decision.Chosen == "" {
+		p.full[class] = true
+		p.wait(j)
+		return
+	}
+	i := slices.IndexFunc(snapshot.Candidates, func(c delegation.Candidate) bool { return c.Place() == decision.Chosen })
+	s.assignTo(p, j, fl, i, snapshot, decision)
+}
+
+// listOf is what is promised; nil for nothing.
+func listOf(v versioned[record.Reserved]) []record.Promise {
+	if v.rec == nil {
+		return nil
+	}
+	return v.rec.Jobs
+}
+
+// classOf names the jobs that the same members can take.
+func classOf(j *record.Job) string {
+	return strings.Join(append([]string{
+		j.Federation, j.Cluster, j.Service, fmt.Sprint(j.Hops), strings.Join(j.Visited, ","),
+	}, refusedAt(j)...), "\x00")
+}
+
+// wait notes in the record that nobody takes a job, once.
+func (p *pass) wait(j versioned[record.Job]) {
+	since := j.rec.ChangedAt.Add(waitsFor)
+	switch {
+	case j.rec.Reason == record.JobNoCandidate:
+	case p.now.Before(since):
+		if p.next.IsZero() || since.Before(p.next) {
+			p.next = since
+		}
+	default:
+		next := *j.rec
+		next.Reason, next.Message, next.ChangedAt = record.JobNoCandidate, "no member can take it now; explain says why", record.At(p.now)
+		p.notes = append(p.notes, &jobStep{name: "wait", rev: j.rev, was: *j.rec, next: next})
+	}
+}
+
+// assignTo enters an assignment into the pass. It must be called inside read.
+func (s *state) assignTo(p *pass, j versioned[record.Job], fl *field, i int, snapshot delegation.Snapshot, decision delegation.Decision) {
+	m, next := fl.members[i], *j.rec
+	next.State, next.Attempt, next.NotBefore, next.Epoch = record.JobAssigned, next.Attempt+1, nil, p.epoch
+	next.Reason, next.Message, next.ChangedAt = "", "", record.At(p.now)
+	step := &assignStep{
+		jobStep: jobStep{
+			name: "assign", rev: j.rev, was: *j.rec,
+			watch: map[string]int64{record.FederationKey(fl.fed.UID): fl.rev},
+		},
+		snapshot: snapshot, decision: decision,
+	}
+	if !m.Replica() {
+		next.Place = &record.Place{ServiceName: m.ServiceName, URL: m.URL}
+	} else {
+		next.Place = &record.Place{
+			ClusterID: m.ClusterID, ServiceName: m.ServiceName, UID: m.UID, ClusterUID: s.clusterUID(m.ClusterID),
+			Name: record.JobName(m.ServiceName, next.Job, next.Attempt),
+		}
+		room := record.Room{Millicores: snapshot.Request.CPU, Bytes: snapshot.Request.Memory, GPUs: snapshot.Request.GPU}
+		next.Reserved = &room
+		step.base = p.promised[m.ClusterID]
+		p.promised[m.ClusterID] = promise(step.base, room, 1)
+		step.watch[record.DesiredServiceKey(m.ClusterID, m.ServiceName)] = fl.desired[i]
+		step.watch[record.SessionKey(m.ClusterID)] = s.session(m.ClusterID)
+		step.recipient = s.recipient(m.ClusterID)
+	}
+	step.next = next
+	p.steps = append(p.steps, step)
+	// Sealed, in base64, and with its decision.
+	p.bytes += next.Size*4/3 + 8<<10
+}
+
+// sealed opens the events of jobs that are assigned, and seals each for its cluster.
+// A job whose event cannot be had ends.
+func (c *ControlPlane) sealed(ctx context.Context, steps []*assignStep) ([]*jobStep, error) {
+	if len(steps) == 0 {
+		return nil, nil
+	}
+	var keys []string
+	for _, p := range steps {
+		keys = append(keys, record.EventKey(p.id()))
+	}
+	view, err := c.store.Read(ctx, keys...)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*jobStep, len(steps))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, p := range steps {
+		g.Go(func() error {
+			out[i] = &p.jobStep
+			body, err := c.openEvent(view, p.id())
+			if err != nil {
+				c.cfg.Logger.Error("the event of a job cannot be had", "job", p.id(), "error", err)
+				out[i] = lostEvent(p, c.cfg.Now())
+				return nil
+			}
+			return c.complete(p, body)
+		})
+	}
+	return out, g.Wait()
+}
+
+// openEvent opens what events/<job> holds.
+func (c *ControlPlane) openEvent(v store.View, job string) ([]byte, error) {
+	kv, ok := v.KV(record.EventKey(job))
+	if !ok {
+		return nil, store.ErrNotFound
+	}
+	e, err := store.Decode[record.Event](kv)
+	if err != nil {
+		return nil, err
+	}
+	return c.identity.Open(e.Sealed, seal.Header{Purpose: record.PurposeEvent, UID: job}, c.cfg.Now())
+}
+
+func lostEvent(p *assignStep, now time.Time) *jobStep {
+	sit := jobSituation{job: p.was, now: now}
+	d := sit.end(record.JobFailed, record.JobEventLost, "its event cannot be read any more")
+	return &jobStep{name: "end", rev: p.rev, was: p.was, next: d.next, remove: []string{record.EventKey(p.id())}}
+}
+
+// complete adds to a step what stands beside the job's record.
+func (c *ControlPlane) complete(p *assignStep, body []byte) error {
+	j := &p.next
+	decision, err := encodeDecision(p.snapshot, p.decision, p.next.ChangedAt)
+	if err != nil {
+		return err
+	}
+	p.put = append(p.put, staged{record.DecisionKey(j.Job, j.Attempt), decision})
+	if old := j.Attempt - keepAttempts; old > 0 {
+		p.remove = append(p.remove, record.DecisionKey(j.Job, old))
+	}
+	if j.Place.URL != "" {
+		return nil
+	}
+	event, err := seal.Seal(seal.Header{
+		Purpose: record.PurposeEvent, Cluster: j.Place.ClusterID, UID: j.Job, Generation: int64(j.Attempt),
+	}, body, p.recipient)
+	if err != nil {
+		return err
+	}
+	p.put = append(p.put,
+		staged{record.AssignmentKey(j.Place.ClusterID, j.Job, j.Attempt), record.Assignment{
+			V: record.Version, Job: j.Job, Attempt: j.Attempt, Federation: j.Federation, Service: j.Place.ServiceName,
+			UID: j.Place.UID, RequestID: j.RequestID, Name: j.Place.Name, AssignedAt: j.ChangedAt, Epoch: j.Epoch,
+		}},
+		staged{record.AssignedEventKey(j.Place.ClusterID, j.Job, j.Attempt), record.Event{V: record.Version, Sealed: event}},
+	)
+	return nil
+}
+
+// reasons is the JSON in a record.Decision.
+type reasons struct {
+	Snapshot delegation.Snapshot `json:"snapshot"`
+	Decision delegation.Decision `json:"decision"`
+}
+
+func encodeDecision(s delegation.Snapshot, d delegation.Decision, at record.Time) (record.Decision, error) {
+	doc, err := json.Marshal(reasons{s.Compact(), d})
+	if err != nil {
+		return record.Decision{}, fmt.Errorf("encode a decision: %w", err)
+	}
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err = w.Write(doc)
+	if err := cmp.Or(err, w.Close()); err != nil {
+		return record.Decision{}, fmt.Errorf("encode a decision: %w", err)
+	}
+	return record.Decision{V: record.Version, At: at, Gzip: base64.StdEncoding.EncodeToString(b.Bytes())}, nil
+}
+
+// maxDecision bounds a decision that is read, in bytes.
+const maxDecision = 4 << 20
+
+func decodeDecision(rec *record.Decision) (reasons, error) {
+	var out reasons
+	raw, err := base64.StdEncoding.DecodeString(rec.Gzip)
+	if err != nil {
+		return out, err
+	}
+	r, err := gzip.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		return out, err
+	}
+	return out, json.NewDecoder(io.LimitReader(r, maxDecision)).Decode(&out)
+}

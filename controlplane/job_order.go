@@ -1,0 +1,96 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// JobOrder is a word of a person about one job.
+type JobOrder struct {
+	Job       string
+	RequestID string
+}
+
+// CancelJob orders the end of a job. One that nobody has claimed is cancelled at once;
+// for any other its syncer is asked, and the job ends as it then reports: it may have
+// succeeded meanwhile. To cancel what is cancelled is no error.
+func (c *ControlPlane) CancelJob(ctx context.Context, caller identity.Caller, o JobOrder) (*Job, error) {
+	return c.order(ctx, caller, o, record.ActionCancelJob, func(s jobSituation) (jobDecision, error) { return cancelJob(s, caller.Subject) })
+}
+
+// ReplayJob queues a parked job again, with all its attempts anew. One that waits since
+// a restore of the store, because a member that is away might have it, is released:
+// should that member have it, it runs twice.
+func (c *ControlPlane) ReplayJob(ctx context.Context, caller identity.Caller, o JobOrder) (*Job, error) {
+	return c.order(ctx, caller, o, record.ActionReplayJob, replayJob)
+}
+
+// ResolveJob says what became of an attempt that nobody can ask about: it is with its
+// OSCAR (JobSubmitted), or it is not (JobVanished), which ends the job.
+func (c *ControlPlane) ResolveJob(ctx context.Context, caller identity.Caller, o JobOrder, as record.JobState) (*Job, error) {
+	if as != record.JobSubmitted && as != record.JobVanished {
+		return nil, &Error{Code: CodeInvalid, Message: fmt.Sprintf("a job is resolved as %s or as %s", record.JobSubmitted, record.JobVanished)}
+	}
+	return c.order(ctx, caller, o, record.ActionResolveJob, func(s jobSituation) (jobDecision, error) { return resolveJob(s, as) })
+}
+
+// order takes the step that a person orders, from the newest state, until it is taken
+// or refused.
+func (c *ControlPlane) order(ctx context.Context, caller identity.Caller, o JobOrder, action record.Action, decide func(jobSituation) (jobDecision, error)) (*Job, error) {
+	o.RequestID = requestID(o.RequestID)
+	for try := 0; ; try++ {
+		if err := c.fresh(ctx); err != nil {
+			return nil, err
+		}
+		var step *jobStep
+		var err error
+		c.state.read(func() { step, err = c.state.orderStep(caller, o.Job, c.cfg.Now(), decide) })
+		if err != nil {
+			return nil, err
+		}
+		if step == nil {
+			return c.Job(ctx, caller, o.Job)
+		}
+		step.audit = &record.Audit{
+			By: caller.Subject, Action: action, Outcome: record.OutcomeDone, Federation: step.was.Federation, Owner: step.was.Owner,
+			GroupID: step.was.GroupID, RequestID: o.RequestID, Detail: fmt.Sprintf("job %s: %s, then %s", o.Job, step.was.State, step.next.State),
+		}
+		done, err := c.commitJobs(ctx, []*jobStep{step})
+		switch {
+		case err != nil && !errors.Is(err, errFence):
+			return nil, crossing(err)
+		case len(done) == 1:
+			var view *Job
+			c.state.read(func() { view = c.state.jobView(o.Job) })
+			if view == nil {
+				return nil, notFound(fmt.Sprintf("there is no job %q", o.Job))
+			}
+			return view, nil
+		}
+		if !pause(ctx, time.Duration(try+1)*5*time.Millisecond) {
+			return nil, crossing(context.Cause(ctx))
+		}
+	}
+}
+
+// orderStep must be called inside read. No step and no error is for what is so already.
+func (s *state) orderStep(caller identity.Caller, id string, now time.Time, decide func(jobSituation) (jobDecision, error)) (*jobStep, error) {
+	j, ok := s.jobs.all[id]
+	if !ok || !s.mayReadJob(caller, j.rec) {
+		return nil, notFound(fmt.Sprintf("there is no job %q", id))
+	}
+	if !caller.MayChange(j.rec.Owner) && (j.rec.By == "" || caller.Subject != j.rec.By) {
+		return nil, &Error{Code: CodeForbidden, Message: fmt.Sprintf("job %q is for its sender and for the owner of its service", id)}
+	}
+	sit, report := s.jobSituation(j.rec, now)
+	d, err := decide(sit)
+	if err != nil || d.name == "" {
+		return nil, err
+	}
+	return s.stepOf(j, report, d), nil
+}

@@ -1,0 +1,254 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/oscarfed/oscarfed/controlplane/delegation"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+)
+
+// needs is what the definition of a federation's service says of its jobs.
+type needs struct {
+	generation int64
+	request    delegation.Request
+	weights    map[string]float64
+	// broken says that it cannot be read; nothing is assigned then.
+	broken bool
+}
+
+// needsCache remembers the needs of federations, which are not in the mirror.
+type needsCache struct {
+	mu sync.Mutex
+	of map[string]*needs
+}
+
+// get gives what is remembered of a generation; nil for nothing.
+func (n *needsCache) get(f *record.Federation) *needs {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if have := n.of[f.UID]; have != nil && have.generation == f.Generation {
+		return have
+	}
+	return nil
+}
+
+func (n *needsCache) put(uid string, have *needs) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.of == nil {
+		n.of = map[string]*needs{}
+	}
+	n.of[uid] = have
+}
+
+// keep forgets all federations but some.
+func (n *needsCache) keep(lives func(uid string) bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	maps.DeleteFunc(n.of, func(uid string, _ *needs) bool { return !lives(uid) })
+}
+
+// needsOf reads what one pod of a federation's service asks for.
+func (c *ControlPlane) needsOf(ctx context.Context, f *record.Federation) (*needs, error) {
+	if have := c.needs.get(f); have != nil {
+		return have, nil
+	}
+	s, err := c.submitted(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	request, err := delegation.RequestOf(s)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errBroken, err)
+	}
+	out := &needs{generation: f.Generation, request: request}
+	if s.Federation != nil {
+		out.weights = s.Federation.Weights
+	}
+	c.needs.put(f.UID, out)
+	return out, nil
+}
+
+// errBroken says that a definition asks for what is no quantity.
+var errBroken = errors.New("the definition cannot be read")
+
+// learnNeeds reads the needs of the federations that have jobs to assign, as far as
+// they are not known.
+func (c *ControlPlane) learnNeeds(ctx context.Context) error {
+	var unknown []record.Federation
+	c.state.read(func() {
+		for uid := range c.state.jobs.queued {
+			if f := c.state.federations[uid].rec; f != nil && c.needs.get(f) == nil {
+				unknown = append(unknown, *f)
+			}
+		}
+	})
+	for i := range unknown {
+		_, err := c.needsOf(ctx, &unknown[i])
+		_, corrupt := errors.AsType[*store.CorruptError](err)
+		switch {
+		case errors.Is(err, store.ErrNotFound), errors.Is(err, errBroken), corrupt:
+			// It has gone or changed meanwhile, or nobody can read it: others go on.
+			c.cfg.Logger.Warn("jobs of a federation wait: its definition cannot be had", "federation", unknown[i].UID, "error", err)
+			c.needs.put(unknown[i].UID, &needs{generation: unknown[i].Generation, broken: true})
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// field is a federation as jobs are chosen for it, at one revision.
+type field struct {
+	fed *record.Federation
+	rev int64
+	// held is why nothing is assigned of it now; older that only what was accepted in
+	// an older epoch is held.
+	held, older bool
+	snapshot    delegation.Snapshot
+	// members are those of the snapshot's candidates, and desired the revisions of
+	// their desired records.
+	members []record.Member
+	desired []int64
+}
+
+// field prepares the choices for a federation; false when it takes none. It must be
+// called inside read.
+func (s *state) field(uid string, need *needs) (*field, bool) {
+	f, ok := s.federations[uid]
+	if !ok || f.rec.Phase != record.PhaseReady || need == nil || need.broken {
+		return nil, false
+	}
+	out := &field{fed: f.rec, rev: f.rev, held: f.rec.Paused, snapshot: delegation.Snapshot{
+		Policy: f.rec.Delegation, Topology: f.rec.Topology, Weights: need.weights, Request: need.request,
+	}}
+	for _, m := range f.rec.Members {
+		candidate := delegation.Candidate{
+			Cluster: m.ClusterID, Service: m.ServiceName, Coordinator: m.Coordinator, Priority: m.Priority, Weight: m.Weight,
+		}
+		var desired int64
+		if m.Replica() {
+			desired = s.standing(m, &candidate)
+			if candidate.Alive && !s.listed(m.ClusterID) {
+				out.held = true
+			}
+			out.older = out.older || !s.listed(m.ClusterID)
+		} else {
+			candidate.URL = m.URL
+		}
+		out.snapshot.Candidates = append(out.snapshot.Candidates, candidate)
+		out.members = append(out.members, m)
+		out.desired = append(out.desired, desired)
+	}
+	return out, true
+}
+
+// standing fills in what is known of a replica, and answers the revision of its
+// desired record. It must be called inside read.
+func (s *state) standing(m record.Member, c *delegation.Candidate) int64 {
+	c.Alive = s.alive(m.ClusterID)
+	c.State = delegation.StateRemoving
+	if reg, ok := s.clusters[m.ClusterID]; ok {
+		c.State = delegation.State(reg.rec.State)
+	}
+	d, o := s.desired(m.ClusterID, m.ServiceName), s.observed(m.ClusterID, m.ServiceName)
+	c.Ready = d.rec != nil && d.rec.UID == m.UID && d.rec.Intent == record.IntentApply && !d.rec.Paused &&
+		o.rec != nil && o.rec.UID == m.UID && inPlace(o.rec) && seal.ValidRecipient(s.recipient(m.ClusterID))
+	c.Capacity, c.Fresh = s.capacity(m.ClusterID)
+	// Whether a member can read the inputs is seen by its syncer when it submits.
+	c.Inputs = delegation.InputsReadable
+	if rec, ok := s.jobs.reserved[m.ClusterID]; ok {
+		c.Promised = promisesOf(rec.rec.Jobs)
+	}
+	return d.rev
+}
+
+// inPlace says whether some generation of a replica is there to take jobs.
+func inPlace(o *record.Observed) bool {
+	switch o.Phase {
+	case record.PhaseReady, record.PhaseDrifted:
+		return true
+	case record.PhaseApplying:
+		return o.Applied() > 0
+	}
+	return false
+}
+
+// capacity is what a cluster has free, and whether its present syncer has said so. It
+// must be called inside read.
+func (s *state) capacity(cluster string) (delegation.Capacity, bool) {
+	n := s.nodes[cluster]
+	if n == nil || n.capacity.rec == nil || n.session.rec == nil || n.capacity.rev <= n.session.rev {
+		return delegation.Capacity{}, false
+	}
+	var out delegation.Capacity
+	for _, node := range n.capacity.rec.Nodes {
+		if node.Status != record.NodeReady {
+			continue
+		}
+		out.Nodes = append(out.Nodes, delegation.Request{CPU: node.CPU.Free, Memory: node.Memory.Free, GPU: node.GPU.Free})
+	}
+	return out, true
+}
+
+func promisesOf(list []record.Promise) []delegation.Promise {
+	out := make([]delegation.Promise, len(list))
+	for i, p := range list {
+		out[i] = delegation.Promise{Request: delegation.Request{CPU: p.Millicores, Memory: p.Bytes, GPU: p.GPUs}, Count: p.Count}
+	}
+	return out
+}
+
+// snapshotFor is what the choice for one job is made from. Places that the job was
+// refused at are left out as long as there is another one.
+func (fl *field) snapshotFor(j *record.Job, avoid []string) delegation.Snapshot {
+	out := fl.snapshot
+	out.Hops, out.Seed = j.Hops, delegation.SeedOf(j.Job, j.Attempt+1)
+	out.Candidates = slices.Clone(out.Candidates)
+	for i := range out.Candidates {
+		c := &out.Candidates[i]
+		c.Entry = c.URL == "" && c.Cluster == j.Cluster && c.Service == j.Service
+		if c.Entry {
+			out.From = c.Place()
+		}
+		c.Visited = slices.Contains(j.Visited, c.Cluster) && c.URL == "" || slices.Contains(avoid, c.Place())
+	}
+	return out
+}
+
+// refusedAt lists the places that have refused a job since it was accepted or
+// replayed.
+func refusedAt(j *record.Job) []string {
+	var out []string
+	left := j.Tries
+	for _, a := range slices.Backward(j.Past) {
+		if left == 0 {
+			break
+		}
+		if a.State == record.JobRefused {
+			out = append(out, a.Place)
+			left--
+		}
+	}
+	return out
+}
+
+// choose picks a place for a job, and says from what. A place that has refused it is
+// taken again only when there is no other.
+func (fl *field) choose(j *record.Job) (delegation.Snapshot, delegation.Decision) {
+	avoid := refusedAt(j)
+	s := fl.snapshotFor(j, avoid)
+	d := delegation.Choose(s)
+	if d.Chosen == "" && len(avoid) > 0 {
+		s = fl.snapshotFor(j, nil)
+		d = delegation.Choose(s)
+	}
+	return s, d
+}

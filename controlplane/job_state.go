@@ -1,0 +1,182 @@
+package controlplane
+
+import (
+	"slices"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// jobIndex is what this instance knows of jobs. It is part of the state, and
+// consistent with the rest of it.
+type jobIndex struct {
+	all map[string]versioned[record.Job]
+	// order lists all jobs by id, which is by acceptance.
+	order []string
+	// queued lists, for a federation, its queued jobs in that order.
+	queued map[string][]string
+	// of lists the jobs of a federation, on those that stand at a cluster, and posted
+	// those that an endpoint is to be asked for.
+	of, on map[string]map[string]bool
+	posted map[string]bool
+	// inFlight counts, for a federation, the jobs that have not ended, users for
+	// whoever is counted for them, and states all jobs.
+	inFlight, users map[string]int
+	states          map[record.JobState]int
+	reserved        map[string]versioned[record.Reserved]
+	// changed is closed at the next change of anything about jobs.
+	changed chan struct{}
+	news    jobNews
+}
+
+// jobNews is what a refresh of the state has seen of jobs.
+type jobNews struct {
+	jobs map[string]bool
+	// room says that some cluster has more or less to give.
+	room bool
+}
+
+// attemptID names one attempt of a job.
+type attemptID struct {
+	job     string
+	attempt int
+}
+
+func newJobIndex() jobIndex {
+	return jobIndex{
+		all: map[string]versioned[record.Job]{}, queued: map[string][]string{},
+		of: map[string]map[string]bool{}, on: map[string]map[string]bool{}, posted: map[string]bool{},
+		inFlight: map[string]int{}, users: map[string]int{}, states: map[record.JobState]int{},
+		reserved: map[string]versioned[record.Reserved]{},
+		changed:  make(chan struct{}), news: jobNews{jobs: map[string]bool{}},
+	}
+}
+
+// applyJob takes over a key of a job; false when it is none.
+func (s *state) applyJob(ref record.Ref, kv store.KV, exists bool) bool {
+	x := &s.jobs
+	switch ref.Kind {
+	case record.KindJob:
+		s.setJob(ref.Name, kv, exists)
+		x.news.jobs[ref.Name] = true
+	case record.KindReserved:
+		set(s, x.reserved, ref.Cluster, kv, exists)
+		x.news.room = true
+	case record.KindCapacity:
+		n := s.node(ref.Cluster)
+		n.capacity = one(s, n.capacity, true, kv, exists)
+		x.news.room = true
+	case record.KindAssignment:
+		set(s, s.node(ref.Cluster).assignments, attemptID{ref.Name, ref.AttemptOf()}, kv, exists)
+		x.news.jobs[ref.Name] = true
+	case record.KindJobReport:
+		set(s, s.node(ref.Cluster).reports, attemptID{ref.Name, ref.AttemptOf()}, kv, exists)
+		x.news.jobs[ref.Name] = true
+	default:
+		return false
+	}
+	return true
+}
+
+func (s *state) setJob(id string, kv store.KV, exists bool) {
+	x := &s.jobs
+	if old, ok := x.all[id]; ok {
+		x.count(old.rec, -1)
+		mark(x.of, old.rec.Federation, id, false)
+		if old.rec.State == record.JobQueued {
+			if left := dropID(x.queued[old.rec.Federation], id); len(left) > 0 {
+				x.queued[old.rec.Federation] = left
+			} else {
+				delete(x.queued, old.rec.Federation)
+			}
+		}
+		if p := old.rec.Place; p != nil {
+			mark(x.on, p.ClusterID, id, false)
+		}
+		delete(x.posted, id)
+	}
+	set(s, x.all, id, kv, exists)
+	now, ok := x.all[id]
+	if !ok {
+		x.order = dropID(x.order, id)
+		return
+	}
+	x.count(now.rec, 1)
+	x.order = addID(x.order, id)
+	mark(x.of, now.rec.Federation, id, true)
+	switch {
+	case now.rec.State == record.JobQueued:
+		x.queued[now.rec.Federation] = addID(x.queued[now.rec.Federation], id)
+	case now.rec.State.Ended() || now.rec.Place == nil:
+	case now.rec.Place.URL != "":
+		x.posted[id] = true
+	default:
+		mark(x.on, now.rec.Place.ClusterID, id, true)
+	}
+}
+
+func (x *jobIndex) count(j *record.Job, by int) {
+	add := func(m map[string]int, key string) {
+		if m[key] += by; m[key] == 0 {
+			delete(m, key)
+		}
+	}
+	x.states[j.State] += by
+	if !j.State.Ended() {
+		add(x.inFlight, j.Federation)
+		add(x.users, accountOf(j))
+	}
+}
+
+// accountOf is who is counted for a job: who sent it, or the owner of the service
+// whose token was used.
+func accountOf(j *record.Job) string {
+	if j.By != "" {
+		return j.By
+	}
+	return j.Owner
+}
+
+// addID and dropID keep a list sorted. Ids are in the order of time, so that most
+// come at its end and go at its beginning.
+func addID(ids []string, id string) []string {
+	i, there := slices.BinarySearch(ids, id)
+	if there {
+		return ids
+	}
+	return slices.Insert(ids, i, id)
+}
+
+func dropID(ids []string, id string) []string {
+	i, there := slices.BinarySearch(ids, id)
+	switch {
+	case !there:
+		return ids
+	case i == 0:
+		return ids[1:]
+	}
+	return slices.Delete(ids, i, i+1)
+}
+
+// session is the create revision of a cluster's session; 0 for none. It must be
+// called inside read.
+func (s *state) session(cluster string) int64 {
+	if n := s.nodes[cluster]; n != nil && n.session.rec != nil {
+		return n.session.rev // it is put once
+	}
+	return 0
+}
+
+// listed says whether a cluster has told of every attempt among its Jobs in the
+// present epoch. It must be called inside read.
+func (s *state) listed(cluster string) bool {
+	n := s.nodes[cluster]
+	return n != nil && n.self.rec != nil && n.self.rec.JobsEpoch == s.epoch() && s.compared(cluster)
+}
+
+// watchJobs returns a channel that is closed at the next change of a job.
+func (s *state) watchJobs() <-chan struct{} {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.jobs.changed
+}
