@@ -169,7 +169,6 @@ type ControlPlane struct {
 	dispatcher *dispatcher
 	jobDecider *jobDecider
 	jobMetrics *jobMetrics
-	watchers   jobWatchers
 	needs      needsCache
 	// doubt is told why the store is taken for restored, and doubts counts until it
 	// has a new epoch.

@@ -91,7 +91,6 @@ func (c *ControlPlane) jobNewsSeen(news jobNews, federations, clusters []string)
 		}
 	})
 	c.jobDecider.look(ids...)
-	c.watchers.tell(ids)
 	c.dispatcher.look()
 }
 

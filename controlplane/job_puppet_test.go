@@ -217,7 +217,7 @@ func (w *world) becomes(id string, ok func(*controlplane.Job) bool) *controlplan
 	var last *controlplane.Job
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
-	err := w.WatchJob(ctx, admin, id, func(j *controlplane.Job) error {
+	err := w.WatchJob(ctx, admin, id, 0, func(j *controlplane.Job) error {
 		if last = j; ok(j) {
 			return done
 		}

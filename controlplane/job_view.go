@@ -40,8 +40,9 @@ type Job struct {
 	Cancel   string
 	Reason   record.JobReason
 	Message  string
-	// Revision of the job's record.
-	Revision                                   int64
+	// Revision of the job's record; StreamRevision is the one at which the job, or what
+	// is reported of its present attempt, was last written.
+	Revision, StreamRevision                   int64
 	RequestID                                  string
 	AcceptedAt, ChangedAt                      time.Time
 	NotBefore, SubmittedAt, StartedAt, EndedAt *time.Time
@@ -57,7 +58,8 @@ type JobQuery struct {
 	// Federation is a uid or a group_id; Service is the one that it came in at, and
 	// ClusterID where it came in or stands.
 	Federation, Service, ClusterID string
-	State                          record.JobState
+	// States: a job is in one of them.
+	States []JobState
 	// Before is the id of a job: only those that were accepted before are given.
 	Before string
 	// Limit is how many at most; 0 means 100, more than MaxJobsPage are not given.
@@ -70,7 +72,8 @@ func (q JobQuery) matches(j *Job) bool {
 	if j.Place != nil {
 		at = j.Place.ClusterID
 	}
-	return is(q.Federation, j.Federation, j.GroupID) && is(q.Service, j.Service) && is(q.ClusterID, j.ClusterID, at) && is(string(q.State), string(j.State))
+	return is(q.Federation, j.Federation, j.GroupID) && is(q.Service, j.Service) && is(q.ClusterID, j.ClusterID, at) &&
+		(len(q.States) == 0 || slices.Contains(q.States, j.State))
 }
 
 // Jobs lists jobs that the caller may see, the newest first, and whether there may be
@@ -148,7 +151,7 @@ func (s *state) jobView(id string) *Job {
 		ID: j.Job, Federation: j.Federation, GroupID: j.GroupID, Owner: j.Owner, ClusterID: j.Cluster, Service: j.Service,
 		By: j.By, Offered: j.Offered, Size: j.Size, State: j.State, Attempt: j.Attempt, Place: j.Place,
 		Attempts: slices.Clone(j.Past), Tries: j.Tries, Cancel: j.Cancel, Reason: j.Reason, Message: j.Message,
-		Revision: v.rev, RequestID: j.RequestID, AcceptedAt: j.AcceptedAt.Time, ChangedAt: j.ChangedAt.Time,
+		Revision: v.rev, StreamRevision: v.rev, RequestID: j.RequestID, AcceptedAt: j.AcceptedAt.Time, ChangedAt: j.ChangedAt.Time,
 		NotBefore: timeOf(j.NotBefore), StartedAt: timeOf(j.StartedAt), EndedAt: timeOf(j.EndedAt),
 	}
 	if j.State == record.JobQueued {
@@ -167,7 +170,9 @@ func (s *state) jobView(id string) *Job {
 	if n == nil {
 		return out
 	}
-	r := n.reports[attemptID{j.Job, j.Attempt}].rec
+	report := n.reports[attemptID{j.Job, j.Attempt}]
+	out.StreamRevision = max(out.StreamRevision, report.rev)
+	r := report.rec
 	if r == nil || r.State == "" {
 		return out
 	}

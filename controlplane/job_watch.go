@@ -1,8 +1,11 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -37,13 +40,11 @@ func (w *jobWatchers) drop(one *jobWatcher) {
 	delete(w.all, one)
 }
 
-func (w *jobWatchers) tell(ids []string) {
+func (w *jobWatchers) tell(ids map[string]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for one := range w.all {
-		for _, id := range ids {
-			one.dirty[id] = true
-		}
+		maps.Copy(one.dirty, ids)
 		nudge(one.wake)
 	}
 }
@@ -56,60 +57,102 @@ func (w *jobWatchers) take(one *jobWatcher) map[string]bool {
 	return out
 }
 
-// WatchJob calls fn with a job, at once and then at each change, until it has ended and
-// fn was told, until ctx ends, or until fn answers an error.
-func (c *ControlPlane) WatchJob(ctx context.Context, caller identity.Caller, id string, fn func(*Job) error) error {
-	w := c.watchers.add()
-	defer c.watchers.drop(w)
-	last, err := c.Job(ctx, caller, id)
+// WatchJob calls fn with a job, at once when its StreamRevision is not since, and then
+// at each change, until ctx ends, fn answers an error, or the job is forgotten, which
+// is not_found. An end of the job does not end it: a job may be replayed.
+func (c *ControlPlane) WatchJob(ctx context.Context, caller identity.Caller, id string, since int64, fn func(*Job) error) error {
+	w := c.state.watchers.add()
+	defer c.state.watchers.drop(w)
+	now, err := c.Job(ctx, caller, id)
 	if err != nil {
 		return err
 	}
-	for {
-		if err := fn(last); err != nil || last.State.Ended() && !last.Unreachable {
+	if now.StreamRevision != since {
+		if err := fn(now); err != nil {
 			return err
 		}
-		for {
-			select {
-			case <-w.wake:
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-			if !c.watchers.take(w)[id] {
-				continue
-			}
-			now, err := c.jobAsSeen(caller, id)
-			if err != nil {
-				return err
-			}
-			if !reflect.DeepEqual(now, last) {
-				last = now
-				break
-			}
-		}
 	}
-}
-
-// WatchJobs calls fn with every job that matches, as it is at its change, until ctx ends
-// or fn answers an error. It begins with what changes next. Changes that come faster
-// than fn takes them are told once.
-func (c *ControlPlane) WatchJobs(ctx context.Context, caller identity.Caller, q JobQuery, fn func(*Job) error) error {
-	w := c.watchers.add()
-	defer c.watchers.drop(w)
-	for {
+	for last := now; ; {
 		select {
 		case <-w.wake:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		for id := range c.watchers.take(w) {
-			view, err := c.jobAsSeen(caller, id)
-			if err != nil || !q.matches(view) {
-				continue // swept, or not for him
+		if !c.state.watchers.take(w)[id] {
+			continue
+		}
+		if now, err = c.jobAsSeen(caller, id); err != nil {
+			return err
+		}
+		if reflect.DeepEqual(now, last) {
+			continue
+		}
+		if err := fn(now); err != nil {
+			return err
+		}
+		last = now
+	}
+}
+
+// WatchJobs calls fn with every job that matches and has not ended or, when since is a
+// revision of this store, that has changed after it, and then with each one that comes
+// or changes, until ctx ends or fn answers an error. Jobs are told in the order of
+// their StreamRevision: whoever has seen one has seen, of all jobs, what is not newer.
+// Changes that come faster than fn takes them are told once. A job that is forgotten,
+// or does not match any more, is not told of.
+func (c *ControlPlane) WatchJobs(ctx context.Context, caller identity.Caller, q JobQuery, since int64, fn func(*Job) error) error {
+	w := c.state.watchers.add()
+	defer c.state.watchers.drop(w)
+	if err := c.fresh(ctx); err != nil {
+		return err
+	}
+	var views []*Job
+	c.state.read(func() {
+		c.state.watchers.take(w)
+		if since > c.state.revision {
+			since = 0 // it is of a history that was lost
+		}
+		for id := range c.state.jobs.all {
+			view := c.state.jobFor(caller, q, id)
+			if view != nil && (since == 0 && !view.State.Ended() || since > 0 && view.StreamRevision > since) {
+				views = append(views, view)
 			}
+		}
+	})
+	for {
+		slices.SortFunc(views, func(a, b *Job) int {
+			return cmp.Or(cmp.Compare(a.StreamRevision, b.StreamRevision), cmp.Compare(a.ID, b.ID))
+		})
+		for _, view := range views {
 			if err := fn(view); err != nil {
 				return err
 			}
 		}
+		select {
+		case <-w.wake:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		views = nil
+		c.state.read(func() {
+			for id := range c.state.watchers.take(w) {
+				if view := c.state.jobFor(caller, q, id); view != nil {
+					views = append(views, view)
+				}
+			}
+		})
 	}
+}
+
+// jobFor is a job that matches and that the caller may see; nil when it does not, or
+// he may not. It must be called inside read.
+func (s *state) jobFor(caller identity.Caller, q JobQuery, id string) *Job {
+	j, ok := s.jobs.all[id]
+	if !ok || !s.mayReadJob(caller, j.rec) {
+		return nil
+	}
+	if view := s.jobView(id); q.matches(view) {
+		return view
+	}
+	return nil
 }

@@ -53,11 +53,16 @@ type state struct {
 	deleted   map[string]versioned[record.Deleted]
 	// deletedOf lists, for cluster/service, the uids of earlier lives.
 	deletedOf map[string]map[string]bool
+	// marked has, for the mark of a service's token, the place of that service.
+	marked map[string]serviceAt
 	// custody is of the tokens of each federation that has any.
 	custody map[string]*custody
 	// jobs is of the jobs, and jobsChanged is told what a change concerns of them.
 	jobs        jobIndex
 	jobsChanged func(news jobNews, federations, clusters []string)
+	// watchers of jobs are told within the refresh: what is read afterwards is not
+	// newer than what they have been told of.
+	watchers jobWatchers
 }
 
 // versioned is a record with its mod revision.
@@ -95,6 +100,7 @@ func newState(mirror *store.Mirror) *state {
 		clusters:    map[string]versioned[record.Cluster]{},
 		federations: map[string]versioned[record.Federation]{},
 		names:       map[string]string{},
+		marked:      map[string]serviceAt{},
 		nodes:       map[string]*node{},
 		named:       map[string]map[string]bool{},
 		onCluster:   map[string]map[string]bool{},
@@ -138,6 +144,7 @@ func (s *state) refresh() {
 	if len(news.jobs) > 0 {
 		close(s.jobs.changed)
 		s.jobs.changed = make(chan struct{})
+		s.watchers.tell(news.jobs)
 	}
 	s.mu.Unlock()
 	if len(federations)+len(clusters) > 0 {
@@ -234,10 +241,12 @@ func (s *state) apply(key string, kv store.KV, exists bool, federations, cluster
 		n := s.node(ref.Cluster)
 		if old, ok := n.desired[ref.Name]; ok {
 			federations[old.rec.Federation] = true
+			delete(s.marked, old.rec.Mark)
 		}
 		set(s, n.desired, ref.Name, kv, exists)
 		if now, ok := n.desired[ref.Name]; ok {
 			federations[now.rec.Federation] = true
+			s.marked[now.rec.Mark] = serviceAt{ref.Cluster, ref.Name}
 		}
 	case record.KindReading:
 		if exists {

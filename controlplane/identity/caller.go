@@ -16,7 +16,10 @@ type Caller struct {
 	Subject string
 	// Administrator may read, change and delete everything.
 	Administrator bool
-	// user is nil for the administrator.
+	// Service is the uid of the replica whose own token the caller has shown; he has no
+	// subject then, and no rights but to send that service its events.
+	Service string
+	// user is nil for the administrator, and for a service.
 	user *user
 }
 
@@ -66,13 +69,13 @@ func (c Caller) InGroup(groups ...string) bool {
 }
 
 // LogValue implements slog.LogValuer: who it is, and nothing that opens a door.
-func (c Caller) LogValue() slog.Value { return slog.StringValue(c.Subject) }
+func (c Caller) LogValue() slog.Value { return slog.StringValue(c.Account()) }
 
 // String implements fmt.Stringer, for the same reason.
-func (c Caller) String() string { return c.Subject }
+func (c Caller) String() string { return c.Account() }
 
 // GoString implements fmt.GoStringer, for the same reason.
-func (c Caller) GoString() string { return c.Subject }
+func (c Caller) GoString() string { return c.Account() }
 
 // MayChange says whether the caller may change or delete what owner owns.
 func (c Caller) MayChange(owner string) bool {
@@ -83,6 +86,8 @@ func (c Caller) MayChange(owner string) bool {
 // the owner and the allowed users, everything else for the owner.
 func (c Caller) MayRead(owner, visibility string, allowed []string) bool {
 	switch {
+	case c.Service != "":
+		return false
 	case c.MayChange(owner), visibility == "public":
 		return true
 	case visibility == "restricted":

@@ -1,0 +1,38 @@
+package controlplane
+
+import (
+	"context"
+
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// JobState is how far a job has come.
+type JobState = record.JobState
+
+// CountJobs counts the jobs of a query that the caller may see, by state; its states,
+// Before and Limit do not count.
+func (c *ControlPlane) CountJobs(ctx context.Context, caller identity.Caller, q JobQuery) (map[JobState]int, error) {
+	if err := c.fresh(ctx); err != nil {
+		return nil, err
+	}
+	q.States = nil
+	out := map[JobState]int{}
+	c.state.read(func() {
+		count := func(id string) {
+			if view := c.state.jobFor(caller, q, id); view != nil {
+				out[view.State]++
+			}
+		}
+		if _, ok := c.state.federations[q.Federation]; ok {
+			for id := range c.state.jobs.of[q.Federation] {
+				count(id)
+			}
+			return
+		}
+		for id := range c.state.jobs.all {
+			count(id)
+		}
+	})
+	return out, nil
+}
