@@ -29,7 +29,7 @@ func (s *Server) accessLog(next http.Handler) http.Handler {
 				slog.Int("status", statusOf(ww)),
 				slog.Int("bytes", ww.BytesWritten()),
 				slog.Float64("duration_ms", float64(time.Since(start).Microseconds())/1000),
-				slog.String("caller", st.caller.Subject),
+				slog.String("caller", st.caller.Account()),
 				slog.String("remote", addressOf(r)),
 			)
 		}()

@@ -34,6 +34,7 @@ type fake struct {
 	enrolment   *controlplane.Enrolment
 	differences *controlplane.Differences
 	token       *controlplane.RefreshTokenStatus
+	jobs        fakeJobs
 	// changeRequest is what the last rollback was asked with.
 	changeRequest controlplane.ChangeRequest
 	// watch stands for WatchReplicas.

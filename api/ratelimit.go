@@ -49,7 +49,7 @@ func (l *limits) failed(w http.ResponseWriter, r *http.Request) {
 
 // limitCaller refuses what one caller sends beyond the limit.
 func (s *Server) limitCaller(next http.Handler) http.Handler {
-	return s.limit(s.limits.callers, next, func(r *http.Request) string { return stateOf(r).caller.Subject })
+	return s.limit(s.limits.callers, next, func(r *http.Request) string { return stateOf(r).caller.Account() })
 }
 
 // limitAddress refuses what one address sends beyond the limit to the paths

@@ -39,6 +39,7 @@ type ControlPlane interface {
 	differences
 	audit
 	refreshTokens
+	jobs
 }
 
 // Config says what a Server needs and how much it allows.
@@ -159,6 +160,11 @@ func (s *Server) routes() chi.Router {
 		r.Put("/system/federation/{service}", s.handle(s.replaceMembers))
 		r.Delete("/system/federation/{service}", s.handle(s.removeMembers))
 	})
+	// OSCAR's own, which the service itself may use by its token.
+	r.Group(func(r chi.Router) {
+		r.Use(asOSCAR, s.deadline, s.authenticateService, s.limitCaller)
+		r.Post("/job/{service}", s.handle(s.submitJob))
+	})
 	// Ours.
 	r.Group(func(r chi.Router) {
 		r.Use(s.deadline, s.authenticate, s.limitCaller)
@@ -179,6 +185,12 @@ func (s *Server) routes() chi.Router {
 		r.Get("/system/differences", s.handle(s.listDifferences))
 		r.Post("/system/differences", s.handle(s.resolveDifference))
 		r.Get("/system/audit", s.handle(s.listAudit))
+		r.Get(jobsRoute, s.handle(s.listJobs))
+		r.Get(jobRoute, s.handle(s.getJob))
+		r.Get(jobRoute+"/explain", s.handle(s.explainJob))
+		r.Post(jobRoute+"/cancel", s.handle(s.cancelJob))
+		r.Post(jobRoute+"/replay", s.handle(s.replayJob))
+		r.Post(jobRoute+"/resolve", s.handle(s.resolveJob))
 		r.Get("/system/clusters", s.handle(s.listClusters))
 		r.Post("/system/clusters", s.handle(s.registerCluster))
 		r.Get("/system/clusters/{cluster}", s.handle(s.getCluster))

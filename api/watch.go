@@ -28,6 +28,8 @@ const (
 const (
 	// eventReplicas has the federation as the replica sees it.
 	eventReplicas = "replicas"
+	// eventJob has a job.
+	eventJob = "job"
 	// eventEnd has the problem after which nothing more comes. A stream that ends
 	// without it is to be resumed.
 	eventEnd = "end"
@@ -37,26 +39,61 @@ var errWatchOver = errors.New("the watch is over")
 
 // watching says whether the answer is a stream of events.
 func watching(r *http.Request) bool {
-	return r.Method == http.MethodGet && routeOf(r) == replicasRoute && r.URL.Query().Get("watch") == "true"
+	switch routeOf(r) {
+	case replicasRoute, jobsRoute, jobRoute:
+		return r.Method == http.MethodGet && r.URL.Query().Get("watch") == "true"
+	}
+	return false
 }
 
 // watchReplicas answers GET /system/replicas/{service}?watch=true: the federation
 // as that replica sees it now, when it is newer than Last-Event-ID, and after each
-// change. It ends when the client goes away or does not read, when the service is
-// gone, when this control plane stops, and after maxWatch.
+// change. It ends also when the service is gone.
 func (s *Server) watchReplicas(w http.ResponseWriter, r *http.Request) error {
-	st, service, cluster := stateOf(r), pathParam(r, "service"), r.URL.Query().Get("cluster_id")
+	caller, service, cluster := stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id")
 	since, err := lastEventID(r)
 	if err != nil {
 		return err
 	}
+	return s.watch(w, r, watch{
+		visible: func(ctx context.Context) error {
+			_, err := s.cp.Replicas(ctx, caller, service, cluster)
+			return err
+		},
+		follow: func(ctx context.Context, send func(event) error) error {
+			return s.cp.WatchReplicas(ctx, caller, service, cluster, since, func(v *controlplane.Replicas) error {
+				return send(event{eventReplicas, v.StreamRevision, replicasOf(v)})
+			})
+		},
+	})
+}
+
+// event is one event of a stream; its id is a revision of the store.
+type event struct {
+	name string
+	id   int64
+	data any
+}
+
+// watch is what a stream of events shows.
+type watch struct {
+	// visible says whether there is something that the caller may watch.
+	visible func(ctx context.Context) error
+	// follow sends what there is and what comes, until ctx ends or send fails.
+	follow func(ctx context.Context, send func(event) error) error
+}
+
+// watch answers with a stream. It ends when the client goes away or does not read,
+// when follow ends, when this control plane stops, and after maxWatch.
+func (s *Server) watch(w http.ResponseWriter, r *http.Request, what watch) error {
+	st := stateOf(r)
 	leave, err := s.watchers.enter(st.caller.Subject)
 	if err != nil {
 		return err
 	}
 	defer leave()
 	// What is refused is refused with a status: within the stream there is none.
-	if err := s.visible(r, service, cluster); err != nil {
+	if err := s.visible(r, what); err != nil {
 		return err
 	}
 	st.watch = true
@@ -71,42 +108,40 @@ func (s *Server) watchReplicas(w http.ResponseWriter, r *http.Request) error {
 	defer following.Wait()
 	ctx, cancel := context.WithTimeoutCause(r.Context(), maxWatch, errWatchOver)
 	defer cancel()
-	views, ended := make(chan *controlplane.Replicas), make(chan error, 1)
+	events, ended := make(chan event), make(chan error, 1)
 	following.Go(func() {
-		ended <- s.cp.WatchReplicas(ctx, st.caller, service, cluster, since, func(v *controlplane.Replicas) error {
+		ended <- what.follow(ctx, func(e event) error {
 			select {
-			case views <- v:
+			case events <- e:
 				return nil
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
 		})
 	})
-	if err := s.relay(ctx, stream, views, ended); err != nil {
+	if err := s.relay(ctx, stream, events, ended); err != nil {
 		_ = stream.event(eventEnd, 0, problemOf(r, asError(r, err))) // the last word
 		return nil
 	}
 	return nil
 }
 
-// visible says whether there is something that the caller may watch.
-func (s *Server) visible(r *http.Request, service, cluster string) error {
+func (s *Server) visible(r *http.Request, what watch) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.Timeout)
 	defer cancel()
-	_, err := s.cp.Replicas(ctx, stateOf(r).caller, service, cluster)
-	return err
+	return what.visible(ctx)
 }
 
 // relay writes what comes until there is a reason to stop. Its error is for the
 // client: it is nil when the stream is to be resumed, here or elsewhere.
-func (s *Server) relay(ctx context.Context, stream *eventStream, views <-chan *controlplane.Replicas, ended <-chan error) error {
+func (s *Server) relay(ctx context.Context, stream *eventStream, events <-chan event, ended <-chan error) error {
 	ping := time.NewTicker(pingEvery)
 	defer ping.Stop()
 	for {
 		var err error
 		select {
-		case v := <-views:
-			err = stream.event(eventReplicas, v.StreamRevision, replicasOf(v))
+		case e := <-events:
+			err = stream.event(e.name, e.id, e.data)
 		case <-ping.C:
 			err = stream.ping()
 		case err := <-ended:

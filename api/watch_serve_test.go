@@ -20,7 +20,8 @@ import (
 func TestOnlyTheWatchHasNoDeadline(t *testing.T) {
 	for path, bounded := range map[string]bool{
 		"/system/services?watch=true": true, "/system/services/a?watch=true": true, "/system/federation/a?watch=true": true,
-		"/system/replicas/a?watch=false": true, "/system/replicas/a": true, "/system/clusters?watch=true": true,
+		"/system/replicas/a?watch=false": true, "/system/replicas/a": true, "/system/clusters?watch=true": true, "/system/jobs": true,
+		"/system/jobs/a": true, "/system/jobs/a/explain?watch=true": true,
 	} {
 		f := newSource().fake()
 		f.err = &controlplane.Error{Code: controlplane.CodeUnavailable}

@@ -142,7 +142,7 @@ func (c *Client) request(ctx context.Context, in call) (*http.Request, error) {
 	if c.cfg.UserAgent != "" {
 		req.Header.Set("User-Agent", c.cfg.UserAgent)
 	}
-	if in.body != nil {
+	if in.body != nil && req.Header.Get("Content-Type") == "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	c.authorize(req)

@@ -41,27 +41,55 @@ type stopped struct{ error }
 // with an *Error that asking again would not change, as not_found when the service
 // is gone. Before the first stream it tries as often as for any other request.
 func (c *Client) WatchReplicas(ctx context.Context, service string, opts WatchOptions, fn func(view *v1.Replicas, id int64) error) error {
-	w := &watch{client: c, service: service, opts: opts, fn: fn}
+	return follow(ctx, c, watch[v1.Replicas]{
+		what: service, path: replicasPath(service), query: onCluster(opts.ClusterID), event: "replicas", since: opts.Since, broken: opts.Broken, fn: fn,
+	})
+}
+
+// watch is one stream of events of one kind.
+type watch[T any] struct {
+	client *Client
+	// what is watched, for messages.
+	what  string
+	path  string
+	query url.Values
+	// event is the name of the events with a T.
+	event  string
+	since  int64
+	broken func(error)
+	fn     func(*T, int64) error
+	// connected says that there was a stream: who has been there comes back.
+	connected bool
+}
+
+// follow keeps a watch going; see WatchReplicas.
+func follow[T any](ctx context.Context, c *Client, start watch[T]) error {
+	w := &start
+	w.client = c
+	if w.query == nil {
+		w.query = url.Values{}
+	}
+	w.query.Set("watch", "true")
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval = 100 * time.Millisecond
 	pause.MaxInterval = 10 * time.Second
 	for failures := 1; ; failures++ {
-		began := w.opts.Since
+		began := w.since
 		err := w.once(ctx)
 		if own, ok := errors.AsType[stopped](err); ok {
 			return own.error
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("watch %s: %w", service, context.Cause(ctx))
+			return fmt.Errorf("watch %s: %w", w.what, context.Cause(ctx))
 		}
 		e, answered := errors.AsType[*Error](err)
 		if answered && !e.transient() || !w.connected && failures >= c.cfg.Tries {
 			return err
 		}
-		if opts.Broken != nil && err != nil {
-			opts.Broken(err)
+		if w.broken != nil && err != nil {
+			w.broken(err)
 		}
-		if w.opts.Since > began {
+		if w.since > began {
 			pause.Reset()
 		}
 		next := pause.NextBackOff()
@@ -80,30 +108,17 @@ func (e *Error) transient() bool {
 	return e.Err != nil || worthAgain(e) || e.Problem.Code == v1.CodeUnknownOutcome
 }
 
-// watch is one call of WatchReplicas.
-type watch struct {
-	client  *Client
-	service string
-	opts    WatchOptions
-	fn      func(*v1.Replicas, int64) error
-	// connected says that there was a stream: who has been there comes back.
-	connected bool
-}
-
 // once follows one stream until it breaks. A stream that the other side ended in
 // good order is no error: it stops, or the watch has lasted its time.
-func (w *watch) once(ctx context.Context) error {
+func (w *watch[T]) once(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	dead := time.AfterFunc(silence, func() { cancel(errSilence) })
 	defer dead.Stop()
 
-	path := replicasPath(w.service)
-	query := url.Values{"watch": {"true"}}
-	set(query, "cluster_id", w.opts.ClusterID)
-	in := call{method: http.MethodGet, path: path, query: query, header: http.Header{}}
-	if w.opts.Since > 0 {
-		in.header.Set("Last-Event-ID", strconv.FormatInt(w.opts.Since, 10))
+	in := call{method: http.MethodGet, path: w.path, query: w.query, header: http.Header{}}
+	if w.since > 0 {
+		in.header.Set("Last-Event-ID", strconv.FormatInt(w.since, 10))
 	}
 	resp, err := w.client.stream(ctx, in)
 	if err != nil {
@@ -115,11 +130,11 @@ func (w *watch) once(ctx context.Context) error {
 	for {
 		event, err := events.next()
 		if err != nil {
-			return broken(ctx, path, err)
+			return broken(ctx, w.path, err)
 		}
 		switch event.name {
-		case "replicas":
-			view, err := decode[v1.Replicas](in.method, path, event.data)
+		case w.event:
+			view, err := decode[T](in.method, w.path, event.data)
 			if err != nil {
 				return stopped{err}
 			}
@@ -128,11 +143,11 @@ func (w *watch) once(ctx context.Context) error {
 				return stopped{err}
 			}
 			dead.Reset(silence)
-			w.opts.Since = max(w.opts.Since, event.id)
+			w.since = max(w.since, event.id)
 		case "end":
-			e := &Error{Method: in.method, Path: path}
+			e := &Error{Method: in.method, Path: w.path}
 			if err := json.Unmarshal(event.data, &e.Problem); err != nil || e.Problem.Code == "" {
-				return stopped{fmt.Errorf("%s %s: the stream ended without a reason that this client knows: %q", in.method, path, excerpt(event.data))}
+				return stopped{fmt.Errorf("%s %s: the stream ended without a reason that this client knows: %q", in.method, w.path, excerpt(event.data))}
 			}
 			return e
 		}

@@ -37,6 +37,9 @@ func (c *describeCmd) Run(ctx context.Context, a *app) error {
 	if err := describeHeld(ctx, &b, api, f); err != nil {
 		return err
 	}
+	if err := describeJobs(ctx, &b, api, f); err != nil {
+		return err
+	}
 	_, err = io.WriteString(a.stdout, b.String())
 	return err
 }

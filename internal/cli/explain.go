@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+type explainCmd struct {
+	Job explainJobCmd `cmd:"" help:"Why a job went where it went: what was thought of each member of its federation."`
+}
+
+type explainJobCmd struct {
+	ID      string `arg:"" help:"The job."`
+	Attempt int    `env:"-" help:"Which attempt; the last one when it is not given." placeholder:"N"`
+}
+
+func (c *explainJobCmd) Run(ctx context.Context, a *app) error {
+	if c.Attempt < 0 {
+		return usageError("--attempt is a number from 1")
+	}
+	api, err := a.dial()
+	if err != nil {
+		return err
+	}
+	e, err := api.ExplainJob(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if a.form != formTable {
+		return encode(a.stdout, a.form, e)
+	}
+	i := slices.IndexFunc(e.Decisions, func(d v1.JobDecision) bool { return c.Attempt == 0 || d.Attempt == c.Attempt })
+	if i < 0 {
+		if c.Attempt > 0 {
+			return withStatus(ExitNotFound, "nothing is known of how attempt %d of job %s was decided", c.Attempt, c.ID)
+		}
+		a.sayf("%s; nothing has been decided of it", jobState(&e.Job))
+		return nil
+	}
+	a.sayDecision(e, i)
+	return decisionTable(&e.Decisions[i]).write(a.stdout)
+}
+
+// sayDecision says which decision is shown, and of what others it is known.
+func (a *app) sayDecision(e *v1.JobExplanation, shown int) {
+	d := &e.Decisions[shown]
+	what := "attempt " + strconv.Itoa(d.Attempt)
+	if d.Now {
+		what = "it is queued; at this moment"
+	}
+	a.sayf("%s, by %s at %s: %s", what, d.Policy, d.At.UTC().Format(time.RFC3339), first(d.Chosen, "nobody"))
+	var others []string
+	for i, o := range e.Decisions {
+		if i != shown && !o.Now {
+			others = append(others, strconv.Itoa(o.Attempt))
+		}
+	}
+	if len(others) > 0 {
+		a.sayf("others: --attempt %s", strings.Join(others, ", "))
+	}
+}
+
+// decisionTable has a line for each member: whether it was taken, and why or why not.
+func decisionTable(d *v1.JobDecision) *table {
+	t := newTable("MEMBER", "TAKEN", "WHY", "SCORE", "MESSAGE")
+	for _, m := range d.Members {
+		score := ""
+		if m.Score != nil {
+			score = strconv.FormatFloat(*m.Score, 'g', 4, 64)
+		}
+		t.row(m.Place, yesNo(d.Chosen != "" && m.Place == d.Chosen), m.Why, score, m.Message)
+	}
+	return t
+}
