@@ -1,7 +1,7 @@
 # oscarfed: `make help` lists the targets. All of them can be run again at any time.
 # Needed: Go, make, git. `make test` also uses gcc for the race detector, and Node.js
-# (18.20 or later) with npm for an OpenID provider to talk to; on Debian it installs
-# them when they are missing and we are root.
+# with npm for an OpenID provider to talk to; on Debian it installs them when they are
+# missing and we are root. A Node.js before 20.12 is used for npm alone.
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c

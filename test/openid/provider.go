@@ -61,11 +61,15 @@ const startPatience = time.Minute
 
 // Start starts a provider. It ends by Stop, and with this process.
 func Start() (*Provider, error) {
-	script, modules, err := installed()
+	script, folder, err := installed()
 	if err != nil {
 		return nil, err
 	}
-	p := &Provider{cmd: exec.Command("node", script, modules), log: &lockedBuffer{}, ended: make(chan error, 1)}
+	node := filepath.Join(folder, "node")
+	if _, err := os.Stat(node); err != nil {
+		node = "node" // the machine's is new enough
+	}
+	p := &Provider{cmd: exec.Command(node, script, folder), log: &lockedBuffer{}, ended: make(chan error, 1)}
 	p.cmd.Stderr = p.log
 	// It ends when its standard input does, which the kernel closes if we die.
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
@@ -115,7 +119,7 @@ func (p *Provider) Stop() error {
 }
 
 // installed gives the provider's program and the folder with what it needs.
-func installed() (script, modules string, err error) {
+func installed() (script, folder string, err error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return "", "", err
@@ -130,11 +134,11 @@ func installed() (script, modules string, err error) {
 	if err := json.Unmarshal(raw, &wants); err != nil {
 		return "", "", fmt.Errorf("test/openid/package.json: %w", err)
 	}
-	modules = filepath.Join(root, "build", "tools", "openid-"+wants.Dependencies["oidc-provider"])
-	if _, err := os.Stat(filepath.Join(modules, "built")); err != nil {
+	folder = filepath.Join(root, "build", "tools", "openid-"+wants.Dependencies["oidc-provider"])
+	if _, err := os.Stat(filepath.Join(folder, "built")); err != nil {
 		return "", "", fmt.Errorf("this test needs an OpenID provider: run `make openid` once (`make test` does it by itself): %w", err)
 	}
-	return filepath.Join(root, "test", "openid", "provider.mjs"), modules, nil
+	return filepath.Join(root, "test", "openid", "provider.mjs"), folder, nil
 }
 
 // moduleRoot is the folder of go.mod, above the folder of the package under test.

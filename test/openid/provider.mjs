@@ -9,12 +9,10 @@
 // https://<name>.example asks for an access token with audience <name>.
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
-import { generateKeyPairSync, randomBytes, randomUUID, webcrypto } from 'node:crypto';
+import { generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto';
 import { pathToFileURL } from 'node:url';
 
-// What the provider needs of a newer Node.js than Debian has.
-globalThis.crypto ??= webcrypto;
-globalThis.CryptoKey ??= webcrypto.CryptoKey;
+// Node.js 20 has all that the provider needs but this.
 URL.parse ??= (text, base) => {
   try {
     return new URL(text, base);
@@ -54,6 +52,7 @@ class Realm {
     const keys = (key) => ({ keys: [{ ...key.export({ format: 'jwk' }), kid, use: 'sig', alg: 'RS256' }] });
     this.provider = new Provider(origin + this.prefix, this.configuration(keys(privateKey)));
     this.provider.on('server_error', (_, error) => console.error(error));
+    this.provider.on('grant.error', (_, error) => console.error(`${error.message}: ${error.error_detail ?? error.error_description}`));
     this.acceptJWT(createLocalJWKSet(keys(publicKey)));
     this.handler = this.provider.callback();
   }
