@@ -165,6 +165,7 @@ func clusterOf(c *controlplane.Cluster) v1.Cluster {
 		AllowedGroups: c.AllowedGroups,
 		RegisteredAt:  v1.Time{Time: c.RegisteredAt},
 		Alive:         c.Alive,
+		Stream:        c.Stream,
 		OscarVersion:  c.OscarVersion,
 		QueueS:        c.QueueS,
 		Reason:        string(c.Reason),

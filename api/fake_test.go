@@ -2,6 +2,8 @@ package api_test
 
 import (
 	"context"
+	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -35,6 +37,8 @@ type fake struct {
 	differences *controlplane.Differences
 	token       *controlplane.RefreshTokenStatus
 	jobs        fakeJobs
+	// stream is what TakeStream gives.
+	stream func(context.Context, net.Conn) error
 	// changeRequest is what the last rollback was asked with.
 	changeRequest controlplane.ChangeRequest
 	// watch stands for WatchReplicas.
@@ -286,6 +290,21 @@ func (f *fake) Challenge() (string, time.Time, error) {
 func (f *fake) Renew(ctx context.Context, req controlplane.RenewRequest) (*controlplane.Enrolment, error) {
 	f.called(ctx, "Renew", identity.Caller{}, req)
 	return f.enrolment, f.err
+}
+
+func (f *fake) Instance() string { return "an-instance" }
+
+func (f *fake) ChallengeStream(ctx context.Context, cluster, uid string, connected []string) (controlplane.StreamChallenge, error) {
+	f.called(ctx, "ChallengeStream "+cluster+" "+uid, identity.Caller{}, connected)
+	if slices.Contains(connected, f.Instance()) {
+		return controlplane.StreamChallenge{Instance: f.Instance()}, f.err
+	}
+	return controlplane.StreamChallenge{Instance: f.Instance(), Sealed: "YWdl", Expires: moment("2026-11-20T13:05:05.120Z")}, f.err
+}
+
+func (f *fake) TakeStream(ctx context.Context, open controlplane.OpenStream) (func(context.Context, net.Conn) error, error) {
+	f.called(ctx, "TakeStream", identity.Caller{}, open)
+	return f.stream, f.err
 }
 
 func (f *fake) tokenStatus() (*controlplane.RefreshTokenStatus, error) {

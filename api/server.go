@@ -40,6 +40,7 @@ type ControlPlane interface {
 	audit
 	refreshTokens
 	jobs
+	relays
 }
 
 // Config says what a Server needs and how much it allows.
@@ -205,7 +206,9 @@ func (s *Server) routes() chi.Router {
 		r.Post("/system/join", s.handleStranger(s.join))
 		r.Post("/system/join/challenge", s.handleStranger(s.challenge))
 		r.Post("/system/join/renew", s.handleStranger(s.renew))
+		r.Post("/system/relay/challenge", s.handleStranger(s.challengeRelay))
 	})
+	r.With(s.limitAddress).Get(relayRoute, s.openRelay)
 	return r
 }
 

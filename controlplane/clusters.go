@@ -169,6 +169,7 @@ func (s *state) presentCluster(of versioned[record.Cluster]) Cluster {
 		Revision:  of.rev,
 		ClusterID: reg.ClusterID, UID: reg.UID, Endpoint: reg.Endpoint, SSLVerify: reg.SSLVerify, Labels: reg.Labels,
 		State: reg.State, Revoked: reg.Revoked, AllowedGroups: reg.AllowedGroups, RegisteredAt: reg.RegisteredAt.Time, Alive: s.alive(reg.ClusterID),
+		Stream: s.streams(reg.ClusterID, reg.UID),
 	}
 	if reg.LastSeen != nil {
 		out.LastSeen = &reg.LastSeen.Time

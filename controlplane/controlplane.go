@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/oscarfed/oscarfed/controlplane/relay"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -146,10 +147,16 @@ type ControlPlane struct {
 	markKey  []byte
 	// proofKey authenticates the challenges of renewals.
 	proofKey []byte
-	ready    chan struct{}
-	steps    *prometheus.CounterVec
-	turns    turns
-	space    *store.SpaceWatch
+	// relay holds the streams of syncers; streamKey authenticates the proofs of those who
+	// open one, and proofs were used. instance names this process to them.
+	relay     *relay.Hub
+	streamKey []byte
+	proofs    proofs
+	instance  string
+	ready     chan struct{}
+	steps     *prometheus.CounterVec
+	turns     turns
+	space     *store.SpaceWatch
 	// ended queues clusters whose session has ended.
 	ended workqueue.TypedRateLimitingInterface[string]
 	// lost queues clusters whose orphans are to be looked at.
@@ -185,11 +192,13 @@ func New(cfg Config) (*ControlPlane, error) {
 	}
 	c := &ControlPlane{
 		cfg: cfg, store: cfg.Store, identity: cfg.Identity,
-		tokenKey: cfg.Identity.Derive("oscarfed service token"),
-		planKey:  cfg.Identity.Derive("oscarfed plan"),
-		proofKey: cfg.Identity.Derive("oscarfed renewal challenge"),
-		markKey:  cfg.Identity.Derive("oscarfed refresh token"),
-		ready:    make(chan struct{}),
+		tokenKey:  cfg.Identity.Derive("oscarfed service token"),
+		planKey:   cfg.Identity.Derive("oscarfed plan"),
+		proofKey:  cfg.Identity.Derive("oscarfed renewal challenge"),
+		markKey:   cfg.Identity.Derive("oscarfed refresh token"),
+		streamKey: cfg.Identity.Derive("oscarfed relay"),
+		instance:  newUID(),
+		ready:     make(chan struct{}),
 		steps: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "oscarfed_federation_steps_total", Help: "Steps that this instance took, by name.",
 		}, []string{"step"}),
@@ -207,6 +216,10 @@ func New(cfg Config) (*ControlPlane, error) {
 	}
 	if err := c.watchSpace(); err != nil {
 		return nil, err
+	}
+	var err error
+	if c.relay, err = relay.New(relay.Config{Logger: cfg.Logger, Registry: cfg.Registry}); err != nil {
+		return nil, fmt.Errorf("controlplane: the relay: %w", err)
 	}
 	c.excessive = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, time.Minute))
@@ -249,6 +262,7 @@ func New(cfg Config) (*ControlPlane, error) {
 	}
 	c.state.touched = c.touched
 	c.state.token = c.serviceToken
+	c.state.streams = c.streamOf
 	c.lost = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, time.Minute))
 	c.ended = workqueue.NewTypedRateLimitingQueue(
@@ -271,6 +285,7 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.mirror.Run(ctx) })
 	g.Go(func() error { return c.space.Run(ctx) })
+	g.Go(func() error { c.streams(ctx); return nil })
 	g.Go(func() error {
 		<-ctx.Done()
 		c.decider.queue.ShutDown()

@@ -28,6 +28,8 @@ type state struct {
 	readToken func(key string)
 	// forgiven is told of clusters that are readmitted, or are another one.
 	forgiven func(cluster string)
+	// streams says whether the syncer of a registration has a stream to this instance.
+	streams func(cluster, uid string) bool
 	// token gives the service token of a replica.
 	token func(uid string) string
 	// metaChanged is told when the meta record was written.
@@ -95,6 +97,7 @@ func newState(mirror *store.Mirror) *state {
 		departed:    func(string) {},
 		forgiven:    func(string) {},
 		readToken:   func(string) {},
+		streams:     func(string, string) bool { return false },
 		changed:     make(chan struct{}),
 		metaChanged: make(chan struct{}, 1),
 		clusters:    map[string]versioned[record.Cluster]{},

@@ -154,9 +154,11 @@ type Cluster struct {
 	AllowedGroups []string
 	RegisteredAt  time.Time
 	Alive         bool
-	OscarVersion  string
-	LastSeen      *time.Time
-	QueueS        int64
+	// Stream says that its syncer has a stream to this instance.
+	Stream       bool
+	OscarVersion string
+	LastSeen     *time.Time
+	QueueS       int64
 	// Reason is set when the syncer cannot reach its OSCAR.
 	Reason  record.Reason
 	Orphans []record.Orphan

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -38,6 +39,7 @@ type OSCAR interface {
 	DeleteBucket(ctx context.Context, name string, timeout time.Duration) error
 	Submit(ctx context.Context, job oscar.Submission, timeout time.Duration) error
 	DeleteJob(ctx context.Context, service, name string, timeout time.Duration) error
+	Pass(ctx context.Context, in oscar.Pass) (*http.Response, error)
 }
 
 // Config of a Syncer.
@@ -64,6 +66,8 @@ type Config struct {
 	// AcceptClusterUID is a registration that is served although another one is
 	// remembered.
 	AcceptClusterUID string
+	// Relay keeps streams to the control plane; nil for none.
+	Relay Relay
 	// Instance names this process in its session; default: a new UUID.
 	Instance string
 

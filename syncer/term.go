@@ -113,6 +113,9 @@ func (t *term) run(ctx context.Context) error {
 	group.Go(func() error { return t.resyncs(ctx) })
 	group.Go(func() error { t.listen(ctx); return nil })
 	group.Go(func() error { return t.desk.run(ctx) })
+	if t.cfg.Relay != nil {
+		group.Go(func() error { t.cfg.Relay.Run(ctx, site{t}); return nil })
+	}
 	for range deciders {
 		group.Go(func() error { t.work(ctx, t.decisions, t.decide); return nil })
 	}

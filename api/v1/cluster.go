@@ -15,7 +15,9 @@ type Cluster struct {
 	RegisteredAt  Time     `json:"registered_at"`
 
 	// Alive says whether the cluster's syncer has a session.
-	Alive        bool   `json:"alive"`
+	Alive bool `json:"alive"`
+	// Stream says that the syncer has a stream to the instance that answers.
+	Stream       bool   `json:"stream,omitempty"`
 	OscarVersion string `json:"oscar_version"`
 	// LastSeen is when the last session ended; null while one lives, or when
 	// there was none.

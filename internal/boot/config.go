@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/syncer/enroll"
 )
 
 // Etcd says which etcd to use.
@@ -118,6 +119,8 @@ type Syncer struct {
 	Etcd      `embed:""`
 	Joining   `embed:""`
 
+	APIEndpoint string `name:"api-endpoint" placeholder:"URL" help:"The control plane's API, for the stream on which it asks this cluster for logs and invocations; default --control-plane. off for no stream."`
+
 	OscarEndpoint     string `required:"" placeholder:"URL" help:"The local OSCAR Manager."`
 	OscarUser         string `default:"oscar" help:"Its administrator."`
 	OscarPasswordFile string `required:"" placeholder:"FILE" help:"File with the administrator's password."`
@@ -142,6 +145,19 @@ type Syncer struct {
 	Log `embed:""`
 }
 
+// relayOff is the word of --api-endpoint for no stream.
+const relayOff = "off"
+
+func (c Syncer) apiProblem() error {
+	if c.APIEndpoint == "" || c.APIEndpoint == relayOff {
+		return nil
+	}
+	if err := enroll.CheckURL(c.APIEndpoint); err != nil {
+		return fmt.Errorf("--api-endpoint: %w", err)
+	}
+	return nil
+}
+
 // kubernetesOff is the word of --kubernetes for none.
 const kubernetesOff = "off"
 
@@ -149,7 +165,8 @@ const kubernetesOff = "off"
 func (c Syncer) Validate() error {
 	return errors.Join(
 		pair("etcd-cert-file", c.CertFile, "etcd-key-file", c.KeyFile),
-		c.Joining.validate(c.Etcd),
+		c.Joining.validate(c.Etcd, c.APIEndpoint != "" && c.APIEndpoint != relayOff),
+		c.apiProblem(),
 		positive("resync", c.Resync), positive("session-ttl", c.SessionTTL), positive("late-window", c.LateWindow),
 		issuersProblem(c),
 		when(c.Kubernetes == kubernetesOff && c.Kubeconfig != "", "--kubernetes=off and --kubeconfig contradict each other"),

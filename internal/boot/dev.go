@@ -27,6 +27,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/relay"
 	"github.com/oscarfed/oscarfed/syncer/token"
 )
 
@@ -137,7 +138,7 @@ func (d dev) run(ctx context.Context, st *store.Store, listener net.Listener, re
 			cp: cp, listener: listener, etcd: d.etcd, log: d.log,
 			server: api.New(api.Config{ControlPlane: cp, Authenticator: auth, Logger: d.log, Registry: d.registry}),
 			ready: func() error {
-				if err := d.join(ctx, g, cp, state.Clusters); err != nil {
+				if err := d.join(ctx, g, cp, state.Clusters, state.API); err != nil {
 					return err
 				}
 				return ready(state)
@@ -170,7 +171,7 @@ func (d dev) cluster(ctx context.Context, g *errgroup.Group, i int) (DevCluster,
 }
 
 // syncer starts the syncer of a registered cluster.
-func (d dev) syncer(ctx context.Context, g *errgroup.Group, c DevCluster, uid string) error {
+func (d dev) syncer(ctx context.Context, g *errgroup.Group, c DevCluster, uid, apiURL string) error {
 	dir := filepath.Join(d.dir, c.ClusterID)
 	client, err := oscar.New(oscar.Config{Endpoint: c.Endpoint, User: c.User, PasswordFile: filepath.Join(dir, devPasswordFile)})
 	if err != nil {
@@ -196,8 +197,13 @@ func (d dev) syncer(ctx context.Context, g *errgroup.Group, c DevCluster, uid st
 	if err != nil {
 		return err
 	}
+	stream, err := relay.New(relay.Config{ControlPlane: apiURL, Logger: d.log.With("cluster", c.ClusterID)})
+	if err != nil {
+		closeStore(st, d.log)
+		return err
+	}
 	s, err := syncer.New(syncer.Config{
-		ClusterID: c.ClusterID, Store: st, OSCAR: client, Identity: id, Memory: syncer.MemoryFile(filepath.Join(dir, clusterUIDFile)),
+		Relay: stream, ClusterID: c.ClusterID, Store: st, OSCAR: client, Identity: id, Memory: syncer.MemoryFile(filepath.Join(dir, clusterUIDFile)),
 		// There is no Kubernetes: what is held is forgotten with this process.
 		Vault:  &token.Memory{},
 		Resync: d.cfg.Resync, SessionTTL: devSessionTTL, Logger: d.log,
@@ -215,7 +221,7 @@ func (d dev) syncer(ctx context.Context, g *errgroup.Group, c DevCluster, uid st
 
 // join registers the clusters, unless an earlier run in the same folder has, starts
 // their syncers, and waits until they are connected.
-func (d dev) join(ctx context.Context, g *errgroup.Group, cp *controlplane.ControlPlane, clusters []DevCluster) error {
+func (d dev) join(ctx context.Context, g *errgroup.Group, cp *controlplane.ControlPlane, clusters []DevCluster, apiURL string) error {
 	started, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	admin := identity.Caller{Subject: identity.Admin, Administrator: true}
@@ -228,7 +234,7 @@ func (d dev) join(ctx context.Context, g *errgroup.Group, cp *controlplane.Contr
 		if err != nil {
 			return fmt.Errorf("register %s: %w", c.ClusterID, err)
 		}
-		if err := d.syncer(ctx, g, c, reg.UID); err != nil {
+		if err := d.syncer(ctx, g, c, reg.UID, apiURL); err != nil {
 			return fmt.Errorf("the syncer of %s: %w", c.ClusterID, err)
 		}
 	}

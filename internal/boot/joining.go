@@ -33,12 +33,16 @@ type Joining struct {
 	ClientKeyFile      string `placeholder:"FILE" help:"The syncer's private key for etcd (ECDSA P-256, PKCS #8 in PEM); default client.key in --data-dir, made when it is missing."`
 }
 
-func (c Joining) validate(etcd Etcd) error {
+// validate checks what is needed to join; api says that the API is spoken to for another
+// reason.
+func (c Joining) validate(etcd Etcd, api bool) error {
 	given := len(etcd.Endpoints) > 0 || etcd.CertFile != "" || etcd.CAFile != ""
 	if c.ControlPlane == "" {
 		return errors.Join(
 			when(len(etcd.Endpoints) == 0, "give --control-plane to join, or --etcd-endpoints"),
-			when(c.ControlPlaneCAFile+c.ControlPlaneCA+c.JoinTokenFile+c.ClientKeyFile != "", "--control-plane-ca-file, --control-plane-ca, --join-token-file and --client-key-file go with --control-plane"),
+			when(c.JoinTokenFile+c.ClientKeyFile != "", "--join-token-file and --client-key-file go with --control-plane"),
+			when(!api && c.ControlPlaneCAFile+c.ControlPlaneCA != "", "--control-plane-ca-file and --control-plane-ca go with --control-plane or --api-endpoint"),
+			when(c.ControlPlaneCAFile != "" && c.ControlPlaneCA != "", "give --control-plane-ca-file or --control-plane-ca, not both"),
 		)
 	}
 	if err := enroll.CheckURL(c.ControlPlane); err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/enroll"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/relay"
 )
 
 // clusterUIDFile is the name of the syncer's memory beside its identity.
@@ -75,6 +77,9 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 		Memory: syncer.MemoryFile(memory), AcceptClusterUID: cfg.AcceptClusterUID,
 		SessionTTL: cfg.SessionTTL, LateWindow: cfg.LateWindow, FailPoints: fail, Logger: log, Registry: registry,
 	}
+	if conf.Relay, err = openRelay(cfg, registry, log); err != nil {
+		return err
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	if cfg.MetricsListen != "" {
 		g.Go(func() error {
@@ -107,6 +112,23 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 		return s.Run(ctx)
 	})
 	return g.Wait()
+}
+
+// openRelay is nil for a syncer that is not told where the control plane's API is.
+func openRelay(cfg Syncer, registry prometheus.Registerer, log *slog.Logger) (syncer.Relay, error) {
+	address := cfg.APIEndpoint
+	if address == "" {
+		address = cfg.ControlPlane
+	}
+	if address == "" || address == relayOff {
+		log.Info("no stream to the control plane: logs of this cluster cannot be read there, and it can be invoked at its own address only")
+		return nil, nil //nolint:nilnil // there is none, and that is no error
+	}
+	ca, err := cfg.ca()
+	if err != nil {
+		return nil, fmt.Errorf("the control plane's CA: %w", err)
+	}
+	return relay.New(relay.Config{ControlPlane: address, CA: ca, Logger: log, Registry: registry})
 }
 
 // rememberFirst has a syncer that remembers nothing serve the registration that it has

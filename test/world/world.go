@@ -100,6 +100,7 @@ type World struct {
 	// first control plane.
 	proxy   *storetest.Proxy
 	witness string
+	front   *front
 	// users is nil unless the world is guarded.
 	users *users
 }
@@ -160,6 +161,7 @@ func New(t testing.TB, opts Options) *World {
 		w.Etcd = w.proxy.Endpoint()
 		w.opts.Endpoints = []string{w.Etcd}
 	}
+	w.front = newFront(t)
 	w.witness = filepath.Join(t.TempDir(), "witness.json")
 	w.identity = must(seal.Generate())(t)
 	w.Restart()
@@ -235,7 +237,10 @@ func (w *World) startControlPlane(mutate ...func(*controlplane.Config)) *control
 }
 
 // StopControlPlane stops an instance that StartControlPlane started.
-func (w *World) StopControlPlane(cp *controlplane.ControlPlane) { w.stops[cp]() }
+func (w *World) StopControlPlane(cp *controlplane.ControlPlane) {
+	w.front.remove(cp)
+	w.stops[cp]()
+}
 
 // Serve puts the API before a control plane. Every answer is held against the
 // API's description.
@@ -249,6 +254,7 @@ func (w *World) Serve(cp *controlplane.ControlPlane) string {
 		ControlPlane: cp, Authenticator: auth, Logger: w.Log.Logger(),
 	}).Handler()))
 	w.T.Cleanup(server.Close)
+	w.front.add(cp, server.URL)
 	return server.URL
 }
 
@@ -315,6 +321,7 @@ func (c *Cluster) NewSyncer(mutate ...func(*syncer.Config)) *syncer.Syncer {
 	c.world.T.Helper()
 	oscarClient := must(oscar.New(oscar.Config{Endpoint: c.URL, User: User, PasswordFile: filepath.Join(c.dir, "password")}))(c.world.T)
 	cfg := syncer.Config{
+		Relay:     c.world.stream(c.ID),
 		ClusterID: c.ID, OSCAR: oscarClient, Identity: c.identity, Memory: syncer.MemoryFile(filepath.Join(c.dir, "cluster-uid")),
 		Resync: 300 * time.Millisecond, SessionTTL: 3 * time.Second, LateWindow: 2 * time.Second, RetryPause: 50 * time.Millisecond,
 		Logger: c.world.Log.Logger().With("cluster", c.ID),

@@ -1,0 +1,63 @@
+package v1
+
+// RelayProtocol is what a connection is upgraded to by GET /system/relay: HTTP/2
+// without TLS of its own (RFC 9113, prior knowledge) with the parts exchanged, the syncer
+// answers what the control plane asks.
+const RelayProtocol = "oscarfed-relay-1"
+
+// Headers of GET /system/relay and of its answer.
+const (
+	RelayClusterHeader = "Oscarfed-Cluster"
+	RelayUIDHeader     = "Oscarfed-Cluster-Uid"
+	// RelayProofHeader is the opened challenge.
+	RelayProofHeader = "Oscarfed-Relay-Proof"
+	// RelayConnectedHeader lists the instances that the syncer has streams to, with commas.
+	RelayConnectedHeader = "Oscarfed-Relay-Connected"
+	// RelayInstanceHeader names the instance of the control plane, in the answer.
+	RelayInstanceHeader = "Oscarfed-Instance"
+)
+
+// RelayRefusedHeader is on what a syncer itself answers to a request on its stream: a
+// word that says why the request did not reach its OSCAR. Without it the answer is
+// OSCAR's.
+const RelayRefusedHeader = "Oscarfed-Relay-Refused"
+
+// Words of RelayRefusedHeader.
+const (
+	// RelayNotAllowed: the syncer passes nothing of this kind on.
+	RelayNotAllowed = "not_allowed"
+	// RelayNotOurs: no service of this name stands here as this life.
+	RelayNotOurs = "not_ours"
+	// RelayBusy: as much is under way as may be.
+	RelayBusy = "busy"
+	// RelayAway: the syncer cannot say what stands here, or OSCAR was not reached. Nothing
+	// was sent to it.
+	RelayAway = "away"
+	// RelayBroken: OSCAR was asked and did not answer; what it does is not known.
+	RelayBroken = "broken"
+	// RelayTooLarge: the request's body is longer than may be passed on.
+	RelayTooLarge = "too_large"
+)
+
+// RelayServiceTokenHeader carries, on the stream, the token of the life of a service that
+// is to be invoked.
+const RelayServiceTokenHeader = "Oscarfed-Service-Token"
+
+// Relay asks for a challenge: the body of POST /system/relay/challenge.
+type Relay struct {
+	ClusterID  string `json:"cluster_id"`
+	ClusterUID string `json:"cluster_uid"`
+	// Connected are the instances that this syncer has a stream to.
+	Connected []string `json:"connected,omitempty"`
+}
+
+// RelayChallenge is what only the syncer of that cluster can open.
+type RelayChallenge struct {
+	// Instance that answered. When it is one of those that are connected, there is
+	// no challenge.
+	Instance string `json:"instance"`
+	// Challenge is an age envelope for the key that secrets for the cluster are
+	// sealed to; what is inside is the proof.
+	Challenge string `json:"challenge,omitempty"`
+	ExpiresAt *Time  `json:"expires_at,omitempty"`
+}

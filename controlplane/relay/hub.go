@@ -1,0 +1,227 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// ErrNoStream says that the syncer of a cluster has no stream to this instance.
+var ErrNoStream = errors.New("no stream of the cluster's syncer")
+
+// Peer is whose a stream is.
+type Peer struct {
+	Cluster string
+	// UID of its registration.
+	UID string
+	// Since is when the stream began.
+	Since time.Time
+}
+
+// Config of a Hub. Zero durations mean their defaults.
+type Config struct {
+	// Ping is after how long a silent stream is asked whether it is alive: 15 s. One
+	// that does not answer for as long again is closed, and so is one that takes no byte.
+	Ping     time.Duration
+	Logger   *slog.Logger
+	Registry prometheus.Registerer
+}
+
+// Hub holds the streams. It is safe for concurrent use.
+type Hub struct {
+	cfg     Config
+	streams prometheus.Gauge
+	taken   prometheus.Counter
+
+	mu     sync.Mutex
+	of     map[string]*stream
+	closed bool
+}
+
+// stream is one connection.
+type stream struct {
+	peer Peer
+	conn *http.ClientConn
+	// gone is closed when the connection is of no more use.
+	gone chan struct{}
+	once sync.Once
+}
+
+// Limits of what a syncer may answer before its body, and of what is kept of bodies that
+// nobody has read yet, in bytes.
+const (
+	maxHead             = 64 << 10
+	bufferOfARequest    = 256 << 10
+	bufferOfAConnection = 2 << 20
+)
+
+// New makes a Hub without streams.
+func New(cfg Config) (*Hub, error) {
+	if cfg.Ping <= 0 {
+		cfg.Ping = 15 * time.Second
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	h := &Hub{
+		cfg: cfg, of: map[string]*stream{},
+		streams: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "oscarfed_relay_streams", Help: "Clusters whose syncers have a stream to this instance.",
+		}),
+		taken: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "oscarfed_relay_streams_total", Help: "Streams of syncers that this instance has taken.",
+		}),
+	}
+	if cfg.Registry != nil {
+		if err := errors.Join(cfg.Registry.Register(h.streams), cfg.Registry.Register(h.taken)); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return h, nil
+}
+
+// Serve asks on a connection until it ends, until ctx is done, or until a newer stream
+// of the cluster takes its place. It closes the connection.
+func (h *Hub) Serve(ctx context.Context, peer Peer, conn net.Conn) error {
+	s, err := h.open(ctx, peer, conn)
+	if err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	defer s.close()
+	if !h.add(s) {
+		return nil
+	}
+	defer h.drop(s)
+	h.cfg.Logger.Info("a cluster is connected", "cluster", peer.Cluster, "cluster_uid", peer.UID, "remote", conn.RemoteAddr().String())
+	select {
+	case <-ctx.Done():
+	case <-s.gone:
+	}
+	h.cfg.Logger.Info("a cluster is not connected any more", "cluster", peer.Cluster, "cluster_uid", peer.UID, "lasted", time.Since(peer.Since).Round(time.Millisecond).String())
+	return nil
+}
+
+// open makes a client of a connection that was accepted.
+func (h *Hub) open(ctx context.Context, peer Peer, conn net.Conn) (*stream, error) {
+	given := make(chan net.Conn, 1)
+	given <- conn
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{
+		Protocols: protocols,
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			select {
+			case c := <-given:
+				return c, nil
+			default:
+				return nil, ErrNoStream
+			}
+		},
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxHead,
+		ExpectContinueTimeout:  h.cfg.Ping,
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout: h.cfg.Ping, PingTimeout: h.cfg.Ping, WriteByteTimeout: 2 * h.cfg.Ping,
+			MaxReceiveBufferPerStream: bufferOfARequest, MaxReceiveBufferPerConnection: bufferOfAConnection,
+		},
+	}
+	client, err := transport.NewClientConn(ctx, "http", "relay:80")
+	if err != nil {
+		return nil, fmt.Errorf("begin a stream: %w", err)
+	}
+	s := &stream{peer: peer, conn: client, gone: make(chan struct{})}
+	client.SetStateHook(func(c *http.ClientConn) {
+		if c.Err() != nil {
+			s.lost()
+		}
+	})
+	if client.Err() != nil {
+		s.lost()
+	}
+	return s, nil
+}
+
+func (s *stream) lost() { s.once.Do(func() { close(s.gone) }) }
+
+func (s *stream) close() {
+	s.lost()
+	_ = s.conn.Close() // of what is lost anyway
+}
+
+// add puts a stream in the place of an older one of its cluster. It is false after Close.
+func (h *Hub) add(s *stream) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return false
+	}
+	if old := h.of[s.peer.Cluster]; old != nil {
+		old.lost()
+	}
+	h.of[s.peer.Cluster] = s
+	h.taken.Inc()
+	h.streams.Set(float64(len(h.of)))
+	return true
+}
+
+func (h *Hub) drop(s *stream) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.of[s.peer.Cluster] == s {
+		delete(h.of, s.peer.Cluster)
+		h.streams.Set(float64(len(h.of)))
+	}
+}
+
+// Peer is whose stream is there for a cluster; false when there is none.
+func (h *Hub) Peer(cluster string) (Peer, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.of[cluster]
+	if s == nil {
+		return Peer{}, false
+	}
+	return s.peer, true
+}
+
+// Keep closes the streams of those who are not to be asked any more.
+func (h *Hub) Keep(wanted func(Peer) bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.of {
+		if !wanted(s.peer) {
+			s.lost()
+		}
+	}
+}
+
+// Close ends all streams, and those that come later.
+func (h *Hub) Close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	for _, s := range h.of {
+		s.lost()
+	}
+}
+
+// Do sends a request to the syncer of a cluster under one registration. Its URL's host
+// plays no part. The context of the request bounds it; the body of the answer is
+// streamed, and closing it early ends the work at the other end. ErrNoStream is
+// answered before anything was sent.
+func (h *Hub) Do(req *http.Request, cluster, uid string) (*http.Response, error) {
+	h.mu.Lock()
+	s := h.of[cluster]
+	h.mu.Unlock()
+	if s == nil || s.peer.UID != uid || s.conn.Err() != nil {
+		return nil, fmt.Errorf("cluster %s: %w", cluster, ErrNoStream)
+	}
+	return s.conn.RoundTrip(req)
+}

@@ -1,0 +1,127 @@
+package relay
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Config of a Relay. Zero durations mean their defaults.
+type Config struct {
+	// ControlPlane is the base URL of the API: https, or http on this machine.
+	ControlPlane string
+	// CA are the authorities of the API's certificate in PEM; empty for the system's.
+	CA []byte
+	// Limits of what is passed on.
+	Limits Limits
+
+	// Timeout of one request to the API: 30 s.
+	Timeout time.Duration
+	// FirstPause and LastPause bound the pauses after what may pass by itself: 1 s and
+	// 1 min.
+	FirstPause, LastPause time.Duration
+	// Look bounds the pause between two looks for an instance without a stream, while
+	// there is a stream to another: 1 min. It begins with an eighth of it.
+	Look time.Duration
+	// Ping is after how long a silent stream is asked whether it is alive: 15 s.
+	Ping     time.Duration
+	Logger   *slog.Logger
+	Registry prometheus.Registerer
+}
+
+// maxStreams is how many instances a syncer has streams to.
+const maxStreams = 16
+
+func (c Config) withDefaults() Config {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	def(&c.Timeout, 30*time.Second)
+	def(&c.FirstPause, time.Second)
+	def(&c.LastPause, time.Minute)
+	def(&c.Look, time.Minute)
+	def(&c.Ping, 15*time.Second)
+	c.Limits = c.Limits.withDefaults()
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// base checks the API's address: what is answered on a stream goes nowhere but to whom
+// it is meant for.
+func (c Config) base() (string, error) {
+	u, err := url.Parse(c.ControlPlane)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return "", errors.New("relay: the control plane's address is a URL such as https://federation.example.org:8080")
+	case u.Scheme == "https", u.Scheme == "http" && loopback(u.Hostname()):
+		return strings.TrimRight(c.ControlPlane, "/"), nil
+	}
+	return "", fmt.Errorf("relay: the control plane's address %s is not https", u.Redacted())
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func (c Config) tls() (*tls.Config, error) {
+	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	if len(c.CA) > 0 {
+		conf.RootCAs = x509.NewCertPool()
+		if !conf.RootCAs.AppendCertsFromPEM(c.CA) {
+			return nil, errors.New("relay: what is given as the control plane's CA holds no PEM certificate")
+		}
+	}
+	return conf, nil
+}
+
+// Site is the syncer that the streams speak for.
+type Site interface {
+	// Cluster and its registration.
+	Cluster() (id, uid string)
+	// OpenProof opens what the control plane has sealed to this cluster.
+	OpenProof(sealed string) (string, error)
+	// Ours says, with a nil error, that a life of a service stands here as ours. The error
+	// is ErrNotOurs, or says why it cannot be told now.
+	Ours(ctx context.Context, service, uid string) error
+	// Invokes says whether a token is that of a life of a service. It asks nobody.
+	Invokes(service, uid, token string) bool
+	// Send passes a request on to the local OSCAR. The answer's body is streamed. The error is
+	// ErrNotSent when OSCAR has got nothing of it.
+	Send(ctx context.Context, req Outgoing) (*http.Response, error)
+}
+
+// Outgoing is a request to the local OSCAR.
+type Outgoing struct {
+	Method string
+	// Path holds its segments, not escaped.
+	Path   []string
+	Query  url.Values
+	Header http.Header
+	// Body is nil for none, and Length -1 when it is not known.
+	Body   io.Reader
+	Length int64
+	// Token is the service's own; empty for the cluster's credentials.
+	Token string
+}
+
+// ErrNotSent says that OSCAR has got nothing of a request.
+var ErrNotSent = errors.New("nothing was sent to OSCAR")
+
+// ErrNotOurs says that no service of that name stands here as that life.
+var ErrNotOurs = errors.New("no such service of the federation stands here")

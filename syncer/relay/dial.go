@@ -1,0 +1,144 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"time"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/version"
+)
+
+// maxAnswer bounds an answer of the API in bytes; a challenge has less than 1 KiB.
+const maxAnswer = 16 << 10
+
+// errConnected says that the instance that answered has a stream already.
+var errConnected = errors.New("the instance that answered has a stream")
+
+// caller opens streams.
+type caller struct {
+	base    string
+	tls     *tls.Config
+	timeout time.Duration
+}
+
+// open asks one instance, whichever answers, for a challenge, and for a stream with the
+// proof. Each call has a connection of its own, on which both are asked: what stands
+// before several instances gives it to one of them.
+func (c *caller) open(ctx context.Context, site Site, connected []string) (conn net.Conn, instance string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	dialler := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DialContext: dialler.DialContext, TLSClientConfig: c.tls.Clone(),
+		TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: maxAnswer,
+	}
+	defer transport.CloseIdleConnections() // a stream is not idle
+	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	id, uid := site.Cluster()
+	challenge, err := c.challenge(ctx, client, v1.Relay{ClusterID: id, ClusterUID: uid, Connected: connected})
+	if err != nil {
+		return nil, "", err
+	}
+	if challenge.Challenge == "" {
+		return nil, challenge.Instance, errConnected
+	}
+	proof, err := site.OpenProof(challenge.Challenge)
+	if err != nil {
+		return nil, "", fmt.Errorf("the challenge of the control plane cannot be opened: %w", err)
+	}
+	header := http.Header{
+		"Connection": {"Upgrade"}, "Upgrade": {v1.RelayProtocol}, "User-Agent": {userAgent()},
+		v1.RelayClusterHeader: {id}, v1.RelayUIDHeader: {uid}, v1.RelayProofHeader: {proof},
+		v1.RelayConnectedHeader: {strings.Join(connected, ",")},
+	}
+	for range upgrades {
+		if conn, instance, err = c.upgrade(ctx, client, header); !errors.Is(err, errConnected) {
+			break
+		}
+	}
+	return conn, instance, err
+}
+
+// upgrades is how often a proof is tried: what stands before several instances may give
+// each request to another one, and some of them have a stream.
+const upgrades = 3
+
+func userAgent() string { return "oscar-syncer/" + version.Get().Version }
+
+func (c *caller) challenge(ctx context.Context, client *http.Client, in v1.Relay) (out v1.RelayChallenge, err error) {
+	const path = "/system/relay/challenge"
+	body, err := json.Marshal(in)
+	if err != nil {
+		return out, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return out, err
+	}
+	req.Header = http.Header{"Content-Type": {"application/json"}, "User-Agent": {userAgent()}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return out, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	switch {
+	case err != nil:
+		return out, fmt.Errorf("POST %s: %w", path, err)
+	case resp.StatusCode != http.StatusOK:
+		return out, unwelcome("POST "+path, resp.StatusCode, answer)
+	}
+	if err := json.Unmarshal(answer, &out); err != nil {
+		return out, fmt.Errorf("POST %s: the answer is not what this syncer knows: %w", path, err)
+	}
+	return out, nil
+}
+
+func (c *caller) upgrade(ctx context.Context, client *http.Client, header http.Header) (net.Conn, string, error) {
+	const path = "/system/relay"
+	var under net.Conn
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { under = info.Conn }})
+	req, err := http.NewRequestWithContext(traced, http.MethodGet, c.base+path, http.NoBody)
+	if err != nil {
+		return nil, "", err
+	}
+	req.Header = header
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, "", err
+	}
+	body, ok := resp.Body.(io.ReadWriteCloser)
+	if resp.StatusCode != http.StatusSwitchingProtocols || !ok || under == nil {
+		defer resp.Body.Close()
+		answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // what there is of it is shown
+		if resp.StatusCode == http.StatusConflict {
+			return nil, "", errConnected
+		}
+		return nil, "", unwelcome("GET "+path, resp.StatusCode, answer)
+	}
+	if got := resp.Header.Get("Upgrade"); !strings.EqualFold(got, v1.RelayProtocol) {
+		return nil, "", errors.Join(fmt.Errorf("GET %s: the connection was upgraded to %q", path, got), body.Close())
+	}
+	return &upgraded{Conn: under, body: body, closed: make(chan struct{})}, resp.Header.Get(v1.RelayInstanceHeader), nil
+}
+
+// maxExcerpt bounds what is shown of an answer of somebody else, in bytes.
+const maxExcerpt = 200
+
+func unwelcome(what string, status int, answer []byte) error {
+	var p v1.Problem
+	if json.Unmarshal(answer, &p) == nil && p.Code != "" {
+		return fmt.Errorf("%s: %d %s: %s", what, status, p.Code, p.Detail)
+	}
+	return fmt.Errorf("%s: status %d: %s", what, status, strings.ToValidUTF8(string(answer[:min(len(answer), maxExcerpt)]), "?"))
+}

@@ -1,0 +1,18 @@
+// Package relay owns the streams of a syncer to the instances of the control plane, and
+// what may be asked on them.
+//
+// The syncer dials out: one HTTPS connection to each instance, which it upgrades, and on
+// which from then on it answers requests (HTTP/2, parts exchanged). How many instances
+// there are behind one address nobody says; it asks again now and then, and keeps a stream
+// to each one that answers.
+//
+// What is not on the list is refused here, whatever the control plane asks for: the
+// streams lead to some requests about services that stand here as the federation's, and
+// to nothing else of the site.
+//
+//	GET    /services/{service}/{uid}/jobs?page=
+//	DELETE /services/{service}/{uid}/jobs?all=
+//	GET    /services/{service}/{uid}/jobs/{job}?timestamps=
+//	DELETE /services/{service}/{uid}/jobs/{job}
+//	POST   /services/{service}/{uid}/run
+package relay

@@ -1,0 +1,305 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+// Limits of what is passed on. Zero values mean their defaults.
+type Limits struct {
+	// Body of an invocation in bytes: 64 MiB.
+	Body int64
+	// Answer of an invocation, and a log, in bytes: 64 MiB. A longer one is cut off, which
+	// its reader sees.
+	Answer int64
+	// Run is how long an invocation may take: 300 s, OSCAR's own limit.
+	Run time.Duration
+	// Ask is how long anything else may take: 60 s.
+	Ask time.Duration
+	// Runs and Asks are how many may be under way at the same time, over all
+	// streams: 64 and 4. OSCAR lets about two reads a second through.
+	Runs, Asks int
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.Body <= 0 {
+		l.Body = 64 << 20
+	}
+	if l.Answer <= 0 {
+		l.Answer = 64 << 20
+	}
+	if l.Run <= 0 {
+		l.Run = 300 * time.Second
+	}
+	if l.Ask <= 0 {
+		l.Ask = time.Minute
+	}
+	if l.Runs <= 0 {
+		l.Runs = 64
+	}
+	if l.Asks <= 0 {
+		l.Asks = 4
+	}
+	return l
+}
+
+// maxPage bounds a page's token of OSCAR in bytes: one of Kubernetes has a few hundred.
+const maxPage = 4 << 10
+
+// handler is the list of what may be asked.
+type handler struct {
+	site       Site
+	limits     Limits
+	runs, asks chan struct{}
+	counted    func(what, outcome string)
+}
+
+func newHandler(site Site, limits Limits, counted func(what, outcome string)) http.Handler {
+	h := &handler{site: site, limits: limits, runs: make(chan struct{}, limits.Runs), asks: make(chan struct{}, limits.Asks), counted: counted}
+	mux := http.NewServeMux()
+	mux.Handle("GET /services/{service}/{uid}/jobs", h.ask("jobs", h.listJobs))
+	mux.Handle("DELETE /services/{service}/{uid}/jobs", h.ask("delete_jobs", h.deleteJobs))
+	mux.Handle("GET /services/{service}/{uid}/jobs/{job}", h.ask("log", h.jobLog))
+	mux.Handle("DELETE /services/{service}/{uid}/jobs/{job}", h.ask("delete_job", h.deleteJob))
+	mux.Handle("POST /services/{service}/{uid}/run", h.with("run", h.runs, limits.Run, h.run))
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		h.refuse(w, "other", &refusal{http.StatusForbidden, v1.RelayNotAllowed, "the syncer of this cluster passes nothing of this kind on"})
+	})
+	return mux
+}
+
+// refusal is what the syncer itself answers.
+type refusal struct {
+	status int
+	word   string
+	text   string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+func (h *handler) refuse(w http.ResponseWriter, what string, no *refusal) {
+	h.counted(what, no.word)
+	w.Header().Set(v1.RelayRefusedHeader, no.word)
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(no.status)
+	_, _ = io.WriteString(w, no.text)
+}
+
+// with bounds how many of a kind are under way, and for how long.
+func (h *handler) with(what string, slots chan struct{}, limit time.Duration, do func(*http.Request) (Outgoing, *refusal)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead { // which a pattern of GET lets in
+			h.refuse(w, what, &refusal{http.StatusForbidden, v1.RelayNotAllowed, "the syncer of this cluster passes no HEAD on"})
+			return
+		}
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+		default:
+			h.refuse(w, what, &refusal{http.StatusServiceUnavailable, v1.RelayBusy, "this cluster is asked as much as it answers at a time"})
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), limit)
+		defer cancel()
+		r = r.WithContext(ctx)
+		out, no := do(r)
+		if no != nil {
+			h.refuse(w, what, no)
+			return
+		}
+		h.pass(w, r, what, out)
+	})
+}
+
+// ask passes a request without a body on, with the cluster's own credentials, when the
+// service is ours.
+func (h *handler) ask(what string, do func(*http.Request) (Outgoing, *refusal)) http.Handler {
+	return h.with(what, h.asks, h.limits.Ask, func(r *http.Request) (Outgoing, *refusal) {
+		out, no := do(r)
+		if no != nil {
+			return out, no
+		}
+		err := h.site.Ours(r.Context(), r.PathValue("service"), r.PathValue("uid"))
+		switch {
+		case errors.Is(err, ErrNotOurs):
+			return out, &refusal{http.StatusNotFound, v1.RelayNotOurs, err.Error()}
+		case err != nil:
+			return out, &refusal{http.StatusServiceUnavailable, v1.RelayAway, err.Error()}
+		}
+		out.Path = append([]string{"system", "logs", r.PathValue("service")}, out.Path...)
+		return out, nil
+	})
+}
+
+func (h *handler) listJobs(r *http.Request) (Outgoing, *refusal) {
+	out := Outgoing{Method: http.MethodGet}
+	if page := r.URL.Query().Get("page"); page != "" {
+		if !printable(page, maxPage) {
+			return out, &refusal{http.StatusForbidden, v1.RelayNotAllowed, "the page is none of OSCAR's"}
+		}
+		out.Query = url.Values{"page": {page}}
+	}
+	return out, nil
+}
+
+func (h *handler) deleteJobs(r *http.Request) (Outgoing, *refusal) {
+	out := Outgoing{Method: http.MethodDelete}
+	if r.URL.Query().Get("all") == "true" {
+		out.Query = url.Values{"all": {"true"}}
+	}
+	return out, nil
+}
+
+func (h *handler) jobLog(r *http.Request) (Outgoing, *refusal) {
+	out, no := h.job(r, http.MethodGet)
+	if r.URL.Query().Get("timestamps") == "true" {
+		out.Query = url.Values{"timestamps": {"true"}}
+	}
+	return out, no
+}
+
+func (h *handler) deleteJob(r *http.Request) (Outgoing, *refusal) { return h.job(r, http.MethodDelete) }
+
+// job names one Job. OSCAR puts the name into a selector of labels, in which a comma would be
+// another condition: only what can be a Job's name is passed on.
+func (h *handler) job(r *http.Request, method string) (Outgoing, *refusal) {
+	name := r.PathValue("job")
+	if !jobName(name) {
+		return Outgoing{}, &refusal{http.StatusNotFound, v1.RelayNotAllowed, "this can be no name of a job"}
+	}
+	return Outgoing{Method: method, Path: []string{name}}, nil
+}
+
+func (h *handler) run(r *http.Request) (Outgoing, *refusal) {
+	service, token := r.PathValue("service"), r.Header.Get(v1.RelayServiceTokenHeader)
+	if !h.site.Invokes(service, r.PathValue("uid"), token) {
+		return Outgoing{}, &refusal{http.StatusNotFound, v1.RelayNotOurs, ErrNotOurs.Error()}
+	}
+	if r.ContentLength > h.limits.Body {
+		return Outgoing{}, tooLarge(h.limits.Body)
+	}
+	out := Outgoing{Method: http.MethodPost, Path: []string{"run", service}, Header: http.Header{}, Token: token, Length: r.ContentLength}
+	copyHeader(out.Header, r.Header, invocationHeader)
+	// The stream's end belongs to the control plane: it is told by MaxBytesReader, not cut.
+	out.Body = http.MaxBytesReader(nil, r.Body, h.limits.Body)
+	return out, nil
+}
+
+func tooLarge(limit int64) *refusal {
+	return &refusal{http.StatusRequestEntityTooLarge, v1.RelayTooLarge, fmt.Sprintf("the body is larger than the limit of %d bytes", limit)}
+}
+
+// pass sends a request to OSCAR and streams its answer back. An answer that breaks off is
+// seen to: the stream is reset, and not ended.
+func (h *handler) pass(w http.ResponseWriter, r *http.Request, what string, out Outgoing) {
+	resp, err := h.site.Send(r.Context(), out)
+	if err != nil {
+		switch {
+		case isTooLarge(err):
+			h.refuse(w, what, tooLarge(h.limits.Body))
+		case errors.Is(err, ErrNotSent):
+			h.refuse(w, what, &refusal{http.StatusServiceUnavailable, v1.RelayAway, "the cluster's OSCAR cannot be reached by its syncer"})
+		default:
+			h.refuse(w, what, &refusal{http.StatusGatewayTimeout, v1.RelayBroken, "the cluster's OSCAR was asked and has not answered"})
+		}
+		return
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode < http.StatusOK {
+		h.refuse(w, what, &refusal{http.StatusGatewayTimeout, v1.RelayBroken, "the cluster's OSCAR has changed the protocol"})
+		return
+	}
+	copyHeader(w.Header(), resp.Header, answerHeader)
+	if resp.ContentLength >= 0 && resp.ContentLength <= h.limits.Answer {
+		w.Header().Set("Content-Length", strconv.FormatInt(resp.ContentLength, 10))
+	}
+	w.WriteHeader(resp.StatusCode)
+	if err := stream(w, resp.Body, h.limits.Answer); err != nil {
+		h.counted(what, "broken")
+		panic(http.ErrAbortHandler)
+	}
+	h.counted(what, "passed")
+}
+
+var errTooLong = errors.New("the answer is longer than may be passed on")
+
+// stream copies at most limit bytes, and what there is at once.
+func stream(w http.ResponseWriter, from io.Reader, limit int64) error {
+	flush := http.NewResponseController(w)
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if limit -= int64(n); limit < 0 {
+			return errTooLong
+		}
+		if n > 0 {
+			if _, err := w.Write(buf[:n]); err != nil {
+				return err
+			}
+			if err := flush.Flush(); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+func isTooLarge(err error) bool {
+	_, ok := errors.AsType[*http.MaxBytesError](err)
+	return ok
+}
+
+// invocationHeader says what of a request an invoked function sees: what its body is, what
+// is wanted, and CloudEvents in binary form. Nobody's credentials are among it.
+func invocationHeader(name string) bool {
+	switch name {
+	case "Content-Type", "Content-Encoding", "Content-Language", "Accept", "Accept-Encoding", "Accept-Language":
+		return true
+	}
+	return strings.HasPrefix(name, "Ce-")
+}
+
+// answerHeader says what of OSCAR's answer goes back: what its body is.
+func answerHeader(name string) bool {
+	switch name {
+	case "Content-Type", "Content-Encoding", "Content-Language", "Content-Disposition", "Retry-After":
+		return true
+	}
+	return strings.HasPrefix(name, "Ce-")
+}
+
+func copyHeader(to, from http.Header, which func(name string) bool) {
+	for name, values := range from {
+		if which(name) {
+			to[name] = values
+		}
+	}
+}
+
+func printable(text string, most int) bool {
+	return len(text) <= most && !strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' })
+}
+
+// jobName says whether text can be the name of a Job: a DNS subdomain (RFC 1123).
+func jobName(text string) bool {
+	if text == "" || len(text) > 253 || strings.Trim(text, "-.") != text {
+		return false
+	}
+	return !strings.ContainsFunc(text, func(c rune) bool {
+		return c != '-' && c != '.' && (c < '0' || c > '9') && (c < 'a' || c > 'z')
+	})
+}

@@ -1,0 +1,109 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/relay"
+)
+
+// Relay keeps streams to the control plane; *relay.Relay is one.
+type Relay interface {
+	// Run answers for a site until ctx ends.
+	Run(ctx context.Context, site relay.Site)
+}
+
+// purposeRelay is that of the envelope with the proof of a stream.
+const purposeRelay = "relay"
+
+// siteAge is how old a list of OSCAR's services may be by which somebody is told of one.
+const siteAge = 5 * time.Second
+
+// site is this cluster for those who ask on streams, as long as a term lasts: a syncer
+// without a session has no streams.
+type site struct{ *term }
+
+// Cluster implements relay.Site.
+func (s site) Cluster() (id, uid string) {
+	if own := s.own.Load(); own != nil {
+		uid = *own
+	}
+	return s.cfg.ClusterID, uid
+}
+
+// OpenProof implements relay.Site. The envelope has no end: it is the control plane that
+// judges what is inside, by its own clock.
+func (s site) OpenProof(sealed string) (string, error) {
+	id, uid := s.Cluster()
+	proof, err := s.cfg.Identity.Open(sealed, seal.Header{Purpose: purposeRelay, Cluster: id, UID: uid}, time.Now())
+	return string(proof), err
+}
+
+// applied is the desired record of a life that is to stand here.
+func (s site) applied(service, uid string) (*record.Desired, error) {
+	view := s.mirror.Snapshot()
+	c, err := s.serves(view.KV(record.DesiredClusterKey(s.cfg.ClusterID)))
+	if err != nil {
+		return nil, err
+	}
+	if s.doubtful(c) {
+		return nil, errors.New("the store was restored, and nothing is concluded from it yet")
+	}
+	kv, ok := view.KV(record.DesiredServiceKey(s.cfg.ClusterID, service))
+	if !ok {
+		return nil, relay.ErrNotOurs
+	}
+	d, err := store.Decode[record.Desired](kv)
+	if err != nil {
+		return nil, fmt.Errorf("service %q: %w", service, err)
+	}
+	if d.UID != uid || d.Intent != record.IntentApply {
+		return nil, relay.ErrNotOurs
+	}
+	return d, nil
+}
+
+// Ours implements relay.Site: the record says that it is to stand here, and OSCAR shows it
+// with the token of this life.
+func (s site) Ours(ctx context.Context, service, uid string) error {
+	d, err := s.applied(service, uid)
+	if err != nil {
+		return err
+	}
+	list, _, err := s.lists.get(ctx, s.newEnough(service, time.Now(), siteAge))
+	if err != nil {
+		return err
+	}
+	if here := list.services[service]; here == nil || record.Mark(here.Token) != d.Mark {
+		return relay.ErrNotOurs
+	}
+	return nil
+}
+
+// Invokes implements relay.Site. That the service which stands here has this token is for
+// OSCAR to say: it takes no other.
+func (s site) Invokes(service, uid, token string) bool {
+	d, err := s.applied(service, uid)
+	return err == nil && record.Mark(token) == d.Mark
+}
+
+// Send implements relay.Site.
+func (s site) Send(ctx context.Context, out relay.Outgoing) (*http.Response, error) {
+	resp, err := s.cfg.OSCAR.Pass(ctx, oscar.Pass{
+		Method: out.Method, Path: out.Path, Query: out.Query, Header: out.Header, Body: out.Body, Length: out.Length, As: oscar.Bearer(out.Token),
+	})
+	if err != nil && oscar.NotSent(err) {
+		err = fmt.Errorf("%w: %w", relay.ErrNotSent, err)
+	}
+	if err != nil {
+		s.log.Warn("a request of the control plane was not answered by OSCAR", "error", err)
+	}
+	return resp, err
+}

@@ -1,0 +1,102 @@
+package world
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/relay"
+)
+
+// front is what stands before all instances of the control plane: one address, and each
+// request goes to the next instance. The syncers' streams come through it.
+type front struct {
+	url string
+
+	mu   sync.Mutex
+	apis []instance
+	next int
+}
+
+type instance struct {
+	of  *controlplane.ControlPlane
+	url *url.URL
+}
+
+func newFront(t testing.TB) *front {
+	t.Helper()
+	f := &front{}
+	server := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			if to := f.pick(); to != nil {
+				r.SetURL(to)
+			}
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusServiceUnavailable) },
+	})
+	f.url = server.URL
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return f
+}
+
+func (f *front) pick() *url.URL {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.apis) == 0 {
+		return nil
+	}
+	f.next++
+	return f.apis[f.next%len(f.apis)].url
+}
+
+func (f *front) add(cp *controlplane.ControlPlane, address string) {
+	u, err := url.Parse(address)
+	if err != nil {
+		panic(err) // httptest made it
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.apis = append(f.apis, instance{cp, u})
+}
+
+func (f *front) remove(cp *controlplane.ControlPlane) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	kept := f.apis[:0:0]
+	for _, a := range f.apis {
+		if a.of != cp {
+			kept = append(kept, a)
+		}
+	}
+	f.apis = kept
+}
+
+// stream is what a cluster's syncer keeps its streams with.
+func (w *World) stream(cluster string) syncer.Relay {
+	w.T.Helper()
+	return must(relay.New(relay.Config{
+		ControlPlane: w.front.url, FirstPause: 20 * time.Millisecond, LastPause: 500 * time.Millisecond, Look: time.Second,
+		Logger: w.Log.Logger().With("cluster", cluster),
+	}))(w.T)
+}
+
+// AwaitStreams waits until every cluster has a stream to an instance.
+func (w *World) AwaitStreams(cp *controlplane.ControlPlane) {
+	w.T.Helper()
+	for id := range w.clusters {
+		w.Eventually("a stream of "+id, func() bool {
+			c, err := cp.Cluster(w.T.Context(), identity.Caller{Subject: identity.Admin, Administrator: true}, id)
+			return err == nil && c.Stream
+		})
+	}
+}
