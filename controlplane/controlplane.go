@@ -217,10 +217,11 @@ func New(cfg Config) (*ControlPlane, error) {
 	if err := c.watchSpace(); err != nil {
 		return nil, err
 	}
-	var err error
-	if c.relay, err = relay.New(relay.Config{Logger: cfg.Logger, Registry: cfg.Registry}); err != nil {
+	hub, err := relay.New(relay.Config{Logger: cfg.Logger, Registry: cfg.Registry})
+	if err != nil {
 		return nil, fmt.Errorf("controlplane: the relay: %w", err)
 	}
+	c.relay = hub
 	c.excessive = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, time.Minute))
 	c.meter = access.NewMeter(cfg.Limits, cfg.Now, func(cluster string) { c.excessive.Add(cluster) })
@@ -243,7 +244,6 @@ func New(cfg Config) (*ControlPlane, error) {
 	})
 	c.state = newState(c.mirror)
 	c.state.jobsChanged = c.jobNewsSeen
-	var err error
 	if c.jobMetrics, err = newJobMetrics(cfg.Registry, c.state); err != nil {
 		return nil, fmt.Errorf("controlplane: register metrics: %w", err)
 	}

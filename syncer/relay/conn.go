@@ -28,10 +28,12 @@ func (u *upgraded) Close() error {
 type single struct {
 	conn  *upgraded
 	given chan net.Conn
+	once  sync.Once
+	ended chan struct{}
 }
 
 func listenOn(conn *upgraded) *single {
-	l := &single{conn: conn, given: make(chan net.Conn, 1)}
+	l := &single{conn: conn, given: make(chan net.Conn, 1), ended: make(chan struct{})}
 	l.given <- conn
 	return l
 }
@@ -43,11 +45,16 @@ func (l *single) Accept() (net.Conn, error) {
 		return c, nil
 	case <-l.conn.closed:
 		return nil, net.ErrClosed
+	case <-l.ended:
+		return nil, net.ErrClosed
 	}
 }
 
 // Close implements net.Listener. The connection is its server's.
-func (l *single) Close() error { return nil }
+func (l *single) Close() error {
+	l.once.Do(func() { close(l.ended) })
+	return nil
+}
 
 // Addr implements net.Listener.
 func (l *single) Addr() net.Addr { return l.conn.LocalAddr() }

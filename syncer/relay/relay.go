@@ -76,7 +76,8 @@ func (l *live) instances() []string {
 // Run keeps a stream to each instance that is found, and answers for site, until ctx
 // ends. Requests under way are then cut off.
 func (r *Relay) Run(ctx context.Context, site Site) {
-	handler := newHandler(site, r.cfg.Limits, func(what, outcome string) { r.requests.WithLabelValues(what, outcome).Inc() })
+	door := &door{next: newHandler(site, r.cfg.Limits, func(what, outcome string) { r.requests.WithLabelValues(what, outcome).Inc() })}
+	defer door.close() // after the streams
 	l := &live{of: map[string]net.Conn{}, lost: make(chan struct{}, 1)}
 	defer l.all.Wait()
 	// A thousand syncers that lose an instance at once do not come back at once.
@@ -93,7 +94,7 @@ func (r *Relay) Run(ctx context.Context, site Site) {
 			failing.Reset()
 			looking.Reset()
 			told = ""
-			r.begin(ctx, l, instance, conn, handler)
+			r.begin(ctx, l, instance, conn, door)
 			// Perhaps there is another instance; it is not asked in the same moment as
 			// those who come with us ask.
 			pause = time.Duration(rand.Float64() * float64(r.cfg.FirstPause)) //nolint:gosec // it spreads load
@@ -124,6 +125,29 @@ func (r *Relay) Run(ctx context.Context, site Site) {
 			}
 		}
 	}
+}
+
+// door lets requests in until it is closed, which waits for those that are inside: a server
+// that is closed leaves its handlers behind.
+type door struct {
+	next   http.Handler
+	inside sync.RWMutex
+	closed bool
+}
+
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	d.inside.RLock()
+	defer d.inside.RUnlock()
+	if d.closed {
+		panic(http.ErrAbortHandler)
+	}
+	d.next.ServeHTTP(w, r)
+}
+
+func (d *door) close() {
+	d.inside.Lock()
+	defer d.inside.Unlock()
+	d.closed = true
 }
 
 // sleep waits; false when ctx has ended.
@@ -195,7 +219,7 @@ func (r *Relay) serve(ctx context.Context, conn net.Conn, handler http.Handler) 
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ErrorLog:    slog.NewLogLogger(r.cfg.Logger.Handler(), slog.LevelDebug),
 	}
-	defer context.AfterFunc(ctx, func() { _ = server.Close(); _ = up.Close() })()
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	_ = server.Serve(listenOn(up)) // the end of the connection is its end
 	_ = up.Close()                 // if it was not closed
 }
