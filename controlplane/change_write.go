@@ -270,7 +270,8 @@ func (c *ControlPlane) commitChange(ctx context.Context, id change, d *changeDra
 				next.Refused = nil
 				next.Change = &record.Change{
 					RequestID: d.next.RequestID, By: d.next.By, Topology: d.next.Topology, Delegation: d.next.Delegation, Drift: d.next.Drift,
-					Visibility: d.next.Visibility, AllowedUsers: d.next.AllowedUsers, Prefetch: d.next.Prefetch,
+					ReschedulerThreshold: d.next.ReschedulerThreshold,
+					Visibility:           d.next.Visibility, AllowedUsers: d.next.AllowedUsers, Prefetch: d.next.Prefetch,
 					Members: d.next.Members, Specs: d.specs, ProposedAt: at, Deadline: *d.added[0].rec.Deadline, Request: id.claim.hash,
 					Epoch: d.next.Epoch,
 				}

@@ -61,6 +61,7 @@ func proposalOf(f record.Federation) proposal {
 	next.Epoch = c.Epoch
 	next.Generation++
 	next.RequestID, next.By, next.Topology, next.Delegation, next.Drift = c.RequestID, c.By, c.Topology, c.Delegation, c.Drift
+	next.ReschedulerThreshold = c.ReschedulerThreshold
 	next.Visibility, next.AllowedUsers, next.Prefetch, next.Members = c.Visibility, c.AllowedUsers, c.Prefetch, c.Members
 	return newProposal(next, c.Specs)
 }

@@ -42,7 +42,11 @@ const secretEvent = "the-secret-that-no-watcher-may-read"
 // has writes what the nodes of a cluster have free, in millicores and with memory to spare.
 func (p *puppet) has(free ...int64) {
 	p.t.Helper()
-	c := record.Capacity{V: record.Version, Source: "oscar", Nodes: []record.CapacityNode{}}
+	session, err := p.store.Get(p.t.Context(), record.SessionKey(p.cluster))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	c := record.Capacity{V: record.Version, Source: record.CapacityFromOscar, Nodes: []record.CapacityNode{}, Session: session.ModRevision}
 	for i, n := range free {
 		c.Nodes = append(c.Nodes, record.CapacityNode{Name: fmt.Sprint("n", i), Status: record.NodeReady,
 			CPU: record.NodeAmount{Allocatable: n, Free: n}, Memory: record.NodeMemory{Allocatable: 64 << 30, Free: 64 << 30}})

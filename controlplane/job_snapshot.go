@@ -181,23 +181,6 @@ func inPlace(o *record.Observed) bool {
 	return false
 }
 
-// capacity is what a cluster has free, and whether its present syncer has said so. It
-// must be called inside read.
-func (s *state) capacity(cluster string) (delegation.Capacity, bool) {
-	n := s.nodes[cluster]
-	if n == nil || n.capacity.rec == nil || n.session.rec == nil || n.capacity.rev <= n.session.rev {
-		return delegation.Capacity{}, false
-	}
-	var out delegation.Capacity
-	for _, node := range n.capacity.rec.Nodes {
-		if node.Status != record.NodeReady {
-			continue
-		}
-		out.Nodes = append(out.Nodes, delegation.Request{CPU: node.CPU.Free, Memory: node.Memory.Free, GPU: node.GPU.Free})
-	}
-	return out, true
-}
-
 func promisesOf(list []record.Promise) []delegation.Promise {
 	out := make([]delegation.Promise, len(list))
 	for i, p := range list {

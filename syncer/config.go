@@ -73,6 +73,10 @@ type Config struct {
 
 	// Resync is the period of the full compare by one list; default 60 s, with jitter.
 	Resync time.Duration
+	// CapacityEvery is how often what the cluster has free is measured while jobs are
+	// assigned to it, and at most reported; default 15 s, with jitter. Without jobs it is
+	// measured once for each Resync.
+	CapacityEvery time.Duration
 	// SessionTTL is how long the session outlives a silent syncer; default 30 s.
 	SessionTTL time.Duration
 	// LateWindow is how long a POST or DELETE that was not answered may still
@@ -118,6 +122,7 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	period(&c.Resync, time.Minute)
+	period(&c.CapacityEvery, 15*time.Second)
 	period(&c.SessionTTL, 30*time.Second)
 	period(&c.LateWindow, 300*time.Second)
 	period(&c.WriteTimeout, 60*time.Second)

@@ -49,6 +49,8 @@ type term struct {
 	needs  *needs
 	claims *claims
 	desk   *desk
+	// measured is closed when it was tried once to tell what the cluster has free.
+	measured chan struct{}
 
 	mu sync.Mutex
 	// periodic holds the names that the next decision looks at as a resync, and
@@ -65,6 +67,7 @@ func newTerm(s *Syncer, session *store.Session, leads func() bool, lose context.
 		started:   time.Now(),
 		lose:      lose,
 		claims:    newClaims(),
+		measured:  make(chan struct{}),
 		periodic:  map[string]bool{},
 		heard:     map[string]time.Time{},
 		decisions: workqueue.NewTypedDelayingQueue[string](),
@@ -116,6 +119,7 @@ func (t *term) run(ctx context.Context) error {
 	if t.cfg.Relay != nil {
 		group.Go(func() error { t.cfg.Relay.Run(ctx, site{t}); return nil })
 	}
+	group.Go(func() error { t.capacities(ctx); return nil })
 	for range deciders {
 		group.Go(func() error { t.work(ctx, t.decisions, t.decide); return nil })
 	}
@@ -313,6 +317,12 @@ func (t *term) resync(ctx context.Context) error {
 	t.mu.Lock()
 	maps.DeleteFunc(t.heard, func(name string, _ time.Time) bool { return !wanted[name] })
 	t.mu.Unlock()
+	// Who knows the cluster knows what it has free, where that can be told.
+	select {
+	case <-t.measured:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	return t.reportCluster(ctx, before, view, list, err)
 }
 

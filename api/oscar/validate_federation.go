@@ -29,12 +29,56 @@ func checkFederation(s *Service) []Violation {
 	if f.ReschedulerThreshold < 0 {
 		vs = append(vs, negative(threshold, f.ReschedulerThreshold))
 	}
+	vs = append(vs, checkWeights(f)...)
+	return append(vs, ValidateMembers(s.membersPath(), Member{Type: MemberOSCAR, ClusterID: s.ClusterID, ServiceName: s.Name}, f.Members)...)
+}
+
+// MaxWeight is the largest weight; with it sums and squares stay exact enough.
+const MaxWeight = 1_000_000_000
+
+// maxWeights is how many places weights may name.
+const maxWeights = 2 * MaxReplicas
+
+// TopsisCriteria are what topsis weighs.
+func TopsisCriteria() []string {
+	return []string{"latency", "nodes", "memory", "cpu", "duration", "pending"}
+}
+
+// checkWeights: random weighs places, which need not be members yet or any more; topsis
+// its criteria. The other policies weigh nothing.
+func checkWeights(f *Federation) []Violation {
+	const path = "federation.weights"
+	var vs []Violation
+	if len(f.Weights) > maxWeights {
+		return []Violation{{Path: path, Rule: RuleMaxMembers, Value: len(f.Weights), Message: fmt.Sprintf(
+			"there are %d weights; the limit is %d", len(f.Weights), maxWeights)}}
+	}
 	for _, key := range sortedKeys(f.Weights) {
-		if f.Weights[key] < 0 {
-			vs = append(vs, negative(joinPath("federation.weights", key), f.Weights[key]))
+		at, weight := joinPath(path, key), f.Weights[key]
+		if weight < 0 {
+			vs = append(vs, negative(at, weight))
+		} else if weight > MaxWeight {
+			vs = append(vs, tooHeavy(at, weight))
+		}
+		switch f.Delegation {
+		case DelegationRandom:
+			cluster, service, named := strings.Cut(key, "/")
+			if !ValidClusterID(cluster) || named && len(checkServiceName(at, service)) > 0 {
+				vs = append(vs, Violation{Path: at, Rule: RuleName, Value: shorten(key), Message: fmt.Sprintf(
+					"%s names no place; use a cluster_id, or cluster_id/service_name", quote(key))})
+			}
+		case DelegationTopsis:
+			if !slices.Contains(TopsisCriteria(), key) {
+				vs = append(vs, Violation{Path: at, Rule: RuleOneOf, Value: shorten(key), Message: fmt.Sprintf(
+					"criterion %s is unknown; use %s", quote(key), wordList(TopsisCriteria()...))})
+			}
 		}
 	}
-	return append(vs, ValidateMembers(s.membersPath(), Member{Type: MemberOSCAR, ClusterID: s.ClusterID, ServiceName: s.Name}, f.Members)...)
+	return vs
+}
+
+func tooHeavy(path string, value any) Violation {
+	return Violation{Path: path, Rule: RuleType, Value: value, Message: fmt.Sprintf("the weight %v is too large; the limit is %d", value, MaxWeight)}
 }
 
 // ValidateMembers checks a list of members that stands at path: each one, that
@@ -107,6 +151,8 @@ func validateMember(at string, m Member) []Violation {
 	}
 	if m.Weight != nil && *m.Weight < 0 {
 		vs = append(vs, negative(at+".weight", *m.Weight))
+	} else if m.Weight != nil && *m.Weight > MaxWeight {
+		vs = append(vs, tooHeavy(at+".weight", *m.Weight))
 	}
 	for _, key := range sortedKeys(m.Headers) {
 		if !httpguts.ValidHeaderFieldName(key) {

@@ -126,6 +126,13 @@ func TestValidateRefuses(t *testing.T) {
 		{members(manyMembers(120)...), []Violation{{"federation.members", "max_members", 121, "the federation has 121 replicas, the coordinator included; the limit is 120; make two federations of it"}}},
 		{members(manyEndpoints(121)...), []Violation{{"federation.members", "max_members", 121, "the federation has 121 members of type endpoint; the limit is 120"}}},
 		{`{"federation":{"rescheduler_threshold":-5,"weights":{"cpu":-0.5}}}`, []Violation{{"federation.rescheduler_threshold", "type", -5, "rescheduler_threshold -5 is negative; use 0 or more"}, {"federation.weights.cpu", "type", -0.5, "cpu -0.5 is negative; use 0 or more"}}},
+		{`{"federation":{"delegation":"topsis","weights":{"cpu":1,"speed":2}}}`, []Violation{{"federation.weights.speed", "one_of", "speed", `criterion "speed" is unknown; use latency, nodes, memory, cpu, duration or pending`}}},
+		{`{"federation":{"delegation":"random","weights":{"gone":1,"b/svc":0,"b/SVC":1,"b/":2,"https://x":3}}}`, []Violation{
+			{`federation.weights["b/"]`, "name", "b/", `"b/" names no place; use a cluster_id, or cluster_id/service_name`},
+			{`federation.weights["b/SVC"]`, "name", "b/SVC", `"b/SVC" names no place; use a cluster_id, or cluster_id/service_name`},
+			{`federation.weights["https://x"]`, "name", "https://x", `"https://x" names no place; use a cluster_id, or cluster_id/service_name`}}},
+		{`{"federation":{"weights":{"cpu":1e300}}}`, []Violation{{"federation.weights.cpu", "type", 1e300, "the weight 1e+300 is too large; the limit is 1000000000"}}},
+		{members(`{"cluster_id":"b","service_name":"svc","weight":1000000001}`), []Violation{{"federation.members[0].weight", "type", 1000000001, "the weight 1000000001 is too large; the limit is 1000000000"}}},
 
 		{`{"output":[{"storage_provider":"minio.shared","path":"a-b/c"}]}`, []Violation{{"output[0].storage_provider", "defined_provider", "minio.shared", `storage provider "minio.shared" is not defined; define storage_providers.minio.shared, or use minio.default`}}},
 		{`{"input":[{"path":"abc/in"}]}`, []Violation{{"input[0].storage_provider", "required", nil, "input[0].storage_provider is missing; use minio.default for the cluster's own MinIO"}}},

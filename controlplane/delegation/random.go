@@ -2,10 +2,9 @@ package delegation
 
 import (
 	"math/rand/v2"
-)
 
-// maxWeight keeps sums of weights finite.
-const maxWeight = 1e9
+	"github.com/oscarfed/oscarfed/api/oscar"
+)
 
 // orderRandom draws one after another, each with the part that its weight has in the
 // weights of those that are left.
@@ -35,16 +34,16 @@ func (s *Snapshot) orderRandom(fit []*entrant) {
 	}
 }
 
-// weight of a candidate in random: federation.weights by cluster/service or url, then
-// by cluster, then its own, then 1.
+// weight of a candidate in random: federation.weights by cluster/service, then by
+// cluster, then its own, then 1.
 func (s *Snapshot) weight(c *Candidate) float64 {
 	for _, key := range []string{c.Place(), c.Cluster} {
-		if w, ok := s.Weights[key]; ok && key != "" {
-			return min(max(w, 0), maxWeight)
+		if w, ok := s.Weights[key]; ok && !c.endpoint() {
+			return min(max(w, 0), oscar.MaxWeight)
 		}
 	}
 	if c.Weight != nil {
-		return min(max(float64(*c.Weight), 0), maxWeight)
+		return min(max(float64(*c.Weight), 0), oscar.MaxWeight)
 	}
 	return 1
 }

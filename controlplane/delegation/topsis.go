@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
 )
 
 // Criterion of topsis, and its key in federation.weights.
@@ -91,7 +93,7 @@ func (s *Snapshot) closeness(rows []*entrant) []float64 {
 		column := c.column(rows)
 		weight := c.weight
 		if w, ok := s.Weights[string(c.name)]; ok {
-			weight = min(max(w, 0), maxWeight)
+			weight = min(max(w, 0), oscar.MaxWeight)
 		}
 		best, worst := slices.Max(column), slices.Min(column)
 		if c.low {

@@ -52,6 +52,8 @@ type Node struct {
 	RequestCPU, RequestMemory int64 // of the pods on it
 	GPU                       int64
 	NotReady                  bool
+	// Interlink nodes are the fronts of other machines.
+	Interlink bool
 }
 
 func (c Config) withDefaults() Config {

@@ -113,7 +113,7 @@ func (s *Sim) status(c *call) {
 		}
 		st.Cluster.List = append(st.Cluster.List, nodeStatus{
 			Name: n.Name, CPU: cpuOfNode{n.CPU, n.UsedCPU, n.RequestCPU}, Memory: memoryOfNode{n.Memory, n.UsedMemory, n.RequestMemory},
-			GPU: n.GPU, Status: ready, Conditions: []nodeCondition{{"Ready", !n.NotReady}},
+			GPU: n.GPU, IsInterlink: n.Interlink, Status: ready, Conditions: []nodeCondition{{"Ready", !n.NotReady}},
 		})
 	}
 	o := &st.OSCAR

@@ -1,23 +1,43 @@
 package record
 
-// Capacity is what a cluster has free, by node: CPU in millicores, memory in bytes. It
-// counts while the session lives in which it was written.
+// CapacitySource is where the syncer has read what its cluster has free.
+type CapacitySource string
+
+// The sources: OSCAR's GET /system/status, and the nodes and pods of the Kubernetes
+// below it.
+const (
+	CapacityFromOscar      CapacitySource = "oscar"
+	CapacityFromKubernetes CapacitySource = "kubernetes"
+)
+
+// MaxCapacityNodes is how many nodes a Capacity lists: those that can give most.
+const MaxCapacityNodes = 200
+
+// Capacity is what a cluster has free for jobs, rounded down. The syncer writes it at
+// the start of its session, and then when a node's has changed by a twentieth of what
+// it can give. Only nodes that take pods count: ready, and none of interLink.
 type Capacity struct {
-	V int `json:"v"`
-	// Source is oscar or kubernetes.
-	Source string         `json:"source"`
+	V      int            `json:"v"`
+	Source CapacitySource `json:"source"`
 	CPU    CapacityCPU    `json:"cpu"`
 	Memory CapacityMemory `json:"memory"`
-	Nodes  []CapacityNode `json:"nodes"`
+	// Nodes by what they can give, largest first; never nil.
+	Nodes []CapacityNode `json:"nodes"`
+	// Unlisted are the nodes beyond MaxCapacityNodes, together.
+	Unlisted *CapacityRest `json:"unlisted,omitempty"`
+	// Session is the create revision of the session key in which it was written: only
+	// what was written in the present session is fresh.
+	Session   int64 `json:"session"`
+	ChangedAt Time  `json:"changed_at"`
 }
 
-// CapacityCPU is the free CPU of all nodes and of the one with most.
+// CapacityCPU in millicores.
 type CapacityCPU struct {
 	TotalFree     int64 `json:"total_free"`
 	MaxFreeOnNode int64 `json:"max_free_on_node"`
 }
 
-// CapacityMemory is the free memory of all nodes and of the one with most.
+// CapacityMemory in bytes.
 type CapacityMemory struct {
 	TotalFree     int64 `json:"total_free_bytes"`
 	MaxFreeOnNode int64 `json:"max_free_on_node_bytes"`
@@ -33,7 +53,21 @@ type CapacityNode struct {
 	Status NodeStanding `json:"status"`
 }
 
-// NodeAmount is what a node has for pods, and what of it is free.
+// NodeStanding says whether a node takes pods.
+type NodeStanding string
+
+// NodeReady is the standing of a node that takes pods.
+const NodeReady NodeStanding = "Ready"
+
+// CapacityRest are several nodes together.
+type CapacityRest struct {
+	Nodes  int64      `json:"nodes"`
+	CPU    NodeAmount `json:"cpu"`
+	Memory NodeMemory `json:"memory"`
+	GPU    NodeAmount `json:"gpu"`
+}
+
+// NodeAmount is what a node has for pods, and what of it is free: millicores, or GPUs.
 type NodeAmount struct {
 	Allocatable int64 `json:"allocatable"`
 	Free        int64 `json:"free"`
@@ -44,12 +78,6 @@ type NodeMemory struct {
 	Allocatable int64 `json:"allocatable_bytes"`
 	Free        int64 `json:"free_bytes"`
 }
-
-// NodeStanding says whether a node takes pods.
-type NodeStanding string
-
-// NodeReady is the standing of a node that takes pods.
-const NodeReady NodeStanding = "Ready"
 
 // CapacityKey is what a cluster has free.
 func CapacityKey(cluster string) string { return ObservedPrefix(cluster) + "capacity" }

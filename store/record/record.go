@@ -193,8 +193,10 @@ type Change struct {
 	Drift        string   `json:"drift"`
 	Visibility   string   `json:"visibility,omitempty"`
 	AllowedUsers []string `json:"allowed_users,omitempty"`
-	Prefetch     bool     `json:"prefetch,omitempty"`
-	Members      []Member `json:"members"`
+	// ReschedulerThreshold in seconds, as in Federation.
+	ReschedulerThreshold int      `json:"rescheduler_threshold,omitempty"`
+	Prefetch             bool     `json:"prefetch,omitempty"`
+	Members              []Member `json:"members"`
 	// Request is the hash of the idempotency record that waits for the outcome.
 	Request string `json:"request,omitempty"`
 	// Specs names the rendered services of the members that stay, by uid.

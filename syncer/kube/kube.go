@@ -1,8 +1,8 @@
 // Package kube owns what the syncer asks of the Kubernetes below its OSCAR,
 // beside OSCAR's own REST API: who the cluster is, what is left of a service, the
-// healing of half-created services, news of changes, the Lease of the one syncer, and
-// the Secrets with refresh tokens. A syncer without Kubernetes does without: Absent
-// answers ErrAbsent.
+// healing of half-created services, news of changes, what its nodes have free, the
+// Lease of the one syncer, and the Secrets with refresh tokens. A syncer without
+// Kubernetes does without: Absent answers ErrAbsent.
 package kube
 
 import (
@@ -39,6 +39,8 @@ type Interface interface {
 	// whether we lead at this moment, by our own clock; it may say no for a while and
 	// then yes again, when Kubernetes did not answer.
 	Lead(ctx context.Context, instance string, fn func(ctx context.Context, held func() bool) error) error
+	// Nodes are those that new pods may be put on, with what is taken of them.
+	Nodes(ctx context.Context) ([]Node, error)
 	TokenStore
 	JobReader
 }
@@ -63,6 +65,9 @@ func (Absent) Watch(context.Context, func(string)) error { return ErrAbsent }
 func (Absent) Lead(ctx context.Context, _ string, fn func(ctx context.Context, held func() bool) error) error {
 	return fn(ctx, func() bool { return true })
 }
+
+// Nodes implements Interface.
+func (Absent) Nodes(context.Context) ([]Node, error) { return nil, ErrAbsent }
 
 // Token implements TokenStore.
 func (Absent) Token(context.Context, string, string) (*Token, error) { return nil, ErrAbsent }

@@ -26,6 +26,8 @@ var (
 		{Verb: "list", Resource: "configmaps"},
 		{Verb: "watch", Resource: "configmaps"},
 		{Verb: "create", Resource: "podtemplates"},
+		{Verb: "list", Resource: "nodes"},
+		{Verb: "list", Resource: "pods"},
 		{Verb: "create", Resource: "secrets"},
 		{Verb: "get", Resource: "secrets", Name: kube.TokenSecret},
 		{Verb: "update", Resource: "secrets", Name: kube.TokenSecret},

@@ -1,6 +1,7 @@
 package oscar
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -42,17 +43,25 @@ func (c *Client) Storage(ctx context.Context) (Storage, error) {
 	return out.MinIO, err
 }
 
-// Node is what one node can give to pods, in millicores and bytes.
+// Node is what one node can give to pods, in millicores, bytes and whole GPUs, and
+// what of it is taken.
 type Node struct {
 	Name        string
 	MilliCPU    int64
 	MemoryBytes int64
 	GPU         int64
-	Ready       bool
+	// TakenMilliCPU and TakenMemory are what the pods on it request; where they request
+	// nothing, what they use.
+	TakenMilliCPU int64
+	TakenMemory   int64
+	Ready         bool
+	// Interlink nodes are the fronts of other machines: what they say they have is not
+	// theirs.
+	Interlink bool
 }
 
-// Nodes reads the allocatable resources of the nodes that take services. It
-// fails with status 500 on a cluster without a metrics server.
+// Nodes reads the resources of the nodes that take services. What is called cores
+// there is millicores. It fails with status 500 on a cluster without a metrics server.
 func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
 	var out struct {
 		Cluster struct {
@@ -60,12 +69,17 @@ func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
 				Name string `json:"name"`
 				CPU  struct {
 					Capacity int64 `json:"capacity_cores"`
+					Usage    int64 `json:"usage_cores"`
+					Request  int64 `json:"request_cores"`
 				} `json:"cpu"`
 				Memory struct {
 					Capacity int64 `json:"capacity_bytes"`
+					Usage    int64 `json:"usage_bytes"`
+					Request  int64 `json:"request_bytes"`
 				} `json:"memory"`
-				GPU    int64  `json:"gpu"`
-				Status string `json:"status"`
+				GPU       int64  `json:"gpu"`
+				Interlink bool   `json:"is_interlink"`
+				Status    string `json:"status"`
 			} `json:"nodes"`
 		} `json:"cluster"`
 	}
@@ -74,7 +88,11 @@ func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
 	}
 	nodes := make([]Node, 0, len(out.Cluster.Nodes))
 	for _, n := range out.Cluster.Nodes {
-		nodes = append(nodes, Node{Name: n.Name, MilliCPU: n.CPU.Capacity, MemoryBytes: n.Memory.Capacity, GPU: n.GPU, Ready: n.Status == "Ready"})
+		nodes = append(nodes, Node{
+			Name: n.Name, MilliCPU: n.CPU.Capacity, MemoryBytes: n.Memory.Capacity, GPU: n.GPU,
+			TakenMilliCPU: cmp.Or(n.CPU.Request, n.CPU.Usage), TakenMemory: cmp.Or(n.Memory.Request, n.Memory.Usage),
+			Ready: n.Status == "Ready", Interlink: n.Interlink,
+		})
 	}
 	return nodes, nil
 }

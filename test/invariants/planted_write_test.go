@@ -59,9 +59,16 @@ func TestPromise4Writers(t *testing.T) {
 			f.turn(x, record.PhaseReady)
 		}), "c/a/observed/audit/1", nil},
 		{"a kind of report that is not known here", afterwards(func(x *txn, f *federation) {
-			x.raw(record.ObservedPrefix("a")+"capacity", `{"v":1,"source":"oscar"}`)
+			x.raw(record.ObservedPrefix("a")+"weather", `{"v":1,"source":"oscar"}`)
 			x.raw(record.Root+"reserved/a", `{"v":1,"cpu":1}`)
 		}), "written together with reserved/a", nil},
+		{"a capacity of another session", spoil("vote b", func(x *txn, f *federation) {
+			x.put(record.CapacityKey("b"), record.Capacity{V: 1, Session: 1})
+		}), "it says that it was written in the session of revision 1", nil},
+		{"the control plane writes a capacity", afterwards(func(x *txn, f *federation) {
+			x.put(record.CapacityKey("b"), record.Capacity{V: 1, Session: x.s.keys[record.SessionKey("b")].revision})
+			f.turn(x, record.PhaseReady)
+		}), "c/b/observed/capacity", nil},
 	})
 }
 

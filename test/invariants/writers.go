@@ -22,6 +22,11 @@ func writersStep(c *checker) {
 		if ch.now != nil && c.opts.Fenced && ch.ref.Kind == record.KindObservedService && c.before(record.SessionKey(cluster)) == nil {
 			c.violatef(RuleWriters, ch.key, "it was written while cluster %s had no session", cluster)
 		}
+		if free := as[record.Capacity](ch.now); free != nil {
+			if session := c.before(record.SessionKey(cluster)).revision(); free.Session != session {
+				c.violatef(RuleWriters, ch.key, "it says that it was written in the session of revision %d, and that of cluster %s is of %d", free.Session, cluster, session)
+			}
+		}
 		other := c.foreignTo(cluster)
 		if other == "" {
 			continue
