@@ -103,7 +103,7 @@ func (m *minio) setPolicies(bucket, owner, visibility string) error {
 		name, prefix, who = "all_users_group", "error creating policy: ", "group"
 	}
 	if name == "" {
-		return errors.New(prefix + "error creating/adding MinIO policy for user/group : Invalid arguments specified.")
+		return errors.New(prefix + "error creating/adding MinIO policy for user/group : Invalid arguments specified. (Invalid arguments specified)")
 	}
 	if !m.inPolicy(name, bucket) {
 		m.policies[name] = append(m.policies[name], bucket)

@@ -3,8 +3,8 @@ package contract
 import "testing"
 
 const (
-	noSuchUser = "Error creating the service: error setting MinIO policy for user/group cluster_admin: The specified user does not exist. .."
-	noOwner    = "error setting new policies: error creating/adding MinIO policy for user/group : Invalid arguments specified."
+	noSuchUser = "Error creating the service: error setting MinIO policy for user/group cluster_admin: The specified user does not exist. (Specified user does not exist)"
+	noOwner    = "error setting new policies: error creating/adding MinIO policy for user/group : Invalid arguments specified. (Invalid arguments specified)"
 )
 
 // detach checks how a service is deleted without its data, and how a later one takes the bucket over.
