@@ -34,6 +34,8 @@ type desk struct {
 	due      workqueue.TypedDelayingInterface[string]
 	listings workqueue.TypedDelayingInterface[string]
 	calls    sync.WaitGroup
+	// epochs is told when another one may have begun.
+	epochs chan struct{}
 
 	mu       sync.Mutex
 	attempts map[string]*attempt
@@ -85,6 +87,7 @@ func newDesk(t *term) *desk {
 		term:     t,
 		due:      workqueue.NewTypedDelayingQueue[string](),
 		listings: workqueue.NewTypedDelayingQueue[string](),
+		epochs:   make(chan struct{}, 1),
 		attempts: map[string]*attempt{},
 		services: map[string]*jobService{},
 	}
@@ -93,8 +96,9 @@ func newDesk(t *term) *desk {
 // run works until ctx ends. Then it waits for the calls under way and reports what
 // came of them.
 func (d *desk) run(ctx context.Context) error {
-	var lists sync.WaitGroup
-	lists.Go(func() { d.lists(ctx) })
+	var beside sync.WaitGroup
+	beside.Go(func() { d.lists(ctx) })
+	beside.Go(func() { d.inventory(ctx) })
 	stop := context.AfterFunc(ctx, func() {
 		d.due.ShutDown()
 		d.listings.ShutDown()
@@ -111,7 +115,7 @@ func (d *desk) run(ctx context.Context) error {
 		}
 	}
 	d.calls.Wait()
-	lists.Wait()
+	beside.Wait()
 	d.last(ctx)
 	return context.Cause(ctx)
 }
@@ -146,8 +150,12 @@ func (d *desk) hearOf(service string) {
 	}
 }
 
-// hearAll decides anew about everything.
+// hearAll decides anew about everything: the cluster's own record has changed.
 func (d *desk) hearAll() {
+	select {
+	case d.epochs <- struct{}{}:
+	default:
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for key := range d.attempts {

@@ -45,6 +45,8 @@ func planUnposted(s jobSituation) jobDecision {
 		return jobSays(record.JobCancelled, "", "it was cancelled before OSCAR was asked")
 	case s.place == placeGone:
 		return jobSays(record.JobRefused, record.JobServiceGone, "the service that it was assigned to is not on the cluster any more")
+	case s.stopped && s.state() == record.JobClaimed:
+		return jobSays(record.JobRefused, record.JobWithdrawn, "the cluster takes no jobs now")
 	case s.stopped || s.place == placeWaits:
 		return jobDecision{act: jobRest}
 	case s.memory.lost != "":
@@ -124,9 +126,11 @@ func (s jobSituation) unsent(why string) jobDecision {
 		return jobSays(record.JobRefused, record.JobServiceGone, "the service that it was assigned to is not on the cluster any more")
 	case s.memory.lost != "":
 		return jobSays(record.JobRefused, record.JobEventLost, s.memory.lost)
+	case s.stopped:
+		return jobSays(record.JobRefused, record.JobWithdrawn, "the cluster takes no jobs now")
 	case s.memory.posts > 0 && s.now.Sub(s.memory.firstPost) >= s.resend:
 		return jobSays(record.JobRefused, record.JobNoAnswer, why)
-	case s.stopped || s.place == placeWaits:
+	case s.place == placeWaits:
 		return jobWait(s.resend)
 	}
 	return s.again()

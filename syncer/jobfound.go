@@ -1,0 +1,196 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
+)
+
+// inventory is, once in each epoch after the first, a list of all Jobs with our names: those
+// that no assignment asks for are reported as found. A store that was restored may have
+// forgotten that they were posted. What an earlier process has posted last, without an
+// answer, may appear until LateWindow has passed: until then it is repeated, and only
+// then the epoch is said to be known (ObservedCluster.JobsEpoch).
+func (d *desk) inventory(ctx context.Context) {
+	final := d.started.Add(d.cfg.LateWindow)
+	for ctx.Err() == nil {
+		pause := d.cfg.Resync
+		switch epoch, due := d.inventoryDue(); {
+		case !due:
+		default:
+			began := time.Now()
+			err := d.takeInventory(ctx, epoch, !began.Before(final))
+			d.lost(err)
+			switch {
+			case err != nil && ctx.Err() == nil:
+				d.log.Warn("jobs are not all known yet after the restore of etcd", "epoch", epoch, "error", err)
+			case began.Before(final):
+				pause = min(pause, time.Until(final))
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-d.epochs:
+		case <-time.After(max(pause, time.Millisecond)):
+		}
+	}
+}
+
+// inventoryDue says whether the Jobs of the present epoch are not all known.
+func (d *desk) inventoryDue() (epoch string, due bool) {
+	view := d.mirror.Snapshot()
+	s, err := d.stand(view)
+	if err != nil || s.doubtful || s.epoch == "" {
+		return "", false
+	}
+	kv, ok := view.KV(record.ObservedClusterKey(d.cfg.ClusterID))
+	if !ok {
+		return s.epoch, true
+	}
+	known, err := store.Decode[record.ObservedCluster](kv)
+	return s.epoch, err != nil || known.JobsEpoch != s.epoch
+}
+
+// takeInventory reports what is found in all services that are or were ours.
+func (d *desk) takeInventory(ctx context.Context, epoch string, final bool) error {
+	list, _, err := d.term.lists.get(ctx, time.Now())
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(list.services)) {
+		service := list.services[name]
+		desired := d.desiredInMirror(name)
+		if service.Annotations[oscarapi.AnnotationUID] == "" && (desired == nil || record.Mark(service.Token) != desired.Mark) {
+			continue // never ours
+		}
+		jobs, err := d.jobsOf(ctx, name)
+		if err != nil {
+			return err
+		}
+		if err := d.reportFound(ctx, epoch, name, jobs); err != nil {
+			return err
+		}
+	}
+	if !final {
+		return nil
+	}
+	return d.sayJobsEpoch(ctx, epoch)
+}
+
+// found is a Job of our name.
+type found struct {
+	job    string
+	number int
+	report record.JobReport
+}
+
+// foundAmong are the Jobs of a service that have a name of ours and nobody asks for.
+func (d *desk) foundAmong(view *store.MirrorView, epoch, service string, jobs map[string]oscar.Job, now time.Time) []found {
+	var out []found
+	for _, name := range slices.Sorted(maps.Keys(jobs)) {
+		job, number, ours := record.OfJobName(name)
+		if !ours || record.JobName(service, job, number) != name {
+			continue
+		}
+		if _, asked := view.KV(record.AssignmentKey(d.cfg.ClusterID, job, number)); asked {
+			continue // it is reported like any other
+		}
+		if _, reported := view.KV(record.JobReportKey(d.cfg.ClusterID, job, number)); reported {
+			continue
+		}
+		state := listedState(jobs[name].Status)
+		if state == "" {
+			state = record.JobSubmitted
+		}
+		r := record.JobReport{V: record.Version, State: state, Session: d.session.CreateRevision(), LastTransitionTime: record.At(now),
+			Found: true, Service: service, Epoch: epoch, Reason: record.JobStoreRestored}
+		if at := jobs[name].Started; !at.IsZero() {
+			r.StartedAt = new(record.At(at))
+		}
+		if at := jobs[name].Finished; !at.IsZero() {
+			r.EndedAt = new(record.At(at))
+		}
+		out = append(out, found{job: job, number: number, report: r})
+	}
+	return out
+}
+
+func (d *desk) reportFound(ctx context.Context, epoch, service string, jobs map[string]oscar.Job) error {
+	view := d.mirror.Snapshot()
+	for part := range slices.Chunk(d.foundAmong(view, epoch, service, jobs, time.Now()), maxJobBatch/2) {
+		keys := []string{d.session.Key(), record.DesiredClusterKey(d.cfg.ClusterID)}
+		for _, f := range part {
+			keys = append(keys, record.AssignmentKey(d.cfg.ClusterID, f.job, f.number), record.JobReportKey(d.cfg.ClusterID, f.job, f.number))
+		}
+		_, err := d.cfg.Store.Update(ctx, store.Update{Keys: keys, Build: func(read store.View, tx *store.Txn) error {
+			if err := d.inEpoch(read, tx, epoch); err != nil {
+				return err
+			}
+			for _, f := range part {
+				assignment, report := record.AssignmentKey(d.cfg.ClusterID, f.job, f.number), record.JobReportKey(d.cfg.ClusterID, f.job, f.number)
+				_, asked := read.KV(assignment)
+				if _, reported := read.KV(report); asked || reported {
+					continue
+				}
+				tx.Expect(assignment)
+				tx.Expect(report)
+				tx.Put(report, f.report)
+			}
+			return nil
+		}})
+		if err != nil {
+			return err
+		}
+		d.log.Warn("jobs were found that the restored store does not know at this place", "service", service, "jobs", len(part))
+	}
+	return nil
+}
+
+// inEpoch expects the session and the epoch.
+func (d *desk) inEpoch(read store.View, tx *store.Txn, epoch string) error {
+	clusterKey := record.DesiredClusterKey(d.cfg.ClusterID)
+	c, err := d.serves(read.KV(clusterKey))
+	if err != nil {
+		return err
+	}
+	if c.Word() != epoch {
+		return fmt.Errorf("%w: another epoch has begun", errStale)
+	}
+	tx.ExpectSession(d.session)
+	tx.Expect(clusterKey)
+	return nil
+}
+
+// sayJobsEpoch says that all Jobs were listed and reported in an epoch.
+func (d *desk) sayJobsEpoch(ctx context.Context, epoch string) error {
+	key := record.ObservedClusterKey(d.cfg.ClusterID)
+	_, err := d.cfg.Store.Update(ctx, store.Update{
+		Keys: []string{d.session.Key(), record.DesiredClusterKey(d.cfg.ClusterID), key},
+		Build: func(read store.View, tx *store.Txn) error {
+			if err := d.inEpoch(read, tx, epoch); err != nil {
+				return err
+			}
+			kv, ok := read.KV(key)
+			if !ok {
+				return errors.New("the cluster was not reported yet")
+			}
+			c, err := store.Decode[record.ObservedCluster](kv)
+			if err != nil {
+				return err
+			}
+			c.JobsEpoch = epoch
+			tx.Expect(key)
+			tx.Put(key, c)
+			return nil
+		},
+	})
+	return err
+}

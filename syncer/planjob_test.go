@@ -1,0 +1,183 @@
+package syncer
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
+)
+
+var planTime = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// jobWith is the situation of an attempt of the present session, posted where its
+// service is ready.
+func jobWith(state record.JobState, change ...func(*jobSituation)) jobSituation {
+	s := jobSituation{
+		now: planTime, assignment: &record.Assignment{UID: "u", Name: "svc-j-1"},
+		session: 7, termStart: planTime.Add(-time.Hour), place: placeReady,
+		retry: time.Second, grace: 10 * time.Second, resend: 5 * time.Minute, late: 5 * time.Minute, pause: 2 * time.Second,
+	}
+	if state != "" {
+		s.report = &record.JobReport{State: state, Session: 7}
+	}
+	for _, c := range change {
+		c(&s)
+	}
+	return s
+}
+
+// posted says that a POST ended some time ago.
+func posted(o postOutcome, ago time.Duration) func(*jobSituation) {
+	return func(s *jobSituation) {
+		s.memory.posts, s.memory.firstPost, s.memory.lastPost = 1, s.now.Add(-ago), s.now.Add(-ago)
+		s.memory.outcome, s.memory.doubt = o, o == postUnknown
+	}
+}
+
+// listedAgo says what a list that was started some time ago shows; an empty status is absence.
+func listedAgo(ago time.Duration, status string) func(*jobSituation) {
+	return func(s *jobSituation) {
+		s.memory.sight = &jobSight{started: s.now.Add(-ago), present: status != "", job: oscar.Job{Status: status}}
+	}
+}
+
+func otherSession(s *jobSituation) { s.report.Session = 3 }
+func cancelled(s *jobSituation)    { s.assignment.Cancel = true }
+func serviceGone(s *jobSituation)  { s.place = placeGone }
+func formerEpoch(s *jobSituation)  { s.epoch = "second" }
+
+func TestPlanJob(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		s     jobSituation
+		act   jobAct
+		state record.JobState
+	}{
+		{"nothing yet", jobWith(""), jobClaim, record.JobClaimed},
+		{"claimed", jobWith(record.JobClaimed), jobBegin, record.JobSubmitting},
+		{"claimed by a former session", jobWith(record.JobClaimed, otherSession), jobBegin, record.JobSubmitting},
+		{"unclaimed and the service gone", jobWith("", serviceGone), jobReport, record.JobRefused},
+		{"claimed and the service gone", jobWith(record.JobClaimed, serviceGone), jobReport, record.JobRefused},
+		{"claimed and cancelled", jobWith(record.JobClaimed, cancelled), jobReport, record.JobCancelled},
+		{"claimed, and its event lost", jobWith(record.JobClaimed, func(s *jobSituation) { s.memory.lost = "x" }), jobReport, record.JobRefused},
+		{"paused before the claim", jobWith("", func(s *jobSituation) { s.stopped = true }), jobRest, ""},
+		{"paused after the claim", jobWith(record.JobClaimed, func(s *jobSituation) { s.stopped = true }), jobReport, record.JobRefused},
+		{"of a former epoch", jobWith("", formerEpoch), jobLook, ""},
+		{"of a former epoch, and not listed", jobWith("", formerEpoch, listedAgo(0, "")), jobRest, ""},
+		{"of a former epoch, and listed", jobWith("", formerEpoch, listedAgo(0, "Running")), jobReport, record.JobRunning},
+		{"claimed in a former epoch, and not listed", jobWith(record.JobClaimed, formerEpoch, listedAgo(0, "")), jobReport, record.JobRefused},
+
+		{"begun", jobWith(record.JobSubmitting), jobPost, ""},
+		{"begun, and the service gone", jobWith(record.JobSubmitting, serviceGone), jobReport, record.JobRefused},
+		{"taken", jobWith(record.JobSubmitting, posted(postTaken, 0)), jobReport, record.JobSubmitted},
+		{"refused", jobWith(record.JobSubmitting, posted(postNo, 0)), jobReport, record.JobRefused},
+		{"of another event", jobWith(record.JobSubmitting, posted(postOther, 0)), jobReport, record.JobRefused},
+		{"failed", jobWith(record.JobSubmitting, posted(postFailed, time.Second)), jobRest, ""},
+		{"failed a while ago", jobWith(record.JobSubmitting, posted(postFailed, time.Minute)), jobLook, ""},
+		{"failed, and listed too soon", jobWith(record.JobSubmitting, posted(postFailed, time.Minute), listedAgo(55*time.Second, "")), jobLook, ""},
+		{"failed, and not listed", jobWith(record.JobSubmitting, posted(postFailed, time.Minute), listedAgo(time.Second, "")), jobReport, record.JobRefused},
+		{"failed, and yet listed", jobWith(record.JobSubmitting, posted(postFailed, time.Second), listedAgo(0, "Pending")), jobReport, record.JobSubmitted},
+		{"not sent", jobWith(record.JobSubmitting, posted(postUnsent, time.Minute)), jobPost, ""},
+		{"not sent for long", jobWith(record.JobSubmitting, posted(postUnsent, time.Hour)), jobReport, record.JobRefused},
+		{"unanswered", jobWith(record.JobSubmitting, posted(postUnknown, time.Second)), jobLook, ""},
+		{"unanswered, listed before", jobWith(record.JobSubmitting, posted(postUnknown, time.Second), listedAgo(time.Minute, "")), jobLook, ""},
+		{"unanswered, and not listed", jobWith(record.JobSubmitting, posted(postUnknown, time.Minute), listedAgo(time.Second, "")), jobPost, ""},
+		{"unanswered, and listed", jobWith(record.JobSubmitting, posted(postUnknown, time.Minute), listedAgo(time.Second, "Running")), jobReport, record.JobRunning},
+		{"unanswered for long", jobWith(record.JobSubmitting, posted(postUnknown, time.Hour), listedAgo(time.Second, "")), jobReport, record.JobUncertain},
+		{"unanswered, and cancelled", jobWith(record.JobSubmitting, cancelled, posted(postUnknown, time.Minute), listedAgo(time.Second, "")), jobReport, record.JobUncertain},
+		{"refused after one without an answer", jobWith(record.JobSubmitting, posted(postUnknown, time.Minute), func(s *jobSituation) { s.memory.outcome = postNo }), jobLook, ""},
+		{"begun by a former session", jobWith(record.JobSubmitting, otherSession), jobLook, ""},
+		{"begun by a former session, and not listed", jobWith(record.JobSubmitting, otherSession, listedAgo(0, "")), jobReport, record.JobUncertain},
+		{"begun by a former session, and listed", jobWith(record.JobSubmitting, otherSession, listedAgo(0, "Failed")), jobReport, record.JobFailed},
+
+		{"uncertain", jobWith(record.JobUncertain, otherSession), jobLook, ""},
+		{"uncertain for long, and not listed", jobWith(record.JobUncertain, otherSession, listedAgo(0, "")), jobReport, record.JobVanished},
+		{"uncertain, and listed", jobWith(record.JobUncertain, otherSession, listedAgo(0, "Suspended")), jobReport, record.JobSubmitted},
+		{"uncertain in a young session", jobWith(record.JobUncertain, otherSession, func(s *jobSituation) { s.termStart = s.now.Add(-time.Minute) }, listedAgo(0, "")), jobRest, ""},
+		{"uncertain, of this session", jobWith(record.JobUncertain, posted(postUnknown, time.Minute), listedAgo(0, "")), jobRest, ""},
+		{"uncertain, and a person knows", jobWith(record.JobUncertain, otherSession, func(s *jobSituation) { s.assignment.Resolved = record.JobSubmitted }), jobReport, record.JobSubmitted},
+
+		{"submitted", jobWith(record.JobSubmitted), jobRest, ""},
+		{"submitted, and as before", jobWith(record.JobSubmitted, listedAgo(0, "Pending")), jobRest, ""},
+		{"it runs", jobWith(record.JobSubmitted, listedAgo(0, "Running")), jobReport, record.JobRunning},
+		{"its node does not answer", jobWith(record.JobRunning, listedAgo(0, "Unknown")), jobRest, ""},
+		{"it has ended", jobWith(record.JobRunning, listedAgo(0, "Succeeded")), jobReport, record.JobSucceeded},
+		{"made a moment ago, and not listed", jobWith(record.JobSubmitted, posted(postTaken, time.Second), listedAgo(0, "")), jobRest, ""},
+		{"not listed once", jobWith(record.JobRunning, listedAgo(0, ""), func(s *jobSituation) { s.memory.missing = s.now }), jobRest, ""},
+		{"not listed twice", jobWith(record.JobRunning, listedAgo(0, ""), func(s *jobSituation) { s.memory.missing = s.now.Add(-time.Minute) }), jobReport, record.JobVanished},
+		{"to be cancelled", jobWith(record.JobRunning, cancelled, listedAgo(0, "Running")), jobDelete, ""},
+		{"to be cancelled, and ended", jobWith(record.JobRunning, cancelled, listedAgo(0, "Succeeded")), jobReport, record.JobSucceeded},
+		{"deleted, and listed before", jobWith(record.JobRunning, cancelled, listedAgo(time.Minute, "Running"), func(s *jobSituation) { s.memory.deletes, s.memory.lastDelete = 1, s.now }), jobLook, ""},
+		{"deleted, and not listed", jobWith(record.JobRunning, cancelled, listedAgo(0, ""), func(s *jobSituation) { s.memory.deletes, s.memory.lastDelete = 1, s.now.Add(-time.Minute) }), jobReport, record.JobCancelled},
+		{"deleted with its service", jobWith(record.JobRunning, listedAgo(0, ""), func(s *jobSituation) { s.removalCancels = true }), jobReport, record.JobCancelled},
+
+		{"an end stands", jobWith(record.JobSucceeded, listedAgo(0, "")), jobRest, ""},
+		{"a refusal stands", jobWith(record.JobRefused), jobRest, ""},
+		{"the store is in doubt", jobWith(record.JobClaimed, func(s *jobSituation) { s.doubtful = true }), jobRest, ""},
+		{"nobody asks any more", jobWith(record.JobClaimed, func(s *jobSituation) { s.assignment = nil }), jobRest, ""},
+	} {
+		if d := planJob(c.s); d.act != c.act || d.state != c.state {
+			t.Errorf("%s: act %d, state %q (%s); want %d, %q", c.name, d.act, d.state, d.message, c.act, c.state)
+		}
+	}
+}
+
+// TestPlanJobNeverPostsInDoubt draws situations at random.
+func TestPlanJobNeverPostsInDoubt(t *testing.T) {
+	states := []record.JobState{"", record.JobClaimed, record.JobSubmitting, record.JobSubmitted, record.JobRunning,
+		record.JobRefused, record.JobUncertain, record.JobSucceeded, record.JobVanished, record.JobCancelled}
+	statuses := []string{"", "Pending", "Running", "Succeeded", "Unknown"}
+	rapid.Check(t, func(t *rapid.T) {
+		flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
+		ago := func(name string) time.Time {
+			return planTime.Add(-time.Duration(rapid.IntRange(0, 1000).Draw(t, name)) * time.Second)
+		}
+		state := rapid.SampledFrom(states).Draw(t, "state")
+		s := jobWith(state)
+		s.stopped, s.doubtful, s.removalCancels, s.assignment.Cancel = flag("stopped"), flag("doubtful"), flag("removal"), flag("cancel")
+		s.place = jobPlace(rapid.IntRange(0, 2).Draw(t, "place"))
+		s.termStart = ago("term")
+		if flag("former epoch") {
+			s.epoch = "second"
+		}
+		if s.report != nil && flag("former session") {
+			s.report.Session = 3
+		}
+		if m := &s.memory; flag("posted") {
+			m.posts, m.lastPost = rapid.IntRange(1, 5).Draw(t, "posts"), ago("last")
+			m.firstPost = m.lastPost.Add(-time.Duration(rapid.IntRange(0, 500).Draw(t, "first")) * time.Second)
+			m.outcome = postOutcome(rapid.IntRange(1, 6).Draw(t, "outcome"))
+			m.doubt = m.outcome == postUnknown || flag("doubt")
+		}
+		if flag("listed") {
+			listedAgo(planTime.Sub(ago("list")), rapid.SampledFrom(statuses).Draw(t, "status"))(&s)
+		}
+		if flag("missed") {
+			s.memory.missing = ago("missing")
+		}
+		d := planJob(s)
+		calm := s.place == placeReady && !s.stopped && !s.doubtful && !s.assignment.Cancel
+		m, sight := s.memory, s.memory.sight
+		switch {
+		case (d.act == jobBegin || d.act == jobClaim) && (!calm || s.assignment.Epoch != s.epoch || state.Posted() || state == record.JobRefused):
+			t.Fatalf("begun in %+v", s)
+		case d.act == jobPost && (!calm || state != record.JobSubmitting || !s.mine()):
+			t.Fatalf("posted in %+v", s)
+		case d.act == jobPost && m.posts > 0 && m.doubt && (sight == nil || sight.present || sight.started.Before(m.lastPost) || planTime.Sub(m.firstPost) >= s.resend):
+			t.Fatalf("posted again in %+v", s)
+		case d.act == jobPost && m.posts > 0 && (m.outcome == postTaken || m.outcome == postOther || !m.doubt && m.outcome != postUnsent):
+			t.Fatalf("posted again after an answer in %+v", s)
+		case d.act == jobReport && d.state == record.JobRefused && state.Posted() && (!s.mine() || m.doubt && m.outcome != postOther):
+			t.Fatalf("given back in doubt in %+v", s)
+		case d.act == jobReport && d.state == record.JobVanished && (sight == nil || sight.present):
+			t.Fatalf("vanished without a list that lacks it in %+v", s)
+		case d.act != jobRest && (state.Ended() || state == record.JobRefused):
+			t.Fatalf("something after an end in %+v", s)
+		case d.act == jobDelete && !s.assignment.Cancel:
+			t.Fatalf("deleted without an order in %+v", s)
+		}
+	})
+}
