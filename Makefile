@@ -101,6 +101,6 @@ bench: build ## the figures of docs/performance.md (BENCH=regexp for some of the
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/bench ./test/bench
 	@$(BUILD)/bench -run '$(BENCH)'
 
-contract: ## what we rely on, tried on a real OSCAR: OSCAR_URL, OSCAR_USER, OSCAR_PASSWORD_FILE
+contract: ## what we rely on, tried on a real OSCAR: OSCAR_URL, OSCAR_USER, OSCAR_PASSWORD_FILE; OSCAR_TOKEN_FILE for what users may do
 	@: "$${OSCAR_URL:?address of a real OSCAR Manager}" "$${OSCAR_USER:?its user}" "$${OSCAR_PASSWORD_FILE:?file with its password}"
 	$(GO) test -tags realoscar -count 1 -timeout 60m -v ./internal/oscarsim/contract/

@@ -1,7 +1,10 @@
 package oscarsim_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,8 +12,36 @@ import (
 	"github.com/oscarfed/oscarfed/internal/oscarsim/contract"
 )
 
+// physicist is the user of a token that is his subject between dots.
+func physicist(_ context.Context, token string) (oscarsim.User, error) {
+	subject, ok := strings.CutPrefix(token, "sim.")
+	if !ok {
+		return oscarsim.User{}, errors.New("no token of ours")
+	}
+	subject, _ = strings.CutSuffix(subject, ".z")
+	return oscarsim.User{Subject: subject, Name: "A User", Groups: []string{"physics"}}, nil
+}
+
+// Without OIDC, and with it for users of EGI, whose subjects have an @, and others.
 func TestContract(t *testing.T) {
-	sim, url := serve(t, oscarsim.Config{ClusterID: "contract"})
+	for name, c := range map[string]struct {
+		cfg   oscarsim.Config
+		token string
+	}{
+		"without users":     {oscarsim.Config{}, ""},
+		"with users":        {oscarsim.Config{Users: physicist, Groups: []string{"physics"}}, "sim.62bb11b4.z"},
+		"with users of EGI": {oscarsim.Config{Users: physicist, Groups: []string{"physics"}}, "sim.62bb11b4@egi-eu.z"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.cfg.ClusterID = "contract"
+			contractHolds(t, c.cfg, c.token)
+		})
+	}
+}
+
+func contractHolds(t *testing.T, cfg oscarsim.Config, token string) {
+	t.Helper()
+	sim, url := serve(t, cfg)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	// Registered before the suite's own clean-up, so it runs after it.
@@ -20,7 +51,7 @@ func TestContract(t *testing.T) {
 		}
 	})
 	contract.RunContract(t, contract.Target{
-		URL: url, User: user, Password: password, Prefix: "ct0",
+		URL: url, User: user, Password: password, Token: token, Prefix: "ct0",
 		Client: &http.Client{Transport: transport, Timeout: time.Minute},
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -28,8 +29,8 @@ const (
 	jobsPerPage = 70
 )
 
-// startJob makes a Job for an event. Only the service's own token counts; without OIDC any other one ends in a 502
-// whose text two checks have written.
+// startJob makes a Job for an event. The service's own token counts, and, with OIDC, that of a user who sees the
+// service and has been here before; without OIDC any other one ends in a 502 whose text two checks have written.
 func (s *Sim) startJob(c *call) {
 	parts := strings.Split(c.header.Get("Authorization"), "Bearer ")
 	if len(parts) != 2 {
@@ -37,19 +38,27 @@ func (s *Sim) startJob(c *call) {
 		return
 	}
 	token := strings.TrimSpace(parts[1])
+	var user User
+	var unknown error
+	if len(token) != tokenLength && s.cfg.Users != nil && strings.Count(token, ".") == 2 {
+		user, unknown = s.cfg.Users(c.life.ctx, token)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(token) != tokenLength {
-		c.text(http.StatusBadGateway, "token is malformed: token contains an invalid number of segments")
-		c.text(http.StatusBadRequest, "Error getting oidc manager for issuer ''")
+	var svc *wire.Service
+	if len(token) == tokenLength {
+		if _, e := s.kube.find(c.service); e != nil && e.service.Token == token {
+			svc = e.service
+		} else {
+			c.code(http.StatusUnauthorized)
+		}
+	} else {
+		svc = s.serviceForJob(c, token, user, unknown)
+	}
+	if svc == nil {
 		return
 	}
-	_, e := s.kube.find(c.service)
-	if e == nil || e.service.Token != token {
-		c.code(http.StatusUnauthorized)
-		return
-	}
-	if err := s.originMinIO(e.service); err != nil {
+	if err := s.originMinIO(svc); err != nil {
 		c.text(http.StatusInternalServerError, err.Error())
 		return
 	}
@@ -57,11 +66,45 @@ func (s *Sim) startJob(c *call) {
 	if name == "" {
 		name = jobName(c.service, uuid.NewString())
 	}
-	if err := s.addJob(e.service, name, string(c.body)); err != nil {
+	if err := s.addJob(svc, name, string(c.body)); err != nil {
 		c.text(http.StatusInternalServerError, err.Error())
 		return
 	}
 	c.code(http.StatusCreated)
+}
+
+// egiUser is a subject of EGI, of which OSCAR keeps what stands before the @.
+var egiUser = regexp.MustCompile(`[0-9a-z]+@`)
+
+// serviceForJob is the service that a user may start a Job of; nil when the answer is given. OSCAR compares owners
+// with the user's shortened name here, so that a private service of an EGI user is not found by himself. The caller
+// holds the lock.
+func (s *Sim) serviceForJob(c *call, token string, user User, unknown error) *wire.Service {
+	switch {
+	case s.cfg.Users == nil, strings.Count(token, ".") != 2:
+		c.text(http.StatusBadGateway, "token is malformed: token contains an invalid number of segments")
+		c.text(http.StatusBadRequest, "Error getting oidc manager for issuer ''")
+		return nil
+	case unknown != nil:
+		c.code(http.StatusInternalServerError) // it falls over what userinfo did not answer
+		return nil
+	}
+	short := user
+	if at := egiUser.FindStringIndex(user.Subject); at != nil {
+		short.Subject = user.Subject[:at[1]-1]
+	}
+	_, e := s.kube.find(c.service)
+	switch {
+	case e == nil || !(&call{user: &short}).mayRead(e.service):
+		c.code(http.StatusNotFound)
+	case s.denied[user.Subject] || !slices.ContainsFunc(user.Groups, func(g string) bool { return slices.Contains(s.cfg.Groups, g) }):
+		c.code(http.StatusUnauthorized)
+	case !s.minio.users[user.Subject]:
+		c.text(http.StatusForbidden, fmt.Sprintf("MinIO user not provisioned for %s; submit a direct request first", user.Subject))
+	default:
+		return e.service
+	}
+	return nil
 }
 
 // addJob makes a pending Job. The caller holds the lock.

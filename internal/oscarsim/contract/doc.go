@@ -5,6 +5,8 @@
 //	OSCAR_URL=https://oscar.example.org OSCAR_USER=oscar OSCAR_PASSWORD_FILE=pw \
 //	    go test -tags realoscar -timeout 60m ./internal/oscarsim/contract/
 //
+// and with OSCAR_TOKEN_FILE, an access token of one of its users, also what users may do.
+//
 // A real one needs about six seconds for each create and delete, so that the whole takes about ten minutes; nothing
 // else may create or delete services there meanwhile, since concurrent ones break each other. All names begin with
 // the target's prefix, and what is left with that prefix is deleted at the end.
@@ -12,8 +14,8 @@
 // In an expected body ".." stands for any text (Kubernetes' and MinIO's own words). A line feed at the end does not
 // count. A case named [code] was read in the upstream's source and not observed.
 //
-// Left out, since REST with Basic credentials cannot drive or see it:
-//   - what needs an OIDC user, a refresh token that works, or a member that can be reached;
+// Left out, since REST cannot drive or see it:
+//   - what needs a refresh token that works, or a member that can be reached;
 //   - what needs kubectl: half-created services, ConfigMaps or PodTemplates deleted by hand, suspended Jobs, the values
 //     of Secrets and of a Job's EVENT, pods;
 //   - what needs S3: uploads, events, notifications and webhooks (a bucket's existence, folders and tags are seen by

@@ -25,6 +25,13 @@ func TestRealOSCAR(t *testing.T) {
 		t.Fatal(err)
 	}
 	target.Password = strings.TrimSpace(string(password))
+	if file := os.Getenv("OSCAR_TOKEN_FILE"); file != "" {
+		token, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		target.Token = strings.TrimSpace(string(token))
+	}
 	var random [3]byte
 	rand.Read(random[:]) // never fails
 	target.Prefix = "ct" + hex.EncodeToString(random[:])

@@ -14,6 +14,9 @@ type Target struct {
 	URL string
 	// User and Password are the administrator's Basic credentials.
 	User, Password string
+	// Token is an access token of a user whom it lets in, of an issuer that it is configured with; empty leaves out
+	// what a user may do.
+	Token string
 	// Prefix begins the name of everything that the suite makes: 3 to 12 lower-case letters and digits. Everything with
 	// this prefix is deleted at the end.
 	Prefix string
@@ -56,6 +59,9 @@ func RunContract(t *testing.T, target Target) {
 	t.Run("refusals", s.refusals)
 	t.Run("life", s.life)
 	t.Run("jobs", s.jobs)
+	if s.Token != "" {
+		t.Run("users", s.users)
+	}
 	t.Run("events", s.events)
 	t.Run("detach", s.detach)
 	t.Run("foreign bucket", s.foreign)
