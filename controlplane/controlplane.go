@@ -77,6 +77,8 @@ type Config struct {
 	// LostAfter is for how long a cluster must have had no session before a job that it
 	// has claimed at most goes elsewhere: 10 s.
 	LostAfter time.Duration
+	// JobPause is how long a job rests after its first refusal, doubled with each: 0.5 s.
+	JobPause time.Duration
 	// Witness is a file in which this instance keeps what it knows to be committed, so
 	// that it notices when the store was restored; empty for none.
 	Witness string
@@ -108,6 +110,7 @@ func (c Config) withDefaults() Config {
 	def(&c.SweepInterval, 10*time.Minute)
 	def(&c.KeepJobs, 7*24*time.Hour)
 	def(&c.LostAfter, 10*time.Second)
+	def(&c.JobPause, 500*time.Millisecond)
 	count := func(n *int, v int) {
 		if *n <= 0 {
 			*n = v

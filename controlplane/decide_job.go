@@ -11,9 +11,8 @@ import (
 const (
 	// jobTries is how many attempts of a job may be refused before it is parked.
 	jobTries = 5
-	// retryFirst doubles with each refusal up to retryMost.
-	retryFirst = 500 * time.Millisecond
-	retryMost  = time.Minute
+	// retryMost is the longest pause after a refusal.
+	retryMost = time.Minute
 	// keepAttempts bounds Job.Past.
 	keepAttempts = 16
 	// maxJobMessage bounds what of a report's message is kept with the job, in bytes.
@@ -47,6 +46,8 @@ type jobSituation struct {
 	disbanded bool
 	epoch     string
 	now       time.Time
+	// pause is the first one after a refusal.
+	pause time.Duration
 }
 
 // jobDecision is the next step of a job: what its record is then, and what becomes
@@ -191,11 +192,11 @@ func (s jobSituation) refused() jobDecision {
 	})
 	next.Tries++
 	next.Reason, next.Message = r.Reason, cut(r.Message, maxJobMessage)
-	return retry(next, s.now)
+	return retry(next, s.now, s.pause)
 }
 
 // retry queues a job again that was refused, or parks it.
-func retry(next record.Job, now time.Time) jobDecision {
+func retry(next record.Job, now time.Time, first time.Duration) jobDecision {
 	if next.Tries >= jobTries {
 		at := record.At(now)
 		next.State, next.EndedAt = record.JobParked, &at
@@ -203,15 +204,15 @@ func retry(next record.Job, now time.Time) jobDecision {
 		next.Message = "it was refused " + strconv.Itoa(next.Tries) + " times; the attempts say why. Replay it when that is mended"
 		return jobDecision{name: "park", next: next, drop: true}
 	}
-	at := record.At(now.Add(pauseBefore(next.Job, next.Tries)))
+	at := record.At(now.Add(pauseBefore(next.Job, next.Tries, first)))
 	next.NotBefore = &at
 	return jobDecision{name: "requeue", next: next, drop: true}
 }
 
 // pauseBefore is how long a job rests after it was refused so many times: doubled
 // each time, spread by a quarter, for each job its own.
-func pauseBefore(job string, tries int) time.Duration {
-	d := retryFirst
+func pauseBefore(job string, tries int, first time.Duration) time.Duration {
+	d := first
 	for i := 1; i < tries && d < retryMost; i++ {
 		d *= 2
 	}

@@ -152,7 +152,7 @@ func (c *ControlPlane) stepJobs(ctx context.Context, ids []string) (left []strin
 		var steps []*jobStep
 		c.state.read(func() {
 			for _, id := range part {
-				if p := c.state.jobStep(id, c.clusterLost, c.cfg.Now()); p != nil {
+				if p := c.state.jobStep(id, c.clusterLost, c.cfg); p != nil {
 					steps = append(steps, p)
 				}
 			}
@@ -169,14 +169,14 @@ func (c *ControlPlane) stepJobs(ctx context.Context, ids []string) (left []strin
 }
 
 // jobStep decides on one job; nil for no step. It must be called inside read.
-func (s *state) jobStep(id string, lost func(cluster string) bool, now time.Time) *jobStep {
+func (s *state) jobStep(id string, lost func(cluster string) bool, cfg Config) *jobStep {
 	j, ok := s.jobs.all[id]
 	if !ok {
 		return nil
 	}
-	sit, report := s.jobSituation(j.rec, now)
-	p := j.rec.Place
-	if p != nil {
+	sit, report := s.jobSituation(j.rec, cfg.Now())
+	sit.pause = cfg.JobPause
+	if p := j.rec.Place; p != nil {
 		sit.lost = lost(p.ClusterID)
 	}
 	d := decideJob(sit)

@@ -24,7 +24,7 @@ func newJobWorld(t *testing.T, mutate ...func(*controlplane.Config)) *world {
 	endpoint := storetest.Etcd(t)
 	invariants.Guard(t, endpoint, invariants.Options{Secrets: []string{secretEvent}})
 	w := &world{t: t, store: storetest.Open(t, store.Config{Endpoints: []string{endpoint}}), identity: newIdentity(t), clusters: map[string]*puppet{}}
-	mutate = append([]func(*controlplane.Config){func(c *controlplane.Config) { c.LostAfter = 200 * time.Millisecond }}, mutate...)
+	mutate = append([]func(*controlplane.Config){func(c *controlplane.Config) { c.LostAfter, c.JobPause = 200*time.Millisecond, 10*time.Millisecond }}, mutate...)
 	w.ControlPlane = startControlPlane(t, w.store, w.identity, mutate...)
 	for _, id := range []string{"a", "b", "c"} {
 		w.addCluster(id)

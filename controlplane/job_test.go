@@ -1,9 +1,12 @@
 package controlplane_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -64,5 +67,276 @@ func TestIdleJobsCostNothing(t *testing.T) {
 	}
 	if cost := w.revision() - began; cost != 3 {
 		t.Errorf("it cost %d revisions", cost)
+	}
+}
+
+// TestManyJobsOverTwoInstances: each is done once, whoever takes its steps, and nothing
+// stays promised.
+func TestManyJobsOverTwoInstances(t *testing.T) {
+	w := newJobWorld(t)
+	w.second()
+	for _, p := range w.clusters {
+		p.runs(whole()...)
+	}
+	const n = 200
+	began := w.revision()
+	ids := make([]string, n)
+	var g errgroup.Group
+	g.SetLimit(50)
+	for i := range ids {
+		g.Go(func() error {
+			j, err := w.trySubmit()
+			if err == nil {
+				ids[i] = j.ID
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	places := map[string]int{}
+	for _, id := range ids {
+		places[w.is(id, record.JobSucceeded).Place.ClusterID]++
+	}
+	w.eventually(func() bool { return len(w.keys(record.JobsPrefix)) == n && len(w.keys(record.EventsPrefix)) == 0 })
+	if len(places) != 3 {
+		t.Errorf("by random they went to %v", places)
+	}
+	w.eventually(func() bool { return len(w.keys(record.ReservedPrefix)) == 0 })
+	t.Logf("%.2f revisions a job, of which the puppets' are %d", float64(w.revision()-began)/n, len(whole()))
+}
+
+// TestARefusedJobGoesElsewhereAndIsParked with every attempt's cause, and replayed.
+func TestARefusedJobGoesElsewhereAndIsParked(t *testing.T) {
+	w := newJobWorld(t)
+	j := w.submit()
+	var places []string
+	for n := 1; n <= 5; n++ {
+		now := w.becomes(j.ID, func(j *controlplane.Job) bool { return j.State == record.JobAssigned && j.Attempt == n })
+		places = append(places, now.Place.ClusterID)
+		p := w.clusters[now.Place.ClusterID]
+		p.says(j.ID, n, record.JobClaimed)
+		p.says(j.ID, n, record.JobSubmitting)
+		p.says(j.ID, n, record.JobRefused, refusal(record.JobOscarRefused, 500, "no room for it"))
+	}
+	parked := w.is(j.ID, record.JobParked)
+	if first := slices.Sorted(slices.Values(places[:3])); !slices.Equal(first, []string{"a", "b", "c"}) {
+		t.Errorf("it went to %v", places)
+	}
+	if len(parked.Attempts) != 5 || parked.Attempts[0].Status != 500 || parked.Attempts[4].Message != "no room for it" || parked.Reason != record.JobTooManyAttempts {
+		t.Errorf("%+v", parked)
+	}
+	if left := strings.Join(w.leaves(j.ID), " "); !strings.Contains(left, record.EventKey(j.ID)) || strings.Contains(left, "/c/") {
+		t.Errorf("left: %s", left)
+	}
+	if _, err := w.ReplayJob(t.Context(), admin, controlplane.JobOrder{Job: j.ID}); err != nil {
+		t.Fatal(err)
+	}
+	p, again := w.at(j.ID)
+	if again.Attempt != 6 || p.event(j.ID, 6) != secretEvent {
+		t.Errorf("%+v", again)
+	}
+	words, _ := w.audited(controlplane.AuditQuery{Limit: 1})
+	if !strings.Contains(strings.Join(words, " "), "replay_job") {
+		t.Errorf("%v", words)
+	}
+}
+
+// TestALostClusterGivesBackWhatItHasNotBegun and nothing else.
+func TestALostClusterGivesBackWhatItHasNotBegun(t *testing.T) {
+	for _, state := range []record.JobState{"", record.JobClaimed, record.JobSubmitting, record.JobRunning, record.JobUncertain} {
+		t.Run("after "+string(state), func(t *testing.T) {
+			w := newJobWorld(t)
+			j := w.submit()
+			p, _ := w.at(j.ID)
+			for _, s := range append(whole()[:4:4], record.JobUncertain) {
+				if state == "" || s == record.JobUncertain && state != s || state == record.JobUncertain && (s == record.JobSubmitted || s == record.JobRunning) {
+					continue
+				}
+				p.says(j.ID, 1, s)
+				if s == state {
+					break
+				}
+			}
+			p.disconnect()
+			if state == "" || state == record.JobClaimed {
+				moved := w.becomes(j.ID, func(j *controlplane.Job) bool { return j.State == record.JobAssigned && j.Attempt == 2 })
+				if moved.Place.ClusterID == p.cluster || moved.Attempts[0].Reason != record.JobClusterLost || moved.Tries != 0 {
+					t.Errorf("%+v", moved)
+				}
+				return
+			}
+			stays := w.becomes(j.ID, func(j *controlplane.Job) bool { return j.Unreachable })
+			if stays.State != state || stays.Attempt != 1 {
+				t.Errorf("%+v", stays)
+			}
+			// A later job is decided on after this one would have been.
+			later := w.submit()
+			w.at(later.ID)
+			if now, err := w.Job(t.Context(), admin, j.ID); err != nil || now.Attempt != 1 {
+				t.Errorf("%+v %v", now, err)
+			}
+			gone, err := w.ResolveJob(t.Context(), admin, controlplane.JobOrder{Job: j.ID}, record.JobVanished)
+			if err != nil || gone.State != record.JobVanished || gone.Reason != record.JobResolved {
+				t.Errorf("%+v %v", gone, err)
+			}
+		})
+	}
+}
+
+// TestACordonedClusterGivesBackWhatIsNotClaimed.
+func TestACordonedClusterGivesBackWhatIsNotClaimed(t *testing.T) {
+	w := newJobWorld(t)
+	j := w.submit()
+	p, _ := w.at(j.ID)
+	other := w.submit()
+	q, _ := w.at(other.ID)
+	q.says(other.ID, 1, record.JobClaimed)
+	for _, id := range []string{p.cluster, q.cluster} {
+		if _, err := w.SetClusterState(t.Context(), admin, id, "cordoned"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p != q {
+		moved := w.becomes(j.ID, func(j *controlplane.Job) bool { return j.State == record.JobAssigned && j.Attempt == 2 })
+		if moved.Place.ClusterID == p.cluster {
+			t.Errorf("%+v", moved)
+		}
+	}
+	if now, err := w.Job(t.Context(), admin, other.ID); err != nil || now.State != record.JobClaimed {
+		t.Errorf("%+v %v", now, err)
+	}
+}
+
+// TestCancel at each stage.
+func TestCancel(t *testing.T) {
+	w := newJobWorld(t)
+	cancel := func(id string) *controlplane.Job {
+		j, err := w.CancelJob(t.Context(), admin, controlplane.JobOrder{Job: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j
+	}
+	unclaimed := w.submit()
+	w.at(unclaimed.ID)
+	if j := cancel(unclaimed.ID); j.State != record.JobCancelled || j.Cancel != admin.Subject || len(w.leaves(j.ID)) != 2 {
+		t.Errorf("%+v %v", j, w.leaves(j.ID))
+	}
+	cancel(unclaimed.ID) // again
+	running := w.submit()
+	p, _ := w.at(running.ID)
+	for _, state := range whole()[:4] {
+		p.says(running.ID, 1, state)
+	}
+	w.is(running.ID, record.JobRunning)
+	if j := cancel(running.ID); j.State != record.JobRunning {
+		t.Errorf("%+v", j)
+	}
+	if a := p.standing(); len(a) != 1 || !a[0].Cancel {
+		t.Errorf("%+v", a)
+	}
+	p.says(running.ID, 1, record.JobCancelled)
+	w.is(running.ID, record.JobCancelled)
+	refused := w.submit()
+	p, _ = w.at(refused.ID)
+	p.says(refused.ID, 1, record.JobClaimed)
+	cancel(refused.ID)
+	p.says(refused.ID, 1, record.JobRefused, refusal(record.JobOscarRefused, 500, "no"))
+	w.is(refused.ID, record.JobCancelled)
+	for _, p := range w.clusters {
+		p.has(1)
+	}
+	queued := w.submit()
+	if j := cancel(queued.ID); j.State != record.JobCancelled {
+		t.Errorf("%+v", j)
+	}
+	w.eventually(func() bool { return len(w.keys(record.EventsPrefix))+len(w.keys(record.ReservedPrefix)) == 0 })
+	if _, err := w.ReplayJob(t.Context(), admin, controlplane.JobOrder{Job: queued.ID}); codeOf(t, err) != controlplane.CodeFailedPrecondition {
+		t.Error(err)
+	}
+}
+
+// TestADeletedFederationEndsItsJobs: what is not begun is cancelled, what runs ends by
+// itself, also when the federation is gone.
+func TestADeletedFederationEndsItsJobs(t *testing.T) {
+	w := newJobWorld(t)
+	running := w.submit()
+	p, _ := w.at(running.ID)
+	for _, state := range whole()[:4] {
+		p.says(running.ID, 1, state)
+	}
+	assigned := w.submit()
+	w.at(assigned.ID)
+	for _, p := range w.clusters {
+		p.has(1)
+	}
+	queued := w.submit()
+	if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{assigned.ID, queued.ID} {
+		if j := w.is(id, record.JobCancelled); j.Reason != record.JobFederationGone {
+			t.Errorf("%+v", j)
+		}
+	}
+	p.says(running.ID, 1, record.JobFailed)
+	w.is(running.ID, record.JobFailed)
+	if _, err := w.trySubmit(); codeOf(t, err) != controlplane.CodeNotFound {
+		t.Error(err)
+	}
+	w.eventually(func() bool { return len(w.keys(record.EventsPrefix))+len(w.keys(record.ReservedPrefix)) == 0 })
+}
+
+// TestWhatIsNoJobIsRefused before it is accepted, and says why.
+func TestWhatIsNoJobIsRefused(t *testing.T) {
+	w := newJobWorld(t, func(c *controlplane.Config) { c.JobsPerFederation = 3 })
+	for _, p := range w.clusters {
+		p.has(1)
+	}
+	for name, c := range map[string]struct {
+		req  controlplane.JobRequest
+		code controlplane.Code
+	}{
+		"too large":   {controlplane.JobRequest{Service: "grayifyr0", Event: make([]byte, controlplane.MaxEvent+1)}, controlplane.CodeTooLarge},
+		"NUL":         {controlplane.JobRequest{Service: "grayifyr0", Event: []byte("a\x00b")}, controlplane.CodeInvalid},
+		"no UTF-8":    {controlplane.JobRequest{Service: "grayifyr0", Event: []byte("\xff")}, controlplane.CodeInvalid},
+		"no service":  {controlplane.JobRequest{Service: "nothing"}, controlplane.CodeNotFound},
+		"other token": {controlplane.JobRequest{Service: "grayifyr0", Token: strings.Repeat("0", 64)}, controlplane.CodeUnauthenticated},
+	} {
+		if _, err := w.SubmitJob(t.Context(), admin, c.req); codeOf(t, err) != c.code {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n := len(w.keys(record.JobsPrefix)); n > 0 {
+		t.Errorf("%d jobs", n)
+	}
+	service, _, err := w.Service(t.Context(), admin, "grayifyr0", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	byToken := func(r *controlplane.JobRequest) { r.Token = service.Token }
+	keyed := func(r *controlplane.JobRequest) { r.IdempotencyKey = "once" }
+	first, again := w.submit(byToken, keyed), w.submit(byToken, keyed)
+	if first.ID != again.ID || !again.Replayed || first.By != "" {
+		t.Errorf("%+v %+v", first, again)
+	}
+	_, err = w.trySubmit(byToken, keyed, func(r *controlplane.JobRequest) { r.Event = []byte("another") })
+	if codeOf(t, err) != controlplane.CodeFailedPrecondition {
+		t.Error(err)
+	}
+	w.submit(keyed) // another sender's key
+	w.submit()
+	if _, err := w.trySubmit(); codeOf(t, err) != controlplane.CodeExhausted {
+		t.Error(err)
+	}
+	jobs, more, err := w.Jobs(t.Context(), admin, controlplane.JobQuery{Limit: 2})
+	if err != nil || len(jobs) != 2 || !more || jobs[0].ID < jobs[1].ID {
+		t.Errorf("%+v %v %v", jobs, more, err)
+	}
+	rest, more, err := w.Jobs(t.Context(), admin, controlplane.JobQuery{Before: jobs[1].ID})
+	if err != nil || len(rest) != 1 || more || rest[0].ID != first.ID {
+		t.Errorf("%+v %v %v", rest, more, err)
 	}
 }

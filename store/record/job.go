@@ -131,6 +131,11 @@ type Job struct {
 	// was taken from a cluster's Jobs to another one.
 	Visited []string `json:"visited,omitempty"`
 	Hops    int      `json:"hops,omitempty"`
+	// Frozen is where it stands frozen since FrozenAt, as its syncer offered it: that
+	// Job is released when another place has it, or restored. Of our own attempts it
+	// has the name; the assignment there is gone meanwhile.
+	Frozen   *Place `json:"frozen,omitempty"`
+	FrozenAt *Time  `json:"frozen_at,omitempty"`
 	// Past are the last attempts that ended without an end of the job, oldest first.
 	Past []Attempt `json:"past,omitempty"`
 	// Cancel says that its end was ordered, by whom.

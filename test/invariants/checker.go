@@ -26,6 +26,7 @@ type checker struct {
 	at        map[place]map[string]bool  // -> federations with a member there
 	named     map[name]map[string]bool   // -> federations of that name
 	past      past
+	jobs      jobsIndex
 
 	// What follows belongs to the revision that is looked at.
 	revision int64
@@ -57,6 +58,7 @@ func rules() []rule {
 		{name: RuleAbsence, step: absenceStep},
 		{name: RuleOurs, step: oursStep},
 		{name: RuleData, step: dataStep},
+		{name: RuleJobs, step: jobsStep},
 		{name: RuleSecrets, step: secretsStep},
 		{name: RuleSecrets, step: tokensStep},
 		{name: RuleStatus, step: statusStep},
@@ -82,6 +84,7 @@ func newChecker(opts Options) (*checker, error) {
 		at:        map[place]map[string]bool{},
 		named:     map[name]map[string]bool{},
 		past:      newPast(),
+		jobs:      newJobsIndex(),
 	}, nil
 }
 
@@ -90,6 +93,7 @@ func (c *checker) step(revision int64, events []store.Event) {
 	c.revision, c.changes, c.changed = revision, nil, map[string]*change{}
 	for _, ev := range events {
 		c.apply(ev)
+		c.jobs.apply(c.changes[len(c.changes)-1])
 	}
 	c.report.Revisions++
 	c.report.Last = revision

@@ -22,6 +22,7 @@ const (
 	RuleAbsence  Rule = "5 absence is no order"
 	RuleOurs     Rule = "6 ours"
 	RuleData     Rule = "7 user data"
+	RuleJobs     Rule = "8 jobs"
 	RuleSecrets  Rule = "9 secrets"
 	RuleStatus   Rule = "10 generations"
 	RuleRequests Rule = "11 requests"
