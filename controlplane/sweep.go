@@ -46,7 +46,7 @@ func (c *ControlPlane) sweepOnce(ctx context.Context, suspects map[string]int64)
 			return now.Sub(d.DeletedAt.Time) > c.cfg.KeepDeleted
 		}),
 	)
-	if err = errors.Join(err, c.sweepRemoved(ctx, now), c.trimAudit(ctx)); err != nil {
+	if err = errors.Join(err, c.sweepRemoved(ctx, now), c.trimAudit(ctx), c.sweepJobs(ctx, now)); err != nil {
 		return err
 	}
 	prefixes := []string{record.HistoryPrefix, record.SecretsPrefix}

@@ -80,6 +80,8 @@ type ControlPlane struct {
 	ApplyGrace         time.Duration `default:"120s" help:"How long an apply may take besides the expected delay."`
 	MaxQueueDelay      time.Duration `default:"15m" help:"Longest write queue of a cluster that a creation is put behind."`
 	RefreshTokenMaxAge time.Duration `default:"720h" help:"How old a refresh token may be before its owner is told to give another one; 0 never tells."`
+	JobsPerFederation  int           `default:"10000" help:"Jobs of one federation that may be in flight; more are refused."`
+	JobsPerUser        int           `default:"20000" help:"Jobs of one user that may be in flight."`
 	DefaultWait        time.Duration `default:"60s" help:"How long a creation waits for its outcome when the caller does not say."`
 
 	Log `embed:""`
@@ -101,6 +103,7 @@ func (c ControlPlane) Validate() error {
 		when(c.Limits.Keys < 0 || c.Limits.Bytes < 0 || c.Limits.Rate < 0 || c.Limits.ByteRate < 0, "--cluster-keys, --cluster-bytes, --cluster-rate and --cluster-byte-rate must be 0 or more"),
 		positive("prepare-deadline", c.PrepareDeadline), positive("apply-grace", c.ApplyGrace),
 		when(c.RefreshTokenMaxAge < 0, "--refresh-token-max-age must be 0 or more"),
+		when(c.JobsPerFederation < 1 || c.JobsPerUser < 1, "--jobs-per-federation and --jobs-per-user must be 1 or more"),
 		positive("max-queue-delay", c.MaxQueueDelay), positive("default-wait", c.DefaultWait),
 	)
 }
@@ -109,8 +112,8 @@ func (c ControlPlane) Validate() error {
 type Limits struct {
 	Keys     int     `default:"100000" help:"Keys that one cluster may have in etcd; who passes a limit is revoked. 0 for no limit."`
 	Bytes    int64   `default:"268435456" help:"Bytes that these may hold; 0 for no limit."`
-	Rate     float64 `default:"100" help:"Writes of one cluster per second in the long run; as many at once as in 1000 s. 0 for no limit."`
-	ByteRate float64 `default:"262144" help:"Bytes that one cluster may write per second in the long run; as many at once as in 1000 s. 0 for no limit."`
+	Rate     float64 `default:"1000" help:"Writes of one cluster per second in the long run; as many at once as in 250 s. 0 for no limit."`
+	ByteRate float64 `default:"1048576" help:"Bytes that one cluster may write per second in the long run; as many at once as in 250 s. 0 for no limit."`
 }
 
 // Syncer is the configuration of oscar-syncer.

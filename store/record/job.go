@@ -382,6 +382,9 @@ func EventKey(job string) string { return EventsPrefix + job }
 // DecisionKey is what an attempt was decided on.
 func DecisionKey(job string, attempt int) string { return DecisionsPrefix + attemptName(job, attempt) }
 
+// DecisionsOf is the beginning of the DecisionKeys of a job, and of no other.
+func DecisionsOf(job string) string { return DecisionsPrefix + job + "." }
+
 // ReservedKey is what is promised of a cluster.
 func ReservedKey(cluster string) string { return ReservedPrefix + cluster }
 

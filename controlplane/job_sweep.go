@@ -1,0 +1,107 @@
+package controlplane
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// sweepAtOnce is how many jobs one transaction forgets.
+const sweepAtOnce = 40
+
+// sweepJobs forgets jobs that have ended long ago, or that are too many, with what was
+// decided of them, and mends what is promised where that is not the sum of the jobs.
+func (c *ControlPlane) sweepJobs(ctx context.Context, now time.Time) error {
+	c.needs.keep(func(uid string) (lives bool) {
+		c.state.read(func() { _, lives = c.state.federations[uid] })
+		return lives
+	})
+	var old []versioned[record.Job]
+	c.state.read(func() { old = c.state.oldJobs(now.Add(-c.cfg.KeepJobs), c.cfg.KeepJobsEach) })
+	for some := range slices.Chunk(old, sweepAtOnce) {
+		if err := c.forgetJobs(ctx, some); err != nil {
+			return err
+		}
+	}
+	return c.mendReserved(ctx)
+}
+
+// oldJobs lists the jobs that ended before a time, and of each federation all that have
+// ended but the last ones. It must be called inside read.
+func (s *state) oldJobs(before time.Time, keep int) []versioned[record.Job] {
+	var out []versioned[record.Job]
+	ended := map[string]int{}
+	for _, id := range slices.Backward(s.jobs.order) {
+		j := s.jobs.all[id]
+		if !j.rec.State.Ended() {
+			continue
+		}
+		at := j.rec.ChangedAt // EndedAt is by another clock
+		if ended[j.rec.Federation]++; ended[j.rec.Federation] > keep || at.Before(before) {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
+func (c *ControlPlane) forgetJobs(ctx context.Context, jobs []versioned[record.Job]) error {
+	var keys []string
+	for _, j := range jobs {
+		keys = append(keys, record.JobKey(j.rec.Job))
+	}
+	_, err := c.store.Update(ctx, store.Update{Keys: keys, Build: func(v store.View, tx *store.Txn) error {
+		for i, j := range jobs {
+			if kv, ok := v.KV(keys[i]); !ok || kv.ModRevision != j.rev {
+				continue // replayed meanwhile, or forgotten
+			}
+			tx.Expect(keys[i])
+			tx.Delete(keys[i])
+			tx.Delete(record.EventKey(j.rec.Job))
+			tx.DeletePrefix(record.DecisionsOf(j.rec.Job))
+		}
+		return nil
+	}})
+	return err
+}
+
+// mendReserved writes anew what is promised where it is not the sum of what the jobs
+// have. That is never so; should it be, a cluster would be taken for full, or for free,
+// for ever.
+func (c *ControlPlane) mendReserved(ctx context.Context) error {
+	should := map[string][]record.Promise{}
+	revs := map[string]int64{}
+	c.state.read(func() {
+		should = c.state.checkReserved()
+		for cluster := range should {
+			revs[cluster] = c.state.jobs.reserved[cluster].rev
+		}
+	})
+	for cluster, sum := range should {
+		key := record.ReservedKey(cluster)
+		mended := false
+		_, err := c.store.Update(ctx, store.Update{Keys: []string{key}, Build: func(v store.View, tx *store.Txn) error {
+			mended = false
+			if kv, _ := v.KV(key); kv.ModRevision != revs[cluster] {
+				return nil // whoever wrote it was right then, or it is seen next time
+			}
+			mended = true
+			tx.Expect(key)
+			if len(sum) == 0 {
+				tx.Delete(key)
+				return nil
+			}
+			tx.Put(key, record.Reserved{V: record.Version, Jobs: sum})
+			return nil
+		}})
+		if err != nil {
+			return err
+		}
+		if mended {
+			c.cfg.Logger.Error("what was promised of a cluster was not what its jobs have; it was mended", "cluster", cluster, "promised", describePromises(sum))
+		}
+	}
+	return nil
+}
