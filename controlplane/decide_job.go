@@ -35,6 +35,8 @@ type jobSituation struct {
 	// that it is to do nothing new, and listed that it has told of all its Jobs in
 	// the present epoch.
 	registered, stopped, listed bool
+	// revoked says that what the cluster has reported will be forgotten.
+	revoked bool
 	// session is the create revision of its session, 0 for none; lost says that there
 	// was none for as long as it takes.
 	session int64
@@ -115,6 +117,9 @@ func (s jobSituation) onItsWay(state record.JobState) jobDecision {
 	case s.cancels && !s.cancelSent && s.assigned:
 		next.Cancel, next.ChangedAt = orderByReplica, record.At(s.now)
 		return jobDecision{name: "order_cancel", next: next, cancel: true}
+	case s.revoked && !s.job.Posted && s.job.State != record.JobRunning:
+		next.Posted = true
+		return jobDecision{name: "note_posted", next: next}
 	case state == record.JobRunning && s.job.State != record.JobRunning:
 		next.State, next.Reserved, next.ChangedAt = record.JobRunning, nil, record.At(s.now)
 		next.Reason, next.Message = "", ""
@@ -136,6 +141,8 @@ func (s jobSituation) unposted(state record.JobState) jobDecision {
 	// In an older epoch more may have happened than the store knows.
 	known := s.epochOf == s.epoch || s.listed
 	switch {
+	case s.registered && (s.job.Posted || s.job.State == record.JobRunning):
+		return jobDecision{} // a report was forgotten: its syncer makes another one
 	case !known && s.registered:
 		return jobDecision{}
 	case claimed && s.session != 0 && s.report.Session == s.session:
@@ -231,7 +238,7 @@ func (s jobSituation) requeued(a record.Attempt) record.Job {
 	}
 	next.Past = append(append([]record.Attempt{}, next.Past...), a)
 	next.Past = next.Past[max(0, len(next.Past)-keepAttempts):]
-	next.State, next.Reserved, next.Posting, next.NotBefore = record.JobQueued, nil, nil, nil
+	next.State, next.Reserved, next.Posting, next.NotBefore, next.Posted = record.JobQueued, nil, nil, nil, false
 	next.ChangedAt = record.At(s.now)
 	return next
 }

@@ -20,7 +20,7 @@ func cancelJob(s jobSituation, by string) (jobDecision, error) {
 		return jobDecision{}, hasEnded(j)
 	case j.Posting != nil || j.State == record.JobUncertain:
 		return jobDecision{}, &Error{Code: CodeFailedPrecondition, Message: "it is being handed to an endpoint, which nobody can stop"}
-	case s.report == nil || !s.report.State.Bound():
+	case j.State == record.JobQueued, (s.report == nil || !s.report.State.Bound()) && !j.Posted && j.State != record.JobRunning:
 		d := s.end(record.JobCancelled, "", "")
 		d.name, d.next.Cancel = "cancel", by
 		d.fenced = j.State != record.JobQueued

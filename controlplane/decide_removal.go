@@ -86,8 +86,9 @@ type clusterSituation struct {
 	// members counts the federations with a member there, leaving those that wait
 	// for a tombstone there, and records what is desired of it, tombstones among it.
 	members, leaving, records int
-	// tokens counts the orders about refresh tokens that it has not carried out.
-	tokens int
+	// tokens counts the orders about refresh tokens that it has not carried out, and
+	// jobs the attempts that stand there.
+	tokens, jobs int
 }
 
 // clusterDecision is the next step of a removal: unregister, or what it waits for.
@@ -110,8 +111,13 @@ func decideRemoval(s clusterSituation) clusterDecision {
 		return clusterDecision{blocked: true, waits: coordinatorsThere(s.reg.ClusterID, s.coordinated)}
 	case s.members > 0, removal.Force && s.leaving > 0:
 		return clusterDecision{waits: fmt.Sprintf("%d federations have not left it yet", max(s.members, s.leaving))}
-	case removal.Force || s.records+s.tokens == 0:
+	case removal.Force || s.records+s.tokens+s.jobs == 0:
 		return clusterDecision{unregister: true}
+	case s.records == 0 && s.jobs > 0 && !s.alive:
+		return clusterDecision{blocked: true, waits: fmt.Sprintf(
+			"cluster %q is away and has %d jobs: start its syncer, or use force, and they end as vanished", s.reg.ClusterID, s.jobs)}
+	case s.records == 0 && s.jobs > 0:
+		return clusterDecision{waits: fmt.Sprintf("%d jobs have not ended there yet", s.jobs)}
 	case s.records == 0 && !s.alive:
 		return clusterDecision{blocked: true, waits: fmt.Sprintf(
 			"cluster %q is away and holds %d refresh tokens that are to be revoked: start its syncer, or use force, and revoke them at their issuers by hand", s.reg.ClusterID, s.tokens)}
@@ -185,7 +191,7 @@ func (s *state) removal(id string) (clusterSituation, int64, bool) {
 		}
 	}
 	if n := s.nodes[id]; n != nil {
-		out.records = len(n.desired)
+		out.records, out.jobs = len(n.desired), len(n.assignments)
 	}
 	for _, c := range s.custody {
 		if _, holds := c.holds[id]; holds {

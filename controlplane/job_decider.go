@@ -231,6 +231,7 @@ func (s *state) jobSituation(j *record.Job, now time.Time) (jobSituation, int64)
 	reg, ok := s.clusters[p.ClusterID]
 	sit.registered = ok && (p.ClusterUID == "" || reg.rec.UID == p.ClusterUID)
 	sit.stopped = !ok || reg.rec.State != record.ClusterActive
+	sit.revoked = ok && reg.rec.Revoked != nil
 	sit.session, sit.listed = s.session(p.ClusterID), s.listed(p.ClusterID)
 	d := s.desired(p.ClusterID, p.ServiceName).rec
 	sit.gone = d == nil || d.UID != p.UID || d.Tombstone()

@@ -113,6 +113,9 @@ func (c *ControlPlane) ReadmitCluster(ctx context.Context, caller identity.Calle
 		case reg.Revoked == nil:
 			return nil
 		}
+		if c.forgetsPosted(id) {
+			return &Error{Code: CodeUnavailable, RetryAfter: time.Second, Message: "jobs that may run there are being noted; try again in a moment"}
+		}
 		reg.Revoked, reg.State, told.State = nil, record.ClusterActive, record.ClusterActive
 		tx.Expect(key)
 		tx.Expect(desired)
@@ -132,4 +135,17 @@ func (c *ControlPlane) ReadmitCluster(ctx context.Context, caller identity.Calle
 			Message: "the cluster is readmitted, but etcd's user was not made yet; send the same request again"}
 	}
 	return out, nil
+}
+
+// forgetsPosted says whether a job that may run on a cluster is known to by its report
+// alone, which a readmission takes away.
+func (c *ControlPlane) forgetsPosted(cluster string) (found bool) {
+	c.state.read(func() {
+		for id := range c.state.jobs.on[cluster] {
+			j := c.state.jobs.all[id].rec
+			r := c.state.nodes[cluster].reports[attemptID{id, j.Attempt}].rec
+			found = found || r != nil && r.State.Posted() && !j.Posted && j.State == record.JobAssigned
+		}
+	})
+	return found
 }

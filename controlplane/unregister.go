@@ -46,7 +46,7 @@ func (c *ControlPlane) removalStep(ctx context.Context, cluster string) error {
 			return
 		}
 		n := c.state.nodes[cluster]
-		forgotten = n != nil && n.desiredSelf.rec != nil && len(n.desired) == 0
+		forgotten = n != nil && n.desiredSelf.rec != nil && len(n.desired)+len(n.assignments) == 0
 	})
 	switch {
 	case next.unregister:
@@ -111,9 +111,14 @@ func (c *ControlPlane) unregister(ctx context.Context, id string, rev int64) err
 			if err != nil {
 				return err
 			}
+			jobs, err := c.store.ListKeys(ctx, record.AssignmentsPrefix(id))
+			if err != nil {
+				return err
+			}
 			order, ok := v.KV(desired)
-			if len(left) == 0 || !ok {
+			if len(left)+len(jobs) == 0 || !ok {
 				tx.ExpectEmpty(record.DesiredServicesPrefix(id))
+				tx.ExpectEmpty(record.AssignmentsPrefix(id))
 				tx.Delete(desired)
 				clearTree(tx, id)
 				return nil
@@ -162,6 +167,7 @@ func (c *ControlPlane) forgetCluster(ctx context.Context, id string, idle bool) 
 			tx.Expect(desired)
 			if idle {
 				tx.ExpectEmpty(record.DesiredServicesPrefix(id))
+				tx.ExpectEmpty(record.AssignmentsPrefix(id))
 			}
 			tx.Delete(desired)
 			clearTree(tx, id)
@@ -203,5 +209,8 @@ func clearTree(tx *store.Txn, id string) {
 	tx.DeletePrefix(record.DesiredServicesPrefix(id))
 	tx.DeletePrefix(record.SpecsPrefix(id))
 	tx.DeletePrefix(record.TokensPrefix(id))
+	tx.DeletePrefix(record.AssignmentsPrefix(id))
+	tx.DeletePrefix(record.AssignedEventsPrefix(id))
+	tx.DeletePrefix(record.OfferAnswersPrefix(id))
 	tx.DeletePrefix(record.ObservedPrefix(id))
 }

@@ -60,7 +60,7 @@ func TestAResyncOf20000ServicesIsWithinTheLimits(t *testing.T) {
 }
 
 func TestMeter(t *testing.T) {
-	limits := access.Limits{Keys: 10, Bytes: 10_000, Rate: 0.1, ByteRate: 100} // 100 writes, 100,000 bytes at once
+	limits := access.Limits{Keys: 10, Bytes: 10_000, Rate: 0.4, ByteRate: 400} // 100 writes, 100,000 bytes at once
 	report := func(i, bytes int) store.KV {
 		return kv(record.ObservedServiceKey(clusterA, fmt.Sprint("svc", i)), bytes)
 	}
@@ -155,7 +155,7 @@ func TestMeter(t *testing.T) {
 
 // Forgiven is what was too fast, not what is still there.
 func TestMeterForgives(t *testing.T) {
-	m := newMeter(access.Limits{Keys: 2, Rate: 0.01})
+	m := newMeter(access.Limits{Keys: 2, Rate: 0.04})
 	session := kv(record.SessionKey(clusterA), 1)
 	for range 11 {
 		m.Changed(session, false)

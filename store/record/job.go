@@ -120,6 +120,9 @@ type Job struct {
 	Place   *Place `json:"place,omitempty"`
 	// Reserved is what is promised to it in reserved/<Place.ClusterID>.
 	Reserved *Room `json:"reserved,omitempty"`
+	// Posted says that OSCAR may have been asked for the attempt, where its report may be
+	// forgotten: a cluster that was revoked begins anew.
+	Posted bool `json:"posted,omitempty"`
 	// Posting is the delivery to an endpoint that is under way, or whose outcome is not
 	// known.
 	Posting *Posting `json:"posting,omitempty"`
@@ -396,9 +399,12 @@ func AssignmentKey(cluster, job string, attempt int) string {
 	return AssignmentsPrefix(cluster) + attemptName(job, attempt)
 }
 
+// AssignedEventsPrefix covers their events.
+func AssignedEventsPrefix(cluster string) string { return DesiredPrefix(cluster) + "events/" }
+
 // AssignedEventKey is the event of an attempt, sealed to its cluster.
 func AssignedEventKey(cluster, job string, attempt int) string {
-	return DesiredPrefix(cluster) + "events/" + attemptName(job, attempt)
+	return AssignedEventsPrefix(cluster) + attemptName(job, attempt)
 }
 
 // JobReportsPrefix covers what the syncer of a cluster says of attempts.
