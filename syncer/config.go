@@ -79,6 +79,11 @@ type Config struct {
 	CapacityEvery time.Duration
 	// SessionTTL is how long the session outlives a silent syncer; default 30 s.
 	SessionTTL time.Duration
+	// KeepJobs says that Jobs which wait here are not offered to the federation.
+	KeepJobs bool
+	// RescheduleAfter is how long a Job waits before it is offered, where its
+	// federation does not say; default 30 s.
+	RescheduleAfter time.Duration
 	// LateWindow is how long a POST or DELETE that was not answered may still
 	// take effect; default 300 s, OSCAR's own limit of a request.
 	LateWindow time.Duration
@@ -124,6 +129,7 @@ func (c Config) withDefaults() Config {
 	period(&c.Resync, time.Minute)
 	period(&c.CapacityEvery, 15*time.Second)
 	period(&c.SessionTTL, 30*time.Second)
+	period(&c.RescheduleAfter, 30*time.Second)
 	period(&c.LateWindow, 300*time.Second)
 	period(&c.WriteTimeout, 60*time.Second)
 	period(&c.PrefetchTimeout, 400*time.Second)

@@ -51,6 +51,7 @@ type term struct {
 	desk   *desk
 	// measured is closed when it was tried once to tell what the cluster has free.
 	measured chan struct{}
+	offers   *offers
 
 	mu sync.Mutex
 	// periodic holds the names that the next decision looks at as a resync, and
@@ -73,7 +74,7 @@ func newTerm(s *Syncer, session *store.Session, leads func() bool, lose context.
 		decisions: workqueue.NewTypedDelayingQueue[string](),
 		retries:   workqueue.NewTypedItemExponentialFailureRateLimiter[string](200*time.Millisecond, 15*time.Second),
 	}
-	t.needs = newNeeds()
+	t.needs, t.offers = newNeeds(), newOffers()
 	t.tokens = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second))
 	t.desk = newDesk(t)
@@ -120,6 +121,7 @@ func (t *term) run(ctx context.Context) error {
 		group.Go(func() error { t.cfg.Relay.Run(ctx, site{t}); return nil })
 	}
 	group.Go(func() error { t.capacities(ctx); return nil })
+	group.Go(func() error { t.offerJobs(ctx); return nil })
 	for range deciders {
 		group.Go(func() error { t.work(ctx, t.decisions, t.decide); return nil })
 	}
@@ -222,6 +224,9 @@ func (t *term) follow(ctx context.Context) error {
 				t.desk.hearOf(ref.Name)
 			case record.KindAssignment:
 				t.desk.hear(ref)
+				t.offers.again(ref.Name)
+			case record.KindOffer, record.KindOfferAnswer:
+				t.offerCame(view, ref.Name)
 			case record.KindHold, record.KindHolding, record.KindTokenAsk, record.KindGranted, record.KindWant, record.KindGrant:
 				t.tokens.Add(ref.Name)
 			case record.KindObservedService, record.KindAsk:
@@ -236,6 +241,8 @@ func (t *term) follow(ctx context.Context) error {
 				}
 				t.tendAll(view)
 				t.desk.hearAll()
+				t.offers.again("")
+				t.offerAll(view)
 			}
 		}
 	}
@@ -313,6 +320,8 @@ func (t *term) resync(ctx context.Context) error {
 	}
 	t.needs.forget(began.Add(-needsKept - 3*t.cfg.Resync))
 	t.tendAll(view)
+	t.offers.again("")
+	t.offerAll(view)
 	t.notes.forget(time.Now(), func(name string) bool { return wanted[name] })
 	t.mu.Lock()
 	maps.DeleteFunc(t.heard, func(name string, _ time.Time) bool { return !wanted[name] })

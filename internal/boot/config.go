@@ -145,6 +145,9 @@ type Syncer struct {
 	Kubeconfig        string `placeholder:"FILE" help:"How to reach Kubernetes from outside of it."`
 	ServicesNamespace string `default:"oscar-svc" placeholder:"NAME" help:"OSCAR's namespace of services."`
 
+	OfferJobs       bool          `default:"true" negatable:"" help:"Offer Jobs that wait here for room to the federation; needs Kubernetes."`
+	RescheduleAfter time.Duration `default:"30s" help:"How long a Job waits before it is offered, where its federation says nothing (federation.rescheduler_threshold)."`
+
 	Log `embed:""`
 }
 
@@ -171,6 +174,7 @@ func (c Syncer) Validate() error {
 		c.Joining.validate(c.Etcd, c.APIEndpoint != "" && c.APIEndpoint != relayOff),
 		c.apiProblem(),
 		positive("resync", c.Resync), positive("session-ttl", c.SessionTTL), positive("late-window", c.LateWindow),
+		positive("reschedule-after", c.RescheduleAfter),
 		issuersProblem(c),
 		when(c.Kubernetes == kubernetesOff && c.Kubeconfig != "", "--kubernetes=off and --kubeconfig contradict each other"),
 		when(c.SessionTTL > 0 && c.SessionTTL < 2*time.Second, "--session-ttl must be at least 2s: etcd renews no shorter leases"),

@@ -335,9 +335,10 @@ type Offer struct {
 	Federation string     `json:"federation"`
 	Service    string     `json:"service_name"`
 	UID        string     `json:"uid"`
-	// Name of the Job at OSCAR, and when it was made.
-	Name  string `json:"name"`
-	Since Time   `json:"since"`
+	// Namespace and Name of the Job in Kubernetes, and when it was made.
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Since     Time   `json:"since"`
 	// Size of its event in bytes.
 	Size               int    `json:"size"`
 	Message            string `json:"message,omitempty"`

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -58,6 +59,7 @@ type Client struct {
 	cfg      Config
 	kube     kubernetes.Interface
 	metadata metadata.Interface
+	dynamic  dynamic.Interface
 	now      func() time.Time
 	// changing holds a token while a Secret of refresh tokens is being changed.
 	changing chan struct{}
@@ -112,7 +114,11 @@ func New(conf *rest.Config, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes: %w", err)
 	}
-	return &Client{cfg: cfg, kube: client, metadata: meta, now: time.Now, changing: make(chan struct{}, 1)}, nil
+	dyn, err := dynamic.NewForConfig(conf)
+	if err != nil {
+		return nil, fmt.Errorf("kubernetes: %w", err)
+	}
+	return &Client{cfg: cfg, kube: client, metadata: meta, dynamic: dyn, now: time.Now, changing: make(chan struct{}, 1)}, nil
 }
 
 // logging makes client-go log to our logger.

@@ -1,8 +1,8 @@
 // Package kube owns what the syncer asks of the Kubernetes below its OSCAR,
 // beside OSCAR's own REST API: who the cluster is, what is left of a service, the
 // healing of half-created services, news of changes, what its nodes have free, the
-// Lease of the one syncer, and the Secrets with refresh tokens. A syncer without
-// Kubernetes does without: Absent answers ErrAbsent.
+// Lease of the one syncer, the Secrets with refresh tokens, and the Jobs that wait. A
+// syncer without Kubernetes does without: Absent answers ErrAbsent.
 package kube
 
 import (
@@ -43,6 +43,7 @@ type Interface interface {
 	Nodes(ctx context.Context) ([]Node, error)
 	TokenStore
 	JobReader
+	JobStore
 }
 
 // Absent is the Kubernetes of a syncer that has none.
@@ -77,3 +78,24 @@ func (Absent) PutToken(context.Context, string, string, Token) error { return Er
 
 // DeleteToken implements TokenStore.
 func (Absent) DeleteToken(context.Context, string, string, int64) error { return ErrAbsent }
+
+// WatchJobs implements JobStore.
+func (Absent) WatchJobs(context.Context, func(JobKey, *Job)) error { return ErrAbsent }
+
+// Job implements JobStore.
+func (Absent) Job(context.Context, JobKey) (*Job, error) { return nil, ErrAbsent }
+
+// ChangeJob implements JobStore.
+func (Absent) ChangeJob(context.Context, *Job, JobChange) error { return ErrAbsent }
+
+// HoldPod implements JobStore.
+func (Absent) HoldPod(context.Context, *Job, JobPod) error { return ErrAbsent }
+
+// SetActive implements JobStore.
+func (Absent) SetActive(context.Context, *Job, bool) error { return ErrAbsent }
+
+// DeleteJob implements JobStore.
+func (Absent) DeleteJob(context.Context, *Job) error { return ErrAbsent }
+
+// Place implements JobStore.
+func (Absent) Place(owner string) string { return Namespace(ServicesNamespace, owner) }

@@ -32,6 +32,16 @@ var (
 		{Verb: "get", Resource: "secrets", Name: kube.TokenSecret},
 		{Verb: "update", Resource: "secrets", Name: kube.TokenSecret},
 		{Verb: "delete", Resource: "secrets", Name: kube.TokenSecret},
+		{Verb: "get", Group: "batch", Resource: "jobs"},
+		{Verb: "list", Group: "batch", Resource: "jobs"},
+		{Verb: "watch", Group: "batch", Resource: "jobs"},
+		{Verb: "patch", Group: "batch", Resource: "jobs"},
+		{Verb: "delete", Group: "batch", Resource: "jobs"},
+		{Verb: "list", Resource: "pods"},
+		{Verb: "watch", Resource: "pods"},
+		{Verb: "patch", Resource: "pods"},
+		{Verb: "list", Group: "kueue.x-k8s.io", Resource: "workloads"},
+		{Verb: "patch", Group: "kueue.x-k8s.io", Resource: "workloads"},
 	}
 	leading = []attributes{
 		{Verb: "create", Group: "coordination.k8s.io", Resource: "leases"},

@@ -1,0 +1,190 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	batchinformers "k8s.io/client-go/informers/batch/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// byJob is the index of pods by the uid of their Job.
+const byJob = "job"
+
+// WatchJobs implements JobStore by two informers. Of a Job, and of a pod, they keep
+// what is looked at, and never the event.
+func (c *Client) WatchJobs(ctx context.Context, seen func(JobKey, *Job)) error {
+	if err := c.mayWatchJobs(ctx); err != nil {
+		return err
+	}
+	ctx = c.logging(ctx)
+	jobs := batchinformers.NewFilteredJobInformer(c.kube, metav1.NamespaceAll, 0, cache.Indexers{},
+		func(o *metav1.ListOptions) { o.LabelSelector = serviceLabel })
+	pods := coreinformers.NewFilteredPodInformer(c.kube, metav1.NamespaceAll, 0, cache.Indexers{byJob: indexByJob},
+		func(o *metav1.ListOptions) { o.LabelSelector = serviceLabel + "," + batchv1.ControllerUidLabel })
+	w := &jobWatch{client: c, jobs: jobs, pods: pods, seen: seen}
+	_, jobErr := jobs.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: w.job, UpdateFunc: func(_, now any) { w.job(now) }, DeleteFunc: w.job,
+	})
+	_, podErr := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: w.pod, UpdateFunc: func(_, now any) { w.pod(now) }, DeleteFunc: w.pod,
+	})
+	err := errors.Join(jobs.SetTransform(lightJob), pods.SetTransform(lightPod), jobErr, podErr)
+	if err != nil {
+		return fmt.Errorf("kubernetes: watch of Jobs: %w", err)
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	all.Go(func() { pods.RunWithContext(ctx) })
+	// Pods first: a Job that is told of with all its pods is told of once.
+	if !cache.WaitForCacheSync(ctx.Done(), pods.HasSynced) {
+		return nil
+	}
+	jobs.RunWithContext(ctx)
+	return nil
+}
+
+// mayWatchJobs asks for what an informer would ask for without end.
+func (c *Client) mayWatchJobs(ctx context.Context) error {
+	ctx, cancel := c.call(ctx)
+	defer cancel()
+	options := metav1.ListOptions{LabelSelector: serviceLabel, Limit: 1}
+	if _, err := c.kube.BatchV1().Jobs(metav1.NamespaceAll).List(ctx, options); err != nil {
+		return failed("list of Jobs", err)
+	}
+	if _, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, options); err != nil {
+		return failed("list of pods", err)
+	}
+	return nil
+}
+
+// jobWatch puts Jobs and their pods together.
+type jobWatch struct {
+	client     *Client
+	jobs, pods cache.SharedIndexInformer
+	// mu makes calls of seen one after another, each with what is newest.
+	mu   sync.Mutex
+	seen func(JobKey, *Job)
+}
+
+// job tells of a Job that an informer tells of.
+func (w *jobWatch) job(obj any) {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	if j, ok := obj.(*batchv1.Job); ok {
+		w.tell(JobKey{j.Namespace, j.Name})
+	}
+}
+
+// pod tells of the Job of a pod.
+func (w *jobWatch) pod(obj any) {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	p, ok := obj.(*corev1.Pod)
+	if !ok {
+		return
+	}
+	if o := metav1.GetControllerOf(p); o != nil && ownerOf(p) != "" {
+		w.tell(JobKey{p.Namespace, o.Name})
+	}
+}
+
+func (w *jobWatch) tell(key JobKey) {
+	if !w.client.inPlace(key.Namespace) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	obj, exists, err := w.jobs.GetStore().GetByKey(key.String())
+	j, ok := obj.(*batchv1.Job)
+	if err != nil || !exists || !ok {
+		w.seen(key, nil)
+		return
+	}
+	job := jobOf(j)
+	pods, err := w.pods.GetIndexer().ByIndex(byJob, job.UID)
+	if err != nil {
+		return // the index is ours, and there
+	}
+	for _, obj := range pods {
+		if p, ok := obj.(*corev1.Pod); ok {
+			job.Pods = append(job.Pods, podOf(p))
+		}
+	}
+	w.seen(key, job)
+}
+
+func indexByJob(obj any) ([]string, error) {
+	if p, ok := obj.(*corev1.Pod); ok {
+		if uid := ownerOf(p); uid != "" {
+			return []string{uid}, nil
+		}
+	}
+	return nil, nil
+}
+
+// lightJob leaves of a Job what jobOf looks at.
+func lightJob(obj any) (any, error) {
+	j, ok := obj.(*batchv1.Job)
+	if !ok {
+		return obj, nil
+	}
+	spec := j.Spec.DeepCopy()
+	spec.Template = corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: only(j.Spec.Template.Labels, reschedulerLabel)},
+		Spec:       corev1.PodSpec{SchedulingGates: spec.Template.Spec.SchedulingGates, Tolerations: spec.Template.Spec.Tolerations},
+	}
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: j.Name, Namespace: j.Namespace, UID: j.UID, ResourceVersion: j.ResourceVersion, Generation: j.Generation,
+			CreationTimestamp: j.CreationTimestamp, DeletionTimestamp: j.DeletionTimestamp,
+			Labels:      only(j.Labels, serviceLabel, queueLabel, reschedulerLabel),
+			Annotations: only(j.Annotations, serviceUIDAnnotation, markAnnotation),
+		},
+		Spec: *spec, Status: batchv1.JobStatus{Conditions: j.Status.Conditions, Active: j.Status.Active},
+	}, nil
+}
+
+// lightPod leaves of a pod what podOf and ownerOf look at.
+func lightPod(obj any) (any, error) {
+	p, ok := obj.(*corev1.Pod)
+	if !ok {
+		return obj, nil
+	}
+	light := func(containers []corev1.Container) []corev1.Container {
+		var out []corev1.Container
+		for _, c := range containers {
+			out = append(out, corev1.Container{Name: c.Name, Image: c.Image})
+		}
+		return out
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: p.Name, Namespace: p.Namespace, UID: p.UID, ResourceVersion: p.ResourceVersion,
+			CreationTimestamp: p.CreationTimestamp, DeletionTimestamp: p.DeletionTimestamp, OwnerReferences: p.OwnerReferences,
+		},
+		Spec: corev1.PodSpec{
+			NodeName: p.Spec.NodeName, SchedulingGates: p.Spec.SchedulingGates, Containers: light(p.Spec.Containers), InitContainers: light(p.Spec.InitContainers),
+		},
+		Status: corev1.PodStatus{Phase: p.Status.Phase},
+	}, nil
+}
+
+// only copies some of a map.
+func only(from map[string]string, keys ...string) map[string]string {
+	to := map[string]string{}
+	for _, k := range keys {
+		if v, ok := from[k]; ok {
+			to[k] = v
+		}
+	}
+	return to
+}

@@ -1,0 +1,196 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/kube"
+)
+
+// offeredJob is what a decision about a Job is made from, and what its step needs.
+type offeredJob struct {
+	offerSight
+	key kube.JobKey
+	// id is what the Job is offered as.
+	id string
+	// recipient is whom its event is sealed to.
+	recipient string
+	desired   *record.Desired
+	// Revisions of the records; 0 for absent ones.
+	offerRevision, answerRevision int64
+	// until is when a fresh sight is too old to act on.
+	until time.Time
+}
+
+// glanceAtJob makes a sight of what is remembered. It is nil when the Job cannot be
+// offered, and is not.
+func (t *term) glanceAtJob(key kube.JobKey) (*offeredJob, error) {
+	view, job := t.mirror.Snapshot(), t.offers.job(key)
+	id, standing := t.offerAt(view, key)
+	if id == "" {
+		if id = t.offerID(view, job); id == "" {
+			return nil, nil //nolint:nilnil // nothing to decide
+		}
+		if _, taken := view.KV(record.OfferKey(t.cfg.ClusterID, id)); taken {
+			t.log.Warn("Job is not offered: another one has its name", "name", key, "job", id)
+			return nil, nil //nolint:nilnil // as above
+		}
+	}
+	v := &offeredJob{key: key, id: id, offerSight: offerSight{job: job, room: standing < maxOffers}}
+	return v, t.fillSight(v, view.KV)
+}
+
+// readJob makes a sight of what Kubernetes and etcd have now.
+func (t *term) readJob(ctx context.Context, key kube.JobKey, id string) (*offeredJob, error) {
+	v := &offeredJob{key: key, id: id, until: time.Now().Add(t.cfg.SessionTTL / 3)}
+	job, err := t.cfg.Kube.Job(ctx, key)
+	switch {
+	case err == nil:
+	case errors.Is(err, kube.ErrNoJob):
+		job = nil
+	default:
+		return nil, err
+	}
+	service := ""
+	view := t.mirror.Snapshot()
+	standingID, standing := t.offerAt(view, key)
+	if standingID != id {
+		if now := t.offerID(view, job); job == nil || now != id {
+			return nil, fmt.Errorf("%w: what Job %s is offered as", errStale, key)
+		}
+	}
+	if kv, ok := view.KV(record.OfferKey(t.cfg.ClusterID, id)); ok {
+		o, err := store.Decode[record.Offer](kv)
+		if err != nil {
+			return nil, err
+		}
+		service = o.Service
+	}
+	if job != nil {
+		service = job.Service
+	}
+	keys := []string{
+		t.session.Key(), record.DesiredClusterKey(t.cfg.ClusterID), record.DesiredServiceKey(t.cfg.ClusterID, service),
+		record.OfferKey(t.cfg.ClusterID, id), record.OfferAnswerKey(t.cfg.ClusterID, id),
+	}
+	read, err := t.cfg.Store.Read(ctx, keys...)
+	if err != nil {
+		return nil, err
+	}
+	if kv, ok := read.KV(t.session.Key()); !ok || kv.CreateRevision != t.session.CreateRevision() {
+		return nil, fmt.Errorf("job %q: %w", id, store.ErrSessionLost)
+	}
+	v.job, v.fresh, v.room = job, true, standing < maxOffers
+	if err := t.fillSight(v, read.KV); err != nil {
+		return nil, err
+	}
+	if v.offer != nil && placeOf(v.offer) != key {
+		return nil, nil //nolint:nilnil // it is another one's
+	}
+	return v, nil
+}
+
+// fillSight enters what the records say.
+func (t *term) fillSight(v *offeredJob, kv func(string) (store.KV, bool)) error {
+	v.now = time.Now()
+	c, err := t.serves(kv(record.DesiredClusterKey(t.cfg.ClusterID)))
+	if err != nil {
+		return err
+	}
+	v.epoch = c.Word()
+	v.stopped = c.State == record.ClusterPaused || c.State == record.ClusterRevoked || t.doubtful(c)
+	if raw, ok := kv(record.OfferKey(t.cfg.ClusterID, v.id)); ok {
+		if v.offer, err = store.Decode[record.Offer](raw); err != nil {
+			return err
+		}
+		v.offerRevision = raw.ModRevision
+	}
+	if raw, ok := kv(record.OfferAnswerKey(t.cfg.ClusterID, v.id)); ok {
+		a, err := store.Decode[record.OfferAnswer](raw)
+		if err != nil {
+			return err
+		}
+		v.answered, v.answerRevision = true, raw.ModRevision
+		if a.Epoch == v.epoch {
+			v.answer, v.recipient = a.Answer, a.Recipient
+		}
+	}
+	v.threshold = t.cfg.RescheduleAfter
+	if v.job == nil {
+		return nil
+	}
+	if refused := t.offers.refusal(v.job.UID); refused.gate {
+		v.ungateable = true
+	} else {
+		v.refused = refused.message
+	}
+	if raw, ok := kv(record.DesiredServiceKey(t.cfg.ClusterID, v.job.Service)); ok {
+		if v.desired, err = store.Decode[record.Desired](raw); err != nil {
+			return err
+		}
+		if s := v.desired.ReschedulerThreshold; s > 0 {
+			v.threshold = time.Duration(s) * time.Second
+		}
+	}
+	v.barred = t.barred(c, v)
+	return nil
+}
+
+// barred says why a Job is not to be offered on account of its service; empty when it
+// may be.
+func (t *term) barred(c *record.DesiredCluster, v *offeredJob) string {
+	d, j := v.desired, v.job
+	switch {
+	case c.State != record.ClusterActive && c.State != record.ClusterCordoned:
+		return "the cluster leaves the federation"
+	case d == nil || d.Intent != record.IntentApply || d.UID != j.ServiceUID:
+		return "its service is not one of the federation"
+	case d.Paused:
+		return "its federation is paused"
+	case j.Namespace != t.cfg.Kube.Place(d.Owner):
+		return "it is not where its service is"
+	case len(d.Sees) == 0 && v.id == j.UID:
+		return "its service delegates to nobody"
+	}
+	return ""
+}
+
+// offerAt finds the offer of a Job, and counts all.
+func (t *term) offerAt(view *store.MirrorView, key kube.JobKey) (id string, standing int) {
+	for kv := range view.Prefix(record.OffersPrefix(t.cfg.ClusterID)) {
+		standing++
+		if o, err := store.Decode[record.Offer](kv); err == nil && placeOf(o) == key {
+			id = record.ParseKey(kv.Key).Name
+		}
+	}
+	return id, standing
+}
+
+// offerID is what a Job is offered as: its uid, or, when it is an attempt of ours, the
+// job; empty when it cannot be offered. Anybody can give his Job a name like ours: only
+// the assignment makes it so.
+func (t *term) offerID(view *store.MirrorView, job *kube.Job) string {
+	if job == nil {
+		return ""
+	}
+	if job.Mark.Holding() {
+		return job.Mark.Job
+	}
+	id, attempt, ours := record.OfJobName(job.Name)
+	if !ours {
+		return job.UID
+	}
+	kv, ok := view.KV(record.AssignmentKey(t.cfg.ClusterID, id, attempt))
+	if !ok {
+		return ""
+	}
+	a, err := store.Decode[record.Assignment](kv)
+	if err != nil || a.Name != job.Name || a.Service != job.Service {
+		return ""
+	}
+	return id
+}

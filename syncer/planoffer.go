@@ -1,0 +1,488 @@
+package syncer
+
+import (
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/kube"
+)
+
+// A Job that waits for room is offered to the federation, held when the control plane
+// says that somebody may take it, and then deleted or given back as it answers:
+//
+//	           waiting --freeze--> mark, hold --> frozen --release--> delete --> released
+//	              |                    |            |
+//	              |                    +--restore---+---restore--> give back --> restored
+//	              |                    |            |
+//	it starts,    v                    v            v
+//	or goes:   (no offer)           started      started
+//
+// What holds a Job must not be lost to a pod that starts at just that moment, and must
+// not kill one that has started. So the pod is held, not the Job: a pod that has no node
+// gets images that no node can start, in a write that fails when it was given a node
+// first. Only then is the Job suspended, and its pod, which can start nothing any more,
+// goes. A Job that Kueue holds has no pod; it gets a scheduling gate, in a write
+// that fails when Kueue has resumed it first, and its Workload is deactivated.
+//
+// All that was done to a Job is written on the Job (kube.JobMark), before it is done.
+
+// offerSight is everything that a decision about one Job is made from.
+type offerSight struct {
+	now time.Time
+	// offer is our last report; nil for none.
+	offer *record.Offer
+	// answered says that an answer stands, and answer is what it says in the present
+	// epoch.
+	answered bool
+	answer   record.OfferWord
+	// job is nil when there is none.
+	job *kube.Job
+	// fresh says that all of it was just read. Only then is anything done.
+	fresh bool
+	// barred says why Jobs of its service are not offered; empty when they are. room
+	// says that there may be another offer.
+	barred string
+	room   bool
+	// threshold is how long a Job may wait.
+	threshold time.Duration
+	// refused is what Kubernetes said to an attempt to hold the Job; empty when it
+	// accepted. ungateable says that it does not take a gate into the template.
+	refused    string
+	ungateable bool
+	// stopped says that nothing is to be done on this cluster.
+	stopped bool
+	epoch   string
+}
+
+// offerStep is what is done next about a Job.
+type offerStep int
+
+const (
+	// offerRest: nothing, before something changes.
+	offerRest offerStep = iota
+	// offerLook: look again after a while.
+	offerLook
+	// offerRead: read all of it, and decide on that.
+	offerRead
+	// offerTell: report decision.state.
+	offerTell
+	// offerForget: remove our report.
+	offerForget
+
+	// The steps from here on change something in Kubernetes.
+
+	// offerMark: write on the Job that it is going to be held, with a gate when it is
+	// suspended.
+	offerMark
+	// offerHold: hold a pod.
+	offerHold
+	// offerSuspend: suspend the Job.
+	offerSuspend
+	// offerGate: put the gate into the Job's template.
+	offerGate
+	// offerDeactivate, offerActivate: the Workload.
+	offerDeactivate
+	offerActivate
+	// offerResume: end the suspension, and the offer with it.
+	offerResume
+	// offerUngate: take the gate out of the template.
+	offerUngate
+	// offerUnmark: write on the Job that it is as it was found.
+	offerUnmark
+	// offerDelete: delete the Job.
+	offerDelete
+)
+
+func (s offerStep) String() string {
+	names := [...]string{"rest", "look", "read", "tell", "forget", "mark", "hold", "suspend", "gate", "deactivate", "activate", "resume", "ungate", "unmark", "delete"}
+	if int(s) < len(names) {
+		return names[s]
+	}
+	return fmt.Sprintf("offerStep(%d)", int(s))
+}
+
+// changes says whether the step changes something in Kubernetes.
+func (s offerStep) changes() bool { return s >= offerMark }
+
+// offerDecision is what planOffer answers.
+type offerDecision struct {
+	step    offerStep
+	after   time.Duration
+	state   record.OfferState
+	message string
+	// pod is the one to hold.
+	pod kube.JobPod
+	// spoiled says that somebody else has changed the Job: it is not offered again.
+	spoiled bool
+}
+
+const (
+	// offerPoll is the pause before a look at what a controller is to do.
+	offerPoll = 2 * time.Second
+	// A Job that nobody took is not offered again before offerPause, twice as long each
+	// time, and offerMaxPause at most.
+	offerPause    = 5 * time.Minute
+	offerMaxPause = time.Hour
+	// maxOffers bounds the Jobs of one cluster that are offered at the same time.
+	maxOffers = 256
+	// maxEvent is what a Job's event may have in bytes.
+	maxEvent = 96 << 10
+)
+
+func tell(state record.OfferState, message string) offerDecision {
+	return offerDecision{step: offerTell, state: state, message: message}
+}
+
+func do(step offerStep) offerDecision { return offerDecision{step: step} }
+
+func lookAfter(d time.Duration) offerDecision { return offerDecision{step: offerLook, after: d} }
+
+// planOffer decides. It answers a step other than rest, look and read only to a fresh
+// sight.
+func planOffer(s offerSight) offerDecision {
+	if s.stopped {
+		return do(offerRest)
+	}
+	d := s.next()
+	if d.step > offerRead && !s.fresh {
+		return do(offerRead)
+	}
+	return d
+}
+
+func (s offerSight) next() offerDecision {
+	o, j := s.offer, s.job
+	if o != nil && offerOver(o.State) {
+		if s.answered {
+			return do(offerRest)
+		}
+		return do(offerForget)
+	}
+	switch {
+	case j == nil || j.Leaving || j.Ended:
+		return s.gone()
+	case j.Mark.Holding():
+		return s.held()
+	}
+	return s.free()
+}
+
+func offerOver(state record.OfferState) bool {
+	return state == record.OfferReleased || state == record.OfferRestored || state == record.OfferStarted
+}
+
+// gone is about a Job that is deleted, or has ended.
+func (s offerSight) gone() offerDecision {
+	switch {
+	case s.offer == nil:
+		return do(offerRest)
+	case s.answer == record.OfferRelease && s.job == nil:
+		return tell(record.OfferReleased, "")
+	case s.answer == record.OfferRelease && s.job.Leaving:
+		return lookAfter(offerPoll)
+	case s.offer.State == record.OfferWaiting && !s.answered:
+		return do(offerForget)
+	case s.job == nil || s.job.Leaving:
+		return tell(record.OfferStarted, "somebody else deleted the Job")
+	}
+	return tell(record.OfferStarted, "the Job has ended")
+}
+
+// free is about a Job that is not held.
+func (s offerSight) free() offerDecision {
+	o := s.offer
+	waits, why, again := s.waits()
+	if o == nil {
+		switch {
+		case s.answered || !waits || !s.room:
+			if again > 0 {
+				return lookAfter(again)
+			}
+			return do(offerRest)
+		}
+		return tell(record.OfferWaiting, why)
+	}
+	switch {
+	case s.answer == record.OfferRestore:
+		return tell(record.OfferRestored, s.refused)
+	case s.answer == record.OfferRelease || o.State == record.OfferFrozen:
+		return tell(record.OfferStarted, "somebody else took the Job out of our hold")
+	case waits && s.answer == record.OfferFreeze:
+		return do(offerMark)
+	case waits && (o.Epoch != s.epoch):
+		return tell(record.OfferWaiting, why)
+	case waits:
+		return do(offerRest)
+	case !s.answered:
+		return do(offerForget)
+	case s.given():
+		return tell(record.OfferStarted, why)
+	}
+	return tell(record.OfferRestored, why)
+}
+
+// given says whether a pod of the Job has, or had, a node and can start.
+func (s offerSight) given() bool {
+	for _, p := range s.job.Pods {
+		if p.Node != "" && !p.Held {
+			return true
+		}
+	}
+	return false
+}
+
+// waits says whether the Job waits for longer than it should, and can be offered; if
+// not, why, and after what time it may be so (0: not before something changes).
+func (s offerSight) waits() (waits bool, why string, again time.Duration) {
+	j := s.job
+	switch {
+	case s.barred != "":
+		return false, s.barred, 0
+	case s.refused != "":
+		return false, s.refused, 0
+	case j.Odd != "":
+		return false, j.Odd, 0
+	case j.Rescheduler:
+		return false, "OSCAR's own rescheduler may take it", 0
+	case !neverStarted(j):
+		return false, "it may have started before", 0
+	case s.fresh && len(j.Event) > maxEvent:
+		return false, fmt.Sprintf("its event has %d bytes; %d is the most", len(j.Event), maxEvent), 0
+	case s.fresh && !utf8.ValidString(j.Event):
+		return false, "its event is not UTF-8", 0
+	}
+	since, why, ok := s.since()
+	if !ok {
+		return false, why, 0
+	}
+	left := since.Add(s.threshold).Sub(s.now)
+	if m := j.Mark; m != nil && m.At != nil {
+		// A clock that was ahead when it was written lengthens nothing.
+		pause := offerPause << min(max(m.Times-1, 0), 10)
+		left = max(left, min(m.At.Sub(s.now), 0)+min(pause, offerMaxPause))
+	}
+	if left > 0 {
+		return false, "it has not waited for long", left
+	}
+	return true, why, 0
+}
+
+// since is when the Job began to wait for room; false when it does not.
+func (s offerSight) since() (since time.Time, why string, ok bool) {
+	j := s.job
+	active := activePods(j)
+	if j.Suspended {
+		switch {
+		case j.Queue == "":
+			return since, "somebody suspended it", false
+		case len(active) > 0 || j.Gated:
+			return since, "it is being suspended", false
+		case s.fresh && (j.Workload == nil || !j.Workload.Active):
+			return since, "its Workload is not active", false
+		case s.fresh && j.Workload.Admitted:
+			return since, "Kueue has admitted it", false
+		}
+		return j.Created, "Kueue has no room for it", true
+	}
+	switch {
+	case len(active) != 1:
+		return since, "it has no pod", false
+	case active[0].Node != "":
+		return since, "its pod has a node", false
+	case active[0].Leaving || active[0].Held:
+		return since, "its pod goes", false
+	case s.fresh && j.Queue != "" && (j.Workload == nil || !j.Workload.Active):
+		return since, "its Workload is not active", false
+	}
+	return active[0].Created, "no node has room for its pod", true
+}
+
+// neverStarted says whether the Job cannot have had a pod before those that it has. A
+// Job is made with generation 1, and each suspension, and each end of one, adds one.
+func neverStarted(j *kube.Job) bool {
+	was := int64(1)
+	if j.Mark != nil {
+		was = j.Mark.Generation
+	}
+	if j.Queue != "" && !j.Suspended {
+		was++ // Kueue has admitted it, once
+	}
+	return j.Generation == was
+}
+
+func activePods(j *kube.Job) []kube.JobPod {
+	var active []kube.JobPod
+	for _, p := range j.Pods {
+		if !p.Ended {
+			active = append(active, p)
+		}
+	}
+	return active
+}
+
+// held is about a Job with the mark of an offer that stands.
+func (s offerSight) held() offerDecision {
+	o := s.offer
+	switch {
+	case s.answer == record.OfferRestore:
+		return s.giveBack(false)
+	case o == nil:
+		// The store has lost it. Whoever decides is asked again.
+		return tell(record.OfferWaiting, "it was held for an offer that is not known any more")
+	case s.answer == "" && o.State == record.OfferWaiting:
+		if o.Epoch != s.epoch {
+			return tell(record.OfferWaiting, o.Message)
+		}
+		return do(offerRest)
+	case !s.promised() && (s.refused != "" || s.job.Mark.State == kube.MarkRestoring):
+		return s.giveBack(false)
+	}
+	d, frozen := s.freeze()
+	switch {
+	case !frozen:
+		return d
+	case s.answer == record.OfferRelease:
+		return do(offerDelete)
+	case o.State == record.OfferFrozen && o.Epoch == s.epoch:
+		return do(offerRest)
+	}
+	return tell(record.OfferFrozen, "")
+}
+
+// promised says that somebody else may have the Job: it is not given back without an
+// answer that says so.
+func (s offerSight) promised() bool {
+	return s.offer.State == record.OfferFrozen || s.answer == record.OfferRelease
+}
+
+// freeze is the next step to a Job that can start nothing, or true when it is there.
+func (s offerSight) freeze() (offerDecision, bool) {
+	j := s.job
+	switch {
+	case j.Queue != "":
+		return s.freezeQueued()
+	case j.Mark.Suspended && !j.Suspended, !j.Mark.Suspended && j.Suspended:
+		return s.giveBack(true), false // somebody else resumed, or suspended, it
+	case !j.Suspended:
+		return s.holdPods(offerSuspend), false
+	}
+	if d, stray := s.stray(); stray {
+		return d, false
+	}
+	if !j.Settled {
+		return lookAfter(offerPoll), false
+	}
+	return offerDecision{}, true
+}
+
+// stray is about a pod of a suspended Job that is not held. Nothing makes one of a Job
+// whose pods were all held when it was suspended, unless somebody takes away a pod
+// with its finalizers: what became of it is not known.
+func (s offerSight) stray() (offerDecision, bool) {
+	for _, p := range activePods(s.job) {
+		switch {
+		case p.Held:
+		case s.promised():
+			return lookAfter(offerPoll), true // the Job controller takes it away
+		default:
+			return s.giveBack(true), true
+		}
+	}
+	return offerDecision{}, false
+}
+
+// freezeQueued is freeze for a Job in a queue of Kueue.
+func (s offerSight) freezeQueued() (offerDecision, bool) {
+	j := s.job
+	active := j.Workload != nil && j.Workload.Active
+	switch {
+	case !j.Suspended && !j.Gated:
+		return s.holdPods(offerDeactivate), false
+	case !j.Suspended && active: // Kueue resumed it before it saw that it must not
+		return do(offerDeactivate), false
+	case !j.Suspended:
+		return lookAfter(offerPoll), false
+	}
+	if d, stray := s.stray(); stray {
+		return d, false
+	}
+	switch {
+	case !j.Settled:
+		return lookAfter(offerPoll), false
+	case !j.Gated && !s.ungateable:
+		return do(offerGate), false
+	case active:
+		return do(offerDeactivate), false
+	case !j.Gated && j.Workload == nil:
+		return lookAfter(offerPoll), false // Kueue makes it anew, and active
+	case j.Workload != nil && j.Workload.Admitted:
+		return lookAfter(offerPoll), false
+	}
+	return offerDecision{}, true
+}
+
+// holdPods holds the pod of a Job that is not suspended, and then does what comes next.
+func (s offerSight) holdPods(then offerStep) offerDecision {
+	active := activePods(s.job)
+	for _, p := range active {
+		switch {
+		case p.Held:
+		case p.Node != "" && s.promised():
+			return lookAfter(offerPoll) // Kueue is to suspend it
+		case p.Node != "":
+			return s.giveBack(false) // it was given a node first
+		case p.Leaving:
+			return lookAfter(offerPoll)
+		default:
+			return offerDecision{step: offerHold, pod: p}
+		}
+	}
+	if len(active) == 0 {
+		return lookAfter(offerPoll) // it is about to get its pod
+	}
+	if then == offerDeactivate && (s.job.Workload == nil || !s.job.Workload.Active) {
+		return lookAfter(offerPoll) // which Kueue is to suspend
+	}
+	return do(then)
+}
+
+// giveBack is the next step to a Job that is as it was found. After spoiled it is not
+// offered again: it is not known any more whether it has started.
+func (s offerSight) giveBack(spoiled bool) offerDecision {
+	d := s.back()
+	d.spoiled = spoiled
+	return d
+}
+
+func (s offerSight) back() offerDecision {
+	j := s.job
+	holds := false
+	for _, p := range activePods(j) {
+		holds = holds || p.Held && !p.Leaving
+	}
+	if j.Queue == "" {
+		switch {
+		case j.Mark.Suspended && j.Suspended:
+			return do(offerResume)
+		case !j.Mark.Suspended && !j.Suspended && holds:
+			return do(offerSuspend) // a pod that can start nothing has to go
+		}
+		return do(offerUnmark)
+	}
+	inactive := j.Workload != nil && !j.Workload.Active
+	switch {
+	case j.Mark.State == kube.MarkRestoring && inactive:
+		return do(offerActivate)
+	case j.Mark.State == kube.MarkRestoring:
+		return do(offerUnmark)
+	case !j.Suspended && (j.Gated || holds) && !inactive && j.Workload != nil:
+		return do(offerDeactivate)
+	case !j.Suspended && (j.Gated || holds), j.Suspended && j.Gated && !j.Settled:
+		return lookAfter(offerPoll) // Kueue is to suspend it; then its pods go
+	case j.Gated, inactive:
+		return do(offerUngate)
+	}
+	return do(offerUnmark)
+}
