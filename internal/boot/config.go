@@ -145,7 +145,7 @@ type Syncer struct {
 	Kubeconfig        string `placeholder:"FILE" help:"How to reach Kubernetes from outside of it."`
 	ServicesNamespace string `default:"oscar-svc" placeholder:"NAME" help:"OSCAR's namespace of services."`
 
-	OfferJobs       bool          `default:"true" negatable:"" help:"Offer Jobs that wait here for room to the federation; needs Kubernetes."`
+	OfferJobs       string        `enum:"auto,off" default:"auto" help:"Whether to offer Jobs that wait here for room to the federation: ${enum}. auto does where there is Kubernetes."`
 	RescheduleAfter time.Duration `default:"30s" help:"How long a Job waits before it is offered, where its federation says nothing (federation.rescheduler_threshold)."`
 
 	Log `embed:""`
@@ -164,8 +164,11 @@ func (c Syncer) apiProblem() error {
 	return nil
 }
 
-// kubernetesOff is the word of --kubernetes for none.
-const kubernetesOff = "off"
+// kubernetesOff is the word of --kubernetes for none, and offersOff that of --offer-jobs.
+const (
+	kubernetesOff = "off"
+	offersOff     = "off"
+)
 
 // Validate reports everything that is wrong.
 func (c Syncer) Validate() error {
