@@ -155,10 +155,20 @@ func (t *term) acknowledge(ctx context.Context, v *sight, d decision) error {
 }
 
 // madeBuckets are the buckets that this life's writes made and that still
-// stand. One whose tags name another service was made anew by that.
+// stand. One whose tags name another service was made anew by that. Anybody's PUT of
+// the service makes a bucket that is missing, without tags: since none stood that was
+// not this owner's when the service was voted for, such a one is of this life, too.
 func (t *term) madeBuckets(v *sight) []string {
 	made := []string{}
-	for _, name := range t.notedBuckets(v) {
+	names := t.notedBuckets(v)
+	if v.observed != nil && v.observed.UID == v.desired.UID {
+		for _, name := range v.observed.Buckets {
+			if b, ok := v.buckets[name]; ok && b.Owner == "" && b.FromService() == "" {
+				names = union(names, []string{name})
+			}
+		}
+	}
+	for _, name := range names {
 		if b, ok := v.buckets[name]; ok && (b.FromService() == "" || b.FromService() == v.name) {
 			made = append(made, name)
 		}

@@ -1,6 +1,8 @@
 package e2e_test
 
 import (
+	"bytes"
+	"io"
 	"net/http"
 	"testing"
 
@@ -10,7 +12,15 @@ import (
 // deleteDirectly is somebody's DELETE at an OSCAR, behind the federation's back.
 func deleteDirectly(t testing.TB, url string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, url, http.NoBody)
+	if status, _ := directly(t, http.MethodDelete, url, nil); status != http.StatusNoContent {
+		t.Fatalf("DELETE %s: %d", url, status)
+	}
+}
+
+// directly is somebody's request at an OSCAR.
+func directly(t testing.TB, method, url string, body []byte) (status int, answer []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,7 +30,8 @@ func deleteDirectly(t testing.TB, url string) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusNoContent {
-		t.Fatalf("DELETE %s: %s", url, resp.Status)
+	if answer, err = io.ReadAll(resp.Body); err != nil {
+		t.Fatal(err)
 	}
+	return resp.StatusCode, answer
 }

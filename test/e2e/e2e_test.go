@@ -3,6 +3,7 @@ package e2e_test
 
 import (
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -248,6 +249,34 @@ func TestTheBucketOfAnEarlierLifeIsAttached(t *testing.T) {
 	}
 	if v, ok := w.Cluster(a).Sim.Bucket("grayifyr0"); !ok || !slices.Contains(v.Objects, "out/result") {
 		t.Errorf("%+v", v)
+	}
+}
+
+// TestTheBucketThatSomebodysPutMadeIsNotInTheWay: a worker's creation makes no bucket,
+// and OSCAR makes it at the first PUT, whoever sends that.
+func TestTheBucketThatSomebodysPutMadeIsNotInTheWay(t *testing.T) {
+	w := newWorld(t)
+	if _, err := create(w, body); err != nil {
+		t.Fatal(err)
+	}
+	at := w.Cluster(b).URL + "/system/services"
+	status, service := directly(t, http.MethodGet, at+"/"+names[1], nil)
+	if status != http.StatusOK {
+		t.Fatalf("%d %s", status, service)
+	}
+	// The same definition: not even drift is seen.
+	if status, answer := directly(t, http.MethodPut, at, service); status != http.StatusNoContent {
+		t.Fatalf("%d %s", status, answer)
+	}
+	if _, ok := w.Cluster(b).Sim.Bucket("grayifyr0"); !ok {
+		t.Fatal("the PUT made no bucket")
+	}
+	if _, err := w.Client.DeleteService(t.Context(), names[0], client.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.Eventually("everything is gone", func() bool { return gone(w) })
+	if _, err := create(w, body); err != nil {
+		t.Errorf("the same creation again: %v", err)
 	}
 }
 
