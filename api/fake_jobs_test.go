@@ -100,7 +100,7 @@ func exampleJob() *controlplane.Job {
 		Owner: "ann", ClusterID: "oscar-cluster-a", Service: "grayifyr0", By: "bob", Size: 17, State: record.JobRunning,
 		Attempt: 2, Place: &record.Place{ClusterID: "oscar-cluster-b", ServiceName: "grayifyr1", UID: "u", Name: "grayifyr1-0199d0a1-7c00-7000-8000-000000000001-2"},
 		Attempts: []record.Attempt{{
-			Attempt: 1, ClusterID: "oscar-cluster-c", State: record.JobRefused, Reason: record.JobOscarRefused, Status: 500, Message: "no room",
+			Attempt: 1, ClusterID: "oscar-cluster-c", Place: "oscar-cluster-c/grayifyr2", State: record.JobRefused, Reason: record.JobOscarRefused, Status: 500, Message: "no room",
 			EndedAt: record.At(moment("2026-11-20T13:04:06.000Z")),
 		}},
 		Cancel: "bob", Revision: 4711, StreamRevision: 4713, RequestID: "r1",
@@ -112,7 +112,7 @@ func exampleJob() *controlplane.Job {
 const contractJob = `{"id":"0199d0a1-7c00-7000-8000-000000000001","federation":"0199c3a2-5f0e-7c31-9a44-3b1f0d8e6a21","group_id":"grayifyr0",` +
 	`"owner":"ann","cluster_id":"oscar-cluster-a","service_name":"grayifyr0","by":"bob","size":17,"state":"running","reason":"","message":"",` +
 	`"attempt":2,"place":{"cluster_id":"oscar-cluster-b","service_name":"grayifyr1","job_name":"grayifyr1-0199d0a1-7c00-7000-8000-000000000001-2"},` +
-	`"attempts":[{"attempt":1,"cluster_id":"oscar-cluster-c","state":"refused","reason":"OscarRefused","status":500,"message":"no room",` +
+	`"attempts":[{"attempt":1,"place":"oscar-cluster-c/grayifyr2","state":"refused","reason":"OscarRefused","status":500,"message":"no room",` +
 	`"ended_at":"2026-11-20T13:04:06.000Z"}],"cancelled":true,"cancelled_by":"bob","revision":4711,"request_id":"r1",` +
 	`"accepted_at":"2026-11-20T13:04:05.120Z","changed_at":"2026-11-20T13:04:08.500Z","started_at":"2026-11-20T13:04:08.000Z"}`
 

@@ -27,7 +27,7 @@ func jobOf(j *controlplane.Job, caller identity.Caller) v1.Job {
 	}
 	for i, a := range j.Attempts {
 		out.Attempts[i] = v1.JobAttempt{
-			Attempt: a.Attempt, ClusterID: a.ClusterID, State: string(a.State), Reason: string(a.Reason),
+			Attempt: a.Attempt, Place: a.Place, State: string(a.State), Reason: string(a.Reason),
 			Status: a.Status, Message: a.Message, EndedAt: v1.Time{Time: a.EndedAt.Time},
 		}
 	}

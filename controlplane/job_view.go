@@ -177,6 +177,9 @@ func (s *state) jobView(id string) *Job {
 		return out
 	}
 	out.State, out.ChangedAt = r.State, r.LastTransitionTime.Time
+	if r.State == record.JobRefused {
+		out.State = record.JobQueued // or parked, as soon as its record says so
+	}
 	out.Reason, out.Message = cmp.Or(r.Reason, j.Reason), cmp.Or(cut(r.Message, maxJobMessage), j.Message)
 	out.SubmittedAt = timeOf(r.PostedAt)
 	out.StartedAt, out.EndedAt = cmp.Or(timeOf(r.StartedAt), out.StartedAt), cmp.Or(timeOf(r.EndedAt), out.EndedAt)

@@ -101,8 +101,9 @@ type JobPlace struct {
 
 // JobAttempt is one that ended without an end of the job.
 type JobAttempt struct {
-	Attempt   int    `json:"attempt"`
-	ClusterID string `json:"cluster_id"`
+	Attempt int `json:"attempt"`
+	// Place is cluster/service, or the URL of an endpoint.
+	Place string `json:"place"`
 	// State is refused when OSCAR did not make it; what a withdrawn attempt had come
 	// to otherwise.
 	State  string `json:"state"`

@@ -348,13 +348,13 @@ func (a *app) showJob(j *v1.Job) error {
 	if _, err := fmt.Fprintln(a.stdout, "\nEarlier attempts"); err != nil {
 		return err
 	}
-	t := newTable("ATTEMPT", "CLUSTER", "STATE", "REASON", "ANSWER", "ENDED", "MESSAGE")
+	t := newTable("ATTEMPT", "PLACE", "STATE", "REASON", "ANSWER", "ENDED", "MESSAGE")
 	for _, p := range j.Attempts {
 		answer := ""
 		if p.Status != 0 {
 			answer = strconv.Itoa(p.Status)
 		}
-		t.row(strconv.Itoa(p.Attempt), p.ClusterID, p.State, p.Reason, answer, p.EndedAt.UTC().Format(time.RFC3339), p.Message)
+		t.row(strconv.Itoa(p.Attempt), p.Place, p.State, p.Reason, answer, p.EndedAt.UTC().Format(time.RFC3339), p.Message)
 	}
 	return t.write(a.stdout)
 }
