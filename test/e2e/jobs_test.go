@@ -1,0 +1,393 @@
+package e2e_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane/delegation"
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/test/world"
+)
+
+const privateJobs = "svc-private-jobs"
+
+// Jobs as their users see them, through the API and its client, on clusters whose Jobs
+// a test moves. One world; each part uses jobs of its own.
+func TestJobsThroughTheAPI(t *testing.T) {
+	t.Parallel()
+	const event = `{"Records":[{"s3":{"object":{"key":"in/canary-event-of-a-job"}}}]}`
+	w := withBearers(t, func(o *world.Options) {
+		o.Names = append(slices.Clone(names), "svc")
+		o.Secrets = append(o.Secrets, "canary-event-of-a-job")
+		o.Syncer = func(c *syncer.Config) { c.JobPoll, c.JobGrace = 50*time.Millisecond, 200*time.Millisecond }
+	})
+	w.AddUser("bob")
+	if _, err := create(w, strings.Replace(body, `"environment":`, `"visibility":"public","environment":`, 1)); err != nil {
+		t.Fatal(err)
+	}
+	owner := w.Bearer(w.Token(alice, nil))
+	def := fmt.Sprintf(`{"name":%q,"cluster_id":"oscar-cluster-a","image":"i","script":"s"}`, privateJobs)
+	if _, err := owner.CreateService(t.Context(), service(t, def), client.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+
+	t.Run("submitted, run and explained", func(t *testing.T) {
+		opts := client.JobOptions{IdempotencyKey: "of-this-test"}
+		sent, err := w.Client.SubmitJob(t.Context(), names[0], []byte(event), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var states []string
+		ended := errors.New("ended")
+		err = w.Client.WatchJob(within(t), sent.ID, client.JobWatchOptions{}, func(j *v1.Job, id int64) error {
+			states = append(states, j.State)
+			if id < 1 {
+				t.Errorf("an event without an id: %+v", j)
+			}
+			if v1.JobEnded(j.State) {
+				return ended
+			}
+			return moveOn(w, j)
+		})
+		if !errors.Is(err, ended) {
+			t.Fatalf("watch: %v, after %v", err, states)
+		}
+		// States that pass quickly may be told together with the next one.
+		if !inOrder(states) || states[len(states)-1] != v1.JobSucceeded || !slices.Contains(states, v1.JobRunning) {
+			t.Errorf("it was %v", states)
+		}
+		job := must(w.Client.Job(t.Context(), sent.ID))(t)
+		if job.Attempt != 1 || job.Place == nil || job.Size != len(event) || job.By != "cluster_admin" || job.SubmittedAt == nil && job.EndedAt == nil {
+			t.Errorf("it is %+v", job)
+		}
+		sim := w.Cluster(job.Place.ClusterID).Sim
+		if got := sim.Starts().Names[job.Place.JobName]; got != 1 {
+			t.Errorf("started %d times", got)
+		}
+		for _, j := range sim.Jobs(job.Place.ServiceName) {
+			if j.Name == job.Place.JobName && j.Event != event {
+				t.Errorf("the event arrived as %q", j.Event)
+			}
+		}
+		decidedAgain(t, must(w.Client.ExplainJob(t.Context(), sent.ID))(t), job)
+		// Sent again it is the same job, also now.
+		again, err := w.Client.SubmitJob(t.Context(), names[0], []byte(event), opts)
+		if err != nil || again.ID != sent.ID || !again.Replayed || again.Location != sent.Location {
+			t.Errorf("sent again: %+v, %v", again, err)
+		}
+		if _, err := w.Client.SubmitJob(t.Context(), names[0], []byte("other"), opts); codeOf(err) != v1.CodeFailedPrecondition {
+			t.Errorf("the key with another event: %v", err)
+		}
+		if _, err := w.Client.CancelJob(t.Context(), sent.ID); codeOf(err) != v1.CodeFailedPrecondition {
+			t.Errorf("cancel what has ended: %v", err)
+		}
+	})
+
+	t.Run("cancelled", func(t *testing.T) {
+		id := submit(t, w.Client, names[0])
+		job := until(t, w.Client, id, func(j *v1.Job) bool { return j.State == v1.JobSubmitted })
+		if cancelled := must(w.Client.CancelJob(t.Context(), id))(t); !cancelled.Cancelled {
+			t.Errorf("it is %+v", cancelled)
+		}
+		until(t, w.Client, id, func(j *v1.Job) bool { return j.State == v1.JobCancelled })
+		for _, j := range w.Cluster(job.Place.ClusterID).Sim.Jobs(job.Place.ServiceName) {
+			if j.Name == job.Place.JobName {
+				t.Error("its Job is still there")
+			}
+		}
+		if again := must(w.Client.CancelJob(t.Context(), id))(t); again.State != v1.JobCancelled {
+			t.Errorf("cancelled again it is %s", again.State)
+		}
+	})
+
+	t.Run("resolved only when in doubt", func(t *testing.T) {
+		id := submit(t, w.Client, names[0])
+		until(t, w.Client, id, func(j *v1.Job) bool { return j.State == v1.JobSubmitted })
+		for _, state := range []string{v1.JobSubmitted, v1.JobVanished} {
+			if _, err := w.Client.ResolveJob(t.Context(), id, state); codeOf(err) != v1.CodeFailedPrecondition {
+				t.Errorf("%s: %v", state, err)
+			}
+		}
+		if _, err := w.Client.ResolveJob(t.Context(), id, v1.JobSucceeded); codeOf(err) != v1.CodeInvalid {
+			t.Errorf("as succeeded: %v", err)
+		}
+		if _, err := w.Client.ReplayJob(t.Context(), id); codeOf(err) != v1.CodeFailedPrecondition {
+			t.Errorf("replay: %v", err)
+		}
+	})
+
+	t.Run("sent by the service itself", func(t *testing.T) { serviceTokens(t, w) })
+	t.Run("seen by whom", func(t *testing.T) { jobsSeen(t, w, owner) })
+	t.Run("listed", func(t *testing.T) { jobsListed(t, w) })
+
+	t.Run("parked and replayed", func(t *testing.T) {
+		for _, id := range []string{a, b, c} {
+			if err := w.Cluster(id).Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpJob, Fault: oscarsim.FaultDeny}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		id := submit(t, w.Client, names[0])
+		parked := until(t, w.Client, id, func(j *v1.Job) bool { return v1.JobEnded(j.State) })
+		if parked.State != v1.JobParked || parked.Reason != "TooManyAttempts" || len(parked.Attempts) != 5 {
+			t.Fatalf("it is %+v", parked)
+		}
+		for _, at := range parked.Attempts {
+			if at.State != "refused" || at.Reason != "OscarRefused" || at.Status != http.StatusUnauthorized || at.Place == "" {
+				t.Errorf("attempt %+v", at)
+			}
+		}
+		for _, id := range []string{a, b, c} {
+			w.Cluster(id).Sim.ClearFaults()
+		}
+		if replayed := must(w.Client.ReplayJob(t.Context(), id))(t); v1.JobEnded(replayed.State) {
+			t.Errorf("replayed it is %+v", replayed)
+		}
+		job := until(t, w.Client, id, func(j *v1.Job) bool { return j.State == v1.JobSubmitted })
+		if job.Attempt != 6 || len(job.Attempts) != 5 {
+			t.Errorf("it is %+v", job)
+		}
+		if e := must(w.Client.ExplainJob(t.Context(), id))(t); len(e.Decisions) < 2 || e.Decisions[0].Attempt != 6 {
+			t.Errorf("%d decisions", len(e.Decisions))
+		}
+	})
+}
+
+// serviceTokens: a service sends itself jobs by its own token and is told nothing of
+// others; a token that is wrong does not tell whether the service is there.
+func serviceTokens(t *testing.T, w *world.World) {
+	tokens := map[string]string{}
+	for i, id := range []string{a, b, c} {
+		view, ok := w.Cluster(id).Sim.Service(names[i])
+		if !ok {
+			t.Fatal("no service")
+		}
+		tokens[names[i]] = view.Token
+	}
+	post := func(path, token string, header ...string) (int, http.Header, string) {
+		return w.Raw("POST", path, "an event", "Bearer "+token, header...)
+	}
+	status, header, text := post("/job/"+names[1]+"/", tokens[names[1]])
+	if status != http.StatusCreated || text != "" || header.Get("Location") != "/system/jobs/"+header.Get("X-Job-ID") {
+		t.Fatalf("answered %d %v %q", status, header, text)
+	}
+	job := must(w.Client.Job(t.Context(), header.Get("X-Job-ID")))(t)
+	if job.ClusterID != b || job.ServiceName != names[1] || job.By != "" {
+		t.Errorf("it is %+v", job)
+	}
+	// A key is a service's own.
+	_, first, _ := post("/job/"+names[1], tokens[names[1]], "Idempotency-Key", "k")
+	_, second, _ := post("/job/"+names[1], tokens[names[1]], "Idempotency-Key", "k")
+	if id := first.Get("X-Job-ID"); id == "" || second.Get("X-Job-ID") != id || second.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("sent again: %v, then %v", first, second)
+	}
+	wrong := strings.Repeat("0123456789abcdef", 4)
+	refusal := ""
+	for _, try := range [][2]string{
+		{names[0], wrong}, {"nothing", wrong}, {names[0], tokens[names[1]]}, {privateJobs, tokens[names[0]]}, {"nothing", tokens[names[0]]},
+		{names[0], strings.ToUpper(tokens[names[0]])},
+	} {
+		status, h, text := post("/job/"+try[0], try[1])
+		for _, name := range []string{"Date", "X-Request-Id"} {
+			h.Del(name)
+		}
+		got := fmt.Sprint(status, h, text)
+		if refusal = cmp.Or(refusal, got); status != http.StatusUnauthorized || got != refusal || text != "" {
+			t.Errorf("%s: %s, another one: %s", try[0], got, refusal)
+		}
+	}
+	for _, path := range []string{"/system/jobs", "/system/jobs/" + job.ID, "/system/services", "/system/replicas/" + names[1]} {
+		if status, _, _ := w.Raw("GET", path, "", "Bearer "+tokens[names[1]]); status != http.StatusUnauthorized {
+			t.Errorf("GET %s by a service: %d", path, status)
+		}
+	}
+	for body, want := range map[string]int{strings.Repeat("x", 96<<10+1): 413, "\xff": 400, "a\x00b": 400} {
+		if status, _, text := w.Raw("POST", "/job/"+names[1], body, "Bearer "+tokens[names[1]]); status != want || text == "" {
+			t.Errorf("%.10q: %d %s", body, status, text)
+		}
+	}
+}
+
+// jobsSeen: who may see a service sees its jobs; what one may not see is not there.
+func jobsSeen(t *testing.T, w *world.World, owner *client.Client) {
+	bob := w.Bearer(w.Token("bob", nil))
+	hidden := submit(t, owner, privateJobs)
+	if j := must(owner.Job(t.Context(), hidden))(t); j.Owner != alice || j.By != alice {
+		t.Errorf("alice sees %+v", j)
+	}
+	authorization := "Bearer " + w.Token("bob", nil)
+	asks := []ask{
+		{"GET", "/system/jobs/SERVICE", "", true}, {"GET", "/system/jobs/SERVICE?watch=true", "", true}, {"GET", "/system/jobs/SERVICE/explain", "", true},
+		{"POST", "/system/jobs/SERVICE/cancel", "", false}, {"POST", "/system/jobs/SERVICE/replay", "", false},
+		{"POST", "/system/jobs/SERVICE/resolve", `{"state":"vanished"}`, false},
+	}
+	const absent = "01a1fba2-2ce8-76eb-9990-7ae70e124361"
+	for _, q := range asks {
+		if got, nothing := answerTo(w, q, hidden, authorization), answerTo(w, q, absent, authorization); got != nothing || !strings.HasPrefix(got, "404 ") {
+			t.Errorf("bob asks %s %s of alice's job:\n%s\nand if it is not there:\n%s", q.method, q.path, got, nothing)
+		}
+	}
+	if list := must(bob.Jobs(t.Context(), client.JobQuery{Service: privateJobs, Counts: true}))(t); len(list.Jobs) > 0 || len(list.Counts) > 0 {
+		t.Errorf("bob's list: %+v", list)
+	}
+	// The other service is public: its jobs are seen, and not whose they are.
+	seen, own := submit(t, owner, names[0]), submit(t, bob, names[0])
+	if j := must(bob.Job(t.Context(), seen))(t); j.By != "" {
+		t.Errorf("bob sees who sent %+v", j)
+	}
+	if _, err := bob.CancelJob(t.Context(), seen); codeOf(err) != v1.CodeForbidden {
+		t.Errorf("bob cancels alice's job: %v", err)
+	}
+	if j := must(bob.Job(t.Context(), own))(t); j.By != "bob" {
+		t.Errorf("his own: %+v", j)
+	}
+	must(bob.CancelJob(t.Context(), own))(t)
+	must(w.Client.CancelJob(t.Context(), seen))(t)
+}
+
+// jobsListed: pages have every job once, the newest first, and a watch goes on where it
+// was.
+func jobsListed(t *testing.T, w *world.World) {
+	q := client.JobQuery{GroupID: names[0], Limit: 2, Counts: true}
+	var ids []string
+	for {
+		page := must(w.Client.Jobs(t.Context(), q))(t)
+		for _, j := range page.Jobs {
+			ids = append(ids, j.ID)
+		}
+		sum := 0
+		for _, n := range page.Counts {
+			sum += n
+		}
+		if q.Cursor = page.Next; q.Cursor == "" {
+			if sum != len(ids) {
+				t.Errorf("%d are counted and %d listed", sum, len(ids))
+			}
+			break
+		}
+	}
+	if len(ids) < 5 || !slices.IsSortedFunc(ids, func(a, b string) int { return cmp.Compare(b, a) }) || len(slices.Compact(slices.Clone(ids))) != len(ids) {
+		t.Errorf("listed %v", ids)
+	}
+	// Two jobs; the first watch is told of one and breaks off. The second is told of
+	// the other one, and of the first one only if it has changed.
+	one, two := submit(t, w.Client, names[0]), submit(t, w.Client, names[0])
+	settled := func(id string) {
+		until(t, w.Client, id, func(j *v1.Job) bool { return j.State == v1.JobSubmitted })
+	}
+	settled(one)
+	settled(two)
+	enough := errors.New("enough")
+	var since int64
+	var first string
+	watch := func(since int64, fn func(j *v1.Job, id int64) error) {
+		t.Helper()
+		q := client.JobQuery{GroupID: names[0], States: []string{v1.JobSubmitted}}
+		if err := w.Client.WatchJobs(within(t), q, client.JobWatchOptions{Since: since}, fn); !errors.Is(err, enough) {
+			t.Fatal(err)
+		}
+	}
+	watch(0, func(j *v1.Job, id int64) error {
+		if j.ID != one && j.ID != two {
+			return nil
+		}
+		first, since = j.ID, id
+		return enough
+	})
+	watch(since, func(j *v1.Job, id int64) error {
+		switch {
+		case id <= since:
+			t.Errorf("told again: %+v", j)
+		case j.ID == first:
+			t.Errorf("it has not changed: %+v", j)
+		case j.ID == one || j.ID == two:
+			return enough
+		}
+		return nil
+	})
+}
+
+// moveOn lets the Job of an attempt take its next step on its cluster.
+func moveOn(w *world.World, j *v1.Job) error {
+	next := map[string]string{v1.JobSubmitted: oscarsim.JobRunning, v1.JobRunning: oscarsim.JobSucceeded}[j.State]
+	if next == "" {
+		return nil
+	}
+	return w.Cluster(j.Place.ClusterID).Sim.SetJobStatus(j.Place.ServiceName, j.Place.JobName, next)
+}
+
+// inOrder says whether states came as a job passes through them.
+func inOrder(states []string) bool {
+	rank := func(s string) int { return slices.Index(v1.JobStates(), s) }
+	return slices.IsSortedFunc(states, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+}
+
+// decidedAgain: the record of a decision gives the same decision again.
+func decidedAgain(t *testing.T, e *v1.JobExplanation, j *v1.Job) {
+	t.Helper()
+	if len(e.Decisions) != 1 {
+		t.Fatalf("%d decisions", len(e.Decisions))
+	}
+	d := e.Decisions[0]
+	if d.Now || d.Attempt != 1 || d.Chosen != j.Place.ClusterID+"/"+j.Place.ServiceName || len(d.Members) != 3 {
+		t.Errorf("it is %+v", d)
+	}
+	var s delegation.Snapshot
+	if err := json.Unmarshal(d.Snapshot, &s); err != nil {
+		t.Fatal(err)
+	}
+	if again := delegation.Choose(s); again.Chosen != d.Chosen || !reflect.DeepEqual(again.Order, d.Order) || again.Policy != d.Policy {
+		t.Errorf("chosen again: %+v, it was %+v", again, d)
+	}
+}
+
+func submit(t *testing.T, as *client.Client, service string) string {
+	t.Helper()
+	return must(as.SubmitJob(t.Context(), service, []byte("an event"), client.JobOptions{}))(t).ID
+}
+
+// until watches a job until it is as is wanted.
+func until(t *testing.T, as *client.Client, id string, ok func(*v1.Job) bool) *v1.Job {
+	t.Helper()
+	seen := errors.New("seen")
+	var last *v1.Job
+	err := as.WatchJob(within(t), id, client.JobWatchOptions{}, func(j *v1.Job, _ int64) error {
+		if last = j; ok(j) {
+			return seen
+		}
+		return nil
+	})
+	if !errors.Is(err, seen) {
+		t.Fatalf("it never became so: %v; it is %+v", err, last)
+	}
+	return last
+}
+
+// within ends when the test has waited for too long.
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
