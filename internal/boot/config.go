@@ -191,6 +191,7 @@ type Dev struct {
 	EtcdListen   string        `default:"127.0.0.1:2379" placeholder:"ADDRESS" help:"Where etcd listens for clients."`
 	DataDir      string        `placeholder:"DIR" help:"Data; a temporary folder that is removed at the end when none is given."`
 	OscarLatency time.Duration `default:"0s" help:"How long each simulated OSCAR takes for a create or delete; a real one takes 6.2s."`
+	JobTime      time.Duration `default:"2s" help:"How long a job runs on a simulated OSCAR."`
 	Resync       time.Duration `default:"5s" help:"Time between two full compares of a syncer."`
 	EtcdAuth     bool          `help:"Let etcd ask who is calling: TLS, a certificate for each syncer, and rights for each."`
 	Output       string        `enum:"table,json" default:"table" help:"How to say that all is ready: ${enum}."`
@@ -203,6 +204,7 @@ func (c Dev) Validate() error {
 	return errors.Join(
 		when(c.Clusters < 1 || c.Clusters > 26, fmt.Sprintf("--clusters is %d; it must be 1 to 26", c.Clusters)),
 		when(c.OscarLatency < 0, "--oscar-latency must be 0 or more"),
+		when(c.JobTime < 0, "--job-time must be 0 or more"),
 		positive("resync", c.Resync),
 	)
 }

@@ -1,7 +1,8 @@
 // Command demo shows a whole federation on this machine, and checks what it
 // shows: three simulated OSCARs, a service created on all of them, one replica
-// deleted behind the federation's back and repaired, a creation that is refused
-// and leaves nothing, and a deletion that leaves the data.
+// deleted behind the federation's back and repaired, a job that runs where the
+// policy sends it, a creation that is refused and leaves nothing, and a deletion that
+// leaves the data.
 //
 // It runs the oscarfed binary as a user does, and asks each OSCAR by its own API.
 // It ends with one summary line and status 0; the first deviation is told in one

@@ -59,12 +59,12 @@ type story struct {
 	steps  int
 	checks int
 
-	created, repaired, deleted time.Duration
+	created, repaired, ran, deleted time.Duration
 }
 
 // summary tells what was shown in one line.
 func (s *story) summary() string {
-	text := fmt.Sprintf("created on 3 clusters in %s, repaired in %s", round(s.created), round(s.repaired))
+	text := fmt.Sprintf("created on 3 clusters in %s, repaired in %s, a job run in %s", round(s.created), round(s.repaired), round(s.ran))
 	if s.deleted > 0 {
 		text += fmt.Sprintf(", refusal left nothing, deleted in %s with its data kept", round(s.deleted))
 	}
@@ -98,7 +98,7 @@ func (s *story) tell(ctx, interrupted context.Context, keep bool) (err error) {
 	if err := s.check(len(s.fed.Clusters) == 3, "three clusters are ready"); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{s.create, s.repair} {
+	for _, step := range []func(context.Context) error{s.create, s.repair, s.job} {
 		if err := step(ctx); err != nil {
 			return err
 		}
