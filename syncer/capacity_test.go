@@ -83,6 +83,16 @@ func TestCapacityIsWhatOneNodeHasFree(t *testing.T) {
 	}
 }
 
+// TestInterlinkNodesCountAsCapacity: they do not; nor do nodes that are not ready.
+func TestInterlinkNodesCountAsCapacity(t *testing.T) {
+	r := newRig(t, oscarsim.Config{Nodes: []oscarsim.Node{{Name: "front", CPU: 90000, Memory: gib, Interlink: true}, {Name: "away", CPU: 90000, Memory: gib, NotReady: true}}})
+	r.start()
+	r.eventually("the capacity is reported", func() bool { return r.capacity() != nil })
+	if c := r.capacity(); len(c.Nodes) != 0 || c.CPU.TotalFree != 0 || c.CPU.MaxFreeOnNode != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
 // TestSmallChangesOfCapacityWriteNothing: less than a twentieth of what the node can
 // give.
 func TestSmallChangesOfCapacityWriteNothing(t *testing.T) {
