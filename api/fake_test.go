@@ -17,6 +17,7 @@ import (
 // what it was asked.
 type fake struct {
 	err         error
+	room        controlplane.Room
 	created     *controlplane.CreateResult
 	deleted     *controlplane.DeleteResult
 	audit       []controlplane.AuditEntry
@@ -184,6 +185,11 @@ func (f *fake) Info(ctx context.Context) controlplane.Info {
 func (f *fake) Storage(ctx context.Context) controlplane.Storage {
 	f.called(ctx, "Storage", identity.Caller{}, nil)
 	return controlplane.Storage{Endpoint: "https://minio.example.org", Region: "us-east-1"}
+}
+
+func (f *fake) Room(ctx context.Context, caller identity.Caller) (controlplane.Room, error) {
+	f.called(ctx, "Room", caller, nil)
+	return f.room, f.err
 }
 
 func (f *fake) Health(ctx context.Context) controlplane.Health {

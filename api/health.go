@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
 )
 
 // status is what the control plane says of itself.
@@ -13,6 +14,7 @@ type status interface {
 	// Storage is that of the default cluster.
 	Storage(ctx context.Context) controlplane.Storage
 	Health(ctx context.Context) controlplane.Health
+	Room(ctx context.Context, caller identity.Caller) (controlplane.Room, error)
 }
 
 // health answers GET /health: whether requests can be served here now. What is wrong

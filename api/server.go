@@ -151,6 +151,7 @@ func (s *Server) routes() chi.Router {
 		r.Use(asOSCAR, s.deadline, s.authenticate, s.limitCaller)
 		r.Get("/system/info", s.handle(s.info))
 		r.Get("/system/config", s.handle(s.config))
+		r.Get("/system/status", s.handle(s.systemStatus))
 		r.Get("/system/services", s.handle(s.listServices))
 		r.Post("/system/services", s.handle(s.createService))
 		r.Put("/system/services", s.handle(s.updateService))

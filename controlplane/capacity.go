@@ -1,7 +1,12 @@
 package controlplane
 
 import (
+	"cmp"
+	"context"
+	"slices"
+
 	"github.com/oscarfed/oscarfed/controlplane/delegation"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -39,4 +44,56 @@ func (n *node) fresh() bool {
 		return false
 	}
 	return true
+}
+
+// Room is what the clusters have for jobs.
+type Room struct {
+	// Clusters by id.
+	Clusters []ClusterRoom
+	// Jobs that have not ended; 0 for who is no administrator.
+	Jobs int
+}
+
+// ClusterRoom is what one cluster has for jobs. What it had is of use only while Fresh.
+type ClusterRoom struct {
+	ClusterID string
+	State     record.ClusterState
+	Alive     bool
+	// Fresh says that Capacity is of the present session.
+	Fresh bool
+	// Capacity is nil when it is not fresh.
+	Capacity *record.Capacity
+	// Promised are the CPU and memory of jobs that are not seen running yet.
+	PromisedMillicores, PromisedBytes int64
+}
+
+// Room tells what each registered cluster has for jobs. Every caller may know it, as at
+// an OSCAR; how many jobs there are is for the administrator.
+func (c *ControlPlane) Room(ctx context.Context, caller identity.Caller) (Room, error) {
+	if err := c.fresh(ctx); err != nil {
+		return Room{}, err
+	}
+	out := Room{Clusters: []ClusterRoom{}}
+	c.state.read(func() {
+		for id, reg := range c.state.clusters {
+			r := ClusterRoom{ClusterID: id, State: reg.rec.State, Alive: c.state.alive(id)}
+			if n := c.state.nodes[id]; n != nil && n.fresh() {
+				r.Fresh, r.Capacity = true, n.capacity.rec // never changed once it is read
+			}
+			if reserved := c.state.jobs.reserved[id].rec; reserved != nil {
+				for _, p := range reserved.Jobs {
+					r.PromisedMillicores += p.Millicores * p.Count
+					r.PromisedBytes += p.Bytes * p.Count
+				}
+			}
+			out.Clusters = append(out.Clusters, r)
+		}
+		if caller.Administrator {
+			for _, n := range c.state.jobs.inFlight {
+				out.Jobs += n
+			}
+		}
+	})
+	slices.SortFunc(out.Clusters, func(a, b ClusterRoom) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
+	return out, nil
 }

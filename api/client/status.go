@@ -22,6 +22,11 @@ func (c *Client) Health(ctx context.Context) error {
 	return nil
 }
 
+// Status reads what the clusters have for jobs.
+func (c *Client) Status(ctx context.Context) (*v1.SystemStatus, error) {
+	return get[v1.SystemStatus](ctx, c, "/system/status", nil)
+}
+
 // Info reads versions and the number of clusters.
 func (c *Client) Info(ctx context.Context) (*v1.Info, error) {
 	return get[v1.Info](ctx, c, "/system/info", nil)

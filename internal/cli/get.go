@@ -22,6 +22,7 @@ type getCmd struct {
 	Deleted     getDeletedCmd     `cmd:"" help:"Replicas that were deleted in the last 90 days, and which buckets stay."`
 	Audit       getAuditCmd       `cmd:"" help:"Who did what, and what became of it, the newest first. For the administrator."`
 	Clusters    getClustersCmd    `cmd:"" aliases:"cluster" help:"The registered clusters."`
+	Capacity    getCapacityCmd    `cmd:"" help:"What each cluster has free for jobs."`
 }
 
 type getFederationsCmd struct{}
