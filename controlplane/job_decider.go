@@ -170,6 +170,9 @@ func (c *ControlPlane) stepJobs(ctx context.Context, ids []string) (left []strin
 
 // jobStep decides on one job; nil for no step. It must be called inside read.
 func (s *state) jobStep(id string, lost func(cluster string) bool, cfg Config) *jobStep {
+	if p := s.foundStep(id, cfg.Now()); p != nil {
+		return p
+	}
 	j, ok := s.jobs.all[id]
 	if !ok {
 		return nil

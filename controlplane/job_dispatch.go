@@ -190,8 +190,8 @@ func (s *state) place(p *pass, id string) {
 		}
 		return
 	}
-	if fl.older && j.rec.Epoch != p.epoch {
-		return // a member may have it
+	if _, found := s.foundOf(id); found || fl.older && j.rec.Epoch != p.epoch {
+		return // a member has it, or may
 	}
 	class := classOf(j.rec)
 	if p.full[class] {

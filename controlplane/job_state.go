@@ -24,6 +24,8 @@ type jobIndex struct {
 	inFlight, users map[string]int
 	states          map[record.JobState]int
 	reserved        map[string]versioned[record.Reserved]
+	// found lists, for a job, what clusters have found of it after a restore.
+	found map[string]map[foundAt]bool
 	// changed is closed at the next change of anything about jobs.
 	changed chan struct{}
 	news    jobNews
@@ -47,7 +49,7 @@ func newJobIndex() jobIndex {
 		all: map[string]versioned[record.Job]{}, queued: map[string][]string{},
 		of: map[string]map[string]bool{}, on: map[string]map[string]bool{}, posted: map[string]bool{},
 		inFlight: map[string]int{}, users: map[string]int{}, states: map[record.JobState]int{},
-		reserved: map[string]versioned[record.Reserved]{},
+		reserved: map[string]versioned[record.Reserved]{}, found: map[string]map[foundAt]bool{},
 		changed:  make(chan struct{}), news: jobNews{jobs: map[string]bool{}},
 	}
 }
@@ -70,7 +72,10 @@ func (s *state) applyJob(ref record.Ref, kv store.KV, exists bool) bool {
 		set(s, s.node(ref.Cluster).assignments, attemptID{ref.Name, ref.AttemptOf()}, kv, exists)
 		x.news.jobs[ref.Name] = true
 	case record.KindJobReport:
-		set(s, s.node(ref.Cluster).reports, attemptID{ref.Name, ref.AttemptOf()}, kv, exists)
+		id := attemptID{ref.Name, ref.AttemptOf()}
+		set(s, s.node(ref.Cluster).reports, id, kv, exists)
+		r := s.node(ref.Cluster).reports[id].rec
+		x.noteFound(ref.Name, foundAt{ref.Cluster, id.attempt}, r != nil && r.Found)
 		x.news.jobs[ref.Name] = true
 	default:
 		return false

@@ -143,7 +143,7 @@ func (c *checker) jobMoves(ch *change, old, now *record.Job) {
 	assigned := was.State == record.JobQueued && (now.State == record.JobAssigned || now.State == record.JobRunning)
 	restored := assigned && was.Frozen != nil && now.Attempt == was.Attempt
 	switch {
-	case found && now.Attempt > was.Attempt, restored:
+	case found && now.Attempt >= was.Attempt, restored:
 	case assigned && now.Attempt != was.Attempt+1:
 		c.violatef(RuleJobs, ch.key, "attempt %d follows attempt %d", now.Attempt, was.Attempt)
 	case !assigned && old != nil && now.Attempt != was.Attempt:
