@@ -77,6 +77,9 @@ type Config struct {
 	// LostAfter is for how long a cluster must have had no session before a job that it
 	// has claimed at most goes elsewhere: 10 s.
 	LostAfter time.Duration
+	// OfferPatience is how long a Job that a member offers may stand frozen while nobody
+	// takes it: 60 s.
+	OfferPatience time.Duration
 	// JobPause is how long a job rests after its first refusal, doubled with each: 0.5 s.
 	JobPause time.Duration
 	// Witness is a file in which this instance keeps what it knows to be committed, so
@@ -111,6 +114,7 @@ func (c Config) withDefaults() Config {
 	def(&c.KeepJobs, 7*24*time.Hour)
 	def(&c.LostAfter, 10*time.Second)
 	def(&c.JobPause, 500*time.Millisecond)
+	def(&c.OfferPatience, time.Minute)
 	count := func(n *int, v int) {
 		if *n <= 0 {
 			*n = v

@@ -46,8 +46,10 @@ type jobSituation struct {
 	gone, cancels bool
 	// disbanded says that the federation is gone, or goes.
 	disbanded bool
-	epoch     string
-	now       time.Time
+	// thawed says that what it stands frozen as is not frozen any more.
+	thawed bool
+	epoch  string
+	now    time.Time
 	// pause is the first one after a refusal.
 	pause time.Duration
 }
@@ -149,6 +151,8 @@ func (s jobSituation) unposted(state record.JobState) jobDecision {
 		return jobDecision{} // its syncer is at work
 	case !s.registered:
 		return s.withdraw(record.JobClusterLost, "its cluster was removed")
+	case s.thawed:
+		return s.withdraw(record.JobWithdrawn, "it has started where it waited")
 	case s.disbanded:
 		return s.withdraw(record.JobFederationGone, "its federation was deleted")
 	case s.epochOf != s.epoch:

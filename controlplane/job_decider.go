@@ -157,7 +157,11 @@ func (c *ControlPlane) stepJobs(ctx context.Context, ids []string) (left []strin
 				}
 			}
 		})
-		done, stepErr := c.commitJobs(ctx, steps)
+		ready, stepErr := c.completeSteps(ctx, steps)
+		var done []*jobStep
+		if stepErr == nil {
+			done, stepErr = c.commitJobs(ctx, ready)
+		}
 		err = errors.Join(err, stepErr)
 		for _, p := range steps {
 			if !slices.Contains(done, p) {
@@ -171,6 +175,9 @@ func (c *ControlPlane) stepJobs(ctx context.Context, ids []string) (left []strin
 // jobStep decides on one job; nil for no step. It must be called inside read.
 func (s *state) jobStep(id string, lost func(cluster string) bool, cfg Config) *jobStep {
 	if p := s.foundStep(id, cfg.Now()); p != nil {
+		return p
+	}
+	if p := s.offerStep(id, cfg); p != nil {
 		return p
 	}
 	j, ok := s.jobs.all[id]
@@ -196,6 +203,17 @@ func (s *state) stepOf(j versioned[record.Job], report int64, d jobDecision) *jo
 	p, n := j.rec.Place, j.rec.Attempt
 	if d.dropEvent {
 		out.remove = append(out.remove, record.EventKey(j.rec.Job))
+	}
+	if f := j.rec.Frozen; f != nil && d.next.State.Ended() && d.next.State != record.JobParked {
+		// What stands frozen goes, unless nothing of it has ever run anywhere.
+		word := record.OfferRelease
+		if d.next.State == record.JobFailed && d.next.Reason == record.JobEventLost {
+			word = record.OfferRestore
+		}
+		out.next.Frozen, out.next.FrozenAt = nil, nil
+		if _, registered := s.clusters[f.ClusterID]; registered {
+			out.put = append(out.put, staged{record.OfferAnswerKey(f.ClusterID, j.rec.Job), s.answer(word, d.next.ChangedAt)})
+		}
 	}
 	if p == nil || p.URL != "" || j.rec.State == record.JobQueued {
 		return out
@@ -236,6 +254,12 @@ func (s *state) jobSituation(j *record.Job, now time.Time) (jobSituation, int64)
 	sit.stopped = !ok || reg.rec.State != record.ClusterActive
 	sit.revoked = ok && reg.rec.Revoked != nil
 	sit.session, sit.listed = s.session(p.ClusterID), s.listed(p.ClusterID)
+	if f := j.Frozen; f != nil {
+		if n := s.nodes[f.ClusterID]; n != nil && n.offers[j.Job].rec != nil {
+			o := n.offers[j.Job].rec.State
+			sit.thawed = o != record.OfferFrozen && o != record.OfferWaiting
+		}
+	}
 	d := s.desired(p.ClusterID, p.ServiceName).rec
 	sit.gone = d == nil || d.UID != p.UID || d.Tombstone()
 	sit.cancels = d != nil && d.UID == p.UID && d.Tombstone() && d.Jobs == jobsCancel
@@ -285,6 +309,7 @@ func (c *ControlPlane) watchSessions() []string {
 		if !healthy {
 			return
 		}
+		ids = append(ids, sortedKeys(c.state.jobs.frozen)...)
 		for cluster, jobs := range c.state.jobs.on {
 			if c.state.session(cluster) != 0 {
 				continue

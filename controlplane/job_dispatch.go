@@ -91,11 +91,12 @@ type pass struct {
 	fields map[string]*field
 	// promised is what stands, and what this pass adds to it, by cluster.
 	promised map[string][]record.Promise
-	// full are the classes of jobs that nobody has room for.
-	full  map[string]bool
-	steps []*assignStep
-	notes []*jobStep
-	bytes int
+	// full are the classes of jobs that nobody has room for, and blocked their federations.
+	full    map[string]bool
+	blocked map[string]bool
+	steps   []*assignStep
+	notes   []*jobStep
+	bytes   int
 	// next is when the first pause of a job ends.
 	next time.Time
 	// more says that there was no place for everything that can be done now.
@@ -120,9 +121,12 @@ func (c *ControlPlane) assign(ctx context.Context) (next time.Duration, more boo
 		return 0, false, err
 	}
 	p := &pass{
-		now: c.cfg.Now(), fields: map[string]*field{}, promised: map[string][]record.Promise{}, full: map[string]bool{},
+		now: c.cfg.Now(), fields: map[string]*field{}, promised: map[string][]record.Promise{}, full: map[string]bool{}, blocked: map[string]bool{},
 	}
-	c.state.read(func() { c.state.pass(p, c.needs.get) })
+	c.state.read(func() {
+		c.state.pass(p, c.needs.get)
+		c.state.freezes(p, c.needs.get)
+	})
 	next = assignTick
 	if !p.next.IsZero() {
 		next = min(next, max(p.next.Sub(p.now), time.Millisecond))
@@ -198,6 +202,20 @@ func (s *state) place(p *pass, id string) {
 		p.wait(j)
 		return
 	}
+	s.promisedTo(p, fl)
+	snapshot, decision := fl.choose(j.rec)
+	if decision.Chosen == "" {
+		p.full[class], p.blocked[j.rec.Federation] = true, true
+		p.wait(j)
+		return
+	}
+	i := slices.IndexFunc(snapshot.Candidates, func(c delegation.Candidate) bool { return c.Place() == decision.Chosen })
+	s.assignTo(p, j, fl, i, snapshot, decision)
+}
+
+// promisedTo enters what is promised now, by this pass too. It must be called inside
+// read.
+func (s *state) promisedTo(p *pass, fl *field) {
 	for i := range fl.snapshot.Candidates {
 		if cluster := fl.snapshot.Candidates[i].Cluster; fl.members[i].Replica() {
 			if _, ok := p.promised[cluster]; !ok {
@@ -206,14 +224,6 @@ func (s *state) place(p *pass, id string) {
 			fl.snapshot.Candidates[i].Promised = promisesOf(p.promised[cluster])
 		}
 	}
-	snapshot, decision := fl.choose(j.rec)
-	if decision.Chosen == "" {
-		p.full[class] = true
-		p.wait(j)
-		return
-	}
-	i := slices.IndexFunc(snapshot.Candidates, func(c delegation.Candidate) bool { return c.Place() == decision.Chosen })
-	s.assignTo(p, j, fl, i, snapshot, decision)
 }
 
 // listOf is what is promised; nil for nothing.
@@ -259,6 +269,9 @@ func (s *state) assignTo(p *pass, j versioned[record.Job], fl *field, i int, sna
 		},
 		snapshot: snapshot, decision: decision,
 	}
+	if next.Frozen != nil {
+		next.Hops++
+	}
 	if !m.Replica() {
 		next.Place = &record.Place{ServiceName: m.ServiceName, URL: m.URL}
 	} else {
@@ -266,7 +279,7 @@ func (s *state) assignTo(p *pass, j versioned[record.Job], fl *field, i int, sna
 			ClusterID: m.ClusterID, ServiceName: m.ServiceName, UID: m.UID, ClusterUID: s.clusterUID(m.ClusterID),
 			Name: record.JobName(m.ServiceName, next.Job, next.Attempt),
 		}
-		room := record.Room{Millicores: snapshot.Request.CPU, Bytes: snapshot.Request.Memory, GPUs: snapshot.Request.GPU}
+		room := roomOf(snapshot.Request)
 		next.Reserved = &room
 		step.base = p.promised[m.ClusterID]
 		p.promised[m.ClusterID] = promise(step.base, room, 1)
@@ -314,7 +327,12 @@ func (c *ControlPlane) sealed(ctx context.Context, steps []*assignStep) ([]*jobS
 
 // openEvent opens what events/<job> holds.
 func (c *ControlPlane) openEvent(v store.View, job string) ([]byte, error) {
-	kv, ok := v.KV(record.EventKey(job))
+	return c.openAt(v, record.EventKey(job), job)
+}
+
+// openAt opens an event of a job that is sealed to the control plane.
+func (c *ControlPlane) openAt(v store.View, key, job string) ([]byte, error) {
+	kv, ok := v.KV(key)
 	if !ok {
 		return nil, store.ErrNotFound
 	}
@@ -352,10 +370,7 @@ func (c *ControlPlane) complete(p *assignStep, body []byte) error {
 		return err
 	}
 	p.put = append(p.put,
-		staged{record.AssignmentKey(j.Place.ClusterID, j.Job, j.Attempt), record.Assignment{
-			V: record.Version, Job: j.Job, Attempt: j.Attempt, Federation: j.Federation, Service: j.Place.ServiceName,
-			UID: j.Place.UID, RequestID: j.RequestID, Name: j.Place.Name, AssignedAt: j.ChangedAt, Epoch: j.Epoch,
-		}},
+		staged{record.AssignmentKey(j.Place.ClusterID, j.Job, j.Attempt), assignmentOf(j)},
 		staged{record.AssignedEventKey(j.Place.ClusterID, j.Job, j.Attempt), record.Event{V: record.Version, Sealed: event}},
 	)
 	return nil

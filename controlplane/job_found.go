@@ -61,10 +61,7 @@ func (s *state) foundStep(id string, now time.Time) *jobStep {
 		}
 		return out
 	}
-	out.put = append(out.put, staged{record.AssignmentKey(f.cluster, id, f.attempt), record.Assignment{
-		V: record.Version, Job: id, Attempt: f.attempt, Federation: d.next.Federation, Service: d.next.Place.ServiceName,
-		UID: d.next.Place.UID, RequestID: d.next.RequestID, Name: d.next.Place.Name, AssignedAt: d.next.ChangedAt, Epoch: d.next.Epoch,
-	}})
+	out.put = append(out.put, staged{record.AssignmentKey(f.cluster, id, f.attempt), assignmentOf(&d.next)})
 	return out
 }
 

@@ -35,7 +35,6 @@ func (w *world) restore() string {
 	return epoch
 }
 
-
 // TestAfterARestoreNothingIsStartedAgain that may stand somewhere: not before every
 // member has told of its Jobs, and not what one of them has found.
 func TestAfterARestoreNothingIsStartedAgain(t *testing.T) {

@@ -89,6 +89,15 @@ func (c *ControlPlane) learnNeeds(ctx context.Context) error {
 				unknown = append(unknown, *f)
 			}
 		}
+		for job, clusters := range c.state.jobs.offered {
+			for cluster := range clusters {
+				if o := c.state.nodes[cluster].offers[job].rec; o != nil {
+					if f := c.state.federations[o.Federation].rec; f != nil && c.needs.get(f) == nil {
+						unknown = append(unknown, *f)
+					}
+				}
+			}
+		}
 	})
 	for i := range unknown {
 		_, err := c.needsOf(ctx, &unknown[i])
@@ -194,11 +203,14 @@ func promisesOf(list []record.Promise) []delegation.Promise {
 func (fl *field) snapshotFor(j *record.Job, avoid []string) delegation.Snapshot {
 	out := fl.snapshot
 	out.Hops, out.Seed = j.Hops, delegation.SeedOf(j.Job, j.Attempt+1)
+	if j.Frozen != nil {
+		out.From = j.Frozen.Where()
+	}
 	out.Candidates = slices.Clone(out.Candidates)
 	for i := range out.Candidates {
 		c := &out.Candidates[i]
 		c.Entry = c.URL == "" && c.Cluster == j.Cluster && c.Service == j.Service
-		if c.Entry {
+		if c.Entry && j.Frozen == nil {
 			out.From = c.Place()
 		}
 		c.Visited = slices.Contains(j.Visited, c.Cluster) && c.URL == "" || slices.Contains(avoid, c.Place())

@@ -24,6 +24,10 @@ type jobIndex struct {
 	inFlight, users map[string]int
 	states          map[record.JobState]int
 	reserved        map[string]versioned[record.Reserved]
+	// offered lists, for a job, the clusters that offer it, and frozen the jobs that
+	// stand frozen where they were offered.
+	offered map[string]map[string]bool
+	frozen  map[string]bool
 	// found lists, for a job, what clusters have found of it after a restore.
 	found map[string]map[foundAt]bool
 	// changed is closed at the next change of anything about jobs.
@@ -50,13 +54,17 @@ func newJobIndex() jobIndex {
 		of: map[string]map[string]bool{}, on: map[string]map[string]bool{}, posted: map[string]bool{},
 		inFlight: map[string]int{}, users: map[string]int{}, states: map[record.JobState]int{},
 		reserved: map[string]versioned[record.Reserved]{}, found: map[string]map[foundAt]bool{},
-		changed:  make(chan struct{}), news: jobNews{jobs: map[string]bool{}},
+		offered: map[string]map[string]bool{}, frozen: map[string]bool{},
+		changed: make(chan struct{}), news: jobNews{jobs: map[string]bool{}},
 	}
 }
 
 // applyJob takes over a key of a job; false when it is none.
 func (s *state) applyJob(ref record.Ref, kv store.KV, exists bool) bool {
 	x := &s.jobs
+	if s.applyOffer(ref, kv, exists) {
+		return true
+	}
 	switch ref.Kind {
 	case record.KindJob:
 		s.setJob(ref.Name, kv, exists)
@@ -99,6 +107,7 @@ func (s *state) setJob(id string, kv store.KV, exists bool) {
 			mark(x.on, p.ClusterID, id, false)
 		}
 		delete(x.posted, id)
+		delete(x.frozen, id)
 	}
 	set(s, x.all, id, kv, exists)
 	now, ok := x.all[id]
@@ -109,6 +118,9 @@ func (s *state) setJob(id string, kv store.KV, exists bool) {
 	x.count(now.rec, 1)
 	x.order = addID(x.order, id)
 	mark(x.of, now.rec.Federation, id, true)
+	if now.rec.Frozen != nil {
+		x.frozen[id] = true
+	}
 	switch {
 	case now.rec.State == record.JobQueued:
 		x.queued[now.rec.Federation] = addID(x.queued[now.rec.Federation], id)

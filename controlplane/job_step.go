@@ -27,6 +27,11 @@ type jobStep struct {
 	// put and remove are what else it writes.
 	put    []staged
 	remove []string
+	// silent says that the job's record is compared and not written.
+	silent bool
+	// event is the key of an event to take over, and reseal the recipient that the job's
+	// event is to be sealed to; see completeSteps.
+	event, reseal string
 	// posted is when OSCAR was asked for the attempt, once; nil at other steps.
 	posted *time.Time
 	// audit is the entry of an order; nil for what happens by itself.
@@ -128,8 +133,10 @@ func names(steps []*jobStep) []string {
 }
 
 func (p *jobStep) write(tx *store.Txn) {
-	tx.Put(record.JobKey(p.id()), p.next)
-	tx.Touch(record.JobKey(p.id()))
+	if !p.silent {
+		tx.Put(record.JobKey(p.id()), p.next)
+		tx.Touch(record.JobKey(p.id()))
+	}
 	for _, s := range p.put {
 		tx.Put(s.key, s.rec)
 	}

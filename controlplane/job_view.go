@@ -173,7 +173,9 @@ func (s *state) jobView(id string) *Job {
 	report := n.reports[attemptID{j.Job, j.Attempt}]
 	out.StreamRevision = max(out.StreamRevision, report.rev)
 	r := report.rec
+	away := s.session(j.Place.ClusterID) == 0
 	if r == nil || r.State == "" {
+		out.Unreachable = away && (j.Posted || j.State == record.JobRunning)
 		return out
 	}
 	out.State, out.ChangedAt = r.State, r.LastTransitionTime.Time
@@ -183,7 +185,7 @@ func (s *state) jobView(id string) *Job {
 	out.Reason, out.Message = cmp.Or(r.Reason, j.Reason), cmp.Or(cut(r.Message, maxJobMessage), j.Message)
 	out.SubmittedAt = timeOf(r.PostedAt)
 	out.StartedAt, out.EndedAt = cmp.Or(timeOf(r.StartedAt), out.StartedAt), cmp.Or(timeOf(r.EndedAt), out.EndedAt)
-	if s.session(j.Place.ClusterID) == 0 && !r.State.Ended() {
+	if away && !r.State.Ended() {
 		out.Unreachable = true
 		out.Message = fmt.Sprintf("cluster %q is away; it was %s when it was last heard of", j.Place.ClusterID, r.State)
 	}

@@ -85,6 +85,8 @@ type node struct {
 	capacity    versioned[record.Capacity]
 	assignments map[attemptID]versioned[record.Assignment]
 	reports     map[attemptID]versioned[record.JobReport]
+	offers      map[string]versioned[record.Offer]
+	answers     map[string]versioned[record.OfferAnswer]
 }
 
 func newState(mirror *store.Mirror) *state {
@@ -307,6 +309,7 @@ func (s *state) node(cluster string) *node {
 			desired: map[string]versioned[record.Desired]{}, observed: map[string]versioned[record.Observed]{},
 			asks: map[string]versioned[record.Ask]{}, shown: map[string]versioned[record.Shown]{},
 			assignments: map[attemptID]versioned[record.Assignment]{}, reports: map[attemptID]versioned[record.JobReport]{},
+			offers: map[string]versioned[record.Offer]{}, answers: map[string]versioned[record.OfferAnswer]{},
 		}
 		s.nodes[cluster] = n
 	}

@@ -222,6 +222,8 @@ const (
 	JobOtherEvent      JobReason = "OtherEvent"
 	JobStoreRestored   JobReason = "StoreRestored"
 	JobEventLost       JobReason = "EventLost"
+	// JobWaited: it waited at a member for too long, and was taken from there.
+	JobWaited JobReason = "Waited"
 )
 
 // Event is the body of a job in an age envelope (base64): at events/<job> to the

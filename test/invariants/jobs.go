@@ -110,7 +110,7 @@ func ways() map[record.JobState][]record.JobState {
 		record.JobFailed:     nil,
 		record.JobCancelled:  nil,
 		record.JobVanished:   nil,
-		record.JobReturned:   nil,
+		record.JobReturned:   {record.JobQueued},
 		record.JobClaimed:    nil,
 		record.JobSubmitting: nil,
 	}
@@ -141,9 +141,9 @@ func (c *checker) jobMoves(ch *change, old, now *record.Job) {
 		c.violatef(RuleJobs, ch.key, "it went from %q to %q, and no cluster had found it", was.State, now.State)
 	}
 	assigned := was.State == record.JobQueued && (now.State == record.JobAssigned || now.State == record.JobRunning)
-	restored := assigned && was.Frozen != nil && now.Attempt == was.Attempt
+	restored := assigned && was.Frozen != nil && now.Frozen == nil && now.Place != nil && now.Place.ClusterID == was.Frozen.ClusterID
 	switch {
-	case found && now.Attempt >= was.Attempt, restored:
+	case found && now.Attempt >= was.Attempt:
 	case assigned && now.Attempt != was.Attempt+1:
 		c.violatef(RuleJobs, ch.key, "attempt %d follows attempt %d", now.Attempt, was.Attempt)
 	case !assigned && old != nil && now.Attempt != was.Attempt:

@@ -1,0 +1,372 @@
+package controlplane
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane/delegation"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+)
+
+// Members offer Jobs that wait. The dispatcher answers freeze when somebody else would
+// take one now; once it is frozen it is a job like any other, which is at that member;
+// when OSCAR elsewhere has it the member deletes its own, and when nobody takes it the
+// member lets it go on.
+
+// freezesAtOnce bounds the Jobs of one federation that are frozen for others, and not
+// yet with them.
+const freezesAtOnce = 20
+
+// applyOffer takes over an offer or an answer; false when it is none.
+func (s *state) applyOffer(ref record.Ref, kv store.KV, exists bool) bool {
+	switch ref.Kind {
+	case record.KindOffer:
+		set(s, s.node(ref.Cluster).offers, ref.Name, kv, exists)
+		mark(s.jobs.offered, ref.Name, ref.Cluster, exists)
+	case record.KindOfferAnswer:
+		set(s, s.node(ref.Cluster).answers, ref.Name, kv, exists)
+	default:
+		return false
+	}
+	s.jobs.news.jobs[ref.Name] = true
+	s.jobs.news.room = true
+	return true
+}
+
+// offerStep is the next step about the offers of a job; nil for none. It must be called
+// inside read.
+func (s *state) offerStep(id string, cfg Config) *jobStep {
+	for _, cluster := range sortedKeys(s.jobs.offered[id]) {
+		sit, ok := s.offerSituation(id, cluster, cfg.Now())
+		if !ok {
+			continue
+		}
+		sit.patience = cfg.OfferPatience
+		if d := decideOffer(sit); d.name != "" {
+			return s.stepOfOffer(id, sit, d)
+		}
+	}
+	return nil
+}
+
+// offerSituation must be called inside read; false when the offer is nobody's to make.
+func (s *state) offerSituation(id, cluster string, now time.Time) (offerSituation, bool) {
+	n := s.nodes[cluster]
+	o := n.offers[id].rec
+	if o == nil {
+		return offerSituation{}, false
+	}
+	sit := offerSituation{job: s.jobs.all[id].rec, offer: *o, cluster: cluster, now: now}
+	if a := n.answers[id].rec; a != nil {
+		sit.answer, sit.stale = a.Answer, a.Epoch != s.epoch()
+	}
+	d := n.desired[o.Service].rec
+	f := s.federations[o.Federation].rec
+	sit.disbanded = f == nil || f.Phase != record.PhaseReady
+	if j := sit.job; j != nil {
+		standing := !j.State.Ended() && j.State != record.JobQueued && j.Place != nil
+		sit.ours = standing && j.Place.ClusterID == cluster
+		if standing && j.Place.ClusterID != cluster && j.Place.URL == "" {
+			r := s.nodes[j.Place.ClusterID].reports[attemptID{id, j.Attempt}].rec
+			sit.posted = r != nil && confirmed(r.State)
+		}
+	}
+	over := o.State != record.OfferWaiting && o.State != record.OfferFrozen
+	if over {
+		return sit, true
+	}
+	// What is not a Job of a service of ours there is not taken.
+	valid := d != nil && d.UID == o.UID && d.Federation == o.Federation
+	return sit, valid && (sit.job == nil || sit.job.Federation == o.Federation)
+}
+
+// confirmed says whether OSCAR has, or had, the attempt for certain.
+func confirmed(state record.JobState) bool {
+	switch state {
+	case record.JobSubmitted, record.JobRunning, record.JobSucceeded, record.JobFailed:
+		return true
+	}
+	return false
+}
+
+// stepOfOffer must be called inside read.
+func (s *state) stepOfOffer(id string, sit offerSituation, d offerDecision) *jobStep {
+	j := s.jobs.all[id]
+	n := s.nodes[sit.cluster]
+	offerKey, answerKey := record.OfferKey(sit.cluster, id), record.OfferAnswerKey(sit.cluster, id)
+	out := &jobStep{name: d.name, rev: j.rev, watch: map[string]int64{offerKey: n.offers[id].rev, answerKey: n.answers[id].rev}, silent: true}
+	if j.rec != nil {
+		out.was, out.next = *j.rec, *j.rec
+	}
+	out.next.Job = id
+	at := record.At(sit.now)
+	if d.answer != "" {
+		out.put = append(out.put, staged{answerKey, s.answer(d.answer, at)})
+	}
+	if d.drop {
+		out.remove = append(out.remove, answerKey)
+	}
+	if d.thaw {
+		out.silent, out.next.Frozen, out.next.FrozenAt, out.next.ChangedAt = false, nil, nil, at
+	}
+	if d.back {
+		s.giveBack(out, at)
+	}
+	if d.take {
+		s.takeOffer(out, sit, at)
+	}
+	return out
+}
+
+func (s *state) answer(word record.OfferWord, at record.Time) record.OfferAnswer {
+	out := record.OfferAnswer{V: record.Version, Answer: word, AnsweredAt: at, Epoch: s.epoch()}
+	if word == record.OfferFreeze {
+		out.Recipient = s.meta.Recipient
+	}
+	return out
+}
+
+// takeOffer makes a frozen Job a queued job. It must be called inside read.
+func (s *state) takeOffer(out *jobStep, sit offerSituation, at record.Time) {
+	o := sit.offer
+	place := record.Place{ClusterID: sit.cluster, ServiceName: o.Service, UID: o.UID, ClusterUID: s.clusterUID(sit.cluster), Name: o.Name}
+	if j := sit.job; j != nil && sit.ours {
+		// Its attempt there is gone from now on: what stands for it is the offer.
+		before := jobSituation{job: *j, now: sit.now}
+		report := s.nodes[sit.cluster].reports[attemptID{j.Job, j.Attempt}]
+		out.next = before.requeued(record.Attempt{State: record.JobSubmitted, Reason: record.JobWaited, Message: "it waited there for too long"})
+		old := s.stepOf(versioned[record.Job]{rec: j, rev: out.rev}, report.rev, jobDecision{drop: true})
+		out.remove = append(out.remove, old.remove...)
+		for key, rev := range old.watch {
+			out.watch[key] = rev
+		}
+	} else {
+		f := s.federations[o.Federation].rec
+		if sit.job == nil {
+			out.next = record.Job{
+				V: record.Version, Job: out.next.Job, Federation: f.UID, GroupID: f.GroupID, Owner: f.Owner, Cluster: sit.cluster,
+				Service: o.Service, Offered: true, RequestID: out.next.Job, AcceptedAt: at,
+			}
+		}
+		out.next.State, out.next.EndedAt, out.next.Cancel = record.JobQueued, nil, ""
+		out.next.ChangedAt = at
+		out.event = record.OfferedEventKey(sit.cluster, out.next.Job)
+	}
+	out.silent = false
+	out.next.Frozen, out.next.FrozenAt = &place, &at
+	out.next.Reason, out.next.Message = "", ""
+	if !slices.Contains(out.next.Visited, sit.cluster) {
+		out.next.Visited = append(slices.Clone(out.next.Visited), sit.cluster)
+	}
+	if sit.answer != "" && !sit.stale {
+		out.next.Epoch = s.epoch()
+	} else if sit.job == nil {
+		// Nobody asked for it in this epoch: others may have it, as far as is known.
+		out.next.Epoch = unknownEpoch
+		if s.epoch() == "" {
+			out.next.Epoch = ""
+		}
+	}
+	out.put = append(out.put, staged{record.OfferAnswerKey(sit.cluster, out.next.Job), s.answer(record.OfferFreeze, at)})
+}
+
+// unknownEpoch stands in Job.Epoch for one that was lost with the store's history.
+const unknownEpoch = "lost"
+
+// giveBack lets a frozen job go on where it is. One of ours is assigned there again, as
+// another attempt at the Job that stands; any other is none of ours any more. It must be
+// called inside read.
+func (s *state) giveBack(out *jobStep, at record.Time) {
+	next := &out.next
+	place := *next.Frozen
+	out.silent = false
+	next.Frozen, next.FrozenAt, next.ChangedAt, next.NotBefore = nil, nil, at, nil
+	if next.Offered {
+		next.State, next.EndedAt, next.Reason, next.Message = record.JobReturned, &at, record.JobNoCandidate, "nobody else took it"
+		out.remove = append(out.remove, record.EventKey(next.Job))
+		return
+	}
+	// It may start at any moment: it is never taken back as unclaimed.
+	next.State, next.Attempt, next.Place, next.Posted, next.Epoch = record.JobAssigned, next.Attempt+1, &place, true, s.epoch()
+	next.Reason, next.Message = record.JobNoCandidate, "nobody else took it; it goes on where it was"
+	out.reseal = s.recipient(place.ClusterID)
+	out.put = append(out.put, staged{record.AssignmentKey(place.ClusterID, next.Job, next.Attempt), assignmentOf(next)})
+}
+
+// assignmentOf is what the syncer of a job's place is asked.
+func assignmentOf(j *record.Job) record.Assignment {
+	return record.Assignment{
+		V: record.Version, Job: j.Job, Attempt: j.Attempt, Federation: j.Federation, Service: j.Place.ServiceName,
+		UID: j.Place.UID, RequestID: j.RequestID, Name: j.Place.Name, AssignedAt: j.ChangedAt, Epoch: j.Epoch,
+	}
+}
+
+// completeSteps does for steps what needs more than the state: it opens and seals
+// events. A step that cannot be completed is left out.
+func (c *ControlPlane) completeSteps(ctx context.Context, steps []*jobStep) ([]*jobStep, error) {
+	var keys []string
+	for _, p := range steps {
+		switch {
+		case p.event != "":
+			keys = append(keys, p.event)
+		case p.reseal != "":
+			keys = append(keys, record.EventKey(p.id()))
+		}
+	}
+	if len(keys) == 0 {
+		return steps, nil
+	}
+	view, err := c.store.Read(ctx, keys...)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*jobStep, 0, len(steps))
+	for _, p := range steps {
+		ok := true
+		switch {
+		case p.event != "":
+			ok = c.completeTake(view, p)
+		case p.reseal != "":
+			ok = c.completeBack(view, p)
+		}
+		if ok {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// completeTake takes the event of an offered Job over. What is no event is left where
+// it is.
+func (c *ControlPlane) completeTake(v store.View, p *jobStep) bool {
+	body, err := c.openAt(v, p.event, p.id())
+	if err == nil {
+		err = checkEvent(body)
+	}
+	var sealed string
+	if err == nil {
+		sealed, err = seal.Seal(seal.Header{Purpose: record.PurposeEvent, UID: p.id()}, body, c.identity.Recipient())
+	}
+	if err != nil {
+		c.cfg.Logger.Warn("the event of an offered Job cannot be taken", "job", p.id(), "error", err)
+		*p = jobStep{name: "restore", rev: p.rev, was: p.was, next: p.was, watch: p.watch, silent: true, put: p.put}
+		p.next.Job = p.was.Job
+		for i := range p.put {
+			if a, ok := p.put[i].rec.(record.OfferAnswer); ok {
+				a.Answer, a.Recipient, a.Message = record.OfferRestore, "", "its event cannot be read"
+				p.put[i].rec = a
+			}
+		}
+		return true
+	}
+	p.next.Size = len(body)
+	p.put = append(p.put, staged{record.EventKey(p.id()), record.Event{V: record.Version, Sealed: sealed}})
+	return true
+}
+
+// completeBack seals the event for the attempt that goes on.
+func (c *ControlPlane) completeBack(v store.View, p *jobStep) bool {
+	j := &p.next
+	body, err := c.openAt(v, record.EventKey(j.Job), j.Job)
+	var sealed string
+	if err == nil {
+		sealed, err = seal.Seal(seal.Header{Purpose: record.PurposeEvent, Cluster: j.Place.ClusterID, UID: j.Job, Generation: int64(j.Attempt)}, body, p.reseal)
+	}
+	if err != nil {
+		c.cfg.Logger.Error("a job cannot be given back", "job", j.Job, "error", err)
+		return false
+	}
+	p.put = append(p.put, staged{record.AssignedEventKey(j.Place.ClusterID, j.Job, j.Attempt), record.Event{V: record.Version, Sealed: sealed}})
+	return true
+}
+
+// waitingOffer is one that a choice is to be made for.
+type waitingOffer struct{ cluster, job string }
+
+// freezes decides which of the Jobs that wait at members would go elsewhere now, as
+// many as are not frozen for others already. It must be called inside read.
+func (s *state) freezes(p *pass, needs func(*record.Federation) *needs) {
+	under := map[string]int{}
+	var waiting []waitingOffer
+	for _, job := range sortedKeys(s.jobs.offered) {
+		for _, cluster := range sortedKeys(s.jobs.offered[job]) {
+			n := s.nodes[cluster]
+			o, a, j := n.offers[job].rec, n.answers[job].rec, s.jobs.all[job].rec
+			if o == nil {
+				continue
+			}
+			switch {
+			case a != nil && a.Answer == record.OfferFreeze && a.Epoch == s.epoch():
+				if j == nil || !j.State.Ended() && j.State != record.JobAssigned && j.State != record.JobRunning || o.State == record.OfferWaiting {
+					under[o.Federation]++
+				}
+			case o.State == record.OfferWaiting && (a == nil || a.Epoch != s.epoch()):
+				waiting = append(waiting, waitingOffer{cluster, job})
+			}
+		}
+	}
+	for _, w := range waiting {
+		if len(p.steps)+len(p.notes) >= assignAtOnce {
+			p.more = true
+			return
+		}
+		o := s.nodes[w.cluster].offers[w.job].rec
+		if under[o.Federation] < freezesAtOnce && s.freeze(p, needs, w) {
+			under[o.Federation]++
+		}
+	}
+}
+
+// freeze answers one offer, if somebody else would take the Job now. It must be called
+// inside read.
+func (s *state) freeze(p *pass, needs func(*record.Federation) *needs, w waitingOffer) bool {
+	sit, ok := s.offerSituation(w.job, w.cluster, p.now)
+	if !ok || sit.disbanded || sit.job != nil && !sit.ours && sit.job.State != record.JobReturned {
+		return false
+	}
+	uid := sit.offer.Federation
+	if p.fields[uid] == nil {
+		fl, ok := s.field(uid, needs(s.federations[uid].rec))
+		if !ok {
+			return false
+		}
+		p.fields[uid] = fl
+	}
+	fl := p.fields[uid]
+	if fl.held || fl.older && s.epoch() != "" || len(s.jobs.queued[uid]) > 0 && p.blocked[uid] {
+		return false
+	}
+	probe := record.Job{Job: w.job, Federation: uid, Cluster: w.cluster, Service: sit.offer.Service}
+	if sit.job != nil {
+		probe = *sit.job
+	}
+	probe.Frozen = &record.Place{ClusterID: w.cluster, ServiceName: sit.offer.Service}
+	if !slices.Contains(probe.Visited, w.cluster) {
+		probe.Visited = append(slices.Clone(probe.Visited), w.cluster)
+	}
+	s.promisedTo(p, fl)
+	_, d := fl.choose(&probe)
+	if d.Chosen == "" {
+		return false
+	}
+	for i := range fl.snapshot.Candidates {
+		if c := fl.snapshot.Candidates[i]; c.Place() == d.Chosen && fl.members[i].Replica() {
+			p.promised[c.Cluster] = promise(p.promised[c.Cluster], roomOf(fl.snapshot.Request), 1)
+		}
+	}
+	step := s.stepOfOffer(w.job, sit, offerDecision{name: "freeze", answer: record.OfferFreeze})
+	step.watch[record.FederationKey(uid)] = fl.rev
+	p.notes = append(p.notes, step)
+	return true
+}
+
+func roomOf(r delegation.Request) record.Room {
+	return record.Room{Millicores: r.CPU, Bytes: r.Memory, GPUs: r.GPU}
+}
+
+// sortedKeys are the keys of a map, in order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
