@@ -145,6 +145,9 @@ func planOffer(s offerSight) offerDecision {
 	if s.stopped {
 		return do(offerRest)
 	}
+	if j := s.job; !s.fresh && j != nil && j.Mark.Holding() && j.Queue != "" {
+		return do(offerRead) // its Workload is not watched
+	}
 	d := s.next()
 	if d.step > offerRead && !s.fresh {
 		return do(offerRead)

@@ -31,7 +31,7 @@ import (
 
 // shared is the API server of this package's tests. Each has an OSCAR of its own in it,
 // by another namespace of services; the service and the bucket have the same name.
-var shared kubetest.Shared
+var shared = kubetest.Shared{Config: kubetest.Config{Controllers: true}}
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 
