@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"slices"
 	"sync"
@@ -40,6 +41,10 @@ type fake struct {
 	jobs        fakeJobs
 	// stream is what TakeStream gives.
 	stream func(context.Context, net.Conn) error
+	// run is what Invoke and JobLog give.
+	run     func(controlplane.RunRequest) (*controlplane.RunAnswer, error)
+	jobList *controlplane.JobList
+	missing []string
 	// changeRequest is what the last rollback was asked with.
 	changeRequest controlplane.ChangeRequest
 	// watch stands for WatchReplicas.
@@ -311,6 +316,37 @@ func (f *fake) ChallengeStream(ctx context.Context, cluster, uid string, connect
 func (f *fake) TakeStream(ctx context.Context, open controlplane.OpenStream) (func(context.Context, net.Conn) error, error) {
 	f.called(ctx, "TakeStream", identity.Caller{}, open)
 	return f.stream, f.err
+}
+
+func (f *fake) Invoke(ctx context.Context, c identity.Caller, req controlplane.RunRequest) (*controlplane.RunAnswer, error) {
+	f.called(ctx, "Invoke", c, req.Service)
+	if f.err != nil {
+		return nil, f.err
+	}
+	return f.run(req)
+}
+
+func (f *fake) JobLogs(ctx context.Context, c identity.Caller, in controlplane.LogTarget, page string) (*controlplane.JobList, error) {
+	f.called(ctx, "JobLogs "+page, c, in)
+	return f.jobList, f.err
+}
+
+func (f *fake) JobLog(ctx context.Context, c identity.Caller, in controlplane.LogTarget, job string, timestamps bool) (*controlplane.RunAnswer, error) {
+	f.called(ctx, fmt.Sprintf("JobLog %s %t", job, timestamps), c, in)
+	if f.err != nil {
+		return nil, f.err
+	}
+	return f.run(controlplane.RunRequest{})
+}
+
+func (f *fake) DeleteJobLogs(ctx context.Context, c identity.Caller, in controlplane.LogTarget, all bool) ([]string, error) {
+	f.called(ctx, fmt.Sprintf("DeleteJobLogs %t", all), c, in)
+	return f.missing, f.err
+}
+
+func (f *fake) DeleteJobLog(ctx context.Context, c identity.Caller, in controlplane.LogTarget, job string) ([]string, error) {
+	f.called(ctx, "DeleteJobLog "+job, c, in)
+	return f.missing, f.err
 }
 
 func (f *fake) tokenStatus() (*controlplane.RefreshTokenStatus, error) {

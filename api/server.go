@@ -41,6 +41,8 @@ type ControlPlane interface {
 	refreshTokens
 	jobs
 	relays
+	invocations
+	jobLogs
 }
 
 // Config says what a Server needs and how much it allows.
@@ -166,6 +168,14 @@ func (s *Server) routes() chi.Router {
 	r.Group(func(r chi.Router) {
 		r.Use(asOSCAR, s.deadline, s.authenticateService, s.limitCaller)
 		r.Post("/job/{service}", s.handle(s.submitJob))
+	})
+	r.With(asOSCAR, s.streamed(runTimeout), s.authenticateService, s.limitCaller).Post(runRoute, s.handle(s.runService))
+	r.Group(func(r chi.Router) {
+		r.Use(asOSCAR, s.streamed(logTimeout), s.authenticate, s.limitCaller)
+		r.Get(logsRoute, s.handle(s.listLogs))
+		r.Get(logRoute, s.handle(s.getLog))
+		r.Delete(logsRoute, s.handle(s.deleteLogs))
+		r.Delete(logRoute, s.handle(s.deleteLog))
 	})
 	// Ours.
 	r.Group(func(r chi.Router) {

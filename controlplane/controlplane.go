@@ -157,6 +157,7 @@ type ControlPlane struct {
 	// relay holds the streams of syncers; streamKey authenticates the proofs of those who
 	// open one, and proofs were used. instance names this process to them.
 	relay     *relay.Hub
+	direct    direct
 	streamKey []byte
 	proofs    proofs
 	instance  string
@@ -228,7 +229,7 @@ func New(cfg Config) (*ControlPlane, error) {
 	if err != nil {
 		return nil, fmt.Errorf("controlplane: the relay: %w", err)
 	}
-	c.relay = hub
+	c.relay, c.direct = hub, newDirect()
 	c.excessive = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, time.Minute))
 	c.meter = access.NewMeter(cfg.Limits, cfg.Now, func(cluster string) { c.excessive.Add(cluster) })

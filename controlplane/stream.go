@@ -216,6 +216,7 @@ func (p *proofs) use(proof string, now time.Time) bool {
 // ctx ends; then all of them.
 func (c *ControlPlane) streams(ctx context.Context) {
 	defer c.relay.Close()
+	defer c.direct.close()
 	tick := time.NewTicker(streamsInterval)
 	defer tick.Stop()
 	for {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"text/tabwriter"
@@ -159,6 +160,7 @@ func (d dev) cluster(ctx context.Context, g *errgroup.Group, i int) (DevCluster,
 	sim := oscarsim.New(oscarsim.Config{
 		ClusterID: out.ClusterID, User: out.User, Password: out.Password, Latency: d.cfg.OscarLatency, Logger: d.log,
 		Workload: &oscarsim.Workload{Seed: uint64(i), Min: d.cfg.JobTime, Max: d.cfg.JobTime}, //nolint:gosec // 0 to 25
+		Function: http.HandlerFunc(oscarsim.Echo),
 	})
 	dir := filepath.Join(d.dir, out.ClusterID)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -131,6 +131,9 @@ func hangUp(w http.ResponseWriter) {
 
 // serve answers one request.
 func (s *Sim) serve(w http.ResponseWriter, r *http.Request) {
+	if s.run(w, r) {
+		return
+	}
 	c := &call{life: s.current(), header: r.Header, query: r.URL.Query().Get, latency: s.cfg.Latency, status: http.StatusOK}
 	rt, params := s.match(r.Method, r.URL.Path)
 	if rt == nil {

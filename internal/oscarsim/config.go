@@ -3,6 +3,7 @@ package oscarsim
 import (
 	"cmp"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim/wire"
@@ -34,6 +35,8 @@ type Config struct {
 	// Workload makes Jobs run by themselves; nil leaves them Pending until a test says
 	// otherwise.
 	Workload *Workload
+	// Function is what every function of the serverless backend does; nil is an OSCAR without one, whose /run is 404.
+	Function http.Handler
 	// NoMetrics makes /system/status answer as a cluster without metrics.k8s.io: 500 and nothing else.
 	NoMetrics bool
 	// Users are let in with bearer tokens when they are in one of Groups, as by an OSCAR with OIDC enabled; nil is one

@@ -235,6 +235,10 @@ var errTooLong = errors.New("the answer is longer than may be passed on")
 // stream copies at most limit bytes, and what there is at once.
 func stream(w http.ResponseWriter, from io.Reader, limit int64) error {
 	flush := http.NewResponseController(w)
+	// The head is an answer already, however long the body takes.
+	if err := flush.Flush(); err != nil {
+		return err
+	}
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)

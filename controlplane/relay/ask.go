@@ -1,0 +1,155 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync/atomic"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+// Replica is one life of a service on a cluster.
+type Replica struct {
+	Cluster string
+	// ClusterUID is the cluster's registration.
+	ClusterUID string
+	Service    string
+	UID        string
+}
+
+// Error says why there is no answer of a cluster's OSCAR.
+type Error struct {
+	// Word is the syncer's (v1.RelayBusy, ...); empty when it has said nothing.
+	Word string
+	// Text is a sentence.
+	Text string
+	// Sent says that OSCAR may have been asked.
+	Sent bool
+	Err  error
+}
+
+func (e *Error) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%s: %v", e.Text, e.Err)
+	}
+	return e.Text
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Invocation is a request to a service.
+type Invocation struct {
+	// Token is the service's own.
+	Token  string
+	Header http.Header
+	// Body is not read before the cluster has let the request in, and not closed. Length
+	// is -1 when it is not known.
+	Body   io.Reader
+	Length int64
+}
+
+// Run invokes a service. The answer is OSCAR's, whatever its status, and its body is
+// streamed; the error is an *Error.
+func (h *Hub) Run(ctx context.Context, r Replica, in Invocation) (*http.Response, error) {
+	req, err := h.request(ctx, http.MethodPost, r, nil, "run")
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range in.Header {
+		req.Header[name] = values
+	}
+	req.Header.Set(v1.RelayServiceTokenHeader, in.Token)
+	if in.Body != nil && in.Length != 0 {
+		req.Header.Set("Expect", "100-continue")
+		req.Body, req.ContentLength = io.NopCloser(in.Body), in.Length
+	}
+	return h.ask(req, r)
+}
+
+// Jobs lists one page of the Jobs of a service.
+func (h *Hub) Jobs(ctx context.Context, r Replica, page string) (*http.Response, error) {
+	return h.plain(ctx, http.MethodGet, r, values("page", page), "jobs")
+}
+
+// Log reads the output of a Job.
+func (h *Hub) Log(ctx context.Context, r Replica, job string, timestamps bool) (*http.Response, error) {
+	return h.plain(ctx, http.MethodGet, r, flag("timestamps", timestamps), "jobs", job)
+}
+
+// DeleteJobs deletes the Jobs of a service that have succeeded, or all of them.
+func (h *Hub) DeleteJobs(ctx context.Context, r Replica, all bool) (*http.Response, error) {
+	return h.plain(ctx, http.MethodDelete, r, flag("all", all), "jobs")
+}
+
+// DeleteJob deletes one Job.
+func (h *Hub) DeleteJob(ctx context.Context, r Replica, job string) (*http.Response, error) {
+	return h.plain(ctx, http.MethodDelete, r, nil, "jobs", job)
+}
+
+func values(name, value string) url.Values {
+	if value == "" {
+		return nil
+	}
+	return url.Values{name: {value}}
+}
+
+func flag(name string, on bool) url.Values {
+	if !on {
+		return nil
+	}
+	return url.Values{name: {"true"}}
+}
+
+func (h *Hub) plain(ctx context.Context, method string, r Replica, query url.Values, path ...string) (*http.Response, error) {
+	req, err := h.request(ctx, method, r, query, path...)
+	if err != nil {
+		return nil, err
+	}
+	return h.ask(req, r)
+}
+
+func (h *Hub) request(ctx context.Context, method string, r Replica, query url.Values, path ...string) (*http.Request, error) {
+	escaped := "/services/" + url.PathEscape(r.Service) + "/" + url.PathEscape(r.UID)
+	for _, segment := range path {
+		escaped += "/" + url.PathEscape(segment)
+	}
+	u := "http://relay" + escaped
+	if len(query) > 0 {
+		u += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, u, http.NoBody)
+	if err != nil {
+		return nil, &Error{Text: "the request cannot be made", Err: err}
+	}
+	return req, nil
+}
+
+// maxText bounds what is read of a refusal in bytes.
+const maxText = 1 << 10
+
+// ask sends a request and parts OSCAR's answers from the syncer's own.
+func (h *Hub) ask(req *http.Request, r Replica) (*http.Response, error) {
+	var wrote atomic.Bool
+	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{WroteHeaders: func() { wrote.Store(true) }}))
+	resp, err := h.Do(req, r.Cluster, r.ClusterUID)
+	switch {
+	case errors.Is(err, ErrNoStream):
+		return nil, &Error{Text: "its syncer has no stream to this instance", Err: err}
+	case err != nil:
+		return nil, &Error{Text: "its stream broke off", Sent: wrote.Load(), Err: err}
+	}
+	word := resp.Header.Get(v1.RelayRefusedHeader)
+	if word == "" {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxText)) // as much as there is
+	return nil, &Error{Word: word, Text: strings.ToValidUTF8(string(text), "?"), Sent: word == v1.RelayBroken}
+}
