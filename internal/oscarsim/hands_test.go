@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 )
@@ -292,6 +293,33 @@ func TestStatusAddsTheNodesUp(t *testing.T) {
 	}
 	_, bare := serve(t, oscarsim.Config{NoMetrics: true})
 	want(t, ask(t, bare, "GET", "/system/status", ""), 500, `{"error":"Error getting metrics info: the server could not find the requested resource (get nodes.metrics.k8s.io)"}`)
+}
+
+// What runs takes room from its node, and no Job gets a node that is the front of
+// another machine.
+func TestStatusCountsWhatRuns(t *testing.T) {
+	sim, url := serve(t, oscarsim.Config{
+		Workload: &oscarsim.Workload{Min: time.Hour, Max: time.Hour},
+		Nodes:    []oscarsim.Node{{Name: "front", CPU: 9000, Memory: 9 << 30, Interlink: true}, {Name: "own", CPU: 1000, Memory: 1 << 30, RequestCPU: 100}},
+	})
+	want(t, ask(t, url, "POST", "/system/services", strings.Replace(bare("one"), `"image"`, `"cpu":"0.4","memory":"100Mi","image"`, 1)), 201, "")
+	service, _ := sim.Service("one")
+	for range 3 {
+		req, _ := http.NewRequestWithContext(t.Context(), "POST", url+"/job/one", strings.NewReader("event"))
+		req.Header.Set("Authorization", "Bearer "+service.Token)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+	}
+	got := ask(t, url, "GET", "/system/status", "").body
+	if !strings.Contains(got, `"name":"own","cpu":{"capacity_cores":1000,"request_cores":900}`) || !strings.Contains(got, `"name":"front","cpu":{"capacity_cores":9000}`) {
+		t.Errorf("%s", got)
+	}
+	if !strings.Contains(got, `"Pending":1`) || !strings.Contains(got, `"Running":2`) {
+		t.Errorf("%s", got)
+	}
 }
 
 func TestAllowedImageRepositories(t *testing.T) {

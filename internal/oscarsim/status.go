@@ -96,8 +96,10 @@ func (s *Sim) status(c *call) {
 	defer s.mu.Unlock()
 	var st clusterStatus
 	st.Cluster.Nodes = len(s.nodes)
+	s.kube.load.pass(time.Now())
 	cpu, memory := &st.Cluster.Metrics.CPU, &st.Cluster.Metrics.Memory
 	for _, n := range s.nodes {
+		n.RequestCPU, n.RequestMemory = s.kube.load.requests(n)
 		cpu.Free += n.CPU - n.UsedCPU
 		cpu.MaxFree = max(cpu.MaxFree, n.CPU-n.UsedCPU)
 		cpu.Schedulable += n.CPU - n.RequestCPU
@@ -123,7 +125,6 @@ func (s *Sim) status(c *call) {
 	o.Rollout.Labels = map[string]string{"app": "oscar"}
 	o.OIDC.Issuers, o.OIDC.Groups = []string{}, append([]string{}, s.cfg.Groups...)
 	o.Pods.States = map[string]int{JobPending: 0, JobRunning: 0, JobSucceeded: 0, JobFailed: 0, "Unknown": 0}
-	s.kube.load.pass(time.Now())
 	for id, j := range s.kube.jobs {
 		if id.namespace != servicesNamespace || j.status == JobSuspended {
 			continue

@@ -118,15 +118,12 @@ func (w *workload) schedule(at time.Time) {
 	}
 	cpu, memory := map[string]int64{}, map[string]int64{}
 	for _, n := range w.nodes {
-		cpu[n.Name], memory[n.Name] = n.CPU-n.RequestCPU, n.Memory-n.RequestMemory
-	}
-	for _, j := range w.running {
-		cpu[j.node] -= j.cpu
-		memory[j.node] -= j.memory
+		takenCPU, takenMemory := w.requests(n)
+		cpu[n.Name], memory[n.Name] = n.CPU-takenCPU, n.Memory-takenMemory
 	}
 	w.waiting = slices.DeleteFunc(w.waiting, func(j *job) bool {
 		for _, n := range w.nodes {
-			if n.NotReady || cpu[n.Name] < j.cpu || memory[n.Name] < j.memory {
+			if n.NotReady || n.Interlink || cpu[n.Name] < j.cpu || memory[n.Name] < j.memory {
 				continue
 			}
 			cpu[n.Name] -= j.cpu
@@ -138,6 +135,17 @@ func (w *workload) schedule(at time.Time) {
 		}
 		return false
 	})
+}
+
+// requests are millicores and bytes of all pods on a node.
+func (w *workload) requests(n Node) (cpu, memory int64) {
+	cpu, memory = n.RequestCPU, n.RequestMemory
+	for _, j := range w.running {
+		if j.node == n.Name {
+			cpu, memory = cpu+j.cpu, memory+j.memory
+		}
+	}
+	return cpu, memory
 }
 
 // fate is how long a Job runs and whether it fails, drawn by its name.
