@@ -14,6 +14,9 @@ type world struct {
 	eyes  *observer
 	// clusters that are started.
 	clusters int
+	// jobsRun says that the Jobs of clusters to come run by themselves, for an instant,
+	// on nodes that are never full.
+	jobsRun bool
 }
 
 func newWorld(ctx context.Context, o options) (_ *world, err error) {
@@ -45,7 +48,7 @@ func (w *world) grow(ctx context.Context, n int, latency time.Duration) error {
 		return err
 	}
 	if err := w.fleet.do("Start", FleetStart{
-		Etcd: w.endpoint(), PasswordFile: w.passwordFile(), From: w.clusters, To: n, Latency: latency,
+		Etcd: w.endpoint(), PasswordFile: w.passwordFile(), From: w.clusters, To: n, Latency: latency, JobsRun: w.jobsRun,
 	}); err != nil {
 		return err
 	}

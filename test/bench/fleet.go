@@ -48,6 +48,8 @@ type FleetStart struct {
 	Etcd, PasswordFile string
 	From, To           int
 	Latency            time.Duration
+	// JobsRun says that Jobs run by themselves, for an instant, on nodes that are never full.
+	JobsRun bool
 }
 
 // start starts clusters, those that are known with their OSCAR as it was, and
@@ -76,7 +78,12 @@ func (f *fleet) startOne(i int, in FleetStart) error {
 	m := f.clusters[i]
 	f.mu.Unlock()
 	if m == nil {
-		sim := oscarsim.New(oscarsim.Config{ClusterID: clusterID(i), User: user, Password: password, Latency: in.Latency})
+		cfg := oscarsim.Config{ClusterID: clusterID(i), User: user, Password: password, Latency: in.Latency}
+		if in.JobsRun {
+			cfg.Nodes = []oscarsim.Node{{Name: "large", CPU: 100_000_000, Memory: 1 << 50}}
+			cfg.Workload = &oscarsim.Workload{Min: time.Millisecond, Max: time.Millisecond}
+		}
+		sim := oscarsim.New(cfg)
 		client, err := oscar.New(oscar.Config{
 			Endpoint: "http://" + clusterID(i), User: user, PasswordFile: in.PasswordFile, Transport: direct{sim.Handler()},
 		})

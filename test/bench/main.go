@@ -46,6 +46,7 @@ var sections = []section{
 	{"create", ladder},
 	{"connected", connected},
 	{"parallel", parallel},
+	{"jobs", jobs},
 	{"scale", scale},
 	{"quiet", quiet},
 }

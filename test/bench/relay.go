@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,6 +88,10 @@ func (o *observer) await(ctx context.Context, began time.Time, ok func(seen) boo
 	return at.Sub(began), err
 }
 
+// maxOps is how many operations go into one transaction, or into one child of one: etcd
+// takes 128 less those of the parent.
+const maxOps = 100
+
 // write does what a transaction of the federation did, below the bare root.
 func (o *observer) write(ctx context.Context, events []seen, absent bool) (int64, error) {
 	var compares []clientv3.Cmp
@@ -101,6 +106,14 @@ func (o *observer) write(ctx context.Context, events []seen, absent bool) (int64
 			continue
 		}
 		ops = append(ops, clientv3.OpPut(key, string(e.value)))
+	}
+	if len(ops) > maxOps {
+		// As the federation's store does it.
+		var children []clientv3.Op
+		for chunk := range slices.Chunk(ops, maxOps) {
+			children = append(children, clientv3.OpTxn(nil, chunk, nil))
+		}
+		ops = children
 	}
 	resp, err := o.client.Txn(ctx).If(compares...).Then(ops...).Commit()
 	if err != nil {
