@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -80,6 +81,9 @@ type Config struct {
 	// OfferPatience is how long a Job that a member offers may stand frozen while nobody
 	// takes it: 60 s.
 	OfferPatience time.Duration
+	// EndpointNetworks are networks that members of type endpoint may be in although they
+	// are loopback, link-local or a cloud's own.
+	EndpointNetworks []netip.Prefix
 	// JobPause is how long a job rests after its first refusal, doubled with each: 0.5 s.
 	JobPause time.Duration
 	// Witness is a file in which this instance keeps what it knows to be committed, so
@@ -185,6 +189,9 @@ type ControlPlane struct {
 	jobDecider *jobDecider
 	jobMetrics *jobMetrics
 	needs      needsCache
+	// toPost queues jobs that are at endpoints.
+	toPost workqueue.TypedRateLimitingInterface[string]
+	poster *poster
 	// doubt is told why the store is taken for restored, and doubts counts until it
 	// has a new epoch.
 	doubt    chan string
@@ -252,6 +259,9 @@ func New(cfg Config) (*ControlPlane, error) {
 	})
 	c.state = newState(c.mirror)
 	c.state.jobsChanged = c.jobNewsSeen
+	c.poster = newPoster(cfg.EndpointNetworks)
+	c.toPost = workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](10*time.Millisecond, 10*time.Second))
 	if c.jobMetrics, err = newJobMetrics(cfg.Registry, c.state); err != nil {
 		return nil, fmt.Errorf("controlplane: register metrics: %w", err)
 	}
@@ -303,6 +313,7 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		c.excessive.ShutDown()
 		c.read.ShutDown()
 		c.tokens.ShutDown()
+		c.toPost.ShutDown()
 		return nil
 	})
 	g.Go(func() error {
@@ -324,6 +335,9 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		g.Go(func() error { return c.acceptJobs(ctx) })
 		g.Go(func() error { return c.dispatch(ctx) })
 		g.Go(func() error { return c.decideJobs(ctx) })
+		for range posts {
+			g.Go(func() error { c.postJobs(ctx); return nil })
+		}
 		g.Go(func() error { c.noteEnds(ctx); return nil })
 		g.Go(func() error { c.orphans(ctx); return nil })
 		g.Go(func() error { c.removals(ctx); return nil })

@@ -72,11 +72,16 @@ func nudge(wake chan struct{}) {
 
 // jobNewsSeen queues the jobs that a change of the state concerns.
 func (c *ControlPlane) jobNewsSeen(news jobNews, federations, clusters []string) {
-	var ids []string
+	var ids, posted []string
 	for id := range news.jobs {
 		ids = append(ids, id)
 	}
 	c.state.read(func() {
+		for _, id := range ids {
+			if c.state.jobs.posted[id] {
+				posted = append(posted, id)
+			}
+		}
 		for _, cluster := range clusters {
 			for id := range c.state.jobs.on[cluster] {
 				ids = append(ids, id)
@@ -91,6 +96,9 @@ func (c *ControlPlane) jobNewsSeen(news jobNews, federations, clusters []string)
 		}
 	})
 	c.jobDecider.look(ids...)
+	for _, id := range posted {
+		c.toPost.Add(id)
+	}
 	c.dispatcher.look()
 }
 

@@ -81,6 +81,7 @@ type ControlPlane struct {
 	MaxQueueDelay      time.Duration `default:"15m" help:"Longest write queue of a cluster that a creation is put behind."`
 	RefreshTokenMaxAge time.Duration `default:"720h" help:"How old a refresh token may be before its owner is told to give another one; 0 never tells."`
 	JobsPerFederation  int           `default:"10000" help:"Jobs of one federation that may be in flight; more are refused."`
+	EndpointNetworks   []string      `sep:"," placeholder:"CIDR" help:"Networks that members of type endpoint may be in although they are loopback, link-local or a cloud's own; others need no leave."`
 	JobsPerUser        int           `default:"20000" help:"Jobs of one user that may be in flight."`
 	DefaultWait        time.Duration `default:"60s" help:"How long a creation waits for its outcome when the caller does not say."`
 
@@ -103,7 +104,8 @@ func (c ControlPlane) Validate() error {
 		when(c.Limits.Keys < 0 || c.Limits.Bytes < 0 || c.Limits.Rate < 0 || c.Limits.ByteRate < 0, "--cluster-keys, --cluster-bytes, --cluster-rate and --cluster-byte-rate must be 0 or more"),
 		positive("prepare-deadline", c.PrepareDeadline), positive("apply-grace", c.ApplyGrace),
 		when(c.RefreshTokenMaxAge < 0, "--refresh-token-max-age must be 0 or more"),
-		when(c.JobsPerFederation < 1 || c.JobsPerUser < 1, "--jobs-per-federation and --jobs-per-user must be 1 or more"),
+		networksError(c.EndpointNetworks),
+		when(c.JobsPerFederation < 0 || c.JobsPerUser < 0, "--jobs-per-federation and --jobs-per-user must be 0, for the default, or more"),
 		positive("max-queue-delay", c.MaxQueueDelay), positive("default-wait", c.DefaultWait),
 	)
 }
@@ -260,4 +262,9 @@ func readLimited(path string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s is larger than %d bytes", path, limit)
 	}
 	return data, nil
+}
+
+func networksError(texts []string) error {
+	_, err := prefixes(texts)
+	return err
 }

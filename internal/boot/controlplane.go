@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -73,11 +74,15 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 		return errors.Join(err, listener.Close())
 	}
 	defer closeStore(st, log)
+	networks, err := prefixes(cfg.EndpointNetworks)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	conf := controlplane.Config{
 		Store: st, Identity: id, DefaultCluster: cfg.DefaultCluster, PrepareDeadline: cfg.PrepareDeadline,
 		ApplyGrace: cfg.ApplyGrace, RefreshTokenMaxAge: maxAge(cfg.RefreshTokenMaxAge), MaxQueueDelay: cfg.MaxQueueDelay, EtcdRetention: cfg.Retention, FailPoint: fail.Hit, Logger: log, Registry: registry,
 		Witness: witness, Restored: cfg.Restored, Limits: access.Limits(cfg.Limits),
-		JobsPerFederation: cfg.JobsPerFederation, JobsPerUser: cfg.JobsPerUser,
+		JobsPerFederation: cfg.JobsPerFederation, JobsPerUser: cfg.JobsPerUser, EndpointNetworks: networks,
 	}
 	if err := etcd.serve(&conf); err != nil {
 		return errors.Join(err, listener.Close())
@@ -275,4 +280,17 @@ func maxAge(d time.Duration) time.Duration {
 		return -1
 	}
 	return d
+}
+
+// prefixes reads networks.
+func prefixes(texts []string) ([]netip.Prefix, error) {
+	out := make([]netip.Prefix, len(texts))
+	for i, text := range texts {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("--endpoint-networks: %q is no network, as 10.0.0.0/8 is: %w", text, err)
+		}
+		out[i] = p
+	}
+	return out, nil
 }

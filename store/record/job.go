@@ -222,6 +222,9 @@ const (
 	JobOtherEvent      JobReason = "OtherEvent"
 	JobStoreRestored   JobReason = "StoreRestored"
 	JobEventLost       JobReason = "EventLost"
+	// JobEndpointRefused: an endpoint answered something else than 2xx, or could not be
+	// reached.
+	JobEndpointRefused JobReason = "EndpointRefused"
 	// JobWaited: it waited at a member for too long, and was taken from there.
 	JobWaited JobReason = "Waited"
 )

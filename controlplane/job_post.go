@@ -1,0 +1,277 @@
+package controlplane
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// posts is how many jobs one instance hands to endpoints at the same time.
+const posts = 8
+
+// poster hands jobs to members of type endpoint. The instance that does it says so in
+// the job's record first, so that no other one does it, too; what it leaves behind when
+// it dies in between is uncertain.
+type poster struct {
+	// instance is this one, for as long as it lives.
+	instance string
+	// strict verifies certificates; lax does not, for members with ssl_verify false.
+	strict, lax *http.Client
+
+	mu sync.Mutex
+	// seen is when this instance first saw a posting of another one.
+	seen map[record.Posting]time.Time
+}
+
+// errLocal says that an endpoint has an address that is not to be asked.
+type errLocal struct{ why string }
+
+// Error implements error.
+func (e *errLocal) Error() string { return e.why }
+
+func newPoster(allowed []netip.Prefix) *poster {
+	client := func(insecure bool) *http.Client {
+		dialer := &net.Dialer{Timeout: 10 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
+			at, err := netip.ParseAddrPort(address)
+			if err != nil {
+				return err
+			}
+			if slices.ContainsFunc(allowed, func(p netip.Prefix) bool { return p.Contains(at.Addr().Unmap()) }) {
+				return nil
+			}
+			if why := local(at.Addr()); why != "" {
+				return &errLocal{fmt.Sprintf("%s is %s; --endpoint-networks allows it", at.Addr(), why)}
+			}
+			return nil
+		}}
+		return &http.Client{
+			Timeout:       postTimeout,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Transport: &http.Transport{
+				DialContext: dialer.DialContext, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: postTimeout,
+				IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: posts, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
+				TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: insecure}, //nolint:gosec // the member's own ssl_verify: false
+			},
+		}
+	}
+	return &poster{instance: newUID(), strict: client(false), lax: client(true), seen: map[record.Posting]time.Time{}}
+}
+
+// postJobs hands jobs to endpoints until ctx ends.
+func (c *ControlPlane) postJobs(ctx context.Context) {
+	for {
+		id, shutdown := c.toPost.Get()
+		if shutdown {
+			return
+		}
+		again, err := c.postJob(ctx, id)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			if !errors.Is(err, errStale) && !errors.Is(err, errFence) {
+				c.cfg.Logger.Warn("a job was not handed to its endpoint; it is tried again", "job", id, "error", err)
+			}
+			c.toPost.AddRateLimited(id)
+		default:
+			c.toPost.Forget(id)
+			if again > 0 {
+				c.toPost.AddAfter(id, again)
+			}
+		}
+		c.toPost.Done(id)
+	}
+}
+
+// postJob takes the next step of a job that is assigned to an endpoint, and says when to
+// look again.
+func (c *ControlPlane) postJob(ctx context.Context, id string) (again time.Duration, err error) {
+	if c.doubtful() {
+		return 0, errStale
+	}
+	sit, rev, ok := c.postSituation(id)
+	if !ok {
+		return 0, nil
+	}
+	j := sit.job
+	if j.Posting != nil {
+		if left := c.poster.patience(*j.Posting); left > 0 {
+			return left, nil
+		}
+		return 0, c.takeStep(ctx, sit, rev, doubtful(sit, "whoever delivered it did not say what came of it"))
+	}
+	if sit.disbanded {
+		return 0, c.takeStep(ctx, sit, rev, sit.end(record.JobCancelled, record.JobFederationGone, "its federation was deleted"))
+	}
+	request, err := c.postRequest(ctx, &j)
+	if err != nil {
+		return 0, err
+	}
+	next := j
+	at := record.At(c.cfg.Now())
+	next.Posting, next.ChangedAt = &record.Posting{Instance: c.poster.instance, At: at}, at
+	if err := c.takeStep(ctx, sit, rev, jobDecision{name: "post", next: next}); err != nil {
+		return 0, err
+	}
+	what := c.poster.post(ctx, request)
+	// What came of it is said also by an instance that is told to stop.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	for {
+		sit, rev, ok := c.postSituation(id)
+		if !ok || sit.job.Posting == nil || sit.job.Posting.Instance != c.poster.instance {
+			return 0, nil // a person has resolved it
+		}
+		err := c.takeStep(ctx, sit, rev, decidePosted(sit, what))
+		if !errors.Is(err, errStale) {
+			return 0, err
+		}
+		if !pause(ctx, 5*time.Millisecond) {
+			return 0, err
+		}
+	}
+}
+
+// postSituation is false for a job that is not at an endpoint.
+func (c *ControlPlane) postSituation(id string) (sit jobSituation, rev int64, ok bool) {
+	c.state.read(func() {
+		j := c.state.jobs.all[id]
+		if j.rec == nil || !c.state.jobs.posted[id] || j.rec.State != record.JobAssigned {
+			return
+		}
+		ok, rev = true, j.rev
+		sit, _ = c.state.jobSituation(j.rec, c.cfg.Now())
+		sit.pause = c.cfg.JobPause
+	})
+	return sit, rev, ok
+}
+
+// takeStep writes one decision about a job at an endpoint.
+func (c *ControlPlane) takeStep(ctx context.Context, sit jobSituation, rev int64, d jobDecision) error {
+	var step *jobStep
+	c.state.read(func() {
+		was := sit.job
+		step = c.state.stepOf(versioned[record.Job]{rec: &was, rev: rev}, 0, d)
+	})
+	done, err := c.commitJobs(ctx, []*jobStep{step})
+	if err == nil && len(done) == 0 {
+		return errStale
+	}
+	return err
+}
+
+// patience is how long to wait for another instance that delivers a job.
+func (p *poster) patience(of record.Posting) time.Duration {
+	if of.Instance == p.instance {
+		return postingLost // its own worker is at it
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	for other, at := range p.seen {
+		if now.Sub(at) > 2*postingLost {
+			delete(p.seen, other)
+		}
+	}
+	first, ok := p.seen[of]
+	if !ok {
+		p.seen[of], first = now, now
+	}
+	return postingLost - now.Sub(first)
+}
+
+// outgoing is a request to an endpoint.
+type outgoing struct {
+	url     string
+	headers map[string]string
+	name    string
+	body    []byte
+	lax     bool
+}
+
+// postRequest makes the request for a job: its event, with the member's own headers.
+func (c *ControlPlane) postRequest(ctx context.Context, j *record.Job) (*outgoing, error) {
+	var f *record.Federation
+	c.state.read(func() { f = c.state.federations[j.Federation].rec })
+	if f == nil {
+		return nil, errStale
+	}
+	view, err := c.store.Read(ctx, record.EventKey(j.Job))
+	if err != nil {
+		return nil, err
+	}
+	body, err := c.openEvent(view, j.Job)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.withSecrets(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	out := &outgoing{url: j.Place.URL, name: record.JobName(j.Service, j.Job, j.Attempt), body: body}
+	if s.Federation == nil {
+		return out, nil
+	}
+	i := slices.IndexFunc(s.Federation.Members, func(m oscar.Member) bool { return m.URL == j.Place.URL })
+	if i < 0 {
+		return out, nil
+	}
+	m := s.Federation.Members[i]
+	out.headers, out.lax = m.Headers, m.SSLVerify != nil && !*m.SSLVerify
+	return out, nil
+}
+
+// post sends a request, once.
+func (p *poster) post(ctx context.Context, out *outgoing) postedWhat {
+	ctx, cancel := context.WithTimeout(ctx, postTimeout)
+	defer cancel()
+	var connected atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, out.url, bytes.NewReader(out.body))
+	if err != nil {
+		return postedWhat{unsent: true, message: "the url of the endpoint is none"}
+	}
+	req.GetBody = nil // it is not sent again by itself
+	req.Header.Set("Content-Type", "text/plain; charset=utf-8")
+	if json.Valid(out.body) {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("X-Delegated-Job-ID", out.name)
+	for name, value := range out.headers {
+		req.Header.Set(name, value)
+	}
+	client := p.strict
+	if out.lax {
+		client = p.lax
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		// The text of the error may have the url, which may have a secret.
+		what := postedWhat{unsent: !connected.Load(), message: "the endpoint did not answer"}
+		if what.unsent {
+			what.message = "the endpoint cannot be reached"
+		}
+		if l, ok := errors.AsType[*errLocal](err); ok {
+			what.message = l.why
+		}
+		return what
+	}
+	defer resp.Body.Close()                                       //nolint:errcheck // it is read only to its end
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be used again
+	return postedWhat{status: resp.StatusCode, message: fmt.Sprintf("the endpoint answered %d", resp.StatusCode)}
+}
