@@ -180,17 +180,16 @@ func (t *term) offerID(view *store.MirrorView, job *kube.Job) string {
 	if job.Mark.Holding() {
 		return job.Mark.Job
 	}
-	id, attempt, ours := record.OfJobName(job.Name)
+	id, _, ours := record.OfJobName(job.Name)
 	if !ours {
 		return job.UID
 	}
-	kv, ok := view.KV(record.AssignmentKey(t.cfg.ClusterID, id, attempt))
-	if !ok {
-		return ""
+	// One that was given back stands for a later attempt than its name says.
+	for kv := range view.Prefix(record.AssignmentsPrefix(t.cfg.ClusterID) + id + ".") {
+		a, err := store.Decode[record.Assignment](kv)
+		if err == nil && a.Name == job.Name && a.Service == job.Service {
+			return id
+		}
 	}
-	a, err := store.Decode[record.Assignment](kv)
-	if err != nil || a.Name != job.Name || a.Service != job.Service {
-		return ""
-	}
-	return id
+	return ""
 }

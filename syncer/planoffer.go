@@ -465,6 +465,11 @@ func (s offerSight) back() offerDecision {
 	for _, p := range activePods(j) {
 		holds = holds || p.Held && !p.Leaving
 	}
+	if j.Suspended && holds {
+		// Until the Job controller has taken it away: a Job that is resumed before keeps
+		// a pod that can start nothing.
+		return lookAfter(offerPoll)
+	}
 	if j.Queue == "" {
 		switch {
 		case j.Mark.Suspended && j.Suspended:

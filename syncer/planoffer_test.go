@@ -1,0 +1,418 @@
+package syncer
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/kube"
+)
+
+var offerTime = time.Date(2026, 11, 20, 13, 0, 0, 0, time.UTC)
+
+// waitingJob is a Job whose pod has had no node for a minute.
+func waitingJob(change ...func(*kube.Job)) *kube.Job {
+	j := &kube.Job{
+		UID: "job-uid", Generation: 1, Service: "s", Created: offerTime.Add(-time.Minute),
+		Pods: []kube.JobPod{{Name: "p", Created: offerTime.Add(-time.Minute)}},
+	}
+	for _, c := range change {
+		c(j)
+	}
+	return j
+}
+
+func queuedJob(change ...func(*kube.Job)) *kube.Job {
+	return waitingJob(append([]func(*kube.Job){func(j *kube.Job) {
+		j.Queue, j.Suspended, j.Settled, j.Pods, j.Workload = "q", true, true, nil, &kube.Workload{Name: "w", Active: true}
+	}}, change...)...)
+}
+
+// TestWhichJobsAreOffered: each reason not to, one at a time.
+func TestWhichJobsAreOffered(t *testing.T) {
+	t.Parallel()
+	restored := func(times int, at time.Time, generation int64) func(*kube.Job) {
+		return func(j *kube.Job) {
+			j.Mark, j.Generation = &kube.JobMark{State: kube.MarkRestored, Times: times, At: &at, Generation: generation}, generation
+		}
+	}
+	for name, c := range map[string]struct {
+		job    *kube.Job
+		change func(*offerSight)
+		want   offerStep
+		after  time.Duration
+	}{
+		"a pod without a node": {job: waitingJob(), want: offerTell},
+		"one that Kueue holds": {job: queuedJob(), want: offerTell},
+		"one that Kueue has admitted": {job: waitingJob(func(j *kube.Job) {
+			j.Queue, j.Generation, j.Workload = "q", 2, &kube.Workload{Active: true, Admitted: true}
+		}), want: offerTell},
+		"a glance is not enough":              {job: waitingJob(), change: func(s *offerSight) { s.fresh = false }, want: offerRead},
+		"the cluster is paused":               {job: waitingJob(), change: func(s *offerSight) { s.stopped = true }, want: offerRest},
+		"there is no room":                    {job: waitingJob(), change: func(s *offerSight) { s.room = false }, want: offerRest},
+		"its service is not ours":             {job: waitingJob(), change: func(s *offerSight) { s.barred = "foreign" }, want: offerRest},
+		"it was refused":                      {job: waitingJob(), change: func(s *offerSight) { s.refused = "policy" }, want: offerRest},
+		"not for long yet":                    {job: waitingJob(), change: func(s *offerSight) { s.threshold = 90 * time.Second }, want: offerLook, after: 30 * time.Second},
+		"its pod has a node":                  {job: waitingJob(func(j *kube.Job) { j.Pods[0].Node = "n" }), want: offerRest},
+		"its pod goes":                        {job: waitingJob(func(j *kube.Job) { j.Pods[0].Leaving = true }), want: offerRest},
+		"it has no pod yet":                   {job: waitingJob(func(j *kube.Job) { j.Pods = nil }), want: offerRest},
+		"it has ended":                        {job: waitingJob(func(j *kube.Job) { j.Ended = true }), want: offerRest},
+		"it is being deleted":                 {job: waitingJob(func(j *kube.Job) { j.Leaving = true }), want: offerRest},
+		"it was resumed by hand":              {job: waitingJob(func(j *kube.Job) { j.Generation = 3 }), want: offerRest},
+		"it is suspended by hand":             {job: waitingJob(func(j *kube.Job) { j.Suspended, j.Generation, j.Pods = true, 2, nil }), want: offerRest},
+		"it was made suspended":               {job: waitingJob(func(j *kube.Job) { j.Suspended, j.Pods = true, nil }), want: offerRest},
+		"Kueue has stopped it":                {job: queuedJob(func(j *kube.Job) { j.Generation = 3 }), want: offerRest},
+		"its Workload was deactivated":        {job: queuedJob(func(j *kube.Job) { j.Workload.Active = false }), want: offerRest},
+		"it has no Workload":                  {job: queuedJob(func(j *kube.Job) { j.Workload = nil }), want: offerRest},
+		"Kueue is about to resume it":         {job: queuedJob(func(j *kube.Job) { j.Workload.Admitted = true }), want: offerRest},
+		"OSCAR's rescheduler may take it":     {job: waitingJob(func(j *kube.Job) { j.Rescheduler = true }), want: offerRest},
+		"it is none of OSCAR's":               {job: waitingJob(func(j *kube.Job) { j.Odd = "retries" }), want: offerRest},
+		"its event is too long":               {job: waitingJob(func(j *kube.Job) { j.Event = string(make([]byte, maxEvent+1)) }), want: offerRest},
+		"its event is as long as it may be":   {job: waitingJob(func(j *kube.Job) { j.Event = string(make([]byte, maxEvent)) }), want: offerTell},
+		"its event is not UTF-8":              {job: waitingJob(func(j *kube.Job) { j.Event = "\xff" }), want: offerRest},
+		"given back a minute ago":             {job: waitingJob(restored(1, offerTime.Add(-time.Minute), 3)), want: offerLook, after: 4 * time.Minute},
+		"given back thrice":                   {job: waitingJob(restored(3, offerTime, 3)), want: offerLook, after: 20 * time.Minute},
+		"given back often":                    {job: waitingJob(restored(99, offerTime, 3)), want: offerLook, after: time.Hour},
+		"by a clock that is ahead":            {job: waitingJob(restored(1, offerTime.Add(24*time.Hour), 3)), want: offerLook, after: 5 * time.Minute},
+		"given back an hour ago":              {job: waitingJob(restored(9, offerTime.Add(-time.Hour), 3)), want: offerTell},
+		"given back, and changed since":       {job: waitingJob(restored(1, offerTime.Add(-time.Hour), 3), func(j *kube.Job) { j.Generation = 5 }), want: offerRest},
+		"an answer without an offer":          {job: waitingJob(), change: func(s *offerSight) { s.answered, s.answer = true, record.OfferFreeze }, want: offerRest},
+		"held for an offer that is not known": {job: waitingJob(func(j *kube.Job) { j.Mark = &kube.JobMark{Job: "j", State: kube.MarkHolding} }), want: offerTell},
+		"released, of another epoch": {job: waitingJob(), change: func(s *offerSight) {
+			s.offer, s.answered = &record.Offer{State: record.OfferReleased}, true
+		}, want: offerRest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := offerSight{now: offerTime, job: c.job, fresh: true, room: true, threshold: 30 * time.Second}
+			if c.change != nil {
+				c.change(&s)
+			}
+			d := planOffer(s)
+			if d.step != c.want || d.after.Round(time.Second) != c.after || d.step == offerTell && d.state != record.OfferWaiting {
+				t.Errorf("%s %q after %s; want %s after %s", d.step, d.state, d.after, c.want, c.after)
+			}
+		})
+	}
+}
+
+// jobModel is one Job in a cluster of which only this is known: a write to an old
+// version of an object fails, a pod is bound once, and everybody works when he likes.
+type jobModel struct {
+	t       *rapid.T
+	now     time.Time
+	job     *kube.Job // nil when deleted
+	offer   *record.Offer
+	answer  record.OfferWord
+	podUIDs int
+	// versions of the Job and its pods: a step fails when the one it was decided on is
+	// not current.
+	version    int
+	podVersion map[string]int
+	// begun are pods that started something; killed those of them that were taken away.
+	begun, killed map[string]bool
+	// accepted says that another cluster runs it.
+	accepted bool
+	// pending is a step that was decided on, and is yet to be taken.
+	pending *modelStep
+	loose   int
+}
+
+type modelStep struct {
+	d          offerDecision
+	version    int
+	podVersion int
+	workload   kube.Workload
+	job        *kube.Job
+}
+
+func (m *jobModel) changed() { m.version++ }
+
+// copyJob is a Job as it is read.
+func copyJob(j *kube.Job) *kube.Job {
+	if j == nil {
+		return nil
+	}
+	out := *j
+	out.Pods = slices.Clone(j.Pods)
+	if j.Mark != nil {
+		mark := *j.Mark
+		out.Mark = &mark
+	}
+	if j.Workload != nil {
+		w := *j.Workload
+		out.Workload = &w
+	}
+	return &out
+}
+
+// look decides on what is now, and takes steps in etcd at once.
+func (m *jobModel) look() {
+	if m.pending != nil {
+		return
+	}
+	s := offerSight{now: m.now, offer: m.offer, answered: m.answer != "", answer: m.answer, job: copyJob(m.job), fresh: true, room: true, threshold: time.Second}
+	d := planOffer(s)
+	switch {
+	case d.step == offerTell:
+		if d.state == record.OfferFrozen && len(m.begun) > 0 {
+			m.t.Fatal("it is said to be frozen, and has started")
+		}
+		m.offer = &record.Offer{State: d.state}
+	case d.step == offerForget:
+		m.offer = nil
+	case d.step.changes():
+		m.pending = &modelStep{d: d, version: m.version, job: s.job}
+		if d.step == offerHold {
+			m.pending.podVersion = m.podVersion[d.pod.Name]
+		}
+	}
+}
+
+// act takes the pending step, as sendJobStep does.
+func (m *jobModel) act() {
+	p := m.pending
+	if p == nil {
+		return
+	}
+	m.pending = nil
+	if m.job == nil {
+		return
+	}
+	switch p.d.step {
+	case offerHold:
+		i := slices.IndexFunc(m.job.Pods, func(q kube.JobPod) bool { return q.Name == p.d.pod.Name })
+		if i >= 0 && m.podVersion[p.d.pod.Name] == p.podVersion {
+			m.job.Pods[i].Held = true
+			m.podVersion[p.d.pod.Name]++
+		}
+		return
+	case offerActivate, offerDeactivate:
+		if w := m.job.Workload; w != nil && *w == *p.job.Workload {
+			w.Active = p.d.step == offerActivate
+			if !w.Active {
+				w.Admitted = false
+			}
+		}
+		return
+	}
+	if p.version != m.version {
+		return
+	}
+	j := m.job
+	mark := kube.JobMark{Job: "j", State: kube.MarkHolding}
+	if j.Mark != nil {
+		mark = *j.Mark
+	}
+	restored := func(generation int64) *kube.JobMark {
+		if p.d.spoiled {
+			generation = 0
+		}
+		return &kube.JobMark{State: kube.MarkRestored, Generation: generation, Times: mark.Times + 1, At: new(m.now)}
+	}
+	switch p.d.step {
+	case offerMark:
+		if j.Suspended {
+			j.Gated = true
+			j.Generation++
+		}
+		j.Mark = &kube.JobMark{Job: "j", State: kube.MarkHolding, Times: mark.Times}
+	case offerSuspend:
+		j.Suspended, mark.Suspended = true, true
+		j.Generation++
+		j.Mark = &mark
+	case offerGate:
+		j.Gated = true
+		j.Generation++
+	case offerResume:
+		j.Suspended, j.Settled = false, false
+		j.Generation++
+		j.Mark = restored(j.Generation)
+	case offerUngate:
+		mark.State = kube.MarkRestoring
+		if j.Gated {
+			j.Gated = false
+			j.Generation++
+		}
+		mark.Generation = j.Generation
+		j.Mark = &mark
+	case offerUnmark:
+		generation := j.Generation
+		if mark.State == kube.MarkRestoring {
+			generation = mark.Generation
+		}
+		j.Mark = restored(generation)
+	case offerDelete:
+		for _, pod := range j.Pods {
+			m.kill(pod)
+		}
+		m.job = nil
+	}
+	m.changed()
+}
+
+func (m *jobModel) kill(p kube.JobPod) {
+	if m.begun[p.Name] {
+		m.killed[p.Name] = true
+	}
+}
+
+// controller is the Job controller.
+func (m *jobModel) controller() {
+	j := m.job
+	if j == nil {
+		return
+	}
+	if !j.Suspended {
+		if len(j.Pods) == 0 {
+			m.podUIDs++
+			j.Pods = []kube.JobPod{{Name: fmt.Sprint("p", m.podUIDs), Created: m.now.Add(-time.Hour), Held: j.Gated}}
+			m.changed()
+		}
+		return
+	}
+	var left []kube.JobPod
+	for _, p := range j.Pods {
+		if m.kill(p); p.Node != "" {
+			p.Leaving = true
+			left = append(left, p) // its node ends it
+		}
+	}
+	j.Pods = left
+	if !j.Settled {
+		j.Settled = true
+		m.changed()
+	}
+}
+
+// bind is the scheduler, and node the kubelet.
+func (m *jobModel) bind() {
+	if m.job == nil {
+		return
+	}
+	for i, p := range m.job.Pods {
+		if p.Node == "" && !p.Leaving && !m.job.Gated {
+			m.job.Pods[i].Node = "n"
+			m.podVersion[p.Name]++
+		}
+	}
+}
+
+func (m *jobModel) node() {
+	if m.job == nil {
+		return
+	}
+	m.job.Pods = slices.DeleteFunc(m.job.Pods, func(p kube.JobPod) bool { return p.Leaving })
+	for _, p := range m.job.Pods {
+		if p.Node == "" || p.Held || m.begun[p.Name] {
+			continue
+		}
+		m.begun[p.Name] = true
+		if m.accepted {
+			m.t.Fatal("it starts here, and somebody else has it")
+		}
+	}
+}
+
+// kueue starts and stops a Job by its Workload. It may admit one that it took from its
+// queue before it was deactivated.
+func (m *jobModel) kueue() {
+	j := m.job
+	if j == nil || j.Workload == nil {
+		return
+	}
+	switch w := j.Workload; {
+	case !w.Active && !j.Suspended:
+		j.Suspended, w.Admitted = true, false
+		j.Generation++
+		m.changed()
+	case w.Active && !w.Admitted && j.Suspended:
+		w.Admitted = true
+	case w.Admitted && j.Suspended, !w.Active && j.Suspended && m.loose > 0 && !j.Mark.Holding():
+		if !w.Admitted {
+			m.loose--
+		}
+		j.Suspended, j.Settled = false, false
+		j.Generation++
+		m.changed()
+	}
+}
+
+// plane is the control plane: giveUp has it take the Job back instead of giving it to somebody.
+func (m *jobModel) plane(giveUp bool) {
+	switch {
+	case m.offer == nil:
+		m.answer = ""
+	case offerOver(m.offer.State):
+		m.offer, m.answer = nil, ""
+	case m.answer == record.OfferRestore, m.answer == record.OfferRelease:
+	case giveUp && m.answer != "":
+		m.answer = record.OfferRestore
+	case m.offer.State == record.OfferWaiting:
+		m.answer = record.OfferFreeze
+	case m.offer.State == record.OfferFrozen && m.answer == record.OfferFreeze:
+		if len(m.begun) > 0 {
+			m.t.Fatal("somebody else gets a Job that has started")
+		}
+		m.accepted, m.answer = true, record.OfferRelease
+	}
+}
+
+// TestNoJobIsLostOrStartedTwice: whatever everybody does, in whatever order.
+func TestNoJobIsLostOrStartedTwice(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		m := &jobModel{t: t, now: offerTime, podVersion: map[string]int{}, begun: map[string]bool{}, killed: map[string]bool{}}
+		m.job = waitingJob(func(j *kube.Job) { j.Pods = nil })
+		if rapid.Bool().Draw(t, "queued") {
+			m.job, m.loose = queuedJob(), rapid.IntRange(0, 2).Draw(t, "loose")
+		}
+		m.job.Created = offerTime.Add(-time.Hour)
+		everybody := []func(){m.look, m.look, m.act, m.act, m.controller, m.bind, m.node, m.kueue, func() { m.plane(false) }, func() { m.plane(true) },
+			func() { m.pending = nil }, // the syncer dies
+		}
+		for range rapid.IntRange(0, 120).Draw(t, "turns") {
+			everybody[rapid.IntRange(0, len(everybody)-1).Draw(t, "who")]()
+		}
+		// Then nobody dies any more, and there is room. It is not offered again: the clock stands still.
+		for range 40 {
+			for _, who := range []func(){m.look, m.act, m.controller, m.bind, m.node, m.kueue, func() { m.plane(false) }} {
+				who()
+			}
+		}
+		copies := len(m.begun)
+		if m.accepted {
+			copies++
+		}
+		if copies != 1 || len(m.killed) > 0 {
+			t.Errorf("%d copies were started, %d of them killed", copies, len(m.killed))
+		}
+		if m.accepted != (m.job == nil) {
+			t.Errorf("accepted %t, and the Job is %+v", m.accepted, m.job)
+		}
+		if m.job != nil && m.job.Mark.Holding() {
+			t.Errorf("it still has the mark %+v", m.job.Mark)
+		}
+	})
+}
+
+// TestAJobIsNotResumedBeforeItsHeldPodIsGone: resumed at once, it would keep a pod that
+// can start nothing, and wait for ever.
+func TestAJobIsNotResumedBeforeItsHeldPodIsGone(t *testing.T) {
+	t.Parallel()
+	s := offerSight{now: offerTime, fresh: true, offer: &record.Offer{State: record.OfferFrozen}, answered: true, answer: record.OfferRestore,
+		job: waitingJob(func(j *kube.Job) {
+			j.Suspended, j.Pods[0].Held, j.Mark = true, true, &kube.JobMark{Job: "j", State: kube.MarkHolding, Suspended: true}
+		})}
+	if d := planOffer(s); d.step != offerLook {
+		t.Errorf("%s", d.step)
+	}
+	s.job.Pods = nil
+	if d := planOffer(s); d.step != offerResume {
+		t.Errorf("without pods: %s", d.step)
+	}
+}
