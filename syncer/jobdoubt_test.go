@@ -197,8 +197,8 @@ func TestJobsThatARestoredStoreDoesNotKnowAreFound(t *testing.T) {
 	if got := r.jobReport(forgotten); got == nil || !got.Found || got.State != record.JobSucceeded || got.Service != p.name || got.Epoch != "second" {
 		t.Errorf("found: %+v", got)
 	}
-	if got := r.awaitJob(unclaimed, record.JobSucceeded); got.Found {
-		t.Errorf("an assignment asks for it: %+v", got)
+	if got := r.awaitJob(unclaimed, record.JobSucceeded); !got.Found {
+		t.Errorf("no assignment of the present epoch asks for it: %+v", got)
 	}
 	if got := r.jobReport(late); got != nil {
 		t.Errorf("it was claimed, and is of the epoch before: %+v", got)

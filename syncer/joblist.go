@@ -36,8 +36,7 @@ func (d *desk) listSoon(service string) {
 	}
 }
 
-// lists lists the Jobs of one service after another: OSCAR is asked for one list at a
-// time.
+// lists asks for the Jobs of one service after another: OSCAR makes one list at a time.
 func (d *desk) lists(ctx context.Context) {
 	for {
 		service, shutdown := d.listings.Get()

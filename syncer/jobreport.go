@@ -47,6 +47,9 @@ func nextJobReport(a *attempt, d jobDecision, session int64, epoch string, now, 
 			next.Session = before.Session
 		}
 	}
+	if d.found {
+		next.Found, next.Service = true, a.service
+	}
 	m := a.memory
 	switch {
 	case !m.lastPost.IsZero():

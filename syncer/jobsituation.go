@@ -82,9 +82,8 @@ type jobSight struct {
 type postOutcome int
 
 const (
-	postNone postOutcome = iota
 	// postTaken: OSCAR has the Job, with our event.
-	postTaken
+	postTaken postOutcome = iota + 1
 	// postOther: OSCAR has a Job of this name with another event.
 	postOther
 	// postNo: it was refused, and has not been made.
@@ -98,7 +97,7 @@ const (
 )
 
 func (o postOutcome) String() string {
-	return [...]string{"none", "taken", "other event", "refused", "failed", "not sent", "unanswered"}[o]
+	return [...]string{"", "taken", "other event", "refused", "failed", "not sent", "unanswered"}[o]
 }
 
 // jobAct is a step.
@@ -130,6 +129,8 @@ type jobDecision struct {
 	status             int
 	message            string
 	startedAt, endedAt time.Time
+	// found says that it stood among the Jobs after a restore.
+	found bool
 	// after says when to look again; 0: at the next event.
 	after time.Duration
 }

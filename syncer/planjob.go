@@ -65,7 +65,9 @@ func planFormer(s jobSituation) jobDecision {
 	case sight == nil:
 		return lookNow()
 	case sight.present:
-		return s.asListed(sight)
+		d := s.asListed(sight)
+		d.found = true
+		return d
 	case s.state() == record.JobClaimed:
 		return jobSays(record.JobRefused, record.JobStoreRestored, "the store was restored since it was claimed, and OSCAR does not list it")
 	}

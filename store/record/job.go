@@ -306,8 +306,8 @@ type JobReport struct {
 	Status             int    `json:"status,omitempty"`
 	Message            string `json:"message,omitempty"`
 	LastTransitionTime Time   `json:"last_transition_time"`
-	// Found says that no assignment asks for it: it stood among OSCAR's Jobs after the
-	// store was restored. Service is where.
+	// Found says that no assignment of the present epoch asked for it: it stood among
+	// OSCAR's Jobs after the store was restored. Service is where.
 	Found   bool   `json:"found,omitempty"`
 	Service string `json:"service_name,omitempty"`
 	Epoch   string `json:"epoch,omitempty"`
