@@ -1,6 +1,7 @@
 package world
 
 import (
+	"net/url"
 	"path/filepath"
 
 	"github.com/oscarfed/oscarfed/store"
@@ -17,6 +18,21 @@ func (w *World) Backup() string {
 		w.T.Fatal(err)
 	}
 	return path
+}
+
+// RestartEtcd stops etcd and starts it again where it was. The world must be
+// Restorable, and not restored yet.
+func (w *World) RestartEtcd() {
+	w.T.Helper()
+	u := must(url.Parse(w.Server.Endpoint()))(w.T)
+	w.Server.Close()
+	etcd := embedded.Config{Dir: w.EtcdDir, Logger: storetest.Logger(w.T)}
+	if w.opts.Etcd != nil {
+		w.opts.Etcd(&etcd)
+	}
+	etcd.ListenClient, etcd.Fast, etcd.NoFsync = u.Host, true, true
+	// It is closed in the place of the first one: after everything is checked.
+	w.Server = must(embedded.Start(w.T.Context(), etcd))(w.T)
 }
 
 // RestoreEtcd puts an etcd that was restored from a backup in the place of the

@@ -96,6 +96,8 @@ type World struct {
 	opts     Options
 	// stops end the control planes that were started.
 	stops map[*controlplane.ControlPlane]func()
+	// kills end them, too, without an order.
+	kills map[*controlplane.ControlPlane]func()
 	// proxy stands before etcd in a restorable world, and witness is the file of the
 	// first control plane.
 	proxy   *storetest.Proxy
@@ -116,6 +118,8 @@ type Cluster struct {
 	dir      string
 	identity *seal.Identity
 	stop     func()
+	cancel   func()
+	lines    []*lifeline
 }
 
 // New starts a world and waits until every cluster can be placed on.
@@ -127,7 +131,8 @@ func New(t testing.TB, opts Options) *World {
 	if opts.Names == nil {
 		opts.Names = []string{"canary"}
 	}
-	w := &World{T: t, Log: &Log{}, clusters: map[string]*Cluster{}, opts: opts, stops: map[*controlplane.ControlPlane]func(){}}
+	w := &World{T: t, Log: &Log{}, clusters: map[string]*Cluster{}, opts: opts, stops: map[*controlplane.ControlPlane]func(){},
+		kills: map[*controlplane.ControlPlane]func(){}}
 	w.EtcdDir = filepath.Join(t.TempDir(), "etcd")
 	etcd := embedded.Config{Dir: w.EtcdDir, ListenClient: "127.0.0.1:0", Fast: true, NoFsync: true}
 	if opts.Etcd != nil {
@@ -139,6 +144,7 @@ func New(t testing.TB, opts Options) *World {
 	}
 	if len(opts.Endpoints) == 0 {
 		w.Server = storetest.Start(t, etcd)
+		t.Cleanup(func() { w.Server.Close() }) // which may be another one by then
 		w.opts.Endpoints = []string{w.Server.Endpoint()}
 	}
 	w.Etcd = strings.Join(w.opts.Endpoints, ",")
@@ -212,9 +218,11 @@ func (w *World) StartControlPlane() *controlplane.ControlPlane {
 
 func (w *World) startControlPlane(mutate ...func(*controlplane.Config)) *controlplane.ControlPlane {
 	w.T.Helper()
+	line, as := newLifeline(), w.As(access.ControlPlane)
+	line.enter(&as)
 	cfg := controlplane.Config{
-		Store: storetest.Open(w.T, w.As(access.ControlPlane)), Identity: w.identity,
-		DefaultCluster: w.opts.Clusters[0], Logger: w.Log.Logger(),
+		Store: storetest.Open(w.T, as), Identity: w.identity,
+		DefaultCluster: w.opts.Clusters[0], LostAfter: time.Second, Logger: w.Log.Logger(),
 	}
 	if w.users != nil {
 		how := w.users.access(w.opts.Endpoints)
@@ -227,7 +235,12 @@ func (w *World) startControlPlane(mutate ...func(*controlplane.Config)) *control
 		m(&cfg)
 	}
 	cp := must(controlplane.New(cfg))(w.T)
-	w.stops[cp] = Background(w.T, cp.Run)
+	stop, cancel := background(w.T, cp.Run)
+	w.stops[cp] = stop
+	w.kills[cp] = func() {
+		line.Cut()
+		cancel()
+	}
 	select {
 	case <-cp.Ready():
 	case <-time.After(30 * time.Second):
@@ -241,6 +254,9 @@ func (w *World) StopControlPlane(cp *controlplane.ControlPlane) {
 	w.front.remove(cp)
 	w.stops[cp]()
 }
+
+// KillControlPlane ends an instance as SIGKILL does: its connections to etcd break off.
+func (w *World) KillControlPlane(cp *controlplane.ControlPlane) { w.kills[cp]() }
 
 // Serve puts the API before a control plane. Every answer is held against the
 // API's description.
@@ -319,11 +335,16 @@ func (c *Cluster) Recipient() string { return c.identity.Recipient() }
 // NewSyncer makes a syncer of the cluster that has not been started.
 func (c *Cluster) NewSyncer(mutate ...func(*syncer.Config)) *syncer.Syncer {
 	c.world.T.Helper()
-	oscarClient := must(oscar.New(oscar.Config{Endpoint: c.URL, User: User, PasswordFile: filepath.Join(c.dir, "password")}))(c.world.T)
+	line := newLifeline()
+	c.lines = append(c.lines, line)
+	oscarClient := must(oscar.New(oscar.Config{Endpoint: c.URL, User: User, PasswordFile: filepath.Join(c.dir, "password"),
+		Transport: line.transport()}))(c.world.T)
+	c.world.T.Cleanup(oscarClient.Close)
 	cfg := syncer.Config{
 		Relay:     c.world.stream(c.ID),
 		ClusterID: c.ID, OSCAR: oscarClient, Identity: c.identity, Memory: syncer.MemoryFile(filepath.Join(c.dir, "cluster-uid")),
 		Resync: 300 * time.Millisecond, SessionTTL: 3 * time.Second, LateWindow: 2 * time.Second, RetryPause: 50 * time.Millisecond,
+		JobPoll: 50 * time.Millisecond, JobGrace: 200 * time.Millisecond, JobResend: 2 * time.Second,
 		Logger: c.world.Log.Logger().With("cluster", c.ID),
 	}
 	if c.world.opts.Syncer != nil {
@@ -333,7 +354,9 @@ func (c *Cluster) NewSyncer(mutate ...func(*syncer.Config)) *syncer.Syncer {
 		m(&cfg)
 	}
 	if cfg.Store == nil {
-		cfg.Store = storetest.Open(c.world.T, c.world.As(access.Syncer(c.ID, c.UID)))
+		as := c.world.As(access.Syncer(c.ID, c.UID))
+		line.enter(&as)
+		cfg.Store = storetest.Open(c.world.T, as)
 	}
 	return must(syncer.New(cfg))(c.world.T)
 }
@@ -341,15 +364,31 @@ func (c *Cluster) NewSyncer(mutate ...func(*syncer.Config)) *syncer.Syncer {
 // Start starts the cluster's syncer.
 func (c *Cluster) Start(mutate ...func(*syncer.Config)) {
 	c.world.T.Helper()
-	c.stop = Background(c.world.T, c.NewSyncer(mutate...).Run)
+	c.stop, c.cancel = background(c.world.T, c.NewSyncer(mutate...).Run)
 }
 
 // Stop stops the cluster's syncer in order; its session ends.
 func (c *Cluster) Stop() { c.stop() }
 
+// Kill ends the cluster's syncers as SIGKILL does: their connections break off, and
+// their session stands until its time is over.
+func (c *Cluster) Kill() {
+	for _, line := range c.lines {
+		line.Cut()
+	}
+	c.lines = nil
+	c.cancel()
+}
+
 // Background runs fn beside the test until the test's end or until the function
 // that it returns is called, and fails the test when fn does.
 func Background(t testing.TB, fn func(context.Context) error) (stop func()) {
+	stop, _ = background(t, fn)
+	return stop
+}
+
+// background also answers what tells fn to stop and does not wait for it.
+func background(t testing.TB, fn func(context.Context) error) (stop, cancel func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan struct{})
 	go func() {
@@ -363,7 +402,7 @@ func Background(t testing.TB, fn func(context.Context) error) (stop func()) {
 		<-done
 	})
 	t.Cleanup(stop)
-	return stop
+	return stop, cancel
 }
 
 // Eventually waits until ok is true. Only the test's own time limit ends it.
