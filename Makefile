@@ -36,7 +36,7 @@ KUBE         := $(BUILD)/tools/kube-$(KUBE_VERSION)
 OPENID_VERSION := $(shell awk -F '"' '$$2 == "oidc-provider" { print $$4 }' test/openid/package.json)
 OPENID         := $(BUILD)/tools/openid-$(OPENID_VERSION)
 
-.PHONY: help build images demo demo-keep test kube openid lint fuzz bench contract proof
+.PHONY: help build images demo demo-keep test kube openid lint fuzz bench contract proof proof-jobs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,6 +96,12 @@ $(LINT): tools/lint.mod
 
 fuzz: ## every fuzz target for FUZZTIME (60s); FUZZ=FuzzFDL for one
 	@FUZZTIME=$(FUZZTIME) FUZZ=$(FUZZ) tools/fuzz.sh $(PKG)
+
+proof-jobs: ## is a job lost, or started twice? JOBS of them (100000) over ten clusters with faults; JOBSEED=n repeats the draws
+	@mkdir -p $(BUILD); status=0; \
+	JOBS=$(or $(JOBS),100000) JOBSEED=$(JOBSEED) $(GO) test -count 1 -timeout 0 -v -run TestJobsAreNeitherLostNorStartedTwice \
+		./test/jobs/ >$(BUILD)/proof-jobs.log 2>&1 || status=$$?; \
+	grep -v level= $(BUILD)/proof-jobs.log; exit $$status
 
 bench: build ## the figures of docs/performance.md (BENCH=regexp for some of them)
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/bench ./test/bench

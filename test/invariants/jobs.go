@@ -1,6 +1,7 @@
 package invariants
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -69,7 +70,9 @@ func jobsStep(c *checker) {
 		switch ch.ref.Kind {
 		case record.KindJob:
 			old, now := as[record.Job](ch.old), as[record.Job](ch.now)
-			c.jobMoves(ch, old, now)
+			if ch.old == nil || ch.now == nil || !bytes.Equal(ch.old.kv.Value, ch.now.kv.Value) { // else it was compared, and stays
+				c.jobMoves(ch, old, now)
+			}
 			for _, j := range []*record.Job{old, now} {
 				if j != nil && j.Place != nil && j.Reserved != nil {
 					rooms[j.Place.ClusterID] = true

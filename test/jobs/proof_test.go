@@ -1,0 +1,120 @@
+// Package jobs_test proves that jobs are neither lost nor started twice, whatever dies
+// meanwhile: many jobs over ten simulated clusters, with seeded faults. Starts are
+// counted by the simulated OSCARs, which know nothing of attempts.
+//
+// JOBS says how many (make proof-jobs: 100,000), JOBSEED repeats the draws of a run;
+// what happens at the same time is up to the machine.
+package jobs_test
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store/embedded"
+	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/test/world"
+)
+
+const (
+	clusters    = 10
+	federations = 4
+	defaultJobs = 500
+)
+
+// proof is one run.
+type proof struct {
+	*world.World
+	t    *testing.T
+	seed uint64
+	jobs int
+	ids  []string // of the clusters
+	planes
+	began time.Time
+}
+
+func number(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+func TestJobsAreNeitherLostNorStartedTwice(t *testing.T) {
+	p := &proof{t: t, seed: number(t, "JOBSEED", uint64(time.Now().UnixNano())), jobs: int(number(t, "JOBS", defaultJobs))}
+	t.Logf("JOBS=%d JOBSEED=%d", p.jobs, p.seed)
+	for i := range clusters {
+		p.ids = append(p.ids, fmt.Sprintf("oscar-cluster-%c", 'a'+i))
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	p.World = world.New(t, world.Options{
+		Clusters: p.ids, Restorable: true, Names: []string{"canary"},
+		Etcd: func(c *embedded.Config) { c.Logger = quiet },
+		Sim: func(c *oscarsim.Config) {
+			c.Workload = &oscarsim.Workload{Seed: p.seed, Min: 20 * time.Millisecond, Max: 500 * time.Millisecond, Fails: 0.02}
+			c.Nodes = []oscarsim.Node{{Name: "n", CPU: 400_000, Memory: 1 << 40}} // 800 at a time
+		},
+		ControlPlane: func(c *controlplane.Config) {
+			c.Logger, c.LostAfter, c.KeepJobsEach = quiet, time.Second, p.jobs+1
+			c.JobsPerUser, c.JobsPerFederation = 1<<30, 1<<30
+		},
+		Syncer: func(c *syncer.Config) {
+			c.Logger, c.JobTimeout, c.StopGrace = quiet, time.Second, time.Second
+			c.Resync, c.JobPoll, c.JobPosts = 2*time.Second, 200*time.Millisecond, 8
+		},
+	})
+	p.planes.start(p.World)
+	for i := range federations {
+		if _, err := p.Client.CreateService(t.Context(), p.service(i), client.CreateOptions{Wait: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.began = time.Now()
+	l := newLoad(p)
+	n := newNemesis(p, l)
+	n.start()
+	l.run()
+	submitted := time.Since(p.began)
+	n.stop()
+	healed := time.Since(p.began)
+	ended := p.settle(l)
+	p.audit(l, n, submitted, healed, ended)
+}
+
+// service of one federation: a mesh of all clusters, each with another coordinator.
+func (p *proof) service(i int) *oscar.Service {
+	var members []string
+	for k := range clusters {
+		if k != i {
+			members = append(members, fmt.Sprintf(`{"type":"oscar","cluster_id":%q,"service_name":"work%d-%d"}`, p.ids[k], i, k))
+		}
+	}
+	s, violations := oscar.ParseService(fmt.Appendf(nil, `{"name":%q,"cluster_id":%q,"image":"i","cpu":"0.5","memory":"0.5Gi","script":"#!/bin/sh\n",
+"federation":{"topology":"mesh","delegation":"random","members":[%s]}}`, p.name(i), p.ids[i], strings.Join(members, ",")))
+	if len(violations) > 0 {
+		p.t.Fatal(violations)
+	}
+	return s
+}
+
+// name of the service that a federation is submitted to.
+func (p *proof) name(i int) string { return fmt.Sprintf("work%d", i) }
+
+func (p *proof) rand(stream uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(p.seed, stream))
+}
