@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -41,7 +42,11 @@ const (
 // dispatcher assigns queued jobs. Each instance of the control plane runs one; the
 // transaction of an assignment compares what it was decided on, so that of two
 // dispatchers one wins. The other steps back for a moment.
-type dispatcher struct{ wake chan struct{} }
+type dispatcher struct {
+	wake chan struct{}
+	// gzips are writers that are used again: each has about a megabyte.
+	gzips sync.Pool
+}
 
 func newDispatcher() *dispatcher { return &dispatcher{wake: make(chan struct{}, 1)} }
 
@@ -352,7 +357,7 @@ func lostEvent(p *assignStep, now time.Time) *jobStep {
 // complete adds to a step what stands beside the job's record.
 func (c *ControlPlane) complete(p *assignStep, body []byte) error {
 	j := &p.next
-	decision, err := encodeDecision(p.snapshot, p.decision, p.next.ChangedAt)
+	decision, err := c.dispatcher.encode(p.snapshot, p.decision, p.next.ChangedAt)
 	if err != nil {
 		return err
 	}
@@ -382,13 +387,18 @@ type reasons struct {
 	Decision delegation.Decision `json:"decision"`
 }
 
-func encodeDecision(s delegation.Snapshot, d delegation.Decision, at record.Time) (record.Decision, error) {
-	doc, err := json.Marshal(reasons{s.Compact(), d})
+func (d *dispatcher) encode(s delegation.Snapshot, chosen delegation.Decision, at record.Time) (record.Decision, error) {
+	doc, err := json.Marshal(reasons{s.Compact(), chosen})
 	if err != nil {
 		return record.Decision{}, fmt.Errorf("encode a decision: %w", err)
 	}
 	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
+	w, _ := d.gzips.Get().(*gzip.Writer)
+	if w == nil {
+		w = gzip.NewWriter(&b)
+	}
+	defer d.gzips.Put(w)
+	w.Reset(&b)
 	_, err = w.Write(doc)
 	if err := cmp.Or(err, w.Close()); err != nil {
 		return record.Decision{}, fmt.Errorf("encode a decision: %w", err)
