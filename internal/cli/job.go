@@ -20,6 +20,7 @@ type jobCmd struct {
 	Submit  jobSubmitCmd  `cmd:"" help:"Hand an event over to a service: a job, on the cluster that the federation's policy picks."`
 	List    jobListCmd    `cmd:"" help:"List the jobs that you may see, the newest first."`
 	Get     jobGetCmd     `cmd:"" help:"Show a job: where it is, and every attempt."`
+	Logs    jobLogsCmd    `cmd:"" help:"Show what a job has written, from the cluster that runs it."`
 	Cancel  jobCancelCmd  `cmd:"" help:"Order the end of a job."`
 	Replay  jobReplayCmd  `cmd:"" help:"Give a job that is parked its attempts again."`
 	Resolve jobResolveCmd `cmd:"" help:"Say of a job that is uncertain whether its cluster has it."`

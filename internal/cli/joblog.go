@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+// logEvery is the time between two looks at a log that is followed: OSCAR gives it whole
+// each time.
+const logEvery = 2 * time.Second
+
+type jobLogsCmd struct {
+	Job        string `arg:"" help:"The job, or the name of its Job at OSCAR."`
+	Service    string `env:"-" help:"Service of a Job that did not come in here." placeholder:"NAME"`
+	Cluster    string `help:"With --service: its cluster, when several have one of that name." placeholder:"ID"`
+	Timestamps bool   `env:"-" help:"Begin each line with its time."`
+	Follow     bool   `env:"-" help:"Go on until the job has ended."`
+}
+
+func (c *jobLogsCmd) Run(ctx context.Context, a *app) error {
+	if c.Follow && c.Service != "" {
+		return usageError("--follow is for jobs that came in here; leave --service out")
+	}
+	api, err := a.dial()
+	if err != nil {
+		return err
+	}
+	if c.Service != "" {
+		text, err := api.JobLog(ctx, c.Service, c.Job, client.JobLogOptions{ClusterID: c.Cluster, Timestamps: c.Timestamps})
+		if err != nil {
+			return err
+		}
+		_, err = a.stdout.Write(text)
+		return err
+	}
+	id, name := jobOfName(c.Job)
+	log := &followed{app: a, api: api, timestamps: c.Timestamps}
+	for {
+		job, err := api.Job(ctx, id)
+		if err != nil {
+			return err
+		}
+		err = log.show(ctx, job, name)
+		ended := v1.JobEnded(job.State)
+		switch {
+		case !c.Follow, ended && err != nil:
+			return err
+		case err != nil && statusOf(err) != ExitNotFound && statusOf(err) != ExitNotReachable:
+			return err
+		case ended:
+			return nil
+		}
+		select {
+		case <-time.After(logEvery):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// jobOfName is the job of a name at OSCAR, <service>-<job>-<attempt>, with that name; or a
+// job as it is.
+func jobOfName(s string) (id, name string) {
+	const length = 36
+	for end := len(s) - 1; end > length; end-- {
+		if s[end] != '-' || s[end-length-1] != '-' {
+			continue
+		}
+		if id := s[end-length : end]; uuid.Validate(id) == nil {
+			return id, s
+		}
+	}
+	return s, ""
+}
+
+// followed is a log as far as it was shown.
+type followed struct {
+	app        *app
+	api        *client.Client
+	timestamps bool
+	name       string
+	shown      []byte
+}
+
+// show prints what has come since. name is of one attempt; without it the present one is
+// meant, and a new one begins anew.
+func (f *followed) show(ctx context.Context, job *v1.Job, name string) error {
+	if name == "" {
+		if job.Place == nil || job.Place.JobName == "" {
+			return withStatus(ExitNotFound, "job %s is %s: no cluster has a log of it", job.ID, jobState(job))
+		}
+		name = job.Place.JobName
+	}
+	text, err := f.api.JobLog(ctx, job.ServiceName, name, client.JobLogOptions{ClusterID: job.ClusterID, Timestamps: f.timestamps})
+	if err != nil {
+		return err
+	}
+	if f.name != "" && f.name != name {
+		f.app.sayf("%s", jobState(job))
+		f.shown = nil
+	}
+	f.name = name
+	news, same := bytes.CutPrefix(text, f.shown)
+	if !same {
+		f.app.sayf("its cluster has dropped the beginning of the log; this is all that is there")
+		news = text
+	}
+	f.shown = text
+	_, err = f.app.stdout.Write(news)
+	return err
+}
