@@ -150,25 +150,3 @@ func (c *Client) jobAction(ctx context.Context, id, action string, in any) (*v1.
 }
 
 func jobPath(id string) string { return jobsPath + "/" + url.PathEscape(id) }
-
-// JobLog reads what a Job has written, by its name at OSCAR; service is one of the
-// federation that runs it.
-func (c *Client) JobLog(ctx context.Context, service, name string, opts JobLogOptions) ([]byte, error) {
-	q := onCluster(opts.ClusterID)
-	if opts.Timestamps {
-		q.Set("timestamps", "true")
-	}
-	out, err := c.do(ctx, call{method: http.MethodGet, path: "/system/logs/" + url.PathEscape(service) + "/" + url.PathEscape(name), query: q})
-	if err != nil {
-		return nil, err
-	}
-	return out.body, nil
-}
-
-// JobLogOptions go with the log of a Job.
-type JobLogOptions struct {
-	// ClusterID says which service is meant when several have the name.
-	ClusterID string
-	// Timestamps begins each line with its time.
-	Timestamps bool
-}

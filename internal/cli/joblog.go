@@ -32,7 +32,7 @@ func (c *jobLogsCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if c.Service != "" {
-		text, err := api.JobLog(ctx, c.Service, c.Job, client.JobLogOptions{ClusterID: c.Cluster, Timestamps: c.Timestamps})
+		text, err := api.JobLog(ctx, c.Service, c.Job, client.LogOptions{ClusterID: c.Cluster, Timestamps: c.Timestamps})
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (f *followed) show(ctx context.Context, job *v1.Job, name string) error {
 		}
 		name = job.Place.JobName
 	}
-	text, err := f.api.JobLog(ctx, job.ServiceName, name, client.JobLogOptions{ClusterID: job.ClusterID, Timestamps: f.timestamps})
+	text, err := f.api.JobLog(ctx, job.ServiceName, name, client.LogOptions{ClusterID: job.ClusterID, Timestamps: f.timestamps})
 	if err != nil {
 		return err
 	}
