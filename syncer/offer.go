@@ -15,7 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/kube"
 )
 
-// offerers is how many Jobs are looked at at the same time.
+// offerers is how many Jobs are considered at the same time.
 const offerers = 4
 
 // offers are the Jobs of our services as they were last seen, and those to look at. It

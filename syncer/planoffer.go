@@ -16,8 +16,8 @@ import (
 //	              |                    |            |
 //	              |                    +--restore---+---restore--> give back --> restored
 //	              |                    |            |
-//	it starts,    v                    v            v
-//	or goes:   (no offer)           started      started
+//	              v                    v            v
+//	      it starts, or goes: no offer, or the offer ends as started
 //
 // What holds a Job must not be lost to a pod that starts at just that moment, and must
 // not kill one that has started. So the pod is held, not the Job: a pod that has no node

@@ -126,7 +126,6 @@ type modelStep struct {
 	d          offerDecision
 	version    int
 	podVersion int
-	workload   kube.Workload
 	job        *kube.Job
 }
 

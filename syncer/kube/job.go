@@ -175,7 +175,7 @@ var ErrJobChanged = errors.New("it was changed meanwhile")
 
 // ErrJobRefused says that Kubernetes does not accept a change: an admission policy,
 // or a rule of this version.
-var ErrJobRefused = errors.New("Kubernetes does not accept it")
+var ErrJobRefused = errors.New("not accepted by Kubernetes")
 
 // JobChange is what is changed of a Job at once.
 type JobChange struct {

@@ -30,7 +30,7 @@ const (
 func kueueVersions() []string { return []string{"v1beta2", "v1beta1"} }
 
 // errNoKueue says that no version of Workloads is served.
-var errNoKueue = errors.New("Kueue is not installed")
+var errNoKueue = errors.New("no version of Workloads is served")
 
 // workloads are those of a namespace, in a version that is served.
 func (c *Client) workloads(ctx context.Context, namespace string, ask func(dynamic.ResourceInterface) error) error {
