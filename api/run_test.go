@@ -62,7 +62,7 @@ func TestRunRefusesABodyThatIsTooLarge(t *testing.T) {
 		if err != nil {
 			return 413 // the connection was closed on who went on sending
 		}
-		defer resp.Body.Close() //nolint:errcheck // of a test
+		defer resp.Body.Close()
 		return resp.StatusCode
 	}
 	if got := send(-1); got != 413 {
@@ -98,7 +98,7 @@ func TestABrokenAnswerBreaksTheConnection(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer resp.Body.Close() //nolint:errcheck // of a test
+			defer resp.Body.Close()
 			if n, err := io.Copy(io.Discard, resp.Body); err == nil {
 				t.Errorf("%d bytes, and that was taken for all", n)
 			}

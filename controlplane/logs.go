@@ -76,7 +76,10 @@ type logPage struct {
 }
 
 func (c logCursor) String() string {
-	data, _ := json.Marshal(c) // strings and numbers
+	data, err := json.Marshal(c)
+	if err != nil {
+		return "" // it has strings and numbers alone
+	}
 	return base64.RawURLEncoding.EncodeToString(data)
 }
 
@@ -252,7 +255,7 @@ func everywhere(ctx context.Context, members []target, ask func(context.Context,
 		go func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			resp, err := ask(one, t)
+			resp, err := ask(one, t) //nolint:bodyclose // who asked closes it
 			replies <- reply{t, resp, err}
 		}()
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -62,9 +63,7 @@ func (h *Hub) Run(ctx context.Context, r Replica, in Invocation) (*http.Response
 	if err != nil {
 		return nil, err
 	}
-	for name, values := range in.Header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, in.Header)
 	req.Header.Set(v1.RelayServiceTokenHeader, in.Token)
 	if in.Body != nil && in.Length != 0 {
 		req.Header.Set("Expect", "100-continue")
@@ -116,15 +115,15 @@ func (h *Hub) plain(ctx context.Context, method string, r Replica, query url.Val
 }
 
 func (h *Hub) request(ctx context.Context, method string, r Replica, query url.Values, path ...string) (*http.Request, error) {
-	escaped := "/services/" + url.PathEscape(r.Service) + "/" + url.PathEscape(r.UID)
-	for _, segment := range path {
-		escaped += "/" + url.PathEscape(segment)
+	var u strings.Builder
+	u.WriteString("http://relay/services")
+	for _, segment := range append([]string{r.Service, r.UID}, path...) {
+		u.WriteString("/" + url.PathEscape(segment))
 	}
-	u := "http://relay" + escaped
 	if len(query) > 0 {
-		u += "?" + query.Encode()
+		u.WriteString("?" + query.Encode())
 	}
-	req, err := http.NewRequestWithContext(ctx, method, u, http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), http.NoBody)
 	if err != nil {
 		return nil, &Error{Text: "the request cannot be made", Err: err}
 	}

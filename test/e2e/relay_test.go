@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/test/world"
@@ -98,10 +99,8 @@ func TestInvocationsAndLogsGoThroughTheStreams(t *testing.T) {
 
 	t.Run("an invocation goes to the best member, whoever asks", func(t *testing.T) {
 		for _, who := range []string{"Bearer " + origin.Token, ""} {
-			status, header, body := 0, http.Header{}, ""
-			if who == "" {
-				status, header, body = w.Do("POST", "/run/grayifyr0", "hello", "Content-Type", "text/x")
-			} else {
+			status, header, body := w.Do("POST", "/run/grayifyr0", "hello", "Content-Type", "text/x")
+			if who != "" {
 				status, header, body = w.Raw("POST", "/run/grayifyr0", "hello", who, "Content-Type", "text/x")
 			}
 			if status != 200 || body != "hello" || header.Get("Oscarfed-Cluster") != "oscar-cluster-a" || header.Get("Content-Type") != "text/x" {
@@ -113,7 +112,7 @@ func TestInvocationsAndLogsGoThroughTheStreams(t *testing.T) {
 				t.Errorf("%q is answered %d", who, status)
 			}
 		}
-		if got := fn.take(); !slices.Equal(got, []string{"oscar-cluster-a", "oscar-cluster-a"}) {
+		if got := fn.take(); !slices.Equal(got, []string{"oscar-cluster-a", "oscar-cluster-a", "oscar-cluster-a"}) {
 			t.Errorf("called were %v", got)
 		}
 	})
@@ -150,7 +149,7 @@ func TestInvocationsAndLogsGoThroughTheStreams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer resp.Body.Close() //nolint:errcheck // of a test
+		defer resp.Body.Close()
 		for _, word := range []string{"ping", "pong"} {
 			if word == "pong" {
 				go func() { _, err := io.WriteString(in, word); first <- err }()
@@ -172,7 +171,7 @@ func TestInvocationsAndLogsGoThroughTheStreams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer resp.Body.Close() //nolint:errcheck // of a test
+		defer resp.Body.Close()
 		got, err := io.ReadAll(resp.Body)
 		if err != nil || !bytes.Equal(got, sent) {
 			t.Errorf("%d bytes came back, %v", len(got), err)
@@ -272,6 +271,41 @@ func TestInvocationsAndLogsGoThroughTheStreams(t *testing.T) {
 					t.Errorf("%s has %d jobs of %s", c, len(jobs), service)
 				}
 			}
+		}
+	})
+
+	t.Run("a job of ours is found by its name at OSCAR", func(t *testing.T) {
+		sent, err := w.Client.SubmitJob(t.Context(), "grayifyr0", []byte("event"), client.JobOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var place *v1.JobPlace
+		w.Eventually("it is submitted", func() bool {
+			job, err := w.Client.Job(t.Context(), sent.ID)
+			if err != nil || job.State != "submitted" {
+				return false
+			}
+			place = job.Place
+			return true
+		})
+		if _, err := w.Client.JobLog(t.Context(), place.ServiceName, place.JobName, client.LogOptions{ClusterID: place.ClusterID}); err == nil {
+			t.Error("it has a log before its pod has started")
+		}
+		if err := w.Cluster(place.ClusterID).Sim.SetJobStatus(place.ServiceName, place.JobName, oscarsim.JobRunning); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Client.JobLog(t.Context(), place.ServiceName, place.JobName, client.LogOptions{ClusterID: place.ClusterID, Timestamps: true}); err != nil {
+			t.Error(err)
+		}
+		if err := w.Cluster(place.ClusterID).Sim.SetJobStatus(place.ServiceName, place.JobName, oscarsim.JobSucceeded); err != nil {
+			t.Fatal(err)
+		}
+		w.Eventually("it has ended", func() bool {
+			job, err := w.Client.Job(t.Context(), sent.ID)
+			return err == nil && v1.JobEnded(job.State)
+		})
+		if status, _, _ := w.Do("DELETE", "/system/logs/grayifyr0?all=true", ""); status != 204 {
+			t.Error(status)
 		}
 	})
 

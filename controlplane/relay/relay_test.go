@@ -1,0 +1,284 @@
+package relay_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/pem"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane/relay"
+	dialler "github.com/oscarfed/oscarfed/syncer/relay"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// front is an API that takes streams over TLS for a hub, without proofs.
+type front struct {
+	*httptest.Server
+	hub *relay.Hub
+
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func newFront(t *testing.T, instance string, ping time.Duration) *front {
+	t.Helper()
+	hub, err := relay.New(relay.Config{Ping: ping})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &front{hub: hub}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /system/relay/challenge", func(w http.ResponseWriter, r *http.Request) {
+		_, there := hub.Peer("c")
+		body, _ := io.ReadAll(r.Body)
+		if there && strings.Contains(string(body), instance) {
+			_, _ = io.WriteString(w, `{"instance":"`+instance+`"}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"instance":"`+instance+`","challenge":"x"}`)
+	})
+	mux.HandleFunc("GET /system/relay", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", v1.RelayProtocol)
+		w.Header().Set(v1.RelayInstanceHeader, instance)
+		w.WriteHeader(101)
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		f.mu.Lock()
+		f.conns = append(f.conns, conn)
+		f.mu.Unlock()
+		_ = hub.Serve(r.Context(), relay.Peer{Cluster: "c", UID: "u", Since: time.Now()}, conn)
+	})
+	f.Server = httptest.NewUnstartedServer(mux)
+	f.EnableHTTP2 = true // which the syncer must not take
+	f.StartTLS()
+	t.Cleanup(func() {
+		hub.Close()
+		f.Close()
+	})
+	return f
+}
+
+// cut breaks all connections, as a router that forgets them does.
+func (f *front) cut() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.conns {
+		if tc, ok := c.(*tls.Conn); ok {
+			_ = tc.NetConn().Close()
+		}
+	}
+	f.conns = nil
+}
+
+// site answers what a test says.
+type site struct {
+	send func(context.Context, dialler.Outgoing) (*http.Response, error)
+}
+
+func (site) Cluster() (id, uid string)                  { return "c", "u" }
+func (site) OpenProof(sealed string) (string, error)    { return sealed, nil }
+func (site) Ours(context.Context, string, string) error { return nil }
+func (site) Invokes(_, _, _ string) bool                { return true }
+func (s site) Send(ctx context.Context, out dialler.Outgoing) (*http.Response, error) {
+	return s.send(ctx, out)
+}
+
+func text(body string) (*http.Response, error) {
+	return &http.Response{StatusCode: 200, Header: http.Header{}, ContentLength: -1, Body: io.NopCloser(strings.NewReader(body))}, nil
+}
+
+// start runs a syncer's end until the test's end.
+func start(t *testing.T, f *front, s site, limits dialler.Limits, ping time.Duration) (stop func()) {
+	t.Helper()
+	pool := pemOf(f)
+	r, err := dialler.New(dialler.Config{
+		ControlPlane: f.URL, CA: pool, Limits: limits, FirstPause: 5 * time.Millisecond, LastPause: 50 * time.Millisecond, Look: 200 * time.Millisecond, Ping: ping,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.Run(ctx, s)
+	}()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		<-done
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	limit := time.After(time.Minute)
+	for !ok() {
+		select {
+		case <-time.After(2 * time.Millisecond):
+		case <-limit:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func replica() relay.Replica {
+	return relay.Replica{Cluster: "c", ClusterUID: "u", Service: "s", UID: "life"}
+}
+
+func jobs(ctx context.Context, hub *relay.Hub) (string, error) {
+	resp, err := hub.Jobs(ctx, replica(), "")
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return string(body), err
+}
+
+func TestAStreamThatIsCutComesBack(t *testing.T) {
+	f := newFront(t, "one", 0)
+	stop := start(t, f, site{func(context.Context, dialler.Outgoing) (*http.Response, error) { return text("here") }}, dialler.Limits{}, 0)
+	answers := func() bool { got, err := jobs(t.Context(), f.hub); return err == nil && got == "here" }
+	eventually(t, "an answer", answers)
+	for range 3 {
+		first, _ := f.hub.Peer("c")
+		f.cut()
+		eventually(t, "another stream", func() bool { p, there := f.hub.Peer("c"); return there && p.Since.After(first.Since) })
+		eventually(t, "an answer on it", answers)
+	}
+	stop()
+	eventually(t, "the end of the stream", func() bool { _, there := f.hub.Peer("c"); return !there })
+	if _, err := jobs(t.Context(), f.hub); !errors.Is(err, relay.ErrNoStream) {
+		t.Errorf("without a stream: %v", err)
+	}
+}
+
+// What was under way when the connection broke may have been done: it is said so.
+func TestWhatWasUnderWayMayHaveBeenDone(t *testing.T) {
+	f := newFront(t, "one", 0)
+	entered := make(chan struct{}, 1)
+	start(t, f, site{func(ctx context.Context, _ dialler.Outgoing) (*http.Response, error) {
+		entered <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}, dialler.Limits{}, 0)
+	eventually(t, "a stream", func() bool { _, there := f.hub.Peer("c"); return there })
+	go func() {
+		<-entered
+		f.cut()
+	}()
+	_, err := f.hub.Run(t.Context(), replica(), relay.Invocation{Token: "t", Body: http.NoBody})
+	if e, ok := errors.AsType[*relay.Error](err); !ok || !e.Sent {
+		t.Errorf("%v", err)
+	}
+}
+
+// A refusal comes before the body is asked for, so that another member can be given it.
+func TestARefusedInvocationHasNotReadItsBody(t *testing.T) {
+	f := newFront(t, "one", 0)
+	start(t, f, site{func(context.Context, dialler.Outgoing) (*http.Response, error) {
+		return nil, dialler.ErrNotSent
+	}}, dialler.Limits{}, 0)
+	eventually(t, "a stream", func() bool { _, there := f.hub.Peer("c"); return there })
+	body := &counting{Reader: strings.NewReader(strings.Repeat("x", 1<<20))}
+	_, err := f.hub.Run(t.Context(), replica(), relay.Invocation{Token: "t", Body: body, Length: 1 << 20})
+	if e, ok := errors.AsType[*relay.Error](err); !ok || e.Sent || e.Word != v1.RelayAway || body.read() != 0 {
+		t.Errorf("%v; %d bytes were read", err, body.read())
+	}
+}
+
+type counting struct {
+	io.Reader
+	mu sync.Mutex
+	n  int
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n += n
+	return n, err
+}
+
+func (c *counting) read() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n
+}
+
+// A peer that has stopped without closing is found out by pings, and given up.
+func TestASilentPeerIsGivenUp(t *testing.T) {
+	hub, err := relay.New(relay.Config{Ping: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hub.Close()
+	ours, theirs := net.Pipe()
+	defer theirs.Close()                               //nolint:errcheck // of a test
+	go func() { _, _ = io.Copy(io.Discard, theirs) }() // reads, and says nothing
+	done := make(chan error, 1)
+	go func() { done <- hub.Serve(t.Context(), relay.Peer{Cluster: "c", UID: "u"}, ours) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it is still served")
+	}
+	if _, there := hub.Peer("c"); there {
+		t.Error("it is still there")
+	}
+}
+
+func TestANewerStreamTakesThePlace(t *testing.T) {
+	hub, err := relay.New(relay.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hub.Close()
+	var ends []chan error
+	for i := range 2 {
+		ours, theirs := net.Pipe()
+		defer theirs.Close() //nolint:errcheck // of a test
+		go func() { _, _ = io.Copy(io.Discard, theirs) }()
+		done := make(chan error, 1)
+		since := time.Unix(int64(i+1), 0)
+		go func() { done <- hub.Serve(t.Context(), relay.Peer{Cluster: "c", UID: "u", Since: since}, ours) }()
+		eventually(t, "the stream", func() bool { p, there := hub.Peer("c"); return there && p.Since.Equal(since) })
+		ends = append(ends, done)
+	}
+	if err := <-ends[0]; err != nil {
+		t.Error(err)
+	}
+	if p, there := hub.Peer("c"); !there || p.Since.Unix() != 2 {
+		t.Error("the newer one is not there")
+	}
+	hub.Keep(func(p relay.Peer) bool { return p.UID != "u" })
+	if err := <-ends[1]; err != nil {
+		t.Error(err)
+	}
+}
+
+func pemOf(f *front) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: f.Certificate().Raw})
+}
