@@ -24,8 +24,8 @@ func newJobWorld(t *testing.T, mutate ...func(*controlplane.Config)) *world {
 	endpoint := storetest.Etcd(t)
 	invariants.Guard(t, endpoint, invariants.Options{Secrets: []string{secretEvent}})
 	w := &world{t: t, store: storetest.Open(t, store.Config{Endpoints: []string{endpoint}}), identity: newIdentity(t), clusters: map[string]*puppet{}}
-	mutate = append([]func(*controlplane.Config){func(c *controlplane.Config) { c.LostAfter, c.JobPause = 200*time.Millisecond, 10*time.Millisecond }}, mutate...)
-	w.ControlPlane = startControlPlane(t, w.store, w.identity, mutate...)
+	mutate = append([]func(*controlplane.Config){quickly}, mutate...)
+	w.ControlPlane, w.stop = startStoppable(t, w.store, w.identity, mutate...)
 	for _, id := range []string{"a", "b", "c"} {
 		w.addCluster(id)
 	}
@@ -34,6 +34,11 @@ func newJobWorld(t *testing.T, mutate ...func(*controlplane.Config)) *world {
 		w.clusters[id].has(4000, 4000)
 	}
 	return w
+}
+
+// quickly makes an instance wait for less than it should.
+func quickly(c *controlplane.Config) {
+	c.LostAfter, c.JobPause = 200*time.Millisecond, 10*time.Millisecond
 }
 
 // secretEvent is in events, and must be readable nowhere in the store.
@@ -162,6 +167,11 @@ func refusal(reason record.JobReason, status int, message string) func(*record.J
 
 // runs does all jobs of a cluster until the end of the test, and counts them.
 func (p *puppet) runs(states ...record.JobState) {
+	p.acts(func(string, int) []record.JobState { return states })
+}
+
+// acts reports on each attempt what a test says.
+func (p *puppet) acts(does func(job string, n int) []record.JobState) {
 	mirror := p.store.NewMirror(store.MirrorConfig{Prefixes: []string{record.AssignmentsPrefix(p.cluster)}})
 	feed := mirror.Feed()
 	runUntilEnd(p.t, func(ctx context.Context) {
@@ -180,7 +190,7 @@ func (p *puppet) runs(states ...record.JobState) {
 					continue
 				}
 				ref := record.ParseKey(key)
-				for _, state := range states {
+				for _, state := range does(ref.Name, ref.AttemptOf()) {
 					if ok, err := p.tells(ctx, ref.Name, ref.AttemptOf(), state); err != nil && ctx.Err() == nil {
 						p.t.Error(err)
 					} else if !ok {

@@ -185,6 +185,8 @@ type world struct {
 	store    *store.Store
 	identity *seal.Identity
 	clusters map[string]*puppet
+	// stop ends the control plane that the world began with.
+	stop func()
 }
 
 // newWorld starts a control plane with clusters a, b and c that do as they are told.
@@ -216,6 +218,12 @@ func newIdentity(t *testing.T) *seal.Identity {
 
 func startControlPlane(t *testing.T, st *store.Store, id *seal.Identity, mutate ...func(*controlplane.Config)) *controlplane.ControlPlane {
 	t.Helper()
+	cp, _ := startStoppable(t, st, id, mutate...)
+	return cp
+}
+
+func startStoppable(t *testing.T, st *store.Store, id *seal.Identity, mutate ...func(*controlplane.Config)) (cp *controlplane.ControlPlane, stop func()) {
+	t.Helper()
 	cfg := controlplane.Config{Store: st, Identity: id, DefaultCluster: "a", Logger: storetest.Logger(t)}
 	for _, m := range mutate {
 		m(&cfg)
@@ -224,7 +232,7 @@ func startControlPlane(t *testing.T, st *store.Store, id *seal.Identity, mutate 
 	if err != nil {
 		t.Fatal(err)
 	}
-	runUntilEnd(t, func(ctx context.Context) {
+	stop = runUntilEnd(t, func(ctx context.Context) {
 		if err := cp.Run(ctx); err != nil {
 			t.Error(err)
 		}
@@ -234,7 +242,7 @@ func startControlPlane(t *testing.T, st *store.Store, id *seal.Identity, mutate 
 	case <-t.Context().Done():
 		t.Fatal("the control plane was never ready")
 	}
-	return cp
+	return cp, stop
 }
 
 // runUntilEnd runs fn beside the test and waits for it at its end.
