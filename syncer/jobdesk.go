@@ -44,6 +44,8 @@ type desk struct {
 	claimable, ready []string
 	// claimed counts the reports that say so, posting the slots that are taken.
 	claimed, posting, deleting int
+	// epoch is the one of the last turn, nil before the first.
+	epoch *string
 	// retry is the pause after a write that etcd did not take.
 	retry time.Duration
 }
@@ -64,6 +66,11 @@ type attempt struct {
 	queued, slot bool
 	// opened is what is to be posted, once submitting is reported.
 	opened *openedJob
+	// former is when the store was restored under it; zero for never. What this process
+	// has done for it before that is as if another one had. stale says that its report
+	// is to be read anew.
+	former time.Time
+	stale  bool
 	// looking says that it waits for a list that was started since.
 	looking time.Time
 }
@@ -194,6 +201,7 @@ func (d *desk) turn(ctx context.Context, keys []string) {
 		return // the term is about to end
 	}
 	d.mu.Lock()
+	d.inNewEpoch(s)
 	var changes []*jobChange
 	for _, key := range keys {
 		if a := d.refresh(view, key); a != nil {
@@ -204,6 +212,38 @@ func (d *desk) turn(ctx context.Context, keys []string) {
 	d.mu.Unlock()
 	for part := range slices.Chunk(changes, maxJobBatch) {
 		d.commit(ctx, s, part)
+	}
+}
+
+// inNewEpoch has the reports read anew when the store was restored: it may have
+// forgotten what we have written last. It needs mu.
+func (d *desk) inNewEpoch(s *jobStand) {
+	if d.epoch != nil && *d.epoch != s.epoch {
+		for key, a := range d.attempts {
+			a.former, a.stale = s.now, true
+			d.due.Add(key)
+		}
+	}
+	epoch := s.epoch
+	d.epoch = &epoch
+}
+
+// reread takes over the report of a restored store. It needs mu.
+func (d *desk) reread(view *store.MirrorView, a *attempt) {
+	if !a.stale || a.memory.busy {
+		return
+	}
+	a.stale = false
+	if a.report != nil && a.report.State == record.JobClaimed {
+		d.claimed--
+	}
+	a.report, a.memory = d.reportIn(view, a.job, a.number), jobMemory{}
+	d.giveSlot(a)
+	if a.report != nil && a.report.State == record.JobClaimed {
+		d.claimed++
+	}
+	if a.open() {
+		d.watch(a.service)
 	}
 }
 
@@ -224,8 +264,11 @@ func (d *desk) refresh(view *store.MirrorView, key string) *attempt {
 		}
 		return nil
 	}
-	if a != nil && a.revision == kv.ModRevision && a.assignment != nil {
-		return a
+	if a != nil {
+		d.reread(view, a)
+		if a.revision == kv.ModRevision && a.assignment != nil {
+			return a
+		}
 	}
 	assignment, err := store.Decode[record.Assignment](kv)
 	if err == nil && (assignment.Job != ref.Name || assignment.Attempt != number || assignment.Service == "") {
@@ -309,9 +352,16 @@ func (d *desk) situation(s *jobStand, a *attempt) jobSituation {
 	if w := desired.desired; w != nil && w.Tombstone() && w.Jobs == jobsCancel {
 		service.cancelled[w.UID] = true
 	}
+	session, since := d.session.CreateRevision(), d.started
+	if !a.former.IsZero() {
+		since = a.former
+		if a.report != nil && a.report.State.Posted() {
+			session = 0 // what was posted then is not known to this memory
+		}
+	}
 	return jobSituation{
 		now: s.now, assignment: a.assignment, report: a.report,
-		session: d.session.CreateRevision(), termStart: d.started,
+		session: session, termStart: since,
 		stopped: s.stopped, epoch: s.epoch, doubtful: s.doubtful,
 		place: desired.place(a.assignment.UID), removalCancels: service.cancelled[a.assignment.UID],
 		memory: a.memory,

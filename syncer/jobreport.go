@@ -193,7 +193,7 @@ func (d *desk) settled(ctx context.Context, changes []*jobChange, written map[*j
 			d.claimed++
 		case record.JobSubmitting:
 			opened := a.opened
-			a.opened, a.memory.busy = nil, true
+			a.opened, a.memory.busy, a.former = nil, true, time.Time{}
 			d.calls.Go(func() { d.post(ctx, a, opened, until) })
 			continue
 		}
