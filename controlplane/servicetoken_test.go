@@ -1,0 +1,48 @@
+package controlplane_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+)
+
+// The token of a service is good for that service alone, for as long as it lives, and
+// gives no right to read or change anything.
+func TestTheTokenOfAService(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.create(); err != nil {
+		t.Fatal(err)
+	}
+	s, _, err := w.Service(t.Context(), admin, "grayifyr0", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller, err := w.ServiceCaller(t.Context(), "grayifyr0", s.Token)
+	if err != nil || caller.Service == "" || caller.Subject != "" || caller.Administrator {
+		t.Fatalf("%+v, %v", caller, err)
+	}
+	if caller.MayChange("") || caller.MayRead(s.Owner, "public", nil) || caller.InGroup("") {
+		t.Error("it opens other doors")
+	}
+	refused := func(when, service, token string) {
+		t.Helper()
+		if _, err := w.ServiceCaller(t.Context(), service, token); !errors.Is(err, identity.ErrUnauthenticated) {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	refused("another service", "grayifyr1", s.Token)
+	refused("no such service", "nothing", s.Token)
+	refused("another token", "grayifyr0", strings.Repeat("0", 64))
+	refused("no such service, another token", "nothing", strings.Repeat("0", 64))
+	if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	refused("after its life", "grayifyr0", s.Token)
+	if _, err := w.create(); err != nil {
+		t.Fatal(err)
+	}
+	refused("in another life", "grayifyr0", s.Token)
+}
