@@ -183,7 +183,7 @@ func (c *ControlPlane) submission(caller identity.Caller, req JobRequest, p plac
 // Each instance counts what it has seen: several can together pass a limit by what
 // they accept within a moment.
 func (c *ControlPlane) refusedFor(j *record.Job, federation, user int) error {
-	why := ""
+	var why string
 	switch {
 	case federation >= c.cfg.JobsPerFederation:
 		why = fmt.Sprintf("federation %s has %d jobs in flight, and %d are allowed", j.GroupID, federation, c.cfg.JobsPerFederation)

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"cmp"
+	"maps"
 	"time"
 
 	"github.com/oscarfed/oscarfed/store/record"
@@ -50,9 +51,7 @@ func (s *state) foundStep(id string, now time.Time) *jobStep {
 	if d.drop {
 		old := s.stepOf(j, report, jobDecision{name: "found", next: d.next, drop: true})
 		out.remove = old.remove
-		for key, rev := range old.watch {
-			out.watch[key] = rev
-		}
+		maps.Copy(out.watch, old.watch)
 	}
 	if !d.adopt {
 		out.remove = append(out.remove, key)

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -49,12 +50,8 @@ func (g *jobGauge) Describe(out chan<- *prometheus.Desc) { out <- g.desc }
 
 // Collect implements prometheus.Collector.
 func (g *jobGauge) Collect(out chan<- prometheus.Metric) {
-	counts := map[record.JobState]int{}
-	g.state.read(func() {
-		for state, n := range g.state.jobs.states {
-			counts[state] = n
-		}
-	})
+	var counts map[record.JobState]int
+	g.state.read(func() { counts = maps.Clone(g.state.jobs.states) })
 	for state, n := range counts {
 		out <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, float64(n), string(state))
 	}

@@ -141,9 +141,7 @@ func (s *state) takeOffer(out *jobStep, sit offerSituation, at record.Time) {
 		out.next = before.requeued(record.Attempt{State: record.JobSubmitted, Reason: record.JobWaited, Message: "it waited there for too long"})
 		old := s.stepOf(versioned[record.Job]{rec: j, rev: out.rev}, report.rev, jobDecision{drop: true})
 		out.remove = append(out.remove, old.remove...)
-		for key, rev := range old.watch {
-			out.watch[key] = rev
-		}
+		maps.Copy(out.watch, old.watch)
 	} else {
 		f := s.federations[o.Federation].rec
 		if sit.job == nil {
@@ -229,7 +227,7 @@ func (c *ControlPlane) completeSteps(ctx context.Context, steps []*jobStep) ([]*
 		ok := true
 		switch {
 		case p.event != "":
-			ok = c.completeTake(view, p)
+			c.completeTake(view, p)
 		case p.reseal != "":
 			ok = c.completeBack(view, p)
 		}
@@ -242,7 +240,7 @@ func (c *ControlPlane) completeSteps(ctx context.Context, steps []*jobStep) ([]*
 
 // completeTake takes the event of an offered Job over. What is no event is left where
 // it is.
-func (c *ControlPlane) completeTake(v store.View, p *jobStep) bool {
+func (c *ControlPlane) completeTake(v store.View, p *jobStep) {
 	body, err := c.openAt(v, p.event, p.id())
 	if err == nil {
 		err = checkEvent(body)
@@ -261,11 +259,10 @@ func (c *ControlPlane) completeTake(v store.View, p *jobStep) bool {
 				p.put[i].rec = a
 			}
 		}
-		return true
+		return
 	}
 	p.next.Size = len(body)
 	p.put = append(p.put, staged{record.EventKey(p.id()), record.Event{V: record.Version, Sealed: sealed}})
-	return true
 }
 
 // completeBack seals the event for the attempt that goes on.

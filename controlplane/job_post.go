@@ -271,7 +271,7 @@ func (p *poster) post(ctx context.Context, out *outgoing) postedWhat {
 		}
 		return what
 	}
-	defer resp.Body.Close()                                       //nolint:errcheck // it is read only to its end
+	defer resp.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be used again
 	return postedWhat{status: resp.StatusCode, message: fmt.Sprintf("the endpoint answered %d", resp.StatusCode)}
 }

@@ -30,9 +30,7 @@ type jobIndex struct {
 	frozen  map[string]bool
 	// found lists, for a job, what clusters have found of it after a restore.
 	found map[string]map[foundAt]bool
-	// changed is closed at the next change of anything about jobs.
-	changed chan struct{}
-	news    jobNews
+	news  jobNews
 }
 
 // jobNews is what a refresh of the state has seen of jobs.
@@ -55,7 +53,7 @@ func newJobIndex() jobIndex {
 		inFlight: map[string]int{}, users: map[string]int{}, states: map[record.JobState]int{},
 		reserved: map[string]versioned[record.Reserved]{}, found: map[string]map[foundAt]bool{},
 		offered: map[string]map[string]bool{}, frozen: map[string]bool{},
-		changed: make(chan struct{}), news: jobNews{jobs: map[string]bool{}},
+		news: jobNews{jobs: map[string]bool{}},
 	}
 }
 
@@ -189,11 +187,4 @@ func (s *state) session(cluster string) int64 {
 func (s *state) listed(cluster string) bool {
 	n := s.nodes[cluster]
 	return n != nil && n.self.rec != nil && n.self.rec.JobsEpoch == s.epoch() && s.compared(cluster)
-}
-
-// watchJobs returns a channel that is closed at the next change of a job.
-func (s *state) watchJobs() <-chan struct{} {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.jobs.changed
 }

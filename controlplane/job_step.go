@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/oscarfed/oscarfed/store"
@@ -271,11 +272,11 @@ func (s *state) checkReserved() (should map[string][]record.Promise) {
 	return should
 }
 
-// describe tells a list of promises to people.
+// describePromises tells a list of promises to people.
 func describePromises(list []record.Promise) string {
-	out := ""
+	var out []string
 	for _, p := range list {
-		out += fmt.Sprintf("%d x cpu %dm memory %d gpu %d; ", p.Count, p.Millicores, p.Bytes, p.GPUs)
+		out = append(out, fmt.Sprintf("%d x cpu %dm memory %d gpu %d", p.Count, p.Millicores, p.Bytes, p.GPUs))
 	}
-	return cmp.Or(out, "nothing")
+	return cmp.Or(strings.Join(out, "; "), "nothing")
 }

@@ -147,8 +147,6 @@ func (s *state) refresh() {
 	news := s.jobs.news
 	s.jobs.news = jobNews{jobs: map[string]bool{}}
 	if len(news.jobs) > 0 {
-		close(s.jobs.changed)
-		s.jobs.changed = make(chan struct{})
 		s.watchers.tell(news.jobs)
 	}
 	s.mu.Unlock()

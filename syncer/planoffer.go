@@ -16,7 +16,8 @@ import (
 //	              |                    |            |
 //	              |                    +--restore---+---restore--> give back --> restored
 //	              |                    |            |
-//	              v                    v            v
+//	              +--------------------+------------+
+//	                                   v
 //	      it starts, or goes: no offer, or the offer ends as started
 //
 // What holds a Job must not be lost to a pod that starts at just that moment, and must
