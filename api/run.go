@@ -52,8 +52,11 @@ func (s *Server) runService(w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength > maxRunBody {
 		return errorf(controlplane.CodeTooLarge, "the body is larger than the limit of %d bytes", maxRunBody)
 	}
+	control := http.NewResponseController(w)
+	body := &lent{body: r.Body, control: control}
+	defer body.takeBack()
 	req := controlplane.RunRequest{
-		Service: pathParam(r, "service"), ClusterID: r.URL.Query().Get("cluster_id"), Header: http.Header{}, Body: r.Body, Length: r.ContentLength,
+		Service: pathParam(r, "service"), ClusterID: r.URL.Query().Get("cluster_id"), Header: http.Header{}, Body: body, Length: r.ContentLength,
 	}
 	req.Token, _ = identity.ServiceToken(r)
 	for name, values := range r.Header {
@@ -61,14 +64,18 @@ func (s *Server) runService(w http.ResponseWriter, r *http.Request) error {
 			req.Header[name] = values
 		}
 	}
-	// A function that begins to answer before it has read everything is let.
-	_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/2 needs no permission
 	answer, err := s.cp.Invoke(r.Context(), stateOf(r).caller, req)
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return errorf(controlplane.CodeTooLarge, "the body is larger than the limit of %d bytes", tooLarge.Limit)
 	}
 	if err != nil {
 		return err
+	}
+	if r.ProtoMajor == 1 && !body.whole.Load() {
+		// A function that begins to answer before it has read everything is let. What is
+		// left of the body stands where the next request would.
+		_ = control.EnableFullDuplex()
+		w.Header().Set("Connection", "close")
 	}
 	return s.passAnswer(w, answer)
 }

@@ -80,6 +80,59 @@ func TestRunRefusesABodyThatIsTooLarge(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
+// An answer may be there before the body was read, or has come: who passes it on reads
+// on, and must not be in the way of the connection's next request.
+func TestABodyThatIsStillReadWhenTheAnswerIsThere(t *testing.T) {
+	ended := make(chan error, 1)
+	for name, body := range map[string]func() (io.Reader, func()){
+		"it never comes":  func() (io.Reader, func()) { r, w := io.Pipe(); return r, func() { w.Close() } },
+		"it was not read": func() (io.Reader, func()) { return strings.NewReader("a question"), func() {} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fake{run: func(req controlplane.RunRequest) (*controlplane.RunAnswer, error) {
+				go func() {
+					_, err := io.Copy(io.Discard, req.Body)
+					ended <- err
+				}()
+				return answering(200, nil, strings.NewReader("early"), 5)(req)
+			}}
+			address := relayServer(t, f)
+			for range 3 {
+				from, done := body()
+				req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+address+"/run/grayify", from)
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.SetBasicAuth(user, password)
+				resp, err := http.DefaultClient.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if text, err := io.ReadAll(resp.Body); err != nil || string(text) != "early" {
+					t.Errorf("%q %v", text, err)
+				}
+				_ = resp.Body.Close()
+				<-ended // though nothing more comes
+				done()
+			}
+			http.DefaultClient.CloseIdleConnections()
+		})
+	}
+}
+
+// What nobody has read of a refused invocation is not in the way of the next request.
+func TestARefusedInvocationKeepsTheConnection(t *testing.T) {
+	f := &fake{run: func(controlplane.RunRequest) (*controlplane.RunAnswer, error) {
+		return nil, &controlplane.Error{Code: controlplane.CodeNotFound, Message: "there is no such service"}
+	}}
+	c := newClient(t, f)
+	for range 20 {
+		if resp := c.do("POST", "/run/grayify", "a question", "Expect", ""); resp.StatusCode != 404 || bodyOf(t, resp) != "" {
+			t.Errorf("answered %d", resp.StatusCode)
+		}
+	}
+}
+
 // An answer that breaks off is not taken for a whole one.
 func TestABrokenAnswerBreaksTheConnection(t *testing.T) {
 	for name, body := range map[string]io.Reader{

@@ -42,7 +42,7 @@ func TestPromise9Secrets(t *testing.T) {
 		{"a canary in base64 behind one byte", value(coded("x")), "in base64", nil},
 		{"a canary in base64 behind two bytes", value(coded("xy")), "in base64", nil},
 		{"a canary below a prefix of which nothing is known", afterwards(func(x *txn, f *federation) {
-			x.raw(record.Root+"jobs/j1", `{"v":1,"event":`+string(quoted)+`}`)
+			x.raw(record.Root+"unheard/of", `{"v":1,"event":`+string(quoted)+`}`)
 		}), "in JSON", nil},
 		{"a secret of the environment", public(`"environment":{"secrets":{"MY_KEY":"value"}}`), "service.environment.secrets.MY_KEY is readable", nil},
 		{"a credential of a storage provider", public(`"storage_providers":{"minio":{"x":{"endpoint":"e","access_key":"AKIA","secret_key":""}}}`),
