@@ -83,16 +83,16 @@ func TestRunRefusesABodyThatIsTooLarge(t *testing.T) {
 // An answer may be there before the body was read, or has come: who passes it on reads
 // on, and must not be in the way of the connection's next request.
 func TestABodyThatIsStillReadWhenTheAnswerIsThere(t *testing.T) {
-	ended := make(chan error, 1)
+	ended := make(chan struct{}, 1)
 	for name, body := range map[string]func() (io.Reader, func()){
-		"it never comes":  func() (io.Reader, func()) { r, w := io.Pipe(); return r, func() { w.Close() } },
+		"it never comes":  func() (io.Reader, func()) { r, w := io.Pipe(); return r, func() { _ = w.Close() } },
 		"it was not read": func() (io.Reader, func()) { return strings.NewReader("a question"), func() {} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fake{run: func(req controlplane.RunRequest) (*controlplane.RunAnswer, error) {
 				go func() {
-					_, err := io.Copy(io.Discard, req.Body)
-					ended <- err
+					_, _ = io.Copy(io.Discard, req.Body)
+					ended <- struct{}{}
 				}()
 				return answering(200, nil, strings.NewReader("early"), 5)(req)
 			}}

@@ -28,7 +28,7 @@ import (
 const (
 	clusters    = 10
 	federations = 4
-	defaultJobs = 500
+	defaultJobs = 300
 )
 
 // proof is one run.
