@@ -114,7 +114,8 @@ func TestASyncerThatDiesAtAnyStepIsFollowedByOneThatGoesOn(t *testing.T) {
 						}
 					}
 					got := h.play()
-					if !killed {
+					// After its last step a history may be over before anybody can be killed.
+					if last := step == plainSteps-1 && after; !killed && !last {
 						t.Error("nobody was killed")
 					}
 					h.once(got)
