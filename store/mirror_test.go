@@ -415,12 +415,20 @@ func TestMirrorIsNotHealthyWhileItHearsNothing(t *testing.T) {
 }
 
 // until asks again and again; the test fails when the answer never comes.
+// until asks again and again, for two minutes at most.
 func until(t *testing.T, ask func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
+	late := time.After(2 * time.Minute)
 	for !ask() {
-		await(t, tick.C)
+		select {
+		case <-tick.C:
+		case <-t.Context().Done():
+			t.Fatal("the test ended")
+		case <-late:
+			t.Fatal("it does not come to pass")
+		}
 	}
 }
 
