@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -100,6 +101,16 @@ func fillUp(t *testing.T, s *store.Store, prefix string) {
 	}
 }
 
+// fillUntilSeen fills etcd below /foreign/ until every watch sees it full. A
+// recovery that began while it was short may take the alarm back unseen.
+func fillUntilSeen(t *testing.T, s *store.Store, watches ...*store.SpaceWatch) {
+	t.Helper()
+	until(t, func() bool {
+		fillUp(t, s, "/foreign/")
+		return !slices.ContainsFunc(watches, func(w *store.SpaceWatch) bool { return w.Space().Level != store.SpaceFull })
+	})
+}
+
 // empty deletes a prefix key by key, which a full etcd lets through.
 func empty(t *testing.T, s *store.Store, prefix string) {
 	t.Helper()
@@ -153,8 +164,7 @@ func TestFullEtcdRecovers(t *testing.T) {
 	}
 	w, steps := watchSpace(t, s, store.SpaceConfig{Retention: brief})
 	mirror := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}, Interval: 200 * time.Millisecond})
-	fillUp(t, s, "/foreign/")
-	until(t, func() bool { return w.Space().Level == store.SpaceFull })
+	fillUntilSeen(t, s, w)
 	if _, err := s.Get(t.Context(), "/t/session"); err != nil {
 		t.Errorf("a read: %v", err)
 	}
@@ -201,14 +211,7 @@ func TestTwoRecoverThreeMembersAtOnce(t *testing.T) {
 	s := storetest.Open(t, store.Config{Endpoints: storetest.Endpoints(members), RequestTimeout: 5 * time.Second})
 	first, a := watchSpace(t, s, store.SpaceConfig{Retention: brief})
 	second, b := watchSpace(t, storetest.Open(t, store.Config{Endpoints: storetest.Endpoints(members)}), store.SpaceConfig{Retention: brief})
-	fillUp(t, s, "/foreign/")
-	until(t, func() bool {
-		full := first.Space().Level == store.SpaceFull && second.Space().Level == store.SpaceFull
-		if !full {
-			fillUp(t, s, "/foreign/more/") // what was defragmented meanwhile left some room
-		}
-		return full
-	})
+	fillUntilSeen(t, s, first, second)
 	empty(t, s, "/foreign/")
 	until(t, func() bool { return first.Space().Level == store.SpaceOK && second.Space().Level == store.SpaceOK })
 	put(t, s, "/t/after", 1)
@@ -252,8 +255,7 @@ func TestHangingDefragmentationIsSkipped(t *testing.T) {
 	})
 	s := storetest.Open(t, store.Config{Endpoints: endpoints, DialOptions: []grpc.DialOption{hang}, RequestTimeout: 5 * time.Second})
 	w, steps := watchSpace(t, s, store.SpaceConfig{Patience: time.Second, Retention: brief})
-	fillUp(t, s, "/foreign/")
-	until(t, func() bool { return w.Space().Level == store.SpaceFull })
+	fillUntilSeen(t, s, w)
 	empty(t, s, "/foreign/")
 	until(t, func() bool { return steps.count("defragment failed") > 0 && steps.count("defragment done") > 0 })
 	until(t, func() bool { return w.Space().Level == store.SpaceOK })
