@@ -1,0 +1,148 @@
+package record
+
+// Member is one node of a federation's graph. A member of type oscar is a
+// replica and has a uid; one of type endpoint has a url and no replica.
+type Member struct {
+	Type        string `json:"type"`
+	ClusterID   string `json:"cluster_id"`
+	ServiceName string `json:"service_name"`
+	Priority    int    `json:"priority"`
+	URL         string `json:"url,omitempty"`
+	SSLVerify   *bool  `json:"ssl_verify,omitempty"`
+	Weight      *int   `json:"weight,omitempty"`
+	UID         string `json:"uid,omitempty"`
+	Coordinator bool   `json:"coordinator,omitempty"`
+	// Cause and Rollback are set when a creation failed.
+	Cause    *Failure  `json:"cause,omitempty"`
+	Rollback *Rollback `json:"rollback,omitempty"`
+}
+
+// Replica says whether the member is a service that is deployed.
+func (m Member) Replica() bool { return m.UID != "" }
+
+// Failure is why a replica could not be made.
+type Failure struct {
+	Reason    Reason `json:"reason"`
+	Operation string `json:"operation"`
+	// Status is what OSCAR answered; 0 when it did not.
+	Status  int    `json:"status,omitempty"`
+	Message string `json:"message"`
+}
+
+// Rollback is what became of one replica of a failed creation.
+type Rollback struct {
+	State   RollbackState `json:"state"`
+	Message string        `json:"message"`
+}
+
+// Federation is the graph of one federation and the decision that it stands at.
+// Every transaction that touches a desired service record compares and writes
+// the federation it belongs to.
+type Federation struct {
+	V          int    `json:"v"`
+	UID        string `json:"uid"`
+	Owner      string `json:"owner"`
+	GroupID    string `json:"group_id"`
+	Generation int64  `json:"generation"`
+	Phase      Phase  `json:"phase"`
+	// RequestID is the request whose transaction wrote the present generation.
+	RequestID string `json:"request_id"`
+	// By is the subject who sent it.
+	By string `json:"by,omitempty"`
+	// Topology is the word that the user gave: none, star, tree or mesh.
+	Topology   string   `json:"topology"`
+	Delegation string   `json:"delegation"`
+	Deployment string   `json:"deployment"`
+	Drift      string   `json:"drift"`
+	Paused     bool     `json:"paused"`
+	Members    []Member `json:"members"`
+	CreatedAt  Time     `json:"created_at"`
+	ChangedAt  Time     `json:"changed_at"`
+
+	// ReschedulerThreshold in seconds; 0 means the cluster's own.
+	ReschedulerThreshold int `json:"rescheduler_threshold,omitempty"`
+	// Visibility and AllowedUsers say who may read it, as OSCAR does.
+	Visibility   string   `json:"visibility,omitempty"`
+	AllowedUsers []string `json:"allowed_users,omitempty"`
+	// Prefetch says that images are pulled before a create answers.
+	Prefetch bool `json:"prefetch,omitempty"`
+	// Deadline ends the phase preparing or applying. A clock only starts an abort.
+	Deadline *Time `json:"deadline,omitempty"`
+	// Request is the hash of the idempotency record that waits for the outcome.
+	Request string `json:"request,omitempty"`
+	// Detail is one sentence about why a creation failed.
+	Detail string `json:"detail,omitempty"`
+	// Code is the error code that a failed creation is answered with.
+	Code string `json:"code,omitempty"`
+	// RetryAfter in seconds goes with the code unavailable.
+	RetryAfter int `json:"retry_after,omitempty"`
+
+	// Change waits for the votes of the members that it adds.
+	Change *Change `json:"change,omitempty"`
+	// Leaving are removed members whose tombstones are not acknowledged yet.
+	Leaving []Member `json:"leaving,omitempty"`
+	// Refused tells why the last change was not made, until the next one.
+	Refused *Refused `json:"refused,omitempty"`
+
+	// Epoch in which Generation was written.
+	Epoch string `json:"epoch,omitempty"`
+	// Asked is the later epoch in which the vote of a creation was begun anew.
+	Asked string `json:"asked,omitempty"`
+}
+
+// Change is the next generation of a federation, which becomes the present one
+// when every added member has voted yes.
+type Change struct {
+	RequestID string `json:"request_id"`
+	// By is the subject who sent the request.
+	By           string   `json:"by,omitempty"`
+	Topology     string   `json:"topology"`
+	Delegation   string   `json:"delegation"`
+	Drift        string   `json:"drift"`
+	Visibility   string   `json:"visibility,omitempty"`
+	AllowedUsers []string `json:"allowed_users,omitempty"`
+	// ReschedulerThreshold in seconds, as in Federation.
+	ReschedulerThreshold int      `json:"rescheduler_threshold,omitempty"`
+	Prefetch             bool     `json:"prefetch,omitempty"`
+	Members              []Member `json:"members"`
+	// Request is the hash of the idempotency record that waits for the outcome.
+	Request string `json:"request,omitempty"`
+	// Specs names the rendered services of the members that stay, by uid.
+	Specs map[string]string `json:"specs"`
+	// ProposedAt and Deadline are by one clock: what counts is how far they are apart.
+	ProposedAt Time `json:"proposed_at,omitzero"`
+	Deadline   Time `json:"deadline"`
+	// Epoch in which it was proposed.
+	Epoch string `json:"epoch,omitempty"`
+}
+
+// Refused is a change that was not made.
+type Refused struct {
+	RequestID string   `json:"request_id"`
+	Code      string   `json:"code"`
+	Detail    string   `json:"detail"`
+	Members   []Member `json:"members"`
+}
+
+// Secrets are those of a submitted service.
+type Secrets struct {
+	V          int    `json:"v"`
+	Generation int64  `json:"generation"`
+	Sealed     string `json:"sealed"`
+}
+
+// Coordinator is the member that the service was submitted for.
+func (f *Federation) Coordinator() *Member {
+	for i := range f.Members {
+		if f.Members[i].Coordinator {
+			return &f.Members[i]
+		}
+	}
+	return nil
+}
+
+// Name maps owner and group_id to a federation.
+type Name struct {
+	V   int    `json:"v"`
+	UID string `json:"uid"`
+}
