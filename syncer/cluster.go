@@ -95,7 +95,7 @@ func (t *term) askCluster(ctx context.Context, failure error) (func(*record.Obse
 		t.log.Warn("Kubernetes does not say which cluster it is", "error", asked)
 	}
 	return func(c *record.ObservedCluster) {
-		c.OscarVersion, c.MinioEndpoint, c.MinioRegion = info.Version, storage.Endpoint, storage.Region
+		c.OscarVersion, c.MinioEndpoint, c.MinioRegion, c.MinioVerify = info.Version, storage.Endpoint, storage.Region, storage.Verify
 		if asked == nil || errors.Is(asked, kube.ErrAbsent) {
 			c.KubeSystemUID = uid // else what was known stays
 		}

@@ -197,6 +197,7 @@ func records() []any {
 		new(record.Request), new(record.Deleted), new(record.Join), new(record.Owner), new(record.DesiredCluster), new(record.Desired), new(record.Spec),
 		new(record.Tokens), new(record.Hold), new(record.Holding), new(record.TokenAsk), new(record.Grant), new(record.Want),
 		new(record.Reading), new(record.Observed), new(record.ObservedCluster), new(record.Session),
+		new(record.Job), new(record.Offer),
 	}
 }
 
@@ -207,6 +208,8 @@ func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"v":1,"intent":"apply","generation":9223372036854775807,"sees":["a/b"],"deadline":"2026-11-20T13:03:58+02:00"}`))
 	f.Add([]byte(`{"v":1,"service":{"name":"x","script":"<&>\u2028"},"sealed":"YQ=="}`))
 	f.Add([]byte(`{"v":1,"vote":{"answer":"yes","revision":3,"delay_s":0},"buckets_made":null,"last_transition_time":"0001-01-01T00:00:00.000Z"}`))
+	f.Add([]byte(`{"v":1,"service":{"name":"x"},"sealed":"YQ==","origin":{"cluster_id":"a","endpoint":"https://a.example.org","ssl_verify":true,"minio_endpoint":"https://minio.a.example.org","minio_region":"us-east-1","minio_verify":true}}`))
+	f.Add([]byte(`{"v":1,"inputs":{"readable":false,"reason":"InputsUnreadable","message":"no answer","at":"2026-11-20T13:03:58.001Z"},"minio_verify":false,"bucket_event":true}`))
 	f.Add([]byte(`{"v":1,"created_at":"9999-12-31T23:59:59.999999999Z"}`))
 	f.Add([]byte(`{"v":1,"created_at":"9999-12-31T23:59:59-23:59"}`))
 	f.Add([]byte(`{"v":1,"created_at":"0000-01-01T00:00:00+23:59"}`))

@@ -106,8 +106,11 @@ type Job struct {
 	// Request is the hash of its idempotency record, when it has one.
 	Request string `json:"request,omitempty"`
 	// Size of the event in bytes.
-	Size  int      `json:"size"`
-	State JobState `json:"state"`
+	Size int `json:"size"`
+	// BucketEvent says that the event is one of a bucket (oscar.BucketEvent): the job
+	// reads the object that it names.
+	BucketEvent bool     `json:"bucket_event,omitempty"`
+	State       JobState `json:"state"`
 	// Attempt is the number of the last one, 0 before the first. Place is where it
 	// was, or is, to run.
 	Attempt int    `json:"attempt"`

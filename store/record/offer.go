@@ -31,8 +31,9 @@ type Offer struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Since     Time   `json:"since"`
-	// Size of its event in bytes.
+	// Size of its event in bytes, and whether it is one of a bucket (oscar.BucketEvent).
 	Size               int    `json:"size"`
+	BucketEvent        bool   `json:"bucket_event,omitempty"`
 	Message            string `json:"message,omitempty"`
 	LastTransitionTime Time   `json:"last_transition_time"`
 	Epoch              string `json:"epoch,omitempty"`

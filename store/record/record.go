@@ -236,6 +236,11 @@ type Spec struct {
 	// Left names buckets that an earlier life of the same owner left behind, or that
 	// another service of the federation, whose place it may take, made on the cluster.
 	Left []string `json:"left,omitempty"`
+	// Origin is where a worker's minio.default is, where that is not its own cluster's;
+	// nil for one that keeps its own. It stands beside the service, since one that is
+	// sent to an OSCAR with it and without a syncer that answers for the origin takes no
+	// job.
+	Origin *OriginStorage `json:"origin,omitempty"`
 }
 
 // History is a service as it was submitted for one generation, without secrets.
@@ -302,6 +307,9 @@ type Observed struct {
 	Epoch string `json:"epoch,omitempty"`
 	// Held goes with phase held: what is on the cluster and not in the store's history.
 	Held *Held `json:"held,omitempty"`
+	// Inputs goes with a worker whose minio.default is its origin's; nil for one with
+	// the storage of its own cluster, and as long as nobody has looked.
+	Inputs *Inputs `json:"inputs,omitempty"`
 }
 
 // Held is how a cluster differs from the store.
@@ -332,6 +340,8 @@ type ObservedCluster struct {
 	OscarVersion  string `json:"oscar_version"`
 	MinioEndpoint string `json:"minio_endpoint"`
 	MinioRegion   string `json:"minio_region"`
+	// MinioVerify says whether its certificate is verified; nil is not known.
+	MinioVerify   *bool  `json:"minio_verify,omitempty"`
 	KubeSystemUID string `json:"kube_system_uid,omitempty"`
 	// QueueS is the length of the write queue in seconds, in whole minutes.
 	QueueS int64  `json:"queue_s"`

@@ -32,6 +32,8 @@ func (c *Client) Info(ctx context.Context) (Info, error) {
 type Storage struct {
 	Endpoint string `json:"endpoint"`
 	Region   string `json:"region"`
+	// Verify says whether its certificate is verified; nil when OSCAR does not say.
+	Verify *bool `json:"verify"`
 }
 
 // Storage reads the place of the cluster's MinIO.
