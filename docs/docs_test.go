@@ -193,10 +193,10 @@ func TestNamedTestsExist(t *testing.T) {
 }
 
 func TestLinksLeadSomewhere(t *testing.T) {
-	links := 0
+	links, link := 0, regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	headings := map[string]map[string]bool{} // of each page that was linked into
 	sources(t, ".md", func(path, text string) {
-		prose := regexp.MustCompile("(?s)```.*?```").ReplaceAllString(text, "")
-		for _, m := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(prose, -1) {
+		for _, m := range link.FindAllStringSubmatch(prose(text), -1) {
 			target, err := url.Parse(m[1])
 			if err != nil {
 				t.Errorf("%s: %q is no link: %v", path, m[1], err)
@@ -214,7 +214,13 @@ func TestLinksLeadSomewhere(t *testing.T) {
 				t.Errorf("%s links to %s: %v", path, m[1], err)
 				continue
 			}
-			if target.Fragment != "" && !anchors(page(t, file))[target.Fragment] {
+			if target.Fragment == "" {
+				continue
+			}
+			if headings[file] == nil {
+				headings[file] = anchors(page(t, file))
+			}
+			if !headings[file][target.Fragment] {
 				t.Errorf("%s links to %s, where there is no such heading", path, m[1])
 			}
 		}
@@ -227,11 +233,22 @@ func TestLinksLeadSomewhere(t *testing.T) {
 // anchors are what the headings of a page are called in links to them.
 func anchors(text string) map[string]bool {
 	found := map[string]bool{}
-	for heading := range named(regexp.MustCompile("(?s)```.*?```").ReplaceAllString(text, ""), regexp.MustCompile(`(?m)^#+ (.+)$`)) {
-		slug := strings.ReplaceAll(strings.ToLower(heading), " ", "-")
-		found[regexp.MustCompile(`[^\p{L}\p{N}_-]`).ReplaceAllString(slug, "")] = true
+	unsaid := regexp.MustCompile(`[^\p{L}\p{N}_-]`)
+	for heading := range named(prose(text), regexp.MustCompile(`(?m)^#+ (.+)$`)) {
+		found[unsaid.ReplaceAllString(strings.ReplaceAll(strings.ToLower(heading), " ", "-"), "")] = true
 	}
 	return found
+}
+
+// prose is a page without its blocks of code.
+func prose(text string) string {
+	var out strings.Builder
+	for i, part := range strings.Split(text, "```") {
+		if i%2 == 0 {
+			out.WriteString(part)
+		}
+	}
+	return out.String()
 }
 
 // sources calls fn with each file of the repository whose name ends so.
