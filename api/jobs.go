@@ -54,7 +54,6 @@ func (s *Server) submitJob(w http.ResponseWriter, r *http.Request) error {
 	req := controlplane.JobRequest{
 		Service: pathParam(r, "service"), ClusterID: p.query.Get("cluster_id"), IdempotencyKey: p.idempotencyKey(), RequestID: st.writeID,
 	}
-	req.Token, _ = identity.ServiceToken(r)
 	if err := p.err(); err != nil {
 		return err
 	}

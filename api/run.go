@@ -58,7 +58,6 @@ func (s *Server) runService(w http.ResponseWriter, r *http.Request) error {
 	req := controlplane.RunRequest{
 		Service: pathParam(r, "service"), ClusterID: r.URL.Query().Get("cluster_id"), Header: http.Header{}, Body: body, Length: r.ContentLength,
 	}
-	req.Token, _ = identity.ServiceToken(r)
 	for name, values := range r.Header {
 		if passedOn(name) {
 			req.Header[name] = values

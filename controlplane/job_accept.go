@@ -3,7 +3,6 @@ package controlplane
 import (
 	"bytes"
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"time"
@@ -27,8 +26,6 @@ type JobRequest struct {
 	Service string
 	// ClusterID tells services of one name apart; empty where there is only one.
 	ClusterID string
-	// Token is the service's own token, which stands for the caller.
-	Token string
 	// Event is the body, as it reaches the service.
 	Event          []byte
 	IdempotencyKey string
@@ -36,7 +33,7 @@ type JobRequest struct {
 }
 
 // SubmitJob stores a job: when it answers, the job is accepted and will end in a named
-// state. The caller is who may see the service; with a token he is not looked at. The
+// state. The caller is who may see the service, or who has shown its token. The
 // same Idempotency-Key with the same event answers the same job.
 func (c *ControlPlane) SubmitJob(ctx context.Context, caller identity.Caller, req JobRequest) (*Job, error) {
 	if err := checkEvent(req.Event); err != nil {
@@ -102,10 +99,10 @@ func (c *ControlPlane) jobPlace(ctx context.Context, caller identity.Caller, req
 }
 
 func (c *ControlPlane) findForJob(caller identity.Caller, req JobRequest) (p place, err error) {
-	if req.Token == "" {
+	if caller.Service == "" {
 		p, err = c.find(caller, req.Service, req.ClusterID)
 	} else {
-		p, err = c.findByToken(req)
+		p, err = c.findOwn(caller, req)
 	}
 	if err != nil {
 		return place{}, err
@@ -113,17 +110,14 @@ func (c *ControlPlane) findForJob(caller identity.Caller, req JobRequest) (p pla
 	return p, admits(p.rec, req.Service)
 }
 
-// findByToken finds the replica whose own token a request carries.
-func (c *ControlPlane) findByToken(req JobRequest) (place, error) {
+// findOwn finds the replica whose token the caller has shown: it is good for no other.
+func (c *ControlPlane) findOwn(caller identity.Caller, req JobRequest) (place, error) {
 	var found *place
 	c.state.read(func() {
 		for uid := range c.state.named[req.Service] {
 			f := c.state.federations[uid]
 			for i, m := range f.rec.Members {
-				if !m.Replica() || m.ServiceName != req.Service || req.ClusterID != "" && m.ClusterID != req.ClusterID {
-					continue
-				}
-				if subtle.ConstantTimeCompare([]byte(c.serviceToken(m.UID)), []byte(req.Token)) == 1 {
+				if m.UID == caller.Service && m.ServiceName == req.Service && (req.ClusterID == "" || m.ClusterID == req.ClusterID) {
 					found = &place{uid: uid, member: i, rec: f.rec, rev: f.rev}
 				}
 			}
@@ -152,11 +146,7 @@ func (c *ControlPlane) submission(caller identity.Caller, req JobRequest, p plac
 	job := record.Job{
 		V: record.Version, Job: newUID(), Federation: p.uid, GroupID: p.rec.GroupID, Owner: p.rec.Owner,
 		Cluster: m.ClusterID, Service: m.ServiceName, RequestID: req.RequestID, Size: len(req.Event),
-		State: record.JobQueued, AcceptedAt: now, ChangedAt: now,
-	}
-	sender := identity.Caller{Subject: "service:" + m.UID}
-	if req.Token == "" {
-		job.By, sender = caller.Subject, caller
+		State: record.JobQueued, By: caller.Subject, AcceptedAt: now, ChangedAt: now,
 	}
 	sealed, err := seal.Seal(seal.Header{Purpose: record.PurposeEvent, UID: job.Job}, req.Event, c.identity.Recipient())
 	if err != nil {
@@ -164,14 +154,14 @@ func (c *ControlPlane) submission(caller identity.Caller, req JobRequest, p plac
 	}
 	s := &submission{
 		job: job, event: record.Event{V: record.Version, Sealed: sealed}, fedRev: p.rev, done: make(chan struct{}),
-		claim: claimOf(sender, Repeat{Key: req.IdempotencyKey, Method: "POST", Path: "/job/" + req.Service + "@" + req.ClusterID, Body: string(req.Event)}, req.RequestID),
+		claim: claimOf(caller, Repeat{Key: req.IdempotencyKey, Method: "POST", Path: "/job/" + req.Service + "@" + req.ClusterID, Body: string(req.Event)}, req.RequestID),
 	}
 	s.job.Request = s.claim.hash
 	s.admits = func(f *record.Federation) error {
 		if err := admits(f, m.ServiceName); err != nil {
 			return err
 		}
-		if at := memberOf(f.Members, m.UID); at < 0 || req.Token == "" && !caller.MayRead(f.Owner, f.Visibility, f.AllowedUsers) {
+		if at := memberOf(f.Members, m.UID); at < 0 || caller.Service == "" && !caller.MayRead(f.Owner, f.Visibility, f.AllowedUsers) {
 			return notFound(fmt.Sprintf("there is no service %q", m.ServiceName))
 		}
 		return nil

@@ -298,11 +298,10 @@ func TestWhatIsNoJobIsRefused(t *testing.T) {
 		req  controlplane.JobRequest
 		code controlplane.Code
 	}{
-		"too large":   {controlplane.JobRequest{Service: "grayifyr0", Event: make([]byte, controlplane.MaxEvent+1)}, controlplane.CodeTooLarge},
-		"NUL":         {controlplane.JobRequest{Service: "grayifyr0", Event: []byte("a\x00b")}, controlplane.CodeInvalid},
-		"no UTF-8":    {controlplane.JobRequest{Service: "grayifyr0", Event: []byte("\xff")}, controlplane.CodeInvalid},
-		"no service":  {controlplane.JobRequest{Service: "nothing"}, controlplane.CodeNotFound},
-		"other token": {controlplane.JobRequest{Service: "grayifyr0", Token: strings.Repeat("0", 64)}, controlplane.CodeUnauthenticated},
+		"too large":  {controlplane.JobRequest{Service: "grayifyr0", Event: make([]byte, controlplane.MaxEvent+1)}, controlplane.CodeTooLarge},
+		"NUL":        {controlplane.JobRequest{Service: "grayifyr0", Event: []byte("a\x00b")}, controlplane.CodeInvalid},
+		"no UTF-8":   {controlplane.JobRequest{Service: "grayifyr0", Event: []byte("\xff")}, controlplane.CodeInvalid},
+		"no service": {controlplane.JobRequest{Service: "nothing"}, controlplane.CodeNotFound},
 	} {
 		if _, err := w.SubmitJob(t.Context(), admin, c.req); codeOf(t, err) != c.code {
 			t.Errorf("%s: %v", name, err)
@@ -315,13 +314,29 @@ func TestWhatIsNoJobIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	byToken := func(r *controlplane.JobRequest) { r.Token = service.Token }
-	keyed := func(r *controlplane.JobRequest) { r.IdempotencyKey = "once" }
-	first, again := w.submit(byToken, keyed), w.submit(byToken, keyed)
+	itself, err := w.ServiceCaller(t.Context(), "grayifyr0", service.Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byToken := func(service, event string) (*controlplane.Job, error) {
+		return w.SubmitJob(t.Context(), itself, controlplane.JobRequest{Service: service, Event: []byte(event), IdempotencyKey: "once"})
+	}
+	if _, err := byToken("grayifyr1", "an event"); codeOf(t, err) != controlplane.CodeUnauthenticated {
+		t.Errorf("for another service: %v", err)
+	}
+	first, err := byToken("grayifyr0", "an event")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := byToken("grayifyr0", "an event")
+	if err != nil {
+		t.Fatal(err)
+	}
 	if first.ID != again.ID || !again.Replayed || first.By != "" {
 		t.Errorf("%+v %+v", first, again)
 	}
-	_, err = w.trySubmit(byToken, keyed, func(r *controlplane.JobRequest) { r.Event = []byte("another") })
+	keyed := func(r *controlplane.JobRequest) { r.IdempotencyKey = "once" }
+	_, err = byToken("grayifyr0", "another")
 	if codeOf(t, err) != controlplane.CodeFailedPrecondition {
 		t.Error(err)
 	}

@@ -55,7 +55,7 @@ func createClaim(caller identity.Caller, req CreateRequest) claim {
 
 func requestHash(caller identity.Caller, r Repeat, key string) string {
 	h := sha256.New()
-	for _, part := range []string{caller.Subject, r.Method, r.Path, key} {
+	for _, part := range []string{caller.Account(), r.Method, r.Path, key} {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	return hex.EncodeToString(h.Sum(nil))

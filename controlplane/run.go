@@ -22,8 +22,6 @@ type RunRequest struct {
 	Service string
 	// ClusterID says which service of that name; empty for the caller's own.
 	ClusterID string
-	// Token is the service's own, when the caller has shown that.
-	Token string
 	// Header holds what the function may see; it carries nobody's credentials.
 	Header http.Header
 	// Body is streamed; Length is -1 when it is not known.
@@ -47,7 +45,7 @@ type RunAnswer struct {
 // if nothing was sent yet. A member is asked on its syncer's stream, which leads to the
 // cluster that has proven to be it; without one at its registered address.
 func (c *ControlPlane) Invoke(ctx context.Context, caller identity.Caller, req RunRequest) (*RunAnswer, error) {
-	p, err := c.jobPlace(ctx, caller, JobRequest{Service: req.Service, ClusterID: req.ClusterID, Token: req.Token})
+	p, err := c.jobPlace(ctx, caller, JobRequest{Service: req.Service, ClusterID: req.ClusterID})
 	if err != nil {
 		return nil, err
 	}
