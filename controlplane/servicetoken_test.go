@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -37,7 +38,7 @@ func TestTheTokenOfAService(t *testing.T) {
 	refused("no such service", "nothing", s.Token)
 	refused("another token", "grayifyr0", strings.Repeat("0", 64))
 	refused("no such service, another token", "nothing", strings.Repeat("0", 64))
-	if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{}); err != nil {
+	if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	refused("after its life", "grayifyr0", s.Token)
