@@ -17,10 +17,9 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/time/rate"
-)
 
-// maxAnswer bounds what is read of an issuer's answers, in bytes.
-const maxAnswer = 1 << 20
+	"github.com/oscarfed/oscarfed/internal/openid"
+)
 
 // issuer is one configured issuer, discovered or not.
 type issuer struct {
@@ -46,7 +45,7 @@ func checkIssuer(issuer string) error {
 }
 
 func newIssuer(url string, cfg OIDCConfig) *issuer {
-	client := &http.Client{Transport: bounded{cfg.Transport}, Timeout: checkTimeout}
+	client := &http.Client{Transport: openid.Bounded{Next: cfg.Transport}, Timeout: checkTimeout}
 	return &issuer{url: url, client: client, now: cfg.Now, log: cfg.Logger}
 }
 
@@ -196,21 +195,6 @@ func (k *keySet) VerifySignature(ctx context.Context, jwt string) ([]byte, error
 
 // errFresh says that a key is not among those that were fetched just now.
 var errFresh = errors.New("the keys were fetched a moment ago and do not have this one")
-
-// bounded cuts answers that are too large, which then are no JSON.
-type bounded struct{ next http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := b.next.RoundTrip(r)
-	if err == nil {
-		resp.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(resp.Body, maxAnswer), resp.Body}
-	}
-	return resp, err
-}
 
 // limited refuses requests beyond a rate.
 type limited struct {

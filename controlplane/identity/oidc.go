@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,6 +15,8 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
+
+	"github.com/oscarfed/oscarfed/internal/openid"
 )
 
 // MaxToken bounds a bearer token in bytes.
@@ -109,7 +109,7 @@ func (o *OIDC) Authenticate(r *http.Request) (Caller, error) {
 	if !ok || token == "" || len(token) > MaxToken {
 		return Caller{}, ErrUnauthenticated
 	}
-	iss, ok := o.issuers[issuerOf(token)]
+	iss, ok := o.issuers[openid.Unproven(token).Issuer]
 	if !ok {
 		return Caller{}, ErrUnauthenticated
 	}
@@ -202,23 +202,4 @@ const maxSubject = 255
 func bearer(r *http.Request) (string, bool) {
 	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
-}
-
-// issuerOf reads who claims to have issued a token, which is proven later.
-func issuerOf(token string) string {
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return ""
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return ""
-	}
-	var claims struct {
-		Issuer string `json:"iss"`
-	}
-	if json.Unmarshal(payload, &claims) != nil {
-		return ""
-	}
-	return claims.Issuer
 }

@@ -2,14 +2,13 @@ package token
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+
+	"github.com/oscarfed/oscarfed/internal/openid"
 )
 
 // rereads bounds how often one exchange begins anew because somebody else changed
@@ -96,7 +95,7 @@ func (k *Keeper) use(ctx context.Context, of Of, kept *Kept) (Access, error) {
 		done("exchanged, and not stored: " + err.Error())
 		return Access{}, err
 	}
-	if subject := subjectOf(access.Token); subject != "" && of.Owner != adminOwner && subject != of.Owner {
+	if subject := openid.Unproven(access.Token).Subject; subject != "" && of.Owner != adminOwner && subject != of.Owner {
 		done("exchanged: the access token is of another user")
 		return Access{}, k.lose(ctx, of, &next, "the refresh token is of another user than the federation's owner")
 	}
@@ -141,24 +140,4 @@ func (k *Keeper) lose(ctx context.Context, of Of, used *Kept, why string) error 
 		return &LostError{Serial: used.Serial, Message: why}
 	}
 	return &LostError{Serial: used.Serial, Message: why + "; it was last renewed at " + used.RenewedAt.UTC().Format(time.RFC3339)}
-}
-
-// subjectOf reads whom an access token is of; empty when it is not a JWT. It came from
-// the issuer itself, so its signature proves nothing more.
-func subjectOf(access string) string {
-	parts := strings.Split(access, ".")
-	if len(parts) != 3 {
-		return ""
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return ""
-	}
-	var claims struct {
-		Subject string `json:"sub"`
-	}
-	if json.Unmarshal(payload, &claims) != nil {
-		return ""
-	}
-	return claims.Subject
 }

@@ -15,14 +15,14 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+
+	"github.com/oscarfed/oscarfed/internal/openid"
 )
 
 // Limits of what is said to an issuer.
 const (
 	// callTimeout bounds one request.
 	callTimeout = 15 * time.Second
-	// maxAnswer bounds what is read of an answer, in bytes.
-	maxAnswer = 1 << 20
 	// maxAccess bounds an access token in bytes: an OSCAR takes no longer header.
 	maxAccess = 16 << 10
 	// knownFor is how long the endpoints of an issuer are taken as they were.
@@ -105,7 +105,7 @@ func NewIssuers(list []Issuer, transport http.RoundTripper, now func() time.Time
 	return &Issuers{
 		list: list, now: now, known: map[string]endpoints{},
 		client: &http.Client{
-			Transport: bounded{transport}, Timeout: callTimeout,
+			Transport: openid.Bounded{Next: transport}, Timeout: callTimeout,
 			// A redirected POST would take the token elsewhere.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
@@ -338,19 +338,4 @@ func (s *Issuers) forget(iss Issuer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.known, iss.URL)
-}
-
-// bounded cuts answers that are too large, which then are no JSON.
-type bounded struct{ next http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := b.next.RoundTrip(r)
-	if err == nil {
-		resp.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(resp.Body, maxAnswer), resp.Body}
-	}
-	return resp, err
 }
