@@ -97,7 +97,7 @@ func TestCreateRepairDelete(t *testing.T) {
 	// Deleted behind our back, by that OSCAR's own API.
 	sim := w.Cluster(b).Sim
 	was, _ := sim.Service(names[1])
-	deleteDirectly(t, w.Cluster(b).URL+"/system/services/"+names[1])
+	world.DeleteDirectly(t, w.Cluster(b).URL+"/system/services/"+names[1])
 	w.Eventually("the replica is made again", func() bool {
 		v, ok := sim.Service(names[1])
 		return ok && v.Token == was.Token && ready(w)
@@ -260,12 +260,12 @@ func TestTheBucketThatSomebodysPutMadeIsNotInTheWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := w.Cluster(b).URL + "/system/services"
-	status, service := directly(t, http.MethodGet, at+"/"+names[1], nil)
+	status, service := world.Directly(t, http.MethodGet, at+"/"+names[1], nil)
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, service)
 	}
 	// The same definition: not even drift is seen.
-	if status, answer := directly(t, http.MethodPut, at, service); status != http.StatusNoContent {
+	if status, answer := world.Directly(t, http.MethodPut, at, service); status != http.StatusNoContent {
 		t.Fatalf("%d %s", status, answer)
 	}
 	if _, ok := w.Cluster(b).Sim.Bucket("grayifyr0"); !ok {

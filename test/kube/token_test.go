@@ -3,7 +3,6 @@ package kube_test
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -91,7 +90,7 @@ func TestARefreshTokenRestsInASecretOfItsOwner(t *testing.T) {
 		}}); err != nil {
 			t.Fatal(err)
 		}
-		vanish(t, w.Cluster(cluster).URL, services)
+		world.DeleteDirectly(t, w.Cluster(cluster).URL+"/system/services/"+services)
 		w.Eventually("the service is made again, as hers", func() bool {
 			v, ok := w.Cluster(cluster).Sim.Service(services)
 			return ok && v.Owner == alice
@@ -119,22 +118,4 @@ func TestARefreshTokenRestsInASecretOfItsOwner(t *testing.T) {
 	w.Eventually("with the service it is revoked and gone, and so is the Secret", func() bool {
 		return iss.Revoked(third) && kept() == "" && len(w.Keys(record.TokensPrefix(cluster))) == 0
 	})
-}
-
-// vanish deletes a service at its OSCAR, behind our backs.
-func vanish(t *testing.T, oscar, service string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, oscar+"/system/services/"+service, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.SetBasicAuth(world.User, world.Password)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = resp.Body.Close()
-	if resp.StatusCode != http.StatusNoContent {
-		t.Fatalf("DELETE %s: %s", service, resp.Status)
-	}
 }

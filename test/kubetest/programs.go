@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+
+	"github.com/oscarfed/oscarfed/test/module"
 )
 
 // Names of the programs.
@@ -18,7 +20,7 @@ var requiredKubernetes = regexp.MustCompile(`(?m)^require k8s\.io/kubernetes (v\
 
 // programs is the folder with the programs of the version that tools/kube.mod pins.
 func programs() (string, error) {
-	root, err := moduleRoot()
+	root, err := module.Root()
 	if err != nil {
 		return "", err
 	}
@@ -37,22 +39,4 @@ func programs() (string, error) {
 		}
 	}
 	return dir, nil
-}
-
-// moduleRoot is the folder of go.mod, above the folder of the package under test.
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", errors.New("no go.mod above the working directory")
-		}
-		dir = parent
-	}
 }

@@ -3,7 +3,6 @@ package openid_test
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -18,24 +17,6 @@ import (
 	"github.com/oscarfed/oscarfed/test/openid"
 	"github.com/oscarfed/oscarfed/test/world"
 )
-
-// vanish deletes a service at its OSCAR, behind our backs.
-func vanish(t *testing.T, oscar, service string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, oscar+"/system/services/"+service, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.SetBasicAuth(world.User, world.Password)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = resp.Body.Close()
-	if resp.StatusCode != http.StatusNoContent {
-		t.Fatalf("DELETE %s: %s", service, resp.Status)
-	}
-}
 
 // TestAFederationOfAProvidersUser: created with what a login gave, kept alive by its
 // refresh token when the access token has expired, and with its end the grant ends at
@@ -99,7 +80,7 @@ func TestAFederationOfAProvidersUser(t *testing.T) {
 		}
 		return true
 	})
-	vanish(t, w.Cluster(b).URL, "grayify1")
+	world.DeleteDirectly(t, w.Cluster(b).URL+"/system/services/grayify1")
 	w.Eventually("her service is made again, as hers", hers(b, "grayify1"))
 	if kept := vaults[a].kept(); len(kept) != 2 || kept[0] != login.Refresh {
 		t.Errorf("%d refresh tokens were kept", len(kept))

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+
+	"github.com/oscarfed/oscarfed/test/module"
 )
 
 // Names of the realms. That of EGI tells groups as entitlements.
@@ -120,7 +122,7 @@ func (p *Provider) Stop() error {
 
 // installed gives the provider's program and the folder with what it needs.
 func installed() (script, folder string, err error) {
-	root, err := moduleRoot()
+	root, err := module.Root()
 	if err != nil {
 		return "", "", err
 	}
@@ -139,24 +141,6 @@ func installed() (script, folder string, err error) {
 		return "", "", fmt.Errorf("this test needs an OpenID provider: run `make openid` once (`make test` does it by itself): %w", err)
 	}
 	return filepath.Join(root, "test", "openid", "provider.mjs"), folder, nil
-}
-
-// moduleRoot is the folder of go.mod, above the folder of the package under test.
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", errors.New("no go.mod above the working directory")
-		}
-		dir = parent
-	}
 }
 
 // Realm is one issuer of a provider, for one test.
