@@ -247,7 +247,7 @@ func (c *ControlPlane) completeTake(v store.View, p *jobStep) {
 	}
 	var sealed string
 	if err == nil {
-		sealed, err = seal.Seal(seal.Header{Purpose: record.PurposeEvent, UID: p.id()}, body, c.identity.Recipient())
+		sealed, err = c.identity.Seal(seal.Header{Purpose: record.PurposeEvent, UID: p.id()}, body)
 	}
 	if err != nil {
 		c.cfg.Logger.Warn("the event of an offered Job cannot be taken", "job", p.id(), "error", err)

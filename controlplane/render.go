@@ -132,9 +132,9 @@ func (r *renderer) replica(i int, m record.Member) (made, error) {
 	if err != nil {
 		return made{}, fmt.Errorf("write %s/%s: %w", m.ClusterID, m.ServiceName, err)
 	}
-	sealed, err := seal.Seal(seal.Header{
+	sealed, err := r.cp.identity.Seal(seal.Header{
 		Purpose: purposeSpec, Cluster: m.ClusterID, UID: m.UID, Generation: r.fed.Generation,
-	}, patch, r.recipients[m.ClusterID], r.cp.identity.Recipient())
+	}, patch, r.recipients[m.ClusterID])
 	if err != nil {
 		return made{}, fmt.Errorf("seal %s/%s: %w", m.ClusterID, m.ServiceName, err)
 	}
@@ -162,9 +162,9 @@ func (r *renderer) submitted() ([]staged, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write the submitted service: %w", err)
 	}
-	sealed, err := seal.Seal(seal.Header{
+	sealed, err := r.cp.identity.Seal(seal.Header{
 		Purpose: purposeSubmitted, UID: r.fed.UID, Generation: r.fed.Generation,
-	}, patch, r.cp.identity.Recipient())
+	}, patch)
 	if err != nil {
 		return nil, fmt.Errorf("seal the submitted secrets: %w", err)
 	}

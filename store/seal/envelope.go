@@ -64,6 +64,16 @@ const version = 1
 // Seal encrypts a payload with its header to all recipients, and returns the age
 // envelope in base64.
 func Seal(h Header, payload []byte, recipients ...string) (string, error) {
+	return sealTo(h, payload, nil, recipients)
+}
+
+// Seal is the function of that name, to the identity itself and to others. Its own
+// share costs next to nothing, and nobody else can make it; see self.
+func (i *Identity) Seal(h Header, payload []byte, others ...string) (string, error) {
+	return sealTo(h, payload, []age.Recipient{i.own}, others)
+}
+
+func sealTo(h Header, payload []byte, to []age.Recipient, recipients []string) (string, error) {
 	if len(payload) > MaxPayload {
 		return "", fmt.Errorf("seal %s: %w: %d bytes, at most %d are possible", h.Purpose, ErrTooLarge, len(payload), MaxPayload)
 	}
@@ -74,11 +84,12 @@ func Seal(h Header, payload []byte, recipients ...string) (string, error) {
 	if len(head) > maxHeader {
 		return "", fmt.Errorf("seal: %w: its header has %d bytes, at most %d are possible", ErrTooLarge, len(head), maxHeader)
 	}
-	to := make([]age.Recipient, len(recipients))
-	for i, r := range recipients {
-		if to[i], err = age.ParseX25519Recipient(r); err != nil {
+	for _, r := range recipients {
+		key, err := age.ParseX25519Recipient(r)
+		if err != nil {
 			return "", fmt.Errorf("seal %s: recipient %q: %w", h.Purpose, r, err)
 		}
+		to = append(to, key)
 	}
 	var out bytes.Buffer
 	enc := base64.NewEncoder(base64.StdEncoding, &out)
@@ -110,7 +121,7 @@ func (i *Identity) Open(sealed string, want Header, now time.Time) ([]byte, erro
 	}
 	// age's own errors quote what they read, which may be a secret that somebody
 	// forgot to seal.
-	r, err := age.Decrypt(bytes.NewReader(raw), i.key)
+	r, err := age.Decrypt(bytes.NewReader(raw), opener{i.own, i.key})
 	if _, ok := errors.AsType[*age.NoIdentityMatchError](err); ok {
 		return nil, fmt.Errorf("open %s: %w: it is not sealed to %s", want.Purpose, ErrUndecryptable, i.Recipient())
 	}

@@ -19,7 +19,18 @@ import (
 const maxIdentityFile = 4096
 
 // Identity is a private X25519 key. It prints as its public recipient.
-type Identity struct{ key *age.X25519Identity }
+type Identity struct {
+	key *age.X25519Identity
+	// own is for what it seals to itself, and public its recipient.
+	own    *self
+	public string
+}
+
+func newIdentity(key *age.X25519Identity) *Identity {
+	i := &Identity{key: key, public: key.Recipient().String()}
+	i.own = &self{[32]byte(i.Derive("envelopes to itself"))}
+	return i
+}
 
 // Generate makes a new identity.
 func Generate() (*Identity, error) {
@@ -27,7 +38,7 @@ func Generate() (*Identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("generate identity: %w", err)
 	}
-	return &Identity{key}, nil
+	return newIdentity(key), nil
 }
 
 // LoadOrCreate reads the identity in a file, in the format of age-keygen, or
@@ -83,7 +94,7 @@ func Load(path string) (*Identity, error) {
 			// The parser's error may quote the key.
 			return nil, fmt.Errorf("identity file %s holds no age X25519 identity", path)
 		}
-		return &Identity{key}, nil
+		return newIdentity(key), nil
 	}
 	return nil, fmt.Errorf("identity file %s is empty", path)
 }
@@ -103,7 +114,7 @@ func (i *Identity) create(path string) error {
 }
 
 // Recipient is the public key to which others seal.
-func (i Identity) Recipient() string { return i.key.Recipient().String() }
+func (i Identity) Recipient() string { return i.public }
 
 // ValidRecipient says whether text is a public key that can be sealed to.
 func ValidRecipient(text string) bool {

@@ -1,0 +1,30 @@
+package seal_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/oscarfed/oscarfed/store/seal"
+)
+
+// What an envelope around a kilobyte costs: to a cluster, to a cluster and to oneself,
+// to oneself alone; and to open one.
+func BenchmarkSeal(b *testing.B) {
+	one, two := generate(b), generate(b)
+	payload := bytes.Repeat([]byte("e"), 1<<10)
+	for name, make := range map[string]func() (string, error){
+		"to a cluster":             func() (string, error) { return seal.Seal(header, payload, two.Recipient()) },
+		"to a cluster and oneself": func() (string, error) { return one.Seal(header, payload, two.Recipient()) },
+		"to oneself":               func() (string, error) { return one.Seal(header, payload) },
+		"to two clusters":          func() (string, error) { return seal.Seal(header, payload, one.Recipient(), two.Recipient()) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := make(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
