@@ -30,7 +30,7 @@ const (
 	// transaction: etcd takes 1.5 MiB.
 	assignAtOnce = 25
 	assignBytes  = 900 << 10
-	// assignPause lies between two passes that find nobody for anything.
+	// assignPause lies between two passes that find nobody for what waits.
 	assignPause = 50 * time.Millisecond
 	// assignTick is the time between two passes while jobs wait and nothing happens.
 	assignTick = 5 * time.Second
@@ -64,7 +64,8 @@ func (c *ControlPlane) dispatch(ctx context.Context) error {
 		case <-c.dispatcher.wake:
 		case <-timer.C:
 		}
-		next, more, err := c.assign(ctx)
+		seen, err := c.assign(ctx)
+		next := seen.next
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -75,15 +76,18 @@ func (c *ControlPlane) dispatch(ctx context.Context) error {
 		case err != nil:
 			c.cfg.Logger.Warn("jobs were not assigned; it is tried again", "error", err)
 			next = time.Second
-		case more:
+		case seen.more:
 			lost = 0
 			c.dispatcher.look()
 			continue
-		default:
+		case seen.waits:
+			// Everything that happens anywhere may have made room: it is looked at together.
 			lost = 0
 			if !pause(ctx, assignPause) {
 				return ctx.Err()
 			}
+		default:
+			lost = 0
 		}
 		timer.Reset(next)
 	}
@@ -116,42 +120,52 @@ type assignStep struct {
 	decision  delegation.Decision
 }
 
-// assign makes one pass and writes it. It answers when to look again, and whether
-// there is more to do at once.
-func (c *ControlPlane) assign(ctx context.Context) (next time.Duration, more bool, err error) {
+// looked is what came of a pass.
+type looked struct {
+	// next is when to look again.
+	next time.Duration
+	// more says that there is more to do at once, waits that something was there for
+	// which nothing could be done.
+	more, waits bool
+}
+
+// assign makes one pass and writes it.
+func (c *ControlPlane) assign(ctx context.Context) (looked, error) {
 	if c.doubtful() {
-		return 0, false, errStale
+		return looked{}, errStale
 	}
 	if err := c.learnNeeds(ctx); err != nil {
-		return 0, false, err
+		return looked{}, err
 	}
 	p := &pass{
 		now: c.cfg.Now(), fields: map[string]*field{}, promised: map[string][]record.Promise{}, full: map[string]bool{}, blocked: map[string]bool{},
 	}
+	out := looked{next: assignTick}
 	c.state.read(func() {
+		out.waits = len(c.state.jobs.queued)+len(c.state.jobs.offered) > 0
 		c.state.pass(p, c.needs.get)
 		c.state.freezes(p, c.needs.get)
 	})
-	next = assignTick
 	if !p.next.IsZero() {
-		next = min(next, max(p.next.Sub(p.now), time.Millisecond))
+		out.next = min(out.next, max(p.next.Sub(p.now), time.Millisecond))
 	}
 	ready, err := c.sealed(ctx, p.steps)
 	if err != nil {
-		return 0, false, err
+		return looked{}, err
 	}
 	ready = append(ready, p.notes...)
 	if len(ready) == 0 {
-		return next, false, nil
+		return out, nil
 	}
 	done, err := c.commitJobs(ctx, ready)
 	switch {
 	case err != nil:
-		return 0, false, err
+		return looked{}, err
 	case len(done) < len(ready):
-		return 0, false, errStale
+		return looked{}, errStale
 	}
-	return next, p.more || len(p.steps) > 0, nil
+	out.more = p.more || len(p.steps) > 0
+	return out, nil
 }
 
 // pass fills a pass with what can be assigned now, in the order of acceptance. It must
@@ -395,7 +409,7 @@ func (d *dispatcher) encode(s delegation.Snapshot, chosen delegation.Decision, a
 	var b bytes.Buffer
 	w, _ := d.gzips.Get().(*gzip.Writer)
 	if w == nil {
-		w = gzip.NewWriter(&b)
+		w, _ = gzip.NewWriterLevel(&b, gzip.BestSpeed) // a level that there is
 	}
 	defer d.gzips.Put(w)
 	w.Reset(&b)
