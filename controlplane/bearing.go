@@ -63,21 +63,21 @@ func (b *bearing) useful(now time.Time) bool { return b != nil && b.expires.Sub(
 // sealAccess seals a token for each of the clusters that have said to which key.
 func (c *ControlPlane) sealAccess(b *bearing, f *record.Federation, clusters []string) ([]staged, error) {
 	clusters = slices.Compact(slices.Sorted(slices.Values(clusters)))
-	recipients := make([]string, len(clusters))
+	recipients := make([]seal.Recipient, len(clusters))
 	c.state.read(func() {
 		for i, id := range clusters {
-			recipients[i] = c.state.recipient(id)
+			recipients[i] = c.state.sealsTo(id)
 		}
 	})
 	out := make([]staged, len(clusters))
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, id := range clusters {
-		if recipients[i] == "" {
+		if recipients[i].Key == "" {
 			continue
 		}
 		g.Go(func() error {
-			sealed, err := seal.Seal(seal.Header{
+			sealed, err := c.sealer.Seal(seal.Header{
 				Purpose: purposeAccess, Cluster: id, UID: f.UID, Generation: f.Generation, Expires: b.expires,
 			}, []byte(b.token), recipients[i])
 			out[i] = staged{record.TokensKey(id, f.UID), record.Tokens{

@@ -150,6 +150,7 @@ type ControlPlane struct {
 	cfg      Config
 	store    *store.Store
 	identity *seal.Identity
+	sealer   *seal.Sealer
 	mirror   *store.Mirror
 	state    *state
 	decider  *decider
@@ -206,7 +207,7 @@ func New(cfg Config) (*ControlPlane, error) {
 		return nil, errors.New("controlplane: a store and an identity are needed")
 	}
 	c := &ControlPlane{
-		cfg: cfg, store: cfg.Store, identity: cfg.Identity,
+		cfg: cfg, store: cfg.Store, identity: cfg.Identity, sealer: cfg.Identity.Sealer(cfg.Now),
 		tokenKey:  cfg.Identity.Derive("oscarfed service token"),
 		planKey:   cfg.Identity.Derive("oscarfed plan"),
 		proofKey:  cfg.Identity.Derive("oscarfed renewal challenge"),

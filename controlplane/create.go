@@ -201,7 +201,7 @@ func (c *ControlPlane) draft(r *renderer, token offeredToken) (*draft, error) {
 	}
 	if token.token != "" {
 		holder := r.origin.ClusterID
-		hold, err := c.newHold(&d.fed, holder, r.recipients[holder], d.fed.RequestID, token, nil)
+		hold, err := c.newHold(&d.fed, holder, r.recipients[holder].Key, d.fed.RequestID, token, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -148,7 +148,7 @@ func (c *ControlPlane) submission(caller identity.Caller, req JobRequest, p plac
 		Cluster: m.ClusterID, Service: m.ServiceName, RequestID: req.RequestID, Size: len(req.Event),
 		State: record.JobQueued, By: caller.Subject, AcceptedAt: now, ChangedAt: now,
 	}
-	sealed, err := c.identity.Seal(seal.Header{Purpose: record.PurposeEvent, UID: job.Job}, req.Event)
+	sealed, err := c.sealer.Seal(seal.Header{Purpose: record.PurposeEvent, UID: job.Job}, req.Event, c.sealer.Own())
 	if err != nil {
 		return nil, err
 	}

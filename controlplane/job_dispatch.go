@@ -115,7 +115,7 @@ type pass struct {
 // assignStep is a job that is to be assigned.
 type assignStep struct {
 	jobStep
-	recipient string
+	recipient seal.Recipient
 	snapshot  delegation.Snapshot
 	decision  delegation.Decision
 }
@@ -304,7 +304,7 @@ func (s *state) assignTo(p *pass, j versioned[record.Job], fl *field, i int, sna
 		p.promised[m.ClusterID] = promise(step.base, room, 1)
 		step.watch[record.DesiredServiceKey(m.ClusterID, m.ServiceName)] = fl.desired[i]
 		step.watch[record.SessionKey(m.ClusterID)] = s.session(m.ClusterID)
-		step.recipient = s.recipient(m.ClusterID)
+		step.recipient = s.sealsTo(m.ClusterID)
 	}
 	step.next = next
 	p.steps = append(p.steps, step)
@@ -382,7 +382,7 @@ func (c *ControlPlane) complete(p *assignStep, body []byte) error {
 	if j.Place.URL != "" {
 		return nil
 	}
-	event, err := seal.Seal(seal.Header{
+	event, err := c.sealer.Seal(seal.Header{
 		Purpose: record.PurposeEvent, Cluster: j.Place.ClusterID, UID: j.Job, Generation: int64(j.Attempt),
 	}, body, p.recipient)
 	if err != nil {

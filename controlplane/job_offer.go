@@ -191,7 +191,7 @@ func (s *state) giveBack(out *jobStep, at record.Time) {
 	// It may start at any moment: it is never taken back as unclaimed.
 	next.State, next.Attempt, next.Place, next.Posted, next.Epoch = record.JobAssigned, next.Attempt+1, &place, true, s.epoch()
 	next.Reason, next.Message = record.JobNoCandidate, "nobody else took it; it goes on where it was"
-	out.reseal = s.recipient(place.ClusterID)
+	out.reseal = s.sealsTo(place.ClusterID)
 	out.put = append(out.put, staged{record.AssignmentKey(place.ClusterID, next.Job, next.Attempt), assignmentOf(next)})
 }
 
@@ -211,7 +211,7 @@ func (c *ControlPlane) completeSteps(ctx context.Context, steps []*jobStep) ([]*
 		switch {
 		case p.event != "":
 			keys = append(keys, p.event)
-		case p.reseal != "":
+		case p.reseal.Key != "":
 			keys = append(keys, record.EventKey(p.id()))
 		}
 	}
@@ -228,7 +228,7 @@ func (c *ControlPlane) completeSteps(ctx context.Context, steps []*jobStep) ([]*
 		switch {
 		case p.event != "":
 			c.completeTake(view, p)
-		case p.reseal != "":
+		case p.reseal.Key != "":
 			ok = c.completeBack(view, p)
 		}
 		if ok {
@@ -247,7 +247,7 @@ func (c *ControlPlane) completeTake(v store.View, p *jobStep) {
 	}
 	var sealed string
 	if err == nil {
-		sealed, err = c.identity.Seal(seal.Header{Purpose: record.PurposeEvent, UID: p.id()}, body)
+		sealed, err = c.sealer.Seal(seal.Header{Purpose: record.PurposeEvent, UID: p.id()}, body, c.sealer.Own())
 	}
 	if err != nil {
 		c.cfg.Logger.Warn("the event of an offered Job cannot be taken", "job", p.id(), "error", err)
@@ -271,7 +271,7 @@ func (c *ControlPlane) completeBack(v store.View, p *jobStep) bool {
 	body, err := c.openAt(v, record.EventKey(j.Job), j.Job)
 	var sealed string
 	if err == nil {
-		sealed, err = seal.Seal(seal.Header{Purpose: record.PurposeEvent, Cluster: j.Place.ClusterID, UID: j.Job, Generation: int64(j.Attempt)}, body, p.reseal)
+		sealed, err = c.sealer.Seal(seal.Header{Purpose: record.PurposeEvent, Cluster: j.Place.ClusterID, UID: j.Job, Generation: int64(j.Attempt)}, body, p.reseal)
 	}
 	if err != nil {
 		c.cfg.Logger.Error("a job cannot be given back", "job", j.Job, "error", err)

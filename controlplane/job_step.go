@@ -10,6 +10,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
 )
 
 // maxJobSteps is how many jobs one transaction changes. Each compares its record, its
@@ -32,7 +33,8 @@ type jobStep struct {
 	silent bool
 	// event is the key of an event to take over, and reseal the recipient that the job's
 	// event is to be sealed to; see completeSteps.
-	event, reseal string
+	event  string
+	reseal seal.Recipient
 	// posted is when OSCAR was asked for the attempt, once; nil at other steps.
 	posted *time.Time
 	// audit is the entry of an order; nil for what happens by itself.

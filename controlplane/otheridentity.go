@@ -1,6 +1,9 @@
 package controlplane
 
-import "github.com/oscarfed/oscarfed/store/record"
+import (
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+)
 
 // recipient is the key that secrets for a cluster are sealed to: the one that it has
 // joined with or, of a cluster that was not asked to join, the one that its syncer
@@ -15,6 +18,15 @@ func (s *state) recipient(cluster string) string {
 		return reg.rec.Joined.Recipient
 	}
 	return n.self.rec.Recipient
+}
+
+// sealsTo is recipient, with what its syncer says that it can open. Call it inside read.
+func (s *state) sealsTo(cluster string) seal.Recipient {
+	out := seal.Recipient{Key: s.recipient(cluster)}
+	if out.Key != "" {
+		out.Shared = s.nodes[cluster].self.rec.SharedKeys
+	}
+	return out
 }
 
 // otherIdentity says whether what a syncer tells of itself is not what the cluster has

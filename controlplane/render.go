@@ -42,20 +42,20 @@ type renderer struct {
 	meta       record.Meta
 	origin     topology.Origin
 	template   *topology.Template
-	recipients map[string]string
+	recipients map[string]seal.Recipient
 	// services lists, by cluster, those that the federation had there until now,
 	// also the ones that are deleted.
 	services map[string][]string
 }
 
 func (c *ControlPlane) renderer(s *oscar.Service, g *topology.Graph, fed record.Federation) *renderer {
-	r := &renderer{cp: c, service: s, graph: g, fed: fed, recipients: map[string]string{}, services: map[string][]string{}}
+	r := &renderer{cp: c, service: s, graph: g, fed: fed, recipients: map[string]seal.Recipient{}, services: map[string][]string{}}
 	r.name = func(service, uid string) string { return record.SpecName(service, uid, fed.Generation) }
 	r.origin.ClusterID = g.Nodes[0].Member.ClusterID
 	c.state.read(func() {
 		r.meta = *c.state.meta
 		for _, n := range g.Nodes {
-			r.recipients[n.Member.ClusterID] = c.state.recipient(n.Member.ClusterID)
+			r.recipients[n.Member.ClusterID] = c.state.sealsTo(n.Member.ClusterID)
 		}
 		if reg, ok := c.state.clusters[r.origin.ClusterID]; ok {
 			r.origin.Endpoint, r.origin.SSLVerify = reg.rec.Endpoint, reg.rec.SSLVerify
@@ -76,7 +76,7 @@ func (c *ControlPlane) renderer(s *oscar.Service, g *topology.Graph, fed record.
 }
 
 // reachable says whether the cluster has said to which key its secrets are to be sealed.
-func (r *renderer) reachable(cluster string) bool { return r.recipients[cluster] != "" }
+func (r *renderer) reachable(cluster string) bool { return r.recipients[cluster].Key != "" }
 
 // rendered is what one replica's OSCAR is to be sent.
 type rendered struct {
@@ -132,9 +132,9 @@ func (r *renderer) replica(i int, m record.Member) (made, error) {
 	if err != nil {
 		return made{}, fmt.Errorf("write %s/%s: %w", m.ClusterID, m.ServiceName, err)
 	}
-	sealed, err := r.cp.identity.Seal(seal.Header{
+	sealed, err := r.cp.sealer.Seal(seal.Header{
 		Purpose: purposeSpec, Cluster: m.ClusterID, UID: m.UID, Generation: r.fed.Generation,
-	}, patch, r.recipients[m.ClusterID])
+	}, patch, r.cp.sealer.Own(), r.recipients[m.ClusterID])
 	if err != nil {
 		return made{}, fmt.Errorf("seal %s/%s: %w", m.ClusterID, m.ServiceName, err)
 	}
@@ -162,9 +162,9 @@ func (r *renderer) submitted() ([]staged, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write the submitted service: %w", err)
 	}
-	sealed, err := r.cp.identity.Seal(seal.Header{
+	sealed, err := r.cp.sealer.Seal(seal.Header{
 		Purpose: purposeSubmitted, UID: r.fed.UID, Generation: r.fed.Generation,
-	}, patch)
+	}, patch, r.cp.sealer.Own())
 	if err != nil {
 		return nil, fmt.Errorf("seal the submitted secrets: %w", err)
 	}

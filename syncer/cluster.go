@@ -58,6 +58,7 @@ func (t *term) reportCluster(ctx context.Context, before, after *store.MirrorVie
 				}
 			}
 			next.V, next.Recipient, next.QueueS, next.Reason = record.Version, t.cfg.Identity.Recipient(), queue, ""
+			next.SharedKeys = true
 			fill(next)
 			tx.Put(key, next)
 			return nil

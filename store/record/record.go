@@ -335,8 +335,10 @@ func (o *Observed) Applied() int64 {
 // ObservedCluster is what a syncer knows of its OSCAR.
 type ObservedCluster struct {
 	V int `json:"v"`
-	// Recipient is the age recipient of the syncer.
+	// Recipient is the age recipient of the syncer. SharedKeys says that it opens shares
+	// under a key that was agreed on before (seal.Sealer).
 	Recipient     string `json:"recipient"`
+	SharedKeys    bool   `json:"shared_keys,omitempty"`
 	OscarVersion  string `json:"oscar_version"`
 	MinioEndpoint string `json:"minio_endpoint"`
 	MinioRegion   string `json:"minio_region"`

@@ -6,4 +6,7 @@
 // expects, so that an envelope cannot be moved to another record, replayed into
 // a later generation, or used after its time. It does not say who sealed it:
 // anyone can seal to a recipient whom he knows.
+//
+// Envelopes are age files. A key agreement for each costs more than everything else
+// about it, so that a Sealer, which seals many, has shares of its own in them.
 package seal

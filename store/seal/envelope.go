@@ -62,18 +62,19 @@ type wireHeader struct {
 const version = 1
 
 // Seal encrypts a payload with its header to all recipients, and returns the age
-// envelope in base64.
+// envelope in base64. Who seals often to the same ones has a Sealer.
 func Seal(h Header, payload []byte, recipients ...string) (string, error) {
-	return sealTo(h, payload, nil, recipients)
+	to := make([]age.Recipient, len(recipients))
+	for i, r := range recipients {
+		var err error
+		if to[i], err = age.ParseX25519Recipient(r); err != nil {
+			return "", fmt.Errorf("seal %s: recipient %q: %w", h.Purpose, r, err)
+		}
+	}
+	return sealTo(h, payload, to)
 }
 
-// Seal is the function of that name, to the identity itself and to others. Its own
-// share costs next to nothing, and nobody else can make it; see self.
-func (i *Identity) Seal(h Header, payload []byte, others ...string) (string, error) {
-	return sealTo(h, payload, []age.Recipient{i.own}, others)
-}
-
-func sealTo(h Header, payload []byte, to []age.Recipient, recipients []string) (string, error) {
+func sealTo(h Header, payload []byte, to []age.Recipient) (string, error) {
 	if len(payload) > MaxPayload {
 		return "", fmt.Errorf("seal %s: %w: %d bytes, at most %d are possible", h.Purpose, ErrTooLarge, len(payload), MaxPayload)
 	}
@@ -83,13 +84,6 @@ func sealTo(h Header, payload []byte, to []age.Recipient, recipients []string) (
 	}
 	if len(head) > maxHeader {
 		return "", fmt.Errorf("seal: %w: its header has %d bytes, at most %d are possible", ErrTooLarge, len(head), maxHeader)
-	}
-	for _, r := range recipients {
-		key, err := age.ParseX25519Recipient(r)
-		if err != nil {
-			return "", fmt.Errorf("seal %s: recipient %q: %w", h.Purpose, r, err)
-		}
-		to = append(to, key)
 	}
 	var out bytes.Buffer
 	enc := base64.NewEncoder(base64.StdEncoding, &out)
@@ -121,7 +115,7 @@ func (i *Identity) Open(sealed string, want Header, now time.Time) ([]byte, erro
 	}
 	// age's own errors quote what they read, which may be a secret that somebody
 	// forgot to seal.
-	r, err := age.Decrypt(bytes.NewReader(raw), opener{i.own, i.key})
+	r, err := age.Decrypt(bytes.NewReader(raw), opener{i})
 	if _, ok := errors.AsType[*age.NoIdentityMatchError](err); ok {
 		return nil, fmt.Errorf("open %s: %w: it is not sealed to %s", want.Purpose, ErrUndecryptable, i.Recipient())
 	}

@@ -21,24 +21,28 @@ const maxIdentityFile = 4096
 // Identity is a private X25519 key. It prints as its public recipient.
 type Identity struct {
 	key *age.X25519Identity
-	// own is for what it seals to itself, and public its recipient.
+	// own is for what it seals to itself, agreed for what others seal to it by their
+	// agreements, and public its recipient.
 	own    *self
+	agreed *agreed
 	public string
 }
 
-func newIdentity(key *age.X25519Identity) *Identity {
-	i := &Identity{key: key, public: key.Recipient().String()}
-	i.own = &self{[32]byte(i.Derive("envelopes to itself"))}
-	return i
+func newIdentity(private *age.X25519Identity) (*Identity, error) {
+	i := &Identity{key: private, public: private.Recipient().String()}
+	i.own = &self{key(i.Derive("envelopes to itself"))}
+	var err error
+	i.agreed, err = newAgreed(private)
+	return i, err
 }
 
 // Generate makes a new identity.
 func Generate() (*Identity, error) {
-	key, err := age.GenerateX25519Identity()
+	private, err := age.GenerateX25519Identity()
 	if err != nil {
 		return nil, fmt.Errorf("generate identity: %w", err)
 	}
-	return newIdentity(key), nil
+	return newIdentity(private)
 }
 
 // LoadOrCreate reads the identity in a file, in the format of age-keygen, or
@@ -89,12 +93,12 @@ func Load(path string) (*Identity, error) {
 		if len(line) == 0 || line[0] == '#' {
 			continue
 		}
-		key, err := age.ParseX25519Identity(string(line))
+		private, err := age.ParseX25519Identity(string(line))
 		if err != nil {
 			// The parser's error may quote the key.
 			return nil, fmt.Errorf("identity file %s holds no age X25519 identity", path)
 		}
-		return newIdentity(key), nil
+		return newIdentity(private)
 	}
 	return nil, fmt.Errorf("identity file %s is empty", path)
 }
