@@ -255,7 +255,7 @@ func (c *ControlPlane) openSpec(kv store.KV, r replicaState) (rendered, error) {
 	if err != nil {
 		return rendered{}, err
 	}
-	return rendered{at: r.at, public: public, patch: json.RawMessage(patch), left: spec.Left, sees: r.desired.Sees}, nil
+	return rendered{at: r.at, public: public, patch: json.RawMessage(patch), left: spec.Left, origin: spec.Origin, sees: r.desired.Sees}, nil
 }
 
 // surrounding is what a plan must know of one cluster.

@@ -97,6 +97,9 @@ func (s surroundings) line(m record.Member, action PlanAction, reasons ...string
 func (s surroundings) created(r rendered) PlannedReplica {
 	out := s.line(r.at, PlanCreate)
 	out.Votes, out.Left, out.Spec = true, r.left, r.specDigest(true)
+	if r.origin != nil {
+		out.Reasons = append(out.Reasons, storageWords(r.origin))
+	}
 	if len(r.left) > 0 {
 		out.Reasons = append(out.Reasons, "attaches to what an earlier life of the service, or of the federation, left: "+strings.Join(r.left, ", "))
 	}
@@ -120,10 +123,21 @@ func (s surroundings) updated(r, before rendered, generation int64) PlannedRepli
 	if gone := without(before.sees, r.sees); len(gone) > 0 {
 		out.Reasons = append(out.Reasons, "lists "+some(gone)+" no more")
 	}
+	switch {
+	case r.origin == nil && before.origin != nil:
+		out.Reasons = append(out.Reasons, "minio.default is that of its own cluster again")
+	case r.origin != nil && (before.origin == nil || *r.origin != *before.origin):
+		out.Reasons = append(out.Reasons, storageWords(r.origin))
+	}
 	if len(out.Reasons) == 0 {
 		out.Reasons = []string{"the same definition as generation " + strconv.FormatInt(generation, 10)}
 	}
 	return out
+}
+
+// storageWords says whose storage a worker uses.
+func storageWords(o *record.OriginStorage) string {
+	return fmt.Sprintf("minio.default is that of %s, %s, where its syncer answers its OSCAR for it (--local-url)", o.ClusterID, o.MinioEndpoint)
 }
 
 // ofCreation warns of what may keep a new replica from being made.

@@ -20,9 +20,9 @@ const newLife = "new"
 
 // digest names exactly what a request writes, and what it was decided on: who
 // asks, the definition with its secrets, the revision of the federation, and for
-// each replica its life, its cluster's life, what its OSCAR is sent and whom it
-// lists. It is an HMAC under a key of the control plane, which all instances have:
-// nobody else can make one, and nobody can guess a secret from it.
+// each replica its life, its cluster's life, what its OSCAR is sent, whose storage it
+// uses and whom it lists. It is an HMAC under a key of the control plane, which all
+// instances have: nobody else can make one, and nobody can guess a secret from it.
 type digest struct{ mac hash.Hash }
 
 func (c *ControlPlane) newDigest(caller identity.Caller, action PlanAction, uid string, rev int64, s *oscar.Service) digest {
@@ -96,6 +96,9 @@ func (c *ControlPlane) digestReplica(sum digest, r rendered, added bool) {
 	sum.add(string(r.secrets()))
 	sum.add(r.sees...)
 	sum.add(r.left...)
+	if o := r.origin; o != nil {
+		sum.add(o.ClusterID, o.Endpoint, strconv.FormatBool(o.SSLVerify), o.MinioEndpoint, o.MinioRegion, strconv.FormatBool(o.MinioVerify))
+	}
 }
 
 // planned is the service as a plan names it: one that is added has no life yet, and

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/topology"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -38,9 +39,13 @@ type renderer struct {
 	// fed is the federation at the generation that is rendered.
 	fed record.Federation
 	// name gives the specs their names.
-	name       func(service, uid string) string
-	meta       record.Meta
-	origin     topology.Origin
+	name   func(service, uid string) string
+	meta   record.Meta
+	origin topology.Origin
+	// storage is what the workers are to use of the origin's MinIO; nil for nothing.
+	// minio are the MinIOs of all, as their syncers report them, by cluster.
+	storage    *record.OriginStorage
+	minio      map[string]string
 	template   *topology.Template
 	recipients map[string]seal.Recipient
 	// services lists, by cluster, those that the federation had there until now,
@@ -49,16 +54,22 @@ type renderer struct {
 }
 
 func (c *ControlPlane) renderer(s *oscar.Service, g *topology.Graph, fed record.Federation) *renderer {
-	r := &renderer{cp: c, service: s, graph: g, fed: fed, recipients: map[string]seal.Recipient{}, services: map[string][]string{}}
+	r := &renderer{
+		cp: c, service: s, graph: g, fed: fed, recipients: map[string]seal.Recipient{}, minio: map[string]string{}, services: map[string][]string{},
+	}
 	r.name = func(service, uid string) string { return record.SpecName(service, uid, fed.Generation) }
 	r.origin.ClusterID = g.Nodes[0].Member.ClusterID
 	c.state.read(func() {
 		r.meta = *c.state.meta
 		for _, n := range g.Nodes {
 			r.recipients[n.Member.ClusterID] = c.state.sealsTo(n.Member.ClusterID)
+			r.minio[n.Member.ClusterID] = c.state.minioOf(n.Member.ClusterID).MinioEndpoint
 		}
 		if reg, ok := c.state.clusters[r.origin.ClusterID]; ok {
 			r.origin.Endpoint, r.origin.SSLVerify = reg.rec.Endpoint, reg.rec.SSLVerify
+		}
+		if fed.Owner != identity.Admin && topology.SharesStorage(s) {
+			r.storage = c.state.originStorage(r.origin)
 		}
 		if f, ok := c.state.federations[fed.UID]; ok {
 			for _, m := range slices.Concat(f.rec.Members, f.rec.Leaving) {
@@ -86,7 +97,9 @@ type rendered struct {
 	patch  json.RawMessage
 	// left names the buckets that it has not made and may attach to.
 	left []string
-	sees []string
+	// origin is the storage of the origin that it uses; nil for its own cluster's.
+	origin *record.OriginStorage
+	sees   []string
 }
 
 // made is one replica ready to be written: its desired record, the spec that it
@@ -139,8 +152,8 @@ func (r *renderer) replica(i int, m record.Member) (made, error) {
 		return made{}, fmt.Errorf("seal %s/%s: %w", m.ClusterID, m.ServiceName, err)
 	}
 	name := r.name(m.ServiceName, m.UID)
-	what := rendered{at: m, public: public, patch: patch, sees: sees(r.graph, i), left: r.left(m)}
-	spec := record.Spec{V: record.Version, Service: raw, Sealed: sealed, Left: what.left}
+	what := rendered{at: m, public: public, patch: patch, sees: sees(r.graph, i), left: r.left(m), origin: r.originOf(i)}
+	spec := record.Spec{V: record.Version, Service: raw, Sealed: sealed, Left: what.left, Origin: what.origin}
 	desired := &record.Desired{
 		V: record.Version, Intent: record.IntentPrepare, Federation: r.fed.UID, GroupID: r.fed.GroupID, UID: m.UID,
 		Generation: r.fed.Generation, RequestID: r.fed.RequestID, Owner: r.fed.Owner, Drift: r.fed.Drift,

@@ -117,7 +117,7 @@ func dropHiddenProvider(s *oscar.Service) {
 	if p == nil {
 		return
 	}
-	if m := p.MinIO[oscar.ProviderDefault]; m.AccessKey == oscar.HiddenCredential && m.SecretKey == oscar.HiddenCredential {
+	if hidden(p.MinIO[oscar.ProviderDefault]) {
 		delete(p.MinIO, oscar.ProviderDefault)
 		if len(p.MinIO) == 0 {
 			p.MinIO = nil

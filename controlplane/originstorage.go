@@ -1,0 +1,63 @@
+package controlplane
+
+import (
+	"net/url"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/topology"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// The workers of a user's federation use the MinIO of its origin, the coordinator's
+// cluster, where their syncers can (record.OriginStorage). Those of the administrator's do
+// not: the origin's OSCAR would answer him MinIO's root keys, which never leave a
+// cluster.
+
+// minioOf is the MinIO of a cluster as its syncer reports it. Without an endpoint nothing
+// is known of it, or nothing that anybody could reach. It must be called inside read.
+func (s *state) minioOf(cluster string) record.OriginStorage {
+	out := record.OriginStorage{ClusterID: cluster}
+	n := s.nodes[cluster]
+	if n == nil || n.self.rec == nil || !plausibleMinIO(n.self.rec) {
+		return out
+	}
+	o := n.self.rec
+	out.MinioEndpoint, out.MinioRegion = o.MinioEndpoint, o.MinioRegion
+	// An older syncer does not say, and nobody's certificate is trusted for that.
+	out.MinioVerify = o.MinioVerify == nil || *o.MinioVerify
+	return out
+}
+
+// plausibleMinIO says whether a syncer reports an address that an OSCAR can be sent.
+func plausibleMinIO(o *record.ObservedCluster) bool {
+	if len(o.MinioEndpoint) > oscar.MaxURLLength || len(o.MinioRegion) > maxRegion {
+		return false
+	}
+	u, err := url.Parse(o.MinioEndpoint)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil
+}
+
+// maxRegion in bytes; those of S3 have less than 20.
+const maxRegion = 64
+
+// originStorage is the storage that the workers of an origin are to use; nil when it is
+// not known. It must be called inside read.
+func (s *state) originStorage(o topology.Origin) *record.OriginStorage {
+	out := s.minioOf(o.ClusterID)
+	if out.MinioEndpoint == "" || o.Endpoint == "" {
+		return nil
+	}
+	out.Endpoint, out.SSLVerify = o.Endpoint, o.SSLVerify
+	return &out
+}
+
+// originOf is the storage of the origin that node i uses; nil for its own cluster's.
+// Where both MinIOs are called alike it keeps its own: OSCAR cannot tell them apart, and
+// within Kubernetes one name means another server on each cluster.
+func (r *renderer) originOf(i int) *record.OriginStorage {
+	node := r.graph.Nodes[i]
+	if r.storage == nil || node.Coordinator || r.minio[node.Member.ClusterID] == r.storage.MinioEndpoint {
+		return nil
+	}
+	return r.storage
+}
