@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -145,7 +146,7 @@ func (c *ControlPlane) submission(caller identity.Caller, req JobRequest, p plac
 	m, now := p.at(), record.At(c.cfg.Now())
 	job := record.Job{
 		V: record.Version, Job: newUID(), Federation: p.uid, GroupID: p.rec.GroupID, Owner: p.rec.Owner,
-		Cluster: m.ClusterID, Service: m.ServiceName, RequestID: req.RequestID, Size: len(req.Event),
+		Cluster: m.ClusterID, Service: m.ServiceName, RequestID: req.RequestID, Size: len(req.Event), BucketEvent: oscar.BucketEvent(req.Event),
 		State: record.JobQueued, By: caller.Subject, AcceptedAt: now, ChangedAt: now,
 	}
 	sealed, err := c.sealer.Seal(seal.Header{Purpose: record.PurposeEvent, UID: job.Job}, req.Event, c.sealer.Own())

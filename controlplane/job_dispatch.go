@@ -224,7 +224,9 @@ func (s *state) place(p *pass, id string) {
 	s.promisedTo(p, fl)
 	snapshot, decision := fl.choose(j.rec)
 	if decision.Chosen == "" {
-		p.full[class], p.blocked[j.rec.Federation] = true, true
+		p.full[class] = true
+		// An event of a bucket may have one place only: others do not wait behind it.
+		p.blocked[j.rec.Federation] = p.blocked[j.rec.Federation] || !j.rec.BucketEvent
 		p.wait(j)
 		return
 	}
@@ -256,7 +258,7 @@ func listOf(v versioned[record.Reserved]) []record.Promise {
 // classOf names the jobs that the same members can take.
 func classOf(j *record.Job) string {
 	return strings.Join(append([]string{
-		j.Federation, j.Cluster, j.Service, fmt.Sprint(j.Hops), strings.Join(j.Visited, ","),
+		j.Federation, j.Cluster, j.Service, fmt.Sprint(j.Hops), fmt.Sprint(j.BucketEvent), strings.Join(j.Visited, ","),
 	}, refusedAt(j)...), "\x00")
 }
 

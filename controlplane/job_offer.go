@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/delegation"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -261,7 +262,7 @@ func (c *ControlPlane) completeTake(v store.View, p *jobStep) {
 		}
 		return
 	}
-	p.next.Size = len(body)
+	p.next.Size, p.next.BucketEvent = len(body), oscar.BucketEvent(body)
 	p.put = append(p.put, staged{record.EventKey(p.id()), record.Event{V: record.Version, Sealed: sealed}})
 }
 
@@ -337,7 +338,7 @@ func (s *state) freeze(p *pass, needs func(*record.Federation) *needs, w waiting
 	if fl.held || fl.older && s.epoch() != "" || len(s.jobs.queued[uid]) > 0 && p.blocked[uid] {
 		return false
 	}
-	probe := record.Job{Job: w.job, Federation: uid, Cluster: w.cluster, Service: sit.offer.Service}
+	probe := record.Job{Job: w.job, Federation: uid, Cluster: w.cluster, Service: sit.offer.Service, BucketEvent: sit.offer.BucketEvent}
 	if sit.job != nil {
 		probe = *sit.job
 	}

@@ -14,8 +14,12 @@ import (
 
 // offers reports a Job of a service that waits, as its syncer does; frozen with its
 // event, sealed to whom the answer names.
-func (p *puppet) offers(service, job, name string, state record.OfferState) {
+func (p *puppet) offers(service, job, name string, state record.OfferState, mutate ...func(event *string, o *record.Offer)) {
 	p.t.Helper()
+	body, offer := secretEvent, record.Offer{}
+	for _, m := range mutate {
+		m(&body, &offer)
+	}
 	kv, err := p.store.Get(p.t.Context(), record.DesiredServiceKey(p.cluster, service))
 	if err != nil {
 		p.t.Fatal(err)
@@ -26,7 +30,7 @@ func (p *puppet) offers(service, job, name string, state record.OfferState) {
 	}
 	var event *record.Event
 	if state == record.OfferFrozen {
-		sealed, err := seal.Seal(seal.Header{Purpose: record.PurposeEvent, UID: job}, []byte(secretEvent), p.answered(job).Recipient)
+		sealed, err := seal.Seal(seal.Header{Purpose: record.PurposeEvent, UID: job}, []byte(body), p.answered(job).Recipient)
 		if err != nil {
 			p.t.Fatal(err)
 		}
@@ -36,7 +40,7 @@ func (p *puppet) offers(service, job, name string, state record.OfferState) {
 	_, err = p.store.Update(p.t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
 		tx.Put(record.OfferKey(p.cluster, job), record.Offer{
 			V: record.Version, State: state, Federation: d.Federation, Service: service, UID: d.UID, Name: name, Since: at,
-			Size: len(secretEvent), LastTransitionTime: at,
+			Size: len(body), BucketEvent: offer.BucketEvent, LastTransitionTime: at,
 		})
 		if event != nil {
 			tx.Put(record.OfferedEventKey(p.cluster, job), event)
@@ -46,6 +50,11 @@ func (p *puppet) offers(service, job, name string, state record.OfferState) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
+}
+
+// ofBucket makes what is offered an event of a bucket; an older syncer does not say so.
+func ofBucket(says bool) func(*string, *record.Offer) {
+	return func(event *string, o *record.Offer) { *event, o.BucketEvent = bucketEvent, says }
 }
 
 // answered is what stands as the answer to an offer; nil for nothing.

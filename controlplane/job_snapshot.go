@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/oscarfed/oscarfed/controlplane/delegation"
+	"github.com/oscarfed/oscarfed/controlplane/topology"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
@@ -19,6 +20,8 @@ type needs struct {
 	generation int64
 	request    delegation.Request
 	weights    map[string]float64
+	// reads says that an input is in minio.default: events of buckets name objects there.
+	reads bool
 	// broken says that it cannot be read; nothing is assigned then.
 	broken bool
 }
@@ -68,7 +71,7 @@ func (c *ControlPlane) needsOf(ctx context.Context, f *record.Federation) (*need
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errBroken, err)
 	}
-	out := &needs{generation: f.Generation, request: request}
+	out := &needs{generation: f.Generation, request: request, reads: topology.ReadsDefault(s)}
 	if s.Federation != nil {
 		out.weights = s.Federation.Weights
 	}
@@ -122,10 +125,13 @@ type field struct {
 	// an older epoch is held.
 	held, older bool
 	snapshot    delegation.Snapshot
-	// members are those of the snapshot's candidates, and desired the revisions of
-	// their desired records.
+	// members are those of the snapshot's candidates, desired the revisions of their
+	// desired records, and storage what they read.
 	members []record.Member
 	desired []int64
+	storage []memberStorage
+	// reads says that events of buckets name objects in minio.default.
+	reads bool
 }
 
 // field prepares the choices for a federation; false when it takes none. It must be
@@ -135,7 +141,7 @@ func (s *state) field(uid string, need *needs) (*field, bool) {
 	if !ok || f.rec.Phase != record.PhaseReady || need == nil || need.broken {
 		return nil, false
 	}
-	out := &field{fed: f.rec, rev: f.rev, held: f.rec.Paused, snapshot: delegation.Snapshot{
+	out := &field{fed: f.rec, rev: f.rev, held: f.rec.Paused, reads: need.reads, snapshot: delegation.Snapshot{
 		Policy: f.rec.Delegation, Topology: f.rec.Topology, Weights: need.weights, Request: need.request,
 	}}
 	for _, m := range f.rec.Members {
@@ -143,8 +149,9 @@ func (s *state) field(uid string, need *needs) (*field, bool) {
 			Cluster: m.ClusterID, Service: m.ServiceName, Coordinator: m.Coordinator, Priority: m.Priority, Weight: m.Weight,
 		}
 		var desired int64
+		var storage memberStorage
 		if m.Replica() {
-			desired = s.standing(m, &candidate)
+			desired, storage = s.standing(m, &candidate), s.storageOf(m)
 			if candidate.Alive && !s.listed(m.ClusterID) {
 				out.held = true
 			}
@@ -155,6 +162,7 @@ func (s *state) field(uid string, need *needs) (*field, bool) {
 		out.snapshot.Candidates = append(out.snapshot.Candidates, candidate)
 		out.members = append(out.members, m)
 		out.desired = append(out.desired, desired)
+		out.storage = append(out.storage, storage)
 	}
 	return out, true
 }
@@ -171,8 +179,6 @@ func (s *state) standing(m record.Member, c *delegation.Candidate) int64 {
 	c.Ready = d.rec != nil && d.rec.UID == m.UID && d.rec.Intent == record.IntentApply && !d.rec.Paused &&
 		o.rec != nil && o.rec.UID == m.UID && inPlace(o.rec) && seal.ValidRecipient(s.recipient(m.ClusterID))
 	c.Capacity, c.Fresh = s.capacity(m.ClusterID)
-	// Whether a member can read the inputs is seen by its syncer when it submits.
-	c.Inputs = delegation.InputsReadable
 	if rec, ok := s.jobs.reserved[m.ClusterID]; ok {
 		c.Promised = promisesOf(rec.rec.Jobs)
 	}
@@ -207,9 +213,13 @@ func (fl *field) snapshotFor(j *record.Job, avoid []string) delegation.Snapshot 
 		out.From = j.Frozen.Where()
 	}
 	out.Candidates = slices.Clone(out.Candidates)
+	read := readBy(fl.reads && j.BucketEvent, fl.storageAt(j))
 	for i := range out.Candidates {
 		c := &out.Candidates[i]
 		c.Entry = c.URL == "" && c.Cluster == j.Cluster && c.Service == j.Service
+		if c.URL == "" {
+			c.Inputs, c.InputsWhy = read(fl.storage[i])
+		}
 		if c.Entry && j.Frozen == nil {
 			out.From = c.Place()
 		}

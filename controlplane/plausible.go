@@ -25,10 +25,18 @@ func (s *state) setObserved(n *node, service string, kv store.KV, exists bool) {
 		s.corrupt(&store.CorruptError{Key: kv.Key, Err: err})
 		return
 	}
-	if len(o.Message) > maxReportMessage {
-		o.Message = strings.ToValidUTF8(o.Message[:maxReportMessage], "") + "..."
+	o.Message = bounded(o.Message)
+	if o.Inputs != nil {
+		o.Inputs.Message = bounded(o.Inputs.Message)
 	}
 	n.observed[service] = versioned[record.Observed]{rec: o, rev: kv.ModRevision}
+}
+
+func bounded(message string) string {
+	if len(message) <= maxReportMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxReportMessage], "") + "..."
 }
 
 func plausible(o *record.Observed) error {

@@ -102,6 +102,9 @@ func (r replicaState) status(f *record.Federation, m record.Member) *Status {
 		st.ObservedGeneration = o.ObservedGeneration
 		st.Reason, st.Message, st.LastTransitionTime = o.Reason, o.Message, o.LastTransitionTime.Time
 	}
+	if r.alive && r.desired != nil && !r.desired.Tombstone() && o != nil && o.UID == r.desired.UID {
+		st.Inputs = o.Inputs
+	}
 	switch {
 	case r.abandoned:
 		st.Phase, st.Reason, st.Message = record.PhaseUnreachable, record.ReasonSessionLost, "the cluster was removed; its tombstone waits for it"

@@ -96,6 +96,11 @@ func (c *ControlPlane) runOrder(p place, need *needs) (targets []target, barred 
 		m := p.at()
 		s := fl.snapshotFor(&record.Job{Job: newUID(), Cluster: m.ClusterID, Service: m.ServiceName}, nil)
 		s.Candidates = slices.DeleteFunc(s.Candidates, func(x delegation.Candidate) bool { return x.URL != "" })
+		for i := range s.Candidates {
+			// OSCAR gives a function that is invoked no keys of a MinIO: it has its input in
+			// the request.
+			s.Candidates[i].Inputs, s.Candidates[i].InputsWhy = delegation.InputsReadable, ""
+		}
 		d := delegation.Choose(s)
 		order := d.Order
 		// Those who only lack room come behind.

@@ -84,6 +84,8 @@ type Status struct {
 	Reason             record.Reason
 	Message            string
 	LastTransitionTime time.Time
+	// Inputs is nil unless the replica uses the storage of its origin.
+	Inputs *record.Inputs
 }
 
 // Replica is one member of a federation with its status. Members of type

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 
+	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
@@ -212,11 +213,13 @@ func (t *term) tellOffer(ctx context.Context, v *offeredJob, d offerDecision) er
 	}
 	if o := v.offer; o != nil {
 		next.Federation, next.Service, next.UID, next.Since, next.Size = o.Federation, o.Service, o.UID, o.Since, o.Size
+		next.BucketEvent = o.BucketEvent
 		if o.State == d.state {
 			next.LastTransitionTime = o.LastTransitionTime
 		}
 	} else {
 		next.Service, next.UID, next.Since, next.Size = v.job.Service, v.job.ServiceUID, record.At(v.job.Created), len(v.job.Event)
+		next.BucketEvent = oscarapi.BucketEvent([]byte(v.job.Event))
 		if v.desired != nil && v.desired.UID == next.UID {
 			next.Federation = v.desired.Federation
 		}

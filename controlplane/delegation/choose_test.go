@@ -347,3 +347,21 @@ func FuzzReplay(f *testing.F) {
 		}
 	})
 }
+
+// TestADecisionOfBeforeInputsWereJudgedReplays: it said of every replica that it reads
+// the inputs, and was stored so.
+func TestADecisionOfBeforeInputsWereJudgedReplays(t *testing.T) {
+	const stored = `{"policy":"static","topology":"mesh","from":"a/s0","seed":"7","request":{"cpu":500,"memory":268435456},"candidates":[` +
+		`{"cluster":"a","service":"s0","coordinator":true,"entry":true,"ready":true,"alive":true,"fresh":true,"state":"active","inputs":"readable","capacity":{"nodes":[{"cpu":100,"memory":8589934592}]}},` +
+		`{"cluster":"b","service":"s1","priority":1,"ready":true,"alive":true,"fresh":true,"state":"active","inputs":"readable","capacity":{"nodes":[{"cpu":4000,"memory":8589934592}]}},` +
+		`{"cluster":"c","service":"s2","ready":true,"fresh":true,"state":"active","inputs":"readable"}]}`
+	var s Snapshot
+	if err := json.Unmarshal([]byte(stored), &s); err != nil {
+		t.Fatal(err)
+	}
+	d := Choose(s)
+	want := map[string]Why{"a/s0": WhyNoRoom, "b/s1": WhyChosen, "c/s2": WhyNotAlive}
+	if diff := cmp.Diff(want, whys(d)); d.Chosen != "b/s1" || diff != "" {
+		t.Errorf("%s: %s", d.Chosen, diff)
+	}
+}
