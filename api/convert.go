@@ -124,6 +124,9 @@ func replicaOf(m controlplane.Replica) v1.Replica {
 			Message:            st.Message,
 			LastTransitionTime: v1.Time{Time: st.LastTransitionTime},
 		}
+		if in := st.Inputs; in != nil {
+			out.Status.Inputs = &v1.Inputs{Readable: in.Readable, Reason: string(in.Reason), Message: in.Message, At: v1.Time{Time: in.At.Time}}
+		}
 	}
 	return out
 }

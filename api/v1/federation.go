@@ -15,6 +15,18 @@ type Status struct {
 	Reason             string `json:"reason"`
 	Message            string `json:"message"`
 	LastTransitionTime Time   `json:"last_transition_time"`
+	// Inputs is nil unless the replica reads and writes minio.default at the origin, the
+	// coordinator's cluster.
+	Inputs *Inputs `json:"inputs,omitempty"`
+}
+
+// Inputs says whether a replica can read and write the origin's MinIO, and since when.
+// One that cannot gets no jobs.
+type Inputs struct {
+	Readable bool   `json:"readable"`
+	Reason   string `json:"reason,omitempty"`
+	Message  string `json:"message,omitempty"`
+	At       Time   `json:"at"`
 }
 
 // Replica is one member of a federation. A member of type endpoint has a url,

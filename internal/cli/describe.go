@@ -148,6 +148,13 @@ func data(f *v1.Federation) *table {
 		for _, out := range r.Outputs {
 			t.row(address(r), "output", out)
 		}
+		if st := r.Status; st != nil && st.Inputs != nil {
+			can := "can be used"
+			if !st.Inputs.Readable {
+				can = "cannot be used since " + st.Inputs.At.UTC().Format(time.RFC3339) + ": " + first(st.Inputs.Message, st.Inputs.Reason)
+			}
+			t.row(address(r), "minio.default of "+f.Coordinator.ClusterID, can)
+		}
 	}
 	return t
 }
@@ -156,6 +163,10 @@ func data(f *v1.Federation) *table {
 func advice(f *v1.Federation) *table {
 	t := &table{}
 	for _, r := range deployed(f) {
+		if in := r.Status.Inputs; in != nil && !in.Readable {
+			t.row(address(r)+":", "it gets no jobs until the MinIO of "+f.Coordinator.ClusterID+" can be used from there: "+
+				first(hintFor(in.Reason, r.ClusterID), "see what its syncer says"))
+		}
 		if r.Status.Phase == phaseReady {
 			continue
 		}
@@ -180,7 +191,7 @@ func hintFor(reason, cluster string) string {
 	case "DoesNotFit":
 		return "ask for less cpu, memory or GPU, or take a cluster with larger nodes"
 	case "InputsUnreadable":
-		return "make the inputs readable from " + cluster + ", or define their storage provider in the FDL"
+		return "see that " + cluster + " reaches the MinIO and the OSCAR of the coordinator's cluster, by the names that they are registered and reported with"
 	case "UnsupportedVersion":
 		return cluster + " needs OSCAR v4.1 or later"
 	case "InvalidService", "CreateFailed", "UpdateFailed":
