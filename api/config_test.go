@@ -1,6 +1,11 @@
 package api_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/oscarfed/oscarfed/api"
+	"github.com/oscarfed/oscarfed/test/issuer"
+)
 
 // Clients of OSCAR ask for the configuration first, some with a slash at the end;
 // they want an array of groups and a provider, and get nobody's credentials.
@@ -11,5 +16,33 @@ func TestConfigIsInOscarsFormWithoutCredentials(t *testing.T) {
 			`{"config":{"name":"oscar","namespace":"","services_namespace":"","controller_service_account":"","gpu_available":false,`+
 				`"interLink_available":false,"yunikorn_enable":false,"kueue_enable":false,"volume_enable":false,"oidc_groups":[],"minio_quota_enabled":false},`+
 				`"minio_provider":{"endpoint":"https://minio.example.org","verify":true,"access_key":"","secret_key":"","region":"us-east-1"},"allowed_image_repositories":[]}`)
+	}
+}
+
+// A user who names a cluster gets his own keys there; the administrator would get
+// MinIO's root keys, and gets none.
+func TestOnlyUsersAreGivenKeys(t *testing.T) {
+	i := issuer.New(t, "")
+	schemes := bearers(t, i)
+	c := newClient(t, &fake{}, func(cfg *api.Config) { cfg.Authenticator = schemes })
+	alice := "Bearer " + i.Token("somebody", nil)
+	resp := c.do("GET", "/system/config?cluster_id=oscar-cluster-b", "", "Authorization", alice)
+	if got := resp.Header.Get("Cache-Control"); got != "no-store" {
+		t.Errorf("it may be kept: %q", got)
+	}
+	want(t, resp, 200, jsonType,
+		`{"config":{"name":"oscar","namespace":"","services_namespace":"","controller_service_account":"","gpu_available":false,`+
+			`"interLink_available":false,"yunikorn_enable":false,"kueue_enable":false,"volume_enable":false,"oidc_groups":[],"minio_quota_enabled":false},`+
+			`"minio_provider":{"endpoint":"https://minio.b.example.org","verify":false,"access_key":"somebody","secret_key":"his","region":"eu-1"},"allowed_image_repositories":[]}`)
+	for _, cluster := range []string{"oscar-cluster-b", "", "nowhere"} {
+		if resp := c.do("GET", "/system/config?cluster_id="+cluster, ""); resp.StatusCode != 403 {
+			t.Errorf("the administrator is answered %d about %q", resp.StatusCode, cluster)
+		}
+	}
+	if resp := c.do("GET", "/system/config?cluster_id=nowhere", "", "Authorization", alice); resp.StatusCode != 404 {
+		t.Errorf("an unknown cluster: %d", resp.StatusCode)
+	}
+	if resp := c.do("GET", "/system/config?cluster_id=oscar-cluster-b", "", "Authorization", ""); resp.StatusCode != 401 {
+		t.Errorf("nobody: %d", resp.StatusCode)
 	}
 }

@@ -187,6 +187,16 @@ func (f *fake) Info(ctx context.Context) controlplane.Info {
 		Etcd: controlplane.Space{Level: "ok", Size: 3, InUse: 2, Quota: 4}}
 }
 
+func (f *fake) StorageOf(_ context.Context, caller identity.Caller, cluster string) (*controlplane.UserKeys, error) {
+	if caller.Administrator {
+		return nil, &controlplane.Error{Code: controlplane.CodeForbidden, Message: "for users alone"}
+	}
+	if cluster != "oscar-cluster-b" {
+		return nil, &controlplane.Error{Code: controlplane.CodeNotFound, Message: "there is no such cluster"}
+	}
+	return &controlplane.UserKeys{Storage: controlplane.Storage{Endpoint: "https://minio.b.example.org", Region: "eu-1"}, AccessKey: caller.Subject, SecretKey: "his"}, nil
+}
+
 func (f *fake) Storage(ctx context.Context) controlplane.Storage {
 	f.called(ctx, "Storage", identity.Caller{}, nil)
 	return controlplane.Storage{Endpoint: "https://minio.example.org", Region: "us-east-1"}

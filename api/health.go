@@ -13,6 +13,8 @@ type status interface {
 	Info(ctx context.Context) controlplane.Info
 	// Storage is that of the default cluster.
 	Storage(ctx context.Context) controlplane.Storage
+	// StorageOf is a cluster's, with the caller's own keys.
+	StorageOf(ctx context.Context, caller identity.Caller, cluster string) (*controlplane.UserKeys, error)
 	Health(ctx context.Context) controlplane.Health
 	Room(ctx context.Context, caller identity.Caller) (controlplane.Room, error)
 }

@@ -24,7 +24,8 @@ type ManagerConfig struct {
 	MinIOQuotaEnabled        bool     `json:"minio_quota_enabled"`
 }
 
-// MinIOProvider is where the data of the default cluster is; never with credentials.
+// MinIOProvider is where the data of a cluster is: of the default one without credentials,
+// of one that a user has named with his own.
 type MinIOProvider struct {
 	Endpoint  string `json:"endpoint"`
 	Verify    bool   `json:"verify"`

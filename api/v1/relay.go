@@ -43,6 +43,10 @@ const (
 // is to be invoked.
 const RelayServiceTokenHeader = "Oscarfed-Service-Token"
 
+// RelayUserTokenHeader carries, on the stream, the access token of a user who asks for his
+// keys of the cluster's MinIO.
+const RelayUserTokenHeader = "Oscarfed-User-Token"
+
 // Relay asks for a challenge: the body of POST /system/relay/challenge.
 type Relay struct {
 	ClusterID  string `json:"cluster_id"`

@@ -92,6 +92,17 @@ func (h *Hub) DeleteJob(ctx context.Context, r Replica, job string) (*http.Respo
 	return h.plain(ctx, http.MethodDelete, r, nil, "jobs", job)
 }
 
+// Config asks the OSCAR of a cluster what it tells a user of its MinIO; of the replica the
+// cluster and its uid count. The answer has nothing but his own keys.
+func (h *Hub) Config(ctx context.Context, r Replica, userToken string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://relay/config", http.NoBody)
+	if err != nil {
+		return nil, &Error{Text: "the request cannot be made", Err: err}
+	}
+	req.Header.Set(v1.RelayUserTokenHeader, userToken)
+	return h.ask(req, r)
+}
+
 func values(name, value string) url.Values {
 	if value == "" {
 		return nil

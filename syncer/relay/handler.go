@@ -71,6 +71,7 @@ func newHandler(site Site, limits Limits, counted func(what, outcome string)) ht
 	mux.Handle("GET /services/{service}/{uid}/jobs/{job}", h.ask("log", h.jobLog))
 	mux.Handle("DELETE /services/{service}/{uid}/jobs/{job}", h.ask("delete_job", h.deleteJob))
 	mux.Handle("POST /services/{service}/{uid}/run", h.with("run", h.runs, limits.Run, h.run))
+	mux.HandleFunc("GET /config", h.userKeys)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		h.refuse(w, "other", &refusal{http.StatusForbidden, v1.RelayNotAllowed, "the syncer of this cluster passes nothing of this kind on"})
 	})

@@ -69,6 +69,7 @@ func TestAHostileControlPlaneGetsNothingElse(t *testing.T) {
 		{"GET", "/services/s/life/jobs/..", ""}, {"GET", "/services/s%2f..%2fx/life/jobs", ""}, {"GET", "/services//life/jobs", ""},
 		{"GET", "/services/s/life/jobs?page=a%0ab", ""}, {"GET", "/services/s/life/jobs?page=" + strings.Repeat("x", 5000), ""},
 		{"POST", "/services/s/life/run", ""}, {"POST", "/services/s/life/run", "other"}, {"POST", "/services/s/other/run", "t"}, {"POST", "/services/x/life/run", "t"},
+		{"GET", "/config", "t"}, {"POST", "/config", "t"}, {"PUT", "/config", "t"}, {"GET", "/config/", "t"}, {"GET", "/config/x", "t"},
 	} {
 		site := &fakeSite{}
 		w := ask(site, Limits{}, c.method, c.path, token(c.tok), http.NoBody)

@@ -1,0 +1,105 @@
+package controlplane
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/relay"
+)
+
+// UserKeys are a user's at the MinIO of one cluster, as its OSCAR gives them to him.
+type UserKeys struct {
+	Storage
+	Verify               bool
+	AccessKey, SecretKey string
+}
+
+const (
+	// userKeysTimeout is how long a cluster may take.
+	userKeysTimeout = 15 * time.Second
+	// maxUserKeys bounds its answer in bytes.
+	maxUserKeys = 64 << 10
+)
+
+// StorageOf asks the OSCAR of a cluster, through its syncer, for the caller's own keys of
+// its MinIO: with the token that he came with, and with nobody else's credentials. Nothing
+// of it is kept.
+func (c *ControlPlane) StorageOf(ctx context.Context, caller identity.Caller, cluster string) (*UserKeys, error) {
+	token, _ := caller.Token()
+	if caller.Administrator || token == "" {
+		return nil, &Error{Code: CodeForbidden, Message: "the keys of a cluster's MinIO are given to users alone, by their access tokens: " +
+			"to its administrator an OSCAR answers MinIO's root keys, which never leave the cluster"}
+	}
+	if err := c.fresh(ctx); err != nil {
+		return nil, err
+	}
+	to := relay.Replica{Cluster: cluster}
+	var away error
+	c.state.read(func() {
+		reg := c.state.clusters[cluster].rec
+		if reg == nil || reg.Revoked != nil {
+			away = notFound(fmt.Sprintf("there is no cluster %q", cluster))
+			return
+		}
+		to.ClusterUID = reg.UID
+	})
+	if away != nil {
+		return nil, away
+	}
+	ctx, cancel := context.WithTimeout(ctx, userKeysTimeout)
+	defer cancel()
+	unavailable := func(why string, cause error) (*UserKeys, error) {
+		return nil, &Error{Code: CodeUnavailable, RetryAfter: 5 * time.Second, Message: fmt.Sprintf("cluster %s: %s", cluster, why), Cause: cause}
+	}
+	resp, err := c.relay.Config(ctx, to, token)
+	if err != nil {
+		if e, ok := errors.AsType[*relay.Error](err); ok {
+			return unavailable(e.Text, err)
+		}
+		return nil, err
+	}
+	defer resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return nil, &Error{Code: CodeForbidden, Message: fmt.Sprintf("the OSCAR of cluster %s does not let you in", cluster)}
+	default:
+		return unavailable(fmt.Sprintf("its OSCAR answered %d", resp.StatusCode), nil)
+	}
+	out, err := readUserKeys(resp.Body)
+	switch {
+	case err != nil:
+		return unavailable(err.Error(), nil)
+	case out.AccessKey != caller.Subject:
+		c.cfg.Logger.Warn("a cluster answers with keys that are not the caller's; they are not passed on", "cluster", cluster)
+		return unavailable("it answers with keys that are not yours; they are not passed on", nil)
+	}
+	return out, nil
+}
+
+func readUserKeys(from io.Reader) (*UserKeys, error) {
+	data, err := io.ReadAll(io.LimitReader(from, maxUserKeys+1))
+	if err != nil || len(data) > maxUserKeys {
+		return nil, errors.New("its answer broke off, or is too long")
+	}
+	var in struct {
+		MinIO struct {
+			Endpoint  string `json:"endpoint"`
+			Region    string `json:"region"`
+			Verify    bool   `json:"verify"`
+			AccessKey string `json:"access_key"`
+			SecretKey string `json:"secret_key"`
+		} `json:"minio_provider"`
+	}
+	if json.Unmarshal(data, &in) != nil { // whose error could quote what it read
+		return nil, errors.New("its answer is not what a syncer passes on")
+	}
+	m := in.MinIO
+	return &UserKeys{Storage: Storage{Endpoint: m.Endpoint, Region: m.Region}, Verify: m.Verify, AccessKey: m.AccessKey, SecretKey: m.SecretKey}, nil
+}
