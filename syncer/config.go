@@ -66,6 +66,11 @@ type Config struct {
 	// AcceptClusterUID is a registration that is served although another one is
 	// remembered.
 	AcceptClusterUID string
+	// LocalURL is under which OSCAR reaches Local; Local answers it with the keys that
+	// Origins give. Without them, workers use the storage of their own cluster.
+	LocalURL string
+	Local    Local
+	Origins  Origins
 	// Relay keeps streams to the control plane; nil for none.
 	Relay Relay
 	// Instance names this process in its session; default: a new UUID.
@@ -77,6 +82,9 @@ type Config struct {
 	// assigned to it, and at most reported; default 15 s, with jitter. Without jobs it is
 	// measured once for each Resync.
 	CapacityEvery time.Duration
+	// OriginLook is how often it is looked whether the storage of an origin can be used;
+	// default 5 minutes, with jitter, and a fifth of it while it cannot.
+	OriginLook time.Duration
 	// SessionTTL is how long the session outlives a silent syncer; default 30 s.
 	SessionTTL time.Duration
 	// KeepJobs says that Jobs which wait here are not offered to the federation.
@@ -128,6 +136,7 @@ func (c Config) withDefaults() Config {
 	}
 	period(&c.Resync, time.Minute)
 	period(&c.CapacityEvery, 15*time.Second)
+	period(&c.OriginLook, 5*time.Minute)
 	period(&c.SessionTTL, 30*time.Second)
 	period(&c.RescheduleAfter, 30*time.Second)
 	period(&c.LateWindow, 300*time.Second)
@@ -173,6 +182,11 @@ func (c Config) Validate() error {
 	missing(c.Store == nil, "the store")
 	missing(c.OSCAR == nil, "the OSCAR client")
 	missing(c.Identity == nil, "the identity")
+	if c.LocalURL != "" || c.Local != nil || c.Origins != nil {
+		missing(c.LocalURL == "", "the URL of the local server")
+		missing(c.Local == nil, "the local server")
+		missing(c.Origins == nil, "the client of origins")
+	}
 	return errors.Join(problems...)
 }
 

@@ -108,6 +108,7 @@ func (t *term) settle(ctx context.Context, v *sight) error {
 		phase:    record.PhaseReady,
 		reason:   record.ReasonApplied,
 		readBack: v.local.hash,
+		storage:  v.def.place.mark(),
 		made:     t.madeBuckets(v),
 		buckets:  v.def.dataBuckets(),
 	})
@@ -115,6 +116,9 @@ func (t *term) settle(ctx context.Context, v *sight) error {
 		return err
 	}
 	t.cfg.FailPoints.Hit(failAfterReady)
+	if v.def.place != nil {
+		t.looks.now(v.name)
+	}
 	t.notes.change(v.name, func(n *note) {
 		n.forgive()
 		n.repaired()

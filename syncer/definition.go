@@ -1,6 +1,7 @@
 package syncer
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,13 +36,21 @@ type definition struct {
 	left []string
 	// secrets are the values that no report may hold.
 	secrets []string
+	// origin is what the spec says of the origin's storage, or nil, and place the storage
+	// that is sent.
+	origin *record.OriginStorage
+	place  *place
+	// uid is the life that it is of, and tokenSum the SHA-256 of its token.
+	uid      string
+	tokenSum [sha256.Size]byte
 }
 
 // errSpec says that a spec is not what a control plane writes.
 var errSpec = errors.New("spec is not usable")
 
-// openDefinition joins the public part of a spec with what is sealed to us.
-func openDefinition(id *seal.Identity, cluster string, d *record.Desired, spec *record.Spec, now time.Time) (*definition, error) {
+// openDefinition joins the public part of a spec with what is sealed to us, and with the
+// storage that its jobs are to use.
+func openDefinition(id *seal.Identity, cluster string, d *record.Desired, spec *record.Spec, at *place, now time.Time) (*definition, error) {
 	body := []byte(spec.Service)
 	var patch []byte
 	if spec.Sealed != "" {
@@ -54,7 +63,16 @@ func openDefinition(id *seal.Identity, cluster string, d *record.Desired, spec *
 			return nil, err
 		}
 	}
-	def := &definition{service: &oscarapi.Service{}, left: spec.Left}
+	if at != nil {
+		storage, err := at.patch()
+		if err != nil {
+			return nil, err
+		}
+		if body, err = oscarapi.MergePatch(body, storage); err != nil {
+			return nil, err
+		}
+	}
+	def := &definition{service: &oscarapi.Service{}, left: spec.Left, origin: spec.Origin, place: at}
 	// The decoders' errors could quote what they read.
 	if json.Unmarshal(body, &def.fields) != nil || json.Unmarshal(body, def.service) != nil {
 		return nil, fmt.Errorf("%w: %q is no service", errSpec, d.Spec)
@@ -66,6 +84,7 @@ func openDefinition(id *seal.Identity, cluster string, d *record.Desired, spec *
 	if got := record.Mark(def.service.Token); got != d.Mark {
 		return nil, fmt.Errorf("%w: the token in %q is not that of the desired record's mark", errSpec, d.Spec)
 	}
+	def.uid, def.tokenSum = d.UID, sha256.Sum256([]byte(def.service.Token))
 	if len(patch) > 0 {
 		sealed, err := decodeObject(patch)
 		if err != nil {

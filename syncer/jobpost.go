@@ -20,12 +20,24 @@ type openedJob struct {
 	// owner of the service, and what no report may hold.
 	owner   string
 	secrets []string
+	// uid is the life of the service, and place the storage that its jobs use.
+	uid   string
+	place *place
+	keys  keysOf
+	// byOwner says that the token of the submission is the owner's access token.
+	byOwner bool
 }
 
-// lostEventError says that the event of an attempt will never be readable.
-type lostEventError struct{ message string }
+// unfitError says that an attempt cannot be made here, and that OSCAR need not be asked:
+// its event will never be readable, or there is no token to post it with.
+type unfitError struct {
+	reason  record.JobReason
+	message string
+}
 
-func (e *lostEventError) Error() string { return e.message }
+func (e *unfitError) Error() string { return e.message }
+
+func lostEvent(message string) *unfitError { return &unfitError{record.JobEventLost, message} }
 
 // openJob reads what is to be posted, before anything says that OSCAR is asked.
 func (d *desk) openJob(ctx context.Context, a *attempt, assignment record.Assignment) {
@@ -34,12 +46,12 @@ func (d *desk) openJob(ctx context.Context, a *attempt, assignment record.Assign
 }
 
 func (d *desk) opened(ctx context.Context, a *attempt, opened *openedJob, err error) {
-	if lost, ok := errors.AsType[*lostEventError](err); ok {
-		d.finished(a, func(m *jobMemory) { m.lost = lost.message })
+	if unfit, ok := errors.AsType[*unfitError](err); ok {
+		d.finished(a, func(m *jobMemory) { m.unfit = unfit })
 		return
 	}
 	if err != nil {
-		if ctx.Err() == nil {
+		if none, ok := errors.AsType[*NoTokenError](err); ctx.Err() == nil && (!ok || !none.Pending) {
 			d.log.Warn("a job cannot be prepared; it is tried again", "job", a.job, "attempt", a.number, "service", a.service, "error", err)
 		}
 		d.postpone(a)
@@ -75,32 +87,52 @@ func (d *desk) read(ctx context.Context, a *attempt, assignment record.Assignmen
 	}
 	kv, err := d.cfg.Store.Get(ctx, record.AssignedEventKey(d.cfg.ClusterID, a.job, a.number))
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, &lostEventError{"its event is not in the store any more"}
+		return nil, lostEvent("its event is not in the store any more")
 	}
 	if err != nil {
 		return nil, err
 	}
 	event, err := store.Decode[record.Event](kv)
 	if err != nil {
-		return nil, &lostEventError{"the record of its event cannot be read"}
+		return nil, lostEvent("the record of its event cannot be read")
 	}
 	want := seal.Header{Purpose: record.PurposeEvent, Cluster: d.cfg.ClusterID, UID: a.job, Generation: int64(a.number)}
 	body, err := d.cfg.Identity.Open(event.Sealed, want, time.Now())
 	if err != nil {
 		d.log.Error("event cannot be opened", "job", a.job, "attempt", a.number, "error", err)
-		return nil, &lostEventError{"its event is sealed to another key or for another use; if the syncer's identity file was replaced, replay the job"}
+		return nil, lostEvent("its event is sealed to another key or for another use; if the syncer's identity file was replaced, replay the job")
 	}
 	from := def.service.Annotations[oscarapi.AnnotationOriginCluster]
 	if from == "" {
 		from = d.cfg.ClusterID
 	}
-	return &openedJob{
+	opened := &openedJob{
 		submission: oscar.Submission{
 			Service: a.service, Token: oscar.Bearer(def.service.Token), Name: assignment.Name, From: from, Event: body,
 		},
-		owner:   desired.Owner,
+		owner: desired.Owner, uid: desired.UID, place: def.place,
 		secrets: append([]string{def.service.Token}, def.secrets...),
-	}, nil
+	}
+	if byOwner(def.place, desired, body) {
+		err = d.asOwner(ctx, desired, opened)
+	}
+	return opened, err
+}
+
+// asOwner has a job posted with an access token of its service's owner. One that is on its
+// way is waited for.
+func (d *desk) asOwner(ctx context.Context, desired *record.Desired, opened *openedJob) error {
+	token, err := d.ownersToken(ctx, desired, time.Now())
+	none, ok := errors.AsType[*NoTokenError](err)
+	switch {
+	case ok && !none.Pending:
+		return &unfitError{record.JobNeedsUserToken, "it uses the storage of the origin, and its event names no user, so it is posted with an access token of the owner: " + none.Message}
+	case err != nil:
+		return err
+	}
+	opened.submission.Token, opened.byOwner, opened.keys = token.Value, true, keysFor(desired, opened.place)
+	opened.secrets = append(opened.secrets, string(token.Value))
+	return nil
 }
 
 // repost posts an attempt that was begun in this session once more. That it is still
@@ -177,6 +209,15 @@ func (d *desk) post(ctx context.Context, a *attempt, opened *openedJob, until ti
 		d.postpone(a)
 		return
 	}
+	if opened.byOwner {
+		// OSCAR shows it to us while it answers.
+		back, ok := d.lent.lend(string(opened.submission.Token), a.service, opened.uid, opened.keys)
+		if !ok {
+			d.postpone(a)
+			return
+		}
+		defer back()
+	}
 	d.cfg.FailPoints.Hit(failBeforePost)
 	began := time.Now()
 	err := d.send(ctx, func(ctx context.Context) error { return d.cfg.OSCAR.Submit(ctx, opened.submission, d.cfg.JobTimeout) })
@@ -185,6 +226,9 @@ func (d *desk) post(ctx context.Context, a *attempt, opened *openedJob, until ti
 	ended := time.Now()
 	d.metrics.posted(outcome, ended.Sub(began))
 	d.log.Info("posted a job", "job", a.job, "attempt", a.number, "service", a.service, "outcome", outcome.String(), "status", status, "seconds", ended.Sub(began).Seconds())
+	if opened.place != nil && (outcome == postFailed || outcome == postNo) {
+		d.originFailed(a.service, refusedAge)
+	}
 	d.finished(a, func(m *jobMemory) {
 		if m.posts == 0 {
 			m.firstPost = began

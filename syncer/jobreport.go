@@ -191,6 +191,8 @@ func (d *desk) settled(ctx context.Context, changes []*jobChange, written map[*j
 		switch c.next.State {
 		case record.JobClaimed:
 			d.claimed++
+		case record.JobFailed:
+			d.originFailed(a.service, failedAge)
 		case record.JobSubmitting:
 			opened := a.opened
 			a.opened, a.memory.busy, a.former = nil, true, time.Time{}

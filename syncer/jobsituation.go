@@ -60,8 +60,8 @@ type jobMemory struct {
 	message string
 	// doubt says that one of them may have been taken without an answer.
 	doubt bool
-	// lost says why the event cannot be read.
-	lost string
+	// unfit says why the attempt cannot be made; nil when it can, for all that is known.
+	unfit *unfitError
 	// deletes were sent; the last one ended at lastDelete.
 	deletes    int
 	lastDelete time.Time

@@ -203,6 +203,7 @@ func (t *term) complete(v *sight, listed time.Time) error {
 		t.notes.sawAbsent(v.name, listed)
 	}
 	v.memory = t.notes.read(v.name, v.desired, v.revision)
+	v.moved = v.def != nil && v.applied() && v.observed.Storage != v.def.place.mark()
 	return nil
 }
 
@@ -229,6 +230,9 @@ func localOf(service *oscar.Service, d *record.Desired, def *definition) (local,
 	}
 	if def != nil {
 		l.differs = difference(def.compare, got)
+		if l.differs == "" && !def.stands(got) {
+			l.differs = "storage_providers"
+		}
 	}
 	return l, nil
 }

@@ -131,7 +131,8 @@ func planPresent(s situation) decision {
 	case s.local.half:
 		return planHalf(s)
 	}
-	applied := s.applied()
+	// With another storage it is as new: what OSCAR shows then is compared with nothing.
+	applied := s.applied() && !s.moved
 	undisturbed := applied && s.local.hash == s.observed.ReadBack
 	switch {
 	case undisturbed:

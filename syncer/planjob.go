@@ -49,8 +49,8 @@ func planUnposted(s jobSituation) jobDecision {
 		return jobSays(record.JobRefused, record.JobWithdrawn, "the cluster takes no jobs now")
 	case s.stopped || s.place == placeWaits:
 		return jobDecision{act: jobRest}
-	case s.memory.lost != "":
-		return jobSays(record.JobRefused, record.JobEventLost, s.memory.lost)
+	case s.memory.unfit != nil:
+		return jobSays(record.JobRefused, s.memory.unfit.reason, s.memory.unfit.message)
 	case s.state() == "":
 		return jobDecision{act: jobClaim, state: record.JobClaimed}
 	}
@@ -109,7 +109,7 @@ func planSubmitting(s jobSituation) jobDecision {
 	}
 	uncertain := jobSays(record.JobUncertain, record.JobNoAnswer, fmt.Sprintf("OSCAR was asked %d times and has not said whether it made the Job; it is not listed", m.posts))
 	switch {
-	case s.assignment.Cancel, s.place == placeGone, m.lost != "", s.now.Sub(m.firstPost) >= s.resend:
+	case s.assignment.Cancel, s.place == placeGone, m.unfit != nil, s.now.Sub(m.firstPost) >= s.resend:
 		return uncertain
 	case sight == nil:
 		return lookNow()
@@ -126,8 +126,8 @@ func (s jobSituation) unsent(why string) jobDecision {
 		return jobSays(record.JobCancelled, "", "it was cancelled before OSCAR was asked")
 	case s.place == placeGone:
 		return jobSays(record.JobRefused, record.JobServiceGone, "the service that it was assigned to is not on the cluster any more")
-	case s.memory.lost != "":
-		return jobSays(record.JobRefused, record.JobEventLost, s.memory.lost)
+	case s.memory.unfit != nil:
+		return jobSays(record.JobRefused, s.memory.unfit.reason, s.memory.unfit.message)
 	case s.stopped:
 		return jobSays(record.JobRefused, record.JobWithdrawn, "the cluster takes no jobs now")
 	case s.memory.posts > 0 && s.now.Sub(s.memory.firstPost) >= s.resend:

@@ -62,7 +62,7 @@ func TestPlanJob(t *testing.T) {
 		{"unclaimed and the service gone", jobWith("", serviceGone), jobReport, record.JobRefused},
 		{"claimed and the service gone", jobWith(record.JobClaimed, serviceGone), jobReport, record.JobRefused},
 		{"claimed and cancelled", jobWith(record.JobClaimed, cancelled), jobReport, record.JobCancelled},
-		{"claimed, and its event lost", jobWith(record.JobClaimed, func(s *jobSituation) { s.memory.lost = "x" }), jobReport, record.JobRefused},
+		{"claimed, and its event lost", jobWith(record.JobClaimed, func(s *jobSituation) { s.memory.unfit = &unfitError{record.JobEventLost, "x"} }), jobReport, record.JobRefused},
 		{"paused before the claim", jobWith("", func(s *jobSituation) { s.stopped = true }), jobRest, ""},
 		{"paused after the claim", jobWith(record.JobClaimed, func(s *jobSituation) { s.stopped = true }), jobReport, record.JobRefused},
 		{"of a former epoch", jobWith("", formerEpoch), jobLook, ""},

@@ -172,7 +172,7 @@ func newDefinition(t *testing.T, service, patch string) (*definition, *record.De
 		t.Fatal(err)
 	}
 	d := desired(record.IntentApply, func(d *record.Desired) { d.Mark = record.Mark("secret-token") })
-	def, err := openDefinition(id, "c", d, &record.Spec{Service: json.RawMessage(service), Sealed: sealed, Left: []string{"left"}}, now)
+	def, err := openDefinition(id, "c", d, &record.Spec{Service: json.RawMessage(service), Sealed: sealed, Left: []string{"left"}}, nil, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestDefinitionOfAnotherIsRefused(t *testing.T) {
 		"token":      sealTo(ours, `{"token":"another"}`),
 		"type":       sealTo(ours, `{"token":"secret-token","input":"none"}`),
 	} {
-		if _, err := openDefinition(id, "c", d, spec, now); err == nil {
+		if _, err := openDefinition(id, "c", d, spec, nil, now); err == nil {
 			t.Errorf("a spec with another %s was accepted", name)
 		} else if strings.Contains(err.Error(), "secret-token") || strings.Contains(err.Error(), "another\"") {
 			t.Errorf("%s: the error holds the token: %v", name, err)

@@ -22,6 +22,8 @@ type finding struct {
 	vote *record.Vote
 	// readBack, when set, is the fingerprint to compare with from now on.
 	readBack string
+	// storage goes with readBack: the mark of the place that it is of.
+	storage string
 	// made, when not nil, replaces the buckets that this life made.
 	made []string
 	// held, when set, is what stands and is ahead of the store.
@@ -74,6 +76,7 @@ func nextReport(before *record.Observed, d *record.Desired, revision int64, epoc
 		DesiredRevision:    revision,
 		Vote:               f.vote,
 		ReadBack:           f.readBack,
+		Storage:            f.storage,
 		BucketsMade:        union(f.made),
 		Buckets:            f.buckets,
 		BucketFates:        f.fates,
@@ -95,10 +98,13 @@ func nextReport(before *record.Observed, d *record.Desired, revision int64, epoc
 		next.Buckets = before.Buckets
 	}
 	if applied := before.Applied(); f.readBack == "" && applied != 0 {
-		next.ReadBack = before.ReadBack
+		next.ReadBack, next.Storage = before.ReadBack, before.Storage
 		if applied != next.ObservedGeneration {
 			next.AppliedGeneration = applied
 		}
+	}
+	if next.Storage != "" && next.Storage == before.Storage && f.phase != record.PhaseDeleted {
+		next.Inputs = before.Inputs
 	}
 	if before.Phase == f.phase {
 		next.LastTransitionTime = before.LastTransitionTime

@@ -73,6 +73,9 @@ type situation struct {
 	// mirror that may be a little old. Only a fresh situation is acted upon.
 	fresh  bool
 	memory memory
+	// moved says that the service was last seen in place with another storage than it is
+	// sent with now: this syncer has been started with or without a server for its OSCAR.
+	moved bool
 	// token is about the access token that a creation needs.
 	token ownerToken
 }

@@ -46,6 +46,30 @@ func (c *specCache) drop(service string) {
 	delete(c.of, service)
 }
 
+// placed gives each definition whose jobs use the storage of another cluster.
+func (c *specCache) placed(each func(service string, def *definition)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for service, name := range c.of {
+		if def := c.defs[name]; def != nil && def.place != nil {
+			each(service, def)
+		}
+	}
+}
+
+// ownMinIO is where the cluster's own MinIO is, as we have reported it; empty before that.
+func (s *Syncer) ownMinIO() string {
+	kv, ok := s.mirror.Snapshot().KV(record.ObservedClusterKey(s.cfg.ClusterID))
+	if !ok {
+		return ""
+	}
+	c, err := store.Decode[record.ObservedCluster](kv)
+	if err != nil {
+		return ""
+	}
+	return c.MinioEndpoint
+}
+
 // definition opens the spec that a desired record points to; nil for a record
 // without one.
 func (s *Syncer) definition(ctx context.Context, service string, d *record.Desired) (*definition, error) {
@@ -64,7 +88,7 @@ func (s *Syncer) definition(ctx context.Context, service string, d *record.Desir
 	if err != nil {
 		return nil, err
 	}
-	def, err := openDefinition(s.cfg.Identity, s.cfg.ClusterID, d, spec, time.Now())
+	def, err := openDefinition(s.cfg.Identity, s.cfg.ClusterID, d, spec, placeFor(spec.Origin, s.cfg.LocalURL, s.ownMinIO()), time.Now())
 	if err != nil {
 		return nil, err
 	}

@@ -45,6 +45,10 @@ type Syncer struct {
 	// reported in; nil between two sessions.
 	keeper  *token.Keeper
 	current atomic.Pointer[term]
+	// keys are owners' at the MinIOs of origins, and lent the access tokens by which OSCAR
+	// may ask for them now.
+	keys *keyring
+	lent *loans
 
 	mu    sync.Mutex
 	ready bool
@@ -71,6 +75,8 @@ func New(cfg Config) (*Syncer, error) {
 		metrics: newMetrics(cfg.Registry),
 		specs:   newSpecCache(),
 		gets:    rate.NewLimiter(1, 3),
+		keys:    newKeyring(),
+		lent:    newLoans(),
 
 		restored: make(chan struct{}, 1),
 	}
@@ -164,10 +170,17 @@ func (s *Syncer) Run(ctx context.Context) error {
 		working, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(following, cancel)()
+		s.keys.open(working)
 		s.terms(working)
+		cancel()
+		s.keys.close()
 		s.closeKeeper()
 		return nil
 	})
+	if s.cfg.Local != nil {
+		// Of its own end it tells the others; it ends with the mirror that it reads.
+		group.Go(func() error { return s.cfg.Local.Run(following, keySite{s}) })
+	}
 	return group.Wait()
 }
 

@@ -47,11 +47,16 @@ type term struct {
 	// needs those that lack one here.
 	tokens workqueue.TypedRateLimitingInterface[string]
 	needs  *needs
-	claims *claims
-	desk   *desk
+	// tokenNews rings when there is news of any token.
+	tokenNews *bell
+	claims    *claims
+	desk      *desk
 	// measured is closed when it was tried once to tell what the cluster has free.
 	measured chan struct{}
 	offers   *offers
+	// looks are at the storage of origins, and alive what their MinIOs answer.
+	looks *looks
+	alive *minios
 
 	mu sync.Mutex
 	// periodic holds the names that the next decision looks at as a resync, and
@@ -74,7 +79,7 @@ func newTerm(s *Syncer, session *store.Session, leads func() bool, lose context.
 		decisions: workqueue.NewTypedDelayingQueue[string](),
 		retries:   workqueue.NewTypedItemExponentialFailureRateLimiter[string](200*time.Millisecond, 15*time.Second),
 	}
-	t.needs, t.offers = newNeeds(), newOffers()
+	t.needs, t.offers, t.looks, t.tokenNews = newNeeds(), newOffers(), newLooks(), &bell{}
 	t.tokens = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second))
 	t.desk = newDesk(t)
@@ -92,6 +97,10 @@ func (t *term) run(ctx context.Context) error {
 	t.nodes = newShared(ctx, t.cfg.OSCAR.Nodes)
 	t.infos = newShared(ctx, t.cfg.OSCAR.Info)
 	t.admissions = newAdmissions(t.cfg.OSCAR.Admits)
+	if t.cfg.Origins != nil {
+		t.alive = newMinios(ctx, t.cfg.Origins.Alive)
+		defer t.alive.wait()
+	}
 	defer func() {
 		t.lists.wait()
 		t.buckets.wait()
@@ -122,6 +131,11 @@ func (t *term) run(ctx context.Context) error {
 	}
 	group.Go(func() error { t.capacities(ctx); return nil })
 	group.Go(func() error { t.offerJobs(ctx); return nil })
+	if t.cfg.Local != nil {
+		for range lookers {
+			group.Go(func() error { t.lookAtOrigins(ctx); return nil })
+		}
+	}
 	for range deciders {
 		group.Go(func() error { t.work(ctx, t.decisions, t.decide); return nil })
 	}
@@ -134,6 +148,7 @@ func (t *term) run(ctx context.Context) error {
 		t.decisions.ShutDown()
 		t.writes.ShutDown()
 		t.tokens.ShutDown()
+		t.looks.queue.ShutDown()
 		return context.Cause(ctx)
 	})
 	err := group.Wait()
@@ -251,6 +266,7 @@ func (t *term) follow(ctx context.Context) error {
 // tokenCame looks anew at the services of a federation: who has refused for want of
 // its owner's token votes again.
 func (t *term) tokenCame(view *store.MirrorView, federation string, now time.Time) {
+	t.tokenNews.ring()
 	for kv := range view.Prefix(record.DesiredServicesPrefix(t.cfg.ClusterID)) {
 		d, err := store.Decode[record.Desired](kv)
 		if err != nil || d.Federation != federation || d.Tombstone() {
@@ -322,6 +338,7 @@ func (t *term) resync(ctx context.Context) error {
 	t.tendAll(view)
 	t.offers.again("")
 	t.offerAll(view)
+	t.watchOrigins(view)
 	t.notes.forget(time.Now(), func(name string) bool { return wanted[name] })
 	t.mu.Lock()
 	maps.DeleteFunc(t.heard, func(name string, _ time.Time) bool { return !wanted[name] })

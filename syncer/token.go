@@ -15,7 +15,9 @@ import (
 
 // The service of a user is made with his own access token: so it is his on the
 // cluster's OSCAR, in his namespace. The token is used for that POST, and for the
-// vote that asks OSCAR whether it would take it, and for nothing else.
+// vote that asks OSCAR whether it would take it. Where a worker uses the storage of its
+// origin, it also gets the owner's keys there, and posts the jobs whose events name no
+// user.
 
 // TokenSource finds the access token of an owner, where the one that was delivered
 // with his last request is not good any more. It answers at once: what it has to ask
@@ -78,20 +80,25 @@ func (t *term) findToken(ctx context.Context, v *sight) error {
 		return nil
 	}
 	v.token.needed = true
-	token, err := t.delivered(d, v.now)
-	switch {
-	case err == nil:
-	case t.cfg.Tokens != nil:
-		token, err = t.cfg.Tokens.AccessToken(ctx, TokenFor{Federation: d.Federation, UID: d.UID, Owner: d.Owner})
-	default:
-		token, err = t.fromHolder(d, err)
-	}
+	token, err := t.ownersToken(ctx, d, v.now)
 	if none, ok := errors.AsType[*NoTokenError](err); ok {
 		v.token.reason, v.token.message, v.token.pending = none.Reason, none.Message, none.Pending
 		return nil
 	}
 	v.as = token
 	return err
+}
+
+// ownersToken finds an access token of a service's owner. It answers at once.
+func (t *term) ownersToken(ctx context.Context, d *record.Desired, now time.Time) (AccessToken, error) {
+	token, err := t.delivered(d, now)
+	switch {
+	case err == nil:
+		return token, nil
+	case t.cfg.Tokens != nil:
+		return t.cfg.Tokens.AccessToken(ctx, TokenFor{Federation: d.Federation, UID: d.UID, Owner: d.Owner})
+	}
+	return t.fromHolder(d, err)
 }
 
 // delivered is the token that came with a request of the owner's.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -131,6 +132,9 @@ type Syncer struct {
 	OscarPasswordFile string `required:"" placeholder:"FILE" help:"File with the administrator's password."`
 	OscarCAFile       string `name:"oscar-ca-file" placeholder:"FILE" help:"Authorities that the OSCAR's certificate is verified with."`
 
+	LocalListen string `placeholder:"ADDRESS" help:"Where the syncer answers its own OSCAR, which asks with what keys a user's jobs read and write the MinIO of the federation's origin. Plain HTTP: keep it to the OSCAR. With --local-url; without both, jobs here use the storage of this cluster."`
+	LocalURL    string `name:"local-url" placeholder:"URL" help:"Under which the OSCAR reaches --local-listen, as http://oscar-syncer.oscarfed.svc:8091."`
+
 	IdentityFile     string        `placeholder:"FILE" default:"/var/lib/oscarfed-syncer/identity.age" help:"This cluster's age key; made when it is missing."`
 	ClusterUIDFile   string        `name:"cluster-uid-file" placeholder:"FILE" help:"Remembers which registration of the cluster this syncer serves; default cluster-uid beside --identity-file. Made when it is missing."`
 	AcceptClusterUID string        `name:"accept-cluster-uid" placeholder:"UID" help:"Serve this registration although another one is remembered: the cluster was removed and registered again, and this machine is meant."`
@@ -166,6 +170,24 @@ func (c Syncer) apiProblem() error {
 	return nil
 }
 
+// localProblem checks the two flags of the server for the local OSCAR.
+func (c Syncer) localProblem() error {
+	if c.LocalListen == "" || c.LocalURL == "" {
+		return pair("local-listen", c.LocalListen, "local-url", c.LocalURL)
+	}
+	u, err := url.Parse(c.LocalURL)
+	return errors.Join(
+		when(err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "",
+			"--local-url is the address of this syncer as its OSCAR reaches it, as http://oscar-syncer.oscarfed.svc:8091, without a path"),
+		when(!hostPort(c.LocalListen), "--local-listen is an address with a port, as :8091"),
+	)
+}
+
+func hostPort(address string) bool {
+	_, port, err := net.SplitHostPort(address)
+	return err == nil && port != ""
+}
+
 // kubernetesOff is the word of --kubernetes for none, and offersOff that of --offer-jobs.
 const (
 	kubernetesOff = "off"
@@ -178,6 +200,7 @@ func (c Syncer) Validate() error {
 		pair("etcd-cert-file", c.CertFile, "etcd-key-file", c.KeyFile),
 		c.Joining.validate(c.Etcd, c.APIEndpoint != "" && c.APIEndpoint != relayOff),
 		c.apiProblem(),
+		c.localProblem(),
 		positive("resync", c.Resync), positive("session-ttl", c.SessionTTL), positive("late-window", c.LateWindow),
 		positive("reschedule-after", c.RescheduleAfter),
 		issuersProblem(c),

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -16,7 +17,9 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/enroll"
+	"github.com/oscarfed/oscarfed/syncer/keyserver"
 	"github.com/oscarfed/oscarfed/syncer/kube"
+	"github.com/oscarfed/oscarfed/syncer/origin"
 	"github.com/oscarfed/oscarfed/syncer/oscar"
 	"github.com/oscarfed/oscarfed/syncer/relay"
 )
@@ -81,6 +84,17 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 	if conf.Relay, err = openRelay(cfg, registry, log); err != nil {
 		return err
 	}
+	if cfg.LocalURL != "" {
+		origins, err := openOrigins(cfg)
+		if err != nil {
+			return err
+		}
+		defer origins.Close()
+		conf.LocalURL, conf.Origins = strings.TrimRight(cfg.LocalURL, "/"), origins
+		if conf.Local, err = keyserver.New(keyserver.Config{Listen: cfg.LocalListen, Logger: log, Registry: registry}); err != nil {
+			return err
+		}
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	if cfg.MetricsListen != "" {
 		g.Go(func() error {
@@ -115,13 +129,32 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 	return g.Wait()
 }
 
+// api is the address of the control plane's API; empty for a syncer that is not told, or is
+// to have nothing to do with it.
+func (c Syncer) api() string {
+	address := c.APIEndpoint
+	if address == "" {
+		address = c.ControlPlane
+	}
+	if address == relayOff {
+		return ""
+	}
+	return address
+}
+
+// openOrigins asks for keys of users at other clusters, also through the control plane.
+func openOrigins(cfg Syncer) (*origin.Client, error) {
+	ca, err := cfg.ca()
+	if err != nil {
+		return nil, fmt.Errorf("the control plane's CA: %w", err)
+	}
+	return origin.New(origin.Config{ControlPlane: cfg.api(), CA: ca})
+}
+
 // openRelay is nil for a syncer that is not told where the control plane's API is.
 func openRelay(cfg Syncer, registry prometheus.Registerer, log *slog.Logger) (syncer.Relay, error) {
-	address := cfg.APIEndpoint
+	address := cfg.api()
 	if address == "" {
-		address = cfg.ControlPlane
-	}
-	if address == "" || address == relayOff {
 		log.Info("no stream to the control plane: logs of this cluster cannot be read there, and it can be invoked at its own address only")
 		return nil, nil //nolint:nilnil // there is none, and that is no error
 	}

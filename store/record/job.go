@@ -224,6 +224,9 @@ const (
 	JobEndpointRefused JobReason = "EndpointRefused"
 	// JobWaited: it waited at a member for too long, and was taken from there.
 	JobWaited JobReason = "Waited"
+	// JobNeedsUserToken: it is posted with an access token of its service's owner, and
+	// there is none.
+	JobNeedsUserToken JobReason = "NeedsUserToken"
 )
 
 // Event is the body of a job in an age envelope (base64): at events/<job> to the

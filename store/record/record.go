@@ -288,6 +288,9 @@ type Observed struct {
 	DesiredRevision int64  `json:"desired_revision"`
 	Vote            *Vote  `json:"vote,omitempty"`
 	ReadBack        string `json:"read_back,omitempty"`
+	// Storage tells the storage of the origin that ReadBack was seen with from others;
+	// empty for the cluster's own.
+	Storage string `json:"storage,omitempty"`
 	// AppliedGeneration is the one that ReadBack is of, when that is not the
 	// observed one: a newer one is not in place yet.
 	AppliedGeneration int64 `json:"applied_generation,omitempty"`

@@ -1,0 +1,13 @@
+// Package keyserver owns what the OSCAR beside a syncer may ask of it: with which keys a job
+// reads and writes the storage of the cluster that its federation began on.
+//
+//	OSCAR ── GET /system/config, Authorization of the POST of the job ──> syncer
+//	      <── the owner's keys at the origin's MinIO ──
+//
+// An OSCAR asks so by itself, of what it takes for the origin's OSCAR, when it is posted
+// a job of a service that names another MinIO than its own. Nothing else is answered,
+// and nobody without a token that the syncer knows learns that there is anything.
+//
+// Who can connect is not decided here: keep the port to the OSCAR (a NetworkPolicy).
+// What goes over it is not encrypted, as between the OSCAR and its MinIO.
+package keyserver

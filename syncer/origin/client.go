@@ -1,0 +1,240 @@
+package origin
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/oscarfed/oscarfed/internal/version"
+)
+
+// Config of a Client. Zero durations mean their defaults.
+type Config struct {
+	// ControlPlane is the base URL of the API, which is asked where an OSCAR cannot be;
+	// empty for none.
+	ControlPlane string
+	// CA are the authorities of the API's certificate in PEM; empty for the system's.
+	CA []byte
+	// Timeout of one request for keys: 7 s, so that two are over before an OSCAR, which
+	// waits 20 s for them, gives up.
+	Timeout time.Duration
+	// LiveTimeout is how long a MinIO may take to say that it is there: 5 s.
+	LiveTimeout time.Duration
+}
+
+// Limits of an answer in bytes.
+const (
+	maxAnswer = 1 << 20
+	maxHead   = 64 << 10
+)
+
+// Client asks. It is safe for concurrent use.
+type Client struct {
+	cfg Config
+	// strict verifies certificates, lax does not, and api knows the control plane's
+	// authorities. strictLive and laxLive are for MinIOs, which jobs reach without the
+	// syncer's proxy.
+	strict, lax, api, strictLive, laxLive *http.Client
+}
+
+// New checks cfg. It asks nobody.
+func New(cfg Config) (*Client, error) {
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = 7 * time.Second
+	}
+	if cfg.LiveTimeout <= 0 {
+		cfg.LiveTimeout = 5 * time.Second
+	}
+	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	if len(cfg.CA) > 0 {
+		conf.RootCAs = x509.NewCertPool()
+		if !conf.RootCAs.AppendCertsFromPEM(cfg.CA) {
+			return nil, errors.New("origin: what is given as the control plane's CA holds no PEM certificate")
+		}
+	}
+	if cfg.ControlPlane != "" && !private(cfg.ControlPlane) {
+		return nil, errors.New("origin: the control plane's address is not https")
+	}
+	strict := &tls.Config{MinVersion: tls.VersionTLS12}
+	lax := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true} //nolint:gosec // what the registration of a cluster, or its OSCAR, says
+	proxy := http.ProxyFromEnvironment
+	return &Client{
+		cfg: cfg, strict: caller(strict, proxy), lax: caller(lax, proxy), api: caller(conf, proxy),
+		strictLive: caller(strict.Clone(), nil), laxLive: caller(lax.Clone(), nil),
+	}, nil
+}
+
+func caller(conf *tls.Config, proxy func(*http.Request) (*url.URL, error)) *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy:                  proxy,
+			DialContext:            (&net.Dialer{Timeout: 4 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+			TLSClientConfig:        conf,
+			TLSHandshakeTimeout:    4 * time.Second,
+			MaxResponseHeaderBytes: maxHead,
+			MaxIdleConnsPerHost:    2,
+			IdleConnTimeout:        time.Minute,
+			ForceAttemptHTTP2:      true,
+		},
+		// A token goes nowhere but to whom it is meant for.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// Close gives idle connections up.
+func (c *Client) Close() {
+	for _, h := range []*http.Client{c.strict, c.lax, c.api, c.strictLive, c.laxLive} {
+		h.CloseIdleConnections()
+	}
+}
+
+// Keys asks for an owner's keys: the OSCAR itself, and, when that gives none that can be
+// used from here, the control plane. Every error is an *Error.
+func (c *Client) Keys(ctx context.Context, a Ask) (Keys, error) {
+	if a.Owner == "" || a.Token == "" {
+		return Keys{}, &Error{Kind: Refused, Message: "without an access token of the owner nobody is asked for his keys"}
+	}
+	keys, err := c.direct(ctx, a)
+	if err == nil || c.cfg.ControlPlane == "" || ctx.Err() != nil {
+		return keys, err
+	}
+	keys, other := c.relayed(ctx, a)
+	if other == nil {
+		return keys, nil
+	}
+	// What somebody has said tells more than that somebody else was not reached.
+	said, _ := errors.AsType[*Error](err)
+	then, _ := errors.AsType[*Error](other)
+	if said != nil && then != nil && said.Kind == Unreachable {
+		said = then
+	}
+	return Keys{}, &Error{Kind: said.Kind, Message: said.Message, Err: errors.Join(err, other)}
+}
+
+// direct asks the OSCAR at its registered address.
+func (c *Client) direct(ctx context.Context, a Ask) (Keys, error) {
+	unreachable := func(err error) (Keys, error) {
+		return Keys{}, &Error{Kind: Unreachable, Message: fmt.Sprintf("the OSCAR of cluster %s cannot be asked for the owner's keys from here", a.Cluster), Err: err}
+	}
+	if !private(a.Endpoint) {
+		return unreachable(errors.New("its address is not https: an access token is not sent there"))
+	}
+	client := c.strict
+	if !a.SSLVerify {
+		client = c.lax
+	}
+	address, err := url.JoinPath(a.Endpoint, "system", "config")
+	if err != nil {
+		return unreachable(err)
+	}
+	status, body, err := c.get(ctx, client, address, a.Token)
+	if err != nil {
+		return unreachable(err)
+	}
+	switch status {
+	case http.StatusOK:
+		return accept(body, a)
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return Keys{}, &Error{Kind: Refused, Message: fmt.Sprintf("the OSCAR of cluster %s does not let the owner in", a.Cluster)}
+	}
+	return unreachable(fmt.Errorf("it answered %d", status))
+}
+
+// relayed asks the control plane, which asks the other cluster's syncer.
+func (c *Client) relayed(ctx context.Context, a Ask) (Keys, error) {
+	address := strings.TrimRight(c.cfg.ControlPlane, "/") + "/system/config?" + url.Values{"cluster_id": {a.Cluster}}.Encode()
+	status, body, err := c.get(ctx, c.api, address, a.Token)
+	if err == nil && status == http.StatusOK {
+		return accept(body, a)
+	}
+	if err == nil {
+		err = fmt.Errorf("the control plane answered %d", status)
+	}
+	if status == http.StatusForbidden {
+		return Keys{}, &Error{Kind: Refused, Message: fmt.Sprintf("the OSCAR of cluster %s does not let the owner in", a.Cluster), Err: err}
+	}
+	return Keys{}, &Error{Kind: Unreachable, Err: err,
+		Message: fmt.Sprintf("the OSCAR of cluster %s cannot be asked for the owner's keys, neither from here nor through the control plane", a.Cluster)}
+}
+
+// get reads one answer. It never gives an error with a status.
+func (c *Client) get(ctx context.Context, client *http.Client, address, token string) (status int, body []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header = http.Header{"Authorization": {"Bearer " + token}, "Accept": {"application/json"}, "User-Agent": {userAgent()}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return 0, nil, fmt.Errorf("read the answer: %w", err)
+	case len(body) > maxAnswer:
+		return 0, nil, fmt.Errorf("the answer is larger than %d bytes", maxAnswer)
+	}
+	return resp.StatusCode, body, nil
+}
+
+// Alive says, with a nil error, that a MinIO answers from here: it takes a connection,
+// and its certificate is accepted or need not be. What it answers does not matter. Every
+// error is an *Error.
+func (c *Client) Alive(ctx context.Context, endpoint string, verify bool) error {
+	dead := func(err error) error {
+		return &Error{Kind: Unreachable, Message: fmt.Sprintf("the MinIO at %s does not answer from here", shown(endpoint)), Err: err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.LiveTimeout)
+	defer cancel()
+	client := c.strictLive
+	if !verify {
+		client = c.laxLive
+	}
+	address, err := url.JoinPath(endpoint, "minio", "health", "live")
+	if err != nil {
+		return dead(err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return dead(err)
+	}
+	req.Header.Set("User-Agent", userAgent())
+	resp, err := client.Do(req)
+	if err != nil {
+		return dead(err)
+	}
+	return resp.Body.Close()
+}
+
+func userAgent() string { return "oscar-syncer/" + version.Get().Version }
+
+// private says whether a token may go to an address: over TLS, or on this machine.
+func private(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.User != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// shown is an endpoint without what nobody is to read.
+func shown(endpoint string) string {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return "an address that is none"
+	}
+	return u.Redacted()
+}

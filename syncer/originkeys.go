@@ -1,0 +1,233 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/origin"
+)
+
+// Origins are asked for owners' keys and whether a MinIO answers; *origin.Client is one.
+// Every call has a deadline of its own.
+type Origins interface {
+	Keys(ctx context.Context, a origin.Ask) (origin.Keys, error)
+	Alive(ctx context.Context, endpoint string, verify bool) error
+}
+
+// fetchTimeout ends one try to get keys, the wait for a token included.
+const fetchTimeout = 40 * time.Second
+
+// keysOf says whose keys, and of what.
+type keysOf struct{ owner, cluster, minio string }
+
+// keyring keeps the owners' keys of other clusters' MinIOs, in memory alone. They outlive
+// a term: they are good while etcd is away. It is safe for concurrent use.
+type keyring struct {
+	mu sync.Mutex
+	of map[keysOf]*keptKeys
+	// run bounds the calls, which belong to nobody who waits for them; nil before Run.
+	run   context.Context
+	calls sync.WaitGroup
+}
+
+// keptKeys are one owner's; got is zero without.
+type keptKeys struct {
+	keys       origin.Keys
+	got, tried time.Time
+	// err is how the last try failed; nil when it did not.
+	err     error
+	doubted bool
+	// flight is the try under way, or nil.
+	flight *keysFlight
+}
+
+// keysFlight is one try.
+type keysFlight struct {
+	done chan struct{}
+	keys origin.Keys
+	err  error
+}
+
+func newKeyring() *keyring { return &keyring{of: map[keysOf]*keptKeys{}} }
+
+// open lets calls begin, until ctx ends.
+func (k *keyring) open(ctx context.Context) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.run = ctx
+}
+
+// close waits for the calls under way; what bounds them must have ended.
+func (k *keyring) close() {
+	k.mu.Lock()
+	k.run = nil
+	k.mu.Unlock()
+	k.calls.Wait()
+}
+
+// errNoTerm says that this process has no session, without which no token is used.
+var errNoTerm = errors.New("the syncer has no session in etcd, and asks nobody for tokens")
+
+// get gives an owner's keys: those that are kept, or what fetch gets. Of many that want
+// the same one asks.
+func (k *keyring) get(ctx context.Context, of keysOf, fetch func(context.Context) (origin.Keys, error)) (origin.Keys, error) {
+	k.mu.Lock()
+	kept := k.of[of]
+	if kept == nil {
+		kept = &keptKeys{}
+		k.of[of] = kept
+	}
+	use := useKeys(kept.got, kept.tried, kept.doubted, time.Now())
+	keys, err, flight := kept.keys, kept.err, kept.flight
+	if flight == nil && (use == keysStale || use == keysMissing) {
+		flight = k.begin(kept, fetch)
+	}
+	k.mu.Unlock()
+	switch {
+	case use == keysGood || use == keysStale:
+		return keys, nil
+	case flight == nil && err == nil:
+		return origin.Keys{}, errNoTerm
+	case flight == nil:
+		return origin.Keys{}, err
+	}
+	select {
+	case <-flight.done:
+		return flight.keys, flight.err
+	case <-ctx.Done():
+		return origin.Keys{}, context.Cause(ctx)
+	}
+}
+
+// begin needs mu; nil when no call may begin.
+func (k *keyring) begin(kept *keptKeys, fetch func(context.Context) (origin.Keys, error)) *keysFlight {
+	if k.run == nil || k.run.Err() != nil {
+		return nil
+	}
+	f, run := &keysFlight{done: make(chan struct{})}, k.run
+	kept.flight = f
+	k.calls.Go(func() {
+		ctx, cancel := context.WithTimeout(run, fetchTimeout)
+		defer cancel()
+		f.keys, f.err = fetch(ctx)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		kept.flight, kept.tried, kept.err = nil, time.Now(), f.err
+		if f.err != nil {
+			f.keys = origin.Keys{}
+		} else {
+			kept.keys, kept.got, kept.doubted = f.keys, kept.tried, false
+		}
+		close(f.done)
+	})
+	return f
+}
+
+// doubt has keys got anew at their next use that are at least as old as age.
+func (k *keyring) doubt(of keysOf, age time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if kept := k.of[of]; kept != nil && time.Since(kept.got) >= age {
+		kept.doubted = true
+	}
+}
+
+// keep forgets the keys that nobody uses.
+func (k *keyring) keep(used map[keysOf]bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	maps.DeleteFunc(k.of, func(of keysOf, kept *keptKeys) bool { return !used[of] && kept.flight == nil })
+}
+
+func keysFor(d *record.Desired, at *place) keysOf {
+	return keysOf{owner: d.Owner, cluster: at.ClusterID, minio: at.MinioEndpoint}
+}
+
+// ownersKeys are those of a service's owner at the storage that its jobs use. An error is a
+// *NoTokenError, an *origin.Error, or says nothing about either.
+func (s *Syncer) ownersKeys(ctx context.Context, d *record.Desired, at *place) (origin.Keys, error) {
+	if !usersService(d) {
+		// It would be answered MinIO's root keys.
+		return origin.Keys{}, &origin.Error{Kind: origin.Refused, Message: "the administrator's keys of a MinIO never leave its cluster"}
+	}
+	return s.keys.get(ctx, keysFor(d, at), func(ctx context.Context) (origin.Keys, error) { return s.fetchKeys(ctx, d, at) })
+}
+
+func (s *Syncer) fetchKeys(ctx context.Context, d *record.Desired, at *place) (origin.Keys, error) {
+	t := s.current.Load()
+	if t == nil {
+		return origin.Keys{}, errNoTerm
+	}
+	token, err := t.awaitToken(ctx, d)
+	if err != nil {
+		return origin.Keys{}, err
+	}
+	keys, err := s.cfg.Origins.Keys(ctx, origin.Ask{
+		Owner: d.Owner, Token: string(token.Value), Cluster: at.ClusterID, Endpoint: at.Endpoint, SSLVerify: at.SSLVerify, MinIO: at.MinioEndpoint,
+	})
+	if err != nil {
+		s.log.Warn("the owner's keys of the origin's MinIO were not got", "origin", at.ClusterID, "federation", d.Federation, "error", err)
+		return origin.Keys{}, err
+	}
+	if keys.AccessKey != d.Owner { // whoever has answered
+		return origin.Keys{}, &origin.Error{Kind: origin.Wrong, Message: "keys were given that are not the owner's; they are not used"}
+	}
+	// The certificate is that of the service's definition to judge, not the answer's.
+	keys.Endpoint, keys.Region, keys.Verify = at.MinioEndpoint, at.MinioRegion, at.MinioVerify
+	return keys, nil
+}
+
+// tokenPoll is how often it is looked again for a token that is on its way: whoever
+// grants it is heard of at once.
+const tokenPoll = time.Second
+
+// awaitToken waits for an access token of a service's owner that is on its way.
+func (t *term) awaitToken(ctx context.Context, d *record.Desired) (AccessToken, error) {
+	for {
+		came := t.tokenNews.next()
+		token, err := t.ownersToken(ctx, d, time.Now())
+		none, ok := errors.AsType[*NoTokenError](err)
+		if !ok || !none.Pending {
+			return token, err
+		}
+		timer := time.NewTimer(tokenPoll)
+		select {
+		case <-came:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return AccessToken{}, none
+		}
+	}
+}
+
+// bell wakes all who wait for the same event.
+type bell struct {
+	mu sync.Mutex
+	ch chan struct{}
+}
+
+// next is closed at the next ring.
+func (b *bell) next() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ch == nil {
+		b.ch = make(chan struct{})
+	}
+	return b.ch
+}
+
+func (b *bell) ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ch != nil {
+		close(b.ch)
+		b.ch = nil
+	}
+}

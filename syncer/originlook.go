@@ -1,0 +1,259 @@
+package syncer
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+const (
+	// lookers is how many services' storage is looked at at the same time.
+	lookers = 4
+	// lookSpread is over what time the first looks of a term are spread.
+	lookSpread = 5 * time.Second
+	// lookRest is the shortest pause between two looks because something has failed.
+	lookRest = 10 * time.Second
+	// lookTimeout ends one look.
+	lookTimeout = time.Minute
+	// refusedAge and failedAge are how old keys are in doubt when OSCAR has refused a job,
+	// and when a job has failed: that may have many causes.
+	refusedAge, failedAge = time.Minute, 10 * time.Minute
+)
+
+// looks are the services whose storage is that of their origin: whether it can be used is
+// looked at now and then, and reported when the answer changes.
+type looks struct {
+	queue workqueue.TypedDelayingInterface[string]
+
+	mu sync.Mutex
+	// known are those that are looked at, last when one was.
+	known map[string]bool
+	last  map[string]time.Time
+}
+
+func newLooks() *looks {
+	return &looks{queue: workqueue.NewTypedDelayingQueue[string](), known: map[string]bool{}, last: map[string]time.Time{}}
+}
+
+// now looks at a service at once.
+func (l *looks) now(service string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known[service] = true
+	l.queue.Add(service)
+}
+
+// ensure has a service looked at soon that is not looked at yet.
+func (l *looks) ensure(service string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.known[service] {
+		l.known[service] = true
+		l.queue.AddAfter(service, rand.N(lookSpread)) //nolint:gosec // it spreads load
+	}
+}
+
+// soon looks at a service because something has failed there.
+func (l *looks) soon(service string, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.known[service] {
+		l.queue.AddAfter(service, max(l.last[service].Add(lookRest).Sub(now), 0))
+	}
+}
+
+func (l *looks) drop(service string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.known, service)
+	delete(l.last, service)
+}
+
+func (l *looks) looked(service string, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last[service] = now
+}
+
+// lookAtOrigins works until the queue is shut down.
+func (t *term) lookAtOrigins(ctx context.Context) {
+	for {
+		service, shutdown := t.looks.queue.Get()
+		if shutdown {
+			return
+		}
+		again, err := t.lookAtOrigin(ctx, service)
+		if err != nil && ctx.Err() == nil {
+			t.log.Warn("the storage of the origin is looked at again", "service", service, "error", err)
+			again = lookRest
+		}
+		t.looks.looked(service, time.Now())
+		t.looks.queue.Done(service)
+		switch {
+		case ctx.Err() != nil:
+		case again > 0:
+			t.looks.queue.AddAfter(service, again)
+		default:
+			t.looks.drop(service)
+		}
+	}
+}
+
+// lookAtOrigin reports whether a service can use the storage of its origin. It gives when
+// to look again; 0 for never.
+func (t *term) lookAtOrigin(ctx context.Context, service string) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	d := t.desiredInMirror(service)
+	if d == nil || d.Intent != record.IntentApply {
+		return 0, nil
+	}
+	def, err := t.definition(ctx, service, d)
+	if err != nil {
+		return 0, err
+	}
+	o := t.observedIn(t.mirror.Snapshot(), service, d.UID)
+	if def.place == nil || o == nil || o.Storage != def.place.mark() {
+		return 0, nil // it is heard of when it stands
+	}
+	_, noKeys := t.ownersKeys(ctx, d, def.place)
+	if noKeys != nil && ctx.Err() != nil {
+		return 0, context.Cause(ctx) // nothing is known
+	}
+	var dead error
+	if noKeys == nil {
+		dead = t.alive.get(ctx, def.place.MinioEndpoint, def.place.MinioVerify)
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+	}
+	says := verdict(noKeys, dead)
+	if err := t.reportInputs(ctx, service, d.UID, o.Storage, says); err != nil {
+		return 0, err
+	}
+	return lookPause(t.cfg.OriginLook, says.Readable, rand.Float64()), nil //nolint:gosec // it spreads load
+}
+
+// reportInputs writes what a look has found, if it is news. What else the report says
+// stays as it is.
+func (t *term) reportInputs(ctx context.Context, service, uid, storage string, says record.Inputs) error {
+	desiredKey, key := record.DesiredServiceKey(t.cfg.ClusterID, service), record.ObservedServiceKey(t.cfg.ClusterID, service)
+	says.At = record.At(time.Now())
+	result, err := t.cfg.Store.Update(ctx, store.Update{
+		Keys: []string{t.session.Key(), desiredKey, key},
+		Build: func(read store.View, tx *store.Txn) error {
+			kv, ok := read.KV(key)
+			if !ok {
+				return nil
+			}
+			o := t.decodeObserved(kv, uid)
+			if o == nil || o.Storage != storage || o.Phase == record.PhaseDeleted {
+				return nil
+			}
+			if was := o.Inputs; was != nil && was.Readable == says.Readable && was.Reason == says.Reason && was.Message == says.Message {
+				return nil
+			}
+			desired, ok := read.KV(desiredKey)
+			if !ok || desired.ModRevision != o.DesiredRevision {
+				return nil // the report about what is desired now comes first
+			}
+			next := *o
+			next.Inputs = &says
+			tx.ExpectSession(t.session)
+			tx.Expect(desiredKey)
+			tx.Expect(key)
+			tx.Put(key, &next)
+			return nil
+		},
+	})
+	if err == nil && result.Written {
+		t.log.Info("reported the storage of the origin", "service", service, "readable", says.Readable, "reason", says.Reason, "message", says.Message)
+	}
+	return err
+}
+
+// watchOrigins has all services looked at that use the storage of their origin, and
+// forgets the keys of those that are gone.
+func (t *term) watchOrigins(view *store.MirrorView) {
+	used := map[keysOf]bool{}
+	t.specs.placed(func(service string, def *definition) {
+		kv, ok := view.KV(record.DesiredServiceKey(t.cfg.ClusterID, service))
+		if !ok {
+			return
+		}
+		d, err := store.Decode[record.Desired](kv)
+		if err != nil || d.UID != def.uid {
+			return
+		}
+		used[keysFor(d, def.place)] = true
+		if o := t.observedIn(view, service, d.UID); d.Intent == record.IntentApply && o != nil && o.Storage == def.place.mark() {
+			t.looks.ensure(service)
+		}
+	})
+	t.keys.keep(used)
+}
+
+// originFailed looks anew at the storage of a service where something has failed. Keys
+// that are as old as age may be the cause.
+func (t *term) originFailed(service string, age time.Duration) {
+	if t.cfg.Local == nil {
+		return
+	}
+	d := t.desiredInMirror(service)
+	if d == nil {
+		return
+	}
+	if def := t.specs.get(d.Spec); def != nil && def.place != nil {
+		t.keys.doubt(keysFor(d, def.place), age)
+		t.looks.soon(service, time.Now())
+	}
+}
+
+// minios are the answers of MinIOs that many services ask about at the same time.
+type minios struct {
+	ask func(ctx context.Context, endpoint string, verify bool) error
+	run context.Context
+
+	mu sync.Mutex
+	of map[minioAt]*shared[struct{}]
+}
+
+type minioAt struct {
+	endpoint string
+	verify   bool
+}
+
+// aliveAge is how old such an answer may be.
+const aliveAge = 2 * time.Second
+
+func newMinios(run context.Context, ask func(context.Context, string, bool) error) *minios {
+	return &minios{ask: ask, run: run, of: map[minioAt]*shared[struct{}]{}}
+}
+
+func (m *minios) get(ctx context.Context, endpoint string, verify bool) error {
+	m.mu.Lock()
+	at := minioAt{endpoint, verify}
+	s := m.of[at]
+	if s == nil {
+		s = newShared(m.run, func(ctx context.Context) (struct{}, error) { return struct{}{}, m.ask(ctx, endpoint, verify) })
+		m.of[at] = s
+	}
+	m.mu.Unlock()
+	_, _, err := s.get(ctx, time.Now().Add(-aliveAge))
+	return err
+}
+
+// wait returns when no call is under way; run must have ended.
+func (m *minios) wait() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.of {
+		s.wait()
+	}
+}

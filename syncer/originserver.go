@@ -1,0 +1,129 @@
+package syncer
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"sync"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/keyserver"
+	"github.com/oscarfed/oscarfed/syncer/origin"
+)
+
+// Local answers the OSCAR beside the syncer; *keyserver.Server is one.
+type Local interface {
+	// Run answers for a site until ctx ends.
+	Run(ctx context.Context, site keyserver.Site) error
+}
+
+// keySite is the syncer for its OSCAR, as long as the process lives: OSCAR's users start
+// jobs there also while etcd is away.
+type keySite struct{ *Syncer }
+
+// OriginKeys implements keyserver.Site. A token is that of a life of a service that is to
+// stand here and uses the storage of its origin, or an access token that a job of such a
+// service is being posted with.
+func (s keySite) OriginKeys(ctx context.Context, token string) (origin.Keys, error) {
+	service, uid := s.whose(token)
+	if service == "" {
+		return origin.Keys{}, keyserver.ErrUnknown
+	}
+	view := s.mirror.Snapshot()
+	c, err := s.serves(view.KV(record.DesiredClusterKey(s.cfg.ClusterID)))
+	if err != nil {
+		return origin.Keys{}, err
+	}
+	if c.State == record.ClusterRevoked {
+		return origin.Keys{}, keyserver.ErrUnknown
+	}
+	kv, ok := view.KV(record.DesiredServiceKey(s.cfg.ClusterID, service))
+	if !ok {
+		return origin.Keys{}, keyserver.ErrUnknown
+	}
+	d, err := store.Decode[record.Desired](kv)
+	if err != nil {
+		return origin.Keys{}, err
+	}
+	if d.UID != uid || d.Intent != record.IntentApply {
+		return origin.Keys{}, keyserver.ErrUnknown
+	}
+	def, err := s.definition(ctx, service, d)
+	if err != nil {
+		return origin.Keys{}, err
+	}
+	if def.place == nil {
+		return origin.Keys{}, keyserver.ErrUnknown
+	}
+	return s.ownersKeys(ctx, d, def.place)
+}
+
+// whose is the service that a token speaks for, and its life; empty for nobody's. Every
+// one that it may be is compared, by their hashes and in a time that does not tell how
+// much of them agrees.
+func (s *Syncer) whose(token string) (service, uid string) {
+	sum := sha256.Sum256([]byte(token))
+	s.specs.placed(func(name string, def *definition) {
+		if subtle.ConstantTimeCompare(sum[:], def.tokenSum[:]) == 1 {
+			service, uid = name, def.uid
+		}
+	})
+	if service != "" {
+		return service, uid
+	}
+	return s.lent.whose(sum)
+}
+
+// loans are the access tokens that jobs are being posted with, by their hash. It is safe
+// for concurrent use.
+type loans struct {
+	mu sync.Mutex
+	of map[[sha256.Size]byte]*loan
+}
+
+// loan is one token, in use by count POSTs at once.
+type loan struct {
+	service, uid string
+	keys         keysOf
+	count        int
+}
+
+func newLoans() *loans { return &loans{of: map[[sha256.Size]byte]*loan{}} }
+
+// lend notes that a token is used for a POST, until back is called. It is false when the
+// token is in use for a service with other keys: who shows it then could be either.
+func (l *loans) lend(token, service, uid string, keys keysOf) (back func(), ok bool) {
+	sum := sha256.Sum256([]byte(token))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	in := l.of[sum]
+	if in == nil {
+		in = &loan{service: service, uid: uid, keys: keys}
+		l.of[sum] = in
+	}
+	if in.keys != keys {
+		return nil, false
+	}
+	// The last one counts: the one before may be gone by now, and the keys are the same.
+	in.service, in.uid = service, uid
+	in.count++
+	return sync.OnceFunc(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if in.count--; in.count == 0 {
+			delete(l.of, sum)
+		}
+	}), true
+}
+
+func (l *loans) whose(sum [sha256.Size]byte) (service, uid string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for known, in := range l.of {
+		if subtle.ConstantTimeCompare(sum[:], known[:]) == 1 {
+			service, uid = in.service, in.uid
+		}
+	}
+	return service, uid
+}

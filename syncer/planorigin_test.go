@@ -1,0 +1,389 @@
+package syncer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/origin"
+)
+
+var elsewhere = record.OriginStorage{
+	ClusterID: "oscar-cluster-z", Endpoint: "https://z.example.org", SSLVerify: true,
+	MinioEndpoint: "https://minio.z.example.org", MinioRegion: "eu-1", MinioVerify: true,
+}
+
+func TestWhoseStorageAWorkerUses(t *testing.T) {
+	const url = "http://syncer:8091"
+	if p := placeFor(&elsewhere, url, "https://minio.own"); p == nil || p.local != url || p.mark() == "" {
+		t.Errorf("a worker with a local server: %+v", p)
+	}
+	if p := placeFor(nil, url, ""); p != nil || p.mark() != "" {
+		t.Errorf("a coordinator: %+v", p)
+	}
+	if placeFor(&elsewhere, "", "") != nil {
+		t.Error("without a local server OSCAR would find nobody")
+	}
+	if placeFor(&elsewhere, url, "https://minio.z.example.org/") != nil {
+		t.Error("OSCAR does not tell two MinIOs of one name apart")
+	}
+	for _, o := range []record.OriginStorage{{ClusterID: "x"}, {MinioEndpoint: "x"}} {
+		if placeFor(&o, url, "") != nil {
+			t.Errorf("%+v is no storage", o)
+		}
+	}
+	marks := map[string]string{}
+	for name, change := range map[string]func(*place){
+		"as it is": func(*place) {}, "the cluster": func(p *place) { p.ClusterID = "other" }, "the endpoint": func(p *place) { p.MinioEndpoint = "https://x" },
+		"the region": func(p *place) { p.MinioRegion = "x" }, "verify": func(p *place) { p.MinioVerify = false }, "our own address": func(p *place) { p.local = "http://x" },
+	} {
+		p := placeFor(&elsewhere, url, "")
+		change(p)
+		if other := marks[p.mark()]; other != "" {
+			t.Errorf("%s and %s have one mark", name, other)
+		}
+		marks[p.mark()] = name
+	}
+}
+
+// What the definition says of other storage and clusters stays.
+func TestTheStorageIsFilledIn(t *testing.T) {
+	body := []byte(`{"name":"w","storage_providers":{"minio":{"other":{"endpoint":"https://o"}},"s3":{"x":{"region":"r"}}},
+		"clusters":{"oscar-cluster-z":{"endpoint":"https://z.example.org","ssl_verify":false},"oscar-cluster-y":{"endpoint":"https://y"}}}`)
+	patch, err := placeFor(&elsewhere, "http://syncer:8091", "").patch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err = oscarapi.MergePatch(body, patch); err != nil {
+		t.Fatal(err)
+	}
+	var got, want any
+	if err := json.Unmarshal(body, &got); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(`{"name":"w","storage_providers":{"minio":{"other":{"endpoint":"https://o"},
+		"default":{"endpoint":"https://minio.z.example.org","region":"eu-1","verify":true}},"s3":{"x":{"region":"r"}}},
+		"clusters":{"oscar-cluster-z":{"endpoint":"http://syncer:8091","ssl_verify":true},"oscar-cluster-y":{"endpoint":"https://y"}}}`), &want); err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("it is sent %s", body)
+	}
+}
+
+func TestAServiceStandsWithItsStorage(t *testing.T) {
+	shown := func(local, endpoint, region string, verify bool) map[string]any {
+		doc, err := decodeObject(fmt.Appendf(nil, `{"clusters":{"oscar-cluster-z":{"endpoint":%q}},
+			"storage_providers":{"minio":{"default":{"endpoint":%q,"region":%q,"verify":%t,"access_key":"hidden"}}}}`, local, endpoint, region, verify))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return doc
+	}
+	rendered, err := decodeObject([]byte(`{"clusters":{"oscar-cluster-z":{"endpoint":"https://z.example.org"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const url, minio = "http://syncer:8091", "https://minio.z.example.org"
+	there := &definition{origin: &elsewhere, place: placeFor(&elsewhere, url, ""), compare: rendered}
+	own := &definition{origin: &elsewhere, compare: rendered}
+	none := &definition{compare: rendered}
+	for _, c := range []struct {
+		name  string
+		def   *definition
+		shown map[string]any
+		want  bool
+	}{
+		{"as it was sent", there, shown(url, minio, "eu-1", true), true},
+		{"another of our addresses", there, shown("http://old:1", minio, "eu-1", true), false},
+		{"its own MinIO", there, shown(url, "https://minio.own", "eu-1", true), false},
+		{"another region", there, shown(url, minio, "", true), false},
+		{"not verified", there, shown(url, minio, "eu-1", false), false},
+		{"nothing", there, map[string]any{}, false},
+		{"its own storage", own, shown("https://z.example.org", "https://minio.own", "x", true), true},
+		{"as it was with a local server", own, shown(url, minio, "eu-1", true), false},
+		{"what has no origin", none, shown(url, minio, "eu-1", true), true},
+	} {
+		if got := c.def.stands(c.shown); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+// With another storage than it was seen with, a service is as one of a new generation: it
+// is sent again, and then what OSCAR shows is what later looks are compared with.
+func TestPlanOfAServiceWhoseStorageMoves(t *testing.T) {
+	s := situation{
+		now: planTime, desired: &record.Desired{Intent: record.IntentApply, UID: "u", Generation: 2, Drift: driftReport}, revision: 7,
+		observed: &record.Observed{UID: "u", Phase: record.PhaseReady, ObservedGeneration: 2, DesiredRevision: 7, ReadBack: "before"},
+		local:    local{whose: ours, generation: 2, hash: "before", differs: "storage_providers"}, moved: true,
+	}
+	if d := plan(s); d.act != update || d.repair || d.drifted {
+		t.Errorf("it moves: %+v", d)
+	}
+	s.local.hash, s.local.differs, s.fresh = "after", "", true
+	if d := plan(s); d.act != settle {
+		t.Errorf("it has moved: %+v", d)
+	}
+	s.stopped, s.local.differs = true, "storage_providers"
+	if d := plan(s); d.act != rest {
+		t.Errorf("the cluster is paused: %+v", d)
+	}
+	s.stopped, s.moved = false, false
+	if d := plan(s); d.act != report || d.phase != record.PhaseDrifted {
+		t.Errorf("somebody has changed it: %+v", d)
+	}
+}
+
+func TestReportsKeepWhatIsKnownOfTheStorage(t *testing.T) {
+	d, says := &record.Desired{UID: "u", Generation: 1}, &record.Inputs{Readable: true}
+	first := nextReport(nil, d, 1, "", finding{phase: record.PhaseReady, readBack: "x", storage: "there"}, planTime)
+	if first.Storage != "there" || first.Inputs != nil {
+		t.Errorf("first %+v", first)
+	}
+	first.Inputs = says
+	if next := nextReport(first, d, 2, "", finding{phase: record.PhaseDrifted}, planTime); next.Storage != "there" || next.Inputs != says {
+		t.Errorf("drifted %+v", next)
+	}
+	if next := nextReport(first, d, 2, "", finding{phase: record.PhaseReady, readBack: "y", storage: "there"}, planTime); next.Inputs != says {
+		t.Errorf("settled again %+v", next)
+	}
+	for name, f := range map[string]finding{
+		"its own storage": {phase: record.PhaseReady, readBack: "y"}, "another one": {phase: record.PhaseReady, readBack: "y", storage: "elsewhere"},
+		"deleted": {phase: record.PhaseDeleted},
+	} {
+		if next := nextReport(first, d, 2, "", f, planTime); next.Inputs != nil {
+			t.Errorf("%s: %+v", name, next)
+		}
+	}
+}
+
+func TestWhichTokenAJobIsPostedWith(t *testing.T) {
+	const event = `{"Records":[{"requestParameters":{"principalId":"minio","sourceIPAddress":"::1"}}]}`
+	there, user := placeFor(&elsewhere, "http://x", ""), &record.Desired{Owner: "62bb11b4@egi.eu"}
+	for name, c := range map[string]struct {
+		at   *place
+		d    *record.Desired
+		body string
+		want bool
+	}{
+		"an event of MinIO":         {there, user, event, false},
+		"text":                      {there, user, "hello", true},
+		"nothing":                   {there, user, "", true},
+		"an event without a user":   {there, user, `{"Records":[{"s3":{}}]}`, true},
+		"the cluster's own storage": {nil, user, "hello", false},
+		"the administrator's":       {there, &record.Desired{Owner: oscarapi.OwnerAdmin}, "hello", false},
+	} {
+		if got := byOwner(c.at, c.d, []byte(c.body)); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestUseOfKeys(t *testing.T) {
+	at := func(ago time.Duration) time.Time { return planTime.Add(-ago) }
+	for name, c := range map[string]struct {
+		got, tried time.Time
+		doubted    bool
+		want       keysUse
+	}{
+		"none yet":                       {want: keysMissing},
+		"none, and it was just tried":    {tried: at(time.Second), want: keysFailed},
+		"none, and it was tried":         {tried: at(time.Minute), want: keysMissing},
+		"good":                           {got: at(time.Minute), tried: at(time.Minute), want: keysGood},
+		"old":                            {got: at(time.Hour), tried: at(time.Hour), want: keysStale},
+		"old, and others were not there": {got: at(time.Hour), tried: at(time.Second), want: keysGood},
+		"doubted":                        {got: at(time.Minute), tried: at(time.Minute), doubted: true, want: keysStale},
+		"doubted at once":                {got: at(time.Second), tried: at(time.Second), doubted: true, want: keysGood},
+		"of a month ago":                 {got: at(30 * 24 * time.Hour), tried: at(time.Minute), doubted: true, want: keysStale},
+	} {
+		if got := useKeys(c.got, c.tried, c.doubted, planTime); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	wrong := &origin.Error{Kind: origin.Wrong, Message: "not the owner's", Err: errors.New("port 4711")}
+	for name, c := range map[string]struct {
+		keys, alive error
+		want        record.Inputs
+		mention     string
+	}{
+		"all is well": {nil, nil, record.Inputs{Readable: true}, ""},
+		"no token": {&NoTokenError{Reason: record.ReasonTokenLost, Message: "it was revoked"}, nil,
+			record.Inputs{Reason: record.ReasonTokenLost}, "it was revoked"},
+		"wrong keys":        {wrong, nil, record.Inputs{Reason: record.ReasonInputsUnreadable}, "not the owner's"},
+		"the MinIO is away": {nil, &origin.Error{Message: "no answer"}, record.Inputs{Reason: record.ReasonInputsUnreadable}, "no answer"},
+		"anything else":     {errors.New("port 4711"), nil, record.Inputs{Reason: record.ReasonInputsUnreadable}, "log"},
+	} {
+		got := verdict(c.keys, c.alive)
+		if got.Readable != c.want.Readable || got.Reason != c.want.Reason || !strings.Contains(got.Message, c.mention) || strings.Contains(got.Message, "4711") {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if p := lookPause(5*time.Minute, true, 0.5); p != 5*time.Minute {
+		t.Errorf("readable: %s", p)
+	}
+	if p := lookPause(5*time.Minute, false, 0); p != 48*time.Second {
+		t.Errorf("unreadable: %s", p)
+	}
+}
+
+// Of many that want the same keys one asks; a failure is told to all, and is not tried
+// again at once; what is kept serves while others are got beside.
+func TestKeyring(t *testing.T) {
+	k, of := newKeyring(), keysOf{"alice", "z", "https://minio"}
+	never := func(context.Context) (origin.Keys, error) { t.Error("asked"); return origin.Keys{}, nil }
+	if _, err := k.get(t.Context(), of, never); !errors.Is(err, errNoTerm) {
+		t.Errorf("before it runs: %v", err)
+	}
+	run, stop := context.WithCancel(t.Context())
+	k.open(run)
+	release, asked := make(chan error), atomic.Int32{}
+	fetch := func(context.Context) (origin.Keys, error) {
+		asked.Add(1)
+		return origin.Keys{AccessKey: fmt.Sprint("alice", asked.Load())}, <-release
+	}
+	type result struct {
+		keys origin.Keys
+		err  error
+	}
+	results := make(chan result)
+	for range 10 {
+		go func() {
+			keys, err := k.get(t.Context(), of, fetch)
+			results <- result{keys, err}
+		}()
+	}
+	failed := errors.New("no")
+	release <- failed
+	waited := 0
+	for range 10 {
+		// Who came when it was over is told the same.
+		if r := <-results; r.err == nil || r.keys != (origin.Keys{}) {
+			t.Errorf("answer %+v", r)
+		} else if errors.Is(r.err, failed) {
+			waited++
+		}
+	}
+	if asked.Load() != 1 || waited != 10 {
+		t.Errorf("asked %d times, %d were told", asked.Load(), waited)
+	}
+	rest := func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.of[of].tried = time.Now().Add(-keysPause)
+	}
+	rest()
+	go func() { release <- nil }()
+	if keys, err := k.get(t.Context(), of, fetch); err != nil || keys.AccessKey != "alice2" {
+		t.Errorf("then: %+v %v", keys, err)
+	}
+	k.doubt(of, time.Hour)
+	if keys, err := k.get(t.Context(), of, never); err != nil || keys.AccessKey != "alice2" {
+		t.Errorf("new ones are not in doubt: %+v %v", keys, err)
+	}
+	k.doubt(of, 0)
+	rest()
+	if keys, err := k.get(t.Context(), of, fetch); err != nil || keys.AccessKey != "alice2" {
+		t.Errorf("those in doubt serve on: %+v %v", keys, err)
+	}
+	if keys, err := k.get(t.Context(), of, never); err != nil || keys.AccessKey != "alice2" {
+		t.Errorf("also for those who come meanwhile: %+v %v", keys, err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	other := keysOf{"bob", "z", "https://minio"}
+	if _, err := k.get(gone, other, func(context.Context) (origin.Keys, error) { return origin.Keys{}, <-release }); !errors.Is(err, context.Canceled) {
+		t.Errorf("who does not wait: %v", err)
+	}
+	release <- failed
+	release <- failed
+	for { // until both are over
+		k.mu.Lock()
+		over := k.of[of].flight == nil && k.of[other].flight == nil
+		k.mu.Unlock()
+		if over {
+			break
+		}
+		<-time.After(time.Millisecond)
+	}
+	rest()
+	go func() { release <- nil }()
+	for {
+		keys, err := k.get(t.Context(), of, fetch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if keys.AccessKey == "alice4" {
+			break
+		}
+		<-time.After(time.Millisecond)
+	}
+	k.keep(map[keysOf]bool{of: true})
+	if len(k.of) != 1 {
+		t.Errorf("it keeps %v", k.of)
+	}
+	stop()
+	k.close()
+}
+
+// A token that is in use for one service opens nothing for another one, and nothing when
+// its POST is over.
+func TestLentTokens(t *testing.T) {
+	l, s := newLoans(), &Syncer{specs: newSpecCache()}
+	s.lent = l
+	here, there := keysOf{"alice", "z", "m"}, keysOf{"alice", "y", "m"}
+	first, ok := l.lend("token", "one", "u1", here)
+	if service, uid := s.whose("token"); !ok || service != "one" || uid != "u1" {
+		t.Errorf("it is %s's", service)
+	}
+	if _, ok := l.lend("token", "two", "u2", there); ok {
+		t.Error("who shows it could be either")
+	}
+	second, ok := l.lend("token", "three", "u3", here)
+	first()
+	first()
+	if service, _ := s.whose("token"); !ok || service == "" {
+		t.Error("it is still in use")
+	}
+	second()
+	if service, _ := s.whose("token"); service != "" || len(l.of) != 0 {
+		t.Errorf("it is %s's still", service)
+	}
+	if _, ok := l.lend("token", "two", "u2", there); !ok {
+		t.Error("it is free again")
+	}
+	for _, other := range []string{"", "toke", "tokens"} {
+		if service, _ := s.whose(other); service != "" {
+			t.Errorf("%q is %s's", other, service)
+		}
+	}
+}
+
+func TestAnAttemptWithoutAToken(t *testing.T) {
+	without := func(s *jobSituation) {
+		s.memory.unfit = &unfitError{record.JobNeedsUserToken, "there is none"}
+	}
+	for _, state := range []record.JobState{"", record.JobClaimed} {
+		if d := planJob(jobWith(state, without)); d.act != jobReport || d.state != record.JobRefused || d.reason != record.JobNeedsUserToken || d.message != "there is none" {
+			t.Errorf("%q: %+v", state, d)
+		}
+	}
+	// Once it was posted, and nobody knows what came of it, the want of a token says nothing.
+	d := planJob(jobWith(record.JobSubmitting, posted(postUnknown, time.Minute), listedAgo(0, ""), without))
+	if d.act != jobReport || d.state != record.JobUncertain {
+		t.Errorf("after a POST without an answer: %+v", d)
+	}
+	if d := planJob(jobWith(record.JobSubmitting, posted(postUnsent, time.Second), without)); d.state != record.JobRefused || d.reason != record.JobNeedsUserToken {
+		t.Errorf("after a POST that was not sent: %+v", d)
+	}
+}
