@@ -393,6 +393,9 @@ func checkPolicies(t *testing.T, m manifest) {
 				if len(in.Ports) == 0 {
 					t.Errorf("policy %s lets in to all ports", p.Name)
 				}
+				if m.chart == "oscar-syncer" && len(in.From) == 0 {
+					t.Errorf("policy %s lets everybody in to a syncer", p.Name)
+				}
 				for _, port := range in.Ports {
 					if !portsOf(w.pod)[port.Port.String()] {
 						t.Errorf("policy %s lets in to port %s, which is not there", p.Name, port.Port)

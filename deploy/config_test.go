@@ -300,6 +300,9 @@ func TestRefusedValues(t *testing.T) {
 		{"oscar-syncer-least", "oscar.endpoint=https://oscar:secret@oscar.example.org", "endpoint"},
 		{"oscar-syncer-least", "oscar.servicesNamespace=x') || true || ('", "servicesNamespace"},
 		{"oscar-syncer-least", "replicas=2", "replicas"},
+		{"oscar-syncer-least", "originStorage.enabled=true", "originStorage.from"},
+		{"oscar-syncer-all", "originStorage.port=0", "port"},
+		{"oscar-syncer-all", "config.local_listen=:80", "local_listen"},
 	} {
 		_, err := run(t, helm, "template", release, "helm/"+chartOf(c.values), "--values", "testdata/values/"+c.values+".yaml", "--set", c.set)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
