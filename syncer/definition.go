@@ -1,7 +1,6 @@
 package syncer
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,9 +39,8 @@ type definition struct {
 	// that is sent.
 	origin *record.OriginStorage
 	place  *place
-	// uid is the life that it is of, and tokenSum the SHA-256 of its token.
-	uid      string
-	tokenSum [sha256.Size]byte
+	// uid is the life that it is of.
+	uid string
 }
 
 // errSpec says that a spec is not what a control plane writes.
@@ -84,7 +82,7 @@ func openDefinition(id *seal.Identity, cluster string, d *record.Desired, spec *
 	if got := record.Mark(def.service.Token); got != d.Mark {
 		return nil, fmt.Errorf("%w: the token in %q is not that of the desired record's mark", errSpec, d.Spec)
 	}
-	def.uid, def.tokenSum = d.UID, sha256.Sum256([]byte(def.service.Token))
+	def.uid = d.UID
 	if len(patch) > 0 {
 		sealed, err := decodeObject(patch)
 		if err != nil {

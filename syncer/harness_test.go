@@ -160,6 +160,7 @@ type replica struct {
 	cpu         string
 	drift       string
 	extra       map[string]any
+	origin      *record.OriginStorage
 	desired     record.Desired
 	revision    int64
 }
@@ -292,7 +293,7 @@ func (r *rig) stage(p *replica) (name string) {
 		r.t.Fatal(err)
 	}
 	if _, err := r.store.Get(r.t.Context(), record.SpecKey(clusterID, spec)); err != nil {
-		r.put(record.SpecKey(clusterID, spec), record.Spec{V: 1, Service: service, Sealed: sealed, Left: p.left})
+		r.put(record.SpecKey(clusterID, spec), record.Spec{V: 1, Service: service, Sealed: sealed, Left: p.left, Origin: p.origin})
 	}
 	return spec
 }

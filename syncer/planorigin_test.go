@@ -2,6 +2,7 @@ package syncer
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -339,11 +340,11 @@ func TestKeyring(t *testing.T) {
 // A token that is in use for one service opens nothing for another one, and nothing when
 // its POST is over.
 func TestLentTokens(t *testing.T) {
-	l, s := newLoans(), &Syncer{specs: newSpecCache()}
-	s.lent = l
+	l := newLoans()
+	whose := func(token string) (service, uid string) { return l.whose(sha256.Sum256([]byte(token))) }
 	here, there := keysOf{"alice", "z", "m"}, keysOf{"alice", "y", "m"}
 	first, ok := l.lend("token", "one", "u1", here)
-	if service, uid := s.whose("token"); !ok || service != "one" || uid != "u1" {
+	if service, uid := whose("token"); !ok || service != "one" || uid != "u1" {
 		t.Errorf("it is %s's", service)
 	}
 	if _, ok := l.lend("token", "two", "u2", there); ok {
@@ -352,18 +353,18 @@ func TestLentTokens(t *testing.T) {
 	second, ok := l.lend("token", "three", "u3", here)
 	first()
 	first()
-	if service, _ := s.whose("token"); !ok || service == "" {
+	if service, _ := whose("token"); !ok || service == "" {
 		t.Error("it is still in use")
 	}
 	second()
-	if service, _ := s.whose("token"); service != "" || len(l.of) != 0 {
+	if service, _ := whose("token"); service != "" || len(l.of) != 0 {
 		t.Errorf("it is %s's still", service)
 	}
 	if _, ok := l.lend("token", "two", "u2", there); !ok {
 		t.Error("it is free again")
 	}
 	for _, other := range []string{"", "toke", "tokens"} {
-		if service, _ := s.whose(other); service != "" {
+		if service, _ := whose(other); service != "" {
 			t.Errorf("%q is %s's", other, service)
 		}
 	}

@@ -88,7 +88,11 @@ func (s *Syncer) definition(ctx context.Context, service string, d *record.Desir
 	if err != nil {
 		return nil, err
 	}
-	def, err := openDefinition(s.cfg.Identity, s.cfg.ClusterID, d, spec, placeFor(spec.Origin, s.cfg.LocalURL, s.ownMinIO()), time.Now())
+	var at *place
+	if usersService(d) { // whatever the spec says: the keys would be MinIO's root keys
+		at = placeFor(spec.Origin, s.cfg.LocalURL, s.ownMinIO())
+	}
+	def, err := openDefinition(s.cfg.Identity, s.cfg.ClusterID, d, spec, at, time.Now())
 	if err != nil {
 		return nil, err
 	}
