@@ -227,7 +227,7 @@ func serviceOf(c *call) string {
 	return ""
 }
 
-// refused words a connection that another cluster or store refuses. The simulator never dials.
+// refused words a connection that another cluster or store refuses, where the simulator does not dial.
 func refused(method, url string) error {
 	host := url
 	if _, rest, ok := strings.Cut(url, "://"); ok {

@@ -16,6 +16,9 @@ const RealLatency = 6200 * time.Millisecond
 type Config struct {
 	// ClusterID only makes the MinIO endpoint distinct: OSCAR itself does not know its own id.
 	ClusterID string
+	// MinIO is the endpoint of its MinIO; default one where nobody listens. Handler answers MinIO's health check, so
+	// it may be the same server's.
+	MinIO string
 	// User and Password are the administrator's Basic credentials.
 	User, Password string
 	// Version is what GET /system/info says. Default v4.1.2.
@@ -71,10 +74,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// provider is the cluster's own MinIO with its root keys, as the administrator sees it. Nothing listens there.
+// provider is the cluster's own MinIO with its root keys, as the administrator sees it.
 func (c Config) provider() wire.MinIOProvider {
 	return wire.MinIOProvider{
-		Endpoint: "http://minio." + c.ClusterID + ".example.org:9000", Verify: true,
+		Endpoint: cmp.Or(c.MinIO, "http://minio."+c.ClusterID+".example.org:9000"), Verify: true,
 		AccessKey: "minio", SecretKey: "sim-" + c.ClusterID + "-root-key", Region: "us-east-1",
 	}
 }

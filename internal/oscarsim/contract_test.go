@@ -3,6 +3,7 @@ package oscarsim_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -46,7 +47,10 @@ func contractHolds(t *testing.T, cfg oscarsim.Config, token string) {
 	t.Cleanup(transport.CloseIdleConnections)
 	// Registered before the suite's own clean-up, so it runs after it.
 	t.Cleanup(func() {
-		if st := sim.State(); len(st.Services)+len(st.Buckets)+len(st.Secrets)+len(st.Jobs) > 0 {
+		st := sim.State()
+		// OSCAR never takes the keys of an origin away.
+		maps.DeleteFunc(st.Secrets, func(name string, _ map[string]string) bool { return strings.Contains(name, "-origin-minio-elsewhere") })
+		if len(st.Services)+len(st.Buckets)+len(st.Secrets)+len(st.Jobs) > 0 {
 			t.Errorf("left behind: services %v, buckets %v, secrets %v, jobs %v", sim.Services(), sim.Buckets(), st.Secrets, st.Jobs)
 		}
 	})

@@ -7,12 +7,15 @@
 // nothing of this project, so that the two readings check each other. The contract suite in the folder contract holds
 // the facts, one case each, and runs against this simulator and against a real OSCAR.
 //
-// New starts nothing and the simulator never dials out: to it every other cluster refuses connections. State lives in
+// New starts nothing. The simulator dials out for one thing only, to ask a worker's origin for the keys of its MinIO;
+// to everything else that it does every other cluster refuses connections. State lives in
 // the Sim and survives Serve, so an OSCAR can be stopped in the middle of a create and served again, with what the
 // kill left behind. Faults (see Fault) make it misbehave at run time. What another process may see and do is under
 // /_sim/ (see control.go), with the same Basic credentials.
 //
-// Left out: OIDC users, Kueue, Knative (POST /run is 404), exposed services, managed volumes, quotas, metrics, KServe,
+// Its MinIO takes no connections, but for the health check when a test gives it an address (Config.MinIO).
+//
+// Left out: Kueue, Knative (POST /run is 404), exposed services, managed volumes, quotas, metrics, KServe,
 // presigned URLs, the Manager's own log, changes through /system/federation and the dashboard: their paths answer 404, their keys are dropped. Jobs do not run by themselves:
 // they stay Pending until a test or /_sim/ says otherwise.
 package oscarsim

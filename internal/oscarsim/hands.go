@@ -54,6 +54,8 @@ type JobView struct {
 	Status    string    `json:"status"`
 	Event     string    `json:"event"`
 	Created   time.Time `json:"created"`
+	// MinIO are the keys that it was given of its origin's MinIO; nil for those of its own cluster.
+	MinIO *MinIOKeys `json:"minio,omitempty"`
 }
 
 var (
@@ -251,7 +253,7 @@ func (s *Sim) Jobs(service string) []JobView {
 }
 
 func jobView(j *job) JobView {
-	return JobView{Name: j.name, Namespace: j.namespace, Service: j.service, Status: j.status, Event: j.event, Created: j.created}
+	return JobView{Name: j.name, Namespace: j.namespace, Service: j.service, Status: j.status, Event: j.event, Created: j.created, MinIO: j.minio}
 }
 
 // AddJob makes a Job of a service in the given state and returns its name.
@@ -263,7 +265,7 @@ func (s *Sim) AddJob(service, status string) (string, error) {
 		return "", errNoService
 	}
 	name := jobName(service, uuid.NewString())
-	if err := s.addJob(e.service, name, ""); err != nil {
+	if err := s.addJob(e.service, name, "", nil); err != nil {
 		return "", err
 	}
 	j := s.kube.jobs[key{id.namespace, name}]

@@ -43,34 +43,61 @@ func (s *Sim) startJob(c *call) {
 	if len(token) != tokenLength && s.cfg.Users != nil && strings.Count(token, ".") == 2 {
 		user, unknown = s.cfg.Users(c.life.ctx, token)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var svc *wire.Service
-	if len(token) == tokenLength {
-		if _, e := s.kube.find(c.service); e != nil && e.service.Token == token {
-			svc = e.service
-		} else {
-			c.code(http.StatusUnauthorized)
-		}
-	} else {
-		svc = s.serviceForJob(c, token, user, unknown)
-	}
+	svc := s.jobService(c, token, user, unknown)
 	if svc == nil {
 		return
 	}
-	if err := s.originMinIO(svc); err != nil {
+	keys, err := s.originKeys(c, svc, user.Subject)
+	if c.life.ctx.Err() != nil {
+		c.drop()
+		return
+	}
+	if err != nil {
 		c.text(http.StatusInternalServerError, err.Error())
 		return
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	name := c.header.Get("X-Delegated-Job-ID")
 	if name == "" {
 		name = jobName(c.service, uuid.NewString())
 	}
-	if err := s.addJob(svc, name, string(c.body)); err != nil {
+	if keys != nil {
+		if err := s.kube.createSecret(key{svc.Namespace, keys.Secret}, map[string]string{"accessKey": keys.AccessKey, "secretKey": keys.SecretKey}); err != nil {
+			c.text(http.StatusInternalServerError, err.Error())
+			return
+		}
+	}
+	if err := s.addJob(svc, name, string(c.body), keys); err != nil {
 		c.text(http.StatusInternalServerError, err.Error())
 		return
 	}
 	c.code(http.StatusCreated)
+}
+
+// jobService is the service that a Job is to be of; nil when the answer is given.
+func (s *Sim) jobService(c *call, token string, user User, unknown error) *wire.Service {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(token) != tokenLength {
+		return s.serviceForJob(c, token, user, unknown)
+	}
+	if _, e := s.kube.find(c.service); e != nil && e.service.Token == token {
+		return e.service
+	}
+	c.code(http.StatusUnauthorized)
+	return nil
+}
+
+// originKeys gets the keys of the origin's MinIO, where a Job of the service needs them; nil where not.
+func (s *Sim) originKeys(c *call, svc *wire.Service, sender string) (*MinIOKeys, error) {
+	s.mu.Lock()
+	o, err := s.originOf(svc)
+	s.mu.Unlock()
+	if err != nil || o == nil {
+		return nil, err
+	}
+	return o.keys(c.life.ctx, c.header.Get("Authorization"), eventUser(c.body, sender))
 }
 
 // egiUser is a subject of EGI, of which OSCAR keeps what stands before the @.
@@ -90,9 +117,7 @@ func (s *Sim) serviceForJob(c *call, token string, user User, unknown error) *wi
 		return nil
 	}
 	short := user
-	if at := egiUser.FindStringIndex(user.Subject); at != nil {
-		short.Subject = user.Subject[:at[1]-1]
-	}
+	short.Subject = shortName(user.Subject)
 	_, e := s.kube.find(c.service)
 	switch {
 	case e == nil || !(&call{user: &short}).mayRead(e.service):
@@ -107,25 +132,11 @@ func (s *Sim) serviceForJob(c *call, token string, user User, unknown error) *wi
 	return nil
 }
 
-// addJob makes a pending Job. The caller holds the lock.
-func (s *Sim) addJob(svc *wire.Service, name, event string) error {
+// addJob makes a pending Job, with the keys of another cluster's MinIO or those of its own (nil). The caller holds the lock.
+func (s *Sim) addJob(svc *wire.Service, name, event string, keys *MinIOKeys) error {
 	return s.kube.createJob(&job{
-		name: name, namespace: svc.Namespace, service: svc.Name, status: JobPending, event: event, created: time.Now().UTC(),
+		name: name, namespace: svc.Namespace, service: svc.Name, status: JobPending, event: event, minio: keys, created: time.Now().UTC(),
 	}, svc)
-}
-
-// originMinIO is the fetch of the origin's MinIO keys that a worker with an endpoint of its own needs. It fails.
-func (s *Sim) originMinIO(svc *wire.Service) error {
-	own := svc.StorageProviders.MinIO[wire.DefaultProvider]
-	origin := strings.TrimSpace(svc.Annotations[wire.OriginClusterAnnotation])
-	if own == nil || strings.TrimSpace(own.Endpoint) == "" || own.Endpoint == s.provider.Endpoint || origin == "" || svc.Clusters == nil {
-		return nil
-	}
-	cluster, ok := svc.Clusters[origin]
-	if !ok {
-		return fmt.Errorf("origin cluster %q not defined in service clusters", origin)
-	}
-	return fmt.Errorf("error fetching origin MinIO credentials: %w", refused("Get", strings.TrimSuffix(cluster.Endpoint, "/")+"/system/config"))
 }
 
 // upload stores an object and, where a live notification matches, starts a Job as MinIO's webhook does. The caller
@@ -147,7 +158,7 @@ func (s *Sim) upload(bucketName, name string, size int64) error {
 		}
 		event, err := uploadEvent(bucketName, name, size)
 		if err == nil {
-			err = s.addJob(e.service, jobName(n.service, uuid.NewString()), event)
+			err = s.addJob(e.service, jobName(n.service, uuid.NewString()), event, nil)
 		}
 		if err != nil {
 			return err

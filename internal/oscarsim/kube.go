@@ -58,6 +58,7 @@ type job struct {
 	status                     string
 	event                      string
 	output                     string
+	minio                      *MinIOKeys // of another cluster
 	created, started, finished time.Time
 
 	// What the workload knows of it.

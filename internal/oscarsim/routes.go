@@ -54,6 +54,9 @@ type route struct {
 	handle   func(*call)
 }
 
+// minioHealth is MinIO's own path, see Config.MinIO.
+const minioHealth = "/minio/health/live"
+
 // table is all that OSCAR's router knows.
 func (s *Sim) table() []route {
 	api := func(method, path string, op Op, cost int, handle func(*call)) route {
@@ -72,6 +75,7 @@ func (s *Sim) table() []route {
 	const get, post, put, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete
 	return []route{
 		open(get, "/health", OpHealth, 0, s.health),
+		open(get, minioHealth, OpHealth, 0, func(c *call) { c.code(http.StatusOK) }),
 		api(get, "/system/info", OpInfo, 1, s.info),
 		api(get, "/system/config", OpConfig, 1, s.config),
 		api(put, "/system/config", OpConfigUpdate, 2, s.updateConfig),

@@ -41,13 +41,16 @@ type answer struct {
 }
 
 // ask sends a request over the network with the administrator's credentials.
-func ask(t *testing.T, url, method, path, body string) answer {
+func ask(t *testing.T, url, method, path, body string, change ...func(*http.Request)) answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.SetBasicAuth(user, password)
+	for _, f := range change {
+		f(req)
+	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return answer{err: err}

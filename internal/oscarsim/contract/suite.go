@@ -68,6 +68,7 @@ func RunContract(t *testing.T, target Target) {
 	t.Run("token", s.token)
 	t.Run("put and buckets", s.putBuckets)
 	t.Run("members", s.members)
+	t.Run("origin", s.origin)
 	t.Run("secrets", s.secrets)
 	t.Run("read back", s.readBack)
 }
