@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -89,8 +90,10 @@ func Description() []byte {
 	return w.Body.Bytes()
 }
 
-// NewChecker reads the description.
-func NewChecker() (*Checker, error) {
+// NewChecker gives the description, which is read once and never changes.
+func NewChecker() (*Checker, error) { return theChecker() }
+
+var theChecker = sync.OnceValues(func() (*Checker, error) { //nolint:gochecknoglobals // read once, and never changed
 	doc, err := openapi3.NewLoader().LoadFromData(Description())
 	if err != nil {
 		return nil, fmt.Errorf("openapi.yaml: %w", err)
@@ -100,7 +103,7 @@ func NewChecker() (*Checker, error) {
 		return nil, fmt.Errorf("openapi.yaml: %w", err)
 	}
 	return &Checker{router: router, schemas: doc.Components.Schemas}, nil
-}
+})
 
 func newChecker(t testing.TB) *Checker {
 	t.Helper()

@@ -20,6 +20,7 @@ func with(from, to string) string {
 // TestBadInputLeavesNothing: every rule answers with its path and a way out, and
 // nothing is written, neither to etcd nor to any OSCAR, and no vote is asked for.
 func TestBadInputLeavesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for name, tt := range map[string]struct {
 		body, rule, path string

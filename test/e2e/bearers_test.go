@@ -66,6 +66,7 @@ func accessTokens(w *world.World) []string {
 // A user creates, changes and deletes over clusters that check his token. The service
 // is his on each of them; his token does no more than make it, and can be read nowhere.
 func TestAUserCreatesOverClustersThatCheckHisToken(t *testing.T) {
+	t.Parallel()
 	w := withBearers(t)
 	token := w.Token(alice, nil)
 	if err := createAs(w, token, usersBody(), client.CreateOptions{}); err != nil {
@@ -113,6 +114,7 @@ func TestAUserCreatesOverClustersThatCheckHisToken(t *testing.T) {
 // A cluster that does not accept the user: nothing is made anywhere, and the answer
 // names it.
 func TestAClusterThatDoesNotAcceptTheUser(t *testing.T) {
+	t.Parallel()
 	w := withBearers(t)
 	w.Cluster(b).Sim.Deny(alice, true)
 	err := createAs(w, w.Token(alice, nil), usersBody(), client.CreateOptions{})
@@ -135,6 +137,7 @@ func TestAClusterThatDoesNotAcceptTheUser(t *testing.T) {
 
 // An OSCAR that refuses the user after its vote: everything is rolled back.
 func TestAClusterThatChangesItsMindAboutTheUser(t *testing.T) {
+	t.Parallel()
 	w := withBearers(t)
 	if err := w.Cluster(c).Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultDeny}); err != nil {
 		t.Fatal(err)
@@ -149,6 +152,7 @@ func TestAClusterThatChangesItsMindAboutTheUser(t *testing.T) {
 // A token that would expire before it is used is refused with what to do about it, and
 // nothing is stored.
 func TestATokenThatExpiresSoonIsRefused(t *testing.T) {
+	t.Parallel()
 	w := withBearers(t)
 	before := w.Revision()
 	soon := w.Token(alice, map[string]any{"exp": time.Now().Add(20 * time.Second).Unix()})
@@ -164,6 +168,7 @@ func TestATokenThatExpiresSoonIsRefused(t *testing.T) {
 // A member that was away until the token was gone: it needs the owner, nobody else
 // can help, and the owner's next request does, even if it changes nothing.
 func TestAMemberThatCameTooLateForTheToken(t *testing.T) {
+	t.Parallel()
 	w := withBearers(t)
 	w.Cluster(c).Stop()
 	if err := createAs(w, w.Token(alice, nil), nobodysTurn(), client.CreateOptions{Deployment: "best-effort"}); err != nil {
@@ -190,6 +195,7 @@ func TestAMemberThatCameTooLateForTheToken(t *testing.T) {
 
 // A service that vanished when its owner's token was gone.
 func TestAVanishedServiceOfAUser(t *testing.T) {
+	t.Parallel()
 	w := withBearers(t)
 	if err := createAs(w, w.Token(alice, nil), nobodysTurn(), client.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -241,6 +247,7 @@ func reasonAt(w *world.World, id string) string {
 // allowed_groups of a registration decide where users place, before anything is
 // written. What stands is left alone, and the administrator passes.
 func TestAllowedGroupsRestrictPlacement(t *testing.T) {
+	t.Parallel()
 	w := withBearers(t)
 	restrict := func(groups ...string) {
 		t.Helper()
@@ -285,6 +292,7 @@ func TestAllowedGroupsRestrictPlacement(t *testing.T) {
 // A user's federation delegates with his refresh token, so it needs one, and the
 // answer is OSCAR's own.
 func TestAUsersFederationNeedsARefreshToken(t *testing.T) {
+	t.Parallel()
 	w := withBearers(t)
 	token := w.Token(alice, nil)
 	for name, tt := range map[string]struct {

@@ -21,6 +21,7 @@ var admin = identity.Caller{Subject: identity.Admin, Administrator: true}
 // TestAChangeReachesEveryCluster: a new definition, a member that comes and one
 // that goes, through the real syncers.
 func TestAChangeReachesEveryCluster(t *testing.T) {
+	t.Parallel()
 	const d = "oscar-cluster-d"
 	w := newWorld(t, func(o *world.Options) { o.Clusters = []string{a, b, c, d} })
 	if _, err := create(w, body); err != nil {
@@ -61,6 +62,7 @@ func TestAChangeReachesEveryCluster(t *testing.T) {
 // TestAFailingReplicaTakesNoHealthyOneDown: a change that one OSCAR refuses is
 // applied by the others, and by that one when its fault is gone.
 func TestAFailingReplicaTakesNoHealthyOneDown(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if _, err := create(w, body); err != nil {
 		t.Fatal(err)
@@ -91,6 +93,7 @@ func TestAFailingReplicaTakesNoHealthyOneDown(t *testing.T) {
 // rendered again. That no spec was written twice is looked at afterwards, as in
 // every test.
 func TestAChangeThatIsRenderedAgainOverwritesNoSpec(t *testing.T) {
+	t.Parallel()
 	const d = "oscar-cluster-d"
 	w := newWorld(t, func(o *world.Options) { o.Clusters = []string{a, b, c, d} })
 	if _, err := create(w, strings.Replace(body, `,
@@ -124,6 +127,7 @@ func TestAChangeThatIsRenderedAgainOverwritesNoSpec(t *testing.T) {
 
 // TestRollbackPauseAndCordonThroughTheAPI with everything real but the OSCARs.
 func TestRollbackPauseAndCordonThroughTheAPI(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if _, err := create(w, body); err != nil {
 		t.Fatal(err)

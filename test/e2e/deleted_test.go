@@ -30,6 +30,7 @@ func fates(list []v1.DeletedReplica) string {
 // TestADeletionTellsWhatStays: how much is in which bucket, now or when a cluster
 // that was away has come back.
 func TestADeletionTellsWhatStays(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if _, err := create(w, body); err != nil {
 		t.Fatal(err)

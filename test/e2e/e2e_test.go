@@ -84,6 +84,7 @@ func gone(w *world.World) bool {
 }
 
 func TestCreateRepairDelete(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if _, err := create(w, body); err != nil {
 		t.Fatal(err)
@@ -114,6 +115,7 @@ func TestCreateRepairDelete(t *testing.T) {
 // TestOscarFaultsDuringACreate: whatever an OSCAR answers, the end is all or
 // nothing, and the same request works when the fault is gone.
 func TestOscarFaultsDuringACreate(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		fault   oscarsim.Fault
 		outcome string // code of the answer; "" is success
@@ -159,6 +161,7 @@ func TestOscarFaultsDuringACreate(t *testing.T) {
 // TestHalfCreatedIsNotReady: an OSCAR that dies in the middle of the coordinator's
 // create leaves a service without its bucket. That is not success.
 func TestHalfCreatedIsNotReady(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(o *world.Options) {
 		o.ControlPlane = func(c *controlplane.Config) { c.ApplyGrace = 4 * time.Second }
 		o.Syncer = func(c *syncer.Config) { c.WriteTimeout = time.Second }
@@ -179,6 +182,7 @@ func TestHalfCreatedIsNotReady(t *testing.T) {
 // TestALateCreateAfterItsRollbackWasAcknowledged: the service appears when
 // everybody has forgotten it. It is recognised, and goes.
 func TestALateCreateAfterItsRollbackWasAcknowledged(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(o *world.Options) {
 		o.ControlPlane = func(c *controlplane.Config) { c.ApplyGrace = 500 * time.Millisecond }
 		o.Syncer = func(c *syncer.Config) { c.WriteTimeout, c.LateWindow = 300*time.Millisecond, 600*time.Millisecond }
@@ -199,6 +203,7 @@ func TestALateCreateAfterItsRollbackWasAcknowledged(t *testing.T) {
 }
 
 func TestARefusedCreateTouchesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	sim := w.Cluster(c).Sim
 	if err := sim.PutService(`{"name":"grayifyr2","image":"somebody/elses","script":"#!/bin/sh\n"}`); err != nil {
@@ -220,6 +225,7 @@ func TestARefusedCreateTouchesNothing(t *testing.T) {
 }
 
 func TestAForeignBucketIsARefusalThatNamesIt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.Cluster(b).Sim.PutBucket("grayifyr0", "precious/data")
 	status, _, text := w.Do("POST", "/system/services", body)
@@ -234,6 +240,7 @@ func TestAForeignBucketIsARefusalThatNamesIt(t *testing.T) {
 // TestTheBucketOfAnEarlierLifeIsAttached: create, upload, delete, create again;
 // the data is still there.
 func TestTheBucketOfAnEarlierLifeIsAttached(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for range 2 {
 		if _, err := create(w, body); err != nil {
@@ -255,6 +262,7 @@ func TestTheBucketOfAnEarlierLifeIsAttached(t *testing.T) {
 // TestTheBucketThatSomebodysPutMadeIsNotInTheWay: a worker's creation makes no bucket,
 // and OSCAR makes it at the first PUT, whoever sends that.
 func TestTheBucketThatSomebodysPutMadeIsNotInTheWay(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if _, err := create(w, body); err != nil {
 		t.Fatal(err)
@@ -281,6 +289,7 @@ func TestTheBucketThatSomebodysPutMadeIsNotInTheWay(t *testing.T) {
 }
 
 func TestARunningJobHoldsItsDeletion(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if _, err := create(w, body); err != nil {
 		t.Fatal(err)
@@ -305,6 +314,7 @@ func TestARunningJobHoldsItsDeletion(t *testing.T) {
 
 // TestCounts: the revisions that a create and a delete cost are part of the design.
 func TestCounts(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	before := w.Revision()
 	if _, err := create(w, body); err != nil {
@@ -325,6 +335,7 @@ func TestCounts(t *testing.T) {
 }
 
 func TestBestEffortCompletesWhenTheClusterIsBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(o *world.Options) {
 		o.ControlPlane = func(c *controlplane.Config) { c.PrepareDeadline = time.Second }
 	})

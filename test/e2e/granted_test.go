@@ -51,6 +51,7 @@ func (k *keeping) once() {
 // A member that was away longer than the access token lived gets its service all the
 // same, and it is its owner's: the holder has a fresh one.
 func TestAMemberThatWasAwayLongerThanTheTokenLived(t *testing.T) {
+	t.Parallel()
 	k := withHolder(t, rotating, func(o *world.Options) {
 		o.ControlPlane = func(cfg *controlplane.Config) { cfg.PrepareDeadline = 5 * time.Second } // who is away is waited for that long
 	})
@@ -77,6 +78,7 @@ func TestAMemberThatWasAwayLongerThanTheTokenLived(t *testing.T) {
 // Services that vanish when the access token is gone are made again on every cluster,
 // the holder's own among them, for one exchange.
 func TestVanishedServicesAreMadeAgainWithOneExchange(t *testing.T) {
+	t.Parallel()
 	k := withHolder(t, rotating)
 	refresh, _ := k.made(client.CreateOptions{})
 	for i, id := range []string{a, b, c} {
@@ -93,6 +95,7 @@ func TestVanishedServicesAreMadeAgainWithOneExchange(t *testing.T) {
 
 // While the holder is away a member says so, and goes on when it is back.
 func TestAMemberWaitsForTheHolder(t *testing.T) {
+	t.Parallel()
 	k := withHolder(t, rotating)
 	k.made(client.CreateOptions{})
 	k.Cluster(a).Stop()
@@ -111,6 +114,7 @@ func TestAMemberWaitsForTheHolder(t *testing.T) {
 // A token that the issuer does not accept is lost: nobody tries it again, and a new one
 // heals what waited.
 func TestALostTokenIsHealedByAnother(t *testing.T) {
+	t.Parallel()
 	k := withHolder(t, rotating)
 	refresh, _ := k.made(client.CreateOptions{})
 	k.issuer.RevokeNow(refresh)
@@ -134,6 +138,7 @@ func TestALostTokenIsHealedByAnother(t *testing.T) {
 // Members that want a token ten thousand times, each time another one, cost one
 // exchange, and next to nothing in the store.
 func TestTenThousandWantsCostOneExchange(t *testing.T) {
+	t.Parallel()
 	k := withHolder(t, rotating)
 	_, uid := k.made(client.CreateOptions{})
 	k.Cluster(b).Stop() // the test writes what their syncers may write

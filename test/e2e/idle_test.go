@@ -9,6 +9,7 @@ import (
 // TestAnIdleFederationWritesNothing: full compares and renewed leases cost no
 // revision. The same over minutes and a hundred clusters is part of the figures.
 func TestAnIdleFederationWritesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if _, err := create(w, body); err != nil {
 		t.Fatal(err)

@@ -42,6 +42,7 @@ var ended = []record.JobState{record.JobSucceeded, record.JobFailed, record.JobC
 
 // TestAJobRunsOnceWhateverHappensToItsAnswer shares one world.
 func TestAJobRunsOnceWhateverHappensToItsAnswer(t *testing.T) {
+	t.Parallel()
 	w := newJobWorld(t)
 	run := func(t *testing.T, event string) *record.Job {
 		t.Helper()

@@ -19,6 +19,7 @@ import (
 // changeable and the one that it was drafted from, it was deleted. The check of the
 // promises finds it.
 func TestAChangeThatMeetsADeletion(t *testing.T) {
+	t.Parallel()
 	w := world.New(t, world.Options{Names: []string{"meet"}})
 	const rounds, changers = 15, 4
 	changed := 0

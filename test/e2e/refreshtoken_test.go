@@ -86,6 +86,7 @@ func (k *keeping) hold(federation string) *record.Hold {
 // there. Another one takes its place, the same one again does not; deleted, it is
 // revoked at its issuer.
 func TestARefreshTokenRestsWithItsHolderAlone(t *testing.T) {
+	t.Parallel()
 	k := withHolders(t, issuer.Grants{})
 	first := k.issuer.RefreshToken("somebody")
 	if _, err := create(k.World, withToken(body, first)); err != nil {
@@ -150,6 +151,7 @@ func TestARefreshTokenRestsWithItsHolderAlone(t *testing.T) {
 
 // The federation goes while its holder is away: the order waits for it, and says so.
 func TestARevocationWaitsForItsHolder(t *testing.T) {
+	t.Parallel()
 	k := withHolders(t, issuer.Grants{})
 	refresh := k.issuer.RefreshToken("somebody")
 	if _, err := create(k.World, withToken(body, refresh)); err != nil {
@@ -179,6 +181,7 @@ func TestARevocationWaitsForItsHolder(t *testing.T) {
 
 // A cluster is not removed before it has revoked the tokens that it held.
 func TestARemovalWaitsForTheTokensOfTheCluster(t *testing.T) {
+	t.Parallel()
 	k := withHolders(t, issuer.Grants{})
 	refresh := k.issuer.RefreshToken("somebody")
 	if _, err := create(k.World, withToken(body, refresh)); err != nil {
@@ -206,6 +209,7 @@ func TestARemovalWaitsForTheTokensOfTheCluster(t *testing.T) {
 // A creation that is refused leaves no token behind, and the token is good for the
 // next try.
 func TestARefusedCreationForgetsTheToken(t *testing.T) {
+	t.Parallel()
 	k := withHolders(t, issuer.Grants{})
 	k.Cluster(b).Sim.SetNodes(oscarsim.Node{Name: "tiny", CPU: 1, Memory: 1})
 	refresh := k.issuer.RefreshToken("somebody")
@@ -228,6 +232,7 @@ func TestARefusedCreationForgetsTheToken(t *testing.T) {
 // A syncer without Kubernetes says that it has no place for the token; it does not stay
 // in the store.
 func TestAHolderWithoutKubernetes(t *testing.T) {
+	t.Parallel()
 	k := withHolders(t, issuer.Grants{}, func(o *world.Options) {
 		o.Syncer = func(cfg *syncer.Config) { cfg.Vault = nil }
 	})

@@ -23,6 +23,7 @@ import (
 
 // One stream of each syncer to each instance, through one address that leads to all.
 func TestEveryInstanceGetsAStreamOfEveryCluster(t *testing.T) {
+	t.Parallel()
 	w := world.New(t, world.Options{})
 	w.AwaitStreams(w.CP)
 	other := w.StartControlPlane()
@@ -84,6 +85,7 @@ func (f *functions) take() []string {
 // Clusters that nothing reaches but their syncers' streams: where they are registered
 // to be, nobody may send a token.
 func TestInvocationsAndLogsGoThroughTheStreams(t *testing.T) {
+	t.Parallel()
 	fn := &functions{ended: make(chan string, 8)}
 	w := world.New(t, world.Options{Sim: func(c *oscarsim.Config) { c.Function = fn.of(c.ClusterID) }})
 	for _, id := range []string{"oscar-cluster-a", "oscar-cluster-b", "oscar-cluster-c"} {

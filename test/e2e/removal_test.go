@@ -69,6 +69,7 @@ func away(w *world.World, id string) {
 }
 
 func TestRemovingAClusterThatIsAlive(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if _, err := create(w, body); err != nil {
 		t.Fatal(err)
@@ -124,6 +125,7 @@ func accepting(w *world.World, id string) func(*syncer.Config) {
 }
 
 func TestRemovingAClusterThatIsAwayNeedsForceAndFindsItsTombstones(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if _, err := create(w, body); err != nil {
 		t.Fatal(err)
@@ -164,6 +166,7 @@ func TestRemovingAClusterThatIsAwayNeedsForceAndFindsItsTombstones(t *testing.T)
 }
 
 func TestOrphanKeepsTheServiceWithoutMarks(t *testing.T) {
+	t.Parallel()
 	for _, gone := range []bool{false, true} {
 		t.Run(fmt.Sprintf("away %v", gone), func(t *testing.T) {
 			t.Parallel()
@@ -205,6 +208,7 @@ func TestOrphanKeepsTheServiceWithoutMarks(t *testing.T) {
 }
 
 func TestRemovingTheClusterOfACoordinatorNeedsForce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if _, err := create(w, body); err != nil {
 		t.Fatal(err)
@@ -227,6 +231,7 @@ func TestRemovingTheClusterOfACoordinatorNeedsForce(t *testing.T) {
 // TestANewClusterUnderTheOldID: the old machine comes back after another one was
 // registered under its id. It touches nothing, and the new one is not touched.
 func TestANewClusterUnderTheOldID(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if _, err := create(w, body); err != nil {
 		t.Fatal(err)
@@ -271,6 +276,7 @@ func TestANewClusterUnderTheOldID(t *testing.T) {
 // TestAnOldMachineThatIsAliveMakesWay: it is removed by force while it runs, and
 // another one is registered at once.
 func TestAnOldMachineThatIsAliveMakesWay(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if _, err := create(w, body); err != nil {
 		t.Fatal(err)
@@ -299,6 +305,7 @@ func TestAnOldMachineThatIsAliveMakesWay(t *testing.T) {
 // TestTwentyFederationsLeaveACluster, each in one transaction, while more are being
 // created there: those fail cleanly.
 func TestTwentyFederationsLeaveACluster(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const many = 20
 	def := func(name string) string {
@@ -353,6 +360,7 @@ func TestTwentyFederationsLeaveACluster(t *testing.T) {
 
 // TestACreateInFlightEndsWhenItsClusterIsRemoved before anything is torn.
 func TestACreateInFlightEndsWhenItsClusterIsRemoved(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	sim := w.Cluster(c).Sim
 	if err := sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultLate, Count: 1, Delay: 700 * time.Millisecond}); err != nil {
@@ -373,6 +381,7 @@ func TestACreateInFlightEndsWhenItsClusterIsRemoved(t *testing.T) {
 
 // A cordoned cluster takes nothing new, keeps what it has, and can be removed.
 func TestACordonedClusterTakesNothingNewAndIsRemoved(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if _, err := create(w, body); err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 // one's PUT made on the cluster is the federation's, also for the service that is
 // named instead, at once or when the first is long gone; not for another federation.
 func TestAMemberThatTakesAnothersPlaceIsRefusedItsBucket(t *testing.T) {
+	t.Parallel()
 	ours := append(slices.Clone(names), "second", "third")
 	w := newWorld(t, func(o *world.Options) { o.Names = ours })
 	if _, err := create(w, body); err != nil {

@@ -34,6 +34,7 @@ const secretive = `{"name":"grayifyr0","cluster_id":"oscar-cluster-a","image":"g
 // TestSecretsAreNowhereToBeRead looks for canary secrets, and for the service
 // tokens, in etcd's database and write-ahead log, in every log and in every answer.
 func TestSecretsAreNowhereToBeRead(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(o *world.Options) { o.Secrets = canaries })
 	var answers strings.Builder
 	ask := func(method, path, body string, header ...string) {
@@ -87,6 +88,7 @@ func TestSecretsAreNowhereToBeRead(t *testing.T) {
 
 // TestAnUnsealedSecretIsFound shows that the search above can fail.
 func TestAnUnsealedSecretIsFound(t *testing.T) {
+	t.Parallel()
 	w := world.New(t, world.Options{Clusters: []string{a}})
 	_, err := w.Store.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
 		tx.Put(record.HistoryKey("planted", 1), record.History{V: 1, Service: []byte(`{"x":"canary-planted"}`)})

@@ -68,6 +68,7 @@ func users(w *world.World) []string {
 // A creation over three clusters needs no right that its syncers do not have, and each
 // of them has none on what is another's.
 func TestAFederationOverAnEtcdWithUsers(t *testing.T) {
+	t.Parallel()
 	w := newGuardedWorld(t)
 	if _, err := create(w, body); err != nil {
 		t.Fatal(err)
@@ -98,6 +99,7 @@ func TestAFederationOverAnEtcdWithUsers(t *testing.T) {
 // A cluster that was away when it was removed comes back with the certificate that it
 // has: it does what it was ordered, and is nobody then.
 func TestARemovedClusterDoesItsLastOrdersAndIsNobodyThen(t *testing.T) {
+	t.Parallel()
 	w := newGuardedWorld(t)
 	if _, err := create(w, body); err != nil {
 		t.Fatal(err)
@@ -131,6 +133,7 @@ func TestARemovedClusterDoesItsLastOrdersAndIsNobodyThen(t *testing.T) {
 // Whoever has the certificate of a removed cluster is told nothing by the watches that
 // he has open, once another cluster has its name.
 func TestASyncerThatKeepsWatchingIsToldNothingOfTheNextClusterOfItsName(t *testing.T) {
+	t.Parallel()
 	w := newGuardedWorld(t)
 	w.Cluster(c).Stop()
 	former := w.Cluster(c).UID
@@ -160,6 +163,7 @@ func TestASyncerThatKeepsWatchingIsToldNothingOfTheNextClusterOfItsName(t *testi
 // there and its services go on. Readmitted, it reports anew, all that it has at once,
 // and stays.
 func TestAClusterThatWritesTooMuchIsRevokedUntilItIsReadmitted(t *testing.T) {
+	t.Parallel()
 	w := world.New(t, world.Options{Names: names, Guarded: true, Breaks: []invariants.Rule{invariants.RuleRecords}, ControlPlane: func(cfg *controlplane.Config) {
 		cfg.Limits = access.Limits{Keys: 50, Rate: 10} // and 10,000 at once
 	}})

@@ -113,6 +113,7 @@ func answerTo(w *world.World, q ask, name, authorization string, header ...strin
 // answers as if it did not exist, in every letter, whatever he sends with it; who may
 // see it and does not own it may change nothing.
 func TestWhatMayNotBeSeenAnswersAsIfItDidNotExist(t *testing.T) {
+	t.Parallel()
 	w := withBearers(t, func(o *world.Options) { o.Clusters, o.Names = []string{a, b}, []string{"svc"} })
 	const bob, carol = "bob", "carol/of|physics@egi.eu"
 	w.AddUser(bob)
@@ -233,6 +234,7 @@ func takenNames(t *testing.T, w *world.World, bearer string) {
 
 // What was private when it was written stays so when the service is made public.
 func TestHistoryKeepsWhatWasPrivate(t *testing.T) {
+	t.Parallel()
 	w := withBearers(t, func(o *world.Options) { o.Clusters, o.Names = []string{a}, []string{"svc"} })
 	w.AddUser("bob")
 	owner, bob := w.Bearer(w.Token(alice, nil)), w.Bearer(w.Token("bob", nil))

@@ -182,6 +182,7 @@ func (s *tale) listed() {
 // revisions; seen by a control plane that runs, by one that starts with its witness,
 // and told to one that knows nothing.
 func TestAStoreThatWentBackIsNoticedAndNothingIsTouched(t *testing.T) {
+	t.Parallel()
 	for _, bump := range []bool{true, false} {
 		for how, restore := range map[string]func(s *tale){
 			"while everybody runs": func(s *tale) { s.RestoreEtcd(s.backup, bump) },
@@ -204,10 +205,11 @@ func TestAStoreThatWentBackIsNoticedAndNothingIsTouched(t *testing.T) {
 			"to one that knows nothing": func(s *tale) {
 				s.StopControlPlane(s.CP)
 				s.RestoreEtcd(s.backup, bump)
-				s.Restart(func(c *controlplane.Config) { c.Witness, c.Restored = t.TempDir()+"/witness.json", true })
+				s.Restart(func(c *controlplane.Config) { c.Witness, c.Restored = s.T.TempDir()+"/witness.json", true })
 			},
 		} {
 			t.Run(fmt.Sprintf("%s, bump %v", how, bump), func(t *testing.T) {
+				t.Parallel()
 				s := tell(t)
 				s.count()
 				restore(s)
