@@ -88,7 +88,6 @@ func refusedForSpace(w *world.World, method, path, body string) {
 // TestEtcdFullSoftLimitKeepsRoomForDeletions: when etcd is nearly full, what adds is
 // refused, and all the rest goes on.
 func TestEtcdFullSoftLimitKeepsRoomForDeletions(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, small)
 	if _, err := create(w, body); err != nil {
 		t.Fatal(err)
@@ -142,7 +141,6 @@ func TestEtcdFullSoftLimitKeepsRoomForDeletions(t *testing.T) {
 // on, nobody's session ends, and when the space is given back two control planes
 // bring it into order without anybody's help.
 func TestEtcdFullRecoversByItself(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, small, func(o *world.Options) { o.Forgets = true })
 	w.StartControlPlane()
 	if _, err := create(w, body); err != nil {

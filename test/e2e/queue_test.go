@@ -20,7 +20,6 @@ import (
 // scaled by thirty, to creates of 207 ms, but for the grace: 12 s, less than half
 // of what all creates take together, and enough for a slow machine.
 func TestAHundredCreatesAtOnceOverOneOscar(t *testing.T) {
-	t.Parallel()
 	const n = 100
 	w := world.New(t, world.Options{
 		Clusters: []string{a},
