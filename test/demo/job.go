@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-const event = `{"Records":[{"s3":{"object":{"key":"grayifyr0/in/photo.jpg"}}}]}`
+// event has all that the job needs: one of a bucket would run where its object is.
+const event = `{"photo":"https://example.org/photo.jpg"}`
 
 // ended is a job as `oscarfed job get --output json` prints it.
 type ended struct {

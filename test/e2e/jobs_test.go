@@ -27,7 +27,7 @@ const privateJobs = "svc-private-jobs"
 // a test moves. One world; each part uses jobs of its own.
 func TestJobsThroughTheAPI(t *testing.T) {
 	t.Parallel()
-	const event = `{"Records":[{"s3":{"object":{"key":"in/canary-event-of-a-job"}}}]}`
+	const event = `{"photo":"https://example.org/canary-event-of-a-job"}`
 	w := withBearers(t, func(o *world.Options) {
 		o.Names = append(slices.Clone(names), "svc")
 		o.Secrets = append(o.Secrets, "canary-event-of-a-job")
