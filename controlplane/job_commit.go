@@ -21,6 +21,8 @@ const (
 type submission struct {
 	job   record.Job
 	event record.Event
+	// body is the event itself.
+	body  []byte
 	claim claim
 	// fedRev is the revision of the federation that it was looked at with, and admits
 	// looks at another one.
@@ -113,6 +115,9 @@ func (c *ControlPlane) acceptBatch(ctx context.Context, batch []*submission) {
 		s.job.Epoch = epoch
 		keys = append(append(keys, record.JobKey(s.job.Job), record.FederationKey(s.job.Federation)), s.claim.keys()...)
 	}
+	for _, s := range batch {
+		c.dispatcher.events.put(s.job.Job, s.body) // it may be assigned before this is told that it is stored
+	}
 	c.fail("before_job_accept")
 	res, err := c.store.Update(ctx, store.Update{
 		// Requests are not mirrored, and so taken for absent.
@@ -156,6 +161,9 @@ func (c *ControlPlane) acceptBatch(ctx context.Context, batch []*submission) {
 		}
 		if errors.Is(s.err, errFence) {
 			s.err = &Error{Code: CodeUnavailable, Message: "the store was restored; try again in a moment", RetryAfter: retryJobs}
+		}
+		if s.id != s.job.Job {
+			c.dispatcher.events.take(s.job.Job)
 		}
 		close(s.done)
 	}

@@ -46,9 +46,13 @@ type dispatcher struct {
 	wake chan struct{}
 	// gzips are writers that are used again: each has about a megabyte.
 	gzips sync.Pool
+	// events are those that this instance has accepted and not assigned yet.
+	events eventMemory
 }
 
-func newDispatcher() *dispatcher { return &dispatcher{wake: make(chan struct{}, 1)} }
+func newDispatcher() *dispatcher {
+	return &dispatcher{wake: make(chan struct{}, 1), events: eventMemory{most: eventMemorySize}}
+}
 
 func (d *dispatcher) look() { nudge(d.wake) }
 
@@ -314,19 +318,25 @@ func (s *state) assignTo(p *pass, j versioned[record.Job], fl *field, i int, sna
 	p.bytes += next.Size*4/3 + 8<<10
 }
 
-// sealed opens the events of jobs that are assigned, and seals each for its cluster.
-// A job whose event cannot be had ends.
+// sealed seals the events of jobs that are assigned, each for its cluster. What this
+// instance does not remember it opens. A job whose event cannot be had ends.
 func (c *ControlPlane) sealed(ctx context.Context, steps []*assignStep) ([]*jobStep, error) {
 	if len(steps) == 0 {
 		return nil, nil
 	}
+	bodies, known := make([][]byte, len(steps)), make([]bool, len(steps))
 	var keys []string
-	for _, p := range steps {
-		keys = append(keys, record.EventKey(p.id()))
+	for i, p := range steps {
+		if bodies[i], known[i] = c.dispatcher.events.take(p.id()); !known[i] {
+			keys = append(keys, record.EventKey(p.id()))
+		}
 	}
-	view, err := c.store.Read(ctx, keys...)
-	if err != nil {
-		return nil, err
+	var view store.View
+	if len(keys) > 0 {
+		var err error
+		if view, err = c.store.Read(ctx, keys...); err != nil {
+			return nil, err
+		}
 	}
 	out := make([]*jobStep, len(steps))
 	var g errgroup.Group
@@ -334,13 +344,16 @@ func (c *ControlPlane) sealed(ctx context.Context, steps []*assignStep) ([]*jobS
 	for i, p := range steps {
 		g.Go(func() error {
 			out[i] = &p.jobStep
-			body, err := c.openEvent(view, p.id())
-			if err != nil {
-				c.cfg.Logger.Error("the event of a job cannot be had", "job", p.id(), "error", err)
-				out[i] = lostEvent(p, c.cfg.Now())
-				return nil
+			if !known[i] {
+				body, err := c.openEvent(view, p.id())
+				if err != nil {
+					c.cfg.Logger.Error("the event of a job cannot be had", "job", p.id(), "error", err)
+					out[i] = lostEvent(p, c.cfg.Now())
+					return nil
+				}
+				bodies[i] = body
 			}
-			return c.complete(p, body)
+			return c.complete(p, bodies[i])
 		})
 	}
 	return out, g.Wait()
