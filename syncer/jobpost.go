@@ -74,7 +74,7 @@ func (d *desk) postpone(a *attempt) {
 
 // read opens the event of an attempt, and the token of its service.
 func (d *desk) read(ctx context.Context, a *attempt, assignment record.Assignment) (*openedJob, error) {
-	desired := d.desiredInMirror(a.service)
+	desired := d.replica(d.mirror.Snapshot(), a.service).desired
 	if desired == nil || desired.UID != assignment.UID {
 		return nil, errNotOurs
 	}
@@ -85,12 +85,16 @@ func (d *desk) read(ctx context.Context, a *attempt, assignment record.Assignmen
 	if def == nil {
 		return nil, errNotOurs
 	}
-	kv, err := d.cfg.Store.Get(ctx, record.AssignedEventKey(d.cfg.ClusterID, a.job, a.number))
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, lostEvent("its event is not in the store any more")
-	}
-	if err != nil {
-		return nil, err
+	key := record.AssignedEventKey(d.cfg.ClusterID, a.job, a.number)
+	kv, heard := d.events.take(key)
+	if !heard {
+		kv, err = d.cfg.Store.Get(ctx, key)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil, lostEvent("its event is not in the store any more")
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	event, err := store.Decode[record.Event](kv)
 	if err != nil {

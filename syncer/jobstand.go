@@ -1,6 +1,8 @@
 package syncer
 
 import (
+	"bytes"
+	"sync"
 	"time"
 
 	"github.com/oscarfed/oscarfed/store"
@@ -46,13 +48,47 @@ func (s *jobStand) of(service string) jobReplica {
 	if r, known := s.services[service]; known {
 		return r
 	}
-	var r jobReplica
-	if kv, ok := s.view.KV(record.DesiredServiceKey(s.term.cfg.ClusterID, service)); ok {
-		if desired, err := store.Decode[record.Desired](kv); err == nil {
-			r = jobReplica{desired: desired, revision: kv.ModRevision, observed: s.term.observedIn(s.view, service, desired.UID)}
-		}
-	}
+	r := s.term.replica(s.view, service)
 	s.services[service] = r
+	return r
+}
+
+// replicas remembers how services were decoded: every turn looks at them again.
+type replicas struct {
+	mu sync.Mutex
+	of map[string]decodedReplica
+}
+
+type decodedReplica struct {
+	jobReplica
+	// from are the bytes of both records: a restored store may have others at the same
+	// revisions.
+	from [2][]byte
+}
+
+// replica is how a service stands in a view. Its records must not be changed.
+func (t *term) replica(view *store.MirrorView, service string) jobReplica {
+	desired, ok := view.KV(record.DesiredServiceKey(t.cfg.ClusterID, service))
+	t.replicas.mu.Lock()
+	defer t.replicas.mu.Unlock()
+	if !ok {
+		delete(t.replicas.of, service)
+		return jobReplica{}
+	}
+	observed, _ := view.KV(record.ObservedServiceKey(t.cfg.ClusterID, service))
+	known := t.replicas.of[service]
+	if known.revision == desired.ModRevision && bytes.Equal(known.from[0], desired.Value) && bytes.Equal(known.from[1], observed.Value) {
+		return known.jobReplica
+	}
+	want, err := store.Decode[record.Desired](desired)
+	if err != nil {
+		return jobReplica{}
+	}
+	r := jobReplica{desired: want, revision: desired.ModRevision, observed: t.observedIn(view, service, want.UID)}
+	if t.replicas.of == nil {
+		t.replicas.of = map[string]decodedReplica{}
+	}
+	t.replicas.of[service] = decodedReplica{r, [2][]byte{desired.Value, observed.Value}}
 	return r
 }
 

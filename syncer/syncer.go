@@ -29,6 +29,8 @@ type Syncer struct {
 	ledger  *ledger
 	metrics *metrics
 	specs   *specCache
+	// events are those of assignments that were heard of and not read yet.
+	events heardEvents
 	// gets bounds the reads of single services that are made for votes: OSCAR
 	// lets about two a second through.
 	gets *rate.Limiter
@@ -94,6 +96,7 @@ func New(cfg Config) (*Syncer, error) {
 				record.ParseKey(key).Kind == record.KindOfferedEvent
 		},
 		OnRelist: s.relisted,
+		Tap:      &s.events,
 		Logger:   cfg.Logger,
 	})
 	return s, nil

@@ -51,6 +51,8 @@ type term struct {
 	tokenNews *bell
 	claims    *claims
 	desk      *desk
+	// replicas are those that jobs were looked at for.
+	replicas replicas
 	// measured is closed when it was tried once to tell what the cluster has free.
 	measured chan struct{}
 	offers   *offers
