@@ -88,9 +88,12 @@ func (o *observer) await(ctx context.Context, began time.Time, ok func(seen) boo
 	return at.Sub(began), err
 }
 
-// maxOps is how many operations go into one transaction, or into one child of one: etcd
-// takes 128 less those of the parent.
-const maxOps = 100
+const (
+	// maxOps is how many operations etcd takes in one transaction, and childOps how many
+	// go into one child of a larger one, which compares nothing.
+	maxOps   = 128
+	childOps = 100
+)
 
 // write does what a transaction of the federation did, below the bare root.
 func (o *observer) write(ctx context.Context, events []seen, absent bool) (int64, error) {
@@ -110,7 +113,7 @@ func (o *observer) write(ctx context.Context, events []seen, absent bool) (int64
 	if len(ops) > maxOps {
 		// As the federation's store does it.
 		var children []clientv3.Op
-		for chunk := range slices.Chunk(ops, maxOps) {
+		for chunk := range slices.Chunk(ops, childOps) {
 			children = append(children, clientv3.OpTxn(nil, chunk, nil))
 		}
 		ops = children
