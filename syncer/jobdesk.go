@@ -44,8 +44,10 @@ type desk struct {
 	claimable, ready []string
 	// claimed counts the reports that say so, posting the slots that are taken.
 	claimed, posting, deleting int
-	// epoch is the one of the last turn, nil before the first.
-	epoch *string
+	// epoch is the one of the last turn, nil before the first, and renewed is when this
+	// term first saw that one; zero while there was no other.
+	epoch   *string
+	renewed time.Time
 	// retry is the pause after a write that etcd did not take.
 	retry time.Duration
 }
@@ -219,6 +221,7 @@ func (d *desk) turn(ctx context.Context, keys []string) {
 // forgotten what we have written last. It needs mu.
 func (d *desk) inNewEpoch(s *jobStand) {
 	if d.epoch != nil && *d.epoch != s.epoch {
+		d.renewed = s.now
 		for key, a := range d.attempts {
 			a.former, a.stale = s.now, true
 			d.due.Add(key)
@@ -279,7 +282,9 @@ func (d *desk) refresh(view *store.MirrorView, key string) *attempt {
 		return nil
 	}
 	if a == nil {
-		a = &attempt{key: key, job: ref.Name, number: number, service: assignment.Service, report: d.reportIn(view, ref.Name, number)}
+		// One that a restore brought back, or this term has never met, counts as former:
+		// its report may name our session, and nothing is remembered of its POST.
+		a = &attempt{key: key, job: ref.Name, number: number, service: assignment.Service, report: d.reportIn(view, ref.Name, number), former: d.renewed}
 		d.attempts[key] = a
 		service := d.serviceOf(a.service)
 		service.attempts[key] = a

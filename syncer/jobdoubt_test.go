@@ -217,3 +217,46 @@ func TestJobsThatARestoredStoreDoesNotKnowAreFound(t *testing.T) {
 		t.Errorf("found %d times, %v", reports, err)
 	}
 }
+
+// TestAnAttemptThatARestoreBroughtBackIsNotPostedAgain: the store was restored to the
+// moment in which this very session was asking OSCAR, and the Job has come and gone
+// since. Nothing is remembered of it any more, and its record names our session: it is
+// looked for, and not begun anew.
+func TestAnAttemptThatARestoreBroughtBackIsNotPostedAgain(t *testing.T) {
+	r := newRig(t, oscarsim.Config{Workload: quick})
+	r.start(jobConfig)
+	p := r.jobReady("grayify")
+	w := newWork(p, "event")
+	r.assign(w)
+	r.awaitJob(w, record.JobSucceeded)
+	if err := r.sim.DeleteJob(p.name, w.assignment.Name); err != nil {
+		t.Fatal(err)
+	}
+	assignment, report := record.AssignmentKey(clusterID, w.job, w.n), record.JobReportKey(clusterID, w.job, w.n)
+	r.remove(assignment, report)
+	// It has ended another attempt since, so that it has forgotten this one.
+	other := newWork(p, "other event")
+	r.assign(other)
+	r.awaitJob(other, record.JobSucceeded)
+
+	// The relisting of a restored store shows it all at once.
+	session := r.sessionRevision()
+	_, err := r.store.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+		tx.Put(record.DesiredClusterKey(clusterID), record.DesiredCluster{V: 1, ClusterID: clusterID, UID: "registered-first",
+			State: record.ClusterActive, Epoch: "second", RestoredAt: new(record.At(time.Now()))})
+		tx.Put(assignment, w.assignment)
+		tx.Put(report, record.JobReport{V: 1, State: record.JobSubmitting, Session: session, PostedAt: new(record.At(time.Now())),
+			LastTransitionTime: record.At(time.Now())})
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := r.awaitJob(w, record.JobVanished, record.JobSucceeded)
+	if n := r.startsOf(w); n != 1 || got.State != record.JobVanished {
+		t.Errorf("it was started %d times, and is %s", n, got.State)
+	}
+	if now := r.sessionRevision(); now != session {
+		t.Errorf("session %d after %d", now, session)
+	}
+}
