@@ -94,7 +94,8 @@ type Config struct {
 	Restored bool
 	// Now is the clock; skew moves when something is decided, never what.
 	Now func() time.Time
-	// FailPoint is called with the name of each point that FailPoints lists; nil is off.
+	// FailPoint is called with the name of each point that FailPoints and JobFailPoints
+	// list, and of a few more; nil is off.
 	FailPoint func(name string)
 	Logger    *slog.Logger
 	Registry  prometheus.Registerer

@@ -14,6 +14,22 @@ func FailPoints() []string {
 	} {
 		points = append(points, "before_"+step, "after_"+step)
 	}
+	return prefixed(points)
+}
+
+// JobFailPoints lists those of jobs: before and after the transaction that accepts one,
+// and of each step that is taken with it.
+func JobFailPoints() []string {
+	var points []string
+	for _, step := range []string{
+		"accept", "assign", "running", "end", "requeue", "park", "withdraw", "cancel", "order_cancel", "replay",
+	} {
+		points = append(points, "before_job_"+step, "after_job_"+step)
+	}
+	return prefixed(points)
+}
+
+func prefixed(points []string) []string {
 	for i, p := range points {
 		points[i] = failPrefix + p
 	}

@@ -142,7 +142,7 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 
 func TestEveryFailPointIsDocumented(t *testing.T) {
 	code := map[string]bool{}
-	for _, point := range slices.Concat(controlplane.FailPoints(), syncer.FailPoints(), syncer.JobFailPoints()) {
+	for _, point := range slices.Concat(controlplane.FailPoints(), controlplane.JobFailPoints(), syncer.FailPoints(), syncer.JobFailPoints()) {
 		code[point] = true
 	}
 	documented := map[string]bool{}

@@ -141,6 +141,7 @@ type Syncer struct {
 	Resync           time.Duration `default:"60s" help:"Time between two full compares."`
 	SessionTTL       time.Duration `name:"session-ttl" default:"30s" help:"How long a syncer that died still counts as alive."`
 	LateWindow       time.Duration `default:"300s" help:"How long a create that OSCAR never answered may still take effect."`
+	JobPosts         int           `default:"8" help:"Jobs that are posted to OSCAR at the same time, 1 to 256. When the syncer is killed, so many may be left of which nobody knows whether they were started."`
 	MetricsListen    string        `default:"127.0.0.1:9465" placeholder:"ADDRESS" help:"Where Prometheus metrics are served; empty for nowhere."`
 
 	OIDCIssuers       []string `name:"oidc-issuer" sep:"," placeholder:"URL" help:"Issuer that refresh tokens of users may be exchanged at, as it stands in its tokens; may be given several times."`
@@ -194,6 +195,9 @@ const (
 	offersOff     = "off"
 )
 
+// maxJobPosts is the highest --job-posts: one of its posts is one connection to OSCAR.
+const maxJobPosts = 256
+
 // Validate reports everything that is wrong.
 func (c Syncer) Validate() error {
 	return errors.Join(
@@ -203,6 +207,7 @@ func (c Syncer) Validate() error {
 		c.localProblem(),
 		positive("resync", c.Resync), positive("session-ttl", c.SessionTTL), positive("late-window", c.LateWindow),
 		positive("reschedule-after", c.RescheduleAfter),
+		when(c.JobPosts < 1 || c.JobPosts > maxJobPosts, "--job-posts must be from 1 to 256"),
 		issuersProblem(c),
 		when(c.Kubernetes == kubernetesOff && c.Kubeconfig != "", "--kubernetes=off and --kubeconfig contradict each other"),
 		when(c.SessionTTL > 0 && c.SessionTTL < 2*time.Second, "--session-ttl must be at least 2s: etcd renews no shorter leases"),

@@ -55,7 +55,7 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	if err != nil {
 		return err
 	}
-	fail, err := failpoint.FromEnv(controlplane.FailPoints()...)
+	fail, err := failpoint.FromEnv(append(controlplane.FailPoints(), controlplane.JobFailPoints()...)...)
 	if err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 	conf := syncer.Config{
 		ClusterID: cfg.ClusterID, OSCAR: client, Kube: kubernetes, Identity: id, Issuers: issuers, Resync: cfg.Resync,
 		Memory: syncer.MemoryFile(memory), AcceptClusterUID: cfg.AcceptClusterUID,
-		SessionTTL: cfg.SessionTTL, LateWindow: cfg.LateWindow, FailPoints: fail, Logger: log, Registry: registry,
+		SessionTTL: cfg.SessionTTL, LateWindow: cfg.LateWindow, JobPosts: cfg.JobPosts, FailPoints: fail, Logger: log, Registry: registry,
 		KeepJobs: cfg.OfferJobs == offersOff, RescheduleAfter: cfg.RescheduleAfter,
 	}
 	if conf.Relay, err = openRelay(cfg, registry, log); err != nil {
