@@ -21,6 +21,10 @@ import (
 	"github.com/oscarfed/oscarfed/test/process"
 )
 
+// patience is how long a request and what follows from it may take. Nothing takes as
+// long unless it hangs.
+const patience = 2 * time.Minute
+
 const (
 	user     = "oscar"
 	password = "not-a-real-password"
@@ -103,13 +107,21 @@ func (f *federation) startControlPlane(failAt string) {
 	f.cp, f.api = f.instance(failAt)
 }
 
-// instance starts one control plane.
+// instance starts one control plane. There is no client of one that died at failAt before
+// it was ready.
 func (f *federation) instance(failAt string) (*process.Child, *client.Client) {
 	f.t.Helper()
 	c := process.Start(f.root, process.ControlPlane, failAt, "--listen=127.0.0.1:0", "--metrics-listen=", "--etcd-endpoints="+f.endpoints,
 		"--identity-file="+f.identity[""], "--data-dir="+f.root.TempDir(), "--admin-password-file="+f.password, "--rate-limit=0",
-		"--default-cluster="+clusterIDs[0], "--apply-grace=20s", "--log-level=debug")
-	address := strings.TrimPrefix(c.Line(), "oscar-controlplane: API on ")
+		"--default-cluster="+clusterIDs[0], "--prepare-deadline=1m", "--apply-grace=1m", "--log-level=debug")
+	line, err := c.Ready()
+	if err != nil {
+		if failAt != "" && c.Killed(patience) {
+			return c, nil // it met its fail point before anybody could ask it
+		}
+		f.t.Fatal(err)
+	}
+	address := strings.TrimPrefix(line, "oscar-controlplane: API on ")
 	api, err := client.New(client.Config{Endpoint: "http://" + address, User: user, Password: password, Tries: 1})
 	if err != nil {
 		f.t.Fatal(err)
@@ -126,9 +138,9 @@ func (f *federation) startSyncer(id, failAt string, more ...string) {
 
 // removeCluster takes a cluster out of the federation.
 func (f *federation) removeCluster(id string, opts client.RemoveClusterOptions) error {
-	ctx, cancel := context.WithTimeout(f.t.Context(), 50*time.Second)
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
-	opts.Wait = 45 * time.Second
+	opts.Wait = patience - 10*time.Second
 	res, err := f.api.RemoveCluster(ctx, id, opts)
 	if err == nil && res.Cluster != nil {
 		return errors.New("the cluster is not removed yet")
@@ -168,7 +180,7 @@ func (f *federation) awaitSyncer(id string) {
 
 func (f *federation) eventually(what string, ok func() bool) {
 	f.t.Helper()
-	limit := time.After(time.Minute)
+	limit := time.After(patience)
 	for !ok() {
 		select {
 		case <-time.After(20 * time.Millisecond):
@@ -184,9 +196,9 @@ func (f *federation) create(key string) error {
 	if len(violations) > 0 {
 		f.t.Fatal(violations)
 	}
-	ctx, cancel := context.WithTimeout(f.t.Context(), 50*time.Second)
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
-	_, err := f.api.CreateService(ctx, s, client.CreateOptions{IdempotencyKey: f.key + "/" + key, Wait: 45 * time.Second})
+	_, err := f.api.CreateService(ctx, s, client.CreateOptions{IdempotencyKey: f.key + "/" + key, Wait: patience - 10*time.Second})
 	return err
 }
 
@@ -194,9 +206,9 @@ func (f *federation) remove() error { return f.removeAll("") }
 
 // removeAll deletes the federation; data is delete when its buckets shall go.
 func (f *federation) removeAll(data string) error {
-	ctx, cancel := context.WithTimeout(f.t.Context(), 50*time.Second)
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
-	_, err := f.api.DeleteService(ctx, services[0], client.DeleteOptions{Data: data, Wait: 45 * time.Second})
+	_, err := f.api.DeleteService(ctx, services[0], client.DeleteOptions{Data: data, Wait: patience - 10*time.Second})
 	return err
 }
 
@@ -227,7 +239,10 @@ func (f *federation) forget() {
 	}
 }
 
-// code is that of the API's answer: empty for success, "none" when there was no answer.
+// noAnswer is the code of a request that nobody answered.
+const noAnswer = "none"
+
+// code is that of the API's answer: empty for success, noAnswer when there was none.
 func code(err error) string {
 	var e *client.Error
 	switch {
@@ -236,7 +251,7 @@ func code(err error) string {
 	case errors.As(err, &e) && e.Code() != "":
 		return e.Code()
 	}
-	return "none"
+	return noAnswer
 }
 
 // present lists the clusters that have their replica.
@@ -253,29 +268,32 @@ func (f *federation) present() []string {
 // quiet waits until nothing is in flight and no tombstone waits.
 func (f *federation) quiet() {
 	f.t.Helper()
-	f.eventually("nothing is in flight", func() bool {
-		items, _, err := f.store.List(f.t.Context(), record.FederationsPrefix)
-		if err != nil {
+	f.eventually("nothing is in flight", f.isQuiet)
+}
+
+// isQuiet says whether nothing is in flight and no tombstone waits.
+func (f *federation) isQuiet() bool {
+	items, _, err := f.store.List(f.t.Context(), record.FederationsPrefix)
+	if err != nil {
+		return false
+	}
+	for _, kv := range items {
+		fed, err := store.Decode[record.Federation](kv)
+		if err != nil || fed.Phase.InFlight() || fed.Phase == record.PhaseDeleting {
 			return false
 		}
-		for _, kv := range items {
-			fed, err := store.Decode[record.Federation](kv)
-			if err != nil || fed.Phase.InFlight() || fed.Phase == record.PhaseDeleting {
+	}
+	items, _, err = f.store.List(f.t.Context(), record.ClusterTreePrefix)
+	if err != nil {
+		return false
+	}
+	for _, kv := range items {
+		if record.ParseKey(kv.Key).Kind == record.KindDesiredService {
+			d, err := store.Decode[record.Desired](kv)
+			if err != nil || d.Tombstone() {
 				return false
 			}
 		}
-		items, _, err = f.store.List(f.t.Context(), record.ClusterTreePrefix)
-		if err != nil {
-			return false
-		}
-		for _, kv := range items {
-			if record.ParseKey(kv.Key).Kind == record.KindDesiredService {
-				d, err := store.Decode[record.Desired](kv)
-				if err != nil || d.Tombstone() {
-					return false
-				}
-			}
-		}
-		return true
-	})
+	}
+	return true
 }

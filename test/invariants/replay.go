@@ -20,6 +20,16 @@ func NewReplay(opts Options) (*Replay, error) {
 	return &Replay{checker: c}, nil
 }
 
+// Stand takes over what stands in a store that was just restored from a backup, without
+// judging it: there its history begins. It is called before anything else.
+func (r *Replay) Stand(ctx context.Context, s *store.Store) error {
+	stood, at, err := s.List(ctx, record.Root)
+	if err == nil {
+		r.checker.begin(at, stood)
+	}
+	return err
+}
+
 // Advance checks what was written since the last call, and returns the revision up
 // to which everything is read. After an error it may be called again, and goes on
 // where it was.

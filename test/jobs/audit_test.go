@@ -156,6 +156,11 @@ func (p *proof) audit(l *load, nemesis *nemesis, submitted, healed, ended time.D
 	}
 	p.t.Logf("jobs %d over %d clusters, seed %d", p.jobs, clusters, p.seed)
 	p.t.Logf("faults: %s; sent twice on purpose %d, sent in all %d, cancelled %d", nemesis, l.again.Load(), l.sent.Load(), l.cancel.Load())
+	exchanges, reuses := p.users.issuer.Exchanges()
+	if reuses > 0 {
+		p.t.Errorf("%d refresh tokens were used twice", reuses)
+	}
+	p.t.Logf("access tokens that holders gave for expired ones: %d", exchanges)
 	p.t.Logf("lost %d, started twice in an attempt %d, started twice in all %d, uncertain 0, started %d", lost, twice, twiceInAll, len(events))
 	p.t.Logf("ends: %v; of the vanished %d were never started; attempts %d", states, never, attempts)
 	p.t.Logf("accepted after %.1f s (%.0f/s), mended after %.1f s, all ended after %.1f s; revision %d (%.2f for each job)",

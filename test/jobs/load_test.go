@@ -76,7 +76,9 @@ func newLoad(p *proof) *load { return &load{p: p, accepted: make([]string, p.job
 
 func event(i int) string { return fmt.Sprintf("event %d", i) }
 
-func (l *load) run() {
+// run submits all jobs; a quarter and half of them are submitted when etcd is restarted
+// and restored.
+func (l *load) run(n *nemesis) {
 	next := make(chan int)
 	var group sync.WaitGroup
 	for k := range submitters {
@@ -100,6 +102,12 @@ func (l *load) run() {
 		})
 	}
 	for i := range l.p.jobs {
+		switch i {
+		case l.p.jobs / 4:
+			n.order(n.restart)
+		case l.p.jobs / 2:
+			n.order(n.restore)
+		}
 		next <- i
 	}
 	close(next)
@@ -110,11 +118,13 @@ func (l *load) run() {
 func (l *load) submit(i, at int) string {
 	for {
 		l.sent.Add(1)
-		to := l.p.pick(at)
+		to, f := l.p.pick(at), i%federations
 		ctx, cancel := context.WithTimeout(to.life, 20*time.Second)
-		job, err := to.SubmitJob(ctx, admin, controlplane.JobRequest{
-			Service: l.p.name(i % federations), Event: []byte(event(i)), IdempotencyKey: fmt.Sprintf("key %d", i),
-		})
+		req := controlplane.JobRequest{Service: l.p.name(f), Event: []byte(event(i)), IdempotencyKey: fmt.Sprintf("key %d", i)}
+		if i/federations%2 == 1 { // as OSCAR's own callers do
+			req.Token = l.p.tokens[f]
+		}
+		job, err := to.SubmitJob(ctx, caller(f), req)
 		cancel()
 		if err == nil {
 			return job.ID
@@ -136,7 +146,7 @@ func (l *load) order(i, at int) {
 	to := l.p.pick(at)
 	ctx, cancel := context.WithTimeout(to.life, 5*time.Second)
 	defer cancel()
-	if _, err := to.CancelJob(ctx, admin, controlplane.JobOrder{Job: l.accepted[i]}); err == nil {
+	if _, err := to.CancelJob(ctx, caller(i%federations), controlplane.JobOrder{Job: l.accepted[i]}); err == nil {
 		l.cancel.Add(1)
 		l.cancelled.Store(i, true)
 	}

@@ -19,73 +19,86 @@ type nemesis struct {
 	draw *rand.Rand
 	end  chan struct{}
 	done chan struct{}
-	down map[string]bool // clusters without a syncer
+	// down are the clusters that are lost and come back later; true for those without a
+	// syncer.
+	down map[string]bool
+	// orders are what is done between two faults, at a moment that the load chooses.
+	orders chan func()
 
-	restarted, restored bool // etcd
+	check    *check // of the present etcd
+	restored bool
 
 	mu   sync.Mutex
 	made map[string]int
 }
 
-func newNemesis(p *proof, l *load) *nemesis {
-	return &nemesis{p: p, load: l, draw: p.rand(1), end: make(chan struct{}), done: make(chan struct{}), down: map[string]bool{}, made: map[string]int{}}
+func newNemesis(p *proof, l *load, c *check) *nemesis {
+	return &nemesis{p: p, load: l, draw: p.rand(1), end: make(chan struct{}), done: make(chan struct{}), down: map[string]bool{},
+		orders: make(chan func()), check: c, made: map[string]int{}}
 }
 
 func (n *nemesis) start() {
 	go func() {
 		defer close(n.done)
-		for n.pause(time.Duration(100+n.draw.IntN(300)) * time.Millisecond) {
-			n.strike()
+		for {
+			select {
+			case <-n.end:
+				return
+			case do := <-n.orders:
+				do()
+			case <-time.After(time.Duration(100+n.draw.IntN(300)) * time.Millisecond):
+				n.strike()
+			}
 		}
 	}()
 }
 
-func (n *nemesis) pause(d time.Duration) bool {
-	select {
-	case <-n.end:
-		return false
-	case <-time.After(d):
-		return true
+// order has something done between two faults, and waits for it.
+func (n *nemesis) order(do func()) {
+	done := make(chan struct{})
+	n.orders <- func() {
+		defer close(done)
+		do()
 	}
+	<-done
 }
 
 // strike makes one fault.
 func (n *nemesis) strike() {
-	switch done := int(n.load.done.Load()); {
-	case !n.restarted && done > n.p.jobs/4:
-		n.restarted = true
-		n.note("etcd restarted")
-		n.p.RestartEtcd()
-		return
-	case !n.restored && done > n.p.jobs/2:
-		n.restored = true
-		n.note("etcd restored")
-		n.restore()
-		return
-	}
 	id := n.p.ids[n.draw.IntN(len(n.p.ids))]
 	cluster := n.p.Cluster(id)
-	switch k := n.draw.IntN(20); {
+	switch k := n.draw.IntN(22); {
 	case k < 3: // killed, and its successor comes at once
-		if n.down[id] {
+		if _, lost := n.down[id]; lost {
 			return
 		}
 		n.note("syncer killed")
 		cluster.Kill()
 		cluster.Start()
 	case k < 5: // away for a while
-		if n.down[id] || len(n.down) > 3 {
+		if _, lost := n.down[id]; lost || len(n.down) > 3 {
 			return
 		}
-		n.note("cluster lost")
-		cluster.Kill()
-		n.down[id] = true
+		what := n.draw.IntN(3)
+		n.note([]string{"syncer lost", "OSCAR lost", "cluster lost"}[what])
+		if n.down[id] = what != 1; n.down[id] {
+			cluster.Kill()
+		}
+		if what != 0 {
+			n.must(away(cluster.Sim))
+		}
 	case k < 8: // back
-		for id := range n.down {
-			n.note("cluster back")
-			n.p.Cluster(id).Start()
-			delete(n.down, id)
+		for _, id := range slices.Sorted(maps.Keys(n.down)) {
+			n.note("lost one back")
+			n.back(id)
 			break
+		}
+	case k >= 20: // it is made again, by a token that is fresh then
+		federation, at := n.draw.IntN(federations), n.draw.IntN(clusters)
+		if err := n.p.remove(federation, at); err == nil && ofUser(federation) {
+			n.note("service of a user deleted by hand")
+		} else if err == nil {
+			n.note("service deleted by hand")
 		}
 	case k < 9:
 		n.note("OSCAR killed")
@@ -104,15 +117,50 @@ func (n *nemesis) strike() {
 	}
 }
 
+// back brings one back that was lost.
+func (n *nemesis) back(id string) {
+	n.must(back(n.p.Cluster(id).Sim))
+	if n.down[id] {
+		n.p.Cluster(id).Start()
+	}
+	delete(n.down, id)
+}
+
+func (n *nemesis) must(err error) {
+	if err != nil {
+		n.p.t.Error(err)
+	}
+}
+
+func (n *nemesis) restart() {
+	n.note("etcd restarted")
+	n.p.RestartEtcd()
+}
+
 // restore puts etcd back to where it was a moment ago, while everybody else goes on.
 // Nothing is accepted in that moment: what was would be lost with the store, and nobody
 // could know of it.
 func (n *nemesis) restore() {
+	n.note("etcd restored")
 	n.load.held.Lock()
 	defer n.load.held.Unlock()
 	backup := n.p.Backup()
-	n.pause(2 * time.Second)
+	for range 2 + n.draw.IntN(6) { // they go on as well
+		n.pause(time.Duration(100+n.draw.IntN(300)) * time.Millisecond)
+		n.strike()
+	}
+	old := n.check
 	n.p.RestoreEtcd(backup, true)
+	n.restored = true
+	n.check = n.p.checks(n.p.Store, true)
+	old.finish()
+}
+
+func (n *nemesis) pause(d time.Duration) {
+	select {
+	case <-n.end:
+	case <-time.After(d):
+	}
 }
 
 // stop mends everything.
@@ -121,8 +169,8 @@ func (n *nemesis) stop() {
 	<-n.done
 	for _, id := range n.p.ids {
 		n.p.Cluster(id).Sim.ClearFaults()
-		if n.down[id] {
-			n.p.Cluster(id).Start()
+		if _, lost := n.down[id]; lost {
+			n.back(id)
 		}
 	}
 }

@@ -12,16 +12,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/oscarfed/oscarfed/api/client"
-	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/token"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -39,7 +37,10 @@ type proof struct {
 	jobs int
 	ids  []string // of the clusters
 	planes
-	began time.Time
+	users *users
+	// tokens are the services' own, by federation.
+	tokens []string
+	began  time.Time
 }
 
 func number(t *testing.T, name string, otherwise uint64) uint64 {
@@ -62,8 +63,9 @@ func TestJobsAreNeitherLostNorStartedTwice(t *testing.T) {
 		p.ids = append(p.ids, fmt.Sprintf("oscar-cluster-%c", 'a'+i))
 	}
 	quiet := slog.New(slog.DiscardHandler)
+	p.users = newUsers(p)
 	p.World = world.New(t, world.Options{
-		Clusters: p.ids, Restorable: true, Names: []string{"canary"},
+		Clusters: p.ids, Restorable: true, Unguarded: true, Issuer: p.users.issuer, Names: []string{"canary"},
 		Etcd: func(c *embedded.Config) { c.Logger = quiet },
 		Sim: func(c *oscarsim.Config) {
 			c.Workload = &oscarsim.Workload{Seed: p.seed, Min: 20 * time.Millisecond, Max: 500 * time.Millisecond, Fails: 0.02}
@@ -76,44 +78,32 @@ func TestJobsAreNeitherLostNorStartedTwice(t *testing.T) {
 		Syncer: func(c *syncer.Config) {
 			c.Logger, c.JobTimeout, c.StopGrace = quiet, time.Second, time.Second
 			c.Resync, c.JobPoll, c.JobPosts = 2*time.Second, 200*time.Millisecond, 8
+			c.Vault, c.Issuers = p.users.vaults[c.ClusterID], []token.Issuer{{URL: p.users.issuer.URL, ClientID: "oscarfed"}}
 		},
 	})
+	check := p.checks(p.Store, false)
 	p.planes.start(p.World)
 	for i := range federations {
-		if _, err := p.Client.CreateService(t.Context(), p.service(i), client.CreateOptions{Wait: time.Minute}); err != nil {
-			t.Fatal(err)
-		}
+		p.create(i)
+		service, _ := p.Cluster(p.ids[i]).Sim.Service(p.name(i))
+		p.tokens = append(p.tokens, service.Token)
 	}
 	p.began = time.Now()
 	l := newLoad(p)
-	n := newNemesis(p, l)
+	n := newNemesis(p, l, check)
 	n.start()
-	l.run()
+	l.run(n)
 	submitted := time.Since(p.began)
 	n.stop()
 	healed := time.Since(p.began)
 	ended := p.settle(l)
+	p.whole()
 	p.audit(l, n, submitted, healed, ended)
-}
-
-// service of one federation: a mesh of all clusters, each with another coordinator.
-func (p *proof) service(i int) *oscar.Service {
-	var members []string
-	for k := range clusters {
-		if k != i {
-			members = append(members, fmt.Sprintf(`{"type":"oscar","cluster_id":%q,"service_name":"work%d-%d"}`, p.ids[k], i, k))
-		}
-	}
-	s, violations := oscar.ParseService(fmt.Appendf(nil, `{"name":%q,"cluster_id":%q,"image":"i","cpu":"0.5","memory":"0.5Gi","script":"#!/bin/sh\n",
-"federation":{"topology":"mesh","delegation":"random","members":[%s]}}`, p.name(i), p.ids[i], strings.Join(members, ",")))
-	if len(violations) > 0 {
-		p.t.Fatal(violations)
-	}
-	return s
+	n.check.finish()
 }
 
 // name of the service that a federation is submitted to.
-func (p *proof) name(i int) string { return fmt.Sprintf("work%d", i) }
+func (p *proof) name(i int) string { return replica(i, i) }
 
 func (p *proof) rand(stream uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(p.seed, stream))

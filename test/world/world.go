@@ -50,6 +50,8 @@ type Options struct {
 	Sim func(*oscarsim.Config)
 	// Etcd changes etcd's configuration.
 	Etcd func(*embedded.Config)
+	// Unguarded says that the test itself checks the promises, at every revision.
+	Unguarded bool
 	// Endpoints are those of an etcd that runs already; without them one is started.
 	Endpoints []string
 	// Forgets says that etcd's history will not be complete at the end: the promises
@@ -158,10 +160,12 @@ func New(t testing.TB, opts Options) *World {
 	if opts.Forgets {
 		guard = invariants.GuardLive
 	}
-	guard(t, w.Etcd, invariants.Options{
-		Fenced: true, Secrets: opts.Secrets, Breaks: opts.Breaks,
-		Connect: func(c *store.Config) { w.users.certify(c, access.Root) },
-	})
+	if !opts.Unguarded {
+		guard(t, w.Etcd, invariants.Options{
+			Fenced: true, Secrets: opts.Secrets, Breaks: opts.Breaks,
+			Connect: func(c *store.Config) { w.users.certify(c, access.Root) },
+		})
+	}
 	if opts.Restorable {
 		w.proxy = storetest.NewProxy(t, w.Etcd)
 		w.Etcd = w.proxy.Endpoint()

@@ -1,0 +1,140 @@
+package jobs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/syncer/token"
+	"github.com/oscarfed/oscarfed/test/issuer"
+	"github.com/oscarfed/oscarfed/test/world"
+)
+
+const (
+	// tokenLife is that of an access token: a syncer uses one while it is good for 10 s
+	// more. Every job outlives the one that its federation was made with.
+	tokenLife = 35 * time.Second
+	// firstUser and further federations belong to users, the others to the administrator.
+	firstUser = federations / 2
+)
+
+// users are the owners of some federations. The access tokens that they came with
+// expire soon; one holder for each federation has their refresh token.
+type users struct {
+	issuer *issuer.Issuer
+	vaults map[string]*token.Memory
+}
+
+func newUsers(p *proof) *users {
+	u := &users{issuer: issuer.New(p.t, ""), vaults: map[string]*token.Memory{}}
+	u.issuer.Grant(issuer.Grants{Rotate: true, Lifetime: tokenLife})
+	for _, id := range p.ids {
+		u.vaults[id] = &token.Memory{}
+	}
+	return u
+}
+
+// owner of a federation.
+func owner(i int) string { return fmt.Sprintf("user-%d", i) }
+
+func ofUser(i int) bool { return i >= firstUser }
+
+// caller is who submits a job, or cancels it.
+func caller(federation int) identity.Caller {
+	if ofUser(federation) {
+		return identity.Caller{Subject: owner(federation)}
+	}
+	return admin
+}
+
+// create makes a federation: a mesh of all clusters, each with another coordinator.
+func (p *proof) create(i int) {
+	p.t.Helper()
+	api, refresh := p.Client, ""
+	if ofUser(i) {
+		p.AddUser(owner(i))
+		api = p.Bearer(p.Token(owner(i), map[string]any{"exp": time.Now().Add(tokenLife).Unix()}))
+		refresh = fmt.Sprintf(`"environment":{"secrets":{"refresh_token":%q}},`, p.users.issuer.RefreshToken(owner(i)))
+	}
+	var members []string
+	for k := range clusters {
+		if k != i {
+			members = append(members, fmt.Sprintf(`{"type":"oscar","cluster_id":%q,"service_name":%q}`, p.ids[k], replica(i, k)))
+		}
+	}
+	s, violations := oscar.ParseService(fmt.Appendf(nil, `{"name":%q,"cluster_id":%q,"image":"i","cpu":"0.5","memory":"0.5Gi","script":"#!/bin/sh\n",%s
+"federation":{"topology":"mesh","delegation":"random","members":[%s]}}`, p.name(i), p.ids[i], refresh, strings.Join(members, ",")))
+	if len(violations) > 0 {
+		p.t.Fatal(violations)
+	}
+	if _, err := api.CreateService(p.t.Context(), s, client.CreateOptions{Wait: time.Minute}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// replica is the name of a federation's service on a cluster.
+func replica(federation, cluster int) string {
+	if federation == cluster {
+		return fmt.Sprintf("work%d", federation)
+	}
+	return fmt.Sprintf("work%d-%d", federation, cluster)
+}
+
+// remove deletes a service at its OSCAR, behind everybody's back. Its syncer makes it
+// again: that of a user with a fresh token of his.
+func (p *proof) remove(federation, cluster int) error {
+	ctx, cancel := context.WithTimeout(p.t.Context(), 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, p.Cluster(p.ids[cluster]).URL+"/system/services/"+replica(federation, cluster), http.NoBody)
+	if err != nil {
+		return err
+	}
+	req.SetBasicAuth(world.User, world.Password)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusNoContent {
+		return errors.Join(fmt.Errorf("it was answered %s", resp.Status), resp.Body.Close())
+	}
+	return resp.Body.Close()
+}
+
+// whole waits until every service stands: what was deleted was made again, and tokens
+// were there for it.
+func (p *proof) whole() {
+	p.t.Helper()
+	for i := range federations {
+		for k := range clusters {
+			asked := time.Now()
+			p.Eventually(fmt.Sprintf("%s stands on %s", replica(i, k), p.ids[k]), func() bool {
+				_, there := p.Cluster(p.ids[k]).Sim.Service(replica(i, k))
+				if !there && time.Since(asked) > time.Second {
+					// What was gone when the store was restored is made again when a person says so.
+					asked = time.Now()
+					_, _ = p.pick(0).Resolve(p.t.Context(), admin, controlplane.ResolveRequest{
+						ClusterID: p.ids[k], ServiceName: replica(i, k), Keep: controlplane.KeepStore,
+					})
+				}
+				return there
+			})
+		}
+	}
+}
+
+// away makes an OSCAR refuse every connection; back ends that.
+func away(sim *oscarsim.Sim) error {
+	return sim.SetFault(oscarsim.Fault{Op: oscarsim.OpAny, Fault: oscarsim.FaultRefuse})
+}
+
+func back(sim *oscarsim.Sim) error {
+	return sim.SetFault(oscarsim.Fault{Op: oscarsim.OpAny})
+}
