@@ -20,6 +20,7 @@ import (
 // passes, everything old is swept and etcd forgets its history. When it is back it
 // finds its tombstone, the newest generation, and nothing else; buckets stay.
 func TestAClusterAwayForAMonth(t *testing.T) {
+	t.Parallel()
 	const c = "oscar-cluster-c"
 	clock := &movable{}
 	w := newWorld(t, world.Options{Forgets: true, ControlPlane: func(cfg *controlplane.Config) {
@@ -95,6 +96,7 @@ func touch(w *world.World) {
 // deletion, a creation that was refused. It lists again, and absence in that list is
 // no order.
 func TestCompactionToHeadWhileASyncerIsPaused(t *testing.T) {
+	t.Parallel()
 	const b = "oscar-cluster-b"
 	clock := &movable{}
 	w := newWorld(t, world.Options{Forgets: true, ControlPlane: func(cfg *controlplane.Config) { cfg.Now = clock.now }})

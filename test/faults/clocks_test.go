@@ -15,6 +15,7 @@ import (
 // given up, and never whether it works: creations through both, over OSCARs that take
 // their time, succeed, and one that cannot succeed ends.
 func TestClocksThatDisagreeByHours(t *testing.T) {
+	t.Parallel()
 	skews := []time.Duration{5 * time.Hour, -3 * time.Hour}
 	started := 0
 	w := newWorld(t, world.Options{

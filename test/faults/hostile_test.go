@@ -43,6 +43,7 @@ func (h hostile) report(service, value string) {
 // nothing else: no other cluster is written to, nothing is decided by its forgeries,
 // and every answer of the API stays well formed.
 func TestAHostileSyncer(t *testing.T) {
+	t.Parallel()
 	const c = "oscar-cluster-c"
 	clock := &movable{}
 	w := newWorld(t, world.Options{

@@ -15,6 +15,7 @@ import (
 // good while creations are under way. Each has its outcome, at the latest when it is
 // asked for again with its key, and is what it says it is.
 func TestEtcdLosesItsLeaderDuringCreates(t *testing.T) {
+	t.Parallel()
 	members := storetest.StartMembers(t, 3)
 	w := newWorld(t, world.Options{Endpoints: storetest.Endpoints(members)})
 	names := []string{"alpha", "beta", "gamma"}

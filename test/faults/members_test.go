@@ -22,6 +22,7 @@ import (
 // Idempotency-Key, while members of etcd and control planes are killed and started
 // again. Every request ends with a definite outcome, and the outcome is true.
 func TestThreeMembersTwoControlPlanesBothKindsKilled(t *testing.T) {
+	t.Parallel()
 	etcd := process.StartMembers(t, 3, nil)
 	endpoints := strings.Join(etcd.Endpoints(), ",")
 	invariants.Guard(t, endpoints, invariants.Options{Fenced: true})

@@ -17,6 +17,7 @@ import (
 // ended, then all come back together. They compare, find nothing to do, and write
 // nothing to any OSCAR.
 func TestAllSyncersReconnectAtOnce(t *testing.T) {
+	t.Parallel()
 	ids := append([]string{}, clusterIDs...)
 	for i := range 9 {
 		ids = append(ids, fmt.Sprintf("oscar-cluster-%c", 'd'+i))

@@ -75,6 +75,8 @@ type Options struct {
 	// Issuer is that whose users the API and every OSCAR let in when they are in Group;
 	// nil lets in the administrator alone.
 	Issuer Issuer
+	// IdentityFile is where the control planes' key is; without one it is in memory.
+	IdentityFile string
 	// Restorable puts a proxy before etcd, so that another may take its place.
 	Restorable bool
 }
@@ -173,7 +175,11 @@ func New(t testing.TB, opts Options) *World {
 	}
 	w.front = newFront(t)
 	w.witness = filepath.Join(t.TempDir(), "witness.json")
-	w.identity = must(seal.Generate())(t)
+	if opts.IdentityFile == "" {
+		w.identity = must(seal.Generate())(t)
+	} else {
+		w.identity = must(seal.LoadOrCreate(opts.IdentityFile))(t)
+	}
 	w.Restart()
 	var sims []*oscarsim.Sim
 	for _, id := range opts.Clusters {
