@@ -121,10 +121,7 @@ func (l *load) submit(i, at int) string {
 		to, f := l.p.pick(at), i%federations
 		ctx, cancel := context.WithTimeout(to.life, 20*time.Second)
 		req := controlplane.JobRequest{Service: l.p.name(f), Event: []byte(event(i)), IdempotencyKey: fmt.Sprintf("key %d", i)}
-		if i/federations%2 == 1 { // as OSCAR's own callers do
-			req.Token = l.p.tokens[f]
-		}
-		job, err := to.SubmitJob(ctx, caller(f), req)
+		job, err := l.ask(ctx, to, i, req)
 		cancel()
 		if err == nil {
 			return job.ID
@@ -139,6 +136,20 @@ func (l *load) submit(i, at int) string {
 		}
 		at++
 	}
+}
+
+// ask sends a job as who has made its federation, or with the service's own token, as
+// OSCAR's callers do.
+func (l *load) ask(ctx context.Context, to plane, i int, req controlplane.JobRequest) (*controlplane.Job, error) {
+	f := i % federations
+	as := caller(f)
+	if i/federations%2 == 1 {
+		var err error
+		if as, err = to.ServiceCaller(ctx, req.Service, l.p.tokens[f]); err != nil {
+			return nil, err
+		}
+	}
+	return to.SubmitJob(ctx, as, req)
 }
 
 // order cancels a job, if it can be asked at this moment.
