@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -38,9 +39,9 @@ func PlantCanaries(t testing.TB, names []string, sims ...*oscarsim.Sim) {
 		planted := c.look()
 		t.Cleanup(func() {
 			t.Helper()
-			sim.Settle() // what OSCAR still does late must not do it after the check
-			if diff := cmp.Diff(planted, c.look()); diff != "" {
-				t.Errorf("foreign things on %s were touched (-planted +now):\n%s", sim.State().ClusterID, diff)
+			sim.Settle()                                           // what OSCAR still does late must not do it after the check
+			if now := c.look(); !reflect.DeepEqual(planted, now) { // cmp.Diff takes its time
+				t.Errorf("foreign things on %s were touched (-planted +now):\n%s", sim.State().ClusterID, cmp.Diff(planted, now))
 			}
 			for _, call := range sim.Log() {
 				if slices.Contains(services, call.Service) {
