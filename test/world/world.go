@@ -79,6 +79,9 @@ type Options struct {
 	IdentityFile string
 	// Restorable puts a proxy before etcd, so that another may take its place.
 	Restorable bool
+	// OriginStorage lets workers use the MinIO of their origin: every syncer answers its
+	// OSCAR, and every simulated MinIO says that it lives.
+	OriginStorage bool
 }
 
 // World is a federation under test.
@@ -322,11 +325,16 @@ func (w *World) machine(id string) *Cluster {
 	if w.opts.Issuer != nil {
 		cfg.Users, cfg.Groups = w.bearer, []string{Group}
 	}
+	server := httptest.NewUnstartedServer(nil)
+	if w.opts.OriginStorage {
+		cfg.MinIO = "http://" + server.Listener.Addr().String()
+	}
 	if w.opts.Sim != nil {
 		w.opts.Sim(&cfg)
 	}
 	c := &Cluster{ID: id, Sim: oscarsim.New(cfg), world: w, dir: w.T.TempDir(), identity: must(seal.Generate())(w.T)}
-	server := httptest.NewServer(c.Sim.Handler())
+	server.Config.Handler = c.Sim.Handler()
+	server.Start()
 	c.URL = server.URL
 	w.T.Cleanup(func() {
 		c.Sim.Kill() // ends requests that hang, so that Close does not wait for them
@@ -356,6 +364,9 @@ func (c *Cluster) NewSyncer(mutate ...func(*syncer.Config)) *syncer.Syncer {
 		Resync: 300 * time.Millisecond, SessionTTL: 3 * time.Second, LateWindow: 2 * time.Second, RetryPause: 50 * time.Millisecond,
 		JobPoll: 50 * time.Millisecond, JobGrace: 200 * time.Millisecond, JobResend: 2 * time.Second,
 		Logger: c.world.Log.Logger().With("cluster", c.ID),
+	}
+	if c.world.opts.OriginStorage {
+		c.answersOSCAR(&cfg)
 	}
 	if c.world.opts.Syncer != nil {
 		c.world.opts.Syncer(&cfg)
