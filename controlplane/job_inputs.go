@@ -75,3 +75,13 @@ func readBy(bucket bool, entry memberStorage) func(memberStorage) (delegation.In
 		return delegation.InputsUnreadable, fmt.Sprintf("it reads the MinIO of %s, and the event names an object in that of %s", here.cluster, entry.cluster)
 	}
 }
+
+// needsOwner says whether OSCAR is to start a job at a storage for an access token of the
+// owner: it uses that of another cluster, and its event names no user.
+func needsOwner(j *record.Job, here memberStorage) bool {
+	return here.cluster != here.at && !j.BucketEvent
+}
+
+// notByOwner is why such a job is not sent to where OSCAR would answer 404.
+const notByOwner = "OSCAR starts no such job there: by the owner's access token, which an event that is not a bucket's needs where the storage is the origin's, " +
+	"it looks for the service under what stands before the @ of his subject, and finds no private one; with visibility public it does"

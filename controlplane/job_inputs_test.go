@@ -5,7 +5,40 @@ import (
 	"testing"
 
 	"github.com/oscarfed/oscarfed/controlplane/delegation"
+	"github.com/oscarfed/oscarfed/store/record"
 )
+
+// A job that OSCAR would have to start for the token of a user whom it calls otherwise than
+// his service's owner is not sent there; the events of buckets are.
+func TestAJobThatOSCARWouldNotStartForItsOwner(t *testing.T) {
+	members := []record.Member{
+		{ClusterID: "a", ServiceName: "s", UID: "1", Coordinator: true}, {ClusterID: "b", ServiceName: "s", UID: "2"}, {ClusterID: "c", ServiceName: "s", UID: "3"},
+	}
+	fl := &field{fed: &record.Federation{}, reads: true, members: members, desired: make([]int64, 3),
+		storage: []memberStorage{{cluster: "a", at: "a"}, {cluster: "a", at: "b"}, {cluster: "c", at: "c"}}}
+	for _, m := range members {
+		fl.snapshot.Candidates = append(fl.snapshot.Candidates, delegation.Candidate{Cluster: m.ClusterID, Service: m.ServiceName})
+	}
+	for _, c := range []struct {
+		byOwner, bucket bool
+		want            string
+	}{
+		{false, false, "a c"}, {true, false, "a b c"}, {false, true, "a b"}, {true, true, "a b"},
+	} {
+		fl.byOwner = c.byOwner
+		var can []string
+		for _, x := range fl.snapshotFor(&record.Job{Cluster: "a", Service: "s", BucketEvent: c.bucket}, nil).Candidates {
+			if x.Inputs == delegation.InputsReadable {
+				can = append(can, x.Cluster)
+			} else if x.InputsWhy == "" {
+				t.Errorf("%+v: nobody says why not at %s", c, x.Cluster)
+			}
+		}
+		if got := strings.Join(can, " "); got != c.want {
+			t.Errorf("%+v: %s, want %s", c, got, c.want)
+		}
+	}
+}
 
 // TestWhereAnEventOfABucketIsRead: the object is where the job came in, which is the
 // origin's MinIO or, at a worker with storage of its own, that worker's.

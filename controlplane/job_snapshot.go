@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/delegation"
 	"github.com/oscarfed/oscarfed/controlplane/topology"
 	"github.com/oscarfed/oscarfed/store"
@@ -22,6 +23,8 @@ type needs struct {
 	weights    map[string]float64
 	// reads says that an input is in minio.default: events of buckets name objects there.
 	reads bool
+	// byOwner says that OSCAR starts a job of it for its owner's access token.
+	byOwner bool
 	// broken says that it cannot be read; nothing is assigned then.
 	broken bool
 }
@@ -71,7 +74,7 @@ func (c *ControlPlane) needsOf(ctx context.Context, f *record.Federation) (*need
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errBroken, err)
 	}
-	out := &needs{generation: f.Generation, request: request, reads: topology.ReadsDefault(s)}
+	out := &needs{generation: f.Generation, request: request, reads: topology.ReadsDefault(s), byOwner: oscar.StartedByOwner(s, f.Owner)}
 	if s.Federation != nil {
 		out.weights = s.Federation.Weights
 	}
@@ -130,8 +133,9 @@ type field struct {
 	members []record.Member
 	desired []int64
 	storage []memberStorage
-	// reads says that events of buckets name objects in minio.default.
-	reads bool
+	// reads says that events of buckets name objects in minio.default, and byOwner that
+	// OSCAR starts jobs for the owner's access token.
+	reads, byOwner bool
 }
 
 // field prepares the choices for a federation; false when it takes none. It must be
@@ -141,7 +145,7 @@ func (s *state) field(uid string, need *needs) (*field, bool) {
 	if !ok || f.rec.Phase != record.PhaseReady || need == nil || need.broken {
 		return nil, false
 	}
-	out := &field{fed: f.rec, rev: f.rev, held: f.rec.Paused, reads: need.reads, snapshot: delegation.Snapshot{
+	out := &field{fed: f.rec, rev: f.rev, held: f.rec.Paused, reads: need.reads, byOwner: need.byOwner, snapshot: delegation.Snapshot{
 		Policy: f.rec.Delegation, Topology: f.rec.Topology, Weights: need.weights, Request: need.request,
 	}}
 	for _, m := range f.rec.Members {
@@ -219,6 +223,9 @@ func (fl *field) snapshotFor(j *record.Job, avoid []string) delegation.Snapshot 
 		c.Entry = c.URL == "" && c.Cluster == j.Cluster && c.Service == j.Service
 		if c.URL == "" {
 			c.Inputs, c.InputsWhy = read(fl.storage[i])
+			if c.Inputs == delegation.InputsReadable && !fl.byOwner && needsOwner(j, fl.storage[i]) {
+				c.Inputs, c.InputsWhy = delegation.InputsUnreadable, notByOwner
+			}
 		}
 		if c.Entry && j.Frozen == nil {
 			out.From = c.Place()

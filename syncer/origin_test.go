@@ -48,7 +48,7 @@ func newLasting(t *testing.T) *lasting {
 			select {
 			case out.conns <- conn:
 			case <-t.Context().Done():
-				conn.Close()
+				_ = conn.Close()
 			}
 		}
 	}()

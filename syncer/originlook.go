@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// lookers is how many services' storage is looked at at the same time.
+	// lookers is how many services have their storage looked at together.
 	lookers = 4
 	// lookSpread is over what time the first looks of a term are spread.
 	lookSpread = 5 * time.Second

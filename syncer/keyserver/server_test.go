@@ -273,7 +273,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { c.Close() })
+		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}
 	dial()
@@ -288,7 +288,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 		t.Fatal("a third one is inside")
 	}
 	for range 2 {
-		first.Close() // the second time does not count
+		_ = first.Close() // the second time does not count
 	}
 	dial()
 	<-inside

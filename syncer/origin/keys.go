@@ -50,11 +50,11 @@ type Ask struct {
 type Kind int
 
 const (
-	// Unreachable: there was no answer, or none that an OSCAR gives. It may pass.
+	// Unreachable is no answer, or none that an OSCAR gives. It may pass.
 	Unreachable Kind = iota + 1
-	// Refused: the OSCAR does not let the owner in.
+	// Refused is an OSCAR that does not let the owner in.
 	Refused
-	// Wrong: the answer is not about this owner, or not about this MinIO.
+	// Wrong is an answer that is not about this owner, or not about this MinIO.
 	Wrong
 )
 
