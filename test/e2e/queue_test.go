@@ -26,7 +26,7 @@ func TestAHundredCreatesAtOnceOverOneOscar(t *testing.T) {
 		Sim: func(c *oscarsim.Config) {
 			c.Latency, c.BreakConcurrent = oscarsim.RealLatency/30, true
 		},
-		ControlPlane: func(c *controlplane.Config) { c.ApplyGrace = 12 * time.Second },
+		ControlPlane: func(c *controlplane.Config) { c.ApplyGrace, c.PrepareDeadline = 12*time.Second, time.Minute },
 		Syncer:       func(c *syncer.Config) { c.Resync = 5 * time.Second },
 	})
 	errs := make([]error, n)
