@@ -18,6 +18,8 @@ const (
 	// duplicates is one in so many submissions that is sent twice, and cancels one in so
 	// many jobs that is cancelled.
 	duplicates, cancels = 20, 100
+	// tellEvery is how often a long run says how far it is.
+	tellEvery = 10 * time.Second
 )
 
 var admin = identity.Caller{Subject: identity.Admin, Administrator: true}
@@ -101,7 +103,12 @@ func (l *load) run(n *nemesis) {
 			}
 		})
 	}
+	told := time.Now()
 	for i := range l.p.jobs {
+		if time.Since(told) > tellEvery {
+			told = time.Now()
+			l.p.t.Logf("%.0f s: %d jobs accepted", time.Since(l.p.began).Seconds(), l.done.Load())
+		}
 		switch i {
 		case l.p.jobs / 4:
 			n.order(n.restart)
