@@ -167,10 +167,11 @@ func TestAClusterThatIsAwayAfterTheVoteHoldsNothingUp(t *testing.T) {
 // eventually waits for a condition on the store; the test's deadline ends it.
 func (w *world) eventually(ok func() bool) {
 	w.t.Helper()
+	late := time.After(patience)
 	for !ok() {
 		select {
 		case <-time.After(5 * time.Millisecond):
-		case <-w.t.Context().Done():
+		case <-late:
 			w.t.Fatal("it never came true")
 		}
 	}

@@ -63,7 +63,7 @@ func TestAnInstanceEndsAtEveryJobStep(t *testing.T) {
 			}
 			select {
 			case <-dead:
-			case <-time.After(time.Minute):
+			case <-time.After(patience):
 				t.Fatal("it was never there")
 			}
 			w.ControlPlane = startControlPlane(t, w.store, w.identity, quickly)
@@ -119,7 +119,7 @@ func (w *world) mortal(point string) <-chan struct{} {
 	})
 	select {
 	case <-cp.Ready():
-	case <-w.t.Context().Done():
+	case <-time.After(patience):
 		w.t.Fatal("it was never ready")
 	}
 	w.ControlPlane = cp

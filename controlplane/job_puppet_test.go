@@ -221,7 +221,9 @@ func (w *world) trySubmit(mutate ...func(*controlplane.JobRequest)) (*controlpla
 	for _, m := range mutate {
 		m(&req)
 	}
-	return w.SubmitJob(w.t.Context(), admin, req)
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	return w.SubmitJob(ctx, admin, req)
 }
 
 // becomes waits for a job to be as is said.
@@ -229,7 +231,7 @@ func (w *world) becomes(id string, ok func(*controlplane.Job) bool) *controlplan
 	w.t.Helper()
 	done := errors.New("done")
 	var last *controlplane.Job
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
 	err := w.WatchJob(ctx, admin, id, 0, func(j *controlplane.Job) error {
 		if last = j; ok(j) {

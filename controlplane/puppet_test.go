@@ -17,6 +17,9 @@ import (
 	"github.com/oscarfed/oscarfed/store/storetest"
 )
 
+// patience is how long a test waits for what comes at once, unless it hangs.
+const patience = time.Minute
+
 var admin = identity.Caller{Subject: identity.Admin, Administrator: true}
 
 // puppet is a cluster whose syncer does what a test says. It writes the records
@@ -239,7 +242,7 @@ func startStoppable(t *testing.T, st *store.Store, id *seal.Identity, mutate ...
 	})
 	select {
 	case <-cp.Ready():
-	case <-t.Context().Done():
+	case <-time.After(patience):
 		t.Fatal("the control plane was never ready")
 	}
 	return cp, stop

@@ -426,7 +426,7 @@ func background(t testing.TB, fn func(context.Context) error) (stop, cancel func
 	return stop, cancel
 }
 
-// Eventually waits until ok is true. Only the test's own time limit ends it.
+// Eventually waits until ok is true, and fails the test after two minutes.
 func (w *World) Eventually(what string, ok func() bool) {
 	w.T.Helper()
 	limit := time.After(2 * time.Minute)
