@@ -16,10 +16,10 @@ func rawKey(text string) []byte {
 	var out []byte
 	var bits, n uint
 	for _, digit := range digits[:max(len(digits)-checksum, 0)] {
-		bits, n = bits<<5|uint(strings.IndexRune(bech32, digit))&31, n+5 //nolint:gosec // it is a digit: age has parsed it
+		bits, n = bits<<5|uint(strings.IndexRune(bech32, digit))&31, n+5
 		if n >= 8 {
 			n -= 8
-			out = append(out, byte(bits>>n))
+			out = append(out, byte(bits>>n)) //nolint:gosec // its low eight bits are meant
 		}
 	}
 	return out

@@ -14,7 +14,7 @@ func BenchmarkSeal(b *testing.B) {
 	one, two := generate(b), generate(b)
 	sealer := one.Sealer(time.Now)
 	payload := bytes.Repeat([]byte("e"), 1<<10)
-	for name, make := range map[string]func() (string, error){
+	for name, envelope := range map[string]func() (string, error){
 		"to a cluster": func() (string, error) { return seal.Seal(header, payload, two.Recipient()) },
 		"to a cluster and oneself": func() (string, error) {
 			return sealer.Seal(header, payload, sealer.Own(), seal.Recipient{Key: two.Recipient()})
@@ -28,7 +28,7 @@ func BenchmarkSeal(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := make(); err != nil {
+				if _, err := envelope(); err != nil {
 					b.Fatal(err)
 				}
 			}

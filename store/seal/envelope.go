@@ -124,7 +124,7 @@ func (i *Identity) Open(sealed string, want Header, now time.Time) ([]byte, erro
 	}
 	// In one piece: each call of ReadAt takes a buffer of 64 KiB, and age's stream two.
 	plain := make([]byte, size)
-	if _, err := r.ReadAt(plain, 0); err != nil && err != io.EOF { //nolint:errorlint // io.ReaderAt answers it bare
+	if _, err := r.ReadAt(plain, 0); err != nil && err != io.EOF {
 		return nil, fmt.Errorf("open %s: %w: it is damaged", want.Purpose, ErrUndecryptable)
 	}
 	head, payload, ok := bytes.Cut(plain, []byte{'\n'})

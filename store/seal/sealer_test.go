@@ -23,7 +23,7 @@ func shareOf(t testing.TB, sealed string) (shares []string) {
 	if !ok {
 		t.Fatal("there is no header of age")
 	}
-	for _, line := range strings.Split(string(head), "\n") {
+	for line := range strings.SplitSeq(string(head), "\n") {
 		if share, ok := strings.CutPrefix(line, "-> "); ok {
 			shares = append(shares, share)
 		}
