@@ -68,7 +68,7 @@ const offered = "offered"
 func newHistory(t *testing.T, namespace string, end record.OfferWord, change ...func(*batchv1.Job)) *history {
 	t.Helper()
 	t.Parallel()
-	h := &history{t: t, namespace: shared.Cluster(t).Namespace(t, namespace), end: end, event: `{"Key":"in/a","text":"ü"}`,
+	h := &history{t: t, namespace: shared.Cluster(t).Namespace(t, namespace), end: end, event: `{"Records":[{"s3":{"object":{"key":"in/ü"}}}]}`,
 		begun: map[types.UID]bool{}, killed: map[types.UID]bool{}, at: func(int, bool) {}}
 	h.store = storetest.Open(t, store.Config{Endpoints: []string{storetest.Etcd(t)}, Logger: storetest.Logger(t)})
 	var err error
@@ -180,6 +180,9 @@ func (h *history) answer() (record.OfferState, string) {
 			a.Recipient = h.plane.Recipient()
 		}
 		h.put(record.OfferAnswerKey(cluster, id), a) // the same again changes nothing
+	}
+	if !o.BucketEvent {
+		h.t.Errorf("nobody says that its event is one of a bucket: %+v", o)
 	}
 	switch o.State {
 	case record.OfferWaiting:
