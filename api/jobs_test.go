@@ -90,6 +90,27 @@ func TestJobsByTheTokenOfAService(t *testing.T) {
 	}
 }
 
+// A service may ask for its own replicas, and changes nothing.
+func TestAServicesTokenReadsItsReplicas(t *testing.T) {
+	f := &fake{}
+	f.jobs.token = svcToken
+	c := newClient(t, f)
+	for method, wanted := range map[string]bool{"GET": true, "POST": false, "PUT": false, "DELETE": false} {
+		resp := c.do(method, "/system/replicas/svc", `{"replicas":[]}`, "Authorization", "Bearer "+svcToken)
+		if (resp.StatusCode != 401) != wanted {
+			t.Errorf("%s: %d", method, resp.StatusCode)
+		}
+	}
+	for _, path := range []string{"/system/replicas/svc/history", "/system/federations", "/system/services/svc"} {
+		if resp := c.do("GET", path, "", "Authorization", "Bearer "+svcToken); resp.StatusCode != 401 {
+			t.Errorf("%s: %d", path, resp.StatusCode)
+		}
+	}
+	if resp := c.do("GET", "/system/replicas/svc", "", "Authorization", "Bearer "+strings.Repeat("e", 64)); resp.StatusCode != 401 {
+		t.Errorf("another token: %d", resp.StatusCode)
+	}
+}
+
 // Services are counted each for itself, and who guesses is stopped.
 func TestTheRateLimitOfServiceTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -178,9 +178,9 @@ func (s *Server) routes() chi.Router {
 		r.Delete(logRoute, s.handle(s.deleteLog))
 	})
 	// Ours.
+	r.With(s.deadline, s.authenticateService, s.limitCaller).Get(replicasRoute, s.handle(s.getReplicas))
 	r.Group(func(r chi.Router) {
 		r.Use(s.deadline, s.authenticate, s.limitCaller)
-		r.Get(replicasRoute, s.handle(s.getReplicas))
 		r.Post(replicasRoute, s.handle(s.addReplicas))
 		r.Put(replicasRoute, s.handle(s.replaceReplicas))
 		r.Delete(replicasRoute, s.handle(s.removeReplicas))

@@ -32,7 +32,8 @@ func (p place) at() record.Member {
 
 // find resolves a service name as a caller means it: his own coordinator of that
 // name, then any replica that he may see, last the kept result of a creation of
-// his that failed. Several are a conflict that lists their clusters.
+// his that failed. Several are a conflict that lists their clusters. A caller who has
+// shown a service's own token means that one.
 func (c *ControlPlane) find(caller identity.Caller, service, clusterID string) (p place, err error) {
 	c.state.read(func() { p, err = c.state.find(caller, service, clusterID) })
 	return p, err
@@ -40,6 +41,9 @@ func (c *ControlPlane) find(caller identity.Caller, service, clusterID string) (
 
 // find must be called inside read.
 func (s *state) find(caller identity.Caller, service, clusterID string) (place, error) {
+	if caller.Service != "" {
+		return s.findOwn(caller, service, clusterID)
+	}
 	var own, other, results []place
 	for uid := range s.named[service] {
 		f := s.federations[uid]
@@ -91,6 +95,22 @@ func ambiguous(service string, found []place) error {
 }
 
 func notFound(message string) *Error { return &Error{Code: CodeNotFound, Message: message} }
+
+// findOwn finds the replica whose token the caller has shown: it is good for no other. It
+// must be called inside read.
+func (s *state) findOwn(caller identity.Caller, service, clusterID string) (place, error) {
+	for uid := range s.named[service] {
+		f := s.federations[uid]
+		i := memberOf(f.rec.Members, caller.Service)
+		if i < 0 || f.rec.Phase == record.PhaseDeleting || f.rec.Phase.Result() {
+			continue
+		}
+		if m := f.rec.Members[i]; m.ServiceName == service && (clusterID == "" || m.ClusterID == clusterID) {
+			return place{uid: uid, member: i, rec: f.rec, rev: f.rev}, nil
+		}
+	}
+	return place{}, &Error{Code: CodeUnauthenticated, Message: "the token is not that of a service of this name"}
+}
 
 // Replicas shows a federation as the named replica sees it.
 func (c *ControlPlane) Replicas(ctx context.Context, caller identity.Caller, service, clusterID string) (*Replicas, error) {

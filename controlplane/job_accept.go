@@ -99,35 +99,12 @@ func (c *ControlPlane) jobPlace(ctx context.Context, caller identity.Caller, req
 	return c.findForJob(caller, req)
 }
 
-func (c *ControlPlane) findForJob(caller identity.Caller, req JobRequest) (p place, err error) {
-	if caller.Service == "" {
-		p, err = c.find(caller, req.Service, req.ClusterID)
-	} else {
-		p, err = c.findOwn(caller, req)
-	}
+func (c *ControlPlane) findForJob(caller identity.Caller, req JobRequest) (place, error) {
+	p, err := c.find(caller, req.Service, req.ClusterID)
 	if err != nil {
 		return place{}, err
 	}
 	return p, admits(p.rec, req.Service)
-}
-
-// findOwn finds the replica whose token the caller has shown: it is good for no other.
-func (c *ControlPlane) findOwn(caller identity.Caller, req JobRequest) (place, error) {
-	var found *place
-	c.state.read(func() {
-		for uid := range c.state.named[req.Service] {
-			f := c.state.federations[uid]
-			for i, m := range f.rec.Members {
-				if m.UID == caller.Service && m.ServiceName == req.Service && (req.ClusterID == "" || m.ClusterID == req.ClusterID) {
-					found = &place{uid: uid, member: i, rec: f.rec, rev: f.rev}
-				}
-			}
-		}
-	})
-	if found == nil {
-		return place{}, &Error{Code: CodeUnauthenticated, Message: "the token is not that of a service of this name"}
-	}
-	return *found, nil
 }
 
 // admits says whether a federation takes jobs. One that is paused does, and holds them.

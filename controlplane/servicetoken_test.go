@@ -28,6 +28,15 @@ func TestTheTokenOfAService(t *testing.T) {
 	if caller.MayChange("") || caller.MayRead(s.Owner, "public", nil) || caller.InGroup("") {
 		t.Error("it opens other doors")
 	}
+	own, err := w.Replicas(t.Context(), caller, "grayifyr0", "")
+	if err != nil || own.Members[own.Self].UID != caller.Service || own.RefreshToken != nil {
+		t.Errorf("it sees %+v, %v", own, err)
+	}
+	for _, at := range [][2]string{{"grayifyr0", "b"}, {"grayifyr1", ""}, {"nothing", ""}} {
+		if v, err := w.Replicas(t.Context(), caller, at[0], at[1]); err == nil || codeOf(t, err) != controlplane.CodeUnauthenticated {
+			t.Errorf("by another's token, %s on %q: %+v, %v", at[0], at[1], v, err)
+		}
+	}
 	refused := func(when, service, token string) {
 		t.Helper()
 		if _, err := w.ServiceCaller(t.Context(), service, token); !errors.Is(err, identity.ErrUnauthenticated) {

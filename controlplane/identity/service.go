@@ -19,7 +19,7 @@ func ServiceToken(r *http.Request) (token string, ok bool) {
 }
 
 // OfService is the caller who has shown the token of one life of a service: he may
-// send it events, and nothing else.
+// send it events and read its replicas, and nothing else.
 func OfService(uid string) Caller { return Caller{Service: uid} }
 
 // Account is whom requests are counted for.
