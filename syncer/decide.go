@@ -19,6 +19,7 @@ func (t *term) decide(ctx context.Context, name string) (bool, error) {
 	if err != nil {
 		return false, t.blocked(ctx, v, err)
 	}
+	t.watchOrigin(v)
 	return t.carryOut(ctx, v, plan(v.situation))
 }
 

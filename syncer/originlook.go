@@ -178,9 +178,15 @@ func (t *term) reportInputs(ctx context.Context, service, uid, storage string, s
 	return err
 }
 
-// watchOrigins has all services looked at that use the storage of their origin, and
-// forgets the keys of those that are gone.
-func (t *term) watchOrigins(view *store.MirrorView) {
+// watchOrigin has a service looked at that uses the storage of its origin.
+func (t *term) watchOrigin(v *sight) {
+	if v.def != nil && v.def.place != nil && v.desired.Intent == record.IntentApply && v.observed != nil && v.observed.Storage == v.def.place.mark() {
+		t.looks.ensure(v.name)
+	}
+}
+
+// forgetKeys forgets the keys of services that are gone.
+func (t *term) forgetKeys(view *store.MirrorView) {
 	used := map[keysOf]bool{}
 	t.specs.placed(func(service string, def *definition) {
 		kv, ok := view.KV(record.DesiredServiceKey(t.cfg.ClusterID, service))
@@ -192,9 +198,6 @@ func (t *term) watchOrigins(view *store.MirrorView) {
 			return
 		}
 		used[keysFor(d, def.place)] = true
-		if o := t.observedIn(view, service, d.UID); d.Intent == record.IntentApply && o != nil && o.Storage == def.place.mark() {
-			t.looks.ensure(service)
-		}
 	})
 	t.keys.keep(used)
 }

@@ -340,7 +340,7 @@ func (t *term) resync(ctx context.Context) error {
 	t.tendAll(view)
 	t.offers.again("")
 	t.offerAll(view)
-	t.watchOrigins(view)
+	t.forgetKeys(view)
 	t.notes.forget(time.Now(), func(name string) bool { return wanted[name] })
 	t.mu.Lock()
 	maps.DeleteFunc(t.heard, func(name string, _ time.Time) bool { return !wanted[name] })
