@@ -1,6 +1,10 @@
 package topology
 
-import "github.com/oscarfed/oscarfed/api/oscar"
+import (
+	"slices"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+)
 
 // SharesStorage says whether the workers of a service are to read and write the
 // minio.default of the coordinator's cluster instead of their own: an input or an output
@@ -15,24 +19,12 @@ func SharesStorage(s *oscar.Service) bool {
 	if s.Mount.Provider != "" && isDefault(s.Mount) {
 		return false
 	}
-	for _, out := range s.Output {
-		if isDefault(out) {
-			return true
-		}
-	}
-	return ReadsDefault(s)
+	return slices.ContainsFunc(s.Output, isDefault) || ReadsDefault(s)
 }
 
 // ReadsDefault says whether an input of a service is in minio.default: its events name
 // objects there.
-func ReadsDefault(s *oscar.Service) bool {
-	for _, in := range s.Input {
-		if isDefault(in) {
-			return true
-		}
-	}
-	return false
-}
+func ReadsDefault(s *oscar.Service) bool { return slices.ContainsFunc(s.Input, isDefault) }
 
 func isDefault(io oscar.IO) bool {
 	provider, id := oscar.ProviderRef(io.Provider)

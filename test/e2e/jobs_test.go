@@ -43,6 +43,7 @@ func TestJobsThroughTheAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	t.Run("what is free for them", func(t *testing.T) { roomSeen(t, w) })
 	t.Run("submitted, run and explained", func(t *testing.T) {
 		opts := client.JobOptions{IdempotencyKey: "of-this-test"}
 		sent, err := w.Client.SubmitJob(t.Context(), names[0], []byte(event), opts)
@@ -207,10 +208,14 @@ func serviceTokens(t *testing.T, w *world.World) {
 			t.Errorf("%s: %s, another one: %s", try[0], got, refusal)
 		}
 	}
-	for _, path := range []string{"/system/jobs", "/system/jobs/" + job.ID, "/system/services", "/system/replicas/" + names[1]} {
+	for _, path := range []string{"/system/jobs", "/system/jobs/" + job.ID, "/system/services", "/system/replicas/" + names[0], "/system/replicas/" + names[1] + "/history"} {
 		if status, _, _ := w.Raw("GET", path, "", "Bearer "+tokens[names[1]]); status != http.StatusUnauthorized {
 			t.Errorf("GET %s by a service: %d", path, status)
 		}
+	}
+	// Its own place it may read.
+	if status, _, text := w.Raw("GET", "/system/replicas/"+names[1], "", "Bearer "+tokens[names[1]]); status != http.StatusOK || !strings.Contains(text, `"self":{"type":"oscar","cluster_id":"`+b+`"`) {
+		t.Errorf("answered %d %s", status, text)
 	}
 	for body, want := range map[string]int{strings.Repeat("x", 96<<10+1): 413, "\xff": 400, "a\x00b": 400} {
 		if status, _, text := w.Raw("POST", "/job/"+names[1], body, "Bearer "+tokens[names[1]]); status != want || text == "" {
@@ -355,6 +360,28 @@ func decidedAgain(t *testing.T, e *v1.JobExplanation, j *v1.Job) {
 func submit(t *testing.T, as *client.Client, service string) string {
 	t.Helper()
 	return must(as.SubmitJob(t.Context(), service, []byte("an event"), client.JobOptions{}))(t).ID
+}
+
+// roomSeen checks what the API says that the clusters have free: each one, and the sum as
+// an OSCAR would say it.
+func roomSeen(t *testing.T, w *world.World) {
+	t.Helper()
+	const free, memory = 3500, 8<<30 - 512<<20 // of each simulated cluster's one node
+	var st *v1.SystemStatus
+	w.Eventually("every cluster has said what it has", func() bool {
+		st = must(w.Client.Status(t.Context()))(t)
+		return len(st.Clusters) == 3 && !slices.ContainsFunc(st.Clusters, func(c v1.ClusterStatus) bool { return !c.Fresh })
+	})
+	for _, c := range st.Clusters {
+		if !c.Alive || c.Nodes != 1 || c.CPU.Allocatable != 4000 || c.CPU.Free != free || c.CPU.MaxFree != free || c.Memory.Free != memory {
+			t.Errorf("%+v", c)
+		}
+	}
+	all := st.Cluster.Metrics
+	if st.Cluster.Nodes != 3 || len(st.Cluster.List) != 3 || all.CPU.Free != 3*free || all.CPU.MaxFree != free ||
+		all.Memory.Free != 3*memory || all.Memory.MaxFree != memory || all.CPU.Schedulable != all.CPU.Free {
+		t.Errorf("%+v", st.Cluster)
+	}
 }
 
 // until watches a job until it is as is wanted.
