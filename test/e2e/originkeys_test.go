@@ -1,0 +1,72 @@
+package e2e_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/test/world"
+)
+
+// Where nobody reaches the origin's OSCAR, as behind NAT, the workers' syncers get the keys
+// through the control plane. What it gives is the caller's own, at clusters that let him
+// in; the administrator gets nothing.
+func TestKeysComeThroughTheControlPlane(t *testing.T) {
+	t.Parallel()
+	w := withBearers(t, func(o *world.Options) {
+		o.OriginStorage = true
+		o.Secrets = append(o.Secrets, "sim-key-of-"+ann)
+		o.Syncer = func(c *syncer.Config) { c.OriginLook = 500 * time.Millisecond }
+	})
+	w.AddUser(ann)
+	spec := v1.ClusterSpec{ClusterID: a, Endpoint: "https://127.0.0.1:1"}
+	must(w.Client.UpdateCluster(t.Context(), spec))(t)
+	if err := createAs(w, w.Token(ann, nil), usersBody(), client.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.Eventually("the workers can use the origin's storage", func() bool { return readable(w, true) })
+	must(w.Client.SetClusterState(t.Context(), a, "cordoned"))(t)
+	id := must(w.Bearer(w.Token(ann, nil)).SubmitJob(t.Context(), names[0], []byte(uploaded), client.JobOptions{}))(t).ID
+	if cluster, keys := keysOf(t, w, id); cluster == a || keys == nil || keys.AccessKey != ann || keys.Endpoint != w.Cluster(a).URL {
+		t.Errorf("at %s, with %+v", cluster, keys)
+	}
+
+	ask := func(who, cluster string) (int, http.Header, string) {
+		return w.Raw(http.MethodGet, "/system/config?cluster_id="+cluster, "", "Bearer "+w.Token(who, nil))
+	}
+	status, header, answer := ask(ann, a)
+	if status != 200 || !strings.Contains(answer, `"access_key":"`+ann+`","secret_key":"sim-key-of-`+ann+`"`) || header.Get("Cache-Control") != "no-store" {
+		t.Errorf("her own: %d %v %s", status, header, answer)
+	}
+	if status, _, answer := ask(ann, "oscar-cluster-z"); status != 404 {
+		t.Errorf("an unknown cluster: %d %s", status, answer)
+	}
+	w.AddUser("bob")
+	w.Cluster(a).Sim.Deny("bob", true)
+	if status, _, answer := ask("bob", a); status != 403 || !strings.Contains(answer, "does not let you in") {
+		t.Errorf("a cluster that does not let him in: %d %s", status, answer)
+	}
+	if status, _, answer := w.Do(http.MethodGet, "/system/config?cluster_id="+a, ""); status != 403 || !strings.Contains(answer, "root keys") {
+		t.Errorf("the administrator: %d %s", status, answer)
+	}
+	if err := w.Cluster(b).Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpAny, Fault: oscarsim.FaultCrash}); err != nil {
+		t.Fatal(err)
+	}
+	if status, header, answer := ask(ann, b); status != 503 || header.Get("Retry-After") == "" {
+		t.Errorf("a cluster whose OSCAR is away: %d %s", status, answer)
+	}
+	w.Cluster(b).Sim.ClearFaults()
+	w.Cluster(c).Stop()
+	w.Eventually("a cluster without a stream is said to be away", func() bool {
+		status, _, answer := ask(ann, c)
+		return status == 503 && strings.Contains(answer, "no stream")
+	})
+	if strings.Contains(w.Log.String(), "sim-key-of-"+ann) {
+		t.Error("her keys are in a log")
+	}
+}
