@@ -119,7 +119,7 @@ func (t *term) lookAtOrigin(ctx context.Context, service string) (time.Duration,
 		return 0, err
 	}
 	o := t.observedIn(t.mirror.Snapshot(), service, d.UID)
-	if def.place == nil || o == nil || o.Storage != def.place.mark() {
+	if def == nil || def.place == nil || o == nil || o.Storage != def.place.mark() {
 		return 0, nil // it is heard of when it stands
 	}
 	_, noKeys := t.ownersKeys(ctx, d, def.place)

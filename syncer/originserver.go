@@ -54,7 +54,7 @@ func (s keySite) OriginKeys(ctx context.Context, token string) (origin.Keys, err
 	if err != nil {
 		return origin.Keys{}, err
 	}
-	if def.place == nil {
+	if def == nil || def.place == nil {
 		return origin.Keys{}, keyserver.ErrUnknown
 	}
 	return s.ownersKeys(ctx, d, def.place)
