@@ -59,11 +59,15 @@ func (n *nemesis) start() {
 // order has something done between two faults, and waits for it.
 func (n *nemesis) order(do func()) {
 	done := make(chan struct{})
-	n.orders <- func() {
+	ordered := func() {
 		defer close(done)
 		do()
 	}
-	<-done
+	select {
+	case n.orders <- ordered:
+		<-done
+	case <-n.done: // a fault could not be made; the test has failed
+	}
 }
 
 // strike makes one fault.

@@ -256,7 +256,7 @@ func (w *World) startControlPlane(mutate ...func(*controlplane.Config)) *control
 	}
 	select {
 	case <-cp.Ready():
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute): // it may have much to read, on a machine that is busy
 		w.T.Fatal("the control plane was never ready")
 	}
 	return cp
