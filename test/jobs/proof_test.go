@@ -26,7 +26,7 @@ import (
 const (
 	clusters    = 10
 	federations = 4
-	defaultJobs = 300
+	defaultJobs = 500
 )
 
 // proof is one run.
