@@ -248,7 +248,9 @@ func (f *federation) killedAt(points []string, s scenario) (met int) {
 				armed = points[met]
 			}
 			if !ofSyncer && asked {
-				<-answer // it broke off, or was in time
+				if err := <-answer; err != nil { // it broke off; or it was in time
+					f.t.Logf("%v", err)
+				}
 			}
 			victim = f.reborn(ofSyncer, armed, nil)
 			if !ofSyncer {
