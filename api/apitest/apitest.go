@@ -93,7 +93,7 @@ func Description() []byte {
 // NewChecker gives the description, which is read once and never changes.
 func NewChecker() (*Checker, error) { return theChecker() }
 
-var theChecker = sync.OnceValues(func() (*Checker, error) { //nolint:gochecknoglobals // read once, and never changed
+var theChecker = sync.OnceValues(func() (*Checker, error) {
 	doc, err := openapi3.NewLoader().LoadFromData(Description())
 	if err != nil {
 		return nil, fmt.Errorf("openapi.yaml: %w", err)
