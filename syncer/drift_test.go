@@ -82,23 +82,31 @@ func TestVanishedWithItsBucketLeftIsAttachedAgain(t *testing.T) {
 	r.inPlace(p)
 }
 
+// TestChangedIsRepaired, also on a worker, whose bucket that PUT makes: OSCAR's creation
+// of a worker makes none.
 func TestChangedIsRepaired(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.start()
-	p := newReplica("grayify")
-	before := r.mirror.Revision()
-	r.makeReady(p)
-	r.ask(http.MethodPut, "/system/services", vandal)
-	// The last report may be the ready of before.
-	const want = "prepared ready drifted ready"
-	r.eventually("drifted, and ready again", func() bool { return len(r.phases(p.name, before)) >= len(want) })
-	r.inPlace(p)
-	v, _ := r.sim.Service(p.name)
-	if v.Annotations["oscarfed/uid"] != p.uid {
-		t.Errorf("annotations %v", v.Annotations)
-	}
-	if got := r.phases(p.name, before); got != want {
-		t.Errorf("reports %q, want %q", got, want)
+	for _, coordinator := range []bool{true, false} {
+		t.Run(fmt.Sprintf("coordinator %v", coordinator), func(t *testing.T) {
+			r := newRig(t, oscarsim.Config{})
+			r.start()
+			p := newReplica("grayify")
+			p.coordinator = coordinator
+			before := r.mirror.Revision()
+			r.makeReady(p)
+			r.ask(http.MethodPut, "/system/services", vandal)
+			// The last report may be the ready of before.
+			const want = "prepared ready drifted ready"
+			r.eventually("drifted, and ready again", func() bool { return len(r.phases(p.name, before)) >= len(want) })
+			r.inPlace(p)
+			v, _ := r.sim.Service(p.name)
+			if v.Annotations["oscarfed/uid"] != p.uid {
+				t.Errorf("annotations %v", v.Annotations)
+			}
+			r.resynced()
+			if got := r.phases(p.name, before); got != want {
+				t.Errorf("reports %q, want %q", got, want)
+			}
+		})
 	}
 }
 

@@ -29,6 +29,11 @@ func readBack(service map[string]any) (string, error) {
 		delete(labels, "owner_name")
 		doc["labels"] = labels
 	}
+	if annotations, ok := doc["annotations"].(map[string]any); ok {
+		annotations = maps.Clone(annotations)
+		delete(annotations, annotationBuckets)
+		doc["annotations"] = annotations
+	}
 	canonical, err := json.Marshal(doc) // sorts keys
 	if err != nil {
 		return "", err
