@@ -218,6 +218,39 @@ func TestJobsThatARestoredStoreDoesNotKnowAreFound(t *testing.T) {
 	}
 }
 
+// TestWhatWasFoundIsToldAgainInTheNextEpoch: two instances may each begin an epoch after one
+// restore, and a store may be restored twice. What was found in the first is no report in
+// the second; one whose Job is gone by then has vanished.
+func TestWhatWasFoundIsToldAgainInTheNextEpoch(t *testing.T) {
+	r := newRig(t, oscarsim.Config{Workload: quick})
+	r.start(jobConfig)
+	p := r.jobReady("grayify")
+	stands, gone := newWork(p, "event"), newWork(p, "event")
+	r.assign(stands, gone)
+	for _, w := range []*work{stands, gone} {
+		r.awaitJob(w, record.JobSucceeded)
+		r.remove(record.AssignmentKey(clusterID, w.job, w.n), record.JobReportKey(clusterID, w.job, w.n))
+	}
+	r.put(record.JobReportKey(clusterID, gone.job, gone.n), record.JobReport{V: 1, State: record.JobRunning, Found: true, Service: p.name,
+		Epoch: "first", Reason: record.JobStoreRestored, LastTransitionTime: record.At(time.Now())})
+	if err := r.sim.DeleteJob(p.name, gone.assignment.Name); err != nil {
+		t.Fatal(err)
+	}
+	for _, epoch := range []string{"second", "third"} {
+		r.put(record.DesiredClusterKey(clusterID), record.DesiredCluster{V: 1, ClusterID: clusterID, UID: "registered-first",
+			State: record.ClusterActive, Epoch: epoch, RestoredAt: new(record.At(time.Now()))})
+		r.eventually("the epoch is known", func() bool { return r.cluster().JobsEpoch == epoch })
+		for w, state := range map[*work]record.JobState{stands: record.JobSucceeded, gone: record.JobVanished} {
+			if got := r.jobReport(w); got == nil || !got.Found || got.Epoch != epoch || got.State != state {
+				t.Errorf("in the epoch %s: %+v, want %s", epoch, got, state)
+			}
+		}
+	}
+	if r.startsOf(stands) != 1 || r.startsOf(gone) != 1 {
+		t.Error("something was started again")
+	}
+}
+
 // TestAnAttemptThatARestoreBroughtBackIsNotPostedAgain: the store was restored to the
 // moment in which this very session was asking OSCAR, and the Job has come and gone
 // since. Nothing is remembered of it any more, and its record names our session: it is

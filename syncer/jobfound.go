@@ -65,6 +65,7 @@ func (d *desk) takeInventory(ctx context.Context, epoch string, final bool) erro
 	if err != nil {
 		return err
 	}
+	listed := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(list.services)) {
 		service := list.services[name]
 		desired := d.desiredInMirror(name)
@@ -75,12 +76,19 @@ func (d *desk) takeInventory(ctx context.Context, epoch string, final bool) erro
 		if err != nil {
 			return err
 		}
-		if err := d.reportFound(ctx, epoch, name, jobs); err != nil {
+		for name := range jobs {
+			listed[name] = true
+		}
+		view := d.mirror.Snapshot()
+		if err := d.reportFound(ctx, epoch, d.foundAmong(view, epoch, name, jobs, time.Now())); err != nil {
 			return err
 		}
 	}
 	if !final {
 		return nil
+	}
+	if err := d.reportFound(ctx, epoch, d.foundBefore(d.mirror.Snapshot(), epoch, listed, time.Now())); err != nil {
+		return err
 	}
 	return d.sayJobsEpoch(ctx, epoch)
 }
@@ -103,7 +111,7 @@ func (d *desk) foundAmong(view *store.MirrorView, epoch, service string, jobs ma
 		if _, asked := view.KV(record.AssignmentKey(d.cfg.ClusterID, job, number)); asked {
 			continue // it is reported like any other
 		}
-		if _, reported := view.KV(record.JobReportKey(d.cfg.ClusterID, job, number)); reported {
+		if kv, reported := view.KV(record.JobReportKey(d.cfg.ClusterID, job, number)); reported && !foundEarlier(kv, epoch) {
 			continue
 		}
 		state := listedState(jobs[name].Status)
@@ -123,9 +131,39 @@ func (d *desk) foundAmong(view *store.MirrorView, epoch, service string, jobs ma
 	return out
 }
 
-func (d *desk) reportFound(ctx context.Context, epoch, service string, jobs map[string]oscar.Job) error {
-	view := d.mirror.Snapshot()
-	for part := range slices.Chunk(d.foundAmong(view, epoch, service, jobs, time.Now()), maxJobBatch/2) {
+// foundEarlier says whether a report tells of an attempt that was found in another epoch
+// than this one. It counts no more: it is told anew.
+func foundEarlier(kv store.KV, epoch string) bool {
+	r, err := store.Decode[record.JobReport](kv)
+	return err == nil && r.Found && r.Epoch != epoch
+}
+
+// foundBefore are the attempts that were found in another epoch, that still nobody asks
+// for, and that are not listed any more: those that had not ended have vanished.
+func (d *desk) foundBefore(view *store.MirrorView, epoch string, listed map[string]bool, now time.Time) []found {
+	var out []found
+	for kv := range view.Prefix(record.JobReportsPrefix(d.cfg.ClusterID)) {
+		ref := record.ParseKey(kv.Key)
+		number := ref.AttemptOf()
+		r, err := store.Decode[record.JobReport](kv)
+		if err != nil || !r.Found || r.Epoch == epoch || listed[record.JobName(r.Service, ref.Name, number)] {
+			continue
+		}
+		if _, asked := view.KV(record.AssignmentKey(d.cfg.ClusterID, ref.Name, number)); asked {
+			continue
+		}
+		next := *r
+		next.Session, next.Epoch = d.session.CreateRevision(), epoch
+		if !next.State.Ended() {
+			next.State, next.LastTransitionTime = record.JobVanished, record.At(now)
+		}
+		out = append(out, found{job: ref.Name, number: number, report: next})
+	}
+	return out
+}
+
+func (d *desk) reportFound(ctx context.Context, epoch string, all []found) error {
+	for part := range slices.Chunk(all, maxJobBatch/2) {
 		keys := []string{d.session.Key(), record.DesiredClusterKey(d.cfg.ClusterID)}
 		for _, f := range part {
 			keys = append(keys, record.AssignmentKey(d.cfg.ClusterID, f.job, f.number), record.JobReportKey(d.cfg.ClusterID, f.job, f.number))
@@ -137,7 +175,8 @@ func (d *desk) reportFound(ctx context.Context, epoch, service string, jobs map[
 			for _, f := range part {
 				assignment, report := record.AssignmentKey(d.cfg.ClusterID, f.job, f.number), record.JobReportKey(d.cfg.ClusterID, f.job, f.number)
 				_, asked := read.KV(assignment)
-				if _, reported := read.KV(report); asked || reported {
+				kv, reported := read.KV(report)
+				if asked || reported && !foundEarlier(kv, epoch) {
 					continue
 				}
 				tx.Expect(assignment)
@@ -149,7 +188,7 @@ func (d *desk) reportFound(ctx context.Context, epoch, service string, jobs map[
 		if err != nil {
 			return err
 		}
-		d.log.Warn("jobs were found that the restored store does not know at this place", "service", service, "jobs", len(part))
+		d.log.Warn("jobs were found that the restored store does not know at this place", "service", part[0].report.Service, "jobs", len(part))
 	}
 	return nil
 }

@@ -86,6 +86,7 @@ func (c *checker) begin(at int64, stood []store.KV) {
 			c.past.live(d.UID, place{d.ClusterID, d.ServiceName}, d.Federation).removed = true
 		}
 	}
+	c.stood = at
 	c.report, c.told = &Report{Last: at, federations: map[string]*touches{}}, map[Violation]bool{}
 }
 

@@ -14,6 +14,8 @@ import (
 // checker holds the store as it stood after the last revision, what is in the
 // making at the present one, and what must be remembered of the past.
 type checker struct {
+	// stood is the revision up to which everything was taken over from a backup; 0 for none.
+	stood int64
 	opts    Options
 	needles []needle
 	hex64   *regexp.Regexp

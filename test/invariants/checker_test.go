@@ -1,6 +1,7 @@
 package invariants
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,6 +37,42 @@ func TestAReplayThatLostSomethingIsNoProof(t *testing.T) {
 	} {
 		if err := c.sameAs(tt.present); (err == nil) != tt.ok {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestAReportGoesOnWhereItsSyncerWasBeforeARestore: from what stands as in the backup,
+// and from nothing else.
+func TestAReportGoesOnWhereItsSyncerWasBeforeARestore(t *testing.T) {
+	kv := func(key string, revision int64, value any) store.KV {
+		data, err := record.Encode(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store.KV{Key: key, Value: data, ModRevision: revision}
+	}
+	assignment := kv(record.AssignmentKey("a", "j", 1), 3, record.Assignment{V: 1, Job: "j", Attempt: 1, Service: "s"})
+	report := func(revision int64, state record.JobState) store.KV {
+		return kv(record.JobReportKey("a", "j", 1), revision, record.JobReport{V: 1, State: state})
+	}
+	for name, tt := range map[string]struct {
+		stood []store.KV
+		later []store.KV
+		ok    bool
+	}{
+		"of the backup":             {[]store.KV{assignment, report(4, record.JobClaimed)}, []store.KV{report(6, record.JobSubmitted)}, true},
+		"not there in the backup":   {[]store.KV{assignment}, []store.KV{report(6, record.JobRunning)}, true},
+		"written after the restore": {[]store.KV{assignment}, []store.KV{report(6, record.JobClaimed), report(7, record.JobSubmitted)}, false},
+		"no backup":                 {nil, []store.KV{assignment, report(6, record.JobClaimed), report(7, record.JobSubmitted)}, false},
+	} {
+		c := newTestChecker(t)
+		c.begin(5, tt.stood)
+		for _, kv := range tt.later {
+			c.step(kv.ModRevision, []store.Event{{KV: kv}})
+		}
+		told := slices.ContainsFunc(c.report.Violations, func(v Violation) bool { return strings.Contains(v.String(), "its report went from") })
+		if told == tt.ok {
+			t.Errorf("%s: %v", name, c.report.Violations)
 		}
 	}
 }
