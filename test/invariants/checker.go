@@ -15,7 +15,7 @@ import (
 // making at the present one, and what must be remembered of the past.
 type checker struct {
 	// stood is the revision up to which everything was taken over from a backup; 0 for none.
-	stood int64
+	stood   int64
 	opts    Options
 	needles []needle
 	hex64   *regexp.Regexp

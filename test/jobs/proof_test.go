@@ -26,7 +26,7 @@ import (
 const (
 	clusters    = 10
 	federations = 4
-	defaultJobs = 500
+	defaultJobs = 200
 )
 
 // proof is one run.
