@@ -174,10 +174,8 @@ func (c *checker) nameMatches(uid string, f, was *record.Federation) {
 
 // noNameOf looks for a name that points to a federation which is not there.
 func (c *checker) noNameOf(uid string) {
-	for key, e := range c.keys {
-		if n := as[record.Name](e); n != nil && n.UID == uid {
-			c.violatef(RuleAtomic, key, "it points to federation %s, which does not exist", uid)
-		}
+	for key := range c.namesOf[uid] {
+		c.violatef(RuleAtomic, key, "it points to federation %s, which does not exist", uid)
 	}
 }
 

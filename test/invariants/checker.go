@@ -27,6 +27,7 @@ type checker struct {
 	desiredOf map[string]map[string]bool // federation uid -> desired keys
 	at        map[place]map[string]bool  // -> federations with a member there
 	named     map[name]map[string]bool   // -> federations of that name
+	namesOf   map[string]map[string]bool // federation uid -> keys of names that point to it
 	past      past
 	jobs      jobsIndex
 
@@ -85,6 +86,7 @@ func newChecker(opts Options) (*checker, error) {
 		desiredOf: map[string]map[string]bool{},
 		at:        map[place]map[string]bool{},
 		named:     map[name]map[string]bool{},
+		namesOf:   map[string]map[string]bool{},
 		past:      newPast(),
 		jobs:      newJobsIndex(),
 	}, nil
@@ -160,6 +162,12 @@ func (c *checker) reindex(ch *change) {
 	}
 	if d := as[record.Desired](ch.now); d != nil {
 		add(c.desiredOf, d.Federation, ch.key)
+	}
+	if n := as[record.Name](ch.old); n != nil {
+		drop(c.namesOf, n.UID, ch.key)
+	}
+	if n := as[record.Name](ch.now); n != nil {
+		add(c.namesOf, n.UID, ch.key)
 	}
 	if f := as[record.Federation](ch.old); f != nil {
 		drop(c.named, name{f.Owner, f.GroupID}, ch.ref.Name)
