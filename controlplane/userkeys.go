@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/relay"
 )
@@ -89,13 +90,7 @@ func readUserKeys(from io.Reader) (*UserKeys, error) {
 		return nil, errors.New("its answer broke off, or is too long")
 	}
 	var in struct {
-		MinIO struct {
-			Endpoint  string `json:"endpoint"`
-			Region    string `json:"region"`
-			Verify    bool   `json:"verify"`
-			AccessKey string `json:"access_key"`
-			SecretKey string `json:"secret_key"`
-		} `json:"minio_provider"`
+		MinIO oscar.MinIOProvider `json:"minio_provider"`
 	}
 	if json.Unmarshal(data, &in) != nil { // whose error could quote what it read
 		return nil, errors.New("its answer is not what a syncer passes on")

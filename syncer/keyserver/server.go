@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/syncer/origin"
 )
 
@@ -199,19 +200,14 @@ func (s *Server) empty(w http.ResponseWriter, outcome string, status int) {
 
 // answer is in OSCAR's form, as far as OSCAR reads it.
 func (s *Server) answer(w http.ResponseWriter, keys origin.Keys) {
-	type provider struct {
-		Endpoint  string `json:"endpoint"`
-		Verify    bool   `json:"verify"`
-		Region    string `json:"region"`
-		AccessKey string `json:"access_key"`
-		SecretKey string `json:"secret_key"`
-	}
 	body, err := json.Marshal(struct {
-		Config       struct{} `json:"config"`
-		MinIO        provider `json:"minio_provider"`
-		Repositories []string `json:"allowed_image_repositories"`
+		Config       struct{}            `json:"config"`
+		MinIO        oscar.MinIOProvider `json:"minio_provider"`
+		Repositories []string            `json:"allowed_image_repositories"`
 	}{
-		MinIO:        provider{keys.Endpoint, keys.Verify, keys.Region, keys.AccessKey, string(keys.SecretKey)},
+		MinIO: oscar.MinIOProvider{
+			Endpoint: keys.Endpoint, Verify: keys.Verify, Region: keys.Region, AccessKey: keys.AccessKey, SecretKey: string(keys.SecretKey),
+		},
 		Repositories: []string{},
 	})
 	if err != nil {

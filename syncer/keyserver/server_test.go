@@ -108,7 +108,7 @@ func TestTheOSCARIsAnswered(t *testing.T) {
 	url, log := start(t, Config{}, site{})
 	for _, path := range []string{"/system/config", "/system/config/"} {
 		status, header, body := get(t, "GET", url+path, bearing(good))
-		want := `{"config":{},"minio_provider":{"endpoint":"https://minio.a.example.org","verify":true,"region":"eu-1","access_key":"alice","secret_key":"` + secret + `"},"allowed_image_repositories":[]}`
+		want := `{"config":{},"minio_provider":{"endpoint":"https://minio.a.example.org","verify":true,"access_key":"alice","secret_key":"` + secret + `","region":"eu-1"},"allowed_image_repositories":[]}`
 		if status != 200 || body != want || header.Get("Cache-Control") != "no-store" || !strings.HasPrefix(header.Get("Content-Type"), "application/json") {
 			t.Errorf("%s: %d %v %s", path, status, header, body)
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
 )
 
 // Secret is the secret part of a pair of keys. It prints as nothing that opens a door.
@@ -84,13 +86,7 @@ const maxKey = 1 << 10
 // accept is pure: the keys in an answer, if they are what was asked for.
 func accept(body []byte, a Ask) (Keys, error) {
 	var in struct {
-		MinIO *struct {
-			Endpoint  string `json:"endpoint"`
-			Region    string `json:"region"`
-			Verify    bool   `json:"verify"`
-			AccessKey string `json:"access_key"`
-			SecretKey string `json:"secret_key"`
-		} `json:"minio_provider"`
+		MinIO *oscar.MinIOProvider `json:"minio_provider"`
 	}
 	// The decoder's error could quote what it read.
 	if json.Unmarshal(body, &in) != nil || in.MinIO == nil {
