@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,10 +10,6 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 )
 
 // errSilent ends a watch on which nothing was heard for too long.
@@ -79,7 +74,7 @@ func (f *follower) hangUp() {
 // has worked meanwhile.
 func (f *follower) follow(ctx context.Context) (lived bool, err error) {
 	if f.client == nil {
-		if f.client, err = f.store.dial(grpc.WithChainStreamInterceptor(oneStream)); err != nil {
+		if f.client, err = f.store.dial(); err != nil {
 			return false, err
 		}
 	}
@@ -128,7 +123,7 @@ func (w *watch) run(ctx context.Context) error {
 	// Watch itself waits for the stream, so the watchdog starts before it.
 	guard.Go(func() { w.watchdog(ctx, cancel) })
 
-	options := []clientv3.OpOption{clientv3.WithRev(w.Revision() + 1), clientv3.WithProgressNotify(), clientv3.WithCreatedNotify()}
+	options := []clientv3.OpOption{watchFrom(w.Revision()), clientv3.WithProgressNotify(), clientv3.WithCreatedNotify()}
 	if strings.HasSuffix(w.scope, "/") {
 		options = append(options, clientv3.WithPrefix())
 	}
@@ -194,24 +189,4 @@ func (w *watch) watchdog(ctx context.Context, cancel context.CancelCauseFunc) {
 		_ = w.client.RequestProgress(askCtx)
 		done()
 	}
-}
-
-// openedKey marks the context of a watch with whether its stream was opened.
-type openedKey struct{}
-
-// ownStream gives a watch a gRPC stream of its own. Others on the same stream
-// would delay its progress until all of them have caught up; etcd's client puts
-// watches with the same outgoing metadata together.
-func ownStream(ctx context.Context) context.Context {
-	ctx = context.WithValue(ctx, openedKey{}, new(atomic.Bool))
-	return metadata.AppendToOutgoingContext(ctx, "oscarfed-watch", rand.Text())
-}
-
-// oneStream keeps etcd's client from resuming a watch on a second stream behind
-// our back: the server there may have another history.
-func oneStream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	if opened, ok := ctx.Value(openedKey{}).(*atomic.Bool); ok && opened.Swap(true) {
-		return nil, status.Error(codes.FailedPrecondition, "the stream of the watch is broken")
-	}
-	return open(ctx, desc, cc, method, opts...)
 }

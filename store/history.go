@@ -23,61 +23,87 @@ var errHistoryRead = errors.New("history is read")
 // History tells fn every change of the keys with a prefix from revision from to
 // revision to, both included: once for each revision that changed any, in order,
 // with all its events together. It is a real watch of the past, not a list: what
-// was written and deleted in between is told too. A revision to that is not
-// reached yet is waited for until ctx ends.
+// was written and deleted in between is told too. The store must have reached
+// from; a revision to that is not reached yet is waited for until ctx ends.
 //
-// It ends with ErrCompacted when etcd has forgotten a part of that time, with
-// ErrUnavailable when nothing was heard for Config.Deadline, with the cause of
-// ctx, or with what fn returned.
+// A stream that breaks is opened anew where it broke. History ends with
+// ErrCompacted when etcd has forgotten a part of that time, with ErrUnavailable
+// when nothing was heard for Config.Deadline, with the cause of ctx, or with what
+// fn returned.
 func (s *Store) History(ctx context.Context, prefix string, from, to int64, fn func(revision int64, events []Event) error) error {
 	if from < 1 || to < from {
 		return fmt.Errorf("history of %s: revisions %d to %d: the first revision is 1", prefix, from, to)
 	}
-	h := history{store: s, to: to, tell: fn}
-	if err := h.run(ctx, prefix, from); err != nil && !errors.Is(err, errHistoryRead) {
+	h := history{store: s, prefix: prefix, from: from, to: to, tell: fn}
+	if err := h.run(ctx); err != nil && !errors.Is(err, errHistoryRead) {
 		return fmt.Errorf("history of %s from revision %d to %d: %w", prefix, from, to, err)
 	}
 	return nil
 }
 
-// history gathers the events of one revision until it is complete.
+// history is one that is being read.
 type history struct {
 	store    *Store
-	to       int64
+	prefix   string
+	from, to int64
 	tell     func(revision int64, events []Event) error
-	revision int64
-	events   []Event
+	// told is the revision up to which everything was told; 0 before the first answer.
+	told int64
 }
 
-func (h *history) run(ctx context.Context, prefix string, from int64) error {
-	ctx, cancel := context.WithCancelCause(ownStream(clientv3.WithRequireLeader(ctx)))
+func (h *history) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(clientv3.WithRequireLeader(ctx))
 	defer cancel(nil)
 	patience := h.store.cfg.Deadline
 	idle := time.AfterFunc(patience, func() { cancel(fmt.Errorf("%w: nothing was heard for %v", ErrUnavailable, patience)) })
 	defer idle.Stop()
 
+	wait := newBackOff(historyAsk, time.Second)
+	for {
+		before := h.told
+		err := h.watch(ctx, func() { idle.Reset(patience) })
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		if !errors.Is(err, errBrokenWatch) {
+			return err
+		}
+		if h.told > before {
+			wait.Reset()
+		}
+		_ = pause(ctx, wait.NextBackOff()) // the end of ctx is seen by the next watch
+	}
+}
+
+// errBrokenWatch says that a stream ended which can be opened anew.
+var errBrokenWatch = errors.New("the watch ended")
+
+// watch reads on one stream, and calls heard at each answer.
+func (h *history) watch(ctx context.Context, heard func()) error {
+	ctx, cancel := context.WithCancel(ownStream(ctx))
+	defer cancel()
 	// Nothing marks the end of what the store holds, so it is asked for: a progress
 	// notification says that everything up to its revision was delivered.
 	ask := time.NewTicker(historyAsk)
 	defer ask.Stop()
-	// Watch itself waits for the stream; idle ends that too.
-	watch := h.store.client.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(from),
+	// Not after what was told: see watchFrom.
+	watch := h.store.client.Watch(ctx, h.prefix, clientv3.WithPrefix(), watchFrom(max(h.from, h.told)),
 		clientv3.WithProgressNotify(), clientv3.WithCreatedNotify())
 	created := false
 	for {
 		select {
 		case resp, open := <-watch:
 			if !open {
-				return h.closed(ctx)
+				return errBrokenWatch
 			}
-			idle.Reset(patience)
-			created = created || resp.Created
 			if err := h.hear(&resp); err != nil {
 				return err
 			}
+			heard()
 			if !resp.Created {
 				continue
 			}
+			created = true
 		case <-ask.C:
 		}
 		if created {
@@ -92,49 +118,46 @@ func (h *history) run(ctx context.Context, prefix string, from int64) error {
 // unanswered while the watch is still behind.
 const historyAsk = 50 * time.Millisecond
 
-func (h *history) closed(ctx context.Context) error {
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	return fmt.Errorf("%w: the watch ended", ErrUnavailable)
-}
-
 // hear takes over one response. It ends with errHistoryRead.
 func (h *history) hear(resp *clientv3.WatchResponse) error {
 	if err := resp.Err(); err != nil {
+		if brokenStream(err) {
+			return errBrokenWatch
+		}
 		return translate(err)
 	}
-	for _, ev := range resp.Events {
-		if ev.Kv.ModRevision != h.revision {
-			if err := h.flush(); err != nil {
-				return err
-			}
+	// All events of a revision come in one response.
+	for events := resp.Events; len(events) > 0; {
+		revision, n := events[0].Kv.ModRevision, 1
+		for n < len(events) && events[n].Kv.ModRevision == revision {
+			n++
 		}
-		if ev.Kv.ModRevision > h.to {
-			return errHistoryRead
+		if err := h.take(revision, events[:n]); err != nil {
+			return err
 		}
-		h.revision = ev.Kv.ModRevision
-		h.events = append(h.events, Event{KV: kvOf(ev.Kv), Deleted: ev.Type == clientv3.EventTypeDelete})
+		events = events[n:]
 	}
-	if !resp.IsProgressNotify() {
-		return nil
+	if resp.IsProgressNotify() {
+		h.told = max(h.told, resp.Header.Revision)
 	}
-	// Everything up to the notification's revision was delivered.
-	if err := h.flush(); err != nil {
-		return err
-	}
-	if resp.Header.Revision >= h.to {
+	if h.told >= h.to {
 		return errHistoryRead
 	}
 	return nil
 }
 
-// flush tells the revision that was gathered, if there is one.
-func (h *history) flush() error {
-	if len(h.events) == 0 {
+// take tells one revision, unless it was told before.
+func (h *history) take(revision int64, events []*clientv3.Event) error {
+	switch {
+	case revision <= h.told:
 		return nil
+	case revision > h.to:
+		return errHistoryRead
 	}
-	events := h.events
-	h.events = nil
-	return h.tell(h.revision, events)
+	h.told = revision
+	out := make([]Event, len(events))
+	for i, ev := range events {
+		out[i] = Event{KV: kvOf(ev.Kv), Deleted: ev.Type == clientv3.EventTypeDelete}
+	}
+	return h.tell(revision, out)
 }

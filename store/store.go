@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -73,19 +72,17 @@ func (s *Store) Close() error {
 func (s *Store) Auth() clientv3.Auth { return s.client.Auth }
 
 // dial makes a client with connections of its own. It does not wait for them.
-func (s *Store) dial(more ...grpc.DialOption) (*clientv3.Client, error) {
-	return s.dialTo(s.cfg.Endpoints, more...)
-}
+func (s *Store) dial() (*clientv3.Client, error) { return s.dialTo(s.cfg.Endpoints) }
 
 // dialTo is dial for some of the endpoints.
-func (s *Store) dialTo(endpoints []string, more ...grpc.DialOption) (*clientv3.Client, error) {
+func (s *Store) dialTo(endpoints []string) (*clientv3.Client, error) {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints:            endpoints,
 		TLS:                  s.tls,
 		DialTimeout:          s.cfg.RequestTimeout,
 		DialKeepAliveTime:    s.cfg.KeepAlive,
 		DialKeepAliveTimeout: s.cfg.KeepAliveTimeout,
-		DialOptions:          slices.Concat([]grpc.DialOption{reconnection(s.cfg)}, more, s.cfg.DialOptions),
+		DialOptions:          append([]grpc.DialOption{reconnection(s.cfg), grpc.WithChainStreamInterceptor(oneStream)}, s.cfg.DialOptions...),
 		Logger:               s.zap,
 	})
 	if err != nil {

@@ -1,0 +1,72 @@
+package store_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/storetest"
+)
+
+// Nothing is written anywhere: etcd goes on to answer on the one stream that there is.
+func TestAMirrorOfAnIdleStoreKeepsItsWatch(t *testing.T) {
+	s, faults := open(t, store.Config{Endpoints: []string{storetest.Etcd(t)}})
+	revision := put(t, s, "/t/a", 1)
+	m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}, Interval: time.Minute})
+
+	// Who waits for a revision to come has progress asked for again and again.
+	ctx, cancel := context.WithCancel(t.Context())
+	waited := make(chan error, 1)
+	go func() { waited <- m.Wait(ctx, revision+1) }()
+	for range 4 { // the first may be the answer that the watch was made
+		before := m.LastHeard()
+		until(t, func() bool { return m.LastHeard().After(before) })
+	}
+	if n := faults.Streams(watchStream); n != 1 {
+		t.Errorf("%d watches were opened", n)
+	}
+	cancel()
+	<-waited
+}
+
+// The connection is lost while revisions are told, and again and again when the store
+// is idle: each is told once, and one to come is waited for.
+func TestAHistoryWhoseConnectionIsLost(t *testing.T) {
+	const patience = 3 * time.Second
+	proxy := storetest.NewProxy(t, storetest.Etcd(t))
+	cfg := store.Config{Endpoints: []string{proxy.Endpoint()}, Deadline: patience}
+	opened, faults := open(t, cfg)
+	s := &story{t: t, store: opened}
+	s.writes("/a/x=1", "/b/x=1").writes("/a/x=2", "/a/y=2").writes("/b/x=3").writes("-/a/x")
+	first, last := s.revisions[0], s.revisions[3]
+
+	var told []int64
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.store.History(t.Context(), "/a/", first, last+1, func(revision int64, _ []store.Event) error {
+			told = append(told, revision-first)
+			proxy.Cut()
+			return nil
+		})
+	}()
+	for opened := range 4 {
+		until(t, func() bool { return faults.Streams(watchStream) > opened })
+		proxy.Cut()
+	}
+	select {
+	case err := <-ended:
+		t.Fatalf("it has ended (%v) before its last revision came", err)
+	case <-time.After(2 * patience):
+	}
+	writer := &story{t: t, store: opened}
+	writer.writes("/b/x=5")
+	if err := await(t, ended); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]int64{0, 1, 3}, told); diff != "" {
+		t.Error(diff)
+	}
+}
