@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -29,7 +30,9 @@ func TestAMirrorOfAnIdleStoreKeepsItsWatch(t *testing.T) {
 		t.Errorf("%d watches were opened", n)
 	}
 	cancel()
-	<-waited
+	if err := await(t, waited); !errors.Is(err, context.Canceled) {
+		t.Errorf("waiting ended with %v", err)
+	}
 }
 
 // The connection is lost while revisions are told, and again and again when the store
