@@ -194,9 +194,9 @@ type ControlPlane struct {
 	// toPost queues jobs that are at endpoints.
 	toPost workqueue.TypedRateLimitingInterface[string]
 	poster *poster
-	// doubt is told why the store is taken for restored, and doubts counts until it
-	// has a new epoch.
-	doubt    chan string
+	// doubt holds the newest doubt of the store's history, and doubts counts them until
+	// it has a new epoch.
+	doubt    chan doubt
 	doubts   atomic.Int64
 	restores prometheus.Counter
 }
@@ -225,7 +225,7 @@ func New(cfg Config) (*ControlPlane, error) {
 		revoked: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "oscarfed_cluster_revocations_total", Help: "Clusters that this instance revoked, since they passed the limits of what they may write.",
 		}, []string{"cluster"}),
-		doubt:    make(chan string, 1),
+		doubt:    make(chan doubt, 1),
 		acceptor: newAcceptor(), dispatcher: newDispatcher(), jobDecider: newJobDecider(),
 	}
 	if err := errors.Join(cfg.Registry.Register(c.steps), cfg.Registry.Register(c.restores), cfg.Registry.Register(c.revoked)); err != nil {

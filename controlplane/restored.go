@@ -68,12 +68,21 @@ func (c *ControlPlane) beginEpoch(ctx context.Context, old, why string) error {
 	c.restores.Inc()
 	c.cfg.Logger.Warn("the store was restored from an older state; what is ahead of it on the clusters is held: oscarfed describe lists it",
 		"why", why, "epoch", meta.Epoch, "before", old)
+	return c.seeMeta(ctx)
+}
+
+// seeMeta waits until the state has the present meta record.
+func (c *ControlPlane) seeMeta(ctx context.Context) error {
 	v, err := c.store.Read(ctx, record.MetaKey)
 	if err != nil {
 		return err
 	}
 	return c.state.wait(ctx, v.Revision)
 }
+
+// doubt says why a listing of the store is taken for one of a restored store, and which
+// epoch it showed; empty when it showed none.
+type doubt struct{ why, epoch string }
 
 // relisted looks at each listing of the mirror before anybody is shown it. From what
 // was restored nothing is decided, and no request is answered, until it has a new
@@ -87,30 +96,32 @@ func (c *ControlPlane) relisted(r store.Relist) {
 	if err != nil {
 		return
 	}
-	why := ""
+	var found doubt
 	switch now, ok := r.Now.KV(record.MetaKey); {
 	case !ok:
-		why = "it is empty"
+		found.why = "it is empty"
 	default:
 		meta, err := store.Decode[record.Meta](now)
 		if err != nil || slices.Contains(meta.Epochs, before.Epoch) || meta.ControlPlane != before.ControlPlane {
 			return
 		}
+		found.epoch = meta.Epoch
 		w := attest(before, r.Before)
 		if lost := w.lost(meta, r.Now, c.cfg.Now(), c.cfg.KeepDeleted); lost != "" {
-			why = "it does not have " + lost
+			found.why = "it does not have " + lost
 		} else if r.Restored {
-			why = "it has another history than was seen"
+			found.why = "it has another history than was seen"
 		}
 	}
-	if why == "" {
+	if found.why == "" {
 		return
 	}
 	c.doubts.Add(1)
-	select {
-	case c.doubt <- why:
-	default: // one is enough
+	select { // the newest one counts
+	case <-c.doubt:
+	default:
 	}
+	c.doubt <- found
 }
 
 // doubtful says that the store was restored while this instance ran, and has no new
@@ -128,8 +139,8 @@ func (c *ControlPlane) watchHistory(ctx context.Context) error {
 		case <-ctx.Done():
 			c.keepWitness()
 			return ctx.Err()
-		case why := <-c.doubt:
-			c.insist(ctx, "the restored store has no new epoch yet", func() error { return c.resolveDoubt(ctx, why) })
+		case found := <-c.doubt:
+			c.insist(ctx, "the restored store has no new epoch yet", func() error { return c.resolveDoubt(ctx, found) })
 			timer.Reset(0)
 		case <-c.state.metaChanged:
 			c.insist(ctx, "not every cluster is told the epoch", func() error { return c.tellClusters(ctx) })
@@ -161,7 +172,9 @@ func (c *ControlPlane) insist(ctx context.Context, what string, do func() error)
 	}
 }
 
-func (c *ControlPlane) resolveDoubt(ctx context.Context, why string) error {
+// resolveDoubt gives the store a new epoch, unless another instance, which had the same
+// doubt, has begun one after that of the listing.
+func (c *ControlPlane) resolveDoubt(ctx context.Context, found doubt) error {
 	doubts := c.doubts.Load()
 	meta, err := readMeta(ctx, c.store)
 	if errors.Is(err, ErrNoStore) {
@@ -170,7 +183,12 @@ func (c *ControlPlane) resolveDoubt(ctx context.Context, why string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.beginEpoch(ctx, meta.Epoch, why); err != nil {
+	if found.epoch != "" && slices.Contains(meta.Epochs, found.epoch) {
+		err = c.seeMeta(ctx)
+	} else {
+		err = c.beginEpoch(ctx, meta.Epoch, found.why)
+	}
+	if err != nil {
 		return err
 	}
 	if c.doubts.CompareAndSwap(doubts, 0) {
