@@ -18,6 +18,9 @@ const (
 	// forgetFrom is how many jobs a run has whose history is compacted behind the check:
 	// the whole of a long one does not fit into etcd.
 	forgetFrom = 5000
+	// forgetAfter is how long that history stays: whoever lists a long store must have
+	// read it before the revision that he reads is compacted.
+	forgetAfter = time.Minute
 	// checkTimeout bounds the last look.
 	checkTimeout = 5 * time.Minute
 )
@@ -29,6 +32,12 @@ type check struct {
 	replay *invariants.Replay
 	stop   context.CancelFunc
 	done   sync.WaitGroup
+}
+
+// seen is a revision up to which everything was checked by then.
+type seen struct {
+	revision int64
+	when     time.Time
 }
 
 // checks begins with an etcd as it is now: empty, or just restored.
@@ -49,6 +58,7 @@ func (p *proof) checks(s *store.Store, restored bool) *check {
 	c := &check{p: p, store: s, replay: replay, stop: stop}
 	c.done.Go(func() {
 		defer func() { _ = etcd.Close() }()
+		var checked []seen
 		for last := int64(0); ; {
 			select {
 			case <-ctx.Done():
@@ -59,8 +69,17 @@ func (p *proof) checks(s *store.Store, restored bool) *check {
 			if err != nil || at == last {
 				continue // etcd may be away; Finish tells what is wrong
 			}
-			if last = at; p.jobs >= forgetFrom {
-				_, _ = etcd.Compact(ctx, at) // or the next time
+			if last = at; p.jobs < forgetFrom {
+				continue
+			}
+			checked = append(checked, seen{at, time.Now()})
+			old := 0
+			for old < len(checked) && time.Since(checked[old].when) > forgetAfter {
+				old++
+			}
+			if old > 0 {
+				_, _ = etcd.Compact(ctx, checked[old-1].revision) // or the next time
+				checked = checked[old:]
 			}
 		}
 	})
