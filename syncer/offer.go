@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"k8s.io/client-go/util/workqueue"
 
 	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
@@ -95,11 +96,9 @@ func (o *offers) refusal(uid string) refusedHold {
 	return o.refusals[uid]
 }
 
-// offerJobs offers the Jobs that wait here, until ctx ends.
+// offerJobs offers the Jobs that wait here, until ctx ends. What a former process has
+// offered, or held, is brought to its end also where no more are offered.
 func (t *term) offerJobs(ctx context.Context) {
-	if t.cfg.KeepJobs {
-		return
-	}
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer t.offers.queue.ShutDown()
@@ -107,15 +106,28 @@ func (t *term) offerJobs(ctx context.Context) {
 		all.Go(func() { t.offerEach(ctx) })
 	}
 	t.offerAll(t.mirror.Snapshot())
-	err := t.cfg.Kube.WatchJobs(ctx, t.sawJob)
-	switch {
-	case ctx.Err() != nil:
-	case errors.Is(err, kube.ErrAbsent):
-	default:
-		t.log.Error("Jobs that wait are not offered to the federation: they cannot be watched", "error", err)
-		<-ctx.Done()
+	wait := backoff.NewExponentialBackOff()
+	wait.InitialInterval, wait.MaxInterval = time.Second, time.Minute
+	for {
+		err := t.cfg.Kube.WatchJobs(ctx, t.sawJob)
+		if ctx.Err() != nil || errors.Is(err, kube.ErrAbsent) {
+			return
+		}
+		pause := wait.NextBackOff()
+		if errors.Is(err, kube.ErrDenied) {
+			pause = watchDenied
+		}
+		t.log.Error("Jobs that wait are not offered to the federation: they cannot be watched", "error", err, "pause", pause)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
 	}
 }
+
+// watchDenied is the pause before Kubernetes is asked again for what it does not allow.
+const watchDenied = 5 * time.Minute
 
 // sawJob notes a Job, and has it looked at if its service is ours.
 func (t *term) sawJob(key kube.JobKey, job *kube.Job) {

@@ -136,9 +136,14 @@ func (t *term) fillSight(v *offeredJob, kv func(string) (store.KV, bool)) error 
 			v.threshold = time.Duration(s) * time.Second
 		}
 	}
-	v.barred = t.barred(c, v)
+	if v.barred = t.barred(c, v); t.cfg.KeepJobs {
+		// What is not promised yet is given back as well.
+		v.barred, v.refused = offersAreOff, offersAreOff
+	}
 	return nil
 }
+
+const offersAreOff = "its cluster does not offer Jobs to the federation any more"
 
 // barred says why a Job is not to be offered on account of its service; empty when it
 // may be.

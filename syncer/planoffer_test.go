@@ -120,6 +120,8 @@ type jobModel struct {
 	// pending is a step that was decided on, and is yet to be taken.
 	pending *modelStep
 	loose   int
+	// off says that the syncer was restarted with --offer-jobs=off.
+	off bool
 }
 
 type modelStep struct {
@@ -155,6 +157,9 @@ func (m *jobModel) look() {
 		return
 	}
 	s := offerSight{now: m.now, offer: m.offer, answered: m.answer != "", answer: m.answer, job: copyJob(m.job), fresh: true, room: true, threshold: time.Second}
+	if m.off {
+		s.barred, s.refused = offersAreOff, offersAreOff
+	}
 	d := planOffer(s)
 	switch {
 	case d.step == offerTell:
@@ -373,6 +378,7 @@ func TestNoJobIsLostOrStartedTwice(t *testing.T) {
 		m.job.Created = offerTime.Add(-time.Hour)
 		everybody := []func(){m.look, m.look, m.act, m.act, m.controller, m.bind, m.node, m.kueue, func() { m.plane(false) }, func() { m.plane(true) },
 			func() { m.pending = nil }, // the syncer dies
+			func() { m.pending, m.off = nil, rapid.IntRange(0, 9).Draw(t, "off") == 0 },
 		}
 		for range rapid.IntRange(0, 120).Draw(t, "turns") {
 			everybody[rapid.IntRange(0, len(everybody)-1).Draw(t, "who")]()

@@ -239,9 +239,9 @@ func (t *term) follow(ctx context.Context) error {
 				t.decisions.Add(ref.Name)
 				t.tendServed(view, ref.Name)
 				t.desk.hearOf(ref.Name)
+				t.offers.again(ref.Name)
 			case record.KindAssignment:
 				t.desk.hear(ref)
-				t.offers.again(ref.Name)
 			case record.KindOffer, record.KindOfferAnswer:
 				t.offerCame(view, ref.Name)
 			case record.KindHold, record.KindHolding, record.KindTokenAsk, record.KindGranted, record.KindWant, record.KindGrant:

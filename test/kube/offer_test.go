@@ -125,6 +125,38 @@ func TestASyncerThatDiesAtAnyStepIsFollowedByOneThatGoesOn(t *testing.T) {
 	}
 }
 
+// TestOffersBeginWhenKubernetesAnswersAgain: it did not when the syncer started.
+func TestOffersBeginWhenKubernetesAnswersAgain(t *testing.T) {
+	h := newHistory(t, "offer-unwatched", record.OfferRelease)
+	h.unwatched = 2
+	h.once(h.play())
+}
+
+// TestAJobThatIsHeldWhenOffersAreSwitchedOffIsBroughtToAnEnd: by the answer, if another
+// cluster may have it, and given back otherwise.
+func TestAJobThatIsHeldWhenOffersAreSwitchedOffIsBroughtToAnEnd(t *testing.T) {
+	t.Parallel()
+	for _, end := range []record.OfferWord{record.OfferRelease, record.OfferRestore} {
+		for step := range plainSteps - 1 {
+			t.Run(fmt.Sprintf("%s-%d", end, step), func(t *testing.T) {
+				h := newHistory(t, fmt.Sprintf("off-%s-%d", end, step), end)
+				killed := false
+				h.at = func(n int, after bool) {
+					if n == step && after && !killed {
+						killed, h.off = true, true
+						h.kill()
+					}
+				}
+				got := h.play()
+				if !killed {
+					t.Error("nobody was killed")
+				}
+				h.once(got)
+			})
+		}
+	}
+}
+
 // TestAJobThatKueueHoldsIsOffered: by its gate, also when Kueue resumes it in between.
 func TestAJobThatKueueHoldsIsOffered(t *testing.T) {
 	t.Parallel()

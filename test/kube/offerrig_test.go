@@ -47,6 +47,10 @@ type history struct {
 	kube  kube.Interface
 	oscar *oscar.Client
 
+	// unwatched is how many watches of Jobs fail before one begins.
+	unwatched int
+	// off makes the next syncer one that offers nothing.
+	off bool
 	// at is called before and after each step in Kubernetes, numbered from 0.
 	at func(step int, after bool)
 
@@ -301,7 +305,7 @@ func (h *history) run() func() {
 	}
 	s, err := syncer.New(syncer.Config{
 		ClusterID: cluster, Store: h.store, OSCAR: h.oscar, Kube: hooked{h.kube, h}, Identity: identity,
-		RescheduleAfter: time.Millisecond, SessionTTL: 10 * time.Second, Resync: time.Second, StopGrace: time.Second, Logger: storetest.Logger(h.t),
+		RescheduleAfter: time.Millisecond, SessionTTL: 10 * time.Second, Resync: time.Second, StopGrace: time.Second, Logger: storetest.Logger(h.t), KeepJobs: h.off,
 	})
 	if err != nil {
 		h.t.Fatal(err)
@@ -402,6 +406,17 @@ func (k hooked) step(do func() error) error {
 		}
 	}
 	return nil
+}
+
+func (k hooked) WatchJobs(ctx context.Context, seen func(kube.JobKey, *kube.Job)) error {
+	k.h.mu.Lock()
+	fails := k.h.unwatched > 0
+	k.h.unwatched--
+	k.h.mu.Unlock()
+	if fails {
+		return errors.New("too many requests")
+	}
+	return k.Interface.WatchJobs(ctx, seen)
 }
 
 func (k hooked) ChangeJob(ctx context.Context, job *kube.Job, change kube.JobChange) error {
