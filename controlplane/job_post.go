@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/internal/outbound"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -60,14 +61,16 @@ func newPoster(allowed []netip.Prefix) *poster {
 			}
 			return nil
 		}}
+		transport := outbound.Transport(&tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: insecure}) //nolint:gosec // the member's own ssl_verify: false
+		// A POST that meets the end of an idle connection may have arrived, or not: each
+		// has its own.
+		transport.DisableKeepAlives = true
+		// A proxy would go where this does not.
+		transport.Proxy, transport.DialContext, transport.MaxResponseHeaderBytes = nil, dialer.DialContext, 64<<10
 		return &http.Client{
 			Timeout:       postTimeout,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-			Transport: &http.Transport{
-				DialContext: dialer.DialContext, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: postTimeout,
-				IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: posts, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
-				TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: insecure}, //nolint:gosec // the member's own ssl_verify: false
-			},
+			Transport:     transport,
 		}
 	}
 	return &poster{instance: newUID(), strict: client(false), lax: client(true), seen: map[record.Posting]time.Time{}}

@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane/relay"
+	"github.com/oscarfed/oscarfed/internal/outbound"
 )
 
 // direct invokes services at the registered addresses of their clusters. A service's token
@@ -20,14 +20,14 @@ import (
 type direct struct{ client *http.Client }
 
 func newDirect() direct {
+	transport := outbound.Transport(nil)
+	// The next member is not to wait for one that is away.
+	transport.DialContext = (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	transport.TLSHandshakeTimeout, transport.MaxResponseHeaderBytes = 5*time.Second, 64<<10
+	// What the function answers is its caller's to unpack.
+	transport.DisableCompression = true
 	return direct{&http.Client{
-		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, TLSHandshakeTimeout: 5 * time.Second,
-			MaxResponseHeaderBytes: 64 << 10, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute,
-			// What the function answers is its caller's to unpack.
-			DisableCompression: true,
-		},
+		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/oscarfed/oscarfed/internal/openid"
+	"github.com/oscarfed/oscarfed/internal/outbound"
 )
 
 // MaxToken bounds a bearer token in bytes.
@@ -66,9 +67,7 @@ type OIDC struct {
 // NewOIDC makes an authenticator. It asks nobody: see Run.
 func NewOIDC(cfg OIDCConfig) (*OIDC, error) {
 	if cfg.Transport == nil {
-		cfg.Transport = &http.Transport{
-			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute,
-		}
+		cfg.Transport = outbound.Transport(nil)
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

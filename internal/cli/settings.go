@@ -14,11 +14,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/internal/outbound"
 	"github.com/oscarfed/oscarfed/internal/version"
 )
 
@@ -162,13 +162,7 @@ func (c connection) dial() (*client.Client, error) {
 }
 
 func transportTrusting(roots *x509.CertPool) http.RoundTripper {
-	return &http.Transport{
-		Proxy:             http.ProxyFromEnvironment,
-		ForceAttemptHTTP2: true,
-		// The time limits of a whole request are the client's.
-		TLSHandshakeTimeout: 10 * time.Second,
-		TLSClientConfig:     &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-	}
+	return outbound.Transport(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12})
 }
 
 // readConfig reads the configuration file. Only one that was asked for by name

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/outbound"
 	"github.com/oscarfed/oscarfed/internal/version"
 )
 
@@ -38,10 +39,7 @@ func newConversation(base string, ca []byte, timeout time.Duration) (*conversati
 		}
 	}
 	return &conversation{base: strings.TrimRight(base, "/"), timeout: timeout, client: &http.Client{
-		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, TLSClientConfig: conf, TLSHandshakeTimeout: 10 * time.Second,
-			ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute,
-		},
+		Transport: outbound.Transport(conf),
 		// The API redirects nobody; following would send the token elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oscarfed/oscarfed/internal/outbound"
 	"github.com/oscarfed/oscarfed/internal/version"
 )
 
@@ -73,17 +74,13 @@ func New(cfg Config) (*Client, error) {
 }
 
 func caller(conf *tls.Config, proxy func(*http.Request) (*url.URL, error)) *http.Client {
+	transport := outbound.Transport(conf)
+	transport.Proxy, transport.MaxResponseHeaderBytes = proxy, maxHead
+	// There is another way, and an OSCAR waits for the answer.
+	transport.DialContext = (&net.Dialer{Timeout: 4 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	transport.TLSHandshakeTimeout = 4 * time.Second
 	return &http.Client{
-		Transport: &http.Transport{
-			Proxy:                  proxy,
-			DialContext:            (&net.Dialer{Timeout: 4 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-			TLSClientConfig:        conf,
-			TLSHandshakeTimeout:    4 * time.Second,
-			MaxResponseHeaderBytes: maxHead,
-			MaxIdleConnsPerHost:    2,
-			IdleConnTimeout:        time.Minute,
-			ForceAttemptHTTP2:      true,
-		},
+		Transport: transport,
 		// A token goes nowhere but to whom it is meant for.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

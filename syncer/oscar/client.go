@@ -9,12 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"strings"
 	"time"
+
+	"github.com/oscarfed/oscarfed/internal/outbound"
 )
 
 // Limits of answers, in bytes. A list holds full services with their scripts.
@@ -67,15 +68,7 @@ func New(cfg Config) (*Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		transport = &http.Transport{
-			Proxy:               http.ProxyFromEnvironment,
-			DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-			TLSHandshakeTimeout: 10 * time.Second,
-			TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
-			ForceAttemptHTTP2:   true,
-			MaxIdleConnsPerHost: 8,
-			IdleConnTimeout:     90 * time.Second,
-		}
+		transport = outbound.Transport(&tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots})
 	}
 	return &Client{
 		cfg:  cfg,

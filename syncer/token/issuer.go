@@ -17,6 +17,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/oscarfed/oscarfed/internal/openid"
+	"github.com/oscarfed/oscarfed/internal/outbound"
 )
 
 // Limits of what is said to an issuer.
@@ -97,10 +98,7 @@ func NewIssuers(list []Issuer, transport http.RoundTripper, now func() time.Time
 		return nil, err
 	}
 	if transport == nil {
-		transport = &http.Transport{
-			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute,
-			TLSHandshakeTimeout: callTimeout, ResponseHeaderTimeout: callTimeout,
-		}
+		transport = outbound.Transport(nil)
 	}
 	return &Issuers{
 		list: list, now: now, known: map[string]endpoints{},
