@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -56,8 +57,11 @@ type Config struct {
 
 // Client is the Kubernetes below an OSCAR. It is safe for concurrent use.
 type Client struct {
-	cfg      Config
-	kube     kubernetes.Interface
+	cfg  Config
+	kube kubernetes.Interface
+	// lists is for long lists: they do not hold up other requests, and are in the form
+	// that takes the least of both sides.
+	lists    kubernetes.Interface
 	metadata metadata.Interface
 	dynamic  dynamic.Interface
 	now      func() time.Time
@@ -110,6 +114,12 @@ func New(conf *rest.Config, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes: %w", err)
 	}
+	long := rest.CopyConfig(conf)
+	long.AcceptContentTypes, long.ContentType = runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON, runtime.ContentTypeProtobuf
+	lists, err := kubernetes.NewForConfig(long)
+	if err != nil {
+		return nil, fmt.Errorf("kubernetes: %w", err)
+	}
 	meta, err := metadata.NewForConfig(conf)
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes: %w", err)
@@ -118,7 +128,7 @@ func New(conf *rest.Config, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes: %w", err)
 	}
-	return &Client{cfg: cfg, kube: client, metadata: meta, dynamic: dyn, now: time.Now, changing: make(chan struct{}, 1)}, nil
+	return &Client{cfg: cfg, kube: client, lists: lists, metadata: meta, dynamic: dyn, now: time.Now, changing: make(chan struct{}, 1)}, nil
 }
 
 // logging makes client-go log to our logger.

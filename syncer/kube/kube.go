@@ -1,7 +1,8 @@
 // Package kube owns what the syncer asks of the Kubernetes below its OSCAR,
 // beside OSCAR's own REST API: who the cluster is, what is left of a service, the
 // healing of half-created services, news of changes, what its nodes have free, the
-// Lease of the one syncer, the Secrets with refresh tokens, and the Jobs that wait. A
+// Lease of the one syncer, the Secrets with refresh tokens, how the Jobs of a service
+// stand, and those that wait. A
 // syncer without Kubernetes does without: Absent answers ErrAbsent.
 package kube
 
@@ -43,6 +44,7 @@ type Interface interface {
 	Nodes(ctx context.Context) ([]Node, error)
 	TokenStore
 	JobReader
+	JobLister
 	JobStore
 }
 
