@@ -3,7 +3,6 @@ package syncer
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -212,7 +211,7 @@ func (d *desk) turn(ctx context.Context, keys []string) {
 	}
 	changes = d.admit(ctx, s, view, changes)
 	d.mu.Unlock()
-	for part := range slices.Chunk(changes, maxJobBatch) {
+	for _, part := range batches(changes) {
 		d.commit(ctx, s, part)
 	}
 }

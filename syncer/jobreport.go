@@ -10,9 +10,37 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// maxJobBatch is how many reports are written in one transaction: each compares its
-// assignment and, when OSCAR is to be asked, the replica.
-const maxJobBatch = 100
+const (
+	// maxJobBatch is how many reports are written in one transaction, and maxJobCompares
+	// how many records they compare: each its assignment and, when OSCAR is to be asked,
+	// the replica. A transaction reads and compares 128 at most, the session and the
+	// cluster among them.
+	maxJobBatch    = 100
+	maxJobCompares = 120
+)
+
+// batches cuts reports into parts that one transaction each can hold.
+func batches(changes []*jobChange) [][]*jobChange {
+	var parts [][]*jobChange
+	from, replicas := 0, map[string]bool{}
+	for i, c := range changes {
+		compares := i - from + 1 + len(replicas)
+		if c.replica != "" && !replicas[c.replica] {
+			compares++
+		}
+		if i-from == maxJobBatch || compares > maxJobCompares {
+			parts, from = append(parts, changes[from:i]), i
+			clear(replicas)
+		}
+		if c.replica != "" {
+			replicas[c.replica] = true
+		}
+	}
+	if from < len(changes) {
+		parts = append(parts, changes[from:])
+	}
+	return parts
+}
 
 // jobChange is one report to be written.
 type jobChange struct {
@@ -93,6 +121,11 @@ func (d *desk) commit(ctx context.Context, s *jobStand, changes []*jobChange) {
 	d.hit(ends, failBeforeEnd)
 	until := time.Now().Add(d.cfg.SessionTTL / 3)
 	written, err := d.write(ctx, s, changes)
+	if half := len(changes) / 2; errors.Is(err, store.ErrTooLarge) && half > 0 {
+		d.commit(ctx, s, changes[:half])
+		d.commit(ctx, s, changes[half:])
+		return
+	}
 	if err == nil {
 		d.hit(claims, failAfterClaim)
 		d.hit(begins, failAfterSubmitting)
@@ -229,12 +262,12 @@ func (d *desk) last(ctx context.Context) {
 		}
 	}
 	d.mu.Unlock()
-	for len(changes) > 0 {
-		part := changes[:min(len(changes), maxJobBatch)]
-		changes = changes[len(part):]
+	left := len(changes)
+	for _, part := range batches(changes) {
 		if _, err := d.write(ctx, s, part); err != nil {
-			d.log.Warn("last reports of jobs were not written", "reports", len(part)+len(changes), "error", err)
+			d.log.Warn("last reports of jobs were not written", "reports", left, "error", err)
 			return
 		}
+		left -= len(part)
 	}
 }
