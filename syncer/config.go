@@ -33,7 +33,7 @@ type OSCAR interface {
 	Create(ctx context.Context, name string, body []byte, as oscar.Bearer, timeout time.Duration) error
 	Update(ctx context.Context, name string, body []byte, timeout time.Duration) error
 	Delete(ctx context.Context, name string, timeout time.Duration) error
-	Jobs(ctx context.Context, name string) (map[string]oscar.Job, error)
+	Jobs(ctx context.Context, service, page string) (oscar.JobPage, error)
 	Buckets(ctx context.Context) ([]oscar.Bucket, error)
 	CountObjects(ctx context.Context, name string, most int64) (n int64, more bool, err error)
 	DeleteBucket(ctx context.Context, name string, timeout time.Duration) error

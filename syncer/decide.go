@@ -77,6 +77,9 @@ func (t *term) carryOut(ctx context.Context, v *sight, d decision) (bool, error)
 		return false, t.settle(ctx, v)
 	case acknowledge:
 		return false, t.acknowledge(ctx, v, d)
+	case count:
+		t.counts.want(v.name, v.desired.UID)
+		return false, nil
 	}
 	return d.act.writes(), nil
 }

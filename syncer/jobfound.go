@@ -59,13 +59,15 @@ func (d *desk) inventoryDue() (epoch string, due bool) {
 	return s.epoch, err != nil || known.JobsEpoch != s.epoch
 }
 
-// takeInventory reports what is found in all services that are or were ours.
+// takeInventory reports what is found in all services that are or were ours. One
+// that is half-created, whose jobs only Kubernetes could list, does not keep all federations
+// of the cluster waiting: it stays so until a person looks after it. What it has is not told.
 func (d *desk) takeInventory(ctx context.Context, epoch string, final bool) error {
 	list, _, err := d.term.lists.get(ctx, time.Now())
 	if err != nil {
 		return err
 	}
-	listed := map[string]bool{}
+	listed, unlisted := map[string]bool{}, map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(list.services)) {
 		service := list.services[name]
 		desired := d.desiredInMirror(name)
@@ -73,6 +75,11 @@ func (d *desk) takeInventory(ctx context.Context, epoch string, final bool) erro
 			continue // never ours
 		}
 		jobs, err := d.jobsOf(ctx, name)
+		if errors.Is(err, errHalf) {
+			d.log.Warn("jobs of a half-created service are not known after the restore of etcd", "service", name, "error", err)
+			unlisted[name] = true
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -87,7 +94,7 @@ func (d *desk) takeInventory(ctx context.Context, epoch string, final bool) erro
 	if !final {
 		return nil
 	}
-	if err := d.reportFound(ctx, epoch, d.foundBefore(d.mirror.Snapshot(), epoch, listed, time.Now())); err != nil {
+	if err := d.reportFound(ctx, epoch, d.foundBefore(d.mirror.Snapshot(), epoch, listed, unlisted, time.Now())); err != nil {
 		return err
 	}
 	return d.sayJobsEpoch(ctx, epoch)
@@ -139,14 +146,15 @@ func foundEarlier(kv store.KV, epoch string) bool {
 }
 
 // foundBefore are the attempts that were found in another epoch, that still nobody asks
-// for, and that are not listed any more: those that had not ended have vanished.
-func (d *desk) foundBefore(view *store.MirrorView, epoch string, listed map[string]bool, now time.Time) []found {
+// for, and that are not listed any more: those that had not ended have vanished. Of those
+// of a service that could not be listed nothing is said.
+func (d *desk) foundBefore(view *store.MirrorView, epoch string, listed, unlisted map[string]bool, now time.Time) []found {
 	var out []found
 	for kv := range view.Prefix(record.JobReportsPrefix(d.cfg.ClusterID)) {
 		ref := record.ParseKey(kv.Key)
 		number := ref.AttemptOf()
 		r, err := store.Decode[record.JobReport](kv)
-		if err != nil || !r.Found || r.Epoch == epoch || listed[record.JobName(r.Service, ref.Name, number)] {
+		if err != nil || !r.Found || r.Epoch == epoch || unlisted[r.Service] || listed[record.JobName(r.Service, ref.Name, number)] {
 			continue
 		}
 		if _, asked := view.KV(record.AssignmentKey(d.cfg.ClusterID, ref.Name, number)); asked {

@@ -10,11 +10,9 @@ import (
 const (
 	// maxJobPause is the longest pause between two lists of a service's Jobs.
 	maxJobPause = 30 * time.Second
-	// listShare bounds how much of the time OSCAR is kept busy by them: a list is
+	// listShare bounds how much of the time OSCAR, or Kubernetes, is kept busy by them: a list is
 	// followed by a pause of so many times its length.
 	listShare = 3
-	// maxListTime ends a list of many pages.
-	maxListTime = 10 * time.Minute
 )
 
 // watch lists the Jobs of a service now and then, beginning soon. It needs mu.
@@ -36,7 +34,7 @@ func (d *desk) listSoon(service string) {
 	}
 }
 
-// lists asks for the Jobs of one service after another: OSCAR makes one list at a time.
+// lists asks for the Jobs of one service after another.
 func (d *desk) lists(ctx context.Context) {
 	for {
 		service, shutdown := d.listings.Get()
@@ -77,25 +75,6 @@ func (d *desk) wantsList(service string) bool {
 		return false
 	}
 	return true
-}
-
-// jobsOf lists the Jobs of a service. Those of a service that is not there are none.
-func (d *desk) jobsOf(ctx context.Context, service string) (map[string]oscar.Job, error) {
-	ctx, cancel := context.WithTimeout(ctx, maxListTime)
-	defer cancel()
-	began := time.Now()
-	jobs, err := d.cfg.OSCAR.Jobs(ctx, service)
-	if !oscar.NotFound(err) {
-		return jobs, err
-	}
-	list, _, listErr := d.term.lists.get(ctx, began)
-	if listErr != nil {
-		return nil, listErr
-	}
-	if list.services[service] != nil {
-		return nil, err // half-created: OSCAR cannot say
-	}
-	return map[string]oscar.Job{}, nil
 }
 
 // listed notes what a list shows, and when the next one is to be.

@@ -73,7 +73,7 @@ func (t *term) glance(ctx context.Context, name string) (*sight, error) {
 		return v, err
 	}
 	v.service = list.services[name]
-	if err := t.complete(v, listed); err != nil {
+	if err := t.complete(v, listed, false); err != nil {
 		return v, err
 	}
 	return v, t.findToken(ctx, v)
@@ -104,15 +104,6 @@ func (t *term) examine(ctx context.Context, name string) (*sight, error) {
 		return nil, err
 	}
 	v.service = list.services[name]
-	running, counted := 0, false
-	if d := t.desiredInMirror(name); d != nil && d.Tombstone() {
-		counted = true
-		if v.service != nil {
-			if running, err = t.runningJobs(ctx, name); err != nil {
-				return nil, err
-			}
-		}
-	}
 	v.until = time.Now().Add(t.cfg.SessionTTL / 3)
 	half := false
 	switch shown, err := t.cfg.OSCAR.Get(ctx, name); {
@@ -147,14 +138,6 @@ func (t *term) examine(ctx context.Context, name string) (*sight, error) {
 		return nil, err
 	}
 	v.revision = kv.ModRevision
-	if v.desired.Tombstone() && !counted {
-		return nil, fmt.Errorf("%w: it became a tombstone, and its jobs were not counted", errStale)
-	}
-	if v.service != nil {
-		// From the tombstone on no job is posted; one that was a moment before is not
-		// among those that were counted, and how one has ended is still to be reported.
-		running = max(running, t.desk.unfinished(name))
-	}
 	if kv, ok := read.KV(observedKey); ok {
 		v.observed = t.decodeObserved(kv, v.desired.UID)
 	}
@@ -169,10 +152,9 @@ func (t *term) examine(ctx context.Context, name string) (*sight, error) {
 			n.halfSince = v.now
 		}
 	})
-	if err := t.complete(v, listed); err != nil {
+	if err := t.complete(v, listed, half); err != nil {
 		return nil, err
 	}
-	v.local.half, v.local.running = half, running
 	if err := t.findToken(ctx, v); err != nil {
 		return v, err
 	}
@@ -186,12 +168,14 @@ func (t *term) examine(ctx context.Context, name string) (*sight, error) {
 	return v, nil
 }
 
-// complete fills in what the service says of itself, and notes what was seen.
-func (t *term) complete(v *sight, listed time.Time) error {
+// complete fills in what the service says of itself, and notes what was seen. half is
+// known of a fresh sight.
+func (t *term) complete(v *sight, listed time.Time, half bool) error {
 	var err error
 	if v.local, err = localOf(v.service, v.desired, v.def); err != nil {
 		return fmt.Errorf("service %q: %w", v.name, err)
 	}
+	v.local.half = half
 	switch v.local.whose {
 	case ours:
 		t.notes.sawPresent(v.name)
@@ -201,6 +185,14 @@ func (t *term) complete(v *sight, listed time.Time) error {
 	default:
 		// Somebody else's service in its place is absence of ours, too.
 		t.notes.sawAbsent(v.name, listed)
+	}
+	if v.desired.Tombstone() {
+		// From the tombstone on no job is posted; one that was a moment before is not
+		// among those that were counted, and how one has ended is still to be reported.
+		v.local.running = t.desk.unfinished(v.name)
+		if n := t.counts.read(v.name, v.desired.UID, time.Now()); n != nil && (!n.half || half || !v.fresh) {
+			v.local.running, v.local.counted = max(v.local.running, n.running), true
+		}
 	}
 	v.memory = t.notes.read(v.name, v.desired, v.revision)
 	v.moved = v.def != nil && v.applied() && v.observed.Storage != v.def.place.mark()
@@ -250,24 +242,6 @@ func whoseIs(service *oscar.Service, d *record.Desired) whose {
 		return otherLife
 	}
 	return foreign
-}
-
-// runningJobs counts the jobs that its service's DELETE would kill.
-func (t *term) runningJobs(ctx context.Context, name string) (int, error) {
-	jobs, err := t.cfg.OSCAR.Jobs(ctx, name)
-	if oscar.NotFound(err) {
-		return 0, nil // half-created, or gone meanwhile
-	}
-	if err != nil {
-		return 0, err
-	}
-	running := 0
-	for _, job := range jobs {
-		if !job.Ended() {
-			running++
-		}
-	}
-	return running, nil
 }
 
 // foreignBucket names a bucket that the definition would use and that is not

@@ -48,7 +48,7 @@ func voted(answer string, at int64) *record.Observed {
 }
 
 func mine(change ...func(*local)) local {
-	l := local{whose: ours, generation: 2, hash: wanted, storage: true}
+	l := local{whose: ours, generation: 2, hash: wanted, storage: true, counted: true}
 	for _, c := range change {
 		c(&l)
 	}
@@ -154,6 +154,9 @@ func TestPlan(t *testing.T) {
 		{"tombstone, ours, marks dropped, reported ahead", situation{desired: tombstone, observed: ready(func(o *record.Observed) { o.ObservedGeneration = 3 }), local: mine(func(l *local) { l.generation = 0 })}, held1(record.ReasonAheadOfDesired)},
 		{"tombstone, running jobs", situation{desired: tombstone, local: mine(func(l *local) { l.running = 1 })}, decision{act: report, phase: record.PhaseDeleting, reason: record.ReasonJobsRunning, after: pollJobs}},
 		{"tombstone, running jobs, cancel", situation{desired: desired(record.IntentDelete, func(d *record.Desired) { d.Jobs = "cancel" }), local: mine(func(l *local) { l.running = 1 })}, decision{act: detach}},
+		{"tombstone, jobs not counted", situation{desired: tombstone, local: mine(func(l *local) { l.counted = false })}, decision{act: count}},
+		{"tombstone, jobs not counted, one is known", situation{desired: tombstone, local: mine(func(l *local) { l.counted, l.running = false, 1 })}, decision{act: report, phase: record.PhaseDeleting, reason: record.ReasonJobsRunning, after: pollJobs}},
+		{"tombstone, jobs not counted, cancel", situation{desired: desired(record.IntentDelete, func(d *record.Desired) { d.Jobs = "cancel" }), local: mine(func(l *local) { l.counted = false })}, decision{act: detach}},
 		{"tombstone, paused cluster", situation{desired: tombstone, local: mine(), stopped: true}, decision{act: rest}},
 		{"tombstone, foreign", situation{desired: tombstone, local: local{whose: foreign}}, decision{act: acknowledge}},
 		{"tombstone, foreign, a POST is unanswered", situation{desired: tombstone, local: local{whose: foreign}, memory: memory{postUntil: later(time.Second)}}, decision{act: look, after: time.Second}},
@@ -197,7 +200,7 @@ func TestPlanNeverHarms(t *testing.T) {
 			t.Fatalf("%s of a service that is ahead", d.act)
 		case d.act == erase && s.local.storage:
 			t.Fatal("a service is deleted with its buckets")
-		case (d.act == detach || d.act == erase) && s.local.running > 0 && s.desired.Jobs != "cancel":
+		case (d.act == detach || d.act == erase) && (s.local.running > 0 || !s.local.counted) && s.desired.Jobs != "cancel":
 			t.Fatal("a running job is killed")
 		case d.act == dropBuckets && s.desired.Data != "delete":
 			t.Fatal("buckets are deleted without an order")
@@ -236,6 +239,7 @@ func anySituation(t *rapid.T) situation {
 			half:       rapid.Bool().Draw(t, "half"),
 			differs:    rapid.SampledFrom([]string{"", "image"}).Draw(t, "differs"),
 			running:    rapid.IntRange(0, 1).Draw(t, "running"),
+			counted:    rapid.Bool().Draw(t, "counted"),
 		},
 		memory: memory{
 			postUntil: instants.Draw(t, "post"), deleteUntil: instants.Draw(t, "delete"), workingUntil: instants.Draw(t, "working"),

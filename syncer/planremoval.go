@@ -59,6 +59,8 @@ func planOurEnd(s situation) decision {
 	case s.local.running > 0 && s.desired.Jobs != jobsCancel:
 		return decision{act: report, phase: record.PhaseDeleting, reason: record.ReasonJobsRunning, after: pollJobs,
 			message: "jobs of the service are running, and its DELETE would end them; it goes when they have ended, or at once with ?jobs=cancel"}
+	case !s.local.counted && s.desired.Jobs != jobsCancel:
+		return decision{act: count}
 	}
 	next := erase
 	if s.local.storage {

@@ -44,8 +44,10 @@ type local struct {
 	// differs names a field that is not as the desired generation asks; empty
 	// when all are, or when the spec could not be read.
 	differs string
-	// running is how many jobs have not ended; known when fresh, for a tombstone.
+	// running is how many jobs of a tombstone's service have not ended, at least, and
+	// counted says that they were counted a moment ago.
 	running int
+	counted bool
 	// missing are buckets that its creation should have made and that are not
 	// there; known when fresh.
 	missing []string
@@ -68,7 +70,7 @@ type situation struct {
 	doubtful bool
 	// resync says that this is a periodic look and not an answer to an event.
 	resync bool
-	// fresh says that the service was read by itself, with its buckets and jobs,
+	// fresh says that the service was read by itself, with its buckets,
 	// and desired and observed linearizably; otherwise all come from a list and a
 	// mirror that may be a little old. Only a fresh situation is acted upon.
 	fresh  bool
@@ -134,6 +136,8 @@ const (
 	settle
 	// acknowledge: report a tombstone's service as deleted.
 	acknowledge
+	// count: count the running jobs of a tombstone's service, and plan again.
+	count
 
 	// The steps from here on write to OSCAR, one call each.
 
@@ -157,7 +161,7 @@ const (
 func (a act) writes() bool { return a >= create }
 
 func (a act) String() string {
-	names := [...]string{"rest", "look", "vote", "report", "reread", "settle", "acknowledge", "create", "update", "detach", "erase", "drop buckets", "heal", "release"}
+	names := [...]string{"rest", "look", "vote", "report", "reread", "settle", "acknowledge", "count", "create", "update", "detach", "erase", "drop buckets", "heal", "release"}
 	if int(a) < len(names) {
 		return names[a]
 	}

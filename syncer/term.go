@@ -51,6 +51,9 @@ type term struct {
 	tokenNews *bell
 	claims    *claims
 	desk      *desk
+	// jobs lists the Jobs of services, and counts are of those that run.
+	jobs   jobLister
+	counts *counts
 	// replicas are those that jobs were looked at for.
 	replicas replicas
 	// measured is closed when it was tried once to tell what the cluster has free.
@@ -84,7 +87,7 @@ func newTerm(s *Syncer, session *store.Session, leads func() bool, lose context.
 	t.needs, t.offers, t.looks, t.tokenNews = newNeeds(), newOffers(), newLooks(), &bell{}
 	t.tokens = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second))
-	t.desk = newDesk(t)
+	t.desk, t.jobs, t.counts = newDesk(t), newJobSource(t), newCounts()
 	t.writes = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
 		Queue: &priority{desired: t.desiredInMirror, now: time.Now},
 	})
@@ -131,6 +134,7 @@ func (t *term) run(ctx context.Context) error {
 	if t.cfg.Relay != nil {
 		group.Go(func() error { t.cfg.Relay.Run(ctx, site{t}); return nil })
 	}
+	group.Go(func() error { t.countJobs(ctx); return nil })
 	group.Go(func() error { t.capacities(ctx); return nil })
 	group.Go(func() error { t.offerJobs(ctx); return nil })
 	if t.cfg.Local != nil {
@@ -149,6 +153,7 @@ func (t *term) run(ctx context.Context) error {
 		<-ctx.Done()
 		t.decisions.ShutDown()
 		t.writes.ShutDown()
+		t.counts.queue.ShutDown()
 		t.tokens.ShutDown()
 		t.looks.queue.ShutDown()
 		return context.Cause(ctx)

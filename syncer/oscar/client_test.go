@@ -84,11 +84,11 @@ func TestAgainstOSCAR(t *testing.T) {
 	if _, err := sim.AddJob("svc", oscarsim.JobRunning); err != nil {
 		t.Fatal(err)
 	}
-	jobs, err := c.Jobs(ctx, "svc")
-	if err != nil || len(jobs) != 1 {
-		t.Fatalf("jobs %v, %v", jobs, err)
+	page, err := c.Jobs(ctx, "svc", "")
+	if err != nil || len(page.Jobs) != 1 || page.Next != "" {
+		t.Fatalf("jobs %v, %v", page, err)
 	}
-	for name, job := range jobs {
+	for name, job := range page.Jobs {
 		if job.Ended() {
 			t.Errorf("job %s has ended: %+v", name, job)
 		}
@@ -227,22 +227,27 @@ func TestAnswersAreLimited(t *testing.T) {
 	}
 }
 
-func TestJobsFollowsPages(t *testing.T) {
+func TestJobsAreReadByPages(t *testing.T) {
 	c := client(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Query().Get("page") {
 		case "":
 			_, _ = w.Write([]byte(`{"jobs":{"a":{"status":"Succeeded"}},"next_page":"two"}`))
 		case "two":
 			_, _ = w.Write([]byte(`{"jobs":{"b":{"status":"Running"}}}`))
+		default:
+			_, _ = w.Write([]byte(`{"next_page":"again"}`))
 		}
 	}))
-	jobs, err := c.Jobs(t.Context(), "svc")
-	if err != nil || len(jobs) != 2 || !jobs["a"].Ended() || jobs["b"].Ended() {
-		t.Errorf("jobs %v, %v", jobs, err)
+	first, err := c.Jobs(t.Context(), "svc", "")
+	if err != nil || first.Next != "two" || len(first.Jobs) != 1 || !first.Jobs["a"].Ended() {
+		t.Errorf("first page %v, %v", first, err)
 	}
-	endless := client(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"next_page":"again"}`)) }))
-	if _, err := endless.Jobs(t.Context(), "svc"); err == nil {
-		t.Error("followed pages without end")
+	second, err := c.Jobs(t.Context(), "svc", "two")
+	if err != nil || second.Next != "" || len(second.Jobs) != 1 || second.Jobs["b"].Ended() {
+		t.Errorf("second page %v, %v", second, err)
+	}
+	if _, err := c.Jobs(t.Context(), "svc", "three"); err == nil {
+		t.Error("an answer without jobs was taken for an empty page")
 	}
 }
 

@@ -10,8 +10,7 @@ import (
 )
 
 var (
-	errTooManyPages = errors.New("OSCAR does not end the list of jobs")
-	errNoJobs       = errors.New("the answer has no jobs in it")
+	errNoJobs = errors.New("the answer has no jobs in it")
 )
 
 // Info is what OSCAR says of itself.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -49,42 +48,36 @@ func stamp(s string) time.Time {
 // Ended says that the job will not run any more.
 func (j Job) Ended() bool { return j.Status == "Succeeded" || j.Status == "Failed" }
 
-const (
-	// maxJobPages bounds how far Jobs reads on; a page has 70 jobs.
-	maxJobPages = 2000
-	// jobPageTimeout ends the read of one page: OSCAR asks Kubernetes about each job of
-	// it, and is let through five times a second.
-	jobPageTimeout = 60 * time.Second
-)
+// jobPageTimeout ends the read of one page, which has 70 jobs: OSCAR asks Kubernetes about
+// each of them, and is let through five times a second.
+const jobPageTimeout = 60 * time.Second
 
-// Jobs lists the jobs of a service by name, following OSCAR's pages. It is all of them
-// or an error.
-func (c *Client) Jobs(ctx context.Context, name string) (map[string]Job, error) {
-	all := map[string]Job{}
-	page := ""
-	for range maxJobPages {
-		var out struct {
-			Jobs     map[string]Job `json:"jobs"`
-			NextPage string         `json:"next_page"`
-		}
-		in := call{op: OpJobs, subject: name, path: []string{"system", "logs", name}, limit: maxListBody, timeout: jobPageTimeout}
-		if page != "" {
-			in.query = map[string]string{"page": page}
-		}
-		if err := c.read(ctx, in, &out); err != nil {
-			return nil, err
-		}
-		if out.Jobs == nil {
-			// Some refusals are a 200 without the jobs.
-			return nil, &APIError{Op: OpJobs, Service: name, Status: http.StatusOK, Err: errNoJobs}
-		}
-		maps.Copy(all, out.Jobs)
-		if out.NextPage == "" {
-			return all, nil
-		}
-		page = out.NextPage
+// JobPage is a part of the list of a service's jobs.
+type JobPage struct {
+	// Jobs by name.
+	Jobs map[string]Job
+	// Next is what the page after it is asked for by; empty for the last one.
+	Next string
+}
+
+// Jobs reads one page of the list of the jobs of a service; the first has an empty name.
+func (c *Client) Jobs(ctx context.Context, name, page string) (JobPage, error) {
+	var out struct {
+		Jobs     map[string]Job `json:"jobs"`
+		NextPage string         `json:"next_page"`
 	}
-	return nil, &APIError{Op: OpJobs, Service: name, Status: http.StatusOK, Err: errTooManyPages}
+	in := call{op: OpJobs, subject: name, path: []string{"system", "logs", name}, limit: maxListBody, timeout: jobPageTimeout}
+	if page != "" {
+		in.query = map[string]string{"page": page}
+	}
+	if err := c.read(ctx, in, &out); err != nil {
+		return JobPage{}, err
+	}
+	if out.Jobs == nil {
+		// Some refusals are a 200 without the jobs.
+		return JobPage{}, &APIError{Op: OpJobs, Service: name, Status: http.StatusOK, Err: errNoJobs}
+	}
+	return JobPage{Jobs: out.Jobs, Next: out.NextPage}, nil
 }
 
 // Submission is an event for a service.

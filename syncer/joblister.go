@@ -1,0 +1,166 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/oscarfed/oscarfed/syncer/kube"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
+)
+
+// jobLister lists the Jobs of a service, all or an error: what was made before the call is
+// among them, unless it was deleted.
+type jobLister interface {
+	Jobs(ctx context.Context, service string) (map[string]oscar.Job, error)
+}
+
+// jobSource lists in Kubernetes where there is one, and through OSCAR where there is none.
+// OSCAR asks Kubernetes once for each Job, five times a second, and looks at pods only: a
+// Job that has lost its pod has not ended for it.
+type jobSource struct {
+	kube  kubeJobs
+	oscar *oscarJobs
+	// denied is told, once, when the syncer may not list in its Kubernetes.
+	denied func(error)
+}
+
+func newJobSource(t *term) *jobSource {
+	s := &jobSource{kube: kubeJobs{t.cfg.Kube}, oscar: &oscarJobs{oscar: t.cfg.OSCAR, turn: make(chan struct{}, 1)}}
+	var once sync.Once
+	s.denied = func(err error) {
+		once.Do(func() {
+			t.log.Warn("the syncer may not list Jobs in Kubernetes; OSCAR is asked, which takes long", "error", err)
+		})
+	}
+	return s
+}
+
+// Jobs implements jobLister.
+func (s *jobSource) Jobs(ctx context.Context, service string) (map[string]oscar.Job, error) {
+	jobs, err := s.kube.Jobs(ctx, service)
+	switch {
+	case errors.Is(err, kube.ErrAbsent):
+	case errors.Is(err, kube.ErrDenied):
+		s.denied(err)
+	default:
+		return jobs, err
+	}
+	return s.oscar.Jobs(ctx, service)
+}
+
+// kubeJobs asks Kubernetes.
+type kubeJobs struct{ kube kube.JobLister }
+
+// Jobs implements jobLister. Its error is kube.ErrNoService for a service that is not there.
+func (k kubeJobs) Jobs(ctx context.Context, service string) (map[string]oscar.Job, error) {
+	found, err := k.kube.Jobs(ctx, service)
+	if err != nil {
+		return nil, err
+	}
+	jobs := make(map[string]oscar.Job, len(found))
+	for name, j := range found {
+		jobs[name] = oscar.Job{Status: statusWord(j.Phase), Started: j.Started, Finished: j.Finished}
+	}
+	return jobs, nil
+}
+
+// statusWord is OSCAR's word for a phase.
+func statusWord(p kube.JobPhase) string {
+	switch p {
+	case kube.JobSucceeded:
+		return "Succeeded"
+	case kube.JobFailed:
+		return "Failed"
+	case kube.JobRunning:
+		return "Running"
+	case kube.JobPending:
+		return "Pending"
+	case kube.JobSuspended:
+		return "Suspended"
+	}
+	return "Unknown"
+}
+
+// oscarJobs asks OSCAR, for one page at a time: while OSCAR makes one, the answers to
+// everybody else wait behind it.
+type oscarJobs struct {
+	oscar OSCAR
+	turn  chan struct{}
+}
+
+// Jobs implements jobLister. Its error is a 404 for a service that OSCAR cannot read.
+func (o *oscarJobs) Jobs(ctx context.Context, service string) (map[string]oscar.Job, error) {
+	all, next := map[string]oscar.Job{}, ""
+	for range maxJobPages {
+		page, err := o.page(ctx, service, next)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(all, page.Jobs)
+		if next = page.Next; next == "" {
+			return all, nil
+		}
+	}
+	return nil, fmt.Errorf("OSCAR's list of the jobs of service %q has more than %d pages", service, maxJobPages)
+}
+
+// page asks for one page when nobody else does, and then leaves OSCAR to others for a while.
+func (o *oscarJobs) page(ctx context.Context, service, name string) (oscar.JobPage, error) {
+	select {
+	case o.turn <- struct{}{}:
+		defer func() { <-o.turn }()
+	case <-ctx.Done():
+		return oscar.JobPage{}, context.Cause(ctx)
+	}
+	began := time.Now()
+	page, err := o.oscar.Jobs(ctx, service, name)
+	rest := time.NewTimer(time.Since(began) / pageRest)
+	defer rest.Stop()
+	select {
+	case <-rest.C:
+	case <-ctx.Done():
+	}
+	return page, err
+}
+
+const (
+	// pageRest is the part of the time that a page took which is left to others after it.
+	// It is small: a list that takes more than 5 minutes is cut off by Kubernetes.
+	pageRest = 4
+	// maxJobPages bounds how far is read on; a page has 70 jobs.
+	maxJobPages = 2000
+)
+
+// maxListTime ends a list of many pages.
+const maxListTime = 10 * time.Minute
+
+// jobsOf lists the Jobs of a service. Those of a service that is not there are none; of one
+// that is half-created OSCAR cannot say, and the error is errHalf.
+func (t *term) jobsOf(ctx context.Context, service string) (map[string]oscar.Job, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxListTime)
+	defer cancel()
+	began := time.Now()
+	jobs, err := t.jobs.Jobs(ctx, service)
+	half, elsewhere := oscar.NotFound(err), errors.Is(err, kube.ErrNoService)
+	if !half && !elsewhere {
+		return jobs, err
+	}
+	list, _, listErr := t.lists.get(ctx, began)
+	switch {
+	case listErr != nil:
+		return nil, listErr
+	case list.services[service] == nil:
+		return map[string]oscar.Job{}, nil
+	case elsewhere:
+		// Its Jobs are not taken for gone.
+		return nil, fmt.Errorf("OSCAR has the service, and Kubernetes has not; is it the Kubernetes of this OSCAR? %w", err)
+	}
+	return nil, fmt.Errorf("%w: %w", errHalf, err)
+}
+
+// errHalf says that OSCAR lists a service and cannot read it.
+var errHalf = errors.New("the service is half-created, and OSCAR cannot list its jobs")
