@@ -22,20 +22,14 @@ type edit func(s *oscar.Service) (*oscar.Service, error)
 func (c *ControlPlane) ChangeService(ctx context.Context, caller identity.Caller, req ChangeRequest) (*ChangeResult, error) {
 	id := change{
 		caller: caller, service: req.Service.Name, clusterID: req.Service.ClusterID, ifMatch: req.IfMatch, plan: req.Plan, wait: req.Wait,
-		claim: claimOf(caller, req.Repeat, requestID(req.RequestID)), whole: true,
+		claim: claimOf(caller, req.Repeat, requestID(req.RequestID)), whole: true, token: offered(caller, req.Service.TakeRefreshToken()),
 	}
-	token := req.Service.TakeRefreshToken()
-	id.offers = token != ""
-	if token != "" {
-		if err := checkRefreshToken(token, refreshTokenPath); err != nil {
+	if id.token.token != "" {
+		if err := checkRefreshToken(id.token.token, refreshTokenPath); err != nil {
 			return nil, err
 		}
 	}
-	res, err := c.change(ctx, id, replaceBy(req.Service))
-	if err != nil {
-		return nil, err
-	}
-	return res, c.giveAlong(ctx, caller, req.Service, token, req.RequestID)
+	return c.change(ctx, id, replaceBy(req.Service))
 }
 
 // replaceBy is the edit that puts another definition in the place of the old one:
@@ -133,8 +127,10 @@ type change struct {
 	wait time.Duration
 	// whole says that the definition is replaced, which only its coordinator takes.
 	whole bool
-	// offers says that a refresh token came with it.
-	offers bool
+	// token is the refresh token that came with it, and is kept from the transaction on
+	// that accepts the change: its owner may always give it, also with a change that is
+	// then refused by a vote.
+	token offeredToken
 	// removes says that members go and nothing else: that is possible when etcd is
 	// short of space, and they are waited for, too. data and jobs are the orders for
 	// them, hurries whom of those that leave already they concern as well.

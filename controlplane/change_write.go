@@ -28,13 +28,13 @@ func (c *ControlPlane) tryChange(ctx context.Context, id change, p place, fn edi
 	if err := c.deliver(ctx, id.caller, d); err != nil {
 		return attempt{}, err
 	}
-	if !d.differs {
-		return attempt{generation: d.next.Generation}, c.commitOrders(ctx, id, d.sit, d.rev)
-	}
-	if !id.removes {
+	if d.differs && !id.removes || id.token.token != "" {
 		if err := c.roomToAdd(); err != nil {
 			return attempt{}, err
 		}
+	}
+	if !d.differs {
+		return attempt{generation: d.next.Generation}, c.commitOrders(ctx, id, d.sit, d.rev)
 	}
 	d.data, d.jobs = id.data, id.jobs
 	if err := c.stage(ctx, d.before); err != nil {
@@ -71,7 +71,7 @@ func (c *ControlPlane) deliver(ctx context.Context, caller identity.Caller, d *c
 // holdsRefreshToken refuses to let a user's federation delegate jobs without a refresh
 // token: neither came with the change, nor is one held.
 func (c *ControlPlane) holdsRefreshToken(ctx context.Context, id change, f *record.Federation) error {
-	if id.caller.Administrator || id.offers {
+	if id.caller.Administrator || id.token.token != "" {
 		return nil
 	}
 	kv, err := c.store.Get(ctx, record.HoldKey(f.Coordinator().ClusterID, f.UID))
@@ -234,7 +234,7 @@ func (c *ControlPlane) renderChange(r *renderer, d *changeDraft) error {
 func (c *ControlPlane) commitChange(ctx context.Context, id change, d *changeDraft) (votes bool, err error) {
 	sit, uid := d.sit, d.sit.fed.UID
 	key := record.FederationKey(uid)
-	keys := append(id.claim.keys(), key, record.FenceKey, record.MetaKey)
+	keys := append(append(id.claim.keys(), key, record.FenceKey, record.MetaKey), id.holdKeys(&sit.fed)...)
 	for _, p := range d.added {
 		keys = append(keys, record.DesiredServiceKey(p.cluster, p.service))
 	}
@@ -300,7 +300,7 @@ func (c *ControlPlane) commitChange(ctx context.Context, id change, d *changeDra
 			for _, s := range d.submitted {
 				tx.Put(s.key, s.rec)
 			}
-			return nil
+			return c.keepAlong(v, tx, id, &sit.fed)
 		},
 	})
 	if err != nil {
@@ -310,8 +310,8 @@ func (c *ControlPlane) commitChange(ctx context.Context, id change, d *changeDra
 }
 
 // commitOrders is the transaction of a change that changes no definition: new
-// orders for members that leave already, and the record of the request. Without
-// either nothing is written.
+// orders for members that leave already, a refresh token, and the record of the
+// request. Without any of them nothing is written.
 func (c *ControlPlane) commitOrders(ctx context.Context, id change, sit situation, rev int64) error {
 	d := decision{name: "hurry", fed: &sit.fed, put: hurried(sit, id)}
 	if len(d.put) > 0 {
@@ -321,7 +321,7 @@ func (c *ControlPlane) commitOrders(ctx context.Context, id change, sit situatio
 	}
 	key := record.FederationKey(sit.fed.UID)
 	res, err := c.store.Update(ctx, store.Update{
-		Keys: append(id.claim.keys(), key),
+		Keys: append(append(id.claim.keys(), key), id.holdKeys(&sit.fed)...),
 		Build: func(v store.View, tx *store.Txn) error {
 			if err := c.free(id.claim, v); err != nil {
 				return err
@@ -331,8 +331,8 @@ func (c *ControlPlane) commitOrders(ctx context.Context, id change, sit situatio
 			}
 			tx.Expect(key)
 			id.claim.write(tx, sit.fed.UID, record.At(sit.now), answerOf(d))
-			if len(d.put) == 0 {
-				return nil
+			if err := c.keepAlong(v, tx, id, &sit.fed); err != nil || len(d.put) == 0 {
+				return err
 			}
 			return d.write(sit, v, tx)
 		},

@@ -182,7 +182,7 @@ func (c *ControlPlane) planCreate(caller identity.Caller, req PlanRequest) (*Pla
 
 func (c *ControlPlane) planChange(ctx context.Context, caller identity.Caller, p place, s *oscar.Service) (*Plan, error) {
 	s = s.Clone()
-	id := change{caller: caller, claim: claim{requestID: newUID()}, offers: s.TakeRefreshToken() != ""}
+	id := change{caller: caller, claim: claim{requestID: newUID()}, token: offered(caller, s.TakeRefreshToken())}
 	d, err := c.draftChange(ctx, id, p, replaceBy(s))
 	if err != nil {
 		return nil, err

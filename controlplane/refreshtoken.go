@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -106,8 +105,13 @@ func (c *ControlPlane) GiveRefreshToken(ctx context.Context, caller identity.Cal
 	} else if req.Client != "" {
 		token.client = req.Client
 	}
-	return c.orderHold(ctx, caller, service, req.ClusterID, func(fed *record.Federation, holder string, before *record.Hold, lost bool) (*record.Hold, error) {
-		if before != nil && before.Order == record.HoldKeep && before.Mark == c.markOf(req.Token) && !lost {
+	return c.orderHold(ctx, caller, service, req.ClusterID, c.keeping(token, requestID(req.RequestID)))
+}
+
+// keeping is the order to keep a token, unless it is the one that is kept.
+func (c *ControlPlane) keeping(token offeredToken, requestID string) nextHold {
+	return func(fed *record.Federation, holder string, before *record.Hold, lost bool) (*record.Hold, error) {
+		if before != nil && before.Order == record.HoldKeep && before.Mark == c.markOf(token.token) && !lost {
 			return nil, nil
 		}
 		var recipient string
@@ -115,8 +119,8 @@ func (c *ControlPlane) GiveRefreshToken(ctx context.Context, caller identity.Cal
 		if recipient == "" {
 			return nil, &Error{Code: CodeUnavailable, Message: fmt.Sprintf("no syncer of cluster %s has ever connected, so that nothing can be sealed to it", holder)}
 		}
-		return c.newHold(fed, holder, recipient, requestID(req.RequestID), token, before)
-	})
+		return c.newHold(fed, holder, recipient, requestID, token, before)
+	}
 }
 
 // DropRefreshToken orders the holder to revoke the refresh token of a federation at its
@@ -147,10 +151,12 @@ func (c *ControlPlane) tokenPlace(caller identity.Caller, service, clusterID str
 	return p, nil
 }
 
-// orderHold writes what next makes of the order that stands; nil leaves it.
-func (c *ControlPlane) orderHold(ctx context.Context, caller identity.Caller, service, clusterID string,
-	next func(fed *record.Federation, holder string, before *record.Hold, lost bool) (*record.Hold, error),
-) (*RefreshTokenStatus, error) {
+// nextHold makes the next order about a federation's token of the one that stands;
+// nil leaves that one. lost says that its holder has lost the token.
+type nextHold func(fed *record.Federation, holder string, before *record.Hold, lost bool) (*record.Hold, error)
+
+// orderHold writes what next makes of the order that stands.
+func (c *ControlPlane) orderHold(ctx context.Context, caller identity.Caller, service, clusterID string, next nextHold) (*RefreshTokenStatus, error) {
 	for {
 		if err := c.fresh(ctx); err != nil {
 			return nil, err
@@ -173,45 +179,58 @@ func (c *ControlPlane) orderHold(ctx context.Context, caller identity.Caller, se
 	}
 }
 
-func (c *ControlPlane) writeHold(ctx context.Context, p place, by string, next func(*record.Federation, string, *record.Hold, bool) (*record.Hold, error)) error {
-	holder := p.rec.Coordinator().ClusterID
-	fedKey, key, reportKey := record.FederationKey(p.uid), record.HoldKey(holder, p.uid), record.HoldingKey(holder, p.uid)
+func (c *ControlPlane) writeHold(ctx context.Context, p place, by string, next nextHold) error {
+	fedKey := record.FederationKey(p.uid)
 	res, err := c.store.Update(ctx, store.Update{
-		Keys: []string{fedKey, key, reportKey},
+		Keys: append(holdKeys(p.rec), fedKey),
 		Build: func(v store.View, tx *store.Txn) error {
 			if kv, ok := v.KV(fedKey); !ok || kv.ModRevision != p.rev {
 				return errStale
 			}
-			var before *record.Hold
-			lost := false
-			if kv, ok := v.KV(key); ok {
-				// What cannot be read is written anew.
-				before, _ = store.Decode[record.Hold](kv)
-			}
-			if kv, ok := v.KV(reportKey); ok && before != nil {
-				report, err := store.Decode[record.Holding](kv)
-				lost = err == nil && report.Serial >= before.Serial && report.State == record.HoldLost
-			}
-			rec, err := next(p.rec, holder, before, lost)
-			if err != nil || rec == nil {
-				return err
-			}
-			tx.Expect(fedKey)
-			tx.Expect(key)
-			tx.Put(key, rec)
-			entry := entryOf(*p.rec, record.ActionGiveToken, record.OutcomeAccepted)
-			entry.By, entry.RequestID, entry.ClusterID, entry.Detail = by, rec.RequestID, holder, ""
-			if rec.Order != record.HoldKeep {
-				entry.Action = record.ActionDeleteToken
-			}
-			note(tx, c.cfg.Now(), entry)
-			return nil
+			return c.putHold(v, tx, p.rec, by, next)
 		},
 	})
 	if err != nil {
 		return err
 	}
 	return c.shows(ctx, res.Revision)
+}
+
+// holdKeys are the keys that putHold reads: the order to the holder, and its report.
+func holdKeys(f *record.Federation) []string {
+	holder := f.Coordinator().ClusterID
+	return []string{record.HoldKey(holder, f.UID), record.HoldingKey(holder, f.UID)}
+}
+
+// putHold puts what next makes of the order that stands into a transaction that has
+// read holdKeys, and found the federation to be as f says.
+func (c *ControlPlane) putHold(v store.View, tx *store.Txn, f *record.Federation, by string, next nextHold) error {
+	holder := f.Coordinator().ClusterID
+	key := record.HoldKey(holder, f.UID)
+	var before *record.Hold
+	lost := false
+	if kv, ok := v.KV(key); ok {
+		// What cannot be read is written anew.
+		before, _ = store.Decode[record.Hold](kv)
+	}
+	if kv, ok := v.KV(record.HoldingKey(holder, f.UID)); ok && before != nil {
+		report, err := store.Decode[record.Holding](kv)
+		lost = err == nil && report.Serial >= before.Serial && report.State == record.HoldLost
+	}
+	rec, err := next(f, holder, before, lost)
+	if err != nil || rec == nil {
+		return err
+	}
+	tx.Expect(record.FederationKey(f.UID))
+	tx.Expect(key)
+	tx.Put(key, rec)
+	entry := entryOf(*f, record.ActionGiveToken, record.OutcomeAccepted)
+	entry.By, entry.RequestID, entry.ClusterID, entry.Detail = by, rec.RequestID, holder, ""
+	if rec.Order != record.HoldKeep {
+		entry.Action = record.ActionDeleteToken
+	}
+	note(tx, c.cfg.Now(), entry)
+	return nil
 }
 
 func (c *ControlPlane) refreshTokenStatus(p place) *RefreshTokenStatus {
@@ -301,12 +320,20 @@ func (c *custody) member(m record.Member, t RefreshToken) MemberToken {
 	return out
 }
 
-// giveAlong takes a token that came with a change of a definition, unless it is the
-// one that is kept.
-func (c *ControlPlane) giveAlong(ctx context.Context, caller identity.Caller, s *oscar.Service, token, request string) error {
-	if token == "" {
+// holdKeys are the keys that keepAlong reads.
+func (id change) holdKeys(f *record.Federation) []string {
+	if id.token.token == "" {
 		return nil
 	}
-	_, err := c.GiveRefreshToken(ctx, caller, s.Name, RefreshTokenRequest{ClusterID: s.ClusterID, Token: token, RequestID: request})
-	return err
+	return holdKeys(f)
+}
+
+// keepAlong puts the order to keep the token that came with a change into the
+// transaction that accepts it. So nobody is left without it who was answered, or died
+// before he could be.
+func (c *ControlPlane) keepAlong(v store.View, tx *store.Txn, id change, f *record.Federation) error {
+	if id.token.token == "" {
+		return nil
+	}
+	return c.putHold(v, tx, f, id.caller.Subject, c.keeping(id.token, id.claim.requestID))
 }
