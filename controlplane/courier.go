@@ -12,7 +12,7 @@ import (
 )
 
 // couriers is how many federations' tokens are looked after at once, and stepsAtOnce
-// how many steps go into one transaction: each compares six keys at most.
+// how many steps go into one transaction at most: what a holder has sealed has any size.
 const (
 	couriers    = 4
 	stepsAtOnce = 16
@@ -59,7 +59,7 @@ func (c *ControlPlane) carry(ctx context.Context, uid string) (time.Time, error)
 	s.now = c.cfg.Now()
 	steps, again := decideTokens(s)
 	for some := range slices.Chunk(steps, stepsAtOnce) {
-		if err := c.writeTokens(ctx, uid, some); err != nil {
+		if err := inParts(some, func(some []tokenStep) error { return c.writeTokens(ctx, uid, some) }); err != nil {
 			return time.Time{}, err
 		}
 	}

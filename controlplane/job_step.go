@@ -13,8 +13,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 )
 
-// maxJobSteps is how many jobs one transaction changes. Each compares its record, its
-// report and perhaps a session, and etcd takes 128 comparisons.
+// maxJobSteps is how many jobs one transaction changes at most. Where they are on many
+// clusters, or their events are large, it changes fewer.
 const maxJobSteps = 40
 
 // jobStep is one job's share of a transaction, with what it was decided on.
@@ -59,10 +59,20 @@ func (p *jobStep) stands(v store.View) bool {
 	return true
 }
 
-// commitJobs makes as many of the steps true as still stand, in one transaction, and
-// answers those. A step whose job has moved on is left out and no error: it is looked
-// at again.
-func (c *ControlPlane) commitJobs(ctx context.Context, steps []*jobStep) ([]*jobStep, error) {
+// commitJobs makes as many of the steps true as still stand, in as few transactions as
+// they fit into, and answers those, also beside an error. A step whose job has moved on
+// is left out and no error: it is looked at again.
+func (c *ControlPlane) commitJobs(ctx context.Context, steps []*jobStep) (done []*jobStep, err error) {
+	err = inParts(steps, func(some []*jobStep) error {
+		more, err := c.commitTogether(ctx, some)
+		done = append(done, more...)
+		return err
+	})
+	return done, err
+}
+
+// commitTogether is one transaction of commitJobs.
+func (c *ControlPlane) commitTogether(ctx context.Context, steps []*jobStep) ([]*jobStep, error) {
 	if len(steps) == 0 {
 		return nil, nil
 	}

@@ -3,7 +3,6 @@ package controlplane
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -221,24 +220,19 @@ func (r *renderer) left(m record.Member) []string {
 // stage writes records that nothing refers to yet, in as few transactions as
 // their sizes allow.
 func (c *ControlPlane) stage(ctx context.Context, records []staged) error {
-	for len(records) > 0 {
-		n := min(len(records), stageAtOnce)
-		for {
+	for some := range slices.Chunk(records, stageAtOnce) {
+		err := inParts(some, func(some []staged) error {
 			_, err := c.store.Update(ctx, store.Update{Build: func(_ store.View, tx *store.Txn) error {
-				for _, r := range records[:n] {
+				for _, r := range some {
 					tx.Put(r.key, r.rec)
 				}
 				return nil
 			}})
-			if err == nil {
-				break
-			}
-			if n == 1 || !errors.Is(err, store.ErrTooLarge) {
-				return err
-			}
-			n = (n + 1) / 2
+			return err
+		})
+		if err != nil {
+			return err
 		}
-		records = records[n:]
 	}
 	return nil
 }
