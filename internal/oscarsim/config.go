@@ -42,6 +42,8 @@ type Config struct {
 	Function http.Handler
 	// NoMetrics makes /system/status answer as a cluster without metrics.k8s.io: 500 and nothing else.
 	NoMetrics bool
+	// NoVolumes is an OSCAR with VOLUME_ENABLE=false: /system/volumes is 404. Services have volumes all the same.
+	NoVolumes bool
 	// Users are let in with bearer tokens when they are in one of Groups, as by an OSCAR with OIDC enabled; nil is one
 	// without.
 	Users  UserSource

@@ -39,6 +39,7 @@ type kube struct {
 	namespaces map[string]bool
 	services   map[key]*entry
 	secrets    map[key]map[string]string
+	volumes    map[key]*volume
 	jobs       map[key]*job
 	index      map[key][]*job // by service
 	load       workload
@@ -72,6 +73,7 @@ func newKube() kube {
 		namespaces: map[string]bool{"default": true, "kube-system": true, "oscar": true, servicesNamespace: true},
 		services:   map[key]*entry{},
 		secrets:    map[key]map[string]string{},
+		volumes:    map[key]*volume{},
 		jobs:       map[key]*job{},
 		index:      map[key][]*job{},
 		starts:     starts{names: map[string]int{}, events: map[string]int{}},
@@ -110,7 +112,8 @@ func (k *kube) read(namespace, name string) (key, *entry, error) {
 	return id, e, nil
 }
 
-// createService makes ConfigMap and PodTemplate. Like OSCAR it leaves nothing of the two behind when it fails.
+// createService makes ConfigMap, volume and PodTemplate. Like OSCAR it leaves nothing of them behind when it fails: a
+// volume goes unless it is to be retained, also one that was there before.
 func (k *kube) createService(svc *wire.Service) error {
 	if !k.namespaces[svc.Namespace] {
 		return fmt.Errorf("namespaces %q not found", svc.Namespace)
@@ -118,10 +121,16 @@ func (k *kube) createService(svc *wire.Service) error {
 	if err := checkObject("ConfigMap", svc.Name, map[string]string{wire.ServiceLabel: svc.Name}, nil); err != nil {
 		return err
 	}
+	if err := k.ensureVolume(svc); err != nil {
+		k.dropVolume(svc)
+		return err
+	}
 	if err := quantities(svc); err != nil {
+		k.dropVolume(svc)
 		return err
 	}
 	if err := checkObject("PodTemplate", svc.Name, svc.Labels, svc.Annotations); err != nil {
+		k.dropVolume(svc)
 		return err
 	}
 	k.services[key{svc.Namespace, svc.Name}] = &entry{service: svc.Stored(), template: true}
@@ -142,7 +151,7 @@ func (k *kube) updateService(svc *wire.Service) error {
 	return nil
 }
 
-// deleteService removes PodTemplate, ConfigMap, Jobs and Secret. Without a PodTemplate nothing is removed, which is
+// deleteService removes PodTemplate, ConfigMap, Jobs, volume and Secret. Without a PodTemplate nothing is removed, which is
 // how a refused create leaves its Secret behind.
 func (k *kube) deleteService(id key) error {
 	e := k.services[id]
@@ -151,6 +160,7 @@ func (k *kube) deleteService(id key) error {
 	}
 	delete(k.services, id)
 	k.deleteJobs(id, true)
+	k.dropVolume(e.service)
 	delete(k.secrets, id)
 	return nil
 }

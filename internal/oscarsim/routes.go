@@ -25,6 +25,9 @@ const (
 	OpBucketCreate Op = "bucket_create"
 	OpBucketUpdate Op = "bucket_update"
 	OpBucketDelete Op = "bucket_delete"
+	OpVolumes      Op = "volumes" // list and get
+	OpVolumeCreate Op = "volume_create"
+	OpVolumeDelete Op = "volume_delete"
 	OpLogs         Op = "logs" // jobs of a service and output of a job
 	OpLogsDelete   Op = "logs_delete"
 	OpFederation   Op = "federation"
@@ -37,7 +40,7 @@ const (
 // mutates reports whether requests of that operation are in the log.
 func mutates(op Op) bool {
 	switch op {
-	case OpCreate, OpUpdate, OpDelete, OpJob, OpConfigUpdate, OpBucketCreate, OpBucketUpdate, OpBucketDelete, OpLogsDelete:
+	case OpCreate, OpUpdate, OpDelete, OpJob, OpConfigUpdate, OpBucketCreate, OpBucketUpdate, OpBucketDelete, OpVolumeCreate, OpVolumeDelete, OpLogsDelete:
 		return true
 	}
 	return false
@@ -93,6 +96,10 @@ func (s *Sim) table() []route {
 		api(put, "/system/buckets", OpBucketUpdate, 0, s.updateBucket),
 		api(get, "/system/buckets/:bucket", OpBuckets, 0, s.getBucket),
 		api(del, "/system/buckets/:bucket", OpBucketDelete, 0, s.deleteBucket),
+		api(get, "/system/volumes", OpVolumes, 2, s.listVolumes),
+		api(post, "/system/volumes", OpVolumeCreate, 3, s.createVolume),
+		api(get, "/system/volumes/:volume", OpVolumes, 2, s.getVolume),
+		api(del, "/system/volumes/:volume", OpVolumeDelete, 2, s.deleteVolume),
 		api(get, "/system/logs/:service", OpLogs, 4, s.jobs),
 		api(del, "/system/logs/:service", OpLogsDelete, 4, s.deleteJobs),
 		api(get, "/system/logs/:service/:job", OpLogs, 5, s.jobOutput),

@@ -23,7 +23,7 @@ func (s *Sim) list(c *call) {
 		if !c.mayRead(e.service) {
 			continue
 		}
-		services = append(services, shown(c, e.service))
+		services = append(services, s.shown(c, e.service))
 	}
 	c.json(http.StatusOK, services)
 }
@@ -41,7 +41,7 @@ func (s *Sim) get(c *call) {
 	case !c.mayRead(e.service):
 		c.forbidden("get")
 	default:
-		c.json(http.StatusOK, shown(c, e.service))
+		c.json(http.StatusOK, s.shown(c, e.service))
 	}
 }
 
@@ -58,8 +58,13 @@ func validName(c *call) bool {
 	return false
 }
 
-// shown adds what the query asks for.
-func shown(c *call, svc *wire.Service) *wire.Service {
+// shown adds the state of the volume, and what the query asks for. The caller holds the lock.
+func (s *Sim) shown(c *call, svc *wire.Service) *wire.Service {
+	if svc.Volume != nil {
+		mounted := *svc
+		mounted.VolumeStatus = s.kube.volumeStatus(svc)
+		svc = &mounted
+	}
 	for want := range strings.SplitSeq(c.query("include"), ",") {
 		if strings.EqualFold(strings.TrimSpace(want), "deployment") {
 			full := *svc
@@ -116,6 +121,10 @@ func (s *Sim) decode(c *call) (*wire.Service, bool) {
 		return nil, false
 	}
 	svc.Defaults(s.provider, newToken)
+	if err := svc.NormaliseVolume(); err != nil {
+		c.text(http.StatusBadRequest, notValid+err.Error())
+		return nil, false
+	}
 	return svc, true
 }
 
@@ -155,11 +164,15 @@ func (s *Sim) admit(c *call, svc *wire.Service) (key, bool) {
 	if err == nil {
 		err = s.kube.createService(svc)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errVolumeExists):
+		c.text(http.StatusConflict, "A managed volume with the provided name already exists")
+	case errors.Is(err, errNoVolume):
+		c.text(http.StatusBadRequest, "Referenced volume does not exist in the caller namespace")
+	case err != nil:
 		c.text(http.StatusInternalServerError, "Error creating the service: "+err.Error())
-		return id, false
 	}
-	return id, true
+	return id, err == nil
 }
 
 // registerWebhook registers a service's webhook and restarts MinIO, which takes the latency.
@@ -240,6 +253,11 @@ func (s *Sim) update(c *call) {
 		return
 	}
 	old := e.service
+	if !wire.SameVolume(old, svc) {
+		s.mu.Unlock()
+		c.text(http.StatusBadRequest, "volume updates are not supported after service creation")
+		return
+	}
 	if !c.mayWrite(old) {
 		s.mu.Unlock()
 		c.forbidden("modify")

@@ -55,7 +55,7 @@ func (s *Sim) config(c *call) {
 	}{
 		settings{
 			Name: "oscar", Namespace: "oscar", ServicesNamespace: servicesNamespace, ServiceAccount: "oscar-sa",
-			GPU: gpu, OIDCGroups: append([]string{}, s.cfg.Groups...),
+			GPU: gpu, Volume: !s.cfg.NoVolumes, OIDCGroups: append([]string{}, s.cfg.Groups...),
 		},
 		provider, append([]string{}, s.repositories...),
 	})

@@ -29,6 +29,7 @@ type suite struct {
 	Target
 	services string // OSCAR's namespace for the administrator's services
 	manager  string // OSCAR's own namespace
+	managed  bool   // it has managed volumes
 	minio    provider
 }
 
@@ -65,6 +66,9 @@ func RunContract(t *testing.T, target Target) {
 	t.Run("events", s.events)
 	t.Run("detach", s.detach)
 	t.Run("foreign bucket", s.foreign)
+	if s.managed {
+		t.Run("volumes", s.volumes)
+	}
 	t.Run("token", s.token)
 	t.Run("put and buckets", s.putBuckets)
 	t.Run("members", s.members)
@@ -80,6 +84,7 @@ func (s *suite) configure(t *testing.T) {
 		Config struct {
 			Namespace string `json:"namespace"`
 			Services  string `json:"services_namespace"`
+			Volumes   bool   `json:"volume_enable"`
 		} `json:"config"`
 		MinIO provider `json:"minio_provider"`
 	}
@@ -88,9 +93,10 @@ func (s *suite) configure(t *testing.T) {
 		t.Fatalf("no OSCAR at %s for user %s: GET /system/config answered %d %q", s.URL, s.User, got.status, got.body)
 	}
 	s.services, s.manager, s.minio = config.Config.Services, config.Config.Namespace, config.MinIO
+	s.managed = config.Config.Volumes
 }
 
-// sweep deletes every service and bucket with the prefix.
+// sweep deletes every service, bucket and volume with the prefix.
 func (s *suite) sweep(t *testing.T) {
 	t.Helper()
 	for _, name := range s.names(t, "/system/services", "name") {
@@ -100,6 +106,12 @@ func (s *suite) sweep(t *testing.T) {
 		s.do(t, "DELETE", "/system/buckets/"+name, nil)
 	}
 	left := append(s.names(t, "/system/services", "name"), s.names(t, "/system/buckets", "bucket_name")...)
+	if s.managed {
+		for _, name := range s.names(t, "/system/volumes", "name") {
+			s.do(t, "DELETE", "/system/volumes/"+name, nil)
+		}
+		left = append(left, s.names(t, "/system/volumes", "name")...)
+	}
 	if len(left) > 0 {
 		t.Errorf("cannot be deleted: %v", left)
 	}

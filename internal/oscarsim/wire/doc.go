@@ -5,5 +5,5 @@
 // It is an independent reading of the observed facts for the simulator: it shares no type with the rest of the
 // project, so that a mistake in one reading cannot hide in the other. Everything here is pure.
 //
-// Not covered: managed volumes and KServe. Their keys are dropped like any unknown key.
+// Not covered: KServe. Its keys are dropped like any unknown key.
 package wire

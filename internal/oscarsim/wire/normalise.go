@@ -189,6 +189,10 @@ func (s *Service) Stored() *Service {
 		c.Federation = &f
 	}
 	c.Deployment = nil
+	if s.Volume != nil {
+		v := *s.Volume
+		c.Volume = &v
+	}
 	c.VolumeStatus = VolumeStatus{}
 	return &c
 }

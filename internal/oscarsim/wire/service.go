@@ -39,6 +39,7 @@ type Service struct {
 	IsolationLevel          string             `json:"isolation_level"`
 	BucketList              []string           `json:"bucket_list"`
 	Mount                   StorageIOConfig    `json:"mount"`
+	Volume                  *Volume            `json:"volume,omitempty"`
 	VolumeStatus            VolumeStatus       `json:"volume_status"`
 	Deployment              *DeploymentSummary `json:"deployment,omitempty"`
 }
@@ -157,9 +158,21 @@ type Cluster struct {
 	SSLVerify    bool   `json:"ssl_verify"`
 }
 
-// VolumeStatus is the state of a managed volume; always off here.
+// Volume asks for a managed volume: with a size for a new one, which is named as the service unless it has a name, and
+// without one for a volume that is there.
+type Volume struct {
+	Name            string `json:"name,omitempty"`
+	Size            string `json:"size"`
+	MountPath       string `json:"mount_path"`
+	LifecyclePolicy string `json:"lifecycle_policy,omitempty"`
+}
+
+// VolumeStatus is the state of the managed volume of a service.
 type VolumeStatus struct {
-	Enabled bool `json:"enabled"`
+	Enabled bool   `json:"enabled"`
+	Name    string `json:"name,omitempty"`
+	Phase   string `json:"phase,omitempty"`
+	Error   string `json:"error,omitempty"`
 }
 
 // DeploymentSummary is shown in a service when the reader asks for include=deployment.
