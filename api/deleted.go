@@ -27,6 +27,9 @@ func deletedOf(list []controlplane.DeletedReplica) []v1.DeletedReplica {
 		for _, b := range d.Buckets {
 			out[i].Buckets = append(out[i].Buckets, v1.BucketFate(b))
 		}
+		if d.Volume != nil {
+			out[i].Volume = new(v1.VolumeFate(*d.Volume))
+		}
 		if !d.DeletedAt.IsZero() {
 			out[i].DeletedAt = &v1.Time{Time: d.DeletedAt}
 		}

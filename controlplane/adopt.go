@@ -109,6 +109,7 @@ func (c *ControlPlane) takeOver(ctx context.Context, a answered) error {
 		next := s.Clone()
 		next.Name, next.ClusterID = old.Name, old.ClusterID
 		next.Federation, next.Clusters, next.StorageProviders, next.Labels = old.Federation, old.Clusters, old.StorageProviders, old.Labels
+		next.Volume = old.Volume // what OSCAR shows is what we sent, and nobody can change it
 		return replaceBy(next)(old)
 	}))
 }

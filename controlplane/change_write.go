@@ -114,6 +114,10 @@ func (c *ControlPlane) draftChange(ctx context.Context, id change, p place, fn e
 		d.next, d.service = sit.fed, old
 		return d, nil
 	}
+	if !topology.SameVolume(s, old) {
+		return d, &Error{Code: CodeInvalid, Message: "volume updates are not supported after service creation: " +
+			"send the volume as it was submitted, or delete the service and create it again; its volume stays, and is used again under its name"}
+	}
 	g, fence, err := c.validateChange(id.caller, s.Clone(), p.rec) // it is kept as it was submitted
 	if err == nil && !delegates(old) && delegates(s) {
 		err = c.holdsRefreshToken(ctx, id, p.rec)

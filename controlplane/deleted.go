@@ -56,7 +56,7 @@ func (c *ControlPlane) Deleted(ctx context.Context, caller identity.Caller, grou
 func remembered(d *record.Deleted) DeletedReplica {
 	return DeletedReplica{
 		UID: d.UID, Federation: d.Federation, GroupID: d.GroupID, ClusterID: d.ClusterID, ServiceName: d.ServiceName,
-		Owner: d.Owner, Cause: d.Cause, Buckets: d.BucketFates, DeletedAt: d.DeletedAt.Time,
+		Owner: d.Owner, Cause: d.Cause, Buckets: d.BucketFates, Volume: d.VolumeFate, DeletedAt: d.DeletedAt.Time,
 	}
 }
 
@@ -77,7 +77,7 @@ func (s *state) deletedReplica(f *record.Federation, m record.Member) DeletedRep
 	r := replicaState{desired: d.rec, desiredRev: d.rev, observed: s.observed(m.ClusterID, m.ServiceName).rec, alive: s.alive(m.ClusterID)}
 	switch {
 	case r.acknowledged():
-		out.Buckets = r.observed.BucketFates
+		out.Buckets, out.Volume = r.observed.BucketFates, r.observed.VolumeFate
 	case !r.alive:
 		out.Pending, out.Message = true, "the cluster is away; it will be told when it is back"
 	case r.definitelyFailed():

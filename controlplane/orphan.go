@@ -125,7 +125,7 @@ func memoryOf(t *record.Desired, o *record.Observed, cluster, clusterUID, servic
 		Foreign: t.Keep == record.KeepRelease,
 	}
 	if t.Keep == "" {
-		out.BucketsLeft, out.BucketFates = o.BucketsMade, o.BucketFates
+		out.BucketsLeft, out.BucketFates, out.VolumeFate = o.BucketsMade, o.BucketFates, o.VolumeFate
 	}
 	return out
 }

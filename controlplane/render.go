@@ -152,7 +152,7 @@ func (r *renderer) replica(i int, m record.Member) (made, error) {
 	}
 	name := r.name(m.ServiceName, m.UID)
 	what := rendered{at: m, public: public, patch: patch, sees: sees(r.graph, i), left: r.left(m), origin: r.originOf(i)}
-	spec := record.Spec{V: record.Version, Service: raw, Sealed: sealed, Left: what.left, Origin: what.origin}
+	spec := record.Spec{V: record.Version, Service: raw, Sealed: sealed, Left: what.left, Origin: what.origin, VolumeGoes: topology.VolumeGoes(r.service)}
 	desired := &record.Desired{
 		V: record.Version, Intent: record.IntentPrepare, Federation: r.fed.UID, GroupID: r.fed.GroupID, UID: m.UID,
 		Generation: r.fed.Generation, RequestID: r.fed.RequestID, Owner: r.fed.Owner, Drift: r.fed.Drift,

@@ -113,6 +113,7 @@ func (r replicaState) removal(s situation) removal {
 		}
 		if r.desired.Keep == "" {
 			out.deleted.BucketsLeft, out.deleted.BucketFates = r.observed.BucketsMade, r.observed.BucketFates
+			out.deleted.VolumeFate = r.observed.VolumeFate
 		}
 	}
 	return out

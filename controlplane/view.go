@@ -73,6 +73,8 @@ type DeletedReplica struct {
 	Message string
 	// Buckets tell what stays, and what was deleted with it; nothing while it is pending.
 	Buckets []record.BucketFate
+	// Volume tells the same of its volume; nil without one.
+	Volume *record.VolumeFate
 	// DeletedAt is zero while it is pending.
 	DeletedAt time.Time
 }

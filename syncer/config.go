@@ -37,6 +37,8 @@ type OSCAR interface {
 	Buckets(ctx context.Context) ([]oscar.Bucket, error)
 	CountObjects(ctx context.Context, name string, most int64) (n int64, more bool, err error)
 	DeleteBucket(ctx context.Context, name string, timeout time.Duration) error
+	Volume(ctx context.Context, name string, as oscar.Bearer) (*oscar.Volume, error)
+	DeleteVolume(ctx context.Context, name string, as oscar.Bearer, timeout time.Duration) error
 	Submit(ctx context.Context, job oscar.Submission, timeout time.Duration) error
 	DeleteJob(ctx context.Context, service, name string, timeout time.Duration) error
 	Pass(ctx context.Context, in oscar.Pass) (*http.Response, error)

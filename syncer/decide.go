@@ -151,7 +151,7 @@ func (t *term) acknowledge(ctx context.Context, v *sight, d decision) error {
 	if v.buckets != nil {
 		f.made = t.madeBuckets(v)
 	}
-	f.fates = t.fates(ctx, v)
+	f.fates, f.volume = t.fates(ctx, v), t.volumeFate(v)
 	t.cfg.FailPoints.Hit(failBeforeDeleted)
 	if err := t.report(ctx, v, f); err != nil {
 		return err

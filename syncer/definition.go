@@ -39,6 +39,8 @@ type definition struct {
 	// that is sent.
 	origin *record.OriginStorage
 	place  *place
+	// volumeGoes says that the volume of its creation may go with it (record.Spec).
+	volumeGoes bool
 	// uid is the life that it is of.
 	uid string
 }
@@ -70,7 +72,7 @@ func openDefinition(id *seal.Identity, cluster string, d *record.Desired, spec *
 			return nil, err
 		}
 	}
-	def := &definition{service: &oscarapi.Service{}, left: spec.Left, origin: spec.Origin, place: at}
+	def := &definition{service: &oscarapi.Service{}, left: spec.Left, origin: spec.Origin, place: at, volumeGoes: spec.VolumeGoes}
 	// The decoders' errors could quote what they read.
 	if json.Unmarshal(body, &def.fields) != nil || json.Unmarshal(body, def.service) != nil {
 		return nil, fmt.Errorf("%w: %q is no service", errSpec, d.Spec)
@@ -148,9 +150,13 @@ func clearStorage(fields map[string]json.RawMessage) {
 // body is what is sent: the definition without a namespace (OSCAR would honour it),
 // without storage when attaching, and with the annotation that names the buckets
 // that this life made. A PUT keeps what OSCAR gave the service that stands, which is
-// nil for a POST: the owner, and what it gave to a user's service when he made it.
-func (d *definition) body(stands *oscar.Service, storage bool, made []string) ([]byte, error) {
+// nil for a POST: the owner, what it gave to a user's service when he made it, and the
+// volume. A POST that adopts a volume uses the one that is there.
+func (d *definition) body(stands *oscar.Service, storage, adopts bool, made []string) ([]byte, error) {
 	fields := maps.Clone(d.fields)
+	if err := d.giveVolume(fields, stands, adopts); err != nil {
+		return nil, err
+	}
 	delete(fields, "namespace")
 	fields["owner"] = mustJSON(oscarapi.OwnerAdmin)
 	if stands != nil && stands.Owner != "" {

@@ -161,6 +161,7 @@ type replica struct {
 	drift       string
 	extra       map[string]any
 	origin      *record.OriginStorage
+	volumeStays bool
 	desired     record.Desired
 	revision    int64
 }
@@ -293,7 +294,7 @@ func (r *rig) stage(p *replica) (name string) {
 		r.t.Fatal(err)
 	}
 	if _, err := r.store.Get(r.t.Context(), record.SpecKey(clusterID, spec)); err != nil {
-		r.put(record.SpecKey(clusterID, spec), record.Spec{V: 1, Service: service, Sealed: sealed, Left: p.left, Origin: p.origin})
+		r.put(record.SpecKey(clusterID, spec), record.Spec{V: 1, Service: service, Sealed: sealed, Left: p.left, Origin: p.origin, VolumeGoes: !p.volumeStays})
 	}
 	return spec
 }

@@ -39,10 +39,16 @@ type note struct {
 	failure        *failure
 	final          bool
 	bucketsDropped bool
+	// volumeDone says that the order about the volume is carried out, as far as it can
+	// be: volumeKept is why the volume stays all the same.
+	volumeDone bool
+	volumeKept string
 
-	// made are buckets that writes of one life made; uid is that life.
-	uid  string
-	made []string
+	// made are buckets that writes of one life made, and volume what its service was seen
+	// to mount; uid is that life.
+	uid    string
+	made   []string
+	volume *record.Volume
 	// erased is the life that a DELETE of this process was for.
 	erased string
 
@@ -71,11 +77,11 @@ func (b *notebook) read(name string, desired *record.Desired, revision int64) me
 	var m memory
 	b.change(name, func(n *note) {
 		if n.revision != revision {
-			n.revision, n.bucketsDropped = revision, false
+			n.revision, n.bucketsDropped, n.volumeDone, n.volumeKept = revision, false, false, ""
 			n.forgive()
 		}
 		if desired != nil && n.uid != desired.UID {
-			n.uid, n.made = desired.UID, nil
+			n.uid, n.made, n.volume = desired.UID, nil, nil
 		}
 		if desired != nil && n.generation != desired.Generation {
 			n.generation, n.repairs, n.unfixable = desired.Generation, 0, ""
@@ -89,6 +95,8 @@ func (b *notebook) read(name string, desired *record.Desired, revision int64) me
 			unfixable:      n.unfixable,
 			bucketsMade:    len(n.made) > 0,
 			bucketsDropped: n.bucketsDropped,
+			volume:         n.volume,
+			volumeDone:     n.volumeDone,
 		}
 		m.workingUntil, m.halfSince = n.openUntil, n.halfSince
 		if !n.postAt.IsZero() {

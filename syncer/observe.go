@@ -182,6 +182,7 @@ func (t *term) complete(v *sight, listed time.Time, half bool) error {
 		if made := bucketsIn(v.service.Annotations); len(made) > 0 {
 			t.notes.change(v.name, func(n *note) { n.made = union(n.made, made) })
 		}
+		t.noteVolume(v)
 	default:
 		// Somebody else's service in its place is absence of ours, too.
 		t.notes.sawAbsent(v.name, listed)
@@ -205,6 +206,9 @@ func localOf(service *oscar.Service, d *record.Desired, def *definition) (local,
 		return local{}, nil
 	}
 	l := local{whose: whoseIs(service, d), storage: service.Storage, marked: marked(service)}
+	if service.Volume.Perishes() {
+		l.perishes = service.Volume.Name
+	}
 	if service.Annotations[oscarapi.AnnotationUID] == d.UID {
 		if g, err := strconv.ParseInt(service.Annotations[oscarapi.AnnotationGeneration], 10, 64); err == nil && g > 0 {
 			l.generation, l.epoch = g, service.Annotations[oscarapi.AnnotationEpoch]

@@ -38,6 +38,20 @@ func planGone(s situation, message string) decision {
 		}
 		return decision{act: dropBuckets}
 	}
+	if s.dropsVolume() && !s.memory.volumeDone {
+		switch {
+		case s.stopped:
+			return decision{act: rest}
+		case s.token.pending:
+			return decision{act: look, after: pollWrite}
+		case s.token.reason == "":
+			if d, wait := s.backOff(dropVolume); wait {
+				return d
+			}
+			return decision{act: dropVolume}
+		}
+		// Without its owner's token nobody can reach it: that is told, and holds nothing up.
+	}
 	return decision{act: acknowledge, message: message}
 }
 
@@ -56,6 +70,8 @@ func planOurEnd(s situation) decision {
 		return decision{act: rest}
 	case s.desired.Keep == record.KeepRelease:
 		return planRelease(s)
+	case s.local.perishes != "" && s.desired.Data != dataDelete:
+		return s.keepsPerishing()
 	case s.local.running > 0 && s.desired.Jobs != jobsCancel:
 		return decision{act: report, phase: record.PhaseDeleting, reason: record.ReasonJobsRunning, after: pollJobs,
 			message: "jobs of the service are running, and its DELETE would end them; it goes when they have ended, or at once with ?jobs=cancel"}

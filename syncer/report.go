@@ -30,14 +30,18 @@ type finding struct {
 	held *record.Held
 	// buckets, when not nil, replaces the buckets that the service names.
 	buckets []string
-	// fates tell what became of the buckets of a deleted service.
-	fates []record.BucketFate
+	// fates tell what became of the buckets of a deleted service, and volume of its volume.
+	fates  []record.BucketFate
+	volume *record.VolumeFate
+	// mounts, when not nil, is the volume that the service mounts.
+	mounts *record.Volume
 }
 
 // report writes a finding about the desired record of the sight, if it is news.
 // It is written only while the session lives and the desired record is as it
 // was; otherwise the error is store.ErrSessionLost or errStale.
 func (t *term) report(ctx context.Context, v *sight, f finding) error {
+	f.mounts = v.memory.volume
 	desiredKey, observedKey := record.DesiredServiceKey(t.cfg.ClusterID, v.name), record.ObservedServiceKey(t.cfg.ClusterID, v.name)
 	result, err := t.cfg.Store.Update(ctx, store.Update{
 		Keys: []string{t.session.Key(), desiredKey, observedKey},
@@ -80,6 +84,8 @@ func nextReport(before *record.Observed, d *record.Desired, revision int64, epoc
 		BucketsMade:        union(f.made),
 		Buckets:            f.buckets,
 		BucketFates:        f.fates,
+		Volume:             f.mounts,
+		VolumeFate:         f.volume,
 		Reason:             f.reason,
 		Operation:          f.operation,
 		Status:             f.status,
@@ -96,6 +102,9 @@ func nextReport(before *record.Observed, d *record.Desired, revision int64, epoc
 	}
 	if f.buckets == nil {
 		next.Buckets = before.Buckets
+	}
+	if f.mounts == nil {
+		next.Volume = before.Volume
 	}
 	if applied := before.Applied(); f.readBack == "" && applied != 0 {
 		next.ReadBack, next.Storage = before.ReadBack, before.Storage

@@ -35,6 +35,8 @@ type local struct {
 	hash string
 	// storage says that it names an input, output or mount.
 	storage bool
+	// perishes names the volume that OSCAR would delete with it; empty for none.
+	perishes string
 	// marked says that it carries marks of a federation: annotations, or OSCAR's own
 	// record of a group.
 	marked bool
@@ -78,7 +80,7 @@ type situation struct {
 	// moved says that the service was last seen in place with another storage than it is
 	// sent with now: this syncer has been started with or without a server for its OSCAR.
 	moved bool
-	// token is about the access token that a creation needs.
+	// token is about the access token that a creation needs, or the deletion of a volume.
 	token ownerToken
 }
 
@@ -103,6 +105,10 @@ type memory struct {
 	bucketsMade bool
 	// bucketsDropped says that no bucket of this life is left.
 	bucketsDropped bool
+	// volume is what the service mounts, or mounted; nil when that is not known, or none.
+	volume *record.Volume
+	// volumeDone says that there is nothing more to be done about it.
+	volumeDone bool
 	// repairs counts repairs since the service was last seen undisturbed.
 	repairs int
 	// unfixable is the read-back at which repairing was given up.
@@ -151,6 +157,8 @@ const (
 	erase
 	// dropBuckets: DELETE of the buckets that this life made.
 	dropBuckets
+	// dropVolume: DELETE of the volume that this life made.
+	dropVolume
 	// heal: make a half-created service deletable, through Kubernetes.
 	heal
 	// release: PUT without our marks.
@@ -161,7 +169,7 @@ const (
 func (a act) writes() bool { return a >= create }
 
 func (a act) String() string {
-	names := [...]string{"rest", "look", "vote", "report", "reread", "settle", "acknowledge", "count", "create", "update", "detach", "erase", "drop buckets", "heal", "release"}
+	names := [...]string{"rest", "look", "vote", "report", "reread", "settle", "acknowledge", "count", "create", "update", "detach", "erase", "drop buckets", "drop volume", "heal", "release"}
 	if int(a) < len(names) {
 		return names[a]
 	}

@@ -60,7 +60,7 @@ const purposeAccess = "access_token"
 // has to get there.
 const tokenSlack = 10 * time.Second
 
-// ownerToken is what is known of the access token that a POST needs.
+// ownerToken is what is known of the access token that a write needs.
 type ownerToken struct {
 	// needed is false where the cluster's own credential is used.
 	needed  bool
@@ -73,10 +73,15 @@ type ownerToken struct {
 // usersService says whether a service is made with its owner's token.
 func usersService(d *record.Desired) bool { return d.Owner != oscarapi.OwnerAdmin }
 
-// findToken fills in the token of a service that is about to be made, or voted on.
+// findToken fills in the token of a service that is about to be made, or voted on, or
+// whose volume is to be deleted with it.
 func (t *term) findToken(ctx context.Context, v *sight) error {
 	d := v.desired
-	if d == nil || d.Tombstone() || !usersService(d) || d.Intent == record.IntentApply && v.local.whose != nobody {
+	if d == nil || !usersService(d) {
+		return nil
+	}
+	switch {
+	case d.Tombstone() && !v.dropsVolume(), d.Intent == record.IntentApply && v.local.whose != nobody:
 		return nil
 	}
 	v.token.needed = true

@@ -89,6 +89,11 @@ func (t *term) check(ctx context.Context, v *sight) (*refusal, error) {
 	if bucket, reason := foreignBucket(v, made, nil); bucket != "" {
 		return &refusal{reason, foreignBucketMessage(bucket, reason)}, nil
 	}
+	if v.service == nil {
+		if _, no, err := t.chooseVolume(ctx, v); no != nil || err != nil {
+			return no, err
+		}
+	}
 	return t.checkRoom(ctx, v)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
@@ -47,6 +48,22 @@ func TestVoteNo(t *testing.T) {
 			p.owner = alice
 			r.deliver(users.Token(alice, nil), inAnHour())
 		}, record.ReasonBucketLeft, `"grayify"`},
+		{"a volume of the name was made by nobody's service", oscarsim.Config{}, func(r *rig, p *replica) {
+			r.sim.PutVolume(oscarapi.OwnerAdmin, "precious", "a")
+			r.watchVolume(oscarapi.OwnerAdmin, "precious")
+			p.mounts(map[string]any{"name": "precious", "size": "1Gi"})
+		}, record.ReasonNameTaken, `"precious"`},
+		{"a volume of the name was made by another service", oscarsim.Config{}, func(r *rig, p *replica) {
+			r.leaveVolume("stranger", "precious")
+			p.mounts(map[string]any{"name": "precious", "size": "1Gi"})
+		}, record.ReasonNameTaken, `"precious"`},
+		{"the volume that an earlier life left is too small", oscarsim.Config{}, func(r *rig, p *replica) {
+			r.leaveVolume(p.name, p.name)
+			p.mounts(map[string]any{"size": "2Gi"})
+		}, record.ReasonNameTaken, "1Gi"},
+		{"the volume to use is not there", oscarsim.Config{}, func(_ *rig, p *replica) {
+			p.mounts(map[string]any{"name": "nothing"})
+		}, record.ReasonInvalidService, `"nothing"`},
 		{"no node is large enough", oscarsim.Config{}, func(r *rig, p *replica) { p.cpu = "5" }, record.ReasonDoesNotFit, "4000m"},
 		{"no node has a GPU", oscarsim.Config{}, func(r *rig, p *replica) { p.extra = map[string]any{"enable_gpu": true} }, record.ReasonDoesNotFit, "GPU"},
 		{"OSCAR is too old", oscarsim.Config{Version: "v3.7.1"}, nil, record.ReasonUnsupportedVersion, "v3.7.1"},
@@ -95,6 +112,15 @@ func TestVoteYes(t *testing.T) {
 			r.sim.PutBucket("grayify", "in/mine")
 			p.left = []string{"grayify"}
 		}},
+		{"an earlier life left its volume", oscarsim.Config{}, func(r *rig, p *replica) {
+			r.leaveVolume(p.name, p.name)
+			p.mounts(map[string]any{"size": "1024Mi"})
+		}},
+		{"a volume to use is there", oscarsim.Config{}, func(r *rig, p *replica) {
+			r.sim.PutVolume(oscarapi.OwnerAdmin, "shared", "a")
+			p.mounts(map[string]any{"name": "shared"})
+		}},
+		{"OSCAR manages no volumes", oscarsim.Config{NoVolumes: true}, func(_ *rig, p *replica) { p.mounts(map[string]any{"size": "1Gi"}) }},
 		{"a bucket to mount exists", oscarsim.Config{}, func(r *rig, p *replica) {
 			r.sim.PutBucket("my-data", "a")
 			p.extra = map[string]any{"mount": map[string]any{"storage_provider": "minio.default", "path": "my-data"}}

@@ -13,7 +13,7 @@ import (
 )
 
 // maxSteps bounds how many writes one service gets in a row: a create that
-// attaches needs two, a deletion with data three.
+// attaches needs two, a deletion with data four.
 const maxSteps = 6
 
 // write takes one service as far as it goes now. Only one write is under way at
@@ -73,6 +73,8 @@ func (t *term) step(ctx context.Context, v *sight, d decision) (bool, error) {
 		return t.erase(ctx, v)
 	case dropBuckets:
 		return t.dropBuckets(ctx, v)
+	case dropVolume:
+		return t.dropVolume(ctx, v)
 	case heal:
 		return t.heal(ctx, v, d)
 	case release:
@@ -82,10 +84,21 @@ func (t *term) step(ctx context.Context, v *sight, d decision) (bool, error) {
 }
 
 // create sends the POST. One that finds buckets of an earlier life is sent
-// without storage, since OSCAR would refuse it; the update that follows attaches.
+// without storage, since OSCAR would refuse it; the update that follows attaches. A
+// volume of an earlier life is used by its name.
 func (t *term) create(ctx context.Context, v *sight) (bool, error) {
 	made := t.madeBuckets(v)
 	if t.foreignBucket(v, create, made) {
+		return false, nil
+	}
+	adopts, no, err := t.chooseVolume(ctx, v)
+	if err != nil {
+		return false, err
+	}
+	if no != nil {
+		t.notes.change(v.name, func(n *note) {
+			n.failed(create, failure{reason: no.reason, operation: create.operation(), message: no.message}, true, time.Now(), t.cfg.RetryPause, t.cfg.Resync)
+		})
 		return false, nil
 	}
 	storage := true
@@ -101,7 +114,7 @@ func (t *term) create(ctx context.Context, v *sight) (bool, error) {
 		}
 	}
 	made = union(made, makes)
-	body, err := v.def.body(nil, storage, made)
+	body, err := v.def.body(nil, storage, adopts, made)
 	if err != nil {
 		return false, err
 	}
@@ -142,7 +155,7 @@ func (t *term) update(ctx context.Context, v *sight, repair bool) (bool, error) 
 	}
 	makes := absent(v.def.buckets(), v.buckets)
 	made = union(made, makes)
-	body, err := v.def.body(v.service, true, made)
+	body, err := v.def.body(v.service, true, false, made)
 	if err != nil {
 		return false, err
 	}
@@ -411,7 +424,7 @@ func (a act) operation() string {
 	switch a {
 	case detach:
 		return "detach"
-	case erase, dropBuckets:
+	case erase, dropBuckets, dropVolume:
 		return "delete"
 	}
 	return strings.ReplaceAll(a.String(), " ", "_")

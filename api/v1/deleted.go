@@ -24,6 +24,8 @@ type DeletedReplica struct {
 	Message string `json:"message"`
 	// Buckets are empty while it is pending, never null.
 	Buckets []BucketFate `json:"buckets"`
+	// Volume is absent without one, and while it is pending.
+	Volume *VolumeFate `json:"volume,omitempty"`
 	// DeletedAt is absent until its record is gone.
 	DeletedAt *Time `json:"deleted_at,omitempty"`
 }
@@ -37,6 +39,15 @@ type BucketFate struct {
 	// owner's to know. AtLeast says that there may be more.
 	Objects *int64 `json:"objects,omitempty"`
 	AtLeast bool   `json:"at_least,omitempty"`
+	// Why it was kept although its deletion was ordered.
+	Why string `json:"why,omitempty"`
+}
+
+// VolumeFate is what became of the volume of a deleted replica.
+type VolumeFate struct {
+	Volume string `json:"volume"`
+	// Fate is kept or deleted.
+	Fate string `json:"fate"`
 	// Why it was kept although its deletion was ordered.
 	Why string `json:"why,omitempty"`
 }

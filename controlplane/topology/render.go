@@ -49,6 +49,7 @@ func NewTemplate(s *oscar.Service, g *Graph, o Origin) *Template {
 	out.Token, out.Owner, out.Namespace = "", "", ""
 	out.BucketList, out.VolumeStatus, out.Deployment = nil, oscar.VolumeStatus{}, nil
 	dropHiddenProvider(out)
+	retainVolume(out)
 	out.Federation = renderFederation(s, g)
 	maps.DeleteFunc(out.Annotations, func(key, _ string) bool { return Reserved(key) })
 	out.Clusters = nil
@@ -74,7 +75,8 @@ func NewTemplate(s *oscar.Service, g *Graph, o Origin) *Template {
 //
 // and of the user's definition everything else as it was given, but for what OSCAR
 // fills in itself (namespace, owner, bucket_list, volume_status, deployment), the
-// addresses of other clusters, and the refresh token, which is never sent.
+// addresses of other clusters, and the refresh token, which is never sent. A volume that
+// its creation makes is to be retained.
 //
 // It fails when node i is not there or is no replica, or when the mark has no token.
 func (t *Template) Render(i int, m Mark) (public *oscar.Service, patch json.RawMessage, err error) {

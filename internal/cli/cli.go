@@ -39,7 +39,7 @@ type grammar struct {
 	Rollback rollbackCmd `cmd:"" help:"Make an older definition of a service the next one, on all its clusters."`
 	Pause    pauseCmd    `cmd:"" help:"Leave the services of a federation alone on their clusters. Changes are applied when it resumes."`
 	Resume   resumeCmd   `cmd:"" help:"End a pause."`
-	Delete   deleteCmd   `cmd:"" help:"Delete a service on all its clusters. Buckets and running jobs stay unless ordered otherwise."`
+	Delete   deleteCmd   `cmd:"" help:"Delete a service on all its clusters. Buckets, volumes and running jobs stay unless ordered otherwise."`
 	Job      jobCmd      `cmd:"" help:"Submit, list, show, cancel, replay and resolve jobs."`
 	Explain  explainCmd  `cmd:"" help:"Show why a job went where it went."`
 	Token    tokenCmd    `cmd:"" help:"Give, show and delete the refresh token by which a service's clusters act for you."`

@@ -42,7 +42,7 @@ func (a *app) sayDeleted(list []v1.DeletedReplica) {
 	}
 }
 
-// bucketsText says in one line what became of a replica's buckets.
+// bucketsText says in one line what became of a replica's volume and buckets.
 func bucketsText(d *v1.DeletedReplica) string {
 	if d.Pending {
 		if d.Message != "" {
@@ -50,10 +50,20 @@ func bucketsText(d *v1.DeletedReplica) string {
 		}
 		return "not yet gone"
 	}
-	if len(d.Buckets) == 0 {
+	var out []string
+	if v := d.Volume; v != nil {
+		text := "volume " + v.Volume + " is deleted"
+		if v.Fate != "deleted" {
+			text = "volume " + v.Volume + " stays"
+			if v.Why != "" {
+				text += ", since " + v.Why
+			}
+		}
+		out = append(out, text)
+	}
+	if len(d.Buckets)+len(out) == 0 {
 		return "no bucket stays"
 	}
-	var out []string
 	for _, b := range d.Buckets {
 		text := "bucket " + b.Bucket + " is deleted"
 		if b.Fate != "deleted" {

@@ -133,6 +133,8 @@ type Deleted struct {
 	BucketsLeft []string `json:"buckets_left,omitempty"`
 	// BucketFates is what the syncer said of every bucket.
 	BucketFates []BucketFate `json:"bucket_fates,omitempty"`
+	// VolumeFate is what it said of the volume; nil without one.
+	VolumeFate *VolumeFate `json:"volume_fate,omitempty"`
 	// Foreign says that what carries our marks at the place is not ours, or not any
 	// more: no tombstone is written for it again.
 	Foreign   bool `json:"foreign,omitempty"`
@@ -153,11 +155,28 @@ type BucketFate struct {
 	Why string `json:"why,omitempty"`
 }
 
-// Fates of buckets.
+// Fates of buckets and volumes.
 const (
 	BucketKept    = "kept"
 	BucketDeleted = "deleted"
 )
+
+// Volume is the managed volume of a service.
+type Volume struct {
+	Name string `json:"name"`
+	// Deletable says that the service's creation made it, and that its definition does
+	// not say retain: it goes when that is ordered.
+	Deletable bool `json:"deletable,omitempty"`
+}
+
+// VolumeFate is what became of the volume of a replica that was deleted.
+type VolumeFate struct {
+	Volume string `json:"volume"`
+	// Fate is BucketKept or BucketDeleted.
+	Fate string `json:"fate"`
+	// Why it was kept although its deletion was ordered.
+	Why string `json:"why,omitempty"`
+}
 
 // DesiredCluster is what a syncer must know of its own cluster.
 type DesiredCluster struct {
@@ -241,6 +260,10 @@ type Spec struct {
 	// sent to an OSCAR with it and without a syncer that answers for the origin takes no
 	// job.
 	Origin *OriginStorage `json:"origin,omitempty"`
+	// VolumeGoes says that the volume which its creation makes may be deleted with it,
+	// when that is ordered: its definition does not say retain. The service itself
+	// always says so, lest OSCAR delete the volume by itself.
+	VolumeGoes bool `json:"volume_goes,omitempty"`
 }
 
 // History is a service as it was submitted for one generation, without secrets.
@@ -300,7 +323,11 @@ type Observed struct {
 	Buckets []string `json:"buckets,omitempty"`
 	// BucketFates go with phase deleted.
 	BucketFates []BucketFate `json:"bucket_fates,omitempty"`
-	Reason      Reason       `json:"reason"`
+	// Volume is what its service mounts, or mounted when it was last seen; nil for none.
+	Volume *Volume `json:"volume,omitempty"`
+	// VolumeFate goes with phase deleted; nil without a volume.
+	VolumeFate *VolumeFate `json:"volume_fate,omitempty"`
+	Reason     Reason      `json:"reason"`
 	// Operation and Status tell which call to OSCAR failed and what it answered.
 	Operation          string `json:"operation,omitempty"`
 	Status             int    `json:"status,omitempty"`

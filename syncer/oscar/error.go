@@ -28,6 +28,8 @@ const (
 	OpBuckets      Op = "buckets"
 	OpBucket       Op = "bucket"
 	OpDeleteBucket Op = "delete bucket"
+	OpVolume       Op = "volume"
+	OpDeleteVolume Op = "delete volume"
 )
 
 // What an error keeps of an answer's text, and what it prints, in bytes. The
@@ -40,7 +42,7 @@ const (
 // APIError is a call to OSCAR that did not end with a 2xx answer.
 type APIError struct {
 	Op Op
-	// Service is the service or bucket that the call was about; may be empty.
+	// Service is the service, bucket or volume that the call was about; may be empty.
 	Service string
 	// Status is the HTTP status, or 0 when there was no answer.
 	Status int

@@ -17,6 +17,8 @@ type Service struct {
 	// Storage says that it names any input, output or mount: OSCAR's DELETE
 	// would empty and delete those buckets.
 	Storage bool
+	// Volume is the managed volume that it mounts; nil for none.
+	Volume *ServiceVolume
 	// JSON is the service as it was answered.
 	JSON json.RawMessage
 }
@@ -34,6 +36,7 @@ func (s *Service) UnmarshalJSON(data []byte) error {
 			Provider string `json:"storage_provider"`
 			Path     string `json:"path"`
 		} `json:"mount"`
+		Volume *ServiceVolume `json:"volume"`
 	}
 	if err := json.Unmarshal(data, &v); err != nil {
 		return err
@@ -44,6 +47,7 @@ func (s *Service) UnmarshalJSON(data []byte) error {
 		Owner:       v.Owner,
 		Annotations: v.Annotations,
 		Storage:     len(v.Input) > 0 || len(v.Output) > 0 || v.Mount.Provider != "" || v.Mount.Path != "",
+		Volume:      v.Volume,
 		JSON:        append(json.RawMessage(nil), data...),
 	}
 	return nil

@@ -119,10 +119,13 @@ func (c *checker) bucketsWereMade(ch *change, d *record.Deleted) {
 	}
 }
 
-// bucketsWereOrdered: a bucket that is reported as deleted was made by that life,
-// and the tombstone that the report answers orders it.
-func (c *checker) bucketsWereOrdered(ch *change, o *record.Observed) {
+// dataWasOrdered: the tombstone that a report of a deleted bucket or volume answers
+// orders it, and a bucket was made by that life.
+func (c *checker) dataWasOrdered(ch *change, o *record.Observed) {
 	d, l := as[record.Desired](c.now(placeOfRef(ch.ref).desiredKey())), c.past.lives[o.UID]
+	if f := o.VolumeFate; f != nil && f.Fate == record.BucketDeleted && (d == nil || !d.Tombstone() || d.Data != "delete") {
+		c.violatef(RuleData, ch.key, "volume %q was deleted without an order", f.Volume)
+	}
 	for _, f := range o.BucketFates {
 		if f.Fate != record.BucketDeleted {
 			continue
@@ -141,7 +144,7 @@ func (c *checker) bucketsWereOrdered(ch *change, o *record.Observed) {
 func dataStep(c *checker) {
 	for _, ch := range c.changes {
 		if o := as[record.Observed](ch.now); o != nil {
-			c.bucketsWereOrdered(ch, o)
+			c.dataWasOrdered(ch, o)
 		}
 		d := as[record.Desired](ch.now)
 		if d == nil || d.Data == "" && d.Jobs == "" {

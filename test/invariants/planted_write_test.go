@@ -219,6 +219,11 @@ func TestPromise7UserData(t *testing.T) {
 				o.BucketFates = []record.BucketFate{{Bucket: "one", Fate: record.BucketDeleted}}
 			})
 		}), "was deleted without an order", nil},
+		{"a volume is deleted without an order", spoil("ack b", func(x *txn, f *federation) {
+			edit(x, f.at("b").observed(), func(o *record.Observed) {
+				o.VolumeFate = &record.VolumeFate{Volume: "one", Fate: record.BucketDeleted}
+			})
+		}), `volume "one" was deleted without an order`, nil},
 		{"an unknown order", spoil("bury", func(x *txn, f *federation) {
 			desired(x, f.at("b"), func(d *record.Desired) { d.Data = "all" })
 		}), "are unknown", nil},
