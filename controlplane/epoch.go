@@ -14,23 +14,30 @@ import (
 // ErrNoStore says that an etcd holds nothing of a control plane.
 var ErrNoStore = errors.New("it holds no records of a control plane")
 
-// Renew gives a store that was restored a new epoch, and tells every cluster. It is
-// for a store that nobody else works on.
-func Renew(ctx context.Context, st *store.Store, now time.Time) (epoch string, err error) {
+// Renew gives a store that was restored a new epoch, and tells every cluster, those that
+// are being removed too. It is for a store that nobody else works on. witness is the file
+// of an instance that worked on what is replaced, if there is one.
+func Renew(ctx context.Context, st *store.Store, witness string, now time.Time) (epoch string, err error) {
 	meta, err := readMeta(ctx, st)
 	if err != nil {
 		return "", err
 	}
-	if meta, err = renew(ctx, st, meta.Epoch, now); err != nil {
+	lost := meta.Epoch
+	if seen, err := readWitness(witness); err == nil && seen != nil && seen.ControlPlane == meta.ControlPlane && !slices.Contains(meta.Epochs, seen.Epoch) {
+		lost = seen.Epoch
+	}
+	if meta, err = renew(ctx, st, lost, now); err != nil {
 		return "", err
 	}
-	items, _, err := st.List(ctx, record.ClustersPrefix)
+	keys, err := st.ListKeys(ctx, record.ClusterTreePrefix)
 	if err != nil {
 		return "", err
 	}
 	var ids []string
-	for _, kv := range items {
-		ids = append(ids, record.ParseKey(kv.Key).Cluster)
+	for _, kv := range keys {
+		if ref := record.ParseKey(kv.Key); ref.Kind == record.KindDesiredCluster {
+			ids = append(ids, ref.Cluster)
+		}
 	}
 	return meta.Epoch, spread(ctx, st, ids)
 }
@@ -46,10 +53,11 @@ func readMeta(ctx context.Context, st *store.Store) (*record.Meta, error) {
 	return store.Decode[record.Meta](kv)
 }
 
-// renew ends the epoch old. Of several instances that find out about a restore at
-// once one does; the others find another epoch, and take it. It answers the meta
-// record as it is then.
-func renew(ctx context.Context, st *store.Store, old string, now time.Time) (*record.Meta, error) {
+// renew begins an epoch after the loss of a store that was seen in the epoch lost, unless
+// that one counts as past already. However many instances find out about a restore, and
+// whenever: one begins an epoch, and the others find theirs among those before it. It
+// answers the meta record as it is then.
+func renew(ctx context.Context, st *store.Store, lost string, now time.Time) (*record.Meta, error) {
 	epoch := newUID()
 	var meta *record.Meta
 	_, err := st.Update(ctx, store.Update{
@@ -60,10 +68,10 @@ func renew(ctx context.Context, st *store.Store, old string, now time.Time) (*re
 				return ErrNoStore
 			}
 			var err error
-			if meta, err = store.Decode[record.Meta](kv); err != nil || meta.Epoch != old {
+			if meta, err = store.Decode[record.Meta](kv); err != nil || slices.Contains(meta.Epochs, lost) {
 				return err
 			}
-			meta.Renew(epoch, record.At(now))
+			meta.Renew(epoch, lost, record.At(now))
 			tx.Expect(record.MetaKey)
 			tx.Put(record.MetaKey, meta)
 			return nil

@@ -28,7 +28,7 @@ func (p *puppet) finds(service, job string, attempt int, state record.JobState, 
 // restore gives the store a new epoch, as a control plane does that notices a restore.
 func (w *world) restore() string {
 	w.t.Helper()
-	epoch, err := controlplane.Renew(w.t.Context(), w.store, time.Now())
+	epoch, err := controlplane.Renew(w.t.Context(), w.store, "", time.Now())
 	if err != nil {
 		w.t.Fatal(err)
 	}

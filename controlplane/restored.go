@@ -31,19 +31,32 @@ func (c *ControlPlane) recognise(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	why := ""
-	switch {
-	case c.cfg.Restored:
-		why = "the operator said so"
-	case seen != nil:
+	found := doubt{epoch: meta.Epoch}
+	if seen != nil {
 		if lost := seen.lost(meta, view, c.cfg.Now(), c.cfg.KeepDeleted); lost != "" {
-			why = "it does not have " + lost
+			found = doubt{"it does not have " + lost, seen.Epoch}
 		}
 	}
-	if why == "" {
+	if c.cfg.Restored {
+		found.why = "the operator said so"
+	}
+	if found.why == "" {
 		return nil
 	}
-	return c.beginEpoch(ctx, meta.Epoch, why)
+	// An etcd that is full is made to take writes again beside this.
+	var failed error
+	c.insist(ctx, "the restored store has no new epoch yet", func() error {
+		err := c.beginEpoch(ctx, found)
+		if err != nil && !errors.Is(err, store.ErrUnavailable) {
+			failed = err
+			return nil
+		}
+		return err
+	})
+	if failed != nil {
+		return failed
+	}
+	return ctx.Err()
 }
 
 // witnessed reads the witness. One that cannot be understood is no reason not to
@@ -59,20 +72,16 @@ func (c *ControlPlane) witnessed() *witness {
 	return seen
 }
 
-// beginEpoch ends the epoch old, unless somebody has.
-func (c *ControlPlane) beginEpoch(ctx context.Context, old, why string) error {
-	meta, err := renew(ctx, c.store, old, c.cfg.Now())
+// beginEpoch begins an epoch after that of the doubt, unless somebody has, and waits until
+// the state has it.
+func (c *ControlPlane) beginEpoch(ctx context.Context, found doubt) error {
+	meta, err := renew(ctx, c.store, found.epoch, c.cfg.Now())
 	if err != nil {
 		return err
 	}
 	c.restores.Inc()
 	c.cfg.Logger.Warn("the store was restored from an older state; what is ahead of it on the clusters is held: oscarfed describe lists it",
-		"why", why, "epoch", meta.Epoch, "before", old)
-	return c.seeMeta(ctx)
-}
-
-// seeMeta waits until the state has the present meta record.
-func (c *ControlPlane) seeMeta(ctx context.Context) error {
+		"why", found.why, "epoch", meta.Epoch, "before", found.epoch)
 	v, err := c.store.Read(ctx, record.MetaKey)
 	if err != nil {
 		return err
@@ -80,8 +89,8 @@ func (c *ControlPlane) seeMeta(ctx context.Context) error {
 	return c.state.wait(ctx, v.Revision)
 }
 
-// doubt says why a listing of the store is taken for one of a restored store, and which
-// epoch it showed; empty when it showed none.
+// doubt says why the store is taken for restored, and in which epoch it was when what it
+// does not have was seen.
 type doubt struct{ why, epoch string }
 
 // relisted looks at each listing of the mirror before anybody is shown it. From what
@@ -96,7 +105,7 @@ func (c *ControlPlane) relisted(r store.Relist) {
 	if err != nil {
 		return
 	}
-	var found doubt
+	found := doubt{epoch: before.Epoch}
 	switch now, ok := r.Now.KV(record.MetaKey); {
 	case !ok:
 		found.why = "it is empty"
@@ -105,7 +114,6 @@ func (c *ControlPlane) relisted(r store.Relist) {
 		if err != nil || slices.Contains(meta.Epochs, before.Epoch) || meta.ControlPlane != before.ControlPlane {
 			return
 		}
-		found.epoch = meta.Epoch
 		w := attest(before, r.Before)
 		if lost := w.lost(meta, r.Now, c.cfg.Now(), c.cfg.KeepDeleted); lost != "" {
 			found.why = "it does not have " + lost
@@ -172,21 +180,12 @@ func (c *ControlPlane) insist(ctx context.Context, what string, do func() error)
 	}
 }
 
-// resolveDoubt gives the store a new epoch, unless another instance, which had the same
-// doubt, has begun one after that of the listing.
+// resolveDoubt gives the store a new epoch.
 func (c *ControlPlane) resolveDoubt(ctx context.Context, found doubt) error {
 	doubts := c.doubts.Load()
-	meta, err := readMeta(ctx, c.store)
+	err := c.beginEpoch(ctx, found)
 	if errors.Is(err, ErrNoStore) {
 		return errors.New("etcd is empty: restore a backup, or stop every control plane and remove its witness file to begin anew")
-	}
-	if err != nil {
-		return err
-	}
-	if found.epoch != "" && slices.Contains(meta.Epochs, found.epoch) {
-		err = c.seeMeta(ctx)
-	} else {
-		err = c.beginEpoch(ctx, meta.Epoch, found.why)
 	}
 	if err != nil {
 		return err
@@ -207,8 +206,8 @@ func (c *ControlPlane) resolveDoubt(ctx context.Context, found doubt) error {
 func (c *ControlPlane) tellClusters(ctx context.Context) error {
 	var behind []string
 	c.state.read(func() {
-		for id := range c.state.clusters {
-			if n := c.state.nodes[id]; n != nil && n.desiredSelf.rec != nil && c.state.meta != nil && n.desiredSelf.rec.Epoch != c.state.meta.Epoch {
+		for id, n := range c.state.nodes { // those that are being removed, too
+			if n.desiredSelf.rec != nil && c.state.meta != nil && n.desiredSelf.rec.Epoch != c.state.meta.Epoch {
 				behind = append(behind, id)
 			}
 		}

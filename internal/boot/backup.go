@@ -146,7 +146,7 @@ func RunRestore(ctx context.Context, cfg Restore, log *slog.Logger, out io.Write
 				return err
 			}
 			defer closeStore(st, log)
-			epoch, err = controlplane.Renew(ctx, st, time.Now())
+			epoch, err = controlplane.Renew(ctx, st, filepath.Join(cfg.DataDir, witnessName), time.Now())
 			return err
 		},
 	})

@@ -68,9 +68,14 @@ func (c *DesiredCluster) Word() string {
 // maxEpochs bounds Meta.Epochs.
 const maxEpochs = 64
 
-// Renew gives the store a new epoch.
-func (m *Meta) Renew(epoch string, at Time) {
-	m.Epochs = append(slices.Clone(m.Epochs), m.Epoch)
+// Renew gives the store a new epoch, after one that was lost: that of the present record,
+// or a later one that the store does not have any more.
+func (m *Meta) Renew(epoch, lost string, at Time) {
+	m.Epochs = slices.Clone(m.Epochs)
+	if lost != m.Epoch {
+		m.Epochs = append(m.Epochs, lost)
+	}
+	m.Epochs = append(m.Epochs, m.Epoch)
 	m.Epochs = m.Epochs[max(0, len(m.Epochs)-maxEpochs):]
 	m.Epoch, m.RestoredAt = epoch, &at
 }
