@@ -27,23 +27,17 @@ type offers struct {
 
 	mu   sync.Mutex
 	jobs map[kube.JobKey]*kube.Job
-	// refusals are what Kubernetes refused, by the uid of the Job.
-	refusals map[string]refusedHold
+	// refusals are what Kubernetes said to attempts to hold a Job, by its uid.
+	refusals map[string]string
 	// theirs are the Jobs that OSCAR's own rescheduler may take.
 	theirs map[kube.JobKey]bool
-}
-
-// refusedHold is what Kubernetes said to an attempt to hold a Job.
-type refusedHold struct {
-	message string
-	gate    bool
 }
 
 func newOffers() *offers {
 	return &offers{
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[kube.JobKey](200*time.Millisecond, 30*time.Second)),
-		jobs: map[kube.JobKey]*kube.Job{}, refusals: map[string]refusedHold{}, theirs: map[kube.JobKey]bool{},
+		jobs: map[kube.JobKey]*kube.Job{}, refusals: map[string]string{}, theirs: map[kube.JobKey]bool{},
 	}
 }
 
@@ -84,13 +78,13 @@ func (o *offers) again(service string) {
 	}
 }
 
-func (o *offers) refuse(uid string, gate bool, message string) {
+func (o *offers) refuse(uid, message string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.refusals[uid] = refusedHold{message, gate}
+	o.refusals[uid] = message
 }
 
-func (o *offers) refusal(uid string) refusedHold {
+func (o *offers) refusal(uid string) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.refusals[uid]
@@ -307,8 +301,8 @@ func (t *term) changeJob(ctx context.Context, v *offeredJob, d offerDecision) er
 	t.metrics.offerSteps.WithLabelValues(d.step.String(), outcome).Inc()
 	if errors.Is(err, kube.ErrJobRefused) {
 		switch d.step {
-		case offerMark, offerHold, offerSuspend, offerGate, offerDeactivate:
-			t.offers.refuse(v.job.UID, d.step == offerGate, err.Error())
+		case offerMark, offerHold, offerSuspend, offerLeave, offerDeactivate:
+			t.offers.refuse(v.job.UID, err.Error())
 		}
 	}
 	if err == nil {
@@ -319,7 +313,7 @@ func (t *term) changeJob(ctx context.Context, v *offeredJob, d offerDecision) er
 
 func (t *term) sendJobStep(ctx context.Context, v *offeredJob, d offerDecision) error {
 	store, job := t.cfg.Kube, v.job
-	yes, no := true, false
+	yes, no, none := true, false, ""
 	mark := kube.JobMark{Job: v.id, State: kube.MarkHolding}
 	if job.Mark != nil {
 		mark = *job.Mark
@@ -339,8 +333,8 @@ func (t *term) sendJobStep(ctx context.Context, v *offeredJob, d offerDecision) 
 		if job.Workload != nil {
 			next.Workload = job.Workload.Name
 		}
-		if job.Suspended {
-			change.Gate = &yes
+		if job.Suspended && job.Queue != "" {
+			next.Queue, change.Queue = job.Queue, &none
 		}
 		return store.ChangeJob(ctx, job, change)
 	case offerHold:
@@ -348,28 +342,31 @@ func (t *term) sendJobStep(ctx context.Context, v *offeredJob, d offerDecision) 
 	case offerSuspend:
 		mark.Suspended = true
 		return store.ChangeJob(ctx, job, kube.JobChange{Mark: &mark, Suspend: &yes})
-	case offerGate:
-		return store.ChangeJob(ctx, job, kube.JobChange{Gate: &yes})
+	case offerLeave:
+		mark.Queue = job.Queue
+		return store.ChangeJob(ctx, job, kube.JobChange{Mark: &mark, Queue: &none})
 	case offerDeactivate:
 		return store.SetActive(ctx, job, false)
 	case offerActivate:
 		return store.SetActive(ctx, job, true)
 	case offerResume:
 		return store.ChangeJob(ctx, job, kube.JobChange{Mark: restored(job.Generation + 1), Suspend: &no})
-	case offerUngate:
-		change := kube.JobChange{Mark: &mark}
+	case offerRestoring:
 		mark.State, mark.Generation = kube.MarkRestoring, job.Generation
-		if job.Gated {
-			change.Gate = &no
-			mark.Generation++
+		if d.spoiled {
+			mark.Generation = 0
 		}
-		return store.ChangeJob(ctx, job, change)
+		return store.ChangeJob(ctx, job, kube.JobChange{Mark: &mark})
 	case offerUnmark:
 		generation := job.Generation
 		if mark.State == kube.MarkRestoring {
 			generation = mark.Generation
 		}
-		return store.ChangeJob(ctx, job, kube.JobChange{Mark: restored(generation)})
+		change := kube.JobChange{Mark: restored(generation)}
+		if left(job) && job.Suspended { // Kueue lets nobody into a queue who runs
+			change.Queue = &mark.Queue
+		}
+		return store.ChangeJob(ctx, job, change)
 	case offerDelete:
 		return store.DeleteJob(ctx, job)
 	}

@@ -123,11 +123,7 @@ func (t *term) fillSight(v *offeredJob, kv func(string) (store.KV, bool)) error 
 	if v.job == nil {
 		return nil
 	}
-	if refused := t.offers.refusal(v.job.UID); refused.gate {
-		v.ungateable = true
-	} else {
-		v.refused = refused.message
-	}
+	v.refused = t.offers.refusal(v.job.UID)
 	if raw, ok := kv(record.DesiredServiceKey(t.cfg.ClusterID, v.job.Service)); ok {
 		if v.desired, err = store.Decode[record.Desired](raw); err != nil {
 			return err

@@ -24,8 +24,8 @@ import (
 // not kill one that has started. So the pod is held, not the Job: a pod that has no node
 // gets images that no node can start, in a write that fails when it was given a node
 // first. Only then is the Job suspended, and its pod, which can start nothing any more,
-// goes. A Job that Kueue holds has no pod; it gets a scheduling gate, in a write
-// that fails when Kueue has resumed it first, and its Workload is deactivated.
+// goes. A Job that Kueue holds has no pod; it is taken out of its queue, in a write that
+// fails when Kueue has resumed it first, and its Workload is deactivated.
 //
 // All that was done to a Job is written on the Job (kube.JobMark), before it is done.
 
@@ -49,9 +49,8 @@ type offerSight struct {
 	// threshold is how long a Job may wait.
 	threshold time.Duration
 	// refused is what Kubernetes said to an attempt to hold the Job; empty when it
-	// accepted. ungateable says that it does not take a gate into the template.
-	refused    string
-	ungateable bool
+	// accepted.
+	refused string
 	// stopped says that nothing is to be done on this cluster.
 	stopped bool
 	epoch   string
@@ -74,30 +73,31 @@ const (
 
 	// The steps from here on change something in Kubernetes.
 
-	// offerMark: write on the Job that it is going to be held, with a gate when it is
-	// suspended.
+	// offerMark: write on the Job that it is going to be held. One that Kueue holds leaves
+	// its queue with that.
 	offerMark
 	// offerHold: hold a pod.
 	offerHold
 	// offerSuspend: suspend the Job.
 	offerSuspend
-	// offerGate: put the gate into the Job's template.
-	offerGate
+	// offerLeave: take a suspended Job out of its queue.
+	offerLeave
 	// offerDeactivate, offerActivate: the Workload.
 	offerDeactivate
 	offerActivate
 	// offerResume: end the suspension, and the offer with it.
 	offerResume
-	// offerUngate: take the gate out of the template.
-	offerUngate
-	// offerUnmark: write on the Job that it is as it was found.
+	// offerRestoring: write on the Job that its Workload is going to be active.
+	offerRestoring
+	// offerUnmark: write on the Job that it is as it was found; it gets its queue back
+	// with that.
 	offerUnmark
 	// offerDelete: delete the Job.
 	offerDelete
 )
 
 func (s offerStep) String() string {
-	names := [...]string{"rest", "look", "read", "tell", "forget", "mark", "hold", "suspend", "gate", "deactivate", "activate", "resume", "ungate", "unmark", "delete"}
+	names := [...]string{"rest", "look", "read", "tell", "forget", "mark", "hold", "suspend", "leave", "deactivate", "activate", "resume", "restoring", "unmark", "delete"}
 	if int(s) < len(names) {
 		return names[s]
 	}
@@ -146,7 +146,7 @@ func planOffer(s offerSight) offerDecision {
 	if s.stopped {
 		return do(offerRest)
 	}
-	if j := s.job; !s.fresh && j != nil && j.Mark.Holding() && j.Queue != "" {
+	if j := s.job; !s.fresh && j != nil && j.Mark.Holding() && j.Queued() {
 		return do(offerRead) // its Workload is not watched
 	}
 	d := s.next()
@@ -281,7 +281,7 @@ func (s offerSight) since() (since time.Time, why string, ok bool) {
 		switch {
 		case j.Queue == "":
 			return since, "somebody suspended it", false
-		case len(active) > 0 || j.Gated:
+		case len(active) > 0:
 			return since, "it is being suspended", false
 		case s.fresh && (j.Workload == nil || !j.Workload.Active):
 			return since, "its Workload is not active", false
@@ -361,13 +361,16 @@ func (s offerSight) promised() bool {
 	return s.offer.State == record.OfferFrozen || s.answer == record.OfferRelease
 }
 
+// left says whether we took the Job out of a queue of Kueue.
+func left(j *kube.Job) bool { return j.Queue == "" && j.Mark.Queue != "" }
+
 // freeze is the next step to a Job that can start nothing, or true when it is there.
 func (s offerSight) freeze() (offerDecision, bool) {
 	j := s.job
-	switch {
+	switch suspended := j.Mark.Suspended || left(j); {
 	case j.Queue != "":
-		return s.freezeQueued()
-	case j.Mark.Suspended && !j.Suspended, !j.Mark.Suspended && j.Suspended:
+		return s.freezeQueued(), false
+	case suspended && !j.Suspended, !suspended && j.Suspended:
 		return s.giveBack(true), false // somebody else resumed, or suspended, it
 	case !j.Suspended:
 		return s.holdPods(offerSuspend), false
@@ -375,7 +378,12 @@ func (s offerSight) freeze() (offerDecision, bool) {
 	if d, stray := s.stray(); stray {
 		return d, false
 	}
-	if !j.Settled {
+	switch w := j.Workload; {
+	case w != nil && w.Admitted && !s.promised():
+		return s.giveBack(false), false // Kueue has room for it after all
+	case w != nil && w.Active:
+		return do(offerDeactivate), false
+	case !j.Settled:
 		return lookAfter(offerPoll), false
 	}
 	return offerDecision{}, true
@@ -397,34 +405,26 @@ func (s offerSight) stray() (offerDecision, bool) {
 	return offerDecision{}, false
 }
 
-// freezeQueued is freeze for a Job in a queue of Kueue.
-func (s offerSight) freezeQueued() (offerDecision, bool) {
+// freezeQueued is the next step to a Job that is in no queue of Kueue, and can start
+// nothing. Kueue stops it when its Workload is not active, and then takes its place from
+// it; before that is done, it would not be finished with a Job that has left.
+func (s offerSight) freezeQueued() offerDecision {
 	j := s.job
-	active := j.Workload != nil && j.Workload.Active
-	switch {
-	case !j.Suspended && !j.Gated:
-		return s.holdPods(offerDeactivate), false
-	case !j.Suspended && active: // Kueue resumed it before it saw that it must not
-		return do(offerDeactivate), false
-	case !j.Suspended:
-		return lookAfter(offerPoll), false
+	if !j.Suspended {
+		return s.holdPods(offerDeactivate)
 	}
 	if d, stray := s.stray(); stray {
-		return d, false
+		return d
 	}
-	switch {
-	case !j.Settled:
-		return lookAfter(offerPoll), false
-	case !j.Gated && !s.ungateable:
-		return do(offerGate), false
-	case active:
-		return do(offerDeactivate), false
-	case !j.Gated && j.Workload == nil:
-		return lookAfter(offerPoll), false // Kueue makes it anew, and active
-	case j.Workload != nil && j.Workload.Admitted:
-		return lookAfter(offerPoll), false
+	switch w := j.Workload; {
+	case !j.Settled, w != nil && w.Admitted && !w.Active:
+		return lookAfter(offerPoll)
+	case w != nil && w.Admitted && s.promised():
+		return do(offerDeactivate)
+	case w != nil && w.Admitted:
+		return s.giveBack(false) // Kueue is about to resume it
 	}
-	return offerDecision{}, true
+	return do(offerLeave)
 }
 
 // holdPods holds the pod of a Job that is not suspended, and then does what comes next.
@@ -471,7 +471,7 @@ func (s offerSight) back() offerDecision {
 		// a pod that can start nothing.
 		return lookAfter(offerPoll)
 	}
-	if j.Queue == "" {
+	if !j.Queued() {
 		switch {
 		case j.Mark.Suspended && j.Suspended:
 			return do(offerResume)
@@ -482,16 +482,18 @@ func (s offerSight) back() offerDecision {
 	}
 	inactive := j.Workload != nil && !j.Workload.Active
 	switch {
-	case j.Mark.State == kube.MarkRestoring && inactive:
+	case left(j) && !j.Suspended:
+		return do(offerUnmark) // Kueue does not know any more when it ends: its Workload is to take no place
+	case inactive && j.Mark.State == kube.MarkRestoring:
 		return do(offerActivate)
 	case j.Mark.State == kube.MarkRestoring:
 		return do(offerUnmark)
-	case !j.Suspended && (j.Gated || holds) && !inactive && j.Workload != nil:
-		return do(offerDeactivate)
-	case !j.Suspended && (j.Gated || holds), j.Suspended && j.Gated && !j.Settled:
-		return lookAfter(offerPoll) // Kueue is to suspend it; then its pods go
-	case j.Gated, inactive:
-		return do(offerUngate)
+	case !j.Suspended && holds && !inactive && j.Workload != nil:
+		return do(offerDeactivate) // a pod that can start nothing has to go
+	case !j.Suspended && holds:
+		return lookAfter(offerPoll) // Kueue is to suspend it
+	case inactive:
+		return do(offerRestoring)
 	}
 	return do(offerUnmark)
 }

@@ -119,7 +119,8 @@ type jobModel struct {
 	accepted bool
 	// pending is a step that was decided on, and is yet to be taken.
 	pending *modelStep
-	loose   int
+	// flying is an admission that Kueue's scheduler has decided on, and not written yet.
+	flying bool
 	// off says that the syncer was restarted with --offer-jobs=off.
 	off bool
 }
@@ -198,9 +199,6 @@ func (m *jobModel) act() {
 	case offerActivate, offerDeactivate:
 		if w := m.job.Workload; w != nil && *w == *p.job.Workload {
 			w.Active = p.d.step == offerActivate
-			if !w.Active {
-				w.Admitted = false
-			}
 		}
 		return
 	}
@@ -218,36 +216,33 @@ func (m *jobModel) act() {
 		}
 		return &kube.JobMark{State: kube.MarkRestored, Generation: generation, Times: mark.Times + 1, At: new(m.now)}
 	}
+	leave := func() { j.Mark.Queue, j.Queue = j.Queue, "" }
 	switch p.d.step {
 	case offerMark:
-		if j.Suspended {
-			j.Gated = true
-			j.Generation++
-		}
 		j.Mark = &kube.JobMark{Job: "j", State: kube.MarkHolding, Times: mark.Times}
+		if j.Suspended && j.Queue != "" {
+			leave()
+		}
 	case offerSuspend:
 		j.Suspended, mark.Suspended = true, true
 		j.Generation++
 		j.Mark = &mark
-	case offerGate:
-		j.Gated = true
-		j.Generation++
+	case offerLeave:
+		leave()
 	case offerResume:
 		j.Suspended, j.Settled = false, false
 		j.Generation++
 		j.Mark = restored(j.Generation)
-	case offerUngate:
-		mark.State = kube.MarkRestoring
-		if j.Gated {
-			j.Gated = false
-			j.Generation++
-		}
-		mark.Generation = j.Generation
+	case offerRestoring:
+		mark.State, mark.Generation = kube.MarkRestoring, j.Generation
 		j.Mark = &mark
 	case offerUnmark:
 		generation := j.Generation
 		if mark.State == kube.MarkRestoring {
 			generation = mark.Generation
+		}
+		if left(j) && j.Suspended {
+			j.Queue = mark.Queue
 		}
 		j.Mark = restored(generation)
 	case offerDelete:
@@ -274,7 +269,7 @@ func (m *jobModel) controller() {
 	if !j.Suspended {
 		if len(j.Pods) == 0 {
 			m.podUIDs++
-			j.Pods = []kube.JobPod{{Name: fmt.Sprint("p", m.podUIDs), Created: m.now.Add(-time.Hour), Held: j.Gated}}
+			j.Pods = []kube.JobPod{{Name: fmt.Sprint("p", m.podUIDs), Created: m.now.Add(-time.Hour)}}
 			m.changed()
 		}
 		return
@@ -299,7 +294,7 @@ func (m *jobModel) bind() {
 		return
 	}
 	for i, p := range m.job.Pods {
-		if p.Node == "" && !p.Leaving && !m.job.Gated {
+		if p.Node == "" && !p.Leaving {
 			m.job.Pods[i].Node = "n"
 			m.podVersion[p.Name]++
 		}
@@ -322,24 +317,31 @@ func (m *jobModel) node() {
 	}
 }
 
-// kueue starts and stops a Job by its Workload. It may admit one that it took from its
-// queue before it was deactivated.
+// kueue starts and stops a Job by its Workload, one thing at a time, and leaves alone
+// what is in no queue. Its scheduler takes what waits out of the queue, and later writes
+// that it is admitted, whatever has become of it meanwhile.
 func (m *jobModel) kueue() {
 	j := m.job
-	if j == nil || j.Workload == nil {
+	if j == nil {
 		return
 	}
-	switch w := j.Workload; {
-	case !w.Active && !j.Suspended:
-		j.Suspended, w.Admitted = true, false
+	w := j.Workload
+	switch {
+	case w == nil:
+	case m.flying:
+		m.flying, w.Admitted = false, true
+	case j.Queue == "" && w.Active && !w.Admitted:
+		m.flying = true
+	case j.Queue == "":
+	case !j.Suspended && (!w.Active || !w.Admitted):
+		j.Suspended = true
 		j.Generation++
 		m.changed()
-	case w.Active && !w.Admitted && j.Suspended:
-		w.Admitted = true
-	case w.Admitted && j.Suspended, !w.Active && j.Suspended && m.loose > 0 && !j.Mark.Holding():
-		if !w.Admitted {
-			m.loose--
-		}
+	case !w.Active && w.Admitted && j.Settled:
+		w.Admitted = false
+	case w.Active && !w.Admitted:
+		m.flying = true
+	case w.Admitted && j.Suspended:
 		j.Suspended, j.Settled = false, false
 		j.Generation++
 		m.changed()
@@ -373,7 +375,7 @@ func TestNoJobIsLostOrStartedTwice(t *testing.T) {
 		m := &jobModel{t: t, now: offerTime, podVersion: map[string]int{}, begun: map[string]bool{}, killed: map[string]bool{}}
 		m.job = waitingJob(func(j *kube.Job) { j.Pods = nil })
 		if rapid.Bool().Draw(t, "queued") {
-			m.job, m.loose = queuedJob(), rapid.IntRange(0, 2).Draw(t, "loose")
+			m.job = queuedJob()
 		}
 		m.job.Created = offerTime.Add(-time.Hour)
 		everybody := []func(){m.look, m.look, m.act, m.act, m.controller, m.bind, m.node, m.kueue, func() { m.plane(false) }, func() { m.plane(true) },
@@ -399,8 +401,8 @@ func TestNoJobIsLostOrStartedTwice(t *testing.T) {
 		if m.accepted != (m.job == nil) {
 			t.Errorf("accepted %t, and the Job is %+v", m.accepted, m.job)
 		}
-		if m.job != nil && m.job.Mark.Holding() {
-			t.Errorf("it still has the mark %+v", m.job.Mark)
+		if j := m.job; j != nil && (j.Mark.Holding() || j.Workload != nil && (j.Queue == "" || !j.Workload.Active)) {
+			t.Errorf("it is not as it was found: %+v, mark %+v, Workload %+v", j, j.Mark, j.Workload)
 		}
 	})
 }

@@ -33,8 +33,6 @@ const (
 const (
 	// markAnnotation is the JSON of a JobMark.
 	markAnnotation = "oscarfed/offer"
-	// gate keeps pods that are made from a Job's template from being given a node.
-	gate = "oscarfed/offered"
 	// HeldImage replaces the images of a pod that is held. Upper case is in no
 	// reference of an image, so a node refuses it before it asks any registry: a pod
 	// that had no node when it got this image never starts anything.
@@ -59,7 +57,7 @@ type Job struct {
 	// marks.
 	Service, ServiceUID string
 	Created             time.Time
-	// Queue of Kueue that it is in; empty for none.
+	// Queue of Kueue that it is in; empty for none. See also JobMark.Queue.
 	Queue string
 	// Suspended says that no pod is to be made of it, and Settled that the Job
 	// controller has seen so and counts no pod.
@@ -71,8 +69,6 @@ type Job struct {
 	Odd string
 	// Rescheduler says that OSCAR's own rescheduler may take it.
 	Rescheduler bool
-	// Gated says that pods which are made of it get no node.
-	Gated bool
 	// Mark is ours; nil for none.
 	Mark *JobMark
 	Pods []JobPod
@@ -83,9 +79,11 @@ type Job struct {
 	Event string
 	// Workload of Kueue; nil when there is none.
 	Workload *Workload
-
-	gates []string
 }
+
+// Queued says whether it has, or may have, a Workload: it is in a queue of Kueue, or we
+// took it out of one.
+func (j *Job) Queued() bool { return j.Queue != "" || j.Mark != nil && j.Mark.Queue != "" }
 
 // JobPod is a pod of a Job.
 type JobPod struct {
@@ -93,7 +91,7 @@ type JobPod struct {
 	Created time.Time
 	// Node is where it is to run; empty before that is decided.
 	Node string
-	// Held says that it can start nothing: by its images, or by our gate.
+	// Held says that it can start nothing, by its images.
 	Held bool
 	// Ended says that it has succeeded or failed, and Leaving that it is being deleted.
 	Ended, Leaving bool
@@ -125,7 +123,9 @@ type JobMark struct {
 	Suspended bool `json:"suspended,omitempty"`
 	// Workload is Kueue's, which was active and is to be so again.
 	Workload string `json:"workload,omitempty"`
-	// Generation of the Job that was restored: with another one, somebody else has
+	// Queue is that of Kueue which we took it out of.
+	Queue string `json:"queue,omitempty"`
+	// Generation of the Job when it was restored: with another one, somebody else has
 	// changed it since, and it may have run.
 	Generation int64 `json:"generation,omitempty"`
 	// Times counts how often it was offered and restored, and At is when last.
@@ -140,7 +140,8 @@ type MarkState string
 const (
 	// MarkHolding: it is, or will be, held.
 	MarkHolding MarkState = "holding"
-	// MarkRestoring: its template is as it was found, its Workload not yet.
+	// MarkRestoring: nothing holds it but its Workload, which is to be active again, and
+	// that it is in no queue.
 	MarkRestoring MarkState = "restoring"
 	// MarkRestored: it is as it was found.
 	MarkRestored MarkState = "restored"
@@ -181,8 +182,10 @@ var ErrJobRefused = errors.New("not accepted by Kubernetes")
 type JobChange struct {
 	// Mark replaces ours.
 	Mark *JobMark
-	// Suspend and Gate are changed unless nil.
-	Suspend, Gate *bool
+	// Suspend is changed unless nil.
+	Suspend *bool
+	// Queue is changed unless nil; an empty one takes it out of its queue.
+	Queue *string
 }
 
 // JobStore is what offers need of Kubernetes.
@@ -231,10 +234,6 @@ func jobOf(j *batchv1.Job) *Job {
 	_, onJob := j.Labels[reschedulerLabel]
 	_, onPod := j.Spec.Template.Labels[reschedulerLabel]
 	out.Rescheduler = onJob || onPod
-	for _, g := range j.Spec.Template.Spec.SchedulingGates {
-		out.gates = append(out.gates, g.Name)
-	}
-	out.Gated = slices.Contains(out.gates, gate)
 	for _, c := range j.Status.Conditions {
 		if c.Status != corev1.ConditionTrue {
 			continue
@@ -297,8 +296,6 @@ func podOf(p *corev1.Pod) JobPod {
 	for _, c := range p.Spec.Containers {
 		out.containers, out.Held = append(out.containers, c.Name), out.Held && c.Image == HeldImage
 	}
-	gated := slices.ContainsFunc(p.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == gate })
-	out.Held = out.Held || gated
 	return out
 }
 

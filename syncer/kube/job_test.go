@@ -119,46 +119,42 @@ func TestEitherAPodIsHeldOrItGetsANode(t *testing.T) {
 	}
 }
 
-// TestAGatedJobHasPodsThatGetNoNode: whoever resumes it.
-func TestAGatedJobHasPodsThatGetNoNode(t *testing.T) {
+// TestAJobLeavesItsQueueOrIsResumed: never both, whoever is first, and it comes back
+// with the generation that it had.
+func TestAJobLeavesItsQueueOrIsResumed(t *testing.T) {
 	t.Parallel()
 	client, service := open(t), name(t)
-	namespace := shared.Cluster(t).Namespace(t, "oscar-svc-gated")
+	namespace := shared.Cluster(t).Namespace(t, "oscar-svc-queued")
 	queued := job(service+"-1", service)
 	queued.Spec.Suspend = new(true)
 	queued.Labels = map[string]string{"oscar_service": service, "kueue.x-k8s.io/queue-name": "q"}
 	key := makeJob(t, namespace, queued)
 	var j *kube.Job
 	kubetest.Eventually(t, "its controller has seen it", func() bool { j = read(t, client, key); return j.Settled })
-	mark := &kube.JobMark{Job: "j", State: kube.MarkHolding}
-	changed(t, client, key, func(now *kube.Job) error {
-		j = now
-		return client.ChangeJob(t.Context(), now, kube.JobChange{Mark: mark, Gate: new(true)})
-	})
+	if j.Queue != "q" || !j.Queued() {
+		t.Errorf("it is %+v", j)
+	}
+	leave := kube.JobChange{Mark: &kube.JobMark{Job: "j", State: kube.MarkHolding, Queue: "q"}, Queue: new("")}
+	changed(t, client, key, func(now *kube.Job) error { j = now; return client.ChangeJob(t.Context(), now, leave) })
 	if err := client.ChangeJob(t.Context(), j, kube.JobChange{Suspend: new(false)}); !errors.Is(err, kube.ErrJobChanged) {
-		t.Errorf("an old version was changed: %v", err)
+		t.Errorf("it was resumed after it had left: %v", err)
 	}
 	j = read(t, client, key)
-	if !j.Gated || !j.Mark.Holding() || j.Mark.Job != "j" || j.Generation != 2 {
+	if j.Queue != "" || !j.Queued() || !j.Suspended || !j.Mark.Holding() || j.Mark.Queue != "q" || j.Generation != 1 || j.Service != service {
 		t.Errorf("it is %+v with mark %+v", j, j.Mark)
 	}
 	changed(t, client, key, func(j *kube.Job) error {
-		return client.ChangeJob(t.Context(), j, kube.JobChange{Suspend: new(false)})
+		return client.ChangeJob(t.Context(), j, kube.JobChange{Mark: &kube.JobMark{State: kube.MarkRestored}, Queue: new("q")})
 	})
-	j = withPod(t, client, key)
-	if err := bind(t, namespace, j.Pods[0].Name); !apierrors.IsConflict(err) || !j.Pods[0].Held {
-		t.Errorf("a gated pod got a node: %v", err)
+	if j = read(t, client, key); j.Queue != "q" || j.Mark.Holding() || j.Generation != 1 {
+		t.Errorf("it is %+v with mark %+v", j, j.Mark)
 	}
-	changed(t, client, key, func(j *kube.Job) error {
-		return client.ChangeJob(t.Context(), j, kube.JobChange{Suspend: new(true)})
+	changed(t, client, key, func(now *kube.Job) error {
+		j = now
+		return client.ChangeJob(t.Context(), now, kube.JobChange{Suspend: new(false)})
 	})
-	kubetest.Eventually(t, "its pod is gone", func() bool { j = read(t, client, key); return j.Settled && len(j.Pods) == 0 })
-	changed(t, client, key, func(j *kube.Job) error {
-		return client.ChangeJob(t.Context(), j, kube.JobChange{Suspend: new(false), Gate: new(false), Mark: &kube.JobMark{State: kube.MarkRestored}})
-	})
-	j = withPod(t, client, key)
-	if j.Pods[0].Held || j.Gated || j.Mark.Holding() {
-		t.Errorf("it is %+v", j)
+	if err := client.ChangeJob(t.Context(), j, leave); !errors.Is(err, kube.ErrJobChanged) {
+		t.Errorf("it left after it had been resumed: %v", err)
 	}
 	changed(t, client, key, func(now *kube.Job) error { j = now; return client.DeleteJob(t.Context(), now) })
 	if err := client.DeleteJob(t.Context(), j); !errors.Is(err, kube.ErrJobChanged) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -51,7 +50,7 @@ func (c *Client) Job(ctx context.Context, key JobKey) (*Job, error) {
 			job.Pods = append(job.Pods, podOf(&pods.Items[i]))
 		}
 	}
-	if job.Queue != "" {
+	if job.Queued() {
 		if job.Workload, err = c.workload(ctx, job); err != nil {
 			return nil, err
 		}
@@ -74,16 +73,12 @@ func (c *Client) ChangeJob(ctx context.Context, job *Job, change JobChange) erro
 	if change.Suspend != nil {
 		spec["suspend"] = *change.Suspend
 	}
-	if change.Gate != nil {
-		gates := slices.DeleteFunc(slices.Clone(job.gates), func(g string) bool { return g == gate })
-		if *change.Gate {
-			gates = append(gates, gate)
+	if change.Queue != nil {
+		label := any(*change.Queue)
+		if label == "" {
+			label = nil
 		}
-		named := []map[string]string{}
-		for _, g := range gates {
-			named = append(named, map[string]string{"name": g})
-		}
-		spec["template"] = map[string]any{"spec": map[string]any{"schedulingGates": named}}
+		meta["labels"] = map[string]any{queueLabel: label}
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": meta, "spec": spec})
 	if err != nil {

@@ -16,9 +16,15 @@ import (
 )
 
 // Kueue decides when a Job of a queue may have pods: the Job is suspended until its
-// Workload is admitted. Kueue admits, starts and stops a Job by itself, so what holds
-// such a Job is not that it is suspended, but its gate. That its Workload is not active
-// only keeps Kueue from giving it a place that it would not use.
+// Workload is admitted. Kueue starts and stops such a Job by itself, and when it stops
+// it, also one that is suspended, it writes back the template that its Workload
+// remembers: what is written into the template does not last. Its scheduler writes an
+// admission whatever the Workload has become meanwhile, so that a Workload which is not
+// active does not hold its Job either. But Kueue leaves alone what is in no queue, and
+// starts a Job by a patch of the version that it has read. So what holds a Job is that
+// it is taken out of its queue while it is suspended: either that write is first, and
+// Kueue's fails, or the other way round. That its Workload is not active only keeps
+// Kueue from giving it a place that it would not use.
 
 // kueue is the group of Workloads, and jobUIDLabel is on that of a Job.
 const (

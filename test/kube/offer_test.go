@@ -27,12 +27,12 @@ func (h *history) once(end record.OfferState) {
 	} else {
 		kubetest.Eventually(h.t, "it runs here", func() bool {
 			if j := h.job(); j != nil && j.Suspended && j.Queue != "" {
-				h.resume(false) // Kueue has room for it
+				h.admit() // Kueue has room for it
 			}
 			h.schedule()
 			return len(h.begun) > 0
 		})
-		if j := h.job(); j == nil || j.Ended || j.Suspended || j.Gated || j.Mark.Holding() || len(j.Pods) != 1 || j.Pods[0].Held || j.Workload != nil && !j.Workload.Active {
+		if j := h.job(); j == nil || j.Ended || j.Suspended || j.Mark.Holding() || len(j.Pods) != 1 || j.Pods[0].Held || j.Workload != nil && !j.Workload.Active {
 			h.t.Errorf("it is %s", shown(j))
 		}
 	}
@@ -157,26 +157,75 @@ func TestAJobThatIsHeldWhenOffersAreSwitchedOffIsBroughtToAnEnd(t *testing.T) {
 	}
 }
 
-// TestAJobThatKueueHoldsIsOffered: by its gate, also when Kueue resumes it in between.
+// The steps of one offer of a Job that Kueue holds: leave, deactivate, and delete; or
+// restoring, activate, and return.
+const queuedSteps = 5
+
+// TestAJobThatKueueHoldsIsOffered: out of its queue, also when Kueue admits it in between.
 func TestAJobThatKueueHoldsIsOffered(t *testing.T) {
 	t.Parallel()
 	for _, end := range []record.OfferWord{record.OfferRelease, record.OfferRestore} {
-		for resumed := -1; resumed < 3; resumed++ {
-			t.Run(fmt.Sprintf("%s-%d", end, resumed), func(t *testing.T) {
-				h := newHistory(t, fmt.Sprintf("kueue-%s-%d", end, resumed+1), end, queued)
-				h.enqueue()
-				h.at = func(n int, after bool) {
-					if n == resumed && !after {
-						h.resume(false)
-						h.schedule()
+		for admitted := -1; admitted < queuedSteps; admitted++ {
+			for _, after := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s-%d-%t", end, admitted, after), func(t *testing.T) {
+					h := newHistory(t, fmt.Sprintf("kueue-%s-%d-%t", end, admitted+1, after), end, queued)
+					h.enqueue()
+					h.at = func(n int, then bool) {
+						if n == admitted && then == after {
+							h.admit()
+							h.schedule()
+						}
 					}
-				}
-				got := h.play()
-				if resumed < 0 && got == record.OfferStarted {
-					t.Error("it was not offered")
-				}
+					got := h.play()
+					if admitted < 0 && got == record.OfferStarted {
+						t.Error("it was not offered")
+					}
+					h.once(got)
+				})
+			}
+		}
+	}
+}
+
+// TestAJobThatKueueHasAdmittedIsOffered: its pod is held, Kueue stops it, and it leaves.
+func TestAJobThatKueueHasAdmittedIsOffered(t *testing.T) {
+	t.Parallel()
+	for end, want := range map[record.OfferWord]record.OfferState{
+		record.OfferRelease: record.OfferReleased, record.OfferRestore: record.OfferRestored,
+	} {
+		t.Run(string(end), func(t *testing.T) {
+			h := newHistory(t, "kueue-admitted-"+string(end), end, queued)
+			h.enqueue()
+			kubetest.Eventually(t, "its controller has seen that it is suspended", func() bool { return h.job().Settled })
+			h.admit()
+			if got := h.play(); got != want {
+				t.Errorf("%s after %d steps", got, h.steps)
+			} else {
 				h.once(got)
-			})
+			}
+		})
+	}
+}
+
+// TestASyncerThatDiesLeavesNoJobOutsideItsQueue: before and after each write.
+func TestASyncerThatDiesLeavesNoJobOutsideItsQueue(t *testing.T) {
+	t.Parallel()
+	for _, end := range []record.OfferWord{record.OfferRelease, record.OfferRestore} {
+		for step := range queuedSteps {
+			for _, after := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s-%d-%t", end, step, after), func(t *testing.T) {
+					h := newHistory(t, fmt.Sprintf("kueue-dies-%s-%d-%t", end, step, after), end, queued)
+					h.enqueue()
+					killed := false
+					h.at = func(n int, then bool) {
+						if n == step && then == after && !killed {
+							killed = true
+							h.kill()
+						}
+					}
+					h.once(h.play())
+				})
+			}
 		}
 	}
 }
@@ -211,7 +260,7 @@ func TestAJobThatSomebodyResumesIsHis(t *testing.T) {
 	h := newHistory(t, "resumed-by-hand", record.OfferRestore)
 	h.at = func(n int, after bool) {
 		if n == 2 && after {
-			h.resume(false)
+			h.resume()
 		}
 	}
 	got := h.play()

@@ -365,8 +365,8 @@ func shown(j *kube.Job) string {
 	if j == nil {
 		return "gone"
 	}
-	return fmt.Sprintf("of generation %d, suspended %t, settled %t, gated %t, ended %t, mark %+v, pods %+v, Workload %+v",
-		j.Generation, j.Suspended, j.Settled, j.Gated, j.Ended, j.Mark, j.Pods, j.Workload)
+	return fmt.Sprintf("of generation %d, suspended %t, settled %t, queue %q, ended %t, mark %+v, pods %+v, Workload %+v",
+		j.Generation, j.Suspended, j.Settled, j.Queue, j.Ended, j.Mark, j.Pods, j.Workload)
 }
 
 // kill ends the present syncer before it learns what became of its step.
@@ -489,19 +489,59 @@ func (h *history) enqueue() {
 	})
 }
 
-// kueue plays what Kueue does of itself: a Job whose Workload is not active is suspended.
+// kueue plays what Kueue does of itself to a Job in a queue whose Workload is not active:
+// it suspends it, takes its place from it, and each time that it looks at it writes back
+// the template that the Workload remembers. It leaves alone what is in no queue.
 func (h *history) kueue() {
 	j := h.job()
-	if j == nil || j.Workload == nil || j.Workload.Active || j.Suspended {
+	if j == nil || j.Queue == "" || j.Workload == nil || j.Workload.Active {
 		return
 	}
-	h.resume(true)
+	if !j.Suspended {
+		h.asKueue(j, `{"suspend":true}`)
+		return
+	}
+	h.asKueue(j, `{"template":{"metadata":{"annotations":null},"spec":{"nodeSelector":null,"tolerations":null,"schedulingGates":null}}}`)
+	if j.Workload.Admitted && j.Settled {
+		h.admitted(j, false)
+	}
 }
 
-// resume changes whether the Job is suspended, as somebody else would.
-func (h *history) resume(suspend bool) {
+// asKueue changes the spec of just the Job that was read.
+func (h *history) asKueue(j *kube.Job, spec string) {
 	_, err := shared.Cluster(h.t).Client().BatchV1().Jobs(h.namespace).Patch(context.WithoutCancel(h.t.Context()), h.key.Name, types.MergePatchType,
-		fmt.Appendf(nil, `{"spec":{"suspend":%t}}`, suspend), metav1.PatchOptions{})
+		fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"spec":%s}`, j.Version, spec), metav1.PatchOptions{})
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		h.t.Error(err)
+	}
+}
+
+// admit plays Kueue's scheduler, which admits a Workload, also one that is not active any
+// more, and then Kueue itself, which starts its Job.
+func (h *history) admit() {
+	j := h.job()
+	if j == nil || j.Workload == nil {
+		return
+	}
+	h.admitted(j, true)
+	if j.Queue != "" && j.Suspended {
+		h.asKueue(j, `{"suspend":false}`)
+	}
+}
+
+func (h *history) admitted(j *kube.Job, yes bool) {
+	status := map[bool]string{true: "True", false: "False"}[yes]
+	_, err := workloads(h.t, h.namespace).Patch(context.WithoutCancel(h.t.Context()), j.Workload.Name, types.MergePatchType,
+		fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Admitted","status":%q}]}}`, status), metav1.PatchOptions{}, "status")
+	if err != nil && !apierrors.IsNotFound(err) {
+		h.t.Error(err)
+	}
+}
+
+// resume ends the suspension of the Job, as somebody would by hand.
+func (h *history) resume() {
+	_, err := shared.Cluster(h.t).Client().BatchV1().Jobs(h.namespace).Patch(context.WithoutCancel(h.t.Context()), h.key.Name, types.MergePatchType,
+		[]byte(`{"spec":{"suspend":false}}`), metav1.PatchOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		h.t.Error(err)
 	}
