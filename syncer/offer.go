@@ -301,7 +301,7 @@ func (t *term) changeJob(ctx context.Context, v *offeredJob, d offerDecision) er
 	t.metrics.offerSteps.WithLabelValues(d.step.String(), outcome).Inc()
 	if errors.Is(err, kube.ErrJobRefused) {
 		switch d.step {
-		case offerMark, offerHold, offerSuspend, offerLeave, offerDeactivate:
+		case offerMark, offerHold, offerSuspend, offerDeactivate:
 			t.offers.refuse(v.job.UID, err.Error())
 		}
 	}
@@ -314,6 +314,11 @@ func (t *term) changeJob(ctx context.Context, v *offeredJob, d offerDecision) er
 func (t *term) sendJobStep(ctx context.Context, v *offeredJob, d offerDecision) error {
 	store, job := t.cfg.Kube, v.job
 	yes, no, none := true, false, ""
+	leave := func(mark *kube.JobMark, change *kube.JobChange) {
+		if job.Queue != "" {
+			mark.Queue, change.Queue = job.Queue, &none
+		}
+	}
 	mark := kube.JobMark{Job: v.id, State: kube.MarkHolding}
 	if job.Mark != nil {
 		mark = *job.Mark
@@ -333,18 +338,17 @@ func (t *term) sendJobStep(ctx context.Context, v *offeredJob, d offerDecision) 
 		if job.Workload != nil {
 			next.Workload = job.Workload.Name
 		}
-		if job.Suspended && job.Queue != "" {
-			next.Queue, change.Queue = job.Queue, &none
+		if job.Suspended {
+			leave(&next, &change)
 		}
 		return store.ChangeJob(ctx, job, change)
 	case offerHold:
 		return store.HoldPod(ctx, job, d.pod)
 	case offerSuspend:
+		change := kube.JobChange{Mark: &mark, Suspend: &yes}
 		mark.Suspended = true
-		return store.ChangeJob(ctx, job, kube.JobChange{Mark: &mark, Suspend: &yes})
-	case offerLeave:
-		mark.Queue = job.Queue
-		return store.ChangeJob(ctx, job, kube.JobChange{Mark: &mark, Queue: &none})
+		leave(&mark, &change)
+		return store.ChangeJob(ctx, job, change)
 	case offerDeactivate:
 		return store.SetActive(ctx, job, false)
 	case offerActivate:

@@ -78,10 +78,8 @@ const (
 	offerMark
 	// offerHold: hold a pod.
 	offerHold
-	// offerSuspend: suspend the Job.
+	// offerSuspend: suspend the Job. One of a queue leaves it with that.
 	offerSuspend
-	// offerLeave: take a suspended Job out of its queue.
-	offerLeave
 	// offerDeactivate, offerActivate: the Workload.
 	offerDeactivate
 	offerActivate
@@ -97,7 +95,7 @@ const (
 )
 
 func (s offerStep) String() string {
-	names := [...]string{"rest", "look", "read", "tell", "forget", "mark", "hold", "suspend", "leave", "deactivate", "activate", "resume", "restoring", "unmark", "delete"}
+	names := [...]string{"rest", "look", "read", "tell", "forget", "mark", "hold", "suspend", "deactivate", "activate", "resume", "restoring", "unmark", "delete"}
 	if int(s) < len(names) {
 		return names[s]
 	}
@@ -367,24 +365,25 @@ func left(j *kube.Job) bool { return j.Queue == "" && j.Mark.Queue != "" }
 // freeze is the next step to a Job that can start nothing, or true when it is there.
 func (s offerSight) freeze() (offerDecision, bool) {
 	j := s.job
-	switch suspended := j.Mark.Suspended || left(j); {
-	case j.Queue != "":
-		return s.freezeQueued(), false
-	case suspended && !j.Suspended, !suspended && j.Suspended:
-		return s.giveBack(true), false // somebody else resumed, or suspended, it
+	switch ours := j.Mark.Suspended || j.Mark.Queue != ""; {
+	case ours != j.Suspended, j.Mark.Queue != "" && j.Queue != "":
+		// Somebody else resumed or suspended it, or put it back into its queue.
+		return s.giveBack(true), false
 	case !j.Suspended:
-		return s.holdPods(offerSuspend), false
+		return s.holdPods(), false
 	}
 	if d, stray := s.stray(); stray {
 		return d, false
 	}
 	switch w := j.Workload; {
-	case w != nil && w.Admitted && !s.promised():
-		return s.giveBack(false), false // Kueue has room for it after all
-	case w != nil && w.Active:
-		return do(offerDeactivate), false
 	case !j.Settled:
 		return lookAfter(offerPoll), false
+	case w == nil, j.Mark.Suspended && w.Admitted:
+		// One that had its place keeps it: Kueue takes it from no Job that has left.
+	case w.Admitted && !s.promised():
+		return s.giveBack(false), false // Kueue has room for it after all
+	case w.Active:
+		return do(offerDeactivate), false
 	}
 	return offerDecision{}, true
 }
@@ -405,36 +404,12 @@ func (s offerSight) stray() (offerDecision, bool) {
 	return offerDecision{}, false
 }
 
-// freezeQueued is the next step to a Job that is in no queue of Kueue, and can start
-// nothing. Kueue stops it when its Workload is not active, and then takes its place from
-// it; before that is done, it would not be finished with a Job that has left.
-func (s offerSight) freezeQueued() offerDecision {
-	j := s.job
-	if !j.Suspended {
-		return s.holdPods(offerDeactivate)
-	}
-	if d, stray := s.stray(); stray {
-		return d
-	}
-	switch w := j.Workload; {
-	case !j.Settled, w != nil && w.Admitted && !w.Active:
-		return lookAfter(offerPoll)
-	case w != nil && w.Admitted && s.promised():
-		return do(offerDeactivate)
-	case w != nil && w.Admitted:
-		return s.giveBack(false) // Kueue is about to resume it
-	}
-	return do(offerLeave)
-}
-
-// holdPods holds the pod of a Job that is not suspended, and then does what comes next.
-func (s offerSight) holdPods(then offerStep) offerDecision {
+// holdPods holds the pod of a Job that is not suspended, and then suspends it.
+func (s offerSight) holdPods() offerDecision {
 	active := activePods(s.job)
 	for _, p := range active {
 		switch {
 		case p.Held:
-		case p.Node != "" && s.promised():
-			return lookAfter(offerPoll) // Kueue is to suspend it
 		case p.Node != "":
 			return s.giveBack(false) // it was given a node first
 		case p.Leaving:
@@ -446,10 +421,7 @@ func (s offerSight) holdPods(then offerStep) offerDecision {
 	if len(active) == 0 {
 		return lookAfter(offerPoll) // it is about to get its pod
 	}
-	if then == offerDeactivate && (s.job.Workload == nil || !s.job.Workload.Active) {
-		return lookAfter(offerPoll) // which Kueue is to suspend
-	}
-	return do(then)
+	return do(offerSuspend)
 }
 
 // giveBack is the next step to a Job that is as it was found. After spoiled it is not
@@ -471,29 +443,18 @@ func (s offerSight) back() offerDecision {
 		// a pod that can start nothing.
 		return lookAfter(offerPoll)
 	}
-	if !j.Queued() {
-		switch {
-		case j.Mark.Suspended && j.Suspended:
-			return do(offerResume)
-		case !j.Mark.Suspended && !j.Suspended && holds:
-			return do(offerSuspend) // a pod that can start nothing has to go
-		}
-		return do(offerUnmark)
-	}
-	inactive := j.Workload != nil && !j.Workload.Active
+	inactive := j.Mark.Queue != "" && j.Workload != nil && !j.Workload.Active
 	switch {
+	case !j.Suspended && !j.Mark.Suspended && holds:
+		return do(offerSuspend) // a pod that can start nothing has to go
 	case left(j) && !j.Suspended:
-		return do(offerUnmark) // Kueue does not know any more when it ends: its Workload is to take no place
-	case inactive && j.Mark.State == kube.MarkRestoring:
+		return do(offerUnmark) // Kueue will not know when it ends: its Workload is to take no place
+	case j.Mark.State == kube.MarkRestoring && inactive:
 		return do(offerActivate)
-	case j.Mark.State == kube.MarkRestoring:
-		return do(offerUnmark)
-	case !j.Suspended && holds && !inactive && j.Workload != nil:
-		return do(offerDeactivate) // a pod that can start nothing has to go
-	case !j.Suspended && holds:
-		return lookAfter(offerPoll) // Kueue is to suspend it
 	case inactive:
 		return do(offerRestoring)
+	case j.Mark.Suspended && j.Suspended && !j.Queued():
+		return do(offerResume)
 	}
 	return do(offerUnmark)
 }

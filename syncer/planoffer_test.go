@@ -121,6 +121,8 @@ type jobModel struct {
 	pending *modelStep
 	// flying is an admission that Kueue's scheduler has decided on, and not written yet.
 	flying bool
+	// preempted says that Kueue has stopped it for another one: it may have been running.
+	preempted bool
 	// off says that the syncer was restarted with --offer-jobs=off.
 	off bool
 }
@@ -227,8 +229,9 @@ func (m *jobModel) act() {
 		j.Suspended, mark.Suspended = true, true
 		j.Generation++
 		j.Mark = &mark
-	case offerLeave:
-		leave()
+		if j.Queue != "" {
+			leave()
+		}
 	case offerResume:
 		j.Suspended, j.Settled = false, false
 		j.Generation++
@@ -348,6 +351,17 @@ func (m *jobModel) kueue() {
 	}
 }
 
+// preempt is Kueue, which needs the place of a Job that it has started.
+func (m *jobModel) preempt() {
+	j := m.job
+	if j == nil || j.Queue == "" || j.Suspended || j.Workload == nil || !j.Workload.Admitted {
+		return
+	}
+	j.Suspended, j.Workload.Admitted, m.preempted = true, false, true
+	j.Generation++
+	m.changed()
+}
+
 // plane is the control plane: giveUp has it take the Job back instead of giving it to somebody.
 func (m *jobModel) plane(giveUp bool) {
 	switch {
@@ -382,6 +396,9 @@ func TestNoJobIsLostOrStartedTwice(t *testing.T) {
 			func() { m.pending = nil }, // the syncer dies
 			func() { m.pending, m.off = nil, rapid.IntRange(0, 9).Draw(t, "off") == 0 },
 		}
+		if rapid.IntRange(0, 3).Draw(t, "preempts") == 0 {
+			everybody = append(everybody, m.preempt)
+		}
 		for range rapid.IntRange(0, 120).Draw(t, "turns") {
 			everybody[rapid.IntRange(0, len(everybody)-1).Draw(t, "who")]()
 		}
@@ -395,7 +412,9 @@ func TestNoJobIsLostOrStartedTwice(t *testing.T) {
 		if m.accepted {
 			copies++
 		}
-		if copies != 1 || len(m.killed) > 0 {
+		switch {
+		case m.preempted && len(m.begun) > 0 && !m.accepted: // Kueue starts what it has stopped again
+		case copies != 1 || len(m.killed) > 0:
 			t.Errorf("%d copies were started, %d of them killed", copies, len(m.killed))
 		}
 		if m.accepted != (m.job == nil) {
@@ -421,5 +440,30 @@ func TestAJobIsNotResumedBeforeItsHeldPodIsGone(t *testing.T) {
 	s.job.Pods = nil
 	if d := planOffer(s); d.step != offerResume {
 		t.Errorf("without pods: %s", d.step)
+	}
+}
+
+// TestAJobThatWasStoppedBeforeItsPodWasHeldIsGivenBack: the syncer died after its mark, the
+// pod got a node and ran, and Kueue stopped it for another Job. It is not offered again.
+func TestAJobThatWasStoppedBeforeItsPodWasHeldIsGivenBack(t *testing.T) {
+	t.Parallel()
+	s := offerSight{now: offerTime, fresh: true, offer: &record.Offer{State: record.OfferWaiting}, answered: true, answer: record.OfferFreeze,
+		job: queuedJob(func(j *kube.Job) {
+			j.Generation, j.Mark = 3, &kube.JobMark{Job: "j", State: kube.MarkHolding}
+		})}
+	if d := planOffer(s); d.step != offerUnmark || !d.spoiled {
+		t.Errorf("%s, spoiled %t", d.step, d.spoiled)
+	}
+}
+
+// TestTheWorkloadThatSomebodyElseDeactivatedIsLeft: it was not us.
+func TestTheWorkloadThatSomebodyElseDeactivatedIsLeft(t *testing.T) {
+	t.Parallel()
+	s := offerSight{now: offerTime, fresh: true, offer: &record.Offer{State: record.OfferWaiting}, answered: true, answer: record.OfferRestore,
+		job: queuedJob(func(j *kube.Job) {
+			j.Workload.Active, j.Mark = false, &kube.JobMark{Job: "j", State: kube.MarkHolding}
+		})}
+	if d := planOffer(s); d.step != offerUnmark {
+		t.Errorf("%s", d.step)
 	}
 }
