@@ -61,6 +61,7 @@ func (s *Server) registerCluster(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	stateOf(r).location = clusterPath(spec.ClusterID)
 	c, err := s.cp.RegisterCluster(r.Context(), stateOf(r).caller, *spec)
 	if err != nil {
 		return err
@@ -93,6 +94,7 @@ func (s *Server) updateCluster(w http.ResponseWriter, r *http.Request) error {
 	if err := p.err(); err != nil {
 		return err
 	}
+	stateOf(r).location = clusterPath(spec.ClusterID)
 	c, err := s.cp.UpdateCluster(r.Context(), stateOf(r).caller, *spec)
 	if err != nil {
 		return err
@@ -117,6 +119,7 @@ func (s *Server) removeCluster(w http.ResponseWriter, r *http.Request) error {
 	if preferencesOf(r).async {
 		opts.Wait = 0
 	}
+	stateOf(r).location = clusterPath(pathParam(r, "cluster"))
 	res, err := s.cp.RemoveCluster(r.Context(), stateOf(r).caller, pathParam(r, "cluster"), opts)
 	if err != nil {
 		return err
@@ -136,6 +139,7 @@ func (s *Server) setClusterState(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	caller, id := stateOf(r).caller, pathParam(r, "cluster")
+	stateOf(r).location = clusterPath(id)
 	var c *controlplane.Cluster
 	var err error
 	switch {

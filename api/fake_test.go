@@ -31,6 +31,8 @@ type fake struct {
 	removed     *controlplane.RemoveResult
 	cluster     *controlplane.Cluster
 	health      controlplane.Health
+	// starting says that it is not ready.
+	starting    bool
 	changed     *controlplane.ChangeResult
 	history     []controlplane.Generation
 	plan        *controlplane.Plan
@@ -54,6 +56,16 @@ type fake struct {
 
 	mu    sync.Mutex
 	calls []call
+}
+
+// Ready implements api.ControlPlane.
+func (f *fake) Ready() <-chan struct{} {
+	if f.starting {
+		return nil
+	}
+	ready := make(chan struct{})
+	close(ready)
+	return ready
 }
 
 type call struct {

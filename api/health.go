@@ -10,6 +10,8 @@ import (
 
 // status is what the control plane says of itself.
 type status interface {
+	// Ready is closed once the rest may be asked.
+	Ready() <-chan struct{}
 	Info(ctx context.Context) controlplane.Info
 	// Storage is that of the default cluster.
 	Storage(ctx context.Context) controlplane.Storage

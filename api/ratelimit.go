@@ -16,8 +16,10 @@ const rateWindow = time.Second
 // limits count per caller, and per address what has no caller. Nil counters
 // mean no limit.
 type limits struct {
-	perSecond                    int
-	callers, addresses, failures *httprate.RateLimiter
+	perSecond int
+	// probes are counted apart: an instance is not to be taken for ill because all
+	// clusters behind the address of its prober come back at once.
+	callers, addresses, probes, failures *httprate.RateLimiter
 }
 
 func newLimits(perSecond int) *limits {
@@ -28,7 +30,7 @@ func newLimits(perSecond int) *limits {
 		// No headers of its own: Retry-After is written with the answer.
 		return httprate.NewRateLimiter(perSecond, rateWindow, httprate.WithResponseHeaders(httprate.ResponseHeaders{}))
 	}
-	return &limits{perSecond: perSecond, callers: counter(), addresses: counter(), failures: counter()}
+	return &limits{perSecond: perSecond, callers: counter(), addresses: counter(), probes: counter(), failures: counter()}
 }
 
 // failedTooOften says whether the address has used up its failures.
@@ -56,6 +58,11 @@ func (s *Server) limitCaller(next http.Handler) http.Handler {
 // that need no credentials.
 func (s *Server) limitAddress(next http.Handler) http.Handler {
 	return s.limit(s.limits.addresses, next, addressKey)
+}
+
+// limitProbe does it for the question whether this instance serves.
+func (s *Server) limitProbe(next http.Handler) http.Handler {
+	return s.limit(s.limits.probes, next, addressKey)
 }
 
 func (s *Server) limit(counter *httprate.RateLimiter, next http.Handler, key func(*http.Request) string) http.Handler {

@@ -42,7 +42,7 @@ func (s *Server) putRefreshToken(w http.ResponseWriter, r *http.Request) error {
 	}
 	q := r.URL.Query()
 	st := stateOf(r)
-	st.noun = "refresh token"
+	st.noun, st.location = "refresh token", r.URL.Path
 	status, err := s.cp.GiveRefreshToken(r.Context(), st.caller, pathParam(r, "service"), controlplane.RefreshTokenRequest{
 		ClusterID: q.Get("cluster_id"), Token: strings.TrimSpace(string(body)), Issuer: q.Get("issuer"), Client: q.Get("client_id"), RequestID: st.writeID,
 	})
@@ -55,6 +55,7 @@ func (s *Server) putRefreshToken(w http.ResponseWriter, r *http.Request) error {
 // deleteRefreshToken answers DELETE /system/replicas/{service}/refresh-token.
 func (s *Server) deleteRefreshToken(w http.ResponseWriter, r *http.Request) error {
 	st := stateOf(r)
+	st.location = r.URL.Path
 	status, err := s.cp.DropRefreshToken(r.Context(), st.caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"), st.writeID)
 	if err != nil {
 		return err

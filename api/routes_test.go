@@ -278,3 +278,28 @@ func TestRequestID(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingIsAnsweredBeforeTheControlPlaneIsReady: its store may be one that was
+// restored, and not be recognised yet.
+func TestNothingIsAnsweredBeforeTheControlPlaneIsReady(t *testing.T) {
+	f := &fake{starting: true}
+	handler := apitest.Handler(t, newServer(t, f).Handler())
+	walked := 0
+	for _, route := range routes(t) {
+		method, pattern, _ := strings.Cut(route, " ")
+		if pattern == "/health" || pattern == "/openapi.yaml" {
+			continue
+		}
+		walked++
+		r := httptest.NewRequest(method, fill(pattern), strings.NewReader(service))
+		r.SetBasicAuth(user, password)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
+			t.Errorf("%s: %d %s", route, w.Code, w.Body)
+		}
+	}
+	if n := f.count(); n != 0 || walked < 15 {
+		t.Errorf("%d requests reached the control plane; %d routes were walked", n, walked)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 )
 
@@ -146,11 +147,11 @@ func (s *Server) routes() chi.Router {
 	r.MethodNotAllowed(notFound)
 
 	// For everybody.
-	r.With(asOSCAR, s.deadline, s.limitAddress).Get("/health", s.health)
+	r.With(asOSCAR, s.deadline, s.limitProbe).Get("/health", s.health)
 	r.With(s.deadline, s.limitAddress).Get("/openapi.yaml", s.openAPI)
 	// OSCAR's own paths.
 	r.Group(func(r chi.Router) {
-		r.Use(asOSCAR, s.deadline, s.authenticate, s.limitCaller)
+		r.Use(asOSCAR, s.ready, s.deadline, s.authenticate, s.limitCaller)
 		r.Get("/system/info", s.handle(s.info))
 		r.Get("/system/config", s.handle(s.config))
 		r.Get("/system/status", s.handle(s.systemStatus))
@@ -166,21 +167,21 @@ func (s *Server) routes() chi.Router {
 	})
 	// OSCAR's own, which the service itself may use by its token.
 	r.Group(func(r chi.Router) {
-		r.Use(asOSCAR, s.deadline, s.authenticateService, s.limitCaller)
+		r.Use(asOSCAR, s.ready, s.deadline, s.authenticateService, s.limitCaller)
 		r.Post("/job/{service}", s.handle(s.submitJob))
 	})
-	r.With(asOSCAR, s.streamed(runTimeout), s.authenticateService, s.limitCaller).Post(runRoute, s.handle(s.runService))
+	r.With(asOSCAR, s.ready, s.streamed(runTimeout), s.authenticateService, s.limitCaller).Post(runRoute, s.handle(s.runService))
 	r.Group(func(r chi.Router) {
-		r.Use(asOSCAR, s.streamed(logTimeout), s.authenticate, s.limitCaller)
+		r.Use(asOSCAR, s.ready, s.streamed(logTimeout), s.authenticate, s.limitCaller)
 		r.Get(logsRoute, s.handle(s.listLogs))
 		r.Get(logRoute, s.handle(s.getLog))
 		r.Delete(logsRoute, s.handle(s.deleteLogs))
 		r.Delete(logRoute, s.handle(s.deleteLog))
 	})
 	// Ours.
-	r.With(s.deadline, s.authenticateService, s.limitCaller).Get(replicasRoute, s.handle(s.getReplicas))
+	r.With(s.ready, s.deadline, s.authenticateService, s.limitCaller).Get(replicasRoute, s.handle(s.getReplicas))
 	r.Group(func(r chi.Router) {
-		r.Use(s.deadline, s.authenticate, s.limitCaller)
+		r.Use(s.ready, s.deadline, s.authenticate, s.limitCaller)
 		r.Post(replicasRoute, s.handle(s.addReplicas))
 		r.Put(replicasRoute, s.handle(s.replaceReplicas))
 		r.Delete(replicasRoute, s.handle(s.removeReplicas))
@@ -213,14 +214,27 @@ func (s *Server) routes() chi.Router {
 	})
 	// For syncers that have no credentials but a token, or a key.
 	r.Group(func(r chi.Router) {
-		r.Use(s.deadline, s.limitAddress, s.stranger)
+		r.Use(s.ready, s.deadline, s.limitAddress, s.stranger)
 		r.Post("/system/join", s.handleStranger(s.join))
 		r.Post("/system/join/challenge", s.handleStranger(s.challenge))
 		r.Post("/system/join/renew", s.handleStranger(s.renew))
 		r.Post("/system/relay/challenge", s.handleStranger(s.challengeRelay))
 	})
-	r.With(s.limitAddress).Get(relayRoute, s.openRelay)
+	r.With(s.ready, s.limitAddress).Get(relayRoute, s.openRelay)
 	return r
+}
+
+// ready refuses requests that come before the control plane has recognised its store: it
+// may be one that was restored, of which nothing is true yet.
+func (s *Server) ready(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-s.cp.Ready():
+			next.ServeHTTP(w, r)
+		default:
+			s.fail(w, r, &controlplane.Error{Code: controlplane.CodeUnavailable, Message: "the control plane is starting; try again in a moment", RetryAfter: time.Second})
+		}
+	})
 }
 
 // handle turns an error of a handler into its answer.

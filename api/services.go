@@ -72,6 +72,7 @@ func (s *Server) createService(w http.ResponseWriter, r *http.Request) error {
 	}
 	req.Service, req.Body = service, body
 	name := service.Name
+	st.location = replicasPath(name)
 	result, err := s.cp.CreateService(r.Context(), st.caller, req)
 	if err != nil {
 		return err
@@ -138,7 +139,7 @@ func (s *Server) deleteService(w http.ResponseWriter, r *http.Request) error {
 	if err := p.err(); err != nil {
 		return err
 	}
-	st.change = true
+	st.change, st.location = true, replicasPath(pathParam(r, "service"))
 	result, err := s.cp.DeleteService(r.Context(), st.caller, pathParam(r, "service"), opts)
 	if err != nil {
 		return err

@@ -87,7 +87,7 @@ type watch struct {
 // when follow ends, when this control plane stops, and after maxWatch.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, what watch) error {
 	st := stateOf(r)
-	leave, err := s.watchers.enter(st.caller.Subject)
+	leave, err := s.watchers.enter(st.caller.Account())
 	if err != nil {
 		return err
 	}

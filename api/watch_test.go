@@ -210,6 +210,15 @@ func TestWatchesOfOneCallerAreLimited(t *testing.T) {
 		if !one.ended() {
 			t.Error("it goes on without its client")
 		}
+		for _, service := range []string{"first", "second"} { // each service counts by itself
+			for range 2 {
+				if w := watchIn(t, handler, "/system/replicas/a?watch=true", "X-Service", service); w.ended() {
+					t.Errorf("a watch of the %s service: %d", service, w.status)
+				} else {
+					defer w.gone()
+				}
+			}
+		}
 		four := watchIn(t, handler, "/system/replicas/a?watch=true", "X-Caller", "ann")
 		if four.ended() {
 			t.Errorf("answered %d", four.status)
