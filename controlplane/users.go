@@ -44,22 +44,23 @@ func (c *ControlPlane) keepUsers(ctx context.Context) {
 	var kept, now map[access.Life]access.Standing
 	seen := -1
 	wait := 5 * time.Second
+	var due time.Time // of a look without a change
 	for ctx.Err() == nil {
 		changed := c.state.watch()
 		if n := c.registrations(); n != seen {
 			seen, now = n, c.standings()
 		}
-		pause := keepUsersInterval/2 + rand.N(keepUsersInterval/2) //nolint:gosec // spreads load, guards nothing
 		if kept == nil || !maps.Equal(now, kept) {
 			if err := c.keepUsersOnce(ctx); err != nil && ctx.Err() == nil {
 				c.cfg.Logger.Warn("etcd's users are not as the registrations say; it is tried again", "error", err)
-				kept, pause, changed = nil, wait/2+rand.N(wait/2), nil //nolint:gosec // as above
+				kept, due, changed = nil, time.Now().Add(wait/2+rand.N(wait/2)), nil //nolint:gosec // spreads load, guards nothing
 				wait = min(2*wait, 5*time.Minute)
 			} else {
 				kept, wait = now, 5*time.Second
+				due = time.Now().Add(keepUsersInterval/2 + rand.N(keepUsersInterval/2)) //nolint:gosec // as above
 			}
 		}
-		timer := time.NewTimer(pause)
+		timer := time.NewTimer(time.Until(due))
 		select {
 		case <-ctx.Done():
 		case <-changed:

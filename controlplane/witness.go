@@ -50,34 +50,30 @@ type snapshot interface {
 	Prefix(prefix string) iter.Seq[store.KV]
 }
 
-// attest gathers what is to be remembered of a store.
+// attest gathers what is to be remembered of a store: of its newest records, which are
+// found before any is decoded.
 func attest(meta *record.Meta, v snapshot) witness {
 	w := witness{V: record.Version, ControlPlane: meta.ControlPlane, Epoch: meta.Epoch, Revision: v.Revision(), Facts: []fact{}}
-	for kv := range v.Prefix(record.FederationsPrefix) {
-		if w.newest(kv.ModRevision) {
-			w.add(federationFact(kv))
+	var newest []store.KV
+	for _, prefix := range []string{record.FederationsPrefix, record.DeletedPrefix} {
+		for kv := range v.Prefix(prefix) {
+			if len(newest) == maxFacts && kv.ModRevision <= newest[maxFacts-1].ModRevision {
+				continue
+			}
+			at, _ := slices.BinarySearchFunc(newest, kv, func(a, b store.KV) int { return cmp.Compare(b.ModRevision, a.ModRevision) })
+			newest = slices.Insert(newest, at, kv)
+			newest = newest[:min(len(newest), maxFacts)]
 		}
 	}
-	for kv := range v.Prefix(record.DeletedPrefix) {
-		if !w.newest(kv.ModRevision) {
-			continue
-		}
-		if d, err := store.Decode[record.Deleted](kv); err == nil {
-			w.add(fact{Deleted: record.ParseKey(kv.Key).Name, DeletedAt: &d.DeletedAt, Revision: kv.ModRevision})
+	for _, kv := range newest {
+		ref := record.ParseKey(kv.Key)
+		if ref.Kind == record.KindFederation {
+			w.Facts = append(w.Facts, federationFact(kv))
+		} else if d, err := store.Decode[record.Deleted](kv); err == nil {
+			w.Facts = append(w.Facts, fact{Deleted: ref.Name, DeletedAt: &d.DeletedAt, Revision: kv.ModRevision})
 		}
 	}
 	return w
-}
-
-// newest says whether something of that revision is among the newest so far.
-func (w *witness) newest(revision int64) bool {
-	return len(w.Facts) < maxFacts || revision > w.Facts[len(w.Facts)-1].Revision
-}
-
-func (w *witness) add(f fact) {
-	at, _ := slices.BinarySearchFunc(w.Facts, f, func(a, b fact) int { return cmp.Compare(b.Revision, a.Revision) })
-	w.Facts = slices.Insert(w.Facts, at, f)
-	w.Facts = w.Facts[:min(len(w.Facts), maxFacts)]
 }
 
 func federationFact(kv store.KV) fact {
