@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -308,7 +309,42 @@ func TestRunningJobIsCancelledWhenOrdered(t *testing.T) {
 	if _, err := r.sim.AddJob(p.name, oscarsim.JobRunning); err != nil {
 		t.Fatal(err)
 	}
+	asked := r.sim.Calls()[oscarsim.OpLogs]
 	r.want(p, record.IntentDelete, func(d *record.Desired) { d.Jobs = "cancel" })
+	r.await(p, record.PhaseDeleted)
+	if n := r.sim.Calls()[oscarsim.OpLogs]; n != asked {
+		t.Error("jobs were listed that are to end in any case")
+	}
+}
+
+// TestALongListOfJobsHoldsNoOtherServiceUp: the jobs of a service that is to be deleted
+// take OSCAR minutes to list. Others are made and deleted meanwhile.
+func TestALongListOfJobsHoldsNoOtherServiceUp(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	inner := r.config().OSCAR
+	reached, release := make(chan struct{}, 100), make(chan struct{})
+	let := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(let)
+	r.start(func(c *syncer.Config) {
+		c.OSCAR = &proxy{OSCAR: inner, jobs: func(ctx context.Context, service, page string) (oscar.JobPage, error) {
+			reached <- struct{}{}
+			select {
+			case <-release:
+			case <-ctx.Done():
+				return oscar.JobPage{}, &oscar.APIError{Op: oscar.OpJobs, Err: ctx.Err()}
+			}
+			return inner.Jobs(ctx, service, page)
+		}}
+	})
+	p, other := newReplica("grayify"), newReplica("other")
+	r.makeReady(p)
+	r.want(p, record.IntentDelete)
+	<-reached
+	r.makeReady(other)
+	r.want(other, record.IntentDelete, func(d *record.Desired) { d.Jobs = "cancel" })
+	r.await(other, record.PhaseDeleted)
+	r.equalCalls(p.name, "create")
+	let()
 	r.await(p, record.PhaseDeleted)
 }
 

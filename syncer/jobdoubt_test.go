@@ -218,6 +218,35 @@ func TestJobsThatARestoredStoreDoesNotKnowAreFound(t *testing.T) {
 	}
 }
 
+// TestAHalfCreatedServiceDoesNotHideTheJobsOfOthersAfterARestore: OSCAR cannot list what it
+// has, and nobody desires it, so that nothing heals it. The federations of the cluster do
+// not wait for it.
+func TestAHalfCreatedServiceDoesNotHideTheJobsOfOthersAfterARestore(t *testing.T) {
+	r := newRig(t, oscarsim.Config{Workload: quick})
+	stop := r.start(jobConfig)
+	p, half := r.jobReady("grayify"), r.jobReady("a-half")
+	w := newWork(p, "event")
+	r.assign(w)
+	r.awaitJob(w, record.JobSucceeded)
+	stop()
+	r.remove(record.AssignmentKey(clusterID, w.job, w.n), record.JobReportKey(clusterID, w.job, w.n),
+		record.DesiredServiceKey(clusterID, half.name), record.ObservedServiceKey(clusterID, half.name))
+	lost := newWork(half, "event")
+	r.put(record.JobReportKey(clusterID, lost.job, lost.n), record.JobReport{V: 1, State: record.JobRunning, Found: true, Service: half.name,
+		Epoch: "first", Reason: record.JobStoreRestored, LastTransitionTime: record.At(time.Now())})
+	r.sim.HalfCreate(half.name)
+	r.put(record.DesiredClusterKey(clusterID), record.DesiredCluster{V: 1, ClusterID: clusterID, UID: "registered-first",
+		State: record.ClusterActive, Epoch: "second", RestoredAt: new(record.At(time.Now()))})
+	r.start(jobConfig)
+	r.eventually("the epoch is known", func() bool { return r.cluster().JobsEpoch == "second" })
+	if got := r.jobReport(w); got == nil || !got.Found || got.State != record.JobSucceeded || got.Epoch != "second" {
+		t.Errorf("found: %+v", got)
+	}
+	if got := r.jobReport(lost); got == nil || got.State != record.JobRunning || got.Epoch != "first" {
+		t.Errorf("of a service that cannot be listed it is said: %+v", got)
+	}
+}
+
 // TestWhatWasFoundIsToldAgainInTheNextEpoch: two instances may each begin an epoch after one
 // restore, and a store may be restored twice. What was found in the first is no report in
 // the second; one whose Job is gone by then has vanished.

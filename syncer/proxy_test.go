@@ -21,6 +21,14 @@ type proxy struct {
 	buckets func(ctx context.Context) ([]oscar.Bucket, error)
 	erase   func(ctx context.Context, name string, timeout time.Duration) error
 	storage func(ctx context.Context) (oscar.Storage, error)
+	jobs    func(ctx context.Context, service, page string) (oscar.JobPage, error)
+}
+
+func (p *proxy) Jobs(ctx context.Context, service, page string) (oscar.JobPage, error) {
+	if p.jobs != nil {
+		return p.jobs(ctx, service, page)
+	}
+	return p.OSCAR.Jobs(ctx, service, page)
 }
 
 func (p *proxy) Delete(ctx context.Context, name string, timeout time.Duration) error {
