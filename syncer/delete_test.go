@@ -339,7 +339,7 @@ func TestALongListOfJobsHoldsNoOtherServiceUp(t *testing.T) {
 	p, other := newReplica("grayify"), newReplica("other")
 	r.makeReady(p)
 	r.want(p, record.IntentDelete)
-	<-reached
+	r.eventually("its jobs are listed", func() bool { return len(reached) > 0 })
 	r.makeReady(other)
 	r.want(other, record.IntentDelete, func(d *record.Desired) { d.Jobs = "cancel" })
 	r.await(other, record.PhaseDeleted)
