@@ -175,11 +175,10 @@ func (c *ControlPlane) Federations(ctx context.Context, caller identity.Caller) 
 // Federation finds one by its uid or by its group_id: the caller's own first, a
 // living one before a result.
 func (c *ControlPlane) Federation(ctx context.Context, caller identity.Caller, ref string) (*Federation, error) {
-	all, err := c.Federations(ctx, caller)
-	if err != nil {
+	if err := c.fresh(ctx); err != nil {
 		return nil, err
 	}
-	rank := func(f Federation) int {
+	rank := func(f *record.Federation) int {
 		switch {
 		case f.UID == ref:
 			return 0
@@ -192,25 +191,27 @@ func (c *ControlPlane) Federation(ctx context.Context, caller identity.Caller, r
 		}
 		return 2
 	}
-	var best *Federation
-	for i := range all {
-		f := &all[i]
-		if f.UID != ref && f.GroupID != ref {
-			continue
+	var best *record.Federation
+	var out Federation
+	c.state.read(func() {
+		var rev int64
+		for _, of := range c.state.federations {
+			f := of.rec
+			if f.UID != ref && f.GroupID != ref || !caller.MayRead(f.Owner, f.Visibility, f.AllowedUsers) {
+				continue
+			}
+			if best == nil || rank(f) < rank(best) || rank(f) == rank(best) && f.ChangedAt.After(best.ChangedAt.Time) {
+				best, rev = f, of.rev
+			}
 		}
-		if best == nil || rank(*f) < rank(*best) || rank(*f) == rank(*best) && f.ChangedAt.After(best.ChangedAt) {
-			best = f
+		if best != nil {
+			out = c.state.present(best, rev).Federation
 		}
-	}
+	})
 	if best == nil {
 		return nil, notFound(fmt.Sprintf("there is no federation %q", ref))
 	}
-	var rec *record.Federation
-	c.state.read(func() { rec = c.state.federations[best.UID].rec })
-	if rec == nil {
-		return best, nil // deleted meanwhile
-	}
-	return best, c.storageOf(ctx, rec, best)
+	return &out, c.storageOf(ctx, best, &out)
 }
 
 // storageOf fills in where the inputs and outputs of every replica are, as
