@@ -31,7 +31,7 @@ type OSCAR interface {
 	Get(ctx context.Context, name string) (*oscar.Service, error)
 	Admits(ctx context.Context, as oscar.Bearer) error
 	Create(ctx context.Context, name string, body []byte, as oscar.Bearer, timeout time.Duration) error
-	Update(ctx context.Context, name string, body []byte, timeout time.Duration) error
+	Update(ctx context.Context, name string, body []byte, as oscar.Bearer, timeout time.Duration) error
 	Delete(ctx context.Context, name string, timeout time.Duration) error
 	Jobs(ctx context.Context, service, page string) (oscar.JobPage, error)
 	Buckets(ctx context.Context) ([]oscar.Bucket, error)

@@ -152,12 +152,19 @@ func clearStorage(fields map[string]json.RawMessage) {
 // that this life made. A PUT keeps what OSCAR gave the service that stands, which is
 // nil for a POST: the owner, what it gave to a user's service when he made it, and the
 // volume. A POST that adopts a volume uses the one that is there.
-func (d *definition) body(stands *oscar.Service, storage, adopts bool, made []string) ([]byte, error) {
+//
+// byOwner says that it is sent with the owner's token.
+func (d *definition) body(stands *oscar.Service, storage, adopts, byOwner bool, made []string) ([]byte, error) {
 	fields := maps.Clone(d.fields)
 	if err := d.giveVolume(fields, stands, adopts); err != nil {
 		return nil, err
 	}
 	delete(fields, "namespace")
+	if stands != nil {
+		if err := d.giveBuckets(fields, stands, byOwner); err != nil {
+			return nil, err
+		}
+	}
 	fields["owner"] = mustJSON(oscarapi.OwnerAdmin)
 	if stands != nil && stands.Owner != "" {
 		fields["owner"] = mustJSON(stands.Owner)

@@ -108,7 +108,7 @@ func planAbsent(s situation) decision {
 	if applied {
 		phase, prefix = record.PhaseDrifted, vanished.message+": "
 	}
-	if d, none := s.without(phase, prefix); none {
+	if d, none := s.without(phase, prefix, create); none {
 		return d
 	}
 	if d, wait := s.backOff(create); wait {
@@ -144,6 +144,14 @@ func planPresent(s situation) decision {
 	case s.stopped || s.desired.Paused:
 		return decision{act: rest} // pending until the pause ends
 	}
+	return planUpdate(s)
+}
+
+// planUpdate: a change that is not in place yet.
+func planUpdate(s situation) decision {
+	if d, none := s.without(record.PhaseFailed, "", update); none {
+		return d
+	}
 	if d, wait := s.backOff(update); wait {
 		return d
 	}
@@ -163,10 +171,7 @@ func planAsAsked(s situation) decision {
 	}
 	if s.observed != nil && s.observed.ReadBack != "" && !s.stopped && !s.desired.Paused {
 		// Its creation was complete: the PUT of this generation makes them.
-		if d, wait := s.backOff(update); wait {
-			return d
-		}
-		return decision{act: update}
+		return planUpdate(s)
 	}
 	f := &failure{reason: record.ReasonCreateFailed, operation: "create", message: fmt.Sprintf(
 		"the service is half-created: OSCAR made it without its buckets (%s), so nothing triggers it; delete the federation and create it again",
@@ -192,6 +197,9 @@ func planDrift(s situation) decision {
 		drifted.reason = record.ReasonDriftUnfixable
 		drifted.message = fmt.Sprintf("%s; %d repairs had no effect: find who changes it, or set federation.drift to report", what, maxRepairs)
 		return drifted
+	}
+	if d, none := s.without(record.PhaseDrifted, what+": ", update); none {
+		return d
 	}
 	if d, wait := s.backOff(update); wait {
 		return d

@@ -82,6 +82,8 @@ func difference(asked, got map[string]any) string {
 			if !strings.EqualFold(text(asked["isolation_level"]), oscarapi.IsolationUser) {
 				same = slices.Equal(users(want), users(have))
 			}
+		case "isolation_level":
+			same = text(want) == "" || strings.EqualFold(text(want), text(have))
 		case "annotations", "labels":
 			same = includes(want, have)
 		case "environment":

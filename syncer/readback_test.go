@@ -183,7 +183,7 @@ func TestDefinitionBody(t *testing.T) {
 	def, _, _ := newDefinition(t,
 		`{"name":"s","namespace":"oscar","x_unknown":[1.50],"annotations":{"a":"1"},"environment":{"secrets":{"K":""}},"input":[{"storage_provider":"minio","path":"b/in"}],"mount":{"storage_provider":"minio.default","path":"m"}}`,
 		`{"token":"secret-token","environment":{"secrets":{"K":"secret-value"}}}`)
-	full, err := def.body(nil, true, false, nil)
+	full, err := def.body(nil, true, false, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestDefinitionBody(t *testing.T) {
 		t.Errorf("body %s\nnames a namespace", full)
 	}
 	stands := &oscar.Service{Owner: "somebody", JSON: json.RawMessage(`{"vo":"physics","labels":{"uid":"some","x":"1","kueue.x-k8s.io/queue-name":"q"}}`)}
-	bare, err := def.body(stands, false, false, []string{"b", "c"})
+	bare, err := def.body(stands, false, false, false, []string{"b", "c"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func (t *term) release(ctx context.Context, v *sight) (bool, error) {
 	}
 	t.cfg.FailPoints.Hit(failBeforeRelease)
 	err = t.call(ctx, v, release, func(ctx context.Context, timeout time.Duration) error {
-		return t.cfg.OSCAR.Update(ctx, v.name, body, timeout)
+		return t.cfg.OSCAR.Update(ctx, v.name, body, "", timeout)
 	})
 	t.notes.change(v.name, func(n *note) { n.written = time.Now() })
 	t.cfg.FailPoints.Hit(failAfterRelease)
@@ -80,6 +80,7 @@ func releasedBody(shown json.RawMessage) ([]byte, error) {
 		return nil, err
 	}
 	keepOwner(fields)
+	keepIsolation(fields)
 	return json.Marshal(fields)
 }
 

@@ -73,16 +73,11 @@ type ownerToken struct {
 // usersService says whether a service is made with its owner's token.
 func usersService(d *record.Desired) bool { return d.Owner != oscarapi.OwnerAdmin }
 
-// findToken fills in the token of a service that is about to be made, or voted on, or
-// whose volume is to be deleted with it.
+// findToken fills in the token of a service whose next write is sent with it.
 func (t *term) findToken(ctx context.Context, v *sight) error {
 	d := v.desired
-	if d == nil || !usersService(d) {
-		return nil
-	}
-	switch {
-	case d.Tombstone() && !v.dropsVolume(), d.Intent == record.IntentApply && v.local.whose != nobody:
-		return nil
+	if needed, err := v.needsOwner(); err != nil || !needed {
+		return err
 	}
 	v.token.needed = true
 	token, err := t.ownersToken(ctx, d, v.now)
@@ -139,15 +134,16 @@ func (t *term) tooLong(v *sight, delay time.Duration) bool {
 	return v.as.Value != "" && t.cfg.Tokens == nil && !v.as.Expires.After(time.Now().Add(delay+tokenSlack))
 }
 
-// without decides what becomes of a service that cannot be made for want of a token.
+// without decides what becomes of a service that cannot be made or changed for want of a
+// token.
 // It is not tried again and again: the token's arrival is an event.
-func (s situation) without(phase record.Phase, prefix string) (decision, bool) {
+func (s situation) without(phase record.Phase, prefix string, next act) (decision, bool) {
 	switch {
 	case !s.token.needed || s.token.reason == "":
 		return decision{}, false
 	case s.token.pending:
 		return decision{act: look, after: pollWrite}, true
 	}
-	f := &failure{reason: s.token.reason, operation: create.operation(), message: prefix + s.token.message}
+	f := &failure{reason: s.token.reason, operation: next.operation(), message: prefix + s.token.message}
 	return decision{act: report, phase: phase, reason: f.reason, message: f.message, failure: f}, true
 }

@@ -114,7 +114,7 @@ func (t *term) create(ctx context.Context, v *sight) (bool, error) {
 		}
 	}
 	made = union(made, makes)
-	body, err := v.def.body(nil, storage, adopts, made)
+	body, err := v.def.body(nil, storage, adopts, v.as.Value != "", made)
 	if err != nil {
 		return false, err
 	}
@@ -155,7 +155,7 @@ func (t *term) update(ctx context.Context, v *sight, repair bool) (bool, error) 
 	}
 	makes := absent(v.def.buckets(), v.buckets)
 	made = union(made, makes)
-	body, err := v.def.body(v.service, true, false, made)
+	body, err := v.def.body(v.service, true, false, v.as.Value != "", made)
 	if err != nil {
 		return false, err
 	}
@@ -173,7 +173,7 @@ func (t *term) update(ctx context.Context, v *sight, repair bool) (bool, error) 
 		}
 	})
 	err = t.call(ctx, v, update, func(ctx context.Context, timeout time.Duration) error {
-		return t.cfg.OSCAR.Update(ctx, v.name, body, timeout)
+		return t.cfg.OSCAR.Update(ctx, v.name, body, v.as.Value, timeout)
 	})
 	t.notes.change(v.name, func(n *note) {
 		n.written = time.Now()
@@ -197,7 +197,7 @@ func (t *term) detach(ctx context.Context, v *sight) (bool, error) {
 	}
 	t.cfg.FailPoints.Hit(failBeforeDetach)
 	err = t.call(ctx, v, detach, func(ctx context.Context, timeout time.Duration) error {
-		return t.cfg.OSCAR.Update(ctx, v.name, body, timeout)
+		return t.cfg.OSCAR.Update(ctx, v.name, body, "", timeout)
 	})
 	t.notes.change(v.name, func(n *note) { n.written = time.Now() })
 	t.cfg.FailPoints.Hit(failAfterDetach)
@@ -354,7 +354,7 @@ func (t *term) noteFailure(v *sight, step act, reason record.Reason, err error) 
 	f := failure{reason: reason, operation: step.operation(), status: api.Status, message: scrub(api.Body, v.secrets()...)}
 	final := api.Definite()
 	switch {
-	case step == create && v.token.needed && oscar.NotAdmitted(err) && (oscar.Refused(err) || f.message == ""):
+	case (step == create || step == update) && v.token.needed && oscar.NotAdmitted(err) && (oscar.Refused(err) || f.message == ""):
 		no := notAllowed(t.cfg.ClusterID)
 		f.reason, f.message = no.reason, no.message
 	case oscar.Refused(err):

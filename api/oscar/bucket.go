@@ -23,16 +23,27 @@ func Buckets(s *Service) []string {
 	return sortedKeys(set)
 }
 
-// addIsolated adds the buckets of single users and those that OSCAR listed.
-func addIsolated(set map[string]bool, s *Service) {
-	if strings.EqualFold(s.IsolationLevel, IsolationUser) {
-		for _, bucket := range inputBuckets(s, s.Name) {
-			for _, user := range s.AllowedUsers {
-				if user = strings.TrimSpace(user); len(user) >= minIsolatedUser {
-					set[bucket+"-"+user[:minIsolatedUser]] = true
-				}
+// PrivateBuckets lists the buckets that OSCAR makes for the allowed users of a service
+// under isolation USER, sorted, each once; nil under another.
+func PrivateBuckets(s *Service) []string {
+	if !strings.EqualFold(s.IsolationLevel, IsolationUser) {
+		return nil
+	}
+	set := map[string]bool{}
+	for _, bucket := range inputBuckets(s, s.Name) {
+		for _, user := range s.AllowedUsers {
+			if user = strings.TrimSpace(user); len(user) >= minIsolatedUser {
+				set[bucket+"-"+user[:minIsolatedUser]] = true
 			}
 		}
+	}
+	return sortedKeys(set)
+}
+
+// addIsolated adds the buckets of single users and those that OSCAR listed.
+func addIsolated(set map[string]bool, s *Service) {
+	for _, bucket := range PrivateBuckets(s) {
+		set[bucket] = true
 	}
 	for _, bucket := range s.BucketList {
 		if bucket = strings.TrimSpace(bucket); bucket != "" {

@@ -31,6 +31,7 @@ func TestContract(t *testing.T) {
 	}{
 		"without users":     {oscarsim.Config{}, ""},
 		"with users":        {oscarsim.Config{Users: physicist, Groups: []string{"physics"}}, "sim.62bb11b4.z"},
+		"with long ids":     {oscarsim.Config{Users: physicist, Groups: []string{"physics"}}, "sim.62bb11b4c0ffee.z"},
 		"with users of EGI": {oscarsim.Config{Users: physicist, Groups: []string{"physics"}}, "sim.62bb11b4@egi-eu.z"},
 	} {
 		t.Run(name, func(t *testing.T) {

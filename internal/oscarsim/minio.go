@@ -146,6 +146,9 @@ func (m *minio) makeBuckets(svc *wire.Service, own wire.MinIOProvider, update bo
 			return nil, err
 		}
 		named = append(named, name)
+		if err := m.makePrivate(svc, folder, update); err != nil {
+			return nil, err
+		}
 	}
 	for _, out := range svc.Output {
 		kind, id := wire.Provider(out.Provider)
@@ -270,6 +273,11 @@ func (m *minio) deleteBuckets(svc *wire.Service) error {
 		}
 		if err := m.deleteOne(svc, out, name); err != nil {
 			return err
+		}
+	}
+	if isolated(svc) {
+		for _, name := range svc.BucketList {
+			delete(m.buckets, name)
 		}
 	}
 	return nil

@@ -270,6 +270,16 @@ func (s *Sim) update(c *call) {
 		svc.Token = old.Token
 	}
 	svc.Namespace = id.namespace
+	uid := ""
+	if c.user != nil {
+		uid = c.user.Subject
+	}
+	if svc.IsolationLevel == isolationUser && !isolate(svc, uid) {
+		s.mu.Unlock()
+		c.code(http.StatusInternalServerError) // it panics
+		return
+	}
+	s.minio.dropPrivate(old, svc)
 	buckets, err := s.minio.makeBuckets(svc, s.provider, true)
 	s.mu.Unlock()
 	if err != nil {

@@ -126,6 +126,10 @@ func (s *Sim) own(c *call, svc *wire.Service) bool {
 		c.text(http.StatusBadRequest, fmt.Sprintln("service must be part of one of the following VO: ", s.cfg.Groups))
 		return false
 	}
+	if isolated(svc) && !isolate(svc, c.user.Subject) {
+		c.code(http.StatusInternalServerError)
+		return false
+	}
 	return true
 }
 

@@ -94,7 +94,7 @@ func TestAgainstOSCAR(t *testing.T) {
 		}
 	}
 	// OSCAR says 500 and has done it: the client says what it was told.
-	err = c.Update(ctx, "svc", []byte(`{"name":"svc","image":"i","script":"s","owner":"cluster_admin"}`), time.Minute)
+	err = c.Update(ctx, "svc", []byte(`{"name":"svc","image":"i","script":"s","owner":"cluster_admin"}`), "", time.Minute)
 	if api, ok := errors.AsType[*oscar.APIError](err); !ok || api.Status != 500 || api.Definite() || api.Unanswered() {
 		t.Errorf("update: %v", err)
 	}

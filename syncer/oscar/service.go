@@ -78,10 +78,10 @@ func (c *Client) Create(ctx context.Context, name string, body []byte, as Bearer
 	return err
 }
 
-// Update puts a whole definition.
-func (c *Client) Update(ctx context.Context, name string, body []byte, timeout time.Duration) error {
+// Update puts a whole definition, as the bearer, or with an empty one as the administrator.
+func (c *Client) Update(ctx context.Context, name string, body []byte, as Bearer, timeout time.Duration) error {
 	_, err := c.do(ctx, call{op: OpUpdate, subject: name, method: http.MethodPut,
-		path: []string{"system", "services"}, body: body, timeout: timeout})
+		path: []string{"system", "services"}, body: body, as: as, timeout: timeout})
 	return err
 }
 

@@ -54,6 +54,34 @@ func (s *suite) users(t *testing.T) {
 		as(t, "DELETE", "/system/services/"+open, nil).want(t, 404, "")
 		as(t, "DELETE", "/system/services/"+mine, nil).want(t, 204, "")
 	})
+	t.Run("buckets of single users [code]", func(t *testing.T) {
+		const friend = "0123456789abcdef@example.org"
+		private := mine + "-0123456789"
+		def := plain(mine, mine).without("owner").with("allowed_users", []string{friend}).with("isolation_level", "USER")
+		as(t, "POST", "/system/services", def.without("isolation_level")).must(t, 201, "")
+		owner := strings.Trim(s.get(t, mine).field(t, "owner"), `"`)
+		as(t, "DELETE", "/system/services/"+mine, nil).want(t, 204, "")
+		if id, _, _ := strings.Cut(owner, "@"); len(id) < 10 { // it cuts the id to 10 characters
+			as(t, "POST", "/system/services", def).want(t, 500, "")
+			return
+		}
+		as(t, "POST", "/system/services", def).must(t, 201, "")
+		s.get(t, mine).has(t, `["`+private+`"]`, "bucket_list")
+		s.bucket(t, private).must(t, 200, "{..}")
+		// The administrator has no id to name the buckets with.
+		s.put(t, def.with("owner", owner).with("cpu", "0.3")).want(t, 500, "")
+		s.get(t, mine).has(t, `"0.2"`, "cpu")
+		// In lower case a PUT takes the level for another one, and everything else for the same.
+		s.put(t, def.with("owner", owner).with("cpu", "0.3").with("isolation_level", "user").with("bucket_list", []string{private})).want(t, 204, "")
+		s.get(t, mine).has(t, `"0.3"`, "cpu")
+		s.bucket(t, private).must(t, 200, "{..}")
+		as(t, "PUT", "/system/services", def.with("bucket_list", []string{})).want(t, 204, "")
+		s.get(t, mine).has(t, `["`+private+`"]`, "bucket_list")
+		// What a change leaves out is deleted.
+		as(t, "PUT", "/system/services", def.with("isolation_level", "")).want(t, 204, "")
+		s.gone(t, private)
+		as(t, "DELETE", "/system/services/"+mine, nil).want(t, 204, "")
+	})
 	t.Run("no token of an issuer [code]", func(t *testing.T) {
 		s.do(t, "GET", "/system/services", nil, bearer("abc")).want(t, 400, "..")
 		s.do(t, "POST", "/job/"+open, "e", bearer("abc")).want(t, 502, "token is malformed: token contains an invalid number of segments..")
