@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"context"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -79,6 +81,24 @@ func jobOfName(s string) (id, name string) {
 	return s, ""
 }
 
+// placeOf is where the attempt of a name is, or was; where the job came in for one that is
+// not remembered any more.
+func placeOf(job *v1.Job, name string) (cluster, service string) {
+	number, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
+	switch {
+	case err != nil:
+		return job.ClusterID, job.ServiceName
+	case job.Place != nil && job.Place.URL == "" && job.Attempt == number:
+		return job.Place.ClusterID, job.Place.ServiceName
+	}
+	for _, a := range job.Attempts {
+		if cluster, service, ok := strings.Cut(a.Place, "/"); ok && a.Attempt == number && !strings.Contains(a.Place, "://") {
+			return cluster, service
+		}
+	}
+	return job.ClusterID, job.ServiceName
+}
+
 // followed is a log as far as it was shown.
 type followed struct {
 	app        *app
@@ -97,7 +117,8 @@ func (f *followed) show(ctx context.Context, job *v1.Job, name string) error {
 		}
 		name = job.Place.JobName
 	}
-	text, err := f.api.JobLog(ctx, job.ServiceName, name, client.LogOptions{ClusterID: job.ClusterID, Timestamps: f.timestamps})
+	cluster, service := placeOf(job, name)
+	text, err := f.api.JobLog(ctx, service, name, client.LogOptions{ClusterID: cluster, Timestamps: f.timestamps})
 	if err != nil {
 		return err
 	}
