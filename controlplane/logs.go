@@ -28,8 +28,10 @@ const (
 	membersAtOnce = 16
 	// maxJobList bounds one member's page in bytes; 70 Jobs have about 20 KiB.
 	maxJobList = 1 << 20
-	// memberTimeout is how long one member may take for a list.
-	memberTimeout = 20 * time.Second
+	// memberTimeout is how long a member may take for a list, and all of them to begin an
+	// answer: less than the 20 s after which OSCAR's clients give up. A full page of 70
+	// Jobs takes an OSCAR about 12 s: it asks its Kubernetes five times a second.
+	memberTimeout = 16 * time.Second
 	// maxLogCursor in bytes.
 	maxLogCursor = 16 << 10
 )
@@ -97,9 +99,10 @@ func readLogCursor(text string) (c logCursor, err error) {
 }
 
 // logMembers are the replicas whose Jobs a caller means: all of the federation for its
-// coordinator, and otherwise the one that is named. all says whether the caller sees
-// everybody's Jobs; who may only read sees the list of none, as at OSCAR.
-func (c *ControlPlane) logMembers(ctx context.Context, caller identity.Caller, in LogTarget) (members []target, missing []string, all bool, err error) {
+// coordinator, and otherwise the one that is named; for the name of an attempt of ours
+// where that is, whichever is named. all says whether the caller sees everybody's Jobs;
+// who may only read sees the list of none, as at OSCAR.
+func (c *ControlPlane) logMembers(ctx context.Context, caller identity.Caller, in LogTarget, job string) (members []target, missing []string, all bool, err error) {
 	if err := c.fresh(ctx); err != nil {
 		return nil, nil, false, err
 	}
@@ -115,6 +118,9 @@ func (c *ControlPlane) logMembers(ctx context.Context, caller identity.Caller, i
 		list = p.rec.Members
 	}
 	c.state.read(func() {
+		if at, known := c.state.attemptAt(p.rec, job); known {
+			list = at
+		}
 		for _, m := range list {
 			if !m.Replica() {
 				continue
@@ -129,13 +135,41 @@ func (c *ControlPlane) logMembers(ctx context.Context, caller identity.Caller, i
 	return members, missing, caller.MayChange(p.rec.Owner), nil
 }
 
+// attemptAt gives the members of a federation that an attempt of a job was given to, by
+// its name at OSCAR: one, or after a restore perhaps two, and none when they have left. So
+// nobody else is asked for it, or could answer with something else. known is false for
+// what is no attempt of a job of the federation, as far as is remembered. It must be called
+// inside read.
+func (s *state) attemptAt(f *record.Federation, name string) (at []record.Member, known bool) {
+	id, attempt, ours := record.OfJobName(name)
+	j := s.jobs.all[id].rec
+	if !ours || j == nil || j.Federation != f.UID {
+		return nil, false
+	}
+	was := map[string]bool{}
+	if j.Place != nil && j.Attempt == attempt {
+		was[j.Place.Where()] = true
+	}
+	for _, a := range j.Past {
+		if a.Attempt == attempt {
+			was[a.Place] = true
+		}
+	}
+	for _, m := range f.Members {
+		if m.Replica() && was[m.ClusterID+"/"+m.ServiceName] {
+			at = append(at, m)
+		}
+	}
+	return at, len(was) > 0
+}
+
 // JobLogs lists the Jobs of a service on all members.
 func (c *ControlPlane) JobLogs(ctx context.Context, caller identity.Caller, in LogTarget, page string) (*JobList, error) {
 	cursor, err := readLogCursor(page)
 	if err != nil {
 		return nil, err
 	}
-	members, missing, all, err := c.logMembers(ctx, caller, in)
+	members, missing, all, err := c.logMembers(ctx, caller, in, "")
 	if err != nil {
 		return nil, err
 	}
@@ -206,6 +240,9 @@ func (c *ControlPlane) jobPage(ctx context.Context, t target, page string) (out 
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
 	resp, err := c.relay.Jobs(ctx, t.Replica, page)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return out, tooSlow(err)
+	}
 	if err != nil {
 		return out, err
 	}
@@ -237,6 +274,12 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
+// tooSlow is the error of a member that was given up.
+func tooSlow(err error) *relay.Error {
+	e, ok := errors.AsType[*relay.Error](err)
+	return &relay.Error{Text: fmt.Sprintf("it has not answered within %s", memberTimeout), Sent: ok && e.Sent, Err: err}
+}
+
 // reply is what one member said to a request that goes to all.
 type reply struct {
 	target
@@ -244,14 +287,15 @@ type reply struct {
 	err  error
 }
 
-// everywhere asks all members, membersAtOnce at the same time. When enough says so of a
-// reply, the others are not waited for: what has not answered is given up.
+// everywhere asks all members, membersAtOnce at the same time, and gives up whom
+// memberTimeout finds without an answer. A reply that is enough ends it, and no later one is
+// given: whoever has not answered by then is given up, too.
 func everywhere(ctx context.Context, members []target, ask func(context.Context, target) (*http.Response, error), enough func(reply) bool) []reply {
 	slots, replies := make(chan struct{}, membersAtOnce), make(chan reply, len(members))
-	cancels := map[string]context.CancelFunc{}
+	waits := map[string]context.CancelFunc{} // of those who have not answered
 	for _, t := range members {
 		one, cancel := context.WithCancel(ctx)
-		cancels[t.UID] = cancel
+		waits[t.UID] = cancel
 		go func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
@@ -259,25 +303,46 @@ func everywhere(ctx context.Context, members []target, ask func(context.Context,
 			replies <- reply{t, resp, err}
 		}()
 	}
-	out := make([]reply, 0, len(members))
-	for range members {
-		r := <-replies
-		out = append(out, r)
-		if r.err != nil || !enough(r) {
-			continue
-		}
-		for uid, cancel := range cancels {
-			if uid != r.UID {
-				cancel()
-			}
+	giveUp := func() {
+		for _, cancel := range waits {
+			cancel()
 		}
 	}
-	for i, r := range out {
-		if r.err != nil {
-			cancels[r.UID]()
-		} else {
-			out[i].resp.Body = &ending{r.resp.Body, cancels[r.UID]}
+	late := time.NewTimer(memberTimeout)
+	defer late.Stop()
+	out := make([]reply, 0, len(members))
+	var found, slow bool
+	for len(waits) > 0 {
+		var r reply
+		select {
+		case r = <-replies:
+		case <-late.C:
+			slow = true
+			giveUp()
+			continue
 		}
+		end := waits[r.UID]
+		delete(waits, r.UID)
+		switch {
+		case found && r.err == nil: // it has answered before it was given up
+			_ = r.resp.Body.Close()
+			end()
+			continue
+		case found:
+			end()
+			continue
+		case r.err == nil:
+			r.resp.Body = &ending{r.resp.Body, end}
+			if found = enough(r); found {
+				giveUp()
+			}
+		default:
+			end()
+			if slow {
+				r.err = tooSlow(r.err)
+			}
+		}
+		out = append(out, r)
 	}
 	return out
 }
@@ -296,7 +361,7 @@ func (e *ending) Close() error {
 // JobLog streams the output of a Job from the member that has it. At OSCAR an unknown
 // Job is a 500, and one whose pod has not started a 404: here both are not found.
 func (c *ControlPlane) JobLog(ctx context.Context, caller identity.Caller, in LogTarget, job string, timestamps bool) (*RunAnswer, error) {
-	members, missing, _, err := c.logMembers(ctx, caller, in)
+	members, missing, _, err := c.logMembers(ctx, caller, in, job)
 	if err != nil {
 		return nil, err
 	}
@@ -357,19 +422,22 @@ func (c *ControlPlane) DeleteJobLog(ctx context.Context, caller identity.Caller,
 	})
 }
 
-// deleteJobs sends a deletion to all members; job is that of one Job, empty for many.
+// deleteJobs sends a deletion to those who may have what it names; job is that of one Job,
+// empty for many.
 func (c *ControlPlane) deleteJobs(ctx context.Context, caller identity.Caller, in LogTarget, job string, ask func(context.Context, target) (*http.Response, error)) (missing []string, err error) {
-	members, missing, all, err := c.logMembers(ctx, caller, in)
+	members, missing, all, err := c.logMembers(ctx, caller, in, job)
 	if err != nil {
 		return nil, err
 	}
 	if !all {
 		return nil, &Error{Code: CodeForbidden, Message: "only its owner may delete the jobs of a service"}
 	}
-	done := 0
+	done, doubt := 0, false
 	for _, r := range everywhere(ctx, members, ask, func(reply) bool { return false }) {
 		if r.err != nil {
 			missing = append(missing, r.Cluster+": "+reasonOf(r.err))
+			e, ok := errors.AsType[*relay.Error](r.err)
+			doubt = doubt || ok && e.Sent
 			continue
 		}
 		_ = r.resp.Body.Close() // its status says all
@@ -384,6 +452,8 @@ func (c *ControlPlane) deleteJobs(ctx context.Context, caller identity.Caller, i
 	switch {
 	case done > 0:
 		return missing, nil
+	case doubt:
+		return nil, &Error{Code: CodeUnknownOutcome, Message: "what was deleted is not known; send it again: " + strings.Join(missing, "; ")}
 	case len(missing) > 0:
 		return nil, &Error{Code: CodeUnavailable, RetryAfter: 5 * time.Second, Message: "nothing was deleted: " + strings.Join(missing, "; ")}
 	case job != "":

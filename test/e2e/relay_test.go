@@ -299,6 +299,12 @@ func TestInvocationsAndLogsGoThroughTheStreams(t *testing.T) {
 		if _, err := w.Client.JobLog(t.Context(), place.ServiceName, place.JobName, client.LogOptions{ClusterID: place.ClusterID, Timestamps: true}); err != nil {
 			t.Error(err)
 		}
+		// As who knows where it came in, and not where it went.
+		for service, cluster := range map[string]string{"grayifyr0": "oscar-cluster-a", "grayifyr1": "oscar-cluster-b", "grayifyr2": "oscar-cluster-c"} {
+			if _, err := w.Client.JobLog(t.Context(), service, place.JobName, client.LogOptions{ClusterID: cluster}); err != nil {
+				t.Errorf("by the name of %s: %v", service, err)
+			}
+		}
 		if err := w.Cluster(place.ClusterID).Sim.SetJobStatus(place.ServiceName, place.JobName, oscarsim.JobSucceeded); err != nil {
 			t.Fatal(err)
 		}
