@@ -43,13 +43,17 @@ func claimOf(caller identity.Caller, r Repeat, requestID string) claim {
 	return claim{hash: requestHash(caller, r, "key:"+r.Key), bodyHash: sha256Hex([]byte(r.Body)), keyed: true, requestID: requestID}
 }
 
-// createClaim is the claim of a creation: without a key its body names it.
+// createClaim is the claim of a creation: without a key its body names it, and what
+// the request says beside it.
 func createClaim(caller identity.Caller, req CreateRequest) claim {
 	r := Repeat{Key: req.IdempotencyKey, Method: "POST", Path: "/system/services", Body: string(req.Body)}
+	if req.Deployment != "" || req.Plan != "" {
+		r.Body = req.Deployment + "\n" + req.Plan + "\n" + r.Body // no definition begins like that
+	}
 	if r.Key != "" {
 		return claimOf(caller, r, req.RequestID)
 	}
-	body := sha256Hex(req.Body)
+	body := sha256Hex([]byte(r.Body))
 	return claim{hash: requestHash(caller, r, "body:"+body), bodyHash: body, requestID: req.RequestID}
 }
 

@@ -1,7 +1,9 @@
 package controlplane_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -194,5 +196,39 @@ func TestAChangeThatADeletionOvertookSaysSoAgain(t *testing.T) {
 		if codeOf(t, err) != controlplane.CodeConflict || !strings.Contains(err.Error(), "deleted meanwhile") {
 			t.Error(err)
 		}
+	}
+}
+
+// TestACreationIsTakenForAnotherOneThatAsksForBestEffort: its key, or its body while that is
+// in flight, had the outcome of a request that asked for something else.
+func TestACreationIsTakenForAnotherOneThatAsksForBestEffort(t *testing.T) {
+	w := newWorld(t, func(c *controlplane.Config) { c.PrepareDeadline = time.Hour })
+	w.clusters["c"].does(silent)
+	key := func(r *controlplane.CreateRequest) { r.IdempotencyKey = "k" }
+	bestEffort := func(r *controlplane.CreateRequest) { r.Deployment = oscar.DeploymentBestEffort }
+	for name, same := range map[string]func(*controlplane.CreateRequest){"a key": key, "no key": func(*controlplane.CreateRequest) {}} {
+		first := make(chan error, 1)
+		go func() {
+			_, err := w.create(same)
+			first <- err
+		}()
+		w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("c"))) == 1 })
+		want := controlplane.CodeConflict // it is being created
+		if name == "a key" {
+			want = controlplane.CodeFailedPrecondition
+		}
+		ctx, leave := context.WithTimeout(t.Context(), patience)
+		for _, other := range []func(*controlplane.CreateRequest){bestEffort, func(r *controlplane.CreateRequest) { r.Plan = "sha256:00" }} {
+			_, err := w.CreateService(ctx, admin, request(t, body, same, other))
+			if e, ok := errors.AsType[*controlplane.Error](err); !ok || e.Code != want {
+				t.Errorf("with %s: %v, want %s", name, err, want)
+			}
+		}
+		leave()
+		w.clusters["c"].does(no(record.ReasonDoesNotFit))
+		if err := <-first; codeOf(t, err) != controlplane.CodeFailedPrecondition {
+			t.Errorf("with %s the first: %v", name, err)
+		}
+		w.clusters["c"].does(silent)
 	}
 }
