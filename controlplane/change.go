@@ -217,7 +217,7 @@ func (c *ControlPlane) turn(ctx context.Context, id change, fn edit) (attempt, e
 		}
 		end, err := c.turns.take(ctx, p.uid)
 		if err != nil {
-			return attempt{place: p}, err
+			return attempt{place: p}, behind(p.rec, err)
 		}
 		a := attempt{}
 		p, busy, err := c.changeable(id) // it may have changed while we waited
@@ -232,9 +232,23 @@ func (c *ControlPlane) turn(ctx context.Context, id change, fn edit) (attempt, e
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return a, context.Cause(ctx)
+			return a, behind(p.rec, context.Cause(ctx))
 		}
 	}
+}
+
+// behind is the error of a change whose time went by behind other changes of the
+// federation, as that stood then; cause is what ended its wait.
+func behind(f *record.Federation, cause error) error {
+	if !errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	what := fmt.Sprintf("other changes of federation %q come before this one", f.GroupID)
+	if f.Change != nil {
+		what = fmt.Sprintf("the change of federation %q by request %s waits for the votes of the clusters that it adds, until %s at most",
+			f.GroupID, f.Change.RequestID, f.Change.Deadline.Format(time.RFC3339))
+	}
+	return &Error{Code: CodeUnavailable, RetryAfter: 5 * time.Second, Cause: cause, Message: "nothing was changed: " + what + "; send it again then"}
 }
 
 // changeable finds the federation. busy says that another change waits for votes.

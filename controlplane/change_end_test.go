@@ -1,6 +1,7 @@
 package controlplane_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -202,5 +203,42 @@ func TestADeletionBoundToAnOldRevisionIsAConflict(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	}
+}
+
+// TestEtcdIsBlamedForAChangeThatWaitsBehindAnothersVote: that change has all the time that
+// a silent cluster has.
+func TestEtcdIsBlamedForAChangeThatWaitsBehindAnothersVote(t *testing.T) {
+	w := newWorld(t, func(c *controlplane.Config) { c.PrepareDeadline = time.Hour })
+	w.addCluster("d").does(silent)
+	w.addCluster("e")
+	w.mustCreate()
+	voted := make(chan error, 1)
+	go func() {
+		_, err := w.ChangeReplicas(t.Context(), admin, "grayifyr0", controlplane.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}, RequestID: "the-first"})
+		voted <- err
+	}()
+	w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("d"))) == 1 })
+	for patient := 250 * time.Millisecond; ; patient *= 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), patient)
+		_, err := w.ChangeReplicas(ctx, admin, "grayifyr0", controlplane.ReplicasRequest{Add: []oscar.Member{member("e", "grayifyr4")}})
+		cancel()
+		if err == nil {
+			t.Fatal("it was made")
+		}
+		if code := codeOf(t, err); code != controlplane.CodeUnavailable {
+			t.Fatalf("%s: %v", code, err)
+		}
+		if strings.Contains(err.Error(), "etcd") && patient < patience/4 {
+			continue // so little time that etcd may have taken it indeed
+		}
+		if strings.Contains(err.Error(), "etcd") || !strings.Contains(err.Error(), "the-first") {
+			t.Error(err)
+		}
+		break
+	}
+	w.clusters["d"].does(yes)
+	if err := <-voted; err != nil {
+		t.Error(err)
 	}
 }
