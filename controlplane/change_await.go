@@ -18,7 +18,7 @@ func (c *ControlPlane) awaitChange(ctx context.Context, id change, a attempt, wa
 		if err := c.awaitVotes(ctx, a.uid, id.claim.requestID); err != nil {
 			return nil, err
 		}
-		if err := c.verdict(ctx, a, id.claim.requestID); err != nil {
+		if err := c.verdict(ctx, a, id.claim); err != nil {
 			return nil, err
 		}
 	}
@@ -39,7 +39,8 @@ func (c *ControlPlane) awaitVotes(ctx context.Context, uid, requestID string) er
 
 // verdict says what became of a change that waited for votes: nil when it was
 // made, and why it was not otherwise. Others may have changed the federation since.
-func (c *ControlPlane) verdict(ctx context.Context, a attempt, requestID string) error {
+func (c *ControlPlane) verdict(ctx context.Context, a attempt, q claim) error {
+	requestID := q.requestID
 	var f record.Federation
 	c.state.read(func() {
 		if now := c.state.federations[a.uid].rec; now != nil {
@@ -54,7 +55,13 @@ func (c *ControlPlane) verdict(ctx context.Context, a attempt, requestID string)
 	case f.RequestID == requestID && f.Generation >= a.generation:
 		return nil
 	}
-	// Only the history tells by now whose the generation was.
+	// Another instance has gone on before this one has seen the outcome. A request with a
+	// key finds it kept; otherwise only the history tells by now whose the generation was.
+	if r, err := c.repeated(ctx, q); err != nil {
+		return err
+	} else if r != nil && r.Answer != nil {
+		return r.refusal()
+	}
 	kv, err := c.store.Get(ctx, record.HistoryKey(a.uid, a.generation))
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
@@ -103,13 +110,10 @@ func (c *ControlPlane) again(ctx context.Context, id change, r *accepted, wait t
 			return nil, &Error{Code: CodeUnknownOutcome, Message: "the record of this request is not kept any more; GET the federation"}
 		}
 	}
-	kept := r.Answer.Federation
-	switch {
-	case r.Answer.Phase != record.PhaseReady:
-		return nil, deletedMeanwhile()
-	case kept.Refused != nil && kept.Refused.RequestID == r.RequestID:
-		return nil, refusedError(kept)
+	if err := r.refusal(); err != nil {
+		return nil, err
 	}
+	kept := r.Answer.Federation
 	res, err := c.awaitApplied(ctx, id, r.UID, wait)
 	if e, ok := errors.AsType[*Error](err); ok && (e.Code == CodeNotFound || e.Code == CodeConflict) {
 		// It was made, and the federation deleted since.
@@ -123,6 +127,19 @@ func (c *ControlPlane) again(ctx context.Context, id change, r *accepted, wait t
 	}
 	res.Replayed = r.RequestID != id.claim.requestID
 	return res, nil
+}
+
+// refusal says why what was accepted was not made, by the outcome that was kept; nil when
+// it was.
+func (r *accepted) refusal() error {
+	kept := r.Answer.Federation
+	switch {
+	case r.Answer.Phase != record.PhaseReady:
+		return deletedMeanwhile()
+	case kept.Refused != nil && kept.Refused.RequestID == r.RequestID:
+		return refusedError(kept)
+	}
+	return nil
 }
 
 func deletedMeanwhile() error {
