@@ -32,7 +32,7 @@ func (c *ControlPlane) ask(ctx context.Context, req ResolveRequest, d *Differenc
 	if err != nil {
 		return err
 	}
-	return c.state.wait(ctx, res.Revision)
+	return c.shows(ctx, res.Revision)
 }
 
 // answered is a question with its answer.
@@ -136,7 +136,7 @@ func (c *ControlPlane) dropAsk(ctx context.Context, a answered) error {
 	if err != nil {
 		return err
 	}
-	return c.state.wait(ctx, res.Revision)
+	return c.shows(ctx, res.Revision)
 }
 
 // lostMember is an orphan that belongs to a federation which the store has lost.
@@ -309,5 +309,5 @@ func (c *ControlPlane) commitLost(ctx context.Context, d *draft) error {
 	if err != nil {
 		return err
 	}
-	return c.state.wait(ctx, res.Revision)
+	return c.shows(ctx, res.Revision)
 }

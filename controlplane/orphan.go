@@ -162,5 +162,5 @@ func (c *ControlPlane) writeOrphan(ctx context.Context, s orphanStep) error {
 	if err != nil {
 		return err
 	}
-	return c.state.wait(ctx, res.Revision)
+	return c.shows(ctx, res.Revision)
 }

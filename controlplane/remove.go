@@ -100,7 +100,7 @@ func (c *ControlPlane) orderRemoval(ctx context.Context, caller identity.Caller,
 	if err != nil {
 		return "", err
 	}
-	return uid, c.state.wait(ctx, res.Revision)
+	return uid, c.shows(ctx, res.Revision)
 }
 
 // ordered enters the order into the registration; false when it stands there.

@@ -233,5 +233,5 @@ func (c *ControlPlane) insistOnEnd(ctx context.Context, req ResolveRequest, d *D
 	if err != nil {
 		return err
 	}
-	return c.state.wait(ctx, res.Revision)
+	return c.shows(ctx, res.Revision)
 }
