@@ -131,7 +131,7 @@ func (c *ControlPlane) commitTogether(ctx context.Context, steps []*jobStep) ([]
 		c.cfg.Logger.Debug("job step", "job", p.id(), "step", p.name, "state", p.next.State, "attempt", p.next.Attempt,
 			"revision", res.Revision, "request_id", p.next.RequestID)
 	}
-	return done, c.state.wait(ctx, res.Revision)
+	return done, c.shows(ctx, res.Revision)
 }
 
 // names lists the different names of steps.
