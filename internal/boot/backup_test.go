@@ -3,6 +3,7 @@ package boot
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -19,7 +20,13 @@ import (
 // backedUp is an etcd with a control plane's records, and a backup of it.
 func backedUp(t *testing.T) (st *store.Store, file string) {
 	t.Helper()
-	server := storetest.Start(t, embedded.Config{})
+	return backedUpFrom(t, embedded.Config{}, func(*store.Store) {})
+}
+
+// backedUpFrom is backedUp of an etcd of one's own, to which something is done before.
+func backedUpFrom(t *testing.T, cfg embedded.Config, before func(*store.Store)) (st *store.Store, file string) {
+	t.Helper()
+	server := storetest.Start(t, cfg)
 	st = storetest.Open(t, store.Config{Endpoints: []string{server.Endpoint()}})
 	_, err := st.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
 		tx.Put(record.MetaKey, record.Meta{V: 1, Schema: 1, ControlPlane: "cp", Epoch: "first"})
@@ -30,6 +37,7 @@ func backedUp(t *testing.T) (st *store.Store, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	before(st)
 	file = filepath.Join(t.TempDir(), "backup")
 	var out, errs bytes.Buffer
 	if status := BackupMain(t.Context(), []string{"--etcd-endpoints", server.Endpoint(), file}, nil, &out, &errs); status != exitDone {
@@ -98,6 +106,36 @@ func TestARestoredBackupHasANewEpoch(t *testing.T) {
 		if !errors.Is(err, embedded.ErrInUse) {
 			t.Errorf("a running etcd was restored over: %v", err)
 		}
+	}
+}
+
+// TestAStoreThatWasFullIsRestored, which one does to give it a larger quota: the alarm
+// is in the backup.
+func TestAStoreThatWasFullIsRestored(t *testing.T) {
+	n := 0
+	fill := func(st *store.Store) error {
+		n++
+		_, err := st.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+			tx.PutBytes(record.AuditKey(fmt.Sprint(n)), bytes.Repeat([]byte("x"), 512<<10))
+			return nil
+		}})
+		return err
+	}
+	_, file := backedUpFrom(t, embedded.Config{Quota: 4 << 20}, func(st *store.Store) {
+		var err error
+		for err == nil && n < 100 {
+			err = fill(st)
+		}
+		if !errors.Is(err, store.ErrFull) {
+			t.Fatalf("filling ended with %v", err)
+		}
+	})
+	st, _ := restored(t, file)
+	if meta, _ := read[record.Meta](t, st, record.MetaKey); meta.Epoch == "first" {
+		t.Error("it has no new epoch")
+	}
+	if err := fill(st); err != nil {
+		t.Errorf("with a quota that is large enough: %v", err)
 	}
 }
 

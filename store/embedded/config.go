@@ -51,6 +51,8 @@ type Config struct {
 	// Quota of the database in bytes; default 4 GiB. When it is used up, writes
 	// are refused until space is made.
 	Quota int64
+	// unlimited is without a quota.
+	unlimited bool
 	// Retention is for how long history is kept at least; up to twice as much is
 	// there at times. 0 keeps everything.
 	Retention time.Duration
@@ -190,6 +192,9 @@ func (c Config) embed(httpSocket string, quiet func(string) bool, options ...grp
 	out.Dir = c.Dir
 	out.Name = c.Name
 	out.QuotaBackendBytes = c.Quota
+	if c.unlimited {
+		out.QuotaBackendBytes = -1
+	}
 	out.UnsafeNoFsync = c.NoFsync
 	out.SnapshotCount = snapshotCount
 	out.SnapshotCatchUpEntries = catchUpEntries

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
 	"go.uber.org/zap/zapcore"
 
@@ -104,19 +105,43 @@ func Restore(cfg RestoreConfig) (out Restored, err error) {
 	return Restored{Revision: status.Revision, Keys: status.TotalKey}, syncDirectory(filepath.Dir(cfg.Dir))
 }
 
-// prepare lets the caller work on what was restored while nobody else can.
+// prepare lets the caller work on what was restored while nobody else can. A store that
+// was full takes his writes, too: its alarm is in the backup, and its file may be larger
+// than any quota that is known here. The server that runs on it next has its own quota,
+// and raises the alarm again where that is too small.
 func prepare(dir string, cfg RestoreConfig) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	server, err := Start(ctx, Config{
-		Dir: dir, ListenClient: "127.0.0.1:0", Logger: cfg.Logger,
+		Dir: dir, ListenClient: "127.0.0.1:0", Logger: cfg.Logger, unlimited: true,
 		CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, CAFile: cfg.CAFile, Guarded: cfg.CertFile != "",
 	})
 	if err != nil {
 		return err
 	}
 	defer server.Close()
+	if err := server.disarm(ctx); err != nil {
+		return fmt.Errorf("take back the alarm of a store that was full: %w", err)
+	}
 	return cfg.Prepare(server.Endpoint())
+}
+
+// disarm takes back every alarm that the space quota was used up. The members that
+// raised them may not be there any more.
+func (s *Server) disarm(ctx context.Context) error {
+	alarms, err := s.etcd.Server.Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_GET, Alarm: pb.AlarmType_NOSPACE})
+	if err != nil {
+		return err
+	}
+	for _, alarm := range alarms.Alarms {
+		_, err := s.etcd.Server.Alarm(ctx, &pb.AlarmRequest{
+			Action: pb.AlarmRequest_DEACTIVATE, Alarm: pb.AlarmType_NOSPACE, MemberID: alarm.MemberID,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // startTimeout bounds the start of a server on what was restored.

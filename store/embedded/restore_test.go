@@ -1,0 +1,44 @@
+package embedded_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/embedded"
+	"github.com/oscarfed/oscarfed/store/storetest"
+)
+
+// A backup of a server with a larger quota than the default one may be larger than that.
+func TestABackupLargerThanTheDefaultQuotaIsPrepared(t *testing.T) {
+	server, _ := start(t, embedded.Config{})
+	st := storetest.Open(t, store.Config{Endpoints: []string{server.Endpoint()}})
+	file := filepath.Join(t.TempDir(), "backup")
+	if _, err := st.Backup(t.Context(), file); err != nil {
+		t.Fatal(err)
+	}
+	var quota int64
+	_, err := embedded.Restore(embedded.RestoreConfig{
+		Backup: file, Dir: filepath.Join(t.TempDir(), "etcd"),
+		Prepare: func(endpoint string) error {
+			client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}})
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			status, err := client.Status(t.Context(), endpoint)
+			if err == nil {
+				quota = status.DbSizeQuota
+			}
+			return err
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if quota >= 0 {
+		t.Errorf("what was restored may have %d bytes", quota)
+	}
+}
