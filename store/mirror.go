@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
 	"strings"
@@ -61,6 +62,8 @@ type Mirror struct {
 	synced  chan struct{}
 	// nudge asks for progress now, for somebody who waits.
 	nudge chan struct{}
+	// asking is held by the one who asks the store for its revision.
+	asking sync.Mutex
 
 	mu sync.Mutex
 	// tree and what follows belong together, under mu.
@@ -173,16 +176,25 @@ func (m *Mirror) Healthy() bool {
 	return m.watching && time.Since(m.heard) < 3*m.cfg.Interval
 }
 
-// Wait returns when the mirror has seen a revision, whether or not it concerned
-// its prefixes. It ends with the cause of ctx.
+// Wait returns when the mirror has seen a revision that was committed, whether or not
+// it concerned its prefixes. It ends with the cause of ctx; and with ErrUnavailable when
+// the store does not have the revision any more: it was restored from an older state,
+// and may not come to that number for days.
 func (m *Mirror) Wait(ctx context.Context, revision int64) error {
 	again := newBackOff(10*time.Millisecond, m.cfg.Interval)
+	asked := time.Now()
 	for {
 		m.mu.Lock()
 		reached, advanced := m.revision >= revision, m.advanced
 		m.mu.Unlock()
 		if reached {
 			return nil
+		}
+		if time.Since(asked) > m.cfg.Interval {
+			if err := m.has(ctx, revision); err != nil {
+				return err
+			}
+			asked = time.Now()
 		}
 		select {
 		case m.nudge <- struct{}{}:
@@ -198,6 +210,24 @@ func (m *Mirror) Wait(ctx context.Context, revision int64) error {
 		}
 		timer.Stop()
 	}
+}
+
+// has asks the store whether it has come to a revision, and answers ErrUnavailable when
+// it has not. No listing or watch can tell: a mirror that lagged behind may not have
+// seen what was lost either. Of those who wait one asks at a time; the others, and who
+// gets no answer, go on to wait.
+func (m *Mirror) has(ctx context.Context, revision int64) error {
+	if !m.asking.TryLock() {
+		return nil
+	}
+	defer m.asking.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.Interval)
+	defer cancel()
+	_, now, err := m.store.get(ctx, m.cfg.Prefixes[0]) // which its user may read
+	if err != nil || now >= revision {
+		return nil
+	}
+	return fmt.Errorf("%w: it is at revision %d, and was at %d: it was restored from an older state", ErrUnavailable, now, revision)
 }
 
 // keeps says whether a key belongs into the mirror.

@@ -523,3 +523,41 @@ func TestMirrorConfiguration(t *testing.T) {
 		t.Error("it ran twice at the same time")
 	}
 }
+
+// What a caller committed was lost with the history that it was of, and the mirror, which
+// lagged behind, has seen nothing go back: it is carried along from a lower revision.
+func TestWhoWaitsForARevisionThatWasLostIsTold(t *testing.T) {
+	restored, lost := storetest.Etcd(t), storetest.Etcd(t)
+	after, _ := open(t, store.Config{Endpoints: []string{restored}})
+	before, _ := open(t, store.Config{Endpoints: []string{lost}})
+	put(t, before, "/t/kept", 1)
+	put(t, after, "/t/kept", 1)
+	now := put(t, after, "/t/kept", 2)
+	proxy := storetest.NewProxy(t, lost)
+	s, _ := open(t, store.Config{Endpoints: []string{proxy.Endpoint()}})
+	m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}, Interval: 100 * time.Millisecond})
+	proxy.Freeze()
+	var committed int64
+	for i := range 50 {
+		committed = put(t, before, "/t/lost", i)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ended := make(chan error, 2)
+	for range cap(ended) {
+		go func() { ended <- m.Wait(ctx, committed) }()
+	}
+	proxy.Retarget(restored)
+	proxy.Thaw()
+	for range cap(ended) {
+		if err := await(t, ended); !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
+			t.Errorf("who waited is told: %v", err)
+		}
+	}
+	if err := m.Wait(ctx, committed); !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
+		t.Errorf("who comes later is told: %v", err)
+	}
+	wait(t, m, now)
+	wait(t, m, put(t, after, "/t/new", 1))
+	expectContent(t, m, map[string]string{"/t/kept": "2", "/t/new": "1"})
+}
