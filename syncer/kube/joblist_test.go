@@ -181,6 +181,9 @@ func TestAListOfJobsThatIsBrokenOffBeginsAgain(t *testing.T) {
 		var lists, expired atomic.Int32
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
+			if r.URL.Query().Has("resourceVersion") {
+				t.Errorf("%s may be answered from the past", r.URL)
+			}
 			answer := func(kind, version, next, items string) {
 				_, _ = fmt.Fprintf(w, `{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"1","continue":%q},"items":[%s]}`, kind, version, next, items)
 			}
