@@ -93,8 +93,14 @@ func (c *Client) SetActive(ctx context.Context, job *Job, active bool) error {
 	if job.Workload == nil {
 		return fmt.Errorf("kubernetes: %s: %w: there is none", what, ErrJobChanged)
 	}
+	spec := map[string]any{"active": active}
+	if active && job.Mark != nil && job.Mark.Queue != "" {
+		// A Kueue that manages what has no queue, too, took it from the Workload when the
+		// Job left, and does not write it back to one that was evicted.
+		spec["queueName"] = job.Mark.Queue
+	}
 	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": job.Workload.version}, "spec": map[string]any{"active": active},
+		"metadata": map[string]any{"resourceVersion": job.Workload.version}, "spec": spec,
 	})
 	if err != nil {
 		return err

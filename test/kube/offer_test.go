@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/test/kubetest"
@@ -211,6 +213,30 @@ func TestAJobThatKueueHasAdmittedIsOffered(t *testing.T) {
 			}
 			h.once(got)
 		})
+	}
+}
+
+// TestAJobOfAKueueThatManagesAllJobsIsNotLost: with manageJobsWithoutQueueName, Kueue takes
+// the queue from the Workload of a Job that has left, and does not write it back.
+func TestAJobOfAKueueThatManagesAllJobsIsNotLost(t *testing.T) {
+	h := newHistory(t, "kueue-manages-all", record.OfferRestore, queued)
+	h.enqueue()
+	w := workloads(t, h.namespace)
+	h.at = func(n int, after bool) {
+		if n == 1 && !after {
+			_, err := w.Patch(context.WithoutCancel(t.Context()), "job-"+h.key.Name, types.MergePatchType, []byte(`{"spec":{"queueName":null}}`), metav1.PatchOptions{})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	h.once(h.play())
+	got, err := w.Get(t.Context(), "job-"+h.key.Name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if queue, _, err := unstructured.NestedString(got.Object, "spec", "queueName"); err != nil || queue != "q" {
+		t.Errorf("its Workload is in the queue %q, %v", queue, err)
 	}
 }
 
