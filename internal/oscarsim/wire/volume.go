@@ -15,9 +15,6 @@ const (
 	VolumeRetain = "retain"
 )
 
-// reserved are the paths of a service's pod that OSCAR itself mounts something at.
-var reserved = [...]string{"/oscar/config", "/oscar/bin"}
-
 // NormaliseVolume checks what a service asks of volumes, and fills in the name and the policy of one that is to be
 // made: delete.
 func (s *Service) NormaliseVolume() error {
@@ -45,7 +42,7 @@ func (s *Service) NormaliseVolume() error {
 	if !path.IsAbs(v.MountPath) {
 		return errors.New("volume.mount_path must be an absolute path")
 	}
-	for _, taken := range reserved {
+	for _, taken := range [...]string{"/oscar/config", "/oscar/bin"} { // OSCAR itself mounts something there
 		if v.MountPath == taken || strings.HasPrefix(v.MountPath, taken+"/") {
 			return errors.New("volume.mount_path cannot overlap OSCAR reserved paths")
 		}
