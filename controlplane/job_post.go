@@ -38,6 +38,9 @@ type poster struct {
 	mu sync.Mutex
 	// seen is when this instance first saw a posting of another one.
 	seen map[record.Posting]time.Time
+	// came is what came of a job that this instance has posted, by its id, until that is
+	// written.
+	came map[string]postedWhat
 }
 
 // errLocal says that an endpoint has an address that is not to be asked.
@@ -73,7 +76,7 @@ func newPoster(allowed []netip.Prefix) *poster {
 			Transport:     transport,
 		}
 	}
-	return &poster{instance: newUID(), strict: client(false), lax: client(true), seen: map[record.Posting]time.Time{}}
+	return &poster{instance: newUID(), strict: client(false), lax: client(true), seen: map[record.Posting]time.Time{}, came: map[string]postedWhat{}}
 }
 
 // postJobs hands jobs to endpoints until ctx ends.
@@ -112,7 +115,13 @@ func (c *ControlPlane) postJob(ctx context.Context, id string) (again time.Durat
 		return 0, nil
 	}
 	j := sit.job
-	if j.Posting != nil {
+	switch {
+	case j.Posting == nil:
+	case j.Posting.Instance == c.poster.instance:
+		// Of a job one worker at a time: this is left of one that could not write. What it
+		// did not send it does not remember.
+		return 0, c.tellPosted(ctx, id, c.poster.cameOf(id))
+	default:
 		if left := c.poster.patience(*j.Posting); left > 0 {
 			return left, nil
 		}
@@ -132,22 +141,51 @@ func (c *ControlPlane) postJob(ctx context.Context, id string) (again time.Durat
 		return 0, err
 	}
 	what := c.poster.post(ctx, request)
-	// What came of it is said also by an instance that is told to stop.
+	c.poster.note(id, &what)
+	return 0, c.tellPosted(ctx, id, what)
+}
+
+// tellPosted writes what came of a job that this instance has posted, also when it is told
+// to stop.
+func (c *ControlPlane) tellPosted(ctx context.Context, id string, what postedWhat) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	for {
 		sit, rev, ok := c.postSituation(id)
 		if !ok || sit.job.Posting == nil || sit.job.Posting.Instance != c.poster.instance {
-			return 0, nil // a person has resolved it
+			c.poster.note(id, nil)
+			return nil // a person has resolved it
 		}
 		err := c.takeStep(ctx, sit, rev, decidePosted(sit, what))
+		if err == nil {
+			c.poster.note(id, nil)
+		}
 		if !errors.Is(err, errStale) {
-			return 0, err
+			return err
 		}
 		if !pause(ctx, 5*time.Millisecond) {
-			return 0, err
+			return err
 		}
 	}
+}
+
+// note remembers what came of a job; nil forgets it.
+func (p *poster) note(id string, what *postedWhat) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if delete(p.came, id); what != nil {
+		p.came[id] = *what
+	}
+}
+
+// cameOf is what came of a job; one that is not remembered was not sent.
+func (p *poster) cameOf(id string) postedWhat {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if what, ok := p.came[id]; ok {
+		return what
+	}
+	return postedWhat{unsent: true, message: "the control plane lost etcd before it asked the endpoint"}
 }
 
 // postSituation is false for a job that is not at an endpoint.
@@ -180,9 +218,6 @@ func (c *ControlPlane) takeStep(ctx context.Context, sit jobSituation, rev int64
 
 // patience is how long to wait for another instance that delivers a job.
 func (p *poster) patience(of record.Posting) time.Duration {
-	if of.Instance == p.instance {
-		return postingLost // its own worker is at it
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()

@@ -21,7 +21,11 @@ import (
 // newEndpointWorld is a star of a, which is full, and an endpoint.
 func newEndpointWorld(t *testing.T, url string, mutate ...func(*controlplane.Config)) *world {
 	t.Helper()
-	endpoint := storetest.Etcd(t)
+	return newEndpointWorldOn(t, storetest.Etcd(t), url, mutate...)
+}
+
+func newEndpointWorldOn(t *testing.T, endpoint, url string, mutate ...func(*controlplane.Config)) *world {
+	t.Helper()
 	invariants.Guard(t, endpoint, invariants.Options{Secrets: []string{secretEvent, "the-key-of-the-endpoint"}})
 	w := &world{t: t, store: storetest.Open(t, store.Config{Endpoints: []string{endpoint}}), identity: newIdentity(t), clusters: map[string]*puppet{}}
 	mutate = append([]func(*controlplane.Config){func(c *controlplane.Config) { c.JobPause = 10 * time.Millisecond }}, mutate...)
@@ -94,5 +98,30 @@ func TestAnEndpointOnThisMachineIsNotAsked(t *testing.T) {
 	parked := w.is(j.ID, record.JobParked)
 	if len(parked.Attempts) != 5 || !strings.Contains(parked.Attempts[0].Message, "loopback") || parked.Attempts[0].Reason != record.JobEndpointRefused {
 		t.Errorf("%+v", parked)
+	}
+}
+
+// TestAJobWhoseEndpointAnsweredWhileEtcdWasAwayEnds: what came of it is written when etcd
+// is back.
+func TestAJobWhoseEndpointAnsweredWhileEtcdWasAwayEnds(t *testing.T) {
+	asked, answer := make(chan struct{}, 10), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked <- struct{}{}
+		<-answer
+	}))
+	t.Cleanup(server.Close)
+	etcd := storetest.Etcd(t)
+	proxy := storetest.NewProxy(t, etcd)
+	w := newEndpointWorldOn(t, etcd, server.URL, loopback, func(c *controlplane.Config) {
+		c.Store = storetest.Open(t, store.Config{Endpoints: []string{proxy.Endpoint()}, RequestTimeout: 500 * time.Millisecond, Deadline: time.Second})
+	})
+	j := w.submit()
+	<-asked
+	proxy.Freeze()
+	close(answer)
+	<-time.After(3 * time.Second) // it tries to write that, and gives up
+	proxy.Thaw()
+	if done := w.is(j.ID, record.JobSucceeded); done.Attempt != 1 || len(asked) > 0 {
+		t.Errorf("%+v, asked %d times more", done, len(asked))
 	}
 }
