@@ -104,6 +104,7 @@ func TestAnEndpointOnThisMachineIsNotAsked(t *testing.T) {
 // TestAJobWhoseEndpointAnsweredWhileEtcdWasAwayEnds: what came of it is written when etcd
 // is back.
 func TestAJobWhoseEndpointAnsweredWhileEtcdWasAwayEnds(t *testing.T) {
+	t.Parallel()
 	asked, answer := make(chan struct{}, 10), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		asked <- struct{}{}
@@ -119,7 +120,7 @@ func TestAJobWhoseEndpointAnsweredWhileEtcdWasAwayEnds(t *testing.T) {
 	<-asked
 	proxy.Freeze()
 	close(answer)
-	<-time.After(3 * time.Second) // it tries to write that, and gives up
+	<-time.After(13 * time.Second) // it tries to write that for ten, and gives up
 	proxy.Thaw()
 	if done := w.is(j.ID, record.JobSucceeded); done.Attempt != 1 || len(asked) > 0 {
 		t.Errorf("%+v, asked %d times more", done, len(asked))
