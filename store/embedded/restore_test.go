@@ -1,6 +1,7 @@
 package embedded_test
 
 import (
+	"errors"
 	"path/filepath"
 	"testing"
 
@@ -27,12 +28,11 @@ func TestABackupLargerThanTheDefaultQuotaIsPrepared(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			defer client.Close()
 			status, err := client.Status(t.Context(), endpoint)
 			if err == nil {
 				quota = status.DbSizeQuota
 			}
-			return err
+			return errors.Join(err, client.Close())
 		},
 	})
 	if err != nil {
