@@ -502,6 +502,7 @@ func TestMirrorDoesNotTakeAnInterruptionForARestore(t *testing.T) {
 		remove(t, direct, "/t/b")
 		wait(t, m, put(t, direct, "/t/c", i))
 		expectContent(t, m, map[string]string{"/t/a": fmt.Sprint(i), "/t/c": fmt.Sprint(i)})
+		until(t, m.Healthy) // before that there may be no stream to cut
 		lists := faults.Streams(rangeStream)
 		proxy.Cut()
 		until(t, func() bool { return faults.Streams(rangeStream) > lists && m.Healthy() })
