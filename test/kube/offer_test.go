@@ -62,7 +62,7 @@ func TestAWaitingJobIsOffered(t *testing.T) {
 		t.Run(string(end), func(t *testing.T) {
 			h := newHistory(t, "offer-"+string(end), end)
 			got := h.play()
-			if got != want || h.steps != plainSteps {
+			if got != want || h.steps-h.refused != plainSteps {
 				t.Errorf("%s after %d steps", got, h.steps)
 			}
 			h.once(got)
@@ -186,7 +186,7 @@ func TestAJobThatKueueHoldsIsOffered(t *testing.T) {
 						}
 					}
 					got := h.play()
-					if admitted < 0 && (got == record.OfferStarted || h.steps != queuedSteps(end)) {
+					if admitted < 0 && (got == record.OfferStarted || h.steps-h.refused != queuedSteps(end)) {
 						t.Errorf("%s after %d steps", got, h.steps)
 					}
 					h.once(got)
@@ -208,7 +208,7 @@ func TestAJobThatKueueHasAdmittedIsOffered(t *testing.T) {
 			kubetest.Eventually(t, "its controller has seen that it is suspended", func() bool { return h.job().Settled })
 			h.admit()
 			got := h.play()
-			if got != want || h.steps != plainSteps {
+			if got != want || h.steps-h.refused != plainSteps {
 				t.Errorf("%s after %d steps", got, h.steps)
 			}
 			h.once(got)

@@ -55,8 +55,8 @@ type history struct {
 	at func(step int, after bool)
 
 	mu sync.Mutex
-	// steps counts those of all syncers.
-	steps int
+	// steps counts those of all syncers, and refused those that Kubernetes did not take.
+	steps, refused int
 	// stop ends the present syncer, as if it were killed.
 	stop context.CancelFunc
 	// begun are the pods that a node has started with their own images, and killed
@@ -401,6 +401,9 @@ func (k hooked) step(do func() error) error {
 		}
 		if !after {
 			if err := do(); err != nil {
+				h.mu.Lock()
+				h.refused++ // somebody else wrote in between; it is taken again
+				h.mu.Unlock()
 				return err
 			}
 		}
