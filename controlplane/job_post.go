@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -310,6 +309,5 @@ func (p *poster) post(ctx context.Context, out *outgoing) postedWhat {
 		return what
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be used again
 	return postedWhat{status: resp.StatusCode, message: fmt.Sprintf("the endpoint answered %d", resp.StatusCode)}
 }

@@ -7,22 +7,12 @@ import (
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
-	"github.com/oscarfed/oscarfed/store/seal"
-	"github.com/oscarfed/oscarfed/store/storetest"
 )
 
 // Several instances see that the store was restored. One begins an epoch; the doubt of
 // the others is older than that, and is settled by it.
 func TestARestoreIsOneEpochHoweverManyHaveSeenIt(t *testing.T) {
-	st := storetest.New(t)
-	identity, err := seal.Generate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cp, err := New(Config{Store: st, Identity: identity, DefaultCluster: "a", Logger: storetest.Logger(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cp, st := blind(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- cp.Run(ctx) }()
@@ -79,6 +69,7 @@ func TestARestoreIsOneEpochHoweverManyHaveSeenIt(t *testing.T) {
 		t.Errorf("doubts of a lost epoch have left the epochs %v", now)
 	}
 	var meta *record.Meta
+	var err error
 	if err := cp.state.wait(ctx, cp.mirror.Revision()); err != nil {
 		t.Fatal(err)
 	}
