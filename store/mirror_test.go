@@ -240,6 +240,7 @@ func TestMirrorIsOfOneRevision(t *testing.T) {
 	var last int64
 	for i := range 300 {
 		if i%50 == 49 {
+			until(t, m.Healthy) // before that there may be no stream to cut
 			lists := faults.Streams(rangeStream)
 			proxy.Cut()
 			until(t, func() bool { return faults.Streams(rangeStream) >= lists+3 })
