@@ -30,7 +30,7 @@ func newIsolated(t *testing.T) (*rig, *replica, func()) {
 	p.extra = map[string]any{"isolation_level": "USER", "allowed_users": []string{carol}}
 	give := func() { r.deliver(i.Token(bob, nil), inAnHour()) }
 	give()
-	r.start()
+	r.start(impatient)
 	r.makeReady(p)
 	r.sim.PutBucket(carolOwn, "in/carols")
 	r.watchBucketData(carolOwn)

@@ -57,6 +57,9 @@ func inAnHour() time.Time { return time.Now().Add(time.Hour) }
 // slow is a syncer that does not look by itself in the time of a test.
 func slow(c *syncer.Config) { c.Resync = time.Hour }
 
+// impatient is a syncer that reports at once that it lacks a token: there is no holder.
+func impatient(c *syncer.Config) { c.HolderPatience = time.Millisecond }
+
 // A user's service is made with his token, in his namespace; everything else is
 // done with the cluster's own credential, and it stays his.
 func TestTheServiceOfAUserIsHis(t *testing.T) {
@@ -221,7 +224,7 @@ func TestVotesShareTheQuestionAboutAUser(t *testing.T) {
 func TestTheTokenHasExpiredWhenTheServiceIsMade(t *testing.T) {
 	r, p, i := newUser(t)
 	r.deliver(i.Token(alice, nil), inAnHour())
-	r.start(slow)
+	r.start(slow, impatient)
 	r.want(p, record.IntentPrepare)
 	r.await(p, record.PhasePrepared)
 	r.deliver(i.Token(alice, nil), time.Now().Add(-time.Second))
@@ -240,7 +243,7 @@ func TestTheTokenHasExpiredWhenTheServiceIsMade(t *testing.T) {
 func TestAVanishedServiceNeedsItsOwner(t *testing.T) {
 	r, p, i := newUser(t)
 	r.deliver(i.Token(alice, nil), inAnHour())
-	r.start()
+	r.start(impatient)
 	r.want(p, record.IntentApply)
 	r.await(p, record.PhaseReady)
 	r.remove(record.TokensKey(clusterID, "fed"))

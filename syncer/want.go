@@ -26,10 +26,6 @@ const grantSlack = 10 * time.Second
 // decision that had it.
 const needsKept = time.Minute
 
-// holderPatience is how long an answer of the control plane is waited for before the
-// lack of a token is reported.
-const holderPatience = 15 * time.Second
-
 // need is what became of a federation's need for a token.
 type need struct {
 	access  string
@@ -124,7 +120,7 @@ func (t *term) fromHolder(d *record.Desired, delivered error) (AccessToken, erro
 		return AccessToken{}, delivered
 	case have.reason != "":
 		return AccessToken{}, &NoTokenError{Reason: have.reason, Message: have.message}
-	case now.Sub(since) < holderPatience:
+	case now.Sub(since) < t.cfg.HolderPatience:
 		return AccessToken{}, &NoTokenError{Reason: record.ReasonNeedsUserToken, Message: "the holder is asked", Pending: true}
 	}
 	return AccessToken{}, delivered
