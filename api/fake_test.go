@@ -112,9 +112,14 @@ func (f *fake) DeleteService(ctx context.Context, c identity.Caller, service str
 	return f.deleted, f.err
 }
 
-func (f *fake) Services(ctx context.Context, c identity.Caller) ([]*oscar.Service, error) {
+func (f *fake) Services(ctx context.Context, c identity.Caller, fn func(*oscar.Service) error) error {
 	f.called(ctx, "Services", c, nil)
-	return f.services, f.err
+	for _, s := range f.services {
+		if err := fn(s); err != nil {
+			return err
+		}
+	}
+	return f.err
 }
 
 func (f *fake) Service(ctx context.Context, c identity.Caller, name, clusterID string) (*oscar.Service, int64, error) {

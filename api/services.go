@@ -17,7 +17,8 @@ import (
 type services interface {
 	CreateService(ctx context.Context, caller identity.Caller, req controlplane.CreateRequest) (*controlplane.CreateResult, error)
 	DeleteService(ctx context.Context, caller identity.Caller, service string, opts controlplane.DeleteOptions) (*controlplane.DeleteResult, error)
-	Services(ctx context.Context, caller identity.Caller) ([]*oscar.Service, error)
+	// Services are told one after another: all of them may be much.
+	Services(ctx context.Context, caller identity.Caller, fn func(*oscar.Service) error) error
 	// Service comes with the revision of its federation, which is its ETag.
 	Service(ctx context.Context, caller identity.Caller, name, clusterID string) (*oscar.Service, int64, error)
 	ChangeService(ctx context.Context, caller identity.Caller, req controlplane.ChangeRequest) (*controlplane.ChangeResult, error)
@@ -25,14 +26,17 @@ type services interface {
 
 // listServices answers GET /system/services.
 func (s *Server) listServices(w http.ResponseWriter, r *http.Request) error {
-	list, err := s.cp.Services(r.Context(), stateOf(r).caller)
-	if err != nil {
-		return err
+	list := listWriter{w: w}
+	err := s.cp.Services(r.Context(), stateOf(r).caller, func(one *oscar.Service) error { return list.add(one) })
+	switch {
+	case err == nil:
+		list.end()
+		return nil
+	case list.begun:
+		s.log.Warn("a list was broken off", "request_id", stateOf(r).id, "error", err)
+		panic(http.ErrAbortHandler) // it is not taken for a whole one
 	}
-	if list == nil {
-		list = []*oscar.Service{} // clients want an array
-	}
-	return writeOSCAR(w, list)
+	return err
 }
 
 // getService answers GET /system/services/{service}.

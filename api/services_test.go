@@ -1,7 +1,11 @@
 package api_test
 
 import (
+	"encoding/json"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -213,6 +217,43 @@ func TestServicesAreWrittenAsByGin(t *testing.T) {
 	c = newClient(t, &fake{federation: &f})
 	if got := bodyOf(t, c.do("GET", "/system/federations/x", "")); !contains(got, `"message":"a < b"`) || strings.HasSuffix(got, "\n") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// A short list that fails is an error; of a long one a part is sent by then, and nobody
+// may take it for a whole one.
+func TestAListThatFailsIsNeverTakenForAWholeOne(t *testing.T) {
+	s := parse(t, `{"name":"a","script":"`+strings.Repeat("x", 1000)+`"}`)
+	for _, n := range []int{3, 3000} {
+		f := &fake{services: slices.Repeat([]*oscar.Service{s}, n)}
+		server := httptest.NewServer(newServer(t, f).Handler())
+		t.Cleanup(server.Close)
+		get := func() (int, []*oscar.Service, error) {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/system/services", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.SetBasicAuth(user, password)
+			resp, err := server.Client().Do(r)
+			if err != nil {
+				return 0, nil, err
+			}
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			if err != nil || resp.StatusCode != http.StatusOK {
+				return resp.StatusCode, nil, err
+			}
+			var list []*oscar.Service
+			return resp.StatusCode, list, json.Unmarshal(body, &list)
+		}
+		if code, list, err := get(); code != 200 || err != nil || len(list) != n || list[n-1].Script != s.Script {
+			t.Errorf("%d services: %d, %v, %d of them", n, code, err, len(list))
+		}
+		f.err = &controlplane.Error{Code: controlplane.CodeUnavailable, Message: "etcd is away"}
+		code, _, err := get()
+		if short := n == 3; short && (code != 503 || err != nil) || !short && err == nil {
+			t.Errorf("%d services: %d, %v", n, code, err)
+		}
 	}
 }
 

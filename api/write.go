@@ -19,9 +19,12 @@ func writeOSCAR(w http.ResponseWriter, v any) error {
 	if err != nil {
 		return err
 	}
-	writeBody(w, http.StatusOK, "application/json; charset=utf-8", body)
+	writeBody(w, http.StatusOK, oscarJSON, body)
 	return nil
 }
+
+// oscarJSON is gin's media type of JSON.
+const oscarJSON = "application/json; charset=utf-8"
 
 // writeJSON answers one of our own paths: compact JSON without HTML escapes.
 func writeJSON(w http.ResponseWriter, status int, v any) error {
@@ -39,14 +42,19 @@ func writeJSONType(w http.ResponseWriter, status int, mediaType string, v any) e
 	return nil
 }
 
-// writeBody sends a whole answer. Answers hold tokens of services and states
-// that change by themselves: nobody may keep them.
+// writeBody sends a whole answer.
 func writeBody(w http.ResponseWriter, status int, mediaType string, body []byte) {
-	h := w.Header()
-	h.Set("Content-Type", mediaType)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
+	answerHeader(w, mediaType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // the caller went away: there is nobody to tell
+}
+
+// answerHeader says what an answer is. Answers hold tokens of services and states
+// that change by themselves: nobody may keep them.
+func answerHeader(w http.ResponseWriter, mediaType string) {
+	h := w.Header()
+	h.Set("Content-Type", mediaType)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
 }

@@ -70,6 +70,16 @@ func (c *ControlPlane) needsOf(ctx context.Context, f *record.Federation) (*need
 	if err != nil {
 		return nil, err
 	}
+	out, err := needsIn(f, s)
+	if err != nil {
+		return nil, err
+	}
+	c.needs.put(f.UID, out)
+	return out, nil
+}
+
+// needsIn finds the needs of a federation in its definition; errBroken when they cannot be.
+func needsIn(f *record.Federation, s *oscar.Service) (*needs, error) {
 	request, err := delegation.RequestOf(s)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errBroken, err)
@@ -78,7 +88,6 @@ func (c *ControlPlane) needsOf(ctx context.Context, f *record.Federation) (*need
 	if s.Federation != nil {
 		out.weights = s.Federation.Weights
 	}
-	c.needs.put(f.UID, out)
 	return out, nil
 }
 
@@ -88,36 +97,51 @@ var errBroken = errors.New("the definition cannot be read")
 // learnNeeds reads the needs of the federations that have jobs to assign, as far as
 // they are not known.
 func (c *ControlPlane) learnNeeds(ctx context.Context) error {
-	var unknown []record.Federation
+	unknown := map[string]*record.Federation{}
 	c.state.read(func() {
-		for uid := range c.state.jobs.queued {
+		learn := func(uid string) {
 			if f := c.state.federations[uid].rec; f != nil && c.needs.get(f) == nil {
-				unknown = append(unknown, *f)
+				unknown[uid] = f
 			}
+		}
+		for uid := range c.state.jobs.queued {
+			learn(uid)
 		}
 		for job, clusters := range c.state.jobs.offered {
 			for cluster := range clusters {
 				if o := c.state.nodes[cluster].offers[job].rec; o != nil {
-					if f := c.state.federations[o.Federation].rec; f != nil && c.needs.get(f) == nil {
-						unknown = append(unknown, *f)
-					}
+					learn(o.Federation)
 				}
 			}
 		}
 	})
-	for i := range unknown {
-		_, err := c.needsOf(ctx, &unknown[i])
-		_, corrupt := errors.AsType[*store.CorruptError](err)
-		switch {
-		case errors.Is(err, store.ErrNotFound), errors.Is(err, errBroken), corrupt:
-			// It has gone or changed meanwhile, or nobody can read it: others go on.
-			c.cfg.Logger.Warn("jobs of a federation wait: its definition cannot be had", "federation", unknown[i].UID, "error", err)
-			c.needs.put(unknown[i].UID, &needs{generation: unknown[i].Generation, broken: true})
-		case err != nil:
-			return err
+	feds := slices.Collect(maps.Values(unknown))
+	err := c.eachSubmitted(ctx, feds, func(f *record.Federation, s *oscar.Service, err error) error {
+		delete(unknown, f.UID)
+		var out *needs
+		if err == nil {
+			out, err = needsIn(f, s)
 		}
+		if err != nil {
+			out = c.hopeless(f, err)
+		}
+		c.needs.put(f.UID, out)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, f := range unknown {
+		c.needs.put(f.UID, c.hopeless(f, store.ErrNotFound))
 	}
 	return nil
+}
+
+// hopeless are the needs of a federation that has gone or changed meanwhile, or whose
+// definition nobody can read: others go on.
+func (c *ControlPlane) hopeless(f *record.Federation, err error) *needs {
+	c.cfg.Logger.Warn("jobs of a federation wait: its definition cannot be had", "federation", f.UID, "error", err)
+	return &needs{generation: f.Generation, broken: true}
 }
 
 // field is a federation as jobs are chosen for it, at one revision.

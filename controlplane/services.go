@@ -13,12 +13,12 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// Services lists every replica that the caller may see, as OSCAR shows a service:
-// secrets empty, the service's own token in clear. A coordinator shows the
-// federation as it was submitted.
-func (c *ControlPlane) Services(ctx context.Context, caller identity.Caller) ([]*oscar.Service, error) {
+// Services calls fn with every replica that the caller may see, by name and then by
+// cluster, as OSCAR shows a service: secrets empty, the service's own token in clear. A
+// coordinator shows the federation as it was submitted. It ends with fn's error.
+func (c *ControlPlane) Services(ctx context.Context, caller identity.Caller, fn func(*oscar.Service) error) error {
 	if err := c.fresh(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	var places []place
 	c.state.read(func() {
@@ -36,23 +36,51 @@ func (c *ControlPlane) Services(ctx context.Context, caller identity.Caller) ([]
 	slices.SortFunc(places, func(a, b place) int {
 		return cmp.Or(cmp.Compare(a.at().ServiceName, b.at().ServiceName), cmp.Compare(a.at().ClusterID, b.at().ClusterID))
 	})
-	out := []*oscar.Service{}
-	submitted := map[string]*oscar.Service{}
+	// A definition is kept from the first of its replicas to the last one. Those of one
+	// federation mostly stand together, so that few are kept at a time.
+	left := map[string]int{}
 	for _, p := range places {
-		s := submitted[p.uid]
-		if s == nil {
-			var err error
-			if s, err = c.submitted(ctx, p.rec); err != nil {
-				if errors.Is(err, store.ErrNotFound) {
-					continue // deleted between the two reads
-				}
-				return nil, crossing(err)
-			}
-			submitted[p.uid] = s
-		}
-		out = append(out, c.shown(s, p))
+		left[p.uid]++
 	}
-	return out, nil
+	kept := map[string]*oscar.Service{}
+	for i, p := range places {
+		if _, read := kept[p.uid]; !read {
+			if err := c.readAhead(ctx, places[i:], kept); err != nil {
+				return crossing(err)
+			}
+		}
+		if s := kept[p.uid]; s != nil {
+			if err := fn(c.shown(s, p)); err != nil {
+				return err
+			}
+		}
+		if left[p.uid]--; left[p.uid] == 0 {
+			delete(kept, p.uid)
+		}
+	}
+	return nil
+}
+
+// aheadOf is how many definitions are read at once.
+const aheadOf = 128
+
+// readAhead reads the definitions of the federations that come first in places and are
+// not known yet. One that was deleted between the two reads is known as nil.
+func (c *ControlPlane) readAhead(ctx context.Context, places []place, known map[string]*oscar.Service) error {
+	var next []*record.Federation
+	for _, p := range places {
+		if _, is := known[p.uid]; !is {
+			known[p.uid] = nil
+			next = append(next, p.rec)
+		}
+		if len(next) == aheadOf {
+			break
+		}
+	}
+	return c.eachSubmitted(ctx, next, func(f *record.Federation, s *oscar.Service, err error) error {
+		known[f.UID] = s
+		return err
+	})
 }
 
 // Service shows one replica as OSCAR shows a service, with the revision of its
@@ -85,6 +113,24 @@ func (c *ControlPlane) submitted(ctx context.Context, f *record.Federation) (*os
 	if err != nil {
 		return nil, err
 	}
+	return submittedIn(kv)
+}
+
+// eachSubmitted is submitted for many federations at a time. fn is not called for those
+// that have no such generation any more; it is told of definitions that cannot be read.
+func (c *ControlPlane) eachSubmitted(ctx context.Context, feds []*record.Federation, fn func(*record.Federation, *oscar.Service, error) error) error {
+	keys, of := make([]string, len(feds)), make(map[string]*record.Federation, len(feds))
+	for i, f := range feds {
+		keys[i] = record.HistoryKey(f.UID, f.Generation)
+		of[keys[i]] = f
+	}
+	return c.store.Each(ctx, keys, func(kv store.KV) error {
+		s, err := submittedIn(kv)
+		return fn(of[kv.Key], s, err)
+	})
+}
+
+func submittedIn(kv store.KV) (*oscar.Service, error) {
 	h, err := store.Decode[record.History](kv)
 	if err != nil {
 		return nil, err

@@ -99,6 +99,10 @@ func (s *Store) get(ctx context.Context, key string) (*KV, int64, error) {
 // Read reads keys at one revision, linearizable. Absent keys are no error; more
 // than 128 different keys are ErrTooLarge.
 func (s *Store) Read(ctx context.Context, keys ...string) (View, error) {
+	return s.readWith(ctx, s.client, keys)
+}
+
+func (s *Store) readWith(ctx context.Context, client clientv3.KV, keys []string) (View, error) {
 	keys = slices.Clone(keys)
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
@@ -110,7 +114,7 @@ func (s *Store) Read(ctx context.Context, keys ...string) (View, error) {
 		gets[i] = clientv3.OpGet(key)
 	}
 	resp, err := repeat(ctx, s, func(ctx context.Context) (*clientv3.TxnResponse, error) {
-		return s.client.Txn(ctx).Then(gets...).Commit()
+		return client.Txn(ctx).Then(gets...).Commit()
 	})
 	if err != nil {
 		return View{}, fmt.Errorf("read %d keys: %w", len(keys), err)

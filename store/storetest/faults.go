@@ -20,12 +20,12 @@ type Faults struct {
 	next   []fault
 	reads  int
 	writes int
-	// streams counts the streams that were opened, by method.
-	streams map[string]int
-	refuse  map[string]error
-	opening map[string]func()
-	hook    func()
-	lost    func()
+	// streams counts the streams that were opened, by method, and calls the others.
+	streams, calls map[string]int
+	refuse         map[string]error
+	opening        map[string]func()
+	hook           func()
+	lost           func()
 }
 
 type fault int
@@ -104,6 +104,13 @@ func (f *Faults) Streams(method string) int {
 	return f.streams[method]
 }
 
+// Calls counts the calls of a method, such as /etcdserverpb.KV/Range, that are no streams.
+func (f *Faults) Calls(method string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls[method]
+}
+
 // DialOptions put the faults into a store's connections.
 func (f *Faults) DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(f.unary), grpc.WithChainStreamInterceptor(f.stream)}
@@ -118,6 +125,7 @@ func (f *Faults) add(kind fault, n int) {
 }
 
 func (f *Faults) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	f.count(method)
 	call := func() error { return invoke(ctx, method, req, reply, cc, opts...) }
 	txn, ok := req.(*pb.TxnRequest)
 	if !ok {
@@ -148,6 +156,15 @@ func (f *Faults) unary(ctx context.Context, method string, req, reply any, cc *g
 		return rpctypes.ErrGRPCNoSpace
 	}
 	return call()
+}
+
+func (f *Faults) count(method string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.calls == nil {
+		f.calls = make(map[string]int)
+	}
+	f.calls[method]++
 }
 
 func (f *Faults) tellLost() {
