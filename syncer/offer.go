@@ -27,6 +27,8 @@ type offers struct {
 
 	mu   sync.Mutex
 	jobs map[kube.JobKey]*kube.Job
+	// of are the Jobs of each service.
+	of map[string]map[kube.JobKey]bool
 	// refusals are what Kubernetes said to attempts to hold a Job, by its uid.
 	refusals map[string]string
 	// theirs are the Jobs that OSCAR's own rescheduler may take.
@@ -37,7 +39,7 @@ func newOffers() *offers {
 	return &offers{
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[kube.JobKey](200*time.Millisecond, 30*time.Second)),
-		jobs: map[kube.JobKey]*kube.Job{}, refusals: map[string]string{}, theirs: map[kube.JobKey]bool{},
+		jobs: map[kube.JobKey]*kube.Job{}, of: map[string]map[kube.JobKey]bool{}, refusals: map[string]string{}, theirs: map[kube.JobKey]bool{},
 	}
 }
 
@@ -46,8 +48,13 @@ func newOffers() *offers {
 func (o *offers) seen(key kube.JobKey, job *kube.Job) (theirs int, first bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if before := o.jobs[key]; before != nil && (job == nil || job.UID != before.UID) {
-		delete(o.refusals, before.UID)
+	if before := o.jobs[key]; before != nil {
+		if job == nil || job.UID != before.UID {
+			delete(o.refusals, before.UID)
+		}
+		if delete(o.of[before.Service], key); len(o.of[before.Service]) == 0 {
+			delete(o.of, before.Service)
+		}
 	}
 	none := len(o.theirs) == 0
 	if delete(o.theirs, key); job != nil && job.Rescheduler && !job.Ended {
@@ -56,6 +63,10 @@ func (o *offers) seen(key kube.JobKey, job *kube.Job) (theirs int, first bool) {
 	// One that has ended stays for a month, and is of no interest.
 	if delete(o.jobs, key); job != nil && !job.Ended {
 		o.jobs[key] = job
+		if o.of[job.Service] == nil {
+			o.of[job.Service] = map[kube.JobKey]bool{}
+		}
+		o.of[job.Service][key] = true
 	}
 	return len(o.theirs), none && len(o.theirs) > 0
 }
@@ -67,14 +78,21 @@ func (o *offers) job(key kube.JobKey) *kube.Job {
 	return o.jobs[key]
 }
 
-// again has the Jobs of a service looked at; with an empty name, those of all.
+// again has the Jobs of a service looked at.
 func (o *offers) again(service string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for key, job := range o.jobs {
-		if service == "" || job.Service == service {
-			o.queue.Add(key)
-		}
+	for key := range o.of[service] {
+		o.queue.Add(key)
+	}
+}
+
+// allAgain has the Jobs of all services looked at.
+func (o *offers) allAgain() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for key := range o.jobs {
+		o.queue.Add(key)
 	}
 }
 
@@ -93,6 +111,8 @@ func (o *offers) refusal(uid string) string {
 // offerJobs offers the Jobs that wait here, until ctx ends. What a former process has
 // offered, or held, is brought to its end also where no more are offered.
 func (t *term) offerJobs(ctx context.Context) {
+	t.offered = newOfferIndex(t.mirror)
+	defer t.offered.close()
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer t.offers.queue.ShutDown()

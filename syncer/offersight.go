@@ -29,8 +29,8 @@ type offeredJob struct {
 // glanceAtJob makes a sight of what is remembered. It is nil when the Job cannot be
 // offered, and is not.
 func (t *term) glanceAtJob(key kube.JobKey) (*offeredJob, error) {
-	view, job := t.mirror.Snapshot(), t.offers.job(key)
-	id, standing := t.offerAt(view, key)
+	job := t.offers.job(key)
+	view, id, standing := t.offered.at(key)
 	if id == "" {
 		if id = t.offerID(view, job); id == "" {
 			return nil, nil //nolint:nilnil // nothing to decide
@@ -56,8 +56,7 @@ func (t *term) readJob(ctx context.Context, key kube.JobKey, id string) (*offere
 		return nil, err
 	}
 	service := ""
-	view := t.mirror.Snapshot()
-	standingID, standing := t.offerAt(view, key)
+	view, standingID, standing := t.offered.at(key)
 	if standingID != id {
 		if now := t.offerID(view, job); job == nil || now != id {
 			return nil, fmt.Errorf("%w: what Job %s is offered as", errStale, key)
@@ -158,17 +157,6 @@ func (t *term) barred(c *record.DesiredCluster, v *offeredJob) string {
 		return "its service delegates to nobody"
 	}
 	return ""
-}
-
-// offerAt finds the offer of a Job, and counts all.
-func (t *term) offerAt(view *store.MirrorView, key kube.JobKey) (id string, standing int) {
-	for kv := range view.Prefix(record.OffersPrefix(t.cfg.ClusterID)) {
-		standing++
-		if o, err := store.Decode[record.Offer](kv); err == nil && placeOf(o) == key {
-			id = record.ParseKey(kv.Key).Name
-		}
-	}
-	return id, standing
 }
 
 // offerID is what a Job is offered as: its uid, or, when it is an attempt of ours, the

@@ -59,6 +59,8 @@ type term struct {
 	// measured is closed when it was tried once to tell what the cluster has free.
 	measured chan struct{}
 	offers   *offers
+	// offered is there while Jobs are offered.
+	offered *offerIndex
 	// looks are at the storage of origins, and alive what their MinIOs answer.
 	looks *looks
 	alive *minios
@@ -263,7 +265,7 @@ func (t *term) follow(ctx context.Context) error {
 				}
 				t.tendAll(view)
 				t.desk.hearAll()
-				t.offers.again("")
+				t.offers.allAgain()
 				t.offerAll(view)
 			}
 		}
@@ -343,7 +345,7 @@ func (t *term) resync(ctx context.Context) error {
 	}
 	t.needs.forget(began.Add(-needsKept - 3*t.cfg.Resync))
 	t.tendAll(view)
-	t.offers.again("")
+	t.offers.allAgain()
 	t.offerAll(view)
 	t.forgetKeys(view)
 	t.notes.forget(time.Now(), func(name string) bool { return wanted[name] })

@@ -1,0 +1,71 @@
+package syncer
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/kube"
+)
+
+// offerIndex finds the offer of a Job without a look at all others: a compare looks at
+// every Job. What it answers is of one revision, that of the view that it gives with it.
+// It is safe for concurrent use.
+type offerIndex struct {
+	feed *store.Feed
+
+	mu sync.Mutex
+	// places has every offer, by what it is offered as: the Job that it is of, or nil when
+	// it cannot be read.
+	places map[string]*kube.JobKey
+	// ids are, for a Job, what it is offered as, in order. It is one, unless somebody has
+	// made a Job of the name anew.
+	ids map[kube.JobKey][]string
+}
+
+// newOfferIndex follows a mirror until it is closed.
+func newOfferIndex(mirror *store.Mirror) *offerIndex {
+	return &offerIndex{feed: mirror.Feed(), places: map[string]*kube.JobKey{}, ids: map[kube.JobKey][]string{}}
+}
+
+func (x *offerIndex) close() { x.feed.Close() }
+
+// at finds the offer of a Job; id is empty for none. standing counts all offers.
+func (x *offerIndex) at(key kube.JobKey) (view *store.MirrorView, id string, standing int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	keys, view := x.feed.Take()
+	for _, key := range keys {
+		if ref := record.ParseKey(key); ref.Kind == record.KindOffer {
+			kv, exists := view.KV(key)
+			x.note(ref.Name, kv, exists)
+		}
+	}
+	if ids := x.ids[key]; len(ids) > 0 {
+		id = ids[len(ids)-1]
+	}
+	return view, id, len(x.places)
+}
+
+// note takes one offer over. It needs mu.
+func (x *offerIndex) note(id string, kv store.KV, exists bool) {
+	if was := x.places[id]; was != nil {
+		i := slices.Index(x.ids[*was], id)
+		if x.ids[*was] = slices.Delete(x.ids[*was], i, i+1); len(x.ids[*was]) == 0 {
+			delete(x.ids, *was)
+		}
+	}
+	if delete(x.places, id); !exists {
+		return
+	}
+	o, err := store.Decode[record.Offer](kv)
+	if err != nil {
+		x.places[id] = nil
+		return
+	}
+	place := placeOf(o)
+	x.places[id] = &place
+	i, _ := slices.BinarySearch(x.ids[place], id)
+	x.ids[place] = slices.Insert(x.ids[place], i, id)
+}

@@ -1,0 +1,122 @@
+package syncer
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/syncer/kube"
+)
+
+// TestTheIndexOfOffersSaysWhatALookAtAllWould: after each of many writes, of Jobs that
+// are offered twice and of records that cannot be read, too.
+func TestTheIndexOfOffersSaysWhatALookAtAllWould(t *testing.T) {
+	t.Parallel()
+	const cluster, seed, jobs, ids = "a", 7, 4, 6
+	st := storetest.New(t)
+	mirror := st.NewMirror(store.MirrorConfig{Prefixes: []string{record.ObservedPrefix(cluster)}})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = mirror.Run(ctx)
+	}()
+	defer func() { cancel(); <-done }()
+	<-mirror.Synced()
+	x := newOfferIndex(mirror)
+	defer x.close()
+
+	slow := func(view *store.MirrorView, key kube.JobKey) (id string, standing int) {
+		for kv := range view.Prefix(record.OffersPrefix(cluster)) {
+			standing++
+			if o, err := store.Decode[record.Offer](kv); err == nil && placeOf(o) == key {
+				id = record.ParseKey(kv.Key).Name
+			}
+		}
+		return id, standing
+	}
+	random := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // the same each time
+	found, most := 0, 0
+	for step := range 200 {
+		id := fmt.Sprintf("j%d", random.IntN(ids))
+		key := record.OfferKey(cluster, id)
+		name := fmt.Sprintf("job-%d", random.IntN(jobs))
+		kind := random.IntN(6)
+		res, err := st.Update(t.Context(), store.Update{Keys: []string{key}, Build: func(_ store.View, tx *store.Txn) error {
+			switch kind {
+			case 0, 1:
+				tx.Delete(key)
+			case 2:
+				tx.PutBytes(key, []byte(`{"name":`))
+			default:
+				tx.Put(key, record.Offer{V: record.Version, State: record.OfferWaiting, Namespace: "n", Name: name, Epoch: fmt.Sprint(step)})
+			}
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if step%5 > 2 {
+			continue // several changes are taken at once
+		}
+		if err := mirror.Wait(t.Context(), res.Revision); err != nil {
+			t.Fatal(err)
+		}
+		for i := range jobs {
+			job := kube.JobKey{Namespace: "n", Name: fmt.Sprintf("job-%d", i)}
+			view, id, standing := x.at(job)
+			wantID, want := slow(view, job)
+			if id != wantID || standing != want {
+				t.Fatalf("step %d: %s is offered as %q of %d, want %q of %d", step, job, id, standing, wantID, want)
+			}
+			if most = max(most, len(x.ids[job])); id != "" {
+				found++
+			}
+		}
+	}
+	if found == 0 || most < 2 {
+		t.Errorf("nothing was tried: %d were found, and %d offers of one Job", found, most)
+	}
+}
+
+func TestJobsOfAServiceAreLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	o := newOffers()
+	defer o.queue.ShutDown()
+	key := func(name string) kube.JobKey { return kube.JobKey{Namespace: "n", Name: name} }
+	for _, j := range []struct{ name, service string }{{"a", "one"}, {"b", "one"}, {"c", "two"}, {"d", "two"}, {"e", "one"}} {
+		o.seen(key(j.name), &kube.Job{UID: j.name, Service: j.service})
+	}
+	o.seen(key("b"), nil)
+	o.seen(key("c"), &kube.Job{UID: "c", Service: "two", Ended: true})
+	o.seen(key("e"), &kube.Job{UID: "again", Service: "two"})
+	queued := func() []string {
+		out := []string{}
+		for o.queue.Len() > 0 {
+			k, _ := o.queue.Get()
+			o.queue.Done(k)
+			out = append(out, k.Name)
+		}
+		slices.Sort(out)
+		return out
+	}
+	for service, want := range map[string][]string{"one": {"a"}, "two": {"d", "e"}, "none": {}} {
+		if o.again(service); !slices.Equal(queued(), want) {
+			t.Errorf("Jobs of %s: want %v", service, want)
+		}
+	}
+	if o.allAgain(); !slices.Equal(queued(), []string{"a", "d", "e"}) {
+		t.Error("not all Jobs are looked at")
+	}
+	for _, name := range []string{"a", "d", "e"} {
+		o.seen(key(name), nil)
+	}
+	if len(o.of) != 0 {
+		t.Errorf("%v is left of services without Jobs", o.of)
+	}
+}
