@@ -40,7 +40,7 @@ run() {
   local events=$1
   shift
   go tool -modfile=tools/test.mod gotestsum \
-    --format pkgname --format-icons text --hide-summary skipped --jsonfile "$events" -- -timeout 15m "$@"
+    --format pkgname --format-icons text --hide-summary skipped --jsonfile "$events" -- -timeout 30m "$@"
 }
 
 status=0
