@@ -10,21 +10,22 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// follow calls look now and after every change of the state, until it is done or
+// follow calls look now and after every change of a federation, until it is done or
 // fails. When wait has passed look is called once more, with over; who is not done
 // then goes on until ctx ends. What is waited for was accepted: an end of ctx is
 // store.ErrUnknownOutcome.
-func (s *state) follow(ctx context.Context, wait time.Duration, look func(over bool) (done bool, err error)) error {
+func (s *state) follow(ctx context.Context, uid string, wait time.Duration, look func(over bool) (done bool, err error)) error {
 	timer := time.NewTimer(max(wait, 0))
 	defer timer.Stop()
+	w := s.waiters.add(subject{federation: uid})
+	defer w.drop()
 	over := false
 	for {
-		changed := s.watch()
 		if done, err := look(over); err != nil || done {
 			return err
 		}
 		select {
-		case <-changed:
+		case <-w.wake:
 		case <-timer.C:
 			over = true
 		case <-ctx.Done():
@@ -36,7 +37,7 @@ func (s *state) follow(ctx context.Context, wait time.Duration, look func(over b
 // await waits for the outcome of a creation, for as long as wait. With async it
 // answers at once with what is known.
 func (c *ControlPlane) await(ctx context.Context, uid string, wait time.Duration, async bool) (res *CreateResult, err error) {
-	err = c.state.follow(ctx, wait, func(over bool) (bool, error) {
+	err = c.state.follow(ctx, uid, wait, func(over bool) (bool, error) {
 		var err error
 		if res, err = c.outcome(uid); err != nil || res.Done || async {
 			return true, err

@@ -206,8 +206,9 @@ func (c *ControlPlane) knows(ctx context.Context, q claim) bool {
 
 // turn makes one attempt, once no other change waits for votes.
 func (c *ControlPlane) turn(ctx context.Context, id change, fn edit) (attempt, error) {
+	w := c.state.waiters.add(subject{service: id.service})
+	defer w.drop()
 	for {
-		changed := c.state.watch()
 		if err := c.fresh(ctx); err != nil {
 			return attempt{}, err
 		}
@@ -230,7 +231,7 @@ func (c *ControlPlane) turn(ctx context.Context, id change, fn edit) (attempt, e
 			return a, err
 		}
 		select {
-		case <-changed:
+		case <-w.wake:
 		case <-ctx.Done():
 			return a, behind(p.rec, context.Cause(ctx))
 		}

@@ -27,7 +27,7 @@ func (c *ControlPlane) awaitChange(ctx context.Context, id change, a attempt, wa
 
 // awaitVotes returns once the change of a request waits for votes no more.
 func (c *ControlPlane) awaitVotes(ctx context.Context, uid, requestID string) error {
-	return c.state.follow(ctx, 0, func(bool) (bool, error) {
+	return c.state.follow(ctx, uid, 0, func(bool) (bool, error) {
 		waits := false
 		c.state.read(func() {
 			f := c.state.federations[uid].rec
@@ -83,7 +83,7 @@ func (c *ControlPlane) verdict(ctx context.Context, a attempt, q claim) error {
 // awaitApplied waits up to wait until there is nobody left who is at work on the
 // change. Who is away, paused, or has said that he cannot, is not waited for.
 func (c *ControlPlane) awaitApplied(ctx context.Context, id change, uid string, wait time.Duration) (res *ChangeResult, err error) {
-	err = c.state.follow(ctx, wait, func(over bool) (bool, error) {
+	err = c.state.follow(ctx, uid, wait, func(over bool) (bool, error) {
 		var atWork bool
 		var err error
 		res, atWork, err = c.changed(id, uid)

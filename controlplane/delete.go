@@ -230,7 +230,7 @@ func hurry(s situation, opts DeleteOptions) decision {
 func (c *ControlPlane) awaitGone(ctx context.Context, uid string, wait time.Duration, of func(situation) []replicaState) *DeleteResult {
 	res := &DeleteResult{}
 	// The order is committed: that the caller has gone is no failure of it.
-	_ = c.state.follow(ctx, wait, func(over bool) (bool, error) {
+	_ = c.state.follow(ctx, uid, wait, func(over bool) (bool, error) {
 		pending, reachable := 0, 0
 		c.state.read(func() {
 			f, ok := c.state.federations[uid]

@@ -65,6 +65,10 @@ type state struct {
 	// watchers of jobs are told within the refresh: what is read afterwards is not
 	// newer than what they have been told of.
 	watchers jobWatchers
+	// waiters are told within the refresh, too; formerly are names that a federation had
+	// before a change of the present refresh.
+	waiters  waiters
+	formerly []string
 }
 
 // versioned is a record with its mod revision.
@@ -129,17 +133,23 @@ func (s *state) run(ctx context.Context) error {
 
 // refresh applies what the mirror has seen since the last call.
 func (s *state) refresh() {
-	federations, clusters := map[string]bool{}, map[string]bool{}
+	federations, clusters, shown := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	s.mu.Lock()
 	keys, view := s.feed.Take()
 	for _, key := range keys {
 		kv, ok := view.KV(key)
 		s.apply(key, kv, ok, federations, clusters)
-		if cluster := record.ParseKey(key).Cluster; cluster != "" && s.departing(cluster) {
-			s.departed(cluster)
+		ref := record.ParseKey(key)
+		if ref.Cluster != "" && s.departing(ref.Cluster) {
+			s.departed(ref.Cluster)
+		}
+		if shownOf(ref.Kind) {
+			shown[ref.Cluster] = true
 		}
 	}
 	s.revision = view.Revision()
+	s.tellWaiters(federations, shown, s.formerly)
+	s.formerly = nil
 	if len(federations)+len(clusters) > 0 {
 		close(s.changed)
 		s.changed = make(chan struct{})
@@ -173,7 +183,8 @@ func (s *state) wait(ctx context.Context, revision int64) error {
 	return nil
 }
 
-// watch returns a channel that is closed at the next change.
+// watch returns a channel that is closed at the next change, whatever it concerns. Who
+// waits for a federation or a service has a waiter.
 func (s *state) watch() <-chan struct{} {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -286,6 +297,7 @@ func (s *state) applyFederation(uid string, kv store.KV, exists bool) {
 		}
 		for _, m := range slices.Concat(old.rec.Members, old.rec.Leaving) {
 			mark(s.named, m.ServiceName, uid, false)
+			s.formerly = append(s.formerly, m.ServiceName)
 		}
 	}
 	set(s, s.federations, uid, kv, exists)

@@ -21,9 +21,10 @@ func (c *ControlPlane) WatchReplicas(ctx context.Context, caller identity.Caller
 	if err := c.fresh(ctx); err != nil {
 		return err
 	}
+	w := c.state.waiters.add(subject{service: service})
+	defer w.drop()
 	var last *Replicas
 	for {
-		changed := c.state.watch()
 		view, err := c.view(caller, service, clusterID)
 		if err != nil {
 			return err
@@ -35,7 +36,7 @@ func (c *ControlPlane) WatchReplicas(ctx context.Context, caller identity.Caller
 		}
 		last = view
 		select {
-		case <-changed:
+		case <-w.wake:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -1,0 +1,112 @@
+package controlplane
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// subject is what somebody waits for a change of: one federation, or whatever
+// federation has a member of a name, also one that comes to have it. One of the two
+// is empty.
+type subject struct{ federation, service string }
+
+// waiters tell those who wait for changes of what callers are shown that there is one.
+// A thousand who wait for a thousand federations cost a change one look.
+type waiters struct {
+	mu sync.Mutex
+	of map[subject]map[*waiter]bool
+}
+
+// waiter is woken after each change of its subject since it was made; changes that come
+// before it has looked wake it once. Who has made it looks only then, so that no change
+// comes in between, and must drop it.
+type waiter struct {
+	wake chan struct{}
+	all  *waiters
+	on   subject
+}
+
+func (w *waiters) add(on subject) *waiter {
+	one := &waiter{wake: make(chan struct{}, 1), all: w, on: on}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.of == nil {
+		w.of = map[subject]map[*waiter]bool{}
+	}
+	if w.of[on] == nil {
+		w.of[on] = map[*waiter]bool{}
+	}
+	w.of[on][one] = true
+	return one
+}
+
+func (one *waiter) drop() {
+	w := one.all
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if delete(w.of[one.on], one); len(w.of[one.on]) == 0 {
+		delete(w.of, one.on)
+	}
+}
+
+// idle says that nobody waits.
+func (w *waiters) idle() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.of) == 0
+}
+
+func (w *waiters) tell(about map[subject]bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for on := range about {
+		for one := range w.of[on] {
+			nudge(one.wake)
+		}
+	}
+}
+
+// shownOf says whether every federation with a member on a cluster may look different
+// after a change of a key: its session, its registration, and what it is told of itself.
+func shownOf(k record.Kind) bool {
+	return k == record.KindSession || k == record.KindCluster || k == record.KindDesiredCluster
+}
+
+// tellWaiters wakes who waits for one of the federations, for one on one of the
+// clusters, or for a service name that a federation has had before. It needs mu, held for
+// writing: who looks then sees the change.
+func (s *state) tellWaiters(federations, clusters map[string]bool, names []string) {
+	if s.waiters.idle() {
+		return
+	}
+	about := map[subject]bool{}
+	for _, name := range names {
+		about[subject{service: name}] = true
+	}
+	add := func(uid string) {
+		if about[subject{federation: uid}] {
+			return
+		}
+		about[subject{federation: uid}] = true
+		if f := s.federations[uid].rec; f != nil {
+			for _, m := range slices.Concat(f.Members, f.Leaving) {
+				about[subject{service: m.ServiceName}] = true
+			}
+		}
+	}
+	for uid := range federations {
+		add(uid)
+	}
+	for cluster := range clusters {
+		for uid := range s.onCluster[cluster] {
+			add(uid)
+		}
+		// Whose token is held there, without a member there any more.
+		for _, uid := range s.inCustody([]string{cluster}) {
+			add(uid)
+		}
+	}
+	s.waiters.tell(about)
+}
