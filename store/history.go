@@ -26,10 +26,10 @@ var errHistoryRead = errors.New("history is read")
 // was written and deleted in between is told too. The store must have reached
 // from; a revision to that is not reached yet is waited for until ctx ends.
 //
-// A stream that breaks is opened anew where it broke. History ends with
-// ErrCompacted when etcd has forgotten a part of that time, with ErrUnavailable
-// when nothing was heard for Config.Deadline, with the cause of ctx, or with what
-// fn returned.
+// fn may take its time. A stream that breaks is opened anew where it broke. History
+// ends with ErrCompacted when etcd has forgotten a part of that time, with
+// ErrUnavailable when nothing was heard for Config.Deadline, with the cause of ctx, or
+// with what fn returned.
 func (s *Store) History(ctx context.Context, prefix string, from, to int64, fn func(revision int64, events []Event) error) error {
 	if from < 1 || to < from {
 		return fmt.Errorf("history of %s: revisions %d to %d: the first revision is 1", prefix, from, to)
@@ -49,19 +49,21 @@ type history struct {
 	tell     func(revision int64, events []Event) error
 	// told is the revision up to which everything was told; 0 before the first answer.
 	told int64
+	// silence ends the history when it runs out. It runs while etcd is waited for.
+	silence *time.Timer
 }
 
 func (h *history) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(clientv3.WithRequireLeader(ctx))
 	defer cancel(nil)
 	patience := h.store.cfg.Deadline
-	idle := time.AfterFunc(patience, func() { cancel(fmt.Errorf("%w: nothing was heard for %v", ErrUnavailable, patience)) })
-	defer idle.Stop()
+	h.silence = time.AfterFunc(patience, func() { cancel(fmt.Errorf("%w: nothing was heard for %v", ErrUnavailable, patience)) })
+	defer h.silence.Stop()
 
 	wait := newBackOff(historyAsk, time.Second)
 	for {
 		before := h.told
-		err := h.watch(ctx, func() { idle.Reset(patience) })
+		err := h.watch(ctx)
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
@@ -78,8 +80,8 @@ func (h *history) run(ctx context.Context) error {
 // errBrokenWatch says that a stream ended which can be opened anew.
 var errBrokenWatch = errors.New("the watch ended")
 
-// watch reads on one stream, and calls heard at each answer.
-func (h *history) watch(ctx context.Context, heard func()) error {
+// watch reads on one stream.
+func (h *history) watch(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ownStream(ctx))
 	defer cancel()
 	// Nothing marks the end of what the store holds, so it is asked for: a progress
@@ -99,7 +101,7 @@ func (h *history) watch(ctx context.Context, heard func()) error {
 			if err := h.hear(&resp); err != nil {
 				return err
 			}
-			heard()
+			h.silence.Reset(h.store.cfg.Deadline)
 			if !resp.Created {
 				continue
 			}
@@ -159,5 +161,7 @@ func (h *history) take(revision int64, events []*clientv3.Event) error {
 	for i, ev := range events {
 		out[i] = Event{KV: kvOf(ev.Kv), Deleted: ev.Type == clientv3.EventTypeDelete}
 	}
+	h.silence.Stop() // who is told may take his time
+	defer h.silence.Reset(h.store.cfg.Deadline)
 	return h.tell(revision, out)
 }

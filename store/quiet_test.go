@@ -73,3 +73,22 @@ func TestAHistoryWhoseConnectionIsLost(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// Who reads takes longer for one revision than etcd may be silent.
+func TestASlowReaderOfAHistory(t *testing.T) {
+	t.Parallel()
+	const patience = 3 * time.Second
+	opened, _ := open(t, store.Config{Endpoints: []string{storetest.Etcd(t)}, Deadline: patience})
+	s := &story{t: t, store: opened}
+	s.writes("/a/x=1").writes("/a/x=2").writes("/a/x=3")
+	var told int
+	err := s.store.History(t.Context(), "/a/", s.revisions[0], s.revisions[2], func(int64, []store.Event) error {
+		if told++; told == 1 {
+			<-time.After(2 * patience)
+		}
+		return nil
+	})
+	if err != nil || told != 3 {
+		t.Errorf("%d revisions were told: %v", told, err)
+	}
+}
