@@ -130,6 +130,12 @@ func worthRepeating(err error) bool {
 		isEtcd(err, rpctypes.ErrAuthOldRevision)
 }
 
+// mayPass says whether a call without effects, which ended with a translated error, may
+// succeed in a moment: etcd is away, or was just changed in a way that it refuses for.
+func mayPass(err error) bool {
+	return errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrFull) || worthRepeating(err)
+}
+
 // isEtcd says whether err is the given error of etcd, as the client or as gRPC shows it.
 func isEtcd(err error, want error) bool {
 	return errors.Is(err, want) || errors.Is(rpctypes.Error(err), want)

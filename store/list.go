@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,26 +20,29 @@ const pageSize = 1000
 // revision, which it returns. When the revision is compacted meanwhile the error is ErrCompacted:
 // list again.
 func (s *Store) List(ctx context.Context, prefix string) ([]KV, int64, error) {
-	wait := newBackOff(10*time.Millisecond, time.Second)
-	giveUp := time.Now().Add(s.cfg.Deadline)
-	for {
+	out, err := again(ctx, s, func(ctx context.Context) (listing, error) {
 		kvs, revision, err := s.list(ctx, s.client, prefix, 0)
-		if err == nil {
-			return kvs, revision, nil
-		}
-		if !errors.Is(err, ErrUnavailable) || time.Now().After(giveUp) || pause(ctx, wait.NextBackOff()) != nil {
-			return nil, 0, fmt.Errorf("list %s: %w", prefix, err)
-		}
+		return listing{kvs, revision}, err
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("list %s: %w", prefix, err)
 	}
+	return out.kvs, out.revision, nil
+}
+
+// listing is what a prefix held at a revision.
+type listing struct {
+	kvs      []KV
+	revision int64
 }
 
 // ListKeys is List without the values, which etcd answers from its index alone.
 func (s *Store) ListKeys(ctx context.Context, prefix string) ([]KV, error) {
-	resp, err := try(ctx, s, func(ctx context.Context) (*clientv3.GetResponse, error) {
+	resp, err := repeat(ctx, s, func(ctx context.Context) (*clientv3.GetResponse, error) {
 		return s.client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list keys of %s: %w", prefix, translate(err))
+		return nil, fmt.Errorf("list keys of %s: %w", prefix, err)
 	}
 	kvs := make([]KV, len(resp.Kvs))
 	for i, kv := range resp.Kvs {
@@ -69,11 +71,11 @@ func (s *Store) Backwards(ctx context.Context, prefix, before string, fn func(KV
 		first := max(0, len(keys)-backwardsPage)
 		from, to := keys[first].Key, keys[len(keys)-1].Key+"\x00"
 		keys = keys[:first]
-		resp, err := try(ctx, s, func(ctx context.Context) (*clientv3.GetResponse, error) {
+		resp, err := repeat(ctx, s, func(ctx context.Context) (*clientv3.GetResponse, error) {
 			return s.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithLimit(2*backwardsPage))
 		})
 		if err != nil {
-			return fmt.Errorf("read %s backwards: %w", prefix, translate(err))
+			return fmt.Errorf("read %s backwards: %w", prefix, err)
 		}
 		for _, kv := range slices.Backward(resp.Kvs) {
 			if !fn(kvOf(kv)) {

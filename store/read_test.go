@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -169,5 +170,52 @@ func TestListIsOfOneRevision(t *testing.T) {
 			close(stop)
 			<-done
 		})
+	}
+}
+
+// TestReadsAreRepeatedWhileTheAuthStoreChanges: etcd refuses what was under way when a
+// user or a role was changed, and takes it when it is sent again. So does every read,
+// and none asks again for what was refused for good.
+func TestReadsAreRepeatedWhileTheAuthStoreChanges(t *testing.T) {
+	s, faults := open(t, store.Config{})
+	put(t, s, "/t/a", 1)
+	const read, txn, stream, lease = "/etcdserverpb.KV/Range", "/etcdserverpb.KV/Txn", "/etcdserverpb.KV/RangeStream", "/etcdserverpb.Lease/LeaseGrant"
+	for name, c := range map[string]struct {
+		method string
+		call   func() error
+	}{
+		"Get":  {read, func() error { _, err := s.Get(t.Context(), "/t/a"); return err }},
+		"Read": {txn, func() error { _, err := s.Read(t.Context(), "/t/a"); return err }},
+		"Each": {txn, func() error {
+			return s.Each(t.Context(), []string{"/t/a"}, func(store.KV) error { return nil })
+		}},
+		"List":          {stream, func() error { _, _, err := s.List(t.Context(), "/t/"); return err }},
+		"List of a key": {read, func() error { _, _, err := s.List(t.Context(), "/t/a"); return err }},
+		"ListKeys":      {read, func() error { _, err := s.ListKeys(t.Context(), "/t/"); return err }},
+		"Backwards": {read, func() error {
+			return s.Backwards(t.Context(), "/t/", "", func(store.KV) bool { return true })
+		}},
+		"Grant": {lease, func() error { _, err := s.Grant(t.Context(), time.Minute); return err }},
+		"Update": {txn, func() error {
+			_, err := s.Update(t.Context(), store.Update{Keys: []string{"/t/a"}, Build: func(_ store.View, tx *store.Txn) error {
+				tx.Put("/t/b", 1)
+				return nil
+			}})
+			return err
+		}},
+	} {
+		faults.FailCalls(c.method, 2, rpctypes.ErrGRPCAuthOldRevision)
+		if err := c.call(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		before := faults.Calls(c.method) + faults.Streams(c.method)
+		faults.FailCalls(c.method, 2, rpctypes.ErrGRPCPermissionDenied)
+		if err := c.call(); !errors.Is(err, store.ErrDenied) {
+			t.Errorf("%s: %v, want that it is denied", name, err)
+		}
+		if asked := faults.Calls(c.method) + faults.Streams(c.method) - before; asked != 1 {
+			t.Errorf("%s asked %d times for what is denied", name, asked)
+		}
+		faults.FailCalls(c.method, 0, nil)
 	}
 }

@@ -173,14 +173,21 @@ func try[T any](ctx context.Context, s *Store, call func(context.Context) (T, er
 func repeat[T any](ctx context.Context, s *Store, call func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Deadline)
 	defer cancel()
+	return again(ctx, s, func(ctx context.Context) (T, error) { return try(ctx, s, call) })
+}
+
+// again is repeat for calls that bound themselves: it begins none after Config.Deadline.
+// It is the one rule of what reads are worth repeating for.
+func again[T any](ctx context.Context, s *Store, call func(context.Context) (T, error)) (T, error) {
 	wait := newBackOff(10*time.Millisecond, time.Second)
+	giveUp := time.Now().Add(s.cfg.Deadline)
 	for {
-		out, err := try(ctx, s, call)
+		out, err := call(ctx)
 		if err == nil {
 			return out, nil
 		}
 		err = translate(err)
-		if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrFull) {
+		if !mayPass(err) || time.Now().After(giveUp) {
 			return out, err
 		}
 		if cause := pause(ctx, wait.NextBackOff()); cause != nil {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -13,8 +14,8 @@ import (
 
 // Faults does to the calls of a store what networks and etcd's client do to
 // them, close to the wire: the code above is the real one. Give DialOptions to
-// store.Config. Reads are never touched; a writing transaction is one that has
-// a put or a deletion.
+// store.Config. Reads are touched by FailCalls only; a writing transaction is one that
+// has a put or a deletion.
 type Faults struct {
 	mu     sync.Mutex
 	next   []fault
@@ -23,6 +24,7 @@ type Faults struct {
 	// streams counts the streams that were opened, by method, and calls the others.
 	streams, calls map[string]int
 	refuse         map[string]error
+	fail           map[string][]error
 	opening        map[string]func()
 	hook           func()
 	lost           func()
@@ -71,6 +73,27 @@ func (f *Faults) RefuseStreams(method string, err error) {
 		f.refuse = make(map[string]error)
 	}
 	f.refuse[method] = err
+}
+
+// FailCalls answers the next n calls, or openings of a stream, of a method with err,
+// which etcd does not learn of.
+func (f *Faults) FailCalls(method string, n int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail == nil {
+		f.fail = make(map[string][]error)
+	}
+	f.fail[method] = slices.Repeat([]error{err}, n)
+}
+
+// failing takes the next failure of a method; nil for none. It needs mu.
+func (f *Faults) failing(method string) error {
+	next := f.fail[method]
+	if len(next) == 0 {
+		return nil
+	}
+	f.fail[method] = next[1:]
+	return next[0]
 }
 
 // BeforeStream calls fn each time before a stream of a method is opened.
@@ -125,7 +148,9 @@ func (f *Faults) add(kind fault, n int) {
 }
 
 func (f *Faults) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	f.count(method)
+	if err := f.count(method); err != nil {
+		return err
+	}
 	call := func() error { return invoke(ctx, method, req, reply, cc, opts...) }
 	txn, ok := req.(*pb.TxnRequest)
 	if !ok {
@@ -158,13 +183,15 @@ func (f *Faults) unary(ctx context.Context, method string, req, reply any, cc *g
 	return call()
 }
 
-func (f *Faults) count(method string) {
+// count counts a call, and answers how it is to fail.
+func (f *Faults) count(method string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.calls == nil {
 		f.calls = make(map[string]int)
 	}
 	f.calls[method]++
+	return f.failing(method)
 }
 
 func (f *Faults) tellLost() {
@@ -213,6 +240,9 @@ func (f *Faults) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	}
 	f.streams[method]++
 	err, opening := f.refuse[method], f.opening[method]
+	if err == nil {
+		err = f.failing(method)
+	}
 	f.mu.Unlock()
 	if opening != nil {
 		opening()
