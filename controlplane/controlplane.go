@@ -319,6 +319,9 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		return nil
 	})
 	g.Go(func() error {
+		if err := c.patiently(ctx, "it cannot be read yet", func() error { return c.admitted(ctx) }); err != nil {
+			return fmt.Errorf("read the store: %w", err)
+		}
 		select {
 		case <-c.mirror.Synced():
 		case <-ctx.Done():
@@ -328,7 +331,7 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		if err := c.recognise(ctx); err != nil {
 			return fmt.Errorf("recognise the store: %w", err)
 		}
-		if err := c.found(ctx); err != nil {
+		if err := c.patiently(ctx, "it is not prepared yet", func() error { return c.found(ctx) }); err != nil {
 			return fmt.Errorf("prepare the store: %w", err)
 		}
 		close(c.ready)
@@ -394,7 +397,17 @@ func (c *ControlPlane) fail(point string) {
 // Ready is closed once requests can be served.
 func (c *ControlPlane) Ready() <-chan struct{} { return c.ready }
 
-// found writes the meta record of an empty store; of two instances one does.
+// admitted says whether etcd lets us read. The mirror would ask for ever.
+func (c *ControlPlane) admitted(ctx context.Context) error {
+	_, err := c.store.Get(ctx, record.MetaKey)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// found writes the meta record of an empty store; of two instances one does. Done twice
+// it finds what it did.
 func (c *ControlPlane) found(ctx context.Context) error {
 	res, err := c.store.Update(ctx, store.Update{
 		Keys: []string{record.MetaKey},

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,19 +45,7 @@ func (c *ControlPlane) recognise(ctx context.Context) error {
 		return nil
 	}
 	// An etcd that is full is made to take writes again beside this.
-	var failed error
-	c.insist(ctx, "the restored store has no new epoch yet", func() error {
-		err := c.beginEpoch(ctx, found)
-		if err != nil && !errors.Is(err, store.ErrUnavailable) {
-			failed = err
-			return nil
-		}
-		return err
-	})
-	if failed != nil {
-		return failed
-	}
-	return ctx.Err()
+	return c.patiently(ctx, "the restored store has no new epoch yet", func() error { return c.beginEpoch(ctx, found) })
 }
 
 // witnessed reads the witness. One that cannot be understood is no reason not to
@@ -162,6 +151,20 @@ func (c *ControlPlane) watchHistory(ctx context.Context) error {
 	}
 }
 
+// patiently is insist for a start: it ends with what no waiting mends.
+func (c *ControlPlane) patiently(ctx context.Context, what string, do func() error) error {
+	var failed error
+	c.insist(ctx, what, func() error {
+		err := do()
+		if err == nil || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) {
+			return err
+		}
+		failed = err
+		return nil
+	})
+	return cmp.Or(failed, ctx.Err())
+}
+
 // insist tries until it is done or ctx ends.
 func (c *ControlPlane) insist(ctx context.Context, what string, do func() error) {
 	pause := 50 * time.Millisecond
@@ -170,7 +173,7 @@ func (c *ControlPlane) insist(ctx context.Context, what string, do func() error)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		c.cfg.Logger.Warn("the history of the store is not settled; it is tried again", "what", what, "error", err)
+		c.cfg.Logger.Warn("the store is not settled; it is tried again", "what", what, "error", err)
 		select {
 		case <-ctx.Done():
 			return

@@ -33,7 +33,8 @@ import (
 // has seen in etcd.
 const witnessName = "witness.json"
 
-// readyTimeout bounds the start of etcd and the first reading of the store.
+// readyTimeout bounds the start of etcd and the wait for it. Behind it nobody ends: it is
+// told each time that it has passed.
 const readyTimeout = 60 * time.Second
 
 // RunControlPlane runs the daemon until ctx ends. It writes one line to out when
@@ -160,13 +161,17 @@ func serve(ctx context.Context, f front) error {
 		g.Go(func() error { certificate.Run(ctx, renewalInterval); return nil })
 	}
 	g.Go(func() error {
-		select {
-		case <-f.cp.Ready():
-			return f.ready()
-		case <-time.After(readyTimeout):
-			return fmt.Errorf("the store could not be read within %s", readyTimeout)
-		case <-ctx.Done():
-			return nil
+		late := time.NewTicker(readyTimeout)
+		defer late.Stop()
+		for {
+			select {
+			case <-f.cp.Ready():
+				return f.ready()
+			case <-late.C:
+				f.log.Warn("no requests are served yet: the store cannot be read, or not be prepared")
+			case <-ctx.Done():
+				return nil
+			}
 		}
 	})
 	return g.Wait()
