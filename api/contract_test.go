@@ -123,8 +123,9 @@ func TestContractCluster(t *testing.T) {
 	seen := moment("2026-11-20T12:58:11Z")
 	cluster.Alive, cluster.LastSeen, cluster.Reason = false, &seen, record.ReasonOscarUnreachable
 	cluster.Orphans = []record.Orphan{{ServiceName: "lost", UID: "u", Generation: 3, Reason: record.ReasonAheadOfDesired}}
+	cluster.Unlisted = []record.Unlisted{{ServiceName: "half", Reason: record.ReasonCreateFailed, Message: "it is half-created"}}
 	want(t, c.do("GET", "/system/clusters/oscar-cluster-b", ""), 200, jsonType,
-		contractCluster+`,"alive":false,"oscar_version":"v4.1.2","last_seen":"2026-11-20T12:58:11.000Z","queue_s":60,"reason":"OscarUnreachable","orphans":[{"service_name":"lost","uid":"u","generation":3,"reason":"AheadOfDesired"}]}`)
+		contractCluster+`,"alive":false,"oscar_version":"v4.1.2","last_seen":"2026-11-20T12:58:11.000Z","queue_s":60,"reason":"OscarUnreachable","orphans":[{"service_name":"lost","uid":"u","generation":3,"reason":"AheadOfDesired"}],"unlisted":[{"service_name":"half","reason":"CreateFailed","message":"it is half-created"}]}`)
 }
 
 func TestFederation(t *testing.T) {

@@ -201,6 +201,9 @@ func clusterOf(c *controlplane.Cluster) v1.Cluster {
 			ServiceName: o.ServiceName, UID: o.UID, Generation: o.Generation, Reason: string(o.Reason),
 		})
 	}
+	for _, u := range c.Unlisted {
+		out.Unlisted = append(out.Unlisted, v1.Unlisted{ServiceName: u.ServiceName, Reason: string(u.Reason), Message: u.Message})
+	}
 	return out
 }
 

@@ -147,6 +147,9 @@ func (s *state) differences() []Difference {
 				continue // its deletion is ordered, or it is none any more
 			}
 			d := s.orphan(cluster, o)
+			if i := slices.IndexFunc(n.self.rec.Unlisted, func(u record.Unlisted) bool { return u.ServiceName == o.ServiceName }); i >= 0 {
+				d.Message += "; " + n.self.rec.Unlisted[i].Message
+			}
 			if o.Settings == "" {
 				// Only a coordinator tells the definition of its federation.
 			} else if left := s.lostFederation(d.claims, s.token); len(left) > 0 && left[0].orphan.UID == o.UID {

@@ -1,6 +1,7 @@
 package controlplane_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -75,5 +76,32 @@ func TestAnUnknownOrphanIsLeftAlone(t *testing.T) {
 	})
 	if _, err := w.create(); err != nil {
 		t.Fatal(err)
+	}
+	list := func() string {
+		d, err := w.Differences(t.Context(), admin)
+		if err != nil || len(d.Items) != 1 {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		return d.Items[0].Message
+	}
+	if before := list(); strings.Contains(before, "half-created") {
+		t.Errorf("it says %q", before)
+	}
+	// What is not known of it is told with it.
+	_, err := w.store.Update(t.Context(), store.Update{Keys: []string{record.ObservedClusterKey("c")}, Build: func(v store.View, tx *store.Txn) error {
+		kv, _ := v.KV(record.ObservedClusterKey("c"))
+		c, err := store.Decode[record.ObservedCluster](kv)
+		if err != nil {
+			return err
+		}
+		c.Unlisted = []record.Unlisted{{ServiceName: "other", Message: "another one"}, {ServiceName: "someones", Message: "it is half-created"}}
+		tx.Put(kv.Key, c)
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after := list(); !strings.HasSuffix(after, "; it is half-created") {
+		t.Errorf("it says %q", after)
 	}
 }

@@ -166,6 +166,8 @@ type Cluster struct {
 	// Reason is set when the syncer cannot reach its OSCAR.
 	Reason  record.Reason
 	Orphans []record.Orphan
+	// Unlisted are services whose jobs are not known since the store was restored.
+	Unlisted []record.Unlisted
 	// Removal is nil unless the cluster is being removed.
 	Removal *ClusterRemoval
 	// Joined is nil until a syncer has joined with a token.

@@ -32,6 +32,8 @@ func (t *term) reportCluster(ctx context.Context, before, after *store.MirrorVie
 		fill = func(c *record.ObservedCluster) {
 			ask(c)
 			c.Orphans = orphans
+			// One that is gone has no Jobs, either.
+			c.Unlisted = slices.DeleteFunc(c.Unlisted, func(u record.Unlisted) bool { return list.services[u.ServiceName] == nil })
 			if self == nil {
 				return
 			}

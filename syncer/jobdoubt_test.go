@@ -245,6 +245,20 @@ func TestAHalfCreatedServiceDoesNotHideTheJobsOfOthersAfterARestore(t *testing.T
 	if got := r.jobReport(lost); got == nil || got.State != record.JobRunning || got.Epoch != "first" {
 		t.Errorf("of a service that cannot be listed it is said: %+v", got)
 	}
+	if got := r.cluster().Unlisted; len(got) != 1 || got[0].ServiceName != half.name || got[0].Reason != record.ReasonCreateFailed || got[0].Message == "" {
+		t.Errorf("the cluster's report does not name it: %+v", got)
+	}
+	// A person heals and deletes it.
+	if err := r.sim.PutPodTemplate(half.name); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.removeService(half.name); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("it is named no more", func() bool { return len(r.cluster().Unlisted) == 0 })
+	if r.cluster().JobsEpoch != "second" {
+		t.Error("the epoch is not known any more")
+	}
 }
 
 // TestWhatWasFoundIsToldAgainInTheNextEpoch: two instances may each begin an epoch after one

@@ -61,13 +61,14 @@ func (d *desk) inventoryDue() (epoch string, due bool) {
 
 // takeInventory reports what is found in all services that are or were ours. One
 // that is half-created, whose jobs only Kubernetes could list, does not keep all federations
-// of the cluster waiting: it stays so until a person looks after it. What it has is not told.
+// of the cluster waiting: it stays so until a person looks after it, and is named in
+// ObservedCluster.Unlisted. What it has is not told.
 func (d *desk) takeInventory(ctx context.Context, epoch string, final bool) error {
 	list, _, err := d.term.lists.get(ctx, time.Now())
 	if err != nil {
 		return err
 	}
-	listed, unlisted := map[string]bool{}, map[string]bool{}
+	listed, unlisted := map[string]bool{}, map[string]record.Unlisted{}
 	for _, name := range slices.Sorted(maps.Keys(list.services)) {
 		service := list.services[name]
 		desired := d.desiredInMirror(name)
@@ -77,7 +78,7 @@ func (d *desk) takeInventory(ctx context.Context, epoch string, final bool) erro
 		jobs, err := d.jobsOf(ctx, name)
 		if errors.Is(err, errHalf) {
 			d.log.Warn("jobs of a half-created service are not known after the restore of etcd", "service", name, "error", err)
-			unlisted[name] = true
+			unlisted[name] = record.Unlisted{ServiceName: name, Reason: record.ReasonCreateFailed, Message: halfMessage}
 			continue
 		}
 		if err != nil {
@@ -97,8 +98,11 @@ func (d *desk) takeInventory(ctx context.Context, epoch string, final bool) erro
 	if err := d.reportFound(ctx, epoch, d.foundBefore(d.mirror.Snapshot(), epoch, listed, unlisted, time.Now())); err != nil {
 		return err
 	}
-	return d.sayJobsEpoch(ctx, epoch)
+	return d.sayJobsEpoch(ctx, epoch, unlisted)
 }
+
+// halfMessage says of a half-created service why its Jobs are not known.
+const halfMessage = "it is half-created: OSCAR lists it and cannot read it; what Jobs it has was not found out after the restore of etcd"
 
 // found is a Job of our name.
 type found struct {
@@ -148,13 +152,13 @@ func foundEarlier(kv store.KV, epoch string) bool {
 // foundBefore are the attempts that were found in another epoch, that still nobody asks
 // for, and that are not listed any more: those that had not ended have vanished. Of those
 // of a service that could not be listed nothing is said.
-func (d *desk) foundBefore(view *store.MirrorView, epoch string, listed, unlisted map[string]bool, now time.Time) []found {
+func (d *desk) foundBefore(view *store.MirrorView, epoch string, listed map[string]bool, unlisted map[string]record.Unlisted, now time.Time) []found {
 	var out []found
 	for kv := range view.Prefix(record.JobReportsPrefix(d.cfg.ClusterID)) {
 		ref := record.ParseKey(kv.Key)
 		number := ref.AttemptOf()
 		r, err := store.Decode[record.JobReport](kv)
-		if err != nil || !r.Found || r.Epoch == epoch || unlisted[r.Service] || listed[record.JobName(r.Service, ref.Name, number)] {
+		if _, unknown := unlisted[r.Service]; unknown || err != nil || !r.Found || r.Epoch == epoch || listed[record.JobName(r.Service, ref.Name, number)] {
 			continue
 		}
 		if _, asked := view.KV(record.AssignmentKey(d.cfg.ClusterID, ref.Name, number)); asked {
@@ -216,8 +220,12 @@ func (d *desk) inEpoch(read store.View, tx *store.Txn, epoch string) error {
 	return nil
 }
 
-// sayJobsEpoch says that all Jobs were listed and reported in an epoch.
-func (d *desk) sayJobsEpoch(ctx context.Context, epoch string) error {
+// maxUnlisted bounds the record: the rest is only in the log.
+const maxUnlisted = 100
+
+// sayJobsEpoch says that all Jobs were listed and reported in an epoch, but for those of
+// some services.
+func (d *desk) sayJobsEpoch(ctx context.Context, epoch string, unlisted map[string]record.Unlisted) error {
 	key := record.ObservedClusterKey(d.cfg.ClusterID)
 	_, err := d.cfg.Store.Update(ctx, store.Update{
 		Keys: []string{d.session.Key(), record.DesiredClusterKey(d.cfg.ClusterID), key},
@@ -233,7 +241,12 @@ func (d *desk) sayJobsEpoch(ctx context.Context, epoch string) error {
 			if err != nil {
 				return err
 			}
-			c.JobsEpoch = epoch
+			c.JobsEpoch, c.Unlisted = epoch, nil
+			for _, name := range slices.Sorted(maps.Keys(unlisted)) {
+				if len(c.Unlisted) < maxUnlisted {
+					c.Unlisted = append(c.Unlisted, unlisted[name])
+				}
+			}
 			tx.Expect(key)
 			tx.Put(key, c)
 			return nil

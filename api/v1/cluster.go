@@ -28,6 +28,8 @@ type Cluster struct {
 	Reason string `json:"reason,omitempty"`
 	// Orphans are services with our mark that no record speaks of; they are held.
 	Orphans []Orphan `json:"orphans,omitempty"`
+	// Unlisted are services whose jobs are not known since etcd was restored.
+	Unlisted []Unlisted `json:"unlisted,omitempty"`
 	// Removal is there while the cluster is being removed.
 	Removal *ClusterRemoval `json:"removal,omitempty"`
 	// Joined is there once a syncer has joined with a token.
@@ -63,6 +65,13 @@ type Orphan struct {
 	UID         string `json:"uid"`
 	Generation  int64  `json:"generation"`
 	Reason      string `json:"reason"`
+}
+
+// Unlisted is a service whose jobs its syncer could not list, and why.
+type Unlisted struct {
+	ServiceName string `json:"service_name"`
+	Reason      string `json:"reason"`
+	Message     string `json:"message"`
 }
 
 // ClusterSpec is what an administrator says of a cluster: the body of

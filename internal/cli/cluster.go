@@ -220,6 +220,9 @@ func clusterTable(a *app, list []v1.Cluster) *table {
 		if n := len(c.Orphans); n > 0 {
 			reason = strings.TrimPrefix(reason+"; "+count(n, "held orphan"), "; ")
 		}
+		for _, u := range c.Unlisted {
+			reason = strings.TrimPrefix(reason+"; jobs of "+u.ServiceName+" are not known: "+u.Message, "; ")
+		}
 		t.row(c.ClusterID, c.Endpoint, c.State, yesNo(c.Alive), c.OscarVersion, fmt.Sprintf("%ds", c.QueueS), seen, strings.Join(labels, ","), strings.Join(c.AllowedGroups, ","), reason)
 	}
 	return t

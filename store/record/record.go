@@ -385,6 +385,16 @@ type ObservedCluster struct {
 	// JobsEpoch is the one in which OSCAR's Jobs were listed and every attempt among
 	// them was reported.
 	JobsEpoch string `json:"jobs_epoch,omitempty"`
+	// Unlisted are services of ours on which no Jobs could be listed in JobsEpoch, so that
+	// they count as ones without.
+	Unlisted []Unlisted `json:"unlisted,omitempty"`
+}
+
+// Unlisted is a local service that has, or had, our mark and whose Jobs are not known.
+type Unlisted struct {
+	ServiceName string `json:"service_name"`
+	Reason      Reason `json:"reason"`
+	Message     string `json:"message"`
 }
 
 // Orphan is a local service with our mark and without a desired record.
