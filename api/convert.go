@@ -76,6 +76,8 @@ func federationOf(f *controlplane.Federation) v1.Federation {
 		Drift:       f.Drift,
 		Paused:      f.Paused,
 		Failed:      failedOf(f.Failed),
+
+		RefreshToken: refreshTokenOf(f.RefreshToken, time.Now()),
 	}
 	for _, m := range f.Members {
 		r := replicaOf(m)

@@ -80,7 +80,7 @@ func refreshTokenOf(t *controlplane.RefreshToken, now time.Time) *v1.RefreshToke
 	}
 	out := &v1.RefreshToken{
 		State: t.State, Holder: t.Holder, Reason: string(t.Reason), Message: t.Message,
-		GivenAt: momentOf(t.GivenAt), RenewedAt: momentOf(t.RenewedAt), Revoked: t.Revoked,
+		GivenAt: momentOf(t.GivenAt), RenewedAt: momentOf(t.RenewedAt), Revoked: t.Revoked, Waiting: t.Waiting,
 	}
 	since := t.GivenAt
 	if t.RenewedAt.After(since) {

@@ -17,6 +17,7 @@ func TestTheRefreshTokenOfAPutIsKeptThoughItsCallerGoes(t *testing.T) {
 	w := newWorld(t, func(c *controlplane.Config) { c.PrepareDeadline = time.Hour })
 	w.addCluster("d").does(silent)
 	user := identity.Caller{Subject: "somebody"}
+	body := strings.Replace(body, `"name"`, `"visibility":"public","name"`, 1)
 	alone := strings.Replace(body, `"mesh"`, `"none"`, 1)
 	if _, err := w.CreateService(t.Context(), user, request(t, alone)); err != nil {
 		t.Fatal(err)
@@ -54,6 +55,14 @@ func TestTheRefreshTokenOfAPutIsKeptThoughItsCallerGoes(t *testing.T) {
 		}
 		if status.State != controlplane.TokenStoring {
 			t.Fatalf("the token is %+v", status.RefreshToken)
+		}
+		shown, err := w.Federation(t.Context(), user, status.UID)
+		if err != nil || shown.RefreshToken == nil || shown.RefreshToken.State != status.State || !shown.RefreshToken.GivenAt.Equal(status.GivenAt) {
+			t.Errorf("its owner is shown %+v, %v", shown, err)
+		}
+		shown, err = w.Federation(t.Context(), identity.Caller{Subject: "reader"}, status.UID)
+		if err != nil || shown.RefreshToken != nil {
+			t.Errorf("who may only read it is shown %+v, %v", shown, err)
 		}
 		return status.GivenAt
 	}

@@ -288,3 +288,39 @@ func TestNoTokenForStrangers(t *testing.T) {
 		}
 	})
 }
+
+// TestWhoWaitsForAToken: those who have asked and have nothing that they can use, also when
+// nobody holds a refresh token.
+func TestWhoWaitsForAToken(t *testing.T) {
+	shown := func(change func(*tokenSituation)) *RefreshToken {
+		sit := keepers()
+		change(&sit)
+		s := &state{custody: map[string]*custody{"f": sit.custody}}
+		return s.tokenOf(sit.fed, 24*time.Hour)
+	}
+	grant := func(s *tokenSituation, member string, g record.Grant) {
+		s.custody.grants[member] = versioned[record.Grant]{&g, 21}
+	}
+	for name, c := range map[string]struct {
+		change func(*tokenSituation)
+		state  string
+		want   []string
+	}{
+		"nobody": {func(*tokenSituation) {}, TokenStored, nil},
+		"one who was not answered, and no stranger": {func(s *tokenSituation) { s.want("b", "n"); s.want("x", "n") }, TokenStored, []string{"b/s1"}},
+		"one who was answered and one who was refused": {func(s *tokenSituation) {
+			s.want("b", "n")
+			grant(s, "b", record.Grant{V: 1, Nonce: "n", Access: "sealed", Expires: new(record.At(tokenClock))})
+			s.want("c", "n")
+			grant(s, "c", record.Grant{V: 1, Nonce: "n", Reason: record.ReasonTokenLost})
+		}, TokenStored, []string{"c/s2"}},
+		"one, of a token that nobody has": {func(s *tokenSituation) { clear(s.custody.holds); s.want("b", "n") }, TokenNone, []string{"b/s1"}},
+	} {
+		if got := shown(c.change); got == nil || got.State != c.state || !slices.Equal(got.Waiting, c.want) {
+			t.Errorf("%s: %+v, want %s, %v", name, got, c.state, c.want)
+		}
+	}
+	if got := shown(func(s *tokenSituation) { clear(s.custody.holds) }); got != nil {
+		t.Errorf("there is none, and it shows %+v", got)
+	}
+}

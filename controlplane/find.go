@@ -206,6 +206,9 @@ func (c *ControlPlane) Federation(ctx context.Context, caller identity.Caller, r
 		}
 		if best != nil {
 			out = c.state.present(best, rev).Federation
+			if caller.MayChange(best.Owner) {
+				out.RefreshToken = c.state.tokenOf(best, c.cfg.RefreshTokenMaxAge)
+			}
 		}
 	})
 	if best == nil {

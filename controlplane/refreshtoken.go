@@ -57,6 +57,9 @@ type RefreshToken struct {
 	OldAt time.Time
 	// Revoked says of a deleted one that its issuer has confirmed the revocation.
 	Revoked bool
+	// Waiting are the members, as cluster/service, that want an access token for it and
+	// have none. Only Federation tells them.
+	Waiting []string
 }
 
 // MemberToken is what a member of a federation has of it.
@@ -288,6 +291,25 @@ func (s *state) refreshToken(f *record.Federation, maxAge time.Duration) Refresh
 		out.Reason, out.Message = record.ReasonSessionLost, fmt.Sprintf("it waits for cluster %s, which has no syncer connected", holder)
 	}
 	return out
+}
+
+// tokenOf is refreshToken with those who wait; nil when there is none, and nobody waits
+// for one. It must be called inside read.
+func (s *state) tokenOf(f *record.Federation, maxAge time.Duration) *RefreshToken {
+	t := s.refreshToken(f, maxAge)
+	for _, m := range f.Members {
+		if !m.Replica() {
+			continue
+		}
+		switch has := s.custody[f.UID].member(m, t); has.State {
+		case MemberWaits, MemberRefused:
+			t.Waiting = append(t.Waiting, m.ClusterID+"/"+m.ServiceName)
+		}
+	}
+	if t.State == TokenNone && len(t.Waiting) == 0 {
+		return nil
+	}
+	return &t
 }
 
 func latest(a, b time.Time) time.Time {

@@ -96,6 +96,9 @@ type Federation struct {
 	Paused    bool        `json:"paused"`
 	// Failed is the kept result of a creation that failed.
 	Failed *Failed `json:"failed,omitempty"`
+	// RefreshToken is shown to those who may change the federation, when it has one or a
+	// member waits for one; not in a list.
+	RefreshToken *RefreshToken `json:"refresh_token,omitempty"`
 }
 
 // Failed is the outcome of a creation that failed.

@@ -19,6 +19,9 @@ type RefreshToken struct {
 	Old  bool  `json:"old"`
 	// Revoked says of a deleted one that its issuer has confirmed the revocation.
 	Revoked bool `json:"revoked"`
+	// Waiting are the members, as cluster_id/service_name, that want an access token and
+	// have none; only a Federation that is asked for by itself has them.
+	Waiting []string `json:"waiting,omitempty"`
 }
 
 // MemberToken is what a member has of a refresh token.

@@ -59,6 +59,9 @@ func describe(w io.Writer, f *v1.Federation, now time.Time) error {
 	facts.row("Delegation", f.Delegation)
 	facts.row("Deployment", f.Deployment)
 	facts.row("Drift", f.Drift)
+	if t := f.RefreshToken; t != nil {
+		facts.row("Refresh token", tokenWords(*t))
+	}
 	facts.row("Created", when(f.CreatedAt.Time, now))
 	facts.row("Changed", when(f.ChangedAt.Time, now))
 

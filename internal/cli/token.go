@@ -154,8 +154,10 @@ func (a *app) showToken(s *v1.RefreshTokenStatus) error {
 }
 
 // tokenLine says in one line how a refresh token stands.
-func tokenLine(t v1.RefreshToken) string {
-	line := "refresh token: " + t.State
+func tokenLine(t v1.RefreshToken) string { return "refresh token: " + tokenWords(t) }
+
+func tokenWords(t v1.RefreshToken) string {
+	line := t.State
 	if t.State != "none" {
 		line += " on " + t.Holder
 	}
@@ -167,6 +169,9 @@ func tokenLine(t v1.RefreshToken) string {
 	}
 	if t.Message != "" {
 		line += ": " + t.Message
+	}
+	if len(t.Waiting) > 0 {
+		line += "; waiting for an access token: " + strings.Join(t.Waiting, ", ")
 	}
 	return line
 }

@@ -103,6 +103,10 @@ func TestARefreshTokenRestsWithItsHolderAlone(t *testing.T) {
 	if err != nil || view.RefreshToken == nil || view.RefreshToken.Holder != a || view.RefreshToken.GivenAt == nil || view.RefreshToken.Old {
 		t.Errorf("the view has %+v, %v", view.RefreshToken, err)
 	}
+	whole, err := k.Client.Federation(t.Context(), uid)
+	if err != nil || whole.RefreshToken == nil || whole.RefreshToken.Holder != a || whole.RefreshToken.State != "stored" {
+		t.Errorf("the federation is %+v, %v", whole, err)
+	}
 
 	serial := k.hold(uid).Serial
 	if _, err := k.Client.SetRefreshToken(t.Context(), names[0], first, client.RefreshTokenOptions{}); err != nil {
