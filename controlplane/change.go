@@ -33,12 +33,13 @@ func (c *ControlPlane) ChangeService(ctx context.Context, caller identity.Caller
 }
 
 // replaceBy is the edit that puts another definition in the place of the old one:
-// empty secrets are unchanged, and paths that an answer showed in their normal form
-// are as they were.
+// empty secrets are unchanged, and what an answer filled in or showed in its normal
+// form is as it was.
 func replaceBy(service *oscar.Service) edit {
 	return func(old *oscar.Service) (*oscar.Service, error) {
 		s := service.Clone()
 		s.RestorePaths(old)
+		s.RestoreDefaultMinIO(old)
 		// What a client reads and sends back, and what is not its to choose.
 		s.Owner, s.Token, s.Namespace = old.Owner, old.Token, old.Namespace
 		_, before := oscar.SplitSecrets(old)

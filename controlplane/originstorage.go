@@ -61,3 +61,17 @@ func (r *renderer) originOf(i int) *record.OriginStorage {
 	}
 	return r.storage
 }
+
+// storageUsed is the MinIO that a replica's minio.default is, as far as it is known: of its
+// own cluster, or of the origin when its syncer says that it uses that. It must be called
+// inside read.
+func (s *state) storageUsed(p place) record.OriginStorage {
+	m := p.at()
+	at := m.ClusterID
+	if n := s.nodes[at]; n != nil && !m.Coordinator {
+		if o := n.observed[m.ServiceName].rec; o != nil && o.UID == m.UID && o.Inputs != nil {
+			at = p.rec.Coordinator().ClusterID
+		}
+	}
+	return s.minioOf(at)
+}

@@ -148,6 +148,10 @@ func (c *ControlPlane) shown(submitted *oscar.Service, p place) *oscar.Service {
 	m := p.at()
 	s.Name, s.ClusterID, s.Owner, s.Token = m.ServiceName, m.ClusterID, p.rec.Owner, c.serviceToken(m.UID)
 	g := graphOf(p.rec)
+	c.state.read(func() {
+		at := c.state.storageUsed(p)
+		s.FillDefaultMinIO(at.MinioEndpoint, at.MinioRegion, at.MinioVerify)
+	})
 	if s.Federation == nil && len(p.rec.Members) == 1 {
 		return s.WithDefaults() // OSCAR shows no federation where there is none
 	}

@@ -117,15 +117,9 @@ func (s *Service) RestorePaths(old *Service) {
 // defaultProvider adds minio.default, which clients look up; its keys are never
 // shown.
 func (s *Service) defaultProvider() {
-	if s.StorageProviders == nil {
-		s.StorageProviders = &StorageProviders{}
-	}
-	if s.StorageProviders.MinIO == nil {
-		s.StorageProviders.MinIO = map[string]MinIOProvider{}
-	}
-	m := s.StorageProviders.MinIO[ProviderDefault]
+	m, _ := s.defaultMinIO()
 	m.AccessKey, m.SecretKey = HiddenCredential, HiddenCredential
-	s.StorageProviders.MinIO[ProviderDefault] = m
+	s.setDefaultMinIO(m)
 }
 
 func setIfEmpty(field *string, value string) {

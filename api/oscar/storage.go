@@ -104,3 +104,60 @@ func (p *StorageProviders) Defined(providerType, id string) bool {
 }
 
 func lower(s string) string { return strings.ToLower(strings.TrimSpace(s)) }
+
+// Hidden says whether OSCAR itself, or an answer of ours, filled in a provider.
+func (v MinIOProvider) Hidden() bool {
+	return v.AccessKey == HiddenCredential && v.SecretKey == HiddenCredential
+}
+
+// FillDefaultMinIO says where minio.default is when the definition leaves that to the
+// cluster, as OSCAR's own answers do. Nothing is filled in without an endpoint.
+func (s *Service) FillDefaultMinIO(endpoint, region string, verify bool) {
+	given, ok := s.defaultMinIO()
+	if ok && !given.Hidden() || endpoint == "" {
+		return
+	}
+	s.setDefaultMinIO(MinIOProvider{
+		Endpoint: endpoint, Region: region, Verify: verify, AccessKey: HiddenCredential, SecretKey: HiddenCredential,
+	})
+}
+
+// RestoreDefaultMinIO undoes what an answer filled in: a client that reads a service and
+// sends it back does not mean to say where minio.default is, nor that its keys are hidden.
+// old has its secrets.
+func (s *Service) RestoreDefaultMinIO(old *Service) {
+	given, ok := s.defaultMinIO()
+	if !ok || !given.Hidden() {
+		return
+	}
+	before, had := old.defaultMinIO()
+	switch {
+	case !had:
+		if delete(s.StorageProviders.MinIO, ProviderDefault); len(s.StorageProviders.MinIO) == 0 {
+			s.StorageProviders.MinIO = nil
+		}
+	case before.Hidden():
+		s.setDefaultMinIO(before)
+	default: // old says itself where it is
+		given.AccessKey, given.SecretKey = before.AccessKey, before.SecretKey
+		s.setDefaultMinIO(given)
+	}
+}
+
+func (s *Service) defaultMinIO() (MinIOProvider, bool) {
+	if s.StorageProviders == nil {
+		return MinIOProvider{}, false
+	}
+	m, ok := s.StorageProviders.MinIO[ProviderDefault]
+	return m, ok
+}
+
+func (s *Service) setDefaultMinIO(m MinIOProvider) {
+	if s.StorageProviders == nil {
+		s.StorageProviders = &StorageProviders{}
+	}
+	if s.StorageProviders.MinIO == nil {
+		s.StorageProviders.MinIO = map[string]MinIOProvider{}
+	}
+	s.StorageProviders.MinIO[ProviderDefault] = m
+}

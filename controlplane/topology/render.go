@@ -119,7 +119,7 @@ func dropHiddenProvider(s *oscar.Service) {
 	if p == nil {
 		return
 	}
-	if hidden(p.MinIO[oscar.ProviderDefault]) {
+	if p.MinIO[oscar.ProviderDefault].Hidden() {
 		delete(p.MinIO, oscar.ProviderDefault)
 		if len(p.MinIO) == 0 {
 			p.MinIO = nil

@@ -12,7 +12,7 @@ import (
 // keeps it local: OSCAR mounts it with the keys of the cluster that the pod is on.
 func SharesStorage(s *oscar.Service) bool {
 	if p := s.StorageProviders; p != nil {
-		if given, ok := p.MinIO[oscar.ProviderDefault]; ok && !hidden(given) {
+		if given, ok := p.MinIO[oscar.ProviderDefault]; ok && !given.Hidden() {
 			return false
 		}
 	}
@@ -29,9 +29,4 @@ func ReadsDefault(s *oscar.Service) bool { return slices.ContainsFunc(s.Input, i
 func isDefault(io oscar.IO) bool {
 	provider, id := oscar.ProviderRef(io.Provider)
 	return provider == oscar.ProviderMinIO && id == oscar.ProviderDefault
-}
-
-// hidden says whether OSCAR itself answered a provider.
-func hidden(m oscar.MinIOProvider) bool {
-	return m.AccessKey == oscar.HiddenCredential && m.SecretKey == oscar.HiddenCredential
 }
