@@ -340,3 +340,20 @@ func TestClusters(t *testing.T) {
 		}
 	}
 }
+
+// oscar-cli puts the name that it knows an endpoint by into what it sends there. This is
+// what the one of OSCAR v3 sends (1.9) to a control plane that its user has added as
+// default-cluster, byte for byte.
+func TestOscarCLIKnowsTheControlPlaneAsTheDefaultCluster(t *testing.T) {
+	const sent = `{"name":"one","cluster_id":"default-cluster","memory":"256Mi","cpu":"0.5","total_memory":"","total_cpu":"","enable_gpu":false,"enable_sgx":false,` +
+		`"image_prefetch":false,"synchronous":{"min_scale":0,"max_scale":0},"delegation":"","rescheduler_threshold":0,"log_level":"CRITICAL","image":"ghcr.io/grycap/cowsay",` +
+		`"alpine":false,"token":"","file_stage_in":false,"input":[{"storage_provider":"minio.default","path":"one/in"}],"output":[{"storage_provider":"minio.default","path":"one/out"}],` +
+		`"script":"#!/bin/sh\ncat \"$INPUT_FILE_PATH\"\n","expose":{"min_scale":0,"max_scale":0,"cpu_threshold":0,"rewrite_target":false,"nodePort":0,"default_command":false,"set_auth":false},` +
+		`"environment":{"Variables":null},"annotations":null,"vo":"","labels":null,"storage_providers":{},"clusters":{"default-cluster":{"endpoint":"http://127.0.0.1:28099",` +
+		`"auth_user":"oscar","auth_password":"pw","ssl_verify":false}},"owner":"","interlink_node_name":"","allowed_users":null,"mount":{"storage_provider":"","path":""}}`
+	f := &fake{created: &controlplane.CreateResult{Done: true}}
+	want(t, newClient(t, f).do("POST", "/system/services", sent), 201, "", "")
+	if got := f.only(t).args.(controlplane.CreateRequest); got.Service.ClusterID != "" || got.Service.Name != "one" || string(got.Body) != sent {
+		t.Errorf("got cluster %q of %+v", got.Service.ClusterID, got.Service)
+	}
+}

@@ -124,5 +124,8 @@ func parseService(r *http.Request, body []byte) (*oscar.Service, error) {
 		}
 		return nil, invalid(oscar.LimitViolations(violations)...)
 	}
+	if service.ClusterID == oscar.DefaultClusterKey {
+		service.ClusterID = "" // as in an FDL: none is named
+	}
 	return service, nil
 }

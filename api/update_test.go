@@ -96,6 +96,10 @@ func TestUpdateRequest(t *testing.T) {
 			"the definition names its cluster", "?cluster_id=b", strings.Replace(service, "{", `{"cluster_id":"a",`, 1), nil,
 			controlplane.ChangeRequest{Wait: 10 * time.Second}, "a",
 		},
+		{
+			"the definition names none, as in an FDL", "?cluster_id=b", strings.Replace(service, "{", `{"cluster_id":"default-cluster",`, 1), nil,
+			controlplane.ChangeRequest{Wait: 10 * time.Second}, "b",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -97,8 +97,14 @@ func checkClusters(submitted, placed *oscar.Service, env Env) []oscar.Violation 
 		message := "cluster_id is missing and there is no default cluster; name the coordinator's cluster"
 		vs = append(vs, oscar.Violation{Path: "cluster_id", Rule: oscar.RuleRequired, Message: message + known(env)})
 	} else if rule, why := env.refuses(placed.ClusterID, known(env)); why != "" {
-		if submitted.ClusterID == "" {
+		switch _, registered := env.Clusters[placed.ClusterID]; {
+		case submitted.ClusterID == "":
 			why += "; it is the default cluster: name another one in cluster_id"
+		case !registered && len(env.Clusters) > 0: // what everybody meets who adds the control plane to oscar-cli
+			why += ". oscar-cli sends the name that it knows this endpoint by: add it there under the name of a cluster"
+			if env.DefaultCluster != "" {
+				why += ", or as " + oscar.DefaultClusterKey
+			}
 		}
 		vs = append(vs, oscar.Violation{Path: "cluster_id", Rule: rule, Value: placed.ClusterID, Message: why})
 	}

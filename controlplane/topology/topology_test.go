@@ -103,6 +103,7 @@ func TestEndpointsAreListedAndListNobody(t *testing.T) {
 func TestClusterRules(t *testing.T) {
 	clusters := map[string]string{"oscar-cluster-c": "active", "oscar-cluster-a": "active", "old": "removing", "oscar-cluster-b": "cordoned"}
 	const known = "; known: oscar-cluster-a, oscar-cluster-c"
+	const hint = ". oscar-cli sends the name that it knows this endpoint by: add it there under the name of a cluster"
 	service := func(cluster string, members ...string) string {
 		list := []string{}
 		for i, m := range members {
@@ -120,7 +121,9 @@ func TestClusterRules(t *testing.T) {
 			{Path: "federation.members[1].cluster_id", Rule: "known_cluster", Value: "oscar-cluster-b", Message: `cluster "oscar-cluster-b" is cordoned and takes no new replicas; uncordon it or choose another one` + known},
 			{Path: "federation.members[2].cluster_id", Rule: "known_cluster", Value: "old", Message: `cluster "old" is being removed and takes no new replicas; choose another one` + known}}},
 		{"unknown coordinator", service("oscar-cluster-z"), Env{Clusters: clusters}, []oscar.Violation{
-			{Path: "cluster_id", Rule: "known_cluster", Value: "oscar-cluster-z", Message: `cluster "oscar-cluster-z" is not registered` + known}}},
+			{Path: "cluster_id", Rule: "known_cluster", Value: "oscar-cluster-z", Message: `cluster "oscar-cluster-z" is not registered` + known + hint}}},
+		{"unknown coordinator, with a default", service("fed"), Env{DefaultCluster: "oscar-cluster-a", Clusters: clusters}, []oscar.Violation{
+			{Path: "cluster_id", Rule: "known_cluster", Value: "fed", Message: `cluster "fed" is not registered` + known + hint + ", or as default-cluster"}}},
 		{"unknown default", service(""), Env{DefaultCluster: "oscar-cluster-z", Clusters: clusters}, []oscar.Violation{
 			{Path: "cluster_id", Rule: "known_cluster", Value: "oscar-cluster-z", Message: `cluster "oscar-cluster-z" is not registered` + known + `; it is the default cluster: name another one in cluster_id`}}},
 		{"no cluster at all", service(""), Env{Clusters: clusters}, []oscar.Violation{
@@ -169,7 +172,7 @@ func TestALongListOfClustersIsCutInMessages(t *testing.T) {
 		clusters[fmt.Sprintf("c%02d", i)] = "active"
 	}
 	_, violations := FromService(parse(t, `{"name":"svc","image":"i","script":"s","cluster_id":"z"}`), Env{Clusters: clusters})
-	if len(violations) != 1 || !strings.HasSuffix(violations[0].Message, "c18, c19 and 10 more") {
+	if len(violations) != 1 || !strings.Contains(violations[0].Message, "c18, c19 and 10 more.") {
 		t.Errorf("%v", violations)
 	}
 }
