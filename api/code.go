@@ -41,6 +41,8 @@ func kindOf(code controlplane.Code) kind {
 		return kind{http.StatusServiceUnavailable, "The request cannot be carried out now"}
 	case controlplane.CodeUnknownOutcome:
 		return kind{http.StatusGatewayTimeout, "The outcome is not known yet"}
+	case controlplane.CodeNotServed:
+		return kind{http.StatusNotImplemented, "A control plane does not do this"}
 	}
 	return kind{http.StatusInternalServerError, "Internal error"}
 }

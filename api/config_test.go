@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/oscarfed/oscarfed/api"
+	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/test/issuer"
 )
 
@@ -16,6 +17,37 @@ func TestConfigIsInOscarsFormWithoutCredentials(t *testing.T) {
 			`{"config":{"name":"oscar","namespace":"","services_namespace":"","controller_service_account":"","gpu_available":false,`+
 				`"interLink_available":false,"yunikorn_enable":false,"kueue_enable":false,"volume_enable":false,"oidc_groups":[],"minio_quota_enabled":false},`+
 				`"minio_provider":{"endpoint":"https://minio.example.org","verify":true,"access_key":"","secret_key":"","region":"us-east-1"},"allowed_image_repositories":[]}`)
+	}
+}
+
+// oscar-cli service put-file, get-file and list-files, the storage client of oscar_python
+// and the dashboard ask for the keys of minio.default in this way, and name no cluster.
+func TestFilesOfAServiceAreReachedByWhatClientsAsk(t *testing.T) {
+	i := issuer.New(t, "")
+	schemes := bearers(t, i)
+	f := &fake{}
+	c := newClient(t, f, func(cfg *api.Config) { cfg.Authenticator, cfg.OIDCGroups = schemes, []string{"vo.example.org"} })
+	alice := "Bearer " + i.Token("somebody", nil)
+	for _, path := range []string{"/system/config", "/system/config/"} {
+		resp := c.do("GET", path, "", "Authorization", alice)
+		if got := resp.Header.Get("Cache-Control"); got != "no-store" {
+			t.Errorf("it may be kept: %q", got)
+		}
+		if got := resp.Header.Get("Oscarfed-Missing"); got != "" {
+			t.Errorf("missing: %q", got)
+		}
+		want(t, resp, 200, jsonType,
+			`{"config":{"name":"oscar","namespace":"","services_namespace":"","controller_service_account":"","gpu_available":false,`+
+				`"interLink_available":false,"yunikorn_enable":false,"kueue_enable":false,"volume_enable":false,"oidc_groups":["vo.example.org"],"minio_quota_enabled":false},`+
+				`"minio_provider":{"endpoint":"https://minio.example.org","verify":true,"access_key":"somebody","secret_key":"his","region":"us-east-1"},"allowed_image_repositories":[]}`)
+	}
+	resp := c.do("GET", "/system/config", "")
+	if got := resp.Header.Get("Oscarfed-Missing"); resp.StatusCode != 200 || got != "minio_provider: for users alone" {
+		t.Errorf("the administrator: %d, missing %q", resp.StatusCode, got)
+	}
+	f.err = &controlplane.Error{Code: controlplane.CodeUnavailable, Message: "too late"}
+	if resp := c.do("GET", "/system/config", "", "Authorization", alice); resp.StatusCode != 503 {
+		t.Errorf("an error: %d", resp.StatusCode)
 	}
 }
 

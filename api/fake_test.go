@@ -214,9 +214,14 @@ func (f *fake) StorageOf(_ context.Context, caller identity.Caller, cluster stri
 	return &controlplane.UserKeys{Storage: controlplane.Storage{Endpoint: "https://minio.b.example.org", Region: "eu-1"}, AccessKey: caller.Subject, SecretKey: "his"}, nil
 }
 
-func (f *fake) Storage(ctx context.Context) controlplane.Storage {
-	f.called(ctx, "Storage", identity.Caller{}, nil)
-	return controlplane.Storage{Endpoint: "https://minio.example.org", Region: "us-east-1"}
+func (f *fake) DefaultStorage(ctx context.Context, caller identity.Caller) (controlplane.UserKeys, string, error) {
+	f.called(ctx, "DefaultStorage", caller, nil)
+	keys := controlplane.UserKeys{Storage: controlplane.Storage{Endpoint: "https://minio.example.org", Region: "us-east-1"}, Verify: true}
+	if caller.Administrator {
+		return keys, "for users alone", nil
+	}
+	keys.AccessKey, keys.SecretKey = caller.Subject, "his"
+	return keys, "", f.err
 }
 
 func (f *fake) Room(ctx context.Context, caller identity.Caller) (controlplane.Room, error) {

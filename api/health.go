@@ -13,8 +13,8 @@ type status interface {
 	// Ready is closed once the rest may be asked.
 	Ready() <-chan struct{}
 	Info(ctx context.Context) controlplane.Info
-	// Storage is that of the default cluster.
-	Storage(ctx context.Context) controlplane.Storage
+	// DefaultStorage is the default cluster's, with the caller's own keys or why there are none.
+	DefaultStorage(ctx context.Context, caller identity.Caller) (controlplane.UserKeys, string, error)
 	// StorageOf is a cluster's, with the caller's own keys.
 	StorageOf(ctx context.Context, caller identity.Caller, cluster string) (*controlplane.UserKeys, error)
 	Health(ctx context.Context) controlplane.Health

@@ -39,7 +39,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		known.Location, e = st.location, &known
 	}
 	code := statusOfError(e, r)
-	if code >= http.StatusInternalServerError || e.Cause != nil {
+	if code >= http.StatusInternalServerError && e.Code != controlplane.CodeNotServed || e.Cause != nil {
 		level := slog.LevelWarn
 		if code == http.StatusInternalServerError {
 			level = slog.LevelError

@@ -65,6 +65,8 @@ type Config struct {
 	DefaultWait time.Duration
 	// Timeout of a request besides its wait; 0 means DefaultTimeout.
 	Timeout time.Duration
+	// OIDCGroups are the groups that let users in; clients offer them for a service's vo.
+	OIDCGroups []string
 	// Origins of browser pages that may call: "https://dashboard.example.org",
 	// "https://*.example.org" or "*". None by default.
 	Origins []string
@@ -143,8 +145,8 @@ func (s *Server) routes() chi.Router {
 		r.Use(crossOrigin(s.cfg.Origins))
 	}
 	r.Use(middleware.StripSlashes, middleware.GetHead, s.limitBody)
-	r.NotFound(notFound)
-	r.MethodNotAllowed(notFound)
+	r.NotFound(s.notFound)
+	r.MethodNotAllowed(s.notFound)
 
 	// For everybody.
 	r.With(asOSCAR, s.deadline, s.limitProbe).Get("/health", s.health)
@@ -160,6 +162,8 @@ func (s *Server) routes() chi.Router {
 		r.Put("/system/services", s.handle(s.updateService))
 		r.Get("/system/services/{service}", s.handle(s.getService))
 		r.Delete("/system/services/{service}", s.handle(s.deleteService))
+		r.Get(deploymentRoute, s.handle(s.getDeployment))
+		r.Get(deploymentRoute+"/logs", s.handle(s.getDeploymentLogs))
 		r.Get("/system/federation/{service}", s.handle(s.getMembers))
 		r.Post("/system/federation/{service}", s.handle(s.addMembers))
 		r.Put("/system/federation/{service}", s.handle(s.replaceMembers))
@@ -244,10 +248,4 @@ func (s *Server) handle(h func(http.ResponseWriter, *http.Request) error) http.H
 			s.fail(w, r, err)
 		}
 	}
-}
-
-// notFound answers an unknown path, and an unknown method of a known path, as
-// OSCAR does.
-func notFound(w http.ResponseWriter, _ *http.Request) {
-	writeText(w, http.StatusNotFound, "404 page not found")
 }

@@ -26,8 +26,17 @@ type services interface {
 
 // listServices answers GET /system/services.
 func (s *Server) listServices(w http.ResponseWriter, r *http.Request) error {
+	fill, err := s.deployments(r)
+	if err != nil {
+		return err
+	}
 	list := listWriter{w: w}
-	err := s.cp.Services(r.Context(), stateOf(r).caller, func(one *oscar.Service) error { return list.add(one) })
+	err = s.cp.Services(r.Context(), stateOf(r).caller, func(one *oscar.Service) error {
+		if err := fill(one); err != nil {
+			return err
+		}
+		return list.add(one)
+	})
 	switch {
 	case err == nil:
 		list.end()
@@ -43,6 +52,13 @@ func (s *Server) listServices(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) getService(w http.ResponseWriter, r *http.Request) error {
 	service, revision, err := s.cp.Service(r.Context(), stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
 	if err != nil {
+		return err
+	}
+	fill, err := s.deployments(r)
+	if err != nil {
+		return err
+	}
+	if err := fill(service); err != nil {
 		return err
 	}
 	w.Header().Set("ETag", etag(revision))

@@ -26,7 +26,9 @@ const (
 	CodeExhausted          Code = "exhausted"
 	CodeUnavailable        Code = "unavailable"
 	CodeUnknownOutcome     Code = "unknown_outcome"
-	CodeInternal           Code = "internal"
+	// CodeNotServed is for what an OSCAR answers and a control plane never does.
+	CodeNotServed Code = "not_served"
+	CodeInternal  Code = "internal"
 )
 
 // Error is what a use case answers when it does not do what was asked.

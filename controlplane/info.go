@@ -22,18 +22,6 @@ func (c *ControlPlane) Info(context.Context) Info {
 	return out
 }
 
-// Storage is the MinIO of the default cluster, as its syncer told it; the zero
-// value when there is none, or it was never told.
-func (c *ControlPlane) Storage(context.Context) Storage {
-	var out Storage
-	c.state.read(func() {
-		if n := c.state.nodes[c.cfg.DefaultCluster]; n != nil && n.self.rec != nil {
-			out = Storage{Endpoint: n.self.rec.MinioEndpoint, Region: n.self.rec.MinioRegion}
-		}
-	})
-	return out
-}
-
 // healthTimeout is how long Health waits for etcd.
 const healthTimeout = 2 * time.Second
 

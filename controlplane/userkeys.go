@@ -84,6 +84,34 @@ func (c *ControlPlane) StorageOf(ctx context.Context, caller identity.Caller, cl
 	return out, nil
 }
 
+// DefaultStorage is the MinIO of the default cluster, which clients of OSCAR take for the
+// only one: with the caller's own keys there, where its OSCAR gives him any. Otherwise the
+// keys are empty, and missing says why; without a default cluster, or while nothing is
+// known of its MinIO, all is empty.
+func (c *ControlPlane) DefaultStorage(ctx context.Context, caller identity.Caller) (keys UserKeys, missing string, err error) {
+	cluster := c.cfg.DefaultCluster
+	if cluster != "" {
+		switch own, err := c.StorageOf(ctx, caller, cluster); {
+		case err == nil:
+			return *own, "", nil
+		case ctx.Err() != nil: // of the whole request: nobody waits for less
+			return UserKeys{}, "", err
+		default:
+			missing = err.Error()
+			if e, ok := errors.AsType[*Error](err); ok {
+				missing = e.Message
+			}
+		}
+	} else {
+		missing = "there is no default cluster; name one with ?cluster_id="
+	}
+	c.state.read(func() {
+		m := c.state.minioOf(cluster)
+		keys = UserKeys{Storage: Storage{Endpoint: m.MinioEndpoint, Region: m.MinioRegion}, Verify: m.MinioEndpoint == "" || m.MinioVerify}
+	})
+	return keys, missing, nil
+}
+
 func readUserKeys(from io.Reader) (*UserKeys, error) {
 	data, err := io.ReadAll(io.LimitReader(from, maxUserKeys+1))
 	if err != nil || len(data) > maxUserKeys {

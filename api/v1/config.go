@@ -24,8 +24,8 @@ type ManagerConfig struct {
 	MinIOQuotaEnabled        bool     `json:"minio_quota_enabled"`
 }
 
-// MinIOProvider is where the data of a cluster is: of the default one without credentials,
-// of one that a user has named with his own.
+// MinIOProvider is where the data of a cluster is, with a user's own keys; they are empty
+// for the administrator, and where the cluster could not be asked.
 type MinIOProvider struct {
 	Endpoint  string `json:"endpoint"`
 	Verify    bool   `json:"verify"`

@@ -20,6 +20,7 @@ const (
 	CodeExhausted          = "exhausted"
 	CodeUnavailable        = "unavailable"
 	CodeUnknownOutcome     = "unknown_outcome"
+	CodeNotServed          = "not_served"
 	CodeInternal           = "internal"
 )
 

@@ -98,7 +98,7 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	}
 	server := api.New(api.Config{
 		ControlPlane: cp, Authenticator: auth, Logger: log, Registry: registry,
-		RateLimit: cfg.RateLimit, DefaultWait: cfg.DefaultWait, Origins: cfg.CORSOrigins,
+		RateLimit: cfg.RateLimit, DefaultWait: cfg.DefaultWait, Origins: cfg.CORSOrigins, OIDCGroups: cfg.OIDCGroups,
 	})
 	return serve(ctx, front{
 		cp: cp, server: server, oidc: oidc, listener: listener, certificate: certificate, metrics: cfg.MetricsListen, etcd: etcd, log: log,

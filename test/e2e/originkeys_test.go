@@ -36,8 +36,37 @@ func TestKeysComeThroughTheControlPlane(t *testing.T) {
 		t.Errorf("at %s, with %+v", cluster, keys)
 	}
 
+	// Both say that their minio.default is the origin's; to send that back changes nothing.
+	for i, name := range names[:2] {
+		status, header, shown := w.Raw(http.MethodGet, "/system/services/"+name, "", "Bearer "+w.Token(ann, nil))
+		if !strings.Contains(shown, `"default":{"endpoint":"`+w.Cluster(a).URL+`","verify":`) {
+			t.Errorf("%s: %d %s", name, status, shown)
+		}
+		if i > 0 {
+			continue // a change is the coordinator's
+		}
+		status, _, answer := w.Raw(http.MethodPut, "/system/services", shown, "Bearer "+w.Token(ann, nil))
+		_, after, again := w.Raw(http.MethodGet, "/system/services/"+name, "", "Bearer "+w.Token(ann, nil))
+		if status != 204 || after.Get("ETag") != header.Get("ETag") || again != shown {
+			t.Errorf("it was sent back: %d %s, %s and then %s", status, answer, header.Get("ETag"), after.Get("ETag"))
+		}
+	}
+
 	ask := func(who, cluster string) (int, http.Header, string) {
 		return w.Raw(http.MethodGet, "/system/config?cluster_id="+cluster, "", "Bearer "+w.Token(who, nil))
+	}
+	// Clients of OSCAR name no cluster: what they mean is the default one, and with nobody's
+	// keys they go on where they want no file.
+	byDefault := func(authorization string) (int, http.Header, string) {
+		return w.Raw(http.MethodGet, "/system/config", "", authorization)
+	}
+	if status, header, answer := byDefault("Bearer " + w.Token(ann, nil)); status != 200 || header.Get("Oscarfed-Missing") != "" ||
+		!strings.Contains(answer, `"endpoint":"`+w.Cluster(a).URL+`"`) || !strings.Contains(answer, `"access_key":"`+ann+`","secret_key":"sim-key-of-`+ann+`"`) {
+		t.Errorf("her own, of the default cluster: %d %v %s", status, header, answer)
+	}
+	if status, header, answer := w.Do(http.MethodGet, "/system/config", ""); status != 200 || !strings.Contains(header.Get("Oscarfed-Missing"), "root keys") ||
+		!strings.Contains(answer, `"endpoint":"`+w.Cluster(a).URL+`"`) || !strings.Contains(answer, `"access_key":"","secret_key":""`) {
+		t.Errorf("the administrator, of the default cluster: %d %v %s", status, header, answer)
 	}
 	status, header, answer := ask(ann, a)
 	if status != 200 || !strings.Contains(answer, `"access_key":"`+ann+`","secret_key":"sim-key-of-`+ann+`"`) || header.Get("Cache-Control") != "no-store" {
@@ -50,6 +79,10 @@ func TestKeysComeThroughTheControlPlane(t *testing.T) {
 	w.Cluster(a).Sim.Deny("bob", true)
 	if status, _, answer := ask("bob", a); status != 403 || !strings.Contains(answer, "does not let you in") {
 		t.Errorf("a cluster that does not let him in: %d %s", status, answer)
+	}
+	if status, header, answer := byDefault("Bearer " + w.Token("bob", nil)); status != 200 || !strings.Contains(header.Get("Oscarfed-Missing"), "does not let you in") ||
+		!strings.Contains(answer, `"access_key":"","secret_key":""`) {
+		t.Errorf("a default cluster that does not let him in: %d %v %s", status, header, answer)
 	}
 	if status, _, answer := w.Do(http.MethodGet, "/system/config?cluster_id="+a, ""); status != 403 || !strings.Contains(answer, "root keys") {
 		t.Errorf("the administrator: %d %s", status, answer)

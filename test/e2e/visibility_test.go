@@ -47,7 +47,9 @@ func asks() map[string][]ask {
 	return map[string][]ask{
 		"GET /system/services/{service}": {
 			{get, "/system/services/SERVICE", "", true}, {get, "/system/services/SERVICE?cluster_id=oscar-cluster-a", "", true}},
-		"PUT /system/services": {{put, "/system/services", def, false}},
+		"GET /system/services/{service}/deployment":      {{get, "/system/services/SERVICE/deployment", "", true}},
+		"GET /system/services/{service}/deployment/logs": {{get, "/system/services/SERVICE/deployment/logs?tailLines=200", "", true}},
+		"PUT /system/services":                           {{put, "/system/services", def, false}},
 		"DELETE /system/services/{service}": {
 			{del, "/system/services/SERVICE?data=delete&jobs=cancel", "", false}, {del, "/system/services/SERVICE?wait=1s", "", false}},
 		"GET /system/federation/{service}":    {{get, "/system/federation/SERVICE", "", true}},
