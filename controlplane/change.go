@@ -59,6 +59,7 @@ func (c *ControlPlane) ChangeReplicas(ctx context.Context, caller identity.Calle
 		claim: claimOf(caller, req.Repeat, requestID(req.RequestID)), removes: len(req.Add)+len(req.Replace) == 0,
 		data: req.Data, jobs: req.Jobs, hurries: req.names, submitted: req.submitted(),
 	}
+	id.claim.takesAway = id.removes
 	return c.change(ctx, id, func(old *oscar.Service) (*oscar.Service, error) {
 		s := old.Clone()
 		members, err := req.apply(federationOf(s).Members)

@@ -25,6 +25,9 @@ func (c *ControlPlane) tryChange(ctx context.Context, id change, p place, fn edi
 	if err := asPlanned(id.plan, func() string { return c.digestOfChange(id.caller, d) }); err != nil {
 		return attempt{}, err
 	}
+	if err := c.mayKeep(id.claim); err != nil {
+		return attempt{}, err
+	}
 	if err := c.deliver(ctx, id.caller, d); err != nil {
 		return attempt{}, err
 	}

@@ -71,6 +71,8 @@ type Config struct {
 	Deciders int
 	// JobsPerFederation and JobsPerUser bound the jobs in flight: 10,000 and 20,000.
 	JobsPerFederation, JobsPerUser int
+	// RequestsPerUser bounds the idempotency records of one account: 500,000.
+	RequestsPerUser int
 	// KeepJobs is for how long jobs that have ended are kept, and KeepJobsEach how many
 	// of each federation: 7 days, 10,000.
 	KeepJobs     time.Duration
@@ -128,6 +130,7 @@ func (c Config) withDefaults() Config {
 	count(&c.JobsPerFederation, 10_000)
 	count(&c.JobsPerUser, 20_000)
 	count(&c.KeepJobsEach, 10_000)
+	count(&c.RequestsPerUser, 500_000)
 	if c.KeepAudit <= 0 {
 		c.KeepAudit = 50_000
 	}
@@ -181,6 +184,8 @@ type ControlPlane struct {
 	read workqueue.TypedRateLimitingInterface[string]
 	// tokens queues federations whose tokens are to be looked after.
 	tokens workqueue.TypedRateLimitingInterface[string]
+	// requests counts the idempotency records of each account.
+	requests requestCounts
 	// meter counts what clusters write, excessive queues those that write too much, and
 	// revoked counts them.
 	meter      *access.Meter
@@ -242,9 +247,9 @@ func New(cfg Config) (*ControlPlane, error) {
 	c.excessive = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, time.Minute))
 	c.meter = access.NewMeter(cfg.Limits, cfg.Now, func(cluster string) { c.excessive.Add(cluster) })
-	var tap store.Tap
+	tap := taps{&c.requests}
 	if cfg.Users != nil {
-		tap = c.meter
+		tap = append(tap, c.meter)
 	}
 	c.mirror = cfg.Store.NewMirror(store.MirrorConfig{
 		Prefixes: []string{record.Root},

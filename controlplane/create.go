@@ -71,6 +71,12 @@ func (c *ControlPlane) accept(ctx context.Context, caller identity.Caller, req C
 		if err := c.roomToAdd(); err != nil {
 			return nil, nil, err
 		}
+		if err := c.mayKeep(q); err != nil {
+			if c.knows(ctx, q) {
+				continue
+			}
+			return nil, nil, err
+		}
 		if err := c.stage(ctx, d.before); err != nil {
 			return nil, nil, err
 		}

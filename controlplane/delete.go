@@ -22,6 +22,7 @@ func (c *ControlPlane) DeleteService(ctx context.Context, caller identity.Caller
 	began := time.Now()
 	opts.RequestID = requestID(opts.RequestID)
 	q := claimOf(caller, opts.Repeat, opts.RequestID)
+	q.takesAway = true
 	for {
 		if err := c.fresh(ctx); err != nil {
 			return nil, err

@@ -132,7 +132,7 @@ func (c *ControlPlane) submission(caller identity.Caller, req JobRequest, p plac
 	}
 	s := &submission{
 		job: job, event: record.Event{V: record.Version, Sealed: sealed}, body: req.Event, fedRev: p.rev, done: make(chan struct{}),
-		claim: claimOf(caller, Repeat{Key: req.IdempotencyKey, Method: "POST", Path: "/job/" + req.Service + "@" + req.ClusterID, Body: string(req.Event)}, req.RequestID),
+		claim: claimFor(accountOf(&job), caller, Repeat{Key: req.IdempotencyKey, Method: "POST", Path: "/job/" + req.Service + "@" + req.ClusterID, Body: string(req.Event)}, req.RequestID),
 	}
 	s.job.Request = s.claim.hash
 	s.admits = func(f *record.Federation) error {

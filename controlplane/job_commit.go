@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -133,7 +134,11 @@ func (c *ControlPlane) acceptBatch(ctx context.Context, batch []*submission) {
 					continue
 				}
 				j := &s.job
-				if s.err = c.refusedFor(j, federations[j.Federation]+inFed[j.Federation], users[accountOf(j)]+ofUser[accountOf(j)]); s.err != nil {
+				s.err = cmp.Or(c.mayKeep(s.claim), c.refusedFor(j, federations[j.Federation]+inFed[j.Federation], users[accountOf(j)]+ofUser[accountOf(j)]))
+				if s.err != nil {
+					if s.claim.hash != "" {
+						tx.Expect(record.RequestKey(s.claim.hash)) // a repeated one is answered, not refused
+					}
 					continue
 				}
 				inFed[j.Federation]++

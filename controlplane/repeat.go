@@ -33,14 +33,21 @@ type claim struct {
 	// request only while it is in flight.
 	keyed     bool
 	requestID string
+	// takesAway says that the request only deletes or removes.
+	takesAway bool
 }
 
 // claimOf is the claim of a change: without a key it has no record.
 func claimOf(caller identity.Caller, r Repeat, requestID string) claim {
+	return claimFor(caller.Account(), caller, r, requestID)
+}
+
+// claimFor is claimOf for a request that is counted for another account.
+func claimFor(owner string, caller identity.Caller, r Repeat, requestID string) claim {
 	if r.Key == "" {
 		return claim{requestID: requestID}
 	}
-	return claim{hash: requestHash(caller, r, "key:"+r.Key), bodyHash: sha256Hex([]byte(r.Body)), keyed: true, requestID: requestID}
+	return claim{hash: requestHash(owner, caller, r, "key:"+r.Key), bodyHash: sha256Hex([]byte(r.Body)), keyed: true, requestID: requestID}
 }
 
 // createClaim is the claim of a creation: without a key its body names it, and what
@@ -54,15 +61,16 @@ func createClaim(caller identity.Caller, req CreateRequest) claim {
 		return claimOf(caller, r, req.RequestID)
 	}
 	body := sha256Hex([]byte(r.Body))
-	return claim{hash: requestHash(caller, r, "body:"+body), bodyHash: body, requestID: req.RequestID}
+	return claim{hash: requestHash(caller.Account(), caller, r, "body:"+body), bodyHash: body, requestID: req.RequestID}
 }
 
-func requestHash(caller identity.Caller, r Repeat, key string) string {
+// requestHash names the record of a request, which is counted for the account owner.
+func requestHash(owner string, caller identity.Caller, r Repeat, key string) string {
 	h := sha256.New()
 	for _, part := range []string{caller.Account(), r.Method, r.Path, key} {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	return ownerOfRequest(owner) + hex.EncodeToString(h.Sum(nil))[ownerDigits:]
 }
 
 func sha256Hex(b []byte) string {
@@ -98,14 +106,15 @@ func (q claim) write(tx *store.Txn, uid string, at record.Time, answer *record.A
 	tx.Put(record.RequestKey(q.hash), q.record(uid, at, answer))
 }
 
-// free ends a transaction with errAccepted when the same request was accepted meanwhile.
+// free ends a transaction with errAccepted when the same request was accepted meanwhile,
+// and with what mayKeep says when it was not.
 func (c *ControlPlane) free(q claim, v store.View) error {
 	if q.hash == "" {
 		return nil
 	}
 	kv, ok := v.KV(record.RequestKey(q.hash))
 	if !ok {
-		return nil
+		return c.mayKeep(q)
 	}
 	r, err := store.Decode[record.Request](kv)
 	if err != nil {

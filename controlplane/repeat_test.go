@@ -11,6 +11,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -230,5 +231,76 @@ func TestACreationIsTakenForAnotherOneThatAsksForBestEffort(t *testing.T) {
 			t.Errorf("with %s the first: %v", name, err)
 		}
 		w.clusters["c"].does(silent)
+	}
+}
+
+// TestRequestsAreBoundedForEachUser: a client that makes a new key for each of a million
+// requests does not fill etcd. What was accepted before keeps its outcome.
+func TestRequestsAreBoundedForEachUser(t *testing.T) {
+	bounded := func(c *controlplane.Config) { c.RequestsPerUser = 4 }
+	w := newWorld(t, bounded)
+	once := func(r *controlplane.CreateRequest) { r.IdempotencyKey = "once" }
+	made, err := w.create(once)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := func(cp *controlplane.ControlPlane, memory, key string) (*controlplane.ChangeResult, error) {
+		return cp.ChangeService(t.Context(), admin, controlplane.ChangeRequest{
+			Service: request(t, strings.Replace(body, "0.5Gi", memory, 1)).Service, Wait: time.Minute, Repeat: keyed("PUT", key, memory)})
+	}
+	job := func(cp *controlplane.ControlPlane, key string) (*controlplane.Job, error) {
+		return cp.SubmitJob(t.Context(), admin, controlplane.JobRequest{Service: "grayifyr0", Event: []byte("event"), IdempotencyKey: key})
+	}
+	first, err := job(w.ControlPlane, "a job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, memory := range []string{"1Gi", "2Gi"} {
+		if _, err := change(w.ControlPlane, memory, memory); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	// Another instance has seen them, too: one that begins now.
+	other := startControlPlane(t, w.store, w.identity, bounded)
+	for name, cp := range map[string]*controlplane.ControlPlane{"the first": w.ControlPlane, "another": other} {
+		staged := len(w.keys(record.SpecsPrefix("a")))
+		_, err := change(cp, "3Gi", "3Gi")
+		refused, _ := errors.AsType[*controlplane.Error](err)
+		if refused == nil || refused.Code != controlplane.CodeExhausted || refused.RetryAfter <= 0 {
+			t.Errorf("%s instance: a change too many: %v", name, err)
+		}
+		if now := len(w.keys(record.SpecsPrefix("a"))); now != staged {
+			t.Errorf("%s instance: what is refused has left %d specs", name, now-staged)
+		}
+		if _, err := cp.CreateService(t.Context(), admin, request(t, strings.ReplaceAll(body, "grayify", "other"), func(r *controlplane.CreateRequest) { r.IdempotencyKey = "new" })); codeOf(t, err) != controlplane.CodeExhausted {
+			t.Errorf("%s instance: a creation too many: %v", name, err)
+		}
+		if _, err := job(cp, "another job"); codeOf(t, err) != controlplane.CodeExhausted {
+			t.Errorf("%s instance: a job too many: %v", name, err)
+		}
+		if again, err := change(cp, "2Gi", "2Gi"); err != nil || !again.Replayed {
+			t.Errorf("%s instance: a change that was made: %+v, %v", name, again, err)
+		}
+		if again, err := cp.CreateService(t.Context(), admin, request(t, body, once)); err != nil || !again.Replayed || again.Federation.UID != made.Federation.UID {
+			t.Errorf("%s instance: a creation that was made: %+v, %v", name, again, err)
+		}
+		if again, err := job(cp, "a job"); err != nil || again.ID != first.ID {
+			t.Errorf("%s instance: a job that was accepted: %+v, %v", name, again, err)
+		}
+		if _, err := job(cp, ""); err != nil {
+			t.Errorf("%s instance: a job without a key: %v", name, err)
+		}
+	}
+	if _, err := change(w.ControlPlane, "4Gi", ""); err != nil {
+		t.Errorf("a change without a key: %v", err)
+	}
+	// What is full can be emptied.
+	if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute, Repeat: keyed("DELETE", "delete", "")}); err != nil {
+		t.Errorf("a deletion: %v", err)
+	}
+	somebody := identity.Caller{Subject: "somebody"}
+	alone := strings.Replace(body, `"mesh"`, `"none"`, 1)
+	if _, err := w.CreateService(t.Context(), somebody, request(t, alone, once)); err != nil {
+		t.Errorf("somebody else: %v", err)
 	}
 }

@@ -84,6 +84,7 @@ type ControlPlane struct {
 	JobsPerFederation  int           `default:"10000" help:"Jobs of one federation that may be in flight; more are refused."`
 	EndpointNetworks   []string      `sep:"," placeholder:"CIDR" help:"Networks that members of type endpoint may be in although they are loopback, link-local or a cloud's own; others need no leave."`
 	JobsPerUser        int           `default:"20000" help:"Jobs of one user that may be in flight."`
+	RequestsPerUser    int           `default:"500000" help:"Requests with an Idempotency-Key of one user that are kept, each for 24 h; more are refused."`
 	DefaultWait        time.Duration `default:"60s" help:"How long a creation waits for its outcome when the caller does not say."`
 
 	Log `embed:""`
@@ -107,6 +108,7 @@ func (c ControlPlane) Validate() error {
 		when(c.RefreshTokenMaxAge < 0, "--refresh-token-max-age must be 0 or more"),
 		networksError(c.EndpointNetworks),
 		when(c.JobsPerFederation < 0 || c.JobsPerUser < 0, "--jobs-per-federation and --jobs-per-user must be 0, for the default, or more"),
+		when(c.RequestsPerUser < 0, "--requests-per-user must be 0, for the default, or more"),
 		positive("max-queue-delay", c.MaxQueueDelay), positive("default-wait", c.DefaultWait),
 	)
 }
