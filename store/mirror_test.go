@@ -20,7 +20,11 @@ import (
 
 var errEnough = errors.New("enough")
 
-const rangeStream, watchStream = "/etcdserverpb.KV/RangeStream", "/etcdserverpb.Watch/Watch"
+const (
+	rangeStream = "/etcdserverpb.KV/RangeStream"
+	watchStream = "/etcdserverpb.Watch/Watch"
+	keepAlive   = "/etcdserverpb.Lease/LeaseKeepAlive"
+)
 
 // runMirror runs a mirror until the end of the test and waits until it is synced.
 func runMirror(t *testing.T, s *store.Store, cfg store.MirrorConfig) *store.Mirror {

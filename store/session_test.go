@@ -190,7 +190,6 @@ func TestSessionIsRenewed(t *testing.T) {
 	t.Parallel()
 	s, faults := open(t, store.Config{})
 	x := openSession(t, s, "first")
-	const keepAlive = "/etcdserverpb.Lease/LeaseKeepAlive"
 	until(t, func() bool { return faults.Streams(keepAlive) >= 4 }) // longer than its TTL
 	if err := report(t, s, x, 1); err != nil || !x.Alive() {
 		t.Errorf("alive %v, error %v", x.Alive(), err)
