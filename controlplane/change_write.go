@@ -142,10 +142,11 @@ func (c *ControlPlane) draftChange(ctx context.Context, id change, p place, fn e
 	return d, c.renderChange(r, d)
 }
 
-// sameDefinition says whether two definitions of a federation ask for the same.
+// sameDefinition says whether two definitions of a federation, with their secrets, ask for
+// the same. Completing one hides the keys of minio.default.
 func sameDefinition(a, b *oscar.Service, f *record.Federation) bool {
 	home := f.Coordinator().ClusterID
-	return oscar.Equal(topology.Complete(a, home, f.GroupID), topology.Complete(b, home, f.GroupID))
+	return oscar.SameDefaultMinIOKeys(a, b) && oscar.Equal(topology.Complete(a, home, f.GroupID), topology.Complete(b, home, f.GroupID))
 }
 
 // nextGeneration is the federation as it will be; members that stay keep their life.

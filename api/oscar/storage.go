@@ -144,6 +144,19 @@ func (s *Service) RestoreDefaultMinIO(old *Service) {
 	}
 }
 
+// SameDefaultMinIOKeys says whether two services give the same keys for a minio.default of
+// their own. WithDefaults hides them, so that nothing else that is compared tells.
+func SameDefaultMinIOKeys(a, b *Service) bool {
+	keys := func(s *Service) [2]string {
+		m, _ := s.defaultMinIO()
+		if m.Hidden() {
+			return [2]string{}
+		}
+		return [2]string{m.AccessKey, m.SecretKey}
+	}
+	return keys(a) == keys(b)
+}
+
 func (s *Service) defaultMinIO() (MinIOProvider, bool) {
 	if s.StorageProviders == nil {
 		return MinIOProvider{}, false
