@@ -35,6 +35,12 @@ func TestTheDashboardShowsHowAFederationStands(t *testing.T) {
 			t.Errorf("%s is not in %s", part, list)
 		}
 	}
+	// A client that was told of one cluster (https://control-plane?cluster_id=oscar-cluster-b).
+	if list := bodyOf(t, c.do("GET", "/system/services?cluster_id=oscar-cluster-b&include=deployment", "")); contains(list, "grayifyr0\"") ||
+		!contains(list, `"name":"grayifyr1"`) || !contains(list, `"name":"gone"`) || !contains(list, `"deployment":{"state":"unavailable"`) {
+		t.Errorf("of one cluster: %s", list)
+	}
+	want(t, c.do("GET", "/system/services?cluster_id=oscar-cluster-z", ""), 200, jsonType, "[]")
 	if one := bodyOf(t, c.do("GET", "/system/services/grayifyr0?include=metrics,deployment", "")); !contains(one, `"deployment":{`+summary) {
 		t.Errorf("one: %s", one)
 	}

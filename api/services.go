@@ -24,14 +24,17 @@ type services interface {
 	ChangeService(ctx context.Context, caller identity.Caller, req controlplane.ChangeRequest) (*controlplane.ChangeResult, error)
 }
 
-// listServices answers GET /system/services.
+// listServices answers GET /system/services; with ?cluster_id= what is on one cluster.
 func (s *Server) listServices(w http.ResponseWriter, r *http.Request) error {
 	fill, err := s.deployments(r)
 	if err != nil {
 		return err
 	}
-	list := listWriter{w: w}
+	list, cluster := listWriter{w: w}, r.URL.Query().Get("cluster_id")
 	err = s.cp.Services(r.Context(), stateOf(r).caller, func(one *oscar.Service) error {
+		if cluster != "" && one.ClusterID != cluster {
+			return nil
+		}
 		if err := fill(one); err != nil {
 			return err
 		}
