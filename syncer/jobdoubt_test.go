@@ -234,6 +234,7 @@ func TestAHalfCreatedServiceDoesNotHideTheJobsOfOthersAfterARestore(t *testing.T
 	lost := newWork(half, "event")
 	r.put(record.JobReportKey(clusterID, lost.job, lost.n), record.JobReport{V: 1, State: record.JobRunning, Found: true, Service: half.name,
 		Epoch: "first", Reason: record.JobStoreRestored, LastTransitionTime: record.At(time.Now())})
+	r.put(record.JobReportKey(clusterID, newWork(half, "event").job, 1), 7) // nobody can read it
 	r.sim.HalfCreate(half.name)
 	r.put(record.DesiredClusterKey(clusterID), record.DesiredCluster{V: 1, ClusterID: clusterID, UID: "registered-first",
 		State: record.ClusterActive, Epoch: "second", RestoredAt: new(record.At(time.Now()))})

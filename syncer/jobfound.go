@@ -158,7 +158,10 @@ func (d *desk) foundBefore(view *store.MirrorView, epoch string, listed map[stri
 		ref := record.ParseKey(kv.Key)
 		number := ref.AttemptOf()
 		r, err := store.Decode[record.JobReport](kv)
-		if _, unknown := unlisted[r.Service]; unknown || err != nil || !r.Found || r.Epoch == epoch || listed[record.JobName(r.Service, ref.Name, number)] {
+		if err != nil || !r.Found || r.Epoch == epoch || listed[record.JobName(r.Service, ref.Name, number)] {
+			continue
+		}
+		if _, unknown := unlisted[r.Service]; unknown {
 			continue
 		}
 		if _, asked := view.KV(record.AssignmentKey(d.cfg.ClusterID, ref.Name, number)); asked {
