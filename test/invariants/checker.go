@@ -3,7 +3,6 @@ package invariants
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -18,7 +17,6 @@ type checker struct {
 	stood   int64
 	opts    Options
 	needles []needle
-	hex64   *regexp.Regexp
 	report  *Report
 	told    map[Violation]bool
 
@@ -79,7 +77,7 @@ func newChecker(opts Options) (*checker, error) {
 		return nil, err
 	}
 	return &checker{
-		opts: opts, needles: needles, hex64: regexp.MustCompile(hex64Pattern),
+		opts: opts, needles: needles,
 		report:    &Report{federations: map[string]*touches{}},
 		told:      map[Violation]bool{},
 		keys:      map[string]*entry{},

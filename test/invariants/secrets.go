@@ -6,9 +6,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -121,14 +123,23 @@ func base64Core(text string, shift int) []byte {
 	return []byte(coded[first:last])
 }
 
-// hex64Pattern matches a service token, and every SHA-256 too.
-const hex64Pattern = `\b[0-9a-f]{64}\b`
+// tokenLike runs over the words that may be the token of a service; every SHA-256 is
+// one, too. A regular expression takes ten times as long, for events of many KiB.
+func tokenLike(value []byte) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for word := range bytes.FieldsFuncSeq(value, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+			if len(word) == 64 && len(bytes.Trim(word, "0123456789abcdef")) == 0 && !yield(string(word)) {
+				return
+			}
+		}
+	}
+}
 
 // noToken looks for the token of a service: a text whose fingerprint is a mark. The
 // spec is written before the record with the mark, so both orders are looked at.
 func (c *checker) noToken(ch *change) {
-	for _, text := range c.hex64.FindAll(ch.now.kv.Value, -1) {
-		mark := record.Mark(string(text))
+	for text := range tokenLike(ch.now.kv.Value) {
+		mark := record.Mark(text)
 		v := Violation{Key: ch.key, Message: "the token of a service is readable"}
 		if _, known := c.past.hex64[mark]; !known {
 			c.past.hex64[mark] = v
