@@ -500,7 +500,7 @@ func TestMirrorDoesNotTakeAnInterruptionForARestore(t *testing.T) {
 			}
 		},
 	})
-	for i := range 5 {
+	for i := range 3 {
 		put(t, direct, "/t/a", i)
 		put(t, direct, "/t/b", i)
 		proxy.Cut()
