@@ -17,7 +17,6 @@ func (s *Server) config(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Cache-Control", "no-store")
 	return writeOSCAR(w, v1.Config{
 		Config: v1.ManagerConfig{Name: "oscar", OIDCGroups: append([]string{}, s.cfg.OIDCGroups...)},
 		MinIOProvider: v1.MinIOProvider{

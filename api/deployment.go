@@ -24,7 +24,7 @@ func (s *Server) getDeployment(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeOSCAR(w, v1.Deployment{ServiceName: view.Members[view.Self].ServiceName, DeploymentSummary: summaryOf(controlplane.DeploymentOf(view.Members, view.Self))})
+	return writeOSCAR(w, v1.Deployment{ServiceName: view.Members[view.Self].ServiceName, DeploymentSummary: summaryIn(view)})
 }
 
 // getDeploymentLogs answers GET /system/services/{service}/deployment/logs as an OSCAR
@@ -49,13 +49,17 @@ func (s *Server) deploymentOf(r *http.Request) (*controlplane.Replicas, error) {
 	return view, err
 }
 
-// deployments gives what says in a service how it stands, when the request asks for it by
-// ?include=deployment; else it says nothing.
-func (s *Server) deployments(r *http.Request) (func(*oscar.Service) error, error) {
-	asked := slices.ContainsFunc(r.URL.Query()["include"], func(list string) bool {
+// wantsDeployment says whether a service is to tell how it stands: ?include=deployment.
+func wantsDeployment(r *http.Request) bool {
+	return slices.ContainsFunc(r.URL.Query()["include"], func(list string) bool {
 		return slices.Contains(strings.Split(list, ","), "deployment")
 	})
-	if !asked {
+}
+
+// deployments gives what says in each service of a list how it stands, when the request
+// asks for it; else it says nothing.
+func (s *Server) deployments(r *http.Request) (func(*oscar.Service) error, error) {
+	if !wantsDeployment(r) {
 		return func(*oscar.Service) error { return nil }, nil
 	}
 	federations, err := s.cp.Federations(r.Context(), stateOf(r).caller)
@@ -81,6 +85,10 @@ func (s *Server) deployments(r *http.Request) (func(*oscar.Service) error, error
 		service.Deployment, err = json.Marshal(summaryOf(d))
 		return err
 	}, nil
+}
+
+func summaryIn(view *controlplane.Replicas) v1.DeploymentSummary {
+	return summaryOf(controlplane.DeploymentOf(view.Members, view.Self))
 }
 
 // summaryOf is a deployment on the wire.

@@ -41,6 +41,7 @@ func TestTheDashboardShowsHowAFederationStands(t *testing.T) {
 		t.Errorf("of one cluster: %s", list)
 	}
 	want(t, c.do("GET", "/system/services?cluster_id=oscar-cluster-z", ""), 200, jsonType, "[]")
+	view.Self = 0
 	if one := bodyOf(t, c.do("GET", "/system/services/grayifyr0?include=metrics,deployment", "")); !contains(one, `"deployment":{`+summary) {
 		t.Errorf("one: %s", one)
 	}

@@ -49,7 +49,7 @@ func (l *listWriter) end() {
 	}
 	l.buf.WriteByte(']')
 	if !l.begun {
-		writeBody(l.w, http.StatusOK, oscarJSON, l.buf.Bytes())
+		writeBody(l.w, http.StatusOK, mediaJSON, l.buf.Bytes())
 		return
 	}
 	l.send()
@@ -58,7 +58,7 @@ func (l *listWriter) end() {
 func (l *listWriter) send() {
 	if !l.begun {
 		l.begun = true
-		answerHeader(l.w, oscarJSON)
+		answerHeader(l.w, mediaJSON)
 		l.w.WriteHeader(http.StatusOK)
 	}
 	_, _ = l.w.Write(l.buf.Bytes()) // the caller went away: there is nobody to tell

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -57,12 +58,14 @@ func (s *Server) getService(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	fill, err := s.deployments(r)
-	if err != nil {
-		return err
-	}
-	if err := fill(service); err != nil {
-		return err
+	if wantsDeployment(r) {
+		view, err := s.deploymentOf(r)
+		if err != nil {
+			return err
+		}
+		if service.Deployment, err = json.Marshal(summaryIn(view)); err != nil {
+			return err
+		}
 	}
 	w.Header().Set("ETag", etag(revision))
 	return writeOSCAR(w, service)

@@ -19,16 +19,16 @@ func writeOSCAR(w http.ResponseWriter, v any) error {
 	if err != nil {
 		return err
 	}
-	writeBody(w, http.StatusOK, oscarJSON, body)
+	writeBody(w, http.StatusOK, mediaJSON, body)
 	return nil
 }
 
-// oscarJSON is gin's media type of JSON.
-const oscarJSON = "application/json; charset=utf-8"
+// mediaJSON is JSON as gin, and so OSCAR, calls it.
+const mediaJSON = "application/json; charset=utf-8"
 
 // writeJSON answers one of our own paths: compact JSON without HTML escapes.
 func writeJSON(w http.ResponseWriter, status int, v any) error {
-	return writeJSONType(w, status, "application/json; charset=utf-8", v)
+	return writeJSONType(w, status, mediaJSON, v)
 }
 
 func writeJSONType(w http.ResponseWriter, status int, mediaType string, v any) error {

@@ -39,28 +39,23 @@ func DeploymentOf(members []Replica, self int) Deployment {
 		}
 		state := deploymentState(m.Status.Phase)
 		states[state]++
-		switch {
-		case state == deploymentReady:
+		if state == deploymentReady {
 			out.Ready++
-		default:
-			out.Others++
-			if out.Reason == "" {
-				out.Reason = m.notReady()
-			}
+		} else if out.Others++; out.Reason == "" {
+			out.Reason = m.notReady()
 		}
 		if m.Status.LastTransitionTime.After(out.LastTransitionTime) {
 			out.LastTransitionTime = m.Status.LastTransitionTime
 		}
 	}
-	switch {
-	case out.Ready > 0 && out.Others > 0:
+	if out.Ready > 0 && out.Others > 0 {
 		out.State = deploymentDegraded
-	default:
-		for _, state := range []string{deploymentReady, deploymentDegraded, deploymentFailed, deploymentPending, deploymentUnavailable} {
-			if states[state] > 0 {
-				out.State = state
-				break
-			}
+		return out
+	}
+	for _, state := range []string{deploymentReady, deploymentDegraded, deploymentFailed, deploymentPending, deploymentUnavailable} {
+		if states[state] > 0 {
+			out.State = state
+			break
 		}
 	}
 	return out
