@@ -104,30 +104,6 @@ func address(r v1.Replica) string {
 	return r.ClusterID + "/" + r.ServiceName
 }
 
-// graph has a line for each replica: whom it lists.
-func graph(f *v1.Federation) *table {
-	lists := map[string][]string{}
-	for _, e := range f.Edges {
-		lists[e[0]] = append(lists[e[0]], e[1])
-	}
-	t := &table{}
-	for _, r := range f.Replicas {
-		if r.URL != "" {
-			continue
-		}
-		mark := ""
-		if r.ClusterID == f.Coordinator.ClusterID && r.ServiceName == f.Coordinator.ServiceName {
-			mark = "(coordinator)"
-		}
-		whom := strings.Join(lists[address(r)], ", ")
-		if whom == "" {
-			whom = "nobody"
-		}
-		t.row(address(r), "->", whom, mark)
-	}
-	return t
-}
-
 // failed has a line for each replica of a creation that was taken back.
 func failed(f *v1.Federation) *table {
 	t := &table{}
