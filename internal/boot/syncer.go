@@ -183,7 +183,8 @@ func openKubernetes(cfg Syncer, log *slog.Logger) (kube.Interface, error) {
 	}
 	client, err := kube.Open(kube.Config{Kubeconfig: cfg.Kubeconfig, Services: cfg.ServicesNamespace, Logger: log})
 	if errors.Is(err, kube.ErrAbsent) {
-		log.Info("no Kubernetes: half-created services are not healed, drift is found by resyncs alone, and no refresh token can be held")
+		log.Warn("no Kubernetes: half-created services are not healed, drift is found by resyncs alone, no refresh token is held and no job offered; " +
+			"give --kubeconfig, or --kubernetes=off if it is to be so")
 		return kube.Absent{}, nil
 	}
 	if err != nil {

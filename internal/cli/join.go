@@ -24,6 +24,8 @@ type clusterJoinCmd struct {
 	AllowedGroup  []string          `help:"Group whose members may use the cluster; may be repeated. Everybody when none is given." placeholder:"GROUP"`
 	ControlPlane  string            `help:"Address of the API as the cluster reaches it; default the one that is used here." placeholder:"URL"`
 	Helm          bool              `help:"Print the commands for a Kubernetes cluster: a Secret, and the chart oscar-syncer."`
+	Kubeconfig    string            `help:"File beside that OSCAR by which its syncer reaches the Kubernetes below it, for a syncer that runs in no pod." placeholder:"FILE"`
+	Kubernetes    string            `enum:"auto,off" default:"auto" help:"Whether its syncer uses the Kubernetes below it: ${enum}."`
 	ReplaceKey    bool              `help:"The machine that uses the token takes this cluster's place, whatever its key and its Kubernetes, and all that is desired of the cluster is given to it. For a cluster that lost its identity."`
 }
 
@@ -35,7 +37,14 @@ type joinOrder struct {
 	Command        string `json:"command"`
 }
 
+// withoutKubernetes is said when neither a kubeconfig nor --kubernetes=off was given.
+const withoutKubernetes = "outside a pod this syncer uses no Kubernetes, and then heals no half-created service, finds drift by resyncs alone, " +
+	"holds no refresh token and offers no jobs: give --kubeconfig, or --kubernetes=off if it is to be so"
+
 func (c *clusterJoinCmd) Run(ctx context.Context, a *app) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	order := joinOrder{ControlPlane: first(c.ControlPlane, a.connection.Endpoint)}
 	if err := joinable(order.ControlPlane); err != nil {
 		return err
@@ -57,7 +66,7 @@ func (c *clusterJoinCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	order.JoinToken = *token
-	order.Command = order.command(reg.Endpoint)
+	order.Command = order.command(reg.Endpoint, c.kubernetesFlags())
 	if c.Helm {
 		if order.Command, err = order.helm(); err != nil {
 			return err
@@ -69,12 +78,37 @@ func (c *clusterJoinCmd) Run(ctx context.Context, a *app) error {
 	a.sayf("run this beside the OSCAR of %s before %s; the token works once:", c.ID, token.ExpiresAt.Local().Format("15:04:05"))
 	if c.Helm {
 		a.sayf("the password of its OSCAR must stand in the Secret %s of that namespace, under the key password", helmPasswordSecret)
+	} else if len(c.kubernetesFlags()) == 0 {
+		a.sayf("warning: %s", withoutKubernetes)
 	}
 	if c.ReplaceKey {
 		a.sayf("whoever uses it takes the place of the cluster as it was, whose own certificate works until it ends, 24 hours at most")
 	}
 	_, err = fmt.Fprint(a.stdout, order.Command)
 	return err
+}
+
+func (c *clusterJoinCmd) check() error {
+	switch {
+	case c.Helm && c.Kubeconfig != "":
+		return usageError("--helm is for a syncer in a pod, which needs no --kubeconfig")
+	case c.Helm && c.Kubernetes != "auto":
+		return usageError("--helm and --kubernetes=off contradict each other; a chart without Kubernetes has rbac.create: false")
+	case c.Kubeconfig != "" && c.Kubernetes != "auto":
+		return usageError("--kubeconfig and --kubernetes=off contradict each other")
+	}
+	return nil
+}
+
+// kubernetesFlags are for the syncer; none are needed in a pod.
+func (c *clusterJoinCmd) kubernetesFlags() []string {
+	switch {
+	case c.Kubeconfig != "":
+		return []string{"--kubeconfig=" + c.Kubeconfig}
+	case c.Kubernetes != "auto":
+		return []string{"--kubernetes=" + c.Kubernetes}
+	}
+	return nil
 }
 
 // register makes the cluster known when an address is given and it is not known yet.
@@ -134,12 +168,13 @@ func inlineCA(file string) (string, error) {
 
 // command is for a POSIX shell. The token is in its input: arguments of a process are
 // for everybody on the machine to see.
-func (o joinOrder) command(oscar string) string {
+func (o joinOrder) command(oscar string, more []string) string {
 	args := []string{"oscar-syncer", "--cluster-id=" + o.ClusterID, "--control-plane=" + o.ControlPlane}
 	if o.ControlPlaneCA != "" {
 		args = append(args, "--control-plane-ca="+o.ControlPlaneCA)
 	}
 	args = append(args, "--join-token-file=-", "--oscar-endpoint="+oscar, "--oscar-password-file=oscar-password")
+	args = append(args, more...)
 	for i, arg := range args {
 		args[i] = shellWord(arg)
 	}
