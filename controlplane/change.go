@@ -177,7 +177,7 @@ func (c *ControlPlane) change(ctx context.Context, id change, fn edit) (*ChangeR
 			return res, crossing(err)
 		}
 		a, err := c.turn(ctx, id, fn)
-		if errors.Is(err, errAccepted) || errors.Is(err, errFence) {
+		if errors.Is(err, errAccepted) || errors.Is(err, errFence) || c.awaitKeys(ctx, err, began) {
 			continue
 		}
 		if errors.Is(err, errStale) {

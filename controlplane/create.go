@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -44,6 +43,7 @@ func (c *ControlPlane) CreateService(ctx context.Context, caller identity.Caller
 func (c *ControlPlane) accept(ctx context.Context, caller identity.Caller, req CreateRequest, q claim) (*string, *CreateResult, error) {
 	s := req.Service
 	token := offered(caller, s.TakeRefreshToken())
+	began := time.Now()
 	for {
 		v, err := c.freshWith(ctx, q.keys()...)
 		if err != nil {
@@ -59,6 +59,9 @@ func (c *ControlPlane) accept(ctx context.Context, caller identity.Caller, req C
 			return &r.UID, nil, nil
 		}
 		d, err := c.draftCreate(caller, s, req, q.hash, token)
+		if c.awaitKeys(ctx, err, began) {
+			continue
+		}
 		if err != nil {
 			return nil, nil, err
 		}
@@ -219,32 +222,6 @@ func (c *ControlPlane) draft(r *renderer, token offeredToken) (*draft, error) {
 	}
 	d.before = append(d.before, submitted...)
 	return d, nil
-}
-
-// neverConnected refuses a placement on a cluster whose syncer has not yet said
-// to which key its secrets are to be sealed.
-func (r *renderer) neverConnected(fed record.Federation) error {
-	away := func(m record.Member) bool { return m.Replica() && !r.reachable(m.ClusterID) }
-	if !slices.ContainsFunc(fed.Members, away) {
-		return nil
-	}
-	fed.Phase = record.PhaseAborted
-	fed.Members = slices.Clone(fed.Members)
-	for i := range fed.Members {
-		m := &fed.Members[i]
-		if !m.Replica() {
-			continue
-		}
-		m.Rollback = &record.Rollback{State: record.RollbackNotCreated}
-		if away(*m) {
-			m.Cause = &record.Failure{
-				Reason: record.ReasonNoVote, Operation: "vote",
-				Message: "no syncer of this cluster has ever connected; start it, or leave the cluster out",
-			}
-		}
-	}
-	fed.Code, fed.Detail = string(CodeUnavailable), failureDetail(fed.Members)
-	return failedError(&fed)
 }
 
 // commitA is the transaction that makes the federation appear, whole.

@@ -47,6 +47,8 @@ type renderer struct {
 	minio      map[string]string
 	template   *topology.Template
 	recipients map[string]seal.Recipient
+	// alive are the clusters whose syncers are connected.
+	alive map[string]bool
 	// services lists, by cluster, those that the federation had there until now,
 	// also the ones that are deleted.
 	services map[string][]string
@@ -54,7 +56,8 @@ type renderer struct {
 
 func (c *ControlPlane) renderer(s *oscar.Service, g *topology.Graph, fed record.Federation) *renderer {
 	r := &renderer{
-		cp: c, service: s, graph: g, fed: fed, recipients: map[string]seal.Recipient{}, minio: map[string]string{}, services: map[string][]string{},
+		cp: c, service: s, graph: g, fed: fed, recipients: map[string]seal.Recipient{}, alive: map[string]bool{},
+		minio: map[string]string{}, services: map[string][]string{},
 	}
 	r.name = func(service, uid string) string { return record.SpecName(service, uid, fed.Generation) }
 	r.origin.ClusterID = g.Nodes[0].Member.ClusterID
@@ -62,6 +65,7 @@ func (c *ControlPlane) renderer(s *oscar.Service, g *topology.Graph, fed record.
 		r.meta = *c.state.meta
 		for _, n := range g.Nodes {
 			r.recipients[n.Member.ClusterID] = c.state.sealsTo(n.Member.ClusterID)
+			r.alive[n.Member.ClusterID] = c.state.alive(n.Member.ClusterID)
 			r.minio[n.Member.ClusterID] = c.state.minioOf(n.Member.ClusterID).MinioEndpoint
 		}
 		if reg, ok := c.state.clusters[r.origin.ClusterID]; ok {

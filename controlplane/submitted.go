@@ -35,7 +35,7 @@ const membersPath = "federation.members"
 // did not name keeps its path in the definition: it is broken already.
 func (p submitted) paths(err error, s *oscar.Service) error {
 	e, ok := errors.AsType[*Error](err)
-	if !ok || p.places == nil || s.Federation == nil {
+	if !ok || len(e.Violations) == 0 || p.places == nil || s.Federation == nil {
 		return err
 	}
 	renamed := strings.NewReplacer(p.pairs(s.Federation.Members)...)

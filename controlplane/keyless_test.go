@@ -1,0 +1,100 @@
+package controlplane_test
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// onA is a service on a with a member on d.
+const onA = `{"name":"latest0","image":"i","script":"s","federation":{"members":[{"type":"oscar","cluster_id":"d","service_name":"latest1"}]}}`
+
+// keyless is a cluster whose syncer has connected and has not said its key yet.
+func (w *world) keyless(id string) *puppet {
+	w.t.Helper()
+	p := &puppet{t: w.t, store: w.store, cluster: id, identity: newIdentity(w.t), answer: yes}
+	if _, err := w.RegisterCluster(w.t.Context(), admin, controlplane.ClusterSpec{ClusterID: id, Endpoint: "https://" + id + ".example.org"}); err != nil {
+		w.t.Fatal(err)
+	}
+	p.connect()
+	runUntilEnd(w.t, p.run)
+	return p
+}
+
+// saysKey is the first report of a cluster.
+func (p *puppet) saysKey() {
+	p.t.Helper()
+	_, err := p.store.Update(p.t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+		tx.Put(record.ObservedClusterKey(p.cluster), record.ObservedCluster{V: record.Version, Recipient: p.identity.Recipient(), OscarVersion: "v4.1.2"})
+		return nil
+	}})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// TestACreateRightAfterAFirstConnectionIsNotRefused: that the key of a cluster is not
+// known yet is waited for as its vote is.
+func TestACreateRightAfterAFirstConnectionIsNotRefused(t *testing.T) {
+	t.Parallel()
+	var looks atomic.Int64
+	w := newWorld(t, func(c *controlplane.Config) {
+		c.PrepareDeadline = time.Hour
+		c.Now = func() time.Time { looks.Add(1); return time.Now() }
+	})
+	d := w.keyless("d")
+	tries := map[string]func() error{
+		"a creation": func() error {
+			_, err := w.CreateService(t.Context(), admin, request(t, onA))
+			return err
+		},
+		"a change that adds it": func() error {
+			_, err := w.ChangeReplicas(t.Context(), admin, "grayifyr0", controlplane.ReplicasRequest{
+				Add: []oscar.Member{{Type: "oscar", ClusterID: "d", ServiceName: "grayifyr3"}}, Wait: time.Minute})
+			return err
+		},
+	}
+	if _, err := w.create(); err != nil {
+		t.Fatal(err)
+	}
+	ended := map[string]chan error{}
+	for name, try := range tries {
+		before := looks.Load()
+		ended[name] = make(chan error, 1)
+		go func() { ended[name] <- try() }()
+		for looks.Load() == before && len(ended[name]) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	d.saysKey()
+	for name, end := range ended {
+		if err := <-end; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestAClusterThatNeverConnectsIsWaitedForNoLongerThanAVote: the answer tells which
+// of two cases it is.
+func TestAClusterThatNeverConnectsIsWaitedForNoLongerThanAVote(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *controlplane.Config) { c.PrepareDeadline = 50 * time.Millisecond })
+	d := w.keyless("d")
+	refused := func(want string) {
+		t.Helper()
+		_, err := w.CreateService(t.Context(), admin, request(t, onA))
+		e, ok := errors.AsType[*controlplane.Error](err)
+		if !ok || e.Code != controlplane.CodeUnavailable || e.Message != "d/latest1: "+want {
+			t.Errorf("refused with %v", err)
+		}
+	}
+	refused("its syncer has connected and has not said its key yet; try again, or leave the cluster out")
+	d.disconnect()
+	refused("no syncer of this cluster has ever connected; start it, or leave the cluster out")
+}
