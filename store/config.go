@@ -39,6 +39,8 @@ type Config struct {
 	// KeepAliveTimeout is how long a probe may stay unanswered; default 3 s.
 	KeepAliveTimeout time.Duration
 
+	// Now is the clock that the servers' certificates are held against; nil is time.Now.
+	Now func() time.Time
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
 	// DialOptions are added to those of each connection. Interceptors must be
@@ -88,7 +90,7 @@ func (c Config) tlsConfig() (*tls.Config, error) {
 	if c.CertFile == "" && c.CAFile == "" && c.Certificate == nil && len(c.CA) == 0 {
 		return nil, nil
 	}
-	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	conf := &tls.Config{MinVersion: tls.VersionTLS12, Time: c.Now}
 	if c.CAFile != "" {
 		pem, err := os.ReadFile(c.CAFile)
 		if err != nil {

@@ -21,24 +21,25 @@ const admittedAge = 30 * time.Second
 // OSCAR. Tokens are remembered by their hash.
 type admissions struct {
 	ask   func(context.Context, oscar.Bearer) error
+	now   func() time.Time
 	calls singleflight.Group
 
 	mu    sync.Mutex
 	until map[[sha256.Size]byte]time.Time
 }
 
-func newAdmissions(ask func(context.Context, oscar.Bearer) error) *admissions {
-	return &admissions{ask: ask, until: map[[sha256.Size]byte]time.Time{}}
+func newAdmissions(now func() time.Time, ask func(context.Context, oscar.Bearer) error) *admissions {
+	return &admissions{ask: ask, now: now, until: map[[sha256.Size]byte]time.Time{}}
 }
 
 // check is nil when OSCAR lets the user in. All its callers live as long as ctx.
 func (a *admissions) check(ctx context.Context, as oscar.Bearer) error {
 	key := sha256.Sum256([]byte(as))
-	if a.known(key, time.Now()) {
+	if a.known(key, a.now()) {
 		return nil
 	}
 	_, err, _ := a.calls.Do(string(key[:]), func() (any, error) {
-		began := time.Now()
+		began := a.now()
 		if err := a.ask(ctx, as); err != nil {
 			return nil, err
 		}

@@ -86,7 +86,7 @@ func (t *term) reportCapacity(ctx context.Context) error {
 			if c.State == record.ClusterRemoved {
 				return nil // it has its last orders to do, and gets no jobs
 			}
-			measured.ChangedAt = record.At(time.Now())
+			measured.ChangedAt = record.At(t.cfg.Now())
 			tx.ExpectSession(t.session)
 			tx.Expect(clusterKey)
 			tx.Expect(key)

@@ -81,7 +81,7 @@ func (t *term) askCluster(ctx context.Context, failure error) (func(*record.Obse
 	info, storage := oscar.Info{}, oscar.Storage{}
 	err := failure
 	if err == nil {
-		info, _, err = t.infos.get(ctx, time.Now().Add(-infoAge))
+		info, _, err = t.infos.get(ctx, t.cfg.Now().Add(-infoAge))
 	}
 	if err == nil {
 		storage, err = t.cfg.OSCAR.Storage(ctx)

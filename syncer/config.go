@@ -129,6 +129,9 @@ type Config struct {
 	Logger *slog.Logger
 	// Registry gets the metrics; default: none.
 	Registry prometheus.Registerer
+	// Now is the clock; default time.Now. What others wrote is never held against it: their
+	// clocks may be hours away.
+	Now func() time.Time
 	// FailPoints ends the process at a named point, for tests; default: off.
 	FailPoints *failpoint.Trigger
 }
@@ -157,11 +160,14 @@ func (c Config) withDefaults() Config {
 	if c.JobPosts <= 0 {
 		c.JobPosts = 8
 	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
 	if c.Kube == nil {
 		c.Kube = kube.Absent{}
 	}
 	if c.Vault == nil {
-		c.Vault = kubeVault{c.Kube}
+		c.Vault = kubeVault{c.Kube, c.Now}
 	}
 	if c.Memory == nil {
 		c.Memory = &forgetful{}

@@ -183,7 +183,7 @@ func (t *term) takeToken(ctx context.Context, h *heldToken) error {
 	}
 	plain, err := t.cfg.Identity.Open(h.order.Refresh, seal.Header{
 		Purpose: purposeRefreshToken, Cluster: t.cfg.ClusterID, UID: h.federation, Generation: h.order.Serial,
-	}, time.Now())
+	}, t.cfg.Now())
 	if err != nil {
 		t.log.Error("a refresh token cannot be opened", "federation", h.federation, "error", err)
 		return t.reportHolding(ctx, h, lostToken("the syncer cannot open the refresh token that it was sent; give it again"))
@@ -316,7 +316,7 @@ func (t *term) grant(ctx context.Context, h *heldToken, some []asking, access to
 		if err != nil {
 			return err
 		}
-		grants[i] = record.Grant{V: record.Version, Nonce: one.ask.Nonce, GrantedAt: record.At(time.Now())}
+		grants[i] = record.Grant{V: record.Version, Nonce: one.ask.Nonce, GrantedAt: record.At(t.cfg.Now())}
 		sealed, err := seal.Seal(seal.Header{
 			Purpose: purposeGranted, Cluster: one.member, UID: h.federation, Generation: h.order.Serial, Expires: expires.Time,
 		}, body, one.ask.Recipient)
@@ -359,7 +359,7 @@ func (t *term) reportHolding(ctx context.Context, h *heldToken, next record.Hold
 // writeHolding writes a report about the order as it stands, when it says something
 // new, and gives the revision that has it.
 func (t *term) writeHolding(ctx context.Context, h *heldToken, next record.Holding) (int64, error) {
-	next.V, next.Serial, next.LastTransitionTime = record.Version, h.order.Serial, record.At(time.Now())
+	next.V, next.Serial, next.LastTransitionTime = record.Version, h.order.Serial, record.At(t.cfg.Now())
 	holdKey, key := record.HoldKey(t.cfg.ClusterID, h.federation), record.HoldingKey(t.cfg.ClusterID, h.federation)
 	res, err := t.cfg.Store.Update(ctx, store.Update{Keys: []string{t.session.Key(), holdKey, key}, Build: func(v store.View, tx *store.Txn) error {
 		kv, ok := v.KV(holdKey)

@@ -27,6 +27,7 @@ const (
 // anew for as long as the service waits for its turn.
 type counts struct {
 	queue workqueue.TypedDelayingInterface[string]
+	now   func() time.Time
 
 	mu sync.Mutex
 	of map[string]*jobCount
@@ -44,8 +45,8 @@ type jobCount struct {
 	retry time.Duration
 }
 
-func newCounts() *counts {
-	return &counts{queue: workqueue.NewTypedDelayingQueue[string](), of: map[string]*jobCount{}}
+func newCounts(now func() time.Time) *counts {
+	return &counts{now: now, queue: workqueue.NewTypedDelayingQueue[string](), of: map[string]*jobCount{}}
 }
 
 // read is the present count of a life of a service; nil when there is none that is new
@@ -102,7 +103,7 @@ func (c *counts) took(name, uid string, began time.Time, running int, half bool,
 		c.queue.AddAfter(name, n.retry)
 		return false
 	}
-	now := time.Now()
+	now := c.now()
 	lasted, pause := now.Sub(began), countPause
 	if running > 0 {
 		pause = pollJobs
@@ -142,7 +143,7 @@ func (t *term) countJobsOf(ctx context.Context, name string) {
 		t.counts.drop(name, uid)
 		return
 	}
-	began := time.Now()
+	began := t.cfg.Now()
 	jobs, err := t.jobsOf(ctx, name)
 	half := errors.Is(err, errHalf)
 	if half {

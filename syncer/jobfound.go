@@ -26,14 +26,14 @@ func (d *desk) inventory(ctx context.Context) {
 		switch epoch, due := d.inventoryDue(); {
 		case !due:
 		default:
-			began := time.Now()
+			began := d.cfg.Now()
 			err := d.takeInventory(ctx, epoch, !began.Before(final))
 			d.lost(err)
 			switch {
 			case err != nil && ctx.Err() == nil:
 				d.log.Warn("jobs are not all known yet after the restore of etcd", "epoch", epoch, "error", err)
 			case began.Before(final):
-				pause = min(pause, time.Until(final))
+				pause = min(pause, final.Sub(d.cfg.Now()))
 			}
 		}
 		select {
@@ -64,7 +64,7 @@ func (d *desk) inventoryDue() (epoch string, due bool) {
 // of the cluster waiting: it stays so until a person looks after it, and is named in
 // ObservedCluster.Unlisted. What it has is not told.
 func (d *desk) takeInventory(ctx context.Context, epoch string, final bool) error {
-	list, _, err := d.term.lists.get(ctx, time.Now())
+	list, _, err := d.term.lists.get(ctx, d.cfg.Now())
 	if err != nil {
 		return err
 	}
@@ -88,14 +88,14 @@ func (d *desk) takeInventory(ctx context.Context, epoch string, final bool) erro
 			listed[name] = true
 		}
 		view := d.mirror.Snapshot()
-		if err := d.reportFound(ctx, epoch, d.foundAmong(view, epoch, name, jobs, time.Now())); err != nil {
+		if err := d.reportFound(ctx, epoch, d.foundAmong(view, epoch, name, jobs, d.cfg.Now())); err != nil {
 			return err
 		}
 	}
 	if !final {
 		return nil
 	}
-	if err := d.reportFound(ctx, epoch, d.foundBefore(d.mirror.Snapshot(), epoch, listed, unlisted, time.Now())); err != nil {
+	if err := d.reportFound(ctx, epoch, d.foundBefore(d.mirror.Snapshot(), epoch, listed, unlisted, d.cfg.Now())); err != nil {
 		return err
 	}
 	return d.sayJobsEpoch(ctx, epoch, unlisted)

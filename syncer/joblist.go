@@ -19,7 +19,7 @@ const (
 func (d *desk) watch(service string) {
 	s := d.serviceOf(service)
 	s.pause = d.cfg.JobPoll
-	if next := time.Now().Add(s.pause); s.next.IsZero() || next.Before(s.next) {
+	if next := d.cfg.Now().Add(s.pause); s.next.IsZero() || next.Before(s.next) {
 		s.next = next
 		d.listings.AddAfter(service, s.pause)
 	}
@@ -30,7 +30,7 @@ func (d *desk) listSoon(service string) {
 	s := d.serviceOf(service)
 	if !s.soon {
 		s.soon = true
-		d.listings.AddAfter(service, time.Until(s.earliest))
+		d.listings.AddAfter(service, s.earliest.Sub(d.cfg.Now()))
 	}
 }
 
@@ -42,7 +42,7 @@ func (d *desk) lists(ctx context.Context) {
 			return
 		}
 		if d.wantsList(service) {
-			began := time.Now()
+			began := d.cfg.Now()
 			jobs, err := d.jobsOf(ctx, service)
 			d.listed(ctx, service, began, jobs, err)
 		}
@@ -58,7 +58,7 @@ func (d *desk) wantsList(service string) bool {
 	if s == nil {
 		return false
 	}
-	now, open, looking := time.Now(), false, false
+	now, open, looking := d.cfg.Now(), false, false
 	for _, a := range s.attempts {
 		open, looking = open || a.open(), looking || !a.looking.IsZero()
 	}
@@ -88,7 +88,7 @@ func (d *desk) listed(ctx context.Context, service string, began time.Time, jobs
 	if s == nil {
 		return
 	}
-	ended := time.Now()
+	ended := d.cfg.Now()
 	news := false
 	if err == nil {
 		for _, a := range s.attempts {

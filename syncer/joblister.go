@@ -143,7 +143,7 @@ const maxListTime = 10 * time.Minute
 func (t *term) jobsOf(ctx context.Context, service string) (map[string]oscar.Job, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxListTime)
 	defer cancel()
-	began := time.Now()
+	began := t.cfg.Now()
 	jobs, err := t.jobs.Jobs(ctx, service)
 	half, elsewhere := oscar.NotFound(err), errors.Is(err, kube.ErrNoService)
 	if !half && !elsewhere {

@@ -186,7 +186,7 @@ func TestReportsAreCutToWhatATransactionHolds(t *testing.T) {
 // was of another life, or on nothing.
 func TestACountOfRunningJobsGetsOld(t *testing.T) {
 	t.Parallel()
-	c := newCounts()
+	c := newCounts(time.Now)
 	defer c.queue.ShutDown()
 	if c.want("svc", "life"); c.read("svc", "life", time.Now()) != nil {
 		t.Error("it is known before it was taken")

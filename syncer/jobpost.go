@@ -101,7 +101,7 @@ func (d *desk) read(ctx context.Context, a *attempt, assignment record.Assignmen
 		return nil, lostEvent("the record of its event cannot be read")
 	}
 	want := seal.Header{Purpose: record.PurposeEvent, Cluster: d.cfg.ClusterID, UID: a.job, Generation: int64(a.number)}
-	body, err := d.cfg.Identity.Open(event.Sealed, want, time.Now())
+	body, err := d.cfg.Identity.Open(event.Sealed, want, d.cfg.Now())
 	if err != nil {
 		d.log.Error("event cannot be opened", "job", a.job, "attempt", a.number, "error", err)
 		return nil, lostEvent("its event is sealed to another key or for another use; if the syncer's identity file was replaced, replay the job")
@@ -126,7 +126,7 @@ func (d *desk) read(ctx context.Context, a *attempt, assignment record.Assignmen
 // asOwner has a job posted with an access token of its service's owner. One that is on its
 // way is waited for.
 func (d *desk) asOwner(ctx context.Context, desired *record.Desired, opened *openedJob) error {
-	token, err := d.ownersToken(ctx, desired, time.Now())
+	token, err := d.ownersToken(ctx, desired, d.cfg.Now())
 	none, ok := errors.AsType[*NoTokenError](err)
 	switch {
 	case ok && !none.Pending:
@@ -147,7 +147,7 @@ func (d *desk) repost(ctx context.Context, a *attempt, assignment record.Assignm
 		d.opened(ctx, a, nil, err)
 		return
 	}
-	until := time.Now().Add(d.cfg.SessionTTL / 3)
+	until := d.cfg.Now().Add(d.cfg.SessionTTL / 3)
 	if err := d.verify(ctx, a, assignment.UID, revision); err != nil {
 		d.opened(ctx, a, nil, err)
 		return
@@ -201,7 +201,7 @@ func (d *desk) writable(until time.Time) error {
 	if !d.leads() {
 		return errNotLeading
 	}
-	if time.Now().After(until) || !d.session.Alive() {
+	if d.cfg.Now().After(until) || !d.session.Alive() {
 		return fmt.Errorf("%w: too much time has passed since it was read", errStale)
 	}
 	return nil
@@ -223,11 +223,11 @@ func (d *desk) post(ctx context.Context, a *attempt, opened *openedJob, until ti
 		defer back()
 	}
 	d.cfg.FailPoints.Hit(failBeforePost)
-	began := time.Now()
+	began := d.cfg.Now()
 	err := d.send(ctx, func(ctx context.Context) error { return d.cfg.OSCAR.Submit(ctx, opened.submission, d.cfg.JobTimeout) })
 	d.cfg.FailPoints.Hit(failAfterPost)
 	outcome, status, message := d.outcome(ctx, opened, err)
-	ended := time.Now()
+	ended := d.cfg.Now()
 	d.metrics.posted(outcome, ended.Sub(began))
 	d.log.Info("posted a job", "job", a.job, "attempt", a.number, "service", a.service, "outcome", outcome.String(), "status", status, "seconds", ended.Sub(began).Seconds())
 	if opened.place != nil && (outcome == postFailed || outcome == postNo) {
@@ -300,7 +300,7 @@ func (d *desk) deleteJob(ctx context.Context, a *attempt) {
 	d.mu.Lock()
 	assignment, revision := *a.assignment, a.revision
 	d.mu.Unlock()
-	until := time.Now().Add(d.cfg.SessionTTL / 3)
+	until := d.cfg.Now().Add(d.cfg.SessionTTL / 3)
 	err := d.verify(ctx, a, "", revision)
 	if err == nil {
 		err = d.writable(until)
@@ -321,6 +321,6 @@ func (d *desk) deleteJob(ctx context.Context, a *attempt) {
 	}
 	d.finished(a, func(m *jobMemory) {
 		m.deletes++
-		m.lastDelete = time.Now()
+		m.lastDelete = d.cfg.Now()
 	})
 }

@@ -119,7 +119,7 @@ func (d *desk) commit(ctx context.Context, s *jobStand, changes []*jobChange) {
 	d.hit(begins, failBeforeSubmitting)
 	d.hit(submits, failBeforeSubmitted)
 	d.hit(ends, failBeforeEnd)
-	until := time.Now().Add(d.cfg.SessionTTL / 3)
+	until := d.cfg.Now().Add(d.cfg.SessionTTL / 3)
 	written, err := d.write(ctx, s, changes)
 	if half := len(changes) / 2; errors.Is(err, store.ErrTooLarge) && half > 0 {
 		d.commit(ctx, s, changes[:half])

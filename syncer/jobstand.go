@@ -38,7 +38,7 @@ func (t *term) stand(view *store.MirrorView) (*jobStand, error) {
 	var v sight
 	v.standing(t.Syncer, c)
 	return &jobStand{
-		now: time.Now(), stopped: v.stopped, epoch: v.epoch, doubtful: v.doubtful, revision: kv.ModRevision,
+		now: t.cfg.Now(), stopped: v.stopped, epoch: v.epoch, doubtful: v.doubtful, revision: kv.ModRevision,
 		term: t, view: view, services: map[string]jobReplica{},
 	}, nil
 }

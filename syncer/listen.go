@@ -49,7 +49,7 @@ func (t *term) listen(ctx context.Context) {
 			return
 		}
 		fresh.keep(t.isDesired)
-		now := time.Now()
+		now := t.cfg.Now()
 		for name := range fresh.take() {
 			t.hear(name, now)
 			t.decisions.Add(name)

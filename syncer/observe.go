@@ -45,7 +45,7 @@ func (t *term) glance(ctx context.Context, name string) (*sight, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.now, v.resync = time.Now(), t.takePeriodic(name)
+	v.now, v.resync = t.cfg.Now(), t.takePeriodic(name)
 	v.standing(t.Syncer, c)
 	kv, ok := view.KV(record.DesiredServiceKey(t.cfg.ClusterID, name))
 	if !ok {
@@ -93,18 +93,18 @@ func (v *sight) answered() bool {
 func (t *term) examine(ctx context.Context, name string) (*sight, error) {
 	// The list of the write before, if it is as new as this, does as well: what
 	// counts is the read of the service itself.
-	v := &sight{name: name, asOf: t.newEnough(name, time.Now(), listAge)}
+	v := &sight{name: name, asOf: t.newEnough(name, t.cfg.Now(), listAge)}
 	list, listed, err := t.lists.get(ctx, v.asOf)
 	if err != nil {
 		return nil, err
 	}
 	// Buckets are always asked for: one that is taken for absent would be taken
 	// for made by us.
-	if v.buckets, _, err = t.buckets.get(ctx, time.Now()); err != nil {
+	if v.buckets, _, err = t.buckets.get(ctx, t.cfg.Now()); err != nil {
 		return nil, err
 	}
 	v.service = list.services[name]
-	v.until = time.Now().Add(t.cfg.SessionTTL / 3)
+	v.until = t.cfg.Now().Add(t.cfg.SessionTTL / 3)
 	half := false
 	switch shown, err := t.cfg.OSCAR.Get(ctx, name); {
 	case err == nil:
@@ -124,7 +124,7 @@ func (t *term) examine(ctx context.Context, name string) (*sight, error) {
 	if kv, ok := read.KV(t.session.Key()); !ok || kv.CreateRevision != t.session.CreateRevision() {
 		return nil, fmt.Errorf("service %q: %w", name, store.ErrSessionLost)
 	}
-	v.now, v.fresh = time.Now(), true
+	v.now, v.fresh = t.cfg.Now(), true
 	c, err := t.serves(read.KV(clusterKey))
 	if err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ func (t *term) complete(v *sight, listed time.Time, half bool) error {
 		// From the tombstone on no job is posted; one that was a moment before is not
 		// among those that were counted, and how one has ended is still to be reported.
 		v.local.running = t.desk.unfinished(v.name)
-		if n := t.counts.read(v.name, v.desired.UID, time.Now()); n != nil && (!n.half || half || !v.fresh) {
+		if n := t.counts.read(v.name, v.desired.UID, t.cfg.Now()); n != nil && (!n.half || half || !v.fresh) {
 			v.local.running, v.local.counted = max(v.local.running, n.running), true
 		}
 	}

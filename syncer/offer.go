@@ -304,7 +304,7 @@ func (t *term) changeJob(ctx context.Context, v *offeredJob, d offerDecision) er
 	if !t.leads() {
 		return errNotLeading
 	}
-	if time.Now().After(v.until) || !t.session.Alive() {
+	if t.cfg.Now().After(v.until) || !t.session.Alive() {
 		return fmt.Errorf("%w: too much time has passed since it was read", errStale)
 	}
 	// A step that is cut off may have been done: it is finished, within its deadline.

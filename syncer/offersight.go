@@ -46,7 +46,7 @@ func (t *term) glanceAtJob(key kube.JobKey) (*offeredJob, error) {
 
 // readJob makes a sight of what Kubernetes and etcd have now.
 func (t *term) readJob(ctx context.Context, key kube.JobKey, id string) (*offeredJob, error) {
-	v := &offeredJob{key: key, id: id, until: time.Now().Add(t.cfg.SessionTTL / 3)}
+	v := &offeredJob{key: key, id: id, until: t.cfg.Now().Add(t.cfg.SessionTTL / 3)}
 	job, err := t.cfg.Kube.Job(ctx, key)
 	switch {
 	case err == nil:
@@ -95,7 +95,7 @@ func (t *term) readJob(ctx context.Context, key kube.JobKey, id string) (*offere
 
 // fillSight enters what the records say.
 func (t *term) fillSight(v *offeredJob, kv func(string) (store.KV, bool)) error {
-	v.now = time.Now()
+	v.now = t.cfg.Now()
 	c, err := t.serves(kv(record.DesiredClusterKey(t.cfg.ClusterID)))
 	if err != nil {
 		return err

@@ -27,6 +27,8 @@ type keysOf struct{ owner, cluster, minio string }
 // keyring keeps the owners' keys of other clusters' MinIOs, in memory alone. They outlive
 // a term: they are good while etcd is away. It is safe for concurrent use.
 type keyring struct {
+	now func() time.Time
+
 	mu sync.Mutex
 	of map[keysOf]*keptKeys
 	// run bounds the calls, which belong to nobody who waits for them; nil before Run.
@@ -52,7 +54,9 @@ type keysFlight struct {
 	err  error
 }
 
-func newKeyring() *keyring { return &keyring{of: map[keysOf]*keptKeys{}} }
+func newKeyring(now func() time.Time) *keyring {
+	return &keyring{now: now, of: map[keysOf]*keptKeys{}}
+}
 
 // open lets calls begin, until ctx ends.
 func (k *keyring) open(ctx context.Context) {
@@ -81,7 +85,7 @@ func (k *keyring) get(ctx context.Context, of keysOf, fetch func(context.Context
 		kept = &keptKeys{}
 		k.of[of] = kept
 	}
-	use := useKeys(kept.got, kept.tried, kept.doubted, time.Now())
+	use := useKeys(kept.got, kept.tried, kept.doubted, k.now())
 	keys, err, flight := kept.keys, kept.err, kept.flight
 	if flight == nil && (use == keysStale || use == keysMissing) {
 		flight = k.begin(kept, fetch)
@@ -116,7 +120,7 @@ func (k *keyring) begin(kept *keptKeys, fetch func(context.Context) (origin.Keys
 		f.keys, f.err = fetch(ctx)
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		kept.flight, kept.tried, kept.err = nil, time.Now(), f.err
+		kept.flight, kept.tried, kept.err = nil, k.now(), f.err
 		if f.err != nil {
 			f.keys = origin.Keys{}
 		} else {
@@ -131,7 +135,7 @@ func (k *keyring) begin(kept *keptKeys, fetch func(context.Context) (origin.Keys
 func (k *keyring) doubt(of keysOf, age time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if kept := k.of[of]; kept != nil && time.Since(kept.got) >= age {
+	if kept := k.of[of]; kept != nil && k.now().Sub(kept.got) >= age {
 		kept.doubted = true
 	}
 }
@@ -189,7 +193,7 @@ const tokenPoll = time.Second
 func (t *term) awaitToken(ctx context.Context, d *record.Desired) (AccessToken, error) {
 	for {
 		came := t.tokenNews.next()
-		token, err := t.ownersToken(ctx, d, time.Now())
+		token, err := t.ownersToken(ctx, d, t.cfg.Now())
 		none, ok := errors.AsType[*NoTokenError](err)
 		if !ok || !none.Pending {
 			return token, err

@@ -93,7 +93,7 @@ func (t *term) lookAtOrigins(ctx context.Context) {
 			t.log.Warn("the storage of the origin is looked at again", "service", service, "error", err)
 			again = lookRest
 		}
-		t.looks.looked(service, time.Now())
+		t.looks.looked(service, t.cfg.Now())
 		t.looks.queue.Done(service)
 		switch {
 		case ctx.Err() != nil:
@@ -144,7 +144,7 @@ func (t *term) lookAtOrigin(ctx context.Context, service string) (time.Duration,
 // stays as it is.
 func (t *term) reportInputs(ctx context.Context, service, uid, storage string, says record.Inputs) error {
 	desiredKey, key := record.DesiredServiceKey(t.cfg.ClusterID, service), record.ObservedServiceKey(t.cfg.ClusterID, service)
-	says.At = record.At(time.Now())
+	says.At = record.At(t.cfg.Now())
 	result, err := t.cfg.Store.Update(ctx, store.Update{
 		Keys: []string{t.session.Key(), desiredKey, key},
 		Build: func(read store.View, tx *store.Txn) error {
@@ -214,12 +214,13 @@ func (t *term) originFailed(service string, age time.Duration) {
 	}
 	if def := t.specs.get(d.Spec); def != nil && def.place != nil {
 		t.keys.doubt(keysFor(d, def.place), age)
-		t.looks.soon(service, time.Now())
+		t.looks.soon(service, t.cfg.Now())
 	}
 }
 
 // minios are the answers of MinIOs that many services ask about at the same time.
 type minios struct {
+	now func() time.Time
 	ask func(ctx context.Context, endpoint string, verify bool) error
 	run context.Context
 
@@ -235,8 +236,8 @@ type minioAt struct {
 // aliveAge is how old such an answer may be.
 const aliveAge = 2 * time.Second
 
-func newMinios(run context.Context, ask func(context.Context, string, bool) error) *minios {
-	return &minios{ask: ask, run: run, of: map[minioAt]*shared[struct{}]{}}
+func newMinios(run context.Context, now func() time.Time, ask func(context.Context, string, bool) error) *minios {
+	return &minios{ask: ask, now: now, run: run, of: map[minioAt]*shared[struct{}]{}}
 }
 
 func (m *minios) get(ctx context.Context, endpoint string, verify bool) error {
@@ -244,11 +245,11 @@ func (m *minios) get(ctx context.Context, endpoint string, verify bool) error {
 	at := minioAt{endpoint, verify}
 	s := m.of[at]
 	if s == nil {
-		s = newShared(m.run, func(ctx context.Context) (struct{}, error) { return struct{}{}, m.ask(ctx, endpoint, verify) })
+		s = newShared(m.run, m.now, func(ctx context.Context) (struct{}, error) { return struct{}{}, m.ask(ctx, endpoint, verify) })
 		m.of[at] = s
 	}
 	m.mu.Unlock()
-	_, _, err := s.get(ctx, time.Now().Add(-aliveAge))
+	_, _, err := s.get(ctx, m.now().Add(-aliveAge))
 	return err
 }
 

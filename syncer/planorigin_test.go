@@ -241,7 +241,7 @@ func TestVerdict(t *testing.T) {
 // Of many that want the same keys one asks; a failure is told to all, and is not tried
 // again at once; what is kept serves while others are got beside.
 func TestKeyring(t *testing.T) {
-	k, of := newKeyring(), keysOf{"alice", "z", "https://minio"}
+	k, of := newKeyring(time.Now), keysOf{"alice", "z", "https://minio"}
 	never := func(context.Context) (origin.Keys, error) { t.Error("asked"); return origin.Keys{}, nil }
 	if _, err := k.get(t.Context(), of, never); !errors.Is(err, errNoTerm) {
 		t.Errorf("before it runs: %v", err)

@@ -30,7 +30,7 @@ func (s *Syncer) reportReading(ctx context.Context, r token.Reading) (func(outco
 		return nil, errNoSession
 	}
 	rec := record.Reading{
-		V: record.Version, At: record.At(time.Now()), Instance: s.cfg.Instance, Federation: r.Federation, Owner: r.Owner,
+		V: record.Version, At: record.At(s.cfg.Now()), Instance: s.cfg.Instance, Federation: r.Federation, Owner: r.Owner,
 		Serial: r.Serial, Why: record.ReadExchange,
 	}
 	if r.Revoke {

@@ -30,7 +30,7 @@ func (t *term) release(ctx context.Context, v *sight) (bool, error) {
 	err = t.call(ctx, v, release, func(ctx context.Context, timeout time.Duration) error {
 		return t.cfg.OSCAR.Update(ctx, v.name, body, "", timeout)
 	})
-	t.notes.change(v.name, func(n *note) { n.written = time.Now() })
+	t.notes.change(v.name, func(n *note) { n.written = t.cfg.Now() })
 	t.cfg.FailPoints.Hit(failAfterRelease)
 	return err == nil, t.noteFailure(v, release, record.ReasonUpdateFailed, err)
 }

@@ -55,7 +55,7 @@ func (t *term) report(ctx context.Context, v *sight, f finding) error {
 			if kv, ok := read.KV(observedKey); ok {
 				before = t.decodeObserved(kv, v.desired.UID)
 			}
-			tx.Put(observedKey, nextReport(before, v.desired, v.revision, v.epoch, f, time.Now()))
+			tx.Put(observedKey, nextReport(before, v.desired, v.revision, v.epoch, f, t.cfg.Now()))
 			return nil
 		},
 	})

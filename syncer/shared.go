@@ -11,6 +11,7 @@ import (
 // present one wait together for the next.
 type shared[T any] struct {
 	fetch func(context.Context) (T, error)
+	now   func() time.Time
 	// run bounds the calls: they belong to nobody who waits for them.
 	run   context.Context
 	calls sync.WaitGroup
@@ -29,8 +30,8 @@ type flight[T any] struct {
 	err     error
 }
 
-func newShared[T any](run context.Context, fetch func(context.Context) (T, error)) *shared[T] {
-	return &shared[T]{run: run, fetch: fetch}
+func newShared[T any](run context.Context, now func() time.Time, fetch func(context.Context) (T, error)) *shared[T] {
+	return &shared[T]{run: run, now: now, fetch: fetch}
 }
 
 // get returns an answer to a call that was started at notBefore or later, and
@@ -67,7 +68,7 @@ func (s *shared[T]) join(notBefore time.Time) *flight[T] {
 
 // start needs mu.
 func (s *shared[T]) start(f *flight[T]) {
-	f.started = time.Now()
+	f.started = s.now()
 	s.calls.Go(func() {
 		f.value, f.err = s.fetch(s.run)
 		s.mu.Lock()

@@ -12,7 +12,7 @@ import (
 func TestSharedAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int64
-		s := newShared(t.Context(), func(context.Context) (int64, error) {
+		s := newShared(t.Context(), time.Now, func(context.Context) (int64, error) {
 			n := calls.Add(1)
 			<-time.After(time.Second) // of the bubble's clock
 			return n, nil
@@ -60,7 +60,7 @@ func TestSharedAnswers(t *testing.T) {
 
 func TestSharedFailureIsNotKept(t *testing.T) {
 	fail := true
-	s := newShared(t.Context(), func(context.Context) (int, error) {
+	s := newShared(t.Context(), time.Now, func(context.Context) (int, error) {
 		if fail {
 			return 0, errors.New("away")
 		}
@@ -80,7 +80,7 @@ func TestSharedFailureIsNotKept(t *testing.T) {
 
 func TestSharedCallerGivesUp(t *testing.T) {
 	release := make(chan struct{})
-	s := newShared(t.Context(), func(context.Context) (int, error) { <-release; return 1, nil })
+	s := newShared(t.Context(), time.Now, func(context.Context) (int, error) { <-release; return 1, nil })
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := errors.New("gone")
 	cancel(gone)

@@ -42,7 +42,7 @@ func (s site) Cluster() (id, uid string) {
 // judges what is inside, by its own clock.
 func (s site) OpenProof(sealed string) (string, error) {
 	id, uid := s.Cluster()
-	proof, err := s.cfg.Identity.Open(sealed, seal.Header{Purpose: purposeRelay, Cluster: id, UID: uid}, time.Now())
+	proof, err := s.cfg.Identity.Open(sealed, seal.Header{Purpose: purposeRelay, Cluster: id, UID: uid}, s.cfg.Now())
 	return string(proof), err
 }
 
@@ -77,7 +77,7 @@ func (s site) Ours(ctx context.Context, service, uid string) error {
 	if err != nil {
 		return err
 	}
-	list, _, err := s.lists.get(ctx, s.newEnough(service, time.Now(), siteAge))
+	list, _, err := s.lists.get(ctx, s.newEnough(service, s.cfg.Now(), siteAge))
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -92,7 +91,7 @@ func (s *Syncer) definition(ctx context.Context, service string, d *record.Desir
 	if usersService(d) { // whatever the spec says: the keys would be MinIO's root keys
 		at = placeFor(spec.Origin, s.cfg.LocalURL, s.ownMinIO())
 	}
-	def, err := openDefinition(s.cfg.Identity, s.cfg.ClusterID, d, spec, at, time.Now())
+	def, err := openDefinition(s.cfg.Identity, s.cfg.ClusterID, d, spec, at, s.cfg.Now())
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,7 @@ func New(cfg Config) (*Syncer, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	issuers, err := token.NewIssuers(cfg.Issuers, nil, time.Now)
+	issuers, err := token.NewIssuers(cfg.Issuers, nil, cfg.Now)
 	if err != nil {
 		return nil, fmt.Errorf("syncer: %w", err)
 	}
@@ -77,13 +77,13 @@ func New(cfg Config) (*Syncer, error) {
 		metrics: newMetrics(cfg.Registry),
 		specs:   newSpecCache(),
 		gets:    rate.NewLimiter(1, 3),
-		keys:    newKeyring(),
+		keys:    newKeyring(cfg.Now),
 		lent:    newLoans(),
 
 		restored: make(chan struct{}, 1),
 	}
 	s.keeper = token.NewKeeper(token.Config{
-		Vault: cfg.Vault, Issuers: issuers, Instance: cfg.Instance, Report: s.reportReading, Logger: s.log,
+		Vault: cfg.Vault, Issuers: issuers, Instance: cfg.Instance, Report: s.reportReading, Now: cfg.Now, Logger: s.log,
 	})
 	s.mirror = cfg.Store.NewMirror(store.MirrorConfig{
 		Prefixes: []string{desired, record.ObservedPrefix(cfg.ClusterID)},
@@ -200,7 +200,7 @@ func (s *Syncer) terms(ctx context.Context) {
 	wait.InitialInterval, wait.MaxInterval = 200*time.Millisecond, 15*time.Second
 	for ctx.Err() == nil {
 		err := s.enter(ctx)
-		began := time.Now()
+		began := s.cfg.Now()
 		if err == nil {
 			err = s.cfg.Kube.Lead(ctx, s.cfg.Instance, s.term)
 		}
@@ -210,7 +210,7 @@ func (s *Syncer) terms(ctx context.Context) {
 		case errors.Is(err, errNotRegistered), errors.Is(err, errOtherCluster):
 			continue // which is waited out
 		}
-		if time.Since(began) > s.cfg.SessionTTL {
+		if s.cfg.Now().Sub(began) > s.cfg.SessionTTL {
 			wait.Reset()
 		}
 		pause := wait.NextBackOff()
@@ -228,7 +228,7 @@ func (s *Syncer) term(ctx context.Context, leads func() bool) error {
 	session, err := s.cfg.Store.OpenSession(ctx, store.SessionConfig{
 		Key: record.SessionKey(s.cfg.ClusterID),
 		Record: record.Session{V: record.Version, Instance: s.cfg.Instance, Version: s.cfg.version(),
-			StartedAt: record.At(time.Now())},
+			StartedAt: record.At(s.cfg.Now())},
 		TTL:    s.cfg.SessionTTL,
 		Logger: s.log,
 	})

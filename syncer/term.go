@@ -77,7 +77,7 @@ func newTerm(s *Syncer, session *store.Session, leads func() bool, lose context.
 		Syncer:    s,
 		session:   session,
 		leads:     leads,
-		started:   time.Now(),
+		started:   s.cfg.Now(),
 		lose:      lose,
 		claims:    newClaims(),
 		measured:  make(chan struct{}),
@@ -86,12 +86,12 @@ func newTerm(s *Syncer, session *store.Session, leads func() bool, lose context.
 		decisions: workqueue.NewTypedDelayingQueue[string](),
 		retries:   workqueue.NewTypedItemExponentialFailureRateLimiter[string](200*time.Millisecond, 15*time.Second),
 	}
-	t.needs, t.offers, t.looks, t.tokenNews = newNeeds(), newOffers(), newLooks(), &bell{}
+	t.needs, t.offers, t.looks, t.tokenNews = newNeeds(t.cfg.Now), newOffers(), newLooks(), &bell{}
 	t.tokens = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second))
-	t.desk, t.jobs, t.counts = newDesk(t), newJobSource(t), newCounts()
+	t.desk, t.jobs, t.counts = newDesk(t), newJobSource(t), newCounts(t.cfg.Now)
 	t.writes = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
-		Queue: &priority{desired: t.desiredInMirror, now: time.Now},
+		Queue: &priority{desired: t.desiredInMirror, now: t.cfg.Now},
 	})
 	return t
 }
@@ -99,13 +99,13 @@ func newTerm(s *Syncer, session *store.Session, leads func() bool, lose context.
 // run works until ctx ends. The write under way is finished first.
 func (t *term) run(ctx context.Context) error {
 	// Calls that are shared belong to the term, not to who asked first.
-	t.lists = newShared(ctx, t.Syncer.list)
-	t.buckets = newShared(ctx, t.Syncer.bucketList)
-	t.nodes = newShared(ctx, t.cfg.OSCAR.Nodes)
-	t.infos = newShared(ctx, t.cfg.OSCAR.Info)
-	t.admissions = newAdmissions(t.cfg.OSCAR.Admits)
+	t.lists = newShared(ctx, t.cfg.Now, t.Syncer.list)
+	t.buckets = newShared(ctx, t.cfg.Now, t.Syncer.bucketList)
+	t.nodes = newShared(ctx, t.cfg.Now, t.cfg.OSCAR.Nodes)
+	t.infos = newShared(ctx, t.cfg.Now, t.cfg.OSCAR.Info)
+	t.admissions = newAdmissions(t.cfg.Now, t.cfg.OSCAR.Admits)
 	if t.cfg.Origins != nil {
-		t.alive = newMinios(ctx, t.cfg.Origins.Alive)
+		t.alive = newMinios(ctx, t.cfg.Now, t.cfg.Origins.Alive)
 		defer t.alive.wait()
 	}
 	defer func() {
@@ -237,7 +237,7 @@ func (t *term) follow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		view, now := t.mirror.Snapshot(), time.Now()
+		view, now := t.mirror.Snapshot(), t.cfg.Now()
 		t.settleLedger(view)
 		for _, key := range keys {
 			switch ref := record.ParseKey(key); ref.Kind {
@@ -330,7 +330,7 @@ func (t *term) resyncs(ctx context.Context) error {
 }
 
 func (t *term) resync(ctx context.Context) error {
-	before, began := t.mirror.Snapshot(), time.Now()
+	before, began := t.mirror.Snapshot(), t.cfg.Now()
 	list, _, err := t.lists.get(ctx, began)
 	view := t.mirror.Snapshot()
 	wanted := map[string]bool{}
@@ -348,7 +348,7 @@ func (t *term) resync(ctx context.Context) error {
 	t.offers.allAgain()
 	t.offerAll(view)
 	t.forgetKeys(view)
-	t.notes.forget(time.Now(), func(name string) bool { return wanted[name] })
+	t.notes.forget(t.cfg.Now(), func(name string) bool { return wanted[name] })
 	t.mu.Lock()
 	maps.DeleteFunc(t.heard, func(name string, _ time.Time) bool { return !wanted[name] })
 	t.mu.Unlock()

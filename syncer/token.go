@@ -131,7 +131,7 @@ func needsToken(message string) *NoTokenError {
 // tooLong says whether a token that was delivered will have expired when the writes
 // before its service's are done, and nobody can be asked for another one.
 func (t *term) tooLong(v *sight, delay time.Duration) bool {
-	return v.as.Value != "" && t.cfg.Tokens == nil && !v.as.Expires.After(time.Now().Add(delay+tokenSlack))
+	return v.as.Value != "" && t.cfg.Tokens == nil && !v.as.Expires.After(t.cfg.Now().Add(delay+tokenSlack))
 }
 
 // without decides what becomes of a service that cannot be made or changed for want of a

@@ -11,7 +11,10 @@ import (
 )
 
 // kubeVault keeps refresh tokens in Kubernetes.
-type kubeVault struct{ secrets kube.TokenStore }
+type kubeVault struct {
+	secrets kube.TokenStore
+	now     func() time.Time
+}
 
 // Get implements token.Vault.
 func (v kubeVault) Get(ctx context.Context, owner, federation string) (*token.Kept, error) {
@@ -28,7 +31,7 @@ func (v kubeVault) Get(ctx context.Context, owner, federation string) (*token.Ke
 // Put implements token.Vault.
 func (v kubeVault) Put(ctx context.Context, owner, federation string, k *token.Kept) error {
 	return vaultError(v.secrets.PutToken(ctx, owner, federation, kube.Token{
-		Refresh: k.Refresh, Issuer: k.Issuer, ClientID: k.ClientID, IssuedAt: k.GivenAt, StoredAt: time.Now(), Serial: k.Version,
+		Refresh: k.Refresh, Issuer: k.Issuer, ClientID: k.ClientID, IssuedAt: k.GivenAt, StoredAt: v.now(), Serial: k.Version,
 		Given: k.Serial, RenewedAt: k.RenewedAt, BegunBy: k.BegunBy, BegunAt: k.BegunAt,
 	}))
 }

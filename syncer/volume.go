@@ -207,7 +207,7 @@ func (t *term) dropVolume(ctx context.Context, v *sight) (bool, error) {
 		err := t.call(ctx, v, dropVolume, func(ctx context.Context, timeout time.Duration) error {
 			return t.cfg.OSCAR.DeleteVolume(ctx, name, v.as.Value, timeout)
 		})
-		t.notes.change(v.name, func(n *note) { n.written = time.Now() })
+		t.notes.change(v.name, func(n *note) { n.written = t.cfg.Now() })
 		t.cfg.FailPoints.Hit(failAfterDrop)
 		if err != nil {
 			return false, t.noteFailure(v, dropVolume, record.ReasonDeleteFailed, err)

@@ -48,7 +48,7 @@ func (t *term) cast(ctx context.Context, v *sight, no *refusal) error {
 		vote.Answer = record.VoteNo
 		f.phase, f.reason, f.message = record.PhaseRefused, no.reason, no.message
 	} else {
-		delay := t.ledger.promise(v.name, v.revision, t.outstanding(t.mirror.Snapshot()), time.Now())
+		delay := t.ledger.promise(v.name, v.revision, t.outstanding(t.mirror.Snapshot()), t.cfg.Now())
 		vote.DelayS = int64(math.Round(delay.Seconds()))
 		if t.tooLong(v, delay) {
 			no := needsToken(fmt.Sprintf("the owner's access token expires at %s, and the writes before this one take %s",
@@ -98,7 +98,7 @@ func (t *term) check(ctx context.Context, v *sight) (*refusal, error) {
 }
 
 func (t *term) checkVersion(ctx context.Context) (*refusal, error) {
-	info, _, err := t.infos.get(ctx, time.Now().Add(-infoAge))
+	info, _, err := t.infos.get(ctx, t.cfg.Now().Add(-infoAge))
 	if err != nil {
 		return refuse(err)
 	}
@@ -173,7 +173,7 @@ func (t *term) checkName(ctx context.Context, v *sight) (*refusal, error) {
 // checkRoom demands that one pod fits what one node can give at all. What runs
 // there now does not matter: services wait for jobs, and jobs for room.
 func (t *term) checkRoom(ctx context.Context, v *sight) (*refusal, error) {
-	nodes, _, err := t.nodes.get(ctx, time.Now().Add(-nodesAge))
+	nodes, _, err := t.nodes.get(ctx, t.cfg.Now().Add(-nodesAge))
 	if oscar.StatusOf(err) >= 500 {
 		return nil, nil // no metrics server: no opinion
 	}

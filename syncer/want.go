@@ -42,6 +42,8 @@ func (n need) good(now time.Time) bool {
 
 // needs are the federations that need a token here. It is safe for concurrent use.
 type needs struct {
+	now func() time.Time
+
 	mu sync.Mutex
 	of map[string]*needed
 }
@@ -53,7 +55,9 @@ type needed struct {
 	have        need
 }
 
-func newNeeds() *needs { return &needs{of: map[string]*needed{}} }
+func newNeeds(now func() time.Time) *needs {
+	return &needs{now: now, of: map[string]*needed{}}
+}
 
 // ask notes that a token is needed, and gives what is known and since when it is
 // needed. fresh says that it was not needed before, or that what there was is not good
@@ -75,7 +79,7 @@ func (n *needs) wanted(federation string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	e := n.of[federation]
-	return e != nil && !e.have.good(time.Now())
+	return e != nil && !e.have.good(n.now())
 }
 
 // known says whether a token is, or was lately, needed.
@@ -108,7 +112,7 @@ func (n *needs) forget(before time.Time) {
 // when there is news of the holder, the service is looked at again. A vote does not
 // wait: its creation brought a token, and a later one is voted on again.
 func (t *term) fromHolder(d *record.Desired, delivered error) (AccessToken, error) {
-	now := time.Now()
+	now := t.cfg.Now()
 	have, since, fresh := t.needs.ask(d.Federation, now)
 	if fresh {
 		t.tokens.Add(d.Federation)
@@ -129,7 +133,7 @@ func (t *term) fromHolder(d *record.Desired, delivered error) (AccessToken, erro
 // news looks anew at the services of a federation when there is news of a token.
 func (t *term) news(federation string, have need) {
 	if t.needs.answer(federation, have) {
-		t.tokenCame(t.mirror.Snapshot(), federation, time.Now())
+		t.tokenCame(t.mirror.Snapshot(), federation, t.cfg.Now())
 	}
 }
 
@@ -157,7 +161,7 @@ func (t *term) tendWant(ctx context.Context, view *store.MirrorView, federation 
 				t.log.Error("a granted token cannot be read", "error", err)
 			} else if grant.Nonce == want.Nonce {
 				have := t.open(federation, grant)
-				if have.access == "" || have.good(time.Now()) {
+				if have.access == "" || have.good(t.cfg.Now()) {
 					t.news(federation, have)
 					return nil
 				}
@@ -169,7 +173,7 @@ func (t *term) tendWant(ctx context.Context, view *store.MirrorView, federation 
 		t.news(federation, need{}) // it is on its way, or was taken back
 		return nil
 	}
-	return t.putWant(ctx, key, kv.ModRevision, &record.Want{V: record.Version, Nonce: rand.Text(), WantedAt: record.At(time.Now())})
+	return t.putWant(ctx, key, kv.ModRevision, &record.Want{V: record.Version, Nonce: rand.Text(), WantedAt: record.At(t.cfg.Now())})
 }
 
 // open takes a granted token out of its envelope.
@@ -178,7 +182,7 @@ func (t *term) open(federation string, grant *record.Grant) need {
 		return need{reason: grant.Reason, message: grant.Message}
 	}
 	unusable := need{reason: record.ReasonNeedsUserToken, message: "the access token that the holder granted cannot be opened by this syncer"}
-	now := time.Now()
+	now := t.cfg.Now()
 	if !now.Before(grant.Expires.Time) {
 		return need{access: "expired", expires: grant.Expires.Time}
 	}

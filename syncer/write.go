@@ -21,8 +21,8 @@ const maxSteps = 6
 func (t *term) write(ctx context.Context, name string) (bool, error) {
 	t.metrics.queue.Set(float64(t.writes.Len()))
 	measured := false
-	t.ledger.begin(time.Now())
-	defer func() { t.ledger.end(time.Now(), measured) }()
+	t.ledger.begin(t.cfg.Now())
+	defer func() { t.ledger.end(t.cfg.Now(), measured) }()
 	for range maxSteps {
 		if !t.leads() {
 			return false, errNotLeading // without asking OSCAR in vain
@@ -97,7 +97,7 @@ func (t *term) create(ctx context.Context, v *sight) (bool, error) {
 	}
 	if no != nil {
 		t.notes.change(v.name, func(n *note) {
-			n.failed(create, failure{reason: no.reason, operation: create.operation(), message: no.message}, true, time.Now(), t.cfg.RetryPause, t.cfg.Resync)
+			n.failed(create, failure{reason: no.reason, operation: create.operation(), message: no.message}, true, t.cfg.Now(), t.cfg.RetryPause, t.cfg.Resync)
 		})
 		return false, nil
 	}
@@ -122,7 +122,7 @@ func (t *term) create(ctx context.Context, v *sight) (bool, error) {
 		return false, err
 	}
 	t.cfg.FailPoints.Hit(failBeforeCreate)
-	sent := time.Now()
+	sent := t.cfg.Now()
 	t.notes.change(v.name, func(n *note) {
 		n.postAt, n.openUntil, n.made = sent, sent.Add(t.timeout(v)), union(n.made, makes)
 	})
@@ -130,7 +130,7 @@ func (t *term) create(ctx context.Context, v *sight) (bool, error) {
 		return t.cfg.OSCAR.Create(ctx, v.name, body, v.as.Value, timeout)
 	})
 	t.notes.change(v.name, func(n *note) {
-		n.written = time.Now()
+		n.written = t.cfg.Now()
 		if api, ok := errors.AsType[*oscar.APIError](err); ok && api.Unanswered() {
 			n.openUntil = n.written.Add(t.timeout(v) / 2)
 			return
@@ -176,7 +176,7 @@ func (t *term) update(ctx context.Context, v *sight, repair bool) (bool, error) 
 		return t.cfg.OSCAR.Update(ctx, v.name, body, v.as.Value, timeout)
 	})
 	t.notes.change(v.name, func(n *note) {
-		n.written = time.Now()
+		n.written = t.cfg.Now()
 		if err == nil {
 			n.repaired()
 		}
@@ -199,7 +199,7 @@ func (t *term) detach(ctx context.Context, v *sight) (bool, error) {
 	err = t.call(ctx, v, detach, func(ctx context.Context, timeout time.Duration) error {
 		return t.cfg.OSCAR.Update(ctx, v.name, body, "", timeout)
 	})
-	t.notes.change(v.name, func(n *note) { n.written = time.Now() })
+	t.notes.change(v.name, func(n *note) { n.written = t.cfg.Now() })
 	t.cfg.FailPoints.Hit(failAfterDetach)
 	return err == nil, t.noteFailure(v, detach, record.ReasonDetachFailed, err)
 }
@@ -210,13 +210,13 @@ func (t *term) erase(ctx context.Context, v *sight) (bool, error) {
 		return false, err
 	}
 	t.cfg.FailPoints.Hit(failBeforeErase)
-	sent := time.Now()
+	sent := t.cfg.Now()
 	t.notes.change(v.name, func(n *note) { n.deleteAt, n.absentIn = sent, nil })
 	err := t.call(ctx, v, erase, func(ctx context.Context, timeout time.Duration) error {
 		return t.cfg.OSCAR.Delete(ctx, v.name, timeout)
 	})
 	t.notes.change(v.name, func(n *note) {
-		n.written, n.erased = time.Now(), v.desired.UID
+		n.written, n.erased = t.cfg.Now(), v.desired.UID
 		if api, ok := errors.AsType[*oscar.APIError](err); !ok || !api.Unanswered() {
 			n.deleteAt = time.Time{}
 		}
@@ -228,7 +228,7 @@ func (t *term) erase(ctx context.Context, v *sight) (bool, error) {
 // dropBuckets deletes the buckets that this life made and that still say so, as the
 // owner ordered. One that another service names by now is left.
 func (t *term) dropBuckets(ctx context.Context, v *sight) (bool, error) {
-	used, err := t.usedBuckets(ctx, time.Now())
+	used, err := t.usedBuckets(ctx, t.cfg.Now())
 	if err != nil {
 		return false, err
 	}
@@ -248,7 +248,7 @@ func (t *term) dropBuckets(ctx context.Context, v *sight) (bool, error) {
 		err := t.call(ctx, v, dropBuckets, func(ctx context.Context, timeout time.Duration) error {
 			return t.cfg.OSCAR.DeleteBucket(ctx, name, timeout)
 		})
-		t.notes.change(v.name, func(n *note) { n.written = time.Now() })
+		t.notes.change(v.name, func(n *note) { n.written = t.cfg.Now() })
 		t.cfg.FailPoints.Hit(failAfterDrop)
 		if err != nil && !oscar.NotFound(err) {
 			return false, t.noteFailure(v, dropBuckets, record.ReasonDeleteFailed, err)
@@ -273,7 +273,7 @@ func (t *term) heal(ctx context.Context, v *sight, d decision) (bool, error) {
 	}
 	final := errors.Is(err, kube.ErrAbsent) || errors.Is(err, kube.ErrDenied)
 	t.notes.change(v.name, func(n *note) {
-		n.failed(heal, failure{reason: d.reason, operation: "heal", message: d.message}, final, time.Now(), t.cfg.RetryPause, t.cfg.Resync)
+		n.failed(heal, failure{reason: d.reason, operation: "heal", message: d.message}, final, t.cfg.Now(), t.cfg.RetryPause, t.cfg.Resync)
 	})
 	return false, nil
 }
@@ -289,7 +289,7 @@ func (t *term) fence(v *sight) error {
 	if !t.leads() {
 		return errNotLeading
 	}
-	if !v.fresh || time.Now().After(v.until) || !t.session.Alive() {
+	if !v.fresh || t.cfg.Now().After(v.until) || !t.session.Alive() {
 		return fmt.Errorf("%w: too much time has passed since it was read", errStale)
 	}
 	return nil
@@ -302,7 +302,7 @@ func (t *term) call(ctx context.Context, v *sight, step act, send func(context.C
 	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout+time.Second)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(t.cfg.StopGrace, cancel) })()
-	began := time.Now()
+	began := t.cfg.Now()
 	err := send(sending, timeout)
 	outcome := "ok"
 	if api, ok := errors.AsType[*oscar.APIError](err); ok {
@@ -317,9 +317,9 @@ func (t *term) call(ctx context.Context, v *sight, step act, send func(context.C
 	} else if err != nil {
 		outcome = "error"
 	}
-	t.metrics.wrote(step, outcome, time.Since(began))
+	t.metrics.wrote(step, outcome, t.cfg.Now().Sub(began))
 	t.log.Info("wrote to OSCAR", "service", v.name, "step", step.String(), "outcome", outcome,
-		"status", oscar.StatusOf(err), "seconds", time.Since(began).Seconds())
+		"status", oscar.StatusOf(err), "seconds", t.cfg.Now().Sub(began).Seconds())
 	return err
 }
 
@@ -340,7 +340,7 @@ func (t *term) noteFailure(v *sight, step act, reason record.Reason, err error) 
 		// says yes and does nothing is not asked for ever.
 		t.notes.change(v.name, func(n *note) {
 			n.failed(step, failure{reason: reason, operation: step.operation(), message: noEffect(v, step)},
-				false, time.Now(), t.cfg.RetryPause, t.cfg.Resync)
+				false, t.cfg.Now(), t.cfg.RetryPause, t.cfg.Resync)
 		})
 		return nil
 	}
@@ -365,9 +365,9 @@ func (t *term) noteFailure(v *sight, step act, reason record.Reason, err error) 
 	case f.message == "":
 		f.message = fmt.Sprintf("%s answered %d", f.operation, api.Status)
 	}
-	inTime := v.desired.Deadline != nil && time.Now().Before(v.desired.Deadline.Time)
+	inTime := v.desired.Deadline != nil && t.cfg.Now().Before(v.desired.Deadline.Time)
 	t.notes.change(v.name, func(n *note) {
-		n.failed(step, f, final, time.Now(), t.cfg.RetryPause, t.cfg.Resync)
+		n.failed(step, f, final, t.cfg.Now(), t.cfg.RetryPause, t.cfg.Resync)
 		if inTime && f.reason == record.ReasonOscarUnreachable {
 			n.final = false // there is time left for it to come back
 		}
@@ -403,7 +403,7 @@ func (t *term) foreignBucket(v *sight, step act, made []string, already ...strin
 	}
 	t.notes.change(v.name, func(n *note) {
 		n.failed(step, failure{reason: reason, operation: step.operation(), message: foreignBucketMessage(bucket, reason)},
-			true, time.Now(), t.cfg.RetryPause, t.cfg.Resync)
+			true, t.cfg.Now(), t.cfg.RetryPause, t.cfg.Resync)
 	})
 	return true
 }

@@ -57,7 +57,7 @@ func (c Backup) connect(log *slog.Logger) (store.Config, error) {
 		}
 		return c.store(log), nil
 	}
-	authority, err := loadAuthority(c.Authority)
+	authority, err := loadAuthority(c.Authority, time.Now)
 	if err != nil {
 		return store.Config{}, err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/oscarfed/oscarfed/api"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/internal/failpoint"
 	"github.com/oscarfed/oscarfed/internal/pki"
 	"github.com/oscarfed/oscarfed/store"
@@ -60,12 +61,16 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	if err != nil {
 		return err
 	}
+	now, err := clock.FromEnv()
+	if err != nil {
+		return err
+	}
 	listener, certificate, err := listen(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
 	registry := newRegistry()
-	etcd, err := startEtcd(ctx, cfg, registry, log)
+	etcd, err := startEtcd(ctx, cfg, now, registry, log)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -81,7 +86,7 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	}
 	conf := controlplane.Config{
 		Store: st, Identity: id, DefaultCluster: cfg.DefaultCluster, PrepareDeadline: cfg.PrepareDeadline,
-		ApplyGrace: cfg.ApplyGrace, RefreshTokenMaxAge: maxAge(cfg.RefreshTokenMaxAge), MaxQueueDelay: cfg.MaxQueueDelay, EtcdRetention: cfg.Retention, FailPoint: fail.Hit, Logger: log, Registry: registry,
+		ApplyGrace: cfg.ApplyGrace, RefreshTokenMaxAge: maxAge(cfg.RefreshTokenMaxAge), MaxQueueDelay: cfg.MaxQueueDelay, EtcdRetention: cfg.Retention, Now: now, FailPoint: fail.Hit, Logger: log, Registry: registry,
 		Witness: witness, Restored: cfg.Restored, Limits: access.Limits(cfg.Limits),
 		JobsPerFederation: cfg.JobsPerFederation, JobsPerUser: cfg.JobsPerUser, RequestsPerUser: cfg.RequestsPerUser, EndpointNetworks: networks,
 	}
@@ -92,7 +97,7 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	auth, oidc, err := authenticator(cfg, password, cp, log)
+	auth, oidc, err := authenticator(cfg, password, cp, now, log)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -178,13 +183,13 @@ func serve(ctx context.Context, f front) error {
 }
 
 // authenticator lets in the administrator and the users of the issuers.
-func authenticator(cfg ControlPlane, password string, owners identity.Owners, log *slog.Logger) (identity.Authenticator, *identity.OIDC, error) {
+func authenticator(cfg ControlPlane, password string, owners identity.Owners, now func() time.Time, log *slog.Logger) (identity.Authenticator, *identity.OIDC, error) {
 	basic, err := identity.NewBasic(cfg.AdminUser, password)
 	if err != nil || len(cfg.OIDCIssuers) == 0 {
 		return identity.Schemes{Basic: basic}, nil, err
 	}
 	oidc, err := identity.NewOIDC(identity.OIDCConfig{
-		Issuers: cfg.OIDCIssuers, Audiences: cfg.OIDCAudiences, Groups: cfg.OIDCGroups, Owners: owners, Logger: log,
+		Issuers: cfg.OIDCIssuers, Audiences: cfg.OIDCAudiences, Groups: cfg.OIDCGroups, Owners: owners, Now: now, Logger: log,
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("users: %w", err)
@@ -245,9 +250,9 @@ func listen(ctx context.Context, cfg ControlPlane, log *slog.Logger) (net.Listen
 }
 
 // startEtcd runs the embedded etcd, or finds out how the external one is reached.
-func startEtcd(ctx context.Context, cfg ControlPlane, registry prometheus.Registerer, log *slog.Logger) (*etcd, error) {
+func startEtcd(ctx context.Context, cfg ControlPlane, now func() time.Time, registry prometheus.Registerer, log *slog.Logger) (*etcd, error) {
 	if len(cfg.Endpoints) > 0 {
-		return externalEtcd(cfg.Etcd, cfg.Users, log)
+		return externalEtcd(cfg.Etcd, cfg.Users, now, log)
 	}
 	return embeddedEtcd{
 		dataDir: cfg.DataDir, auth: cfg.EtcdAuth, log: log,

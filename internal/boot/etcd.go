@@ -100,12 +100,13 @@ func (e embeddedEtcd) start(ctx context.Context, registry prometheus.Registerer)
 }
 
 // externalEtcd is one that somebody else runs.
-func externalEtcd(cfg Etcd, users Users, log *slog.Logger) (*etcd, error) {
+func externalEtcd(cfg Etcd, users Users, now func() time.Time, log *slog.Logger) (*etcd, error) {
 	out := &etcd{plain: cfg.store(log)}
+	out.plain.Now = now
 	if users.Authority == "" {
 		return out, nil
 	}
-	authority, err := loadAuthority(users.Authority)
+	authority, err := loadAuthority(users.Authority, now)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +114,7 @@ func externalEtcd(cfg Etcd, users Users, log *slog.Logger) (*etcd, error) {
 	if len(advertised) == 0 {
 		advertised = cfg.Endpoints
 	}
-	out.users = &etcdUsers{authority: authority, caFile: cfg.CAFile, endpoints: cfg.Endpoints, advertised: advertised, log: log}
+	out.users = &etcdUsers{authority: authority, caFile: cfg.CAFile, endpoints: cfg.Endpoints, advertised: advertised, now: now, log: log}
 	return out, nil
 }
 

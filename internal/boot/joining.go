@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -101,7 +102,7 @@ func (c Joining) token(stdin io.Reader) func() (string, error) {
 }
 
 // openEnrolment is nil for a syncer that is told by flags how etcd is reached.
-func openEnrolment(cfg Syncer, id *seal.Identity, kubernetes kube.Interface, registry prometheus.Registerer, log *slog.Logger) (*enroll.Enrolment, error) {
+func openEnrolment(cfg Syncer, id *seal.Identity, kubernetes kube.Interface, now func() time.Time, registry prometheus.Registerer, log *slog.Logger) (*enroll.Enrolment, error) {
 	if cfg.ControlPlane == "" {
 		return nil, nil //nolint:nilnil // there is none, and that is no error
 	}
@@ -118,7 +119,7 @@ func openEnrolment(cfg Syncer, id *seal.Identity, kubernetes kube.Interface, reg
 	}
 	return enroll.Open(enroll.Config{
 		ClusterID: cfg.ClusterID, ControlPlane: cfg.ControlPlane, CA: ca, Dir: dir, KeyFile: cfg.ClientKeyFile,
-		Token: cfg.token(os.Stdin), Recipient: id.Recipient(), Logger: log, Registry: registry,
+		Token: cfg.token(os.Stdin), Recipient: id.Recipient(), Now: now, Logger: log, Registry: registry,
 		KubeSystemUID: func(ctx context.Context) (string, error) {
 			uid, err := kubernetes.SystemUID(ctx)
 			if errors.Is(err, kube.ErrAbsent) {
@@ -130,10 +131,12 @@ func openEnrolment(cfg Syncer, id *seal.Identity, kubernetes kube.Interface, reg
 }
 
 // storeOf is how a syncer reaches etcd.
-func storeOf(cfg Syncer, enrolment *enroll.Enrolment, log *slog.Logger) store.Config {
+func storeOf(cfg Syncer, enrolment *enroll.Enrolment, now func() time.Time, log *slog.Logger) store.Config {
 	if enrolment == nil {
-		return cfg.store(log)
+		out := cfg.store(log)
+		out.Now = now
+		return out
 	}
 	ca, endpoints := enrolment.Etcd()
-	return store.Config{Endpoints: endpoints, CA: ca, Certificate: enrolment.Certificate, Logger: log}
+	return store.Config{Endpoints: endpoints, CA: ca, Certificate: enrolment.Certificate, Now: now, Logger: log}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -85,7 +86,7 @@ func TestEtcdSetup(t *testing.T) {
 	if on, err := access.New(plain).Enabled(t.Context()); err != nil || on {
 		t.Fatalf("after a dry run, authentication is %v, %v", on, err)
 	}
-	early, err := externalEtcd(Etcd{Endpoints: []string{e.server.Endpoint()}, CAFile: e.authority.CAFile}, Users{Authority: ca}, storetest.Logger(t))
+	early, err := externalEtcd(Etcd{Endpoints: []string{e.server.Endpoint()}, CAFile: e.authority.CAFile}, Users{Authority: ca}, time.Now, storetest.Logger(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +110,7 @@ func TestEtcdSetup(t *testing.T) {
 	}
 
 	// What it made is what a control plane works with.
-	reached, err := externalEtcd(Etcd{Endpoints: []string{e.server.Endpoint()}, CAFile: e.authority.CAFile}, Users{Authority: ca}, storetest.Logger(t))
+	reached, err := externalEtcd(Etcd{Endpoints: []string{e.server.Endpoint()}, CAFile: e.authority.CAFile}, Users{Authority: ca}, time.Now, storetest.Logger(t))
 	if err != nil {
 		t.Fatal(err)
 	}

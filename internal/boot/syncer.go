@@ -8,11 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/internal/failpoint"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
@@ -52,18 +54,22 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	now, err := clock.FromEnv()
+	if err != nil {
+		return err
+	}
 	client, err := oscar.New(oscar.Config{
 		Endpoint: cfg.OscarEndpoint, User: cfg.OscarUser, PasswordFile: cfg.OscarPasswordFile, CAFile: cfg.OscarCAFile,
 	})
 	if err != nil {
 		return fmt.Errorf("the local OSCAR: %w", err)
 	}
-	kubernetes, err := openKubernetes(cfg, log)
+	kubernetes, err := openKubernetes(cfg, now, log)
 	if err != nil {
 		return err
 	}
 	registry := newRegistry()
-	enrolment, err := openEnrolment(cfg, id, kubernetes, registry, log)
+	enrolment, err := openEnrolment(cfg, id, kubernetes, now, registry, log)
 	if err != nil {
 		return err
 	}
@@ -78,10 +84,10 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 	conf := syncer.Config{
 		ClusterID: cfg.ClusterID, OSCAR: client, Kube: kubernetes, Identity: id, Issuers: issuers, Resync: cfg.Resync,
 		Memory: syncer.MemoryFile(memory), AcceptClusterUID: cfg.AcceptClusterUID,
-		SessionTTL: cfg.SessionTTL, LateWindow: cfg.LateWindow, JobPosts: cfg.JobPosts, FailPoints: fail, Logger: log, Registry: registry,
+		SessionTTL: cfg.SessionTTL, LateWindow: cfg.LateWindow, JobPosts: cfg.JobPosts, FailPoints: fail, Now: now, Logger: log, Registry: registry,
 		KeepJobs: cfg.OfferJobs == offersOff, RescheduleAfter: cfg.RescheduleAfter,
 	}
-	if conf.Relay, err = openRelay(cfg, registry, log); err != nil {
+	if conf.Relay, err = openRelay(cfg, now, registry, log); err != nil {
 		return err
 	}
 	if cfg.LocalURL != "" {
@@ -114,7 +120,7 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 			}
 			g.Go(func() error { return enrolment.Run(ctx) })
 		}
-		st, err := dialStore(ctx, storeOf(cfg, enrolment, log))
+		st, err := dialStore(ctx, storeOf(cfg, enrolment, now, log))
 		if err != nil {
 			return err
 		}
@@ -152,7 +158,7 @@ func openOrigins(cfg Syncer) (*origin.Client, error) {
 }
 
 // openRelay is nil for a syncer that is not told where the control plane's API is.
-func openRelay(cfg Syncer, registry prometheus.Registerer, log *slog.Logger) (syncer.Relay, error) {
+func openRelay(cfg Syncer, now func() time.Time, registry prometheus.Registerer, log *slog.Logger) (syncer.Relay, error) {
 	address := cfg.api()
 	if address == "" {
 		log.Info("no stream to the control plane: logs of this cluster cannot be read there, and it can be invoked at its own address only")
@@ -162,7 +168,7 @@ func openRelay(cfg Syncer, registry prometheus.Registerer, log *slog.Logger) (sy
 	if err != nil {
 		return nil, fmt.Errorf("the control plane's CA: %w", err)
 	}
-	return relay.New(relay.Config{ControlPlane: address, CA: ca, Logger: log, Registry: registry})
+	return relay.New(relay.Config{ControlPlane: address, CA: ca, Now: now, Logger: log, Registry: registry})
 }
 
 // rememberFirst has a syncer that remembers nothing serve the registration that it has
@@ -177,11 +183,11 @@ func rememberFirst(memory syncer.Memory, uid string) error {
 
 // openKubernetes finds the Kubernetes below the OSCAR: the one that the kubeconfig
 // names, or the one that this pod runs in, or none.
-func openKubernetes(cfg Syncer, log *slog.Logger) (kube.Interface, error) {
+func openKubernetes(cfg Syncer, now func() time.Time, log *slog.Logger) (kube.Interface, error) {
 	if cfg.Kubernetes == kubernetesOff {
 		return kube.Absent{}, nil
 	}
-	client, err := kube.Open(kube.Config{Kubeconfig: cfg.Kubeconfig, Services: cfg.ServicesNamespace, Logger: log})
+	client, err := kube.Open(kube.Config{Kubeconfig: cfg.Kubeconfig, Services: cfg.ServicesNamespace, Now: now, Logger: log})
 	if errors.Is(err, kube.ErrAbsent) {
 		log.Warn("no Kubernetes: half-created services are not healed, drift is found by resyncs alone, no refresh token is held and no job offered; " +
 			"give --kubeconfig, or --kubernetes=off if it is to be so")

@@ -32,13 +32,15 @@ type etcdUsers struct {
 	caFile string
 	// endpoints are those that this process uses, advertised those that syncers do.
 	endpoints, advertised []string
-	log                   *slog.Logger
+	// now is the clock that etcd's certificate is held against; nil for the machine's.
+	now func() time.Time
+	log *slog.Logger
 }
 
 // config connects as a user, with a certificate that is only in memory.
 func (u *etcdUsers) config(user string, life time.Duration) store.Config {
 	return store.Config{
-		Endpoints: u.endpoints, CAFile: u.caFile, Logger: u.log, Certificate: u.authority.Client(user, life).Certificate,
+		Endpoints: u.endpoints, CAFile: u.caFile, Now: u.now, Logger: u.log, Certificate: u.authority.Client(user, life).Certificate,
 	}
 }
 
@@ -108,8 +110,8 @@ func (u *etcdUsers) access() (*controlplane.EtcdAccess, error) {
 func pkiDir(dataDir string) string { return filepath.Join(dataDir, "pki") }
 
 // loadAuthority reads the authority that was made for an etcd.
-func loadAuthority(dir string) (*pki.Authority, error) {
-	a, err := pki.LoadDir(dir, time.Now)
+func loadAuthority(dir string, now func() time.Time) (*pki.Authority, error) {
+	a, err := pki.LoadDir(dir, now)
 	if err != nil {
 		return nil, fmt.Errorf("the authority of etcd's users: %w", err)
 	}

@@ -30,8 +30,8 @@ type conversation struct {
 	timeout time.Duration
 }
 
-func newConversation(base string, ca []byte, timeout time.Duration) (*conversation, error) {
-	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+func newConversation(base string, ca []byte, timeout time.Duration, now func() time.Time) (*conversation, error) {
+	conf := &tls.Config{MinVersion: tls.VersionTLS12, Time: now}
 	if len(ca) > 0 {
 		conf.RootCAs = x509.NewCertPool()
 		if !conf.RootCAs.AppendCertsFromPEM(ca) {

@@ -52,7 +52,9 @@ type Config struct {
 	// LeaseTerm is how long a syncer that died still leads; default 30 s, at least
 	// 3 s, in whole seconds.
 	LeaseTerm time.Duration
-	Logger    *slog.Logger
+	// Now is the clock; default time.Now.
+	Now    func() time.Time
+	Logger *slog.Logger
 }
 
 // Client is the Kubernetes below an OSCAR. It is safe for concurrent use.
@@ -102,6 +104,9 @@ func New(conf *rest.Config, cfg Config) (*Client, error) {
 	if cfg.LeaseTerm < minLeaseTerm {
 		return nil, fmt.Errorf("kubernetes: a Lease of %s is too short; %s is the least", cfg.LeaseTerm, minLeaseTerm)
 	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
@@ -128,7 +133,7 @@ func New(conf *rest.Config, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes: %w", err)
 	}
-	return &Client{cfg: cfg, kube: client, lists: lists, metadata: meta, dynamic: dyn, now: time.Now, changing: make(chan struct{}, 1)}, nil
+	return &Client{cfg: cfg, kube: client, lists: lists, metadata: meta, dynamic: dyn, now: cfg.Now, changing: make(chan struct{}, 1)}, nil
 }
 
 // logging makes client-go log to our logger.

@@ -35,7 +35,9 @@ type Config struct {
 	// there is a stream to another: 1 min. It begins with an eighth of it.
 	Look time.Duration
 	// Ping is after how long a silent stream is asked whether it is alive: 15 s.
-	Ping     time.Duration
+	Ping time.Duration
+	// Now is the clock that the API's certificate is held against; nil is time.Now.
+	Now      func() time.Time
 	Logger   *slog.Logger
 	Registry prometheus.Registerer
 }
@@ -80,7 +82,7 @@ func loopback(host string) bool {
 }
 
 func (c Config) tls() (*tls.Config, error) {
-	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	conf := &tls.Config{MinVersion: tls.VersionTLS12, Time: c.Now}
 	if len(c.CA) > 0 {
 		conf.RootCAs = x509.NewCertPool()
 		if !conf.RootCAs.AppendCertsFromPEM(c.CA) {

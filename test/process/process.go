@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/internal/boot"
+	"github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/internal/failpoint"
 )
 
@@ -76,7 +77,18 @@ type Child struct {
 // Start runs a program until the test's end. failAt is a fail point, or empty.
 func Start(t testing.TB, program, failAt string, args ...string) *Child {
 	t.Helper()
-	c, err := Launch(t, program, failAt, args...)
+	return StartAhead(t, program, failAt, 0, args...)
+}
+
+// Launch runs a program; whoever calls it ends it.
+func Launch(t testing.TB, program, failAt string, args ...string) (*Child, error) {
+	return launch(t, program, failAt, 0, args...)
+}
+
+// StartAhead runs a program, until the test's end, whose clock is ahead.
+func StartAhead(t testing.TB, program, failAt string, ahead time.Duration, args ...string) *Child {
+	t.Helper()
+	c, err := launch(t, program, failAt, ahead, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,14 +96,16 @@ func Start(t testing.TB, program, failAt string, args ...string) *Child {
 	return c
 }
 
-// Launch runs a program; whoever calls it ends it.
-func Launch(t testing.TB, program, failAt string, args ...string) (*Child, error) {
+func launch(t testing.TB, program, failAt string, ahead time.Duration, args ...string) (*Child, error) {
 	c := &Child{t: t, program: program, done: make(chan struct{}), log: &output{}, first: make(chan string, 1)}
 	c.cmd = exec.Command(os.Args[0], args...)
 	// Where the tests run may be a pod: its Kubernetes is none of ours.
 	c.cmd.Env = append(os.Environ(), childVar+"="+program, "OSCARFED_KUBERNETES=off")
 	if failAt != "" {
 		c.cmd.Env = append(c.cmd.Env, failpoint.EnvVar+"="+failAt)
+	}
+	if ahead != 0 {
+		c.cmd.Env = append(c.cmd.Env, clock.EnvVar+"="+ahead.String())
 	}
 	c.cmd.Stderr = c.log
 	stdin, err := c.cmd.StdinPipe()
