@@ -1,7 +1,7 @@
 # oscarfed: `make help` lists the targets. All of them can be run again at any time.
 # Needed: Go, make, git. `make test` also uses gcc for the race detector, and Node.js
-# with npm for an OpenID provider to talk to; on Debian it installs them when they are
-# missing and we are root. A Node.js before 20.12 is used for npm alone.
+# with npm for an OpenID provider to talk to, and Chromium; on Debian it installs them when
+# they are missing and we are root. A Node.js before 20.12 is used for npm alone.
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -36,7 +36,7 @@ KUBE         := $(BUILD)/tools/kube-$(KUBE_VERSION)
 OPENID_VERSION := $(shell awk -F '"' '$$2 == "oidc-provider" { print $$4 }' test/openid/package.json)
 OPENID         := $(BUILD)/tools/openid-$(OPENID_VERSION)
 
-.PHONY: help build images demo demo-keep test kube openid lint fuzz bench contract proof proof-jobs
+.PHONY: help build images demo demo-keep test kube openid lint fuzz bench contract proof proof-jobs browser
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,7 +56,7 @@ demo-keep: build ## the same up to the repair, and keeps the federation running 
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BUILD)/demo ./test/demo
 	@$(BUILD)/demo -oscarfed $(BIN)/oscarfed -keep
 
-test: kube openid ## all tests, with the race detector where there is a C compiler
+test: kube openid browser ## all tests, with the race detector where there is a C compiler
 	@tools/test.sh $(PKG)
 
 kube: $(KUBE)/built ## build the Kubernetes that tests talk to
@@ -76,6 +76,9 @@ openid: $(OPENID)/built ## install the OpenID provider that tests talk to, and N
 $(OPENID)/built: test/openid/package.json test/openid/package-lock.json
 	@tools/openid.sh $(@D)
 	@touch $@
+
+browser: ## find the Chromium that tests drive, and install it on Debian as root
+	@tools/browser.sh
 
 proof: ## is the API linearizable under faults? for PROOFTIME (20m); PROOFSEED=n begins with that history
 	@rm -f $(BUILD)/proof/summary.txt; status=0; \

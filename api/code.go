@@ -31,6 +31,8 @@ func kindOf(code controlplane.Code) kind {
 		return kind{http.StatusConflict, "The request conflicts with the present state"}
 	case controlplane.CodeTooLarge:
 		return kind{http.StatusRequestEntityTooLarge, "The request is too large"}
+	case controlplane.CodeUnsupportedType:
+		return kind{http.StatusUnsupportedMediaType, "The body is of a type that is not read here"}
 	case controlplane.CodeFailedPrecondition:
 		return kind{http.StatusUnprocessableEntity, "The request cannot be carried out as it is"}
 	case controlplane.CodeReplicaFailed:

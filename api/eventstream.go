@@ -24,7 +24,6 @@ func newEventStream(w http.ResponseWriter) (*eventStream, error) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Accel-Buffering", "no") // a proxy that collects events holds them back
 	w.WriteHeader(http.StatusOK)
 	s := &eventStream{w: w, rc: http.NewResponseController(w)}

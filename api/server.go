@@ -68,7 +68,8 @@ type Config struct {
 	// OIDCGroups are the groups that let users in; clients offer them for a service's vo.
 	OIDCGroups []string
 	// Origins of browser pages that may call: "https://dashboard.example.org",
-	// "https://*.example.org" or "*". None by default.
+	// "https://*.example.org" or "*". None by default. Those that are named may send
+	// what a form can, with the password that a browser remembers; "*" does not allow that.
 	Origins []string
 }
 
@@ -140,11 +141,11 @@ func (s *Server) Drain() { s.drain.Do(func() { close(s.drained) }) }
 // routes is the whole API: whoever adds a path adds it here and in openapi.yaml.
 func (s *Server) routes() chi.Router {
 	r := chi.NewRouter()
-	r.Use(s.requestID, s.accessLog, s.measure, s.recoverer)
+	r.Use(s.requestID, s.accessLog, s.measure, s.recoverer, notAPage)
 	if len(s.cfg.Origins) > 0 {
 		r.Use(crossOrigin(s.cfg.Origins))
 	}
-	r.Use(middleware.StripSlashes, middleware.GetHead, s.limitBody)
+	r.Use(s.foreignPages(s.cfg.Origins), middleware.StripSlashes, middleware.GetHead, s.limitBody)
 	r.NotFound(s.notFound)
 	r.MethodNotAllowed(s.notFound)
 
@@ -185,7 +186,7 @@ func (s *Server) routes() chi.Router {
 	// Ours.
 	r.With(s.ready, s.deadline, s.authenticateService, s.limitCaller).Get(replicasRoute, s.handle(s.getReplicas))
 	r.Group(func(r chi.Router) {
-		r.Use(s.ready, s.deadline, s.authenticate, s.limitCaller)
+		r.Use(s.ready, s.deadline, s.authenticate, s.limitCaller, s.refuseForms)
 		r.Post(replicasRoute, s.handle(s.addReplicas))
 		r.Put(replicasRoute, s.handle(s.replaceReplicas))
 		r.Delete(replicasRoute, s.handle(s.removeReplicas))
@@ -218,7 +219,7 @@ func (s *Server) routes() chi.Router {
 	})
 	// For syncers that have no credentials but a token, or a key.
 	r.Group(func(r chi.Router) {
-		r.Use(s.ready, s.deadline, s.limitAddress, s.stranger)
+		r.Use(s.ready, s.deadline, s.limitAddress, s.refuseForms, s.stranger)
 		r.Post("/system/join", s.handleStranger(s.join))
 		r.Post("/system/join/challenge", s.handleStranger(s.challenge))
 		r.Post("/system/join/renew", s.handleStranger(s.renew))

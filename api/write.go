@@ -56,5 +56,4 @@ func answerHeader(w http.ResponseWriter, mediaType string) {
 	h := w.Header()
 	h.Set("Content-Type", mediaType)
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
 }

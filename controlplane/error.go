@@ -21,6 +21,7 @@ const (
 	CodeAlreadyExists      Code = "already_exists"
 	CodeConflict           Code = "conflict"
 	CodeTooLarge           Code = "too_large"
+	CodeUnsupportedType    Code = "unsupported_type"
 	CodeFailedPrecondition Code = "failed_precondition"
 	CodeReplicaFailed      Code = "replica_failed"
 	CodeExhausted          Code = "exhausted"

@@ -15,6 +15,7 @@ const (
 	CodeAlreadyExists      = "already_exists"
 	CodeConflict           = "conflict"
 	CodeTooLarge           = "too_large"
+	CodeUnsupportedType    = "unsupported_type"
 	CodeFailedPrecondition = "failed_precondition"
 	CodeReplicaFailed      = "replica_failed"
 	CodeExhausted          = "exhausted"

@@ -59,6 +59,8 @@ type Options struct {
 	Forgets bool
 	// ControlPlane changes the control planes' configuration.
 	ControlPlane func(*controlplane.Config)
+	// API changes the configuration of the control planes' APIs.
+	API func(*api.Config)
 	// Syncer changes the syncers' configuration.
 	Syncer func(*syncer.Config)
 	// Names are service and bucket names that the test will use: each cluster
@@ -279,9 +281,11 @@ func (w *World) Serve(cp *controlplane.ControlPlane) string {
 	if w.opts.Issuer != nil {
 		auth.Bearer = w.bearers(cp)
 	}
-	server := httptest.NewServer(apitest.Handler(w.T, api.New(api.Config{
-		ControlPlane: cp, Authenticator: auth, Logger: w.Log.Logger(),
-	}).Handler()))
+	cfg := api.Config{ControlPlane: cp, Authenticator: auth, Logger: w.Log.Logger()}
+	if w.opts.API != nil {
+		w.opts.API(&cfg)
+	}
+	server := httptest.NewServer(apitest.Handler(w.T, api.New(cfg).Handler()))
 	w.T.Cleanup(server.Close)
 	w.front.add(cp, server.URL)
 	return server.URL
