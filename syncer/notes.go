@@ -148,8 +148,8 @@ func (b *notebook) sawPresent(name string) {
 	})
 }
 
-// sawAbsent notes that a list that was started then did not show the service.
-// Two of them end the doubt about a DELETE that was not answered.
+// sawAbsent notes that a list that was started then did not show the service, and
+// neither did a GET after it. Two of them end the doubt about a DELETE that was not answered.
 func (b *notebook) sawAbsent(name string, listed time.Time) {
 	b.change(name, func(n *note) {
 		if n.deleteAt.IsZero() || !listed.After(n.deleteAt) {

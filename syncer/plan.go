@@ -81,8 +81,17 @@ func held(reason record.Reason, message string) decision {
 	return decision{act: report, phase: record.PhaseHeld, reason: reason, message: message}
 }
 
-// planAbsent: the service is wanted and not listed.
+// planAbsent: the service is wanted and not listed. It is told as gone only when GET
+// does not show it, either; a write looks by itself.
 func planAbsent(s situation) decision {
+	d := planMissing(s)
+	if (d.act == report || s.unanswered() > 0) && !s.fresh {
+		return decision{act: reread}
+	}
+	return d
+}
+
+func planMissing(s situation) decision {
 	if s.lost() {
 		return heldMissing()
 	}

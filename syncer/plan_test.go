@@ -88,15 +88,15 @@ func TestPlan(t *testing.T) {
 		{"create without a report", situation{desired: apply}, decision{act: create}},
 		{"create, paused cluster", situation{desired: apply, stopped: true}, decision{act: rest}},
 		{"create, paused service", situation{desired: desired(record.IntentApply, func(d *record.Desired) { d.Paused = true })}, decision{act: rest}},
-		{"create, a POST is unanswered", situation{desired: apply, memory: memory{postUntil: later(time.Minute)}}, decision{act: look, after: pollWrite}},
+		{"create, a POST is unanswered", situation{fresh: true, desired: apply, memory: memory{postUntil: later(time.Minute)}}, decision{act: look, after: pollWrite}},
 		{"create, a POST was unanswered long ago", situation{desired: apply, memory: memory{postUntil: later(-time.Second)}}, decision{act: create}},
-		{"create, our DELETE is unanswered", situation{desired: apply, memory: memory{deleteUntil: later(time.Second)}}, decision{act: look, after: time.Second}},
+		{"create, our DELETE is unanswered", situation{fresh: true, desired: apply, memory: memory{deleteUntil: later(time.Second)}}, decision{act: look, after: time.Second}},
 		{"create failed a moment ago", situation{desired: apply, memory: memory{tried: create, notBefore: later(time.Second)}}, decision{act: look, after: time.Second}},
-		{"create failed for good", situation{desired: apply, memory: memory{tried: create, notBefore: later(time.Minute), final: true, failure: &failure{reason: record.ReasonCreateFailed, message: "why"}}},
+		{"create failed for good", situation{fresh: true, desired: apply, memory: memory{tried: create, notBefore: later(time.Minute), final: true, failure: &failure{reason: record.ReasonCreateFailed, message: "why"}}},
 			decision{act: report, phase: record.PhaseFailed, reason: record.ReasonCreateFailed, after: time.Minute}},
-		{"create failed once", situation{desired: apply, memory: memory{tried: create, notBefore: later(time.Second), failure: &failure{reason: record.ReasonCreateFailed, message: "why"}}},
+		{"create failed once", situation{fresh: true, desired: apply, memory: memory{tried: create, notBefore: later(time.Second), failure: &failure{reason: record.ReasonCreateFailed, message: "why"}}},
 			decision{act: report, phase: record.PhaseApplying, reason: record.ReasonCreateFailed, after: time.Second}},
-		{"a repair failed once", situation{desired: apply, observed: ready(), memory: memory{tried: create, notBefore: later(time.Second), failure: &failure{reason: record.ReasonCreateFailed, message: "why"}}},
+		{"a repair failed once", situation{fresh: true, desired: apply, observed: ready(), memory: memory{tried: create, notBefore: later(time.Second), failure: &failure{reason: record.ReasonCreateFailed, message: "why"}}},
 			decision{act: report, phase: record.PhaseDrifted, reason: record.ReasonCreateFailed, after: time.Second}},
 		{"a repair that failed once is tried again", situation{desired: apply, observed: observed(record.PhaseDrifted, func(o *record.Observed) { o.ReadBack, o.Operation = wanted, "create" })}, decision{act: create, repair: true}},
 		{"create is tried again", situation{desired: apply, memory: memory{tried: create, notBefore: later(0), failure: &failure{}}}, decision{act: create}},
@@ -104,8 +104,9 @@ func TestPlan(t *testing.T) {
 		{"vanished", situation{desired: apply, observed: ready()}, decision{act: create, repair: true, drifted: true}},
 		{"vanished, told already that it fails", situation{desired: apply, observed: observed(record.PhaseFailed, func(o *record.Observed) { o.ReadBack = wanted })}, decision{act: create, repair: true}},
 		{"vanished before a change", situation{desired: apply, observed: ready(older)}, decision{act: create}},
-		{"vanished, report only", situation{desired: desired(record.IntentApply, func(d *record.Desired) { d.Drift = "report" }), observed: ready()}, report1(record.PhaseDrifted, record.ReasonDrifted)},
-		{"vanished, paused", situation{desired: apply, observed: ready(), stopped: true}, report1(record.PhaseDrifted, record.ReasonPaused)},
+		{"vanished, report only", situation{fresh: true, desired: desired(record.IntentApply, func(d *record.Desired) { d.Drift = "report" }), observed: ready()}, report1(record.PhaseDrifted, record.ReasonDrifted)},
+		{"not listed, report only", situation{desired: desired(record.IntentApply, func(d *record.Desired) { d.Drift = "report" }), observed: ready()}, decision{act: reread}},
+		{"vanished, paused", situation{fresh: true, desired: apply, observed: ready(), stopped: true}, report1(record.PhaseDrifted, record.ReasonPaused)},
 
 		// Not ours.
 		{"foreign while applying", situation{desired: apply, observed: voted("yes", 1), local: local{whose: foreign}}, report1(record.PhaseFailed, record.ReasonNameTaken)},
@@ -141,11 +142,13 @@ func TestPlan(t *testing.T) {
 		{"another drift than that given up", situation{desired: apply, observed: ready(), local: mine(drift), memory: memory{repairs: 3, unfixable: "sha256:other"}}, decision{act: update, repair: true, drifted: true}},
 
 		// Tombstones.
-		{"tombstone, absent", situation{desired: tombstone}, decision{act: acknowledge}},
+		{"tombstone, absent", situation{fresh: true, desired: tombstone}, decision{act: acknowledge}},
+		{"tombstone, not listed", situation{desired: tombstone}, decision{act: reread}},
+		{"tombstone, foreign, from a list", situation{desired: tombstone, local: local{whose: foreign}}, decision{act: reread}},
 		{"tombstone, acknowledged", situation{desired: tombstone, observed: observed(record.PhaseDeleted)}, decision{act: rest}},
-		{"tombstone, acknowledged at another revision", situation{desired: tombstone, observed: observed(record.PhaseDeleted, func(o *record.Observed) { o.DesiredRevision-- })}, decision{act: acknowledge}},
-		{"tombstone, a POST is unanswered", situation{desired: tombstone, memory: memory{postUntil: later(time.Minute)}}, decision{act: look, after: pollWrite}},
-		{"tombstone, our DELETE is unanswered", situation{desired: tombstone, memory: memory{deleteUntil: later(time.Minute)}}, decision{act: look, after: pollWrite}},
+		{"tombstone, acknowledged at another revision", situation{fresh: true, desired: tombstone, observed: observed(record.PhaseDeleted, func(o *record.Observed) { o.DesiredRevision-- })}, decision{act: acknowledge}},
+		{"tombstone, a POST is unanswered", situation{fresh: true, desired: tombstone, memory: memory{postUntil: later(time.Minute)}}, decision{act: look, after: pollWrite}},
+		{"tombstone, our DELETE is unanswered", situation{fresh: true, desired: tombstone, memory: memory{deleteUntil: later(time.Minute)}}, decision{act: look, after: pollWrite}},
 		{"tombstone, ours", situation{desired: tombstone, local: mine()}, decision{act: detach}},
 		{"tombstone, ours, detached", situation{desired: tombstone, local: mine(func(l *local) { l.storage = false })}, decision{act: erase}},
 		{"tombstone, ours, older", situation{desired: tombstone, local: mine(func(l *local) { l.generation = 1 })}, decision{act: detach}},
@@ -158,16 +161,16 @@ func TestPlan(t *testing.T) {
 		{"tombstone, jobs not counted, one is known", situation{desired: tombstone, local: mine(func(l *local) { l.counted, l.running = false, 1 })}, decision{act: report, phase: record.PhaseDeleting, reason: record.ReasonJobsRunning, after: pollJobs}},
 		{"tombstone, jobs not counted, cancel", situation{desired: desired(record.IntentDelete, func(d *record.Desired) { d.Jobs = "cancel" }), local: mine(func(l *local) { l.counted = false })}, decision{act: detach}},
 		{"tombstone, paused cluster", situation{desired: tombstone, local: mine(), stopped: true}, decision{act: rest}},
-		{"tombstone, foreign", situation{desired: tombstone, local: local{whose: foreign}}, decision{act: acknowledge}},
-		{"tombstone, foreign, a POST is unanswered", situation{desired: tombstone, local: local{whose: foreign}, memory: memory{postUntil: later(time.Second)}}, decision{act: look, after: time.Second}},
-		{"tombstone, made again with our annotations", situation{desired: tombstone, local: local{whose: markLost}}, decision{act: acknowledge}},
+		{"tombstone, foreign", situation{fresh: true, desired: tombstone, local: local{whose: foreign}}, decision{act: acknowledge}},
+		{"tombstone, foreign, a POST is unanswered", situation{fresh: true, desired: tombstone, local: local{whose: foreign}, memory: memory{postUntil: later(time.Second)}}, decision{act: look, after: time.Second}},
+		{"tombstone, made again with our annotations", situation{fresh: true, desired: tombstone, local: local{whose: markLost}}, decision{act: acknowledge}},
 		{"tombstone, another life", situation{desired: tombstone, local: local{whose: otherLife}}, held1(record.ReasonAheadOfDesired)},
 		{"tombstone, listed and not readable", situation{desired: tombstone, fresh: true, local: mine(func(l *local) { l.half = true })}, decision{act: heal, phase: record.PhaseWedged, reason: record.ReasonDeleteFailed}},
 		{"tombstone, detach failed", situation{desired: tombstone, local: mine(), memory: memory{tried: detach, notBefore: later(time.Second), failure: &failure{reason: record.ReasonDetachFailed, message: "why"}}},
 			decision{act: report, phase: record.PhaseDeleting, reason: record.ReasonDetachFailed, after: time.Second}},
-		{"tombstone with data", situation{desired: desired(record.IntentDelete, func(d *record.Desired) { d.Data = "delete" }), observed: ready(func(o *record.Observed) { o.BucketsMade = []string{"b"} })}, decision{act: dropBuckets}},
-		{"tombstone with data, dropped", situation{desired: desired(record.IntentDelete, func(d *record.Desired) { d.Data = "delete" }), observed: ready(func(o *record.Observed) { o.BucketsMade = []string{"b"} }), memory: memory{bucketsDropped: true}}, decision{act: acknowledge}},
-		{"tombstone without data", situation{desired: tombstone, observed: ready(func(o *record.Observed) { o.BucketsMade = []string{"b"} })}, decision{act: acknowledge}},
+		{"tombstone with data", situation{fresh: true, desired: desired(record.IntentDelete, func(d *record.Desired) { d.Data = "delete" }), observed: ready(func(o *record.Observed) { o.BucketsMade = []string{"b"} })}, decision{act: dropBuckets}},
+		{"tombstone with data, dropped", situation{fresh: true, desired: desired(record.IntentDelete, func(d *record.Desired) { d.Data = "delete" }), observed: ready(func(o *record.Observed) { o.BucketsMade = []string{"b"} }), memory: memory{bucketsDropped: true}}, decision{act: acknowledge}},
+		{"tombstone without data", situation{fresh: true, desired: tombstone, observed: ready(func(o *record.Observed) { o.BucketsMade = []string{"b"} })}, decision{act: acknowledge}},
 	} {
 		tc.s.now, tc.s.revision = now, revision
 		got := plan(tc.s)
@@ -206,6 +209,8 @@ func TestPlanNeverHarms(t *testing.T) {
 			t.Fatal("buckets are deleted without an order")
 		case d.act == create && (s.local.whose != nobody || s.unanswered() > 0):
 			t.Fatal("a POST for a name that is taken or in doubt")
+		case d.act == acknowledge && !s.fresh:
+			t.Fatal("a tombstone is acknowledged on a list alone")
 		case d.act == acknowledge && (s.local.whose == ours || s.local.whose == otherLife || s.unanswered() > 0):
 			t.Fatal("a tombstone is acknowledged while the service is, or may still appear")
 		case d.act.writes() && s.doubtful:

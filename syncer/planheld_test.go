@@ -59,7 +59,7 @@ func TestWhatIsAheadOfARestoredStoreIsHeld(t *testing.T) {
 		{"etcd went back and has no new epoch", situation{doubtful: true, desired: desired(apply), observed: reported("")}, rest, ""},
 		{"etcd went back: no order is carried out", situation{doubtful: true, desired: desired(remove), local: mine()}, rest, ""},
 	} {
-		tt.s.now, tt.s.revision = now, revision
+		tt.s.now, tt.s.revision, tt.s.fresh = now, revision, true
 		d := plan(tt.s)
 		if d.act != tt.want || (d.held == nil) != (tt.held == "") || d.held != nil && d.held.Kind != tt.held {
 			t.Errorf("%s: %s, held %+v (%s); want %s, held %q", tt.name, d.act, d.held, d.message, tt.want, tt.held)

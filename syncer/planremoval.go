@@ -11,23 +11,24 @@ func planRemoval(s situation) decision {
 	}
 	switch s.local.whose {
 	case nobody:
-		if wait := s.unanswered(); wait > 0 {
-			return decision{act: look, after: min(wait, pollWrite)}
-		}
 		return planGone(s, "")
 	case otherLife:
 		return held(record.ReasonAheadOfDesired, "the service belongs to another life of this replica than the one to delete; it is not changed")
 	case ours:
 		return planOurEnd(s)
 	}
-	if wait := s.unanswered(); wait > 0 {
-		return decision{act: look, after: min(wait, pollWrite)}
-	}
 	return planGone(s, "a service of this name that is not of the federation stands on the cluster; it is left alone")
 }
 
-// planGone: our service is not there (any more).
+// planGone: our service is not there (any more). A list alone does not say so: it may
+// leave out a service that GET shows.
 func planGone(s situation, message string) decision {
+	if !s.fresh {
+		return decision{act: reread}
+	}
+	if wait := s.unanswered(); wait > 0 {
+		return decision{act: look, after: min(wait, pollWrite)}
+	}
 	made := s.memory.bucketsMade || s.observed != nil && len(s.observed.BucketsMade) > 0
 	if s.desired.Data == dataDelete && made && !s.memory.bucketsDropped {
 		if s.stopped {

@@ -31,6 +31,7 @@ type call struct {
 
 	latency time.Duration // of each MinIO restart
 	crash   bool          // the process dies in the middle of this request
+	partial bool          // a list leaves out what comes last
 
 	status    int
 	committed bool

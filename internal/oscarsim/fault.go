@@ -26,6 +26,8 @@ const (
 	FaultCrash = "crash"
 	// FaultDeny answers 401.
 	FaultDeny = "deny"
+	// FaultPartial answers a list of services with the first half of them, as if they were all.
+	FaultPartial = "partial"
 )
 
 // defaultLate is the delay of late work when neither the fault nor the configuration says one.
@@ -54,7 +56,7 @@ type activeFault struct {
 
 // faultKinds and faultOps are what SetFault takes.
 func faultKinds() []string {
-	return []string{FaultHang, FaultRefuse, Fault500, Fault500After, FaultLate, FaultCrash, FaultDeny}
+	return []string{FaultHang, FaultRefuse, Fault500, Fault500After, FaultLate, FaultCrash, FaultDeny, FaultPartial}
 }
 
 func faultOps() []Op {
@@ -151,6 +153,9 @@ func (s *Sim) applyFault(client context.Context, c *call, rt *route, f *activeFa
 		c.drop()
 	case FaultDeny:
 		c.deny()
+	case FaultPartial:
+		c.partial = true
+		rt.handle(c)
 	}
 }
 

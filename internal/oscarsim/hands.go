@@ -151,6 +151,19 @@ func (s *Sim) HalfCreate(name string) {
 	s.kube.services[key{servicesNamespace, name}] = &entry{service: svc.Stored()}
 }
 
+// LoseLabel takes from a service's ConfigMap the label that OSCAR lists by, as somebody with kubectl does. GET goes on
+// showing the service.
+func (s *Sim) LoseLabel(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, e := s.kube.find(name)
+	if e == nil {
+		return errNoService
+	}
+	e.unlabelled = true
+	return nil
+}
+
 // PutPodTemplate makes an empty PodTemplate for a service that lacks it, which heals it: it can be read and deleted.
 func (s *Sim) PutPodTemplate(name string) error {
 	s.mu.Lock()
@@ -227,6 +240,14 @@ func (s *Sim) PutBucket(name string, objects ...string) {
 	for _, o := range objects {
 		b.objects[o] = object{size: 1, modified: time.Now().UTC()}
 	}
+}
+
+// TagBucket makes a bucket of somebody else, if there is none, and replaces its tags.
+func (s *Sim) TagBucket(name string, tags map[string]string) {
+	s.PutBucket(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.minio.buckets[name].tags = maps.Clone(tags)
 }
 
 // Upload stores an object in an existing bucket. Where the bucket notifies a registered webhook for that name, the

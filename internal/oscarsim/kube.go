@@ -51,6 +51,8 @@ type kube struct {
 type entry struct {
 	service  *wire.Service
 	template bool
+	// unlabelled says that the ConfigMap lost the label that OSCAR lists by: all but the list goes on.
+	unlabelled bool
 }
 
 // job is a Kubernetes Job with its one pod.
@@ -90,6 +92,11 @@ func (k *kube) list() []*entry {
 		out = append(out, k.services[id])
 	}
 	return out
+}
+
+// labelled are those that OSCAR lists.
+func (k *kube) labelled() []*entry {
+	return slices.DeleteFunc(k.list(), func(e *entry) bool { return e.unlabelled })
 }
 
 // find returns the ConfigMap of that name in any namespace. Creation refuses a second one.
