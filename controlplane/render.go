@@ -100,6 +100,8 @@ type rendered struct {
 	patch  json.RawMessage
 	// left names the buckets that it has not made and may attach to.
 	left []string
+	// leftBy names the services that may have made those; nil without any.
+	leftBy []string
 	// origin is the storage of the origin that it uses; nil for its own cluster's.
 	origin *record.OriginStorage
 	sees   []string
@@ -155,8 +157,9 @@ func (r *renderer) replica(i int, m record.Member) (made, error) {
 		return made{}, fmt.Errorf("seal %s/%s: %w", m.ClusterID, m.ServiceName, err)
 	}
 	name := r.name(m.ServiceName, m.UID)
-	what := rendered{at: m, public: public, patch: patch, sees: sees(r.graph, i), left: r.left(m), origin: r.originOf(i)}
-	spec := record.Spec{V: record.Version, Service: raw, Sealed: sealed, Left: what.left, Origin: what.origin, VolumeGoes: topology.VolumeGoes(r.service)}
+	what := rendered{at: m, public: public, patch: patch, sees: sees(r.graph, i), origin: r.originOf(i)}
+	what.left, what.leftBy = r.left(m)
+	spec := record.Spec{V: record.Version, Service: raw, Sealed: sealed, Left: what.left, LeftBy: what.leftBy, Origin: what.origin, VolumeGoes: topology.VolumeGoes(r.service)}
 	desired := &record.Desired{
 		V: record.Version, Intent: record.IntentPrepare, Federation: r.fed.UID, GroupID: r.fed.GroupID, UID: m.UID,
 		Generation: r.fed.Generation, RequestID: r.fed.RequestID, Owner: r.fed.Owner, Drift: r.fed.Drift,
@@ -198,14 +201,15 @@ func (r *renderer) submitted() ([]staged, error) {
 // them: those that earlier lives of the same owner's service left behind on this
 // cluster, and not on another machine that had its name; and, since one service of a
 // federation may take the place of another there, those that the federation's other
-// services left, or made and report now. What is not reported yet nobody vouches for.
-func (r *renderer) left(m record.Member) []string {
-	services := append(slices.Clone(r.services[m.ClusterID]), m.ServiceName)
-	slices.Sort(services)
-	var out []string
+// services left, or made and report now. What is not reported yet nobody vouches for. by names
+// those services: a bucket that another one made since is not among what they left.
+func (r *renderer) left(m record.Member) (out, by []string) {
+	by = append(slices.Clone(r.services[m.ClusterID]), m.ServiceName)
+	slices.Sort(by)
+	by = slices.Compact(by)
 	state := r.cp.state
 	state.read(func() {
-		for _, service := range slices.Compact(services) {
+		for _, service := range by {
 			for uid := range state.deletedOf[m.ClusterID+"/"+service] {
 				d := state.deleted[uid].rec
 				if d != nil && d.Owner == r.fed.Owner && (d.ClusterUID == "" || d.ClusterUID == state.clusterUID(m.ClusterID)) {
@@ -218,7 +222,10 @@ func (r *renderer) left(m record.Member) []string {
 			}
 		}
 	})
-	return slices.Compact(slices.Sorted(slices.Values(out)))
+	if len(out) == 0 {
+		return nil, nil
+	}
+	return slices.Compact(slices.Sorted(slices.Values(out))), by
 }
 
 // stage writes records that nothing refers to yet, in as few transactions as

@@ -163,7 +163,7 @@ func (t *term) acknowledge(ctx context.Context, v *sight, d decision) error {
 }
 
 // madeBuckets are the buckets that this life's writes made and that still
-// stand. One whose tags name another service was made anew by that. Anybody's PUT of
+// stand. One whose tags name another service or owner was made anew by that. Anybody's PUT of
 // the service makes a bucket that is missing, without tags: since none stood that was
 // not this owner's when the service was voted for, such a one is of this life, too.
 func (t *term) madeBuckets(v *sight) []string {
@@ -171,13 +171,14 @@ func (t *term) madeBuckets(v *sight) []string {
 	names := t.notedBuckets(v)
 	if v.observed != nil && v.observed.UID == v.desired.UID {
 		for _, name := range v.observed.Buckets {
-			if b, ok := v.buckets[name]; ok && b.Owner == "" && b.FromService() == "" {
+			if b, ok := v.buckets[name]; ok && !b.Tagged() {
 				names = union(names, []string{name})
 			}
 		}
 	}
 	for _, name := range names {
-		if b, ok := v.buckets[name]; ok && (b.FromService() == "" || b.FromService() == v.name) {
+		b, ok := v.buckets[name]
+		if ok && (!b.Tagged() || sameOwner(b.Owner, v.desired.Owner) && (b.FromService() == "" || b.FromService() == v.name)) {
 			made = append(made, name)
 		}
 	}

@@ -33,6 +33,8 @@ type definition struct {
 	service *oscarapi.Service
 	// left are buckets that an earlier life of the same owner left behind.
 	left []string
+	// leavers are the services that did, where the control plane says so.
+	leavers []string
 	// secrets are the values that no report may hold.
 	secrets []string
 	// origin is what the spec says of the origin's storage, or nil, and place the storage
@@ -72,7 +74,7 @@ func openDefinition(id *seal.Identity, cluster string, d *record.Desired, spec *
 			return nil, err
 		}
 	}
-	def := &definition{service: &oscarapi.Service{}, left: spec.Left, origin: spec.Origin, place: at, volumeGoes: spec.VolumeGoes}
+	def := &definition{service: &oscarapi.Service{}, left: spec.Left, leavers: spec.LeftBy, origin: spec.Origin, place: at, volumeGoes: spec.VolumeGoes}
 	// The decoders' errors could quote what they read.
 	if json.Unmarshal(body, &def.fields) != nil || json.Unmarshal(body, def.service) != nil {
 		return nil, fmt.Errorf("%w: %q is no service", errSpec, d.Spec)
@@ -131,6 +133,12 @@ func (d *definition) dataBuckets() []string {
 	s := *d.service
 	s.Mount, s.BucketList = oscarapi.IO{}, nil
 	return oscarapi.Buckets(&s)
+}
+
+// leftBy says whether a service may have left the buckets that the spec names. A
+// control plane before left_by did not say which.
+func (d *definition) leftBy(service string) bool {
+	return d.leavers == nil || slices.Contains(d.leavers, service)
 }
 
 // storage fields of a service.

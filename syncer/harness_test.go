@@ -156,6 +156,7 @@ type replica struct {
 	buckets     []string // default: one named as the service
 	secret      string
 	left        []string
+	leftBy      []string // default: the service itself, if anything is left
 	owner       string
 	cpu         string
 	drift       string
@@ -294,7 +295,11 @@ func (r *rig) stage(p *replica) (name string) {
 		r.t.Fatal(err)
 	}
 	if _, err := r.store.Get(r.t.Context(), record.SpecKey(clusterID, spec)); err != nil {
-		r.put(record.SpecKey(clusterID, spec), record.Spec{V: 1, Service: service, Sealed: sealed, Left: p.left, Origin: p.origin, VolumeGoes: !p.volumeStays})
+		by := p.leftBy
+		if len(p.left) > 0 {
+			by = append(by, p.name)
+		}
+		r.put(record.SpecKey(clusterID, spec), record.Spec{V: 1, Service: service, Sealed: sealed, Left: p.left, LeftBy: by, Origin: p.origin, VolumeGoes: !p.volumeStays})
 	}
 	return spec
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -28,6 +27,8 @@ type sight struct {
 	// service as OSCAR shows it; nil when there is none.
 	service *oscar.Service
 	buckets bucketSet
+	// list is where the service was found, or not.
+	list *listing
 	// asOf is how old what OSCAR shows may be.
 	asOf time.Time
 	// until is when a fresh sight is too old to write on.
@@ -72,7 +73,7 @@ func (t *term) glance(ctx context.Context, name string) (*sight, error) {
 	if v.def, err = t.definition(ctx, name, d); err != nil {
 		return v, err
 	}
-	v.service = list.services[name]
+	v.list, v.service = list, list.services[name]
 	if err := t.complete(v, listed, false); err != nil {
 		return v, err
 	}
@@ -103,7 +104,7 @@ func (t *term) examine(ctx context.Context, name string) (*sight, error) {
 	if v.buckets, _, err = t.buckets.get(ctx, t.cfg.Now()); err != nil {
 		return nil, err
 	}
-	v.service = list.services[name]
+	v.list, v.service = list, list.services[name]
 	v.until = t.cfg.Now().Add(t.cfg.SessionTTL / 3)
 	half := false
 	switch shown, err := t.cfg.OSCAR.Get(ctx, name); {
@@ -185,7 +186,9 @@ func (t *term) complete(v *sight, listed time.Time, half bool) error {
 		t.noteVolume(v)
 	default:
 		// Somebody else's service in its place is absence of ours, too.
-		t.notes.sawAbsent(v.name, listed)
+		if v.fresh {
+			t.notes.sawAbsent(v.name, listed)
+		}
 	}
 	if v.desired.Tombstone() {
 		// From the tombstone on no job is posted; one that was a moment before is not
@@ -246,40 +249,4 @@ func whoseIs(service *oscar.Service, d *record.Desired) whose {
 		return otherLife
 	}
 	return foreign
-}
-
-// foreignBucket names a bucket that the definition would use and that is not
-// this owner's: neither made by this life nor left by an earlier one. already
-// are the buckets that the service uses now.
-func foreignBucket(v *sight, made, already []string) (name string, reason record.Reason) {
-	for _, name := range v.def.dataBuckets() {
-		bucket, exists := v.buckets[name]
-		if !exists || slices.Contains(made, name) || slices.Contains(already, name) || slices.Contains(v.def.left, name) {
-			continue
-		}
-		if bucket.FromService() != v.name {
-			return name, record.ReasonForeignBucket
-		}
-		if !sameOwner(bucket.Owner, v.desired.Owner) {
-			return name, record.ReasonBucketLeft
-		}
-	}
-	return "", ""
-}
-
-// sameOwner compares a bucket's owner with that of a desired record. OSCAR tags
-// what its administrator makes with an empty owner, with oscar or with
-// cluster_admin, depending on the call.
-func sameOwner(bucket, desired string) bool {
-	if desired == oscarapi.OwnerAdmin {
-		return bucket == "" || bucket == oscarapi.OwnerAdmin || bucket == "oscar"
-	}
-	return bucket == desired
-}
-
-func foreignBucketMessage(bucket string, reason record.Reason) string {
-	if reason == record.ReasonBucketLeft {
-		return fmt.Sprintf("bucket %q was left on the cluster by a service of this name of another owner; it is not touched: delete or rename it there, or use another path", bucket)
-	}
-	return fmt.Sprintf("bucket %q exists on the cluster and is not of the federation; it is not touched: use another path, or delete it there if nobody needs it", bucket)
 }

@@ -81,13 +81,8 @@ func (t *term) check(ctx context.Context, v *sight) (*refusal, error) {
 	if v.buckets, _, err = t.buckets.get(ctx, v.asOf); err != nil {
 		return refuse(err)
 	}
-	var made []string
-	if v.observed != nil {
-		made = v.observed.BucketsMade
-	}
-	t.notes.change(v.name, func(n *note) { made = union(made, n.made) })
-	if bucket, reason := foreignBucket(v, made, nil); bucket != "" {
-		return &refusal{reason, foreignBucketMessage(bucket, reason)}, nil
+	if bucket, reason, err := t.foreignBucket(v, nil); bucket != "" || err != nil {
+		return &refusal{reason, foreignBucketMessage(bucket, reason)}, err
 	}
 	if v.service == nil {
 		if _, no, err := t.chooseVolume(ctx, v); no != nil || err != nil {

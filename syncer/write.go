@@ -88,8 +88,8 @@ func (t *term) step(ctx context.Context, v *sight, d decision) (bool, error) {
 // volume of an earlier life is used by its name.
 func (t *term) create(ctx context.Context, v *sight) (bool, error) {
 	made := t.madeBuckets(v)
-	if t.foreignBucket(v, create, made) {
-		return false, nil
+	if refused, err := t.refuseBucket(v, create); refused || err != nil {
+		return false, err
 	}
 	adopts, no, err := t.chooseVolume(ctx, v)
 	if err != nil {
@@ -150,8 +150,8 @@ func (t *term) update(ctx context.Context, v *sight, repair bool) (bool, error) 
 		return false, err
 	}
 	made := t.madeBuckets(v)
-	if t.foreignBucket(v, update, made, already...) {
-		return false, nil
+	if refused, err := t.refuseBucket(v, update, already...); refused || err != nil {
+		return false, err
 	}
 	makes := absent(v.def.buckets(), v.buckets)
 	made = union(made, makes)
@@ -395,17 +395,17 @@ func noEffect(v *sight, step act) string {
 	return "OSCAR says that it deleted the service, and still lists it; look into its log"
 }
 
-// foreignBucket notes that a step is refused for a bucket that is not ours.
-func (t *term) foreignBucket(v *sight, step act, made []string, already ...string) bool {
-	bucket, reason := foreignBucket(v, made, already)
-	if bucket == "" {
-		return false
+// refuseBucket notes that a step is refused for a bucket that is not ours.
+func (t *term) refuseBucket(v *sight, step act, already ...string) (bool, error) {
+	bucket, reason, err := t.foreignBucket(v, already)
+	if bucket == "" || err != nil {
+		return false, err
 	}
 	t.notes.change(v.name, func(n *note) {
 		n.failed(step, failure{reason: reason, operation: step.operation(), message: foreignBucketMessage(bucket, reason)},
 			true, t.cfg.Now(), t.cfg.RetryPause, t.cfg.Resync)
 	})
-	return true
+	return true, nil
 }
 
 // absent are those names that are not among the buckets.

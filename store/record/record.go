@@ -255,6 +255,9 @@ type Spec struct {
 	// Left names buckets that an earlier life of the same owner left behind, or that
 	// another service of the federation, whose place it may take, made on the cluster.
 	Left []string `json:"left,omitempty"`
+	// LeftBy names the services that may have made those: the replica's own, and the
+	// others of its federation.
+	LeftBy []string `json:"left_by,omitempty"`
 	// Origin is where a worker's minio.default is, where that is not its own cluster's;
 	// nil for one that keeps its own. It stands beside the service, since one that is
 	// sent to an OSCAR with it and without a syncer that answers for the origin takes no

@@ -110,6 +110,10 @@ type Bucket struct {
 // did not note it.
 func (b Bucket) FromService() string { return b.Metadata["from_service"] }
 
+// Tagged says whether OSCAR noted anything about it. A PUT of a service makes buckets
+// without tags, and so does anybody who asks MinIO itself.
+func (b Bucket) Tagged() bool { return b.Owner != "" || len(b.Metadata) > 0 }
+
 // Buckets lists all buckets.
 func (c *Client) Buckets(ctx context.Context) ([]Bucket, error) {
 	var out []Bucket // null when there are none
