@@ -207,6 +207,7 @@ func (c *ControlPlane) takeBack(ctx context.Context, req ResolveRequest, d *Diff
 	for _, m := range left[1:] {
 		fed.Members = append(fed.Members, oscar.Member{Type: oscar.MemberOSCAR, ClusterID: m.cluster, ServiceName: m.orphan.ServiceName})
 	}
+	tries := newRetries()
 	for {
 		g, fence, err := c.validate(administrator(), s.Clone(), CreateRequest{}, offeredToken{})
 		if err != nil {
@@ -215,6 +216,9 @@ func (c *ControlPlane) takeBack(ctx context.Context, req ResolveRequest, d *Diff
 		err = c.commitBack(ctx, req, owner, s, g, fence, d.claims, left)
 		if !errors.Is(err, errFence) {
 			return crossing(err)
+		}
+		if err := tries.next(ctx, err); err != nil {
+			return err
 		}
 		if err := c.fresh(ctx); err != nil {
 			return err

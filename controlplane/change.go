@@ -165,7 +165,7 @@ type attempt struct {
 // change edits a federation until the edit is committed, refused or needless.
 // Changes of others that come between are edited anew, unless If-Match forbids it.
 func (c *ControlPlane) change(ctx context.Context, id change, fn edit) (*ChangeResult, error) {
-	began := time.Now()
+	began, tries := time.Now(), newRetries()
 	left := func() time.Duration { return id.wait - time.Since(began) }
 	for {
 		r, err := c.repeated(ctx, id.claim)
@@ -177,19 +177,18 @@ func (c *ControlPlane) change(ctx context.Context, id change, fn edit) (*ChangeR
 			return res, crossing(err)
 		}
 		a, err := c.turn(ctx, id, fn)
-		if errors.Is(err, errAccepted) || errors.Is(err, errFence) || c.awaitKeys(ctx, err, began) {
+		stale := errors.Is(err, errStale)
+		if stale && (id.ifMatch != 0 || id.plan != "") {
+			stale, err = false, conflictOf(a.rec)
+		}
+		// What is in the way may have been done by the same request.
+		if stale || errors.Is(err, errAccepted) || errors.Is(err, errFence) || c.awaitKeys(ctx, err, began) || err != nil && c.knows(ctx, id.claim) {
+			if err := tries.next(ctx, err); err != nil {
+				return nil, err
+			}
 			continue
 		}
-		if errors.Is(err, errStale) {
-			if id.ifMatch == 0 && id.plan == "" {
-				continue
-			}
-			err = conflictOf(a.rec)
-		}
 		if err != nil {
-			if c.knows(ctx, id.claim) {
-				continue // what is in the way was done by the same request
-			}
 			return nil, crossing(outdated(id.plan, err))
 		}
 		res, err := c.awaitChange(ctx, id, a, left())

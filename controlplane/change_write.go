@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -43,6 +44,7 @@ func (c *ControlPlane) tryChange(ctx context.Context, id change, p place, fn edi
 	if err := c.stage(ctx, d.before); err != nil {
 		return attempt{}, err
 	}
+	c.fail("after_change_specs")
 	votes, err := c.commitChange(ctx, id, d)
 	return attempt{generation: d.next.Generation, votes: votes}, err
 }
@@ -96,7 +98,7 @@ func (c *ControlPlane) draftChange(ctx context.Context, id change, p place, fn e
 	resolve := id.resolve
 	old, err := c.withSecrets(ctx, p.rec)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, errStale // a newer generation has taken its place
+		return nil, c.withoutDefinition(ctx, p)
 	}
 	if err != nil {
 		return nil, err
@@ -140,6 +142,19 @@ func (c *ControlPlane) draftChange(ctx context.Context, id change, p place, fn e
 		return d, err
 	}
 	return d, c.renderChange(r, d)
+}
+
+// withoutDefinition says why the definition of a federation is not there: a newer
+// generation has taken its place, or it is lost.
+func (c *ControlPlane) withoutDefinition(ctx context.Context, p place) error {
+	if err := c.fresh(ctx); err != nil {
+		return err
+	}
+	if _, rev, ok := c.decider.situation(p.uid); !ok || rev != p.rev {
+		return errStale
+	}
+	return &Error{Code: CodeFailedPrecondition, Message: fmt.Sprintf(
+		"the definition of federation %q is not in the store any more, so it cannot be changed; delete it, which keeps its buckets, and create it again", p.rec.GroupID)}
 }
 
 // sameDefinition says whether two definitions of a federation, with their secrets, ask for
@@ -187,7 +202,7 @@ type changeDraft struct {
 	// sit is what it was decided on, and rev the revision of the federation then.
 	sit situation
 	rev int64
-	// fence is the revision that the clusters were validated at.
+	// fence is the revision that the clusters were validated at; nothing was staged before.
 	fence int64
 	// old and service are the definitions before and after, with their secrets.
 	old, service *oscar.Service
@@ -261,12 +276,10 @@ func (c *ControlPlane) commitChange(ctx context.Context, id change, d *changeDra
 			if err := sameEpoch(v, tx, d.next.Epoch); err != nil {
 				return err
 			}
-			if len(d.added) > 0 {
-				if kv, _ := v.KV(record.FenceKey); kv.ModRevision != d.fence {
-					return errFence
-				}
-				tx.Expect(record.FenceKey)
+			if kv, _ := v.KV(record.FenceKey); kv.ModRevision != d.fence {
+				return errFence
 			}
+			tx.Expect(record.FenceKey)
 			for _, p := range d.added {
 				if err := placeFree(v, p); err != nil {
 					return err

@@ -13,7 +13,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// errFence says that the set of clusters changed after the service was validated.
+// errFence says that the set of clusters changed after the service was validated, or
+// that what was staged for it may have been swept.
 var errFence = errors.New("the registered clusters have changed")
 
 // CreateService validates a service definition and makes its federation, all or
@@ -41,58 +42,68 @@ func (c *ControlPlane) CreateService(ctx context.Context, caller identity.Caller
 // accept takes a request to transaction A, or finds the one that it repeats. It
 // answers the uid to wait for, or a result that was kept.
 func (c *ControlPlane) accept(ctx context.Context, caller identity.Caller, req CreateRequest, q claim) (*string, *CreateResult, error) {
-	s := req.Service
-	token := offered(caller, s.TakeRefreshToken())
-	began := time.Now()
+	token := offered(caller, req.Service.TakeRefreshToken())
+	began, tries := time.Now(), newRetries()
 	for {
-		v, err := c.freshWith(ctx, q.keys()...)
-		if err != nil {
+		uid, res, err := c.tryAccept(ctx, caller, req, q, token, began)
+		if !errors.Is(err, errFence) && !errors.Is(err, errAccepted) {
+			return uid, res, err
+		}
+		if err := tries.next(ctx, err); err != nil {
 			return nil, nil, err
 		}
-		switch r, err := c.repetition(v, q); {
-		case err != nil:
-			return nil, nil, err
-		case r != nil && r.Answer != nil:
-			res, err := c.replay(r.Request, r.revision)
-			return nil, res, err
-		case r != nil:
-			return &r.UID, nil, nil
-		}
-		d, err := c.draftCreate(caller, s, req, q.hash, token)
-		if c.awaitKeys(ctx, err, began) {
-			continue
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		if err := c.createAsPlanned(caller, req, d); err != nil {
-			if r, again := c.repeated(ctx, q); again == nil && r != nil {
-				continue // what has the name is this very request
-			}
-			return nil, nil, err
-		}
-		if err := c.roomToAdd(); err != nil {
-			return nil, nil, err
-		}
-		if err := c.mayKeep(q); err != nil {
-			if c.knows(ctx, q) {
-				continue
-			}
-			return nil, nil, err
-		}
-		if err := c.stage(ctx, d.before); err != nil {
-			return nil, nil, err
-		}
-		c.fail("after_specs")
-		switch err := c.commitA(ctx, d, q); {
-		case errors.Is(err, errFence), errors.Is(err, errAccepted):
-			continue
-		case err != nil:
-			return nil, nil, err
-		}
-		c.fail("after_accept")
-		return &d.fed.UID, nil, nil
 	}
+}
+
+// tryAccept is one try of accept. Its error is errFence or errAccepted when another one
+// may end otherwise.
+func (c *ControlPlane) tryAccept(ctx context.Context, caller identity.Caller, req CreateRequest, q claim, token offeredToken, began time.Time) (*string, *CreateResult, error) {
+	v, err := c.freshWith(ctx, q.keys()...)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch r, err := c.repetition(v, q); {
+	case err != nil:
+		return nil, nil, err
+	case r != nil && r.Answer != nil:
+		res, err := c.replay(r.Request, r.revision)
+		return nil, res, err
+	case r != nil:
+		return &r.UID, nil, nil
+	}
+	d, err := c.draftCreate(caller, req.Service, req, q.hash, token)
+	if c.awaitKeys(ctx, err, began) {
+		return nil, nil, errFence
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := c.createAsPlanned(caller, req, d); err != nil {
+		return nil, nil, c.unlessKnown(ctx, q, err) // what has the name may be this very request
+	}
+	if err := c.roomToAdd(); err != nil {
+		return nil, nil, err
+	}
+	if err := c.mayKeep(q); err != nil {
+		return nil, nil, c.unlessKnown(ctx, q, err)
+	}
+	if err := c.stage(ctx, d.before); err != nil {
+		return nil, nil, err
+	}
+	c.fail("after_specs")
+	if err := c.commitA(ctx, d, q); err != nil {
+		return nil, nil, err
+	}
+	c.fail("after_accept")
+	return &d.fed.UID, nil, nil
+}
+
+// unlessKnown is err, or errAccepted when the same request was accepted meanwhile.
+func (c *ControlPlane) unlessKnown(ctx context.Context, q claim, err error) error {
+	if c.knows(ctx, q) {
+		return errAccepted
+	}
+	return err
 }
 
 // validate gives the graph of a service, or every violation, and the revision of

@@ -58,6 +58,8 @@ type decision struct {
 	// leave is a cluster that the federation is to be rendered without; the rest
 	// of the decision follows from that.
 	leave string
+	// fence, when set, is the revision of the fence that what it names was staged after.
+	fence int64
 	// request is the hash of the request whose outcome is known with this step.
 	request string
 	// again is when the clock alone may change the decision; zero when it cannot.

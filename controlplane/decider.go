@@ -99,7 +99,11 @@ func (d *decider) step(ctx context.Context, uid string) (time.Time, error) {
 	}
 	d.fail("before_" + next.name)
 	key := record.FederationKey(uid)
-	keys, guess := []string{key}, d.state.mirror.Snapshot().Guess(key)
+	keys := []string{key}
+	if next.fence != 0 {
+		keys = append(keys, record.FenceKey)
+	}
+	guess := d.state.mirror.Snapshot().Guess(keys...)
 	if next.request != "" {
 		// Requests are not mirrored.
 		keys, guess = append(keys, record.RequestKey(next.request)), nil
@@ -111,6 +115,12 @@ func (d *decider) step(ctx context.Context, uid string) (time.Time, error) {
 				return errStale
 			}
 			tx.Expect(key)
+			if next.fence != 0 {
+				if kv, _ := v.KV(record.FenceKey); kv.ModRevision != next.fence {
+					return errStale
+				}
+				tx.Expect(record.FenceKey)
+			}
 			return next.write(s, v, tx)
 		},
 	})

@@ -23,6 +23,7 @@ func (c *ControlPlane) DeleteService(ctx context.Context, caller identity.Caller
 	opts.RequestID = requestID(opts.RequestID)
 	q := claimOf(caller, opts.Repeat, opts.RequestID)
 	q.takesAway = true
+	tries := newRetries()
 	for {
 		if err := c.fresh(ctx); err != nil {
 			return nil, err
@@ -46,6 +47,9 @@ func (c *ControlPlane) DeleteService(ctx context.Context, caller identity.Caller
 		c.fail("before_delete")
 		err = c.writeDelete(ctx, caller, p.uid, opts, q)
 		if errors.Is(err, errAccepted) || errors.Is(err, errStale) {
+			if err := tries.next(ctx, err); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		if err != nil {

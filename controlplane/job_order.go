@@ -43,7 +43,8 @@ func (c *ControlPlane) ResolveJob(ctx context.Context, caller identity.Caller, o
 // or refused.
 func (c *ControlPlane) order(ctx context.Context, caller identity.Caller, o JobOrder, action record.Action, decide func(jobSituation) (jobDecision, error)) (*Job, error) {
 	o.RequestID = requestID(o.RequestID)
-	for try := 0; ; try++ {
+	tries := newRetries()
+	for {
 		if err := c.fresh(ctx); err != nil {
 			return nil, err
 		}
@@ -72,8 +73,8 @@ func (c *ControlPlane) order(ctx context.Context, caller identity.Caller, o JobO
 			}
 			return view, nil
 		}
-		if !pause(ctx, time.Duration(try+1)*5*time.Millisecond) {
-			return nil, crossing(context.Cause(ctx))
+		if err := tries.next(ctx, err); err != nil {
+			return nil, err
 		}
 	}
 }

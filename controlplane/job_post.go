@@ -149,6 +149,7 @@ func (c *ControlPlane) postJob(ctx context.Context, id string) (again time.Durat
 func (c *ControlPlane) tellPosted(ctx context.Context, id string, what postedWhat) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
+	tries := newRetries()
 	for {
 		sit, rev, ok := c.postSituation(id)
 		if !ok || sit.job.Posting == nil || sit.job.Posting.Instance != c.poster.instance {
@@ -162,7 +163,7 @@ func (c *ControlPlane) tellPosted(ctx context.Context, id string, what postedWha
 		if !errors.Is(err, errStale) {
 			return err
 		}
-		if !pause(ctx, 5*time.Millisecond) {
+		if tries.next(ctx, err) != nil {
 			return err
 		}
 	}

@@ -64,6 +64,7 @@ func (c *ControlPlane) PauseFederation(ctx context.Context, caller identity.Call
 	if requestID == "" {
 		requestID = newUID()
 	}
+	tries := newRetries()
 	for {
 		if err := c.fresh(ctx); err != nil {
 			return nil, err
@@ -74,6 +75,9 @@ func (c *ControlPlane) PauseFederation(ctx context.Context, caller identity.Call
 		}
 		err = c.writePause(ctx, caller, p, requestID, paused)
 		if errors.Is(err, errStale) {
+			if err := tries.next(ctx, err); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		if err != nil {

@@ -96,6 +96,7 @@ type PlanWarning struct {
 // that is there. Its errors are those that submitting would have before a cluster
 // is asked. It writes nothing.
 func (c *ControlPlane) PlanService(ctx context.Context, caller identity.Caller, req PlanRequest) (*Plan, error) {
+	tries := newRetries()
 	for {
 		if err := c.fresh(ctx); err != nil {
 			return nil, err
@@ -104,8 +105,8 @@ func (c *ControlPlane) PlanService(ctx context.Context, caller identity.Caller, 
 		if !errors.Is(err, errStale) {
 			return plan, crossing(err)
 		}
-		if err := ctx.Err(); err != nil {
-			return nil, crossing(err)
+		if err := tries.next(ctx, err); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -160,6 +160,7 @@ type nextHold func(fed *record.Federation, holder string, before *record.Hold, l
 
 // orderHold writes what next makes of the order that stands.
 func (c *ControlPlane) orderHold(ctx context.Context, caller identity.Caller, service, clusterID string, next nextHold) (*RefreshTokenStatus, error) {
+	tries := newRetries()
 	for {
 		if err := c.fresh(ctx); err != nil {
 			return nil, err
@@ -173,6 +174,9 @@ func (c *ControlPlane) orderHold(ctx context.Context, caller identity.Caller, se
 		}
 		err = c.writeHold(ctx, p, caller.Subject, next)
 		if errors.Is(err, errStale) {
+			if err := tries.next(ctx, err); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		if err != nil {

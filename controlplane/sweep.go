@@ -63,6 +63,7 @@ func (c *ControlPlane) sweepOnce(ctx context.Context, suspects map[string]int64)
 		}
 	}
 	seen := map[string]int64{}
+	var again []store.KV
 	for _, prefix := range prefixes {
 		items, err := c.store.ListKeys(ctx, prefix)
 		if err != nil {
@@ -72,17 +73,42 @@ func (c *ControlPlane) sweepOnce(ctx context.Context, suspects map[string]int64)
 			if c.referenced(kv.Key) {
 				continue
 			}
-			if suspects[kv.Key] == kv.ModRevision {
-				if err := c.deleteAsRead(ctx, kv); err != nil {
-					return err
-				}
-				continue
-			}
 			seen[kv.Key] = kv.ModRevision
+			if suspects[kv.Key] == kv.ModRevision {
+				again = append(again, kv)
+			}
 		}
 	}
 	clear(suspects)
 	maps.Copy(suspects, seen)
+	return c.sweepStaged(ctx, again)
+}
+
+// sweepStaged removes what two sweeps have found unreferenced. Whoever staged it may
+// have slept, and may commit at this moment. Its transaction compares the fence as it
+// was before anything was staged; so once the fence is bumped, either it has committed,
+// which is seen here, or it never will and stages anew.
+func (c *ControlPlane) sweepStaged(ctx context.Context, items []store.KV) error {
+	if len(items) == 0 {
+		return nil
+	}
+	res, err := c.store.Update(ctx, store.Update{Keys: []string{record.FenceKey}, Build: func(v store.View, tx *store.Txn) error {
+		return bumpFence(v, tx, "swept")
+	}})
+	if err != nil {
+		return err
+	}
+	if err := c.shows(ctx, res.Revision); err != nil {
+		return err
+	}
+	for _, kv := range items {
+		if c.referenced(kv.Key) {
+			continue
+		}
+		if err := c.deleteAsRead(ctx, kv); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -81,7 +81,7 @@ func (c *ControlPlane) leaveCluster(ctx context.Context, s situation, rev int64,
 		return decision{}, err
 	}
 	d := applyChange(draft.sit, newProposal(draft.next, draft.specs))
-	d.name, d.add = "leave", draft.submitted
+	d.name, d.add, d.fence = "leave", draft.submitted, draft.fence
 	return d, nil
 }
 

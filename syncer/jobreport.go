@@ -202,6 +202,8 @@ func (d *desk) settled(ctx context.Context, changes []*jobChange, written map[*j
 	case err == nil:
 		d.retry = 0
 	case errors.Is(err, errStale):
+		d.retry = min(max(2*d.retry, pause), 10*time.Second)
+		pause = d.retry
 	default:
 		d.retry = min(max(2*d.retry, 100*time.Millisecond), 10*time.Second)
 		pause = d.retry

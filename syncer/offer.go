@@ -38,7 +38,7 @@ type offers struct {
 func newOffers() *offers {
 	return &offers{
 		queue: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[kube.JobKey](200*time.Millisecond, 30*time.Second)),
+			workqueue.NewTypedItemExponentialFailureRateLimiter[kube.JobKey](20*time.Millisecond, 30*time.Second)),
 		jobs: map[kube.JobKey]*kube.Job{}, of: map[string]map[kube.JobKey]bool{}, refusals: map[string]string{}, theirs: map[kube.JobKey]bool{},
 	}
 }
@@ -191,7 +191,7 @@ func (t *term) offerEach(ctx context.Context) {
 		case errors.Is(err, errNotRegistered), errors.Is(err, errOtherCluster):
 			t.lose(err)
 		case errors.Is(err, errStale), errors.Is(err, kube.ErrJobChanged):
-			t.offers.queue.AddAfter(key, 10*time.Millisecond)
+			t.offers.queue.AddRateLimited(key)
 		default:
 			t.log.Warn("Job is looked at again", "job", key, "error", err)
 			t.offers.queue.AddRateLimited(key)

@@ -43,6 +43,8 @@ type term struct {
 	decisions workqueue.TypedDelayingInterface[string]
 	writes    workqueue.TypedInterface[string]
 	retries   workqueue.TypedRateLimiter[string]
+	// stale paces those that were decided on what is no longer so.
+	stale workqueue.TypedRateLimiter[string]
 	// tokens holds the uids of federations whose tokens are to be looked after, and
 	// needs those that lack one here.
 	tokens workqueue.TypedRateLimitingInterface[string]
@@ -85,6 +87,7 @@ func newTerm(s *Syncer, session *store.Session, leads func() bool, lose context.
 		heard:     map[string]time.Time{},
 		decisions: workqueue.NewTypedDelayingQueue[string](),
 		retries:   workqueue.NewTypedItemExponentialFailureRateLimiter[string](200*time.Millisecond, 15*time.Second),
+		stale:     workqueue.NewTypedItemExponentialFailureRateLimiter[string](10*time.Millisecond, 5*time.Second),
 	}
 	t.needs, t.offers, t.looks, t.tokenNews = newNeeds(t.cfg.Now), newOffers(), newLooks(), &bell{}
 	t.tokens = workqueue.NewTypedRateLimitingQueue(
@@ -430,12 +433,13 @@ func (t *term) after(name string, err error) {
 	switch {
 	case err == nil:
 		t.retries.Forget(name)
+		t.stale.Forget(name)
 	case errors.Is(err, store.ErrSessionLost):
 		t.lose(errSessionLost)
 	case errors.Is(err, errNotRegistered), errors.Is(err, errOtherCluster):
 		t.lose(err)
 	case errors.Is(err, errStale):
-		t.decisions.AddAfter(name, 10*time.Millisecond)
+		t.decisions.AddAfter(name, t.stale.When(name))
 	default:
 		pause := t.retries.When(name)
 		if d := t.desiredInMirror(name); d != nil && d.Intent == record.IntentPrepare && d.Deadline != nil {
