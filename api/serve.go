@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/oscarfed/oscarfed/internal/handshake"
 )
 
 // Defaults of ServeConfig and limits of the server.
@@ -34,6 +36,8 @@ type ServeConfig struct {
 	// ReadTimeout is how long a caller may take to send a whole request; 0 means
 	// DefaultReadTimeout.
 	ReadTimeout time.Duration
+	// Handshakes bounds connections that have not sent a request yet.
+	Handshakes handshake.Limits
 	// Drain is how long requests in flight may take to finish after ctx is done;
 	// 0 means DefaultDrain. Those that wait for an outcome longer are cut off,
 	// which loses nothing: the work goes on without them.
@@ -70,13 +74,14 @@ func Serve(ctx context.Context, cfg ServeConfig) error {
 		ErrorLog:       slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelWarn),
 		BaseContext:    func(net.Listener) context.Context { return requests },
 	}
+	listener := handshake.New(cfg.Handshakes, cfg.Logger).HTTP(server, cfg.Listen)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		var err error
 		if cfg.TLS != nil {
-			err = server.ServeTLS(cfg.Listen, "", "")
+			err = server.ServeTLS(listener, "", "")
 		} else {
-			err = server.Serve(cfg.Listen)
+			err = server.Serve(listener)
 		}
 		if errors.Is(err, http.ErrServerClosed) {
 			return nil

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api"
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/internal/handshake"
 )
 
 // serving is a Serve that runs on a free port.
@@ -259,4 +261,28 @@ func TestExposed(t *testing.T) {
 	if api.Exposed(&net.UnixAddr{Name: "/run/x"}) {
 		t.Error("a socket file is exposed")
 	}
+}
+
+// Connections that send no request are bounded, and so is their time.
+func TestConnectionsWithoutARequestAreBounded(t *testing.T) {
+	silent := func(s *serving) net.Conn {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	ended := func(conn net.Conn) {
+		if err := conn.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, conn); err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error("the connection stands")
+		}
+	}
+	full := serve(t, api.ServeConfig{Handler: http.NotFoundHandler(), Handshakes: handshake.Limits{Total: 1, Timeout: time.Hour}})
+	silent(full)
+	ended(silent(full))
+	ended(silent(serve(t, api.ServeConfig{Handler: http.NotFoundHandler(), Handshakes: handshake.Limits{Timeout: time.Second}})))
 }
