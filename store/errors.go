@@ -127,7 +127,7 @@ func surelyNotApplied(err error) bool {
 // worthRepeating says whether a refused request may succeed in a moment.
 func worthRepeating(err error) bool {
 	return isEtcd(err, rpctypes.ErrNoLeader) || isEtcd(err, rpctypes.ErrTooManyRequests) ||
-		isEtcd(err, rpctypes.ErrAuthOldRevision)
+		isEtcd(err, rpctypes.ErrAuthOldRevision) || isEtcd(err, rpctypes.ErrLeaseExist)
 }
 
 // mayPass says whether a call without effects, which ended with a translated error, may

@@ -3,9 +3,11 @@ package store
 import (
 	"context"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -16,13 +18,20 @@ type Lease int64
 
 // Grant begins a lease of a time in whole seconds.
 func (s *Store) Grant(ctx context.Context, life time.Duration) (Lease, error) {
-	grant, err := repeat(ctx, s, func(ctx context.Context) (*clientv3.LeaseGrantResponse, error) {
-		return s.client.Grant(ctx, int64(life/time.Second))
-	})
+	grant, err := repeat(ctx, s, func(ctx context.Context) (*pb.LeaseGrantResponse, error) { return s.grant(ctx, life) })
 	if err != nil {
 		return 0, fmt.Errorf("begin a lease of %s: %w", life, err)
 	}
 	return Lease(grant.ID), nil
+}
+
+// grant asks once for a lease. etcd's own numbers follow each other, and who knows one may
+// end the lease as long as it has no keys: so the number is a random one. It may be taken,
+// then the next try has another. The number that counts is that of the answer.
+func (s *Store) grant(ctx context.Context, life time.Duration) (*pb.LeaseGrantResponse, error) {
+	return pb.NewLeaseClient(s.client.ActiveConnection()).LeaseGrant(ctx, &pb.LeaseGrantRequest{
+		TTL: int64(life / time.Second), ID: 1 + rand.Int64N(math.MaxInt64),
+	})
 }
 
 // PutUntil writes a record that goes when a lease is over. When it is over already

@@ -82,9 +82,9 @@ func (s *Store) OpenSession(ctx context.Context, cfg SessionConfig) (*Session, e
 // the lease is given back and the error is ErrExists.
 func (s *Store) acquire(ctx context.Context, cfg SessionConfig, value string) (*Session, error) {
 	granted := time.Now()
-	grant, err := repeat(ctx, s, func(ctx context.Context) (*clientv3.LeaseGrantResponse, error) {
+	grant, err := repeat(ctx, s, func(ctx context.Context) (*pb.LeaseGrantResponse, error) {
 		granted = time.Now()
-		return s.client.Grant(ctx, int64(cfg.TTL/time.Second))
+		return s.grant(ctx, cfg.TTL)
 	})
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (s *Store) acquire(ctx context.Context, cfg SessionConfig, value string) (*
 	kv, err := repeat(ctx, s, func(ctx context.Context) (*mvccpb.KeyValue, error) {
 		resp, err := s.client.Txn(ctx).
 			If(clientv3.Compare(clientv3.CreateRevision(cfg.Key), "=", 0)).
-			Then(clientv3.OpPut(cfg.Key, value, clientv3.WithLease(grant.ID)), clientv3.OpGet(cfg.Key)).
+			Then(clientv3.OpPut(cfg.Key, value, clientv3.WithLease(clientv3.LeaseID(grant.ID))), clientv3.OpGet(cfg.Key)).
 			Else(clientv3.OpGet(cfg.Key)).
 			Commit()
 		if err != nil {
@@ -103,17 +103,17 @@ func (s *Store) acquire(ctx context.Context, cfg SessionConfig, value string) (*
 		read := resp.Responses[len(resp.Responses)-1].GetResponseRange()
 		return read.Kvs[0], nil
 	})
-	if err == nil && kv.Lease != int64(grant.ID) {
+	if err == nil && kv.Lease != grant.ID {
 		err = ErrExists
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.revoke(ctx, grant.ID))
+		return nil, errors.Join(err, s.revoke(ctx, clientv3.LeaseID(grant.ID)))
 	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	x := &Session{
 		cfg:     cfg,
 		store:   s,
-		lease:   grant.ID,
+		lease:   clientv3.LeaseID(grant.ID),
 		ttl:     time.Duration(grant.TTL) * time.Second,
 		created: kv.CreateRevision,
 		stop:    stop,

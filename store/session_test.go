@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/storetest"
 )
 
@@ -288,5 +290,41 @@ func TestLeasedKeysEndWithTheSession(t *testing.T) {
 	kvs, _, err := s.List(t.Context(), "/t/c/")
 	if err != nil || len(kvs) != 1 || kvs[0].Key != "/t/c/kept" {
 		t.Errorf("left: %v, error %v", kvs, err)
+	}
+}
+
+// etcd counts its own numbers of leases upwards: who has one knows the next.
+func TestNumbersOfLeasesAreRandom(t *testing.T) {
+	s := storetest.New(t)
+	var last store.Lease
+	for range 5 {
+		lease, err := s.Grant(t.Context(), time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := lease - last; lease <= 0 || d > -1<<20 && d < 1<<20 {
+			t.Errorf("lease %d follows %d", lease, last)
+		}
+		last = lease
+	}
+}
+
+// A number that is taken is no failure: the next try has another.
+func TestALeaseWhoseNumberIsTakenGetsAnother(t *testing.T) {
+	const method = "/etcdserverpb.Lease/LeaseGrant"
+	faults := new(storetest.Faults)
+	server := storetest.Start(t, embedded.Config{})
+	s := storetest.Open(t, store.Config{Endpoints: []string{server.Endpoint()}, DialOptions: faults.DialOptions()})
+	faults.FailCalls(method, 2, rpctypes.ErrGRPCLeaseExist)
+	if lease, err := s.Grant(t.Context(), time.Minute); err != nil || lease == 0 {
+		t.Errorf("lease %d, %v", lease, err)
+	}
+	faults.FailCalls(method, 2, rpctypes.ErrGRPCLeaseExist)
+	x, err := s.OpenSession(t.Context(), store.SessionConfig{Key: "/t/session", Record: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
