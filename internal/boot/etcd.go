@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -75,7 +74,10 @@ func (e embeddedEtcd) start(ctx context.Context, registry prometheus.Registerer)
 		cfg.CertFile = filepath.Join(pkiDir(e.dataDir), "server.pem")
 		cfg.KeyFile, cfg.CAFile = cfg.CertFile, filepath.Join(pkiDir(e.dataDir), pki.AuthorityCertFile)
 		cfg.Guarded, cfg.Trusted = true, []string{access.ControlPlane}
-		if cfg.OnLease, err = countLeases(registry); err != nil {
+		if cfg.OnLease, cfg.OnRefusal, err = countRequests(registry); err != nil {
+			return nil, err
+		}
+		if cfg.LeaseKey, err = authority.Derive(leasePurpose); err != nil {
 			return nil, err
 		}
 	}
@@ -195,24 +197,37 @@ func loopbackHost(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// countLeases counts who asks an embedded etcd for leases.
-func countLeases(registry prometheus.Registerer) (func(user string, granted bool), error) {
+// leasePurpose names the secret that the leases of clusters are marked with.
+const leasePurpose = "marks of leases in etcd"
+
+// countRequests counts who asks etcd for leases, and what is refused.
+func countRequests(registry prometheus.Registerer) (leased func(user string, granted bool), refused func(user, limit string), err error) {
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "oscarfed_etcd_lease_requests_total", Help: "Requests for leases to the embedded etcd, by cluster and outcome.",
+		Name: "oscarfed_etcd_lease_requests_total", Help: "Requests of clusters for leases, at the embedded etcd or the gateway, by cluster and outcome.",
 	}, []string{"cluster", "outcome"})
-	if err := registry.Register(requests); err != nil {
-		return nil, fmt.Errorf("register metrics: %w", err)
+	refusals := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "oscarfed_etcd_refused_requests_total", Help: "Requests of clusters that passed a limit, at the embedded etcd or the gateway, by cluster and limit.",
+	}, []string{"cluster", "limit"})
+	if err := errors.Join(registry.Register(requests), registry.Register(refusals)); err != nil {
+		return nil, nil, fmt.Errorf("register metrics: %w", err)
 	}
 	return func(user string, granted bool) {
-		cluster, outcome := user, "refused"
-		if i := strings.LastIndexByte(user, '.'); i > 0 {
-			cluster = user[:i]
-		}
-		if granted {
-			outcome = "granted"
-		}
-		requests.WithLabelValues(cluster, outcome).Inc()
-	}, nil
+			outcome := "refused"
+			if granted {
+				outcome = "granted"
+			}
+			requests.WithLabelValues(clusterOf(user), outcome).Inc()
+		}, func(user, limit string) {
+			refusals.WithLabelValues(clusterOf(user), limit).Inc()
+		}, nil
+}
+
+// clusterOf is the cluster of a user, or the user.
+func clusterOf(user string) string {
+	if life, ok := access.LifeOf(user); ok {
+		return life.Cluster
+	}
+	return user
 }
 
 // dialStore connects to etcd. An etcd that is away is asked again for as long as

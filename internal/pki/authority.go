@@ -4,7 +4,9 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -199,4 +201,14 @@ func newSerial() (*big.Int, error) {
 // LoadDir reads the authority that LoadOrCreate made in a directory.
 func LoadDir(dir string, now func() time.Time) (*Authority, error) {
 	return Load(filepath.Join(dir, AuthorityCertFile), filepath.Join(dir, authorityKeyFile), now)
+}
+
+// Derive makes a secret of 32 bytes for a purpose from the authority's key: who has the
+// authority has the same, and nobody else.
+func (a *Authority) Derive(purpose string) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(a.key)
+	if err != nil {
+		return nil, fmt.Errorf("derive a secret: %w", err)
+	}
+	return hkdf.Key(sha256.New, der, nil, "oscarfed: "+purpose, sha256.Size)
 }

@@ -23,10 +23,11 @@ const (
 
 // guarded is an etcd that asks who is calling, with two clusters.
 type guarded struct {
-	t         testing.TB
-	endpoint  string
-	authority *storetest.Authority
-	admin     *access.Admin
+	t testing.TB
+	// endpoint is etcd's own; gateway, when it is not empty, is the clusters'.
+	endpoint, gateway string
+	authority         *storetest.Authority
+	admin             *access.Admin
 	// controlPlane is connected as such.
 	controlPlane *store.Store
 }
@@ -53,10 +54,26 @@ func guard(t testing.TB) *guarded {
 	return g
 }
 
+// door is where clusters connect.
+func (g *guarded) door() string {
+	if g.gateway != "" {
+		return g.gateway
+	}
+	return g.endpoint
+}
+
+// reached is where a user connects.
+func (g *guarded) reached(user string) string {
+	if _, ok := access.LifeOf(user); ok {
+		return g.door()
+	}
+	return g.endpoint
+}
+
 func (g *guarded) open(user string) *store.Store {
 	g.t.Helper()
 	cert, key := g.authority.Issue(user)
-	return storetest.Open(g.t, store.Config{Endpoints: []string{g.endpoint}, CertFile: cert, KeyFile: key, CAFile: g.authority.CAFile})
+	return storetest.Open(g.t, store.Config{Endpoints: []string{g.reached(user)}, CertFile: cert, KeyFile: key, CAFile: g.authority.CAFile})
 }
 
 func (g *guarded) admit(cluster, uid string) {

@@ -363,7 +363,7 @@ func raw(t *testing.T, g *guarded, user string) *clientv3.Client {
 		t.Fatal("no CA")
 	}
 	client, err := clientv3.New(clientv3.Config{
-		Endpoints: []string{g.endpoint}, DialTimeout: 5 * time.Second, Logger: zap.NewNop(), // it tells of each refusal
+		Endpoints: []string{g.reached(user)}, DialTimeout: 5 * time.Second, Logger: zap.NewNop(), // it tells of each refusal
 		TLS: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool, Certificates: []tls.Certificate{cert}},
 	})
 	if err != nil {

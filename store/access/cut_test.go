@@ -1,7 +1,11 @@
 package access_test
 
 import (
+	"crypto/tls"
 	"errors"
+	"io"
+	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -126,4 +130,33 @@ func TestLocksAndElectionsAreNotServed(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+}
+
+// A client that connects and says nothing has seconds, in TLS and after it.
+func TestAConnectionThatNeverShakesHandsIsClosed(t *testing.T) {
+	doors(t, func(t *testing.T, g *guarded) {
+		address := strings.TrimPrefix(g.door(), "https://")
+		silent, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer silent.Close()
+		cert, err := tls.LoadX509KeyPair(g.authority.Issue(access.Syncer(clusterA, uidA)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		half, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}}) //nolint:gosec // it is itself
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer half.Close()
+		for what, conn := range map[string]net.Conn{"nothing": silent, "TLS alone": half} {
+			if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("after %s the connection stands", what)
+			}
+		}
+	})
 }

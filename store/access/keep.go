@@ -35,9 +35,9 @@ type Wanted struct {
 	Needed []Life
 }
 
-// lifeOf takes a user's name apart; false when it is not a cluster's. Users of others
+// LifeOf takes a user's name apart; false when it is not a cluster's. Users of others
 // who share this etcd have other names.
-func lifeOf(user string) (Life, bool) {
+func LifeOf(user string) (Life, bool) {
 	i := strings.LastIndexByte(user, '.')
 	if i <= 0 || len(user)-i-1 != 36 {
 		return Life{}, false
@@ -70,7 +70,7 @@ func (a *Admin) Keep(ctx context.Context, want func(context.Context) (Wanted, er
 	}
 	// A role without its user is left by a revocation that was cut off.
 	for _, name := range slices.Concat(users, roles.Roles) {
-		if life, ok := lifeOf(name); ok {
+		if life, ok := LifeOf(name); ok {
 			lives[life] = true
 		}
 	}

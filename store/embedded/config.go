@@ -28,13 +28,18 @@ type Config struct {
 	CertFile, KeyFile, CAFile string
 	// Guarded is for a server whose clients are users of etcd: as long as etcd's
 	// authentication is off, only root is let in. A connection ends when the rights
-	// of its user change, within two seconds, or when its certificate ends. Leases of
-	// users who are not among Trusted are limited. It needs the certificates.
+	// of its user change, within two seconds, or when its certificate ends. Users who
+	// are not among Trusted are limited by package guard. It needs the certificates.
 	Guarded bool
 	// Trusted are users without limits; root is one of them.
 	Trusted []string
 	// OnLease, when set, is told of each request for a lease of a guarded server.
 	OnLease func(user string, granted bool)
+	// OnRefusal, when set, is told of each request that passes a limit, and of which.
+	OnRefusal func(user, limit string)
+	// LeaseKey marks the leases of each user of a guarded server, so that it is known
+	// after a restart whose a lease is; default a random one.
+	LeaseKey []byte
 	// AdvertiseClient are the URLs that others reach this member by; default the
 	// address that it listens on.
 	AdvertiseClient []string

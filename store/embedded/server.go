@@ -7,12 +7,15 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 	"go.etcd.io/etcd/server/v3/embed"
 	"google.golang.org/grpc"
+
+	"github.com/oscarfed/oscarfed/internal/handshake"
+	"github.com/oscarfed/oscarfed/store/guard"
 )
 
 // ErrInUse says that another process runs a server on the data directory.
@@ -28,8 +31,9 @@ type Server struct {
 	release  func()
 	once     sync.Once
 	watcher  sync.WaitGroup
-	// gate is nil unless the server is guarded.
-	gate *gate
+	// gate and rights are nil unless the server is guarded.
+	gate   *guard.Gate
+	rights *rights
 }
 
 // Start runs a member and waits until it is ready to answer. ctx bounds only the
@@ -70,7 +74,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	if s.gate != nil {
 		users := s.etcd.Server.AuthStore()
-		s.gate.users.Store(&users)
+		s.rights.users.Store(&users)
 	}
 	if err := s.ready(ctx); err != nil {
 		s.Close()
@@ -79,15 +83,14 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	s.endpoint = s.endpointOf(conf.ListenClientUrls[0])
 	s.watcher.Go(s.watch)
 	if s.gate != nil {
-		s.watcher.Go(func() { s.gate.watch(s.closing) })
+		s.watcher.Go(func() { s.rights.watch(s.gate, s.closing) })
 	}
 	return s, nil
 }
 
-// options are what the server adds to etcd's own. Of two transport credentials gRPC
-// takes the last one: those of the gate.
+// options are what the server adds to etcd's own.
 func (s *Server) options(cfg Config) ([]grpc.ServerOption, error) {
-	out := []grpc.ServerOption{grpc.ChainStreamInterceptor(drain{s.closing}.intercept)}
+	out := []grpc.ServerOption{guard.Drain(s.closing), grpc.ConnectionTimeout(handshake.Timeout)}
 	if !cfg.Guarded {
 		return out, nil
 	}
@@ -96,30 +99,13 @@ func (s *Server) options(cfg Config) ([]grpc.ServerOption, error) {
 	if err != nil {
 		return nil, fmt.Errorf("etcd's certificates: %w", err)
 	}
-	trusted := append([]string{rootUser}, cfg.Trusted...)
-	told := cfg.OnLease
-	if told == nil {
-		told = func(string, bool) {}
-	}
-	s.gate = newGate(conf, trusted, cfg.Logger)
-	limit := &leases{
-		trusted: trusted, knows: s.gate.knows, told: told, users: map[string]*holder{},
-		alive: s.leases,
-	}
-	return append(out, grpc.Creds(s.gate), grpc.ChainUnaryInterceptor(withholdUnary, limit.intercept), grpc.ChainStreamInterceptor(withholdStream)), nil
-}
-
-// leases are those of all users.
-func (s *Server) leases(ctx context.Context) (map[int64]bool, error) {
-	resp, err := s.etcd.Server.LeaseLeases(s.etcd.Server.AuthStore().WithRoot(ctx), &pb.LeaseLeasesRequest{})
-	if err != nil {
-		return nil, err
-	}
-	out := make(map[int64]bool, len(resp.Leases))
-	for _, lease := range resp.Leases {
-		out[lease.ID] = true
-	}
-	return out, nil
+	limits := guard.New(guard.Config{
+		Etcd: s, Trusted: append([]string{rootUser}, cfg.Trusted...), LeaseKey: cfg.LeaseKey,
+		OnLease: cfg.OnLease, OnRefusal: cfg.OnRefusal, Logger: cfg.Logger,
+	})
+	s.rights = &rights{log: cfg.Logger, known: map[string]string{}}
+	s.gate = limits.NewGate(conf, s.rights.admit)
+	return slices.Concat(out, s.gate.ServerOptions(), limits.ServerOptions()), nil
 }
 
 // lock keeps a second process out. etcd itself would wait for the first one, for

@@ -1,4 +1,4 @@
-package embedded
+package guard
 
 import (
 	"context"
@@ -7,9 +7,13 @@ import (
 	"google.golang.org/grpc"
 )
 
-// drain ends streams when the server closes. etcd itself waits seconds for
-// watches and keepalives to go away, which they never do by themselves.
-type drain struct{ closing chan struct{} }
+// Drain ends streams when a server closes. gRPC and etcd wait for watches and keepalives
+// to go away, which they never do by themselves.
+func Drain(closing <-chan struct{}) grpc.ServerOption {
+	return grpc.ChainStreamInterceptor(drain{closing}.intercept)
+}
+
+type drain struct{ closing <-chan struct{} }
 
 func (d drain) intercept(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	ctx, cancel := context.WithCancel(stream.Context())
