@@ -41,10 +41,15 @@ func (f MemoryFile) Load() (string, error) {
 		return "", err
 	}
 	uid := strings.TrimSpace(string(data))
-	if len(data) > maxMemory || uid == "" || strings.ContainsAny(uid, " \n\t") {
+	if len(data) > maxMemory || !keepable(uid) {
 		return "", fmt.Errorf("%s does not hold the uid of a cluster; restore it, or remove it to meet the registration anew", f)
 	}
 	return uid, nil
+}
+
+// keepable says whether a uid that is saved can be loaded again.
+func keepable(uid string) bool {
+	return uid != "" && len(uid) < maxMemory && !strings.ContainsFunc(uid, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 // Save implements Memory.
@@ -85,7 +90,12 @@ func (s *Syncer) registered(kv store.KV, ok bool) (*record.DesiredCluster, error
 	if !ok {
 		return nil, errNotRegistered
 	}
-	return store.Decode[record.DesiredCluster](kv)
+	c, err := store.Decode[record.DesiredCluster](kv)
+	if err == nil && !keepable(c.UID) {
+		// It is nobody's: neither the first registration that is met, nor another one.
+		return nil, fmt.Errorf("%w: the one that there is has no uid", errNotRegistered)
+	}
+	return c, err
 }
 
 // serves says whether desired/cluster, as it was read, is of our registration.

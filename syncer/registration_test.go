@@ -83,6 +83,32 @@ func TestAnotherRegistrationIsNotServed(t *testing.T) {
 	}
 }
 
+// TestARegistrationWithoutAUidIsNotRemembered: a syncer that took it could not read its
+// own memory at the next start, and served nobody from then on.
+func TestARegistrationWithoutAUidIsNotRemembered(t *testing.T) {
+	for name, first := range map[string]string{"none is known": "", "another is known": "first"} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, oscarsim.Config{})
+			file := syncer.MemoryFile(filepath.Join(t.TempDir(), "cluster-uid"))
+			if first != "" {
+				if err := file.Save(first); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.registerAs("")
+			r.start(func(c *syncer.Config) { c.Memory = file })
+			for _, uid := range []string{"", "two words", "two\nlines", strings.Repeat("x", 4096)} {
+				r.registerAs(uid)
+			}
+			r.registerAs("first")
+			r.eventually("it serves its registration", r.hasSession)
+			if uid, err := file.Load(); err != nil || uid != "first" {
+				t.Errorf("remembered %q, %v", uid, err)
+			}
+		})
+	}
+}
+
 func TestMemoryFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "cluster-uid")
 	f := syncer.MemoryFile(name)
