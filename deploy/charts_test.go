@@ -2,6 +2,7 @@ package deploy_test
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -406,12 +407,47 @@ func checkPolicies(t *testing.T, m manifest) {
 				if len(out.Ports) == 0 {
 					t.Errorf("policy %s lets out to all ports", p.Name)
 				}
+				checkDestinations(t, p.Name, out)
 			}
 		}
 		if found != 1 {
 			t.Errorf("%s has %d network policies", w.name, found)
 		}
 	}
+}
+
+// checkDestinations wants every rule but those for names and for another's etcd, whose
+// addresses a chart does not know, to say where to, and none to lead to link-local
+// addresses, at which clouds give out credentials.
+func checkDestinations(t *testing.T, policy string, rule networkingv1.NetworkPolicyEgressRule) {
+	t.Helper()
+	anywhere := map[string]bool{"53": true, "2379": true, "12379": true}
+	for _, port := range rule.Ports {
+		if len(rule.To) == 0 && !anywhere[port.Port.String()] {
+			t.Errorf("policy %s lets out to port %s of everything", policy, port.Port)
+		}
+	}
+	for _, to := range rule.To {
+		if to.IPBlock == nil {
+			continue
+		}
+		for _, address := range []string{"169.254.169.254", "fe80::a9fe:a9fe"} {
+			if allows(t, to.IPBlock, address) {
+				t.Errorf("policy %s lets out to %s", policy, address)
+			}
+		}
+	}
+}
+
+func allows(t *testing.T, block *networkingv1.IPBlock, address string) bool {
+	t.Helper()
+	ip := netip.MustParseAddr(address)
+	for _, except := range block.Except {
+		if netip.MustParsePrefix(except).Contains(ip) {
+			return false
+		}
+	}
+	return netip.MustParsePrefix(block.CIDR).Contains(ip)
 }
 
 // checkBudgets wants a disruption budget where there are several pods, and none where
