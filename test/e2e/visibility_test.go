@@ -132,6 +132,7 @@ func TestWhatMayNotBeSeenAnswersAsIfItDidNotExist(t *testing.T) {
 		}
 	}
 	everyRouteIsAsked(t, w)
+	hidden := 0
 	sees := map[string][]string{
 		bob:   {publicName},
 		carol: {publicName, restrictedName},
@@ -140,11 +141,15 @@ func TestWhatMayNotBeSeenAnswersAsIfItDidNotExist(t *testing.T) {
 		bearer := "Bearer " + w.Token(caller, nil)
 		for route, all := range asks() {
 			for i, q := range all {
-				for _, headers := range [][]string{nil, {"If-Match", `"1"`}, {"Idempotency-Key", "a-key-of-" + caller + fmt.Sprint(route, i)}, {"Accept", "application/problem+json"}} {
+				for _, headers := range [][]string{nil, {"If-Match", `"1"`}, {"Idempotency-Key", "a-key-of-" + caller + fmt.Sprint(route, i)}, {"Accept", "application/problem+json"}, {"X-Forwarded-User", alice}, {"Cookie", "session=" + alice}} {
 					nothing := answerTo(w, q, absentName, bearer, headers...)
 					for _, name := range []string{privateName, restrictedName, publicName} {
 						got := answerTo(w, q, name, bearer, headers...)
-						switch may := slices.Contains(visible, name); {
+						may := slices.Contains(visible, name)
+						if !may {
+							hidden++
+						}
+						switch {
 						case !may && got != nothing:
 							t.Errorf("%s asks %s of %s, with %v:\n%s\nand if it is not there:\n%s", caller, route, name, headers, got, nothing)
 						case q.relayed():
@@ -157,6 +162,10 @@ func TestWhatMayNotBeSeenAnswersAsIfItDidNotExist(t *testing.T) {
 		}
 		listsShow(t, w, bearer, visible)
 		takenNames(t, w, bearer)
+	}
+	t.Logf("%d requests about services that the caller may not see", hidden)
+	if hidden < 516 {
+		t.Errorf("only %d requests about services that the caller may not see", hidden)
 	}
 	// The owner and the administrator see everything, and are told what is wrong with a
 	// precondition.
