@@ -192,6 +192,31 @@ func TestNamedTestsExist(t *testing.T) {
 	}
 }
 
+// TestEveryClaimNamesItsTest: a line of a table of claims whose last cell names no test
+// claims what nothing shows.
+func TestEveryClaimNamesItsTest(t *testing.T) {
+	claims, isTest := 0, regexp.MustCompile("`Test[A-Z]\\w+`")
+	of := false
+	for line := range strings.Lines(page(t, "security.md")) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		last := strings.TrimSpace(cells[len(cells)-1])
+		switch {
+		case !strings.HasPrefix(line, "|"):
+			of = false
+		case last == "Test":
+			of = true
+		case of && !strings.HasPrefix(last, "---"):
+			claims++
+			if !isTest.MatchString(last) {
+				t.Errorf("no test is named for: %s", strings.TrimSpace(cells[0]))
+			}
+		}
+	}
+	if claims < 50 {
+		t.Errorf("only %d claims were found", claims)
+	}
+}
+
 func TestLinksLeadSomewhere(t *testing.T) {
 	links, link := 0, regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	headings := map[string]map[string]bool{} // of each page that was linked into
