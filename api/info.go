@@ -11,7 +11,7 @@ import (
 // so its version is empty; clients only show it.
 func (s *Server) info(w http.ResponseWriter, r *http.Request) error {
 	build, cp := version.Get(), s.cp.Info(r.Context())
-	return writeOSCAR(w, v1.Info{
+	out := v1.Info{
 		Version:         version.OSCAR,
 		GitCommit:       build.Commit,
 		Architecture:    build.Arch,
@@ -19,8 +19,11 @@ func (s *Server) info(w http.ResponseWriter, r *http.Request) error {
 		ControlPlane:    cp.ControlPlane,
 		Clusters:        cp.Clusters,
 		AliveClusters:   cp.Alive,
-		Etcd: v1.EtcdSpace{
+	}
+	if stateOf(r).caller.Administrator {
+		out.Etcd = &v1.EtcdSpace{
 			Space: cp.Etcd.Level, SizeBytes: cp.Etcd.Size, InUseBytes: cp.Etcd.InUse, QuotaBytes: cp.Etcd.Quota, Advice: cp.Etcd.Advice,
-		},
-	})
+		}
+	}
+	return writeOSCAR(w, out)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
 
 	"github.com/oscarfed/oscarfed/controlplane/delegation"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -68,7 +69,7 @@ type ClusterRoom struct {
 }
 
 // Room tells what each registered cluster has for jobs. Every caller may know it, as at
-// an OSCAR; how many jobs there are is for the administrator.
+// an OSCAR; how many jobs there are, and what nodes are called, is for the administrator.
 func (c *ControlPlane) Room(ctx context.Context, caller identity.Caller) (Room, error) {
 	if err := c.fresh(ctx); err != nil {
 		return Room{}, err
@@ -79,6 +80,9 @@ func (c *ControlPlane) Room(ctx context.Context, caller identity.Caller) (Room, 
 			r := ClusterRoom{ClusterID: id, State: reg.rec.State, Alive: c.state.alive(id)}
 			if n := c.state.nodes[id]; n != nil && n.fresh() {
 				r.Fresh, r.Capacity = true, n.capacity.rec // never changed once it is read
+				if !caller.Administrator {
+					r.Capacity = unnamed(r.Capacity)
+				}
 			}
 			if reserved := c.state.jobs.reserved[id].rec; reserved != nil {
 				for _, p := range reserved.Jobs {
@@ -96,4 +100,14 @@ func (c *ControlPlane) Room(ctx context.Context, caller identity.Caller) (Room, 
 	})
 	slices.SortFunc(out.Clusters, func(a, b ClusterRoom) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
 	return out, nil
+}
+
+// unnamed numbers the nodes: their names tell of the network that they are in.
+func unnamed(c *record.Capacity) *record.Capacity {
+	out := *c
+	out.Nodes = slices.Clone(c.Nodes)
+	for i := range out.Nodes {
+		out.Nodes[i].Name = "node-" + strconv.Itoa(i+1)
+	}
+	return &out
 }

@@ -106,18 +106,15 @@ func (c *ControlPlane) writeCluster(ctx context.Context, keys []string, id strin
 	return c.cluster(id)
 }
 
-// shownTo takes out of a cluster what speaks of other people's services.
+// shownTo leaves of a cluster what a user needs to place a service there. Its addresses,
+// its keys and what stands on it are the administrator's.
 func (c Cluster) shownTo(caller identity.Caller) Cluster {
 	if caller.Administrator {
 		return c
 	}
-	c.Orphans = nil
-	if c.Removal != nil {
-		removal := *c.Removal
-		removal.Waits = ""
-		c.Removal = &removal
+	return Cluster{
+		Revision: c.Revision, ClusterID: c.ClusterID, Labels: c.Labels, State: c.State, Alive: c.Alive, OscarVersion: c.OscarVersion, Reason: c.Reason,
 	}
-	return c
 }
 
 // Clusters lists what is registered, by id.

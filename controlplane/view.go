@@ -145,7 +145,8 @@ type Replicas struct {
 	StreamRevision int64
 }
 
-// Cluster is a registered cluster with what its syncer says of it.
+// Cluster is a registered cluster with what its syncer says of it. A user is shown a part
+// of it, without its UID.
 type Cluster struct {
 	// Revision of the registration: its ETag.
 	Revision      int64

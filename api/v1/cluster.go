@@ -1,7 +1,10 @@
 package v1
 
+import "encoding/json"
+
 // Cluster is a registered cluster: the answer of GET /system/clusters/{id}. It
-// is the registration record with what is computed from the syncer's reports.
+// is the registration record with what is computed from the syncer's reports. One
+// without a UID is what a user is shown: see MarshalJSON.
 type Cluster struct {
 	V         int               `json:"v"`
 	ClusterID string            `json:"cluster_id"`
@@ -37,6 +40,23 @@ type Cluster struct {
 	// Revoked is there while the cluster has no rights in etcd, since it has passed the
 	// limits of what it may write.
 	Revoked *ClusterRevocation `json:"revoked,omitempty"`
+}
+
+// MarshalJSON leaves out what a user is not shown, in place of empty values.
+func (c Cluster) MarshalJSON() ([]byte, error) {
+	type whole Cluster
+	if c.UID != "" {
+		return json.Marshal(whole(c))
+	}
+	return json.Marshal(struct {
+		V            int               `json:"v"`
+		ClusterID    string            `json:"cluster_id"`
+		Labels       map[string]string `json:"labels"`
+		State        string            `json:"state"`
+		Alive        bool              `json:"alive"`
+		OscarVersion string            `json:"oscar_version"`
+		Reason       string            `json:"reason,omitempty"`
+	}{c.V, c.ClusterID, c.Labels, c.State, c.Alive, c.OscarVersion, c.Reason})
 }
 
 // ClusterRevocation says why a cluster has no rights any more.

@@ -13,7 +13,8 @@ type Info struct {
 	Clusters        int    `json:"clusters"`
 	AliveClusters   int    `json:"alive_clusters"`
 
-	Etcd EtcdSpace `json:"etcd"`
+	// Etcd is told to the administrator alone.
+	Etcd *EtcdSpace `json:"etcd,omitempty"`
 }
 
 // EtcdSpace is how much space the store has; sizes in bytes, of the etcd member that

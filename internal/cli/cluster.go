@@ -196,7 +196,15 @@ func (c *clusterRemoveCmd) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
+// clusterTable has the columns of what the caller is shown.
 func clusterTable(a *app, list []v1.Cluster) *table {
+	if len(list) > 0 && list[0].UID == "" { // to a user
+		t := newTable("CLUSTER", "STATE", "ALIVE", "OSCAR", "LABELS", "REASON")
+		for _, c := range list {
+			t.row(c.ClusterID, c.State, yesNo(c.Alive), c.OscarVersion, labelsOf(c), c.Reason)
+		}
+		return t
+	}
 	t := newTable("CLUSTER", "ENDPOINT", "STATE", "ALIVE", "OSCAR", "QUEUE", "LAST SEEN", "LABELS", "GROUPS", "REASON")
 	for _, c := range list {
 		seen := "never"
@@ -205,10 +213,6 @@ func clusterTable(a *app, list []v1.Cluster) *table {
 			seen = "now"
 		case c.LastSeen != nil:
 			seen = age(c.LastSeen.Time, a.now()) + " ago"
-		}
-		labels := make([]string, 0, len(c.Labels))
-		for _, k := range slices.Sorted(maps.Keys(c.Labels)) {
-			labels = append(labels, k+"="+c.Labels[k])
 		}
 		reason := c.Reason
 		if c.Revoked != nil {
@@ -223,7 +227,15 @@ func clusterTable(a *app, list []v1.Cluster) *table {
 		for _, u := range c.Unlisted {
 			reason = strings.TrimPrefix(reason+"; jobs of "+u.ServiceName+" are not known: "+u.Message, "; ")
 		}
-		t.row(c.ClusterID, c.Endpoint, c.State, yesNo(c.Alive), c.OscarVersion, fmt.Sprintf("%ds", c.QueueS), seen, strings.Join(labels, ","), strings.Join(c.AllowedGroups, ","), reason)
+		t.row(c.ClusterID, c.Endpoint, c.State, yesNo(c.Alive), c.OscarVersion, fmt.Sprintf("%ds", c.QueueS), seen, labelsOf(c), strings.Join(c.AllowedGroups, ","), reason)
 	}
 	return t
+}
+
+func labelsOf(c v1.Cluster) string {
+	labels := make([]string, 0, len(c.Labels))
+	for _, k := range slices.Sorted(maps.Keys(c.Labels)) {
+		labels = append(labels, k+"="+c.Labels[k])
+	}
+	return strings.Join(labels, ",")
 }
