@@ -113,6 +113,7 @@ func (c *ControlPlane) logMembers(ctx context.Context, caller identity.Caller, i
 	if p.rec.Phase.Result() {
 		return nil, nil, false, notFound(fmt.Sprintf("there is no service %q", in.Service))
 	}
+	account := c.accountWord(caller, p.rec.Owner)
 	list := []record.Member{p.at()}
 	if p.at().Coordinator {
 		list = p.rec.Members
@@ -126,6 +127,7 @@ func (c *ControlPlane) logMembers(ctx context.Context, caller identity.Caller, i
 				continue
 			}
 			if t, ok := c.state.targetOf(m); ok {
+				t.Account = account
 				members = append(members, t)
 			} else {
 				missing = append(missing, m.ClusterID+": it has no rights any more")

@@ -59,7 +59,9 @@ func (c *ControlPlane) Invoke(ctx context.Context, caller identity.Caller, req R
 	targets, verdicts := c.runOrder(p, need)
 	body := &once{from: req.Body}
 	tried := verdicts
+	account := c.accountWord(caller, p.rec.Owner)
 	for _, t := range targets {
+		t.Account = account
 		resp, err := c.invoke(ctx, t, relay.Invocation{Token: c.serviceToken(t.UID), Header: req.Header, Body: body, Length: req.Length}) //nolint:bodyclose // the caller's, with the answer
 		if err == nil {
 			return &RunAnswer{ClusterID: t.Cluster, Status: resp.StatusCode, Header: resp.Header, Length: resp.ContentLength, Body: resp.Body}, nil

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/relay"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
@@ -188,6 +189,18 @@ func (c *ControlPlane) streamMAC(cluster, uid string, body []byte) []byte {
 	mac.Write([]byte(cluster + "\x00" + uid + "\x00"))
 	mac.Write(body)
 	return mac.Sum(nil)[:challengeMAC]
+}
+
+// accountWord tells syncers accounts apart, and names none. The bearer of a service's token
+// takes of its owner's share: else many services would be many shares.
+func (c *ControlPlane) accountWord(caller identity.Caller, owner string) string {
+	account := caller.Subject
+	if caller.Service != "" {
+		account = owner
+	}
+	mac := hmac.New(sha256.New, c.streamKey)
+	mac.Write([]byte("account\x00" + account))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:challengeMAC])
 }
 
 // proofs remembers the proofs that were used at this instance for as long as they are

@@ -40,7 +40,7 @@ func (c *ControlPlane) StorageOf(ctx context.Context, caller identity.Caller, cl
 	if err := c.fresh(ctx); err != nil {
 		return nil, err
 	}
-	to := relay.Replica{Cluster: cluster}
+	to := relay.Replica{Cluster: cluster, Account: c.accountWord(caller, caller.Subject)}
 	var away error
 	c.state.read(func() {
 		reg := c.state.clusters[cluster].rec

@@ -43,6 +43,10 @@ const (
 // is to be invoked.
 const RelayServiceTokenHeader = "Oscarfed-Service-Token"
 
+// RelayAccountHeader says, on the stream, which account a request is made for: a word that
+// tells accounts apart and names none of them. A syncer shares what it does at once by it.
+const RelayAccountHeader = "Oscarfed-Account"
+
 // RelayUserTokenHeader carries, on the stream, the access token of a user who asks for his
 // keys of the cluster's MinIO.
 const RelayUserTokenHeader = "Oscarfed-User-Token"

@@ -22,6 +22,9 @@ type Replica struct {
 	ClusterUID string
 	Service    string
 	UID        string
+	// Account is a word for whom it is asked, for one account always the same: its syncer
+	// shares what it does at once among accounts.
+	Account string
 }
 
 // Error says why there is no answer of a cluster's OSCAR.
@@ -146,6 +149,9 @@ const maxText = 1 << 10
 
 // ask sends a request and parts OSCAR's answers from the syncer's own.
 func (h *Hub) ask(req *http.Request, r Replica) (*http.Response, error) {
+	if r.Account != "" {
+		req.Header.Set(v1.RelayAccountHeader, r.Account)
+	}
 	var wrote atomic.Bool
 	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{WroteHeaders: func() { wrote.Store(true) }}))
 	resp, err := h.Do(req, r.Cluster, r.ClusterUID)

@@ -25,8 +25,8 @@ type Limits struct {
 	Run time.Duration
 	// Ask is how long anything else may take: 60 s.
 	Ask time.Duration
-	// Runs and Asks are how many may be under way at the same time, over all
-	// streams: 64 and 4. OSCAR lets about two reads a second through.
+	// Runs and Asks are how many may be under way at the same time, over all streams: 128
+	// and 8, of which one account may have half. OSCAR lets about two reads a second through.
 	Runs, Asks int
 }
 
@@ -44,10 +44,10 @@ func (l Limits) withDefaults() Limits {
 		l.Ask = time.Minute
 	}
 	if l.Runs <= 0 {
-		l.Runs = 64
+		l.Runs = 128
 	}
 	if l.Asks <= 0 {
-		l.Asks = 4
+		l.Asks = 8
 	}
 	return l
 }
@@ -59,12 +59,12 @@ const maxPage = 4 << 10
 type handler struct {
 	site       Site
 	limits     Limits
-	runs, asks chan struct{}
+	runs, asks *slots
 	counted    func(what, outcome string)
 }
 
 func newHandler(site Site, limits Limits, counted func(what, outcome string)) http.Handler {
-	h := &handler{site: site, limits: limits, runs: make(chan struct{}, limits.Runs), asks: make(chan struct{}, limits.Asks), counted: counted}
+	h := &handler{site: site, limits: limits, runs: newSlots(limits.Runs), asks: newSlots(limits.Asks), counted: counted}
 	mux := http.NewServeMux()
 	mux.Handle("GET /services/{service}/{uid}/jobs", h.ask("jobs", h.listJobs))
 	mux.Handle("DELETE /services/{service}/{uid}/jobs", h.ask("delete_jobs", h.deleteJobs))
@@ -96,19 +96,18 @@ func (h *handler) refuse(w http.ResponseWriter, what string, no *refusal) {
 }
 
 // with bounds how many of a kind are under way, and for how long.
-func (h *handler) with(what string, slots chan struct{}, limit time.Duration, do func(*http.Request) (Outgoing, *refusal)) http.Handler {
+func (h *handler) with(what string, slots *slots, limit time.Duration, do func(*http.Request) (Outgoing, *refusal)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead { // which a pattern of GET lets in
 			h.refuse(w, what, &refusal{http.StatusForbidden, v1.RelayNotAllowed, "the syncer of this cluster passes no HEAD on"})
 			return
 		}
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
-		default:
-			h.refuse(w, what, &refusal{http.StatusServiceUnavailable, v1.RelayBusy, "this cluster is asked as much as it answers at a time"})
+		give, no := slots.take(accountOf(r))
+		if no != nil {
+			h.refuse(w, what, no)
 			return
 		}
+		defer give()
 		ctx, cancel := context.WithTimeout(r.Context(), limit)
 		defer cancel()
 		r = r.WithContext(ctx)

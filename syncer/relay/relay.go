@@ -194,7 +194,7 @@ func (r *Relay) begin(ctx context.Context, l *live, instance string, conn net.Co
 // Limits of the server on a stream.
 const (
 	// maxAtOnce requests of one instance; Limits bounds those of all of them.
-	maxAtOnce = 128
+	maxAtOnce = 256
 	maxHead   = 32 << 10 // bytes
 	// Bytes of requests' bodies that wait to be read.
 	bufferOfARequest    = 256 << 10

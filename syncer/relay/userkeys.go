@@ -37,13 +37,12 @@ func (h *handler) userKeys(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusForbidden, v1.RelayNotAllowed, "the configuration of this cluster is asked for with a user's access token alone")
 		return
 	}
-	select {
-	case h.asks <- struct{}{}:
-		defer func() { <-h.asks }()
-	default:
-		refuse(http.StatusServiceUnavailable, v1.RelayBusy, "this cluster is asked as much as it answers at a time")
+	give, no := h.asks.take(accountOf(r))
+	if no != nil {
+		h.refuse(w, what, no)
 		return
 	}
+	defer give()
 	ctx, cancel := context.WithTimeout(r.Context(), h.limits.Ask)
 	defer cancel()
 	resp, err := h.site.Send(ctx, Outgoing{Method: http.MethodGet, Path: []string{"system", "config"}, Token: token})
