@@ -36,7 +36,7 @@ const (
 	assignTick = 5 * time.Second
 	// waitsFor is how long a job waits before its record says that nobody takes it:
 	// what is taken soon costs no revision.
-	waitsFor = 5 * time.Second
+	waitsFor = 500 * time.Millisecond
 )
 
 // dispatcher assigns queued jobs. Each instance of the control plane runs one; the
@@ -104,8 +104,9 @@ type pass struct {
 	fields map[string]*field
 	// promised is what stands, and what this pass adds to it, by cluster.
 	promised map[string][]record.Promise
-	// full are the classes of jobs that nobody has room for, and blocked their federations.
-	full    map[string]bool
+	// full are the classes of jobs that nobody has room for, with why, and blocked their
+	// federations.
+	full    map[string]string
 	blocked map[string]bool
 	steps   []*assignStep
 	notes   []*jobStep
@@ -142,7 +143,7 @@ func (c *ControlPlane) assign(ctx context.Context) (looked, error) {
 		return looked{}, err
 	}
 	p := &pass{
-		now: c.cfg.Now(), fields: map[string]*field{}, promised: map[string][]record.Promise{}, full: map[string]bool{}, blocked: map[string]bool{},
+		now: c.cfg.Now(), fields: map[string]*field{}, promised: map[string][]record.Promise{}, full: map[string]string{}, blocked: map[string]bool{},
 	}
 	out := looked{next: assignTick}
 	c.state.read(func() {
@@ -172,12 +173,11 @@ func (c *ControlPlane) assign(ctx context.Context) (looked, error) {
 	return out, nil
 }
 
-// pass fills a pass with what can be assigned now, in the order of acceptance. It must
-// be called inside read.
+// pass fills a pass with what can be assigned now. It must be called inside read.
 func (s *state) pass(p *pass, needs func(*record.Federation) *needs) {
 	p.epoch = s.epoch()
-	var heads [][]string
-	for uid, ids := range s.jobs.queued {
+	var queues []*jobQueue
+	for uid := range s.jobs.queued {
 		f := s.federations[uid].rec
 		if f == nil {
 			continue
@@ -187,23 +187,20 @@ func (s *state) pass(p *pass, needs func(*record.Federation) *needs) {
 			continue
 		}
 		p.fields[uid] = fl
-		heads = append(heads, ids)
+		queues = append(queues, s.queuesOf(uid, f.Members)...)
 	}
-	for len(heads) > 0 {
-		first := 0
-		for i := range heads {
-			if heads[i][0] < heads[first][0] {
-				first = i
-			}
-		}
-		if len(p.steps)+len(p.notes) >= assignAtOnce || p.bytes >= assignBytes {
+	serve(queues, func(id string) (assigned, stop bool) {
+		if len(p.steps) >= assignAtOnce || p.bytes >= assignBytes {
 			p.more = true
-			return
+			return false, true
 		}
-		s.place(p, heads[first][0])
-		if heads[first] = heads[first][1:]; len(heads[first]) == 0 {
-			heads = slices.Delete(heads, first, first+1)
-		}
+		before := len(p.steps)
+		s.place(p, id)
+		return len(p.steps) > before, false
+	})
+	// That some wait holds nobody up who can go.
+	if room := assignAtOnce - len(p.steps); len(p.notes) > room {
+		p.notes, p.more = p.notes[:room], true
 	}
 }
 
@@ -221,17 +218,17 @@ func (s *state) place(p *pass, id string) {
 		return // a member has it, or may
 	}
 	class := classOf(j.rec)
-	if p.full[class] {
-		p.wait(j)
+	if why := p.full[class]; why != "" {
+		p.wait(j, why)
 		return
 	}
 	s.promisedTo(p, fl)
 	snapshot, decision := fl.choose(j.rec)
 	if decision.Chosen == "" {
-		p.full[class] = true
+		p.full[class] = nobodyTakes(decision)
 		// An event of a bucket may have one place only: others do not wait behind it.
 		p.blocked[j.rec.Federation] = p.blocked[j.rec.Federation] || !j.rec.BucketEvent
-		p.wait(j)
+		p.wait(j, p.full[class])
 		return
 	}
 	i := slices.IndexFunc(snapshot.Candidates, func(c delegation.Candidate) bool { return c.Place() == decision.Chosen })
@@ -266,8 +263,17 @@ func classOf(j *record.Job) string {
 	}, refusedAt(j)...), "\x00")
 }
 
-// wait notes in the record that nobody takes a job, once.
-func (p *pass) wait(j versioned[record.Job]) {
+// nobodyTakes says in one line why nobody takes a job.
+func nobodyTakes(d delegation.Decision) string {
+	whys := make([]string, len(d.Verdicts))
+	for i, v := range d.Verdicts {
+		whys[i] = fmt.Sprintf("%s %s", v.Place, v.Why)
+	}
+	return cut("no member can take it now; explain says more: "+strings.Join(whys, ", "), maxJobMessage)
+}
+
+// wait notes in the record that nobody takes a job, and why, once.
+func (p *pass) wait(j versioned[record.Job], why string) {
 	since := j.rec.ChangedAt.Add(waitsFor)
 	switch {
 	case j.rec.Reason == record.JobNoCandidate:
@@ -275,10 +281,12 @@ func (p *pass) wait(j versioned[record.Job]) {
 		if p.next.IsZero() || since.Before(p.next) {
 			p.next = since
 		}
-	default:
+	case len(p.notes) < assignAtOnce:
 		next := *j.rec
-		next.Reason, next.Message, next.ChangedAt = record.JobNoCandidate, "no member can take it now; explain says why", record.At(p.now)
+		next.Reason, next.Message, next.ChangedAt = record.JobNoCandidate, why, record.At(p.now)
 		p.notes = append(p.notes, &jobStep{name: "wait", rev: j.rev, was: *j.rec, next: next})
+	default:
+		p.more = true
 	}
 }
 

@@ -13,8 +13,10 @@ type jobIndex struct {
 	all map[string]versioned[record.Job]
 	// order lists all jobs by id, which is by acceptance.
 	order []string
-	// queued lists, for a federation, its queued jobs in that order.
-	queued map[string][]string
+	// queued lists, for a federation and an account, the queued jobs in that order, and holds
+	// counts those that stand at a cluster.
+	queued map[string]map[string][]string
+	holds  map[holding]int
 	// of lists the jobs of a federation, on those that stand at a cluster, and posted
 	// those that an endpoint is to be asked for.
 	of, on map[string]map[string]bool
@@ -48,7 +50,7 @@ type attemptID struct {
 
 func newJobIndex() jobIndex {
 	return jobIndex{
-		all: map[string]versioned[record.Job]{}, queued: map[string][]string{},
+		all: map[string]versioned[record.Job]{}, queued: map[string]map[string][]string{}, holds: map[holding]int{},
 		of: map[string]map[string]bool{}, on: map[string]map[string]bool{}, posted: map[string]bool{},
 		inFlight: map[string]int{}, users: map[string]int{}, states: map[record.JobState]int{},
 		reserved: map[string]versioned[record.Reserved]{}, found: map[string]map[foundAt]bool{},
@@ -95,14 +97,11 @@ func (s *state) setJob(id string, kv store.KV, exists bool) {
 		x.count(old.rec, -1)
 		mark(x.of, old.rec.Federation, id, false)
 		if old.rec.State == record.JobQueued {
-			if left := dropID(x.queued[old.rec.Federation], id); len(left) > 0 {
-				x.queued[old.rec.Federation] = left
-			} else {
-				delete(x.queued, old.rec.Federation)
-			}
+			x.enqueue(old.rec, false)
 		}
-		if p := old.rec.Place; p != nil {
-			mark(x.on, p.ClusterID, id, false)
+		if at := standsAt(old.rec); at != "" {
+			mark(x.on, at, id, false)
+			x.hold(old.rec, at, -1)
 		}
 		delete(x.posted, id)
 		delete(x.frozen, id)
@@ -121,12 +120,13 @@ func (s *state) setJob(id string, kv store.KV, exists bool) {
 	}
 	switch {
 	case now.rec.State == record.JobQueued:
-		x.queued[now.rec.Federation] = addID(x.queued[now.rec.Federation], id)
+		x.enqueue(now.rec, true)
 	case now.rec.State.Ended() || now.rec.Place == nil:
 	case now.rec.Place.URL != "":
 		x.posted[id] = true
 	default:
-		mark(x.on, now.rec.Place.ClusterID, id, true)
+		mark(x.on, standsAt(now.rec), id, true)
+		x.hold(now.rec, standsAt(now.rec), 1)
 	}
 }
 

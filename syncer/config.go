@@ -111,7 +111,8 @@ type Config struct {
 	// default 2 s.
 	RetryPause time.Duration
 
-	// JobPosts is how many jobs are posted to OSCAR at the same time; default 8.
+	// JobPosts is how many jobs are posted to OSCAR at the same time; default 16, of which
+	// one owner has half.
 	JobPosts int
 	// JobTimeout ends the POST or DELETE of a job; default 60 s.
 	JobTimeout time.Duration
@@ -158,7 +159,7 @@ func (c Config) withDefaults() Config {
 	period(&c.JobGrace, 10*time.Second)
 	period(&c.JobResend, 5*time.Minute)
 	if c.JobPosts <= 0 {
-		c.JobPosts = 8
+		c.JobPosts = 16
 	}
 	if c.Now == nil {
 		c.Now = time.Now

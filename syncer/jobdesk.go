@@ -3,6 +3,7 @@ package syncer
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -14,9 +15,9 @@ import (
 
 // The limits of the desk.
 const (
-	// claimAhead is how many attempts are claimed and not yet submitted, at most. What
-	// is not claimed the control plane may still give to somebody else.
-	claimAhead = 100
+	// claimAhead is how many attempts are claimed and not yet submitted, at most; one owner
+	// has half of them. What is not claimed the control plane may still give to somebody else.
+	claimAhead = 200
 	// turnSize is how many attempts are decided upon together.
 	turnSize = 4096
 	// jobDeletes is how many DELETEs of Jobs are under way at the same time.
@@ -39,10 +40,11 @@ type desk struct {
 	mu       sync.Mutex
 	attempts map[string]*attempt
 	services map[string]*jobService
-	// claimable and ready are those that wait for their turn, first come first served.
-	claimable, ready []string
+	// claimable and ready are those that wait for their turn.
+	claimable, ready jobTurns
 	// claimed counts the reports that say so, posting the slots that are taken.
-	claimed, posting, deleting int
+	claimed, posting jobSlots
+	deleting         int
 	// epoch is the one of the last turn, nil before the first, and renewed is when this
 	// term first saw that one; zero while there was no other.
 	epoch   *string
@@ -57,6 +59,8 @@ type attempt struct {
 	job     string
 	number  int
 	service string
+	// turn is whose it is where attempts take turns.
+	turn jobTurn
 	// assignment is as of revision; nil when it is gone.
 	assignment *record.Assignment
 	revision   int64
@@ -236,14 +240,10 @@ func (d *desk) reread(view *store.MirrorView, a *attempt) {
 		return
 	}
 	a.stale = false
-	if a.report != nil && a.report.State == record.JobClaimed {
-		d.claimed--
-	}
+	d.countClaimed(a, -1)
 	a.report, a.memory = d.reportIn(view, a.job, a.number), jobMemory{}
 	d.giveSlot(a)
-	if a.report != nil && a.report.State == record.JobClaimed {
-		d.claimed++
-	}
+	d.countClaimed(a, 1)
 	if a.open() {
 		d.watch(a.service)
 	}
@@ -287,9 +287,11 @@ func (d *desk) refresh(view *store.MirrorView, key string) *attempt {
 		d.attempts[key] = a
 		service := d.serviceOf(a.service)
 		service.attempts[key] = a
-		if a.report != nil && a.report.State == record.JobClaimed {
-			d.claimed++
+		a.turn.federation = assignment.Federation
+		if desired := d.replica(view, a.service).desired; desired != nil {
+			a.turn.owner = desired.Owner
 		}
+		d.countClaimed(a, 1)
 		if a.open() {
 			d.watch(a.service)
 		}
@@ -329,9 +331,7 @@ func (d *desk) forget(a *attempt) {
 		return
 	}
 	d.giveSlot(a)
-	if a.report != nil && a.report.State == record.JobClaimed {
-		d.claimed--
-	}
+	d.countClaimed(a, -1)
 	delete(d.attempts, a.key)
 	if s := d.services[a.service]; s != nil {
 		delete(s.attempts, a.key)
@@ -345,7 +345,14 @@ func (d *desk) giveSlot(a *attempt) {
 	a.opened = nil
 	if a.slot {
 		a.slot = false
-		d.posting--
+		d.posting.add(a.turn.owner, -1)
+	}
+}
+
+// countClaimed counts an attempt that is claimed, or counts it no more. It needs mu.
+func (d *desk) countClaimed(a *attempt, n int) {
+	if a.report != nil && a.report.State == record.JobClaimed {
+		d.claimed.add(a.turn.owner, n)
 	}
 }
 
@@ -386,12 +393,14 @@ func (d *desk) decideJob(ctx context.Context, s *jobStand, a *attempt, changes [
 	switch decision.act {
 	case jobRest:
 	case jobClaim:
-		a.queued, d.claimable = true, append(d.claimable, a.key)
+		a.queued = true
+		d.claimable.add(a.turn, a.key)
 	case jobBegin, jobPost:
 		if decision.act == jobBegin && a.opened != nil {
 			return append(changes, d.change(s, a, decision))
 		}
-		a.queued, d.ready = true, append(d.ready, a.key)
+		a.queued = true
+		d.ready.add(a.turn, a.key)
 	case jobLook:
 		a.looking = s.now
 		d.listSoon(a.service)
@@ -415,9 +424,12 @@ func (d *desk) decideJob(ctx context.Context, s *jobStand, a *attempt, changes [
 // admit takes those that wait, as far as there is room. Each is decided upon again. It
 // needs mu.
 func (d *desk) admit(ctx context.Context, s *jobStand, view *store.MirrorView, changes []*jobChange) []*jobChange {
-	claiming := 0
-	for len(d.claimable) > 0 && d.claimed+claiming < claimAhead {
-		a := d.pop(view, &d.claimable)
+	claimed := jobSlots{d.claimed.taken, maps.Clone(d.claimed.of)} // with what is claimed now
+	for {
+		a, more := d.pop(view, &d.claimable, &claimed, claimAhead)
+		if !more {
+			break
+		}
 		if a == nil {
 			continue
 		}
@@ -426,11 +438,14 @@ func (d *desk) admit(ctx context.Context, s *jobStand, view *store.MirrorView, c
 			d.due.Add(a.key)
 			continue
 		}
-		claiming++
+		claimed.add(a.turn.owner, 1)
 		changes = append(changes, d.change(s, a, decision))
 	}
-	for len(d.ready) > 0 && d.posting < d.cfg.JobPosts {
-		a := d.pop(view, &d.ready)
+	for {
+		a, more := d.pop(view, &d.ready, &d.posting, d.cfg.JobPosts)
+		if !more {
+			return changes
+		}
 		if a == nil {
 			continue
 		}
@@ -439,7 +454,7 @@ func (d *desk) admit(ctx context.Context, s *jobStand, view *store.MirrorView, c
 			d.due.Add(a.key)
 			continue
 		}
-		d.posting++
+		d.posting.add(a.turn.owner, 1)
 		a.slot, a.memory.busy = true, true
 		assignment, revision := *a.assignment, a.revision
 		if decision.act == jobBegin {
@@ -448,20 +463,21 @@ func (d *desk) admit(ctx context.Context, s *jobStand, view *store.MirrorView, c
 			d.calls.Go(func() { d.repost(ctx, a, assignment, revision) })
 		}
 	}
-	return changes
 }
 
-// pop takes the first that waits; nil when it is not asked for any more.
-func (d *desk) pop(view *store.MirrorView, queue *[]string) *attempt {
-	key := (*queue)[0]
-	(*queue)[0] = ""
-	*queue = (*queue)[1:]
+// pop takes the next that may have a slot; nil when that is not asked for any more, false
+// when there is none.
+func (d *desk) pop(view *store.MirrorView, queue *jobTurns, slots *jobSlots, all int) (*attempt, bool) {
+	key, ok := queue.next(func(owner string) bool { return slots.may(owner, all) })
+	if !ok {
+		return nil, false
+	}
 	a := d.attempts[key]
 	if a == nil {
-		return nil
+		return nil, true
 	}
 	a.queued = false
-	return d.refresh(view, key)
+	return d.refresh(view, key), true
 }
 
 // finished notes the outcome of a call, gives its slot free and decides anew.

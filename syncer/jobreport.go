@@ -217,15 +217,12 @@ func (d *desk) settled(ctx context.Context, changes []*jobChange, written map[*j
 			continue
 		}
 		a := c.a
-		if a.report != nil && a.report.State == record.JobClaimed {
-			d.claimed--
-		}
+		d.countClaimed(a, -1)
 		a.report = &c.next
+		d.countClaimed(a, 1)
 		d.metrics.jobReports.WithLabelValues(string(c.next.State)).Inc()
 		d.log.Debug("reported a job", "job", a.job, "attempt", a.number, "service", a.service, "state", c.next.State, "reason", c.next.Reason)
 		switch c.next.State {
-		case record.JobClaimed:
-			d.claimed++
 		case record.JobFailed:
 			d.originFailed(a.service, failedAge)
 		case record.JobSubmitting:

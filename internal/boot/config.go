@@ -143,7 +143,7 @@ type Syncer struct {
 	Resync           time.Duration `default:"60s" help:"Time between two full compares."`
 	SessionTTL       time.Duration `name:"session-ttl" default:"30s" help:"How long a syncer that died still counts as alive."`
 	LateWindow       time.Duration `default:"300s" help:"How long a create that OSCAR never answered may still take effect."`
-	JobPosts         int           `default:"8" help:"Jobs that are posted to OSCAR at the same time, 1 to 256. When the syncer is killed, so many may be left of which nobody knows whether they were started."`
+	JobPosts         int           `default:"16" help:"Jobs that are posted to OSCAR at the same time, 1 to 256; one owner has half of them. When the syncer is killed, so many may be left of which nobody knows whether they were started."`
 	MetricsListen    string        `default:"127.0.0.1:9465" placeholder:"ADDRESS" help:"Where Prometheus metrics are served; empty for nowhere."`
 
 	OIDCIssuers       []string `name:"oidc-issuer" sep:"," placeholder:"URL" help:"Issuer that refresh tokens of users may be exchanged at, as it stands in its tokens; may be given several times."`

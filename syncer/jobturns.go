@@ -1,0 +1,62 @@
+package syncer
+
+// jobTurns are attempts that wait for a slot: federations take turns, and within one the
+// first that came is first.
+type jobTurns struct {
+	order []jobTurn
+	of    map[jobTurn][]string
+}
+
+// jobTurn names a federation, and the owner of its services.
+type jobTurn struct{ owner, federation string }
+
+// add puts an attempt behind the others of its federation.
+func (q *jobTurns) add(t jobTurn, key string) {
+	if q.of == nil {
+		q.of = map[jobTurn][]string{}
+	}
+	if len(q.of[t]) == 0 {
+		q.order = append(q.order, t)
+	}
+	q.of[t] = append(q.of[t], key)
+}
+
+// next takes the first attempt of the next federation whose owner may have a slot; false
+// when there is none.
+func (q *jobTurns) next(may func(owner string) bool) (key string, ok bool) {
+	for i, t := range q.order {
+		if !may(t.owner) {
+			continue
+		}
+		q.order = append(q.order[:i:i], q.order[i+1:]...)
+		keys := q.of[t]
+		if len(keys) > 1 {
+			q.of[t], q.order = keys[1:], append(q.order, t)
+		} else {
+			delete(q.of, t)
+		}
+		return keys[0], true
+	}
+	return "", false
+}
+
+// jobSlots counts slots that are taken, by owners.
+type jobSlots struct {
+	taken int
+	of    map[string]int
+}
+
+func (s *jobSlots) add(owner string, n int) {
+	if s.of == nil {
+		s.of = map[string]int{}
+	}
+	s.taken += n
+	if s.of[owner] += n; s.of[owner] == 0 {
+		delete(s.of, owner)
+	}
+}
+
+// may says whether an owner may have one more of so many slots: only while he has fewer than
+// are free. What takes a slot may hold it for minutes, so that room for others is kept free:
+// see relay's slots, where it is the same.
+func (s *jobSlots) may(owner string, slots int) bool { return s.of[owner] < slots-s.taken }
