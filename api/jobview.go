@@ -14,7 +14,7 @@ import (
 func jobOf(j *controlplane.Job, caller identity.Caller) v1.Job {
 	out := v1.Job{
 		ID: j.ID, Federation: j.Federation, GroupID: j.GroupID, Owner: j.Owner, ClusterID: j.ClusterID, ServiceName: j.Service,
-		Offered: j.Offered, Size: j.Size, State: string(j.State), Reason: string(j.Reason), Message: j.Message, Attempt: j.Attempt,
+		Offered: j.Offered, Size: j.Size, State: string(j.State), Reason: string(j.Reason), Message: j.Message, Pod: podOf(j.Pod), Attempt: j.Attempt,
 		Attempts: make([]v1.JobAttempt, len(j.Attempts)), Unreachable: j.Unreachable, Held: j.Held, Cancelled: j.Cancel != "",
 		Revision: j.Revision, RequestID: j.RequestID, AcceptedAt: v1.Time{Time: j.AcceptedAt}, ChangedAt: v1.Time{Time: j.ChangedAt},
 		NotBefore: moment(j.NotBefore), SubmittedAt: moment(j.SubmittedAt), StartedAt: moment(j.StartedAt), EndedAt: moment(j.EndedAt),
@@ -28,10 +28,18 @@ func jobOf(j *controlplane.Job, caller identity.Caller) v1.Job {
 	for i, a := range j.Attempts {
 		out.Attempts[i] = v1.JobAttempt{
 			Attempt: a.Attempt, Place: a.Place, State: string(a.State), Reason: string(a.Reason),
-			Status: a.Status, Message: a.Message, EndedAt: v1.Time{Time: a.EndedAt.Time},
+			Status: a.Status, Message: a.Message, Pod: podOf(a.Pod), EndedAt: v1.Time{Time: a.EndedAt.Time},
 		}
 	}
 	return out
+}
+
+// podOf is nil for nil.
+func podOf(p *controlplane.JobPod) *v1.JobPod {
+	if p == nil {
+		return nil
+	}
+	return &v1.JobPod{Reason: p.Reason, Message: p.Message, ExitCode: p.ExitCode}
 }
 
 // moment is nil for nil.

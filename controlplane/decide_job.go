@@ -17,6 +17,11 @@ const (
 	keepAttempts = 16
 	// maxJobMessage bounds what of a report's message is kept with the job, in bytes.
 	maxJobMessage = 500
+	// maxPodReason bounds what Kubernetes calls it, in bytes.
+	maxPodReason = 100
+	// maxKeptEvent bounds the events of failed jobs that are kept with them, in bytes: those of
+	// buckets have about 1 KiB.
+	maxKeptEvent = 16 << 10
 )
 
 // jobSituation is everything that a decision about one job is made from, at one
@@ -75,6 +80,7 @@ type jobDecision struct {
 // says. Assigning is not among them: see the dispatcher.
 //
 //	an end was reported ────────────────► that end
+//	failed for inputs it could not read ► queued, after a pause; the 5th time parked
 //	refused, 5th time ──────────────────► parked      before ──► queued, after a pause
 //	running ────────────────────────────► running, and nothing is promised to it any more
 //	unclaimed, and the place is no good ► queued
@@ -100,6 +106,8 @@ func decideJob(s jobSituation) jobDecision {
 		state = s.report.State
 	}
 	switch {
+	case state == record.JobFailed && s.report.Reason == record.JobInputsUnreadable && s.job.Cancel == "" && !s.disbanded:
+		return s.withoutInputs()
 	case state == record.JobSucceeded, state == record.JobFailed, state == record.JobCancelled, state == record.JobVanished:
 		return s.reportedEnd()
 	case state == record.JobRefused:
@@ -199,11 +207,27 @@ func (s jobSituation) refused() jobDecision {
 		return d
 	}
 	next := s.requeued(record.Attempt{
-		State: record.JobRefused, Reason: r.Reason, Status: r.Status, Message: cut(r.Message, maxJobMessage),
+		State: record.JobRefused, Reason: r.Reason, Status: r.Status, Message: cut(r.Message, maxJobMessage), Pod: podOf(r),
 	})
 	next.Tries++
 	next.Reason, next.Message = r.Reason, cut(r.Message, maxJobMessage)
 	return retry(next, s.now, s.pause)
+}
+
+// withoutInputs: its syncer is certain that nothing of the service has run, since what it
+// reads first could not be read. It waits until a member can read it.
+func (s jobSituation) withoutInputs() jobDecision {
+	next := s.failedAttempt(*s.report)
+	next.Tries++
+	return retry(next, s.now, s.pause)
+}
+
+// failedAttempt is the job without its attempt that has failed.
+func (s jobSituation) failedAttempt(r record.JobReport) record.Job {
+	next := s.requeued(record.Attempt{State: record.JobFailed, Reason: r.Reason, Message: cut(r.Message, maxJobMessage), Pod: podOf(&r)})
+	next.StartedAt, next.EndedAt, next.Kept = nil, nil, false
+	next.Reason, next.Message = r.Reason, cut(r.Message, maxJobMessage)
+	return next
 }
 
 // retry queues a job again that was refused, or parks it.
@@ -242,7 +266,7 @@ func (s jobSituation) requeued(a record.Attempt) record.Job {
 	}
 	next.Past = append(append([]record.Attempt{}, next.Past...), a)
 	next.Past = next.Past[max(0, len(next.Past)-keepAttempts):]
-	next.State, next.Reserved, next.Posting, next.NotBefore, next.Posted = record.JobQueued, nil, nil, nil, false
+	next.State, next.Reserved, next.Posting, next.NotBefore, next.Posted, next.Pod = record.JobQueued, nil, nil, nil, false, nil
 	next.ChangedAt = record.At(s.now)
 	return next
 }
@@ -251,6 +275,10 @@ func (s jobSituation) requeued(a record.Attempt) record.Job {
 func (s jobSituation) reportedEnd() jobDecision {
 	r := s.report
 	d := s.end(r.State, r.Reason, cut(r.Message, maxJobMessage))
+	d.next.Pod = podOf(r)
+	if r.State == record.JobFailed && s.job.Size <= maxKeptEvent && !s.disbanded {
+		d.next.Kept, d.dropEvent = true, false
+	}
 	if r.StartedAt != nil {
 		d.next.StartedAt = r.StartedAt
 	}
@@ -258,6 +286,14 @@ func (s jobSituation) reportedEnd() jobDecision {
 		d.next.EndedAt = r.EndedAt
 	}
 	return d
+}
+
+// podOf is what a report says of the pod, as much as is kept.
+func podOf(r *record.JobReport) *record.JobPod {
+	if r.Pod == nil {
+		return nil
+	}
+	return &record.JobPod{Reason: cut(r.Pod.Reason, maxPodReason), Message: cut(r.Pod.Message, maxJobMessage), ExitCode: r.Pod.ExitCode}
 }
 
 // end is the end of the job: nothing is left but its record and its decisions.

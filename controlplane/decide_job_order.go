@@ -33,18 +33,26 @@ func cancelJob(s jobSituation, by string) (jobDecision, error) {
 	return jobDecision{name: "order_cancel", next: next, cancel: true}, nil
 }
 
-// replayJob is pure: a parked job is queued again, and one that is held since a
-// restore is released.
+// replayJob is pure: a job that is parked or has failed is queued again, and one that is held
+// since a restore is released.
 func replayJob(s jobSituation) (jobDecision, error) {
 	j := s.job
 	released := j.State == record.JobQueued && j.Epoch != s.epoch
-	if j.State != record.JobParked && !released {
-		return jobDecision{}, &Error{Code: CodeFailedPrecondition, Message: fmt.Sprintf("job %s is %s; only a parked one is replayed", j.Job, j.State)}
+	failed := j.State == record.JobFailed
+	switch {
+	case failed && !j.Kept:
+		return jobDecision{}, &Error{Code: CodeFailedPrecondition, Message: fmt.Sprintf(
+			"the event of job %s is not kept: those of failed jobs are up to %d bytes; send it again", j.Job, maxKeptEvent)}
+	case j.State != record.JobParked && !failed && !released:
+		return jobDecision{}, &Error{Code: CodeFailedPrecondition, Message: fmt.Sprintf("job %s is %s; only one that is parked or has failed is replayed", j.Job, j.State)}
 	}
 	if s.disbanded {
 		return jobDecision{}, &Error{Code: CodeFailedPrecondition, Message: fmt.Sprintf("the service of job %s is gone", j.Job)}
 	}
 	next := j
+	if failed {
+		next = s.failedAttempt(record.JobReport{Reason: j.Reason, Message: j.Message, Pod: j.Pod})
+	}
 	next.State, next.Tries, next.NotBefore, next.EndedAt, next.Cancel = record.JobQueued, 0, nil, nil, ""
 	next.Reason, next.Message, next.ChangedAt, next.Epoch = "", "", record.At(s.now), s.epoch
 	return jobDecision{name: "replay", next: next}, nil

@@ -10,6 +10,9 @@ import (
 // JobState is how far a job has come.
 type JobState = record.JobState
 
+// JobPod is what the pod of a job has told.
+type JobPod = record.JobPod
+
 // CountJobs counts the jobs of a query that the caller may see, by state; its states,
 // Before and Limit do not count.
 func (c *ControlPlane) CountJobs(ctx context.Context, caller identity.Caller, q JobQuery) (map[JobState]int, error) {

@@ -23,7 +23,8 @@ func (c *ControlPlane) CancelJob(ctx context.Context, caller identity.Caller, o 
 	return c.order(ctx, caller, o, record.ActionCancelJob, func(s jobSituation) (jobDecision, error) { return cancelJob(s, caller.Subject) })
 }
 
-// ReplayJob queues a parked job again, with all its attempts anew. One that waits since
+// ReplayJob queues a job that is parked, or has failed, again, with all its attempts anew: one
+// that has failed may have run, and runs again. One that waits since
 // a restore of the store, because a member that is away might have it, is released:
 // should that member have it, it runs twice.
 func (c *ControlPlane) ReplayJob(ctx context.Context, caller identity.Caller, o JobOrder) (*Job, error) {

@@ -40,6 +40,8 @@ type Job struct {
 	Cancel   string
 	Reason   record.JobReason
 	Message  string
+	// Pod is what the pod of the last attempt has told; nil for nothing.
+	Pod *record.JobPod
 	// Revision of the job's record; StreamRevision is the one at which the job, or what
 	// is reported of its present attempt, was last written.
 	Revision, StreamRevision                   int64
@@ -150,7 +152,7 @@ func (s *state) jobView(id string) *Job {
 	out := &Job{
 		ID: j.Job, Federation: j.Federation, GroupID: j.GroupID, Owner: j.Owner, ClusterID: j.Cluster, Service: j.Service,
 		By: j.By, Offered: j.Offered, Size: j.Size, State: j.State, Attempt: j.Attempt, Place: j.Place,
-		Attempts: slices.Clone(j.Past), Tries: j.Tries, Cancel: j.Cancel, Reason: j.Reason, Message: j.Message,
+		Attempts: slices.Clone(j.Past), Tries: j.Tries, Cancel: j.Cancel, Reason: j.Reason, Message: j.Message, Pod: j.Pod,
 		Revision: v.rev, StreamRevision: v.rev, RequestID: j.RequestID, AcceptedAt: j.AcceptedAt.Time, ChangedAt: j.ChangedAt.Time,
 		NotBefore: timeOf(j.NotBefore), StartedAt: timeOf(j.StartedAt), EndedAt: timeOf(j.EndedAt),
 	}
@@ -183,7 +185,7 @@ func (s *state) jobView(id string) *Job {
 		out.State = record.JobQueued // or parked, as soon as its record says so
 	}
 	out.Reason, out.Message = cmp.Or(r.Reason, j.Reason), cmp.Or(cut(r.Message, maxJobMessage), j.Message)
-	out.SubmittedAt = timeOf(r.PostedAt)
+	out.SubmittedAt, out.Pod = timeOf(r.PostedAt), podOf(r)
 	out.StartedAt, out.EndedAt = cmp.Or(timeOf(r.StartedAt), out.StartedAt), cmp.Or(timeOf(r.EndedAt), out.EndedAt)
 	if away && !r.State.Ended() {
 		out.Unreachable = true

@@ -391,9 +391,37 @@ func (c *ControlPlane) JobLog(ctx context.Context, caller identity.Caller, in Lo
 		return found, nil
 	case len(missing) > 0:
 		return nil, &Error{Code: CodeUnavailable, RetryAfter: 5 * time.Second,
-			Message: fmt.Sprintf("no member that answers has a log of %q; not asked: %s", job, strings.Join(missing, "; "))}
+			Message: fmt.Sprintf("no member that answers has a log of %q; not asked: %s%s", job, strings.Join(missing, "; "), c.whyNoLog(caller, job))}
 	}
-	return nil, notFound(fmt.Sprintf("there is no log of %q", job))
+	return nil, notFound(fmt.Sprintf("there is no log of %q%s", job, c.whyNoLog(caller, job)))
+}
+
+// whyNoLog says how an attempt of a job stands that has no log; empty for what is none that the
+// caller may see.
+func (c *ControlPlane) whyNoLog(caller identity.Caller, name string) string {
+	id, attempt, ours := record.OfJobName(name)
+	if !ours {
+		return ""
+	}
+	view, err := c.jobAsSeen(caller, id)
+	if err != nil {
+		return ""
+	}
+	state, reason, message := view.State, view.Reason, view.Message
+	if attempt != view.Attempt || view.State == record.JobQueued {
+		for _, a := range view.Attempts {
+			if a.Attempt == attempt {
+				state, reason, message = a.State, a.Reason, a.Message
+			}
+		}
+	}
+	why := "; job " + id + " is " + string(state)
+	for _, word := range []string{string(reason), message} {
+		if word != "" {
+			why += ": " + word
+		}
+	}
+	return why
 }
 
 // plausibleJob says whether text can be the name of a Job: a DNS subdomain (RFC 1123).

@@ -119,6 +119,9 @@ type Config struct {
 	// JobPoll is the shortest pause between two lists of the Jobs of one service;
 	// default 2 s. It grows while nothing changes, and with how long OSCAR needs.
 	JobPoll time.Duration
+	// JobStart is how long the pod of a job may be stuck before it starts, until the job is
+	// given back; negative for ever, default 10 minutes.
+	JobStart time.Duration
 	// JobGrace is how long after a POST or DELETE of a job its absence from a list
 	// proves nothing; default 10 s.
 	JobGrace time.Duration
@@ -158,6 +161,9 @@ func (c Config) withDefaults() Config {
 	period(&c.JobPoll, 2*time.Second)
 	period(&c.JobGrace, 10*time.Second)
 	period(&c.JobResend, 5*time.Minute)
+	if c.JobStart == 0 {
+		c.JobStart = 10 * time.Minute
+	}
 	if c.JobPosts <= 0 {
 		c.JobPosts = 16
 	}

@@ -377,6 +377,7 @@ func (d *desk) situation(s *jobStand, a *attempt) jobSituation {
 		place: desired.place(a.assignment.UID), removalCancels: service.cancelled[a.assignment.UID],
 		memory: a.memory,
 		retry:  d.cfg.RetryPause, grace: d.cfg.JobGrace, resend: d.cfg.JobResend, late: d.cfg.LateWindow, pause: d.cfg.JobPoll,
+		start: d.cfg.JobStart, minio: d.looks.minio(a.service),
 	}
 }
 
@@ -412,6 +413,17 @@ func (d *desk) decideJob(ctx context.Context, s *jobStand, a *attempt, changes [
 		d.deleting++
 		a.memory.busy = true
 		d.calls.Go(func() { d.deleteJob(ctx, a) })
+	case jobRemove:
+		if d.deleting >= jobDeletes {
+			d.due.AddAfter(a.key, d.cfg.RetryPause)
+			break
+		}
+		d.deleting++
+		a.memory.busy = true
+		d.calls.Go(func() { d.remove(ctx, a) })
+	case jobHold:
+		a.memory.busy = true
+		d.calls.Go(func() { d.hold(ctx, a) })
 	case jobReport:
 		return append(changes, d.change(s, a, decision))
 	}

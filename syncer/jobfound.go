@@ -11,7 +11,6 @@ import (
 	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
 )
 
 // inventory is, once in each epoch after the first, a list of all Jobs with our names: those
@@ -112,7 +111,7 @@ type found struct {
 }
 
 // foundAmong are the Jobs of a service that have a name of ours and nobody asks for.
-func (d *desk) foundAmong(view *store.MirrorView, epoch, service string, jobs map[string]oscar.Job, now time.Time) []found {
+func (d *desk) foundAmong(view *store.MirrorView, epoch, service string, jobs map[string]listedJob, now time.Time) []found {
 	var out []found
 	for _, name := range slices.Sorted(maps.Keys(jobs)) {
 		job, number, ours := record.OfJobName(name)

@@ -3,8 +3,6 @@ package syncer
 import (
 	"context"
 	"time"
-
-	"github.com/oscarfed/oscarfed/syncer/oscar"
 )
 
 const (
@@ -44,6 +42,7 @@ func (d *desk) lists(ctx context.Context) {
 		if d.wantsList(service) {
 			began := d.cfg.Now()
 			jobs, err := d.jobsOf(ctx, service)
+			d.scrubPods(ctx, service, jobs)
 			d.listed(ctx, service, began, jobs, err)
 		}
 		d.listings.Done(service)
@@ -78,7 +77,7 @@ func (d *desk) wantsList(service string) bool {
 }
 
 // listed notes what a list shows, and when the next one is to be.
-func (d *desk) listed(ctx context.Context, service string, began time.Time, jobs map[string]oscar.Job, err error) {
+func (d *desk) listed(ctx context.Context, service string, began time.Time, jobs map[string]listedJob, err error) {
 	if err != nil && ctx.Err() == nil {
 		d.log.Warn("jobs of a service cannot be listed", "service", service, "error", err)
 	}
@@ -117,14 +116,29 @@ func (d *desk) listed(ctx context.Context, service string, began time.Time, jobs
 
 // saw notes what a list that was begun then shows of an attempt, and says whether it
 // is news. It needs mu.
-func (d *desk) saw(a *attempt, began time.Time, jobs map[string]oscar.Job) bool {
+func (d *desk) saw(a *attempt, began time.Time, jobs map[string]listedJob) bool {
 	if a.assignment == nil || !a.open() && a.looking.IsZero() || began.Before(a.looking) {
 		return false
 	}
 	m := &a.memory
 	before := m.sight
 	job, present := jobs[a.assignment.Name]
-	m.sight = &jobSight{started: began, present: present, job: job}
+	m.sight = &jobSight{started: began, present: present, job: job.Job, pod: job.pod}
+	switch job.Status {
+	case "Pending":
+		m.unstarted = began
+	case "Failed":
+		if m.failed.IsZero() && m.fromOrigin {
+			m.failed = began
+			d.originFailed(a.service, failedAge)
+		}
+	}
+	switch {
+	case !job.pod.Stuck:
+		m.stuck = time.Time{}
+	case m.stuck.IsZero():
+		m.stuck = began
+	}
 	since := m.lastPost
 	if m.lastDelete.After(since) {
 		since = m.lastDelete
@@ -135,7 +149,8 @@ func (d *desk) saw(a *attempt, began time.Time, jobs map[string]oscar.Job) bool 
 	case m.missing.IsZero() && !began.Before(since.Add(d.cfg.JobGrace)):
 		m.missing = began
 	}
-	news := before == nil || before.present != present || before.job.Status != job.Status
+	news := before == nil || before.present != present || before.job.Status != job.Status ||
+		before.pod.Reason != job.pod.Reason || before.pod.CannotRun != job.pod.CannotRun || before.pod.Held != job.pod.Held
 	if news || !present || !a.looking.IsZero() {
 		a.looking = time.Time{}
 		d.due.Add(a.key)

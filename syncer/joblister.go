@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -15,7 +14,13 @@ import (
 // jobLister lists the Jobs of a service, all or an error: what was made before the call is
 // among them, unless it was deleted.
 type jobLister interface {
-	Jobs(ctx context.Context, service string) (map[string]oscar.Job, error)
+	Jobs(ctx context.Context, service string) (map[string]listedJob, error)
+}
+
+// listedJob is a Job as it is listed, and what Kubernetes tells of its pod.
+type listedJob struct {
+	oscar.Job
+	pod kube.PodState
 }
 
 // jobSource lists in Kubernetes where there is one, and through OSCAR where there is none.
@@ -40,7 +45,7 @@ func newJobSource(t *term) *jobSource {
 }
 
 // Jobs implements jobLister.
-func (s *jobSource) Jobs(ctx context.Context, service string) (map[string]oscar.Job, error) {
+func (s *jobSource) Jobs(ctx context.Context, service string) (map[string]listedJob, error) {
 	jobs, err := s.kube.Jobs(ctx, service)
 	switch {
 	case errors.Is(err, kube.ErrAbsent):
@@ -56,14 +61,14 @@ func (s *jobSource) Jobs(ctx context.Context, service string) (map[string]oscar.
 type kubeJobs struct{ kube kube.JobLister }
 
 // Jobs implements jobLister. Its error is kube.ErrNoService for a service that is not there.
-func (k kubeJobs) Jobs(ctx context.Context, service string) (map[string]oscar.Job, error) {
+func (k kubeJobs) Jobs(ctx context.Context, service string) (map[string]listedJob, error) {
 	found, err := k.kube.Jobs(ctx, service)
 	if err != nil {
 		return nil, err
 	}
-	jobs := make(map[string]oscar.Job, len(found))
+	jobs := make(map[string]listedJob, len(found))
 	for name, j := range found {
-		jobs[name] = oscar.Job{Status: statusWord(j.Phase), Started: j.Started, Finished: j.Finished}
+		jobs[name] = listedJob{oscar.Job{Status: statusWord(j.Phase), Started: j.Started, Finished: j.Finished}, j.Pod}
 	}
 	return jobs, nil
 }
@@ -93,14 +98,16 @@ type oscarJobs struct {
 }
 
 // Jobs implements jobLister. Its error is a 404 for a service that OSCAR cannot read.
-func (o *oscarJobs) Jobs(ctx context.Context, service string) (map[string]oscar.Job, error) {
-	all, next := map[string]oscar.Job{}, ""
+func (o *oscarJobs) Jobs(ctx context.Context, service string) (map[string]listedJob, error) {
+	all, next := map[string]listedJob{}, ""
 	for range maxJobPages {
 		page, err := o.page(ctx, service, next)
 		if err != nil {
 			return nil, err
 		}
-		maps.Copy(all, page.Jobs)
+		for name, job := range page.Jobs {
+			all[name] = listedJob{Job: job}
+		}
 		if next = page.Next; next == "" {
 			return all, nil
 		}
@@ -140,7 +147,7 @@ const maxListTime = 10 * time.Minute
 
 // jobsOf lists the Jobs of a service. Those of a service that is not there are none; of one
 // that is half-created OSCAR cannot say, and the error is errHalf.
-func (t *term) jobsOf(ctx context.Context, service string) (map[string]oscar.Job, error) {
+func (t *term) jobsOf(ctx context.Context, service string) (map[string]listedJob, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxListTime)
 	defer cancel()
 	began := t.cfg.Now()
@@ -154,7 +161,7 @@ func (t *term) jobsOf(ctx context.Context, service string) (map[string]oscar.Job
 	case listErr != nil:
 		return nil, listErr
 	case list.services[service] == nil:
-		return map[string]oscar.Job{}, nil
+		return map[string]listedJob{}, nil
 	case elsewhere:
 		// Its Jobs are not taken for gone.
 		return nil, fmt.Errorf("OSCAR has the service, and Kubernetes has not; is it the Kubernetes of this OSCAR? %w", err)

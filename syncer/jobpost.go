@@ -222,6 +222,9 @@ func (d *desk) post(ctx context.Context, a *attempt, opened *openedJob, until ti
 		}
 		defer back()
 	}
+	if opened.place != nil {
+		d.looks.soon(a.service, d.cfg.Now())
+	}
 	d.cfg.FailPoints.Hit(failBeforePost)
 	began := d.cfg.Now()
 	err := d.send(ctx, func(ctx context.Context) error { return d.cfg.OSCAR.Submit(ctx, opened.submission, d.cfg.JobTimeout) })
@@ -238,6 +241,7 @@ func (d *desk) post(ctx context.Context, a *attempt, opened *openedJob, until ti
 			m.firstPost = began
 		}
 		m.posts++
+		m.unstarted, m.fromOrigin = began, opened.place != nil && oscarapi.BucketEvent(opened.submission.Event)
 		m.lastPost, m.outcome, m.status, m.message = ended, outcome, status, message
 		m.doubt = m.doubt || outcome == postUnknown
 	})

@@ -66,7 +66,7 @@ func (d *desk) change(s *jobStand, a *attempt, decision jobDecision) *jobChange 
 func nextJobReport(a *attempt, d jobDecision, session int64, epoch string, now, termStart time.Time) record.JobReport {
 	next := record.JobReport{
 		V: record.Version, State: d.state, Revision: a.revision, Session: session,
-		Reason: d.reason, Status: d.status, Message: d.message, LastTransitionTime: record.At(now), Epoch: epoch,
+		Reason: d.reason, Status: d.status, Message: d.message, Pod: d.pod, LastTransitionTime: record.At(now), Epoch: epoch,
 	}
 	before := a.report
 	if before != nil {
@@ -87,7 +87,7 @@ func nextJobReport(a *attempt, d jobDecision, session int64, epoch string, now, 
 	case d.state == record.JobUncertain && next.Session != session:
 		next.PostedAt = new(record.At(termStart)) // at the latest
 	}
-	if d.state == record.JobCancelled && (before == nil || !before.State.Posted()) || d.state == record.JobRefused && m.posts == 0 {
+	if d.state == record.JobCancelled && (before == nil || !before.State.Posted()) || d.state == record.JobRefused && d.reason != record.JobCannotStart && m.posts == 0 {
 		next.PostedAt = nil
 	}
 	if !d.startedAt.IsZero() {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/oscar"
 )
 
@@ -33,6 +34,10 @@ type jobSituation struct {
 	// the first POST others are sent, late how long an unanswered one may take effect,
 	// and pause what lies between two lists at least.
 	retry, grace, resend, late, pause time.Duration
+	// start is how long a pod may be stuck before it starts; 0 for ever.
+	start time.Duration
+	// minio is what was found of that of its origin.
+	minio minioFound
 }
 
 // jobPlace is how the replica that an attempt was assigned to stands here.
@@ -69,6 +74,14 @@ type jobMemory struct {
 	// that lack the Job, without a break, was started.
 	sight   *jobSight
 	missing time.Time
+	// stuck is when the first of the lists that show its pod stuck, without a break, was
+	// started, and lastHold when it was last tried to hold that.
+	stuck, lastHold time.Time
+	// fromOrigin says that it reads an object of the origin's MinIO before anything else;
+	// unstarted is when it had certainly not started, and failed when the first list was
+	// started that shows it so.
+	fromOrigin        bool
+	unstarted, failed time.Time
 }
 
 // jobSight is what one list, complete, shows of a Job.
@@ -76,6 +89,7 @@ type jobSight struct {
 	started time.Time
 	present bool
 	job     oscar.Job
+	pod     kube.PodState
 }
 
 // postOutcome is how a POST ended.
@@ -116,6 +130,10 @@ const (
 	jobLook
 	// jobDelete: DELETE the Job.
 	jobDelete
+	// jobHold: see to it that the pod of the Job, which is stuck, does not start any more.
+	jobHold
+	// jobRemove: delete the Job whose pod is held.
+	jobRemove
 	// jobReport: write the decision's state.
 	jobReport
 )
@@ -129,6 +147,8 @@ type jobDecision struct {
 	status             int
 	message            string
 	startedAt, endedAt time.Time
+	// pod is what the pod tells.
+	pod *record.JobPod
 	// found says that it stood among the Jobs after a restore.
 	found bool
 	// after says when to look again; 0: at the next event.

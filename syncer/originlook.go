@@ -24,6 +24,8 @@ const (
 	// refusedAge and failedAge are how old keys are in doubt when OSCAR has refused a job,
 	// and when a job has failed: that may have many causes.
 	refusedAge, failedAge = time.Minute, 10 * time.Minute
+	// lookWhileJobs is the longest pause between two looks while jobs run there.
+	lookWhileJobs = 15 * time.Second
 )
 
 // looks are the services whose storage is that of their origin: whether it can be used is
@@ -35,10 +37,16 @@ type looks struct {
 	// known are those that are looked at, last when one was.
 	known map[string]bool
 	last  map[string]time.Time
+	// found is what looks have found of the origin's MinIO.
+	found map[string]minioFound
 }
 
+// minioFound is what looks have found of a MinIO: readable is when the last one ended that it
+// answered to, and dead when the last one began that it did not. Zero for never.
+type minioFound struct{ readable, dead time.Time }
+
 func newLooks() *looks {
-	return &looks{queue: workqueue.NewTypedDelayingQueue[string](), known: map[string]bool{}, last: map[string]time.Time{}}
+	return &looks{queue: workqueue.NewTypedDelayingQueue[string](), known: map[string]bool{}, last: map[string]time.Time{}, found: map[string]minioFound{}}
 }
 
 // now looks at a service at once.
@@ -73,6 +81,27 @@ func (l *looks) drop(service string) {
 	defer l.mu.Unlock()
 	delete(l.known, service)
 	delete(l.last, service)
+	delete(l.found, service)
+}
+
+// noteMinio notes how a MinIO answered to a look from began to ended; what it answered to
+// others may be aliveAge older.
+func (l *looks) noteMinio(service string, began, ended time.Time, dead bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.found[service]
+	if dead {
+		f.dead = began.Add(-aliveAge)
+	} else {
+		f.readable = ended
+	}
+	l.found[service] = f
+}
+
+func (l *looks) minio(service string) minioFound {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.found[service]
 }
 
 func (l *looks) looked(service string, now time.Time) {
@@ -98,6 +127,9 @@ func (t *term) lookAtOrigins(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 		case again > 0:
+			if again > lookWhileJobs && t.desk.unfinished(service) > 0 {
+				again = lookWhileJobs
+			}
 			t.looks.queue.AddAfter(service, again)
 		default:
 			t.looks.drop(service)
@@ -128,10 +160,12 @@ func (t *term) lookAtOrigin(ctx context.Context, service string) (time.Duration,
 	}
 	var dead error
 	if noKeys == nil {
+		began := t.cfg.Now()
 		dead = t.alive.get(ctx, def.place.MinioEndpoint, def.place.MinioVerify)
 		if ctx.Err() != nil {
 			return 0, context.Cause(ctx)
 		}
+		t.looks.noteMinio(service, began, t.cfg.Now(), dead != nil)
 	}
 	says := verdict(noKeys, dead)
 	if err := t.reportInputs(ctx, service, d.UID, o.Storage, says); err != nil {

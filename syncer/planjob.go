@@ -189,11 +189,13 @@ func planSubmitted(s jobSituation) jobDecision {
 	}
 	if sight.present {
 		if d := s.asListed(sight); d.act != jobRest && (d.state.Ended() || !s.assignment.Cancel) {
-			return d
+			return s.ofInputs(d)
 		}
 		switch {
-		case !s.assignment.Cancel || s.stopped:
+		case s.stopped:
 			return jobDecision{act: jobRest}
+		case !s.assignment.Cancel:
+			return s.cannotStart(sight)
 		case m.deletes == 0:
 			return jobDecision{act: jobDelete}
 		case sight.started.Before(m.lastDelete):
@@ -203,6 +205,12 @@ func planSubmitted(s jobSituation) jobDecision {
 			return jobWait(wait)
 		}
 		return jobDecision{act: jobDelete}
+	}
+	if s.report.Reason == record.JobCannotStart && !s.assignment.Cancel && !sight.started.Before(m.lastDelete) {
+		// It was seen to be there, and that it never runs.
+		d := jobSays(record.JobRefused, record.JobCannotStart, s.report.Message)
+		d.pod = s.report.Pod
+		return d
 	}
 	since := m.lastPost // a Job is not listed the moment that it was made
 	if m.lastDelete.After(since) {
@@ -232,7 +240,8 @@ func (s jobSituation) asListed(sight *jobSight) jobDecision {
 		}
 	}
 	d.startedAt, d.endedAt = sight.job.Started, sight.job.Finished
-	if s.state() == d.state {
+	told := s.tellPod(sight, &d)
+	if s.state() == d.state && !told {
 		return jobDecision{act: jobRest}
 	}
 	return d

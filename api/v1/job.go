@@ -60,6 +60,8 @@ type Job struct {
 	// Reason and Message say why it stands as it does.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
+	// Pod is what the pod of the last attempt has told.
+	Pod *JobPod `json:"pod,omitempty"`
 	// Attempt is the number of the last one; 0 before the first.
 	Attempt int `json:"attempt"`
 	// Place is where that one is to run, or has run.
@@ -89,6 +91,15 @@ type Job struct {
 	EndedAt     *Time `json:"ended_at,omitempty"`
 }
 
+// JobPod is what Kubernetes tells of a pod that waits for something, or ended badly.
+type JobPod struct {
+	// Reason is Kubernetes' word, and Message its sentence.
+	Reason  string `json:"reason"`
+	Message string `json:"message,omitempty"`
+	// ExitCode of the container, when that has ended.
+	ExitCode int32 `json:"exit_code,omitempty"`
+}
+
 // JobPlace is where an attempt runs.
 type JobPlace struct {
 	ClusterID   string `json:"cluster_id"`
@@ -111,7 +122,9 @@ type JobAttempt struct {
 	// Status is what OSCAR answered; absent when it did not.
 	Status  int    `json:"status,omitempty"`
 	Message string `json:"message"`
-	EndedAt Time   `json:"ended_at"`
+	// Pod is what its pod has told.
+	Pod     *JobPod `json:"pod,omitempty"`
+	EndedAt Time    `json:"ended_at"`
 }
 
 // Jobs is one page of GET /system/jobs, the newest first.

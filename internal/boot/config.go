@@ -144,6 +144,7 @@ type Syncer struct {
 	SessionTTL       time.Duration `name:"session-ttl" default:"30s" help:"How long a syncer that died still counts as alive."`
 	LateWindow       time.Duration `default:"300s" help:"How long a create that OSCAR never answered may still take effect."`
 	JobPosts         int           `default:"16" help:"Jobs that are posted to OSCAR at the same time, 1 to 256; one owner has half of them. When the syncer is killed, so many may be left of which nobody knows whether they were started."`
+	JobStartTimeout  time.Duration `default:"10m" help:"How long the pod of a job may be unable to start (its image cannot be pulled, its volume not mounted) until the job is given back; 0 for ever. It needs Kubernetes."`
 	MetricsListen    string        `default:"127.0.0.1:9465" placeholder:"ADDRESS" help:"Where Prometheus metrics are served; empty for nowhere."`
 
 	OIDCIssuers       []string `name:"oidc-issuer" sep:"," placeholder:"URL" help:"Issuer that refresh tokens of users may be exchanged at, as it stands in its tokens; may be given several times."`
@@ -209,6 +210,7 @@ func (c Syncer) Validate() error {
 		c.localProblem(),
 		positive("resync", c.Resync), positive("session-ttl", c.SessionTTL), positive("late-window", c.LateWindow),
 		positive("reschedule-after", c.RescheduleAfter),
+		when(c.JobStartTimeout < 0, "--job-start-timeout must not be negative"),
 		when(c.JobPosts < 1 || c.JobPosts > maxJobPosts, "--job-posts must be from 1 to 256"),
 		issuersProblem(c),
 		when(c.Kubernetes == kubernetesOff && c.Kubeconfig != "", "--kubernetes=off and --kubeconfig contradict each other"),

@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,7 +85,7 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 	conf := syncer.Config{
 		ClusterID: cfg.ClusterID, OSCAR: client, Kube: kubernetes, Identity: id, Issuers: issuers, Resync: cfg.Resync,
 		Memory: syncer.MemoryFile(memory), AcceptClusterUID: cfg.AcceptClusterUID,
-		SessionTTL: cfg.SessionTTL, LateWindow: cfg.LateWindow, JobPosts: cfg.JobPosts, FailPoints: fail, Now: now, Logger: log, Registry: registry,
+		SessionTTL: cfg.SessionTTL, LateWindow: cfg.LateWindow, JobPosts: cfg.JobPosts, JobStart: cmp.Or(cfg.JobStartTimeout, -1), FailPoints: fail, Now: now, Logger: log, Registry: registry,
 		KeepJobs: cfg.OfferJobs == offersOff, RescheduleAfter: cfg.RescheduleAfter,
 	}
 	if conf.Relay, err = openRelay(cfg, now, registry, log); err != nil {

@@ -22,7 +22,7 @@ type jobCmd struct {
 	Get     jobGetCmd     `cmd:"" help:"Show a job: where it is, and every attempt."`
 	Logs    jobLogsCmd    `cmd:"" help:"Show what a job has written, from the cluster that runs it."`
 	Cancel  jobCancelCmd  `cmd:"" help:"Order the end of a job."`
-	Replay  jobReplayCmd  `cmd:"" help:"Give a job that is parked its attempts again."`
+	Replay  jobReplayCmd  `cmd:"" help:"Give a job that is parked, or has failed, its attempts again."`
 	Resolve jobResolveCmd `cmd:"" help:"Say of a job that is uncertain whether its cluster has it."`
 }
 
@@ -301,6 +301,12 @@ func (a *app) showJob(j *v1.Job) error {
 	facts.row("State", j.State)
 	if j.Reason != "" || j.Message != "" {
 		facts.row("Why", strings.TrimPrefix(j.Reason+": "+j.Message, ": "))
+	}
+	if p := j.Pod; p != nil {
+		facts.row("Pod", p.Reason)
+		if p.ExitCode != 0 {
+			facts.row("Exit code", strconv.Itoa(int(p.ExitCode)))
+		}
 	}
 	facts.row("Came in at", j.ClusterID+"/"+j.ServiceName)
 	if j.Offered {

@@ -145,11 +145,24 @@ type Job struct {
 	Message    string    `json:"message,omitempty"`
 	AcceptedAt Time      `json:"accepted_at"`
 	ChangedAt  Time      `json:"changed_at"`
+	// Pod is what the pod of the last attempt has told; nil for nothing.
+	Pod *JobPod `json:"pod,omitempty"`
+	// Kept says of a job that has failed that its event is kept, so that it can be replayed.
+	Kept bool `json:"kept,omitempty"`
 	// StartedAt and EndedAt are by OSCAR's clock, where it tells.
 	StartedAt *Time `json:"started_at,omitempty"`
 	EndedAt   *Time `json:"ended_at,omitempty"`
 	// Epoch in which it was accepted, assigned or replayed last.
 	Epoch string `json:"epoch,omitempty"`
+}
+
+// JobPod is what Kubernetes tells of a pod that waits for something, or ended badly.
+type JobPod struct {
+	// Reason is Kubernetes' word: ImagePullBackOff, OOMKilled. Message is its sentence.
+	Reason  string `json:"reason"`
+	Message string `json:"message,omitempty"`
+	// ExitCode of its container, when that has ended.
+	ExitCode int32 `json:"exit_code,omitempty"`
 }
 
 // Room is what one pod takes: millicores, bytes, GPUs.
@@ -197,9 +210,10 @@ type Attempt struct {
 	State     JobState  `json:"state"`
 	Reason    JobReason `json:"reason,omitempty"`
 	// Status is what OSCAR answered; 0 when it did not.
-	Status  int    `json:"status,omitempty"`
-	Message string `json:"message,omitempty"`
-	EndedAt Time   `json:"ended_at"`
+	Status  int     `json:"status,omitempty"`
+	Message string  `json:"message,omitempty"`
+	Pod     *JobPod `json:"pod,omitempty"`
+	EndedAt Time    `json:"ended_at"`
 }
 
 // JobReason is a machine-readable cause of a job's state.
@@ -227,6 +241,16 @@ const (
 	// JobNeedsUserToken: it is posted with an access token of its service's owner, and
 	// there is none.
 	JobNeedsUserToken JobReason = "NeedsUserToken"
+	// JobPodWaits: its pod waits for something that has to change, as the pod tells.
+	JobPodWaits JobReason = "PodWaits"
+	// JobPodFailed: its pod has failed, as it tells.
+	JobPodFailed JobReason = "PodFailed"
+	// JobCannotStart: its pod could not start for too long. It was held before it had started,
+	// its node knows, and its Job is deleted.
+	JobCannotStart JobReason = "CannotStart"
+	// JobInputsUnreadable: it failed within the time in which the storage of its origin was
+	// found unreadable.
+	JobInputsUnreadable JobReason = "InputsUnreadable"
 )
 
 // Event is the body of a job in an age envelope (base64): at events/<job> to the
@@ -303,9 +327,10 @@ type JobReport struct {
 	EndedAt   *Time     `json:"ended_at,omitempty"`
 	Reason    JobReason `json:"reason,omitempty"`
 	// Status is what OSCAR answered; 0 when it did not.
-	Status             int    `json:"status,omitempty"`
-	Message            string `json:"message,omitempty"`
-	LastTransitionTime Time   `json:"last_transition_time"`
+	Status             int     `json:"status,omitempty"`
+	Message            string  `json:"message,omitempty"`
+	Pod                *JobPod `json:"pod,omitempty"`
+	LastTransitionTime Time    `json:"last_transition_time"`
 	// Found says that no assignment of the present epoch asked for it: it stood among
 	// OSCAR's Jobs after the store was restored. Service is where.
 	Found   bool   `json:"found,omitempty"`

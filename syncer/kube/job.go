@@ -95,6 +95,8 @@ type JobPod struct {
 	Held bool
 	// Ended says that it has succeeded or failed, and Leaving that it is being deleted.
 	Ended, Leaving bool
+	// Ran says that its container was, or may have been, started.
+	Ran bool
 
 	version, uid     string
 	containers, init []string
@@ -204,6 +206,9 @@ type JobStore interface {
 	// HoldPod sees to it that a pod without a node never starts anything, or answers
 	// ErrJobChanged, when it has got a node since it was read, or ErrJobRefused.
 	HoldPod(ctx context.Context, job *Job, pod JobPod) error
+	// HoldStuckPod replaces the images of a pod that waits at a node, so that it cannot start
+	// once its node knows; ErrJobChanged when it was changed since it was read, or has run.
+	HoldStuckPod(ctx context.Context, job *Job, pod JobPod) error
 	// SetActive changes whether Kueue may give the Job a place, or answers
 	// ErrJobChanged or ErrJobRefused.
 	SetActive(ctx context.Context, job *Job, active bool) error
@@ -288,7 +293,7 @@ func podOf(p *corev1.Pod) JobPod {
 	out := JobPod{
 		Name: p.Name, Created: p.CreationTimestamp.Time, Node: p.Spec.NodeName, Held: true,
 		Ended:   p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed,
-		Leaving: p.DeletionTimestamp != nil, version: p.ResourceVersion, uid: string(p.UID),
+		Leaving: p.DeletionTimestamp != nil, Ran: hasRun(p), version: p.ResourceVersion, uid: string(p.UID),
 	}
 	for _, c := range p.Spec.InitContainers {
 		out.init, out.Held = append(out.init, c.Name), out.Held && c.Image == HeldImage

@@ -305,8 +305,9 @@ func TestASyncerChangesNoPodButToHoldIt(t *testing.T) {
 	if err := bind(t, namespace, j.Pods[0].Name); err != nil {
 		t.Fatal(err)
 	}
+	setPod(t, namespace, j.Pods[0].Name, corev1.PodStatus{Phase: corev1.PodRunning})
 	if err := image(namespace, j.Pods[0].Name, kube.HeldImage); err == nil {
-		t.Error("a pod with a node was held")
+		t.Error("a pod that runs was held")
 	}
 	pods, err := cluster.Client().CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: labels.Set{"oscar_service": service}.String()})
 	if err != nil {

@@ -97,6 +97,20 @@ func (c *Client) HoldPod(ctx context.Context, job *Job, pod JobPod) error {
 	if pod.Node != "" {
 		return fmt.Errorf("kubernetes: hold pod %s/%s: %w: it has a node", job.Namespace, pod.Name, ErrJobChanged)
 	}
+	return c.hold(ctx, job, pod)
+}
+
+// HoldStuckPod implements JobStore. Its node may be starting it at this moment: only when that
+// has told that it knows (PodState.CannotRun) it is certain that it never runs.
+func (c *Client) HoldStuckPod(ctx context.Context, job *Job, pod JobPod) error {
+	if pod.Node == "" || pod.Ran {
+		return fmt.Errorf("kubernetes: hold pod %s/%s: %w: it does not wait at a node", job.Namespace, pod.Name, ErrJobChanged)
+	}
+	return c.hold(ctx, job, pod)
+}
+
+// hold replaces the images of just the version of a pod that was read.
+func (c *Client) hold(ctx context.Context, job *Job, pod JobPod) error {
 	held := func(names []string) []map[string]string {
 		list := []map[string]string{}
 		for _, n := range names {

@@ -62,6 +62,8 @@ type JobStatus struct {
 	// Started is when its container was, as long as there is a pod to tell, and Finished
 	// when that, or else the Job, ended. By the cluster's clock, to the second.
 	Started, Finished time.Time
+	// Pod is what its pod, or else the Job, tells.
+	Pod PodState
 }
 
 // Jobs implements JobLister by lists without a resourceVersion: such a list is as new as
@@ -98,6 +100,9 @@ func (c *Client) Jobs(ctx context.Context, service string) (map[string]JobStatus
 		pods, err := c.podsOf(ctx, namespace, service)
 		if err != nil {
 			return nil, failed("pods of service "+service, err)
+		}
+		if err := c.askEvents(ctx, namespace, pods); err != nil {
+			return nil, err
 		}
 		for name, job := range jobs {
 			all[name] = statusOf(job, pods[string(job.UID)])
@@ -141,9 +146,9 @@ func (c *Client) podsOf(ctx context.Context, namespace, service string) (map[str
 		}
 		for i := range list.Items {
 			p := &list.Items[i]
-			p.Spec = corev1.PodSpec{}
 			job := ownerOf(p)
 			if before := pods[job]; job != "" && (before == nil || before.CreationTimestamp.Before(&p.CreationTimestamp)) {
+				p.Spec, p.ManagedFields = lightSpec(&p.Spec), nil
 				pods[job] = p
 			}
 		}
@@ -182,7 +187,9 @@ func statusOf(j *batchv1.Job, pod *corev1.Pod) JobStatus {
 	var s JobStatus
 	if pod != nil {
 		s.Started, s.Finished = ranFrom(pod)
+		s.Pod = stateOf(pod)
 	}
+	s.Pod.Offered = markOf(&j.ObjectMeta).Holding()
 	for _, c := range j.Status.Conditions {
 		if c.Status != corev1.ConditionTrue || c.Type != batchv1.JobComplete && c.Type != batchv1.JobFailed {
 			continue
@@ -194,6 +201,9 @@ func statusOf(j *batchv1.Job, pod *corev1.Pod) JobStatus {
 		if s.Finished.IsZero() {
 			s.Finished = c.LastTransitionTime.Time
 		}
+		if s.Phase == JobFailed && s.Pod.Reason == "" {
+			s.Pod.Reason, s.Pod.Message = c.Reason, c.Message
+		}
 		return s
 	}
 	s.Finished = time.Time{}
@@ -203,7 +213,7 @@ func statusOf(j *batchv1.Job, pod *corev1.Pod) JobStatus {
 	case is(j.Spec.Suspend):
 		return JobStatus{Phase: JobSuspended}
 	case pod != nil && pod.Status.Phase == corev1.PodPending:
-		return JobStatus{Phase: JobPending}
+		return JobStatus{Phase: JobPending, Pod: s.Pod}
 	default:
 		s.Phase = JobUnclear
 	}

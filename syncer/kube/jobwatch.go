@@ -159,21 +159,14 @@ func lightPod(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	light := func(containers []corev1.Container) []corev1.Container {
-		var out []corev1.Container
-		for _, c := range containers {
-			out = append(out, corev1.Container{Name: c.Name, Image: c.Image})
-		}
-		return out
-	}
+	spec := lightSpec(&p.Spec)
+	spec.SchedulingGates = p.Spec.SchedulingGates
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: p.Name, Namespace: p.Namespace, UID: p.UID, ResourceVersion: p.ResourceVersion,
 			CreationTimestamp: p.CreationTimestamp, DeletionTimestamp: p.DeletionTimestamp, OwnerReferences: p.OwnerReferences,
 		},
-		Spec: corev1.PodSpec{
-			NodeName: p.Spec.NodeName, SchedulingGates: p.Spec.SchedulingGates, Containers: light(p.Spec.Containers), InitContainers: light(p.Spec.InitContainers),
-		},
+		Spec:   spec,
 		Status: corev1.PodStatus{Phase: p.Status.Phase},
 	}, nil
 }

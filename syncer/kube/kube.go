@@ -90,6 +90,9 @@ func (Absent) Job(context.Context, JobKey) (*Job, error) { return nil, ErrAbsent
 // ChangeJob implements JobStore.
 func (Absent) ChangeJob(context.Context, *Job, JobChange) error { return ErrAbsent }
 
+// HoldStuckPod implements JobStore.
+func (Absent) HoldStuckPod(context.Context, *Job, JobPod) error { return ErrAbsent }
+
 // HoldPod implements JobStore.
 func (Absent) HoldPod(context.Context, *Job, JobPod) error { return ErrAbsent }
 

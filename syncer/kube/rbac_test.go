@@ -27,6 +27,8 @@ var (
 		{Verb: "watch", Resource: "configmaps"},
 		{Verb: "create", Resource: "podtemplates"},
 		{Verb: "list", Resource: "nodes"},
+		{Verb: "watch", Resource: "nodes"},
+		{Verb: "list", Resource: "events"},
 		{Verb: "list", Resource: "pods"},
 		{Verb: "create", Resource: "secrets"},
 		{Verb: "get", Resource: "secrets", Name: kube.TokenSecret},

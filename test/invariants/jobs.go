@@ -110,7 +110,7 @@ func ways() map[record.JobState][]record.JobState {
 		record.JobUncertain:  {record.JobUncertain, record.JobSucceeded, record.JobVanished},
 		record.JobParked:     {record.JobParked, record.JobQueued, record.JobCancelled},
 		record.JobSucceeded:  nil,
-		record.JobFailed:     nil,
+		record.JobFailed:     {record.JobFailed, record.JobQueued}, // by the order of a person
 		record.JobCancelled:  nil,
 		record.JobVanished:   nil,
 		record.JobReturned:   {record.JobQueued},
@@ -137,7 +137,7 @@ func (c *checker) jobMoves(ch *change, old, now *record.Job) {
 		c.violatef(RuleJobs, ch.key, "it has become another job")
 	}
 	found := c.found(now)
-	if !slices.Contains(ways()[was.State], now.State) {
+	if !slices.Contains(ways()[was.State], now.State) && !withoutInputs(&was, now) {
 		c.violatef(RuleJobs, ch.key, "it went from %q to %q", was.State, now.State)
 	}
 	if (old == nil && now.State != record.JobQueued || was.State == record.JobRunning && now.State == record.JobAssigned) && !found {
@@ -158,6 +158,14 @@ func (c *checker) jobMoves(ch *change, old, now *record.Job) {
 	if assigned && !restored && !found && now.Place != nil && now.Place.URL == "" {
 		c.assignedWell(ch, now)
 	}
+}
+
+// withoutInputs says whether a job goes back because its syncer is certain that it has failed
+// before anything of it ran.
+func withoutInputs(was, now *record.Job) bool {
+	n := len(now.Past)
+	return was.State == record.JobRunning && (now.State == record.JobQueued || now.State == record.JobParked) &&
+		n > 0 && now.Past[n-1].Attempt == was.Attempt && now.Past[n-1].Reason == record.JobInputsUnreadable
 }
 
 // found says whether a cluster has told of a job's attempt that the store, restored, did
@@ -213,7 +221,9 @@ func (c *checker) reportMoves(ch *change, old, now *record.JobReport) {
 	}
 	assignment := c.before(record.AssignmentKey(ch.ref.Cluster, ch.ref.Name, ch.ref.AttemptOf()))
 	backup := assignment != nil && assignment.kv.ModRevision <= c.stood && (ch.old == nil || ch.old.kv.ModRevision <= c.stood)
-	if was != now.State && (old == nil || !old.Found) && !backup && !slices.Contains(steps()[was], now.State) {
+	// A Job whose pod cannot start, for certain, is deleted, and refused then.
+	given := was == record.JobSubmitted && now.State == record.JobRefused && old.Reason == record.JobCannotStart && now.Reason == record.JobCannotStart
+	if was != now.State && !given && (old == nil || !old.Found) && !backup && !slices.Contains(steps()[was], now.State) {
 		c.violatef(RuleJobs, ch.key, "its report went from %q to %q", was, now.State)
 	}
 	if assignment == nil {
@@ -243,6 +253,7 @@ func (c *checker) attemptGoes(ch *change) {
 			}
 		}
 	case j.State.Ended() && j.State != record.JobParked && j.State != record.JobReturned:
+	case r.State == record.JobFailed && r.Reason == record.JobInputsUnreadable:
 	case j.Attempt > a.Attempt && c.found(j):
 	case j.Frozen != nil && j.Frozen.ClusterID == ch.ref.Cluster:
 	default:
@@ -283,7 +294,7 @@ func (c *checker) jobStands(id string) {
 	}
 	for _, left := range slices.Sorted(maps.Keys(c.jobs.keys[id])) {
 		e := c.now(left)
-		if j != nil && j.State == record.JobParked && left == record.EventKey(id) {
+		if j != nil && (j.State == record.JobParked || j.State == record.JobFailed && j.Kept) && left == record.EventKey(id) {
 			continue
 		}
 		if r := as[record.JobReport](e); r != nil && r.Found {

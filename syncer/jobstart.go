@@ -1,0 +1,115 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+
+	"github.com/oscarfed/oscarfed/syncer/kube"
+)
+
+// hold has the pod of an attempt not start any more; what came of it a list tells.
+func (d *desk) hold(ctx context.Context, a *attempt) {
+	job, err := d.startable(ctx, a)
+	for i := range podsOf(job) {
+		p := job.Pods[i]
+		if err == nil && !p.Ended && !p.Leaving && !p.Held {
+			err = d.cfg.Kube.HoldStuckPod(ctx, job, p)
+		}
+	}
+	d.told(a, "a pod that cannot start is held", err)
+	d.finished(a, func(m *jobMemory) { m.lastHold = d.cfg.Now() })
+}
+
+// remove deletes the Job of an attempt whose pod is held.
+func (d *desk) remove(ctx context.Context, a *attempt) {
+	job, err := d.startable(ctx, a)
+	for _, p := range podsOf(job) {
+		if err == nil && !p.Held {
+			err = kube.ErrJobChanged
+		}
+	}
+	if err == nil {
+		err = d.cfg.Kube.DeleteJob(ctx, job)
+	}
+	d.mu.Lock()
+	d.deleting--
+	d.mu.Unlock()
+	d.told(a, "a Job that cannot start is deleted", err)
+	d.finished(a, func(m *jobMemory) {
+		m.deletes++
+		m.lastDelete = d.cfg.Now()
+	})
+}
+
+func podsOf(job *kube.Job) []kube.JobPod {
+	if job == nil {
+		return nil
+	}
+	return job.Pods
+}
+
+var errNotStuck = errors.New("it is no Job of OSCAR's that waits for its pod")
+
+// startable reads the Job of an attempt, and that it is still ours to change.
+func (d *desk) startable(ctx context.Context, a *attempt) (*kube.Job, error) {
+	d.mu.Lock()
+	assignment, revision := *a.assignment, a.revision
+	d.mu.Unlock()
+	until := d.cfg.Now().Add(d.cfg.SessionTTL / 3)
+	if err := d.verify(ctx, a, "", revision); err != nil {
+		return nil, err
+	}
+	desired := d.desiredInMirror(a.service)
+	if desired == nil || desired.UID != assignment.UID {
+		return nil, errNotOurs
+	}
+	job, err := d.cfg.Kube.Job(ctx, kube.JobKey{Namespace: d.cfg.Kube.Place(desired.Owner), Name: assignment.Name})
+	switch {
+	case err != nil:
+		return nil, err
+	case job.Service != a.service || job.Ended || job.Leaving || job.Odd != "" || job.Mark.Holding():
+		return nil, errNotStuck
+	}
+	return job, d.writable(until)
+}
+
+func (d *desk) told(a *attempt, what string, err error) {
+	log := d.log.Info
+	if err != nil {
+		log = d.log.Warn
+	}
+	log(what, "job", a.job, "attempt", a.number, "service", a.service, "error", err)
+}
+
+// scrubPods takes the secrets of a service out of what its pods tell. Without its definition
+// they are not known, and no sentence is told.
+func (d *desk) scrubPods(ctx context.Context, service string, jobs map[string]listedJob) {
+	var secrets []string
+	read, known := false, false
+	for name, job := range jobs {
+		if job.pod.Message == "" {
+			continue
+		}
+		if !read {
+			read = true
+			secrets, known = d.secretsOf(ctx, service)
+		}
+		if job.pod.Message = scrub(job.pod.Message, secrets...); !known {
+			job.pod.Message = ""
+		}
+		jobs[name] = job
+	}
+}
+
+// secretsOf are what no report about a service may hold; false when they are not known.
+func (d *desk) secretsOf(ctx context.Context, service string) ([]string, bool) {
+	desired := d.desiredInMirror(service)
+	if desired == nil {
+		return nil, false
+	}
+	def, err := d.definition(ctx, service, desired)
+	if err != nil || def == nil {
+		return nil, false
+	}
+	return append([]string{def.service.Token}, def.secrets...), true
+}

@@ -1,0 +1,109 @@
+package syncer
+
+import (
+	"fmt"
+
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// A Job whose pod cannot start is given back, so that another member, or the next attempt,
+// has it. It must not start any more then, and must not have started:
+//
+//	stuck for --job-start-timeout ──► hold ──► its node knows ──► CannotStart ──► remove ──► not listed ──► refused
+//	                                   │
+//	                                   └─ it had just started ──► remove ──► not listed ──► vanished
+//
+// The pod is held by its images (kube.HeldImage), which no node can start. Its node may be
+// starting it in that moment: so it is asked for a word of the node that it has seen the
+// change, and has not started it before. Without that word it stays held.
+
+// tellPod enters what the pod tells into a report, and says whether that alone is news.
+func (s jobSituation) tellPod(sight *jobSight, d *jobDecision) (news bool) {
+	p := sight.pod
+	if d.state == record.JobSubmitted && s.report != nil && s.report.Reason == record.JobCannotStart || p.Held {
+		d.pod = s.podTold() // what it tells now comes from us
+		if s.report != nil {
+			d.reason, d.message = s.report.Reason, s.report.Message
+		}
+		return false
+	}
+	reason := record.JobPodWaits
+	switch {
+	case d.state == record.JobFailed:
+		reason = record.JobPodFailed
+	case d.state != record.JobSubmitted:
+		return false
+	}
+	if p.Reason == "" {
+		return false
+	}
+	d.pod = &record.JobPod{Reason: p.Reason, Message: p.Message, ExitCode: p.ExitCode}
+	d.reason, d.message = reason, podWords(d.pod)
+	before := s.podTold()
+	return before == nil || before.Reason != p.Reason && !(pullsImage(before.Reason) && pullsImage(p.Reason))
+}
+
+func (s jobSituation) podTold() *record.JobPod {
+	if s.report == nil {
+		return nil
+	}
+	return s.report.Pod
+}
+
+// pullsImage says of reasons that take turns while an image cannot be pulled.
+func pullsImage(reason string) bool { return reason == "ErrImagePull" || reason == "ImagePullBackOff" }
+
+// podWords is a pod's state in one line.
+func podWords(p *record.JobPod) string {
+	text := p.Reason
+	if p.ExitCode != 0 {
+		text += fmt.Sprintf(", exit code %d", p.ExitCode)
+	}
+	if p.Message != "" {
+		text += ": " + p.Message
+	}
+	return text
+}
+
+// cannotStart is the next step with a Job whose pod is stuck.
+func (s jobSituation) cannotStart(sight *jobSight) jobDecision {
+	m, p := s.memory, sight.pod
+	remove := func() jobDecision {
+		switch {
+		case m.deletes == 0:
+			return jobDecision{act: jobRemove}
+		case sight.started.Before(m.lastDelete):
+			return lookNow()
+		}
+		if wait := m.lastDelete.Add(min(s.retry<<min(m.deletes-1, 10), maxPostPause)).Sub(s.now); wait > 0 {
+			return jobWait(wait)
+		}
+		return jobDecision{act: jobRemove}
+	}
+	switch {
+	case s.start <= 0 || p.Offered:
+		return jobDecision{act: jobRest}
+	case p.Held && p.Ran:
+		return remove()
+	case p.CannotRun && s.report.Reason == record.JobCannotStart:
+		return remove()
+	case p.CannotRun:
+		d := jobSays(record.JobSubmitted, record.JobCannotStart, "its pod could not start")
+		if d.pod = s.podTold(); d.pod != nil {
+			d.message += ": " + podWords(d.pod)
+		}
+		return d
+	case p.Held:
+		return jobDecision{act: jobRest} // its node has the word
+	case !p.Stuck || m.stuck.IsZero():
+		return jobDecision{act: jobRest}
+	}
+	due := m.stuck.Add(s.start)
+	if again := m.lastHold.Add(maxPostPause); again.After(due) {
+		due = again
+	}
+	if wait := due.Sub(s.now); wait > 0 {
+		return jobWait(wait)
+	}
+	return jobDecision{act: jobHold}
+}
