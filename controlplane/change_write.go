@@ -141,7 +141,14 @@ func (c *ControlPlane) draftChange(ctx context.Context, id change, p place, fn e
 	if err := r.neverConnected(d.next); err != nil {
 		return d, err
 	}
-	return d, c.renderChange(r, d)
+	desired, err := c.renderChange(r, d)
+	if err != nil || id.removes || id.resolve != nil {
+		return d, err // what takes away is never refused for its size
+	}
+	if err := hasRoomFor(&sit.fed, d.next.Members); err != nil {
+		return d, err
+	}
+	return d, c.largestOf(d.next, desired, d.submitted).changes()
 }
 
 // withoutDefinition says why the definition of a federation is not there: a newer
@@ -219,14 +226,16 @@ type changeDraft struct {
 	resolve    *resolution
 }
 
-func (c *ControlPlane) renderChange(r *renderer, d *changeDraft) error {
+// renderChange renders the next generation into the draft, and returns what is desired then.
+func (c *ControlPlane) renderChange(r *renderer, d *changeDraft) (all []placed, err error) {
 	until := record.At(d.sit.now.Add(c.cfg.PrepareDeadline))
-	all, err := r.replicas(d.next.Members)
+	made, err := r.replicas(d.next.Members)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, one := range all {
+	for _, one := range made {
 		desired := one.desired
+		all = append(all, desired)
 		d.before = append(d.before, one.spec)
 		d.rendered = append(d.rendered, one.what)
 		if memberOf(d.sit.fed.Members, desired.rec.UID) >= 0 {
@@ -246,9 +255,8 @@ func (c *ControlPlane) renderChange(r *renderer, d *changeDraft) error {
 		}
 		d.added = append(d.added, desired)
 	}
-	submitted, err := r.submitted()
-	d.submitted = submitted
-	return err
+	d.submitted, err = r.submitted()
+	return all, err
 }
 
 // commitChange is the transaction of an attempt, and says whether votes are waited

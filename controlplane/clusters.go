@@ -217,11 +217,31 @@ func clusterRequest(caller identity.Caller, spec ClusterSpec) error {
 		v = append(v, oscar.Violation{Path: "endpoint", Rule: "type", Value: redactURL(spec.Endpoint),
 			Message: "an endpoint is an http or https URL without credentials, such as https://oscar.example.org"})
 	}
+	labels := 0
+	for key, value := range spec.Labels {
+		labels += len(key) + len(value)
+	}
+	for _, part := range []struct {
+		path    string
+		n, most int
+	}{
+		{"endpoint", len(spec.Endpoint), oscar.MaxURLLength},
+		{"labels", labels, maxRegistration},
+		{"allowed_groups", len(strings.Join(spec.AllowedGroups, "")) + 3*len(spec.AllowedGroups), maxRegistration},
+	} {
+		if part.n > part.most {
+			v = append(v, oscar.Violation{Path: part.path, Rule: oscar.RuleMaxBytes, Value: part.n,
+				Message: fmt.Sprintf("%s has %d bytes; the limit is %d", part.path, part.n, part.most)})
+		}
+	}
 	if len(v) > 0 {
 		return &Error{Code: CodeInvalid, Message: fmt.Sprintf("%d violations", len(v)), Violations: v}
 	}
 	return nil
 }
+
+// maxRegistration bounds the labels of a cluster, and its groups, in bytes.
+const maxRegistration = 64 << 10
 
 // redactURL keeps credentials that were put into a URL out of the answer.
 func redactURL(s string) string {

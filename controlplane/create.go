@@ -187,6 +187,9 @@ func (c *ControlPlane) draftCreate(caller identity.Caller, s *oscar.Service, req
 		return nil, err
 	}
 	d.fence = fence
+	if err := c.largestOf(d.fed, d.desired, d.before[len(d.desired):]).creates(); err != nil {
+		return nil, err
+	}
 	if b != nil {
 		access, err := c.sealAccess(b, &d.fed, clustersOf(d.fed.Members))
 		if err != nil {

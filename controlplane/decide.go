@@ -194,6 +194,7 @@ func abort(s situation, cause func(replicaState) *record.Failure) decision {
 		m.Rollback = &record.Rollback{State: record.RollbackNotCreated}
 		d.remove = append(d.remove, r.removal(s))
 	}
+	boundSentences(next.Members)
 	next.Code = string(abortCode(next.Members))
 	next.Detail = failureDetail(next.Members)
 	return d
@@ -240,6 +241,7 @@ func rollBack(s situation, cause func(replicaState) *record.Failure) decision {
 		m.Rollback = &record.Rollback{State: record.RollbackPending}
 		d.put = append(d.put, r.place(tombstone(r.desired, record.CauseRollback)))
 	}
+	boundSentences(next.Members)
 	next.Code = string(CodeReplicaFailed)
 	next.Detail = failureDetail(next.Members)
 	return d
@@ -255,13 +257,22 @@ func decideRollingBack(s situation) decision {
 	next.Members = slices.Clone(s.fed.Members)
 	next.Phase, next.ChangedAt = record.PhaseRolledBack, record.At(s.now)
 	d := decision{name: "rolled_back", fed: &next, dropName: true, request: s.fed.Request}
+	part, all := acknowledged(s.replicas)
+	if !all {
+		// The rest follows, and then the outcome.
+		next.Phase, d = s.fed.Phase, decision{name: "partly_rolled_back", fed: &next}
+	}
 	for _, r := range s.replicas {
 		m := &next.Members[r.member]
-		m.Rollback = r.rollback()
-		if r.acknowledged() {
-			d.remove = append(d.remove, r.removal(s))
+		if all && (r.desired != nil || m.Rollback == nil || m.Rollback.State == record.RollbackPending) ||
+			slices.ContainsFunc(part, func(p replicaState) bool { return p.at.UID == m.UID }) {
+			m.Rollback = r.rollback()
 		}
 	}
+	for _, r := range part {
+		d.remove = append(d.remove, r.removal(s))
+	}
+	boundSentences(next.Members)
 	return d
 }
 
@@ -303,13 +314,11 @@ func decideReady(s situation) decision {
 // away, else those of the reachable clusters, so that a cluster that is gone for
 // a month does not hold a name on the others.
 func decideDeleting(s situation) decision {
-	var acknowledged []replicaState
+	part, all := acknowledged(slices.Concat(s.replicas, s.leaving))
 	left, waiting := 0, 0
 	for _, r := range slices.Concat(s.replicas, s.leaving) {
 		switch {
-		case r.desired == nil:
-		case r.acknowledged():
-			acknowledged = append(acknowledged, r)
+		case r.desired == nil, r.acknowledged():
 		default:
 			left++
 			if !r.settled() {
@@ -317,20 +326,20 @@ func decideDeleting(s situation) decision {
 			}
 		}
 	}
-	if left == 0 {
+	if left == 0 && all {
 		d := decision{name: "deleted", removeFed: true}
-		for _, r := range acknowledged {
+		for _, r := range part {
 			d.remove = append(d.remove, r.removal(s))
 		}
 		return d
 	}
-	if waiting > 0 || len(acknowledged) == 0 {
+	if waiting > 0 || len(part) == 0 {
 		return decision{}
 	}
 	next := s.fed
 	next.ChangedAt = record.At(s.now)
 	d := decision{name: "partly_deleted", fed: &next}
-	for _, r := range acknowledged {
+	for _, r := range part {
 		d.remove = append(d.remove, r.removal(s))
 	}
 	return d
@@ -341,28 +350,48 @@ func decideResult(s situation, l limits) decision {
 	next := s.fed
 	next.Members = slices.Clone(s.fed.Members)
 	d := decision{name: "acknowledged", fed: &next}
-	left := 0
-	for _, r := range s.replicas {
-		switch {
-		case r.desired == nil:
-		case r.acknowledged():
-			next.Members[r.member].Rollback = r.rollback()
-			d.remove = append(d.remove, r.removal(s))
-		default:
-			left++
-		}
+	left := slices.ContainsFunc(s.replicas, func(r replicaState) bool { return r.desired != nil && !r.acknowledged() })
+	part, _ := acknowledged(s.replicas)
+	for _, r := range part {
+		next.Members[r.member].Rollback = r.rollback()
+		d.remove = append(d.remove, r.removal(s))
 	}
 	if len(d.remove) > 0 {
+		boundSentences(next.Members)
 		return d
 	}
 	until := s.fed.ChangedAt.Add(l.keepResult)
 	switch {
-	case left > 0:
+	case left:
 		return decision{}
 	case s.now.Before(until):
 		return decision{again: until}
 	}
 	return decision{name: "forgotten", removeFed: true}
+}
+
+const (
+	// deletedBytes is how much of what remains of replicas one transaction takes. A report
+	// names as many buckets as fit into it, so that one alone may be maxDeletedBytes.
+	deletedBytes    = 256 << 10
+	maxDeletedBytes = 512 << 10
+)
+
+// acknowledged are the replicas whose acknowledged tombstones go in one transaction: all of
+// them, or as many as have room there, and at least one.
+func acknowledged(of []replicaState) (part []replicaState, all bool) {
+	size := 0
+	for _, r := range of {
+		if !r.acknowledged() {
+			continue
+		}
+		size += r.deletedSize()
+		if len(part) > 0 && size > deletedBytes {
+			return part, false
+		}
+		part = append(part, r)
+	}
+	return part, true
 }
 
 // tombstone orders the deletion of exactly this life of a replica.

@@ -146,6 +146,7 @@ func refuseChange(s situation) decision {
 		refused.Members[i].Cause = f
 		refused.Members[i].Rollback = &record.Rollback{State: record.RollbackNotCreated}
 	}
+	boundSentences(refused.Members)
 	refused.Code, refused.Detail = string(abortCode(refused.Members)), failureDetail(refused.Members)
 	return d
 }
@@ -170,11 +171,12 @@ func decideLeaving(s situation) decision {
 	next := s.fed
 	next.Leaving = nil
 	d := decision{name: "left", fed: &next}
+	part, _ := acknowledged(s.leaving)
 	for _, r := range s.leaving {
 		switch {
 		case r.desired == nil:
 			continue
-		case r.acknowledged():
+		case slices.ContainsFunc(part, func(p replicaState) bool { return p.at.UID == r.at.UID }):
 			d.remove = append(d.remove, r.removal(s))
 		default:
 			next.Leaving = append(next.Leaving, r.at)

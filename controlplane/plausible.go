@@ -3,15 +3,10 @@ package controlplane
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
-
-// maxReportMessage in bytes is how much of what a syncer says is kept and shown. Ours
-// say less; a hostile one could fill every answer.
-const maxReportMessage = 4 << 10
 
 // setObserved keeps a report. One that no syncer of ours would write counts as none:
 // it decides nothing, and no answer shows it.
@@ -25,18 +20,7 @@ func (s *state) setObserved(n *node, service string, kv store.KV, exists bool) {
 		s.corrupt(&store.CorruptError{Key: kv.Key, Err: err})
 		return
 	}
-	o.Message = bounded(o.Message)
-	if o.Inputs != nil {
-		o.Inputs.Message = bounded(o.Inputs.Message)
-	}
 	n.observed[service] = versioned[record.Observed]{rec: o, rev: kv.ModRevision}
-}
-
-func bounded(message string) string {
-	if len(message) <= maxReportMessage {
-		return message
-	}
-	return strings.ToValidUTF8(message[:maxReportMessage], "") + "..."
 }
 
 func plausible(o *record.Observed) error {

@@ -158,7 +158,7 @@ func (r *renderer) replica(i int, m record.Member) (made, error) {
 	}
 	name := r.name(m.ServiceName, m.UID)
 	what := rendered{at: m, public: public, patch: patch, sees: sees(r.graph, i), origin: r.originOf(i)}
-	what.left, what.leftBy = r.left(m)
+	what.left, what.leftBy = r.left(m, public)
 	spec := record.Spec{V: record.Version, Service: raw, Sealed: sealed, Left: what.left, LeftBy: what.leftBy, Origin: what.origin, VolumeGoes: topology.VolumeGoes(r.service)}
 	desired := &record.Desired{
 		V: record.Version, Intent: record.IntentPrepare, Federation: r.fed.UID, GroupID: r.fed.GroupID, UID: m.UID,
@@ -197,13 +197,14 @@ func (r *renderer) submitted() ([]staged, error) {
 	}, nil
 }
 
-// left names the buckets that the replica m may attach to, though it has not made
+// left names those buckets of a service that the replica m may attach to, though it has not made
 // them: those that earlier lives of the same owner's service left behind on this
 // cluster, and not on another machine that had its name; and, since one service of a
 // federation may take the place of another there, those that the federation's other
 // services left, or made and report now. What is not reported yet nobody vouches for. by names
 // those services: a bucket that another one made since is not among what they left.
-func (r *renderer) left(m record.Member) (out, by []string) {
+func (r *renderer) left(m record.Member, s *oscar.Service) (out, by []string) {
+	names := oscar.Buckets(s)
 	by = append(slices.Clone(r.services[m.ClusterID]), m.ServiceName)
 	slices.Sort(by)
 	by = slices.Compact(by)
@@ -222,10 +223,15 @@ func (r *renderer) left(m record.Member) (out, by []string) {
 			}
 		}
 	})
+	out = slices.DeleteFunc(out, func(bucket string) bool {
+		_, named := slices.BinarySearch(names, bucket)
+		return !named // a syncer may have reported any number of others
+	})
 	if len(out) == 0 {
 		return nil, nil
 	}
-	return slices.Compact(slices.Sorted(slices.Values(out))), by
+	slices.Sort(out)
+	return slices.Compact(out), by
 }
 
 // stage writes records that nothing refers to yet, in as few transactions as

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/store"
@@ -202,7 +203,28 @@ func writeAnswer(hash, uid string, answer *record.Answer, v store.View, tx *stor
 	return nil
 }
 
-// answerOf is the outcome of the request whose transaction writes a decision.
+// answerOf is the outcome of the request whose transaction writes a decision: of the
+// federation it has what a repeated request is answered with, since the record itself
+// stands beside it in the transaction.
 func answerOf(d decision) *record.Answer {
-	return &record.Answer{Phase: d.fed.Phase, Federation: d.fed}
+	out := &record.Answer{Phase: d.fed.Phase}
+	if d.fed.Phase == record.PhaseDeleting {
+		return out // what is asked of it then is answered by the tombstones
+	}
+	f := *d.fed
+	f.AllowedUsers, f.Change, f.Leaving = nil, nil, nil
+	switch {
+	case f.Phase.Result():
+		f.Members = replicasOf(f.Members)
+	case f.Refused != nil:
+		refused := *f.Refused
+		refused.Members, f.Members = replicasOf(refused.Members), nil
+		f.Refused = &refused
+	}
+	out.Federation = &f
+	return out
+}
+
+func replicasOf(members []record.Member) []record.Member {
+	return slices.DeleteFunc(slices.Clone(members), func(m record.Member) bool { return !m.Replica() })
 }

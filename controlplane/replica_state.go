@@ -118,3 +118,18 @@ func (r replicaState) removal(s situation) removal {
 	}
 	return out
 }
+
+// deletedSize is about how many bytes are remembered of a replica that is gone.
+func (r replicaState) deletedSize() int {
+	size := 1 << 10
+	for _, name := range r.observed.BucketsMade {
+		size += len(name) + 3
+	}
+	for _, f := range r.observed.BucketFates {
+		size += len(f.Bucket) + len(f.Fate) + 2*len(f.Why) + 80
+	}
+	if v := r.observed.VolumeFate; v != nil {
+		size += len(v.Volume) + len(v.Fate) + 2*len(v.Why)
+	}
+	return size
+}

@@ -359,6 +359,11 @@ func decode[T any](s *state, kv store.KV, exists bool) (*T, bool) {
 		return nil, false
 	}
 	v, err := store.Decode[T](kv)
+	if err == nil {
+		if wrong := withinBounds(v, len(kv.Value)); wrong != nil {
+			err = &store.CorruptError{Key: kv.Key, Err: wrong}
+		}
+	}
 	if err != nil {
 		s.corrupt(err)
 		return nil, false

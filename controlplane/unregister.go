@@ -64,7 +64,7 @@ func (c *ControlPlane) removalStep(ctx context.Context, cluster string) error {
 // leaveCluster renders a federation without its members on a cluster. The decision
 // that it returns is the whole of the change: it is written at once or not at all.
 func (c *ControlPlane) leaveCluster(ctx context.Context, s situation, rev int64, cluster string) (decision, error) {
-	id := change{caller: administrator(), claim: claim{requestID: s.removing[cluster].RequestID}}
+	id := change{caller: administrator(), removes: true, claim: claim{requestID: s.removing[cluster].RequestID}}
 	draft, err := c.draftChange(ctx, id, place{uid: s.fed.UID, rec: &s.fed, rev: rev}, func(old *oscar.Service) (*oscar.Service, error) {
 		service := old.Clone()
 		fed := federationOf(service)

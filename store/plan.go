@@ -69,6 +69,20 @@ func planOf(tx *Txn, writes []write, keys []string) (*plan, error) {
 	return p, err
 }
 
+// Check says whether a transaction that build makes keeps to the limits of etcd: nil, or
+// ErrTooLarge with its size. Nothing is read for it, and nothing is sent.
+func Check(build func(tx *Txn) error) error {
+	tx := newTxn(View{}, "")
+	if err := build(tx); err != nil {
+		return err
+	}
+	if tx.err != nil {
+		return tx.err
+	}
+	_, err := planOf(tx, tx.effective(), nil)
+	return err
+}
+
 // nest packs operations into child transactions when they are more than the
 // server takes in one list. It grants each child 128 operations less the longest
 // list of the parent, where base is the longest of the parent's other lists.

@@ -120,7 +120,7 @@ func (t *term) orphans(before, after *store.MirrorView, list *listing) []record.
 	for _, name := range slices.Sorted(maps.Keys(list.services)) {
 		service := list.services[name]
 		uid := service.Annotations[oscarapi.AnnotationUID]
-		if uid == "" || len(out) == maxOrphans {
+		if uid == "" || len(out) == maxOrphans || foreignMarks(service.Annotations) {
 			continue
 		}
 		key := record.DesiredServiceKey(t.cfg.ClusterID, name)
@@ -139,6 +139,17 @@ func (t *term) orphans(before, after *store.MirrorView, list *listing) []record.
 			Reason: record.ReasonAheadOfDesired})
 	}
 	return out
+}
+
+// maxMark bounds our annotations in bytes; AnnotationSettings is the longest.
+const maxMark = 4 << 10
+
+// foreignMarks says that annotations which are called as ours are longer than ours: anybody
+// who may write to the OSCAR may have put them there.
+func foreignMarks(annotations map[string]string) bool {
+	return slices.ContainsFunc([]string{
+		oscarapi.AnnotationUID, oscarapi.AnnotationEpoch, oscarapi.AnnotationFederation, oscarapi.AnnotationSettings,
+	}, func(key string) bool { return len(annotations[key]) > maxMark })
 }
 
 // bucketsOf are the buckets that a service of OSCAR names.

@@ -21,6 +21,12 @@ const (
 	MaxIO = 100
 	// MaxAllowedUsers is how many users a service may name.
 	MaxAllowedUsers = 1000
+	// MaxAllowedUsersBytes is the sum of their names, and MaxUserBytes the longest: the
+	// federation's record holds them (OpenID Connect Core 2: a subject has 255 characters).
+	MaxAllowedUsersBytes = 128 << 10
+	MaxUserBytes         = 255
+	// MaxPrivateBuckets is how many buckets isolation USER may make: reports list them.
+	MaxPrivateBuckets = 2000
 	// MaxNameLength is the longest service name that OSCAR accepts.
 	MaxNameLength = 39
 	// MinNameLength is the shortest bucket name that MinIO accepts; a bucket may

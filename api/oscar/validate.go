@@ -33,6 +33,7 @@ func Validate(s *Service) []Violation {
 	add(checkKserve(s)...)
 	add(checkFederation(s)...)
 	add(checkSharedBuckets(s)...)
+	add(checkBounds(s)...)
 	add(checkSize(s)...)
 	return LimitViolations(s.withoutFaults(vs))
 }
@@ -216,6 +217,10 @@ func checkAccess(s *Service) []Violation {
 	vs := checkLength("allowed_users", len(s.AllowedUsers), MaxAllowedUsers)
 	if !strings.EqualFold(s.IsolationLevel, IsolationUser) {
 		return vs
+	}
+	if n := len(inputBuckets(s, s.Name)) * len(s.AllowedUsers); n > MaxPrivateBuckets {
+		vs = append(vs, Violation{Path: "isolation_level", Rule: RuleMaxLength, Value: n, Message: fmt.Sprintf(
+			"isolation_level USER makes a bucket for each input and user, up to %d of them; the limit is %d; name fewer users or inputs", n, MaxPrivateBuckets)})
 	}
 	for i, user := range s.AllowedUsers {
 		if user = strings.TrimSpace(user); user != "" && len(user) < minIsolatedUser {

@@ -191,7 +191,9 @@ func TestValidateOfNothing(t *testing.T) {
 
 func TestAServiceBeyondTheLimitByItsParts(t *testing.T) {
 	s := with(t, `{}`)
-	s.Environment.Variables = map[string]string{"A": strings.Repeat("x", MaxServiceBytes)}
+	s.Script = strings.Repeat("x", MaxScriptBytes)
+	s.Annotations = map[string]string{"a": strings.Repeat("x", MaxAnnotationsBytes-1)}
+	s.Environment.Variables = map[string]string{"A": strings.Repeat("x", maxValueBytes), "B": strings.Repeat("x", maxValueBytes), "C": strings.Repeat("x", maxValueBytes)}
 	vs := Validate(s)
 	if len(vs) != 1 || vs[0].Path != "" || vs[0].Rule != RuleMaxBytes {
 		t.Errorf("%v", rules(vs))
