@@ -173,9 +173,9 @@ func commit(s situation, l limits, delay time.Duration) decision {
 	next.ChangedAt = record.At(s.now)
 	for _, r := range s.replicas {
 		rec := *r.desired
-		rec.Deadline = nil
+		rec.Deadline, rec.DeadlineS = nil, 0
 		if v := r.vote(); v != nil && v.Answer == record.VoteYes {
-			rec.Intent, rec.Deadline = record.IntentApply, &until
+			rec.Intent, rec.Deadline, rec.DeadlineS = record.IntentApply, &until, int64((delay+l.applyGrace)/time.Second)
 		}
 		d.put = append(d.put, r.place(&rec))
 	}
@@ -300,7 +300,7 @@ func decideReady(s situation) decision {
 		}
 		if v := r.vote(); v != nil && v.Answer == record.VoteYes {
 			rec := *r.desired
-			rec.Intent, rec.Deadline = record.IntentApply, nil
+			rec.Intent, rec.Deadline, rec.DeadlineS = record.IntentApply, nil, 0
 			d.put = append(d.put, r.place(&rec))
 		}
 	}
@@ -398,7 +398,7 @@ func acknowledged(of []replicaState) (part []replicaState, all bool) {
 func tombstone(d *record.Desired, cause record.Cause) *record.Desired {
 	t := *d
 	t.Intent, t.Cause = record.IntentDelete, cause
-	t.Spec, t.Sees, t.Drift, t.Deadline = "", nil, "", nil
+	t.Spec, t.Sees, t.Drift, t.Deadline, t.DeadlineS = "", nil, "", nil, 0
 	return &t
 }
 

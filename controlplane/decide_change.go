@@ -115,7 +115,7 @@ func applyChange(s situation, p proposal) decision {
 		if v := r.vote(); rec.Intent == record.IntentPrepare && v != nil && v.Answer == record.VoteYes && r.member < 0 {
 			rec.Intent = record.IntentApply
 		}
-		rec.Deadline = nil
+		rec.Deadline, rec.DeadlineS = nil, 0
 		d.put = append(d.put, r.place(&rec))
 	}
 	return d

@@ -24,7 +24,7 @@ func askAgain(s situation, l limits) decision {
 	d := decision{name: "ask_again", fed: &next}
 	for _, r := range s.replicas {
 		rec := *r.desired
-		rec.Deadline = &until
+		rec.Deadline, rec.DeadlineS = &until, 0
 		d.put = append(d.put, r.place(&rec))
 	}
 	return d

@@ -10,7 +10,7 @@ import (
 // TestNoClockOfALostHistoryRollsBack: what was under way when the backup was made may
 // be in use since.
 func TestNoClockOfALostHistoryRollsBack(t *testing.T) {
-	later := func(s situation) situation { s.now, s.epoch = clock.Add(30*24*time.Hour), "e1"; return s }
+	later := func(s situation) situation { s.now, s.epoch = today.Add(30*24*time.Hour), "e1"; return s }
 	compared := func(s situation, n int) situation {
 		for i := range n {
 			s.replicas[i].compared = true
@@ -21,7 +21,7 @@ func TestNoClockOfALostHistoryRollsBack(t *testing.T) {
 	preparing := func() situation { return later(fixture(2, record.PhasePreparing, record.IntentPrepare)) }
 	applying := func() situation { return later(fixture(2, record.PhaseApplying, record.IntentApply)) }
 	changing := later(fixture(2, record.PhaseReady, record.IntentApply))
-	changing.fed.Change = &record.Change{Members: changing.fed.Members, Deadline: record.At(clock)}
+	changing.fed.Change = &record.Change{Members: changing.fed.Members, Deadline: record.At(today)}
 	anew := changing
 	anew.fed.Change = &record.Change{Members: changing.fed.Members, Deadline: record.At(anew.now.Add(time.Minute)), Epoch: "e1"}
 

@@ -11,17 +11,17 @@ import (
 )
 
 var (
-	clock  = time.Date(2026, 11, 20, 13, 4, 5, 0, time.UTC)
+	today  = time.Date(2026, 11, 20, 13, 4, 5, 0, time.UTC)
 	policy = limits{applyGrace: 2 * time.Minute, prefetchGrace: 400 * time.Second, maxDelay: 15 * time.Minute, keepResult: 24 * time.Hour}
 )
 
 // fixture is a federation of n replicas a, b, c, ... in a phase.
 func fixture(n int, phase record.Phase, intent record.Intent) situation {
-	until := record.At(clock.Add(15 * time.Second))
-	s := situation{now: clock, fed: record.Federation{
+	until := record.At(today.Add(15 * time.Second))
+	s := situation{now: today, fed: record.Federation{
 		Request: "hash of the creation",
 		UID:     "fed", Owner: "cluster_admin", GroupID: "g", Generation: 1, Phase: phase, Deployment: oscar.DeploymentTransactional,
-		Deadline: &until, ChangedAt: record.At(clock),
+		Deadline: &until, ChangedAt: record.At(today),
 	}}
 	for i := range n {
 		name := string(rune('a' + i))
@@ -62,7 +62,7 @@ func because(reason record.Reason) func(*record.Observed) {
 }
 
 func TestDecidePreparing(t *testing.T) {
-	late := func(s situation) situation { s.now = clock.Add(time.Hour); return s }
+	late := func(s situation) situation { s.now = today.Add(time.Hour); return s }
 	best := func(s situation) situation { s.fed.Deployment = oscar.DeploymentBestEffort; return s }
 	stale := func(o *record.Observed) { o.Vote = &record.Vote{Answer: record.VoteYes, Revision: 99} }
 	otherLife := func(o *record.Observed) { o.UID = "uid-of-an-earlier-attempt" }
@@ -112,7 +112,7 @@ func TestDecidePreparing(t *testing.T) {
 func TestCommitGivesTheSlowestQueueItsTime(t *testing.T) {
 	s := fixture(2, record.PhasePreparing, record.IntentPrepare).votes(0, record.VoteYes, 600).votes(1, record.VoteYes, 0)
 	d := decide(s, policy)
-	want := record.At(clock.Add(15*time.Minute + 2*time.Minute))
+	want := record.At(today.Add(15*time.Minute + 2*time.Minute))
 	if diff := cmp.Diff(&want, d.fed.Deadline); diff != "" {
 		t.Error("apply deadline", diff)
 	}
@@ -146,7 +146,7 @@ func TestBestEffortKeepsThePrepareOfTheOthers(t *testing.T) {
 
 func TestDecideApplying(t *testing.T) {
 	base := func() situation { return fixture(2, record.PhaseApplying, record.IntentApply) }
-	late := func(s situation) situation { s.now = clock.Add(time.Hour); return s }
+	late := func(s situation) situation { s.now = today.Add(time.Hour); return s }
 	old := func(o *record.Observed) { o.DesiredRevision = 99 }
 	for name, tt := range map[string]struct {
 		s    situation
@@ -232,7 +232,7 @@ func TestResultIsForgottenWhenItsLastTombstoneIsGone(t *testing.T) {
 	s := fixture(2, record.PhaseRolledBack, record.IntentDelete)
 	s.fed.Deadline = nil
 	s.replicas[0].desired = nil
-	s.now = clock.Add(48 * time.Hour)
+	s.now = today.Add(48 * time.Hour)
 	if d := decide(s, policy); d.name != "" || !d.again.IsZero() {
 		t.Errorf("a pending tombstone keeps its federation: %+v", d)
 	}
@@ -244,8 +244,8 @@ func TestResultIsForgottenWhenItsLastTombstoneIsGone(t *testing.T) {
 	if d := decide(s, policy); !d.removeFed {
 		t.Errorf("%+v", d)
 	}
-	s.now = clock.Add(time.Hour)
-	if d := decide(s, policy); d.name != "" || !d.again.Equal(clock.Add(24*time.Hour)) {
+	s.now = today.Add(time.Hour)
+	if d := decide(s, policy); d.name != "" || !d.again.Equal(today.Add(24*time.Hour)) {
 		t.Errorf("%+v", d)
 	}
 }
@@ -273,7 +273,7 @@ func TestDecideDeleting(t *testing.T) {
 
 func TestAChangeThatWaitsForVotesEndsAtItsDeadlineWhoeverElseLeaves(t *testing.T) {
 	s := fixture(2, record.PhaseReady, record.IntentApply).report(0, record.PhaseReady).report(1, record.PhaseReady)
-	until := record.At(clock.Add(15 * time.Second))
+	until := record.At(today.Add(15 * time.Second))
 	added := record.Member{Type: "oscar", ClusterID: "d", ServiceName: "sd", UID: "uid-d"}
 	s.fed.Change = &record.Change{RequestID: "r", Members: append(s.fed.Members, added), Deadline: until}
 	s.adding = []replicaState{{at: added, member: -1, alive: true, desiredRev: 7, desired: &record.Desired{Intent: record.IntentPrepare, UID: "uid-d"}}}

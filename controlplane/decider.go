@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -32,7 +33,7 @@ type decider struct {
 	// doubt says that nothing may be decided now.
 	doubt func() bool
 	queue workqueue.TypedRateLimitingInterface[string]
-	seen  sightings
+	seen  clock.Sightings
 }
 
 // touched queues the federations that a change of the state concerns.
@@ -156,9 +157,10 @@ func (d *decider) situation(uid string) (situation, int64, bool) {
 	})
 	s.now = d.now()
 	if found {
-		d.seen.of(&s)
+		deadlinesOf(&d.seen, &s)
 	} else {
-		d.seen.forget(uid)
+		d.seen.Forget(uid)
+		d.seen.Forget(uid + "/change")
 	}
 	return s, rev, found
 }

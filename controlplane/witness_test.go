@@ -66,7 +66,7 @@ func TestWitness(t *testing.T) {
 		}})
 	}
 	deleted := func(v fakeView, replica string, ago time.Duration) fakeView {
-		return v.put(t, record.DeletedKey(replica), record.Deleted{V: 1, UID: replica, DeletedAt: record.At(clock.Add(-ago))})
+		return v.put(t, record.DeletedKey(replica), record.Deleted{V: 1, UID: replica, DeletedAt: record.At(today.Add(-ago))})
 	}
 	meta := &record.Meta{ControlPlane: "cp", Epoch: "e0"}
 	backup := fed(fed(fakeView{}, "one", record.PhaseReady), "two", record.PhaseReady)
@@ -110,7 +110,7 @@ func TestWitness(t *testing.T) {
 			if tt.meta != nil {
 				now = tt.meta
 			}
-			if lost := read.lost(now, tt.now, clock, keep); (lost != "") != tt.lost {
+			if lost := read.lost(now, tt.now, today, keep); (lost != "") != tt.lost {
 				t.Errorf("lost: %q, want %v", lost, tt.lost)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/oscar"
@@ -45,6 +46,8 @@ type term struct {
 	retries   workqueue.TypedRateLimiter[string]
 	// stale paces those that were decided on what is no longer so.
 	stale workqueue.TypedRateLimiter[string]
+	// deadlines are when those of services were first seen.
+	deadlines clock.Sightings
 	// tokens holds the uids of federations whose tokens are to be looked after, and
 	// needs those that lack one here.
 	tokens workqueue.TypedRateLimitingInterface[string]
@@ -94,7 +97,7 @@ func newTerm(s *Syncer, session *store.Session, leads func() bool, lose context.
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second))
 	t.desk, t.jobs, t.counts = newDesk(t), newJobSource(t), newCounts(t.cfg.Now)
 	t.writes = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
-		Queue: &priority{desired: t.desiredInMirror, now: t.cfg.Now},
+		Queue: &priority{desired: t.desiredByOurClock, now: t.cfg.Now},
 	})
 	return t
 }
@@ -221,6 +224,28 @@ func (s *Syncer) desiredInMirror(name string) *record.Desired {
 		return nil
 	}
 	return d
+}
+
+// desiredByOurClock is what is desired of a name, with its deadline by our clock.
+func (t *term) desiredByOurClock(name string) *record.Desired {
+	d := t.desiredInMirror(name)
+	if d == nil || d.Deadline == nil {
+		return d
+	}
+	out := *d
+	at := record.At(t.due(name, d))
+	out.Deadline = &at
+	return &out
+}
+
+// due is when the deadline of a desired record passes by our clock: as long after it was
+// first seen here as it has.
+func (t *term) due(name string, d *record.Desired) time.Time {
+	since := t.deadlines.Since(name, d.UID+" "+d.Deadline.String(), t.cfg.Now())
+	if d.DeadlineS <= 0 {
+		return d.Deadline.Time // an older control plane does not say how long it has
+	}
+	return since.Add(time.Duration(d.DeadlineS) * time.Second)
 }
 
 // standing enters what holds for the whole cluster: whether it is paused or revoked, the epoch,
@@ -351,6 +376,7 @@ func (t *term) resync(ctx context.Context) error {
 	t.offers.allAgain()
 	t.offerAll(view)
 	t.forgetKeys(view)
+	t.deadlines.Keep(func(name string) bool { return wanted[name] })
 	t.notes.forget(t.cfg.Now(), func(name string) bool { return wanted[name] })
 	t.mu.Lock()
 	maps.DeleteFunc(t.heard, func(name string, _ time.Time) bool { return !wanted[name] })

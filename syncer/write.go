@@ -365,7 +365,7 @@ func (t *term) noteFailure(v *sight, step act, reason record.Reason, err error) 
 	case f.message == "":
 		f.message = fmt.Sprintf("%s answered %d", f.operation, api.Status)
 	}
-	inTime := v.desired.Deadline != nil && t.cfg.Now().Before(v.desired.Deadline.Time)
+	inTime := v.desired.Deadline != nil && t.cfg.Now().Before(t.due(v.name, v.desired))
 	t.notes.change(v.name, func(n *note) {
 		n.failed(step, f, final, t.cfg.Now(), t.cfg.RetryPause, t.cfg.Resync)
 		if inTime && f.reason == record.ReasonOscarUnreachable {

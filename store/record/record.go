@@ -223,6 +223,10 @@ type Desired struct {
 	Mark string `json:"mark"`
 	// Deadline of a prepare (votes after it are late) or of an apply.
 	Deadline *Time `json:"deadline,omitempty"`
+	// DeadlineS is how many seconds there are until the deadline of an apply: its cluster
+	// counts them from when it first sees the record, since clocks differ. Older control
+	// planes do not say.
+	DeadlineS int64 `json:"deadline_s,omitempty"`
 	// Cause of a tombstone.
 	Cause Cause `json:"cause,omitempty"`
 	// Data is delete when the owner ordered the buckets to go with the service.
