@@ -87,6 +87,9 @@ func TestEveryFlagIsDocumented(t *testing.T) {
 		"oscar-controlplane": func(ctx context.Context, args []string, out *bytes.Buffer) int {
 			return boot.ControlPlaneMain(ctx, args, out, out)
 		},
+		"oscar-controlplane etcd-gateway": func(ctx context.Context, args []string, out *bytes.Buffer) int {
+			return boot.ControlPlaneMain(ctx, append([]string{"etcd-gateway"}, args...), out, out)
+		},
 		"oscar-syncer": func(ctx context.Context, args []string, out *bytes.Buffer) int {
 			return boot.SyncerMain(ctx, args, out, out)
 		},

@@ -44,13 +44,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{
-		cfg: cfg,
-		tls: tlsConfig,
-		log: cfg.Logger,
-		// What etcd's client warns of is handled, and told, here.
-		zap: etcdlog.New(cfg.Logger.With("component", "etcd-client"), zapcore.ErrorLevel, nil),
-	}
+	s := newStore(cfg, tlsConfig)
 	if s.client, err = s.dial(); err != nil {
 		return nil, err
 	}
@@ -70,6 +64,30 @@ func (s *Store) Close() error {
 
 // Auth changes users and roles; see package access.
 func (s *Store) Auth() clientv3.Auth { return s.client.Auth }
+
+// Dial makes a plain client of etcd that connects as a Store does. It waits for nothing.
+func Dial(cfg Config) (*clientv3.Client, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	tlsConfig, err := cfg.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	return newStore(cfg, tlsConfig).dial()
+}
+
+// newStore is a store without a client.
+func newStore(cfg Config, tlsConfig *tls.Config) *Store {
+	return &Store{
+		cfg: cfg,
+		tls: tlsConfig,
+		log: cfg.Logger,
+		// What etcd's client warns of is handled, and told, here.
+		zap: etcdlog.New(cfg.Logger.With("component", "etcd-client"), zapcore.ErrorLevel, nil),
+	}
+}
 
 // dial makes a client with connections of its own. It does not wait for them.
 func (s *Store) dial() (*clientv3.Client, error) { return s.dialTo(s.cfg.Endpoints) }

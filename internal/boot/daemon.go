@@ -17,8 +17,12 @@ const (
 	exitUsage  = 2
 )
 
-// ControlPlaneMain is oscar-controlplane. It answers the exit status.
+// ControlPlaneMain is oscar-controlplane, and its subcommand etcd-gateway. It answers the
+// exit status.
 func ControlPlaneMain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == gatewayCommand {
+		return gatewayMain(ctx, args[1:], stdout, stderr)
+	}
 	cfg, err := Load[ControlPlane]("oscar-controlplane", "The control plane of an oscarfed federation.", args, stdout)
 	return daemon(ctx, "oscar-controlplane", cfg.Log, err, stderr, func(ctx context.Context, log *slog.Logger) error {
 		return RunControlPlane(ctx, cfg, log, stdout)

@@ -93,56 +93,58 @@ func put(t testing.TB, s *store.Store, key string) error {
 }
 
 func TestRights(t *testing.T) {
-	g := guard(t)
-	syncer := g.open(access.Syncer(clusterA, uidA))
-	stranger := g.open("somebody")
-	keys := map[string]string{
-		"own desired":      record.DesiredServiceKey(clusterA, "svc"),
-		"own spec":         record.SpecKey(clusterA, "svc/uid.1"),
-		"own observed":     record.ObservedServiceKey(clusterA, "svc"),
-		"own session":      record.SessionKey(clusterA),
-		"other's desired":  record.DesiredServiceKey(clusterB, "svc"),
-		"other's observed": record.ObservedServiceKey(clusterB, "svc"),
-		"other's session":  record.SessionKey(clusterB),
-		"longer id":        record.ObservedServiceKey(clusterA+"0", "svc"),
-		"meta":             record.MetaKey,
-		"federation":       record.FederationKey("uid"),
-	}
-	outside := "/registry/secrets/x"
-	if err := put(t, g.controlPlane, outside); !errors.Is(err, store.ErrDenied) {
-		t.Errorf("the control plane writes outside of its prefix: %v", err)
-	}
-	for name, key := range keys {
-		// Written by the control plane, so that a read could find something.
-		if err := put(t, g.controlPlane, key); err != nil {
-			t.Fatalf("%s: the control plane: %v", name, err)
+	doors(t, func(t *testing.T, g *guarded) {
+		syncer := g.open(access.Syncer(clusterA, uidA))
+		stranger := g.open("somebody")
+		keys := map[string]string{
+			"own desired":      record.DesiredServiceKey(clusterA, "svc"),
+			"own spec":         record.SpecKey(clusterA, "svc/uid.1"),
+			"own observed":     record.ObservedServiceKey(clusterA, "svc"),
+			"own session":      record.SessionKey(clusterA),
+			"other's desired":  record.DesiredServiceKey(clusterB, "svc"),
+			"other's observed": record.ObservedServiceKey(clusterB, "svc"),
+			"other's session":  record.SessionKey(clusterB),
+			"longer id":        record.ObservedServiceKey(clusterA+"0", "svc"),
+			"meta":             record.MetaKey,
+			"federation":       record.FederationKey("uid"),
 		}
-		own := slices.Contains([]string{"own desired", "own spec", "own observed", "own session"}, name)
-		writable := name == "own observed" || name == "own session"
-		_, err := syncer.Read(t.Context(), key)
-		if own != (err == nil) || !own && !errors.Is(err, store.ErrDenied) {
-			t.Errorf("%s: read by the syncer: %v", name, err)
+		outside := "/registry/secrets/x"
+		if err := put(t, g.controlPlane, outside); !errors.Is(err, store.ErrDenied) {
+			t.Errorf("the control plane writes outside of its prefix: %v", err)
 		}
-		if err := put(t, syncer, key); writable != (err == nil) || !writable && !errors.Is(err, store.ErrDenied) {
-			t.Errorf("%s: written by the syncer: %v", name, err)
+		for name, key := range keys {
+			// Written by the control plane, so that a read could find something.
+			if err := put(t, g.controlPlane, key); err != nil {
+				t.Fatalf("%s: the control plane: %v", name, err)
+			}
+			own := slices.Contains([]string{"own desired", "own spec", "own observed", "own session"}, name)
+			writable := name == "own observed" || name == "own session"
+			_, err := syncer.Read(t.Context(), key)
+			if own != (err == nil) || !own && !errors.Is(err, store.ErrDenied) {
+				t.Errorf("%s: read by the syncer: %v", name, err)
+			}
+			if err := put(t, syncer, key); writable != (err == nil) || !writable && !errors.Is(err, store.ErrDenied) {
+				t.Errorf("%s: written by the syncer: %v", name, err)
+			}
+			if _, err := stranger.Read(t.Context(), key); !errors.Is(err, store.ErrDenied) {
+				t.Errorf("%s: read by a stranger: %v", name, err)
+			}
 		}
-		if _, err := stranger.Read(t.Context(), key); !errors.Is(err, store.ErrDenied) {
-			t.Errorf("%s: read by a stranger: %v", name, err)
-		}
-	}
+	})
 }
 
 // What a whole syncer does: a mirror of what is its own, and a session.
 func TestAMirrorAndASessionNeedNoMore(t *testing.T) {
-	g := guard(t)
-	syncer := g.open(access.Syncer(clusterA, uidA))
-	session, err := syncer.OpenSession(t.Context(), store.SessionConfig{Key: record.SessionKey(clusterA), Record: record.Session{V: 1, Instance: "test"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := session.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	doors(t, func(t *testing.T, g *guarded) {
+		syncer := g.open(access.Syncer(clusterA, uidA))
+		session, err := syncer.OpenSession(t.Context(), store.SessionConfig{Key: record.SessionKey(clusterA), Record: record.Session{V: 1, Instance: "test"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := session.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // Another life of the same id is another user.

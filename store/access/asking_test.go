@@ -24,11 +24,6 @@ import (
 	"github.com/oscarfed/oscarfed/store/storetest"
 )
 
-// doors are the ways by which a cluster reaches etcd.
-func doors(t *testing.T, run func(t *testing.T, g *guarded)) {
-	t.Run("embedded", func(t *testing.T) { run(t, guard(t)) })
-}
-
 // fill writes values of a cluster's own, as root.
 func fill(t *testing.T, g *guarded, n, bytes int) {
 	t.Helper()

@@ -285,65 +285,66 @@ func (b *burglar) watch(ctx context.Context) {
 // 10,000 random requests with one cluster's certificate read, write, delete and
 // expire nothing of anybody else.
 func TestBreakIn(t *testing.T) {
-	g := guard(t)
-	root := raw(t, g, access.Root)
-	lease, err := root.Grant(t.Context(), 600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, key := range []string{
-		record.MetaKey, record.FenceKey, record.FederationKey("0199c3a2"), record.ClusterKey(clusterA), record.ClusterKey(clusterB), "/registry/secrets/x",
-		record.DesiredServiceKey(clusterA, "svc"), record.DesiredServiceKey(clusterB+"0", "svc"), record.ObservedServiceKey(clusterA, "svc0"),
-		record.DesiredServiceKey(clusterB, "svc"), record.DesiredClusterKey(clusterB), record.SpecKey(clusterB, "svc/uid.1"), record.ClusterTreePrefix + clusterB,
-	} {
-		if _, err := root.Put(t.Context(), key, "precious"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := root.Put(t.Context(), record.SessionKey(clusterA), "precious", clientv3.WithLease(lease.ID)); err != nil {
-		t.Fatal(err)
-	}
-	mayWrite := func(key string) bool {
-		return strings.HasPrefix(key, record.ObservedPrefix(clusterB)) || key == record.SessionKey(clusterB)
-	}
-	others := func() map[string]string {
-		resp, err := root.Get(t.Context(), "", clientv3.WithPrefix())
+	doors(t, func(t *testing.T, g *guarded) {
+		root := raw(t, g, access.Root)
+		lease, err := root.Grant(t.Context(), 600)
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := map[string]string{}
-		for _, kv := range resp.Kvs {
-			if !mayWrite(string(kv.Key)) {
-				out[string(kv.Key)] = fmt.Sprintf("%s at %d with lease %d", kv.Value, kv.ModRevision, kv.Lease)
+		for _, key := range []string{
+			record.MetaKey, record.FenceKey, record.FederationKey("0199c3a2"), record.ClusterKey(clusterA), record.ClusterKey(clusterB), "/registry/secrets/x",
+			record.DesiredServiceKey(clusterA, "svc"), record.DesiredServiceKey(clusterB+"0", "svc"), record.ObservedServiceKey(clusterA, "svc0"),
+			record.DesiredServiceKey(clusterB, "svc"), record.DesiredClusterKey(clusterB), record.SpecKey(clusterB, "svc/uid.1"), record.ClusterTreePrefix + clusterB,
+		} {
+			if _, err := root.Put(t.Context(), key, "precious"); err != nil {
+				t.Fatal(err)
 			}
 		}
-		return out
-	}
-	before := others()
+		if _, err := root.Put(t.Context(), record.SessionKey(clusterA), "precious", clientv3.WithLease(lease.ID)); err != nil {
+			t.Fatal(err)
+		}
+		mayWrite := func(key string) bool {
+			return strings.HasPrefix(key, record.ObservedPrefix(clusterB)) || key == record.SessionKey(clusterB)
+		}
+		others := func() map[string]string {
+			resp, err := root.Get(t.Context(), "", clientv3.WithPrefix())
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := map[string]string{}
+			for _, kv := range resp.Kvs {
+				if !mayWrite(string(kv.Key)) {
+					out[string(kv.Key)] = fmt.Sprintf("%s at %d with lease %d", kv.Value, kv.ModRevision, kv.Lease)
+				}
+			}
+			return out
+		}
+		before := others()
 
-	b := &burglar{
-		t: t, rnd: rand.New(rand.NewPCG(20261121, 4)), client: raw(t, g, access.Syncer(clusterB, uidB)),
-		own: record.ClusterPrefix(clusterB), foreign: lease.ID,
-	}
-	for range 10_000 {
-		b.try(t.Context())
-	}
-	b.watches.Wait()
-	t.Logf("%d requests were done, %d refused", b.done, b.refused)
-	if b.done < 300 || b.refused < 1000 {
-		t.Errorf("only %d requests were done and %d refused", b.done, b.refused)
-	}
-	after := others()
-	for key, value := range before {
-		if after[key] != value {
-			t.Errorf("%q was %s and is %s", key, value, after[key])
+		b := &burglar{
+			t: t, rnd: rand.New(rand.NewPCG(20261121, 4)), client: raw(t, g, access.Syncer(clusterB, uidB)),
+			own: record.ClusterPrefix(clusterB), foreign: lease.ID,
 		}
-	}
-	for key := range after {
-		if _, ok := before[key]; !ok {
-			t.Errorf("%q was made", key)
+		for range 10_000 {
+			b.try(t.Context())
 		}
-	}
+		b.watches.Wait()
+		t.Logf("%d requests were done, %d refused", b.done, b.refused)
+		if b.done < 300 || b.refused < 1000 {
+			t.Errorf("only %d requests were done and %d refused", b.done, b.refused)
+		}
+		after := others()
+		for key, value := range before {
+			if after[key] != value {
+				t.Errorf("%q was %s and is %s", key, value, after[key])
+			}
+		}
+		for key := range after {
+			if _, ok := before[key]; !ok {
+				t.Errorf("%q was made", key)
+			}
+		}
+	})
 }
 
 // raw is a plain client of etcd.

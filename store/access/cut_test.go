@@ -38,98 +38,101 @@ func opened(t *testing.T, client *clientv3.Client, key string) clientv3.WatchCha
 // user. Here it ends, and so does every other connection of that user; those of
 // others do not.
 func TestARevokedUserSeesNothingOnTheWatchThatHeHasOpen(t *testing.T) {
-	g := guard(t)
-	revoked, other := raw(t, g, access.Syncer(clusterA, uidA)), raw(t, g, access.Syncer(clusterB, uidB))
-	gone := opened(t, revoked, record.DesiredPrefix(clusterA))
-	stays := opened(t, other, record.DesiredPrefix(clusterB))
-	if err := g.admin.Revoke(t.Context(), clusterA, uidA); err != nil {
-		t.Fatal(err)
-	}
-	// etcd's client opens the watch again by itself, and is told there.
-	limit := time.After(time.Minute)
-	for ended := false; !ended; {
-		select {
-		case resp, ok := <-gone:
-			ended = !ok || resp.Err() != nil
-			for _, ev := range resp.Events {
-				t.Errorf("it was told of %s", ev.Kv.Key)
-			}
-		case <-limit:
-			t.Fatal("the watch of the revoked user goes on")
-		}
-	}
-	for _, key := range []string{record.DesiredServiceKey(clusterA, "after"), record.DesiredServiceKey(clusterB, "after")} {
-		if err := put(t, g.controlPlane, key); err != nil {
+	doors(t, func(t *testing.T, g *guarded) {
+		revoked, other := raw(t, g, access.Syncer(clusterA, uidA)), raw(t, g, access.Syncer(clusterB, uidB))
+		gone := opened(t, revoked, record.DesiredPrefix(clusterA))
+		stays := opened(t, other, record.DesiredPrefix(clusterB))
+		if err := g.admin.Revoke(t.Context(), clusterA, uidA); err != nil {
 			t.Fatal(err)
 		}
-	}
-	select {
-	case resp := <-stays:
-		if err := resp.Err(); err != nil || len(resp.Events) != 1 {
-			t.Errorf("the watch of another user: %+v, %v", resp, err)
+		// etcd's client opens the watch again by itself, and is told there.
+		limit := time.After(time.Minute)
+		for ended := false; !ended; {
+			select {
+			case resp, ok := <-gone:
+				ended = !ok || resp.Err() != nil
+				for _, ev := range resp.Events {
+					t.Errorf("it was told of %s", ev.Kv.Key)
+				}
+			case <-limit:
+				t.Fatal("the watch of the revoked user goes on")
+			}
 		}
-	case <-time.After(time.Minute):
-		t.Error("the watch of another user is told nothing any more")
-	}
-	if _, err := revoked.Get(t.Context(), record.DesiredClusterKey(clusterA)); !errors.Is(err, rpctypes.ErrPermissionDenied) && !errors.Is(err, rpctypes.ErrUserNotFound) {
-		t.Errorf("a read of the revoked user: %v", err)
-	}
+		for _, key := range []string{record.DesiredServiceKey(clusterA, "after"), record.DesiredServiceKey(clusterB, "after")} {
+			if err := put(t, g.controlPlane, key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		select {
+		case resp := <-stays:
+			if err := resp.Err(); err != nil || len(resp.Events) != 1 {
+				t.Errorf("the watch of another user: %+v, %v", resp, err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("the watch of another user is told nothing any more")
+		}
+		if _, err := revoked.Get(t.Context(), record.DesiredClusterKey(clusterA)); !errors.Is(err, rpctypes.ErrPermissionDenied) && !errors.Is(err, rpctypes.ErrUserNotFound) {
+			t.Errorf("a read of the revoked user: %v", err)
+		}
+	})
 }
 
 // A lease costs nothing in etcd but memory, and nobody's rights are asked for it.
 func TestLeasesAreLimited(t *testing.T) {
-	g := guard(t)
-	syncer, free := raw(t, g, access.Syncer(clusterA, uidA)), raw(t, g, access.ControlPlane)
-	if _, err := syncer.Grant(t.Context(), 7200); !errors.Is(err, rpctypes.ErrLeaseTTLTooLarge) {
-		t.Errorf("a lease of two hours: %v", err)
-	}
-	granted := 0
-	for {
-		_, err := syncer.Grant(t.Context(), 60)
-		if errors.Is(err, rpctypes.ErrTooManyRequests) {
-			break
+	doors(t, func(t *testing.T, g *guarded) {
+		syncer, free := raw(t, g, access.Syncer(clusterA, uidA)), raw(t, g, access.ControlPlane)
+		if _, err := syncer.Grant(t.Context(), 7200); !errors.Is(err, rpctypes.ErrLeaseTTLTooLarge) {
+			t.Errorf("a lease of two hours: %v", err)
 		}
-		if err != nil {
+		granted := 0
+		for {
+			_, err := syncer.Grant(t.Context(), 60)
+			if errors.Is(err, rpctypes.ErrTooManyRequests) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if granted++; granted > 100 {
+				t.Fatal("a syncer got more than 100 leases")
+			}
+		}
+		for range granted + 10 {
+			if _, err := free.Grant(t.Context(), 60); err != nil {
+				t.Fatalf("the control plane is limited: %v", err)
+			}
+		}
+		if err := g.admin.Revoke(t.Context(), clusterB, uidB); err != nil {
 			t.Fatal(err)
 		}
-		if granted++; granted > 100 {
-			t.Fatal("a syncer got more than 100 leases")
+		if _, err := raw(t, g, access.Syncer(clusterB, uidB)).Grant(t.Context(), 60); !errors.Is(err, rpctypes.ErrPermissionDenied) {
+			t.Errorf("a lease for a user who was removed: %v", err)
 		}
-	}
-	for range granted + 10 {
-		if _, err := free.Grant(t.Context(), 60); err != nil {
-			t.Fatalf("the control plane is limited: %v", err)
-		}
-	}
-	if err := g.admin.Revoke(t.Context(), clusterB, uidB); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := raw(t, g, access.Syncer(clusterB, uidB)).Grant(t.Context(), 60); !errors.Is(err, rpctypes.ErrPermissionDenied) {
-		t.Errorf("a lease for a user who was removed: %v", err)
-	}
+	})
 }
 
 // Also on keys that are its own, and with a lease that is.
 func TestLocksAndElectionsAreNotServed(t *testing.T) {
-	g := guard(t)
-	client := raw(t, g, access.Syncer(clusterA, uidA))
-	lease, err := client.Grant(t.Context(), 60)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, key := client.ActiveConnection(), []byte(record.ObservedPrefix(clusterA)+"lock")
-	_, locked := v3lockpb.NewLockClient(conn).Lock(t.Context(), &v3lockpb.LockRequest{Name: key, Lease: int64(lease.ID)})
-	_, elected := v3electionpb.NewElectionClient(conn).Campaign(t.Context(), &v3electionpb.CampaignRequest{Name: key, Lease: int64(lease.ID)})
-	observe, err := v3electionpb.NewElectionClient(conn).Observe(t.Context(), &v3electionpb.LeaderRequest{Name: key})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, observed := observe.Recv()
-	for what, err := range map[string]error{"a lock": locked, "an election": elected, "a watch of one": observed} {
-		if err == nil || !strings.Contains(err.Error(), "not served") {
-			t.Errorf("%s: %v", what, err)
+	doors(t, func(t *testing.T, g *guarded) {
+		client := raw(t, g, access.Syncer(clusterA, uidA))
+		lease, err := client.Grant(t.Context(), 60)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		conn, key := client.ActiveConnection(), []byte(record.ObservedPrefix(clusterA)+"lock")
+		_, locked := v3lockpb.NewLockClient(conn).Lock(t.Context(), &v3lockpb.LockRequest{Name: key, Lease: int64(lease.ID)})
+		_, elected := v3electionpb.NewElectionClient(conn).Campaign(t.Context(), &v3electionpb.CampaignRequest{Name: key, Lease: int64(lease.ID)})
+		observe, err := v3electionpb.NewElectionClient(conn).Observe(t.Context(), &v3electionpb.LeaderRequest{Name: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, observed := observe.Recv()
+		for what, err := range map[string]error{"a lock": locked, "an election": elected, "a watch of one": observed} {
+			if err == nil || !strings.Contains(err.Error(), "not served") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	})
 }
 
 // A client that connects and says nothing has seconds, in TLS and after it.

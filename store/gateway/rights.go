@@ -1,0 +1,129 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+
+	"github.com/oscarfed/oscarfed/store/access"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+const (
+	// nobody is a user whom etcd does not know.
+	nobody = "oscarfed-etcd-gateway"
+	// looksAtOnce are the users whose rights are asked for at the same time.
+	looksAtOnce = 16
+	// lookTimeout bounds one question.
+	lookTimeout = 5 * time.Second
+)
+
+// look asks etcd, as each user who is connected, whether he may still read what is his,
+// and ends the connections of those who may not: etcd itself looks at the rights of a
+// watch when it is opened, and never again.
+func (g *Gateway) look(ctx context.Context) {
+	tick := time.NewTicker(g.cfg.Interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			g.gate.CutStalled(now)
+			g.lookOnce(ctx)
+		}
+	}
+}
+
+func (g *Gateway) lookOnce(ctx context.Context) {
+	users := g.gate.Users()
+	g.pool.drop(func(user string) bool { return users[user] > 0 || user == nobody })
+	switch denied, err := g.denied(ctx, nobody, record.MetaKey); {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
+		g.cfg.Logger.Warn("etcd cannot be asked", "error", err)
+		return // those who are connected go on: they are told the same
+	case !denied && g.safe.Swap(false):
+		g.cfg.Logger.Error("etcd asks nobody who is calling any more: nobody is let in")
+	case !denied:
+		g.cfg.Logger.Error("etcd asks nobody who is calling, so every cluster could do everything: run oscarfed etcd setup first")
+	case !g.safe.Swap(true):
+		g.cfg.Logger.Info("etcd asks who is calling: clusters are let in")
+	}
+	if !g.safe.Load() {
+		for user := range users {
+			g.gate.Cut(user)
+		}
+		return
+	}
+	group := errgroup.Group{}
+	group.SetLimit(looksAtOnce)
+	for user := range users {
+		group.Go(func() error {
+			if denied, err := g.deniedOwn(ctx, user); err == nil && denied {
+				n := g.gate.Cut(user)
+				g.pool.drop(func(other string) bool { return other != user })
+				g.cfg.Logger.Info("connections were ended: etcd denies their user what is his", "user", user, "connections", n)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // none has an error
+}
+
+// deniedOwn says whether a user may not read what is his cluster's.
+func (g *Gateway) deniedOwn(ctx context.Context, user string) (bool, error) {
+	life, ok := access.LifeOf(user)
+	if !ok {
+		return true, nil
+	}
+	return g.denied(ctx, user, record.ClusterPrefix(life.Cluster), clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithKeysOnly())
+}
+
+// denied asks etcd as a user for a key, and says whether it was refused. An error is that
+// of an etcd that cannot be asked.
+func (g *Gateway) denied(ctx context.Context, user, key string, options ...clientv3.OpOption) (bool, error) {
+	client, err := g.pool.as(user)
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	_, err = client.Get(ctx, key, options...)
+	if e, ok := errors.AsType[rpctypes.EtcdError](err); ok && (e.Code() == codes.PermissionDenied || e.Code() == codes.Unauthenticated ||
+		errors.Is(err, rpctypes.ErrUserEmpty) || errors.Is(err, rpctypes.ErrAuthFailed)) {
+		return true, nil
+	}
+	return false, err
+}
+
+// Known implements guard.Etcd.
+func (g *Gateway) Known(ctx context.Context, user string) bool {
+	denied, err := g.deniedOwn(ctx, user)
+	return err == nil && !denied
+}
+
+// LeaseKeys implements guard.Etcd. etcd tells them to those alone who may read them all.
+func (g *Gateway) LeaseKeys(ctx context.Context, user string, id int64) ([]string, error) {
+	client, err := g.pool.as(user)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	resp, err := client.TimeToLive(ctx, clientv3.LeaseID(id), clientv3.WithAttachedKeys())
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]string, len(resp.Keys))
+	for i, key := range resp.Keys {
+		keys[i] = string(key)
+	}
+	return keys, nil
+}
