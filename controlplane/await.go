@@ -67,6 +67,12 @@ func (c *ControlPlane) outcome(uid string) (*CreateResult, error) {
 		return nil, &Error{Code: CodeConflict, Message: "the federation was deleted meanwhile"}
 	case record.PhasePreparing, record.PhaseApplying, record.PhaseRollingBack:
 		return &CreateResult{Federation: fed.Federation}, nil
+	case record.PhaseReady, record.PhaseDegraded, record.PhaseChanging:
+		if fed.strange != "" {
+			return nil, newerVersion(fmt.Sprintf("federation %q", fed.GroupID), fed.strange)
+		}
+	default:
+		return nil, newerVersion(fmt.Sprintf("federation %q", fed.GroupID), fmt.Sprintf("phase %q", fed.Phase))
 	}
 	res := &CreateResult{Federation: fed.Federation, Done: true}
 	if fed.Deployment == oscar.DeploymentBestEffort {

@@ -269,6 +269,8 @@ func (c *ControlPlane) changeable(id change) (p place, busy bool, err error) {
 	case id.whole && !p.at().Coordinator:
 		return p, false, &Error{Code: CodeConflict, Candidates: []string{at.ClusterID}, Message: fmt.Sprintf(
 			"service %q is a member of federation %q; change its coordinator %s/%s", id.service, f.GroupID, at.ClusterID, at.ServiceName)}
+	case record.Strange(f) != "":
+		return p, false, newerVersion(fmt.Sprintf("federation %q", f.GroupID), record.Strange(f))
 	case f.Phase != record.PhaseReady:
 		return p, false, &Error{Code: CodeConflict, Message: fmt.Sprintf("federation %q is %s; wait for its outcome, or delete it", f.GroupID, f.Phase)}
 	case id.ifMatch != 0 && p.rev != id.ifMatch:

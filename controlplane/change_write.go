@@ -113,6 +113,9 @@ func (c *ControlPlane) draftChange(ctx context.Context, id change, p place, fn e
 	if !ok || rev != p.rev {
 		return nil, errStale
 	}
+	if err := sit.understood(); err != nil {
+		return nil, err
+	}
 	d := &changeDraft{sit: sit, rev: rev, old: old, service: s, resolve: resolve,
 		differs: resolve != nil || !sameDefinition(s, old, p.rec), specs: map[string]string{}}
 	if !d.differs {

@@ -275,6 +275,9 @@ func New(cfg Config) (*ControlPlane, error) {
 	c.state.corrupt = func(err error) {
 		cfg.Logger.Error("a record cannot be read and is taken as absent", "error", err)
 	}
+	c.state.strange = func(key, word string) {
+		cfg.Logger.Error("a newer version has written a record, which is left as it is", "key", key, "word", word)
+	}
 	c.decider = &decider{
 		store: cfg.Store, state: c.state, now: cfg.Now, log: cfg.Logger,
 		limits: limits{prepareDeadline: cfg.PrepareDeadline, applyGrace: cfg.ApplyGrace, prefetchGrace: cfg.PrefetchGrace, maxDelay: cfg.MaxQueueDelay, keepResult: cfg.KeepResult},

@@ -85,6 +85,9 @@ type removal struct {
 // decide gives the next step of a federation. It is pure: the same situation
 // gives the same decision on every instance.
 func decide(s situation, l limits) decision {
+	if s.strange() != "" {
+		return decision{} // what a newer version wrote is its own to decide; the log and the view tell of it
+	}
 	if d := decideEvacuation(s); d.name != "" {
 		return d
 	}
@@ -112,6 +115,10 @@ func decide(s situation, l limits) decision {
 		return decideDeleting(s)
 	case record.PhaseAborted, record.PhaseRolledBack:
 		return decideResult(s, l)
+	case record.PhaseChanging, record.PhaseDegraded:
+		// They are computed, and never stored.
+	default:
+		// Of a replica.
 	}
 	return decision{}
 }

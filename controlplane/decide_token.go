@@ -55,6 +55,9 @@ func (s *tokenStep) write(key string, revision int64, rec any) {
 // only one with a replica in the federation is heard, and the holder is told the key
 // that this cluster's syncer reports, whatever the want says.
 func decideTokens(s tokenSituation) (steps []tokenStep, again time.Time) {
+	if record.Strange(s.fed) != "" {
+		return nil, time.Time{} // the decider of federations tells of it
+	}
 	add := func(step tokenStep) {
 		if len(step.put) > 0 {
 			steps = append(steps, step)

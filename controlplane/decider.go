@@ -243,6 +243,9 @@ func (s *state) proposed(d *record.Desired, spec string) bool {
 
 // write puts a decision into the transaction.
 func (n decision) write(s situation, v store.View, tx *store.Txn) error {
+	if err := s.understood(); err != nil {
+		return err
+	}
 	old := s.fed
 	key := record.FederationKey(old.UID)
 	switch {

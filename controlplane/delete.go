@@ -115,6 +115,9 @@ func (c *ControlPlane) writeDelete(ctx context.Context, caller identity.Caller, 
 	if !ok {
 		return errStale
 	}
+	if err := s.understood(); err != nil {
+		return err
+	}
 	var d decision
 	switch s.fed.Phase {
 	case record.PhasePreparing:
@@ -128,8 +131,10 @@ func (c *ControlPlane) writeDelete(ctx context.Context, caller identity.Caller, 
 		if len(d.put) == 0 && q.hash == "" {
 			return nil
 		}
-	default:
+	case record.PhaseRollingBack, record.PhaseAborted, record.PhaseRolledBack:
 		return nil
+	default:
+		return newerVersion(fmt.Sprintf("federation %q", s.fed.GroupID), fmt.Sprintf("phase %q", s.fed.Phase))
 	}
 	if d.fed.Phase != record.PhaseDeleting {
 		d.fed.Code, d.fed.Detail = string(CodeConflict), "the creation was ended by a deletion"

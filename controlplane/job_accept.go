@@ -109,6 +109,9 @@ func (c *ControlPlane) findForJob(caller identity.Caller, req JobRequest) (place
 
 // admits says whether a federation takes jobs. One that is paused does, and holds them.
 func admits(f *record.Federation, service string) error {
+	if word := record.Strange(f); word != "" {
+		return newerVersion(fmt.Sprintf("federation %q", f.GroupID), word)
+	}
 	switch f.Phase {
 	case record.PhaseReady:
 		return nil

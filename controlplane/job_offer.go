@@ -67,7 +67,7 @@ func (s *state) offerSituation(id, cluster string, now time.Time) (offerSituatio
 	}
 	d := n.desired[o.Service].rec
 	f := s.federations[o.Federation].rec
-	sit.disbanded = f == nil || f.Phase != record.PhaseReady
+	sit.disbanded = f == nil || f.Phase != record.PhaseReady && record.Strange(f) == ""
 	if j := sit.job; j != nil {
 		standing := !j.State.Ended() && j.State != record.JobQueued && j.Place != nil
 		sit.ours = standing && j.Place.ClusterID == cluster

@@ -89,6 +89,9 @@ func (s *state) orderStep(caller identity.Caller, id string, now time.Time, deci
 	if !caller.MayChange(j.rec.Owner) && (j.rec.By == "" || caller.Subject != j.rec.By) {
 		return nil, &Error{Code: CodeForbidden, Message: fmt.Sprintf("job %q is for its sender and for the owner of its service", id)}
 	}
+	if word := record.Strange(j.rec); word != "" {
+		return nil, newerVersion(fmt.Sprintf("job %q", id), word)
+	}
 	sit, report := s.jobSituation(j.rec, now)
 	d, err := decide(sit)
 	if err != nil || d.name == "" {

@@ -166,7 +166,7 @@ type field struct {
 // called inside read.
 func (s *state) field(uid string, need *needs) (*field, bool) {
 	f, ok := s.federations[uid]
-	if !ok || f.rec.Phase != record.PhaseReady || need == nil || need.broken {
+	if !ok || f.rec.Phase != record.PhaseReady || record.Strange(f.rec) != "" || need == nil || need.broken {
 		return nil, false
 	}
 	out := &field{fed: f.rec, rev: f.rev, held: f.rec.Paused, reads: need.reads, byOwner: need.byOwner, snapshot: delegation.Snapshot{

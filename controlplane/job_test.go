@@ -198,8 +198,8 @@ func TestACordonedClusterGivesBackWhatIsNotClaimed(t *testing.T) {
 		}
 	}
 	if p != q {
-		moved := w.becomes(j.ID, func(j *controlplane.Job) bool { return j.State == record.JobAssigned && j.Attempt == 2 })
-		if moved.Place.ClusterID == p.cluster {
+		moved := w.becomes(j.ID, func(j *controlplane.Job) bool { return j.State == record.JobAssigned && j.Attempt >= 2 })
+		if moved.Place.ClusterID == p.cluster { // it may have been at q before that was cordoned
 			t.Errorf("%+v", moved)
 		}
 	}

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,9 @@ func (c *ControlPlane) SetClusterState(ctx context.Context, caller identity.Call
 		d, err := store.Decode[record.DesiredCluster](order)
 		if err != nil {
 			return err
+		}
+		if word := cmp.Or(record.Strange(reg), record.Strange(d)); word != "" {
+			return newerVersion(fmt.Sprintf("cluster %q", id), word)
 		}
 		if reg.Removal != nil {
 			return &Error{Code: CodeConflict, Message: fmt.Sprintf("cluster %q is being removed; that cannot be taken back", id)}

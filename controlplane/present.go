@@ -19,6 +19,8 @@ type presented struct {
 	code       string
 	detail     string
 	retryAfter time.Duration
+	// strange is a word of a newer version in its records.
+	strange string
 }
 
 // federation presents one federation as the state knows it.
@@ -91,6 +93,9 @@ func (s *state) present(f *record.Federation, rev int64) presented {
 		}
 	}
 	out.Failed = failedCreate(&failed)
+	if out.strange = sit.strange(); out.strange != "" {
+		out.showStrange(out.strange)
+	}
 	return out
 }
 
@@ -153,6 +158,9 @@ func (r replicaState) status(f *record.Federation, m record.Member) *Status {
 		return st
 	}
 	st.Phase, st.Message = o.Phase, told(o)
+	if word := record.Strange(o); word != "" {
+		st.Reason, st.Message = record.ReasonNewerVersion, fmt.Sprintf("its syncer is of a newer version than this control plane, and reports the %s", word)
+	}
 	return st
 }
 

@@ -169,6 +169,9 @@ func (c *ControlPlane) orderHold(ctx context.Context, caller identity.Caller, se
 		if err != nil {
 			return nil, err
 		}
+		if word := record.Strange(p.rec); word != "" {
+			return nil, newerVersion(fmt.Sprintf("federation %q", p.rec.GroupID), word)
+		}
 		if p.rec.Phase != record.PhaseReady && p.rec.Phase != record.PhaseApplying {
 			return nil, &Error{Code: CodeConflict, Message: fmt.Sprintf("federation %q is %s; wait for its outcome", p.rec.GroupID, p.rec.Phase)}
 		}

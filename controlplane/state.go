@@ -18,6 +18,8 @@ type state struct {
 	feed   *store.Feed
 	// corrupt is told of records that cannot be read.
 	corrupt func(err error)
+	// strange is told of records with a word of a newer version.
+	strange func(key, word string)
 	// touched is told which federations and clusters a change concerns.
 	touched func(federations, clusters []string)
 	// ended is told of clusters whose session has ended.
@@ -98,6 +100,7 @@ func newState(mirror *store.Mirror) *state {
 		mirror:      mirror,
 		feed:        mirror.Feed(),
 		corrupt:     func(error) {},
+		strange:     func(string, string) {},
 		touched:     func([]string, []string) {},
 		ended:       func(string) {},
 		departed:    func(string) {},
@@ -367,6 +370,9 @@ func decode[T any](s *state, kv store.KV, exists bool) (*T, bool) {
 	if err != nil {
 		s.corrupt(err)
 		return nil, false
+	}
+	if word := record.Strange(v); word != "" {
+		s.strange(kv.Key, word)
 	}
 	return v, true
 }

@@ -122,7 +122,7 @@ func (c *ControlPlane) referenced(key string) bool {
 			_, found = c.state.federations[ref.Name]
 		case record.KindTokens:
 			f := c.state.federations[ref.Name].rec
-			found = f != nil && (f.Phase == record.PhaseReady || f.Phase == record.PhasePreparing || f.Phase == record.PhaseApplying) &&
+			found = f != nil && f.Phase != record.PhaseDeleting && f.Phase != record.PhaseRollingBack && !f.Phase.Result() &&
 				c.state.onCluster[ref.Cluster][ref.Name]
 		case record.KindSpec:
 			d := c.state.desired(ref.Cluster, ref.Name)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,8 @@ func (m *Mirror) Run(ctx context.Context) error {
 		return errors.New("the mirror runs already")
 	}
 	defer m.running.Store(false)
+	m.store.runs(m, true)
+	defer m.store.runs(m, false)
 
 	f := follower{Mirror: m, scope: scope}
 	defer f.hangUp()
@@ -52,6 +55,16 @@ func (m *Mirror) Run(ctx context.Context) error {
 		_ = pause(ctx, wait.NextBackOff()) // the end of ctx is the loop's condition
 	}
 	return nil
+}
+
+// runs keeps the list of the mirrors that run.
+func (s *Store) runs(m *Mirror, now bool) {
+	s.mirrorsMu.Lock()
+	defer s.mirrorsMu.Unlock()
+	s.mirrors = slices.DeleteFunc(s.mirrors, func(other *Mirror) bool { return other == m })
+	if now {
+		s.mirrors = append(s.mirrors, m)
+	}
 }
 
 // follower is a mirror being run.

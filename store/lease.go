@@ -8,8 +8,6 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-
-	"github.com/oscarfed/oscarfed/store/record"
 )
 
 // Lease is a time that etcd counts, and that nobody renews: keys that are put with it
@@ -37,10 +35,7 @@ func (s *Store) grant(ctx context.Context, life time.Duration) (*pb.LeaseGrantRe
 // PutUntil writes a record that goes when a lease is over. When it is over already
 // the update ends with ErrSessionLost.
 func (tx *Txn) PutUntil(key string, rec any, lease Lease) {
-	value, err := record.Encode(rec)
-	if err != nil {
-		tx.fail(fmt.Errorf("put %s: %w", key, err))
-		return
+	if value, ok := tx.encode(key, rec); ok {
+		tx.add(write{key: key, value: value, lease: int64(lease)})
 	}
-	tx.add(write{key: key, value: value, lease: int64(lease)})
 }

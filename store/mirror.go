@@ -230,6 +230,22 @@ func (m *Mirror) has(ctx context.Context, revision int64) error {
 	return fmt.Errorf("%w: it is at revision %d, and was at %d: it was restored from an older state", ErrUnavailable, now, revision)
 }
 
+// mirrored is the newest that a running mirror of this store shows of a key.
+func (s *Store) mirrored(key string) (KV, bool) {
+	s.mirrorsMu.Lock()
+	defer s.mirrorsMu.Unlock()
+	var newest KV
+	for _, m := range s.mirrors {
+		m.mu.Lock()
+		kv, ok := m.tree.Get(KV{Key: key})
+		m.mu.Unlock()
+		if ok && kv.ModRevision > newest.ModRevision {
+			newest = kv
+		}
+	}
+	return newest, newest.ModRevision != 0
+}
+
 // keeps says whether a key belongs into the mirror.
 func (m *Mirror) keeps(key string) bool {
 	for _, prefix := range m.cfg.Prefixes {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,10 @@ type Store struct {
 	client *clientv3.Client
 	// pages is set when the server turned out not to stream ranges.
 	pages atomic.Bool
+
+	// mirrors are those that run.
+	mirrorsMu sync.Mutex
+	mirrors   []*Mirror
 }
 
 // Open connects to etcd, waits until it answers, and refuses servers with known

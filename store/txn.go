@@ -13,7 +13,10 @@ import (
 // all applied in one revision, or nothing is. A later write of a key takes the
 // place of an earlier one. Mistakes in its use end the Update with an error.
 type Txn struct {
-	view    View
+	view View
+	// mirrored is what mirrors have of a key that is written and was not read.
+	mirrored func(key string) (KV, bool)
+
 	marker  string
 	writes  map[string]*write
 	order   []string
@@ -49,18 +52,52 @@ const (
 )
 
 func newTxn(view View, marker string) *Txn {
-	return &Txn{view: view, marker: marker, writes: make(map[string]*write)}
+	return &Txn{view: view, marker: marker, mirrored: func(string) (KV, bool) { return KV{}, false }, writes: make(map[string]*write)}
 }
 
-// Put writes a record as one line of JSON. A put of what the key holds already,
-// in the view, is left out: see Touch.
+func (a *attempt) newTxn(view View) *Txn {
+	tx := newTxn(view, a.update.Marker)
+	tx.mirrored = a.store.mirrored
+	return tx
+}
+
+// Put writes a record as one line of JSON. What a newer version has written into the
+// key, and the record's type does not know, stays: see record.KeepUnknown. A put of what
+// the key holds already, in the view, is left out: see Touch.
 func (tx *Txn) Put(key string, rec any) {
+	if value, ok := tx.encode(key, rec); ok {
+		tx.PutBytes(key, value)
+	}
+}
+
+// encode is false when the record cannot be written, which ends the Update.
+func (tx *Txn) encode(key string, rec any) ([]byte, bool) {
 	value, err := record.Encode(rec)
+	if err == nil {
+		value, err = tx.keepUnknown(key, value, rec)
+	}
 	if err != nil {
 		tx.fail(fmt.Errorf("put %s: %w", key, err))
-		return
+		return nil, false
 	}
-	tx.PutBytes(key, value)
+	return value, true
+}
+
+// keepUnknown adds to a record's bytes what it does not know of the ones that are stored.
+// What was taken over must still be there when the transaction is applied.
+func (tx *Txn) keepUnknown(key string, value []byte, rec any) ([]byte, error) {
+	stored, present := tx.view.KV(key)
+	if !tx.view.read(key) {
+		stored, present = tx.mirrored(key)
+	}
+	if !present {
+		return value, nil
+	}
+	kept, err := record.KeepUnknown(stored.Value, value, rec)
+	if err == nil && !bytes.Equal(kept, value) {
+		tx.ExpectRevision(key, stored.ModRevision)
+	}
+	return kept, err
 }
 
 // PutBytes writes bytes as they are.
@@ -70,12 +107,9 @@ func (tx *Txn) PutBytes(key string, value []byte) {
 
 // PutLeased writes a record that ends with the session.
 func (tx *Txn) PutLeased(key string, rec any, x *Session) {
-	value, err := record.Encode(rec)
-	if err != nil {
-		tx.fail(fmt.Errorf("put %s: %w", key, err))
-		return
+	if value, ok := tx.encode(key, rec); ok {
+		tx.add(write{key: key, value: value, lease: int64(x.lease)})
 	}
-	tx.add(write{key: key, value: value, lease: int64(x.lease)})
 }
 
 // Delete removes a key. Removing a key that is absent in the view is left out.

@@ -114,7 +114,7 @@ type attempt struct {
 // guess plans on a view that was not read. Without a plan, or with an error, the
 // guess is of no use.
 func (a *attempt) guess(view View) (*plan, error) {
-	tx := newTxn(view, "")
+	tx := a.newTxn(view)
 	if err := a.update.Build(view, tx); err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (a *attempt) guess(view View) (*plan, error) {
 func (a *attempt) run(ctx context.Context, view View) (Result, error) {
 	wait := newBackOff(2*time.Millisecond, 50*time.Millisecond)
 	for try := 0; ; try++ {
-		tx := newTxn(view, a.update.Marker)
+		tx := a.newTxn(view)
 		if err := a.update.Build(view, tx); err != nil {
 			return Result{View: view}, a.doubt(err)
 		}

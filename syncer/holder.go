@@ -145,6 +145,8 @@ func (t *term) tendHold(ctx context.Context, view *store.MirrorView, h *heldToke
 	switch {
 	case t.doubtful(t.desiredClusterIn(view)):
 		return fmt.Errorf("%w: the store was restored, and nothing is concluded from it yet", errStale)
+	case record.Strange(h.order) != "":
+		return fmt.Errorf("the order about a refresh token has the %s: the control plane is of a newer version, and the token stays as it is", record.Strange(h.order))
 	case h.order.Order != record.HoldKeep:
 		if report != nil && report.State == record.HoldEnded {
 			return nil

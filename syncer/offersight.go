@@ -101,7 +101,7 @@ func (t *term) fillSight(v *offeredJob, kv func(string) (store.KV, bool)) error 
 		return err
 	}
 	v.epoch = c.Word()
-	v.stopped = c.State == record.ClusterPaused || c.State == record.ClusterRevoked || t.doubtful(c)
+	v.stopped = stopped(c) || t.doubtful(c)
 	if raw, ok := kv(record.OfferKey(t.cfg.ClusterID, v.id)); ok {
 		if v.offer, err = store.Decode[record.Offer](raw); err != nil {
 			return err
@@ -112,6 +112,9 @@ func (t *term) fillSight(v *offeredJob, kv func(string) (store.KV, bool)) error 
 		a, err := store.Decode[record.OfferAnswer](raw)
 		if err != nil {
 			return err
+		}
+		if word := record.Strange(a); word != "" {
+			return fmt.Errorf("the answer to an offer has the %s: the control plane is of a newer version", word)
 		}
 		v.answered, v.answerRevision = true, raw.ModRevision
 		if a.Epoch == v.epoch {

@@ -38,6 +38,8 @@ func planned(s situation) decision {
 	switch {
 	case s.desired == nil:
 		return decision{act: rest}
+	case record.Strange(s.desired) != "":
+		return decision{act: rest} // a newer control plane asks for what is not known here
 	case s.desired.Tombstone():
 		return planRemoval(s)
 	case s.desired.Intent == record.IntentPrepare:

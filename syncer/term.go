@@ -215,7 +215,12 @@ func (s *Syncer) decodeObserved(kv store.KV, uid string) *record.Observed {
 }
 
 func (s *Syncer) desiredInMirror(name string) *record.Desired {
-	kv, ok := s.mirror.Snapshot().KV(record.DesiredServiceKey(s.cfg.ClusterID, name))
+	return desiredIn(s.mirror.Snapshot(), record.DesiredServiceKey(s.cfg.ClusterID, name))
+}
+
+// desiredIn is nil for a record that is absent, and for one that cannot be read.
+func desiredIn(view *store.MirrorView, key string) *record.Desired {
+	kv, ok := view.KV(key)
 	if !ok {
 		return nil
 	}
@@ -252,8 +257,14 @@ func (t *term) due(name string, d *record.Desired) time.Time {
 // and whether that is in doubt.
 func (v *sight) standing(s *Syncer, c *record.DesiredCluster) {
 	if c != nil {
-		v.stopped, v.epoch, v.doubtful = c.State == record.ClusterPaused || c.State == record.ClusterRevoked, c.Word(), s.doubtful(c)
+		v.stopped, v.epoch, v.doubtful = stopped(c), c.Word(), s.doubtful(c)
 	}
+}
+
+// stopped says whether nothing is written to OSCAR in the cluster's state. One that is
+// not known, of a newer control plane, is taken for a pause.
+func stopped(c *record.DesiredCluster) bool {
+	return c.State == record.ClusterPaused || c.State == record.ClusterRevoked || record.Strange(c) != ""
 }
 
 // follow turns changes of the mirror into work.
@@ -270,6 +281,9 @@ func (t *term) follow(ctx context.Context) error {
 		for _, key := range keys {
 			switch ref := record.ParseKey(key); ref.Kind {
 			case record.KindDesiredService:
+				if word := record.Strange(desiredIn(view, key)); word != "" {
+					t.log.Error("a newer control plane asks for what this syncer does not know; the service is left as it is", "service", ref.Name, "word", word)
+				}
 				t.hear(ref.Name, now)
 				t.decisions.Add(ref.Name)
 				t.tendServed(view, ref.Name)

@@ -4,8 +4,8 @@ package record
 // for a person who decided that it is to be kept.
 type Ask struct {
 	V         int    `json:"v"`
-	UID       string `json:"uid"`
-	RequestID string `json:"request_id"`
+	UID       string `json:"uid" record:"id"`
+	RequestID string `json:"request_id" record:"id"`
 	// Recipient is whom the answer is sealed to: the control plane.
 	Recipient string `json:"recipient"`
 	AskedAt   Time   `json:"asked_at"`
@@ -14,8 +14,8 @@ type Ask struct {
 // Shown is the answer: the service as OSCAR shows it, without its token.
 type Shown struct {
 	V         int    `json:"v"`
-	UID       string `json:"uid"`
-	RequestID string `json:"request_id"`
+	UID       string `json:"uid" record:"id"`
+	RequestID string `json:"request_id" record:"id"`
 	// Epoch and Generation of its marks.
 	Epoch      string `json:"epoch,omitempty"`
 	Generation int64  `json:"generation"`

@@ -45,7 +45,7 @@ type CapacityMemory struct {
 
 // CapacityNode is one node.
 type CapacityNode struct {
-	Name   string       `json:"name"`
+	Name   string       `json:"name" record:"id"`
 	CPU    NodeAmount   `json:"cpu"`
 	Memory NodeMemory   `json:"memory"`
 	GPU    NodeAmount   `json:"gpu"`

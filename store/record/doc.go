@@ -6,7 +6,11 @@
 //
 //	etcdctl watch --prefix /oscarfed/v1/
 //
-// reads like a story. Every key has exactly one kind of writer: below
+// reads like a story. What a newer version has written stays: fields that a type does not
+// have survive each change (KeepUnknown), and a record with a word that is not known here
+// is left as it is (Strange).
+//
+// Every key has exactly one kind of writer: below
 // c/<cluster>/observed/ and c/<cluster>/session the syncer of that cluster,
 // everywhere else the control plane.
 package record

@@ -10,7 +10,7 @@ import "slices"
 // Branch is a generation of another epoch that belongs to our history: the one at
 // which an older epoch was left, or a later one that a person gave up.
 type Branch struct {
-	Epoch      string `json:"epoch"`
+	Epoch      string `json:"epoch" record:"id"`
 	Generation int64  `json:"generation"`
 }
 

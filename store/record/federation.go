@@ -4,13 +4,13 @@ package record
 // replica and has a uid; one of type endpoint has a url and no replica.
 type Member struct {
 	Type        string `json:"type"`
-	ClusterID   string `json:"cluster_id"`
-	ServiceName string `json:"service_name"`
+	ClusterID   string `json:"cluster_id" record:"id"`
+	ServiceName string `json:"service_name" record:"id"`
 	Priority    int    `json:"priority"`
-	URL         string `json:"url,omitempty"`
+	URL         string `json:"url,omitempty" record:"id"`
 	SSLVerify   *bool  `json:"ssl_verify,omitempty"`
 	Weight      *int   `json:"weight,omitempty"`
-	UID         string `json:"uid,omitempty"`
+	UID         string `json:"uid,omitempty" record:"id"`
 	Coordinator bool   `json:"coordinator,omitempty"`
 	// Cause and Rollback are set when a creation failed.
 	Cause    *Failure  `json:"cause,omitempty"`
@@ -40,7 +40,7 @@ type Rollback struct {
 // the federation it belongs to.
 type Federation struct {
 	V          int    `json:"v"`
-	UID        string `json:"uid"`
+	UID        string `json:"uid" record:"id"`
 	Owner      string `json:"owner"`
 	GroupID    string `json:"group_id"`
 	Generation int64  `json:"generation"`
@@ -50,10 +50,10 @@ type Federation struct {
 	// By is the subject who sent it.
 	By string `json:"by,omitempty"`
 	// Topology is the word that the user gave: none, star, tree or mesh.
-	Topology   string   `json:"topology"`
-	Delegation string   `json:"delegation"`
-	Deployment string   `json:"deployment"`
-	Drift      string   `json:"drift"`
+	Topology   string   `json:"topology" words:"none,star,tree,mesh"`
+	Delegation string   `json:"delegation" words:"static,random,load-based,topsis"`
+	Deployment string   `json:"deployment" words:"transactional,best-effort"`
+	Drift      string   `json:"drift" words:"enforce,report"`
 	Paused     bool     `json:"paused"`
 	Members    []Member `json:"members"`
 	CreatedAt  Time     `json:"created_at"`
@@ -93,12 +93,12 @@ type Federation struct {
 // Change is the next generation of a federation, which becomes the present one
 // when every added member has voted yes.
 type Change struct {
-	RequestID string `json:"request_id"`
+	RequestID string `json:"request_id" record:"id"`
 	// By is the subject who sent the request.
 	By           string   `json:"by,omitempty"`
-	Topology     string   `json:"topology"`
-	Delegation   string   `json:"delegation"`
-	Drift        string   `json:"drift"`
+	Topology     string   `json:"topology" words:"none,star,tree,mesh"`
+	Delegation   string   `json:"delegation" words:"static,random,load-based,topsis"`
+	Drift        string   `json:"drift" words:"enforce,report"`
 	Visibility   string   `json:"visibility,omitempty"`
 	AllowedUsers []string `json:"allowed_users,omitempty"`
 	// ReschedulerThreshold in seconds, as in Federation.
@@ -118,7 +118,7 @@ type Change struct {
 
 // Refused is a change that was not made.
 type Refused struct {
-	RequestID string   `json:"request_id"`
+	RequestID string   `json:"request_id" record:"id"`
 	Code      string   `json:"code"`
 	Detail    string   `json:"detail"`
 	Members   []Member `json:"members"`
@@ -144,5 +144,5 @@ func (f *Federation) Coordinator() *Member {
 // Name maps owner and group_id to a federation.
 type Name struct {
 	V   int    `json:"v"`
-	UID string `json:"uid"`
+	UID string `json:"uid" record:"id"`
 }

@@ -192,13 +192,16 @@ func FuzzParseKey(f *testing.F) {
 
 // records has an empty value of each record.
 func records() []any {
-	return []any{
-		new(record.Meta), new(record.Cluster), new(record.Fence), new(record.Federation), new(record.Name),
-		new(record.Request), new(record.Deleted), new(record.Join), new(record.Owner), new(record.DesiredCluster), new(record.Desired), new(record.Spec),
-		new(record.Tokens), new(record.Hold), new(record.Holding), new(record.TokenAsk), new(record.Grant), new(record.Want),
-		new(record.Reading), new(record.Observed), new(record.ObservedCluster), new(record.Session),
-		new(record.Job), new(record.Offer),
+	var out []any
+	seen := map[reflect.Type]bool{}
+	for _, ref := range keys() {
+		rec := record.New(ref.Kind)
+		if t := reflect.TypeOf(rec); !seen[t] {
+			seen[t] = true
+			out = append(out, rec)
+		}
 	}
+	return out
 }
 
 // FuzzRecord decodes any bytes as each record. What is accepted is written again

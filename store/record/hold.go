@@ -138,14 +138,14 @@ func (h *Holding) Settles(order *Hold) bool {
 type Want struct {
 	V int `json:"v"`
 	// Nonce tells one want from the next: what is granted names it.
-	Nonce    string `json:"nonce"`
+	Nonce    string `json:"nonce" record:"id"`
 	WantedAt Time   `json:"wanted_at"`
 }
 
 // TokenAsk is a member's want as the control plane passes it on to the holder.
 type TokenAsk struct {
 	V     int    `json:"v"`
-	Nonce string `json:"nonce"`
+	Nonce string `json:"nonce" record:"id"`
 	// Recipient is the age recipient of the member's syncer, which the answer is
 	// sealed to; the member itself is named by the key.
 	Recipient string `json:"recipient"`
@@ -156,7 +156,7 @@ type TokenAsk struct {
 // passes it on.
 type Grant struct {
 	V     int    `json:"v"`
-	Nonce string `json:"nonce"`
+	Nonce string `json:"nonce" record:"id"`
 	// Access is an age envelope (base64) to the member around an access token; empty
 	// while there is none.
 	Access string `json:"access,omitempty"`

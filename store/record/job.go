@@ -91,7 +91,7 @@ func (s JobState) Posted() bool {
 // Job is the authority about one job.
 type Job struct {
 	V   int    `json:"v"`
-	Job string `json:"job"`
+	Job string `json:"job" record:"id"`
 	// Federation, and the replica that it came in at.
 	Federation string `json:"federation"`
 	GroupID    string `json:"group_id"`
@@ -167,25 +167,25 @@ type JobPod struct {
 
 // Room is what one pod takes: millicores, bytes, GPUs.
 type Room struct {
-	Millicores int64 `json:"cpu"`
-	Bytes      int64 `json:"memory_bytes"`
-	GPUs       int64 `json:"gpu"`
+	Millicores int64 `json:"cpu" record:"id"`
+	Bytes      int64 `json:"memory_bytes" record:"id"`
+	GPUs       int64 `json:"gpu" record:"id"`
 }
 
 // Posting is the delivery of an attempt to an endpoint by an instance of the control
 // plane. From then on the endpoint may have been asked.
 type Posting struct {
 	// Instance is the one that delivers it, for as long as it lives.
-	Instance string `json:"instance"`
-	At       Time   `json:"at"`
+	Instance string `json:"instance" record:"id"`
+	At       Time   `json:"at" record:"id"`
 }
 
 // Place is where an attempt runs: a replica, or, with a URL, an endpoint.
 type Place struct {
-	ClusterID   string `json:"cluster_id"`
-	ServiceName string `json:"service_name"`
-	UID         string `json:"uid,omitempty"`
-	URL         string `json:"url,omitempty"`
+	ClusterID   string `json:"cluster_id" record:"id"`
+	ServiceName string `json:"service_name" record:"id"`
+	UID         string `json:"uid,omitempty" record:"id"`
+	URL         string `json:"url,omitempty" record:"id"`
 	// ClusterUID is the registration of the cluster: another one under its id is
 	// another cluster.
 	ClusterUID string `json:"cluster_uid,omitempty"`
@@ -203,10 +203,10 @@ func (p *Place) Where() string {
 
 // Attempt is one that ended without an end of the job.
 type Attempt struct {
-	Attempt int `json:"attempt"`
+	Attempt int `json:"attempt" record:"id"`
 	// ClusterID and Place, which is cluster/service or the url of an endpoint.
 	ClusterID string    `json:"cluster_id,omitempty"`
-	Place     string    `json:"place"`
+	Place     string    `json:"place" record:"id"`
 	State     JobState  `json:"state"`
 	Reason    JobReason `json:"reason,omitempty"`
 	// Status is what OSCAR answered; 0 when it did not.
@@ -297,7 +297,7 @@ type Assignment struct {
 	// Federation, and service name and uid of the replica.
 	Federation string `json:"federation"`
 	Service    string `json:"service_name"`
-	UID        string `json:"uid"`
+	UID        string `json:"uid" record:"id"`
 	RequestID  string `json:"request_id"`
 	// Name that the Job is to have at OSCAR.
 	Name       string `json:"name"`

@@ -40,7 +40,7 @@ type Join struct {
 // Joined is who a cluster is: what its syncer has joined with.
 type Joined struct {
 	// Key is the fingerprint of the syncer's key.
-	Key string `json:"key"`
+	Key string `json:"key" record:"id"`
 	// Recipient is the syncer's age recipient.
 	Recipient string `json:"recipient"`
 	// KubeSystemUID is that of its namespace kube-system; empty as long as it could

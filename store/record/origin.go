@@ -4,7 +4,7 @@ package record
 // how it is reached from elsewhere. It has no credentials: a worker's syncer gets its
 // owner's from the origin's OSCAR.
 type OriginStorage struct {
-	ClusterID string `json:"cluster_id"`
+	ClusterID string `json:"cluster_id" record:"id"`
 	// Endpoint is that of the origin's OSCAR, SSLVerify whether its certificate is
 	// verified.
 	Endpoint  string `json:"endpoint"`

@@ -62,7 +62,7 @@ type Meta struct {
 type Cluster struct {
 	V             int               `json:"v"`
 	ClusterID     string            `json:"cluster_id"`
-	UID           string            `json:"uid"`
+	UID           string            `json:"uid" record:"id"`
 	Endpoint      string            `json:"endpoint"`
 	SSLVerify     bool              `json:"ssl_verify"`
 	Labels        map[string]string `json:"labels"`
@@ -82,7 +82,7 @@ type Cluster struct {
 // Revocation says why a cluster has no rights in etcd any more.
 type Revocation struct {
 	Message string `json:"message"`
-	At      Time   `json:"at"`
+	At      Time   `json:"at" record:"id"`
 }
 
 // Fence is bumped by whatever changes the set of clusters that may be placed on.
@@ -97,8 +97,8 @@ type Fence struct {
 type Request struct {
 	V         int    `json:"v"`
 	BodyHash  string `json:"body_hash"`
-	UID       string `json:"uid"`
-	RequestID string `json:"request_id"`
+	UID       string `json:"uid" record:"id"`
+	RequestID string `json:"request_id" record:"id"`
 	CreatedAt Time   `json:"created_at"`
 	// Keyed is false for a request that came without an Idempotency-Key: it
 	// joins the one in flight, and is forgotten once there is an outcome.
@@ -117,7 +117,7 @@ type Answer struct {
 // Deleted remembers a replica whose tombstone was acknowledged, for 90 days.
 type Deleted struct {
 	V           int    `json:"v"`
-	UID         string `json:"uid"`
+	UID         string `json:"uid" record:"id"`
 	Federation  string `json:"federation"`
 	GroupID     string `json:"group_id"`
 	ClusterID   string `json:"cluster_id"`
@@ -143,7 +143,7 @@ type Deleted struct {
 
 // BucketFate is what became of one bucket of a replica that was deleted.
 type BucketFate struct {
-	Bucket string `json:"bucket"`
+	Bucket string `json:"bucket" record:"id"`
 	// Fate is BucketKept or BucketDeleted.
 	Fate string `json:"fate"`
 	// Objects that it held; nil when they could not be counted, or are not the owner's
@@ -163,7 +163,7 @@ const (
 
 // Volume is the managed volume of a service.
 type Volume struct {
-	Name string `json:"name"`
+	Name string `json:"name" record:"id"`
 	// Deletable says that the service's creation made it, and that its definition does
 	// not say retain: it goes when that is ordered.
 	Deletable bool `json:"deletable,omitempty"`
@@ -171,7 +171,7 @@ type Volume struct {
 
 // VolumeFate is what became of the volume of a replica that was deleted.
 type VolumeFate struct {
-	Volume string `json:"volume"`
+	Volume string `json:"volume" record:"id"`
 	// Fate is BucketKept or BucketDeleted.
 	Fate string `json:"fate"`
 	// Why it was kept although its deletion was ordered.
@@ -182,7 +182,7 @@ type VolumeFate struct {
 type DesiredCluster struct {
 	V            int          `json:"v"`
 	ClusterID    string       `json:"cluster_id"`
-	UID          string       `json:"uid"`
+	UID          string       `json:"uid" record:"id"`
 	ControlPlane string       `json:"control_plane"`
 	Epoch        string       `json:"epoch"`
 	State        ClusterState `json:"state"`
@@ -205,11 +205,11 @@ type Desired struct {
 	Intent     Intent `json:"intent"`
 	Federation string `json:"federation"`
 	GroupID    string `json:"group_id"`
-	UID        string `json:"uid"`
+	UID        string `json:"uid" record:"id"`
 	Generation int64  `json:"generation"`
 	RequestID  string `json:"request_id"`
 	Owner      string `json:"owner"`
-	Drift      string `json:"drift,omitempty"`
+	Drift      string `json:"drift,omitempty" words:"enforce,report"`
 	Paused     bool   `json:"paused"`
 	// ReschedulerThreshold is how many seconds a Job may wait there before it is
 	// offered; 0 means the cluster's own.
@@ -230,9 +230,9 @@ type Desired struct {
 	// Cause of a tombstone.
 	Cause Cause `json:"cause,omitempty"`
 	// Data is delete when the owner ordered the buckets to go with the service.
-	Data string `json:"data,omitempty"`
+	Data string `json:"data,omitempty" words:"delete"`
 	// Jobs is cancel when the owner ordered running jobs to be ended.
-	Jobs string `json:"jobs,omitempty"`
+	Jobs string `json:"jobs,omitempty" words:"cancel"`
 	// Epoch in which Generation was written, and the generations of other epochs
 	// that may be overwritten or deleted.
 	Epoch string   `json:"epoch,omitempty"`
@@ -242,7 +242,7 @@ type Desired struct {
 	Again bool `json:"again,omitempty"`
 	// Keep is release when the service is not to be deleted but given free: it
 	// stays, without our marks.
-	Keep string `json:"keep,omitempty"`
+	Keep string `json:"keep,omitempty" words:"release"`
 }
 
 // Tombstone says whether the record orders a deletion.
@@ -302,7 +302,7 @@ type Tokens struct {
 type Vote struct {
 	Answer string `json:"answer"`
 	// Revision is the mod revision of the desired record that is answered.
-	Revision int64 `json:"revision"`
+	Revision int64 `json:"revision" record:"id"`
 	// DelayS is how many seconds of writes stand before this one.
 	DelayS int64 `json:"delay_s"`
 }
@@ -311,7 +311,7 @@ type Vote struct {
 type Observed struct {
 	V     int    `json:"v"`
 	Phase Phase  `json:"phase"`
-	UID   string `json:"uid"`
+	UID   string `json:"uid" record:"id"`
 	// ObservedGeneration is the generation that the report speaks of.
 	ObservedGeneration int64 `json:"observed_generation"`
 	// DesiredRevision is the mod revision of the desired record that it answers.
@@ -351,7 +351,7 @@ type Observed struct {
 
 // Held is how a cluster differs from the store.
 type Held struct {
-	Kind HeldKind `json:"kind"`
+	Kind HeldKind `json:"kind" record:"id"`
 	// Epoch and Generation of the service's marks; 0 when they were dropped, or it
 	// is missing.
 	Epoch      string `json:"epoch,omitempty"`
@@ -399,15 +399,15 @@ type ObservedCluster struct {
 
 // Unlisted is a local service that has, or had, our mark and whose Jobs are not known.
 type Unlisted struct {
-	ServiceName string `json:"service_name"`
+	ServiceName string `json:"service_name" record:"id"`
 	Reason      Reason `json:"reason"`
 	Message     string `json:"message"`
 }
 
 // Orphan is a local service with our mark and without a desired record.
 type Orphan struct {
-	ServiceName string `json:"service_name"`
-	UID         string `json:"uid"`
+	ServiceName string `json:"service_name" record:"id"`
+	UID         string `json:"uid" record:"id"`
 	Generation  int64  `json:"generation"`
 	Reason      Reason `json:"reason"`
 	// Epoch of its marks, and the federation that they name.

@@ -4,7 +4,7 @@ package record
 // it outlives whoever took it, until the registration goes.
 type Removal struct {
 	// RequestID is the request that ordered it; the changes that follow carry it.
-	RequestID string `json:"request_id"`
+	RequestID string `json:"request_id" record:"id"`
 	// Orphan keeps the local services running, without our marks.
 	Orphan bool `json:"orphan"`
 	// Force does not wait for the cluster to acknowledge, and deletes the

@@ -103,6 +103,7 @@ const (
 	ReasonOtherRegistration  Reason = "OtherRegistration"
 	ReasonOtherIdentity      Reason = "OtherIdentity"
 	ReasonStoreRestored      Reason = "StoreRestored"
+	ReasonNewerVersion       Reason = "NewerVersion"
 )
 
 // HeldKind is how a cluster differs from a store that was restored.
