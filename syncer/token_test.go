@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -258,6 +259,43 @@ func TestAVanishedServiceNeedsItsOwner(t *testing.T) {
 		t.Errorf("made again for %q", v.Owner)
 	}
 	r.equalCalls(p.name, "create", "delete", "create")
+}
+
+// A service that vanished when its owner's token has expired, which still stands in the store:
+// it waits for him, and is made by itself where a refresh token gives another one.
+func TestAVanishedServiceWhoseOwnersTokenHasExpired(t *testing.T) {
+	for name, refreshed := range map[string]bool{"without a refresh token": false, "with one": true} {
+		t.Run(name, func(t *testing.T) {
+			r, p, i := newUser(t)
+			r.deliver(i.Token(alice, nil), inAnHour())
+			var later atomic.Int64
+			r.start(impatient, func(c *syncer.Config) {
+				c.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+				if refreshed {
+					c.Tokens = source(func(syncer.TokenFor) (syncer.AccessToken, error) {
+						return syncer.AccessToken{Value: oscar.Bearer(i.Token(alice, nil)), Expires: time.Now().Add(3 * time.Hour)}, nil
+					})
+				}
+			})
+			r.want(p, record.IntentApply)
+			r.await(p, record.PhaseReady)
+			later.Store(int64(2 * time.Hour))
+			r.ask("DELETE", "/system/services/"+p.name, "")
+			if !refreshed {
+				o := r.await(p, record.PhaseDrifted, because(record.ReasonNeedsUserToken))
+				if !strings.Contains(o.Message, "expired at") {
+					t.Errorf("report: %s", o.Message)
+				}
+				r.deliver(i.Token(alice, nil), time.Now().Add(3*time.Hour))
+			}
+			r.eventually("it is made again, for him", func() bool {
+				v, there := r.sim.Service(p.name)
+				return there && v.Owner == alice
+			})
+			r.await(p, record.PhaseReady)
+			r.equalCalls(p.name, "create", "delete", "create")
+		})
+	}
 }
 
 // OSCAR refuses the user at the POST, and quotes what it was sent: no report and no
