@@ -62,12 +62,14 @@ func systemStatusOf(room controlplane.Room) v1.SystemStatus {
 
 func clusterStatus(c *controlplane.ClusterRoom) v1.ClusterStatus {
 	out := v1.ClusterStatus{ClusterID: c.ClusterID, State: string(c.State), Alive: c.Alive, Fresh: c.Fresh}
+	out.FailingSince, out.Message = moment(c.FailingSince), c.Message
 	out.CPU.Promised, out.Memory.Promised = c.PromisedMillicores, c.PromisedBytes
 	free := c.Capacity
 	if free == nil {
 		return out
 	}
 	out.Source, out.ChangedAt = string(free.Source), new(v1.Time{Time: free.ChangedAt.Time})
+	out.LookEvery = free.LookEvery
 	out.Nodes = int64(len(free.Nodes))
 	out.CPU.Free, out.CPU.MaxFree = free.CPU.TotalFree, free.CPU.MaxFreeOnNode
 	out.Memory.Free, out.Memory.MaxFree = free.Memory.TotalFree, free.Memory.MaxFreeOnNode

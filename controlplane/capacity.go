@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane/delegation"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -31,10 +32,10 @@ func (s *state) capacity(cluster string) (delegation.Capacity, bool) {
 	return out, true
 }
 
-// fresh says whether what the cluster has free was written in its present session, and
-// its OSCAR was not found away or refusing since.
+// fresh says whether what the cluster has free was written in its present session, its syncer
+// can still measure it, and its OSCAR was not found away or refusing since.
 func (n *node) fresh() bool {
-	if n.session.rec == nil || n.capacity.rec == nil || n.capacity.rec.Session != n.session.rev {
+	if n.session.rec == nil || n.capacity.rec == nil || n.capacity.rec.Session != n.session.rev || n.capacity.rec.FailingSince != nil {
 		return false
 	}
 	if n.self.rec == nil {
@@ -60,8 +61,11 @@ type ClusterRoom struct {
 	ClusterID string
 	State     record.ClusterState
 	Alive     bool
-	// Fresh says that Capacity is of the present session.
-	Fresh bool
+	// Fresh says that Capacity is of the present session. FailingSince is since when its syncer
+	// cannot measure it, and Message why; nil when it can.
+	Fresh        bool
+	FailingSince *time.Time
+	Message      string
 	// Capacity is nil when it is not fresh.
 	Capacity *record.Capacity
 	// Promised are the CPU and memory of jobs that are not seen running yet.
@@ -82,6 +86,10 @@ func (c *ControlPlane) Room(ctx context.Context, caller identity.Caller) (Room, 
 				r.Fresh, r.Capacity = true, n.capacity.rec // never changed once it is read
 				if !caller.Administrator {
 					r.Capacity = unnamed(r.Capacity)
+				}
+			} else if n != nil && n.capacity.rec != nil && n.session.rec != nil && n.capacity.rec.Session == n.session.rev {
+				if r.FailingSince = timeOf(n.capacity.rec.FailingSince); caller.Administrator {
+					r.Message = n.capacity.rec.Message
 				}
 			}
 			if reserved := c.state.jobs.reserved[id].rec; reserved != nil {

@@ -3,9 +3,11 @@ package controlplane_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -83,5 +85,34 @@ func TestWhyAJobWaitsIsToldBehindALongQueue(t *testing.T) {
 	j := w.becomes(last.ID, func(j *controlplane.Job) bool { return j.Reason == record.JobNoCandidate })
 	if !strings.Contains(j.Message, "NoRoom") {
 		t.Errorf("it says %q", j.Message)
+	}
+}
+
+// A cluster that cannot measure what it has free any more gets no jobs, whatever it had.
+func TestAClusterThatCannotMeasureGetsNoJobs(t *testing.T) {
+	w := newJobWorld(t)
+	for id, p := range w.clusters {
+		if id != "b" {
+			p.has(1)
+		}
+	}
+	kv, err := w.store.Get(t.Context(), record.CapacityKey("b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := store.Decode[record.Capacity](kv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.FailingSince = new(record.At(time.Now()))
+	w.clusters["b"].write(record.CapacityKey("b"), c)
+	j := w.submit()
+	if got := w.becomes(j.ID, func(j *controlplane.Job) bool { return j.Reason == record.JobNoCandidate }); !strings.Contains(got.Message, "b/grayifyr1 NoCapacity") {
+		t.Errorf("it says %q", got.Message)
+	}
+	c.FailingSince = nil
+	w.clusters["b"].write(record.CapacityKey("b"), c)
+	if _, at := w.at(j.ID); at.Place.ClusterID != "b" {
+		t.Errorf("%+v", at.Place)
 	}
 }

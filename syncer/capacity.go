@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
+
+	"github.com/cenkalti/backoff/v5"
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -23,32 +25,115 @@ const (
 	changedPart   = 20
 )
 
+// lookAgain is the shortest pause between two looks, and lookShare how many times as long as
+// a look it is at least.
+const (
+	lookAgain = 5 * time.Second
+	lookShare = 10
+)
+
 // capacities measures and reports what the cluster has free, first at once: what an
 // earlier session wrote is not believed any more. While jobs are assigned to the cluster
-// it looks every CapacityEvery, else as often as it compares everything.
+// it looks every CapacityEvery, else as often as it compares everything; with Kubernetes
+// also when there may be more or less room there.
 func (t *term) capacities(ctx context.Context) {
-	last := ""
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	changed := make(chan struct{}, 1)
+	watching.Go(func() { t.watchRoom(ctx, changed) })
+	var failing capacityFailing
 	for first := true; ; first = false {
-		err := t.reportCapacity(ctx)
+		began := t.cfg.Now()
+		wait, err := t.reportCapacity(ctx)
 		if first {
 			close(t.measured)
 		}
 		if ctx.Err() != nil {
 			return
 		}
-		// A cluster that cannot be measured says so once, not four times a minute.
-		if said := fmt.Sprint(err); err != nil && said != last {
-			t.log.Warn("what the cluster has free is not known; it gets no jobs", "error", err)
-			last = said
-		} else if err == nil {
-			last = ""
-		}
+		t.capacityFails(ctx, &failing, began, err)
 		jitter := 0.9 + 0.2*rand.Float64() //nolint:gosec // spreads load
+		pause := time.Duration(float64(t.capacityPause(err)) * jitter)
+		if wait > 0 {
+			pause = min(pause, wait)
+		}
+		again := min(max(lookAgain, lookShare*t.cfg.Now().Sub(began)), t.cfg.CapacityEvery)
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(time.Duration(float64(t.capacityPause(err)) * jitter)):
+		case <-time.After(pause):
+			continue
+		case <-changed:
 		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(again - t.cfg.Now().Sub(began)):
+		}
+	}
+}
+
+// watchRoom is told when there may be more or less room, where Kubernetes tells.
+func (t *term) watchRoom(ctx context.Context, changed chan<- struct{}) {
+	wait := backoff.NewExponentialBackOff()
+	wait.InitialInterval, wait.MaxInterval = time.Second, watchDenied
+	for {
+		err := t.cfg.Kube.WatchRoom(ctx, func() {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		})
+		if ctx.Err() != nil || errors.Is(err, kube.ErrAbsent) {
+			return
+		}
+		pause := wait.NextBackOff()
+		if errors.Is(err, kube.ErrDenied) {
+			pause = watchDenied
+		}
+		t.log.Warn("changes of what the nodes have free are seen late: they cannot be watched", "error", err, "pause", pause)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// capacityFailing is since when looks fail without a break.
+type capacityFailing struct {
+	since time.Time
+	looks int
+	told  string
+}
+
+// capacityFails notes the outcome of a look. A cluster that cannot be measured says so once in
+// the log, not four times a minute, and in what it reports after the second look: what was free
+// before is not believed then.
+func (t *term) capacityFails(ctx context.Context, f *capacityFailing, began time.Time, err error) {
+	if err == nil {
+		*f = capacityFailing{}
+		return
+	}
+	if said := err.Error(); said != f.told {
+		t.log.Warn("what the cluster has free is not known; it gets no jobs", "error", err)
+		f.told = said
+	}
+	if f.looks++; f.looks == 1 {
+		f.since = began
+	}
+	kv, ok := t.mirror.Snapshot().KV(record.CapacityKey(t.cfg.ClusterID))
+	if f.looks < 2 || !ok {
+		return
+	}
+	known, err := store.Decode[record.Capacity](kv)
+	if err != nil || known.Session != t.session.CreateRevision() || known.FailingSince != nil {
+		return
+	}
+	failing := *known
+	failing.FailingSince, failing.Message = new(record.At(f.since)), oscar.Cut(f.told, maxMessage)
+	if err := t.writeCapacity(ctx, &failing); err != nil && ctx.Err() == nil {
+		t.log.Debug("that what is free is not known was not reported; it is again", "error", err)
 	}
 }
 
@@ -59,24 +144,51 @@ func (t *term) capacityPause(err error) time.Duration {
 	if err != nil {
 		return t.cfg.CapacityEvery
 	}
-	return max(t.cfg.CapacityEvery, t.cfg.Resync)
+	return t.lookEvery()
 }
 
-// reportCapacity writes observed/capacity when it is news.
-func (t *term) reportCapacity(ctx context.Context) error {
+// lookEvery is the longest pause between two looks.
+func (t *term) lookEvery() time.Duration { return max(t.cfg.CapacityEvery, t.cfg.Resync) }
+
+// reportCapacity looks, and writes observed/capacity when it is news: that there is less at
+// once, anything else no sooner than CapacityEvery after the last write. wait is how long that
+// is then; 0 for nothing to wait for.
+func (t *term) reportCapacity(ctx context.Context) (wait time.Duration, err error) {
 	measured, err := t.measure(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	measured.Session = t.session.CreateRevision()
-	key, clusterKey := record.CapacityKey(t.cfg.ClusterID), record.DesiredClusterKey(t.cfg.ClusterID)
-	if kv, ok := t.mirror.Snapshot().KV(key); ok {
+	measured.Session, measured.LookEvery = t.session.CreateRevision(), int64(t.lookEvery()/time.Second)
+	if kv, ok := t.mirror.Snapshot().KV(record.CapacityKey(t.cfg.ClusterID)); ok {
 		// Nobody else writes it, so the mirror knows the last one.
-		if known, err := store.Decode[record.Capacity](kv); err == nil && !worthTelling(known, measured) {
-			return nil
+		if known, err := store.Decode[record.Capacity](kv); err == nil && known.Session == measured.Session && known.FailingSince == nil {
+			if !worthTelling(known, measured) {
+				return 0, nil
+			}
+			if rest := t.capacityWritten.Add(t.cfg.CapacityEvery).Sub(t.cfg.Now()); rest > 0 && !lessRoom(known, measured) {
+				return rest, nil
+			}
 		}
 	}
-	_, err = t.cfg.Store.Update(ctx, store.Update{
+	return 0, t.writeCapacity(ctx, measured)
+}
+
+// lessRoom says whether a node has less than was told, or is gone.
+func lessRoom(before, now *record.Capacity) bool {
+	free := map[string]record.CapacityNode{}
+	for _, n := range now.Nodes {
+		free[n.Name] = n
+	}
+	return slices.ContainsFunc(before.Nodes, func(b record.CapacityNode) bool {
+		n := free[b.Name]
+		return nodeChanged(b, n) && (n.CPU.Free < b.CPU.Free || n.Memory.Free < b.Memory.Free || n.GPU.Free < b.GPU.Free)
+	})
+}
+
+// writeCapacity writes observed/capacity under the session.
+func (t *term) writeCapacity(ctx context.Context, measured *record.Capacity) error {
+	key, clusterKey := record.CapacityKey(t.cfg.ClusterID), record.DesiredClusterKey(t.cfg.ClusterID)
+	_, err := t.cfg.Store.Update(ctx, store.Update{
 		Keys: []string{t.session.Key(), key, clusterKey},
 		Build: func(read store.View, tx *store.Txn) error {
 			c, err := t.serves(read.KV(clusterKey))
@@ -95,6 +207,8 @@ func (t *term) reportCapacity(ctx context.Context) error {
 		},
 	})
 	switch {
+	case err == nil:
+		t.capacityWritten = t.cfg.Now()
 	case errors.Is(err, store.ErrSessionLost):
 		t.lose(errSessionLost)
 	case errors.Is(err, errNotRegistered), errors.Is(err, errOtherCluster):
@@ -104,18 +218,21 @@ func (t *term) reportCapacity(ctx context.Context) error {
 }
 
 // measure asks OSCAR what its nodes have free, and Kubernetes where OSCAR cannot say:
-// without a metrics server it answers 500, and of GPUs it never says which are taken.
+// without a metrics server it answers 500, and of GPUs it never says which are taken. OSCAR
+// tells what is used, half a minute late, and Kubernetes what pods have asked for, which is
+// what its scheduler goes by: a node has no more free than either says.
 func (t *term) measure(ctx context.Context) (*record.Capacity, error) {
 	nodes, err := t.cfg.OSCAR.Nodes(ctx)
 	gpus := slices.ContainsFunc(nodes, func(n oscar.Node) bool { return n.GPU > 0 })
-	if err == nil && !gpus {
-		return capacityOf(record.CapacityFromOscar, fromOscar(nodes)), nil
-	}
 	if err != nil && oscar.StatusOf(err) < 500 {
 		return nil, err // it is not there, or refuses us
 	}
 	below, asked := t.cfg.Kube.Nodes(ctx)
 	switch {
+	case err == nil && !gpus && asked == nil:
+		return capacityOf(record.CapacityFromOscar, within(fromOscar(nodes), fromKubernetes(below))), nil
+	case err == nil && !gpus:
+		return capacityOf(record.CapacityFromOscar, fromOscar(nodes)), nil
 	case asked == nil:
 		return capacityOf(record.CapacityFromKubernetes, fromKubernetes(below)), nil
 	case err == nil && errors.Is(asked, kube.ErrAbsent):
@@ -135,6 +252,21 @@ func fromOscar(nodes []oscar.Node) []record.CapacityNode {
 		}
 	}
 	return out
+}
+
+// within takes off what pods have asked for and do not use yet.
+func within(nodes, limits []record.CapacityNode) []record.CapacityNode {
+	most := map[string]record.CapacityNode{}
+	for _, l := range limits {
+		most[l.Name] = l
+	}
+	for i := range nodes {
+		if l, known := most[nodes[i].Name]; known {
+			nodes[i].CPU.Free = min(nodes[i].CPU.Free, l.CPU.Free)
+			nodes[i].Memory.Free = min(nodes[i].Memory.Free, l.Memory.Free)
+		}
+	}
+	return nodes
 }
 
 func fromKubernetes(nodes []kube.Node) []record.CapacityNode {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -73,7 +75,7 @@ func TestCapacityIsWhatOneNodeHasFree(t *testing.T) {
 		Nodes: []record.CapacityNode{
 			node("large", 8000, 1500, 16*gib, gib), node("small", 2000, 2000, 4*gib, 4*gib), node("over", 1000, 1000, gib, gib),
 		},
-		Session: r.sessionRevision(), ChangedAt: got.ChangedAt,
+		Session: r.sessionRevision(), ChangedAt: got.ChangedAt, LookEvery: 15,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -215,4 +217,88 @@ func TestALargeClustersCapacityIsABoundedRecord(t *testing.T) {
 	if kv, _ := r.mirror.Snapshot().KV(record.CapacityKey(clusterID)); len(kv.Value) > 64<<10 {
 		t.Errorf("the record has %d bytes", len(kv.Value))
 	}
+}
+
+// told is a Kubernetes that tells when there may be more or less room.
+type told struct {
+	below
+	changed chan func()
+}
+
+func (k *told) WatchRoom(ctx context.Context, changed func()) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case k.changed <- changed:
+		}
+	}
+}
+
+// TestThatTheLastRoomIsGoneIsToldAtOnce: not when the next look is due, nor 15 s after the last
+// report. That there is more can wait.
+func TestThatTheLastRoomIsGoneIsToldAtOnce(t *testing.T) {
+	r := newRig(t, oscarsim.Config{Nodes: []oscarsim.Node{{Name: "n", CPU: 4000, Memory: 8 * gib, UsedCPU: 2000}}})
+	k := &told{below: below{err: errors.New("no answer")}, changed: make(chan func())}
+	r.start(slow, func(c *syncer.Config) { c.CapacityEvery, c.Kube = time.Hour, k })
+	r.eventually("the capacity is reported", func() bool { return r.capacity() != nil })
+	r.sim.SetNodes(oscarsim.Node{Name: "n", CPU: 4000, Memory: 8 * gib, UsedCPU: 4000})
+	(<-k.changed)()
+	r.eventually("the room is gone", func() bool { return r.capacity().CPU.TotalFree == 0 })
+	if c := r.capacity(); c.LookEvery != 3600 {
+		t.Errorf("it looks every %d s", c.LookEvery)
+	}
+	before, looks := r.capacityRevision(), r.sim.Calls()[oscarsim.OpStatus]
+	r.sim.SetNodes(oscarsim.Node{Name: "n", CPU: 4000, Memory: 8 * gib})
+	(<-k.changed)()
+	r.eventually("it looks again", func() bool { return r.sim.Calls()[oscarsim.OpStatus] > looks })
+	r.sim.SetNodes(oscarsim.Node{Name: "n", CPU: 4000, Memory: 8 * gib, UsedCPU: 4000})
+	(<-k.changed)()
+	r.eventually("and again", func() bool { return r.sim.Calls()[oscarsim.OpStatus] > looks+1 })
+	if now := r.capacityRevision(); now != before {
+		t.Errorf("that there was more was written before its time: %+v", r.capacity())
+	}
+}
+
+// TestWhatPodsHaveAskedForIsNotFree, although they do not use it: no other pod gets it.
+func TestWhatPodsHaveAskedForIsNotFree(t *testing.T) {
+	r := newRig(t, oscarsim.Config{Nodes: []oscarsim.Node{{Name: "n", CPU: 4000, Memory: 8 * gib, UsedCPU: 100}, {Name: "o", CPU: 1000, Memory: gib, UsedCPU: 900}}})
+	asked := []kube.Node{
+		{Name: "n", Allocatable: kube.Resources{MilliCPU: 4000, MemoryBytes: 8 * gib}, Requested: kube.Resources{MilliCPU: 4000, MemoryBytes: gib}},
+		{Name: "o", Allocatable: kube.Resources{MilliCPU: 1000, MemoryBytes: gib}, Requested: kube.Resources{MilliCPU: 200}},
+	}
+	r.start(often, func(c *syncer.Config) { c.Kube = &below{nodes: asked} })
+	r.eventually("the capacity is reported", func() bool { return r.capacity() != nil })
+	if c := r.capacity(); c.CPU.TotalFree != 100 || c.CPU.MaxFreeOnNode != 100 || c.Memory.MaxFreeOnNode != 7*gib || c.Source != record.CapacityFromOscar {
+		t.Errorf("%+v", c)
+	}
+}
+
+// failing is a Kubernetes that answers no more, and again.
+type failing struct {
+	kube.Absent
+	fails atomic.Bool
+}
+
+func (k *failing) Nodes(context.Context) ([]kube.Node, error) {
+	if k.fails.Load() {
+		return nil, errors.New("no answer")
+	}
+	return []kube.Node{{Name: "n", Allocatable: kube.Resources{MilliCPU: 4000, MemoryBytes: gib}}}, nil
+}
+
+// TestWhatCannotBeMeasuredAnyMoreIsNotBelieved: what was free before stands for nothing, until
+// it is measured again.
+func TestWhatCannotBeMeasuredAnyMoreIsNotBelieved(t *testing.T) {
+	r := newRig(t, oscarsim.Config{NoMetrics: true})
+	k := &failing{}
+	r.start(often, func(c *syncer.Config) { c.Kube = k })
+	r.eventually("the capacity is reported", func() bool { return r.capacity() != nil })
+	k.fails.Store(true)
+	r.eventually("it is not known any more", func() bool { return r.capacity().FailingSince != nil })
+	if c := r.capacity(); !strings.Contains(c.Message, "no answer") || c.CPU.TotalFree != 4000 {
+		t.Errorf("%+v", c)
+	}
+	k.fails.Store(false)
+	r.eventually("it is known again", func() bool { return r.capacity().FailingSince == nil })
 }

@@ -63,7 +63,9 @@ type term struct {
 	replicas replicas
 	// measured is closed when it was tried once to tell what the cluster has free.
 	measured chan struct{}
-	offers   *offers
+	// capacityWritten is when what is free was written last; only capacities uses it.
+	capacityWritten time.Time
+	offers          *offers
 	// offered is there while Jobs are offered.
 	offered *offerIndex
 	// looks are at the storage of origins, and alive what their MinIOs answer.

@@ -117,16 +117,22 @@ type StatusMinIO struct {
 // ClusterStatus is what one cluster has for jobs. Without Fresh the numbers are 0, and it
 // gets none.
 type ClusterStatus struct {
-	ClusterID string       `json:"cluster_id"`
-	State     string       `json:"state"`
-	Alive     bool         `json:"alive"`
-	Fresh     bool         `json:"fresh"`
-	Source    string       `json:"source,omitempty"`
-	ChangedAt *Time        `json:"changed_at,omitempty"`
-	Nodes     int64        `json:"nodes_count"`
-	CPU       RoomCPU      `json:"cpu"`
-	Memory    RoomMemory   `json:"memory"`
-	GPU       RoomOfDevice `json:"gpu"`
+	ClusterID string `json:"cluster_id"`
+	State     string `json:"state"`
+	Alive     bool   `json:"alive"`
+	Fresh     bool   `json:"fresh"`
+	Source    string `json:"source,omitempty"`
+	ChangedAt *Time  `json:"changed_at,omitempty"`
+	// LookEvery is how often its syncer looks at least, in seconds: as long as it is alive and
+	// says nothing else, it has looked within that time.
+	LookEvery int64 `json:"look_every_seconds,omitempty"`
+	// FailingSince is since when it looks in vain, and Message why.
+	FailingSince *Time        `json:"failing_since,omitempty"`
+	Message      string       `json:"message,omitempty"`
+	Nodes        int64        `json:"nodes_count"`
+	CPU          RoomCPU      `json:"cpu"`
+	Memory       RoomMemory   `json:"memory"`
+	GPU          RoomOfDevice `json:"gpu"`
 }
 
 // RoomCPU in millicores. Promised is for jobs that are assigned and not seen running.

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 type getCapacityCmd struct{}
@@ -20,12 +21,16 @@ func (getCapacityCmd) Run(ctx context.Context, a *app) error {
 		t := newTable("CLUSTER", "NODES", "CPU FREE", "ON ONE NODE", "MEMORY FREE", "GPU FREE", "PROMISED", "AGE")
 		for _, c := range status.Clusters {
 			if !c.Fresh {
-				t.row(c.ClusterID, "-", "-", "-", "-", "-", "-", "not known")
+				told := "not known"
+				if c.FailingSince != nil {
+					told += " for " + age(c.FailingSince.Time, a.now()) + ": " + c.Message
+				}
+				t.row(c.ClusterID, "-", "-", "-", "-", "-", "-", told)
 				continue
 			}
 			told := ""
 			if c.ChangedAt != nil {
-				told = age(c.ChangedAt.Time, a.now())
+				told = lastLook(c.ChangedAt.Time, time.Duration(c.LookEvery)*time.Second, a.now())
 			}
 			t.row(c.ClusterID, fmt.Sprint(c.Nodes), fmt.Sprintf("%dm/%dm", c.CPU.Free, c.CPU.Allocatable), fmt.Sprintf("%dm", c.CPU.MaxFree),
 				fmt.Sprintf("%dMi/%dMi", c.Memory.Free>>20, c.Memory.Allocatable>>20),
@@ -33,4 +38,13 @@ func (getCapacityCmd) Run(ctx context.Context, a *app) error {
 		}
 		return t
 	})
+}
+
+// lastLook is how long ago a syncer that is alive has looked. It tells of a look that has found
+// a change, and of others only how often they are.
+func lastLook(changed time.Time, every time.Duration, now time.Time) string {
+	if every > 0 && now.Sub(changed) >= every {
+		return "<" + age(now.Add(-every), now)
+	}
+	return age(changed, now)
 }

@@ -15,7 +15,7 @@ const MaxCapacityNodes = 200
 
 // Capacity is what a cluster has free for jobs, rounded down. The syncer writes it at
 // the start of its session, and then when a node's has changed by a twentieth of what
-// it can give. Only nodes that take pods count: ready, and none of interLink.
+// it can give: less at once, more after a pause. Only nodes that take pods count: ready, and none of interLink.
 type Capacity struct {
 	V      int            `json:"v"`
 	Source CapacitySource `json:"source"`
@@ -29,6 +29,13 @@ type Capacity struct {
 	// what was written in the present session is fresh.
 	Session   int64 `json:"session"`
 	ChangedAt Time  `json:"changed_at"`
+	// LookEvery is how often the syncer looks at least, in seconds, for as long as its session
+	// lives; 0 when it does not say. It says so in place of a write for each look.
+	LookEvery int64 `json:"look_every,omitempty"`
+	// FailingSince is since when its looks fail, and Message why: what it had free then is not
+	// believed any more.
+	FailingSince *Time  `json:"failing_since,omitempty"`
+	Message      string `json:"message,omitempty"`
 }
 
 // CapacityCPU in millicores.

@@ -46,6 +46,7 @@ type Interface interface {
 	JobReader
 	JobLister
 	JobStore
+	RoomWatcher
 }
 
 // Absent is the Kubernetes of a syncer that has none.

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 )
 
 // Resources are an amount of millicores, bytes and whole GPUs.
@@ -47,12 +46,7 @@ func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
 		at[n.Name] = len(nodes)
 		nodes = append(nodes, Node{Name: n.Name, Allocatable: resources(n.Status.Allocatable)})
 	}
-	alive := fields.AndSelectors(
-		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
-		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
-		fields.OneTermNotEqualSelector("spec.nodeName", ""),
-	)
-	opts := metav1.ListOptions{FieldSelector: alive.String(), Limit: listPage}
+	opts := metav1.ListOptions{FieldSelector: onNodes().String(), Limit: listPage}
 	for read := 0; read < maxListed; read += listPage {
 		page, err := c.podPage(ctx, opts)
 		if err != nil {
