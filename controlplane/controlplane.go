@@ -84,7 +84,7 @@ type Config struct {
 	// takes it: 60 s.
 	OfferPatience time.Duration
 	// EndpointNetworks are networks that members of type endpoint may be in although they
-	// are loopback, link-local or a cloud's own.
+	// are not of the public internet.
 	EndpointNetworks []netip.Prefix
 	// JobPause is how long a job rests after its first refusal, doubled with each: 0.5 s.
 	JobPause time.Duration

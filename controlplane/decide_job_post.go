@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"fmt"
-	"net/netip"
 	"time"
 
 	"github.com/oscarfed/oscarfed/store/record"
@@ -57,28 +56,3 @@ const postingLost = 3 * postTimeout
 
 // postTimeout is how long an endpoint may take to answer.
 const postTimeout = 20 * time.Second
-
-// local says why an address is one that no endpoint may have, unless the operator
-// allows it; empty for others. Who may create a federation could otherwise have the
-// control plane ask its own machine, or the metadata service of its cloud.
-func local(a netip.Addr) string {
-	a = a.Unmap()
-	metadata := []netip.Prefix{
-		netip.MustParsePrefix("fd00:ec2::254/128"), netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("64:ff9b::/96"),
-		netip.MustParsePrefix("0.0.0.0/8"),
-	}
-	switch {
-	case a.IsLoopback():
-		return "a loopback address"
-	case a.IsLinkLocalUnicast(), a.IsLinkLocalMulticast(), a.IsInterfaceLocalMulticast():
-		return "a link-local address"
-	case a.IsUnspecified(), a.IsMulticast():
-		return "no address of a host"
-	}
-	for _, p := range metadata {
-		if p.Contains(a) {
-			return "an address of a cloud's own services"
-		}
-	}
-	return ""
-}

@@ -7,14 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -42,33 +40,14 @@ type poster struct {
 	came map[string]postedWhat
 }
 
-// errLocal says that an endpoint has an address that is not to be asked.
-type errLocal struct{ why string }
-
-// Error implements error.
-func (e *errLocal) Error() string { return e.why }
-
 func newPoster(allowed []netip.Prefix) *poster {
 	client := func(insecure bool) *http.Client {
-		dialer := &net.Dialer{Timeout: 10 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
-			at, err := netip.ParseAddrPort(address)
-			if err != nil {
-				return err
-			}
-			if slices.ContainsFunc(allowed, func(p netip.Prefix) bool { return p.Contains(at.Addr().Unmap()) }) {
-				return nil
-			}
-			if why := local(at.Addr()); why != "" {
-				return &errLocal{fmt.Sprintf("%s is %s; --endpoint-networks allows it", at.Addr(), why)}
-			}
-			return nil
-		}}
 		transport := outbound.Transport(&tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: insecure}) //nolint:gosec // the member's own ssl_verify: false
 		// A POST that meets the end of an idle connection may have arrived, or not: each
 		// has its own.
 		transport.DisableKeepAlives = true
-		// A proxy would go where this does not.
-		transport.Proxy, transport.DialContext, transport.MaxResponseHeaderBytes = nil, dialer.DialContext, 64<<10
+		transport.MaxResponseHeaderBytes = 64 << 10
+		outbound.OnlyPublic(transport, allowed)
 		return &http.Client{
 			Timeout:       postTimeout,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -304,8 +283,8 @@ func (p *poster) post(ctx context.Context, out *outgoing) postedWhat {
 		if what.unsent {
 			what.message = "the endpoint cannot be reached"
 		}
-		if l, ok := errors.AsType[*errLocal](err); ok {
-			what.message = l.why
+		if refused, ok := errors.AsType[*outbound.NotPublicError](err); ok {
+			what.message = fmt.Sprintf("the endpoint is at %s; --endpoint-networks of the control plane can allow it", refused.Why)
 		}
 		return what
 	}

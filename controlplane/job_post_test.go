@@ -89,6 +89,16 @@ func TestAnEndpointGetsAJob(t *testing.T) {
 	}
 }
 
+// TestAnEndpointInAnInnerNetworkIsNotAsked: who chooses it also chooses what it is sent.
+func TestAnEndpointInAnInnerNetworkIsNotAsked(t *testing.T) {
+	t.Parallel()
+	w := newEndpointWorld(t, "http://[::ffff:10.255.255.254]:9/admin")
+	parked := w.is(w.submit().ID, record.JobParked)
+	if text := parked.Attempts[0].Message; parked.Attempts[0].Reason != record.JobEndpointRefused || text != "the endpoint is at a private address; --endpoint-networks of the control plane can allow it" {
+		t.Errorf("%+v", parked)
+	}
+}
+
 // TestAnEndpointOnThisMachineIsNotAsked unless the operator allows it.
 func TestAnEndpointOnThisMachineIsNotAsked(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was asked") }))

@@ -82,7 +82,7 @@ type ControlPlane struct {
 	MaxQueueDelay      time.Duration `default:"15m" help:"Longest write queue of a cluster that a creation is put behind."`
 	RefreshTokenMaxAge time.Duration `default:"720h" help:"How old a refresh token may be before its owner is told to give another one; 0 never tells."`
 	JobsPerFederation  int           `default:"10000" help:"Jobs of one federation that may be in flight; more are refused."`
-	EndpointNetworks   []string      `sep:"," placeholder:"CIDR" help:"Networks that members of type endpoint may be in although they are loopback, link-local or a cloud's own; others need no leave."`
+	EndpointNetworks   []string      `sep:"," placeholder:"CIDR" help:"Networks that members of type endpoint may be in although they are not of the public internet."`
 	JobsPerUser        int           `default:"20000" help:"Jobs of one user that may be in flight."`
 	RequestsPerUser    int           `default:"500000" help:"Requests with an Idempotency-Key of one user that are kept, each for 24 h; more are refused."`
 	DefaultWait        time.Duration `default:"60s" help:"How long a creation waits for its outcome when the caller does not say."`
