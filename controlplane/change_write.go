@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -29,13 +30,15 @@ func (c *ControlPlane) tryChange(ctx context.Context, id change, p place, fn edi
 	if err := c.mayKeep(id.claim); err != nil {
 		return attempt{}, err
 	}
-	if err := c.deliver(ctx, id.caller, d); err != nil {
-		return attempt{}, err
-	}
 	if d.differs && !id.removes || id.token.token != "" {
-		if err := c.roomToAdd(); err != nil {
+		release, err := c.room(id.caller, d.sit.fed.Owner, d.bytes())
+		if err != nil {
 			return attempt{}, err
 		}
+		defer release()
+	}
+	if err := c.deliver(ctx, id.caller, d); err != nil {
+		return attempt{}, err
 	}
 	if !d.differs {
 		return attempt{generation: d.next.Generation}, c.commitOrders(ctx, id, d.sit, d.rev)
@@ -227,6 +230,17 @@ type changeDraft struct {
 	// data and jobs are the owner's orders for the members that go.
 	data, jobs string
 	resolve    *resolution
+}
+
+// bytes is about how many it writes.
+func (d *changeDraft) bytes() int64 {
+	desired := slices.Clone(d.added)
+	for _, r := range d.sit.replicas {
+		if r.desired != nil {
+			desired = append(desired, r.place(r.desired))
+		}
+	}
+	return bytesThrough(d.next, desired, slices.Concat(d.before, d.submitted)...)
 }
 
 // renderChange renders the next generation into the draft, and returns what is desired then.

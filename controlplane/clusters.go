@@ -21,9 +21,11 @@ func (c *ControlPlane) RegisterCluster(ctx context.Context, caller identity.Call
 	if err := clusterRequest(caller, spec); err != nil {
 		return nil, err
 	}
-	if err := c.roomToAdd(); err != nil {
+	release, err := c.roomToAdd(registrationBytes)
+	if err != nil {
 		return nil, err
 	}
+	defer release()
 	if err := c.fresh(ctx); err != nil {
 		return nil, err
 	}
@@ -67,9 +69,11 @@ func (c *ControlPlane) UpdateCluster(ctx context.Context, caller identity.Caller
 	if err := clusterRequest(caller, spec); err != nil {
 		return nil, err
 	}
-	if err := c.roomToAdd(); err != nil {
+	release, err := c.roomToAdd(registrationBytes)
+	if err != nil {
 		return nil, err
 	}
+	defer release()
 	key := record.ClusterKey(spec.ClusterID)
 	return c.writeCluster(ctx, []string{key, record.FenceKey}, spec.ClusterID, func(v store.View, tx *store.Txn) error {
 		kv, ok := v.KV(key)

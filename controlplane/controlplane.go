@@ -73,6 +73,9 @@ type Config struct {
 	JobsPerFederation, JobsPerUser int
 	// RequestsPerUser bounds the idempotency records of one account: 500,000.
 	RequestsPerUser int
+	// BytesPerUser bounds what one user has in etcd; 0 is an eighth of etcd's quota, and
+	// at least 64 MiB.
+	BytesPerUser int64
 	// KeepJobs is for how long jobs that have ended are kept, and KeepJobsEach how many
 	// of each federation: 7 days, 10,000.
 	KeepJobs     time.Duration
@@ -186,6 +189,8 @@ type ControlPlane struct {
 	tokens workqueue.TypedRateLimitingInterface[string]
 	// requests counts the idempotency records of each account.
 	requests requestCounts
+	// usage counts the bytes of each account.
+	usage *usage
 	// meter counts what clusters write, excessive queues those that write too much, and
 	// revoked counts them.
 	meter      *access.Meter
@@ -247,7 +252,8 @@ func New(cfg Config) (*ControlPlane, error) {
 	c.excessive = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, time.Minute))
 	c.meter = access.NewMeter(cfg.Limits, cfg.Now, func(cluster string) { c.excessive.Add(cluster) })
-	tap := taps{&c.requests}
+	c.usage = newUsage(cfg.Now, cfg.EtcdRetention)
+	tap := taps{&c.requests, c.usage}
 	if cfg.Users != nil {
 		tap = append(tap, c.meter)
 	}

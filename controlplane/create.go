@@ -81,9 +81,11 @@ func (c *ControlPlane) tryAccept(ctx context.Context, caller identity.Caller, re
 	if err := c.createAsPlanned(caller, req, d); err != nil {
 		return nil, nil, c.unlessKnown(ctx, q, err) // what has the name may be this very request
 	}
-	if err := c.roomToAdd(); err != nil {
-		return nil, nil, err
+	release, err := c.room(caller, d.fed.Owner, bytesThrough(d.fed, d.desired, d.before...))
+	if err != nil {
+		return nil, nil, c.unlessKnown(ctx, q, err)
 	}
+	defer release()
 	if err := c.mayKeep(q); err != nil {
 		return nil, nil, c.unlessKnown(ctx, q, err)
 	}

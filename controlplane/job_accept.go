@@ -44,9 +44,6 @@ func (c *ControlPlane) SubmitJob(ctx context.Context, caller identity.Caller, re
 		return nil, &Error{Code: CodeUnavailable, RetryAfter: time.Second,
 			Message: "the store was restored from an older state, and is being compared with what was seen before; try again in a moment"}
 	}
-	if err := c.roomToAdd(); err != nil {
-		return nil, err
-	}
 	req.RequestID = requestID(req.RequestID)
 	p, err := c.jobPlace(ctx, caller, req)
 	if err != nil {
@@ -56,6 +53,11 @@ func (c *ControlPlane) SubmitJob(ctx context.Context, caller identity.Caller, re
 	if err != nil {
 		return nil, err
 	}
+	release, err := c.jobRoom(ctx, caller, s)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	id, err := c.acceptor.submit(ctx, s)
 	if err != nil {
 		if e, ok := errors.AsType[*Error](crossing(err)); ok && e.Code == CodeUnknownOutcome {
@@ -71,6 +73,16 @@ func (c *ControlPlane) SubmitJob(ctx context.Context, caller identity.Caller, re
 	}
 	view.Replayed = id != s.job.Job
 	return view, nil
+}
+
+// jobRoom is room for a job: its event is in the store twice once it is assigned. A request
+// that is repeated is answered by what is there.
+func (c *ControlPlane) jobRoom(ctx context.Context, caller identity.Caller, s *submission) (release func(), err error) {
+	release, err = c.room(caller, accountOf(&s.job), jobBytes+2*int64(len(s.event.Sealed)))
+	if err != nil && c.knows(ctx, s.claim) {
+		return func() {}, nil
+	}
+	return release, err
 }
 
 // checkEvent refuses what cannot be an environment variable of a pod.

@@ -99,9 +99,11 @@ func (c *ControlPlane) GiveRefreshToken(ctx context.Context, caller identity.Cal
 	if err := checkRefreshToken(req.Token, ""); err != nil {
 		return nil, err
 	}
-	if err := c.roomToAdd(); err != nil {
+	release, err := c.roomToAdd(registrationBytes)
+	if err != nil {
 		return nil, err
 	}
+	defer release()
 	token := offered(caller, req.Token)
 	if req.Issuer != "" {
 		token.issuer, token.client = req.Issuer, req.Client

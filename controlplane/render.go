@@ -159,7 +159,7 @@ func (r *renderer) replica(i int, m record.Member) (made, error) {
 	name := r.name(m.ServiceName, m.UID)
 	what := rendered{at: m, public: public, patch: patch, sees: sees(r.graph, i), origin: r.originOf(i)}
 	what.left, what.leftBy = r.left(m, public)
-	spec := record.Spec{V: record.Version, Service: raw, Sealed: sealed, Left: what.left, LeftBy: what.leftBy, Origin: what.origin, VolumeGoes: topology.VolumeGoes(r.service)}
+	spec := record.Spec{V: record.Version, Owner: r.fed.Owner, Service: raw, Sealed: sealed, Left: what.left, LeftBy: what.leftBy, Origin: what.origin, VolumeGoes: topology.VolumeGoes(r.service)}
 	desired := &record.Desired{
 		V: record.Version, Intent: record.IntentPrepare, Federation: r.fed.UID, GroupID: r.fed.GroupID, UID: m.UID,
 		Generation: r.fed.Generation, RequestID: r.fed.RequestID, Owner: r.fed.Owner, Drift: r.fed.Drift,
@@ -189,10 +189,10 @@ func (r *renderer) submitted() ([]staged, error) {
 	}
 	return []staged{
 		{record.HistoryKey(r.fed.UID, r.fed.Generation), record.History{
-			V: record.Version, RequestID: r.fed.RequestID, By: r.fed.By, ChangedAt: r.fed.ChangedAt, Service: raw,
+			V: record.Version, Owner: r.fed.Owner, RequestID: r.fed.RequestID, By: r.fed.By, ChangedAt: r.fed.ChangedAt, Service: raw,
 		}},
 		{record.SecretsKey(r.fed.UID, r.fed.Generation), record.Secrets{
-			V: record.Version, Generation: r.fed.Generation, Sealed: sealed,
+			V: record.Version, Owner: r.fed.Owner, Generation: r.fed.Generation, Sealed: sealed,
 		}},
 	}, nil
 }

@@ -6,7 +6,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
 )
 
 // Pauses that are asked of callers while etcd has no space to spare.
@@ -15,19 +17,80 @@ const (
 	retryFull  = time.Minute
 )
 
-// roomToAdd refuses what adds to the store while etcd is short of space, so that
-// what must go on can: tombstones, votes, reports and sessions are puts, too.
-// What was accepted before goes on to its end.
-func (c *ControlPlane) roomToAdd() error {
-	s := c.space.Space()
-	if !s.Tight() {
-		return nil
+// roomToAdd refuses what adds so many bytes to the store while etcd is short of space, or
+// would become so by them, so that what must go on can: tombstones, votes, reports and
+// sessions are puts, too. The room is held until release, before the first part is
+// written. What was accepted before goes on to its end.
+func (c *ControlPlane) roomToAdd(size int64) (release func(), err error) {
+	if s := c.space.Space(); s.Tight() {
+		after := retryShort
+		if s.Level == store.SpaceFull {
+			after = retryFull
+		}
+		return nil, &Error{Code: CodeUnavailable, Message: "nothing was changed: " + s.Advice(), RetryAfter: after}
 	}
-	after := retryShort
-	if s.Level == store.SpaceFull {
-		after = retryFull
+	release, free, ok := c.space.Reserve(size)
+	if !ok {
+		return nil, &Error{Code: CodeUnavailable, RetryAfter: retryShort, Message: fmt.Sprintf(
+			"nothing was changed: this needs %s in etcd, and %s are free before creates and changes are refused: %s",
+			mib(size), mib(free), c.space.Space().Figures())}
 	}
-	return &Error{Code: CodeUnavailable, Message: "nothing was changed: " + s.Advice(), RetryAfter: after}
+	return release, nil
+}
+
+// room is roomToAdd and spend: both are held until release.
+func (c *ControlPlane) room(caller identity.Caller, account string, size int64) (release func(), err error) {
+	spent, err := c.spend(caller, account, size)
+	if err != nil {
+		return nil, err
+	}
+	reserved, err := c.roomToAdd(size)
+	if err != nil {
+		spent()
+		return nil, err
+	}
+	return func() {
+		reserved()
+		spent()
+	}, nil
+}
+
+// Sizes of small writes, in bytes.
+const (
+	registrationBytes = 256 << 10
+	jobBytes          = 8 << 10
+)
+
+// bytesOf is about how many bytes records take.
+func bytesOf(records ...staged) int64 {
+	sum := 0
+	for _, r := range records {
+		sum += len(r.key)
+		switch rec := r.rec.(type) {
+		case record.Spec: // the large ones are not encoded for this
+			sum += len(rec.Service) + len(rec.Sealed) + 512
+		case record.History:
+			sum += len(rec.Service) + 512
+		case record.Secrets:
+			sum += len(rec.Sealed) + 512
+		default:
+			if value, err := record.Encode(rec); err == nil {
+				sum += len(value)
+			}
+		}
+	}
+	return int64(sum)
+}
+
+// bytesThrough is how many bytes a federation takes until a creation or change of it has
+// its outcome: its record and what is desired are written several times.
+func bytesThrough(fed record.Federation, desired []placed, before ...staged) int64 {
+	const times = 4
+	size := bytesOf(before...) + times*bytesOf(staged{"", fed})
+	for _, p := range desired {
+		size += times * bytesOf(staged{"", p.rec})
+	}
+	return size
 }
 
 // Space is what this instance knows of etcd's space; sizes are in bytes.

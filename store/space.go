@@ -68,6 +68,12 @@ func (m SpaceMember) defragmentable() bool {
 	return m.swollen() && m.Size-m.InUse >= m.Quota/gainPart
 }
 
+// room is how many bytes more it takes before it is crowded or swollen, free pages
+// within its file included.
+func (m SpaceMember) room() int64 {
+	return max(min(m.Quota/100*inUsePercent, m.sizeLimit())-m.InUse, 0)
+}
+
 // overfull: only less content helps.
 func (m SpaceMember) overfull() bool { return m.crowded() || m.swollen() && !m.defragmentable() }
 

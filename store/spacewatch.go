@@ -54,6 +54,8 @@ type SpaceWatch struct {
 	// rewritten is the store's revision at which a member's file was written anew.
 	// Only the recovery reads and writes it.
 	rewritten map[uint64]int64
+	// reserved are writes that are not in the members' figures yet.
+	reserved map[*reservation]bool
 	// wake tells the recovery that there is something to do.
 	wake chan struct{}
 }
@@ -71,7 +73,7 @@ func (s *Store) NewSpaceWatch(cfg SpaceConfig) *SpaceWatch {
 	}
 	return &SpaceWatch{
 		cfg: cfg, store: s, log: cfg.Logger, space: Space{Level: SpaceUnknown},
-		silentSince: map[string]time.Time{}, rewritten: map[uint64]int64{}, wake: make(chan struct{}, 1),
+		silentSince: map[string]time.Time{}, rewritten: map[uint64]int64{}, reserved: map[*reservation]bool{}, wake: make(chan struct{}, 1),
 	}
 }
 
@@ -80,6 +82,57 @@ func (w *SpaceWatch) Space() Space {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.space
+}
+
+// reservation is room for a write that is under way, or that the last look was too early for.
+type reservation struct {
+	bytes int64
+	ended bool
+}
+
+// Reserve holds room for all that a write in several transactions puts, so that of those
+// that begin together no more begin than fit. Whoever is done calls release; the bytes
+// count until the members' figures have them. Without room nothing is held, and free says
+// how much there is. Each process counts what it writes itself: what several begin at once
+// is what the head room is for. Without a quota, or before the first look, all fits.
+func (w *SpaceWatch) Reserve(bytes int64) (release func(), free int64, ok bool) {
+	bytes += bytes / 10 // etcd's own, for keys and pages
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	free = -1
+	for _, m := range w.space.Members {
+		if m.limited() && (free < 0 || m.room() < free) {
+			free = m.room()
+		}
+	}
+	if free >= 0 {
+		for r := range w.reserved {
+			free -= r.bytes
+		}
+		if free = max(free, 0); bytes > free {
+			return nil, free, false
+		}
+	}
+	r := &reservation{bytes: bytes}
+	w.reserved[r] = true
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		r.ended = true
+	}, free, true
+}
+
+// written are the reservations whose writes a look that begins now sees.
+func (w *SpaceWatch) written() []*reservation {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []*reservation
+	for r := range w.reserved {
+		if r.ended {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // Run watches until ctx ends.
@@ -124,11 +177,15 @@ func (w *SpaceWatch) interval() time.Duration {
 // stays.
 func (w *SpaceWatch) look(ctx context.Context, m *maintenance) (Space, error) {
 	now := time.Now()
+	written := w.written()
 	next, err := m.look(ctx)
 	if err != nil {
 		return Space{}, err
 	}
 	w.mu.Lock()
+	for _, r := range written {
+		delete(w.reserved, r)
+	}
 	before := w.space
 	next.Denied, next.Commands, next.Step = before.Denied && next.needy(), before.Commands, before.Step
 	w.space = next

@@ -88,7 +88,7 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 		Store: st, Identity: id, DefaultCluster: cfg.DefaultCluster, PrepareDeadline: cfg.PrepareDeadline,
 		ApplyGrace: cfg.ApplyGrace, RefreshTokenMaxAge: maxAge(cfg.RefreshTokenMaxAge), MaxQueueDelay: cfg.MaxQueueDelay, EtcdRetention: cfg.Retention, Now: now, FailPoint: fail.Hit, Logger: log, Registry: registry,
 		Witness: witness, Restored: cfg.Restored, Limits: access.Limits(cfg.Limits),
-		JobsPerFederation: cfg.JobsPerFederation, JobsPerUser: cfg.JobsPerUser, RequestsPerUser: cfg.RequestsPerUser, EndpointNetworks: networks,
+		JobsPerFederation: cfg.JobsPerFederation, JobsPerUser: cfg.JobsPerUser, RequestsPerUser: cfg.RequestsPerUser, BytesPerUser: cfg.BytesPerUser, EndpointNetworks: networks,
 	}
 	if err := etcd.serve(&conf); err != nil {
 		return errors.Join(err, listener.Close())

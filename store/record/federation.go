@@ -126,7 +126,9 @@ type Refused struct {
 
 // Secrets are those of a submitted service.
 type Secrets struct {
-	V          int    `json:"v"`
+	V int `json:"v"`
+	// Owner is whose bytes it is counted for.
+	Owner      string `json:"owner,omitempty"`
 	Generation int64  `json:"generation"`
 	Sealed     string `json:"sealed"`
 }

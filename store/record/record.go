@@ -251,6 +251,8 @@ func (d *Desired) Tombstone() bool { return d.Intent == IntentDelete }
 // Spec is a rendered service, immutable once written.
 type Spec struct {
 	V int `json:"v"`
+	// Owner is whose bytes it is counted for; empty in records of older versions.
+	Owner string `json:"owner,omitempty"`
 	// Service is the definition without any secret.
 	Service json.RawMessage `json:"service"`
 	// Sealed is an age envelope (base64) around an RFC 7386 merge patch with the
@@ -275,7 +277,9 @@ type Spec struct {
 
 // History is a service as it was submitted for one generation, without secrets.
 type History struct {
-	V         int    `json:"v"`
+	V int `json:"v"`
+	// Owner is whose bytes it is counted for.
+	Owner     string `json:"owner,omitempty"`
 	RequestID string `json:"request_id"`
 	// By is the subject of the caller who made this generation: the owner, or the
 	// administrator.
