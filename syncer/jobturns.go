@@ -58,5 +58,5 @@ func (s *jobSlots) add(owner string, n int) {
 
 // may says whether an owner may have one more of so many slots: only while he has fewer than
 // are free. What takes a slot may hold it for minutes, so that room for others is kept free:
-// see relay's slots, where it is the same.
+// see share.Slots, where it is the same.
 func (s *jobSlots) may(owner string, slots int) bool { return s.of[owner] < slots-s.taken }

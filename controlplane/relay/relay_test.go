@@ -153,6 +153,40 @@ func jobs(ctx context.Context, hub *relay.Hub) (string, error) {
 	return string(body), err
 }
 
+// The syncer is told for whom it is asked, and shares what it does at once by that.
+func TestOneAccountDoesNotKeepASyncerBusyForOthers(t *testing.T) {
+	f, wake, entered := newFront(t, "one", time.Minute), make(chan struct{}), make(chan struct{}, 10)
+	start(t, f, site{func(_ context.Context, out dialler.Outgoing) (*http.Response, error) {
+		entered <- struct{}{}
+		<-wake
+		return text("ok")
+	}}, dialler.Limits{Asks: 2}, time.Minute)
+	eventually(t, "a stream", func() bool { _, ok := f.hub.Peer("c"); return ok })
+	as := func(account string) error {
+		r := replica()
+		r.Account = account
+		resp, err := f.hub.Jobs(t.Context(), r, "")
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		return err
+	}
+	var asleep sync.WaitGroup
+	defer asleep.Wait()
+	defer close(wake)
+	asleep.Go(func() { _ = as("greedy") })
+	<-entered
+	if e, ok := errors.AsType[*relay.Error](as("greedy")); !ok || e.Word != v1.RelayBusy {
+		t.Errorf("one account got both slots: %v", e)
+	}
+	asleep.Go(func() {
+		if err := as("other"); err != nil {
+			t.Errorf("another account: %v", err)
+		}
+	})
+	<-entered
+}
+
 func TestAStreamThatIsCutComesBack(t *testing.T) {
 	f := newFront(t, "one", 0)
 	stop := start(t, f, site{func(context.Context, dialler.Outgoing) (*http.Response, error) { return text("here") }}, dialler.Limits{}, 0)

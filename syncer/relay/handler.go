@@ -12,6 +12,7 @@ import (
 	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/share"
 )
 
 // Limits of what is passed on. Zero values mean their defaults.
@@ -59,12 +60,12 @@ const maxPage = 4 << 10
 type handler struct {
 	site       Site
 	limits     Limits
-	runs, asks *slots
+	runs, asks *share.Slots
 	counted    func(what, outcome string)
 }
 
 func newHandler(site Site, limits Limits, counted func(what, outcome string)) http.Handler {
-	h := &handler{site: site, limits: limits, runs: newSlots(limits.Runs), asks: newSlots(limits.Asks), counted: counted}
+	h := &handler{site: site, limits: limits, runs: share.New(limits.Runs), asks: share.New(limits.Asks), counted: counted}
 	mux := http.NewServeMux()
 	mux.Handle("GET /services/{service}/{uid}/jobs", h.ask("jobs", h.listJobs))
 	mux.Handle("DELETE /services/{service}/{uid}/jobs", h.ask("delete_jobs", h.deleteJobs))
@@ -96,13 +97,13 @@ func (h *handler) refuse(w http.ResponseWriter, what string, no *refusal) {
 }
 
 // with bounds how many of a kind are under way, and for how long.
-func (h *handler) with(what string, slots *slots, limit time.Duration, do func(*http.Request) (Outgoing, *refusal)) http.Handler {
+func (h *handler) with(what string, slots *share.Slots, limit time.Duration, do func(*http.Request) (Outgoing, *refusal)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead { // which a pattern of GET lets in
 			h.refuse(w, what, &refusal{http.StatusForbidden, v1.RelayNotAllowed, "the syncer of this cluster passes no HEAD on"})
 			return
 		}
-		give, no := slots.take(accountOf(r))
+		give, no := take(slots, r)
 		if no != nil {
 			h.refuse(w, what, no)
 			return

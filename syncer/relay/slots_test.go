@@ -8,8 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
 
@@ -119,40 +117,4 @@ func TestWithoutAnAccountServicesShare(t *testing.T) {
 	if !s.run("other") {
 		t.Error("another caller was refused")
 	}
-}
-
-func TestSlotsAreNeitherLostNorMade(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		all := rapid.IntRange(1, 20).Draw(t, "slots")
-		s := newSlots(all)
-		held := map[string][]func(){}
-		under := func() (n int) {
-			for _, h := range held {
-				n += len(h)
-			}
-			return n
-		}
-		for range rapid.IntRange(1, 100).Draw(t, "steps") {
-			account := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "account")
-			if h := held[account]; len(h) > 0 && rapid.Bool().Draw(t, "give") {
-				h[0]()
-				held[account] = h[1:]
-				continue
-			}
-			free := all - under()
-			give, no := s.take(account)
-			if got, want := no == nil, len(held[account]) < free; got != want {
-				t.Fatalf("with %d free and %d held a slot was given: %v", free, len(held[account]), got)
-			}
-			if no == nil {
-				held[account] = append(held[account], give)
-			}
-			if len(held[account]) > (all+1)/2 {
-				t.Fatalf("one account holds %d of %d", len(held[account]), all)
-			}
-			if len(held[account]) == 0 && free > 0 {
-				t.Fatalf("an account without any was refused while %d are free", free)
-			}
-		}
-	})
 }

@@ -37,7 +37,7 @@ func (h *handler) userKeys(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusForbidden, v1.RelayNotAllowed, "the configuration of this cluster is asked for with a user's access token alone")
 		return
 	}
-	give, no := h.asks.take(accountOf(r))
+	give, no := take(h.asks, r)
 	if no != nil {
 		h.refuse(w, what, no)
 		return

@@ -105,6 +105,57 @@ func TestAJobBreaksNothing(t *testing.T) {
 	}
 }
 
+// TestAJobThatGoesBackBreaksNothing: its pod cannot start, then its inputs are not there, then
+// it fails and is replayed.
+func TestAJobThatGoesBackBreaksNothing(t *testing.T) {
+	t.Parallel()
+	s := newScript(t)
+	f := s.federation("f1", "one")
+	f.createdStory()
+	j := &job{s: s, f: f, id: "j1", room: record.Room{Millicores: 500}}
+	says := func(n int, state record.JobState, reason record.JobReason) {
+		j.step(string(state), func(x *txn) {
+			x.put(j.report("b", n), record.JobReport{V: 1, State: state, Reason: reason, Session: s.keys[record.SessionKey("b")].revision})
+		})
+	}
+	attempt := func(n int) {
+		j.assign("b", n)
+		for _, state := range []record.JobState{record.JobClaimed, record.JobSubmitting, record.JobSubmitted} {
+			says(n, state, "")
+		}
+	}
+	runs := func(n int) {
+		attempt(n)
+		says(n, record.JobRunning, "")
+		j.step("noted", func(x *txn) {
+			edit(x, j.key(), func(r *record.Job) { r.State, r.Reserved = record.JobRunning, nil })
+			x.remove(record.ReservedKey("b"))
+		})
+	}
+	j.accept()
+	attempt(1)
+	says(1, record.JobSubmitted, record.JobCannotStart)
+	says(1, record.JobRefused, record.JobCannotStart)
+	j.takes("requeue", "b", 1, func(r *record.Job) { r.State = record.JobQueued })
+	runs(2)
+	says(2, record.JobFailed, record.JobInputsUnreadable)
+	j.takes("requeue", "b", 2, func(r *record.Job) {
+		r.State, r.Past = record.JobQueued, []record.Attempt{{Attempt: 2, State: record.JobFailed, Reason: record.JobInputsUnreadable}}
+	})
+	runs(3)
+	says(3, record.JobFailed, record.JobPodFailed)
+	j.takes("failed", "b", 3, func(r *record.Job) { r.State, r.Kept = record.JobFailed, true })
+	j.step("replay", func(x *txn) {
+		edit(x, j.key(), func(r *record.Job) { r.State, r.Kept = record.JobQueued, false })
+	})
+	runs(4)
+	says(4, record.JobSucceeded, "")
+	j.takes("end", "b", 4, func(r *record.Job) { r.State = record.JobSucceeded })
+	if report := check(t, s); report.Err() != nil {
+		t.Errorf("%v", report.Violations)
+	}
+}
+
 func TestJobs(t *testing.T) {
 	t.Parallel()
 	spoilt := func(step string, fn func(x *txn)) func(*script, *federation) {
@@ -161,6 +212,18 @@ func TestJobs(t *testing.T) {
 		{"a report goes back", spoilt("running", func(x *txn) {
 			edit(x, record.JobReportKey("c", "j1", 2), func(r *record.JobReport) { r.State = record.JobClaimed })
 		}), `from "submitted" to "claimed"`, nil},
+		{"refused although its pod may start", spoilt("running", func(x *txn) {
+			edit(x, record.JobReportKey("c", "j1", 2), func(r *record.JobReport) { r.State, r.Reason = record.JobRefused, record.JobCannotStart })
+		}), `from "submitted" to "refused"`, nil},
+		{"a failed job goes back by itself", spoilt("end", func(x *txn) {
+			edit(x, record.JobKey("j1"), func(r *record.Job) {
+				r.State, r.Past = record.JobQueued, []record.Attempt{{Attempt: 2, State: record.JobFailed, Reason: record.JobPodFailed}}
+			})
+		}), `from "running" to "queued"`, nil},
+		{"the event of a failed job is left", spoilt("end", func(x *txn) {
+			x.leave(record.EventKey("j1"))
+			edit(x, record.JobKey("j1"), func(r *record.Job) { r.State = record.JobFailed })
+		}), "it is left, and the job is failed", nil},
 		{"more is promised", spoilt("assign", func(x *txn) {
 			edit(x, record.ReservedKey(clusterOf(x)), func(r *record.Reserved) { r.Jobs[0].Count = 2 })
 		}), "is promised, and the jobs there have", nil},
