@@ -48,14 +48,16 @@ type federation struct {
 	// t is the running (sub)test; root ends the processes when it ends.
 	t, root   testing.TB
 	endpoints string
-	store     *store.Store
-	sims      map[string]*oscarsim.Sim
-	urls      map[string]string
-	syncers   map[string]*process.Child
-	identity  map[string]string
-	password  string
-	cp        *process.Child
-	api       *client.Client
+	// users are how an etcd that has users is reached; nil for one that has none.
+	users    *users
+	store    *store.Store
+	sims     map[string]*oscarsim.Sim
+	urls     map[string]string
+	syncers  map[string]*process.Child
+	identity map[string]string
+	password string
+	cp       *process.Child
+	api      *client.Client
 	// key stands before every Idempotency-Key.
 	key string
 }
@@ -69,8 +71,13 @@ func newFederation(t testing.TB) *federation {
 
 func federate(t testing.TB, endpoints string, st *store.Store) *federation {
 	t.Helper()
+	return federateWith(t, endpoints, st, nil)
+}
+
+func federateWith(t testing.TB, endpoints string, st *store.Store, users *users) *federation {
+	t.Helper()
 	f := &federation{
-		t: t, root: t, endpoints: endpoints, store: st, sims: map[string]*oscarsim.Sim{}, urls: map[string]string{},
+		t: t, root: t, endpoints: endpoints, users: users, store: st, sims: map[string]*oscarsim.Sim{}, urls: map[string]string{},
 		syncers: map[string]*process.Child{}, identity: map[string]string{}, password: writeFile(t, "password", password),
 	}
 	var sims []*oscarsim.Sim
@@ -111,9 +118,9 @@ func (f *federation) startControlPlane(failAt string) {
 // it was ready.
 func (f *federation) instance(failAt string) (*process.Child, *client.Client) {
 	f.t.Helper()
-	c := process.Start(f.root, process.ControlPlane, failAt, "--listen=127.0.0.1:0", "--metrics-listen=", "--etcd-endpoints="+f.endpoints,
+	c := process.Start(f.root, process.ControlPlane, failAt, append(f.users.controlPlane(), "--listen=127.0.0.1:0", "--metrics-listen=", "--etcd-endpoints="+f.endpoints,
 		"--identity-file="+f.identity[""], "--data-dir="+f.root.TempDir(), "--admin-password-file="+f.password, "--rate-limit=0",
-		"--default-cluster="+clusterIDs[0], "--prepare-deadline=1m", "--apply-grace=1m", "--log-level=debug")
+		"--default-cluster="+clusterIDs[0], "--prepare-deadline=1m", "--apply-grace=1m", "--log-level=debug")...)
 	line, err := c.Ready()
 	if err != nil {
 		if failAt != "" && c.Killed(patience) {
@@ -121,8 +128,11 @@ func (f *federation) instance(failAt string) (*process.Child, *client.Client) {
 		}
 		f.t.Fatal(err)
 	}
-	address := strings.TrimPrefix(line, "oscar-controlplane: API on ")
-	api, err := client.New(client.Config{Endpoint: "http://" + address, User: user, Password: password, Tries: 1})
+	address := "http://" + strings.TrimPrefix(line, "oscar-controlplane: API on ")
+	if f.users != nil {
+		f.users.api = address
+	}
+	api, err := client.New(client.Config{Endpoint: address, User: user, Password: password, Tries: 1})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -131,7 +141,11 @@ func (f *federation) instance(failAt string) (*process.Child, *client.Client) {
 
 // startSyncer starts the syncer of a cluster, to die at failAt.
 func (f *federation) startSyncer(id, failAt string, more ...string) {
-	f.syncers[id] = process.Start(f.root, process.Syncer, failAt, append(more, "--cluster-id="+id, "--etcd-endpoints="+f.endpoints, "--metrics-listen=",
+	etcd := []string{"--etcd-endpoints=" + f.endpoints}
+	if f.users != nil {
+		etcd = f.users.join(f, id)
+	}
+	f.syncers[id] = process.Start(f.root, process.Syncer, failAt, append(append(more, etcd...), "--cluster-id="+id, "--metrics-listen=",
 		"--oscar-endpoint="+f.urls[id], "--oscar-user="+user, "--oscar-password-file="+f.password,
 		"--identity-file="+f.identity[id], "--resync=500ms", "--session-ttl=2s", "--late-window=2s", "--log-level=debug")...)
 }

@@ -13,11 +13,13 @@ import (
 
 // etcdMain is one member of an etcd cluster: its folder, name, client address,
 // peer URL, the URL that the others reach it by and the initial cluster are the
-// arguments.
+// arguments, and the files of its certificate and of the authority for TLS.
 func etcdMain(ctx context.Context, args []string) int {
-	s, err := embedded.Start(ctx, embedded.Config{
-		Dir: args[0], Name: args[1], ListenClient: args[2], ListenPeer: args[3], AdvertisePeer: args[4], InitialCluster: args[5],
-	})
+	cfg := embedded.Config{Dir: args[0], Name: args[1], ListenClient: args[2], ListenPeer: args[3], AdvertisePeer: args[4], InitialCluster: args[5]}
+	if len(args) > 6 {
+		cfg.CertFile, cfg.KeyFile, cfg.CAFile = args[6], args[6], args[7]
+	}
+	s, err := embedded.Start(ctx, cfg)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -35,16 +37,29 @@ func etcdMain(ctx context.Context, args []string) int {
 
 // Members is an etcd cluster of several processes.
 type Members struct {
-	t     testing.TB
-	args  [][]string
-	procs []*Child
+	t      testing.TB
+	scheme string
+	args   [][]string
+	procs  []*Child
 }
 
 // StartMembers starts a cluster of n members. via, when it is not nil, gives the
 // address by which the others reach a member that listens at an address.
 func StartMembers(t testing.TB, n int, via func(listen string) string) *Members {
 	t.Helper()
-	m := &Members{t: t}
+	return startMembers(t, n, "http", via)
+}
+
+// StartSecureMembers starts a cluster of n members whose clients show certificates. The
+// file of their own holds its key, too.
+func StartSecureMembers(t testing.TB, n int, certFile, caFile string) *Members {
+	t.Helper()
+	return startMembers(t, n, "https", nil, certFile, caFile)
+}
+
+func startMembers(t testing.TB, n int, scheme string, via func(listen string) string, files ...string) *Members {
+	t.Helper()
+	m := &Members{t: t, scheme: scheme}
 	ports := freePorts(t, 2*n)
 	var initial []string
 	for i := range n {
@@ -59,7 +74,7 @@ func StartMembers(t testing.TB, n int, via func(listen string) string) *Members 
 		})
 	}
 	for i := range n {
-		m.args[i] = append(m.args[i], strings.Join(initial, ","))
+		m.args[i] = append(append(m.args[i], strings.Join(initial, ",")), files...)
 		c, err := Launch(t, Etcd, "", m.args[i]...)
 		if err != nil {
 			t.Fatal(err)
@@ -95,7 +110,7 @@ func (m *Members) Addresses() []string {
 func (m *Members) Endpoints() []string {
 	var out []string
 	for _, a := range m.Addresses() {
-		out = append(out, "http://"+a)
+		out = append(out, m.scheme+"://"+a)
 	}
 	return out
 }
