@@ -59,7 +59,8 @@ func workloads(t *testing.T, m manifest) []workload {
 	}
 	for _, d := range of[*appsv1.Deployment](m) {
 		out = append(out, workload{d.Name, *d.Spec.Replicas, selector(t, d.Spec.Selector), d.Spec.Template})
-		if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
+		kept := slices.ContainsFunc(d.Spec.Template.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
+		if kept && d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
 			t.Errorf("%s: two pods want one volume in a rolling update", d.Name)
 		}
 	}
@@ -464,5 +465,36 @@ func checkBudgets(t *testing.T, m manifest) {
 		if want := min(1, int(w.replicas)-1); found != want {
 			t.Errorf("%s with %d pods has %d disruption budgets, not %d", w.name, w.replicas, found, want)
 		}
+	}
+}
+
+// With a gateway, etcd's members let in the pods of the chart alone, and the service that
+// clusters are told leads to the gateway.
+func TestClustersReachTheGatewayAlone(t *testing.T) {
+	seen := 0
+	for _, m := range manifests(t) {
+		for _, d := range of[*appsv1.Deployment](m) {
+			if !strings.HasSuffix(d.Name, "-etcd-gateway") {
+				continue
+			}
+			seen++
+			for _, s := range of[*corev1.Service](m) {
+				leads := labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(d.Spec.Template.Labels))
+				if strings.HasSuffix(s.Name, "-etcd-client") != leads {
+					t.Errorf("%s: service %s leads to the gateway: %v", m.values, s.Name, leads)
+				}
+			}
+			for _, p := range of[*networkingv1.NetworkPolicy](m) {
+				for _, in := range p.Spec.Ingress {
+					open := slices.ContainsFunc(in.From, func(from networkingv1.NetworkPolicyPeer) bool { return from.PodSelector == nil })
+					if in.Ports[0].Port.String() == "client" && (len(in.From) == 0 || open) {
+						t.Errorf("%s: %s lets others in to etcd", m.values, p.Name)
+					}
+				}
+			}
+		}
+	}
+	if seen != 2 {
+		t.Errorf("%d files of values have a gateway", seen)
 	}
 }

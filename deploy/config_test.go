@@ -44,6 +44,11 @@ func TestTheDaemonsTakeTheirConfiguration(t *testing.T) {
 					t.Errorf("%s: %v", m.values, err)
 				}
 				checkControlPlane(t, m, cfg)
+			case "gateway":
+				cfg, err := boot.Load[boot.Gateway]("oscar-controlplane etcd-gateway", "", args[1:], io.Discard)
+				if err != nil || args[0] != "etcd-gateway" || len(cfg.EtcdEndpoints) != 3 {
+					t.Errorf("%s: %s: %v, %v", m.values, args[0], cfg.EtcdEndpoints, err)
+				}
 			case "syncer":
 				if _, err := boot.Load[boot.Syncer]("oscar-syncer", "", args, io.Discard); err != nil {
 					t.Errorf("%s: %v", m.values, err)
@@ -286,6 +291,9 @@ func TestRefusedValues(t *testing.T) {
 		{"oscarfed-external", "etcd.authoritySecret=x", "exclude each other"},
 		{"oscarfed-embedded", "etcd.clientSecret=x", "makes its own certificates"},
 		{"oscarfed-external", "identity.secret.name=", "age key"},
+		{"oscarfed-gateway", "etcd.authoritySecret=,etcd.clientSecret=x", "needs etcd.authoritySecret"},
+		{"oscarfed-gateway", "etcd.gateway.tlsSecret=", "etcd.gateway.tlsSecret"},
+		{"oscarfed-embedded", "etcd.gateway.enabled=true", "the same limits by itself"},
 		{"oscarfed-cluster", "etcd.cluster.image=", "etcd.cluster.image"},
 		{"oscarfed-cluster", "etcd.cluster.peerSecret=", "certificates"},
 		{"oscar-syncer-least", "clusterID=", "oscarfed cluster join"},

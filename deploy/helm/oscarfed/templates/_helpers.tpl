@@ -42,6 +42,34 @@ app.kubernetes.io/component: backup
 
 {{- define "oscarfed.etcdName" -}}{{ include "oscarfed.name" . }}-etcd{{- end -}}
 
+{{- define "oscarfed.gatewayName" -}}{{ include "oscarfed.name" . }}-etcd-gateway{{- end -}}
+
+{{- define "oscarfed.gatewaySelector" -}}
+app.kubernetes.io/name: oscarfed
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: etcd-gateway
+{{- end -}}
+
+{{/* The rule of a network policy that leads to an etcd that is not embedded. */}}
+{{- define "oscarfed.etcdEgress" -}}
+{{- if eq .Values.etcd.mode "cluster" -}}
+- ports: [{port: 2379, protocol: TCP}]
+  to:
+    - podSelector:
+        matchLabels:
+          {{- include "oscarfed.etcdSelector" . | nindent 10 }}
+{{- else -}}
+- ports:
+    {{- $ports := list }}
+    {{- range .Values.etcd.endpoints }}
+    {{- $ports = append $ports (splitList ":" . | last) }}
+    {{- end }}
+    {{- range uniq $ports }}
+    - {port: {{ . }}, protocol: TCP}
+    {{- end }}
+{{- end -}}
+{{- end -}}
+
 {{/* Client URLs of the members of this chart. */}}
 {{- define "oscarfed.etcdEndpoints" -}}
 {{- $name := include "oscarfed.etcdName" . -}}
@@ -92,6 +120,14 @@ https://{{ $name }}-{{ $i }}.{{ $name }}.{{ $.Release.Namespace }}.svc:2379
 {{- end -}}
 {{- if and (eq $v.etcd.mode "embedded") (or $v.etcd.clientSecret $v.etcd.authoritySecret $v.etcd.ca.configMap) -}}
 {{- fail "an embedded etcd makes its own certificates: leave out etcd.authoritySecret, etcd.clientSecret and etcd.ca" -}}
+{{- end -}}
+{{- if $v.etcd.gateway.enabled -}}
+{{- if or (eq $v.etcd.mode "embedded") (not $v.etcd.authoritySecret) -}}
+{{- fail "etcd.gateway is for etcd.mode external or cluster, and needs etcd.authoritySecret: an embedded etcd has the same limits by itself" -}}
+{{- end -}}
+{{- if not $v.etcd.gateway.tlsSecret -}}
+{{- fail "etcd.gateway.tlsSecret is missing: clusters verify the gateway's certificate" -}}
+{{- end -}}
 {{- end -}}
 {{- if eq $v.etcd.mode "cluster" -}}
 {{- if not $v.etcd.cluster.image -}}
