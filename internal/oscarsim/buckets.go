@@ -59,6 +59,13 @@ func (s *Sim) bucketInfo(name, owner string) bucketInfo {
 
 // listBuckets answers all buckets without their objects. The owner is taken out of the metadata.
 func (s *Sim) listBuckets(c *call) {
+	if err := s.reachMinIO(c, "Get", "/"); err != nil {
+		c.text(http.StatusInternalServerError, "RequestError: send request failed\ncaused by: "+err.Error())
+		return
+	}
+	if c.dropped {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var list []bucketInfo
@@ -81,6 +88,13 @@ func (s *Sim) ownsBucket(c *call, name string) bool {
 
 // getBucket answers one bucket with a page of its objects.
 func (s *Sim) getBucket(c *call) {
+	if err := s.reachMinIO(c, "Get", "/"+c.params[0]); err != nil {
+		c.text(http.StatusInternalServerError, "RequestError: send request failed\ncaused by: "+err.Error())
+		return
+	}
+	if c.dropped {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name := c.params[0]

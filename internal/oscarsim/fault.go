@@ -63,6 +63,7 @@ func faultOps() []Op {
 	return []Op{
 		OpAny, OpCreate, OpUpdate, OpDelete, OpGet, OpList, OpJob, OpConfig, OpConfigUpdate, OpInfo, OpStatus, OpHealth,
 		OpBuckets, OpBucketCreate, OpBucketUpdate, OpBucketDelete, OpVolumes, OpVolumeCreate, OpVolumeDelete, OpLogs, OpLogsDelete, OpFederation, OpDeployment,
+		OpMinIO,
 	}
 }
 
@@ -74,6 +75,8 @@ func (s *Sim) SetFault(f Fault) error {
 		return fmt.Errorf("unknown op %q: use one of %v", f.Op, faultOps())
 	case !none && !slices.Contains(faultKinds(), f.Fault):
 		return fmt.Errorf("unknown fault %q: use none or one of %v", f.Fault, faultKinds())
+	case f.Op == OpMinIO && !none && f.Fault != FaultHang && f.Fault != FaultRefuse:
+		return fmt.Errorf("fault %q of %s: use %s or %s", f.Fault, OpMinIO, FaultHang, FaultRefuse)
 	case f.Count < 0 || f.Delay < 0:
 		return fmt.Errorf("count %d and delay %s cannot be negative", f.Count, f.Delay)
 	}
@@ -102,6 +105,31 @@ func (s *Sim) ClearFaults() {
 		close(f.cleared)
 	}
 	s.faults = faults{}
+}
+
+// reachMinIO is what stands between OSCAR and its MinIO: nil when nothing does. One that
+// hangs is waited for as OSCAR does, without an end, also when the client has gone.
+func (s *Sim) reachMinIO(c *call, method, path string) error {
+	s.mu.Lock()
+	f := s.faults[OpMinIO]
+	if f == nil || f.left == 0 {
+		f = nil
+	} else if f.left > 0 {
+		f.left--
+	}
+	s.mu.Unlock()
+	if f == nil {
+		return nil
+	}
+	if f.Fault.Fault == FaultRefuse {
+		return refused(method, s.provider.Endpoint+path)
+	}
+	select {
+	case <-c.life.ctx.Done():
+		c.drop()
+	case <-f.cleared:
+	}
+	return nil
 }
 
 // takeFault returns the fault that hits this request, if any, and counts it.

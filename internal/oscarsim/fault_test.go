@@ -213,3 +213,37 @@ func TestBadFaults(t *testing.T) {
 	}
 	want(t, ask(t, url, "GET", "/system/services", ""), 200, "[]")
 }
+
+// TestMinIOIsAway: OSCAR itself answers, and what needs its MinIO does not.
+func TestMinIOIsAway(t *testing.T) {
+	sim, url := serve(t, oscarsim.Config{})
+	set(t, sim, oscarsim.Fault{Op: oscarsim.OpMinIO, Fault: oscarsim.FaultRefuse})
+	want(t, ask(t, url, "GET", "/system/services", ""), 200, "[]")
+	for _, asked := range [][]string{{"GET", "/system/buckets", ""}, {"POST", "/system/services", plain("one")}} {
+		if got := ask(t, url, asked[0], asked[1], asked[2]); got.status != 500 || !strings.Contains(got.body, "connect: connection refused") {
+			t.Errorf("%v answered %+v", asked[:2], got)
+		}
+	}
+	if names := sim.Services(); len(names) != 0 {
+		t.Errorf("services %v", names)
+	}
+	bubble(t, oscarsim.Config{}, func(t *testing.T, sim *oscarsim.Sim) {
+		set(t, sim, oscarsim.Fault{Op: oscarsim.OpMinIO, Fault: oscarsim.FaultHang})
+		list := start(t.Context(), sim, "GET", "/system/buckets", "")
+		made := start(t.Context(), sim, "POST", "/system/services", plain("one"))
+		synctest.Wait()
+		if names := sim.Services(); strings.Join(names, " ") != "one" {
+			t.Fatalf("services %v: the one that is being made shows already", names)
+		}
+		sim.ClearFaults()
+		if got := <-list.done; got.status != 200 {
+			t.Errorf("the list answered %d", got.status)
+		}
+		if got := <-made.done; got.status != 201 {
+			t.Errorf("the creation answered %d", got.status)
+		}
+	})
+	if sim.SetFault(oscarsim.Fault{Op: oscarsim.OpMinIO, Fault: oscarsim.FaultDeny}) == nil {
+		t.Error("MinIO takes a fault of OSCAR")
+	}
+}

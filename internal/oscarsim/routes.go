@@ -33,6 +33,8 @@ const (
 	OpFederation   Op = "federation"
 	OpDeployment   Op = "deployment"
 	OpAny          Op = "any"
+	// OpMinIO is only for faults, too: what OSCAR asks of its MinIO.
+	OpMinIO Op = "minio"
 
 	opControl Op = "_sim"
 )

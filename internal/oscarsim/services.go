@@ -180,6 +180,12 @@ func (s *Sim) admit(c *call, svc *wire.Service) (key, bool) {
 
 // registerWebhook registers a service's webhook and restarts MinIO, which takes the latency.
 func (s *Sim) registerWebhook(c *call, svc *wire.Service) error {
+	if err := s.reachMinIO(c, "Put", "/minio/admin/v3/set-config-kv"); err != nil {
+		return fmt.Errorf("error registering the service's webhook: %w", err)
+	}
+	if c.dropped {
+		return nil
+	}
 	s.mu.Lock()
 	if s.minioAway(c) {
 		s.mu.Unlock()
@@ -405,7 +411,13 @@ func (s *Sim) delete(c *call) {
 		c.code(http.StatusNotFound)
 		return
 	}
-	away := s.minioAway(c)
+	s.mu.Unlock()
+	gone := s.reachMinIO(c, "Put", "/minio/admin/v3/del-config-kv")
+	if c.dropped {
+		return
+	}
+	s.mu.Lock()
+	away := gone != nil || s.minioAway(c)
 	if !away && !c.crash {
 		delete(s.minio.webhooks, id.name)
 		c.life.restarting++
