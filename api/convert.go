@@ -174,6 +174,7 @@ func clusterOf(c *controlplane.Cluster) v1.Cluster {
 		OscarVersion:  c.OscarVersion,
 		QueueS:        c.QueueS,
 		Reason:        string(c.Reason),
+		Message:       c.Message,
 	}
 	if out.Labels == nil {
 		out.Labels = map[string]string{}

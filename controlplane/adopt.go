@@ -300,7 +300,7 @@ func (c *ControlPlane) commitLost(ctx context.Context, d *draft) error {
 			tx.Put(fedKey, d.fed)
 			tx.Put(nameKey, record.Name{V: record.Version, UID: d.fed.UID})
 			for _, p := range d.desired {
-				if err := placeFree(v, p); err != nil {
+				if err := c.placeFree(v, p); err != nil {
 					return err
 				}
 				key := record.DesiredServiceKey(p.cluster, p.service)

@@ -17,9 +17,18 @@ func refusals(r replicaState) *record.Failure {
 	return f
 }
 
+// noVote is the cause of a replica that did not vote in time: what its syncer told
+// beside the open vote, or of its cluster.
 func noVote(r replicaState) *record.Failure {
-	if r.vote() != nil || r.reported(record.PhaseHeld) {
+	switch {
+	case r.vote() != nil || r.reported(record.PhaseHeld):
 		return nil
+	case r.reported(record.PhasePending) && r.observed.Reason != "":
+		f := r.failure(record.ReasonNoVote)
+		f.Operation = "vote"
+		return f
+	case r.trouble.reason != "":
+		return &record.Failure{Reason: r.trouble.reason, Operation: "vote", Message: r.trouble.message}
 	}
 	msg := "its syncer is connected but did not vote before the deadline"
 	if !r.alive {
@@ -30,7 +39,7 @@ func noVote(r replicaState) *record.Failure {
 	}
 	return &record.Failure{
 		Reason: record.ReasonNoVote, Operation: "vote",
-		Message: msg + "; deployment best-effort creates it on the others now and here later",
+		Message: msg,
 	}
 }
 
@@ -57,6 +66,9 @@ func tooLate(r replicaState) *record.Failure {
 		}
 		return f
 	}
+	if r.trouble.reason != "" {
+		return &record.Failure{Reason: r.trouble.reason, Operation: "create", Message: r.trouble.message + "; no outcome was reported before the apply deadline"}
+	}
 	if r.reported(record.PhaseApplying) && r.observed.Operation != "" {
 		return r.failure(record.ReasonUnknownOutcome)
 	}
@@ -77,7 +89,7 @@ func abortCode(members []record.Member) Code {
 		switch m.Cause.Reason {
 		case record.ReasonNameTaken, record.ReasonForeignBucket:
 			taken++
-		case record.ReasonNoVote, record.ReasonQueueTooLong:
+		case record.ReasonNoVote, record.ReasonQueueTooLong, record.ReasonOscarUnreachable, record.ReasonStorageUnreachable:
 			silent++
 		default:
 			other++

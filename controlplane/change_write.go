@@ -306,7 +306,7 @@ func (c *ControlPlane) commitChange(ctx context.Context, id change, d *changeDra
 			}
 			tx.Expect(record.FenceKey)
 			for _, p := range d.added {
-				if err := placeFree(v, p); err != nil {
+				if err := c.placeFree(v, p); err != nil {
 					return err
 				}
 				tx.ExpectAbsent(record.DesiredServiceKey(p.cluster, p.service))

@@ -263,7 +263,7 @@ func (c *ControlPlane) commitA(ctx context.Context, d *draft, q claim) error {
 				return err
 			}
 			for _, p := range d.desired {
-				if err := placeFree(v, p); err != nil {
+				if err := c.placeFree(v, p); err != nil {
 					return err
 				}
 			}
@@ -312,7 +312,7 @@ func (c *ControlPlane) nameHeld(uid, groupID string) error {
 }
 
 // placeFree refuses a place that a federation, whose ever it is, holds.
-func placeFree(v store.View, p placed) error {
+func (c *ControlPlane) placeFree(v store.View, p placed) error {
 	kv, ok := v.KV(record.DesiredServiceKey(p.cluster, p.service))
 	if !ok {
 		return nil
@@ -321,13 +321,5 @@ func placeFree(v store.View, p placed) error {
 	if err != nil {
 		return err
 	}
-	return placeHeld(d, p.cluster+"/"+p.service)
-}
-
-// placeHeld tells that a desired record, whose ever it is, stands at a place.
-func placeHeld(d *record.Desired, at string) error {
-	if d.Tombstone() {
-		return &Error{Code: CodeAlreadyExists, Message: fmt.Sprintf("%s: a deletion of a service of this name waits for the cluster; try again when it is done, or choose another name", at)}
-	}
-	return &Error{Code: CodeAlreadyExists, Message: fmt.Sprintf("%s: a federated service of this name exists already; choose another name", at)}
+	return c.placeHeld(d, p.cluster, p.service)
 }

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -143,7 +144,7 @@ func decidePreparing(s situation, l limits) decision {
 	missing := len(s.replicas) - yes - no
 	switch {
 	case no > 0 && !bestEffort:
-		return abort(s, refusals)
+		return abort(s, func(r replicaState) *record.Failure { return s.adviseBestEffort(refusals(r), false) })
 	case missing == 0 && delay > l.maxDelay:
 		d := abort(s, func(r replicaState) *record.Failure { return queueTooLong(r, l.maxDelay) })
 		d.fed.RetryAfter = int((delay - l.maxDelay).Seconds()) + 1
@@ -152,10 +153,7 @@ func decidePreparing(s situation, l limits) decision {
 		return commit(s, l, delay)
 	case late || missing == 0:
 		return abort(s, func(r replicaState) *record.Failure {
-			if f := refusals(r); f != nil {
-				return f
-			}
-			return noVote(r)
+			return s.adviseBestEffort(cmp.Or(refusals(r), noVote(r)), true)
 		})
 	}
 	return decision{again: deadline(s)}
@@ -260,6 +258,12 @@ func decideRollingBack(s situation) decision {
 			return decision{}
 		}
 	}
+	return rolledBack(s)
+}
+
+// rolledBack ends a rollback: the name is free. A replica that is not acknowledged keeps
+// its tombstone, and with it its place.
+func rolledBack(s situation) decision {
 	next := s.fed
 	next.Members = slices.Clone(s.fed.Members)
 	next.Phase, next.ChangedAt = record.PhaseRolledBack, record.At(s.now)

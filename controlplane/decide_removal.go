@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -81,6 +80,8 @@ func (s situation) farewell(r replicaState, cause record.Cause, requestID string
 type clusterSituation struct {
 	reg   record.Cluster
 	alive bool
+	// trouble is why it counts as away although its syncer is connected.
+	trouble trouble
 	// coordinated are the federations that stand and have their coordinator there.
 	coordinated []string
 	// members counts the federations with a member there, leaving those that wait
@@ -124,7 +125,7 @@ func decideRemoval(s clusterSituation) clusterDecision {
 	case s.records == 0:
 		return clusterDecision{waits: fmt.Sprintf("it has not deleted %d refresh tokens yet", s.tokens)}
 	case !s.alive:
-		return clusterDecision{blocked: true, waits: awayWith(s.reg, s.records)}
+		return clusterDecision{blocked: true, waits: awayWith(s, s.records)}
 	}
 	return clusterDecision{waits: fmt.Sprintf("it has not acknowledged %d tombstones yet", s.records)}
 }
@@ -137,7 +138,7 @@ func refuseRemoval(s clusterSituation, force bool) string {
 	case len(s.coordinated) > 0:
 		return coordinatorsThere(s.reg.ClusterID, s.coordinated)
 	case !s.alive && s.members+s.records > 0:
-		return awayWith(s.reg, max(s.members, s.records))
+		return awayWith(s, max(s.members, s.records))
 	}
 	return ""
 }
@@ -145,15 +146,6 @@ func refuseRemoval(s clusterSituation, force bool) string {
 func coordinatorsThere(cluster string, federations []string) string {
 	return fmt.Sprintf("the coordinators of %s are on cluster %q, and a federation cannot stand without its coordinator: delete them, or create them on another cluster first; "+
 		"force deletes them with the cluster: their services go everywhere, buckets and objects stay", someOf(federations), cluster)
-}
-
-func awayWith(reg record.Cluster, services int) string {
-	since := "no syncer has ever connected"
-	if reg.LastSeen != nil {
-		since = "no syncer since " + reg.LastSeen.UTC().Format(time.RFC3339)
-	}
-	return fmt.Sprintf("cluster %q is away (%s) and has %d federated services: start its syncer, or use force: "+
-		"their federations go on without them at once, and the orders to delete them wait for the cluster", reg.ClusterID, since, services)
 }
 
 // someOf names a few of many.
@@ -171,7 +163,8 @@ func (s *state) removal(id string) (clusterSituation, int64, bool) {
 	if !ok {
 		return clusterSituation{}, 0, false
 	}
-	out := clusterSituation{reg: *reg.rec, alive: s.alive(id)}
+	out := clusterSituation{reg: *reg.rec, trouble: s.trouble(id)}
+	out.alive = s.alive(id) && !out.trouble.away
 	for _, uid := range slices.Sorted(maps.Keys(s.onCluster[id])) {
 		f := s.federations[uid].rec
 		on := func(m record.Member) bool { return m.ClusterID == id && m.Replica() }

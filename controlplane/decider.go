@@ -193,7 +193,7 @@ func (s *state) situation(f *record.Federation) situation {
 
 // replica must be called inside read.
 func (s *state) replica(m record.Member, index int) replicaState {
-	r := replicaState{at: m, member: index, alive: s.alive(m.ClusterID), clusterUID: s.clusterUID(m.ClusterID), compared: s.compared(m.ClusterID)}
+	r := replicaState{at: m, member: index, alive: s.alive(m.ClusterID), trouble: s.trouble(m.ClusterID), clusterUID: s.clusterUID(m.ClusterID), compared: s.compared(m.ClusterID)}
 	if c, ok := s.clusters[m.ClusterID]; ok && c.rec.LastSeen != nil {
 		t := c.rec.LastSeen.Time
 		r.lastSeen = &t

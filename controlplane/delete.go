@@ -57,6 +57,9 @@ func (c *ControlPlane) DeleteService(ctx context.Context, caller identity.Caller
 		}
 		c.fail("after_delete")
 		res := c.awaitGone(ctx, p.uid, opts.Wait-time.Since(began), everybody)
+		if err := c.giveUp(ctx, caller, p.uid, opts); err != nil {
+			return nil, crossing(err)
+		}
 		res.Replicas = c.fatesOf(p.rec, slices.Concat(p.rec.Members, p.rec.Leaving))
 		return res, nil
 	}
@@ -131,12 +134,15 @@ func (c *ControlPlane) writeDelete(ctx context.Context, caller identity.Caller, 
 		if len(d.put) == 0 && q.hash == "" {
 			return nil
 		}
-	case record.PhaseRollingBack, record.PhaseAborted, record.PhaseRolledBack:
+	case record.PhaseRollingBack:
+		d = rolledBack(s)
+		d.put = hurry(s, opts).put
+	case record.PhaseAborted, record.PhaseRolledBack:
 		return nil
 	default:
 		return newerVersion(fmt.Sprintf("federation %q", s.fed.GroupID), fmt.Sprintf("phase %q", s.fed.Phase))
 	}
-	if d.fed.Phase != record.PhaseDeleting {
+	if s.fed.Phase == record.PhasePreparing || s.fed.Phase == record.PhaseApplying {
 		d.fed.Code, d.fed.Detail = string(CodeConflict), "the creation was ended by a deletion"
 	}
 	key := record.FederationKey(uid)
@@ -163,6 +169,24 @@ func (c *ControlPlane) writeDelete(ctx context.Context, caller identity.Caller, 
 		return err
 	}
 	return c.shows(ctx, res.Revision)
+}
+
+// giveUp ends a rollback that a deletion has begun or found, and that still waits for a
+// cluster: whoever has deleted a creation has its name back.
+func (c *ControlPlane) giveUp(ctx context.Context, caller identity.Caller, uid string, opts DeleteOptions) error {
+	for {
+		s, _, ok := c.decider.situation(uid)
+		if !ok || s.fed.Phase != record.PhaseRollingBack {
+			return nil
+		}
+		opts.IfMatch = 0 // what it was held against is done
+		if err := c.writeDelete(ctx, caller, uid, opts, claim{}); !errors.Is(err, errStale) {
+			return err
+		}
+		if err := c.fresh(ctx); err != nil {
+			return err
+		}
+	}
 }
 
 // deletion turns every replica into a tombstone and frees the name.

@@ -74,7 +74,8 @@ func (s *state) deletedReplica(f *record.Federation, m record.Member) DeletedRep
 		return out // nothing of it was ever made
 	}
 	out.Cause = d.rec.Cause
-	r := replicaState{desired: d.rec, desiredRev: d.rev, observed: s.observed(m.ClusterID, m.ServiceName).rec, alive: s.alive(m.ClusterID)}
+	r := replicaState{desired: d.rec, desiredRev: d.rev, observed: s.observed(m.ClusterID, m.ServiceName).rec,
+		alive: s.alive(m.ClusterID), trouble: s.trouble(m.ClusterID)}
 	switch {
 	case r.acknowledged():
 		out.Buckets, out.Volume = r.observed.BucketFates, r.observed.VolumeFate
@@ -82,6 +83,8 @@ func (s *state) deletedReplica(f *record.Federation, m record.Member) DeletedRep
 		out.Pending, out.Message = true, "the cluster is away; it will be told when it is back"
 	case r.definitelyFailed():
 		out.Pending, out.Message = true, r.observed.Message
+	case r.trouble.away:
+		out.Pending, out.Message = true, r.trouble.message+"; it is deleted when that is mended"
 	default:
 		out.Pending = true
 	}

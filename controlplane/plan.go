@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -163,7 +164,7 @@ func (c *ControlPlane) taken(owner string, g *topology.Graph) error {
 	}
 	for _, n := range g.Replicas() {
 		if d := held[n.Name()]; d != nil {
-			return placeHeld(d, n.Name())
+			return c.placeHeld(d, n.Member.ClusterID, n.Member.ServiceName)
 		}
 	}
 	return nil
@@ -192,7 +193,7 @@ func (c *ControlPlane) planChange(ctx context.Context, caller identity.Caller, p
 		var held *record.Desired
 		c.state.read(func() { held = c.state.desired(placed.cluster, placed.service).rec })
 		if held != nil {
-			return nil, placeHeld(held, placed.cluster+"/"+placed.service)
+			return nil, c.placeHeld(held, placed.cluster, placed.service)
 		}
 	}
 	var sent map[string]rendered
@@ -265,7 +266,9 @@ type surrounding struct {
 	alive    bool
 	lastSeen *time.Time
 	queue    time.Duration
-	reason   record.Reason
+	// reason is why its OSCAR cannot be asked, and message goes with it.
+	reason  record.Reason
+	message string
 }
 
 // surroundings are the clusters that members are on, and the limit of their queues.
@@ -290,6 +293,7 @@ func (c *ControlPlane) surroundings(members []record.Member) surroundings {
 			}
 			if n := c.state.nodes[m.ClusterID]; n != nil && n.self.rec != nil {
 				s.queue, s.reason = time.Duration(n.self.rec.QueueS)*time.Second, n.self.rec.Reason
+				s.message = cmp.Or(c.state.trouble(m.ClusterID).message, "the syncer cannot reach its OSCAR")
 			}
 			out.clusters[m.ClusterID] = s
 		}

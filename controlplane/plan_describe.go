@@ -157,7 +157,7 @@ func (s surroundings) ofCreation(m record.Member, deployment string) []PlanWarni
 	case at.state == record.ClusterPaused:
 		warn(record.ReasonPaused, "the cluster is paused")
 	case at.reason != "":
-		warn(at.reason, "the syncer cannot reach its OSCAR")
+		warn(at.reason, at.message)
 	case at.queue > s.maxDelay:
 		warn(record.ReasonQueueTooLong, fmt.Sprintf("the cluster's write queue is %s long, at most %s are waited for", at.queue, s.maxDelay))
 	}
@@ -178,7 +178,7 @@ func (s surroundings) ofReplica(r replicaState, f *record.Federation) []PlanWarn
 	case at.state == record.ClusterPaused:
 		warn(record.ReasonPaused, "the cluster is paused; it follows when it is resumed")
 	case at.reason != "":
-		warn(at.reason, "the syncer cannot reach its OSCAR; it follows when it can")
+		warn(at.reason, at.message+"; it follows when it can")
 	}
 	if at.state == record.ClusterCordoned {
 		warn("", "the cluster is cordoned: what is there can be changed, nothing new is placed on it")

@@ -140,6 +140,8 @@ func (r replicaState) status(f *record.Federation, m record.Member) *Status {
 			st.Phase, st.Message = o.Phase, told(o)
 		case r.stopped:
 			st.Phase, st.Reason, st.Message = record.PhaseDeleting, record.ReasonPaused, "it is deleted when the pause of its cluster ends"
+		case r.trouble.reason != "":
+			st.Phase, st.Reason, st.Message = record.PhaseDeleting, r.trouble.reason, r.trouble.message+"; its tombstone waits for it"
 		default:
 			st.Phase, st.Reason, st.Message = record.PhaseDeleting, "", ""
 		}
@@ -154,7 +156,7 @@ func (r replicaState) status(f *record.Federation, m record.Member) *Status {
 		st.Message = "generation " + strconv.FormatInt(f.Generation, 10) + " will be applied when the pause ends"
 		return st
 	case !r.appliedAs(f.Generation):
-		st.Phase, st.Reason, st.Message = record.PhaseApplying, "", ""
+		st.Phase, st.Reason, st.Message = record.PhaseApplying, r.trouble.reason, r.trouble.message
 		return st
 	}
 	st.Phase, st.Message = o.Phase, told(o)
@@ -186,7 +188,7 @@ func told(o *record.Observed) string {
 // appliedAs says whether the syncer has told of an outcome at a generation.
 func (r replicaState) appliedAs(generation int64) bool {
 	o := r.observed
-	if o == nil || o.Phase == record.PhasePrepared || o.Phase == record.PhaseRefused {
+	if o == nil || o.Phase == record.PhasePending || o.Phase == record.PhasePrepared || o.Phase == record.PhaseRefused {
 		return false
 	}
 	return o.ObservedGeneration >= generation || o.Phase != record.PhaseReady && o.Phase != record.PhaseApplying

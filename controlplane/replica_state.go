@@ -17,6 +17,8 @@ type replicaState struct {
 	desiredRev int64
 	observed   *record.Observed
 	alive      bool
+	// trouble is why nothing can be done on its cluster although that is alive.
+	trouble trouble
 	// stopped says that its cluster is paused.
 	stopped  bool
 	lastSeen *time.Time
@@ -53,9 +55,10 @@ func (r replicaState) acknowledged() bool {
 }
 
 // settled says that a tombstone need not be waited for: it is acknowledged, its
-// deletion failed (it is tried again), or its cluster is away.
+// deletion failed (it is tried again), or its cluster is away: without a syncer, out of
+// its syncer's reach, or paused.
 func (r replicaState) settled() bool {
-	return r.acknowledged() || r.definitelyFailed() || !r.alive
+	return r.acknowledged() || r.definitelyFailed() || r.whyAway() != ""
 }
 
 func (r replicaState) failure(fallback record.Reason) *record.Failure {
@@ -86,6 +89,8 @@ func (r replicaState) rollback() *record.Rollback {
 		return &record.Rollback{State: record.RollbackFailed, Message: r.observed.Message + "; it is tried again"}
 	case !r.alive:
 		return &record.Rollback{State: record.RollbackPending, Message: "the tombstone waits for the cluster"}
+	case r.whyAway() != "":
+		return &record.Rollback{State: record.RollbackPending, Message: "the tombstone waits for the cluster: " + r.whyAway()}
 	}
 	return &record.Rollback{State: record.RollbackPending}
 }

@@ -164,8 +164,9 @@ type Cluster struct {
 	OscarVersion string
 	LastSeen     *time.Time
 	QueueS       int64
-	// Reason is set when the syncer cannot reach its OSCAR.
+	// Reason is set when the syncer cannot work with its OSCAR; Message says more.
 	Reason  record.Reason
+	Message string
 	Orphans []record.Orphan
 	// Unlisted are services whose jobs are not known since the store was restored.
 	Unlisted []record.Unlisted

@@ -22,7 +22,10 @@ import (
 // what else is asked, what was known stays and the reason says so: others need
 // the recipient also while OSCAR is away.
 func (t *term) reportCluster(ctx context.Context, before, after *store.MirrorView, list *listing, failure error) error {
-	fill, err := t.askCluster(ctx, failure)
+	fill, err := func(*record.ObservedCluster) {}, failure
+	if err == nil {
+		fill, err = t.askCluster(ctx)
+	}
 	if list != nil && err == nil {
 		orphans := t.orphans(before, after, list)
 		t.metrics.orphans.Set(float64(len(orphans)))
@@ -34,21 +37,23 @@ func (t *term) reportCluster(ctx context.Context, before, after *store.MirrorVie
 			c.Orphans = orphans
 			// One that is gone has no Jobs, either.
 			c.Unlisted = slices.DeleteFunc(c.Unlisted, func(u record.Unlisted) bool { return list.services[u.ServiceName] == nil })
-			if self == nil {
-				return
-			}
-			c.Epoch = self.Word()
-			if t.doubtful(self) {
-				c.Reason = record.ReasonStoreRestored
+			if self != nil {
+				c.Epoch = self.Word()
 			}
 		}
 	}
+	return errors.Join(err, t.writeCluster(ctx, fill))
+}
+
+// writeCluster writes observed/cluster with what fill enters, and how the cluster stands.
+func (t *term) writeCluster(ctx context.Context, fill func(*record.ObservedCluster)) error {
 	queue := int64(t.ledger.backlog(t.writes.Len())/time.Minute) * 60
 	key, clusterKey := record.ObservedClusterKey(t.cfg.ClusterID), record.DesiredClusterKey(t.cfg.ClusterID)
-	_, writeErr := t.cfg.Store.Update(ctx, store.Update{
+	_, err := t.cfg.Store.Update(ctx, store.Update{
 		Keys: []string{t.session.Key(), key, clusterKey},
 		Build: func(read store.View, tx *store.Txn) error {
-			if _, err := t.serves(read.KV(clusterKey)); err != nil {
+			self, err := t.serves(read.KV(clusterKey))
+			if err != nil {
 				return err
 			}
 			tx.ExpectSession(t.session)
@@ -59,39 +64,31 @@ func (t *term) reportCluster(ctx context.Context, before, after *store.MirrorVie
 					next = known
 				}
 			}
-			next.V, next.Recipient, next.QueueS, next.Reason = record.Version, t.cfg.Identity.Recipient(), queue, ""
-			next.SharedKeys = true
+			next.V, next.Recipient, next.SharedKeys, next.QueueS = record.Version, t.cfg.Identity.Recipient(), true, queue
 			fill(next)
+			t.enterCondition(next, self)
 			tx.Put(key, next)
 			return nil
 		},
 	})
 	switch {
-	case errors.Is(writeErr, store.ErrSessionLost):
+	case errors.Is(err, store.ErrSessionLost):
 		t.lose(errSessionLost)
-	case errors.Is(writeErr, errNotRegistered), errors.Is(writeErr, errOtherCluster):
-		t.lose(writeErr)
+	case errors.Is(err, errNotRegistered), errors.Is(err, errOtherCluster):
+		t.lose(err)
 	}
-	return errors.Join(err, writeErr)
+	return err
 }
 
-// askCluster asks OSCAR and Kubernetes who they are, and returns what is to be
-// entered; after a failure, only the reason of it.
-func (t *term) askCluster(ctx context.Context, failure error) (func(*record.ObservedCluster), error) {
-	info, storage := oscar.Info{}, oscar.Storage{}
-	err := failure
-	if err == nil {
-		info, _, err = t.infos.get(ctx, t.cfg.Now().Add(-infoAge))
-	}
-	if err == nil {
-		storage, err = t.cfg.OSCAR.Storage(ctx)
-	}
+// askCluster asks OSCAR and Kubernetes who they are, and returns what is to be entered.
+func (t *term) askCluster(ctx context.Context) (func(*record.ObservedCluster), error) {
+	info, _, err := t.infos.get(ctx, t.cfg.Now().Add(-infoAge))
 	if err != nil {
-		reason := record.ReasonOscarUnreachable
-		if oscar.Refused(err) {
-			reason = record.ReasonCredentialRefused
-		}
-		return func(c *record.ObservedCluster) { c.Reason = reason }, err
+		return nil, err
+	}
+	storage, _, err := t.storages.get(ctx, t.cfg.Now())
+	if err != nil {
+		return nil, err
 	}
 	uid, asked := t.cfg.Kube.SystemUID(ctx)
 	if asked != nil && !errors.Is(asked, kube.ErrAbsent) {
@@ -101,10 +98,6 @@ func (t *term) askCluster(ctx context.Context, failure error) (func(*record.Obse
 		c.OscarVersion, c.MinioEndpoint, c.MinioRegion, c.MinioVerify = info.Version, storage.Endpoint, storage.Region, storage.Verify
 		if asked == nil || errors.Is(asked, kube.ErrAbsent) {
 			c.KubeSystemUID = uid // else what was known stays
-		}
-		c.Orphans = nil
-		if unsupported(info.Version) {
-			c.Reason = record.ReasonUnsupportedVersion
 		}
 	}, nil
 }

@@ -83,6 +83,11 @@ type Config struct {
 
 	// Resync is the period of the full compare by one list; default 60 s, with jitter.
 	Resync time.Duration
+	// ProbeEvery is how often OSCAR is asked how it is; default 10 s, with jitter.
+	ProbeEvery time.Duration
+	// AwayAfter is how long OSCAR may be out of reach before the cluster counts as away;
+	// default SessionTTL.
+	AwayAfter time.Duration
 	// CapacityEvery is how often what the cluster has free is measured while jobs are
 	// assigned to it, and at most reported; default 15 s, with jitter. Without jobs it is
 	// measured once for each Resync.
@@ -151,6 +156,8 @@ func (c Config) withDefaults() Config {
 	period(&c.CapacityEvery, 15*time.Second)
 	period(&c.OriginLook, 5*time.Minute)
 	period(&c.SessionTTL, 30*time.Second)
+	period(&c.AwayAfter, c.SessionTTL)
+	period(&c.ProbeEvery, 10*time.Second)
 	period(&c.RescheduleAfter, 30*time.Second)
 	period(&c.LateWindow, 300*time.Second)
 	period(&c.WriteTimeout, 60*time.Second)

@@ -6,12 +6,12 @@ import (
 
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
 )
 
 // decide looks at one service and does what needs no write to OSCAR. It says
 // whether a write is needed.
 func (t *term) decide(ctx context.Context, name string) (bool, error) {
+	defer t.explainSlowness(ctx, name)()
 	if err := t.show(ctx, name); err != nil {
 		return false, err
 	}
@@ -23,17 +23,21 @@ func (t *term) decide(ctx context.Context, name string) (bool, error) {
 	return t.carryOut(ctx, v, plan(v.situation))
 }
 
-// blocked deals with what keeps us from looking at all. That OSCAR does not let
-// us in, or that the spec cannot be opened, will not pass by itself: it is
-// reported. Anything else is returned.
+// blocked deals with what keeps us from looking at all. That the spec cannot be
+// opened will not pass by itself: it is reported, and so is to a vote what keeps us from
+// asking OSCAR. Anything else is returned.
 func (t *term) blocked(ctx context.Context, v *sight, err error) error {
 	if v == nil || v.desired == nil || v.desired.Tombstone() {
 		return err
 	}
+	if c, known := conditionOf(err); known {
+		if v.desired.Intent == record.IntentPrepare {
+			return t.cannotVote(ctx, v, c, err)
+		}
+		return err // it may pass; reads tell nothing about the service
+	}
 	var no *refusal
 	switch {
-	case oscar.Refused(err):
-		no = refusedCredential()
 	case errors.Is(err, seal.ErrUndecryptable), errors.Is(err, seal.ErrMismatch), errors.Is(err, seal.ErrStale), errors.Is(err, errSpec):
 		no = &refusal{record.ReasonInvalidService,
 			"the syncer cannot open the definition that it was sent; if its identity file was replaced, create or change the federation again"}
@@ -47,9 +51,6 @@ func (t *term) blocked(ctx context.Context, v *sight, err error) error {
 			return nil
 		}
 		return t.cast(ctx, v, no)
-	}
-	if no.reason == record.ReasonCredentialRefused {
-		return err // it may be corrected in time; reads tell nothing about the service
 	}
 	return t.report(ctx, v, finding{phase: record.PhaseFailed, reason: no.reason, message: no.message})
 }

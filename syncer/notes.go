@@ -174,6 +174,17 @@ func (n *note) forgive() {
 	n.tried, n.tries, n.notBefore, n.failure, n.final = rest, 0, time.Time{}, nil, false
 }
 
+// forgiveSilence forgets of every name that OSCAR did not answer: it does again.
+func (b *notebook) forgiveSilence() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, n := range b.notes {
+		if n.failure != nil && n.failure.reason == record.ReasonOscarUnreachable {
+			n.forgive()
+		}
+	}
+}
+
 // repaired counts a repair that OSCAR says it did, or that was seen. One that
 // failed is told as such, and is no sign that somebody undoes it.
 func (n *note) repaired() {

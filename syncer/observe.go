@@ -40,27 +40,16 @@ type sight struct {
 // glance makes a situation from the mirror and a list that may be a little old.
 // With an error of the list or of the spec it still returns what the records say.
 func (t *term) glance(ctx context.Context, name string) (*sight, error) {
-	view := t.mirror.Snapshot()
-	v := &sight{name: name}
-	c, err := t.serves(view.KV(record.DesiredClusterKey(t.cfg.ClusterID)))
+	v, err := t.recall(name)
 	if err != nil {
 		return nil, err
 	}
-	v.now, v.resync = t.cfg.Now(), t.takePeriodic(name)
-	v.standing(t.Syncer, c)
-	kv, ok := view.KV(record.DesiredServiceKey(t.cfg.ClusterID, name))
-	if !ok {
+	v.resync = t.takePeriodic(name)
+	if v.desired == nil {
 		t.specs.drop(name)
 		return v, nil
 	}
-	d, err := store.Decode[record.Desired](kv)
-	if err != nil {
-		return nil, err
-	}
-	v.desired, v.revision = d, kv.ModRevision
-	v.observed = t.observedIn(view, name, d.UID)
-	v.memory = t.notes.read(name, d, v.revision)
-
+	d := v.desired
 	if v.answered() {
 		return v, nil
 	}
@@ -78,6 +67,29 @@ func (t *term) glance(ctx context.Context, name string) (*sight, error) {
 		return v, err
 	}
 	return v, t.findToken(ctx, v)
+}
+
+// recall makes a situation from the mirror alone.
+func (t *term) recall(name string) (*sight, error) {
+	view := t.mirror.Snapshot()
+	v := &sight{name: name}
+	c, err := t.serves(view.KV(record.DesiredClusterKey(t.cfg.ClusterID)))
+	if err != nil {
+		return nil, err
+	}
+	v.now = t.cfg.Now()
+	v.standing(t.Syncer, c)
+	kv, ok := view.KV(record.DesiredServiceKey(t.cfg.ClusterID, name))
+	if !ok {
+		return v, nil
+	}
+	if v.desired, err = store.Decode[record.Desired](kv); err != nil {
+		return nil, err
+	}
+	v.revision = kv.ModRevision
+	v.observed = t.observedIn(view, name, v.desired.UID)
+	v.memory = t.notes.read(name, v.desired, v.revision)
+	return v, nil
 }
 
 // answered says that nothing is to be done whatever OSCAR shows: a vote or an

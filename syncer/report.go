@@ -35,6 +35,8 @@ type finding struct {
 	volume *record.VolumeFate
 	// mounts, when not nil, is the volume that the service mounts.
 	mounts *record.Volume
+	// beside says that it is told beside an open vote: once that is given it is no news.
+	beside bool
 }
 
 // report writes a finding about the desired record of the sight, if it is news.
@@ -54,6 +56,9 @@ func (t *term) report(ctx context.Context, v *sight, f finding) error {
 			var before *record.Observed
 			if kv, ok := read.KV(observedKey); ok {
 				before = t.decodeObserved(kv, v.desired.UID)
+			}
+			if f.beside && before != nil && before.Vote != nil && before.Vote.Revision == v.revision {
+				return nil
 			}
 			tx.Put(observedKey, nextReport(before, v.desired, v.revision, v.epoch, f, t.cfg.Now()))
 			return nil

@@ -82,5 +82,23 @@ func (s *shared[T]) start(f *flight[T]) {
 	})
 }
 
+// newest is the last answer, if it was one.
+func (s *shared[T]) newest() (T, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil || s.last.err != nil {
+		var none T
+		return none, false
+	}
+	return s.last.value, true
+}
+
+// unanswered says that a call is under way that was started before then.
+func (s *shared[T]) unanswered(before time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running != nil && s.running.started.Before(before)
+}
+
 // wait returns when no call is under way; run must have ended.
 func (s *shared[T]) wait() { s.calls.Wait() }

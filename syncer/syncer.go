@@ -34,8 +34,8 @@ type Syncer struct {
 	// gets bounds the reads of single services that are made for votes: OSCAR
 	// lets about two a second through.
 	gets *rate.Limiter
-	// restored is told when etcd has gone back to an older state.
-	restored chan struct{}
+	// compareNow is told when everything is to be compared at once.
+	compareNow chan struct{}
 	// doubt is the epoch in which etcd was seen to have gone back. While it lasts,
 	// nothing is written to OSCAR.
 	doubt atomic.Pointer[string]
@@ -80,7 +80,7 @@ func New(cfg Config) (*Syncer, error) {
 		keys:    newKeyring(cfg.Now),
 		lent:    newLoans(),
 
-		restored: make(chan struct{}, 1),
+		compareNow: make(chan struct{}, 1),
 	}
 	s.keeper = token.NewKeeper(token.Config{
 		Vault: cfg.Vault, Issuers: issuers, Instance: cfg.Instance, Report: s.reportReading, Now: cfg.Now, Logger: s.log,
@@ -112,8 +112,13 @@ func (s *Syncer) relisted(r store.Relist) {
 		s.doubt.Store(&now.Epoch)
 	}
 	s.log.Warn("etcd was restored from an older state; everything is compared", "seen_revision", r.Before.Revision(), "revision", r.Now.Revision())
+	ring(s.compareNow)
+}
+
+// ring wakes whoever waits for c, or comes to wait for it.
+func ring(c chan struct{}) {
 	select {
-	case s.restored <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

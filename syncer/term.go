@@ -36,6 +36,11 @@ type term struct {
 	buckets *shared[bucketSet]
 	nodes   *shared[[]oscar.Node]
 	infos   *shared[oscar.Info]
+	// storages is where OSCAR's MinIO is.
+	storages *shared[oscar.Storage]
+	// health is how OSCAR has answered, and amiss rings when a trouble begins.
+	health *health
+	amiss  chan struct{}
 	// admissions are the users whom OSCAR lets in.
 	admissions *admissions
 
@@ -94,6 +99,8 @@ func newTerm(s *Syncer, session *store.Session, leads func() bool, lose context.
 		retries:   workqueue.NewTypedItemExponentialFailureRateLimiter[string](200*time.Millisecond, 15*time.Second),
 		stale:     workqueue.NewTypedItemExponentialFailureRateLimiter[string](10*time.Millisecond, 5*time.Second),
 	}
+	t.amiss = make(chan struct{}, 1)
+	t.health = newHealth(t.cfg.Now, func() { ring(t.amiss) }, t.answersAgain)
 	t.needs, t.offers, t.looks, t.tokenNews = newNeeds(t.cfg.Now), newOffers(), newLooks(), &bell{}
 	t.tokens = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second))
@@ -107,10 +114,11 @@ func newTerm(s *Syncer, session *store.Session, leads func() bool, lose context.
 // run works until ctx ends. The write under way is finished first.
 func (t *term) run(ctx context.Context) error {
 	// Calls that are shared belong to the term, not to who asked first.
-	t.lists = newShared(ctx, t.cfg.Now, t.Syncer.list)
-	t.buckets = newShared(ctx, t.cfg.Now, t.Syncer.bucketList)
+	t.lists = newShared(ctx, t.cfg.Now, noting(t.health, oscar.OpList, t.Syncer.list))
+	t.buckets = newShared(ctx, t.cfg.Now, noting(t.health, oscar.OpBuckets, t.Syncer.bucketList))
 	t.nodes = newShared(ctx, t.cfg.Now, t.cfg.OSCAR.Nodes)
-	t.infos = newShared(ctx, t.cfg.Now, t.cfg.OSCAR.Info)
+	t.infos = newShared(ctx, t.cfg.Now, noting(t.health, oscar.OpInfo, t.cfg.OSCAR.Info))
+	t.storages = newShared(ctx, t.cfg.Now, noting(t.health, oscar.OpConfig, t.cfg.OSCAR.Storage))
 	t.admissions = newAdmissions(t.cfg.Now, t.cfg.OSCAR.Admits)
 	if t.cfg.Origins != nil {
 		t.alive = newMinios(ctx, t.cfg.Now, t.cfg.Origins.Alive)
@@ -121,6 +129,7 @@ func (t *term) run(ctx context.Context) error {
 		t.buckets.wait()
 		t.nodes.wait()
 		t.infos.wait()
+		t.storages.wait()
 	}()
 
 	// From this revision on, nobody else has written to our OSCAR.
@@ -139,6 +148,7 @@ func (t *term) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return t.follow(ctx) })
 	group.Go(func() error { return t.resyncs(ctx) })
+	group.Go(func() error { t.probe(ctx); return nil })
 	group.Go(func() error { t.listen(ctx); return nil })
 	group.Go(func() error { return t.desk.run(ctx) })
 	if t.cfg.Relay != nil {
@@ -187,7 +197,7 @@ func (t *term) assumeForPredecessors() {
 		}
 		name := record.ParseKey(kv.Key).Name
 		o := t.observedIn(view, name, d.UID)
-		if o == nil || o.Phase == record.PhasePrepared || o.Phase == record.PhaseApplying {
+		if o == nil || o.Phase == record.PhasePending || o.Phase == record.PhasePrepared || o.Phase == record.PhaseApplying {
 			t.notes.assume(name, t.started)
 		}
 	}
@@ -349,15 +359,12 @@ func (t *term) noteEpoch(view *store.MirrorView) {
 	}
 	if before := t.registration.Swap(c); before != nil && (before.ControlPlane != c.ControlPlane || before.Epoch != c.Epoch) {
 		t.log.Warn("registration of the cluster has changed", "cluster_uid", c.UID, "control_plane", c.ControlPlane, "epoch", c.Epoch)
-		select {
-		case t.restored <- struct{}{}: // everything is compared at once
-		default:
-		}
+		ring(t.compareNow)
 	}
 }
 
 // resyncs compares everything now and then, with one list, and at once when the
-// store was restored.
+// store was restored, or OSCAR answers again.
 func (t *term) resyncs(ctx context.Context) error {
 	for {
 		if err := t.resync(ctx); err != nil && ctx.Err() == nil {
@@ -367,7 +374,7 @@ func (t *term) resyncs(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-t.restored:
+		case <-t.compareNow:
 		case <-time.After(time.Duration(float64(t.cfg.Resync) * jitter)):
 		}
 	}

@@ -90,6 +90,15 @@ func (t *term) chooseVolume(ctx context.Context, v *sight) (adopts bool, no *ref
 	return adopts, no, nil
 }
 
+// refuse turns a 401 or 403 into a no, since trying again changes nothing, and
+// returns any other error.
+func refuse(err error) (*refusal, error) {
+	if oscar.Refused(err) {
+		return refusedCredential(), nil
+	}
+	return nil, err
+}
+
 // judgeVolume decides about a volume that a service is to be made with: there is what
 // the cluster has of that name, or nil. Only one that a creation of this service made
 // for the same owner is his to use again without naming it.

@@ -19,7 +19,7 @@ import (
 
 // Ages of what rarely changes, so that many votes share one read.
 const (
-	infoAge  = 30 * time.Second
+	infoAge  = 10 * time.Second
 	nodesAge = 60 * time.Second
 )
 
@@ -29,12 +29,12 @@ type refusal struct {
 	message string
 }
 
-// vote checks whether the service can be created, and answers the prepare. A
-// transient error is no vote: it is returned, and the check is made again.
+// vote checks whether the service can be created, and answers the prepare. What keeps
+// us from checking is no vote, unless it lasts: the check is made again.
 func (t *term) vote(ctx context.Context, v *sight) error {
 	no, err := t.check(ctx, v)
 	if err != nil {
-		return err
+		return t.blocked(ctx, v, err)
 	}
 	return t.cast(ctx, v, no)
 }
@@ -67,7 +67,7 @@ func (t *term) cast(ctx context.Context, v *sight, no *refusal) error {
 
 // check returns nil for a yes.
 func (t *term) check(ctx context.Context, v *sight) (*refusal, error) {
-	if no, err := t.checkVersion(ctx); no != nil || err != nil {
+	if no, err := t.checkVersion(ctx, v); no != nil || err != nil {
 		return no, err
 	}
 	// Before the rest: who is not let in does not learn what stands there.
@@ -79,7 +79,7 @@ func (t *term) check(ctx context.Context, v *sight) (*refusal, error) {
 	}
 	var err error
 	if v.buckets, _, err = t.buckets.get(ctx, v.asOf); err != nil {
-		return refuse(err)
+		return nil, err
 	}
 	if bucket, reason, err := t.foreignBucket(v, nil); bucket != "" || err != nil {
 		return &refusal{reason, foreignBucketMessage(bucket, reason)}, err
@@ -92,10 +92,14 @@ func (t *term) check(ctx context.Context, v *sight) (*refusal, error) {
 	return t.checkRoom(ctx, v)
 }
 
-func (t *term) checkVersion(ctx context.Context) (*refusal, error) {
-	info, _, err := t.infos.get(ctx, t.cfg.Now().Add(-infoAge))
+func (t *term) checkVersion(ctx context.Context, v *sight) (*refusal, error) {
+	info, asked, err := t.infos.get(ctx, t.cfg.Now().Add(-infoAge))
+	if err == nil && unsupported(info.Version) && asked.Before(v.asOf) {
+		// A no is said of what OSCAR says now.
+		info, _, err = t.infos.get(ctx, v.asOf)
+	}
 	if err != nil {
-		return refuse(err)
+		return nil, err
 	}
 	if unsupported(info.Version) {
 		return &refusal{record.ReasonUnsupportedVersion, fmt.Sprintf(
@@ -115,15 +119,6 @@ func unsupported(version string) bool {
 	return err != nil || have.LessThan(semver.New(4, 1, 0, "", ""))
 }
 
-// refuse turns a 401 or 403 into a no, since trying again changes nothing, and
-// returns any other error.
-func refuse(err error) (*refusal, error) {
-	if oscar.Refused(err) {
-		return refusedCredential(), nil
-	}
-	return nil, err
-}
-
 func refusedCredential() *refusal {
 	return &refusal{record.ReasonCredentialRefused,
 		"the cluster's OSCAR does not accept the syncer's credential; its operator must correct the user or the password file of the syncer"}
@@ -141,7 +136,7 @@ func (t *term) checkName(ctx context.Context, v *sight) (*refusal, error) {
 				return nil, err
 			}
 		case !oscar.NotFound(err):
-			return refuse(err)
+			return nil, err
 		}
 	}
 	if v.service != nil && v.local.whose != ours {
@@ -168,12 +163,23 @@ func (t *term) checkName(ctx context.Context, v *sight) (*refusal, error) {
 // checkRoom demands that one pod fits what one node can give at all. What runs
 // there now does not matter: services wait for jobs, and jobs for room.
 func (t *term) checkRoom(ctx context.Context, v *sight) (*refusal, error) {
-	nodes, _, err := t.nodes.get(ctx, t.cfg.Now().Add(-nodesAge))
+	nodes, asked, err := t.nodes.get(ctx, t.cfg.Now().Add(-nodesAge))
+	no, err := v.room(nodes, err)
+	if no == nil || !asked.Before(v.asOf) {
+		return no, err
+	}
+	// A no is said of the nodes that there are now.
+	nodes, _, err = t.nodes.get(ctx, v.asOf)
+	return v.room(nodes, err)
+}
+
+// room is checkRoom with the nodes that OSCAR told of, or its error.
+func (v *sight) room(nodes []oscar.Node, err error) (*refusal, error) {
 	if oscar.StatusOf(err) >= 500 {
 		return nil, nil // no metrics server: no opinion
 	}
 	if err != nil {
-		return refuse(err)
+		return nil, err
 	}
 	cpu, okCPU := quantity(v.def.service.CPU, "0.2")
 	memory, okMemory := quantity(v.def.service.Memory, "256Mi")

@@ -27,8 +27,9 @@ type Cluster struct {
 	LastSeen *Time `json:"last_seen"`
 	// QueueS is the length of the cluster's write queue in seconds.
 	QueueS int64 `json:"queue_s"`
-	// Reason is set when the syncer cannot reach its OSCAR.
-	Reason string `json:"reason,omitempty"`
+	// Reason is set when the syncer cannot work with its OSCAR; Message says more.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
 	// Orphans are services with our mark that no record speaks of; they are held.
 	Orphans []Orphan `json:"orphans,omitempty"`
 	// Unlisted are services whose jobs are not known since etcd was restored.

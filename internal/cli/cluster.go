@@ -214,7 +214,7 @@ func clusterTable(a *app, list []v1.Cluster) *table {
 		case c.LastSeen != nil:
 			seen = age(c.LastSeen.Time, a.now()) + " ago"
 		}
-		reason := c.Reason
+		reason := strings.TrimSuffix(c.Reason+": "+c.Message, ": ")
 		if c.Revoked != nil {
 			reason = strings.TrimPrefix(reason+"; "+c.Revoked.Message, "; ")
 		}

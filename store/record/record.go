@@ -389,6 +389,10 @@ type ObservedCluster struct {
 	// QueueS is the length of the write queue in seconds, in whole minutes.
 	QueueS int64  `json:"queue_s"`
 	Reason Reason `json:"reason,omitempty"`
+	// Message goes with the reason. Away says that it has kept the syncer from working on
+	// the cluster for so long that nobody waits for it.
+	Message string `json:"message,omitempty"`
+	Away    bool   `json:"away,omitempty"`
 	// Orphans are marked services that no desired record speaks of: held.
 	Orphans []Orphan `json:"orphans,omitempty"`
 	// Epoch in which every service was last compared with what is desired.

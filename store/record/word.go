@@ -41,8 +41,8 @@ const (
 )
 
 // Phases of a replica. A syncer reports Prepared, Refused, Ready, Failed,
-// Drifted, Held, Wedged and Deleted; Pending, Applying, Deleting and
-// Unreachable are computed from intent and session.
+// Drifted, Held, Wedged and Deleted, and Pending beside a vote that it cannot give yet;
+// otherwise Pending, Applying, Deleting and Unreachable are computed from intent and session.
 const (
 	PhasePrepared    Phase = "prepared"
 	PhaseRefused     Phase = "refused"
@@ -81,6 +81,8 @@ const (
 	ReasonNoVote             Reason = "NoVote"
 	ReasonQueueTooLong       Reason = "QueueTooLong"
 	ReasonOscarUnreachable   Reason = "OscarUnreachable"
+	ReasonStorageUnreachable Reason = "StorageUnreachable"
+	ReasonNoLease            Reason = "NoLease"
 	ReasonCreateFailed       Reason = "CreateFailed"
 	ReasonUpdateFailed       Reason = "UpdateFailed"
 	ReasonDeleteFailed       Reason = "DeleteFailed"

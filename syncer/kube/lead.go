@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -167,4 +168,19 @@ func (l *timedLock) write(ctx context.Context, r resourcelock.LeaderElectionReco
 		close(l.acquired)
 	}
 	return nil
+}
+
+// WhyNoLease says in words for operators why the Lease is not held; err may be nil when
+// that is not known.
+func WhyNoLease(err error) string {
+	what := "the syncer does not hold the Lease " + LeaseName + " in the Kubernetes of its OSCAR, so it writes nothing there"
+	switch {
+	case apierrors.IsNotFound(err):
+		return what + ": OSCAR's namespace of services is not there"
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return what + ": it has not the right; its Role is in deploy/rbac, or in the chart"
+	case err != nil:
+		return what + ": Kubernetes does not answer"
+	}
+	return what
 }

@@ -106,7 +106,7 @@ func (c *Client) authorize(req *http.Request, as Bearer) error {
 	}
 	password, err := c.password()
 	if err != nil {
-		return err
+		return errors.Join(ErrNoPassword, err)
 	}
 	req.SetBasicAuth(c.cfg.User, password)
 	return nil
@@ -130,6 +130,18 @@ func (c *Client) password() (string, error) {
 	return strings.TrimRight(string(data), "\r\n"), nil
 }
 
+// hide takes what we authorize ourselves with out of a text.
+func (c *Client) hide(text string, as Bearer) string {
+	secret := string(as)
+	if secret == "" && text != "" {
+		secret, _ = c.password() // one that cannot be read was not sent
+	}
+	if secret == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, secret, "***")
+}
+
 // call describes one request.
 type call struct {
 	op      Op
@@ -151,7 +163,7 @@ type call struct {
 // do sends one request and reads its whole answer. Every error is an *APIError.
 func (c *Client) do(ctx context.Context, in call) ([]byte, error) {
 	fail := func(status int, body []byte, err error) ([]byte, error) {
-		return nil, &APIError{Op: in.op, Service: in.subject, Status: status, Body: Cut(string(body), maxErrorBody), Err: err}
+		return nil, &APIError{Op: in.op, Service: in.subject, Status: status, Body: Cut(c.hide(string(body), in.as), maxErrorBody), Err: err}
 	}
 	if in.timeout <= 0 {
 		in.timeout = c.cfg.ReadTimeout

@@ -1,11 +1,14 @@
 package oscar
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 )
 
 // Op is a call to OSCAR, as reports name it.
@@ -106,6 +109,33 @@ func (e *APIError) notSent() bool {
 	op, ok := errors.AsType[*net.OpError](e.Err)
 	return ok && op.Op == "dial"
 }
+
+// Unreachable says in a few words why there was no answer, without addresses. lasting is
+// what does not pass by waiting: nobody listens, or the certificate is not accepted.
+func (e *APIError) Unreachable() (why string, lasting bool) {
+	_, certificate := errors.AsType[*tls.CertificateVerificationError](e.Err)
+	_, alert := errors.AsType[tls.AlertError](e.Err)
+	_, plain := errors.AsType[tls.RecordHeaderError](e.Err)
+	_, name := errors.AsType[*net.DNSError](e.Err)
+	switch {
+	case errors.Is(e.Err, syscall.ECONNREFUSED):
+		return "connection refused", true
+	case certificate:
+		return "its certificate is not accepted; look at --oscar-ca-file, and at when the certificate ends", true
+	case alert, plain:
+		return "it does not speak TLS as it should", true
+	case name:
+		return "its name is not known", false
+	case errors.Is(e.Err, context.DeadlineExceeded):
+		return "it takes requests, and is silent", false
+	case e.Status != 0:
+		return "what it answers is not what OSCAR sends", false
+	}
+	return "the connection broke off", false
+}
+
+// ErrNoPassword says that the client's own password could not be read.
+var ErrNoPassword = errors.New("the password cannot be read")
 
 // errNotSent marks failures before the connection is used.
 var errNotSent = errors.New("the request was not sent")

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -129,6 +130,8 @@ type Cluster struct {
 	stop     func()
 	cancel   func()
 	lines    []*lifeline
+	server   *httptest.Server
+	dead     atomic.Bool
 }
 
 // New starts a world and waits until every cluster can be placed on.
@@ -337,6 +340,7 @@ func (w *World) machine(id string) *Cluster {
 		w.opts.Sim(&cfg)
 	}
 	c := &Cluster{ID: id, Sim: oscarsim.New(cfg), world: w, dir: w.T.TempDir(), identity: must(seal.Generate())(w.T)}
+	c.server = server
 	server.Config.Handler = c.Sim.Handler()
 	server.Start()
 	c.URL = server.URL
@@ -360,7 +364,7 @@ func (c *Cluster) NewSyncer(mutate ...func(*syncer.Config)) *syncer.Syncer {
 	line := newLifeline()
 	c.lines = append(c.lines, line)
 	oscarClient := must(oscar.New(oscar.Config{Endpoint: c.URL, User: User, PasswordFile: filepath.Join(c.dir, "password"),
-		Transport: line.transport()}))(c.world.T)
+		Transport: c.unlessDead(line.transport())}))(c.world.T)
 	c.world.T.Cleanup(oscarClient.Close)
 	cfg := syncer.Config{
 		Relay:     c.world.stream(c.ID),
