@@ -141,12 +141,13 @@ func (s *state) refresh() {
 	keys, view := s.feed.Take()
 	for _, key := range keys {
 		kv, ok := view.KV(key)
-		s.apply(key, kv, ok, federations, clusters)
 		ref := record.ParseKey(key)
+		trouble := s.trouble(ref.Cluster)
+		s.apply(key, kv, ok, federations, clusters)
 		if ref.Cluster != "" && s.departing(ref.Cluster) {
 			s.departed(ref.Cluster)
 		}
-		if shownOf(ref.Kind) {
+		if shownOf(ref.Kind) || ref.Kind == record.KindObservedCluster && s.trouble(ref.Cluster) != trouble {
 			shown[ref.Cluster] = true
 		}
 	}

@@ -69,10 +69,9 @@ func (w *waiters) tell(about map[subject]bool) {
 }
 
 // shownOf says whether every federation with a member on a cluster may look different
-// after a change of a key: its session, its registration, what it is told of itself and
-// what it tells.
+// after a change of a key: its session, its registration, and what it is told of itself.
 func shownOf(k record.Kind) bool {
-	return k == record.KindSession || k == record.KindObservedCluster || k == record.KindCluster || k == record.KindDesiredCluster
+	return k == record.KindSession || k == record.KindCluster || k == record.KindDesiredCluster
 }
 
 // tellWaiters wakes who waits for one of the federations, for one on one of the
