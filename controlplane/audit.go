@@ -139,24 +139,18 @@ func (c *ControlPlane) Audit(ctx context.Context, caller identity.Caller, q Audi
 	return out, nil
 }
 
-// trimAudit forgets the oldest entries when there are too many.
+// trimAudit forgets entries when there are too many.
 func (c *ControlPlane) trimAudit(ctx context.Context) error {
-	keys, err := c.store.ListKeys(ctx, record.AuditPrefix)
-	if err != nil {
-		return err
-	}
 	const atOnce = 100
-	for over := len(keys) - c.cfg.KeepAudit; over > 0; over = len(keys) - c.cfg.KeepAudit {
-		n := min(over, atOnce)
+	for some := range slices.Chunk(c.auditIndex.surplus(c.cfg.KeepAudit), atOnce) {
 		if _, err := c.store.Update(ctx, store.Update{Build: func(_ store.View, tx *store.Txn) error {
-			for _, kv := range keys[:n] {
-				tx.Delete(kv.Key)
+			for _, id := range some {
+				tx.Delete(record.AuditKey(id))
 			}
 			return nil
 		}}); err != nil {
 			return fmt.Errorf("trim the audit: %w", err)
 		}
-		keys = keys[n:]
 	}
 	return nil
 }

@@ -3,7 +3,11 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -12,6 +16,50 @@ import (
 // readingGrace is how long a syncer has to report the outcome of a reading before
 // the audit says that it is unknown.
 const readingGrace = 10 * time.Minute
+
+const (
+	// readingsEach is how many readings of one cluster are entered a second, and
+	// readingsBurst how many at once: an access token lasts minutes, and each has one.
+	readingsEach, readingsBurst = 1, 200
+	// excessAfter is when those that were not entered are, together.
+	excessAfter = time.Minute
+)
+
+// excessReadings counts, for each cluster, the readings that are not entered.
+type excessReadings struct {
+	mu    sync.Mutex
+	rates map[string]*rate.Limiter
+	n     map[string]int
+}
+
+// admit says whether a reading of a cluster is entered. Of those that are not, first is
+// true for the one that an entry about all of them is due for.
+func (x *excessReadings) admit(cluster string, now time.Time, holds func() bool) (ok, first bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.rates == nil {
+		x.rates, x.n = map[string]*rate.Limiter{}, map[string]int{}
+	}
+	limit := x.rates[cluster]
+	if limit == nil {
+		limit = rate.NewLimiter(readingsEach, readingsBurst)
+		x.rates[cluster] = limit
+	}
+	if limit.AllowN(now, 1) && holds() {
+		return true, false
+	}
+	x.n[cluster]++
+	return false, x.n[cluster] == 1
+}
+
+// take is how many were not entered since it was asked last.
+func (x *excessReadings) take(cluster string) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	n := x.n[cluster]
+	delete(x.n, cluster)
+	return n
+}
 
 // readings moves what syncers report of refresh tokens that they have read into the
 // audit, where no syncer can take it away again. It ends with its queue.
@@ -36,9 +84,14 @@ func (c *ControlPlane) readings(ctx context.Context) {
 }
 
 // moveReading is one transaction: the entry comes and the report goes. A report
-// without an outcome is left for as long as it answers.
+// without an outcome is left for as long as it answers. What is reported by another than
+// the holder, or too often, goes without an entry of its own.
 func (c *ControlPlane) moveReading(ctx context.Context, key string) (wait time.Duration, err error) {
-	now := c.cfg.Now()
+	if cluster, ok := excessOf(key); ok {
+		return 0, c.noteExcess(ctx, cluster)
+	}
+	now, cluster := c.cfg.Now(), record.ParseKey(key).Cluster
+	judged, entered := false, false
 	_, err = c.store.Update(ctx, store.Update{Keys: []string{key}, Build: func(v store.View, tx *store.Txn) error {
 		wait = 0
 		kv, ok := v.KV(key)
@@ -54,12 +107,70 @@ func (c *ControlPlane) moveReading(ctx context.Context, key string) (wait time.D
 			wait = readingGrace - age
 			return nil
 		}
+		if !judged { // once, however often it is tried
+			var first bool
+			judged = true
+			if entered, first = c.excess.admit(cluster, time.Now(), func() bool { return c.holds(cluster, r.Federation) }); first {
+				c.read.AddAfter(excessKey(cluster), excessAfter)
+			}
+		}
 		tx.Expect(key)
 		tx.Delete(key)
-		note(tx, now, c.entryOfReading(record.ParseKey(key).Cluster, r))
+		if entered {
+			note(tx, now, c.entryOfReading(cluster, r))
+		}
 		return nil
 	}})
 	return wait, err
+}
+
+// holds says whether a cluster holds the refresh token of a federation, or did when the
+// federation was there.
+func (c *ControlPlane) holds(cluster, federation string) bool {
+	found := false
+	c.state.read(func() {
+		if holder, h := c.state.custody[federation].hold(); h.rec != nil {
+			found = holder == cluster
+			return
+		}
+		if f, ok := c.state.federations[federation]; ok {
+			at := f.rec.Coordinator()
+			found = at != nil && at.ClusterID == cluster
+			return
+		}
+		for _, d := range c.state.deleted {
+			if found = d.rec.Federation == federation && d.rec.ClusterID == cluster; found {
+				return
+			}
+		}
+	})
+	return found
+}
+
+// excessKey stands in the queue for the entry about a cluster's readings that were not
+// entered.
+func excessKey(cluster string) string { return record.ReadingsPrefix(cluster) }
+
+func excessOf(key string) (cluster string, ok bool) {
+	if !strings.HasSuffix(key, "/") {
+		return "", false
+	}
+	return record.ParseKey(key + "x").Cluster, true
+}
+
+func (c *ControlPlane) noteExcess(ctx context.Context, cluster string) error {
+	n := c.excess.take(cluster)
+	if n == 0 {
+		return nil
+	}
+	_, err := c.store.Update(ctx, store.Update{Build: func(_ store.View, tx *store.Txn) error {
+		note(tx, c.cfg.Now(), record.Audit{
+			Action: record.ActionReadToken, Outcome: record.OutcomeRefused, ClusterID: cluster,
+			Detail: fmt.Sprintf("%d more readings were reported and not entered: by another cluster than the holder, or more than %d a second", n, readingsEach),
+		})
+		return nil
+	}})
+	return err
 }
 
 // entryOfReading trusts the syncer for what it did, and for nothing else: whose

@@ -162,15 +162,15 @@ func TestReadingsOfRefreshTokensMoveIntoTheAudit(t *testing.T) {
 	}
 	young := time.Now().Add(-time.Second)
 	for _, r := range []any{
-		reading(young, v.UID, "done"), reading(young, v.UID, strings.Repeat("long ", 1000)), reading(young.Add(-time.Hour), "unknown", ""),
+		reading(young, v.UID, "done"), reading(young, v.UID, strings.Repeat("long ", 1000)), reading(young.Add(-time.Hour), "unknown", "done"),
 		reading(young.Add(time.Hour), v.UID, ""), "no reading",
 	} {
-		w.put(record.ReadingKey("b", uuid.Must(uuid.NewV7()).String()), r)
+		w.put(record.ReadingKey("a", uuid.Must(uuid.NewV7()).String()), r)
 	}
-	open := record.ReadingKey("b", uuid.Must(uuid.NewV7()).String())
+	open := record.ReadingKey("a", uuid.Must(uuid.NewV7()).String())
 	w.put(open, reading(young, v.UID, ""))
-	w.eventually(func() bool { return slices.Equal(w.keys(record.ReadingsPrefix("b")), []string{open}) })
-	_, entries := w.audited(controlplane.AuditQuery{ClusterID: "b"})
+	w.eventually(func() bool { return slices.Equal(w.keys(record.ReadingsPrefix("a")), []string{open}) })
+	_, entries := w.audited(controlplane.AuditQuery{ClusterID: "a"})
 	var got []string
 	for _, e := range entries {
 		if e.Action != record.ActionReadToken {
@@ -182,7 +182,7 @@ func TestReadingsOfRefreshTokensMoveIntoTheAudit(t *testing.T) {
 		got = append(got, string(e.Outcome)+" "+e.GroupID)
 	}
 	slices.Sort(got)
-	if want := []string{"done ", "done grayifyr0", "done grayifyr0", "unknown ", "unknown grayifyr0"}; !slices.Equal(got, want) {
+	if want := []string{"done grayifyr0", "done grayifyr0", "unknown grayifyr0"}; !slices.Equal(got, want) {
 		t.Errorf("entries %q, want %q", got, want)
 	}
 }
@@ -203,5 +203,39 @@ func TestTheAuditTellsWhoJoined(t *testing.T) {
 	}
 	if key := j.registration("a").Joined.Key; !strings.Contains(entries[2].Detail, key) || strings.Contains(fmt.Sprint(entries), m.request.Token) {
 		t.Errorf("%+v", entries)
+	}
+}
+
+// A cluster that reports readings of a federation that it holds no token of has one entry
+// for all of them, and nobody else's entries go.
+func TestAClusterDoesNotWashOutTheAudit(t *testing.T) {
+	w := newWorld(t, func(c *controlplane.Config) { c.KeepAudit, c.SweepInterval = 40, 10*time.Millisecond })
+	w.mustCreate()
+	v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _ := w.audited(controlplane.AuditQuery{Limit: controlplane.MaxAuditPage})
+	for cluster, n := range map[string]int{"a": 300, "b": 300} { // a holds it
+		for range n {
+			w.put(record.ReadingKey(cluster, uuid.Must(uuid.NewV7()).String()),
+				record.Reading{V: 1, At: record.At(time.Now()), Federation: v.UID, Serial: 7, Why: record.ReadExchange, Outcome: "done"})
+		}
+	}
+	for _, cluster := range []string{"a", "b"} {
+		w.eventually(func() bool { return len(w.keys(record.ReadingsPrefix(cluster))) == 0 })
+	}
+	w.eventually(func() bool { return len(w.keys(record.AuditPrefix)) <= 40 })
+	_, left := w.audited(controlplane.AuditQuery{Limit: controlplane.MaxAuditPage})
+	others, readings := 0, map[string]int{}
+	for _, e := range left {
+		if e.Action == record.ActionReadToken {
+			readings[e.ClusterID]++
+		} else {
+			others++
+		}
+	}
+	if others != len(before) || readings["a"] == 0 || readings["b"] > 1 {
+		t.Errorf("of %d entries %d are left beside %v", len(before), others, readings)
 	}
 }

@@ -189,6 +189,10 @@ type ControlPlane struct {
 	tokens workqueue.TypedRateLimitingInterface[string]
 	// requests counts the idempotency records of each account.
 	requests requestCounts
+	// auditIndex knows whose the entries of the audit are, and excess counts the readings
+	// that are not entered.
+	auditIndex *auditIndex
+	excess     excessReadings
 	// usage counts the bytes of each account.
 	usage *usage
 	// meter counts what clusters write, excessive queues those that write too much, and
@@ -253,7 +257,8 @@ func New(cfg Config) (*ControlPlane, error) {
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, time.Minute))
 	c.meter = access.NewMeter(cfg.Limits, cfg.Now, func(cluster string) { c.excessive.Add(cluster) })
 	c.usage = newUsage(cfg.Now, cfg.EtcdRetention)
-	tap := taps{&c.requests, c.usage}
+	c.auditIndex = newAuditIndex()
+	tap := taps{&c.requests, c.usage, c.auditIndex}
 	if cfg.Users != nil {
 		tap = append(tap, c.meter)
 	}
