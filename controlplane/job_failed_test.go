@@ -3,6 +3,7 @@ package controlplane_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -92,5 +93,24 @@ func TestWhyThereIsNoLogIsTold(t *testing.T) {
 	_, err := w.JobLog(t.Context(), admin, controlplane.LogTarget{Service: "grayifyr0"}, at.Place.Name, false)
 	if err == nil || !strings.Contains(err.Error(), "is submitted: PodWaits: ImagePullBackOff: no such image") {
 		t.Errorf("it says %v", err)
+	}
+}
+
+// The event of a failed job goes with its federation: nobody can replay it then.
+func TestTheEventOfAFailedJobGoesWithItsFederation(t *testing.T) {
+	w := newJobWorld(t, func(c *controlplane.Config) { c.SweepInterval = 20 * time.Millisecond })
+	j := w.submit()
+	p, _ := w.at(j.ID)
+	p.fails(j.ID, 1, record.JobPodFailed)
+	w.is(j.ID, record.JobFailed)
+	if len(w.keys(record.EventsPrefix)) != 1 {
+		t.Fatalf("its event is not kept: %v", w.keys(record.EventsPrefix))
+	}
+	if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually(func() bool { return len(w.keys(record.EventsPrefix)) == 0 })
+	if now := w.is(j.ID, record.JobFailed); now.Attempt != 1 {
+		t.Errorf("%+v", now)
 	}
 }

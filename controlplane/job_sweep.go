@@ -26,7 +26,48 @@ func (c *ControlPlane) sweepJobs(ctx context.Context, now time.Time) error {
 			return err
 		}
 	}
+	var kept []versioned[record.Job]
+	c.state.read(func() { kept = c.state.keptInVain() })
+	for some := range slices.Chunk(kept, sweepAtOnce) {
+		if err := c.dropEvents(ctx, some); err != nil {
+			return err
+		}
+	}
 	return c.mendReserved(ctx)
+}
+
+// keptInVain lists the failed jobs whose events are kept although nobody can replay them: their
+// federation is gone. It must be called inside read.
+func (s *state) keptInVain() (out []versioned[record.Job]) {
+	for _, id := range s.jobs.order {
+		j := s.jobs.all[id]
+		if _, there := s.federations[j.rec.Federation]; j.rec.Kept && j.rec.State == record.JobFailed && !there {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
+// dropEvents takes the events of failed jobs away.
+func (c *ControlPlane) dropEvents(ctx context.Context, jobs []versioned[record.Job]) error {
+	var keys []string
+	for _, j := range jobs {
+		keys = append(keys, record.JobKey(j.rec.Job))
+	}
+	_, err := c.store.Update(ctx, store.Update{Keys: keys, Build: func(v store.View, tx *store.Txn) error {
+		for i, j := range jobs {
+			if kv, ok := v.KV(keys[i]); !ok || kv.ModRevision != j.rev {
+				continue // seen next time
+			}
+			next := *j.rec
+			next.Kept = false
+			tx.Expect(keys[i])
+			tx.Put(keys[i], &next)
+			tx.Delete(record.EventKey(j.rec.Job))
+		}
+		return nil
+	}})
+	return err
 }
 
 // oldJobs lists the jobs that ended before a time, and of each federation all that have

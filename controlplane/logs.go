@@ -415,13 +415,8 @@ func (c *ControlPlane) whyNoLog(caller identity.Caller, name string) string {
 			}
 		}
 	}
-	why := "; job " + id + " is " + string(state)
-	for _, word := range []string{string(reason), message} {
-		if word != "" {
-			why += ": " + word
-		}
-	}
-	return why
+	words := slices.DeleteFunc([]string{"; job " + id + " is " + string(state), string(reason), message}, func(word string) bool { return word == "" })
+	return strings.Join(words, ": ")
 }
 
 // plausibleJob says whether text can be the name of a Job: a DNS subdomain (RFC 1123).

@@ -40,7 +40,7 @@ func TestInvocationsWithoutAStreamLeaveRoomForOthers(t *testing.T) {
 		})
 		<-entered
 	}
-	resp, err := run("greedy", "sleeps") //nolint:bodyclose // there is none
+	resp, err := run("greedy", "sleeps")
 	if e, ok := errors.AsType[*relay.Error](err); !ok || e.Sent || resp != nil {
 		t.Errorf("the user who has half got one more: %v", err)
 	}

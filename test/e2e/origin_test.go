@@ -120,3 +120,40 @@ func TestJobsOfWorkersUseTheStorageOfTheOrigin(t *testing.T) {
 		t.Error("her keys are in a log")
 	}
 }
+
+// A job that could not read its input, since the origin's MinIO had gone, is not lost: it goes
+// back, waits, and runs again when that answers.
+func TestAJobThatFailedWhileTheOriginWasAwayGoesBack(t *testing.T) {
+	t.Parallel()
+	w := withBearers(t, func(o *world.Options) {
+		o.OriginStorage = true
+		o.Secrets = append(o.Secrets, "sim-key-of-"+ann)
+		o.Syncer = func(c *syncer.Config) { c.OriginLook = 500 * time.Millisecond }
+	})
+	w.AddUser(ann)
+	if err := createAs(w, w.Token(ann, nil), usersBody(), client.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.Eventually("the workers can use it", func() bool { return readable(w, true) })
+	for _, id := range []string{a, c} {
+		must(w.Client.SetClusterState(t.Context(), id, "cordoned"))(t)
+	}
+	job := must(w.Bearer(w.Token(ann, nil)).SubmitJob(t.Context(), names[0], []byte(uploaded), client.JobOptions{}))(t).ID
+	at := until(t, w.Client, job, func(j *v1.Job) bool { return j.State == v1.JobSubmitted }).Place
+	if err := w.Cluster(a).Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpHealth, Fault: oscarsim.FaultRefuse}); err != nil {
+		t.Fatal(err)
+	}
+	w.Eventually("they say that they cannot", func() bool { return readable(w, false) })
+	sim := w.Cluster(b).Sim
+	before := sim.Calls()[oscarsim.OpLogs]
+	w.Eventually("it is seen that it has not started yet", func() bool { return sim.Calls()[oscarsim.OpLogs] >= before+2 })
+	if err := sim.SetJobStatus(at.ServiceName, at.JobName, oscarsim.JobFailed); err != nil {
+		t.Fatal(err)
+	}
+	waits := until(t, w.Client, job, func(j *v1.Job) bool { return j.State == v1.JobQueued && len(j.Attempts) == 1 })
+	if first := waits.Attempts[0]; first.State != v1.JobFailed || first.Reason != "InputsUnreadable" {
+		t.Errorf("the first attempt: %+v", first)
+	}
+	w.Cluster(a).Sim.ClearFaults()
+	until(t, w.Client, job, func(j *v1.Job) bool { return j.State == v1.JobSubmitted && j.Attempt == 2 })
+}
