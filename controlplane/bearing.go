@@ -69,6 +69,7 @@ func (c *ControlPlane) sealAccess(b *bearing, f *record.Federation, clusters []s
 			recipients[i] = c.state.sealsTo(id)
 		}
 	})
+	life := int64(b.expires.Sub(c.cfg.Now()) / time.Second)
 	out := make([]staged, len(clusters))
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -81,7 +82,7 @@ func (c *ControlPlane) sealAccess(b *bearing, f *record.Federation, clusters []s
 				Purpose: purposeAccess, Cluster: id, UID: f.UID, Generation: f.Generation, Expires: b.expires,
 			}, []byte(b.token), recipients[i])
 			out[i] = staged{record.TokensKey(id, f.UID), record.Tokens{
-				V: record.Version, Generation: f.Generation, Expires: record.At(b.expires), Access: sealed,
+				V: record.Version, Generation: f.Generation, Expires: record.At(b.expires), LifeS: life, Access: sealed,
 			}}
 			return err
 		})
@@ -126,8 +127,17 @@ func dropTokens(f *record.Federation, tx *store.Txn) {
 	}
 }
 
+// over says whether an access token has expired. Its end is by its issuer's clock: the
+// instance that took it has held it against its own, and wrote how long it still had.
+func (c *ControlPlane) over(t *record.Tokens, revision int64) bool {
+	if t.LifeS <= 0 {
+		return c.cfg.Now().After(t.Expires.Time) // an older instance did not say
+	}
+	return c.age(revision) > time.Duration(t.LifeS)*time.Second
+}
+
 // sweepTokens takes the access tokens below a prefix away that have expired.
-func (c *ControlPlane) sweepTokens(ctx context.Context, prefix string, now time.Time) error {
+func (c *ControlPlane) sweepTokens(ctx context.Context, prefix string) error {
 	items, _, err := c.store.List(ctx, prefix)
 	if err != nil {
 		return err
@@ -139,7 +149,7 @@ func (c *ControlPlane) sweepTokens(ctx context.Context, prefix string, now time.
 		t, err := store.Decode[record.Tokens](kv)
 		if err != nil {
 			c.cfg.Logger.Error("a record cannot be read", "error", err)
-		} else if !now.After(t.Expires.Time) {
+		} else if !c.over(t, kv.ModRevision) {
 			continue
 		}
 		if err := c.deleteAsRead(ctx, kv); err != nil {

@@ -276,6 +276,7 @@ func New(cfg Config) (*ControlPlane, error) {
 		},
 	})
 	c.state = newState(c.mirror)
+	c.state.now = cfg.Now
 	c.state.jobsChanged = c.jobNewsSeen
 	c.poster = newPoster(cfg.EndpointNetworks)
 	c.toPost = workqueue.NewTypedRateLimitingQueue(
@@ -439,6 +440,7 @@ func (c *ControlPlane) found(ctx context.Context) error {
 				V: record.Version, Schema: 1, ControlPlane: newUID(), Epoch: newUID(),
 				Recipient: c.identity.Recipient(), CreatedAt: record.At(c.cfg.Now()),
 			})
+			tx.Put(record.ElapsedKey, (*record.Elapsed)(nil).Pass(0, v.Revision, 0, 0))
 			return nil
 		},
 	})

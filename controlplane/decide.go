@@ -34,6 +34,8 @@ type situation struct {
 	// removing are the clusters that it is on and that are being removed.
 	removing map[string]*record.Removal
 	now      time.Time
+	// age is how old the federation's record is, as all instances agree.
+	age time.Duration
 	// since is when this instance first saw the deadline that the federation has
 	// now, and changeSince that of its change. Zero means when it was written.
 	since, changeSince time.Time
@@ -371,12 +373,11 @@ func decideResult(s situation, l limits) decision {
 		boundSentences(next.Members)
 		return d
 	}
-	until := s.fed.ChangedAt.Add(l.keepResult)
 	switch {
 	case left:
 		return decision{}
-	case s.now.Before(until):
-		return decision{again: until}
+	case s.age < l.keepResult:
+		return decision{again: s.now.Add(l.keepResult - s.age)}
 	}
 	return decision{name: "forgotten", removeFed: true}
 }

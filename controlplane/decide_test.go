@@ -232,7 +232,7 @@ func TestResultIsForgottenWhenItsLastTombstoneIsGone(t *testing.T) {
 	s := fixture(2, record.PhaseRolledBack, record.IntentDelete)
 	s.fed.Deadline = nil
 	s.replicas[0].desired = nil
-	s.now = today.Add(48 * time.Hour)
+	s.age = 48 * time.Hour
 	if d := decide(s, policy); d.name != "" || !d.again.IsZero() {
 		t.Errorf("a pending tombstone keeps its federation: %+v", d)
 	}
@@ -244,8 +244,8 @@ func TestResultIsForgottenWhenItsLastTombstoneIsGone(t *testing.T) {
 	if d := decide(s, policy); !d.removeFed {
 		t.Errorf("%+v", d)
 	}
-	s.now = today.Add(time.Hour)
-	if d := decide(s, policy); d.name != "" || !d.again.Equal(today.Add(24*time.Hour)) {
+	s.age = time.Hour
+	if d := decide(s, policy); d.name != "" || !d.again.Equal(s.now.Add(23*time.Hour)) {
 		t.Errorf("%+v", d)
 	}
 }

@@ -156,6 +156,7 @@ func (d *decider) situation(uid string) (situation, int64, bool) {
 		s = d.state.situation(f.rec)
 	})
 	s.now = d.now()
+	s.age = d.state.elapsed.age(rev, s.now)
 	if found {
 		deadlinesOf(&d.seen, &s)
 	} else {

@@ -3,7 +3,6 @@ package controlplane
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -14,13 +13,15 @@ const sweepAtOnce = 40
 
 // sweepJobs forgets jobs that have ended long ago, or that are too many, with what was
 // decided of them, and mends what is promised where that is not the sum of the jobs.
-func (c *ControlPlane) sweepJobs(ctx context.Context, now time.Time) error {
+func (c *ControlPlane) sweepJobs(ctx context.Context) error {
 	c.needs.keep(func(uid string) (lives bool) {
 		c.state.read(func() { _, lives = c.state.federations[uid] })
 		return lives
 	})
 	var old []versioned[record.Job]
-	c.state.read(func() { old = c.state.oldJobs(now.Add(-c.cfg.KeepJobs), c.cfg.KeepJobsEach) })
+	c.state.read(func() {
+		old = c.state.oldJobs(func(revision int64) bool { return c.age(revision) > c.cfg.KeepJobs }, c.cfg.KeepJobsEach)
+	})
 	for some := range slices.Chunk(old, sweepAtOnce) {
 		if err := c.forgetJobs(ctx, some); err != nil {
 			return err
@@ -70,9 +71,9 @@ func (c *ControlPlane) dropEvents(ctx context.Context, jobs []versioned[record.J
 	return err
 }
 
-// oldJobs lists the jobs that ended before a time, and of each federation all that have
+// oldJobs lists the jobs that ended long ago, as their revision tells, and of each federation all that have
 // ended but the last ones. It must be called inside read.
-func (s *state) oldJobs(before time.Time, keep int) []versioned[record.Job] {
+func (s *state) oldJobs(old func(revision int64) bool, keep int) []versioned[record.Job] {
 	var out []versioned[record.Job]
 	ended := map[string]int{}
 	for _, id := range slices.Backward(s.jobs.order) {
@@ -80,8 +81,7 @@ func (s *state) oldJobs(before time.Time, keep int) []versioned[record.Job] {
 		if !j.rec.State.Ended() {
 			continue
 		}
-		at := j.rec.ChangedAt // EndedAt is by another clock
-		if ended[j.rec.Federation]++; ended[j.rec.Federation] > keep || at.Before(before) {
+		if ended[j.rec.Federation]++; ended[j.rec.Federation] > keep || old(j.rev) {
 			out = append(out, j)
 		}
 	}

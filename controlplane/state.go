@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -37,11 +38,14 @@ type state struct {
 	// metaChanged is told when the meta record was written.
 	metaChanged chan struct{}
 
-	mu          sync.RWMutex
-	revision    int64
-	changed     chan struct{}
-	meta        *record.Meta
-	fence       int64
+	mu       sync.RWMutex
+	revision int64
+	changed  chan struct{}
+	meta     *record.Meta
+	fence    int64
+	// elapsed is the time that is agreed on, counted on by the clock now.
+	elapsed     elapsed
+	now         func() time.Time
 	clusters    map[string]versioned[record.Cluster]
 	federations map[string]versioned[record.Federation]
 	names       map[string]string
@@ -98,6 +102,7 @@ type node struct {
 func newState(mirror *store.Mirror) *state {
 	return &state{
 		mirror:      mirror,
+		now:         time.Now,
 		feed:        mirror.Feed(),
 		corrupt:     func(error) {},
 		strange:     func(string, string) {},
@@ -215,6 +220,10 @@ func (s *state) apply(key string, kv store.KV, exists bool, federations, cluster
 			case s.metaChanged <- struct{}{}:
 			default:
 			}
+		}
+	case record.KindElapsed:
+		if e, err := store.Decode[record.Elapsed](kv); exists && err == nil {
+			s.elapsed.saw(e, s.now())
 		}
 	case record.KindFence:
 		s.fence = kv.ModRevision

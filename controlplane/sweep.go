@@ -37,16 +37,14 @@ func (c *ControlPlane) sweepOnce(ctx context.Context, suspects map[string]int64)
 	if c.doubtful() {
 		return errStale
 	}
-	now := c.cfg.Now()
+	if err := c.tell(ctx); err != nil {
+		return err
+	}
 	err := errors.Join(
-		sweepOld(ctx, c, record.RequestsPrefix, func(r *record.Request) bool {
-			return now.Sub(r.CreatedAt.Time) > c.cfg.KeepRequest && !c.inFlight(r.UID)
-		}),
-		sweepOld(ctx, c, record.DeletedPrefix, func(d *record.Deleted) bool {
-			return now.Sub(d.DeletedAt.Time) > c.cfg.KeepDeleted
-		}),
+		sweepOld(ctx, c, record.RequestsPrefix, c.cfg.KeepRequest, func(r *record.Request) bool { return !c.inFlight(r.UID) }),
+		sweepOld(ctx, c, record.DeletedPrefix, c.cfg.KeepDeleted, func(*record.Deleted) bool { return true }),
 	)
-	if err = errors.Join(err, c.sweepRemoved(ctx, now), c.trimAudit(ctx), c.sweepJobs(ctx, now)); err != nil {
+	if err = errors.Join(err, c.sweepRemoved(ctx), c.trimAudit(ctx), c.sweepJobs(ctx)); err != nil {
 		return err
 	}
 	prefixes := []string{record.HistoryPrefix, record.SecretsPrefix}
@@ -58,7 +56,7 @@ func (c *ControlPlane) sweepOnce(ctx context.Context, suspects map[string]int64)
 		}
 	})
 	for _, prefix := range tokens {
-		if err := c.sweepTokens(ctx, prefix, now); err != nil {
+		if err := c.sweepTokens(ctx, prefix); err != nil {
 			return err
 		}
 	}
@@ -134,18 +132,22 @@ func (c *ControlPlane) referenced(key string) bool {
 	return found
 }
 
-func sweepOld[T any](ctx context.Context, c *ControlPlane, prefix string, old func(*T) bool) error {
+// sweepOld removes what was kept for long enough, and may go.
+func sweepOld[T any](ctx context.Context, c *ControlPlane, prefix string, keep time.Duration, may func(*T) bool) error {
 	items, _, err := c.store.List(ctx, prefix)
 	if err != nil {
 		return err
 	}
 	for _, kv := range items {
+		if c.age(kv.ModRevision) <= keep {
+			continue
+		}
 		rec, err := store.Decode[T](kv)
 		if err != nil {
 			c.cfg.Logger.Error("a record cannot be read", "error", err)
 			continue
 		}
-		if old(rec) {
+		if may(rec) {
 			if err := c.deleteAsRead(ctx, kv); err != nil {
 				return err
 			}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -185,12 +184,12 @@ func (c *ControlPlane) forgetCluster(ctx context.Context, id string, idle bool) 
 
 // sweepRemoved forgets clusters that were removed long ago and did not come back
 // for what they had to do.
-func (c *ControlPlane) sweepRemoved(ctx context.Context, now time.Time) error {
+func (c *ControlPlane) sweepRemoved(ctx context.Context) error {
 	var old []string
 	c.state.read(func() {
 		for id, n := range c.state.nodes {
 			d := n.desiredSelf.rec
-			if d != nil && d.RemovedAt != nil && now.Sub(d.RemovedAt.Time) > c.cfg.KeepDeleted {
+			if d != nil && d.RemovedAt != nil && c.age(n.desiredSelf.rev) > c.cfg.KeepDeleted {
 				old = append(old, id)
 			}
 		}

@@ -112,7 +112,7 @@ func (w *witness) lost(meta *record.Meta, v snapshot, now time.Time, keep time.D
 	for _, f := range w.Facts {
 		switch {
 		case f.Deleted != "":
-			if _, ok := v.KV(record.DeletedKey(f.Deleted)); !ok && f.DeletedAt != nil && now.Sub(f.DeletedAt.Time) < keep-forgetMargin {
+			if _, ok := v.KV(record.DeletedKey(f.Deleted)); !ok && f.DeletedAt != nil && f.young(v, now, keep-forgetMargin) {
 				return "the deletion of replica " + f.Deleted
 			}
 		case f.Federation != "":
@@ -134,8 +134,16 @@ func (w *witness) lost(meta *record.Meta, v snapshot, now time.Time, keep time.D
 	return ""
 }
 
-// forgetMargin is how much earlier than promised a deletion may be forgotten by an
-// instance whose clock is ahead.
+// young says whether a deletion is of less than a time ago, by the time that is agreed on
+// in a store; by the clock if the store kept none yet.
+func (f fact) young(v snapshot, now time.Time, than time.Duration) bool {
+	if e := elapsedIn(v); e.Knows(f.Revision) {
+		return time.Duration(e.Since(f.Revision))*time.Second < than
+	}
+	return now.Sub(f.DeletedAt.Time) < than
+}
+
+// forgetMargin is how much earlier than promised a deletion may be forgotten.
 const forgetMargin = 24 * time.Hour
 
 // tombstones are the uids of which a store still knows that they were deleted.

@@ -20,6 +20,8 @@ func keyOf(r record.Ref) string {
 		return record.MetaKey
 	case record.KindFence:
 		return record.FenceKey
+	case record.KindElapsed:
+		return record.ElapsedKey
 	case record.KindCluster:
 		return record.ClusterKey(r.Cluster)
 	case record.KindFederation:
@@ -97,6 +99,7 @@ func keys() map[string]record.Ref {
 	return map[string]record.Ref{
 		record.MetaKey:                                    {Kind: record.KindMeta},
 		record.FenceKey:                                   {Kind: record.KindFence},
+		record.ElapsedKey:                                 {Kind: record.KindElapsed},
 		record.ClusterKey("a"):                            {Kind: record.KindCluster, Cluster: "a"},
 		record.FederationKey("u1"):                        {Kind: record.KindFederation, Name: "u1"},
 		record.RequestKey("00ff"):                         {Kind: record.KindRequest, Name: "00ff"},

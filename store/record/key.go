@@ -140,6 +140,7 @@ const (
 	KindMeta            Kind = "meta"
 	KindCluster         Kind = "cluster"
 	KindFence           Kind = "fence"
+	KindElapsed         Kind = "elapsed"
 	KindFederation      Kind = "federation"
 	KindName            Kind = "name"
 	KindHistory         Kind = "history"
@@ -207,6 +208,8 @@ func ParseKey(key string) Ref {
 		return Ref{Kind: KindMeta}
 	case FenceKey:
 		return Ref{Kind: KindFence}
+	case ElapsedKey:
+		return Ref{Kind: KindElapsed}
 	}
 	head, tail, ok := strings.Cut(rest, "/")
 	if !ok || tail == "" {

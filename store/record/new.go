@@ -9,6 +9,8 @@ func New(kind Kind) any {
 		return new(Cluster)
 	case KindFence:
 		return new(Fence)
+	case KindElapsed:
+		return new(Elapsed)
 	case KindFederation:
 		return new(Federation)
 	case KindName:

@@ -296,8 +296,11 @@ type Tokens struct {
 	V int `json:"v"`
 	// Generation of the federation that the owner was making, or had, when he gave it.
 	Generation int64 `json:"generation"`
-	// Expires is when the token does.
+	// Expires is when the token does, by its issuer's clock.
 	Expires Time `json:"expires"`
+	// LifeS is how many seconds it had when it was written: who sees that counts them
+	// from then. Older control planes do not say.
+	LifeS int64 `json:"life_s,omitempty"`
 	// Access is an age envelope (base64) around the token, for the cluster alone.
 	Access string `json:"access"`
 }

@@ -20,6 +20,7 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	clocks "github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
@@ -73,8 +74,11 @@ type pastCreation struct {
 	at        time.Time
 }
 
-// skew is how far the clock of the second instance is ahead of the first's.
-const skew = 90 * time.Second
+// Each process has a wrong clock of its own.
+var (
+	instancesAhead = []time.Duration{25 * time.Hour, -7 * time.Hour}
+	syncersAhead   = map[string]time.Duration{"oscar-cluster-a": -26 * time.Hour, "oscar-cluster-b": 3 * time.Hour, "oscar-cluster-c": 400 * 24 * time.Hour}
+)
 
 func newMachine(l *life) *machine {
 	m := &machine{l: l, model: newModel(groupNames, clusterNames), tokens: map[place]string{}}
@@ -82,7 +86,7 @@ func newMachine(l *life) *machine {
 	m.w = world.New(l, world.Options{
 		Clusters: clusterNames, Names: append([]string{shared}, groupNames...), Secrets: secretValues,
 		ControlPlane: func(c *controlplane.Config) {
-			ahead := time.Duration(started%2) * skew
+			ahead := instancesAhead[started%len(instancesAhead)]
 			started++
 			c.Now = func() time.Time { return m.clock.now().Add(ahead) }
 			// Only a moved clock ends these.
@@ -91,6 +95,7 @@ func newMachine(l *life) *machine {
 		},
 		Syncer: func(c *syncer.Config) {
 			c.WriteTimeout, c.SessionTTL = 3*time.Second, 10*time.Second
+			c.Now = clocks.Ahead(syncersAhead[c.ClusterID])
 		},
 	})
 	m.w.StopControlPlane(m.w.CP)
@@ -215,7 +220,7 @@ func (m *machine) leftover(g *group, places []place) bool {
 // is remembered for 90 days.
 func (m *machine) owns(g *group, cluster string) bool {
 	at, ok := g.owns[cluster]
-	return ok && g.state == present && m.clock.now().Sub(at) < 90*24*time.Hour-skew
+	return ok && g.state == present && m.clock.now().Sub(at) < 90*24*time.Hour
 }
 
 // create asks for a new federation.
