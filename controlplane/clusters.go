@@ -57,7 +57,7 @@ func (c *ControlPlane) RegisterCluster(ctx context.Context, caller identity.Call
 		clearTree(tx, spec.ClusterID)
 		tx.Put(record.DesiredClusterKey(spec.ClusterID), record.DesiredCluster{
 			V: record.Version, ClusterID: reg.ClusterID, UID: reg.UID, ControlPlane: meta.ControlPlane,
-			Epoch: meta.Epoch, State: reg.State, RestoredAt: meta.RestoredAt,
+			Epoch: meta.Epoch, State: reg.State, RestoredAt: meta.RestoredAt, Minimum: meta.Minimum,
 		})
 		note(tx, c.cfg.Now(), record.Audit{By: caller.Subject, Action: record.ActionRegisterCluster, Outcome: record.OutcomeDone, ClusterID: spec.ClusterID})
 		return bumpFence(v, tx, "registered "+spec.ClusterID)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,8 @@ type Config struct {
 	// Root opens the store as etcd's root, for the moments in which space has to be
 	// made; nil where everybody may do that.
 	Root func(ctx context.Context) (*store.Store, error)
+	// Forms are what this version reads and writes; default record.OwnForms.
+	Forms record.Forms
 	// Identity is the control plane's age key: all instances have the same.
 	Identity *seal.Identity
 	// Access admits clusters that join to etcd; nil when etcd has no users.
@@ -112,6 +115,9 @@ func (c Config) withDefaults() Config {
 			*d = v
 		}
 	}
+	if c.Forms == (record.Forms{}) {
+		c.Forms = record.OwnForms()
+	}
 	def(&c.PrepareDeadline, 15*time.Second)
 	def(&c.ApplyGrace, 120*time.Second)
 	def(&c.PrefetchGrace, 400*time.Second)
@@ -173,10 +179,12 @@ type ControlPlane struct {
 	streamKey []byte
 	proofs    proofs
 	instance  string
-	ready     chan struct{}
-	steps     *prometheus.CounterVec
-	turns     turns
-	space     *store.SpaceWatch
+	// outdated gets why this version may not work with the store any more.
+	outdated chan error
+	ready    chan struct{}
+	steps    *prometheus.CounterVec
+	turns    turns
+	space    *store.SpaceWatch
 	// ended queues clusters whose session has ended.
 	ended workqueue.TypedRateLimitingInterface[string]
 	// lost queues clusters whose orphans are to be looked at.
@@ -229,6 +237,7 @@ func New(cfg Config) (*ControlPlane, error) {
 		markKey:   cfg.Identity.Derive("oscarfed refresh token"),
 		streamKey: cfg.Identity.Derive("oscarfed relay"),
 		instance:  newUID(),
+		outdated:  make(chan error, 1),
 		ready:     make(chan struct{}),
 		steps: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "oscarfed_federation_steps_total", Help: "Steps that this instance took, by name.",
@@ -287,6 +296,7 @@ func New(cfg Config) (*ControlPlane, error) {
 	c.state.corrupt = func(err error) {
 		cfg.Logger.Error("a record cannot be read and is taken as absent", "error", err)
 	}
+	c.state.minimum = c.noteMinimum
 	c.state.strange = func(key, word string) {
 		cfg.Logger.Error("a newer version has written a record, which is left as it is", "key", key, "word", word)
 	}
@@ -324,6 +334,7 @@ func New(cfg Config) (*ControlPlane, error) {
 func (c *ControlPlane) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.mirror.Run(ctx) })
+	g.Go(func() error { return c.watchMinimum(ctx) })
 	g.Go(func() error { return c.space.Run(ctx) })
 	g.Go(func() error { c.streams(ctx); return nil })
 	g.Go(func() error {
@@ -348,12 +359,18 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 			return ctx.Err()
 		}
 		c.state.refresh()
+		if err := c.suits(); err != nil {
+			return err
+		}
 		if err := c.recognise(ctx); err != nil {
 			return fmt.Errorf("recognise the store: %w", err)
 		}
 		if err := c.patiently(ctx, "it is not prepared yet", func() error { return c.found(ctx) }); err != nil {
 			return fmt.Errorf("prepare the store: %w", err)
 		}
+		announced := make(chan struct{})
+		g.Go(func() error { c.announce(ctx, sync.OnceFunc(func() { close(announced) })); return nil })
+		<-announced
 		close(c.ready)
 		g.Go(func() error { return c.sweep(ctx) })
 		g.Go(func() error { return c.watchHistory(ctx) })

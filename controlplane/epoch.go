@@ -131,10 +131,10 @@ func spread(ctx context.Context, st *store.Store, clusters []string) error {
 				if err != nil {
 					return err
 				}
-				if d.Epoch == meta.Epoch {
+				if d.Epoch == meta.Epoch && d.Minimum == meta.Minimum {
 					continue
 				}
-				d.Epoch, d.RestoredAt = meta.Epoch, meta.RestoredAt
+				d.Epoch, d.RestoredAt, d.Minimum = meta.Epoch, meta.RestoredAt, meta.Minimum
 				tx.Expect(key)
 				tx.Put(key, d)
 			}

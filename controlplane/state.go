@@ -35,6 +35,8 @@ type state struct {
 	streams func(cluster, uid string) bool
 	// token gives the service token of a replica.
 	token func(uid string) string
+	// minimum is told what the store asks of those who work with it.
+	minimum func(record.Minimum)
 	// metaChanged is told when the meta record was written.
 	metaChanged chan struct{}
 
@@ -106,6 +108,7 @@ func newState(mirror *store.Mirror) *state {
 		feed:        mirror.Feed(),
 		corrupt:     func(error) {},
 		strange:     func(string, string) {},
+		minimum:     func(record.Minimum) {},
 		touched:     func([]string, []string) {},
 		ended:       func(string) {},
 		departed:    func(string) {},
@@ -216,6 +219,7 @@ func (s *state) apply(key string, kv store.KV, exists bool, federations, cluster
 	case record.KindMeta:
 		if v, ok := decode[record.Meta](s, kv, exists); ok {
 			s.meta = v
+			s.minimum(v.Minimum)
 			select {
 			case s.metaChanged <- struct{}{}:
 			default:

@@ -32,6 +32,9 @@ type Store struct {
 	// pages is set when the server turned out not to stream ranges.
 	pages atomic.Bool
 
+	// refused is why nothing is written any more.
+	refused atomic.Pointer[error]
+
 	// mirrors are those that run.
 	mirrorsMu sync.Mutex
 	mirrors   []*Mirror
@@ -66,6 +69,10 @@ func (s *Store) Close() error {
 	}
 	return nil
 }
+
+// Refuse ends all writing: every Update from now on ends with the error, as it is. The
+// first one counts.
+func (s *Store) Refuse(err error) { s.refused.CompareAndSwap(nil, &err) }
 
 // Auth changes users and roles; see package access.
 func (s *Store) Auth() clientv3.Auth { return s.client.Auth }

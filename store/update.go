@@ -67,6 +67,9 @@ func (s *Store) Update(ctx context.Context, u Update) (Result, error) {
 	if u.Build == nil || (u.Marker == "") != (u.RequestID == "") || u.Marker != "" && u.From != nil {
 		return Result{}, errors.New("an update needs Build, and Marker and RequestID together, without From")
 	}
+	if why := s.refused.Load(); why != nil {
+		return Result{}, *why
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Deadline)
 	defer cancel()
 

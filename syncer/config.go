@@ -14,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/failpoint"
 	"github.com/oscarfed/oscarfed/internal/version"
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/oscar"
@@ -78,6 +79,8 @@ type Config struct {
 	Origins  Origins
 	// Relay keeps streams to the control plane; nil for none.
 	Relay Relay
+	// Forms are what this version reads and writes; default record.OwnForms.
+	Forms record.Forms
 	// Instance names this process in its session; default: a new UUID.
 	Instance string
 
@@ -185,6 +188,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Memory == nil {
 		c.Memory = &forgetful{}
+	}
+	if c.Forms == (record.Forms{}) {
+		c.Forms = record.OwnForms()
 	}
 	if c.Instance == "" {
 		c.Instance = uuid.NewString()

@@ -95,8 +95,20 @@ func (s *Syncer) registered(kv store.KV, ok bool) (*record.DesiredCluster, error
 		// It is nobody's: neither the first registration that is met, nor another one.
 		return nil, fmt.Errorf("%w: the one that there is has no uid", errNotRegistered)
 	}
-	return c, err
+	if err != nil {
+		return c, err
+	}
+	if why := c.Minimum.Refuses(s.cfg.Forms); why != nil {
+		err := fmt.Errorf("%w: %w", errOutdated, why)
+		s.cfg.Store.Refuse(err)
+		return nil, err
+	}
+	return c, nil
 }
+
+// errOutdated says that this version is too old for the store: it writes nothing more,
+// and ends.
+var errOutdated = errors.New("this syncer is too old")
 
 // serves says whether desired/cluster, as it was read, is of our registration.
 func (s *Syncer) serves(kv store.KV, ok bool) (*record.DesiredCluster, error) {

@@ -179,11 +179,11 @@ func (s *Syncer) Run(ctx context.Context) error {
 		defer cancel()
 		defer context.AfterFunc(following, cancel)()
 		s.keys.open(working)
-		s.terms(working)
+		err := s.terms(working)
 		cancel()
 		s.keys.close()
 		s.closeKeeper()
-		return nil
+		return err
 	})
 	if s.cfg.Local != nil {
 		// Of its own end it tells the others; it ends with the mirror that it reads.
@@ -199,8 +199,9 @@ func (s *Syncer) closeKeeper() {
 	s.keeper.Close(ctx)
 }
 
-// terms opens one session after another until ctx ends.
-func (s *Syncer) terms(ctx context.Context) {
+// terms opens one session after another until ctx ends, or the store asks for a newer
+// version.
+func (s *Syncer) terms(ctx context.Context) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = 200*time.Millisecond, 15*time.Second
 	for ctx.Err() == nil {
@@ -211,7 +212,9 @@ func (s *Syncer) terms(ctx context.Context) {
 		}
 		switch {
 		case ctx.Err() != nil:
-			return // an ordered stop: how the term ended was its consequence
+			return nil // an ordered stop: how the term ended was its consequence
+		case errors.Is(err, errOutdated):
+			return err
 		case errors.Is(err, errNotRegistered), errors.Is(err, errOtherCluster):
 			continue // which is waited out
 		}
@@ -225,6 +228,7 @@ func (s *Syncer) terms(ctx context.Context) {
 		case <-time.After(pause):
 		}
 	}
+	return nil
 }
 
 // term opens a session and works in it. leads says whether no other syncer may write
@@ -233,7 +237,7 @@ func (s *Syncer) term(ctx context.Context, leads func() bool) error {
 	session, err := s.cfg.Store.OpenSession(ctx, store.SessionConfig{
 		Key: record.SessionKey(s.cfg.ClusterID),
 		Record: record.Session{V: record.Version, Instance: s.cfg.Instance, Version: s.cfg.version(),
-			StartedAt: record.At(s.cfg.Now())},
+			Forms: s.cfg.Forms, StartedAt: record.At(s.cfg.Now())},
 		TTL:    s.cfg.SessionTTL,
 		Logger: s.log,
 	})

@@ -350,7 +350,7 @@ func (t *term) tokenCame(view *store.MirrorView, federation string, now time.Tim
 func (t *term) noteEpoch(view *store.MirrorView) {
 	c, err := t.serves(view.KV(record.DesiredClusterKey(t.cfg.ClusterID)))
 	switch {
-	case errors.Is(err, errNotRegistered), errors.Is(err, errOtherCluster):
+	case errors.Is(err, errNotRegistered), errors.Is(err, errOtherCluster), errors.Is(err, errOutdated):
 		t.lose(err)
 		return
 	case err != nil:

@@ -30,6 +30,8 @@ func keyOf(r record.Ref) string {
 		return record.RequestKey(r.Name)
 	case record.KindDeleted:
 		return record.DeletedKey(r.Name)
+	case record.KindInstance:
+		return record.InstanceKey(r.Name)
 	case record.KindJoin:
 		return record.JoinKey(r.Name)
 	case record.KindAudit:
@@ -104,6 +106,7 @@ func keys() map[string]record.Ref {
 		record.FederationKey("u1"):                        {Kind: record.KindFederation, Name: "u1"},
 		record.RequestKey("00ff"):                         {Kind: record.KindRequest, Name: "00ff"},
 		record.AuditKey("u1"):                             {Kind: record.KindAudit, Name: "u1"},
+		record.InstanceKey("u1"):                          {Kind: record.KindInstance, Name: "u1"},
 		record.JoinKey("00ff"):                            {Kind: record.KindJoin, Name: "00ff"},
 		record.DeletedKey("u1"):                           {Kind: record.KindDeleted, Name: "u1"},
 		record.NameKey("a/b c@d%\n", "g"):                 {Kind: record.KindName, Owner: "a/b c@d%\n", Name: "g"},

@@ -138,6 +138,7 @@ type Kind string
 const (
 	KindUnknown         Kind = ""
 	KindMeta            Kind = "meta"
+	KindInstance        Kind = "instance"
 	KindCluster         Kind = "cluster"
 	KindFence           Kind = "fence"
 	KindElapsed         Kind = "elapsed"
@@ -224,6 +225,8 @@ func ParseKey(key string) Ref {
 		return single(Ref{Kind: KindRequest, Name: tail}, tail)
 	case "deleted":
 		return single(Ref{Kind: KindDeleted, Name: tail}, tail)
+	case "instances":
+		return single(Ref{Kind: KindInstance, Name: tail}, tail)
 	case "joins":
 		return single(Ref{Kind: KindJoin, Name: tail}, tail)
 	case "audit":

@@ -5,6 +5,8 @@ func New(kind Kind) any {
 	switch kind {
 	case KindMeta:
 		return new(Meta)
+	case KindInstance:
+		return new(Instance)
 	case KindCluster:
 		return new(Cluster)
 	case KindFence:

@@ -56,6 +56,7 @@ type Meta struct {
 	RestoredAt *Time `json:"restored_at,omitempty"`
 	// Epochs are the former ones, oldest first.
 	Epochs []string `json:"epochs,omitempty"`
+	Minimum
 }
 
 // Cluster is the registration of one OSCAR cluster.
@@ -188,6 +189,8 @@ type DesiredCluster struct {
 	State        ClusterState `json:"state"`
 	// RestoredAt is when the present epoch began; nil in the first one.
 	RestoredAt *Time `json:"restored_at,omitempty"`
+	// Minimum is that of Meta, which a syncer may not read.
+	Minimum
 	// RemovedAt goes with the state removed.
 	RemovedAt *Time `json:"removed_at,omitempty"`
 	// Joined stays of the registration of a cluster that was removed: it may renew its
@@ -437,6 +440,8 @@ type Session struct {
 	Instance  string `json:"instance"`
 	Version   string `json:"version"`
 	StartedAt Time   `json:"started_at"`
+	// Forms are those of the syncer; zero of one that does not announce them.
+	Forms
 }
 
 // Encode writes a record as one line of compact JSON without HTML escapes.

@@ -228,6 +228,9 @@ func (w *World) Restart(mutate ...func(*controlplane.Config)) {
 	w.Client = must(client.New(client.Config{Endpoint: w.API, User: User, Password: Password}))(w.T)
 }
 
+// Identity is the control planes' key.
+func (w *World) Identity() *seal.Identity { return w.identity }
+
 // StartControlPlane starts one more instance over the same etcd and key.
 func (w *World) StartControlPlane() *controlplane.ControlPlane {
 	w.T.Helper()

@@ -1,0 +1,154 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oscarfed/oscarfed/internal/version"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// noteMinimum ends all writing of this instance when the store asks for a newer version.
+func (c *ControlPlane) noteMinimum(m record.Minimum) {
+	err := m.Refuses(c.cfg.Forms)
+	if err == nil {
+		return
+	}
+	c.store.Refuse(&Error{Code: CodeUnavailable, RetryAfter: time.Minute, Message: err.Error()})
+	select {
+	case c.outdated <- fmt.Errorf("this control plane is too old: %w", err):
+	default:
+	}
+}
+
+// watchMinimum ends with an error when the store asks for a newer version than this.
+func (c *ControlPlane) watchMinimum(ctx context.Context) error {
+	select {
+	case err := <-c.outdated:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// suits says whether this version may work with the store, before anything is written.
+func (c *ControlPlane) suits() error {
+	var err error
+	c.state.read(func() {
+		if c.state.meta != nil {
+			err = c.state.meta.Refuses(c.cfg.Forms)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("this control plane is too old: %w", err)
+	}
+	return nil
+}
+
+// announce keeps a leased key that says what this instance reads and writes, until ctx
+// ends. It calls tried after the first try: an etcd that is full takes no key, and must
+// not keep an instance from starting that makes room in it.
+func (c *ControlPlane) announce(ctx context.Context, tried func()) {
+	defer tried()
+	for ctx.Err() == nil {
+		session, err := c.store.OpenSession(ctx, store.SessionConfig{
+			Key:    record.InstanceKey(c.instance),
+			Record: record.Instance{V: record.Version, Version: version.Get().Version, Forms: c.cfg.Forms, StartedAt: record.At(c.cfg.Now())},
+		})
+		tried()
+		if err != nil {
+			c.cfg.Logger.Warn("this instance could not announce itself; it is tried again", "error", err)
+			pause(ctx, 5*time.Second)
+			continue
+		}
+		select {
+		case <-session.Done():
+		case <-ctx.Done():
+		}
+		if err := session.Close(context.WithoutCancel(ctx)); err != nil {
+			c.cfg.Logger.Warn("the announcement of this instance stays until its lease ends", "error", err)
+		}
+	}
+}
+
+// MayWrite says whether a form of records may be written now: nil when every instance of
+// the control plane that runs, and the syncer of each of the clusters concerned, has
+// announced that it reads it. The error names the first that has not.
+func (c *ControlPlane) MayWrite(ctx context.Context, form int, clusters ...string) error {
+	instances, _, err := c.store.List(ctx, record.InstancesPrefix)
+	if err != nil {
+		return crossing(err)
+	}
+	for _, kv := range instances {
+		i, err := store.Decode[record.Instance](kv)
+		if err != nil {
+			return err
+		}
+		if i.Reads < form {
+			return tooOld(fmt.Sprintf("instance %s of the control plane (%s)", record.ParseKey(kv.Key).Name, i.Version), i.Reads, form)
+		}
+	}
+	for _, id := range clusters {
+		v, err := c.store.Read(ctx, record.SessionKey(id))
+		if err != nil {
+			return crossing(err)
+		}
+		kv, alive := v.KV(record.SessionKey(id))
+		if !alive {
+			return &Error{Code: CodeFailedPrecondition, Message: fmt.Sprintf("the syncer of cluster %q is away: what it reads is not known", id)}
+		}
+		s, err := store.Decode[record.Session](kv)
+		if err != nil {
+			return err
+		}
+		if max(s.Reads, 1) < form { // before forms had numbers, there was one
+			return tooOld(fmt.Sprintf("the syncer of cluster %q (%s)", id, s.Version), max(s.Reads, 1), form)
+		}
+	}
+	return nil
+}
+
+func tooOld(who string, reads, form int) error {
+	return &Error{Code: CodeFailedPrecondition, Message: fmt.Sprintf("%s reads up to form %d, and form %d is not written before it is replaced by a newer version", who, reads, form)}
+}
+
+// RaiseMinimum makes the store ask for forms that everybody has announced, for good:
+// older versions end where they run, and do not start again.
+func (c *ControlPlane) RaiseMinimum(ctx context.Context, to record.Minimum) error {
+	if err := to.Refuses(c.cfg.Forms); err != nil {
+		return &Error{Code: CodeFailedPrecondition, Message: err.Error()}
+	}
+	if err := c.fresh(ctx); err != nil {
+		return err
+	}
+	var clusters []string
+	c.state.read(func() {
+		for id := range c.state.clusters {
+			clusters = append(clusters, id)
+		}
+	})
+	slices.Sort(clusters)
+	if err := c.MayWrite(ctx, max(to.MinReader, to.MinWriter), clusters...); err != nil {
+		return err
+	}
+	_, err := c.store.Update(ctx, store.Update{Keys: []string{record.MetaKey}, Build: func(v store.View, tx *store.Txn) error {
+		_, meta, err := decodeAt[record.Meta](v, record.MetaKey)
+		if err != nil {
+			return err
+		}
+		if meta == nil {
+			return ErrNoStore
+		}
+		meta.Minimum = meta.Raised(to)
+		tx.Expect(record.MetaKey)
+		tx.Put(record.MetaKey, meta)
+		return nil
+	}})
+	if err != nil {
+		return crossing(err)
+	}
+	return spread(ctx, c.store, clusters)
+}
