@@ -212,7 +212,7 @@ func (s *Syncer) terms(ctx context.Context) error {
 		}
 		switch {
 		case ctx.Err() != nil:
-			return nil // an ordered stop: how the term ended was its consequence
+			continue // an ordered stop: how the term ended was its consequence
 		case errors.Is(err, errOutdated):
 			return err
 		case errors.Is(err, errNotRegistered), errors.Is(err, errOtherCluster):

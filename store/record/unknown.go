@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 )
@@ -150,9 +151,7 @@ func fieldsOf(t reflect.Type) map[string]known {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case f.Anonymous && name == "":
-			for name, inner := range fieldsOf(f.Type) {
-				out[name] = inner
-			}
+			maps.Copy(out, fieldsOf(f.Type))
 		case f.IsExported() && name != "" && name != "-":
 			out[name] = known{t: f.Type, id: f.Tag.Get("record") == "id"}
 		}
@@ -237,11 +236,12 @@ func objectOf(raw json.RawMessage) []field {
 	out := []field{}
 	at := map[string]int{}
 	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
+		token, err := dec.Token()
+		name, ok := token.(string)
+		if err != nil || !ok {
 			return nil
 		}
-		f := field{name: name.(string)}
+		f := field{name: name}
 		if dec.Decode(&f.value) != nil {
 			return nil
 		}
