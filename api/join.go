@@ -72,7 +72,7 @@ func (s *Server) join(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	e, err := s.cp.Join(r.Context(), controlplane.JoinRequest{
-		Token: in.Token, ClusterID: in.ClusterID, CSR: in.CSR, Recipient: in.Recipient, KubeSystemUID: in.KubeSystemUID,
+		Token: in.Token, ClusterID: in.ClusterID, CSR: in.CSR, Recipient: in.Recipient, KubeSystemUID: in.KubeSystemUID, OscarID: in.OscarID,
 	})
 	if err != nil {
 		return err

@@ -165,7 +165,7 @@ func (s *state) lostFederation(uid string, token func(string) string) []lostMemb
 			continue
 		}
 		for _, o := range n.self.rec.Orphans {
-			if o.Federation != uid || n.desired[o.ServiceName].rec != nil || o.Mark != record.Mark(token(o.UID)) {
+			if o.Federation != uid || n.desired[o.ServiceName].rec != nil || o.Mark != record.Mark(token(o.UID)) || s.elsewhere(cluster, o) != "" {
 				continue
 			}
 			if o.Settings == "" {

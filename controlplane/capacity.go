@@ -38,6 +38,9 @@ func (n *node) fresh() bool {
 	if n.session.rec == nil || n.capacity.rec == nil || n.capacity.rec.Session != n.session.rev || n.capacity.rec.FailingSince != nil {
 		return false
 	}
+	if n.desiredSelf.rec != nil && n.desiredSelf.rec.SameOscarAs != "" {
+		return false
+	}
 	if n.self.rec == nil {
 		return true
 	}

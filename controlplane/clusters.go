@@ -197,6 +197,9 @@ func (s *state) presentCluster(of versioned[record.Cluster]) Cluster {
 			out.Reason = record.ReasonOtherIdentity
 		}
 	}
+	if n := s.nodes[reg.ClusterID]; n != nil && n.desiredSelf.rec != nil && n.desiredSelf.rec.SameOscarAs != "" {
+		out.Reason = record.ReasonSameOscar
+	}
 	return out
 }
 

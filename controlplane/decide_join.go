@@ -21,6 +21,8 @@ type applicant struct {
 	kubeSystem string
 	// recipient is empty in a renewal: it stays as it is.
 	recipient string
+	// oscar is empty when it could not say which OSCAR it has.
+	oscar string
 }
 
 // errNoToken is the answer to every token that opens nothing, whatever the cause: it
@@ -46,7 +48,7 @@ func decideJoin(join *record.Join, reg *record.Cluster, who applicant, now time.
 		return nil, false, &Error{Code: CodeForbidden, Message: "the join token was used already, with another key; ask the administrator for another one. " +
 			"If nobody here has used it, somebody else has: tell him"}
 	}
-	joined := record.Joined{Key: who.key, Recipient: who.recipient, KubeSystemUID: who.kubeSystem, At: record.At(now)}
+	joined := record.Joined{Key: who.key, Recipient: who.recipient, KubeSystemUID: who.kubeSystem, OscarID: who.oscar, At: record.At(now)}
 	if old := reg.Joined; old != nil {
 		if err := sameCluster(old, who, join.ReplaceKey && join.UsedBy == ""); err != nil {
 			return nil, false, err

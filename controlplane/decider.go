@@ -200,7 +200,7 @@ func (s *state) replica(m record.Member, index int) replicaState {
 		r.lastSeen = &t
 	}
 	if n := s.nodes[m.ClusterID]; n != nil && n.desiredSelf.rec != nil {
-		r.stopped = n.desiredSelf.rec.State == record.ClusterPaused
+		r.stopped = n.desiredSelf.rec.State == record.ClusterPaused || n.desiredSelf.rec.SameOscarAs != ""
 	}
 	if d := s.desired(m.ClusterID, m.ServiceName); d.rec != nil && d.rec.UID == m.UID {
 		r.desired, r.desiredRev = d.rec, d.rev

@@ -223,6 +223,11 @@ func (s *state) orphan(cluster string, o record.Orphan) Difference {
 		Message:   "a service with our marks that the store knows nothing of; it is not changed",
 		KeepStore: "it is deleted; its buckets stay", epoch: o.Epoch,
 	}
+	if other := s.elsewhere(cluster, o); other != "" {
+		d.Message = fmt.Sprintf("a service that was made for cluster %q: is this the same OSCAR? It is not changed, and nothing here deletes it", other)
+		d.KeepStore = ""
+		return d
+	}
 	if _, err := uuid.Parse(o.Federation); err == nil {
 		d.claims = o.Federation
 	}

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -26,6 +27,8 @@ type JoinRequest struct {
 	Recipient string
 	// KubeSystemUID is empty when Kubernetes cannot be reached.
 	KubeSystemUID string
+	// OscarID says which OSCAR it is; empty when that cannot be said.
+	OscarID string
 }
 
 // Enrolment is what a syncer needs to speak to etcd.
@@ -54,13 +57,16 @@ func (c *ControlPlane) Join(ctx context.Context, in JoinRequest) (*Enrolment, er
 	if !seal.ValidRecipient(in.Recipient) {
 		violations = append(violations, oscar.Violation{Path: "recipient", Rule: oscar.RuleType, Message: "a recipient is the public key of an age identity, age1..."})
 	}
+	if !plainWord(in.OscarID, maxKubeUID) {
+		violations = append(violations, oscar.Violation{Path: "oscar_id", Rule: oscar.RuleType, Message: "it is the UUID in the name of the bucket that marks an OSCAR"})
+	}
 	if len(violations) > 0 {
 		return nil, &Error{Code: CodeInvalid, Violations: violations}
 	}
 	if !plausibleJoinToken(in.Token) {
 		return nil, errNoToken()
 	}
-	who := applicant{cluster: in.ClusterID, key: csr.Fingerprint, kubeSystem: in.KubeSystemUID, recipient: in.Recipient}
+	who := applicant{cluster: in.ClusterID, key: csr.Fingerprint, kubeSystem: in.KubeSystemUID, recipient: in.Recipient, oscar: in.OscarID}
 	out, err := c.writeJoin(ctx, record.JoinKey(record.JoinHash(in.Token)), who, csr)
 	if err != nil {
 		return nil, crossing(err)
@@ -70,6 +76,18 @@ func (c *ControlPlane) Join(ctx context.Context, in JoinRequest) (*Enrolment, er
 	}
 	c.cfg.Logger.Info("a cluster has joined", "cluster", out.ClusterID, "cluster_uid", out.ClusterUID, "key", who.key, "ends", out.NotAfter)
 	return out, nil
+}
+
+// otherOscar refuses an OSCAR that another cluster has, as far as this instance knows:
+// of two that join in one moment, tellTwins stops the later one.
+func (c *ControlPlane) otherOscar(who applicant) error {
+	first := ""
+	c.state.read(func() { first = c.state.registeredAs(who.oscar, who.cluster) })
+	if first == "" {
+		return nil
+	}
+	return &Error{Code: CodeConflict, Message: fmt.Sprintf("this OSCAR is registered as cluster %q already; two clusters cannot have one OSCAR: "+
+		"use that one, or remove it first (oscarfed cluster remove %s). If it is another OSCAR with the same MinIO, start both syncers with --shared-minio", first, first)}
 }
 
 // writeJoin uses the token up. Its update needs no marker: a try whose outcome is not
@@ -89,6 +107,9 @@ func (c *ControlPlane) writeJoin(ctx context.Context, token string, who applican
 				return err
 			}
 			next, uses, err := decideJoin(join, reg, who, c.cfg.Now())
+			if err == nil {
+				err = c.otherOscar(who)
+			}
 			if err != nil {
 				return err
 			}

@@ -48,6 +48,9 @@ func (c *ControlPlane) orphansOf(ctx context.Context, cluster string) error {
 	if c.doubtful() {
 		return errStale
 	}
+	if err := c.tellTwins(ctx, cluster); err != nil {
+		return err
+	}
 	if err := c.adopt(ctx, cluster); err != nil {
 		return err
 	}

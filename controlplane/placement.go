@@ -22,6 +22,9 @@ func (c *ControlPlane) registered(caller identity.Caller) (topology.Env, int64) 
 			if groups := reg.rec.AllowedGroups; len(groups) > 0 && !caller.InGroup(groups...) {
 				env.Barred[id] = forGroups(groups)
 			}
+			if first := c.state.sameOscarAs(id); first != "" {
+				env.Barred[id] = fmt.Sprintf("has the same OSCAR as cluster %q, which was registered before it", first)
+			}
 		}
 	})
 	return env, fence

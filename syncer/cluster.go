@@ -94,7 +94,14 @@ func (t *term) askCluster(ctx context.Context) (func(*record.ObservedCluster), e
 	if asked != nil && !errors.Is(asked, kube.ErrAbsent) {
 		t.log.Warn("Kubernetes does not say which cluster it is", "error", asked)
 	}
+	id := ""
+	if !t.cfg.SharedMinIO {
+		id = t.oscarID(ctx)
+	}
 	return func(c *record.ObservedCluster) {
+		if id != "" || t.cfg.SharedMinIO {
+			c.OscarID = id // else what was known stays
+		}
 		c.OscarVersion, c.MinioEndpoint, c.MinioRegion, c.MinioVerify = info.Version, storage.Endpoint, storage.Region, storage.Verify
 		if asked == nil || errors.Is(asked, kube.ErrAbsent) {
 			c.KubeSystemUID = uid // else what was known stays
@@ -128,7 +135,8 @@ func (t *term) orphans(before, after *store.MirrorView, list *listing) []record.
 			generation = 0
 		}
 		out = append(out, record.Orphan{ServiceName: name, UID: uid, Generation: generation, Epoch: service.Annotations[oscarapi.AnnotationEpoch], Federation: service.Annotations[oscarapi.AnnotationFederation],
-			Mark: record.Mark(service.Token), Settings: service.Annotations[oscarapi.AnnotationSettings],
+			ClusterID: service.ClusterID,
+			Mark:      record.Mark(service.Token), Settings: service.Annotations[oscarapi.AnnotationSettings],
 			Reason: record.ReasonAheadOfDesired})
 	}
 	return out

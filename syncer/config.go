@@ -37,6 +37,7 @@ type OSCAR interface {
 	Jobs(ctx context.Context, service, page string) (oscar.JobPage, error)
 	Buckets(ctx context.Context) ([]oscar.Bucket, error)
 	CountObjects(ctx context.Context, name string, most int64) (n int64, more bool, err error)
+	CreateBucket(ctx context.Context, name string) error
 	DeleteBucket(ctx context.Context, name string, timeout time.Duration) error
 	Volume(ctx context.Context, name string, as oscar.Bearer) (*oscar.Volume, error)
 	DeleteVolume(ctx context.Context, name string, as oscar.Bearer, timeout time.Duration) error
@@ -58,6 +59,9 @@ type Config struct {
 	Vault token.Vault
 	// Issuers are those that refresh tokens are exchanged at.
 	Issuers []token.Issuer
+	// SharedMinIO says that the MinIO is that of several OSCARs, so that a mark in it
+	// identifies none of them.
+	SharedMinIO bool
 	// Identity opens what is sealed to this cluster.
 	Identity *seal.Identity
 	// Tokens is asked for an owner's access token when none that is good was

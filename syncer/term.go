@@ -41,6 +41,8 @@ type term struct {
 	// health is how OSCAR has answered, and amiss rings when a trouble begins.
 	health *health
 	amiss  chan struct{}
+	// ids is which OSCAR this is.
+	ids *shared[string]
 	// admissions are the users whom OSCAR lets in.
 	admissions *admissions
 
@@ -119,6 +121,7 @@ func (t *term) run(ctx context.Context) error {
 	t.nodes = newShared(ctx, t.cfg.Now, t.cfg.OSCAR.Nodes)
 	t.infos = newShared(ctx, t.cfg.Now, noting(t.health, oscar.OpInfo, t.cfg.OSCAR.Info))
 	t.storages = newShared(ctx, t.cfg.Now, noting(t.health, oscar.OpConfig, t.cfg.OSCAR.Storage))
+	t.ids = newShared(ctx, t.cfg.Now, t.identify)
 	t.admissions = newAdmissions(t.cfg.Now, t.cfg.OSCAR.Admits)
 	if t.cfg.Origins != nil {
 		t.alive = newMinios(ctx, t.cfg.Now, t.cfg.Origins.Alive)
@@ -130,6 +133,7 @@ func (t *term) run(ctx context.Context) error {
 		t.nodes.wait()
 		t.infos.wait()
 		t.storages.wait()
+		t.ids.wait()
 	}()
 
 	// From this revision on, nobody else has written to our OSCAR.
@@ -276,7 +280,7 @@ func (v *sight) standing(s *Syncer, c *record.DesiredCluster) {
 // stopped says whether nothing is written to OSCAR in the cluster's state. One that is
 // not known, of a newer control plane, is taken for a pause.
 func stopped(c *record.DesiredCluster) bool {
-	return c.State == record.ClusterPaused || c.State == record.ClusterRevoked || record.Strange(c) != ""
+	return c.State == record.ClusterPaused || c.State == record.ClusterRevoked || c.SameOscarAs != "" || record.Strange(c) != ""
 }
 
 // follow turns changes of the mirror into work.

@@ -25,6 +25,8 @@ type Join struct {
 	Recipient string `json:"recipient"`
 	// KubeSystemUID is left out when Kubernetes cannot be reached.
 	KubeSystemUID string `json:"kube_system_uid,omitempty"`
+	// OscarID is left out when it cannot be said which OSCAR this is.
+	OscarID string `json:"oscar_id,omitempty"`
 }
 
 // JoinChallenge is what the certificate request of a renewal has as its common name.

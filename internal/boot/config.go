@@ -141,6 +141,7 @@ type Syncer struct {
 
 	IdentityFile     string        `placeholder:"FILE" default:"/var/lib/oscarfed-syncer/identity.age" help:"This cluster's age key; made when it is missing."`
 	ClusterUIDFile   string        `name:"cluster-uid-file" placeholder:"FILE" help:"Remembers which registration of the cluster this syncer serves; default cluster-uid beside --identity-file. Made when it is missing."`
+	SharedMinIO      bool          `name:"shared-minio" help:"The OSCAR's MinIO is another OSCAR's, too: a mark in it does not say which OSCAR this is, and one that is registered twice is not noticed."`
 	AcceptClusterUID string        `name:"accept-cluster-uid" placeholder:"UID" help:"Serve this registration although another one is remembered: the cluster was removed and registered again, and this machine is meant."`
 	Resync           time.Duration `default:"60s" help:"Time between two full compares."`
 	SessionTTL       time.Duration `name:"session-ttl" default:"30s" help:"How long a syncer that died still counts as alive."`

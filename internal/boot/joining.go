@@ -20,8 +20,10 @@ import (
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/enroll"
 	"github.com/oscarfed/oscarfed/syncer/kube"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
 )
 
 // Joining says how a syncer gets its certificate for etcd, when it is not given one.
@@ -102,7 +104,7 @@ func (c Joining) token(stdin io.Reader) func() (string, error) {
 }
 
 // openEnrolment is nil for a syncer that is told by flags how etcd is reached.
-func openEnrolment(cfg Syncer, id *seal.Identity, kubernetes kube.Interface, now func() time.Time, registry prometheus.Registerer, log *slog.Logger) (*enroll.Enrolment, error) {
+func openEnrolment(cfg Syncer, id *seal.Identity, kubernetes kube.Interface, client *oscar.Client, now func() time.Time, registry prometheus.Registerer, log *slog.Logger) (*enroll.Enrolment, error) {
 	if cfg.ControlPlane == "" {
 		return nil, nil //nolint:nilnil // there is none, and that is no error
 	}
@@ -126,6 +128,12 @@ func openEnrolment(cfg Syncer, id *seal.Identity, kubernetes kube.Interface, now
 				return "", nil
 			}
 			return uid, err
+		},
+		OscarID: func(ctx context.Context) (string, error) {
+			if cfg.SharedMinIO {
+				return "", nil
+			}
+			return syncer.Identify(ctx, client, func() bool { return true })
 		},
 	})
 }

@@ -70,7 +70,7 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 		return err
 	}
 	registry := newRegistry()
-	enrolment, err := openEnrolment(cfg, id, kubernetes, now, registry, log)
+	enrolment, err := openEnrolment(cfg, id, kubernetes, client, now, registry, log)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 	}
 	conf := syncer.Config{
 		ClusterID: cfg.ClusterID, OSCAR: client, Kube: kubernetes, Identity: id, Issuers: issuers, Resync: cfg.Resync,
-		Memory: syncer.MemoryFile(memory), AcceptClusterUID: cfg.AcceptClusterUID,
+		Memory: syncer.MemoryFile(memory), AcceptClusterUID: cfg.AcceptClusterUID, SharedMinIO: cfg.SharedMinIO,
 		SessionTTL: cfg.SessionTTL, LateWindow: cfg.LateWindow, JobPosts: cfg.JobPosts, JobStart: cmp.Or(cfg.JobStartTimeout, -1), FailPoints: fail, Now: now, Logger: log, Registry: registry,
 		KeepJobs: cfg.OfferJobs == offersOff, RescheduleAfter: cfg.RescheduleAfter,
 	}

@@ -199,6 +199,9 @@ type DesiredCluster struct {
 	// Revoked stays of a cluster that was removed after it was revoked, or that is
 	// revoked while it does its last orders.
 	Revoked *Revocation `json:"revoked,omitempty"`
+	// SameOscarAs names the cluster that the same OSCAR was registered as before: while it
+	// is there, nothing is written to that OSCAR for this one.
+	SameOscarAs string `json:"same_oscar_as,omitempty"`
 }
 
 // Desired is what is asked of one service name on one cluster; with
@@ -392,6 +395,9 @@ type ObservedCluster struct {
 	// MinioVerify says whether its certificate is verified; nil is not known.
 	MinioVerify   *bool  `json:"minio_verify,omitempty"`
 	KubeSystemUID string `json:"kube_system_uid,omitempty"`
+	// OscarID says which OSCAR it is, by a mark that the first syncer left there; empty
+	// when that is not known.
+	OscarID string `json:"oscar_id,omitempty"`
 	// QueueS is the length of the write queue in seconds, in whole minutes.
 	QueueS int64  `json:"queue_s"`
 	Reason Reason `json:"reason,omitempty"`
@@ -427,6 +433,8 @@ type Orphan struct {
 	// Epoch of its marks, and the federation that they name.
 	Epoch      string `json:"epoch,omitempty"`
 	Federation string `json:"federation,omitempty"`
+	// ClusterID is the cluster that it was made for; empty in reports of older syncers.
+	ClusterID string `json:"cluster_id,omitempty"`
 	// Mark is the fingerprint of its token: what somebody made from our annotations
 	// has another one.
 	Mark string `json:"mark,omitempty"`

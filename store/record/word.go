@@ -104,6 +104,7 @@ const (
 	ReasonClusterRemoving    Reason = "ClusterRemoving"
 	ReasonOtherRegistration  Reason = "OtherRegistration"
 	ReasonOtherIdentity      Reason = "OtherIdentity"
+	ReasonSameOscar          Reason = "SameOscar"
 	ReasonStoreRestored      Reason = "StoreRestored"
 	ReasonNewerVersion       Reason = "NewerVersion"
 )

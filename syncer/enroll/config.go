@@ -38,6 +38,9 @@ type Config struct {
 	// KubeSystemUID identifies the Kubernetes below; an error means that it cannot be
 	// said now. nil when there is none.
 	KubeSystemUID func(ctx context.Context) (string, error)
+	// OscarID says which OSCAR this is; an error means that it cannot be said now. nil
+	// when nothing identifies it.
+	OscarID func(ctx context.Context) (string, error)
 
 	// Timeout of one request: 30 s.
 	Timeout time.Duration

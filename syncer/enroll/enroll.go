@@ -167,6 +167,7 @@ func (e *Enrolment) join(ctx context.Context, token string) error {
 	var answer v1.Enrolment
 	err = e.api.post(ctx, "/system/join", v1.Join{
 		Token: token, ClusterID: e.cfg.ClusterID, CSR: string(csr), Recipient: e.cfg.Recipient, KubeSystemUID: e.kubeSystem(ctx),
+		OscarID: e.oscar(ctx),
 	}, &answer)
 	if err != nil {
 		return err
@@ -236,4 +237,20 @@ func (e *Enrolment) kubeSystem(ctx context.Context) string {
 		return ""
 	}
 	return uid
+}
+
+// oscar is empty when it cannot be said now: two clusters with one OSCAR are then
+// noticed when they report.
+func (e *Enrolment) oscar(ctx context.Context) string {
+	if e.cfg.OscarID == nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
+	defer cancel()
+	id, err := e.cfg.OscarID(ctx)
+	if err != nil {
+		e.log.Warn("which OSCAR this is cannot be said; the cluster joins without it", "error", err)
+		return ""
+	}
+	return id
 }

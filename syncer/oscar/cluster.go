@@ -3,6 +3,7 @@ package oscar
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -158,6 +159,16 @@ func (c *Client) CountObjects(ctx context.Context, name string, most int64) (n i
 		page = out.NextPage
 	}
 	return n, true, nil
+}
+
+// CreateBucket makes an empty bucket of the administrator's own. It restarts nothing.
+func (c *Client) CreateBucket(ctx context.Context, name string) error {
+	body, err := json.Marshal(map[string]string{"bucket_name": name, "visibility": "private"})
+	if err != nil {
+		return err
+	}
+	_, err = c.do(ctx, call{op: OpCreateBucket, subject: name, method: http.MethodPost, path: []string{"system", "buckets"}, body: body})
+	return err
 }
 
 // DeleteBucket deletes a bucket and all its objects.

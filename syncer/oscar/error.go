@@ -31,6 +31,7 @@ const (
 	OpBuckets      Op = "buckets"
 	OpBucket       Op = "bucket"
 	OpDeleteBucket Op = "delete bucket"
+	OpCreateBucket Op = "create bucket"
 	OpVolume       Op = "volume"
 	OpDeleteVolume Op = "delete volume"
 )

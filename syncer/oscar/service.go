@@ -10,9 +10,11 @@ import (
 // Service is one service as OSCAR shows it: the fields that decide whose it is
 // and what may be done to it, and the whole answer for comparing and hashing.
 type Service struct {
-	Name        string
-	Token       string
-	Owner       string
+	Name  string
+	Token string
+	Owner string
+	// ClusterID is the cluster that it was made for, as its definition says.
+	ClusterID   string
 	Annotations map[string]string
 	// Storage says that it names any input, output or mount: OSCAR's DELETE
 	// would empty and delete those buckets.
@@ -29,6 +31,7 @@ func (s *Service) UnmarshalJSON(data []byte) error {
 		Name        string            `json:"name"`
 		Token       string            `json:"token"`
 		Owner       string            `json:"owner"`
+		ClusterID   string            `json:"cluster_id"`
 		Annotations map[string]string `json:"annotations"`
 		Input       []json.RawMessage `json:"input"`
 		Output      []json.RawMessage `json:"output"`
@@ -45,6 +48,7 @@ func (s *Service) UnmarshalJSON(data []byte) error {
 		Name:        v.Name,
 		Token:       v.Token,
 		Owner:       v.Owner,
+		ClusterID:   v.ClusterID,
 		Annotations: v.Annotations,
 		Storage:     len(v.Input) > 0 || len(v.Output) > 0 || v.Mount.Provider != "" || v.Mount.Path != "",
 		Volume:      v.Volume,

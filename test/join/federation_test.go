@@ -212,10 +212,18 @@ func (s *site) openEnrolment() *enroll.Enrolment {
 		ClusterID: s.id, ControlPlane: s.f.api.URL, CA: s.f.ca, Dir: s.dir, Recipient: s.identity.Recipient(),
 		Token:         func() (string, error) { return s.token, nil },
 		KubeSystemUID: func(context.Context) (string, error) { return s.kube, nil },
+		OscarID: func(ctx context.Context) (string, error) {
+			return syncer.Identify(ctx, s.oscar(), func() bool { return true })
+		},
 		FirstPause:    10 * time.Millisecond, LastPause: time.Second, RefusedPause: 10 * time.Millisecond, Look: 10 * time.Millisecond,
 		Now: s.f.clock.now, Logger: s.f.log,
 	}))(s.f.t)
 	return s.enrolment
+}
+
+func (s *site) oscar() *oscar.Client {
+	s.f.t.Helper()
+	return must(oscar.New(oscar.Config{Endpoint: s.url, User: user, PasswordFile: filepath.Join(s.dir, "password")}))(s.f.t)
 }
 
 // ensure opens the enrolment and answers what stops the syncer's start.
@@ -242,7 +250,7 @@ func (s *site) start() {
 	enrolment, st := s.enrolment, s.connect()
 	sync := must(syncer.New(syncer.Config{
 		ClusterID: s.id, Store: st, Identity: s.identity, Memory: syncer.MemoryFile(filepath.Join(s.dir, "cluster-uid")),
-		OSCAR:            must(oscar.New(oscar.Config{Endpoint: s.url, User: user, PasswordFile: filepath.Join(s.dir, "password")}))(s.f.t),
+		OSCAR:            s.oscar(),
 		AcceptClusterUID: enrolment.ClusterUID(), Resync: 300 * time.Millisecond, SessionTTL: 5 * time.Second, LateWindow: 2 * time.Second,
 		RetryPause: 50 * time.Millisecond, Logger: s.f.log,
 	}))(s.f.t)

@@ -197,6 +197,28 @@ func TestTwoSyncersWithOneToken(t *testing.T) {
 	says(t, "the other one", errors.Join(errs...), "used already")
 }
 
+// TestOneOSCARDoesNotJoinTwice: two clusters are registered, and both syncers are started
+// with one OSCAR. Nothing of Kubernetes tells.
+func TestOneOSCARDoesNotJoinTwice(t *testing.T) {
+	f := newFederation(t)
+	one, two := f.site("a"), f.site("b")
+	one.kube, two.kube = "", ""
+	own := two.url
+	two.url = one.url
+	one.register()
+	two.register()
+	one.start()
+	f.await("a")
+	says(t, "the same OSCAR as b", two.ensure(), `is registered as cluster "a" already`)
+	// Its token is as good as before.
+	two.url = own
+	two.start()
+	f.await("b")
+	if err := f.create(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A machine was off for three months: it renews before it connects. After another
 // three it is too late, and a token brings it back with the same key.
 func TestAMachineThatWasOff(t *testing.T) {

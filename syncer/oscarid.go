@@ -1,0 +1,100 @@
+package syncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/oscar"
+)
+
+// An OSCAR has no identity of its own that its API tells. So that one which is
+// registered twice is noticed, also without Kubernetes, the first syncer makes an empty
+// bucket whose name says which OSCAR this is, and every later one reads it. Only the
+// administrator's own counts: users make buckets, too.
+
+// markerPrefix begins the name of that bucket; a UUID follows.
+const markerPrefix = "oscarfed-oscar-"
+
+// maxMarkers bounds how many are made on an OSCAR that does not show them as its
+// administrator's.
+const maxMarkers = 3
+
+// markerPatience bounds how long a report waits for the identity.
+const markerPatience = 5 * time.Second
+
+// markerAge is how old the identity may be that is reported.
+const markerAge = 10 * time.Minute
+
+// Buckets is what Identify asks of an OSCAR.
+type Buckets interface {
+	Buckets(ctx context.Context) ([]oscar.Bucket, error)
+	CreateBucket(ctx context.Context, name string) error
+}
+
+// Identify says which OSCAR this is. One that was never asked is given an identity if
+// mayMark says so; otherwise it is empty. Of two syncers that give it one at the same
+// time both read the lesser one in the end.
+func Identify(ctx context.Context, o Buckets, mayMark func() bool) (string, error) {
+	id, tries, err := markerOf(ctx, o)
+	if err != nil || id != "" || tries >= maxMarkers || !mayMark() {
+		return id, err
+	}
+	name := markerPrefix + uuid.NewString()
+	made := o.CreateBucket(ctx, name)
+	// Whether it was made is seen by looking: OSCAR answers 500 after it did the work.
+	if id, _, err = markerOf(ctx, o); err != nil {
+		return "", err
+	}
+	if id == "" {
+		return "", errors.Join(fmt.Errorf("bucket %q, which marks this OSCAR, was not made", name), made)
+	}
+	return id, nil
+}
+
+// markerOf also counts the buckets that are named so, whosever they are.
+func markerOf(ctx context.Context, o Buckets) (least string, named int, err error) {
+	list, err := o.Buckets(ctx)
+	if err != nil {
+		return "", 0, err
+	}
+	for _, b := range list {
+		id, marks := strings.CutPrefix(b.Name, markerPrefix)
+		if !marks || uuid.Validate(id) != nil {
+			continue
+		}
+		named++
+		if b.Owner == "" || !sameOwner(b.Owner, oscarapi.OwnerAdmin) {
+			continue
+		}
+		if least == "" || id < least {
+			least = id
+		}
+	}
+	return least, named, nil
+}
+
+// oscarID is what is known of the identity in a moment; empty when nothing is.
+func (t *term) oscarID(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, markerPatience)
+	defer cancel()
+	id, _, err := t.ids.get(ctx, t.cfg.Now().Add(-markerAge))
+	if err != nil {
+		t.log.Warn("which OSCAR this is cannot be said: one that is registered twice is not noticed", "error", err)
+	}
+	return id
+}
+
+// identify is Identify for this term. A cluster that is paused is given nothing.
+func (t *term) identify(ctx context.Context) (string, error) {
+	return Identify(ctx, t.cfg.OSCAR, func() bool {
+		self := t.desiredClusterIn(t.mirror.Snapshot())
+		return t.leads() && t.session.Alive() && self != nil && self.State != record.ClusterPaused && self.State != record.ClusterRevoked
+	})
+}
