@@ -157,6 +157,7 @@ type below struct {
 }
 
 func (b *below) Nodes(context.Context) ([]kube.Node, error) { return b.nodes, b.err }
+func (b *below) Sizes(context.Context) ([]kube.Node, error) { return b.nodes, b.err }
 
 func TestCapacityFromKubernetes(t *testing.T) {
 	gpuNode := oscarsim.Node{Name: "g", CPU: 4000, Memory: 8 * gib, GPU: 4}

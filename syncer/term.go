@@ -14,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/oscar"
 )
 
@@ -41,6 +42,8 @@ type term struct {
 	// health is how OSCAR has answered, and amiss rings when a trouble begins.
 	health *health
 	amiss  chan struct{}
+	// sizes are the nodes as Kubernetes tells them.
+	sizes *shared[[]kube.Node]
 	// ids is which OSCAR this is.
 	ids *shared[string]
 	// admissions are the users whom OSCAR lets in.
@@ -119,6 +122,7 @@ func (t *term) run(ctx context.Context) error {
 	t.lists = newShared(ctx, t.cfg.Now, noting(t.health, oscar.OpList, t.Syncer.list))
 	t.buckets = newShared(ctx, t.cfg.Now, noting(t.health, oscar.OpBuckets, t.Syncer.bucketList))
 	t.nodes = newShared(ctx, t.cfg.Now, t.cfg.OSCAR.Nodes)
+	t.sizes = newShared(ctx, t.cfg.Now, t.cfg.Kube.Sizes)
 	t.infos = newShared(ctx, t.cfg.Now, noting(t.health, oscar.OpInfo, t.cfg.OSCAR.Info))
 	t.storages = newShared(ctx, t.cfg.Now, noting(t.health, oscar.OpConfig, t.cfg.OSCAR.Storage))
 	t.ids = newShared(ctx, t.cfg.Now, t.identify)
@@ -131,6 +135,7 @@ func (t *term) run(ctx context.Context) error {
 		t.lists.wait()
 		t.buckets.wait()
 		t.nodes.wait()
+		t.sizes.wait()
 		t.infos.wait()
 		t.storages.wait()
 		t.ids.wait()

@@ -163,21 +163,18 @@ func (t *term) checkName(ctx context.Context, v *sight) (*refusal, error) {
 // checkRoom demands that one pod fits what one node can give at all. What runs
 // there now does not matter: services wait for jobs, and jobs for room.
 func (t *term) checkRoom(ctx context.Context, v *sight) (*refusal, error) {
-	nodes, asked, err := t.nodes.get(ctx, t.cfg.Now().Add(-nodesAge))
+	nodes, asked, err := t.sizesOfNodes(ctx, t.cfg.Now().Add(-nodesAge))
 	no, err := v.room(nodes, err)
 	if no == nil || !asked.Before(v.asOf) {
 		return no, err
 	}
 	// A no is said of the nodes that there are now.
-	nodes, _, err = t.nodes.get(ctx, v.asOf)
+	nodes, _, err = t.sizesOfNodes(ctx, v.asOf)
 	return v.room(nodes, err)
 }
 
-// room is checkRoom with the nodes that OSCAR told of, or its error.
-func (v *sight) room(nodes []oscar.Node, err error) (*refusal, error) {
-	if oscar.StatusOf(err) >= 500 {
-		return nil, nil // no metrics server: no opinion
-	}
+// room is checkRoom with the nodes that are known, or why they are not.
+func (v *sight) room(nodes []kube.Node, err error) (*refusal, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -187,13 +184,13 @@ func (v *sight) room(nodes []oscar.Node, err error) (*refusal, error) {
 		return &refusal{record.ReasonInvalidService, fmt.Sprintf(
 			"cpu %q or memory %q is no Kubernetes quantity; use for example 500m and 0.5Gi", v.def.service.CPU, v.def.service.Memory)}, nil
 	}
-	var widest oscar.Node
+	var widest kube.Node
 	for _, n := range nodes {
-		gpu := !v.def.service.EnableGPU || n.GPU > 0
-		if gpu && n.MilliCPU >= cpu.MilliValue() && n.MemoryBytes >= memory.Value() {
+		gives := n.Allocatable
+		if (!v.def.service.EnableGPU || gives.GPU > 0) && gives.MilliCPU >= cpu.MilliValue() && gives.MemoryBytes >= memory.Value() {
 			return nil, nil
 		}
-		if n.MilliCPU > widest.MilliCPU || n.MilliCPU == widest.MilliCPU && n.MemoryBytes > widest.MemoryBytes {
+		if most := widest.Allocatable; gives.MilliCPU > most.MilliCPU || gives.MilliCPU == most.MilliCPU && gives.MemoryBytes > most.MemoryBytes {
 			widest = n
 		}
 	}
@@ -206,7 +203,28 @@ func (v *sight) room(nodes []oscar.Node, err error) (*refusal, error) {
 	}
 	return &refusal{record.ReasonDoesNotFit, fmt.Sprintf(
 		"no node of the cluster can give %s; the largest, %q, has cpu %dm and memory %dMi: ask for less, or leave the cluster out",
-		want, widest.Name, widest.MilliCPU, widest.MemoryBytes>>20)}, nil
+		want, widest.Name, widest.Allocatable.MilliCPU, widest.Allocatable.MemoryBytes>>20)}, nil
+}
+
+// sizesOfNodes are the nodes as OSCAR tells them or, where it cannot since there is no
+// metrics server, as Kubernetes does; none when nobody knows.
+func (t *term) sizesOfNodes(ctx context.Context, notBefore time.Time) ([]kube.Node, time.Time, error) {
+	told, asked, err := t.nodes.get(ctx, notBefore)
+	switch {
+	case oscar.StatusOf(err) >= 500 || err == nil && len(told) == 0:
+		nodes, asked, err := t.sizes.get(ctx, notBefore)
+		if errors.Is(err, kube.ErrAbsent) || errors.Is(err, kube.ErrDenied) {
+			return nil, asked, nil
+		}
+		return nodes, asked, err
+	case err != nil:
+		return nil, asked, err
+	}
+	nodes := make([]kube.Node, 0, len(told))
+	for _, n := range told {
+		nodes = append(nodes, kube.Node{Name: n.Name, Allocatable: kube.Resources{MilliCPU: n.MilliCPU, MemoryBytes: n.MemoryBytes, GPU: n.GPU}})
+	}
+	return nodes, asked, nil
 }
 
 // quantity reads a Kubernetes quantity; OSCAR has a default for an empty one.

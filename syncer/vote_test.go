@@ -14,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/oscar"
 	"github.com/oscarfed/oscarfed/test/issuer"
 )
@@ -140,6 +141,38 @@ func TestVoteYes(t *testing.T) {
 	}
 }
 
+// TestAServiceThatFitsOnNoNodeIsRefusedWithoutMetrics: OSCAR does not know its nodes,
+// and Kubernetes does.
+func TestAServiceThatFitsOnNoNodeIsRefusedWithoutMetrics(t *testing.T) {
+	nodes := []kube.Node{
+		{Name: "wide", Allocatable: kube.Resources{MilliCPU: 8000, MemoryBytes: gib}},
+		{Name: "gpu", Allocatable: kube.Resources{MilliCPU: 2000, MemoryBytes: 8 * gib, GPU: 1}},
+	}
+	for what, tc := range map[string]struct {
+		below kube.Interface
+		cpu   string
+		gpu   bool
+		phase record.Phase
+	}{
+		"it fits":                        {&below{nodes: nodes}, "8", false, record.PhasePrepared},
+		"no node has so much":            {&below{nodes: nodes}, "9", false, record.PhaseRefused},
+		"the node with the GPU has less": {&below{nodes: nodes}, "4", true, record.PhaseRefused},
+		"no node is known":               {&below{}, "9", false, record.PhasePrepared},
+		"no right to look":               {&below{err: fmt.Errorf("list: %w", kube.ErrDenied)}, "9", false, record.PhasePrepared},
+	} {
+		t.Run(what, func(t *testing.T) {
+			r := newRig(t, oscarsim.Config{NoMetrics: true})
+			r.start(func(c *syncer.Config) { c.Kube = tc.below })
+			p := newReplica("grayify")
+			p.cpu, p.extra = tc.cpu, map[string]any{"enable_gpu": tc.gpu}
+			r.want(p, record.IntentPrepare)
+			if o := r.await(p, tc.phase); tc.phase == record.PhaseRefused && (o.Reason != record.ReasonDoesNotFit || !strings.Contains(o.Message, `"wide"`)) {
+				t.Errorf("refused with %s: %s", o.Reason, o.Message)
+			}
+		})
+	}
+}
+
 func TestVoteWaitsOutATransientError(t *testing.T) {
 	r := newRig(t, oscarsim.Config{})
 	r.fault(oscarsim.OpBuckets, oscarsim.Fault500, 2)
@@ -164,7 +197,6 @@ func TestVoteWhenOurClockIsAhead(t *testing.T) {
 func TestStaleVoteOfAnAbortedAttempt(t *testing.T) {
 	r := newRig(t, oscarsim.Config{})
 	gate, inner := newGate(), r.config().OSCAR
-	gate.arm()
 	r.start(func(c *syncer.Config) {
 		c.OSCAR = &proxy{OSCAR: inner, buckets: func(ctx context.Context) ([]oscar.Bucket, error) {
 			buckets, err := inner.Buckets(ctx)
@@ -172,6 +204,8 @@ func TestStaleVoteOfAnAbortedAttempt(t *testing.T) {
 			return buckets, err
 		}}
 	})
+	r.eventually("it is known which OSCAR it is", func() bool { c := r.cluster(); return c != nil && c.OscarID != "" })
+	gate.arm()
 	first, second := newReplica("grayify"), newReplica("grayify")
 	r.want(first, record.IntentPrepare)
 	<-gate.reached

@@ -48,7 +48,7 @@ type Joined struct {
 	KubeSystemUID string `json:"kube_system_uid,omitempty"`
 	// OscarID says which OSCAR it is; empty when that could not be said.
 	OscarID string `json:"oscar_id,omitempty"`
-	At            Time   `json:"at"`
+	At      Time   `json:"at"`
 	// ValidUntil is when its newest certificate ends, give or take an hour.
 	ValidUntil Time `json:"valid_until"`
 }

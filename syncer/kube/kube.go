@@ -42,6 +42,10 @@ type Interface interface {
 	Lead(ctx context.Context, instance string, fn func(ctx context.Context, held func() bool) error) error
 	// Nodes are those that new pods may be put on, with what is taken of them.
 	Nodes(ctx context.Context) ([]Node, error)
+	// Sizes are the nodes that a pod may be put on at any time, also those that are not
+	// ready or cordoned now, with what they can give to all their pods; Requested is
+	// not filled in.
+	Sizes(ctx context.Context) ([]Node, error)
 	TokenStore
 	JobReader
 	JobLister
@@ -72,6 +76,9 @@ func (Absent) Lead(ctx context.Context, _ string, fn func(ctx context.Context, h
 
 // Nodes implements Interface.
 func (Absent) Nodes(context.Context) ([]Node, error) { return nil, ErrAbsent }
+
+// Sizes implements Interface.
+func (Absent) Sizes(context.Context) ([]Node, error) { return nil, ErrAbsent }
 
 // Token implements TokenStore.
 func (Absent) Token(context.Context, string, string) (*Token, error) { return nil, ErrAbsent }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -63,6 +64,31 @@ func (c *Client) Nodes(ctx context.Context) ([]Node, error) {
 		}
 	}
 	return nil, fmt.Errorf("kubernetes: there are more than %d pods", maxListed)
+}
+
+// Sizes implements Interface. It costs one list of nodes, and none of pods.
+func (c *Client) Sizes(ctx context.Context) ([]Node, error) {
+	listed, err := c.listNodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	workers := slices.ContainsFunc(listed, func(n corev1.Node) bool { return !controlPlane(&n) })
+	var out []Node
+	for i := range listed {
+		n := &listed[i]
+		if n.Labels[interlinkLabel] == interlinkType || !reserved(n) && !(workers && controlPlane(n)) {
+			out = append(out, Node{Name: n.Name, Allocatable: resources(n.Status.Allocatable)})
+		}
+	}
+	return out, nil
+}
+
+// reserved says whether a node has a taint that is more than its present condition.
+func reserved(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+		condition := strings.HasPrefix(t.Key, "node.kubernetes.io/") || strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/")
+		return !condition && (t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute)
+	})
 }
 
 func (c *Client) podPage(ctx context.Context, opts metav1.ListOptions) (*corev1.PodList, error) {

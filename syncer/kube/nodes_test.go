@@ -1,8 +1,10 @@
 package kube_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -123,6 +125,23 @@ func TestNodesHaveWhatPodsHaveNotAskedFor(t *testing.T) {
 		}
 		return fmt.Sprint(got) == fmt.Sprint(want)
 	})
+
+	// What is so for the moment alone does not make a node smaller.
+	sizes, err := client.Sizes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, n := range sizes {
+		names = append(names, n.Name)
+		if n.Requested != (kube.Resources{}) || n.Allocatable.MilliCPU < 7900 {
+			t.Errorf("%+v", n)
+		}
+	}
+	slices.Sort(names)
+	if want := []string{"away", "cordoned", "front", "preferred-not", "worker"}; !slices.Equal(names, want) {
+		t.Errorf("nodes that may take pods at any time: %v, want %v", names, want)
+	}
 }
 
 func TestNodesWithoutTheRightToLook(t *testing.T) {
@@ -131,7 +150,9 @@ func TestNodesWithoutTheRightToLook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if nodes, err := client.Nodes(t.Context()); !errors.Is(err, kube.ErrDenied) || len(nodes) != 0 {
-		t.Errorf("%v, %v", nodes, err)
+	for _, ask := range []func(context.Context) ([]kube.Node, error){client.Nodes, client.Sizes} {
+		if nodes, err := ask(t.Context()); !errors.Is(err, kube.ErrDenied) || len(nodes) != 0 {
+			t.Errorf("%v, %v", nodes, err)
+		}
 	}
 }

@@ -215,7 +215,7 @@ func (s *site) openEnrolment() *enroll.Enrolment {
 		OscarID: func(ctx context.Context) (string, error) {
 			return syncer.Identify(ctx, s.oscar(), func() bool { return true })
 		},
-		FirstPause:    10 * time.Millisecond, LastPause: time.Second, RefusedPause: 10 * time.Millisecond, Look: 10 * time.Millisecond,
+		FirstPause: 10 * time.Millisecond, LastPause: time.Second, RefusedPause: 10 * time.Millisecond, Look: 10 * time.Millisecond,
 		Now: s.f.clock.now, Logger: s.f.log,
 	}))(s.f.t)
 	return s.enrolment
