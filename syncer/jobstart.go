@@ -3,6 +3,8 @@ package syncer
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"slices"
 
 	"github.com/oscarfed/oscarfed/syncer/kube"
 )
@@ -16,25 +18,28 @@ func (d *desk) hold(ctx context.Context, a *attempt) {
 			err = d.cfg.Kube.HoldStuckPod(ctx, job, p)
 		}
 	}
-	d.told(a, "a pod that cannot start is held", err)
+	d.mu.Lock()
+	again := !a.memory.lastHold.IsZero()
+	d.mu.Unlock()
+	d.told(a, "a pod that cannot start is held", again, err)
 	d.finished(a, func(m *jobMemory) { m.lastHold = d.cfg.Now() })
 }
 
 // remove deletes the Job of an attempt whose pod is held.
 func (d *desk) remove(ctx context.Context, a *attempt) {
 	job, err := d.startable(ctx, a)
-	for _, p := range podsOf(job) {
-		if err == nil && !p.Held {
-			err = kube.ErrJobChanged
-		}
+	pods := podsOf(job)
+	if err == nil && (len(pods) == 0 || slices.ContainsFunc(pods, func(p kube.JobPod) bool { return !p.Held })) {
+		err = kube.ErrJobChanged // its next list says how it stands
 	}
 	if err == nil {
 		err = d.cfg.Kube.DeleteJob(ctx, job)
 	}
 	d.mu.Lock()
 	d.deleting--
+	again := a.memory.deletes > 0
 	d.mu.Unlock()
-	d.told(a, "a Job that cannot start is deleted", err)
+	d.told(a, "a Job that cannot start is deleted", again, err)
 	d.finished(a, func(m *jobMemory) {
 		m.deletes++
 		m.lastDelete = d.cfg.Now()
@@ -73,12 +78,16 @@ func (d *desk) startable(ctx context.Context, a *attempt) (*kube.Job, error) {
 	return job, d.writable(until)
 }
 
-func (d *desk) told(a *attempt, what string, err error) {
-	log := d.log.Info
-	if err != nil {
-		log = d.log.Warn
+// told logs what was done; what fails again is no news.
+func (d *desk) told(a *attempt, what string, again bool, err error) {
+	level := slog.LevelInfo
+	switch {
+	case err != nil && again:
+		level = slog.LevelDebug
+	case err != nil:
+		level = slog.LevelWarn
 	}
-	log(what, "job", a.job, "attempt", a.number, "service", a.service, "error", err)
+	d.log.Log(context.Background(), level, what, "job", a.job, "attempt", a.number, "service", a.service, "error", err)
 }
 
 // scrubPods takes the secrets of a service out of what its pods tell. Without its definition
