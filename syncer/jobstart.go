@@ -21,7 +21,7 @@ func (d *desk) hold(ctx context.Context, a *attempt) {
 	d.mu.Lock()
 	again := !a.memory.lastHold.IsZero()
 	d.mu.Unlock()
-	d.told(a, "a pod that cannot start is held", again, err)
+	d.told(a, "hold", again, err)
 	d.finished(a, func(m *jobMemory) { m.lastHold = d.cfg.Now() })
 }
 
@@ -39,7 +39,7 @@ func (d *desk) remove(ctx context.Context, a *attempt) {
 	d.deleting--
 	again := a.memory.deletes > 0
 	d.mu.Unlock()
-	d.told(a, "a Job that cannot start is deleted", again, err)
+	d.told(a, "delete", again, err)
 	d.finished(a, func(m *jobMemory) {
 		m.deletes++
 		m.lastDelete = d.cfg.Now()
@@ -79,7 +79,7 @@ func (d *desk) startable(ctx context.Context, a *attempt) (*kube.Job, error) {
 }
 
 // told logs what was done; what fails again is no news.
-func (d *desk) told(a *attempt, what string, again bool, err error) {
+func (d *desk) told(a *attempt, step string, again bool, err error) {
 	level := slog.LevelInfo
 	switch {
 	case err != nil && again:
@@ -87,7 +87,7 @@ func (d *desk) told(a *attempt, what string, again bool, err error) {
 	case err != nil:
 		level = slog.LevelWarn
 	}
-	d.log.Log(context.Background(), level, what, "job", a.job, "attempt", a.number, "service", a.service, "error", err)
+	d.log.Log(context.Background(), level, "a job whose pod cannot start", "step", step, "job", a.job, "attempt", a.number, "service", a.service, "error", err)
 }
 
 // scrubPods takes the secrets of a service out of what its pods tell. Without its definition
