@@ -1,6 +1,7 @@
 package access_test
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -162,4 +163,39 @@ func TestAConnectionThatNeverShakesHandsIsClosed(t *testing.T) {
 			}
 		}
 	})
+}
+
+// While etcd asks nobody who is calling, the gateway would be open to everything: clusters
+// that are connected then are cut off, and are let in again afterwards.
+func TestTheGatewayClosesWhenAuthenticationIsSwitchedOff(t *testing.T) {
+	g := guardByGateway(t)
+	client := raw(t, g, access.Syncer(clusterA, uidA))
+	opened(t, client, record.DesiredPrefix(clusterA))
+	root := g.open(access.Root)
+	if _, err := root.Auth().AuthDisable(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	reads := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := client.Get(ctx, record.MetaKey)
+		return err
+	}
+	wait := time.NewTicker(50 * time.Millisecond)
+	defer wait.Stop()
+	for reads() == nil {
+		<-wait.C
+	}
+	if _, err := root.Auth().AuthEnable(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		_, err := client.Get(ctx, record.DesiredClusterKey(clusterA))
+		cancel()
+		if err == nil {
+			return
+		}
+		<-wait.C
+	}
 }

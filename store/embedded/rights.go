@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,31 +21,20 @@ const (
 	rightsInterval = time.Second
 )
 
-// rights are what etcd's users may do. It ends the connections of those whose rights
-// have changed.
+// rights are what etcd's users may do.
 type rights struct {
-	log *slog.Logger
 	// users is etcd's own store of users, once the server has one.
 	users atomic.Pointer[auth.AuthStore]
-
-	mu sync.Mutex
-	// known are the rights of those who are connected, as they were then.
-	known map[string]string
 }
 
 // admit says whether a user is let in. While etcd asks nobody who he is, everybody with
 // a certificate could do everything: then only root is let in, who switches that on.
-func (r *rights) admit(user string) error {
+func (r *rights) admit(user string) (string, error) {
 	words, on := r.of(user)
 	if !on && user != rootUser {
-		return errors.New("etcd's authentication is not switched on; only root is let in")
+		return "", errors.New("etcd's authentication is not switched on; only root is let in")
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, ok := r.known[user]; !ok {
-		r.known[user] = words
-	}
-	return nil
+	return words, nil
 }
 
 // watch ends connections whose user has other rights than when he connected, and those
@@ -67,28 +54,9 @@ func (r *rights) watch(gate *guard.Gate, closing <-chan struct{}) {
 		users := r.users.Load()
 		if rev := (*users).Revision(); rev != seen {
 			seen = rev
-			r.look(gate)
+			gate.CutChanged(func(user string) string { words, _ := r.of(user); return words })
 		}
 	}
-}
-
-func (r *rights) look(gate *guard.Gate) {
-	next := map[string]string{}
-	for user := range gate.Users() {
-		now, _ := r.of(user)
-		next[user] = now
-		r.mu.Lock()
-		before, ok := r.known[user]
-		r.mu.Unlock()
-		if ok && before == now {
-			continue
-		}
-		n := gate.Cut(user)
-		r.log.Info("connections to etcd were ended: the rights of their user have changed", "user", user, "connections", n)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.known = next
 }
 
 // of says in words what a user may do; empty for one whom etcd does not know. on is

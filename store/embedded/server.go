@@ -103,7 +103,7 @@ func (s *Server) options(cfg Config) ([]grpc.ServerOption, error) {
 		Etcd: s, Trusted: append([]string{rootUser}, cfg.Trusted...), LeaseKey: cfg.LeaseKey,
 		OnLease: cfg.OnLease, OnRefusal: cfg.OnRefusal, Logger: cfg.Logger,
 	})
-	s.rights = &rights{log: cfg.Logger, known: map[string]string{}}
+	s.rights = &rights{}
 	s.gate = limits.NewGate(conf, s.rights.admit)
 	return slices.Concat(out, s.gate.ServerOptions(), limits.ServerOptions()), nil
 }

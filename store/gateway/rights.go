@@ -43,18 +43,8 @@ func (g *Gateway) look(ctx context.Context) {
 func (g *Gateway) lookOnce(ctx context.Context) {
 	users := g.gate.Users()
 	g.pool.drop(func(user string) bool { return users[user] > 0 || user == nobody })
-	switch denied, err := g.denied(ctx, nobody, record.MetaKey); {
-	case ctx.Err() != nil:
-		return
-	case err != nil:
-		g.cfg.Logger.Warn("etcd cannot be asked", "error", err)
-		return // those who are connected go on: they are told the same
-	case !denied && g.safe.Swap(false):
-		g.cfg.Logger.Error("etcd asks nobody who is calling any more: nobody is let in")
-	case !denied:
-		g.cfg.Logger.Error("etcd asks nobody who is calling, so every cluster could do everything: run oscarfed etcd setup first")
-	case !g.safe.Swap(true):
-		g.cfg.Logger.Info("etcd asks who is calling: clusters are let in")
+	if !g.check(ctx, users) {
+		return // those who are connected go on: they are told that etcd is away
 	}
 	if !g.safe.Load() {
 		for user := range users {
@@ -75,6 +65,34 @@ func (g *Gateway) lookOnce(ctx context.Context) {
 		})
 	}
 	_ = group.Wait() // none has an error
+}
+
+// check finds out whether etcd asks who is calling: it does when it denies a key that no
+// cluster may read. It is asked as one who is connected, since etcd tells its log of those
+// whom it does not know, and only at the start as one of these. ok is false when etcd
+// cannot be asked.
+func (g *Gateway) check(ctx context.Context, users map[string]int) (ok bool) {
+	probe := nobody
+	for user := range users {
+		probe = user
+		break
+	}
+	if probe == nobody && g.safe.Load() {
+		return true // nobody is there to whom it would matter
+	}
+	switch denied, err := g.denied(ctx, probe, record.MetaKey); {
+	case ctx.Err() != nil:
+		return false
+	case err != nil:
+		g.cfg.Logger.Warn("etcd cannot be asked", "error", err)
+		return false
+	case !denied:
+		g.safe.Store(false)
+		g.cfg.Logger.Error("etcd asks nobody who is calling, so every cluster could do everything: run oscarfed etcd setup first")
+	case !g.safe.Swap(true):
+		g.cfg.Logger.Info("etcd asks who is calling: clusters are let in")
+	}
+	return true
 }
 
 // deniedOwn says whether a user may not read what is his cluster's.

@@ -27,7 +27,7 @@ type Gate struct {
 	credentials.TransportCredentials
 	guard      *Guard
 	handshakes *handshake.Limiter
-	admit      func(user string) error
+	admit      func(user string) (rights string, err error)
 	log        *slog.Logger
 
 	mu    sync.Mutex
@@ -35,8 +35,8 @@ type Gate struct {
 }
 
 // NewGate makes the TLS of a server, whose configuration asks for certificates. admit
-// says who is let in.
-func (g *Guard) NewGate(conf *tls.Config, admit func(user string) error) *Gate {
+// says who is let in, and with what rights: see CutChanged.
+func (g *Guard) NewGate(conf *tls.Config, admit func(user string) (rights string, err error)) *Gate {
 	gate := &Gate{
 		TransportCredentials: credentials.NewTLS(conf), guard: g, admit: admit, log: g.cfg.Logger,
 		handshakes: handshake.New(handshake.Limits{}, g.cfg.Logger), conns: map[string]*conn{},
@@ -56,6 +56,8 @@ type conn struct {
 	net.Conn
 	gate *Gate
 	user string
+	// rights are those that the user had when it connected.
+	rights string
 	// account is nil for a user without limits.
 	account *user
 	// expiry closes the connection at the end of its certificate.
@@ -99,8 +101,8 @@ func (g *Gate) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, er
 }
 
 // enter takes a connection in.
-func (g *Gate) enter(c *conn, cert *x509.Certificate) error {
-	if err := g.admit(c.user); err != nil {
+func (g *Gate) enter(c *conn, cert *x509.Certificate) (err error) {
+	if c.rights, err = g.admit(c.user); err != nil {
 		return err
 	}
 	limited := !slices.Contains(g.guard.cfg.Trusted, c.user)
@@ -195,6 +197,25 @@ func (g *Gate) Users() map[string]int {
 // Cut ends all connections of a user, and says how many there were.
 func (g *Gate) Cut(user string) int {
 	return g.close(func(c *conn) bool { return c.user == user })
+}
+
+// CutChanged ends connections whose user has other rights now than when it connected.
+func (g *Gate) CutChanged(rights func(user string) string) {
+	known, cut := map[string]string{}, map[string]int{}
+	g.close(func(c *conn) bool {
+		now, ok := known[c.user]
+		if !ok {
+			now = rights(c.user)
+			known[c.user] = now
+		}
+		if c.rights != now {
+			cut[c.user]++
+		}
+		return c.rights != now
+	})
+	for user, n := range cut {
+		g.log.Info("connections to etcd were ended: the rights of their user have changed", "user", user, "connections", n)
+	}
 }
 
 // CutStalled ends connections that take almost nothing of the answers that wait for them.
