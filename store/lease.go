@@ -2,9 +2,10 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"math"
-	"math/rand/v2"
+	"math/big"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -27,9 +28,11 @@ func (s *Store) Grant(ctx context.Context, life time.Duration) (Lease, error) {
 // end the lease as long as it has no keys: so the number is a random one. It may be taken,
 // then the next try has another. The number that counts is that of the answer.
 func (s *Store) grant(ctx context.Context, life time.Duration) (*pb.LeaseGrantResponse, error) {
-	return pb.NewLeaseClient(s.client.ActiveConnection()).LeaseGrant(ctx, &pb.LeaseGrantRequest{
-		TTL: int64(life / time.Second), ID: 1 + rand.Int64N(math.MaxInt64),
-	})
+	id, err := rand.Int(rand.Reader, big.NewInt(math.MaxInt64))
+	if err != nil {
+		return nil, fmt.Errorf("number of a lease: %w", err)
+	}
+	return pb.NewLeaseClient(s.client.ActiveConnection()).LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: int64(life / time.Second), ID: 1 + id.Int64()})
 }
 
 // PutUntil writes a record that goes when a lease is over. When it is over already

@@ -20,7 +20,7 @@ import (
 func (g *Gateway) etcdAs(ctx context.Context) (*grpc.ClientConn, context.Context, error) {
 	client, err := g.pool.as(guard.UserOf(ctx))
 	if err != nil {
-		return nil, nil, unavailable
+		return nil, nil, unavailable()
 	}
 	if leader := metadata.ValueFromIncomingContext(ctx, rpctypes.MetadataRequireLeaderKey); len(leader) > 0 {
 		ctx = metadata.AppendToOutgoingContext(ctx, rpctypes.MetadataRequireLeaderKey, leader[0])
@@ -30,7 +30,9 @@ func (g *Gateway) etcdAs(ctx context.Context) (*grpc.ClientConn, context.Context
 
 // unavailable is what clusters are told of an etcd that cannot be reached, and not where
 // it is.
-var unavailable = status.Error(codes.Unavailable, "etcd cannot be reached from the gateway")
+func unavailable() error {
+	return status.Error(codes.Unavailable, "etcd cannot be reached from the gateway")
+}
 
 // told is an error as clusters may see it: one of etcd itself as it is.
 func told(err error) error {
@@ -43,7 +45,7 @@ func told(err error) error {
 	if s, ok := status.FromError(err); ok && s.Code() != codes.Unavailable {
 		return err
 	}
-	return unavailable
+	return unavailable()
 }
 
 // pass asks etcd as the user of a request.

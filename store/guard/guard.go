@@ -83,14 +83,26 @@ func (g *Guard) ServerOptions() []grpc.ServerOption {
 	}
 }
 
-// served are the calls of users who are not trusted: what a syncer needs. Everything else
-// of etcd is for its administrators, or works on keys through a client inside the server.
-var served = map[string]bool{
-	pb.KV_Range_FullMethodName: true, pb.KV_RangeStream_FullMethodName: true, pb.KV_Txn_FullMethodName: true,
-	pb.KV_Put_FullMethodName: true, pb.KV_DeleteRange_FullMethodName: true, pb.Watch_Watch_FullMethodName: true,
-	pb.Lease_LeaseGrant_FullMethodName: true, pb.Lease_LeaseRevoke_FullMethodName: true,
-	pb.Lease_LeaseKeepAlive_FullMethodName: true, pb.Lease_LeaseTimeToLive_FullMethodName: true,
-	pb.Maintenance_Status_FullMethodName: true,
+// serves says whether a call is for users who are not trusted: it is what a syncer needs.
+// Everything else of etcd is for its administrators, or works on keys through a client
+// inside the server.
+func serves(method string) bool {
+	switch method {
+	case pb.KV_Range_FullMethodName, pb.KV_Txn_FullMethodName, pb.KV_Put_FullMethodName, pb.KV_DeleteRange_FullMethodName,
+		pb.Lease_LeaseGrant_FullMethodName, pb.Lease_LeaseRevoke_FullMethodName, pb.Lease_LeaseTimeToLive_FullMethodName,
+		pb.Maintenance_Status_FullMethodName:
+		return true
+	}
+	return streams(method)
+}
+
+// streams says whether a call lasts.
+func streams(method string) bool {
+	switch method {
+	case pb.KV_RangeStream_FullMethodName, pb.Watch_Watch_FullMethodName, pb.Lease_LeaseKeepAlive_FullMethodName:
+		return true
+	}
+	return false
 }
 
 // Locks and elections are served to nobody: no part of oscarfed uses them.
@@ -102,7 +114,7 @@ const (
 // admits says whether a call is served, and whether its user has limits.
 func (g *Guard) admits(user, method string) (limited bool, err error) {
 	limited = !slices.Contains(g.cfg.Trusted, user)
-	if strings.HasPrefix(method, lockService) || strings.HasPrefix(method, electionService) || limited && !served[method] {
+	if strings.HasPrefix(method, lockService) || strings.HasPrefix(method, electionService) || limited && !serves(method) {
 		return limited, status.Errorf(codes.PermissionDenied, "%s is not served here", method)
 	}
 	return limited, nil

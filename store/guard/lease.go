@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -55,22 +56,18 @@ func (g *Guard) leaseOf(user string) int64 {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // it never fails
 	random[0] &= 0x7f           // numbers of leases are positive
-	return int64(binary.BigEndian.Uint32(random[:]))<<32 | int64(g.mark(user, random))
+	return g.mark(user, int64(binary.BigEndian.Uint32(random[:])))
 }
 
-func (g *Guard) mark(user string, random [4]byte) uint32 {
+// mark is the number of a lease of a user with given random bits.
+func (g *Guard) mark(user string, random int64) int64 {
 	mac := hmac.New(sha256.New, g.cfg.LeaseKey)
-	mac.Write(random[:])
-	mac.Write([]byte(user))
-	return binary.BigEndian.Uint32(mac.Sum(nil))
+	fmt.Fprintf(mac, "%08x %s", random, user)
+	return random<<32 | int64(binary.BigEndian.Uint32(mac.Sum(nil)))
 }
 
 // marked says whether the number of a lease was made for a user.
-func (g *Guard) marked(user string, id int64) bool {
-	var random [4]byte
-	binary.BigEndian.PutUint32(random[:], uint32(id>>32))
-	return id > 0 && g.mark(user, random) == uint32(id)
-}
+func (g *Guard) marked(user string, id int64) bool { return id > 0 && g.mark(user, id>>32) == id }
 
 // owns refuses everything that is done to a lease of somebody else, with the words of a
 // lease that does not exist. One that carries no mark, since it was given before there

@@ -256,7 +256,11 @@ func (p *part) RecvMsg(m any) error {
 // SendMsg implements grpc.ServerStream. While it waits for a slow client it holds up
 // nobody else.
 func (p *part) SendMsg(m any) error {
-	resp := m.(*pb.RangeStreamResponse).GetRangeResponse()
+	message, ok := m.(*pb.RangeStreamResponse)
+	if !ok {
+		return status.Errorf(codes.Internal, "etcd answered %T to a stream of a range", m)
+	}
+	resp := message.GetRangeResponse()
 	p.header = resp.GetHeader()
 	if p.silent {
 		return nil

@@ -9,8 +9,6 @@ import (
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc/tap"
-
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
 // user is one who is not trusted, with what is under way for it.
@@ -51,11 +49,6 @@ type arrival struct {
 	there  bool // under user.mu
 }
 
-// streaming are the calls that last.
-var streaming = map[string]bool{
-	pb.KV_RangeStream_FullMethodName: true, pb.Watch_Watch_FullMethodName: true, pb.Lease_LeaseKeepAlive_FullMethodName: true,
-}
-
 // tap counts a request when its head has come: its body, which may have megabytes, is
 // read before any interceptor is asked. It must not block.
 func (g *Guard) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
@@ -64,7 +57,7 @@ func (g *Guard) tap(ctx context.Context, info *tap.Info) (context.Context, error
 	if err != nil || !limited {
 		return ctx, err
 	}
-	a := &arrival{user: g.userOf(name), stream: streaming[info.FullMethodName]}
+	a := &arrival{user: g.userOf(name), stream: streams(info.FullMethodName)}
 	if !a.begin(g.cfg.Limits) {
 		g.cfg.OnRefusal(name, "requests")
 		return ctx, rpctypes.ErrGRPCRequestTooManyRequests
