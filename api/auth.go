@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -48,7 +49,36 @@ func (s *Server) authenticateBy(next http.Handler, who func(*http.Request) (iden
 			})
 			return
 		}
-		stateOf(r).caller = caller
+		st := stateOf(r)
+		st.caller, st.again = caller, func() (identity.Caller, error) { return who(r) }
 		next.ServeHTTP(w, r)
 	})
+}
+
+// errTokenOver ends what is streamed to somebody whose token has expired.
+var errTokenOver = errors.New("the token of the caller has expired")
+
+// whileValid ends a request with the token that it came with. It is for answers that are
+// streamed; what is decided once is decided for who asked.
+func whileValid(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := untilExpiry(r.Context(), stateOf(r).caller)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// untilExpiry ends with the token of a caller, if he has one.
+func untilExpiry(ctx context.Context, caller identity.Caller) (context.Context, context.CancelFunc) {
+	_, expiry := caller.Token()
+	if expiry.IsZero() {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadlineCause(ctx, expiry, errTokenOver)
+}
+
+// stillIn says whether the caller would be let in now. Who cannot be asked about is.
+func (st *state) stillIn() bool {
+	now, err := st.again()
+	return err == nil && now.Account() == st.caller.Account() || err != nil && !errors.Is(err, identity.ErrUnauthenticated)
 }

@@ -175,9 +175,9 @@ func (s *Server) routes() chi.Router {
 		r.Use(asOSCAR, s.ready, s.deadline, s.authenticateService, s.limitCaller)
 		r.Post("/job/{service}", s.handle(s.submitJob))
 	})
-	r.With(asOSCAR, s.ready, s.streamed(runTimeout), s.authenticateService, s.limitCaller).Post(runRoute, s.handle(s.runService))
+	r.With(asOSCAR, s.ready, s.streamed(runTimeout), s.authenticateService, s.limitCaller, whileValid).Post(runRoute, s.handle(s.runService))
 	r.Group(func(r chi.Router) {
-		r.Use(asOSCAR, s.ready, s.streamed(logTimeout), s.authenticate, s.limitCaller)
+		r.Use(asOSCAR, s.ready, s.streamed(logTimeout), s.authenticate, s.limitCaller, whileValid)
 		r.Get(logsRoute, s.handle(s.listLogs))
 		r.Get(logRoute, s.handle(s.getLog))
 		r.Delete(logsRoute, s.handle(s.deleteLogs))

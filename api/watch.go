@@ -22,6 +22,8 @@ const (
 	// maxWatch is how long one watch lasts. Its client resumes it, and shows its
 	// credentials again.
 	maxWatch = time.Hour
+	// askWho lies between two looks whether its caller would be let in now.
+	askWho = time.Minute
 )
 
 // The events of a watch.
@@ -84,7 +86,8 @@ type watch struct {
 }
 
 // watch answers with a stream. It ends when the client goes away or does not read,
-// when follow ends, when this control plane stops, and after maxWatch.
+// when follow ends, when this control plane stops, with the token that it was opened with
+// or with what that is good for, and after maxWatch.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, what watch) error {
 	st := stateOf(r)
 	leave, err := s.watchers.enter(st.caller.Account())
@@ -108,6 +111,8 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, what watch) error
 	defer following.Wait()
 	ctx, cancel := context.WithTimeoutCause(r.Context(), maxWatch, errWatchOver)
 	defer cancel()
+	ctx, expire := untilExpiry(ctx, st.caller)
+	defer expire()
 	events, ended := make(chan event), make(chan error, 1)
 	following.Go(func() {
 		ended <- what.follow(ctx, func(e event) error {
@@ -119,7 +124,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, what watch) error
 			}
 		})
 	})
-	if err := s.relay(ctx, stream, events, ended); err != nil {
+	if err := s.relay(ctx, st, stream, events, ended); err != nil {
 		_ = stream.event(eventEnd, 0, problemOf(r, asError(r, err))) // the last word
 		return nil
 	}
@@ -134,9 +139,11 @@ func (s *Server) visible(r *http.Request, what watch) error {
 
 // relay writes what comes until there is a reason to stop. Its error is for the
 // client: it is nil when the stream is to be resumed, here or elsewhere.
-func (s *Server) relay(ctx context.Context, stream *eventStream, events <-chan event, ended <-chan error) error {
+func (s *Server) relay(ctx context.Context, st *state, stream *eventStream, events <-chan event, ended <-chan error) error {
 	ping := time.NewTicker(pingEvery)
 	defer ping.Stop()
+	who := time.NewTicker(askWho)
+	defer who.Stop()
 	for {
 		var err error
 		select {
@@ -144,6 +151,10 @@ func (s *Server) relay(ctx context.Context, stream *eventStream, events <-chan e
 			err = stream.event(e.name, e.id, e.data)
 		case <-ping.C:
 			err = stream.ping()
+		case <-who.C:
+			if !st.stillIn() {
+				return nil // resumed, it is refused with a status
+			}
 		case err := <-ended:
 			if e, ok := errors.AsType[*controlplane.Error](err); ok && final(e.Code) {
 				return e

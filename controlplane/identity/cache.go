@@ -10,35 +10,72 @@ import (
 // maxChecked is how many checked tokens are remembered.
 const maxChecked = 10_000
 
-// cache remembers callers by the hash of their token, until the token expires.
-type cache struct {
-	mu      sync.Mutex
-	callers map[[sha256.Size]byte]Caller
+const (
+	// askAgain is how long what an issuer said of a token holds: groups and revocations
+	// are seen after that.
+	askAgain = 5 * time.Minute
+	// believed is how long it holds while the issuer cannot be asked.
+	believed = time.Hour
+	// askPause lies between two questions to an issuer that did not answer.
+	askPause = 30 * time.Second
+)
+
+// checked is a token that was found good.
+type checked struct {
+	caller Caller
+	// asked is when the issuer said so, and again when it is to be asked next.
+	asked, again time.Time
 }
 
-func newCache() *cache { return &cache{callers: map[[sha256.Size]byte]Caller{}} }
+// cache remembers tokens by their hash, until they expire.
+type cache struct {
+	mu     sync.Mutex
+	tokens map[[sha256.Size]byte]checked
+}
 
-func (c *cache) get(key [sha256.Size]byte, now time.Time) (Caller, bool) {
+func newCache() *cache { return &cache{tokens: map[[sha256.Size]byte]checked{}} }
+
+// get gives what still holds of a token, and whether its issuer need not be asked.
+func (c *cache) get(key [sha256.Size]byte, now time.Time) (caller Caller, fresh, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	caller, ok := c.callers[key]
-	if ok && !now.Before(caller.user.expiry) {
-		delete(c.callers, key)
-		return Caller{}, false
+	t, ok := c.tokens[key]
+	if ok && (!now.Before(t.caller.user.expiry) || now.Sub(t.asked) >= believed) {
+		delete(c.tokens, key)
+		ok = false
 	}
-	return caller, ok
+	if !ok {
+		return Caller{}, false, false
+	}
+	return t.caller, now.Before(t.again), true
 }
 
 // put forgets some others when it is full: they are asked about again.
-func (c *cache) put(key [sha256.Size]byte, caller Caller) {
+func (c *cache) put(key [sha256.Size]byte, caller Caller, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.callers) >= maxChecked {
+	if len(c.tokens) >= maxChecked {
 		drop := maxChecked / 10
-		maps.DeleteFunc(c.callers, func([sha256.Size]byte, Caller) bool {
+		maps.DeleteFunc(c.tokens, func([sha256.Size]byte, checked) bool {
 			drop--
 			return drop >= 0
 		})
 	}
-	c.callers[key] = caller
+	c.tokens[key] = checked{caller: caller, asked: now, again: now.Add(askAgain)}
+}
+
+// unasked puts the next question off, since the issuer did not answer.
+func (c *cache) unasked(key [sha256.Size]byte, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t, ok := c.tokens[key]; ok {
+		t.again = now.Add(askPause)
+		c.tokens[key] = t
+	}
+}
+
+func (c *cache) forget(key [sha256.Size]byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.tokens, key)
 }

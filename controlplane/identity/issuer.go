@@ -16,7 +16,6 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/coreos/go-oidc/v3/oidc"
-	"golang.org/x/time/rate"
 
 	"github.com/oscarfed/oscarfed/internal/openid"
 )
@@ -81,8 +80,7 @@ func (i *issuer) ask(ctx context.Context) (*provider, error) {
 		return nil, err
 	}
 	var more struct {
-		Keys       string   `json:"jwks_uri"`
-		Algorithms []string `json:"id_token_signing_alg_values_supported"`
+		Keys string `json:"jwks_uri"`
 	}
 	if err := p.Claims(&more); err != nil {
 		return nil, err
@@ -90,21 +88,16 @@ func (i *issuer) ask(ctx context.Context) (*provider, error) {
 	if more.Keys == "" {
 		return nil, errors.New("the issuer names no keys")
 	}
-	// Keys are fetched again for a key id that is not known, which anybody can make
-	// up: so seldom that the issuer does not suffer.
-	keys := *i.client
-	keys.Transport = limited{i.client.Transport, rate.NewLimiter(rate.Every(time.Second), 10)}
-	set := &keySet{oidc.NewRemoteKeySet(oidc.ClientContext(context.WithoutCancel(ctx), &keys), more.Keys)}
+	var names []string
+	for _, a := range algorithms() {
+		names = append(names, string(a))
+	}
 	return &provider{
 		issuer: i,
-		verifier: oidc.NewVerifier(i.url, set, &oidc.Config{
-			SkipClientIDCheck: true, // our own check knows several audiences
-			// An access token may be signed otherwise than an ID token; never by a
-			// shared secret, and never not at all.
-			SupportedSigningAlgs: []string{
-				oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA,
-			},
-			Now: i.now,
+		verifier: oidc.NewVerifier(i.url, newKeySet(more.Keys, i.client, i.now), &oidc.Config{
+			SkipClientIDCheck:    true, // our own check knows several audiences
+			SupportedSigningAlgs: names,
+			Now:                  i.now,
 		}),
 		userinfo: p.UserInfoEndpoint(),
 		dialect:  dialectOf(p.Endpoint().AuthURL),
@@ -175,39 +168,6 @@ func (p *provider) groups(ctx context.Context, id *oidc.IDToken, token string) (
 		return nil, fmt.Errorf("%w: userinfo speaks of another subject", ErrUnauthenticated)
 	}
 	return p.dialect.groups(body), nil
-}
-
-// outageKey marks the context of a verification with where an outage is noted.
-type outageKey struct{}
-
-// keySet tells a signature that is wrong from keys that could not be fetched.
-type keySet struct{ *oidc.RemoteKeySet }
-
-// VerifySignature implements oidc.KeySet.
-func (k *keySet) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
-	payload, err := k.RemoteKeySet.VerifySignature(ctx, jwt)
-	if outage, ok := ctx.Value(outageKey{}).(*error); ok && err != nil && !errors.Is(err, errFresh) {
-		// What go-oidc makes itself wraps nothing; a failed fetch is wrapped.
-		*outage = errors.Unwrap(err)
-	}
-	return payload, err
-}
-
-// errFresh says that a key is not among those that were fetched just now.
-var errFresh = errors.New("the keys were fetched a moment ago and do not have this one")
-
-// limited refuses requests beyond a rate.
-type limited struct {
-	next http.RoundTripper
-	rate *rate.Limiter
-}
-
-// RoundTrip implements http.RoundTripper.
-func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !l.rate.Allow() {
-		return nil, errFresh
-	}
-	return l.next.RoundTrip(r)
 }
 
 // dialect is how an issuer tells the groups of a user.

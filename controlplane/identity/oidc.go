@@ -26,6 +26,10 @@ const MaxToken = 16 << 10
 // checkTimeout bounds what one token costs at its issuer: keys and userinfo.
 const checkTimeout = 10 * time.Second
 
+// knownPatience is how long somebody waits for his issuer whom it has vouched for within
+// the hour.
+const knownPatience = 2 * time.Second
+
 // OIDCConfig says whose tokens are accepted.
 type OIDCConfig struct {
 	// Issuers as they stand in the tokens' iss, letter by letter. An issuer is
@@ -53,10 +57,11 @@ type Owners interface {
 	BindOwner(ctx context.Context, subject, issuer string) error
 }
 
-// OIDC accepts access tokens that are JWTs of its issuers. A token is checked once:
-// signature, issuer, expiry and audience here, and by the issuer's userinfo whether
-// it is an access token at all, and of which groups the user is; what was found
-// holds until the token expires.
+// OIDC accepts access tokens that are JWTs of its issuers. Signature, issuer, expiry and
+// audience are checked here, and then the issuer's userinfo says whether it is an access
+// token at all and not revoked, and of which groups the user is. It is asked again after
+// askAgain. While it cannot be asked, what it said last is believed, never past the
+// token's expiry.
 type OIDC struct {
 	cfg     OIDCConfig
 	issuers map[string]*issuer
@@ -113,8 +118,9 @@ func (o *OIDC) Authenticate(r *http.Request) (Caller, error) {
 		return Caller{}, ErrUnauthenticated
 	}
 	key := sha256.Sum256([]byte(token))
-	if caller, ok := o.checked.get(key, o.cfg.Now()); ok {
-		return caller, nil
+	before, fresh, known := o.checked.get(key, o.cfg.Now())
+	if fresh {
+		return before, nil
 	}
 	// Whoever sends the same token meanwhile waits for the same answer. It is not
 	// bound to the first one's request, who may hang up.
@@ -122,18 +128,32 @@ func (o *OIDC) Authenticate(r *http.Request) (Caller, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), checkTimeout)
 		defer cancel()
 		caller, err := o.check(ctx, iss, token)
-		if err == nil {
-			o.checked.put(key, caller)
+		switch {
+		case err == nil:
+			o.checked.put(key, caller, o.cfg.Now())
+		case errors.Is(err, ErrUnauthenticated):
+			o.checked.forget(key)
+		default:
+			o.checked.unasked(key, o.cfg.Now())
 		}
 		return caller, err
 	})
+	var late <-chan time.Time
+	if known {
+		late = time.After(knownPatience)
+	}
 	select {
 	case res := <-result:
-		if res.Err != nil {
-			return Caller{}, res.Err
-		}
 		caller, _ := res.Val.(Caller)
-		return caller, nil
+		switch {
+		case res.Err == nil:
+			return caller, nil
+		case known && !errors.Is(res.Err, ErrUnauthenticated):
+			return before, nil
+		}
+		return Caller{}, res.Err
+	case <-late:
+		return before, nil
 	case <-r.Context().Done():
 		return Caller{}, context.Cause(r.Context())
 	}

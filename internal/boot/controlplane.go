@@ -188,6 +188,9 @@ func authenticator(cfg ControlPlane, password string, owners identity.Owners, no
 	if err != nil || len(cfg.OIDCIssuers) == 0 {
 		return identity.Schemes{Basic: basic}, nil, err
 	}
+	if len(cfg.OIDCAudiences) == 0 {
+		log.Warn("tokens of every audience are accepted: one that a user gave to any other service of an issuer lets that service in here as him; give --oidc-audience", "issuers", cfg.OIDCIssuers)
+	}
 	oidc, err := identity.NewOIDC(identity.OIDCConfig{
 		Issuers: cfg.OIDCIssuers, Audiences: cfg.OIDCAudiences, Groups: cfg.OIDCGroups, Owners: owners, Now: now, Logger: log,
 	})

@@ -143,3 +143,17 @@ func TestUsersNeedAGroup(t *testing.T) {
 		t.Error("a group without an issuer is accepted")
 	}
 }
+
+// TestTokensOfEveryAudienceAreARiskThatIsTold at each start, unless audiences are given.
+func TestTokensOfEveryAudienceAreARiskThatIsTold(t *testing.T) {
+	for _, audiences := range [][]string{nil, {"oscar"}} {
+		var out strings.Builder
+		cfg := ControlPlane{AdminUser: "oscar", OIDCIssuers: []string{"https://login.example.org"}, OIDCGroups: []string{"physics"}, OIDCAudiences: audiences}
+		if _, _, err := authenticator(cfg, "secret", nil, time.Now, slog.New(slog.NewTextHandler(&out, nil))); err != nil {
+			t.Fatal(err)
+		}
+		if told := strings.Contains(out.String(), "--oidc-audience"); told != (audiences == nil) {
+			t.Errorf("with audiences %v: %q", audiences, out.String())
+		}
+	}
+}

@@ -33,6 +33,8 @@ type Issuer struct {
 	discovery http.Handler
 	// status is answered to every request; 0 when the provider is well.
 	status int
+	// held is closed when requests may be answered; nil when they may.
+	held chan struct{}
 	// info are the claims of a subject that userinfo answers with.
 	info    map[string]map[string]any
 	calls   map[string]int
@@ -71,6 +73,20 @@ func (i *Issuer) Answer(status int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.status = status
+}
+
+// Hang lets every request wait until release is called, or its caller goes away.
+func (i *Issuer) Hang() (release func()) {
+	held := make(chan struct{})
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.held = held
+	return sync.OnceFunc(func() {
+		close(held)
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.held = nil
+	})
 }
 
 // User sets the claims that userinfo tells of a subject, besides its sub.
@@ -152,8 +168,15 @@ func (i *Issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimPrefix(r.URL.Path, base)
 	i.mu.Lock()
 	i.calls[path]++
-	status, discovery := i.status, i.discovery
+	status, discovery, held := i.status, i.discovery, i.held
 	i.mu.Unlock()
+	if held != nil {
+		select {
+		case <-held:
+		case <-r.Context().Done():
+			return
+		}
+	}
 	switch {
 	case status != 0:
 		w.WriteHeader(status)
