@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/oscarfed/oscarfed/controlplane/relay"
+	"github.com/oscarfed/oscarfed/internal/auditlog"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -61,6 +62,8 @@ type Config struct {
 	KeepDeleted time.Duration
 	// KeepAudit is how many entries of the audit are kept: 50,000.
 	KeepAudit int
+	// AuditLog is where the audit is exported to; nil for nowhere.
+	AuditLog *auditlog.Log
 	// RefreshTokenMaxAge is how old a refresh token may be before its owner is told to
 	// give another one: 30 days; negative never tells.
 	RefreshTokenMaxAge time.Duration
@@ -201,6 +204,8 @@ type ControlPlane struct {
 	// that are not entered.
 	auditIndex *auditIndex
 	excess     excessReadings
+	// export is nil when the audit is not exported.
+	export *auditExport
 	// usage counts the bytes of each account.
 	usage *usage
 	// meter counts what clusters write, excessive queues those that write too much, and
@@ -268,6 +273,10 @@ func New(cfg Config) (*ControlPlane, error) {
 	c.usage = newUsage(cfg.Now, cfg.EtcdRetention)
 	c.auditIndex = newAuditIndex()
 	tap := taps{&c.requests, c.usage, c.auditIndex}
+	if cfg.AuditLog != nil {
+		c.export = newAuditExport(cfg.AuditLog)
+		tap = append(tap, c.export)
+	}
 	if cfg.Users != nil {
 		tap = append(tap, c.meter)
 	}
@@ -372,6 +381,9 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 		g.Go(func() error { c.announce(ctx, sync.OnceFunc(func() { close(announced) })); return nil })
 		<-announced
 		close(c.ready)
+		if c.export != nil {
+			g.Go(func() error { return c.exportAudit(ctx) })
+		}
 		g.Go(func() error { return c.sweep(ctx) })
 		g.Go(func() error { return c.watchHistory(ctx) })
 		g.Go(func() error { return c.acceptJobs(ctx) })

@@ -86,6 +86,8 @@ type ControlPlane struct {
 	JobsPerUser        int           `default:"20000" help:"Jobs of one user that may be in flight."`
 	RequestsPerUser    int           `default:"500000" help:"Requests with an Idempotency-Key of one user that are kept, each for 24 h; more are refused."`
 	BytesPerUser       int64         `default:"0" help:"Bytes that one user may have in etcd; more are refused. 0 is an eighth of etcd's quota, and at least 64 MiB."`
+	AuditFile          string        `placeholder:"FILE" help:"Append the audit, each line with the hash of the one before, to this file; oscarfed audit verify checks it."`
+	AuditSyslog        string        `placeholder:"URL" help:"Send these lines to a syslog, too: unix:///dev/log, udp://HOST:514 or tcp://HOST:514."`
 	DefaultWait        time.Duration `default:"60s" help:"How long a creation waits for its outcome when the caller does not say."`
 
 	Log `embed:""`
@@ -109,6 +111,7 @@ func (c ControlPlane) Validate() error {
 		when(c.RefreshTokenMaxAge < 0, "--refresh-token-max-age must be 0 or more"),
 		networksError(c.EndpointNetworks),
 		when(c.JobsPerFederation < 0 || c.JobsPerUser < 0, "--jobs-per-federation and --jobs-per-user must be 0, for the default, or more"),
+		when(c.AuditSyslog != "" && c.AuditFile == "", "--audit-syslog needs --audit-file, which keeps how far it has come"),
 		when(c.BytesPerUser < 0, "--bytes-per-user must be 0, for the default, or more"),
 		when(c.RequestsPerUser < 0, "--requests-per-user must be 0, for the default, or more"),
 		positive("max-queue-delay", c.MaxQueueDelay), positive("default-wait", c.DefaultWait),

@@ -90,6 +90,12 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 		Witness: witness, Restored: cfg.Restored, Limits: access.Limits(cfg.Limits),
 		JobsPerFederation: cfg.JobsPerFederation, JobsPerUser: cfg.JobsPerUser, RequestsPerUser: cfg.RequestsPerUser, BytesPerUser: cfg.BytesPerUser, EndpointNetworks: networks,
 	}
+	if conf.AuditLog, err = openAudit(cfg.AuditFile, cfg.AuditSyslog); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	if conf.AuditLog != nil {
+		defer closeAudit(conf.AuditLog, log)
+	}
 	if err := etcd.serve(&conf); err != nil {
 		return errors.Join(err, listener.Close())
 	}

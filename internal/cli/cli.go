@@ -44,6 +44,7 @@ type grammar struct {
 	Explain  explainCmd  `cmd:"" help:"Show why a job went where it went."`
 	Token    tokenCmd    `cmd:"" help:"Give, show and delete the refresh token by which a service's clusters act for you."`
 	Cluster  clusterCmd  `cmd:"" help:"Register, list and remove clusters."`
+	Audit    auditCmd    `cmd:"" help:"Check an audit that was exported."`
 	Version  versionCmd  `cmd:"" help:"Show the version of this program and of the API."`
 }
 
