@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -90,10 +91,7 @@ func (x *auditIndex) surplus(most int) []string {
 	if over <= 0 {
 		return nil
 	}
-	left := map[string][]string{}
-	for origin, ids := range x.ids {
-		left[origin] = ids
-	}
+	left := maps.Clone(x.ids)
 	var out []string
 	for range over {
 		largest := ""

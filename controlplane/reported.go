@@ -21,7 +21,7 @@ const (
 
 // maxReports bounds what syncers write, by the kind of its record, in bytes. Each is far
 // more than a syncer of ours ever writes.
-var maxReports = map[reflect.Type]int{
+var maxReports = map[reflect.Type]int{ //nolint:gochecknoglobals // a constant
 	reflect.TypeFor[record.Session]():         4 << 10,
 	reflect.TypeFor[record.Observed]():        512 << 10, // 200 buckets, and one for each of 1000 users
 	reflect.TypeFor[record.ObservedCluster](): 512 << 10,
@@ -35,7 +35,7 @@ var maxReports = map[reflect.Type]int{
 
 // sentences are the fields of reports that are shortened; what else is too long makes the
 // whole report one that no syncer of ours writes.
-var sentences = map[string]bool{"Message": true, "Why": true, "Unrevoked": true, "Outcome": true}
+var sentences = map[string]bool{"Message": true, "Why": true, "Unrevoked": true, "Outcome": true} //nolint:gochecknoglobals // a constant
 
 // withinBounds bounds every text of a report, so that what is copied into other records
 // fits there. raw is how many bytes the record has.

@@ -135,7 +135,7 @@ func (u *usage) count(ref record.Ref, kv store.KV) {
 	}
 	size := len(kv.Key) + len(kv.Value)
 	of.live[what] += int64(size)
-	u.keys[maphash.String(u.seed, kv.Key)] = counted{of: of, bytes: uint32(min(size, 1<<31)), use: what} //nolint:gosec // etcd takes no more than 1.5 MiB
+	u.keys[maphash.String(u.seed, kv.Key)] = counted{of: of, bytes: uint32(min(size, 1<<31)), use: what}
 }
 
 func (u *usage) account(subject string) *account {

@@ -24,7 +24,7 @@ const (
 
 // bounds of fields that have others than the defaults, by path: [] is any entry of a
 // list, and * any key of a map. A new field has the defaults without being named here.
-var bounds = map[string]bound{
+var bounds = map[string]bound{ //nolint:gochecknoglobals // a constant
 	"script":                                  {bytes: -1},
 	"annotations":                             {bytes: -1},
 	"annotations.*":                           {bytes: MaxAnnotationsBytes},

@@ -35,7 +35,7 @@ func Open(path string, syslog io.Writer) (*Log, error) {
 	if err := l.reopen(); err != nil {
 		return nil, err
 	}
-	return l, errors.Join(l.catchUp())
+	return l, l.catchUp()
 }
 
 // Head is how far the log has come.

@@ -86,10 +86,7 @@ func TestAGapInTheLogIsSeen(t *testing.T) {
 			t.Errorf("%s, and nobody says so", what)
 		}
 	}
-	other, err := os.MkdirTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := t.TempDir()
 	o := open(t, filepath.Join(other, "x"), nil)
 	appendAll(t, o, []Entry{{ID: "other", Revision: 3, Record: []byte(`{}`)}, {ID: "id1", Revision: 10, Record: []byte(`{}`)}})
 	replaced := lines[0] + strings.SplitAfter(content(t, filepath.Join(other, "x")), "\n")[1]
