@@ -191,7 +191,7 @@ func (s *state) presentCluster(of versioned[record.Cluster]) Cluster {
 	if n := s.nodes[reg.ClusterID]; n != nil && n.self.rec != nil {
 		self := n.self.rec
 		out.OscarVersion, out.QueueS, out.Reason, out.Orphans = self.OscarVersion, self.QueueS, self.Reason, self.Orphans
-		out.Message = s.trouble(reg.ClusterID).message
+		out.Message = cut(self.Message, maxTrouble)
 		out.Unlisted = self.Unlisted
 		if otherIdentity(reg.Joined, self) {
 			out.Reason = record.ReasonOtherIdentity

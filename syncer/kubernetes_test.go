@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
@@ -23,8 +25,10 @@ import (
 // test/kube.
 type kubernetes struct {
 	kube.Absent
-	// silent is the Lease that is not renewed.
-	silent atomic.Bool
+	// silent is the Lease that is not renewed, and withheld that which cannot be had, as
+	// long as it is open.
+	silent   atomic.Bool
+	withheld chan struct{}
 	// left are the Secrets, as owner/name, and refusal answers instead of them.
 	left    map[string]bool
 	refusal atomic.Pointer[error]
@@ -75,12 +79,31 @@ func (k *kubernetes) tell(r *rig, service string) {
 }
 
 func (k *kubernetes) Lead(ctx context.Context, _ string, fn func(ctx context.Context, held func() bool) error) error {
+	if k.withheld != nil {
+		select {
+		case <-k.withheld:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 	leading, lose := context.WithCancelCause(ctx)
 	defer lose(nil)
 	k.mu.Lock()
 	k.taken = lose
 	k.mu.Unlock()
 	return fn(leading, func() bool { return !k.silent.Load() })
+}
+
+func (k *kubernetes) LeaseTrouble() error {
+	select {
+	case <-k.withheld:
+		return nil
+	default:
+	}
+	if k.withheld == nil {
+		return nil
+	}
+	return apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "oscar-svc")
 }
 
 // take lets another one have the Lease.

@@ -88,7 +88,7 @@ func (t *term) lookAtLease() {
 		t.health.answered(opLease)
 		return
 	}
-	t.health.failed(opLease, noLease(nil))
+	t.health.failed(opLease, noLease(t.cfg.Kube.LeaseTrouble()))
 }
 
 // condition is how the cluster stands, and whether it counts as away: something has kept

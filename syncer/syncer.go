@@ -208,7 +208,7 @@ func (s *Syncer) terms(ctx context.Context) error {
 		err := s.enter(ctx)
 		began := s.cfg.Now()
 		if err == nil {
-			err = s.cfg.Kube.Lead(ctx, s.cfg.Instance, s.term)
+			err = s.lead(ctx)
 		}
 		switch {
 		case ctx.Err() != nil:

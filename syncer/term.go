@@ -477,7 +477,8 @@ func (t *term) work(ctx context.Context, queue workqueue.TypedInterface[string],
 		case wanted:
 			t.decisions.Add(name)
 		}
-		if ctx.Err() == nil {
+		// A step that is only wanted yet has not ended what was tried in vain before.
+		if ctx.Err() == nil && (!write || err != nil) {
 			t.after(name, err)
 		}
 	}

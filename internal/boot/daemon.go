@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os/signal"
 	"syscall"
+
+	"github.com/oscarfed/oscarfed/internal/lograte"
 )
 
 // Exit statuses of the daemons, the same as the CLI's.
@@ -61,5 +63,5 @@ func newLogger(cfg Log, w io.Writer) *slog.Logger {
 	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
 		level = slog.LevelInfo
 	}
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+	return slog.New(lograte.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}), lograte.Config{}))
 }

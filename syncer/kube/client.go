@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -69,6 +70,8 @@ type Client struct {
 	now      func() time.Time
 	// changing holds a token while a Secret of refresh tokens is being changed.
 	changing chan struct{}
+	// leaseTrouble is why the Lease cannot be had; nil when it can.
+	leaseTrouble atomic.Pointer[error]
 }
 
 // Open makes a Client; it asks nothing yet. Outside of a pod and without a

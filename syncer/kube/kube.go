@@ -40,6 +40,9 @@ type Interface interface {
 	// whether we lead at this moment, by our own clock; it may say no for a while and
 	// then yes again, when Kubernetes did not answer.
 	Lead(ctx context.Context, instance string, fn func(ctx context.Context, held func() bool) error) error
+	// LeaseTrouble is why Lead cannot read or write its Lease at present; nil when it
+	// can, also while another syncer leads.
+	LeaseTrouble() error
 	// Nodes are those that new pods may be put on, with what is taken of them.
 	Nodes(ctx context.Context) ([]Node, error)
 	// Sizes are the nodes that a pod may be put on at any time, also those that are not
@@ -67,6 +70,9 @@ func (Absent) Heal(context.Context, string) error { return ErrAbsent }
 
 // Watch implements Interface.
 func (Absent) Watch(context.Context, func(string)) error { return ErrAbsent }
+
+// LeaseTrouble implements Interface.
+func (Absent) LeaseTrouble() error { return nil }
 
 // Lead implements Interface: without Kubernetes the session in etcd alone keeps a
 // second syncer out.

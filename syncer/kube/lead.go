@@ -7,10 +7,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
 )
 
 // LeaseName is that of the Lease which the one syncer of an OSCAR holds. It stands in
@@ -45,7 +47,7 @@ func (c *Client) Lead(ctx context.Context, instance string, fn func(ctx context.
 			Client:     c.kube.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: instance},
 		},
-		lasts: renewWithin(c.cfg.LeaseTerm), now: c.now,
+		lasts: renewWithin(c.cfg.LeaseTerm), now: c.now, note: c.noteLease,
 		acquired: make(chan struct{}), lose: func() { lose(errLeadLost) },
 	}
 	// What fn still writes when ctx has ended, it writes as the leader.
@@ -70,7 +72,8 @@ func (c *Client) Lead(ctx context.Context, instance string, fn func(ctx context.
 // elect takes and renews the Lease until ctx ends, and then gives it back. An elector
 // ends when it could not renew; the next one tries again.
 func (c *Client) elect(ctx context.Context, lock *timedLock) error {
-	ctx = c.logging(ctx)
+	// What it would log at every try is told once, by noteLease.
+	ctx = klog.NewContext(ctx, logr.Discard())
 	for ctx.Err() == nil {
 		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 			Lock:          lock,
@@ -104,6 +107,8 @@ type timedLock struct {
 	now   func() time.Time
 	// acquired is closed when the lock is ours for the first time.
 	acquired chan struct{}
+	// note is told how each try to read or write it ended.
+	note func(error)
 	// lose is called when it was ours and another's name was read in it.
 	lose func()
 
@@ -124,6 +129,9 @@ func (l *timedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	r, raw, err := l.Interface.Get(ctx)
+	if !apierrors.IsNotFound(err) { // which it is made after
+		l.note(err)
+	}
 	if err == nil && r.HolderIdentity != "" && r.HolderIdentity != l.Identity() {
 		l.mu.Lock()
 		led := l.led
@@ -157,7 +165,11 @@ func (l *timedLock) write(ctx context.Context, r resourcelock.LeaderElectionReco
 		return send(ctx, r)
 	}
 	sent := l.now()
-	if err := send(ctx, r); err != nil {
+	err := send(ctx, r)
+	if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+		l.note(err)
+	}
+	if err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -168,6 +180,29 @@ func (l *timedLock) write(ctx context.Context, r resourcelock.LeaderElectionReco
 		close(l.acquired)
 	}
 	return nil
+}
+
+// LeaseTrouble implements Interface.
+func (c *Client) LeaseTrouble() error {
+	if err := c.leaseTrouble.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// noteLease keeps why the Lease cannot be had, and logs when that changes.
+func (c *Client) noteLease(err error) {
+	var now *error
+	if err != nil {
+		now = &err
+	}
+	before := c.leaseTrouble.Swap(now)
+	switch {
+	case err == nil && before != nil:
+		c.cfg.Logger.Info("the Lease can be had again", "lease", c.cfg.Services+"/"+LeaseName)
+	case err != nil && (before == nil || WhyNoLease(*before) != WhyNoLease(err)):
+		c.cfg.Logger.Warn("the Lease cannot be had; it is tried again", "lease", c.cfg.Services+"/"+LeaseName, "error", err)
+	}
 }
 
 // WhyNoLease says in words for operators why the Lease is not held; err may be nil when

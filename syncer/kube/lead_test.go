@@ -180,3 +180,30 @@ func TestALeadRestsWhileKubernetesIsSilent(t *testing.T) {
 	default:
 	}
 }
+
+// TestALeaseThatCannotBeHadIsToldOnce: the namespace is gone. Each try in vain is no line
+// of the log, and when it is back the Lease is taken.
+func TestALeaseThatCannotBeHadIsToldOnce(t *testing.T) {
+	t.Parallel()
+	const services = "oscar-gone"
+	cluster, log := shared.Cluster(t), &world.Log{}
+	client, err := kube.New(cluster.Admin(), kube.Config{Services: services, LeaseTerm: 3 * time.Second, Logger: log.Logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := lead(t, client, "first")
+	kubetest.Eventually(t, "it knows why", func() bool { return client.LeaseTrouble() != nil })
+	first := client.LeaseTrouble()
+	if why := kube.WhyNoLease(first); !strings.Contains(why, "namespace") {
+		t.Errorf("it says %q of %v", why, first)
+	}
+	kubetest.Eventually(t, "it has tried again", func() bool { return client.LeaseTrouble() != first })
+	cluster.Namespace(t, services)
+	wait(t, "it leads", l.leads)
+	if err := client.LeaseTrouble(); err != nil {
+		t.Errorf("it leads and says %v", err)
+	}
+	if n := strings.Count(log.String(), "\n"); n > 3 {
+		t.Errorf("%d lines:\n%s", n, log)
+	}
+}

@@ -37,7 +37,7 @@ func TestALateAnswerDoesNotProlongTheLead(t *testing.T) {
 		return func() error { now = now.Add(d); return answer }
 	}
 	slow := &slowLock{answering: late(0)}
-	l := &timedLock{Interface: slow, lasts: 20 * time.Second, now: func() time.Time { return now }, acquired: make(chan struct{}), lose: func() { lost++ }}
+	l := &timedLock{Interface: slow, lasts: 20 * time.Second, now: func() time.Time { return now }, acquired: make(chan struct{}), note: func(error) {}, lose: func() { lost++ }}
 	mine := resourcelock.LeaderElectionRecord{HolderIdentity: "me"}
 	held := func(what string, want bool) {
 		t.Helper()
