@@ -43,6 +43,7 @@ type grammar struct {
 	Job      jobCmd      `cmd:"" help:"Submit, list, show, cancel, replay and resolve jobs."`
 	Explain  explainCmd  `cmd:"" help:"Show why a job went where it went."`
 	Token    tokenCmd    `cmd:"" help:"Give, show and delete the refresh token by which a service's clusters act for you."`
+	Webhook  webhookCmd  `cmd:"" help:"Print how the MinIO of a service's cluster is told to send the events of its input buckets here, so that every upload is placed by the policy. Changes nothing."`
 	Cluster  clusterCmd  `cmd:"" help:"Register, list and remove clusters."`
 	Audit    auditCmd    `cmd:"" help:"Check an audit that was exported."`
 	Version  versionCmd  `cmd:"" help:"Show the version of this program and of the API."`
