@@ -13,8 +13,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 )
 
-// maxKubeUID bounds the uid of a Kubernetes namespace in bytes; one has 36.
-const maxKubeUID = 64
+// maxUID bounds the uid of a namespace, a cluster or an OSCAR, in bytes; one has 36.
+const maxUID = 64
 
 // JoinRequest is what a syncer says to join. It is not authenticated but for its
 // token and the signature of its request.
@@ -57,7 +57,7 @@ func (c *ControlPlane) Join(ctx context.Context, in JoinRequest) (*Enrolment, er
 	if !seal.ValidRecipient(in.Recipient) {
 		violations = append(violations, oscar.Violation{Path: "recipient", Rule: oscar.RuleType, Message: "a recipient is the public key of an age identity, age1..."})
 	}
-	if !plainWord(in.OscarID, maxKubeUID) {
+	if !plainWord(in.OscarID) {
 		violations = append(violations, oscar.Violation{Path: "oscar_id", Rule: oscar.RuleType, Message: "it is the UUID in the name of the bucket that marks an OSCAR"})
 	}
 	if len(violations) > 0 {
@@ -184,20 +184,20 @@ func readRequest(cluster, csr, kubeSystem string) (*pki.Request, []oscar.Violati
 	if err != nil {
 		violations = append(violations, oscar.Violation{Path: "csr", Rule: oscar.RuleType, Message: err.Error()})
 	}
-	if !plainWord(kubeSystem, maxKubeUID) {
+	if !plainWord(kubeSystem) {
 		violations = append(violations, oscar.Violation{Path: "kube_system_uid", Rule: oscar.RuleType, Message: "it is the uid of the namespace kube-system"})
 	}
 	return request, violations
 }
 
-// plainWord says whether text has only letters, digits and dashes, and not too many.
-func plainWord(text string, most int) bool {
+// plainWord says whether text has only letters, digits and dashes, and not more than a uid.
+func plainWord(text string) bool {
 	for _, r := range text {
 		if r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') {
 			return false
 		}
 	}
-	return len(text) <= most
+	return len(text) <= maxUID
 }
 
 // decodeAt is the record at a key of a view; nil when there is none.

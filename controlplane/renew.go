@@ -14,9 +14,6 @@ import (
 // without being noted: who asks again and again does not write again and again.
 const noteSlack = time.Hour
 
-// maxClusterUID bounds the uid of a registration in bytes; one has 36.
-const maxClusterUID = 64
-
 // RenewRequest asks for another certificate. It is authenticated by the signature of
 // its CSR, made with the key that the cluster has joined with.
 type RenewRequest struct {
@@ -36,7 +33,7 @@ func (c *ControlPlane) Renew(ctx context.Context, in RenewRequest) (*Enrolment, 
 		return nil, errNoAccess()
 	}
 	csr, violations := readRequest(in.ClusterID, in.CSR, in.KubeSystemUID)
-	if in.ClusterUID == "" || !plainWord(in.ClusterUID, maxClusterUID) {
+	if in.ClusterUID == "" || !plainWord(in.ClusterUID) {
 		violations = append(violations, oscar.Violation{Path: "cluster_uid", Rule: oscar.RuleType, Message: "it is the uid that the answer to the join told"})
 	}
 	if len(violations) > 0 {

@@ -132,7 +132,7 @@ func checkPeer(cluster, uid string) error {
 		violations = append(violations, oscar.Violation{Path: "cluster_id", Rule: oscar.RuleName,
 			Message: "a cluster id has 1 to 63 letters, digits, dots, dashes and underscores"})
 	}
-	if uid == "" || !plainWord(uid, maxClusterUID) {
+	if uid == "" || !plainWord(uid) {
 		violations = append(violations, oscar.Violation{Path: "cluster_uid", Rule: oscar.RuleType, Message: "it is the uid of the cluster's registration"})
 	}
 	if len(violations) > 0 {

@@ -38,7 +38,7 @@ func TestAServiceThatFitsOnNoNodeIsRefusedWithoutAMetricsAPI(t *testing.T) {
 		Clusters: []string{cluster}, Names: []string{name}, Sim: func(c *oscarsim.Config) { c.NoMetrics = true },
 		Syncer: func(c *syncer.Config) { c.Kube, c.Resync = open(c.Logger), time.Hour },
 	})
-	make := func(cpu string) error {
+	submit := func(cpu string) error {
 		s, violations := oscar.ParseService(fmt.Appendf(nil, `{"name":%q,"cluster_id":%q,"image":"ghcr.io/grycap/imagemagick","script":"true","cpu":%q}`, name, cluster, cpu))
 		if len(violations) > 0 {
 			t.Fatal(violations)
@@ -46,10 +46,10 @@ func TestAServiceThatFitsOnNoNodeIsRefusedWithoutAMetricsAPI(t *testing.T) {
 		_, err := w.Client.CreateService(t.Context(), s, client.CreateOptions{Wait: kubetest.Patience})
 		return err
 	}
-	if err := make("10000"); err == nil || !strings.Contains(fmt.Sprint(err), "no node of the cluster can give cpu 10k") {
+	if err := submit("10000"); err == nil || !strings.Contains(fmt.Sprint(err), "no node of the cluster can give cpu 10k") {
 		t.Errorf("with 10000 cores: %v", err)
 	}
-	if err := make("2"); err != nil {
+	if err := submit("2"); err != nil {
 		t.Errorf("with 2 cores: %v", err)
 	}
 }
