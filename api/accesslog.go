@@ -63,8 +63,7 @@ func routeOf(r *http.Request) string {
 	return "unmatched"
 }
 
-// addressOf is the peer of the connection. Forwarding headers are not believed:
-// anybody can send them.
+// addressOf is the peer of the connection, or whom trusted proxies name.
 func addressOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

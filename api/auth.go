@@ -13,8 +13,8 @@ import (
 const challenge = `Basic realm="Authorization Required"`
 
 // authenticate stops every request without accepted credentials. It is the only
-// place where the API asks who is calling. An address that fails too often is
-// not even asked for its credentials until it pauses.
+// place where the API asks who is calling. The credentials of an address that fails
+// too often are not looked at until it pauses, but for those that were good lately.
 func (s *Server) authenticate(next http.Handler) http.Handler {
 	return s.authenticateBy(next, func(r *http.Request) (identity.Caller, error) { return s.auth.Authenticate(r) })
 }
@@ -33,13 +33,14 @@ func (s *Server) authenticateService(next http.Handler) http.Handler {
 
 func (s *Server) authenticateBy(next http.Handler, who func(*http.Request) (identity.Caller, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.limits.failedTooOften(r) {
+		if s.limits.failedTooOften(r) && !s.accepted.has(r) {
 			s.fail(w, r, exhausted("too many failed authentications from this address"))
 			return
 		}
 		caller, err := who(r)
 		switch {
 		case errors.Is(err, identity.ErrUnauthenticated):
+			s.accepted.note(r, false)
 			s.limits.failed(w, r)
 			s.fail(w, r, errorf(controlplane.CodeUnauthenticated, "credentials are missing or not accepted"))
 			return
@@ -49,6 +50,7 @@ func (s *Server) authenticateBy(next http.Handler, who func(*http.Request) (iden
 			})
 			return
 		}
+		s.accepted.note(r, true)
 		st := stateOf(r)
 		st.caller, st.again = caller, func() (identity.Caller, error) { return who(r) }
 		next.ServeHTTP(w, r)

@@ -3,6 +3,7 @@ package api
 import (
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -65,6 +66,8 @@ type Config struct {
 	DefaultWait time.Duration
 	// Timeout of a request besides its wait; 0 means DefaultTimeout.
 	Timeout time.Duration
+	// TrustedProxies are the networks of those whose forwarding headers are believed.
+	TrustedProxies []netip.Prefix
 	// OIDCGroups are the groups that let users in; clients offer them for a service's vo.
 	OIDCGroups []string
 	// Origins of browser pages that may call: "https://dashboard.example.org",
@@ -81,6 +84,7 @@ type Server struct {
 	registry *prometheus.Registry
 	metrics  *metrics
 	limits   *limits
+	accepted *accepted
 	cfg      Config
 	watchers *watchers
 	// drained is closed by Drain.
@@ -117,6 +121,7 @@ func New(cfg Config) *Server {
 		registry: cfg.Registry,
 		metrics:  newMetrics(cfg.Registry),
 		limits:   newLimits(cfg.RateLimit),
+		accepted: newAccepted(),
 		watchers: newWatchers(cfg.MaxWatches),
 		drained:  make(chan struct{}),
 		cfg:      cfg,
@@ -141,7 +146,7 @@ func (s *Server) Drain() { s.drain.Do(func() { close(s.drained) }) }
 // routes is the whole API: whoever adds a path adds it here and in openapi.yaml.
 func (s *Server) routes() chi.Router {
 	r := chi.NewRouter()
-	r.Use(s.requestID, s.accessLog, s.measure, s.recoverer, notAPage)
+	r.Use(behindProxies(s.cfg.TrustedProxies), s.requestID, s.accessLog, s.measure, s.recoverer, notAPage)
 	if len(s.cfg.Origins) > 0 {
 		r.Use(crossOrigin(s.cfg.Origins))
 	}

@@ -55,6 +55,7 @@ type ControlPlane struct {
 	MetricsListen  string   `default:"127.0.0.1:9464" placeholder:"ADDRESS" help:"Where Prometheus metrics are served; empty for nowhere."`
 	DefaultCluster string   `placeholder:"ID" help:"The cluster of services that name none."`
 	RateLimit      int      `default:"100" help:"Requests per second and caller; 0 for no limit."`
+	TrustedProxies []string `sep:"," placeholder:"CIDR" help:"Networks of proxies whose X-Forwarded-For or Forwarded says who is calling."`
 	CORSOrigins    []string `name:"cors-origins" sep:"," placeholder:"ORIGIN" help:"Origins of browser pages that may call the API."`
 
 	Etcd       `embed:""`
@@ -109,7 +110,7 @@ func (c ControlPlane) Validate() error {
 		when(c.Limits.Keys < 0 || c.Limits.Bytes < 0 || c.Limits.Rate < 0 || c.Limits.ByteRate < 0, "--cluster-keys, --cluster-bytes, --cluster-rate and --cluster-byte-rate must be 0 or more"),
 		positive("prepare-deadline", c.PrepareDeadline), positive("apply-grace", c.ApplyGrace),
 		when(c.RefreshTokenMaxAge < 0, "--refresh-token-max-age must be 0 or more"),
-		networksError(c.EndpointNetworks),
+		networksError("endpoint-networks", c.EndpointNetworks), networksError("trusted-proxies", c.TrustedProxies),
 		when(c.JobsPerFederation < 0 || c.JobsPerUser < 0, "--jobs-per-federation and --jobs-per-user must be 0, for the default, or more"),
 		when(c.AuditSyslog != "" && c.AuditFile == "", "--audit-syslog needs --audit-file, which keeps how far it has come"),
 		when(c.BytesPerUser < 0, "--bytes-per-user must be 0, for the default, or more"),
@@ -302,7 +303,7 @@ func readLimited(path string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-func networksError(texts []string) error {
-	_, err := prefixes(texts)
+func networksError(flag string, texts []string) error {
+	_, err := prefixes(flag, texts)
 	return err
 }

@@ -80,7 +80,11 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 		return errors.Join(err, listener.Close())
 	}
 	defer closeStore(st, log)
-	networks, err := prefixes(cfg.EndpointNetworks)
+	networks, err := prefixes("endpoint-networks", cfg.EndpointNetworks)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	proxies, err := prefixes("trusted-proxies", cfg.TrustedProxies)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -109,7 +113,7 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	}
 	server := api.New(api.Config{
 		ControlPlane: cp, Authenticator: auth, Logger: log, Registry: registry,
-		RateLimit: cfg.RateLimit, DefaultWait: cfg.DefaultWait, Origins: cfg.CORSOrigins, OIDCGroups: cfg.OIDCGroups,
+		RateLimit: cfg.RateLimit, DefaultWait: cfg.DefaultWait, Origins: cfg.CORSOrigins, OIDCGroups: cfg.OIDCGroups, TrustedProxies: proxies,
 	})
 	return serve(ctx, front{
 		cp: cp, server: server, oidc: oidc, listener: listener, certificate: certificate, metrics: cfg.MetricsListen, etcd: etcd, log: log,
@@ -302,12 +306,12 @@ func maxAge(d time.Duration) time.Duration {
 }
 
 // prefixes reads networks.
-func prefixes(texts []string) ([]netip.Prefix, error) {
+func prefixes(flag string, texts []string) ([]netip.Prefix, error) {
 	out := make([]netip.Prefix, len(texts))
 	for i, text := range texts {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
-			return nil, fmt.Errorf("--endpoint-networks: %q is no network, as 10.0.0.0/8 is: %w", text, err)
+			return nil, fmt.Errorf("--%s: %q is no network, as 10.0.0.0/8 is: %w", flag, text, err)
 		}
 		out[i] = p
 	}
