@@ -20,6 +20,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/controlplane/relay"
 	"github.com/oscarfed/oscarfed/internal/auditlog"
+	"github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -200,6 +201,8 @@ type ControlPlane struct {
 	tokens workqueue.TypedRateLimitingInterface[string]
 	// requests counts the idempotency records of each account.
 	requests requestCounts
+	// grantsSeen is when this instance first saw grants.
+	grantsSeen clock.Sightings
 	// auditIndex knows whose the entries of the audit are, and excess counts the readings
 	// that are not entered.
 	auditIndex *auditIndex

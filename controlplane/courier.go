@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/oscarfed/oscarfed/store"
@@ -56,7 +57,13 @@ func (c *ControlPlane) carry(ctx context.Context, uid string) (time.Time, error)
 	if c.doubtful() {
 		return time.Time{}, errStale
 	}
-	s.now = c.cfg.Now()
+	s.now, s.until = c.cfg.Now(), map[string]time.Time{}
+	for member, grant := range s.custody.grants {
+		if grant.rec != nil && grant.rec.LifeS > 0 {
+			since := c.grantsSeen.Since(member+"/"+uid, strconv.FormatInt(grant.rev, 10), s.now)
+			s.until[member] = since.Add(time.Duration(grant.rec.LifeS) * time.Second)
+		}
+	}
 	steps, again := decideTokens(s)
 	for some := range slices.Chunk(steps, stepsAtOnce) {
 		if err := inParts(some, func(some []tokenStep) error { return c.writeTokens(ctx, uid, some) }); err != nil {

@@ -21,8 +21,9 @@ type offerSituation struct {
 	// disbanded says that the federation is gone, or goes.
 	disbanded bool
 	now       time.Time
-	// patience is how long a Job may stand frozen while nobody takes it. Skew of clocks
-	// moves when it goes on, never whether.
+	// frozenSince is when this instance first saw that the job is frozen.
+	frozenSince time.Time
+	// patience is how long a Job may stand frozen while nobody takes it.
 	patience time.Duration
 }
 
@@ -73,7 +74,7 @@ func decideOffer(s offerSituation) offerDecision {
 	case s.posted:
 		return offerDecision{name: "release", answer: record.OfferRelease, thaw: true}
 	case s.job.State != record.JobQueued:
-	case s.disbanded, s.now.Sub(s.job.FrozenAt.Time) > s.patience:
+	case s.disbanded, s.now.Sub(s.frozenSince) > s.patience:
 		return offerDecision{name: "restore", answer: record.OfferRestore, back: true}
 	}
 	if s.stale || s.answer == "" {

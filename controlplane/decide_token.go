@@ -31,6 +31,9 @@ type tokenSituation struct {
 	// report them.
 	recipients map[string]string
 	now        time.Time
+	// until is when members' grants end by our clock, as far as their holders say for how
+	// long they are good.
+	until map[string]time.Time
 }
 
 // tokenStep is written whole or not at all, and only while what it was decided on
@@ -188,7 +191,11 @@ func (s *tokenSituation) decideWant(member string) (step tokenStep, again time.T
 	usable := hold.rec != nil && hold.rec.Order == record.HoldKeep
 	answered := grant.rec != nil && grant.rec.Nonce == want.rec.Nonce && grant.rec.Access != "" && grant.rec.Expires != nil
 	if usable && answered {
-		until := grant.rec.Expires.Add(grantSlack)
+		until, told := s.until[member]
+		if !told {
+			until = grant.rec.Expires.Time
+		}
+		until = until.Add(grantSlack)
 		if s.now.Before(until) {
 			return step, until
 		}

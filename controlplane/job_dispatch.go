@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/oscarfed/oscarfed/controlplane/delegation"
+	"github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
@@ -99,6 +100,8 @@ func (c *ControlPlane) dispatch(ctx context.Context) error {
 
 // pass is one look at the queues.
 type pass struct {
+	// seen is when this instance first saw what jobs wait for.
+	seen   *clock.Sightings
 	now    time.Time
 	epoch  string
 	fields map[string]*field
@@ -143,7 +146,8 @@ func (c *ControlPlane) assign(ctx context.Context) (looked, error) {
 		return looked{}, err
 	}
 	p := &pass{
-		now: c.cfg.Now(), fields: map[string]*field{}, promised: map[string][]record.Promise{}, full: map[string]string{}, blocked: map[string]bool{},
+		seen: &c.state.jobsSeen,
+		now:  c.cfg.Now(), fields: map[string]*field{}, promised: map[string][]record.Promise{}, full: map[string]string{}, blocked: map[string]bool{},
 	}
 	out := looked{next: assignTick}
 	c.state.read(func() {
@@ -208,11 +212,14 @@ func (s *state) pass(p *pass, needs func(*record.Federation) *needs) {
 func (s *state) place(p *pass, id string) {
 	j := s.jobs.all[id]
 	fl := p.fields[j.rec.Federation]
-	if j.rec.NotBefore != nil && j.rec.NotBefore.After(p.now) {
-		if p.next.IsZero() || j.rec.NotBefore.Before(p.next) {
-			p.next = j.rec.NotBefore.Time
+	if j.rec.NotBefore != nil {
+		since := s.jobsSeen.Since(id, j.rec.NotBefore.String(), p.now)
+		if at := due(j.rec.ChangedAt, *j.rec.NotBefore, since); at.After(p.now) {
+			if p.next.IsZero() || at.Before(p.next) {
+				p.next = at
+			}
+			return
 		}
-		return
 	}
 	if _, found := s.foundOf(id); found || fl.older && j.rec.Epoch != p.epoch {
 		return // a member has it, or may
@@ -274,7 +281,7 @@ func nobodyTakes(d delegation.Decision) string {
 
 // wait notes in the record that nobody takes a job, and why, once.
 func (p *pass) wait(j versioned[record.Job], why string) {
-	since := j.rec.ChangedAt.Add(waitsFor)
+	since := p.seen.Since(j.rec.Job+"/waits", j.rec.ChangedAt.String(), p.now).Add(waitsFor)
 	switch {
 	case j.rec.Reason == record.JobNoCandidate:
 	case p.now.Before(since):

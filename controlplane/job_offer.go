@@ -62,6 +62,9 @@ func (s *state) offerSituation(id, cluster string, now time.Time) (offerSituatio
 		return offerSituation{}, false
 	}
 	sit := offerSituation{job: s.jobs.all[id].rec, offer: *o, cluster: cluster, now: now}
+	if sit.job != nil && sit.job.FrozenAt != nil {
+		sit.frozenSince = s.jobsSeen.Since(id+"/frozen", sit.job.FrozenAt.String(), now)
+	}
 	if a := n.answers[id].rec; a != nil {
 		sit.answer, sit.stale = a.Answer, a.Epoch != s.epoch()
 	}

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -17,6 +18,16 @@ func (c *ControlPlane) sweepJobs(ctx context.Context) error {
 	c.needs.keep(func(uid string) (lives bool) {
 		c.state.read(func() { _, lives = c.state.federations[uid] })
 		return lives
+	})
+	lives := map[string]bool{}
+	c.state.read(func() {
+		for id := range c.state.jobs.all {
+			lives[id] = true
+		}
+	})
+	c.state.jobsSeen.Keep(func(key string) bool {
+		id, _, _ := strings.Cut(key, "/")
+		return lives[id]
 	})
 	var old []versioned[record.Job]
 	c.state.read(func() {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -46,7 +47,9 @@ type state struct {
 	meta     *record.Meta
 	fence    int64
 	// elapsed is the time that is agreed on, counted on by the clock now.
-	elapsed     elapsed
+	elapsed elapsed
+	// jobsSeen is when this instance first saw the pauses of jobs, and frozen Jobs.
+	jobsSeen    clock.Sightings
 	now         func() time.Time
 	clusters    map[string]versioned[record.Cluster]
 	federations map[string]versioned[record.Federation]

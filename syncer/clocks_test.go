@@ -12,6 +12,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/oscar"
 )
@@ -66,4 +67,25 @@ func (r *rig) neverSaid(name string, since int64, phase record.Phase) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+}
+
+// TestASyncerThatIsAheadMakesTheServiceOfAUser: by its clock the owner's access token has
+// expired two hours ago. It is as good as it was when it was given, a moment ago.
+func TestASyncerThatIsAheadMakesTheServiceOfAUser(t *testing.T) {
+	r, p, i := newUser(t)
+	r.start(func(c *syncer.Config) { c.Now = clock.Ahead(3 * time.Hour) })
+	r.eventually("the syncer has a session", func() bool {
+		_, err := r.store.Get(t.Context(), record.SessionKey(clusterID))
+		return err == nil
+	})
+	sealed, err := seal.Seal(seal.Header{Purpose: "access_token", Cluster: clusterID, UID: "fed", Generation: 1, Expires: inAnHour()},
+		[]byte(i.Token(alice, nil)), r.identity.Recipient())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.put(record.TokensKey(clusterID, "fed"), record.Tokens{V: 1, Generation: 1, Expires: record.At(inAnHour()), LifeS: 3600, Access: sealed})
+	r.want(p, record.IntentPrepare)
+	r.await(p, record.PhasePrepared)
+	r.want(p, record.IntentApply)
+	r.await(p, record.PhaseReady)
 }

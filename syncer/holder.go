@@ -328,6 +328,7 @@ func (t *term) grant(ctx context.Context, h *heldToken, some []asking, access to
 			continue
 		}
 		grants[i].Access, grants[i].Expires = sealed, &expires
+		grants[i].LifeS = int64(access.Expires.Sub(t.cfg.Now()) / time.Second)
 	}
 	keys := []string{t.session.Key()}
 	for _, one := range some {

@@ -58,6 +58,8 @@ type term struct {
 	stale workqueue.TypedRateLimiter[string]
 	// deadlines are when those of services were first seen.
 	deadlines clock.Sightings
+	// tokensSeen are when access tokens of others were.
+	tokensSeen clock.Sightings
 	// tokens holds the uids of federations whose tokens are to be looked after, and
 	// needs those that lack one here.
 	tokens workqueue.TypedRateLimitingInterface[string]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
@@ -112,16 +113,28 @@ func (t *term) delivered(d *record.Desired, now time.Time) (AccessToken, error) 
 		t.log.Error("an access token cannot be read", "error", err)
 		return AccessToken{}, needsToken("the access token that was delivered cannot be read")
 	}
-	if !now.Add(tokenSlack).Before(rec.Expires.Time) {
+	expires, heldAgainst := t.expiry("delivered/"+d.Federation, kv.ModRevision, rec.Expires.Time, rec.LifeS, now)
+	if !now.Add(tokenSlack).Before(expires) {
 		return AccessToken{}, needsToken(fmt.Sprintf("the owner's access token expired at %s", rec.Expires.UTC().Format(time.RFC3339)))
 	}
 	// Any generation will do: the owner of a federation never changes.
-	plain, err := t.cfg.Identity.Open(rec.Access, seal.Header{Purpose: purposeAccess, Cluster: t.cfg.ClusterID, UID: d.Federation}, now.Add(tokenSlack))
+	plain, err := t.cfg.Identity.Open(rec.Access, seal.Header{Purpose: purposeAccess, Cluster: t.cfg.ClusterID, UID: d.Federation}, heldAgainst.Add(tokenSlack))
 	if err != nil {
 		t.log.Error("an access token cannot be opened", "federation", d.Federation, "error", err)
 		return AccessToken{}, needsToken("the access token that was delivered cannot be opened by this syncer")
 	}
-	return AccessToken{Value: oscar.Bearer(plain), Expires: rec.Expires.Time}, nil
+	return AccessToken{Value: oscar.Bearer(plain), Expires: expires}, nil
+}
+
+// expiry is when a token ends by our clock, and the time that the end in its envelope is
+// held against. What came while this session lives is counted from when it was first
+// seen: its end is by the clock of another. Of what was there before nobody knows how
+// old it is, so its end itself is believed.
+func (t *term) expiry(key string, revision int64, end time.Time, life int64, now time.Time) (expires, heldAgainst time.Time) {
+	if life <= 0 || revision < t.session.CreateRevision() {
+		return end, now
+	}
+	return t.tokensSeen.Since(key, strconv.FormatInt(revision, 10), now).Add(time.Duration(life) * time.Second), time.Time{}
 }
 
 func needsToken(message string) *NoTokenError {

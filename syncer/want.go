@@ -160,7 +160,7 @@ func (t *term) tendWant(ctx context.Context, view *store.MirrorView, federation 
 			if err != nil {
 				t.log.Error("a granted token cannot be read", "error", err)
 			} else if grant.Nonce == want.Nonce {
-				have := t.open(federation, grant)
+				have := t.open(federation, grant, kv.ModRevision)
 				if have.access == "" || have.good(t.cfg.Now()) {
 					t.news(federation, have)
 					return nil
@@ -177,16 +177,17 @@ func (t *term) tendWant(ctx context.Context, view *store.MirrorView, federation 
 }
 
 // open takes a granted token out of its envelope.
-func (t *term) open(federation string, grant *record.Grant) need {
+func (t *term) open(federation string, grant *record.Grant, revision int64) need {
 	if grant.Access == "" || grant.Expires == nil {
 		return need{reason: grant.Reason, message: grant.Message}
 	}
 	unusable := need{reason: record.ReasonNeedsUserToken, message: "the access token that the holder granted cannot be opened by this syncer"}
 	now := t.cfg.Now()
-	if !now.Before(grant.Expires.Time) {
-		return need{access: "expired", expires: grant.Expires.Time}
+	expires, heldAgainst := t.expiry("granted/"+federation, revision, grant.Expires.Time, grant.LifeS, now)
+	if !now.Before(expires) {
+		return need{access: "expired", expires: expires}
 	}
-	plain, err := t.cfg.Identity.Open(grant.Access, seal.Header{Purpose: purposeGranted, Cluster: t.cfg.ClusterID, UID: federation}, now)
+	plain, err := t.cfg.Identity.Open(grant.Access, seal.Header{Purpose: purposeGranted, Cluster: t.cfg.ClusterID, UID: federation}, heldAgainst)
 	if err != nil {
 		t.log.Error("a granted token cannot be opened", "federation", federation, "error", err)
 		return unusable
@@ -196,7 +197,7 @@ func (t *term) open(federation string, grant *record.Grant) need {
 		t.log.Error("a granted token is the answer to something else", "federation", federation)
 		return unusable
 	}
-	return need{access: got.Access, expires: grant.Expires.Time}
+	return need{access: got.Access, expires: expires}
 }
 
 // putWant writes or, with nil, takes back what is wanted.

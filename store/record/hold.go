@@ -162,6 +162,9 @@ type Grant struct {
 	Access string `json:"access,omitempty"`
 	// Expires is when the access token does.
 	Expires *Time `json:"expires,omitempty"`
+	// LifeS is how many seconds it had when the holder granted it: who sees that counts
+	// them from then. Older holders do not say.
+	LifeS int64 `json:"life_s,omitempty"`
 	// Reason and Message say why there is none.
 	Reason    Reason `json:"reason,omitempty"`
 	Message   string `json:"message,omitempty"`

@@ -1,12 +1,17 @@
 package faults_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/test/invariants"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -47,5 +52,46 @@ func TestClocksThatDisagreeByHours(t *testing.T) {
 		if code := clientCode(createIn(w, api, "gamma")); code != "unavailable" {
 			t.Errorf("through instance %d, with a cluster away: %q", i, code)
 		}
+	}
+}
+
+// TestProcessesWhoseClocksAreADayApart: two control planes and three syncers, each with a
+// clock of its own, hours and days away from all others. Creations whose OSCAR dies for
+// a moment succeed through both control planes, one that cannot succeed ends, and what a
+// key was answered with is not forgotten by the one that is ahead.
+func TestProcessesWhoseClocksAreADayApart(t *testing.T) {
+	t.Parallel()
+	etcd := storetest.Etcd(t)
+	invariants.Guard(t, etcd, invariants.Options{Fenced: true, Secrets: []string{"secret-value-of-the-test"}})
+	ahead := map[string]time.Duration{"": 25 * time.Hour, clusterIDs[0]: 5 * time.Hour, clusterIDs[1]: -26 * time.Hour, clusterIDs[2]: 10 * time.Minute}
+	f := federateAt(t, etcd, storetest.Open(t, store.Config{Endpoints: []string{etcd}}), nil, ahead)
+	first := f.api
+	f.ahead[""] = -7 * time.Hour
+	_, second := f.instance("")
+	for i, api := range []*client.Client{first, second, first, second} {
+		f.api, f.key = api, fmt.Sprint("clocks-", i)
+		for _, id := range clusterIDs {
+			if err := f.sims[id].SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.Fault500, Count: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.must(f.create("create"))
+		if got := f.present(); !slices.Equal(got, clusterIDs) {
+			t.Errorf("creation %d: created on %v only", i, got)
+		}
+		f.must(f.remove())
+		f.quiet()
+		f.api = []*client.Client{second, first}[i%2]
+		if err := f.create("create"); err != nil {
+			t.Errorf("the other instance has another answer to creation %d: %v", i, err)
+		}
+		if got := f.present(); len(got) > 0 {
+			t.Errorf("creation %d was made again, on %v", i, got)
+		}
+	}
+	f.syncers[clusterIDs[1]].Kill()
+	f.api, f.key = first, "away"
+	if got := code(f.create("create")); got != "unavailable" {
+		t.Errorf("with a cluster away: %q", got)
 	}
 }

@@ -60,6 +60,9 @@ type federation struct {
 	api      *client.Client
 	// key stands before every Idempotency-Key.
 	key string
+	// ahead is how far the clock of each cluster's syncer is ahead, and that of the next
+	// control plane under no name.
+	ahead map[string]time.Duration
 }
 
 func newFederation(t testing.TB) *federation {
@@ -76,9 +79,16 @@ func federate(t testing.TB, endpoints string, st *store.Store) *federation {
 
 func federateWith(t testing.TB, endpoints string, st *store.Store, users *users) *federation {
 	t.Helper()
+	return federateAt(t, endpoints, st, users, nil)
+}
+
+// federateAt gives each process a wrong clock of its own.
+func federateAt(t testing.TB, endpoints string, st *store.Store, users *users, ahead map[string]time.Duration) *federation {
+	t.Helper()
 	f := &federation{
 		t: t, root: t, endpoints: endpoints, users: users, store: st, sims: map[string]*oscarsim.Sim{}, urls: map[string]string{},
 		syncers: map[string]*process.Child{}, identity: map[string]string{}, password: writeFile(t, "password", password),
+		ahead: ahead,
 	}
 	var sims []*oscarsim.Sim
 	for _, id := range clusterIDs {
@@ -118,7 +128,7 @@ func (f *federation) startControlPlane(failAt string) {
 // it was ready.
 func (f *federation) instance(failAt string) (*process.Child, *client.Client) {
 	f.t.Helper()
-	c := process.Start(f.root, process.ControlPlane, failAt, append(f.users.controlPlane(), "--listen=127.0.0.1:0", "--metrics-listen=", "--etcd-endpoints="+f.endpoints,
+	c := process.StartAhead(f.root, process.ControlPlane, failAt, f.ahead[""], append(f.users.controlPlane(), "--listen=127.0.0.1:0", "--metrics-listen=", "--etcd-endpoints="+f.endpoints,
 		"--identity-file="+f.identity[""], "--data-dir="+f.root.TempDir(), "--admin-password-file="+f.password, "--rate-limit=0",
 		"--default-cluster="+clusterIDs[0], "--prepare-deadline=1m", "--apply-grace=1m", "--log-level=debug")...)
 	line, err := c.Ready()
@@ -145,7 +155,7 @@ func (f *federation) startSyncer(id, failAt string, more ...string) {
 	if f.users != nil {
 		etcd = f.users.join(f, id)
 	}
-	f.syncers[id] = process.Start(f.root, process.Syncer, failAt, append(append(more, etcd...), "--cluster-id="+id, "--metrics-listen=",
+	f.syncers[id] = process.StartAhead(f.root, process.Syncer, failAt, f.ahead[id], append(append(more, etcd...), "--cluster-id="+id, "--metrics-listen=",
 		"--oscar-endpoint="+f.urls[id], "--oscar-user="+user, "--oscar-password-file="+f.password,
 		"--identity-file="+f.identity[id], "--resync=500ms", "--session-ttl=2s", "--late-window=2s", "--log-level=debug")...)
 }
