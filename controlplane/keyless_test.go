@@ -69,7 +69,7 @@ func TestACreateRightAfterAFirstConnectionIsNotRefused(t *testing.T) {
 		ended[name] = make(chan error, 1)
 		go func() { ended[name] <- try() }()
 		for looks.Load() == before && len(ended[name]) == 0 {
-			time.Sleep(time.Millisecond)
+			<-time.After(time.Millisecond)
 		}
 	}
 	d.saysKey()

@@ -121,7 +121,7 @@ func (t *term) reportCondition(ctx context.Context) error {
 	view := t.mirror.Snapshot()
 	self, err := t.serves(view.KV(record.DesiredClusterKey(t.cfg.ClusterID)))
 	if err != nil {
-		return nil // the term is about to end
+		return err // the term is about to end
 	}
 	known := &record.ObservedCluster{}
 	if kv, ok := view.KV(record.ObservedClusterKey(t.cfg.ClusterID)); ok {

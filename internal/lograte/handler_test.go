@@ -47,7 +47,7 @@ level=WARN msg="Lease is not held" cluster=b
 			t.Errorf("logged\n%s", out)
 		}
 		out.Reset()
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		synctest.Wait()
 		if want := "level=WARN msg=\"lines like this were left out\" cluster=a line=\"Lease is not held\" count=998 interval=1m0s\n"; out.String() != want {
 			t.Errorf("at the end of the interval\n%s", out)
@@ -72,7 +72,7 @@ func TestManyKindsOfLinesTakeBoundedMemory(t *testing.T) {
 			t.Errorf("%d lines, want 10 and the first 100 of all others", n)
 		}
 		out.Reset()
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		synctest.Wait()
 		if !strings.Contains(out.String(), "count=99890") {
 			t.Errorf("left out\n%s", out)
