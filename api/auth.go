@@ -12,6 +12,9 @@ import (
 // challenge is OSCAR's: clients show it to their users.
 const challenge = `Basic realm="Authorization Required"`
 
+// lifeTokenWarning goes with what is done for a token that the next version refuses.
+const lifeTokenWarning = `299 - "this is the token that OSCAR keeps; use the one that GET /system/services/<service> of the control plane shows"`
+
 // authenticate stops every request without accepted credentials. It is the only
 // place where the API asks who is calling. The credentials of an address that fails
 // too often are not looked at until it pauses, but for those that were good lately.
@@ -51,6 +54,10 @@ func (s *Server) authenticateBy(next http.Handler, who func(*http.Request) (iden
 			return
 		}
 		s.accepted.note(r, true)
+		if caller.LifeToken {
+			w.Header().Set("Warning", lifeTokenWarning)
+			s.log.WarnContext(r.Context(), "a service's token for its OSCAR was shown to the control plane; the next version refuses it", "request_id", stateOf(r).id, "route", routeOf(r), "service_uid", caller.Service)
+		}
 		st := stateOf(r)
 		st.caller, st.again = caller, func() (identity.Caller, error) { return who(r) }
 		next.ServeHTTP(w, r)

@@ -292,6 +292,14 @@ func (f *fake) Resolve(ctx context.Context, c identity.Caller, req controlplane.
 	return &f.differences.Items[0], nil
 }
 
+func (f *fake) RotateToken(ctx context.Context, c identity.Caller, service, clusterID, _ string) (*controlplane.Replicas, error) {
+	f.called(ctx, "RotateToken "+service, c, target{service, clusterID})
+	if f.err != nil {
+		return nil, f.err
+	}
+	return f.replicas(), nil
+}
+
 func (f *fake) PauseFederation(ctx context.Context, c identity.Caller, service, clusterID, _ string, paused bool) (*controlplane.Replicas, error) {
 	f.called(ctx, "PauseFederation "+service, c, paused)
 	if f.err != nil {

@@ -16,6 +16,7 @@ type federations interface {
 	Federation(ctx context.Context, caller identity.Caller, uidOrGroup string) (*controlplane.Federation, error)
 	Deleted(ctx context.Context, caller identity.Caller, groupID string) ([]controlplane.DeletedReplica, error)
 	ChangeReplicas(ctx context.Context, caller identity.Caller, service string, req controlplane.ReplicasRequest) (*controlplane.ChangeResult, error)
+	RotateToken(ctx context.Context, caller identity.Caller, service, clusterID, requestID string) (*controlplane.Replicas, error)
 	PauseFederation(ctx context.Context, caller identity.Caller, service, clusterID, requestID string, paused bool) (*controlplane.Replicas, error)
 	History(ctx context.Context, caller identity.Caller, service, clusterID string) ([]controlplane.Generation, error)
 	Rollback(ctx context.Context, caller identity.Caller, service, clusterID string, generation int64, req controlplane.ChangeRequest) (*controlplane.ChangeResult, error)

@@ -64,6 +64,18 @@ func (s *Server) rollback(w http.ResponseWriter, r *http.Request) error {
 }
 
 // pause answers PUT /system/replicas/{service}/paused.
+// rotateToken gives the services of a federation other tokens for the control plane.
+func (s *Server) rotateToken(w http.ResponseWriter, r *http.Request) error {
+	st := stateOf(r)
+	st.location = replicasPath(pathParam(r, "service"))
+	view, err := s.cp.RotateToken(r.Context(), st.caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"), st.writeID)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("ETag", etag(view.Revision))
+	return writeJSON(w, http.StatusOK, replicasOf(view))
+}
+
 func (s *Server) pause(w http.ResponseWriter, r *http.Request) error {
 	var in v1.Paused
 	if _, err := readJSON(r, "pause", &in); err != nil {

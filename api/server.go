@@ -198,6 +198,7 @@ func (s *Server) routes() chi.Router {
 		r.Get(replicasRoute+"/history", s.handle(s.history))
 		r.Post(replicasRoute+"/rollback", s.handle(s.rollback))
 		r.Put(replicasRoute+"/paused", s.handle(s.pause))
+		r.Post(replicasRoute+"/rotate-token", s.handle(s.rotateToken))
 		r.Get(refreshTokenRoute, s.handle(s.getRefreshToken))
 		r.Put(refreshTokenRoute, s.handle(s.putRefreshToken))
 		r.Delete(refreshTokenRoute, s.handle(s.deleteRefreshToken))

@@ -75,6 +75,8 @@ func entryOfStep(old record.Federation, d decision) *record.Audit {
 	case "hurry":
 		e = entryOf(f, record.ActionOrder, record.OutcomeDone)
 		e.Detail = "new orders for what is being deleted: its buckets or jobs"
+	case "rotate_token":
+		e = entryOf(f, record.ActionRotateToken, record.OutcomeDone)
 	case "pause":
 		e = entryOf(f, record.ActionPause, record.OutcomeDone)
 		if !f.Paused {

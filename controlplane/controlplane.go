@@ -171,7 +171,9 @@ type ControlPlane struct {
 	mirror   *store.Mirror
 	state    *state
 	decider  *decider
+	// tokenKey makes the tokens of lives, doorKey those for the control plane.
 	tokenKey []byte
+	doorKey  []byte
 	planKey  []byte
 	markKey  []byte
 	// proofKey authenticates the challenges of renewals.
@@ -240,6 +242,7 @@ func New(cfg Config) (*ControlPlane, error) {
 	c := &ControlPlane{
 		cfg: cfg, store: cfg.Store, identity: cfg.Identity, sealer: cfg.Identity.Sealer(cfg.Now),
 		tokenKey:  cfg.Identity.Derive("oscarfed service token"),
+		doorKey:   cfg.Identity.Derive("oscarfed door token"),
 		planKey:   cfg.Identity.Derive("oscarfed plan"),
 		proofKey:  cfg.Identity.Derive("oscarfed renewal challenge"),
 		markKey:   cfg.Identity.Derive("oscarfed refresh token"),

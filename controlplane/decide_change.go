@@ -85,6 +85,10 @@ func applyChange(s situation, p proposal) decision {
 	next := p.next
 	next.ChangedAt = record.At(s.now)
 	next.Leaving = slices.Clone(s.fed.Leaving)
+	next.TokenRotation = s.fed.TokenRotation
+	if narrowed(&s.fed, &next) {
+		next.TokenRotation++
+	}
 	d := decision{name: "change", fed: &next, drop: []string{record.SecretsKey(s.fed.UID, s.fed.Generation)}}
 	if old := s.fed.Generation - keepHistory; old > 0 {
 		d.drop = append(d.drop, record.HistoryKey(s.fed.UID, old))

@@ -146,7 +146,7 @@ func submittedIn(kv store.KV) (*oscar.Service, error) {
 func (c *ControlPlane) shown(submitted *oscar.Service, p place) *oscar.Service {
 	s := submitted.Clone()
 	m := p.at()
-	s.Name, s.ClusterID, s.Owner, s.Token = m.ServiceName, m.ClusterID, p.rec.Owner, c.serviceToken(m.UID)
+	s.Name, s.ClusterID, s.Owner, s.Token = m.ServiceName, m.ClusterID, p.rec.Owner, c.doorToken(m.UID, p.rec.TokenRotation)
 	g := graphOf(p.rec)
 	c.state.read(func() {
 		at := c.state.storageUsed(p)

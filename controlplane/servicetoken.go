@@ -15,23 +15,26 @@ type serviceAt struct{ cluster, service string }
 // identity.ErrUnauthenticated (wrapped) for every token that is not one, whether there
 // is a service of the name or not: the token is looked up by its hash among the marks
 // of all services, and only then compared with the name, so that neither answer nor
-// time tells. A token dies with the life of its service.
+// time tells. A token dies with the life of its service, and when it is changed.
 func (c *ControlPlane) ServiceCaller(ctx context.Context, service, token string) (identity.Caller, error) {
-	mark := record.Mark(token)
-	if uid := c.bearerOf(mark, service); uid != "" {
-		return identity.OfService(uid), nil
-	}
-	// Another instance may have made it a moment ago.
+	// A change that another instance has made must count here at once, for a token that
+	// is taken away as for one that was made a moment ago.
 	if err := c.fresh(ctx); err != nil {
 		return identity.Caller{}, err
 	}
-	if uid := c.bearerOf(mark, service); uid != "" {
+	if uid := c.bearerOfDoor(service, token); uid != "" {
 		return identity.OfService(uid), nil
+	}
+	if uid := c.bearerOf(record.Mark(token), service); uid != "" {
+		caller := identity.OfService(uid)
+		caller.LifeToken = true
+		return caller, nil
 	}
 	return identity.Caller{}, fmt.Errorf("%w: it is no token of this service", identity.ErrUnauthenticated)
 }
 
-// bearerOf is the uid of the replica that has the mark and the name; empty for none.
+// bearerOf is the uid of the replica that has the mark and the name; empty for none, and
+// for one whose tokens were changed: the mark cannot be.
 func (c *ControlPlane) bearerOf(mark, service string) (uid string) {
 	c.state.read(func() {
 		at, ok := c.state.marked[mark]
@@ -42,7 +45,7 @@ func (c *ControlPlane) bearerOf(mark, service string) (uid string) {
 		if d == nil || d.Mark != mark || d.Tombstone() {
 			return
 		}
-		if f := c.state.federations[d.Federation].rec; f != nil && f.Phase != record.PhaseDeleting && !f.Phase.Result() {
+		if f := c.state.federations[d.Federation].rec; f != nil && f.TokenRotation == 0 && f.Phase != record.PhaseDeleting && !f.Phase.Result() {
 			uid = d.UID
 		}
 	})

@@ -22,6 +22,15 @@ func (c *Client) Rollback(ctx context.Context, service string, to int64, opts Ch
 	return c.change(ctx, call{method: http.MethodPost, path: replicasPath(service) + "/rollback", query: url.Values{}}, v1.RollbackTo{To: to}, opts)
 }
 
+// RotateToken gives the services of a federation other tokens for the control plane.
+func (c *Client) RotateToken(ctx context.Context, service, clusterID string) (*v1.Replicas, error) {
+	path := replicasPath(service) + "/rotate-token"
+	if clusterID != "" {
+		path += "?cluster_id=" + url.QueryEscape(clusterID)
+	}
+	return send[v1.Replicas](ctx, c, http.MethodPost, path, nil)
+}
+
 // Pause says whether a federation's services are left alone on their clusters.
 func (c *Client) Pause(ctx context.Context, service, clusterID string, paused bool) (*v1.Replicas, error) {
 	path := replicasPath(service) + "/paused"

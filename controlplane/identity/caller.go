@@ -19,6 +19,9 @@ type Caller struct {
 	// Service is the uid of the replica whose own token the caller has shown; he has no
 	// subject then, and no rights but to send that service its events.
 	Service string
+	// LifeToken says that the service has shown the token that its OSCAR keeps, as webhooks
+	// do that were set by hand. The next version takes only that of the control plane.
+	LifeToken bool
 	// user is nil for the administrator, and for a service.
 	user *user
 }

@@ -17,7 +17,25 @@ type tokenCmd struct {
 	Show    tokenShowCmd    `cmd:"" help:"Show how the refresh token of a service's owner stands, and what each member has of it."`
 	Set     tokenSetCmd     `cmd:"" help:"Give a service a refresh token, in the place of the one before: its clusters get access tokens for it when they need them."`
 	Refresh tokenRefreshCmd `cmd:"" help:"Bring the access token that you call with to the clusters that wait for one. Changes nothing else."`
+	Rotate  tokenRotateCmd  `cmd:"" help:"Give the services of a federation other tokens for /job, /run and their replicas at the control plane. Webhooks need the new one."`
 	Delete  tokenDeleteCmd  `cmd:"" help:"Revoke the refresh token at its issuer, and delete it on every cluster."`
+}
+
+type tokenRotateCmd struct {
+	Service string `arg:"" help:"Name of the service."`
+	Cluster string `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
+}
+
+func (c *tokenRotateCmd) Run(ctx context.Context, a *app) error {
+	api, err := a.dial()
+	if err != nil {
+		return err
+	}
+	if _, err := api.RotateToken(ctx, c.Service, c.Cluster); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "the services of %s have other tokens for the control plane; GET /system/services/%s shows the new one\n", c.Service, c.Service)
+	return nil
 }
 
 type tokenShowCmd struct {

@@ -34,6 +34,7 @@ const (
 	ActionOrder           Action = "order"
 	ActionPause           Action = "pause"
 	ActionResume          Action = "resume"
+	ActionRotateToken     Action = "rotate_token"
 	ActionResolve         Action = "resolve"
 	ActionReadToken       Action = "read_refresh_token"
 	ActionGiveToken       Action = "give_refresh_token"

@@ -66,6 +66,9 @@ type Federation struct {
 	AllowedUsers []string `json:"allowed_users,omitempty"`
 	// Prefetch says that images are pulled before a create answers.
 	Prefetch bool `json:"prefetch,omitempty"`
+	// TokenRotation counts how often the tokens of its services for the control plane were
+	// changed; 0 also lets the tokens of their lives in.
+	TokenRotation int64 `json:"token_rotation,omitempty"`
 	// Deadline ends the phase preparing or applying. A clock only starts an abort.
 	Deadline *Time `json:"deadline,omitempty"`
 	// Request is the hash of the idempotency record that waits for the outcome.
