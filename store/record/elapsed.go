@@ -2,6 +2,7 @@ package record
 
 import (
 	"math"
+	"slices"
 	"sort"
 )
 
@@ -55,12 +56,11 @@ func (e *Elapsed) Pass(seconds, revision, every, longest int64) *Elapsed {
 		next.Seconds = max(next.Seconds, e.Seconds)
 		marks = e.Marks
 	}
-	marks = append(marks[:len(marks):len(marks)], TimeMark{revision, next.Seconds})
+	marks = append(slices.Clip(marks), TimeMark{revision, next.Seconds})
 	// From the newest on; the first one is kept until a later one is old enough.
 	newer := TimeMark{Seconds: math.MaxInt64}
 	var kept []TimeMark
-	for i := len(marks) - 1; i >= 0; i-- {
-		m := marks[i]
+	for i, m := range slices.Backward(marks) {
 		if len(kept) > 0 && next.Seconds-newer.Seconds > longest {
 			break
 		}
@@ -70,8 +70,7 @@ func (e *Elapsed) Pass(seconds, revision, every, longest int64) *Elapsed {
 		kept = append(kept, m)
 		newer = m
 	}
-	for i := len(kept) - 1; i >= 0; i-- {
-		next.Marks = append(next.Marks, kept[i])
-	}
+	slices.Reverse(kept)
+	next.Marks = kept
 	return next
 }
