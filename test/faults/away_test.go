@@ -47,7 +47,7 @@ func TestAClusterAwayForAMonth(t *testing.T) {
 		t.Errorf("a creation over a pending tombstone: %d %s", status, text)
 	}
 	for range 30 {
-		pass(w, clock, 24*time.Hour)
+		w.Pass(clock.advance, 24*time.Hour)
 	}
 	touch(w)
 	w.Eventually("what is a month old is swept", func() bool { return len(w.Keys(record.RequestsPrefix)) == 0 })
@@ -77,30 +77,6 @@ func TestAClusterAwayForAMonth(t *testing.T) {
 		t.Errorf("%d deletes were sent, for one tombstone", calls["delete"])
 	}
 	mustCreate(w, "beta")
-}
-
-// pass moves a clock, and waits until the control planes have agreed that so much time
-// has gone by: before and after, so that what was written before is older by all of it.
-func pass(w *world.World, clock *movable, d time.Duration) {
-	w.T.Helper()
-	for _, step := range []time.Duration{10 * time.Minute, d} {
-		was := elapsed(w)
-		clock.advance(step)
-		w.Eventually("the control planes agree how much time has gone by", func() bool { return elapsed(w).Seconds >= was.Seconds+int64(step/time.Second) })
-	}
-}
-
-func elapsed(w *world.World) *record.Elapsed {
-	w.T.Helper()
-	kv, err := w.Store.Get(w.T.Context(), record.ElapsedKey)
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	e, err := store.Decode[record.Elapsed](kv)
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	return e
 }
 
 // touch makes the control planes look again at what is on each cluster: their timers

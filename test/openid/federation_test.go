@@ -71,7 +71,8 @@ func TestAFederationOfAProvidersUser(t *testing.T) {
 		t.Errorf("the holder has kept %d tokens, the member %d", len(kept), len(vaults[b].kept()))
 	}
 
-	skew.Store(int64(2 * time.Hour)) // her access token has expired
+	// Her access token has expired.
+	w.Pass(func(d time.Duration) { skew.Add(int64(d)) }, 2*time.Hour)
 	w.Eventually("her access token has left the store", func() bool {
 		for _, id := range []string{a, b} {
 			if slices.ContainsFunc(w.Keys(record.TokensPrefix(id)), func(key string) bool { return record.ParseKey(key).Kind == record.KindTokens }) {
