@@ -64,6 +64,7 @@ func asks() map[string][]ask {
 		"GET /system/replicas/{service}/history":          {{get, "/system/replicas/SERVICE/history", "", true}},
 		"POST /system/replicas/{service}/rollback":        {{post, "/system/replicas/SERVICE/rollback", `{"to":1}`, false}, {post, "/system/replicas/SERVICE/rollback", `{"to":7}`, false}},
 		"PUT /system/replicas/{service}/paused":           {{put, "/system/replicas/SERVICE/paused", `{"paused":true}`, false}},
+		"POST /system/replicas/{service}/rotate-token":    {{post, "/system/replicas/SERVICE/rotate-token", "", false}},
 		"GET /system/replicas/{service}/refresh-token":    {{get, "/system/replicas/SERVICE/refresh-token", "", false}},
 		"PUT /system/replicas/{service}/refresh-token":    {{put, "/system/replicas/SERVICE/refresh-token", `{"refresh_token":"r"}`, false}},
 		"DELETE /system/replicas/{service}/refresh-token": {{del, "/system/replicas/SERVICE/refresh-token", "", false}},
