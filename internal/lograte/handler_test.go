@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,16 +14,40 @@ import (
 	"github.com/oscarfed/oscarfed/internal/lograte"
 )
 
+// output is what was logged: by the test, and by timers.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+func (o *output) Reset() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text.Reset()
+}
+
 // logger writes lines without their time.
-func logger(cfg lograte.Config) (*slog.Logger, *bytes.Buffer) {
-	var out bytes.Buffer
-	text := slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+func logger(cfg lograte.Config) (*slog.Logger, *output) {
+	out := &output{}
+	text := slog.NewTextHandler(out, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey && len(groups) == 0 {
 			return slog.Attr{}
 		}
 		return a
 	}})
-	return slog.New(lograte.New(text, cfg)), &out
+	return slog.New(lograte.New(text, cfg)), out
 }
 
 // TestALoopDoesNotFillTheLog: equal lines are let through a few times, and counted; what
