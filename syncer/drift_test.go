@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +81,41 @@ func TestVanishedWithItsBucketLeftIsAttachedAgain(t *testing.T) {
 	r.eventually("it is made again", func() bool { v, ok := r.sim.Service(p.name); return ok && len(v.Inputs) == 1 && v.Token == p.token })
 	r.await(p, record.PhaseReady)
 	r.inPlace(p)
+}
+
+// TestABucketDeletedByHandIsMadeAgain: nothing else tells that uploads start no job any
+// more. OSCAR's PUT sets no tags, so that data=delete leaves the new one.
+func TestABucketDeletedByHandIsMadeAgain(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.start(func(c *syncer.Config) { c.ProbeEvery = 10 * time.Millisecond })
+	p := newReplica("grayify")
+	r.makeReady(p)
+	before := r.mirror.Revision()
+	r.sim.RemoveBucket("grayify")
+	r.eventually("the bucket is made again", func() bool { return slices.Contains(r.sim.Buckets(), "grayify") })
+	r.eventually("it is told", func() bool { return r.phases(p.name, before) == "drifted ready" })
+	r.inPlace(p)
+	r.resynced()
+	if got := r.phases(p.name, before); got != "drifted ready" {
+		t.Errorf("reports %q", got)
+	}
+}
+
+// TestABucketDeletedByHandIsReported where nothing is to be repaired.
+func TestABucketDeletedByHandIsReported(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	r.start(func(c *syncer.Config) { c.ProbeEvery = 10 * time.Millisecond })
+	p := newReplica("grayify")
+	r.makeReady(p)
+	r.want(p, record.IntentApply, func(d *record.Desired) { d.Drift = "report" })
+	r.sim.RemoveBucket("grayify")
+	o := r.await(p, record.PhaseDrifted)
+	if !strings.Contains(o.Message, "lost its buckets (grayify)") {
+		t.Errorf("it says %q", o.Message)
+	}
+	r.equalCalls(p.name, "create")
+	r.sim.PutBucket("grayify")
+	r.await(p, record.PhaseReady)
 }
 
 // TestChangedIsRepaired, also on a worker, whose bucket that PUT makes: OSCAR's creation

@@ -19,6 +19,10 @@ var errStale = errors.New("the desired record has changed")
 // listAge is how old a list may be that a decision starts from.
 const listAge = time.Second
 
+// bucketsAge is how old a list of buckets may be that shows one of them to be gone. What
+// is then done looks again.
+const bucketsAge = time.Minute
+
 // sight is a situation with what it was made from.
 type sight struct {
 	situation
@@ -65,6 +69,14 @@ func (t *term) glance(ctx context.Context, name string) (*sight, error) {
 	v.list, v.service = list, list.services[name]
 	if err := t.complete(v, listed, false); err != nil {
 		return v, err
+	}
+	// The list that the probes have, if it is newer than our last write.
+	oldest := v.now.Add(-bucketsAge)
+	if written := t.notes.written(name); written.After(oldest) {
+		oldest = written
+	}
+	if standing, ok := t.buckets.since(oldest); ok {
+		v.lookForBuckets(standing)
 	}
 	return v, t.findToken(ctx, v)
 }
@@ -171,14 +183,16 @@ func (t *term) examine(ctx context.Context, name string) (*sight, error) {
 	if err := t.findToken(ctx, v); err != nil {
 		return v, err
 	}
-	if v.def != nil && v.def.makesBuckets() {
-		for _, bucket := range v.def.buckets() {
-			if _, ok := v.buckets[bucket]; !ok {
-				v.local.missing = append(v.local.missing, bucket)
-			}
-		}
-	}
+	v.lookForBuckets(v.buckets)
 	return v, nil
+}
+
+// lookForBuckets notes which buckets of the service are not among those of the cluster.
+func (v *sight) lookForBuckets(standing bucketSet) {
+	v.local.missing = nil
+	if v.def != nil && v.def.makesBuckets() {
+		v.local.missing = absent(v.def.buckets(), standing)
+	}
 }
 
 // complete fills in what the service says of itself, and notes what was seen. half is

@@ -146,10 +146,12 @@ func planPresent(s situation) decision {
 	applied := s.applied() && !s.moved
 	undisturbed := applied && s.local.hash == s.observed.ReadBack
 	switch {
+	case undisturbed && len(s.local.missing) > 0:
+		return planDrift(s, fmt.Sprintf("the service has lost its buckets (%s)", strings.Join(s.local.missing, ", ")))
 	case undisturbed:
 		return decision{act: report, phase: record.PhaseReady, reason: record.ReasonApplied}
 	case applied:
-		return planDrift(s)
+		return planDrift(s, whatChanged(s))
 	case s.local.differs == "" && s.local.generation == s.desired.Generation && s.local.epoch == s.desired.Epoch:
 		return planAsAsked(s)
 	case s.stopped || s.desired.Paused:
@@ -190,13 +192,18 @@ func planAsAsked(s situation) decision {
 	return decision{act: report, phase: record.PhaseFailed, reason: f.reason, message: f.message, failure: f}
 }
 
-// planDrift: the desired generation was applied, and somebody changed it.
-func planDrift(s situation) decision {
-	drifted := decision{act: report, phase: record.PhaseDrifted, reason: record.ReasonDrifted}
+// whatChanged says what somebody has done to the service.
+func whatChanged(s situation) string {
 	what := "the service was changed on the cluster"
 	if s.local.differs != "" {
 		what += fmt.Sprintf(" (%s is not as desired)", s.local.differs)
 	}
+	return what
+}
+
+// planDrift: the desired generation was applied, and something happened to it since.
+func planDrift(s situation, what string) decision {
+	drifted := decision{act: report, phase: record.PhaseDrifted, reason: record.ReasonDrifted}
 	switch {
 	case s.stopped || s.desired.Paused:
 		drifted.reason, drifted.message = record.ReasonPaused, what+"; it is repaired when the pause ends"

@@ -93,6 +93,17 @@ func (s *shared[T]) newest() (T, bool) {
 	return s.last.value, true
 }
 
+// since is the last answer, if it was one and is to a call that was started then or later.
+func (s *shared[T]) since(notBefore time.Time) (T, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil || s.last.err != nil || s.last.started.Before(notBefore) {
+		var none T
+		return none, false
+	}
+	return s.last.value, true
+}
+
 // unanswered says that a call is under way that was started before then.
 func (s *shared[T]) unanswered(before time.Time) bool {
 	s.mu.Lock()

@@ -51,7 +51,7 @@ type local struct {
 	running int
 	counted bool
 	// missing are buckets that its creation should have made and that are not
-	// there; known when fresh.
+	// there; known when fresh, and by the list of the last probe.
 	missing []string
 }
 

@@ -242,6 +242,13 @@ func (s *Sim) PutBucket(name string, objects ...string) {
 	}
 }
 
+// RemoveBucket takes a bucket away with its objects, as somebody with MinIO's own client does.
+func (s *Sim) RemoveBucket(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.minio.buckets, name)
+}
+
 // TagBucket makes a bucket of somebody else, if there is none, and replaces its tags.
 func (s *Sim) TagBucket(name string, tags map[string]string) {
 	s.PutBucket(name)
