@@ -66,9 +66,10 @@ func TestACreateRightAfterAFirstConnectionIsNotRefused(t *testing.T) {
 	ended := map[string]chan error{}
 	for name, try := range tries {
 		before := looks.Load()
-		ended[name] = make(chan error, 1)
-		go func() { ended[name] <- try() }()
-		for looks.Load() == before && len(ended[name]) == 0 {
+		end := make(chan error, 1)
+		ended[name] = end
+		go func() { end <- try() }()
+		for looks.Load() == before && len(end) == 0 {
 			<-time.After(time.Millisecond)
 		}
 	}
