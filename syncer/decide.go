@@ -82,7 +82,19 @@ func (t *term) carryOut(ctx context.Context, v *sight, d decision) (bool, error)
 		t.counts.want(v.name, v.desired.UID)
 		return false, nil
 	}
-	return d.act.writes(), nil
+	if d.act.writes() {
+		return true, t.tellWaiting(ctx, v, d)
+	}
+	return false, nil
+}
+
+// tellWaiting replaces the failure of an earlier repair, and its advice, when the next one
+// has to wait for other writes: OSCAR may have mended itself long ago.
+func (t *term) tellWaiting(ctx context.Context, v *sight, d decision) error {
+	if !d.repair || v.fresh || v.tellsDrift() || !t.writing.Load() && t.writes.Len() == 0 {
+		return nil
+	}
+	return t.report(ctx, v, finding{phase: record.PhaseDrifted, reason: record.ReasonDrifted, message: d.message})
 }
 
 func (t *term) reportDecision(ctx context.Context, v *sight, d decision) error {

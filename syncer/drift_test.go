@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -215,6 +216,40 @@ func TestDriftThatOSCARDoesNotLetUsRepair(t *testing.T) {
 	r.fault(oscarsim.OpUpdate, oscarsim.Fault500, 0)
 	r.await(p, record.PhaseFailed, because(record.ReasonUpdateFailed))
 	r.sim.ClearFaults()
+	r.await(p, record.PhaseReady)
+	r.inPlace(p)
+}
+
+// TestARepairThatWaitsDoesNotShowItsLastFailure: OSCAR is itself again, and another
+// service's creation keeps it busy.
+func TestARepairThatWaitsDoesNotShowItsLastFailure(t *testing.T) {
+	r := newRig(t, oscarsim.Config{})
+	gate, inner := newGate(), r.config().OSCAR
+	r.start(func(c *syncer.Config) {
+		c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*oscar.Service, error) {
+			if name == "busy" {
+				gate.pass()
+			}
+			return inner.Get(ctx, name)
+		}}
+	})
+	p := newReplica("grayify")
+	r.makeReady(p)
+	r.ask(http.MethodPut, "/system/services", vandal)
+	r.fault(oscarsim.OpUpdate, oscarsim.Fault500, 0)
+	r.await(p, record.PhaseFailed, because(record.ReasonUpdateFailed))
+	gate.arm()
+	open := sync.OnceFunc(func() { close(gate.opened) })
+	t.Cleanup(open)
+	busy := newReplica("busy")
+	r.want(busy, record.IntentApply)
+	<-gate.reached
+	r.sim.ClearFaults()
+	o := r.await(p, record.PhaseDrifted, because(record.ReasonDrifted))
+	if !strings.Contains(o.Message, "it is repaired") {
+		t.Errorf("it says %q", o.Message)
+	}
+	open()
 	r.await(p, record.PhaseReady)
 	r.inPlace(p)
 }

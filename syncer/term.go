@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -53,7 +54,9 @@ type term struct {
 	// claimed it.
 	decisions workqueue.TypedDelayingInterface[string]
 	writes    workqueue.TypedInterface[string]
-	retries   workqueue.TypedRateLimiter[string]
+	// writing says that a write is under way.
+	writing atomic.Bool
+	retries workqueue.TypedRateLimiter[string]
 	// stale paces those that were decided on what is no longer so.
 	stale workqueue.TypedRateLimiter[string]
 	// deadlines are when those of services were first seen.

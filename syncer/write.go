@@ -21,6 +21,8 @@ const maxSteps = 6
 func (t *term) write(ctx context.Context, name string) (bool, error) {
 	t.metrics.queue.Set(float64(t.writes.Len()))
 	measured := false
+	t.writing.Store(true)
+	defer t.writing.Store(false)
 	t.ledger.begin(t.cfg.Now())
 	defer func() { t.ledger.end(t.cfg.Now(), measured) }()
 	for range maxSteps {
