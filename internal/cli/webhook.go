@@ -116,7 +116,7 @@ func webhookNotes(base *url.URL, ca string, c *webhookCmd, s *oscar.Service) []s
 		fmt.Sprintf("%s must be there, on a disk that outlives MinIO's pod, and MinIO must be able to write to it.", c.QueueDir),
 	}
 	if c.TokenFile == "" && !c.ShowToken {
-		notes = append(notes, "TOKEN_FILE holds the service's token: oscarfed webhook --save-token makes one. It dies with the service; one that is made anew has another.")
+		notes = append(notes, "TOKEN_FILE holds the service's token: oscarfed webhook --save-token makes one. It ends with the service, and when it is rotated (oscarfed token rotate, or a visibility that narrows): run this again then.")
 	}
 	if base.Scheme == "https" {
 		which := "the authority that signed the control plane's certificate"
