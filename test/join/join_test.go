@@ -336,3 +336,42 @@ func TestRemovedWhileItWasAway(t *testing.T) {
 	f.clock.pass(25 * time.Hour)
 	says(t, "when all is done", b.ensure(), "it was removed")
 }
+
+// A federation is deleted while one of its clusters is away for longer than a certificate
+// lives, and then for longer than it may be renewed. What was ordered waits for it.
+func TestADeletionWaitsForAClusterWhoseCertificateHasEnded(t *testing.T) {
+	for name, away := range map[string]time.Duration{"it renews": 30 * 24 * time.Hour, "it needs a token": 92 * 24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			f := newFederation(t)
+			a, b := f.site("a"), f.site("b")
+			for _, s := range []*site{a, b} {
+				s.register()
+				s.start()
+			}
+			f.await("a", "b")
+			if err := f.create(); err != nil {
+				t.Fatal(err)
+			}
+			b.stop()
+			if _, err := f.client.DeleteService(t.Context(), "first", client.DeleteOptions{Wait: 2 * time.Minute}); err != nil {
+				t.Fatal(err)
+			}
+			f.clock.pass(away)
+			if !slices.Contains(b.sim.Services(), "second") || slices.Contains(a.sim.Services(), "first") {
+				t.Errorf("on a there is %v, on b %v", a.sim.Services(), b.sim.Services())
+			}
+			if name == "it needs a token" {
+				says(t, "after 92 days", b.ensure(), "needs a token")
+				b.invite(false)
+			}
+			b.start()
+			f.eventually("it deletes its service", func() bool { return !slices.Contains(b.sim.Services(), "second") })
+			f.eventually("no tombstone is left", func() bool {
+				return len(must(f.root.ListKeys(t.Context(), record.DesiredServicesPrefix("b")))(t)) == 0
+			})
+			if err := f.create(); err != nil {
+				t.Error("the same federation again:", err)
+			}
+		})
+	}
+}
