@@ -95,7 +95,7 @@ func child(raw string) error {
 	s, err := syncer.New(syncer.Config{
 		ClusterID: clusterID, Store: db, OSCAR: client, Identity: id, FailPoints: points,
 		Resync: 300 * time.Millisecond, SessionTTL: 2 * time.Second, LateWindow: 2 * time.Second, RetryPause: 50 * time.Millisecond,
-		JobPoll: 20 * time.Millisecond, JobGrace: 100 * time.Millisecond,
+		WriteTimeout: 10 * time.Second, JobPoll: 20 * time.Millisecond, JobGrace: 100 * time.Millisecond,
 	})
 	if err != nil {
 		return err

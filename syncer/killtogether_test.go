@@ -32,7 +32,7 @@ func TestASyncerAndItsOSCARKilledInTheSameMoment(t *testing.T) {
 			}
 			<-died
 			r.sim.Kill()
-			r.start()
+			// Another syncer process goes on.
 			if op == oscarsim.OpCreate { // its OSCAR made half of it
 				r.await(p, record.PhaseFailed, because(record.ReasonCreateFailed))
 				r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
