@@ -123,6 +123,8 @@ func newTerm(s *Syncer, session *store.Session, leads func() bool, lose context.
 
 // run works until ctx ends. The write under way is finished first.
 func (t *term) run(ctx context.Context) error {
+	// Also when it ends before anybody works: each queue has a goroutine of its own.
+	defer t.shutDown()
 	// Calls that are shared belong to the term, not to who asked first.
 	t.lists = newShared(ctx, t.cfg.Now, noting(t.health, oscar.OpList, t.Syncer.list))
 	t.buckets = newShared(ctx, t.cfg.Now, noting(t.health, oscar.OpBuckets, t.Syncer.bucketList))
@@ -185,11 +187,7 @@ func (t *term) run(ctx context.Context) error {
 	}
 	group.Go(func() error {
 		<-ctx.Done()
-		t.decisions.ShutDown()
-		t.writes.ShutDown()
-		t.counts.queue.ShutDown()
-		t.tokens.ShutDown()
-		t.looks.queue.ShutDown()
+		t.shutDown()
 		return context.Cause(ctx)
 	})
 	err := group.Wait()
@@ -197,6 +195,18 @@ func (t *term) run(ctx context.Context) error {
 		return cause
 	}
 	return err
+}
+
+// shutDown ends all queues, and with them the workers. It may be called again.
+func (t *term) shutDown() {
+	t.decisions.ShutDown()
+	t.writes.ShutDown()
+	t.counts.queue.ShutDown()
+	t.tokens.ShutDown()
+	t.looks.queue.ShutDown()
+	t.offers.queue.ShutDown()
+	t.desk.due.ShutDown()
+	t.desk.listings.ShutDown()
 }
 
 // assumeForPredecessors notes for each order without an outcome that an earlier
