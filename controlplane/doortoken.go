@@ -12,7 +12,6 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
-	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -105,19 +104,5 @@ func (c *ControlPlane) writeRotation(ctx context.Context, caller identity.Caller
 	next.TokenRotation++
 	next.RequestID, next.By, next.ChangedAt = request, caller.Subject, record.At(s.now)
 	d := decision{name: "rotate_token", fed: &next}
-	key := record.FederationKey(p.uid)
-	res, err := c.store.Update(ctx, store.Update{
-		Keys: []string{key}, RequestID: request, Marker: key,
-		Build: func(v store.View, tx *store.Txn) error {
-			if kv, ok := v.KV(key); !ok || kv.ModRevision != rev {
-				return errStale
-			}
-			tx.Expect(key)
-			return d.write(s, v, tx)
-		},
-	})
-	if err != nil {
-		return err
-	}
-	return c.shows(ctx, res.Revision)
+	return c.orderStep(ctx, s, rev, d)
 }

@@ -110,9 +110,15 @@ func (c *ControlPlane) writePause(ctx context.Context, caller identity.Caller, p
 		rec.Paused = paused
 		d.put = append(d.put, r.place(&rec))
 	}
-	key := record.FederationKey(p.uid)
+	return c.orderStep(ctx, s, rev, d)
+}
+
+// orderStep takes a step that a request orders, on the record of this revision, and waits
+// until it shows. It is errStale when the record has changed since.
+func (c *ControlPlane) orderStep(ctx context.Context, s situation, rev int64, d decision) error {
+	key := record.FederationKey(s.fed.UID)
 	res, err := c.store.Update(ctx, store.Update{
-		Keys: []string{key}, RequestID: requestID, Marker: key,
+		Keys: []string{key}, RequestID: d.fed.RequestID, Marker: key,
 		Build: func(v store.View, tx *store.Txn) error {
 			if kv, ok := v.KV(key); !ok || kv.ModRevision != rev {
 				return errStale
