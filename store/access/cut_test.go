@@ -145,11 +145,7 @@ func TestAConnectionThatNeverShakesHandsIsClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = silent.Close() })
-		cert, err := tls.LoadX509KeyPair(g.authority.Issue(access.Syncer(clusterA, uidA)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		half, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}})
+		half, err := tls.Dial("tcp", address, g.clientTLS(access.Syncer(clusterA, uidA)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,9 +3,11 @@ package access_test
 import (
 	"bytes"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"io"
+	"os"
 	"testing"
 	"time"
 
@@ -26,13 +28,27 @@ type deaf struct {
 	next   uint32
 }
 
-func newDeaf(t *testing.T, g *guarded, user string) *deaf {
-	t.Helper()
+// clientTLS is for a client of HTTP/2 that is none of etcd's own.
+func (g *guarded) clientTLS(user string) *tls.Config {
+	g.t.Helper()
 	cert, err := tls.LoadX509KeyPair(g.authority.Issue(user))
 	if err != nil {
-		t.Fatal(err)
+		g.t.Fatal(err)
 	}
-	conn, err := tls.Dial("tcp", g.door()[len("https://"):], &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}})
+	ca, err := os.ReadFile(g.authority.CAFile)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(ca) {
+		g.t.Fatal("the authority has no certificate")
+	}
+	return &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}}
+}
+
+func newDeaf(t *testing.T, g *guarded, user string) *deaf {
+	t.Helper()
+	conn, err := tls.Dial("tcp", g.door()[len("https://"):], g.clientTLS(user))
 	if err != nil {
 		t.Fatal(err)
 	}
