@@ -22,7 +22,7 @@ import (
 // what else is asked, what was known stays and the reason says so: others need
 // the recipient also while OSCAR is away.
 func (t *term) reportCluster(ctx context.Context, before, after *store.MirrorView, list *listing, failure error) error {
-	fill, err := func(*record.ObservedCluster) {}, failure
+	fill, err := whatWasKnown, failure
 	if err == nil {
 		fill, err = t.askCluster(ctx)
 	}
@@ -80,15 +80,19 @@ func (t *term) writeCluster(ctx context.Context, fill func(*record.ObservedClust
 	return err
 }
 
-// askCluster asks OSCAR and Kubernetes who they are, and returns what is to be entered.
+// whatWasKnown enters nothing: what an earlier report said stays.
+func whatWasKnown(*record.ObservedCluster) {}
+
+// askCluster asks OSCAR and Kubernetes who they are, and returns what is to be
+// entered. With an error that is whatWasKnown.
 func (t *term) askCluster(ctx context.Context) (func(*record.ObservedCluster), error) {
 	info, _, err := t.infos.get(ctx, t.cfg.Now().Add(-infoAge))
 	if err != nil {
-		return nil, err
+		return whatWasKnown, err
 	}
 	storage, _, err := t.storages.get(ctx, t.cfg.Now())
 	if err != nil {
-		return nil, err
+		return whatWasKnown, err
 	}
 	uid, asked := t.cfg.Kube.SystemUID(ctx)
 	if asked != nil && !errors.Is(asked, kube.ErrAbsent) {

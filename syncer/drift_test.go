@@ -334,6 +334,32 @@ func (r *rig) cluster() *record.ObservedCluster {
 	return c
 }
 
+// TestAnOscarThatListsAndDoesNotSayWhoItIs: the report of the cluster keeps what was
+// known, and the syncer goes on.
+func TestAnOscarThatListsAndDoesNotSayWhoItIs(t *testing.T) {
+	for _, op := range []oscarsim.Op{oscarsim.OpInfo, oscarsim.OpConfig} {
+		t.Run(op, func(t *testing.T) {
+			r := newRig(t, oscarsim.Config{})
+			r.start()
+			r.eventually("the version is known", func() bool { c := r.cluster(); return c != nil && c.OscarVersion != "" })
+			known := r.cluster()
+			r.fault(op, oscarsim.Fault500, 0)
+			r.eventually("OSCAR was asked in vain", func() bool {
+				c := r.cluster()
+				return c.Reason == record.ReasonOscarUnreachable
+			})
+			p := newReplica("grayify")
+			r.want(p, record.IntentPrepare)
+			r.eventually("full compares were tried", func() bool { return r.sim.Calls()[op] >= 5 })
+			if c := r.cluster(); c.OscarVersion != known.OscarVersion || c.MinioEndpoint != known.MinioEndpoint {
+				t.Errorf("the report was %+v and is %+v", known, c)
+			}
+			r.sim.ClearFaults()
+			r.await(p, record.PhasePrepared)
+		})
+	}
+}
+
 // TestClusterReportWithoutASession: a syncer that has lost its session does not
 // name its own recipient in place of its successor's.
 func TestClusterReportWithoutASession(t *testing.T) {

@@ -134,7 +134,7 @@ func (t *term) reportCondition(ctx context.Context) error {
 	if next.Reason == known.Reason && next.Away == known.Away && next.OscarVersion == known.OscarVersion {
 		return nil
 	}
-	return t.writeCluster(ctx, func(*record.ObservedCluster) {})
+	return t.writeCluster(ctx, whatWasKnown)
 }
 
 // slowVote is after which time without an answer of OSCAR an open vote is explained.
