@@ -1,10 +1,4 @@
-// Package api owns the HTTP interface of the control plane: routes, middleware,
-// the form of answers and errors, and the serving of them. It decides nothing
-// about federations; it asks the control plane, and says what it answered in
-// OSCAR's words on OSCAR's paths and in our own words on ours.
-//
-// A request passes, in this order: request id, access log, metrics, recovery,
-// CORS, trailing slash, body limit, routing, deadline, authentication, rate
-// limit, handler. Whatever a handler or a middleware refuses ends in one place:
-// fail, with the one table from code to status: kindOf.
+// Package api owns the description of the HTTP API: openapi.yaml. The folders
+// below it own the types on the wire (oscar, v1), the server that answers and
+// the client that asks.
 package api

@@ -8,7 +8,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// Code says what kind of answer an error is; package api has the one table that
+// Code says what kind of answer an error is; package api/server has the one table that
 // maps it to an HTTP status.
 type Code string
 

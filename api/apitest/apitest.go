@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 
 	"github.com/oscarfed/oscarfed/api"
+	"github.com/oscarfed/oscarfed/api/server"
 )
 
 // mayBeEmpty marks a response whose body may be left out although it is described.
@@ -83,18 +83,11 @@ type Checker struct {
 	schemas openapi3.Schemas
 }
 
-// Description is what the API says of itself: GET /openapi.yaml.
-func Description() []byte {
-	w := httptest.NewRecorder()
-	api.New(api.Config{}).Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/openapi.yaml", nil))
-	return w.Body.Bytes()
-}
-
 // NewChecker gives the description, which is read once and never changes.
 func NewChecker() (*Checker, error) { return theChecker() }
 
 var theChecker = sync.OnceValues(func() (*Checker, error) {
-	doc, err := openapi3.NewLoader().LoadFromData(Description())
+	doc, err := openapi3.NewLoader().LoadFromData([]byte(api.OpenAPI))
 	if err != nil {
 		return nil, fmt.Errorf("openapi.yaml: %w", err)
 	}
@@ -123,8 +116,8 @@ func (c *Checker) report(t testing.TB, r *http.Request, status int, header http.
 
 // Check says how an answer does not conform; nil when it does.
 func (c *Checker) Check(r *http.Request, status int, header http.Header, body []byte) error {
-	if header.Get(api.RequestIDHeader) == "" {
-		return errors.New("no " + api.RequestIDHeader)
+	if header.Get(server.RequestIDHeader) == "" {
+		return errors.New("no " + server.RequestIDHeader)
 	}
 	if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
 		return nil // answered by CORS for all paths alike

@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/oscarfed/oscarfed/api"
+	"github.com/oscarfed/oscarfed/api/server"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/internal/clock"
@@ -111,12 +111,12 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	server := api.New(api.Config{
+	srv := server.New(server.Config{
 		ControlPlane: cp, Authenticator: auth, Logger: log, Registry: registry,
 		RateLimit: cfg.RateLimit, DefaultWait: cfg.DefaultWait, Origins: cfg.CORSOrigins, OIDCGroups: cfg.OIDCGroups, TrustedProxies: proxies,
 	})
 	return serve(ctx, front{
-		cp: cp, server: server, oidc: oidc, listener: listener, certificate: certificate, metrics: cfg.MetricsListen, etcd: etcd, log: log,
+		cp: cp, server: srv, oidc: oidc, listener: listener, certificate: certificate, metrics: cfg.MetricsListen, etcd: etcd, log: log,
 		ready: func() error {
 			_, err := fmt.Fprintf(out, "oscar-controlplane: API on %s\n", listener.Addr())
 			return err
@@ -127,7 +127,7 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 // front is a control plane with what it is reached by.
 type front struct {
 	cp     *controlplane.ControlPlane
-	server *api.Server
+	server *server.Server
 	// oidc is nil when there are no users but the administrator.
 	oidc     *identity.OIDC
 	listener net.Listener
@@ -149,7 +149,7 @@ func serve(ctx context.Context, f front) error {
 	g.Go(func() error { return f.cp.Run(decide) })
 	g.Go(func() error {
 		defer stopDeciding()
-		return api.Serve(ctx, api.ServeConfig{
+		return server.Serve(ctx, server.ServeConfig{
 			Listen: f.listener, Handler: f.server.Handler(), TLS: f.tls(), Logger: f.log, OnDrain: f.server.Drain,
 		})
 	})
@@ -162,10 +162,10 @@ func serve(ctx context.Context, f front) error {
 	if f.metrics != "" {
 		g.Go(func() error { return serveMetrics(ctx, f.metrics, f.server.Metrics(), f.log) })
 	}
-	if server := f.etcd.server; server != nil {
+	if srv := f.etcd.server; srv != nil {
 		g.Go(func() error {
 			select {
-			case err := <-server.Err():
+			case err := <-srv.Err():
 				return fmt.Errorf("the embedded etcd stopped: %w", err)
 			case <-ctx.Done():
 				return nil
@@ -249,7 +249,7 @@ func listen(ctx context.Context, cfg ControlPlane, log *slog.Logger) (net.Listen
 		return nil, nil, fmt.Errorf("the API: %w", err)
 	}
 	if cfg.TLSCertFile == "" {
-		if api.Exposed(l.Addr()) && !cfg.InsecureHTTP {
+		if server.Exposed(l.Addr()) && !cfg.InsecureHTTP {
 			return nil, nil, errors.Join(fmt.Errorf(
 				"the API would listen on %s without TLS: give --tls-cert-file and --tls-key-file, or --insecure-http", l.Addr()), l.Close())
 		}
@@ -294,7 +294,7 @@ func serveMetrics(ctx context.Context, address string, handler http.Handler, log
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", handler)
-	return api.Serve(ctx, api.ServeConfig{Listen: l, Handler: mux, Logger: log, Drain: time.Second})
+	return server.Serve(ctx, server.ServeConfig{Listen: l, Handler: mux, Logger: log, Drain: time.Second})
 }
 
 // maxAge is what the control plane takes for the age of a refresh token: never, for 0.

@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/oscarfed/oscarfed/api"
+	"github.com/oscarfed/oscarfed/api/server"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
@@ -73,7 +73,7 @@ func RunDev(ctx context.Context, cfg Dev, log *slog.Logger, ready func(DevReady)
 	if err != nil {
 		return fmt.Errorf("the API: %w", err)
 	}
-	if api.Exposed(listener.Addr()) {
+	if server.Exposed(listener.Addr()) {
 		return errors.Join(errors.New("a development federation listens on loopback only"), listener.Close())
 	}
 	registry := newRegistry()
@@ -137,7 +137,7 @@ func (d dev) run(ctx context.Context, st *store.Store, listener net.Listener, re
 	g.Go(func() error {
 		return serve(ctx, front{
 			cp: cp, listener: listener, etcd: d.etcd, log: d.log,
-			server: api.New(api.Config{ControlPlane: cp, Authenticator: auth, Logger: d.log, Registry: d.registry}),
+			server: server.New(server.Config{ControlPlane: cp, Authenticator: auth, Logger: d.log, Registry: d.registry}),
 			ready: func() error {
 				if err := d.join(ctx, g, cp, state.Clusters, state.API); err != nil {
 					return err

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/oscarfed/oscarfed/api"
 	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/api/server"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/test/browser"
 	"github.com/oscarfed/oscarfed/test/world"
@@ -36,7 +36,7 @@ func newFederation(t *testing.T, origins ...string) *federation {
 	f := &federation{}
 	f.World = world.New(t, world.Options{
 		Clusters: []string{"a"},
-		API:      func(cfg *api.Config) { cfg.Origins = origins },
+		API:      func(cfg *server.Config) { cfg.Origins = origins },
 		Sim: func(cfg *oscarsim.Config) {
 			cfg.Function = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				f.runs.Add(1)
@@ -67,12 +67,12 @@ func (f *federation) login(t *testing.T) *browser.Browser {
 // site is a web site of somebody else: another origin, and another site, than the API.
 func site(t *testing.T, page func(path string) string) string {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		_, _ = io.WriteString(w, "<!DOCTYPE html><html><body>"+page(r.URL.Path)+"</body></html>")
 	}))
-	t.Cleanup(server.Close)
-	return strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
+	t.Cleanup(srv.Close)
+	return strings.Replace(srv.URL, "127.0.0.1", "localhost", 1)
 }
 
 // form is one that sends itself. Its one field makes JSON of what a form sends as text.

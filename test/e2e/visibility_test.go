@@ -11,8 +11,8 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"github.com/oscarfed/oscarfed/api"
 	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/api/server"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/test/world"
 )
@@ -196,7 +196,7 @@ func everyRouteIsAsked(t *testing.T, w *world.World) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	router, ok := api.New(api.Config{ControlPlane: w.CP, Authenticator: auth}).Handler().(chi.Routes)
+	router, ok := server.New(server.Config{ControlPlane: w.CP, Authenticator: auth}).Handler().(chi.Routes)
 	if !ok {
 		t.Fatal("the API has no routes to be seen")
 	}

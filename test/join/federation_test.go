@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oscarfed/oscarfed/api"
 	"github.com/oscarfed/oscarfed/api/apitest"
 	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/api/server"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -129,7 +129,7 @@ func newFederation(t *testing.T) *federation {
 	case <-time.After(time.Minute):
 		t.Fatal("the control plane was never ready")
 	}
-	handler := apitest.Handler(t, api.New(api.Config{
+	handler := apitest.Handler(t, server.New(server.Config{
 		ControlPlane: f.cp, Authenticator: must(identity.NewBasic(user, password))(t), Logger: f.log,
 	}).Handler())
 	f.api = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -174,12 +174,12 @@ func (f *federation) site(id string) *site {
 	f.t.Helper()
 	s := &site{f: f, id: id, dir: f.t.TempDir(), kube: "kube-" + id, identity: must(seal.Generate())(f.t), stop: func() {}}
 	s.sim = oscarsim.New(oscarsim.Config{ClusterID: id, User: user, Password: password})
-	server := httptest.NewServer(s.sim.Handler())
-	s.url = server.URL
+	srv := httptest.NewServer(s.sim.Handler())
+	s.url = srv.URL
 	f.t.Cleanup(func() {
 		s.sim.Kill()
-		server.CloseClientConnections()
-		server.Close()
+		srv.CloseClientConnections()
+		srv.Close()
 	})
 	if err := os.WriteFile(filepath.Join(s.dir, "password"), []byte(password), 0o600); err != nil {
 		f.t.Fatal(err)

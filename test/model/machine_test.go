@@ -13,10 +13,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/oscarfed/oscarfed/api"
 	"github.com/oscarfed/oscarfed/api/apitest"
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/server"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -112,7 +112,7 @@ func (m *machine) startInstance(i int) {
 		m.l.Fatal(err)
 	}
 	in := &instance{cp: cp}
-	in.server = httptest.NewServer(apitest.Handler(m.l, api.New(api.Config{
+	in.server = httptest.NewServer(apitest.Handler(m.l, server.New(server.Config{
 		ControlPlane: cp, Authenticator: auth, Logger: m.w.Log.Logger(),
 	}).Handler()))
 	in.client, err = client.New(client.Config{Endpoint: in.server.URL, User: world.User, Password: world.Password, Tries: 1})

@@ -19,9 +19,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oscarfed/oscarfed/api"
 	"github.com/oscarfed/oscarfed/api/apitest"
 	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/api/server"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -61,7 +61,7 @@ type Options struct {
 	// ControlPlane changes the control planes' configuration.
 	ControlPlane func(*controlplane.Config)
 	// API changes the configuration of the control planes' APIs.
-	API func(*api.Config)
+	API func(*server.Config)
 	// Syncer changes the syncers' configuration.
 	Syncer func(*syncer.Config)
 	// Names are service and bucket names that the test will use: each cluster
@@ -287,14 +287,14 @@ func (w *World) Serve(cp *controlplane.ControlPlane) string {
 	if w.opts.Issuer != nil {
 		auth.Bearer = w.bearers(cp)
 	}
-	cfg := api.Config{ControlPlane: cp, Authenticator: auth, Logger: w.Log.Logger()}
+	cfg := server.Config{ControlPlane: cp, Authenticator: auth, Logger: w.Log.Logger()}
 	if w.opts.API != nil {
 		w.opts.API(&cfg)
 	}
-	server := httptest.NewServer(apitest.Handler(w.T, api.New(cfg).Handler()))
-	w.T.Cleanup(server.Close)
-	w.front.add(cp, server.URL)
-	return server.URL
+	srv := httptest.NewServer(apitest.Handler(w.T, server.New(cfg).Handler()))
+	w.T.Cleanup(srv.Close)
+	w.front.add(cp, srv.URL)
+	return srv.URL
 }
 
 func (w *World) addCluster(id string) *Cluster {
@@ -335,22 +335,22 @@ func (w *World) machine(id string) *Cluster {
 	if w.opts.Issuer != nil {
 		cfg.Users, cfg.Groups = w.bearer, []string{Group}
 	}
-	server := httptest.NewUnstartedServer(nil)
+	srv := httptest.NewUnstartedServer(nil)
 	if w.opts.OriginStorage {
-		cfg.MinIO = "http://" + server.Listener.Addr().String()
+		cfg.MinIO = "http://" + srv.Listener.Addr().String()
 	}
 	if w.opts.Sim != nil {
 		w.opts.Sim(&cfg)
 	}
 	c := &Cluster{ID: id, Sim: oscarsim.New(cfg), world: w, dir: w.T.TempDir(), identity: must(seal.Generate())(w.T)}
-	c.server = server
-	server.Config.Handler = c.Sim.Handler()
-	server.Start()
-	c.URL = server.URL
+	c.server = srv
+	srv.Config.Handler = c.Sim.Handler()
+	srv.Start()
+	c.URL = srv.URL
 	w.T.Cleanup(func() {
 		c.Sim.Kill() // ends requests that hang, so that Close does not wait for them
-		server.CloseClientConnections()
-		server.Close()
+		srv.CloseClientConnections()
+		srv.Close()
 	})
 	if err := os.WriteFile(filepath.Join(c.dir, "password"), []byte(Password), 0o600); err != nil {
 		w.T.Fatal(err)

@@ -1,0 +1,80 @@
+package server
+
+import (
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+)
+
+// maxLogPath in bytes: a path is the caller's, the log is ours.
+const maxLogPath = 256
+
+// accessLog writes one line per request: never the query (it may hold a token),
+// never headers, never bodies.
+func (s *Server) accessLog(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+		defer func() {
+			st := stateOf(r)
+			s.log.LogAttrs(r.Context(), accessLevel(r), "request",
+				slog.String("request_id", st.id),
+				slog.String("method", r.Method),
+				slog.String("path", cut(r.URL.Path, maxLogPath)),
+				slog.String("route", routeOf(r)),
+				slog.Int("status", statusOf(ww)),
+				slog.Int("bytes", ww.BytesWritten()),
+				slog.Float64("duration_ms", float64(time.Since(start).Microseconds())/1000),
+				slog.String("caller", st.caller.Account()),
+				slog.String("remote", addressOf(r)),
+			)
+		}()
+		next.ServeHTTP(ww, r)
+	})
+}
+
+// accessLevel keeps probes out of the log unless somebody looks for them.
+func accessLevel(r *http.Request) slog.Level {
+	if r.URL.Path == "/health" {
+		return slog.LevelDebug
+	}
+	return slog.LevelInfo
+}
+
+// statusOf is what was answered: 200 when the handler said nothing.
+func statusOf(w middleware.WrapResponseWriter) int {
+	if code := w.Status(); code != 0 {
+		return code
+	}
+	return http.StatusOK
+}
+
+// routeOf is the pattern that matched; it is bounded, a path is not.
+func routeOf(r *http.Request) string {
+	if ctx := chi.RouteContext(r.Context()); ctx != nil {
+		if p := ctx.RoutePattern(); p != "" {
+			return p
+		}
+	}
+	return "unmatched"
+}
+
+// addressOf is the peer of the connection, or whom trusted proxies name.
+func addressOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+func cut(s string, n int) string {
+	if len(s) > n {
+		return s[:n] + "..."
+	}
+	return s
+}

@@ -1,0 +1,48 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+)
+
+// audit is the use case that reads the audit.
+type audit interface {
+	Audit(ctx context.Context, caller identity.Caller, q controlplane.AuditQuery) ([]controlplane.AuditEntry, error)
+}
+
+// listAudit answers GET /system/audit, the newest first.
+func (s *Server) listAudit(w http.ResponseWriter, r *http.Request) error {
+	p := paramsOf(r)
+	q := controlplane.AuditQuery{
+		Before: p.query.Get("before"), Federation: p.query.Get("federation"), By: p.query.Get("by"),
+		ClusterID: p.query.Get("cluster_id"), RequestID: p.query.Get("request_id"),
+	}
+	if limit := p.query.Get("limit"); limit != "" {
+		n, err := strconv.Atoi(limit)
+		if err != nil || n < 1 || n > controlplane.MaxAuditPage {
+			p.violate("?limit", "quantity", limit, fmt.Sprintf("give a number from 1 to %d", controlplane.MaxAuditPage))
+		}
+		q.Limit = n
+	}
+	if err := p.err(); err != nil {
+		return err
+	}
+	list, err := s.cp.Audit(r.Context(), stateOf(r).caller, q)
+	if err != nil {
+		return err
+	}
+	out := make([]v1.AuditEntry, len(list))
+	for i, e := range list {
+		out[i] = v1.AuditEntry{
+			ID: e.ID, At: v1.Time{Time: e.At.Time}, By: e.By, Action: string(e.Action), Outcome: string(e.Outcome), Federation: e.Federation,
+			Owner: e.Owner, GroupID: e.GroupID, Generation: e.Generation, ClusterID: e.ClusterID, RequestID: e.RequestID, Detail: e.Detail,
+		}
+	}
+	return writeJSON(w, http.StatusOK, out)
+}

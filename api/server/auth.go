@@ -1,0 +1,93 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+)
+
+// challenge is OSCAR's: clients show it to their users.
+const challenge = `Basic realm="Authorization Required"`
+
+// lifeTokenWarning goes with what is done for a token that the next version refuses.
+const lifeTokenWarning = `299 - "this is the token that OSCAR keeps; use the one that GET /system/services/<service> of the control plane shows"`
+
+// authenticate stops every request without accepted credentials. It is the only
+// place where the API asks who is calling. The credentials of an address that fails
+// too often are not looked at until it pauses, but for those that were good lately.
+func (s *Server) authenticate(next http.Handler) http.Handler {
+	return s.authenticateBy(next, func(r *http.Request) (identity.Caller, error) { return s.auth.Authenticate(r) })
+}
+
+// authenticateService is authenticate for the routes that the service in the path may
+// use by its own token. A token that is not its own is refused alike whether there is
+// such a service or not.
+func (s *Server) authenticateService(next http.Handler) http.Handler {
+	return s.authenticateBy(next, func(r *http.Request) (identity.Caller, error) {
+		if token, ok := identity.ServiceToken(r); ok {
+			return s.cp.ServiceCaller(r.Context(), pathParam(r, "service"), token)
+		}
+		return s.auth.Authenticate(r)
+	})
+}
+
+func (s *Server) authenticateBy(next http.Handler, who func(*http.Request) (identity.Caller, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.limits.failedTooOften(r) && !s.accepted.has(r) {
+			s.fail(w, r, exhausted("too many failed authentications from this address"))
+			return
+		}
+		caller, err := who(r)
+		switch {
+		case errors.Is(err, identity.ErrUnauthenticated):
+			s.accepted.note(r, false)
+			s.limits.failed(w, r)
+			s.fail(w, r, errorf(controlplane.CodeUnauthenticated, "credentials are missing or not accepted"))
+			return
+		case err != nil:
+			s.fail(w, r, &controlplane.Error{
+				Code: controlplane.CodeUnavailable, Message: "credentials cannot be checked now", Cause: err,
+			})
+			return
+		}
+		s.accepted.note(r, true)
+		if caller.LifeToken {
+			w.Header().Set("Warning", lifeTokenWarning)
+			s.log.WarnContext(r.Context(), "a service's token for its OSCAR was shown to the control plane; the next version refuses it", "request_id", stateOf(r).id, "route", routeOf(r), "service_uid", caller.Service)
+		}
+		st := stateOf(r)
+		st.caller, st.again = caller, func() (identity.Caller, error) { return who(r) }
+		next.ServeHTTP(w, r)
+	})
+}
+
+// errTokenOver ends what is streamed to somebody whose token has expired.
+var errTokenOver = errors.New("the token of the caller has expired")
+
+// whileValid ends a request with the token that it came with. It is for answers that are
+// streamed; what is decided once is decided for who asked.
+func whileValid(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := untilExpiry(r.Context(), stateOf(r).caller)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// untilExpiry ends with the token of a caller, if he has one.
+func untilExpiry(ctx context.Context, caller identity.Caller) (context.Context, context.CancelFunc) {
+	_, expiry := caller.Token()
+	if expiry.IsZero() {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadlineCause(ctx, expiry, errTokenOver)
+}
+
+// stillIn says whether the caller would be let in now. Who cannot be asked about is.
+func (st *state) stillIn() bool {
+	now, err := st.again()
+	return err == nil && now.Account() == st.caller.Account() || err != nil && !errors.Is(err, identity.ErrUnauthenticated)
+}

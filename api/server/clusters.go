@@ -1,0 +1,219 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strconv"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+)
+
+// clusters are the use cases of registered clusters.
+type clusters interface {
+	RegisterCluster(ctx context.Context, caller identity.Caller, spec controlplane.ClusterSpec) (*controlplane.Cluster, error)
+	UpdateCluster(ctx context.Context, caller identity.Caller, spec controlplane.ClusterSpec) (*controlplane.Cluster, error)
+	Clusters(ctx context.Context, caller identity.Caller) ([]controlplane.Cluster, error)
+	Cluster(ctx context.Context, caller identity.Caller, id string) (*controlplane.Cluster, error)
+	RemoveCluster(ctx context.Context, caller identity.Caller, id string, opts controlplane.RemoveOptions) (*controlplane.RemoveResult, error)
+	SetClusterState(ctx context.Context, caller identity.Caller, id, state string) (*controlplane.Cluster, error)
+	ReadmitCluster(ctx context.Context, caller identity.Caller, id string) (*controlplane.Cluster, error)
+}
+
+// listClusters answers GET /system/clusters.
+func (s *Server) listClusters(w http.ResponseWriter, r *http.Request) error {
+	list, err := s.cp.Clusters(r.Context(), stateOf(r).caller)
+	if err != nil {
+		return err
+	}
+	out := make([]v1.Cluster, len(list))
+	for i := range list {
+		out[i] = clusterOf(&list[i])
+	}
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// getCluster answers GET /system/clusters/{cluster}.
+func (s *Server) getCluster(w http.ResponseWriter, r *http.Request) error {
+	c, err := s.cp.Cluster(r.Context(), stateOf(r).caller, pathParam(r, "cluster"))
+	if err != nil {
+		return err
+	}
+	return writeCluster(w, http.StatusOK, c)
+}
+
+// writeCluster answers with a registration and its ETag.
+func writeCluster(w http.ResponseWriter, status int, c *controlplane.Cluster) error {
+	w.Header().Set("ETag", etag(c.Revision))
+	return writeJSON(w, status, clusterOf(c))
+}
+
+// registerCluster answers POST /system/clusters.
+func (s *Server) registerCluster(w http.ResponseWriter, r *http.Request) error {
+	spec, err := readCluster(r)
+	if err != nil {
+		return err
+	}
+	stateOf(r).location = clusterPath(spec.ClusterID)
+	c, err := s.cp.RegisterCluster(r.Context(), stateOf(r).caller, *spec)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", clusterPath(c.ClusterID))
+	return writeCluster(w, http.StatusCreated, c)
+}
+
+// updateCluster answers PUT /system/clusters/{cluster}: the whole specification
+// is replaced. What GET answers may be sent back; its computed fields say nothing.
+func (s *Server) updateCluster(w http.ResponseWriter, r *http.Request) error {
+	spec, err := readCluster(r)
+	if err != nil {
+		return err
+	}
+	switch id := pathParam(r, "cluster"); spec.ClusterID {
+	case "":
+		spec.ClusterID = id
+	case id:
+	default:
+		return invalid(oscar.Violation{
+			Path: "cluster_id", Rule: oscar.RuleOneOf, Value: spec.ClusterID,
+			Message: fmt.Sprintf("the path names %q; a cluster is not renamed: leave cluster_id out or give the same", id),
+		})
+	}
+	p := paramsOf(r)
+	if spec.IfMatch, err = p.ifMatch(); err != nil {
+		return err
+	}
+	if err := p.err(); err != nil {
+		return err
+	}
+	stateOf(r).location = clusterPath(spec.ClusterID)
+	c, err := s.cp.UpdateCluster(r.Context(), stateOf(r).caller, *spec)
+	if err != nil {
+		return err
+	}
+	return writeCluster(w, http.StatusOK, c)
+}
+
+// removeCluster answers DELETE /system/clusters/{cluster}: 204 once the cluster is
+// removed, 202 with what it still waits for when the wait ends before.
+func (s *Server) removeCluster(w http.ResponseWriter, r *http.Request) error {
+	p := paramsOf(r)
+	opts := controlplane.RemoveOptions{
+		Orphan: p.yes("orphan"), Force: p.yes("force"), Wait: p.wait(min(updateWait, s.cfg.DefaultWait)), RequestID: stateOf(r).writeID,
+	}
+	var err error
+	if opts.IfMatch, err = p.ifMatch(); err != nil {
+		return err
+	}
+	if err := p.err(); err != nil {
+		return err
+	}
+	if preferencesOf(r).async {
+		opts.Wait = 0
+	}
+	stateOf(r).location = clusterPath(pathParam(r, "cluster"))
+	res, err := s.cp.RemoveCluster(r.Context(), stateOf(r).caller, pathParam(r, "cluster"), opts)
+	if err != nil {
+		return err
+	}
+	w.Header().Set(pendingHeader, strconv.Itoa(res.Pending))
+	if res.Cluster != nil {
+		return writeJSON(w, http.StatusAccepted, clusterOf(res.Cluster))
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// setClusterState answers PUT /system/clusters/{cluster}/state.
+func (s *Server) setClusterState(w http.ResponseWriter, r *http.Request) error {
+	var in v1.ClusterState
+	if _, err := readJSON(r, "cluster", &in); err != nil {
+		return err
+	}
+	caller, id := stateOf(r).caller, pathParam(r, "cluster")
+	stateOf(r).location = clusterPath(id)
+	var c *controlplane.Cluster
+	var err error
+	switch {
+	case !in.Readmit:
+		c, err = s.cp.SetClusterState(r.Context(), caller, id, in.State)
+	case in.State != "active":
+		return invalid(oscar.Violation{Path: "readmit", Rule: oscar.RuleOneOf, Value: in.State, Message: "a cluster that is readmitted is active"})
+	default:
+		c, err = s.cp.ReadmitCluster(r.Context(), caller, id)
+	}
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, clusterOf(c))
+}
+
+// readJSON reads a small object from the body, and the body; noun says what it is
+// about.
+func readJSON(r *http.Request, noun string, into any) ([]byte, error) {
+	body, err := readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	stateOf(r).noun = noun
+	if err := json.Unmarshal(body, into); err != nil {
+		return nil, invalid(jsonViolation(err))
+	}
+	return body, nil
+}
+
+// readCluster reads a cluster's specification from the body. It checks its form
+// only: what a cluster may be is the control plane's to say.
+func readCluster(r *http.Request) (*controlplane.ClusterSpec, error) {
+	var in v1.ClusterSpec
+	if _, err := readJSON(r, "cluster", &in); err != nil {
+		return nil, err
+	}
+	return &controlplane.ClusterSpec{
+		ClusterID:     in.ClusterID,
+		Endpoint:      in.Endpoint,
+		SSLVerify:     in.SSLVerify == nil || *in.SSLVerify,
+		Labels:        in.Labels,
+		AllowedGroups: in.AllowedGroups,
+	}, nil
+}
+
+// jsonViolation says what encoding/json did not like.
+func jsonViolation(err error) oscar.Violation {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return oscar.Violation{
+			Path: wrong.Field, Rule: oscar.RuleType,
+			Message: fmt.Sprintf("a JSON %s stands where %s belongs", wrong.Value, jsonWord(wrong.Type)),
+		}
+	}
+	message := err.Error()
+	if errors.Is(err, io.EOF) {
+		message = "the body is empty"
+	}
+	return oscar.Violation{Rule: oscar.RuleType, Message: message}
+}
+
+// jsonWord is what JSON calls the values of a type.
+func jsonWord(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	case reflect.Slice, reflect.Array:
+		return "an array"
+	case reflect.Pointer:
+		return jsonWord(t.Elem())
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a string"
+	}
+	return "a number"
+}

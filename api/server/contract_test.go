@@ -1,0 +1,181 @@
+package server_test
+
+import (
+	"testing"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// The literals of the contract, byte for byte.
+
+const contractReplicas = `{"group_id":"grayifyr0","uid":"0199c3a2-5f0e-7c31-9a44-3b1f0d8e6a21","topology":"mesh","delegation":"random","deployment":"transactional","generation":2,"revision":4711,"phase":"degraded","coordinator":{"cluster_id":"oscar-cluster-a","service_name":"grayifyr0"},"self":{"type":"oscar","cluster_id":"oscar-cluster-a","service_name":"grayifyr0","priority":0,"status":{"phase":"ready","observed_generation":2,"reason":"Applied","message":"","last_transition_time":"2026-11-20T13:04:05.120Z"}},"replicas":[{"type":"oscar","cluster_id":"oscar-cluster-b","service_name":"grayifyr1","priority":0,"status":{"phase":"unreachable","observed_generation":1,"reason":"SessionLost","message":"no syncer since 2026-11-20T12:58:11Z; generation 2 will be applied when it is back","last_transition_time":"2026-11-20T12:58:41.000Z"}}]}`
+
+const contractFailed = `{"type":"urn:oscarfed:problem:replica_failed","title":"The service could not be created on every cluster","status":424,"code":"replica_failed","detail":"oscar-cluster-b/grayifyr1: create answered 500","instance":"/system/replicas/grayifyr0","request_id":"0199c3a2-5f0e-7c31-9a44-3b1f0d8e6a21","group_id":"grayifyr0","phase":"rolling_back","rollback":"pending","replicas":[{"type":"oscar","cluster_id":"oscar-cluster-a","service_name":"grayifyr0","cause":null,"rollback":{"state":"deleted","message":""}},{"type":"oscar","cluster_id":"oscar-cluster-b","service_name":"grayifyr1","cause":{"reason":"CreateFailed","operation":"create","status":500,"message":"the StorageProvider \"minio.shared\" is not defined"},"rollback":{"state":"not_created","message":"absence was read back"}},{"type":"oscar","cluster_id":"oscar-cluster-c","service_name":"grayifyr2","cause":{"reason":"SessionLost","operation":"create","message":"no report since 13:04:09Z"},"rollback":{"state":"pending","message":"the tombstone waits for the cluster"}}]}`
+
+const contractFailedText = `Federation failed; rollback pending: oscar-cluster-b/grayifyr1: create answered 500: the StorageProvider "minio.shared" is not defined
+oscar-cluster-a/grayifyr0: deleted
+oscar-cluster-b/grayifyr1: not created
+oscar-cluster-c/grayifyr2: pending: no report since 13:04:09Z`
+
+const contractInvalid = `{"type":"urn:oscarfed:problem:invalid","title":"The service is not valid","status":400,"code":"invalid","detail":"2 violations","instance":"/system/services","request_id":"0199c3a2-6a11-7b40-a2c8-0d5e9f3b7c64","violations":[{"path":"federation.topology","rule":"one_of","value":"ring","message":"topology \"ring\" is unknown; use none, star, tree or mesh"},{"path":"federation.members[2].cluster_id","rule":"known_cluster","value":"oscar-cluster-z","message":"cluster \"oscar-cluster-z\" is not registered; known: oscar-cluster-a, oscar-cluster-b, oscar-cluster-c"}]}`
+
+const contractInvalidText = `The service specification is not valid: 2 violations
+federation.topology: topology "ring" is unknown; use none, star, tree or mesh
+federation.members[2].cluster_id: cluster "oscar-cluster-z" is not registered; known: oscar-cluster-a, oscar-cluster-b, oscar-cluster-c`
+
+func failedCreate() *controlplane.Error {
+	return &controlplane.Error{
+		Code:    controlplane.CodeReplicaFailed,
+		Message: "oscar-cluster-b/grayifyr1: create answered 500",
+		Failed: &controlplane.FailedCreate{
+			GroupID: "grayifyr0", Service: "grayifyr0", Phase: record.PhaseRollingBack, Rollback: record.RollbackPending,
+			Replicas: []controlplane.FailedReplica{
+				{Type: "oscar", ClusterID: "oscar-cluster-a", ServiceName: "grayifyr0", Rollback: record.Rollback{State: record.RollbackDeleted}},
+				{
+					Type: "oscar", ClusterID: "oscar-cluster-b", ServiceName: "grayifyr1",
+					Cause: &record.Failure{
+						Reason: record.ReasonCreateFailed, Operation: "create", Status: 500,
+						Message: `the StorageProvider "minio.shared" is not defined`,
+					},
+					Rollback: record.Rollback{State: record.RollbackNotCreated, Message: "absence was read back"},
+				},
+				{
+					Type: "oscar", ClusterID: "oscar-cluster-c", ServiceName: "grayifyr2",
+					Cause:    &record.Failure{Reason: record.ReasonSessionLost, Operation: "create", Message: "no report since 13:04:09Z"},
+					Rollback: record.Rollback{State: record.RollbackPending, Message: "the tombstone waits for the cluster"},
+				},
+			},
+		},
+	}
+}
+
+func TestContractReplicas(t *testing.T) {
+	f := &fake{replicas: func() *controlplane.Replicas {
+		return &controlplane.Replicas{Federation: example(), Self: 0, Sees: []int{1}}
+	}}
+	resp := newClient(t, f).do("GET", "/system/replicas/grayifyr0", "")
+	want(t, resp, 200, jsonType, contractReplicas)
+	if got := resp.Header.Get("ETag"); got != `"4711"` {
+		t.Errorf("ETag is %s", got)
+	}
+}
+
+func TestContractFailedCreate(t *testing.T) {
+	c := newClient(t, &fake{err: failedCreate()})
+	const id = "0199c3a2-5f0e-7c31-9a44-3b1f0d8e6a21"
+	want(t, c.do("POST", "/system/services", service, "X-Request-ID", id, "Accept", problemType), 424, problemType, contractFailed)
+	want(t, c.do("POST", "/system/services", service, "X-Request-ID", id), 424, text, contractFailedText)
+}
+
+// A no in the vote has the same shape with the code that its causes call for.
+func TestContractRefusedByAVote(t *testing.T) {
+	e := failedCreate()
+	e.Code, e.Message = controlplane.CodeAlreadyExists, ""
+	e.Failed.Phase, e.Failed.Rollback = record.PhaseAborted, record.RollbackNotNeeded
+	e.Failed.Replicas = e.Failed.Replicas[1:2]
+	e.Failed.Replicas[0].Cause = &record.Failure{
+		Reason: record.ReasonForeignBucket, Operation: "vote", Message: `the bucket "in" exists and is not ours`,
+	}
+	c := newClient(t, &fake{err: e})
+	p := problemOf(t, c.do("POST", "/system/services", service, "Accept", problemType))
+	if p.Status != 409 || p.Code != "already_exists" || p.Phase != "aborted" || p.Rollback != "not_needed" ||
+		p.Title != "The service could not be created on every cluster" || p.Detail != "oscar-cluster-b/grayifyr1: ForeignBucket" {
+		t.Errorf("got %+v", p)
+	}
+	want(t, c.do("POST", "/system/services", service), 409, text,
+		"Federation failed; rollback not needed: oscar-cluster-b/grayifyr1: ForeignBucket: the bucket \"in\" exists and is not ours\n"+
+			"oscar-cluster-b/grayifyr1: not created")
+}
+
+func TestContractInvalid(t *testing.T) {
+	c := newClient(t, &fake{err: &controlplane.Error{
+		Code: controlplane.CodeInvalid, Message: "something else",
+		Violations: []oscar.Violation{
+			{
+				Path: "federation.topology", Rule: "one_of", Value: "ring",
+				Message: `topology "ring" is unknown; use none, star, tree or mesh`,
+			}, {
+				Path: "federation.members[2].cluster_id", Rule: "known_cluster", Value: "oscar-cluster-z",
+				Message: `cluster "oscar-cluster-z" is not registered; known: oscar-cluster-a, oscar-cluster-b, oscar-cluster-c`,
+			},
+		},
+	}})
+	const id = "0199c3a2-6a11-7b40-a2c8-0d5e9f3b7c64"
+	want(t, c.do("POST", "/system/services", service, "X-Request-ID", id, "Accept", "text/plain, "+problemType+";q=0.9"), 400, problemType, contractInvalid)
+	want(t, c.do("POST", "/system/services", service, "X-Request-ID", id), 400, text, contractInvalidText)
+}
+
+const contractCluster = `{"v":1,"cluster_id":"oscar-cluster-b","uid":"0199c3a2-0000-7000-8000-0000000000b0","endpoint":"https://oscar-b.example.org","ssl_verify":true,"labels":{"site":"upv"},"state":"active","allowed_groups":[],"registered_at":"2026-11-20T12:00:00.000Z"`
+
+func TestContractCluster(t *testing.T) {
+	cluster := controlplane.Cluster{
+		ClusterID: "oscar-cluster-b", UID: "0199c3a2-0000-7000-8000-0000000000b0", Endpoint: "https://oscar-b.example.org",
+		SSLVerify: true, Labels: map[string]string{"site": "upv"}, State: record.ClusterActive,
+		RegisteredAt: moment("2026-11-20T12:00:00Z"), Alive: true, OscarVersion: "v4.1.2", QueueS: 60,
+	}
+	f := &fake{cluster: &cluster}
+	c := newClient(t, f)
+	want(t, c.do("GET", "/system/clusters/oscar-cluster-b", ""), 200, jsonType,
+		contractCluster+`,"alive":true,"oscar_version":"v4.1.2","last_seen":null,"queue_s":60}`)
+
+	seen := moment("2026-11-20T12:58:11Z")
+	cluster.Alive, cluster.LastSeen, cluster.Reason = false, &seen, record.ReasonOscarUnreachable
+	cluster.Orphans = []record.Orphan{{ServiceName: "lost", UID: "u", Generation: 3, Reason: record.ReasonAheadOfDesired}}
+	cluster.Unlisted = []record.Unlisted{{ServiceName: "half", Reason: record.ReasonCreateFailed, Message: "it is half-created"}}
+	want(t, c.do("GET", "/system/clusters/oscar-cluster-b", ""), 200, jsonType,
+		contractCluster+`,"alive":false,"oscar_version":"v4.1.2","last_seen":"2026-11-20T12:58:11.000Z","queue_s":60,"reason":"OscarUnreachable","orphans":[{"service_name":"lost","uid":"u","generation":3,"reason":"AheadOfDesired"}],"unlisted":[{"service_name":"half","reason":"CreateFailed","message":"it is half-created"}]}`)
+}
+
+func TestFederation(t *testing.T) {
+	f := example()
+	c := newClient(t, &fake{federation: &f, federations: []controlplane.Federation{f}})
+	const literal = `{"group_id":"grayifyr0","uid":"0199c3a2-5f0e-7c31-9a44-3b1f0d8e6a21","topology":"mesh","delegation":"random","deployment":"transactional","generation":2,"revision":4711,"phase":"degraded","coordinator":{"cluster_id":"oscar-cluster-a","service_name":"grayifyr0"},"replicas":[{"type":"oscar","cluster_id":"oscar-cluster-a","service_name":"grayifyr0","priority":0,"inputs":["minio.default:grayifyr0/in"],"outputs":["minio.default:grayifyr0/out"],"status":{"phase":"ready","observed_generation":2,"reason":"Applied","message":"","last_transition_time":"2026-11-20T13:04:05.120Z"}},{"type":"oscar","cluster_id":"oscar-cluster-b","service_name":"grayifyr1","priority":0,"inputs":["minio.default:grayifyr0/in"],"outputs":["minio.default:grayifyr0/out"],"status":{"phase":"unreachable","observed_generation":1,"reason":"SessionLost","message":"no syncer since 2026-11-20T12:58:11Z; generation 2 will be applied when it is back","last_transition_time":"2026-11-20T12:58:41.000Z"}}],"edges":[["oscar-cluster-a/grayifyr0","oscar-cluster-b/grayifyr1"],["oscar-cluster-b/grayifyr1","oscar-cluster-a/grayifyr0"]],"owner":"cluster_admin","created_at":"2026-11-20T13:03:58.001Z","changed_at":"2026-11-20T13:04:02.417Z","drift":"enforce","paused":false}`
+	want(t, c.do("GET", "/system/federations/grayifyr0", ""), 200, jsonType, literal)
+	want(t, c.do("GET", "/system/federations", ""), 200, jsonType, "["+literal+"]")
+}
+
+// The kept result of a failed creation tells why, where its Location points.
+func TestFailedFederationTellsWhy(t *testing.T) {
+	f := example()
+	f.Phase, f.Failed = record.PhaseRolledBack, failedCreate().Failed
+	f.Failed.Rollback = record.RollbackComplete
+	c := newClient(t, &fake{
+		federation: &f,
+		replicas:   func() *controlplane.Replicas { return &controlplane.Replicas{Federation: f} },
+	})
+	for _, path := range []string{"/system/federations/grayifyr0", "/system/replicas/grayifyr0"} {
+		body := bodyOf(t, c.do("GET", path, ""))
+		for _, part := range []string{`"phase":"rolled_back"`, `"failed":{"rollback":"complete","replicas":[`, `"reason":"CreateFailed"`} {
+			if !contains(body, part) {
+				t.Errorf("%s: no %s in %s", path, part, body)
+			}
+		}
+	}
+}
+
+// Members of type endpoint have what was given and no status; what is not given
+// is not there; nobody is an empty array.
+func TestReplicasWithEndpoint(t *testing.T) {
+	f := example()
+	no, weight := false, 3
+	f.Topology = "star"
+	f.Members[1] = controlplane.Replica{Type: "endpoint", ServiceName: "far", URL: "https://far.example.org", SSLVerify: &no, Weight: &weight}
+	self := 0
+	c := newClient(t, &fake{replicas: func() *controlplane.Replicas {
+		v := &controlplane.Replicas{Federation: f, Self: self}
+		if self == 0 {
+			v.Sees = []int{1}
+		}
+		return v
+	}})
+	if got := bodyOf(t, c.do("GET", "/system/replicas/grayifyr0", "")); !contains(got,
+		`"replicas":[{"type":"endpoint","cluster_id":"","service_name":"far","priority":0,"url":"https://far.example.org","ssl_verify":false,"weight":3}]}`) {
+		t.Errorf("got %s", got)
+	}
+	self = 1
+	if got := bodyOf(t, c.do("GET", "/system/replicas/far", "")); !contains(got, `"replicas":[]}`) {
+		t.Errorf("got %s", got)
+	}
+}

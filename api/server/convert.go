@@ -1,0 +1,218 @@
+package server
+
+import (
+	"net/url"
+	"time"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane"
+)
+
+func replicasPath(service string) string { return "/system/replicas/" + url.PathEscape(service) }
+
+func clusterPath(id string) string { return "/system/clusters/" + url.PathEscape(id) }
+
+// replicasOf is a federation as one of its replicas sees it.
+func replicasOf(v *controlplane.Replicas) v1.Replicas {
+	out := v1.Replicas{
+		GroupID:     v.GroupID,
+		UID:         v.UID,
+		Topology:    v.Topology,
+		Delegation:  v.Delegation,
+		Deployment:  v.Deployment,
+		Generation:  v.Generation,
+		Revision:    v.Revision,
+		Phase:       string(v.Phase),
+		Coordinator: coordinatorOf(v.Members),
+		Replicas:    make([]v1.Replica, 0, len(v.Sees)),
+		Failed:      failedOf(v.Failed),
+
+		RefreshToken: refreshTokenOf(v.RefreshToken, time.Now()),
+	}
+	if member, ok := at(v.Members, v.Self); ok {
+		out.Self = replicaOf(member)
+	}
+	for _, i := range v.Sees {
+		if member, ok := at(v.Members, i); ok {
+			out.Replicas = append(out.Replicas, replicaOf(member))
+		}
+	}
+	return out
+}
+
+// coordinatorView is a federation as its coordinator sees it.
+func coordinatorView(f controlplane.Federation) *controlplane.Replicas {
+	v := &controlplane.Replicas{Federation: f}
+	for i, m := range f.Members {
+		if m.Coordinator {
+			v.Self = i
+		}
+	}
+	for _, e := range f.Edges {
+		if e[0] == v.Self {
+			v.Sees = append(v.Sees, e[1])
+		}
+	}
+	return v
+}
+
+// federationOf is a whole federation.
+func federationOf(f *controlplane.Federation) v1.Federation {
+	out := v1.Federation{
+		GroupID:     f.GroupID,
+		UID:         f.UID,
+		Topology:    f.Topology,
+		Delegation:  f.Delegation,
+		Deployment:  f.Deployment,
+		Generation:  f.Generation,
+		Revision:    f.Revision,
+		Phase:       string(f.Phase),
+		Coordinator: coordinatorOf(f.Members),
+		Replicas:    make([]v1.Replica, 0, len(f.Members)),
+		Edges:       make([][2]string, 0, len(f.Edges)),
+		Owner:       f.Owner,
+		CreatedAt:   v1.Time{Time: f.CreatedAt},
+		ChangedAt:   v1.Time{Time: f.ChangedAt},
+		Drift:       f.Drift,
+		Paused:      f.Paused,
+		Failed:      failedOf(f.Failed),
+
+		RefreshToken: refreshTokenOf(f.RefreshToken, time.Now()),
+	}
+	for _, m := range f.Members {
+		r := replicaOf(m)
+		r.Inputs, r.Outputs = m.Inputs, m.Outputs
+		out.Replicas = append(out.Replicas, r)
+	}
+	for _, m := range f.Leaving {
+		out.Leaving = append(out.Leaving, replicaOf(m))
+	}
+	for _, e := range f.Edges {
+		from, ok1 := at(f.Members, e[0])
+		to, ok2 := at(f.Members, e[1])
+		if ok1 && ok2 {
+			out.Edges = append(out.Edges, [2]string{nameOf(from), nameOf(to)})
+		}
+	}
+	return out
+}
+
+func nameOf(m controlplane.Replica) string { return m.ClusterID + "/" + m.ServiceName }
+
+func coordinatorOf(members []controlplane.Replica) v1.Address {
+	for _, m := range members {
+		if m.Coordinator {
+			return v1.Address{ClusterID: m.ClusterID, ServiceName: m.ServiceName}
+		}
+	}
+	return v1.Address{}
+}
+
+func replicaOf(m controlplane.Replica) v1.Replica {
+	out := v1.Replica{
+		Type:        m.Type,
+		ClusterID:   m.ClusterID,
+		ServiceName: m.ServiceName,
+		Priority:    m.Priority,
+		URL:         m.URL,
+		SSLVerify:   m.SSLVerify,
+		Weight:      m.Weight,
+	}
+	if st := m.Status; st != nil {
+		out.Status = &v1.Status{
+			Phase:              string(st.Phase),
+			ObservedGeneration: st.ObservedGeneration,
+			Reason:             string(st.Reason),
+			Message:            st.Message,
+			LastTransitionTime: v1.Time{Time: st.LastTransitionTime},
+		}
+		if in := st.Inputs; in != nil {
+			out.Status.Inputs = &v1.Inputs{Readable: in.Readable, Reason: string(in.Reason), Message: in.Message, At: v1.Time{Time: in.At.Time}}
+		}
+	}
+	return out
+}
+
+func failedOf(f *controlplane.FailedCreate) *v1.Failed {
+	if f == nil {
+		return nil
+	}
+	return &v1.Failed{Rollback: string(f.Rollback), Replicas: failedReplicas(f.Replicas)}
+}
+
+func failedReplicas(in []controlplane.FailedReplica) []v1.FailedReplica {
+	out := make([]v1.FailedReplica, len(in))
+	for i, m := range in {
+		out[i] = v1.FailedReplica{
+			Type:        m.Type,
+			ClusterID:   m.ClusterID,
+			ServiceName: m.ServiceName,
+			Rollback:    v1.Rollback{State: string(m.Rollback.State), Message: m.Rollback.Message},
+		}
+		if c := m.Cause; c != nil {
+			out[i].Cause = &v1.Cause{
+				Reason: string(c.Reason), Operation: c.Operation, Status: c.Status, Message: c.Message,
+			}
+		}
+	}
+	return out
+}
+
+func clusterOf(c *controlplane.Cluster) v1.Cluster {
+	out := v1.Cluster{
+		V:             1,
+		ClusterID:     c.ClusterID,
+		UID:           c.UID,
+		Endpoint:      c.Endpoint,
+		SSLVerify:     c.SSLVerify,
+		Labels:        c.Labels,
+		State:         string(c.State),
+		AllowedGroups: c.AllowedGroups,
+		RegisteredAt:  v1.Time{Time: c.RegisteredAt},
+		Alive:         c.Alive,
+		Stream:        c.Stream,
+		OscarVersion:  c.OscarVersion,
+		QueueS:        c.QueueS,
+		Reason:        string(c.Reason),
+		Message:       c.Message,
+	}
+	if out.Labels == nil {
+		out.Labels = map[string]string{}
+	}
+	if out.AllowedGroups == nil {
+		out.AllowedGroups = []string{}
+	}
+	if c.LastSeen != nil {
+		out.LastSeen = &v1.Time{Time: *c.LastSeen}
+	}
+	if j := c.Joined; j != nil {
+		out.Joined = &v1.ClusterJoined{
+			Key: j.Key, KubeSystemUID: j.KubeSystemUID, At: v1.Time{Time: j.At}, ValidUntil: v1.Time{Time: j.ValidUntil},
+		}
+	}
+	if r := c.Revoked; r != nil {
+		out.Revoked = &v1.ClusterRevocation{Message: r.Message, At: v1.Time{Time: r.At.Time}}
+	}
+	if r := c.Removal; r != nil {
+		out.Removal = &v1.ClusterRemoval{
+			Orphan: r.Orphan, Force: r.Force, StartedAt: v1.Time{Time: r.StartedAt},
+			Federations: r.Federations, Tombstones: r.Tombstones, Waits: r.Waits, Blocked: r.Blocked,
+		}
+	}
+	for _, o := range c.Orphans {
+		out.Orphans = append(out.Orphans, v1.Orphan{
+			ServiceName: o.ServiceName, UID: o.UID, Generation: o.Generation, Reason: string(o.Reason),
+		})
+	}
+	for _, u := range c.Unlisted {
+		out.Unlisted = append(out.Unlisted, v1.Unlisted{ServiceName: u.ServiceName, Reason: string(u.Reason), Message: u.Message})
+	}
+	return out
+}
+
+func at(members []controlplane.Replica, i int) (controlplane.Replica, bool) {
+	if i < 0 || i >= len(members) {
+		return controlplane.Replica{}, false
+	}
+	return members[i], true
+}

@@ -1,0 +1,103 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane"
+)
+
+const deploymentRoute = "/system/services/{service}/deployment"
+
+// kindUnavailable is OSCAR's word where no Deployment of Kubernetes is meant, which is so
+// of a service that several clusters have.
+const kindUnavailable = "unavailable"
+
+// getDeployment answers GET /system/services/{service}/deployment: for the coordinator's
+// name how its federation stands, for another member's how that one does.
+func (s *Server) getDeployment(w http.ResponseWriter, r *http.Request) error {
+	view, err := s.deploymentOf(r)
+	if err != nil {
+		return err
+	}
+	return writeOSCAR(w, v1.Deployment{ServiceName: view.Members[view.Self].ServiceName, DeploymentSummary: summaryIn(view)})
+}
+
+// getDeploymentLogs answers GET /system/services/{service}/deployment/logs as an OSCAR
+// does that has none to show.
+func (s *Server) getDeploymentLogs(w http.ResponseWriter, r *http.Request) error {
+	view, err := s.deploymentOf(r)
+	if err != nil {
+		return err
+	}
+	return writeOSCAR(w, v1.DeploymentLogs{
+		ServiceName: view.Members[view.Self].ServiceName,
+		Message:     "The control plane reads no log of a deployment; the OSCAR of the cluster does. Those of jobs are at /system/logs/" + view.Members[view.Self].ServiceName + ".",
+		Entries:     []v1.DeploymentLogEntry{},
+	})
+}
+
+func (s *Server) deploymentOf(r *http.Request) (*controlplane.Replicas, error) {
+	view, err := s.cp.Replicas(r.Context(), stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
+	if err == nil && view.Phase.Result() {
+		err = errorf(controlplane.CodeNotFound, "there is no service %q", pathParam(r, "service"))
+	}
+	return view, err
+}
+
+// wantsDeployment says whether a service is to tell how it stands: ?include=deployment.
+func wantsDeployment(r *http.Request) bool {
+	return slices.ContainsFunc(r.URL.Query()["include"], func(list string) bool {
+		return slices.Contains(strings.Split(list, ","), "deployment")
+	})
+}
+
+// deployments gives what says in each service of a list how it stands, when the request
+// asks for it; else it says nothing.
+func (s *Server) deployments(r *http.Request) (func(*oscar.Service) error, error) {
+	if !wantsDeployment(r) {
+		return func(*oscar.Service) error { return nil }, nil
+	}
+	federations, err := s.cp.Federations(r.Context(), stateOf(r).caller)
+	if err != nil {
+		return nil, err
+	}
+	type at struct{ cluster, service string }
+	deployments := map[at]controlplane.Deployment{}
+	for _, f := range federations {
+		if f.Phase.Result() {
+			continue // its names may be another's by now
+		}
+		for i, m := range f.Members {
+			deployments[at{m.ClusterID, m.ServiceName}] = controlplane.DeploymentOf(f.Members, i)
+		}
+	}
+	return func(service *oscar.Service) error {
+		d, ok := deployments[at{service.ClusterID, service.Name}]
+		if !ok {
+			return nil // created between the two reads
+		}
+		var err error
+		service.Deployment, err = json.Marshal(summaryOf(d))
+		return err
+	}, nil
+}
+
+func summaryIn(view *controlplane.Replicas) v1.DeploymentSummary {
+	return summaryOf(controlplane.DeploymentOf(view.Members, view.Self))
+}
+
+// summaryOf is a deployment on the wire.
+func summaryOf(d controlplane.Deployment) v1.DeploymentSummary {
+	out := v1.DeploymentSummary{
+		State: d.State, Reason: d.Reason, ActiveInstances: d.Ready, AffectedInstances: d.Others, ResourceKind: kindUnavailable,
+	}
+	if !d.LastTransitionTime.IsZero() {
+		out.LastTransitionTime = &v1.Time{Time: d.LastTransitionTime}
+	}
+	return out
+}

@@ -1,0 +1,101 @@
+package server_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/server"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/test/issuer"
+)
+
+// untilItEnds opens a stream with a token of a few seconds, and reads it to its end. A
+// machine may be too busy to open it in time; then the token is one that lasts longer.
+func untilItEnds(t *testing.T, s *serving, i *issuer.Issuer, method, path string) {
+	t.Helper()
+	for lifetime := 2 * time.Second; ; lifetime *= 2 {
+		token := i.Token("somebody", map[string]any{"exp": time.Now().Add(lifetime).Unix()})
+		r, err := http.NewRequestWithContext(t.Context(), method, s.url+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		resp, err := s.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			t.Logf("%s %s ended with %v", method, path, err)
+			return
+		}
+		if resp.StatusCode != http.StatusUnauthorized || lifetime > time.Minute {
+			t.Fatalf("%s %s: %d", method, path, resp.StatusCode)
+		}
+	}
+}
+
+// TestAStreamEndsWithItsToken: a watch, an invocation, a log.
+func TestAStreamEndsWithItsToken(t *testing.T) {
+	i := issuer.New(t, "")
+	schemes := bearers(t, i)
+	src := newSource()
+	f := src.fake()
+	f.before = func(ctx context.Context) {
+		f.run = func(req controlplane.RunRequest) (*controlplane.RunAnswer, error) {
+			from, to := io.Pipe()
+			context.AfterFunc(ctx, func() { _ = to.CloseWithError(context.Cause(ctx)) })
+			return answering(200, nil, from, -1)(req)
+		}
+	}
+	s := serve(t, server.ServeConfig{Handler: newServer(t, f, func(cfg *server.Config) { cfg.Authenticator = schemes }).Handler()})
+	untilItEnds(t, s, i, "GET", "/system/replicas/a?watch=true")
+	untilItEnds(t, s, i, "POST", "/run/a")
+	untilItEnds(t, s, i, "GET", "/system/logs/a/j")
+}
+
+// TestAWatchOfARevokedTokenEnds, and goes on while nobody can say whether it is.
+func TestAWatchOfARevokedTokenEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var state atomic.Value
+		state.Store("good")
+		s := newSource()
+		handler := newServer(t, s.fake(), func(cfg *server.Config) {
+			cfg.Authenticator = authenticator(func(*http.Request) (identity.Caller, error) {
+				switch state.Load() {
+				case "away":
+					return identity.Caller{}, io.ErrUnexpectedEOF
+				case "revoked":
+					return identity.Caller{}, identity.ErrUnauthenticated
+				}
+				return identity.Caller{Subject: "ann"}, nil
+			})
+		}).Handler()
+		c := watchIn(t, handler, "/system/replicas/a?watch=true")
+		for _, now := range []string{"good", "away"} {
+			state.Store(now)
+			<-time.After(5 * time.Minute)
+			synctest.Wait()
+			if c.ended() {
+				t.Fatalf("the watch ended while the token was %s", now)
+			}
+		}
+		state.Store("revoked")
+		<-time.After(2 * time.Minute)
+		synctest.Wait()
+		if !c.ended() {
+			t.Error("the watch goes on")
+		}
+		if text := c.body.String(); strings.Contains(text, "event: end") {
+			t.Errorf("its client is not to resume: %s", text)
+		}
+	})
+}

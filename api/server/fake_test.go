@@ -1,0 +1,412 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+)
+
+// fake is a control plane that answers what a test puts into it and remembers
+// what it was asked.
+type fake struct {
+	err         error
+	room        controlplane.Room
+	created     *controlplane.CreateResult
+	deleted     *controlplane.DeleteResult
+	audit       []controlplane.AuditEntry
+	services    []*oscar.Service
+	service     *oscar.Service
+	replicas    func() *controlplane.Replicas
+	federations []controlplane.Federation
+	federation  *controlplane.Federation
+	clusters    []controlplane.Cluster
+	removed     *controlplane.RemoveResult
+	cluster     *controlplane.Cluster
+	health      controlplane.Health
+	// starting says that it is not ready.
+	starting    bool
+	changed     *controlplane.ChangeResult
+	history     []controlplane.Generation
+	plan        *controlplane.Plan
+	joinToken   *controlplane.JoinToken
+	enrolment   *controlplane.Enrolment
+	differences *controlplane.Differences
+	token       *controlplane.RefreshTokenStatus
+	jobs        fakeJobs
+	// stream is what TakeStream gives.
+	stream func(context.Context, net.Conn) error
+	// run is what Invoke and JobLog give.
+	run     func(controlplane.RunRequest) (*controlplane.RunAnswer, error)
+	jobList *controlplane.JobList
+	missing []string
+	// changeRequest is what the last rollback was asked with.
+	changeRequest controlplane.ChangeRequest
+	// watch stands for WatchReplicas.
+	watch func(ctx context.Context, since int64, fn func(*controlplane.Replicas) error) error
+	// before is called at the start of every use case; it may be nil.
+	before func(ctx context.Context)
+
+	mu    sync.Mutex
+	calls []call
+}
+
+// Ready implements server.ControlPlane.
+func (f *fake) Ready() <-chan struct{} {
+	if f.starting {
+		return nil
+	}
+	ready := make(chan struct{})
+	close(ready)
+	return ready
+}
+
+type call struct {
+	name   string
+	caller identity.Caller
+	args   any
+}
+
+type target struct{ Name, ClusterID string }
+
+func (f *fake) called(ctx context.Context, name string, caller identity.Caller, args any) {
+	f.mu.Lock()
+	f.calls = append(f.calls, call{name, caller, args})
+	f.mu.Unlock()
+	if f.before != nil {
+		f.before(ctx)
+	}
+}
+
+// only is the one call that was made.
+func (f *fake) only(t *testing.T) call {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.calls) != 1 {
+		t.Fatalf("the control plane was asked %d times, want once: %+v", len(f.calls), f.calls)
+	}
+	return f.calls[0]
+}
+
+func (f *fake) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.calls)
+}
+
+func (f *fake) CreateService(ctx context.Context, c identity.Caller, req controlplane.CreateRequest) (*controlplane.CreateResult, error) {
+	f.called(ctx, "CreateService", c, req)
+	return f.created, f.err
+}
+
+func (f *fake) DeleteService(ctx context.Context, c identity.Caller, service string, opts controlplane.DeleteOptions) (*controlplane.DeleteResult, error) {
+	f.called(ctx, "DeleteService "+service, c, opts)
+	return f.deleted, f.err
+}
+
+func (f *fake) Services(ctx context.Context, c identity.Caller, fn func(*oscar.Service) error) error {
+	f.called(ctx, "Services", c, nil)
+	for _, s := range f.services {
+		if err := fn(s); err != nil {
+			return err
+		}
+	}
+	return f.err
+}
+
+func (f *fake) Service(ctx context.Context, c identity.Caller, name, clusterID string) (*oscar.Service, int64, error) {
+	f.called(ctx, "Service", c, target{name, clusterID})
+	return f.service, 4711, f.err
+}
+
+func (f *fake) Replicas(ctx context.Context, c identity.Caller, name, clusterID string) (*controlplane.Replicas, error) {
+	f.called(ctx, "Replicas", c, target{name, clusterID})
+	if f.err != nil {
+		return nil, f.err
+	}
+	return f.replicas(), nil
+}
+
+func (f *fake) ChangeService(ctx context.Context, c identity.Caller, req controlplane.ChangeRequest) (*controlplane.ChangeResult, error) {
+	f.called(ctx, "ChangeService", c, req)
+	return f.changed, f.err
+}
+
+func (f *fake) ChangeReplicas(ctx context.Context, c identity.Caller, service string, req controlplane.ReplicasRequest) (*controlplane.ChangeResult, error) {
+	f.called(ctx, "ChangeReplicas "+service, c, req)
+	return f.changed, f.err
+}
+
+func (f *fake) Deleted(ctx context.Context, c identity.Caller, groupID string) ([]controlplane.DeletedReplica, error) {
+	f.called(ctx, "Deleted "+groupID, c, nil)
+	if f.deleted == nil {
+		return nil, f.err
+	}
+	return f.deleted.Replicas, f.err
+}
+
+func (f *fake) Audit(ctx context.Context, c identity.Caller, q controlplane.AuditQuery) ([]controlplane.AuditEntry, error) {
+	f.called(ctx, "Audit", c, q)
+	return f.audit, f.err
+}
+
+func (f *fake) WatchReplicas(ctx context.Context, c identity.Caller, service, clusterID string, since int64, fn func(*controlplane.Replicas) error) error {
+	f.called(ctx, "WatchReplicas", c, target{service, clusterID})
+	return f.watch(ctx, since, fn)
+}
+
+func (f *fake) Federations(ctx context.Context, c identity.Caller) ([]controlplane.Federation, error) {
+	f.called(ctx, "Federations", c, nil)
+	return f.federations, f.err
+}
+
+func (f *fake) Federation(ctx context.Context, c identity.Caller, id string) (*controlplane.Federation, error) {
+	f.called(ctx, "Federation", c, target{Name: id})
+	return f.federation, f.err
+}
+
+func (f *fake) RegisterCluster(ctx context.Context, c identity.Caller, spec controlplane.ClusterSpec) (*controlplane.Cluster, error) {
+	f.called(ctx, "RegisterCluster", c, spec)
+	return f.cluster, f.err
+}
+
+func (f *fake) UpdateCluster(ctx context.Context, c identity.Caller, spec controlplane.ClusterSpec) (*controlplane.Cluster, error) {
+	f.called(ctx, "UpdateCluster", c, spec)
+	return f.cluster, f.err
+}
+
+func (f *fake) Clusters(ctx context.Context, c identity.Caller) ([]controlplane.Cluster, error) {
+	f.called(ctx, "Clusters", c, nil)
+	return f.clusters, f.err
+}
+
+func (f *fake) Cluster(ctx context.Context, c identity.Caller, id string) (*controlplane.Cluster, error) {
+	f.called(ctx, "Cluster", c, target{Name: id})
+	return f.cluster, f.err
+}
+
+func (f *fake) RemoveCluster(ctx context.Context, c identity.Caller, id string, opts controlplane.RemoveOptions) (*controlplane.RemoveResult, error) {
+	f.called(ctx, "RemoveCluster "+id, c, opts)
+	return f.removed, f.err
+}
+
+func (f *fake) Info(ctx context.Context) controlplane.Info {
+	f.called(ctx, "Info", identity.Caller{}, nil)
+	return controlplane.Info{ControlPlane: "0199c3a2-0000-7000-8000-00000000c0de", Clusters: 3, Alive: 2,
+		Etcd: controlplane.Space{Level: "ok", Size: 3, InUse: 2, Quota: 4}}
+}
+
+func (f *fake) StorageOf(_ context.Context, caller identity.Caller, cluster string) (*controlplane.UserKeys, error) {
+	if caller.Administrator {
+		return nil, &controlplane.Error{Code: controlplane.CodeForbidden, Message: "for users alone"}
+	}
+	if cluster != "oscar-cluster-b" {
+		return nil, &controlplane.Error{Code: controlplane.CodeNotFound, Message: "there is no such cluster"}
+	}
+	return &controlplane.UserKeys{Storage: controlplane.Storage{Endpoint: "https://minio.b.example.org", Region: "eu-1"}, AccessKey: caller.Subject, SecretKey: "his"}, nil
+}
+
+func (f *fake) DefaultStorage(ctx context.Context, caller identity.Caller) (controlplane.UserKeys, string, error) {
+	f.called(ctx, "DefaultStorage", caller, nil)
+	keys := controlplane.UserKeys{Storage: controlplane.Storage{Endpoint: "https://minio.example.org", Region: "us-east-1"}, Verify: true}
+	if caller.Administrator {
+		return keys, "for users alone", nil
+	}
+	keys.AccessKey, keys.SecretKey = caller.Subject, "his"
+	return keys, "", f.err
+}
+
+func (f *fake) Room(ctx context.Context, caller identity.Caller) (controlplane.Room, error) {
+	f.called(ctx, "Room", caller, nil)
+	return f.room, f.err
+}
+
+func (f *fake) Health(ctx context.Context) controlplane.Health {
+	f.called(ctx, "Health", identity.Caller{}, nil)
+	return f.health
+}
+
+// The federation of the contract's examples: grayifyr0 on a, whose replica on b
+// has lost its syncer.
+func example() controlplane.Federation {
+	return controlplane.Federation{
+		UID: "0199c3a2-5f0e-7c31-9a44-3b1f0d8e6a21", Owner: "cluster_admin", GroupID: "grayifyr0",
+		Topology: "mesh", Delegation: "random", Deployment: "transactional", Drift: "enforce",
+		Generation: 2, Revision: 4711, Phase: "degraded",
+		CreatedAt: moment("2026-11-20T13:03:58.001Z"), ChangedAt: moment("2026-11-20T13:04:02.417Z"),
+		Members: []controlplane.Replica{{
+			Type: "oscar", ClusterID: "oscar-cluster-a", ServiceName: "grayifyr0", UID: "0199c3a2-5f11-7000-8000-000000000001", Coordinator: true,
+			Inputs: []string{"minio.default:grayifyr0/in"}, Outputs: []string{"minio.default:grayifyr0/out"},
+			Status: &controlplane.Status{
+				Phase: "ready", ObservedGeneration: 2, Reason: "Applied", LastTransitionTime: moment("2026-11-20T13:04:05.120Z"),
+			},
+		}, {
+			Type: "oscar", ClusterID: "oscar-cluster-b", ServiceName: "grayifyr1", UID: "0199c3a2-5f11-7000-8000-000000000002",
+			Inputs: []string{"minio.default:grayifyr0/in"}, Outputs: []string{"minio.default:grayifyr0/out"},
+			Status: &controlplane.Status{
+				Phase: "unreachable", ObservedGeneration: 1, Reason: "SessionLost",
+				Message:            "no syncer since 2026-11-20T12:58:11Z; generation 2 will be applied when it is back",
+				LastTransitionTime: moment("2026-11-20T12:58:41.000Z"),
+			},
+		}},
+		Edges: [][2]int{{0, 1}, {1, 0}},
+	}
+}
+
+func moment(s string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+func (f *fake) SetClusterState(ctx context.Context, c identity.Caller, id, state string) (*controlplane.Cluster, error) {
+	f.called(ctx, "SetClusterState "+id, c, state)
+	return f.cluster, f.err
+}
+
+func (f *fake) ReadmitCluster(ctx context.Context, c identity.Caller, id string) (*controlplane.Cluster, error) {
+	f.called(ctx, "ReadmitCluster "+id, c, nil)
+	return f.cluster, f.err
+}
+
+func (f *fake) Differences(ctx context.Context, c identity.Caller) (*controlplane.Differences, error) {
+	f.called(ctx, "Differences", c, nil)
+	return f.differences, f.err
+}
+
+func (f *fake) Resolve(ctx context.Context, c identity.Caller, req controlplane.ResolveRequest) (*controlplane.Difference, error) {
+	f.called(ctx, "Resolve", c, req)
+	if f.err != nil {
+		return nil, f.err
+	}
+	return &f.differences.Items[0], nil
+}
+
+func (f *fake) RotateToken(ctx context.Context, c identity.Caller, service, clusterID, _ string) (*controlplane.Replicas, error) {
+	f.called(ctx, "RotateToken "+service, c, target{service, clusterID})
+	if f.err != nil {
+		return nil, f.err
+	}
+	return f.replicas(), nil
+}
+
+func (f *fake) PauseFederation(ctx context.Context, c identity.Caller, service, clusterID, _ string, paused bool) (*controlplane.Replicas, error) {
+	f.called(ctx, "PauseFederation "+service, c, paused)
+	if f.err != nil {
+		return nil, f.err
+	}
+	return f.replicas(), nil
+}
+
+func (f *fake) History(ctx context.Context, c identity.Caller, service, clusterID string) ([]controlplane.Generation, error) {
+	f.called(ctx, "History", c, target{service, clusterID})
+	return f.history, f.err
+}
+
+func (f *fake) Rollback(ctx context.Context, c identity.Caller, service, _ string, generation int64, req controlplane.ChangeRequest) (*controlplane.ChangeResult, error) {
+	f.called(ctx, "Rollback "+service, c, generation)
+	f.changeRequest = req
+	return f.changed, f.err
+}
+
+func (f *fake) PlanService(ctx context.Context, c identity.Caller, req controlplane.PlanRequest) (*controlplane.Plan, error) {
+	f.called(ctx, "PlanService", c, req)
+	return f.plan, f.err
+}
+
+func (f *fake) IssueJoin(ctx context.Context, c identity.Caller, id string, replaceKey bool) (*controlplane.JoinToken, error) {
+	f.called(ctx, "IssueJoin "+id, c, replaceKey)
+	return f.joinToken, f.err
+}
+
+func (f *fake) Join(ctx context.Context, req controlplane.JoinRequest) (*controlplane.Enrolment, error) {
+	f.called(ctx, "Join", identity.Caller{}, req)
+	return f.enrolment, f.err
+}
+
+func (f *fake) Challenge() (string, time.Time, error) {
+	return "a-challenge", moment("2026-11-20T13:09:05.120Z"), nil
+}
+
+func (f *fake) Renew(ctx context.Context, req controlplane.RenewRequest) (*controlplane.Enrolment, error) {
+	f.called(ctx, "Renew", identity.Caller{}, req)
+	return f.enrolment, f.err
+}
+
+func (f *fake) Instance() string { return "an-instance" }
+
+func (f *fake) ChallengeStream(ctx context.Context, cluster, uid string, connected []string) (controlplane.StreamChallenge, error) {
+	f.called(ctx, "ChallengeStream "+cluster+" "+uid, identity.Caller{}, connected)
+	if slices.Contains(connected, f.Instance()) {
+		return controlplane.StreamChallenge{Instance: f.Instance()}, f.err
+	}
+	return controlplane.StreamChallenge{Instance: f.Instance(), Sealed: "YWdl", Expires: moment("2026-11-20T13:05:05.120Z")}, f.err
+}
+
+func (f *fake) TakeStream(ctx context.Context, open controlplane.OpenStream) (func(context.Context, net.Conn) error, error) {
+	f.called(ctx, "TakeStream", identity.Caller{}, open)
+	return f.stream, f.err
+}
+
+func (f *fake) Invoke(ctx context.Context, c identity.Caller, req controlplane.RunRequest) (*controlplane.RunAnswer, error) {
+	f.called(ctx, "Invoke", c, req.Service)
+	if f.err != nil {
+		return nil, f.err
+	}
+	return f.run(req)
+}
+
+func (f *fake) JobLogs(ctx context.Context, c identity.Caller, in controlplane.LogTarget, page string) (*controlplane.JobList, error) {
+	f.called(ctx, "JobLogs "+page, c, in)
+	return f.jobList, f.err
+}
+
+func (f *fake) JobLog(ctx context.Context, c identity.Caller, in controlplane.LogTarget, job string, timestamps bool) (*controlplane.RunAnswer, error) {
+	f.called(ctx, fmt.Sprintf("JobLog %s %t", job, timestamps), c, in)
+	if f.err != nil {
+		return nil, f.err
+	}
+	return f.run(controlplane.RunRequest{})
+}
+
+func (f *fake) DeleteJobLogs(ctx context.Context, c identity.Caller, in controlplane.LogTarget, all bool) ([]string, error) {
+	f.called(ctx, fmt.Sprintf("DeleteJobLogs %t", all), c, in)
+	return f.missing, f.err
+}
+
+func (f *fake) DeleteJobLog(ctx context.Context, c identity.Caller, in controlplane.LogTarget, job string) ([]string, error) {
+	f.called(ctx, "DeleteJobLog "+job, c, in)
+	return f.missing, f.err
+}
+
+func (f *fake) tokenStatus() (*controlplane.RefreshTokenStatus, error) {
+	if f.err != nil || f.token == nil {
+		return &controlplane.RefreshTokenStatus{RefreshToken: controlplane.RefreshToken{State: controlplane.TokenNone}}, f.err
+	}
+	return f.token, nil
+}
+
+func (f *fake) RefreshToken(ctx context.Context, c identity.Caller, service, clusterID string) (*controlplane.RefreshTokenStatus, error) {
+	f.called(ctx, "RefreshToken", c, target{service, clusterID})
+	return f.tokenStatus()
+}
+
+func (f *fake) GiveRefreshToken(ctx context.Context, c identity.Caller, service string, req controlplane.RefreshTokenRequest) (*controlplane.RefreshTokenStatus, error) {
+	f.called(ctx, "GiveRefreshToken", c, req)
+	return f.tokenStatus()
+}
+
+func (f *fake) DropRefreshToken(ctx context.Context, c identity.Caller, service, clusterID, _ string) (*controlplane.RefreshTokenStatus, error) {
+	f.called(ctx, "DropRefreshToken", c, target{service, clusterID})
+	return f.tokenStatus()
+}

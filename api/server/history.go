@@ -1,0 +1,92 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane"
+)
+
+// history answers GET /system/replicas/{service}/history: the generations that are
+// kept, newest first.
+func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
+	list, err := s.cp.History(r.Context(), stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
+	if err != nil {
+		return err
+	}
+	out := []v1.Generation{}
+	for _, g := range list {
+		service, err := g.Service.MarshalJSON()
+		if err != nil {
+			return err
+		}
+		out = append(out, v1.Generation{
+			Generation: g.Generation, By: g.By, RequestID: g.RequestID, ChangedAt: v1.Time{Time: g.ChangedAt}, Service: service,
+		})
+	}
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// rollback answers POST /system/replicas/{service}/rollback: the definition of an
+// older generation becomes the next one, in one change.
+func (s *Server) rollback(w http.ResponseWriter, r *http.Request) error {
+	st, p := stateOf(r), paramsOf(r)
+	req := controlplane.ChangeRequest{RequestID: st.writeID, Wait: p.wait(min(updateWait, s.cfg.DefaultWait))}
+	var err error
+	if req.IfMatch, err = p.ifMatch(); err != nil {
+		return err
+	}
+	if err := p.err(); err != nil {
+		return err
+	}
+	var in v1.RollbackTo
+	body, err := readJSON(r, "rollback", &in)
+	if err != nil {
+		return err
+	}
+	req.Repeat = p.repeat(body)
+	if err := p.err(); err != nil {
+		return err
+	}
+	if in.To < 1 {
+		return invalid(oscar.Violation{Path: "to", Rule: oscar.RuleRequired, Message: "say which generation: a number from 1; history lists those that are kept"})
+	}
+	service := pathParam(r, "service")
+	st.change, st.location = true, replicasPath(service)
+	result, err := s.cp.Rollback(r.Context(), st.caller, service, r.URL.Query().Get("cluster_id"), in.To, req)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("ETag", etag(result.Replicas.Revision))
+	replayed(w.Header(), result.Replayed)
+	return writeJSON(w, http.StatusOK, replicasOf(&result.Replicas))
+}
+
+// pause answers PUT /system/replicas/{service}/paused.
+// rotateToken gives the services of a federation other tokens for the control plane.
+func (s *Server) rotateToken(w http.ResponseWriter, r *http.Request) error {
+	st := stateOf(r)
+	st.location = replicasPath(pathParam(r, "service"))
+	view, err := s.cp.RotateToken(r.Context(), st.caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"), st.writeID)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("ETag", etag(view.Revision))
+	return writeJSON(w, http.StatusOK, replicasOf(view))
+}
+
+func (s *Server) pause(w http.ResponseWriter, r *http.Request) error {
+	var in v1.Paused
+	if _, err := readJSON(r, "pause", &in); err != nil {
+		return err
+	}
+	st := stateOf(r)
+	st.location = replicasPath(pathParam(r, "service"))
+	view, err := s.cp.PauseFederation(r.Context(), st.caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"), st.writeID, in.Paused)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("ETag", etag(view.Revision))
+	return writeJSON(w, http.StatusOK, replicasOf(view))
+}

@@ -1,0 +1,279 @@
+package server
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+)
+
+// jobs are the use cases of jobs.
+type jobs interface {
+	// ServiceCaller is who shows the own token of a service of that name; the error is
+	// identity.ErrUnauthenticated (wrapped) when it is not one.
+	ServiceCaller(ctx context.Context, service, token string) (identity.Caller, error)
+	SubmitJob(ctx context.Context, caller identity.Caller, req controlplane.JobRequest) (*controlplane.Job, error)
+	Jobs(ctx context.Context, caller identity.Caller, q controlplane.JobQuery) (jobs []controlplane.Job, more bool, err error)
+	CountJobs(ctx context.Context, caller identity.Caller, q controlplane.JobQuery) (map[controlplane.JobState]int, error)
+	Job(ctx context.Context, caller identity.Caller, id string) (*controlplane.Job, error)
+	// WatchJob calls fn with a job when its store revision is not since, and after each
+	// change, until ctx ends, fn fails, or the job is gone.
+	WatchJob(ctx context.Context, caller identity.Caller, id string, since int64, fn func(*controlplane.Job) error) error
+	// WatchJobs calls fn with every job that has not ended, or for a since above 0 with
+	// those that have changed after it, and then with each one that comes or changes.
+	WatchJobs(ctx context.Context, caller identity.Caller, q controlplane.JobQuery, since int64, fn func(*controlplane.Job) error) error
+	ExplainJob(ctx context.Context, caller identity.Caller, id string) (*controlplane.Job, []controlplane.JobDecision, error)
+	CancelJob(ctx context.Context, caller identity.Caller, o controlplane.JobOrder) (*controlplane.Job, error)
+	ReplayJob(ctx context.Context, caller identity.Caller, o controlplane.JobOrder) (*controlplane.Job, error)
+	ResolveJob(ctx context.Context, caller identity.Caller, o controlplane.JobOrder, as controlplane.JobState) (*controlplane.Job, error)
+}
+
+const (
+	jobsRoute = "/system/jobs"
+	jobRoute  = jobsRoute + "/{job}"
+	// jobIDHeader names the job that a request has made. OSCAR has no such header.
+	jobIDHeader = "X-Job-ID"
+)
+
+func jobPath(id string) string { return jobsRoute + "/" + url.PathEscape(id) }
+
+// submitJob answers POST /job/{service}: 201 without a body once the job is stored, as
+// OSCAR does once it has made a Job. The body is the event, whatever its media type.
+func (s *Server) submitJob(w http.ResponseWriter, r *http.Request) error {
+	st, p := stateOf(r), paramsOf(r)
+	st.noun = "job"
+	req := controlplane.JobRequest{
+		Service: pathParam(r, "service"), ClusterID: p.query.Get("cluster_id"), IdempotencyKey: p.idempotencyKey(), RequestID: st.writeID,
+	}
+	if err := p.err(); err != nil {
+		return err
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, controlplane.MaxEvent)
+	var err error
+	if req.Event, err = readBody(r); err != nil {
+		return err
+	}
+	job, err := s.cp.SubmitJob(r.Context(), st.caller, req)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Location", jobPath(job.ID))
+	h.Set(jobIDHeader, job.ID)
+	replayed(h, job.Replayed)
+	w.WriteHeader(http.StatusCreated)
+	return nil
+}
+
+// listJobs answers GET /system/jobs: one page, the newest first; with ?watch=true a
+// stream of events.
+func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
+	caller, p := stateOf(r).caller, paramsOf(r)
+	q := p.jobQuery()
+	watch := p.yes("watch") && r.Method == http.MethodGet
+	counts := p.yes("counts")
+	if watch && (p.query.Has("limit") || p.query.Has("cursor") || counts) {
+		p.violate("?watch", oscar.RuleOneOf, "true", "a watch has no pages and no counts; leave limit, cursor and counts out")
+	}
+	if err := p.err(); err != nil {
+		return err
+	}
+	if watch {
+		return s.watchJobs(w, r, q)
+	}
+	list, more, err := s.cp.Jobs(r.Context(), caller, q)
+	if err != nil {
+		return err
+	}
+	out := v1.Jobs{Jobs: make([]v1.Job, len(list))}
+	for i := range list {
+		out.Jobs[i] = jobOf(&list[i], caller)
+	}
+	if more {
+		out.Next = cursorOf(list[len(list)-1].ID)
+	}
+	if counts {
+		states, err := s.cp.CountJobs(r.Context(), caller, q)
+		if err != nil {
+			return err
+		}
+		out.Counts = map[string]int{}
+		for state, n := range states {
+			out.Counts[string(state)] = n
+		}
+	}
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// jobQuery reads what GET /system/jobs is asked for.
+func (p *params) jobQuery() controlplane.JobQuery {
+	q := controlplane.JobQuery{
+		Federation: p.query.Get("group_id"), Service: p.query.Get("service"), ClusterID: p.query.Get("cluster_id"),
+	}
+	for _, state := range p.query["state"] {
+		q.States = append(q.States, controlplane.JobState(state))
+		if !slices.Contains(v1.JobStates(), state) {
+			p.violate("?state", oscar.RuleOneOf, cut(state, 40), fmt.Sprintf("%.40q is no state of a job; use one of %s", state, strings.Join(v1.JobStates(), ", ")))
+		}
+	}
+	if limit := p.query.Get("limit"); limit != "" {
+		n, err := strconv.Atoi(limit)
+		if err != nil || n < 1 || n > controlplane.MaxJobsPage {
+			p.violate("?limit", oscar.RuleQuantity, cut(limit, 40), fmt.Sprintf("give a number from 1 to %d", controlplane.MaxJobsPage))
+		}
+		q.Limit = n
+	}
+	if cursor := p.query.Get("cursor"); cursor != "" {
+		var ok bool
+		if q.Before, ok = ofCursor(cursor); !ok {
+			p.violate("?cursor", oscar.RuleType, nil, "it is no cursor of this list; leave it out to begin with the newest")
+		}
+	}
+	return q
+}
+
+// cursorMark tells cursors of this list from others, and from those of another form.
+const cursorMark = "j1."
+
+func cursorOf(id string) string { return base64.RawURLEncoding.EncodeToString([]byte(cursorMark + id)) }
+
+func ofCursor(cursor string) (id string, ok bool) {
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil || len(text) <= len(cursorMark) || len(text) > 100 || string(text[:len(cursorMark)]) != cursorMark {
+		return "", false
+	}
+	return string(text[len(cursorMark):]), true
+}
+
+func (s *Server) watchJobs(w http.ResponseWriter, r *http.Request, q controlplane.JobQuery) error {
+	caller := stateOf(r).caller
+	since, err := lastEventID(r)
+	if err != nil {
+		return err
+	}
+	return s.watch(w, r, watch{
+		visible: func(ctx context.Context) error {
+			one := q
+			one.Limit = 1
+			_, _, err := s.cp.Jobs(ctx, caller, one)
+			return err
+		},
+		follow: func(ctx context.Context, send func(event) error) error {
+			return s.cp.WatchJobs(ctx, caller, q, since, func(j *controlplane.Job) error {
+				return send(event{eventJob, j.StreamRevision, jobOf(j, caller)})
+			})
+		},
+	})
+}
+
+// getJob answers GET /system/jobs/{job}; with ?watch=true with a stream of events.
+func (s *Server) getJob(w http.ResponseWriter, r *http.Request) error {
+	caller, id, p := stateOf(r).caller, pathParam(r, "job"), paramsOf(r)
+	watching := p.yes("watch") && r.Method == http.MethodGet
+	if err := p.err(); err != nil {
+		return err
+	}
+	if watching {
+		return s.watchJob(w, r, id)
+	}
+	job, err := s.cp.Job(r.Context(), caller, id)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, jobOf(job, caller))
+}
+
+func (s *Server) watchJob(w http.ResponseWriter, r *http.Request, id string) error {
+	caller := stateOf(r).caller
+	since, err := lastEventID(r)
+	if err != nil {
+		return err
+	}
+	return s.watch(w, r, watch{
+		visible: func(ctx context.Context) error {
+			_, err := s.cp.Job(ctx, caller, id)
+			return err
+		},
+		follow: func(ctx context.Context, send func(event) error) error {
+			return s.cp.WatchJob(ctx, caller, id, since, func(j *controlplane.Job) error {
+				return send(event{eventJob, j.StreamRevision, jobOf(j, caller)})
+			})
+		},
+	})
+}
+
+// explainJob answers GET /system/jobs/{job}/explain.
+func (s *Server) explainJob(w http.ResponseWriter, r *http.Request) error {
+	caller := stateOf(r).caller
+	job, decisions, err := s.cp.ExplainJob(r.Context(), caller, pathParam(r, "job"))
+	if err != nil {
+		return err
+	}
+	out := v1.JobExplanation{Job: jobOf(job, caller), Decisions: make([]v1.JobDecision, len(decisions))}
+	for i := range decisions {
+		if out.Decisions[i], err = decisionOf(&decisions[i]); err != nil {
+			return err
+		}
+	}
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// cancelJob answers POST /system/jobs/{job}/cancel: 200 when the job has ended, 202
+// when its cluster has to end it first.
+func (s *Server) cancelJob(w http.ResponseWriter, r *http.Request) error {
+	return s.orderJob(w, r, s.cp.CancelJob, func(j *controlplane.Job) int {
+		if j.State.Ended() {
+			return http.StatusOK
+		}
+		return http.StatusAccepted
+	})
+}
+
+// replayJob answers POST /system/jobs/{job}/replay.
+func (s *Server) replayJob(w http.ResponseWriter, r *http.Request) error {
+	return s.orderJob(w, r, s.cp.ReplayJob, nil)
+}
+
+// resolveJob answers POST /system/jobs/{job}/resolve.
+func (s *Server) resolveJob(w http.ResponseWriter, r *http.Request) error {
+	var in v1.JobResolution
+	if _, err := readJSON(r, "resolution", &in); err != nil {
+		return err
+	}
+	if in.State != v1.JobSubmitted && in.State != v1.JobVanished {
+		return invalid(oscar.Violation{
+			Path: "state", Rule: oscar.RuleOneOf, Value: cut(in.State, 40),
+			Message: "say what is so: submitted, if its cluster has the Job; vanished, if it neither has it nor will",
+		})
+	}
+	return s.orderJob(w, r, func(ctx context.Context, caller identity.Caller, o controlplane.JobOrder) (*controlplane.Job, error) {
+		return s.cp.ResolveJob(ctx, caller, o, controlplane.JobState(in.State))
+	}, nil)
+}
+
+// orderJob gives one order about a job. What is unknown of it can be looked up at the
+// job; status nil is 200.
+func (s *Server) orderJob(w http.ResponseWriter, r *http.Request,
+	order func(context.Context, identity.Caller, controlplane.JobOrder) (*controlplane.Job, error), status func(*controlplane.Job) int,
+) error {
+	st, id := stateOf(r), pathParam(r, "job")
+	st.location = jobPath(id)
+	job, err := order(r.Context(), st.caller, controlplane.JobOrder{Job: id, RequestID: st.writeID})
+	if err != nil {
+		return err
+	}
+	code := http.StatusOK
+	if status != nil {
+		code = status(job)
+	}
+	return writeJSON(w, code, jobOf(job, st.caller))
+}

@@ -1,0 +1,119 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+)
+
+// joins are the use cases of syncers that join and renew their certificates.
+type joins interface {
+	IssueJoin(ctx context.Context, caller identity.Caller, cluster string, replaceKey bool) (*controlplane.JoinToken, error)
+	Join(ctx context.Context, req controlplane.JoinRequest) (*controlplane.Enrolment, error)
+	Challenge() (string, time.Time, error)
+	Renew(ctx context.Context, req controlplane.RenewRequest) (*controlplane.Enrolment, error)
+}
+
+// maxJoin bounds the body of who has no credentials, in bytes: a request has about 1 KiB.
+const maxJoin = 16 << 10
+
+// stranger guards the routes of those who prove who they are by their body alone. An
+// address that was refused too often is not listened to until it pauses.
+func (s *Server) stranger(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.limits.failedTooOften(r) {
+			s.fail(w, r, exhausted("too many refused requests from this address"))
+			return
+		}
+		if r.Body != nil {
+			r.Body = http.MaxBytesReader(w, r.Body, maxJoin)
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), s.cfg.Timeout)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// handleStranger counts what was refused against the address.
+func (s *Server) handleStranger(h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
+		err := h(w, r)
+		if e, ok := errors.AsType[*controlplane.Error](err); ok && e.Code == controlplane.CodeForbidden {
+			s.limits.failed(w, r)
+		}
+		return err
+	})
+}
+
+// issueJoin answers POST /system/clusters/{cluster}/join.
+func (s *Server) issueJoin(w http.ResponseWriter, r *http.Request) error {
+	var in v1.JoinRequest
+	if _, err := readJSON(r, "request", &in); err != nil {
+		return err
+	}
+	t, err := s.cp.IssueJoin(r.Context(), stateOf(r).caller, pathParam(r, "cluster"), in.ReplaceKey)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusCreated, v1.JoinToken{
+		ClusterID: t.ClusterID, ClusterUID: t.ClusterUID, Token: t.Token, ExpiresAt: v1.Time{Time: t.ExpiresAt},
+	})
+}
+
+// join answers POST /system/join.
+func (s *Server) join(w http.ResponseWriter, r *http.Request) error {
+	var in v1.Join
+	if _, err := readJSON(r, "request", &in); err != nil {
+		return err
+	}
+	e, err := s.cp.Join(r.Context(), controlplane.JoinRequest{
+		Token: in.Token, ClusterID: in.ClusterID, CSR: in.CSR, Recipient: in.Recipient, KubeSystemUID: in.KubeSystemUID, OscarID: in.OscarID,
+	})
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, enrolmentOf(e))
+}
+
+// challenge answers POST /system/join/challenge.
+func (s *Server) challenge(w http.ResponseWriter, _ *http.Request) error {
+	text, until, err := s.cp.Challenge()
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, v1.JoinChallenge{Challenge: text, ExpiresAt: v1.Time{Time: until}})
+}
+
+// renew answers POST /system/join/renew.
+func (s *Server) renew(w http.ResponseWriter, r *http.Request) error {
+	var in v1.JoinRenewal
+	if _, err := readJSON(r, "request", &in); err != nil {
+		return err
+	}
+	e, err := s.cp.Renew(r.Context(), controlplane.RenewRequest{
+		ClusterID: in.ClusterID, ClusterUID: in.ClusterUID, CSR: in.CSR, KubeSystemUID: in.KubeSystemUID,
+	})
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, enrolmentOf(e))
+}
+
+func enrolmentOf(e *controlplane.Enrolment) v1.Enrolment {
+	out := v1.Enrolment{
+		ClusterID: e.ClusterID, ClusterUID: e.ClusterUID, Certificate: string(e.Certificate), ExpiresAt: v1.Time{Time: e.NotAfter},
+		EtcdCA: string(e.EtcdCA), EtcdEndpoints: e.EtcdEndpoints,
+	}
+	if out.EtcdEndpoints == nil {
+		out.EtcdEndpoints = []string{}
+	}
+	if e.RemovedAt != nil {
+		out.RemovedAt = &v1.Time{Time: *e.RemovedAt}
+	}
+	return out
+}

@@ -1,0 +1,65 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane"
+)
+
+// limitBody bounds the size of every body. The time that one may take is the
+// server's ReadTimeout.
+func (s *Server) limitBody(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body != nil && r.Body != http.NoBody {
+			limit := s.cfg.MaxBody
+			if strings.HasPrefix(r.URL.Path, runPrefix) {
+				limit = maxRunBody
+			}
+			r.Body = http.MaxBytesReader(w, r.Body, limit)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// readBody reads the whole body, whatever its Content-Type.
+func readBody(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(r.Body)
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, errorf(controlplane.CodeTooLarge, "the body is larger than the limit of %d bytes", tooLarge.Limit)
+	}
+	if err != nil {
+		return nil, errorf(controlplane.CodeInvalid, "the body ended before it was complete")
+	}
+	return body, nil
+}
+
+// deadline bounds a request by what its use case may take and what its caller
+// waits for, and lets the answer be written until a little later. A watch bounds
+// itself.
+func (s *Server) deadline(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if watching(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		d := s.cfg.Timeout
+		if wait, given, err := waitOf(r); err == nil && given {
+			d += wait
+		} else if r.Method == http.MethodPost {
+			d += s.cfg.DefaultWait
+		}
+		// Not supported outside a real server, where nobody is slow.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d + writeSlack))
+		ctx, cancel := context.WithTimeout(r.Context(), d)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// writeSlack is what writing an answer may take after its deadline.
+const writeSlack = 10 * time.Second

@@ -1,0 +1,94 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+)
+
+// jobLogs are the use cases of OSCAR's Jobs on the clusters, and of their output.
+type jobLogs interface {
+	JobLogs(ctx context.Context, caller identity.Caller, in controlplane.LogTarget, page string) (*controlplane.JobList, error)
+	JobLog(ctx context.Context, caller identity.Caller, in controlplane.LogTarget, job string, timestamps bool) (*controlplane.RunAnswer, error)
+	DeleteJobLogs(ctx context.Context, caller identity.Caller, in controlplane.LogTarget, all bool) (missing []string, err error)
+	DeleteJobLog(ctx context.Context, caller identity.Caller, in controlplane.LogTarget, job string) (missing []string, err error)
+}
+
+const (
+	logsRoute = "/system/logs/{service}"
+	logRoute  = logsRoute + "/{job}"
+	// logTimeout bounds the output of a job, and everything else about jobs.
+	logTimeout = 90 * time.Second
+	// missingHeader says which members have no part in an answer, and why.
+	missingHeader = "Oscarfed-Missing"
+	// maxMissing bounds it in bytes.
+	maxMissing = 4 << 10
+)
+
+func logTarget(r *http.Request) controlplane.LogTarget {
+	return controlplane.LogTarget{Service: pathParam(r, "service"), ClusterID: r.URL.Query().Get("cluster_id")}
+}
+
+// tellMissing is never a status: OSCAR's clients take 206 and 207 for failures.
+func tellMissing(h http.Header, missing []string) {
+	if len(missing) == 0 {
+		return
+	}
+	text := strings.Map(func(c rune) rune {
+		if c < ' ' || c > '~' {
+			return ' '
+		}
+		return c
+	}, strings.Join(missing, "; "))
+	h.Set(missingHeader, cut(text, maxMissing))
+}
+
+// listLogs answers GET /system/logs/{service}: the jobs of all members, as OSCAR lists its own.
+func (s *Server) listLogs(w http.ResponseWriter, r *http.Request) error {
+	list, err := s.cp.JobLogs(r.Context(), stateOf(r).caller, logTarget(r), r.URL.Query().Get("page"))
+	if err != nil {
+		return err
+	}
+	out := v1.JobsOfService{Jobs: make(map[string]v1.JobOfService, len(list.Jobs)), NextPage: list.Next, RemainingJobs: list.Remaining}
+	for name, job := range list.Jobs {
+		out.Jobs[name] = v1.JobOfService{Status: job.Status, CreationTime: job.Created, StartTime: job.Started, FinishTime: job.Finished}
+	}
+	tellMissing(w.Header(), list.Missing)
+	return writeOSCAR(w, out)
+}
+
+// getLog answers GET /system/logs/{service}/{job}.
+func (s *Server) getLog(w http.ResponseWriter, r *http.Request) error {
+	answer, err := s.cp.JobLog(r.Context(), stateOf(r).caller, logTarget(r), pathParam(r, "job"), r.URL.Query().Get("timestamps") == "true")
+	if err != nil {
+		return err
+	}
+	return s.passAnswer(w, answer)
+}
+
+// deleteLogs answers DELETE /system/logs/{service}.
+func (s *Server) deleteLogs(w http.ResponseWriter, r *http.Request) error {
+	missing, err := s.cp.DeleteJobLogs(r.Context(), stateOf(r).caller, logTarget(r), r.URL.Query().Get("all") == "true")
+	if err != nil {
+		return err
+	}
+	tellMissing(w.Header(), missing)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// deleteLog answers DELETE /system/logs/{service}/{job}.
+func (s *Server) deleteLog(w http.ResponseWriter, r *http.Request) error {
+	missing, err := s.cp.DeleteJobLog(r.Context(), stateOf(r).caller, logTarget(r), pathParam(r, "job"))
+	if err != nil {
+		return err
+	}
+	tellMissing(w.Header(), missing)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,66 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/controlplane"
+)
+
+// notFound answers an unknown path, and an unknown method of a known path, as OSCAR
+// does. What an OSCAR has and a control plane has not is another matter: its clients hide
+// the text of a 404, and their users would look for what they have lost.
+func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
+	why := notServed(r.Method, r.URL.Path)
+	if why == "" {
+		writeText(w, http.StatusNotFound, "404 page not found")
+		return
+	}
+	stateOf(r).oscar = true
+	s.fail(w, r, &controlplane.Error{Code: controlplane.CodeNotServed, Message: why})
+}
+
+// notServed says of a request that an OSCAR Manager v4.1 answers, and this API does not,
+// where to go with it; of every other one nothing. It needs no credentials: it tells
+// nothing but what this program cannot do.
+func notServed(method, path string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete:
+	default:
+		return ""
+	}
+	path, ok := strings.CutPrefix(path, "/system/")
+	if !ok {
+		return ""
+	}
+	first, rest, _ := strings.Cut(strings.TrimSuffix(path, "/"), "/")
+	const ask = "; ask the OSCAR of the cluster itself"
+	switch first {
+	case "buckets":
+		return "The control plane does not list or make buckets: each cluster has its own" + ask +
+			". Users get their keys of its MinIO by GET /system/config?cluster_id=ID"
+	case "volumes":
+		return "The control plane does not list or make volumes: each cluster has its own" + ask + ". The volume of a service is made with it"
+	case "quotas":
+		return "Quotas are those of one cluster" + ask
+	case "metrics":
+		return "The control plane does not count what services have used" + ask
+	case "logs":
+		if rest == "" && method == http.MethodGet {
+			return "The control plane has no log of an OSCAR Manager" + ask + ". The log of a service is at /system/logs/SERVICE"
+		}
+	case "config":
+		if rest == "" && method == http.MethodPut {
+			return "Which images are allowed is said to each OSCAR" + ask
+		}
+	case "services":
+		_, action, _ := strings.Cut(rest, "/")
+		switch {
+		case method == http.MethodPost && (action == "stop" || action == "start" || action == "restart"):
+			return "The control plane does not stop and start exposed services" + ask
+		case method == http.MethodGet && action == "auth":
+			return "An exposed service is reached, and its callers are let in, at the OSCAR of its cluster"
+		}
+	}
+	return ""
+}

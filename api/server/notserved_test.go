@@ -1,0 +1,56 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// What clients of OSCAR ask, as they ask it, and a control plane does not do. They hide
+// the text of a 404 ("Error: not found"), and show that of every other answer.
+func TestClientsAreToldWhatAControlPlaneDoesNotDo(t *testing.T) {
+	f := &fake{}
+	c := newClient(t, f)
+	for route, says := range map[string]string{
+		"GET /system/buckets":                                   "buckets",
+		"GET /system/buckets/grayifyr0?limit=50&page=abc":       "/system/config?cluster_id=",
+		"POST /system/buckets":                                  "buckets",
+		"PUT /system/buckets":                                   "buckets",
+		"DELETE /system/buckets/grayifyr0":                      "buckets",
+		"POST /system/buckets/grayifyr0/presign":                "buckets",
+		"GET /system/volumes":                                   "volumes",
+		"POST /system/volumes/":                                 "volumes",
+		"DELETE /system/volumes/data":                           "volumes",
+		"GET /system/quotas/user":                               "Quotas",
+		"PUT /system/quotas/user/aaaa1111bbbb@egi.eu":           "Quotas",
+		"GET /system/metrics":                                   "used",
+		"GET /system/metrics/breakdown?group_by=service":        "used",
+		"GET /system/metrics/grayifyr0":                         "used",
+		"GET /system/logs":                                      "/system/logs/SERVICE",
+		"GET /system/logs?timestamps=true":                      "/system/logs/SERVICE",
+		"PUT /system/config":                                    "images",
+		"POST /system/services/grayifyr0/restart":               "exposed",
+		"POST /system/services/grayifyr0/stop":                  "exposed",
+		"GET /system/services/grayifyr0/auth?token=0123456789a": "exposed",
+	} {
+		method, path, _ := strings.Cut(route, " ")
+		resp := c.do(method, path, "")
+		if got := bodyOf(t, resp); resp.StatusCode != 501 || !strings.Contains(got, says) || resp.Header.Get("Content-Type") != text {
+			t.Errorf("%s: %d %q", route, resp.StatusCode, got)
+		}
+		if p := problemOf(t, c.do(method, path, "", "Accept", problemType)); p.Code != "not_served" || p.Status != 501 {
+			t.Errorf("%s: %+v", route, p)
+		}
+	}
+	for _, route := range []string{
+		"PATCH /system/buckets", "GET /buckets", "GET /system/bucketsx", "POST /system/logs", "DELETE /system/logs", "POST /system/config", "GET /system/config/x",
+		"GET /system/services/grayifyr0/restart", "POST /system/services/grayifyr0/auth", "POST /system/services/a/b/stop",
+	} {
+		method, path, _ := strings.Cut(route, " ")
+		if resp := c.do(method, path, ""); resp.StatusCode != 404 || bodyOf(t, resp) != "404 page not found" {
+			t.Errorf("%s: %d", route, resp.StatusCode)
+		}
+	}
+	if f.count() != 0 {
+		t.Errorf("calls: %+v", f.calls)
+	}
+}

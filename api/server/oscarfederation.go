@@ -1,0 +1,114 @@
+package server
+
+import (
+	"bytes"
+	"net/http"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane"
+)
+
+// The path /system/federation/{service} is OSCAR's own. Its answers are in
+// OSCAR's exact form, and its requests are taken in every form that OSCAR's
+// clients have sent over time; what they ask for is the same change as through
+// /system/replicas.
+
+// getMembers answers GET /system/federation/{service}.
+func (s *Server) getMembers(w http.ResponseWriter, r *http.Request) error {
+	view, err := s.cp.Replicas(r.Context(), stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
+	if err != nil {
+		return err
+	}
+	return writeMembers(w, view)
+}
+
+// addMembers answers POST /system/federation/{service}.
+func (s *Server) addMembers(w http.ResponseWriter, r *http.Request) error {
+	return s.changeFederation(w, r, func(_ *params, body []byte, req *controlplane.ReplicasRequest) error {
+		in, err := readFederation(body)
+		if err != nil {
+			return err
+		}
+		in.validate()
+		req.Add, req.List = in.first, in.name
+		return s.checkClusters(r.Context(), stateOf(r).caller, in, namedList{in.name, in.first})
+	})
+}
+
+// replaceMembers answers PUT /system/federation/{service}. Without both lists it
+// changes nothing, as upstream.
+func (s *Server) replaceMembers(w http.ResponseWriter, r *http.Request) error {
+	return s.changeFederation(w, r, func(_ *params, body []byte, req *controlplane.ReplicasRequest) error {
+		in, err := readFederation(body)
+		if err != nil {
+			return err
+		}
+		in.validate()
+		req.Replace, req.List = in.replacements(), in.toList()
+		return s.checkClusters(r.Context(), stateOf(r).caller, in, in.wanted()...)
+	})
+}
+
+// removeMembers answers DELETE /system/federation/{service}. Without a body, or
+// with no members in it, all go: that is what OSCAR's clients mean by it. What
+// "delete" asks for happens anyway to the members' services, and to nothing else.
+func (s *Server) removeMembers(w http.ResponseWriter, r *http.Request) error {
+	return s.changeFederation(w, r, func(_ *params, body []byte, req *controlplane.ReplicasRequest) error {
+		in := &memberLists{name: "members"}
+		if len(bytes.TrimSpace(body)) > 0 {
+			in = readMemberLists(body, "members", true)
+		}
+		in.validateRemoval()
+		req.Remove, req.RemoveAll = in.first, len(in.first) == 0
+		return s.checkClusters(r.Context(), stateOf(r).caller, in)
+	})
+}
+
+// readFederation reads the lists of a POST or PUT in any of their forms.
+func readFederation(body []byte) (*memberLists, error) {
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil, invalid(oscar.Violation{Rule: oscar.RuleRequired, Message: "EOF"})
+	}
+	return readMemberLists(body, "members", true), nil
+}
+
+func (s *Server) changeFederation(w http.ResponseWriter, r *http.Request, fill func(*params, []byte, *controlplane.ReplicasRequest) error) error {
+	stateOf(r).noun = "payload"
+	result, err := s.changeMembers(r, fill)
+	if err != nil {
+		return err
+	}
+	replayed(w.Header(), result.Replayed)
+	return writeMembers(w, &result.Replicas)
+}
+
+// writeMembers answers as OSCAR does: tree is its star, nobody is null, and every
+// key of a member is there.
+func writeMembers(w http.ResponseWriter, view *controlplane.Replicas) error {
+	out := v1.Members{Topology: view.Topology}
+	if view.Topology == oscar.TopologyTree {
+		out.Topology = oscar.TopologyStar
+	}
+	for _, i := range view.Sees {
+		m, ok := at(view.Members, i)
+		if !ok {
+			continue
+		}
+		out.Members = append(out.Members, v1.Member{
+			Type: m.Type, ClusterID: m.ClusterID, ServiceName: m.ServiceName, URL: m.URL,
+			SSLVerify: sslVerify(m), Priority: m.Priority,
+		})
+	}
+	w.Header().Set("ETag", etag(view.Revision))
+	return writeOSCAR(w, out)
+}
+
+// sslVerify is what a member's key says when it is not given: false, as OSCAR
+// shows it, but for an endpoint, whose certificate is checked then.
+func sslVerify(m controlplane.Replica) bool {
+	if m.SSLVerify == nil {
+		return m.Type == oscar.MemberEndpoint
+	}
+	return *m.SSLVerify
+}

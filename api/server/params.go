@@ -1,0 +1,174 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane"
+)
+
+// Headers of our own.
+const (
+	idempotencyHeader = "Idempotency-Key"
+	// replayedHeader is true when an earlier request with the same key had this outcome.
+	replayedHeader = "Idempotent-Replayed"
+	// pendingHeader counts replicas whose tombstone is not acknowledged yet.
+	pendingHeader = "Oscarfed-Pending"
+)
+
+// maxIdempotencyKey in bytes.
+const maxIdempotencyKey = 255
+
+// params collects the violations of a request's parameters, so that one answer
+// names them all.
+type params struct {
+	r          *http.Request
+	query      url.Values
+	violations []oscar.Violation
+}
+
+func paramsOf(r *http.Request) *params {
+	return &params{r: r, query: r.URL.Query()}
+}
+
+// err is nil when no parameter broke a rule.
+func (p *params) err() error {
+	if len(p.violations) == 0 {
+		return nil
+	}
+	return invalid(p.violations...)
+}
+
+func (p *params) violate(path, rule string, value any, message string) {
+	p.violations = append(p.violations, oscar.Violation{Path: path, Rule: rule, Value: value, Message: message})
+}
+
+// oneOf reads a parameter that may be absent (empty) or one of the words.
+func (p *params) oneOf(name string, words ...string) string {
+	v := p.query.Get(name)
+	if v == "" || slices.Contains(words, v) {
+		return v
+	}
+	p.violate("?"+name, "one_of", v, strconv.Quote(v)+" is unknown; use "+strings.Join(words, " or "))
+	return ""
+}
+
+// yes reads a parameter that is true or false; absent means false.
+func (p *params) yes(name string) bool { return p.oneOf(name, "true", "false") == "true" }
+
+// wait reads ?wait=; absent gives fallback.
+func (p *params) wait(fallback time.Duration) time.Duration {
+	d, given, err := waitOf(p.r)
+	switch {
+	case err != nil:
+		p.violate("?wait", "quantity", p.query.Get("wait"), err.Error())
+	case given:
+		return d
+	}
+	return fallback
+}
+
+// idempotencyKey reads the header: 1 to 255 printable ASCII characters.
+func (p *params) idempotencyKey() string {
+	values, given := p.r.Header[http.CanonicalHeaderKey(idempotencyHeader)]
+	if !given {
+		return ""
+	}
+	if len(values) != 1 {
+		p.violate(idempotencyHeader, "unique", nil, "the header is given more than once")
+		return ""
+	}
+	key := values[0]
+	switch {
+	case key == "":
+		p.violate(idempotencyHeader, "required", key, "the key is empty; give 1 to 255 printable characters, or no header")
+	case len(key) > maxIdempotencyKey:
+		p.violate(idempotencyHeader, "max_length", len(key), "the key is longer than 255 characters")
+	case strings.ContainsFunc(key, func(c rune) bool { return c < ' ' || c > '~' }):
+		p.violate(idempotencyHeader, "type", nil, "the key has characters that are not printable ASCII")
+	default:
+		return key
+	}
+	return ""
+}
+
+// repeat is how a change is told again: by its key, and by all that decides what it
+// does. How long the caller waits, and what he likes to be answered, do not.
+func (p *params) repeat(body []byte) controlplane.Repeat {
+	key := p.idempotencyKey()
+	if key == "" {
+		return controlplane.Repeat{}
+	}
+	query := p.r.URL.Query()
+	query.Del("wait")
+	return controlplane.Repeat{
+		Key: key, Method: p.r.Method, Path: p.r.URL.Path,
+		Body: query.Encode() + "\n" + string(body),
+	}
+}
+
+type waitError string
+
+func (e waitError) Error() string { return string(e) }
+
+// waitOf parses ?wait=: a duration such as 30s or 1m30s, or a number of
+// seconds, from 0 to MaxWait.
+func waitOf(r *http.Request) (d time.Duration, given bool, err error) {
+	if !strings.Contains(r.URL.RawQuery, "wait") {
+		return 0, false, nil
+	}
+	v := r.URL.Query().Get("wait")
+	if v == "" {
+		return 0, false, nil
+	}
+	d, err = time.ParseDuration(v)
+	if err != nil {
+		d, err = time.ParseDuration(v + "s")
+	}
+	switch {
+	case err != nil:
+		return 0, true, waitError(strconv.Quote(cut(v, 40)) + " is no duration; use for example 30s")
+	case d < 0 || d > MaxWait:
+		return 0, true, waitError(strconv.Quote(cut(v, 40)) + " is out of range; wait from 0s to " + MaxWait.String())
+	}
+	return d, true, nil
+}
+
+// preferences are what RFC 7240 calls so; unknown ones are ignored.
+type preferences struct{ async, representation bool }
+
+func preferencesOf(r *http.Request) preferences {
+	var p preferences
+	for _, line := range r.Header.Values("Prefer") {
+		for one := range strings.SplitSeq(line, ",") {
+			token, _, _ := strings.Cut(one, ";")
+			name, value, _ := strings.Cut(strings.TrimSpace(token), "=")
+			switch strings.ToLower(strings.TrimSpace(name)) {
+			case "respond-async":
+				p.async = true
+			case "return":
+				p.representation = strings.EqualFold(strings.Trim(strings.TrimSpace(value), `"`), "representation")
+			}
+		}
+	}
+	return p
+}
+
+// pathParam is a part of the path, decoded.
+func pathParam(r *http.Request, name string) string {
+	raw := chi.URLParam(r, name)
+	if r.URL.RawPath == "" {
+		return raw // chi routed the decoded path
+	}
+	if v, err := url.PathUnescape(raw); err == nil {
+		return v
+	}
+	return raw
+}

@@ -1,0 +1,196 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane"
+)
+
+// internalMessage is all that a caller learns of an internal error, besides the
+// request id that finds the cause in the log.
+const internalMessage = "internal error; the log of the control plane has the cause under this request id"
+
+func errorf(code controlplane.Code, format string, args ...any) error {
+	return &controlplane.Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// invalid is an error with violations.
+func invalid(violations ...oscar.Violation) error {
+	return &controlplane.Error{Code: controlplane.CodeInvalid, Violations: violations}
+}
+
+// fail answers a request with an error, logs what the caller must not see, and
+// is the only place that does either.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	e := asError(r, err)
+	if st := stateOf(r); e.Code == controlplane.CodeUnknownOutcome && e.Location == "" && st.location != "" {
+		known := *e
+		known.Location, e = st.location, &known
+	}
+	code := statusOfError(e, r)
+	if code >= http.StatusInternalServerError && e.Code != controlplane.CodeNotServed || e.Cause != nil {
+		level := slog.LevelWarn
+		if code == http.StatusInternalServerError {
+			level = slog.LevelError
+		}
+		s.log.LogAttrs(r.Context(), level, "request failed",
+			slog.String("request_id", stateOf(r).id), slog.String("route", routeOf(r)),
+			slog.String("code", string(e.Code)), slog.Any("error", err))
+	}
+	h := w.Header()
+	switch e.Code {
+	case controlplane.CodeUnauthenticated:
+		h.Set("WWW-Authenticate", challenge)
+	case controlplane.CodeUnavailable, controlplane.CodeExhausted:
+		h.Set("Retry-After", strconv.Itoa(int(max(1, math.Ceil(e.RetryAfter.Seconds())))))
+	}
+	if e.Location != "" {
+		h.Set("Location", e.Location)
+	}
+	writeProblem(w, r, problemOf(r, e))
+}
+
+// asError makes an error of the control plane out of any error. What it does
+// not know is internal; a deadline is not, since somebody waits for an answer:
+// a write that it cut off may have happened.
+func asError(r *http.Request, err error) *controlplane.Error {
+	if e, ok := errors.AsType[*controlplane.Error](err); ok {
+		if kindOf(e.Code).status == http.StatusInternalServerError {
+			return &controlplane.Error{Code: controlplane.CodeInternal, Message: internalMessage, Cause: err}
+		}
+		return e
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			return &controlplane.Error{
+				Code: controlplane.CodeUnavailable, Message: "the store did not answer in time", RetryAfter: time.Second, Cause: err,
+			}
+		}
+		return &controlplane.Error{
+			Code: controlplane.CodeUnknownOutcome, Message: "the store did not answer in time; the change may have happened", Cause: err,
+		}
+	}
+	return &controlplane.Error{Code: controlplane.CodeInternal, Message: internalMessage, Cause: err}
+}
+
+// internalProblem is the answer when there is no error to tell of.
+func internalProblem(r *http.Request) v1.Problem {
+	return problemOf(r, &controlplane.Error{Code: controlplane.CodeInternal, Message: internalMessage})
+}
+
+// problemOf is an error as the contract writes it.
+func problemOf(r *http.Request, e *controlplane.Error) v1.Problem {
+	st, k := stateOf(r), kindOf(e.Code)
+	p := v1.Problem{
+		Type:      v1.ProblemURN + string(e.Code),
+		Title:     k.title,
+		Status:    statusOfError(e, r),
+		Code:      string(e.Code),
+		Detail:    e.Message,
+		Instance:  r.URL.Path,
+		RequestID: st.id,
+		Clusters:  e.Candidates,
+	}
+	if e.Code == controlplane.CodeInvalid {
+		p.Title = fmt.Sprintf(k.title, st.noun)
+	}
+	if e.Location != "" {
+		p.Instance = e.Location
+	}
+	if n := len(e.Violations); n > 0 {
+		p.Detail = strconv.Itoa(n) + " violation" + plural(n)
+		p.Violations = make([]v1.Violation, n)
+		for i, v := range e.Violations {
+			p.Violations[i] = v1.Violation{Path: v.Path, Rule: v.Rule, Value: v.Value, Message: v.Message}
+		}
+	}
+	if f := e.Failed; f != nil {
+		p.Title = failedCreateTitle
+		if st.change {
+			p.Title = failedChangeTitle
+		}
+		p.Instance = replicasPath(f.Service)
+		p.GroupID, p.Phase, p.Rollback = f.GroupID, string(f.Phase), string(f.Rollback)
+		p.Replicas = failedReplicas(f.Replicas)
+		if p.Detail == "" {
+			p.Detail = firstCause(p.Replicas)
+		}
+	}
+	return p
+}
+
+// firstCause is the sentence that names the first replica with a cause.
+func firstCause(replicas []v1.FailedReplica) string {
+	for _, m := range replicas {
+		if m.Cause == nil {
+			continue
+		}
+		if m.Cause.Status != 0 {
+			return fmt.Sprintf("%s: %s answered %d", addressOfReplica(m), m.Cause.Operation, m.Cause.Status)
+		}
+		return addressOfReplica(m) + ": " + m.Cause.Reason
+	}
+	return ""
+}
+
+func addressOfReplica(m v1.FailedReplica) string { return m.ClusterID + "/" + m.ServiceName }
+
+func plural(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return "s"
+}
+
+// writeProblem chooses the form: a problem document on our own paths and for
+// everybody who asks for one, text on OSCAR's paths, and nothing where OSCAR
+// says nothing.
+func writeProblem(w http.ResponseWriter, r *http.Request, p v1.Problem) {
+	if !stateOf(r).oscar || acceptsProblem(r) {
+		if writeJSONType(w, p.Status, v1.ProblemType, p) == nil {
+			return
+		}
+		// A violation's value is one that JSON does not have: say it as text.
+	} else if p.Status == http.StatusUnauthorized || p.Status == http.StatusNotFound {
+		w.WriteHeader(p.Status)
+		return
+	}
+	writeText(w, p.Status, problemText(p, stateOf(r)))
+}
+
+// acceptsProblem says whether Accept names the problem's media type. A wildcard
+// does not name it: every client sends one.
+func acceptsProblem(r *http.Request) bool {
+	return slices.ContainsFunc(r.Header.Values("Accept"), func(line string) bool {
+		for part := range strings.SplitSeq(line, ",") {
+			media, params, _ := strings.Cut(part, ";")
+			if strings.EqualFold(strings.TrimSpace(media), v1.ProblemType) && !refused(params) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// refused says whether the parameters of a media range give it quality 0.
+func refused(params string) bool {
+	for p := range strings.SplitSeq(params, ";") {
+		name, value, _ := strings.Cut(p, "=")
+		if strings.EqualFold(strings.TrimSpace(name), "q") {
+			q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			return err == nil && q == 0
+		}
+	}
+	return false
+}

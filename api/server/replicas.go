@@ -1,0 +1,78 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane"
+)
+
+const replicasRoute = "/system/replicas/{service}"
+
+// getReplicas answers GET /system/replicas/{service}: the federation as that
+// replica sees it; with ?wait= once nothing is under way there, or as it is when
+// the wait ends. It never answers 304: a status may change while the record, and
+// so the ETag, does not. With ?watch=true it answers with a stream of events.
+func (s *Server) getReplicas(w http.ResponseWriter, r *http.Request) error {
+	if watching(r) {
+		return s.watchReplicas(w, r)
+	}
+	p := paramsOf(r)
+	p.oneOf("watch", "true", "false") // true with HEAD: there are no events to see
+	wait := p.wait(0)
+	if err := p.err(); err != nil {
+		return err
+	}
+	view, err := s.settledReplicas(r, wait)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("ETag", etag(view.Revision))
+	return writeJSON(w, http.StatusOK, replicasOf(view))
+}
+
+// settlePause is the time between two looks at a federation that somebody waits for.
+const settlePause = 250 * time.Millisecond
+
+// settledReplicas asks again until nothing is under way or the wait is over.
+func (s *Server) settledReplicas(r *http.Request, wait time.Duration) (*controlplane.Replicas, error) {
+	caller, name, cluster := stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id")
+	ctx, cancel := context.WithTimeout(r.Context(), wait)
+	defer cancel()
+	tick := time.NewTicker(settlePause)
+	defer tick.Stop()
+	for {
+		view, err := s.cp.Replicas(r.Context(), caller, name, cluster)
+		if err != nil || settled(view) {
+			return view, err
+		}
+		select {
+		case <-ctx.Done():
+			return view, nil
+		case <-tick.C:
+		}
+	}
+}
+
+// settled says whether neither the federation nor a replica of it is on its way
+// to another state.
+func settled(view *controlplane.Replicas) bool {
+	if underWay(string(view.Phase)) {
+		return false
+	}
+	for _, m := range view.Members {
+		if m.Status != nil && underWay(string(m.Status.Phase)) {
+			return false
+		}
+	}
+	return true
+}
+
+func underWay(phase string) bool {
+	switch phase {
+	case "preparing", "applying", "changing", "rolling_back", "deleting":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,143 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+)
+
+// invocations are the use cases of invoking a service and waiting for its answer.
+type invocations interface {
+	Invoke(ctx context.Context, caller identity.Caller, req controlplane.RunRequest) (*controlplane.RunAnswer, error)
+}
+
+const (
+	runPrefix = "/run/"
+	runRoute  = runPrefix + "{service}"
+	// maxRunBody and maxRunAnswer in bytes.
+	maxRunBody   = 64 << 20
+	maxRunAnswer = 64 << 20
+	// runTimeout is OSCAR's own limit of a request.
+	runTimeout = 300 * time.Second
+	// clusterHeader names the cluster that an answer comes from.
+	clusterHeader = "Oscarfed-Cluster"
+)
+
+// streamed bounds a request whose body and answer are streamed.
+func (s *Server) streamed(limit time.Duration) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			until := time.Now().Add(limit + writeSlack)
+			control := http.NewResponseController(w)
+			// Not supported outside a real server, where nobody is slow.
+			_ = control.SetReadDeadline(until)
+			_ = control.SetWriteDeadline(until)
+			ctx, cancel := context.WithTimeout(r.Context(), limit)
+			defer cancel()
+			next.ServeHTTP(w, r.WithContext(ctx))
+		})
+	}
+}
+
+// runService answers POST /run/{service}: what the function answers, as it is.
+func (s *Server) runService(w http.ResponseWriter, r *http.Request) error {
+	if r.ContentLength > maxRunBody {
+		return errorf(controlplane.CodeTooLarge, "the body is larger than the limit of %d bytes", maxRunBody)
+	}
+	control := http.NewResponseController(w)
+	body := &lent{body: r.Body, control: control}
+	defer body.takeBack()
+	req := controlplane.RunRequest{
+		Service: pathParam(r, "service"), ClusterID: r.URL.Query().Get("cluster_id"), Header: http.Header{}, Body: body, Length: r.ContentLength,
+	}
+	for name, values := range r.Header {
+		if passedOn(name) {
+			req.Header[name] = values
+		}
+	}
+	answer, err := s.cp.Invoke(r.Context(), stateOf(r).caller, req)
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return errorf(controlplane.CodeTooLarge, "the body is larger than the limit of %d bytes", tooLarge.Limit)
+	}
+	if err != nil {
+		return err
+	}
+	if r.ProtoMajor == 1 && !body.whole.Load() {
+		// A function that begins to answer before it has read everything is let. What is
+		// left of the body stands where the next request would.
+		_ = control.EnableFullDuplex()
+		w.Header().Set("Connection", "close")
+	}
+	return s.passAnswer(w, answer)
+}
+
+// passedOn says which headers of an invocation a function sees, and which of its answer the
+// caller: what the body is, what is wanted, and CloudEvents in binary form. Nobody's
+// credentials are among them.
+func passedOn(name string) bool {
+	switch name {
+	case "Content-Type", "Content-Encoding", "Content-Language", "Content-Disposition", "Accept", "Accept-Encoding", "Accept-Language":
+		return true
+	}
+	return strings.HasPrefix(name, "Ce-")
+}
+
+// passAnswer streams an answer. One that breaks off is broken here, too: it is not taken
+// for a whole one.
+func (s *Server) passAnswer(w http.ResponseWriter, answer *controlplane.RunAnswer) error {
+	defer answer.Body.Close()
+	h := w.Header()
+	for name, values := range answer.Header {
+		if passedOn(name) {
+			h[name] = values
+		}
+	}
+	h.Set(clusterHeader, answer.ClusterID)
+	if answer.Length >= 0 && answer.Length <= maxRunAnswer {
+		h.Set("Content-Length", strconv.FormatInt(answer.Length, 10))
+	}
+	w.WriteHeader(answer.Status)
+	if err := pour(w, answer.Body, maxRunAnswer); err != nil {
+		s.log.Warn("an answer was broken off", "cluster", answer.ClusterID, "error", err)
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+// pour copies at most limit bytes, and what there is at once.
+func pour(w http.ResponseWriter, from io.Reader, limit int64) error {
+	control := http.NewResponseController(w)
+	// The head is an answer already, however long the body takes.
+	if err := control.Flush(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if limit -= int64(n); limit < 0 {
+			return fmt.Errorf("it is longer than %d bytes", maxRunAnswer)
+		}
+		if n > 0 {
+			if _, err := w.Write(buf[:n]); err != nil {
+				return err
+			}
+			if err := control.Flush(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}

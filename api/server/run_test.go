@@ -1,0 +1,201 @@
+package server_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/oscarfed/oscarfed/controlplane"
+)
+
+func answering(status int, header http.Header, body io.Reader, length int64) func(controlplane.RunRequest) (*controlplane.RunAnswer, error) {
+	return func(controlplane.RunRequest) (*controlplane.RunAnswer, error) {
+		return &controlplane.RunAnswer{ClusterID: "b", Status: status, Header: header, Length: length, Body: io.NopCloser(body)}, nil
+	}
+}
+
+func TestRunPassesWhatBelongsToTheBody(t *testing.T) {
+	var got controlplane.RunRequest
+	f := &fake{run: func(req controlplane.RunRequest) (*controlplane.RunAnswer, error) {
+		got = req
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return nil, err
+		}
+		return answering(202, http.Header{
+			"Content-Type": {"image/png"}, "Set-Cookie": {"a=b"}, "Www-Authenticate": {"Basic"}, "Ce-Id": {"1"}, "Connection": {"close"},
+		}, strings.NewReader("seen "+string(body)), -1)(req)
+	}}
+	c := newClient(t, f)
+	resp := c.do("POST", "/run/grayify?cluster_id=b", "picture", "Content-Type", "image/jpeg", "Cookie", "secret", "Ce-Type", "x", "X-Forwarded-For", "1.2.3.4", "Expect", "")
+	if resp.StatusCode != 202 || bodyOf(t, resp) != "seen picture" {
+		t.Errorf("answered %d", resp.StatusCode)
+	}
+	h := resp.Header
+	if h.Get("Content-Type") != "image/png" || h.Get("Ce-Id") != "1" || h.Get("Oscarfed-Cluster") != "b" || h.Get("Set-Cookie") != "" || h.Get("WWW-Authenticate") != "" {
+		t.Errorf("the answer has %v", h)
+	}
+	if diff := cmp.Diff(http.Header{"Content-Type": {"image/jpeg"}, "Ce-Type": {"x"}}, got.Header); diff != "" || got.ClusterID != "b" {
+		t.Errorf("asked with %+v: %s", got, diff)
+	}
+}
+
+func TestRunRefusesABodyThatIsTooLarge(t *testing.T) {
+	f := &fake{run: func(req controlplane.RunRequest) (*controlplane.RunAnswer, error) {
+		_, err := io.Copy(io.Discard, req.Body)
+		return nil, &controlplane.Error{Code: controlplane.CodeUnknownOutcome, Message: "it broke off", Cause: err}
+	}}
+	address := relayServer(t, f)
+	send := func(length int64) int {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+address+"/run/grayify", io.LimitReader(zeros{}, 65<<20))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.SetBasicAuth(user, password)
+		req.ContentLength = length
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return 413 // the connection was closed on who went on sending
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode
+	}
+	if got := send(-1); got != 413 {
+		t.Errorf("without a length: %d", got)
+	}
+	if f.count() != 1 {
+		t.Errorf("asked %d times", f.count())
+	}
+	if got := send(65 << 20); got != 413 {
+		t.Errorf("with a length: %d", got)
+	}
+	if f.count() != 1 {
+		t.Errorf("a body that says how long it is was asked about")
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// An answer may be there before the body was read, or has come: who passes it on reads
+// on, and must not be in the way of the connection's next request.
+func TestABodyThatIsStillReadWhenTheAnswerIsThere(t *testing.T) {
+	ended := make(chan struct{}, 1)
+	for name, body := range map[string]func() (io.Reader, func()){
+		"it never comes":  func() (io.Reader, func()) { r, w := io.Pipe(); return r, func() { _ = w.Close() } },
+		"it was not read": func() (io.Reader, func()) { return strings.NewReader("a question"), func() {} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fake{run: func(req controlplane.RunRequest) (*controlplane.RunAnswer, error) {
+				go func() {
+					_, _ = io.Copy(io.Discard, req.Body)
+					ended <- struct{}{}
+				}()
+				return answering(200, nil, strings.NewReader("early"), 5)(req)
+			}}
+			address := relayServer(t, f)
+			for range 3 {
+				from, done := body()
+				req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+address+"/run/grayify", from)
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.SetBasicAuth(user, password)
+				resp, err := http.DefaultClient.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if text, err := io.ReadAll(resp.Body); err != nil || string(text) != "early" {
+					t.Errorf("%q %v", text, err)
+				}
+				_ = resp.Body.Close()
+				<-ended // though nothing more comes
+				done()
+			}
+			http.DefaultClient.CloseIdleConnections()
+		})
+	}
+}
+
+// What nobody has read of a refused invocation is not in the way of the next request.
+func TestARefusedInvocationKeepsTheConnection(t *testing.T) {
+	f := &fake{run: func(controlplane.RunRequest) (*controlplane.RunAnswer, error) {
+		return nil, &controlplane.Error{Code: controlplane.CodeNotFound, Message: "there is no such service"}
+	}}
+	c := newClient(t, f)
+	for range 20 {
+		if resp := c.do("POST", "/run/grayify", "a question", "Expect", ""); resp.StatusCode != 404 || bodyOf(t, resp) != "" {
+			t.Errorf("answered %d", resp.StatusCode)
+		}
+	}
+}
+
+// An answer that breaks off is not taken for a whole one.
+func TestABrokenAnswerBreaksTheConnection(t *testing.T) {
+	for name, body := range map[string]io.Reader{
+		"it breaks off": io.MultiReader(strings.NewReader("half"), broken{}),
+		"it is endless": zeros{},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fake{run: answering(200, http.Header{"Content-Type": {"text/plain"}}, body, -1)}
+			address := relayServer(t, f)
+			req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+address+"/system/logs/grayify/job-1", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.SetBasicAuth(user, password)
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if n, err := io.Copy(io.Discard, resp.Body); err == nil {
+				t.Errorf("%d bytes, and that was taken for all", n)
+			}
+		})
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, errors.New("it broke off") }
+
+func TestLogs(t *testing.T) {
+	f := &fake{
+		jobList: &controlplane.JobList{
+			Jobs: map[string]controlplane.JobInfo{"j1": {Status: "Running", Created: "2026-11-20T13:04:05Z", Started: "2026-11-20T13:04:06Z"}},
+			Next: "more", Remaining: new(int64(7)), Missing: []string{"b: away\r\nX: y"},
+		},
+		run:     answering(200, http.Header{"Content-Type": {"text/plain; charset=utf-8"}}, strings.NewReader("line\n"), 5),
+		missing: []string{"c: away"},
+	}
+	c := newClient(t, f)
+	resp := c.do("GET", "/system/logs/grayify?page=x&cluster_id=b", "")
+	if got := resp.Header.Get("Oscarfed-Missing"); got != "b: away  X: y" {
+		t.Errorf("missing is %q", got)
+	}
+	want(t, resp, 200, jsonType, `{"jobs":{"j1":{"status":"Running","creation_time":"2026-11-20T13:04:05Z","start_time":"2026-11-20T13:04:06Z"}},"next_page":"more","remaining_jobs":7}`)
+	want(t, c.do("GET", "/system/logs/grayify/j1?timestamps=true", ""), 200, "text/plain; charset=utf-8", "line\n")
+	resp = c.do("DELETE", "/system/logs/grayify?all=true", "")
+	if resp.StatusCode != 204 || resp.Header.Get("Oscarfed-Missing") != "c: away" {
+		t.Errorf("DELETE: %d %v", resp.StatusCode, resp.Header)
+	}
+	if resp := c.do("DELETE", "/system/logs/grayify/j1", ""); resp.StatusCode != 204 {
+		t.Errorf("DELETE one: %d", resp.StatusCode)
+	}
+	var names []string
+	for _, call := range f.calls {
+		names = append(names, call.name)
+	}
+	if diff := cmp.Diff([]string{"JobLogs x", "JobLog j1 true", "DeleteJobLogs true", "DeleteJobLog j1"}, names); diff != "" {
+		t.Error(diff)
+	}
+	f.err = &controlplane.Error{Code: controlplane.CodeNotFound, Message: "there is no log"}
+	if resp := c.do("GET", "/system/logs/grayify/j1", ""); resp.StatusCode != 404 || bodyOf(t, resp) != "" {
+		t.Errorf("unknown: %d", resp.StatusCode)
+	}
+}

@@ -1,0 +1,113 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/oscarfed/oscarfed/internal/handshake"
+)
+
+// Defaults of ServeConfig and limits of the server.
+const (
+	DefaultDrain       = 15 * time.Second
+	DefaultReadTimeout = 30 * time.Second
+
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 64 << 10 // bytes
+)
+
+// ServeConfig says where and what to serve.
+type ServeConfig struct {
+	// Listen is closed when Serve returns.
+	Listen  net.Listener
+	Handler http.Handler
+	// TLS is nil for plain HTTP.
+	TLS    *tls.Config
+	Logger *slog.Logger
+	// ReadTimeout is how long a caller may take to send a whole request; 0 means
+	// DefaultReadTimeout.
+	ReadTimeout time.Duration
+	// Handshakes bounds connections that have not sent a request yet.
+	Handshakes handshake.Limits
+	// Drain is how long requests in flight may take to finish after ctx is done;
+	// 0 means DefaultDrain. Those that wait for an outcome longer are cut off,
+	// which loses nothing: the work goes on without them.
+	Drain time.Duration
+	// OnDrain is called when draining begins; it may be nil.
+	OnDrain func()
+}
+
+// Serve answers requests until ctx is done, then lets those in flight finish. It
+// returns nil after an orderly stop.
+func Serve(ctx context.Context, cfg ServeConfig) error {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.ReadTimeout <= 0 {
+		cfg.ReadTimeout = DefaultReadTimeout
+	}
+	if cfg.Drain <= 0 {
+		cfg.Drain = DefaultDrain
+	}
+	// Requests outlive ctx by the drain, and no longer.
+	requests, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	server := &http.Server{
+		Handler:           cfg.Handler,
+		TLSConfig:         cfg.TLS,
+		ReadHeaderTimeout: min(headerTimeout, cfg.ReadTimeout),
+		ReadTimeout:       cfg.ReadTimeout,
+		// The time of an answer depends on the request: see deadline. This bounds
+		// what has no deadline of its own.
+		WriteTimeout:   MaxWait + DefaultTimeout + writeSlack,
+		IdleTimeout:    idleTimeout,
+		MaxHeaderBytes: maxHeader,
+		ErrorLog:       slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelWarn),
+		BaseContext:    func(net.Listener) context.Context { return requests },
+	}
+	listener := handshake.New(cfg.Handshakes, cfg.Logger).HTTP(server, cfg.Listen)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		var err error
+		if cfg.TLS != nil {
+			err = server.ServeTLS(listener, "", "")
+		} else {
+			err = server.Serve(listener)
+		}
+		if errors.Is(err, http.ErrServerClosed) {
+			return nil
+		}
+		return fmt.Errorf("serve %s: %w", cfg.Listen.Addr(), err)
+	})
+	group.Go(func() error {
+		<-ctx.Done()
+		if cfg.OnDrain != nil {
+			cfg.OnDrain()
+		}
+		drain, stop := context.WithTimeout(context.WithoutCancel(ctx), cfg.Drain)
+		defer stop()
+		if err := server.Shutdown(drain); err != nil {
+			cancel(errors.New("the control plane is stopping"))
+			cfg.Logger.Warn("requests were cut off", "after", cfg.Drain.String())
+			return server.Close()
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// Exposed says whether a listener can be reached from other machines. Plain
+// HTTP there shows everybody's credentials: whoever starts it must have said so.
+func Exposed(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && !tcp.IP.IsLoopback()
+}

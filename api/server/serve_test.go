@@ -1,0 +1,288 @@
+package server_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/server"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/internal/handshake"
+)
+
+// serving is a Serve that runs on a free port.
+type serving struct {
+	url    string
+	client *http.Client
+	stop   context.CancelFunc
+	// done is closed when Serve has returned err.
+	done chan struct{}
+	err  error
+}
+
+func serve(t *testing.T, cfg server.ServeConfig) *serving {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Listen = listener
+	ctx, cancel := context.WithCancel(t.Context())
+	trusted := x509.NewCertPool()
+	if cfg.TLS != nil {
+		own, err := x509.ParseCertificate(cfg.TLS.Certificates[0].Certificate[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		trusted.AddCert(own)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true}
+	s := &serving{url: "http://" + listener.Addr().String(), client: &http.Client{Transport: transport}, stop: cancel, done: make(chan struct{})}
+	if cfg.TLS != nil {
+		s.url = strings.Replace(s.url, "http", "https", 1)
+	}
+	go func() {
+		defer close(s.done)
+		s.err = server.Serve(ctx, cfg)
+	}()
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		if err := s.wait(); err != nil {
+			t.Errorf("Serve returned %v", err)
+		}
+	})
+	return s
+}
+
+// wait stops serving and says how it ended.
+func (s *serving) wait() error {
+	s.stop()
+	<-s.done
+	return s.err
+}
+
+func (s *serving) post(ctx context.Context, body io.Reader) (int, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/system/services", body)
+	if err != nil {
+		return 0, err
+	}
+	r.SetBasicAuth(user, password)
+	resp, err := s.client.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode, err
+}
+
+type outcome struct {
+	status int
+	err    error
+}
+
+func (s *serving) start(ctx context.Context, body io.Reader) <-chan outcome {
+	out := make(chan outcome, 1)
+	go func() {
+		status, err := s.post(ctx, body)
+		out <- outcome{status, err}
+	}()
+	return out
+}
+
+// blocking is a control plane whose creations wait for release or for the end
+// of their context.
+func blocking() (f *fake, entered chan struct{}, release chan struct{}, ended chan error) {
+	entered, release, ended = make(chan struct{}, 8), make(chan struct{}), make(chan error, 8)
+	f = &fake{created: &controlplane.CreateResult{Done: true}, health: controlplane.Health{OK: true}}
+	f.before = func(ctx context.Context) {
+		entered <- struct{}{}
+		select {
+		case <-release:
+			ended <- nil
+		case <-ctx.Done():
+			ended <- context.Cause(ctx)
+		}
+	}
+	return f, entered, release, ended
+}
+
+func TestServeLetsRequestsFinish(t *testing.T) {
+	f, entered, release, _ := blocking()
+	srv := newServer(t, f)
+	draining := make(chan struct{})
+	s := serve(t, server.ServeConfig{Handler: srv.Handler(), OnDrain: func() { srv.Drain(); close(draining) }})
+	answer := s.start(t.Context(), strings.NewReader(service))
+	<-entered
+	s.stop()
+	<-draining
+	select {
+	case <-s.done:
+		t.Fatalf("Serve returned %v while a request was in flight", s.err)
+	case got := <-answer:
+		t.Fatalf("answered %+v before its time", got)
+	default:
+	}
+	close(release)
+	if got := <-answer; got.err != nil || got.status != 201 {
+		t.Errorf("got %+v", got)
+	}
+	<-s.done
+	if _, err := s.post(t.Context(), strings.NewReader(service)); err == nil {
+		t.Error("a request was answered after the end")
+	}
+}
+
+// What waits for an outcome longer than the drain is cut off; its use case learns
+// why.
+func TestServeCutsOffAfterTheDrain(t *testing.T) {
+	f, entered, _, ended := blocking()
+	s := serve(t, server.ServeConfig{Handler: newServer(t, f).Handler(), Drain: time.Millisecond})
+	answer := s.start(t.Context(), strings.NewReader(service))
+	<-entered
+	s.stop()
+	if err := <-ended; err == nil || err.Error() != "the control plane is stopping" {
+		t.Errorf("the use case ended with %v", err)
+	}
+	<-answer
+}
+
+func TestServeTLS(t *testing.T) {
+	donor := httptest.NewTLSServer(nil) // for its certificate
+	defer donor.Close()
+	s := serve(t, server.ServeConfig{
+		Handler: newServer(t, &fake{health: controlplane.Health{OK: true}}).Handler(),
+		TLS:     &tls.Config{Certificates: donor.TLS.Certificates, MinVersion: tls.VersionTLS12},
+	})
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/health", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := s.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if got := bodyOf(t, resp); got != "Ok" || resp.ProtoMajor != 2 {
+		t.Errorf("got %q over %s", got, resp.Proto)
+	}
+}
+
+func TestServeTellsOfABrokenListener(t *testing.T) {
+	broken := errors.New("no more file descriptors")
+	err := server.Serve(t.Context(), server.ServeConfig{Listen: brokenListener{broken}, Handler: http.NotFoundHandler()})
+	if !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+}
+
+type brokenListener struct{ err error }
+
+func (l brokenListener) Accept() (net.Conn, error) { return nil, l.err }
+func (l brokenListener) Close() error              { return nil }
+func (l brokenListener) Addr() net.Addr            { return &net.TCPAddr{} }
+
+// A creation waits longer than a request may take to come in: the second caller's
+// slow body is given up after that time, which began later than the first one's.
+func TestWaitIsLongerThanTheReadTimeout(t *testing.T) {
+	f, entered, release, ended := blocking()
+	s := serve(t, server.ServeConfig{Handler: newServer(t, f).Handler(), ReadTimeout: 50 * time.Millisecond})
+	first := s.start(t.Context(), strings.NewReader(service))
+	<-entered
+
+	slow, feed := io.Pipe()
+	var sending sync.WaitGroup
+	sending.Go(func() { _, _ = feed.Write([]byte(`{"name":`)) }) // and then nothing
+	second := <-s.start(t.Context(), slow)
+	_ = slow.Close()
+	sending.Wait()
+	if second.err == nil && second.status != 400 {
+		t.Errorf("a body that never ends: %+v", second)
+	}
+
+	close(release)
+	if err := <-ended; err != nil {
+		t.Errorf("the first creation was cancelled: %v", err)
+	}
+	if got := <-first; got.err != nil || got.status != 201 {
+		t.Errorf("the first creation: %+v", got)
+	}
+}
+
+// A caller that goes away ends the use case.
+func TestCallerGoesAway(t *testing.T) {
+	f, entered, _, ended := blocking()
+	s := serve(t, server.ServeConfig{Handler: newServer(t, f).Handler()})
+	ctx, cancel := context.WithCancel(t.Context())
+	answer := s.start(ctx, strings.NewReader(service))
+	<-entered
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("ended with %v", err)
+	}
+	<-answer
+}
+
+func TestHeadersAreLimited(t *testing.T) {
+	s := serve(t, server.ServeConfig{Handler: newServer(t, &fake{}).Handler()})
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/health", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-Large", strings.Repeat("x", 128<<10))
+	resp, err := s.client.Do(r)
+	if err != nil {
+		return // the connection was closed on us
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("answered %d", resp.StatusCode)
+	}
+}
+
+func TestExposed(t *testing.T) {
+	for address, exposed := range map[string]bool{
+		"127.0.0.1": false, "127.8.8.8": false, "::1": false, "0.0.0.0": true, "::": true, "192.0.2.1": true, "": true,
+	} {
+		if got := server.Exposed(&net.TCPAddr{IP: net.ParseIP(address)}); got != exposed {
+			t.Errorf("%q: %v", address, got)
+		}
+	}
+	if server.Exposed(&net.UnixAddr{Name: "/run/x"}) {
+		t.Error("a socket file is exposed")
+	}
+}
+
+// Connections that send no request are bounded, and so is their time.
+func TestConnectionsWithoutARequestAreBounded(t *testing.T) {
+	silent := func(s *serving) net.Conn {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	ended := func(conn net.Conn) {
+		if err := conn.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, conn); err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error("the connection stands")
+		}
+	}
+	full := serve(t, server.ServeConfig{Handler: http.NotFoundHandler(), Handshakes: handshake.Limits{Total: 1, Timeout: time.Hour}})
+	silent(full)
+	ended(silent(full))
+	ended(silent(serve(t, server.ServeConfig{Handler: http.NotFoundHandler(), Handshakes: handshake.Limits{Timeout: time.Second}})))
+}

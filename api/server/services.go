@@ -1,0 +1,184 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+)
+
+// services are the use cases of OSCAR's service paths.
+type services interface {
+	CreateService(ctx context.Context, caller identity.Caller, req controlplane.CreateRequest) (*controlplane.CreateResult, error)
+	DeleteService(ctx context.Context, caller identity.Caller, service string, opts controlplane.DeleteOptions) (*controlplane.DeleteResult, error)
+	// Services are told one after another: all of them may be much.
+	Services(ctx context.Context, caller identity.Caller, fn func(*oscar.Service) error) error
+	// Service comes with the revision of its federation, which is its ETag.
+	Service(ctx context.Context, caller identity.Caller, name, clusterID string) (*oscar.Service, int64, error)
+	ChangeService(ctx context.Context, caller identity.Caller, req controlplane.ChangeRequest) (*controlplane.ChangeResult, error)
+}
+
+// listServices answers GET /system/services; with ?cluster_id= what is on one cluster.
+func (s *Server) listServices(w http.ResponseWriter, r *http.Request) error {
+	fill, err := s.deployments(r)
+	if err != nil {
+		return err
+	}
+	list, cluster := listWriter{w: w}, r.URL.Query().Get("cluster_id")
+	err = s.cp.Services(r.Context(), stateOf(r).caller, func(one *oscar.Service) error {
+		if cluster != "" && one.ClusterID != cluster {
+			return nil
+		}
+		if err := fill(one); err != nil {
+			return err
+		}
+		return list.add(one)
+	})
+	switch {
+	case err == nil:
+		list.end()
+		return nil
+	case list.begun:
+		s.log.Warn("a list was broken off", "request_id", stateOf(r).id, "error", err)
+		panic(http.ErrAbortHandler) // it is not taken for a whole one
+	}
+	return err
+}
+
+// getService answers GET /system/services/{service}.
+func (s *Server) getService(w http.ResponseWriter, r *http.Request) error {
+	service, revision, err := s.cp.Service(r.Context(), stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
+	if err != nil {
+		return err
+	}
+	if wantsDeployment(r) {
+		view, err := s.deploymentOf(r)
+		if err != nil {
+			return err
+		}
+		if service.Deployment, err = json.Marshal(summaryIn(view)); err != nil {
+			return err
+		}
+	}
+	w.Header().Set("ETag", etag(revision))
+	return writeOSCAR(w, service)
+}
+
+// createService answers POST /system/services: 201 when every replica is ready,
+// 202 when the caller does not wait.
+func (s *Server) createService(w http.ResponseWriter, r *http.Request) error {
+	st, p, prefer := stateOf(r), paramsOf(r), preferencesOf(r)
+	req := controlplane.CreateRequest{
+		IdempotencyKey: p.idempotencyKey(),
+		RequestID:      st.writeID,
+		Deployment:     p.oneOf("deployment", "transactional", "best-effort"),
+		Plan:           p.plan(),
+		Wait:           p.wait(s.cfg.DefaultWait),
+	}
+	if prefer.async {
+		req.Wait = 0
+	}
+	if err := p.err(); err != nil {
+		return err
+	}
+	body, err := readBody(r)
+	if err != nil {
+		return err
+	}
+	service, err := parseService(r, body)
+	if err != nil {
+		return err
+	}
+	req.Service, req.Body = service, body
+	name := service.Name
+	st.location = replicasPath(name)
+	result, err := s.cp.CreateService(r.Context(), st.caller, req)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Location", replicasPath(name))
+	replayed(h, result.Replayed)
+	code := http.StatusCreated
+	if !result.Done {
+		code = http.StatusAccepted
+		if prefer.async {
+			h.Add("Preference-Applied", "respond-async")
+		}
+	}
+	switch {
+	case prefer.representation:
+		h.Add("Preference-Applied", "return=representation")
+		h.Set("ETag", etag(result.Federation.Revision))
+		return writeJSON(w, code, replicasOf(coordinatorView(result.Federation)))
+	case len(result.Away) > 0:
+		writeText(w, code, awayText(result))
+	default:
+		w.WriteHeader(code)
+	}
+	return nil
+}
+
+// awayText lists the replicas that a best-effort creation is still waiting for.
+func awayText(result *controlplane.CreateResult) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Created; %d of %d replicas are not ready:", len(result.Away), len(result.Federation.Members))
+	for _, m := range result.Away {
+		b.WriteString("\n" + nameOf(m))
+		if m.Status == nil {
+			continue
+		}
+		b.WriteString(": " + string(m.Status.Phase))
+		if m.Status.Message != "" {
+			b.WriteString(": " + m.Status.Message)
+		}
+	}
+	return b.String()
+}
+
+// deleteService answers DELETE /system/services/{service}: 204 once the order is
+// committed, with the number of replicas that have not acknowledged it.
+func (s *Server) deleteService(w http.ResponseWriter, r *http.Request) error {
+	st, p := stateOf(r), paramsOf(r)
+	opts := controlplane.DeleteOptions{
+		ClusterID: p.query.Get("cluster_id"),
+		RequestID: st.writeID,
+		Data:      p.oneOf("data", "delete"),
+		Jobs:      p.oneOf("jobs", "cancel"),
+		Wait:      p.wait(0),
+		Repeat:    p.repeat(nil),
+	}
+	if preferencesOf(r).async {
+		opts.Wait = 0
+	}
+	var err error
+	if opts.IfMatch, err = p.ifMatch(); err != nil {
+		return err
+	}
+	if err := p.err(); err != nil {
+		return err
+	}
+	st.change, st.location = true, replicasPath(pathParam(r, "service"))
+	result, err := s.cp.DeleteService(r.Context(), st.caller, pathParam(r, "service"), opts)
+	if err != nil {
+		return err
+	}
+	replayed(w.Header(), result.Replayed)
+	w.Header().Set(pendingHeader, strconv.Itoa(result.Pending))
+	if preferencesOf(r).representation {
+		w.Header().Add("Preference-Applied", "return=representation")
+		return writeJSON(w, http.StatusOK, v1.Deletion{Pending: result.Pending, Replicas: deletedOf(result.Replicas)})
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// etag is the revision of a record as an entity tag.
+func etag(revision int64) string { return `"` + strconv.FormatInt(revision, 10) + `"` }

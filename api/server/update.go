@@ -1,0 +1,131 @@
+package server
+
+import (
+	"cmp"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane"
+)
+
+// updateWait is how long PUT /system/services waits until the change is applied
+// when the caller does not say. It is shorter than the 20 s after which OSCAR's
+// own clients give up on any answer; the change goes on without them.
+const updateWait = 10 * time.Second
+
+// updateService answers PUT /system/services, a full replace: 204 when it is
+// committed, 200 with a text that lists the replicas which are away or failed.
+func (s *Server) updateService(w http.ResponseWriter, r *http.Request) error {
+	st, p, prefer := stateOf(r), paramsOf(r), preferencesOf(r)
+	req := controlplane.ChangeRequest{RequestID: st.writeID, Plan: p.plan(), Wait: p.wait(min(updateWait, s.cfg.DefaultWait))}
+	if prefer.async {
+		req.Wait = 0
+	}
+	var err error
+	if req.IfMatch, err = p.ifMatch(); err != nil {
+		return err
+	}
+	body, err := readBody(r)
+	if err != nil {
+		return err
+	}
+	req.Repeat = p.repeat(body)
+	if err := p.err(); err != nil {
+		return err
+	}
+	if req.Service, err = parseService(r, body); err != nil {
+		return err
+	}
+	if req.Service.ClusterID == "" {
+		req.Service.ClusterID = p.query.Get("cluster_id")
+	}
+	st.change, st.location = true, replicasPath(req.Service.Name)
+	result, err := s.cp.ChangeService(r.Context(), st.caller, req)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("ETag", etag(result.Replicas.Revision))
+	replayed(h, result.Replayed)
+	if prefer.async {
+		h.Add("Preference-Applied", "respond-async")
+	}
+	if prefer.representation {
+		h.Add("Preference-Applied", "return=representation")
+		return writeJSON(w, http.StatusOK, replicasOf(&result.Replicas))
+	}
+	if warnings := warningsOf(result.Away, req.Wait); warnings != "" {
+		writeText(w, http.StatusOK, warnings)
+		return nil
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// warningsOf tells in upstream's words of the replicas that have not applied a
+// change; empty when there are none. Those that are still at work on it are among
+// them only when the caller has waited for them: it is committed, and they have it.
+func warningsOf(away []controlplane.Replica, waited time.Duration) string {
+	var list []string
+	for _, m := range away {
+		if m.Status == nil {
+			continue
+		}
+		why, message := string(m.Status.Reason), m.Status.Message
+		if atWork(string(m.Status.Phase)) {
+			if waited == 0 {
+				continue
+			}
+			why, message = string(m.Status.Phase), "not applied within "+waited.String()
+			if m.Status.Message != "" && m.Status.Reason != applied {
+				message += ": " + m.Status.Message
+			}
+		}
+		one := nameOf(m) + ": " + cmp.Or(why, string(m.Status.Phase))
+		if message != "" {
+			one += ": " + message
+		}
+		list = append(list, one)
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return "Updated with federation warnings: [" + strings.Join(list, ", ") + "]"
+}
+
+// applied is the reason of a replica that has nothing to tell.
+const applied = "Applied"
+
+// atWork says whether a replica is on its way to what is desired by itself.
+func atWork(phase string) bool {
+	switch phase {
+	case "pending", "prepared", "ready":
+		return true
+	}
+	return underWay(phase)
+}
+
+// replayed tells that an earlier request with the same key had this outcome.
+func replayed(h http.Header, yes bool) {
+	if yes {
+		h.Set(replayedHeader, "true")
+	}
+}
+
+// parseService reads a service definition.
+func parseService(r *http.Request, body []byte) (*oscar.Service, error) {
+	stateOf(r).noun = "service"
+	service, violations := oscar.ParseService(body)
+	if len(violations) > 0 {
+		if service != nil { // readable but for some fields: say all at once
+			violations = append(violations, oscar.Validate(service)...)
+		}
+		return nil, invalid(oscar.LimitViolations(violations)...)
+	}
+	if service.ClusterID == oscar.DefaultClusterKey {
+		service.ClusterID = "" // as in an FDL: none is named
+	}
+	return service, nil
+}

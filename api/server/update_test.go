@@ -1,0 +1,193 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// changed is the result of a change of the example, as its coordinator sees it.
+func changed(away ...controlplane.Replica) *controlplane.ChangeResult {
+	return &controlplane.ChangeResult{Replicas: controlplane.Replicas{Federation: example(), Self: 0, Sees: []int{1}}, Away: away}
+}
+
+func away(cluster string, phase record.Phase, reason record.Reason, message string) controlplane.Replica {
+	return controlplane.Replica{
+		Type: "oscar", ClusterID: cluster, ServiceName: "svc",
+		Status: &controlplane.Status{Phase: phase, Reason: reason, Message: message},
+	}
+}
+
+func TestUpdateAnswers(t *testing.T) {
+	tests := []struct {
+		name    string
+		away    []controlplane.Replica
+		headers []string
+		status  int
+		media   string
+		body    string
+	}{
+		{name: "applied", status: 204},
+		{
+			name: "still at work, and nobody waits", status: 204, headers: []string{"Prefer", "respond-async"},
+			away: []controlplane.Replica{
+				away("a", "applying", "", ""), away("b", "pending", "", ""), away("c", "ready", "Applied", ""), away("d", "deleting", "", ""),
+				{Type: "endpoint", URL: "https://far"},
+			},
+		},
+		{
+			name: "still at work after the wait", status: 200, media: text,
+			away: []controlplane.Replica{away("a", "applying", "Applied", "an old message"), away("b", "pending", "", ""), {Type: "endpoint", URL: "https://far"}},
+			body: "Updated with federation warnings: [a/svc: applying: not applied within 10s, b/svc: pending: not applied within 10s]",
+		},
+		{
+			name: "away", status: 200, media: text,
+			away: example().Members[1:],
+			body: "Updated with federation warnings: [oscar-cluster-b/grayifyr1: SessionLost: no syncer since 2026-11-20T12:58:11Z; " +
+				"generation 2 will be applied when it is back]",
+		},
+		{
+			name: "one of each", status: 200, media: text, headers: []string{"Prefer", "respond-async"},
+			away: []controlplane.Replica{
+				away("a", "failed", "UpdateFailed", "update answered 500"), away("b", "applying", "", ""), away("c", "held", "MarkLost", ""),
+				away("d", "wedged", "", ""),
+			},
+			body: "Updated with federation warnings: [a/svc: UpdateFailed: update answered 500, c/svc: MarkLost, d/svc: wedged]",
+		},
+		{
+			name: "representation", status: 200, media: jsonType, body: contractReplicas,
+			away: example().Members[1:], headers: []string{"Prefer", "return=representation"},
+		},
+		{name: "nobody waits", status: 204, headers: []string{"Prefer", "respond-async"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			resp := newClient(t, &fake{changed: changed(tt.away...)}).do("PUT", "/system/services", service, tt.headers...)
+			want(t, resp, tt.status, tt.media, tt.body)
+			if got := resp.Header.Get("ETag"); got != `"4711"` {
+				t.Errorf("ETag is %s", got)
+			}
+			if got := resp.Header.Get("Preference-Applied"); len(tt.headers) > 0 && got != tt.headers[1] {
+				t.Errorf("Preference-Applied is %q", got)
+			}
+		})
+	}
+}
+
+func TestUpdateRequest(t *testing.T) {
+	tests := []struct {
+		name, query, body string
+		headers           []string
+		want              controlplane.ChangeRequest
+		cluster           string
+	}{
+		{"defaults", "", service, nil, controlplane.ChangeRequest{Wait: 10 * time.Second}, ""},
+		{"wait", "?wait=1m", service, nil, controlplane.ChangeRequest{Wait: time.Minute}, ""},
+		{"async", "?wait=1m", service, []string{"Prefer", "respond-async"}, controlplane.ChangeRequest{}, ""},
+		{"revision", "", service, []string{"If-Match", `"4711"`}, controlplane.ChangeRequest{Wait: 10 * time.Second, IfMatch: 4711}, ""},
+		{"cluster", "?cluster_id=b", service, nil, controlplane.ChangeRequest{Wait: 10 * time.Second}, "b"},
+		{
+			"the definition names its cluster", "?cluster_id=b", strings.Replace(service, "{", `{"cluster_id":"a",`, 1), nil,
+			controlplane.ChangeRequest{Wait: 10 * time.Second}, "a",
+		},
+		{
+			"the definition names none, as in an FDL", "?cluster_id=b", strings.Replace(service, "{", `{"cluster_id":"default-cluster",`, 1), nil,
+			controlplane.ChangeRequest{Wait: 10 * time.Second}, "b",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := &fake{changed: changed()}
+			resp := newClient(t, f).do("PUT", "/system/services/"+tt.query, tt.body, tt.headers...)
+			if resp.StatusCode != 204 {
+				t.Fatalf("%d %s", resp.StatusCode, bodyOf(t, resp))
+			}
+			got := f.only(t)
+			req := got.args.(controlplane.ChangeRequest)
+			if got.name != "ChangeService" || req.RequestID != resp.Header.Get("X-Request-ID") || req.Service.Name != "grayifyr0" || req.Service.ClusterID != tt.cluster {
+				t.Errorf("got %+v", got)
+			}
+			req.RequestID, req.Service = "", nil
+			if diff := cmp.Diff(tt.want, req); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestUpdateRefusals(t *testing.T) {
+	worker := &controlplane.Error{
+		Code: controlplane.CodeConflict, Candidates: []string{"oscar-cluster-a"},
+		Message: `service "grayifyr1" is a member of federation "grayifyr0"; change its coordinator oscar-cluster-a/grayifyr0`,
+	}
+	stale := &controlplane.Error{Code: controlplane.CodeConflict, Message: "changed since"}
+	tests := []struct {
+		name    string
+		err     error
+		body    string
+		headers []string
+		status  int
+		text    string
+	}{
+		{"unknown", &controlplane.Error{Code: controlplane.CodeNotFound, Message: "x"}, service, nil, 404, ""},
+		{"a member", worker, service, nil, 409, worker.Message + "\noscar-cluster-a"},
+		{"a member, with a revision", worker, service, []string{"If-Match", `"1"`}, 409, worker.Message + "\noscar-cluster-a"},
+		{"stale", stale, service, []string{"If-Match", `"1"`}, 412, "changed since"},
+		{"in flight", stale, service, nil, 409, "changed since"},
+		{"unknown outcome", &controlplane.Error{Code: controlplane.CodeUnknownOutcome, Message: "who knows"}, service, nil, 504, "who knows\nsee /system/replicas/grayifyr0"},
+		{"no JSON", nil, `{`, nil, 400, "The service specification is not valid: the service is not valid JSON at byte 1: unexpected end of JSON input"},
+		{
+			"violations", nil, `{"name":"a","cpu":1}`, nil, 400,
+			"The service specification is not valid: 4 violations\n",
+		},
+		{
+			"its own", &controlplane.Error{Code: controlplane.CodeInvalid, Violations: []oscar.Violation{{Path: "federation.topology", Rule: "one_of", Message: "m"}}},
+			service, nil, 400, "The service specification is not valid: 1 violation\nfederation.topology: m",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			resp := newClient(t, &fake{err: tt.err}).do("PUT", "/system/services", tt.body, tt.headers...)
+			got := bodyOf(t, resp)
+			if resp.StatusCode != tt.status || got != tt.text && (!strings.HasSuffix(tt.text, "\n") || !strings.HasPrefix(got, tt.text)) {
+				t.Errorf("answered %d %q", resp.StatusCode, got)
+			}
+		})
+	}
+}
+
+// The no of an added member is the answer, and says that nothing is changed.
+func TestARefusedAdditionSaysWhoAndThatNothingIsChanged(t *testing.T) {
+	e := failedCreate()
+	e.Code, e.Message = controlplane.CodeAlreadyExists, ""
+	e.Failed.Phase, e.Failed.Rollback = record.PhaseAborted, record.RollbackNotNeeded
+	for i := range e.Failed.Replicas {
+		e.Failed.Replicas[i].Rollback = record.Rollback{State: record.RollbackNotNeeded}
+	}
+	e.Failed.Replicas[1].Cause = &record.Failure{Reason: record.ReasonForeignBucket, Operation: "vote", Message: `the bucket "in" exists and is not ours`}
+	e.Failed.Replicas[2].Cause = &record.Failure{Reason: record.ReasonNameTaken, Operation: "vote", Message: "the name is taken"}
+	for route, body := range map[string]string{
+		"PUT /system/services":              service,
+		"POST /system/federation/grayifyr0": `[{"cluster_id":"a","service_name":"svc"}]`,
+		"POST /system/replicas/grayifyr0":   `{"replicas":[{"cluster_id":"a","service_name":"svc"}]}`,
+	} {
+		c := newClient(t, &fake{err: e, clusters: registered("a")})
+		method, path, _ := strings.Cut(route, " ")
+		p := problemOf(t, c.do(method, path, body, "Accept", problemType))
+		if p.Status != 409 || p.Phase != "aborted" || len(p.Replicas) != 3 || p.Title != "The federation is not changed, since a cluster did not agree" {
+			t.Errorf("%s: got %+v", route, p)
+		}
+		if strings.Contains(path, "replicas") {
+			continue
+		}
+		want(t, c.do(method, path, body), 409, text,
+			"Federation not changed: oscar-cluster-b/grayifyr1: ForeignBucket: the bucket \"in\" exists and is not ours\n"+
+				"oscar-cluster-c/grayifyr2: not needed: the name is taken")
+	}
+}
