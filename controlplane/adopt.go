@@ -46,12 +46,12 @@ type answered struct {
 // adopt takes over what the syncer of a cluster has shown.
 func (c *ControlPlane) adopt(ctx context.Context, cluster string) error {
 	var all []answered
-	c.state.read(func() {
-		n := c.state.nodes[cluster]
+	c.state.read(func(v *View) {
+		n := v.nodes[cluster]
 		if n == nil || len(n.asks) == 0 {
 			return
 		}
-		differences := c.state.differences()
+		differences := v.differences(c.serviceToken)
 		for service, ask := range n.asks {
 			shown := n.shown[service].rec
 			if shown == nil || shown.RequestID != ask.rec.RequestID || shown.UID != ask.rec.UID {
@@ -145,27 +145,27 @@ type lostMember struct {
 	orphan  record.Orphan
 }
 
-// lostFederation lists, the coordinator first, what is left of a federation that the
-// store knows nothing of; nil when there is no coordinator, or when its end is known.
-// Only what carries our token counts. It must be called inside read.
-func (s *state) lostFederation(uid string, token func(string) string) []lostMember {
-	if _, there := s.federations[uid]; uid == "" || there {
+// lostFederation lists, the coordinator first, what is left of a federation that the store
+// knows nothing of; nil when there is no coordinator, or when its end is known. Only what
+// carries our token counts.
+func (v *View) lostFederation(uid string, token func(string) string) []lostMember {
+	if _, there := v.federations[uid]; uid == "" || there {
 		return nil
 	}
-	for _, d := range s.deleted {
+	for _, d := range v.deleted {
 		if d.rec.Federation == uid {
 			return nil
 		}
 	}
 	var out []lostMember
 	origin := false
-	for _, cluster := range slices.Sorted(maps.Keys(s.nodes)) {
-		n := s.nodes[cluster]
-		if _, registered := s.clusters[cluster]; !registered || n.self.rec == nil {
+	for _, cluster := range slices.Sorted(maps.Keys(v.nodes)) {
+		n := v.nodes[cluster]
+		if _, registered := v.clusters[cluster]; !registered || n.self.rec == nil {
 			continue
 		}
 		for _, o := range n.self.rec.Orphans {
-			if o.Federation != uid || n.desired[o.ServiceName].rec != nil || o.Mark != record.Mark(token(o.UID)) || s.elsewhere(cluster, o) != "" {
+			if o.Federation != uid || n.desired[o.ServiceName].rec != nil || o.Mark != record.Mark(token(o.UID)) || v.elsewhere(cluster, o) != "" {
 				continue
 			}
 			if o.Settings == "" {
@@ -189,7 +189,7 @@ func (s *state) lostFederation(uid string, token func(string) string) []lostMemb
 // of its coordinator. One transaction, all or nothing; names and places must be free.
 func (c *ControlPlane) takeBack(ctx context.Context, req ResolveRequest, d *Difference, s *oscar.Service) error {
 	var left []lostMember
-	c.state.read(func() { left = c.state.lostFederation(d.claims, c.serviceToken) })
+	c.state.read(func(v *View) { left = v.lostFederation(d.claims, c.serviceToken) })
 	if len(left) == 0 || left[0].orphan.UID != d.UID {
 		return &Error{Code: CodeFailedPrecondition, Message: "its federation is there again, or nothing is left of its coordinator"}
 	}
@@ -238,7 +238,7 @@ func (c *ControlPlane) commitBack(ctx context.Context, req ResolveRequest, owner
 		if m.orphan.Generation != fed.Generation || m.orphan.Epoch != fed.Epoch {
 			// They were not of one generation: what the coordinator has is written again.
 			fed.Epoch = ""
-			c.state.read(func() { fed.Epoch = c.state.epoch() })
+			c.state.read(func(v *View) { fed.Epoch = v.epoch() })
 			fed.Generation = max(fed.Generation, m.orphan.Generation) + 1
 		}
 	}

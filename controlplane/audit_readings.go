@@ -128,17 +128,17 @@ func (c *ControlPlane) moveReading(ctx context.Context, key string) (wait time.D
 // federation was there.
 func (c *ControlPlane) holds(cluster, federation string) bool {
 	found := false
-	c.state.read(func() {
-		if holder, h := c.state.custody[federation].hold(); h.rec != nil {
+	c.state.read(func(v *View) {
+		if holder, h := v.custody[federation].hold(); h.rec != nil {
 			found = holder == cluster
 			return
 		}
-		if f, ok := c.state.federations[federation]; ok {
+		if f, ok := v.federations[federation]; ok {
 			at := f.rec.Coordinator()
 			found = at != nil && at.ClusterID == cluster
 			return
 		}
-		for _, d := range c.state.deleted {
+		for _, d := range v.deleted {
 			if found = d.rec.Federation == federation && d.rec.ClusterID == cluster; found {
 				return
 			}
@@ -177,8 +177,8 @@ func (c *ControlPlane) noteExcess(ctx context.Context, cluster string) error {
 // federation it is the store knows.
 func (c *ControlPlane) entryOfReading(cluster string, r *record.Reading) record.Audit {
 	e := record.Audit{Action: record.ActionReadToken, Outcome: record.OutcomeDone, ClusterID: cluster}
-	c.state.read(func() {
-		if f, ok := c.state.federations[r.Federation]; ok {
+	c.state.read(func(v *View) {
+		if f, ok := v.federations[r.Federation]; ok {
 			e.Federation, e.Owner, e.GroupID, e.Generation = f.rec.UID, f.rec.Owner, f.rec.GroupID, f.rec.Generation
 		}
 	})

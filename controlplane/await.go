@@ -128,7 +128,7 @@ func (c *ControlPlane) replay(r *record.Request, rev int64) (*CreateResult, erro
 		return res, nil
 	}
 	if kept != nil {
-		c.state.read(func() { res.Federation = c.state.present(kept, rev).Federation })
+		c.state.read(func(v *View) { res.Federation = v.present(kept, rev).Federation })
 		res.Federation.wasReady()
 	}
 	return res, nil

@@ -64,9 +64,9 @@ func (b *bearing) useful(now time.Time) bool { return b != nil && b.expires.Sub(
 func (c *ControlPlane) sealAccess(b *bearing, f *record.Federation, clusters []string) ([]staged, error) {
 	clusters = slices.Compact(slices.Sorted(slices.Values(clusters)))
 	recipients := make([]seal.Recipient, len(clusters))
-	c.state.read(func() {
+	c.state.read(func(v *View) {
 		for i, id := range clusters {
-			recipients[i] = c.state.sealsTo(id)
+			recipients[i] = v.sealsTo(id)
 		}
 	})
 	life := int64(b.expires.Sub(c.cfg.Now()) / time.Second)

@@ -12,10 +12,9 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// capacity is what a cluster has free, and whether that is fresh. It must be called
-// inside read.
-func (s *state) capacity(cluster string) (delegation.Capacity, bool) {
-	n := s.nodes[cluster]
+// capacity is what a cluster has free, and whether that is fresh.
+func (v *View) capacity(cluster string) (delegation.Capacity, bool) {
+	n := v.nodes[cluster]
 	if n == nil || !n.fresh() {
 		return delegation.Capacity{}, false
 	}
@@ -82,10 +81,10 @@ func (c *ControlPlane) Room(ctx context.Context, caller identity.Caller) (Room, 
 		return Room{}, err
 	}
 	out := Room{Clusters: []ClusterRoom{}}
-	c.state.read(func() {
-		for id, reg := range c.state.clusters {
-			r := ClusterRoom{ClusterID: id, State: reg.rec.State, Alive: c.state.alive(id)}
-			if n := c.state.nodes[id]; n != nil && n.fresh() {
+	c.state.read(func(v *View) {
+		for id, reg := range v.clusters {
+			r := ClusterRoom{ClusterID: id, State: reg.rec.State, Alive: v.alive(id)}
+			if n := v.nodes[id]; n != nil && n.fresh() {
 				r.Fresh, r.Capacity = true, n.capacity.rec // never changed once it is read
 				if !caller.Administrator {
 					r.Capacity = unnamed(r.Capacity)
@@ -95,7 +94,7 @@ func (c *ControlPlane) Room(ctx context.Context, caller identity.Caller) (Room, 
 					r.Message = n.capacity.rec.Message
 				}
 			}
-			if reserved := c.state.jobs.reserved[id].rec; reserved != nil {
+			if reserved := v.jobs.reserved[id].rec; reserved != nil {
 				for _, p := range reserved.Jobs {
 					r.PromisedMillicores += p.Millicores * p.Count
 					r.PromisedBytes += p.Bytes * p.Count
@@ -104,7 +103,7 @@ func (c *ControlPlane) Room(ctx context.Context, caller identity.Caller) (Room, 
 			out.Clusters = append(out.Clusters, r)
 		}
 		if caller.Administrator {
-			for _, n := range c.state.jobs.inFlight {
+			for _, n := range v.jobs.inFlight {
 				out.Jobs += n
 			}
 		}

@@ -278,7 +278,7 @@ func (c *ControlPlane) changeable(id change) (p place, busy bool, err error) {
 	}
 	if id.resolve == nil {
 		var held []string
-		c.state.read(func() { held = c.state.heldPlaces(f) })
+		c.state.read(func(v *View) { held = v.heldPlaces(f) })
 		if len(held) > 0 {
 			return p, false, heldBack(f, held)
 		}

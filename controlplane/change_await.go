@@ -29,8 +29,8 @@ func (c *ControlPlane) awaitChange(ctx context.Context, id change, a attempt, wa
 func (c *ControlPlane) awaitVotes(ctx context.Context, uid, requestID string) error {
 	return c.state.follow(ctx, uid, 0, func(bool) (bool, error) {
 		waits := false
-		c.state.read(func() {
-			f := c.state.federations[uid].rec
+		c.state.read(func(v *View) {
+			f := v.federations[uid].rec
 			waits = f != nil && f.Change != nil && f.Change.RequestID == requestID
 		})
 		return !waits, nil
@@ -42,8 +42,8 @@ func (c *ControlPlane) awaitVotes(ctx context.Context, uid, requestID string) er
 func (c *ControlPlane) verdict(ctx context.Context, a attempt, q claim) error {
 	requestID := q.requestID
 	var f record.Federation
-	c.state.read(func() {
-		if now := c.state.federations[a.uid].rec; now != nil {
+	c.state.read(func(v *View) {
+		if now := v.federations[a.uid].rec; now != nil {
 			f = *now
 		}
 	})
@@ -118,7 +118,7 @@ func (c *ControlPlane) again(ctx context.Context, id change, r *accepted, wait t
 	if e, ok := errors.AsType[*Error](err); ok && (e.Code == CodeNotFound || e.Code == CodeConflict) {
 		// It was made, and the federation deleted since.
 		var fed Federation
-		c.state.read(func() { fed = c.state.present(kept, r.revision).Federation })
+		c.state.read(func(v *View) { fed = v.present(kept, r.revision).Federation })
 		fed.wasReady()
 		res, err = &ChangeResult{Replicas: asSeen(fed, selfOf(fed, id))}, nil
 	}
@@ -168,14 +168,14 @@ func refusedError(f *record.Federation) error {
 func (c *ControlPlane) changed(id change, uid string) (res *ChangeResult, atWork bool, err error) {
 	var fed Federation
 	leaving, found := false, false
-	c.state.read(func() {
-		f, ok := c.state.federations[uid]
+	c.state.read(func(v *View) {
+		f, ok := v.federations[uid]
 		if !ok {
 			return
 		}
-		found, fed = true, c.state.present(f.rec, f.rev).Federation
+		found, fed = true, v.present(f.rec, f.rev).Federation
 		if id.removes {
-			leaving = slices.ContainsFunc(c.state.situation(f.rec).leaving, func(r replicaState) bool {
+			leaving = slices.ContainsFunc(v.situation(f.rec).leaving, func(r replicaState) bool {
 				return r.desired != nil && (!r.settled() || r.acknowledged())
 			})
 		}

@@ -127,9 +127,9 @@ func (c *ControlPlane) Clusters(ctx context.Context, caller identity.Caller) ([]
 		return nil, err
 	}
 	out := []Cluster{}
-	c.state.read(func() {
-		for _, reg := range c.state.clusters {
-			out = append(out, c.state.presentCluster(reg).shownTo(caller))
+	c.state.read(func(v *View) {
+		for _, reg := range v.clusters {
+			out = append(out, v.presentCluster(reg, c.streamOf).shownTo(caller))
 		}
 	})
 	slices.SortFunc(out, func(a, b Cluster) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
@@ -151,10 +151,10 @@ func (c *ControlPlane) Cluster(ctx context.Context, caller identity.Caller, id s
 
 func (c *ControlPlane) cluster(id string) (*Cluster, error) {
 	var out *Cluster
-	c.state.read(func() {
-		if reg, ok := c.state.clusters[id]; ok {
-			v := c.state.presentCluster(reg)
-			out = &v
+	c.state.read(func(v *View) {
+		if reg, ok := v.clusters[id]; ok {
+			value := v.presentCluster(reg, c.streamOf)
+			out = &value
 		}
 	})
 	if out == nil {
@@ -163,14 +163,15 @@ func (c *ControlPlane) cluster(id string) (*Cluster, error) {
 	return out, nil
 }
 
-// presentCluster must be called inside read.
-func (s *state) presentCluster(of versioned[record.Cluster]) Cluster {
+// presentCluster is a cluster as callers see it. stream says whether the syncer of a
+// registration has a stream to this instance.
+func (v *View) presentCluster(of versioned[record.Cluster], stream func(cluster, uid string) bool) Cluster {
 	reg := of.rec
 	out := Cluster{
 		Revision:  of.rev,
 		ClusterID: reg.ClusterID, UID: reg.UID, Endpoint: reg.Endpoint, SSLVerify: reg.SSLVerify, Labels: reg.Labels,
-		State: reg.State, Revoked: reg.Revoked, AllowedGroups: reg.AllowedGroups, RegisteredAt: reg.RegisteredAt.Time, Alive: s.alive(reg.ClusterID),
-		Stream: s.streams(reg.ClusterID, reg.UID),
+		State: reg.State, Revoked: reg.Revoked, AllowedGroups: reg.AllowedGroups, RegisteredAt: reg.RegisteredAt.Time, Alive: v.alive(reg.ClusterID),
+		Stream: stream(reg.ClusterID, reg.UID),
 	}
 	if reg.LastSeen != nil {
 		out.LastSeen = &reg.LastSeen.Time
@@ -179,7 +180,7 @@ func (s *state) presentCluster(of versioned[record.Cluster]) Cluster {
 		out.Joined = &ClusterJoined{Key: j.Key, KubeSystemUID: j.KubeSystemUID, At: j.At.Time, ValidUntil: j.ValidUntil.Time}
 	}
 	if removal := reg.Removal; removal != nil {
-		sit, _, _ := s.removal(reg.ClusterID)
+		sit, _, _ := v.removal(reg.ClusterID)
 		out.Removal = &ClusterRemoval{
 			Orphan: removal.Orphan, Force: removal.Force, StartedAt: removal.StartedAt.Time,
 			Federations: max(sit.members, sit.leaving), Tombstones: sit.records,
@@ -188,7 +189,7 @@ func (s *state) presentCluster(of versioned[record.Cluster]) Cluster {
 			out.Removal.Waits, out.Removal.Blocked = d.waits, d.blocked
 		}
 	}
-	if n := s.nodes[reg.ClusterID]; n != nil && n.self.rec != nil {
+	if n := v.nodes[reg.ClusterID]; n != nil && n.self.rec != nil {
 		self := n.self.rec
 		out.OscarVersion, out.QueueS, out.Reason, out.Orphans = self.OscarVersion, self.QueueS, self.Reason, self.Orphans
 		out.Message = cut(self.Message, maxTrouble)
@@ -197,7 +198,7 @@ func (s *state) presentCluster(of versioned[record.Cluster]) Cluster {
 			out.Reason = record.ReasonOtherIdentity
 		}
 	}
-	if n := s.nodes[reg.ClusterID]; n != nil && n.desiredSelf.rec != nil && n.desiredSelf.rec.SameOscarAs != "" {
+	if n := v.nodes[reg.ClusterID]; n != nil && n.desiredSelf.rec != nil && n.desiredSelf.rec.SameOscarAs != "" {
 		out.Reason = record.ReasonSameOscar
 	}
 	return out
@@ -297,9 +298,9 @@ func (c *ControlPlane) AwaitCluster(ctx context.Context, id string) error {
 	for {
 		changed := c.state.watch()
 		usable := false
-		c.state.read(func() {
-			n := c.state.nodes[id]
-			usable = n != nil && n.session.rec != nil && n.self.rec != nil && n.self.rec.Recipient != "" && c.state.clusters[id].rec != nil
+		c.state.read(func(v *View) {
+			n := v.nodes[id]
+			usable = n != nil && n.session.rec != nil && n.self.rec != nil && n.self.rec.Recipient != "" && v.clusters[id].rec != nil
 		})
 		if usable {
 			return nil

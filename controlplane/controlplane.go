@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -228,7 +230,11 @@ type ControlPlane struct {
 	poster *poster
 	// doubt holds the newest doubt of the store's history, and doubts counts them until
 	// it has a new epoch.
-	doubt    chan doubt
+	doubt chan doubt
+	// metaChanged is told when the meta record was written.
+	metaChanged chan struct{}
+	// jobsSeen is when this instance first saw the pauses of jobs, and frozen Jobs.
+	jobsSeen clock.Sightings
 	doubts   atomic.Int64
 	restores prometheus.Counter
 }
@@ -259,7 +265,7 @@ func New(cfg Config) (*ControlPlane, error) {
 		revoked: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "oscarfed_cluster_revocations_total", Help: "Clusters that this instance revoked, since they passed the limits of what they may write.",
 		}, []string{"cluster"}),
-		doubt:    make(chan doubt, 1),
+		doubt: make(chan doubt, 1), metaChanged: make(chan struct{}, 1),
 		acceptor: newAcceptor(), dispatcher: newDispatcher(), jobDecider: newJobDecider(),
 	}
 	if err := errors.Join(cfg.Registry.Register(c.steps), cfg.Registry.Register(c.restores), cfg.Registry.Register(c.revoked)); err != nil {
@@ -299,21 +305,12 @@ func New(cfg Config) (*ControlPlane, error) {
 			return false
 		},
 	})
-	c.state = newState(c.mirror)
-	c.state.now = cfg.Now
-	c.state.jobsChanged = c.jobNewsSeen
+	c.state = newState(c.mirror, cfg.Now)
 	c.poster = newPoster(cfg.EndpointNetworks)
 	c.toPost = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](10*time.Millisecond, 10*time.Second))
 	if c.jobMetrics, err = newJobMetrics(cfg.Registry, c.state); err != nil {
 		return nil, fmt.Errorf("controlplane: register metrics: %w", err)
-	}
-	c.state.corrupt = func(err error) {
-		cfg.Logger.Error("a record cannot be read and is taken as absent", "error", err)
-	}
-	c.state.minimum = c.noteMinimum
-	c.state.strange = func(key, word string) {
-		cfg.Logger.Error("a newer version has written a record, which is left as it is", "key", key, "word", word)
 	}
 	c.decider = &decider{
 		store: cfg.Store, state: c.state, now: cfg.Now, log: cfg.Logger,
@@ -325,23 +322,19 @@ func New(cfg Config) (*ControlPlane, error) {
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, 10*time.Second)),
 	}
-	c.state.touched = c.touched
-	c.state.token = c.serviceToken
-	c.state.streams = c.streamOf
 	c.lost = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, time.Minute))
 	c.ended = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute))
 	c.tokens = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, 10*time.Second))
-	c.state.ended = func(cluster string) { c.ended.Add(cluster) }
 	c.departed = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, 10*time.Second))
 	c.read = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, time.Minute))
-	c.state.readToken = func(key string) { c.read.Add(key) }
-	c.state.forgiven = c.meter.Forgive
-	c.state.departed = func(cluster string) { c.departed.Add(cluster); c.lost.Add(cluster) }
+	c.state.subscribe(c.stateChanged)
+	c.state.subscribe(c.touched)
+	c.state.subscribe(c.jobsChanged)
 	return c, nil
 }
 
@@ -420,17 +413,48 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 	return nil
 }
 
+// stateChanged passes on what a refresh of the state has seen.
+func (c *ControlPlane) stateChanged(news *Changes) {
+	for _, err := range news.Corrupt {
+		c.cfg.Logger.Error("a record cannot be read and is taken as absent", "error", err)
+	}
+	for key, word := range news.Strange {
+		c.cfg.Logger.Error("a newer version has written a record, which is left as it is", "key", key, "word", word)
+	}
+	if news.Meta != nil {
+		c.noteMinimum(news.Meta.Minimum)
+		nudge(c.metaChanged)
+	}
+	for _, cluster := range news.Ended {
+		c.ended.Add(cluster)
+	}
+	for _, cluster := range news.Departed {
+		c.departed.Add(cluster)
+		c.lost.Add(cluster)
+	}
+	for _, key := range news.Readings {
+		c.read.Add(key)
+	}
+	for _, cluster := range news.Forgiven {
+		c.meter.Forgive(cluster)
+	}
+}
+
 // touched queues what a change of the state concerns.
-func (c *ControlPlane) touched(federations, clusters []string) {
+func (c *ControlPlane) touched(news *Changes) {
+	if len(news.Federations)+len(news.Clusters) == 0 {
+		return
+	}
+	federations, clusters := slices.Sorted(maps.Keys(news.Federations)), slices.Sorted(maps.Keys(news.Clusters))
 	c.decider.touched(federations, clusters)
 	var held []string
-	c.state.read(func() {
+	c.state.read(func(v *View) {
 		for _, uid := range federations {
-			if c.state.custody[uid] != nil {
+			if v.custody[uid] != nil {
 				held = append(held, uid)
 			}
 		}
-		held = append(held, c.state.inCustody(clusters)...)
+		held = append(held, v.inCustody(clusters)...)
 	})
 	for _, uid := range held {
 		c.tokens.Add(uid)

@@ -50,7 +50,7 @@ func (c *ControlPlane) courier(ctx context.Context) {
 func (c *ControlPlane) carry(ctx context.Context, uid string) (time.Time, error) {
 	var s tokenSituation
 	found := false
-	c.state.read(func() { s, found = c.state.custodyOf(uid) })
+	c.state.read(func(v *View) { s, found = v.custodyOf(uid) })
 	if !found {
 		return time.Time{}, nil
 	}

@@ -172,7 +172,7 @@ func (c *ControlPlane) draftCreate(caller identity.Caller, s *oscar.Service, req
 	}
 	now := c.cfg.Now()
 	fed := newFederation(caller, s, g, req, hash, now)
-	c.state.read(func() { fed.Epoch = c.state.epoch() })
+	c.state.read(func(v *View) { fed.Epoch = v.epoch() })
 	until := record.At(now.Add(c.cfg.PrepareDeadline))
 	fed.Deadline = &until
 	if token.token != "" {

@@ -45,51 +45,50 @@ func (c *custody) hold() (holder string, h versioned[record.Hold]) {
 }
 
 // applyToken takes over one record about tokens.
-func (s *state) applyToken(ref record.Ref, kv store.KV, exists bool) {
-	c := s.custody[ref.Name]
+func (v *View) applyToken(ref record.Ref, kv store.KV, exists bool) {
+	c := v.custody[ref.Name]
 	if c == nil {
 		c = newCustody()
-		s.custody[ref.Name] = c
+		v.custody[ref.Name] = c
 	}
 	switch ref.Kind {
 	case record.KindHold:
-		setAt(s, c.holds, ref.Cluster, kv, exists)
+		setAt(v, c.holds, ref.Cluster, kv, exists)
 	case record.KindHolding:
-		setAt(s, c.holdings, ref.Cluster, kv, exists)
+		setAt(v, c.holdings, ref.Cluster, kv, exists)
 	case record.KindWant:
-		setAt(s, c.wants, ref.Cluster, kv, exists)
+		setAt(v, c.wants, ref.Cluster, kv, exists)
 	case record.KindGrant:
-		setAt(s, c.grants, ref.Cluster, kv, exists)
+		setAt(v, c.grants, ref.Cluster, kv, exists)
 	case record.KindTokenAsk:
-		setAt(s, c.asks, passage{ref.Cluster, ref.Rest}, kv, exists)
+		setAt(v, c.asks, passage{ref.Cluster, ref.Rest}, kv, exists)
 	case record.KindGranted:
-		setAt(s, c.granted, passage{ref.Cluster, ref.Rest}, kv, exists)
+		setAt(v, c.granted, passage{ref.Cluster, ref.Rest}, kv, exists)
 	default:
 	}
 	if c.empty() {
-		delete(s.custody, ref.Name)
+		delete(v.custody, ref.Name)
 	}
 }
 
 // setAt is set for any kind of key. A record that cannot be read is as absent, but for
 // its revision, without which nothing could be put in its place.
-func setAt[K comparable, T any](s *state, m map[K]versioned[T], key K, kv store.KV, exists bool) {
+func setAt[K comparable, T any](v *View, m map[K]versioned[T], key K, kv store.KV, exists bool) {
 	if !exists {
 		delete(m, key)
 		return
 	}
-	v, _ := decode[T](s, kv, exists)
-	m[key] = versioned[T]{rec: v, rev: kv.ModRevision}
+	value, _ := decode[T](v, kv, exists)
+	m[key] = versioned[T]{rec: value, rev: kv.ModRevision}
 }
 
-// inCustody lists the federations that anything stands of about tokens. It must be
-// called inside read.
-func (s *state) inCustody(clusters []string) []string {
-	if len(clusters) == 0 || len(s.custody) == 0 {
+// inCustody lists the federations that anything stands of about tokens.
+func (v *View) inCustody(clusters []string) []string {
+	if len(clusters) == 0 || len(v.custody) == 0 {
 		return nil
 	}
 	var out []string
-	for uid, c := range s.custody {
+	for uid, c := range v.custody {
 		if slices.ContainsFunc(clusters, c.concerns) {
 			out = append(out, uid)
 		}
@@ -103,22 +102,21 @@ func (c *custody) concerns(cluster string) bool {
 	return holds || wants
 }
 
-// custodyOf is the situation of a federation's tokens; false when nothing stands of
-// them. It must be called inside read.
-func (s *state) custodyOf(uid string) (tokenSituation, bool) {
-	c, ok := s.custody[uid]
+// custodyOf is the situation of a federation's tokens; false when nothing stands of them.
+func (v *View) custodyOf(uid string) (tokenSituation, bool) {
+	c, ok := v.custody[uid]
 	if !ok {
 		return tokenSituation{}, false
 	}
 	out := tokenSituation{uid: uid, custody: c, holderAlive: map[string]bool{}, recipients: map[string]string{}}
-	if f, ok := s.federations[uid]; ok {
+	if f, ok := v.federations[uid]; ok {
 		out.fed, out.fedRev = f.rec, f.rev
 	}
 	for holder := range c.holds {
-		out.holderAlive[holder] = s.alive(holder)
+		out.holderAlive[holder] = v.alive(holder)
 	}
 	for member := range c.wants {
-		out.recipients[member] = s.recipient(member)
+		out.recipients[member] = v.recipient(member)
 	}
 	// The maps change when the state does.
 	out.custody = &custody{

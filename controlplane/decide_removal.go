@@ -157,16 +157,15 @@ func someOf(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// removal must be called inside read.
-func (s *state) removal(id string) (clusterSituation, int64, bool) {
-	reg, ok := s.clusters[id]
+func (v *View) removal(id string) (clusterSituation, int64, bool) {
+	reg, ok := v.clusters[id]
 	if !ok {
 		return clusterSituation{}, 0, false
 	}
-	out := clusterSituation{reg: *reg.rec, trouble: s.trouble(id)}
-	out.alive = s.alive(id) && !out.trouble.away
-	for _, uid := range slices.Sorted(maps.Keys(s.onCluster[id])) {
-		f := s.federations[uid].rec
+	out := clusterSituation{reg: *reg.rec, trouble: v.trouble(id)}
+	out.alive = v.alive(id) && !out.trouble.away
+	for _, uid := range slices.Sorted(maps.Keys(v.onCluster[id])) {
+		f := v.federations[uid].rec
 		on := func(m record.Member) bool { return m.ClusterID == id && m.Replica() }
 		if slices.ContainsFunc(f.Leaving, on) {
 			out.leaving++
@@ -183,10 +182,10 @@ func (s *state) removal(id string) (clusterSituation, int64, bool) {
 			out.members++
 		}
 	}
-	if n := s.nodes[id]; n != nil {
+	if n := v.nodes[id]; n != nil {
 		out.records, out.jobs = len(n.desired), len(n.assignments)
 	}
-	for _, c := range s.custody {
+	for _, c := range v.custody {
 		if _, holds := c.holds[id]; holds {
 			out.tokens++
 		}
@@ -204,16 +203,16 @@ func membersOf(f *record.Federation) []record.Member {
 	return out
 }
 
-// abandoned says whether the tombstones on a cluster belong to their federations no
-// more: it is registered no more, or is being removed by force. They stay for the
-// cluster, and nobody waits for them. It must be called inside read.
-func (s *state) abandoned(cluster string) bool {
-	reg, ok := s.clusters[cluster]
+// abandoned says whether the tombstones on a cluster belong to their federations no more: it
+// is registered no more, or is being removed by force. They stay for the cluster, and nobody
+// waits for them.
+func (v *View) abandoned(cluster string) bool {
+	reg, ok := v.clusters[cluster]
 	return !ok || reg.rec.Removal != nil && reg.rec.Removal.Force
 }
 
-// departing says whether a cluster is being removed, or was. It must be called inside read.
-func (s *state) departing(cluster string) bool {
-	reg, ok := s.clusters[cluster]
+// departing says whether a cluster is being removed, or was.
+func (v *View) departing(cluster string) bool {
+	reg, ok := v.clusters[cluster]
 	return !ok || reg.rec.Removal != nil
 }

@@ -295,8 +295,8 @@ func TestWhoWaitsForAToken(t *testing.T) {
 	shown := func(change func(*tokenSituation)) *RefreshToken {
 		sit := keepers()
 		change(&sit)
-		s := &state{custody: map[string]*custody{"f": sit.custody}}
-		return s.tokenOf(sit.fed, 24*time.Hour)
+		v := &View{custody: map[string]*custody{"f": sit.custody}}
+		return v.tokenOf(sit.fed, 24*time.Hour)
 	}
 	grant := func(s *tokenSituation, member string, g record.Grant) {
 		s.custody.grants[member] = versioned[record.Grant]{&g, 21}

@@ -42,9 +42,9 @@ func (d *decider) touched(federations, clusters []string) {
 		d.queue.Add(uid)
 	}
 	var near []string
-	d.state.read(func() {
+	d.state.read(func(v *View) {
 		for _, cluster := range clusters {
-			for uid := range d.state.onCluster[cluster] {
+			for uid := range v.onCluster[cluster] {
 				near = append(near, uid)
 			}
 		}
@@ -147,13 +147,13 @@ func (d *decider) situation(uid string) (situation, int64, bool) {
 	var s situation
 	var rev int64
 	found := false
-	d.state.read(func() {
-		f, ok := d.state.federations[uid]
+	d.state.read(func(v *View) {
+		f, ok := v.federations[uid]
 		if !ok {
 			return
 		}
 		found, rev = true, f.rev
-		s = d.state.situation(f.rec)
+		s = v.situation(f.rec)
 	})
 	s.now = d.now()
 	s.age = d.state.elapsed.age(rev, s.now)
@@ -166,68 +166,66 @@ func (d *decider) situation(uid string) (situation, int64, bool) {
 	return s, rev, found
 }
 
-// situation must be called inside read.
-func (s *state) situation(f *record.Federation) situation {
-	out := situation{fed: *f, removing: map[string]*record.Removal{}, epoch: s.epoch()}
+func (v *View) situation(f *record.Federation) situation {
+	out := situation{fed: *f, removing: map[string]*record.Removal{}, epoch: v.epoch()}
 	for _, m := range membersOf(f) {
-		if reg, ok := s.clusters[m.ClusterID]; ok && reg.rec.Removal != nil {
+		if reg, ok := v.clusters[m.ClusterID]; ok && reg.rec.Removal != nil {
 			out.removing[m.ClusterID] = reg.rec.Removal
 		}
 	}
 	for i, m := range f.Members {
 		if m.Replica() {
-			out.replicas = append(out.replicas, s.replica(m, i))
+			out.replicas = append(out.replicas, v.replica(m, i))
 		}
 	}
 	if f.Change != nil {
 		for _, m := range f.Change.Members {
 			if m.Replica() && memberOf(f.Members, m.UID) < 0 {
-				out.adding = append(out.adding, s.replica(m, -1))
+				out.adding = append(out.adding, v.replica(m, -1))
 			}
 		}
 	}
 	for _, m := range f.Leaving {
-		out.leaving = append(out.leaving, s.replica(m, -1))
+		out.leaving = append(out.leaving, v.replica(m, -1))
 	}
 	return out
 }
 
-// replica must be called inside read.
-func (s *state) replica(m record.Member, index int) replicaState {
-	r := replicaState{at: m, member: index, alive: s.alive(m.ClusterID), trouble: s.trouble(m.ClusterID), clusterUID: s.clusterUID(m.ClusterID), compared: s.compared(m.ClusterID)}
-	if c, ok := s.clusters[m.ClusterID]; ok && c.rec.LastSeen != nil {
+func (v *View) replica(m record.Member, index int) replicaState {
+	r := replicaState{at: m, member: index, alive: v.alive(m.ClusterID), trouble: v.trouble(m.ClusterID), clusterUID: v.clusterUID(m.ClusterID), compared: v.compared(m.ClusterID)}
+	if c, ok := v.clusters[m.ClusterID]; ok && c.rec.LastSeen != nil {
 		t := c.rec.LastSeen.Time
 		r.lastSeen = &t
 	}
-	if n := s.nodes[m.ClusterID]; n != nil && n.desiredSelf.rec != nil {
+	if n := v.nodes[m.ClusterID]; n != nil && n.desiredSelf.rec != nil {
 		r.stopped = n.desiredSelf.rec.State == record.ClusterPaused || n.desiredSelf.rec.SameOscarAs != ""
 	}
-	if d := s.desired(m.ClusterID, m.ServiceName); d.rec != nil && d.rec.UID == m.UID {
+	if d := v.desired(m.ClusterID, m.ServiceName); d.rec != nil && d.rec.UID == m.UID {
 		r.desired, r.desiredRev = d.rec, d.rev
 	}
-	if o := s.observed(m.ClusterID, m.ServiceName); o.rec != nil && o.rec.UID == m.UID {
+	if o := v.observed(m.ClusterID, m.ServiceName); o.rec != nil && o.rec.UID == m.UID {
 		r.observed = o.rec
 	}
-	if r.desired != nil && r.desired.Tombstone() && s.abandoned(m.ClusterID) {
+	if r.desired != nil && r.desired.Tombstone() && v.abandoned(m.ClusterID) {
 		r.desired, r.observed, r.abandoned = nil, nil, true
 	}
 	return r
 }
 
-// clusterUID is the registration that a cluster's records belong to; empty when
-// there is none. It must be called inside read.
-func (s *state) clusterUID(cluster string) string {
-	if n := s.nodes[cluster]; n != nil && n.desiredSelf.rec != nil {
+// clusterUID is the registration that a cluster's records belong to; empty when there is
+// none.
+func (v *View) clusterUID(cluster string) string {
+	if n := v.nodes[cluster]; n != nil && n.desiredSelf.rec != nil {
 		return n.desiredSelf.rec.UID
 	}
 	return ""
 }
 
-// compared says whether a cluster has compared what stands on it with what is desired
-// in the present epoch. It must be called inside read.
-func (s *state) compared(cluster string) bool {
-	n := s.nodes[cluster]
-	return n != nil && n.self.rec != nil && n.self.rec.Epoch == s.epoch()
+// compared says whether a cluster has compared what stands on it with what is desired in the
+// present epoch.
+func (v *View) compared(cluster string) bool {
+	n := v.nodes[cluster]
+	return n != nil && n.self.rec != nil && n.self.rec.Epoch == v.epoch()
 }
 
 // memberOf is the index of the member with a uid, or -1.
@@ -235,10 +233,9 @@ func memberOf(members []record.Member, uid string) int {
 	return slices.IndexFunc(members, func(m record.Member) bool { return m.UID == uid })
 }
 
-// proposed says whether a pending change refers to a spec of d's federation. It
-// must be called inside read.
-func (s *state) proposed(d *record.Desired, spec string) bool {
-	f, ok := s.federations[d.Federation]
+// proposed says whether a pending change refers to a spec of d's federation.
+func (v *View) proposed(d *record.Desired, spec string) bool {
+	f, ok := v.federations[d.Federation]
 	return ok && f.rec.Change != nil && f.rec.Change.Specs[d.UID] == spec
 }
 

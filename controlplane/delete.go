@@ -219,9 +219,9 @@ func deletion(s situation, opts DeleteOptions) decision {
 // or a member that was removed; otherwise the answer stays what it was.
 func (c *ControlPlane) leaving(caller identity.Caller, service, clusterID string, otherwise error) (place, error) {
 	out, err := place{}, otherwise
-	c.state.read(func() {
-		for uid := range c.state.named[service] {
-			rev, f := c.state.federations[uid].rev, c.state.federations[uid].rec
+	c.state.read(func(v *View) {
+		for uid := range v.named[service] {
+			rev, f := v.federations[uid].rev, v.federations[uid].rec
 			if !caller.MayChange(f.Owner) {
 				continue
 			}
@@ -266,12 +266,12 @@ func (c *ControlPlane) awaitGone(ctx context.Context, uid string, wait time.Dura
 	// The order is committed: that the caller has gone is no failure of it.
 	_ = c.state.follow(ctx, uid, wait, func(over bool) (bool, error) {
 		pending, reachable := 0, 0
-		c.state.read(func() {
-			f, ok := c.state.federations[uid]
+		c.state.read(func(v *View) {
+			f, ok := v.federations[uid]
 			if !ok {
 				return
 			}
-			for _, r := range of(c.state.situation(f.rec)) {
+			for _, r := range of(v.situation(f.rec)) {
 				if r.desired == nil {
 					continue
 				}

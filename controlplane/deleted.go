@@ -20,21 +20,21 @@ func (c *ControlPlane) Deleted(ctx context.Context, caller identity.Caller, grou
 		return nil, err
 	}
 	out := []DeletedReplica{}
-	c.state.read(func() {
+	c.state.read(func(v *View) {
 		wanted := func(owner, group string) bool {
 			return caller.MayChange(owner) && (groupID == "" || groupID == group)
 		}
-		for _, f := range c.state.federations {
+		for _, f := range v.federations {
 			if !wanted(f.rec.Owner, f.rec.GroupID) {
 				continue
 			}
 			for _, m := range slices.Concat(f.rec.Members, f.rec.Leaving) {
-				if d := c.state.desired(m.ClusterID, m.ServiceName); d.rec != nil && d.rec.UID == m.UID && d.rec.Tombstone() {
-					out = append(out, c.state.deletedReplica(f.rec, m))
+				if d := v.desired(m.ClusterID, m.ServiceName); d.rec != nil && d.rec.UID == m.UID && d.rec.Tombstone() {
+					out = append(out, v.deletedReplica(f.rec, m))
 				}
 			}
 		}
-		for _, d := range c.state.deleted {
+		for _, d := range v.deleted {
 			if wanted(d.rec.Owner, d.rec.GroupID) {
 				out = append(out, remembered(d.rec))
 			}
@@ -60,22 +60,21 @@ func remembered(d *record.Deleted) DeletedReplica {
 	}
 }
 
-// deletedReplica tells what became of a member that was ordered to be deleted. It
-// must be called inside read.
-func (s *state) deletedReplica(f *record.Federation, m record.Member) DeletedReplica {
-	if d, ok := s.deleted[m.UID]; ok {
+// deletedReplica tells what became of a member that was ordered to be deleted.
+func (v *View) deletedReplica(f *record.Federation, m record.Member) DeletedReplica {
+	if d, ok := v.deleted[m.UID]; ok {
 		return remembered(d.rec)
 	}
 	out := DeletedReplica{
 		UID: m.UID, Federation: f.UID, GroupID: f.GroupID, ClusterID: m.ClusterID, ServiceName: m.ServiceName, Owner: f.Owner,
 	}
-	d := s.desired(m.ClusterID, m.ServiceName)
+	d := v.desired(m.ClusterID, m.ServiceName)
 	if d.rec == nil || d.rec.UID != m.UID || !d.rec.Tombstone() {
 		return out // nothing of it was ever made
 	}
 	out.Cause = d.rec.Cause
-	r := replicaState{desired: d.rec, desiredRev: d.rev, observed: s.observed(m.ClusterID, m.ServiceName).rec,
-		alive: s.alive(m.ClusterID), trouble: s.trouble(m.ClusterID)}
+	r := replicaState{desired: d.rec, desiredRev: d.rev, observed: v.observed(m.ClusterID, m.ServiceName).rec,
+		alive: v.alive(m.ClusterID), trouble: v.trouble(m.ClusterID)}
 	switch {
 	case r.acknowledged():
 		out.Buckets, out.Volume = r.observed.BucketFates, r.observed.VolumeFate
@@ -94,10 +93,10 @@ func (s *state) deletedReplica(f *record.Federation, m record.Member) DeletedRep
 // fatesOf tells what became of members that were ordered to be deleted.
 func (c *ControlPlane) fatesOf(f *record.Federation, members []record.Member) []DeletedReplica {
 	var out []DeletedReplica
-	c.state.read(func() {
+	c.state.read(func(v *View) {
 		for _, m := range members {
 			if m.Replica() {
-				out = append(out, c.state.deletedReplica(f, m))
+				out = append(out, v.deletedReplica(f, m))
 			}
 		}
 	})
@@ -108,8 +107,8 @@ func (c *ControlPlane) fatesOf(f *record.Federation, members []record.Member) []
 // after waiting for those that can be waited for.
 func (c *ControlPlane) withRemoved(ctx context.Context, res *ChangeResult, p place, wait time.Duration) *ChangeResult {
 	var after []record.Member
-	c.state.read(func() {
-		if f, ok := c.state.federations[p.uid]; ok {
+	c.state.read(func(v *View) {
+		if f, ok := v.federations[p.uid]; ok {
 			after = f.rec.Members
 		}
 	})

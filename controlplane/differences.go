@@ -82,21 +82,21 @@ func (c *ControlPlane) Differences(ctx context.Context, caller identity.Caller) 
 		return nil, err
 	}
 	out := &Differences{Clusters: []Comparison{}, Items: []Difference{}}
-	c.state.read(func() {
-		if m := c.state.meta; m != nil {
+	c.state.read(func(v *View) {
+		if m := v.meta; m != nil {
 			out.Epoch = m.Epoch
 			if m.RestoredAt != nil {
 				out.RestoredAt = &m.RestoredAt.Time
 			}
 		}
-		for id, reg := range c.state.clusters {
-			one := Comparison{ClusterID: id, Compared: c.state.comparedAll(id), Alive: c.state.alive(id)}
+		for id, reg := range v.clusters {
+			one := Comparison{ClusterID: id, Compared: v.comparedAll(id), Alive: v.alive(id)}
 			if reg.rec.LastSeen != nil && !one.Alive {
 				one.LastSeen = &reg.rec.LastSeen.Time
 			}
 			out.Clusters = append(out.Clusters, one)
 		}
-		for _, d := range c.state.differences() {
+		for _, d := range v.differences(c.serviceToken) {
 			if caller.Administrator || d.Owner != "" && caller.MayChange(d.Owner) {
 				out.Items = append(out.Items, d)
 			}
@@ -107,55 +107,54 @@ func (c *ControlPlane) Differences(ctx context.Context, caller identity.Caller) 
 }
 
 // comparedAll says whether each service that is asked of a cluster was looked at in the
-// present epoch, and the list of its orphans is of that too. It must be called inside
-// read.
-func (s *state) comparedAll(cluster string) bool {
-	if !s.compared(cluster) {
+// present epoch, and the list of its orphans is of that too.
+func (v *View) comparedAll(cluster string) bool {
+	if !v.compared(cluster) {
 		return false
 	}
-	n := s.nodes[cluster]
+	n := v.nodes[cluster]
 	for service, d := range n.desired {
 		if d.rec.Intent != record.IntentApply {
 			continue
 		}
-		if o := n.observed[service].rec; o == nil || o.UID != d.rec.UID || o.Epoch != s.epoch() {
+		if o := n.observed[service].rec; o == nil || o.UID != d.rec.UID || o.Epoch != v.epoch() {
 			return false
 		}
 	}
 	return true
 }
 
-// differences lists all, by cluster and service. It must be called inside read.
-func (s *state) differences() []Difference {
+// differences lists all, by cluster and service. token gives the service token of a replica.
+func (v *View) differences(token func(uid string) string) []Difference {
 	var out []Difference
-	for _, f := range s.federations {
-		sit := s.situation(f.rec)
+	for _, f := range v.federations {
+		sit := v.situation(f.rec)
 		for _, r := range slices.Concat(sit.replicas, sit.adding, sit.leaving) {
 			if h := r.held(); h != nil {
 				d := differenceOf(f.rec, r, *h)
-				d.Resolving = s.asked(&d)
+				d.Resolving = v.asked(&d)
 				out = append(out, d)
 			}
 		}
 	}
-	for cluster, n := range s.nodes {
+	for cluster, n := range v.nodes {
 		if n.self.rec == nil {
 			continue
 		}
 		for _, o := range n.self.rec.Orphans {
-			if _, known := s.deleted[o.UID]; known || n.desired[o.ServiceName].rec != nil {
+			if _, known := v.deleted[o.UID]; known || n.desired[o.ServiceName].rec != nil {
 				continue // its deletion is ordered, or it is none any more
 			}
-			d := s.orphan(cluster, o)
+			d := v.orphan(cluster, o)
 			if i := slices.IndexFunc(n.self.rec.Unlisted, func(u record.Unlisted) bool { return u.ServiceName == o.ServiceName }); i >= 0 {
 				d.Message += "; " + n.self.rec.Unlisted[i].Message
 			}
 			if o.Settings == "" {
 				// Only a coordinator tells the definition of its federation.
-			} else if left := s.lostFederation(d.claims, s.token); len(left) > 0 && left[0].orphan.UID == o.UID {
+			} else if left := v.lostFederation(d.claims, token); len(left) > 0 && left[0].orphan.UID == o.UID {
 				d.KeepCluster = fmt.Sprintf("its federation is in the store again, with the %d replicas that are left of it; its secrets and credentials are not known: give them again", len(left))
 			}
-			d.Resolving = s.asked(&d)
+			d.Resolving = v.asked(&d)
 			out = append(out, d)
 		}
 	}
@@ -166,8 +165,8 @@ func (s *state) differences() []Difference {
 }
 
 // asked says whether a cluster was asked to show what a difference is about.
-func (s *state) asked(d *Difference) bool {
-	n := s.nodes[d.ClusterID]
+func (v *View) asked(d *Difference) bool {
+	n := v.nodes[d.ClusterID]
 	return n != nil && n.asks[d.ServiceName].rec != nil && n.asks[d.ServiceName].rec.UID == d.UID
 }
 
@@ -217,13 +216,13 @@ func differenceOf(f *record.Federation, r replicaState, h record.Held) Differenc
 	return d
 }
 
-func (s *state) orphan(cluster string, o record.Orphan) Difference {
+func (v *View) orphan(cluster string, o record.Orphan) Difference {
 	d := Difference{
 		Kind: DifferenceOrphan, ClusterID: cluster, ServiceName: o.ServiceName, UID: o.UID, ClusterGeneration: o.Generation,
 		Message:   "a service with our marks that the store knows nothing of; it is not changed",
 		KeepStore: "it is deleted; its buckets stay", epoch: o.Epoch,
 	}
-	if other := s.elsewhere(cluster, o); other != "" {
+	if other := v.elsewhere(cluster, o); other != "" {
 		d.Message = fmt.Sprintf("a service that was made for cluster %q: is this the same OSCAR? It is not changed, and nothing here deletes it", other)
 		d.KeepStore = ""
 		return d
@@ -231,7 +230,7 @@ func (s *state) orphan(cluster string, o record.Orphan) Difference {
 	if _, err := uuid.Parse(o.Federation); err == nil {
 		d.claims = o.Federation
 	}
-	f, ok := s.federations[o.Federation]
+	f, ok := v.federations[o.Federation]
 	if !ok {
 		return d
 	}
@@ -242,11 +241,11 @@ func (s *state) orphan(cluster string, o record.Orphan) Difference {
 	return d
 }
 
-// heldPlaces names those replicas of a federation that are held, for a change that
-// would write over them or make them again. It must be called inside read.
-func (s *state) heldPlaces(f *record.Federation) []string {
+// heldPlaces names those replicas of a federation that are held, for a change that would
+// write over them or make them again.
+func (v *View) heldPlaces(f *record.Federation) []string {
 	var out []string
-	for _, r := range s.situation(f).replicas {
+	for _, r := range v.situation(f).replicas {
 		if r.held() != nil {
 			out = append(out, r.at.ClusterID+"/"+r.at.ServiceName)
 		}

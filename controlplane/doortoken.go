@@ -35,16 +35,16 @@ func (c *ControlPlane) bearerOfDoor(service, token string) (uid string) {
 			uid = replica
 		}
 	}
-	c.state.read(func() {
+	c.state.read(func(v *View) {
 		try("", 0)
 		uid = ""
-		for id := range c.state.named[service] {
-			f := c.state.federations[id].rec
+		for id := range v.named[service] {
+			f := v.federations[id].rec
 			if f.Phase == record.PhaseDeleting || f.Phase.Result() {
 				continue
 			}
 			for _, m := range f.Members {
-				d := c.state.desired(m.ClusterID, m.ServiceName).rec
+				d := v.desired(m.ClusterID, m.ServiceName).rec
 				if m.Replica() && m.ServiceName == service && d != nil && d.UID == m.UID && !d.Tombstone() {
 					try(m.UID, f.TokenRotation)
 				}

@@ -35,18 +35,17 @@ func (p place) at() record.Member {
 // his that failed. Several are a conflict that lists their clusters. A caller who has
 // shown a service's own token means that one.
 func (c *ControlPlane) find(caller identity.Caller, service, clusterID string) (p place, err error) {
-	c.state.read(func() { p, err = c.state.find(caller, service, clusterID) })
+	c.state.read(func(v *View) { p, err = v.find(caller, service, clusterID) })
 	return p, err
 }
 
-// find must be called inside read.
-func (s *state) find(caller identity.Caller, service, clusterID string) (place, error) {
+func (v *View) find(caller identity.Caller, service, clusterID string) (place, error) {
 	if caller.Service != "" {
-		return s.findOwn(caller, service, clusterID)
+		return v.findOwn(caller, service, clusterID)
 	}
 	var own, other, results []place
-	for uid := range s.named[service] {
-		f := s.federations[uid]
+	for uid := range v.named[service] {
+		f := v.federations[uid]
 		if f.rec.Phase == record.PhaseDeleting || !caller.MayRead(f.rec.Owner, f.rec.Visibility, f.rec.AllowedUsers) {
 			continue
 		}
@@ -96,11 +95,10 @@ func ambiguous(service string, found []place) error {
 
 func notFound(message string) *Error { return &Error{Code: CodeNotFound, Message: message} }
 
-// findOwn finds the replica whose token the caller has shown: it is good for no other. It
-// must be called inside read.
-func (s *state) findOwn(caller identity.Caller, service, clusterID string) (place, error) {
-	for uid := range s.named[service] {
-		f := s.federations[uid]
+// findOwn finds the replica whose token the caller has shown: it is good for no other.
+func (v *View) findOwn(caller identity.Caller, service, clusterID string) (place, error) {
+	for uid := range v.named[service] {
+		f := v.federations[uid]
 		i := memberOf(f.rec.Members, caller.Service)
 		if i < 0 || f.rec.Phase == record.PhaseDeleting || f.rec.Phase.Result() {
 			continue
@@ -124,12 +122,12 @@ func (c *ControlPlane) Replicas(ctx context.Context, caller identity.Caller, ser
 func (c *ControlPlane) view(caller identity.Caller, service, clusterID string) (*Replicas, error) {
 	var view Replicas
 	var err error
-	c.state.read(func() {
+	c.state.read(func(v *View) {
 		var p place
-		if p, err = c.state.find(caller, service, clusterID); err == nil {
-			view = asSeen(c.state.present(p.rec, p.rev).Federation, p.member)
-			view.StreamRevision = c.state.revision
-			if t := c.state.refreshToken(p.rec, c.cfg.RefreshTokenMaxAge); t.State != TokenNone && caller.MayChange(p.rec.Owner) {
+		if p, err = v.find(caller, service, clusterID); err == nil {
+			view = asSeen(v.present(p.rec, p.rev).Federation, p.member)
+			view.StreamRevision = v.revision
+			if t := v.refreshToken(p.rec, c.cfg.RefreshTokenMaxAge); t.State != TokenNone && caller.MayChange(p.rec.Owner) {
 				view.RefreshToken = &t
 			}
 		}
@@ -159,10 +157,10 @@ func (c *ControlPlane) Federations(ctx context.Context, caller identity.Caller) 
 		return nil, err
 	}
 	out := []Federation{}
-	c.state.read(func() {
-		for _, f := range c.state.federations {
+	c.state.read(func(v *View) {
+		for _, f := range v.federations {
 			if caller.MayRead(f.rec.Owner, f.rec.Visibility, f.rec.AllowedUsers) {
-				out = append(out, c.state.present(f.rec, f.rev).Federation)
+				out = append(out, v.present(f.rec, f.rev).Federation)
 			}
 		}
 	})
@@ -193,9 +191,9 @@ func (c *ControlPlane) Federation(ctx context.Context, caller identity.Caller, r
 	}
 	var best *record.Federation
 	var out Federation
-	c.state.read(func() {
+	c.state.read(func(v *View) {
 		var rev int64
-		for _, of := range c.state.federations {
+		for _, of := range v.federations {
 			f := of.rec
 			if f.UID != ref && f.GroupID != ref || !caller.MayRead(f.Owner, f.Visibility, f.AllowedUsers) {
 				continue
@@ -205,9 +203,9 @@ func (c *ControlPlane) Federation(ctx context.Context, caller identity.Caller, r
 			}
 		}
 		if best != nil {
-			out = c.state.present(best, rev).Federation
+			out = v.present(best, rev).Federation
 			if caller.MayChange(best.Owner) {
-				out.RefreshToken = c.state.tokenOf(best, c.cfg.RefreshTokenMaxAge)
+				out.RefreshToken = v.tokenOf(best, c.cfg.RefreshTokenMaxAge)
 			}
 		}
 	})

@@ -8,13 +8,13 @@ import (
 // Info says who this control plane is and how many clusters it sees.
 func (c *ControlPlane) Info(context.Context) Info {
 	out := Info{Etcd: c.spaceView()}
-	c.state.read(func() {
-		if c.state.meta != nil {
-			out.ControlPlane = c.state.meta.ControlPlane
+	c.state.read(func(v *View) {
+		if v.meta != nil {
+			out.ControlPlane = v.meta.ControlPlane
 		}
-		out.Clusters = len(c.state.clusters)
-		for id := range c.state.clusters {
-			if c.state.alive(id) {
+		out.Clusters = len(v.clusters)
+		for id := range v.clusters {
+			if v.alive(id) {
 				out.Alive++
 			}
 		}

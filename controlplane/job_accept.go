@@ -67,7 +67,7 @@ func (c *ControlPlane) SubmitJob(ctx context.Context, caller identity.Caller, re
 		return nil, crossing(err)
 	}
 	var view *Job
-	c.state.read(func() { view = c.state.jobView(id) })
+	c.state.read(func(v *View) { view = v.jobView(id) })
 	if view == nil { // it has ended and was swept already
 		return nil, notFound(fmt.Sprintf("job %s is not known any more", id))
 	}

@@ -104,11 +104,11 @@ func (c *ControlPlane) refuseWaiting(ctx context.Context) {
 func (c *ControlPlane) acceptBatch(ctx context.Context, batch []*submission) {
 	var epoch string
 	federations, users := map[string]int{}, map[string]int{}
-	c.state.read(func() {
-		epoch = c.state.epoch()
+	c.state.read(func(v *View) {
+		epoch = v.epoch()
 		for _, s := range batch {
-			federations[s.job.Federation] = c.state.jobs.inFlight[s.job.Federation]
-			users[accountOf(&s.job)] = c.state.jobs.users[accountOf(&s.job)]
+			federations[s.job.Federation] = v.jobs.inFlight[s.job.Federation]
+			users[accountOf(&s.job)] = v.jobs.users[accountOf(&s.job)]
 		}
 	})
 	keys := []string{record.MetaKey}

@@ -21,19 +21,19 @@ func (c *ControlPlane) CountJobs(ctx context.Context, caller identity.Caller, q 
 	}
 	q.States = nil
 	out := map[JobState]int{}
-	c.state.read(func() {
+	c.state.read(func(v *View) {
 		count := func(id string) {
-			if view := c.state.jobFor(caller, q, id); view != nil {
+			if view := v.jobFor(caller, q, id); view != nil {
 				out[view.State]++
 			}
 		}
-		if _, ok := c.state.federations[q.Federation]; ok {
-			for id := range c.state.jobs.of[q.Federation] {
+		if _, ok := v.federations[q.Federation]; ok {
+			for id := range v.jobs.of[q.Federation] {
 				count(id)
 			}
 			return
 		}
-		for id := range c.state.jobs.all {
+		for id := range v.jobs.all {
 			count(id)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -70,26 +71,29 @@ func nudge(wake chan struct{}) {
 	}
 }
 
-// jobNewsSeen queues the jobs that a change of the state concerns.
-func (c *ControlPlane) jobNewsSeen(news jobNews, federations, clusters []string) {
+// jobsChanged queues the jobs that a change of the state concerns.
+func (c *ControlPlane) jobsChanged(news *Changes) {
+	if len(news.Federations)+len(news.Clusters)+len(news.Jobs) == 0 && !news.Capacity {
+		return
+	}
 	var ids, posted []string
-	for id := range news.jobs {
+	for id := range news.Jobs {
 		ids = append(ids, id)
 	}
-	c.state.read(func() {
+	c.state.read(func(v *View) {
 		for _, id := range ids {
-			if c.state.jobs.posted[id] {
+			if v.jobs.posted[id] {
 				posted = append(posted, id)
 			}
 		}
-		for _, cluster := range clusters {
-			for id := range c.state.jobs.on[cluster] {
+		for cluster := range news.Clusters {
+			for id := range v.jobs.on[cluster] {
 				ids = append(ids, id)
 			}
 		}
-		for _, uid := range federations {
-			for id := range c.state.jobs.of[uid] {
-				if !c.state.jobs.all[id].rec.State.Ended() {
+		for uid := range news.Federations {
+			for id := range v.jobs.of[uid] {
+				if !v.jobs.all[id].rec.State.Ended() {
 					ids = append(ids, id)
 				}
 			}
@@ -158,9 +162,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 func (c *ControlPlane) stepJobs(ctx context.Context, ids []string) (left []string, err error) {
 	for part := range slices.Chunk(ids, maxJobSteps) {
 		var steps []*jobStep
-		c.state.read(func() {
+		c.state.read(func(v *View) {
 			for _, id := range part {
-				if p := c.state.jobStep(id, c.clusterLost, c.cfg); p != nil {
+				if p := v.jobStep(id, &c.jobsSeen, c.clusterLost, c.cfg); p != nil {
 					steps = append(steps, p)
 				}
 			}
@@ -180,19 +184,19 @@ func (c *ControlPlane) stepJobs(ctx context.Context, ids []string) (left []strin
 	return left, err
 }
 
-// jobStep decides on one job; nil for no step. It must be called inside read.
-func (s *state) jobStep(id string, lost func(cluster string) bool, cfg Config) *jobStep {
-	if p := s.foundStep(id, cfg.Now()); p != nil {
+// jobStep decides on one job; nil for no step.
+func (v *View) jobStep(id string, seen *clock.Sightings, lost func(cluster string) bool, cfg Config) *jobStep {
+	if p := v.foundStep(id, cfg.Now()); p != nil {
 		return p
 	}
-	if p := s.offerStep(id, cfg); p != nil {
+	if p := v.offerStep(id, seen, cfg); p != nil {
 		return p
 	}
-	j, ok := s.jobs.all[id]
+	j, ok := v.jobs.all[id]
 	if !ok {
 		return nil
 	}
-	sit, report := s.jobSituation(j.rec, cfg.Now())
+	sit, report := v.jobSituation(j.rec, cfg.Now())
 	sit.pause = cfg.JobPause
 	if p := j.rec.Place; p != nil {
 		sit.lost = lost(p.ClusterID)
@@ -201,12 +205,11 @@ func (s *state) jobStep(id string, lost func(cluster string) bool, cfg Config) *
 	if d.name == "" {
 		return nil
 	}
-	return s.stepOf(j, report, d)
+	return v.stepOf(j, report, d)
 }
 
-// stepOf makes a decision about a job ready to be written. It must be called inside
-// read.
-func (s *state) stepOf(j versioned[record.Job], report int64, d jobDecision) *jobStep {
+// stepOf makes a decision about a job ready to be written.
+func (v *View) stepOf(j versioned[record.Job], report int64, d jobDecision) *jobStep {
 	out := &jobStep{name: d.name, rev: j.rev, was: *j.rec, next: d.next, watch: map[string]int64{}}
 	p, n := j.rec.Place, j.rec.Attempt
 	if d.dropEvent {
@@ -219,18 +222,18 @@ func (s *state) stepOf(j versioned[record.Job], report int64, d jobDecision) *jo
 			word = record.OfferRestore
 		}
 		out.next.Frozen, out.next.FrozenAt = nil, nil
-		if _, registered := s.clusters[f.ClusterID]; registered {
-			out.put = append(out.put, staged{record.OfferAnswerKey(f.ClusterID, j.rec.Job), s.answer(word, d.next.ChangedAt)})
+		if _, registered := v.clusters[f.ClusterID]; registered {
+			out.put = append(out.put, staged{record.OfferAnswerKey(f.ClusterID, j.rec.Job), v.answer(word, d.next.ChangedAt)})
 		}
 	}
 	if p == nil || p.URL != "" || j.rec.State == record.JobQueued {
 		return out
 	}
-	out.posted = postedAt(j.rec, s.nodes[p.ClusterID].reports[attemptID{j.rec.Job, n}].rec)
+	out.posted = postedAt(j.rec, v.nodes[p.ClusterID].reports[attemptID{j.rec.Job, n}].rec)
 	key := record.JobReportKey(p.ClusterID, j.rec.Job, n)
 	out.watch[key] = report
 	if d.fenced {
-		out.watch[record.SessionKey(p.ClusterID)] = s.session(p.ClusterID)
+		out.watch[record.SessionKey(p.ClusterID)] = v.session(p.ClusterID)
 	}
 	if d.drop {
 		out.remove = append(out.remove, record.AssignmentKey(p.ClusterID, j.rec.Job, n), record.AssignedEventKey(p.ClusterID, j.rec.Job, n))
@@ -239,7 +242,7 @@ func (s *state) stepOf(j versioned[record.Job], report int64, d jobDecision) *jo
 		}
 	}
 	if d.cancel || d.resolve != "" {
-		a := *s.nodes[p.ClusterID].assignments[attemptID{j.rec.Job, n}].rec
+		a := *v.nodes[p.ClusterID].assignments[attemptID{j.rec.Job, n}].rec
 		a.Cancel = a.Cancel || d.cancel
 		a.Resolved = cmp.Or(d.resolve, a.Resolved)
 		out.put = append(out.put, staged{record.AssignmentKey(p.ClusterID, j.rec.Job, n), a})
@@ -247,31 +250,30 @@ func (s *state) stepOf(j versioned[record.Job], report int64, d jobDecision) *jo
 	return out
 }
 
-// jobSituation reads what is known of one job, and the revision of its report. It must
-// be called inside read.
-func (s *state) jobSituation(j *record.Job, now time.Time) (jobSituation, int64) {
-	sit := jobSituation{job: *j, epoch: s.epoch(), epochOf: j.Epoch, now: now}
-	f, ok := s.federations[j.Federation]
+// jobSituation reads what is known of one job, and the revision of its report.
+func (v *View) jobSituation(j *record.Job, now time.Time) (jobSituation, int64) {
+	sit := jobSituation{job: *j, epoch: v.epoch(), epochOf: j.Epoch, now: now}
+	f, ok := v.federations[j.Federation]
 	sit.disbanded = !ok || f.rec.Phase == record.PhaseDeleting || f.rec.Phase == record.PhaseRollingBack || f.rec.Phase.Result()
 	p := j.Place
 	if p == nil || p.ClusterID == "" || j.State == record.JobQueued || j.State.Ended() {
 		return sit, 0
 	}
-	reg, ok := s.clusters[p.ClusterID]
+	reg, ok := v.clusters[p.ClusterID]
 	sit.registered = ok && (p.ClusterUID == "" || reg.rec.UID == p.ClusterUID)
 	sit.stopped = !ok || reg.rec.State != record.ClusterActive
 	sit.revoked = ok && reg.rec.Revoked != nil
-	sit.session, sit.listed = s.session(p.ClusterID), s.listed(p.ClusterID)
+	sit.session, sit.listed = v.session(p.ClusterID), v.listed(p.ClusterID)
 	if f := j.Frozen; f != nil {
-		if n := s.nodes[f.ClusterID]; n != nil && n.offers[j.Job].rec != nil {
+		if n := v.nodes[f.ClusterID]; n != nil && n.offers[j.Job].rec != nil {
 			o := n.offers[j.Job].rec.State
 			sit.thawed = o != record.OfferFrozen && o != record.OfferWaiting
 		}
 	}
-	d := s.desired(p.ClusterID, p.ServiceName).rec
+	d := v.desired(p.ClusterID, p.ServiceName).rec
 	sit.gone = d == nil || d.UID != p.UID || d.Tombstone()
 	sit.cancels = d != nil && d.UID == p.UID && d.Tombstone() && d.Jobs == jobsCancel
-	n := s.nodes[p.ClusterID]
+	n := v.nodes[p.ClusterID]
 	if n == nil {
 		return sit, 0
 	}
@@ -302,7 +304,7 @@ func (c *ControlPlane) clusterLost(cluster string) bool {
 func (c *ControlPlane) watchSessions() []string {
 	d, now, healthy := c.jobDecider, time.Now(), c.mirror.Healthy()
 	var ids []string
-	c.state.read(func() {
+	c.state.read(func(v *View) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if !healthy || !d.tick.IsZero() && now.Sub(d.tick) > tickLate {
@@ -310,16 +312,16 @@ func (c *ControlPlane) watchSessions() []string {
 		}
 		d.tick = now
 		for cluster := range d.away {
-			if c.state.session(cluster) != 0 || len(c.state.jobs.on[cluster]) == 0 {
+			if v.session(cluster) != 0 || len(v.jobs.on[cluster]) == 0 {
 				delete(d.away, cluster)
 			}
 		}
 		if !healthy {
 			return
 		}
-		ids = append(ids, sortedKeys(c.state.jobs.frozen)...)
-		for cluster, jobs := range c.state.jobs.on {
-			if c.state.session(cluster) != 0 {
+		ids = append(ids, sortedKeys(v.jobs.frozen)...)
+		for cluster, jobs := range v.jobs.on {
+			if v.session(cluster) != 0 {
 				continue
 			}
 			if _, ok := d.away[cluster]; !ok {

@@ -146,14 +146,14 @@ func (c *ControlPlane) assign(ctx context.Context) (looked, error) {
 		return looked{}, err
 	}
 	p := &pass{
-		seen: &c.state.jobsSeen,
+		seen: &c.jobsSeen,
 		now:  c.cfg.Now(), fields: map[string]*field{}, promised: map[string][]record.Promise{}, full: map[string]string{}, blocked: map[string]bool{},
 	}
 	out := looked{next: assignTick}
-	c.state.read(func() {
-		out.waits = len(c.state.jobs.queued)+len(c.state.jobs.offered) > 0
-		c.state.pass(p, c.needs.get)
-		c.state.freezes(p, c.needs.get)
+	c.state.read(func(v *View) {
+		out.waits = len(v.jobs.queued)+len(v.jobs.offered) > 0
+		v.pass(p, c.needs.get)
+		v.freezes(p, c.needs.get)
 	})
 	if !p.next.IsZero() {
 		out.next = min(out.next, max(p.next.Sub(p.now), time.Millisecond))
@@ -177,21 +177,21 @@ func (c *ControlPlane) assign(ctx context.Context) (looked, error) {
 	return out, nil
 }
 
-// pass fills a pass with what can be assigned now. It must be called inside read.
-func (s *state) pass(p *pass, needs func(*record.Federation) *needs) {
-	p.epoch = s.epoch()
+// pass fills a pass with what can be assigned now.
+func (v *View) pass(p *pass, needs func(*record.Federation) *needs) {
+	p.epoch = v.epoch()
 	var queues []*jobQueue
-	for uid := range s.jobs.queued {
-		f := s.federations[uid].rec
+	for uid := range v.jobs.queued {
+		f := v.federations[uid].rec
 		if f == nil {
 			continue
 		}
-		fl, ok := s.field(uid, needs(f))
+		fl, ok := v.field(uid, needs(f))
 		if !ok || fl.held {
 			continue
 		}
 		p.fields[uid] = fl
-		queues = append(queues, s.queuesOf(uid, f.Members)...)
+		queues = append(queues, v.queuesOf(uid, f.Members)...)
 	}
 	serve(queues, func(id string) (assigned, stop bool) {
 		if len(p.steps) >= assignAtOnce || p.bytes >= assignBytes {
@@ -199,7 +199,7 @@ func (s *state) pass(p *pass, needs func(*record.Federation) *needs) {
 			return false, true
 		}
 		before := len(p.steps)
-		s.place(p, id)
+		v.place(p, id)
 		return len(p.steps) > before, false
 	})
 	// That some wait holds nobody up who can go.
@@ -208,12 +208,12 @@ func (s *state) pass(p *pass, needs func(*record.Federation) *needs) {
 	}
 }
 
-// place finds a place for one queued job. It must be called inside read.
-func (s *state) place(p *pass, id string) {
-	j := s.jobs.all[id]
+// place finds a place for one queued job.
+func (v *View) place(p *pass, id string) {
+	j := v.jobs.all[id]
 	fl := p.fields[j.rec.Federation]
 	if j.rec.NotBefore != nil {
-		since := s.jobsSeen.Since(id, j.rec.NotBefore.String(), p.now)
+		since := p.seen.Since(id, j.rec.NotBefore.String(), p.now)
 		if at := due(j.rec.ChangedAt, *j.rec.NotBefore, since); at.After(p.now) {
 			if p.next.IsZero() || at.Before(p.next) {
 				p.next = at
@@ -221,7 +221,7 @@ func (s *state) place(p *pass, id string) {
 			return
 		}
 	}
-	if _, found := s.foundOf(id); found || fl.older && j.rec.Epoch != p.epoch {
+	if _, found := v.foundOf(id); found || fl.older && j.rec.Epoch != p.epoch {
 		return // a member has it, or may
 	}
 	class := classOf(j.rec)
@@ -229,7 +229,7 @@ func (s *state) place(p *pass, id string) {
 		p.wait(j, why)
 		return
 	}
-	s.promisedTo(p, fl)
+	v.promisedTo(p, fl)
 	snapshot, decision := fl.choose(j.rec)
 	if decision.Chosen == "" {
 		p.full[class] = nobodyTakes(decision)
@@ -239,16 +239,15 @@ func (s *state) place(p *pass, id string) {
 		return
 	}
 	i := slices.IndexFunc(snapshot.Candidates, func(c delegation.Candidate) bool { return c.Place() == decision.Chosen })
-	s.assignTo(p, j, fl, i, snapshot, decision)
+	v.assignTo(p, j, fl, i, snapshot, decision)
 }
 
-// promisedTo enters what is promised now, by this pass too. It must be called inside
-// read.
-func (s *state) promisedTo(p *pass, fl *field) {
+// promisedTo enters what is promised now, by this pass too.
+func (v *View) promisedTo(p *pass, fl *field) {
 	for i := range fl.snapshot.Candidates {
 		if cluster := fl.snapshot.Candidates[i].Cluster; fl.members[i].Replica() {
 			if _, ok := p.promised[cluster]; !ok {
-				p.promised[cluster] = listOf(s.jobs.reserved[cluster])
+				p.promised[cluster] = listOf(v.jobs.reserved[cluster])
 			}
 			fl.snapshot.Candidates[i].Promised = promisesOf(p.promised[cluster])
 		}
@@ -297,8 +296,8 @@ func (p *pass) wait(j versioned[record.Job], why string) {
 	}
 }
 
-// assignTo enters an assignment into the pass. It must be called inside read.
-func (s *state) assignTo(p *pass, j versioned[record.Job], fl *field, i int, snapshot delegation.Snapshot, decision delegation.Decision) {
+// assignTo enters an assignment into the pass.
+func (v *View) assignTo(p *pass, j versioned[record.Job], fl *field, i int, snapshot delegation.Snapshot, decision delegation.Decision) {
 	m, next := fl.members[i], *j.rec
 	next.State, next.Attempt, next.NotBefore, next.Epoch = record.JobAssigned, next.Attempt+1, nil, p.epoch
 	next.Reason, next.Message, next.ChangedAt = "", "", record.At(p.now)
@@ -316,7 +315,7 @@ func (s *state) assignTo(p *pass, j versioned[record.Job], fl *field, i int, sna
 		next.Place = &record.Place{ServiceName: m.ServiceName, URL: m.URL}
 	} else {
 		next.Place = &record.Place{
-			ClusterID: m.ClusterID, ServiceName: m.ServiceName, UID: m.UID, ClusterUID: s.clusterUID(m.ClusterID),
+			ClusterID: m.ClusterID, ServiceName: m.ServiceName, UID: m.UID, ClusterUID: v.clusterUID(m.ClusterID),
 			Name: record.JobName(m.ServiceName, next.Job, next.Attempt),
 		}
 		room := roomOf(snapshot.Request)
@@ -324,8 +323,8 @@ func (s *state) assignTo(p *pass, j versioned[record.Job], fl *field, i int, sna
 		step.base = p.promised[m.ClusterID]
 		p.promised[m.ClusterID] = promise(step.base, room, 1)
 		step.watch[record.DesiredServiceKey(m.ClusterID, m.ServiceName)] = fl.desired[i]
-		step.watch[record.SessionKey(m.ClusterID)] = s.session(m.ClusterID)
-		step.recipient = s.sealsTo(m.ClusterID)
+		step.watch[record.SessionKey(m.ClusterID)] = v.session(m.ClusterID)
+		step.recipient = v.sealsTo(m.ClusterID)
 	}
 	step.next = next
 	p.steps = append(p.steps, step)

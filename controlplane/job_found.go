@@ -28,19 +28,18 @@ func (x *jobIndex) noteFound(job string, at foundAt, found bool) {
 	}
 }
 
-// foundStep deals with what was found of a job; nil when nothing was. It counts in a
-// new epoch only, from a cluster that has a replica of the name. It must be called
-// inside read.
-func (s *state) foundStep(id string, now time.Time) *jobStep {
-	f, ok := s.foundOf(id)
+// foundStep deals with what was found of a job; nil when nothing was. It counts in a new
+// epoch only, from a cluster that has a replica of the name.
+func (v *View) foundStep(id string, now time.Time) *jobStep {
+	f, ok := v.foundOf(id)
 	if !ok {
 		return nil
 	}
-	j := s.jobs.all[id]
-	sit := jobSituation{job: record.Job{Job: id}, epoch: s.epoch(), now: now}
+	j := v.jobs.all[id]
+	sit := jobSituation{job: record.Job{Job: id}, epoch: v.epoch(), now: now}
 	var report int64
 	if j.rec != nil {
-		sit, report = s.jobSituation(j.rec, now)
+		sit, report = v.jobSituation(j.rec, now)
 	}
 	d := decideFound(sit, f)
 	key := record.JobReportKey(f.cluster, id, f.attempt)
@@ -49,7 +48,7 @@ func (s *state) foundStep(id string, now time.Time) *jobStep {
 		out.was = *j.rec
 	}
 	if d.drop {
-		old := s.stepOf(j, report, jobDecision{name: "found", next: d.next, drop: true})
+		old := v.stepOf(j, report, jobDecision{name: "found", next: d.next, drop: true})
 		out.remove = old.remove
 		maps.Copy(out.watch, old.watch)
 	}
@@ -64,16 +63,15 @@ func (s *state) foundStep(id string, now time.Time) *jobStep {
 	return out
 }
 
-// foundOf gives the highest attempt that was found of a job. It must be called inside
-// read.
-func (s *state) foundOf(id string) (out foundAttempt, ok bool) {
-	if s.epoch() == "" {
+// foundOf gives the highest attempt that was found of a job.
+func (v *View) foundOf(id string) (out foundAttempt, ok bool) {
+	if v.epoch() == "" {
 		return out, false
 	}
-	for at := range s.jobs.found[id] {
-		n := s.nodes[at.cluster]
+	for at := range v.jobs.found[id] {
+		n := v.nodes[at.cluster]
 		r := n.reports[attemptID{id, at.attempt}]
-		if r.rec == nil || r.rec.Epoch != s.epoch() || !r.rec.State.Posted() {
+		if r.rec == nil || r.rec.Epoch != v.epoch() || !r.rec.State.Posted() {
 			continue
 		}
 		if _, asked := n.assignments[attemptID{id, at.attempt}]; asked {
@@ -83,12 +81,12 @@ func (s *state) foundOf(id string) (out foundAttempt, ok bool) {
 			continue
 		}
 		d := n.desired[r.rec.Service].rec
-		next := foundAttempt{cluster: at.cluster, attempt: at.attempt, report: *r.rec, rev: r.rev, clusterUID: s.clusterUID(at.cluster)}
+		next := foundAttempt{cluster: at.cluster, attempt: at.attempt, report: *r.rec, rev: r.rev, clusterUID: v.clusterUID(at.cluster)}
 		if d != nil {
-			next.fed = s.federations[d.Federation].rec
+			next.fed = v.federations[d.Federation].rec
 			next.member = record.Member{UID: d.UID}
 		}
-		if j := s.jobs.all[id].rec; j != nil && (d == nil || d.Federation != j.Federation) {
+		if j := v.jobs.all[id].rec; j != nil && (d == nil || d.Federation != j.Federation) {
 			continue // it is not for this cluster to say
 		}
 		out, ok = next, true

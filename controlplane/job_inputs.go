@@ -19,19 +19,18 @@ type memberStorage struct {
 }
 
 // storageOf says what the jobs of a replica read: a worker whose syncer reports on the
-// origin's storage uses that, any other one that of its own cluster. It must be called
-// inside read.
-func (s *state) storageOf(m record.Member) memberStorage {
+// origin's storage uses that, any other one that of its own cluster.
+func (v *View) storageOf(m record.Member) memberStorage {
 	out := memberStorage{cluster: m.ClusterID, at: m.ClusterID}
-	o := s.observed(m.ClusterID, m.ServiceName).rec
+	o := v.observed(m.ClusterID, m.ServiceName).rec
 	if m.Coordinator || o == nil || o.UID != m.UID || o.Inputs == nil {
 		return out
 	}
-	d := s.desired(m.ClusterID, m.ServiceName).rec
+	d := v.desired(m.ClusterID, m.ServiceName).rec
 	if d == nil {
 		return out
 	}
-	if f := s.federations[d.Federation].rec; f != nil && f.Coordinator() != nil {
+	if f := v.federations[d.Federation].rec; f != nil && f.Coordinator() != nil {
 		out.cluster = f.Coordinator().ClusterID
 	}
 	if !o.Inputs.Readable {

@@ -51,7 +51,7 @@ func (g *jobGauge) Describe(out chan<- *prometheus.Desc) { out <- g.desc }
 // Collect implements prometheus.Collector.
 func (g *jobGauge) Collect(out chan<- prometheus.Metric) {
 	var counts map[record.JobState]int
-	g.state.read(func() { counts = maps.Clone(g.state.jobs.states) })
+	g.state.read(func(v *View) { counts = maps.Clone(v.jobs.states) })
 	for state, n := range counts {
 		out <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, float64(n), string(state))
 	}

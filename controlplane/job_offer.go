@@ -8,6 +8,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/delegation"
+	"github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
@@ -23,59 +24,57 @@ import (
 const freezesAtOnce = 20
 
 // applyOffer takes over an offer or an answer; false when it is none.
-func (s *state) applyOffer(ref record.Ref, kv store.KV, exists bool) bool {
+func (v *View) applyOffer(ref record.Ref, kv store.KV, exists bool) bool {
 	switch ref.Kind {
 	case record.KindOffer:
-		set(s, s.node(ref.Cluster).offers, ref.Name, kv, exists)
-		mark(s.jobs.offered, ref.Name, ref.Cluster, exists)
+		set(v, v.node(ref.Cluster).offers, ref.Name, kv, exists)
+		mark(v.jobs.offered, ref.Name, ref.Cluster, exists)
 	case record.KindOfferAnswer:
-		set(s, s.node(ref.Cluster).answers, ref.Name, kv, exists)
+		set(v, v.node(ref.Cluster).answers, ref.Name, kv, exists)
 	default:
 		return false
 	}
-	s.jobs.news.jobs[ref.Name] = true
-	s.jobs.news.room = true
+	v.news.Jobs[ref.Name], v.news.Capacity = true, true
 	return true
 }
 
-// offerStep is the next step about the offers of a job; nil for none. It must be called
-// inside read.
-func (s *state) offerStep(id string, cfg Config) *jobStep {
-	for _, cluster := range sortedKeys(s.jobs.offered[id]) {
-		sit, ok := s.offerSituation(id, cluster, cfg.Now())
+// offerStep is the next step about the offers of a job; nil for none.
+func (v *View) offerStep(id string, seen *clock.Sightings, cfg Config) *jobStep {
+	for _, cluster := range sortedKeys(v.jobs.offered[id]) {
+		sit, ok := v.offerSituation(id, cluster, seen, cfg.Now())
 		if !ok {
 			continue
 		}
 		sit.patience = cfg.OfferPatience
 		if d := decideOffer(sit); d.name != "" {
-			return s.stepOfOffer(id, sit, d)
+			return v.stepOfOffer(id, sit, d)
 		}
 	}
 	return nil
 }
 
-// offerSituation must be called inside read; false when the offer is nobody's to make.
-func (s *state) offerSituation(id, cluster string, now time.Time) (offerSituation, bool) {
-	n := s.nodes[cluster]
+// offerSituation is false when the offer is nobody's to make.
+func (v *View) offerSituation(id, cluster string, seen *clock.Sightings, now time.Time) (offerSituation, bool) {
+	n := v.nodes[cluster]
 	o := n.offers[id].rec
 	if o == nil {
 		return offerSituation{}, false
 	}
-	sit := offerSituation{job: s.jobs.all[id].rec, offer: *o, cluster: cluster, now: now}
+	sit := offerSituation{job: v.jobs.all[id].rec, offer: *o, cluster: cluster, now: now}
 	if sit.job != nil && sit.job.FrozenAt != nil {
-		sit.frozenSince = s.jobsSeen.Since(id+"/frozen", sit.job.FrozenAt.String(), now)
+		sit.frozenSince = seen.Since(id+"/frozen", sit.job.FrozenAt.String(), now)
 	}
 	if a := n.answers[id].rec; a != nil {
-		sit.answer, sit.stale = a.Answer, a.Epoch != s.epoch()
+		sit.answer, sit.stale = a.Answer, a.Epoch != v.epoch()
 	}
 	d := n.desired[o.Service].rec
-	f := s.federations[o.Federation].rec
+	f := v.federations[o.Federation].rec
 	sit.disbanded = f == nil || f.Phase != record.PhaseReady && record.Strange(f) == ""
 	if j := sit.job; j != nil {
 		standing := !j.State.Ended() && j.State != record.JobQueued && j.Place != nil
 		sit.ours = standing && j.Place.ClusterID == cluster
 		if standing && j.Place.ClusterID != cluster && j.Place.URL == "" {
-			r := s.nodes[j.Place.ClusterID].reports[attemptID{id, j.Attempt}].rec
+			r := v.nodes[j.Place.ClusterID].reports[attemptID{id, j.Attempt}].rec
 			sit.posted = r != nil && confirmed(r.State)
 		}
 	}
@@ -97,10 +96,9 @@ func confirmed(state record.JobState) bool {
 	return false
 }
 
-// stepOfOffer must be called inside read.
-func (s *state) stepOfOffer(id string, sit offerSituation, d offerDecision) *jobStep {
-	j := s.jobs.all[id]
-	n := s.nodes[sit.cluster]
+func (v *View) stepOfOffer(id string, sit offerSituation, d offerDecision) *jobStep {
+	j := v.jobs.all[id]
+	n := v.nodes[sit.cluster]
 	offerKey, answerKey := record.OfferKey(sit.cluster, id), record.OfferAnswerKey(sit.cluster, id)
 	out := &jobStep{name: d.name, rev: j.rev, watch: map[string]int64{offerKey: n.offers[id].rev, answerKey: n.answers[id].rev}, silent: true}
 	if j.rec != nil {
@@ -109,7 +107,7 @@ func (s *state) stepOfOffer(id string, sit offerSituation, d offerDecision) *job
 	out.next.Job = id
 	at := record.At(sit.now)
 	if d.answer != "" {
-		out.put = append(out.put, staged{answerKey, s.answer(d.answer, at)})
+		out.put = append(out.put, staged{answerKey, v.answer(d.answer, at)})
 	}
 	if d.drop {
 		out.remove = append(out.remove, answerKey)
@@ -118,36 +116,36 @@ func (s *state) stepOfOffer(id string, sit offerSituation, d offerDecision) *job
 		out.silent, out.next.Frozen, out.next.FrozenAt, out.next.ChangedAt = false, nil, nil, at
 	}
 	if d.back {
-		s.giveBack(out, at)
+		v.giveBack(out, at)
 	}
 	if d.take {
-		s.takeOffer(out, sit, at)
+		v.takeOffer(out, sit, at)
 	}
 	return out
 }
 
-func (s *state) answer(word record.OfferWord, at record.Time) record.OfferAnswer {
-	out := record.OfferAnswer{V: record.Version, Answer: word, AnsweredAt: at, Epoch: s.epoch()}
+func (v *View) answer(word record.OfferWord, at record.Time) record.OfferAnswer {
+	out := record.OfferAnswer{V: record.Version, Answer: word, AnsweredAt: at, Epoch: v.epoch()}
 	if word == record.OfferFreeze {
-		out.Recipient = s.meta.Recipient
+		out.Recipient = v.meta.Recipient
 	}
 	return out
 }
 
-// takeOffer makes a frozen Job a queued job. It must be called inside read.
-func (s *state) takeOffer(out *jobStep, sit offerSituation, at record.Time) {
+// takeOffer makes a frozen Job a queued job.
+func (v *View) takeOffer(out *jobStep, sit offerSituation, at record.Time) {
 	o := sit.offer
-	place := record.Place{ClusterID: sit.cluster, ServiceName: o.Service, UID: o.UID, ClusterUID: s.clusterUID(sit.cluster), Name: o.Name}
+	place := record.Place{ClusterID: sit.cluster, ServiceName: o.Service, UID: o.UID, ClusterUID: v.clusterUID(sit.cluster), Name: o.Name}
 	if j := sit.job; j != nil && sit.ours {
 		// Its attempt there is gone from now on: what stands for it is the offer.
 		before := jobSituation{job: *j, now: sit.now}
-		report := s.nodes[sit.cluster].reports[attemptID{j.Job, j.Attempt}]
+		report := v.nodes[sit.cluster].reports[attemptID{j.Job, j.Attempt}]
 		out.next = before.requeued(record.Attempt{State: record.JobSubmitted, Reason: record.JobWaited, Message: "it waited there for too long"})
-		old := s.stepOf(versioned[record.Job]{rec: j, rev: out.rev}, report.rev, jobDecision{drop: true})
+		old := v.stepOf(versioned[record.Job]{rec: j, rev: out.rev}, report.rev, jobDecision{drop: true})
 		out.remove = append(out.remove, old.remove...)
 		maps.Copy(out.watch, old.watch)
 	} else {
-		f := s.federations[o.Federation].rec
+		f := v.federations[o.Federation].rec
 		if sit.job == nil {
 			out.next = record.Job{
 				V: record.Version, Job: out.next.Job, Federation: f.UID, GroupID: f.GroupID, Owner: f.Owner, Cluster: sit.cluster,
@@ -165,24 +163,23 @@ func (s *state) takeOffer(out *jobStep, sit offerSituation, at record.Time) {
 		out.next.Visited = append(slices.Clone(out.next.Visited), sit.cluster)
 	}
 	if sit.answer != "" && !sit.stale {
-		out.next.Epoch = s.epoch()
+		out.next.Epoch = v.epoch()
 	} else if sit.job == nil {
 		// Nobody asked for it in this epoch: others may have it, as far as is known.
 		out.next.Epoch = unknownEpoch
-		if s.epoch() == "" {
+		if v.epoch() == "" {
 			out.next.Epoch = ""
 		}
 	}
-	out.put = append(out.put, staged{record.OfferAnswerKey(sit.cluster, out.next.Job), s.answer(record.OfferFreeze, at)})
+	out.put = append(out.put, staged{record.OfferAnswerKey(sit.cluster, out.next.Job), v.answer(record.OfferFreeze, at)})
 }
 
 // unknownEpoch stands in Job.Epoch for one that was lost with the store's history.
 const unknownEpoch = "lost"
 
 // giveBack lets a frozen job go on where it is. One of ours is assigned there again, as
-// another attempt at the Job that stands; any other is none of ours any more. It must be
-// called inside read.
-func (s *state) giveBack(out *jobStep, at record.Time) {
+// another attempt at the Job that stands; any other is none of ours any more.
+func (v *View) giveBack(out *jobStep, at record.Time) {
 	next := &out.next
 	place := *next.Frozen
 	out.silent = false
@@ -193,9 +190,9 @@ func (s *state) giveBack(out *jobStep, at record.Time) {
 		return
 	}
 	// It may start at any moment: it is never taken back as unclaimed.
-	next.State, next.Attempt, next.Place, next.Posted, next.Epoch = record.JobAssigned, next.Attempt+1, &place, true, s.epoch()
+	next.State, next.Attempt, next.Place, next.Posted, next.Epoch = record.JobAssigned, next.Attempt+1, &place, true, v.epoch()
 	next.Reason, next.Message = record.JobNoCandidate, "nobody else took it; it goes on where it was"
-	out.reseal = s.sealsTo(place.ClusterID)
+	out.reseal = v.sealsTo(place.ClusterID)
 	out.put = append(out.put, staged{record.AssignmentKey(place.ClusterID, next.Job, next.Attempt), assignmentOf(next)})
 }
 
@@ -288,24 +285,24 @@ func (c *ControlPlane) completeBack(v store.View, p *jobStep) bool {
 // waitingOffer is one that a choice is to be made for.
 type waitingOffer struct{ cluster, job string }
 
-// freezes decides which of the Jobs that wait at members would go elsewhere now, as
-// many as are not frozen for others already. It must be called inside read.
-func (s *state) freezes(p *pass, needs func(*record.Federation) *needs) {
+// freezes decides which of the Jobs that wait at members would go elsewhere now, as many as
+// are not frozen for others already.
+func (v *View) freezes(p *pass, needs func(*record.Federation) *needs) {
 	under := map[string]int{}
 	var waiting []waitingOffer
-	for _, job := range sortedKeys(s.jobs.offered) {
-		for _, cluster := range sortedKeys(s.jobs.offered[job]) {
-			n := s.nodes[cluster]
-			o, a, j := n.offers[job].rec, n.answers[job].rec, s.jobs.all[job].rec
+	for _, job := range sortedKeys(v.jobs.offered) {
+		for _, cluster := range sortedKeys(v.jobs.offered[job]) {
+			n := v.nodes[cluster]
+			o, a, j := n.offers[job].rec, n.answers[job].rec, v.jobs.all[job].rec
 			if o == nil {
 				continue
 			}
 			switch {
-			case a != nil && a.Answer == record.OfferFreeze && a.Epoch == s.epoch():
+			case a != nil && a.Answer == record.OfferFreeze && a.Epoch == v.epoch():
 				if j == nil || !j.State.Ended() && j.State != record.JobAssigned && j.State != record.JobRunning || o.State == record.OfferWaiting {
 					under[o.Federation]++
 				}
-			case o.State == record.OfferWaiting && (a == nil || a.Epoch != s.epoch()):
+			case o.State == record.OfferWaiting && (a == nil || a.Epoch != v.epoch()):
 				waiting = append(waiting, waitingOffer{cluster, job})
 			}
 		}
@@ -315,30 +312,29 @@ func (s *state) freezes(p *pass, needs func(*record.Federation) *needs) {
 			p.more = true
 			return
 		}
-		o := s.nodes[w.cluster].offers[w.job].rec
-		if under[o.Federation] < freezesAtOnce && s.freeze(p, needs, w) {
+		o := v.nodes[w.cluster].offers[w.job].rec
+		if under[o.Federation] < freezesAtOnce && v.freeze(p, needs, w) {
 			under[o.Federation]++
 		}
 	}
 }
 
-// freeze answers one offer, if somebody else would take the Job now. It must be called
-// inside read.
-func (s *state) freeze(p *pass, needs func(*record.Federation) *needs, w waitingOffer) bool {
-	sit, ok := s.offerSituation(w.job, w.cluster, p.now)
+// freeze answers one offer, if somebody else would take the Job now.
+func (v *View) freeze(p *pass, needs func(*record.Federation) *needs, w waitingOffer) bool {
+	sit, ok := v.offerSituation(w.job, w.cluster, p.seen, p.now)
 	if !ok || sit.disbanded || sit.job != nil && !sit.ours && sit.job.State != record.JobReturned {
 		return false
 	}
 	uid := sit.offer.Federation
 	if p.fields[uid] == nil {
-		fl, ok := s.field(uid, needs(s.federations[uid].rec))
+		fl, ok := v.field(uid, needs(v.federations[uid].rec))
 		if !ok {
 			return false
 		}
 		p.fields[uid] = fl
 	}
 	fl := p.fields[uid]
-	if fl.held || fl.older && s.epoch() != "" || len(s.jobs.queued[uid]) > 0 && p.blocked[uid] {
+	if fl.held || fl.older && v.epoch() != "" || len(v.jobs.queued[uid]) > 0 && p.blocked[uid] {
 		return false
 	}
 	probe := record.Job{Job: w.job, Federation: uid, Cluster: w.cluster, Service: sit.offer.Service, BucketEvent: sit.offer.BucketEvent}
@@ -349,7 +345,7 @@ func (s *state) freeze(p *pass, needs func(*record.Federation) *needs, w waiting
 	if !slices.Contains(probe.Visited, w.cluster) {
 		probe.Visited = append(slices.Clone(probe.Visited), w.cluster)
 	}
-	s.promisedTo(p, fl)
+	v.promisedTo(p, fl)
 	_, d := fl.choose(&probe)
 	if d.Chosen == "" {
 		return false
@@ -359,7 +355,7 @@ func (s *state) freeze(p *pass, needs func(*record.Federation) *needs, w waiting
 			p.promised[c.Cluster] = promise(p.promised[c.Cluster], roomOf(fl.snapshot.Request), 1)
 		}
 	}
-	step := s.stepOfOffer(w.job, sit, offerDecision{name: "freeze", answer: record.OfferFreeze})
+	step := v.stepOfOffer(w.job, sit, offerDecision{name: "freeze", answer: record.OfferFreeze})
 	step.watch[record.FederationKey(uid)] = fl.rev
 	p.notes = append(p.notes, step)
 	return true

@@ -51,7 +51,7 @@ func (c *ControlPlane) order(ctx context.Context, caller identity.Caller, o JobO
 		}
 		var step *jobStep
 		var err error
-		c.state.read(func() { step, err = c.state.orderStep(caller, o.Job, c.cfg.Now(), decide) })
+		c.state.read(func(v *View) { step, err = v.orderStep(caller, o.Job, c.cfg.Now(), decide) })
 		if err != nil {
 			return nil, err
 		}
@@ -68,7 +68,7 @@ func (c *ControlPlane) order(ctx context.Context, caller identity.Caller, o JobO
 			return nil, crossing(err)
 		case len(done) == 1:
 			var view *Job
-			c.state.read(func() { view = c.state.jobView(o.Job) })
+			c.state.read(func(v *View) { view = v.jobView(o.Job) })
 			if view == nil {
 				return nil, notFound(fmt.Sprintf("there is no job %q", o.Job))
 			}
@@ -80,10 +80,10 @@ func (c *ControlPlane) order(ctx context.Context, caller identity.Caller, o JobO
 	}
 }
 
-// orderStep must be called inside read. No step and no error is for what is so already.
-func (s *state) orderStep(caller identity.Caller, id string, now time.Time, decide func(jobSituation) (jobDecision, error)) (*jobStep, error) {
-	j, ok := s.jobs.all[id]
-	if !ok || !s.mayReadJob(caller, j.rec) {
+// orderStep gives no step and no error for what is so already.
+func (v *View) orderStep(caller identity.Caller, id string, now time.Time, decide func(jobSituation) (jobDecision, error)) (*jobStep, error) {
+	j, ok := v.jobs.all[id]
+	if !ok || !v.mayReadJob(caller, j.rec) {
 		return nil, notFound(fmt.Sprintf("there is no job %q", id))
 	}
 	if !caller.MayChange(j.rec.Owner) && (j.rec.By == "" || caller.Subject != j.rec.By) {
@@ -92,10 +92,10 @@ func (s *state) orderStep(caller identity.Caller, id string, now time.Time, deci
 	if word := record.Strange(j.rec); word != "" {
 		return nil, newerVersion(fmt.Sprintf("job %q", id), word)
 	}
-	sit, report := s.jobSituation(j.rec, now)
+	sit, report := v.jobSituation(j.rec, now)
 	d, err := decide(sit)
 	if err != nil || d.name == "" {
 		return nil, err
 	}
-	return s.stepOf(j, report, d), nil
+	return v.stepOf(j, report, d), nil
 }

@@ -169,13 +169,13 @@ func (p *poster) cameOf(id string) postedWhat {
 
 // postSituation is false for a job that is not at an endpoint.
 func (c *ControlPlane) postSituation(id string) (sit jobSituation, rev int64, ok bool) {
-	c.state.read(func() {
-		j := c.state.jobs.all[id]
-		if j.rec == nil || !c.state.jobs.posted[id] || j.rec.State != record.JobAssigned {
+	c.state.read(func(v *View) {
+		j := v.jobs.all[id]
+		if j.rec == nil || !v.jobs.posted[id] || j.rec.State != record.JobAssigned {
 			return
 		}
 		ok, rev = true, j.rev
-		sit, _ = c.state.jobSituation(j.rec, c.cfg.Now())
+		sit, _ = v.jobSituation(j.rec, c.cfg.Now())
 		sit.pause = c.cfg.JobPause
 	})
 	return sit, rev, ok
@@ -184,9 +184,9 @@ func (c *ControlPlane) postSituation(id string) (sit jobSituation, rev int64, ok
 // takeStep writes one decision about a job at an endpoint.
 func (c *ControlPlane) takeStep(ctx context.Context, sit jobSituation, rev int64, d jobDecision) error {
 	var step *jobStep
-	c.state.read(func() {
+	c.state.read(func(v *View) {
 		was := sit.job
-		step = c.state.stepOf(versioned[record.Job]{rec: &was, rev: rev}, 0, d)
+		step = v.stepOf(versioned[record.Job]{rec: &was, rev: rev}, 0, d)
 	})
 	done, err := c.commitJobs(ctx, []*jobStep{step})
 	if err == nil && len(done) == 0 {
@@ -224,7 +224,7 @@ type outgoing struct {
 // postRequest makes the request for a job: its event, with the member's own headers.
 func (c *ControlPlane) postRequest(ctx context.Context, j *record.Job) (*outgoing, error) {
 	var f *record.Federation
-	c.state.read(func() { f = c.state.federations[j.Federation].rec })
+	c.state.read(func(v *View) { f = v.federations[j.Federation].rec })
 	if f == nil {
 		return nil, errStale
 	}

@@ -64,16 +64,16 @@ func (x *jobIndex) hold(j *record.Job, cluster string, by int) {
 }
 
 // queuesOf are the queues of a federation.
-func (s *state) queuesOf(uid string, members []record.Member) []*jobQueue {
+func (v *View) queuesOf(uid string, members []record.Member) []*jobQueue {
 	var out []*jobQueue
-	for account, ids := range s.jobs.queued[uid] {
+	for account, ids := range v.jobs.queued[uid] {
 		q := &jobQueue{federation: uid, account: account, ids: ids, ofAccount: -1, ofFederation: -1}
 		for _, m := range members {
 			if !m.Replica() {
 				continue
 			}
-			least(&q.ofAccount, s.jobs.holds[holding{cluster: m.ClusterID, account: account}])
-			least(&q.ofFederation, s.jobs.holds[holding{cluster: m.ClusterID, federation: uid}])
+			least(&q.ofAccount, v.jobs.holds[holding{cluster: m.ClusterID, account: account}])
+			least(&q.ofFederation, v.jobs.holds[holding{cluster: m.ClusterID, federation: uid}])
 		}
 		out = append(out, q)
 	}

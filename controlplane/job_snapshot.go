@@ -98,18 +98,18 @@ var errBroken = errors.New("the definition cannot be read")
 // they are not known.
 func (c *ControlPlane) learnNeeds(ctx context.Context) error {
 	unknown := map[string]*record.Federation{}
-	c.state.read(func() {
+	c.state.read(func(v *View) {
 		learn := func(uid string) {
-			if f := c.state.federations[uid].rec; f != nil && c.needs.get(f) == nil {
+			if f := v.federations[uid].rec; f != nil && c.needs.get(f) == nil {
 				unknown[uid] = f
 			}
 		}
-		for uid := range c.state.jobs.queued {
+		for uid := range v.jobs.queued {
 			learn(uid)
 		}
-		for job, clusters := range c.state.jobs.offered {
+		for job, clusters := range v.jobs.offered {
 			for cluster := range clusters {
-				if o := c.state.nodes[cluster].offers[job].rec; o != nil {
+				if o := v.nodes[cluster].offers[job].rec; o != nil {
 					learn(o.Federation)
 				}
 			}
@@ -162,10 +162,9 @@ type field struct {
 	reads, byOwner bool
 }
 
-// field prepares the choices for a federation; false when it takes none. It must be
-// called inside read.
-func (s *state) field(uid string, need *needs) (*field, bool) {
-	f, ok := s.federations[uid]
+// field prepares the choices for a federation; false when it takes none.
+func (v *View) field(uid string, need *needs) (*field, bool) {
+	f, ok := v.federations[uid]
 	if !ok || f.rec.Phase != record.PhaseReady || record.Strange(f.rec) != "" || need == nil || need.broken {
 		return nil, false
 	}
@@ -179,11 +178,11 @@ func (s *state) field(uid string, need *needs) (*field, bool) {
 		var desired int64
 		var storage memberStorage
 		if m.Replica() {
-			desired, storage = s.standing(m, &candidate), s.storageOf(m)
-			if candidate.Alive && !s.listed(m.ClusterID) {
+			desired, storage = v.standing(m, &candidate), v.storageOf(m)
+			if candidate.Alive && !v.listed(m.ClusterID) {
 				out.held = true
 			}
-			out.older = out.older || !s.listed(m.ClusterID)
+			out.older = out.older || !v.listed(m.ClusterID)
 		} else {
 			candidate.URL = m.URL
 		}
@@ -195,19 +194,19 @@ func (s *state) field(uid string, need *needs) (*field, bool) {
 	return out, true
 }
 
-// standing fills in what is known of a replica, and answers the revision of its
-// desired record. It must be called inside read.
-func (s *state) standing(m record.Member, c *delegation.Candidate) int64 {
-	c.Alive = s.alive(m.ClusterID)
+// standing fills in what is known of a replica, and answers the revision of its desired
+// record.
+func (v *View) standing(m record.Member, c *delegation.Candidate) int64 {
+	c.Alive = v.alive(m.ClusterID)
 	c.State = delegation.StateRemoving
-	if reg, ok := s.clusters[m.ClusterID]; ok {
+	if reg, ok := v.clusters[m.ClusterID]; ok {
 		c.State = delegation.State(reg.rec.State)
 	}
-	d, o := s.desired(m.ClusterID, m.ServiceName), s.observed(m.ClusterID, m.ServiceName)
+	d, o := v.desired(m.ClusterID, m.ServiceName), v.observed(m.ClusterID, m.ServiceName)
 	c.Ready = d.rec != nil && d.rec.UID == m.UID && d.rec.Intent == record.IntentApply && !d.rec.Paused &&
-		o.rec != nil && o.rec.UID == m.UID && inPlace(o.rec) && seal.ValidRecipient(s.recipient(m.ClusterID))
-	c.Capacity, c.Fresh = s.capacity(m.ClusterID)
-	if rec, ok := s.jobs.reserved[m.ClusterID]; ok {
+		o.rec != nil && o.rec.UID == m.UID && inPlace(o.rec) && seal.ValidRecipient(v.recipient(m.ClusterID))
+	c.Capacity, c.Fresh = v.capacity(m.ClusterID)
+	if rec, ok := v.jobs.reserved[m.ClusterID]; ok {
 		c.Promised = promisesOf(rec.rec.Jobs)
 	}
 	return d.rev

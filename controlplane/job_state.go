@@ -32,14 +32,6 @@ type jobIndex struct {
 	frozen  map[string]bool
 	// found lists, for a job, what clusters have found of it after a restore.
 	found map[string]map[foundAt]bool
-	news  jobNews
-}
-
-// jobNews is what a refresh of the state has seen of jobs.
-type jobNews struct {
-	jobs map[string]bool
-	// room says that some cluster has more or less to give.
-	room bool
 }
 
 // attemptID names one attempt of a job.
@@ -55,44 +47,43 @@ func newJobIndex() jobIndex {
 		inFlight: map[string]int{}, users: map[string]int{}, states: map[record.JobState]int{},
 		reserved: map[string]versioned[record.Reserved]{}, found: map[string]map[foundAt]bool{},
 		offered: map[string]map[string]bool{}, frozen: map[string]bool{},
-		news: jobNews{jobs: map[string]bool{}},
 	}
 }
 
 // applyJob takes over a key of a job; false when it is none.
-func (s *state) applyJob(ref record.Ref, kv store.KV, exists bool) bool {
-	x := &s.jobs
-	if s.applyOffer(ref, kv, exists) {
+func (v *View) applyJob(ref record.Ref, kv store.KV, exists bool) bool {
+	x := &v.jobs
+	if v.applyOffer(ref, kv, exists) {
 		return true
 	}
 	switch ref.Kind {
 	case record.KindJob:
-		s.setJob(ref.Name, kv, exists)
-		x.news.jobs[ref.Name] = true
+		v.setJob(ref.Name, kv, exists)
+		v.news.Jobs[ref.Name] = true
 	case record.KindReserved:
-		set(s, x.reserved, ref.Cluster, kv, exists)
-		x.news.room = true
+		set(v, x.reserved, ref.Cluster, kv, exists)
+		v.news.Capacity = true
 	case record.KindCapacity:
-		n := s.node(ref.Cluster)
-		n.capacity = one(s, n.capacity, true, kv, exists)
-		x.news.room = true
+		n := v.node(ref.Cluster)
+		n.capacity = one(v, n.capacity, true, kv, exists)
+		v.news.Capacity = true
 	case record.KindAssignment:
-		set(s, s.node(ref.Cluster).assignments, attemptID{ref.Name, ref.AttemptOf()}, kv, exists)
-		x.news.jobs[ref.Name] = true
+		set(v, v.node(ref.Cluster).assignments, attemptID{ref.Name, ref.AttemptOf()}, kv, exists)
+		v.news.Jobs[ref.Name] = true
 	case record.KindJobReport:
 		id := attemptID{ref.Name, ref.AttemptOf()}
-		set(s, s.node(ref.Cluster).reports, id, kv, exists)
-		r := s.node(ref.Cluster).reports[id].rec
+		set(v, v.node(ref.Cluster).reports, id, kv, exists)
+		r := v.node(ref.Cluster).reports[id].rec
 		x.noteFound(ref.Name, foundAt{ref.Cluster, id.attempt}, r != nil && r.Found)
-		x.news.jobs[ref.Name] = true
+		v.news.Jobs[ref.Name] = true
 	default:
 		return false
 	}
 	return true
 }
 
-func (s *state) setJob(id string, kv store.KV, exists bool) {
-	x := &s.jobs
+func (v *View) setJob(id string, kv store.KV, exists bool) {
+	x := &v.jobs
 	if old, ok := x.all[id]; ok {
 		x.count(old.rec, -1)
 		mark(x.of, old.rec.Federation, id, false)
@@ -106,7 +97,7 @@ func (s *state) setJob(id string, kv store.KV, exists bool) {
 		delete(x.posted, id)
 		delete(x.frozen, id)
 	}
-	set(s, x.all, id, kv, exists)
+	set(v, x.all, id, kv, exists)
 	now, ok := x.all[id]
 	if !ok {
 		x.order = dropID(x.order, id)
@@ -173,18 +164,17 @@ func dropID(ids []string, id string) []string {
 	return slices.Delete(ids, i, i+1)
 }
 
-// session is the create revision of a cluster's session; 0 for none. It must be
-// called inside read.
-func (s *state) session(cluster string) int64 {
-	if n := s.nodes[cluster]; n != nil && n.session.rec != nil {
+// session is the create revision of a cluster's session; 0 for none.
+func (v *View) session(cluster string) int64 {
+	if n := v.nodes[cluster]; n != nil && n.session.rec != nil {
 		return n.session.rev // it is put once
 	}
 	return 0
 }
 
-// listed says whether a cluster has told of every attempt among its Jobs in the
-// present epoch. It must be called inside read.
-func (s *state) listed(cluster string) bool {
-	n := s.nodes[cluster]
-	return n != nil && n.self.rec != nil && n.self.rec.JobsEpoch == s.epoch() && s.compared(cluster)
+// listed says whether a cluster has told of every attempt among its Jobs in the present
+// epoch.
+func (v *View) listed(cluster string) bool {
+	n := v.nodes[cluster]
+	return n != nil && n.self.rec != nil && n.self.rec.JobsEpoch == v.epoch() && v.compared(cluster)
 }

@@ -89,7 +89,7 @@ func (c *ControlPlane) commitTogether(ctx context.Context, steps []*jobStep) ([]
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
 	var epoch string
-	c.state.read(func() { epoch = c.state.epoch() })
+	c.state.read(func(v *View) { epoch = v.epoch() })
 	for _, p := range names(steps) {
 		c.fail("before_" + p)
 	}
@@ -258,26 +258,25 @@ func within(list, base []record.Promise) bool {
 	})
 }
 
-// checkReserved compares what is promised with the jobs that it is promised to, and
-// answers what it should be for the clusters where that is not so. It must be called
-// inside read.
-func (s *state) checkReserved() (should map[string][]record.Promise) {
+// checkReserved compares what is promised with the jobs that it is promised to, and answers
+// what it should be for the clusters where that is not so.
+func (v *View) checkReserved() (should map[string][]record.Promise) {
 	sums := map[string][]record.Promise{}
-	for _, ids := range s.jobs.on {
+	for _, ids := range v.jobs.on {
 		for id := range ids {
-			if j := s.jobs.all[id].rec; j.Reserved != nil {
+			if j := v.jobs.all[id].rec; j.Reserved != nil {
 				sums[j.Place.ClusterID] = promise(sums[j.Place.ClusterID], *j.Reserved, 1)
 			}
 		}
 	}
 	should = map[string][]record.Promise{}
-	for cluster, rec := range s.jobs.reserved {
+	for cluster, rec := range v.jobs.reserved {
 		if !slices.Equal(rec.rec.Jobs, sums[cluster]) {
 			should[cluster] = sums[cluster]
 		}
 	}
 	for cluster, sum := range sums {
-		if _, ok := s.jobs.reserved[cluster]; !ok {
+		if _, ok := v.jobs.reserved[cluster]; !ok {
 			should[cluster] = sum
 		}
 	}

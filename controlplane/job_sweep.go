@@ -16,22 +16,22 @@ const sweepAtOnce = 40
 // decided of them, and mends what is promised where that is not the sum of the jobs.
 func (c *ControlPlane) sweepJobs(ctx context.Context) error {
 	c.needs.keep(func(uid string) (lives bool) {
-		c.state.read(func() { _, lives = c.state.federations[uid] })
+		c.state.read(func(v *View) { _, lives = v.federations[uid] })
 		return lives
 	})
 	lives := map[string]bool{}
-	c.state.read(func() {
-		for id := range c.state.jobs.all {
+	c.state.read(func(v *View) {
+		for id := range v.jobs.all {
 			lives[id] = true
 		}
 	})
-	c.state.jobsSeen.Keep(func(key string) bool {
+	c.jobsSeen.Keep(func(key string) bool {
 		id, _, _ := strings.Cut(key, "/")
 		return lives[id]
 	})
 	var old []versioned[record.Job]
-	c.state.read(func() {
-		old = c.state.oldJobs(func(revision int64) bool { return c.age(revision) > c.cfg.KeepJobs }, c.cfg.KeepJobsEach)
+	c.state.read(func(v *View) {
+		old = v.oldJobs(func(revision int64) bool { return c.age(revision) > c.cfg.KeepJobs }, c.cfg.KeepJobsEach)
 	})
 	for some := range slices.Chunk(old, sweepAtOnce) {
 		if err := c.forgetJobs(ctx, some); err != nil {
@@ -39,7 +39,7 @@ func (c *ControlPlane) sweepJobs(ctx context.Context) error {
 		}
 	}
 	var kept []versioned[record.Job]
-	c.state.read(func() { kept = c.state.keptInVain() })
+	c.state.read(func(v *View) { kept = v.keptInVain() })
 	for some := range slices.Chunk(kept, sweepAtOnce) {
 		if err := c.dropEvents(ctx, some); err != nil {
 			return err
@@ -48,12 +48,12 @@ func (c *ControlPlane) sweepJobs(ctx context.Context) error {
 	return c.mendReserved(ctx)
 }
 
-// keptInVain lists the failed jobs whose events are kept although nobody can replay them: their
-// federation is gone. It must be called inside read.
-func (s *state) keptInVain() (out []versioned[record.Job]) {
-	for _, id := range s.jobs.order {
-		j := s.jobs.all[id]
-		if _, there := s.federations[j.rec.Federation]; j.rec.Kept && j.rec.State == record.JobFailed && !there {
+// keptInVain lists the failed jobs whose events are kept although nobody can replay them:
+// their federation is gone.
+func (v *View) keptInVain() (out []versioned[record.Job]) {
+	for _, id := range v.jobs.order {
+		j := v.jobs.all[id]
+		if _, there := v.federations[j.rec.Federation]; j.rec.Kept && j.rec.State == record.JobFailed && !there {
 			out = append(out, j)
 		}
 	}
@@ -82,13 +82,13 @@ func (c *ControlPlane) dropEvents(ctx context.Context, jobs []versioned[record.J
 	return err
 }
 
-// oldJobs lists the jobs that ended long ago, as their revision tells, and of each federation all that have
-// ended but the last ones. It must be called inside read.
-func (s *state) oldJobs(old func(revision int64) bool, keep int) []versioned[record.Job] {
+// oldJobs lists the jobs that ended long ago, as their revision tells, and of each
+// federation all that have ended but the last ones.
+func (v *View) oldJobs(old func(revision int64) bool, keep int) []versioned[record.Job] {
 	var out []versioned[record.Job]
 	ended := map[string]int{}
-	for _, id := range slices.Backward(s.jobs.order) {
-		j := s.jobs.all[id]
+	for _, id := range slices.Backward(v.jobs.order) {
+		j := v.jobs.all[id]
 		if !j.rec.State.Ended() {
 			continue
 		}
@@ -125,10 +125,10 @@ func (c *ControlPlane) forgetJobs(ctx context.Context, jobs []versioned[record.J
 func (c *ControlPlane) mendReserved(ctx context.Context) error {
 	should := map[string][]record.Promise{}
 	revs := map[string]int64{}
-	c.state.read(func() {
-		should = c.state.checkReserved()
+	c.state.read(func(v *View) {
+		should = v.checkReserved()
 		for cluster := range should {
-			revs[cluster] = c.state.jobs.reserved[cluster].rev
+			revs[cluster] = v.jobs.reserved[cluster].rev
 		}
 	})
 	for cluster, sum := range should {

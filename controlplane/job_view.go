@@ -86,18 +86,18 @@ func (c *ControlPlane) Jobs(ctx context.Context, caller identity.Caller, q JobQu
 	}
 	limit := min(cmp.Or(max(q.Limit, 0), 100), MaxJobsPage)
 	jobs = []Job{}
-	c.state.read(func() {
-		order := c.state.jobs.order
+	c.state.read(func(v *View) {
+		order := v.jobs.order
 		if q.Before != "" {
 			at, _ := slices.BinarySearch(order, q.Before)
 			order = order[:at]
 		}
 		for _, id := range slices.Backward(order) {
-			rec := c.state.jobs.all[id].rec
-			if q.Service != "" && rec.Service != q.Service || !c.state.mayReadJob(caller, rec) {
+			rec := v.jobs.all[id].rec
+			if q.Service != "" && rec.Service != q.Service || !v.mayReadJob(caller, rec) {
 				continue
 			}
-			view := c.state.jobView(id)
+			view := v.jobView(id)
 			if !q.matches(view) {
 				continue
 			}
@@ -121,9 +121,9 @@ func (c *ControlPlane) Job(ctx context.Context, caller identity.Caller, id strin
 
 // jobAsSeen is Job as the state knows it.
 func (c *ControlPlane) jobAsSeen(caller identity.Caller, id string) (view *Job, err error) {
-	c.state.read(func() {
-		if j, ok := c.state.jobs.all[id]; ok && c.state.mayReadJob(caller, j.rec) {
-			view = c.state.jobView(id)
+	c.state.read(func(v *View) {
+		if j, ok := v.jobs.all[id]; ok && v.mayReadJob(caller, j.rec) {
+			view = v.jobView(id)
 		}
 	})
 	if view == nil {
@@ -132,32 +132,32 @@ func (c *ControlPlane) jobAsSeen(caller identity.Caller, id string) (view *Job, 
 	return view, nil
 }
 
-// mayReadJob says whether a caller may see a job: who may see its federation, its
-// owner, and who sent it. It must be called inside read.
-func (s *state) mayReadJob(caller identity.Caller, j *record.Job) bool {
+// mayReadJob says whether a caller may see a job: who may see its federation, its owner, and
+// who sent it.
+func (v *View) mayReadJob(caller identity.Caller, j *record.Job) bool {
 	if caller.MayChange(j.Owner) || j.By != "" && caller.Subject == j.By {
 		return true
 	}
-	f := s.federations[j.Federation].rec
+	f := v.federations[j.Federation].rec
 	return f != nil && caller.MayRead(f.Owner, f.Visibility, f.AllowedUsers)
 }
 
-// jobView must be called inside read; nil when there is no such job.
-func (s *state) jobView(id string) *Job {
-	v, ok := s.jobs.all[id]
+// jobView is nil when there is no such job.
+func (v *View) jobView(id string) *Job {
+	value, ok := v.jobs.all[id]
 	if !ok {
 		return nil
 	}
-	j := v.rec
+	j := value.rec
 	out := &Job{
 		ID: j.Job, Federation: j.Federation, GroupID: j.GroupID, Owner: j.Owner, ClusterID: j.Cluster, Service: j.Service,
 		By: j.By, Offered: j.Offered, Size: j.Size, State: j.State, Attempt: j.Attempt, Place: j.Place,
 		Attempts: slices.Clone(j.Past), Tries: j.Tries, Cancel: j.Cancel, Reason: j.Reason, Message: j.Message, Pod: j.Pod,
-		Revision: v.rev, StreamRevision: v.rev, RequestID: j.RequestID, AcceptedAt: j.AcceptedAt.Time, ChangedAt: j.ChangedAt.Time,
+		Revision: value.rev, StreamRevision: value.rev, RequestID: j.RequestID, AcceptedAt: j.AcceptedAt.Time, ChangedAt: j.ChangedAt.Time,
 		NotBefore: timeOf(j.NotBefore), StartedAt: timeOf(j.StartedAt), EndedAt: timeOf(j.EndedAt),
 	}
 	if j.State == record.JobQueued {
-		out.Held = s.jobHeld(j)
+		out.Held = v.jobHeld(j)
 	}
 	if j.State != record.JobAssigned && j.State != record.JobRunning || j.Place == nil {
 		return out
@@ -168,14 +168,14 @@ func (s *state) jobView(id string) *Job {
 		}
 		return out
 	}
-	n := s.nodes[j.Place.ClusterID]
+	n := v.nodes[j.Place.ClusterID]
 	if n == nil {
 		return out
 	}
 	report := n.reports[attemptID{j.Job, j.Attempt}]
 	out.StreamRevision = max(out.StreamRevision, report.rev)
 	r := report.rec
-	away := s.session(j.Place.ClusterID) == 0
+	away := v.session(j.Place.ClusterID) == 0
 	if r == nil || r.State == "" {
 		out.Unreachable = away && (j.Posted || j.State == record.JobRunning)
 		return out
@@ -194,12 +194,11 @@ func (s *state) jobView(id string) *Job {
 	return out
 }
 
-// jobHeld says whether a queued job waits since a restore of the store. It must be
-// called inside read.
-func (s *state) jobHeld(j *record.Job) bool {
-	f := s.federations[j.Federation].rec
-	return f != nil && j.Epoch != s.epoch() && slices.ContainsFunc(f.Members, func(m record.Member) bool {
-		return m.Replica() && !s.listed(m.ClusterID)
+// jobHeld says whether a queued job waits since a restore of the store.
+func (v *View) jobHeld(j *record.Job) bool {
+	f := v.federations[j.Federation].rec
+	return f != nil && j.Epoch != v.epoch() && slices.ContainsFunc(f.Members, func(m record.Member) bool {
+		return m.Replica() && !v.listed(m.ClusterID)
 	})
 }
 
@@ -268,9 +267,9 @@ func (c *ControlPlane) ExplainJob(ctx context.Context, caller identity.Caller, i
 // choiceNow is the choice that would be made for a queued job; nil when none is.
 func (c *ControlPlane) choiceNow(ctx context.Context, id string) (*JobDecision, error) {
 	var f *record.Federation
-	c.state.read(func() {
-		if j := c.state.jobs.all[id].rec; j != nil {
-			f = c.state.federations[j.Federation].rec
+	c.state.read(func(v *View) {
+		if j := v.jobs.all[id].rec; j != nil {
+			f = v.federations[j.Federation].rec
 		}
 	})
 	if f == nil {
@@ -281,12 +280,12 @@ func (c *ControlPlane) choiceNow(ctx context.Context, id string) (*JobDecision, 
 		return nil, err
 	}
 	var out *JobDecision
-	c.state.read(func() {
-		j := c.state.jobs.all[id].rec
+	c.state.read(func(v *View) {
+		j := v.jobs.all[id].rec
 		if j == nil {
 			return
 		}
-		if fl, ok := c.state.field(f.UID, need); ok {
+		if fl, ok := v.field(f.UID, need); ok {
 			snapshot, decision := fl.choose(j)
 			out = &JobDecision{Attempt: j.Attempt + 1, At: c.cfg.Now(), Now: true, Snapshot: snapshot, Decision: decision}
 		}

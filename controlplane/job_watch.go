@@ -107,13 +107,13 @@ func (c *ControlPlane) WatchJobs(ctx context.Context, caller identity.Caller, q 
 		return err
 	}
 	var views []*Job
-	c.state.read(func() {
+	c.state.read(func(v *View) {
 		c.state.watchers.take(w)
-		if since > c.state.revision {
+		if since > v.revision {
 			since = 0 // it is of a history that was lost
 		}
-		for id := range c.state.jobs.all {
-			view := c.state.jobFor(caller, q, id)
+		for id := range v.jobs.all {
+			view := v.jobFor(caller, q, id)
 			if view != nil && (since == 0 && !view.State.Ended() || since > 0 && view.StreamRevision > since) {
 				views = append(views, view)
 			}
@@ -134,9 +134,9 @@ func (c *ControlPlane) WatchJobs(ctx context.Context, caller identity.Caller, q 
 			return context.Cause(ctx)
 		}
 		views = nil
-		c.state.read(func() {
+		c.state.read(func(v *View) {
 			for id := range c.state.watchers.take(w) {
-				if view := c.state.jobFor(caller, q, id); view != nil {
+				if view := v.jobFor(caller, q, id); view != nil {
 					views = append(views, view)
 				}
 			}
@@ -144,14 +144,14 @@ func (c *ControlPlane) WatchJobs(ctx context.Context, caller identity.Caller, q 
 	}
 }
 
-// jobFor is a job that matches and that the caller may see; nil when it does not, or
-// he may not. It must be called inside read.
-func (s *state) jobFor(caller identity.Caller, q JobQuery, id string) *Job {
-	j, ok := s.jobs.all[id]
-	if !ok || !s.mayReadJob(caller, j.rec) {
+// jobFor is a job that matches and that the caller may see; nil when it does not, or he may
+// not.
+func (v *View) jobFor(caller identity.Caller, q JobQuery, id string) *Job {
+	j, ok := v.jobs.all[id]
+	if !ok || !v.mayReadJob(caller, j.rec) {
 		return nil
 	}
-	if view := s.jobView(id); q.matches(view) {
+	if view := v.jobView(id); q.matches(view) {
 		return view
 	}
 	return nil

@@ -82,7 +82,7 @@ func (c *ControlPlane) Join(ctx context.Context, in JoinRequest) (*Enrolment, er
 // of two that join in one moment, tellTwins stops the later one.
 func (c *ControlPlane) otherOscar(who applicant) error {
 	first := ""
-	c.state.read(func() { first = c.state.registeredAs(who.oscar, who.cluster) })
+	c.state.read(func(v *View) { first = v.registeredAs(who.oscar, who.cluster) })
 	if first == "" {
 		return nil
 	}

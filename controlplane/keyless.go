@@ -62,9 +62,9 @@ func (c *ControlPlane) awaitKeys(ctx context.Context, err error, began time.Time
 	for {
 		changed := c.state.watch()
 		waits := false
-		c.state.read(func() {
+		c.state.read(func(v *View) {
 			waits = slices.ContainsFunc(e.clusters, func(id string) bool {
-				return c.state.clusters[id].rec != nil && c.state.sealsTo(id).Key == ""
+				return v.clusters[id].rec != nil && v.sealsTo(id).Key == ""
 			})
 		})
 		if !waits {

@@ -118,15 +118,15 @@ func (c *ControlPlane) logMembers(ctx context.Context, caller identity.Caller, i
 	if p.at().Coordinator {
 		list = p.rec.Members
 	}
-	c.state.read(func() {
-		if at, known := c.state.attemptAt(p.rec, job); known {
+	c.state.read(func(v *View) {
+		if at, known := v.attemptAt(p.rec, job); known {
 			list = at
 		}
 		for _, m := range list {
 			if !m.Replica() {
 				continue
 			}
-			if t, ok := c.state.targetOf(m); ok {
+			if t, ok := v.targetOf(m); ok {
 				t.Account = account
 				members = append(members, t)
 			} else {
@@ -137,14 +137,13 @@ func (c *ControlPlane) logMembers(ctx context.Context, caller identity.Caller, i
 	return members, missing, caller.MayChange(p.rec.Owner), nil
 }
 
-// attemptAt gives the members of a federation that an attempt of a job was given to, by
-// its name at OSCAR: one, or after a restore perhaps two, and none when they have left. So
-// nobody else is asked for it, or could answer with something else. known is false for
-// what is no attempt of a job of the federation, as far as is remembered. It must be called
-// inside read.
-func (s *state) attemptAt(f *record.Federation, name string) (at []record.Member, known bool) {
+// attemptAt gives the members of a federation that an attempt of a job was given to, by its
+// name at OSCAR: one, or after a restore perhaps two, and none when they have left. So
+// nobody else is asked for it, or could answer with something else. known is false for what
+// is no attempt of a job of the federation, as far as is remembered.
+func (v *View) attemptAt(f *record.Federation, name string) (at []record.Member, known bool) {
 	id, attempt, ours := record.OfJobName(name)
-	j := s.jobs.all[id].rec
+	j := v.jobs.all[id].rec
 	if !ours || j == nil || j.Federation != f.UID {
 		return nil, false
 	}

@@ -127,8 +127,8 @@ func TestEveryMemberIsAskedForTheLogOfAJobWhosePlaceIsKnown(t *testing.T) {
 	}
 	j := &record.Job{Job: job, Federation: "f1", Cluster: "a", Service: "s0", Attempt: 4, Place: &record.Place{ClusterID: "b", ServiceName: "s1"},
 		Past: []record.Attempt{past(1, "gone", "gone/s9"), past(2, "", "https://e"), past(3, "c", "c/s2"), past(3, "a", "a/s0")}}
-	s := &state{}
-	s.jobs.all = map[string]versioned[record.Job]{job: {rec: j}}
+	v := &View{}
+	v.jobs.all = map[string]versioned[record.Job]{job: {rec: j}}
 	for _, tt := range []struct {
 		name  string
 		fed   string
@@ -147,7 +147,7 @@ func TestEveryMemberIsAskedForTheLogOfAJobWhosePlaceIsKnown(t *testing.T) {
 	} {
 		of := *fed
 		of.UID = tt.fed
-		at, known := s.attemptAt(&of, tt.name)
+		at, known := v.attemptAt(&of, tt.name)
 		var got []string
 		for _, m := range at {
 			got = append(got, m.ClusterID)

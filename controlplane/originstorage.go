@@ -13,11 +13,11 @@ import (
 // not: the origin's OSCAR would answer him MinIO's root keys, which never leave a
 // cluster.
 
-// minioOf is the MinIO of a cluster as its syncer reports it. Without an endpoint nothing
-// is known of it, or nothing that anybody could reach. It must be called inside read.
-func (s *state) minioOf(cluster string) record.OriginStorage {
+// minioOf is the MinIO of a cluster as its syncer reports it. Without an endpoint nothing is
+// known of it, or nothing that anybody could reach.
+func (v *View) minioOf(cluster string) record.OriginStorage {
 	out := record.OriginStorage{ClusterID: cluster}
-	n := s.nodes[cluster]
+	n := v.nodes[cluster]
 	if n == nil || n.self.rec == nil || !plausibleMinIO(n.self.rec) {
 		return out
 	}
@@ -40,10 +40,10 @@ func plausibleMinIO(o *record.ObservedCluster) bool {
 // maxRegion in bytes; those of S3 have less than 20.
 const maxRegion = 64
 
-// originStorage is the storage that the workers of an origin are to use; nil when it is
-// not known. It must be called inside read.
-func (s *state) originStorage(o topology.Origin) *record.OriginStorage {
-	out := s.minioOf(o.ClusterID)
+// originStorage is the storage that the workers of an origin are to use; nil when it is not
+// known.
+func (v *View) originStorage(o topology.Origin) *record.OriginStorage {
+	out := v.minioOf(o.ClusterID)
 	if out.MinioEndpoint == "" || o.Endpoint == "" {
 		return nil
 	}
@@ -63,15 +63,14 @@ func (r *renderer) originOf(i int) *record.OriginStorage {
 }
 
 // storageUsed is the MinIO that a replica's minio.default is, as far as it is known: of its
-// own cluster, or of the origin when its syncer says that it uses that. It must be called
-// inside read.
-func (s *state) storageUsed(p place) record.OriginStorage {
+// own cluster, or of the origin when its syncer says that it uses that.
+func (v *View) storageUsed(p place) record.OriginStorage {
 	m := p.at()
 	at := m.ClusterID
-	if n := s.nodes[at]; n != nil && !m.Coordinator {
+	if n := v.nodes[at]; n != nil && !m.Coordinator {
 		if o := n.observed[m.ServiceName].rec; o != nil && o.UID == m.UID && o.Inputs != nil {
 			at = p.rec.Coordinator().ClusterID
 		}
 	}
-	return s.minioOf(at)
+	return v.minioOf(at)
 }

@@ -55,7 +55,7 @@ func (c *ControlPlane) orphansOf(ctx context.Context, cluster string) error {
 		return err
 	}
 	var steps []orphanStep
-	c.state.read(func() { steps = c.state.orphanSteps(cluster) })
+	c.state.read(func(v *View) { steps = v.orphanSteps(cluster) })
 	for _, s := range steps {
 		if s.put != nil {
 			s.put.Mark = record.Mark(c.serviceToken(s.put.UID))
@@ -71,18 +71,17 @@ func (c *ControlPlane) orphansOf(ctx context.Context, cluster string) error {
 	return nil
 }
 
-// orphanSteps must be called inside read.
-func (s *state) orphanSteps(cluster string) []orphanStep {
-	n := s.nodes[cluster]
+func (v *View) orphanSteps(cluster string) []orphanStep {
+	n := v.nodes[cluster]
 	if n == nil || n.desiredSelf.rec == nil {
 		return nil
 	}
 	uid := n.desiredSelf.rec.UID
-	_, registered := s.clusters[cluster]
+	_, registered := v.clusters[cluster]
 	var out []orphanStep
 	if n.self.rec != nil {
 		for _, o := range n.self.rec.Orphans {
-			d, known := s.deleted[o.UID]
+			d, known := v.deleted[o.UID]
 			if !known || d.rec.Foreign || d.rec.ClusterID != cluster || d.rec.ServiceName != o.ServiceName ||
 				d.rec.ClusterUID != "" && d.rec.ClusterUID != uid || n.desired[o.ServiceName].rec != nil {
 				continue
@@ -98,7 +97,7 @@ func (s *state) orphanSteps(cluster string) []orphanStep {
 			continue
 		}
 		r := replicaState{desired: d.rec, desiredRev: d.rev, observed: n.observed[service].rec}
-		known, ok := s.deleted[d.rec.UID]
+		known, ok := v.deleted[d.rec.UID]
 		if !ok {
 			if !registered && r.acknowledged() { // it belongs to no federation any more
 				out = append(out, orphanStep{cluster: cluster, service: service, desired: d.rev,

@@ -116,8 +116,8 @@ func TestARefusalThatAnotherInstanceHasPassedByIsUnknown(t *testing.T) {
 		record.RequestKey("h"): q.record("f", at, &record.Answer{Phase: record.PhaseReady, Federation: &then}),
 	})
 	cp.state.mu.Lock()
-	cp.state.revision = 1 << 40 // as new as the store will ever be
-	cp.state.federations["f"] = versioned[record.Federation]{rec: &now, rev: 1}
+	cp.state.view.revision = 1 << 40 // as new as the store will ever be
+	cp.state.view.federations["f"] = versioned[record.Federation]{rec: &now, rev: 1}
 	cp.state.mu.Unlock()
 	err := cp.verdict(t.Context(), attempt{place: place{uid: "f", rec: &now}, generation: 2, votes: true}, q)
 	if e, ok := errors.AsType[*Error](err); !ok || e.Code != CodeFailedPrecondition || e.Message != "it does not fit" {

@@ -15,14 +15,14 @@ import (
 func (c *ControlPlane) registered(caller identity.Caller) (topology.Env, int64) {
 	env := topology.Env{DefaultCluster: c.cfg.DefaultCluster, Clusters: map[string]string{}, Barred: map[string]string{}}
 	var fence int64
-	c.state.read(func() {
-		fence = c.state.fence
-		for id, reg := range c.state.clusters {
+	c.state.read(func(v *View) {
+		fence = v.fence
+		for id, reg := range v.clusters {
 			env.Clusters[id] = string(reg.rec.State)
 			if groups := reg.rec.AllowedGroups; len(groups) > 0 && !caller.InGroup(groups...) {
 				env.Barred[id] = forGroups(groups)
 			}
-			if first := c.state.sameOscarAs(id); first != "" {
+			if first := v.sameOscarAs(id); first != "" {
 				env.Barred[id] = fmt.Sprintf("has the same OSCAR as cluster %q, which was registered before it", first)
 			}
 		}

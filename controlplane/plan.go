@@ -153,10 +153,10 @@ func (c *ControlPlane) creatable(caller identity.Caller, req PlanRequest) error 
 func (c *ControlPlane) taken(owner string, g *topology.Graph) error {
 	var named string
 	held := map[string]*record.Desired{}
-	c.state.read(func() {
-		named = c.state.names[record.NameKey(owner, g.GroupID)]
+	c.state.read(func(v *View) {
+		named = v.names[record.NameKey(owner, g.GroupID)]
 		for _, n := range g.Replicas() {
-			held[n.Name()] = c.state.desired(n.Member.ClusterID, n.Member.ServiceName).rec
+			held[n.Name()] = v.desired(n.Member.ClusterID, n.Member.ServiceName).rec
 		}
 	})
 	if named != "" {
@@ -191,7 +191,7 @@ func (c *ControlPlane) planChange(ctx context.Context, caller identity.Caller, p
 	}
 	for _, placed := range d.added {
 		var held *record.Desired
-		c.state.read(func() { held = c.state.desired(placed.cluster, placed.service).rec })
+		c.state.read(func(v *View) { held = v.desired(placed.cluster, placed.service).rec })
 		if held != nil {
 			return nil, c.placeHeld(held, placed.cluster, placed.service)
 		}
@@ -279,21 +279,21 @@ type surroundings struct {
 
 func (c *ControlPlane) surroundings(members []record.Member) surroundings {
 	out := surroundings{clusters: map[string]surrounding{}, maxDelay: c.cfg.MaxQueueDelay}
-	c.state.read(func() {
+	c.state.read(func(v *View) {
 		for _, m := range members {
 			if !m.Replica() {
 				continue
 			}
-			s := surrounding{alive: c.state.alive(m.ClusterID)}
-			if reg, ok := c.state.clusters[m.ClusterID]; ok {
+			s := surrounding{alive: v.alive(m.ClusterID)}
+			if reg, ok := v.clusters[m.ClusterID]; ok {
 				s.state = reg.rec.State
 				if reg.rec.LastSeen != nil {
 					s.lastSeen = &reg.rec.LastSeen.Time
 				}
 			}
-			if n := c.state.nodes[m.ClusterID]; n != nil && n.self.rec != nil {
+			if n := v.nodes[m.ClusterID]; n != nil && n.self.rec != nil {
 				s.queue, s.reason = time.Duration(n.self.rec.QueueS)*time.Second, n.self.rec.Reason
-				s.message = cmp.Or(c.state.trouble(m.ClusterID).message, "the syncer cannot reach its OSCAR")
+				s.message = cmp.Or(v.trouble(m.ClusterID).message, "the syncer cannot reach its OSCAR")
 			}
 			out.clusters[m.ClusterID] = s
 		}

@@ -82,8 +82,8 @@ func (c *ControlPlane) digestOfChange(caller identity.Caller, d *changeDraft) st
 
 func (c *ControlPlane) digestReplica(sum digest, r rendered, added bool) {
 	var cluster string
-	c.state.read(func() {
-		if reg, ok := c.state.clusters[r.at.ClusterID]; ok {
+	c.state.read(func(v *View) {
+		if reg, ok := v.clusters[r.at.ClusterID]; ok {
 			cluster = reg.rec.UID
 		}
 	})

@@ -10,14 +10,14 @@ import (
 
 // setObserved keeps a report. One that no syncer of ours would write counts as none:
 // it decides nothing, and no answer shows it.
-func (s *state) setObserved(n *node, service string, kv store.KV, exists bool) {
+func (v *View) setObserved(n *node, service string, kv store.KV, exists bool) {
 	delete(n.observed, service)
-	o, ok := decode[record.Observed](s, kv, exists)
+	o, ok := decode[record.Observed](v, kv, exists)
 	if !ok {
 		return
 	}
 	if err := plausible(o); err != nil {
-		s.corrupt(&store.CorruptError{Key: kv.Key, Err: err})
+		v.news.Corrupt = append(v.news.Corrupt, &store.CorruptError{Key: kv.Key, Err: err})
 		return
 	}
 	n.observed[service] = versioned[record.Observed]{rec: o, rev: kv.ModRevision}

@@ -27,16 +27,15 @@ type presented struct {
 func (c *ControlPlane) federation(uid string) (presented, bool) {
 	var out presented
 	found := false
-	c.state.read(func() {
-		if f, ok := c.state.federations[uid]; ok {
-			found, out = true, c.state.present(f.rec, f.rev)
+	c.state.read(func(v *View) {
+		if f, ok := v.federations[uid]; ok {
+			found, out = true, v.present(f.rec, f.rev)
 		}
 	})
 	return out, found
 }
 
-// present must be called inside read.
-func (s *state) present(f *record.Federation, rev int64) presented {
+func (v *View) present(f *record.Federation, rev int64) presented {
 	out := presented{
 		Federation: Federation{
 			UID: f.UID, Owner: f.Owner, GroupID: f.GroupID, Topology: f.Topology, Delegation: f.Delegation,
@@ -46,7 +45,7 @@ func (s *state) present(f *record.Federation, rev int64) presented {
 		visibility: f.Visibility, allowed: f.AllowedUsers,
 		code: f.Code, detail: f.Detail, retryAfter: time.Duration(f.RetryAfter) * time.Second,
 	}
-	sit := s.situation(f)
+	sit := v.situation(f)
 	of := map[int]replicaState{}
 	for _, r := range sit.replicas {
 		of[r.member] = r

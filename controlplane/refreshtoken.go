@@ -120,7 +120,7 @@ func (c *ControlPlane) keeping(token offeredToken, requestID string) nextHold {
 			return nil, nil
 		}
 		var recipient string
-		c.state.read(func() { recipient = c.state.recipient(holder) })
+		c.state.read(func(v *View) { recipient = v.recipient(holder) })
 		if recipient == "" {
 			return nil, &Error{Code: CodeUnavailable, Message: fmt.Sprintf("no syncer of cluster %s has ever connected, so that nothing can be sealed to it", holder)}
 		}
@@ -247,9 +247,9 @@ func (c *ControlPlane) putHold(v store.View, tx *store.Txn, f *record.Federation
 
 func (c *ControlPlane) refreshTokenStatus(p place) *RefreshTokenStatus {
 	out := &RefreshTokenStatus{GroupID: p.rec.GroupID, UID: p.uid}
-	c.state.read(func() {
-		out.RefreshToken = c.state.refreshToken(p.rec, c.cfg.RefreshTokenMaxAge)
-		custody := c.state.custody[p.uid]
+	c.state.read(func(v *View) {
+		out.RefreshToken = v.refreshToken(p.rec, c.cfg.RefreshTokenMaxAge)
+		custody := v.custody[p.uid]
 		for _, m := range p.rec.Members {
 			if m.Replica() {
 				out.Members = append(out.Members, custody.member(m, out.RefreshToken))
@@ -259,18 +259,17 @@ func (c *ControlPlane) refreshTokenStatus(p place) *RefreshTokenStatus {
 	return out
 }
 
-// refreshToken must be called inside read.
-func (s *state) refreshToken(f *record.Federation, maxAge time.Duration) RefreshToken {
+func (v *View) refreshToken(f *record.Federation, maxAge time.Duration) RefreshToken {
 	out := RefreshToken{State: TokenNone}
 	if at := f.Coordinator(); at != nil {
 		out.Holder = at.ClusterID
 	}
-	holder, hold := s.custody[f.UID].hold()
+	holder, hold := v.custody[f.UID].hold()
 	if hold.rec == nil {
 		return out
 	}
 	out.Holder = holder
-	report := s.custody[f.UID].holdings[holder].rec
+	report := v.custody[f.UID].holdings[holder].rec
 	if report != nil && report.Serial < hold.rec.Serial {
 		report = nil
 	}
@@ -296,21 +295,21 @@ func (s *state) refreshToken(f *record.Federation, maxAge time.Duration) Refresh
 			out.OldAt = latest(out.GivenAt, out.RenewedAt).Add(maxAge)
 		}
 	}
-	if (out.State == TokenDeleting || out.State == TokenStoring || out.State == TokenFailing) && !s.alive(holder) {
+	if (out.State == TokenDeleting || out.State == TokenStoring || out.State == TokenFailing) && !v.alive(holder) {
 		out.Reason, out.Message = record.ReasonSessionLost, fmt.Sprintf("it waits for cluster %s, which has no syncer connected", holder)
 	}
 	return out
 }
 
-// tokenOf is refreshToken with those who wait; nil when there is none, and nobody waits
-// for one. It must be called inside read.
-func (s *state) tokenOf(f *record.Federation, maxAge time.Duration) *RefreshToken {
-	t := s.refreshToken(f, maxAge)
+// tokenOf is refreshToken with those who wait; nil when there is none, and nobody waits for
+// one.
+func (v *View) tokenOf(f *record.Federation, maxAge time.Duration) *RefreshToken {
+	t := v.refreshToken(f, maxAge)
 	for _, m := range f.Members {
 		if !m.Replica() {
 			continue
 		}
-		switch has := s.custody[f.UID].member(m, t); has.State {
+		switch has := v.custody[f.UID].member(m, t); has.State {
 		case MemberWaits, MemberRefused:
 			t.Waiting = append(t.Waiting, m.ClusterID+"/"+m.ServiceName)
 		}

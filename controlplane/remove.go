@@ -107,8 +107,8 @@ func (c *ControlPlane) orderRemoval(ctx context.Context, caller identity.Caller,
 func (c *ControlPlane) ordered(reg *record.Cluster, opts RemoveOptions) (bool, error) {
 	if reg.Removal == nil {
 		var refused string
-		c.state.read(func() {
-			if sit, _, ok := c.state.removal(reg.ClusterID); ok {
+		c.state.read(func(v *View) {
+			if sit, _, ok := v.removal(reg.ClusterID); ok {
 				refused = refuseRemoval(sit, opts.Force)
 			}
 		})
@@ -146,16 +146,16 @@ func (c *ControlPlane) awaitRemoved(ctx context.Context, id, uid string, wait ti
 		changed := c.state.watch()
 		var res RemoveResult
 		done := false
-		c.state.read(func() {
-			if n := c.state.nodes[id]; n != nil && c.state.clusterUID(id) == uid {
+		c.state.read(func(v *View) {
+			if n := v.nodes[id]; n != nil && v.clusterUID(id) == uid {
 				res.Pending = len(n.desired)
 			}
-			reg, ok := c.state.clusters[id]
+			reg, ok := v.clusters[id]
 			if !ok || reg.rec.UID != uid {
 				done = true
 				return
 			}
-			shown := c.state.presentCluster(reg)
+			shown := v.presentCluster(reg, c.streamOf)
 			res.Cluster = &shown
 			done = over || shown.Removal != nil && shown.Removal.Blocked
 		})

@@ -61,24 +61,24 @@ func (c *ControlPlane) renderer(s *oscar.Service, g *topology.Graph, fed record.
 	}
 	r.name = func(service, uid string) string { return record.SpecName(service, uid, fed.Generation) }
 	r.origin.ClusterID = g.Nodes[0].Member.ClusterID
-	c.state.read(func() {
-		r.meta = *c.state.meta
+	c.state.read(func(v *View) {
+		r.meta = *v.meta
 		for _, n := range g.Nodes {
-			r.recipients[n.Member.ClusterID] = c.state.sealsTo(n.Member.ClusterID)
-			r.alive[n.Member.ClusterID] = c.state.alive(n.Member.ClusterID)
-			r.minio[n.Member.ClusterID] = c.state.minioOf(n.Member.ClusterID).MinioEndpoint
+			r.recipients[n.Member.ClusterID] = v.sealsTo(n.Member.ClusterID)
+			r.alive[n.Member.ClusterID] = v.alive(n.Member.ClusterID)
+			r.minio[n.Member.ClusterID] = v.minioOf(n.Member.ClusterID).MinioEndpoint
 		}
-		if reg, ok := c.state.clusters[r.origin.ClusterID]; ok {
+		if reg, ok := v.clusters[r.origin.ClusterID]; ok {
 			r.origin.Endpoint, r.origin.SSLVerify = reg.rec.Endpoint, reg.rec.SSLVerify
 		}
 		if fed.Owner != identity.Admin && topology.SharesStorage(s) {
-			r.storage = c.state.originStorage(r.origin)
+			r.storage = v.originStorage(r.origin)
 		}
-		if f, ok := c.state.federations[fed.UID]; ok {
+		if f, ok := v.federations[fed.UID]; ok {
 			for _, m := range slices.Concat(f.rec.Members, f.rec.Leaving) {
 				r.services[m.ClusterID] = append(r.services[m.ClusterID], m.ServiceName)
 			}
-			for _, d := range c.state.deleted {
+			for _, d := range v.deleted {
 				if d.rec.Federation == fed.UID {
 					r.services[d.rec.ClusterID] = append(r.services[d.rec.ClusterID], d.rec.ServiceName)
 				}
@@ -209,15 +209,15 @@ func (r *renderer) left(m record.Member, s *oscar.Service) (out, by []string) {
 	slices.Sort(by)
 	by = slices.Compact(by)
 	state := r.cp.state
-	state.read(func() {
+	state.read(func(v *View) {
 		for _, service := range by {
-			for uid := range state.deletedOf[m.ClusterID+"/"+service] {
-				d := state.deleted[uid].rec
-				if d != nil && d.Owner == r.fed.Owner && (d.ClusterUID == "" || d.ClusterUID == state.clusterUID(m.ClusterID)) {
+			for uid := range v.deletedOf[m.ClusterID+"/"+service] {
+				d := v.deleted[uid].rec
+				if d != nil && d.Owner == r.fed.Owner && (d.ClusterUID == "" || d.ClusterUID == v.clusterUID(m.ClusterID)) {
 					out = append(out, d.BucketsLeft...)
 				}
 			}
-			desired, observed := state.desired(m.ClusterID, service).rec, state.observed(m.ClusterID, service).rec
+			desired, observed := v.desired(m.ClusterID, service).rec, v.observed(m.ClusterID, service).rec
 			if service != m.ServiceName && desired != nil && observed != nil && desired.Federation == r.fed.UID && observed.UID == desired.UID {
 				out = append(out, observed.BucketsMade...)
 			}

@@ -172,8 +172,8 @@ func keyReused() error {
 
 func (c *ControlPlane) inFlight(uid string) bool {
 	found := false
-	c.state.read(func() {
-		f, ok := c.state.federations[uid]
+	c.state.read(func(v *View) {
+		f, ok := v.federations[uid]
 		found = ok && f.rec.Phase.InFlight()
 	})
 	return found

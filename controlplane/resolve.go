@@ -83,8 +83,8 @@ func (c *ControlPlane) difference(caller identity.Caller, req ResolveRequest) (*
 			Path: "keep", Rule: oscar.RuleOneOf, Value: req.Keep, Message: "keep is cluster or store"}}}
 	}
 	var found *Difference
-	c.state.read(func() {
-		for _, d := range c.state.differences() {
+	c.state.read(func(v *View) {
+		for _, d := range v.differences(c.serviceToken) {
 			if d.ClusterID == req.ClusterID && d.ServiceName == req.ServiceName && (caller.Administrator || d.Owner != "" && caller.MayChange(d.Owner)) {
 				found = &d
 			}
@@ -149,13 +149,13 @@ func membersBy(req ReplicasRequest) edit {
 func (c *ControlPlane) rewrite(ctx context.Context, caller identity.Caller, req ResolveRequest, d *Difference, r *resolution, fn edit) error {
 	var at *record.Member
 	generation, highest := int64(0), d.ClusterGeneration
-	c.state.read(func() {
-		f, ok := c.state.federations[d.Federation]
+	c.state.read(func(v *View) {
+		f, ok := v.federations[d.Federation]
 		if !ok {
 			return
 		}
 		at, generation = f.rec.Coordinator(), f.rec.Generation
-		for _, replica := range c.state.situation(f.rec).replicas {
+		for _, replica := range v.situation(f.rec).replicas {
 			if h := replica.held(); h != nil {
 				highest = max(highest, h.Generation)
 			}
@@ -179,8 +179,8 @@ func (c *ControlPlane) rewrite(ctx context.Context, caller identity.Caller, req 
 // with its memory beside it, which is all that compares it with anything.
 func (c *ControlPlane) bury(ctx context.Context, req ResolveRequest, d *Difference) error {
 	var clusterUID string
-	c.state.read(func() {
-		if n := c.state.nodes[d.ClusterID]; n != nil && n.desiredSelf.rec != nil {
+	c.state.read(func(v *View) {
+		if n := v.nodes[d.ClusterID]; n != nil && n.desiredSelf.rec != nil {
 			clusterUID = n.desiredSelf.rec.UID
 		}
 	})

@@ -139,7 +139,7 @@ func (c *ControlPlane) watchHistory(ctx context.Context) error {
 		case found := <-c.doubt:
 			c.insist(ctx, "the restored store has no new epoch yet", func() error { return c.resolveDoubt(ctx, found) })
 			timer.Reset(0)
-		case <-c.state.metaChanged:
+		case <-c.metaChanged:
 			c.insist(ctx, "not every cluster is told the epoch", func() error { return c.tellClusters(ctx) })
 		case <-timer.C:
 			timer.Reset(witnessPause)
@@ -195,8 +195,8 @@ func (c *ControlPlane) resolveDoubt(ctx context.Context, found doubt) error {
 	}
 	if c.doubts.CompareAndSwap(doubts, 0) {
 		var all []string
-		c.state.read(func() {
-			for uid := range c.state.federations {
+		c.state.read(func(v *View) {
+			for uid := range v.federations {
 				all = append(all, uid)
 			}
 		})
@@ -208,9 +208,9 @@ func (c *ControlPlane) resolveDoubt(ctx context.Context, found doubt) error {
 // tellClusters brings the epoch to those clusters that do not have it.
 func (c *ControlPlane) tellClusters(ctx context.Context) error {
 	var behind []string
-	c.state.read(func() {
-		for id, n := range c.state.nodes { // those that are being removed, too
-			if n.desiredSelf.rec != nil && c.state.meta != nil && n.desiredSelf.rec.Epoch != c.state.meta.Epoch {
+	c.state.read(func(v *View) {
+		for id, n := range v.nodes { // those that are being removed, too
+			if n.desiredSelf.rec != nil && v.meta != nil && n.desiredSelf.rec.Epoch != v.meta.Epoch {
 				behind = append(behind, id)
 			}
 		}

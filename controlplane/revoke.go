@@ -140,10 +140,10 @@ func (c *ControlPlane) ReadmitCluster(ctx context.Context, caller identity.Calle
 // forgetsPosted says whether a job that may run on a cluster is known to by its report
 // alone, which a readmission takes away.
 func (c *ControlPlane) forgetsPosted(cluster string) (found bool) {
-	c.state.read(func() {
-		for id := range c.state.jobs.on[cluster] {
-			j := c.state.jobs.all[id].rec
-			r := c.state.nodes[cluster].reports[attemptID{id, j.Attempt}].rec
+	c.state.read(func(v *View) {
+		for id := range v.jobs.on[cluster] {
+			j := v.jobs.all[id].rec
+			r := v.nodes[cluster].reports[attemptID{id, j.Attempt}].rec
 			found = found || r != nil && r.State.Posted() && !j.Posted && j.State == record.JobAssigned
 		}
 	})

@@ -89,8 +89,8 @@ type target struct {
 // others may not. What is free on a cluster orders them, where the policy looks at it, but
 // bars nobody: a function may be running already.
 func (c *ControlPlane) runOrder(p place, need *needs) (targets []target, barred []string) {
-	c.state.read(func() {
-		fl, ok := c.state.field(p.uid, need)
+	c.state.read(func(v *View) {
+		fl, ok := v.field(p.uid, need)
 		if !ok {
 			barred = append(barred, "the federation is not ready")
 			return
@@ -118,33 +118,31 @@ func (c *ControlPlane) runOrder(p place, need *needs) (targets []target, barred 
 			}
 		}
 		for _, place := range order {
-			if t, ok := c.state.target(fl.members, place); ok {
+			if t, ok := v.target(fl.members, place); ok {
 				targets = append(targets, t)
 			}
 		}
-		for _, v := range d.Verdicts {
-			if !slices.Contains(order, v.Place) {
-				barred = append(barred, v.Place+": "+v.Message)
+		for _, value := range d.Verdicts {
+			if !slices.Contains(order, value.Place) {
+				barred = append(barred, value.Place+": "+value.Message)
 			}
 		}
 	})
 	return targets, barred
 }
 
-// target must be called inside read.
-func (s *state) target(members []record.Member, place string) (target, bool) {
+func (v *View) target(members []record.Member, place string) (target, bool) {
 	for _, m := range members {
 		if !m.Replica() || m.ClusterID+"/"+m.ServiceName != place {
 			continue
 		}
-		return s.targetOf(m)
+		return v.targetOf(m)
 	}
 	return target{}, false
 }
 
-// targetOf must be called inside read.
-func (s *state) targetOf(m record.Member) (target, bool) {
-	reg := s.clusters[m.ClusterID].rec
+func (v *View) targetOf(m record.Member) (target, bool) {
+	reg := v.clusters[m.ClusterID].rec
 	if reg == nil || reg.Revoked != nil {
 		return target{}, false
 	}

@@ -12,14 +12,13 @@ import (
 // other one's services for what nobody knows. The registration that came first keeps
 // it; nothing is written there for the others, nor placed on them, until one is removed.
 
-// oscarID says which OSCAR a cluster is; empty when nobody knows. It must be called
-// inside read.
-func (s *state) oscarID(cluster string) string {
-	reg, registered := s.clusters[cluster]
+// oscarID says which OSCAR a cluster is; empty when nobody knows.
+func (v *View) oscarID(cluster string) string {
+	reg, registered := v.clusters[cluster]
 	if !registered {
 		return ""
 	}
-	if n := s.nodes[cluster]; n != nil && n.self.rec != nil && n.self.rec.OscarID != "" {
+	if n := v.nodes[cluster]; n != nil && n.self.rec != nil && n.self.rec.OscarID != "" {
 		return n.self.rec.OscarID
 	}
 	if reg.rec.Joined != nil {
@@ -28,30 +27,29 @@ func (s *state) oscarID(cluster string) string {
 	return ""
 }
 
-// registeredAs is the first cluster, other than that one, that an OSCAR is registered
-// as; empty for none. It must be called inside read.
-func (s *state) registeredAs(id, other string) string {
+// registeredAs is the first cluster, other than that one, that an OSCAR is registered as;
+// empty for none.
+func (v *View) registeredAs(id, other string) string {
 	first := ""
-	for cluster, reg := range s.clusters {
-		if id == "" || cluster == other || s.oscarID(cluster) != id {
+	for cluster, reg := range v.clusters {
+		if id == "" || cluster == other || v.oscarID(cluster) != id {
 			continue
 		}
-		if first == "" || earlier(reg.rec, s.clusters[first].rec) {
+		if first == "" || earlier(reg.rec, v.clusters[first].rec) {
 			first = cluster
 		}
 	}
 	return first
 }
 
-// sameOscarAs is the cluster that a cluster's OSCAR was registered as before. It must be
-// called inside read.
-func (s *state) sameOscarAs(cluster string) string {
-	reg, registered := s.clusters[cluster]
+// sameOscarAs is the cluster that a cluster's OSCAR was registered as before.
+func (v *View) sameOscarAs(cluster string) string {
+	reg, registered := v.clusters[cluster]
 	if !registered || reg.rec.Removal != nil { // what is removed has its tombstones to see to
 		return ""
 	}
-	first := s.registeredAs(s.oscarID(cluster), cluster)
-	if first == "" || earlier(reg.rec, s.clusters[first].rec) {
+	first := v.registeredAs(v.oscarID(cluster), cluster)
+	if first == "" || earlier(reg.rec, v.clusters[first].rec) {
 		return ""
 	}
 	return first
@@ -68,18 +66,18 @@ func earlier(a, b *record.Cluster) bool {
 // one's, too.
 func (c *ControlPlane) tellTwins(ctx context.Context, cluster string) error {
 	wrong := map[string]string{}
-	c.state.read(func() {
-		id := c.state.oscarID(cluster)
-		for other := range c.state.clusters {
-			n := c.state.nodes[other]
+	c.state.read(func(v *View) {
+		id := v.oscarID(cluster)
+		for other := range v.clusters {
+			n := v.nodes[other]
 			if n == nil || n.desiredSelf.rec == nil {
 				continue
 			}
 			told := n.desiredSelf.rec.SameOscarAs
-			if other != cluster && told != cluster && (id == "" || c.state.oscarID(other) != id) {
+			if other != cluster && told != cluster && (id == "" || v.oscarID(other) != id) {
 				continue
 			}
-			if is := c.state.sameOscarAs(other); is != told {
+			if is := v.sameOscarAs(other); is != told {
 				wrong[other] = is
 			}
 		}
@@ -131,18 +129,17 @@ func (c *ControlPlane) tellTwin(ctx context.Context, cluster, first string) erro
 }
 
 // elsewhere names the cluster that an orphan of this one belongs to: that whose mark it
-// carries, or on which the store knows its life; empty for none. It must be called
-// inside read.
-func (s *state) elsewhere(cluster string, o record.Orphan) string {
+// carries, or on which the store knows its life; empty for none.
+func (v *View) elsewhere(cluster string, o record.Orphan) string {
 	if o.ClusterID != "" && o.ClusterID != cluster {
 		return o.ClusterID
 	}
-	for other, n := range s.nodes {
+	for other, n := range v.nodes {
 		if d := n.desired[o.ServiceName].rec; other != cluster && d != nil && d.UID == o.UID {
 			return other
 		}
 	}
-	if d, known := s.deleted[o.UID]; known && d.rec.ClusterID != cluster {
+	if d, known := v.deleted[o.UID]; known && d.rec.ClusterID != cluster {
 		return d.rec.ClusterID
 	}
 	return ""

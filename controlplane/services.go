@@ -21,8 +21,8 @@ func (c *ControlPlane) Services(ctx context.Context, caller identity.Caller, fn 
 		return err
 	}
 	var places []place
-	c.state.read(func() {
-		for uid, f := range c.state.federations {
+	c.state.read(func(v *View) {
+		for uid, f := range v.federations {
 			if f.rec.Phase == record.PhaseDeleting || f.rec.Phase.Result() || !caller.MayRead(f.rec.Owner, f.rec.Visibility, f.rec.AllowedUsers) {
 				continue
 			}
@@ -148,8 +148,8 @@ func (c *ControlPlane) shown(submitted *oscar.Service, p place) *oscar.Service {
 	m := p.at()
 	s.Name, s.ClusterID, s.Owner, s.Token = m.ServiceName, m.ClusterID, p.rec.Owner, c.doorToken(m.UID, p.rec.TokenRotation)
 	g := graphOf(p.rec)
-	c.state.read(func() {
-		at := c.state.storageUsed(p)
+	c.state.read(func(v *View) {
+		at := v.storageUsed(p)
 		s.FillDefaultMinIO(at.MinioEndpoint, at.MinioRegion, at.MinioVerify)
 	})
 	if s.Federation == nil && len(p.rec.Members) == 1 {

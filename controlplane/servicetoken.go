@@ -36,16 +36,16 @@ func (c *ControlPlane) ServiceCaller(ctx context.Context, service, token string)
 // bearerOf is the uid of the replica that has the mark and the name; empty for none, and
 // for one whose tokens were changed: the mark cannot be.
 func (c *ControlPlane) bearerOf(mark, service string) (uid string) {
-	c.state.read(func() {
-		at, ok := c.state.marked[mark]
+	c.state.read(func(v *View) {
+		at, ok := v.marked[mark]
 		if !ok || at.service != service {
 			return
 		}
-		d := c.state.desired(at.cluster, at.service).rec
+		d := v.desired(at.cluster, at.service).rec
 		if d == nil || d.Mark != mark || d.Tombstone() {
 			return
 		}
-		if f := c.state.federations[d.Federation].rec; f != nil && f.TokenRotation == 0 && f.Phase != record.PhaseDeleting && !f.Phase.Result() {
+		if f := v.federations[d.Federation].rec; f != nil && f.TokenRotation == 0 && f.Phase != record.PhaseDeleting && !f.Phase.Result() {
 			uid = d.UID
 		}
 	})

@@ -2,12 +2,10 @@ package controlplane
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -15,42 +13,32 @@ import (
 // state is what this instance knows of the store, decoded and indexed, and
 // consistent at one revision. It is a cache: every decision that is taken from it
 // is committed by a transaction that compares the federation it was taken for.
+// What it knows is read through read alone.
 type state struct {
 	mirror *store.Mirror
 	feed   *store.Feed
-	// corrupt is told of records that cannot be read.
-	corrupt func(err error)
-	// strange is told of records with a word of a newer version.
-	strange func(key, word string)
-	// touched is told which federations and clusters a change concerns.
-	touched func(federations, clusters []string)
-	// ended is told of clusters whose session has ended.
-	ended func(cluster string)
-	// departed is told of changes on clusters that are being removed, or were.
-	departed func(cluster string)
-	// readToken is told of reports that a refresh token was read.
-	readToken func(key string)
-	// forgiven is told of clusters that are readmitted, or are another one.
-	forgiven func(cluster string)
-	// streams says whether the syncer of a registration has a stream to this instance.
-	streams func(cluster, uid string) bool
-	// token gives the service token of a replica.
-	token func(uid string) string
-	// minimum is told what the store asks of those who work with it.
-	minimum func(record.Minimum)
-	// metaChanged is told when the meta record was written.
-	metaChanged chan struct{}
-
-	mu       sync.RWMutex
-	revision int64
-	changed  chan struct{}
-	meta     *record.Meta
-	fence    int64
+	now    func() time.Time
 	// elapsed is the time that is agreed on, counted on by the clock now.
 	elapsed elapsed
-	// jobsSeen is when this instance first saw the pauses of jobs, and frozen Jobs.
-	jobsSeen    clock.Sightings
-	now         func() time.Time
+	// subscribers are told what each refresh has changed. They are fixed before run.
+	subscribers []func(*Changes)
+
+	mu      sync.RWMutex
+	view    View
+	changed chan struct{}
+	// watchers of jobs are told within the refresh: what is read afterwards is not
+	// newer than what they have been told of.
+	watchers jobWatchers
+	// waiters are told within the refresh, too.
+	waiters waiters
+}
+
+// View is the store at one revision. It is given to functions that read the state, and
+// is good for as long as they run. Its records are shared: a reader changes none.
+type View struct {
+	revision    int64
+	meta        *record.Meta
+	fence       int64
 	clusters    map[string]versioned[record.Cluster]
 	federations map[string]versioned[record.Federation]
 	names       map[string]string
@@ -70,16 +58,39 @@ type state struct {
 	marked map[string]serviceAt
 	// custody is of the tokens of each federation that has any.
 	custody map[string]*custody
-	// jobs is of the jobs, and jobsChanged is told what a change concerns of them.
-	jobs        jobIndex
-	jobsChanged func(news jobNews, federations, clusters []string)
-	// watchers of jobs are told within the refresh: what is read afterwards is not
-	// newer than what they have been told of.
-	watchers jobWatchers
-	// waiters are told within the refresh, too; formerly are names that a federation had
-	// before a change of the present refresh.
-	waiters  waiters
+	// jobs is of the jobs.
+	jobs jobIndex
+	// news is what the present refresh has changed.
+	news *Changes
+}
+
+// Changes is what one refresh of the state has seen.
+type Changes struct {
+	// Federations, by uid, and Clusters that a change concerns. The empty cluster stands
+	// for the fence.
+	Federations, Clusters map[string]bool
+	// Jobs, by id, and Capacity says that some cluster has more or less to give.
+	Jobs     map[string]bool
+	Capacity bool
+	// Ended are clusters whose session has ended, Departed those that are being removed,
+	// or were, and Forgiven those that are readmitted, or are another one.
+	Ended, Departed, Forgiven []string
+	// Readings are the keys of reports that a refresh token was read.
+	Readings []string
+	// Meta is set when the meta record was written.
+	Meta *record.Meta
+	// Corrupt are errors of records that cannot be read, and Strange the words of a newer
+	// version, by the key of their record.
+	Corrupt []error
+	Strange map[string]string
+	// shown are clusters that are shown otherwise, and formerly the names that
+	// federations had before.
+	shown    map[string]bool
 	formerly []string
+}
+
+func newChanges() *Changes {
+	return &Changes{Federations: map[string]bool{}, Clusters: map[string]bool{}, Jobs: map[string]bool{}, Strange: map[string]string{}, shown: map[string]bool{}}
 }
 
 // versioned is a record with its mod revision.
@@ -104,36 +115,22 @@ type node struct {
 	answers     map[string]versioned[record.OfferAnswer]
 }
 
-func newState(mirror *store.Mirror) *state {
+func newState(mirror *store.Mirror, now func() time.Time) *state {
 	return &state{
-		mirror:      mirror,
-		now:         time.Now,
-		feed:        mirror.Feed(),
-		corrupt:     func(error) {},
-		strange:     func(string, string) {},
-		minimum:     func(record.Minimum) {},
-		touched:     func([]string, []string) {},
-		ended:       func(string) {},
-		departed:    func(string) {},
-		forgiven:    func(string) {},
-		readToken:   func(string) {},
-		streams:     func(string, string) bool { return false },
-		changed:     make(chan struct{}),
-		metaChanged: make(chan struct{}, 1),
-		clusters:    map[string]versioned[record.Cluster]{},
-		federations: map[string]versioned[record.Federation]{},
-		names:       map[string]string{},
-		marked:      map[string]serviceAt{},
-		nodes:       map[string]*node{},
-		named:       map[string]map[string]bool{},
-		onCluster:   map[string]map[string]bool{},
-		deleted:     map[string]versioned[record.Deleted]{},
-		deletedOf:   map[string]map[string]bool{},
-		custody:     map[string]*custody{},
-		jobs:        newJobIndex(),
-		jobsChanged: func(jobNews, []string, []string) {},
+		mirror: mirror, feed: mirror.Feed(), now: now, changed: make(chan struct{}),
+		view: View{
+			clusters: map[string]versioned[record.Cluster]{}, federations: map[string]versioned[record.Federation]{},
+			names: map[string]string{}, marked: map[string]serviceAt{}, nodes: map[string]*node{},
+			named: map[string]map[string]bool{}, onCluster: map[string]map[string]bool{},
+			deleted: map[string]versioned[record.Deleted]{}, deletedOf: map[string]map[string]bool{},
+			custody: map[string]*custody{}, jobs: newJobIndex(), news: newChanges(),
+		},
 	}
 }
+
+// subscribe has fn called after each refresh that has changed something, outside of the
+// state's lock. All subscribe before run.
+func (s *state) subscribe(fn func(*Changes)) { s.subscribers = append(s.subscribers, fn) }
 
 // run keeps the state fresh until ctx ends.
 func (s *state) run(ctx context.Context) error {
@@ -147,46 +144,54 @@ func (s *state) run(ctx context.Context) error {
 
 // refresh applies what the mirror has seen since the last call.
 func (s *state) refresh() {
-	federations, clusters, shown := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	s.mu.Lock()
-	keys, view := s.feed.Take()
+	keys, mirrored := s.feed.Take()
+	v := &s.view
+	news := newChanges()
+	v.news = news
 	for _, key := range keys {
-		kv, ok := view.KV(key)
+		kv, ok := mirrored.KV(key)
 		ref := record.ParseKey(key)
-		trouble := s.trouble(ref.Cluster)
-		s.apply(key, kv, ok, federations, clusters)
-		if ref.Cluster != "" && s.departing(ref.Cluster) {
-			s.departed(ref.Cluster)
+		trouble := v.trouble(ref.Cluster)
+		if ref.Kind == record.KindElapsed {
+			s.applyElapsed(kv, ok)
+			continue
 		}
-		if shownOf(ref.Kind) || ref.Kind == record.KindObservedCluster && s.trouble(ref.Cluster) != trouble {
-			shown[ref.Cluster] = true
+		v.apply(key, kv, ok)
+		if ref.Cluster != "" && v.departing(ref.Cluster) {
+			news.Departed = append(news.Departed, ref.Cluster)
+		}
+		if shownOf(ref.Kind) || ref.Kind == record.KindObservedCluster && v.trouble(ref.Cluster) != trouble {
+			news.shown[ref.Cluster] = true
 		}
 	}
-	s.revision = view.Revision()
-	s.tellWaiters(federations, shown, s.formerly)
-	s.formerly = nil
-	if len(federations)+len(clusters) > 0 {
+	v.revision = mirrored.Revision()
+	s.tellWaiters(news.Federations, news.shown, news.formerly)
+	if len(news.Federations)+len(news.Clusters) > 0 {
 		close(s.changed)
 		s.changed = make(chan struct{})
 	}
-	news := s.jobs.news
-	s.jobs.news = jobNews{jobs: map[string]bool{}}
-	if len(news.jobs) > 0 {
-		s.watchers.tell(news.jobs)
+	if len(news.Jobs) > 0 {
+		s.watchers.tell(news.Jobs)
 	}
 	s.mu.Unlock()
-	if len(federations)+len(clusters) > 0 {
-		s.touched(slices.Sorted(maps.Keys(federations)), slices.Sorted(maps.Keys(clusters)))
+	if len(keys) > 0 {
+		for _, tell := range s.subscribers {
+			tell(news)
+		}
 	}
-	if len(federations)+len(clusters)+len(news.jobs) > 0 || news.room {
-		s.jobsChanged(news, slices.Collect(maps.Keys(federations)), slices.Collect(maps.Keys(clusters)))
+}
+
+func (s *state) applyElapsed(kv store.KV, exists bool) {
+	if e, err := store.Decode[record.Elapsed](kv); exists && err == nil {
+		s.elapsed.saw(e, s.now())
 	}
 }
 
 // wait returns once the state is at least as new as revision.
 func (s *state) wait(ctx context.Context, revision int64) error {
 	s.mu.RLock()
-	fresh := s.revision >= revision
+	fresh := s.view.revision >= revision
 	s.mu.RUnlock()
 	if fresh {
 		return nil
@@ -207,133 +212,125 @@ func (s *state) watch() <-chan struct{} {
 }
 
 // read runs fn while the state stands still. fn must not keep what it is given.
-func (s *state) read(fn func()) {
+func (s *state) read(fn func(*View)) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	fn()
+	fn(&s.view)
 }
 
-func (s *state) apply(key string, kv store.KV, exists bool, federations, clusters map[string]bool) {
+func (v *View) apply(key string, kv store.KV, exists bool) {
+	federations, clusters := v.news.Federations, v.news.Clusters
 	ref := record.ParseKey(key)
-	if s.applyJob(ref, kv, exists) {
+	if v.applyJob(ref, kv, exists) {
 		return
 	}
 	switch ref.Kind {
 	case record.KindMeta:
-		if v, ok := decode[record.Meta](s, kv, exists); ok {
-			s.meta = v
-			s.minimum(v.Minimum)
-			select {
-			case s.metaChanged <- struct{}{}:
-			default:
-			}
-		}
-	case record.KindElapsed:
-		if e, err := store.Decode[record.Elapsed](kv); exists && err == nil {
-			s.elapsed.saw(e, s.now())
+		if m, ok := decode[record.Meta](v, kv, exists); ok {
+			v.meta, v.news.Meta = m, m
 		}
 	case record.KindFence:
-		s.fence = kv.ModRevision
+		v.fence = kv.ModRevision
 		clusters[""] = true
 	case record.KindCluster:
-		s.registrations++
-		old := s.clusters[ref.Cluster].rec
-		set(s, s.clusters, ref.Cluster, kv, exists)
-		if now := s.clusters[ref.Cluster].rec; now != nil && (old == nil || old.UID != now.UID || old.Revoked != nil && now.Revoked == nil) {
-			s.forgiven(ref.Cluster)
+		v.registrations++
+		old := v.clusters[ref.Cluster].rec
+		set(v, v.clusters, ref.Cluster, kv, exists)
+		if now := v.clusters[ref.Cluster].rec; now != nil && (old == nil || old.UID != now.UID || old.Revoked != nil && now.Revoked == nil) {
+			v.news.Forgiven = append(v.news.Forgiven, ref.Cluster)
 		}
 		clusters[ref.Cluster] = true
 	case record.KindName:
-		delete(s.names, key)
-		if v, ok := decode[record.Name](s, kv, exists); ok {
-			s.names[key] = v.UID
+		delete(v.names, key)
+		if n, ok := decode[record.Name](v, kv, exists); ok {
+			v.names[key] = n.UID
 		}
 	case record.KindDeleted:
-		if old, ok := s.deleted[ref.Name]; ok {
-			mark(s.deletedOf, old.rec.ClusterID+"/"+old.rec.ServiceName, ref.Name, false)
+		if old, ok := v.deleted[ref.Name]; ok {
+			mark(v.deletedOf, old.rec.ClusterID+"/"+old.rec.ServiceName, ref.Name, false)
 		}
-		set(s, s.deleted, ref.Name, kv, exists)
-		if d, ok := s.deleted[ref.Name]; ok {
-			mark(s.deletedOf, d.rec.ClusterID+"/"+d.rec.ServiceName, ref.Name, true)
+		set(v, v.deleted, ref.Name, kv, exists)
+		if d, ok := v.deleted[ref.Name]; ok {
+			mark(v.deletedOf, d.rec.ClusterID+"/"+d.rec.ServiceName, ref.Name, true)
 		}
 	case record.KindFederation:
-		s.applyFederation(ref.Name, kv, exists)
+		v.applyFederation(ref.Name, kv, exists)
 		federations[ref.Name] = true
 	case record.KindSession, record.KindObservedCluster, record.KindDesiredCluster:
-		n := s.node(ref.Cluster)
+		n := v.node(ref.Cluster)
 		if ref.Kind == record.KindSession && !exists && n.session.rec != nil {
-			s.ended(ref.Cluster)
+			v.news.Ended = append(v.news.Ended, ref.Cluster)
 		}
-		n.session = one(s, n.session, ref.Kind == record.KindSession, kv, exists)
-		n.self = one(s, n.self, ref.Kind == record.KindObservedCluster, kv, exists)
+		n.session = one(v, n.session, ref.Kind == record.KindSession, kv, exists)
+		n.self = one(v, n.self, ref.Kind == record.KindObservedCluster, kv, exists)
 		if ref.Kind == record.KindDesiredCluster {
-			s.registrations++
+			v.registrations++
 		}
-		n.desiredSelf = one(s, n.desiredSelf, ref.Kind == record.KindDesiredCluster, kv, exists)
+		n.desiredSelf = one(v, n.desiredSelf, ref.Kind == record.KindDesiredCluster, kv, exists)
 		clusters[ref.Cluster] = true
 	case record.KindDesiredService:
-		n := s.node(ref.Cluster)
+		n := v.node(ref.Cluster)
 		if old, ok := n.desired[ref.Name]; ok {
 			federations[old.rec.Federation] = true
-			delete(s.marked, old.rec.Mark)
+			delete(v.marked, old.rec.Mark)
 		}
-		set(s, n.desired, ref.Name, kv, exists)
+		set(v, n.desired, ref.Name, kv, exists)
 		if now, ok := n.desired[ref.Name]; ok {
 			federations[now.rec.Federation] = true
-			s.marked[now.rec.Mark] = serviceAt{ref.Cluster, ref.Name}
+			v.marked[now.rec.Mark] = serviceAt{ref.Cluster, ref.Name}
 		}
 	case record.KindReading:
 		if exists {
-			s.readToken(key)
+			v.news.Readings = append(v.news.Readings, key)
 		}
 	case record.KindAsk:
-		set(s, s.node(ref.Cluster).asks, ref.Name, kv, exists)
+		set(v, v.node(ref.Cluster).asks, ref.Name, kv, exists)
 		clusters[ref.Cluster] = true
 	case record.KindShown:
-		set(s, s.node(ref.Cluster).shown, ref.Name, kv, exists)
+		set(v, v.node(ref.Cluster).shown, ref.Name, kv, exists)
 		clusters[ref.Cluster] = true
 	case record.KindHold, record.KindHolding, record.KindWant, record.KindGrant, record.KindTokenAsk, record.KindGranted:
-		s.applyToken(ref, kv, exists)
+		v.applyToken(ref, kv, exists)
 		federations[ref.Name] = true
 	case record.KindObservedService:
-		n := s.node(ref.Cluster)
-		s.setObserved(n, ref.Name, kv, exists)
+		n := v.node(ref.Cluster)
+		v.setObserved(n, ref.Name, kv, exists)
 		if d, ok := n.desired[ref.Name]; ok {
 			federations[d.rec.Federation] = true
-			if _, known := s.deleted[d.rec.UID]; known {
+			if _, known := v.deleted[d.rec.UID]; known {
 				clusters[ref.Cluster] = true
 			}
 		}
 	}
 }
 
-func (s *state) applyFederation(uid string, kv store.KV, exists bool) {
-	if old, ok := s.federations[uid]; ok {
+func (v *View) applyFederation(uid string, kv store.KV, exists bool) {
+	if old, ok := v.federations[uid]; ok {
 		for _, m := range membersOf(old.rec) {
-			mark(s.onCluster, m.ClusterID, uid, false)
-			if s.departing(m.ClusterID) {
-				s.departed(m.ClusterID)
+			mark(v.onCluster, m.ClusterID, uid, false)
+			if v.departing(m.ClusterID) {
+				v.news.Departed = append(v.news.Departed, m.ClusterID)
 			}
 		}
 		for _, m := range slices.Concat(old.rec.Members, old.rec.Leaving) {
-			mark(s.named, m.ServiceName, uid, false)
-			s.formerly = append(s.formerly, m.ServiceName)
+			mark(v.named, m.ServiceName, uid, false)
+			v.news.formerly = append(v.news.formerly, m.ServiceName)
 		}
 	}
-	set(s, s.federations, uid, kv, exists)
-	if f, ok := s.federations[uid]; ok {
+	set(v, v.federations, uid, kv, exists)
+	if f, ok := v.federations[uid]; ok {
 		for _, m := range membersOf(f.rec) {
-			mark(s.onCluster, m.ClusterID, uid, true)
+			mark(v.onCluster, m.ClusterID, uid, true)
 		}
 		for _, m := range slices.Concat(f.rec.Members, f.rec.Leaving) {
-			mark(s.named, m.ServiceName, uid, true)
+			mark(v.named, m.ServiceName, uid, true)
 		}
 	}
 }
 
 // node gives the tree of a cluster, made at need.
-func (s *state) node(cluster string) *node {
-	n := s.nodes[cluster]
+func (v *View) node(cluster string) *node {
+	n := v.nodes[cluster]
 	if n == nil {
 		n = &node{
 			desired: map[string]versioned[record.Desired]{}, observed: map[string]versioned[record.Observed]{},
@@ -341,74 +338,74 @@ func (s *state) node(cluster string) *node {
 			assignments: map[attemptID]versioned[record.Assignment]{}, reports: map[attemptID]versioned[record.JobReport]{},
 			offers: map[string]versioned[record.Offer]{}, answers: map[string]versioned[record.OfferAnswer]{},
 		}
-		s.nodes[cluster] = n
+		v.nodes[cluster] = n
 	}
 	return n
 }
 
-// epoch is the present one as records name it. It must be called inside read.
-func (s *state) epoch() string {
-	if s.meta == nil {
+// epoch is the present one as records name it.
+func (v *View) epoch() string {
+	if v.meta == nil {
 		return ""
 	}
-	return s.meta.Word()
+	return v.meta.Word()
 }
 
 // alive says whether the cluster's syncer holds a session.
-func (s *state) alive(cluster string) bool {
-	n := s.nodes[cluster]
+func (v *View) alive(cluster string) bool {
+	n := v.nodes[cluster]
 	return n != nil && n.session.rec != nil
 }
 
-func (s *state) desired(cluster, service string) versioned[record.Desired] {
-	if n := s.nodes[cluster]; n != nil {
+func (v *View) desired(cluster, service string) versioned[record.Desired] {
+	if n := v.nodes[cluster]; n != nil {
 		return n.desired[service]
 	}
 	return versioned[record.Desired]{}
 }
 
-func (s *state) observed(cluster, service string) versioned[record.Observed] {
-	if n := s.nodes[cluster]; n != nil {
+func (v *View) observed(cluster, service string) versioned[record.Observed] {
+	if n := v.nodes[cluster]; n != nil {
 		return n.observed[service]
 	}
 	return versioned[record.Observed]{}
 }
 
-func decode[T any](s *state, kv store.KV, exists bool) (*T, bool) {
+func decode[T any](v *View, kv store.KV, exists bool) (*T, bool) {
 	if !exists {
 		return nil, false
 	}
-	v, err := store.Decode[T](kv)
+	rec, err := store.Decode[T](kv)
 	if err == nil {
-		if wrong := withinBounds(v, len(kv.Value)); wrong != nil {
+		if wrong := withinBounds(rec, len(kv.Value)); wrong != nil {
 			err = &store.CorruptError{Key: kv.Key, Err: wrong}
 		}
 	}
 	if err != nil {
-		s.corrupt(err)
+		v.news.Corrupt = append(v.news.Corrupt, err)
 		return nil, false
 	}
-	if word := record.Strange(v); word != "" {
-		s.strange(kv.Key, word)
+	if word := record.Strange(rec); word != "" {
+		v.news.Strange[kv.Key] = word
 	}
-	return v, true
+	return rec, true
 }
 
 // set keeps what cannot be read as absent: a corrupt record orders nothing.
-func set[K comparable, T any](s *state, m map[K]versioned[T], key K, kv store.KV, exists bool) {
-	if v, ok := decode[T](s, kv, exists); ok {
-		m[key] = versioned[T]{rec: v, rev: kv.ModRevision}
+func set[K comparable, T any](v *View, m map[K]versioned[T], key K, kv store.KV, exists bool) {
+	if rec, ok := decode[T](v, kv, exists); ok {
+		m[key] = versioned[T]{rec: rec, rev: kv.ModRevision}
 		return
 	}
 	delete(m, key)
 }
 
-func one[T any](s *state, old versioned[T], mine bool, kv store.KV, exists bool) versioned[T] {
+func one[T any](v *View, old versioned[T], mine bool, kv store.KV, exists bool) versioned[T] {
 	if !mine {
 		return old
 	}
-	if v, ok := decode[T](s, kv, exists); ok {
-		return versioned[T]{rec: v, rev: kv.ModRevision}
+	if rec, ok := decode[T](v, kv, exists); ok {
+		return versioned[T]{rec: rec, rev: kv.ModRevision}
 	}
 	return versioned[T]{}
 }

@@ -60,7 +60,7 @@ func (c *ControlPlane) ChallengeStream(ctx context.Context, cluster, uid string,
 	}
 	var recipient string
 	var err error
-	c.state.read(func() { recipient, err = c.state.mayStream(cluster, uid) })
+	c.state.read(func(v *View) { recipient, err = v.mayStream(cluster, uid) })
 	if err != nil {
 		return out, err
 	}
@@ -114,7 +114,7 @@ func (c *ControlPlane) TakeStream(ctx context.Context, open OpenStream) (serve f
 	if !proven || !c.proofs.use(open.Proof, now) {
 		return nil, &Error{Code: CodeForbidden, Message: "the proof is not what the last challenge of this cluster holds; ask for another challenge"}
 	}
-	c.state.read(func() { _, err = c.state.mayStream(cluster, uid) })
+	c.state.read(func(v *View) { _, err = v.mayStream(cluster, uid) })
 	if err != nil {
 		return nil, err
 	}
@@ -141,17 +141,17 @@ func checkPeer(cluster, uid string) error {
 	return nil
 }
 
-// mayStream says whether a cluster under a registration may have a stream, and which
-// key it proves itself by. Call it inside read.
-func (s *state) mayStream(cluster, uid string) (recipient string, err error) {
-	reg := s.clusters[cluster].rec
+// mayStream says whether a cluster under a registration may have a stream, and which key it
+// proves itself by.
+func (v *View) mayStream(cluster, uid string) (recipient string, err error) {
+	reg := v.clusters[cluster].rec
 	switch {
 	case reg == nil || reg.UID != uid:
 		return "", &Error{Code: CodeForbidden, Message: "no such cluster is registered"}
 	case reg.Revoked != nil:
 		return "", &Error{Code: CodeForbidden, Message: "the cluster has lost its rights"}
 	}
-	if recipient = s.recipient(cluster); recipient == "" {
+	if recipient = v.recipient(cluster); recipient == "" {
 		return "", &Error{Code: CodeUnavailable, RetryAfter: time.Second, Message: "the cluster's syncer has not told its key yet"}
 	}
 	return recipient, nil
@@ -240,7 +240,7 @@ func (c *ControlPlane) streams(ctx context.Context) {
 		}
 		c.relay.Keep(func(p relay.Peer) bool {
 			var reg *record.Cluster
-			c.state.read(func() { reg = c.state.clusters[p.Cluster].rec })
+			c.state.read(func(v *View) { reg = v.clusters[p.Cluster].rec })
 			return reg != nil && reg.UID == p.UID && reg.Revoked == nil
 		})
 	}

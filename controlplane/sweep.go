@@ -49,8 +49,8 @@ func (c *ControlPlane) sweepOnce(ctx context.Context, suspects map[string]int64)
 	}
 	prefixes := []string{record.HistoryPrefix, record.SecretsPrefix}
 	var tokens []string
-	c.state.read(func() {
-		for cluster := range c.state.nodes {
+	c.state.read(func(v *View) {
+		for cluster := range v.nodes {
 			tokens = append(tokens, record.TokensPrefix(cluster))
 			prefixes = append(prefixes, record.SpecsPrefix(cluster), record.TokensPrefix(cluster))
 		}
@@ -114,17 +114,17 @@ func (c *ControlPlane) sweepStaged(ctx context.Context, items []store.KV) error 
 func (c *ControlPlane) referenced(key string) bool {
 	ref := record.ParseKey(key)
 	found := false
-	c.state.read(func() {
+	c.state.read(func(v *View) {
 		switch ref.Kind {
 		case record.KindHistory, record.KindSecrets:
-			_, found = c.state.federations[ref.Name]
+			_, found = v.federations[ref.Name]
 		case record.KindTokens:
-			f := c.state.federations[ref.Name].rec
+			f := v.federations[ref.Name].rec
 			found = f != nil && f.Phase != record.PhaseDeleting && f.Phase != record.PhaseRollingBack && !f.Phase.Result() &&
-				c.state.onCluster[ref.Cluster][ref.Name]
+				v.onCluster[ref.Cluster][ref.Name]
 		case record.KindSpec:
-			d := c.state.desired(ref.Cluster, ref.Name)
-			found = d.rec != nil && (d.rec.Spec == ref.Name+"/"+ref.Rest || c.state.proposed(d.rec, ref.Name+"/"+ref.Rest))
+			d := v.desired(ref.Cluster, ref.Name)
+			found = d.rec != nil && (d.rec.Spec == ref.Name+"/"+ref.Rest || v.proposed(d.rec, ref.Name+"/"+ref.Rest))
 		default:
 			found = true // its life does not end here
 		}

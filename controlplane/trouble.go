@@ -20,9 +20,8 @@ type trouble struct {
 // maxTrouble is how much of a syncer's words about its cluster is passed on, in bytes.
 const maxTrouble = 600
 
-// trouble must be called inside read.
-func (s *state) trouble(cluster string) trouble {
-	n := s.nodes[cluster]
+func (v *View) trouble(cluster string) trouble {
+	n := v.nodes[cluster]
 	if n == nil || n.session.rec == nil || n.self.rec == nil {
 		return trouble{}
 	}
@@ -86,8 +85,8 @@ func (c *ControlPlane) placeHeld(d *record.Desired, cluster, service string) err
 	}
 	e.Message = at + ": a deletion of a service of this name waits for the cluster; try again when it is done, or choose another name"
 	var why string
-	c.state.read(func() {
-		why = c.state.replica(record.Member{ClusterID: cluster, ServiceName: service, UID: d.UID}, -1).whyAway()
+	c.state.read(func(v *View) {
+		why = v.replica(record.Member{ClusterID: cluster, ServiceName: service, UID: d.UID}, -1).whyAway()
 	})
 	if why != "" {
 		e.Message = fmt.Sprintf("%s: a deletion of a service of this name waits for cluster %q (%s), and holds the name there until it is done: "+

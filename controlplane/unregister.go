@@ -38,13 +38,13 @@ func (c *ControlPlane) removalStep(ctx context.Context, cluster string) error {
 	var next clusterDecision
 	var rev int64
 	forgotten := false
-	c.state.read(func() {
-		sit, at, registered := c.state.removal(cluster)
+	c.state.read(func(v *View) {
+		sit, at, registered := v.removal(cluster)
 		if registered {
 			rev, next = at, decideRemoval(sit)
 			return
 		}
-		n := c.state.nodes[cluster]
+		n := v.nodes[cluster]
 		forgotten = n != nil && n.desiredSelf.rec != nil && len(n.desired)+len(n.assignments) == 0
 	})
 	switch {
@@ -186,8 +186,8 @@ func (c *ControlPlane) forgetCluster(ctx context.Context, id string, idle bool) 
 // for what they had to do.
 func (c *ControlPlane) sweepRemoved(ctx context.Context) error {
 	var old []string
-	c.state.read(func() {
-		for id, n := range c.state.nodes {
+	c.state.read(func(v *View) {
+		for id, n := range v.nodes {
 			d := n.desiredSelf.rec
 			if d != nil && d.RemovedAt != nil && c.age(n.desiredSelf.rev) > c.cfg.KeepDeleted {
 				old = append(old, id)

@@ -42,8 +42,8 @@ func (c *ControlPlane) StorageOf(ctx context.Context, caller identity.Caller, cl
 	}
 	to := relay.Replica{Cluster: cluster, Account: c.accountWord(caller, caller.Subject)}
 	var away error
-	c.state.read(func() {
-		reg := c.state.clusters[cluster].rec
+	c.state.read(func(v *View) {
+		reg := v.clusters[cluster].rec
 		if reg == nil || reg.Revoked != nil {
 			away = notFound(fmt.Sprintf("there is no cluster %q", cluster))
 			return
@@ -105,8 +105,8 @@ func (c *ControlPlane) DefaultStorage(ctx context.Context, caller identity.Calle
 	} else {
 		missing = "there is no default cluster; name one with ?cluster_id="
 	}
-	c.state.read(func() {
-		m := c.state.minioOf(cluster)
+	c.state.read(func(v *View) {
+		m := v.minioOf(cluster)
 		keys = UserKeys{Storage: Storage{Endpoint: m.MinioEndpoint, Region: m.MinioRegion}, Verify: m.MinioEndpoint == "" || m.MinioVerify}
 	})
 	return keys, missing, nil

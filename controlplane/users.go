@@ -73,22 +73,22 @@ func (c *ControlPlane) keepUsers(ctx context.Context) {
 
 // registrations counts the changes that standings depend on.
 func (c *ControlPlane) registrations() (n int) {
-	c.state.read(func() { n = c.state.registrations })
+	c.state.read(func(v *View) { n = v.registrations })
 	return n
 }
 
 // standings are those of every cluster that is known here.
 func (c *ControlPlane) standings() map[access.Life]access.Standing {
 	out := map[access.Life]access.Standing{}
-	c.state.read(func() {
-		for id, reg := range c.state.clusters {
+	c.state.read(func(v *View) {
+		for id, reg := range v.clusters {
 			life := access.Life{Cluster: id, UID: reg.rec.UID}
 			out[life] = decideStanding(life, reg.rec, nil)
 		}
-		for id, n := range c.state.nodes {
+		for id, n := range v.nodes {
 			if told := n.desiredSelf.rec; told != nil {
 				life := access.Life{Cluster: id, UID: told.UID}
-				if standing := decideStanding(life, c.state.clusters[id].rec, told); standing != access.Gone {
+				if standing := decideStanding(life, v.clusters[id].rec, told); standing != access.Gone {
 					out[life] = standing
 				}
 			}
@@ -104,17 +104,17 @@ func (c *ControlPlane) keepUsersOnce(ctx context.Context) error {
 			return access.Wanted{}, err
 		}
 		want := access.Wanted{Standing: func(life access.Life) (standing access.Standing) {
-			c.state.read(func() {
+			c.state.read(func(v *View) {
 				var told *record.DesiredCluster
-				if n := c.state.nodes[life.Cluster]; n != nil {
+				if n := v.nodes[life.Cluster]; n != nil {
 					told = n.desiredSelf.rec
 				}
-				standing = decideStanding(life, c.state.clusters[life.Cluster].rec, told)
+				standing = decideStanding(life, v.clusters[life.Cluster].rec, told)
 			})
 			return standing
 		}}
-		c.state.read(func() {
-			for id, reg := range c.state.clusters {
+		c.state.read(func(v *View) {
+			for id, reg := range v.clusters {
 				if reg.rec.Joined != nil && reg.rec.Revoked == nil {
 					want.Needed = append(want.Needed, access.Life{Cluster: id, UID: reg.rec.UID})
 				}

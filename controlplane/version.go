@@ -37,9 +37,9 @@ func (c *ControlPlane) watchMinimum(ctx context.Context) error {
 // suits says whether this version may work with the store, before anything is written.
 func (c *ControlPlane) suits() error {
 	var err error
-	c.state.read(func() {
-		if c.state.meta != nil {
-			err = c.state.meta.Refuses(c.cfg.Forms)
+	c.state.read(func(v *View) {
+		if v.meta != nil {
+			err = v.meta.Refuses(c.cfg.Forms)
 		}
 	})
 	if err != nil {
@@ -125,8 +125,8 @@ func (c *ControlPlane) RaiseMinimum(ctx context.Context, to record.Minimum) erro
 		return err
 	}
 	var clusters []string
-	c.state.read(func() {
-		for id := range c.state.clusters {
+	c.state.read(func(v *View) {
+		for id := range v.clusters {
 			clusters = append(clusters, id)
 		}
 	})

@@ -90,7 +90,7 @@ func (s *state) tellWaiters(federations, clusters map[string]bool, names []strin
 			return
 		}
 		about[subject{federation: uid}] = true
-		if f := s.federations[uid].rec; f != nil {
+		if f := s.view.federations[uid].rec; f != nil {
 			for _, m := range slices.Concat(f.Members, f.Leaving) {
 				about[subject{service: m.ServiceName}] = true
 			}
@@ -100,11 +100,11 @@ func (s *state) tellWaiters(federations, clusters map[string]bool, names []strin
 		add(uid)
 	}
 	for cluster := range clusters {
-		for uid := range s.onCluster[cluster] {
+		for uid := range s.view.onCluster[cluster] {
 			add(uid)
 		}
 		// Whose token is held there, without a member there any more.
-		for _, uid := range s.inCustody([]string{cluster}) {
+		for _, uid := range s.view.inCustody([]string{cluster}) {
 			add(uid)
 		}
 	}

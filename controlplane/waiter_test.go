@@ -33,7 +33,7 @@ func newSeen(t *testing.T) *seen {
 	}()
 	t.Cleanup(func() { cancel(); <-done })
 	<-mirror.Synced()
-	return &seen{state: newState(mirror), t: t, store: st}
+	return &seen{state: newState(mirror, time.Now), t: t, store: st}
 }
 
 // write makes a transaction, and refreshes the state up to it.
@@ -81,7 +81,7 @@ func TestAThousandWaitersDoNotLookAtEveryChange(t *testing.T) {
 			err := s.follow(ctx, uid, time.Hour, func(bool) (bool, error) {
 				looks.Add(1)
 				done := false
-				s.read(func() { done = s.federations[uid].rec.Generation == 2 })
+				s.read(func(v *View) { done = v.federations[uid].rec.Generation == 2 })
 				if first && began.Add(1) == n {
 					close(looking)
 				}
