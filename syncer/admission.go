@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/oscarfed/oscarfed/store/record"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // admittedAge is how long OSCAR's yes to a user counts for further votes.
@@ -20,7 +20,7 @@ const admittedAge = 30 * time.Second
 // admissions lets the votes on many services of one user share one question to
 // OSCAR. Tokens are remembered by their hash.
 type admissions struct {
-	ask   func(context.Context, oscar.Bearer) error
+	ask   func(context.Context, manager.Bearer) error
 	now   func() time.Time
 	calls singleflight.Group
 
@@ -28,12 +28,12 @@ type admissions struct {
 	until map[[sha256.Size]byte]time.Time
 }
 
-func newAdmissions(now func() time.Time, ask func(context.Context, oscar.Bearer) error) *admissions {
+func newAdmissions(now func() time.Time, ask func(context.Context, manager.Bearer) error) *admissions {
 	return &admissions{ask: ask, now: now, until: map[[sha256.Size]byte]time.Time{}}
 }
 
 // check is nil when OSCAR lets the user in. All its callers live as long as ctx.
-func (a *admissions) check(ctx context.Context, as oscar.Bearer) error {
+func (a *admissions) check(ctx context.Context, as manager.Bearer) error {
 	key := sha256.Sum256([]byte(as))
 	if a.known(key, a.now()) {
 		return nil
@@ -69,7 +69,7 @@ func (t *term) checkUser(ctx context.Context, v *sight) (*refusal, error) {
 		return &refusal{v.token.reason, v.token.message}, nil
 	}
 	err := t.admissions.check(ctx, v.as.Value)
-	if oscar.NotAdmitted(err) {
+	if manager.NotAdmitted(err) {
 		return notAllowed(t.cfg.ClusterID), nil
 	}
 	return nil, err

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/store/record"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 // keeps says why a bucket stays although the owner ordered its deletion with the
 // service; empty when it goes. Only what this life made, and what still says so,
 // is the owner's to order: anything else may be somebody's data.
-func keeps(bucket oscar.Bucket, service, owner string, made, used bool) string {
+func keeps(bucket manager.Bucket, service, owner string, made, used bool) string {
 	switch {
 	case !made:
 		return "it was not made by this creation"

@@ -14,7 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/kube"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // What is free is rounded down to these, and written when a node's has changed by a
@@ -131,7 +131,7 @@ func (t *term) capacityFails(ctx context.Context, f *capacityFailing, began time
 		return
 	}
 	failing := *known
-	failing.FailingSince, failing.Message = new(record.At(f.since)), oscar.Cut(f.told, maxMessage)
+	failing.FailingSince, failing.Message = new(record.At(f.since)), manager.Cut(f.told, maxMessage)
 	if err := t.writeCapacity(ctx, &failing); err != nil && ctx.Err() == nil {
 		t.log.Debug("that what is free is not known was not reported; it is again", "error", err)
 	}
@@ -223,8 +223,8 @@ func (t *term) writeCapacity(ctx context.Context, measured *record.Capacity) err
 // what its scheduler goes by: a node has no more free than either says.
 func (t *term) measure(ctx context.Context) (*record.Capacity, error) {
 	nodes, err := t.cfg.OSCAR.Nodes(ctx)
-	gpus := slices.ContainsFunc(nodes, func(n oscar.Node) bool { return n.GPU > 0 })
-	if err != nil && oscar.StatusOf(err) < 500 {
+	gpus := slices.ContainsFunc(nodes, func(n manager.Node) bool { return n.GPU > 0 })
+	if err != nil && manager.StatusOf(err) < 500 {
 		return nil, err // it is not there, or refuses us
 	}
 	below, asked := t.cfg.Kube.Nodes(ctx)
@@ -243,7 +243,7 @@ func (t *term) measure(ctx context.Context) (*record.Capacity, error) {
 
 // fromOscar are the nodes that pods can be put on. Where OSCAR is the only one to ask,
 // every GPU counts as free.
-func fromOscar(nodes []oscar.Node) []record.CapacityNode {
+func fromOscar(nodes []manager.Node) []record.CapacityNode {
 	var out []record.CapacityNode
 	for _, n := range nodes {
 		if n.Ready && !n.Interlink {

@@ -14,7 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // restarting is an OSCAR whose door is closed to the first creates.
@@ -23,9 +23,9 @@ type restarting struct {
 	refusals atomic.Int64
 }
 
-func (o *restarting) Create(ctx context.Context, name string, body []byte, as oscar.Bearer, timeout time.Duration) error {
+func (o *restarting) Create(ctx context.Context, name string, body []byte, as manager.Bearer, timeout time.Duration) error {
 	if o.refusals.Add(-1) >= 0 {
-		return &oscar.APIError{Op: oscar.OpCreate, Service: name, Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
+		return &manager.APIError{Op: manager.OpCreate, Service: name, Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
 	}
 	return o.OSCAR.Create(ctx, name, body, as, timeout)
 }

@@ -9,11 +9,11 @@ import (
 	"strconv"
 	"time"
 
-	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/kube"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // reportCluster writes observed/cluster when something in it changed: what OSCAR
@@ -123,7 +123,7 @@ func (t *term) orphans(before, after *store.MirrorView, list *listing) []record.
 	var out []record.Orphan
 	for _, name := range slices.Sorted(maps.Keys(list.services)) {
 		service := list.services[name]
-		uid := service.Annotations[oscarapi.AnnotationUID]
+		uid := service.Annotations[oscar.AnnotationUID]
 		if uid == "" || len(out) == maxOrphans || foreignMarks(service.Annotations) {
 			continue
 		}
@@ -134,13 +134,13 @@ func (t *term) orphans(before, after *store.MirrorView, list *listing) []record.
 		if _, known := after.KV(key); known {
 			continue
 		}
-		generation, err := strconv.ParseInt(service.Annotations[oscarapi.AnnotationGeneration], 10, 64)
+		generation, err := strconv.ParseInt(service.Annotations[oscar.AnnotationGeneration], 10, 64)
 		if err != nil {
 			generation = 0
 		}
-		out = append(out, record.Orphan{ServiceName: name, UID: uid, Generation: generation, Epoch: service.Annotations[oscarapi.AnnotationEpoch], Federation: service.Annotations[oscarapi.AnnotationFederation],
+		out = append(out, record.Orphan{ServiceName: name, UID: uid, Generation: generation, Epoch: service.Annotations[oscar.AnnotationEpoch], Federation: service.Annotations[oscar.AnnotationFederation],
 			ClusterID: service.ClusterID,
-			Mark:      record.Mark(service.Token), Settings: service.Annotations[oscarapi.AnnotationSettings],
+			Mark:      record.Mark(service.Token), Settings: service.Annotations[oscar.AnnotationSettings],
 			Reason: record.ReasonAheadOfDesired})
 	}
 	return out
@@ -153,15 +153,15 @@ const maxMark = 4 << 10
 // who may write to the OSCAR may have put them there.
 func foreignMarks(annotations map[string]string) bool {
 	return slices.ContainsFunc([]string{
-		oscarapi.AnnotationUID, oscarapi.AnnotationEpoch, oscarapi.AnnotationFederation, oscarapi.AnnotationSettings,
+		oscar.AnnotationUID, oscar.AnnotationEpoch, oscar.AnnotationFederation, oscar.AnnotationSettings,
 	}, func(key string) bool { return len(annotations[key]) > maxMark })
 }
 
 // bucketsOf are the buckets that a service of OSCAR names.
-func bucketsOf(service *oscar.Service) ([]string, error) {
-	var s oscarapi.Service
+func bucketsOf(service *manager.Service) ([]string, error) {
+	var s oscar.Service
 	if err := json.Unmarshal(service.JSON, &s); err != nil {
 		return nil, err
 	}
-	return oscarapi.Buckets(&s), nil
+	return oscar.Buckets(&s), nil
 }

@@ -17,33 +17,33 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer/kube"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/token"
 )
 
-// OSCAR is what the syncer asks of the local OSCAR Manager; *oscar.Client is
+// OSCAR is what the syncer asks of the local OSCAR Manager; *manager.Client is
 // one. Every call has a deadline of its own, and every error of it is an
-// *oscar.APIError.
+// *manager.APIError.
 type OSCAR interface {
-	Info(ctx context.Context) (oscar.Info, error)
-	Storage(ctx context.Context) (oscar.Storage, error)
-	Nodes(ctx context.Context) ([]oscar.Node, error)
-	List(ctx context.Context) ([]oscar.Service, error)
-	Get(ctx context.Context, name string) (*oscar.Service, error)
-	Admits(ctx context.Context, as oscar.Bearer) error
-	Create(ctx context.Context, name string, body []byte, as oscar.Bearer, timeout time.Duration) error
-	Update(ctx context.Context, name string, body []byte, as oscar.Bearer, timeout time.Duration) error
+	Info(ctx context.Context) (manager.Info, error)
+	Storage(ctx context.Context) (manager.Storage, error)
+	Nodes(ctx context.Context) ([]manager.Node, error)
+	List(ctx context.Context) ([]manager.Service, error)
+	Get(ctx context.Context, name string) (*manager.Service, error)
+	Admits(ctx context.Context, as manager.Bearer) error
+	Create(ctx context.Context, name string, body []byte, as manager.Bearer, timeout time.Duration) error
+	Update(ctx context.Context, name string, body []byte, as manager.Bearer, timeout time.Duration) error
 	Delete(ctx context.Context, name string, timeout time.Duration) error
-	Jobs(ctx context.Context, service, page string) (oscar.JobPage, error)
-	Buckets(ctx context.Context) ([]oscar.Bucket, error)
+	Jobs(ctx context.Context, service, page string) (manager.JobPage, error)
+	Buckets(ctx context.Context) ([]manager.Bucket, error)
 	CountObjects(ctx context.Context, name string, most int64) (n int64, more bool, err error)
 	CreateBucket(ctx context.Context, name string) error
 	DeleteBucket(ctx context.Context, name string, timeout time.Duration) error
-	Volume(ctx context.Context, name string, as oscar.Bearer) (*oscar.Volume, error)
-	DeleteVolume(ctx context.Context, name string, as oscar.Bearer, timeout time.Duration) error
-	Submit(ctx context.Context, job oscar.Submission, timeout time.Duration) error
+	Volume(ctx context.Context, name string, as manager.Bearer) (*manager.Volume, error)
+	DeleteVolume(ctx context.Context, name string, as manager.Bearer, timeout time.Duration) error
+	Submit(ctx context.Context, job manager.Submission, timeout time.Duration) error
 	DeleteJob(ctx context.Context, service, name string, timeout time.Duration) error
-	Pass(ctx context.Context, in oscar.Pass) (*http.Response, error)
+	Pass(ctx context.Context, in manager.Pass) (*http.Response, error)
 }
 
 // Config of a Syncer.

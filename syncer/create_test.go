@@ -13,7 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // make takes a replica through prepare and apply until it is ready.
@@ -390,7 +390,7 @@ func TestSecretsAreNotReported(t *testing.T) {
 func TestYesAndNothingDone(t *testing.T) {
 	r := newRig(t, oscarsim.Config{})
 	creates := 0
-	liar := &proxy{OSCAR: r.config().OSCAR, create: func(context.Context, string, []byte, oscar.Bearer, time.Duration) error { creates++; return nil }}
+	liar := &proxy{OSCAR: r.config().OSCAR, create: func(context.Context, string, []byte, manager.Bearer, time.Duration) error { creates++; return nil }}
 	stop := r.start(func(c *syncer.Config) { c.OSCAR, c.Resync = liar, time.Hour })
 	p := newReplica("grayify")
 	r.want(p, record.IntentApply)

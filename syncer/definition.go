@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // purposeSpec is the purpose of the envelope in a spec: a merge patch with the
@@ -22,7 +22,7 @@ const purposeSpec = "spec"
 // annotationBuckets lists the buckets that this life's writes made. It goes out
 // with the write that makes them, so that a syncer which dies before its report
 // leaves the knowledge on the service itself.
-const annotationBuckets = oscarapi.AnnotationPrefix + "buckets"
+const annotationBuckets = oscar.AnnotationPrefix + "buckets"
 
 // definition is one generation of a service as it is to be sent, in clear text.
 // Fields that the project does not know pass through it untouched.
@@ -30,7 +30,7 @@ type definition struct {
 	fields map[string]json.RawMessage
 	// compare is the definition as a tree, for difference.
 	compare map[string]any
-	service *oscarapi.Service
+	service *oscar.Service
 	// left are buckets that an earlier life of the same owner left behind.
 	left []string
 	// leavers are the services that did, where the control plane says so.
@@ -61,7 +61,7 @@ func openDefinition(id *seal.Identity, cluster string, d *record.Desired, spec *
 		if err != nil {
 			return nil, err
 		}
-		if body, err = oscarapi.MergePatch(body, patch); err != nil {
+		if body, err = oscar.MergePatch(body, patch); err != nil {
 			return nil, err
 		}
 	}
@@ -70,11 +70,11 @@ func openDefinition(id *seal.Identity, cluster string, d *record.Desired, spec *
 		if err != nil {
 			return nil, err
 		}
-		if body, err = oscarapi.MergePatch(body, storage); err != nil {
+		if body, err = oscar.MergePatch(body, storage); err != nil {
 			return nil, err
 		}
 	}
-	def := &definition{service: &oscarapi.Service{}, left: spec.Left, leavers: spec.LeftBy, origin: spec.Origin, place: at, volumeGoes: spec.VolumeGoes}
+	def := &definition{service: &oscar.Service{}, left: spec.Left, leavers: spec.LeftBy, origin: spec.Origin, place: at, volumeGoes: spec.VolumeGoes}
 	// The decoders' errors could quote what they read.
 	if json.Unmarshal(body, &def.fields) != nil || json.Unmarshal(body, def.service) != nil {
 		return nil, fmt.Errorf("%w: %q is no service", errSpec, d.Spec)
@@ -119,20 +119,20 @@ func leaves(v any, into []string) []string {
 // makesBuckets says whether a POST makes the buckets of the definition. That of
 // a mesh worker makes and touches none.
 func (d *definition) makesBuckets() bool {
-	worker := strings.EqualFold(strings.TrimSpace(d.service.Annotations[oscarapi.AnnotationWorker]), "true")
-	mesh := d.service.Federation != nil && strings.EqualFold(strings.TrimSpace(d.service.Federation.Topology), oscarapi.TopologyMesh)
+	worker := strings.EqualFold(strings.TrimSpace(d.service.Annotations[oscar.AnnotationWorker]), "true")
+	mesh := d.service.Federation != nil && strings.EqualFold(strings.TrimSpace(d.service.Federation.Topology), oscar.TopologyMesh)
 	return !worker || !mesh
 }
 
 // buckets are all buckets of the cluster's own MinIO that the definition names.
-func (d *definition) buckets() []string { return oscarapi.Buckets(d.service) }
+func (d *definition) buckets() []string { return oscar.Buckets(d.service) }
 
 // dataBuckets are those of inputs and outputs: a POST refuses them when they
 // exist, and a DELETE deletes them. A mount is of what the user has already.
 func (d *definition) dataBuckets() []string {
 	s := *d.service
-	s.Mount, s.BucketList = oscarapi.IO{}, nil
-	return oscarapi.Buckets(&s)
+	s.Mount, s.BucketList = oscar.IO{}, nil
+	return oscar.Buckets(&s)
 }
 
 // leftBy says whether a service may have left the buckets that the spec names. A
@@ -162,7 +162,7 @@ func clearStorage(fields map[string]json.RawMessage) {
 // volume. A POST that adopts a volume uses the one that is there.
 //
 // byOwner says that it is sent with the owner's token.
-func (d *definition) body(stands *oscar.Service, storage, adopts, byOwner bool, made []string) ([]byte, error) {
+func (d *definition) body(stands *manager.Service, storage, adopts, byOwner bool, made []string) ([]byte, error) {
 	fields := maps.Clone(d.fields)
 	if err := d.giveVolume(fields, stands, adopts); err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func (d *definition) body(stands *oscar.Service, storage, adopts, byOwner bool, 
 			return nil, err
 		}
 	}
-	fields["owner"] = mustJSON(oscarapi.OwnerAdmin)
+	fields["owner"] = mustJSON(oscar.OwnerAdmin)
 	if stands != nil && stands.Owner != "" {
 		fields["owner"] = mustJSON(stands.Owner)
 		if err := keepAllotted(fields, stands.JSON); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 func TestDeleteKeepsBucketAndObjects(t *testing.T) {
@@ -148,7 +148,7 @@ func TestDeleteTellsHowMuchStays(t *testing.T) {
 type uncountable struct{ syncer.OSCAR }
 
 func (uncountable) CountObjects(context.Context, string, int64) (int64, bool, error) {
-	return 0, false, &oscar.APIError{Op: oscar.OpBucket, Status: http.StatusInternalServerError}
+	return 0, false, &manager.APIError{Op: manager.OpBucket, Status: http.StatusInternalServerError}
 }
 
 func TestABucketThatCannotBeReadHoldsNothingUp(t *testing.T) {
@@ -231,7 +231,7 @@ func TestUnansweredDeleteTakesTwoLists(t *testing.T) {
 		c.OSCAR = &proxy{OSCAR: inner, erase: func(ctx context.Context, name string, timeout time.Duration) error {
 			err := inner.Delete(ctx, name, timeout)
 			if err == nil {
-				err = &oscar.APIError{Op: oscar.OpDelete, Service: name, Err: context.DeadlineExceeded}
+				err = &manager.APIError{Op: manager.OpDelete, Service: name, Err: context.DeadlineExceeded}
 			}
 			listed <- r.sim.Calls()["list"]
 			return err
@@ -276,7 +276,7 @@ func TestJobIsCountedBeforeASuddenTombstone(t *testing.T) {
 	gate, inner := newGate(), r.config().OSCAR
 	r.start(func(c *syncer.Config) {
 		c.Resync = time.Hour
-		c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*oscar.Service, error) {
+		c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*manager.Service, error) {
 			gate.pass()
 			return inner.Get(ctx, name)
 		}}
@@ -326,12 +326,12 @@ func TestALongListOfJobsHoldsNoOtherServiceUp(t *testing.T) {
 	let := sync.OnceFunc(func() { close(release) })
 	t.Cleanup(let)
 	r.start(func(c *syncer.Config) {
-		c.OSCAR = &proxy{OSCAR: inner, jobs: func(ctx context.Context, service, page string) (oscar.JobPage, error) {
+		c.OSCAR = &proxy{OSCAR: inner, jobs: func(ctx context.Context, service, page string) (manager.JobPage, error) {
 			reached <- struct{}{}
 			select {
 			case <-release:
 			case <-ctx.Done():
-				return oscar.JobPage{}, &oscar.APIError{Op: oscar.OpJobs, Err: ctx.Err()}
+				return manager.JobPage{}, &manager.APIError{Op: manager.OpJobs, Err: ctx.Err()}
 			}
 			return inner.Jobs(ctx, service, page)
 		}}

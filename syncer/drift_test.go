@@ -15,7 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // vandal is somebody's PUT: other image, our annotations dropped.
@@ -226,7 +226,7 @@ func TestARepairThatWaitsDoesNotShowItsLastFailure(t *testing.T) {
 	r := newRig(t, oscarsim.Config{})
 	gate, inner := newGate(), r.config().OSCAR
 	r.start(func(c *syncer.Config) {
-		c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*oscar.Service, error) {
+		c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*manager.Service, error) {
 			if name == "busy" {
 				gate.pass()
 			}
@@ -368,7 +368,7 @@ func TestClusterReportWithoutASession(t *testing.T) {
 	gate.arm()
 	r.start(func(c *syncer.Config) {
 		c.Logger, c.Identity = slog.New(slog.NewTextHandler(log, nil)), newIdentity(t)
-		c.OSCAR = &proxy{OSCAR: inner, storage: func(ctx context.Context) (oscar.Storage, error) {
+		c.OSCAR = &proxy{OSCAR: inner, storage: func(ctx context.Context) (manager.Storage, error) {
 			gate.pass()
 			return inner.Storage(ctx)
 		}}

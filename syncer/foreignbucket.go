@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -63,7 +63,7 @@ func (t *term) usedByOthers(v *sight, bucket string) (bool, error) {
 		if !slices.Contains(named, bucket) {
 			continue
 		}
-		if v.desired.Owner != oscarapi.OwnerAdmin && service.Owner == v.desired.Owner {
+		if v.desired.Owner != oscar.OwnerAdmin && service.Owner == v.desired.Owner {
 			continue
 		}
 		if kv, ok := view.KV(record.DesiredServiceKey(t.cfg.ClusterID, name)); ok {
@@ -84,8 +84,8 @@ func (t *term) usedByOthers(v *sight, bucket string) (bool, error) {
 // what its administrator makes with an empty owner, with oscar or with
 // cluster_admin, depending on the call.
 func sameOwner(bucket, desired string) bool {
-	if desired == oscarapi.OwnerAdmin {
-		return bucket == "" || bucket == oscarapi.OwnerAdmin || bucket == "oscar"
+	if desired == oscar.OwnerAdmin {
+		return bucket == "" || bucket == oscar.OwnerAdmin || bucket == "oscar"
 	}
 	return bucket == desired
 }

@@ -21,14 +21,14 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
-	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/store/storetest"
 	"github.com/oscarfed/oscarfed/syncer"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 const clusterID = "oscar-cluster-a"
@@ -172,7 +172,7 @@ func newReplica(name string) *replica {
 		name: name, uid: uuid.Must(uuid.NewV7()).String(), generation: 1,
 		token:       hex.EncodeToString([]byte(strings.ReplaceAll(uuid.NewString(), "-", ""))),
 		coordinator: true, image: "ghcr.io/grycap/imagemagick", buckets: []string{name},
-		secret: "hush-" + uuid.NewString(), owner: oscarapi.OwnerAdmin, drift: "enforce", cpu: "0.5",
+		secret: "hush-" + uuid.NewString(), owner: oscar.OwnerAdmin, drift: "enforce", cpu: "0.5",
 	}
 }
 
@@ -180,13 +180,13 @@ func newReplica(name string) *replica {
 func (p *replica) service() map[string]any {
 	topology := "none"
 	annotations := map[string]string{
-		oscarapi.AnnotationWorker: "true", oscarapi.AnnotationUID: p.uid,
-		oscarapi.AnnotationGeneration: strconv.FormatInt(p.generation, 10), oscarapi.AnnotationControlPlane: "cp",
+		oscar.AnnotationWorker: "true", oscar.AnnotationUID: p.uid,
+		oscar.AnnotationGeneration: strconv.FormatInt(p.generation, 10), oscar.AnnotationControlPlane: "cp",
 	}
 	if !p.coordinator {
 		topology = "mesh"
-		annotations[oscarapi.AnnotationOriginCluster] = "oscar-cluster-z"
-		annotations[oscarapi.AnnotationOriginService] = "origin"
+		annotations[oscar.AnnotationOriginCluster] = "oscar-cluster-z"
+		annotations[oscar.AnnotationOriginService] = "origin"
 	}
 	in, out := []any{}, []any{}
 	for _, b := range p.buckets {
@@ -412,7 +412,7 @@ func (r *rig) eventually(what string, ok func() bool) {
 // config of a syncer with short waits.
 func (r *rig) config() syncer.Config {
 	r.t.Helper()
-	client, err := oscar.New(oscar.Config{Endpoint: r.server.URL, User: "oscar", PasswordFile: r.password,
+	client, err := manager.New(manager.Config{Endpoint: r.server.URL, User: "oscar", PasswordFile: r.password,
 		ReadTimeout: 2 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 8}})
 	if err != nil {
 		r.t.Fatal(err)

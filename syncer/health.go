@@ -9,7 +9,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/kube"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // condition is why nothing can be done on this cluster now, in words for those who wait
@@ -23,21 +23,21 @@ type condition struct {
 }
 
 // opLease stands for the Lease among the calls that are watched.
-const opLease oscar.Op = "lease"
+const opLease manager.Op = "lease"
 
 // conditionOf is what an error of OSCAR says about the cluster. It is false for errors of
 // others.
 func conditionOf(err error) (condition, bool) {
-	api, ok := errors.AsType[*oscar.APIError](err)
+	api, ok := errors.AsType[*manager.APIError](err)
 	if !ok {
 		return condition{}, false
 	}
-	storage := api.Op == oscar.OpBuckets || api.Op == oscar.OpBucket
+	storage := api.Op == manager.OpBuckets || api.Op == manager.OpBucket
 	why, lasting := api.Unreachable()
 	switch {
-	case oscar.Refused(err):
+	case manager.Refused(err):
 		return condition{record.ReasonCredentialRefused, refusedCredential().message, true}, true
-	case errors.Is(err, oscar.ErrNoPassword):
+	case errors.Is(err, manager.ErrNoPassword):
 		return condition{record.ReasonCredentialRefused, "the syncer cannot read the password of its OSCAR; its operator must mend the password file", true}, true
 	case storage && (api.Status >= 500 || errors.Is(err, context.DeadlineExceeded)):
 		return condition{reason: record.ReasonStorageUnreachable, message: "the cluster's OSCAR does not reach its MinIO: " + answered(api, why)}, true
@@ -46,7 +46,7 @@ func conditionOf(err error) (condition, bool) {
 }
 
 // answered is what OSCAR said, or why it said nothing.
-func answered(api *oscar.APIError, why string) string {
+func answered(api *manager.APIError, why string) string {
 	if api.Status == 0 || api.Err != nil {
 		return why
 	}
@@ -58,8 +58,8 @@ func answered(api *oscar.APIError, why string) string {
 }
 
 // hangs is the condition while a call has no answer yet.
-func hangs(op oscar.Op) condition {
-	if op == oscar.OpBuckets {
+func hangs(op manager.Op) condition {
+	if op == manager.OpBuckets {
 		return condition{reason: record.ReasonStorageUnreachable, message: "the cluster's OSCAR does not answer for its MinIO: it takes the question for its buckets, and is silent"}
 	}
 	return condition{reason: record.ReasonOscarUnreachable, message: "the cluster's OSCAR does not answer: it takes requests, and is silent"}
@@ -98,7 +98,7 @@ func (t *trouble) more() bool {
 // about another that needs MinIO, or Kubernetes.
 type health struct {
 	mu       sync.Mutex
-	troubles map[oscar.Op]*trouble
+	troubles map[manager.Op]*trouble
 	// told is that a trouble was more than a hiccup and has not ended.
 	told bool
 	now  func() time.Time
@@ -107,11 +107,11 @@ type health struct {
 }
 
 func newHealth(now func() time.Time, news, recovered func()) *health {
-	return &health{now: now, troubles: map[oscar.Op]*trouble{}, news: news, recovered: recovered}
+	return &health{now: now, troubles: map[manager.Op]*trouble{}, news: news, recovered: recovered}
 }
 
 // noting keeps how OSCAR answers a call that many share.
-func noting[T any](h *health, op oscar.Op, fetch func(context.Context) (T, error)) func(context.Context) (T, error) {
+func noting[T any](h *health, op manager.Op, fetch func(context.Context) (T, error)) func(context.Context) (T, error) {
 	return func(ctx context.Context) (T, error) {
 		v, err := fetch(ctx)
 		if c, known := conditionOf(err); known && ctx.Err() == nil {
@@ -123,7 +123,7 @@ func noting[T any](h *health, op oscar.Op, fetch func(context.Context) (T, error
 	}
 }
 
-func (h *health) failed(op oscar.Op, c condition) {
+func (h *health) failed(op manager.Op, c condition) {
 	h.mu.Lock()
 	now := h.now()
 	was := h.troubles[op]
@@ -142,7 +142,7 @@ func (h *health) failed(op oscar.Op, c condition) {
 	}
 }
 
-func (h *health) answered(op oscar.Op) {
+func (h *health) answered(op manager.Op) {
 	h.mu.Lock()
 	delete(h.troubles, op)
 	over := h.told && len(h.troubles) == 0
@@ -154,8 +154,8 @@ func (h *health) answered(op oscar.Op) {
 }
 
 // watchedOps are the calls that are watched, the one that explains the others first.
-func watchedOps() []oscar.Op {
-	return []oscar.Op{oscar.OpInfo, oscar.OpList, oscar.OpConfig, opLease, oscar.OpBuckets}
+func watchedOps() []manager.Op {
+	return []manager.Op{manager.OpInfo, manager.OpList, manager.OpConfig, opLease, manager.OpBuckets}
 }
 
 // surely says that waiting does not help: what keeps us from asking was seen twice.
@@ -191,10 +191,10 @@ func (h *health) stands() (c condition, since time.Time) {
 }
 
 // troubled lists the calls that were not answered last.
-func (h *health) troubled() []oscar.Op {
+func (h *health) troubled() []manager.Op {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var out []oscar.Op
+	var out []manager.Op
 	for _, op := range watchedOps() {
 		if h.troubles[op] != nil {
 			out = append(out, op)

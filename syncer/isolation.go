@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store/record"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // Under isolation USER each allowed user has a bucket of his own. OSCAR lists them in
@@ -26,7 +26,7 @@ import (
 // bucket is sent with the owner's token, as the creation was.
 
 // shownBuckets are the users' own buckets as OSCAR shows them, each once, in order.
-func shownBuckets(stands *oscar.Service) ([]string, error) {
+func shownBuckets(stands *manager.Service) ([]string, error) {
 	var shown struct {
 		BucketList []string `json:"bucket_list"`
 	}
@@ -44,8 +44,8 @@ func shownBuckets(stands *oscar.Service) ([]string, error) {
 
 // addsUsers says whether a PUT of the definition gives a user a bucket that the service
 // does not list: OSCAR has to prepare it, as the owner.
-func (d *definition) addsUsers(stands *oscar.Service) (bool, error) {
-	private := oscarapi.PrivateBuckets(d.service)
+func (d *definition) addsUsers(stands *manager.Service) (bool, error) {
+	private := oscar.PrivateBuckets(d.service)
 	if len(private) == 0 {
 		return false, nil
 	}
@@ -54,16 +54,16 @@ func (d *definition) addsUsers(stands *oscar.Service) (bool, error) {
 }
 
 // giveBuckets writes level and users' own buckets into the body of a PUT.
-func (d *definition) giveBuckets(fields map[string]json.RawMessage, stands *oscar.Service, byOwner bool) error {
+func (d *definition) giveBuckets(fields map[string]json.RawMessage, stands *manager.Service, byOwner bool) error {
 	list, err := shownBuckets(stands)
 	if err != nil {
 		return err
 	}
-	if strings.EqualFold(d.service.IsolationLevel, oscarapi.IsolationUser) {
-		level := strings.ToLower(oscarapi.IsolationUser)
+	if strings.EqualFold(d.service.IsolationLevel, oscar.IsolationUser) {
+		level := strings.ToLower(oscar.IsolationUser)
 		if byOwner {
-			level = oscarapi.IsolationUser
-			private := oscarapi.PrivateBuckets(d.service) // OSCAR adds them
+			level = oscar.IsolationUser
+			private := oscar.PrivateBuckets(d.service) // OSCAR adds them
 			list = slices.DeleteFunc(list, func(bucket string) bool { return slices.Contains(private, bucket) })
 		}
 		fields["isolation_level"] = mustJSON(level)
@@ -78,8 +78,8 @@ func (d *definition) giveBuckets(fields map[string]json.RawMessage, stands *osca
 // keepIsolation is for a PUT of what OSCAR showed, by the cluster's own credential.
 func keepIsolation(fields map[string]json.RawMessage) {
 	var level string
-	if json.Unmarshal(fields["isolation_level"], &level) == nil && strings.EqualFold(level, oscarapi.IsolationUser) {
-		fields["isolation_level"] = mustJSON(strings.ToLower(oscarapi.IsolationUser))
+	if json.Unmarshal(fields["isolation_level"], &level) == nil && strings.EqualFold(level, oscar.IsolationUser) {
+		fields["isolation_level"] = mustJSON(strings.ToLower(oscar.IsolationUser))
 	}
 }
 

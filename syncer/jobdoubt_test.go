@@ -13,16 +13,16 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // poster lets a test stand between a syncer and the POST of a job.
 type poster struct {
 	syncer.OSCAR
-	submit func(ctx context.Context, job oscar.Submission, timeout time.Duration) error
+	submit func(ctx context.Context, job manager.Submission, timeout time.Duration) error
 }
 
-func (p *poster) Submit(ctx context.Context, job oscar.Submission, timeout time.Duration) error {
+func (p *poster) Submit(ctx context.Context, job manager.Submission, timeout time.Duration) error {
 	return p.submit(ctx, job, timeout)
 }
 
@@ -37,7 +37,7 @@ func TestAJobWhoseSessionWasLostWhileItWasPosted(t *testing.T) {
 	t.Cleanup(func() { let(); <-arrived })
 	r.start(jobConfig, func(c *syncer.Config) {
 		c.LateWindow = patience
-		c.OSCAR = &poster{OSCAR: inner, submit: func(ctx context.Context, job oscar.Submission, _ time.Duration) error {
+		c.OSCAR = &poster{OSCAR: inner, submit: func(ctx context.Context, job manager.Submission, _ time.Duration) error {
 			reached <- struct{}{}
 			go func() { // the request stays in the network
 				defer close(arrived)
@@ -45,7 +45,7 @@ func TestAJobWhoseSessionWasLostWhileItWasPosted(t *testing.T) {
 				_ = inner.Submit(context.WithoutCancel(ctx), job, time.Minute)
 			}()
 			<-ctx.Done()
-			return &oscar.APIError{Op: oscar.OpSubmit, Err: ctx.Err()}
+			return &manager.APIError{Op: manager.OpSubmit, Err: ctx.Err()}
 		}}
 	})
 	p := r.jobReady("grayify")
@@ -102,11 +102,11 @@ func TestNothingIsPostedWhileEtcdIsAway(t *testing.T) {
 	var away, posts = make(chan struct{}), 0
 	r.start(jobConfig, func(c *syncer.Config) {
 		c.Store, c.JobPosts, c.SessionTTL = link.store, 1, 2*time.Second
-		c.OSCAR = &poster{OSCAR: inner, submit: func(ctx context.Context, job oscar.Submission, timeout time.Duration) error {
+		c.OSCAR = &poster{OSCAR: inner, submit: func(ctx context.Context, job manager.Submission, timeout time.Duration) error {
 			if posts++; posts == 1 { // one slot: never at the same time
 				reached <- struct{}{}
 				<-away
-				return &oscar.APIError{Op: oscar.OpSubmit, Err: context.DeadlineExceeded}
+				return &manager.APIError{Op: manager.OpSubmit, Err: context.DeadlineExceeded}
 			}
 			return inner.Submit(ctx, job, timeout)
 		}}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -71,7 +71,7 @@ func (d *desk) takeInventory(ctx context.Context, epoch string, final bool) erro
 	for _, name := range slices.Sorted(maps.Keys(list.services)) {
 		service := list.services[name]
 		desired := d.desiredInMirror(name)
-		if service.Annotations[oscarapi.AnnotationUID] == "" && (desired == nil || record.Mark(service.Token) != desired.Mark) {
+		if service.Annotations[oscar.AnnotationUID] == "" && (desired == nil || record.Mark(service.Token) != desired.Mark) {
 			continue // never ours
 		}
 		jobs, err := d.jobsOf(ctx, name)

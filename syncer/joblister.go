@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/syncer/kube"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // jobLister lists the Jobs of a service, all or an error: what was made before the call is
@@ -19,7 +19,7 @@ type jobLister interface {
 
 // listedJob is a Job as it is listed, and what Kubernetes tells of its pod.
 type listedJob struct {
-	oscar.Job
+	manager.Job
 	pod kube.PodState
 }
 
@@ -68,7 +68,7 @@ func (k kubeJobs) Jobs(ctx context.Context, service string) (map[string]listedJo
 	}
 	jobs := make(map[string]listedJob, len(found))
 	for name, j := range found {
-		jobs[name] = listedJob{oscar.Job{Status: statusWord(j.Phase), Started: j.Started, Finished: j.Finished}, j.Pod}
+		jobs[name] = listedJob{manager.Job{Status: statusWord(j.Phase), Started: j.Started, Finished: j.Finished}, j.Pod}
 	}
 	return jobs, nil
 }
@@ -116,12 +116,12 @@ func (o *oscarJobs) Jobs(ctx context.Context, service string) (map[string]listed
 }
 
 // page asks for one page when nobody else does, and then leaves OSCAR to others for a while.
-func (o *oscarJobs) page(ctx context.Context, service, name string) (oscar.JobPage, error) {
+func (o *oscarJobs) page(ctx context.Context, service, name string) (manager.JobPage, error) {
 	select {
 	case o.turn <- struct{}{}:
 		defer func() { <-o.turn }()
 	case <-ctx.Done():
-		return oscar.JobPage{}, context.Cause(ctx)
+		return manager.JobPage{}, context.Cause(ctx)
 	}
 	began := time.Now()
 	page, err := o.oscar.Jobs(ctx, service, name)
@@ -152,7 +152,7 @@ func (t *term) jobsOf(ctx context.Context, service string) (map[string]listedJob
 	defer cancel()
 	began := t.cfg.Now()
 	jobs, err := t.jobs.Jobs(ctx, service)
-	half, elsewhere := oscar.NotFound(err), errors.Is(err, kube.ErrNoService)
+	half, elsewhere := manager.NotFound(err), errors.Is(err, kube.ErrNoService)
 	if !half && !elsewhere {
 		return jobs, err
 	}

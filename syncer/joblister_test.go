@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/syncer/kube"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // pagedOscar has a list of jobs of so many pages, each with one job.
@@ -23,7 +23,7 @@ type pagedOscar struct {
 	together       atomic.Bool
 }
 
-func (o *pagedOscar) Jobs(_ context.Context, service, page string) (oscar.JobPage, error) {
+func (o *pagedOscar) Jobs(_ context.Context, service, page string) (manager.JobPage, error) {
 	o.asked.Add(1)
 	if o.present.Add(1) > 1 {
 		o.together.Store(true)
@@ -32,10 +32,10 @@ func (o *pagedOscar) Jobs(_ context.Context, service, page string) (oscar.JobPag
 	number := 0
 	if page != "" {
 		if _, err := fmt.Sscan(page, &number); err != nil {
-			return oscar.JobPage{}, err
+			return manager.JobPage{}, err
 		}
 	}
-	out := oscar.JobPage{Jobs: map[string]oscar.Job{fmt.Sprintf("%s-%d", service, number): {Status: "Suspended"}}}
+	out := manager.JobPage{Jobs: map[string]manager.Job{fmt.Sprintf("%s-%d", service, number): {Status: "Suspended"}}}
 	if number++; o.pages == 0 || number < o.pages {
 		out.Next = fmt.Sprint(number)
 	}

@@ -6,17 +6,17 @@ import (
 	"fmt"
 	"time"
 
-	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer/kube"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // openedJob is what is posted. It is in memory only while the attempt has a slot.
 type openedJob struct {
-	submission oscar.Submission
+	submission manager.Submission
 	// owner of the service, and what no report may hold.
 	owner   string
 	secrets []string
@@ -106,13 +106,13 @@ func (d *desk) read(ctx context.Context, a *attempt, assignment record.Assignmen
 		d.log.Error("event cannot be opened", "job", a.job, "attempt", a.number, "error", err)
 		return nil, lostEvent("its event is sealed to another key or for another use; if the syncer's identity file was replaced, replay the job")
 	}
-	from := def.service.Annotations[oscarapi.AnnotationOriginCluster]
+	from := def.service.Annotations[oscar.AnnotationOriginCluster]
 	if from == "" {
 		from = d.cfg.ClusterID
 	}
 	opened := &openedJob{
-		submission: oscar.Submission{
-			Service: a.service, Token: oscar.Bearer(def.service.Token), Name: assignment.Name, From: from, Event: body,
+		submission: manager.Submission{
+			Service: a.service, Token: manager.Bearer(def.service.Token), Name: assignment.Name, From: from, Event: body,
 		},
 		owner: desired.Owner, uid: desired.UID, place: def.place,
 		secrets: append([]string{def.service.Token}, def.secrets...),
@@ -241,7 +241,7 @@ func (d *desk) post(ctx context.Context, a *attempt, opened *openedJob, until ti
 			m.firstPost = began
 		}
 		m.posts++
-		m.unstarted, m.fromOrigin = began, opened.place != nil && oscarapi.BucketEvent(opened.submission.Event)
+		m.unstarted, m.fromOrigin = began, opened.place != nil && oscar.BucketEvent(opened.submission.Event)
 		m.lastPost, m.outcome, m.status, m.message = ended, outcome, status, message
 		m.doubt = m.doubt || outcome == postUnknown
 	})
@@ -260,13 +260,13 @@ func (d *desk) outcome(ctx context.Context, opened *openedJob, err error) (postO
 	if err == nil {
 		return postTaken, 0, ""
 	}
-	if oscar.JobExists(err, opened.submission.Name) {
+	if manager.JobExists(err, opened.submission.Name) {
 		if d.otherEvent(ctx, opened) {
-			return postOther, oscar.StatusOf(err), ""
+			return postOther, manager.StatusOf(err), ""
 		}
 		return postTaken, 0, ""
 	}
-	api, ok := errors.AsType[*oscar.APIError](err)
+	api, ok := errors.AsType[*manager.APIError](err)
 	if !ok {
 		return postUnknown, 0, ""
 	}

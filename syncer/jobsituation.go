@@ -5,7 +5,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/kube"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // jobSituation is everything that a decision about an attempt is made from.
@@ -88,7 +88,7 @@ type jobMemory struct {
 type jobSight struct {
 	started time.Time
 	present bool
-	job     oscar.Job
+	job     manager.Job
 	pod     kube.PodState
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // Jobs of one owner whose POSTs OSCAR does not answer, however many, leave slots for others.
@@ -19,11 +19,11 @@ func TestJobsThatHangHoldNoOtherOwnersJobsUp(t *testing.T) {
 	r.deliver(i.Token(alice, nil), inAnHour())
 	defer close(let)
 	r.start(jobConfig, func(c *syncer.Config) {
-		c.OSCAR = &poster{OSCAR: inner, submit: func(ctx context.Context, job oscar.Submission, timeout time.Duration) error {
+		c.OSCAR = &poster{OSCAR: inner, submit: func(ctx context.Context, job manager.Submission, timeout time.Duration) error {
 			if job.Service == "greedy" {
 				hung <- struct{}{}
 				<-let
-				return &oscar.APIError{Op: oscar.OpSubmit, Err: context.DeadlineExceeded}
+				return &manager.APIError{Op: manager.OpSubmit, Err: context.DeadlineExceeded}
 			}
 			return inner.Submit(ctx, job, timeout)
 		}}

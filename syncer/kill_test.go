@@ -23,7 +23,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // childEnv makes the test binary a syncer: it holds a childConfig.
@@ -88,7 +88,7 @@ func child(raw string) error {
 	if err != nil {
 		return err
 	}
-	client, err := oscar.New(oscar.Config{Endpoint: cfg.OSCAR, User: "oscar", PasswordFile: cfg.PasswordFile})
+	client, err := manager.New(manager.Config{Endpoint: cfg.OSCAR, User: "oscar", PasswordFile: cfg.PasswordFile})
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/kube"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // kubernetes is a Kubernetes that a test steers. The real one is in syncer/kube and
@@ -120,7 +120,7 @@ func TestNothingIsWrittenWithoutTheLease(t *testing.T) {
 	k, gate, inner, log, registry := &kubernetes{}, newGate(), r.config().OSCAR, &diary{}, prometheus.NewRegistry()
 	r.start(func(c *syncer.Config) {
 		c.Logger, c.Kube, c.Registry = slog.New(slog.NewTextHandler(log, nil)), k, registry
-		c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*oscar.Service, error) {
+		c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*manager.Service, error) {
 			gate.pass()
 			return inner.Get(ctx, name)
 		}}

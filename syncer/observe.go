@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"time"
 
-	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // errStale says that what was planned on is no longer so: plan again.
@@ -29,7 +29,7 @@ type sight struct {
 	name string
 	def  *definition
 	// service as OSCAR shows it; nil when there is none.
-	service *oscar.Service
+	service *manager.Service
 	buckets bucketSet
 	// list is where the service was found, or not.
 	list *listing
@@ -134,7 +134,7 @@ func (t *term) examine(ctx context.Context, name string) (*sight, error) {
 	switch shown, err := t.cfg.OSCAR.Get(ctx, name); {
 	case err == nil:
 		v.service = shown
-	case oscar.NotFound(err):
+	case manager.NotFound(err):
 		half = v.service != nil
 	default:
 		return nil, err
@@ -230,7 +230,7 @@ func (t *term) complete(v *sight, listed time.Time, half bool) error {
 }
 
 // localOf says what a service of the desired name is to the desired record.
-func localOf(service *oscar.Service, d *record.Desired, def *definition) (local, error) {
+func localOf(service *manager.Service, d *record.Desired, def *definition) (local, error) {
 	if service == nil || d == nil {
 		return local{}, nil
 	}
@@ -238,9 +238,9 @@ func localOf(service *oscar.Service, d *record.Desired, def *definition) (local,
 	if service.Volume.Perishes() {
 		l.perishes = service.Volume.Name
 	}
-	if service.Annotations[oscarapi.AnnotationUID] == d.UID {
-		if g, err := strconv.ParseInt(service.Annotations[oscarapi.AnnotationGeneration], 10, 64); err == nil && g > 0 {
-			l.generation, l.epoch = g, service.Annotations[oscarapi.AnnotationEpoch]
+	if service.Annotations[oscar.AnnotationUID] == d.UID {
+		if g, err := strconv.ParseInt(service.Annotations[oscar.AnnotationGeneration], 10, 64); err == nil && g > 0 {
+			l.generation, l.epoch = g, service.Annotations[oscar.AnnotationEpoch]
 		}
 	}
 	if l.whose != ours {
@@ -264,8 +264,8 @@ func localOf(service *oscar.Service, d *record.Desired, def *definition) (local,
 
 // whoseIs decides by the token, which OSCAR never changes in one life of a
 // service; annotations can be changed by anybody and only tell how to call it.
-func whoseIs(service *oscar.Service, d *record.Desired) whose {
-	uid := service.Annotations[oscarapi.AnnotationUID]
+func whoseIs(service *manager.Service, d *record.Desired) whose {
+	uid := service.Annotations[oscar.AnnotationUID]
 	switch {
 	case service.Token != "" && record.Mark(service.Token) == d.Mark:
 		return ours

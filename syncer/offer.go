@@ -10,7 +10,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"k8s.io/client-go/util/workqueue"
 
-	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
@@ -245,7 +245,7 @@ func (t *term) tellOffer(ctx context.Context, v *offeredJob, d offerDecision) er
 		}
 	} else {
 		next.Service, next.UID, next.Since, next.Size = v.job.Service, v.job.ServiceUID, record.At(v.job.Created), len(v.job.Event)
-		next.BucketEvent = oscarapi.BucketEvent([]byte(v.job.Event))
+		next.BucketEvent = oscar.BucketEvent([]byte(v.job.Event))
 		if v.desired != nil && v.desired.UID == next.UID {
 			next.Federation = v.desired.Federation
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/keyserver"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/origin"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
 	"github.com/oscarfed/oscarfed/test/issuer"
 )
 
@@ -398,7 +398,7 @@ func (s *tokens) AccessToken(context.Context, syncer.TokenFor) (syncer.AccessTok
 	if s.value == "" {
 		return syncer.AccessToken{}, &syncer.NoTokenError{Reason: record.ReasonTokenHolderAway, Message: "nobody holds it"}
 	}
-	return syncer.AccessToken{Value: oscar.Bearer(s.value), Expires: inAnHour()}, nil
+	return syncer.AccessToken{Value: manager.Bearer(s.value), Expires: inAnHour()}, nil
 }
 
 // A job whose event is MinIO's goes with the service's token; any other one with an access
@@ -414,7 +414,7 @@ func TestWhatOSCARIsShownWithAJob(t *testing.T) {
 	posts := make(chan post, 10)
 	a.start(a.lends, jobConfig, func(c *syncer.Config) {
 		c.Tokens = source
-		c.OSCAR = &poster{OSCAR: c.OSCAR, submit: func(_ context.Context, job oscar.Submission, _ time.Duration) error {
+		c.OSCAR = &poster{OSCAR: c.OSCAR, submit: func(_ context.Context, job manager.Submission, _ time.Duration) error {
 			status, _ := a.keys(string(job.Token))
 			posts <- post{string(job.Token), status}
 			return nil

@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/uuid"
 
-	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store/record"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // An OSCAR has no identity of its own that its API tells. So that one which is
@@ -34,7 +34,7 @@ const markerAge = 10 * time.Minute
 
 // Buckets is what Identify asks of an OSCAR.
 type Buckets interface {
-	Buckets(ctx context.Context) ([]oscar.Bucket, error)
+	Buckets(ctx context.Context) ([]manager.Bucket, error)
 	CreateBucket(ctx context.Context, name string) error
 }
 
@@ -70,7 +70,7 @@ func markerOf(ctx context.Context, o Buckets) (least string, named int, err erro
 			continue
 		}
 		named++
-		if b.Owner == "" || !sameOwner(b.Owner, oscarapi.OwnerAdmin) {
+		if b.Owner == "" || !sameOwner(b.Owner, oscar.OwnerAdmin) {
 			continue
 		}
 		if least == "" || id < least {

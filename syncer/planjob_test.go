@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/oscarfed/oscarfed/store/record"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 var planTime = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -40,7 +40,7 @@ func posted(o postOutcome, ago time.Duration) func(*jobSituation) {
 // listedAgo says what a list that was started some time ago shows; an empty status is absence.
 func listedAgo(ago time.Duration, status string) func(*jobSituation) {
 	return func(s *jobSituation) {
-		s.memory.sight = &jobSight{started: s.now.Add(-ago), present: status != "", job: oscar.Job{Status: status}}
+		s.memory.sight = &jobSight{started: s.now.Add(-ago), present: status != "", job: manager.Job{Status: status}}
 	}
 }
 

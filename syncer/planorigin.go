@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/origin"
 )
@@ -16,7 +16,7 @@ import (
 // of the service's own token. OSCAR names the Secret with the origin's keys after a user:
 // that of an event of a bucket, or the bearer; without either it refuses the job.
 func byOwner(at *place, d *record.Desired, event []byte) bool {
-	return at != nil && usersService(d) && oscarapi.EventPrincipal(event) == ""
+	return at != nil && usersService(d) && oscar.EventPrincipal(event) == ""
 }
 
 // keysUse is what becomes of keys that are kept.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/origin"
 )
@@ -62,7 +62,7 @@ func TestTheStorageIsFilledIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if body, err = oscarapi.MergePatch(body, patch); err != nil {
+	if body, err = oscar.MergePatch(body, patch); err != nil {
 		t.Fatal(err)
 	}
 	var got, want any
@@ -180,7 +180,7 @@ func TestWhichTokenAJobIsPostedWith(t *testing.T) {
 		"nothing":                   {there, user, "", true},
 		"an event without a user":   {there, user, `{"Records":[{"s3":{}}]}`, true},
 		"the cluster's own storage": {nil, user, "hello", false},
-		"the administrator's":       {there, &record.Desired{Owner: oscarapi.OwnerAdmin}, "hello", false},
+		"the administrator's":       {there, &record.Desired{Owner: oscar.OwnerAdmin}, "hello", false},
 	} {
 		if got := byOwner(c.at, c.d, []byte(c.body)); got != c.want {
 			t.Errorf("%s: %v", name, got)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/kube"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 var stuckPod = kube.PodState{Reason: "ImagePullBackOff", Message: "no such image", Stuck: true}
@@ -16,7 +16,7 @@ var stuckPod = kube.PodState{Reason: "ImagePullBackOff", Message: "no such image
 func shows(status string, p kube.PodState) func(*jobSituation) {
 	return func(s *jobSituation) {
 		s.start = 10 * time.Minute
-		s.memory.sight = &jobSight{started: s.now.Add(-time.Second), present: true, job: oscar.Job{Status: status}, pod: p}
+		s.memory.sight = &jobSight{started: s.now.Add(-time.Second), present: true, job: manager.Job{Status: status}, pod: p}
 	}
 }
 

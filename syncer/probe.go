@@ -9,7 +9,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 const (
@@ -40,7 +40,7 @@ func (t *term) probe(ctx context.Context) {
 			ops := t.health.troubled()
 			now := t.cfg.Now()
 			if now.After(bucketsAt) {
-				ops = append(ops, oscar.OpBuckets)
+				ops = append(ops, manager.OpBuckets)
 			}
 			t.ask(ctx, ops)
 			if now.After(bucketsAt) {
@@ -55,24 +55,24 @@ func (t *term) probe(ctx context.Context) {
 
 // ask probes OSCAR: who it is, and what else is named. One that is silent is not asked
 // more.
-func (t *term) ask(ctx context.Context, ops []oscar.Op) {
+func (t *term) ask(ctx context.Context, ops []manager.Op) {
 	t.lookAtLease()
-	if !asked(ctx, t, oscar.OpInfo, t.infos) {
+	if !asked(ctx, t, manager.OpInfo, t.infos) {
 		return
 	}
-	if slices.Contains(ops, oscar.OpList) && !asked(ctx, t, oscar.OpList, t.lists) {
+	if slices.Contains(ops, manager.OpList) && !asked(ctx, t, manager.OpList, t.lists) {
 		return
 	}
-	if slices.Contains(ops, oscar.OpConfig) && !asked(ctx, t, oscar.OpConfig, t.storages) {
+	if slices.Contains(ops, manager.OpConfig) && !asked(ctx, t, manager.OpConfig, t.storages) {
 		return
 	}
-	if slices.Contains(ops, oscar.OpBuckets) {
-		asked(ctx, t, oscar.OpBuckets, t.buckets)
+	if slices.Contains(ops, manager.OpBuckets) {
+		asked(ctx, t, manager.OpBuckets, t.buckets)
 	}
 }
 
 // asked waits for an answer to a call, as long as a probe does; what it is, health notes.
-func asked[T any](ctx context.Context, t *term, op oscar.Op, of *shared[T]) bool {
+func asked[T any](ctx context.Context, t *term, op manager.Op, of *shared[T]) bool {
 	patient, cancel := context.WithTimeout(ctx, probePatience)
 	defer cancel()
 	_, _, err := of.get(patient, t.cfg.Now())
@@ -170,14 +170,14 @@ func (t *term) explainSlowness(ctx context.Context, name string) (end func()) {
 }
 
 // silent names a call that OSCAR has not answered since then.
-func (t *term) silent(since time.Time) (oscar.Op, bool) {
+func (t *term) silent(since time.Time) (manager.Op, bool) {
 	switch {
 	case t.lists.unanswered(since):
-		return oscar.OpList, true
+		return manager.OpList, true
 	case t.infos.unanswered(since):
-		return oscar.OpInfo, true
+		return manager.OpInfo, true
 	case t.buckets.unanswered(since):
-		return oscar.OpBuckets, true
+		return manager.OpBuckets, true
 	}
 	return "", false
 }

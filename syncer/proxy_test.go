@@ -10,21 +10,21 @@ import (
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/kube"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // proxy stands between a syncer and its OSCAR, to stop it or to lie.
 type proxy struct {
 	syncer.OSCAR
-	create  func(ctx context.Context, name string, body []byte, as oscar.Bearer, timeout time.Duration) error
-	get     func(ctx context.Context, name string) (*oscar.Service, error)
-	buckets func(ctx context.Context) ([]oscar.Bucket, error)
+	create  func(ctx context.Context, name string, body []byte, as manager.Bearer, timeout time.Duration) error
+	get     func(ctx context.Context, name string) (*manager.Service, error)
+	buckets func(ctx context.Context) ([]manager.Bucket, error)
 	erase   func(ctx context.Context, name string, timeout time.Duration) error
-	storage func(ctx context.Context) (oscar.Storage, error)
-	jobs    func(ctx context.Context, service, page string) (oscar.JobPage, error)
+	storage func(ctx context.Context) (manager.Storage, error)
+	jobs    func(ctx context.Context, service, page string) (manager.JobPage, error)
 }
 
-func (p *proxy) Jobs(ctx context.Context, service, page string) (oscar.JobPage, error) {
+func (p *proxy) Jobs(ctx context.Context, service, page string) (manager.JobPage, error) {
 	if p.jobs != nil {
 		return p.jobs(ctx, service, page)
 	}
@@ -38,28 +38,28 @@ func (p *proxy) Delete(ctx context.Context, name string, timeout time.Duration) 
 	return p.OSCAR.Delete(ctx, name, timeout)
 }
 
-func (p *proxy) Storage(ctx context.Context) (oscar.Storage, error) {
+func (p *proxy) Storage(ctx context.Context) (manager.Storage, error) {
 	if p.storage != nil {
 		return p.storage(ctx)
 	}
 	return p.OSCAR.Storage(ctx)
 }
 
-func (p *proxy) Buckets(ctx context.Context) ([]oscar.Bucket, error) {
+func (p *proxy) Buckets(ctx context.Context) ([]manager.Bucket, error) {
 	if p.buckets != nil {
 		return p.buckets(ctx)
 	}
 	return p.OSCAR.Buckets(ctx)
 }
 
-func (p *proxy) Create(ctx context.Context, name string, body []byte, as oscar.Bearer, timeout time.Duration) error {
+func (p *proxy) Create(ctx context.Context, name string, body []byte, as manager.Bearer, timeout time.Duration) error {
 	if p.create != nil {
 		return p.create(ctx, name, body, as, timeout)
 	}
 	return p.OSCAR.Create(ctx, name, body, as, timeout)
 }
 
-func (p *proxy) Get(ctx context.Context, name string) (*oscar.Service, error) {
+func (p *proxy) Get(ctx context.Context, name string) (*manager.Service, error) {
 	if p.get != nil {
 		return p.get(ctx, name)
 	}
@@ -68,8 +68,8 @@ func (p *proxy) Get(ctx context.Context, name string) (*oscar.Service, error) {
 
 // quotingProxy refuses each POST with a text that quotes its body.
 func (r *rig) quotingProxy() syncer.OSCAR {
-	return &proxy{OSCAR: r.config().OSCAR, create: func(_ context.Context, name string, body []byte, _ oscar.Bearer, _ time.Duration) error {
-		return &oscar.APIError{Op: oscar.OpCreate, Service: name, Status: 400, Body: "cannot read " + string(body)}
+	return &proxy{OSCAR: r.config().OSCAR, create: func(_ context.Context, name string, body []byte, _ manager.Bearer, _ time.Duration) error {
+		return &manager.APIError{Op: manager.OpCreate, Service: name, Status: 400, Body: "cannot read " + string(body)}
 	}}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // TestTwoSyncers: the second one of a cluster waits, and takes over when the
@@ -60,7 +60,7 @@ func TestSyncerPausedBeforeItsDelete(t *testing.T) {
 	inner, machine := r.config().OSCAR, r.freezable()
 	stop := r.start(func(c *syncer.Config) {
 		c.Store, c.Instance, c.SessionTTL = machine.store, "sleeper", 2*time.Second
-		c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*oscar.Service, error) {
+		c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*manager.Service, error) {
 			service, err := inner.Get(ctx, name)
 			if err == nil && !service.Storage {
 				machine.arm() // it is detached: its DELETE is next, after one more read
@@ -100,7 +100,7 @@ func TestSleeperWithoutItsSessionWritesNothing(t *testing.T) {
 	gate, inner, log := newGate(), r.config().OSCAR, &diary{}
 	r.start(func(c *syncer.Config) {
 		c.Logger = slog.New(slog.NewTextHandler(log, nil))
-		c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*oscar.Service, error) {
+		c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*manager.Service, error) {
 			gate.pass()
 			return inner.Get(ctx, name)
 		}}
@@ -138,7 +138,7 @@ func TestLostSessionStopsReports(t *testing.T) {
 	gate := newGate()
 	inner := r.config().OSCAR
 	r.start(func(c *syncer.Config) {
-		c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*oscar.Service, error) {
+		c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*manager.Service, error) {
 			gate.pass()
 			return inner.Get(ctx, name)
 		}}
@@ -167,7 +167,7 @@ func TestVoteWithoutASessionIsNotWritten(t *testing.T) {
 	gate.arm()
 	r.start(func(c *syncer.Config) {
 		c.Logger = slog.New(slog.NewTextHandler(log, nil))
-		c.OSCAR = &proxy{OSCAR: inner, buckets: func(ctx context.Context) ([]oscar.Bucket, error) {
+		c.OSCAR = &proxy{OSCAR: inner, buckets: func(ctx context.Context) ([]manager.Bucket, error) {
 			buckets, err := inner.Buckets(ctx)
 			gate.pass()
 			return buckets, err
@@ -197,7 +197,7 @@ func TestEtcdAway(t *testing.T) {
 	cut := r.cutable()
 	r.start(func(c *syncer.Config) {
 		c.Store = cut.store
-		c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*oscar.Service, error) {
+		c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*manager.Service, error) {
 			gate.pass()
 			return inner.Get(ctx, name)
 		}}

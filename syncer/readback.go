@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/oscar"
 )
 
 // readBack is the fingerprint of a service as OSCAR answers it: sha256:<hex> of
@@ -79,7 +79,7 @@ func difference(asked, got map[string]any) string {
 		case "script":
 			same = lineEndings(want) == lineEndings(have)
 		case "allowed_users":
-			if !strings.EqualFold(text(asked["isolation_level"]), oscarapi.IsolationUser) {
+			if !strings.EqualFold(text(asked["isolation_level"]), oscar.IsolationUser) {
 				same = slices.Equal(users(want), users(have))
 			}
 		case "isolation_level":
@@ -106,8 +106,8 @@ func difference(asked, got map[string]any) string {
 // service when both origin annotations are there.
 func originOf(asked map[string]any) string {
 	annotations, _ := asked["annotations"].(map[string]any)
-	service := strings.TrimSpace(text(annotations[oscarapi.AnnotationOriginService]))
-	if service != "" && strings.TrimSpace(text(annotations[oscarapi.AnnotationOriginCluster])) != "" {
+	service := strings.TrimSpace(text(annotations[oscar.AnnotationOriginService]))
+	if service != "" && strings.TrimSpace(text(annotations[oscar.AnnotationOriginCluster])) != "" {
 		return service
 	}
 	return text(asked["name"])
@@ -125,8 +125,8 @@ func places(v any, bucket string) []any {
 		}
 		place = maps.Clone(place)
 		path := strings.Trim(text(place["path"]), " /")
-		provider, _ := oscarapi.ProviderRef(text(place["storage_provider"]))
-		if !strings.Contains(path, "/") && (provider == oscarapi.ProviderMinIO || provider == oscarapi.ProviderS3) {
+		provider, _ := oscar.ProviderRef(text(place["storage_provider"]))
+		if !strings.Contains(path, "/") && (provider == oscar.ProviderMinIO || provider == oscar.ProviderS3) {
 			path = bucket + "/" + path
 		}
 		place["path"] = path

@@ -8,10 +8,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 func tree(t *testing.T, doc string) map[string]any {
@@ -138,7 +138,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Add([]byte(`{"name":"s","token":"t","annotations":{"oscarfed/uid":"u"},"input":[{}],"labels":[]}`), []byte(`{"name":"s","input":[{"path":1}]}`))
 	f.Add([]byte(`{"environment":{"secrets":[]},"federation":null,"mount":[]}`), []byte(`{"environment":{"variables":null}}`))
 	f.Fuzz(func(t *testing.T, answer, asked []byte) {
-		var s oscar.Service
+		var s manager.Service
 		if json.Unmarshal(answer, &s) != nil {
 			return
 		}
@@ -146,7 +146,7 @@ func FuzzAnswers(f *testing.F) {
 			t.Logf("refused: %v", err)
 		}
 		if body, err := detachedBody(s.JSON); err == nil {
-			var after oscar.Service
+			var after manager.Service
 			if err := json.Unmarshal(body, &after); err != nil || after.Storage {
 				t.Fatalf("detaching %s gives %s: %v", answer, body, err)
 			}
@@ -195,7 +195,7 @@ func TestDefinitionBody(t *testing.T) {
 	if strings.Contains(string(full), "namespace") {
 		t.Errorf("body %s\nnames a namespace", full)
 	}
-	stands := &oscar.Service{Owner: "somebody", JSON: json.RawMessage(`{"vo":"physics","labels":{"uid":"some","x":"1","kueue.x-k8s.io/queue-name":"q"}}`)}
+	stands := &manager.Service{Owner: "somebody", JSON: json.RawMessage(`{"vo":"physics","labels":{"uid":"some","x":"1","kueue.x-k8s.io/queue-name":"q"}}`)}
 	bare, err := def.body(stands, false, false, false, []string{"b", "c"})
 	if err != nil {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ func TestDetachedBody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var s oscarapi.Service
+	var s oscar.Service
 	if err := json.Unmarshal(body, &s); err != nil {
 		t.Fatal(err)
 	}

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store/record"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // release gives a service free: it goes on as it is, with its Secret, its buckets
@@ -38,12 +38,12 @@ func (t *term) release(ctx context.Context, v *sight) (bool, error) {
 // isMark names the annotations that make a service a member: ours, and those that
 // OSCAR understands as a worker of another cluster's service.
 func isMark(annotation string) bool {
-	return strings.HasPrefix(annotation, oscarapi.AnnotationPrefix) || annotation == oscarapi.AnnotationWorker ||
-		annotation == oscarapi.AnnotationOriginCluster || annotation == oscarapi.AnnotationOriginService
+	return strings.HasPrefix(annotation, oscar.AnnotationPrefix) || annotation == oscar.AnnotationWorker ||
+		annotation == oscar.AnnotationOriginCluster || annotation == oscar.AnnotationOriginService
 }
 
 // marked says whether a service carries a mark of a federation.
-func marked(service *oscar.Service) bool {
+func marked(service *manager.Service) bool {
 	for annotation := range service.Annotations {
 		if isMark(annotation) {
 			return true
@@ -104,6 +104,6 @@ func withoutSecrets(fields map[string]json.RawMessage) error {
 func keepOwner(fields map[string]json.RawMessage) {
 	var owner string
 	if json.Unmarshal(fields["owner"], &owner) != nil || owner == "" {
-		fields["owner"] = mustJSON(oscarapi.OwnerAdmin)
+		fields["owner"] = mustJSON(oscar.OwnerAdmin)
 	}
 }

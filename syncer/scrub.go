@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 const (
@@ -50,7 +50,7 @@ func scrub(text string, secrets ...string) string {
 			}
 		}
 	}
-	return oscar.Cut(text, maxMessage)
+	return manager.Cut(text, maxMessage)
 }
 
 // secrets are what no report about the sight may hold.

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"strconv"
 
-	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // purposeShown is the purpose of the envelope around a service that was asked for.
@@ -36,7 +36,7 @@ func (t *term) show(ctx context.Context, name string) error {
 	}
 	answer := record.Shown{V: record.Version, UID: ask.UID, RequestID: ask.RequestID}
 	if err := t.read(ctx, name, ask, &answer); err != nil {
-		if oscar.Refused(err) || !errors.Is(err, errNotShown) {
+		if manager.Refused(err) || !errors.Is(err, errNotShown) {
 			return err // it is tried again
 		}
 		answer.Sealed, answer.Error = "", err.Error()
@@ -62,17 +62,17 @@ var errNotShown = errors.New("it cannot be shown")
 // read fills in the answer.
 func (t *term) read(ctx context.Context, name string, ask *record.Ask, answer *record.Shown) error {
 	service, err := t.cfg.OSCAR.Get(ctx, name)
-	if oscar.NotFound(err) {
+	if manager.NotFound(err) {
 		return fmt.Errorf("%w: there is no service of that name any more", errNotShown)
 	}
 	if err != nil {
 		return err
 	}
-	if service.Annotations[oscarapi.AnnotationUID] != ask.UID {
+	if service.Annotations[oscar.AnnotationUID] != ask.UID {
 		return fmt.Errorf("%w: another service stands there now", errNotShown)
 	}
-	if g, err := strconv.ParseInt(service.Annotations[oscarapi.AnnotationGeneration], 10, 64); err == nil && g > 0 {
-		answer.Generation, answer.Epoch = g, service.Annotations[oscarapi.AnnotationEpoch]
+	if g, err := strconv.ParseInt(service.Annotations[oscar.AnnotationGeneration], 10, 64); err == nil && g > 0 {
+		answer.Generation, answer.Epoch = g, service.Annotations[oscar.AnnotationEpoch]
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(service.JSON, &fields); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/relay"
 )
 
@@ -96,10 +96,10 @@ func (s site) Invokes(service, uid, token string) bool {
 
 // Send implements relay.Site.
 func (s site) Send(ctx context.Context, out relay.Outgoing) (*http.Response, error) {
-	resp, err := s.cfg.OSCAR.Pass(ctx, oscar.Pass{
-		Method: out.Method, Path: out.Path, Query: out.Query, Header: out.Header, Body: out.Body, Length: out.Length, As: oscar.Bearer(out.Token),
+	resp, err := s.cfg.OSCAR.Pass(ctx, manager.Pass{
+		Method: out.Method, Path: out.Path, Query: out.Query, Header: out.Header, Body: out.Body, Length: out.Length, As: manager.Bearer(out.Token),
 	})
-	if err != nil && oscar.NotSent(err) {
+	if err != nil && manager.NotSent(err) {
 		err = fmt.Errorf("%w: %w", relay.ErrNotSent, err)
 	}
 	if err != nil {

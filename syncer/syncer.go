@@ -16,7 +16,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/token"
 )
 
@@ -268,7 +268,7 @@ func (s *Syncer) term(ctx context.Context, leads func() bool) error {
 
 // listing is one answer to a list, by service name.
 type listing struct {
-	services map[string]*oscar.Service
+	services map[string]*manager.Service
 }
 
 func (s *Syncer) list(ctx context.Context) (*listing, error) {
@@ -276,7 +276,7 @@ func (s *Syncer) list(ctx context.Context) (*listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &listing{services: make(map[string]*oscar.Service, len(services))}
+	l := &listing{services: make(map[string]*manager.Service, len(services))}
 	for i := range services {
 		l.services[services[i].Name] = &services[i]
 	}
@@ -284,7 +284,7 @@ func (s *Syncer) list(ctx context.Context) (*listing, error) {
 }
 
 // bucketSet is one answer to a list of buckets, by name.
-type bucketSet map[string]oscar.Bucket
+type bucketSet map[string]manager.Bucket
 
 func (s *Syncer) bucketList(ctx context.Context) (bucketSet, error) {
 	buckets, err := s.cfg.OSCAR.Buckets(ctx)

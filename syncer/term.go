@@ -16,7 +16,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/kube"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // deciders is how many services are decided upon at the same time. They only
@@ -36,10 +36,10 @@ type term struct {
 
 	lists   *shared[*listing]
 	buckets *shared[bucketSet]
-	nodes   *shared[[]oscar.Node]
-	infos   *shared[oscar.Info]
+	nodes   *shared[[]manager.Node]
+	infos   *shared[manager.Info]
 	// storages is where OSCAR's MinIO is.
-	storages *shared[oscar.Storage]
+	storages *shared[manager.Storage]
 	// health is how OSCAR has answered, and amiss rings when a trouble begins.
 	health *health
 	amiss  chan struct{}
@@ -126,12 +126,12 @@ func (t *term) run(ctx context.Context) error {
 	// Also when it ends before anybody works: each queue has a goroutine of its own.
 	defer t.shutDown()
 	// Calls that are shared belong to the term, not to who asked first.
-	t.lists = newShared(ctx, t.cfg.Now, noting(t.health, oscar.OpList, t.Syncer.list))
-	t.buckets = newShared(ctx, t.cfg.Now, noting(t.health, oscar.OpBuckets, t.Syncer.bucketList))
+	t.lists = newShared(ctx, t.cfg.Now, noting(t.health, manager.OpList, t.Syncer.list))
+	t.buckets = newShared(ctx, t.cfg.Now, noting(t.health, manager.OpBuckets, t.Syncer.bucketList))
 	t.nodes = newShared(ctx, t.cfg.Now, t.cfg.OSCAR.Nodes)
 	t.sizes = newShared(ctx, t.cfg.Now, t.cfg.Kube.Sizes)
-	t.infos = newShared(ctx, t.cfg.Now, noting(t.health, oscar.OpInfo, t.cfg.OSCAR.Info))
-	t.storages = newShared(ctx, t.cfg.Now, noting(t.health, oscar.OpConfig, t.cfg.OSCAR.Storage))
+	t.infos = newShared(ctx, t.cfg.Now, noting(t.health, manager.OpInfo, t.cfg.OSCAR.Info))
+	t.storages = newShared(ctx, t.cfg.Now, noting(t.health, manager.OpConfig, t.cfg.OSCAR.Storage))
 	t.ids = newShared(ctx, t.cfg.Now, t.identify)
 	t.admissions = newAdmissions(t.cfg.Now, t.cfg.OSCAR.Admits)
 	if t.cfg.Origins != nil {

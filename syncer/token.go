@@ -7,11 +7,11 @@ import (
 	"strconv"
 	"time"
 
-	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // The service of a user is made with his own access token: so it is his on the
@@ -39,7 +39,7 @@ type TokenFor struct {
 
 // AccessToken is an access token of an owner.
 type AccessToken struct {
-	Value   oscar.Bearer
+	Value   manager.Bearer
 	Expires time.Time
 }
 
@@ -72,7 +72,7 @@ type ownerToken struct {
 }
 
 // usersService says whether a service is made with its owner's token.
-func usersService(d *record.Desired) bool { return d.Owner != oscarapi.OwnerAdmin }
+func usersService(d *record.Desired) bool { return d.Owner != oscar.OwnerAdmin }
 
 // findToken fills in the token of a service whose next write is sent with it.
 func (t *term) findToken(ctx context.Context, v *sight) error {
@@ -123,7 +123,7 @@ func (t *term) delivered(d *record.Desired, now time.Time) (AccessToken, error) 
 		t.log.Error("an access token cannot be opened", "federation", d.Federation, "error", err)
 		return AccessToken{}, needsToken("the access token that was delivered cannot be opened by this syncer")
 	}
-	return AccessToken{Value: oscar.Bearer(plain), Expires: expires}, nil
+	return AccessToken{Value: manager.Bearer(plain), Expires: expires}, nil
 }
 
 // expiry is when a token ends by our clock, and the time that the end in its envelope is

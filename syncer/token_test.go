@@ -15,7 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/test/issuer"
 )
 
@@ -170,8 +170,8 @@ func TestVoteWaitsUntilTheUserCanBeAskedAbout(t *testing.T) {
 	r.deliver(i.Token(alice, nil), inAnHour())
 	asked := make(chan struct{}, 100)
 	fails := make(chan error, 2)
-	fails <- &oscar.APIError{Op: oscar.OpAdmits, Status: 500, Body: "error ensuring namespace"}
-	fails <- &oscar.APIError{Op: oscar.OpAdmits, Err: errors.New("connection reset")}
+	fails <- &manager.APIError{Op: manager.OpAdmits, Status: 500, Body: "error ensuring namespace"}
+	fails <- &manager.APIError{Op: manager.OpAdmits, Err: errors.New("connection reset")}
 	r.start(func(c *syncer.Config) {
 		c.OSCAR = &doorkeeper{OSCAR: c.OSCAR, asked: asked, fails: fails}
 	})
@@ -189,7 +189,7 @@ type doorkeeper struct {
 	fails chan error
 }
 
-func (d *doorkeeper) Admits(ctx context.Context, as oscar.Bearer) error {
+func (d *doorkeeper) Admits(ctx context.Context, as manager.Bearer) error {
 	d.asked <- struct{}{}
 	select {
 	case err := <-d.fails:
@@ -273,7 +273,7 @@ func TestAVanishedServiceWhoseOwnersTokenHasExpired(t *testing.T) {
 				c.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 				if refreshed {
 					c.Tokens = source(func(syncer.TokenFor) (syncer.AccessToken, error) {
-						return syncer.AccessToken{Value: oscar.Bearer(i.Token(alice, nil)), Expires: time.Now().Add(3 * time.Hour)}, nil
+						return syncer.AccessToken{Value: manager.Bearer(i.Token(alice, nil)), Expires: time.Now().Add(3 * time.Hour)}, nil
 					})
 				}
 			})
@@ -307,8 +307,8 @@ func TestThePostOfAUserIsRefused(t *testing.T) {
 	log := &diary{}
 	for _, status := range []int{401, 403, 409} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			refuse := func(_ context.Context, name string, _ []byte, as oscar.Bearer, _ time.Duration) error {
-				return &oscar.APIError{Op: oscar.OpCreate, Service: name, Status: status, Body: "no: Bearer " + string(as)}
+			refuse := func(_ context.Context, name string, _ []byte, as manager.Bearer, _ time.Duration) error {
+				return &manager.APIError{Op: manager.OpCreate, Service: name, Status: status, Body: "no: Bearer " + string(as)}
 			}
 			stop := r.start(func(c *syncer.Config) {
 				c.OSCAR, c.Logger = &proxy{OSCAR: c.OSCAR, create: refuse}, slog.New(slog.NewTextHandler(log, nil))
@@ -352,7 +352,7 @@ func TestATokenSourceIsAsked(t *testing.T) {
 			case err := <-answers:
 				return syncer.AccessToken{}, err
 			default:
-				return syncer.AccessToken{Value: oscar.Bearer(i.Token(alice, nil)), Expires: inAnHour()}, nil
+				return syncer.AccessToken{Value: manager.Bearer(i.Token(alice, nil)), Expires: inAnHour()}, nil
 			}
 		})
 	})

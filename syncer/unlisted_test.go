@@ -8,7 +8,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // unlisted are OSCARs whose GET shows a service that their list leaves out.
@@ -78,7 +78,7 @@ func TestAnUnansweredDeleteIsNotBelievedOnListsAlone(t *testing.T) {
 		c.OSCAR = &proxy{OSCAR: inner, erase: func(ctx context.Context, name string, timeout time.Duration) error {
 			if first {
 				first = false
-				return &oscar.APIError{Op: oscar.OpDelete, Service: name, Err: context.DeadlineExceeded}
+				return &manager.APIError{Op: manager.OpDelete, Service: name, Err: context.DeadlineExceeded}
 			}
 			return inner.Delete(ctx, name, timeout)
 		}}

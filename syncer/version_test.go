@@ -9,7 +9,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // upgraded is an OSCAR whose version changes.
@@ -18,7 +18,7 @@ type upgraded struct {
 	version atomic.Pointer[string]
 }
 
-func (u *upgraded) Info(ctx context.Context) (oscar.Info, error) {
+func (u *upgraded) Info(ctx context.Context) (manager.Info, error) {
 	info, err := u.OSCAR.Info(ctx)
 	if v := u.version.Load(); v != nil {
 		info.Version = *v

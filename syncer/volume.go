@@ -10,9 +10,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store/record"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // OSCAR deletes the volume that a service's creation made with the service, unless its
@@ -36,7 +36,7 @@ func (d *definition) volumeName() string {
 // giveVolume writes the volume into a body: that of the service that stands, as OSCAR
 // shows it, since any other is refused; for a POST the one that is asked for, to be
 // retained, or by its name alone where it is there already.
-func (d *definition) giveVolume(fields map[string]json.RawMessage, stands *oscar.Service, adopts bool) error {
+func (d *definition) giveVolume(fields map[string]json.RawMessage, stands *manager.Service, adopts bool) error {
 	if stands != nil {
 		var shown struct {
 			Volume json.RawMessage `json:"volume"`
@@ -58,7 +58,7 @@ func (d *definition) giveVolume(fields map[string]json.RawMessage, stands *oscar
 	case adopts:
 		volume.Name, volume.Size, volume.LifecyclePolicy = d.volumeName(), "", ""
 	case strings.TrimSpace(volume.Size) != "":
-		volume.LifecyclePolicy = oscar.VolumeRetain
+		volume.LifecyclePolicy = manager.VolumeRetain
 	}
 	raw, err := json.Marshal(volume)
 	if err != nil {
@@ -77,10 +77,10 @@ func (t *term) chooseVolume(ctx context.Context, v *sight) (adopts bool, no *ref
 	}
 	there, err := t.cfg.OSCAR.Volume(ctx, name, v.as.Value)
 	switch {
-	case errors.Is(err, oscar.ErrNoVolumes):
+	case errors.Is(err, manager.ErrNoVolumes):
 		// OSCAR itself will tell: a volume in the way is refused, and stays as it is.
 		return false, nil, nil
-	case oscar.NotFound(err):
+	case manager.NotFound(err):
 		there = nil
 	case err != nil:
 		no, err := refuse(err)
@@ -93,7 +93,7 @@ func (t *term) chooseVolume(ctx context.Context, v *sight) (adopts bool, no *ref
 // refuse turns a 401 or 403 into a no, since trying again changes nothing, and
 // returns any other error.
 func refuse(err error) (*refusal, error) {
-	if oscar.Refused(err) {
+	if manager.Refused(err) {
 		return refusedCredential(), nil
 	}
 	return nil, err
@@ -102,7 +102,7 @@ func refuse(err error) (*refusal, error) {
 // judgeVolume decides about a volume that a service is to be made with: there is what
 // the cluster has of that name, or nil. Only one that a creation of this service made
 // for the same owner is his to use again without naming it.
-func judgeVolume(asked *oscarapi.Volume, name string, there *oscar.Volume, service, owner string) (adopts bool, no *refusal) {
+func judgeVolume(asked *oscar.Volume, name string, there *manager.Volume, service, owner string) (adopts bool, no *refusal) {
 	size := strings.TrimSpace(asked.Size)
 	refused := func(reason record.Reason, format string, args ...any) (bool, *refusal) {
 		return false, &refusal{reason, fmt.Sprintf(format, args...)}
@@ -152,7 +152,7 @@ func (t *term) noteVolume(v *sight) {
 
 // volumeSeen is what is remembered of the volume of a service of ours. Whether it may
 // be deleted is known as long as there is a definition; before is what was remembered.
-func volumeSeen(shown *oscar.ServiceVolume, def *definition, before *record.Volume) *record.Volume {
+func volumeSeen(shown *manager.ServiceVolume, def *definition, before *record.Volume) *record.Volume {
 	if shown == nil {
 		return nil
 	}
@@ -198,9 +198,9 @@ func (t *term) dropVolume(ctx context.Context, v *sight) (bool, error) {
 	name, kept := v.volume().Name, ""
 	there, err := t.cfg.OSCAR.Volume(ctx, name, v.as.Value)
 	switch {
-	case errors.Is(err, oscar.ErrNoVolumes):
+	case errors.Is(err, manager.ErrNoVolumes):
 		kept = "the cluster's OSCAR manages no volumes (VOLUME_ENABLE=false)"
-	case oscar.NotFound(err):
+	case manager.NotFound(err):
 		// It went with its service.
 	case err != nil:
 		return false, t.noteFailure(v, dropVolume, record.ReasonDeleteFailed, err)

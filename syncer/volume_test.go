@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // mounts gives the replica a volume.
@@ -32,9 +32,9 @@ func (r *rig) leaveVolume(service, name string) {
 		r.t.Fatalf("POST answered %d", status)
 	}
 	r.ask(http.MethodDelete, "/system/services/"+service, "")
-	r.sim.PutVolume(oscarapi.OwnerAdmin, name, "mine")
+	r.sim.PutVolume(oscar.OwnerAdmin, name, "mine")
 	r.before[service] = len(r.calls(service))
-	r.watchVolume(oscarapi.OwnerAdmin, name)
+	r.watchVolume(oscar.OwnerAdmin, name)
 }
 
 func (r *rig) watchVolume(owner, name string) {
@@ -77,8 +77,8 @@ func TestTheVolumeWentWithItsService(t *testing.T) {
 			p := newReplica("grayify")
 			p.mounts(map[string]any{"size": "1Gi", "lifecycle_policy": policy})
 			r.makeReady(p)
-			r.sim.PutVolume(oscarapi.OwnerAdmin, p.name, "mine")
-			r.watchVolume(oscarapi.OwnerAdmin, p.name)
+			r.sim.PutVolume(oscar.OwnerAdmin, p.name, "mine")
+			r.watchVolume(oscar.OwnerAdmin, p.name)
 			// A change leaves it as it is.
 			p.generation, p.image = 2, "example.org/other"
 			r.want(p, record.IntentApply)
@@ -106,8 +106,8 @@ func TestVolumeIsDeletedWhenOrdered(t *testing.T) {
 		{"left by an earlier life", map[string]any{"size": "1Gi"}, false, func(r *rig, p *replica) { r.leaveVolume(p.name, p.name) },
 			"grayify kept it was not made by this creation, or its lifecycle_policy is retain"},
 		{"used by name", map[string]any{"name": "shared"}, false, func(r *rig, p *replica) {
-			r.sim.PutVolume(oscarapi.OwnerAdmin, "shared", "a")
-			r.watchVolume(oscarapi.OwnerAdmin, "shared")
+			r.sim.PutVolume(oscar.OwnerAdmin, "shared", "a")
+			r.watchVolume(oscar.OwnerAdmin, "shared")
 		}, "shared kept it was not made by this creation, or its lifecycle_policy is retain"},
 		{"OSCAR does not manage volumes", map[string]any{"size": "1Gi"}, false, nil,
 			"grayify kept the cluster's OSCAR manages no volumes (VOLUME_ENABLE=false)"},
@@ -129,7 +129,7 @@ func TestVolumeIsDeletedWhenOrdered(t *testing.T) {
 			if got := volumeFateOf(o); got != tc.told {
 				t.Errorf("told: %s", got)
 			}
-			_, stands := r.sim.Volume(oscarapi.OwnerAdmin, o.VolumeFate.Volume)
+			_, stands := r.sim.Volume(oscar.OwnerAdmin, o.VolumeFate.Volume)
 			if kept := o.VolumeFate.Fate == record.BucketKept; stands != kept {
 				t.Errorf("the volume stands: %v", stands)
 			}
@@ -144,8 +144,8 @@ func TestVolumeOfAnotherServiceStays(t *testing.T) {
 	p := newReplica("grayify")
 	p.mounts(map[string]any{"size": "1Gi"})
 	r.makeReady(p)
-	r.sim.PutVolume(oscarapi.OwnerAdmin, p.name, "mine")
-	r.watchVolume(oscarapi.OwnerAdmin, p.name)
+	r.sim.PutVolume(oscar.OwnerAdmin, p.name, "mine")
+	r.watchVolume(oscar.OwnerAdmin, p.name)
 	if status := r.ask(http.MethodPost, "/system/services", `{"name":"stranger","image":"i","script":"s","volume":{"name":"grayify","mount_path":"/d"}}`); status != http.StatusCreated {
 		t.Fatal(status)
 	}
@@ -162,12 +162,12 @@ func TestACreateDestroyedTheVolumeThatItFound(t *testing.T) {
 		t.Run(fmt.Sprintf("after the last look: %v", late), func(t *testing.T) {
 			r := newRig(t, oscarsim.Config{})
 			appear := func() {
-				r.sim.PutVolume(oscarapi.OwnerAdmin, "grayify", "precious")
-				r.watchVolume(oscarapi.OwnerAdmin, "grayify")
+				r.sim.PutVolume(oscar.OwnerAdmin, "grayify", "precious")
+				r.watchVolume(oscar.OwnerAdmin, "grayify")
 			}
 			inner, once := r.config().OSCAR, false
 			r.start(func(c *syncer.Config) {
-				c.OSCAR = &proxy{OSCAR: inner, create: func(ctx context.Context, name string, body []byte, as oscar.Bearer, timeout time.Duration) error {
+				c.OSCAR = &proxy{OSCAR: inner, create: func(ctx context.Context, name string, body []byte, as manager.Bearer, timeout time.Duration) error {
 					if late && !once {
 						once = true
 						appear()
@@ -222,7 +222,7 @@ func TestAVolumeOfAnOlderSyncersServiceWentWithIt(t *testing.T) {
 	r := newRig(t, oscarsim.Config{})
 	inner := r.config().OSCAR
 	stop := r.start(func(c *syncer.Config) {
-		c.OSCAR = &proxy{OSCAR: inner, create: func(ctx context.Context, name string, body []byte, as oscar.Bearer, timeout time.Duration) error {
+		c.OSCAR = &proxy{OSCAR: inner, create: func(ctx context.Context, name string, body []byte, as manager.Bearer, timeout time.Duration) error {
 			return inner.Create(ctx, name, bytes.Replace(body, []byte(`"lifecycle_policy":"retain"`), []byte(`"lifecycle_policy":"delete"`), 1), as, timeout)
 		}}
 	})
@@ -230,7 +230,7 @@ func TestAVolumeOfAnOlderSyncersServiceWentWithIt(t *testing.T) {
 	p.mounts(map[string]any{"size": "1Gi"})
 	r.makeReady(p)
 	stop()
-	r.sim.PutVolume(oscarapi.OwnerAdmin, p.name, "mine")
+	r.sim.PutVolume(oscar.OwnerAdmin, p.name, "mine")
 	r.start()
 	p.generation, p.image = 2, "example.org/other"
 	r.want(p, record.IntentApply)
@@ -241,14 +241,14 @@ func TestAVolumeOfAnOlderSyncersServiceWentWithIt(t *testing.T) {
 		t.Errorf("told: %s", o.Message)
 	}
 	r.equalCalls(p.name, "create", "update")
-	if v, _ := r.sim.Volume(oscarapi.OwnerAdmin, p.name); !slices.Equal(v.Files, []string{"mine"}) {
+	if v, _ := r.sim.Volume(oscar.OwnerAdmin, p.name); !slices.Equal(v.Files, []string{"mine"}) {
 		t.Fatalf("the volume holds %v", v.Files)
 	}
 	r.want(p, record.IntentDelete, func(d *record.Desired) { d.Data = "delete" })
 	if got := volumeFateOf(r.await(p, record.PhaseDeleted)); got != "grayify deleted" {
 		t.Errorf("told: %s", got)
 	}
-	if _, ok := r.sim.Volume(oscarapi.OwnerAdmin, p.name); ok {
+	if _, ok := r.sim.Volume(oscar.OwnerAdmin, p.name); ok {
 		t.Error("the volume stands")
 	}
 }
@@ -259,8 +259,8 @@ func TestVolumeOfAUser(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		t.Run(fmt.Sprintf("token at hand: %v", known), func(t *testing.T) {
 			r, p, i := newUser(t)
-			r.sim.PutVolume(oscarapi.OwnerAdmin, p.name, "the administrator's")
-			r.watchVolume(oscarapi.OwnerAdmin, p.name)
+			r.sim.PutVolume(oscar.OwnerAdmin, p.name, "the administrator's")
+			r.watchVolume(oscar.OwnerAdmin, p.name)
 			r.start()
 			p.mounts(map[string]any{"size": "1Gi"})
 			r.deliver(i.Token(alice, nil), inAnHour())

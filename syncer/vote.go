@@ -14,7 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/kube"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // Ages of what rarely changes, so that many votes share one read.
@@ -135,7 +135,7 @@ func (t *term) checkName(ctx context.Context, v *sight) (*refusal, error) {
 			if v.local, err = localOf(shown, v.desired, nil); err != nil {
 				return nil, err
 			}
-		case !oscar.NotFound(err):
+		case !manager.NotFound(err):
 			return nil, err
 		}
 	}
@@ -211,7 +211,7 @@ func (v *sight) room(nodes []kube.Node, err error) (*refusal, error) {
 func (t *term) sizesOfNodes(ctx context.Context, notBefore time.Time) ([]kube.Node, time.Time, error) {
 	told, asked, err := t.nodes.get(ctx, notBefore)
 	switch {
-	case oscar.StatusOf(err) >= 500 || err == nil && len(told) == 0:
+	case manager.StatusOf(err) >= 500 || err == nil && len(told) == 0:
 		nodes, asked, err := t.sizes.get(ctx, notBefore)
 		if errors.Is(err, kube.ErrAbsent) || errors.Is(err, kube.ErrDenied) {
 			return nil, asked, nil

@@ -10,12 +10,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	oscarapi "github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/kube"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/test/issuer"
 )
 
@@ -50,8 +50,8 @@ func TestVoteNo(t *testing.T) {
 			r.deliver(users.Token(alice, nil), inAnHour())
 		}, record.ReasonBucketLeft, `"grayify"`},
 		{"a volume of the name was made by nobody's service", oscarsim.Config{}, func(r *rig, p *replica) {
-			r.sim.PutVolume(oscarapi.OwnerAdmin, "precious", "a")
-			r.watchVolume(oscarapi.OwnerAdmin, "precious")
+			r.sim.PutVolume(oscar.OwnerAdmin, "precious", "a")
+			r.watchVolume(oscar.OwnerAdmin, "precious")
 			p.mounts(map[string]any{"name": "precious", "size": "1Gi"})
 		}, record.ReasonNameTaken, `"precious"`},
 		{"a volume of the name was made by another service", oscarsim.Config{}, func(r *rig, p *replica) {
@@ -118,7 +118,7 @@ func TestVoteYes(t *testing.T) {
 			p.mounts(map[string]any{"size": "1024Mi"})
 		}},
 		{"a volume to use is there", oscarsim.Config{}, func(r *rig, p *replica) {
-			r.sim.PutVolume(oscarapi.OwnerAdmin, "shared", "a")
+			r.sim.PutVolume(oscar.OwnerAdmin, "shared", "a")
 			p.mounts(map[string]any{"name": "shared"})
 		}},
 		{"OSCAR manages no volumes", oscarsim.Config{NoVolumes: true}, func(_ *rig, p *replica) { p.mounts(map[string]any{"size": "1Gi"}) }},
@@ -198,7 +198,7 @@ func TestStaleVoteOfAnAbortedAttempt(t *testing.T) {
 	r := newRig(t, oscarsim.Config{})
 	gate, inner := newGate(), r.config().OSCAR
 	r.start(func(c *syncer.Config) {
-		c.OSCAR = &proxy{OSCAR: inner, buckets: func(ctx context.Context) ([]oscar.Bucket, error) {
+		c.OSCAR = &proxy{OSCAR: inner, buckets: func(ctx context.Context) ([]manager.Bucket, error) {
 			buckets, err := inner.Buckets(ctx)
 			gate.pass()
 			return buckets, err

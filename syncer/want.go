@@ -11,7 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // A cluster that is to make a user's service, and has no access token of his that is
@@ -119,7 +119,7 @@ func (t *term) fromHolder(d *record.Desired, delivered error) (AccessToken, erro
 	}
 	switch {
 	case have.good(now):
-		return AccessToken{Value: oscar.Bearer(have.access), Expires: have.expires}, nil
+		return AccessToken{Value: manager.Bearer(have.access), Expires: have.expires}, nil
 	case d.Intent == record.IntentPrepare, have.reason == record.ReasonNeedsUserToken:
 		return AccessToken{}, delivered
 	case have.reason != "":

@@ -9,7 +9,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/kube"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // maxSteps bounds how many writes one service gets in a row: a create that
@@ -133,7 +133,7 @@ func (t *term) create(ctx context.Context, v *sight) (bool, error) {
 	})
 	t.notes.change(v.name, func(n *note) {
 		n.written = t.cfg.Now()
-		if api, ok := errors.AsType[*oscar.APIError](err); ok && api.Unanswered() {
+		if api, ok := errors.AsType[*manager.APIError](err); ok && api.Unanswered() {
 			n.openUntil = n.written.Add(t.timeout(v) / 2)
 			return
 		}
@@ -219,7 +219,7 @@ func (t *term) erase(ctx context.Context, v *sight) (bool, error) {
 	})
 	t.notes.change(v.name, func(n *note) {
 		n.written, n.erased = t.cfg.Now(), v.desired.UID
-		if api, ok := errors.AsType[*oscar.APIError](err); !ok || !api.Unanswered() {
+		if api, ok := errors.AsType[*manager.APIError](err); !ok || !api.Unanswered() {
 			n.deleteAt = time.Time{}
 		}
 	})
@@ -252,7 +252,7 @@ func (t *term) dropBuckets(ctx context.Context, v *sight) (bool, error) {
 		})
 		t.notes.change(v.name, func(n *note) { n.written = t.cfg.Now() })
 		t.cfg.FailPoints.Hit(failAfterDrop)
-		if err != nil && !oscar.NotFound(err) {
+		if err != nil && !manager.NotFound(err) {
 			return false, t.noteFailure(v, dropBuckets, record.ReasonDeleteFailed, err)
 		}
 	}
@@ -307,7 +307,7 @@ func (t *term) call(ctx context.Context, v *sight, step act, send func(context.C
 	began := t.cfg.Now()
 	err := send(sending, timeout)
 	outcome := "ok"
-	if api, ok := errors.AsType[*oscar.APIError](err); ok {
+	if api, ok := errors.AsType[*manager.APIError](err); ok {
 		switch {
 		case api.Definite():
 			outcome = "refused"
@@ -321,7 +321,7 @@ func (t *term) call(ctx context.Context, v *sight, step act, send func(context.C
 	}
 	t.metrics.wrote(step, outcome, t.cfg.Now().Sub(began))
 	t.log.Info("wrote to OSCAR", "service", v.name, "step", step.String(), "outcome", outcome,
-		"status", oscar.StatusOf(err), "seconds", t.cfg.Now().Sub(began).Seconds())
+		"status", manager.StatusOf(err), "seconds", t.cfg.Now().Sub(began).Seconds())
 	return err
 }
 
@@ -334,7 +334,7 @@ func (t *term) timeout(v *sight) time.Duration {
 }
 
 // noteFailure keeps why a write failed; whether it did is found by looking again.
-// An unanswered POST is no failure yet. What is no *oscar.APIError is
+// An unanswered POST is no failure yet. What is no *manager.APIError is
 // returned.
 func (t *term) noteFailure(v *sight, step act, reason record.Reason, err error) error {
 	if err == nil {
@@ -346,7 +346,7 @@ func (t *term) noteFailure(v *sight, step act, reason record.Reason, err error) 
 		})
 		return nil
 	}
-	api, ok := errors.AsType[*oscar.APIError](err)
+	api, ok := errors.AsType[*manager.APIError](err)
 	if !ok {
 		return err
 	}
@@ -356,10 +356,10 @@ func (t *term) noteFailure(v *sight, step act, reason record.Reason, err error) 
 	f := failure{reason: reason, operation: step.operation(), status: api.Status, message: scrub(api.Body, v.secrets()...)}
 	final := api.Definite()
 	switch {
-	case (step == create || step == update) && v.token.needed && oscar.NotAdmitted(err) && (oscar.Refused(err) || f.message == ""):
+	case (step == create || step == update) && v.token.needed && manager.NotAdmitted(err) && (manager.Refused(err) || f.message == ""):
 		no := notAllowed(t.cfg.ClusterID)
 		f.reason, f.message = no.reason, no.message
-	case oscar.Refused(err):
+	case manager.Refused(err):
 		no := refusedCredential()
 		f.reason, f.message = no.reason, no.message
 	case api.Status == 0:

@@ -27,7 +27,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/relay"
 	"github.com/oscarfed/oscarfed/syncer/token"
 )
@@ -176,7 +176,7 @@ func (d dev) cluster(ctx context.Context, g *errgroup.Group, i int) (DevCluster,
 // syncer starts the syncer of a registered cluster.
 func (d dev) syncer(ctx context.Context, g *errgroup.Group, c DevCluster, uid, apiURL string) error {
 	dir := filepath.Join(d.dir, c.ClusterID)
-	client, err := oscar.New(oscar.Config{Endpoint: c.Endpoint, User: c.User, PasswordFile: filepath.Join(dir, devPasswordFile)})
+	client, err := manager.New(manager.Config{Endpoint: c.Endpoint, User: c.User, PasswordFile: filepath.Join(dir, devPasswordFile)})
 	if err != nil {
 		return err
 	}

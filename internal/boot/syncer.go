@@ -22,8 +22,8 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/enroll"
 	"github.com/oscarfed/oscarfed/syncer/keyserver"
 	"github.com/oscarfed/oscarfed/syncer/kube"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/origin"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
 	"github.com/oscarfed/oscarfed/syncer/relay"
 )
 
@@ -59,7 +59,7 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	client, err := oscar.New(oscar.Config{
+	client, err := manager.New(manager.Config{
 		Endpoint: cfg.OscarEndpoint, User: cfg.OscarUser, PasswordFile: cfg.OscarPasswordFile, CAFile: cfg.OscarCAFile,
 	})
 	if err != nil {

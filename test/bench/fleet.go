@@ -16,7 +16,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // clusterID names the i-th cluster of a fleet.
@@ -37,7 +37,7 @@ type fleet struct {
 // member is one cluster.
 type member struct {
 	sim      *oscarsim.Sim
-	oscar    *oscar.Client
+	oscar    *manager.Client
 	identity *seal.Identity
 	syncer   *syncer.Syncer
 	stop     func() error
@@ -84,7 +84,7 @@ func (f *fleet) startOne(i int, in FleetStart) error {
 			cfg.Workload = &oscarsim.Workload{Min: time.Millisecond, Max: time.Millisecond}
 		}
 		sim := oscarsim.New(cfg)
-		client, err := oscar.New(oscar.Config{
+		client, err := manager.New(manager.Config{
 			Endpoint: "http://" + clusterID(i), User: user, PasswordFile: in.PasswordFile, Transport: direct{sim.Handler()},
 		})
 		if err != nil {

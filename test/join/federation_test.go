@@ -32,7 +32,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/storetest"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/enroll"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/test/invariants"
 	"github.com/oscarfed/oscarfed/test/world"
 )
@@ -221,9 +221,9 @@ func (s *site) openEnrolment() *enroll.Enrolment {
 	return s.enrolment
 }
 
-func (s *site) oscar() *oscar.Client {
+func (s *site) oscar() *manager.Client {
 	s.f.t.Helper()
-	return must(oscar.New(oscar.Config{Endpoint: s.url, User: user, PasswordFile: filepath.Join(s.dir, "password")}))(s.f.t)
+	return must(manager.New(manager.Config{Endpoint: s.url, User: user, PasswordFile: filepath.Join(s.dir, "password")}))(s.f.t)
 }
 
 // ensure opens the enrolment and answers what stops the syncer's start.

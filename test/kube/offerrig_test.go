@@ -27,7 +27,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/storetest"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/kube"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/test/kubetest"
 )
 
@@ -45,7 +45,7 @@ type history struct {
 	event string
 	plane *seal.Identity
 	kube  kube.Interface
-	oscar *oscar.Client
+	oscar *manager.Client
 
 	// unwatched is how many watches of Jobs fail before one begins.
 	unwatched int
@@ -88,7 +88,7 @@ func newHistory(t *testing.T, namespace string, end record.OfferWord, change ...
 	if err := os.WriteFile(password, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if h.oscar, err = oscar.New(oscar.Config{Endpoint: away.URL, User: "oscar", PasswordFile: password}); err != nil {
+	if h.oscar, err = manager.New(manager.Config{Endpoint: away.URL, User: "oscar", PasswordFile: password}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.oscar.Close)

@@ -1,4 +1,4 @@
-package oscar_test
+package manager_test
 
 import (
 	"context"
@@ -14,25 +14,25 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
-	"github.com/oscarfed/oscarfed/syncer/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const password = "not to be seen"
 
-func client(t *testing.T, handler http.Handler, change ...func(*oscar.Config)) *oscar.Client {
+func client(t *testing.T, handler http.Handler, change ...func(*manager.Config)) *manager.Client {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	file := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg := oscar.Config{Endpoint: server.URL, User: "oscar", PasswordFile: file, ReadTimeout: 10 * time.Second}
+	cfg := manager.Config{Endpoint: server.URL, User: "oscar", PasswordFile: file, ReadTimeout: 10 * time.Second}
 	for _, c := range change {
 		c(&cfg)
 	}
-	c, err := oscar.New(cfg)
+	c, err := manager.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestAgainstOSCAR(t *testing.T) {
 	if list, err := c.List(ctx); err != nil || len(list) != 0 {
 		t.Errorf("list %v, %v", list, err)
 	}
-	if _, err := c.Get(ctx, "svc"); !oscar.NotFound(err) {
+	if _, err := c.Get(ctx, "svc"); !manager.NotFound(err) {
 		t.Errorf("get of nothing: %v", err)
 	}
 	body := `{"name":"svc","image":"i","script":"s","input":[{"storage_provider":"minio","path":"svc/in"}]}`
@@ -95,7 +95,7 @@ func TestAgainstOSCAR(t *testing.T) {
 	}
 	// OSCAR says 500 and has done it: the client says what it was told.
 	err = c.Update(ctx, "svc", []byte(`{"name":"svc","image":"i","script":"s","owner":"cluster_admin"}`), "", time.Minute)
-	if api, ok := errors.AsType[*oscar.APIError](err); !ok || api.Status != 500 || api.Definite() || api.Unanswered() {
+	if api, ok := errors.AsType[*manager.APIError](err); !ok || api.Status != 500 || api.Definite() || api.Unanswered() {
 		t.Errorf("update: %v", err)
 	}
 	if service, err := c.Get(ctx, "svc"); err != nil || service.Storage {
@@ -104,7 +104,7 @@ func TestAgainstOSCAR(t *testing.T) {
 	if err := c.Delete(ctx, "svc", time.Minute); err != nil {
 		t.Error(err)
 	}
-	if err := c.Delete(ctx, "svc", time.Minute); !oscar.NotFound(err) {
+	if err := c.Delete(ctx, "svc", time.Minute); !manager.NotFound(err) {
 		t.Errorf("second delete: %v", err)
 	}
 	if err := c.DeleteBucket(ctx, "svc", time.Minute); err != nil {
@@ -146,14 +146,14 @@ func TestWhatAnErrorTells(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			err := client(t, tc.handler).Create(t.Context(), "svc", []byte(`{}`), "", time.Minute)
-			api, ok := errors.AsType[*oscar.APIError](err)
+			api, ok := errors.AsType[*manager.APIError](err)
 			if !ok {
 				t.Fatalf("error %v", err)
 			}
-			if api.Status != tc.status || api.Definite() != tc.definite || api.Unanswered() != tc.unanswered || oscar.Refused(err) != tc.refused {
-				t.Errorf("%v: status %d, definite %v, unanswered %v, refused %v", err, api.Status, api.Definite(), api.Unanswered(), oscar.Refused(err))
+			if api.Status != tc.status || api.Definite() != tc.definite || api.Unanswered() != tc.unanswered || manager.Refused(err) != tc.refused {
+				t.Errorf("%v: status %d, definite %v, unanswered %v, refused %v", err, api.Status, api.Definite(), api.Unanswered(), manager.Refused(err))
 			}
-			if api.Op != oscar.OpCreate || api.Service != "svc" || strings.Contains(err.Error(), password) {
+			if api.Op != manager.OpCreate || api.Service != "svc" || strings.Contains(err.Error(), password) {
 				t.Errorf("error %v", err)
 			}
 		})
@@ -169,7 +169,7 @@ func TestTimeoutIsUnanswered(t *testing.T) {
 	}))
 	err := c.Create(t.Context(), "svc", []byte(`{}`), "", 100*time.Millisecond)
 	<-asked
-	if api, ok := errors.AsType[*oscar.APIError](err); !ok || !api.Unanswered() || !errors.Is(err, context.DeadlineExceeded) {
+	if api, ok := errors.AsType[*manager.APIError](err); !ok || !api.Unanswered() || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -177,9 +177,9 @@ func TestTimeoutIsUnanswered(t *testing.T) {
 func TestNotSentIsNotUnanswered(t *testing.T) {
 	closed := httptest.NewServer(nil)
 	closed.Close()
-	for name, c := range map[string]*oscar.Client{
-		"nobody listens":          client(t, nil, func(c *oscar.Config) { c.Endpoint = closed.URL }),
-		"no password":             client(t, nil, func(c *oscar.Config) { c.PasswordFile += ".missing" }),
+	for name, c := range map[string]*manager.Client{
+		"nobody listens":          client(t, nil, func(c *manager.Config) { c.Endpoint = closed.URL }),
+		"no password":             client(t, nil, func(c *manager.Config) { c.PasswordFile += ".missing" }),
 		"a name that is no place": client(t, nil),
 	} {
 		service := "svc"
@@ -187,7 +187,7 @@ func TestNotSentIsNotUnanswered(t *testing.T) {
 			service = ".."
 		}
 		err := c.Delete(t.Context(), service, time.Minute)
-		if api, ok := errors.AsType[*oscar.APIError](err); !ok || api.Status != 0 || api.Unanswered() || api.Definite() {
+		if api, ok := errors.AsType[*manager.APIError](err); !ok || api.Status != 0 || api.Unanswered() || api.Definite() {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -222,7 +222,7 @@ func TestAnswersAreLimited(t *testing.T) {
 		_, _ = w.Write([]byte(strings.Repeat("x", 10_000)))
 	}))
 	_, err := long.List(t.Context())
-	if api, ok := errors.AsType[*oscar.APIError](err); !ok || len(api.Error()) > 600 || len(api.Body) != 4096 {
+	if api, ok := errors.AsType[*manager.APIError](err); !ok || len(api.Error()) > 600 || len(api.Body) != 4096 {
 		t.Errorf("an error of %d bytes", len(err.Error()))
 	}
 }
@@ -265,7 +265,7 @@ func TestPasswordIsReadAnew(t *testing.T) {
 		_, p, _ := r.BasicAuth()
 		seen <- p
 		_, _ = w.Write([]byte(`{}`))
-	}), func(c *oscar.Config) { file = c.PasswordFile })
+	}), func(c *manager.Config) { file = c.PasswordFile })
 	for _, want := range []string{password, "rotated"} {
 		if err := os.WriteFile(file, []byte(want+"\r\n"), 0o600); err != nil {
 			t.Fatal(err)
@@ -281,7 +281,7 @@ func TestPasswordIsReadAnew(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	for _, endpoint := range []string{"", "oscar.example.org", "ftp://oscar.example.org", "https://u:secret@oscar.example.org", "http://[::1"} {
-		if _, err := oscar.New(oscar.Config{Endpoint: endpoint}); err == nil {
+		if _, err := manager.New(manager.Config{Endpoint: endpoint}); err == nil {
 			t.Errorf("endpoint %q was accepted", endpoint)
 		} else if strings.Contains(err.Error(), "secret") {
 			t.Errorf("the error holds a password: %v", err)
@@ -291,7 +291,7 @@ func TestNewRefuses(t *testing.T) {
 	if err := os.WriteFile(file, []byte("no certificate"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := oscar.New(oscar.Config{Endpoint: "https://oscar.example.org", CAFile: file}); err == nil {
+	if _, err := manager.New(manager.Config{Endpoint: "https://oscar.example.org", CAFile: file}); err == nil {
 		t.Error("a CA file without certificates was accepted")
 	}
 }
@@ -300,7 +300,7 @@ func TestCertificatesAreVerified(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{}`)) }))
 	defer server.Close()
 	server.Config.ErrorLog = nil
-	c := client(t, nil, func(c *oscar.Config) { c.Endpoint = server.URL })
+	c := client(t, nil, func(c *manager.Config) { c.Endpoint = server.URL })
 	if _, err := c.Info(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("an unknown certificate was accepted: %v", err)
 	}
