@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +18,10 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
 
-const failed = `{"type":"urn:oscarfed:problem:replica_failed","title":"The service could not be created on every cluster","status":424,"code":"replica_failed","detail":"b/a1: create answered 500","instance":"/system/replicas/a","request_id":"r","group_id":"a","phase":"rolling_back","rollback":"pending","replicas":[{"type":"oscar","cluster_id":"b","service_name":"a1","cause":{"reason":"CreateFailed","operation":"create","status":500,"message":"m"},"rollback":{"state":"not_created","message":""}}]}`
+// failed is the answer to a creation that failed on one cluster.
+//
+//go:embed testdata/failed.json
+var failed string
 
 func TestProblems(t *testing.T) {
 	c := newClient(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -95,14 +95,20 @@ func TestValidateRefuses(t *testing.T) {
 		{`{"name":"-abc"}`, []Violation{{"name", "name", "-abc", `name "-abc" is refused by Kubernetes; use lower-case letters, digits and '-', a letter or digit first and last`}}},
 		{`{"name":"` + long + `"}`, []Violation{{"name", "max_length", long, `name "` + long + `" has 40 characters; the limit of OSCAR is 39`}}},
 		{`{"cluster_id":"a/b"}`, []Violation{{"cluster_id", "name", "a/b", `cluster_id "a/b" is not a name; use letters, digits, '.', '_' and '-', a letter or digit first and last`}}},
-		{`{"cluster_id":"` + strings.Repeat("c", 64) + `"}`, []Violation{{"cluster_id", "max_length", strings.Repeat("c", 64), `cluster_id "` + strings.Repeat("c", 64) + `" has 64 characters; the limit is 63`}}},
+		{`{"cluster_id":"` + strings.Repeat("c", 64) + `"}`, []Violation{
+			{"cluster_id", "max_length", strings.Repeat("c", 64), `cluster_id "` + strings.Repeat("c", 64) + `" has 64 characters; the limit is 63`},
+		}},
 		{`{"federation":{"group_id":"a b"}}`, []Violation{{"federation.group_id", "name", "a b", `group_id "a b" is not a name; use letters, digits, '.', '_' and '-', a letter or digit first and last`}}},
-		{`{"federation":{"group_id":"0199c3a2-5f0e-7c31-9a44-3b1f0d8e6a21"}}`, []Violation{{"federation.group_id", "name", "0199c3a2-5f0e-7c31-9a44-3b1f0d8e6a21", `group_id "0199c3a2-5f0e-7c31-9a44-3b1f0d8e6a21" has the form of a uid; choose a name`}}},
+		{`{"federation":{"group_id":"0199c3a2-5f0e-7c31-9a44-3b1f0d8e6a21"}}`, []Violation{
+			{"federation.group_id", "name", "0199c3a2-5f0e-7c31-9a44-3b1f0d8e6a21", `group_id "0199c3a2-5f0e-7c31-9a44-3b1f0d8e6a21" has the form of a uid; choose a name`},
+		}},
 
 		{`{"cpu":"lots"}`, []Violation{{"cpu", "quantity", "lots", `cpu "lots" is not a quantity; write it as Kubernetes does, as in "0.5" or "500m"`}}},
 		{`{"memory":"-1Gi"}`, []Violation{{"memory", "quantity", "-1Gi", `memory "-1Gi" is negative; write it as Kubernetes does, as in "256Mi" or "0.5Gi"`}}},
 		{`{"memory":"1e999999999"}`, []Violation{{"memory", "quantity", "1e999999999", `memory "1e999999999" is not a usable quantity; write it as Kubernetes does, as in "256Mi" or "0.5Gi"`}}},
-		{`{"ephemeral_storage_request":"` + strings.Repeat("9", 25) + `"}`, []Violation{{"ephemeral_storage_request", "quantity", strings.Repeat("9", 25), `ephemeral_storage_request "` + strings.Repeat("9", 25) + `" is not a usable quantity; write it as Kubernetes does, as in "1Gi"`}}},
+		{`{"ephemeral_storage_request":"` + strings.Repeat("9", 25) + `"}`, []Violation{
+			{"ephemeral_storage_request", "quantity", strings.Repeat("9", 25), `ephemeral_storage_request "` + strings.Repeat("9", 25) + `" is not a usable quantity; write it as Kubernetes does, as in "1Gi"`},
+		}},
 
 		{`{"federation":{"topology":"ring"}}`, []Violation{{"federation.topology", "one_of", "ring", `topology "ring" is unknown; use none, star, tree or mesh`}}},
 		{`{"federation":{"delegation":"greedy"}}`, []Violation{{"federation.delegation", "one_of", "greedy", `delegation "greedy" is unknown; use static, random, load-based or topsis`}}},
@@ -113,54 +119,126 @@ func TestValidateRefuses(t *testing.T) {
 		{members(`{"type":"pod","cluster_id":"b","service_name":"svc"}`), []Violation{{"federation.members[0].type", "one_of", "pod", `type "pod" is unknown; use oscar or endpoint`}}},
 
 		{members(`{"service_name":"svc"}`), []Violation{{"federation.members[0].cluster_id", "required", nil, "federation.members[0].cluster_id is missing; name the cluster that the replica is for"}}},
-		{members(`{"cluster_id":"b"}`), []Violation{{"federation.members[0].service_name", "required", nil, "federation.members[0].service_name is missing; give a name of 3 to 39 lower-case letters, digits and '-'"}}},
-		{members(member("b", "SVC")), []Violation{{"federation.members[0].service_name", "name", "SVC", `name "SVC" is refused by Kubernetes; use lower-case letters, digits and '-', a letter or digit first and last`}}},
-		{members(member("b", "svc"), member("c", "svc"), member("b", "svc")), []Violation{{"federation.members[2]", "unique", "b/svc", `"b/svc" is listed twice, first at federation.members[0]; remove one of the two`}}},
-		{members(member("a", "grayifyr0")), []Violation{{"federation.members[0]", "no_self", "a/grayifyr0", `"a/grayifyr0" is the coordinator itself; a service is not a member of its own federation's list; remove the entry`}}},
+		{members(`{"cluster_id":"b"}`), []Violation{
+			{"federation.members[0].service_name", "required", nil, "federation.members[0].service_name is missing; give a name of 3 to 39 lower-case letters, digits and '-'"},
+		}},
+		{members(member("b", "SVC")), []Violation{
+			{"federation.members[0].service_name", "name", "SVC", `name "SVC" is refused by Kubernetes; use lower-case letters, digits and '-', a letter or digit first and last`},
+		}},
+		{members(member("b", "svc"), member("c", "svc"), member("b", "svc")), []Violation{
+			{"federation.members[2]", "unique", "b/svc", `"b/svc" is listed twice, first at federation.members[0]; remove one of the two`},
+		}},
+		{members(member("a", "grayifyr0")), []Violation{
+			{"federation.members[0]", "no_self", "a/grayifyr0", `"a/grayifyr0" is the coordinator itself; a service is not a member of its own federation's list; remove the entry`},
+		}},
 		{members(`{"type":"endpoint"}`), []Violation{{"federation.members[0].url", "required", nil, "federation.members[0].url is missing; a member of type endpoint takes jobs at a url"}}},
 		{members(`{"type":"endpoint","url":"ftp://x"}`), []Violation{{"federation.members[0].url", "type", nil, "federation.members[0].url must be an absolute url that begins with http:// or https://"}}},
-		{members(`{"type":"endpoint","url":"https://u:hunter2@x/"}`), []Violation{{"federation.members[0].url", "type", nil, "federation.members[0].url holds a user or password, which everybody who may read the service would see; take it out of the url"}}},
-		{members(`{"type":"endpoint","url":"https://x/1"}`, `{"type":"endpoint","url":"https://x/1"}`), []Violation{{"federation.members[1]", "unique", "https://x/1", `"https://x/1" is listed twice, first at federation.members[0]; remove one of the two`}}},
-		{members(`{"cluster_id":"b","service_name":"svc","priority":-1,"weight":-2}`), []Violation{{"federation.members[0].priority", "type", -1, "priority -1 is negative; use 0 or more"}, {"federation.members[0].weight", "type", -2, "weight -2 is negative; use 0 or more"}}},
-		{members(`{"type":"endpoint","url":"https://x","headers":{"a b":"hunter2","X":"hunter2\n"}}`), []Violation{{`federation.members[0].headers.X`, "type", nil, `the value of header "X" holds a character that HTTP forbids, as a line break`}, {`federation.members[0].headers["a b"]`, "name", "a b", `"a b" is not the name of an HTTP header`}}},
+		{members(`{"type":"endpoint","url":"https://u:hunter2@x/"}`), []Violation{
+			{"federation.members[0].url", "type", nil, "federation.members[0].url holds a user or password, which everybody who may read the service would see; take it out of the url"},
+		}},
+		{members(`{"type":"endpoint","url":"https://x/1"}`, `{"type":"endpoint","url":"https://x/1"}`), []Violation{
+			{"federation.members[1]", "unique", "https://x/1", `"https://x/1" is listed twice, first at federation.members[0]; remove one of the two`},
+		}},
+		{members(`{"cluster_id":"b","service_name":"svc","priority":-1,"weight":-2}`), []Violation{
+			{"federation.members[0].priority", "type", -1, "priority -1 is negative; use 0 or more"},
+			{"federation.members[0].weight", "type", -2, "weight -2 is negative; use 0 or more"},
+		}},
+		{members(`{"type":"endpoint","url":"https://x","headers":{"a b":"hunter2","X":"hunter2\n"}}`), []Violation{
+			{`federation.members[0].headers.X`, "type", nil, `the value of header "X" holds a character that HTTP forbids, as a line break`},
+			{`federation.members[0].headers["a b"]`, "name", "a b", `"a b" is not the name of an HTTP header`},
+		}},
 		{members(manyMembers(120)...), []Violation{{"federation.members", "max_members", 121, "the federation has 121 replicas, the coordinator included; the limit is 120; make two federations of it"}}},
 		{members(manyEndpoints(121)...), []Violation{{"federation.members", "max_members", 121, "the federation has 121 members of type endpoint; the limit is 120"}}},
-		{`{"federation":{"rescheduler_threshold":-5,"weights":{"cpu":-0.5}}}`, []Violation{{"federation.rescheduler_threshold", "type", -5, "rescheduler_threshold -5 is negative; use 0 or more"}, {"federation.weights.cpu", "type", -0.5, "cpu -0.5 is negative; use 0 or more"}}},
-		{`{"federation":{"delegation":"topsis","weights":{"cpu":1,"speed":2}}}`, []Violation{{"federation.weights.speed", "one_of", "speed", `criterion "speed" is unknown; use latency, nodes, memory, cpu, duration or pending`}}},
+		{`{"federation":{"rescheduler_threshold":-5,"weights":{"cpu":-0.5}}}`, []Violation{
+			{"federation.rescheduler_threshold", "type", -5, "rescheduler_threshold -5 is negative; use 0 or more"},
+			{"federation.weights.cpu", "type", -0.5, "cpu -0.5 is negative; use 0 or more"},
+		}},
+		{`{"federation":{"delegation":"topsis","weights":{"cpu":1,"speed":2}}}`, []Violation{
+			{"federation.weights.speed", "one_of", "speed", `criterion "speed" is unknown; use latency, nodes, memory, cpu, duration or pending`},
+		}},
 		{`{"federation":{"delegation":"random","weights":{"gone":1,"b/svc":0,"b/SVC":1,"b/":2,"https://x":3}}}`, []Violation{
 			{`federation.weights["b/"]`, "name", "b/", `"b/" names no place; use a cluster_id, or cluster_id/service_name`},
 			{`federation.weights["b/SVC"]`, "name", "b/SVC", `"b/SVC" names no place; use a cluster_id, or cluster_id/service_name`},
 			{`federation.weights["https://x"]`, "name", "https://x", `"https://x" names no place; use a cluster_id, or cluster_id/service_name`}}},
 		{`{"federation":{"weights":{"cpu":1e300}}}`, []Violation{{"federation.weights.cpu", "type", 1e300, "the weight 1e+300 is too large; the limit is 1000000000"}}},
-		{members(`{"cluster_id":"b","service_name":"svc","weight":1000000001}`), []Violation{{"federation.members[0].weight", "type", 1000000001, "the weight 1000000001 is too large; the limit is 1000000000"}}},
+		{members(`{"cluster_id":"b","service_name":"svc","weight":1000000001}`), []Violation{
+			{"federation.members[0].weight", "type", 1000000001, "the weight 1000000001 is too large; the limit is 1000000000"},
+		}},
 
-		{`{"output":[{"storage_provider":"minio.shared","path":"a-b/c"}]}`, []Violation{{"output[0].storage_provider", "defined_provider", "minio.shared", `storage provider "minio.shared" is not defined; define storage_providers.minio.shared, or use minio.default`}}},
+		{`{"output":[{"storage_provider":"minio.shared","path":"a-b/c"}]}`, []Violation{
+			{"output[0].storage_provider", "defined_provider", "minio.shared", `storage provider "minio.shared" is not defined; define storage_providers.minio.shared, or use minio.default`},
+		}},
 		{`{"input":[{"path":"abc/in"}]}`, []Violation{{"input[0].storage_provider", "required", nil, "input[0].storage_provider is missing; use minio.default for the cluster's own MinIO"}}},
-		{`{"input":[{"storage_provider":"s3.x","path":"abc/in"}]}`, []Violation{{"input[0].storage_provider", "one_of", "s3.x", `storage provider "s3.x" cannot be used for input; use minio, webdav or rucio, with .<id>`}}},
+		{`{"input":[{"storage_provider":"s3.x","path":"abc/in"}]}`, []Violation{
+			{"input[0].storage_provider", "one_of", "s3.x", `storage provider "s3.x" cannot be used for input; use minio, webdav or rucio, with .<id>`},
+		}},
 		{`{"input":[{"storage_provider":"minio.default","path":" / "}]}`, []Violation{{"input[0].path", "required", nil, "input[0].path is missing; give <bucket>/<folder>"}}},
-		{`{"output":[{"storage_provider":"minio.default","path":"My_Bucket/out"}]}`, []Violation{{"output[0].path", "name", "My_Bucket/out", `bucket "My_Bucket" is refused by MinIO; use 3 to 63 lower-case letters, digits, '-' and '.'`}}},
-		{`{"output":[{"storage_provider":"minio.default","path":"192.168.0.1/out"}]}`, []Violation{{"output[0].path", "name", "192.168.0.1/out", `bucket "192.168.0.1" is refused by MinIO; use 3 to 63 lower-case letters, digits, '-' and '.'`}}},
-		{`{"mount":{"storage_provider":"rucio.x","path":"ab","options":"; rm"}}`, []Violation{{"mount.storage_provider", "one_of", "rucio.x", `storage provider "rucio.x" cannot be used for mount; use minio, s3 or webdav, with .<id>`}, {"mount.options", "name", "; rm", `mount.options "; rm" is refused by OSCAR; use letters, digits, blanks and - _ . : = , /`}}},
-		{`{"storage_providers":{"minio":{"m":{"endpoint":"https://k:hunter2@m"}}}}`, []Violation{{"storage_providers.minio.m.endpoint", "type", nil, "storage_providers.minio.m.endpoint holds a user or password, which everybody who may read the service would see; take it out of the url"}}},
-		{`{"clusters":{"b.c":{"endpoint":"https://k:hunter2@m"}}}`, []Violation{{`clusters["b.c"].endpoint`, "type", nil, `clusters["b.c"].endpoint holds a user or password, which everybody who may read the service would see; take it out of the url`}}},
+		{`{"output":[{"storage_provider":"minio.default","path":"My_Bucket/out"}]}`, []Violation{
+			{"output[0].path", "name", "My_Bucket/out", `bucket "My_Bucket" is refused by MinIO; use 3 to 63 lower-case letters, digits, '-' and '.'`},
+		}},
+		{`{"output":[{"storage_provider":"minio.default","path":"192.168.0.1/out"}]}`, []Violation{
+			{"output[0].path", "name", "192.168.0.1/out", `bucket "192.168.0.1" is refused by MinIO; use 3 to 63 lower-case letters, digits, '-' and '.'`},
+		}},
+		{`{"mount":{"storage_provider":"rucio.x","path":"ab","options":"; rm"}}`, []Violation{
+			{"mount.storage_provider", "one_of", "rucio.x", `storage provider "rucio.x" cannot be used for mount; use minio, s3 or webdav, with .<id>`},
+			{"mount.options", "name", "; rm", `mount.options "; rm" is refused by OSCAR; use letters, digits, blanks and - _ . : = , /`},
+		}},
+		{`{"storage_providers":{"minio":{"m":{"endpoint":"https://k:hunter2@m"}}}}`, []Violation{
+			{"storage_providers.minio.m.endpoint", "type", nil, "storage_providers.minio.m.endpoint holds a user or password, which everybody who may read the service would see; take it out of the url"},
+		}},
+		{`{"clusters":{"b.c":{"endpoint":"https://k:hunter2@m"}}}`, []Violation{
+			{`clusters["b.c"].endpoint`, "type", nil, `clusters["b.c"].endpoint holds a user or password, which everybody who may read the service would see; take it out of the url`},
+		}},
 
-		{`{"output":[{"storage_provider":"minio.default","path":"grayifyr0/out"}],"federation":{"members":[` + member("a", "svc1") + `]}}`, []Violation{{"federation.members[0].cluster_id", "shared_bucket", "a", `"svc1" and "grayifyr0" would share bucket "grayifyr0" on cluster "a", and deleting one would empty it for the other; put them on different clusters, or give paths without a bucket`}}},
-		{`{"output":[{"storage_provider":"minio.default","path":"out"}],"federation":{"members":[` + member("b", "svc1") + `,` + member("b", "svc2") + `]}}`, []Violation{{"federation.members[1].cluster_id", "shared_bucket", "b", `"svc2" and "svc1" would share bucket "grayifyr0" on cluster "b", and deleting one would empty it for the other; put them on different clusters, or give paths without a bucket`}}},
+		{`{"output":[{"storage_provider":"minio.default","path":"grayifyr0/out"}],"federation":{"members":[` + member("a", "svc1") + `]}}`, []Violation{
+			{"federation.members[0].cluster_id", "shared_bucket", "a", `"svc1" and "grayifyr0" would share bucket "grayifyr0" on cluster "a", and deleting one would empty it for the other; put them on different clusters, or give paths without a bucket`},
+		}},
+		{`{"output":[{"storage_provider":"minio.default","path":"out"}],"federation":{"members":[` + member("b", "svc1") + `,` + member("b", "svc2") + `]}}`, []Violation{
+			{"federation.members[1].cluster_id", "shared_bucket", "b", `"svc2" and "svc1" would share bucket "grayifyr0" on cluster "b", and deleting one would empty it for the other; put them on different clusters, or give paths without a bucket`},
+		}},
 
 		{`{"input":[` + many(101, `{"storage_provider":"minio","path":"in"}`) + `]}`, []Violation{{"input", "max_length", 101, "input has 101 entries; the limit is 100"}}},
-		{`{"output":[` + many(101, `{"storage_provider":"minio","path":"in"}`) + `],"federation":{"members":[` + member("a", "svc") + `]}}`, []Violation{{"output", "max_length", 101, "output has 101 entries; the limit is 100"}}},
+		{`{"output":[` + many(101, `{"storage_provider":"minio","path":"in"}`) + `],"federation":{"members":[` + member("a", "svc") + `]}}`, []Violation{
+			{"output", "max_length", 101, "output has 101 entries; the limit is 100"},
+		}},
 		{`{"allowed_users":[` + many(1001, `"u"`) + `]}`, []Violation{{"allowed_users", "max_length", 1001, "allowed_users has 1001 entries; the limit is 1000"}}},
 
-		{`{"annotations":{"a b":"c"}}`, []Violation{{`annotations["a b"]`, "name", "a b", `the annotation "a b" is refused by Kubernetes: name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`}}},
-		{`{"annotations":{"a":"` + strings.Repeat("x", MaxAnnotationsBytes) + `"}}`, []Violation{{"annotations", "max_bytes", MaxAnnotationsBytes + 1, "the annotations have 245761 bytes; the limit is 245760, or Kubernetes would refuse every job"}}},
-		{`{"labels":{"a":"x y"}}`, []Violation{{"labels.a", "name", "x y", `the value "x y" of label "a" is refused by Kubernetes: a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`}}},
-		{`{"environment":{"variables":{"a=b":"x"}}}`, []Violation{{`environment.variables["a=b"]`, "name", "a=b", `the name of the variable "a=b" is refused by Kubernetes: a valid environment variable name must consist only of printable ASCII characters other than '='`}}},
-		{`{"environment":{"secrets":{"a b":"hunter2"}}}`, []Violation{{`environment.secrets["a b"]`, "name", "a b", `the name of the secret "a b" is refused by Kubernetes: use letters, digits, '-', '_' and '.'`}}},
-		{`{"isolation_level":"USER","allowed_users":["me"]}`, []Violation{{"allowed_users[0]", "name", "me", `user "me" has fewer than 10 characters, from which OSCAR names his bucket under isolation_level USER; give the full user id`}}},
-		{`{"volume":{"mount_path":"data"}}`, []Violation{{"volume.mount_path", "name", "data", `volume.mount_path "data" is not absolute; begin it with /`}, {"volume.name", "required", nil, "volume.name is missing; name an existing volume, or give volume.size to make one"}}},
-		{`{"volume":{"name":"A","size":"x","lifecycle_policy":"keep"}}`, []Violation{{"volume.mount_path", "required", nil, "volume.mount_path is missing; give an absolute path inside the container"}, {"volume.name", "name", "A", `volume.name "A" is refused by Kubernetes; use lower-case letters, digits and '-'`}, {"volume.size", "quantity", "x", `volume.size "x" is not a quantity; write it as Kubernetes does, as in "1Gi"`}, {"volume.lifecycle_policy", "one_of", "keep", `lifecycle_policy "keep" is unknown; use delete or retain`}}},
-		{`{"kserve":{"inference":{}}}`, []Violation{{"kserve.type", "required", nil, "kserve.type is missing; OSCAR refuses a kserve block without it"}, {"kserve.storage_uri", "required", nil, "kserve.storage_uri is missing; OSCAR refuses a kserve block without it"}, {"kserve.inference.model_format", "required", nil, "kserve.inference.model_format is missing; OSCAR refuses a kserve block without it"}}},
-		{`{"script":"` + strings.Repeat("x", MaxScriptBytes+1) + `"}`, []Violation{{"script", "max_bytes", MaxScriptBytes + 1, "the script has 524289 bytes; the limit is 524288; put large files into the image or the input bucket"}}},
+		{`{"annotations":{"a b":"c"}}`, []Violation{
+			{`annotations["a b"]`, "name", "a b", `the annotation "a b" is refused by Kubernetes: name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`},
+		}},
+		{`{"annotations":{"a":"` + strings.Repeat("x", MaxAnnotationsBytes) + `"}}`, []Violation{
+			{"annotations", "max_bytes", MaxAnnotationsBytes + 1, "the annotations have 245761 bytes; the limit is 245760, or Kubernetes would refuse every job"},
+		}},
+		{`{"labels":{"a":"x y"}}`, []Violation{
+			{"labels.a", "name", "x y", `the value "x y" of label "a" is refused by Kubernetes: a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`},
+		}},
+		{`{"environment":{"variables":{"a=b":"x"}}}`, []Violation{
+			{`environment.variables["a=b"]`, "name", "a=b", `the name of the variable "a=b" is refused by Kubernetes: a valid environment variable name must consist only of printable ASCII characters other than '='`},
+		}},
+		{`{"environment":{"secrets":{"a b":"hunter2"}}}`, []Violation{
+			{`environment.secrets["a b"]`, "name", "a b", `the name of the secret "a b" is refused by Kubernetes: use letters, digits, '-', '_' and '.'`},
+		}},
+		{`{"isolation_level":"USER","allowed_users":["me"]}`, []Violation{
+			{"allowed_users[0]", "name", "me", `user "me" has fewer than 10 characters, from which OSCAR names his bucket under isolation_level USER; give the full user id`},
+		}},
+		{`{"volume":{"mount_path":"data"}}`, []Violation{
+			{"volume.mount_path", "name", "data", `volume.mount_path "data" is not absolute; begin it with /`},
+			{"volume.name", "required", nil, "volume.name is missing; name an existing volume, or give volume.size to make one"},
+		}},
+		{`{"volume":{"name":"A","size":"x","lifecycle_policy":"keep"}}`, []Violation{
+			{"volume.mount_path", "required", nil, "volume.mount_path is missing; give an absolute path inside the container"},
+			{"volume.name", "name", "A", `volume.name "A" is refused by Kubernetes; use lower-case letters, digits and '-'`},
+			{"volume.size", "quantity", "x", `volume.size "x" is not a quantity; write it as Kubernetes does, as in "1Gi"`},
+			{"volume.lifecycle_policy", "one_of", "keep", `lifecycle_policy "keep" is unknown; use delete or retain`},
+		}},
+		{`{"kserve":{"inference":{}}}`, []Violation{
+			{"kserve.type", "required", nil, "kserve.type is missing; OSCAR refuses a kserve block without it"},
+			{"kserve.storage_uri", "required", nil, "kserve.storage_uri is missing; OSCAR refuses a kserve block without it"},
+			{"kserve.inference.model_format", "required", nil, "kserve.inference.model_format is missing; OSCAR refuses a kserve block without it"},
+		}},
+		{`{"script":"` + strings.Repeat("x", MaxScriptBytes+1) + `"}`, []Violation{
+			{"script", "max_bytes", MaxScriptBytes + 1, "the script has 524289 bytes; the limit is 524288; put large files into the image or the input bucket"},
+		}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.want[0].Path+" "+tc.want[0].Rule, func(t *testing.T) {

@@ -1,6 +1,11 @@
 package server_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -8,22 +13,23 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// The literals of the contract, byte for byte.
-
-const contractReplicas = `{"group_id":"grayifyr0","uid":"0199c3a2-5f0e-7c31-9a44-3b1f0d8e6a21","topology":"mesh","delegation":"random","deployment":"transactional","generation":2,"revision":4711,"phase":"degraded","coordinator":{"cluster_id":"oscar-cluster-a","service_name":"grayifyr0"},"self":{"type":"oscar","cluster_id":"oscar-cluster-a","service_name":"grayifyr0","priority":0,"status":{"phase":"ready","observed_generation":2,"reason":"Applied","message":"","last_transition_time":"2026-11-20T13:04:05.120Z"}},"replicas":[{"type":"oscar","cluster_id":"oscar-cluster-b","service_name":"grayifyr1","priority":0,"status":{"phase":"unreachable","observed_generation":1,"reason":"SessionLost","message":"no syncer since 2026-11-20T12:58:11Z; generation 2 will be applied when it is back","last_transition_time":"2026-11-20T12:58:41.000Z"}}]}`
-
-const contractFailed = `{"type":"urn:oscarfed:problem:replica_failed","title":"The service could not be created on every cluster","status":424,"code":"replica_failed","detail":"oscar-cluster-b/grayifyr1: create answered 500","instance":"/system/replicas/grayifyr0","request_id":"0199c3a2-5f0e-7c31-9a44-3b1f0d8e6a21","group_id":"grayifyr0","phase":"rolling_back","rollback":"pending","replicas":[{"type":"oscar","cluster_id":"oscar-cluster-a","service_name":"grayifyr0","cause":null,"rollback":{"state":"deleted","message":""}},{"type":"oscar","cluster_id":"oscar-cluster-b","service_name":"grayifyr1","cause":{"reason":"CreateFailed","operation":"create","status":500,"message":"the StorageProvider \"minio.shared\" is not defined"},"rollback":{"state":"not_created","message":"absence was read back"}},{"type":"oscar","cluster_id":"oscar-cluster-c","service_name":"grayifyr2","cause":{"reason":"SessionLost","operation":"create","message":"no report since 13:04:09Z"},"rollback":{"state":"pending","message":"the tombstone waits for the cluster"}}]}`
-
-const contractFailedText = `Federation failed; rollback pending: oscar-cluster-b/grayifyr1: create answered 500: the StorageProvider "minio.shared" is not defined
-oscar-cluster-a/grayifyr0: deleted
-oscar-cluster-b/grayifyr1: not created
-oscar-cluster-c/grayifyr2: pending: no report since 13:04:09Z`
-
-const contractInvalid = `{"type":"urn:oscarfed:problem:invalid","title":"The service is not valid","status":400,"code":"invalid","detail":"2 violations","instance":"/system/services","request_id":"0199c3a2-6a11-7b40-a2c8-0d5e9f3b7c64","violations":[{"path":"federation.topology","rule":"one_of","value":"ring","message":"topology \"ring\" is unknown; use none, star, tree or mesh"},{"path":"federation.members[2].cluster_id","rule":"known_cluster","value":"oscar-cluster-z","message":"cluster \"oscar-cluster-z\" is not registered; known: oscar-cluster-a, oscar-cluster-b, oscar-cluster-c"}]}`
-
-const contractInvalidText = `The service specification is not valid: 2 violations
-federation.topology: topology "ring" is unknown; use none, star, tree or mesh
-federation.members[2].cluster_id: cluster "oscar-cluster-z" is not registered; known: oscar-cluster-a, oscar-cluster-b, oscar-cluster-c`
+// literal is an answer of the contract, byte for byte. A file of JSON is indented for the
+// reader; what is on the wire is compact.
+func literal(t testing.TB, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", "contract", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if filepath.Ext(name) != ".json" {
+		return strings.TrimSuffix(string(data), "\n")
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, data); err != nil {
+		t.Fatal(err)
+	}
+	return compact.String()
+}
 
 func failedCreate() *controlplane.Error {
 	return &controlplane.Error{
@@ -56,7 +62,7 @@ func TestContractReplicas(t *testing.T) {
 		return &controlplane.Replicas{Federation: example(), Self: 0, Sees: []int{1}}
 	}}
 	resp := newClient(t, f).do("GET", "/system/replicas/grayifyr0", "")
-	want(t, resp, 200, jsonType, contractReplicas)
+	want(t, resp, 200, jsonType, literal(t, "replicas.json"))
 	if got := resp.Header.Get("ETag"); got != `"4711"` {
 		t.Errorf("ETag is %s", got)
 	}
@@ -65,8 +71,8 @@ func TestContractReplicas(t *testing.T) {
 func TestContractFailedCreate(t *testing.T) {
 	c := newClient(t, &fake{err: failedCreate()})
 	const id = "0199c3a2-5f0e-7c31-9a44-3b1f0d8e6a21"
-	want(t, c.do("POST", "/system/services", service, "X-Request-ID", id, "Accept", problemType), 424, problemType, contractFailed)
-	want(t, c.do("POST", "/system/services", service, "X-Request-ID", id), 424, text, contractFailedText)
+	want(t, c.do("POST", "/system/services", service, "X-Request-ID", id, "Accept", problemType), 424, problemType, literal(t, "failed.json"))
+	want(t, c.do("POST", "/system/services", service, "X-Request-ID", id), 424, text, literal(t, "failed.txt"))
 }
 
 // A no in the vote has the same shape with the code that its causes call for.
@@ -103,11 +109,9 @@ func TestContractInvalid(t *testing.T) {
 		},
 	}})
 	const id = "0199c3a2-6a11-7b40-a2c8-0d5e9f3b7c64"
-	want(t, c.do("POST", "/system/services", service, "X-Request-ID", id, "Accept", "text/plain, "+problemType+";q=0.9"), 400, problemType, contractInvalid)
-	want(t, c.do("POST", "/system/services", service, "X-Request-ID", id), 400, text, contractInvalidText)
+	want(t, c.do("POST", "/system/services", service, "X-Request-ID", id, "Accept", "text/plain, "+problemType+";q=0.9"), 400, problemType, literal(t, "invalid.json"))
+	want(t, c.do("POST", "/system/services", service, "X-Request-ID", id), 400, text, literal(t, "invalid.txt"))
 }
-
-const contractCluster = `{"v":1,"cluster_id":"oscar-cluster-b","uid":"0199c3a2-0000-7000-8000-0000000000b0","endpoint":"https://oscar-b.example.org","ssl_verify":true,"labels":{"site":"upv"},"state":"active","allowed_groups":[],"registered_at":"2026-11-20T12:00:00.000Z"`
 
 func TestContractCluster(t *testing.T) {
 	cluster := controlplane.Cluster{
@@ -117,23 +121,21 @@ func TestContractCluster(t *testing.T) {
 	}
 	f := &fake{cluster: &cluster}
 	c := newClient(t, f)
-	want(t, c.do("GET", "/system/clusters/oscar-cluster-b", ""), 200, jsonType,
-		contractCluster+`,"alive":true,"oscar_version":"v4.1.2","last_seen":null,"queue_s":60}`)
+	want(t, c.do("GET", "/system/clusters/oscar-cluster-b", ""), 200, jsonType, literal(t, "cluster.json"))
 
 	seen := moment("2026-11-20T12:58:11Z")
 	cluster.Alive, cluster.LastSeen, cluster.Reason = false, &seen, record.ReasonOscarUnreachable
 	cluster.Orphans = []record.Orphan{{ServiceName: "lost", UID: "u", Generation: 3, Reason: record.ReasonAheadOfDesired}}
 	cluster.Unlisted = []record.Unlisted{{ServiceName: "half", Reason: record.ReasonCreateFailed, Message: "it is half-created"}}
-	want(t, c.do("GET", "/system/clusters/oscar-cluster-b", ""), 200, jsonType,
-		contractCluster+`,"alive":false,"oscar_version":"v4.1.2","last_seen":"2026-11-20T12:58:11.000Z","queue_s":60,"reason":"OscarUnreachable","orphans":[{"service_name":"lost","uid":"u","generation":3,"reason":"AheadOfDesired"}],"unlisted":[{"service_name":"half","reason":"CreateFailed","message":"it is half-created"}]}`)
+	want(t, c.do("GET", "/system/clusters/oscar-cluster-b", ""), 200, jsonType, literal(t, "cluster_away.json"))
 }
 
 func TestFederation(t *testing.T) {
 	f := example()
 	c := newClient(t, &fake{federation: &f, federations: []controlplane.Federation{f}})
-	const literal = `{"group_id":"grayifyr0","uid":"0199c3a2-5f0e-7c31-9a44-3b1f0d8e6a21","topology":"mesh","delegation":"random","deployment":"transactional","generation":2,"revision":4711,"phase":"degraded","coordinator":{"cluster_id":"oscar-cluster-a","service_name":"grayifyr0"},"replicas":[{"type":"oscar","cluster_id":"oscar-cluster-a","service_name":"grayifyr0","priority":0,"inputs":["minio.default:grayifyr0/in"],"outputs":["minio.default:grayifyr0/out"],"status":{"phase":"ready","observed_generation":2,"reason":"Applied","message":"","last_transition_time":"2026-11-20T13:04:05.120Z"}},{"type":"oscar","cluster_id":"oscar-cluster-b","service_name":"grayifyr1","priority":0,"inputs":["minio.default:grayifyr0/in"],"outputs":["minio.default:grayifyr0/out"],"status":{"phase":"unreachable","observed_generation":1,"reason":"SessionLost","message":"no syncer since 2026-11-20T12:58:11Z; generation 2 will be applied when it is back","last_transition_time":"2026-11-20T12:58:41.000Z"}}],"edges":[["oscar-cluster-a/grayifyr0","oscar-cluster-b/grayifyr1"],["oscar-cluster-b/grayifyr1","oscar-cluster-a/grayifyr0"]],"owner":"cluster_admin","created_at":"2026-11-20T13:03:58.001Z","changed_at":"2026-11-20T13:04:02.417Z","drift":"enforce","paused":false}`
-	want(t, c.do("GET", "/system/federations/grayifyr0", ""), 200, jsonType, literal)
-	want(t, c.do("GET", "/system/federations", ""), 200, jsonType, "["+literal+"]")
+	federation := literal(t, "federation.json")
+	want(t, c.do("GET", "/system/federations/grayifyr0", ""), 200, jsonType, federation)
+	want(t, c.do("GET", "/system/federations", ""), 200, jsonType, "["+federation+"]")
 }
 
 // The kept result of a failed creation tells why, where its Location points.

@@ -131,3 +131,34 @@ func exampleDecision() controlplane.JobDecision {
 		},
 	}
 }
+
+func (f *fake) Invoke(ctx context.Context, c identity.Caller, req controlplane.RunRequest) (*controlplane.RunAnswer, error) {
+	f.called(ctx, "Invoke", c, req.Service)
+	if f.err != nil {
+		return nil, f.err
+	}
+	return f.run(req)
+}
+
+func (f *fake) JobLogs(ctx context.Context, c identity.Caller, in controlplane.LogTarget, page string) (*controlplane.JobList, error) {
+	f.called(ctx, "JobLogs "+page, c, in)
+	return f.jobList, f.err
+}
+
+func (f *fake) JobLog(ctx context.Context, c identity.Caller, in controlplane.LogTarget, job string, timestamps bool) (*controlplane.RunAnswer, error) {
+	f.called(ctx, fmt.Sprintf("JobLog %s %t", job, timestamps), c, in)
+	if f.err != nil {
+		return nil, f.err
+	}
+	return f.run(controlplane.RunRequest{})
+}
+
+func (f *fake) DeleteJobLogs(ctx context.Context, c identity.Caller, in controlplane.LogTarget, all bool) ([]string, error) {
+	f.called(ctx, fmt.Sprintf("DeleteJobLogs %t", all), c, in)
+	return f.missing, f.err
+}
+
+func (f *fake) DeleteJobLog(ctx context.Context, c identity.Caller, in controlplane.LogTarget, job string) ([]string, error) {
+	f.called(ctx, "DeleteJobLog "+job, c, in)
+	return f.missing, f.err
+}

@@ -2,9 +2,7 @@ package server_test
 
 import (
 	"context"
-	"fmt"
 	"net"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -173,31 +171,6 @@ func (f *fake) Federation(ctx context.Context, c identity.Caller, id string) (*c
 	return f.federation, f.err
 }
 
-func (f *fake) RegisterCluster(ctx context.Context, c identity.Caller, spec controlplane.ClusterSpec) (*controlplane.Cluster, error) {
-	f.called(ctx, "RegisterCluster", c, spec)
-	return f.cluster, f.err
-}
-
-func (f *fake) UpdateCluster(ctx context.Context, c identity.Caller, spec controlplane.ClusterSpec) (*controlplane.Cluster, error) {
-	f.called(ctx, "UpdateCluster", c, spec)
-	return f.cluster, f.err
-}
-
-func (f *fake) Clusters(ctx context.Context, c identity.Caller) ([]controlplane.Cluster, error) {
-	f.called(ctx, "Clusters", c, nil)
-	return f.clusters, f.err
-}
-
-func (f *fake) Cluster(ctx context.Context, c identity.Caller, id string) (*controlplane.Cluster, error) {
-	f.called(ctx, "Cluster", c, target{Name: id})
-	return f.cluster, f.err
-}
-
-func (f *fake) RemoveCluster(ctx context.Context, c identity.Caller, id string, opts controlplane.RemoveOptions) (*controlplane.RemoveResult, error) {
-	f.called(ctx, "RemoveCluster "+id, c, opts)
-	return f.removed, f.err
-}
-
 func (f *fake) Info(ctx context.Context) controlplane.Info {
 	f.called(ctx, "Info", identity.Caller{}, nil)
 	return controlplane.Info{ControlPlane: "0199c3a2-0000-7000-8000-00000000c0de", Clusters: 3, Alive: 2,
@@ -269,29 +242,6 @@ func moment(s string) time.Time {
 	return t
 }
 
-func (f *fake) SetClusterState(ctx context.Context, c identity.Caller, id, state string) (*controlplane.Cluster, error) {
-	f.called(ctx, "SetClusterState "+id, c, state)
-	return f.cluster, f.err
-}
-
-func (f *fake) ReadmitCluster(ctx context.Context, c identity.Caller, id string) (*controlplane.Cluster, error) {
-	f.called(ctx, "ReadmitCluster "+id, c, nil)
-	return f.cluster, f.err
-}
-
-func (f *fake) Differences(ctx context.Context, c identity.Caller) (*controlplane.Differences, error) {
-	f.called(ctx, "Differences", c, nil)
-	return f.differences, f.err
-}
-
-func (f *fake) Resolve(ctx context.Context, c identity.Caller, req controlplane.ResolveRequest) (*controlplane.Difference, error) {
-	f.called(ctx, "Resolve", c, req)
-	if f.err != nil {
-		return nil, f.err
-	}
-	return &f.differences.Items[0], nil
-}
-
 func (f *fake) RotateToken(ctx context.Context, c identity.Caller, service, clusterID, _ string) (*controlplane.Replicas, error) {
 	f.called(ctx, "RotateToken "+service, c, target{service, clusterID})
 	if f.err != nil {
@@ -322,71 +272,6 @@ func (f *fake) Rollback(ctx context.Context, c identity.Caller, service, _ strin
 func (f *fake) PlanService(ctx context.Context, c identity.Caller, req controlplane.PlanRequest) (*controlplane.Plan, error) {
 	f.called(ctx, "PlanService", c, req)
 	return f.plan, f.err
-}
-
-func (f *fake) IssueJoin(ctx context.Context, c identity.Caller, id string, replaceKey bool) (*controlplane.JoinToken, error) {
-	f.called(ctx, "IssueJoin "+id, c, replaceKey)
-	return f.joinToken, f.err
-}
-
-func (f *fake) Join(ctx context.Context, req controlplane.JoinRequest) (*controlplane.Enrolment, error) {
-	f.called(ctx, "Join", identity.Caller{}, req)
-	return f.enrolment, f.err
-}
-
-func (f *fake) Challenge() (string, time.Time, error) {
-	return "a-challenge", moment("2026-11-20T13:09:05.120Z"), nil
-}
-
-func (f *fake) Renew(ctx context.Context, req controlplane.RenewRequest) (*controlplane.Enrolment, error) {
-	f.called(ctx, "Renew", identity.Caller{}, req)
-	return f.enrolment, f.err
-}
-
-func (f *fake) Instance() string { return "an-instance" }
-
-func (f *fake) ChallengeStream(ctx context.Context, cluster, uid string, connected []string) (controlplane.StreamChallenge, error) {
-	f.called(ctx, "ChallengeStream "+cluster+" "+uid, identity.Caller{}, connected)
-	if slices.Contains(connected, f.Instance()) {
-		return controlplane.StreamChallenge{Instance: f.Instance()}, f.err
-	}
-	return controlplane.StreamChallenge{Instance: f.Instance(), Sealed: "YWdl", Expires: moment("2026-11-20T13:05:05.120Z")}, f.err
-}
-
-func (f *fake) TakeStream(ctx context.Context, open controlplane.OpenStream) (func(context.Context, net.Conn) error, error) {
-	f.called(ctx, "TakeStream", identity.Caller{}, open)
-	return f.stream, f.err
-}
-
-func (f *fake) Invoke(ctx context.Context, c identity.Caller, req controlplane.RunRequest) (*controlplane.RunAnswer, error) {
-	f.called(ctx, "Invoke", c, req.Service)
-	if f.err != nil {
-		return nil, f.err
-	}
-	return f.run(req)
-}
-
-func (f *fake) JobLogs(ctx context.Context, c identity.Caller, in controlplane.LogTarget, page string) (*controlplane.JobList, error) {
-	f.called(ctx, "JobLogs "+page, c, in)
-	return f.jobList, f.err
-}
-
-func (f *fake) JobLog(ctx context.Context, c identity.Caller, in controlplane.LogTarget, job string, timestamps bool) (*controlplane.RunAnswer, error) {
-	f.called(ctx, fmt.Sprintf("JobLog %s %t", job, timestamps), c, in)
-	if f.err != nil {
-		return nil, f.err
-	}
-	return f.run(controlplane.RunRequest{})
-}
-
-func (f *fake) DeleteJobLogs(ctx context.Context, c identity.Caller, in controlplane.LogTarget, all bool) ([]string, error) {
-	f.called(ctx, fmt.Sprintf("DeleteJobLogs %t", all), c, in)
-	return f.missing, f.err
-}
-
-func (f *fake) DeleteJobLog(ctx context.Context, c identity.Caller, in controlplane.LogTarget, job string) ([]string, error) {
-	f.called(ctx, "DeleteJobLog "+job, c, in)
-	return f.missing, f.err
 }
 
 func (f *fake) tokenStatus() (*controlplane.RefreshTokenStatus, error) {

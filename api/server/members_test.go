@@ -116,7 +116,7 @@ func TestReplicasRequests(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := &fake{changed: changed(), clusters: registered("a", "b", "c")}
 			resp := newClient(t, f).do(tt.method, "/system/replicas/svc"+tt.query, tt.body, tt.headers...)
-			want(t, resp, 200, jsonType, contractReplicas)
+			want(t, resp, 200, jsonType, literal(t, "replicas.json"))
 			if got := resp.Header.Get("ETag"); got != `"4711"` {
 				t.Errorf("ETag is %s", got)
 			}

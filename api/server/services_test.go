@@ -49,14 +49,14 @@ func TestCreateAnswers(t *testing.T) {
 		},
 		{
 			name: "representation", result: controlplane.CreateResult{Done: true, Federation: example(), Away: away},
-			headers: []string{"Prefer", `foo, return="representation"; x=y`}, status: 201, media: jsonType, body: contractReplicas,
+			headers: []string{"Prefer", `foo, return="representation"; x=y`}, status: 201, media: jsonType, body: literal(t, "replicas.json"),
 			want: map[string]string{
 				"Location": "/system/replicas/grayifyr0", "ETag": `"4711"`, "Preference-Applied": "return=representation",
 			},
 		},
 		{
 			name: "representation of what is accepted", result: controlplane.CreateResult{Federation: example()},
-			headers: []string{"Prefer", "respond-async, return=representation"}, status: 202, media: jsonType, body: contractReplicas,
+			headers: []string{"Prefer", "respond-async, return=representation"}, status: 202, media: jsonType, body: literal(t, "replicas.json"),
 			want: map[string]string{"ETag": `"4711"`},
 		},
 		{
@@ -311,7 +311,7 @@ func TestClusters(t *testing.T) {
 			controlplane.ClusterSpec{ClusterID: "c1", Endpoint: "https://c1", Labels: map[string]string{"a": "b"}, AllowedGroups: []string{"vo"}}},
 		{"PUT", "/system/clusters/c1", `{"endpoint":"https://c1"}`, 200,
 			controlplane.ClusterSpec{ClusterID: "c1", Endpoint: "https://c1", SSLVerify: true}},
-		{"PUT", "/system/clusters/c1", contractCluster[:len(contractCluster)-len(`,"registered_at":"2026-11-20T12:00:00.000Z"`)] + `,"cluster_id":"c1","alive":true}`, 200,
+		{"PUT", "/system/clusters/c1", strings.Replace(literal(t, "cluster.json"), `"cluster_id":"oscar-cluster-b"`, `"cluster_id":"c1"`, 1), 200,
 			controlplane.ClusterSpec{
 				ClusterID: "c1", Endpoint: "https://oscar-b.example.org", SSLVerify: true,
 				Labels: map[string]string{"site": "upv"}, AllowedGroups: []string{},

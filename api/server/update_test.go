@@ -61,7 +61,7 @@ func TestUpdateAnswers(t *testing.T) {
 			body: "Updated with federation warnings: [a/svc: UpdateFailed: update answered 500, c/svc: MarkLost, d/svc: wedged]",
 		},
 		{
-			name: "representation", status: 200, media: jsonType, body: contractReplicas,
+			name: "representation", status: 200, media: jsonType, body: literal(t, "replicas.json"),
 			away: example().Members[1:], headers: []string{"Prefer", "return=representation"},
 		},
 		{name: "nobody waits", status: 204, headers: []string{"Prefer", "respond-async"}},

@@ -25,8 +25,9 @@ func viewAt(revision int64, phase record.Phase) *controlplane.Replicas {
 }
 
 // eventOf is how a view goes over the wire.
-func eventOf(revision int64, phase string) string {
-	return fmt.Sprintf("event: replicas\nid: %d\ndata: %s\n\n", revision, strings.Replace(contractReplicas, `"degraded"`, `"`+phase+`"`, 1))
+func eventOf(t testing.TB, revision int64, phase string) string {
+	t.Helper()
+	return fmt.Sprintf("event: replicas\nid: %d\ndata: %s\n\n", revision, strings.Replace(literal(t, "replicas.json"), `"degraded"`, `"`+phase+`"`, 1))
 }
 
 // source is a federation that a test changes: what is sent to it is what a watch

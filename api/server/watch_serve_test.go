@@ -69,8 +69,8 @@ func TestServeEndsWatches(t *testing.T) {
 				t.Fatalf("over %s", resp.Proto)
 			}
 			src.views <- viewAt(9, "ready")
-			event := make([]byte, len(eventOf(9, "ready")))
-			if _, err := io.ReadFull(resp.Body, event); err != nil || string(event) != eventOf(9, "ready") {
+			event := make([]byte, len(eventOf(t, 9, "ready")))
+			if _, err := io.ReadFull(resp.Body, event); err != nil || string(event) != eventOf(t, 9, "ready") {
 				t.Errorf("got %q, %v", event, err)
 			}
 			s.stop()
@@ -98,8 +98,8 @@ func TestAWatchOutlivesTheReadTimeout(t *testing.T) {
 	_ = slow.Close()
 	sending.Wait()
 	src.views <- viewAt(9, "ready")
-	event := make([]byte, len(eventOf(9, "ready")))
-	if _, err := io.ReadFull(watch.Body, event); err != nil || string(event) != eventOf(9, "ready") {
+	event := make([]byte, len(eventOf(t, 9, "ready")))
+	if _, err := io.ReadFull(watch.Body, event); err != nil || string(event) != eventOf(t, 9, "ready") {
 		t.Errorf("got %q, %v", event, err)
 	}
 }

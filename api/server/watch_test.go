@@ -32,12 +32,12 @@ func TestWatch(t *testing.T) {
 			t.Errorf("since %d", since)
 		}
 		s.views <- viewAt(4711, "degraded")
-		c.want(eventOf(4711, "degraded"))
+		c.want(eventOf(t, 4711, "degraded"))
 		<-time.After(15 * time.Second)
 		c.want(": ping\n\n")
 		s.views <- viewAt(4713, "ready")
 		s.views <- viewAt(4719, "deleting")
-		c.want(eventOf(4713, "ready") + eventOf(4719, "deleting"))
+		c.want(eventOf(t, 4713, "ready") + eventOf(t, 4719, "deleting"))
 		<-time.After(45 * time.Second)
 		c.want(strings.Repeat(": ping\n\n", 3))
 		s.views <- &controlplane.Error{Code: controlplane.CodeNotFound, Message: `there is no service "grayifyr0"`}
@@ -78,7 +78,7 @@ func TestWatchRefusals(t *testing.T) {
 	if p := problemOf(t, c.do("GET", "/system/replicas/a?watch=yes", "")); p.Status != 400 || p.Violations[0].Path != "?watch" {
 		t.Errorf("got %+v", p)
 	}
-	want(t, c.do("GET", "/system/replicas/grayifyr0?watch=false", ""), 200, jsonType, strings.Replace(contractReplicas, "degraded", "ready", 1))
+	want(t, c.do("GET", "/system/replicas/grayifyr0?watch=false", ""), 200, jsonType, strings.Replace(literal(t, "replicas.json"), "degraded", "ready", 1))
 	if resp := c.do("HEAD", "/system/replicas/grayifyr0?watch=true", ""); resp.StatusCode != 200 || resp.Header.Get("Content-Type") != jsonType {
 		t.Errorf("HEAD: %d %v", resp.StatusCode, resp.Header)
 	}
@@ -148,7 +148,7 @@ func TestWatchEndsWithoutALastWordWhenItCanBeResumed(t *testing.T) {
 				srv := newServer(t, s.fake(), func(cfg *server.Config) { cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 				c := watchIn(t, srv.Handler(), "/system/replicas/a?watch=true")
 				s.views <- viewAt(7, "ready")
-				c.want(eventOf(7, "ready"))
+				c.want(eventOf(t, 7, "ready"))
 				end(srv, s)
 				if got := strings.ReplaceAll(c.got(), ": ping\n\n", ""); got != "" || !c.ended() {
 					t.Errorf("got %q, ended: %v", got, c.ended())

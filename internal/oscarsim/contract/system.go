@@ -23,7 +23,13 @@ func (s *suite) system(t *testing.T) {
 			got.want(t, 500, `{"error":"Error getting metrics info: the server could not find the requested resource (get nodes.metrics.k8s.io)"}`)
 			return
 		}
-		got.want(t, 200, `{"cluster":{"nodes_count":..,"metrics":{"cpu":{"total_free_cores":..,"max_free_on_node_cores":..,"total_schedulable_cores":..,"total_schedulable_on_node_cores":..},"memory":{"total_free_bytes":..,"max_free_on_node_bytes":..,"total_schedulable_bytes":..,"max_schedulable_on_node_bytes":..},"gpu":{"total_gpu":..}},"nodes":[{"name":"..","cpu":{"capacity_cores":..},"memory":{"capacity_bytes":..},"gpu":..,"is_interlink":..,"status":"Ready","conditions":[..]}..]},"oscar":{"deployment_name":"..","ready":..,"deployment":{"available_replicas":..},"jobs_count":..,"pods":{"total":..,"states":{..}},"oidc":{..}},"minio":{"buckets_count":..,"total_objects":..}}`)
+		got.want(t, 200, `{"cluster":{"nodes_count":..,`+
+			`"metrics":{"cpu":{"total_free_cores":..,"max_free_on_node_cores":..,"total_schedulable_cores":..,"total_schedulable_on_node_cores":..}`+
+			`,"memory":{"total_free_bytes":..,"max_free_on_node_bytes":..,"total_schedulable_bytes":..,"max_schedulable_on_node_bytes":..},"gpu":{"total_gpu":..}}`+
+			`,"nodes":[{"name":"..","cpu":{"capacity_cores":..},"memory":{"capacity_bytes":..},`+
+			`"gpu":..,"is_interlink":..,"status":"Ready","conditions":[..]}..]}`+
+			`,"oscar":{"deployment_name":"..","ready":..,"deployment":{"available_replicas":..},"jobs_count":..,"pods":{"total":..,"states":{..}},"oidc":{..}}`+
+			`,"minio":{"buckets_count":..,"total_objects":..}}`)
 	})
 	t.Run("no or wrong credentials", func(t *testing.T) {
 		for _, path := range []string{"/system/info", "/system/config", "/system/services", "/system/services/x", "/system/buckets", "/system/logs/x", "/system/status", "/system/federation/x"} {

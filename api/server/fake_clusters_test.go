@@ -1,0 +1,93 @@
+package server_test
+
+import (
+	"context"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+)
+
+func (f *fake) RegisterCluster(ctx context.Context, c identity.Caller, spec controlplane.ClusterSpec) (*controlplane.Cluster, error) {
+	f.called(ctx, "RegisterCluster", c, spec)
+	return f.cluster, f.err
+}
+
+func (f *fake) UpdateCluster(ctx context.Context, c identity.Caller, spec controlplane.ClusterSpec) (*controlplane.Cluster, error) {
+	f.called(ctx, "UpdateCluster", c, spec)
+	return f.cluster, f.err
+}
+
+func (f *fake) Clusters(ctx context.Context, c identity.Caller) ([]controlplane.Cluster, error) {
+	f.called(ctx, "Clusters", c, nil)
+	return f.clusters, f.err
+}
+
+func (f *fake) Cluster(ctx context.Context, c identity.Caller, id string) (*controlplane.Cluster, error) {
+	f.called(ctx, "Cluster", c, target{Name: id})
+	return f.cluster, f.err
+}
+
+func (f *fake) RemoveCluster(ctx context.Context, c identity.Caller, id string, opts controlplane.RemoveOptions) (*controlplane.RemoveResult, error) {
+	f.called(ctx, "RemoveCluster "+id, c, opts)
+	return f.removed, f.err
+}
+
+func (f *fake) SetClusterState(ctx context.Context, c identity.Caller, id, state string) (*controlplane.Cluster, error) {
+	f.called(ctx, "SetClusterState "+id, c, state)
+	return f.cluster, f.err
+}
+
+func (f *fake) ReadmitCluster(ctx context.Context, c identity.Caller, id string) (*controlplane.Cluster, error) {
+	f.called(ctx, "ReadmitCluster "+id, c, nil)
+	return f.cluster, f.err
+}
+
+func (f *fake) Differences(ctx context.Context, c identity.Caller) (*controlplane.Differences, error) {
+	f.called(ctx, "Differences", c, nil)
+	return f.differences, f.err
+}
+
+func (f *fake) Resolve(ctx context.Context, c identity.Caller, req controlplane.ResolveRequest) (*controlplane.Difference, error) {
+	f.called(ctx, "Resolve", c, req)
+	if f.err != nil {
+		return nil, f.err
+	}
+	return &f.differences.Items[0], nil
+}
+
+func (f *fake) IssueJoin(ctx context.Context, c identity.Caller, id string, replaceKey bool) (*controlplane.JoinToken, error) {
+	f.called(ctx, "IssueJoin "+id, c, replaceKey)
+	return f.joinToken, f.err
+}
+
+func (f *fake) Join(ctx context.Context, req controlplane.JoinRequest) (*controlplane.Enrolment, error) {
+	f.called(ctx, "Join", identity.Caller{}, req)
+	return f.enrolment, f.err
+}
+
+func (f *fake) Challenge() (string, time.Time, error) {
+	return "a-challenge", moment("2026-11-20T13:09:05.120Z"), nil
+}
+
+func (f *fake) Renew(ctx context.Context, req controlplane.RenewRequest) (*controlplane.Enrolment, error) {
+	f.called(ctx, "Renew", identity.Caller{}, req)
+	return f.enrolment, f.err
+}
+
+func (f *fake) Instance() string { return "an-instance" }
+
+func (f *fake) ChallengeStream(ctx context.Context, cluster, uid string, connected []string) (controlplane.StreamChallenge, error) {
+	f.called(ctx, "ChallengeStream "+cluster+" "+uid, identity.Caller{}, connected)
+	if slices.Contains(connected, f.Instance()) {
+		return controlplane.StreamChallenge{Instance: f.Instance()}, f.err
+	}
+	return controlplane.StreamChallenge{Instance: f.Instance(), Sealed: "YWdl", Expires: moment("2026-11-20T13:05:05.120Z")}, f.err
+}
+
+func (f *fake) TakeStream(ctx context.Context, open controlplane.OpenStream) (func(context.Context, net.Conn) error, error) {
+	f.called(ctx, "TakeStream", identity.Caller{}, open)
+	return f.stream, f.err
+}

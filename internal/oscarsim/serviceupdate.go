@@ -1,0 +1,155 @@
+package oscarsim
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/internal/oscarsim/wire"
+)
+
+// update replaces a definition. It makes buckets first, answers 500 for what it cannot do about MinIO users, and goes
+// on all the same.
+func (s *Sim) update(c *call) {
+	svc, ok := s.decode(c)
+	if !ok {
+		return
+	}
+	svc.DefaultGroup()
+	s.mu.Lock()
+	id, e, err := s.kube.read("", svc.Name)
+	if err != nil {
+		s.mu.Unlock()
+		c.code(http.StatusNotFound)
+		return
+	}
+	old := e.service
+	if !wire.SameVolume(old, svc) {
+		s.mu.Unlock()
+		c.text(http.StatusBadRequest, "volume updates are not supported after service creation")
+		return
+	}
+	if !c.mayWrite(old) {
+		s.mu.Unlock()
+		c.forbidden("modify")
+		return
+	}
+	if c.user != nil {
+		svc.Owner = old.Owner
+	}
+	if old.Token != "" {
+		svc.Token = old.Token
+	}
+	svc.Namespace = id.namespace
+	uid := ""
+	if c.user != nil {
+		uid = c.user.Subject
+	}
+	if svc.IsolationLevel == isolationUser && !isolate(svc, uid) {
+		s.mu.Unlock()
+		c.code(http.StatusInternalServerError) // it panics
+		return
+	}
+	s.minio.dropPrivate(old, svc)
+	buckets, err := s.minio.makeBuckets(svc, s.provider, true)
+	s.mu.Unlock()
+	if err != nil {
+		status := http.StatusInternalServerError
+		if errors.Is(err, errInput) {
+			status = http.StatusBadRequest
+		}
+		c.text(status, err.Error())
+		return
+	}
+	if !s.updatePolicies(c, old, svc, buckets) || c.crash {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.finishUpdate(c, id, svc)
+}
+
+// updatePolicies sets the policies of the buckets of a changed definition and registers the webhook again for each
+// new one. It reports whether the update goes on.
+func (s *Sim) updatePolicies(c *call, old, svc *wire.Service, buckets []string) bool {
+	const making = "Error creating the service: "
+	dropped := map[string]bool{}
+	var order []string
+	for _, io := range append(append([]wire.StorageIOConfig(nil), old.Input...), old.Output...) {
+		if kind, _ := wire.Provider(io.Provider); kind == "minio" {
+			name, _ := wire.Bucket(io.Path)
+			if _, seen := dropped[name]; !seen {
+				order = append(order, name)
+			}
+			dropped[name] = true
+		}
+	}
+	for _, name := range buckets {
+		if _, known := dropped[name]; known {
+			dropped[name] = false
+			switch {
+			case old.Visibility != svc.Visibility:
+				c.text(http.StatusInternalServerError, making+"error removing resource")
+				s.setPolicies(c, making, name, svc.Owner, svc.Visibility)
+			case svc.Visibility == "restricted":
+				c.text(http.StatusInternalServerError, making+"error getting group description for "+name+": The specified group does not exist. (Specified group does not exist)")
+			}
+			continue
+		}
+		s.setPolicies(c, making, name, svc.Owner, svc.Visibility)
+		if err := s.registerWebhook(c, svc); err != nil {
+			c.text(http.StatusInternalServerError, err.Error())
+			return false
+		}
+		if c.dropped {
+			return false
+		}
+	}
+	for _, name := range order {
+		if dropped[name] {
+			s.setPolicies(c, "error setting new policies: ", name, "", "private")
+		}
+	}
+	return true
+}
+
+func (s *Sim) setPolicies(c *call, prefix, bucket, owner, visibility string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.minio.setPolicies(bucket, owner, visibility); err != nil {
+		c.text(http.StatusInternalServerError, prefix+err.Error())
+	}
+}
+
+// finishUpdate writes Secret and definition. The caller holds the lock.
+func (s *Sim) finishUpdate(c *call, id key, svc *wire.Service) {
+	if svc.HasMembers() && strings.TrimSpace(svc.Environment.Secrets["refresh_token"]) == "" {
+		secret, exists := s.kube.secrets[id]
+		if !exists {
+			c.text(http.StatusBadRequest, noRefreshToken)
+			return
+		}
+		if _, has := secret["refresh_token"]; !has {
+			c.text(http.StatusInternalServerError, `error reading refresh-token secret: refresh-token secret missing key "refresh_token"`)
+			return
+		}
+	}
+	if len(svc.Environment.Secrets) > 0 {
+		s.kube.secrets[id] = maps.Clone(svc.Environment.Secrets)
+	}
+	err := s.allowedImage(svc.Image)
+	if err == nil {
+		err = s.kube.updateService(svc)
+	}
+	switch {
+	case err != nil:
+		c.text(http.StatusInternalServerError, "Error updating the service: "+err.Error())
+	case svc.HasMembers() && !svc.MeshWorker():
+		if errs := expand(svc); len(errs) > 0 {
+			c.text(http.StatusOK, fmt.Sprintf("Updated with federation warnings: %v", errs))
+		}
+	}
+	c.code(http.StatusNoContent)
+}

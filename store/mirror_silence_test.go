@@ -1,0 +1,74 @@
+package store_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/storetest"
+)
+
+func TestMirrorDoesNotWaitForASlowConsumer(t *testing.T) {
+	s, _ := open(t, store.Config{})
+	m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}})
+	slow := m.Feed()
+	next(t, slow)
+	entered, leave := make(chan struct{}), make(chan struct{})
+	left := make(chan struct{})
+	go func() { // a reader that holds its view all the time
+		defer close(left)
+		m.View(func(v *store.MirrorView) {
+			close(entered)
+			<-leave
+			if n := len(slices.Collect(v.Prefix("/t/"))); n != 0 {
+				t.Errorf("%d keys came into an open view", n)
+			}
+		})
+	}()
+	<-entered
+	var last int64
+	for i := range 500 {
+		last = put(t, s, fmt.Sprintf("/t/%d", i%5), i)
+	}
+	wait(t, m, last)
+	close(leave)
+	<-left
+	if keys := next(t, slow); len(keys) != 5 {
+		t.Errorf("500 changes of 5 keys are told as %v", keys)
+	}
+}
+
+// The connection stays open and carries nothing any more.
+func TestMirrorLeavesAHalfOpenConnection(t *testing.T) {
+	server := storetest.Etcd(t)
+	direct, _ := open(t, store.Config{Endpoints: []string{server}})
+	proxy := storetest.NewProxy(t, server)
+	// gRPC's own probes would break the connection as well, some time later.
+	s, faults := open(t, store.Config{Endpoints: []string{proxy.Endpoint()}, KeepAlive: time.Hour})
+	m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}, Interval: 50 * time.Millisecond})
+	put(t, direct, "/t/b", 1)
+	wait(t, m, put(t, direct, "/t/a", 1))
+	f := m.Feed()
+	next(t, f)
+	before := faults.Streams(watchStream)
+	proxy.FreezeOpen()
+	wait(t, m, put(t, direct, "/t/a", 2))
+	expectContent(t, m, map[string]string{"/t/a": "2", "/t/b": "1"})
+	if keys := next(t, f); !slices.Equal(keys, []string{"/t/a"}) {
+		t.Errorf("reported: %v", keys)
+	}
+	until(t, func() bool { return faults.Streams(watchStream) > before })
+}
+
+func TestMirrorIsNotHealthyWhileItHearsNothing(t *testing.T) {
+	proxy := storetest.NewProxy(t, storetest.Etcd(t))
+	s, _ := open(t, store.Config{Endpoints: []string{proxy.Endpoint()}})
+	m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}, Interval: 50 * time.Millisecond})
+	until(t, m.Healthy)
+	proxy.Freeze()
+	until(t, func() bool { return !m.Healthy() })
+	proxy.Thaw()
+	until(t, m.Healthy)
+}

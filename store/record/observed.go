@@ -1,0 +1,72 @@
+package record
+
+// Vote answers one revision of a desired record.
+type Vote struct {
+	Answer string `json:"answer"`
+	// Revision is the mod revision of the desired record that is answered.
+	Revision int64 `json:"revision" record:"id"`
+	// DelayS is how many seconds of writes stand before this one.
+	DelayS int64 `json:"delay_s"`
+}
+
+// Observed is the syncer's report about one service name.
+type Observed struct {
+	V     int    `json:"v"`
+	Phase Phase  `json:"phase"`
+	UID   string `json:"uid" record:"id"`
+	// ObservedGeneration is the generation that the report speaks of.
+	ObservedGeneration int64 `json:"observed_generation"`
+	// DesiredRevision is the mod revision of the desired record that it answers.
+	DesiredRevision int64  `json:"desired_revision"`
+	Vote            *Vote  `json:"vote,omitempty"`
+	ReadBack        string `json:"read_back,omitempty"`
+	// Storage tells the storage of the origin that ReadBack was seen with from others;
+	// empty for the cluster's own.
+	Storage string `json:"storage,omitempty"`
+	// AppliedGeneration is the one that ReadBack is of, when that is not the
+	// observed one: a newer one is not in place yet.
+	AppliedGeneration int64 `json:"applied_generation,omitempty"`
+	// BucketsMade lists buckets that this life's writes made.
+	BucketsMade []string `json:"buckets_made"`
+	// Buckets are those of its inputs and outputs, when it was last ready.
+	Buckets []string `json:"buckets,omitempty"`
+	// BucketFates go with phase deleted.
+	BucketFates []BucketFate `json:"bucket_fates,omitempty"`
+	// Volume is what its service mounts, or mounted when it was last seen; nil for none.
+	Volume *Volume `json:"volume,omitempty"`
+	// VolumeFate goes with phase deleted; nil without a volume.
+	VolumeFate *VolumeFate `json:"volume_fate,omitempty"`
+	Reason     Reason      `json:"reason"`
+	// Operation and Status tell which call to OSCAR failed and what it answered.
+	Operation          string `json:"operation,omitempty"`
+	Status             int    `json:"status,omitempty"`
+	Message            string `json:"message"`
+	LastTransitionTime Time   `json:"last_transition_time"`
+	// Epoch in which the report was made.
+	Epoch string `json:"epoch,omitempty"`
+	// Held goes with phase held: what is on the cluster and not in the store's history.
+	Held *Held `json:"held,omitempty"`
+	// Inputs goes with a worker whose minio.default is its origin's; nil for one with
+	// the storage of its own cluster, and as long as nobody has looked.
+	Inputs *Inputs `json:"inputs,omitempty"`
+}
+
+// Held is how a cluster differs from the store.
+type Held struct {
+	Kind HeldKind `json:"kind" record:"id"`
+	// Epoch and Generation of the service's marks; 0 when they were dropped, or it
+	// is missing.
+	Epoch      string `json:"epoch,omitempty"`
+	Generation int64  `json:"generation"`
+}
+
+// Applied is the newest generation that was seen in place; 0 for none.
+func (o *Observed) Applied() int64 {
+	switch {
+	case o.ReadBack == "":
+		return 0
+	case o.AppliedGeneration != 0:
+		return o.AppliedGeneration
+	}
+	return o.ObservedGeneration
+}
