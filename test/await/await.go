@@ -1,0 +1,44 @@
+package await
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// Limit is longer than anything takes that does not hang.
+const Limit = 5 * time.Minute
+
+// pause is how long a wait rests between two looks.
+const pause = 10 * time.Millisecond
+
+// Until waits until ok is true, and fails the test after Limit.
+func Until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	// Not the test's context: a wait of a clean-up begins after its end.
+	if err := Try(context.Background(), what, func() (bool, error) { return ok(), nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Try waits until ok is true. It returns early with ok's error, and with the cause
+// of ctx's end.
+func Try(ctx context.Context, what string, ok func() (bool, error)) error {
+	limit := time.NewTimer(Limit)
+	defer limit.Stop()
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for {
+		if done, err := ok(); done || err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			return fmt.Errorf("it never came true within %s: %s", Limit, what)
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", what, context.Cause(ctx))
+		}
+	}
+}
