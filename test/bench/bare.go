@@ -10,6 +10,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // bareRoot is where bare clients do what the federation does below its own root.
@@ -99,7 +101,7 @@ func (f *fleet) bareReconnect(endpoint string, n int) (time.Duration, error) {
 	began := time.Now()
 	errs := make([]error, n)
 	var wg sync.WaitGroup
-	ctx, cancel := context.WithTimeout(f.ctx, waitLimit)
+	ctx, cancel := context.WithTimeout(f.ctx, await.Limit)
 	defer cancel()
 	clients := make([]*clientv3.Client, n)
 	for i := range n {

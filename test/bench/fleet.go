@@ -17,6 +17,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // clusterID names the i-th cluster of a fleet.
@@ -70,7 +71,7 @@ func (f *fleet) start(in FleetStart) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return f.until(func() bool { return f.ready() >= in.To-in.From })
+	return f.until("all syncers are ready", func() bool { return f.ready() >= in.To-in.From })
 }
 
 func (f *fleet) startOne(i int, in FleetStart) error {
@@ -166,7 +167,7 @@ func (f *fleet) lists() map[int]int {
 
 // compared returns when every syncer is ready and has listed its OSCAR since.
 func (f *fleet) compared(since map[int]int) error {
-	return f.until(func() bool {
+	return f.until("every OSCAR was listed", func() bool {
 		now := f.lists()
 		for i, n := range now {
 			if n <= since[i] {
@@ -177,24 +178,9 @@ func (f *fleet) compared(since map[int]int) error {
 	})
 }
 
-// waitLimit bounds what a fleet waits for.
-const waitLimit = 5 * time.Minute
-
-// until looks again and again: what it waits for is many goroutines' doing.
-func (f *fleet) until(ok func() bool) error {
-	limit := time.After(waitLimit)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-limit:
-			return fmt.Errorf("it did not come true within %s", waitLimit)
-		case <-f.ctx.Done():
-			return context.Cause(f.ctx)
-		}
-	}
-	return nil
+// until waits for what many goroutines do together.
+func (f *fleet) until(what string, ok func() bool) error {
+	return await.Try(f.ctx, what, func() (bool, error) { return ok(), nil })
 }
 
 // network is what all clients of a fleet dial through. It can be cut.

@@ -18,6 +18,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 const (
@@ -211,7 +212,7 @@ func (s *server) submit(ctx context.Context, service string) (id string, sent ti
 
 // jobsEnded returns when so many jobs have.
 func (o *observer) jobsEnded(ctx context.Context, n int) error {
-	ctx, cancel := context.WithTimeout(ctx, waitLimit)
+	ctx, cancel := context.WithTimeout(ctx, await.Limit)
 	defer cancel()
 	ended := map[string]bool{}
 	return o.follow(ctx, func(e seen) bool {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // seen is one key of one revision, and when the observer was told of it.
@@ -90,7 +92,7 @@ func (o *observer) newest() (int64, time.Time) {
 // follow gives fn each event since forget, in order, until it says that it has
 // seen enough.
 func (o *observer) follow(ctx context.Context, fn func(seen) bool) error {
-	ctx, cancel := context.WithTimeout(ctx, waitLimit)
+	ctx, cancel := context.WithTimeout(ctx, await.Limit)
 	defer cancel()
 	for i := 0; ; {
 		o.mu.Lock()
@@ -114,7 +116,7 @@ func (o *observer) follow(ctx context.Context, fn func(seen) bool) error {
 
 // leasesEnded returns when no session is left: each is a lease.
 func (o *observer) leasesEnded(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, waitLimit)
+	ctx, cancel := context.WithTimeout(ctx, await.Limit)
 	defer cancel()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()

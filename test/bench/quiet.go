@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/test/process"
 )
 
 // quiet watches a federation of a hundred clusters that nobody asks anything: it
@@ -77,9 +76,9 @@ func quiet(ctx context.Context, o options, out *report) (err error) {
 // lone is one oscar-syncer in a process of its own, with a simulated OSCAR that
 // it reaches by HTTP.
 type lone struct {
-	cmd  *exec.Cmd
-	dir  string
-	stop func() error
+	child *process.Child
+	dir   string
+	stop  func() error
 }
 
 func (w *world) loneSyncer(ctx context.Context, o options, i int) (*lone, error) {
@@ -95,18 +94,19 @@ func (w *world) loneSyncer(ctx context.Context, o options, i int) (*lone, error)
 	if s.dir, err = os.MkdirTemp("", "oscarfed-bench-"); err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
-	s.cmd = exec.Command(o.syncer, "--cluster-id", clusterID(i), "--etcd-endpoints", w.endpoint(), "--oscar-endpoint", "http://"+l.Addr().String(),
+	s.child, err = process.Run(process.Command{Path: o.syncer, Args: []string{
+		"--cluster-id", clusterID(i), "--etcd-endpoints", w.endpoint(), "--oscar-endpoint", "http://" + l.Addr().String(),
 		"--oscar-user", user, "--oscar-password-file", w.passwordFile(), "--identity-file", filepath.Join(s.dir, "identity.age"),
-		"--metrics-listen", "", "--log-level", "warn")
-	s.cmd.Stdout, s.cmd.Stderr = io.Discard, os.Stderr
-	if err := s.cmd.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w; make build makes it", o.syncer, err), os.RemoveAll(s.dir), s.stop())
+		"--metrics-listen", "", "--log-level", "warn",
+	}})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%w; make build makes it", err), os.RemoveAll(s.dir), s.stop())
 	}
 	return s, nil
 }
 
-func (s *lone) usage() (usage, error) { return usageOf(s.cmd.Process.Pid) }
+func (s *lone) usage() (usage, error) { return usageOf(s.child.Pid()) }
 
 func (s *lone) close() error {
-	return errors.Join(stopProcess(s.cmd), s.stop(), os.RemoveAll(s.dir))
+	return errors.Join(stopChild(s.child), s.stop(), os.RemoveAll(s.dir))
 }

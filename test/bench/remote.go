@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"runtime/debug"
 	"time"
+
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // fleetCommand makes this program a fleet, which takes its orders on standard
@@ -37,12 +39,12 @@ func (r *Fleet) Cut(cut bool, _ *None) error {
 
 // Lost returns when no syncer holds a session any more.
 func (r *Fleet) Lost(None, *None) error {
-	return r.fleet.until(func() bool { return r.fleet.ready() == 0 })
+	return r.fleet.until("no syncer has a session", func() bool { return r.fleet.ready() == 0 })
 }
 
 // Connected returns when every syncer holds its session and follows etcd.
 func (r *Fleet) Connected(n int, _ *None) error {
-	return r.fleet.until(func() bool { return r.fleet.ready() == n })
+	return r.fleet.until("all syncers are connected", func() bool { return r.fleet.ready() == n })
 }
 
 // Lists counts the lists of each OSCAR so far.
@@ -140,7 +142,7 @@ func (r *remote) usage() (usage, error) { return usageOf(r.cmd.Process.Pid) }
 // close ends the process: its input ends, and with it all that it runs.
 func (r *remote) close() error {
 	err := r.in.Close()
-	limit := time.AfterFunc(stopLimit, func() { _ = r.cmd.Process.Kill() })
+	limit := time.AfterFunc(await.Limit, func() { _ = r.cmd.Process.Kill() })
 	defer limit.Stop()
 	return errors.Join(err, r.cmd.Wait())
 }

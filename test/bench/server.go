@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -12,26 +11,23 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/oscarfed/oscarfed/test/process"
 )
 
 const (
 	user     = "oscar"
 	password = "not-a-real-password"
-	// startLimit bounds the start of a process, stopLimit its end.
-	startLimit = 2 * time.Minute
-	stopLimit  = 30 * time.Second
 )
 
 // server is one oscar-controlplane with its embedded etcd.
 type server struct {
 	binary, dir string
 	etcd, api   string
-	cmd         *exec.Cmd
+	child       *process.Child
 	client      *http.Client
 }
 
@@ -72,73 +68,44 @@ func (s *server) endpoint() string { return "http://" + s.etcd }
 
 // start runs the binary and returns how long it took until its API served.
 func (s *server) start(ctx context.Context) (time.Duration, error) {
-	s.cmd = exec.Command(s.binary, "--listen", "127.0.0.1:0", "--metrics-listen", "", "--etcd-listen", s.etcd,
+	began := time.Now()
+	child, err := process.Run(process.Command{Path: s.binary, Args: []string{
+		"--listen", "127.0.0.1:0", "--metrics-listen", "", "--etcd-listen", s.etcd,
 		"--data-dir", s.dir, "--admin-user", user, "--admin-password-file", s.passwordFile(), "--rate-limit", "0", "--log-level", "error",
 		// A slow machine is to be measured, not refused.
-		"--prepare-deadline", "2m", "--apply-grace", "10m")
-	log := &logTail{}
-	s.cmd.Stderr = log
-	stdout, err := s.cmd.StdoutPipe()
+		"--prepare-deadline", "2m", "--apply-grace", "10m",
+	}})
 	if err != nil {
+		return 0, fmt.Errorf("%w; make build makes it", err)
+	}
+	line, err := child.Ready(ctx)
+	if err != nil {
+		child.Kill()
 		return 0, err
 	}
-	began := time.Now()
-	if err := s.cmd.Start(); err != nil {
-		return 0, fmt.Errorf("%s: %w; make build makes it", s.binary, err)
-	}
-	limit := time.AfterFunc(startLimit, func() { _ = s.cmd.Process.Kill() })
-	defer limit.Stop()
-	defer context.AfterFunc(ctx, func() { _ = s.cmd.Process.Kill() })()
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		_ = s.cmd.Wait()
-		return 0, fmt.Errorf("%s did not come up: %w: %s", s.binary, err, log.text)
-	}
-	_, address, _ := strings.Cut(strings.TrimSpace(line), "API on ")
+	s.child = child
+	_, address, _ := strings.Cut(line, "API on ")
 	s.api = "http://" + address
 	return time.Since(began), nil
 }
 
-// logTail keeps the last of what a process logs, in case that it does not come up.
-// Whoever runs the process writes it, and it is read when the process has ended.
-type logTail struct{ text []byte }
-
-// Write implements io.Writer.
-func (l *logTail) Write(p []byte) (int, error) {
-	const most = 4 << 10
-	l.text = append(l.text, p...)
-	l.text = l.text[max(len(l.text)-most, 0):]
-	return len(p), nil
-}
-
 // kill ends the process as a crash does.
-func (s *server) kill() {
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
-}
+func (s *server) kill() { s.child.Kill() }
 
 // stop ends the process in order and removes its data.
 func (s *server) stop() error {
-	return errors.Join(stopProcess(s.cmd), os.RemoveAll(s.dir))
+	return errors.Join(stopChild(s.child), os.RemoveAll(s.dir))
 }
 
-// stopProcess asks a process to end, and ends it when it does not.
-func stopProcess(cmd *exec.Cmd) error {
-	if cmd.ProcessState != nil {
+// stopChild ends a process in order, unless it has ended.
+func stopChild(c *process.Child) error {
+	if c.Ended() {
 		return nil
 	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return err
-	}
-	limit := time.AfterFunc(stopLimit, func() { _ = cmd.Process.Kill() })
-	defer limit.Stop()
-	if err := cmd.Wait(); err != nil {
-		return fmt.Errorf("%s: %w", cmd.Path, err)
-	}
-	return nil
+	return c.Stop()
 }
 
-func (s *server) usage() (usage, error) { return usageOf(s.cmd.Process.Pid) }
+func (s *server) usage() (usage, error) { return usageOf(s.child.Pid()) }
 
 // maxAnswer bounds what is read of an answer, in bytes.
 const maxAnswer = 16 << 20

@@ -19,6 +19,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 func main() {
@@ -34,7 +36,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	binary := flags.String("oscarfed", "bin/oscarfed", "the binary to show")
 	fdl := flags.String("fdl", "examples/grayify/grayify.yaml", "the definition to apply")
 	keep := flags.Bool("keep", false, "keep the repaired federation running until interrupted")
-	timeout := flags.Duration("timeout", 90*time.Second, "the demo fails when it takes longer")
+	timeout := flags.Duration("timeout", await.Limit, "the demo fails when it takes longer")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}

@@ -5,11 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"time"
 )
-
-// askEvery is the pause between two looks at something that is awaited.
-const askEvery = 100 * time.Millisecond
 
 func (s *story) heading(text string) {
 	s.steps++
@@ -45,26 +41,10 @@ func (s *story) cli(ctx context.Context, status int, args ...string) (answer, er
 		fmt.Fprintf(s.out, "     %s\n", strings.TrimRight(line, "\n"))
 	}
 	if a.status != status {
-		return a, fmt.Errorf("oscarfed %s ended with status %d, not %d\n%s", shown, a.status, status, s.fed.log)
+		return a, fmt.Errorf("oscarfed %s ended with status %d, not %d\n%s", shown, a.status, status, s.fed.log())
 	}
 	s.checks++
 	return a, nil
-}
-
-// until asks again and again until the answer is yes, an error, or ctx ends.
-func (s *story) until(ctx context.Context, yes func() (bool, error)) error {
-	tick := time.NewTicker(askEvery)
-	defer tick.Stop()
-	for {
-		if done, err := yes(); done || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
-		}
-	}
 }
 
 // invite says how to look at the federation that keeps running.

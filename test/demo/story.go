@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // The federation of examples/grayify, its bucket, and what is put into it. An
@@ -175,7 +177,7 @@ func (s *story) repair(ctx context.Context) error {
 	}
 	s.notef("DELETE /system/services/%s at %s: 204", name, n.ClusterID)
 	var after []byte
-	if err := s.until(ctx, func() (bool, error) {
+	if err := await.Try(ctx, "the replica is repaired", func() (bool, error) {
 		now, err := n.state(ctx)
 		if err != nil || now.Calls["create"] == first.Calls["create"] {
 			return false, err
@@ -185,7 +187,7 @@ func (s *story) repair(ctx context.Context) error {
 	}); err != nil {
 		return fmt.Errorf("%s was not created again: %w", name, err)
 	}
-	if err := s.until(ctx, func() (bool, error) {
+	if err := await.Try(ctx, "the replicas are ready", func() (bool, error) {
 		phases, err := s.phases(ctx)
 		return allReady(phases), err
 	}); err != nil {

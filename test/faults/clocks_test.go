@@ -63,15 +63,15 @@ func TestProcessesWhoseClocksAreADayApart(t *testing.T) {
 	t.Parallel()
 	etcd := storetest.Etcd(t)
 	invariants.Guard(t, etcd, invariants.Options{Fenced: true, Secrets: []string{"secret-value-of-the-test"}})
-	ahead := map[string]time.Duration{"": 25 * time.Hour, clusterIDs[0]: 5 * time.Hour, clusterIDs[1]: -26 * time.Hour, clusterIDs[2]: 10 * time.Minute}
-	f := federateAt(t, etcd, storetest.Open(t, store.Config{Endpoints: []string{etcd}}), nil, ahead)
-	first := f.api
-	f.ahead[""] = -7 * time.Hour
-	_, second := f.instance("")
-	for i, api := range []*client.Client{first, second, first, second} {
+	f := federate(t, setup{endpoints: []string{etcd}, store: storetest.Open(t, store.Config{Endpoints: []string{etcd}}), ahead: map[string]time.Duration{
+		first: 25 * time.Hour, second: -7 * time.Hour,
+		clusterIDs[0]: 5 * time.Hour, clusterIDs[1]: -26 * time.Hour, clusterIDs[2]: 10 * time.Minute,
+	}})
+	one, other := f.API(first), f.startControlPlane(second)
+	for i, api := range []*client.Client{one, other, one, other} {
 		f.api, f.key = api, fmt.Sprint("clocks-", i)
 		for _, id := range clusterIDs {
-			if err := f.sims[id].SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.Fault500, Count: 1}); err != nil {
+			if err := f.Sim(id).SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.Fault500, Count: 1}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -81,7 +81,7 @@ func TestProcessesWhoseClocksAreADayApart(t *testing.T) {
 		}
 		f.must(f.remove())
 		f.quiet()
-		f.api = []*client.Client{second, first}[i%2]
+		f.api = []*client.Client{other, one}[i%2]
 		if err := f.create("create"); err != nil {
 			t.Errorf("the other instance has another answer to creation %d: %v", i, err)
 		}
@@ -89,8 +89,8 @@ func TestProcessesWhoseClocksAreADayApart(t *testing.T) {
 			t.Errorf("creation %d was made again, on %v", i, got)
 		}
 	}
-	f.syncers[clusterIDs[1]].Kill()
-	f.api, f.key = first, "away"
+	f.Child(clusterIDs[1]).Kill()
+	f.api, f.key = one, "away"
 	if got := code(f.create("create")); got != "unavailable" {
 		t.Errorf("with a cluster away: %q", got)
 	}

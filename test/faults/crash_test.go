@@ -11,7 +11,6 @@ import (
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
-	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/test/process"
 )
@@ -49,7 +48,7 @@ var (
 			f.fault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.Fault500})
 		},
 		act: func(f *federation) error { return f.create("crash") }, ends: []string{"replica_failed"},
-		settle: func(f *federation) { f.sims[clusterIDs[2]].ClearFaults() },
+		settle: func(f *federation) { f.Sim(clusterIDs[2]).ClearFaults() },
 	}
 	deletes = scenario{
 		name:    "delete",
@@ -61,7 +60,7 @@ var (
 		arrange: func(f *federation) { f.must(f.create("before")) },
 		act:     func(f *federation) error { return f.removeAll("delete") }, ends: []string{"", "not_found"},
 		settle: func(f *federation) {
-			if _, stands := f.sims[clusterIDs[0]].Bucket(services[0]); stands {
+			if _, stands := f.Sim(clusterIDs[0]).Bucket(services[0]); stands {
 				f.t.Error("the bucket that was ordered to go stands")
 			}
 		},
@@ -106,7 +105,7 @@ var (
 		},
 		ends: []string{"", "not_found"}, stays: 1,
 		settle: func(f *federation) {
-			deleteDirectly(f.t, f.urls[clusterIDs[0]]+"/system/services/"+services[0])
+			deleteDirectly(f.t, f.URL(clusterIDs[0])+"/system/services/"+services[0])
 			f.reregister(clusterIDs[0])
 		},
 	}
@@ -230,7 +229,7 @@ func (f *federation) killedAt(points []string, s scenario) (met int) {
 		s.arrange(f)
 	}
 	ofSyncer := strings.HasPrefix(points[0], "syncer.")
-	victim := f.reborn(ofSyncer, points[0], (*process.Child).Stop)
+	victim := f.restart(ofSyncer, points[0], f.stop)
 	answer := make(chan error, 1)
 	asked, ended := false, false
 	ask := func() {
@@ -241,7 +240,7 @@ func (f *federation) killedAt(points []string, s scenario) (met int) {
 	}
 	ask()
 	f.eventually(fmt.Sprintf("the %s ends, killed at %s", s.name, points[0]), func() bool {
-		if victim.Killed(0) {
+		if victim.Killed() {
 			met++
 			armed := ""
 			if met < len(points) {
@@ -252,7 +251,7 @@ func (f *federation) killedAt(points []string, s scenario) (met int) {
 					f.t.Logf("%v", err)
 				}
 			}
-			victim = f.reborn(ofSyncer, armed, nil)
+			victim = f.restart(ofSyncer, armed, nil)
 			if !ofSyncer {
 				ask() // the same again
 			}
@@ -272,10 +271,10 @@ func (f *federation) killedAt(points []string, s scenario) (met int) {
 			}
 		default:
 		}
-		return ended && met > 0 && f.isQuiet()
+		return ended && met > 0 && f.Unsettled(f.t.Context()) == nil
 	})
 	if met < len(points) {
-		f.reborn(ofSyncer, "", (*process.Child).Stop) // nothing is to die from here on
+		f.restart(ofSyncer, "", f.stop) // nothing is to die from here on
 	}
 	if n := len(f.present()); s.everywhere && n != len(clusterIDs) || !s.everywhere && n != s.stays+f.expected() {
 		f.t.Errorf("after a %s: services on %v", s.name, f.present())
@@ -296,36 +295,46 @@ func (f *federation) killedAt(points []string, s scenario) (met int) {
 	return met
 }
 
-// reborn starts the control plane, or the syncer of the coordinator's cluster, to die at
-// a fail point, and ends the one before it if it is alive.
-func (f *federation) reborn(syncer bool, failAt string, end func(*process.Child)) *process.Child {
+// restart starts the control plane, or the syncer of the coordinator's cluster, to die at
+// a fail point, and ends the one before it if end is not nil.
+func (f *federation) restart(syncer bool, failAt string, end func(*process.Child)) *process.Child {
 	f.t.Helper()
-	id := clusterIDs[0]
+	name := first
+	if syncer {
+		name = clusterIDs[0]
+	}
+	if end != nil {
+		end(f.Child(name))
+	}
 	if !syncer {
-		if end != nil {
-			end(f.cp)
-		}
-		f.startControlPlane(failAt)
-		return f.cp
+		var err error
+		f.api, err = f.StartControlPlane(f.t.Context(), name, failAt)
+		f.must(err)
+		return f.Child(name)
 	}
+	f.must(f.StartSyncer(name, failAt))
 	if end != nil {
-		end(f.syncers[id])
+		f.must(f.AwaitSyncer(f.t.Context(), name))
 	}
-	f.startSyncer(id, failAt)
-	if end != nil {
-		f.awaitSyncer(id)
+	return f.Child(name)
+}
+
+// stop ends a process in order, unless it has met its fail point.
+func (f *federation) stop(c *process.Child) {
+	f.t.Helper()
+	if err := c.Stop(); err != nil && !c.Killed() {
+		f.t.Error(err)
 	}
-	return f.syncers[id]
 }
 
 // foreign puts somebody else's service where the last replica goes.
 func (f *federation) foreign() {
-	f.must(f.sims[clusterIDs[2]].PutService(`{"name":"` + services[2] + `","image":"somebody/elses","script":"#!/bin/sh\n"}`))
+	f.must(f.Sim(clusterIDs[2]).PutService(`{"name":"` + services[2] + `","image":"somebody/elses","script":"#!/bin/sh\n"}`))
 }
 
 // expected is how many services with our names are there though nothing is federated.
 func (f *federation) expected() int {
-	if v, ok := f.sims[clusterIDs[2]].Service(services[2]); ok && v.Image == "somebody/elses" {
+	if v, ok := f.Sim(clusterIDs[2]).Service(services[2]); ok && v.Image == "somebody/elses" {
 		return 1
 	}
 	return 0
@@ -337,10 +346,10 @@ func (f *federation) unforeign() {
 	if f.expected() != 1 {
 		f.t.Error("the foreign service was touched")
 	}
-	deleteDirectly(f.t, f.urls[clusterIDs[2]]+"/system/services/"+services[2])
+	deleteDirectly(f.t, f.URL(clusterIDs[2])+"/system/services/"+services[2])
 }
 
-func (f *federation) fault(fault oscarsim.Fault) { f.must(f.sims[clusterIDs[2]].SetFault(fault)) }
+func (f *federation) fault(fault oscarsim.Fault) { f.must(f.Sim(clusterIDs[2]).SetFault(fault)) }
 
 func (f *federation) must(err error) {
 	f.t.Helper()
@@ -350,13 +359,4 @@ func (f *federation) must(err error) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-}
-
-func writeIdentity(t testing.TB) string {
-	t.Helper()
-	path := t.TempDir() + "/identity.age"
-	if _, err := seal.LoadOrCreate(path); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }

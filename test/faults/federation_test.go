@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -13,21 +12,22 @@ import (
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/invariants"
 	"github.com/oscarfed/oscarfed/test/process"
 )
 
 // patience is how long a request and what follows from it may take. Nothing takes as
 // long unless it hangs.
-const patience = 2 * time.Minute
+const patience = await.Limit
 
+// user and password are those of the administrator, of the API and of every OSCAR.
 const (
-	user     = "oscar"
-	password = "not-a-real-password"
+	user     = process.User
+	password = process.Password
 )
 
 var clusterIDs = []string{"oscar-cluster-a", "oscar-cluster-b", "oscar-cluster-c"}
@@ -42,122 +42,67 @@ const definition = `{"name":"crash0","cluster_id":"oscar-cluster-a","image":"ghc
 {"type":"oscar","cluster_id":"oscar-cluster-c","service_name":"crash2"}]},
 "input":[{"storage_provider":"minio.default","path":"crash0/in"}],"output":[{"storage_provider":"minio.default","path":"crash0/out"}]}`
 
+// first and second are control planes. Most tests have only the first.
+var first, second = process.ControlPlaneName(0), process.ControlPlaneName(1)
+
+// setup is what a federation of processes works over.
+type setup struct {
+	endpoints []string
+	store     *store.Store
+	// users are how an etcd that has users is reached; nil for one that has none.
+	users *users
+	// ahead is how far the clock of each program is ahead.
+	ahead map[string]time.Duration
+}
+
 // federation is three simulated OSCARs in this process, and the control plane and
 // the syncers as processes of their own.
 type federation struct {
-	// t is the running (sub)test; root ends the processes when it ends.
-	t, root   testing.TB
-	endpoints string
-	// users are how an etcd that has users is reached; nil for one that has none.
-	users    *users
-	store    *store.Store
-	sims     map[string]*oscarsim.Sim
-	urls     map[string]string
-	syncers  map[string]*process.Child
-	identity map[string]string
-	password string
-	cp       *process.Child
-	api      *client.Client
+	*process.Federation
+	// t is the running (sub)test; the processes end with the test that began.
+	t     testing.TB
+	store *store.Store
+	// api is the control plane that is asked.
+	api *client.Client
 	// key stands before every Idempotency-Key.
 	key string
-	// ahead is how far the clock of each cluster's syncer is ahead, and that of the next
-	// control plane under no name.
-	ahead map[string]time.Duration
 }
 
 func newFederation(t testing.TB) *federation {
 	t.Helper()
 	etcd := storetest.Etcd(t)
 	invariants.Guard(t, etcd, invariants.Options{Fenced: true, Secrets: []string{"secret-value-of-the-test"}})
-	return federate(t, etcd, storetest.Open(t, store.Config{Endpoints: []string{etcd}}))
+	return federate(t, setup{endpoints: []string{etcd}, store: storetest.Open(t, store.Config{Endpoints: []string{etcd}})})
 }
 
-func federate(t testing.TB, endpoints string, st *store.Store) *federation {
+func federate(t testing.TB, s setup) *federation {
 	t.Helper()
-	return federateWith(t, endpoints, st, nil)
-}
-
-func federateWith(t testing.TB, endpoints string, st *store.Store, users *users) *federation {
-	t.Helper()
-	return federateAt(t, endpoints, st, users, nil)
-}
-
-// federateAt gives each process a wrong clock of its own.
-func federateAt(t testing.TB, endpoints string, st *store.Store, users *users, ahead map[string]time.Duration) *federation {
-	t.Helper()
-	f := &federation{
-		t: t, root: t, endpoints: endpoints, users: users, store: st, sims: map[string]*oscarsim.Sim{}, urls: map[string]string{},
-		syncers: map[string]*process.Child{}, identity: map[string]string{}, password: writeFile(t, "password", password),
-		ahead: ahead,
-	}
-	var sims []*oscarsim.Sim
-	for _, id := range clusterIDs {
-		sim := oscarsim.New(oscarsim.Config{ClusterID: id, User: user, Password: password})
-		server := httptest.NewServer(sim.Handler())
-		t.Cleanup(func() {
-			sim.Kill()
-			server.CloseClientConnections()
-			server.Close()
-		})
-		f.sims[id], f.urls[id] = sim, server.URL
-		f.identity[id] = t.TempDir() + "/identity.age"
-		sims = append(sims, sim)
-	}
-	f.identity[""] = writeIdentity(t)
-	invariants.PlantCanaries(t, append(slices.Clone(services), "taken0", "taken1", "taken2"), sims...)
-	f.startControlPlane("")
-	for _, id := range clusterIDs {
-		if _, err := f.api.RegisterCluster(t.Context(), v1.ClusterSpec{ClusterID: id, Endpoint: f.urls[id]}); err != nil {
-			t.Fatal(err)
-		}
-		f.startSyncer(id, "")
-	}
-	for _, id := range clusterIDs {
-		f.awaitSyncer(id)
-	}
+	f := &federation{t: t, store: s.store}
+	etcd := "--etcd-endpoints=" + strings.Join(s.endpoints, ",")
+	f.Federation = process.New(t, process.Config{
+		Clusters: clusterIDs, Canaries: append(slices.Clone(services), "taken0", "taken1", "taken2"), Store: s.store, Ahead: s.ahead,
+		Flags: func(program string) []string {
+			ofSyncer := slices.Contains(clusterIDs, program)
+			switch {
+			case ofSyncer && s.users != nil:
+				return append(s.users.join(f, program), "--resync=500ms")
+			case ofSyncer:
+				return []string{etcd, "--resync=500ms"}
+			}
+			return append(s.users.controlPlane(), etcd, "--prepare-deadline=1m", "--apply-grace=1m")
+		},
+	})
+	f.must(f.Start(t.Context(), 1))
+	f.api = f.API(first)
 	return f
 }
 
-// startControlPlane starts the (only) control plane, to die at failAt.
-func (f *federation) startControlPlane(failAt string) {
+// startControlPlane starts one more.
+func (f *federation) startControlPlane(name string) *client.Client {
 	f.t.Helper()
-	f.cp, f.api = f.instance(failAt)
-}
-
-// instance starts one control plane. There is no client of one that died at failAt before
-// it was ready.
-func (f *federation) instance(failAt string) (*process.Child, *client.Client) {
-	f.t.Helper()
-	c := process.StartAhead(f.root, process.ControlPlane, failAt, f.ahead[""], append(f.users.controlPlane(), "--listen=127.0.0.1:0", "--metrics-listen=", "--etcd-endpoints="+f.endpoints,
-		"--identity-file="+f.identity[""], "--data-dir="+f.root.TempDir(), "--admin-password-file="+f.password, "--rate-limit=0",
-		"--default-cluster="+clusterIDs[0], "--prepare-deadline=1m", "--apply-grace=1m", "--log-level=debug")...)
-	line, err := c.Ready()
-	if err != nil {
-		if failAt != "" && c.Killed(patience) {
-			return c, nil // it met its fail point before anybody could ask it
-		}
-		f.t.Fatal(err)
-	}
-	address := "http://" + strings.TrimPrefix(line, "oscar-controlplane: API on ")
-	if f.users != nil {
-		f.users.api = address
-	}
-	api, err := client.New(client.Config{Endpoint: address, User: user, Password: password, Tries: 1})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return c, api
-}
-
-// startSyncer starts the syncer of a cluster, to die at failAt.
-func (f *federation) startSyncer(id, failAt string, more ...string) {
-	etcd := []string{"--etcd-endpoints=" + f.endpoints}
-	if f.users != nil {
-		etcd = f.users.join(f, id)
-	}
-	f.syncers[id] = process.StartAhead(f.root, process.Syncer, failAt, f.ahead[id], append(append(more, etcd...), "--cluster-id="+id, "--metrics-listen=",
-		"--oscar-endpoint="+f.urls[id], "--oscar-user="+user, "--oscar-password-file="+f.password,
-		"--identity-file="+f.identity[id], "--resync=500ms", "--session-ttl=2s", "--late-window=2s", "--log-level=debug")...)
+	api, err := f.StartControlPlane(f.t.Context(), name, "")
+	f.must(err)
+	return api
 }
 
 // removeCluster takes a cluster out of the federation.
@@ -179,50 +124,29 @@ func (f *federation) reregister(id string) {
 		items, err := f.store.ListKeys(f.t.Context(), record.ClusterTreePrefix+id+"/")
 		return err == nil && len(items) == 0
 	})
-	reg, err := f.api.RegisterCluster(f.t.Context(), v1.ClusterSpec{ClusterID: id, Endpoint: f.urls[id]})
+	reg, err := f.api.RegisterCluster(f.t.Context(), v1.ClusterSpec{ClusterID: id, Endpoint: f.URL(id)})
 	f.must(err)
-	f.syncers[id].Stop()
-	f.startSyncer(id, "", "--accept-cluster-uid="+reg.UID)
-	f.awaitSyncer(id)
-}
-
-func (f *federation) awaitSyncer(id string) {
-	f.t.Helper()
-	f.eventually("the syncer of "+id+" is connected", func() bool {
-		_, err := f.store.Get(f.t.Context(), record.SessionKey(id))
-		if err != nil {
-			return false
-		}
-		kv, err := f.store.Get(f.t.Context(), record.ObservedClusterKey(id))
-		if err != nil {
-			return false
-		}
-		o, err := store.Decode[record.ObservedCluster](kv)
-		return err == nil && o.Recipient != ""
-	})
+	f.must(f.Child(id).Stop())
+	f.must(f.StartSyncer(id, "", "--accept-cluster-uid="+reg.UID))
+	f.must(f.AwaitSyncer(f.t.Context(), id))
 }
 
 func (f *federation) eventually(what string, ok func() bool) {
 	f.t.Helper()
-	limit := time.After(patience)
-	for !ok() {
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-limit:
-			f.t.Fatalf("it never came true: %s", what)
-		}
-	}
+	await.Until(f.t, what, ok)
+}
+
+// service is that of the definition.
+func (f *federation) service() *oscar.Service {
+	f.t.Helper()
+	return service(f.t, definition)
 }
 
 // create sends the definition; the answer is nil, or an error with its code.
 func (f *federation) create(key string) error {
-	s, violations := oscar.ParseService([]byte(definition))
-	if len(violations) > 0 {
-		f.t.Fatal(violations)
-	}
 	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
-	_, err := f.api.CreateService(ctx, s, client.CreateOptions{IdempotencyKey: f.key + "/" + key, Wait: patience - 10*time.Second})
+	_, err := f.api.CreateService(ctx, f.service(), client.CreateOptions{IdempotencyKey: f.key + "/" + key, Wait: patience - 10*time.Second})
 	return err
 }
 
@@ -259,7 +183,7 @@ func deleteDirectly(t testing.TB, url string) {
 func (f *federation) forget() {
 	f.t.Helper()
 	for _, id := range clusterIDs {
-		deleteDirectly(f.t, f.urls[id]+"/system/buckets/"+services[0])
+		deleteDirectly(f.t, f.URL(id)+"/system/buckets/"+services[0])
 	}
 }
 
@@ -282,7 +206,7 @@ func code(err error) string {
 func (f *federation) present() []string {
 	var out []string
 	for i, id := range clusterIDs {
-		if slices.Contains(f.sims[id].Services(), services[i]) {
+		if slices.Contains(f.Sim(id).Services(), services[i]) {
 			out = append(out, id)
 		}
 	}
@@ -292,32 +216,5 @@ func (f *federation) present() []string {
 // quiet waits until nothing is in flight and no tombstone waits.
 func (f *federation) quiet() {
 	f.t.Helper()
-	f.eventually("nothing is in flight", f.isQuiet)
-}
-
-// isQuiet says whether nothing is in flight and no tombstone waits.
-func (f *federation) isQuiet() bool {
-	items, _, err := f.store.List(f.t.Context(), record.FederationsPrefix)
-	if err != nil {
-		return false
-	}
-	for _, kv := range items {
-		fed, err := store.Decode[record.Federation](kv)
-		if err != nil || fed.Phase.InFlight() || fed.Phase == record.PhaseDeleting {
-			return false
-		}
-	}
-	items, _, err = f.store.List(f.t.Context(), record.ClusterTreePrefix)
-	if err != nil {
-		return false
-	}
-	for _, kv := range items {
-		if record.ParseKey(kv.Key).Kind == record.KindDesiredService {
-			d, err := store.Decode[record.Desired](kv)
-			if err != nil || d.Tombstone() {
-				return false
-			}
-		}
-	}
-	return true
+	f.must(f.AwaitSettled(f.t.Context()))
 }

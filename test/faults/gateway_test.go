@@ -1,16 +1,13 @@
 package faults_test
 
 import (
-	"fmt"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/pki"
 	"github.com/oscarfed/oscarfed/store"
@@ -27,8 +24,6 @@ type users struct {
 	authority *pki.Authority
 	// gateway is the address that clusters are told.
 	gateway string
-	// api is where they join.
-	api string
 }
 
 func newUsers(t testing.TB) *users {
@@ -67,11 +62,11 @@ func (u *users) controlPlane() []string {
 // join are the flags by which a syncer gets its certificate.
 func (u *users) join(f *federation, id string) []string {
 	u.t.Helper()
-	token, err := f.api.IssueJoin(u.t.Context(), id, v1.JoinRequest{})
+	token, err := f.API(first).IssueJoin(u.t.Context(), id, v1.JoinRequest{})
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	return []string{"--control-plane=" + u.api, "--api-endpoint=off", "--join-token-file=" + writeFile(u.t, "token", token.Token)}
+	return []string{"--control-plane=" + f.Address(first), "--api-endpoint=off", "--join-token-file=" + writeFile(u.t, "token", token.Token)}
 }
 
 // A federation works over three members of etcd that its clusters reach by a gateway
@@ -93,65 +88,41 @@ func TestAFederationThroughAGatewayThatIsKilled(t *testing.T) {
 	invariants.Guard(t, endpoints, invariants.Options{Fenced: true, Connect: u.as(access.Root)})
 
 	startGateway := func() (*process.Child, string) {
-		c := process.Start(t, process.ControlPlane, "", "etcd-gateway", "--listen=127.0.0.1:0", "--metrics-listen=", "--tls-cert-file="+u.file("server.pem"),
+		c := process.Start(t, process.ControlPlane, "etcd-gateway", "--listen=127.0.0.1:0", "--metrics-listen=", "--tls-cert-file="+u.file("server.pem"),
 			"--tls-key-file="+u.file("server.pem"), "--etcd-endpoints="+endpoints, "--etcd-ca-file="+u.ca(), "--etcd-authority="+u.dir)
-		return c, "https://" + strings.TrimPrefix(c.Line(), "oscar-controlplane: etcd gateway on ")
+		line, err := c.Ready(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		return c, "https://" + strings.TrimPrefix(line, "oscar-controlplane: etcd gateway on ")
 	}
 	gateway, address := startGateway()
 	// Clusters know one address, behind which the next gateway takes over.
 	front := storetest.NewProxy(t, address)
 	u.gateway = front.Endpoint()
-	f := federateWith(t, endpoints, open(access.ControlPlane), u)
+	f := federate(t, setup{endpoints: etcd.Endpoints(), store: open(access.ControlPlane), users: u})
 	f.key = "gateway"
 
 	const kills = 4
 	var killed atomic.Int64
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			case <-time.After(700 * time.Millisecond):
+	stop := f.again(func(i int) error {
+		switch i % 3 {
+		case 2:
+			etcd.Kill(i / 3 % 3)
+			return etcd.Restart(i / 3 % 3)
+		case 1:
+			if err := gateway.Stop(); err != nil {
+				return err
 			}
-			if i%3 == 2 {
-				etcd.Kill(i / 3 % 3)
-				if err := etcd.Restart(i / 3 % 3); err != nil {
-					t.Error(err)
-					return
-				}
-				continue
-			}
-			if i%3 == 0 {
-				gateway.Kill()
-			} else {
-				gateway.Stop()
-			}
-			gateway, address = startGateway()
-			front.Retarget(address)
-			killed.Add(1)
+		default:
+			gateway.Kill()
 		}
-	}()
-	apis := &rotating{clients: []*client.Client{f.api}}
-	rounds := 0
-	for ; killed.Load() < kills; rounds++ {
-		f.until("create", func(api *client.Client) string {
-			return code(createWith(f, api, fmt.Sprintf("round-%d", rounds)))
-		}, apis, "")
-		if got := f.present(); !slices.Equal(got, clusterIDs) {
-			t.Errorf("round %d: created on %v only", rounds, got)
-		}
-		f.until("delete", func(api *client.Client) string {
-			_, err := api.DeleteService(t.Context(), services[0], client.DeleteOptions{Wait: 10 * time.Second})
-			return code(err)
-		}, apis, "", "not_found")
-		f.quiet()
-		if got := f.present(); len(got) > 0 {
-			t.Errorf("round %d: still on %v", rounds, got)
-		}
-	}
-	close(stop)
-	<-stopped
+		gateway, address = startGateway()
+		front.Retarget(address)
+		killed.Add(1)
+		return nil
+	})
+	rounds := f.createAndDelete(&rotating{f: f, names: []string{first}}, func() bool { return killed.Load() >= kills })
+	stop()
 	t.Logf("%d ends of gateways during %d creates and deletes", killed.Load(), rounds)
 }

@@ -3,6 +3,7 @@ package faults_test
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -28,9 +29,8 @@ const (
 // process of its own. The syncers live, in this process.
 type chain struct {
 	*world.World
-	dir, identity, password string
+	processes *process.Federation
 
-	cp  *process.Child
 	api *client.Client // nil while the process is dead before it was ready
 	hit map[string]bool
 }
@@ -54,9 +54,10 @@ func (c *chain) service(name, cluster string, members ...string) {
 
 func newChain(t *testing.T) *chain {
 	t.Helper()
-	c := &chain{dir: t.TempDir(), identity: writeIdentity(t), password: writeFile(t, "password", world.Password), hit: map[string]bool{}}
+	c := &chain{hit: map[string]bool{}}
+	identity := filepath.Join(t.TempDir(), "identity.age")
 	c.World = world.New(t, world.Options{
-		Clusters: []string{runs, slow, silent}, IdentityFile: c.identity,
+		Clusters: []string{runs, slow, silent}, IdentityFile: identity,
 		Sim: func(cfg *oscarsim.Config) {
 			cfg.Workload = &oscarsim.Workload{Seed: 1, Min: 300 * time.Millisecond, Max: 400 * time.Millisecond}
 			if cfg.ClusterID == slow {
@@ -77,27 +78,20 @@ func newChain(t *testing.T) *chain {
 	c.StopControlPlane(c.CP)
 	// What it has is fresh for as long as its session stands, and nobody claims there.
 	c.Cluster(silent).Kill()
+	c.processes = process.New(t, process.Config{
+		Store: c.Store, IdentityFile: identity, Flags: func(string) []string { return []string{"--etcd-endpoints=" + c.Etcd} },
+	})
 	return c
 }
 
 // start starts the control plane in the place of the one before, to die at failAt.
 func (c *chain) start(failAt string) {
 	c.T.Helper()
-	if c.cp != nil {
-		c.cp.Kill() // unless it is dead
+	if c.processes.Child(first) != nil {
+		c.processes.Child(first).Kill() // unless it is dead
 	}
-	c.cp = process.Start(c.T, process.ControlPlane, failAt, "--listen=127.0.0.1:0", "--metrics-listen=", "--etcd-endpoints="+c.Etcd,
-		"--identity-file="+c.identity, "--data-dir="+c.dir, "--admin-password-file="+c.password, "--rate-limit=0", "--log-level=debug")
-	c.api = nil
-	line, err := c.cp.Ready()
-	if err != nil {
-		if failAt == "" || !c.cp.Killed(limit) {
-			c.T.Fatal(err)
-		}
-		return // it met its fail point at once
-	}
-	address := strings.TrimPrefix(line, "oscar-controlplane: API on ")
-	if c.api, err = client.New(client.Config{Endpoint: "http://" + address, User: world.User, Password: world.Password, Tries: 1}); err != nil {
+	var err error
+	if c.api, err = c.processes.StartControlPlane(c.T.Context(), first, failAt); err != nil {
 		c.T.Fatal(err)
 	}
 }
@@ -111,7 +105,7 @@ func (c *chain) dies(step string, do func(ctx context.Context) error) {
 		point := fmt.Sprintf("controlplane.%s_job_%s", when, step)
 		c.start(point)
 		c.Eventually("it is killed at "+point, func() bool {
-			if c.cp.Killed(0) {
+			if c.processes.Child(first).Killed() {
 				return true
 			}
 			if c.api != nil {
@@ -119,7 +113,7 @@ func (c *chain) dies(step string, do func(ctx context.Context) error) {
 				defer cancel()
 				_ = do(ctx) // it may break off
 			}
-			return c.cp.Killed(0)
+			return c.processes.Child(first).Killed()
 		})
 		c.hit[point] = true
 	}

@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/oscarfed/oscarfed/test/process"
 )
 
 // Tally counts faults by kind.
@@ -88,7 +90,8 @@ func (n *nemesis) pause(ctx context.Context, d time.Duration) bool {
 }
 
 // killing ends or freezes one process.
-func killing(_ context.Context, n *nemesis) (fault, error) {
+func killing(ctx context.Context, n *nemesis) (fault, error) {
+	ctx = context.WithoutCancel(ctx) // what was killed is started again, whatever ends
 	w := n.world
 	switch n.rng.IntN(8) {
 	case 0, 1:
@@ -96,19 +99,19 @@ func killing(_ context.Context, n *nemesis) (fault, error) {
 		w.etcd.Kill(i)
 		return fault{kind: "etcd killed", undo: func() error { return w.etcd.Restart(i) }}, nil
 	case 2, 3, 4:
-		k := n.rng.IntN(controlPlanes)
-		w.child(controlPlane(k)).Kill()
-		return fault{kind: "control plane killed", undo: func() error { return w.startControlPlane(k) }}, nil
+		name := process.ControlPlaneName(n.rng.IntN(controlPlanes))
+		w.Child(name).Kill()
+		return fault{kind: "control plane killed", undo: func() error { return w.restart(ctx, name) }}, nil
 	case 5:
 		id := w.clusters[n.rng.IntN(len(w.clusters))]
-		w.child(id).Kill()
-		return fault{kind: "syncer killed", undo: func() error { return w.startSyncer(id) }}, nil
+		w.Child(id).Kill()
+		return fault{kind: "syncer killed", undo: func() error { return w.restart(ctx, id) }}, nil
 	case 6:
-		c := w.child(controlPlane(n.rng.IntN(controlPlanes)))
+		c := w.Child(process.ControlPlaneName(n.rng.IntN(controlPlanes)))
 		c.Freeze()
 		return fault{kind: "control plane frozen", undo: func() error { c.Thaw(); return nil }}, nil
 	}
-	c := w.child(w.clusters[n.rng.IntN(len(w.clusters))])
+	c := w.Child(w.clusters[n.rng.IntN(len(w.clusters))])
 	c.Freeze()
 	return fault{kind: "syncer frozen", undo: func() error { c.Thaw(); return nil }}, nil
 }
@@ -125,7 +128,7 @@ func disturbing(ctx context.Context, n *nemesis) (fault, error) {
 	var where string
 	switch r := n.rng.IntN(8); {
 	case r < 4:
-		where, links = "control plane", w.some(controlPlane(n.rng.IntN(controlPlanes)), n.rng)
+		where, links = "control plane", w.some(process.ControlPlaneName(n.rng.IntN(controlPlanes)), n.rng)
 	case r < 6:
 		where, links = "syncer", w.some(w.clusters[n.rng.IntN(len(w.clusters))], n.rng)
 	default:
@@ -176,7 +179,7 @@ func losing(ctx context.Context, n *nemesis) (fault, error) {
 		}
 	}
 	n.pause(ctx, 700*time.Millisecond+time.Duration(n.rng.Int64N(int64(time.Second))))
-	for _, l := range w.links[controlPlane(n.rng.IntN(controlPlanes))] {
+	for _, l := range w.links[process.ControlPlaneName(n.rng.IntN(controlPlanes))] {
 		begun = append(begun, l)
 		if err := l.disturb(trouble, n.rng); err != nil {
 			return f, errors.Join(err, f.undo())

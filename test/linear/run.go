@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/test/process"
 )
 
 // Size of a history.
@@ -30,7 +31,7 @@ func (w *World) History(ctx context.Context, seed uint64, size Size, tally *Tall
 	}
 	caller := func(number int, rng *rand.Rand) *caller {
 		return &caller{number: number, rng: rng, history: h, services: services, known: map[string]int64{},
-			api: func() *client.Client { return w.api(rng.IntN(controlPlanes)) }}
+			api: func() *client.Client { return w.API(process.ControlPlaneName(rng.IntN(controlPlanes))) }}
 	}
 	if err := w.disturbed(ctx, seed, size.Long, tally, func(ctx context.Context) {
 		var g errgroup.Group

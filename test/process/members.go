@@ -75,7 +75,7 @@ func startMembers(t testing.TB, n int, scheme string, via func(listen string) st
 	}
 	for i := range n {
 		m.args[i] = append(append(m.args[i], strings.Join(initial, ",")), files...)
-		c, err := Launch(t, Etcd, "", m.args[i]...)
+		c, err := start(Etcd, launch{args: m.args[i]})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,12 +84,14 @@ func startMembers(t testing.TB, n int, scheme string, via func(listen string) st
 	// One clean-up for all, the restarted ones too: what is registered after this
 	// one, such as the check of the promises, still finds them alive.
 	t.Cleanup(func() {
-		for _, p := range m.procs {
-			p.End()
+		for i, p := range m.procs {
+			end(t, fmt.Sprintf("etcd member %d", i), p)
 		}
 	})
 	for _, p := range m.procs {
-		p.Line()
+		if _, err := p.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return m
 }
@@ -120,12 +122,12 @@ func (m *Members) Kill(i int) { m.procs[i].Kill() }
 
 // Restart starts a member again that was killed, on what it had written.
 func (m *Members) Restart(i int) error {
-	c, err := Launch(m.t, Etcd, "", m.args[i]...)
+	c, err := start(Etcd, launch{log: m.procs[i].Log(), args: m.args[i]})
 	if err != nil {
 		return err
 	}
 	m.procs[i] = c
-	_, err = c.Ready()
+	_, err = c.Ready(m.t.Context())
 	return err
 }
 
