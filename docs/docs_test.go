@@ -174,6 +174,61 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	same(t, "metric", code, named(rows(section(t, page(t, "debugging.md"), "Metrics")), regexp.MustCompile("`(oscarfed_[a-z_]+)`")))
 }
 
+// TestEveryFolderHasARow: the table of folders names each package of product code, and
+// no folder that does not exist.
+func TestEveryFolderHasARow(t *testing.T) {
+	table := map[string]bool{}
+	for line := range strings.Lines(rows(section(t, page(t, "architecture.md"), "What each folder owns"))) {
+		for folder := range named(strings.SplitN(line, "|", 3)[1], regexp.MustCompile("`([a-z0-9/]+)/`")) {
+			table[folder] = true
+			if info, err := os.Stat(filepath.Join("..", folder)); err != nil || !info.IsDir() {
+				t.Errorf("%s/ has a row and does not exist", folder)
+			}
+		}
+	}
+	// One row speaks of all packages below these.
+	whole := []string{"cmd", "deploy", "internal/oscarsim", "store/internal", "test", "tools"}
+	packages := map[string]bool{}
+	sources(t, ".go", func(path, _ string) {
+		folder := filepath.ToSlash(filepath.Dir(strings.TrimPrefix(path, ".."+string(filepath.Separator))))
+		if !strings.HasSuffix(path, "_test.go") && !slices.ContainsFunc(whole, func(top string) bool {
+			return folder == top || strings.HasPrefix(folder, top+"/")
+		}) {
+			packages[folder] = true
+		}
+	})
+	if len(packages) < 20 {
+		t.Fatalf("only %d packages were found", len(packages))
+	}
+	for folder := range packages {
+		if !table[folder] {
+			t.Errorf("%s/ has no row in the table of folders", folder)
+		}
+	}
+}
+
+// TestTypesOfTheGlossaryExist: a term that names a Go type names one that there is.
+func TestTypesOfTheGlossaryExist(t *testing.T) {
+	types := map[string]bool{}
+	clause, declared := regexp.MustCompile(`(?m)^package (\w+)$`), regexp.MustCompile(`(?m)^type ([A-Z]\w*)\b`)
+	sources(t, ".go", func(path, text string) {
+		if m := clause.FindStringSubmatch(text); m != nil && !strings.HasSuffix(path, "_test.go") {
+			for name := range named(text, declared) {
+				types[m[1]+"."+name] = true
+			}
+		}
+	})
+	terms := named(rows(page(t, "glossary.md")), regexp.MustCompile("`([a-z0-9]+\\.[A-Z]\\w*)`"))
+	if len(terms) < 20 {
+		t.Fatalf("only %d types were found in the glossary", len(terms))
+	}
+	for name := range terms {
+		if !types[name] {
+			t.Errorf("the glossary names the type %s, which does not exist", name)
+		}
+	}
+}
+
 func TestNamedTestsExist(t *testing.T) {
 	code := map[string]bool{}
 	sources(t, "_test.go", func(_, text string) {
