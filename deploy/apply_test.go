@@ -148,7 +148,7 @@ func TestTheRightsOfTheChartsAccounts(t *testing.T) {
 		{Verb: "update", Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"},
 	}
 	for _, r := range may {
-		// The authorizer hears of roles a moment later.
+		// The authorizer learns of roles a moment later.
 		kubetest.Eventually(t, "the syncer may "+r.Verb+" "+r.Resource, func() bool { return cluster.Allowed(t, place, account, r) })
 	}
 	for _, r := range mayNot {

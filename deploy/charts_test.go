@@ -324,7 +324,7 @@ func findFile(m manifest, volumes map[string]corev1.Volume, mounts []corev1.Volu
 					}
 				}
 			}
-		case mount.ReadOnly && v.PersistentVolumeClaim == nil: // nobody writes there
+		case mount.ReadOnly && v.PersistentVolumeClaim == nil:
 			return "its volume cannot be written"
 		default: // a volume to write in
 			return ""

@@ -14,10 +14,10 @@ import (
 // several times.
 const eachBytes = 4 << 20
 
-// Each calls fn with those of the keys that exist, in their order. A value is not
-// older than the call; they are not all of one revision, as those of Read are. Many
-// are read at once, as far as they fit into a few MiB: who keeps nothing may go
-// through any number of them. It ends with fn's error.
+// Each calls fn with those of the keys that exist, in their order. A value is not older than the
+// call; they are not all of one revision, as those of Read are. Many are read at once, as far as
+// they fit into a few MiB: a caller that keeps no value may go through any number of keys. It ends
+// with fn's error.
 func (s *Store) Each(ctx context.Context, keys []string, fn func(KV) error) error {
 	kv := clientv3.NewKVFromKVClient(boundedKV{clientv3.RetryKVClient(s.client)}, s.client)
 	most := maxOps

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Feed tells one consumer which keys of a mirror have changed. Changes of a key
-// that come while the consumer is busy are told once; nobody waits for it.
+// Feed tells one consumer which keys of a mirror have changed. Changes of a key that come while
+// the consumer is busy are told once; the mirror does not wait for it.
 type Feed struct {
 	mirror *Mirror
 	wake   chan struct{}

@@ -13,8 +13,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// errSilent ends a watch on which nothing was heard for too long.
-var errSilent = errors.New("nothing was heard on the watch")
+// errSilent ends a watch on which nothing was received for too long.
+var errSilent = errors.New("nothing was received on the watch")
 
 // Run lists and follows until ctx ends, which is no error. It survives everything
 // that etcd does; it returns an error only for a wrong configuration, or when it
@@ -124,8 +124,8 @@ type watch struct {
 	created atomic.Bool
 	lived   bool
 	start   time.Time
-	// heard is when this watch last said anything, in nanoseconds after start.
-	heard atomic.Int64
+	// received is when this watch last got a response, in nanoseconds after start.
+	received atomic.Int64
 }
 
 func (w *watch) run(ctx context.Context) error {
@@ -144,7 +144,7 @@ func (w *watch) run(ctx context.Context) error {
 		if err := resp.Err(); err != nil {
 			return translate(err)
 		}
-		w.hear(&resp)
+		w.receive(&resp)
 	}
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -152,11 +152,11 @@ func (w *watch) run(ctx context.Context) error {
 	return fmt.Errorf("%w: the watch ended", ErrUnavailable)
 }
 
-// hear takes over one response.
-func (w *watch) hear(resp *clientv3.WatchResponse) {
-	w.heard.Store(int64(time.Since(w.start)))
+// receive takes over one response.
+func (w *watch) receive(resp *clientv3.WatchResponse) {
+	w.received.Store(int64(time.Since(w.start)))
 	w.mu.Lock()
-	w.Mirror.heard, w.watching = time.Now(), true
+	w.Mirror.lastReceived, w.watching = time.Now(), true
 	w.mu.Unlock()
 	switch {
 	case resp.Created:
@@ -188,7 +188,7 @@ func (w *watch) watchdog(ctx context.Context, cancel context.CancelCauseFunc) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if time.Since(w.start)-time.Duration(w.heard.Load()) > 3*w.cfg.Interval {
+			if time.Since(w.start)-time.Duration(w.received.Load()) > 3*w.cfg.Interval {
 				cancel(errSilent)
 				return
 			}

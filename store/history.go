@@ -20,16 +20,15 @@ type Event struct {
 // errHistoryRead ends a watch that has told everything that was asked for.
 var errHistoryRead = errors.New("history is read")
 
-// History tells fn every change of the keys with a prefix from revision from to
-// revision to, both included: once for each revision that changed any, in order,
-// with all its events together. It is a real watch of the past, not a list: what
-// was written and deleted in between is told too. The store must have reached
-// from; a revision to that is not reached yet is waited for until ctx ends.
+// History tells fn every change of the keys with a prefix from revision from to revision to, both
+// included: once for each revision that changed any, in order, with all its events together. It is
+// a real watch of the past, not a list: what was written and deleted in between is told too. The
+// store must have reached from; a revision to that is not reached yet is waited for until ctx
+// ends.
 //
-// fn may take its time. A stream that breaks is opened anew where it broke. History
-// ends with ErrCompacted when etcd has forgotten a part of that time, with
-// ErrUnavailable when nothing was heard for Config.Deadline, with the cause of ctx, or
-// with what fn returned.
+// fn may take its time. A stream that breaks is opened anew where it broke. History ends with
+// ErrCompacted when etcd has forgotten a part of that time, with ErrUnavailable when nothing was
+// received for Config.Deadline, with the cause of ctx, or with what fn returned.
 func (s *Store) History(ctx context.Context, prefix string, from, to int64, fn func(revision int64, events []Event) error) error {
 	if from < 1 || to < from {
 		return fmt.Errorf("history of %s: revisions %d to %d: the first revision is 1", prefix, from, to)
@@ -56,8 +55,8 @@ type history struct {
 func (h *history) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(clientv3.WithRequireLeader(ctx))
 	defer cancel(nil)
-	patience := h.store.cfg.Deadline
-	h.silence = time.AfterFunc(patience, func() { cancel(fmt.Errorf("%w: nothing was heard for %v", ErrUnavailable, patience)) })
+	silence := h.store.cfg.Deadline
+	h.silence = time.AfterFunc(silence, func() { cancel(fmt.Errorf("%w: nothing was received for %v", ErrUnavailable, silence)) })
 	defer h.silence.Stop()
 
 	wait := newBackOff(historyAsk, time.Second)
@@ -98,7 +97,7 @@ func (h *history) watch(ctx context.Context) error {
 			if !open {
 				return errBrokenWatch
 			}
-			if err := h.hear(&resp); err != nil {
+			if err := h.receive(&resp); err != nil {
 				return err
 			}
 			h.silence.Reset(h.store.cfg.Deadline)
@@ -120,8 +119,8 @@ func (h *history) watch(ctx context.Context) error {
 // unanswered while the watch is still behind.
 const historyAsk = 50 * time.Millisecond
 
-// hear takes over one response. It ends with errHistoryRead.
-func (h *history) hear(resp *clientv3.WatchResponse) error {
+// receive takes over one response. It ends with errHistoryRead.
+func (h *history) receive(resp *clientv3.WatchResponse) error {
 	if err := resp.Err(); err != nil {
 		if brokenStream(err) {
 			return errBrokenWatch
@@ -161,7 +160,7 @@ func (h *history) take(revision int64, events []*clientv3.Event) error {
 	for i, ev := range events {
 		out[i] = Event{KV: kvOf(ev.Kv), Deleted: ev.Type == clientv3.EventTypeDelete}
 	}
-	h.silence.Stop() // who is told may take his time
+	h.silence.Stop() // fn may take its time
 	defer h.silence.Reset(h.store.cfg.Deadline)
 	return h.tell(revision, out)
 }

@@ -11,8 +11,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// Lease is a time that etcd counts, and that nobody renews: keys that are put with it
-// go when it is over. An election begins it anew. 0 is none.
+// Lease is a time that etcd counts, and that is not renewed: keys that are put with it go when it
+// is over. An election begins it anew. 0 is none.
 type Lease int64
 
 // Grant begins a lease of a time in whole seconds.
@@ -24,9 +24,9 @@ func (s *Store) Grant(ctx context.Context, life time.Duration) (Lease, error) {
 	return Lease(grant.ID), nil
 }
 
-// grant asks once for a lease. etcd's own numbers follow each other, and who knows one may
-// end the lease as long as it has no keys: so the number is a random one. It may be taken,
-// then the next try has another. The number that counts is that of the answer.
+// grant asks once for a lease. etcd's own numbers follow each other, and a user who knows one may
+// end the lease as long as it has no keys: so the number is a random one. It may be taken, then
+// the next try has another. The number that counts is that of the answer.
 func (s *Store) grant(ctx context.Context, life time.Duration) (*pb.LeaseGrantResponse, error) {
 	id, err := rand.Int(rand.Reader, big.NewInt(math.MaxInt64))
 	if err != nil {

@@ -131,8 +131,7 @@ func (m *maintenance) compact(ctx context.Context, revision int64, patience time
 	return err
 }
 
-// defragment makes one member write its file anew. The member answers nobody
-// meanwhile.
+// defragment makes one member write its file anew. The member answers no request meanwhile.
 func (m *maintenance) defragment(ctx context.Context, member SpaceMember, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -30,14 +30,14 @@ type MirrorConfig struct {
 	// Tap, when set, is told of everything that is listed and of every change after
 	// it, in order, also of what Skip leaves out.
 	Tap Tap
-	// Interval of the requests for progress; default 5 s. When nothing at all is
-	// heard for three of them, the watch is opened anew on a new connection.
+	// Interval of the requests for progress; default 5 s. When nothing at all is received for
+	// three of them, the watch is opened anew on a new connection.
 	Interval time.Duration
 	// Logger defaults to that of the store.
 	Logger *slog.Logger
 }
 
-// Tap hears all that a mirror hears. It must not block, nor call the mirror.
+// Tap gets all that a mirror receives. It must not block, nor call the mirror.
 type Tap interface {
 	Listed(kvs []KV)
 	Changed(kv KV, deleted bool)
@@ -60,20 +60,20 @@ type Mirror struct {
 	log     *slog.Logger
 	running atomic.Bool
 	synced  chan struct{}
-	// nudge asks for progress now, for somebody who waits.
+	// nudge asks for progress now, for a caller that waits.
 	nudge chan struct{}
-	// asking is held by the one who asks the store for its revision.
+	// asking is held by the caller that asks the store for its revision.
 	asking sync.Mutex
 
 	mu sync.Mutex
 	// tree and what follows belong together, under mu.
-	tree     *btree.BTreeG[KV]
-	snapshot *MirrorView // of tree; nil after a change
-	revision int64
-	advanced chan struct{} // closed and replaced when revision moves
-	feeds    map[*Feed]struct{}
-	heard    time.Time
-	watching bool
+	tree         *btree.BTreeG[KV]
+	snapshot     *MirrorView // of tree; nil after a change
+	revision     int64
+	advanced     chan struct{} // closed and replaced when revision moves
+	feeds        map[*Feed]struct{}
+	lastReceived time.Time
+	watching     bool
 }
 
 // NewMirror makes a mirror that is empty until Run has listed its prefixes.
@@ -165,15 +165,15 @@ func (m *Mirror) Revision() int64 {
 func (m *Mirror) LastHeard() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.heard
+	return m.lastReceived
 }
 
-// Healthy says whether the mirror is listed, watches, and has heard from etcd
-// within three intervals.
+// Healthy says whether the mirror is listed, watches, and has received something from etcd within
+// three intervals.
 func (m *Mirror) Healthy() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.watching && time.Since(m.heard) < 3*m.cfg.Interval
+	return m.watching && time.Since(m.lastReceived) < 3*m.cfg.Interval
 }
 
 // Wait returns when the mirror has seen a revision that was committed, whether or not
@@ -212,10 +212,10 @@ func (m *Mirror) Wait(ctx context.Context, revision int64) error {
 	}
 }
 
-// has asks the store whether it has come to a revision, and answers ErrUnavailable when
-// it has not. No listing or watch can tell: a mirror that lagged behind may not have
-// seen what was lost either. Of those who wait one asks at a time; the others, and who
-// gets no answer, go on to wait.
+// has asks the store whether it has come to a revision, and answers ErrUnavailable when it has
+// not. No listing or watch can tell: a mirror that lagged behind may not have seen what was lost
+// either. Of the waiting callers one asks at a time; the others, and one that gets no answer, go
+// on to wait.
 func (m *Mirror) has(ctx context.Context, revision int64) error {
 	if !m.asking.TryLock() {
 		return nil
@@ -354,7 +354,7 @@ func (m *Mirror) replace(kvs []KV, revision int64) {
 	m.wakeFeeds()
 }
 
-// moveTo sets the revision and wakes those who wait for it. It needs mu.
+// moveTo sets the revision and wakes the callers that wait for it. It needs mu.
 func (m *Mirror) moveTo(revision int64) {
 	m.revision, m.snapshot = revision, nil
 	close(m.advanced)

@@ -18,7 +18,7 @@ func TestAMirrorOfAnIdleStoreKeepsItsWatch(t *testing.T) {
 	revision := put(t, s, "/t/a", 1)
 	m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}, Interval: time.Minute})
 
-	// Who waits for a revision to come has progress asked for again and again.
+	// A wait for a revision that is still to come asks for progress again and again.
 	ctx, cancel := context.WithCancel(t.Context())
 	waited := make(chan error, 1)
 	go func() { waited <- m.Wait(ctx, revision+1) }()
@@ -74,7 +74,7 @@ func TestAHistoryWhoseConnectionIsLost(t *testing.T) {
 	}
 }
 
-// Who reads takes longer for one revision than etcd may be silent.
+// The reader takes longer for one revision than etcd may be silent.
 func TestASlowReaderOfAHistory(t *testing.T) {
 	t.Parallel()
 	const patience = 3 * time.Second

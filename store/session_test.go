@@ -87,7 +87,7 @@ func TestSessionFencesItsPredecessor(t *testing.T) {
 		opened <- x
 	}()
 	await(t, waiting)
-	for n := range 5 { // while somebody waits
+	for n := range 5 { // while a caller waits
 		if err := report(t, s, first, n); err != nil {
 			t.Error(err)
 		}
@@ -198,7 +198,7 @@ func TestSessionIsRenewed(t *testing.T) {
 	}
 }
 
-// Somebody ended the lease: the session learns it by the next renewal.
+// Another client ended the lease: the session learns it by the next renewal.
 func TestSessionIsLostWithItsLease(t *testing.T) {
 	t.Parallel()
 	server := storetest.Etcd(t)
@@ -293,7 +293,7 @@ func TestLeasedKeysEndWithTheSession(t *testing.T) {
 	}
 }
 
-// etcd counts its own numbers of leases upwards: who has one knows the next.
+// etcd counts its own numbers of leases upwards: from one the next can be told.
 func TestNumbersOfLeasesAreRandom(t *testing.T) {
 	s := storetest.New(t)
 	var last store.Lease

@@ -68,9 +68,9 @@ func (m SpaceMember) defragmentable() bool {
 	return m.swollen() && m.Size-m.InUse >= m.Quota/gainPart
 }
 
-// room is how many bytes more it takes before it is crowded or swollen, free pages
+// free is how many bytes more it takes before it is crowded or swollen, free pages
 // within its file included.
-func (m SpaceMember) room() int64 {
+func (m SpaceMember) free() int64 {
 	return max(min(m.Quota/100*inUsePercent, m.sizeLimit())-m.InUse, 0)
 }
 
@@ -93,8 +93,8 @@ type Space struct {
 	// Members that answered, by endpoint; Silent are endpoints that did not.
 	Members []SpaceMember
 	Silent  []string
-	// Denied says that etcd does not let this user make space. Commands are then
-	// what somebody with the role root has to run.
+	// Denied says that etcd does not let this user make space. Commands are then what a user with
+	// the role root has to run.
 	Denied   bool
 	Commands []string
 	// Step is the step of the recovery that this process is at; empty for none.

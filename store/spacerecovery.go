@@ -29,7 +29,7 @@ func (w *SpaceWatch) recoveries(ctx context.Context, m *maintenance) error {
 			return context.Cause(ctx)
 		case <-w.wake:
 		}
-		// Other processes have seen the same. Whoever waits least does the work.
+		// Other processes have seen the same. The one with the shortest pause does the work.
 		if err := pause(ctx, rand.N(w.cfg.Interval)); err != nil { //nolint:gosec // spreads load, guards nothing
 			return err
 		}
@@ -242,8 +242,8 @@ func (r *recovery) do(name, what string, now Space, step func() error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// commands are what an operator runs, the followers first. Addresses are left to
-// the environment (ETCDCTL_ENDPOINTS): everybody may read /health.
+// commands are what an operator runs, the followers first. Addresses are left to the environment
+// (ETCDCTL_ENDPOINTS): /health needs no credentials.
 func (s Space) commands() []string {
 	return []string{fmt.Sprintf("etcdctl compact --physical %d", s.revision), "etcdctl defrag --cluster", "etcdctl alarm disarm"}
 }

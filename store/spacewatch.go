@@ -25,8 +25,8 @@ type SpaceConfig struct {
 	// MaxPause is the longest pause between two attempts to make space that did
 	// not help; default 5 min.
 	MaxPause time.Duration
-	// Root, when set, opens the store as a user who may make space, which the ordinary
-	// one may not where etcd asks who is calling. It is closed after each attempt.
+	// Root, when set, opens the store as a user who may make space, which the ordinary one may not
+	// where authentication is enabled. It is closed after each attempt.
 	Root func(ctx context.Context) (*Store, error)
 	// OnStep is told of each step of a recovery (compact, defragment, disarm) and
 	// its outcome (done, denied, failed).
@@ -48,7 +48,7 @@ type SpaceWatch struct {
 
 	mu    sync.Mutex
 	space Space
-	// silentSince is when an endpoint was last heard of, or first not.
+	// silentSince is when an endpoint last answered, or first did not.
 	silentSince map[string]time.Time
 	past        revisions
 	// rewritten is the store's revision at which a member's file was written anew.
@@ -90,19 +90,19 @@ type reservation struct {
 	ended bool
 }
 
-// Reserve holds room for all that a write in several transactions puts, so that of those
-// that begin together no more begin than fit. Whoever is done calls release; the bytes
-// count until the members' figures have them. Without room nothing is held, and free says
-// how much there is. Each process counts what it writes itself: what several begin at once
-// is what the head room is for. Without a quota, or before the first look, all fits.
+// Reserve reserves space for all that a write in several transactions puts, so that of those that
+// begin together no more begin than fit. The caller calls release when it is done; the bytes count
+// until the members' figures have them. Without space nothing is reserved, and free says how much
+// there is. Each process counts what it writes itself: what several begin at once is what the head
+// room is for. Without a quota, or before the first look, all fits.
 func (w *SpaceWatch) Reserve(bytes int64) (release func(), free int64, ok bool) {
 	bytes += bytes / 10 // etcd's own, for keys and pages
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	free = -1
 	for _, m := range w.space.Members {
-		if m.limited() && (free < 0 || m.room() < free) {
-			free = m.room()
+		if m.limited() && (free < 0 || m.free() < free) {
+			free = m.free()
 		}
 	}
 	if free >= 0 {

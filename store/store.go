@@ -121,9 +121,9 @@ func (s *Store) dialTo(endpoints []string) (*clientv3.Client, error) {
 	return client, nil
 }
 
-// reconnection says how soon a lost connection is tried again. gRPC's own pauses
-// grow to two minutes: who was cut off for an hour would stay away two minutes
-// longer. Many that come back at once are spread by the jitter.
+// reconnection says how soon a lost connection is tried again. gRPC's own pauses grow to two
+// minutes: a client that was cut off for an hour would stay away two minutes longer. Many that
+// come back at once are spread by the jitter.
 func reconnection(cfg Config) grpc.DialOption {
 	return grpc.WithConnectParams(grpc.ConnectParams{
 		Backoff:           grpcbackoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: 5 * time.Second},

@@ -24,15 +24,13 @@ type Update struct {
 	// guess is looked at again after a read. It does not go with Marker, whose proof
 	// needs a view that was read.
 	From *View
-	// RequestID and Marker make an unknown outcome known. The record at Marker
-	// has a field request_id, and every transaction of this update writes it
-	// with RequestID. When a try has been sent and the marker, written since, has
-	// our id, the write is done. A marker that others write or remove is read in its
-	// history when an answer was lost; one of our own spares that.
+	// RequestID and Marker make an unknown outcome known. The record at Marker has a field
+	// request_id, and every transaction of this update writes it with RequestID. When a try has
+	// been sent and the marker, written since, has our id, the write is done. A marker that others
+	// write or remove is read in its history when an answer was lost; one of our own spares that.
 	//
-	// With an empty Marker an unknown outcome is followed by a fresh read and
-	// another Build: right for callers who decide by the state alone, and then
-	// find nothing left to do.
+	// With an empty Marker an unknown outcome is followed by a fresh read and another Build: right
+	// for callers that decide by the state alone, and then find nothing left to do.
 	RequestID, Marker string
 	// Build decides what to write from the view. It is called afresh for each
 	// try and must not keep what it decided before. A transaction without
@@ -202,8 +200,8 @@ func (a *attempt) check(tx *Txn, writes []write) error {
 	return nil
 }
 
-// send commits a plan. When it was not applied, or nobody knows, it returns the
-// present values. An error is final.
+// send commits a plan. When it was not applied, or that is not known, it returns the present
+// values. An error is final.
 func (a *attempt) send(ctx context.Context, p *plan) (View, bool, error) {
 	s := a.store
 	resp, err := try(ctx, s, func(ctx context.Context) (*clientv3.TxnResponse, error) {
@@ -256,12 +254,11 @@ func (p *plan) leftNoTrace(before, after View) bool {
 	})
 }
 
-// ours says whether a try of this update was applied, and by which revision. A
-// marker that had our id before it was sent proves nothing: it must have been
-// written after the last view, where no try was seen to be applied. What the marker
-// holds now is not enough either when an answer was lost: meanwhile others may have
-// written it, or what we made may have been removed. Then its history tells, and
-// where that is compacted nobody knows.
+// ours says whether a try of this update was applied, and by which revision. A marker that had our
+// id before it was sent proves nothing: it must have been written after the last view, where no
+// try was seen to be applied. What the marker holds now is not enough either when an answer was
+// lost: meanwhile others may have written it, or what we made may have been removed. Then its
+// history tells, and where that is compacted the outcome stays unknown.
 func (a *attempt) ours(ctx context.Context, last, now View) (int64, bool, error) {
 	kv, ok := now.KV(a.update.Marker)
 	switch {

@@ -71,7 +71,7 @@ func TestUpdateIsNotDoneTwiceWhenOthersUndidIt(t *testing.T) {
 	}
 }
 
-// When the history is compacted nobody knows.
+// When the history is compacted the outcome stays unknown.
 func TestUpdateIsUnknownWhenItsHistoryIsGone(t *testing.T) {
 	endpoint := storetest.Etcd(t)
 	s, faults := open(t, store.Config{Endpoints: []string{endpoint}})
@@ -117,7 +117,7 @@ func TestUpdateThatPassedTheQuotaIsDone(t *testing.T) {
 		t.Errorf("decided by the state alone: %v", err)
 	}
 
-	// Whoever cannot tell must not say that nothing was written.
+	// An update that does not know its outcome must not say that nothing was written.
 	faults.PassQuota(1)
 	_, err = s.Update(t.Context(), increment("/t/n", "", "", nil))
 	if !errors.Is(err, store.ErrFull) || !errors.Is(err, store.ErrUnknownOutcome) {

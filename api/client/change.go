@@ -27,8 +27,8 @@ type ChangeOptions struct {
 	Wait time.Duration
 	// Async waits for nothing but the votes of added members.
 	Async bool
-	// IdempotencyKey makes it safe to send the request again, here or later.
-	// Without one it is sent once: who does not know the outcome reads, and decides anew.
+	// IdempotencyKey makes it safe to send the request again, here or later. Without one the
+	// request is sent once: a caller that does not know the outcome reads, and decides anew.
 	IdempotencyKey string
 	// Data is delete when buckets of removed members shall go, Jobs cancel when
 	// their running jobs shall be ended.
@@ -66,8 +66,8 @@ func (c *Client) ReplaceReplicas(ctx context.Context, service string, list []Rep
 	return c.change(ctx, replicasCall(http.MethodPut, service), body, opts)
 }
 
-// RemoveReplicas removes members by their identity; who is none is no error.
-// Nobody is not everybody: see RemoveAllReplicas.
+// RemoveReplicas removes members by their identity; a name that is no member is no error. An empty
+// list removes no member: see RemoveAllReplicas.
 func (c *Client) RemoveReplicas(ctx context.Context, service string, members []oscar.Member, opts ChangeOptions) (*v1.Replicas, error) {
 	return c.change(ctx, replicasCall(http.MethodDelete, service), replicasRequest{Replicas: members}, opts)
 }

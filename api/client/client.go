@@ -72,7 +72,7 @@ func New(cfg Config) (*Client, error) {
 		base: strings.TrimRight(u.String(), "/"),
 		http: &http.Client{
 			Transport: cfg.Transport,
-			// The API redirects nobody; following would send credentials elsewhere.
+			// The API never redirects; following would send credentials elsewhere.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}, nil

@@ -307,7 +307,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// A redirect would carry credentials to somebody else: it is an error.
+// A redirect would carry credentials to another server: it is an error.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	var hits atomic.Int32
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits.Add(1) }))
@@ -336,7 +336,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 	}
 }
 
-// refusing is an address where nobody listens.
+// refusing is an address where no process listens.
 func refusing(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

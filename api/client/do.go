@@ -23,8 +23,8 @@ import (
 // maxAnswer in bytes of a body that is read.
 const maxAnswer = 64 << 20
 
-// maxPause is the longest Retry-After that is followed; whoever is asked to wait
-// longer is told so.
+// maxPause is the longest Retry-After that is followed; a longer one is returned to the caller as
+// the error.
 const maxPause = 10 * time.Second
 
 // call is one request.
@@ -84,8 +84,8 @@ func (c *Client) do(ctx context.Context, in call) (*answer, error) {
 	return out, nil
 }
 
-// worthAgain says whether the same request may fare better in a moment: nobody
-// answered, or nobody had the time. An outcome, even a bad one, is final.
+// worthAgain says whether the same request may succeed in a moment: it got no answer, or the
+// server had no capacity. An outcome, even a bad one, is final.
 func worthAgain(e *Error) bool {
 	if e.Problem.Phase != "" || e.RetryAfter > maxPause {
 		return false
@@ -175,8 +175,8 @@ func (c *Client) stream(ctx context.Context, in call) (*http.Response, error) {
 
 const eventStreamType = "text/event-stream"
 
-// noAnswer tells of a request without an answer: who gave up, and whether the
-// other side may have acted.
+// noAnswer is the error of a request without an answer: which side gave up, and whether the other
+// side may have acted.
 func (c *Client) noAnswer(ctx context.Context, in call, sent bool, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s %s: %w", in.method, in.path, context.Cause(ctx))

@@ -66,7 +66,7 @@ func answerError(method, path string, resp *http.Response, body []byte) *Error {
 	return e
 }
 
-// codeOf is the code for a status of somebody who does not speak of codes.
+// codeOf is the code for a status that came without a problem document, as from a proxy.
 func codeOf(status int) string {
 	switch status {
 	case http.StatusBadRequest:

@@ -49,7 +49,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// Somebody between us and the control plane does not speak of codes.
+// A proxy between us and the control plane does not send problem documents.
 func TestAnswersWithoutAProblem(t *testing.T) {
 	for status, code := range map[int]string{
 		400: v1.CodeInvalid, 401: v1.CodeUnauthenticated, 403: v1.CodeForbidden, 404: v1.CodeNotFound, 409: v1.CodeConflict,

@@ -12,8 +12,8 @@ import (
 type RefreshTokenOptions struct {
 	// ClusterID says which service is meant when several have the name.
 	ClusterID string
-	// Issuer and ClientID say who gave the token, and to whom; empty takes them from
-	// the access token that the request is made with.
+	// Issuer and ClientID name the provider that issued the token and the client that it was
+	// issued to; empty takes them from the access token that the request is made with.
 	Issuer, ClientID string
 }
 

@@ -15,7 +15,7 @@ func (c *Client) Health(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// More may follow about what is not in order and keeps nobody from being served.
+	// More may follow about what is not in order and stops no request.
 	if !strings.HasPrefix(string(out.body), "Ok") {
 		return fmt.Errorf("GET /health: answered %q: this is no control plane", excerpt(out.body))
 	}

@@ -58,7 +58,7 @@ type watch[T any] struct {
 	since  int64
 	broken func(error)
 	fn     func(*T, int64) error
-	// connected says that there was a stream: who has been there comes back.
+	// connected says that there was a stream: a watch that had one connects again.
 	connected bool
 }
 

@@ -216,8 +216,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// Who is away is asked after longer and longer pauses, and after a short one again
-// when he was back.
+// The pauses before a new connection grow, and begin short again after a connection.
 func TestWatchPausesGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list := []stream{{text: eventOf(7), after: breaks}}

@@ -14,9 +14,9 @@ type Difference struct {
 	Before, After json.RawMessage
 }
 
-// Differences compares two services field by field. A field that is absent and one
-// that is empty are the same, and so are members in another order. It knows of
-// no secrets: whoever shows the values compares what SplitSecrets calls public.
+// Differences compares two services field by field. A field that is absent and one that is empty
+// are the same, and so are members in another order. It knows of no secrets: a caller that shows
+// the values compares what SplitSecrets calls public.
 func Differences(before, after *Service) []Difference {
 	var d differ
 	d.walk("", treeOf(before), treeOf(after))

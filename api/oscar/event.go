@@ -13,10 +13,10 @@ func BucketEvent(body []byte) bool {
 	return object(first["s3"]) != nil || object(first["requestParameters"]) != nil
 }
 
-// EventPrincipal is the user that OSCAR takes an event of a bucket to be of, whoever
-// sends it; empty when it finds none. It follows OSCAR: keys are compared letter by
-// letter, the first of the Records counts, and one without an address of its sender has
-// no user, nor has "nil", which is OSCAR's own word for none.
+// EventPrincipal is the user whom OSCAR takes as the sender of an event of a bucket, whatever its
+// real sender; empty when it finds none. It follows OSCAR: keys are compared letter by letter, the
+// first of the Records counts, and one without an address of its sender has no user, nor has
+// "nil", which is OSCAR's own word for none.
 func EventPrincipal(body []byte) string {
 	request := object(firstRecord(body)["requestParameters"])
 	principal, ok := stringOf(request["principalId"])

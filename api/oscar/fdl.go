@@ -14,8 +14,8 @@ type FDL struct {
 	Clusters         map[string]ClusterCredential
 }
 
-// Function is one service of an FDL. Script of the service is still the path of
-// a file, relative to the FDL: whoever reads the file puts its text there.
+// Function is one service of an FDL. Script of the service is still the path of a file, relative
+// to the FDL: the reader of the file puts its text there.
 type Function struct {
 	// Cluster that the service is for: the key above it, else its cluster_id,
 	// else empty.

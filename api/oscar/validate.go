@@ -147,7 +147,7 @@ func longExponent(value string) bool {
 func checkWords(s *Service) []Violation {
 	var vs []Violation
 	vs = append(vs, oneOf("visibility", s.Visibility, VisibilityPrivate, VisibilityPublic, VisibilityRestricted)...)
-	// OSCAR takes an unknown isolation level for SERVICE: everybody would share one bucket.
+	// OSCAR takes an unknown isolation level for SERVICE: all users would share one bucket.
 	if level := strings.ToUpper(s.IsolationLevel); level != IsolationService && level != IsolationUser {
 		vs = append(vs, oneOf("isolation_level", s.IsolationLevel, IsolationService, IsolationUser)...)
 	}

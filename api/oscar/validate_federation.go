@@ -81,9 +81,9 @@ func tooHeavy(path string, value any) Violation {
 	return Violation{Path: path, Rule: RuleType, Value: value, Message: fmt.Sprintf("the weight %v is too large; the limit is %d", value, MaxWeight)}
 }
 
-// ValidateMembers checks a list of members that stands at path: each one, that
-// they differ, that none is the coordinator itself, and how many they are. A
-// coordinator without cluster_id is compared with nobody.
+// ValidateMembers checks a list of members that stands at path: each one, that they differ, that
+// none is the coordinator itself, and how many they are. A coordinator without cluster_id is
+// compared with no member.
 func ValidateMembers(path string, coordinator Member, members []Member) []Violation {
 	var vs []Violation
 	seen := map[MemberKey]int{}

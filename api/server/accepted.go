@@ -17,9 +17,9 @@ const (
 	maxAccepted = 10_000
 )
 
-// accepted remembers which credentials were accepted from which address. They are looked
-// at although somebody else at that address fails without end. What is kept is a hash
-// under a key that this process alone has.
+// accepted remembers which credentials were accepted from which address. They are verified even
+// while other credentials from that address fail without end. It keeps a hash under a key that
+// this process alone has.
 type accepted struct {
 	key [sha256.Size]byte
 

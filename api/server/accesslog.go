@@ -37,7 +37,7 @@ func (s *Server) accessLog(next http.Handler) http.Handler {
 	})
 }
 
-// accessLevel keeps probes out of the log unless somebody looks for them.
+// accessLevel logs probes at a lower level than other requests.
 func accessLevel(r *http.Request) slog.Level {
 	if r.URL.Path == "/health" {
 		return slog.LevelDebug
@@ -63,7 +63,7 @@ func routeOf(r *http.Request) string {
 	return "unmatched"
 }
 
-// addressOf is the peer of the connection, or whom trusted proxies name.
+// addressOf is the peer of the connection, or the address that trusted proxies name.
 func addressOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

@@ -15,9 +15,9 @@ const challenge = `Basic realm="Authorization Required"`
 // lifeTokenWarning goes with what is done for a token that the next version refuses.
 const lifeTokenWarning = `299 - "this is the token that OSCAR keeps; use the one that GET /system/services/<service> of the control plane shows"`
 
-// authenticate stops every request without accepted credentials. It is the only
-// place where the API asks who is calling. The credentials of an address that fails
-// too often are not looked at until it pauses, but for those that were good lately.
+// authenticate stops every request without accepted credentials. It is the only place where the
+// API establishes the caller. While an address is limited because its credentials fail too often,
+// only credentials that were accepted lately are verified.
 func (s *Server) authenticate(next http.Handler) http.Handler {
 	return s.authenticateBy(next, func(r *http.Request) (identity.Caller, error) { return s.auth.Authenticate(r) })
 }
@@ -64,11 +64,11 @@ func (s *Server) authenticateBy(next http.Handler, who func(*http.Request) (iden
 	})
 }
 
-// errTokenOver ends what is streamed to somebody whose token has expired.
+// errTokenOver ends a streamed answer when the caller's token has expired.
 var errTokenOver = errors.New("the token of the caller has expired")
 
-// whileValid ends a request with the token that it came with. It is for answers that are
-// streamed; what is decided once is decided for who asked.
+// whileValid ends a request with the token that it came with. It is for answers that are streamed;
+// other requests are decided once, for the caller at that moment.
 func whileValid(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := untilExpiry(r.Context(), stateOf(r).caller)
@@ -86,7 +86,8 @@ func untilExpiry(ctx context.Context, caller identity.Caller) (context.Context, 
 	return context.WithDeadlineCause(ctx, expiry, errTokenOver)
 }
 
-// stillIn says whether the caller would be let in now. Who cannot be asked about is.
+// stillIn says whether the caller would be let in now. A caller whose state cannot be read is let
+// in.
 func (st *state) stillIn() bool {
 	now, err := st.again()
 	return err == nil && now.Account() == st.caller.Account() || err != nil && !errors.Is(err, identity.ErrUnauthenticated)

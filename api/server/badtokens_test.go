@@ -16,8 +16,8 @@ import (
 	"github.com/oscarfed/oscarfed/test/issuer"
 )
 
-// badTokens are tokens that nobody must be let in with, each by what is wrong with it.
-// They speak of the subject somebody, who is let in by a good one.
+// badTokens are tokens that must be refused, each named by what is wrong with it. Their subject is
+// called somebody, and a good token of that subject is accepted.
 func badTokens(t *testing.T, i, other *issuer.Issuer) map[string]string {
 	t.Helper()
 	foreign, err := rsa.GenerateKey(rand.Reader, 2048)

@@ -7,8 +7,8 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane"
 )
 
-// A browser sends the password that it remembers with whatever a page makes it send, also
-// with what the page of somebody else does. What stands here keeps the two apart.
+// A browser sends the password that it remembers with whatever a page makes it send, also with
+// requests of a foreign page. This file keeps foreign pages apart from ours.
 
 // notAPage says of every answer that it is no page of this origin. A function or a cluster
 // chooses the content of some answers, and a browser would run a script in them with all
@@ -18,7 +18,7 @@ func notAPage(next http.Handler) http.Handler {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
-		// Nor is an answer a script or a picture in the page of somebody else.
+		// Nor is an answer a script or a picture in a foreign page.
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		next.ServeHTTP(w, r)
 	})

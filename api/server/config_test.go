@@ -8,8 +8,8 @@ import (
 	"github.com/oscarfed/oscarfed/test/issuer"
 )
 
-// Clients of OSCAR ask for the configuration first, some with a slash at the end;
-// they want an array of groups and a provider, and get nobody's credentials.
+// Clients of OSCAR ask for the configuration first, some with a slash at the end; they want an
+// array of groups and a provider, and get no credentials of other users.
 func TestConfigIsInOscarsFormWithoutCredentials(t *testing.T) {
 	c := newClient(t, &fake{})
 	for _, path := range []string{"/system/config", "/system/config/"} {

@@ -157,8 +157,8 @@ func TestFailedFederationTellsWhy(t *testing.T) {
 	}
 }
 
-// Members of type endpoint have what was given and no status; what is not given
-// is not there; nobody is an empty array.
+// Members of type endpoint have what was given and no status; what is not given is not there; no
+// members are an empty array.
 func TestReplicasWithEndpoint(t *testing.T) {
 	f := example()
 	no, weight := false, 3

@@ -200,7 +200,7 @@ func TestAcceptNamesTheProblemType(t *testing.T) {
 	}
 }
 
-// After half an answer the connection breaks, so that nobody takes it for a whole one.
+// After half an answer the connection breaks, so that no client takes it for a whole one.
 func TestPanicAfterTheAnswerBegan(t *testing.T) {
 	f := &fake{health: controlplane.Health{OK: true}}
 	srv := httptest.NewServer(newServer(t, f).HandlerWith(func(w http.ResponseWriter, _ *http.Request) {

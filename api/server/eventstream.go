@@ -47,8 +47,8 @@ func (s *eventStream) event(name string, id int64, v any) error {
 	return s.write(b.Bytes())
 }
 
-// ping keeps proxies from closing a stream on which nothing happens, and finds
-// out that nobody reads it.
+// ping keeps proxies from closing a stream on which nothing happens, and finds out that its reader
+// is gone.
 func (s *eventStream) ping() error { return s.write([]byte(": ping\n\n")) }
 
 // write sends data within eventWrite. Between two writes there is no deadline:

@@ -62,7 +62,7 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 	untilItEnds(t, s, i, "GET", "/system/logs/a/j")
 }
 
-// TestAWatchOfARevokedTokenEnds, and goes on while nobody can say whether it is.
+// TestAWatchOfARevokedTokenEnds, and goes on while the state of the token cannot be read.
 func TestAWatchOfARevokedTokenEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var state atomic.Value

@@ -18,7 +18,7 @@ import (
 
 // jobs are the use cases of jobs.
 type jobs interface {
-	// ServiceCaller is who shows the own token of a service of that name; the error is
+	// ServiceCaller gives the caller for the own token of a service of that name; the error is
 	// identity.ErrUnauthenticated (wrapped) when it is not one.
 	ServiceCaller(ctx context.Context, service, token string) (identity.Caller, error)
 	SubmitJob(ctx context.Context, caller identity.Caller, req controlplane.JobRequest) (*controlplane.Job, error)

@@ -51,7 +51,7 @@ func TestSubmitJobAnswersAsOSCARDoes(t *testing.T) {
 	}
 }
 
-// A service sends its own events, and nobody else's: not even to a service that is not there.
+// A service sends its own events only: none to another service, nor to one that is not there.
 func TestJobsByTheTokenOfAService(t *testing.T) {
 	f := &fake{}
 	f.jobs.token = svcToken
@@ -79,7 +79,7 @@ func TestJobsByTheTokenOfAService(t *testing.T) {
 			t.Errorf("%s: %s, another one: %s", what, answer, refusal)
 		}
 	}
-	// It opens no other door.
+	// It is accepted on no other route.
 	for _, path := range []string{"/system/jobs", "/system/jobs/" + jobID, "/system/services", "/system/services/svc"} {
 		if resp := c.do("GET", path, "", "Authorization", "Bearer "+svcToken); resp.StatusCode != 401 {
 			t.Errorf("GET %s: %d", path, resp.StatusCode)
@@ -111,7 +111,7 @@ func TestAServicesTokenReadsItsReplicas(t *testing.T) {
 	}
 }
 
-// Services are counted each for itself, and who guesses is stopped.
+// Each service has its own rate limit, and guessed tokens are limited.
 func TestTheRateLimitOfServiceTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
@@ -193,7 +193,7 @@ func TestJob(t *testing.T) {
 	}
 }
 
-// Who sent a job, and who cancelled it, is not everybody's to know who may see it.
+// A caller who may see a job does not thereby see the subjects who sent and cancelled it.
 func TestWhoSentAJobIsForHimAndTheOwner(t *testing.T) {
 	f := &fake{}
 	c := newClient(t, f, byHeader)

@@ -9,8 +9,8 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 )
 
-// jobOf is a job as a caller sees it: who sent and who cancelled it is for those two
-// and the owner.
+// jobOf is a job as a caller sees it: the subjects who sent and who cancelled it are shown to
+// those two and to the owner.
 func jobOf(j *controlplane.Job, caller identity.Caller) v1.Job {
 	out := v1.Job{
 		ID: j.ID, Federation: j.Federation, GroupID: j.GroupID, Owner: j.Owner, ClusterID: j.ClusterID, ServiceName: j.Service,

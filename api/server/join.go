@@ -19,11 +19,11 @@ type joins interface {
 	Renew(ctx context.Context, req controlplane.RenewRequest) (*controlplane.Enrolment, error)
 }
 
-// maxJoin bounds the body of who has no credentials, in bytes: a request has about 1 KiB.
+// maxJoin bounds the body of a request without credentials, in bytes: one has about 1 KiB.
 const maxJoin = 16 << 10
 
-// stranger guards the routes of those who prove who they are by their body alone. An
-// address that was refused too often is not listened to until it pauses.
+// stranger guards the routes where a syncer proves its identity by the body alone. An address that
+// was refused too often is limited until it pauses.
 func (s *Server) stranger(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.limits.failedTooOften(r) {

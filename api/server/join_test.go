@@ -51,8 +51,8 @@ func TestJoinNeedsNoCredentials(t *testing.T) {
 	}
 }
 
-// What the control plane refuses keeps its code on these paths, and none of the
-// answers asks for credentials that nobody has.
+// What the control plane refuses keeps its code on these paths, and none of the answers asks for
+// credentials, which a joining syncer does not have.
 func TestJoinRefusals(t *testing.T) {
 	for code, status := range map[controlplane.Code]int{
 		controlplane.CodeInvalid: 400, controlplane.CodeForbidden: 403, controlplane.CodeConflict: 409,
@@ -78,7 +78,7 @@ func TestJoinRefusals(t *testing.T) {
 	}
 }
 
-// Guessing is slow, and stops nobody else.
+// Guessing is slow, and stops no other address.
 func TestWrongJoinTokensAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{err: &controlplane.Error{Code: controlplane.CodeForbidden, Message: "no"}}
@@ -112,7 +112,7 @@ func TestWrongJoinTokensAreLimited(t *testing.T) {
 	})
 }
 
-// signer admits everybody who the control plane lets in.
+// signer accepts every syncer that the control plane accepts.
 type signer struct{ authority *pki.Authority }
 
 func (signer) Admit(context.Context, string, string) error  { return nil }
@@ -123,8 +123,8 @@ func (s signer) Sign(key crypto.PublicKey, cluster, uid string) ([]byte, time.Ti
 }
 func (signer) Trust() ([]byte, []string) { return nil, []string{"https://127.0.0.1:1"} }
 
-// Whatever is sent, the answer is one of those that are described, does not repeat the
-// token, and lets nobody in who does not have it.
+// Whatever is sent, the answer is one of those that are described, does not repeat the token, and
+// admits no syncer without it.
 func FuzzJoin(f *testing.F) {
 	authority, err := pki.LoadOrCreate(f.TempDir(), "test", time.Now)
 	if err != nil {

@@ -53,7 +53,7 @@ func (s *Server) deadline(next http.Handler) http.Handler {
 		} else if r.Method == http.MethodPost {
 			d += s.cfg.DefaultWait
 		}
-		// Not supported outside a real server, where nobody is slow.
+		// Not supported outside a real server, where no client is slow.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d + writeSlack))
 		ctx, cancel := context.WithTimeout(r.Context(), d)
 		defer cancel()

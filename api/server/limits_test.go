@@ -117,7 +117,7 @@ func TestOpenPathsAreLimitedPerAddress(t *testing.T) {
 		if resp := c.do("GET", "/openapi.yaml", "", "Authorization", ""); resp.StatusCode != 429 {
 			t.Errorf("openapi: %d", resp.StatusCode)
 		}
-		// Whoever asks whether this instance serves may share the address of many clusters.
+		// A probe of this instance may share its address with many clusters.
 		for range 3 {
 			if resp := c.do("GET", "/health", "", "Authorization", ""); resp.StatusCode != 200 {
 				t.Errorf("health: %d", resp.StatusCode)

@@ -61,6 +61,6 @@ func (l *listWriter) send() {
 		answerHeader(l.w, mediaJSON)
 		l.w.WriteHeader(http.StatusOK)
 	}
-	_, _ = l.w.Write(l.buf.Bytes()) // the caller went away: there is nobody to tell
+	_, _ = l.w.Write(l.buf.Bytes()) // the caller has gone: the error has no reader
 	l.buf.Reset()
 }

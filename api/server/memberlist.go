@@ -13,8 +13,8 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 )
 
-// memberLists is a request that changes who is a member, in our form or in
-// OSCAR's: the same but for the name of the first list.
+// memberLists is a request that changes the members, in our form or in OSCAR's: the same but for
+// the name of the first list.
 type memberLists struct {
 	// name of the first list in the request: replicas or members; empty when the
 	// body is that list itself.
@@ -127,9 +127,8 @@ func (in *memberLists) err() error {
 	return invalid(oscar.LimitViolations(in.violations)...)
 }
 
-// checkClusters reports clusters that nobody registered, where they stand in the
-// request: those of the members that shall be there, and those that upstream's
-// form describes.
+// checkClusters reports clusters that are not registered, where they stand in the request: those
+// of the members that shall be there, and those that upstream's form describes.
 func (s *Server) checkClusters(ctx context.Context, caller identity.Caller, in *memberLists, lists ...namedList) error {
 	if len(in.violations) > 0 || len(in.clusters) == 0 && !slices.ContainsFunc(lists, func(l namedList) bool { return len(l.members) > 0 }) {
 		return in.err()

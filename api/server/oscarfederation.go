@@ -83,8 +83,8 @@ func (s *Server) changeFederation(w http.ResponseWriter, r *http.Request, fill f
 	return writeMembers(w, &result.Replicas)
 }
 
-// writeMembers answers as OSCAR does: tree is its star, nobody is null, and every
-// key of a member is there.
+// writeMembers answers as OSCAR does: tree is its star, no members are null, and every key of a
+// member is there.
 func writeMembers(w http.ResponseWriter, view *controlplane.Replicas) error {
 	out := v1.Members{Topology: view.Topology}
 	if view.Topology == oscar.TopologyTree {

@@ -61,9 +61,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	writeProblem(w, r, problemOf(r, e))
 }
 
-// asError makes an error of the control plane out of any error. What it does
-// not know is internal; a deadline is not, since somebody waits for an answer:
-// a write that it cut off may have happened.
+// asError makes an error of the control plane out of any error. An error that it does not know is
+// internal. A deadline is a code of its own, since the caller waits for an answer: a write that it
+// cut off may have happened.
 func asError(r *http.Request, err error) *controlplane.Error {
 	if e, ok := errors.AsType[*controlplane.Error](err); ok {
 		if kindOf(e.Code).status == http.StatusInternalServerError {
@@ -153,9 +153,8 @@ func plural(n int) string {
 	return "s"
 }
 
-// writeProblem chooses the form: a problem document on our own paths and for
-// everybody who asks for one, text on OSCAR's paths, and nothing where OSCAR
-// says nothing.
+// writeProblem chooses the form: a problem document on our own paths and for every caller that
+// asks for one, text on OSCAR's paths, and nothing where OSCAR says nothing.
 func writeProblem(w http.ResponseWriter, r *http.Request, p v1.Problem) {
 	if !stateOf(r).oscar || acceptsProblem(r) {
 		if writeJSONType(w, p.Status, v1.ProblemType, p) == nil {

@@ -21,9 +21,9 @@ func behindProxies(trusted []netip.Prefix) func(http.Handler) http.Handler {
 	}
 }
 
-// forwardedFor reads who a request is from, from the right: each trusted hop vouches for
-// the one before it. What a hop that is not trusted wrote is not read, and neither is a
-// second header, which the proxies may only have passed on.
+// forwardedFor reads the client's address of a request, from the right: each trusted hop vouches
+// for the one before it. What a hop that is not trusted wrote is not read, and neither is a second
+// header, which the proxies may only have passed on.
 func forwardedFor(peer netip.Addr, h http.Header, trusted []netip.Prefix) netip.Addr {
 	believed := func(a netip.Addr) bool {
 		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) })

@@ -27,8 +27,9 @@ func tries(t *testing.T, change ...func(*server.Config)) func(address, pass stri
 	}
 }
 
-// TestFailedLoginsOfOthersLockNobodyOut who was let in from the same address within the
-// hour. Whoever was not is limited, and so is he at another address.
+// TestFailedLoginsOfOthersLockNobodyOut: credentials that were accepted from the same address
+// within the hour still are. Others are limited, and so are the accepted ones from another
+// address.
 func TestFailedLoginsOfOthersLockNobodyOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		try := tries(t)

@@ -130,7 +130,7 @@ func TestRelayRefuses(t *testing.T) {
 	}
 }
 
-// Who fails again and again is not asked for proofs any more.
+// An address that fails again and again is limited before its proof is verified.
 func TestRelayCountsWhatWasRefused(t *testing.T) {
 	f := &fake{err: &controlplane.Error{Code: controlplane.CodeForbidden, Message: "no"}}
 	address := relayServer(t, f, func(c *server.Config) { c.RateLimit = 3 })

@@ -32,7 +32,7 @@ func (s *Server) getReplicas(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, replicasOf(view))
 }
 
-// settlePause is the time between two looks at a federation that somebody waits for.
+// settlePause is the time between two reads of a federation that a request waits for.
 const settlePause = 250 * time.Millisecond
 
 // settledReplicas asks again until nothing is under way or the wait is over.

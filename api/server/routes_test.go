@@ -136,7 +136,8 @@ func TestNoRouteWithoutCredentials(t *testing.T) {
 	}
 }
 
-// 401 has no body on OSCAR's paths, as there; a problem elsewhere and for who asks.
+// 401 has no body on OSCAR's paths, as there; elsewhere, and for a caller that asks for one, it is
+// a problem document.
 func TestUnauthenticatedBody(t *testing.T) {
 	c := newClient(t, &fake{})
 	want(t, c.do("GET", "/system/services", "", "Authorization", ""), 401, "", "")
@@ -205,7 +206,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 	}
 }
 
-// oscar-js and oscar_python send trailing slashes; nobody is redirected.
+// oscar-js and oscar_python send trailing slashes; they are not redirected.
 func TestTrailingSlash(t *testing.T) {
 	f := &fake{health: controlplane.Health{OK: true}, created: &controlplane.CreateResult{Done: true}, deleted: &controlplane.DeleteResult{}}
 	c := newClient(t, f)

@@ -37,7 +37,7 @@ func (s *Server) streamed(limit time.Duration) func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			until := time.Now().Add(limit + writeSlack)
 			control := http.NewResponseController(w)
-			// Not supported outside a real server, where nobody is slow.
+			// Not supported outside a real server, where no client is slow.
 			_ = control.SetReadDeadline(until)
 			_ = control.SetWriteDeadline(until)
 			ctx, cancel := context.WithTimeout(r.Context(), limit)
@@ -53,8 +53,8 @@ func (s *Server) runService(w http.ResponseWriter, r *http.Request) error {
 		return errorf(controlplane.CodeTooLarge, "the body is larger than the limit of %d bytes", maxRunBody)
 	}
 	control := http.NewResponseController(w)
-	body := &lent{body: r.Body, control: control}
-	defer body.takeBack()
+	body := &forwardedBody{body: r.Body, control: control}
+	defer body.stop()
 	req := controlplane.RunRequest{
 		Service: pathParam(r, "service"), ClusterID: r.URL.Query().Get("cluster_id"), Header: http.Header{}, Body: body, Length: r.ContentLength,
 	}
@@ -80,8 +80,8 @@ func (s *Server) runService(w http.ResponseWriter, r *http.Request) error {
 }
 
 // passedOn says which headers of an invocation a function sees, and which of its answer the
-// caller: what the body is, what is wanted, and CloudEvents in binary form. Nobody's
-// credentials are among them.
+// caller: what the body is, what is wanted, and CloudEvents in binary form. No credentials are
+// among them.
 func passedOn(name string) bool {
 	switch name {
 	case "Content-Type", "Content-Encoding", "Content-Language", "Content-Disposition", "Accept", "Accept-Encoding", "Accept-Language":

@@ -60,7 +60,7 @@ func TestRunRefusesABodyThatIsTooLarge(t *testing.T) {
 		req.ContentLength = length
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
-			return 413 // the connection was closed on who went on sending
+			return 413 // the server closed the connection while the client was still sending
 		}
 		defer resp.Body.Close()
 		return resp.StatusCode
@@ -80,8 +80,8 @@ func TestRunRefusesABodyThatIsTooLarge(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// An answer may be there before the body was read, or has come: who passes it on reads
-// on, and must not be in the way of the connection's next request.
+// The answer may be there before the body was read, or has come: the transport still reads the
+// body then, and must not be in the way of the connection's next request.
 func TestABodyThatIsStillReadWhenTheAnswerIsThere(t *testing.T) {
 	ended := make(chan struct{}, 1)
 	for name, body := range map[string]func() (io.Reader, func()){
@@ -120,7 +120,7 @@ func TestABodyThatIsStillReadWhenTheAnswerIsThere(t *testing.T) {
 	}
 }
 
-// What nobody has read of a refused invocation is not in the way of the next request.
+// The unread body of a refused invocation is not in the way of the next request.
 func TestARefusedInvocationKeepsTheConnection(t *testing.T) {
 	f := &fake{run: func(controlplane.RunRequest) (*controlplane.RunAnswer, error) {
 		return nil, &controlplane.Error{Code: controlplane.CodeNotFound, Message: "there is no such service"}

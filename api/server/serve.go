@@ -105,8 +105,8 @@ func Serve(ctx context.Context, cfg ServeConfig) error {
 	return group.Wait()
 }
 
-// Exposed says whether a listener can be reached from other machines. Plain
-// HTTP there shows everybody's credentials: whoever starts it must have said so.
+// Exposed says whether a listener can be reached from other machines. Plain HTTP there shows all
+// credentials: the operator must have allowed it explicitly.
 func Exposed(addr net.Addr) bool {
 	tcp, ok := addr.(*net.TCPAddr)
 	return ok && !tcp.IP.IsLoopback()

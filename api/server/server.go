@@ -143,7 +143,7 @@ func (s *Server) Metrics() http.Handler {
 // here while those in flight finish. It ends the watches.
 func (s *Server) Drain() { s.drain.Do(func() { close(s.drained) }) }
 
-// routes is the whole API: whoever adds a path adds it here and in openapi.yaml.
+// routes is the whole API: a new path is added here and in openapi.yaml.
 func (s *Server) routes() chi.Router {
 	r := chi.NewRouter()
 	r.Use(behindProxies(s.cfg.TrustedProxies), s.requestID, s.accessLog, s.measure, s.recoverer, notAPage)
@@ -154,7 +154,7 @@ func (s *Server) routes() chi.Router {
 	r.NotFound(s.notFound)
 	r.MethodNotAllowed(s.notFound)
 
-	// For everybody.
+	// Without credentials.
 	r.With(asOSCAR, s.deadline, s.limitProbe).Get("/health", s.health)
 	r.With(s.deadline, s.limitAddress).Get("/openapi.yaml", s.openAPI)
 	// OSCAR's own paths.

@@ -138,7 +138,7 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// Whoever prefers a representation is told what stays.
+// A caller that prefers a representation gets what stays.
 func TestDeleteTellsWhatStays(t *testing.T) {
 	n := int64(200)
 	f := &fake{deleted: &controlplane.DeleteResult{Pending: 1, Replicas: []controlplane.DeletedReplica{
@@ -220,8 +220,8 @@ func TestServicesAreWrittenAsByGin(t *testing.T) {
 	}
 }
 
-// A short list that fails is an error; of a long one a part is sent by then, and nobody
-// may take it for a whole one.
+// A short list that fails is an error; of a long one a part is sent by then, and no client may
+// take it for a whole one.
 func TestAListThatFailsIsNeverTakenForAWholeOne(t *testing.T) {
 	s := parse(t, `{"name":"a","script":"`+strings.Repeat("x", 1000)+`"}`)
 	for _, n := range []int{3, 3000} {

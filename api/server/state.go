@@ -15,7 +15,7 @@ type state struct {
 	// writeID is what the control plane writes into records; see requestID.
 	writeID string
 	caller  identity.Caller
-	// again asks anew who the caller is.
+	// again authenticates the caller anew.
 	again func() (identity.Caller, error)
 	// oscar says that the path is one of OSCAR's own: errors are text.
 	oscar bool

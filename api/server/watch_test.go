@@ -161,7 +161,7 @@ func TestWatchEndsWithoutALastWordWhenItCanBeResumed(t *testing.T) {
 	}
 }
 
-// Whoever does not read holds nobody up, and not for long.
+// A reader that does not read delays no other, and is disconnected soon.
 func TestASlowClientIsCut(t *testing.T) {
 	for _, what := range []string{"event", "ping"} {
 		t.Run(what, func(t *testing.T) {

@@ -47,11 +47,11 @@ func writeBody(w http.ResponseWriter, status int, mediaType string, body []byte)
 	answerHeader(w, mediaType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the caller went away: there is nobody to tell
+	_, _ = w.Write(body) // the caller has gone: the error has no reader
 }
 
-// answerHeader says what an answer is. Answers hold tokens of services and states
-// that change by themselves: nobody may keep them.
+// answerHeader says what an answer is. Answers hold tokens of services and states that change by
+// themselves: no cache may keep them.
 func answerHeader(w http.ResponseWriter, mediaType string) {
 	h := w.Header()
 	h.Set("Content-Type", mediaType)

@@ -61,7 +61,7 @@ type Replicas struct {
 	Phase       string  `json:"phase"`
 	Coordinator Address `json:"coordinator"`
 	Self        Replica `json:"self"`
-	// Replicas are those that Self lists; empty when nobody, never null.
+	// Replicas are those that Self lists; empty when it lists none, never null.
 	Replicas []Replica `json:"replicas"`
 	// Failed is the kept result of a creation that failed.
 	Failed *Failed `json:"failed,omitempty"`

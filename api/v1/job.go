@@ -49,8 +49,8 @@ type Job struct {
 	// ClusterID and ServiceName are the replica that the job came in at.
 	ClusterID   string `json:"cluster_id"`
 	ServiceName string `json:"service_name"`
-	// By is the subject who sent it; empty for the service's own token, when it was a
-	// Job of a cluster before, and for those who are neither he nor the owner.
+	// By is the subject who sent it; empty for the service's own token, when it was a Job of a
+	// cluster before, and for a caller who is neither the sender nor the owner.
 	By string `json:"by"`
 	// Offered says that it was a Job of its cluster before it was ours.
 	Offered bool `json:"offered,omitempty"`
@@ -70,14 +70,14 @@ type Job struct {
 	Attempts []JobAttempt `json:"attempts"`
 	// NotBefore is when the next attempt may be made.
 	NotBefore *Time `json:"not_before,omitempty"`
-	// Unreachable says that its cluster is away: the state is the last that was heard.
+	// Unreachable says that its cluster is away: the state is the last that was reported.
 	Unreachable bool `json:"unreachable,omitempty"`
 	// Held says that it waits since a restore of the store, until every member has said
 	// whether it has it.
 	Held bool `json:"held,omitempty"`
 	// Cancelled says that its end was ordered.
 	Cancelled bool `json:"cancelled,omitempty"`
-	// CancelledBy is who ordered it, shown to whom By is shown.
+	// CancelledBy is the subject who ordered it, shown to the callers to whom By is shown.
 	CancelledBy string `json:"cancelled_by,omitempty"`
 	// Revision of its record.
 	Revision   int64  `json:"revision"`
@@ -155,10 +155,10 @@ type JobDecision struct {
 	Now bool `json:"now,omitempty"`
 	// Policy that was followed.
 	Policy string `json:"policy"`
-	// Chosen is the place that was taken: cluster/service, or the URL of an endpoint;
-	// empty when nobody could take it.
+	// Chosen is the place that was taken: cluster/service, or the URL of an endpoint; empty when
+	// no member could take it.
 	Chosen string `json:"chosen"`
-	// Order lists the places of all who could have taken it, best first.
+	// Order lists the places that could have taken it, best first.
 	Order []string `json:"order"`
 	// Members has a verdict for each member of the federation.
 	Members []JobVerdict `json:"members"`

@@ -59,7 +59,7 @@ type Enrolment struct {
 	RemovedAt *Time `json:"removed_at,omitempty"`
 }
 
-// ClusterJoined is who a cluster has joined as.
+// ClusterJoined is the identity that a cluster has joined with.
 type ClusterJoined struct {
 	// Key is the fingerprint of its syncer's key.
 	Key           string `json:"key"`

@@ -4,7 +4,7 @@ package v1
 type Members struct {
 	// Topology is none, star or mesh.
 	Topology string `json:"topology"`
-	// Members are those that the service lists; null when nobody, never [].
+	// Members are those that the service lists; null when it lists none, never [].
 	Members []Member `json:"members"`
 }
 

@@ -48,7 +48,7 @@ type PlanSecret struct {
 	Change string `json:"change"`
 }
 
-// PlanTopology is who lists whom: pairs of names, the first lists the second.
+// PlanTopology is which member lists which: pairs of names, the first lists the second.
 type PlanTopology struct {
 	// Before is empty when the federation is created.
 	Before       string      `json:"before"`

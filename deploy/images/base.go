@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// user is whom the images run as: nobody special, and not root.
+// user is the user that the images run as: not root.
 const user = 65532
 
 // Media types of the OCI image specification.

@@ -148,7 +148,7 @@ func serve(ctx context.Context, h http.Handler) (address string, stop func(), er
 		server.Serve(l) //nolint:errcheck // it ends when it is closed
 	}()
 	return l.Addr().String(), func() {
-		server.Close() //nolint:errcheck // nobody reads any more
+		server.Close() //nolint:errcheck // the build has read everything
 		<-done
 	}, nil
 }

@@ -8,8 +8,8 @@ import (
 // repositoryName is that of the one image of the registry.
 const repositoryName = "base"
 
-// registry answers reads of an image as the OCI distribution specification says, and
-// nothing else. Every name is a digest, so who reads can tell that it was not changed.
+// registry answers reads of an image as the OCI distribution specification says, and nothing else.
+// Every name is a digest, so a reader can verify that it was not changed.
 func registry(i *image) http.Handler {
 	content := func(w http.ResponseWriter, r *http.Request) {
 		b, ok := i.blobs[r.PathValue("digest")]

@@ -113,7 +113,7 @@ func (l *Log) keepHead() error {
 	return os.Rename(next, l.headPath())
 }
 
-// reopen opens the file, or another one when somebody has moved it away.
+// reopen opens the file, or a new one when the file was moved away.
 func (l *Log) reopen() error {
 	if l.file != nil {
 		there, err := os.Stat(l.path)

@@ -119,8 +119,8 @@ func RunRestore(ctx context.Context, cfg Restore, log *slog.Logger, out io.Write
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return fmt.Errorf("the data directory: %w", err)
 	}
-	// What is restored may know users, and ask who is calling: a throw-away authority
-	// lets root in, and nobody else.
+	// The restored data may hold users and have authentication enabled: a throw-away authority
+	// lets in root alone.
 	work, err := os.MkdirTemp("", "oscarfed-restore-")
 	if err != nil {
 		return err

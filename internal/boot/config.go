@@ -28,7 +28,7 @@ func (c Etcd) store(log *slog.Logger) store.Config {
 	return store.Config{Endpoints: c.Endpoints, CertFile: c.CertFile, KeyFile: c.KeyFile, CAFile: c.CAFile, Logger: log}
 }
 
-// Users says who may change the users of an etcd.
+// Users is what may change the users of an etcd.
 type Users struct {
 	Authority string   `name:"etcd-authority" placeholder:"DIR" help:"Authority of the users of an external etcd (oscarfed etcd setup makes it): this process signs its own certificate with it, and those of the clusters that join."`
 	Advertise []string `name:"etcd-advertise" sep:"," placeholder:"URL" help:"Client URLs by which syncers reach etcd; default the address that the embedded one listens on, or --etcd-endpoints."`

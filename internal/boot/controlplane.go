@@ -34,8 +34,8 @@ import (
 // has seen in etcd.
 const witnessName = "witness.json"
 
-// readyTimeout bounds the start of etcd and the wait for it. Behind it nobody ends: it is
-// told each time that it has passed.
+// readyTimeout bounds the start of etcd and the wait for it. A wait that takes longer goes on, and
+// a log line says so each time.
 const readyTimeout = 60 * time.Second
 
 // RunControlPlane runs the daemon until ctx ends. It writes one line to out when

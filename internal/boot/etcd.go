@@ -33,8 +33,7 @@ type etcd struct {
 	server *embedded.Server
 	// certificate is of the server; nil without TLS.
 	certificate *pki.Server
-	// users is nil when etcd asks nobody who he is, or when only others may change
-	// its users.
+	// users is nil when etcd has no authentication, or when this process may not change its users.
 	users *etcdUsers
 	plain store.Config
 }
@@ -55,7 +54,7 @@ func (e embeddedEtcd) guarded() bool {
 	return e.auth || err == nil && !loopbackHost(host)
 }
 
-// start runs the server and, where it asks who is calling, sets up who may.
+// start runs the server and, where authentication is enabled, sets up its users.
 func (e embeddedEtcd) start(ctx context.Context, registry prometheus.Registerer) (out *etcd, err error) {
 	cfg := e.server
 	cfg.Dir, cfg.Logger = filepath.Join(e.dataDir, "etcd"), e.log
@@ -101,7 +100,7 @@ func (e embeddedEtcd) start(ctx context.Context, registry prometheus.Registerer)
 	return out, nil
 }
 
-// externalEtcd is one that somebody else runs.
+// externalEtcd is one that the operator runs.
 func externalEtcd(cfg Etcd, users Users, now func() time.Time, log *slog.Logger) (*etcd, error) {
 	out := &etcd{plain: cfg.store(log)}
 	out.plain.Now = now
@@ -200,7 +199,7 @@ func loopbackHost(host string) bool {
 // leasePurpose names the secret that the leases of clusters are marked with.
 const leasePurpose = "marks of leases in etcd"
 
-// countRequests counts who asks etcd for leases, and what is refused.
+// countRequests counts requests of leases by user, and what is refused.
 func countRequests(registry prometheus.Registerer) (leased func(user string, granted bool), refused func(user, limit string), err error) {
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "oscarfed_etcd_lease_requests_total", Help: "Requests of clusters for leases, at the embedded etcd or the gateway, by cluster and outcome.",

@@ -48,8 +48,8 @@ func mark(t *testing.T, st *store.Store, key string) error {
 	return err
 }
 
-// What was there before is there still, the control plane reads and writes it, and
-// who has no certificate does nothing any more.
+// What was there before is there still, the control plane reads and writes it, and a client
+// without a certificate can do nothing any more.
 func TestAnEtcdThatWasUsedWithoutUsersGetsThem(t *testing.T) {
 	dir := t.TempDir()
 	open := startEmbedded(t, dir, false)

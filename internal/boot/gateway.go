@@ -52,7 +52,7 @@ func (c Gateway) Validate() error {
 
 func gatewayMain(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	const name = "oscar-controlplane " + gatewayCommand
-	cfg, err := Load[Gateway](name, "The door by which clusters reach an external etcd: with limits for each, and no rights of its own.", args, stdout)
+	cfg, err := Load[Gateway](name, "The gateway by which clusters reach an external etcd: with limits for each, and no rights of its own.", args, stdout)
 	return daemon(ctx, name, cfg.Log, err, stderr, func(ctx context.Context, log *slog.Logger) error {
 		return RunGateway(ctx, cfg, log, stdout)
 	})
@@ -84,7 +84,7 @@ func RunGateway(ctx context.Context, cfg Gateway, log *slog.Logger, out io.Write
 	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "oscarfed_etcd_gateway_calls_total", Help: "Calls of clusters that the gateway has answered, by method and code.",
 	}, []string{"method", "code"})
-	door := gateway.New(gateway.Config{
+	gw := gateway.New(gateway.Config{
 		Listener: listener, Certificate: certificate.GetCertificate, Clients: authority.Pool(),
 		Etcd: store.Config{Endpoints: cfg.EtcdEndpoints, CAFile: cfg.EtcdCAFile},
 		As: func(user string) func() (*tls.Certificate, error) {
@@ -95,14 +95,14 @@ func RunGateway(ctx context.Context, cfg Gateway, log *slog.Logger, out io.Write
 			calls.WithLabelValues(method[strings.LastIndexByte(method, '/')+1:], code.String()).Inc()
 		},
 	})
-	if err := registerGateway(registry, door, calls); err != nil {
+	if err := registerGateway(registry, gw, calls); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	if _, err := fmt.Fprintf(out, "oscar-controlplane: etcd gateway on %s\n", listener.Addr()); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return door.Run(ctx) })
+	g.Go(func() error { return gw.Run(ctx) })
 	g.Go(func() error { certificate.Watch(ctx, certificateInterval); return nil })
 	if cfg.MetricsListen != "" {
 		g.Go(func() error {
@@ -112,17 +112,17 @@ func RunGateway(ctx context.Context, cfg Gateway, log *slog.Logger, out io.Write
 	return g.Wait()
 }
 
-func registerGateway(registry prometheus.Registerer, door *gateway.Gateway, calls prometheus.Collector) error {
+func registerGateway(registry prometheus.Registerer, gw *gateway.Gateway, calls prometheus.Collector) error {
 	clusters := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "oscarfed_etcd_gateway_clusters", Help: "Clusters that are connected to the gateway.",
-	}, func() float64 { n, _ := door.Clusters(); return float64(n) })
+	}, func() float64 { n, _ := gw.Clusters(); return float64(n) })
 	connections := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "oscarfed_etcd_gateway_connections", Help: "Their connections.",
-	}, func() float64 { _, n := door.Clusters(); return float64(n) })
+	}, func() float64 { _, n := gw.Clusters(); return float64(n) })
 	safe := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "oscarfed_etcd_gateway_open", Help: "1 while clusters are let in: etcd was reached, and asks who is calling.",
 	}, func() float64 {
-		if door.Safe() {
+		if gw.Safe() {
 			return 1
 		}
 		return 0

@@ -16,8 +16,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/storetest"
 )
 
-// A cluster works with an external etcd by the gateway alone, nobody else is let in there,
-// and nobody at all while etcd asks nobody who is calling.
+// A cluster works with an external etcd by the gateway alone. The gateway refuses all other
+// clients, and every client while etcd has no authentication.
 func TestTheGatewayLetsClustersIn(t *testing.T) {
 	e := &external{dir: t.TempDir(), authority: storetest.NewAuthority(t)}
 	e.start(t)

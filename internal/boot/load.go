@@ -133,7 +133,7 @@ func (r *fileResolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (
 	return plain(v), nil
 }
 
-// plain is a value as somebody would write it as a flag: a number of YAML is never
+// plain is a value as a person would write it as a flag: a number of YAML is never
 // 4.294967296e+09.
 func plain(v any) string {
 	if f, ok := v.(float64); ok {

@@ -112,8 +112,8 @@ func RunEtcdSetup(ctx context.Context, cfg EtcdSetup, log *slog.Logger, out io.W
 	return users.report(ctx, cfg, out)
 }
 
-// trusted proves of every member that answers that it believes certificates of the
-// authority, and that it lets in nobody without one.
+// trusted proves of every member that answers that it accepts certificates of the authority, and
+// that it refuses clients without one.
 func (u *etcdUsers) trusted(ctx context.Context, cfg EtcdSetup) error {
 	answered := false
 	var last error
@@ -199,8 +199,8 @@ func letsIn(ctx context.Context, endpoint string, conf *tls.Config) (bool, error
 	return err == nil, err
 }
 
-// rootCertificate refuses a certificate that would not be root any more once etcd
-// asks who is calling: that would shut everybody out.
+// rootCertificate refuses a certificate that would not be root any more once authentication is
+// enabled: that would shut out all clients.
 func rootCertificate(certFile, keyFile string) error {
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/storetest"
 )
 
-// external is an etcd that somebody else runs, with an authority of his own.
+// external is an etcd that the operator runs, with an authority of his own.
 type external struct {
 	dir       string
 	authority *storetest.Authority
@@ -153,7 +153,7 @@ func TestEtcdSetupUsage(t *testing.T) {
 	}
 }
 
-// A member that lets in everybody, and one that nobody hears of.
+// A member that accepts every client, and one that does not answer.
 func TestEtcdSetupRefusesAMemberThatLetsInEverybody(t *testing.T) {
 	authority := storetest.NewAuthority(t)
 	cert, key := authority.Issue("")

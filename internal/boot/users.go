@@ -20,7 +20,7 @@ import (
 const (
 	// everydayLife is of the user that it works as.
 	everydayLife = 24 * time.Hour
-	// rootLife is of root, who is there for the moment of one piece of work.
+	// rootLife is the life of a certificate of root, which is made for one piece of work.
 	rootLife = 15 * time.Minute
 )
 

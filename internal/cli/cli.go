@@ -14,8 +14,8 @@ import (
 	"github.com/oscarfed/oscarfed/api/client"
 )
 
-// Command is a command that somebody else implements, such as the one that runs
-// a whole federation in this process. It reads its own flags.
+// Command is a command that another package implements, such as the one that runs a whole
+// federation in this process. It reads its own flags.
 type Command struct {
 	Name, Help string
 	// Run gets what stands after the name, and returns a status.
@@ -145,7 +145,7 @@ type foreignCmd struct {
 	run  func(rest []string)
 }
 
-// isTerminal says whether somebody watches w.
+// isTerminal says whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {

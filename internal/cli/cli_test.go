@@ -68,7 +68,7 @@ func TestLostAnswerIsUnknown(t *testing.T) {
 	}
 }
 
-// TestInterruptedWatchIsDone: a watch ends when somebody has seen enough.
+// TestInterruptedWatchIsDone: a person ends a watch by an interrupt, which is no failure.
 func TestInterruptedWatchIsDone(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	ctx, interrupt := context.WithCancelCause(t.Context())

@@ -138,7 +138,7 @@ func data(f *v1.Federation) *table {
 	return t
 }
 
-// advice has a line for each replica that somebody has to do something about.
+// advice has a line for each replica that needs a person to act.
 func advice(f *v1.Federation) *table {
 	t := &table{}
 	for _, r := range deployed(f) {

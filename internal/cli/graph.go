@@ -12,8 +12,8 @@ import (
 // list each other are 14,280 names. The other forms of the output have all of them.
 const maxListed = 4
 
-// graph says which replica lists which members: in one line for a mesh, a star, and a
-// federation whose replicas list nobody, and else in one line for each replica.
+// graph says which replica lists which members: in one line for a mesh, a star, and a federation
+// whose replicas list no members, and else in one line for each replica.
 func graph(f *v1.Federation) *table {
 	t := &table{}
 	lists := map[string][]string{}

@@ -166,8 +166,8 @@ func inlineCA(file string) (string, error) {
 	return base64.StdEncoding.EncodeToString(der), nil
 }
 
-// command is for a POSIX shell. The token is in its input: arguments of a process are
-// for everybody on the machine to see.
+// command is for a POSIX shell. The token is in its input: all users of the machine can see the
+// arguments of a process.
 func (o joinOrder) command(oscar string, more []string) string {
 	args := []string{"oscar-syncer", "--cluster-id=" + o.ClusterID, "--control-plane=" + o.ControlPlane}
 	if o.ControlPlaneCA != "" {

@@ -48,7 +48,7 @@ func (f *planFile) add(s *oscar.Service, deployment string, plan *v1.Plan) error
 	return nil
 }
 
-// write replaces path by a file that nobody else can read, whole or not at all.
+// write replaces path by a file that only its owner can read, whole or not at all.
 func (f *planFile) write(path string) (err error) {
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
 		return usageError("%s is not a regular file; name another one for the plan", path)

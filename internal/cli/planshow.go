@@ -10,8 +10,8 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
 
-// maxEdges is how many pairs of who lists whom are shown one by one: a mesh of 120
-// has 14,280. The other forms of the output have all of them.
+// maxEdges is how many pairs of the topology are shown one by one: a mesh of 120 has 14,280. The
+// other forms of the output have all of them.
 const maxEdges = 20
 
 // printPlans writes plans one after another, or as one array.
@@ -30,8 +30,8 @@ func (a *app) printPlans(plans []*v1.Plan) error {
 	return nil
 }
 
-// showPlan writes what a plan does: the definition, each cluster, who lists whom,
-// and what may be in the way.
+// showPlan writes what a plan does: the definition, each cluster, which member lists which, and
+// what may be in the way.
 func showPlan(w io.Writer, p *v1.Plan) error {
 	say := func(indent int, format string, args ...any) {
 		fmt.Fprintln(w, strings.Repeat(" ", indent)+printable(fmt.Sprintf(format, args...)))

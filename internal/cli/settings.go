@@ -52,8 +52,8 @@ type configFile struct {
 	Output         string                `json:"output"`
 }
 
-// connection is one context: where an API is and who calls it. Paths are
-// relative to the configuration file.
+// connection is one context: where an API is, and the credentials for it. Paths are relative to
+// the configuration file.
 type connection struct {
 	Endpoint     string `json:"endpoint"`
 	User         string `json:"user"`
@@ -173,7 +173,7 @@ func readConfig(path string) (configFile, string, error) {
 		dir := os.Getenv("XDG_CONFIG_HOME")
 		if dir == "" {
 			home := os.Getenv("HOME")
-			if home == "" { // nobody's home, nobody's file
+			if home == "" { // a process without a home has no configuration file
 				return configFile{}, "the configuration file", nil
 			}
 			dir = filepath.Join(home, ".config")

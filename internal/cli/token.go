@@ -112,8 +112,8 @@ type tokenRefreshCmd struct {
 	Cluster string `help:"Cluster of the service, when several have one of that name." placeholder:"ID"`
 }
 
-// Run sends the definition as it is: any request of the owner's that changes a service,
-// also one that changes nothing, brings his access token to those who need it.
+// Run sends the definition as it is: any request of the owner's that changes a service, also one
+// that changes nothing, brings his access token to the clusters that need it.
 func (c *tokenRefreshCmd) Run(ctx context.Context, a *app) error {
 	api, err := a.dial()
 	if err != nil {

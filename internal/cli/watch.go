@@ -14,8 +14,8 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
 
-// watch prints a service's view of its federation at each change, until somebody
-// interrupts it or the service is gone.
+// watch prints a service's view of its federation at each change, until the user interrupts it or
+// the service is gone.
 func (c *getReplicasCmd) watch(ctx context.Context, a *app, api *client.Client) error {
 	rows := newRowLog(a.stdout)
 	phase := ""

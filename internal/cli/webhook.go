@@ -133,7 +133,7 @@ func webhookNotes(base *url.URL, ca string, c *webhookCmd, s *oscar.Service) []s
 	return append(notes, "OSCAR puts its own notification back when it makes the bucket anew: run the commands about events again then.")
 }
 
-// webhookCommands are for a shell. Every word that is somebody's is quoted.
+// webhookCommands are for a shell. Every word that a user chose is quoted.
 func webhookCommands(w webhook, service, token string) []string {
 	out := []string{
 		fmt.Sprintf(`mc admin config set "$ALIAS" %s endpoint=%s auth_token=%s queue_dir=%s queue_limit=100000`,

@@ -1,3 +1,3 @@
-// Package handshake bounds connections that were accepted and have not said yet who
-// they are: how many there are, in all and of one address, and for how long.
+// Package handshake bounds connections that were accepted and are not authenticated yet: how many
+// there are, in all and of one address, and for how long.
 package handshake

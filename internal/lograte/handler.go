@@ -125,8 +125,8 @@ func (h *Handler) kindOf(r slog.Record) (kind uint64, once bool) {
 	return kind, once
 }
 
-// admits counts a line and says whether it is let through. The first that is not has
-// somebody tell, at the end of the interval, how many there were.
+// admits counts a line and says whether it is let through. The first that is not starts a timer,
+// which logs their number at the end of the interval.
 func (h *Handler) admits(r slog.Record) bool {
 	id, once := h.kindOf(r)
 	if once {
@@ -174,5 +174,5 @@ func (h *Handler) tell(k *kind, level slog.Level, message string) {
 	h.all.mu.Unlock()
 	r := slog.NewRecord(time.Now(), level, LeftOut, 0)
 	r.AddAttrs(slog.String("line", message), slog.Int("count", out), slog.Duration("interval", h.all.cfg.Interval))
-	_ = h.next.Handle(context.Background(), r) // nobody is there to be told
+	_ = h.next.Handle(context.Background(), r) // a logger has nowhere to report its own error
 }

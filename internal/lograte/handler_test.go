@@ -109,7 +109,7 @@ func TestManyKindsOfLinesTakeBoundedMemory(t *testing.T) {
 	})
 }
 
-// TestAttributesInsideOfAGroupAreNoIdentity: they are somebody else's names.
+// TestAttributesInsideOfAGroupAreNoIdentity: their names belong to the group.
 func TestAttributesInsideOfAGroupAreNoIdentity(t *testing.T) {
 	log, out := logger(lograte.Config{Burst: 1})
 	for i := range 3 {

@@ -35,8 +35,8 @@ type Claims struct {
 	Subject string `json:"sub"`
 }
 
-// Unproven reads what a token claims; nothing when it is not a JWT. Whoever believes
-// it has another reason to.
+// Unproven reads what a token claims; nothing when it is not a JWT. A caller that believes it
+// verifies it by other means.
 func Unproven(token string) Claims {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

@@ -10,18 +10,18 @@ import (
 	"syscall"
 )
 
-// NotPublicError says why a connection was not made: the address is none of the public
-// internet. It does not say which address it is: a name of an inner network may have led
-// there, and who has chosen the name may not know.
+// NotPublicError says why a connection was not made: the address is none of the public internet.
+// It does not say which address it is: a name of an inner network may have led there, which the
+// user who chose the name may not know.
 type NotPublicError struct{ Why string }
 
 // Error implements error.
 func (e *NotPublicError) Error() string { return "the address is " + e.Why }
 
-// OnlyPublic has a transport connect to public addresses and to those in allowed alone.
-// Somebody else has chosen where it goes: without this he reaches what this machine
-// reaches. The address is looked at when it is dialled, so that a name cannot lead to
-// another one afterwards; a proxy, which would go where this does not, is not used.
+// OnlyPublic has a transport connect to public addresses and to those in allowed alone. It is for
+// URLs that users choose: without it, a user would reach what this machine reaches. The address is
+// checked when it is dialled, so that a name cannot lead to another one afterwards; a proxy, which
+// would go where this does not, is not used.
 func OnlyPublic(t *http.Transport, allowed []netip.Prefix) {
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive, ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)

@@ -15,8 +15,8 @@ const (
 	handshakeTimeout = 10 * time.Second
 	keepAlive        = 30 * time.Second
 	idleTimeout      = time.Minute
-	// A connection of HTTP/2 on which nothing was heard for pingAfter is asked whether
-	// it lives, and given up pingTimeout later.
+	// A connection of HTTP/2 on which nothing was received for pingAfter is pinged, and given up
+	// pingTimeout later.
 	pingAfter   = 15 * time.Second
 	pingTimeout = 5 * time.Second
 )

@@ -100,7 +100,7 @@ func create(dir, certFile, keyFile, name string, now time.Time) error {
 	return errors.Join(os.MkdirAll(dir, 0o700), ReplaceFile(keyFile, keyPEM, 0o600), ReplaceFile(certFile, encodeCert(cert), 0o644))
 }
 
-// CertPEM is the authority's certificate, for those who trust it.
+// CertPEM is the authority's certificate, to verify others with.
 func (a *Authority) CertPEM() []byte { return a.pem }
 
 // Pool trusts this authority alone.
@@ -110,7 +110,7 @@ func (a *Authority) Pool() *x509.CertPool {
 	return pool
 }
 
-// Subject is who a certificate speaks for.
+// Subject is the identity that a certificate is for.
 type Subject struct {
 	// Name becomes the common name: etcd's user. Empty for a server, which must not
 	// be taken for a user.
@@ -130,7 +130,7 @@ func (a *Authority) Sign(key crypto.PublicKey, s Subject) ([]byte, error) {
 	now := a.now()
 	end := now.Add(s.Life)
 	if end.After(a.cert.NotAfter) {
-		end = a.cert.NotAfter // nobody would believe it longer
+		end = a.cert.NotAfter // the authority's own certificate ends then
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: s.Name},
@@ -203,8 +203,8 @@ func LoadDir(dir string, now func() time.Time) (*Authority, error) {
 	return Load(filepath.Join(dir, AuthorityCertFile), filepath.Join(dir, authorityKeyFile), now)
 }
 
-// Derive makes a secret of 32 bytes for a purpose from the authority's key: who has the
-// authority has the same, and nobody else.
+// Derive makes a secret of 32 bytes for a purpose from the authority's key: every process with the
+// authority derives the same, and no other can.
 func (a *Authority) Derive(purpose string) ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(a.key)
 	if err != nil {

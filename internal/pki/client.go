@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Client is a client's certificate with its key, in memory alone. It is made anew
-// when two thirds of its life are over and somebody asks for it.
+// Client is a client's certificate with its key, in memory alone. It is made anew at the first use
+// after two thirds of its life.
 type Client struct {
 	authority *Authority
 	subject   Subject

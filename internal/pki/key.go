@@ -15,10 +15,9 @@ import (
 // maxKeyFile bounds a file with a private key in bytes; one of ours has 241.
 const maxKeyFile = 4096
 
-// LoadOrCreateKey reads the private key in a file, or makes the file with a new one,
-// for its owner alone. What it returns would survive the loss of power. Two processes
-// that make the file at once may end with different keys: who starts one service twice
-// has to lock.
+// LoadOrCreateKey reads the private key in a file, or makes the file with a new one, for its owner
+// alone. What it returns would survive the loss of power. Two processes that make the file at once
+// may end with different keys: a caller that can start twice has to lock.
 func LoadOrCreateKey(path string) (*ecdsa.PrivateKey, error) {
 	key, err := LoadKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {

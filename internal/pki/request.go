@@ -21,8 +21,8 @@ const MaxRequest = 8 << 10
 // requestType is the PEM type of a PKCS #10 request.
 const requestType = "CERTIFICATE REQUEST"
 
-// Request is a certificate request that was signed with the key that it names: who
-// made it has the private key.
+// Request is a certificate request that was signed with the key that it names: its maker has the
+// private key.
 type Request struct {
 	// Name is the common name of its subject: what the signature covers besides the
 	// key. It is no wish that anybody has to fulfil.
@@ -41,9 +41,9 @@ func NewRequest(key crypto.Signer, name string) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: requestType, Bytes: der}), nil
 }
 
-// ParseRequest reads a certificate request from somebody who is not trusted, and
-// verifies its signature. Its key must be of the kind used here: keys of other kinds
-// can be so large that looking at them takes seconds.
+// ParseRequest reads a certificate request from a source that is not trusted, and verifies its
+// signature. Its key must be of the kind used here: keys of other kinds can be so large that
+// looking at them takes seconds.
 func ParseRequest(text []byte) (*Request, error) {
 	if len(text) > MaxRequest {
 		return nil, fmt.Errorf("a certificate request has at most %d bytes", MaxRequest)

@@ -14,8 +14,8 @@ import (
 
 // ServerConfig says which server a certificate is for.
 type ServerConfig struct {
-	// File takes the certificate and its key, for its owner alone. Both are in one
-	// file, so that who reads it never meets a key with the certificate of another.
+	// File takes the certificate and its key, for its owner alone. Both are in one file, so that a
+	// reader never meets a key with the certificate of another.
 	File string
 	// Hosts are the DNS names and IP addresses that clients reach the server by.
 	Hosts []string
@@ -43,8 +43,8 @@ func (a *Authority) Server(cfg ServerConfig) (*Server, error) {
 	return s, nil
 }
 
-// Run looks at the file once in an interval until ctx ends, and makes the
-// certificate anew when it is time. Who serves with it reads the file again.
+// Run looks at the file once in an interval until ctx ends, and makes the certificate anew when it
+// is time. A server that serves with it reads the file again.
 func (s *Server) Run(ctx context.Context, interval time.Duration) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()

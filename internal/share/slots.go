@@ -12,11 +12,11 @@ var (
 	ErrShare = errors.New("the account has its share of the slots")
 )
 
-// Slots are shared by one rule: an account takes one only while it holds fewer than are free
-// (the dynamic threshold of Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2),
-// 1998). What takes a slot cannot be made to give it back and may hold it for minutes, so that
-// the room of those who come later is kept free: an account alone holds half, and of n busy
-// ones each comes to hold its part of n+1. It is safe for concurrent use.
+// Slots are shared by one rule: an account takes one only while it holds fewer than are free (the
+// dynamic threshold of Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998). A
+// holder cannot be made to give a slot back and may hold it for minutes, so that capacity is kept
+// free for accounts that come later: an account alone holds half, and of n busy ones each comes to
+// hold its part of n+1. It is safe for concurrent use.
 type Slots struct {
 	mu   sync.Mutex
 	free int

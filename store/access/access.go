@@ -42,7 +42,7 @@ func New(s *store.Store) *Admin { return &Admin{auth: s.Auth()} }
 // DryRun makes an Admin that changes nothing and tells what it would do.
 func DryRun(s *store.Store, tell func(step string)) *Admin { return &Admin{auth: s.Auth(), tell: tell} }
 
-// Enabled says whether etcd asks who is calling.
+// Enabled says whether etcd's authentication is on.
 func (a *Admin) Enabled(ctx context.Context) (bool, error) {
 	resp, err := call(ctx, a.auth.AuthStatus)
 	if err != nil {
@@ -145,8 +145,8 @@ func writeKey(key string) grant {
 	return grant{key: key, kind: clientv3.PermissionType(clientv3.PermReadWrite)}
 }
 
-// step takes one step, or tells of it. What is done already by somebody else who does
-// the same is an error of etcd that is none here.
+// step takes one step, or returns its error. etcd's error for what another process, which does the
+// same, has done already is none here.
 func (a *Admin) step(what string, do func() error, done ...error) error {
 	if a.tell != nil {
 		a.tell(what)

@@ -21,7 +21,7 @@ const (
 	uidA, uidB         = "0199c3a2-0000-7000-8000-0000000000a0", "0199c3a2-0000-7000-8000-0000000000b0"
 )
 
-// guarded is an etcd that asks who is calling, with two clusters.
+// guarded is an etcd with authentication, with two clusters.
 type guarded struct {
 	t testing.TB
 	// endpoint is etcd's own; gateway, when it is not empty, is the clusters'.
@@ -54,8 +54,8 @@ func guard(t testing.TB) *guarded {
 	return g
 }
 
-// door is where clusters connect.
-func (g *guarded) door() string {
+// clientEndpoint is where clusters connect.
+func (g *guarded) clientEndpoint() string {
 	if g.gateway != "" {
 		return g.gateway
 	}
@@ -65,7 +65,7 @@ func (g *guarded) door() string {
 // reached is where a user connects.
 func (g *guarded) reached(user string) string {
 	if _, ok := access.LifeOf(user); ok {
-		return g.door()
+		return g.clientEndpoint()
 	}
 	return g.endpoint
 }
@@ -93,7 +93,7 @@ func put(t testing.TB, s *store.Store, key string) error {
 }
 
 func TestRights(t *testing.T) {
-	doors(t, func(t *testing.T, g *guarded) {
+	embeddedAndGateway(t, func(t *testing.T, g *guarded) {
 		syncer := g.open(access.Syncer(clusterA, uidA))
 		stranger := g.open("somebody")
 		keys := map[string]string{
@@ -135,7 +135,7 @@ func TestRights(t *testing.T) {
 
 // What a whole syncer does: a mirror of what is its own, and a session.
 func TestAMirrorAndASessionNeedNoMore(t *testing.T) {
-	doors(t, func(t *testing.T, g *guarded) {
+	embeddedAndGateway(t, func(t *testing.T, g *guarded) {
 		syncer := g.open(access.Syncer(clusterA, uidA))
 		session, err := syncer.OpenSession(t.Context(), store.SessionConfig{Key: record.SessionKey(clusterA), Record: record.Session{V: 1, Instance: "test"}})
 		if err != nil {

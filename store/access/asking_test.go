@@ -60,7 +60,7 @@ func refused(t *testing.T, what string, err error) {
 // Eight megabytes that are a cluster's own, read a hundred times in one transaction, made
 // etcd build gigabytes.
 func TestReadingMuchAtOnceIsRefusedBeforeItIsBuilt(t *testing.T) {
-	doors(t, func(t *testing.T, g *guarded) {
+	embeddedAndGateway(t, func(t *testing.T, g *guarded) {
 		fill(t, g, 12, 700_000)
 		kv := pb.NewKVClient(raw(t, g, access.Syncer(clusterA, uidA)).ActiveConnection())
 		prefix := record.ObservedPrefix(clusterA)
@@ -125,9 +125,9 @@ func TestReadingMuchAtOnceIsRefusedBeforeItIsBuilt(t *testing.T) {
 	})
 }
 
-// Nobody's keys are so small that etcd builds all that follows at once.
+// After keys however small, etcd does not build all that follows at once.
 func TestAStreamIsBuiltInPartsWhateverComesAfterSmallKeys(t *testing.T) {
-	doors(t, func(t *testing.T, g *guarded) {
+	embeddedAndGateway(t, func(t *testing.T, g *guarded) {
 		root := raw(t, g, access.Root)
 		for i := range 40 {
 			if _, err := root.Put(t.Context(), fmt.Sprintf("%sa%04d", record.ObservedPrefix(clusterA), i), "x"); err != nil {
@@ -162,7 +162,7 @@ func TestAStreamIsBuiltInPartsWhateverComesAfterSmallKeys(t *testing.T) {
 
 // A user with limits is answered what one without is.
 func TestAnswersInPartsAreThoseOfEtcd(t *testing.T) {
-	doors(t, func(t *testing.T, g *guarded) {
+	embeddedAndGateway(t, func(t *testing.T, g *guarded) {
 		fill(t, g, 95, 100)
 		root, syncer := raw(t, g, access.Root), raw(t, g, access.Syncer(clusterA, uidA))
 		old, err := root.Delete(t.Context(), record.ObservedServiceKey(clusterA, "svc00050"))
@@ -213,7 +213,7 @@ func TestAnswersInPartsAreThoseOfEtcd(t *testing.T) {
 			}
 			want, got := streamed(root, options...), streamed(syncer, options...)
 			if name == "before" {
-				got.Rev = want.Rev // of the store, which nobody here asks for
+				got.Rev = want.Rev // of the store, which this test does not ask for
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s, as a stream: %s", name, diff)
@@ -224,7 +224,7 @@ func TestAnswersInPartsAreThoseOfEtcd(t *testing.T) {
 
 // What a syncer with 20,000 services asks when it begins anew is within the limits.
 func TestARelistOf20000ServicesIsAnswered(t *testing.T) {
-	doors(t, func(t *testing.T, g *guarded) {
+	embeddedAndGateway(t, func(t *testing.T, g *guarded) {
 		const services = 20_000
 		fill(t, g, services, 600)
 		syncer := g.open(access.Syncer(clusterA, uidA))
@@ -245,7 +245,7 @@ func TestARelistOf20000ServicesIsAnswered(t *testing.T) {
 				t.Errorf("%s was read as %v", kv.Key, read)
 			}
 		}
-		// Reports on a hundred jobs in one transaction, which somebody else was quicker with.
+		// Reports on a hundred jobs in one transaction, which came second to another one.
 		tries := 0
 		_, err = syncer.Update(t.Context(), store.Update{Keys: keys[:100], Build: func(_ store.View, tx *store.Txn) error {
 			if tries++; tries == 1 {
@@ -267,7 +267,7 @@ func TestARelistOf20000ServicesIsAnswered(t *testing.T) {
 
 // Watches cost memory in etcd for as long as they are open.
 func TestWatchesAreLimited(t *testing.T) {
-	doors(t, func(t *testing.T, g *guarded) {
+	embeddedAndGateway(t, func(t *testing.T, g *guarded) {
 		client := raw(t, g, access.Syncer(clusterA, uidA))
 		watch, err := pb.NewWatchClient(client.ActiveConnection()).Watch(t.Context())
 		if err != nil {
@@ -298,7 +298,7 @@ func TestWatchesAreLimited(t *testing.T) {
 
 // Streams cost memory in etcd for as long as they are open, also without a watch.
 func TestStreamsAreLimited(t *testing.T) {
-	doors(t, func(t *testing.T, g *guarded) {
+	embeddedAndGateway(t, func(t *testing.T, g *guarded) {
 		client := raw(t, g, access.Syncer(clusterA, uidA))
 		var opened []pb.Lease_LeaseKeepAliveClient
 		lease, err := client.Grant(t.Context(), 600)

@@ -285,7 +285,7 @@ func (b *burglar) watch(ctx context.Context) {
 // 10,000 random requests with one cluster's certificate read, write, delete and
 // expire nothing of anybody else.
 func TestBreakIn(t *testing.T) {
-	doors(t, func(t *testing.T, g *guarded) {
+	embeddedAndGateway(t, func(t *testing.T, g *guarded) {
 		root := raw(t, g, access.Root)
 		lease, err := root.Grant(t.Context(), 600)
 		if err != nil {

@@ -39,7 +39,7 @@ func opened(t *testing.T, client *clientv3.Client, key string) clientv3.WatchCha
 // user. Here it ends, and so does every other connection of that user; those of
 // others do not.
 func TestARevokedUserSeesNothingOnTheWatchThatHeHasOpen(t *testing.T) {
-	doors(t, func(t *testing.T, g *guarded) {
+	embeddedAndGateway(t, func(t *testing.T, g *guarded) {
 		revoked, other := raw(t, g, access.Syncer(clusterA, uidA)), raw(t, g, access.Syncer(clusterB, uidB))
 		gone := opened(t, revoked, record.DesiredPrefix(clusterA))
 		stays := opened(t, other, record.DesiredPrefix(clusterB))
@@ -78,9 +78,9 @@ func TestARevokedUserSeesNothingOnTheWatchThatHeHasOpen(t *testing.T) {
 	})
 }
 
-// A lease costs nothing in etcd but memory, and nobody's rights are asked for it.
+// A lease costs nothing in etcd but memory, and needs no rights.
 func TestLeasesAreLimited(t *testing.T) {
-	doors(t, func(t *testing.T, g *guarded) {
+	embeddedAndGateway(t, func(t *testing.T, g *guarded) {
 		syncer, free := raw(t, g, access.Syncer(clusterA, uidA)), raw(t, g, access.ControlPlane)
 		if _, err := syncer.Grant(t.Context(), 7200); !errors.Is(err, rpctypes.ErrLeaseTTLTooLarge) {
 			t.Errorf("a lease of two hours: %v", err)
@@ -114,7 +114,7 @@ func TestLeasesAreLimited(t *testing.T) {
 
 // Also on keys that are its own, and with a lease that is.
 func TestLocksAndElectionsAreNotServed(t *testing.T) {
-	doors(t, func(t *testing.T, g *guarded) {
+	embeddedAndGateway(t, func(t *testing.T, g *guarded) {
 		client := raw(t, g, access.Syncer(clusterA, uidA))
 		lease, err := client.Grant(t.Context(), 60)
 		if err != nil {
@@ -138,8 +138,8 @@ func TestLocksAndElectionsAreNotServed(t *testing.T) {
 
 // A client that connects and says nothing has seconds, in TLS and after it.
 func TestAConnectionThatNeverShakesHandsIsClosed(t *testing.T) {
-	doors(t, func(t *testing.T, g *guarded) {
-		address := strings.TrimPrefix(g.door(), "https://")
+	embeddedAndGateway(t, func(t *testing.T, g *guarded) {
+		address := strings.TrimPrefix(g.clientEndpoint(), "https://")
 		silent, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)
@@ -161,8 +161,8 @@ func TestAConnectionThatNeverShakesHandsIsClosed(t *testing.T) {
 	})
 }
 
-// While etcd asks nobody who is calling, the gateway would be open to everything: clusters
-// that are connected then are cut off, and are let in again afterwards.
+// While etcd's authentication is off, the gateway would be open to everything: clusters that are
+// connected then are cut off, and are let in again afterwards.
 func TestTheGatewayClosesWhenAuthenticationIsSwitchedOff(t *testing.T) {
 	g := guardByGateway(t)
 	client := raw(t, g, access.Syncer(clusterA, uidA))

@@ -7,6 +7,6 @@
 //	<cluster>.<cluster uid>    read c/<cluster>/, write c/<cluster>/observed/ and
 //	                           c/<cluster>/session
 //
-// etcd checks a watch when it is opened and never again: who loses a right keeps
-// what he watches until his connection is cut.
+// etcd checks a watch when it is opened and never again: a user that loses a right keeps
+// its watches until its connection is cut.
 package access

@@ -19,7 +19,7 @@ type Standing int
 
 // The standings.
 const (
-	// Gone is nobody: no user, no rights.
+	// Gone has no user and no rights.
 	Gone Standing = iota
 	// Retired does its last orders and nothing else; see Admin.Retire.
 	Retired
@@ -27,16 +27,16 @@ const (
 	Admitted
 )
 
-// Wanted is who is to be whom.
+// Wanted is the standing that each user is to have.
 type Wanted struct {
-	// Standing of any life; of users that are not clusters' nobody is asked.
+	// Standing of any life; it is not called for users that are not clusters'.
 	Standing func(Life) Standing
 	// Needed are lives that must have a user.
 	Needed []Life
 }
 
-// LifeOf takes a user's name apart; false when it is not a cluster's. Users of others
-// who share this etcd have other names.
+// LifeOf takes a user's name apart; false when it is not a cluster's. Other users of this etcd
+// have other names.
 func LifeOf(user string) (Life, bool) {
 	i := strings.LastIndexByte(user, '.')
 	if i <= 0 || len(user)-i-1 != 36 {
@@ -48,9 +48,9 @@ func LifeOf(user string) (Life, bool) {
 	return Life{user[:i], user[i+1:]}, true
 }
 
-// Keep gives every user and role of a cluster the standing that is wanted. What it
-// decides on is asked for after the users were listed: whoever was admitted before
-// was registered before. A failure of one holds no other up.
+// Keep gives every user and role of a cluster the standing that is wanted. It asks for the
+// standings after the users were listed: a cluster is registered before its user is made. A
+// failure of one holds no other up.
 func (a *Admin) Keep(ctx context.Context, want func(context.Context) (Wanted, error)) error {
 	users, err := a.Users(ctx)
 	if err != nil {

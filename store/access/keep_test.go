@@ -17,7 +17,7 @@ func TestKeep(t *testing.T) {
 	g := guard(t)
 	auth := g.open(access.Root).Auth()
 	const uidC, uidD = "0199c3a2-0000-7000-8000-0000000000c0", "0199c3a2-0000-7000-8000-0000000000d0"
-	// Of others who use this etcd, and of a revocation that was cut off between.
+	// Other users of this etcd, and a revocation that was cut off between.
 	for _, name := range []string{"somebody", "patroni.main", "oscar-cluster-d." + uidD} {
 		if _, err := auth.RoleAdd(t.Context(), name); err != nil {
 			t.Fatal(err)

@@ -12,10 +12,10 @@ import (
 	"github.com/oscarfed/oscarfed/store/storetest"
 )
 
-// Nobody ends, reads, prolongs or burdens the lease of another cluster, also when it has
-// no key yet, and nobody guesses its number.
+// A cluster cannot end, read, prolong or burden the lease of another cluster, also when it has no
+// key yet, and cannot guess its number.
 func TestALeaseIsItsOwnersAlone(t *testing.T) {
-	doors(t, func(t *testing.T, g *guarded) {
+	embeddedAndGateway(t, func(t *testing.T, g *guarded) {
 		owner, other := raw(t, g, access.Syncer(clusterA, uidA)), raw(t, g, access.Syncer(clusterB, uidB))
 		root := raw(t, g, access.Root)
 		var last clientv3.LeaseID

@@ -27,8 +27,8 @@ func newMeter(limits access.Limits) *metered {
 
 func kv(key string, bytes int) store.KV { return store.KV{Key: key, Value: make([]byte, bytes)} }
 
-// A cluster of 20,000 services begins anew, is away, comes back, and reports on all of
-// them three times, on a control plane that was started meanwhile: nobody is alarmed.
+// A cluster of 20,000 services begins anew, is away, comes back, and reports on all of them three
+// times, on a control plane that was started meanwhile: there is no alarm.
 func TestAResyncOf20000ServicesIsWithinTheLimits(t *testing.T) {
 	m := newMeter(access.DefaultLimits())
 	var stands []store.KV

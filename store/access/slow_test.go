@@ -48,7 +48,7 @@ func (g *guarded) clientTLS(user string) *tls.Config {
 
 func newDeaf(t *testing.T, g *guarded, user string) *deaf {
 	t.Helper()
-	conn, err := tls.Dial("tcp", g.door()[len("https://"):], g.clientTLS(user))
+	conn, err := tls.Dial("tcp", g.clientEndpoint()[len("https://"):], g.clientTLS(user))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func (d *deaf) answered(stream uint32) string {
 // A client that asks for much and takes nothing is refused more once 64 MiB wait for it,
 // whatever connection it asks on; others are answered.
 func TestAnswersThatAreNotTakenAreLimited(t *testing.T) {
-	doors(t, func(t *testing.T, g *guarded) {
+	embeddedAndGateway(t, func(t *testing.T, g *guarded) {
 		fill(t, g, 10, 700_000)
 		whole := &pb.RangeRequest{Key: []byte(record.ObservedPrefix(clusterA)), RangeEnd: []byte(clientv3.GetPrefixRangeEnd(record.ObservedPrefix(clusterA)))}
 		hostile := newDeaf(t, g, access.Syncer(clusterA, uidA))

@@ -26,10 +26,10 @@ type Config struct {
 	// CertFile and KeyFile make clients connect by TLS. With CAFile they must
 	// show a certificate signed by it; all three go together.
 	CertFile, KeyFile, CAFile string
-	// Guarded is for a server whose clients are users of etcd: as long as etcd's
-	// authentication is off, only root is let in. A connection ends when the rights
-	// of its user change, within two seconds, or when its certificate ends. Users who
-	// are not among Trusted are limited by package guard. It needs the certificates.
+	// Guarded is for a server whose clients are users of etcd: as long as etcd's authentication is
+	// off, only root is let in. A connection ends when the rights of its user change, within two
+	// seconds, or when its certificate ends. Users that are not among Trusted are limited by
+	// package guard. It needs the certificates.
 	Guarded bool
 	// Trusted are users without limits; root is one of them.
 	Trusted []string
@@ -70,8 +70,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// A member that is alone speaks to no peer. It still needs a peer URL, which nobody
-// listens on.
+// A member that is alone speaks to no peer. It still needs a peer URL, which no process listens
+// on.
 const (
 	aloneName = "oscarfed"
 	alonePeer = "http://localhost:2380"
@@ -85,7 +85,7 @@ const (
 	// and one entry may have a megabyte: etcd's 10000 + 5000 could cost gigabytes.
 	snapshotCount  = 2000
 	catchUpEntries = 500
-	// progressInterval is how often a quiet watch hears from the server unasked.
+	// progressInterval is how often a quiet watch gets a response from the server unasked.
 	progressInterval = 10 * time.Second
 	// defragThreshold in MiB: that much free space is given back at start.
 	defragThreshold = 200
@@ -169,8 +169,8 @@ func (c Config) tlsInfo() transport.TLSInfo {
 	return transport.TLSInfo{CertFile: c.CertFile, KeyFile: c.KeyFile, TrustedCAFile: c.CAFile, ClientCertAuth: true}
 }
 
-// harmless are warnings of etcd that every start of a new member gives, each with
-// the reason why nobody has to act.
+// harmless are warnings of etcd that every start of a new member gives, each with the reason why
+// no operator has to act.
 func harmless(message string) bool {
 	switch message {
 	// Accounts are told by client certificates; there are no tokens.
@@ -178,11 +178,11 @@ func harmless(message string) bool {
 		// A member's first snapshot of the raft log writes what is missed here.
 		"Failed to detect schema version",
 		"failed to update storage version",
-		// Metrics are on a socket in a directory that nobody else can enter.
+		// Metrics are on a socket in a directory that only this user can enter.
 		"scheme is http or unix while key and cert files are present; ignoring key and cert files",
 		"scheme is http or unix while --client-cert-auth is enabled; ignoring client cert auth for this URL",
-		// Who sent a request is told that it was refused; each line would be one that
-		// anybody with a certificate can write.
+		// The client is told that its request was refused; each line in the log would be one that
+		// any client with a certificate can write.
 		"failed to apply request":
 		return true
 	}

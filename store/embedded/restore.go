@@ -32,15 +32,14 @@ type RestoreConfig struct {
 	// Dir is where the data of the new member goes: Config.Dir of its server. It
 	// must be absent or hold no database.
 	Dir string
-	// KeepRevisions lets the store go back to the revisions of the backup. Clients
-	// then take new revisions for those that they have seen; it is for trying what
-	// happens when somebody restores so.
+	// KeepRevisions lets the store go back to the revisions of the backup. Clients then take new
+	// revisions for those that they have seen; it is for trying what happens after such a restore.
 	KeepRevisions bool
-	// Prepare, when set, is called with a server that runs on what was restored and
-	// that nobody else knows, before the data appears in Dir.
+	// Prepare, when set, is called with a server that runs on what was restored and that no other
+	// process knows, before the data appears in Dir.
 	Prepare func(endpoint string) error
-	// CertFile, KeyFile and CAFile are of that server. With them only root is let in
-	// where the restored store asks nobody who he is.
+	// CertFile, KeyFile and CAFile are of that server. With them only root is let in where
+	// authentication is off in the restored store.
 	CertFile, KeyFile, CAFile string
 	Logger                    *slog.Logger
 }
@@ -105,10 +104,10 @@ func Restore(cfg RestoreConfig) (out Restored, err error) {
 	return Restored{Revision: status.Revision, Keys: status.TotalKey}, syncDirectory(filepath.Dir(cfg.Dir))
 }
 
-// prepare lets the caller work on what was restored while nobody else can. A store that
-// was full takes his writes, too: its alarm is in the backup, and its file may be larger
-// than any quota that is known here. The server that runs on it next has its own quota,
-// and raises the alarm again where that is too small.
+// prepare lets the caller work on what was restored while no other process can. A store that was
+// full takes its writes, too: its alarm is in the backup, and its file may be larger than any
+// quota that is known here. The server that runs on it next has its own quota, and raises the
+// alarm again where that is too small.
 func prepare(dir string, cfg RestoreConfig) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()

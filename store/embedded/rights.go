@@ -17,7 +17,7 @@ import (
 const (
 	// rootUser sets etcd's users up. He is let in while there are none.
 	rootUser = "root"
-	// rightsInterval is how often the rights of those who are connected are looked at.
+	// rightsInterval is how often the rights of the connected users are read.
 	rightsInterval = time.Second
 )
 
@@ -27,8 +27,8 @@ type rights struct {
 	users atomic.Pointer[auth.AuthStore]
 }
 
-// admit says whether a user is let in. While etcd asks nobody who he is, everybody with
-// a certificate could do everything: then only root is let in, who switches that on.
+// admit says whether a user is let in. While authentication is off, every client with a
+// certificate could do everything: then only root is let in, which switches it on.
 func (r *rights) admit(user string) (string, error) {
 	words, on := r.of(user)
 	if !on && user != rootUser {
@@ -59,8 +59,8 @@ func (r *rights) watch(gate *guard.Gate, closing <-chan struct{}) {
 	}
 }
 
-// of says in words what a user may do; empty for one whom etcd does not know. on is
-// false while etcd asks nobody who he is.
+// of says in words what a user may do; empty for one that etcd does not know. on is false while
+// authentication is off.
 func (r *rights) of(user string) (words string, on bool) {
 	users := r.users.Load()
 	if users == nil || !(*users).IsAuthEnabled() {

@@ -146,7 +146,7 @@ func (s *Server) endpointOf(u url.URL) string {
 	return u.String()
 }
 
-// watch hands on why the server ended by itself.
+// watch passes on why the server ended by itself.
 func (s *Server) watch() {
 	var err error
 	select {

@@ -44,8 +44,7 @@ type Config struct {
 	OnLease   func(user string, granted bool)
 	OnRefusal func(user, limit string)
 	OnCall    func(method string, code codes.Code)
-	// Interval is how often the rights of those who are connected are looked at;
-	// default 3 s.
+	// Interval is how often the rights of the connected users are checked; default 3 s.
 	Interval time.Duration
 	Logger   *slog.Logger
 }
@@ -74,7 +73,7 @@ type Gateway struct {
 	serve *grpc.Server
 	// closing is closed when it stops.
 	closing chan struct{}
-	// safe is set while etcd is known to ask who is calling.
+	// safe is set while etcd is known to have authentication on.
 	safe atomic.Bool
 	work sync.WaitGroup
 }
@@ -112,8 +111,8 @@ func New(cfg Config) *Gateway {
 	return g
 }
 
-// admit lets in the lives of clusters. Others who may use etcd have no business here, and
-// while etcd asks nobody who he is, everybody could do everything.
+// admit lets in the lives of clusters. Other users of etcd have no business here, and while
+// authentication is off, every client could do everything.
 func (g *Gateway) admit(user string) (rights string, err error) {
 	if _, ok := access.LifeOf(user); !ok {
 		return "", errors.New("only clusters are let in")
@@ -124,7 +123,7 @@ func (g *Gateway) admit(user string) (rights string, err error) {
 	return "", nil // they are looked at by asking etcd
 }
 
-// Safe says whether clusters are let in: etcd was reached, and asks who is calling.
+// Safe says whether clusters are let in: etcd was reached, and its authentication is on.
 func (g *Gateway) Safe() bool { return g.safe.Load() }
 
 // Clusters is how many users are connected, and by how many connections.
@@ -141,7 +140,7 @@ func (g *Gateway) Clusters() (users, connections int) {
 func (g *Gateway) Run(ctx context.Context) error {
 	defer g.pool.close()
 	group, ctx := errgroup.WithContext(ctx)
-	// Who connects before waits for it.
+	// A client that connects before waits for it.
 	g.lookOnce(ctx)
 	group.Go(func() error {
 		if err := g.serve.Serve(g.cfg.Listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {

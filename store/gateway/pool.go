@@ -11,8 +11,8 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 )
 
-// pool holds one client of etcd for each user who is connected. Each finds a member that
-// works by itself, and shows a certificate of that user's name.
+// pool holds one client of etcd for each connected user. Each finds a member that works by itself,
+// and shows a certificate of that user's name.
 type pool struct {
 	cfg Config
 
@@ -44,7 +44,7 @@ func (p *pool) as(user string) (*clientv3.Client, error) {
 	return client, nil
 }
 
-// drop ends the clients of users who are not kept.
+// drop ends the clients of users that are not kept.
 func (p *pool) drop(keep func(user string) bool) {
 	p.mu.Lock()
 	var gone []*clientv3.Client

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// nobody is a user whom etcd does not know.
-	nobody = "oscarfed-etcd-gateway"
+	// unknownUser is the name of a user that etcd does not know.
+	unknownUser = "oscarfed-etcd-gateway"
 	// looksAtOnce are the users whose rights are asked for at the same time.
 	looksAtOnce = 16
 	// lookTimeout bounds one question.
 	lookTimeout = 5 * time.Second
 )
 
-// look asks etcd, as each user who is connected, whether he may still read what is his,
-// and ends the connections of those who may not: etcd itself looks at the rights of a
-// watch when it is opened, and never again.
+// look asks etcd, as each connected user, whether that user may still read its own keys, and ends
+// the connections of users that may not: etcd itself checks the rights of a watch when it is
+// opened, and never again.
 func (g *Gateway) look(ctx context.Context) {
 	tick := time.NewTicker(g.cfg.Interval)
 	defer tick.Stop()
@@ -42,9 +42,9 @@ func (g *Gateway) look(ctx context.Context) {
 
 func (g *Gateway) lookOnce(ctx context.Context) {
 	users := g.gate.Users()
-	g.pool.drop(func(user string) bool { return users[user] > 0 || user == nobody })
+	g.pool.drop(func(user string) bool { return users[user] > 0 || user == unknownUser })
 	if !g.check(ctx, users) {
-		return // those who are connected go on: they are told that etcd is away
+		return // connections go on: their requests are answered that etcd is away
 	}
 	if !g.safe.Load() {
 		for user := range users {
@@ -67,18 +67,18 @@ func (g *Gateway) lookOnce(ctx context.Context) {
 	_ = group.Wait() // none has an error
 }
 
-// check finds out whether etcd asks who is calling: it does when it denies a key that no
-// cluster may read. It is asked as one who is connected, since etcd tells its log of those
-// whom it does not know, and only at the start as one of these. ok is false when etcd
-// cannot be asked.
+// check finds out whether etcd's authentication is on: it is when etcd denies a key that no
+// cluster may read. It is asked as a connected user, since etcd logs each request of a user that
+// it does not know; only at the start it is asked as one of these. ok is false when etcd cannot be
+// asked.
 func (g *Gateway) check(ctx context.Context, users map[string]int) (ok bool) {
-	probe := nobody
+	probe := unknownUser
 	for user := range users {
 		probe = user
 		break
 	}
-	if probe == nobody && g.safe.Load() {
-		return true // nobody is there to whom it would matter
+	if probe == unknownUser && g.safe.Load() {
+		return true // no cluster is connected
 	}
 	switch denied, err := g.denied(ctx, probe, record.MetaKey); {
 	case ctx.Err() != nil:
@@ -127,7 +127,7 @@ func (g *Gateway) Known(ctx context.Context, user string) bool {
 	return err == nil && !denied
 }
 
-// LeaseKeys implements guard.Etcd. etcd tells them to those alone who may read them all.
+// LeaseKeys implements guard.Etcd. etcd tells them only to a user that may read them all.
 func (g *Gateway) LeaseKeys(ctx context.Context, user string, id int64) ([]string, error) {
 	client, err := g.pool.as(user)
 	if err != nil {

@@ -48,8 +48,8 @@ func told(err error) error {
 	return unavailable()
 }
 
-// pass asks etcd as the user of a request.
-func pass[Req, Resp any](ctx context.Context, g *Gateway, req Req, call func(*grpc.ClientConn) func(context.Context, Req, ...grpc.CallOption) (Resp, error)) (Resp, error) {
+// forward asks etcd as the user of a request.
+func forward[Req, Resp any](ctx context.Context, g *Gateway, req Req, call func(*grpc.ClientConn) func(context.Context, Req, ...grpc.CallOption) (Resp, error)) (Resp, error) {
 	conn, ctx, err := g.etcdAs(ctx)
 	if err != nil {
 		var none Resp
@@ -110,28 +110,28 @@ type kvServer struct {
 
 // Range implements pb.KVServer.
 func (s kvServer) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
-	return pass(ctx, s.gateway, r, func(c *grpc.ClientConn) func(context.Context, *pb.RangeRequest, ...grpc.CallOption) (*pb.RangeResponse, error) {
+	return forward(ctx, s.gateway, r, func(c *grpc.ClientConn) func(context.Context, *pb.RangeRequest, ...grpc.CallOption) (*pb.RangeResponse, error) {
 		return pb.NewKVClient(c).Range
 	})
 }
 
 // Put implements pb.KVServer.
 func (s kvServer) Put(ctx context.Context, r *pb.PutRequest) (*pb.PutResponse, error) {
-	return pass(ctx, s.gateway, r, func(c *grpc.ClientConn) func(context.Context, *pb.PutRequest, ...grpc.CallOption) (*pb.PutResponse, error) {
+	return forward(ctx, s.gateway, r, func(c *grpc.ClientConn) func(context.Context, *pb.PutRequest, ...grpc.CallOption) (*pb.PutResponse, error) {
 		return pb.NewKVClient(c).Put
 	})
 }
 
 // DeleteRange implements pb.KVServer.
 func (s kvServer) DeleteRange(ctx context.Context, r *pb.DeleteRangeRequest) (*pb.DeleteRangeResponse, error) {
-	return pass(ctx, s.gateway, r, func(c *grpc.ClientConn) func(context.Context, *pb.DeleteRangeRequest, ...grpc.CallOption) (*pb.DeleteRangeResponse, error) {
+	return forward(ctx, s.gateway, r, func(c *grpc.ClientConn) func(context.Context, *pb.DeleteRangeRequest, ...grpc.CallOption) (*pb.DeleteRangeResponse, error) {
 		return pb.NewKVClient(c).DeleteRange
 	})
 }
 
 // Txn implements pb.KVServer.
 func (s kvServer) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
-	return pass(ctx, s.gateway, r, func(c *grpc.ClientConn) func(context.Context, *pb.TxnRequest, ...grpc.CallOption) (*pb.TxnResponse, error) {
+	return forward(ctx, s.gateway, r, func(c *grpc.ClientConn) func(context.Context, *pb.TxnRequest, ...grpc.CallOption) (*pb.TxnResponse, error) {
 		return pb.NewKVClient(c).Txn
 	})
 }
@@ -170,21 +170,21 @@ type leaseServer struct {
 
 // LeaseGrant implements pb.LeaseServer.
 func (s leaseServer) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest) (*pb.LeaseGrantResponse, error) {
-	return pass(ctx, s.gateway, r, func(c *grpc.ClientConn) func(context.Context, *pb.LeaseGrantRequest, ...grpc.CallOption) (*pb.LeaseGrantResponse, error) {
+	return forward(ctx, s.gateway, r, func(c *grpc.ClientConn) func(context.Context, *pb.LeaseGrantRequest, ...grpc.CallOption) (*pb.LeaseGrantResponse, error) {
 		return pb.NewLeaseClient(c).LeaseGrant
 	})
 }
 
 // LeaseRevoke implements pb.LeaseServer.
 func (s leaseServer) LeaseRevoke(ctx context.Context, r *pb.LeaseRevokeRequest) (*pb.LeaseRevokeResponse, error) {
-	return pass(ctx, s.gateway, r, func(c *grpc.ClientConn) func(context.Context, *pb.LeaseRevokeRequest, ...grpc.CallOption) (*pb.LeaseRevokeResponse, error) {
+	return forward(ctx, s.gateway, r, func(c *grpc.ClientConn) func(context.Context, *pb.LeaseRevokeRequest, ...grpc.CallOption) (*pb.LeaseRevokeResponse, error) {
 		return pb.NewLeaseClient(c).LeaseRevoke
 	})
 }
 
 // LeaseTimeToLive implements pb.LeaseServer.
 func (s leaseServer) LeaseTimeToLive(ctx context.Context, r *pb.LeaseTimeToLiveRequest) (*pb.LeaseTimeToLiveResponse, error) {
-	return pass(ctx, s.gateway, r, func(c *grpc.ClientConn) func(context.Context, *pb.LeaseTimeToLiveRequest, ...grpc.CallOption) (*pb.LeaseTimeToLiveResponse, error) {
+	return forward(ctx, s.gateway, r, func(c *grpc.ClientConn) func(context.Context, *pb.LeaseTimeToLiveRequest, ...grpc.CallOption) (*pb.LeaseTimeToLiveResponse, error) {
 		return pb.NewLeaseClient(c).LeaseTimeToLive
 	})
 }
@@ -204,7 +204,7 @@ type maintenanceServer struct {
 
 // Status implements pb.MaintenanceServer.
 func (s maintenanceServer) Status(ctx context.Context, r *pb.StatusRequest) (*pb.StatusResponse, error) {
-	return pass(ctx, s.gateway, r, func(c *grpc.ClientConn) func(context.Context, *pb.StatusRequest, ...grpc.CallOption) (*pb.StatusResponse, error) {
+	return forward(ctx, s.gateway, r, func(c *grpc.ClientConn) func(context.Context, *pb.StatusRequest, ...grpc.CallOption) (*pb.StatusResponse, error) {
 		return pb.NewMaintenanceClient(c).Status
 	})
 }

@@ -34,8 +34,8 @@ type Gate struct {
 	conns map[string]*conn // by remote address
 }
 
-// NewGate makes the TLS of a server, whose configuration asks for certificates. admit
-// says who is let in, and with what rights: see CutChanged.
+// NewGate makes the TLS of a server, whose configuration asks for certificates. admit says whether
+// a user is let in, and with what rights: see CutChanged.
 func (g *Guard) NewGate(conf *tls.Config, admit func(user string) (rights string, err error)) *Gate {
 	gate := &Gate{
 		TransportCredentials: credentials.NewTLS(conf), guard: g, admit: admit, log: g.cfg.Logger,
@@ -183,7 +183,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Users are those who are connected.
+// Users are the connected users.
 func (g *Gate) Users() map[string]int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -267,7 +267,7 @@ func (g *Guard) connOf(ctx context.Context) *conn {
 	return g.gate.conns[p.Addr.String()]
 }
 
-// UserOf is who makes a request; empty without a certificate.
+// UserOf is the user that makes a request; empty without a certificate.
 func UserOf(ctx context.Context) string {
 	p, ok := peer.FromContext(ctx)
 	if !ok {

@@ -32,8 +32,8 @@ type Config struct {
 	Trusted []string
 	// Limits default to DefaultLimits.
 	Limits Limits
-	// LeaseKey marks the leases of each user. Whoever has it tells whose a lease is, so
-	// that it is known after a restart and at another instance; default a random one.
+	// LeaseKey marks the leases of each user. A process that has it can tell the user of a lease,
+	// also after a restart and at another instance; default a random one.
 	LeaseKey []byte
 	// OnLease, when set, is told of each request for a lease.
 	OnLease func(user string, granted bool)
@@ -49,8 +49,8 @@ type Guard struct {
 	building *semaphore.Weighted
 
 	mu sync.Mutex
-	// users who were seen. Only names that the authority has signed come in, so
-	// there are no more than registrations.
+	// users that were seen. Only names that the authority has signed come in, so there are no more
+	// than registrations.
 	users map[string]*user
 	// gate is the TLS of the server; nil for none.
 	gate *Gate
@@ -83,9 +83,8 @@ func (g *Guard) ServerOptions() []grpc.ServerOption {
 	}
 }
 
-// serves says whether a call is for users who are not trusted: it is what a syncer needs.
-// Everything else of etcd is for its administrators, or works on keys through a client
-// inside the server.
+// serves says whether a call is for untrusted users: it is what a syncer needs. Everything else of
+// etcd is for its administrators, or works on keys through a client inside the server.
 func serves(method string) bool {
 	switch method {
 	case pb.KV_Range_FullMethodName, pb.KV_Txn_FullMethodName, pb.KV_Put_FullMethodName, pb.KV_DeleteRange_FullMethodName,
@@ -105,7 +104,7 @@ func streams(method string) bool {
 	return false
 }
 
-// Locks and elections are served to nobody: no part of oscarfed uses them.
+// Locks and elections are not served: no part of oscarfed uses them.
 const (
 	lockService     = "/v3lockpb."
 	electionService = "/v3electionpb."
@@ -143,7 +142,7 @@ func (g *Guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	}
 	arrived(ctx)
 	c := &call{Guard: g, user: g.userOf(name), conn: g.connOf(ctx), next: next}
-	if err := c.room(); err != nil {
+	if err := c.checkQueued(); err != nil {
 		return nil, err
 	}
 	resp, err := c.do(ctx, req)

@@ -19,10 +19,9 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// etcd gives leases to everybody who can connect, as many as he asks for and without
-// a word about rights, and lets everybody end those that have no keys. Each costs memory,
-// and disk, until it ends. These are the limits of one user; a syncer holds one lease,
-// of 30 s.
+// etcd gives leases to every client that can connect, as many as it asks for and without checking
+// rights, and lets every client end those that have no keys. Each costs memory, and disk, until it
+// ends. These are the limits of one user; a syncer holds one lease, of 30 s.
 const (
 	maxLeases = 100
 	// maxLeaseTTL in seconds.
@@ -50,8 +49,8 @@ func newLeases() leases {
 	return leases{pace: rate.NewLimiter(leaseRate, leaseBurst), ends: map[int64]time.Time{}}
 }
 
-// leaseOf makes the number of a lease: 31 random bits, and a mark of 32 bits that tells
-// its user to those who have the key.
+// leaseOf makes the number of a lease: 31 random bits, and a mark of 32 bits that tells its user
+// to processes with the key.
 func (g *Guard) leaseOf(user string) int64 {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // it never fails
@@ -69,9 +68,9 @@ func (g *Guard) mark(user string, random int64) int64 {
 // marked says whether the number of a lease was made for a user.
 func (g *Guard) marked(user string, id int64) bool { return id > 0 && g.mark(user, id>>32) == id }
 
-// owns refuses everything that is done to a lease of somebody else, with the words of a
-// lease that does not exist. One that carries no mark, since it was given before there
-// were any, is told by its key: the session of the user's own cluster.
+// owns refuses everything that is done to another user's lease, with the words of a lease that
+// does not exist. One that carries no mark, since it was given before there were any, is told by
+// its key: the session of the user's own cluster.
 func (c *call) owns(ctx context.Context, id int64) error {
 	if c.marked(c.user.name, id) {
 		return nil

@@ -2,7 +2,7 @@ package guard
 
 import "time"
 
-// Limits of one user who is not trusted. An honest syncer is far from each.
+// Limits of one untrusted user. An honest syncer is far from each.
 type Limits struct {
 	// Ops of one transaction: comparisons and operations of both branches, those of
 	// nested transactions included. etcd takes 128 of each.

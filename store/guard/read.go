@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// weighed hands a request on whose answer has so many bytes at most.
+// weighed passes a request on whose answer has so many bytes at most.
 func (c *call) weighed(ctx context.Context, req any, bytes int64) (any, error) {
 	release, err := c.build(ctx, bytes)
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *call) read(ctx context.Context, r *pb.RangeRequest) (any, error) {
 	}
 }
 
-// put hands on a write of one key.
+// put passes on a write of one key.
 func (c *call) put(ctx context.Context, r *pb.PutRequest) (any, error) {
 	if err := c.mayAttach(ctx, r); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (c *call) put(ctx context.Context, r *pb.PutRequest) (any, error) {
 	return c.weighed(ctx, r, 2*maxValue)
 }
 
-// mayAttach refuses to let a key end with a lease of somebody else, who could not renew it
+// mayAttach refuses to let a key end with another user's lease: the key's owner could not renew it
 // any more.
 func (c *call) mayAttach(ctx context.Context, r *pb.PutRequest) error {
 	if r.GetLease() == 0 {

@@ -24,7 +24,7 @@ func (g *Guard) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServe
 	}
 	arrived(stream.Context())
 	c := &call{Guard: g, user: g.userOf(name), conn: g.connOf(stream.Context())}
-	if err := c.room(); err != nil {
+	if err := c.checkQueued(); err != nil {
 		return err
 	}
 	if info.FullMethod == pb.KV_RangeStream_FullMethodName {
@@ -253,8 +253,8 @@ func (p *part) RecvMsg(m any) error {
 	return nil
 }
 
-// SendMsg implements grpc.ServerStream. While it waits for a slow client it holds up
-// nobody else.
+// SendMsg implements grpc.ServerStream. While it waits for a slow client it holds up no other
+// client.
 func (p *part) SendMsg(m any) error {
 	message, ok := m.(*pb.RangeStreamResponse)
 	if !ok {

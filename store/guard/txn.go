@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// txn hands a transaction on. Of one that reads many values the reads are done apart, at
+// txn passes a transaction on. Of one that reads many values the reads are done apart, at
 // its revision and a few at a time: etcd would build all of them before the first is sent.
 func (c *call) txn(ctx context.Context, r *pb.TxnRequest) (any, error) {
 	ops := 0

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/tap"
 )
 
-// user is one who is not trusted, with what is under way for it.
+// user is an untrusted one, with what is under way for it.
 type user struct {
 	name     string
 	building *semaphore.Weighted
@@ -126,8 +126,8 @@ func (c *call) build(ctx context.Context, bytes int64) (release func(), err erro
 // small is what a user's answers may hold although those of all hold too much.
 const small = 1 << 20
 
-// room refuses a user that does not take the answers that it has asked for.
-func (c *call) room() error {
+// checkQueued refuses a user that does not take the answers that it has asked for.
+func (c *call) checkQueued() error {
 	own := c.user.queued.Load()
 	if own > c.cfg.Limits.Bytes || own > small && c.queuedByAll() > c.cfg.Limits.Total {
 		return c.tooMany("bytes")

@@ -6,7 +6,7 @@ type Ask struct {
 	V         int    `json:"v"`
 	UID       string `json:"uid" record:"id"`
 	RequestID string `json:"request_id" record:"id"`
-	// Recipient is whom the answer is sealed to: the control plane.
+	// Recipient is the recipient that the answer is sealed to: the control plane.
 	Recipient string `json:"recipient"`
 	AskedAt   Time   `json:"asked_at"`
 }

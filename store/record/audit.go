@@ -60,6 +60,6 @@ const (
 	OutcomeRefused    Outcome = "refused"
 	OutcomeFailed     Outcome = "failed"
 	OutcomeRolledBack Outcome = "rolled_back"
-	// OutcomeUnknown: whoever did it did not live to tell.
+	// OutcomeUnknown: the process that did it ended before it could write the outcome.
 	OutcomeUnknown Outcome = "unknown"
 )

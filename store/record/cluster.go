@@ -78,8 +78,8 @@ type ObservedCluster struct {
 	// QueueS is the length of the write queue in seconds, in whole minutes.
 	QueueS int64  `json:"queue_s"`
 	Reason Reason `json:"reason,omitempty"`
-	// Message goes with the reason. Away says that it has kept the syncer from working on
-	// the cluster for so long that nobody waits for it.
+	// Message goes with the reason. Away says that it has kept the syncer from working on the
+	// cluster for so long that no request waits for it.
 	Message string `json:"message,omitempty"`
 	Away    bool   `json:"away,omitempty"`
 	// Orphans are marked services that no desired record speaks of: held.
@@ -112,8 +112,7 @@ type Orphan struct {
 	Federation string `json:"federation,omitempty"`
 	// ClusterID is the cluster that it was made for; empty in reports of older syncers.
 	ClusterID string `json:"cluster_id,omitempty"`
-	// Mark is the fingerprint of its token: what somebody made from our annotations
-	// has another one.
+	// Mark is the fingerprint of its token: what a user made from our annotations has another one.
 	Mark string `json:"mark,omitempty"`
 	// Settings are those of the federation, on its coordinator.
 	Settings string `json:"settings,omitempty"`

@@ -61,7 +61,7 @@ type Federation struct {
 
 	// ReschedulerThreshold in seconds; 0 means the cluster's own.
 	ReschedulerThreshold int `json:"rescheduler_threshold,omitempty"`
-	// Visibility and AllowedUsers say who may read it, as OSCAR does.
+	// Visibility and AllowedUsers say which users may read it, as OSCAR does.
 	Visibility   string   `json:"visibility,omitempty"`
 	AllowedUsers []string `json:"allowed_users,omitempty"`
 	// Prefetch says that images are pulled before a create answers.

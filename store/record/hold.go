@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// The refresh token of a federation's owner rests with one cluster, its holder: that
-// of the coordinator. It goes there once, sealed, in a Hold; once the syncer has
-// stored it, it leaves the store. The other members get access tokens only, and ask
-// for them: each says what it wants below its own prefix (Want), the control plane
-// checks who asks and passes it on to the holder (TokenAsk), the holder answers
-// sealed to the one who asked (Grant), and the control plane passes that back.
+// The refresh token of a federation's owner rests with one cluster, its holder: that of the
+// coordinator. It goes there once, sealed, in a Hold; once the syncer has stored it, it leaves the
+// store. The other members get access tokens only, and ask for them: each says what it wants below
+// its own prefix (Want), the control plane checks the member and passes the request on to the
+// holder (TokenAsk), the holder answers sealed to that member (Grant), and the control plane
+// passes the answer back.
 
 // HoldOrder is what a Hold asks of the holder.
 type HoldOrder string
@@ -18,7 +18,7 @@ type HoldOrder string
 // The orders. Revoke and Forget are ends: after them only another token makes the
 // holder keep one again.
 const (
-	// HoldKeep: keep the token of this serial, and answer those who ask.
+	// HoldKeep: keep the token of this serial, and answer requests for access tokens.
 	HoldKeep HoldOrder = "keep"
 	// HoldRevoke: revoke it at its issuer, if that can be done, and delete it.
 	HoldRevoke HoldOrder = "revoke"
@@ -37,7 +37,7 @@ type Hold struct {
 	RequestID string `json:"request_id"`
 	// Owner is whose token it is: he has the namespace that it rests in.
 	Owner string `json:"owner"`
-	// Issuer gave it, and ClientID is whom it was given to, as far as its owner's
+	// Issuer gave it, and ClientID is the client that it was given to, as far as its owner's
 	// access token told; empty for what the holder is configured with.
 	Issuer   string `json:"issuer,omitempty"`
 	ClientID string `json:"client_id,omitempty"`
@@ -88,9 +88,9 @@ type Holding struct {
 	V      int       `json:"v"`
 	State  HoldState `json:"state"`
 	Serial int64     `json:"serial"`
-	// Revoked says that the issuer has confirmed the revocation, and Unrevoked why it
-	// has not and will not be asked again. One of them stands from when that is known,
-	// before the token is deleted: afterwards nobody could find it out.
+	// Revoked says that the issuer has confirmed the revocation, and Unrevoked why it has not and
+	// will not be asked again. One of them stands from when that is known, before the token is
+	// deleted: afterwards it could not be found out.
 	Revoked   bool   `json:"revoked,omitempty"`
 	Unrevoked string `json:"unrevoked,omitempty"`
 	Reason    Reason `json:"reason,omitempty"`
@@ -108,7 +108,7 @@ func (h Holding) Follow(before *Holding) Holding {
 	case before == nil || before.Serial != h.Serial:
 		return h
 	case before.State == HoldEnded:
-		return *before // it was carried out; whoever does it again finds nothing
+		return *before // it was carried out; a repetition finds nothing to do
 	}
 	if before.State == h.State {
 		h.LastTransitionTime = before.LastTransitionTime
@@ -162,8 +162,8 @@ type Grant struct {
 	Access string `json:"access,omitempty"`
 	// Expires is when the access token does.
 	Expires *Time `json:"expires,omitempty"`
-	// LifeS is how many seconds it had when the holder granted it: who sees that counts
-	// them from then. Older holders do not say.
+	// LifeS is how many seconds it had when the holder granted it: its reader counts them from
+	// when it first saw the record. Older holders do not say.
 	LifeS int64 `json:"life_s,omitempty"`
 	// Reason and Message say why there is none.
 	Reason    Reason `json:"reason,omitempty"`

@@ -61,7 +61,7 @@ const (
 	JobVanished JobState = "vanished"
 	// JobParked: all attempts that it may have were refused. A person may replay it.
 	JobParked JobState = "parked"
-	// JobReturned: an offered job that nobody else took; it went on where it was.
+	// JobReturned: an offered job that no other member took; it went on where it was.
 	JobReturned JobState = "returned"
 )
 
@@ -74,9 +74,9 @@ func (s JobState) Ended() bool {
 	return false
 }
 
-// Bound says whether a report with the state keeps the control plane from giving the
-// job to somebody else for as long as the session that wrote it lives, and, from
-// JobSubmitting on, also afterwards.
+// Bound says whether a report with the state keeps the control plane from assigning the job to
+// another cluster for as long as the session that wrote it lives, and, from JobSubmitting on, also
+// afterwards.
 func (s JobState) Bound() bool { return s != "" && s != JobRefused }
 
 // Posted says whether OSCAR may have been asked.
@@ -138,7 +138,7 @@ type Job struct {
 	FrozenAt *Time  `json:"frozen_at,omitempty"`
 	// Past are the last attempts that ended without an end of the job, oldest first.
 	Past []Attempt `json:"past,omitempty"`
-	// Cancel says that its end was ordered, by whom.
+	// Cancel says that its end was ordered, and by which subject.
 	Cancel string `json:"cancel,omitempty"`
 	// Reason and Message say why it stands as it does.
 	Reason     JobReason `json:"reason,omitempty"`
@@ -307,7 +307,7 @@ type Assignment struct {
 	// Resolved is JobSubmitted when a person has decided that of an attempt that is
 	// uncertain. When he decides that it has vanished the control plane ends the job.
 	Resolved JobState `json:"resolved,omitempty"`
-	// Epoch in which it was written; nobody claims one of another epoch.
+	// Epoch in which it was written; a syncer claims none of another epoch.
 	Epoch string `json:"epoch,omitempty"`
 }
 

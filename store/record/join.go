@@ -18,8 +18,8 @@ func JoinHash(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Join is a one-use token with which the syncer of a cluster joins. Its key ends with
-// a lease, used or not: until then it tells who has used it.
+// Join is a one-use token with which the syncer of a cluster joins. Its key ends with a lease,
+// used or not: until then it says which cluster has used it.
 type Join struct {
 	V         int    `json:"v"`
 	ClusterID string `json:"cluster_id"`
@@ -37,7 +37,7 @@ type Join struct {
 	UsedBy string `json:"used_by,omitempty"`
 }
 
-// Joined is who a cluster is: what its syncer has joined with.
+// Joined is the identity of a cluster: what its syncer has joined with.
 type Joined struct {
 	// Key is the fingerprint of the syncer's key.
 	Key string `json:"key" record:"id"`

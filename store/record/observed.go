@@ -46,8 +46,8 @@ type Observed struct {
 	Epoch string `json:"epoch,omitempty"`
 	// Held goes with phase held: what is on the cluster and not in the store's history.
 	Held *Held `json:"held,omitempty"`
-	// Inputs goes with a worker whose minio.default is its origin's; nil for one with
-	// the storage of its own cluster, and as long as nobody has looked.
+	// Inputs goes with a worker whose minio.default is its origin's; nil for one with the storage
+	// of its own cluster, and until the syncer has read them.
 	Inputs *Inputs `json:"inputs,omitempty"`
 }
 

@@ -14,8 +14,8 @@ const (
 	OfferReleased OfferState = "released"
 	// OfferRestored: the Job is as it was found.
 	OfferRestored OfferState = "restored"
-	// OfferStarted: a container had started before it could be frozen, or the Job is
-	// gone by other hands. It is not offered any more.
+	// OfferStarted: a container had started before it could be frozen, or another
+	// client ended the Job. It is not offered any more.
 	OfferStarted OfferState = "started"
 )
 
@@ -42,8 +42,8 @@ type Offer struct {
 // OfferWord is what the control plane answers.
 type OfferWord string
 
-// The answers. OfferFreeze: somebody could take it, so freeze it. OfferRelease: it is
-// submitted elsewhere, delete it. OfferRestore: nobody took it, let it go on.
+// The answers. OfferFreeze: another member could take it, so freeze it. OfferRelease: it is
+// submitted elsewhere, delete it. OfferRestore: no other member took it, let it go on.
 const (
 	OfferFreeze  OfferWord = "freeze"
 	OfferRelease OfferWord = "release"
@@ -54,10 +54,10 @@ const (
 type OfferAnswer struct {
 	V      int       `json:"v"`
 	Answer OfferWord `json:"answer"`
-	// Recipient goes with OfferFreeze: whom the event is sealed to, the control plane.
+	// Recipient goes with OfferFreeze: what the event is sealed to, the control plane's.
 	Recipient  string `json:"recipient,omitempty"`
 	Message    string `json:"message,omitempty"`
 	AnsweredAt Time   `json:"answered_at"`
-	// Epoch in which it was given; nobody acts on one of another epoch.
+	// Epoch in which it was given; a syncer acts on none of another epoch.
 	Epoch string `json:"epoch,omitempty"`
 }

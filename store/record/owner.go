@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Owner binds a subject to the issuer whose user was seen first under it: another
-// issuer's user with the same subject is somebody else, and is not let in.
+// Owner binds a subject to the issuer whose user was seen first under it: another issuer's user
+// with the same subject is a different person, and is not let in.
 type Owner struct {
 	V       int    `json:"v"`
 	Issuer  string `json:"issuer"`

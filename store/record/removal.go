@@ -1,7 +1,7 @@
 package record
 
-// Removal is the order to remove a cluster. It stands in the registration, so that
-// it outlives whoever took it, until the registration goes.
+// Removal is the order to remove a cluster. It stands in the registration, so that it outlives the
+// process that took it, until the registration goes.
 type Removal struct {
 	// RequestID is the request that ordered it; the changes that follow carry it.
 	RequestID string `json:"request_id" record:"id"`

@@ -10,8 +10,8 @@ type Tokens struct {
 	Generation int64 `json:"generation"`
 	// Expires is when the token does, by its issuer's clock.
 	Expires Time `json:"expires"`
-	// LifeS is how many seconds it had when it was written: who sees that counts them
-	// from then. Older control planes do not say.
+	// LifeS is how many seconds it had when it was written: its reader counts them from when it
+	// first saw the record. Older control planes do not say.
 	LifeS int64 `json:"life_s,omitempty"`
 	// Access is an age envelope (base64) around the token, for the cluster alone.
 	Access string `json:"access"`

@@ -48,8 +48,8 @@ func fill(t *rapid.T, v reflect.Value) {
 	}
 }
 
-// TestFieldsOfANewerVersionAreDropped reads each record with a field that nobody knows at
-// every level, changes what does not make it another life, and writes it.
+// TestFieldsOfANewerVersionAreDropped reads each record with an unknown field at every level,
+// changes what does not make it another life, and writes it.
 func TestFieldsOfANewerVersionAreDropped(t *testing.T) {
 	for _, ref := range keys() {
 		kind := ref.Kind

@@ -26,8 +26,8 @@ const (
 // Phase is a state of a federation or of a replica.
 type Phase string
 
-// Phases of a federation. The first seven are stored decisions; Changing and
-// Degraded are computed when somebody asks.
+// Phases of a federation. The first seven are stored decisions; Changing and Degraded are computed
+// at each read.
 const (
 	PhasePreparing   Phase = "preparing"
 	PhaseApplying    Phase = "applying"

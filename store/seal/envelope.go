@@ -61,8 +61,8 @@ type wireHeader struct {
 
 const version = 1
 
-// Seal encrypts a payload with its header to all recipients, and returns the age
-// envelope in base64. Who seals often to the same ones has a Sealer.
+// Seal encrypts a payload with its header to all recipients, and returns the age envelope in
+// base64. A caller that seals often to the same ones uses a Sealer.
 func Seal(h Header, payload []byte, recipients ...string) (string, error) {
 	to := make([]age.Recipient, len(recipients))
 	for i, r := range recipients {
@@ -113,8 +113,7 @@ func (i *Identity) Open(sealed string, want Header, now time.Time) ([]byte, erro
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w: it is not base64", want.Purpose, ErrUndecryptable)
 	}
-	// age's own errors quote what they read, which may be a secret that somebody
-	// forgot to seal.
+	// age's own errors quote what they read, which may be a secret that was not sealed.
 	r, size, err := age.DecryptReaderAt(bytes.NewReader(raw), int64(len(raw)), opener{i})
 	if _, ok := errors.AsType[*age.NoIdentityMatchError](err); ok {
 		return nil, fmt.Errorf("open %s: %w: it is not sealed to %s", want.Purpose, ErrUndecryptable, i.Recipient())

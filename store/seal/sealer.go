@@ -11,7 +11,7 @@ import (
 	"filippo.io/age"
 )
 
-// sharedType names the share of a recipient with whom a key was agreed on before.
+// sharedType names the share of a recipient that a key was agreed on with before.
 const sharedType = "oscarfed/shared"
 
 const (
@@ -25,7 +25,7 @@ const (
 	agreementLabel = "key of shares"
 )
 
-// Recipient is somebody who is to open an envelope.
+// Recipient is what an envelope is sealed to.
 type Recipient struct {
 	// Key is his public key, an age recipient.
 	Key string
@@ -162,7 +162,7 @@ func newAgreed(identity *age.X25519Identity) (*agreed, error) {
 	return &agreed{private: private, by: map[string]*key{}}, nil
 }
 
-// unwrap opens one share. That of somebody else is age.ErrIncorrectIdentity.
+// unwrap opens one share. That of another identity is age.ErrIncorrectIdentity.
 func (a *agreed) unwrap(s *age.Stanza) ([]byte, error) {
 	if len(s.Args) != 1 || len(s.Body) != boxSize {
 		return nil, errShare

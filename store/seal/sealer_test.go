@@ -31,8 +31,8 @@ func shareOf(t testing.TB, sealed string) (shares []string) {
 	return shares
 }
 
-// What an identity seals to itself is opened by it, also after it was read from its
-// file again, and by those that it has sealed to besides, and by nobody else.
+// What an identity seals to itself is opened by it, also after it was read from its file again,
+// and by the further recipients that it was sealed to, and by no other.
 func TestWhoOpensWhatASealerSeals(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "identity.age")
 	own, err := seal.LoadOrCreate(file)

@@ -46,8 +46,8 @@ func (k *key) unwrap(body []byte) ([]byte, error) {
 // something to itself.
 const selfType = "oscarfed/self"
 
-// self is whom an identity seals to when it is to open the envelope itself: the key is
-// derived from the identity.
+// self is what an identity seals to when it is to open the envelope itself: the key is derived
+// from the identity.
 type self struct{ key key }
 
 // Wrap implements age.Recipient.

@@ -19,8 +19,8 @@ import (
 // with changes the settings of each.
 func StartMembers(t testing.TB, n int, with ...func(*embedded.Config)) []*embedded.Server {
 	t.Helper()
-	// Members must know each other's ports before they listen. Somebody may take a
-	// port in between: then all of it is done once more.
+	// Members must know each other's ports before they listen. Another process may take a port in
+	// between: then all of it is done once more.
 	for {
 		members, err := startMembers(t, n, with)
 		if err == nil {

@@ -13,8 +13,8 @@ import (
 // NewerField is the name of the field that Newer plants.
 const NewerField = "of_tomorrow"
 
-// Newer is a record as a newer version could have written it: with a field that nobody
-// knows in every object of it. It tells how many there are.
+// Newer is a record as a newer version could have written it: with an unknown field in every
+// object of it. It tells how many there are.
 func Newer(t testing.TB, kind record.Kind, value []byte) (out []byte, planted int) {
 	t.Helper()
 	var tree map[string]any

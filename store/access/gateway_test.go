@@ -18,14 +18,14 @@ import (
 	"github.com/oscarfed/oscarfed/store/storetest"
 )
 
-// doors are the ways by which a cluster reaches etcd.
-func doors(t *testing.T, run func(t *testing.T, g *guarded)) {
+// embeddedAndGateway runs a test for each way by which a cluster reaches etcd.
+func embeddedAndGateway(t *testing.T, run func(t *testing.T, g *guarded)) {
 	t.Run("embedded", func(t *testing.T) { run(t, guard(t)) })
 	t.Run("gateway", func(t *testing.T) { run(t, guardByGateway(t)) })
 }
 
-// guardByGateway is an etcd that somebody else runs, without any limits, with two clusters
-// that reach it by a gateway.
+// guardByGateway is an etcd that its operator runs without any limits, with two clusters that
+// reach it by a gateway.
 func guardByGateway(t testing.TB) *guarded {
 	t.Helper()
 	authority := storetest.NewAuthority(t)
@@ -71,7 +71,7 @@ func (g *guarded) startGateway(signer *pki.Authority, endpoints []string) {
 	}
 	clients := x509.NewCertPool()
 	clients.AppendCertsFromPEM(ca)
-	door := gateway.New(gateway.Config{
+	gw := gateway.New(gateway.Config{
 		Listener: listener, Certificate: files.GetCertificate, Clients: clients,
 		Etcd: store.Config{Endpoints: endpoints, CAFile: g.authority.CAFile},
 		As: func(user string) func() (*tls.Certificate, error) {
@@ -81,7 +81,7 @@ func (g *guarded) startGateway(signer *pki.Authority, endpoints []string) {
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
-	go func() { done <- door.Run(ctx) }()
+	go func() { done <- gw.Run(ctx) }()
 	g.t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
