@@ -201,7 +201,7 @@ func TestAVanishedServiceOfAUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	forgetToken(w, b)
-	world.DeleteDirectly(t, w.Cluster(b).URL+"/system/services/"+names[1])
+	w.DeleteDirectly(w.Cluster(b).URL + "/system/services/" + names[1])
 	w.Eventually("it needs her token", func() bool { return reasonAt(w, b) == string(record.ReasonNeedsUserToken) })
 	if _, err := w.Bearer(w.Token(alice, nil)).ChangeService(t.Context(), service(t, nobodysTurn()), client.ChangeOptions{}); err != nil {
 		t.Fatal(err)

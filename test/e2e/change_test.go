@@ -149,7 +149,7 @@ func TestRollbackPauseAndCordonThroughTheAPI(t *testing.T) {
 	if v, err := w.Client.Pause(t.Context(), names[0], "", true); err != nil || v.Generation != 3 {
 		t.Fatal(v, err)
 	}
-	world.DeleteDirectly(t, w.Cluster(b).URL+"/system/services/"+names[1])
+	w.DeleteDirectly(w.Cluster(b).URL + "/system/services/" + names[1])
 	w.Eventually("the loss is seen", func() bool {
 		v, err := w.Client.Replicas(t.Context(), names[1], "")
 		return err == nil && v.Self.Status.Phase == "drifted"

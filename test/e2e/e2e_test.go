@@ -15,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -25,7 +26,7 @@ const (
 )
 
 // limit is longer than anything here takes.
-const limit = time.Minute
+const limit = await.Limit
 
 // names are those of the services and of the bucket that the tests use.
 var names = []string{"grayifyr0", "grayifyr1", "grayifyr2"}
@@ -57,7 +58,7 @@ func newWorld(t testing.TB, mutate ...func(*world.Options)) *world.World {
 
 func create(w *world.World, body string) (*client.CreateResult, error) {
 	w.T.Helper()
-	return w.Client.CreateService(w.T.Context(), service(w.T, body), client.CreateOptions{Wait: time.Minute})
+	return w.Client.CreateService(w.T.Context(), service(w.T, body), client.CreateOptions{Wait: limit})
 }
 
 func codeOf(err error) string {
@@ -98,7 +99,7 @@ func TestCreateRepairDelete(t *testing.T) {
 	// Deleted behind our back, by that OSCAR's own API.
 	sim := w.Cluster(b).Sim
 	was, _ := sim.Service(names[1])
-	world.DeleteDirectly(t, w.Cluster(b).URL+"/system/services/"+names[1])
+	w.DeleteDirectly(w.Cluster(b).URL + "/system/services/" + names[1])
 	w.Eventually("the replica is made again", func() bool {
 		v, ok := sim.Service(names[1])
 		return ok && v.Token == was.Token && ready(w)
@@ -268,12 +269,12 @@ func TestTheBucketThatSomebodysPutMadeIsNotInTheWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := w.Cluster(b).URL + "/system/services"
-	status, service := world.Directly(t, http.MethodGet, at+"/"+names[1], nil)
+	status, service := w.Directly(http.MethodGet, at+"/"+names[1], nil)
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, service)
 	}
 	// The same definition: not even drift is seen.
-	if status, answer := world.Directly(t, http.MethodPut, at, service); status != http.StatusNoContent {
+	if status, answer := w.Directly(http.MethodPut, at, service); status != http.StatusNoContent {
 		t.Fatalf("%d %s", status, answer)
 	}
 	if _, ok := w.Cluster(b).Sim.Bucket("grayifyr0"); !ok {

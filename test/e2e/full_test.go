@@ -118,7 +118,7 @@ func TestEtcdFullSoftLimitKeepsRoomForDeletions(t *testing.T) {
 	}
 
 	// A report arrives: what somebody deleted on the cluster is made again, and said so.
-	world.DeleteDirectly(t, w.Cluster(b).URL+"/system/services/"+names[1])
+	w.DeleteDirectly(w.Cluster(b).URL + "/system/services/" + names[1])
 	w.Eventually("the replica is made again", func() bool {
 		return slices.Contains(w.Cluster(b).Sim.Services(), names[1]) && ready(w)
 	})

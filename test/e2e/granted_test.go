@@ -82,7 +82,7 @@ func TestVanishedServicesAreMadeAgainWithOneExchange(t *testing.T) {
 	k := withHolder(t, rotating)
 	refresh, _ := k.made(client.CreateOptions{})
 	for i, id := range []string{a, b, c} {
-		world.DeleteDirectly(t, k.Cluster(id).URL+"/system/services/"+names[i])
+		k.DeleteDirectly(k.Cluster(id).URL + "/system/services/" + names[i])
 	}
 	k.Eventually("they are made again, for her", func() bool {
 		return his(k.World, 0, a) && his(k.World, 1, b) && his(k.World, 2, c) && ready(k.World)
@@ -99,7 +99,7 @@ func TestAMemberWaitsForTheHolder(t *testing.T) {
 	k := withHolder(t, rotating)
 	k.made(client.CreateOptions{})
 	k.Cluster(a).Stop()
-	world.DeleteDirectly(t, k.Cluster(b).URL+"/system/services/"+names[1])
+	k.DeleteDirectly(k.Cluster(b).URL + "/system/services/" + names[1])
 	k.Eventually("it says whom it waits for", func() bool { return reasonAt(k.World, b) == string(record.ReasonTokenHolderAway) })
 	if s := k.status().Members[1]; s.State != "refused" || s.Reason != string(record.ReasonTokenHolderAway) || !strings.Contains(s.Message, a) {
 		t.Errorf("%+v", s)
@@ -118,11 +118,11 @@ func TestALostTokenIsHealedByAnother(t *testing.T) {
 	k := withHolder(t, rotating)
 	refresh, _ := k.made(client.CreateOptions{})
 	k.issuer.RevokeNow(refresh)
-	world.DeleteDirectly(t, k.Cluster(b).URL+"/system/services/"+names[1])
+	k.DeleteDirectly(k.Cluster(b).URL + "/system/services/" + names[1])
 	k.Eventually("it says that it is lost", func() bool {
 		return reasonAt(k.World, b) == string(record.ReasonTokenLost) && k.status().Token.State == "lost"
 	})
-	world.DeleteDirectly(t, k.Cluster(c).URL+"/system/services/"+names[2])
+	k.DeleteDirectly(k.Cluster(c).URL + "/system/services/" + names[2])
 	k.Eventually("the other member says so, too", func() bool { return reasonAt(k.World, c) == string(record.ReasonTokenLost) })
 	if n := k.issuer.Calls("/token"); n != 1 {
 		t.Errorf("the issuer was asked %d times", n)

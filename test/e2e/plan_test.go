@@ -196,7 +196,7 @@ func TestAPlanOfSeveralIsRefusedAsAWhole(t *testing.T) {
 	if _, err := w.Client.Pause(t.Context(), "grayifyr0", "", true); err != nil {
 		t.Fatal(err)
 	}
-	world.DeleteDirectly(t, w.Cluster(b).URL+"/system/services/grayifyr1")
+	w.DeleteDirectly(w.Cluster(b).URL + "/system/services/grayifyr1")
 	w.Eventually("the loss is seen", func() bool {
 		v, err := w.Client.Replicas(t.Context(), "grayifyr1", "")
 		return err == nil && v.Self.Status.Phase == "drifted"

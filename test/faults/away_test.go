@@ -22,9 +22,9 @@ import (
 func TestAClusterAwayForAMonth(t *testing.T) {
 	t.Parallel()
 	const c = "oscar-cluster-c"
-	clock := &movable{}
+	clock := &world.Clock{}
 	w := newWorld(t, world.Options{Forgets: true, ControlPlane: func(cfg *controlplane.Config) {
-		cfg.Now, cfg.SweepInterval = clock.now, 100*time.Millisecond
+		cfg.Now, cfg.SweepInterval = clock.Now, 100*time.Millisecond
 	}})
 	mustCreate(w, "alpha")
 	mustCreate(w, "beta")
@@ -47,7 +47,7 @@ func TestAClusterAwayForAMonth(t *testing.T) {
 		t.Errorf("a creation over a pending tombstone: %d %s", status, text)
 	}
 	for range 30 {
-		w.Pass(clock.advance, 24*time.Hour)
+		w.Pass(clock.Advance, 24*time.Hour)
 	}
 	touch(w)
 	w.Eventually("what is a month old is swept", func() bool { return len(w.Keys(record.RequestsPrefix)) == 0 })
@@ -98,8 +98,8 @@ func touch(w *world.World) {
 func TestCompactionToHeadWhileASyncerIsPaused(t *testing.T) {
 	t.Parallel()
 	const b = "oscar-cluster-b"
-	clock := &movable{}
-	w := newWorld(t, world.Options{Forgets: true, ControlPlane: func(cfg *controlplane.Config) { cfg.Now = clock.now }})
+	clock := &world.Clock{}
+	w := newWorld(t, world.Options{Forgets: true, ControlPlane: func(cfg *controlplane.Config) { cfg.Now = clock.Now }})
 	proxy := storetest.NewProxy(t, w.Etcd)
 	w.Cluster(b).Stop()
 	w.Cluster(b).Start(func(cfg *syncer.Config) {
@@ -122,7 +122,7 @@ func TestCompactionToHeadWhileASyncerIsPaused(t *testing.T) {
 		v, err := w.Client.Replicas(t.Context(), "gamma0", "")
 		return err == nil && v.Phase == "preparing"
 	})
-	clock.advance(time.Hour)
+	clock.Advance(time.Hour)
 	touch(w)
 	if code := clientCode(<-res); code != "unavailable" {
 		t.Errorf("the creation was answered %q", code)

@@ -45,11 +45,11 @@ func (h hostile) report(service, value string) {
 func TestAHostileSyncer(t *testing.T) {
 	t.Parallel()
 	const c = "oscar-cluster-c"
-	clock := &movable{}
+	clock := &world.Clock{}
 	w := newWorld(t, world.Options{
 		// The forgeries themselves are found, as they should be.
 		Breaks:       []invariants.Rule{invariants.RuleRecords, invariants.RuleStatus, invariants.RuleVotes},
-		ControlPlane: func(cfg *controlplane.Config) { cfg.Now = clock.now },
+		ControlPlane: func(cfg *controlplane.Config) { cfg.Now = clock.Now },
 	})
 	mustCreate(w, "alpha")
 	mustCreate(w, "gamma")
@@ -119,7 +119,7 @@ func TestAHostileSyncer(t *testing.T) {
 			t.Fatalf("a creation is %s after the vote %s", v.Phase, forged)
 		}
 	}
-	clock.advance(time.Hour)
+	clock.Advance(time.Hour)
 	touch(w)
 	if err := <-res; err == nil {
 		t.Error("a creation was made by forged votes")

@@ -178,8 +178,8 @@ func TestARefusedCreationSaysWhatIsWrongWithTheCluster(t *testing.T) {
 	for name, how := range brokenOscars() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			clock := &movable{}
-			w := newWorld(t, world.Options{ControlPlane: func(cfg *controlplane.Config) { cfg.Now, cfg.PrepareDeadline = clock.now, time.Hour }})
+			clock := &world.Clock{}
+			w := newWorld(t, world.Options{ControlPlane: func(cfg *controlplane.Config) { cfg.Now, cfg.PrepareDeadline = clock.Now, time.Hour }})
 			how.end(w.Cluster(c))
 			created := make(chan error, 1)
 			go func() { created <- createIn(w, w.Client, "alpha") }()
@@ -192,7 +192,7 @@ func TestARefusedCreationSaysWhatIsWrongWithTheCluster(t *testing.T) {
 					o, err := store.Decode[record.Observed](kv)
 					return err == nil && o.Phase == record.PhasePending && o.Vote == nil && o.Reason == how.reason && strings.Contains(o.Message, how.says)
 				})
-				clock.advance(2 * time.Hour)
+				clock.Advance(2 * time.Hour)
 				touch(w)
 			}
 			e, ok := errors.AsType[*client.Error](<-created)

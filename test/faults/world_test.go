@@ -6,12 +6,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -19,7 +18,7 @@ import (
 // process, a clock that can be moved, links that can be cut.
 
 // limit is longer than anything here takes.
-const limit = time.Minute
+const limit = await.Limit
 
 // fdl is a federation over clusters a, b and c whose services, bucket and group are
 // named after name.
@@ -129,9 +128,3 @@ func clientCode(err error) string {
 	}
 	return ""
 }
-
-// movable is a clock that is ahead of the real one.
-type movable struct{ ahead atomic.Int64 }
-
-func (m *movable) now() time.Time          { return time.Now().Add(time.Duration(m.ahead.Load())) }
-func (m *movable) advance(d time.Duration) { m.ahead.Add(int64(d)) }

@@ -90,7 +90,7 @@ func TestARefreshTokenRestsInASecretOfItsOwner(t *testing.T) {
 		}}); err != nil {
 			t.Fatal(err)
 		}
-		world.DeleteDirectly(t, w.Cluster(cluster).URL+"/system/services/"+services)
+		w.DeleteDirectly(w.Cluster(cluster).URL + "/system/services/" + services)
 		w.Eventually("the service is made again, as hers", func() bool {
 			v, ok := w.Cluster(cluster).Sim.Service(services)
 			return ok && v.Owner == alice

@@ -161,7 +161,7 @@ func (m *machine) settle(rt *rapid.T) {
 		if g.state == present {
 			for _, p := range g.places(g.words) {
 				if _, stands := m.w.Cluster(p.cluster).Sim.Bucket(g.bucket()); stands {
-					g.owns[p.cluster] = m.clock.now()
+					g.owns[p.cluster] = m.clock.Now()
 				}
 			}
 		}

@@ -106,7 +106,7 @@ func (m *machine) setState(rt *rapid.T, c *cluster, state string) {
 func (m *machine) time(rt *rapid.T) {
 	d := rapid.SampledFrom([]time.Duration{time.Minute, 20 * time.Minute, 25 * time.Hour, 35 * 24 * time.Hour}).Draw(rt, "for")
 	rt.Logf("%s pass", d)
-	m.clock.advance(d)
+	m.clock.Advance(d)
 	m.disturbed("")
 	m.nudge(rt)
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"pgregory.net/rapid"
@@ -45,7 +44,7 @@ type machine struct {
 	*model
 	l     *life
 	w     *world.World
-	clock clock
+	clock world.Clock
 	// instances are the two control planes; one of them may be down.
 	instances [2]*instance
 	// past are creations whose outcome is known, with what was answered.
@@ -61,12 +60,6 @@ type instance struct {
 	server *httptest.Server
 	client *client.Client
 }
-
-// clock is that of the control planes: the real one, and how far it was moved.
-type clock struct{ ahead atomic.Int64 }
-
-func (c *clock) now() time.Time          { return time.Now().Add(time.Duration(c.ahead.Load())) }
-func (c *clock) advance(d time.Duration) { c.ahead.Add(int64(d)) }
 
 type pastCreation struct {
 	key, body string
@@ -88,7 +81,7 @@ func newMachine(l *life) *machine {
 		ControlPlane: func(c *controlplane.Config) {
 			ahead := instancesAhead[started%len(instancesAhead)]
 			started++
-			c.Now = func() time.Time { return m.clock.now().Add(ahead) }
+			c.Now = func() time.Time { return m.clock.Now().Add(ahead) }
 			// Only a moved clock ends these.
 			c.PrepareDeadline, c.ApplyGrace = 10*time.Minute, 10*time.Minute
 			c.SweepInterval = 500 * time.Millisecond
@@ -220,7 +213,7 @@ func (m *machine) leftover(g *group, places []place) bool {
 // is remembered for 90 days.
 func (m *machine) owns(g *group, cluster string) bool {
 	at, ok := g.owns[cluster]
-	return ok && g.state == present && m.clock.now().Sub(at) < 90*24*time.Hour
+	return ok && g.state == present && m.clock.Now().Sub(at) < 90*24*time.Hour
 }
 
 // create asks for a new federation.
@@ -278,7 +271,7 @@ func (m *machine) repeat(rt *rapid.T, key, body string) (string, error) {
 }
 
 func (m *machine) remember(key, body, code string) {
-	m.past = append(m.past, pastCreation{key: key, body: body, code: code, at: m.clock.now()})
+	m.past = append(m.past, pastCreation{key: key, body: body, code: code, at: m.clock.Now()})
 }
 
 // again sends a creation whose outcome is known once more: it has the same one,
@@ -288,7 +281,7 @@ func (m *machine) again(rt *rapid.T) {
 		rt.Skip("no creation has had an outcome")
 	}
 	p := m.past[rapid.IntRange(0, len(m.past)-1).Draw(rt, "past creation")]
-	if m.clock.now().Sub(p.at) > 23*time.Hour {
+	if m.clock.Now().Sub(p.at) > 23*time.Hour {
 		rt.Skip("it is forgotten by now")
 	}
 	_, err := m.repeat(rt, p.key, p.body)

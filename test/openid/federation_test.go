@@ -14,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/token"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/openid"
 	"github.com/oscarfed/oscarfed/test/world"
 )
@@ -46,7 +47,7 @@ func TestAFederationOfAProvidersUser(t *testing.T) {
 	if len(violations) > 0 {
 		t.Fatal(violations)
 	}
-	if _, err := user.CreateService(t.Context(), definition, client.CreateOptions{Wait: time.Minute}); err != nil {
+	if _, err := user.CreateService(t.Context(), definition, client.CreateOptions{Wait: await.Limit}); err != nil {
 		t.Fatal(err)
 	}
 	hers := func(cluster, name string) func() bool {
@@ -81,7 +82,7 @@ func TestAFederationOfAProvidersUser(t *testing.T) {
 		}
 		return true
 	})
-	world.DeleteDirectly(t, w.Cluster(b).URL+"/system/services/grayify1")
+	w.DeleteDirectly(w.Cluster(b).URL + "/system/services/grayify1")
 	w.Eventually("her service is made again, as hers", hers(b, "grayify1"))
 	if kept := vaults[a].kept(); len(kept) != 2 || kept[0] != login.Refresh {
 		t.Errorf("%d refresh tokens were kept", len(kept))

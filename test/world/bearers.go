@@ -1,12 +1,9 @@
 package world
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"net/http"
 	"net/http/httptest"
-	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/controlplane"
@@ -45,7 +42,7 @@ func (w *World) Token(subject string, claims map[string]any) string {
 // Bearer is a client with a token.
 func (w *World) Bearer(token string) *client.Client {
 	w.T.Helper()
-	return must(client.New(client.Config{Endpoint: w.API, Token: token}))(w.T)
+	return must(client.New(client.Config{Endpoint: w.API, Token: token, Transport: w.transport}))(w.T)
 }
 
 // bearers checks tokens for an API, and knows the issuer when it is returned.
@@ -54,7 +51,7 @@ func (w *World) bearers(cp *controlplane.ControlPlane) identity.Authenticator {
 	oidc := must(identity.NewOIDC(identity.OIDCConfig{
 		Issuers: []string{w.opts.Issuer.Issuer()}, Groups: []string{Group}, Owners: cp, Logger: w.Log.Logger(),
 	}))(w.T)
-	Background(w.T, oidc.Run)
+	background(w.ctx, w.T, oidc.Run)
 	w.AddUser("first-to-come")
 	r := httptest.NewRequest(http.MethodGet, "/system/info", nil)
 	r.Header.Set("Authorization", "Bearer "+w.Token("first-to-come", nil))
@@ -77,31 +74,4 @@ func (w *World) bearer(ctx context.Context, token string) (oscarsim.User, error)
 		}
 	}
 	return user, err
-}
-
-// Raw sends one request to the API with an Authorization header, and answers all of it.
-func (w *World) Raw(method, path, body, authorization string, header ...string) (int, http.Header, string) {
-	w.T.Helper()
-	ctx, cancel := context.WithTimeout(w.T.Context(), time.Minute)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, w.API+path, bytes.NewBufferString(body))
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	if authorization != "" {
-		req.Header.Set("Authorization", authorization)
-	}
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	return resp.StatusCode, resp.Header, string(data)
 }

@@ -1,11 +1,21 @@
 package world
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
+
+// Clock is a clock for Options.Now that a test moves. The zero value is on time.
+type Clock struct{ ahead atomic.Int64 }
+
+// Now is the time of the clock.
+func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+
+// Advance moves the clock.
+func (c *Clock) Advance(d time.Duration) { c.ahead.Add(int64(d)) }
 
 // Pass moves the control planes' clocks by advance, and waits until they have agreed that
 // so much time has gone by: first by a little, so that there is a mark after all that was

@@ -2,11 +2,9 @@ package world
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane"
@@ -21,30 +19,26 @@ type front struct {
 	url string
 
 	mu   sync.Mutex
-	apis []instance
+	apis []upstream
 	next int
 }
 
-type instance struct {
+type upstream struct {
 	of  *controlplane.ControlPlane
 	url *url.URL
 }
 
-func newFront(t testing.TB) *front {
-	t.Helper()
+func newFront(w *World) *front {
+	w.T.Helper()
 	f := &front{}
-	server := httptest.NewServer(&httputil.ReverseProxy{
+	f.url = serve(w.T, w.opts.Network, &httputil.ReverseProxy{
+		Transport: w.transport,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			if to := f.pick(); to != nil {
 				r.SetURL(to)
 			}
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusServiceUnavailable) },
-	})
-	f.url = server.URL
-	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
 	})
 	return f
 }
@@ -66,7 +60,7 @@ func (f *front) add(cp *controlplane.ControlPlane, address string) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.apis = append(f.apis, instance{cp, u})
+	f.apis = append(f.apis, upstream{cp, u})
 }
 
 func (f *front) remove(cp *controlplane.ControlPlane) {
@@ -81,9 +75,12 @@ func (f *front) remove(cp *controlplane.ControlPlane) {
 	f.apis = kept
 }
 
-// stream is what a cluster's syncer keeps its streams with.
+// stream is what a cluster's syncer keeps its streams with; nil for none.
 func (w *World) stream(cluster string) syncer.Relay {
 	w.T.Helper()
+	if w.opts.Network != (Loopback{}) {
+		return nil
+	}
 	return must(relay.New(relay.Config{
 		ControlPlane: w.front.url, FirstPause: 20 * time.Millisecond, LastPause: 500 * time.Millisecond, Look: time.Second,
 		Logger: w.Log.Logger().With("cluster", cluster),

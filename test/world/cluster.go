@@ -1,0 +1,138 @@
+package world
+
+import (
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store/access"
+	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/test/invariants"
+)
+
+// Cluster is one simulated OSCAR with its syncer.
+type Cluster struct {
+	*Site
+	// UID is of the registration that was made last for it.
+	UID    string
+	URL    string
+	world  *World
+	dir    string
+	task   testTask
+	links  []*Link
+	server *httptest.Server
+	dead   atomic.Bool
+}
+
+func (w *World) addCluster(id string) *Cluster {
+	w.T.Helper()
+	c := w.machine(id)
+	w.clusters[id] = c
+	w.Register(c)
+	return c
+}
+
+// Machine makes another OSCAR that calls itself by a cluster's id, with canaries. It
+// is not registered, and its syncer not started.
+func (w *World) Machine(id string) *Cluster {
+	w.T.Helper()
+	c := w.machine(id)
+	invariants.PlantCanaries(w.T, w.opts.Names, c.Sim)
+	return c
+}
+
+// Register registers a cluster under its id.
+func (w *World) Register(c *Cluster) {
+	w.T.Helper()
+	reg, err := w.Client.RegisterCluster(w.T.Context(), v1.ClusterSpec{ClusterID: c.ID, Endpoint: c.URL})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	c.UID = reg.UID
+	if w.users != nil {
+		if err := w.users.access(w.opts.Endpoints).Admit(w.T.Context(), c.ID, c.UID); err != nil {
+			w.T.Fatal(err)
+		}
+	}
+}
+
+func (w *World) machine(id string) *Cluster {
+	w.T.Helper()
+	cfg := oscarsim.Config{ClusterID: id, User: User, Password: Password}
+	if w.opts.Issuer != nil {
+		cfg.Users, cfg.Groups = w.bearer, []string{Group}
+	}
+	srv := listen(w.T, w.opts.Network)
+	if w.opts.OriginStorage {
+		cfg.MinIO = "http://" + srv.Listener.Addr().String()
+	}
+	if w.opts.Sim != nil {
+		w.opts.Sim(&cfg)
+	}
+	c := &Cluster{Site: must(NewSite(cfg))(w.T), world: w, dir: w.T.TempDir(), server: srv}
+	srv.Config.Handler = c.Sim.Handler()
+	srv.Start()
+	c.URL = srv.URL
+	w.T.Cleanup(c.Sim.Kill) // ends requests that hang, so that the server does not wait for them
+	if err := os.WriteFile(filepath.Join(c.dir, "password"), []byte(Password), 0o600); err != nil {
+		w.T.Fatal(err)
+	}
+	return c
+}
+
+// NewSyncer makes a syncer of the cluster that has not been started.
+func (c *Cluster) NewSyncer(mutate ...func(*syncer.Config)) *syncer.Syncer {
+	c.world.T.Helper()
+	link := NewLink(c.world.opts.Network)
+	c.links = append(c.links, link)
+	oscarClient := must(manager.New(manager.Config{Endpoint: c.URL, User: User, PasswordFile: filepath.Join(c.dir, "password"),
+		Transport: c.unlessDead(link.transport())}))(c.world.T)
+	c.world.T.Cleanup(oscarClient.Close)
+	cfg := syncer.Config{
+		Relay:     c.world.stream(c.ID),
+		ClusterID: c.ID, OSCAR: oscarClient, Identity: c.identity, Memory: syncer.MemoryFile(filepath.Join(c.dir, "cluster-uid")),
+		Resync: 300 * time.Millisecond, SessionTTL: 3 * time.Second, LateWindow: 2 * time.Second, RetryPause: 50 * time.Millisecond,
+		JobPoll: 50 * time.Millisecond, JobGrace: 200 * time.Millisecond, JobResend: 2 * time.Second,
+		Logger: c.world.Log.Logger().With("cluster", c.ID),
+	}
+	if c.world.opts.OriginStorage {
+		c.answersOSCAR(&cfg)
+	}
+	if c.world.opts.Syncer != nil {
+		c.world.opts.Syncer(&cfg)
+	}
+	for _, m := range mutate {
+		m(&cfg)
+	}
+	if cfg.Store == nil {
+		as := c.world.As(access.Syncer(c.ID, c.UID))
+		link.carry(&as)
+		cfg.Store = storetest.Open(c.world.T, as)
+	}
+	return must(syncer.New(cfg))(c.world.T)
+}
+
+// Start starts the cluster's syncer.
+func (c *Cluster) Start(mutate ...func(*syncer.Config)) {
+	c.world.T.Helper()
+	c.task = background(c.world.ctx, c.world.T, c.NewSyncer(mutate...).Run)
+}
+
+// Stop stops the cluster's syncer in order; its session ends.
+func (c *Cluster) Stop() { c.task.stop() }
+
+// Kill ends the cluster's syncers as SIGKILL does: their connections break off, and
+// their session stands until its time is over.
+func (c *Cluster) Kill() {
+	for _, link := range c.links {
+		link.Cut()
+	}
+	c.links = nil
+	c.task.Cancel()
+}

@@ -1,0 +1,129 @@
+package world
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/apitest"
+	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/api/server"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/store/access"
+	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/store/storetest"
+)
+
+// instance is a control plane that runs, or ran, and what carries its connections to etcd.
+type instance struct {
+	task testTask
+	link *Link
+}
+
+// Restart stops the first control plane, if it runs, and starts it with its API.
+func (w *World) Restart(mutate ...func(*controlplane.Config)) {
+	w.T.Helper()
+	if w.CP != nil {
+		w.StopControlPlane(w.CP)
+	}
+	w.CP = w.startControlPlane(append(mutate, func(c *controlplane.Config) {
+		if c.Witness == "" {
+			c.Witness = w.witness
+		}
+	})...)
+	w.API = w.Serve(w.CP)
+	w.Client = must(client.New(client.Config{Endpoint: w.API, User: User, Password: Password, Transport: w.transport}))(w.T)
+}
+
+// Identity is the control planes' key.
+func (w *World) Identity() *seal.Identity { return w.identity }
+
+// StartControlPlane starts one more instance over the same etcd and key.
+func (w *World) StartControlPlane() *controlplane.ControlPlane {
+	w.T.Helper()
+	return w.startControlPlane()
+}
+
+func (w *World) startControlPlane(mutate ...func(*controlplane.Config)) *controlplane.ControlPlane {
+	w.T.Helper()
+	link, as := NewLink(w.opts.Network), w.As(access.ControlPlane)
+	link.carry(&as)
+	cfg := controlplane.Config{
+		Store: storetest.Open(w.T, as), Identity: w.identity,
+		LostAfter: time.Second, Now: w.opts.Now, Logger: w.Log.Logger(),
+	}
+	if len(w.opts.Clusters) > 0 {
+		cfg.DefaultCluster = w.opts.Clusters[0]
+	}
+	if w.users != nil {
+		how := w.users.access(w.opts.Endpoints)
+		cfg.Access, cfg.Users = how, how
+	}
+	if w.opts.ControlPlane != nil {
+		w.opts.ControlPlane(&cfg)
+	}
+	for _, m := range mutate {
+		m(&cfg)
+	}
+	cp := must(controlplane.New(cfg))(w.T)
+	w.instances[cp] = instance{task: background(w.ctx, w.T, cp.Run), link: link}
+	w.Eventually("the control plane is ready", func() bool {
+		select {
+		case <-cp.Ready():
+			return true
+		default:
+			return false
+		}
+	})
+	return cp
+}
+
+// StopControlPlane stops an instance that StartControlPlane started.
+func (w *World) StopControlPlane(cp *controlplane.ControlPlane) {
+	w.front.remove(cp)
+	w.instances[cp].task.stop()
+}
+
+// KillControlPlane ends an instance as SIGKILL does: its connections to etcd break off.
+func (w *World) KillControlPlane(cp *controlplane.ControlPlane) {
+	w.instances[cp].link.Cut()
+	w.instances[cp].task.Cancel()
+}
+
+// Serve puts the API before a control plane. Every answer is held against the
+// API's description.
+func (w *World) Serve(cp *controlplane.ControlPlane) string {
+	w.T.Helper()
+	auth := identity.Schemes{Basic: must(identity.NewBasic(User, Password))(w.T)}
+	if w.opts.Issuer != nil {
+		auth.Bearer = w.bearers(cp)
+	}
+	cfg := server.Config{ControlPlane: cp, Authenticator: auth, Logger: w.Log.Logger()}
+	if w.opts.API != nil {
+		w.opts.API(&cfg)
+	}
+	handler := apitest.Handler(w.T, server.New(cfg).Handler())
+	if w.opts.Middleware != nil {
+		handler = w.opts.Middleware(handler)
+	}
+	srv := listen(w.T, w.opts.Network)
+	srv.Config.Handler = handler
+	if w.opts.TLS {
+		srv.StartTLS()
+		w.trust(srv.Certificate())
+	} else {
+		srv.Start()
+	}
+	w.front.add(cp, srv.URL)
+	return srv.URL
+}
+
+// trust lets the world's own clients accept the API's certificate.
+func (w *World) trust(cert *x509.Certificate) {
+	pool := x509.NewCertPool()
+	pool.AddCert(cert)
+	w.transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	w.CA = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})
+}

@@ -1,0 +1,90 @@
+package world
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/server"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store/embedded"
+	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/test/invariants"
+)
+
+// User and Password of the administrator, of the API and of every OSCAR.
+const (
+	User     = "oscar"
+	Password = "not-a-real-password"
+)
+
+// Options of a world. The zero value is three quick clusters.
+type Options struct {
+	// Clusters are the ids; default (nil) oscar-cluster-a, -b and -c.
+	Clusters []string
+	// Sim changes the simulated OSCARs' configuration.
+	Sim func(*oscarsim.Config)
+	// Etcd changes etcd's configuration.
+	Etcd func(*embedded.Config)
+	// Unguarded says that the test itself checks the promises, at every revision.
+	Unguarded bool
+	// Endpoints are those of an etcd that runs already; without them one is started on the
+	// loopback.
+	Endpoints []string
+	// Network is what the API, the OSCARs and every client listen on and dial through;
+	// default: Loopback. Over another one there are no streams and no storage of an origin:
+	// their clients take no dialer yet.
+	Network Network
+	// TLS serves the APIs with a certificate; World.CA is its authority.
+	TLS bool
+	// Middleware stands before each API.
+	Middleware func(http.Handler) http.Handler
+	// Now is the clock of the control planes; default: time.Now.
+	Now func() time.Time
+	// Forgets says that etcd's history will not be complete at the end: the promises
+	// are then checked while it is made.
+	Forgets bool
+	// ControlPlane changes the control planes' configuration.
+	ControlPlane func(*controlplane.Config)
+	// API changes the configuration of the control planes' APIs.
+	API func(*server.Config)
+	// Syncer changes the syncers' configuration.
+	Syncer func(*syncer.Config)
+	// Names are service and bucket names that the test will use: each cluster
+	// gets a foreign service and a foreign bucket under names that look like them.
+	// Without names the canaries stand all the same, under names of their own.
+	Names []string
+	// Breaks are promises that the test itself breaks on purpose.
+	Breaks []invariants.Rule
+	// Secrets are canary secrets that must be found nowhere in etcd.
+	Secrets []string
+	// Guarded gives etcd TLS and users: each control plane and each syncer has its own
+	// certificate and rights. World.Store is root's.
+	Guarded bool
+	// Issuer is that whose users the API and every OSCAR let in when they are in Group;
+	// nil lets in the administrator alone.
+	Issuer Issuer
+	// IdentityFile is where the control planes' key is; without one it is in memory.
+	IdentityFile string
+	// Restorable puts a proxy before etcd, so that another may take its place.
+	Restorable bool
+	// OriginStorage lets workers use the MinIO of their origin: every syncer answers its
+	// OSCAR, and every simulated MinIO says that it lives.
+	OriginStorage bool
+}
+
+func (o Options) withDefaults() Options {
+	if o.Clusters == nil {
+		o.Clusters = []string{"oscar-cluster-a", "oscar-cluster-b", "oscar-cluster-c"}
+	}
+	if o.Names == nil {
+		o.Names = []string{"canary"}
+	}
+	if o.Network == nil {
+		o.Network = Loopback{}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}

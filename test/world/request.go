@@ -1,0 +1,72 @@
+package world
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"io"
+	"net/http"
+
+	"github.com/oscarfed/oscarfed/test/await"
+)
+
+// Do sends one raw request to the API as the administrator.
+func (w *World) Do(method, path, body string, header ...string) (int, http.Header, string) {
+	w.T.Helper()
+	basic := base64.StdEncoding.EncodeToString([]byte(User + ":" + Password))
+	return w.Raw(method, path, body, "Basic "+basic, header...)
+}
+
+// Raw sends one request to the API with an Authorization header, and answers all of it.
+func (w *World) Raw(method, path, body, authorization string, header ...string) (int, http.Header, string) {
+	w.T.Helper()
+	ctx, cancel := context.WithTimeout(w.T.Context(), await.Limit)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, w.API+path, bytes.NewBufferString(body))
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	if authorization != "" {
+		req.Header.Set("Authorization", authorization)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := (&http.Client{Transport: w.transport}).Do(req)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, string(data)
+}
+
+// DeleteDirectly is somebody's DELETE at an OSCAR, behind the federation's back.
+func (w *World) DeleteDirectly(url string) {
+	w.T.Helper()
+	if status, _ := w.Directly(http.MethodDelete, url, nil); status != http.StatusNoContent {
+		w.T.Fatalf("DELETE %s: %d", url, status)
+	}
+}
+
+// Directly is somebody's request at an OSCAR.
+func (w *World) Directly(method, url string, body []byte) (status int, answer []byte) {
+	w.T.Helper()
+	req, err := http.NewRequestWithContext(w.T.Context(), method, url, bytes.NewReader(body))
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	req.SetBasicAuth(User, Password)
+	resp, err := (&http.Client{Transport: w.transport}).Do(req)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if answer, err = io.ReadAll(resp.Body); err != nil {
+		w.T.Fatal(err)
+	}
+	return resp.StatusCode, answer
+}
