@@ -1,8 +1,6 @@
 package join_test
 
 import (
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"os"
 	"path/filepath"
@@ -17,23 +15,20 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 const definition = `{"name":"first","cluster_id":"a","image":"ghcr.io/grycap/imagemagick","cpu":"0.5","memory":"0.5Gi","script":"#!/bin/sh\n",
 "federation":{"topology":"mesh","delegation":"random","members":[{"type":"oscar","cluster_id":"b","service_name":"second"}]},
 "input":[{"storage_provider":"minio.default","path":"first/in"}],"output":[{"storage_provider":"minio.default","path":"first/out"}]}`
 
-func encode(cert *x509.Certificate) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})
-}
-
 func (f *federation) create() error {
-	f.t.Helper()
+	f.T.Helper()
 	s, violations := oscar.ParseService([]byte(definition))
 	if len(violations) > 0 {
-		f.t.Fatal(violations)
+		f.T.Fatal(violations)
 	}
-	_, err := f.client.CreateService(f.t.Context(), s, client.CreateOptions{Wait: 2 * time.Minute})
+	_, err := f.Client.CreateService(f.T.Context(), s, client.CreateOptions{Wait: await.Limit})
 	return err
 }
 
@@ -46,16 +41,16 @@ func says(t *testing.T, what string, err error, part string) {
 
 // serial is that of the certificate in use.
 func (s *site) serial() string {
-	s.f.t.Helper()
-	return must(s.enrolment.Certificate())(s.f.t).Leaf.SerialNumber.String()
+	s.f.T.Helper()
+	return must(s.enrolment.Certificate())(s.f.T).Leaf.SerialNumber.String()
 }
 
 // session is the create revision of the syncer's session.
 func (s *site) session() int64 {
-	s.f.t.Helper()
-	kv, err := s.f.root.Get(s.f.t.Context(), record.SessionKey(s.id))
+	s.f.T.Helper()
+	kv, err := s.f.Store.Get(s.f.T.Context(), record.SessionKey(s.ID))
 	if err != nil {
-		s.f.t.Fatal(err)
+		s.f.T.Fatal(err)
 	}
 	return kv.CreateRevision
 }
@@ -73,7 +68,7 @@ func TestAFederationOfClustersThatJoined(t *testing.T) {
 	if err := f.create(); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.sim.Services(); !slices.Contains(got, "second") {
+	if got := b.Sim.Services(); !slices.Contains(got, "second") {
 		t.Errorf("on b there are %v", got)
 	}
 	as := a.connect()
@@ -88,21 +83,21 @@ func TestAFederationOfClustersThatJoined(t *testing.T) {
 
 	// Two thirds of the certificates' life pass.
 	before, ofB, session := a.serial(), b.serial(), a.session()
-	f.clock.pass(15 * time.Hour)
+	f.clock.Advance(15 * time.Hour)
 	if a.serial() != before {
 		t.Error("it was renewed too early")
 	}
-	f.clock.pass(time.Hour + 5*time.Minute)
-	f.eventually("a renews", func() bool { return a.serial() != before })
-	f.eventually("b renews", func() bool { return b.serial() != ofB })
+	f.clock.Advance(time.Hour + 5*time.Minute)
+	f.Eventually("a renews", func() bool { return a.serial() != before })
+	f.Eventually("b renews", func() bool { return b.serial() != ofB })
 	if _, err := a.connect().Get(t.Context(), record.DesiredServiceKey("a", "first")); err != nil {
 		t.Error("with the new certificate:", err)
 	}
 	// What the syncer does goes on, in the same session.
-	if _, err := f.client.DeleteService(t.Context(), "first", client.DeleteOptions{Wait: 2 * time.Minute}); err != nil {
+	if _, err := f.Client.DeleteService(t.Context(), "first", client.DeleteOptions{Wait: await.Limit}); err != nil {
 		t.Error(err)
 	}
-	f.eventually("the services are deleted", func() bool { return !slices.Contains(b.sim.Services(), "second") })
+	f.Eventually("the services are deleted", func() bool { return !slices.Contains(b.Sim.Services(), "second") })
 	if got := a.session(); got != session {
 		t.Errorf("the session of revision %d was lost; there is one of %d", session, got)
 	}
@@ -131,16 +126,16 @@ func TestOneToken(t *testing.T) {
 		t.Errorf("the key: %v %v", info, err)
 	}
 
-	thief := f.site("a")
-	thief.token = a.token
-	says(t, "a second use", thief.ensure(), "used already")
+	rival := f.site("a")
+	rival.token = a.token
+	says(t, "a second use", rival.ensure(), "used already")
 	// Another start with the token that was used does not use it again.
-	f.clock.pass(20 * time.Minute)
+	f.clock.Advance(20 * time.Minute)
 	if err := a.ensure(); err != nil {
 		t.Error(err)
 	}
 	// A token that is over is no failure when there is a certificate.
-	a.token = thief.token + "0"
+	a.token = rival.token + "0"
 	if err := a.ensure(); err != nil {
 		t.Error(err)
 	}
@@ -149,13 +144,13 @@ func TestOneToken(t *testing.T) {
 		t.Error(err)
 	}
 
-	thief.invite(false)
-	says(t, "another key", thief.ensure(), "another key")
-	thief.token = ""
-	says(t, "no token", thief.ensure(), "oscarfed cluster join")
-	thief.invite(false)
-	f.clock.pass(16 * time.Minute)
-	says(t, "an old token", thief.ensure(), "not accepted")
+	rival.invite(false)
+	says(t, "another key", rival.ensure(), "another key")
+	rival.token = ""
+	says(t, "no token", rival.ensure(), "oscarfed cluster join")
+	rival.invite(false)
+	f.clock.Advance(16 * time.Minute)
+	says(t, "an old token", rival.ensure(), "not accepted")
 
 	// The machine was cloned, its key too, into another Kubernetes.
 	a.kube = "another"
@@ -163,17 +158,17 @@ func TestOneToken(t *testing.T) {
 	if err := a.ensure(); err != nil { // the certificate of before is good
 		t.Error(err)
 	}
-	if reg, err := f.client.Cluster(t.Context(), "a"); err != nil || reg.Joined.KubeSystemUID != "kube-a" {
+	if reg, err := f.Client.Cluster(t.Context(), "a"); err != nil || reg.Joined.KubeSystemUID != "kube-a" {
 		t.Errorf("%+v %v", reg, err)
 	}
 
 	// The identity is lost for good.
-	thief.identity = must(seal.Generate())(t)
-	thief.invite(true)
-	if err := thief.ensure(); err != nil {
+	rival.identity = must(seal.Generate())(t)
+	rival.invite(true)
+	if err := rival.ensure(); err != nil {
 		t.Fatal(err)
 	}
-	f.clock.pass(25 * time.Hour)
+	f.clock.Advance(25 * time.Hour)
 	a.kube, a.token = "kube-a", ""
 	says(t, "the key that was replaced", a.ensure(), "replaced")
 }
@@ -203,15 +198,15 @@ func TestOneOSCARDoesNotJoinTwice(t *testing.T) {
 	f := newFederation(t)
 	one, two := f.site("a"), f.site("b")
 	one.kube, two.kube = "", ""
-	own := two.url
-	two.url = one.url
+	own := two.endpoint
+	two.endpoint = one.endpoint
 	one.register()
 	two.register()
 	one.start()
 	f.await("a")
 	says(t, "the same OSCAR as b", two.ensure(), `is registered as cluster "a" already`)
 	// Its token is as good as before.
-	two.url = own
+	two.endpoint = own
 	two.start()
 	f.await("b")
 	if err := f.create(); err != nil {
@@ -230,7 +225,7 @@ func TestAMachineThatWasOff(t *testing.T) {
 	a.stop()
 	before := a.serial()
 
-	f.clock.pass(24*time.Hour + 89*24*time.Hour)
+	f.clock.Advance(24*time.Hour + 89*24*time.Hour)
 	a.start()
 	if a.serial() == before {
 		t.Error("it connects with a certificate that has ended")
@@ -239,7 +234,7 @@ func TestAMachineThatWasOff(t *testing.T) {
 	a.stop()
 
 	// What it got was for a day from now on, by the clock of the authority.
-	f.clock.pass(24*time.Hour + 2*24*time.Hour)
+	f.clock.Advance(24*time.Hour + 2*24*time.Hour)
 	says(t, "after 91 days", a.ensure(), "needs a token")
 	key := must(os.ReadFile(filepath.Join(a.dir, "client.key")))(t)
 	a.invite(false)
@@ -261,13 +256,13 @@ func TestTheAPIIsAway(t *testing.T) {
 	f.await("a", "b")
 	before := a.serial()
 	f.gone.Store(true)
-	f.clock.pass(17 * time.Hour)
-	f.eventually("a renewal failed", func() bool { return f.turned.Load() > 3 })
+	f.clock.Advance(17 * time.Hour)
+	f.Eventually("a renewal failed", func() bool { return f.refused.Load() > 3 })
 	if a.serial() != before {
 		t.Error("it was renewed by nobody")
 	}
 	f.gone.Store(false)
-	f.eventually("it renews", func() bool { return a.serial() != before })
+	f.Eventually("it renews", func() bool { return a.serial() != before })
 	if err := f.create(); err != nil {
 		t.Error(err)
 	}
@@ -287,14 +282,14 @@ func TestRemovedWhileItRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	former := b.enrolment.ClusterUID()
-	if res, err := f.client.RemoveCluster(t.Context(), "b", client.RemoveClusterOptions{Wait: 2 * time.Minute}); err != nil || res.Cluster != nil {
+	if res, err := f.Client.RemoveCluster(t.Context(), "b", client.RemoveClusterOptions{Wait: await.Limit}); err != nil || res.Cluster != nil {
 		t.Fatalf("%+v %v", res, err)
 	}
-	if got := b.sim.Services(); slices.Contains(got, "second") {
+	if got := b.Sim.Services(); slices.Contains(got, "second") {
 		t.Errorf("on b there is still %v", got)
 	}
 	b.stop()
-	f.clock.pass(25 * time.Hour)
+	f.clock.Advance(25 * time.Hour)
 	b.token = ""
 	says(t, "the removed cluster", b.ensure(), "it was removed")
 
@@ -304,7 +299,7 @@ func TestRemovedWhileItRuns(t *testing.T) {
 	if uid := b.enrolment.ClusterUID(); uid == former || uid == "" {
 		t.Errorf("it is %s again", uid)
 	}
-	if keys := must(f.root.ListKeys(t.Context(), record.DesiredServicesPrefix("b")))(t); len(keys) > 0 {
+	if keys := must(f.Store.ListKeys(t.Context(), record.DesiredServicesPrefix("b")))(t); len(keys) > 0 {
 		t.Errorf("of before there is %v", keys)
 	}
 }
@@ -323,17 +318,17 @@ func TestRemovedWhileItWasAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.stop()
-	if res, err := f.client.RemoveCluster(t.Context(), "b", client.RemoveClusterOptions{Force: true, Wait: 2 * time.Minute}); err != nil || res.Cluster != nil || res.Pending != 1 {
+	if res, err := f.Client.RemoveCluster(t.Context(), "b", client.RemoveClusterOptions{Force: true, Wait: await.Limit}); err != nil || res.Cluster != nil || res.Pending != 1 {
 		t.Fatalf("%+v %v", res, err)
 	}
-	f.clock.pass(30 * 24 * time.Hour)
+	f.clock.Advance(30 * 24 * time.Hour)
 	b.start()
-	f.eventually("it deletes its service", func() bool { return !slices.Contains(b.sim.Services(), "second") })
-	f.eventually("nothing is left of it", func() bool {
-		return len(must(f.root.ListKeys(t.Context(), record.ClusterPrefix("b")+"desired/"))(t)) == 0
+	f.Eventually("it deletes its service", func() bool { return !slices.Contains(b.Sim.Services(), "second") })
+	f.Eventually("nothing is left of it", func() bool {
+		return len(must(f.Store.ListKeys(t.Context(), record.ClusterPrefix("b")+"desired/"))(t)) == 0
 	})
 	b.stop()
-	f.clock.pass(25 * time.Hour)
+	f.clock.Advance(25 * time.Hour)
 	says(t, "when all is done", b.ensure(), "it was removed")
 }
 
@@ -353,21 +348,21 @@ func TestADeletionWaitsForAClusterWhoseCertificateHasEnded(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.stop()
-			if _, err := f.client.DeleteService(t.Context(), "first", client.DeleteOptions{Wait: 2 * time.Minute}); err != nil {
+			if _, err := f.Client.DeleteService(t.Context(), "first", client.DeleteOptions{Wait: await.Limit}); err != nil {
 				t.Fatal(err)
 			}
-			f.clock.pass(away)
-			if !slices.Contains(b.sim.Services(), "second") || slices.Contains(a.sim.Services(), "first") {
-				t.Errorf("on a there is %v, on b %v", a.sim.Services(), b.sim.Services())
+			f.clock.Advance(away)
+			if !slices.Contains(b.Sim.Services(), "second") || slices.Contains(a.Sim.Services(), "first") {
+				t.Errorf("on a there is %v, on b %v", a.Sim.Services(), b.Sim.Services())
 			}
 			if name == "it needs a token" {
 				says(t, "after 92 days", b.ensure(), "needs a token")
 				b.invite(false)
 			}
 			b.start()
-			f.eventually("it deletes its service", func() bool { return !slices.Contains(b.sim.Services(), "second") })
-			f.eventually("no tombstone is left", func() bool {
-				return len(must(f.root.ListKeys(t.Context(), record.DesiredServicesPrefix("b")))(t)) == 0
+			f.Eventually("it deletes its service", func() bool { return !slices.Contains(b.Sim.Services(), "second") })
+			f.Eventually("no tombstone is left", func() bool {
+				return len(must(f.Store.ListKeys(t.Context(), record.DesiredServicesPrefix("b")))(t)) == 0
 			})
 			if err := f.create(); err != nil {
 				t.Error("the same federation again:", err)
