@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/oscarfed/oscarfed/test/await"
+	"github.com/oscarfed/oscarfed/test/world"
 )
 
 // bareRoot is where bare clients do what the federation does below its own root.
@@ -40,7 +41,7 @@ func (f *fleet) startBare(in BareStart) error {
 	b := &bareClients{stop: func() { cancel(); running.Wait() }}
 	watching := make(chan error, in.To-in.From)
 	for i := in.From; i < in.To; i++ {
-		running.Go(func() { bareSyncer(ctx, f.net, i, in, watching) })
+		running.Go(func() { bareSyncer(ctx, f.link, i, in, watching) })
 	}
 	for range in.To - in.From {
 		if err := <-watching; err != nil {
@@ -59,15 +60,15 @@ func (f *fleet) stopBare() {
 	}
 }
 
-func dialBare(n *network, endpoint string) (*clientv3.Client, error) {
+func dialBare(link *world.Link, endpoint string) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{
 		Endpoints: []string{endpoint}, DialTimeout: 10 * time.Second,
-		DialOptions: []grpc.DialOption{grpc.WithContextDialer(n.dial)},
+		DialOptions: []grpc.DialOption{link.DialOption()},
 	})
 }
 
-func bareSyncer(ctx context.Context, n *network, i int, in BareStart, watching chan<- error) {
-	client, err := dialBare(n, in.Etcd)
+func bareSyncer(ctx context.Context, link *world.Link, i int, in BareStart, watching chan<- error) {
+	client, err := dialBare(link, in.Etcd)
 	if err != nil {
 		watching <- err
 		return
@@ -105,7 +106,7 @@ func (f *fleet) bareReconnect(endpoint string, n int) (time.Duration, error) {
 	defer cancel()
 	clients := make([]*clientv3.Client, n)
 	for i := range n {
-		wg.Go(func() { clients[i], errs[i] = bareConnect(ctx, f.net, endpoint, i) })
+		wg.Go(func() { clients[i], errs[i] = bareConnect(ctx, f.link, endpoint, i) })
 	}
 	wg.Wait()
 	took := time.Since(began)
@@ -117,8 +118,8 @@ func (f *fleet) bareReconnect(endpoint string, n int) (time.Duration, error) {
 	return took, errors.Join(errs...)
 }
 
-func bareConnect(ctx context.Context, n *network, endpoint string, i int) (*clientv3.Client, error) {
-	client, err := dialBare(n, endpoint)
+func bareConnect(ctx context.Context, link *world.Link, endpoint string, i int) (*clientv3.Client, error) {
+	client, err := dialBare(link, endpoint)
 	if err != nil {
 		return nil, err
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// world is a server, a fleet and an observer.
-type world struct {
+// bench is a server, a fleet and an observer.
+type bench struct {
 	*server
 	fleet *remote
 	eyes  *observer
@@ -19,8 +19,8 @@ type world struct {
 	jobsRun bool
 }
 
-func newWorld(ctx context.Context, o options) (_ *world, err error) {
-	w := &world{}
+func newBench(ctx context.Context, o options) (_ *bench, err error) {
+	w := &bench{}
 	if w.server, err = newServer(ctx, o); err != nil {
 		return nil, err
 	}
@@ -33,13 +33,13 @@ func newWorld(ctx context.Context, o options) (_ *world, err error) {
 	return w, nil
 }
 
-func (w *world) close() error {
+func (w *bench) close() error {
 	w.eyes.close()
 	return errors.Join(w.fleet.close(), w.server.stop())
 }
 
 // grow starts clusters until there are n.
-func (w *world) grow(ctx context.Context, n int, latency time.Duration) error {
+func (w *bench) grow(ctx context.Context, n int, latency time.Duration) error {
 	if n <= w.clusters {
 		return nil
 	}
@@ -70,7 +70,7 @@ type measured struct {
 }
 
 // creations measures creations over n members and their floor in turns.
-func (w *world) creations(ctx context.Context, n, rounds int) (*measured, error) {
+func (w *bench) creations(ctx context.Context, n, rounds int) (*measured, error) {
 	m := &measured{connected: w.clusters, members: n, rounds: rounds}
 	var like *timeline
 	// The first rounds warm up, and show what the relay is to do.
@@ -120,7 +120,7 @@ func (w *world) creations(ctx context.Context, n, rounds int) (*measured, error)
 }
 
 // cpu is what the server and the fleet have used together.
-func (w *world) cpu() (time.Duration, error) {
+func (w *bench) cpu() (time.Duration, error) {
 	server, err := w.server.usage()
 	if err != nil {
 		return 0, err
@@ -130,7 +130,7 @@ func (w *world) cpu() (time.Duration, error) {
 }
 
 // creation makes one federation, times it, and removes it.
-func (w *world) creation(ctx context.Context, m *measured, name string, n int, counts bool) (*timeline, error) {
+func (w *bench) creation(ctx context.Context, m *measured, name string, n int, counts bool) (*timeline, error) {
 	w.eyes.forget(true)
 	server, err := w.server.usage()
 	if err != nil {
@@ -203,7 +203,7 @@ func (r *report) creations(all []*measured) {
 
 // ladder measures creations over more and more members, with nobody else there.
 func ladder(ctx context.Context, o options, out *report) (err error) {
-	w, err := newWorld(ctx, o)
+	w, err := newBench(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -228,7 +228,7 @@ func ladder(ctx context.Context, o options, out *report) (err error) {
 // connected measures creations beside more and more syncers that are connected
 // and idle, and what those cost the server.
 func connected(ctx context.Context, o options, out *report) (err error) {
-	w, err := newWorld(ctx, o)
+	w, err := newBench(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -281,7 +281,7 @@ type idled struct {
 	serverShare, fleetShare float64
 }
 
-func (w *world) idle(ctx context.Context, d time.Duration) (idled, error) {
+func (w *bench) idle(ctx context.Context, d time.Duration) (idled, error) {
 	var i idled
 	server, err := w.server.usage()
 	if err != nil {

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
-	"net"
 	"sync"
 	"time"
 
@@ -14,10 +11,8 @@ import (
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
-	"github.com/oscarfed/oscarfed/store/seal"
-	"github.com/oscarfed/oscarfed/syncer"
-	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/test/await"
+	"github.com/oscarfed/oscarfed/test/world"
 )
 
 // clusterID names the i-th cluster of a fleet.
@@ -28,7 +23,8 @@ func clusterID(i int) string { return fmt.Sprintf("edge-%04d", i) }
 // what an OSCAR's network costs is not the federation's.
 type fleet struct {
 	ctx context.Context
-	net *network
+	// link is what all syncers reach etcd through. It can be cut.
+	link *world.Link
 
 	mu       sync.Mutex
 	clusters map[int]*member
@@ -37,11 +33,8 @@ type fleet struct {
 
 // member is one cluster.
 type member struct {
-	sim      *oscarsim.Sim
-	oscar    *manager.Client
-	identity *seal.Identity
-	syncer   *syncer.Syncer
-	stop     func() error
+	*world.Site
+	syncer *world.SiteSyncer
 }
 
 // FleetStart says which clusters to start, and how.
@@ -59,11 +52,11 @@ func (f *fleet) start(in FleetStart) error {
 	var wg sync.WaitGroup
 	errs := make([]error, in.To-in.From)
 	// As many at once as a machine of two CPUs can make keys for.
-	turn := make(chan struct{}, 64)
+	places := make(chan struct{}, 64)
 	for i := in.From; i < in.To; i++ {
 		wg.Go(func() {
-			turn <- struct{}{}
-			defer func() { <-turn }()
+			places <- struct{}{}
+			defer func() { <-places }()
 			errs[i-in.From] = f.startOne(i, in)
 		})
 	}
@@ -79,43 +72,24 @@ func (f *fleet) startOne(i int, in FleetStart) error {
 	m := f.clusters[i]
 	f.mu.Unlock()
 	if m == nil {
-		cfg := oscarsim.Config{ClusterID: clusterID(i), User: user, Password: password, Latency: in.Latency}
+		cfg := oscarsim.Config{ClusterID: clusterID(i), User: world.User, Password: world.Password, Latency: in.Latency}
 		if in.JobsRun {
 			cfg.Nodes = []oscarsim.Node{{Name: "large", CPU: 100_000_000, Memory: 1 << 50}}
 			cfg.Workload = &oscarsim.Workload{Min: time.Millisecond, Max: time.Millisecond}
 		}
-		sim := oscarsim.New(cfg)
-		client, err := manager.New(manager.Config{
-			Endpoint: "http://" + clusterID(i), User: user, PasswordFile: in.PasswordFile, Transport: direct{sim.Handler()},
-		})
+		site, err := world.NewSite(cfg)
 		if err != nil {
 			return err
 		}
-		id, err := seal.Generate()
-		if err != nil {
-			return err
-		}
-		m = &member{sim: sim, oscar: client, identity: id}
+		m = &member{Site: site}
 	}
-	quiet := slog.New(slog.DiscardHandler)
-	st, err := store.Open(f.ctx, store.Config{
-		Endpoints: []string{in.Etcd}, Logger: quiet, Deadline: time.Minute, RequestTimeout: 20 * time.Second,
-		DialOptions: []grpc.DialOption{grpc.WithContextDialer(f.net.dial)},
-	})
+	var err error
+	m.syncer, err = m.StartSyncer(f.ctx, store.Config{
+		Endpoints: []string{in.Etcd}, Deadline: time.Minute, RequestTimeout: 20 * time.Second,
+		DialOptions: []grpc.DialOption{f.link.DialOption()},
+	}, direct{m.Sim.Handler()}, in.PasswordFile)
 	if err != nil {
-		return fmt.Errorf("%s: %w", clusterID(i), err)
-	}
-	s, err := syncer.New(syncer.Config{ClusterID: clusterID(i), Store: st, OSCAR: m.oscar, Identity: m.identity, Logger: quiet})
-	if err != nil {
-		return errors.Join(err, st.Close())
-	}
-	ctx, cancel := context.WithCancel(f.ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	m.syncer = s
-	m.stop = func() error {
-		cancel()
-		return errors.Join(<-ended, st.Close())
+		return fmt.Errorf("%s: %w", m.ID, err)
 	}
 	f.mu.Lock()
 	f.clusters[i] = m
@@ -130,7 +104,7 @@ func (f *fleet) stop() error {
 	var wg sync.WaitGroup
 	errs := make(chan error, len(f.clusters))
 	for _, m := range f.clusters {
-		wg.Go(func() { errs <- m.stop() })
+		wg.Go(func() { errs <- m.syncer.Stop() })
 	}
 	wg.Wait()
 	close(errs)
@@ -160,7 +134,7 @@ func (f *fleet) lists() map[int]int {
 	defer f.mu.Unlock()
 	out := make(map[int]int, len(f.clusters))
 	for i, m := range f.clusters {
-		out[i] = m.sim.Calls()[oscarsim.OpList]
+		out[i] = m.Sim.Calls()[oscarsim.OpList]
 	}
 	return out
 }
@@ -182,65 +156,3 @@ func (f *fleet) compared(since map[int]int) error {
 func (f *fleet) until(what string, ok func() bool) error {
 	return await.Try(f.ctx, what, func() (bool, error) { return ok(), nil })
 }
-
-// network is what all clients of a fleet dial through. It can be cut.
-type network struct {
-	mu    sync.Mutex
-	cut   bool
-	conns map[net.Conn]struct{}
-}
-
-func newNetwork() *network { return &network{conns: map[net.Conn]struct{}{}} }
-
-var errCut = errors.New("the network is cut")
-
-func (n *network) dial(ctx context.Context, address string) (net.Conn, error) {
-	n.mu.Lock()
-	cut := n.cut
-	n.mu.Unlock()
-	if cut {
-		return nil, errCut
-	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	tracked := &trackedConn{Conn: conn, network: n}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.cut {
-		return nil, errors.Join(errCut, conn.Close())
-	}
-	n.conns[tracked] = struct{}{}
-	return tracked, nil
-}
-
-// set cuts all connections, or lets new ones be made.
-func (n *network) set(cut bool) {
-	n.mu.Lock()
-	n.cut = cut
-	var open []net.Conn
-	if cut {
-		for c := range n.conns {
-			open = append(open, c)
-		}
-	}
-	n.mu.Unlock()
-	for _, c := range open {
-		_ = c.Close()
-	}
-}
-
-type trackedConn struct {
-	net.Conn
-	network *network
-}
-
-func (c *trackedConn) Close() error {
-	c.network.mu.Lock()
-	delete(c.network.conns, c)
-	c.network.mu.Unlock()
-	return c.Conn.Close()
-}
-
-var _ io.Closer = (*trackedConn)(nil)

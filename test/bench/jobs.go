@@ -36,7 +36,7 @@ const (
 // long one takes from the POST to the control plane to the POST to its OSCAR. Their
 // floor is the same transactions by bare clients.
 func jobs(ctx context.Context, o options, out *report) (err error) {
-	w, err := newWorld(ctx, o)
+	w, err := newBench(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (r *jobRun) floorRate() float64  { return float64(r.n) / r.floorTook.Second
 
 // someJobs sends n jobs, as many at a time as there are senders, and waits until all
 // have ended.
-func (w *world) someJobs(ctx context.Context, service string, n, senders int) (*jobRun, error) {
+func (w *bench) someJobs(ctx context.Context, service string, n, senders int) (*jobRun, error) {
 	w.eyes.forget(true)
 	server, err := w.server.usage()
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/oscarfed/oscarfed/test/await"
+	"github.com/oscarfed/oscarfed/test/world"
 )
 
 // seen is one key of one revision, and when the observer was told of it.
@@ -36,7 +37,7 @@ type observer struct {
 }
 
 func newObserver(ctx context.Context, endpoint string) (*observer, error) {
-	client, err := dialBare(newNetwork(), endpoint)
+	client, err := dialBare(world.NewLink(world.Loopback{}), endpoint)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 // parallel compares a create over ten members with one over one, on OSCARs that
 // take as long as real ones.
 func parallel(ctx context.Context, o options, out *report) (err error) {
-	w, err := newWorld(ctx, o)
+	w, err := newBench(ctx, o)
 	if err != nil {
 		return err
 	}

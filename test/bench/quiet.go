@@ -16,7 +16,7 @@ import (
 // writes nothing, and that is asserted. One of the syncers is the program itself in
 // a process of its own.
 func quiet(ctx context.Context, o options, out *report) (err error) {
-	w, err := newWorld(ctx, o)
+	w, err := newBench(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ type lone struct {
 	stop  func() error
 }
 
-func (w *world) loneSyncer(ctx context.Context, o options, i int) (*lone, error) {
+func (w *bench) loneSyncer(ctx context.Context, o options, i int) (*lone, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/test/await"
+	"github.com/oscarfed/oscarfed/test/world"
 )
 
 // fleetCommand makes this program a fleet, which takes its orders on standard
@@ -33,7 +34,11 @@ func (r *Fleet) Stop(None, *None) error { return r.fleet.stop() }
 
 // Cut closes every connection to etcd and lets none be made, or ends that.
 func (r *Fleet) Cut(cut bool, _ *None) error {
-	r.fleet.net.set(cut)
+	if cut {
+		r.fleet.link.Cut()
+	} else {
+		r.fleet.link.Heal()
+	}
 	return nil
 }
 
@@ -81,7 +86,7 @@ func (r *Fleet) Tidy(None, *None) error {
 func serveFleet(ctx context.Context, in io.Reader, out, stderr io.Writer) int {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f := &fleet{ctx: ctx, net: newNetwork(), clusters: map[int]*member{}}
+	f := &fleet{ctx: ctx, link: world.NewLink(world.Loopback{}), clusters: map[int]*member{}}
 	server := rpc.NewServer()
 	if err := server.Register(&Fleet{f}); err != nil {
 		fmt.Fprintln(stderr, "bench fleet:", err)

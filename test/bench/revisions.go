@@ -11,7 +11,7 @@ import (
 // revisions counts the transactions of a create, a change and a delete. It fails
 // when there are more or fewer than promised.
 func revisions(ctx context.Context, o options, out *report) (err error) {
-	w, err := newWorld(ctx, o)
+	w, err := newBench(ctx, o)
 	if err != nil {
 		return err
 	}

@@ -13,13 +13,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/oscarfed/oscarfed/store/embedded"
+	"github.com/oscarfed/oscarfed/test/world"
 )
 
 // scale fills a federation of a thousand clusters with twenty thousand replicas,
 // and measures what that takes, a cold start over it, and the return of all
 // syncers at once.
 func scale(ctx context.Context, o options, out *report) (err error) {
-	w, err := newWorld(ctx, o)
+	w, err := newBench(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func scale(ctx context.Context, o options, out *report) (err error) {
 
 // fill creates federations until there are enough or the time is over, and returns
 // how many there are and how long that took.
-func (w *world) fill(ctx context.Context, federations, members int, limit time.Duration) (int, time.Duration, error) {
+func (w *bench) fill(ctx context.Context, federations, members int, limit time.Duration) (int, time.Duration, error) {
 	w.eyes.forget(false)
 	began := time.Now()
 	g, gctx := errgroup.WithContext(ctx)
@@ -87,7 +88,7 @@ func (w *world) fill(ctx context.Context, federations, members int, limit time.D
 // returnOfAll cuts every connection for longer than the sessions live, and
 // measures from its end until every syncer has a session, has listed etcd and its OSCAR,
 // and nothing is written any more.
-func (w *world) returnOfAll(ctx context.Context, out *report) ([][]string, error) {
+func (w *bench) returnOfAll(ctx context.Context, out *report) ([][]string, error) {
 	out.sayf("cutting %d syncers off", w.clusters)
 	if err := w.fleet.do("Cut", true); err != nil {
 		return nil, err
@@ -141,7 +142,7 @@ func (w *world) returnOfAll(ctx context.Context, out *report) ([][]string, error
 
 // coldStart kills the control plane and starts it over the same data. The floor is
 // etcd alone over a copy of it, and one list of everything.
-func (w *world) coldStart(ctx context.Context, out *report) ([][]string, error) {
+func (w *bench) coldStart(ctx context.Context, out *report) ([][]string, error) {
 	out.sayf("killing the control plane")
 	w.server.kill()
 	copied, err := os.MkdirTemp("", "oscarfed-bench-")
@@ -190,7 +191,7 @@ func bareStart(ctx context.Context, data string) (etcd, list time.Duration, byte
 	}
 	defer server.Close()
 	etcd = time.Since(began)
-	client, err := dialBare(newNetwork(), server.Endpoint())
+	client, err := dialBare(world.NewLink(world.Loopback{}), server.Endpoint())
 	if err != nil {
 		return 0, 0, 0, err
 	}
