@@ -13,10 +13,12 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // patience is how long a browser may take for anything: the machine may be busy.
-const patience = 3 * time.Minute
+const patience = await.Limit
 
 // Browser is a Chromium with one tab and a profile of its own.
 type Browser struct {

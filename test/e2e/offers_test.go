@@ -254,7 +254,7 @@ func TestAJobThatWaitsAtAMemberRunsAtAnother(t *testing.T) {
 // post sends an event to an OSCAR, as MinIO does.
 func post(t *testing.T, url, token, event string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(event))
 	if err != nil {

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"bytes"
+	_ "embed"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,16 +21,8 @@ var canaries = []string{
 	"canary-webdav-password", "canary-header-token", "canary-cluster-password", "canary-refresh-token",
 }
 
-const secretive = `{"name":"grayifyr0","cluster_id":"oscar-cluster-a","image":"ghcr.io/grycap/imagemagick","script":"#!/bin/sh\n",
-"environment":{"secrets":{"KEY":"canary-environment-secret","refresh_token":"canary-refresh-token"}},
-"storage_providers":{"minio":{"shared":{"endpoint":"https://minio.example.org","verify":true,"region":"us-east-1","access_key":"canary-minio-access-key","secret_key":"canary-minio-secret-key"}},
-"s3":{"archive":{"access_key":"AKIAEXAMPLE","secret_key":"canary-s3-secret-key","region":"us-east-1"}},
-"webdav":{"dcache":{"hostname":"dcache.example.org","login":"me","password":"canary-webdav-password"}}},
-"clusters":{"oscar-cluster-b":{"endpoint":"https://b.example.org","auth_user":"oscar","auth_password":"canary-cluster-password","ssl_verify":true}},
-"federation":{"topology":"mesh","members":[
-{"type":"oscar","cluster_id":"oscar-cluster-b","service_name":"grayifyr1","headers":{"X-Token":"canary-header-token"}},
-{"type":"oscar","cluster_id":"oscar-cluster-c","service_name":"grayifyr2"}]},
-"input":[{"storage_provider":"minio.default","path":"grayifyr0/in"}],"output":[{"storage_provider":"minio.default","path":"grayifyr0/out"}]}`
+//go:embed testdata/secrets.json
+var secretive string
 
 // TestSecretsAreNowhereToBeRead looks for canary secrets, and for the service
 // tokens, in etcd's database and write-ahead log, in every log and in every answer.

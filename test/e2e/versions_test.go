@@ -30,7 +30,7 @@ func endsWith(t *testing.T, run func(context.Context) error) string {
 			t.Fatal("it has ended without an error")
 		}
 		return err.Error()
-	case <-time.After(5 * time.Minute):
+	case <-time.After(limit):
 		t.Fatal("it goes on")
 	}
 	return ""

@@ -1,6 +1,7 @@
 package invariants
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -81,24 +82,11 @@ func TestAReportGoesOnWhereItsSyncerWasBeforeARestore(t *testing.T) {
 // gives up on them would hide what broke. Each line is one event, "key value" or
 // "-key"; an empty line ends a revision.
 func FuzzChecker(f *testing.F) {
-	f.Add(`federations/f1 {"v":1,"uid":"f1","owner":"o","group_id":"g","generation":1,"phase":"preparing","topology":"mesh","members":[{"type":"oscar","cluster_id":"a","service_name":"s","uid":"u","coordinator":true}]}
-names/o/g {"v":1,"uid":"f1"}
-c/a/desired/services/s {"v":1,"intent":"prepare","federation":"f1","group_id":"g","uid":"u","generation":1,"owner":"o","spec":"s/u.1","mark":"sha256:00"}
-
-c/a/observed/services/s {"v":1,"phase":"prepared","uid":"u","observed_generation":1,"desired_revision":2,"vote":{"answer":"yes","revision":2}}
-
-federations/f1 {"v":1,"uid":"f1","phase":"applying"}
-c/a/desired/services/s {"v":1,"intent":"apply","uid":"u","generation":1}
-c/a/desired/specs/s/u.1 {"v":1,"service":{"annotations":{"oscarfed/uid":"u"}},"sealed":"x","left":["b"]}
-
-c/a/desired/services/s {"v":1,"intent":"delete","uid":"u","generation":1,"cause":"rollback","data":"delete"}
-
--c/a/desired/services/s
--c/a/observed/services/s
-deleted/u {"v":1,"uid":"u","federation":"f1","cluster_id":"a","service_name":"s","buckets_left":["b"]}
--federations/f1
-
-c/a/desired/services/s {"v":1,"intent":"delete"}`)
+	seed, err := os.ReadFile("testdata/history.txt")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(strings.TrimSpace(string(seed)))
 	f.Add("c/a/observed/services/s {\"v\":1,\"vote\":{}}\n\nc/a/session {\"v\":1,\"token\":[{\"password\":1}]}\nfoo {\"v\":1,")
 	f.Add("names/%zz/g {\"v\":1,\"uid\":null}\ndeleted/x {\"v\":1,\"federation\":7}\nrequests/r {\"v\":1,\"uid\":\"f9\"}")
 	f.Fuzz(func(t *testing.T, text string) {

@@ -6,15 +6,15 @@ import (
 	"log/slog"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // Limits of a guard.
 const (
-	guardTimeout = 2 * time.Minute
+	guardTimeout = await.Limit
 	// guardLines is how many violations are shown; the rest is counted.
 	guardLines = 40
 )

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/oscarfed/oscarfed/store/embedded"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // Config of a cluster.
@@ -29,7 +30,7 @@ type Config struct {
 
 // Limits of a start. The machine may be busy.
 const (
-	startPatience = 3 * time.Minute
+	startPatience = await.Limit
 	// startTries: a port that was free a moment ago may be taken.
 	startTries = 3
 	pollPause  = 50 * time.Millisecond

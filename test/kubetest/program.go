@@ -10,10 +10,12 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // stopPatience is how long a program may take to end in order.
-const stopPatience = 20 * time.Second
+const stopPatience = await.Limit
 
 // keptLog bounds what is kept of a program's log, in bytes: its end.
 const keptLog = 64 << 10

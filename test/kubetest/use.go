@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -22,10 +21,12 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // Patience is how long a test waits for something to come true before it fails.
-const Patience = time.Minute
+const Patience = await.Limit
 
 // Admin is the configuration of an administrator's client.
 func (c *Cluster) Admin() *rest.Config { return rest.CopyConfig(c.admin) }
@@ -152,12 +153,5 @@ func (c *Cluster) Allowed(t testing.TB, namespace, account string, what authoriz
 // Eventually waits until ok is true, for Patience.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	limit := time.After(Patience)
-	for !ok() {
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-limit:
-			t.Fatalf("it never came true: %s", what)
-		}
-	}
+	await.Until(t, what, ok)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/linear"
 	"github.com/oscarfed/oscarfed/test/process"
 )
@@ -109,7 +110,7 @@ func (p *proof) one(seed uint64, size linear.Size) {
 
 func (p *proof) end() {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(p.t.Context(), await.Limit)
 	defer cancel()
 	report, err := p.world.Report(ctx)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/openid"
 )
 
@@ -38,18 +39,13 @@ func authenticate(t *testing.T, o *identity.OIDC, token string) (identity.Caller
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, "/system/info", nil)
 	r.Header.Set("Authorization", "Bearer "+token)
-	late := time.After(time.Minute)
-	for {
-		caller, err := o.Authenticate(r)
-		if err == nil || errors.Is(err, identity.ErrUnauthenticated) {
-			return caller, err
-		}
-		select {
-		case <-late:
-			t.Fatalf("the issuer was never known: %v", err)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
+	var caller identity.Caller
+	var err error
+	await.Until(t, "the issuer is known", func() bool {
+		caller, err = o.Authenticate(r)
+		return err == nil || errors.Is(err, identity.ErrUnauthenticated)
+	})
+	return caller, err
 }
 
 func TestUsersOfAProvider(t *testing.T) {

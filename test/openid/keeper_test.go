@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/syncer/token"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/openid"
 )
 
@@ -99,7 +100,7 @@ func hold(t *testing.T, as openid.Client) (*holder, openid.Tokens) {
 		Report: func(context.Context, token.Reading) (func(string), error) { return func(string) {}, nil },
 	})
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), await.Limit)
 		defer cancel()
 		h.Close(ctx)
 	})

@@ -20,6 +20,7 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/module"
 )
 
@@ -59,7 +60,7 @@ func (b *lockedBuffer) String() string {
 }
 
 // startPatience is how long a provider may take to listen.
-const startPatience = time.Minute
+const startPatience = await.Limit
 
 // Start starts a provider. It ends by Stop, and with this process.
 func Start() (*Provider, error) {
@@ -162,7 +163,7 @@ func (p *Provider) Realm(t testing.TB, name string) *Realm {
 			t.Logf("the OpenID provider says: %s", p.log)
 		}
 	})
-	return &Realm{t: t, p: p, name: name, http: &http.Client{Transport: transport, Timeout: time.Minute}}
+	return &Realm{t: t, p: p, name: name, http: &http.Client{Transport: transport, Timeout: await.Limit}}
 }
 
 // Issuer is its URL, as it stands in its tokens' iss.

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // resolve takes a side, as the administrator does.
@@ -95,7 +95,7 @@ func TestEveryDifferenceIsListed(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	// What is held is not changed by its owner either, and he is told the way out.
-	_, err := s.Client.ChangeService(t.Context(), definition(t, "changed", "2Gi"), client.ChangeOptions{Wait: time.Minute})
+	_, err := s.Client.ChangeService(t.Context(), definition(t, "changed", "2Gi"), client.ChangeOptions{Wait: await.Limit})
 	if e, ok := errors.AsType[*client.Error](err); !ok || e.Code() != "conflict" || !strings.Contains(err.Error(), "oscarfed resolve") {
 		t.Errorf("a change over what is held: %v", err)
 	}

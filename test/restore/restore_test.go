@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -15,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -73,7 +73,7 @@ func tell(t *testing.T) *tale {
 	}
 	s.create("created")
 	if _, err := w.CP.ChangeReplicas(t.Context(), admin, "grown0", controlplane.ReplicasRequest{
-		Add: []oscar.Member{{Type: "oscar", ClusterID: d, ServiceName: "grown3"}}, Wait: time.Minute,
+		Add: []oscar.Member{{Type: "oscar", ClusterID: d, ServiceName: "grown3"}}, Wait: await.Limit,
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -85,14 +85,14 @@ func tell(t *testing.T) *tale {
 
 func (s *tale) create(name string) {
 	s.T.Helper()
-	if _, err := s.Client.CreateService(s.T.Context(), definition(s.T, name, "0.5Gi"), client.CreateOptions{Wait: time.Minute}); err != nil {
+	if _, err := s.Client.CreateService(s.T.Context(), definition(s.T, name, "0.5Gi"), client.CreateOptions{Wait: await.Limit}); err != nil {
 		s.T.Fatal(err)
 	}
 }
 
 func (s *tale) change(name, memory string) {
 	s.T.Helper()
-	if _, err := s.Client.ChangeService(s.T.Context(), definition(s.T, name, memory), client.ChangeOptions{Wait: time.Minute}); err != nil {
+	if _, err := s.Client.ChangeService(s.T.Context(), definition(s.T, name, memory), client.ChangeOptions{Wait: await.Limit}); err != nil {
 		s.T.Fatal(err)
 	}
 }
