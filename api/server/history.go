@@ -63,8 +63,8 @@ func (s *Server) rollback(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, replicasOf(&result.Replicas))
 }
 
-// pause answers PUT /system/replicas/{service}/paused.
-// rotateToken gives the services of a federation other tokens for the control plane.
+// rotateToken answers POST /system/replicas/{service}/rotate-token: the services of the
+// federation get other tokens for the control plane.
 func (s *Server) rotateToken(w http.ResponseWriter, r *http.Request) error {
 	st := stateOf(r)
 	st.location = replicasPath(pathParam(r, "service"))
@@ -76,6 +76,7 @@ func (s *Server) rotateToken(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, replicasOf(view))
 }
 
+// pause answers PUT /system/replicas/{service}/paused.
 func (s *Server) pause(w http.ResponseWriter, r *http.Request) error {
 	var in v1.Paused
 	if _, err := readJSON(r, "pause", &in); err != nil {
