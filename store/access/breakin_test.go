@@ -23,8 +23,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// burglar tries what etcd's protocol allows with a syncer's certificate.
-type burglar struct {
+// attacker tries what etcd's protocol allows with a syncer's certificate.
+type attacker struct {
 	t      *testing.T
 	rnd    *rand.Rand
 	client *clientv3.Client
@@ -41,7 +41,7 @@ type burglar struct {
 
 // keys near and far from the own ones: neighbours in the order of bytes, longer and
 // shorter ids, the ends of the key space.
-func (b *burglar) key() string {
+func (b *attacker) key() string {
 	cluster := pick(b.rnd, clusterB, clusterA, clusterB+"0", clusterB[:len(clusterB)-1], clusterB+"-", clusterB+"/..", "", "*")
 	return pick(b.rnd,
 		record.MetaKey, record.FenceKey, record.FederationKey("0199c3a2"), record.ClusterKey(cluster), "/", "", "\x00", "\xff",
@@ -56,7 +56,7 @@ func (b *burglar) key() string {
 func pick[T any](rnd *rand.Rand, of ...T) T { return of[rnd.IntN(len(of))] }
 
 // reach is one key, a prefix, or everything from a key or between two.
-func (b *burglar) reach() []clientv3.OpOption {
+func (b *attacker) reach() []clientv3.OpOption {
 	switch b.rnd.IntN(5) {
 	case 0:
 		return []clientv3.OpOption{clientv3.WithPrefix()}
@@ -68,7 +68,7 @@ func (b *burglar) reach() []clientv3.OpOption {
 	return nil
 }
 
-func (b *burglar) op(depth int) clientv3.Op {
+func (b *attacker) op(depth int) clientv3.Op {
 	options := b.reach()
 	switch b.rnd.IntN(6) {
 	case 0, 1:
@@ -104,7 +104,7 @@ func (b *burglar) op(depth int) clientv3.Op {
 	return clientv3.OpTxn(b.compares(), b.ops(depth-1), b.ops(depth-1))
 }
 
-func (b *burglar) ops(depth int) (out []clientv3.Op) {
+func (b *attacker) ops(depth int) (out []clientv3.Op) {
 	for range 1 + b.rnd.IntN(3) {
 		out = append(out, b.op(depth))
 	}
@@ -112,7 +112,7 @@ func (b *burglar) ops(depth int) (out []clientv3.Op) {
 }
 
 // compares of foreign keys would tell what they hold, bit by bit.
-func (b *burglar) compares() (out []clientv3.Cmp) {
+func (b *attacker) compares() (out []clientv3.Cmp) {
 	for range b.rnd.IntN(3) {
 		cmp := clientv3.Compare(clientv3.Value(b.key()), ">", "m")
 		if b.rnd.IntN(2) == 0 {
@@ -126,7 +126,7 @@ func (b *burglar) compares() (out []clientv3.Cmp) {
 	return out
 }
 
-func (b *burglar) lease() clientv3.LeaseID {
+func (b *attacker) lease() clientv3.LeaseID {
 	if len(b.leases) == 0 || b.rnd.IntN(2) == 0 {
 		return b.foreign
 	}
@@ -134,7 +134,7 @@ func (b *burglar) lease() clientv3.LeaseID {
 }
 
 // saw fails when something foreign was read.
-func (b *burglar) saw(how string, kvs ...*mvccpb.KeyValue) {
+func (b *attacker) saw(how string, kvs ...*mvccpb.KeyValue) {
 	for _, kv := range kvs {
 		if kv != nil && !strings.HasPrefix(string(kv.Key), b.own) {
 			b.t.Errorf("%s shows %q", how, kv.Key)
@@ -142,7 +142,7 @@ func (b *burglar) saw(how string, kvs ...*mvccpb.KeyValue) {
 	}
 }
 
-func (b *burglar) sawResponse(how string, resp clientv3.OpResponse) {
+func (b *attacker) sawResponse(how string, resp clientv3.OpResponse) {
 	if r := resp.Get(); r != nil {
 		b.saw(how+" get", r.Kvs...)
 	}
@@ -167,7 +167,7 @@ func (b *burglar) sawResponse(how string, resp clientv3.OpResponse) {
 }
 
 // try does one thing at random.
-func (b *burglar) try(ctx context.Context) {
+func (b *attacker) try(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	var err error
@@ -234,7 +234,7 @@ func (b *burglar) try(ctx context.Context) {
 
 // aside uses what etcd serves beside its keys: leases of others, and locks and
 // elections, which are keys, too.
-func (b *burglar) aside(ctx context.Context) (err error) {
+func (b *attacker) aside(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	conn, key := b.client.ActiveConnection(), []byte(b.key())
@@ -268,7 +268,7 @@ func (b *burglar) aside(ctx context.Context) (err error) {
 }
 
 // watch looks for a moment: what it may not see is refused when it is opened.
-func (b *burglar) watch(ctx context.Context) {
+func (b *attacker) watch(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	options := append(b.reach(), clientv3.WithRev(1), clientv3.WithPrevKV(), clientv3.WithCreatedNotify())
 	events := b.client.Watch(ctx, b.key(), options...)
@@ -321,7 +321,7 @@ func TestBreakIn(t *testing.T) {
 		}
 		before := others()
 
-		b := &burglar{
+		b := &attacker{
 			t: t, rnd: rand.New(rand.NewPCG(20261121, 4)), client: raw(t, g, access.Syncer(clusterB, uidB)),
 			own: record.ClusterPrefix(clusterB), foreign: lease.ID,
 		}
