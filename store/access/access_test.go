@@ -41,12 +41,8 @@ func guard(t testing.TB) *guarded {
 		CertFile: cert, KeyFile: key, CAFile: authority.CAFile, Guarded: true, Trusted: []string{access.ControlPlane},
 	})
 	g := &guarded{t: t, endpoint: server.Endpoint(), authority: authority}
-	root := g.open(access.Root)
-	g.admin = access.New(root)
 	for range 2 { // a set-up that was cut off is done again
-		if err := g.admin.SetUp(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		g.setUp()
 	}
 	g.controlPlane = g.open(access.ControlPlane)
 	g.admit(clusterA, uidA)
@@ -74,6 +70,16 @@ func (g *guarded) open(user string) *store.Store {
 	g.t.Helper()
 	cert, key := g.authority.Issue(user)
 	return storetest.Open(g.t, store.Config{Endpoints: []string{g.reached(user)}, CertFile: cert, KeyFile: key, CAFile: g.authority.CAFile})
+}
+
+// setUp switches authentication on. That changes the rights of root, so that the server ends
+// the connections that root had before.
+func (g *guarded) setUp() {
+	g.t.Helper()
+	if err := access.New(g.open(access.Root)).SetUp(g.t.Context()); err != nil {
+		g.t.Fatal(err)
+	}
+	g.admin = access.New(g.open(access.Root))
 }
 
 func (g *guarded) admit(cluster, uid string) {

@@ -44,10 +44,7 @@ func guardByGateway(t testing.TB) *guarded {
 	cert, key := authority.Issue("")
 	server := storetest.Start(t, embedded.Config{CertFile: cert, KeyFile: key, CAFile: bundle})
 	g := &guarded{t: t, endpoint: server.Endpoint(), authority: authority}
-	g.admin = access.New(g.open(access.Root))
-	if err := g.admin.SetUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	g.setUp()
 	g.controlPlane = g.open(access.ControlPlane)
 	g.startGateway(signer, []string{server.Endpoint()})
 	g.admit(clusterA, uidA)

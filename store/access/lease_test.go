@@ -86,10 +86,7 @@ func TestTheOwnerOfALeaseIsKnownAfterARestart(t *testing.T) {
 	}
 	server := storetest.Start(t, cfg)
 	g := &guarded{t: t, endpoint: server.Endpoint(), authority: authority}
-	g.admin = access.New(g.open(access.Root))
-	if err := g.admin.SetUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	g.setUp()
 	g.admit(clusterA, uidA)
 	g.admit(clusterB, uidB)
 	lease, err := raw(t, g, access.Syncer(clusterA, uidA)).Grant(t.Context(), 600)
