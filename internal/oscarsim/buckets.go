@@ -81,7 +81,8 @@ func (s *Sim) listBuckets(c *call) {
 	c.json(http.StatusOK, list)
 }
 
-// ownsBucket reports whether a bucket is that of who asks; every one is the administrator's. The caller holds the lock.
+// ownsBucket reports whether the caller owns a bucket; the administrator owns every one. The
+// caller holds the lock.
 func (s *Sim) ownsBucket(c *call, name string) bool {
 	return c.user == nil || s.minio.buckets[name].tags["owner"] == c.user.Subject
 }

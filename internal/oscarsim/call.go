@@ -168,7 +168,7 @@ func (c *call) read(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// answer checks who asks, applies the fault that is set for the request, and handles it.
+// answer authenticates the caller, applies the fault that is set for the request, and handles it.
 func (s *Sim) answer(c *call, rt *route, r *http.Request) {
 	switch {
 	case rt.control:

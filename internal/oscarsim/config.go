@@ -16,8 +16,8 @@ const RealLatency = 6200 * time.Millisecond
 type Config struct {
 	// ClusterID only makes the MinIO endpoint distinct: OSCAR itself does not know its own id.
 	ClusterID string
-	// MinIO is the endpoint of its MinIO; default one where nobody listens. Handler answers MinIO's health check, so
-	// it may be the same server's.
+	// MinIO is the endpoint of its MinIO; default one where no process listens. Handler answers
+	// MinIO's health check, so it may be the same server's.
 	MinIO string
 	// User and Password are the administrator's Basic credentials.
 	User, Password string

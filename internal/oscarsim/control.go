@@ -40,7 +40,7 @@ func (s *Sim) State() State {
 	for id, data := range s.kube.secrets {
 		st.Secrets[id.namespace+"/"+id.name] = maps.Clone(data)
 	}
-	s.kube.load.pass(time.Now())
+	s.kube.load.advance(time.Now())
 	for _, j := range s.kube.jobs {
 		st.Jobs = append(st.Jobs, jobView(j))
 	}
@@ -88,7 +88,7 @@ func (s *Sim) putSecret(c *call) {
 	c.done(nil)
 }
 
-// putObject uploads the body. A missing bucket is made, as somebody else's.
+// putObject uploads the body. A missing bucket is made, as another user's.
 func (s *Sim) putObject(c *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

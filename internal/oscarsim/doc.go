@@ -1,7 +1,7 @@
 // Package oscarsim owns an OSCAR Manager v4.1.2 in one process: its REST API over a simulated Kubernetes and MinIO,
 // for `oscarfed dev` and for tests. It answers as a real one was seen to answer, oddities included: a 500 after the
 // work was done, a service that is listed before its buckets exist, a DELETE that empties every bucket the definition
-// names, whoever made it.
+// names, also one that others made.
 //
 // It is written from observed facts and from the upstream's source, not from this project's client, and imports
 // nothing of this project, so that the two readings check each other. The contract suite in the folder contract holds

@@ -187,7 +187,7 @@ func (s *Sim) applyFault(client context.Context, c *call, rt *route, f *activeFa
 	}
 }
 
-// doLate does the work of a request some time later, at once and with nobody to answer to.
+// doLate does the work of a request some time later, at once and without an answer.
 func (s *Sim) doLate(c *call, rt *route, f *activeFault) {
 	delay := f.Delay
 	if delay == 0 {

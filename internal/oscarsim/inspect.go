@@ -110,8 +110,9 @@ func (s *Sim) Services() []string {
 	return names
 }
 
-// PutService makes a service of somebody else from a JSON definition, complete with Secret, webhook, buckets and tags,
-// at once. An owner in the definition is kept; without one it is the administrator's. It refuses what POST refuses.
+// PutService makes a service that is not the federation's from a JSON definition, complete with
+// Secret, webhook, buckets and tags, at once. An owner in the definition is kept; without one it
+// is the administrator's. It refuses what POST refuses.
 func (s *Sim) PutService(def string) error {
 	c := &call{life: s.current(), body: []byte(def)}
 	svc, ok := s.decode(c)
@@ -137,8 +138,8 @@ func (s *Sim) PutService(def string) error {
 	return nil
 }
 
-// HalfCreate makes a service that is listed and that nobody can read, change or delete: its PodTemplate is missing. An
-// existing service loses its PodTemplate.
+// HalfCreate makes a service that is listed and that cannot be read, changed or deleted: its
+// PodTemplate is missing. An existing service loses its PodTemplate.
 func (s *Sim) HalfCreate(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,8 +152,8 @@ func (s *Sim) HalfCreate(name string) {
 	s.kube.services[key{servicesNamespace, name}] = &entry{service: svc.Stored()}
 }
 
-// LoseLabel takes from a service's ConfigMap the label that OSCAR lists by, as somebody with kubectl does. GET goes on
-// showing the service.
+// LoseLabel takes from a service's ConfigMap the label that OSCAR lists by, as an operator does
+// with kubectl. GET goes on showing the service.
 func (s *Sim) LoseLabel(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,8 +228,8 @@ func (s *Sim) Buckets() []string {
 	return append([]string{}, slices.Sorted(maps.Keys(s.minio.buckets))...)
 }
 
-// PutBucket makes a bucket of somebody else, without tags and unknown to OSCAR, or adds objects to an existing one. No
-// job is started.
+// PutBucket makes a bucket that is not the federation's, without tags and unknown to OSCAR, or
+// adds objects to an existing one. No job is started.
 func (s *Sim) PutBucket(name string, objects ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,14 +243,14 @@ func (s *Sim) PutBucket(name string, objects ...string) {
 	}
 }
 
-// RemoveBucket takes a bucket away with its objects, as somebody with MinIO's own client does.
+// RemoveBucket takes a bucket away with its objects, as a user does with MinIO's own client.
 func (s *Sim) RemoveBucket(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.minio.buckets, name)
 }
 
-// TagBucket makes a bucket of somebody else, if there is none, and replaces its tags.
+// TagBucket makes a bucket that is not the federation's, if there is none, and replaces its tags.
 func (s *Sim) TagBucket(name string, tags map[string]string) {
 	s.PutBucket(name)
 	s.mu.Lock()
@@ -269,7 +270,7 @@ func (s *Sim) Upload(bucket, object string) error {
 func (s *Sim) Jobs(service string) []JobView {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.kube.load.pass(time.Now())
+	s.kube.load.advance(time.Now())
 	out := []JobView{}
 	for _, j := range s.kube.jobs {
 		if j.service == service {
@@ -308,7 +309,7 @@ func (s *Sim) Starts() Starts {
 	return Starts{Names: maps.Clone(s.kube.starts.names), Events: maps.Clone(s.kube.starts.events)}
 }
 
-// DeleteJob deletes a Job and its pod, as somebody with kubectl does.
+// DeleteJob deletes a Job and its pod, as an operator does with kubectl.
 func (s *Sim) DeleteJob(service, name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -360,7 +361,7 @@ func (s *Sim) SetNodes(nodes ...Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.nodes = slices.Clone(nodes)
-	s.kube.load.pass(time.Now())
+	s.kube.load.advance(time.Now())
 	s.kube.load.nodes = s.nodes
 	s.kube.load.schedule(time.Now())
 }

@@ -218,7 +218,7 @@ func (s *Sim) jobs(c *call) {
 		NextPage  string             `json:"next_page,omitempty"`
 		Remaining *int               `json:"remaining_jobs,omitempty"`
 	}{Jobs: map[string]jobInfo{}}
-	s.kube.load.pass(time.Now())
+	s.kube.load.advance(time.Now())
 	all := s.kube.jobsOf(id)
 	after := c.query("page")
 	first, _ := slices.BinarySearchFunc(all, after, func(j *job, name string) int { return cmp.Compare(j.name, name) })
@@ -274,7 +274,7 @@ func (s *Sim) jobOutput(c *call) {
 	if !c.mayRead(e.service) {
 		return // 200 without a body
 	}
-	s.kube.load.pass(time.Now())
+	s.kube.load.advance(time.Now())
 	j := s.kube.jobs[key{id.namespace, c.params[1]}]
 	switch {
 	case j == nil || j.service != c.service || j.status == JobSuspended:

@@ -230,7 +230,7 @@ func (k *kube) deleteJob(j *job) {
 	k.load.remove(j, time.Now())
 }
 
-// jobsOf returns the Jobs of a service, by name. It is theirs who asked: Jobs may be
+// jobsOf returns the Jobs of a service, by name. The list belongs to the caller: Jobs may be
 // deleted meanwhile.
 func (k *kube) jobsOf(service key) []*job {
 	all := k.index[service]

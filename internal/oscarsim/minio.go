@@ -20,7 +20,7 @@ type minio struct {
 	// policies holds the buckets that a user's policy names. The administrator of OSCAR is no MinIO user, so his policy
 	// is written and can never be attached.
 	policies map[string][]string
-	// users are those whom OSCAR has made a MinIO user for, at their first call.
+	// users are the users that OSCAR has made a MinIO user for, at their first call.
 	users map[string]bool
 }
 
@@ -237,8 +237,9 @@ func (m *minio) makeMount(svc *wire.Service, named []string, update bool) ([]str
 	}
 }
 
-// deleteBuckets empties and deletes every bucket that the inputs and outputs name, whoever made it, except the one
-// that is mounted, whose tags it overwrites. It stops at the first error.
+// deleteBuckets empties and deletes every bucket that the inputs and outputs name, also one that
+// others made, except the one that is mounted, whose tags it overwrites. It stops at the first
+// error.
 func (m *minio) deleteBuckets(svc *wire.Service) error {
 	inputs := map[string]bool{}
 	for _, in := range svc.Input {

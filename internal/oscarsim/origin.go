@@ -57,8 +57,9 @@ func (s *Sim) originOf(svc *wire.Service) (*origin, error) {
 	return &origin{id, cluster, own.Endpoint}, nil
 }
 
-// keys asks the origin for the keys of whoever the Authorization is of, and names the Secret that a Job of the user
-// mounts with them. It takes as long as the origin does, up to 20 s: the caller does not hold the lock.
+// keys asks the origin for the keys of the user whose Authorization it is, and names the Secret
+// that a Job of the user mounts with them. It takes as long as the origin does, up to 20 s: the
+// caller does not hold the lock.
 func (o *origin) keys(ctx context.Context, authorization, user string) (*MinIOKeys, error) {
 	provider, err := fetchProvider(ctx, strings.TrimSpace(o.Endpoint), authorization, o.SSLVerify)
 	if err != nil {
@@ -107,8 +108,9 @@ func fetchProvider(ctx context.Context, endpoint, authorization string, verify b
 	return config.MinIO, nil
 }
 
-// eventUser is whom OSCAR takes a Job to be of: the user in a MinIO event, else the one who sent it, else nobody. An
-// event that looks like MinIO's and is not has an empty one, since OSCAR falls over it and goes on.
+// eventUser is the user whom OSCAR runs a Job for: the user in a MinIO event, else the sender,
+// else none. An event that looks like MinIO's and is not has an empty one, since OSCAR fails to
+// read it and goes on.
 func eventUser(event []byte, sender string) (user string) {
 	var decoded map[string]any
 	if json.Unmarshal(event, &decoded) == nil {

@@ -200,7 +200,8 @@ func (s *Sim) registerWebhook(c *call, svc *wire.Service) error {
 	return nil
 }
 
-// minioAway reports whether somebody else is restarting MinIO and that matters. The caller holds the lock.
+// minioAway reports whether another call is restarting MinIO and that matters. The caller holds
+// the lock.
 func (s *Sim) minioAway(c *call) bool { return s.cfg.BreakConcurrent && c.life.restarting > 0 }
 
 // finishCreate makes the buckets of a new service and tags them. The caller holds the lock.

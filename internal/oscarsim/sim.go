@@ -48,7 +48,7 @@ type life struct {
 	kill context.CancelFunc
 	// The Sim's lock guards these counts.
 	running    int // requests
-	late       int // requests whose work is done late, with nobody waiting
+	late       int // requests whose work is done late, without an answer
 	restarting int // restarts of MinIO under way
 }
 

@@ -96,7 +96,7 @@ func (s *Sim) status(c *call) {
 	defer s.mu.Unlock()
 	var st clusterStatus
 	st.Cluster.Nodes = len(s.nodes)
-	s.kube.load.pass(time.Now())
+	s.kube.load.advance(time.Now())
 	cpu, memory := &st.Cluster.Metrics.CPU, &st.Cluster.Metrics.Memory
 	for _, n := range s.nodes {
 		n.RequestCPU, n.RequestMemory = s.kube.load.requests(n)

@@ -13,7 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/oscarsim/wire"
 )
 
-// User is who a bearer token is of, as the issuer tells it.
+// User is the user that a bearer token is of, as the issuer tells it.
 type User struct {
 	Subject string
 	// Name is shown in labels and tags.
@@ -21,8 +21,9 @@ type User struct {
 	Groups []string
 }
 
-// UserSource tells who a bearer token is of: it stands for the issuers that an OSCAR is configured with, and checks
-// signature, issuer and expiry. An error is a token that is not accepted.
+// UserSource tells the user of a bearer token: it stands for the issuers that an OSCAR is
+// configured with, and checks signature, issuer and expiry. An error is a token that is not
+// accepted.
 type UserSource func(ctx context.Context, token string) (User, error)
 
 // bearerOf is the token of a request that OSCAR takes for a user's: it looks for this prefix, letter by letter.
@@ -30,7 +31,8 @@ func bearerOf(header http.Header) (string, bool) {
 	return strings.CutPrefix(header.Get("Authorization"), "Bearer ")
 }
 
-// identify finds out who asks, and answers who is not let in. A user's first call prepares his namespace and MinIO user.
+// identify authenticates the caller, and answers the requests of callers that are not let in. A
+// user's first call prepares his namespace and MinIO user.
 func (s *Sim) identify(ctx context.Context, c *call, r *http.Request) bool {
 	token, isBearer := bearerOf(r.Header)
 	if !isBearer || s.cfg.Users == nil {
@@ -64,7 +66,7 @@ func (s *Sim) Deny(subject string, denied bool) {
 	s.denied[subject] = denied
 }
 
-// by is who asks, as the journal has it.
+// by is the caller, as the journal has it.
 func (c *call) by() string {
 	if c.user != nil {
 		return c.user.Subject
@@ -72,7 +74,7 @@ func (c *call) by() string {
 	return wire.AdminOwner
 }
 
-// ownerName is how labels and tags call who asks.
+// ownerName is the caller's name in labels and tags.
 func (c *call) ownerName() string {
 	if c.user != nil {
 		return strings.ReplaceAll(c.user.Name, " ", "_")
@@ -104,7 +106,8 @@ func (c *call) forbidden(verb string) {
 	c.text(http.StatusForbidden, fmt.Sprintf("User %s doesn't have permision to %s this service", c.user.Subject, verb))
 }
 
-// own makes who asks the owner of a new service, in his namespace and one of his groups. It reports whether it could.
+// own makes the caller the owner of a new service, in his namespace and one of his groups. It
+// reports whether it could.
 func (s *Sim) own(c *call, svc *wire.Service) bool {
 	svc.Owner = wire.AdminOwner
 	if c.user == nil {

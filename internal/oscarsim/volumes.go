@@ -47,7 +47,8 @@ func (k *kube) ensureVolume(svc *wire.Service) error {
 	return nil
 }
 
-// dropVolume deletes the volume that a definition asked to be made, whoever made it, unless its policy is retain.
+// dropVolume deletes the volume that a definition asked to be made, also one that others made,
+// unless its policy is retain.
 func (k *kube) dropVolume(svc *wire.Service) {
 	if v := svc.Volume; v != nil && v.Size != "" && v.LifecyclePolicy != wire.VolumeRetain {
 		delete(k.volumes, key{svc.Namespace, v.Name})
@@ -124,7 +125,8 @@ func (k *kube) volumeStatus(svc *wire.Service) wire.VolumeStatus {
 	return status
 }
 
-// volumesOf is the namespace whose volumes the caller handles, and who owns those that he makes.
+// volumesOf is the namespace whose volumes the caller handles, and the owner of those that he
+// makes.
 func volumesOf(c *call) (namespace, owner string) {
 	if c.user == nil {
 		return servicesNamespace, wire.AdminOwner
@@ -236,7 +238,7 @@ func (s *Sim) Volume(owner, name string) (VolumeView, bool) {
 	return VolumeView{Size: v.size, Owner: v.owner, Service: v.service, Files: slices.Clone(v.files)}, true
 }
 
-// PutVolume puts files into a volume, which is made by nobody's service if it is not there.
+// PutVolume puts files into a volume, which is made without a service if it is not there.
 func (s *Sim) PutVolume(owner, name string, files ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

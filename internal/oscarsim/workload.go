@@ -26,8 +26,8 @@ type Workload struct {
 	Fails float64
 }
 
-// workload is the scheduler and the kubelets of a cluster. Nothing happens by itself:
-// whoever looks at Jobs first lets the time pass (pass). The Sim's lock guards it.
+// workload is the scheduler and the kubelets of a cluster. Nothing happens by itself: each reader
+// of Jobs first advances it to the present (advance). The Sim's lock guards it.
 type workload struct {
 	cfg     *Workload
 	nodes   []Node
@@ -64,7 +64,7 @@ func (w *workload) add(j *job, svc *wire.Service) {
 		return
 	}
 	j.cpu, j.memory = amount(svc.CPU, 1000), amount(svc.Memory, 1)
-	w.pass(j.created)
+	w.advance(j.created)
 	w.waiting = append(w.waiting, j)
 	w.schedule(j.created)
 }
@@ -96,8 +96,8 @@ func (w *workload) remove(j *job, now time.Time) {
 	}
 }
 
-// pass lets the time pass until now: Jobs end, and others get their nodes.
-func (w *workload) pass(now time.Time) {
+// advance moves the workload to now: Jobs end, and others get their nodes.
+func (w *workload) advance(now time.Time) {
 	for len(w.running) > 0 && !w.running[0].ends.After(now) {
 		j, _ := heap.Pop(&w.running).(*job)
 		at := j.ends

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// jobs checks who may start a job, how it is named, and what /system/logs says.
+// jobs checks which callers may start a job, how it is named, and what /system/logs says.
 func (s *suite) jobs(t *testing.T) {
 	n := s.name("jobs")
 	s.post(t, bare(n)).must(t, 201, "")

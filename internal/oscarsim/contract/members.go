@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// away is an endpoint where nobody listens.
+// away is an endpoint where no process listens.
 const away = "http://127.0.0.1:1"
 
 // listed is a federation with one member.

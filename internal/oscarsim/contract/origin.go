@@ -80,7 +80,7 @@ func (s *suite) origin(t *testing.T) {
 			if got := last.Load(); got == nil || *got != (asked{"GET", "/system/config", "Bearer " + s.Token}) {
 				t.Errorf("the origin was asked %+v", got)
 			}
-			// One that looks like MinIO's and is not is nobody's, whoever sends it.
+			// One that looks like MinIO's and is not has no user, whatever its sender.
 			s.do(t, "POST", "/job/"+n, `{"Records":[]}`, bearer(s.Token)).want(t, 500, "origin user id is missing for delegated job")
 		})
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/oscarfed/oscarfed/internal/oscarsim/contract"
 )
 
-// TestRealOSCAR runs the contract on the OSCAR that the environment names. It fails when none is named: who builds
-// with the tag wants an answer.
+// TestRealOSCAR runs the contract on the OSCAR that the environment names. It fails when none is
+// named: a build with the tag is meant to run it.
 func TestRealOSCAR(t *testing.T) {
 	target := contract.Target{URL: strings.TrimSuffix(os.Getenv("OSCAR_URL"), "/"), User: os.Getenv("OSCAR_USER")}
 	file := os.Getenv("OSCAR_PASSWORD_FILE")

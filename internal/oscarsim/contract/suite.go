@@ -14,8 +14,8 @@ type Target struct {
 	URL string
 	// User and Password are the administrator's Basic credentials.
 	User, Password string
-	// Token is an access token of a user whom it lets in, of an issuer that it is configured with; empty leaves out
-	// what a user may do.
+	// Token is an access token of a user that it lets in, of an issuer that it is configured with;
+	// empty leaves out what a user may do.
 	Token string
 	// Prefix begins the name of everything that the suite makes: 3 to 12 lower-case letters and digits. Everything with
 	// this prefix is deleted at the end.
