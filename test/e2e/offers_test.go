@@ -226,7 +226,7 @@ func TestAJobThatWaitsAtAMemberRunsAtAnother(t *testing.T) {
 			mu.Lock()
 			next = death
 			mu.Unlock()
-			post(t, w.Cluster(a).URL+"/job/"+names[0], service.Token, event)
+			post(w, w.Cluster(a).URL+"/job/"+names[0], service.Token, event)
 			id := p.uid(event)
 			if id == "" {
 				t.Fatal("a has no Job of it")
@@ -252,21 +252,21 @@ func TestAJobThatWaitsAtAMemberRunsAtAnother(t *testing.T) {
 }
 
 // post sends an event to an OSCAR, as MinIO does.
-func post(t *testing.T, url, token, event string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+func post(w *world.World, url, token, event string) {
+	w.T.Helper()
+	ctx, cancel := context.WithTimeout(w.T.Context(), limit)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(event))
 	if err != nil {
-		t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := w.HTTP().Do(req)
 	if err != nil {
-		t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusCreated {
-		t.Fatalf("it was answered %s", resp.Status)
+		w.T.Fatalf("it was answered %s", resp.Status)
 	}
 }

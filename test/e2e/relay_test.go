@@ -139,9 +139,8 @@ func TestInvocationsAndLogsGoThroughTheStreams(t *testing.T) {
 		for i := 0; i < len(header); i += 2 {
 			req.Header.Set(header[i], header[i+1])
 		}
-		return http.DefaultClient.Do(req)
+		return w.HTTP().Do(req)
 	}
-	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 
 	t.Run("both ways are streams", func(t *testing.T) {
 		pipe, in := io.Pipe()

@@ -91,7 +91,7 @@ func touch(w *world.World) {
 	}
 }
 
-// TestCompactionToHeadWhileASyncerIsPaused: a syncer hears nothing for so long that
+// TestCompactionToHeadWhileASyncerIsPaused: a syncer is cut off for so long that
 // its session ends, and etcd forgets all that happened meanwhile: a change, a
 // deletion, a creation that was refused. It lists again, and absence in that list is
 // no order.

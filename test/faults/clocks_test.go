@@ -29,7 +29,6 @@ func TestClocksThatDisagreeByHours(t *testing.T) {
 			skew := skews[started%len(skews)]
 			started++
 			cfg.Now = func() time.Time { return time.Now().Add(skew) }
-			cfg.PrepareDeadline = 5 * time.Second
 		},
 	})
 	second, err := client.New(client.Config{Endpoint: w.Serve(w.StartControlPlane()), User: world.User, Password: world.Password})

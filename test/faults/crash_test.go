@@ -140,24 +140,24 @@ func scenarioOf(point string) scenario {
 // has a time limit, and a syncer's successor waits for its session to end.
 const deaths = 4
 
-// errand is one scenario, and the fail points that are left to be met with it. Several
+// killing is one scenario, and the fail points that are left to be met with it. Several
 // federations share them.
-type errand struct {
+type killing struct {
 	scenario
 	points []string
 }
 
-// errands are the scenarios with their points, those of the control plane and of the
+// killings are the scenarios with their points, those of the control plane and of the
 // syncer apart, in the order in which they are passed.
-func errands() []*errand {
-	var all []*errand
+func killings() []*killing {
+	var all []*killing
 	for _, points := range [][]string{controlplane.FailPoints(), syncer.FailPoints()} {
-		of := map[string]*errand{}
+		of := map[string]*killing{}
 		for _, point := range points {
 			s := scenarioOf(point)
 			e := of[s.name]
 			if e == nil || len(e.points) == deaths {
-				e = &errand{scenario: s}
+				e = &killing{scenario: s}
 				of[s.name], all = e, append(all, e)
 			}
 			e.points = append(e.points, point)
@@ -167,20 +167,20 @@ func errands() []*errand {
 }
 
 // TestKilledAtEveryFailPoint kills the control plane, and the syncer of the
-// coordinator's cluster, at every fail point of create, delete and the
-// removal of a cluster, starts it again to be killed at the next one, and looks at the end: all or nothing, nothing
-// foreign touched (the canaries), every promise at every revision (the guard), and the
-// same request works afterwards.
+// coordinator's cluster, at every fail point of create, delete and the removal of a
+// cluster, and starts it again to be killed at the next one. At the end there is all or
+// nothing, nothing foreign was touched (the canaries), every promise held at every
+// revision (the guard), and the same request works.
 func TestKilledAtEveryFailPoint(t *testing.T) {
 	t.Parallel()
-	todo := errands()
+	todo := killings()
 	want := 0
 	for _, e := range todo {
 		want += len(e.points)
 	}
 	var mu sync.Mutex
 	hit := map[string]bool{}
-	next := func() (e *errand) {
+	next := func() (e *killing) {
 		mu.Lock()
 		defer mu.Unlock()
 		if len(todo) > 0 {
@@ -188,7 +188,7 @@ func TestKilledAtEveryFailPoint(t *testing.T) {
 		}
 		return e
 	}
-	// A federation waits most of the time, for leases to end: several share the errands,
+	// A federation waits most of the time, for leases to end: several share the killings,
 	// beside each other whatever -parallel says.
 	var group sync.WaitGroup
 	for share := range 3 {

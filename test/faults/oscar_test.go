@@ -77,6 +77,7 @@ func TestAnOscarThatBreaksInACreateDoesNotHoldItsName(t *testing.T) {
 			w.Eventually("the creation has ended", func() bool {
 				return len(w.Keys(record.NamesPrefix)) == 0 && len(w.Keys(record.DesiredServicesPrefix("oscar-cluster-a"))) == 0
 			})
+			w.Unhurried()
 			status, _, text := w.Do("POST", "/system/services", fdl("alpha", "256Mi"))
 			// That nothing stands there can be told without MinIO: the place is free then, and the vote is refused.
 			told := status == 503 && how.reason == record.ReasonStorageUnreachable ||
@@ -162,6 +163,7 @@ func TestADeletionEndsARollbackThatWaits(t *testing.T) {
 	w.Eventually("the others have nothing left to do", func() bool {
 		return len(w.Keys(record.DesiredServicesPrefix("oscar-cluster-a")))+len(w.Keys(record.DesiredServicesPrefix("oscar-cluster-b"))) == 0
 	})
+	w.Unhurried()
 	if status, _, text := w.Do("POST", "/system/services", withoutC("alpha")); status != 201 {
 		t.Errorf("after that: %d %s", status, text)
 	}

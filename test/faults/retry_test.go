@@ -77,7 +77,7 @@ func request(ctx context.Context, t *testing.T, w *world.World, method, path, bo
 		t.Fatal(err)
 	}
 	req.SetBasicAuth(world.User, world.Password)
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := w.HTTP().Do(req)
 	if errors.Is(err, context.Canceled) {
 		return 0, ""
 	}

@@ -72,7 +72,7 @@ func TestPromise9Secrets(t *testing.T) {
 		{"an access token that outlives its federation", spoil("bury", func(x *txn, f *federation) {
 			x.put(record.TokensKey("b", "f1"), record.Tokens{V: 1, Generation: 1, Access: envelope(t)})
 		}), "the owner's access token is kept although federation f1 is deleting", nil},
-		{"a subject that changes hands", func(s *script, f *federation) {
+		{"a subject of another user", func(s *script, f *federation) {
 			for _, issuer := range []string{"https://a.example.org", "https://b.example.org"} {
 				s.step("bind", func(x *txn) { x.put(record.OwnerKey("somebody"), record.Owner{V: 1, Issuer: issuer}) })
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/syncer/token"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/issuer"
 	"github.com/oscarfed/oscarfed/test/world"
 )
@@ -98,14 +99,14 @@ func replica(federation, cluster int) string {
 // remove deletes a service at its OSCAR, behind everybody's back. Its syncer makes it
 // again: that of a user with a fresh token of his.
 func (p *proof) remove(federation, cluster int) error {
-	ctx, cancel := context.WithTimeout(p.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(p.t.Context(), await.Limit)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, p.Cluster(p.ids[cluster]).URL+"/system/services/"+replica(federation, cluster), http.NoBody)
 	if err != nil {
 		return err
 	}
 	req.SetBasicAuth(world.User, world.Password)
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := p.HTTP().Do(req)
 	if err != nil {
 		return err
 	}

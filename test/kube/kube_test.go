@@ -74,7 +74,7 @@ func install(t *testing.T, services string) *rest.Config {
 	rights = strings.ReplaceAll(rights, "policyName: oscar-syncer", "policyName: "+installed)
 	api.Apply(t, "", rights)
 	conf := api.ServiceAccount(t, installed, "oscar-syncer")
-	// The authorizer hears of a role a moment later.
+	// The authorizer knows a role a moment later.
 	kubetest.Eventually(t, "the rights count", func() bool {
 		return api.Allowed(t, installed, "oscar-syncer", authorizationv1.ResourceAttributes{Verb: "create", Resource: "podtemplates", Namespace: services})
 	})
@@ -118,19 +118,10 @@ func TestDriftIsSeenWithoutWaitingForAResync(t *testing.T) {
 	definition := create(w, services)
 	// Somebody's own PUT, which makes OSCAR write the definition anew.
 	c := w.Cluster(cluster)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, c.URL+"/system/services",
-		strings.NewReader(`{"name":"drifting","image":"example.org/vandal","script":"s","owner":"cluster_admin","input":[{"storage_provider":"minio.default","path":"drifting/in"}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.SetBasicAuth(world.User, world.Password)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = resp.Body.Close()
+	status, _ := w.Directly(http.MethodPut, c.URL+"/system/services", []byte(`{"name":"drifting","image":"example.org/vandal","script":"s",
+"owner":"cluster_admin","input":[{"storage_provider":"minio.default","path":"drifting/in"}]}`))
 	if v, _ := c.Sim.Service(services); v.Image != "example.org/vandal" {
-		t.Fatalf("the PUT answered %d and did nothing", resp.StatusCode)
+		t.Fatalf("the PUT answered %d and did nothing", status)
 	}
 	definition.Data = map[string]string{"function_config.yaml": "image: example.org/vandal"}
 	if _, err := shared.Cluster(t).Client().CoreV1().ConfigMaps(services).Update(t.Context(), definition, metav1.UpdateOptions{}); err != nil {

@@ -196,7 +196,7 @@ func change(s state, in Input, answer Answer) []state {
 			return []state{s}
 		}
 	case Conflict:
-		// What is absent is at no revision: a change that met a deletion may hear that
+		// What is absent is at no revision: a change that met a deletion may be told that
 		// its revision is gone, or that everything is.
 		if s.life == creating || s.life == rolling || s.life == present && elsewhere(s, in.IfMatch) || s.life == absent && in.IfMatch != 0 {
 			return []state{s}

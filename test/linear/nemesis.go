@@ -159,8 +159,8 @@ func disturbing(ctx context.Context, n *nemesis) (fault, error) {
 	return f, nil
 }
 
-// losing makes a control plane lose the answers to what it is writing: etcd's members
-// hear of each other late, so that most of an operation's time is that of a write under
+// losing makes a control plane lose the answers to what it is writing: messages
+// between etcd's members are late, so that most of an operation's time is that of a write under
 // way, and then nothing comes back. The others go on at full speed.
 func losing(ctx context.Context, n *nemesis) (fault, error) {
 	w, trouble := n.world, []Trouble{Cut, HalfOpen}[n.rng.IntN(2)]

@@ -16,8 +16,8 @@ import (
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
-// What goes wrong: clusters that are away, OSCARs that misbehave, hands that
-// change what is not theirs, instances that stop, and time that passes.
+// What goes wrong: clusters that are away, OSCARs that misbehave, users who
+// change a replica at its OSCAR, instances that stop, and time that passes.
 
 func (m *machine) drawCluster(rt *rapid.T) *cluster {
 	return m.clusters[rapid.SampledFrom(clusterNames).Draw(rt, "cluster")]
@@ -191,8 +191,8 @@ func (m *machine) foreign(rt *rapid.T, c *cluster, name string) {
 	m.disturbed(c.id)
 }
 
-// drift is what hands do to a replica: change it, delete it, or delete it and make
-// it again.
+// drift changes a replica at its OSCAR, deletes it there, or deletes it and makes it
+// again.
 func (m *machine) drift(rt *rapid.T) {
 	g := m.standing(rt)
 	p := rapid.SampledFrom(g.places(g.words)).Draw(rt, "replica")
@@ -200,7 +200,7 @@ func (m *machine) drift(rt *rapid.T) {
 	sim := m.w.Cluster(p.cluster).Sim
 	v, ok := sim.Service(p.service)
 	if !ok || c.foreign[p.service] != "" || c.faulty {
-		rt.Skip("it is not there, or hands reach nothing")
+		rt.Skip("it is not there, or its OSCAR cannot be asked")
 	}
 	how := rapid.SampledFrom([]string{"change", "delete", "make again"}).Draw(rt, "how")
 	if how != "change" && !m.untouched(rt, g, p) {
@@ -265,9 +265,9 @@ func (m *machine) byHand(rt *rapid.T, method string, p place, body string) {
 		rt.Fatal(err)
 	}
 	req.SetBasicAuth(world.User, world.Password)
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := m.w.HTTP().Do(req)
 	if err != nil {
-		return // the OSCAR has a fault: hands have no better luck
+		return // the OSCAR has a fault
 	}
 	defer resp.Body.Close()
 	rt.Logf("%s %s by hand: %d", method, p, resp.StatusCode)

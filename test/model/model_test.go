@@ -1,6 +1,6 @@
 // Package model_test compares whole federations with a simple model of what their
-// users may rely on. Random operations (creations, changes, deletions, hands that
-// change what is not theirs, clusters that go and return, OSCARs that misbehave,
+// users may rely on. Random operations (creations, changes, deletions, changes
+// of replicas at their OSCARs, clusters that go and return, OSCARs that misbehave,
 // restarts, time that passes) are done to both; every answer must be one that the
 // model allows, and when everything is in order again the OSCARs must hold what
 // the model says. Every revision of the store is checked besides (test/invariants).

@@ -169,7 +169,7 @@ type cluster struct {
 	foreign map[string]string
 	// objects are those that users put into buckets and nobody deleted by hand.
 	objects map[string][]string
-	// drifts counts what hands did to a service since the last comparison.
+	// drifts counts the changes by hand of a service since the last comparison.
 	drifts map[string]int
 	// emptied are buckets that a DELETE by hand took away.
 	emptied map[string]bool

@@ -14,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // instance is a control plane that runs, or ran, and what carries its connections to etcd.
@@ -35,6 +36,13 @@ func (w *World) Restart(mutate ...func(*controlplane.Config)) {
 	})...)
 	w.API = w.Serve(w.CP)
 	w.Client = must(client.New(client.Config{Endpoint: w.API, User: User, Password: Password, Transport: w.transport}))(w.T)
+}
+
+// Unhurried restarts the first control plane with deadlines that no busy machine misses:
+// those of the test were for creations that do not succeed.
+func (w *World) Unhurried() {
+	w.T.Helper()
+	w.Restart(func(c *controlplane.Config) { c.ApplyGrace, c.PrepareDeadline = await.Limit, await.Limit })
 }
 
 // Identity is the control planes' key.

@@ -32,7 +32,7 @@ func (w *World) Raw(method, path, body, authorization string, header ...string) 
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := (&http.Client{Transport: w.transport}).Do(req)
+	resp, err := w.HTTP().Do(req)
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -43,6 +43,9 @@ func (w *World) Raw(method, path, body, authorization string, header ...string) 
 	}
 	return resp.StatusCode, resp.Header, string(data)
 }
+
+// HTTP is a client that reaches the API and the OSCARs.
+func (w *World) HTTP() *http.Client { return &http.Client{Transport: w.transport} }
 
 // DeleteDirectly is somebody's DELETE at an OSCAR, behind the federation's back.
 func (w *World) DeleteDirectly(url string) {
@@ -60,7 +63,7 @@ func (w *World) Directly(method, url string, body []byte) (status int, answer []
 		w.T.Fatal(err)
 	}
 	req.SetBasicAuth(User, Password)
-	resp, err := (&http.Client{Transport: w.transport}).Do(req)
+	resp, err := w.HTTP().Do(req)
 	if err != nil {
 		w.T.Fatal(err)
 	}
