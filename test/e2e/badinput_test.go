@@ -22,6 +22,7 @@ func with(from, to string) string {
 func TestBadInputLeavesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	const third = `"cluster_id":"oscar-cluster-c","service_name":"grayifyr2"`
 	for name, tt := range map[string]struct {
 		body, rule, path string
 		status           int
@@ -38,8 +39,8 @@ func TestBadInputLeavesNothing(t *testing.T) {
 		"topology":              {with(`"mesh"`, `"ring"`), "one_of", "federation.topology", 400},
 		"delegation":            {with(`"random"`, `"whim"`), "one_of", "federation.delegation", 400},
 		"unknown cluster":       {with(`"cluster_id":"oscar-cluster-c"`, `"cluster_id":"oscar-cluster-z"`), "known_cluster", "federation.members[1].cluster_id", 400},
-		"repeated member":       {with(`"cluster_id":"oscar-cluster-c","service_name":"grayifyr2"`, `"cluster_id":"oscar-cluster-b","service_name":"grayifyr1"`), "unique", "federation.members[1]", 400},
-		"names itself":          {with(`"cluster_id":"oscar-cluster-c","service_name":"grayifyr2"`, `"cluster_id":"oscar-cluster-a","service_name":"grayifyr0"`), "no_self", "federation.members[1]", 400},
+		"repeated member":       {with(third, `"cluster_id":"oscar-cluster-b","service_name":"grayifyr1"`), "unique", "federation.members[1]", 400},
+		"names itself":          {with(third, `"cluster_id":"oscar-cluster-a","service_name":"grayifyr0"`), "no_self", "federation.members[1]", 400},
 		"undefined provider":    {with(`"minio.default","path":"grayifyr0/out"`, `"minio.shared","path":"grayifyr0/out"`), "defined_provider", "output[0].storage_provider", 400},
 		"shared bucket":         {with(`"cluster_id":"oscar-cluster-c"`, `"cluster_id":"oscar-cluster-b"`), "shared_bucket", "", 400},
 		"wrong type":            {with(`"cpu":"0.5"`, `"cpu":1`), "type", "cpu", 400},

@@ -214,7 +214,8 @@ func serviceTokens(t *testing.T, w *world.World) {
 		}
 	}
 	// Its own place it may read.
-	if status, _, text := w.Raw("GET", "/system/replicas/"+names[1], "", "Bearer "+tokens[names[1]]); status != http.StatusOK || !strings.Contains(text, `"self":{"type":"oscar","cluster_id":"`+b+`"`) {
+	status, _, text = w.Raw("GET", "/system/replicas/"+names[1], "", "Bearer "+tokens[names[1]])
+	if status != http.StatusOK || !strings.Contains(text, `"self":{"type":"oscar","cluster_id":"`+b+`"`) {
 		t.Errorf("answered %d %s", status, text)
 	}
 	for body, want := range map[string]int{strings.Repeat("x", 96<<10+1): 413, "\xff": 400, "a\x00b": 400} {

@@ -142,7 +142,10 @@ func TestWhatMayNotBeSeenAnswersAsIfItDidNotExist(t *testing.T) {
 		bearer := "Bearer " + w.Token(caller, nil)
 		for route, all := range asks() {
 			for i, q := range all {
-				for _, headers := range [][]string{nil, {"If-Match", `"1"`}, {"Idempotency-Key", "a-key-of-" + caller + fmt.Sprint(route, i)}, {"Accept", "application/problem+json"}, {"X-Forwarded-User", alice}, {"Cookie", "session=" + alice}} {
+				for _, headers := range [][]string{
+					nil, {"If-Match", `"1"`}, {"Idempotency-Key", "a-key-of-" + caller + fmt.Sprint(route, i)},
+					{"Accept", "application/problem+json"}, {"X-Forwarded-User", alice}, {"Cookie", "session=" + alice},
+				} {
 					nothing := answerTo(w, q, absentName, bearer, headers...)
 					for _, name := range []string{privateName, restrictedName, publicName} {
 						got := answerTo(w, q, name, bearer, headers...)
@@ -170,7 +173,10 @@ func TestWhatMayNotBeSeenAnswersAsIfItDidNotExist(t *testing.T) {
 	}
 	// The owner and the administrator see everything, and are told what is wrong with a
 	// precondition.
-	for who, bearer := range map[string]string{"the owner": "Bearer " + w.Token(alice, nil), "the administrator": "Basic " + base64.StdEncoding.EncodeToString([]byte(world.User+":"+world.Password))} {
+	for who, bearer := range map[string]string{
+		"the owner":         "Bearer " + w.Token(alice, nil),
+		"the administrator": "Basic " + base64.StdEncoding.EncodeToString([]byte(world.User+":"+world.Password)),
+	} {
 		for _, name := range []string{privateName, restrictedName, publicName} {
 			for route, all := range asks() {
 				for _, q := range all {

@@ -20,10 +20,6 @@ import (
 	"github.com/oscarfed/oscarfed/test/process"
 )
 
-// patience is how long a request and what follows from it may take. Nothing takes as
-// long unless it hangs.
-const patience = await.Limit
-
 // user and password are those of the administrator, of the API and of every OSCAR.
 const (
 	user     = process.User
@@ -107,9 +103,9 @@ func (f *federation) startControlPlane(name string) *client.Client {
 
 // removeCluster takes a cluster out of the federation.
 func (f *federation) removeCluster(id string, opts client.RemoveClusterOptions) error {
-	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(f.t.Context(), limit)
 	defer cancel()
-	opts.Wait = patience - 10*time.Second
+	opts.Wait = limit - 10*time.Second
 	res, err := f.api.RemoveCluster(ctx, id, opts)
 	if err == nil && res.Cluster != nil {
 		return errors.New("the cluster is not removed yet")
@@ -144,9 +140,9 @@ func (f *federation) service() *oscar.Service {
 
 // create sends the definition; the answer is nil, or an error with its code.
 func (f *federation) create(key string) error {
-	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(f.t.Context(), limit)
 	defer cancel()
-	_, err := f.api.CreateService(ctx, f.service(), client.CreateOptions{IdempotencyKey: f.key + "/" + key, Wait: patience - 10*time.Second})
+	_, err := f.api.CreateService(ctx, f.service(), client.CreateOptions{IdempotencyKey: f.key + "/" + key, Wait: limit - 10*time.Second})
 	return err
 }
 
@@ -154,9 +150,9 @@ func (f *federation) remove() error { return f.removeAll("") }
 
 // removeAll deletes the federation; data is delete when its buckets shall go.
 func (f *federation) removeAll(data string) error {
-	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(f.t.Context(), limit)
 	defer cancel()
-	_, err := f.api.DeleteService(ctx, services[0], client.DeleteOptions{Data: data, Wait: patience - 10*time.Second})
+	_, err := f.api.DeleteService(ctx, services[0], client.DeleteOptions{Data: data, Wait: limit - 10*time.Second})
 	return err
 }
 

@@ -46,7 +46,8 @@ func TestCanariesAreCheckedAtTheEnd(t *testing.T) {
 			ask(t, sim, http.MethodPut, "/system/services", string(before.JSON))
 		}, "was called for the foreign service"},
 		"a bucket is deleted by a service that names it": {func(t *testing.T, sim *oscarsim.Sim) {
-			ask(t, sim, http.MethodPost, "/system/services", `{"name":"mine","image":"i","script":"s","federation":{"topology":"mesh"},"annotations":{"oscar.grycap/federation-worker":"true"},"input":[`+strings.ReplaceAll(bucket, "crash00", "crash0-in")+`]}`)
+			ask(t, sim, http.MethodPost, "/system/services", `{"name":"mine","image":"i","script":"s","federation":{"topology":"mesh"},
+"annotations":{"oscar.grycap/federation-worker":"true"},"input":[`+strings.ReplaceAll(bucket, "crash00", "crash0-in")+`]}`)
 			ask(t, sim, http.MethodDelete, "/system/services/mine", "")
 		}, "crash0-in"},
 		"an object appears": {func(_ *testing.T, sim *oscarsim.Sim) {

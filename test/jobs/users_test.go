@@ -65,7 +65,7 @@ func (p *proof) create(i int) {
 			members = append(members, fmt.Sprintf(`{"type":"oscar","cluster_id":%q,"service_name":%q}`, p.ids[k], replica(i, k)))
 		}
 	}
-	for tries := 1; ; tries++ {
+	for began := time.Now(); ; {
 		api, refresh := p.Client, ""
 		if ofUser(i) {
 			p.AddUser(owner(i))
@@ -77,11 +77,11 @@ func (p *proof) create(i int) {
 		if len(violations) > 0 {
 			p.t.Fatal(violations)
 		}
-		_, err := api.CreateService(p.t.Context(), s, client.CreateOptions{Wait: time.Minute})
+		_, err := api.CreateService(p.t.Context(), s, client.CreateOptions{Wait: await.Limit})
 		if err == nil {
 			return
 		}
-		if tries == 3 {
+		if time.Since(began) > await.Limit {
 			p.t.Fatal(err)
 		}
 		p.t.Logf("%s, once more: %v", p.name(i), err) // on a busy machine a cluster may seem away
@@ -99,7 +99,7 @@ func replica(federation, cluster int) string {
 // remove deletes a service at its OSCAR, behind everybody's back. Its syncer makes it
 // again: that of a user with a fresh token of his.
 func (p *proof) remove(federation, cluster int) error {
-	ctx, cancel := context.WithTimeout(p.t.Context(), await.Limit)
+	ctx, cancel := context.WithTimeout(p.t.Context(), 10*time.Second) // to hang is one of the OSCAR's faults
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, p.Cluster(p.ids[cluster]).URL+"/system/services/"+replica(federation, cluster), http.NoBody)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	clocks "github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -32,7 +33,7 @@ var (
 const shared = "shared"
 
 // limit ends a wait that never ends otherwise. It is no measure of anything.
-const limit = 2 * time.Minute
+const limit = await.Limit
 
 // machine is a real federation and the model of it.
 type machine struct {
