@@ -127,7 +127,7 @@ func TestALostTokenIsHealedByAnother(t *testing.T) {
 	if n := k.issuer.Calls("/token"); n != 1 {
 		t.Errorf("the issuer was asked %d times", n)
 	}
-	user := k.Bearer(k.Token(alice, map[string]any{"azp": "oscarfed"}))
+	user := k.WithToken(k.Token(alice, map[string]any{"azp": "oscarfed"}))
 	if _, err := user.SetRefreshToken(t.Context(), names[0], k.issuer.RefreshToken(alice), client.RefreshTokenOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ const privateJobs = "svc-private-jobs"
 func TestJobsThroughTheAPI(t *testing.T) {
 	t.Parallel()
 	const event = `{"photo":"https://example.org/canary-event-of-a-job"}`
-	w := withBearers(t, func(o *world.Options) {
+	w := withUsers(t, func(o *world.Options) {
 		o.Names = append(slices.Clone(names), "svc")
 		o.Secrets = append(o.Secrets, "canary-event-of-a-job")
 		o.Syncer = func(c *syncer.Config) { c.JobPoll, c.JobGrace = 50*time.Millisecond, 200*time.Millisecond }
@@ -37,7 +37,7 @@ func TestJobsThroughTheAPI(t *testing.T) {
 	if _, err := create(w, strings.Replace(body, `"environment":`, `"visibility":"public","environment":`, 1)); err != nil {
 		t.Fatal(err)
 	}
-	owner := w.Bearer(w.Token(alice, nil))
+	owner := w.WithToken(w.Token(alice, nil))
 	def := fmt.Sprintf(`{"name":%q,"cluster_id":"oscar-cluster-a","image":"i","script":"s"}`, privateJobs)
 	if _, err := owner.CreateService(t.Context(), service(t, def), client.CreateOptions{}); err != nil {
 		t.Fatal(err)

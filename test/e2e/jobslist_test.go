@@ -15,7 +15,7 @@ import (
 
 // jobsSeen: who may see a service sees its jobs; what one may not see is not there.
 func jobsSeen(t *testing.T, w *world.World, owner *client.Client) {
-	bob := w.Bearer(w.Token("bob", nil))
+	bob := w.WithToken(w.Token("bob", nil))
 	hidden := submit(t, owner, privateJobs)
 	if j := must(owner.Job(t.Context(), hidden))(t); j.Owner != alice || j.By != alice {
 		t.Errorf("alice sees %+v", j)

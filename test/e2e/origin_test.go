@@ -61,13 +61,13 @@ func keysOf(t *testing.T, w *world.World, id string) (cluster string, keys *osca
 // nobody who needs it.
 func TestJobsOfWorkersUseTheStorageOfTheOrigin(t *testing.T) {
 	t.Parallel()
-	w := withBearers(t, func(o *world.Options) {
+	w := withUsers(t, func(o *world.Options) {
 		o.OriginStorage = true
 		o.Secrets = append(o.Secrets, "sim-key-of-"+ann)
 		o.Syncer = func(c *syncer.Config) { c.OriginLook = 500 * time.Millisecond }
 	})
 	w.AddUser(ann)
-	user := w.Bearer(w.Token(ann, nil))
+	user := w.WithToken(w.Token(ann, nil))
 	submit := func(event string) string {
 		t.Helper()
 		return must(user.SubmitJob(t.Context(), names[0], []byte(event), client.JobOptions{}))(t).ID
@@ -125,7 +125,7 @@ func TestJobsOfWorkersUseTheStorageOfTheOrigin(t *testing.T) {
 // back, waits, and runs again when that answers.
 func TestAJobThatFailedWhileTheOriginWasAwayGoesBack(t *testing.T) {
 	t.Parallel()
-	w := withBearers(t, func(o *world.Options) {
+	w := withUsers(t, func(o *world.Options) {
 		o.OriginStorage = true
 		o.Secrets = append(o.Secrets, "sim-key-of-"+ann)
 		o.Syncer = func(c *syncer.Config) { c.OriginLook = 500 * time.Millisecond }
@@ -138,7 +138,7 @@ func TestAJobThatFailedWhileTheOriginWasAwayGoesBack(t *testing.T) {
 	for _, id := range []string{a, c} {
 		must(w.Client.SetClusterState(t.Context(), id, "cordoned"))(t)
 	}
-	job := must(w.Bearer(w.Token(ann, nil)).SubmitJob(t.Context(), names[0], []byte(uploaded), client.JobOptions{}))(t).ID
+	job := must(w.WithToken(w.Token(ann, nil)).SubmitJob(t.Context(), names[0], []byte(uploaded), client.JobOptions{}))(t).ID
 	at := until(t, w.Client, job, func(j *v1.Job) bool { return j.State == v1.JobSubmitted }).Place
 	if err := w.Cluster(a).Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpHealth, Fault: oscarsim.FaultRefuse}); err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 // in; the administrator gets nothing.
 func TestKeysComeThroughTheControlPlane(t *testing.T) {
 	t.Parallel()
-	w := withBearers(t, func(o *world.Options) {
+	w := withUsers(t, func(o *world.Options) {
 		o.OriginStorage = true
 		o.Secrets = append(o.Secrets, "sim-key-of-"+ann)
 		o.Syncer = func(c *syncer.Config) { c.OriginLook = 500 * time.Millisecond }
@@ -31,7 +31,7 @@ func TestKeysComeThroughTheControlPlane(t *testing.T) {
 	}
 	w.Eventually("the workers can use the origin's storage", func() bool { return readable(w, true) })
 	must(w.Client.SetClusterState(t.Context(), a, "cordoned"))(t)
-	id := must(w.Bearer(w.Token(ann, nil)).SubmitJob(t.Context(), names[0], []byte(uploaded), client.JobOptions{}))(t).ID
+	id := must(w.WithToken(w.Token(ann, nil)).SubmitJob(t.Context(), names[0], []byte(uploaded), client.JobOptions{}))(t).ID
 	if cluster, keys := keysOf(t, w, id); cluster == a || keys == nil || keys.AccessKey != ann || keys.Endpoint != w.Cluster(a).URL {
 		t.Errorf("at %s, with %+v", cluster, keys)
 	}

@@ -12,7 +12,7 @@ import (
 // their nodes are called, nor what is found on them; the administrator does.
 func TestAUserLearnsNothingOfHowClustersAreBuilt(t *testing.T) {
 	t.Parallel()
-	w := withBearers(t, func(o *world.Options) {
+	w := withUsers(t, func(o *world.Options) {
 		o.Sim = func(cfg *oscarsim.Config) {
 			cfg.Nodes = []oscarsim.Node{{Name: "ip-10-0-0-7.internal", CPU: 4000, Memory: 8 << 30}}
 		}

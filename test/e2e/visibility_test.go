@@ -117,11 +117,11 @@ func answerTo(w *world.World, q ask, name, authorization string, header ...strin
 // see it and does not own it may change nothing.
 func TestWhatMayNotBeSeenAnswersAsIfItDidNotExist(t *testing.T) {
 	t.Parallel()
-	w := withBearers(t, func(o *world.Options) { o.Clusters, o.Names = []string{a, b}, []string{"svc"} })
+	w := withUsers(t, func(o *world.Options) { o.Clusters, o.Names = []string{a, b}, []string{"svc"} })
 	const bob, carol = "bob", "carol/of|physics@egi.eu"
 	w.AddUser(bob)
 	w.AddUser(carol)
-	owner := w.Bearer(w.Token(alice, nil))
+	owner := w.WithToken(w.Token(alice, nil))
 	for name, extra := range map[string]string{
 		privateName:    "",
 		restrictedName: `"visibility":"restricted","allowed_users":[" ` + carol + ` ","somebody"],`,
@@ -139,16 +139,16 @@ func TestWhatMayNotBeSeenAnswersAsIfItDidNotExist(t *testing.T) {
 		carol: {publicName, restrictedName},
 	}
 	for caller, visible := range sees {
-		bearer := "Bearer " + w.Token(caller, nil)
+		authorization := "Bearer " + w.Token(caller, nil)
 		for route, all := range asks() {
 			for i, q := range all {
 				for _, headers := range [][]string{
 					nil, {"If-Match", `"1"`}, {"Idempotency-Key", "a-key-of-" + caller + fmt.Sprint(route, i)},
 					{"Accept", "application/problem+json"}, {"X-Forwarded-User", alice}, {"Cookie", "session=" + alice},
 				} {
-					nothing := answerTo(w, q, absentName, bearer, headers...)
+					nothing := answerTo(w, q, absentName, authorization, headers...)
 					for _, name := range []string{privateName, restrictedName, publicName} {
-						got := answerTo(w, q, name, bearer, headers...)
+						got := answerTo(w, q, name, authorization, headers...)
 						may := slices.Contains(visible, name)
 						if !may {
 							hidden++
@@ -164,8 +164,8 @@ func TestWhatMayNotBeSeenAnswersAsIfItDidNotExist(t *testing.T) {
 				}
 			}
 		}
-		listsShow(t, w, bearer, visible)
-		takenNames(t, w, bearer)
+		listsShow(t, w, authorization, visible)
+		takenNames(t, w, authorization)
 	}
 	t.Logf("%d requests about services that the caller may not see", hidden)
 	if hidden < 516 {
@@ -173,7 +173,7 @@ func TestWhatMayNotBeSeenAnswersAsIfItDidNotExist(t *testing.T) {
 	}
 	// The owner and the administrator see everything, and are told what is wrong with a
 	// precondition.
-	for who, bearer := range map[string]string{
+	for who, authorization := range map[string]string{
 		"the owner":         "Bearer " + w.Token(alice, nil),
 		"the administrator": "Basic " + base64.StdEncoding.EncodeToString([]byte(world.User+":"+world.Password)),
 	} {
@@ -181,14 +181,14 @@ func TestWhatMayNotBeSeenAnswersAsIfItDidNotExist(t *testing.T) {
 			for route, all := range asks() {
 				for _, q := range all {
 					if q.reader && !q.relayed() {
-						if got := answerTo(w, q, name, bearer); !strings.HasPrefix(got, "20") {
+						if got := answerTo(w, q, name, authorization); !strings.HasPrefix(got, "20") {
 							t.Errorf("%s asks %s of %s: %s", who, route, name, got)
 						}
 					}
 				}
 			}
 			change := asks()["PUT /system/services"][0]
-			if got := answerTo(w, change, name, bearer, "If-Match", `"1"`); !strings.HasPrefix(got, "412 ") {
+			if got := answerTo(w, change, name, authorization, "If-Match", `"1"`); !strings.HasPrefix(got, "412 ") {
 				t.Errorf("%s changes %s with an old If-Match: %s", who, name, got)
 			}
 		}
@@ -219,10 +219,10 @@ func everyRouteIsAsked(t *testing.T, w *world.World) {
 }
 
 // listsShow: lists have what may be seen, and nothing of the rest.
-func listsShow(t *testing.T, w *world.World, bearer string, visible []string) {
+func listsShow(t *testing.T, w *world.World, authorization string, visible []string) {
 	t.Helper()
 	for _, path := range []string{"/system/services", "/system/federations", "/system/deleted", "/system/differences", "/system/clusters", "/system/clusters/" + a} {
-		status, _, text := w.Raw("GET", path, "", bearer)
+		status, _, text := w.Raw("GET", path, "", authorization)
 		if status != 200 {
 			t.Errorf("GET %s: %d", path, status)
 		}
@@ -233,17 +233,17 @@ func listsShow(t *testing.T, w *world.World, bearer string, visible []string) {
 			}
 		}
 	}
-	if status, _, _ := w.Raw("GET", "/system/audit", "", bearer); status != 403 {
+	if status, _, _ := w.Raw("GET", "/system/audit", "", authorization); status != 403 {
 		t.Errorf("GET /system/audit: %d", status)
 	}
 }
 
 // takenNames: a taken name is the one exception, and does not tell whose it is.
-func takenNames(t *testing.T, w *world.World, bearer string) {
+func takenNames(t *testing.T, w *world.World, authorization string) {
 	t.Helper()
 	def := fmt.Sprintf(`{"name":%q,"cluster_id":"oscar-cluster-a","image":"i","script":"s"}`, privateName)
 	for _, path := range []string{"/system/services", "/system/plans"} {
-		status, _, text := w.Raw("POST", path, def, bearer)
+		status, _, text := w.Raw("POST", path, def, authorization)
 		if status != 409 || strings.Contains(text, "lice") || strings.Contains(text, "62bb11b4") {
 			t.Errorf("POST %s of a taken name: %d %s", path, status, text)
 		}
@@ -253,9 +253,9 @@ func takenNames(t *testing.T, w *world.World, bearer string) {
 // What was private when it was written stays so when the service is made public.
 func TestHistoryKeepsWhatWasPrivate(t *testing.T) {
 	t.Parallel()
-	w := withBearers(t, func(o *world.Options) { o.Clusters, o.Names = []string{a}, []string{"svc"} })
+	w := withUsers(t, func(o *world.Options) { o.Clusters, o.Names = []string{a}, []string{"svc"} })
 	w.AddUser("bob")
-	owner, bob := w.Bearer(w.Token(alice, nil)), w.Bearer(w.Token("bob", nil))
+	owner, bob := w.WithToken(w.Token(alice, nil)), w.WithToken(w.Token("bob", nil))
 	def := `{"name":"svc-private-0","image":"secret-of-alice","script":"s","visibility":"private"}`
 	if _, err := owner.CreateService(t.Context(), service(t, def), client.CreateOptions{}); err != nil {
 		t.Fatal(err)

@@ -137,7 +137,7 @@ func (i *Issuer) Sign(key any, kid, alg, subject string, claims map[string]any) 
 // Issuer is URL.
 func (i *Issuer) Issuer() string { return i.URL }
 
-// Check says what a token tells of its bearer, as one who knows the issuer's present
+// Check says whose a token is, as one who knows the issuer's present
 // key and the time would: claims of userinfo, as they are on the wire.
 func (i *Issuer) Check(ctx context.Context, token string) (subject string, claims map[string]any, err error) {
 	i.mu.Lock()

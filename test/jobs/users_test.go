@@ -69,7 +69,7 @@ func (p *proof) create(i int) {
 		api, refresh := p.Client, ""
 		if ofUser(i) {
 			p.AddUser(owner(i))
-			api = p.Bearer(p.Token(owner(i), map[string]any{"exp": time.Now().Add(tokenLife).Unix()}))
+			api = p.WithToken(p.Token(owner(i), map[string]any{"exp": time.Now().Add(tokenLife).Unix()}))
 			refresh = fmt.Sprintf(`"environment":{"secrets":{"refresh_token":%q}},`, p.users.issuer.RefreshToken(owner(i)))
 		}
 		s, violations := oscar.ParseService(fmt.Appendf(nil, `{"name":%q,"cluster_id":%q,"image":"i","cpu":"0.5","memory":"0.5Gi","script":"#!/bin/sh\n",%s

@@ -34,7 +34,7 @@ func TestARefreshTokenRestsInASecretOfItsOwner(t *testing.T) {
 		c.Kube, c.Issuers = open(c.Logger), []token.Issuer{{URL: iss.URL, ClientID: "oscarfed"}}
 	}})
 	w.AddUser(alice)
-	user := w.Bearer(w.Token(alice, nil))
+	user := w.WithToken(w.Token(alice, nil))
 	first := iss.RefreshToken(alice)
 	definition, violations := oscar.ParseService(fmt.Appendf(nil, `{"name":%q,"cluster_id":%q,"image":"ghcr.io/grycap/imagemagick","script":"true",
 		"environment":{"secrets":{"refresh_token":%q}},"input":[{"storage_provider":"minio.default","path":"%s/in"}]}`, services, cluster, first, services))

@@ -40,7 +40,7 @@ func TestAFederationOfAProvidersUser(t *testing.T) {
 	})
 	w.AddUser(alice)
 	login := realm.Login(alice, openid.Public)
-	user := w.Bearer(login.Access)
+	user := w.WithToken(login.Access)
 	definition, violations := oscar.ParseService(fmt.Appendf(nil, `{"name":"grayify0","cluster_id":%q,"image":"ghcr.io/grycap/imagemagick","script":"true",
 		"environment":{"secrets":{"refresh_token":%q}},"input":[{"storage_provider":"minio.default","path":"grayify0/in"}],
 		"federation":{"group_id":"grayify","topology":"mesh","members":[{"type":"oscar","cluster_id":%q,"service_name":"grayify1"}]}}`, a, login.Refresh, b))

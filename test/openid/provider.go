@@ -188,7 +188,7 @@ func (r *Realm) Token(subject string, claims map[string]any) string {
 	return r.Login(subject, Public).Access
 }
 
-// Check says what a token tells of its bearer, as an OSCAR finds it out: claims of
+// Check says whose a token is, as an OSCAR finds it out: claims of
 // userinfo, when the token is good.
 func (r *Realm) Check(ctx context.Context, token string) (subject string, claims map[string]any, err error) {
 	ctx = oidc.ClientContext(ctx, r.http)

@@ -30,6 +30,24 @@ type Cluster struct {
 	dead   atomic.Bool
 }
 
+// startClusters registers the clusters, and waits until the syncer of each is connected.
+func (w *World) startClusters() {
+	w.T.Helper()
+	var sims []*oscarsim.Sim
+	for _, id := range w.opts.Clusters {
+		sims = append(sims, w.addCluster(id).Sim)
+	}
+	if len(sims) > 0 {
+		invariants.PlantCanaries(w.T, w.opts.Names, sims...)
+	}
+	for _, id := range w.opts.Clusters {
+		w.clusters[id].Start()
+		if err := w.CP.AwaitCluster(w.T.Context(), id); err != nil {
+			w.T.Fatalf("the syncer of %s did not connect: %v", id, err)
+		}
+	}
+}
+
 func (w *World) addCluster(id string) *Cluster {
 	w.T.Helper()
 	c := w.machine(id)
@@ -66,7 +84,7 @@ func (w *World) machine(id string) *Cluster {
 	w.T.Helper()
 	cfg := oscarsim.Config{ClusterID: id, User: User, Password: Password}
 	if w.opts.Issuer != nil {
-		cfg.Users, cfg.Groups = w.bearer, []string{Group}
+		cfg.Users, cfg.Groups = w.user, []string{Group}
 	}
 	srv := listen(w.T, w.opts.Network)
 	if w.opts.OriginStorage {

@@ -106,7 +106,7 @@ func (w *World) Serve(cp *controlplane.ControlPlane) string {
 	w.T.Helper()
 	auth := identity.Schemes{Basic: must(identity.NewBasic(User, Password))(w.T)}
 	if w.opts.Issuer != nil {
-		auth.Bearer = w.bearers(cp)
+		auth.Bearer = w.authenticator(cp)
 	}
 	cfg := server.Config{ControlPlane: cp, Authenticator: auth, Logger: w.Log.Logger()}
 	if w.opts.API != nil {

@@ -4,20 +4,16 @@ import (
 	"context"
 	"net/http"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/controlplane"
-	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
-	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/store/storetest"
 	"github.com/oscarfed/oscarfed/test/await"
-	"github.com/oscarfed/oscarfed/test/invariants"
 )
 
 // World is a federation under test.
@@ -64,45 +60,7 @@ func New(t testing.TB, opts Options) *World {
 	t.Cleanup(cancel)
 	w.ctx, w.transport = ctx, NewLink(opts.Network).transport()
 	t.Cleanup(w.transport.CloseIdleConnections)
-	w.EtcdDir = filepath.Join(t.TempDir(), "etcd")
-	etcd := embedded.Config{Dir: w.EtcdDir, ListenClient: "127.0.0.1:0", Fast: true, NoFsync: true}
-	if opts.Etcd != nil {
-		opts.Etcd(&etcd)
-	}
-	if opts.Guarded {
-		w.users = newUsers(t)
-		w.users.enter(&etcd)
-	}
-	if len(opts.Endpoints) == 0 {
-		w.Server = storetest.Start(t, etcd)
-		t.Cleanup(func() { w.Server.Close() }) // which may be another one by then
-		w.opts.Endpoints = []string{w.Server.Endpoint()}
-	}
-	w.Etcd = strings.Join(w.opts.Endpoints, ",")
-	w.Store = storetest.Open(t, w.As(access.Root))
-	if opts.Guarded {
-		if err := access.New(w.Store).SetUp(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	guard := invariants.Guard
-	if opts.Forgets {
-		guard = invariants.GuardLive
-	}
-	if !opts.Unguarded {
-		guard(t, w.Etcd, invariants.Options{
-			Fenced: true, Secrets: opts.Secrets, Breaks: opts.Breaks,
-			Connect: func(c *store.Config) {
-				NewLink(opts.Network).carry(c)
-				w.users.certify(c, access.Root)
-			},
-		})
-	}
-	if opts.Restorable {
-		w.proxy = storetest.NewProxy(t, w.Etcd)
-		w.Etcd = w.proxy.Endpoint()
-		w.opts.Endpoints = []string{w.Etcd}
-	}
+	w.startEtcd()
 	w.front = newFront(w)
 	w.witness = filepath.Join(t.TempDir(), "witness.json")
 	if opts.IdentityFile == "" {
@@ -111,28 +69,8 @@ func New(t testing.TB, opts Options) *World {
 		w.identity = must(seal.LoadOrCreate(opts.IdentityFile))(t)
 	}
 	w.Restart()
-	var sims []*oscarsim.Sim
-	for _, id := range opts.Clusters {
-		sims = append(sims, w.addCluster(id).Sim)
-	}
-	if len(sims) > 0 {
-		invariants.PlantCanaries(t, opts.Names, sims...)
-	}
-	for _, id := range opts.Clusters {
-		w.clusters[id].Start()
-		if err := w.CP.AwaitCluster(t.Context(), id); err != nil {
-			t.Fatalf("the syncer of %s did not connect: %v", id, err)
-		}
-	}
+	w.startClusters()
 	return w
-}
-
-// As is how a user of etcd reaches it; where it has no users, anybody.
-func (w *World) As(user string) store.Config {
-	cfg := store.Config{Endpoints: w.opts.Endpoints}
-	NewLink(w.opts.Network).carry(&cfg)
-	w.users.certify(&cfg, user)
-	return cfg
 }
 
 // Cluster gives one by its id.

@@ -24,7 +24,7 @@ type Issuer interface {
 	// Token is an access token of a user; claims replace those of the issuer, if it
 	// lets a test choose.
 	Token(subject string, claims map[string]any) string
-	// Check says what a token tells of its bearer: claims of userinfo, when it is good.
+	// Check says whose a token is: claims of userinfo, when it is good.
 	Check(ctx context.Context, token string) (subject string, claims map[string]any, err error)
 }
 
@@ -39,14 +39,14 @@ func (w *World) Token(subject string, claims map[string]any) string {
 	return w.opts.Issuer.Token(subject, claims)
 }
 
-// Bearer is a client with a token.
-func (w *World) Bearer(token string) *client.Client {
+// WithToken is a client with an access token.
+func (w *World) WithToken(token string) *client.Client {
 	w.T.Helper()
 	return must(client.New(client.Config{Endpoint: w.API, Token: token, Transport: w.transport}))(w.T)
 }
 
-// bearers checks tokens for an API, and knows the issuer when it is returned.
-func (w *World) bearers(cp *controlplane.ControlPlane) identity.Authenticator {
+// authenticator checks access tokens for an API, and knows the issuer when it is returned.
+func (w *World) authenticator(cp *controlplane.ControlPlane) identity.Authenticator {
 	w.T.Helper()
 	oidc := must(identity.NewOIDC(identity.OIDCConfig{
 		Issuers: []string{w.opts.Issuer.Issuer()}, Groups: []string{Group}, Owners: cp, Logger: w.Log.Logger(),
@@ -62,8 +62,8 @@ func (w *World) bearers(cp *controlplane.ControlPlane) identity.Authenticator {
 	return oidc
 }
 
-// bearer is how an OSCAR knows users.
-func (w *World) bearer(ctx context.Context, token string) (oscarsim.User, error) {
+// user is how an OSCAR knows the user of an access token.
+func (w *World) user(ctx context.Context, token string) (oscarsim.User, error) {
 	subject, claims, err := w.opts.Issuer.Check(ctx, token)
 	user := oscarsim.User{Subject: subject}
 	user.Name, _ = claims["name"].(string)

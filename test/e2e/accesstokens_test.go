@@ -29,8 +29,8 @@ func usersBody() string {
 // access token could be had with.
 func nobodysTurn() string { return strings.Replace(body, `"mesh"`, `"none"`, 1) }
 
-// withBearers is a world that alice may use.
-func withBearers(t *testing.T, mutate ...func(*world.Options)) *world.World {
+// withUsers is a world that alice may use.
+func withUsers(t *testing.T, mutate ...func(*world.Options)) *world.World {
 	t.Helper()
 	w := newWorld(t, append(mutate, func(o *world.Options) { o.Issuer = issuer.New(t, "") })...)
 	w.AddUser(alice, "chess")
@@ -40,7 +40,7 @@ func withBearers(t *testing.T, mutate ...func(*world.Options)) *world.World {
 func createAs(w *world.World, token, body string, opts client.CreateOptions) error {
 	w.T.Helper()
 	opts.Wait = time.Minute
-	_, err := w.Bearer(token).CreateService(w.T.Context(), service(w.T, body), opts)
+	_, err := w.WithToken(token).CreateService(w.T.Context(), service(w.T, body), opts)
 	return err
 }
 
@@ -67,7 +67,7 @@ func accessTokens(w *world.World) []string {
 // is his on each of them; his token does no more than make it, and can be read nowhere.
 func TestAUserCreatesOverClustersThatCheckHisToken(t *testing.T) {
 	t.Parallel()
-	w := withBearers(t)
+	w := withUsers(t)
 	token := w.Token(alice, nil)
 	if err := createAs(w, token, usersBody(), client.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestAUserCreatesOverClustersThatCheckHisToken(t *testing.T) {
 	if n := len(accessTokens(w)); n != 3 {
 		t.Errorf("%d clusters have her token", n)
 	}
-	user := w.Bearer(token)
+	user := w.WithToken(token)
 	changed := service(t, strings.Replace(body, `"10"`, `"20"`, 1))
 	if _, err := user.ChangeService(t.Context(), changed, client.ChangeOptions{}); err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestAUserCreatesOverClustersThatCheckHisToken(t *testing.T) {
 // names it.
 func TestAClusterThatDoesNotAcceptTheUser(t *testing.T) {
 	t.Parallel()
-	w := withBearers(t)
+	w := withUsers(t)
 	w.Cluster(b).Sim.Deny(alice, true)
 	err := createAs(w, w.Token(alice, nil), usersBody(), client.CreateOptions{})
 	if codeOf(err) != "failed_precondition" || !strings.Contains(err.Error(), b+"/"+names[1]) || !strings.Contains(err.Error(), "does not accept") {
@@ -138,7 +138,7 @@ func TestAClusterThatDoesNotAcceptTheUser(t *testing.T) {
 // An OSCAR that refuses the user after its vote: everything is rolled back.
 func TestAClusterThatChangesItsMindAboutTheUser(t *testing.T) {
 	t.Parallel()
-	w := withBearers(t)
+	w := withUsers(t)
 	if err := w.Cluster(c).Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultDeny}); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestAClusterThatChangesItsMindAboutTheUser(t *testing.T) {
 // nothing is stored.
 func TestATokenThatExpiresSoonIsRefused(t *testing.T) {
 	t.Parallel()
-	w := withBearers(t)
+	w := withUsers(t)
 	before := w.Revision()
 	soon := w.Token(alice, map[string]any{"exp": time.Now().Add(20 * time.Second).Unix()})
 	err := createAs(w, soon, usersBody(), client.CreateOptions{})
@@ -169,7 +169,7 @@ func TestATokenThatExpiresSoonIsRefused(t *testing.T) {
 // can help, and the owner's next request does, even if it changes nothing.
 func TestAMemberThatCameTooLateForTheToken(t *testing.T) {
 	t.Parallel()
-	w := withBearers(t)
+	w := withUsers(t)
 	w.Cluster(c).Stop()
 	if err := createAs(w, w.Token(alice, nil), nobodysTurn(), client.CreateOptions{Deployment: "best-effort"}); err != nil {
 		t.Fatal(err)
@@ -184,7 +184,7 @@ func TestAMemberThatCameTooLateForTheToken(t *testing.T) {
 	if got := reasonAt(w, c); got != string(record.ReasonNeedsUserToken) {
 		t.Errorf("after the administrator's request it is %q", got)
 	}
-	if _, err := w.Bearer(w.Token(alice, nil)).ChangeService(t.Context(), same, client.ChangeOptions{}); err != nil {
+	if _, err := w.WithToken(w.Token(alice, nil)).ChangeService(t.Context(), same, client.ChangeOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.Eventually("it is made, for her", func() bool { return his(w, 2, c) && ready(w) })
@@ -196,14 +196,14 @@ func TestAMemberThatCameTooLateForTheToken(t *testing.T) {
 // A service that vanished when its owner's token was gone.
 func TestAVanishedServiceOfAUser(t *testing.T) {
 	t.Parallel()
-	w := withBearers(t)
+	w := withUsers(t)
 	if err := createAs(w, w.Token(alice, nil), nobodysTurn(), client.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	forgetToken(w, b)
 	w.DeleteDirectly(w.Cluster(b).URL + "/system/services/" + names[1])
 	w.Eventually("it needs her token", func() bool { return reasonAt(w, b) == string(record.ReasonNeedsUserToken) })
-	if _, err := w.Bearer(w.Token(alice, nil)).ChangeService(t.Context(), service(t, nobodysTurn()), client.ChangeOptions{}); err != nil {
+	if _, err := w.WithToken(w.Token(alice, nil)).ChangeService(t.Context(), service(t, nobodysTurn()), client.ChangeOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.Eventually("it is made again, for her", func() bool { return his(w, 1, b) && ready(w) })
@@ -248,7 +248,7 @@ func reasonAt(w *world.World, id string) string {
 // written. What stands is left alone, and the administrator passes.
 func TestAllowedGroupsRestrictPlacement(t *testing.T) {
 	t.Parallel()
-	w := withBearers(t)
+	w := withUsers(t)
 	restrict := func(groups ...string) {
 		t.Helper()
 		_, err := w.Client.UpdateCluster(t.Context(), v1.ClusterSpec{ClusterID: b, Endpoint: w.Cluster(b).URL, AllowedGroups: groups})
@@ -275,7 +275,7 @@ func TestAllowedGroupsRestrictPlacement(t *testing.T) {
 		t.Fatalf("a member of one of the groups: %v", err)
 	}
 	restrict("biology")
-	user := w.Bearer(token)
+	user := w.WithToken(token)
 	if _, err := user.ChangeService(t.Context(), service(t, strings.Replace(body, `"10"`, `"30"`, 1)), client.ChangeOptions{}); err != nil {
 		t.Errorf("a change of what stands: %v", err)
 	}
@@ -293,7 +293,7 @@ func TestAllowedGroupsRestrictPlacement(t *testing.T) {
 // answer is OSCAR's own.
 func TestAUsersFederationNeedsARefreshToken(t *testing.T) {
 	t.Parallel()
-	w := withBearers(t)
+	w := withUsers(t)
 	token := w.Token(alice, nil)
 	for name, tt := range map[string]struct {
 		body   string
@@ -313,7 +313,7 @@ func TestAUsersFederationNeedsARefreshToken(t *testing.T) {
 	}
 	// What was alone, or delegated nothing, may not begin to without one.
 	mesh := service(t, body)
-	if _, err := w.Bearer(token).ChangeService(t.Context(), mesh, client.ChangeOptions{}); codeOf(err) != "invalid" {
+	if _, err := w.WithToken(token).ChangeService(t.Context(), mesh, client.ChangeOptions{}); codeOf(err) != "invalid" {
 		t.Errorf("from none to mesh: %v", err)
 	}
 	if _, err := w.Client.ChangeService(t.Context(), mesh, client.ChangeOptions{}); err != nil {

@@ -1,0 +1,72 @@
+package world
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/access"
+	"github.com/oscarfed/oscarfed/store/embedded"
+	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/test/invariants"
+)
+
+// startEtcd starts the store, unless it runs already, with what guards its history.
+func (w *World) startEtcd() {
+	w.T.Helper()
+	w.EtcdDir = filepath.Join(w.T.TempDir(), "etcd")
+	cfg := embedded.Config{Dir: w.EtcdDir, ListenClient: "127.0.0.1:0", Fast: true, NoFsync: true}
+	if w.opts.Etcd != nil {
+		w.opts.Etcd(&cfg)
+	}
+	if w.opts.Guarded {
+		w.users = newUsers(w.T)
+		w.users.enter(&cfg)
+	}
+	if len(w.opts.Endpoints) == 0 {
+		w.Server = storetest.Start(w.T, cfg)
+		w.T.Cleanup(func() { w.Server.Close() }) // which may be another one by then
+		w.opts.Endpoints = []string{w.Server.Endpoint()}
+	}
+	w.Etcd = strings.Join(w.opts.Endpoints, ",")
+	w.Store = storetest.Open(w.T, w.As(access.Root))
+	if w.opts.Guarded {
+		if err := access.New(w.Store).SetUp(w.T.Context()); err != nil {
+			w.T.Fatal(err)
+		}
+	}
+	w.guard()
+	if w.opts.Restorable {
+		w.proxy = storetest.NewProxy(w.T, w.Etcd)
+		w.Etcd = w.proxy.Endpoint()
+		w.opts.Endpoints = []string{w.Etcd}
+	}
+}
+
+// guard has the promises checked at every revision, when all that is started later has
+// stopped.
+func (w *World) guard() {
+	w.T.Helper()
+	if w.opts.Unguarded {
+		return
+	}
+	guard := invariants.Guard
+	if w.opts.Forgets {
+		guard = invariants.GuardLive
+	}
+	guard(w.T, w.Etcd, invariants.Options{
+		Fenced: true, Secrets: w.opts.Secrets, Breaks: w.opts.Breaks,
+		Connect: func(c *store.Config) {
+			NewLink(w.opts.Network).carry(c)
+			w.users.certify(c, access.Root)
+		},
+	})
+}
+
+// As is how a user of etcd reaches it; where it has no users, anybody.
+func (w *World) As(user string) store.Config {
+	cfg := store.Config{Endpoints: w.opts.Endpoints}
+	NewLink(w.opts.Network).carry(&cfg)
+	w.users.certify(&cfg, user)
+	return cfg
+}
