@@ -70,7 +70,7 @@ func (t *term) checkUser(ctx context.Context, v *sight) (*refusal, error) {
 	}
 	err := t.admissions.check(ctx, v.as.Value)
 	if manager.NotAdmitted(err) {
-		return notAllowed(t.cfg.ClusterID), nil
+		return notAllowed(t.session.ID), nil
 	}
 	return nil, err
 }

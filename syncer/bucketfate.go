@@ -72,7 +72,7 @@ func (t *term) fates(ctx context.Context, v *sight) []record.BucketFate {
 	if ordered {
 		var err error
 		if used, err = t.usedBuckets(ctx, v.asOf); err != nil {
-			t.log.Warn("which buckets are used is not known", "service", v.name, "error", err)
+			t.session.Log.Warn("which buckets are used is not known", "service", v.name, "error", err)
 		}
 	}
 	counting, cancel := context.WithTimeout(ctx, countPatience)
@@ -109,7 +109,7 @@ func (t *term) fates(ctx context.Context, v *sight) []record.BucketFate {
 func (t *term) count(ctx context.Context, service string, fate *record.BucketFate) {
 	n, more, err := t.cfg.OSCAR.CountObjects(ctx, fate.Bucket, countMost)
 	if err != nil && (!more || ctx.Err() == nil) { // the end of its time leaves a least count
-		t.log.Warn("objects of a bucket are not counted", "service", service, "bucket", fate.Bucket, "error", err)
+		t.session.Log.Warn("objects of a bucket are not counted", "service", service, "bucket", fate.Bucket, "error", err)
 		return
 	}
 	fate.Objects, fate.AtLeast = &n, more

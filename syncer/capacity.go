@@ -15,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // What is free is rounded down to these, and written when a node's has changed by a
@@ -43,7 +44,7 @@ func (t *term) capacities(ctx context.Context) {
 	watching.Go(func() { t.watchRoom(ctx, changed) })
 	var failing capacityFailing
 	for first := true; ; first = false {
-		began := t.cfg.Now()
+		began := t.session.Now()
 		wait, err := t.reportCapacity(ctx)
 		if first {
 			close(t.measured)
@@ -57,7 +58,7 @@ func (t *term) capacities(ctx context.Context) {
 		if wait > 0 {
 			pause = min(pause, wait)
 		}
-		again := min(max(lookAgain, lookShare*t.cfg.Now().Sub(began)), t.cfg.CapacityEvery)
+		again := min(max(lookAgain, lookShare*t.session.Now().Sub(began)), t.cfg.CapacityEvery)
 		select {
 		case <-ctx.Done():
 			return
@@ -68,7 +69,7 @@ func (t *term) capacities(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(again - t.cfg.Now().Sub(began)):
+		case <-time.After(again - t.session.Now().Sub(began)):
 		}
 	}
 }
@@ -91,7 +92,7 @@ func (t *term) watchRoom(ctx context.Context, changed chan<- struct{}) {
 		if errors.Is(err, kube.ErrDenied) {
 			pause = watchDenied
 		}
-		t.log.Warn("changes of what the nodes have free are seen late: they cannot be watched", "error", err, "pause", pause)
+		t.session.Log.Warn("changes of what the nodes have free are seen late: they cannot be watched", "error", err, "pause", pause)
 		select {
 		case <-ctx.Done():
 			return
@@ -116,29 +117,29 @@ func (t *term) capacityFails(ctx context.Context, f *capacityFailing, began time
 		return
 	}
 	if said := err.Error(); said != f.told {
-		t.log.Warn("what the cluster has free is not known; it gets no jobs", "error", err)
+		t.session.Log.Warn("what the cluster has free is not known; it gets no jobs", "error", err)
 		f.told = said
 	}
 	if f.looks++; f.looks == 1 {
 		f.since = began
 	}
-	kv, ok := t.mirror.Snapshot().KV(record.CapacityKey(t.cfg.ClusterID))
+	kv, ok := t.session.Mirror.Snapshot().KV(record.CapacityKey(t.session.ID))
 	if f.looks < 2 || !ok {
 		return
 	}
 	known, err := store.Decode[record.Capacity](kv)
-	if err != nil || known.Session != t.session.CreateRevision() || known.FailingSince != nil {
+	if err != nil || known.Session != t.session.Lease.CreateRevision() || known.FailingSince != nil {
 		return
 	}
 	failing := *known
 	failing.FailingSince, failing.Message = new(record.At(f.since)), manager.Cut(f.told, maxMessage)
 	if err := t.writeCapacity(ctx, &failing); err != nil && ctx.Err() == nil {
-		t.log.Debug("that what is free is not known was not reported; it is again", "error", err)
+		t.session.Log.Debug("that what is free is not known was not reported; it is again", "error", err)
 	}
 }
 
 func (t *term) capacityPause(err error) time.Duration {
-	for range t.mirror.Snapshot().Prefix(record.AssignmentsPrefix(t.cfg.ClusterID)) {
+	for range t.session.Mirror.Snapshot().Prefix(record.AssignmentsPrefix(t.session.ID)) {
 		return t.cfg.CapacityEvery
 	}
 	if err != nil {
@@ -158,14 +159,14 @@ func (t *term) reportCapacity(ctx context.Context) (wait time.Duration, err erro
 	if err != nil {
 		return 0, err
 	}
-	measured.Session, measured.LookEvery = t.session.CreateRevision(), int64(t.lookEvery()/time.Second)
-	if kv, ok := t.mirror.Snapshot().KV(record.CapacityKey(t.cfg.ClusterID)); ok {
+	measured.Session, measured.LookEvery = t.session.Lease.CreateRevision(), int64(t.lookEvery()/time.Second)
+	if kv, ok := t.session.Mirror.Snapshot().KV(record.CapacityKey(t.session.ID)); ok {
 		// Nobody else writes it, so the mirror knows the last one.
 		if known, err := store.Decode[record.Capacity](kv); err == nil && known.Session == measured.Session && known.FailingSince == nil {
 			if !worthTelling(known, measured) {
 				return 0, nil
 			}
-			if rest := t.capacityWritten.Add(t.cfg.CapacityEvery).Sub(t.cfg.Now()); rest > 0 && !lessRoom(known, measured) {
+			if rest := t.capacityWritten.Add(t.cfg.CapacityEvery).Sub(t.session.Now()); rest > 0 && !lessRoom(known, measured) {
 				return rest, nil
 			}
 		}
@@ -187,19 +188,19 @@ func lessRoom(before, now *record.Capacity) bool {
 
 // writeCapacity writes observed/capacity under the session.
 func (t *term) writeCapacity(ctx context.Context, measured *record.Capacity) error {
-	key, clusterKey := record.CapacityKey(t.cfg.ClusterID), record.DesiredClusterKey(t.cfg.ClusterID)
-	_, err := t.cfg.Store.Update(ctx, store.Update{
-		Keys: []string{t.session.Key(), key, clusterKey},
+	key, clusterKey := record.CapacityKey(t.session.ID), record.DesiredClusterKey(t.session.ID)
+	_, err := t.session.Store.Update(ctx, store.Update{
+		Keys: []string{t.session.Lease.Key(), key, clusterKey},
 		Build: func(read store.View, tx *store.Txn) error {
-			c, err := t.serves(read.KV(clusterKey))
+			c, err := t.session.Serves(read.KV(clusterKey))
 			if err != nil {
 				return err
 			}
 			if c.State == record.ClusterRemoved {
 				return nil // it has its last orders to do, and gets no jobs
 			}
-			measured.ChangedAt = record.At(t.cfg.Now())
-			tx.ExpectSession(t.session)
+			measured.ChangedAt = record.At(t.session.Now())
+			tx.ExpectSession(t.session.Lease)
 			tx.Expect(clusterKey)
 			tx.Expect(key)
 			tx.Put(key, measured)
@@ -208,11 +209,11 @@ func (t *term) writeCapacity(ctx context.Context, measured *record.Capacity) err
 	})
 	switch {
 	case err == nil:
-		t.capacityWritten = t.cfg.Now()
+		t.capacityWritten = t.session.Now()
 	case errors.Is(err, store.ErrSessionLost):
-		t.lose(errSessionLost)
-	case errors.Is(err, errNotRegistered), errors.Is(err, errOtherCluster):
-		t.lose(err)
+		t.session.Lose(session.ErrLost)
+	case errors.Is(err, session.ErrNotRegistered), errors.Is(err, session.ErrOtherCluster):
+		t.session.Lose(err)
 	}
 	return err
 }

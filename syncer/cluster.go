@@ -14,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // reportCluster writes observed/cluster when something in it changed: what OSCAR
@@ -31,7 +32,7 @@ func (t *term) reportCluster(ctx context.Context, before, after *store.MirrorVie
 		t.metrics.orphans.Set(float64(len(orphans)))
 		ask := fill
 		// What the list is compared with is of the epoch before it, at the latest.
-		self := t.desiredClusterIn(before)
+		self := t.session.DesiredCluster(before)
 		fill = func(c *record.ObservedCluster) {
 			ask(c)
 			c.Orphans = orphans
@@ -48,15 +49,15 @@ func (t *term) reportCluster(ctx context.Context, before, after *store.MirrorVie
 // writeCluster writes observed/cluster with what fill enters, and how the cluster stands.
 func (t *term) writeCluster(ctx context.Context, fill func(*record.ObservedCluster)) error {
 	queue := int64(t.ledger.backlog(t.writes.Len())/time.Minute) * 60
-	key, clusterKey := record.ObservedClusterKey(t.cfg.ClusterID), record.DesiredClusterKey(t.cfg.ClusterID)
-	_, err := t.cfg.Store.Update(ctx, store.Update{
-		Keys: []string{t.session.Key(), key, clusterKey},
+	key, clusterKey := record.ObservedClusterKey(t.session.ID), record.DesiredClusterKey(t.session.ID)
+	_, err := t.session.Store.Update(ctx, store.Update{
+		Keys: []string{t.session.Lease.Key(), key, clusterKey},
 		Build: func(read store.View, tx *store.Txn) error {
-			self, err := t.serves(read.KV(clusterKey))
+			self, err := t.session.Serves(read.KV(clusterKey))
 			if err != nil {
 				return err
 			}
-			tx.ExpectSession(t.session)
+			tx.ExpectSession(t.session.Lease)
 			tx.Expect(clusterKey)
 			next := &record.ObservedCluster{}
 			if kv, ok := read.KV(key); ok {
@@ -64,7 +65,7 @@ func (t *term) writeCluster(ctx context.Context, fill func(*record.ObservedClust
 					next = known
 				}
 			}
-			next.V, next.Recipient, next.SharedKeys, next.QueueS = record.Version, t.cfg.Identity.Recipient(), true, queue
+			next.V, next.Recipient, next.SharedKeys, next.QueueS = record.Version, t.session.Identity.Recipient(), true, queue
 			fill(next)
 			t.enterCondition(next, self)
 			tx.Put(key, next)
@@ -73,9 +74,9 @@ func (t *term) writeCluster(ctx context.Context, fill func(*record.ObservedClust
 	})
 	switch {
 	case errors.Is(err, store.ErrSessionLost):
-		t.lose(errSessionLost)
-	case errors.Is(err, errNotRegistered), errors.Is(err, errOtherCluster):
-		t.lose(err)
+		t.session.Lose(session.ErrLost)
+	case errors.Is(err, session.ErrNotRegistered), errors.Is(err, session.ErrOtherCluster):
+		t.session.Lose(err)
 	}
 	return err
 }
@@ -86,17 +87,17 @@ func whatWasKnown(*record.ObservedCluster) {}
 // askCluster asks OSCAR and Kubernetes who they are, and returns what is to be
 // entered. With an error that is whatWasKnown.
 func (t *term) askCluster(ctx context.Context) (func(*record.ObservedCluster), error) {
-	info, _, err := t.infos.get(ctx, t.cfg.Now().Add(-infoAge))
+	info, _, err := t.infos.get(ctx, t.session.Now().Add(-infoAge))
 	if err != nil {
 		return whatWasKnown, err
 	}
-	storage, _, err := t.storages.get(ctx, t.cfg.Now())
+	storage, _, err := t.storages.get(ctx, t.session.Now())
 	if err != nil {
 		return whatWasKnown, err
 	}
 	uid, asked := t.cfg.Kube.SystemUID(ctx)
 	if asked != nil && !errors.Is(asked, kube.ErrAbsent) {
-		t.log.Warn("Kubernetes does not say which cluster it is", "error", asked)
+		t.session.Log.Warn("Kubernetes does not say which cluster it is", "error", asked)
 	}
 	id := ""
 	if !t.cfg.SharedMinIO {
@@ -127,7 +128,7 @@ func (t *term) orphans(before, after *store.MirrorView, list *listing) []record.
 		if uid == "" || len(out) == maxOrphans || foreignMarks(service.Annotations) {
 			continue
 		}
-		key := record.DesiredServiceKey(t.cfg.ClusterID, name)
+		key := record.DesiredServiceKey(t.session.ID, name)
 		if _, known := before.KV(key); known {
 			continue
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/session"
 	"github.com/oscarfed/oscarfed/syncer/token"
 )
 
@@ -72,7 +73,7 @@ type Config struct {
 	HolderPatience time.Duration
 	// Memory keeps which registration of the cluster the syncer is for; default:
 	// as long as the process lives.
-	Memory Memory
+	Memory session.Memory
 	// AcceptClusterUID is a registration that is served although another one is
 	// remembered.
 	AcceptClusterUID string
@@ -191,7 +192,7 @@ func (c Config) withDefaults() Config {
 		c.Vault = kubeVault{c.Kube, c.Now}
 	}
 	if c.Memory == nil {
-		c.Memory = &forgetful{}
+		c.Memory = &session.ProcessMemory{}
 	}
 	if c.Forms == (record.Forms{}) {
 		c.Forms = record.OwnForms()

@@ -41,7 +41,7 @@ func (t *term) blocked(ctx context.Context, v *sight, err error) error {
 	case errors.Is(err, seal.ErrUndecryptable), errors.Is(err, seal.ErrMismatch), errors.Is(err, seal.ErrStale), errors.Is(err, errSpec):
 		no = &refusal{record.ReasonInvalidService,
 			"the syncer cannot open the definition that it was sent; if its identity file was replaced, create or change the federation again"}
-		t.log.Error("spec cannot be opened", "service", v.name, "error", err)
+		t.session.Log.Error("spec cannot be opened", "service", v.name, "error", err)
 	default:
 		return err
 	}
@@ -120,7 +120,7 @@ func (t *term) reportDecision(ctx context.Context, v *sight, d decision) error {
 
 // settle reports that the desired generation is in place, as it was read.
 func (t *term) settle(ctx context.Context, v *sight) error {
-	t.cfg.FailPoints.Hit(failBeforeReady)
+	t.session.FailPoints.Hit(failBeforeReady)
 	err := t.report(ctx, v, finding{
 		phase:    record.PhaseReady,
 		reason:   record.ReasonApplied,
@@ -132,7 +132,7 @@ func (t *term) settle(ctx context.Context, v *sight) error {
 	if err != nil {
 		return err
 	}
-	t.cfg.FailPoints.Hit(failAfterReady)
+	t.session.FailPoints.Hit(failAfterReady)
 	if v.def.place != nil {
 		t.looks.now(v.name)
 	}
@@ -158,18 +158,18 @@ func (t *term) acknowledge(ctx context.Context, v *sight, d decision) error {
 		var err error
 		if v.buckets, _, err = t.buckets.get(ctx, v.asOf); err != nil {
 			// What was made is then what was last said. The service is gone, and that counts.
-			t.log.Warn("buckets of a deleted service are not known", "service", v.name, "error", err)
+			t.session.Log.Warn("buckets of a deleted service are not known", "service", v.name, "error", err)
 		}
 	}
 	if v.buckets != nil {
 		f.made = t.madeBuckets(v)
 	}
 	f.fates, f.volume = t.fates(ctx, v), t.volumeFate(v)
-	t.cfg.FailPoints.Hit(failBeforeDeleted)
+	t.session.FailPoints.Hit(failBeforeDeleted)
 	if err := t.report(ctx, v, f); err != nil {
 		return err
 	}
-	t.cfg.FailPoints.Hit(failAfterDeleted)
+	t.session.FailPoints.Hit(failAfterDeleted)
 	// Said once: what carries the marks of this life from now on is a copy.
 	t.notes.change(v.name, func(n *note) { n.erased = "" })
 	return nil

@@ -51,7 +51,7 @@ func (t *term) foreignBucket(v *sight, already []string) (name string, reason re
 // usedByOthers says whether a service of another owner names the bucket. The
 // administrator's own services are of many people, unless the store says whose one is.
 func (t *term) usedByOthers(v *sight, bucket string) (bool, error) {
-	view := t.mirror.Snapshot()
+	view := t.session.Mirror.Snapshot()
 	for name, service := range v.list.services {
 		if name == v.name {
 			continue
@@ -66,7 +66,7 @@ func (t *term) usedByOthers(v *sight, bucket string) (bool, error) {
 		if v.desired.Owner != oscar.OwnerAdmin && service.Owner == v.desired.Owner {
 			continue
 		}
-		if kv, ok := view.KV(record.DesiredServiceKey(t.cfg.ClusterID, name)); ok {
+		if kv, ok := view.KV(record.DesiredServiceKey(t.session.ID, name)); ok {
 			d, err := store.Decode[record.Desired](kv)
 			if err != nil {
 				return false, err

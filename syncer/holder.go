@@ -12,6 +12,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/syncer/session"
 	"github.com/oscarfed/oscarfed/syncer/token"
 )
 
@@ -51,10 +52,10 @@ func (t *term) tend(ctx context.Context) {
 		case err == nil:
 			t.tokens.Forget(federation)
 		case errors.Is(err, store.ErrSessionLost):
-			t.lose(errSessionLost)
+			t.session.Lose(session.ErrLost)
 		case ctx.Err() == nil:
-			if !errors.Is(err, errStale) {
-				t.log.Warn("the tokens of a federation are looked after again", "federation", federation, "error", err)
+			if !errors.Is(err, session.ErrStale) {
+				t.session.Log.Warn("the tokens of a federation are looked after again", "federation", federation, "error", err)
 			}
 			t.tokens.AddRateLimited(federation)
 		}
@@ -63,7 +64,7 @@ func (t *term) tend(ctx context.Context) {
 }
 
 func (t *term) tendOne(ctx context.Context, federation string) error {
-	view := t.mirror.Snapshot()
+	view := t.session.Mirror.Snapshot()
 	held, err := t.holdIn(view, federation)
 	if err != nil {
 		return err
@@ -78,7 +79,7 @@ func (t *term) tendOne(ctx context.Context, federation string) error {
 
 // tendAll looks after all tokens that something is known of.
 func (t *term) tendAll(view *store.MirrorView) {
-	for _, prefix := range []string{record.TokensPrefix(t.cfg.ClusterID), record.ObservedTokensPrefix(t.cfg.ClusterID)} {
+	for _, prefix := range []string{record.TokensPrefix(t.session.ID), record.ObservedTokensPrefix(t.session.ID)} {
 		for kv := range view.Prefix(prefix) {
 			t.tokens.Add(record.ParseKey(kv.Key).Name)
 		}
@@ -88,7 +89,7 @@ func (t *term) tendAll(view *store.MirrorView) {
 // tendServed looks after the tokens of the federation that a service belongs to: a
 // token is not stored before something stands here.
 func (t *term) tendServed(view *store.MirrorView, service string) {
-	kv, ok := view.KV(record.DesiredServiceKey(t.cfg.ClusterID, service))
+	kv, ok := view.KV(record.DesiredServiceKey(t.session.ID, service))
 	if !ok {
 		return
 	}
@@ -96,7 +97,7 @@ func (t *term) tendServed(view *store.MirrorView, service string) {
 	if err != nil {
 		return // the decision about the service tells
 	}
-	if _, ok := view.KV(record.HoldKey(t.cfg.ClusterID, d.Federation)); ok {
+	if _, ok := view.KV(record.HoldKey(t.session.ID, d.Federation)); ok {
 		t.tokens.Add(d.Federation)
 	}
 }
@@ -121,7 +122,7 @@ func (h *heldToken) reported() *record.Holding {
 
 // holdIn is the order for a federation; nil when there is none.
 func (s *Syncer) holdIn(view *store.MirrorView, federation string) (*heldToken, error) {
-	kv, ok := view.KV(record.HoldKey(s.cfg.ClusterID, federation))
+	kv, ok := view.KV(record.HoldKey(s.cluster.ID, federation))
 	if !ok {
 		return nil, nil
 	}
@@ -130,9 +131,9 @@ func (s *Syncer) holdIn(view *store.MirrorView, federation string) (*heldToken, 
 		return nil, err
 	}
 	h := &heldToken{federation: federation, order: order, revision: kv.ModRevision}
-	if kv, ok := view.KV(record.HoldingKey(s.cfg.ClusterID, federation)); ok {
+	if kv, ok := view.KV(record.HoldingKey(s.cluster.ID, federation)); ok {
 		if h.report, err = store.Decode[record.Holding](kv); err != nil {
-			s.log.Error("own report cannot be read; it is written anew", "error", err)
+			s.cluster.Log.Error("own report cannot be read; it is written anew", "error", err)
 			h.report = nil
 		}
 	}
@@ -143,8 +144,8 @@ func (s *Syncer) holdIn(view *store.MirrorView, federation string) (*heldToken, 
 func (t *term) tendHold(ctx context.Context, view *store.MirrorView, h *heldToken) error {
 	report := h.reported()
 	switch {
-	case t.doubtful(t.desiredClusterIn(view)):
-		return fmt.Errorf("%w: the store was restored, and nothing is concluded from it yet", errStale)
+	case t.session.Restored(t.session.DesiredCluster(view)):
+		return fmt.Errorf("%w: the store was restored, and nothing is concluded from it yet", session.ErrStale)
 	case record.Strange(h.order) != "":
 		return fmt.Errorf("the order about a refresh token has the %s: the control plane is of a newer version, and the token stays as it is", record.Strange(h.order))
 	case h.order.Order != record.HoldKeep:
@@ -169,7 +170,7 @@ func (t *term) tendHold(ctx context.Context, view *store.MirrorView, h *heldToke
 
 // applies says whether a service of the federation is to stand here.
 func (t *term) applies(view *store.MirrorView, federation string) bool {
-	for kv := range view.Prefix(record.DesiredServicesPrefix(t.cfg.ClusterID)) {
+	for kv := range view.Prefix(record.DesiredServicesPrefix(t.session.ID)) {
 		d, err := store.Decode[record.Desired](kv)
 		if err == nil && d.Federation == federation && d.Intent == record.IntentApply {
 			return true
@@ -183,11 +184,11 @@ func (t *term) takeToken(ctx context.Context, h *heldToken) error {
 	if h.order.Refresh == "" {
 		return t.reportHolding(ctx, h, lostToken("the sealed refresh token is not in the store any more, and this cluster has not stored it; give it again"))
 	}
-	plain, err := t.cfg.Identity.Open(h.order.Refresh, seal.Header{
-		Purpose: purposeRefreshToken, Cluster: t.cfg.ClusterID, UID: h.federation, Generation: h.order.Serial,
-	}, t.cfg.Now())
+	plain, err := t.session.Identity.Open(h.order.Refresh, seal.Header{
+		Purpose: purposeRefreshToken, Cluster: t.session.ID, UID: h.federation, Generation: h.order.Serial,
+	}, t.session.Now())
 	if err != nil {
-		t.log.Error("a refresh token cannot be opened", "federation", h.federation, "error", err)
+		t.session.Log.Error("a refresh token cannot be opened", "federation", h.federation, "error", err)
 		return t.reportHolding(ctx, h, lostToken("the syncer cannot open the refresh token that it was sent; give it again"))
 	}
 	err = t.keeper.Hold(ctx, h.of(), token.Given{
@@ -289,15 +290,15 @@ type asking struct {
 // unanswered lists the asks that have no grant yet.
 func (t *term) unanswered(view *store.MirrorView, federation string) []asking {
 	var out []asking
-	prefix := record.TokenAskKey(t.cfg.ClusterID, federation, "")
+	prefix := record.TokenAskKey(t.session.ID, federation, "")
 	for kv := range view.Prefix(prefix) {
 		ask, err := store.Decode[record.TokenAsk](kv)
 		if err != nil {
-			t.log.Error("a member's ask for a token cannot be read", "error", err)
+			t.session.Log.Error("a member's ask for a token cannot be read", "error", err)
 			continue
 		}
 		member := strings.TrimPrefix(kv.Key, prefix)
-		if kv, ok := view.KV(record.GrantedKey(t.cfg.ClusterID, federation, member)); ok {
+		if kv, ok := view.KV(record.GrantedKey(t.session.ID, federation, member)); ok {
 			if given, err := store.Decode[record.Grant](kv); err == nil && given.Nonce == ask.Nonce {
 				continue
 			}
@@ -318,31 +319,31 @@ func (t *term) grant(ctx context.Context, h *heldToken, some []asking, access to
 		if err != nil {
 			return err
 		}
-		grants[i] = record.Grant{V: record.Version, Nonce: one.ask.Nonce, GrantedAt: record.At(t.cfg.Now())}
+		grants[i] = record.Grant{V: record.Version, Nonce: one.ask.Nonce, GrantedAt: record.At(t.session.Now())}
 		sealed, err := seal.Seal(seal.Header{
 			Purpose: purposeGranted, Cluster: one.member, UID: h.federation, Generation: h.order.Serial, Expires: expires.Time,
 		}, body, one.ask.Recipient)
 		if err != nil {
-			t.log.Error("an access token cannot be sealed to a member", "member", one.member, "error", err)
+			t.session.Log.Error("an access token cannot be sealed to a member", "member", one.member, "error", err)
 			grants[i].Reason, grants[i].Message = record.ReasonNeedsUserToken, "the holder cannot seal a token to this cluster's key"
 			continue
 		}
 		grants[i].Access, grants[i].Expires = sealed, &expires
-		grants[i].LifeS = int64(access.Expires.Sub(t.cfg.Now()) / time.Second)
+		grants[i].LifeS = int64(access.Expires.Sub(t.session.Now()) / time.Second)
 	}
-	keys := []string{t.session.Key()}
+	keys := []string{t.session.Lease.Key()}
 	for _, one := range some {
-		keys = append(keys, record.TokenAskKey(t.cfg.ClusterID, h.federation, one.member))
+		keys = append(keys, record.TokenAskKey(t.session.ID, h.federation, one.member))
 	}
-	_, err := t.cfg.Store.Update(ctx, store.Update{Keys: keys, Build: func(v store.View, tx *store.Txn) error {
-		tx.ExpectSession(t.session)
+	_, err := t.session.Store.Update(ctx, store.Update{Keys: keys, Build: func(v store.View, tx *store.Txn) error {
+		tx.ExpectSession(t.session.Lease)
 		for i, one := range some {
-			key := record.TokenAskKey(t.cfg.ClusterID, h.federation, one.member)
+			key := record.TokenAskKey(t.session.ID, h.federation, one.member)
 			if kv, ok := v.KV(key); !ok || kv.ModRevision != one.revision {
 				continue // taken back, or asked anew
 			}
 			tx.Expect(key)
-			tx.Put(record.GrantedKey(t.cfg.ClusterID, h.federation, one.member), grants[i])
+			tx.Put(record.GrantedKey(t.session.ID, h.federation, one.member), grants[i])
 		}
 		return nil
 	}})
@@ -356,25 +357,25 @@ func (t *term) reportHolding(ctx context.Context, h *heldToken, next record.Hold
 	if err != nil {
 		return err
 	}
-	return t.mirror.Wait(ctx, revision)
+	return t.session.Mirror.Wait(ctx, revision)
 }
 
 // writeHolding writes a report about the order as it stands, when it says something
 // new, and gives the revision that has it.
 func (t *term) writeHolding(ctx context.Context, h *heldToken, next record.Holding) (int64, error) {
-	next.V, next.Serial, next.LastTransitionTime = record.Version, h.order.Serial, record.At(t.cfg.Now())
-	holdKey, key := record.HoldKey(t.cfg.ClusterID, h.federation), record.HoldingKey(t.cfg.ClusterID, h.federation)
-	res, err := t.cfg.Store.Update(ctx, store.Update{Keys: []string{t.session.Key(), holdKey, key}, Build: func(v store.View, tx *store.Txn) error {
+	next.V, next.Serial, next.LastTransitionTime = record.Version, h.order.Serial, record.At(t.session.Now())
+	holdKey, key := record.HoldKey(t.session.ID, h.federation), record.HoldingKey(t.session.ID, h.federation)
+	res, err := t.session.Store.Update(ctx, store.Update{Keys: []string{t.session.Lease.Key(), holdKey, key}, Build: func(v store.View, tx *store.Txn) error {
 		kv, ok := v.KV(holdKey)
 		order, err := store.Decode[record.Hold](kv)
 		if !ok || err != nil || order.Serial != h.order.Serial || order.Order != h.order.Order {
-			return errStale
+			return session.ErrStale
 		}
 		var before *record.Holding
 		if kv, ok := v.KV(key); ok {
 			before, _ = store.Decode[record.Holding](kv) // one that cannot be read is written anew
 		}
-		tx.ExpectSession(t.session)
+		tx.ExpectSession(t.session.Lease)
 		tx.Expect(holdKey)
 		tx.Expect(key)
 		tx.Put(key, next.Follow(before))

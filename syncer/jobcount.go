@@ -134,16 +134,16 @@ func (t *term) countJobs(ctx context.Context) {
 
 func (t *term) countJobsOf(ctx context.Context, name string) {
 	uid := t.counts.wanted(name)
-	d := t.desiredInMirror(name)
+	d := t.session.Desired(name)
 	if d == nil || d.UID != uid || !d.Tombstone() || d.Jobs == jobsCancel {
 		t.counts.drop(name, uid)
 		return
 	}
-	if o := t.observedIn(t.mirror.Snapshot(), name, uid); o != nil && o.Phase == record.PhaseDeleted {
+	if o := t.session.Observed(t.session.Mirror.Snapshot(), name, uid); o != nil && o.Phase == record.PhaseDeleted {
 		t.counts.drop(name, uid)
 		return
 	}
-	began := t.cfg.Now()
+	began := t.session.Now()
 	jobs, err := t.jobsOf(ctx, name)
 	half := errors.Is(err, errHalf)
 	if half {
@@ -156,7 +156,7 @@ func (t *term) countJobsOf(ctx context.Context, name string) {
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		t.log.Warn("the jobs of a service that is to be deleted cannot be counted; it waits", "service", name, "error", err)
+		t.session.Log.Warn("the jobs of a service that is to be deleted cannot be counted; it waits", "service", name, "error", err)
 	}
 	if t.counts.took(name, uid, began, running, half, err) {
 		t.decisions.Add(name)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // The limits of the desk.
@@ -200,7 +201,7 @@ func (a *attempt) open() bool {
 
 // turn decides about attempts and does what was decided.
 func (d *desk) turn(ctx context.Context, keys []string) {
-	view := d.mirror.Snapshot()
+	view := d.session.Mirror.Snapshot()
 	s, err := d.stand(view)
 	if err != nil {
 		return // the term is about to end
@@ -252,13 +253,13 @@ func (d *desk) reread(view *store.MirrorView, a *attempt) {
 // refresh brings an attempt up to the mirror, and drops it when nobody asks for it
 // any more. It needs mu.
 func (d *desk) refresh(view *store.MirrorView, key string) *attempt {
-	ref := record.ParseKey(record.AssignmentsPrefix(d.cfg.ClusterID) + key)
+	ref := record.ParseKey(record.AssignmentsPrefix(d.session.ID) + key)
 	number := ref.AttemptOf()
 	if number == 0 {
 		return nil
 	}
 	a := d.attempts[key]
-	kv, ok := view.KV(record.AssignmentKey(d.cfg.ClusterID, ref.Name, number))
+	kv, ok := view.KV(record.AssignmentKey(d.session.ID, ref.Name, number))
 	if !ok {
 		if a != nil {
 			a.assignment = nil
@@ -277,7 +278,7 @@ func (d *desk) refresh(view *store.MirrorView, key string) *attempt {
 		err = &store.CorruptError{Key: kv.Key, Err: errors.New("it is not what its key says")}
 	}
 	if err != nil {
-		d.log.Error("assignment cannot be read; the job is left alone", "error", err)
+		d.session.Log.Error("assignment cannot be read; the job is left alone", "error", err)
 		return nil
 	}
 	if a == nil {
@@ -303,13 +304,13 @@ func (d *desk) refresh(view *store.MirrorView, key string) *attempt {
 // reportIn is our last report about an attempt, or nil. One that cannot be read says
 // that OSCAR may have been asked: it is taken for one of a process that died then.
 func (d *desk) reportIn(view *store.MirrorView, job string, number int) *record.JobReport {
-	kv, ok := view.KV(record.JobReportKey(d.cfg.ClusterID, job, number))
+	kv, ok := view.KV(record.JobReportKey(d.session.ID, job, number))
 	if !ok {
 		return nil
 	}
 	r, err := store.Decode[record.JobReport](kv)
 	if err != nil {
-		d.log.Error("own report of a job cannot be read; OSCAR is asked what it knows", "error", err)
+		d.session.Log.Error("own report of a job cannot be read; OSCAR is asked what it knows", "error", err)
 		return &record.JobReport{V: record.Version, State: record.JobSubmitting}
 	}
 	return r
@@ -363,7 +364,7 @@ func (d *desk) situation(s *jobStand, a *attempt) jobSituation {
 	if w := desired.desired; w != nil && w.Tombstone() && w.Jobs == jobsCancel {
 		service.cancelled[w.UID] = true
 	}
-	session, since := d.session.CreateRevision(), d.started
+	session, since := d.session.Lease.CreateRevision(), d.session.Started
 	if !a.former.IsZero() {
 		since = a.former
 		if a.report != nil && a.report.State.Posted() {
@@ -373,7 +374,7 @@ func (d *desk) situation(s *jobStand, a *attempt) jobSituation {
 	return jobSituation{
 		now: s.now, assignment: a.assignment, report: a.report,
 		session: session, termStart: since,
-		stopped: s.stopped, epoch: s.epoch, doubtful: s.doubtful,
+		stopped: s.stopped, epoch: s.epoch, restored: s.restored,
 		place: desired.place(a.assignment.UID), removalCancels: service.cancelled[a.assignment.UID],
 		memory: a.memory,
 		retry:  d.cfg.RetryPause, grace: d.cfg.JobGrace, resend: d.cfg.JobResend, late: d.cfg.LateWindow, pause: d.cfg.JobPoll,
@@ -511,8 +512,8 @@ var errNotOurs = errors.New("the session, the assignment or the service has chan
 func (d *desk) lost(err error) {
 	switch {
 	case errors.Is(err, store.ErrSessionLost):
-		d.lose(errSessionLost)
-	case errors.Is(err, errNotRegistered), errors.Is(err, errOtherCluster):
-		d.lose(err)
+		d.session.Lose(session.ErrLost)
+	case errors.Is(err, session.ErrNotRegistered), errors.Is(err, session.ErrOtherCluster):
+		d.session.Lose(err)
 	}
 }

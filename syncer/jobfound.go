@@ -11,6 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // inventory is, once in each epoch after the first, a list of all Jobs with our names: those
@@ -19,20 +20,20 @@ import (
 // answer, may appear until LateWindow has passed: until then it is repeated, and only
 // then the epoch is said to be known (ObservedCluster.JobsEpoch).
 func (d *desk) inventory(ctx context.Context) {
-	final := d.started.Add(d.cfg.LateWindow)
+	final := d.session.Started.Add(d.cfg.LateWindow)
 	for ctx.Err() == nil {
 		pause := d.cfg.Resync
 		switch epoch, due := d.inventoryDue(); {
 		case !due:
 		default:
-			began := d.cfg.Now()
+			began := d.session.Now()
 			err := d.takeInventory(ctx, epoch, !began.Before(final))
 			d.lost(err)
 			switch {
 			case err != nil && ctx.Err() == nil:
-				d.log.Warn("jobs are not all known yet after the restore of etcd", "epoch", epoch, "error", err)
+				d.session.Log.Warn("jobs are not all known yet after the restore of etcd", "epoch", epoch, "error", err)
 			case began.Before(final):
-				pause = min(pause, final.Sub(d.cfg.Now()))
+				pause = min(pause, final.Sub(d.session.Now()))
 			}
 		}
 		select {
@@ -45,12 +46,12 @@ func (d *desk) inventory(ctx context.Context) {
 
 // inventoryDue says whether the Jobs of the present epoch are not all known.
 func (d *desk) inventoryDue() (epoch string, due bool) {
-	view := d.mirror.Snapshot()
+	view := d.session.Mirror.Snapshot()
 	s, err := d.stand(view)
-	if err != nil || s.doubtful || s.epoch == "" {
+	if err != nil || s.restored || s.epoch == "" {
 		return "", false
 	}
-	kv, ok := view.KV(record.ObservedClusterKey(d.cfg.ClusterID))
+	kv, ok := view.KV(record.ObservedClusterKey(d.session.ID))
 	if !ok {
 		return s.epoch, true
 	}
@@ -63,20 +64,20 @@ func (d *desk) inventoryDue() (epoch string, due bool) {
 // of the cluster waiting: it stays so until a person looks after it, and is named in
 // ObservedCluster.Unlisted. What it has is not told.
 func (d *desk) takeInventory(ctx context.Context, epoch string, final bool) error {
-	list, _, err := d.term.lists.get(ctx, d.cfg.Now())
+	list, _, err := d.term.lists.get(ctx, d.session.Now())
 	if err != nil {
 		return err
 	}
 	listed, unlisted := map[string]bool{}, map[string]record.Unlisted{}
 	for _, name := range slices.Sorted(maps.Keys(list.services)) {
 		service := list.services[name]
-		desired := d.desiredInMirror(name)
+		desired := d.session.Desired(name)
 		if service.Annotations[oscar.AnnotationUID] == "" && (desired == nil || record.Mark(service.Token) != desired.Mark) {
 			continue // never ours
 		}
 		jobs, err := d.jobsOf(ctx, name)
 		if errors.Is(err, errHalf) {
-			d.log.Warn("jobs of a half-created service are not known after the restore of etcd", "service", name, "error", err)
+			d.session.Log.Warn("jobs of a half-created service are not known after the restore of etcd", "service", name, "error", err)
 			unlisted[name] = record.Unlisted{ServiceName: name, Reason: record.ReasonCreateFailed, Message: halfMessage}
 			continue
 		}
@@ -86,15 +87,15 @@ func (d *desk) takeInventory(ctx context.Context, epoch string, final bool) erro
 		for name := range jobs {
 			listed[name] = true
 		}
-		view := d.mirror.Snapshot()
-		if err := d.reportFound(ctx, epoch, d.foundAmong(view, epoch, name, jobs, d.cfg.Now())); err != nil {
+		view := d.session.Mirror.Snapshot()
+		if err := d.reportFound(ctx, epoch, d.foundAmong(view, epoch, name, jobs, d.session.Now())); err != nil {
 			return err
 		}
 	}
 	if !final {
 		return nil
 	}
-	if err := d.reportFound(ctx, epoch, d.foundBefore(d.mirror.Snapshot(), epoch, listed, unlisted, d.cfg.Now())); err != nil {
+	if err := d.reportFound(ctx, epoch, d.foundBefore(d.session.Mirror.Snapshot(), epoch, listed, unlisted, d.session.Now())); err != nil {
 		return err
 	}
 	return d.sayJobsEpoch(ctx, epoch, unlisted)
@@ -118,17 +119,17 @@ func (d *desk) foundAmong(view *store.MirrorView, epoch, service string, jobs ma
 		if !ours || record.JobName(service, job, number) != name {
 			continue
 		}
-		if _, asked := view.KV(record.AssignmentKey(d.cfg.ClusterID, job, number)); asked {
+		if _, asked := view.KV(record.AssignmentKey(d.session.ID, job, number)); asked {
 			continue // it is reported like any other
 		}
-		if kv, reported := view.KV(record.JobReportKey(d.cfg.ClusterID, job, number)); reported && !foundEarlier(kv, epoch) {
+		if kv, reported := view.KV(record.JobReportKey(d.session.ID, job, number)); reported && !foundEarlier(kv, epoch) {
 			continue
 		}
 		state := listedState(jobs[name].Status)
 		if state == "" {
 			state = record.JobSubmitted
 		}
-		r := record.JobReport{V: record.Version, State: state, Session: d.session.CreateRevision(), LastTransitionTime: record.At(now),
+		r := record.JobReport{V: record.Version, State: state, Session: d.session.Lease.CreateRevision(), LastTransitionTime: record.At(now),
 			Found: true, Service: service, Epoch: epoch, Reason: record.JobStoreRestored}
 		if at := jobs[name].Started; !at.IsZero() {
 			r.StartedAt = new(record.At(at))
@@ -153,7 +154,7 @@ func foundEarlier(kv store.KV, epoch string) bool {
 // of a service that could not be listed nothing is said.
 func (d *desk) foundBefore(view *store.MirrorView, epoch string, listed map[string]bool, unlisted map[string]record.Unlisted, now time.Time) []found {
 	var out []found
-	for kv := range view.Prefix(record.JobReportsPrefix(d.cfg.ClusterID)) {
+	for kv := range view.Prefix(record.JobReportsPrefix(d.session.ID)) {
 		ref := record.ParseKey(kv.Key)
 		number := ref.AttemptOf()
 		r, err := store.Decode[record.JobReport](kv)
@@ -163,11 +164,11 @@ func (d *desk) foundBefore(view *store.MirrorView, epoch string, listed map[stri
 		if _, unknown := unlisted[r.Service]; unknown {
 			continue
 		}
-		if _, asked := view.KV(record.AssignmentKey(d.cfg.ClusterID, ref.Name, number)); asked {
+		if _, asked := view.KV(record.AssignmentKey(d.session.ID, ref.Name, number)); asked {
 			continue
 		}
 		next := *r
-		next.Session, next.Epoch = d.session.CreateRevision(), epoch
+		next.Session, next.Epoch = d.session.Lease.CreateRevision(), epoch
 		if !next.State.Ended() {
 			next.State, next.LastTransitionTime = record.JobVanished, record.At(now)
 		}
@@ -178,16 +179,16 @@ func (d *desk) foundBefore(view *store.MirrorView, epoch string, listed map[stri
 
 func (d *desk) reportFound(ctx context.Context, epoch string, all []found) error {
 	for part := range slices.Chunk(all, maxJobBatch/2) {
-		keys := []string{d.session.Key(), record.DesiredClusterKey(d.cfg.ClusterID)}
+		keys := []string{d.session.Lease.Key(), record.DesiredClusterKey(d.session.ID)}
 		for _, f := range part {
-			keys = append(keys, record.AssignmentKey(d.cfg.ClusterID, f.job, f.number), record.JobReportKey(d.cfg.ClusterID, f.job, f.number))
+			keys = append(keys, record.AssignmentKey(d.session.ID, f.job, f.number), record.JobReportKey(d.session.ID, f.job, f.number))
 		}
-		_, err := d.cfg.Store.Update(ctx, store.Update{Keys: keys, Build: func(read store.View, tx *store.Txn) error {
+		_, err := d.session.Store.Update(ctx, store.Update{Keys: keys, Build: func(read store.View, tx *store.Txn) error {
 			if err := d.inEpoch(read, tx, epoch); err != nil {
 				return err
 			}
 			for _, f := range part {
-				assignment, report := record.AssignmentKey(d.cfg.ClusterID, f.job, f.number), record.JobReportKey(d.cfg.ClusterID, f.job, f.number)
+				assignment, report := record.AssignmentKey(d.session.ID, f.job, f.number), record.JobReportKey(d.session.ID, f.job, f.number)
 				_, asked := read.KV(assignment)
 				kv, reported := read.KV(report)
 				if asked || reported && !foundEarlier(kv, epoch) {
@@ -202,22 +203,22 @@ func (d *desk) reportFound(ctx context.Context, epoch string, all []found) error
 		if err != nil {
 			return err
 		}
-		d.log.Warn("jobs were found that the restored store does not know at this place", "service", part[0].report.Service, "jobs", len(part))
+		d.session.Log.Warn("jobs were found that the restored store does not know at this place", "service", part[0].report.Service, "jobs", len(part))
 	}
 	return nil
 }
 
 // inEpoch expects the session and the epoch.
 func (d *desk) inEpoch(read store.View, tx *store.Txn, epoch string) error {
-	clusterKey := record.DesiredClusterKey(d.cfg.ClusterID)
-	c, err := d.serves(read.KV(clusterKey))
+	clusterKey := record.DesiredClusterKey(d.session.ID)
+	c, err := d.session.Serves(read.KV(clusterKey))
 	if err != nil {
 		return err
 	}
 	if c.Word() != epoch {
-		return fmt.Errorf("%w: another epoch has begun", errStale)
+		return fmt.Errorf("%w: another epoch has begun", session.ErrStale)
 	}
-	tx.ExpectSession(d.session)
+	tx.ExpectSession(d.session.Lease)
 	tx.Expect(clusterKey)
 	return nil
 }
@@ -228,9 +229,9 @@ const maxUnlisted = 100
 // sayJobsEpoch says that all Jobs were listed and reported in an epoch, but for those of
 // some services.
 func (d *desk) sayJobsEpoch(ctx context.Context, epoch string, unlisted map[string]record.Unlisted) error {
-	key := record.ObservedClusterKey(d.cfg.ClusterID)
-	_, err := d.cfg.Store.Update(ctx, store.Update{
-		Keys: []string{d.session.Key(), record.DesiredClusterKey(d.cfg.ClusterID), key},
+	key := record.ObservedClusterKey(d.session.ID)
+	_, err := d.session.Store.Update(ctx, store.Update{
+		Keys: []string{d.session.Lease.Key(), record.DesiredClusterKey(d.session.ID), key},
 		Build: func(read store.View, tx *store.Txn) error {
 			if err := d.inEpoch(read, tx, epoch); err != nil {
 				return err

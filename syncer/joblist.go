@@ -17,7 +17,7 @@ const (
 func (d *desk) watch(service string) {
 	s := d.serviceOf(service)
 	s.pause = d.cfg.JobPoll
-	if next := d.cfg.Now().Add(s.pause); s.next.IsZero() || next.Before(s.next) {
+	if next := d.session.Now().Add(s.pause); s.next.IsZero() || next.Before(s.next) {
 		s.next = next
 		d.listings.AddAfter(service, s.pause)
 	}
@@ -28,7 +28,7 @@ func (d *desk) listSoon(service string) {
 	s := d.serviceOf(service)
 	if !s.soon {
 		s.soon = true
-		d.listings.AddAfter(service, s.earliest.Sub(d.cfg.Now()))
+		d.listings.AddAfter(service, s.earliest.Sub(d.session.Now()))
 	}
 }
 
@@ -40,7 +40,7 @@ func (d *desk) lists(ctx context.Context) {
 			return
 		}
 		if d.wantsList(service) {
-			began := d.cfg.Now()
+			began := d.session.Now()
 			jobs, err := d.jobsOf(ctx, service)
 			d.scrubPods(ctx, service, jobs)
 			d.listed(ctx, service, began, jobs, err)
@@ -57,7 +57,7 @@ func (d *desk) wantsList(service string) bool {
 	if s == nil {
 		return false
 	}
-	now, open, looking := d.cfg.Now(), false, false
+	now, open, looking := d.session.Now(), false, false
 	for _, a := range s.attempts {
 		open, looking = open || a.open(), looking || !a.looking.IsZero()
 	}
@@ -79,7 +79,7 @@ func (d *desk) wantsList(service string) bool {
 // listed notes what a list shows, and when the next one is to be.
 func (d *desk) listed(ctx context.Context, service string, began time.Time, jobs map[string]listedJob, err error) {
 	if err != nil && ctx.Err() == nil {
-		d.log.Warn("jobs of a service cannot be listed", "service", service, "error", err)
+		d.session.Log.Warn("jobs of a service cannot be listed", "service", service, "error", err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,7 +87,7 @@ func (d *desk) listed(ctx context.Context, service string, began time.Time, jobs
 	if s == nil {
 		return
 	}
-	ended := d.cfg.Now()
+	ended := d.session.Now()
 	news := false
 	if err == nil {
 		for _, a := range s.attempts {

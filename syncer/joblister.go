@@ -38,7 +38,7 @@ func newJobSource(t *term) *jobSource {
 	var once sync.Once
 	s.denied = func(err error) {
 		once.Do(func() {
-			t.log.Warn("the syncer may not list Jobs in Kubernetes; OSCAR is asked, which takes long", "error", err)
+			t.session.Log.Warn("the syncer may not list Jobs in Kubernetes; OSCAR is asked, which takes long", "error", err)
 		})
 	}
 	return s
@@ -150,7 +150,7 @@ const maxListTime = 10 * time.Minute
 func (t *term) jobsOf(ctx context.Context, service string) (map[string]listedJob, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxListTime)
 	defer cancel()
-	began := t.cfg.Now()
+	began := t.session.Now()
 	jobs, err := t.jobs.Jobs(ctx, service)
 	half, elsewhere := manager.NotFound(err), errors.Is(err, kube.ErrNoService)
 	if !half && !elsewhere {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // pagedOscar has a list of jobs of so many pages, each with one job.
@@ -54,7 +55,7 @@ func (a answering) Jobs(context.Context, string) (map[string]kube.JobStatus, err
 }
 
 func sourceOf(k kube.Interface, o OSCAR) *jobSource {
-	return newJobSource(&term{Syncer: &Syncer{cfg: Config{Kube: k, OSCAR: o}, log: slog.New(slog.DiscardHandler)}})
+	return newJobSource(&term{Syncer: &Syncer{cfg: Config{Kube: k, OSCAR: o}}, session: &session.Session{Cluster: &session.Cluster{Log: slog.New(slog.DiscardHandler)}}})
 }
 
 func TestWhoIsAskedForJobs(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // openedJob is what is posted. It is in memory only while the attempt has a slot.
@@ -52,7 +53,7 @@ func (d *desk) opened(ctx context.Context, a *attempt, opened *openedJob, err er
 	}
 	if err != nil {
 		if none, ok := errors.AsType[*NoTokenError](err); ctx.Err() == nil && (!ok || !none.Pending) {
-			d.log.Warn("a job cannot be prepared; it is tried again", "job", a.job, "attempt", a.number, "service", a.service, "error", err)
+			d.session.Log.Warn("a job cannot be prepared; it is tried again", "job", a.job, "attempt", a.number, "service", a.service, "error", err)
 		}
 		d.postpone(a)
 		return
@@ -74,7 +75,7 @@ func (d *desk) postpone(a *attempt) {
 
 // read opens the event of an attempt, and the token of its service.
 func (d *desk) read(ctx context.Context, a *attempt, assignment record.Assignment) (*openedJob, error) {
-	desired := d.replica(d.mirror.Snapshot(), a.service).desired
+	desired := d.replica(d.session.Mirror.Snapshot(), a.service).desired
 	if desired == nil || desired.UID != assignment.UID {
 		return nil, errNotOurs
 	}
@@ -85,10 +86,10 @@ func (d *desk) read(ctx context.Context, a *attempt, assignment record.Assignmen
 	if def == nil {
 		return nil, errNotOurs
 	}
-	key := record.AssignedEventKey(d.cfg.ClusterID, a.job, a.number)
+	key := record.AssignedEventKey(d.session.ID, a.job, a.number)
 	kv, heard := d.events.take(key)
 	if !heard {
-		kv, err = d.cfg.Store.Get(ctx, key)
+		kv, err = d.session.Store.Get(ctx, key)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil, lostEvent("its event is not in the store any more")
 		}
@@ -100,15 +101,15 @@ func (d *desk) read(ctx context.Context, a *attempt, assignment record.Assignmen
 	if err != nil {
 		return nil, lostEvent("the record of its event cannot be read")
 	}
-	want := seal.Header{Purpose: record.PurposeEvent, Cluster: d.cfg.ClusterID, UID: a.job, Generation: int64(a.number)}
-	body, err := d.cfg.Identity.Open(event.Sealed, want, d.cfg.Now())
+	want := seal.Header{Purpose: record.PurposeEvent, Cluster: d.session.ID, UID: a.job, Generation: int64(a.number)}
+	body, err := d.session.Identity.Open(event.Sealed, want, d.session.Now())
 	if err != nil {
-		d.log.Error("event cannot be opened", "job", a.job, "attempt", a.number, "error", err)
+		d.session.Log.Error("event cannot be opened", "job", a.job, "attempt", a.number, "error", err)
 		return nil, lostEvent("its event is sealed to another key or for another use; if the syncer's identity file was replaced, replay the job")
 	}
 	from := def.service.Annotations[oscar.AnnotationOriginCluster]
 	if from == "" {
-		from = d.cfg.ClusterID
+		from = d.session.ID
 	}
 	opened := &openedJob{
 		submission: manager.Submission{
@@ -126,7 +127,7 @@ func (d *desk) read(ctx context.Context, a *attempt, assignment record.Assignmen
 // asOwner has a job posted with an access token of its service's owner. One that is on its
 // way is waited for.
 func (d *desk) asOwner(ctx context.Context, desired *record.Desired, opened *openedJob) error {
-	token, err := d.ownersToken(ctx, desired, d.cfg.Now())
+	token, err := d.ownersToken(ctx, desired, d.session.Now())
 	none, ok := errors.AsType[*NoTokenError](err)
 	switch {
 	case ok && !none.Pending:
@@ -147,7 +148,7 @@ func (d *desk) repost(ctx context.Context, a *attempt, assignment record.Assignm
 		d.opened(ctx, a, nil, err)
 		return
 	}
-	until := d.cfg.Now().Add(d.cfg.SessionTTL / 3)
+	until := d.session.Now().Add(d.session.TTL / 3)
 	if err := d.verify(ctx, a, assignment.UID, revision); err != nil {
 		d.opened(ctx, a, nil, err)
 		return
@@ -158,22 +159,21 @@ func (d *desk) repost(ctx context.Context, a *attempt, assignment record.Assignm
 // verify reads, linearizably, that the session is ours, that the assignment is as it
 // was, and that its replica is to stand.
 func (d *desk) verify(ctx context.Context, a *attempt, uid string, revision int64) error {
-	assignment, desired := record.AssignmentKey(d.cfg.ClusterID, a.job, a.number), record.DesiredServiceKey(d.cfg.ClusterID, a.service)
-	cluster := record.DesiredClusterKey(d.cfg.ClusterID)
-	read, err := d.cfg.Store.Read(ctx, d.session.Key(), assignment, desired, cluster)
+	assignment, desired := record.AssignmentKey(d.session.ID, a.job, a.number), record.DesiredServiceKey(d.session.ID, a.service)
+	cluster := record.DesiredClusterKey(d.session.ID)
+	read, err := d.session.Store.Read(ctx, d.session.Lease.Key(), assignment, desired, cluster)
 	if err != nil {
 		return err
 	}
-	if kv, ok := read.KV(d.session.Key()); !ok || kv.CreateRevision != d.session.CreateRevision() {
-		d.lose(errSessionLost)
+	if kv, ok := read.KV(d.session.Lease.Key()); !ok || kv.CreateRevision != d.session.Lease.CreateRevision() {
+		d.session.Lose(session.ErrLost)
 		return store.ErrSessionLost
 	}
-	c, err := d.serves(read.KV(cluster))
+	c, err := d.session.Serves(read.KV(cluster))
 	if err != nil {
 		return err
 	}
-	var v sight
-	if v.standing(d.Syncer, c); v.stopped || v.doubtful {
+	if now := d.session.Standing(c); now.Stopped || now.Restored {
 		return errNotOurs
 	}
 	if kv, ok := read.KV(assignment); !ok || kv.ModRevision != revision {
@@ -198,11 +198,11 @@ func (d *desk) verify(ctx context.Context, a *attempt, uid string, revision int6
 
 // writable is the last check before a call that changes something, by our own clock.
 func (d *desk) writable(until time.Time) error {
-	if !d.leads() {
-		return errNotLeading
+	if !d.session.Leads() {
+		return session.ErrNotLeading
 	}
-	if d.cfg.Now().After(until) || !d.session.Alive() {
-		return fmt.Errorf("%w: too much time has passed since it was read", errStale)
+	if d.session.Now().After(until) || !d.session.Lease.Alive() {
+		return fmt.Errorf("%w: too much time has passed since it was read", session.ErrStale)
 	}
 	return nil
 }
@@ -223,16 +223,16 @@ func (d *desk) post(ctx context.Context, a *attempt, opened *openedJob, until ti
 		defer back()
 	}
 	if opened.place != nil {
-		d.looks.soon(a.service, d.cfg.Now())
+		d.looks.soon(a.service, d.session.Now())
 	}
-	d.cfg.FailPoints.Hit(failBeforePost)
-	began := d.cfg.Now()
+	d.session.FailPoints.Hit(failBeforePost)
+	began := d.session.Now()
 	err := d.send(ctx, func(ctx context.Context) error { return d.cfg.OSCAR.Submit(ctx, opened.submission, d.cfg.JobTimeout) })
-	d.cfg.FailPoints.Hit(failAfterPost)
+	d.session.FailPoints.Hit(failAfterPost)
 	outcome, status, message := d.outcome(ctx, opened, err)
-	ended := d.cfg.Now()
+	ended := d.session.Now()
 	d.metrics.posted(outcome, ended.Sub(began))
-	d.log.Info("posted a job", "job", a.job, "attempt", a.number, "service", a.service, "outcome", outcome.String(), "status", status, "seconds", ended.Sub(began).Seconds())
+	d.session.Log.Info("posted a job", "job", a.job, "attempt", a.number, "service", a.service, "outcome", outcome.String(), "status", status, "seconds", ended.Sub(began).Seconds())
 	if opened.place != nil && (outcome == postFailed || outcome == postNo) {
 		d.originFailed(a.service, refusedAge)
 	}
@@ -294,7 +294,7 @@ func (d *desk) otherEvent(ctx context.Context, opened *openedJob) bool {
 	case err == nil:
 		return event != string(opened.submission.Event)
 	case !errors.Is(err, kube.ErrAbsent):
-		d.log.Warn("whether a Job has the event that it should is not known; its name is taken for it", "name", opened.submission.Name, "error", err)
+		d.session.Log.Warn("whether a Job has the event that it should is not known; its name is taken for it", "name", opened.submission.Name, "error", err)
 	}
 	return false
 }
@@ -304,7 +304,7 @@ func (d *desk) deleteJob(ctx context.Context, a *attempt) {
 	d.mu.Lock()
 	assignment, revision := *a.assignment, a.revision
 	d.mu.Unlock()
-	until := d.cfg.Now().Add(d.cfg.SessionTTL / 3)
+	until := d.session.Now().Add(d.session.TTL / 3)
 	err := d.verify(ctx, a, "", revision)
 	if err == nil {
 		err = d.writable(until)
@@ -314,7 +314,7 @@ func (d *desk) deleteJob(ctx context.Context, a *attempt) {
 		err = d.send(ctx, func(ctx context.Context) error {
 			return d.cfg.OSCAR.DeleteJob(ctx, a.service, assignment.Name, d.cfg.JobTimeout)
 		})
-		d.log.Info("deleted a job", "job", a.job, "attempt", a.number, "service", a.service, "error", err)
+		d.session.Log.Info("deleted a job", "job", a.job, "attempt", a.number, "service", a.service, "error", err)
 	}
 	d.mu.Lock()
 	d.deleting--
@@ -325,6 +325,6 @@ func (d *desk) deleteJob(ctx context.Context, a *attempt) {
 	}
 	d.finished(a, func(m *jobMemory) {
 		m.deletes++
-		m.lastDelete = d.cfg.Now()
+		m.lastDelete = d.session.Now()
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 const (
@@ -55,7 +56,7 @@ type jobChange struct {
 
 // change makes the report of a decision.
 func (d *desk) change(s *jobStand, a *attempt, decision jobDecision) *jobChange {
-	c := &jobChange{a: a, revision: a.revision, next: nextJobReport(a, decision, d.session.CreateRevision(), s.epoch, s.now, d.started)}
+	c := &jobChange{a: a, revision: a.revision, next: nextJobReport(a, decision, d.session.Lease.CreateRevision(), s.epoch, s.now, d.session.Started)}
 	if decision.act == jobBegin {
 		c.replica, c.replicaRevision = a.service, s.of(a.service).revision
 	}
@@ -119,7 +120,7 @@ func (d *desk) commit(ctx context.Context, s *jobStand, changes []*jobChange) {
 	d.hit(begins, failBeforeSubmitting)
 	d.hit(submits, failBeforeSubmitted)
 	d.hit(ends, failBeforeEnd)
-	until := d.cfg.Now().Add(d.cfg.SessionTTL / 3)
+	until := d.session.Now().Add(d.session.TTL / 3)
 	written, err := d.write(ctx, s, changes)
 	if half := len(changes) / 2; errors.Is(err, store.ErrTooLarge) && half > 0 {
 		d.commit(ctx, s, changes[:half])
@@ -137,18 +138,18 @@ func (d *desk) commit(ctx context.Context, s *jobStand, changes []*jobChange) {
 
 func (d *desk) hit(applies bool, point string) {
 	if applies {
-		d.cfg.FailPoints.Hit(point)
+		d.session.FailPoints.Hit(point)
 	}
 }
 
 // write returns which of the changes were written.
 func (d *desk) write(ctx context.Context, s *jobStand, changes []*jobChange) (map[*jobChange]bool, error) {
-	clusterKey := record.DesiredClusterKey(d.cfg.ClusterID)
-	keys, mirrored := []string{d.session.Key()}, []string{clusterKey}
+	clusterKey := record.DesiredClusterKey(d.session.ID)
+	keys, mirrored := []string{d.session.Lease.Key()}, []string{clusterKey}
 	for _, c := range changes {
-		mirrored = append(mirrored, record.AssignmentKey(d.cfg.ClusterID, c.a.job, c.a.number))
+		mirrored = append(mirrored, record.AssignmentKey(d.session.ID, c.a.job, c.a.number))
 		if c.replica != "" {
-			mirrored = append(mirrored, record.DesiredServiceKey(d.cfg.ClusterID, c.replica))
+			mirrored = append(mirrored, record.DesiredServiceKey(d.session.ID, c.replica))
 		}
 	}
 	keys = append(keys, mirrored...)
@@ -157,30 +158,30 @@ func (d *desk) write(ctx context.Context, s *jobStand, changes []*jobChange) (ma
 		return kv.ModRevision
 	}
 	var written map[*jobChange]bool
-	_, err := d.cfg.Store.Update(ctx, store.Update{
+	_, err := d.session.Store.Update(ctx, store.Update{
 		Keys: keys,
 		From: s.view.Guess(mirrored...),
 		Build: func(read store.View, tx *store.Txn) error {
 			written = map[*jobChange]bool{}
 			if at(read, clusterKey) != s.revision {
-				return fmt.Errorf("%w: the desired cluster", errStale)
+				return fmt.Errorf("%w: the desired cluster", session.ErrStale)
 			}
-			tx.ExpectSession(d.session)
+			tx.ExpectSession(d.session.Lease)
 			tx.ExpectRevision(clusterKey, s.revision)
 			for _, c := range changes {
-				key := record.AssignmentKey(d.cfg.ClusterID, c.a.job, c.a.number)
+				key := record.AssignmentKey(d.session.ID, c.a.job, c.a.number)
 				if at(read, key) != c.revision {
 					continue // withdrawn, or changed
 				}
 				if c.replica != "" {
-					replica := record.DesiredServiceKey(d.cfg.ClusterID, c.replica)
+					replica := record.DesiredServiceKey(d.session.ID, c.replica)
 					if at(read, replica) != c.replicaRevision {
 						continue
 					}
 					tx.ExpectRevision(replica, c.replicaRevision)
 				}
 				tx.ExpectRevision(key, c.revision)
-				tx.Put(record.JobReportKey(d.cfg.ClusterID, c.a.job, c.a.number), c.next)
+				tx.Put(record.JobReportKey(d.session.ID, c.a.job, c.a.number), c.next)
 				written[c] = true
 			}
 			return nil
@@ -201,14 +202,14 @@ func (d *desk) settled(ctx context.Context, changes []*jobChange, written map[*j
 	switch {
 	case err == nil:
 		d.retry = 0
-	case errors.Is(err, errStale):
+	case errors.Is(err, session.ErrStale):
 		d.retry = min(max(2*d.retry, pause), 10*time.Second)
 		pause = d.retry
 	default:
 		d.retry = min(max(2*d.retry, 100*time.Millisecond), 10*time.Second)
 		pause = d.retry
 		if ctx.Err() == nil {
-			d.log.Warn("reports of jobs were not written; they are again", "reports", len(changes), "error", err, "pause", pause)
+			d.session.Log.Warn("reports of jobs were not written; they are again", "reports", len(changes), "error", err, "pause", pause)
 		}
 	}
 	for _, c := range changes {
@@ -221,7 +222,7 @@ func (d *desk) settled(ctx context.Context, changes []*jobChange, written map[*j
 		a.report = &c.next
 		d.countClaimed(a, 1)
 		d.metrics.jobReports.WithLabelValues(string(c.next.State)).Inc()
-		d.log.Debug("reported a job", "job", a.job, "attempt", a.number, "service", a.service, "state", c.next.State, "reason", c.next.Reason)
+		d.session.Log.Debug("reported a job", "job", a.job, "attempt", a.number, "service", a.service, "state", c.next.State, "reason", c.next.Reason)
 		switch c.next.State {
 		case record.JobFailed:
 			d.originFailed(a.service, failedAge)
@@ -240,12 +241,12 @@ func (d *desk) settled(ctx context.Context, changes []*jobChange, written map[*j
 
 // last reports, once, what is known when the term ends in order.
 func (d *desk) last(ctx context.Context) {
-	if !d.session.Alive() {
+	if !d.session.Lease.Alive() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.StopGrace)
 	defer cancel()
-	view := d.mirror.Snapshot()
+	view := d.session.Mirror.Snapshot()
 	s, err := d.stand(view)
 	if err != nil {
 		return
@@ -264,7 +265,7 @@ func (d *desk) last(ctx context.Context) {
 	left := len(changes)
 	for _, part := range batches(changes) {
 		if _, err := d.write(ctx, s, part); err != nil {
-			d.log.Warn("last reports of jobs were not written", "reports", left, "error", err)
+			d.session.Log.Warn("last reports of jobs were not written", "reports", left, "error", err)
 			return
 		}
 		left -= len(part)

@@ -21,9 +21,9 @@ type jobSituation struct {
 	termStart time.Time
 	// stopped says that nothing is written to OSCAR: the cluster is paused.
 	stopped bool
-	// epoch is the present one as records name it, and doubtful says that it is over.
+	// epoch is the present one as records name it, and restored says that it is over.
 	epoch    string
-	doubtful bool
+	restored bool
 	place    jobPlace
 	// removalCancels says that the service's removal ends its jobs, by order.
 	removalCancels bool

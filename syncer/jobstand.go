@@ -14,7 +14,7 @@ type jobStand struct {
 	now      time.Time
 	stopped  bool
 	epoch    string
-	doubtful bool
+	restored bool
 	// revision of the desired cluster.
 	revision int64
 	term     *term
@@ -30,15 +30,14 @@ type jobReplica struct {
 }
 
 func (t *term) stand(view *store.MirrorView) (*jobStand, error) {
-	kv, ok := view.KV(record.DesiredClusterKey(t.cfg.ClusterID))
-	c, err := t.serves(kv, ok)
+	kv, ok := view.KV(record.DesiredClusterKey(t.session.ID))
+	c, err := t.session.Serves(kv, ok)
 	if err != nil {
 		return nil, err
 	}
-	var v sight
-	v.standing(t.Syncer, c)
+	now := t.session.Standing(c)
 	return &jobStand{
-		now: t.cfg.Now(), stopped: v.stopped, epoch: v.epoch, doubtful: v.doubtful, revision: kv.ModRevision,
+		now: t.session.Now(), stopped: now.Stopped, epoch: now.Epoch, restored: now.Restored, revision: kv.ModRevision,
 		term: t, view: view, services: map[string]jobReplica{},
 	}, nil
 }
@@ -68,14 +67,14 @@ type decodedReplica struct {
 
 // replica is how a service stands in a view. Its records must not be changed.
 func (t *term) replica(view *store.MirrorView, service string) jobReplica {
-	desired, ok := view.KV(record.DesiredServiceKey(t.cfg.ClusterID, service))
+	desired, ok := view.KV(record.DesiredServiceKey(t.session.ID, service))
 	t.replicas.mu.Lock()
 	defer t.replicas.mu.Unlock()
 	if !ok {
 		delete(t.replicas.of, service)
 		return jobReplica{}
 	}
-	observed, _ := view.KV(record.ObservedServiceKey(t.cfg.ClusterID, service))
+	observed, _ := view.KV(record.ObservedServiceKey(t.session.ID, service))
 	known := t.replicas.of[service]
 	if known.revision == desired.ModRevision && bytes.Equal(known.from[0], desired.Value) && bytes.Equal(known.from[1], observed.Value) {
 		return known.jobReplica
@@ -84,7 +83,7 @@ func (t *term) replica(view *store.MirrorView, service string) jobReplica {
 	if err != nil {
 		return jobReplica{}
 	}
-	r := jobReplica{desired: want, revision: desired.ModRevision, observed: t.observedIn(view, service, want.UID)}
+	r := jobReplica{desired: want, revision: desired.ModRevision, observed: t.session.Observed(view, service, want.UID)}
 	if t.replicas.of == nil {
 		t.replicas.of = map[string]decodedReplica{}
 	}

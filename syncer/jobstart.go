@@ -22,7 +22,7 @@ func (d *desk) hold(ctx context.Context, a *attempt) {
 	again := !a.memory.lastHold.IsZero()
 	d.mu.Unlock()
 	d.told(a, "hold", again, err)
-	d.finished(a, func(m *jobMemory) { m.lastHold = d.cfg.Now() })
+	d.finished(a, func(m *jobMemory) { m.lastHold = d.session.Now() })
 }
 
 // remove deletes the Job of an attempt whose pod is held.
@@ -42,7 +42,7 @@ func (d *desk) remove(ctx context.Context, a *attempt) {
 	d.told(a, "delete", again, err)
 	d.finished(a, func(m *jobMemory) {
 		m.deletes++
-		m.lastDelete = d.cfg.Now()
+		m.lastDelete = d.session.Now()
 	})
 }
 
@@ -60,11 +60,11 @@ func (d *desk) startable(ctx context.Context, a *attempt) (*kube.Job, error) {
 	d.mu.Lock()
 	assignment, revision := *a.assignment, a.revision
 	d.mu.Unlock()
-	until := d.cfg.Now().Add(d.cfg.SessionTTL / 3)
+	until := d.session.Now().Add(d.session.TTL / 3)
 	if err := d.verify(ctx, a, "", revision); err != nil {
 		return nil, err
 	}
-	desired := d.desiredInMirror(a.service)
+	desired := d.session.Desired(a.service)
 	if desired == nil || desired.UID != assignment.UID {
 		return nil, errNotOurs
 	}
@@ -87,7 +87,7 @@ func (d *desk) told(a *attempt, step string, again bool, err error) {
 	case err != nil:
 		level = slog.LevelWarn
 	}
-	d.log.Log(context.Background(), level, "a job whose pod cannot start", "step", step, "job", a.job, "attempt", a.number, "service", a.service, "error", err)
+	d.session.Log.Log(context.Background(), level, "a job whose pod cannot start", "step", step, "job", a.job, "attempt", a.number, "service", a.service, "error", err)
 }
 
 // scrubPods takes the secrets of a service out of what its pods tell. Without its definition
@@ -112,7 +112,7 @@ func (d *desk) scrubPods(ctx context.Context, service string, jobs map[string]li
 
 // secretsOf are what no report about a service may hold; false when they are not known.
 func (d *desk) secretsOf(ctx context.Context, service string) ([]string, bool) {
-	desired := d.desiredInMirror(service)
+	desired := d.session.Desired(service)
 	if desired == nil {
 		return nil, false
 	}

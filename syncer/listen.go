@@ -30,7 +30,7 @@ func (t *term) listen(ctx context.Context) {
 		defer close(watched)
 		err := t.cfg.Kube.Watch(ctx, fresh.add)
 		if err != nil && !errors.Is(err, kube.ErrAbsent) && ctx.Err() == nil {
-			t.log.Error("changes of definitions are not watched; they are found by resyncs", "error", err)
+			t.session.Log.Error("changes of definitions are not watched; they are found by resyncs", "error", err)
 		}
 	}()
 	defer func() { <-watched }()
@@ -49,7 +49,7 @@ func (t *term) listen(ctx context.Context) {
 			return
 		}
 		fresh.keep(t.isDesired)
-		now := t.cfg.Now()
+		now := t.session.Now()
 		for name := range fresh.take() {
 			t.hear(name, now)
 			t.decisions.Add(name)
@@ -57,7 +57,7 @@ func (t *term) listen(ctx context.Context) {
 	}
 }
 
-func (t *term) isDesired(name string) bool { return t.desiredInMirror(name) != nil }
+func (t *term) isDesired(name string) bool { return t.session.Desired(name) != nil }
 
 // news are the names that were heard of and not yet looked at.
 type news struct {

@@ -83,6 +83,13 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
+func (m *metrics) serves(registered bool) {
+	m.registered.Set(0)
+	if registered {
+		m.registered.Set(1)
+	}
+}
+
 func (m *metrics) wrote(step act, outcome string, took time.Duration) {
 	m.writes.WithLabelValues(step.String(), outcome).Inc()
 	m.seconds.WithLabelValues(step.String()).Observe(took.Seconds())

@@ -20,7 +20,7 @@ func (s *Syncer) lead(ctx context.Context) error {
 		defer close(told)
 		s.tellNoLease(waiting)
 	}()
-	err := s.cfg.Kube.Lead(ctx, s.cfg.Instance, func(ctx context.Context, held func() bool) error {
+	err := s.cfg.Kube.Lead(ctx, s.cluster.Instance, func(ctx context.Context, held func() bool) error {
 		begun()
 		<-told
 		return s.term(ctx, held)
@@ -45,7 +45,7 @@ func (s *Syncer) tellNoLease(ctx context.Context) {
 		}
 		if now != "" && now == last && now != said {
 			if err := s.sayNoLease(ctx, now); err != nil && ctx.Err() == nil {
-				s.log.Warn("that the Lease cannot be had was not reported", "error", err)
+				s.cluster.Log.Warn("that the Lease cannot be had was not reported", "error", err)
 				continue
 			}
 			said = now
@@ -57,12 +57,12 @@ func (s *Syncer) tellNoLease(ctx context.Context) {
 // sayNoLease tells it in observed/cluster, where no syncer has a session: this one has
 // none, and takes nobody's place.
 func (s *Syncer) sayNoLease(ctx context.Context, message string) error {
-	session, key := record.SessionKey(s.cfg.ClusterID), record.ObservedClusterKey(s.cfg.ClusterID)
-	desired := record.DesiredClusterKey(s.cfg.ClusterID)
-	_, err := s.cfg.Store.Update(ctx, store.Update{
+	session, key := record.SessionKey(s.cluster.ID), record.ObservedClusterKey(s.cluster.ID)
+	desired := record.DesiredClusterKey(s.cluster.ID)
+	_, err := s.cluster.Store.Update(ctx, store.Update{
 		Keys: []string{session, key, desired},
 		Build: func(v store.View, tx *store.Txn) error {
-			if _, err := s.serves(v.KV(desired)); err != nil {
+			if _, err := s.cluster.Serves(v.KV(desired)); err != nil {
 				return err
 			}
 			if _, taken := v.KV(session); taken {

@@ -2,7 +2,6 @@ package syncer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -12,9 +11,6 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 )
-
-// errStale says that what was planned on is no longer so: plan again.
-var errStale = errors.New("the desired record has changed")
 
 // listAge is how old a list may be that a decision starts from.
 const listAge = time.Second
@@ -83,15 +79,15 @@ func (t *term) glance(ctx context.Context, name string) (*sight, error) {
 
 // recall makes a situation from the mirror alone.
 func (t *term) recall(name string) (*sight, error) {
-	view := t.mirror.Snapshot()
+	view := t.session.Mirror.Snapshot()
 	v := &sight{name: name}
-	c, err := t.serves(view.KV(record.DesiredClusterKey(t.cfg.ClusterID)))
+	c, err := t.session.Serves(view.KV(record.DesiredClusterKey(t.session.ID)))
 	if err != nil {
 		return nil, err
 	}
-	v.now = t.cfg.Now()
-	v.standing(t.Syncer, c)
-	kv, ok := view.KV(record.DesiredServiceKey(t.cfg.ClusterID, name))
+	v.now = t.session.Now()
+	v.standing(t.session.Standing(c))
+	kv, ok := view.KV(record.DesiredServiceKey(t.session.ID, name))
 	if !ok {
 		return v, nil
 	}
@@ -99,7 +95,7 @@ func (t *term) recall(name string) (*sight, error) {
 		return nil, err
 	}
 	v.revision = kv.ModRevision
-	v.observed = t.observedIn(view, name, v.desired.UID)
+	v.observed = t.session.Observed(view, name, v.desired.UID)
 	v.memory = t.notes.read(name, v.desired, v.revision)
 	return v, nil
 }
@@ -118,18 +114,18 @@ func (v *sight) answered() bool {
 func (t *term) examine(ctx context.Context, name string) (*sight, error) {
 	// The list of the write before, if it is as new as this, does as well: what
 	// counts is the read of the service itself.
-	v := &sight{name: name, asOf: t.newEnough(name, t.cfg.Now(), listAge)}
+	v := &sight{name: name, asOf: t.newEnough(name, t.session.Now(), listAge)}
 	list, listed, err := t.lists.get(ctx, v.asOf)
 	if err != nil {
 		return nil, err
 	}
 	// Buckets are always asked for: one that is taken for absent would be taken
 	// for made by us.
-	if v.buckets, _, err = t.buckets.get(ctx, t.cfg.Now()); err != nil {
+	if v.buckets, _, err = t.buckets.get(ctx, t.session.Now()); err != nil {
 		return nil, err
 	}
 	v.list, v.service = list, list.services[name]
-	v.until = t.cfg.Now().Add(t.cfg.SessionTTL / 3)
+	v.until = t.session.Now().Add(t.session.TTL / 3)
 	half := false
 	switch shown, err := t.cfg.OSCAR.Get(ctx, name); {
 	case err == nil:
@@ -140,21 +136,21 @@ func (t *term) examine(ctx context.Context, name string) (*sight, error) {
 		return nil, err
 	}
 
-	desiredKey, observedKey := record.DesiredServiceKey(t.cfg.ClusterID, name), record.ObservedServiceKey(t.cfg.ClusterID, name)
-	clusterKey := record.DesiredClusterKey(t.cfg.ClusterID)
-	read, err := t.cfg.Store.Read(ctx, t.session.Key(), desiredKey, observedKey, clusterKey)
+	desiredKey, observedKey := record.DesiredServiceKey(t.session.ID, name), record.ObservedServiceKey(t.session.ID, name)
+	clusterKey := record.DesiredClusterKey(t.session.ID)
+	read, err := t.session.Store.Read(ctx, t.session.Lease.Key(), desiredKey, observedKey, clusterKey)
 	if err != nil {
 		return nil, err
 	}
-	if kv, ok := read.KV(t.session.Key()); !ok || kv.CreateRevision != t.session.CreateRevision() {
+	if kv, ok := read.KV(t.session.Lease.Key()); !ok || kv.CreateRevision != t.session.Lease.CreateRevision() {
 		return nil, fmt.Errorf("service %q: %w", name, store.ErrSessionLost)
 	}
-	v.now, v.fresh = t.cfg.Now(), true
-	c, err := t.serves(read.KV(clusterKey))
+	v.now, v.fresh = t.session.Now(), true
+	c, err := t.session.Serves(read.KV(clusterKey))
 	if err != nil {
 		return nil, err
 	}
-	v.standing(t.Syncer, c)
+	v.standing(t.session.Standing(c))
 	kv, ok := read.KV(desiredKey)
 	if !ok {
 		return v, nil
@@ -164,7 +160,7 @@ func (t *term) examine(ctx context.Context, name string) (*sight, error) {
 	}
 	v.revision = kv.ModRevision
 	if kv, ok := read.KV(observedKey); ok {
-		v.observed = t.decodeObserved(kv, v.desired.UID)
+		v.observed = t.session.DecodeObserved(kv, v.desired.UID)
 	}
 	t.notes.read(name, v.desired, v.revision)
 	if v.def, err = t.definition(ctx, name, v.desired); err != nil {
@@ -220,7 +216,7 @@ func (t *term) complete(v *sight, listed time.Time, half bool) error {
 		// From the tombstone on no job is posted; one that was a moment before is not
 		// among those that were counted, and how one has ended is still to be reported.
 		v.local.running = t.desk.unfinished(v.name)
-		if n := t.counts.read(v.name, v.desired.UID, t.cfg.Now()); n != nil && (!n.half || half || !v.fresh) {
+		if n := t.counts.read(v.name, v.desired.UID, t.session.Now()); n != nil && (!n.half || half || !v.fresh) {
 			v.local.running, v.local.counted = max(v.local.running, n.running), true
 		}
 	}

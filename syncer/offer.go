@@ -15,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer/kube"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // offerers is how many Jobs are considered at the same time.
@@ -111,7 +112,7 @@ func (o *offers) refusal(uid string) string {
 // offerJobs offers the Jobs that wait here, until ctx ends. What a former process has
 // offered, or held, is brought to its end also where no more are offered.
 func (t *term) offerJobs(ctx context.Context) {
-	t.offered = newOfferIndex(t.mirror)
+	t.offered = newOfferIndex(t.session.Mirror)
 	defer t.offered.close()
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -119,7 +120,7 @@ func (t *term) offerJobs(ctx context.Context) {
 	for range offerers {
 		all.Go(func() { t.offerEach(ctx) })
 	}
-	t.offerAll(t.mirror.Snapshot())
+	t.offerAll(t.session.Mirror.Snapshot())
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = time.Second, time.Minute
 	for {
@@ -131,7 +132,7 @@ func (t *term) offerJobs(ctx context.Context) {
 		if errors.Is(err, kube.ErrDenied) {
 			pause = watchDenied
 		}
-		t.log.Error("Jobs that wait are not offered to the federation: they cannot be watched", "error", err, "pause", pause)
+		t.session.Log.Error("Jobs that wait are not offered to the federation: they cannot be watched", "error", err, "pause", pause)
 		select {
 		case <-ctx.Done():
 			return
@@ -148,7 +149,7 @@ func (t *term) sawJob(key kube.JobKey, job *kube.Job) {
 	theirs, first := t.offers.seen(key, job)
 	t.metrics.rescheduled.Set(float64(theirs))
 	if first {
-		t.log.Warn("OSCAR's own rescheduler is on: it may take Jobs elsewhere a second time; set RESCHEDULER_ENABLE=false", "job", key)
+		t.session.Log.Warn("OSCAR's own rescheduler is on: it may take Jobs elsewhere a second time; set RESCHEDULER_ENABLE=false", "job", key)
 	}
 	if job == nil || job.Mark.Holding() || t.isDesired(job.Service) {
 		t.offers.queue.Add(key)
@@ -157,14 +158,14 @@ func (t *term) sawJob(key kube.JobKey, job *kube.Job) {
 
 // offerAll looks at every Job that an offer stands for.
 func (t *term) offerAll(view *store.MirrorView) {
-	for kv := range view.Prefix(record.OffersPrefix(t.cfg.ClusterID)) {
+	for kv := range view.Prefix(record.OffersPrefix(t.session.ID)) {
 		t.offerCame(view, record.ParseKey(kv.Key).Name)
 	}
 }
 
 // offerCame looks at the Job of an offer.
 func (t *term) offerCame(view *store.MirrorView, job string) {
-	if kv, ok := view.KV(record.OfferKey(t.cfg.ClusterID, job)); ok {
+	if kv, ok := view.KV(record.OfferKey(t.session.ID, job)); ok {
 		if o, err := store.Decode[record.Offer](kv); err == nil {
 			t.offers.queue.Add(placeOf(o))
 		}
@@ -187,13 +188,13 @@ func (t *term) offerEach(ctx context.Context) {
 		case err == nil:
 			t.offers.queue.Forget(key)
 		case errors.Is(err, store.ErrSessionLost):
-			t.lose(errSessionLost)
-		case errors.Is(err, errNotRegistered), errors.Is(err, errOtherCluster):
-			t.lose(err)
-		case errors.Is(err, errStale), errors.Is(err, kube.ErrJobChanged):
+			t.session.Lose(session.ErrLost)
+		case errors.Is(err, session.ErrNotRegistered), errors.Is(err, session.ErrOtherCluster):
+			t.session.Lose(err)
+		case errors.Is(err, session.ErrStale), errors.Is(err, kube.ErrJobChanged):
 			t.offers.queue.AddRateLimited(key)
 		default:
-			t.log.Warn("Job is looked at again", "job", key, "error", err)
+			t.session.Log.Warn("Job is looked at again", "job", key, "error", err)
 			t.offers.queue.AddRateLimited(key)
 		}
 	}
@@ -261,12 +262,12 @@ func (t *term) tellOffer(ctx context.Context, v *offeredJob, d offerDecision) er
 	written, err := t.writeOffer(ctx, v, func(tx *store.Txn, key string) {
 		tx.Put(key, next)
 		if event != nil {
-			tx.Put(record.OfferedEventKey(t.cfg.ClusterID, v.id), event)
+			tx.Put(record.OfferedEventKey(t.session.ID, v.id), event)
 		}
 	})
 	if err == nil && written {
 		t.metrics.offers.WithLabelValues(string(d.state)).Inc()
-		t.log.Info("Job offered", "job", v.id, "name", v.key, "service", next.Service, "state", d.state, "message", d.message)
+		t.session.Log.Info("Job offered", "job", v.id, "name", v.key, "service", next.Service, "state", d.state, "message", d.message)
 	}
 	return err
 }
@@ -275,17 +276,17 @@ func (t *term) tellOffer(ctx context.Context, v *offeredJob, d offerDecision) er
 func (t *term) forgetOffer(ctx context.Context, v *offeredJob) error {
 	_, err := t.writeOffer(ctx, v, func(tx *store.Txn, key string) {
 		tx.Delete(key)
-		tx.Delete(record.OfferedEventKey(t.cfg.ClusterID, v.id))
+		tx.Delete(record.OfferedEventKey(t.session.ID, v.id))
 	})
 	return err
 }
 
 func (t *term) writeOffer(ctx context.Context, v *offeredJob, fill func(tx *store.Txn, key string)) (bool, error) {
-	key, answerKey := record.OfferKey(t.cfg.ClusterID, v.id), record.OfferAnswerKey(t.cfg.ClusterID, v.id)
-	result, err := t.cfg.Store.Update(ctx, store.Update{
-		Keys: []string{t.session.Key(), key, answerKey, record.OfferedEventKey(t.cfg.ClusterID, v.id)},
+	key, answerKey := record.OfferKey(t.session.ID, v.id), record.OfferAnswerKey(t.session.ID, v.id)
+	result, err := t.session.Store.Update(ctx, store.Update{
+		Keys: []string{t.session.Lease.Key(), key, answerKey, record.OfferedEventKey(t.session.ID, v.id)},
 		Build: func(_ store.View, tx *store.Txn) error {
-			tx.ExpectSession(t.session)
+			tx.ExpectSession(t.session.Lease)
 			tx.ExpectRevision(key, v.offerRevision)
 			tx.ExpectRevision(answerKey, v.answerRevision)
 			fill(tx, key)
@@ -293,7 +294,7 @@ func (t *term) writeOffer(ctx context.Context, v *offeredJob, fill func(tx *stor
 		},
 	})
 	if _, conflict := errors.AsType[*store.ConflictError](err); conflict {
-		return false, fmt.Errorf("%w: %w", errStale, err)
+		return false, fmt.Errorf("%w: %w", session.ErrStale, err)
 	}
 	return result.Written, err
 }
@@ -301,11 +302,11 @@ func (t *term) writeOffer(ctx context.Context, v *offeredJob, fill func(tx *stor
 // changeJob takes one step in Kubernetes. The Job is changed in the version that was
 // read, and the last thing read were the session and the records.
 func (t *term) changeJob(ctx context.Context, v *offeredJob, d offerDecision) error {
-	if !t.leads() {
-		return errNotLeading
+	if !t.session.Leads() {
+		return session.ErrNotLeading
 	}
-	if t.cfg.Now().After(v.until) || !t.session.Alive() {
-		return fmt.Errorf("%w: too much time has passed since it was read", errStale)
+	if t.session.Now().After(v.until) || !t.session.Lease.Alive() {
+		return fmt.Errorf("%w: too much time has passed since it was read", session.ErrStale)
 	}
 	// A step that is cut off may have been done: it is finished, within its deadline.
 	err := t.sendJobStep(context.WithoutCancel(ctx), v, d)
@@ -326,7 +327,7 @@ func (t *term) changeJob(ctx context.Context, v *offeredJob, d offerDecision) er
 		}
 	}
 	if err == nil {
-		t.log.Info("Job changed", "job", v.id, "name", v.key, "step", d.step)
+		t.session.Log.Info("Job changed", "job", v.id, "name", v.key, "step", d.step)
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/kube"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // offeredJob is what a decision about a Job is made from, and what its step needs.
@@ -35,8 +36,8 @@ func (t *term) glanceAtJob(key kube.JobKey) (*offeredJob, error) {
 		if id = t.offerID(view, job); id == "" {
 			return nil, nil //nolint:nilnil // nothing to decide
 		}
-		if _, taken := view.KV(record.OfferKey(t.cfg.ClusterID, id)); taken {
-			t.log.Warn("Job is not offered: another one has its name", "name", key, "job", id)
+		if _, taken := view.KV(record.OfferKey(t.session.ID, id)); taken {
+			t.session.Log.Warn("Job is not offered: another one has its name", "name", key, "job", id)
 			return nil, nil //nolint:nilnil // as above
 		}
 	}
@@ -46,7 +47,7 @@ func (t *term) glanceAtJob(key kube.JobKey) (*offeredJob, error) {
 
 // readJob makes a sight of what Kubernetes and etcd have now.
 func (t *term) readJob(ctx context.Context, key kube.JobKey, id string) (*offeredJob, error) {
-	v := &offeredJob{key: key, id: id, until: t.cfg.Now().Add(t.cfg.SessionTTL / 3)}
+	v := &offeredJob{key: key, id: id, until: t.session.Now().Add(t.session.TTL / 3)}
 	job, err := t.cfg.Kube.Job(ctx, key)
 	switch {
 	case err == nil:
@@ -59,10 +60,10 @@ func (t *term) readJob(ctx context.Context, key kube.JobKey, id string) (*offere
 	view, standingID, standing := t.offered.at(key)
 	if standingID != id {
 		if now := t.offerID(view, job); job == nil || now != id {
-			return nil, fmt.Errorf("%w: what Job %s is offered as", errStale, key)
+			return nil, fmt.Errorf("%w: what Job %s is offered as", session.ErrStale, key)
 		}
 	}
-	if kv, ok := view.KV(record.OfferKey(t.cfg.ClusterID, id)); ok {
+	if kv, ok := view.KV(record.OfferKey(t.session.ID, id)); ok {
 		o, err := store.Decode[record.Offer](kv)
 		if err != nil {
 			return nil, err
@@ -73,14 +74,14 @@ func (t *term) readJob(ctx context.Context, key kube.JobKey, id string) (*offere
 		service = job.Service
 	}
 	keys := []string{
-		t.session.Key(), record.DesiredClusterKey(t.cfg.ClusterID), record.DesiredServiceKey(t.cfg.ClusterID, service),
-		record.OfferKey(t.cfg.ClusterID, id), record.OfferAnswerKey(t.cfg.ClusterID, id),
+		t.session.Lease.Key(), record.DesiredClusterKey(t.session.ID), record.DesiredServiceKey(t.session.ID, service),
+		record.OfferKey(t.session.ID, id), record.OfferAnswerKey(t.session.ID, id),
 	}
-	read, err := t.cfg.Store.Read(ctx, keys...)
+	read, err := t.session.Store.Read(ctx, keys...)
 	if err != nil {
 		return nil, err
 	}
-	if kv, ok := read.KV(t.session.Key()); !ok || kv.CreateRevision != t.session.CreateRevision() {
+	if kv, ok := read.KV(t.session.Lease.Key()); !ok || kv.CreateRevision != t.session.Lease.CreateRevision() {
 		return nil, fmt.Errorf("job %q: %w", id, store.ErrSessionLost)
 	}
 	v.job, v.fresh, v.room = job, true, standing < maxOffers
@@ -95,20 +96,20 @@ func (t *term) readJob(ctx context.Context, key kube.JobKey, id string) (*offere
 
 // fillSight enters what the records say.
 func (t *term) fillSight(v *offeredJob, kv func(string) (store.KV, bool)) error {
-	v.now = t.cfg.Now()
-	c, err := t.serves(kv(record.DesiredClusterKey(t.cfg.ClusterID)))
+	v.now = t.session.Now()
+	c, err := t.session.Serves(kv(record.DesiredClusterKey(t.session.ID)))
 	if err != nil {
 		return err
 	}
 	v.epoch = c.Word()
-	v.stopped = stopped(c) || t.doubtful(c)
-	if raw, ok := kv(record.OfferKey(t.cfg.ClusterID, v.id)); ok {
+	v.stopped = session.Stopped(c) || t.session.Restored(c)
+	if raw, ok := kv(record.OfferKey(t.session.ID, v.id)); ok {
 		if v.offer, err = store.Decode[record.Offer](raw); err != nil {
 			return err
 		}
 		v.offerRevision = raw.ModRevision
 	}
-	if raw, ok := kv(record.OfferAnswerKey(t.cfg.ClusterID, v.id)); ok {
+	if raw, ok := kv(record.OfferAnswerKey(t.session.ID, v.id)); ok {
 		a, err := store.Decode[record.OfferAnswer](raw)
 		if err != nil {
 			return err
@@ -126,7 +127,7 @@ func (t *term) fillSight(v *offeredJob, kv func(string) (store.KV, bool)) error 
 		return nil
 	}
 	v.refused = t.offers.refusal(v.job.UID)
-	if raw, ok := kv(record.DesiredServiceKey(t.cfg.ClusterID, v.job.Service)); ok {
+	if raw, ok := kv(record.DesiredServiceKey(t.session.ID, v.job.Service)); ok {
 		if v.desired, err = store.Decode[record.Desired](raw); err != nil {
 			return err
 		}
@@ -177,7 +178,7 @@ func (t *term) offerID(view *store.MirrorView, job *kube.Job) string {
 		return job.UID
 	}
 	// One that was given back stands for a later attempt than its name says.
-	for kv := range view.Prefix(record.AssignmentsPrefix(t.cfg.ClusterID) + id + ".") {
+	for kv := range view.Prefix(record.AssignmentsPrefix(t.session.ID) + id + ".") {
 		a, err := store.Decode[record.Assignment](kv)
 		if err == nil && a.Name == job.Name && a.Service == job.Service {
 			return id

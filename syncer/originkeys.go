@@ -174,7 +174,7 @@ func (s *Syncer) fetchKeys(ctx context.Context, d *record.Desired, at *place) (o
 		Owner: d.Owner, Token: string(token.Value), Cluster: at.ClusterID, Endpoint: at.Endpoint, SSLVerify: at.SSLVerify, MinIO: at.MinioEndpoint,
 	})
 	if err != nil {
-		s.log.Warn("the owner's keys of the origin's MinIO were not got", "origin", at.ClusterID, "federation", d.Federation, "error", err)
+		s.cluster.Log.Warn("the owner's keys of the origin's MinIO were not got", "origin", at.ClusterID, "federation", d.Federation, "error", err)
 		return origin.Keys{}, err
 	}
 	if keys.AccessKey != d.Owner { // whoever has answered
@@ -193,7 +193,7 @@ const tokenPoll = time.Second
 func (t *term) awaitToken(ctx context.Context, d *record.Desired) (AccessToken, error) {
 	for {
 		came := t.tokenNews.next()
-		token, err := t.ownersToken(ctx, d, t.cfg.Now())
+		token, err := t.ownersToken(ctx, d, t.session.Now())
 		none, ok := errors.AsType[*NoTokenError](err)
 		if !ok || !none.Pending {
 			return token, err

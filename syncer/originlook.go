@@ -119,10 +119,10 @@ func (t *term) lookAtOrigins(ctx context.Context) {
 		}
 		again, err := t.lookAtOrigin(ctx, service)
 		if err != nil && ctx.Err() == nil {
-			t.log.Warn("the storage of the origin is looked at again", "service", service, "error", err)
+			t.session.Log.Warn("the storage of the origin is looked at again", "service", service, "error", err)
 			again = lookRest
 		}
-		t.looks.looked(service, t.cfg.Now())
+		t.looks.looked(service, t.session.Now())
 		t.looks.queue.Done(service)
 		switch {
 		case ctx.Err() != nil:
@@ -142,7 +142,7 @@ func (t *term) lookAtOrigins(ctx context.Context) {
 func (t *term) lookAtOrigin(ctx context.Context, service string) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	d := t.desiredInMirror(service)
+	d := t.session.Desired(service)
 	if d == nil || d.Intent != record.IntentApply {
 		return 0, nil
 	}
@@ -150,7 +150,7 @@ func (t *term) lookAtOrigin(ctx context.Context, service string) (time.Duration,
 	if err != nil {
 		return 0, err
 	}
-	o := t.observedIn(t.mirror.Snapshot(), service, d.UID)
+	o := t.session.Observed(t.session.Mirror.Snapshot(), service, d.UID)
 	if def == nil || def.place == nil || o == nil || o.Storage != def.place.mark() {
 		return 0, nil // it is heard of when it stands
 	}
@@ -160,12 +160,12 @@ func (t *term) lookAtOrigin(ctx context.Context, service string) (time.Duration,
 	}
 	var dead error
 	if noKeys == nil {
-		began := t.cfg.Now()
+		began := t.session.Now()
 		dead = t.alive.get(ctx, def.place.MinioEndpoint, def.place.MinioVerify)
 		if ctx.Err() != nil {
 			return 0, context.Cause(ctx)
 		}
-		t.looks.noteMinio(service, began, t.cfg.Now(), dead != nil)
+		t.looks.noteMinio(service, began, t.session.Now(), dead != nil)
 	}
 	says := verdict(noKeys, dead)
 	if err := t.reportInputs(ctx, service, d.UID, o.Storage, says); err != nil {
@@ -177,16 +177,16 @@ func (t *term) lookAtOrigin(ctx context.Context, service string) (time.Duration,
 // reportInputs writes what a look has found, if it is news. What else the report says
 // stays as it is.
 func (t *term) reportInputs(ctx context.Context, service, uid, storage string, says record.Inputs) error {
-	desiredKey, key := record.DesiredServiceKey(t.cfg.ClusterID, service), record.ObservedServiceKey(t.cfg.ClusterID, service)
-	says.At = record.At(t.cfg.Now())
-	result, err := t.cfg.Store.Update(ctx, store.Update{
-		Keys: []string{t.session.Key(), desiredKey, key},
+	desiredKey, key := record.DesiredServiceKey(t.session.ID, service), record.ObservedServiceKey(t.session.ID, service)
+	says.At = record.At(t.session.Now())
+	result, err := t.session.Store.Update(ctx, store.Update{
+		Keys: []string{t.session.Lease.Key(), desiredKey, key},
 		Build: func(read store.View, tx *store.Txn) error {
 			kv, ok := read.KV(key)
 			if !ok {
 				return nil
 			}
-			o := t.decodeObserved(kv, uid)
+			o := t.session.DecodeObserved(kv, uid)
 			if o == nil || o.Storage != storage || o.Phase == record.PhaseDeleted {
 				return nil
 			}
@@ -199,7 +199,7 @@ func (t *term) reportInputs(ctx context.Context, service, uid, storage string, s
 			}
 			next := *o
 			next.Inputs = &says
-			tx.ExpectSession(t.session)
+			tx.ExpectSession(t.session.Lease)
 			tx.Expect(desiredKey)
 			tx.Expect(key)
 			tx.Put(key, &next)
@@ -207,7 +207,7 @@ func (t *term) reportInputs(ctx context.Context, service, uid, storage string, s
 		},
 	})
 	if err == nil && result.Written {
-		t.log.Info("reported the storage of the origin", "service", service, "readable", says.Readable, "reason", says.Reason, "message", says.Message)
+		t.session.Log.Info("reported the storage of the origin", "service", service, "readable", says.Readable, "reason", says.Reason, "message", says.Message)
 	}
 	return err
 }
@@ -223,7 +223,7 @@ func (t *term) watchOrigin(v *sight) {
 func (t *term) forgetKeys(view *store.MirrorView) {
 	used := map[keysOf]bool{}
 	t.specs.placed(func(service string, def *definition) {
-		kv, ok := view.KV(record.DesiredServiceKey(t.cfg.ClusterID, service))
+		kv, ok := view.KV(record.DesiredServiceKey(t.session.ID, service))
 		if !ok {
 			return
 		}
@@ -242,13 +242,13 @@ func (t *term) originFailed(service string, age time.Duration) {
 	if t.cfg.Local == nil {
 		return
 	}
-	d := t.desiredInMirror(service)
+	d := t.session.Desired(service)
 	if d == nil {
 		return
 	}
 	if def := t.specs.get(d.Spec); def != nil && def.place != nil {
 		t.keys.doubt(keysFor(d, def.place), age)
-		t.looks.soon(service, t.cfg.Now())
+		t.looks.soon(service, t.session.Now())
 	}
 }
 

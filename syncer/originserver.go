@@ -27,19 +27,19 @@ type keySite struct{ *Syncer }
 // stand here and uses the storage of its origin, or an access token that a job of such a
 // service is being posted with.
 func (s keySite) OriginKeys(ctx context.Context, token string) (origin.Keys, error) {
-	view := s.mirror.Snapshot()
-	c, err := s.serves(view.KV(record.DesiredClusterKey(s.cfg.ClusterID)))
+	view := s.cluster.Mirror.Snapshot()
+	c, err := s.cluster.Serves(view.KV(record.DesiredClusterKey(s.cluster.ID)))
 	if err != nil {
 		return origin.Keys{}, err // also before etcd was read
 	}
-	service, uid := speaksFor(view, s.cfg.ClusterID, token, s.lent)
+	service, uid := speaksFor(view, s.cluster.ID, token, s.lent)
 	if service == "" {
 		return origin.Keys{}, keyserver.ErrUnknown
 	}
 	if c.State == record.ClusterRevoked {
 		return origin.Keys{}, keyserver.ErrUnknown
 	}
-	kv, ok := view.KV(record.DesiredServiceKey(s.cfg.ClusterID, service))
+	kv, ok := view.KV(record.DesiredServiceKey(s.cluster.ID, service))
 	if !ok {
 		return origin.Keys{}, keyserver.ErrUnknown
 	}

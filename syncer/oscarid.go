@@ -84,9 +84,9 @@ func markerOf(ctx context.Context, o Buckets) (least string, named int, err erro
 func (t *term) oscarID(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, markerPatience)
 	defer cancel()
-	id, _, err := t.ids.get(ctx, t.cfg.Now().Add(-markerAge))
+	id, _, err := t.ids.get(ctx, t.session.Now().Add(-markerAge))
 	if err != nil {
-		t.log.Warn("which OSCAR this is cannot be said: one that is registered twice is not noticed", "error", err)
+		t.session.Log.Warn("which OSCAR this is cannot be said: one that is registered twice is not noticed", "error", err)
 	}
 	return id
 }
@@ -94,7 +94,7 @@ func (t *term) oscarID(ctx context.Context) string {
 // identify is Identify for this term. A cluster that is paused is given nothing.
 func (t *term) identify(ctx context.Context) (string, error) {
 	return Identify(ctx, t.cfg.OSCAR, func() bool {
-		self := t.desiredClusterIn(t.mirror.Snapshot())
-		return t.leads() && t.session.Alive() && self != nil && self.State != record.ClusterPaused && self.State != record.ClusterRevoked
+		self := t.session.DesiredCluster(t.session.Mirror.Snapshot())
+		return t.session.Leads() && t.session.Lease.Alive() && self != nil && self.State != record.ClusterPaused && self.State != record.ClusterRevoked
 	})
 }

@@ -28,7 +28,7 @@ import (
 // (failed, held) and never changed.
 func plan(s situation) decision {
 	d := planned(s)
-	if s.doubtful && d.act.writes() {
+	if s.restored && d.act.writes() {
 		return decision{act: rest}
 	}
 	return d

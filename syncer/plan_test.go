@@ -213,7 +213,7 @@ func TestPlanNeverHarms(t *testing.T) {
 			t.Fatal("a tombstone is acknowledged on a list alone")
 		case d.act == acknowledge && (s.local.whose == ours || s.local.whose == otherLife || s.unanswered() > 0):
 			t.Fatal("a tombstone is acknowledged while the service is, or may still appear")
-		case d.act.writes() && s.doubtful:
+		case d.act.writes() && s.restored:
 			t.Fatal("a write while the store's history is in doubt")
 		case touches && s.local.generation > 0 && !s.desired.Covers(s.local.epoch, s.local.generation):
 			t.Fatalf("%s of a service of a lost history", d.act)
@@ -233,7 +233,7 @@ func anySituation(t *rapid.T) situation {
 	epochs := rapid.SampledFrom([]string{"", "e1", "e2"})
 	s := situation{
 		now: now, revision: revision,
-		epoch: epochs.Draw(t, "epoch"), doubtful: rapid.IntRange(0, 9).Draw(t, "doubtful") == 0,
+		epoch: epochs.Draw(t, "epoch"), restored: rapid.IntRange(0, 9).Draw(t, "restored") == 0,
 		stopped: rapid.Bool().Draw(t, "stopped"), resync: rapid.Bool().Draw(t, "resync"), fresh: rapid.Bool().Draw(t, "fresh"),
 		local: local{
 			whose:      whose(rapid.IntRange(0, 4).Draw(t, "whose")),

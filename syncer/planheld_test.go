@@ -56,8 +56,8 @@ func TestWhatIsAheadOfARestoredStoreIsHeld(t *testing.T) {
 		{"marks dropped, and stays held", situation{epoch: "e1", desired: desired(apply), observed: reported("e1", heldAs(record.HeldAhead)), local: stands("", 0)}, report, record.HeldAhead},
 		{"marks dropped after it was seen", situation{epoch: "e1", desired: desired(apply), observed: reported("e1"), local: stands("", 0)}, update, ""},
 
-		{"etcd went back and has no new epoch", situation{doubtful: true, desired: desired(apply), observed: reported("")}, rest, ""},
-		{"etcd went back: no order is carried out", situation{doubtful: true, desired: desired(remove), local: mine()}, rest, ""},
+		{"etcd went back and has no new epoch", situation{restored: true, desired: desired(apply), observed: reported("")}, rest, ""},
+		{"etcd went back: no order is carried out", situation{restored: true, desired: desired(remove), local: mine()}, rest, ""},
 	} {
 		tt.s.now, tt.s.revision, tt.s.fresh = now, revision, true
 		d := plan(tt.s)

@@ -18,7 +18,7 @@ import (
 // From begin on, OSCAR may have been asked. Whether it was is known to this process
 // alone (jobMemory); another one that finds submitting looks, and never posts.
 func planJob(s jobSituation) jobDecision {
-	if s.memory.busy || s.assignment == nil || s.doubtful {
+	if s.memory.busy || s.assignment == nil || s.restored {
 		return jobDecision{act: jobRest}
 	}
 	state := s.state()

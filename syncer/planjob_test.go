@@ -116,7 +116,7 @@ func TestPlanJob(t *testing.T) {
 
 		{"an end stands", jobWith(record.JobSucceeded, listedAgo(0, "")), jobRest, ""},
 		{"a refusal stands", jobWith(record.JobRefused), jobRest, ""},
-		{"the store is in doubt", jobWith(record.JobClaimed, func(s *jobSituation) { s.doubtful = true }), jobRest, ""},
+		{"the store is in doubt", jobWith(record.JobClaimed, func(s *jobSituation) { s.restored = true }), jobRest, ""},
 		{"nobody asks any more", jobWith(record.JobClaimed, func(s *jobSituation) { s.assignment = nil }), jobRest, ""},
 	} {
 		if d := planJob(c.s); d.act != c.act || d.state != c.state {
@@ -137,7 +137,7 @@ func TestPlanJobNeverPostsInDoubt(t *testing.T) {
 		}
 		state := rapid.SampledFrom(states).Draw(t, "state")
 		s := jobWith(state)
-		s.stopped, s.doubtful, s.removalCancels, s.assignment.Cancel = flag("stopped"), flag("doubtful"), flag("removal"), flag("cancel")
+		s.stopped, s.restored, s.removalCancels, s.assignment.Cancel = flag("stopped"), flag("restored"), flag("removal"), flag("cancel")
 		s.place = jobPlace(rapid.IntRange(0, 2).Draw(t, "place"))
 		s.termStart = ago("term")
 		if flag("former epoch") {
@@ -159,7 +159,7 @@ func TestPlanJobNeverPostsInDoubt(t *testing.T) {
 			s.memory.missing = ago("missing")
 		}
 		d := planJob(s)
-		calm := s.place == placeReady && !s.stopped && !s.doubtful && !s.assignment.Cancel
+		calm := s.place == placeReady && !s.stopped && !s.restored && !s.assignment.Cancel
 		m, sight := s.memory, s.memory.sight
 		switch {
 		case (d.act == jobBegin || d.act == jobClaim) && (!calm || s.assignment.Epoch != s.epoch || state.Posted() || state == record.JobRefused):

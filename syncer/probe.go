@@ -25,7 +25,7 @@ const (
 // probe asks OSCAR how it is, so that a cluster that cannot be worked with is told
 // before anybody tries, and OSCAR's version as it is now.
 func (t *term) probe(ctx context.Context) {
-	bucketsAt := t.cfg.Now().Add(t.cfg.ProbeEvery)
+	bucketsAt := t.session.Now().Add(t.cfg.ProbeEvery)
 	for {
 		pause := time.Duration(float64(t.cfg.ProbeEvery) * (0.9 + 0.2*rand.Float64())) //nolint:gosec // spreads load
 		if len(t.health.troubled()) > 0 {
@@ -38,17 +38,17 @@ func (t *term) probe(ctx context.Context) {
 			// What is new is told at once, and asked about again a little later.
 		case <-time.After(pause):
 			ops := t.health.troubled()
-			now := t.cfg.Now()
+			now := t.session.Now()
 			if now.After(bucketsAt) {
 				ops = append(ops, manager.OpBuckets)
 			}
 			t.ask(ctx, ops)
 			if now.After(bucketsAt) {
-				bucketsAt = t.cfg.Now().Add(max(t.cfg.ProbeEvery, bucketsShare*t.cfg.Now().Sub(now)))
+				bucketsAt = t.session.Now().Add(max(t.cfg.ProbeEvery, bucketsShare*t.session.Now().Sub(now)))
 			}
 		}
 		if err := t.reportCondition(ctx); err != nil && ctx.Err() == nil {
-			t.log.Warn("how the cluster stands was not reported", "error", err)
+			t.session.Log.Warn("how the cluster stands was not reported", "error", err)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func (t *term) ask(ctx context.Context, ops []manager.Op) {
 func asked[T any](ctx context.Context, t *term, op manager.Op, of *shared[T]) bool {
 	patient, cancel := context.WithTimeout(ctx, probePatience)
 	defer cancel()
-	_, _, err := of.get(patient, t.cfg.Now())
+	_, _, err := of.get(patient, t.session.Now())
 	if patient.Err() != nil && ctx.Err() == nil {
 		t.health.failed(op, hangs(op))
 	}
@@ -84,7 +84,7 @@ func asked[T any](ctx context.Context, t *term, op manager.Op, of *shared[T]) bo
 
 // lookAtLease notes whether this OSCAR is ours to write to.
 func (t *term) lookAtLease() {
-	if t.leads() {
+	if t.session.Leads() {
 		t.health.answered(opLease)
 		return
 	}
@@ -101,10 +101,10 @@ func (t *term) condition(now time.Time) (c condition, away bool) {
 // enterCondition writes it into the report of the cluster. self is the registration that
 // is served.
 func (t *term) enterCondition(report *record.ObservedCluster, self *record.DesiredCluster) {
-	c, away := t.condition(t.cfg.Now())
+	c, away := t.condition(t.session.Now())
 	switch {
 	case c.reason != "":
-	case self != nil && t.doubtful(self):
+	case self != nil && t.session.Restored(self):
 		c.reason = record.ReasonStoreRestored
 	case report.OscarVersion != "" && unsupported(report.OscarVersion):
 		c.reason = record.ReasonUnsupportedVersion
@@ -118,13 +118,13 @@ func (t *term) enterCondition(report *record.ObservedCluster, self *record.Desir
 // reportCondition writes how the cluster stands, when that is news. The words alone are
 // none: OSCAR's may differ each time.
 func (t *term) reportCondition(ctx context.Context) error {
-	view := t.mirror.Snapshot()
-	self, err := t.serves(view.KV(record.DesiredClusterKey(t.cfg.ClusterID)))
+	view := t.session.Mirror.Snapshot()
+	self, err := t.session.Serves(view.KV(record.DesiredClusterKey(t.session.ID)))
 	if err != nil {
 		return err // the term is about to end
 	}
 	known := &record.ObservedCluster{}
-	if kv, ok := view.KV(record.ObservedClusterKey(t.cfg.ClusterID)); ok {
+	if kv, ok := view.KV(record.ObservedClusterKey(t.session.ID)); ok {
 		if read, err := store.Decode[record.ObservedCluster](kv); err == nil {
 			known = read
 		}
@@ -143,13 +143,13 @@ const slowVote = 2 * time.Second
 // explainSlowness tells, beside a vote that is open for so long, what it waits for. The
 // caller ends it.
 func (t *term) explainSlowness(ctx context.Context, name string) (end func()) {
-	if d := t.desiredInMirror(name); d == nil || d.Intent != record.IntentPrepare {
+	if d := t.session.Desired(name); d == nil || d.Intent != record.IntentPrepare {
 		return func() {}
 	}
 	done := make(chan struct{})
 	timer := time.AfterFunc(slowVote, func() {
 		defer close(done)
-		op, silent := t.silent(t.cfg.Now().Add(-slowVote / 2))
+		op, silent := t.silent(t.session.Now().Add(-slowVote / 2))
 		if !silent {
 			return
 		}
@@ -159,7 +159,7 @@ func (t *term) explainSlowness(ctx context.Context, name string) (end func()) {
 			err = t.explain(ctx, v, hangs(op))
 		}
 		if err != nil && ctx.Err() == nil {
-			t.log.Warn("what a vote waits for was not reported", "service", name, "error", err)
+			t.session.Log.Warn("what a vote waits for was not reported", "service", name, "error", err)
 		}
 	})
 	return func() {
@@ -214,6 +214,6 @@ func (t *term) cannotVote(ctx context.Context, v *sight, c condition, err error)
 // answersAgain has everything compared that was left while nothing could be done.
 func (t *term) answersAgain() {
 	t.notes.forgiveSilence()
-	t.log.Info("the cluster can be worked on again")
-	ring(t.compareNow)
+	t.session.Log.Info("the cluster can be worked on again")
+	t.session.Compare.Ring()
 }

@@ -30,7 +30,7 @@ func (s *Syncer) reportReading(ctx context.Context, r token.Reading) (func(outco
 		return nil, errNoSession
 	}
 	rec := record.Reading{
-		V: record.Version, At: record.At(s.cfg.Now()), Instance: s.cfg.Instance, Federation: r.Federation, Owner: r.Owner,
+		V: record.Version, At: record.At(s.cluster.Now()), Instance: s.cluster.Instance, Federation: r.Federation, Owner: r.Owner,
 		Serial: r.Serial, Why: record.ReadExchange,
 	}
 	if r.Revoke {
@@ -40,13 +40,13 @@ func (s *Syncer) reportReading(ctx context.Context, r token.Reading) (func(outco
 	if err != nil {
 		return nil, err
 	}
-	key := record.ReadingKey(s.cfg.ClusterID, id.String())
+	key := record.ReadingKey(s.cluster.ID, id.String())
 	var old []string
-	for kv := range s.mirror.Snapshot().Prefix(record.ReadingsPrefix(s.cfg.ClusterID)) {
+	for kv := range s.cluster.Mirror.Snapshot().Prefix(record.ReadingsPrefix(s.cluster.ID)) {
 		old = append(old, kv.Key)
 	}
-	_, err = s.cfg.Store.Update(ctx, store.Update{Keys: []string{t.session.Key()}, Build: func(_ store.View, tx *store.Txn) error {
-		tx.ExpectSession(t.session)
+	_, err = s.cluster.Store.Update(ctx, store.Update{Keys: []string{t.session.Lease.Key()}, Build: func(_ store.View, tx *store.Txn) error {
+		tx.ExpectSession(t.session.Lease)
 		tx.Put(key, rec)
 		for _, gone := range old[:max(0, len(old)+1-maxReadings)] {
 			tx.Delete(gone)
@@ -60,17 +60,17 @@ func (s *Syncer) reportReading(ctx context.Context, r token.Reading) (func(outco
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTimeout)
 		defer cancel()
 		rec.Outcome = outcome
-		_, err := s.cfg.Store.Update(ctx, store.Update{Keys: []string{t.session.Key(), key}, Build: func(v store.View, tx *store.Txn) error {
+		_, err := s.cluster.Store.Update(ctx, store.Update{Keys: []string{t.session.Lease.Key(), key}, Build: func(v store.View, tx *store.Txn) error {
 			if _, there := v.KV(key); !there {
 				return nil // it was taken over without its outcome
 			}
-			tx.ExpectSession(t.session)
+			tx.ExpectSession(t.session.Lease)
 			tx.Expect(key)
 			tx.Put(key, rec)
 			return nil
 		}})
 		if err != nil {
-			s.log.Warn("the outcome of a use of a refresh token is not in the store", "federation", r.Federation, "outcome", outcome, "error", err)
+			s.cluster.Log.Warn("the outcome of a use of a refresh token is not in the store", "federation", r.Federation, "outcome", outcome, "error", err)
 		}
 	}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 func (r *rig) registerAs(uid string) {
@@ -47,7 +48,7 @@ func TestASyncerWaitsForItsRegistration(t *testing.T) {
 // TestAnotherRegistrationIsNotServed, whoever asks, until the operator says so.
 func TestAnotherRegistrationIsNotServed(t *testing.T) {
 	r := newRig(t, oscarsim.Config{})
-	file := syncer.MemoryFile(filepath.Join(t.TempDir(), "cluster-uid"))
+	file := session.MemoryFile(filepath.Join(t.TempDir(), "cluster-uid"))
 	remembering := func(c *syncer.Config) { c.Memory = file }
 	stop := r.start(remembering)
 	p := newReplica("grayify")
@@ -89,7 +90,7 @@ func TestARegistrationWithoutAUidIsNotRemembered(t *testing.T) {
 	for name, first := range map[string]string{"none is known": "", "another is known": "first"} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, oscarsim.Config{})
-			file := syncer.MemoryFile(filepath.Join(t.TempDir(), "cluster-uid"))
+			file := session.MemoryFile(filepath.Join(t.TempDir(), "cluster-uid"))
 			if first != "" {
 				if err := file.Save(first); err != nil {
 					t.Fatal(err)
@@ -111,7 +112,7 @@ func TestARegistrationWithoutAUidIsNotRemembered(t *testing.T) {
 
 func TestMemoryFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "cluster-uid")
-	f := syncer.MemoryFile(name)
+	f := session.MemoryFile(name)
 	if uid, err := f.Load(); uid != "" || err != nil {
 		t.Errorf("%q %v", uid, err)
 	}
@@ -132,7 +133,7 @@ func TestMemoryFile(t *testing.T) {
 			t.Errorf("a file that is %s: %q", what, got)
 		}
 	}
-	if err := syncer.MemoryFile(filepath.Join(name, "below-a-file")).Save("x"); err == nil {
+	if err := session.MemoryFile(filepath.Join(name, "below-a-file")).Save("x"); err == nil {
 		t.Error("saved below a file")
 	}
 	if left, err := filepath.Glob(name + ".*"); err != nil || len(left) != 0 {

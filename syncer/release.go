@@ -26,12 +26,12 @@ func (t *term) release(ctx context.Context, v *sight) (bool, error) {
 	if err := t.fence(v); err != nil {
 		return false, err
 	}
-	t.cfg.FailPoints.Hit(failBeforeRelease)
+	t.session.FailPoints.Hit(failBeforeRelease)
 	err = t.call(ctx, v, release, func(ctx context.Context, timeout time.Duration) error {
 		return t.cfg.OSCAR.Update(ctx, v.name, body, "", timeout)
 	})
-	t.notes.change(v.name, func(n *note) { n.written = t.cfg.Now() })
-	t.cfg.FailPoints.Hit(failAfterRelease)
+	t.notes.change(v.name, func(n *note) { n.written = t.session.Now() })
+	t.session.FailPoints.Hit(failAfterRelease)
 	return err == nil, t.noteFailure(v, release, record.ReasonUpdateFailed, err)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // finding is what a report is to say; the rest is carried over.
@@ -41,35 +42,35 @@ type finding struct {
 
 // report writes a finding about the desired record of the sight, if it is news.
 // It is written only while the session lives and the desired record is as it
-// was; otherwise the error is store.ErrSessionLost or errStale.
+// was; otherwise the error is store.ErrSessionLost or session.ErrStale.
 func (t *term) report(ctx context.Context, v *sight, f finding) error {
 	f.mounts = v.memory.volume
-	desiredKey, observedKey := record.DesiredServiceKey(t.cfg.ClusterID, v.name), record.ObservedServiceKey(t.cfg.ClusterID, v.name)
-	result, err := t.cfg.Store.Update(ctx, store.Update{
-		Keys: []string{t.session.Key(), desiredKey, observedKey},
+	desiredKey, observedKey := record.DesiredServiceKey(t.session.ID, v.name), record.ObservedServiceKey(t.session.ID, v.name)
+	result, err := t.session.Store.Update(ctx, store.Update{
+		Keys: []string{t.session.Lease.Key(), desiredKey, observedKey},
 		// Nobody else writes our reports, so the mirror knows the last one.
-		From: t.mirror.Snapshot().Guess(observedKey),
+		From: t.session.Mirror.Snapshot().Guess(observedKey),
 		Build: func(read store.View, tx *store.Txn) error {
-			tx.ExpectSession(t.session)
+			tx.ExpectSession(t.session.Lease)
 			tx.ExpectRevision(desiredKey, v.revision)
 			tx.Expect(observedKey)
 			var before *record.Observed
 			if kv, ok := read.KV(observedKey); ok {
-				before = t.decodeObserved(kv, v.desired.UID)
+				before = t.session.DecodeObserved(kv, v.desired.UID)
 			}
 			if f.beside && before != nil && before.Vote != nil && before.Vote.Revision == v.revision {
 				return nil
 			}
-			tx.Put(observedKey, nextReport(before, v.desired, v.revision, v.epoch, f, t.cfg.Now()))
+			tx.Put(observedKey, nextReport(before, v.desired, v.revision, v.epoch, f, t.session.Now()))
 			return nil
 		},
 	})
 	if _, conflict := errors.AsType[*store.ConflictError](err); conflict {
-		return fmt.Errorf("%w: %w", errStale, err)
+		return fmt.Errorf("%w: %w", session.ErrStale, err)
 	}
 	if err == nil && result.Written {
 		t.metrics.reports.WithLabelValues(string(f.phase)).Inc()
-		t.log.Info("reported", "service", v.name, "phase", f.phase, "reason", f.reason, "generation", v.desired.Generation, "message", f.message)
+		t.session.Log.Info("reported", "service", v.name, "phase", f.phase, "reason", f.reason, "generation", v.desired.Generation, "message", f.message)
 	}
 	return err
 }

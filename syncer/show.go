@@ -12,6 +12,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // purposeShown is the purpose of the envelope around a service that was asked for.
@@ -19,8 +20,8 @@ const purposeShown = "shown"
 
 // show answers a question for a service, once. It changes nothing at OSCAR.
 func (t *term) show(ctx context.Context, name string) error {
-	view := t.mirror.Snapshot()
-	askKey, shownKey := record.AskKey(t.cfg.ClusterID, name), record.ShownKey(t.cfg.ClusterID, name)
+	view := t.session.Mirror.Snapshot()
+	askKey, shownKey := record.AskKey(t.session.ID, name), record.ShownKey(t.session.ID, name)
 	kv, ok := view.KV(askKey)
 	if !ok {
 		return nil
@@ -41,17 +42,17 @@ func (t *term) show(ctx context.Context, name string) error {
 		}
 		answer.Sealed, answer.Error = "", err.Error()
 	}
-	_, err = t.cfg.Store.Update(ctx, store.Update{
-		Keys: []string{t.session.Key(), askKey, shownKey},
+	_, err = t.session.Store.Update(ctx, store.Update{
+		Keys: []string{t.session.Lease.Key(), askKey, shownKey},
 		Build: func(_ store.View, tx *store.Txn) error {
-			tx.ExpectSession(t.session)
+			tx.ExpectSession(t.session.Lease)
 			tx.ExpectRevision(askKey, kv.ModRevision)
 			tx.Put(shownKey, answer)
 			return nil
 		},
 	})
 	if _, conflict := errors.AsType[*store.ConflictError](err); conflict {
-		return fmt.Errorf("%w: %w", errStale, err)
+		return fmt.Errorf("%w: %w", session.ErrStale, err)
 	}
 	return err
 }
@@ -84,7 +85,7 @@ func (t *term) read(ctx context.Context, name string, ask *record.Ask, answer *r
 		return err
 	}
 	answer.Sealed, err = seal.Seal(seal.Header{
-		Purpose: purposeShown, Cluster: t.cfg.ClusterID, UID: ask.UID, Generation: answer.Generation,
+		Purpose: purposeShown, Cluster: t.session.ID, UID: ask.UID, Generation: answer.Generation,
 	}, body, ask.Recipient)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNotShown, err)

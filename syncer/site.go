@@ -32,31 +32,28 @@ type site struct{ *term }
 
 // Cluster implements relay.Site.
 func (s site) Cluster() (id, uid string) {
-	if own := s.own.Load(); own != nil {
-		uid = *own
-	}
-	return s.cfg.ClusterID, uid
+	return s.cluster.ID, s.cluster.UID()
 }
 
 // OpenProof implements relay.Site. The envelope has no end: it is the control plane that
 // judges what is inside, by its own clock.
 func (s site) OpenProof(sealed string) (string, error) {
 	id, uid := s.Cluster()
-	proof, err := s.cfg.Identity.Open(sealed, seal.Header{Purpose: purposeRelay, Cluster: id, UID: uid}, s.cfg.Now())
+	proof, err := s.cluster.Identity.Open(sealed, seal.Header{Purpose: purposeRelay, Cluster: id, UID: uid}, s.cluster.Now())
 	return string(proof), err
 }
 
 // applied is the desired record of a life that is to stand here.
 func (s site) applied(service, uid string) (*record.Desired, error) {
-	view := s.mirror.Snapshot()
-	c, err := s.serves(view.KV(record.DesiredClusterKey(s.cfg.ClusterID)))
+	view := s.cluster.Mirror.Snapshot()
+	c, err := s.cluster.Serves(view.KV(record.DesiredClusterKey(s.cluster.ID)))
 	if err != nil {
 		return nil, err
 	}
-	if s.doubtful(c) {
+	if s.cluster.Restored(c) {
 		return nil, errors.New("the store was restored, and nothing is concluded from it yet")
 	}
-	kv, ok := view.KV(record.DesiredServiceKey(s.cfg.ClusterID, service))
+	kv, ok := view.KV(record.DesiredServiceKey(s.cluster.ID, service))
 	if !ok {
 		return nil, relay.ErrNotOurs
 	}
@@ -77,7 +74,7 @@ func (s site) Ours(ctx context.Context, service, uid string) error {
 	if err != nil {
 		return err
 	}
-	list, _, err := s.lists.get(ctx, s.newEnough(service, s.cfg.Now(), siteAge))
+	list, _, err := s.lists.get(ctx, s.newEnough(service, s.cluster.Now(), siteAge))
 	if err != nil {
 		return err
 	}
@@ -103,7 +100,7 @@ func (s site) Send(ctx context.Context, out relay.Outgoing) (*http.Response, err
 		err = fmt.Errorf("%w: %w", relay.ErrNotSent, err)
 	}
 	if err != nil {
-		s.log.Warn("a request of the control plane was not answered by OSCAR", "error", err)
+		s.cluster.Log.Warn("a request of the control plane was not answered by OSCAR", "error", err)
 	}
 	return resp, err
 }

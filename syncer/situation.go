@@ -66,10 +66,10 @@ type situation struct {
 	local    local
 	// stopped says that the cluster is paused: nothing is written to OSCAR.
 	stopped bool
-	// epoch is the present one as records name it, and doubtful says that it is over:
+	// epoch is the present one as records name it, and restored says that it is over:
 	// etcd was restored, and no control plane has begun another.
 	epoch    string
-	doubtful bool
+	restored bool
 	// resync says that this is a periodic look and not an answer to an event.
 	resync bool
 	// fresh says that the service was read by itself, with its buckets,

@@ -58,7 +58,7 @@ func (c *specCache) placed(each func(service string, def *definition)) {
 
 // ownMinIO is where the cluster's own MinIO is, as we have reported it; empty before that.
 func (s *Syncer) ownMinIO() string {
-	kv, ok := s.mirror.Snapshot().KV(record.ObservedClusterKey(s.cfg.ClusterID))
+	kv, ok := s.cluster.Mirror.Snapshot().KV(record.ObservedClusterKey(s.cluster.ID))
 	if !ok {
 		return ""
 	}
@@ -79,7 +79,7 @@ func (s *Syncer) definition(ctx context.Context, service string, d *record.Desir
 	if def := s.specs.get(d.Spec); def != nil {
 		return def, nil
 	}
-	kv, err := s.cfg.Store.Get(ctx, record.SpecKey(s.cfg.ClusterID, d.Spec))
+	kv, err := s.cluster.Store.Get(ctx, record.SpecKey(s.cluster.ID, d.Spec))
 	if err != nil {
 		return nil, fmt.Errorf("spec: %w", err)
 	}
@@ -91,7 +91,7 @@ func (s *Syncer) definition(ctx context.Context, service string, d *record.Desir
 	if usersService(d) { // whatever the spec says: the keys would be MinIO's root keys
 		at = placeFor(spec.Origin, s.cfg.LocalURL, s.ownMinIO())
 	}
-	def, err := openDefinition(s.cfg.Identity, s.cfg.ClusterID, d, spec, at, s.cfg.Now())
+	def, err := openDefinition(s.cluster.Identity, s.cluster.ID, d, spec, at, s.cluster.Now())
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,14 +16,14 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/session"
 	"github.com/oscarfed/oscarfed/syncer/token"
 )
 
 // Syncer keeps one OSCAR cluster as it is desired in etcd.
 type Syncer struct {
 	cfg     Config
-	log     *slog.Logger
-	mirror  *store.Mirror
+	cluster *session.Cluster
 	notes   *notebook
 	ledger  *ledger
 	metrics *metrics
@@ -34,15 +33,8 @@ type Syncer struct {
 	// gets bounds the reads of single services that are made for votes: OSCAR
 	// lets about two a second through.
 	gets *rate.Limiter
-	// compareNow is told when everything is to be compared at once.
-	compareNow chan struct{}
-	// doubt is the epoch in which etcd was seen to have gone back. While it lasts,
-	// nothing is written to OSCAR.
-	doubt atomic.Pointer[string]
 	// registration is the desired cluster as it was last seen.
 	registration atomic.Pointer[record.DesiredCluster]
-	// own is the uid of the registration that we are for; nil before the first.
-	own atomic.Pointer[string]
 	// keeper holds refresh tokens, and current is the term that uses of them are
 	// reported in; nil between two sessions.
 	keeper  *token.Keeper
@@ -70,8 +62,11 @@ func New(cfg Config) (*Syncer, error) {
 	tokens := record.TokensPrefix(cfg.ClusterID)
 	assignments, answers := record.AssignmentsPrefix(cfg.ClusterID), record.OfferAnswersPrefix(cfg.ClusterID)
 	s := &Syncer{
-		cfg:     cfg,
-		log:     cfg.Logger,
+		cfg: cfg,
+		cluster: &session.Cluster{
+			ID: cfg.ClusterID, Instance: cfg.Instance, Store: cfg.Store, Identity: cfg.Identity, Now: cfg.Now, Log: cfg.Logger,
+			FailPoints: cfg.FailPoints, Forms: cfg.Forms, Memory: cfg.Memory, AcceptUID: cfg.AcceptClusterUID, Compare: session.NewSignal(),
+		},
 		notes:   newNotebook(cfg.LateWindow, cfg.WriteTimeout),
 		ledger:  newLedger(),
 		metrics: newMetrics(cfg.Registry),
@@ -79,13 +74,11 @@ func New(cfg Config) (*Syncer, error) {
 		gets:    rate.NewLimiter(1, 3),
 		keys:    newKeyring(cfg.Now),
 		lent:    newLoans(),
-
-		compareNow: make(chan struct{}, 1),
 	}
 	s.keeper = token.NewKeeper(token.Config{
-		Vault: cfg.Vault, Issuers: issuers, Instance: cfg.Instance, Report: s.reportReading, Now: cfg.Now, Logger: s.log,
+		Vault: cfg.Vault, Issuers: issuers, Instance: cfg.Instance, Report: s.reportReading, Now: cfg.Now, Logger: s.cluster.Log,
 	})
-	s.mirror = cfg.Store.NewMirror(store.MirrorConfig{
+	s.cluster.Mirror = cfg.Store.NewMirror(store.MirrorConfig{
 		Prefixes: []string{desired, record.ObservedPrefix(cfg.ClusterID)},
 		// Specs and events are large, and read when they are needed. Questions are few,
 		// and so are access tokens, which are an hour old at most.
@@ -95,59 +88,18 @@ func New(cfg Config) (*Syncer, error) {
 				!strings.HasPrefix(key, desired+"asks/") && key != record.DesiredClusterKey(cfg.ClusterID) ||
 				record.ParseKey(key).Kind == record.KindOfferedEvent
 		},
-		OnRelist: s.relisted,
+		OnRelist: s.cluster.Relisted,
 		Tap:      &s.events,
 		Logger:   cfg.Logger,
 	})
 	return s, nil
 }
 
-// relisted looks at each listing of the mirror before anything is decided on it.
-func (s *Syncer) relisted(r store.Relist) {
-	if !r.Restored {
-		return
-	}
-	before, now := s.desiredClusterIn(r.Before), s.desiredClusterIn(r.Now)
-	if now != nil && (before == nil || before.Epoch == now.Epoch) {
-		s.doubt.Store(&now.Epoch)
-	}
-	s.log.Warn("etcd was restored from an older state; everything is compared", "seen_revision", r.Before.Revision(), "revision", r.Now.Revision())
-	ring(s.compareNow)
-}
-
-// ring wakes whoever waits for c, or comes to wait for it.
-func ring(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// desiredClusterIn is nil when the record is absent or cannot be read.
-func (s *Syncer) desiredClusterIn(view *store.MirrorView) *record.DesiredCluster {
-	kv, ok := view.KV(record.DesiredClusterKey(s.cfg.ClusterID))
-	if !ok {
-		return nil
-	}
-	c, err := store.Decode[record.DesiredCluster](kv)
-	if err != nil {
-		return nil
-	}
-	return c
-}
-
-// doubtful says that etcd has gone back to an older state in this epoch, and that no
-// control plane has begun another one since.
-func (s *Syncer) doubtful(c *record.DesiredCluster) bool {
-	epoch := s.doubt.Load()
-	return epoch != nil && c != nil && c.Epoch == *epoch
-}
-
 // Ready says whether the syncer holds its session and follows etcd.
 func (s *Syncer) Ready() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.ready && s.mirror.Healthy()
+	return s.ready && s.cluster.Mirror.Healthy()
 }
 
 func (s *Syncer) setReady(ready bool) {
@@ -155,9 +107,6 @@ func (s *Syncer) setReady(ready bool) {
 	defer s.mu.Unlock()
 	s.ready = ready
 }
-
-// errSessionLost ends one term; the next session begins another one.
-var errSessionLost = errors.New("the session was lost")
 
 // Run works until ctx ends, and then stops in order: the watch, the write under
 // way (StopGrace), the session. A lost session is opened again. It returns nil
@@ -168,8 +117,8 @@ func (s *Syncer) Run(ctx context.Context) error {
 	defer stop()
 	group, following := errgroup.WithContext(following)
 	group.Go(func() error {
-		if err := s.mirror.Run(following); err != nil && following.Err() == nil {
-			return fmt.Errorf("watch of cluster %q: %w", s.cfg.ClusterID, err)
+		if err := s.cluster.Mirror.Run(following); err != nil && following.Err() == nil {
+			return fmt.Errorf("watch of cluster %q: %w", s.cluster.ID, err)
 		}
 		return nil
 	})
@@ -205,24 +154,24 @@ func (s *Syncer) terms(ctx context.Context) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = 200*time.Millisecond, 15*time.Second
 	for ctx.Err() == nil {
-		err := s.enter(ctx)
-		began := s.cfg.Now()
+		err := s.cluster.Enter(ctx, s.metrics.serves)
+		began := s.cluster.Now()
 		if err == nil {
 			err = s.lead(ctx)
 		}
 		switch {
 		case ctx.Err() != nil:
 			continue // an ordered stop: how the term ended was its consequence
-		case errors.Is(err, errOutdated):
+		case errors.Is(err, session.ErrOutdated):
 			return err
-		case errors.Is(err, errNotRegistered), errors.Is(err, errOtherCluster):
+		case errors.Is(err, session.ErrNotRegistered), errors.Is(err, session.ErrOtherCluster):
 			continue // which is waited out
 		}
-		if s.cfg.Now().Sub(began) > s.cfg.SessionTTL {
+		if s.cluster.Now().Sub(began) > s.cfg.SessionTTL {
 			wait.Reset()
 		}
 		pause := wait.NextBackOff()
-		s.log.Warn("session ended; opening another", "error", err, "pause", pause)
+		s.cluster.Log.Warn("session ended; opening another", "error", err, "pause", pause)
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
@@ -234,35 +183,37 @@ func (s *Syncer) terms(ctx context.Context) error {
 // term opens a session and works in it. leads says whether no other syncer may write
 // to this OSCAR at this moment.
 func (s *Syncer) term(ctx context.Context, leads func() bool) error {
-	session, err := s.cfg.Store.OpenSession(ctx, store.SessionConfig{
-		Key: record.SessionKey(s.cfg.ClusterID),
-		Record: record.Session{V: record.Version, Instance: s.cfg.Instance, Version: s.cfg.version(),
-			Forms: s.cfg.Forms, StartedAt: record.At(s.cfg.Now())},
+	lease, err := s.cluster.Store.OpenSession(ctx, store.SessionConfig{
+		Key: record.SessionKey(s.cluster.ID),
+		Record: record.Session{V: record.Version, Instance: s.cluster.Instance, Version: s.cfg.version(),
+			Forms: s.cfg.Forms, StartedAt: record.At(s.cluster.Now())},
 		TTL:    s.cfg.SessionTTL,
-		Logger: s.log,
+		Logger: s.cluster.Log,
 	})
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if err := session.Close(context.WithoutCancel(ctx)); err != nil {
-			s.log.Warn("session not given back", "error", err)
+		if err := lease.Close(context.WithoutCancel(ctx)); err != nil {
+			s.cluster.Log.Warn("session not given back", "error", err)
 		}
 	}()
-	s.log.Info("session opened", "revision", session.CreateRevision())
+	s.cluster.Log.Info("session opened", "revision", lease.CreateRevision())
 
 	working, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
 		select {
-		case <-session.Done():
-			cancel(errSessionLost)
+		case <-lease.Done():
+			cancel(session.ErrLost)
 		case <-working.Done():
 		}
 	}()
 	s.metrics.leads.Store(&leads)
 	defer s.metrics.leads.Store(nil)
-	t := newTerm(s, session, leads, cancel)
+	t := newTerm(s, &session.Session{
+		Cluster: s.cluster, Lease: lease, TTL: s.cfg.SessionTTL, Leads: leads, Started: s.cfg.Now(), Lose: cancel,
+	})
 	return t.run(working)
 }
 

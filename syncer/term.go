@@ -17,6 +17,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // deciders is how many services are decided upon at the same time. They only
@@ -26,13 +27,7 @@ const deciders = 8
 // term is the work within one session.
 type term struct {
 	*Syncer
-	session *store.Session
-	// leads says whether this OSCAR is ours to write to, by the Lease in its
-	// Kubernetes.
-	leads   func() bool
-	started time.Time
-	// lose ends the term.
-	lose context.CancelCauseFunc
+	session *session.Session
 
 	lists   *shared[*listing]
 	buckets *shared[bucketSet]
@@ -42,7 +37,7 @@ type term struct {
 	storages *shared[manager.Storage]
 	// health is how OSCAR has answered, and amiss rings when a trouble begins.
 	health *health
-	amiss  chan struct{}
+	amiss  session.Signal
 	// sizes are the nodes as Kubernetes tells them.
 	sizes *shared[[]kube.Node]
 	// ids is which OSCAR this is.
@@ -94,13 +89,10 @@ type term struct {
 	heard    map[string]time.Time
 }
 
-func newTerm(s *Syncer, session *store.Session, leads func() bool, lose context.CancelCauseFunc) *term {
+func newTerm(s *Syncer, now *session.Session) *term {
 	t := &term{
 		Syncer:    s,
-		session:   session,
-		leads:     leads,
-		started:   s.cfg.Now(),
-		lose:      lose,
+		session:   now,
 		claims:    newClaims(),
 		measured:  make(chan struct{}),
 		periodic:  map[string]bool{},
@@ -109,14 +101,14 @@ func newTerm(s *Syncer, session *store.Session, leads func() bool, lose context.
 		retries:   workqueue.NewTypedItemExponentialFailureRateLimiter[string](200*time.Millisecond, 15*time.Second),
 		stale:     workqueue.NewTypedItemExponentialFailureRateLimiter[string](10*time.Millisecond, 5*time.Second),
 	}
-	t.amiss = make(chan struct{}, 1)
-	t.health = newHealth(t.cfg.Now, func() { ring(t.amiss) }, t.answersAgain)
-	t.needs, t.offers, t.looks, t.tokenNews = newNeeds(t.cfg.Now), newOffers(), newLooks(), &bell{}
+	t.amiss = session.NewSignal()
+	t.health = newHealth(t.session.Now, t.amiss.Ring, t.answersAgain)
+	t.needs, t.offers, t.looks, t.tokenNews = newNeeds(t.session.Now), newOffers(), newLooks(), &bell{}
 	t.tokens = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second))
-	t.desk, t.jobs, t.counts = newDesk(t), newJobSource(t), newCounts(t.cfg.Now)
+	t.desk, t.jobs, t.counts = newDesk(t), newJobSource(t), newCounts(t.session.Now)
 	t.writes = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
-		Queue: &priority{desired: t.desiredByOurClock, now: t.cfg.Now},
+		Queue: &priority{desired: t.desiredByOurClock, now: t.session.Now},
 	})
 	return t
 }
@@ -126,16 +118,16 @@ func (t *term) run(ctx context.Context) error {
 	// Also when it ends before anybody works: each queue has a goroutine of its own.
 	defer t.shutDown()
 	// Calls that are shared belong to the term, not to who asked first.
-	t.lists = newShared(ctx, t.cfg.Now, noting(t.health, manager.OpList, t.Syncer.list))
-	t.buckets = newShared(ctx, t.cfg.Now, noting(t.health, manager.OpBuckets, t.Syncer.bucketList))
-	t.nodes = newShared(ctx, t.cfg.Now, t.cfg.OSCAR.Nodes)
-	t.sizes = newShared(ctx, t.cfg.Now, t.cfg.Kube.Sizes)
-	t.infos = newShared(ctx, t.cfg.Now, noting(t.health, manager.OpInfo, t.cfg.OSCAR.Info))
-	t.storages = newShared(ctx, t.cfg.Now, noting(t.health, manager.OpConfig, t.cfg.OSCAR.Storage))
-	t.ids = newShared(ctx, t.cfg.Now, t.identify)
-	t.admissions = newAdmissions(t.cfg.Now, t.cfg.OSCAR.Admits)
+	t.lists = newShared(ctx, t.session.Now, noting(t.health, manager.OpList, t.Syncer.list))
+	t.buckets = newShared(ctx, t.session.Now, noting(t.health, manager.OpBuckets, t.Syncer.bucketList))
+	t.nodes = newShared(ctx, t.session.Now, t.cfg.OSCAR.Nodes)
+	t.sizes = newShared(ctx, t.session.Now, t.cfg.Kube.Sizes)
+	t.infos = newShared(ctx, t.session.Now, noting(t.health, manager.OpInfo, t.cfg.OSCAR.Info))
+	t.storages = newShared(ctx, t.session.Now, noting(t.health, manager.OpConfig, t.cfg.OSCAR.Storage))
+	t.ids = newShared(ctx, t.session.Now, t.identify)
+	t.admissions = newAdmissions(t.session.Now, t.cfg.OSCAR.Admits)
 	if t.cfg.Origins != nil {
-		t.alive = newMinios(ctx, t.cfg.Now, t.cfg.Origins.Alive)
+		t.alive = newMinios(ctx, t.session.Now, t.cfg.Origins.Alive)
 		defer t.alive.wait()
 	}
 	defer func() {
@@ -149,10 +141,10 @@ func (t *term) run(ctx context.Context) error {
 	}()
 
 	// From this revision on, nobody else has written to our OSCAR.
-	if err := t.mirror.Wait(ctx, t.session.CreateRevision()); err != nil {
+	if err := t.session.Mirror.Wait(ctx, t.session.Lease.CreateRevision()); err != nil {
 		return err
 	}
-	if _, err := t.serves(t.mirror.Snapshot().KV(record.DesiredClusterKey(t.cfg.ClusterID))); err != nil {
+	if _, err := t.session.Serves(t.session.Mirror.Snapshot().KV(record.DesiredClusterKey(t.session.ID))); err != nil {
 		return err
 	}
 	t.assumeForPredecessors()
@@ -213,63 +205,23 @@ func (t *term) shutDown() {
 // process may have sent its POST a moment before it died. What is still being
 // prepared was not ordered yet.
 func (t *term) assumeForPredecessors() {
-	view := t.mirror.Snapshot()
-	for kv := range view.Prefix(record.DesiredServicesPrefix(t.cfg.ClusterID)) {
+	view := t.session.Mirror.Snapshot()
+	for kv := range view.Prefix(record.DesiredServicesPrefix(t.session.ID)) {
 		d, err := store.Decode[record.Desired](kv)
 		if err != nil || d.Intent == record.IntentPrepare {
 			continue
 		}
 		name := record.ParseKey(kv.Key).Name
-		o := t.observedIn(view, name, d.UID)
+		o := t.session.Observed(view, name, d.UID)
 		if o == nil || o.Phase == record.PhasePending || o.Phase == record.PhasePrepared || o.Phase == record.PhaseApplying {
-			t.notes.assume(name, t.started)
+			t.notes.assume(name, t.session.Started)
 		}
 	}
 }
 
-// observedIn is our last report about a life of a service, or nil.
-func (s *Syncer) observedIn(view *store.MirrorView, name, uid string) *record.Observed {
-	kv, ok := view.KV(record.ObservedServiceKey(s.cfg.ClusterID, name))
-	if !ok {
-		return nil
-	}
-	return s.decodeObserved(kv, uid)
-}
-
-// decodeObserved gives nil for a report about another life, and for one that
-// cannot be read: it will be written anew.
-func (s *Syncer) decodeObserved(kv store.KV, uid string) *record.Observed {
-	o, err := store.Decode[record.Observed](kv)
-	if err != nil {
-		s.log.Error("own report cannot be read; it is written anew", "error", err)
-		return nil
-	}
-	if o.UID != uid {
-		return nil
-	}
-	return o
-}
-
-func (s *Syncer) desiredInMirror(name string) *record.Desired {
-	return desiredIn(s.mirror.Snapshot(), record.DesiredServiceKey(s.cfg.ClusterID, name))
-}
-
-// desiredIn is nil for a record that is absent, and for one that cannot be read.
-func desiredIn(view *store.MirrorView, key string) *record.Desired {
-	kv, ok := view.KV(key)
-	if !ok {
-		return nil
-	}
-	d, err := store.Decode[record.Desired](kv)
-	if err != nil {
-		return nil
-	}
-	return d
-}
-
 // desiredByOurClock is what is desired of a name, with its deadline by our clock.
 func (t *term) desiredByOurClock(name string) *record.Desired {
-	d := t.desiredInMirror(name)
+	d := t.session.Desired(name)
 	if d == nil || d.Deadline == nil {
 		return d
 	}
@@ -282,43 +234,34 @@ func (t *term) desiredByOurClock(name string) *record.Desired {
 // due is when the deadline of a desired record passes by our clock: as long after it was
 // first seen here as it has.
 func (t *term) due(name string, d *record.Desired) time.Time {
-	since := t.deadlines.Since(name, d.UID+" "+d.Deadline.String(), t.cfg.Now())
+	since := t.deadlines.Since(name, d.UID+" "+d.Deadline.String(), t.session.Now())
 	if d.DeadlineS <= 0 {
 		return d.Deadline.Time // an older control plane does not say how long it has
 	}
 	return since.Add(time.Duration(d.DeadlineS) * time.Second)
 }
 
-// standing enters what holds for the whole cluster: whether it is paused or revoked, the epoch,
-// and whether that is in doubt.
-func (v *sight) standing(s *Syncer, c *record.DesiredCluster) {
-	if c != nil {
-		v.stopped, v.epoch, v.doubtful = stopped(c), c.Word(), s.doubtful(c)
-	}
-}
-
-// stopped says whether nothing is written to OSCAR in the cluster's state. One that is
-// not known, of a newer control plane, is taken for a pause.
-func stopped(c *record.DesiredCluster) bool {
-	return c.State == record.ClusterPaused || c.State == record.ClusterRevoked || c.SameOscarAs != "" || record.Strange(c) != ""
+// standing enters what holds for the whole cluster.
+func (v *sight) standing(now session.Standing) {
+	v.stopped, v.epoch, v.restored = now.Stopped, now.Epoch, now.Restored
 }
 
 // follow turns changes of the mirror into work.
 func (t *term) follow(ctx context.Context) error {
-	feed := t.mirror.Feed()
+	feed := t.session.Mirror.Feed()
 	defer feed.Close()
 	for {
 		keys, err := feed.Next(ctx)
 		if err != nil {
 			return err
 		}
-		view, now := t.mirror.Snapshot(), t.cfg.Now()
+		view, now := t.session.Mirror.Snapshot(), t.session.Now()
 		t.settleLedger(view)
 		for _, key := range keys {
 			switch ref := record.ParseKey(key); ref.Kind {
 			case record.KindDesiredService:
-				if word := record.Strange(desiredIn(view, key)); word != "" {
-					t.log.Error("a newer control plane asks for what this syncer does not know; the service is left as it is", "service", ref.Name, "word", word)
+				if word := record.Strange(session.DesiredIn(view, key)); word != "" {
+					t.session.Log.Error("a newer control plane asks for what this syncer does not know; the service is left as it is", "service", ref.Name, "word", word)
 				}
 				t.hear(ref.Name, now)
 				t.decisions.Add(ref.Name)
@@ -338,7 +281,7 @@ func (t *term) follow(ctx context.Context) error {
 				t.tokenCame(view, ref.Name, now)
 			case record.KindDesiredCluster:
 				t.noteEpoch(view)
-				for kv := range view.Prefix(record.DesiredServicesPrefix(t.cfg.ClusterID)) {
+				for kv := range view.Prefix(record.DesiredServicesPrefix(t.session.ID)) {
 					t.decisions.Add(record.ParseKey(kv.Key).Name)
 				}
 				t.tendAll(view)
@@ -354,7 +297,7 @@ func (t *term) follow(ctx context.Context) error {
 // its owner's token votes again.
 func (t *term) tokenCame(view *store.MirrorView, federation string, now time.Time) {
 	t.tokenNews.ring()
-	for kv := range view.Prefix(record.DesiredServicesPrefix(t.cfg.ClusterID)) {
+	for kv := range view.Prefix(record.DesiredServicesPrefix(t.session.ID)) {
 		d, err := store.Decode[record.Desired](kv)
 		if err != nil || d.Federation != federation || d.Tombstone() {
 			continue
@@ -372,18 +315,18 @@ func (t *term) tokenCame(view *store.MirrorView, federation string, now time.Tim
 // is held: it has marks that nobody desires. It ends the term when the registration
 // is not the one that we are for, or not any more.
 func (t *term) noteEpoch(view *store.MirrorView) {
-	c, err := t.serves(view.KV(record.DesiredClusterKey(t.cfg.ClusterID)))
+	c, err := t.session.Serves(view.KV(record.DesiredClusterKey(t.session.ID)))
 	switch {
-	case errors.Is(err, errNotRegistered), errors.Is(err, errOtherCluster), errors.Is(err, errOutdated):
-		t.lose(err)
+	case errors.Is(err, session.ErrNotRegistered), errors.Is(err, session.ErrOtherCluster), errors.Is(err, session.ErrOutdated):
+		t.session.Lose(err)
 		return
 	case err != nil:
-		t.log.Error("desired cluster cannot be read", "error", err)
+		t.session.Log.Error("desired cluster cannot be read", "error", err)
 		return
 	}
 	if before := t.registration.Swap(c); before != nil && (before.ControlPlane != c.ControlPlane || before.Epoch != c.Epoch) {
-		t.log.Warn("registration of the cluster has changed", "cluster_uid", c.UID, "control_plane", c.ControlPlane, "epoch", c.Epoch)
-		ring(t.compareNow)
+		t.session.Log.Warn("registration of the cluster has changed", "cluster_uid", c.UID, "control_plane", c.ControlPlane, "epoch", c.Epoch)
+		t.session.Compare.Ring()
 	}
 }
 
@@ -392,24 +335,24 @@ func (t *term) noteEpoch(view *store.MirrorView) {
 func (t *term) resyncs(ctx context.Context) error {
 	for {
 		if err := t.resync(ctx); err != nil && ctx.Err() == nil {
-			t.log.Warn("full compare not possible", "error", err)
+			t.session.Log.Warn("full compare not possible", "error", err)
 		}
 		jitter := 0.9 + 0.2*rand.Float64() //nolint:gosec // spreads load
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-t.compareNow:
+		case <-t.session.Compare:
 		case <-time.After(time.Duration(float64(t.cfg.Resync) * jitter)):
 		}
 	}
 }
 
 func (t *term) resync(ctx context.Context) error {
-	before, began := t.mirror.Snapshot(), t.cfg.Now()
+	before, began := t.session.Mirror.Snapshot(), t.session.Now()
 	list, _, err := t.lists.get(ctx, began)
-	view := t.mirror.Snapshot()
+	view := t.session.Mirror.Snapshot()
 	wanted := map[string]bool{}
-	for kv := range view.Prefix(record.DesiredServicesPrefix(t.cfg.ClusterID)) {
+	for kv := range view.Prefix(record.DesiredServicesPrefix(t.session.ID)) {
 		name := record.ParseKey(kv.Key).Name
 		wanted[name] = true
 		t.mu.Lock()
@@ -424,7 +367,7 @@ func (t *term) resync(ctx context.Context) error {
 	t.offerAll(view)
 	t.forgetKeys(view)
 	t.deadlines.Keep(func(name string) bool { return wanted[name] })
-	t.notes.forget(t.cfg.Now(), func(name string) bool { return wanted[name] })
+	t.notes.forget(t.session.Now(), func(name string) bool { return wanted[name] })
 	t.mu.Lock()
 	maps.DeleteFunc(t.heard, func(name string, _ time.Time) bool { return !wanted[name] })
 	t.mu.Unlock()
@@ -509,17 +452,17 @@ func (t *term) after(name string, err error) {
 		t.retries.Forget(name)
 		t.stale.Forget(name)
 	case errors.Is(err, store.ErrSessionLost):
-		t.lose(errSessionLost)
-	case errors.Is(err, errNotRegistered), errors.Is(err, errOtherCluster):
-		t.lose(err)
-	case errors.Is(err, errStale):
+		t.session.Lose(session.ErrLost)
+	case errors.Is(err, session.ErrNotRegistered), errors.Is(err, session.ErrOtherCluster):
+		t.session.Lose(err)
+	case errors.Is(err, session.ErrStale):
 		t.decisions.AddAfter(name, t.stale.When(name))
 	default:
 		pause := t.retries.When(name)
-		if d := t.desiredInMirror(name); d != nil && d.Intent == record.IntentPrepare && d.Deadline != nil {
+		if d := t.session.Desired(name); d != nil && d.Intent == record.IntentPrepare && d.Deadline != nil {
 			pause = min(pause, maxVotePause)
 		}
-		t.log.Warn("service is looked at again", "service", name, "error", err, "pause", pause)
+		t.session.Log.Warn("service is looked at again", "service", name, "error", err, "pause", pause)
 		t.decisions.AddAfter(name, pause)
 	}
 }

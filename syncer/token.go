@@ -104,13 +104,13 @@ func (t *term) ownersToken(ctx context.Context, d *record.Desired, now time.Time
 
 // delivered is the token that came with a request of the owner's.
 func (t *term) delivered(d *record.Desired, now time.Time) (AccessToken, error) {
-	kv, ok := t.mirror.Snapshot().KV(record.TokensKey(t.cfg.ClusterID, d.Federation))
+	kv, ok := t.session.Mirror.Snapshot().KV(record.TokensKey(t.session.ID, d.Federation))
 	if !ok {
 		return AccessToken{}, needsToken("the service is made with its owner's access token, and none was delivered to this cluster")
 	}
 	rec, err := store.Decode[record.Tokens](kv)
 	if err != nil {
-		t.log.Error("an access token cannot be read", "error", err)
+		t.session.Log.Error("an access token cannot be read", "error", err)
 		return AccessToken{}, needsToken("the access token that was delivered cannot be read")
 	}
 	expires, heldAgainst := t.expiry("delivered/"+d.Federation, kv.ModRevision, rec.Expires.Time, rec.LifeS, now)
@@ -118,9 +118,9 @@ func (t *term) delivered(d *record.Desired, now time.Time) (AccessToken, error) 
 		return AccessToken{}, needsToken(fmt.Sprintf("the owner's access token expired at %s", rec.Expires.UTC().Format(time.RFC3339)))
 	}
 	// Any generation will do: the owner of a federation never changes.
-	plain, err := t.cfg.Identity.Open(rec.Access, seal.Header{Purpose: purposeAccess, Cluster: t.cfg.ClusterID, UID: d.Federation}, heldAgainst.Add(tokenSlack))
+	plain, err := t.session.Identity.Open(rec.Access, seal.Header{Purpose: purposeAccess, Cluster: t.session.ID, UID: d.Federation}, heldAgainst.Add(tokenSlack))
 	if err != nil {
-		t.log.Error("an access token cannot be opened", "federation", d.Federation, "error", err)
+		t.session.Log.Error("an access token cannot be opened", "federation", d.Federation, "error", err)
 		return AccessToken{}, needsToken("the access token that was delivered cannot be opened by this syncer")
 	}
 	return AccessToken{Value: manager.Bearer(plain), Expires: expires}, nil
@@ -131,7 +131,7 @@ func (t *term) delivered(d *record.Desired, now time.Time) (AccessToken, error) 
 // seen: its end is by the clock of another. Of what was there before nobody knows how
 // old it is, so its end itself is believed.
 func (t *term) expiry(key string, revision int64, end time.Time, life int64, now time.Time) (expires, heldAgainst time.Time) {
-	if life <= 0 || revision < t.session.CreateRevision() {
+	if life <= 0 || revision < t.session.Lease.CreateRevision() {
 		return end, now
 	}
 	return t.tokensSeen.Since(key, strconv.FormatInt(revision, 10), now).Add(time.Duration(life) * time.Second), time.Time{}
@@ -144,7 +144,7 @@ func needsToken(message string) *NoTokenError {
 // tooLong says whether a token that was delivered will have expired when the writes
 // before its service's are done, and nobody can be asked for another one.
 func (t *term) tooLong(v *sight, delay time.Duration) bool {
-	return v.as.Value != "" && t.cfg.Tokens == nil && !v.as.Expires.After(t.cfg.Now().Add(delay+tokenSlack))
+	return v.as.Value != "" && t.cfg.Tokens == nil && !v.as.Expires.After(t.session.Now().Add(delay+tokenSlack))
 }
 
 // without decides what becomes of a service that cannot be made or changed for want of a

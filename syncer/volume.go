@@ -212,18 +212,18 @@ func (t *term) dropVolume(ctx context.Context, v *sight) (bool, error) {
 		if err := t.fence(v); err != nil {
 			return false, err
 		}
-		t.cfg.FailPoints.Hit(failBeforeDrop)
+		t.session.FailPoints.Hit(failBeforeDrop)
 		err := t.call(ctx, v, dropVolume, func(ctx context.Context, timeout time.Duration) error {
 			return t.cfg.OSCAR.DeleteVolume(ctx, name, v.as.Value, timeout)
 		})
-		t.notes.change(v.name, func(n *note) { n.written = t.cfg.Now() })
-		t.cfg.FailPoints.Hit(failAfterDrop)
+		t.notes.change(v.name, func(n *note) { n.written = t.session.Now() })
+		t.session.FailPoints.Hit(failAfterDrop)
 		if err != nil {
 			return false, t.noteFailure(v, dropVolume, record.ReasonDeleteFailed, err)
 		}
 	}
 	if kept != "" {
-		t.log.Warn("volume is left", "service", v.name, "volume", name, "reason", kept)
+		t.session.Log.Warn("volume is left", "service", v.name, "volume", name, "reason", kept)
 	}
 	t.notes.change(v.name, func(n *note) { n.volumeDone, n.volumeKept = true, kept })
 	return true, nil

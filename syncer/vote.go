@@ -41,14 +41,14 @@ func (t *term) vote(ctx context.Context, v *sight) error {
 
 // cast writes the answer; nil is a yes.
 func (t *term) cast(ctx context.Context, v *sight, no *refusal) error {
-	t.cfg.FailPoints.Hit(failBeforeVote)
+	t.session.FailPoints.Hit(failBeforeVote)
 	vote := &record.Vote{Answer: record.VoteYes, Revision: v.revision}
 	f := finding{phase: record.PhasePrepared, vote: vote}
 	if no != nil {
 		vote.Answer = record.VoteNo
 		f.phase, f.reason, f.message = record.PhaseRefused, no.reason, no.message
 	} else {
-		delay := t.ledger.promise(v.name, v.revision, t.outstanding(t.mirror.Snapshot()), t.cfg.Now())
+		delay := t.ledger.promise(v.name, v.revision, t.outstanding(t.session.Mirror.Snapshot()), t.session.Now())
 		vote.DelayS = int64(math.Round(delay.Seconds()))
 		if t.tooLong(v, delay) {
 			no := needsToken(fmt.Sprintf("the owner's access token expires at %s, and the writes before this one take %s",
@@ -61,7 +61,7 @@ func (t *term) cast(ctx context.Context, v *sight, no *refusal) error {
 		return err
 	}
 	t.metrics.votes.WithLabelValues(vote.Answer, string(f.reason)).Inc()
-	t.cfg.FailPoints.Hit(failAfterVote)
+	t.session.FailPoints.Hit(failAfterVote)
 	return nil
 }
 
@@ -93,7 +93,7 @@ func (t *term) check(ctx context.Context, v *sight) (*refusal, error) {
 }
 
 func (t *term) checkVersion(ctx context.Context, v *sight) (*refusal, error) {
-	info, asked, err := t.infos.get(ctx, t.cfg.Now().Add(-infoAge))
+	info, asked, err := t.infos.get(ctx, t.session.Now().Add(-infoAge))
 	if err == nil && unsupported(info.Version) && asked.Before(v.asOf) {
 		// A no is said of what OSCAR says now.
 		info, _, err = t.infos.get(ctx, v.asOf)
@@ -149,7 +149,7 @@ func (t *term) checkName(ctx context.Context, v *sight) (*refusal, error) {
 		case errors.Is(err, kube.ErrAbsent):
 		case errors.Is(err, kube.ErrDenied):
 			// No opinion: every vote would be lost until somebody gives the right.
-			t.log.Error("Kubernetes does not say whether a Secret is left", "service", v.name, "error", err)
+			t.session.Log.Error("Kubernetes does not say whether a Secret is left", "service", v.name, "error", err)
 		case err != nil:
 			return nil, err
 		case left:
@@ -163,7 +163,7 @@ func (t *term) checkName(ctx context.Context, v *sight) (*refusal, error) {
 // checkRoom demands that one pod fits what one node can give at all. What runs
 // there now does not matter: services wait for jobs, and jobs for room.
 func (t *term) checkRoom(ctx context.Context, v *sight) (*refusal, error) {
-	nodes, asked, err := t.sizesOfNodes(ctx, t.cfg.Now().Add(-nodesAge))
+	nodes, asked, err := t.sizesOfNodes(ctx, t.session.Now().Add(-nodesAge))
 	no, err := v.room(nodes, err)
 	if no == nil || !asked.Before(v.asOf) {
 		return no, err
@@ -237,13 +237,13 @@ func quantity(value, fallback string) (resource.Quantity, bool) {
 // for, and have no outcome yet.
 func (s *Syncer) outstanding(view *store.MirrorView) map[string]bool {
 	out := map[string]bool{}
-	for kv := range view.Prefix(record.DesiredServicesPrefix(s.cfg.ClusterID)) {
+	for kv := range view.Prefix(record.DesiredServicesPrefix(s.cluster.ID)) {
 		d, err := store.Decode[record.Desired](kv)
 		if err != nil || d.Tombstone() {
 			continue
 		}
 		name := record.ParseKey(kv.Key).Name
-		o := s.observedIn(view, name, d.UID)
+		o := s.cluster.Observed(view, name, d.UID)
 		switch d.Intent {
 		case record.IntentPrepare:
 			if o != nil && o.Vote != nil && o.Vote.Revision == kv.ModRevision && o.Vote.Answer == record.VoteYes {
@@ -262,7 +262,7 @@ func (s *Syncer) outstanding(view *store.MirrorView) map[string]bool {
 // then on the mirror shows them as outstanding.
 func (s *Syncer) settleLedger(view *store.MirrorView) {
 	s.ledger.settle(func(name string, revision int64) bool {
-		kv, ok := view.KV(record.DesiredServiceKey(s.cfg.ClusterID, name))
+		kv, ok := view.KV(record.DesiredServiceKey(s.cluster.ID, name))
 		return ok && kv.ModRevision == revision
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // A cluster that is to make a user's service, and has no access token of his that is
@@ -112,7 +113,7 @@ func (n *needs) forget(before time.Time) {
 // when there is news of the holder, the service is looked at again. A vote does not
 // wait: its creation brought a token, and a later one is voted on again.
 func (t *term) fromHolder(d *record.Desired, delivered error) (AccessToken, error) {
-	now := t.cfg.Now()
+	now := t.session.Now()
 	have, since, fresh := t.needs.ask(d.Federation, now)
 	if fresh {
 		t.tokens.Add(d.Federation)
@@ -133,19 +134,19 @@ func (t *term) fromHolder(d *record.Desired, delivered error) (AccessToken, erro
 // news looks anew at the services of a federation when there is news of a token.
 func (t *term) news(federation string, have need) {
 	if t.needs.answer(federation, have) {
-		t.tokenCame(t.mirror.Snapshot(), federation, t.cfg.Now())
+		t.tokenCame(t.session.Mirror.Snapshot(), federation, t.session.Now())
 	}
 }
 
 // tendWant says what this cluster wants of the holder, and takes what it is granted.
 func (t *term) tendWant(ctx context.Context, view *store.MirrorView, federation string, held *heldToken) error {
-	key, grantKey := record.WantKey(t.cfg.ClusterID, federation), record.GrantKey(t.cfg.ClusterID, federation)
+	key, grantKey := record.WantKey(t.session.ID, federation), record.GrantKey(t.session.ID, federation)
 	var want *record.Want
 	kv, there := view.KV(key)
 	if there {
 		var err error
 		if want, err = store.Decode[record.Want](kv); err != nil {
-			t.log.Error("own want cannot be read; it is written anew", "error", err)
+			t.session.Log.Error("own want cannot be read; it is written anew", "error", err)
 		}
 	}
 	if !t.needs.known(federation) || held != nil && held.order.Order == record.HoldKeep {
@@ -158,10 +159,10 @@ func (t *term) tendWant(ctx context.Context, view *store.MirrorView, federation 
 		if kv, ok := view.KV(grantKey); ok {
 			grant, err := store.Decode[record.Grant](kv)
 			if err != nil {
-				t.log.Error("a granted token cannot be read", "error", err)
+				t.session.Log.Error("a granted token cannot be read", "error", err)
 			} else if grant.Nonce == want.Nonce {
 				have := t.open(federation, grant, kv.ModRevision)
-				if have.access == "" || have.good(t.cfg.Now()) {
+				if have.access == "" || have.good(t.session.Now()) {
 					t.news(federation, have)
 					return nil
 				}
@@ -173,7 +174,7 @@ func (t *term) tendWant(ctx context.Context, view *store.MirrorView, federation 
 		t.news(federation, need{}) // it is on its way, or was taken back
 		return nil
 	}
-	return t.putWant(ctx, key, kv.ModRevision, &record.Want{V: record.Version, Nonce: rand.Text(), WantedAt: record.At(t.cfg.Now())})
+	return t.putWant(ctx, key, kv.ModRevision, &record.Want{V: record.Version, Nonce: rand.Text(), WantedAt: record.At(t.session.Now())})
 }
 
 // open takes a granted token out of its envelope.
@@ -182,19 +183,19 @@ func (t *term) open(federation string, grant *record.Grant, revision int64) need
 		return need{reason: grant.Reason, message: grant.Message}
 	}
 	unusable := need{reason: record.ReasonNeedsUserToken, message: "the access token that the holder granted cannot be opened by this syncer"}
-	now := t.cfg.Now()
+	now := t.session.Now()
 	expires, heldAgainst := t.expiry("granted/"+federation, revision, grant.Expires.Time, grant.LifeS, now)
 	if !now.Before(expires) {
 		return need{access: "expired", expires: expires}
 	}
-	plain, err := t.cfg.Identity.Open(grant.Access, seal.Header{Purpose: purposeGranted, Cluster: t.cfg.ClusterID, UID: federation}, heldAgainst)
+	plain, err := t.session.Identity.Open(grant.Access, seal.Header{Purpose: purposeGranted, Cluster: t.session.ID, UID: federation}, heldAgainst)
 	if err != nil {
-		t.log.Error("a granted token cannot be opened", "federation", federation, "error", err)
+		t.session.Log.Error("a granted token cannot be opened", "federation", federation, "error", err)
 		return unusable
 	}
 	var got granted
 	if json.Unmarshal(plain, &got) != nil || got.Nonce != grant.Nonce || got.Access == "" {
-		t.log.Error("a granted token is the answer to something else", "federation", federation)
+		t.session.Log.Error("a granted token is the answer to something else", "federation", federation)
 		return unusable
 	}
 	return need{access: got.Access, expires: expires}
@@ -202,11 +203,11 @@ func (t *term) open(federation string, grant *record.Grant, revision int64) need
 
 // putWant writes or, with nil, takes back what is wanted.
 func (t *term) putWant(ctx context.Context, key string, revision int64, want *record.Want) error {
-	_, err := t.cfg.Store.Update(ctx, store.Update{Keys: []string{t.session.Key(), key}, Build: func(v store.View, tx *store.Txn) error {
+	_, err := t.session.Store.Update(ctx, store.Update{Keys: []string{t.session.Lease.Key(), key}, Build: func(v store.View, tx *store.Txn) error {
 		if kv, _ := v.KV(key); kv.ModRevision != revision {
-			return errStale
+			return session.ErrStale
 		}
-		tx.ExpectSession(t.session)
+		tx.ExpectSession(t.session.Lease)
 		tx.Expect(key)
 		if want == nil {
 			tx.Delete(key)

@@ -10,6 +10,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // maxSteps bounds how many writes one service gets in a row: a create that
@@ -23,11 +24,11 @@ func (t *term) write(ctx context.Context, name string) (bool, error) {
 	measured := false
 	t.writing.Store(true)
 	defer t.writing.Store(false)
-	t.ledger.begin(t.cfg.Now())
-	defer func() { t.ledger.end(t.cfg.Now(), measured) }()
+	t.ledger.begin(t.session.Now())
+	defer func() { t.ledger.end(t.session.Now(), measured) }()
 	for range maxSteps {
-		if !t.leads() {
-			return false, errNotLeading // without asking OSCAR in vain
+		if !t.session.Leads() {
+			return false, session.ErrNotLeading // without asking OSCAR in vain
 		}
 		v, err := t.examine(ctx, name)
 		if err != nil {
@@ -99,7 +100,7 @@ func (t *term) create(ctx context.Context, v *sight) (bool, error) {
 	}
 	if no != nil {
 		t.notes.change(v.name, func(n *note) {
-			n.failed(create, failure{reason: no.reason, operation: create.operation(), message: no.message}, true, t.cfg.Now(), t.cfg.RetryPause, t.cfg.Resync)
+			n.failed(create, failure{reason: no.reason, operation: create.operation(), message: no.message}, true, t.session.Now(), t.cfg.RetryPause, t.cfg.Resync)
 		})
 		return false, nil
 	}
@@ -123,8 +124,8 @@ func (t *term) create(ctx context.Context, v *sight) (bool, error) {
 	if err := t.fence(v); err != nil {
 		return false, err
 	}
-	t.cfg.FailPoints.Hit(failBeforeCreate)
-	sent := t.cfg.Now()
+	t.session.FailPoints.Hit(failBeforeCreate)
+	sent := t.session.Now()
 	t.notes.change(v.name, func(n *note) {
 		n.postAt, n.openUntil, n.made = sent, sent.Add(t.timeout(v)), union(n.made, makes)
 	})
@@ -132,7 +133,7 @@ func (t *term) create(ctx context.Context, v *sight) (bool, error) {
 		return t.cfg.OSCAR.Create(ctx, v.name, body, v.as.Value, timeout)
 	})
 	t.notes.change(v.name, func(n *note) {
-		n.written = t.cfg.Now()
+		n.written = t.session.Now()
 		if api, ok := errors.AsType[*manager.APIError](err); ok && api.Unanswered() {
 			n.openUntil = n.written.Add(t.timeout(v) / 2)
 			return
@@ -140,7 +141,7 @@ func (t *term) create(ctx context.Context, v *sight) (bool, error) {
 		n.postAt, n.openUntil = time.Time{}, time.Time{}
 		n.posted = n.posted || err == nil
 	})
-	t.cfg.FailPoints.Hit(failAfterCreate)
+	t.session.FailPoints.Hit(failAfterCreate)
 	return err == nil, t.noteFailure(v, create, record.ReasonCreateFailed, err)
 }
 
@@ -164,7 +165,7 @@ func (t *term) update(ctx context.Context, v *sight, repair bool) (bool, error) 
 	if err := t.fence(v); err != nil {
 		return false, err
 	}
-	t.cfg.FailPoints.Hit(failBeforeUpdate)
+	t.session.FailPoints.Hit(failBeforeUpdate)
 	t.notes.change(v.name, func(n *note) {
 		n.made = union(n.made, makes)
 		if repair {
@@ -178,12 +179,12 @@ func (t *term) update(ctx context.Context, v *sight, repair bool) (bool, error) 
 		return t.cfg.OSCAR.Update(ctx, v.name, body, v.as.Value, timeout)
 	})
 	t.notes.change(v.name, func(n *note) {
-		n.written = t.cfg.Now()
+		n.written = t.session.Now()
 		if err == nil {
 			n.repaired()
 		}
 	})
-	t.cfg.FailPoints.Hit(failAfterUpdate)
+	t.session.FailPoints.Hit(failAfterUpdate)
 	return err == nil, t.noteFailure(v, update, record.ReasonUpdateFailed, err)
 }
 
@@ -197,12 +198,12 @@ func (t *term) detach(ctx context.Context, v *sight) (bool, error) {
 	if err := t.fence(v); err != nil {
 		return false, err
 	}
-	t.cfg.FailPoints.Hit(failBeforeDetach)
+	t.session.FailPoints.Hit(failBeforeDetach)
 	err = t.call(ctx, v, detach, func(ctx context.Context, timeout time.Duration) error {
 		return t.cfg.OSCAR.Update(ctx, v.name, body, "", timeout)
 	})
-	t.notes.change(v.name, func(n *note) { n.written = t.cfg.Now() })
-	t.cfg.FailPoints.Hit(failAfterDetach)
+	t.notes.change(v.name, func(n *note) { n.written = t.session.Now() })
+	t.session.FailPoints.Hit(failAfterDetach)
 	return err == nil, t.noteFailure(v, detach, record.ReasonDetachFailed, err)
 }
 
@@ -211,26 +212,26 @@ func (t *term) erase(ctx context.Context, v *sight) (bool, error) {
 	if err := t.fence(v); err != nil {
 		return false, err
 	}
-	t.cfg.FailPoints.Hit(failBeforeErase)
-	sent := t.cfg.Now()
+	t.session.FailPoints.Hit(failBeforeErase)
+	sent := t.session.Now()
 	t.notes.change(v.name, func(n *note) { n.deleteAt, n.absentIn = sent, nil })
 	err := t.call(ctx, v, erase, func(ctx context.Context, timeout time.Duration) error {
 		return t.cfg.OSCAR.Delete(ctx, v.name, timeout)
 	})
 	t.notes.change(v.name, func(n *note) {
-		n.written, n.erased = t.cfg.Now(), v.desired.UID
+		n.written, n.erased = t.session.Now(), v.desired.UID
 		if api, ok := errors.AsType[*manager.APIError](err); !ok || !api.Unanswered() {
 			n.deleteAt = time.Time{}
 		}
 	})
-	t.cfg.FailPoints.Hit(failAfterErase)
+	t.session.FailPoints.Hit(failAfterErase)
 	return err == nil, t.noteFailure(v, erase, record.ReasonDeleteFailed, err)
 }
 
 // dropBuckets deletes the buckets that this life made and that still say so, as the
 // owner ordered. One that another service names by now is left.
 func (t *term) dropBuckets(ctx context.Context, v *sight) (bool, error) {
-	used, err := t.usedBuckets(ctx, t.cfg.Now())
+	used, err := t.usedBuckets(ctx, t.session.Now())
 	if err != nil {
 		return false, err
 	}
@@ -240,18 +241,18 @@ func (t *term) dropBuckets(ctx context.Context, v *sight) (bool, error) {
 			continue
 		}
 		if why := keeps(bucket, v.name, v.desired.Owner, true, used[name]); why != "" {
-			t.log.Warn("bucket is left", "service", v.name, "bucket", name, "reason", why)
+			t.session.Log.Warn("bucket is left", "service", v.name, "bucket", name, "reason", why)
 			continue
 		}
 		if err := t.fence(v); err != nil {
 			return false, err
 		}
-		t.cfg.FailPoints.Hit(failBeforeDrop)
+		t.session.FailPoints.Hit(failBeforeDrop)
 		err := t.call(ctx, v, dropBuckets, func(ctx context.Context, timeout time.Duration) error {
 			return t.cfg.OSCAR.DeleteBucket(ctx, name, timeout)
 		})
-		t.notes.change(v.name, func(n *note) { n.written = t.cfg.Now() })
-		t.cfg.FailPoints.Hit(failAfterDrop)
+		t.notes.change(v.name, func(n *note) { n.written = t.session.Now() })
+		t.session.FailPoints.Hit(failAfterDrop)
 		if err != nil && !manager.NotFound(err) {
 			return false, t.noteFailure(v, dropBuckets, record.ReasonDeleteFailed, err)
 		}
@@ -271,28 +272,24 @@ func (t *term) heal(ctx context.Context, v *sight, d decision) (bool, error) {
 		return true, nil
 	}
 	if !errors.Is(err, kube.ErrAbsent) {
-		t.log.Warn("half-created service is not healed", "service", v.name, "error", err)
+		t.session.Log.Warn("half-created service is not healed", "service", v.name, "error", err)
 	}
 	final := errors.Is(err, kube.ErrAbsent) || errors.Is(err, kube.ErrDenied)
 	t.notes.change(v.name, func(n *note) {
-		n.failed(heal, failure{reason: d.reason, operation: "heal", message: d.message}, final, t.cfg.Now(), t.cfg.RetryPause, t.cfg.Resync)
+		n.failed(heal, failure{reason: d.reason, operation: "heal", message: d.message}, final, t.session.Now(), t.cfg.RetryPause, t.cfg.Resync)
 	})
 	return false, nil
 }
-
-// errNotLeading says that the Lease of this OSCAR was not renewed in time. It is no
-// lost session: when Kubernetes answers again, either we go on or the term ends.
-var errNotLeading = errors.New("the Lease of this OSCAR is not ours at this moment: nothing is written")
 
 // fence is the last check before a write: the Lease is ours, the sight is recent
 // enough and the session is ours, all by our own clock. That the last two were so in
 // etcd was read last of all when the sight was made.
 func (t *term) fence(v *sight) error {
-	if !t.leads() {
-		return errNotLeading
+	if !t.session.Leads() {
+		return session.ErrNotLeading
 	}
-	if !v.fresh || t.cfg.Now().After(v.until) || !t.session.Alive() {
-		return fmt.Errorf("%w: too much time has passed since it was read", errStale)
+	if !v.fresh || t.session.Now().After(v.until) || !t.session.Lease.Alive() {
+		return fmt.Errorf("%w: too much time has passed since it was read", session.ErrStale)
 	}
 	return nil
 }
@@ -304,7 +301,7 @@ func (t *term) call(ctx context.Context, v *sight, step act, send func(context.C
 	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout+time.Second)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(t.cfg.StopGrace, cancel) })()
-	began := t.cfg.Now()
+	began := t.session.Now()
 	err := send(sending, timeout)
 	outcome := "ok"
 	if api, ok := errors.AsType[*manager.APIError](err); ok {
@@ -319,9 +316,9 @@ func (t *term) call(ctx context.Context, v *sight, step act, send func(context.C
 	} else if err != nil {
 		outcome = "error"
 	}
-	t.metrics.wrote(step, outcome, t.cfg.Now().Sub(began))
-	t.log.Info("wrote to OSCAR", "service", v.name, "step", step.String(), "outcome", outcome,
-		"status", manager.StatusOf(err), "seconds", t.cfg.Now().Sub(began).Seconds())
+	t.metrics.wrote(step, outcome, t.session.Now().Sub(began))
+	t.session.Log.Info("wrote to OSCAR", "service", v.name, "step", step.String(), "outcome", outcome,
+		"status", manager.StatusOf(err), "seconds", t.session.Now().Sub(began).Seconds())
 	return err
 }
 
@@ -342,7 +339,7 @@ func (t *term) noteFailure(v *sight, step act, reason record.Reason, err error) 
 		// says yes and does nothing is not asked for ever.
 		t.notes.change(v.name, func(n *note) {
 			n.failed(step, failure{reason: reason, operation: step.operation(), message: noEffect(v, step)},
-				false, t.cfg.Now(), t.cfg.RetryPause, t.cfg.Resync)
+				false, t.session.Now(), t.cfg.RetryPause, t.cfg.Resync)
 		})
 		return nil
 	}
@@ -357,7 +354,7 @@ func (t *term) noteFailure(v *sight, step act, reason record.Reason, err error) 
 	final := api.Definite()
 	switch {
 	case (step == create || step == update) && v.token.needed && manager.NotAdmitted(err) && (manager.Refused(err) || f.message == ""):
-		no := notAllowed(t.cfg.ClusterID)
+		no := notAllowed(t.session.ID)
 		f.reason, f.message = no.reason, no.message
 	case manager.Refused(err):
 		no := refusedCredential()
@@ -367,9 +364,9 @@ func (t *term) noteFailure(v *sight, step act, reason record.Reason, err error) 
 	case f.message == "":
 		f.message = fmt.Sprintf("%s answered %d", f.operation, api.Status)
 	}
-	inTime := v.desired.Deadline != nil && t.cfg.Now().Before(t.due(v.name, v.desired))
+	inTime := v.desired.Deadline != nil && t.session.Now().Before(t.due(v.name, v.desired))
 	t.notes.change(v.name, func(n *note) {
-		n.failed(step, f, final, t.cfg.Now(), t.cfg.RetryPause, t.cfg.Resync)
+		n.failed(step, f, final, t.session.Now(), t.cfg.RetryPause, t.cfg.Resync)
 		if inTime && f.reason == record.ReasonOscarUnreachable {
 			n.final = false // there is time left for it to come back
 		}
@@ -405,7 +402,7 @@ func (t *term) refuseBucket(v *sight, step act, already ...string) (bool, error)
 	}
 	t.notes.change(v.name, func(n *note) {
 		n.failed(step, failure{reason: reason, operation: step.operation(), message: foreignBucketMessage(bucket, reason)},
-			true, t.cfg.Now(), t.cfg.RetryPause, t.cfg.Resync)
+			true, t.session.Now(), t.cfg.RetryPause, t.cfg.Resync)
 	})
 	return true, nil
 }

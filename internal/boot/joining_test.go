@@ -21,7 +21,7 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/pki"
 	"github.com/oscarfed/oscarfed/store/storetest"
-	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 func TestJoiningOrEtcd(t *testing.T) {
@@ -209,7 +209,7 @@ func background(t *testing.T, run func(context.Context, *slog.Logger) error) (st
 }
 
 func TestWhoHasJoinedServesNoOtherRegistration(t *testing.T) {
-	memory := syncer.MemoryFile(filepath.Join(t.TempDir(), "uid"))
+	memory := session.MemoryFile(filepath.Join(t.TempDir(), "uid"))
 	for _, uid := range []string{"joined", "later"} {
 		if err := rememberFirst(memory, uid); err != nil {
 			t.Fatal(err)

@@ -25,6 +25,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/origin"
 	"github.com/oscarfed/oscarfed/syncer/relay"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // clusterUIDFile is the name of the syncer's memory beside its identity.
@@ -84,7 +85,7 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 	}
 	conf := syncer.Config{
 		ClusterID: cfg.ClusterID, OSCAR: client, Kube: kubernetes, Identity: id, Issuers: issuers, Resync: cfg.Resync,
-		Memory: syncer.MemoryFile(memory), AcceptClusterUID: cfg.AcceptClusterUID, SharedMinIO: cfg.SharedMinIO,
+		Memory: session.MemoryFile(memory), AcceptClusterUID: cfg.AcceptClusterUID, SharedMinIO: cfg.SharedMinIO,
 		SessionTTL: cfg.SessionTTL, LateWindow: cfg.LateWindow, JobPosts: cfg.JobPosts, JobStart: cmp.Or(cfg.JobStartTimeout, -1), FailPoints: fail, Now: now, Logger: log, Registry: registry,
 		KeepJobs: cfg.OfferJobs == offersOff, RescheduleAfter: cfg.RescheduleAfter,
 	}
@@ -174,7 +175,7 @@ func openRelay(cfg Syncer, now func() time.Time, registry prometheus.Registerer,
 
 // rememberFirst has a syncer that remembers nothing serve the registration that it has
 // joined, and not the first that it meets: its certificate may be of an earlier one.
-func rememberFirst(memory syncer.Memory, uid string) error {
+func rememberFirst(memory session.Memory, uid string) error {
 	known, err := memory.Load()
 	if err != nil || known != "" {
 		return err

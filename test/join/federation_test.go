@@ -23,6 +23,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/enroll"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/session"
 	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
@@ -160,7 +161,7 @@ func (s *site) start() {
 	enrolment := s.enrolment
 	s.Start(func(c *syncer.Config) {
 		c.Store, c.Identity, c.OSCAR, c.Relay = s.connect(), s.identity, s.oscar(), nil
-		c.Memory, c.AcceptClusterUID = syncer.MemoryFile(filepath.Join(s.dir, "cluster-uid")), enrolment.ClusterUID()
+		c.Memory, c.AcceptClusterUID = session.MemoryFile(filepath.Join(s.dir, "cluster-uid")), enrolment.ClusterUID()
 		c.SessionTTL = 5 * time.Second
 	})
 	stopRenewing := world.Background(s.f.T, func(ctx context.Context) error {

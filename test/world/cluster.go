@@ -13,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/storetest"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/session"
 	"github.com/oscarfed/oscarfed/test/invariants"
 )
 
@@ -114,7 +115,7 @@ func (c *Cluster) NewSyncer(mutate ...func(*syncer.Config)) *syncer.Syncer {
 	c.world.T.Cleanup(oscarClient.Close)
 	cfg := syncer.Config{
 		Relay:     c.world.stream(c.ID),
-		ClusterID: c.ID, OSCAR: oscarClient, Identity: c.identity, Memory: syncer.MemoryFile(filepath.Join(c.dir, "cluster-uid")),
+		ClusterID: c.ID, OSCAR: oscarClient, Identity: c.identity, Memory: session.MemoryFile(filepath.Join(c.dir, "cluster-uid")),
 		Resync: 300 * time.Millisecond, SessionTTL: 3 * time.Second, LateWindow: 2 * time.Second, RetryPause: 50 * time.Millisecond,
 		JobPoll: 50 * time.Millisecond, JobGrace: 200 * time.Millisecond, JobResend: 2 * time.Second,
 		Logger: c.world.Log.Logger().With("cluster", c.ID),

@@ -1,0 +1,157 @@
+package session
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/oscarfed/oscarfed/internal/failpoint"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+)
+
+// Cluster is the cluster that the syncer speaks for. All fields are set before it is used,
+// and not changed.
+type Cluster struct {
+	// ID is the cluster's id, and Instance names this process.
+	ID, Instance string
+	Store        *store.Store
+	// Mirror has the cluster's own keys.
+	Mirror *store.Mirror
+	// Identity opens what is sealed to this cluster.
+	Identity   *seal.Identity
+	Now        func() time.Time
+	Log        *slog.Logger
+	FailPoints *failpoint.Trigger
+	// Forms are what this version reads and writes.
+	Forms record.Forms
+	// Memory keeps which registration is served, and AcceptUID is one that is served
+	// although another one is remembered.
+	Memory    Memory
+	AcceptUID string
+	// Compare is told when everything is to be compared at once.
+	Compare Signal
+
+	// own is the uid of the registration that is served; nil before the first.
+	own atomic.Pointer[string]
+	// restored is the epoch in which etcd was seen to have gone back.
+	restored atomic.Pointer[string]
+}
+
+// UID is that of the registration that is served; empty before the first.
+func (c *Cluster) UID() string {
+	if own := c.own.Load(); own != nil {
+		return *own
+	}
+	return ""
+}
+
+// Relisted looks at each listing of the mirror before anything is decided on it.
+func (c *Cluster) Relisted(r store.Relist) {
+	if !r.Restored {
+		return
+	}
+	before, now := c.DesiredCluster(r.Before), c.DesiredCluster(r.Now)
+	if now != nil && (before == nil || before.Epoch == now.Epoch) {
+		c.restored.Store(&now.Epoch)
+	}
+	c.Log.Warn("etcd was restored from an older state; everything is compared", "seen_revision", r.Before.Revision(), "revision", r.Now.Revision())
+	c.Compare.Ring()
+}
+
+// Restored says that etcd has gone back to an older state in this epoch, and that no
+// control plane has begun another one since. While it lasts, nothing is written to OSCAR.
+func (c *Cluster) Restored(reg *record.DesiredCluster) bool {
+	epoch := c.restored.Load()
+	return epoch != nil && reg != nil && reg.Epoch == *epoch
+}
+
+// DesiredCluster is nil when the record is absent or cannot be read.
+func (c *Cluster) DesiredCluster(view *store.MirrorView) *record.DesiredCluster {
+	kv, ok := view.KV(record.DesiredClusterKey(c.ID))
+	if !ok {
+		return nil
+	}
+	reg, err := store.Decode[record.DesiredCluster](kv)
+	if err != nil {
+		return nil
+	}
+	return reg
+}
+
+// Observed is our last report about a life of a service, or nil.
+func (c *Cluster) Observed(view *store.MirrorView, name, uid string) *record.Observed {
+	kv, ok := view.KV(record.ObservedServiceKey(c.ID, name))
+	if !ok {
+		return nil
+	}
+	return c.DecodeObserved(kv, uid)
+}
+
+// DecodeObserved gives nil for a report about another life, and for one that
+// cannot be read: it will be written anew.
+func (c *Cluster) DecodeObserved(kv store.KV, uid string) *record.Observed {
+	o, err := store.Decode[record.Observed](kv)
+	if err != nil {
+		c.Log.Error("own report cannot be read; it is written anew", "error", err)
+		return nil
+	}
+	if o.UID != uid {
+		return nil
+	}
+	return o
+}
+
+// Desired is what is desired of a service, as the mirror has it; nil for nothing.
+func (c *Cluster) Desired(name string) *record.Desired {
+	return DesiredIn(c.Mirror.Snapshot(), record.DesiredServiceKey(c.ID, name))
+}
+
+// DesiredIn is nil for a record that is absent, and for one that cannot be read.
+func DesiredIn(view *store.MirrorView, key string) *record.Desired {
+	kv, ok := view.KV(key)
+	if !ok {
+		return nil
+	}
+	d, err := store.Decode[record.Desired](kv)
+	if err != nil {
+		return nil
+	}
+	return d
+}
+
+// Standing is what holds for the whole cluster.
+type Standing struct {
+	// Stopped says that the cluster is paused or revoked: nothing is written to OSCAR.
+	Stopped bool
+	// Epoch is the present one as records name it, and Restored says that it is over:
+	// etcd was restored, and no control plane has begun another.
+	Epoch    string
+	Restored bool
+}
+
+// Standing is how the cluster stands by its registration.
+func (c *Cluster) Standing(reg *record.DesiredCluster) Standing {
+	return Standing{Stopped: Stopped(reg), Epoch: reg.Word(), Restored: c.Restored(reg)}
+}
+
+// Stopped says whether nothing is written to OSCAR in the cluster's state. One that is
+// not known, of a newer control plane, is taken for a pause.
+func Stopped(reg *record.DesiredCluster) bool {
+	return reg.State == record.ClusterPaused || reg.State == record.ClusterRevoked || reg.SameOscarAs != "" || record.Strange(reg) != ""
+}
+
+// Signal wakes one goroutine that waits for it, or comes to wait for it.
+type Signal chan struct{}
+
+// NewSignal makes a Signal.
+func NewSignal() Signal { return make(Signal, 1) }
+
+// Ring never blocks.
+func (s Signal) Ring() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}

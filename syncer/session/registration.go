@@ -1,0 +1,152 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// A cluster that was removed and registered again is another one: it has a new uid.
+// The syncer remembers the uid of the registration that it met first and serves no
+// other, so that a machine that returns under a name which has been given away
+// touches nothing and takes nobody's place.
+
+// ErrNotRegistered says that there is no registration of this cluster: nothing is
+// reported, and no session is held.
+var ErrNotRegistered = errors.New("the cluster is not registered; it is waited for")
+
+// ErrOtherCluster says that the cluster's id belongs to another registration than
+// the one that this syncer is for.
+var ErrOtherCluster = errors.New("the cluster's id belongs to another registration now")
+
+// registered is desired/cluster as a view has it; nil when it is absent.
+func (c *Cluster) registered(kv store.KV, ok bool) (*record.DesiredCluster, error) {
+	if !ok {
+		return nil, ErrNotRegistered
+	}
+	reg, err := store.Decode[record.DesiredCluster](kv)
+	if err == nil && !keepable(reg.UID) {
+		// It is nobody's: neither the first registration that is met, nor another one.
+		return nil, fmt.Errorf("%w: the one that there is has no uid", ErrNotRegistered)
+	}
+	if err != nil {
+		return reg, err
+	}
+	if why := reg.Minimum.Refuses(c.Forms); why != nil {
+		err := fmt.Errorf("%w: %w", ErrOutdated, why)
+		c.Store.Refuse(err)
+		return nil, err
+	}
+	return reg, nil
+}
+
+// ErrOutdated says that this version is too old for the store: it writes nothing more,
+// and ends.
+var ErrOutdated = errors.New("this syncer is too old")
+
+// Serves says whether desired/cluster, as it was read, is of our registration.
+func (c *Cluster) Serves(kv store.KV, ok bool) (*record.DesiredCluster, error) {
+	reg, err := c.registered(kv, ok)
+	if err != nil {
+		return nil, err
+	}
+	if c.UID() != reg.UID {
+		return nil, ErrOtherCluster
+	}
+	return reg, nil
+}
+
+// Enter waits until the cluster is registered and the registration is ours: the one
+// that we remember, the first that we meet, or one that we were told to accept. served is
+// told at each look whether it is.
+func (c *Cluster) Enter(ctx context.Context, served func(bool)) error {
+	known, err := c.Memory.Load()
+	if err != nil {
+		return fmt.Errorf("the memory of the cluster's uid: %w", err)
+	}
+	if known != "" {
+		c.own.Store(&known)
+	}
+	feed := c.Mirror.Feed()
+	defer feed.Close()
+	told := ""
+	for {
+		if _, err := feed.Next(ctx); err != nil {
+			return err
+		}
+		kv, ok := c.Mirror.Snapshot().KV(record.DesiredClusterKey(c.ID))
+		reg, err := c.registered(kv, ok)
+		if err == nil {
+			err = c.accept(reg)
+		}
+		served(err == nil)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, ErrNotRegistered) && !errors.Is(err, ErrOtherCluster) {
+			return err // it may pass by itself
+		}
+		if told != err.Error() {
+			told = err.Error()
+			c.Log.Warn("syncer waits: nothing is read from or written to OSCAR", "reason", err)
+		}
+		if errors.Is(err, ErrOtherCluster) && reg.State != record.ClusterRemoved {
+			if err := c.reportOther(ctx); err != nil && ctx.Err() == nil {
+				c.Log.Warn("the report that the registration is another one was not written", "error", err)
+			}
+		}
+	}
+}
+
+// accept decides about a registration, and remembers it.
+func (c *Cluster) accept(reg *record.DesiredCluster) error {
+	switch own := c.UID(); own {
+	case reg.UID:
+		return nil
+	case "":
+		c.Log.Info("first registration met; it is remembered", "cluster_uid", reg.UID)
+	default:
+		if c.AcceptUID != reg.UID {
+			return fmt.Errorf("%w: if this machine is meant, start the syncer with --accept-cluster-uid=%s; it served %s", ErrOtherCluster, reg.UID, own)
+		}
+		c.Log.Warn("another registration is accepted, as ordered", "cluster_uid", reg.UID, "before", own)
+	}
+	if err := c.Memory.Save(reg.UID); err != nil {
+		return fmt.Errorf("remember the cluster's uid: %w", err)
+	}
+	uid := reg.UID
+	c.own.Store(&uid)
+	return nil
+}
+
+// reportOther tells in observed/cluster that a syncer waits here which is not for this
+// registration. It does so only as long as no other has ever connected: it holds
+// no session, and takes nobody's place.
+func (c *Cluster) reportOther(ctx context.Context) error {
+	session, key := record.SessionKey(c.ID), record.ObservedClusterKey(c.ID)
+	desired := record.DesiredClusterKey(c.ID)
+	_, err := c.Store.Update(ctx, store.Update{
+		Keys: []string{session, key, desired},
+		Build: func(v store.View, tx *store.Txn) error {
+			_, taken := v.KV(session)
+			if _, registered := v.KV(desired); taken || !registered {
+				return nil
+			}
+			if kv, ok := v.KV(key); ok {
+				known, err := store.Decode[record.ObservedCluster](kv)
+				if err != nil || known.Recipient != "" {
+					return err
+				}
+			}
+			tx.Expect(session)
+			tx.Expect(key)
+			tx.Expect(desired)
+			tx.Put(key, record.ObservedCluster{V: record.Version, Reason: record.ReasonOtherRegistration})
+			return nil
+		},
+	})
+	return err
+}
