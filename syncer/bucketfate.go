@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
@@ -31,7 +32,7 @@ func keeps(bucket manager.Bucket, service, owner string, made, used bool) string
 		return "another service uses it"
 	case bucket.FromService() == "":
 		return "its tags do not say that it was made for this service"
-	case bucket.FromService() != service, !sameOwner(bucket.Owner, owner):
+	case bucket.FromService() != service, !definition.SameOwner(bucket.Owner, owner):
 		return "somebody else has made it anew"
 	}
 	return ""
@@ -45,7 +46,7 @@ func (t *term) usedBuckets(ctx context.Context, notBefore time.Time) (map[string
 	}
 	used := map[string]bool{}
 	for _, service := range list.services {
-		names, err := bucketsOf(service)
+		names, err := definition.BucketsOf(service)
 		if err != nil {
 			return nil, err
 		}
@@ -65,7 +66,7 @@ func (t *term) fates(ctx context.Context, v *sight) []record.BucketFate {
 	made := t.notedBuckets(v)
 	names := made
 	if v.observed != nil {
-		names = union(names, v.observed.Buckets)
+		names = definition.Union(names, v.observed.Buckets)
 	}
 	ordered := v.desired.Data == dataDelete
 	var used map[string]bool
@@ -97,7 +98,7 @@ func (t *term) fates(ctx context.Context, v *sight) []record.BucketFate {
 				fate.Why = "it was made anew meanwhile"
 			}
 		}
-		if sameOwner(bucket.Owner, v.desired.Owner) { // how much others have is theirs to know
+		if definition.SameOwner(bucket.Owner, v.desired.Owner) { // how much others have is theirs to know
 			t.count(counting, v.name, &fate)
 		}
 		out = append(out, fate)

@@ -132,7 +132,7 @@ func (t *term) capacityFails(ctx context.Context, f *capacityFailing, began time
 		return
 	}
 	failing := *known
-	failing.FailingSince, failing.Message = new(record.At(f.since)), manager.Cut(f.told, maxMessage)
+	failing.FailingSince, failing.Message = new(record.At(f.since)), manager.Cut(f.told, manager.MaxMessage)
 	if err := t.writeCapacity(ctx, &failing); err != nil && ctx.Err() == nil {
 		t.session.Log.Debug("that what is free is not known was not reported; it is again", "error", err)
 	}

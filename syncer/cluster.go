@@ -2,7 +2,6 @@ package syncer
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/kube"
-	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
@@ -156,13 +154,4 @@ func foreignMarks(annotations map[string]string) bool {
 	return slices.ContainsFunc([]string{
 		oscar.AnnotationUID, oscar.AnnotationEpoch, oscar.AnnotationFederation, oscar.AnnotationSettings,
 	}, func(key string) bool { return len(annotations[key]) > maxMark })
-}
-
-// bucketsOf are the buckets that a service of OSCAR names.
-func bucketsOf(service *manager.Service) ([]string, error) {
-	var s oscar.Service
-	if err := json.Unmarshal(service.JSON, &s); err != nil {
-		return nil, err
-	}
-	return oscar.Buckets(&s), nil
 }

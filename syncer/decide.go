@@ -6,6 +6,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/syncer/definition"
 )
 
 // decide looks at one service and does what needs no write to OSCAR. It says
@@ -38,7 +39,7 @@ func (t *term) blocked(ctx context.Context, v *sight, err error) error {
 	}
 	var no *refusal
 	switch {
-	case errors.Is(err, seal.ErrUndecryptable), errors.Is(err, seal.ErrMismatch), errors.Is(err, seal.ErrStale), errors.Is(err, errSpec):
+	case errors.Is(err, seal.ErrUndecryptable), errors.Is(err, seal.ErrMismatch), errors.Is(err, seal.ErrStale), errors.Is(err, definition.ErrSpec):
 		no = &refusal{record.ReasonInvalidService,
 			"the syncer cannot open the definition that it was sent; if its identity file was replaced, create or change the federation again"}
 		t.session.Log.Error("spec cannot be opened", "service", v.name, "error", err)
@@ -125,15 +126,15 @@ func (t *term) settle(ctx context.Context, v *sight) error {
 		phase:    record.PhaseReady,
 		reason:   record.ReasonApplied,
 		readBack: v.local.hash,
-		storage:  v.def.place.mark(),
+		storage:  v.def.Storage.Mark(),
 		made:     t.madeBuckets(v),
-		buckets:  v.def.dataBuckets(),
+		buckets:  v.def.DataBuckets(),
 	})
 	if err != nil {
 		return err
 	}
 	t.session.FailPoints.Hit(failAfterReady)
-	if v.def.place != nil {
+	if v.def.Storage != nil {
 		t.looks.now(v.name)
 	}
 	t.notes.change(v.name, func(n *note) {
@@ -185,13 +186,13 @@ func (t *term) madeBuckets(v *sight) []string {
 	if v.observed != nil && v.observed.UID == v.desired.UID {
 		for _, name := range v.observed.Buckets {
 			if b, ok := v.buckets[name]; ok && !b.Tagged() {
-				names = union(names, []string{name})
+				names = definition.Union(names, []string{name})
 			}
 		}
 	}
 	for _, name := range names {
 		b, ok := v.buckets[name]
-		if ok && (!b.Tagged() || sameOwner(b.Owner, v.desired.Owner) && (b.FromService() == "" || b.FromService() == v.name)) {
+		if ok && (!b.Tagged() || definition.SameOwner(b.Owner, v.desired.Owner) && (b.FromService() == "" || b.FromService() == v.name)) {
 			made = append(made, name)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/definition"
 )
 
 // foreignBucket names a bucket that the definition would use and that is not this
@@ -16,14 +17,14 @@ import (
 // may have been deleted, and another may stand there. So memory makes up for tags that
 // are missing, since OSCAR's PUT sets none, and for no others.
 func (t *term) foreignBucket(v *sight, already []string) (name string, reason record.Reason, err error) {
-	made := union(t.notedBuckets(v), t.madeBuckets(v))
-	for _, name := range v.def.dataBuckets() {
+	made := definition.Union(t.notedBuckets(v), t.madeBuckets(v))
+	for _, name := range v.def.DataBuckets() {
 		bucket, exists := v.buckets[name]
 		if !exists {
 			continue
 		}
-		own, left := slices.Contains(made, name), slices.Contains(v.def.left, name)
-		switch service, owned := bucket.FromService(), sameOwner(bucket.Owner, v.desired.Owner); {
+		own, left := slices.Contains(made, name), slices.Contains(v.def.Left, name)
+		switch service, owned := bucket.FromService(), definition.SameOwner(bucket.Owner, v.desired.Owner); {
 		case !bucket.Tagged() && (own || left):
 			used, err := t.usedByOthers(v, name)
 			if err != nil {
@@ -36,7 +37,7 @@ func (t *term) foreignBucket(v *sight, already []string) (name string, reason re
 			continue
 		case service == "" && owned && (own || left):
 			continue
-		case left && owned && v.def.leftBy(service):
+		case left && owned && v.def.LeftBy(service):
 			continue
 		case slices.Contains(already, name) && !own:
 			continue
@@ -56,7 +57,7 @@ func (t *term) usedByOthers(v *sight, bucket string) (bool, error) {
 		if name == v.name {
 			continue
 		}
-		named, err := bucketsOf(service)
+		named, err := definition.BucketsOf(service)
 		if err != nil {
 			return false, fmt.Errorf("service %q: %w", name, err)
 		}
@@ -78,16 +79,6 @@ func (t *term) usedByOthers(v *sight, bucket string) (bool, error) {
 		return true, nil
 	}
 	return false, nil
-}
-
-// sameOwner compares a bucket's owner with that of a desired record. OSCAR tags
-// what its administrator makes with an empty owner, with oscar or with
-// cluster_admin, depending on the call.
-func sameOwner(bucket, desired string) bool {
-	if desired == oscar.OwnerAdmin {
-		return bucket == "" || bucket == oscar.OwnerAdmin || bucket == "oscar"
-	}
-	return bucket == desired
 }
 
 func foreignBucketMessage(bucket string, reason record.Reason) string {

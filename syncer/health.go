@@ -52,7 +52,7 @@ func answered(api *manager.APIError, why string) string {
 	}
 	text := fmt.Sprintf("%s answered %d", api.Op, api.Status)
 	if api.Body != "" {
-		text += ": " + scrub(api.Body)
+		text += ": " + manager.Scrub(api.Body)
 	}
 	return text
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/session"
@@ -23,7 +24,7 @@ type openedJob struct {
 	secrets []string
 	// uid is the life of the service, and place the storage that its jobs use.
 	uid   string
-	place *place
+	place *definition.Storage
 	keys  keysOf
 	// byOwner says that the token of the submission is the owner's access token.
 	byOwner bool
@@ -79,7 +80,7 @@ func (d *desk) read(ctx context.Context, a *attempt, assignment record.Assignmen
 	if desired == nil || desired.UID != assignment.UID {
 		return nil, errNotOurs
 	}
-	def, err := d.definition(ctx, a.service, desired)
+	def, err := d.specs.Open(ctx, a.service, desired)
 	if err != nil {
 		return nil, err
 	}
@@ -107,18 +108,18 @@ func (d *desk) read(ctx context.Context, a *attempt, assignment record.Assignmen
 		d.session.Log.Error("event cannot be opened", "job", a.job, "attempt", a.number, "error", err)
 		return nil, lostEvent("its event is sealed to another key or for another use; if the syncer's identity file was replaced, replay the job")
 	}
-	from := def.service.Annotations[oscar.AnnotationOriginCluster]
+	from := def.Service.Annotations[oscar.AnnotationOriginCluster]
 	if from == "" {
 		from = d.session.ID
 	}
 	opened := &openedJob{
 		submission: manager.Submission{
-			Service: a.service, Token: manager.Bearer(def.service.Token), Name: assignment.Name, From: from, Event: body,
+			Service: a.service, Token: manager.Bearer(def.Service.Token), Name: assignment.Name, From: from, Event: body,
 		},
-		owner: desired.Owner, uid: desired.UID, place: def.place,
-		secrets: append([]string{def.service.Token}, def.secrets...),
+		owner: desired.Owner, uid: desired.UID, place: def.Storage,
+		secrets: append([]string{def.Service.Token}, def.Secrets...),
 	}
-	if byOwner(def.place, desired, body) {
+	if byOwner(def.Storage, desired, body) {
 		err = d.asOwner(ctx, desired, opened)
 	}
 	return opened, err
@@ -270,7 +271,7 @@ func (d *desk) outcome(ctx context.Context, opened *openedJob, err error) (postO
 	if !ok {
 		return postUnknown, 0, ""
 	}
-	message := scrub(api.Body, opened.secrets...)
+	message := manager.Scrub(api.Body, opened.secrets...)
 	if message == "" && api.Status != 0 {
 		message = fmt.Sprintf("OSCAR answered %d to the job", api.Status)
 	}

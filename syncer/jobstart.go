@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/oscarfed/oscarfed/syncer/kube"
+	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // hold has the pod of an attempt not start any more; what came of it a list tells.
@@ -103,7 +104,7 @@ func (d *desk) scrubPods(ctx context.Context, service string, jobs map[string]li
 			read = true
 			secrets, known = d.secretsOf(ctx, service)
 		}
-		if job.pod.Message = scrub(job.pod.Message, secrets...); !known {
+		if job.pod.Message = manager.Scrub(job.pod.Message, secrets...); !known {
 			job.pod.Message = ""
 		}
 		jobs[name] = job
@@ -116,9 +117,9 @@ func (d *desk) secretsOf(ctx context.Context, service string) ([]string, bool) {
 	if desired == nil {
 		return nil, false
 	}
-	def, err := d.definition(ctx, service, desired)
+	def, err := d.specs.Open(ctx, service, desired)
 	if err != nil || def == nil {
 		return nil, false
 	}
-	return append([]string{def.service.Token}, def.secrets...), true
+	return append([]string{def.Service.Token}, def.Secrets...), true
 }

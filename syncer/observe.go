@@ -9,6 +9,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
@@ -23,7 +24,7 @@ const bucketsAge = time.Minute
 type sight struct {
 	situation
 	name string
-	def  *definition
+	def  *definition.Definition
 	// service as OSCAR shows it; nil when there is none.
 	service *manager.Service
 	buckets bucketSet
@@ -46,7 +47,7 @@ func (t *term) glance(ctx context.Context, name string) (*sight, error) {
 	}
 	v.resync = t.takePeriodic(name)
 	if v.desired == nil {
-		t.specs.drop(name)
+		t.specs.Drop(name)
 		return v, nil
 	}
 	d := v.desired
@@ -59,7 +60,7 @@ func (t *term) glance(ctx context.Context, name string) (*sight, error) {
 	if err != nil {
 		return v, err
 	}
-	if v.def, err = t.definition(ctx, name, d); err != nil {
+	if v.def, err = t.specs.Open(ctx, name, d); err != nil {
 		return v, err
 	}
 	v.list, v.service = list, list.services[name]
@@ -163,7 +164,7 @@ func (t *term) examine(ctx context.Context, name string) (*sight, error) {
 		v.observed = t.session.DecodeObserved(kv, v.desired.UID)
 	}
 	t.notes.read(name, v.desired, v.revision)
-	if v.def, err = t.definition(ctx, name, v.desired); err != nil {
+	if v.def, err = t.specs.Open(ctx, name, v.desired); err != nil {
 		return v, err
 	}
 	t.notes.change(name, func(n *note) {
@@ -186,8 +187,8 @@ func (t *term) examine(ctx context.Context, name string) (*sight, error) {
 // lookForBuckets notes which buckets of the service are not among those of the cluster.
 func (v *sight) lookForBuckets(standing bucketSet) {
 	v.local.missing = nil
-	if v.def != nil && v.def.makesBuckets() {
-		v.local.missing = absent(v.def.buckets(), standing)
+	if v.def != nil && v.def.MakesBuckets() {
+		v.local.missing = absent(v.def.Buckets(), standing)
 	}
 }
 
@@ -202,8 +203,8 @@ func (t *term) complete(v *sight, listed time.Time, half bool) error {
 	switch v.local.whose {
 	case ours:
 		t.notes.sawPresent(v.name)
-		if made := bucketsIn(v.service.Annotations); len(made) > 0 {
-			t.notes.change(v.name, func(n *note) { n.made = union(n.made, made) })
+		if made := definition.BucketsMade(v.service.Annotations); len(made) > 0 {
+			t.notes.change(v.name, func(n *note) { n.made = definition.Union(n.made, made) })
 		}
 		t.noteVolume(v)
 	default:
@@ -221,16 +222,16 @@ func (t *term) complete(v *sight, listed time.Time, half bool) error {
 		}
 	}
 	v.memory = t.notes.read(v.name, v.desired, v.revision)
-	v.moved = v.def != nil && v.applied() && v.observed.Storage != v.def.place.mark()
+	v.moved = v.def != nil && v.applied() && v.observed.Storage != v.def.Storage.Mark()
 	return nil
 }
 
 // localOf says what a service of the desired name is to the desired record.
-func localOf(service *manager.Service, d *record.Desired, def *definition) (local, error) {
+func localOf(service *manager.Service, d *record.Desired, def *definition.Definition) (local, error) {
 	if service == nil || d == nil {
 		return local{}, nil
 	}
-	l := local{whose: whoseIs(service, d), storage: service.Storage, marked: marked(service)}
+	l := local{whose: whoseIs(service, d), storage: service.Storage, marked: definition.Marked(service)}
 	if service.Volume.Perishes() {
 		l.perishes = service.Volume.Name
 	}
@@ -242,16 +243,16 @@ func localOf(service *manager.Service, d *record.Desired, def *definition) (loca
 	if l.whose != ours {
 		return l, nil
 	}
-	got, err := decodeObject(service.JSON)
+	got, err := definition.DecodeObject(service.JSON)
 	if err != nil {
 		return local{}, err
 	}
-	if l.hash, err = readBack(got); err != nil {
+	if l.hash, err = definition.ReadBack(got); err != nil {
 		return local{}, err
 	}
 	if def != nil {
-		l.differs = difference(def.compare, got)
-		if l.differs == "" && !def.stands(got) {
+		l.differs = definition.Difference(def.Compare, got)
+		if l.differs == "" && !def.HasStorage(got) {
 			l.differs = "storage_providers"
 		}
 	}
@@ -271,4 +272,19 @@ func whoseIs(service *manager.Service, d *record.Desired) whose {
 		return otherLife
 	}
 	return foreign
+}
+
+// secrets are what no report about the sight may hold.
+func (v *sight) secrets() []string {
+	var out []string
+	if v.def != nil {
+		out = append(out, v.def.Secrets...)
+	}
+	if v.as.Value != "" {
+		out = append(out, string(v.as.Value))
+	}
+	if v.service != nil {
+		out = append(out, v.service.Token)
+	}
+	return out
 }

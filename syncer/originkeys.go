@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/origin"
 )
 
@@ -147,21 +148,21 @@ func (k *keyring) keep(used map[keysOf]bool) {
 	maps.DeleteFunc(k.of, func(of keysOf, kept *keptKeys) bool { return !used[of] && kept.flight == nil })
 }
 
-func keysFor(d *record.Desired, at *place) keysOf {
+func keysFor(d *record.Desired, at *definition.Storage) keysOf {
 	return keysOf{owner: d.Owner, cluster: at.ClusterID, minio: at.MinioEndpoint}
 }
 
 // ownersKeys are those of a service's owner at the storage that its jobs use. An error is a
 // *NoTokenError, an *origin.Error, or says nothing about either.
-func (s *Syncer) ownersKeys(ctx context.Context, d *record.Desired, at *place) (origin.Keys, error) {
-	if !usersService(d) {
+func (s *Syncer) ownersKeys(ctx context.Context, d *record.Desired, at *definition.Storage) (origin.Keys, error) {
+	if !definition.UsersService(d) {
 		// It would be answered MinIO's root keys.
 		return origin.Keys{}, &origin.Error{Kind: origin.Refused, Message: "the administrator's keys of a MinIO never leave its cluster"}
 	}
 	return s.keys.get(ctx, keysFor(d, at), func(ctx context.Context) (origin.Keys, error) { return s.fetchKeys(ctx, d, at) })
 }
 
-func (s *Syncer) fetchKeys(ctx context.Context, d *record.Desired, at *place) (origin.Keys, error) {
+func (s *Syncer) fetchKeys(ctx context.Context, d *record.Desired, at *definition.Storage) (origin.Keys, error) {
 	t := s.current.Load()
 	if t == nil {
 		return origin.Keys{}, errNoTerm

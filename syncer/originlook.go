@@ -10,6 +10,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/definition"
 )
 
 const (
@@ -146,22 +147,22 @@ func (t *term) lookAtOrigin(ctx context.Context, service string) (time.Duration,
 	if d == nil || d.Intent != record.IntentApply {
 		return 0, nil
 	}
-	def, err := t.definition(ctx, service, d)
+	def, err := t.specs.Open(ctx, service, d)
 	if err != nil {
 		return 0, err
 	}
 	o := t.session.Observed(t.session.Mirror.Snapshot(), service, d.UID)
-	if def == nil || def.place == nil || o == nil || o.Storage != def.place.mark() {
+	if def == nil || def.Storage == nil || o == nil || o.Storage != def.Storage.Mark() {
 		return 0, nil // it is heard of when it stands
 	}
-	_, noKeys := t.ownersKeys(ctx, d, def.place)
+	_, noKeys := t.ownersKeys(ctx, d, def.Storage)
 	if noKeys != nil && ctx.Err() != nil {
 		return 0, context.Cause(ctx) // nothing is known
 	}
 	var dead error
 	if noKeys == nil {
 		began := t.session.Now()
-		dead = t.alive.get(ctx, def.place.MinioEndpoint, def.place.MinioVerify)
+		dead = t.alive.get(ctx, def.Storage.MinioEndpoint, def.Storage.MinioVerify)
 		if ctx.Err() != nil {
 			return 0, context.Cause(ctx)
 		}
@@ -214,7 +215,7 @@ func (t *term) reportInputs(ctx context.Context, service, uid, storage string, s
 
 // watchOrigin has a service looked at that uses the storage of its origin.
 func (t *term) watchOrigin(v *sight) {
-	if v.def != nil && v.def.place != nil && v.desired.Intent == record.IntentApply && v.observed != nil && v.observed.Storage == v.def.place.mark() {
+	if v.def != nil && v.def.Storage != nil && v.desired.Intent == record.IntentApply && v.observed != nil && v.observed.Storage == v.def.Storage.Mark() {
 		t.looks.ensure(v.name)
 	}
 }
@@ -222,16 +223,16 @@ func (t *term) watchOrigin(v *sight) {
 // forgetKeys forgets the keys of services that are gone.
 func (t *term) forgetKeys(view *store.MirrorView) {
 	used := map[keysOf]bool{}
-	t.specs.placed(func(service string, def *definition) {
+	t.specs.EachWithOriginStorage(func(service string, def *definition.Definition) {
 		kv, ok := view.KV(record.DesiredServiceKey(t.session.ID, service))
 		if !ok {
 			return
 		}
 		d, err := store.Decode[record.Desired](kv)
-		if err != nil || d.UID != def.uid {
+		if err != nil || d.UID != def.UID {
 			return
 		}
-		used[keysFor(d, def.place)] = true
+		used[keysFor(d, def.Storage)] = true
 	})
 	t.keys.keep(used)
 }
@@ -246,8 +247,8 @@ func (t *term) originFailed(service string, age time.Duration) {
 	if d == nil {
 		return
 	}
-	if def := t.specs.get(d.Spec); def != nil && def.place != nil {
-		t.keys.doubt(keysFor(d, def.place), age)
+	if def := t.specs.Get(d.Spec); def != nil && def.Storage != nil {
+		t.keys.doubt(keysFor(d, def.Storage), age)
 		t.looks.soon(service, t.session.Now())
 	}
 }

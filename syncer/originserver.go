@@ -50,14 +50,14 @@ func (s keySite) OriginKeys(ctx context.Context, token string) (origin.Keys, err
 	if d.UID != uid || d.Intent != record.IntentApply {
 		return origin.Keys{}, keyserver.ErrUnknown
 	}
-	def, err := s.definition(ctx, service, d)
+	def, err := s.specs.Open(ctx, service, d)
 	if err != nil {
 		return origin.Keys{}, err
 	}
-	if def == nil || def.place == nil {
+	if def == nil || def.Storage == nil {
 		return origin.Keys{}, keyserver.ErrUnknown
 	}
-	return s.ownersKeys(ctx, d, def.place)
+	return s.ownersKeys(ctx, d, def.Storage)
 }
 
 // speaksFor is the service that a token speaks for, and its life; empty for nobody's. Hashes

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
@@ -70,7 +71,7 @@ func markerOf(ctx context.Context, o Buckets) (least string, named int, err erro
 			continue
 		}
 		named++
-		if b.Owner == "" || !sameOwner(b.Owner, oscar.OwnerAdmin) {
+		if b.Owner == "" || !definition.SameOwner(b.Owner, oscar.OwnerAdmin) {
 			continue
 		}
 		if least == "" || id < least {

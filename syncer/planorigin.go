@@ -7,6 +7,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/origin"
 )
 
@@ -15,8 +16,8 @@ import (
 // byOwner says whether a job is posted with an access token of the service's owner instead
 // of the service's own token. OSCAR names the Secret with the origin's keys after a user:
 // that of an event of a bucket, or the bearer; without either it refuses the job.
-func byOwner(at *place, d *record.Desired, event []byte) bool {
-	return at != nil && usersService(d) && oscar.EventPrincipal(event) == ""
+func byOwner(at *definition.Storage, d *record.Desired, event []byte) bool {
+	return at != nil && definition.UsersService(d) && oscar.EventPrincipal(event) == ""
 }
 
 // keysUse is what becomes of keys that are kept.

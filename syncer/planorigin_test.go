@@ -3,7 +3,6 @@ package syncer
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,109 +12,13 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/origin"
 )
 
 var elsewhere = record.OriginStorage{
 	ClusterID: "oscar-cluster-z", Endpoint: "https://z.example.org", SSLVerify: true,
 	MinioEndpoint: "https://minio.z.example.org", MinioRegion: "eu-1", MinioVerify: true,
-}
-
-func TestWhoseStorageAWorkerUses(t *testing.T) {
-	const url = "http://syncer:8091"
-	if p := placeFor(&elsewhere, url, "https://minio.own"); p == nil || p.local != url || p.mark() == "" {
-		t.Errorf("a worker with a local server: %+v", p)
-	}
-	if p := placeFor(nil, url, ""); p != nil || p.mark() != "" {
-		t.Errorf("a coordinator: %+v", p)
-	}
-	if placeFor(&elsewhere, "", "") != nil {
-		t.Error("without a local server OSCAR would find nobody")
-	}
-	if placeFor(&elsewhere, url, "https://minio.z.example.org/") != nil {
-		t.Error("OSCAR does not tell two MinIOs of one name apart")
-	}
-	for _, o := range []record.OriginStorage{{ClusterID: "x"}, {MinioEndpoint: "x"}} {
-		if placeFor(&o, url, "") != nil {
-			t.Errorf("%+v is no storage", o)
-		}
-	}
-	marks := map[string]string{}
-	for name, change := range map[string]func(*place){
-		"as it is": func(*place) {}, "the cluster": func(p *place) { p.ClusterID = "other" }, "the endpoint": func(p *place) { p.MinioEndpoint = "https://x" },
-		"the region": func(p *place) { p.MinioRegion = "x" }, "verify": func(p *place) { p.MinioVerify = false }, "our own address": func(p *place) { p.local = "http://x" },
-	} {
-		p := placeFor(&elsewhere, url, "")
-		change(p)
-		if other := marks[p.mark()]; other != "" {
-			t.Errorf("%s and %s have one mark", name, other)
-		}
-		marks[p.mark()] = name
-	}
-}
-
-// What the definition says of other storage and clusters stays.
-func TestTheStorageIsFilledIn(t *testing.T) {
-	body := []byte(`{"name":"w","storage_providers":{"minio":{"other":{"endpoint":"https://o"}},"s3":{"x":{"region":"r"}}},
-		"clusters":{"oscar-cluster-z":{"endpoint":"https://z.example.org","ssl_verify":false},"oscar-cluster-y":{"endpoint":"https://y"}}}`)
-	patch, err := placeFor(&elsewhere, "http://syncer:8091", "").patch()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if body, err = oscar.MergePatch(body, patch); err != nil {
-		t.Fatal(err)
-	}
-	var got, want any
-	if err := json.Unmarshal(body, &got); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal([]byte(`{"name":"w","storage_providers":{"minio":{"other":{"endpoint":"https://o"},
-		"default":{"endpoint":"https://minio.z.example.org","region":"eu-1","verify":true}},"s3":{"x":{"region":"r"}}},
-		"clusters":{"oscar-cluster-z":{"endpoint":"http://syncer:8091","ssl_verify":true},"oscar-cluster-y":{"endpoint":"https://y"}}}`), &want); err != nil {
-		t.Fatal(err)
-	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("it is sent %s", body)
-	}
-}
-
-func TestAServiceStandsWithItsStorage(t *testing.T) {
-	shown := func(local, endpoint, region string, verify bool) map[string]any {
-		doc, err := decodeObject(fmt.Appendf(nil, `{"clusters":{"oscar-cluster-z":{"endpoint":%q}},
-			"storage_providers":{"minio":{"default":{"endpoint":%q,"region":%q,"verify":%t,"access_key":"hidden"}}}}`, local, endpoint, region, verify))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return doc
-	}
-	rendered, err := decodeObject([]byte(`{"clusters":{"oscar-cluster-z":{"endpoint":"https://z.example.org"}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const url, minio = "http://syncer:8091", "https://minio.z.example.org"
-	there := &definition{origin: &elsewhere, place: placeFor(&elsewhere, url, ""), compare: rendered}
-	own := &definition{origin: &elsewhere, compare: rendered}
-	none := &definition{compare: rendered}
-	for _, c := range []struct {
-		name  string
-		def   *definition
-		shown map[string]any
-		want  bool
-	}{
-		{"as it was sent", there, shown(url, minio, "eu-1", true), true},
-		{"another of our addresses", there, shown("http://old:1", minio, "eu-1", true), false},
-		{"its own MinIO", there, shown(url, "https://minio.own", "eu-1", true), false},
-		{"another region", there, shown(url, minio, "", true), false},
-		{"not verified", there, shown(url, minio, "eu-1", false), false},
-		{"nothing", there, map[string]any{}, false},
-		{"its own storage", own, shown("https://z.example.org", "https://minio.own", "x", true), true},
-		{"as it was with a local server", own, shown(url, minio, "eu-1", true), false},
-		{"what has no origin", none, shown(url, minio, "eu-1", true), true},
-	} {
-		if got := c.def.stands(c.shown); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
-		}
-	}
 }
 
 // With another storage than it was seen with, a service is as one of a new generation: it
@@ -168,9 +71,9 @@ func TestReportsKeepWhatIsKnownOfTheStorage(t *testing.T) {
 
 func TestWhichTokenAJobIsPostedWith(t *testing.T) {
 	const event = `{"Records":[{"requestParameters":{"principalId":"minio","sourceIPAddress":"::1"}}]}`
-	there, user := placeFor(&elsewhere, "http://x", ""), &record.Desired{Owner: "62bb11b4@egi.eu"}
+	there, user := definition.StorageFor(&elsewhere, "http://x", ""), &record.Desired{Owner: "62bb11b4@egi.eu"}
 	for name, c := range map[string]struct {
-		at   *place
+		at   *definition.Storage
 		d    *record.Desired
 		body string
 		want bool

@@ -190,7 +190,7 @@ func (v *sight) openVote() bool {
 
 // explain reports, beside an open vote, why it cannot be given yet. It is no vote.
 func (t *term) explain(ctx context.Context, v *sight, c condition) error {
-	return t.report(ctx, v, finding{phase: record.PhasePending, reason: c.reason, message: scrub(c.message, v.secrets()...), beside: true})
+	return t.report(ctx, v, finding{phase: record.PhasePending, reason: c.reason, message: manager.Scrub(c.message, v.secrets()...), beside: true})
 }
 
 // explainAfter is after how many tries in vain, with growing pauses, an open vote is

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
@@ -87,7 +88,7 @@ func nextReport(before *record.Observed, d *record.Desired, revision int64, epoc
 		Vote:               f.vote,
 		ReadBack:           f.readBack,
 		Storage:            f.storage,
-		BucketsMade:        union(f.made),
+		BucketsMade:        definition.Union(f.made),
 		Buckets:            f.buckets,
 		BucketFates:        f.fates,
 		Volume:             f.mounts,
@@ -104,7 +105,7 @@ func nextReport(before *record.Observed, d *record.Desired, revision int64, epoc
 		return next
 	}
 	if f.made == nil {
-		next.BucketsMade = union(before.BucketsMade)
+		next.BucketsMade = definition.Union(before.BucketsMade)
 	}
 	if f.buckets == nil {
 		next.Buckets = before.Buckets

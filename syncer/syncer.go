@@ -15,6 +15,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/session"
 	"github.com/oscarfed/oscarfed/syncer/token"
@@ -27,7 +28,7 @@ type Syncer struct {
 	notes   *notebook
 	ledger  *ledger
 	metrics *metrics
-	specs   *specCache
+	specs   *definition.Cache
 	// events are those of assignments that were heard of and not read yet.
 	events heardEvents
 	// gets bounds the reads of single services that are made for votes: OSCAR
@@ -70,11 +71,11 @@ func New(cfg Config) (*Syncer, error) {
 		notes:   newNotebook(cfg.LateWindow, cfg.WriteTimeout),
 		ledger:  newLedger(),
 		metrics: newMetrics(cfg.Registry),
-		specs:   newSpecCache(),
 		gets:    rate.NewLimiter(1, 3),
 		keys:    newKeyring(cfg.Now),
 		lent:    newLoans(),
 	}
+	s.specs = definition.NewCache(s.cluster, cfg.LocalURL)
 	s.keeper = token.NewKeeper(token.Config{
 		Vault: cfg.Vault, Issuers: issuers, Instance: cfg.Instance, Report: s.reportReading, Now: cfg.Now, Logger: s.cluster.Log,
 	})

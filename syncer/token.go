@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
@@ -70,9 +70,6 @@ type ownerToken struct {
 	reason  record.Reason
 	message string
 }
-
-// usersService says whether a service is made with its owner's token.
-func usersService(d *record.Desired) bool { return d.Owner != oscar.OwnerAdmin }
 
 // findToken fills in the token of a service whose next write is sent with it.
 func (t *term) findToken(ctx context.Context, v *sight) error {
@@ -159,4 +156,19 @@ func (s situation) without(phase record.Phase, prefix string, next act) (decisio
 	}
 	f := &failure{reason: s.token.reason, operation: next.operation(), message: prefix + s.token.message}
 	return decision{act: report, phase: phase, reason: f.reason, message: f.message, failure: f}, true
+}
+
+// needsOwner says whether the next write is sent with the owner's token: his service's
+// creation, a change that gives a user a bucket of his own, or the deletion of his volume.
+func (v *sight) needsOwner() (bool, error) {
+	d := v.desired
+	switch {
+	case d == nil || !definition.UsersService(d):
+		return false, nil
+	case d.Tombstone():
+		return v.dropsVolume(), nil
+	case d.Intent == record.IntentApply && v.local.whose == ours && v.def != nil:
+		return v.def.AddsUsers(v.service)
+	}
+	return d.Intent != record.IntentApply || v.local.whose == nobody, nil
 }

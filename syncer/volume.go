@@ -2,7 +2,6 @@ package syncer
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,66 +11,14 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 )
-
-// OSCAR deletes the volume that a service's creation made with the service, unless its
-// policy is retain, and lets no PUT change the policy. It also deletes a volume that
-// was there before when a creation without that policy finds it in its way. So each
-// service is made with retain, whatever its definition says, and a volume is deleted by
-// a call of its own, when that is ordered.
-
-// volumeName is the volume that the definition asks for; empty for none.
-func (d *definition) volumeName() string {
-	v := d.service.Volume
-	if v == nil {
-		return ""
-	}
-	if name := strings.TrimSpace(v.Name); name != "" {
-		return name
-	}
-	return d.service.Name
-}
-
-// giveVolume writes the volume into a body: that of the service that stands, as OSCAR
-// shows it, since any other is refused; for a POST the one that is asked for, to be
-// retained, or by its name alone where it is there already.
-func (d *definition) giveVolume(fields map[string]json.RawMessage, stands *manager.Service, adopts bool) error {
-	if stands != nil {
-		var shown struct {
-			Volume json.RawMessage `json:"volume"`
-		}
-		if err := json.Unmarshal(stands.JSON, &shown); err != nil {
-			return fmt.Errorf("service: %w", err)
-		}
-		delete(fields, "volume")
-		if stands.Volume != nil {
-			fields["volume"] = shown.Volume
-		}
-		return nil
-	}
-	if d.service.Volume == nil {
-		return nil
-	}
-	volume := *d.service.Volume
-	switch {
-	case adopts:
-		volume.Name, volume.Size, volume.LifecyclePolicy = d.volumeName(), "", ""
-	case strings.TrimSpace(volume.Size) != "":
-		volume.LifecyclePolicy = manager.VolumeRetain
-	}
-	raw, err := json.Marshal(volume)
-	if err != nil {
-		return fmt.Errorf("volume: %w", err)
-	}
-	fields["volume"] = raw
-	return nil
-}
 
 // chooseVolume looks for the volume that the definition asks for, before its service is
 // made. adopts says that it is one that an earlier life left, which is used again.
 func (t *term) chooseVolume(ctx context.Context, v *sight) (adopts bool, no *refusal, err error) {
-	name := v.def.volumeName()
+	name := v.def.VolumeName()
 	if name == "" {
 		return false, nil, nil
 	}
@@ -86,7 +33,7 @@ func (t *term) chooseVolume(ctx context.Context, v *sight) (adopts bool, no *ref
 		no, err := refuse(err)
 		return false, no, err
 	}
-	adopts, no = judgeVolume(v.def.service.Volume, name, there, v.name, v.desired.Owner)
+	adopts, no = judgeVolume(v.def.Service.Volume, name, there, v.name, v.desired.Owner)
 	return adopts, no, nil
 }
 
@@ -116,7 +63,7 @@ func judgeVolume(asked *oscar.Volume, name string, there *manager.Volume, servic
 		return refused(record.ReasonNameTaken, "volume %q of the cluster is being deleted; wait until it is gone, or choose another volume.name", name)
 	case size == "":
 		return false, nil
-	case there.Service != service || !sameOwner(there.Owner, owner):
+	case there.Service != service || !definition.SameOwner(there.Owner, owner):
 		return refused(record.ReasonNameTaken, "a volume named %q that no creation of this service made stands on the cluster; it is not touched: "+
 			"choose another volume.name, or leave out volume.size to use it", name)
 	case smaller(there.Size, size):
@@ -152,7 +99,7 @@ func (t *term) noteVolume(v *sight) {
 
 // volumeSeen is what is remembered of the volume of a service of ours. Whether it may
 // be deleted is known as long as there is a definition; before is what was remembered.
-func volumeSeen(shown *manager.ServiceVolume, def *definition, before *record.Volume) *record.Volume {
+func volumeSeen(shown *manager.ServiceVolume, def *definition.Definition, before *record.Volume) *record.Volume {
 	if shown == nil {
 		return nil
 	}
@@ -163,7 +110,7 @@ func volumeSeen(shown *manager.ServiceVolume, def *definition, before *record.Vo
 	case shown.Perishes():
 		out.Deletable = true // OSCAR does it, with the service
 	case def != nil:
-		out.Deletable = def.volumeGoes
+		out.Deletable = def.VolumeGoes
 	case before != nil:
 		out.Deletable = before.Deletable
 	}
@@ -204,7 +151,7 @@ func (t *term) dropVolume(ctx context.Context, v *sight) (bool, error) {
 		// It went with its service.
 	case err != nil:
 		return false, t.noteFailure(v, dropVolume, record.ReasonDeleteFailed, err)
-	case there.Service != v.name || !sameOwner(there.Owner, v.desired.Owner):
+	case there.Service != v.name || !definition.SameOwner(there.Owner, v.desired.Owner):
 		kept = "somebody else has made it anew"
 	case len(there.Attachments) > 0:
 		kept = fmt.Sprintf("service %q uses it", there.Attachments[0].Service)

@@ -178,16 +178,16 @@ func (v *sight) room(nodes []kube.Node, err error) (*refusal, error) {
 	if err != nil {
 		return nil, err
 	}
-	cpu, okCPU := quantity(v.def.service.CPU, "0.2")
-	memory, okMemory := quantity(v.def.service.Memory, "256Mi")
+	cpu, okCPU := quantity(v.def.Service.CPU, "0.2")
+	memory, okMemory := quantity(v.def.Service.Memory, "256Mi")
 	if !okCPU || !okMemory {
 		return &refusal{record.ReasonInvalidService, fmt.Sprintf(
-			"cpu %q or memory %q is no Kubernetes quantity; use for example 500m and 0.5Gi", v.def.service.CPU, v.def.service.Memory)}, nil
+			"cpu %q or memory %q is no Kubernetes quantity; use for example 500m and 0.5Gi", v.def.Service.CPU, v.def.Service.Memory)}, nil
 	}
 	var widest kube.Node
 	for _, n := range nodes {
 		gives := n.Allocatable
-		if (!v.def.service.EnableGPU || gives.GPU > 0) && gives.MilliCPU >= cpu.MilliValue() && gives.MemoryBytes >= memory.Value() {
+		if (!v.def.Service.EnableGPU || gives.GPU > 0) && gives.MilliCPU >= cpu.MilliValue() && gives.MemoryBytes >= memory.Value() {
 			return nil, nil
 		}
 		if most := widest.Allocatable; gives.MilliCPU > most.MilliCPU || gives.MilliCPU == most.MilliCPU && gives.MemoryBytes > most.MemoryBytes {
@@ -198,7 +198,7 @@ func (v *sight) room(nodes []kube.Node, err error) (*refusal, error) {
 		return nil, nil
 	}
 	want := fmt.Sprintf("cpu %s and memory %s", cpu.String(), memory.String())
-	if v.def.service.EnableGPU {
+	if v.def.Service.EnableGPU {
 		want += " and a GPU"
 	}
 	return &refusal{record.ReasonDoesNotFit, fmt.Sprintf(

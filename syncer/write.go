@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/session"
@@ -106,18 +107,18 @@ func (t *term) create(ctx context.Context, v *sight) (bool, error) {
 	}
 	storage := true
 	var makes []string
-	if v.def.makesBuckets() {
-		for _, bucket := range v.def.dataBuckets() {
+	if v.def.MakesBuckets() {
+		for _, bucket := range v.def.DataBuckets() {
 			if _, exists := v.buckets[bucket]; exists {
 				storage = false
 			}
 		}
 		if storage {
-			makes = absent(v.def.buckets(), v.buckets)
+			makes = absent(v.def.Buckets(), v.buckets)
 		}
 	}
-	made = union(made, makes)
-	body, err := v.def.body(nil, storage, adopts, v.as.Value != "", made)
+	made = definition.Union(made, makes)
+	body, err := v.def.Body(nil, storage, adopts, v.as.Value != "", made)
 	if err != nil {
 		return false, err
 	}
@@ -127,7 +128,7 @@ func (t *term) create(ctx context.Context, v *sight) (bool, error) {
 	t.session.FailPoints.Hit(failBeforeCreate)
 	sent := t.session.Now()
 	t.notes.change(v.name, func(n *note) {
-		n.postAt, n.openUntil, n.made = sent, sent.Add(t.timeout(v)), union(n.made, makes)
+		n.postAt, n.openUntil, n.made = sent, sent.Add(t.timeout(v)), definition.Union(n.made, makes)
 	})
 	err = t.call(ctx, v, create, func(ctx context.Context, timeout time.Duration) error {
 		return t.cfg.OSCAR.Create(ctx, v.name, body, v.as.Value, timeout)
@@ -148,7 +149,7 @@ func (t *term) create(ctx context.Context, v *sight) (bool, error) {
 // update sends the PUT of the whole definition. OSCAR makes each bucket that is
 // missing.
 func (t *term) update(ctx context.Context, v *sight, repair bool) (bool, error) {
-	already, err := bucketsOf(v.service)
+	already, err := definition.BucketsOf(v.service)
 	if err != nil {
 		return false, err
 	}
@@ -156,9 +157,9 @@ func (t *term) update(ctx context.Context, v *sight, repair bool) (bool, error) 
 	if refused, err := t.refuseBucket(v, update, already...); refused || err != nil {
 		return false, err
 	}
-	makes := absent(v.def.buckets(), v.buckets)
-	made = union(made, makes)
-	body, err := v.def.body(v.service, true, false, v.as.Value != "", made)
+	makes := absent(v.def.Buckets(), v.buckets)
+	made = definition.Union(made, makes)
+	body, err := v.def.Body(v.service, true, false, v.as.Value != "", made)
 	if err != nil {
 		return false, err
 	}
@@ -167,7 +168,7 @@ func (t *term) update(ctx context.Context, v *sight, repair bool) (bool, error) 
 	}
 	t.session.FailPoints.Hit(failBeforeUpdate)
 	t.notes.change(v.name, func(n *note) {
-		n.made = union(n.made, makes)
+		n.made = definition.Union(n.made, makes)
 		if repair {
 			n.repairing = true
 			if n.unfixable != "" { // it is another change now
@@ -191,7 +192,7 @@ func (t *term) update(ctx context.Context, v *sight, repair bool) (bool, error) 
 // detach takes the storage out of the service, so that its DELETE leaves the
 // buckets alone. OSCAR answers 500 and has done it.
 func (t *term) detach(ctx context.Context, v *sight) (bool, error) {
-	body, err := detachedBody(v.service.JSON)
+	body, err := definition.DetachedBody(v.service.JSON)
 	if err != nil {
 		return false, err
 	}
@@ -324,7 +325,7 @@ func (t *term) call(ctx context.Context, v *sight, step act, send func(context.C
 
 // timeout of a write: a POST waits until images are fetched, when that is asked.
 func (t *term) timeout(v *sight) time.Duration {
-	if v.def != nil && v.def.service.ImagePrefetch {
+	if v.def != nil && v.def.Service.ImagePrefetch {
 		return t.cfg.PrefetchTimeout
 	}
 	return t.cfg.WriteTimeout
@@ -350,7 +351,7 @@ func (t *term) noteFailure(v *sight, step act, reason record.Reason, err error) 
 	if api.Unanswered() && step == create {
 		return nil
 	}
-	f := failure{reason: reason, operation: step.operation(), status: api.Status, message: scrub(api.Body, v.secrets()...)}
+	f := failure{reason: reason, operation: step.operation(), status: api.Status, message: manager.Scrub(api.Body, v.secrets()...)}
 	final := api.Definite()
 	switch {
 	case (step == create || step == update) && v.token.needed && manager.NotAdmitted(err) && (manager.Refused(err) || f.message == ""):

@@ -1,4 +1,4 @@
-package syncer
+package definition
 
 import (
 	"crypto/sha256"
@@ -11,28 +11,28 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/origin"
 )
 
-// place is the storage that a worker's jobs use instead of their own cluster's: the MinIO
+// Storage is the storage that a worker's jobs use instead of their own cluster's: the MinIO
 // of the federation's origin. The worker's OSCAR is told where that is, and that the
 // origin's OSCAR, whom it asks for keys, is at an address of ours (package keyserver). A nil
 // place is the cluster's own storage.
-type place struct {
+type Storage struct {
 	record.OriginStorage
 	// local is the address of ours.
 	local string
 }
 
-// placeFor is pure: the place of a spec that names an origin, on a cluster whose OSCAR
+// StorageFor is pure: the place of a spec that names an origin, on a cluster whose OSCAR
 // reaches us at local and has its own MinIO at own, empty for not known. Where both MinIOs
 // are called alike, OSCAR cannot tell them apart and uses its own.
-func placeFor(o *record.OriginStorage, local, own string) *place {
+func StorageFor(o *record.OriginStorage, local, own string) *Storage {
 	if o == nil || local == "" || o.ClusterID == "" || o.MinioEndpoint == "" || origin.SamePlace(o.MinioEndpoint, own) {
 		return nil
 	}
-	return &place{OriginStorage: *o, local: local}
+	return &Storage{OriginStorage: *o, local: local}
 }
 
 // patch is what the definition gets, as an RFC 7386 merge patch.
-func (p *place) patch() ([]byte, error) {
+func (p *Storage) patch() ([]byte, error) {
 	return json.Marshal(map[string]any{
 		"storage_providers": map[string]any{"minio": map[string]any{"default": map[string]any{
 			"endpoint": p.MinioEndpoint, "region": p.MinioRegion, "verify": p.MinioVerify,
@@ -41,8 +41,8 @@ func (p *place) patch() ([]byte, error) {
 	})
 }
 
-// mark tells two places apart in a report; empty for the cluster's own storage.
-func (p *place) mark() string {
+// Mark tells two places apart in a report; empty for the cluster's own storage.
+func (p *Storage) Mark() string {
 	if p == nil {
 		return ""
 	}
@@ -51,21 +51,21 @@ func (p *place) mark() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// stands says whether a service, as OSCAR shows it, has the storage of the definition.
-func (d *definition) stands(shown map[string]any) bool {
+// HasStorage says whether a service, as OSCAR shows it, has the storage of the definition.
+func (d *Definition) HasStorage(shown map[string]any) bool {
 	if d.origin == nil {
 		return true // nobody has ever told OSCAR anything else
 	}
 	clusters, _ := shown["clusters"].(map[string]any)
 	there, _ := clusters[d.origin.ClusterID].(map[string]any)
-	if d.place == nil {
-		asked, _ := d.compare["clusters"].(map[string]any)
+	if d.Storage == nil {
+		asked, _ := d.Compare["clusters"].(map[string]any)
 		other, _ := asked[d.origin.ClusterID].(map[string]any)
 		return text(there["endpoint"]) == text(other["endpoint"])
 	}
 	providers, _ := shown["storage_providers"].(map[string]any)
 	minio, _ := providers["minio"].(map[string]any)
 	provider, _ := minio["default"].(map[string]any)
-	return text(there["endpoint"]) == d.place.local && origin.SamePlace(text(provider["endpoint"]), d.place.MinioEndpoint) &&
-		text(provider["region"]) == d.place.MinioRegion && provider["verify"] == d.place.MinioVerify
+	return text(there["endpoint"]) == d.Storage.local && origin.SamePlace(text(provider["endpoint"]), d.Storage.MinioEndpoint) &&
+		text(provider["region"]) == d.Storage.MinioRegion && provider["verify"] == d.Storage.MinioVerify
 }

@@ -1,4 +1,4 @@
-package syncer
+package definition
 
 import (
 	"encoding/json"
@@ -16,7 +16,7 @@ import (
 
 func tree(t *testing.T, doc string) map[string]any {
 	t.Helper()
-	v, err := decodeObject([]byte(doc))
+	v, err := DecodeObject([]byte(doc))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func tree(t *testing.T, doc string) map[string]any {
 func TestReadBackIgnoresWhatChangesByItself(t *testing.T) {
 	hash := func(doc string) string {
 		t.Helper()
-		h, err := readBack(tree(t, doc))
+		h, err := ReadBack(tree(t, doc))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestDifference(t *testing.T) {
 		"federation":{"group_id":"g","topology":"mesh"},
 		"storage_providers":{"minio":{"default":{"access_key":"hidden"}}},
 		"input":[{"storage_provider":"minio","path":"svc/in"}],"output":[{"storage_provider":"minio.default","path":"b/out"}]}`
-	if field := difference(tree(t, asked), tree(t, got)); field != "" {
+	if field := Difference(tree(t, asked), tree(t, got)); field != "" {
 		t.Errorf("what OSCAR normalises is a difference: %s", field)
 	}
 	for field, change := range map[string]string{
@@ -90,14 +90,14 @@ func TestDifference(t *testing.T) {
 	} {
 		changed := tree(t, got)
 		maps.Copy(changed, tree(t, change))
-		if got := difference(tree(t, asked), changed); got != field {
+		if got := Difference(tree(t, asked), changed); got != field {
 			t.Errorf("after %s the difference is %q, want %q", change, got, field)
 		}
 	}
 	// Without a bucket in its path, an output of a worker goes to the origin's.
 	worker := tree(t, `{"name":"w","annotations":{"oscar.grycap/origin-cluster":"a","oscar.grycap/origin-service":"o"},"output":[{"storage_provider":"minio.default","path":"out"}]}`)
 	shown := tree(t, `{"annotations":{"oscar.grycap/origin-cluster":"a","oscar.grycap/origin-service":"o"},"output":[{"storage_provider":"minio.default","path":"o/out"}]}`)
-	if field := difference(worker, shown); field != "" {
+	if field := Difference(worker, shown); field != "" {
 		t.Errorf("an output at the origin is a difference: %s", field)
 	}
 }
@@ -122,46 +122,18 @@ func TestDifferenceWithItself(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		asked, err := decodeObject(raw)
+		asked, err := DecodeObject(raw)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, _ := decodeObject(raw)
-		if field := difference(asked, got); field != "" {
+		got, _ := DecodeObject(raw)
+		if field := Difference(asked, got); field != "" {
 			t.Fatalf("%s differs from itself in %s", raw, field)
 		}
 	})
 }
 
-// FuzzAnswers: whatever an OSCAR answers, it is understood or refused.
-func FuzzAnswers(f *testing.F) {
-	f.Add([]byte(`{"name":"s","token":"t","annotations":{"oscarfed/uid":"u"},"input":[{}],"labels":[]}`), []byte(`{"name":"s","input":[{"path":1}]}`))
-	f.Add([]byte(`{"environment":{"secrets":[]},"federation":null,"mount":[]}`), []byte(`{"environment":{"variables":null}}`))
-	f.Fuzz(func(t *testing.T, answer, asked []byte) {
-		var s manager.Service
-		if json.Unmarshal(answer, &s) != nil {
-			return
-		}
-		if _, err := localOf(&s, desired(record.IntentApply), nil); err != nil {
-			t.Logf("refused: %v", err)
-		}
-		if body, err := detachedBody(s.JSON); err == nil {
-			var after manager.Service
-			if err := json.Unmarshal(body, &after); err != nil || after.Storage {
-				t.Fatalf("detaching %s gives %s: %v", answer, body, err)
-			}
-		}
-		want, err := decodeObject(asked)
-		if err != nil {
-			return
-		}
-		if got, err := decodeObject(answer); err == nil {
-			difference(want, got)
-		}
-	})
-}
-
-func newDefinition(t *testing.T, service, patch string) (*definition, *record.Desired, *seal.Identity) {
+func newDefinition(t *testing.T, service, patch string) (*Definition, *record.Desired, *seal.Identity) {
 	t.Helper()
 	id, err := seal.Generate()
 	if err != nil {
@@ -172,7 +144,7 @@ func newDefinition(t *testing.T, service, patch string) (*definition, *record.De
 		t.Fatal(err)
 	}
 	d := desired(record.IntentApply, func(d *record.Desired) { d.Mark = record.Mark("secret-token") })
-	def, err := openDefinition(id, "c", d, &record.Spec{Service: json.RawMessage(service), Sealed: sealed, Left: []string{"left"}}, nil, now)
+	def, err := open(id, "c", d, &record.Spec{Service: json.RawMessage(service), Sealed: sealed, Left: []string{"left"}}, nil, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +155,7 @@ func TestDefinitionBody(t *testing.T) {
 	def, _, _ := newDefinition(t,
 		`{"name":"s","namespace":"oscar","x_unknown":[1.50],"annotations":{"a":"1"},"environment":{"secrets":{"K":""}},"input":[{"storage_provider":"minio","path":"b/in"}],"mount":{"storage_provider":"minio.default","path":"m"}}`,
 		`{"token":"secret-token","environment":{"secrets":{"K":"secret-value"}}}`)
-	full, err := def.body(nil, true, false, false, nil)
+	full, err := def.Body(nil, true, false, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +168,7 @@ func TestDefinitionBody(t *testing.T) {
 		t.Errorf("body %s\nnames a namespace", full)
 	}
 	stands := &manager.Service{Owner: "somebody", JSON: json.RawMessage(`{"vo":"physics","labels":{"uid":"some","x":"1","kueue.x-k8s.io/queue-name":"q"}}`)}
-	bare, err := def.body(stands, false, false, false, []string{"b", "c"})
+	bare, err := def.Body(stands, false, false, false, []string{"b", "c"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,10 +178,10 @@ func TestDefinitionBody(t *testing.T) {
 			t.Errorf("body %s\nlacks %s", bare, want)
 		}
 	}
-	if got := def.dataBuckets(); len(got) != 1 || got[0] != "b" {
+	if got := def.DataBuckets(); len(got) != 1 || got[0] != "b" {
 		t.Errorf("buckets of data %v, want b alone: a mount is the user's own", got)
 	}
-	if got := scrub("x secret-value y secret-token z", def.secrets...); got != "x *** y *** z" {
+	if got := manager.Scrub("x secret-value y secret-token z", def.Secrets...); got != "x *** y *** z" {
 		t.Errorf("scrubbed %q", got)
 	}
 }
@@ -233,7 +205,7 @@ func TestDefinitionOfAnotherIsRefused(t *testing.T) {
 		"token":      sealTo(ours, `{"token":"another"}`),
 		"type":       sealTo(ours, `{"token":"secret-token","input":"none"}`),
 	} {
-		if _, err := openDefinition(id, "c", d, spec, nil, now); err == nil {
+		if _, err := open(id, "c", d, spec, nil, now); err == nil {
 			t.Errorf("a spec with another %s was accepted", name)
 		} else if strings.Contains(err.Error(), "secret-token") || strings.Contains(err.Error(), "another\"") {
 			t.Errorf("%s: the error holds the token: %v", name, err)
@@ -242,7 +214,7 @@ func TestDefinitionOfAnotherIsRefused(t *testing.T) {
 }
 
 func TestDetachedBody(t *testing.T) {
-	body, err := detachedBody(json.RawMessage(`{"name":"s","token":"t","owner":"","namespace":"ns","image":"i",
+	body, err := DetachedBody(json.RawMessage(`{"name":"s","token":"t","owner":"","namespace":"ns","image":"i",
 		"annotations":{"a":"1"},"isolation_level":"USER","bucket_list":["b-u"],"volume":{"name":"v"},"clusters":{"x":{"auth_password":"p"}},
 		"environment":{"variables":{"A":"1"},"secrets":{"K":""}},"federation":{"group_id":"g","members":[{"type":"oscar"}]},
 		"input":[{"storage_provider":"minio","path":"b/in"}],"output":[],"mount":{"storage_provider":"minio","path":"m"}}`))

@@ -1,27 +1,25 @@
-package syncer
+package manager
 
 import (
 	"encoding/json"
 	"slices"
 	"strings"
-
-	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 const (
 	// hidden stands for a secret.
 	hidden = "***"
-	// maxMessage is how much of OSCAR's text a report quotes, in bytes.
-	maxMessage = 500
+	// MaxMessage is how much of OSCAR's text a report quotes, in bytes.
+	MaxMessage = 500
 	// shortSecret is the length below which a secret is hidden only where it is
 	// quoted: elsewhere, hiding "a" or "1" would leave nothing to read.
 	shortSecret = 4
 )
 
-// scrub takes secrets out of a text that comes from OSCAR, which may quote what
+// Scrub takes secrets out of a text that comes from OSCAR, which may quote what
 // it was sent, plain or as JSON, and may have been cut in the middle of one. Then
 // it is cut to what a report holds.
-func scrub(text string, secrets ...string) string {
+func Scrub(text string, secrets ...string) string {
 	var forms []string
 	for _, secret := range secrets {
 		if secret == "" {
@@ -50,20 +48,5 @@ func scrub(text string, secrets ...string) string {
 			}
 		}
 	}
-	return manager.Cut(text, maxMessage)
-}
-
-// secrets are what no report about the sight may hold.
-func (v *sight) secrets() []string {
-	var out []string
-	if v.def != nil {
-		out = append(out, v.def.secrets...)
-	}
-	if v.as.Value != "" {
-		out = append(out, string(v.as.Value))
-	}
-	if v.service != nil {
-		out = append(out, v.service.Token)
-	}
-	return out
+	return Cut(text, MaxMessage)
 }

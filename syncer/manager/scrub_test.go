@@ -1,4 +1,4 @@
-package syncer
+package manager
 
 import (
 	"strings"
@@ -21,13 +21,13 @@ func TestScrub(t *testing.T) {
 		{`status 1 with "1"`, "status 1 with ***", []string{"1"}},
 		{"no secrets", "no secrets", []string{""}},
 	} {
-		if got := scrub(tc.text, tc.secrets...); got != tc.want {
+		if got := Scrub(tc.text, tc.secrets...); got != tc.want {
 			t.Errorf("scrub(%q) = %q, want %q", tc.text, got, tc.want)
 		}
 	}
 	// A secret across the place where the text is cut is taken out before.
-	long := strings.Repeat("x", maxMessage-3) + "hush-hush" + strings.Repeat("y", 100)
-	if got := scrub(long, "hush-hush"); strings.Contains(got, "hus") || len(got) > maxMessage {
-		t.Errorf("a part of the secret is left: %q", got[maxMessage-10:])
+	long := strings.Repeat("x", MaxMessage-3) + "hush-hush" + strings.Repeat("y", 100)
+	if got := Scrub(long, "hush-hush"); strings.Contains(got, "hus") || len(got) > MaxMessage {
+		t.Errorf("a part of the secret is left: %q", got[MaxMessage-10:])
 	}
 }

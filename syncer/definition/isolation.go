@@ -1,4 +1,4 @@
-package syncer
+package definition
 
 import (
 	"encoding/json"
@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
@@ -42,10 +41,10 @@ func shownBuckets(stands *manager.Service) ([]string, error) {
 	return out, nil
 }
 
-// addsUsers says whether a PUT of the definition gives a user a bucket that the service
+// AddsUsers says whether a PUT of the definition gives a user a bucket that the service
 // does not list: OSCAR has to prepare it, as the owner.
-func (d *definition) addsUsers(stands *manager.Service) (bool, error) {
-	private := oscar.PrivateBuckets(d.service)
+func (d *Definition) AddsUsers(stands *manager.Service) (bool, error) {
+	private := oscar.PrivateBuckets(d.Service)
 	if len(private) == 0 {
 		return false, nil
 	}
@@ -54,16 +53,16 @@ func (d *definition) addsUsers(stands *manager.Service) (bool, error) {
 }
 
 // giveBuckets writes level and users' own buckets into the body of a PUT.
-func (d *definition) giveBuckets(fields map[string]json.RawMessage, stands *manager.Service, byOwner bool) error {
+func (d *Definition) giveBuckets(fields map[string]json.RawMessage, stands *manager.Service, byOwner bool) error {
 	list, err := shownBuckets(stands)
 	if err != nil {
 		return err
 	}
-	if strings.EqualFold(d.service.IsolationLevel, oscar.IsolationUser) {
+	if strings.EqualFold(d.Service.IsolationLevel, oscar.IsolationUser) {
 		level := strings.ToLower(oscar.IsolationUser)
 		if byOwner {
 			level = oscar.IsolationUser
-			private := oscar.PrivateBuckets(d.service) // OSCAR adds them
+			private := oscar.PrivateBuckets(d.Service) // OSCAR adds them
 			list = slices.DeleteFunc(list, func(bucket string) bool { return slices.Contains(private, bucket) })
 		}
 		fields["isolation_level"] = mustJSON(level)
@@ -81,19 +80,4 @@ func keepIsolation(fields map[string]json.RawMessage) {
 	if json.Unmarshal(fields["isolation_level"], &level) == nil && strings.EqualFold(level, oscar.IsolationUser) {
 		fields["isolation_level"] = mustJSON(strings.ToLower(oscar.IsolationUser))
 	}
-}
-
-// needsOwner says whether the next write is sent with the owner's token: his service's
-// creation, a change that gives a user a bucket of his own, or the deletion of his volume.
-func (v *sight) needsOwner() (bool, error) {
-	d := v.desired
-	switch {
-	case d == nil || !usersService(d):
-		return false, nil
-	case d.Tombstone():
-		return v.dropsVolume(), nil
-	case d.Intent == record.IntentApply && v.local.whose == ours && v.def != nil:
-		return v.def.addsUsers(v.service)
-	}
-	return d.Intent != record.IntentApply || v.local.whose == nobody, nil
 }

@@ -1,4 +1,4 @@
-package syncer
+package definition
 
 import (
 	"bytes"
@@ -14,12 +14,12 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 )
 
-// readBack is the fingerprint of a service as OSCAR answers it: sha256:<hex> of
+// ReadBack is the fingerprint of a service as OSCAR answers it: sha256:<hex> of
 // its canonical JSON without the fields that change by themselves. OSCAR's
 // answers are byte-stable over time, restarts and repeated PUTs of one body, but
 // for the token (a secret) and the label owner_name, which the first PUT drops;
 // volume_status and deployment tell of Kubernetes and not of the definition.
-func readBack(service map[string]any) (string, error) {
+func ReadBack(service map[string]any) (string, error) {
 	doc := maps.Clone(service)
 	delete(doc, "token")
 	delete(doc, "volume_status")
@@ -42,7 +42,7 @@ func readBack(service map[string]any) (string, error) {
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }
 
-func decodeObject(data []byte) (map[string]any, error) {
+func DecodeObject(data []byte) (map[string]any, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
 	var doc map[string]any
@@ -52,11 +52,11 @@ func decodeObject(data []byte) (map[string]any, error) {
 	return doc, nil
 }
 
-// difference names the first field in which a read-back is not what was asked,
+// Difference names the first field in which a read-back is not what was asked,
 // or "" when it is. Only what OSCAR returns is compared, and normalised as OSCAR
 // does: it fills in defaults, owner and namespace, hides secret values, replaces
 // the credentials of its own MinIO, trims paths, and drops what it does not know.
-func difference(asked, got map[string]any) string {
+func Difference(asked, got map[string]any) string {
 	name, _ := asked["name"].(string)
 	origin := originOf(asked)
 	for _, key := range slices.Sorted(maps.Keys(asked)) {

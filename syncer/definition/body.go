@@ -1,0 +1,215 @@
+package definition
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/syncer/manager"
+)
+
+// storage fields of a service.
+const (
+	fieldInput  = "input"
+	fieldOutput = "output"
+	fieldMount  = "mount"
+)
+
+// clearStorage takes input, output and mount out of a definition.
+func clearStorage(fields map[string]json.RawMessage) {
+	fields[fieldInput] = json.RawMessage(`[]`)
+	fields[fieldOutput] = json.RawMessage(`[]`)
+	fields[fieldMount] = json.RawMessage(`{"storage_provider":"","path":""}`)
+}
+
+// Body is what is sent: the definition without a namespace (OSCAR would honour it),
+// without storage when attaching, and with the annotation that names the buckets
+// that this life made. A PUT keeps what OSCAR gave the service that stands, which is
+// nil for a POST: the owner, what it gave to a user's service when he made it, and the
+// volume. A POST that adopts a volume uses the one that is there.
+//
+// byOwner says that it is sent with the owner's token.
+func (d *Definition) Body(stands *manager.Service, storage, adopts, byOwner bool, made []string) ([]byte, error) {
+	fields := maps.Clone(d.fields)
+	if err := d.giveVolume(fields, stands, adopts); err != nil {
+		return nil, err
+	}
+	delete(fields, "namespace")
+	if stands != nil {
+		if err := d.giveBuckets(fields, stands, byOwner); err != nil {
+			return nil, err
+		}
+	}
+	fields["owner"] = mustJSON(oscar.OwnerAdmin)
+	if stands != nil && stands.Owner != "" {
+		fields["owner"] = mustJSON(stands.Owner)
+		if err := keepAllotted(fields, stands.JSON); err != nil {
+			return nil, err
+		}
+	}
+	if !storage {
+		clearStorage(fields)
+	}
+	if len(made) > 0 {
+		annotations := maps.Clone(d.Service.Annotations)
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[annotationBuckets] = strings.Join(made, ",")
+		fields["annotations"] = mustJSON(annotations)
+	}
+	return json.Marshal(fields)
+}
+
+// keepAllotted keeps the group (VO) that OSCAR found for a user's service, and the
+// labels that it set for it, in a definition that does not name them: it would take
+// their absence for a change, and the service's jobs would leave the user's quota.
+func keepAllotted(fields map[string]json.RawMessage, shown json.RawMessage) error {
+	var stands struct {
+		VO     string            `json:"vo"`
+		Labels map[string]string `json:"labels"`
+	}
+	if err := json.Unmarshal(shown, &stands); err != nil {
+		return fmt.Errorf("service: %w", err)
+	}
+	var asked struct {
+		VO     string
+		Labels map[string]string
+	}
+	for key, into := range map[string]any{"vo": &asked.VO, "labels": &asked.Labels} {
+		if raw, ok := fields[key]; ok {
+			if err := json.Unmarshal(raw, into); err != nil {
+				return fmt.Errorf("%s: %w", key, err)
+			}
+		}
+	}
+	if asked.VO == "" && stands.VO != "" {
+		fields["vo"] = mustJSON(stands.VO)
+	}
+	labels := map[string]string{}
+	for _, key := range []string{"vo", "uid", "kueue.x-k8s.io/queue-name"} {
+		if value, set := stands.Labels[key]; set {
+			labels[key] = value
+		}
+	}
+	if len(labels) > 0 {
+		maps.Copy(labels, asked.Labels)
+		fields["labels"] = mustJSON(labels)
+	}
+	return nil
+}
+
+// DetachedBody is the service as OSCAR showed it, without storage. It sends no
+// secrets: OSCAR shows them empty, and would store what it is sent. It names no
+// members, lest OSCAR speak to them, and gives up user isolation, since OSCAR's
+// DELETE deletes the users' own buckets of a service that has it.
+func DetachedBody(shown json.RawMessage) ([]byte, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(shown, &fields); err != nil {
+		return nil, fmt.Errorf("service: %w", err)
+	}
+	clearStorage(fields)
+	for _, key := range []string{"namespace", "clusters", "deployment", "volume_status"} {
+		delete(fields, key)
+	}
+	fields["isolation_level"] = mustJSON("")
+	if err := withoutSecrets(fields); err != nil {
+		return nil, err
+	}
+	if raw, ok := fields["federation"]; ok {
+		var federation map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &federation); err != nil {
+			return nil, fmt.Errorf("federation: %w", err)
+		}
+		if federation != nil {
+			federation["members"] = json.RawMessage(`[]`)
+			fields["federation"] = mustJSON(federation)
+		}
+	}
+	keepOwner(fields)
+	return json.Marshal(fields)
+}
+
+// mustJSON encodes strings and maps of them, which cannot fail.
+func mustJSON(v any) json.RawMessage {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return json.RawMessage(`null`)
+	}
+	return data
+}
+
+// isMark names the annotations that make a service a member: ours, and those that
+// OSCAR understands as a worker of another cluster's service.
+func isMark(annotation string) bool {
+	return strings.HasPrefix(annotation, oscar.AnnotationPrefix) || annotation == oscar.AnnotationWorker ||
+		annotation == oscar.AnnotationOriginCluster || annotation == oscar.AnnotationOriginService
+}
+
+// Marked says whether a service carries a mark of a federation.
+func Marked(service *manager.Service) bool {
+	for annotation := range service.Annotations {
+		if isMark(annotation) {
+			return true
+		}
+	}
+	var shown struct {
+		Federation *struct {
+			GroupID string `json:"group_id"`
+		} `json:"federation"`
+	}
+	return json.Unmarshal(service.JSON, &shown) == nil && shown.Federation != nil && shown.Federation.GroupID != ""
+}
+
+// ReleasedBody is the service as OSCAR showed it, without marks. It sends no
+// secrets: OSCAR shows them empty, would store what it is sent, and keeps them when
+// it is sent none.
+func ReleasedBody(shown json.RawMessage) ([]byte, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(shown, &fields); err != nil {
+		return nil, fmt.Errorf("service: %w", err)
+	}
+	for _, key := range []string{"federation", "clusters", "namespace", "deployment", "volume_status"} {
+		delete(fields, key)
+	}
+	if raw, ok := fields["annotations"]; ok {
+		var annotations map[string]string
+		if err := json.Unmarshal(raw, &annotations); err != nil {
+			return nil, fmt.Errorf("annotations: %w", err)
+		}
+		maps.DeleteFunc(annotations, func(key, _ string) bool { return isMark(key) })
+		fields["annotations"] = mustJSON(annotations)
+	}
+	if err := withoutSecrets(fields); err != nil {
+		return nil, err
+	}
+	keepOwner(fields)
+	keepIsolation(fields)
+	return json.Marshal(fields)
+}
+
+// withoutSecrets takes the secrets out of a definition that OSCAR showed.
+func withoutSecrets(fields map[string]json.RawMessage) error {
+	raw, ok := fields["environment"]
+	if !ok {
+		return nil
+	}
+	var environment map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &environment); err != nil {
+		return fmt.Errorf("environment: %w", err)
+	}
+	delete(environment, "secrets")
+	fields["environment"] = mustJSON(environment)
+	return nil
+}
+
+// keepOwner sends the owner always: OSCAR would take an absent one for none, and a
+// DELETE of such a service fails.
+func keepOwner(fields map[string]json.RawMessage) {
+	var owner string
+	if json.Unmarshal(fields["owner"], &owner) != nil || owner == "" {
+		fields["owner"] = mustJSON(oscar.OwnerAdmin)
+	}
+}

@@ -1,0 +1,185 @@
+package definition
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/syncer/manager"
+)
+
+// purposeSpec is the purpose of the envelope in a spec: a merge patch with the
+// service token and the secrets.
+const purposeSpec = "spec"
+
+// annotationBuckets lists the buckets that this life's writes made. It goes out
+// with the write that makes them, so that a syncer which dies before its report
+// leaves the knowledge on the service itself.
+const annotationBuckets = oscar.AnnotationPrefix + "buckets"
+
+// Definition is one generation of a service as it is to be sent, in clear text.
+// Fields that the project does not know pass through it untouched.
+type Definition struct {
+	fields map[string]json.RawMessage
+	// Compare is the definition as a tree, for difference.
+	Compare map[string]any
+	Service *oscar.Service
+	// Left are buckets that an earlier life of the same owner left behind.
+	Left []string
+	// leavers are the services that did, where the control plane says so.
+	leavers []string
+	// Secrets are the values that no report may hold.
+	Secrets []string
+	// origin is what the spec says of the origin's storage, or nil, and place the storage
+	// that is sent.
+	origin  *record.OriginStorage
+	Storage *Storage
+	// VolumeGoes says that the volume of its creation may go with it (record.Spec).
+	VolumeGoes bool
+	// UID is the life that it is of.
+	UID string
+}
+
+// ErrSpec says that a spec is not what a control plane writes.
+var ErrSpec = errors.New("spec is not usable")
+
+// open joins the public part of a spec with what is sealed to us, and with the
+// storage that its jobs are to use.
+func open(id *seal.Identity, cluster string, d *record.Desired, spec *record.Spec, at *Storage, now time.Time) (*Definition, error) {
+	body := []byte(spec.Service)
+	var patch []byte
+	if spec.Sealed != "" {
+		var err error
+		patch, err = id.Open(spec.Sealed, seal.Header{Purpose: purposeSpec, Cluster: cluster, UID: d.UID, Generation: d.Generation}, now)
+		if err != nil {
+			return nil, err
+		}
+		if body, err = oscar.MergePatch(body, patch); err != nil {
+			return nil, err
+		}
+	}
+	if at != nil {
+		storage, err := at.patch()
+		if err != nil {
+			return nil, err
+		}
+		if body, err = oscar.MergePatch(body, storage); err != nil {
+			return nil, err
+		}
+	}
+	def := &Definition{Service: &oscar.Service{}, Left: spec.Left, leavers: spec.LeftBy, origin: spec.Origin, Storage: at, VolumeGoes: spec.VolumeGoes}
+	// The decoders' errors could quote what they read.
+	if json.Unmarshal(body, &def.fields) != nil || json.Unmarshal(body, def.Service) != nil {
+		return nil, fmt.Errorf("%w: %q is no service", ErrSpec, d.Spec)
+	}
+	var err error
+	if def.Compare, err = DecodeObject(body); err != nil {
+		return nil, err
+	}
+	if got := record.Mark(def.Service.Token); got != d.Mark {
+		return nil, fmt.Errorf("%w: the token in %q is not that of the desired record's mark", ErrSpec, d.Spec)
+	}
+	def.UID = d.UID
+	if len(patch) > 0 {
+		sealed, err := DecodeObject(patch)
+		if err != nil {
+			return nil, err
+		}
+		def.Secrets = leaves(sealed, nil)
+	}
+	return def, nil
+}
+
+// leaves gathers the strings of a JSON tree.
+func leaves(v any, into []string) []string {
+	switch x := v.(type) {
+	case string:
+		if x != "" {
+			into = append(into, x)
+		}
+	case []any:
+		for _, item := range x {
+			into = leaves(item, into)
+		}
+	case map[string]any:
+		for _, item := range x {
+			into = leaves(item, into)
+		}
+	}
+	return into
+}
+
+// MakesBuckets says whether a POST makes the buckets of the definition. That of
+// a mesh worker makes and touches none.
+func (d *Definition) MakesBuckets() bool {
+	worker := strings.EqualFold(strings.TrimSpace(d.Service.Annotations[oscar.AnnotationWorker]), "true")
+	mesh := d.Service.Federation != nil && strings.EqualFold(strings.TrimSpace(d.Service.Federation.Topology), oscar.TopologyMesh)
+	return !worker || !mesh
+}
+
+// Buckets are all buckets of the cluster's own MinIO that the definition names.
+func (d *Definition) Buckets() []string { return oscar.Buckets(d.Service) }
+
+// DataBuckets are those of inputs and outputs: a POST refuses them when they
+// exist, and a DELETE deletes them. A mount is of what the user has already.
+func (d *Definition) DataBuckets() []string {
+	s := *d.Service
+	s.Mount, s.BucketList = oscar.IO{}, nil
+	return oscar.Buckets(&s)
+}
+
+// LeftBy says whether a service may have left the buckets that the spec names. A
+// control plane before left_by did not say which.
+func (d *Definition) LeftBy(service string) bool {
+	return d.leavers == nil || slices.Contains(d.leavers, service)
+}
+
+// BucketsMade reads annotationBuckets.
+func BucketsMade(annotations map[string]string) []string {
+	var out []string
+	for name := range strings.SplitSeq(annotations[annotationBuckets], ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// Union merges lists of names: sorted, each once, never nil.
+func Union(lists ...[]string) []string {
+	out := slices.Concat(lists...)
+	slices.Sort(out)
+	out = slices.Compact(out)
+	if out == nil {
+		out = []string{}
+	}
+	return out
+}
+
+// UsersService says whether a service is made with its owner's token.
+func UsersService(d *record.Desired) bool { return d.Owner != oscar.OwnerAdmin }
+
+// BucketsOf are the buckets that a service of OSCAR names.
+func BucketsOf(service *manager.Service) ([]string, error) {
+	var s oscar.Service
+	if err := json.Unmarshal(service.JSON, &s); err != nil {
+		return nil, err
+	}
+	return oscar.Buckets(&s), nil
+}
+
+// SameOwner compares a bucket's owner with that of a desired record. OSCAR tags
+// what its administrator makes with an empty owner, with oscar or with
+// cluster_admin, depending on the call.
+func SameOwner(bucket, desired string) bool {
+	if desired == oscar.OwnerAdmin {
+		return bucket == "" || bucket == oscar.OwnerAdmin || bucket == "oscar"
+	}
+	return bucket == desired
+}
