@@ -40,12 +40,12 @@ func keeps(bucket manager.Bucket, service, owner string, made, used bool) string
 
 // usedBuckets are those that the services of the cluster name.
 func (t *term) usedBuckets(ctx context.Context, notBefore time.Time) (map[string]bool, error) {
-	list, _, err := t.lists.get(ctx, notBefore)
+	list, _, err := t.answers.Lists.Get(ctx, notBefore)
 	if err != nil {
 		return nil, err
 	}
 	used := map[string]bool{}
-	for _, service := range list.services {
+	for _, service := range list.Services {
 		names, err := definition.BucketsOf(service)
 		if err != nil {
 			return nil, err

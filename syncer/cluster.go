@@ -11,6 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/answers"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/session"
 )
@@ -20,7 +21,7 @@ import (
 // are the mirror before and after that list. With a failure of the list, or of
 // what else is asked, what was known stays and the reason says so: others need
 // the recipient also while OSCAR is away.
-func (t *term) reportCluster(ctx context.Context, before, after *store.MirrorView, list *listing, failure error) error {
+func (t *term) reportCluster(ctx context.Context, before, after *store.MirrorView, list *answers.Listing, failure error) error {
 	fill, err := whatWasKnown, failure
 	if err == nil {
 		fill, err = t.askCluster(ctx)
@@ -35,7 +36,7 @@ func (t *term) reportCluster(ctx context.Context, before, after *store.MirrorVie
 			ask(c)
 			c.Orphans = orphans
 			// One that is gone has no Jobs, either.
-			c.Unlisted = slices.DeleteFunc(c.Unlisted, func(u record.Unlisted) bool { return list.services[u.ServiceName] == nil })
+			c.Unlisted = slices.DeleteFunc(c.Unlisted, func(u record.Unlisted) bool { return list.Services[u.ServiceName] == nil })
 			if self != nil {
 				c.Epoch = self.Word()
 			}
@@ -85,11 +86,11 @@ func whatWasKnown(*record.ObservedCluster) {}
 // askCluster asks OSCAR and Kubernetes who they are, and returns what is to be
 // entered. With an error that is whatWasKnown.
 func (t *term) askCluster(ctx context.Context) (func(*record.ObservedCluster), error) {
-	info, _, err := t.infos.get(ctx, t.session.Now().Add(-infoAge))
+	info, _, err := t.answers.Infos.Get(ctx, t.session.Now().Add(-answers.InfoAge))
 	if err != nil {
 		return whatWasKnown, err
 	}
-	storage, _, err := t.storages.get(ctx, t.session.Now())
+	storage, _, err := t.answers.Storages.Get(ctx, t.session.Now())
 	if err != nil {
 		return whatWasKnown, err
 	}
@@ -99,7 +100,7 @@ func (t *term) askCluster(ctx context.Context) (func(*record.ObservedCluster), e
 	}
 	id := ""
 	if !t.cfg.SharedMinIO {
-		id = t.oscarID(ctx)
+		id = t.answers.OSCARID(ctx)
 	}
 	return func(c *record.ObservedCluster) {
 		if id != "" || t.cfg.SharedMinIO {
@@ -118,10 +119,10 @@ const maxOrphans = 100
 // orphans are services with our marks that no desired record speaks of, neither
 // before nor after the list: one that was just made or just deleted is none.
 // They are held: listed here and left alone.
-func (t *term) orphans(before, after *store.MirrorView, list *listing) []record.Orphan {
+func (t *term) orphans(before, after *store.MirrorView, list *answers.Listing) []record.Orphan {
 	var out []record.Orphan
-	for _, name := range slices.Sorted(maps.Keys(list.services)) {
-		service := list.services[name]
+	for _, name := range slices.Sorted(maps.Keys(list.Services)) {
+		service := list.Services[name]
 		uid := service.Annotations[oscar.AnnotationUID]
 		if uid == "" || len(out) == maxOrphans || foreignMarks(service.Annotations) {
 			continue

@@ -6,6 +6,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/syncer/answers"
 	"github.com/oscarfed/oscarfed/syncer/definition"
 )
 
@@ -31,7 +32,7 @@ func (t *term) blocked(ctx context.Context, v *sight, err error) error {
 	if v == nil || v.desired == nil || v.desired.Tombstone() {
 		return err
 	}
-	if c, known := conditionOf(err); known {
+	if c, known := answers.ConditionOf(err); known {
 		if v.desired.Intent == record.IntentPrepare {
 			return t.cannotVote(ctx, v, c, err)
 		}
@@ -157,7 +158,7 @@ func (t *term) acknowledge(ctx context.Context, v *sight, d decision) error {
 	}
 	if v.buckets == nil {
 		var err error
-		if v.buckets, _, err = t.buckets.get(ctx, v.asOf); err != nil {
+		if v.buckets, _, err = t.answers.Buckets.Get(ctx, v.asOf); err != nil {
 			// What was made is then what was last said. The service is gone, and that counts.
 			t.session.Log.Warn("buckets of a deleted service are not known", "service", v.name, "error", err)
 		}

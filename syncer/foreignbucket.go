@@ -53,7 +53,7 @@ func (t *term) foreignBucket(v *sight, already []string) (name string, reason re
 // administrator's own services are of many people, unless the store says whose one is.
 func (t *term) usedByOthers(v *sight, bucket string) (bool, error) {
 	view := t.session.Mirror.Snapshot()
-	for name, service := range v.list.services {
+	for name, service := range v.list.Services {
 		if name == v.name {
 			continue
 		}

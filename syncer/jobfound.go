@@ -64,13 +64,13 @@ func (d *desk) inventoryDue() (epoch string, due bool) {
 // of the cluster waiting: it stays so until a person looks after it, and is named in
 // ObservedCluster.Unlisted. What it has is not told.
 func (d *desk) takeInventory(ctx context.Context, epoch string, final bool) error {
-	list, _, err := d.term.lists.get(ctx, d.session.Now())
+	list, _, err := d.answers.Lists.Get(ctx, d.session.Now())
 	if err != nil {
 		return err
 	}
 	listed, unlisted := map[string]bool{}, map[string]record.Unlisted{}
-	for _, name := range slices.Sorted(maps.Keys(list.services)) {
-		service := list.services[name]
+	for _, name := range slices.Sorted(maps.Keys(list.Services)) {
+		service := list.Services[name]
 		desired := d.session.Desired(name)
 		if service.Annotations[oscar.AnnotationUID] == "" && (desired == nil || record.Mark(service.Token) != desired.Mark) {
 			continue // never ours

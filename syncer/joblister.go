@@ -156,11 +156,11 @@ func (t *term) jobsOf(ctx context.Context, service string) (map[string]listedJob
 	if !half && !elsewhere {
 		return jobs, err
 	}
-	list, _, listErr := t.lists.get(ctx, began)
+	list, _, listErr := t.answers.Lists.Get(ctx, began)
 	switch {
 	case listErr != nil:
 		return nil, listErr
-	case list.services[service] == nil:
+	case list.Services[service] == nil:
 		return map[string]listedJob{}, nil
 	case elsewhere:
 		// Its Jobs are not taken for gone.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/answers"
 )
 
 // leaseLook is how often it is looked, while this syncer does not lead, why.
@@ -41,7 +42,7 @@ func (s *Syncer) tellNoLease(ctx context.Context) {
 		}
 		now := ""
 		if err := s.cfg.Kube.LeaseTrouble(); err != nil {
-			now = noLease(err).message
+			now = answers.NoLease(err).Message
 		}
 		if now != "" && now == last && now != said {
 			if err := s.sayNoLease(ctx, now); err != nil && ctx.Err() == nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/answers"
 	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 )
@@ -27,9 +28,9 @@ type sight struct {
 	def  *definition.Definition
 	// service as OSCAR shows it; nil when there is none.
 	service *manager.Service
-	buckets bucketSet
+	buckets answers.BucketSet
 	// list is where the service was found, or not.
-	list *listing
+	list *answers.Listing
 	// asOf is how old what OSCAR shows may be.
 	asOf time.Time
 	// until is when a fresh sight is too old to write on.
@@ -56,14 +57,14 @@ func (t *term) glance(ctx context.Context, name string) (*sight, error) {
 	}
 
 	v.asOf = t.newEnough(name, v.now, listAge)
-	list, listed, err := t.lists.get(ctx, v.asOf)
+	list, listed, err := t.answers.Lists.Get(ctx, v.asOf)
 	if err != nil {
 		return v, err
 	}
 	if v.def, err = t.specs.Open(ctx, name, d); err != nil {
 		return v, err
 	}
-	v.list, v.service = list, list.services[name]
+	v.list, v.service = list, list.Services[name]
 	if err := t.complete(v, listed, false); err != nil {
 		return v, err
 	}
@@ -72,7 +73,7 @@ func (t *term) glance(ctx context.Context, name string) (*sight, error) {
 	if written := t.notes.written(name); written.After(oldest) {
 		oldest = written
 	}
-	if standing, ok := t.buckets.since(oldest); ok {
+	if standing, ok := t.answers.Buckets.Since(oldest); ok {
 		v.lookForBuckets(standing)
 	}
 	return v, t.findToken(ctx, v)
@@ -116,16 +117,16 @@ func (t *term) examine(ctx context.Context, name string) (*sight, error) {
 	// The list of the write before, if it is as new as this, does as well: what
 	// counts is the read of the service itself.
 	v := &sight{name: name, asOf: t.newEnough(name, t.session.Now(), listAge)}
-	list, listed, err := t.lists.get(ctx, v.asOf)
+	list, listed, err := t.answers.Lists.Get(ctx, v.asOf)
 	if err != nil {
 		return nil, err
 	}
 	// Buckets are always asked for: one that is taken for absent would be taken
 	// for made by us.
-	if v.buckets, _, err = t.buckets.get(ctx, t.session.Now()); err != nil {
+	if v.buckets, _, err = t.answers.Buckets.Get(ctx, t.session.Now()); err != nil {
 		return nil, err
 	}
-	v.list, v.service = list, list.services[name]
+	v.list, v.service = list, list.Services[name]
 	v.until = t.session.Now().Add(t.session.TTL / 3)
 	half := false
 	switch shown, err := t.cfg.OSCAR.Get(ctx, name); {
@@ -185,7 +186,7 @@ func (t *term) examine(ctx context.Context, name string) (*sight, error) {
 }
 
 // lookForBuckets notes which buckets of the service are not among those of the cluster.
-func (v *sight) lookForBuckets(standing bucketSet) {
+func (v *sight) lookForBuckets(standing answers.BucketSet) {
 	v.local.missing = nil
 	if v.def != nil && v.def.MakesBuckets() {
 		v.local.missing = absent(v.def.Buckets(), standing)

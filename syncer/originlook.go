@@ -10,6 +10,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/answers"
 	"github.com/oscarfed/oscarfed/syncer/definition"
 )
 
@@ -260,7 +261,7 @@ type minios struct {
 	run context.Context
 
 	mu sync.Mutex
-	of map[minioAt]*shared[struct{}]
+	of map[minioAt]*answers.Shared[struct{}]
 }
 
 type minioAt struct {
@@ -272,7 +273,7 @@ type minioAt struct {
 const aliveAge = 2 * time.Second
 
 func newMinios(run context.Context, now func() time.Time, ask func(context.Context, string, bool) error) *minios {
-	return &minios{ask: ask, now: now, run: run, of: map[minioAt]*shared[struct{}]{}}
+	return &minios{ask: ask, now: now, run: run, of: map[minioAt]*answers.Shared[struct{}]{}}
 }
 
 func (m *minios) get(ctx context.Context, endpoint string, verify bool) error {
@@ -280,11 +281,11 @@ func (m *minios) get(ctx context.Context, endpoint string, verify bool) error {
 	at := minioAt{endpoint, verify}
 	s := m.of[at]
 	if s == nil {
-		s = newShared(m.run, m.now, func(ctx context.Context) (struct{}, error) { return struct{}{}, m.ask(ctx, endpoint, verify) })
+		s = answers.NewShared(m.run, m.now, func(ctx context.Context) (struct{}, error) { return struct{}{}, m.ask(ctx, endpoint, verify) })
 		m.of[at] = s
 	}
 	m.mu.Unlock()
-	_, _, err := s.get(ctx, m.now().Add(-aliveAge))
+	_, _, err := s.Get(ctx, m.now().Add(-aliveAge))
 	return err
 }
 
@@ -293,6 +294,6 @@ func (m *minios) wait() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, s := range m.of {
-		s.wait()
+		s.Wait()
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/answers"
 )
 
 func always() bool { return true }
@@ -29,17 +30,17 @@ func TestEverySyncerOfAnOSCARReadsTheSameIdentity(t *testing.T) {
 			r := newRig(t, oscarsim.Config{})
 			r.fault(oscarsim.OpBucketCreate, fault, 0)
 			client := r.config().OSCAR
-			if id, err := syncer.Identify(t.Context(), client, func() bool { return false }); id != "" || err != nil || r.marks() != 0 {
+			if id, err := answers.Identify(t.Context(), client, func() bool { return false }); id != "" || err != nil || r.marks() != 0 {
 				t.Errorf("%q, %v before anybody may mark it, and %d marks", id, err, r.marks())
 			}
-			first, err := syncer.Identify(t.Context(), client, always)
+			first, err := answers.Identify(t.Context(), client, always)
 			if err != nil || first == "" {
 				t.Fatalf("%q, %v", first, err)
 			}
 			// Users make buckets as well.
 			r.sim.TagBucket("oscarfed-oscar-00000000-0000-4000-8000-000000000000", map[string]string{"owner": "bob", "owner_name": "bob"})
 			r.sim.PutBucket("oscarfed-oscar-00000000-0000-4000-8000-000000000001")
-			if again, err := syncer.Identify(t.Context(), client, always); again != first || err != nil {
+			if again, err := answers.Identify(t.Context(), client, always); again != first || err != nil {
 				t.Errorf("%q, %v; it was %q", again, err, first)
 			}
 		})
@@ -52,7 +53,7 @@ func TestMarksOfAnOSCARDoNotMultiply(t *testing.T) {
 	client := r.config().OSCAR
 	for range 5 {
 		before := r.sim.Buckets()
-		id, _ := syncer.Identify(t.Context(), client, always)
+		id, _ := answers.Identify(t.Context(), client, always)
 		for _, name := range r.sim.Buckets() {
 			if len(before) < len(r.sim.Buckets()) && strings.HasSuffix(name, id) && id != "" {
 				r.sim.TagBucket(name, nil)
@@ -68,7 +69,7 @@ func TestTheSyncerTellsWhichOSCARItHas(t *testing.T) {
 	r := newRig(t, oscarsim.Config{})
 	r.start()
 	r.eventually("it is reported", func() bool { c := r.cluster(); return c != nil && c.OscarID != "" })
-	if id, err := syncer.Identify(context.WithoutCancel(t.Context()), r.config().OSCAR, always); err != nil || id != r.cluster().OscarID {
+	if id, err := answers.Identify(context.WithoutCancel(t.Context()), r.config().OSCAR, always); err != nil || id != r.cluster().OscarID {
 		t.Errorf("%q is reported, and it is %q (%v)", r.cluster().OscarID, id, err)
 	}
 }

@@ -4,19 +4,17 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/answers"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 const (
-	// probeTroubled is the pause between probes while something is amiss, and
-	// probePatience how long an answer is waited for before OSCAR counts as silent.
+	// probeTroubled is the pause between probes while something is amiss.
 	probeTroubled = 2 * time.Second
-	probePatience = 5 * time.Second
 	// bucketsShare bounds how much of its time OSCAR spends on lists of buckets for us:
 	// they cost it some requests for each bucket.
 	bucketsShare = 20
@@ -28,21 +26,21 @@ func (t *term) probe(ctx context.Context) {
 	bucketsAt := t.session.Now().Add(t.cfg.ProbeEvery)
 	for {
 		pause := time.Duration(float64(t.cfg.ProbeEvery) * (0.9 + 0.2*rand.Float64())) //nolint:gosec // spreads load
-		if len(t.health.troubled()) > 0 {
+		if len(t.answers.Health.Troubled()) > 0 {
 			pause = min(pause, probeTroubled)
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.amiss:
+		case <-t.answers.Trouble:
 			// What is new is told at once, and asked about again a little later.
 		case <-time.After(pause):
-			ops := t.health.troubled()
+			ops := t.answers.Health.Troubled()
 			now := t.session.Now()
 			if now.After(bucketsAt) {
 				ops = append(ops, manager.OpBuckets)
 			}
-			t.ask(ctx, ops)
+			t.answers.Ask(ctx, ops)
 			if now.After(bucketsAt) {
 				bucketsAt = t.session.Now().Add(max(t.cfg.ProbeEvery, bucketsShare*t.session.Now().Sub(now)))
 			}
@@ -53,49 +51,11 @@ func (t *term) probe(ctx context.Context) {
 	}
 }
 
-// ask probes OSCAR: who it is, and what else is named. One that is silent is not asked
-// more.
-func (t *term) ask(ctx context.Context, ops []manager.Op) {
-	t.lookAtLease()
-	if !asked(ctx, t, manager.OpInfo, t.infos) {
-		return
-	}
-	if slices.Contains(ops, manager.OpList) && !asked(ctx, t, manager.OpList, t.lists) {
-		return
-	}
-	if slices.Contains(ops, manager.OpConfig) && !asked(ctx, t, manager.OpConfig, t.storages) {
-		return
-	}
-	if slices.Contains(ops, manager.OpBuckets) {
-		asked(ctx, t, manager.OpBuckets, t.buckets)
-	}
-}
-
-// asked waits for an answer to a call, as long as a probe does; what it is, health notes.
-func asked[T any](ctx context.Context, t *term, op manager.Op, of *shared[T]) bool {
-	patient, cancel := context.WithTimeout(ctx, probePatience)
-	defer cancel()
-	_, _, err := of.get(patient, t.session.Now())
-	if patient.Err() != nil && ctx.Err() == nil {
-		t.health.failed(op, hangs(op))
-	}
-	return err == nil
-}
-
-// lookAtLease notes whether this OSCAR is ours to write to.
-func (t *term) lookAtLease() {
-	if t.session.Leads() {
-		t.health.answered(opLease)
-		return
-	}
-	t.health.failed(opLease, noLease(t.cfg.Kube.LeaseTrouble()))
-}
-
 // condition is how the cluster stands, and whether it counts as away: something has kept
 // us from working on it for as long as a syncer may be silent.
-func (t *term) condition(now time.Time) (c condition, away bool) {
-	c, since := t.health.stands()
-	return c, c.reason != "" && now.Sub(since) >= t.cfg.AwayAfter
+func (t *term) condition(now time.Time) (c answers.Condition, away bool) {
+	c, since := t.answers.Health.Standing()
+	return c, c.Reason != "" && now.Sub(since) >= t.cfg.AwayAfter
 }
 
 // enterCondition writes it into the report of the cluster. self is the registration that
@@ -103,14 +63,14 @@ func (t *term) condition(now time.Time) (c condition, away bool) {
 func (t *term) enterCondition(report *record.ObservedCluster, self *record.DesiredCluster) {
 	c, away := t.condition(t.session.Now())
 	switch {
-	case c.reason != "":
+	case c.Reason != "":
 	case self != nil && t.session.Restored(self):
-		c.reason = record.ReasonStoreRestored
-	case report.OscarVersion != "" && unsupported(report.OscarVersion):
-		c.reason = record.ReasonUnsupportedVersion
+		c.Reason = record.ReasonStoreRestored
+	case report.OscarVersion != "" && answers.Unsupported(report.OscarVersion):
+		c.Reason = record.ReasonUnsupportedVersion
 	}
-	report.Reason, report.Message, report.Away = c.reason, c.message, away
-	if info, ok := t.infos.newest(); ok {
+	report.Reason, report.Message, report.Away = c.Reason, c.Message, away
+	if info, ok := t.answers.Infos.Newest(); ok {
 		report.OscarVersion = info.Version
 	}
 }
@@ -149,14 +109,14 @@ func (t *term) explainSlowness(ctx context.Context, name string) (end func()) {
 	done := make(chan struct{})
 	timer := time.AfterFunc(slowVote, func() {
 		defer close(done)
-		op, silent := t.silent(t.session.Now().Add(-slowVote / 2))
+		op, silent := t.answers.Silent(t.session.Now().Add(-slowVote / 2))
 		if !silent {
 			return
 		}
-		t.health.failed(op, hangs(op))
+		t.answers.Health.Failed(op, answers.Hangs(op))
 		v, err := t.recall(name)
 		if err == nil && v.openVote() {
-			err = t.explain(ctx, v, hangs(op))
+			err = t.explain(ctx, v, answers.Hangs(op))
 		}
 		if err != nil && ctx.Err() == nil {
 			t.session.Log.Warn("what a vote waits for was not reported", "service", name, "error", err)
@@ -169,19 +129,6 @@ func (t *term) explainSlowness(ctx context.Context, name string) (end func()) {
 	}
 }
 
-// silent names a call that OSCAR has not answered since then.
-func (t *term) silent(since time.Time) (manager.Op, bool) {
-	switch {
-	case t.lists.unanswered(since):
-		return manager.OpList, true
-	case t.infos.unanswered(since):
-		return manager.OpInfo, true
-	case t.buckets.unanswered(since):
-		return manager.OpBuckets, true
-	}
-	return "", false
-}
-
 // openVote says that a vote is asked for and not given.
 func (v *sight) openVote() bool {
 	return v.desired != nil && v.desired.Intent == record.IntentPrepare &&
@@ -189,8 +136,8 @@ func (v *sight) openVote() bool {
 }
 
 // explain reports, beside an open vote, why it cannot be given yet. It is no vote.
-func (t *term) explain(ctx context.Context, v *sight, c condition) error {
-	return t.report(ctx, v, finding{phase: record.PhasePending, reason: c.reason, message: manager.Scrub(c.message, v.secrets()...), beside: true})
+func (t *term) explain(ctx context.Context, v *sight, c answers.Condition) error {
+	return t.report(ctx, v, finding{phase: record.PhasePending, reason: c.Reason, message: manager.Scrub(c.Message, v.secrets()...), beside: true})
 }
 
 // explainAfter is after how many tries in vain, with growing pauses, an open vote is
@@ -199,12 +146,12 @@ const explainAfter = 3
 
 // cannotVote deals with a vote that OSCAR keeps us from. What waiting does not mend is a
 // no; anything else is told beside the vote, and tried again.
-func (t *term) cannotVote(ctx context.Context, v *sight, c condition, err error) error {
+func (t *term) cannotVote(ctx context.Context, v *sight, c answers.Condition, err error) error {
 	switch {
 	case !v.openVote():
 		return err
-	case c.lasting && t.health.surely():
-		return t.cast(ctx, v, &refusal{c.reason, c.message})
+	case c.Lasting && t.answers.Health.Lasts():
+		return t.cast(ctx, v, &refusal{c.Reason, c.Message})
 	case t.retries.NumRequeues(v.name) >= explainAfter:
 		return errors.Join(err, t.explain(ctx, v, c))
 	}

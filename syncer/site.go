@@ -74,11 +74,11 @@ func (s site) Ours(ctx context.Context, service, uid string) error {
 	if err != nil {
 		return err
 	}
-	list, _, err := s.lists.get(ctx, s.newEnough(service, s.cluster.Now(), siteAge))
+	list, _, err := s.answers.Lists.Get(ctx, s.newEnough(service, s.cluster.Now(), siteAge))
 	if err != nil {
 		return err
 	}
-	if here := list.services[service]; here == nil || record.Mark(here.Token) != d.Mark {
+	if here := list.Services[service]; here == nil || record.Mark(here.Token) != d.Mark {
 		return relay.ErrNotOurs
 	}
 	return nil

@@ -16,7 +16,6 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/definition"
-	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/session"
 	"github.com/oscarfed/oscarfed/syncer/token"
 )
@@ -216,36 +215,4 @@ func (s *Syncer) term(ctx context.Context, leads func() bool) error {
 		Cluster: s.cluster, Lease: lease, TTL: s.cfg.SessionTTL, Leads: leads, Started: s.cfg.Now(), Lose: cancel,
 	})
 	return t.run(working)
-}
-
-// listing is one answer to a list, by service name.
-type listing struct {
-	services map[string]*manager.Service
-}
-
-func (s *Syncer) list(ctx context.Context) (*listing, error) {
-	services, err := s.cfg.OSCAR.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	l := &listing{services: make(map[string]*manager.Service, len(services))}
-	for i := range services {
-		l.services[services[i].Name] = &services[i]
-	}
-	return l, nil
-}
-
-// bucketSet is one answer to a list of buckets, by name.
-type bucketSet map[string]manager.Bucket
-
-func (s *Syncer) bucketList(ctx context.Context) (bucketSet, error) {
-	buckets, err := s.cfg.OSCAR.Buckets(ctx)
-	if err != nil {
-		return nil, err
-	}
-	set := make(bucketSet, len(buckets))
-	for _, b := range buckets {
-		set[b.Name] = b
-	}
-	return set, nil
 }

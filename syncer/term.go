@@ -15,8 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
-	"github.com/oscarfed/oscarfed/syncer/kube"
-	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/answers"
 	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
@@ -29,21 +28,7 @@ type term struct {
 	*Syncer
 	session *session.Session
 
-	lists   *shared[*listing]
-	buckets *shared[bucketSet]
-	nodes   *shared[[]manager.Node]
-	infos   *shared[manager.Info]
-	// storages is where OSCAR's MinIO is.
-	storages *shared[manager.Storage]
-	// health is how OSCAR has answered, and amiss rings when a trouble begins.
-	health *health
-	amiss  session.Signal
-	// sizes are the nodes as Kubernetes tells them.
-	sizes *shared[[]kube.Node]
-	// ids is which OSCAR this is.
-	ids *shared[string]
-	// admissions are the users whom OSCAR lets in.
-	admissions *admissions
+	answers *answers.Answers
 
 	// decisions and writes hold service names. Whoever works on a name has
 	// claimed it.
@@ -101,8 +86,6 @@ func newTerm(s *Syncer, now *session.Session) *term {
 		retries:   workqueue.NewTypedItemExponentialFailureRateLimiter[string](200*time.Millisecond, 15*time.Second),
 		stale:     workqueue.NewTypedItemExponentialFailureRateLimiter[string](10*time.Millisecond, 5*time.Second),
 	}
-	t.amiss = session.NewSignal()
-	t.health = newHealth(t.session.Now, t.amiss.Ring, t.answersAgain)
 	t.needs, t.offers, t.looks, t.tokenNews = newNeeds(t.session.Now), newOffers(), newLooks(), &bell{}
 	t.tokens = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second))
@@ -117,28 +100,12 @@ func newTerm(s *Syncer, now *session.Session) *term {
 func (t *term) run(ctx context.Context) error {
 	// Also when it ends before anybody works: each queue has a goroutine of its own.
 	defer t.shutDown()
-	// Calls that are shared belong to the term, not to who asked first.
-	t.lists = newShared(ctx, t.session.Now, noting(t.health, manager.OpList, t.Syncer.list))
-	t.buckets = newShared(ctx, t.session.Now, noting(t.health, manager.OpBuckets, t.Syncer.bucketList))
-	t.nodes = newShared(ctx, t.session.Now, t.cfg.OSCAR.Nodes)
-	t.sizes = newShared(ctx, t.session.Now, t.cfg.Kube.Sizes)
-	t.infos = newShared(ctx, t.session.Now, noting(t.health, manager.OpInfo, t.cfg.OSCAR.Info))
-	t.storages = newShared(ctx, t.session.Now, noting(t.health, manager.OpConfig, t.cfg.OSCAR.Storage))
-	t.ids = newShared(ctx, t.session.Now, t.identify)
-	t.admissions = newAdmissions(t.session.Now, t.cfg.OSCAR.Admits)
+	t.answers = answers.New(ctx, t.session, t.cfg.OSCAR, t.cfg.Kube, t.answersAgain)
+	defer t.answers.Wait()
 	if t.cfg.Origins != nil {
 		t.alive = newMinios(ctx, t.session.Now, t.cfg.Origins.Alive)
 		defer t.alive.wait()
 	}
-	defer func() {
-		t.lists.wait()
-		t.buckets.wait()
-		t.nodes.wait()
-		t.sizes.wait()
-		t.infos.wait()
-		t.storages.wait()
-		t.ids.wait()
-	}()
 
 	// From this revision on, nobody else has written to our OSCAR.
 	if err := t.session.Mirror.Wait(ctx, t.session.Lease.CreateRevision()); err != nil {
@@ -349,7 +316,7 @@ func (t *term) resyncs(ctx context.Context) error {
 
 func (t *term) resync(ctx context.Context) error {
 	before, began := t.session.Mirror.Snapshot(), t.session.Now()
-	list, _, err := t.lists.get(ctx, began)
+	list, _, err := t.answers.Lists.Get(ctx, began)
 	view := t.session.Mirror.Snapshot()
 	wanted := map[string]bool{}
 	for kv := range view.Prefix(record.DesiredServicesPrefix(t.session.ID)) {

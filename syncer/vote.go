@@ -8,18 +8,17 @@ import (
 	"math"
 	"time"
 
-	"github.com/Masterminds/semver/v3"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/answers"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // Ages of what rarely changes, so that many votes share one read.
 const (
-	infoAge  = 10 * time.Second
 	nodesAge = 60 * time.Second
 )
 
@@ -78,7 +77,7 @@ func (t *term) check(ctx context.Context, v *sight) (*refusal, error) {
 		return no, err
 	}
 	var err error
-	if v.buckets, _, err = t.buckets.get(ctx, v.asOf); err != nil {
+	if v.buckets, _, err = t.answers.Buckets.Get(ctx, v.asOf); err != nil {
 		return nil, err
 	}
 	if bucket, reason, err := t.foreignBucket(v, nil); bucket != "" || err != nil {
@@ -93,35 +92,24 @@ func (t *term) check(ctx context.Context, v *sight) (*refusal, error) {
 }
 
 func (t *term) checkVersion(ctx context.Context, v *sight) (*refusal, error) {
-	info, asked, err := t.infos.get(ctx, t.session.Now().Add(-infoAge))
-	if err == nil && unsupported(info.Version) && asked.Before(v.asOf) {
+	info, asked, err := t.answers.Infos.Get(ctx, t.session.Now().Add(-answers.InfoAge))
+	if err == nil && answers.Unsupported(info.Version) && asked.Before(v.asOf) {
 		// A no is said of what OSCAR says now.
-		info, _, err = t.infos.get(ctx, v.asOf)
+		info, _, err = t.answers.Infos.Get(ctx, v.asOf)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if unsupported(info.Version) {
+	if answers.Unsupported(info.Version) {
 		return &refusal{record.ReasonUnsupportedVersion, fmt.Sprintf(
 			"the cluster runs OSCAR %q; v4.1.0 or later is needed: upgrade it, or leave the cluster out", info.Version)}, nil
 	}
 	return nil, nil
 }
 
-// unsupported says whether an OSCAR is older than v4.1.0, the first release with
-// the token rule that marks rest on. One that was built without a
-// release calls itself devel, and is taken for new, as its own dashboard does.
-func unsupported(version string) bool {
-	if version == "devel" {
-		return false
-	}
-	have, err := semver.NewVersion(version)
-	return err != nil || have.LessThan(semver.New(4, 1, 0, "", ""))
-}
-
 func refusedCredential() *refusal {
 	return &refusal{record.ReasonCredentialRefused,
-		"the cluster's OSCAR does not accept the syncer's credential; its operator must correct the user or the password file of the syncer"}
+		answers.CredentialRefused}
 }
 
 // checkName demands that the name is free, or ours already.
@@ -209,10 +197,10 @@ func (v *sight) room(nodes []kube.Node, err error) (*refusal, error) {
 // sizesOfNodes are the nodes as OSCAR tells them or, where it cannot since there is no
 // metrics server, as Kubernetes does; none when nobody knows.
 func (t *term) sizesOfNodes(ctx context.Context, notBefore time.Time) ([]kube.Node, time.Time, error) {
-	told, asked, err := t.nodes.get(ctx, notBefore)
+	told, asked, err := t.answers.Nodes.Get(ctx, notBefore)
 	switch {
 	case manager.StatusOf(err) >= 500 || err == nil && len(told) == 0:
-		nodes, asked, err := t.sizes.get(ctx, notBefore)
+		nodes, asked, err := t.answers.Sizes.Get(ctx, notBefore)
 		if errors.Is(err, kube.ErrAbsent) || errors.Is(err, kube.ErrDenied) {
 			return nil, asked, nil
 		}
@@ -265,4 +253,26 @@ func (s *Syncer) settleLedger(view *store.MirrorView) {
 		kv, ok := view.KV(record.DesiredServiceKey(s.cluster.ID, name))
 		return ok && kv.ModRevision == revision
 	})
+}
+
+// checkUser asks OSCAR, with the owner's own token, whether it lets him in.
+func (t *term) checkUser(ctx context.Context, v *sight) (*refusal, error) {
+	switch {
+	case !v.token.needed:
+		return nil, nil
+	case v.token.pending:
+		return nil, fmt.Errorf("the owner's access token is on its way: %s", v.token.message)
+	case v.token.reason != "":
+		return &refusal{v.token.reason, v.token.message}, nil
+	}
+	err := t.answers.Admissions.Check(ctx, v.as.Value)
+	if manager.NotAdmitted(err) {
+		return notAllowed(t.session.ID), nil
+	}
+	return nil, err
+}
+
+func notAllowed(cluster string) *refusal {
+	return &refusal{record.ReasonNotAllowed, fmt.Sprintf(
+		"the OSCAR of cluster %q does not accept the owner's access token: its operator decides which issuers and groups it lets in; leave the cluster out, or ask him", cluster)}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/answers"
 	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
@@ -409,7 +410,7 @@ func (t *term) refuseBucket(v *sight, step act, already ...string) (bool, error)
 }
 
 // absent are those names that are not among the buckets.
-func absent(names []string, buckets bucketSet) []string {
+func absent(names []string, buckets answers.BucketSet) []string {
 	var out []string
 	for _, name := range names {
 		if _, exists := buckets[name]; !exists {

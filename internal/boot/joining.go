@@ -20,7 +20,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/seal"
-	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/answers"
 	"github.com/oscarfed/oscarfed/syncer/enroll"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
@@ -133,7 +133,7 @@ func openEnrolment(cfg Syncer, id *seal.Identity, kubernetes kube.Interface, cli
 			if cfg.SharedMinIO {
 				return "", nil
 			}
-			return syncer.Identify(ctx, client, func() bool { return true })
+			return answers.Identify(ctx, client, func() bool { return true })
 		},
 	})
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/store/storetest"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/syncer/answers"
 	"github.com/oscarfed/oscarfed/syncer/enroll"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/session"
@@ -124,7 +125,7 @@ func (s *site) openEnrolment() *enroll.Enrolment {
 		Token:         func() (string, error) { return s.token, nil },
 		KubeSystemUID: func(context.Context) (string, error) { return s.kube, nil },
 		OscarID: func(ctx context.Context) (string, error) {
-			return syncer.Identify(ctx, s.oscar(), func() bool { return true })
+			return answers.Identify(ctx, s.oscar(), func() bool { return true })
 		},
 		FirstPause: 10 * time.Millisecond, LastPause: time.Second, RefusedPause: 10 * time.Millisecond, Look: 10 * time.Millisecond,
 		Now: s.f.clock.Now, Logger: s.f.log,

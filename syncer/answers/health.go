@@ -1,4 +1,4 @@
-package syncer
+package answers
 
 import (
 	"context"
@@ -12,37 +12,37 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
-// condition is why nothing can be done on this cluster now, in words for those who wait
+// Condition is why nothing can be done on this cluster now, in words for those who wait
 // for it; the zero value is none.
-type condition struct {
-	reason  record.Reason
-	message string
-	// lasting says that waiting alone does not help: nobody listens at OSCAR's address,
+type Condition struct {
+	Reason  record.Reason
+	Message string
+	// Lasting says that waiting alone does not help: nobody listens at OSCAR's address,
 	// or it does not let us in.
-	lasting bool
+	Lasting bool
 }
 
 // opLease stands for the Lease among the calls that are watched.
 const opLease manager.Op = "lease"
 
-// conditionOf is what an error of OSCAR says about the cluster. It is false for errors of
+// ConditionOf is what an error of OSCAR says about the cluster. It is false for errors of
 // others.
-func conditionOf(err error) (condition, bool) {
+func ConditionOf(err error) (Condition, bool) {
 	api, ok := errors.AsType[*manager.APIError](err)
 	if !ok {
-		return condition{}, false
+		return Condition{}, false
 	}
 	storage := api.Op == manager.OpBuckets || api.Op == manager.OpBucket
 	why, lasting := api.Unreachable()
 	switch {
 	case manager.Refused(err):
-		return condition{record.ReasonCredentialRefused, refusedCredential().message, true}, true
+		return Condition{record.ReasonCredentialRefused, CredentialRefused, true}, true
 	case errors.Is(err, manager.ErrNoPassword):
-		return condition{record.ReasonCredentialRefused, "the syncer cannot read the password of its OSCAR; its operator must mend the password file", true}, true
+		return Condition{record.ReasonCredentialRefused, "the syncer cannot read the password of its OSCAR; its operator must mend the password file", true}, true
 	case storage && (api.Status >= 500 || errors.Is(err, context.DeadlineExceeded)):
-		return condition{reason: record.ReasonStorageUnreachable, message: "the cluster's OSCAR does not reach its MinIO: " + answered(api, why)}, true
+		return Condition{Reason: record.ReasonStorageUnreachable, Message: "the cluster's OSCAR does not reach its MinIO: " + answered(api, why)}, true
 	}
-	return condition{record.ReasonOscarUnreachable, "the cluster's OSCAR does not answer: " + answered(api, why), lasting}, true
+	return Condition{record.ReasonOscarUnreachable, "the cluster's OSCAR does not answer: " + answered(api, why), lasting}, true
 }
 
 // answered is what OSCAR said, or why it said nothing.
@@ -57,17 +57,17 @@ func answered(api *manager.APIError, why string) string {
 	return text
 }
 
-// hangs is the condition while a call has no answer yet.
-func hangs(op manager.Op) condition {
+// Hangs is the condition while a call has no answer yet.
+func Hangs(op manager.Op) Condition {
 	if op == manager.OpBuckets {
-		return condition{reason: record.ReasonStorageUnreachable, message: "the cluster's OSCAR does not answer for its MinIO: it takes the question for its buckets, and is silent"}
+		return Condition{Reason: record.ReasonStorageUnreachable, Message: "the cluster's OSCAR does not answer for its MinIO: it takes the question for its buckets, and is silent"}
 	}
-	return condition{reason: record.ReasonOscarUnreachable, message: "the cluster's OSCAR does not answer: it takes requests, and is silent"}
+	return Condition{Reason: record.ReasonOscarUnreachable, Message: "the cluster's OSCAR does not answer: it takes requests, and is silent"}
 }
 
-// noLease is the condition of a syncer that may not write.
-func noLease(err error) condition {
-	return condition{reason: record.ReasonNoLease, message: kube.WhyNoLease(err)}
+// NoLease is the condition of a syncer that may not write.
+func NoLease(err error) Condition {
+	return Condition{Reason: record.ReasonNoLease, Message: kube.WhyNoLease(err)}
 }
 
 // How long a trouble is seen, again and again, before it is more than a hiccup. OSCAR
@@ -80,7 +80,7 @@ const (
 // trouble is a condition that one call meets, with when it was first and last seen, and
 // since when it is a lasting one.
 type trouble struct {
-	condition
+	Condition
 	since, seen time.Time
 	lastingFrom time.Time
 }
@@ -88,15 +88,15 @@ type trouble struct {
 // more says that it is no hiccup.
 func (t *trouble) more() bool {
 	after := surelyAfter
-	if t.reason == record.ReasonStorageUnreachable {
+	if t.Reason == record.ReasonStorageUnreachable {
 		after = storageAfter
 	}
 	return t.seen.Sub(t.since) >= after
 }
 
-// health is how OSCAR has answered last, call by call: one that is answered says nothing
+// Health is how OSCAR has answered last, call by call: one that is answered says nothing
 // about another that needs MinIO, or Kubernetes.
-type health struct {
+type Health struct {
 	mu       sync.Mutex
 	troubles map[manager.Op]*trouble
 	// told is that a trouble was more than a hiccup and has not ended.
@@ -106,16 +106,16 @@ type health struct {
 	news, recovered func()
 }
 
-func newHealth(now func() time.Time, news, recovered func()) *health {
-	return &health{now: now, troubles: map[manager.Op]*trouble{}, news: news, recovered: recovered}
+func newHealth(now func() time.Time, news, recovered func()) *Health {
+	return &Health{now: now, troubles: map[manager.Op]*trouble{}, news: news, recovered: recovered}
 }
 
 // noting keeps how OSCAR answers a call that many share.
-func noting[T any](h *health, op manager.Op, fetch func(context.Context) (T, error)) func(context.Context) (T, error) {
+func noting[T any](h *Health, op manager.Op, fetch func(context.Context) (T, error)) func(context.Context) (T, error) {
 	return func(ctx context.Context) (T, error) {
 		v, err := fetch(ctx)
-		if c, known := conditionOf(err); known && ctx.Err() == nil {
-			h.failed(op, c)
+		if c, known := ConditionOf(err); known && ctx.Err() == nil {
+			h.Failed(op, c)
 		} else if err == nil {
 			h.answered(op)
 		}
@@ -123,14 +123,14 @@ func noting[T any](h *health, op manager.Op, fetch func(context.Context) (T, err
 	}
 }
 
-func (h *health) failed(op manager.Op, c condition) {
+func (h *Health) Failed(op manager.Op, c Condition) {
 	h.mu.Lock()
 	now := h.now()
 	was := h.troubles[op]
-	t := &trouble{condition: c, since: now, seen: now, lastingFrom: now}
+	t := &trouble{Condition: c, since: now, seen: now, lastingFrom: now}
 	if was != nil {
 		t.since = was.since
-		if was.lasting && c.lasting {
+		if was.Lasting && c.Lasting {
 			t.lastingFrom = was.lastingFrom
 		}
 	}
@@ -142,7 +142,7 @@ func (h *health) failed(op manager.Op, c condition) {
 	}
 }
 
-func (h *health) answered(op manager.Op) {
+func (h *Health) answered(op manager.Op) {
 	h.mu.Lock()
 	delete(h.troubles, op)
 	over := h.told && len(h.troubles) == 0
@@ -158,21 +158,21 @@ func watchedOps() []manager.Op {
 	return []manager.Op{manager.OpInfo, manager.OpList, manager.OpConfig, opLease, manager.OpBuckets}
 }
 
-// surely says that waiting does not help: what keeps us from asking was seen twice.
-func (h *health) surely() bool {
+// Lasts says that waiting does not help: what keeps us from asking was seen twice.
+func (h *Health) Lasts() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, t := range h.troubles {
-		if t.lasting && t.seen.Sub(t.lastingFrom) >= surelyAfter {
+		if t.Lasting && t.seen.Sub(t.lastingFrom) >= surelyAfter {
 			return true
 		}
 	}
 	return false
 }
 
-// stands is the condition of the cluster, when it is more than a hiccup, and since when
+// Standing is the condition of the cluster, when it is more than a hiccup, and since when
 // something is amiss without a break.
-func (h *health) stands() (c condition, since time.Time) {
+func (h *Health) Standing() (c Condition, since time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, op := range watchedOps() {
@@ -180,8 +180,8 @@ func (h *health) stands() (c condition, since time.Time) {
 		if t == nil || !t.more() {
 			continue
 		}
-		if c.reason == "" {
-			c, since = t.condition, t.since
+		if c.Reason == "" {
+			c, since = t.Condition, t.since
 		}
 		if t.since.Before(since) {
 			since = t.since
@@ -190,8 +190,8 @@ func (h *health) stands() (c condition, since time.Time) {
 	return c, since
 }
 
-// troubled lists the calls that were not answered last.
-func (h *health) troubled() []manager.Op {
+// Troubled lists the calls that were not answered last.
+func (h *Health) Troubled() []manager.Op {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var out []manager.Op
@@ -202,3 +202,6 @@ func (h *health) troubled() []manager.Op {
 	}
 	return out
 }
+
+// CredentialRefused says what is to be done about a 401.
+const CredentialRefused = "the cluster's OSCAR does not accept the syncer's credential; its operator must correct the user or the password file of the syncer"

@@ -1,4 +1,4 @@
-package syncer
+package answers
 
 import (
 	"context"
@@ -81,21 +81,21 @@ func markerOf(ctx context.Context, o Buckets) (least string, named int, err erro
 	return least, named, nil
 }
 
-// oscarID is what is known of the identity in a moment; empty when nothing is.
-func (t *term) oscarID(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, markerPatience)
-	defer cancel()
-	id, _, err := t.ids.get(ctx, t.session.Now().Add(-markerAge))
-	if err != nil {
-		t.session.Log.Warn("which OSCAR this is cannot be said: one that is registered twice is not noticed", "error", err)
-	}
-	return id
+// identify is Identify for this session. A cluster that is paused is given nothing.
+func (a *Answers) identify(ctx context.Context) (string, error) {
+	return Identify(ctx, a.oscar, func() bool {
+		self := a.session.DesiredCluster(a.session.Mirror.Snapshot())
+		return a.session.Leads() && a.session.Lease.Alive() && self != nil && self.State != record.ClusterPaused && self.State != record.ClusterRevoked
+	})
 }
 
-// identify is Identify for this term. A cluster that is paused is given nothing.
-func (t *term) identify(ctx context.Context) (string, error) {
-	return Identify(ctx, t.cfg.OSCAR, func() bool {
-		self := t.session.DesiredCluster(t.session.Mirror.Snapshot())
-		return t.session.Leads() && t.session.Lease.Alive() && self != nil && self.State != record.ClusterPaused && self.State != record.ClusterRevoked
-	})
+// OSCARID is what is known of the identity in a moment; empty when nothing is.
+func (a *Answers) OSCARID(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, markerPatience)
+	defer cancel()
+	id, _, err := a.ids.Get(ctx, a.session.Now().Add(-markerAge))
+	if err != nil {
+		a.session.Log.Warn("which OSCAR this is cannot be said: one that is registered twice is not noticed", "error", err)
+	}
+	return id
 }

@@ -1,4 +1,4 @@
-package syncer
+package answers
 
 import (
 	"context"
@@ -40,13 +40,13 @@ func TestWhatAnErrorOfOSCARSaysOfTheCluster(t *testing.T) {
 		"a connection that broke":  {&manager.APIError{Op: manager.OpList, Err: errors.New("EOF")}, record.ReasonOscarUnreachable, "broke off", false},
 		"wrapped by somebody else": {fmt.Errorf("look: %w", refusedConnection()), record.ReasonOscarUnreachable, "connection refused", true},
 	} {
-		c, known := conditionOf(tt.err)
-		if !known || c.reason != tt.reason || c.lasting != tt.lasting || !strings.Contains(c.message, tt.mention) || len(c.message) > 700 ||
-			strings.Contains(c.message, "/run/") || strings.Contains(c.message, "internal") {
+		c, known := ConditionOf(tt.err)
+		if !known || c.Reason != tt.reason || c.Lasting != tt.lasting || !strings.Contains(c.Message, tt.mention) || len(c.Message) > 700 ||
+			strings.Contains(c.Message, "/run/") || strings.Contains(c.Message, "internal") {
 			t.Errorf("%s: %+v", name, c)
 		}
 	}
-	if c, known := conditionOf(errors.New("etcd does not answer")); known {
+	if c, known := ConditionOf(errors.New("etcd does not answer")); known {
 		t.Errorf("an error of somebody else says %+v", c)
 	}
 }
@@ -59,32 +59,32 @@ func TestAHiccupOfOSCARIsNoCondition(t *testing.T) {
 	news, recovered := 0, 0
 	at := now
 	h := newHealth(func() time.Time { return at }, func() { news++ }, func() { recovered++ })
-	dead, _ := conditionOf(refusedConnection())
+	dead, _ := ConditionOf(refusedConnection())
 
 	at = now
-	h.failed(manager.OpList, dead)
-	if c, _ := h.stands(); c.reason != "" || h.surely() || news != 1 {
+	h.Failed(manager.OpList, dead)
+	if c, _ := h.Standing(); c.Reason != "" || h.Lasts() || news != 1 {
 		t.Errorf("after one failure: %+v, %d news", c, news)
 	}
 	h.answered(manager.OpList)
 	at = after(10)
-	h.failed(manager.OpList, dead)
-	if c, _ := h.stands(); c.reason != "" || h.surely() || recovered != 0 {
+	h.Failed(manager.OpList, dead)
+	if c, _ := h.Standing(); c.Reason != "" || h.Lasts() || recovered != 0 {
 		t.Errorf("after one failure, an answer and another failure: %+v", c)
 	}
 	at = after(12)
-	h.failed(manager.OpList, dead)
-	if c, since := h.stands(); c.reason != record.ReasonOscarUnreachable || !since.Equal(after(10)) || !h.surely() {
+	h.Failed(manager.OpList, dead)
+	if c, since := h.Standing(); c.Reason != record.ReasonOscarUnreachable || !since.Equal(after(10)) || !h.Lasts() {
 		t.Errorf("after two failures: %+v since %s", c, since)
 	}
 	// Silence is no refusal, and goes on with what began before.
 	at = after(14)
-	h.failed(manager.OpList, hangs(manager.OpList))
-	if c, since := h.stands(); c.lasting || !since.Equal(after(10)) || h.surely() {
+	h.Failed(manager.OpList, Hangs(manager.OpList))
+	if c, since := h.Standing(); c.Lasting || !since.Equal(after(10)) || h.Lasts() {
 		t.Errorf("after silence: %+v since %s", c, since)
 	}
 	h.answered(manager.OpList)
-	if c, _ := h.stands(); c.reason != "" || recovered != 1 || len(h.troubled()) != 0 {
+	if c, _ := h.Standing(); c.Reason != "" || recovered != 1 || len(h.Troubled()) != 0 {
 		t.Errorf("after an answer: %+v, recovered %d times", c, recovered)
 	}
 }
@@ -95,18 +95,18 @@ func TestARestartOfMinIOIsNoCondition(t *testing.T) {
 	now := time.Now()
 	at := now
 	h := newHealth(func() time.Time { return at }, func() {}, func() {})
-	away, _ := conditionOf(&manager.APIError{Op: manager.OpBuckets, Status: 500, Body: "connection refused"})
+	away, _ := ConditionOf(&manager.APIError{Op: manager.OpBuckets, Status: 500, Body: "connection refused"})
 	at = now
-	h.failed(manager.OpBuckets, away)
+	h.Failed(manager.OpBuckets, away)
 	at = now.Add(7 * time.Second)
-	h.failed(manager.OpBuckets, away)
-	if c, _ := h.stands(); c.reason != "" {
+	h.Failed(manager.OpBuckets, away)
+	if c, _ := h.Standing(); c.Reason != "" {
 		t.Errorf("after a restart: %+v", c)
 	}
 	h.answered(manager.OpList)
 	at = now.Add(12 * time.Second)
-	h.failed(manager.OpBuckets, away)
-	if c, since := h.stands(); c.reason != record.ReasonStorageUnreachable || !since.Equal(now) || h.surely() {
+	h.Failed(manager.OpBuckets, away)
+	if c, since := h.Standing(); c.Reason != record.ReasonStorageUnreachable || !since.Equal(now) || h.Lasts() {
 		t.Errorf("after 12 s: %+v since %s", c, since)
 	}
 }

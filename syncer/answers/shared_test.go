@@ -1,4 +1,4 @@
-package syncer
+package answers
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 func TestSharedAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int64
-		s := newShared(t.Context(), time.Now, func(context.Context) (int64, error) {
+		s := NewShared(t.Context(), time.Now, func(context.Context) (int64, error) {
 			n := calls.Add(1)
 			<-time.After(time.Second) // of the bubble's clock
 			return n, nil
@@ -24,7 +24,7 @@ func TestSharedAnswers(t *testing.T) {
 		ask := func(notBefore time.Time) chan answer {
 			out := make(chan answer, 1)
 			go func() {
-				n, started, err := s.get(t.Context(), notBefore)
+				n, started, err := s.Get(t.Context(), notBefore)
 				if err != nil {
 					t.Error(err)
 				}
@@ -54,39 +54,39 @@ func TestSharedAnswers(t *testing.T) {
 		if a := <-ask(time.Now()); a.n != 3 || a.started.Before(start.Add(time.Second)) {
 			t.Errorf("answer %d, started at %v", a.n, a.started.Sub(start))
 		}
-		s.wait()
+		s.Wait()
 	})
 }
 
 func TestSharedFailureIsNotKept(t *testing.T) {
 	fail := true
-	s := newShared(t.Context(), time.Now, func(context.Context) (int, error) {
+	s := NewShared(t.Context(), time.Now, func(context.Context) (int, error) {
 		if fail {
 			return 0, errors.New("away")
 		}
 		return 1, nil
 	})
 	long := time.Now().Add(-time.Hour)
-	if _, _, err := s.get(t.Context(), long); err == nil {
+	if _, _, err := s.Get(t.Context(), long); err == nil {
 		t.Fatal("no error")
 	}
-	s.wait()
+	s.Wait()
 	fail = false
-	if n, _, err := s.get(t.Context(), long); n != 1 || err != nil {
+	if n, _, err := s.Get(t.Context(), long); n != 1 || err != nil {
 		t.Errorf("after the failure: %d, %v", n, err)
 	}
-	s.wait()
+	s.Wait()
 }
 
 func TestSharedCallerGivesUp(t *testing.T) {
 	release := make(chan struct{})
-	s := newShared(t.Context(), time.Now, func(context.Context) (int, error) { <-release; return 1, nil })
+	s := NewShared(t.Context(), time.Now, func(context.Context) (int, error) { <-release; return 1, nil })
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := errors.New("gone")
 	cancel(gone)
-	if _, _, err := s.get(ctx, time.Now()); !errors.Is(err, gone) {
+	if _, _, err := s.Get(ctx, time.Now()); !errors.Is(err, gone) {
 		t.Errorf("error %v, want the cause", err)
 	}
 	close(release)
-	s.wait()
+	s.Wait()
 }

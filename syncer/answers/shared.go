@@ -1,4 +1,4 @@
-package syncer
+package answers
 
 import (
 	"context"
@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// shared lets many callers use one answer of OSCAR. A caller says how old the
+// Shared lets many callers use one answer of OSCAR. A caller says how old the
 // answer may be by the time at which it was asked for; those who cannot use the
 // present one wait together for the next.
-type shared[T any] struct {
+type Shared[T any] struct {
 	fetch func(context.Context) (T, error)
 	now   func() time.Time
 	// run bounds the calls: they belong to nobody who waits for them.
@@ -17,26 +17,26 @@ type shared[T any] struct {
 	calls sync.WaitGroup
 
 	mu      sync.Mutex
-	last    *flight[T] // the newest answer
-	running *flight[T]
-	next    *flight[T] // waits for running to end
+	last    *call[T] // the newest answer
+	running *call[T]
+	next    *call[T] // waits for running to end
 }
 
-// flight is one call and its answer.
-type flight[T any] struct {
+// call is one call and its answer.
+type call[T any] struct {
 	started time.Time
 	done    chan struct{}
 	value   T
 	err     error
 }
 
-func newShared[T any](run context.Context, now func() time.Time, fetch func(context.Context) (T, error)) *shared[T] {
-	return &shared[T]{run: run, now: now, fetch: fetch}
+func NewShared[T any](run context.Context, now func() time.Time, fetch func(context.Context) (T, error)) *Shared[T] {
+	return &Shared[T]{run: run, now: now, fetch: fetch}
 }
 
-// get returns an answer to a call that was started at notBefore or later, and
+// Get returns an answer to a call that was started at notBefore or later, and
 // when it was started.
-func (s *shared[T]) get(ctx context.Context, notBefore time.Time) (T, time.Time, error) {
+func (s *Shared[T]) Get(ctx context.Context, notBefore time.Time) (T, time.Time, error) {
 	f := s.join(notBefore)
 	select {
 	case <-f.done:
@@ -47,7 +47,7 @@ func (s *shared[T]) get(ctx context.Context, notBefore time.Time) (T, time.Time,
 	}
 }
 
-func (s *shared[T]) join(notBefore time.Time) *flight[T] {
+func (s *Shared[T]) join(notBefore time.Time) *call[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last != nil && s.last.err == nil && !s.last.started.Before(notBefore) {
@@ -55,19 +55,19 @@ func (s *shared[T]) join(notBefore time.Time) *flight[T] {
 	}
 	switch {
 	case s.running == nil:
-		s.running = &flight[T]{done: make(chan struct{})}
+		s.running = &call[T]{done: make(chan struct{})}
 		s.start(s.running)
 		return s.running
 	case !s.running.started.Before(notBefore):
 		return s.running
 	case s.next == nil:
-		s.next = &flight[T]{done: make(chan struct{})}
+		s.next = &call[T]{done: make(chan struct{})}
 	}
 	return s.next
 }
 
 // start needs mu.
-func (s *shared[T]) start(f *flight[T]) {
+func (s *Shared[T]) start(f *call[T]) {
 	f.started = s.now()
 	s.calls.Go(func() {
 		f.value, f.err = s.fetch(s.run)
@@ -82,8 +82,8 @@ func (s *shared[T]) start(f *flight[T]) {
 	})
 }
 
-// newest is the last answer, if it was one.
-func (s *shared[T]) newest() (T, bool) {
+// Newest is the last answer, if it was one.
+func (s *Shared[T]) Newest() (T, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last == nil || s.last.err != nil {
@@ -93,8 +93,8 @@ func (s *shared[T]) newest() (T, bool) {
 	return s.last.value, true
 }
 
-// since is the last answer, if it was one and is to a call that was started then or later.
-func (s *shared[T]) since(notBefore time.Time) (T, bool) {
+// Since is the last answer, if it was one and is to a call that was started then or later.
+func (s *Shared[T]) Since(notBefore time.Time) (T, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last == nil || s.last.err != nil || s.last.started.Before(notBefore) {
@@ -105,11 +105,11 @@ func (s *shared[T]) since(notBefore time.Time) (T, bool) {
 }
 
 // unanswered says that a call is under way that was started before then.
-func (s *shared[T]) unanswered(before time.Time) bool {
+func (s *Shared[T]) unanswered(before time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.running != nil && s.running.started.Before(before)
 }
 
-// wait returns when no call is under way; run must have ended.
-func (s *shared[T]) wait() { s.calls.Wait() }
+// Wait returns when no call is under way; run must have ended.
+func (s *Shared[T]) Wait() { s.calls.Wait() }

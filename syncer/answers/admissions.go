@@ -1,16 +1,14 @@
-package syncer
+package answers
 
 import (
 	"context"
 	"crypto/sha256"
-	"fmt"
 	"maps"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
 
-	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
@@ -32,8 +30,8 @@ func newAdmissions(now func() time.Time, ask func(context.Context, manager.Beare
 	return &admissions{ask: ask, now: now, until: map[[sha256.Size]byte]time.Time{}}
 }
 
-// check is nil when OSCAR lets the user in. All its callers live as long as ctx.
-func (a *admissions) check(ctx context.Context, as manager.Bearer) error {
+// Check is nil when OSCAR lets the user in. All its callers live as long as ctx.
+func (a *admissions) Check(ctx context.Context, as manager.Bearer) error {
 	key := sha256.Sum256([]byte(as))
 	if a.known(key, a.now()) {
 		return nil
@@ -56,26 +54,4 @@ func (a *admissions) known(key [sha256.Size]byte, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return now.Before(a.until[key])
-}
-
-// checkUser asks OSCAR, with the owner's own token, whether it lets him in.
-func (t *term) checkUser(ctx context.Context, v *sight) (*refusal, error) {
-	switch {
-	case !v.token.needed:
-		return nil, nil
-	case v.token.pending:
-		return nil, fmt.Errorf("the owner's access token is on its way: %s", v.token.message)
-	case v.token.reason != "":
-		return &refusal{v.token.reason, v.token.message}, nil
-	}
-	err := t.admissions.check(ctx, v.as.Value)
-	if manager.NotAdmitted(err) {
-		return notAllowed(t.session.ID), nil
-	}
-	return nil, err
-}
-
-func notAllowed(cluster string) *refusal {
-	return &refusal{record.ReasonNotAllowed, fmt.Sprintf(
-		"the OSCAR of cluster %q does not accept the owner's access token: its operator decides which issuers and groups it lets in; leave the cluster out, or ask him", cluster)}
 }
