@@ -18,6 +18,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 	"github.com/oscarfed/oscarfed/syncer/session"
 	"github.com/oscarfed/oscarfed/syncer/token"
 )
@@ -67,7 +68,7 @@ type Config struct {
 	Identity *seal.Identity
 	// Tokens is asked for an owner's access token when none that is good was
 	// delivered; default: the holder of his refresh token.
-	Tokens TokenSource
+	Tokens ownertoken.Source
 	// HolderPatience is how long the holder's answer is waited for before the lack of a
 	// token is reported; default 15 s.
 	HolderPatience time.Duration
@@ -189,7 +190,7 @@ func (c Config) withDefaults() Config {
 		c.Kube = kube.Absent{}
 	}
 	if c.Vault == nil {
-		c.Vault = kubeVault{c.Kube, c.Now}
+		c.Vault = ownertoken.NewKubeVault(c.Kube, c.Now)
 	}
 	if c.Memory == nil {
 		c.Memory = &session.ProcessMemory{}

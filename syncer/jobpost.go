@@ -13,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
@@ -53,7 +54,7 @@ func (d *desk) opened(ctx context.Context, a *attempt, opened *openedJob, err er
 		return
 	}
 	if err != nil {
-		if none, ok := errors.AsType[*NoTokenError](err); ctx.Err() == nil && (!ok || !none.Pending) {
+		if none, ok := errors.AsType[*ownertoken.NoTokenError](err); ctx.Err() == nil && (!ok || !none.Pending) {
 			d.session.Log.Warn("a job cannot be prepared; it is tried again", "job", a.job, "attempt", a.number, "service", a.service, "error", err)
 		}
 		d.postpone(a)
@@ -128,8 +129,8 @@ func (d *desk) read(ctx context.Context, a *attempt, assignment record.Assignmen
 // asOwner has a job posted with an access token of its service's owner. One that is on its
 // way is waited for.
 func (d *desk) asOwner(ctx context.Context, desired *record.Desired, opened *openedJob) error {
-	token, err := d.ownersToken(ctx, desired, d.session.Now())
-	none, ok := errors.AsType[*NoTokenError](err)
+	token, err := d.term.tokens.Access(ctx, desired, d.session.Now())
+	none, ok := errors.AsType[*ownertoken.NoTokenError](err)
 	switch {
 	case ok && !none.Pending:
 		return &unfitError{record.JobNeedsUserToken, "it uses the storage of the origin, and its event names no user, so it is posted with an access token of the owner: " + none.Message}

@@ -12,6 +12,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/answers"
 	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 )
 
 // listAge is how old a list may be that a decision starts from.
@@ -36,7 +37,7 @@ type sight struct {
 	// until is when a fresh sight is too old to write on.
 	until time.Time
 	// as is the owner's access token, where the service is made with it and there is one.
-	as AccessToken
+	as ownertoken.AccessToken
 }
 
 // glance makes a situation from the mirror and a list that may be a little old.

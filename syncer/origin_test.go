@@ -18,6 +18,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/keyserver"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/origin"
+	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 	"github.com/oscarfed/oscarfed/test/issuer"
 )
 
@@ -392,13 +393,13 @@ func (s *tokens) give(value string) {
 	s.value = value
 }
 
-func (s *tokens) AccessToken(context.Context, syncer.TokenFor) (syncer.AccessToken, error) {
+func (s *tokens) AccessToken(context.Context, ownertoken.For) (ownertoken.AccessToken, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.value == "" {
-		return syncer.AccessToken{}, &syncer.NoTokenError{Reason: record.ReasonTokenHolderAway, Message: "nobody holds it"}
+		return ownertoken.AccessToken{}, &ownertoken.NoTokenError{Reason: record.ReasonTokenHolderAway, Message: "nobody holds it"}
 	}
-	return syncer.AccessToken{Value: manager.Bearer(s.value), Expires: inAnHour()}, nil
+	return ownertoken.AccessToken{Value: manager.Bearer(s.value), Expires: inAnHour()}, nil
 }
 
 // A job whose event is MinIO's goes with the service's token; any other one with an access

@@ -2,7 +2,6 @@ package syncer
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"sync"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/origin"
+	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 )
 
 // Origins are asked for owners' keys and whether a MinIO answers; *origin.Client is one.
@@ -74,9 +74,6 @@ func (k *keyring) close() {
 	k.calls.Wait()
 }
 
-// errNoTerm says that this process has no session, without which no token is used.
-var errNoTerm = errors.New("the syncer has no session in etcd, and asks nobody for tokens")
-
 // get gives an owner's keys: those that are kept, or what fetch gets. Of many that want
 // the same one asks.
 func (k *keyring) get(ctx context.Context, of keysOf, fetch func(context.Context) (origin.Keys, error)) (origin.Keys, error) {
@@ -96,7 +93,7 @@ func (k *keyring) get(ctx context.Context, of keysOf, fetch func(context.Context
 	case use == keysGood || use == keysStale:
 		return keys, nil
 	case flight == nil && err == nil:
-		return origin.Keys{}, errNoTerm
+		return origin.Keys{}, ownertoken.ErrNoSession
 	case flight == nil:
 		return origin.Keys{}, err
 	}
@@ -163,11 +160,7 @@ func (s *Syncer) ownersKeys(ctx context.Context, d *record.Desired, at *definiti
 }
 
 func (s *Syncer) fetchKeys(ctx context.Context, d *record.Desired, at *definition.Storage) (origin.Keys, error) {
-	t := s.current.Load()
-	if t == nil {
-		return origin.Keys{}, errNoTerm
-	}
-	token, err := t.awaitToken(ctx, d)
+	token, err := s.tokens.Await(ctx, d)
 	if err != nil {
 		return origin.Keys{}, err
 	}
@@ -184,55 +177,4 @@ func (s *Syncer) fetchKeys(ctx context.Context, d *record.Desired, at *definitio
 	// The certificate is that of the service's definition to judge, not the answer's.
 	keys.Endpoint, keys.Region, keys.Verify = at.MinioEndpoint, at.MinioRegion, at.MinioVerify
 	return keys, nil
-}
-
-// tokenPoll is how often it is looked again for a token that is on its way: whoever
-// grants it is heard of at once.
-const tokenPoll = time.Second
-
-// awaitToken waits for an access token of a service's owner that is on its way.
-func (t *term) awaitToken(ctx context.Context, d *record.Desired) (AccessToken, error) {
-	for {
-		came := t.tokenNews.next()
-		token, err := t.ownersToken(ctx, d, t.session.Now())
-		none, ok := errors.AsType[*NoTokenError](err)
-		if !ok || !none.Pending {
-			return token, err
-		}
-		timer := time.NewTimer(tokenPoll)
-		select {
-		case <-came:
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
-		if ctx.Err() != nil {
-			return AccessToken{}, none
-		}
-	}
-}
-
-// bell wakes all who wait for the same event.
-type bell struct {
-	mu sync.Mutex
-	ch chan struct{}
-}
-
-// next is closed at the next ring.
-func (b *bell) next() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.ch == nil {
-		b.ch = make(chan struct{})
-	}
-	return b.ch
-}
-
-func (b *bell) ring() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.ch != nil {
-		close(b.ch)
-		b.ch = nil
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/origin"
+	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 )
 
 // Decisions about the storage of an origin. They are pure.
@@ -71,7 +72,7 @@ func verdict(keys, alive error) record.Inputs {
 
 func unreadable(err error) record.Inputs {
 	out := record.Inputs{Reason: record.ReasonInputsUnreadable, Message: "the syncer cannot tell: see its log"}
-	if none, ok := errors.AsType[*NoTokenError](err); ok {
+	if none, ok := errors.AsType[*ownertoken.NoTokenError](err); ok {
 		out.Reason, out.Message = none.Reason, fmt.Sprintf("the owner's keys of the origin's MinIO are got with his access token: %s", none.Message)
 	} else if e, ok := errors.AsType[*origin.Error](err); ok {
 		out.Message = e.Message

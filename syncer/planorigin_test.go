@@ -14,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/origin"
+	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 )
 
 var elsewhere = record.OriginStorage{
@@ -122,7 +123,7 @@ func TestVerdict(t *testing.T) {
 		mention     string
 	}{
 		"all is well": {nil, nil, record.Inputs{Readable: true}, ""},
-		"no token": {&NoTokenError{Reason: record.ReasonTokenLost, Message: "it was revoked"}, nil,
+		"no token": {&ownertoken.NoTokenError{Reason: record.ReasonTokenLost, Message: "it was revoked"}, nil,
 			record.Inputs{Reason: record.ReasonTokenLost}, "it was revoked"},
 		"wrong keys":        {wrong, nil, record.Inputs{Reason: record.ReasonInputsUnreadable}, "not the owner's"},
 		"the MinIO is away": {nil, &origin.Error{Message: "no answer"}, record.Inputs{Reason: record.ReasonInputsUnreadable}, "no answer"},
@@ -146,7 +147,7 @@ func TestVerdict(t *testing.T) {
 func TestKeyring(t *testing.T) {
 	k, of := newKeyring(time.Now), keysOf{"alice", "z", "https://minio"}
 	never := func(context.Context) (origin.Keys, error) { t.Error("asked"); return origin.Keys{}, nil }
-	if _, err := k.get(t.Context(), of, never); !errors.Is(err, errNoTerm) {
+	if _, err := k.get(t.Context(), of, never); !errors.Is(err, ownertoken.ErrNoSession) {
 		t.Errorf("before it runs: %v", err)
 	}
 	run, stop := context.WithCancel(t.Context())

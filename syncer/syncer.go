@@ -16,6 +16,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/definition"
+	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 	"github.com/oscarfed/oscarfed/syncer/session"
 	"github.com/oscarfed/oscarfed/syncer/token"
 )
@@ -35,10 +36,8 @@ type Syncer struct {
 	gets *rate.Limiter
 	// registration is the desired cluster as it was last seen.
 	registration atomic.Pointer[record.DesiredCluster]
-	// keeper holds refresh tokens, and current is the term that uses of them are
-	// reported in; nil between two sessions.
-	keeper  *token.Keeper
-	current atomic.Pointer[term]
+	// tokens keeps refresh tokens.
+	tokens *ownertoken.Process
 	// keys are owners' at the MinIOs of origins, and lent the access tokens by which OSCAR
 	// may ask for them now.
 	keys *keyring
@@ -75,9 +74,7 @@ func New(cfg Config) (*Syncer, error) {
 		lent:    newLoans(),
 	}
 	s.specs = definition.NewCache(s.cluster, cfg.LocalURL)
-	s.keeper = token.NewKeeper(token.Config{
-		Vault: cfg.Vault, Issuers: issuers, Instance: cfg.Instance, Report: s.reportReading, Now: cfg.Now, Logger: s.cluster.Log,
-	})
+	s.tokens = ownertoken.NewProcess(s.cluster, cfg.Vault, issuers)
 	s.cluster.Mirror = cfg.Store.NewMirror(store.MirrorConfig{
 		Prefixes: []string{desired, record.ObservedPrefix(cfg.ClusterID)},
 		// Specs and events are large, and read when they are needed. Questions are few,
@@ -145,7 +142,7 @@ func (s *Syncer) Run(ctx context.Context) error {
 func (s *Syncer) closeKeeper() {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.StopGrace)
 	defer cancel()
-	s.keeper.Close(ctx)
+	s.tokens.Close(ctx)
 }
 
 // terms opens one session after another until ctx ends, or the store asks for a newer

@@ -16,6 +16,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/answers"
+	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
@@ -41,14 +42,7 @@ type term struct {
 	stale workqueue.TypedRateLimiter[string]
 	// deadlines are when those of services were first seen.
 	deadlines clock.Sightings
-	// tokensSeen are when access tokens of others were.
-	tokensSeen clock.Sightings
-	// tokens holds the uids of federations whose tokens are to be looked after, and
-	// needs those that lack one here.
-	tokens workqueue.TypedRateLimitingInterface[string]
-	needs  *needs
-	// tokenNews rings when there is news of any token.
-	tokenNews *bell
+	tokens    *ownertoken.Tokens
 	claims    *claims
 	desk      *desk
 	// jobs lists the Jobs of services, and counts are of those that run.
@@ -86,9 +80,8 @@ func newTerm(s *Syncer, now *session.Session) *term {
 		retries:   workqueue.NewTypedItemExponentialFailureRateLimiter[string](200*time.Millisecond, 15*time.Second),
 		stale:     workqueue.NewTypedItemExponentialFailureRateLimiter[string](10*time.Millisecond, 5*time.Second),
 	}
-	t.needs, t.offers, t.looks, t.tokenNews = newNeeds(t.session.Now), newOffers(), newLooks(), &bell{}
-	t.tokens = workqueue.NewTypedRateLimitingQueue(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second))
+	t.offers, t.looks = newOffers(), newLooks()
+	t.tokens = ownertoken.New(now, s.tokens, s.cfg.Tokens, s.cfg.HolderPatience, t.tokenCame)
 	t.desk, t.jobs, t.counts = newDesk(t), newJobSource(t), newCounts(t.session.Now)
 	t.writes = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
 		Queue: &priority{desired: t.desiredByOurClock, now: t.session.Now},
@@ -117,8 +110,7 @@ func (t *term) run(ctx context.Context) error {
 	t.assumeForPredecessors()
 	t.setReady(true)
 	defer t.setReady(false)
-	t.current.Store(t)
-	defer t.current.Store(nil)
+	defer t.Syncer.tokens.Begin(t.tokens)()
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return t.follow(ctx) })
@@ -141,9 +133,7 @@ func (t *term) run(ctx context.Context) error {
 		group.Go(func() error { t.work(ctx, t.decisions, t.decide); return nil })
 	}
 	group.Go(func() error { t.work(ctx, t.writes, t.write); return nil })
-	for range tenders {
-		group.Go(func() error { t.tend(ctx); return nil })
-	}
+	group.Go(func() error { t.tokens.Run(ctx); return nil })
 	group.Go(func() error {
 		<-ctx.Done()
 		t.shutDown()
@@ -161,7 +151,6 @@ func (t *term) shutDown() {
 	t.decisions.ShutDown()
 	t.writes.ShutDown()
 	t.counts.queue.ShutDown()
-	t.tokens.ShutDown()
 	t.looks.queue.ShutDown()
 	t.offers.queue.ShutDown()
 	t.desk.due.ShutDown()
@@ -232,7 +221,7 @@ func (t *term) follow(ctx context.Context) error {
 				}
 				t.hear(ref.Name, now)
 				t.decisions.Add(ref.Name)
-				t.tendServed(view, ref.Name)
+				t.tokens.ReconcileServed(view, ref.Name)
 				t.desk.hearOf(ref.Name)
 				t.offers.again(ref.Name)
 			case record.KindAssignment:
@@ -240,18 +229,18 @@ func (t *term) follow(ctx context.Context) error {
 			case record.KindOffer, record.KindOfferAnswer:
 				t.offerCame(view, ref.Name)
 			case record.KindHold, record.KindHolding, record.KindTokenAsk, record.KindGranted, record.KindWant, record.KindGrant:
-				t.tokens.Add(ref.Name)
+				t.tokens.Changed(ref.Name)
 			case record.KindObservedService, record.KindAsk:
 				t.decisions.Add(ref.Name)
 				t.desk.hearOf(ref.Name)
 			case record.KindTokens:
-				t.tokenCame(view, ref.Name, now)
+				t.tokens.Arrived(view, ref.Name)
 			case record.KindDesiredCluster:
 				t.noteEpoch(view)
 				for kv := range view.Prefix(record.DesiredServicesPrefix(t.session.ID)) {
 					t.decisions.Add(record.ParseKey(kv.Key).Name)
 				}
-				t.tendAll(view)
+				t.tokens.ReconcileAll(view)
 				t.desk.hearAll()
 				t.offers.allAgain()
 				t.offerAll(view)
@@ -262,8 +251,8 @@ func (t *term) follow(ctx context.Context) error {
 
 // tokenCame looks anew at the services of a federation: who has refused for want of
 // its owner's token votes again.
-func (t *term) tokenCame(view *store.MirrorView, federation string, now time.Time) {
-	t.tokenNews.ring()
+func (t *term) tokenCame(view *store.MirrorView, federation string) {
+	now := t.session.Now()
 	for kv := range view.Prefix(record.DesiredServicesPrefix(t.session.ID)) {
 		d, err := store.Decode[record.Desired](kv)
 		if err != nil || d.Federation != federation || d.Tombstone() {
@@ -328,8 +317,8 @@ func (t *term) resync(ctx context.Context) error {
 		t.hear(name, began)
 		t.decisions.Add(name)
 	}
-	t.needs.forget(began.Add(-needsKept - 3*t.cfg.Resync))
-	t.tendAll(view)
+	t.tokens.ForgetNeeds(began.Add(-3 * t.cfg.Resync))
+	t.tokens.ReconcileAll(view)
 	t.offers.allAgain()
 	t.offerAll(view)
 	t.forgetKeys(view)

@@ -16,6 +16,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 	"github.com/oscarfed/oscarfed/test/issuer"
 )
 
@@ -272,8 +273,8 @@ func TestAVanishedServiceWhoseOwnersTokenHasExpired(t *testing.T) {
 			r.start(impatient, func(c *syncer.Config) {
 				c.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 				if refreshed {
-					c.Tokens = source(func(syncer.TokenFor) (syncer.AccessToken, error) {
-						return syncer.AccessToken{Value: manager.Bearer(i.Token(alice, nil)), Expires: time.Now().Add(3 * time.Hour)}, nil
+					c.Tokens = source(func(ownertoken.For) (ownertoken.AccessToken, error) {
+						return ownertoken.AccessToken{Value: manager.Bearer(i.Token(alice, nil)), Expires: time.Now().Add(3 * time.Hour)}, nil
 					})
 				}
 			})
@@ -331,9 +332,9 @@ func TestThePostOfAUserIsRefused(t *testing.T) {
 }
 
 // source is a token source of a test.
-type source func(syncer.TokenFor) (syncer.AccessToken, error)
+type source func(ownertoken.For) (ownertoken.AccessToken, error)
 
-func (s source) AccessToken(_ context.Context, of syncer.TokenFor) (syncer.AccessToken, error) {
+func (s source) AccessToken(_ context.Context, of ownertoken.For) (ownertoken.AccessToken, error) {
 	return s(of)
 }
 
@@ -342,17 +343,17 @@ func (s source) AccessToken(_ context.Context, of syncer.TokenFor) (syncer.Acces
 func TestATokenSourceIsAsked(t *testing.T) {
 	r, p, i := newUser(t)
 	var answers = make(chan error, 2)
-	answers <- &syncer.NoTokenError{Reason: record.ReasonTokenHolderAway, Message: "asked", Pending: true}
+	answers <- &ownertoken.NoTokenError{Reason: record.ReasonTokenHolderAway, Message: "asked", Pending: true}
 	r.start(func(c *syncer.Config) {
-		c.Tokens = source(func(of syncer.TokenFor) (syncer.AccessToken, error) {
-			if of != (syncer.TokenFor{Federation: "fed", UID: p.uid, Owner: alice}) {
+		c.Tokens = source(func(of ownertoken.For) (ownertoken.AccessToken, error) {
+			if of != (ownertoken.For{Federation: "fed", UID: p.uid, Owner: alice}) {
 				t.Errorf("asked for %+v", of)
 			}
 			select {
 			case err := <-answers:
-				return syncer.AccessToken{}, err
+				return ownertoken.AccessToken{}, err
 			default:
-				return syncer.AccessToken{Value: manager.Bearer(i.Token(alice, nil)), Expires: inAnHour()}, nil
+				return ownertoken.AccessToken{Value: manager.Bearer(i.Token(alice, nil)), Expires: inAnHour()}, nil
 			}
 		})
 	})

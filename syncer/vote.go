@@ -15,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/answers"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 )
 
 // Ages of what rarely changes, so that many votes share one read.
@@ -50,7 +51,7 @@ func (t *term) cast(ctx context.Context, v *sight, no *refusal) error {
 		delay := t.ledger.promise(v.name, v.revision, t.outstanding(t.session.Mirror.Snapshot()), t.session.Now())
 		vote.DelayS = int64(math.Round(delay.Seconds()))
 		if t.tooLong(v, delay) {
-			no := needsToken(fmt.Sprintf("the owner's access token expires at %s, and the writes before this one take %s",
+			no := ownertoken.NeedsToken(fmt.Sprintf("the owner's access token expires at %s, and the writes before this one take %s",
 				v.as.Expires.UTC().Format(time.RFC3339), delay.Round(time.Second)))
 			vote.Answer, vote.DelayS = record.VoteNo, 0
 			f.phase, f.reason, f.message = record.PhaseRefused, no.Reason, no.Message

@@ -105,6 +105,16 @@ func (w *Worker[K]) Len() int {
 	return w.queue.Len()
 }
 
+// Retries is how often the handling of a key has failed since it last succeeded.
+func (w *Worker[K]) Retries(key K) int {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if w.queue == nil {
+		return 0
+	}
+	return w.queue.NumRequeues(key)
+}
+
 // Run handles keys until ctx ends, and returns when the handlers under way have returned.
 // Keys that were not taken by then are dropped. It is called once.
 func (w *Worker[K]) Run(ctx context.Context) {

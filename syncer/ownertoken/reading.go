@@ -1,4 +1,4 @@
-package syncer
+package ownertoken
 
 import (
 	"context"
@@ -19,18 +19,18 @@ const maxReadings = 200
 // outcomeTimeout bounds the note of an outcome: what was done is done.
 const outcomeTimeout = 10 * time.Second
 
-// errNoSession says that there is no session to report in.
-var errNoSession = errors.New("the syncer has no session")
+// errUnfenced says that there is no session to report in.
+var errUnfenced = errors.New("the syncer has no session")
 
 // reportReading writes that a refresh token is about to be read. It is fenced like any
 // report: a syncer that has lost its session reads no token.
-func (s *Syncer) reportReading(ctx context.Context, r token.Reading) (func(outcome string), error) {
-	t := s.current.Load()
+func (p *Process) reportReading(ctx context.Context, r token.Reading) (func(outcome string), error) {
+	t := p.current.Load()
 	if t == nil {
-		return nil, errNoSession
+		return nil, errUnfenced
 	}
 	rec := record.Reading{
-		V: record.Version, At: record.At(s.cluster.Now()), Instance: s.cluster.Instance, Federation: r.Federation, Owner: r.Owner,
+		V: record.Version, At: record.At(p.cluster.Now()), Instance: p.cluster.Instance, Federation: r.Federation, Owner: r.Owner,
 		Serial: r.Serial, Why: record.ReadExchange,
 	}
 	if r.Revoke {
@@ -40,12 +40,12 @@ func (s *Syncer) reportReading(ctx context.Context, r token.Reading) (func(outco
 	if err != nil {
 		return nil, err
 	}
-	key := record.ReadingKey(s.cluster.ID, id.String())
+	key := record.ReadingKey(p.cluster.ID, id.String())
 	var old []string
-	for kv := range s.cluster.Mirror.Snapshot().Prefix(record.ReadingsPrefix(s.cluster.ID)) {
+	for kv := range p.cluster.Mirror.Snapshot().Prefix(record.ReadingsPrefix(p.cluster.ID)) {
 		old = append(old, kv.Key)
 	}
-	_, err = s.cluster.Store.Update(ctx, store.Update{Keys: []string{t.session.Lease.Key()}, Build: func(_ store.View, tx *store.Txn) error {
+	_, err = p.cluster.Store.Update(ctx, store.Update{Keys: []string{t.session.Lease.Key()}, Build: func(_ store.View, tx *store.Txn) error {
 		tx.ExpectSession(t.session.Lease)
 		tx.Put(key, rec)
 		for _, gone := range old[:max(0, len(old)+1-maxReadings)] {
@@ -60,7 +60,7 @@ func (s *Syncer) reportReading(ctx context.Context, r token.Reading) (func(outco
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTimeout)
 		defer cancel()
 		rec.Outcome = outcome
-		_, err := s.cluster.Store.Update(ctx, store.Update{Keys: []string{t.session.Lease.Key(), key}, Build: func(v store.View, tx *store.Txn) error {
+		_, err := p.cluster.Store.Update(ctx, store.Update{Keys: []string{t.session.Lease.Key(), key}, Build: func(v store.View, tx *store.Txn) error {
 			if _, there := v.KV(key); !there {
 				return nil // it was taken over without its outcome
 			}
@@ -70,7 +70,7 @@ func (s *Syncer) reportReading(ctx context.Context, r token.Reading) (func(outco
 			return nil
 		}})
 		if err != nil {
-			s.cluster.Log.Warn("the outcome of a use of a refresh token is not in the store", "federation", r.Federation, "outcome", outcome, "error", err)
+			p.cluster.Log.Warn("the outcome of a use of a refresh token is not in the store", "federation", r.Federation, "outcome", outcome, "error", err)
 		}
 	}, nil
 }

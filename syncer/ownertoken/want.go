@@ -1,4 +1,4 @@
-package syncer
+package ownertoken
 
 import (
 	"context"
@@ -112,11 +112,11 @@ func (n *needs) forget(before time.Time) {
 // fromHolder finds a token where none that is good was delivered. It answers at once:
 // when there is news of the holder, the service is looked at again. A vote does not
 // wait: its creation brought a token, and a later one is voted on again.
-func (t *term) fromHolder(d *record.Desired, delivered error) (AccessToken, error) {
+func (t *Tokens) fromHolder(d *record.Desired, delivered error) (AccessToken, error) {
 	now := t.session.Now()
 	have, since, fresh := t.needs.ask(d.Federation, now)
 	if fresh {
-		t.tokens.Add(d.Federation)
+		t.queue.Add(d.Federation)
 	}
 	switch {
 	case have.good(now):
@@ -125,21 +125,21 @@ func (t *term) fromHolder(d *record.Desired, delivered error) (AccessToken, erro
 		return AccessToken{}, delivered
 	case have.reason != "":
 		return AccessToken{}, &NoTokenError{Reason: have.reason, Message: have.message}
-	case now.Sub(since) < t.cfg.HolderPatience:
+	case now.Sub(since) < t.patience:
 		return AccessToken{}, &NoTokenError{Reason: record.ReasonNeedsUserToken, Message: "the holder is asked", Pending: true}
 	}
 	return AccessToken{}, delivered
 }
 
-// news looks anew at the services of a federation when there is news of a token.
-func (t *term) news(federation string, have need) {
+// learn looks anew at the services of a federation when there is news of a token.
+func (t *Tokens) learn(federation string, have need) {
 	if t.needs.answer(federation, have) {
-		t.tokenCame(t.session.Mirror.Snapshot(), federation, t.session.Now())
+		t.Arrived(t.session.Mirror.Snapshot(), federation)
 	}
 }
 
-// tendWant says what this cluster wants of the holder, and takes what it is granted.
-func (t *term) tendWant(ctx context.Context, view *store.MirrorView, federation string, held *heldToken) error {
+// reconcileWant says what this cluster wants of the holder, and takes what it is granted.
+func (t *Tokens) reconcileWant(ctx context.Context, view *store.MirrorView, federation string, held *heldToken) error {
 	key, grantKey := record.WantKey(t.session.ID, federation), record.GrantKey(t.session.ID, federation)
 	var want *record.Want
 	kv, there := view.KV(key)
@@ -163,7 +163,7 @@ func (t *term) tendWant(ctx context.Context, view *store.MirrorView, federation 
 			} else if grant.Nonce == want.Nonce {
 				have := t.open(federation, grant, kv.ModRevision)
 				if have.access == "" || have.good(t.session.Now()) {
-					t.news(federation, have)
+					t.learn(federation, have)
 					return nil
 				}
 				want = nil // it has expired: another one is wanted
@@ -171,14 +171,14 @@ func (t *term) tendWant(ctx context.Context, view *store.MirrorView, federation 
 		}
 	}
 	if want != nil {
-		t.news(federation, need{}) // it is on its way, or was taken back
+		t.learn(federation, need{}) // it is on its way, or was taken back
 		return nil
 	}
 	return t.putWant(ctx, key, kv.ModRevision, &record.Want{V: record.Version, Nonce: rand.Text(), WantedAt: record.At(t.session.Now())})
 }
 
 // open takes a granted token out of its envelope.
-func (t *term) open(federation string, grant *record.Grant, revision int64) need {
+func (t *Tokens) open(federation string, grant *record.Grant, revision int64) need {
 	if grant.Access == "" || grant.Expires == nil {
 		return need{reason: grant.Reason, message: grant.Message}
 	}
@@ -202,7 +202,7 @@ func (t *term) open(federation string, grant *record.Grant, revision int64) need
 }
 
 // putWant writes or, with nil, takes back what is wanted.
-func (t *term) putWant(ctx context.Context, key string, revision int64, want *record.Want) error {
+func (t *Tokens) putWant(ctx context.Context, key string, revision int64, want *record.Want) error {
 	_, err := t.session.Store.Update(ctx, store.Update{Keys: []string{t.session.Lease.Key(), key}, Build: func(v store.View, tx *store.Txn) error {
 		if kv, _ := v.KV(key); kv.ModRevision != revision {
 			return session.ErrStale

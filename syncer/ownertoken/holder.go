@@ -1,4 +1,4 @@
-package syncer
+package ownertoken
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// tenders is how many federations' tokens are looked after at the same time.
-	tenders = 16
+	// workers is how many federations' tokens are looked after at the same time.
+	workers = 16
 	// grantsAtOnce is how many members are answered in one transaction.
 	grantsAtOnce = 24
 	// failingAfter is how many tries in a row fail before that is reported.
@@ -40,55 +40,34 @@ type granted struct {
 	Access string `json:"access_token"`
 }
 
-// tend looks after the tokens of federations until the queue is shut down.
-func (t *term) tend(ctx context.Context) {
-	for {
-		federation, shutdown := t.tokens.Get()
-		if shutdown {
-			return
-		}
-		err := t.tendOne(ctx, federation)
-		switch {
-		case err == nil:
-			t.tokens.Forget(federation)
-		case errors.Is(err, store.ErrSessionLost):
-			t.session.Lose(session.ErrLost)
-		case ctx.Err() == nil:
-			if !errors.Is(err, session.ErrStale) {
-				t.session.Log.Warn("the tokens of a federation are looked after again", "federation", federation, "error", err)
-			}
-			t.tokens.AddRateLimited(federation)
-		}
-		t.tokens.Done(federation)
-	}
-}
-
-func (t *term) tendOne(ctx context.Context, federation string) error {
+// reconcile carries out what the records order about the tokens of one federation, and
+// what this cluster needs.
+func (t *Tokens) reconcile(ctx context.Context, federation string) (time.Duration, error) {
 	view := t.session.Mirror.Snapshot()
 	held, err := t.holdIn(view, federation)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if held != nil {
-		if err := t.tendHold(ctx, view, held); err != nil {
-			return err
+		if err := t.reconcileHold(ctx, view, held); err != nil {
+			return 0, err
 		}
 	}
-	return t.tendWant(ctx, view, federation, held)
+	return 0, t.reconcileWant(ctx, view, federation, held)
 }
 
-// tendAll looks after all tokens that something is known of.
-func (t *term) tendAll(view *store.MirrorView) {
+// ReconcileAll looks after all tokens that something is known of.
+func (t *Tokens) ReconcileAll(view *store.MirrorView) {
 	for _, prefix := range []string{record.TokensPrefix(t.session.ID), record.ObservedTokensPrefix(t.session.ID)} {
 		for kv := range view.Prefix(prefix) {
-			t.tokens.Add(record.ParseKey(kv.Key).Name)
+			t.queue.Add(record.ParseKey(kv.Key).Name)
 		}
 	}
 }
 
-// tendServed looks after the tokens of the federation that a service belongs to: a
+// ReconcileServed looks after the tokens of the federation that a service belongs to: a
 // token is not stored before something stands here.
-func (t *term) tendServed(view *store.MirrorView, service string) {
+func (t *Tokens) ReconcileServed(view *store.MirrorView, service string) {
 	kv, ok := view.KV(record.DesiredServiceKey(t.session.ID, service))
 	if !ok {
 		return
@@ -98,7 +77,7 @@ func (t *term) tendServed(view *store.MirrorView, service string) {
 		return // the decision about the service tells
 	}
 	if _, ok := view.KV(record.HoldKey(t.session.ID, d.Federation)); ok {
-		t.tokens.Add(d.Federation)
+		t.queue.Add(d.Federation)
 	}
 }
 
@@ -121,8 +100,8 @@ func (h *heldToken) reported() *record.Holding {
 }
 
 // holdIn is the order for a federation; nil when there is none.
-func (s *Syncer) holdIn(view *store.MirrorView, federation string) (*heldToken, error) {
-	kv, ok := view.KV(record.HoldKey(s.cluster.ID, federation))
+func (t *Tokens) holdIn(view *store.MirrorView, federation string) (*heldToken, error) {
+	kv, ok := view.KV(record.HoldKey(t.session.ID, federation))
 	if !ok {
 		return nil, nil
 	}
@@ -131,17 +110,17 @@ func (s *Syncer) holdIn(view *store.MirrorView, federation string) (*heldToken, 
 		return nil, err
 	}
 	h := &heldToken{federation: federation, order: order, revision: kv.ModRevision}
-	if kv, ok := view.KV(record.HoldingKey(s.cluster.ID, federation)); ok {
+	if kv, ok := view.KV(record.HoldingKey(t.session.ID, federation)); ok {
 		if h.report, err = store.Decode[record.Holding](kv); err != nil {
-			s.cluster.Log.Error("own report cannot be read; it is written anew", "error", err)
+			t.session.Log.Error("own report cannot be read; it is written anew", "error", err)
 			h.report = nil
 		}
 	}
 	return h, nil
 }
 
-// tendHold carries an order out.
-func (t *term) tendHold(ctx context.Context, view *store.MirrorView, h *heldToken) error {
+// reconcileHold carries an order out.
+func (t *Tokens) reconcileHold(ctx context.Context, view *store.MirrorView, h *heldToken) error {
 	report := h.reported()
 	switch {
 	case t.session.Restored(t.session.DesiredCluster(view)):
@@ -161,7 +140,7 @@ func (t *term) tendHold(ctx context.Context, view *store.MirrorView, h *heldToke
 	case report.State == record.HoldLost:
 		t.keeper.Lost(h.of(), report.Serial, report.Message)
 		if t.needs.wanted(h.federation) {
-			t.news(h.federation, need{reason: record.ReasonTokenLost, message: report.Message})
+			t.learn(h.federation, need{reason: record.ReasonTokenLost, message: report.Message})
 		}
 		return nil
 	}
@@ -169,7 +148,7 @@ func (t *term) tendHold(ctx context.Context, view *store.MirrorView, h *heldToke
 }
 
 // applies says whether a service of the federation is to stand here.
-func (t *term) applies(view *store.MirrorView, federation string) bool {
+func (t *Tokens) applies(view *store.MirrorView, federation string) bool {
 	for kv := range view.Prefix(record.DesiredServicesPrefix(t.session.ID)) {
 		d, err := store.Decode[record.Desired](kv)
 		if err == nil && d.Federation == federation && d.Intent == record.IntentApply {
@@ -180,7 +159,7 @@ func (t *term) applies(view *store.MirrorView, federation string) bool {
 }
 
 // takeToken stores the token of an order, and reports that: then it leaves the store.
-func (t *term) takeToken(ctx context.Context, h *heldToken) error {
+func (t *Tokens) takeToken(ctx context.Context, h *heldToken) error {
 	if h.order.Refresh == "" {
 		return t.reportHolding(ctx, h, lostToken("the sealed refresh token is not in the store any more, and this cluster has not stored it; give it again"))
 	}
@@ -208,7 +187,7 @@ func lostToken(message string) record.Holding {
 }
 
 // dropToken ends the holding of a token. It may be interrupted anywhere, and done again.
-func (t *term) dropToken(ctx context.Context, h *heldToken) error {
+func (t *Tokens) dropToken(ctx context.Context, h *heldToken) error {
 	ended := record.Holding{State: record.HoldEnded}
 	var err error
 	if h.order.Order == record.HoldRevoke {
@@ -235,8 +214,8 @@ func (t *term) dropToken(ctx context.Context, h *heldToken) error {
 }
 
 // reportWaiting reports that an order could not be carried out again and again.
-func (t *term) reportWaiting(ctx context.Context, h *heldToken, err error) error {
-	if t.tokens.NumRequeues(h.federation) < failingAfter {
+func (t *Tokens) reportWaiting(ctx context.Context, h *heldToken, err error) error {
+	if t.queue.Retries(h.federation) < failingAfter {
 		return nil
 	}
 	return t.reportHolding(ctx, h, record.Holding{State: record.HoldWaiting, Message: err.Error() + "; it is tried again"})
@@ -244,7 +223,7 @@ func (t *term) reportWaiting(ctx context.Context, h *heldToken, err error) error
 
 // answer gives an access token to those who ask for one: members by the control
 // plane, and this cluster itself.
-func (t *term) answer(ctx context.Context, view *store.MirrorView, h *heldToken) error {
+func (t *Tokens) answer(ctx context.Context, view *store.MirrorView, h *heldToken) error {
 	asks := t.unanswered(view, h.federation)
 	local := t.needs.wanted(h.federation)
 	if len(asks) == 0 && !local {
@@ -254,18 +233,18 @@ func (t *term) answer(ctx context.Context, view *store.MirrorView, h *heldToken)
 	lost, isLost := errors.AsType[*token.LostError](err)
 	switch {
 	case isLost:
-		t.news(h.federation, need{reason: record.ReasonTokenLost, message: lost.Message})
+		t.learn(h.federation, need{reason: record.ReasonTokenLost, message: lost.Message})
 		return t.reportHolding(ctx, h, lostToken(lost.Message))
 	case err != nil:
-		if t.tokens.NumRequeues(h.federation) >= failingAfter {
-			t.news(h.federation, need{reason: record.ReasonTokenHolderAway, message: err.Error()})
+		if t.queue.Retries(h.federation) >= failingAfter {
+			t.learn(h.federation, need{reason: record.ReasonTokenHolderAway, message: err.Error()})
 			failing := record.Holding{State: record.HoldFailing, Reason: record.ReasonTokenHolderAway, Message: err.Error() + "; it is tried again"}
 			err = errors.Join(err, t.reportHolding(ctx, h, failing))
 		}
 		return err
 	}
 	if local {
-		t.news(h.federation, need{access: access.Token, expires: access.Expires})
+		t.learn(h.federation, need{access: access.Token, expires: access.Expires})
 	}
 	for some := range slices.Chunk(asks, grantsAtOnce) {
 		if err := t.grant(ctx, h, some, access); err != nil {
@@ -288,7 +267,7 @@ type asking struct {
 }
 
 // unanswered lists the asks that have no grant yet.
-func (t *term) unanswered(view *store.MirrorView, federation string) []asking {
+func (t *Tokens) unanswered(view *store.MirrorView, federation string) []asking {
 	var out []asking
 	prefix := record.TokenAskKey(t.session.ID, federation, "")
 	for kv := range view.Prefix(prefix) {
@@ -311,7 +290,7 @@ func (t *term) unanswered(view *store.MirrorView, federation string) []asking {
 // grant seals an access token to each of some members. The envelope is for the member
 // that the ask's own key names: what is sealed to another recipient by mistake still
 // opens as nobody else's.
-func (t *term) grant(ctx context.Context, h *heldToken, some []asking, access token.Access) error {
+func (t *Tokens) grant(ctx context.Context, h *heldToken, some []asking, access token.Access) error {
 	grants := make([]record.Grant, len(some))
 	expires := record.At(access.Expires)
 	for i, one := range some {
@@ -352,7 +331,7 @@ func (t *term) grant(ctx context.Context, h *heldToken, some []asking, access to
 
 // reportHolding reports, and waits until the mirror shows it: what is done next is
 // decided on that.
-func (t *term) reportHolding(ctx context.Context, h *heldToken, next record.Holding) error {
+func (t *Tokens) reportHolding(ctx context.Context, h *heldToken, next record.Holding) error {
 	revision, err := t.writeHolding(ctx, h, next)
 	if err != nil {
 		return err
@@ -362,7 +341,7 @@ func (t *term) reportHolding(ctx context.Context, h *heldToken, next record.Hold
 
 // writeHolding writes a report about the order as it stands, when it says something
 // new, and gives the revision that has it.
-func (t *term) writeHolding(ctx context.Context, h *heldToken, next record.Holding) (int64, error) {
+func (t *Tokens) writeHolding(ctx context.Context, h *heldToken, next record.Holding) (int64, error) {
 	next.V, next.Serial, next.LastTransitionTime = record.Version, h.order.Serial, record.At(t.session.Now())
 	holdKey, key := record.HoldKey(t.session.ID, h.federation), record.HoldingKey(t.session.ID, h.federation)
 	res, err := t.session.Store.Update(ctx, store.Update{Keys: []string{t.session.Lease.Key(), holdKey, key}, Build: func(v store.View, tx *store.Txn) error {

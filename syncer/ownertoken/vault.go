@@ -1,4 +1,4 @@
-package syncer
+package ownertoken
 
 import (
 	"context"
@@ -14,6 +14,11 @@ import (
 type kubeVault struct {
 	secrets kube.TokenStore
 	now     func() time.Time
+}
+
+// NewKubeVault keeps refresh tokens in Secrets.
+func NewKubeVault(secrets kube.TokenStore, now func() time.Time) token.Vault {
+	return kubeVault{secrets, now}
 }
 
 // Get implements token.Vault.
