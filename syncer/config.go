@@ -16,8 +16,10 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/syncer/keyserver"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/originstorage"
 	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 	"github.com/oscarfed/oscarfed/syncer/session"
 	"github.com/oscarfed/oscarfed/syncer/token"
@@ -82,7 +84,7 @@ type Config struct {
 	// Origins give. Without them, workers use the storage of their own cluster.
 	LocalURL string
 	Local    Local
-	Origins  Origins
+	Origins  originstorage.Client
 	// Relay keeps streams to the control plane; nil for none.
 	Relay Relay
 	// Forms are what this version reads and writes; default record.OwnForms.
@@ -229,3 +231,9 @@ func (c Config) Validate() error {
 }
 
 func (c Config) version() string { return version.Get().Version }
+
+// Local answers the OSCAR beside the syncer; *keyserver.Server is one.
+type Local interface {
+	// Run answers for a site until ctx ends.
+	Run(ctx context.Context, site keyserver.Site) error
+}

@@ -21,7 +21,9 @@ func (t *term) decide(ctx context.Context, name string) (bool, error) {
 	if err != nil {
 		return false, t.blocked(ctx, v, err)
 	}
-	t.watchOrigin(v)
+	if v.desired != nil {
+		t.origins.Watch(v.name, v.desired, v.def, v.observed)
+	}
 	return t.carryOut(ctx, v, plan(v.situation))
 }
 
@@ -136,7 +138,7 @@ func (t *term) settle(ctx context.Context, v *sight) error {
 	}
 	t.session.FailPoints.Hit(failAfterReady)
 	if v.def.Storage != nil {
-		t.looks.now(v.name)
+		t.origins.LookNow(v.name)
 	}
 	t.notes.change(v.name, func(n *note) {
 		n.forgive()

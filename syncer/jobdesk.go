@@ -378,7 +378,7 @@ func (d *desk) situation(s *jobStand, a *attempt) jobSituation {
 		place: desired.place(a.assignment.UID), removalCancels: service.cancelled[a.assignment.UID],
 		memory: a.memory,
 		retry:  d.cfg.RetryPause, grace: d.cfg.JobGrace, resend: d.cfg.JobResend, late: d.cfg.LateWindow, pause: d.cfg.JobPoll,
-		start: d.cfg.JobStart, minio: d.looks.minio(a.service),
+		start: d.cfg.JobStart, minio: d.term.origins.MinIO(a.service),
 	}
 }
 

@@ -3,6 +3,8 @@ package syncer
 import (
 	"context"
 	"time"
+
+	"github.com/oscarfed/oscarfed/syncer/originstorage"
 )
 
 const (
@@ -130,7 +132,7 @@ func (d *desk) saw(a *attempt, began time.Time, jobs map[string]listedJob) bool 
 	case "Failed":
 		if m.failed.IsZero() && m.fromOrigin {
 			m.failed = began
-			d.originFailed(a.service, failedAge)
+			d.term.origins.Failed(a.service, originstorage.FailedAge)
 		}
 	}
 	switch {

@@ -13,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/originstorage"
 	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 	"github.com/oscarfed/oscarfed/syncer/session"
 )
@@ -26,7 +27,7 @@ type openedJob struct {
 	// uid is the life of the service, and place the storage that its jobs use.
 	uid   string
 	place *definition.Storage
-	keys  keysOf
+	keys  originstorage.KeysOf
 	// byOwner says that the token of the submission is the owner's access token.
 	byOwner bool
 }
@@ -120,7 +121,7 @@ func (d *desk) read(ctx context.Context, a *attempt, assignment record.Assignmen
 		owner: desired.Owner, uid: desired.UID, place: def.Storage,
 		secrets: append([]string{def.Service.Token}, def.Secrets...),
 	}
-	if byOwner(def.Storage, desired, body) {
+	if originstorage.ByOwner(def.Storage, desired, body) {
 		err = d.asOwner(ctx, desired, opened)
 	}
 	return opened, err
@@ -137,7 +138,7 @@ func (d *desk) asOwner(ctx context.Context, desired *record.Desired, opened *ope
 	case err != nil:
 		return err
 	}
-	opened.submission.Token, opened.byOwner, opened.keys = token.Value, true, keysFor(desired, opened.place)
+	opened.submission.Token, opened.byOwner, opened.keys = token.Value, true, originstorage.KeysFor(desired, opened.place)
 	opened.secrets = append(opened.secrets, string(token.Value))
 	return nil
 }
@@ -217,7 +218,7 @@ func (d *desk) post(ctx context.Context, a *attempt, opened *openedJob, until ti
 	}
 	if opened.byOwner {
 		// OSCAR shows it to us while it answers.
-		back, ok := d.lent.lend(string(opened.submission.Token), a.service, opened.uid, opened.keys)
+		back, ok := d.Syncer.origins.Lend(string(opened.submission.Token), a.service, opened.uid, opened.keys)
 		if !ok {
 			d.postpone(a)
 			return
@@ -225,7 +226,7 @@ func (d *desk) post(ctx context.Context, a *attempt, opened *openedJob, until ti
 		defer back()
 	}
 	if opened.place != nil {
-		d.looks.soon(a.service, d.session.Now())
+		d.term.origins.LookSoon(a.service)
 	}
 	d.session.FailPoints.Hit(failBeforePost)
 	began := d.session.Now()
@@ -236,7 +237,7 @@ func (d *desk) post(ctx context.Context, a *attempt, opened *openedJob, until ti
 	d.metrics.posted(outcome, ended.Sub(began))
 	d.session.Log.Info("posted a job", "job", a.job, "attempt", a.number, "service", a.service, "outcome", outcome.String(), "status", status, "seconds", ended.Sub(began).Seconds())
 	if opened.place != nil && (outcome == postFailed || outcome == postNo) {
-		d.originFailed(a.service, refusedAge)
+		d.term.origins.Failed(a.service, originstorage.RefusedAge)
 	}
 	d.finished(a, func(m *jobMemory) {
 		if m.posts == 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/originstorage"
 	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
@@ -225,7 +226,7 @@ func (d *desk) settled(ctx context.Context, changes []*jobChange, written map[*j
 		d.session.Log.Debug("reported a job", "job", a.job, "attempt", a.number, "service", a.service, "state", c.next.State, "reason", c.next.Reason)
 		switch c.next.State {
 		case record.JobFailed:
-			d.originFailed(a.service, failedAge)
+			d.term.origins.Failed(a.service, originstorage.FailedAge)
 		case record.JobSubmitting:
 			opened := a.opened
 			a.opened, a.memory.busy, a.former = nil, true, time.Time{}

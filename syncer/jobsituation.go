@@ -6,6 +6,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/originstorage"
 )
 
 // jobSituation is everything that a decision about an attempt is made from.
@@ -37,7 +38,7 @@ type jobSituation struct {
 	// start is how long a pod may be stuck before it starts; 0 for ever.
 	start time.Duration
 	// minio is what was found of that of its origin.
-	minio minioFound
+	minio originstorage.MinIO
 }
 
 // jobPlace is how the replica that an attempt was assigned to stands here.

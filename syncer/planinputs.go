@@ -21,11 +21,11 @@ const failedLook = 90 * time.Second
 // either. All times are of this process.
 func (s jobSituation) ofInputs(d jobDecision) jobDecision {
 	m := s.memory
-	if d.state != record.JobFailed || !m.fromOrigin || m.failed.IsZero() || s.minio.readable.IsZero() || !m.unstarted.After(s.minio.readable) {
+	if d.state != record.JobFailed || !m.fromOrigin || m.failed.IsZero() || s.minio.Readable.IsZero() || !m.unstarted.After(s.minio.Readable) {
 		return d
 	}
 	switch {
-	case s.minio.dead.After(m.failed):
+	case s.minio.Dead.After(m.failed):
 		d.reason, d.message = record.JobInputsUnreadable, "it failed while the MinIO of its origin, which it reads first, did not answer"
 		return d
 	case s.now.Sub(m.failed) < failedLook:

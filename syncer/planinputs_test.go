@@ -6,6 +6,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/kube"
+	"github.com/oscarfed/oscarfed/syncer/originstorage"
 )
 
 // A job that has failed goes back by itself only when nothing of the service can have run: all
@@ -17,7 +18,7 @@ func TestAJobGoesBackOnlyWhenItsInputsWereUnreadable(t *testing.T) {
 		s := jobWith(record.JobRunning, shows("Failed", kube.PodState{Reason: "Error", ExitCode: 1, Ran: true}))
 		ago := func(n int) time.Time { return s.now.Add(-time.Duration(n) * time.Second) }
 		s.memory.fromOrigin, s.memory.unstarted, s.memory.failed = true, ago(8), ago(3)
-		s.minio = minioFound{readable: ago(10), dead: ago(1)}
+		s.minio = originstorage.MinIO{Readable: ago(10), Dead: ago(1)}
 		for _, c := range change {
 			c(&s)
 		}
@@ -31,13 +32,13 @@ func TestAJobGoesBackOnlyWhenItsInputsWereUnreadable(t *testing.T) {
 	}{
 		{"all holds", unread(), jobReport, record.JobInputsUnreadable},
 		{"it reads nothing there", unread(func(s *jobSituation) { s.memory.fromOrigin = false }), jobReport, record.JobPodFailed},
-		{"it may have started while the MinIO answered", unread(func(s *jobSituation) { s.minio.readable = s.now.Add(-7 * time.Second) }), jobReport, record.JobPodFailed},
-		{"whether the MinIO has ever answered is not known", unread(func(s *jobSituation) { s.minio.readable = time.Time{} }), jobReport, record.JobPodFailed},
-		{"the MinIO answers again", unread(func(s *jobSituation) { s.minio.readable = s.now }), jobReport, record.JobPodFailed},
-		{"no look since it failed", unread(func(s *jobSituation) { s.minio.dead = s.now.Add(-4 * time.Second) }), jobRest, ""},
+		{"it may have started while the MinIO answered", unread(func(s *jobSituation) { s.minio.Readable = s.now.Add(-7 * time.Second) }), jobReport, record.JobPodFailed},
+		{"whether the MinIO has ever answered is not known", unread(func(s *jobSituation) { s.minio.Readable = time.Time{} }), jobReport, record.JobPodFailed},
+		{"the MinIO answers again", unread(func(s *jobSituation) { s.minio.Readable = s.now }), jobReport, record.JobPodFailed},
+		{"no look since it failed", unread(func(s *jobSituation) { s.minio.Dead = s.now.Add(-4 * time.Second) }), jobRest, ""},
 		{"and none for long", unread(func(s *jobSituation) {
-			s.minio.dead, s.memory.failed = time.Time{}, s.now.Add(-failedLook)
-			s.minio.readable, s.memory.unstarted = s.now.Add(-2*failedLook), s.now.Add(-failedLook-time.Second)
+			s.minio.Dead, s.memory.failed = time.Time{}, s.now.Add(-failedLook)
+			s.minio.Readable, s.memory.unstarted = s.now.Add(-2*failedLook), s.now.Add(-failedLook-time.Second)
 		}), jobReport, record.JobPodFailed},
 		{"by a former process", unread(func(s *jobSituation) { s.memory.failed, s.memory.fromOrigin = time.Time{}, false }), jobReport, record.JobPodFailed},
 		{"it has succeeded", unread(func(s *jobSituation) { s.memory.sight.job.Status = "Succeeded" }), jobReport, ""},

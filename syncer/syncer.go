@@ -16,6 +16,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/definition"
+	"github.com/oscarfed/oscarfed/syncer/originstorage"
 	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 	"github.com/oscarfed/oscarfed/syncer/session"
 	"github.com/oscarfed/oscarfed/syncer/token"
@@ -38,10 +39,8 @@ type Syncer struct {
 	registration atomic.Pointer[record.DesiredCluster]
 	// tokens keeps refresh tokens.
 	tokens *ownertoken.Process
-	// keys are owners' at the MinIOs of origins, and lent the access tokens by which OSCAR
-	// may ask for them now.
-	keys *keyring
-	lent *loans
+	// origins are the storage of other clusters.
+	origins *originstorage.Keys
 
 	mu    sync.Mutex
 	ready bool
@@ -70,11 +69,10 @@ func New(cfg Config) (*Syncer, error) {
 		ledger:  newLedger(),
 		metrics: newMetrics(cfg.Registry),
 		gets:    rate.NewLimiter(1, 3),
-		keys:    newKeyring(cfg.Now),
-		lent:    newLoans(),
 	}
 	s.specs = definition.NewCache(s.cluster, cfg.LocalURL)
 	s.tokens = ownertoken.NewProcess(s.cluster, cfg.Vault, issuers)
+	s.origins = originstorage.NewKeys(s.cluster, cfg.Origins, s.specs, s.tokens)
 	s.cluster.Mirror = cfg.Store.NewMirror(store.MirrorConfig{
 		Prefixes: []string{desired, record.ObservedPrefix(cfg.ClusterID)},
 		// Specs and events are large, and read when they are needed. Questions are few,
@@ -124,16 +122,16 @@ func (s *Syncer) Run(ctx context.Context) error {
 		working, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(following, cancel)()
-		s.keys.open(working)
+		s.origins.Open(working)
 		err := s.terms(working)
 		cancel()
-		s.keys.close()
+		s.origins.Close()
 		s.closeKeeper()
 		return err
 	})
 	if s.cfg.Local != nil {
 		// Of its own end it tells the others; it ends with the mirror that it reads.
-		group.Go(func() error { return s.cfg.Local.Run(following, keySite{s}) })
+		group.Go(func() error { return s.cfg.Local.Run(following, s.origins) })
 	}
 	return group.Wait()
 }

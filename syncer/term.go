@@ -16,6 +16,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/answers"
+	"github.com/oscarfed/oscarfed/syncer/originstorage"
 	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 	"github.com/oscarfed/oscarfed/syncer/session"
 )
@@ -57,9 +58,8 @@ type term struct {
 	offers          *offers
 	// offered is there while Jobs are offered.
 	offered *offerIndex
-	// looks are at the storage of origins, and alive what their MinIOs answer.
-	looks *looks
-	alive *minios
+	// origins watches the storage of origins.
+	origins *originstorage.Watch
 
 	mu sync.Mutex
 	// periodic holds the names that the next decision looks at as a resync, and
@@ -80,7 +80,7 @@ func newTerm(s *Syncer, now *session.Session) *term {
 		retries:   workqueue.NewTypedItemExponentialFailureRateLimiter[string](200*time.Millisecond, 15*time.Second),
 		stale:     workqueue.NewTypedItemExponentialFailureRateLimiter[string](10*time.Millisecond, 5*time.Second),
 	}
-	t.offers, t.looks = newOffers(), newLooks()
+	t.offers = newOffers()
 	t.tokens = ownertoken.New(now, s.tokens, s.cfg.Tokens, s.cfg.HolderPatience, t.tokenCame)
 	t.desk, t.jobs, t.counts = newDesk(t), newJobSource(t), newCounts(t.session.Now)
 	t.writes = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
@@ -95,10 +95,7 @@ func (t *term) run(ctx context.Context) error {
 	defer t.shutDown()
 	t.answers = answers.New(ctx, t.session, t.cfg.OSCAR, t.cfg.Kube, t.answersAgain)
 	defer t.answers.Wait()
-	if t.cfg.Origins != nil {
-		t.alive = newMinios(ctx, t.session.Now, t.cfg.Origins.Alive)
-		defer t.alive.wait()
-	}
+	t.origins = originstorage.NewWatch(ctx, t.session, t.Syncer.origins, t.cfg.OriginLook, func(service string) bool { return t.desk.unfinished(service) > 0 })
 
 	// From this revision on, nobody else has written to our OSCAR.
 	if err := t.session.Mirror.Wait(ctx, t.session.Lease.CreateRevision()); err != nil {
@@ -124,11 +121,7 @@ func (t *term) run(ctx context.Context) error {
 	group.Go(func() error { t.countJobs(ctx); return nil })
 	group.Go(func() error { t.capacities(ctx); return nil })
 	group.Go(func() error { t.offerJobs(ctx); return nil })
-	if t.cfg.Local != nil {
-		for range lookers {
-			group.Go(func() error { t.lookAtOrigins(ctx); return nil })
-		}
-	}
+	group.Go(func() error { t.origins.Run(ctx); return nil })
 	for range deciders {
 		group.Go(func() error { t.work(ctx, t.decisions, t.decide); return nil })
 	}
@@ -151,7 +144,6 @@ func (t *term) shutDown() {
 	t.decisions.ShutDown()
 	t.writes.ShutDown()
 	t.counts.queue.ShutDown()
-	t.looks.queue.ShutDown()
 	t.offers.queue.ShutDown()
 	t.desk.due.ShutDown()
 	t.desk.listings.ShutDown()
@@ -321,7 +313,7 @@ func (t *term) resync(ctx context.Context) error {
 	t.tokens.ReconcileAll(view)
 	t.offers.allAgain()
 	t.offerAll(view)
-	t.forgetKeys(view)
+	t.origins.ForgetKeys(view)
 	t.deadlines.Keep(func(name string) bool { return wanted[name] })
 	t.notes.forget(t.session.Now(), func(name string) bool { return wanted[name] })
 	t.mu.Lock()

@@ -1,4 +1,4 @@
-package syncer
+package originstorage
 
 import (
 	"errors"
@@ -14,10 +14,10 @@ import (
 
 // Decisions about the storage of an origin. They are pure.
 
-// byOwner says whether a job is posted with an access token of the service's owner instead
+// ByOwner says whether a job is posted with an access token of the service's owner instead
 // of the service's own token. OSCAR names the Secret with the origin's keys after a user:
 // that of an event of a bucket, or the bearer; without either it refuses the job.
-func byOwner(at *definition.Storage, d *record.Desired, event []byte) bool {
+func ByOwner(at *definition.Storage, d *record.Desired, event []byte) bool {
 	return at != nil && definition.UsersService(d) && oscar.EventPrincipal(event) == ""
 }
 

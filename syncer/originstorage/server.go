@@ -1,4 +1,4 @@
-package syncer
+package originstorage
 
 import (
 	"bytes"
@@ -13,33 +13,23 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/origin"
 )
 
-// Local answers the OSCAR beside the syncer; *keyserver.Server is one.
-type Local interface {
-	// Run answers for a site until ctx ends.
-	Run(ctx context.Context, site keyserver.Site) error
-}
-
-// keySite is the syncer for its OSCAR, as long as the process lives: OSCAR's users start
-// jobs there also while etcd is away.
-type keySite struct{ *Syncer }
-
 // OriginKeys implements keyserver.Site. A token is that of a life of a service that is to
 // stand here and uses the storage of its origin, or an access token that a job of such a
 // service is being posted with.
-func (s keySite) OriginKeys(ctx context.Context, token string) (origin.Keys, error) {
-	view := s.cluster.Mirror.Snapshot()
-	c, err := s.cluster.Serves(view.KV(record.DesiredClusterKey(s.cluster.ID)))
+func (o *Keys) OriginKeys(ctx context.Context, token string) (origin.Keys, error) {
+	view := o.cluster.Mirror.Snapshot()
+	c, err := o.cluster.Serves(view.KV(record.DesiredClusterKey(o.cluster.ID)))
 	if err != nil {
 		return origin.Keys{}, err // also before etcd was read
 	}
-	service, uid := speaksFor(view, s.cluster.ID, token, s.lent)
+	service, uid := speaksFor(view, o.cluster.ID, token, o.lent)
 	if service == "" {
 		return origin.Keys{}, keyserver.ErrUnknown
 	}
 	if c.State == record.ClusterRevoked {
 		return origin.Keys{}, keyserver.ErrUnknown
 	}
-	kv, ok := view.KV(record.DesiredServiceKey(s.cluster.ID, service))
+	kv, ok := view.KV(record.DesiredServiceKey(o.cluster.ID, service))
 	if !ok {
 		return origin.Keys{}, keyserver.ErrUnknown
 	}
@@ -50,14 +40,14 @@ func (s keySite) OriginKeys(ctx context.Context, token string) (origin.Keys, err
 	if d.UID != uid || d.Intent != record.IntentApply {
 		return origin.Keys{}, keyserver.ErrUnknown
 	}
-	def, err := s.specs.Open(ctx, service, d)
+	def, err := o.definitions.Open(ctx, service, d)
 	if err != nil {
 		return origin.Keys{}, err
 	}
 	if def == nil || def.Storage == nil {
 		return origin.Keys{}, keyserver.ErrUnknown
 	}
-	return s.ownersKeys(ctx, d, def.Storage)
+	return o.ownersKeys(ctx, d, def.Storage)
 }
 
 // speaksFor is the service that a token speaks for, and its life; empty for nobody's. Hashes
@@ -90,7 +80,7 @@ type loans struct {
 // loan is one token, in use by count POSTs at once.
 type loan struct {
 	service, uid string
-	keys         keysOf
+	keys         KeysOf
 	count        int
 }
 
@@ -98,7 +88,7 @@ func newLoans() *loans { return &loans{of: map[[sha256.Size]byte]*loan{}} }
 
 // lend notes that a token is used for a POST, until back is called. It is false when the
 // token is in use for a service with other keys: who shows it then could be either.
-func (l *loans) lend(token, service, uid string, keys keysOf) (back func(), ok bool) {
+func (l *loans) lend(token, service, uid string, keys KeysOf) (back func(), ok bool) {
 	sum := sha256.Sum256([]byte(token))
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,4 +1,4 @@
-package syncer
+package originstorage
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 )
 
-// Origins are asked for owners' keys and whether a MinIO answers; *origin.Client is one.
+// Client are asked for owners' keys and whether a MinIO answers; *origin.Client is one.
 // Every call has a deadline of its own.
-type Origins interface {
+type Client interface {
 	Keys(ctx context.Context, a origin.Ask) (origin.Keys, error)
 	Alive(ctx context.Context, endpoint string, verify bool) error
 }
@@ -22,8 +22,8 @@ type Origins interface {
 // fetchTimeout ends one try to get keys, the wait for a token included.
 const fetchTimeout = 40 * time.Second
 
-// keysOf says whose keys, and of what.
-type keysOf struct{ owner, cluster, minio string }
+// KeysOf says whose keys, and of what.
+type KeysOf struct{ owner, cluster, minio string }
 
 // keyring keeps the owners' keys of other clusters' MinIOs, in memory alone. They outlive
 // a term: they are good while etcd is away. It is safe for concurrent use.
@@ -31,7 +31,7 @@ type keyring struct {
 	now func() time.Time
 
 	mu sync.Mutex
-	of map[keysOf]*keptKeys
+	of map[KeysOf]*keptKeys
 	// run bounds the calls, which belong to nobody who waits for them; nil before Run.
 	run   context.Context
 	calls sync.WaitGroup
@@ -56,7 +56,7 @@ type keysFlight struct {
 }
 
 func newKeyring(now func() time.Time) *keyring {
-	return &keyring{now: now, of: map[keysOf]*keptKeys{}}
+	return &keyring{now: now, of: map[KeysOf]*keptKeys{}}
 }
 
 // open lets calls begin, until ctx ends.
@@ -76,7 +76,7 @@ func (k *keyring) close() {
 
 // get gives an owner's keys: those that are kept, or what fetch gets. Of many that want
 // the same one asks.
-func (k *keyring) get(ctx context.Context, of keysOf, fetch func(context.Context) (origin.Keys, error)) (origin.Keys, error) {
+func (k *keyring) get(ctx context.Context, of KeysOf, fetch func(context.Context) (origin.Keys, error)) (origin.Keys, error) {
 	k.mu.Lock()
 	kept := k.of[of]
 	if kept == nil {
@@ -130,7 +130,7 @@ func (k *keyring) begin(kept *keptKeys, fetch func(context.Context) (origin.Keys
 }
 
 // doubt has keys got anew at their next use that are at least as old as age.
-func (k *keyring) doubt(of keysOf, age time.Duration) {
+func (k *keyring) doubt(of KeysOf, age time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if kept := k.of[of]; kept != nil && k.now().Sub(kept.got) >= age {
@@ -139,36 +139,36 @@ func (k *keyring) doubt(of keysOf, age time.Duration) {
 }
 
 // keep forgets the keys that nobody uses.
-func (k *keyring) keep(used map[keysOf]bool) {
+func (k *keyring) keep(used map[KeysOf]bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	maps.DeleteFunc(k.of, func(of keysOf, kept *keptKeys) bool { return !used[of] && kept.flight == nil })
+	maps.DeleteFunc(k.of, func(of KeysOf, kept *keptKeys) bool { return !used[of] && kept.flight == nil })
 }
 
-func keysFor(d *record.Desired, at *definition.Storage) keysOf {
-	return keysOf{owner: d.Owner, cluster: at.ClusterID, minio: at.MinioEndpoint}
+func KeysFor(d *record.Desired, at *definition.Storage) KeysOf {
+	return KeysOf{owner: d.Owner, cluster: at.ClusterID, minio: at.MinioEndpoint}
 }
 
 // ownersKeys are those of a service's owner at the storage that its jobs use. An error is a
 // *NoTokenError, an *origin.Error, or says nothing about either.
-func (s *Syncer) ownersKeys(ctx context.Context, d *record.Desired, at *definition.Storage) (origin.Keys, error) {
+func (o *Keys) ownersKeys(ctx context.Context, d *record.Desired, at *definition.Storage) (origin.Keys, error) {
 	if !definition.UsersService(d) {
 		// It would be answered MinIO's root keys.
 		return origin.Keys{}, &origin.Error{Kind: origin.Refused, Message: "the administrator's keys of a MinIO never leave its cluster"}
 	}
-	return s.keys.get(ctx, keysFor(d, at), func(ctx context.Context) (origin.Keys, error) { return s.fetchKeys(ctx, d, at) })
+	return o.keys.get(ctx, KeysFor(d, at), func(ctx context.Context) (origin.Keys, error) { return o.fetchKeys(ctx, d, at) })
 }
 
-func (s *Syncer) fetchKeys(ctx context.Context, d *record.Desired, at *definition.Storage) (origin.Keys, error) {
-	token, err := s.tokens.Await(ctx, d)
+func (o *Keys) fetchKeys(ctx context.Context, d *record.Desired, at *definition.Storage) (origin.Keys, error) {
+	token, err := o.tokens.Await(ctx, d)
 	if err != nil {
 		return origin.Keys{}, err
 	}
-	keys, err := s.cfg.Origins.Keys(ctx, origin.Ask{
+	keys, err := o.client.Keys(ctx, origin.Ask{
 		Owner: d.Owner, Token: string(token.Value), Cluster: at.ClusterID, Endpoint: at.Endpoint, SSLVerify: at.SSLVerify, MinIO: at.MinioEndpoint,
 	})
 	if err != nil {
-		s.cluster.Log.Warn("the owner's keys of the origin's MinIO were not got", "origin", at.ClusterID, "federation", d.Federation, "error", err)
+		o.cluster.Log.Warn("the owner's keys of the origin's MinIO were not got", "origin", at.ClusterID, "federation", d.Federation, "error", err)
 		return origin.Keys{}, err
 	}
 	if keys.AccessKey != d.Owner { // whoever has answered

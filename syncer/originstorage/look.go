@@ -1,4 +1,4 @@
-package syncer
+package originstorage
 
 import (
 	"context"
@@ -6,8 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/client-go/util/workqueue"
-
+	"github.com/oscarfed/oscarfed/internal/worker"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/answers"
@@ -23,9 +22,9 @@ const (
 	lookRest = 10 * time.Second
 	// lookTimeout ends one look.
 	lookTimeout = time.Minute
-	// refusedAge and failedAge are how old keys are in doubt when OSCAR has refused a job,
+	// RefusedAge and FailedAge are how old keys are in doubt when OSCAR has refused a job,
 	// and when a job has failed: that may have many causes.
-	refusedAge, failedAge = time.Minute, 10 * time.Minute
+	RefusedAge, FailedAge = time.Minute, 10 * time.Minute
 	// lookWhileJobs is the longest pause between two looks while jobs run there.
 	lookWhileJobs = 15 * time.Second
 )
@@ -33,22 +32,22 @@ const (
 // looks are the services whose storage is that of their origin: whether it can be used is
 // looked at now and then, and reported when the answer changes.
 type looks struct {
-	queue workqueue.TypedDelayingInterface[string]
+	queue *worker.Worker[string]
 
 	mu sync.Mutex
 	// known are those that are looked at, last when one was.
 	known map[string]bool
 	last  map[string]time.Time
 	// found is what looks have found of the origin's MinIO.
-	found map[string]minioFound
+	found map[string]MinIO
 }
 
-// minioFound is what looks have found of a MinIO: readable is when the last one ended that it
+// MinIO is what looks have found of a MinIO: readable is when the last one ended that it
 // answered to, and dead when the last one began that it did not. Zero for never.
-type minioFound struct{ readable, dead time.Time }
+type MinIO struct{ Readable, Dead time.Time }
 
 func newLooks() *looks {
-	return &looks{queue: workqueue.NewTypedDelayingQueue[string](), known: map[string]bool{}, last: map[string]time.Time{}, found: map[string]minioFound{}}
+	return &looks{known: map[string]bool{}, last: map[string]time.Time{}, found: map[string]MinIO{}}
 }
 
 // now looks at a service at once.
@@ -93,14 +92,14 @@ func (l *looks) noteMinio(service string, began, ended time.Time, dead bool) {
 	defer l.mu.Unlock()
 	f := l.found[service]
 	if dead {
-		f.dead = began.Add(-aliveAge)
+		f.Dead = began.Add(-aliveAge)
 	} else {
-		f.readable = ended
+		f.Readable = ended
 	}
 	l.found[service] = f
 }
 
-func (l *looks) minio(service string) minioFound {
+func (l *looks) minio(service string) MinIO {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.found[service]
@@ -112,43 +111,34 @@ func (l *looks) looked(service string, now time.Time) {
 	l.last[service] = now
 }
 
-// lookAtOrigins works until the queue is shut down.
-func (t *term) lookAtOrigins(ctx context.Context) {
-	for {
-		service, shutdown := t.looks.queue.Get()
-		if shutdown {
-			return
-		}
-		again, err := t.lookAtOrigin(ctx, service)
-		if err != nil && ctx.Err() == nil {
-			t.session.Log.Warn("the storage of the origin is looked at again", "service", service, "error", err)
-			again = lookRest
-		}
-		t.looks.looked(service, t.session.Now())
-		t.looks.queue.Done(service)
-		switch {
-		case ctx.Err() != nil:
-		case again > 0:
-			if again > lookWhileJobs && t.desk.unfinished(service) > 0 {
-				again = lookWhileJobs
-			}
-			t.looks.queue.AddAfter(service, again)
-		default:
-			t.looks.drop(service)
-		}
+// look looks at the storage of one service, and says when to look again.
+func (t *Watch) look(ctx context.Context, service string) (time.Duration, error) {
+	again, err := t.lookAtOrigin(ctx, service)
+	if err != nil && ctx.Err() == nil {
+		t.session.Log.Warn("the storage of the origin is looked at again", "service", service, "error", err)
+		again = lookRest
 	}
+	t.looks.looked(service, t.session.Now())
+	switch {
+	case ctx.Err() != nil:
+	case again <= 0:
+		t.looks.drop(service)
+	case again > lookWhileJobs && t.busy(service):
+		again = lookWhileJobs
+	}
+	return max(again, 0), nil
 }
 
 // lookAtOrigin reports whether a service can use the storage of its origin. It gives when
 // to look again; 0 for never.
-func (t *term) lookAtOrigin(ctx context.Context, service string) (time.Duration, error) {
+func (t *Watch) lookAtOrigin(ctx context.Context, service string) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	d := t.session.Desired(service)
 	if d == nil || d.Intent != record.IntentApply {
 		return 0, nil
 	}
-	def, err := t.specs.Open(ctx, service, d)
+	def, err := t.process.definitions.Open(ctx, service, d)
 	if err != nil {
 		return 0, err
 	}
@@ -156,7 +146,7 @@ func (t *term) lookAtOrigin(ctx context.Context, service string) (time.Duration,
 	if def == nil || def.Storage == nil || o == nil || o.Storage != def.Storage.Mark() {
 		return 0, nil // it is heard of when it stands
 	}
-	_, noKeys := t.ownersKeys(ctx, d, def.Storage)
+	_, noKeys := t.process.ownersKeys(ctx, d, def.Storage)
 	if noKeys != nil && ctx.Err() != nil {
 		return 0, context.Cause(ctx) // nothing is known
 	}
@@ -173,12 +163,12 @@ func (t *term) lookAtOrigin(ctx context.Context, service string) (time.Duration,
 	if err := t.reportInputs(ctx, service, d.UID, o.Storage, says); err != nil {
 		return 0, err
 	}
-	return lookPause(t.cfg.OriginLook, says.Readable, rand.Float64()), nil //nolint:gosec // it spreads load
+	return lookPause(t.period, says.Readable, rand.Float64()), nil //nolint:gosec // it spreads load
 }
 
 // reportInputs writes what a look has found, if it is news. What else the report says
 // stays as it is.
-func (t *term) reportInputs(ctx context.Context, service, uid, storage string, says record.Inputs) error {
+func (t *Watch) reportInputs(ctx context.Context, service, uid, storage string, says record.Inputs) error {
 	desiredKey, key := record.DesiredServiceKey(t.session.ID, service), record.ObservedServiceKey(t.session.ID, service)
 	says.At = record.At(t.session.Now())
 	result, err := t.session.Store.Update(ctx, store.Update{
@@ -214,17 +204,26 @@ func (t *term) reportInputs(ctx context.Context, service, uid, storage string, s
 	return err
 }
 
-// watchOrigin has a service looked at that uses the storage of its origin.
-func (t *term) watchOrigin(v *sight) {
-	if v.def != nil && v.def.Storage != nil && v.desired.Intent == record.IntentApply && v.observed != nil && v.observed.Storage == v.def.Storage.Mark() {
-		t.looks.ensure(v.name)
+// Watch has the storage of a service looked at from time to time, once it stands as desired.
+func (t *Watch) Watch(service string, d *record.Desired, def *definition.Definition, o *record.Observed) {
+	if def != nil && def.Storage != nil && d.Intent == record.IntentApply && o != nil && o.Storage == def.Storage.Mark() {
+		t.looks.ensure(service)
 	}
 }
 
-// forgetKeys forgets the keys of services that are gone.
-func (t *term) forgetKeys(view *store.MirrorView) {
-	used := map[keysOf]bool{}
-	t.specs.EachWithOriginStorage(func(service string, def *definition.Definition) {
+// LookNow has the storage of a service looked at at once.
+func (t *Watch) LookNow(service string) { t.looks.now(service) }
+
+// LookSoon has the storage of a service looked at soon, if it is watched.
+func (t *Watch) LookSoon(service string) { t.looks.soon(service, t.session.Now()) }
+
+// MinIO is what looks have found of the MinIO that a service uses.
+func (t *Watch) MinIO(service string) MinIO { return t.looks.minio(service) }
+
+// ForgetKeys forgets the keys of services that are gone.
+func (t *Watch) ForgetKeys(view *store.MirrorView) {
+	used := map[KeysOf]bool{}
+	t.process.definitions.EachWithOriginStorage(func(service string, def *definition.Definition) {
 		kv, ok := view.KV(record.DesiredServiceKey(t.session.ID, service))
 		if !ok {
 			return
@@ -233,23 +232,23 @@ func (t *term) forgetKeys(view *store.MirrorView) {
 		if err != nil || d.UID != def.UID {
 			return
 		}
-		used[keysFor(d, def.Storage)] = true
+		used[KeysFor(d, def.Storage)] = true
 	})
-	t.keys.keep(used)
+	t.process.keys.keep(used)
 }
 
-// originFailed looks anew at the storage of a service where something has failed. Keys
+// Failed looks anew at the storage of a service where something has failed. Keys
 // that are as old as age may be the cause.
-func (t *term) originFailed(service string, age time.Duration) {
-	if t.cfg.Local == nil {
+func (t *Watch) Failed(service string, age time.Duration) {
+	if !t.enabled() {
 		return
 	}
 	d := t.session.Desired(service)
 	if d == nil {
 		return
 	}
-	if def := t.specs.Get(d.Spec); def != nil && def.Storage != nil {
-		t.keys.doubt(keysFor(d, def.Storage), age)
+	if def := t.process.definitions.Get(d.Spec); def != nil && def.Storage != nil {
+		t.process.keys.doubt(KeysFor(d, def.Storage), age)
 		t.looks.soon(service, t.session.Now())
 	}
 }
