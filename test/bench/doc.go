@@ -3,8 +3,8 @@
 // stands beside a floor, the same work done by bare etcd clients, that was measured
 // in turns with it. What may be counted is asserted: revisions.
 //
-// Three kinds of processes take part, so that who measures does not wait behind
-// who works: oscar-controlplane with its embedded etcd, as it is shipped; a fleet
+// Three kinds of processes take part, so that the one that measures does not wait for
+// those that work: oscar-controlplane with its embedded etcd, as it is shipped; a fleet
 // (this program again), which holds real syncers over simulated OSCARs and the
 // bare clients; and the driver, which sends requests and watches etcd.
 //

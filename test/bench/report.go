@@ -15,7 +15,7 @@ type report struct {
 
 func (r *report) linef(format string, args ...any) { fmt.Fprintf(r.w, format+"\n", args...) }
 
-// say tells a human who waits.
+// sayf shows the progress.
 func (r *report) sayf(format string, args ...any) {
 	fmt.Fprintf(r.progress, time.Now().Format("15:04:05 ")+format+"\n", args...)
 }

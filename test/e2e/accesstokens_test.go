@@ -165,8 +165,8 @@ func TestATokenThatExpiresSoonIsRefused(t *testing.T) {
 	}
 }
 
-// A member that was away until the token was gone: it needs the owner, nobody else
-// can help, and the owner's next request does, even if it changes nothing.
+// A member that was away until the token was gone: it waits for the owner,
+// whose next request helps, even if it changes nothing.
 func TestAMemberThatCameTooLateForTheToken(t *testing.T) {
 	t.Parallel()
 	w := withUsers(t)

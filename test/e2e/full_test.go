@@ -138,8 +138,8 @@ func TestEtcdFullSoftLimitKeepsRoomForDeletions(t *testing.T) {
 }
 
 // TestEtcdFullRecoversByItself: a foreign writer fills etcd to the brim. Reads go
-// on, nobody's session ends, and when the space is given back two control planes
-// bring it into order without anybody's help.
+// on, no session ends, and when the space is given back two control planes bring it
+// into order by themselves.
 func TestEtcdFullRecoversByItself(t *testing.T) {
 	w := newWorld(t, small, func(o *world.Options) { o.Forgets = true })
 	w.StartControlPlane()

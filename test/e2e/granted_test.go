@@ -111,7 +111,7 @@ func TestAMemberWaitsForTheHolder(t *testing.T) {
 	}
 }
 
-// A token that the issuer does not accept is lost: nobody tries it again, and a new one
+// A token that the issuer does not accept is lost: it is not tried again, and a new one
 // heals what waited.
 func TestALostTokenIsHealedByAnother(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
-// jobsSeen: who may see a service sees its jobs; what one may not see is not there.
+// jobsSeen: a user that may see a service sees its jobs; others find none.
 func jobsSeen(t *testing.T, w *world.World, owner *client.Client) {
 	bob := w.WithToken(w.Token("bob", nil))
 	hidden := submit(t, owner, privateJobs)

@@ -58,7 +58,7 @@ func keysOf(t *testing.T, w *world.World, id string) (cluster string, keys *osca
 
 // A user's jobs read and write the MinIO of the coordinator's cluster wherever they run,
 // with her own keys of it, whatever their event is. While it cannot be reached they go to
-// nobody who needs it.
+// no cluster that needs it.
 func TestJobsOfWorkersUseTheStorageOfTheOrigin(t *testing.T) {
 	t.Parallel()
 	w := withUsers(t, func(o *world.Options) {

@@ -13,7 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
-// Where nobody reaches the origin's OSCAR, as behind NAT, the workers' syncers get the keys
+// Where the origin's OSCAR cannot be reached, as behind NAT, the workers' syncers get the keys
 // through the control plane. What it gives is the caller's own, at clusters that let him
 // in; the administrator gets nothing.
 func TestKeysComeThroughTheControlPlane(t *testing.T) {
@@ -55,8 +55,8 @@ func TestKeysComeThroughTheControlPlane(t *testing.T) {
 	ask := func(who, cluster string) (int, http.Header, string) {
 		return w.Raw(http.MethodGet, "/system/config?cluster_id="+cluster, "", "Bearer "+w.Token(who, nil))
 	}
-	// Clients of OSCAR name no cluster: what they mean is the default one, and with nobody's
-	// keys they go on where they want no file.
+	// Clients of OSCAR name no cluster and mean the default one. Without keys they go on
+	// where they want no file.
 	byDefault := func(authorization string) (int, http.Header, string) {
 		return w.Raw(http.MethodGet, "/system/config", "", authorization)
 	}

@@ -82,8 +82,8 @@ func (f *functions) take() []string {
 	return taken
 }
 
-// Clusters that nothing reaches but their syncers' streams: where they are registered
-// to be, nobody may send a token.
+// Clusters are reached by nothing but their syncers' streams: no token may be sent to the
+// addresses that they are registered with.
 func TestInvocationsAndLogsGoThroughTheStreams(t *testing.T) {
 	t.Parallel()
 	fn := &functions{ended: make(chan string, 8)}
@@ -298,7 +298,7 @@ func TestInvocationsAndLogsGoThroughTheStreams(t *testing.T) {
 		if _, err := w.Client.JobLog(t.Context(), place.ServiceName, place.JobName, client.LogOptions{ClusterID: place.ClusterID, Timestamps: true}); err != nil {
 			t.Error(err)
 		}
-		// As who knows where it came in, and not where it went.
+		// By the service that the job was submitted to, not the one that ran it.
 		for service, cluster := range map[string]string{"grayifyr0": "oscar-cluster-a", "grayifyr1": "oscar-cluster-b", "grayifyr2": "oscar-cluster-c"} {
 			if _, err := w.Client.JobLog(t.Context(), service, place.JobName, client.LogOptions{ClusterID: cluster}); err != nil {
 				t.Errorf("by the name of %s: %v", service, err)

@@ -137,7 +137,7 @@ func TestRemovingAClusterThatIsAwayNeedsForceAndFindsItsTombstones(t *testing.T)
 	if !slices.Contains(w.Cluster(c).Sim.Services(), names[2]) {
 		t.Fatal("what is away was deleted")
 	}
-	// The whole federation can go meanwhile: nobody waits.
+	// The whole federation can go meanwhile.
 	if res, err := w.Client.DeleteService(t.Context(), names[0], client.DeleteOptions{Wait: limit}); err != nil || res.Pending != 0 {
 		t.Errorf("%+v %v", res, err)
 	}

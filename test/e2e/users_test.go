@@ -97,7 +97,7 @@ func TestAFederationOverAnEtcdWithUsers(t *testing.T) {
 }
 
 // A cluster that was away when it was removed comes back with the certificate that it
-// has: it does what it was ordered, and is nobody then.
+// has: it carries its tombstones out, and has no rights after that.
 func TestARemovedClusterDoesItsLastOrdersAndIsNobodyThen(t *testing.T) {
 	t.Parallel()
 	w := newGuardedWorld(t)
@@ -130,8 +130,8 @@ func TestARemovedClusterDoesItsLastOrdersAndIsNobodyThen(t *testing.T) {
 	})
 }
 
-// Whoever has the certificate of a removed cluster is told nothing by the watches that
-// he has open, once another cluster has its name.
+// Open watches with the certificate of a removed cluster show nothing of another cluster
+// that has its name.
 func TestASyncerThatKeepsWatchingIsToldNothingOfTheNextClusterOfItsName(t *testing.T) {
 	t.Parallel()
 	w := newGuardedWorld(t)

@@ -28,11 +28,11 @@ const (
 // ask is one request about a service; SERVICE stands for its name.
 type ask struct {
 	method, path, body string
-	// reader says that who may see the service gets an answer; else only its owner does.
+	// reader says that all who may see the service get an answer; else only its owner does.
 	reader bool
 }
 
-// relayed says that what who may see it gets is the member's to say: that is tried in
+// relayed says that the member answers, not the control plane: that is tried in
 // TestInvocationsAndLogsGoThroughTheStreams.
 func (q ask) relayed() bool {
 	return strings.HasPrefix(q.path, "/run/") || strings.HasPrefix(q.path, "/system/logs/")
@@ -112,9 +112,9 @@ func answerTo(w *world.World, q ask, name, authorization string, header ...strin
 	return strings.ReplaceAll(all, name, "NAME")
 }
 
-// For every route, and who may and may not see a service: what a caller may not see
-// answers as if it did not exist, in every letter, whatever he sends with it; who may
-// see it and does not own it may change nothing.
+// For every route, and callers that may and may not see a service: a service that the
+// caller may not see answers as if it did not exist, in every letter, whatever headers he
+// sends; a caller that sees it and does not own it may change nothing.
 func TestWhatMayNotBeSeenAnswersAsIfItDidNotExist(t *testing.T) {
 	t.Parallel()
 	w := withUsers(t, func(o *world.Options) { o.Clusters, o.Names = []string{a, b}, []string{"svc"} })

@@ -14,7 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
-// hostile is somebody who has the credentials of one cluster's syncer: he holds its
+// hostile is an attacker with the credentials of one cluster's syncer: he holds its
 // session, and writes what he likes below its observed prefix.
 type hostile struct {
 	w  *world.World

@@ -76,7 +76,7 @@ func newChain(t *testing.T) *chain {
 	c.service("unclaimed", silent, runs)
 	c.service("unplaced", silent)
 	c.StopControlPlane(c.CP)
-	// What it has is fresh for as long as its session stands, and nobody claims there.
+	// Its capacity counts as fresh while its session stands, and no syncer claims jobs there.
 	c.Cluster(silent).Kill()
 	c.processes = process.New(t, process.Config{
 		Store: c.Store, IdentityFile: identity, Flags: func(string) []string { return []string{"--etcd-endpoints=" + c.Etcd} },

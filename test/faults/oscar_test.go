@@ -100,7 +100,7 @@ func TestAnOscarThatBreaksInACreateDoesNotHoldItsName(t *testing.T) {
 	}
 }
 
-// nothingDesired says that nobody is asked for anything.
+// nothingDesired says that no cluster has a desired record.
 func nothingDesired(w *world.World) bool {
 	return !slices.ContainsFunc(clusterIDs, func(id string) bool { return len(w.Keys(record.DesiredServicesPrefix(id))) > 0 })
 }
@@ -131,8 +131,8 @@ func TestADeletionWithABrokenOscarFreesTheName(t *testing.T) {
 	}
 }
 
-// TestADeletionEndsARollbackThatWaits: who is told to delete a creation that is being
-// rolled back, and does it, is not told so again.
+// TestADeletionEndsARollbackThatWaits: the answer to a creation over a rollback says that
+// the rollback is to be deleted. After that deletion the creation works.
 func TestADeletionEndsARollbackThatWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, world.Options{

@@ -213,7 +213,7 @@ func TestPoisonInTheStore(t *testing.T) {
 	all := records(w, record.Root)
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		ref := record.ParseKey(key)
-		// Who rewrites these orders another store, or another owner of it.
+		// A change of these means another store, or another owner of it.
 		if ref.Kind == record.KindMeta || strings.HasPrefix(key, record.ObservedPrefix(ref.Cluster)) {
 			continue
 		}

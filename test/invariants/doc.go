@@ -12,8 +12,8 @@
 // The rules are the promises as far as the store shows them: what one revision
 // changed is judged by its events with the values before and after, and each
 // federation that it concerns is judged as it then stands. A rule is written from
-// the design alone. None of them calls the code that it judges; even who sees
-// whom is computed again.
+// the design alone. None of them calls the code that it judges; even the edges
+// of a topology are computed again.
 //
 // What the store cannot show stands on the clusters: [PlantCanaries] puts strangers
 // there, and checks at the end that they were not touched.

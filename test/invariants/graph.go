@@ -8,9 +8,9 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// Promise 3, mesh: everybody lists everybody else. star (and its older word tree):
-// the coordinator lists all others, who list nobody. none: nobody lists anybody.
-// Nobody lists itself, and nobody who is not a member.
+// Promise 3, mesh: each replica lists all others. star (and its older word tree): the
+// coordinator lists all others, and they list none. none: no replica lists another.
+// A replica lists neither itself nor what is not a member.
 
 func graphStands(c *checker, uid string, f, _ *record.Federation) {
 	if f == nil {
@@ -22,8 +22,8 @@ func graphStands(c *checker, uid string, f, _ *record.Federation) {
 	}
 }
 
-// graphHolds looks at a graph, and at what those of its members see who are asked
-// for it now.
+// graphHolds looks at a graph, and at what those members see that are asked for it
+// now.
 func (c *checker) graphHolds(key string, f *record.Federation, asked []record.Member) {
 	coordinators := 0
 	for _, m := range f.Members {

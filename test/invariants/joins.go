@@ -4,7 +4,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// A cluster is who it has joined as. A token is made for one registration, ends with a
+// A cluster is identified by the key that it has joined with. A token is made for one registration, ends with a
 // lease and is used by one key; the transaction that uses it writes that key into the
 // registration. Another key, or another Kubernetes, takes the place of the first only
 // by a token that says so.

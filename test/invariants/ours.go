@@ -140,7 +140,7 @@ func (c *checker) dataWasOrdered(ch *change, o *record.Observed) {
 }
 
 // Promise 7, as far as it shows: user data goes only when the owner orders it. A
-// rollback is nobody's order, and a record that is no tombstone cannot carry one.
+// rollback is no order of the owner, and a record that is no tombstone cannot carry one.
 func dataStep(c *checker) {
 	for _, ch := range c.changes {
 		if o := as[record.Observed](ch.now); o != nil {

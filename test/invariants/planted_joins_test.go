@@ -80,7 +80,7 @@ func TestJoins(t *testing.T) {
 			joinStory(s)
 		}
 	}
-	// extra adds a step of nobody's to what is told before.
+	// extra adds a step to what is told before.
 	extra := func(fn func(x *txn), before ...func(s *script)) func(*script, *federation) {
 		return func(s *script, _ *federation) {
 			s.invite("a", "one", false)

@@ -79,7 +79,7 @@ func spoilRollback(step string, fn func(x *txn, f *federation)) func(*script, *f
 	}
 }
 
-// afterwards adds a step of nobody's after a creation.
+// afterwards adds a step after a creation.
 func afterwards(steps ...func(x *txn, f *federation)) func(*script, *federation) {
 	return func(s *script, f *federation) {
 		f.createdStory()

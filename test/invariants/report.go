@@ -29,7 +29,7 @@ const (
 	RuleVotes    Rule = "votes"
 	// RuleClusters is about the removal of a cluster, and of what comes back.
 	RuleClusters Rule = "clusters"
-	// RuleJoins is about who a cluster is.
+	// RuleJoins is about the identity of a cluster.
 	RuleJoins  Rule = "joins"
 	RuleEpochs Rule = "epochs"
 )
@@ -107,7 +107,7 @@ type Cost struct {
 	// Life counts those between outcome and deletion.
 	Life int
 	// Delete counts those from the one that turned it into tombstones to the last:
-	// n+2 for n replicas when nobody is away.
+	// n+2 for n replicas when no cluster is away.
 	Delete int
 }
 

@@ -51,7 +51,7 @@ func (c *checker) isOpen(ch *change, hash string, open bool) {
 	}
 }
 
-// answerStays: nobody who repeats a request is told something else.
+// answerStays: a repeated request has the same answer.
 func (c *checker) answerStays(ch *change, old, now *record.Request) {
 	if old == nil || now == nil || old.Answer == nil || !old.Keyed {
 		return

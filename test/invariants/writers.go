@@ -9,8 +9,8 @@ import (
 
 // Promise 4: one kind of writer per record. Below c/<cluster>/observed/ and at
 // c/<cluster>/session only that cluster's syncer writes, everything else only the
-// control plane. Who wrote a revision shows by what it wrote: a transaction is the
-// work of one writer. The control plane may delete an observed record, in the
+// control plane. The keys of a revision tell its writer: a transaction is the
+// work of one. The control plane may delete an observed record, in the
 // transaction that deletes its desired record, and a report that a refresh token was
 // read in the one that enters it into the audit.
 func writersStep(c *checker) {

@@ -18,8 +18,8 @@ const (
 	// forgetFrom is how many jobs a run has whose history is compacted behind the check:
 	// the whole of a long one does not fit into etcd.
 	forgetFrom = 5000
-	// forgetAfter is how long that history stays: whoever lists a long store must have
-	// read it before the revision that he reads is compacted.
+	// forgetAfter is how long that history stays: a list of a long store must be
+	// read before its revision is compacted.
 	forgetAfter = time.Minute
 	// checkTimeout bounds the last look.
 	checkTimeout = 5 * time.Minute
@@ -86,7 +86,7 @@ func (p *proof) checks(s *store.Store, restored bool) *check {
 	return c
 }
 
-// finish checks the rest, when nobody writes to this etcd any more.
+// finish checks the rest, when this etcd has no writers any more.
 func (c *check) finish() {
 	c.p.t.Helper()
 	c.stop()

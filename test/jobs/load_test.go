@@ -145,7 +145,7 @@ func (l *load) submit(i, at int) string {
 	}
 }
 
-// ask sends a job as who has made its federation, or with the service's own token, as
+// ask sends a job as the owner of its federation, or with the service's own token, as
 // OSCAR's callers do.
 func (l *load) ask(ctx context.Context, to plane, i int, req controlplane.JobRequest) (*controlplane.Job, error) {
 	f := i % federations

@@ -147,9 +147,9 @@ func (n *nemesis) restart() {
 	n.p.RestartEtcd()
 }
 
-// restore puts etcd back to where it was a moment ago, while everybody else goes on.
-// Nothing is accepted in that moment: what was would be lost with the store, and nobody
-// could know of it.
+// restore puts etcd back to where it was a moment ago, while everything else goes on.
+// Nothing is accepted in that moment: a job accepted then would be lost with the store, and
+// the test could not tell.
 func (n *nemesis) restore() {
 	n.note("etcd restored")
 	n.load.held.Lock()

@@ -48,7 +48,7 @@ func owner(i int) string { return fmt.Sprintf("user-%d", i) }
 
 func ofUser(i int) bool { return i >= firstUser }
 
-// caller is who submits a job, or cancels it.
+// caller is the user that submits a job of a federation, or cancels it.
 func caller(federation int) identity.Caller {
 	if ofUser(federation) {
 		return identity.Caller{Subject: owner(federation)}

@@ -191,7 +191,7 @@ func (c *Cluster) Stop() error {
 	return c.stopErr
 }
 
-// freePort is one that nobody listens on at this moment.
+// freePort is one that is free at this moment.
 func freePort() (int, error) {
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -149,8 +149,8 @@ func (c *caller) create(ctx context.Context, s service) {
 			view = c.look(s, res.Replicas, &out)
 		}
 		c.history.record(c.number, s.name, in, out, call, view)
-		// Who does not know asks again under the same key; now and then one asks
-		// again who does.
+		// A client without an answer asks again under the same key; now and then one
+		// with an answer does, too.
 		if !in.Keyed || out.Answer != Unknown && out.Answer != Nothing && c.rng.IntN(6) > 0 {
 			return
 		}

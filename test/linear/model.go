@@ -211,7 +211,7 @@ func change(s state, in Input, answer Answer) []state {
 		return changing(s, in, succeeds)
 	case Aborted:
 		members, _ := wanted(s, in)
-		if members&^s.members != 0 { // who adds nobody needs no votes
+		if members&^s.members != 0 { // a change that adds no member needs no votes
 			return changing(s, in, aborts)
 		}
 	case Gone:

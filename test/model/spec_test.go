@@ -108,7 +108,7 @@ type change struct {
 	next words
 	excuses
 	// done gets the code of the answer: empty when it was made, unknown when
-	// nobody answered.
+	// there was none.
 	done chan string
 }
 

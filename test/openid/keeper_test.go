@@ -143,7 +143,7 @@ func (h *holder) lost(serial int64, why string) {
 	}
 }
 
-// In each life of the access token all who ask cost one exchange. What the provider
+// In each life of the access token all that ask for it cost one exchange. What the provider
 // gave in place of the refresh token is kept, and it is what is used the next time.
 func TestRotatedTokensAreKeptAndUsedOnce(t *testing.T) {
 	for name, as := range map[string]openid.Client{"public": openid.Public, "confidential": openid.Confidential, "steady": openid.Steady} {

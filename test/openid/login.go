@@ -83,7 +83,7 @@ func (r *Realm) Login(subject string, as Client) Tokens {
 	return Tokens{Access: got.AccessToken, Refresh: got.RefreshToken, ID: id}
 }
 
-// Refresh uses a refresh token, as whoever has it can.
+// Refresh uses a refresh token, as everything that has it can.
 func (r *Realm) Refresh(refresh string, as Client) Tokens {
 	r.t.Helper()
 	conf := oauth2.Config{ClientID: as.ID, ClientSecret: as.Secret, Endpoint: oauth2.Endpoint{

@@ -6,8 +6,8 @@ import (
 	"net/http"
 )
 
-// nobody is an address at which nobody listens.
-const nobody = "127.0.0.1:1"
+// refusing is an address that refuses connections.
+const refusing = "127.0.0.1:1"
 
 // OscarDies ends the cluster's OSCAR as SIGKILL does: what it was doing stops where it
 // is, and its syncer's connections are refused from now on.
@@ -25,7 +25,7 @@ func (c *Cluster) unlessDead(t *http.Transport) *http.Transport {
 	dial := t.DialContext
 	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if c.dead.Load() {
-			address = nobody
+			address = refusing
 		}
 		return dial(ctx, network, address)
 	}

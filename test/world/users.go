@@ -36,7 +36,7 @@ func newUsers(t testing.TB) *users {
 
 func (u *users) file(name string) string { return filepath.Join(u.dir, name) }
 
-// enter makes an etcd ask who is calling.
+// enter makes an etcd demand certificates.
 func (u *users) enter(cfg *embedded.Config) {
 	cfg.CertFile, cfg.KeyFile, cfg.CAFile = u.file("server.pem"), u.file("server.pem"), u.file(pki.AuthorityCertFile)
 	cfg.Guarded, cfg.Trusted = true, []string{access.ControlPlane}

@@ -10,8 +10,8 @@ import (
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
-// TestATokenWorksOnAfterItsServiceBecamePrivate: who could see a service has its tokens,
-// and none of them opens the control plane once he may not see it any more.
+// TestATokenWorksOnAfterItsServiceBecamePrivate: a user that could see a service has its
+// tokens, and the control plane accepts none of them once he may not see it any more.
 func TestATokenWorksOnAfterItsServiceBecamePrivate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(o *world.Options) { o.Sim = world.QuickJobs })
@@ -74,7 +74,7 @@ func TestATokenWorksOnAfterItsServiceBecamePrivate(t *testing.T) {
 	}
 	w.AwaitJob(w.Submit(names[0], `{"n":2}`), record.JobSucceeded)
 
-	// To widen, and to change something else, takes nobody's token away.
+	// Wider visibility, and other changes, leave all tokens valid.
 	third := shown()
 	if _, err := w.CP.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: service(t, public), Wait: limit}); err != nil {
 		t.Fatal(err)
