@@ -40,7 +40,7 @@ func withUsers(t *testing.T, mutate ...func(*world.Options)) *world.World {
 func createAs(w *world.World, token, body string, opts client.CreateOptions) error {
 	w.T.Helper()
 	opts.Wait = time.Minute
-	_, err := w.WithToken(token).CreateService(w.T.Context(), service(w.T, body), opts)
+	_, err := w.WithToken(token).CreateService(w.T.Context(), world.Service(w.T, body), opts)
 	return err
 }
 
@@ -82,7 +82,7 @@ func TestAUserCreatesOverClustersThatCheckHisToken(t *testing.T) {
 		t.Errorf("%d clusters have her token", n)
 	}
 	user := w.WithToken(token)
-	changed := service(t, strings.Replace(body, `"10"`, `"20"`, 1))
+	changed := world.Service(t, strings.Replace(body, `"10"`, `"20"`, 1))
 	if _, err := user.ChangeService(t.Context(), changed, client.ChangeOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestAMemberThatCameTooLateForTheToken(t *testing.T) {
 	forgetToken(w, c)
 	w.Cluster(c).Start(func(s *syncer.Config) { s.Resync = time.Hour })
 	w.Eventually("it needs her token", func() bool { return reasonAt(w, c) == string(record.ReasonNeedsUserToken) })
-	same := service(t, strings.Replace(nobodysTurn(), `"topology"`, `"deployment":"best-effort","topology"`, 1))
+	same := world.Service(t, strings.Replace(nobodysTurn(), `"topology"`, `"deployment":"best-effort","topology"`, 1))
 	if _, err := w.Client.ChangeService(t.Context(), same, client.ChangeOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestAVanishedServiceOfAUser(t *testing.T) {
 	forgetToken(w, b)
 	w.DeleteDirectly(w.Cluster(b).URL + "/system/services/" + names[1])
 	w.Eventually("it needs her token", func() bool { return reasonAt(w, b) == string(record.ReasonNeedsUserToken) })
-	if _, err := w.WithToken(w.Token(alice, nil)).ChangeService(t.Context(), service(t, nobodysTurn()), client.ChangeOptions{}); err != nil {
+	if _, err := w.WithToken(w.Token(alice, nil)).ChangeService(t.Context(), world.Service(t, nobodysTurn()), client.ChangeOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.Eventually("it is made again, for her", func() bool { return his(w, 1, b) && ready(w) })
@@ -276,7 +276,7 @@ func TestAllowedGroupsRestrictPlacement(t *testing.T) {
 	}
 	restrict("biology")
 	user := w.WithToken(token)
-	if _, err := user.ChangeService(t.Context(), service(t, strings.Replace(body, `"10"`, `"30"`, 1)), client.ChangeOptions{}); err != nil {
+	if _, err := user.ChangeService(t.Context(), world.Service(t, strings.Replace(body, `"10"`, `"30"`, 1)), client.ChangeOptions{}); err != nil {
 		t.Errorf("a change of what stands: %v", err)
 	}
 	another := oscar.Member{Type: "oscar", ClusterID: b, ServiceName: "grayifyr3"}
@@ -312,7 +312,7 @@ func TestAUsersFederationNeedsARefreshToken(t *testing.T) {
 		}
 	}
 	// What was alone, or delegated nothing, may not begin to without one.
-	mesh := service(t, body)
+	mesh := world.Service(t, body)
 	if _, err := w.WithToken(token).ChangeService(t.Context(), mesh, client.ChangeOptions{}); codeOf(err) != "invalid" {
 		t.Errorf("from none to mesh: %v", err)
 	}

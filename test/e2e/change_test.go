@@ -27,7 +27,7 @@ func TestAChangeReachesEveryCluster(t *testing.T) {
 	if _, err := create(w, body); err != nil {
 		t.Fatal(err)
 	}
-	s := service(t, strings.Replace(body, "0.5Gi", "1Gi", 1))
+	s := world.Service(t, strings.Replace(body, "0.5Gi", "1Gi", 1))
 	if _, err := w.CP.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s, Wait: limit}); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestAFailingReplicaTakesNoHealthyOneDown(t *testing.T) {
 	if err := sim.SetFault(oscarsim.Fault{Op: oscarsim.OpUpdate, Fault: oscarsim.Fault500}); err != nil {
 		t.Fatal(err)
 	}
-	s := service(t, strings.Replace(body, "0.5Gi", "1Gi", 1))
+	s := world.Service(t, strings.Replace(body, "0.5Gi", "1Gi", 1))
 	if _, err := w.CP.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s}); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestRollbackPauseAndCordonThroughTheAPI(t *testing.T) {
 	if _, err := create(w, body); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Client.ChangeService(t.Context(), service(t, strings.Replace(body, "0.5Gi", "1Gi", 1)), client.ChangeOptions{Wait: limit}); err != nil {
+	if _, err := w.Client.ChangeService(t.Context(), world.Service(t, strings.Replace(body, "0.5Gi", "1Gi", 1)), client.ChangeOptions{Wait: limit}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Client.Rollback(t.Context(), names[0], 1, client.ChangeOptions{Wait: limit}); err != nil {

@@ -56,7 +56,7 @@ func TestATokenWorksOnAfterItsServiceBecamePrivate(t *testing.T) {
 		t.Errorf("it does not warn: %q", h.Get("Warning"))
 	}
 
-	if _, err := w.CP.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: service(t, body), Wait: limit}); err != nil {
+	if _, err := w.CP.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: world.Service(t, body), Wait: limit}); err != nil {
 		t.Fatal(err)
 	}
 	sends("the shown token, after it became private", door, http.StatusUnauthorized)
@@ -76,7 +76,7 @@ func TestATokenWorksOnAfterItsServiceBecamePrivate(t *testing.T) {
 
 	// Wider visibility, and other changes, leave all tokens valid.
 	third := shown()
-	if _, err := w.CP.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: service(t, public), Wait: limit}); err != nil {
+	if _, err := w.CP.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: world.Service(t, public), Wait: limit}); err != nil {
 		t.Fatal(err)
 	}
 	sends("after it became public again", third, http.StatusCreated)

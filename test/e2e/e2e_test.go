@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
-	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -38,15 +37,6 @@ const body = `{"name":"grayifyr0","cluster_id":"oscar-cluster-a","image":"ghcr.i
 {"type":"oscar","cluster_id":"oscar-cluster-c","service_name":"grayifyr2"}]},
 "input":[{"storage_provider":"minio.default","path":"grayifyr0/in"}],"output":[{"storage_provider":"minio.default","path":"grayifyr0/out"}]}`
 
-func service(t testing.TB, body string) *oscar.Service {
-	t.Helper()
-	s, violations := oscar.ParseService([]byte(body))
-	if len(violations) > 0 {
-		t.Fatal(violations)
-	}
-	return s
-}
-
 func newWorld(t testing.TB, mutate ...func(*world.Options)) *world.World {
 	t.Helper()
 	opts := world.Options{Names: names, Secrets: []string{"canary-environment-secret"}}
@@ -58,7 +48,7 @@ func newWorld(t testing.TB, mutate ...func(*world.Options)) *world.World {
 
 func create(w *world.World, body string) (*client.CreateResult, error) {
 	w.T.Helper()
-	return w.Client.CreateService(w.T.Context(), service(w.T, body), client.CreateOptions{Wait: limit})
+	return w.Client.CreateService(w.T.Context(), world.Service(w.T, body), client.CreateOptions{Wait: limit})
 }
 
 func codeOf(err error) string {

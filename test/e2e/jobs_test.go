@@ -39,7 +39,7 @@ func TestJobsThroughTheAPI(t *testing.T) {
 	}
 	owner := w.WithToken(w.Token(alice, nil))
 	def := fmt.Sprintf(`{"name":%q,"cluster_id":"oscar-cluster-a","image":"i","script":"s"}`, privateJobs)
-	if _, err := owner.CreateService(t.Context(), service(t, def), client.CreateOptions{}); err != nil {
+	if _, err := owner.CreateService(t.Context(), world.Service(t, def), client.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -69,7 +69,7 @@ func TestJobsThroughTheAPI(t *testing.T) {
 		if !inOrder(states) || states[len(states)-1] != v1.JobSucceeded || !slices.Contains(states, v1.JobRunning) {
 			t.Errorf("it was %v", states)
 		}
-		job := must(w.Client.Job(t.Context(), sent.ID))(t)
+		job := world.Must(w.Client.Job(t.Context(), sent.ID))(t)
 		if job.Attempt != 1 || job.Place == nil || job.Size != len(event) || job.By != "cluster_admin" || job.SubmittedAt == nil && job.EndedAt == nil {
 			t.Errorf("it is %+v", job)
 		}
@@ -82,7 +82,7 @@ func TestJobsThroughTheAPI(t *testing.T) {
 				t.Errorf("the event arrived as %q", j.Event)
 			}
 		}
-		decidedAgain(t, must(w.Client.ExplainJob(t.Context(), sent.ID))(t), job)
+		decidedAgain(t, world.Must(w.Client.ExplainJob(t.Context(), sent.ID))(t), job)
 		// Sent again it is the same job, also now.
 		again, err := w.Client.SubmitJob(t.Context(), names[0], []byte(event), opts)
 		if err != nil || again.ID != sent.ID || !again.Replayed || again.Location != sent.Location {
@@ -99,7 +99,7 @@ func TestJobsThroughTheAPI(t *testing.T) {
 	t.Run("cancelled", func(t *testing.T) {
 		id := submit(t, w.Client, names[0])
 		job := until(t, w.Client, id, func(j *v1.Job) bool { return j.State == v1.JobSubmitted })
-		if cancelled := must(w.Client.CancelJob(t.Context(), id))(t); !cancelled.Cancelled {
+		if cancelled := world.Must(w.Client.CancelJob(t.Context(), id))(t); !cancelled.Cancelled {
 			t.Errorf("it is %+v", cancelled)
 		}
 		until(t, w.Client, id, func(j *v1.Job) bool { return j.State == v1.JobCancelled })
@@ -108,7 +108,7 @@ func TestJobsThroughTheAPI(t *testing.T) {
 				t.Error("its Job is still there")
 			}
 		}
-		if again := must(w.Client.CancelJob(t.Context(), id))(t); again.State != v1.JobCancelled {
+		if again := world.Must(w.Client.CancelJob(t.Context(), id))(t); again.State != v1.JobCancelled {
 			t.Errorf("cancelled again it is %s", again.State)
 		}
 	})
@@ -152,14 +152,14 @@ func TestJobsThroughTheAPI(t *testing.T) {
 		for _, id := range []string{a, b, c} {
 			w.Cluster(id).Sim.ClearFaults()
 		}
-		if replayed := must(w.Client.ReplayJob(t.Context(), id))(t); v1.JobEnded(replayed.State) {
+		if replayed := world.Must(w.Client.ReplayJob(t.Context(), id))(t); v1.JobEnded(replayed.State) {
 			t.Errorf("replayed it is %+v", replayed)
 		}
 		job := until(t, w.Client, id, func(j *v1.Job) bool { return j.State == v1.JobSubmitted })
 		if job.Attempt != 6 || len(job.Attempts) != 5 {
 			t.Errorf("it is %+v", job)
 		}
-		if e := must(w.Client.ExplainJob(t.Context(), id))(t); len(e.Decisions) < 2 || e.Decisions[0].Attempt != 6 {
+		if e := world.Must(w.Client.ExplainJob(t.Context(), id))(t); len(e.Decisions) < 2 || e.Decisions[0].Attempt != 6 {
 			t.Errorf("%d decisions", len(e.Decisions))
 		}
 	})
@@ -183,7 +183,7 @@ func serviceTokens(t *testing.T, w *world.World) {
 	if status != http.StatusCreated || text != "" || header.Get("Location") != "/system/jobs/"+header.Get("X-Job-ID") {
 		t.Fatalf("answered %d %v %q", status, header, text)
 	}
-	job := must(w.Client.Job(t.Context(), header.Get("X-Job-ID")))(t)
+	job := world.Must(w.Client.Job(t.Context(), header.Get("X-Job-ID")))(t)
 	if job.ClusterID != b || job.ServiceName != names[1] || job.By != "" {
 		t.Errorf("it is %+v", job)
 	}
@@ -246,7 +246,7 @@ func decidedAgain(t *testing.T, e *v1.JobExplanation, j *v1.Job) {
 
 func submit(t *testing.T, as *client.Client, service string) string {
 	t.Helper()
-	return must(as.SubmitJob(t.Context(), service, []byte("an event"), client.JobOptions{}))(t).ID
+	return world.Must(as.SubmitJob(t.Context(), service, []byte("an event"), client.JobOptions{}))(t).ID
 }
 
 // roomSeen checks what the API says that the clusters have free: each one, and the sum as
@@ -256,7 +256,7 @@ func roomSeen(t *testing.T, w *world.World) {
 	const free, memory = 3500, 8<<30 - 512<<20 // of each simulated cluster's one node
 	var st *v1.SystemStatus
 	w.Eventually("every cluster has said what it has", func() bool {
-		st = must(w.Client.Status(t.Context()))(t)
+		st = world.Must(w.Client.Status(t.Context()))(t)
 		return len(st.Clusters) == 3 && !slices.ContainsFunc(st.Clusters, func(c v1.ClusterStatus) bool { return !c.Fresh })
 	})
 	for _, c := range st.Clusters {
@@ -294,14 +294,4 @@ func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-func must[T any](v T, err error) func(*testing.T) T {
-	return func(t *testing.T) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
 }

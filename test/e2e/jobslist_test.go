@@ -17,7 +17,7 @@ import (
 func jobsSeen(t *testing.T, w *world.World, owner *client.Client) {
 	bob := w.WithToken(w.Token("bob", nil))
 	hidden := submit(t, owner, privateJobs)
-	if j := must(owner.Job(t.Context(), hidden))(t); j.Owner != alice || j.By != alice {
+	if j := world.Must(owner.Job(t.Context(), hidden))(t); j.Owner != alice || j.By != alice {
 		t.Errorf("alice sees %+v", j)
 	}
 	authorization := "Bearer " + w.Token("bob", nil)
@@ -32,22 +32,22 @@ func jobsSeen(t *testing.T, w *world.World, owner *client.Client) {
 			t.Errorf("bob asks %s %s of alice's job:\n%s\nand if it is not there:\n%s", q.method, q.path, got, nothing)
 		}
 	}
-	if list := must(bob.Jobs(t.Context(), client.JobQuery{Service: privateJobs, Counts: true}))(t); len(list.Jobs) > 0 || len(list.Counts) > 0 {
+	if list := world.Must(bob.Jobs(t.Context(), client.JobQuery{Service: privateJobs, Counts: true}))(t); len(list.Jobs) > 0 || len(list.Counts) > 0 {
 		t.Errorf("bob's list: %+v", list)
 	}
 	// The other service is public: its jobs are seen, and not whose they are.
 	seen, own := submit(t, owner, names[0]), submit(t, bob, names[0])
-	if j := must(bob.Job(t.Context(), seen))(t); j.By != "" {
+	if j := world.Must(bob.Job(t.Context(), seen))(t); j.By != "" {
 		t.Errorf("bob sees who sent %+v", j)
 	}
 	if _, err := bob.CancelJob(t.Context(), seen); codeOf(err) != v1.CodeForbidden {
 		t.Errorf("bob cancels alice's job: %v", err)
 	}
-	if j := must(bob.Job(t.Context(), own))(t); j.By != "bob" {
+	if j := world.Must(bob.Job(t.Context(), own))(t); j.By != "bob" {
 		t.Errorf("his own: %+v", j)
 	}
-	must(bob.CancelJob(t.Context(), own))(t)
-	must(w.Client.CancelJob(t.Context(), seen))(t)
+	world.Must(bob.CancelJob(t.Context(), own))(t)
+	world.Must(w.Client.CancelJob(t.Context(), seen))(t)
 }
 
 // jobsListed: pages have every job once, the newest first, and a watch goes on where it
@@ -56,7 +56,7 @@ func jobsListed(t *testing.T, w *world.World) {
 	q := client.JobQuery{GroupID: names[0], Limit: 2, Counts: true}
 	var ids []string
 	for {
-		page := must(w.Client.Jobs(t.Context(), q))(t)
+		page := world.Must(w.Client.Jobs(t.Context(), q))(t)
 		for _, j := range page.Jobs {
 			ids = append(ids, j.ID)
 		}

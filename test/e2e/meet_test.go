@@ -25,11 +25,8 @@ func TestAChangeThatMeetsADeletion(t *testing.T) {
 	changed := 0
 	for i := range rounds {
 		define := func(version string) *oscar.Service {
-			s, violations := oscar.ParseService(fmt.Appendf(nil, `{"name":"meet","cluster_id":"oscar-cluster-a","image":"example.org/image",
+			s := world.Service(t, fmt.Sprintf(`{"name":"meet","cluster_id":"oscar-cluster-a","image":"example.org/image",
 "script":"#!/bin/sh\n# %s\n","federation":{"topology":"mesh","members":[{"type":"oscar","cluster_id":"oscar-cluster-b","service_name":"meet"}]}}`, version))
-			if len(violations) > 0 {
-				t.Fatal(violations)
-			}
 			return s
 		}
 		if _, err := w.Client.CreateService(t.Context(), define("first"), client.CreateOptions{}); err != nil {

@@ -95,7 +95,7 @@ func TestAnOrdinaryChangeDropsWhatANewerVersionWrote(t *testing.T) {
 	}
 	w.Eventually("the federation stands", func() bool { return ready(w) })
 
-	s := service(t, strings.Replace(body, "0.5Gi", "1Gi", 1))
+	s := world.Service(t, strings.Replace(body, "0.5Gi", "1Gi", 1))
 	if _, err := w.CP.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s, Wait: limit}); err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func TestJobsOfWorkersUseTheStorageOfTheOrigin(t *testing.T) {
 	user := w.WithToken(w.Token(ann, nil))
 	submit := func(event string) string {
 		t.Helper()
-		return must(user.SubmitJob(t.Context(), names[0], []byte(event), client.JobOptions{}))(t).ID
+		return world.Must(user.SubmitJob(t.Context(), names[0], []byte(event), client.JobOptions{}))(t).ID
 	}
 	// A private service of hers OSCAR would not find by her token: it looks for the part before the @.
 	public := strings.Replace(usersBody(), `"environment":`, `"visibility":"public","environment":`, 1)
@@ -81,7 +81,7 @@ func TestJobsOfWorkersUseTheStorageOfTheOrigin(t *testing.T) {
 	states := func(state string, clusters ...string) {
 		t.Helper()
 		for _, id := range clusters {
-			must(w.Client.SetClusterState(t.Context(), id, state))(t)
+			world.Must(w.Client.SetClusterState(t.Context(), id, state))(t)
 		}
 	}
 	states("cordoned", b, c)
@@ -103,7 +103,7 @@ func TestJobsOfWorkersUseTheStorageOfTheOrigin(t *testing.T) {
 	}
 	w.Eventually("they say that they cannot", func() bool { return readable(w, false) })
 	waits := submit("another event")
-	why := must(w.Client.ExplainJob(t.Context(), waits))(t)
+	why := world.Must(w.Client.ExplainJob(t.Context(), waits))(t)
 	if len(why.Decisions) != 1 || why.Decisions[0].Chosen != "" {
 		t.Fatalf("%+v", why.Decisions)
 	}
@@ -136,9 +136,9 @@ func TestAJobThatFailedWhileTheOriginWasAwayGoesBack(t *testing.T) {
 	}
 	w.Eventually("the workers can use it", func() bool { return readable(w, true) })
 	for _, id := range []string{a, c} {
-		must(w.Client.SetClusterState(t.Context(), id, "cordoned"))(t)
+		world.Must(w.Client.SetClusterState(t.Context(), id, "cordoned"))(t)
 	}
-	job := must(w.WithToken(w.Token(ann, nil)).SubmitJob(t.Context(), names[0], []byte(uploaded), client.JobOptions{}))(t).ID
+	job := world.Must(w.WithToken(w.Token(ann, nil)).SubmitJob(t.Context(), names[0], []byte(uploaded), client.JobOptions{}))(t).ID
 	at := until(t, w.Client, job, func(j *v1.Job) bool { return j.State == v1.JobSubmitted }).Place
 	if err := w.Cluster(a).Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpHealth, Fault: oscarsim.FaultRefuse}); err != nil {
 		t.Fatal(err)

@@ -25,13 +25,13 @@ func TestKeysComeThroughTheControlPlane(t *testing.T) {
 	})
 	w.AddUser(ann)
 	spec := v1.ClusterSpec{ClusterID: a, Endpoint: "https://127.0.0.1:1"}
-	must(w.Client.UpdateCluster(t.Context(), spec))(t)
+	world.Must(w.Client.UpdateCluster(t.Context(), spec))(t)
 	if err := createAs(w, w.Token(ann, nil), usersBody(), client.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.Eventually("the workers can use the origin's storage", func() bool { return readable(w, true) })
-	must(w.Client.SetClusterState(t.Context(), a, "cordoned"))(t)
-	id := must(w.WithToken(w.Token(ann, nil)).SubmitJob(t.Context(), names[0], []byte(uploaded), client.JobOptions{}))(t).ID
+	world.Must(w.Client.SetClusterState(t.Context(), a, "cordoned"))(t)
+	id := world.Must(w.WithToken(w.Token(ann, nil)).SubmitJob(t.Context(), names[0], []byte(uploaded), client.JobOptions{}))(t).ID
 	if cluster, keys := keysOf(t, w, id); cluster == a || keys == nil || keys.AccessKey != ann || keys.Endpoint != w.Cluster(a).URL {
 		t.Errorf("at %s, with %+v", cluster, keys)
 	}

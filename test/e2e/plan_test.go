@@ -167,7 +167,7 @@ func TestAPlanOfSeveralIsRefusedAsAWhole(t *testing.T) {
 	s.run(0, "apply", "-f", s.path("fdl.yaml"))
 	s.edit("fdl.yaml", "imagemagick", "imagemagick:7")
 	s.nothing(0, "plan", "-f", s.path("fdl.yaml"), "--out", s.path("plan.json"))
-	lonely := service(t, `{"name":"lonely","cluster_id":"oscar-cluster-c","image":"ghcr.io/grycap/other","script":"s"}`)
+	lonely := world.Service(t, `{"name":"lonely","cluster_id":"oscar-cluster-c","image":"ghcr.io/grycap/other","script":"s"}`)
 	if _, err := w.Client.ChangeService(t.Context(), lonely, client.ChangeOptions{Wait: limit}); err != nil {
 		t.Fatal(err)
 	}

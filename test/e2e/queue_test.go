@@ -34,7 +34,7 @@ func TestAHundredCreatesAtOnceOverOneOscar(t *testing.T) {
 	for i := range n {
 		wg.Go(func() {
 			body := fmt.Sprintf(`{"name":"queued%d","image":"ghcr.io/grycap/imagemagick","script":"#!/bin/sh\n"}`, i)
-			_, errs[i] = w.Client.CreateService(t.Context(), service(t, body), client.CreateOptions{Wait: limit})
+			_, errs[i] = w.Client.CreateService(t.Context(), world.Service(t, body), client.CreateOptions{Wait: limit})
 		})
 	}
 	wg.Wait()

@@ -283,7 +283,7 @@ func TestACreateInFlightEndsWhenItsClusterIsRemoved(t *testing.T) {
 	}
 	outcome := make(chan error, 1)
 	go func() {
-		_, err := w.Client.CreateService(t.Context(), service(t, body), client.CreateOptions{Wait: limit})
+		_, err := w.Client.CreateService(t.Context(), world.Service(t, body), client.CreateOptions{Wait: limit})
 		outcome <- err
 	}()
 	w.Eventually("the creation is applied", func() bool { return sim.Calls()["create"] > 0 })

@@ -21,7 +21,7 @@ func TestAMemberThatTakesAnothersPlaceIsRefusedItsBucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A worker's POST makes no bucket; its first PUT does.
-	bigger := service(t, strings.Replace(body, "0.5Gi", "1Gi", 1))
+	bigger := world.Service(t, strings.Replace(body, "0.5Gi", "1Gi", 1))
 	if _, err := w.CP.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: bigger, Wait: limit}); err != nil {
 		t.Fatal(err)
 	}

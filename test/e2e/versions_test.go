@@ -60,7 +60,7 @@ func TestAnOldVersionWritesIntoAStoreOfTheNext(t *testing.T) {
 	}
 	changes := func(cp *controlplane.ControlPlane, memory string) {
 		t.Helper()
-		s := service(t, strings.Replace(body, "0.5Gi", memory, 1))
+		s := world.Service(t, strings.Replace(body, "0.5Gi", memory, 1))
 		if _, err := cp.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s, Wait: limit}); err != nil {
 			t.Error(err)
 		}

@@ -128,7 +128,7 @@ func TestWhatMayNotBeSeenAnswersAsIfItDidNotExist(t *testing.T) {
 		publicName:     `"visibility":"public",`,
 	} {
 		def := fmt.Sprintf(`{"name":%q,"cluster_id":"oscar-cluster-a",%s"image":"i","script":"s"}`, name, extra)
-		if _, err := owner.CreateService(t.Context(), service(t, def), client.CreateOptions{}); err != nil {
+		if _, err := owner.CreateService(t.Context(), world.Service(t, def), client.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -257,14 +257,14 @@ func TestHistoryKeepsWhatWasPrivate(t *testing.T) {
 	w.AddUser("bob")
 	owner, bob := w.WithToken(w.Token(alice, nil)), w.WithToken(w.Token("bob", nil))
 	def := `{"name":"svc-private-0","image":"secret-of-alice","script":"s","visibility":"private"}`
-	if _, err := owner.CreateService(t.Context(), service(t, def), client.CreateOptions{}); err != nil {
+	if _, err := owner.CreateService(t.Context(), world.Service(t, def), client.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := bob.History(t.Context(), privateName, ""); codeOf(err) != "not_found" {
 		t.Errorf("while it is private: %v", err)
 	}
 	def = strings.NewReplacer("secret-of-alice", "for-everybody", `"private"`, `"public"`).Replace(def)
-	if _, err := owner.ChangeService(t.Context(), service(t, def), client.ChangeOptions{}); err != nil {
+	if _, err := owner.ChangeService(t.Context(), world.Service(t, def), client.ChangeOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for who, want := range map[*client.Client]int{bob: 1, owner: 2} {

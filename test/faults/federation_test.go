@@ -18,6 +18,7 @@ import (
 	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/invariants"
 	"github.com/oscarfed/oscarfed/test/process"
+	"github.com/oscarfed/oscarfed/test/world"
 )
 
 // user and password are those of the administrator, of the API and of every OSCAR.
@@ -135,7 +136,7 @@ func (f *federation) eventually(what string, ok func() bool) {
 // service is that of the definition.
 func (f *federation) service() *oscar.Service {
 	f.t.Helper()
-	return service(f.t, definition)
+	return world.Service(f.t, definition)
 }
 
 // create sends the definition; the answer is nil, or an error with its code.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
-	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -42,11 +41,8 @@ func (c *chain) service(name, cluster string, members ...string) {
 	for i, id := range members {
 		list = append(list, fmt.Sprintf(`{"type":"oscar","cluster_id":%q,"service_name":"%s-%d","priority":%d}`, id, name, i, i+1))
 	}
-	s, violations := oscar.ParseService(fmt.Appendf(nil, `{"name":%q,"cluster_id":%q,"image":"i","cpu":"0.5","memory":"0.5Gi","script":"#!/bin/sh\n",
+	s := world.Service(c.T, fmt.Sprintf(`{"name":%q,"cluster_id":%q,"image":"i","cpu":"0.5","memory":"0.5Gi","script":"#!/bin/sh\n",
 "federation":{"topology":"star","delegation":"static","members":[%s]}}`, name, cluster, strings.Join(list, ",")))
-	if len(violations) > 0 {
-		c.T.Fatal(violations)
-	}
 	if _, err := c.Client.CreateService(c.T.Context(), s, client.CreateOptions{Wait: limit}); err != nil {
 		c.T.Fatal(err)
 	}

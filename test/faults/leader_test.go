@@ -25,7 +25,7 @@ func TestEtcdLosesItsLeaderDuringCreates(t *testing.T) {
 		wg.Go(func() {
 			key := fmt.Sprintf("leader-%d", i)
 			for range 20 {
-				_, errs[i] = w.Client.CreateService(t.Context(), service(t, fdl(name, "256Mi")), client.CreateOptions{IdempotencyKey: key, Wait: limit})
+				_, errs[i] = w.Client.CreateService(t.Context(), world.Service(t, fdl(name, "256Mi")), client.CreateOptions{IdempotencyKey: key, Wait: limit})
 				switch clientCode(errs[i]) {
 				case "unavailable", "unknown_outcome":
 				default:

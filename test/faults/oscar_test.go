@@ -144,7 +144,7 @@ func TestADeletionEndsARollbackThatWaits(t *testing.T) {
 	if err := cluster.Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultHang}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Client.CreateService(t.Context(), service(t, fdl("alpha", "256Mi")), client.CreateOptions{Async: true}); err != nil {
+	if _, err := w.Client.CreateService(t.Context(), world.Service(t, fdl("alpha", "256Mi")), client.CreateOptions{Async: true}); err != nil {
 		t.Fatal(err)
 	}
 	w.Eventually("the creation is under way", func() bool { return cluster.Sim.Calls()[oscarsim.OpCreate] > 0 })
@@ -220,7 +220,7 @@ func TestABestEffortFederationIsCompletedWhenItsOscarIsBack(t *testing.T) {
 	w := newWorld(t, world.Options{})
 	cluster := w.Cluster("oscar-cluster-c")
 	cluster.OscarDies()
-	if _, err := w.Client.CreateService(t.Context(), service(t, fdl("alpha", "256Mi")), client.CreateOptions{Wait: limit, Deployment: "best-effort"}); err != nil {
+	if _, err := w.Client.CreateService(t.Context(), world.Service(t, fdl("alpha", "256Mi")), client.CreateOptions{Wait: limit, Deployment: "best-effort"}); err != nil {
 		t.Fatal(err)
 	}
 	cluster.OscarLives()

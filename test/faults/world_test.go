@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/oscarfed/oscarfed/api/client"
-	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
@@ -36,15 +35,6 @@ func replicasOf(name string) map[string]string {
 	return map[string]string{"oscar-cluster-a": name + "0", "oscar-cluster-b": name + "1", "oscar-cluster-c": name + "2"}
 }
 
-func service(t testing.TB, body string) *oscar.Service {
-	t.Helper()
-	s, violations := oscar.ParseService([]byte(body))
-	if len(violations) > 0 {
-		t.Fatal(violations)
-	}
-	return s
-}
-
 func newWorld(t testing.TB, opts world.Options) *world.World {
 	t.Helper()
 	opts.Secrets = []string{"secret-value-of-the-test"}
@@ -56,7 +46,7 @@ func newWorld(t testing.TB, opts world.Options) *world.World {
 
 func createIn(w *world.World, api *client.Client, name string) error {
 	w.T.Helper()
-	_, err := api.CreateService(w.T.Context(), service(w.T, fdl(name, "256Mi")), client.CreateOptions{Wait: limit})
+	_, err := api.CreateService(w.T.Context(), world.Service(w.T, fdl(name, "256Mi")), client.CreateOptions{Wait: limit})
 	return err
 }
 
@@ -69,7 +59,7 @@ func mustCreate(w *world.World, name string) {
 
 func mustChange(w *world.World, name, memory string) {
 	w.T.Helper()
-	if _, err := w.Client.ChangeService(w.T.Context(), service(w.T, fdl(name, memory)), client.ChangeOptions{Async: true}); err != nil {
+	if _, err := w.Client.ChangeService(w.T.Context(), world.Service(w.T, fdl(name, memory)), client.ChangeOptions{Async: true}); err != nil {
 		w.T.Fatal(err)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
-	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
@@ -72,11 +71,8 @@ func (p *proof) create(i int) {
 			api = p.WithToken(p.Token(owner(i), map[string]any{"exp": time.Now().Add(tokenLife).Unix()}))
 			refresh = fmt.Sprintf(`"environment":{"secrets":{"refresh_token":%q}},`, p.users.issuer.RefreshToken(owner(i)))
 		}
-		s, violations := oscar.ParseService(fmt.Appendf(nil, `{"name":%q,"cluster_id":%q,"image":"i","cpu":"0.5","memory":"0.5Gi","script":"#!/bin/sh\n",%s
+		s := world.Service(p.t, fmt.Sprintf(`{"name":%q,"cluster_id":%q,"image":"i","cpu":"0.5","memory":"0.5Gi","script":"#!/bin/sh\n",%s
 "federation":{"topology":"mesh","delegation":"random","members":[%s]}}`, p.name(i), p.ids[i], refresh, strings.Join(members, ",")))
-		if len(violations) > 0 {
-			p.t.Fatal(violations)
-		}
 		_, err := api.CreateService(p.t.Context(), s, client.CreateOptions{Wait: await.Limit})
 		if err == nil {
 			return

@@ -29,16 +29,6 @@ import (
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
 // federation is a world over an etcd that has users, whose clusters join by themselves.
 type federation struct {
 	*world.World
@@ -92,7 +82,7 @@ type site struct {
 func (f *federation) site(id string) *site {
 	f.T.Helper()
 	c := f.Machine(id)
-	s := &site{Cluster: c, f: f, endpoint: c.URL, dir: f.T.TempDir(), identity: must(seal.Generate())(f.T), kube: "kube-" + id, stop: func() {}}
+	s := &site{Cluster: c, f: f, endpoint: c.URL, dir: f.T.TempDir(), identity: world.Must(seal.Generate())(f.T), kube: "kube-" + id, stop: func() {}}
 	if err := os.WriteFile(filepath.Join(s.dir, "password"), []byte(world.Password), 0o600); err != nil {
 		f.T.Fatal(err)
 	}
@@ -120,7 +110,7 @@ func (s *site) invite(replace bool) {
 // openEnrolment is what a start of the syncer does first.
 func (s *site) openEnrolment() *enroll.Enrolment {
 	s.f.T.Helper()
-	s.enrolment = must(enroll.Open(enroll.Config{
+	s.enrolment = world.Must(enroll.Open(enroll.Config{
 		ClusterID: s.ID, ControlPlane: s.f.API, CA: s.f.CA, Dir: s.dir, Recipient: s.identity.Recipient(),
 		Token:         func() (string, error) { return s.token, nil },
 		KubeSystemUID: func(context.Context) (string, error) { return s.kube, nil },
@@ -135,7 +125,7 @@ func (s *site) openEnrolment() *enroll.Enrolment {
 
 func (s *site) oscar() *manager.Client {
 	s.f.T.Helper()
-	return must(manager.New(manager.Config{Endpoint: s.endpoint, User: world.User, PasswordFile: filepath.Join(s.dir, "password")}))(s.f.T)
+	return world.Must(manager.New(manager.Config{Endpoint: s.endpoint, User: world.User, PasswordFile: filepath.Join(s.dir, "password")}))(s.f.T)
 }
 
 // ensure opens the enrolment and answers what stops the syncer's start.

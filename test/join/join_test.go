@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
-	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/test/await"
+	"github.com/oscarfed/oscarfed/test/world"
 )
 
 const definition = `{"name":"first","cluster_id":"a","image":"ghcr.io/grycap/imagemagick","cpu":"0.5","memory":"0.5Gi","script":"#!/bin/sh\n",
@@ -24,10 +24,7 @@ const definition = `{"name":"first","cluster_id":"a","image":"ghcr.io/grycap/ima
 
 func (f *federation) create() error {
 	f.T.Helper()
-	s, violations := oscar.ParseService([]byte(definition))
-	if len(violations) > 0 {
-		f.T.Fatal(violations)
-	}
+	s := world.Service(f.T, definition)
 	_, err := f.Client.CreateService(f.T.Context(), s, client.CreateOptions{Wait: await.Limit})
 	return err
 }
@@ -42,7 +39,7 @@ func says(t *testing.T, what string, err error, part string) {
 // serial is that of the certificate in use.
 func (s *site) serial() string {
 	s.f.T.Helper()
-	return must(s.enrolment.Certificate())(s.f.T).Leaf.SerialNumber.String()
+	return world.Must(s.enrolment.Certificate())(s.f.T).Leaf.SerialNumber.String()
 }
 
 // session is the create revision of the syncer's session.
@@ -163,7 +160,7 @@ func TestOneToken(t *testing.T) {
 	}
 
 	// The identity is lost for good.
-	rival.identity = must(seal.Generate())(t)
+	rival.identity = world.Must(seal.Generate())(t)
 	rival.invite(true)
 	if err := rival.ensure(); err != nil {
 		t.Fatal(err)
@@ -236,11 +233,11 @@ func TestAMachineThatWasOff(t *testing.T) {
 	// What it got was for a day from now on, by the clock of the authority.
 	f.clock.Advance(24*time.Hour + 2*24*time.Hour)
 	says(t, "after 91 days", a.ensure(), "needs a token")
-	key := must(os.ReadFile(filepath.Join(a.dir, "client.key")))(t)
+	key := world.Must(os.ReadFile(filepath.Join(a.dir, "client.key")))(t)
 	a.invite(false)
 	a.start()
 	f.await("a")
-	if again := must(os.ReadFile(filepath.Join(a.dir, "client.key")))(t); string(again) != string(key) {
+	if again := world.Must(os.ReadFile(filepath.Join(a.dir, "client.key")))(t); string(again) != string(key) {
 		t.Error("it has another key")
 	}
 }
@@ -299,7 +296,7 @@ func TestRemovedWhileItRuns(t *testing.T) {
 	if uid := b.enrolment.ClusterUID(); uid == former || uid == "" {
 		t.Errorf("it is %s again", uid)
 	}
-	if keys := must(f.Store.ListKeys(t.Context(), record.DesiredServicesPrefix("b")))(t); len(keys) > 0 {
+	if keys := world.Must(f.Store.ListKeys(t.Context(), record.DesiredServicesPrefix("b")))(t); len(keys) > 0 {
 		t.Errorf("of before there is %v", keys)
 	}
 }
@@ -325,7 +322,7 @@ func TestRemovedWhileItWasAway(t *testing.T) {
 	b.start()
 	f.Eventually("it deletes its service", func() bool { return !slices.Contains(b.Sim.Services(), "second") })
 	f.Eventually("nothing is left of it", func() bool {
-		return len(must(f.Store.ListKeys(t.Context(), record.ClusterPrefix("b")+"desired/"))(t)) == 0
+		return len(world.Must(f.Store.ListKeys(t.Context(), record.ClusterPrefix("b")+"desired/"))(t)) == 0
 	})
 	b.stop()
 	f.clock.Advance(25 * time.Hour)
@@ -362,7 +359,7 @@ func TestADeletionWaitsForAClusterWhoseCertificateHasEnded(t *testing.T) {
 			b.start()
 			f.Eventually("it deletes its service", func() bool { return !slices.Contains(b.Sim.Services(), "second") })
 			f.Eventually("no tombstone is left", func() bool {
-				return len(must(f.Store.ListKeys(t.Context(), record.DesiredServicesPrefix("b")))(t)) == 0
+				return len(world.Must(f.Store.ListKeys(t.Context(), record.DesiredServicesPrefix("b")))(t)) == 0
 			})
 			if err := f.create(); err != nil {
 				t.Error("the same federation again:", err)

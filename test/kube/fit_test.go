@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/oscarfed/oscarfed/api/client"
-	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/test/kubetest"
@@ -39,10 +38,7 @@ func TestAServiceThatFitsOnNoNodeIsRefusedWithoutAMetricsAPI(t *testing.T) {
 		Syncer: func(c *syncer.Config) { c.Kube, c.Resync = open(c.Logger), time.Hour },
 	})
 	submit := func(cpu string) error {
-		s, violations := oscar.ParseService(fmt.Appendf(nil, `{"name":%q,"cluster_id":%q,"image":"ghcr.io/grycap/imagemagick","script":"true","cpu":%q}`, name, cluster, cpu))
-		if len(violations) > 0 {
-			t.Fatal(violations)
-		}
+		s := world.Service(t, fmt.Sprintf(`{"name":%q,"cluster_id":%q,"image":"ghcr.io/grycap/imagemagick","script":"true","cpu":%q}`, name, cluster, cpu))
 		_, err := w.Client.CreateService(t.Context(), s, client.CreateOptions{Wait: kubetest.Patience})
 		return err
 	}

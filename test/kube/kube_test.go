@@ -20,7 +20,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/oscarfed/oscarfed/api/client"
-	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
@@ -94,11 +93,8 @@ func newWorld(t *testing.T, services string) *world.World {
 // create makes the service, in the OSCAR and, as an OSCAR does, in Kubernetes.
 func create(w *world.World, services string) *corev1.ConfigMap {
 	w.T.Helper()
-	s, violations := oscar.ParseService(fmt.Appendf(nil, `{"name":%q,"cluster_id":%q,"image":"ghcr.io/grycap/imagemagick","script":"true",
+	s := world.Service(w.T, fmt.Sprintf(`{"name":%q,"cluster_id":%q,"image":"ghcr.io/grycap/imagemagick","script":"true",
 		"input":[{"storage_provider":"minio.default","path":"%s/in"}]}`, services, cluster, services))
-	if len(violations) > 0 {
-		w.T.Fatal(violations)
-	}
 	if _, err := w.Client.CreateService(w.T.Context(), s, client.CreateOptions{Wait: kubetest.Patience}); err != nil {
 		w.T.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/oscarfed/oscarfed/api/client"
-	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
@@ -36,11 +35,8 @@ func TestARefreshTokenRestsInASecretOfItsOwner(t *testing.T) {
 	w.AddUser(alice)
 	user := w.WithToken(w.Token(alice, nil))
 	first := iss.RefreshToken(alice)
-	definition, violations := oscar.ParseService(fmt.Appendf(nil, `{"name":%q,"cluster_id":%q,"image":"ghcr.io/grycap/imagemagick","script":"true",
+	definition := world.Service(t, fmt.Sprintf(`{"name":%q,"cluster_id":%q,"image":"ghcr.io/grycap/imagemagick","script":"true",
 		"environment":{"secrets":{"refresh_token":%q}},"input":[{"storage_provider":"minio.default","path":"%s/in"}]}`, services, cluster, first, services))
-	if len(violations) > 0 {
-		t.Fatal(violations)
-	}
 	if _, err := user.CreateService(t.Context(), definition, client.CreateOptions{Wait: kubetest.Patience}); err != nil {
 		t.Fatal(err)
 	}

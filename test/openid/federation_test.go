@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
-	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
@@ -41,12 +40,9 @@ func TestAFederationOfAProvidersUser(t *testing.T) {
 	w.AddUser(alice)
 	login := realm.Login(alice, openid.Public)
 	user := w.WithToken(login.Access)
-	definition, violations := oscar.ParseService(fmt.Appendf(nil, `{"name":"grayify0","cluster_id":%q,"image":"ghcr.io/grycap/imagemagick","script":"true",
+	definition := world.Service(t, fmt.Sprintf(`{"name":"grayify0","cluster_id":%q,"image":"ghcr.io/grycap/imagemagick","script":"true",
 		"environment":{"secrets":{"refresh_token":%q}},"input":[{"storage_provider":"minio.default","path":"grayify0/in"}],
 		"federation":{"group_id":"grayify","topology":"mesh","members":[{"type":"oscar","cluster_id":%q,"service_name":"grayify1"}]}}`, a, login.Refresh, b))
-	if len(violations) > 0 {
-		t.Fatal(violations)
-	}
 	if _, err := user.CreateService(t.Context(), definition, client.CreateOptions{Wait: await.Limit}); err != nil {
 		t.Fatal(err)
 	}

@@ -42,11 +42,7 @@ func definition(t testing.TB, name, memory string) *oscar.Service {
 {"type":"oscar","cluster_id":"oscar-cluster-b","service_name":"NAME1"},
 {"type":"oscar","cluster_id":"oscar-cluster-c","service_name":"NAME2"}]},
 "input":[{"storage_provider":"minio.default","path":"NAME0/in"}],"output":[{"storage_provider":"minio.default","path":"NAME0/out"}]}`)
-	s, violations := oscar.ParseService([]byte(text))
-	if len(violations) > 0 {
-		t.Fatal(violations)
-	}
-	return s
+	return world.Service(t, text)
 }
 
 // tale is a world whose store was put back: since the backup, federation changed was

@@ -94,7 +94,7 @@ func (w *World) machine(id string) *Cluster {
 	if w.opts.Sim != nil {
 		w.opts.Sim(&cfg)
 	}
-	c := &Cluster{Site: must(NewSite(cfg))(w.T), world: w, dir: w.T.TempDir(), server: srv}
+	c := &Cluster{Site: Must(NewSite(cfg))(w.T), world: w, dir: w.T.TempDir(), server: srv}
 	srv.Config.Handler = c.Sim.Handler()
 	srv.Start()
 	c.URL = srv.URL
@@ -110,7 +110,7 @@ func (c *Cluster) NewSyncer(mutate ...func(*syncer.Config)) *syncer.Syncer {
 	c.world.T.Helper()
 	link := NewLink(c.world.opts.Network)
 	c.links = append(c.links, link)
-	oscarClient := must(manager.New(manager.Config{Endpoint: c.URL, User: User, PasswordFile: filepath.Join(c.dir, "password"),
+	oscarClient := Must(manager.New(manager.Config{Endpoint: c.URL, User: User, PasswordFile: filepath.Join(c.dir, "password"),
 		Transport: c.unlessDead(link.transport())}))(c.world.T)
 	c.world.T.Cleanup(oscarClient.Close)
 	cfg := syncer.Config{
@@ -134,7 +134,7 @@ func (c *Cluster) NewSyncer(mutate ...func(*syncer.Config)) *syncer.Syncer {
 		link.carry(&as)
 		cfg.Store = storetest.Open(c.world.T, as)
 	}
-	return must(syncer.New(cfg))(c.world.T)
+	return Must(syncer.New(cfg))(c.world.T)
 }
 
 // Start starts the cluster's syncer.

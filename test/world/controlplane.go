@@ -35,7 +35,7 @@ func (w *World) Restart(mutate ...func(*controlplane.Config)) {
 		}
 	})...)
 	w.API = w.Serve(w.CP)
-	w.Client = must(client.New(client.Config{Endpoint: w.API, User: User, Password: Password, Transport: w.transport}))(w.T)
+	w.Client = Must(client.New(client.Config{Endpoint: w.API, User: User, Password: Password, Transport: w.transport}))(w.T)
 }
 
 // Unhurried restarts the first control plane with deadlines that no busy machine misses:
@@ -75,7 +75,7 @@ func (w *World) startControlPlane(mutate ...func(*controlplane.Config)) *control
 	for _, m := range mutate {
 		m(&cfg)
 	}
-	cp := must(controlplane.New(cfg))(w.T)
+	cp := Must(controlplane.New(cfg))(w.T)
 	w.instances[cp] = instance{task: background(w.ctx, w.T, cp.Run), link: link}
 	w.Eventually("the control plane is ready", func() bool {
 		select {
@@ -104,7 +104,7 @@ func (w *World) KillControlPlane(cp *controlplane.ControlPlane) {
 // API's description.
 func (w *World) Serve(cp *controlplane.ControlPlane) string {
 	w.T.Helper()
-	auth := identity.Schemes{Basic: must(identity.NewBasic(User, Password))(w.T)}
+	auth := identity.Schemes{Basic: Must(identity.NewBasic(User, Password))(w.T)}
 	if w.opts.Issuer != nil {
 		auth.Bearer = w.authenticator(cp)
 	}

@@ -81,7 +81,7 @@ func (w *World) stream(cluster string) syncer.Relay {
 	if w.opts.Network != (Loopback{}) {
 		return nil
 	}
-	return must(relay.New(relay.Config{
+	return Must(relay.New(relay.Config{
 		ControlPlane: w.front.url, FirstPause: 20 * time.Millisecond, LastPause: 500 * time.Millisecond, Look: time.Second,
 		Logger: w.Log.Logger().With("cluster", cluster),
 	}))(w.T)

@@ -42,13 +42,13 @@ func (w *World) Token(subject string, claims map[string]any) string {
 // WithToken is a client with an access token.
 func (w *World) WithToken(token string) *client.Client {
 	w.T.Helper()
-	return must(client.New(client.Config{Endpoint: w.API, Token: token, Transport: w.transport}))(w.T)
+	return Must(client.New(client.Config{Endpoint: w.API, Token: token, Transport: w.transport}))(w.T)
 }
 
 // authenticator checks access tokens for an API, and knows the issuer when it is returned.
 func (w *World) authenticator(cp *controlplane.ControlPlane) identity.Authenticator {
 	w.T.Helper()
-	oidc := must(identity.NewOIDC(identity.OIDCConfig{
+	oidc := Must(identity.NewOIDC(identity.OIDCConfig{
 		Issuers: []string{w.opts.Issuer.Issuer()}, Groups: []string{Group}, Owners: cp, Logger: w.Log.Logger(),
 	}))(w.T)
 	background(w.ctx, w.T, oidc.Run)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
-	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
@@ -22,10 +21,7 @@ func TestAWorldInMemory(t *testing.T) {
 	t.Parallel()
 	later := 400 * 24 * time.Hour
 	w := world.New(t, world.Options{Network: &world.Memory{}, Now: func() time.Time { return time.Now().Add(later) }})
-	s, violations := oscar.ParseService([]byte(definition))
-	if len(violations) > 0 {
-		t.Fatal(violations)
-	}
+	s := world.Service(t, definition)
 	if _, err := w.Client.CreateService(t.Context(), s, client.CreateOptions{Wait: await.Limit}); err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func (Loopback) DialContext(ctx context.Context, network, address string) (net.C
 // test's end.
 func listen(t testing.TB, n Network) *httptest.Server {
 	t.Helper()
-	server := &httptest.Server{Listener: must(n.Listen(t.Context()))(t), Config: &http.Server{}}
+	server := &httptest.Server{Listener: Must(n.Listen(t.Context()))(t), Config: &http.Server{}}
 	t.Cleanup(func() {
 		server.CloseClientConnections()
 		server.Close()

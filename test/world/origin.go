@@ -13,10 +13,10 @@ import (
 func (c *Cluster) answersOSCAR(cfg *syncer.Config) {
 	t := c.world.T
 	t.Helper()
-	listener := must((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+	listener := Must((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = listener.Close() }) // of one that was never started
-	origins := must(origin.New(origin.Config{ControlPlane: c.world.front.url}))(t)
+	origins := Must(origin.New(origin.Config{ControlPlane: c.world.front.url}))(t)
 	t.Cleanup(origins.Close)
 	cfg.LocalURL, cfg.Origins = "http://"+listener.Addr().String(), origins
-	cfg.Local = must(keyserver.New(keyserver.Config{Listener: listener, Logger: cfg.Logger}))(t)
+	cfg.Local = Must(keyserver.New(keyserver.Config{Listener: listener, Logger: cfg.Logger}))(t)
 }

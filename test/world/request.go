@@ -6,6 +6,9 @@ import (
 	"encoding/base64"
 	"io"
 	"net/http"
+	"testing"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
 
 	"github.com/oscarfed/oscarfed/test/await"
 )
@@ -72,4 +75,14 @@ func (w *World) Directly(method, url string, body []byte) (status int, answer []
 		w.T.Fatal(err)
 	}
 	return resp.StatusCode, answer
+}
+
+// Service reads a definition that has no violations.
+func Service(t testing.TB, definition string) *oscar.Service {
+	t.Helper()
+	s, violations := oscar.ParseService([]byte(definition))
+	if len(violations) > 0 {
+		t.Fatal(violations)
+	}
+	return s
 }

@@ -24,7 +24,7 @@ func (w *World) Backup() string {
 // Restorable, and not restored yet.
 func (w *World) RestartEtcd() {
 	w.T.Helper()
-	u := must(url.Parse(w.Server.Endpoint()))(w.T)
+	u := Must(url.Parse(w.Server.Endpoint()))(w.T)
 	w.Server.Close()
 	etcd := embedded.Config{Dir: w.EtcdDir, Logger: storetest.Logger(w.T)}
 	if w.opts.Etcd != nil {
@@ -32,7 +32,7 @@ func (w *World) RestartEtcd() {
 	}
 	etcd.ListenClient, etcd.Fast, etcd.NoFsync = u.Host, true, true
 	// It is closed in the place of the first one: after everything is checked.
-	w.Server = must(embedded.Start(w.T.Context(), etcd))(w.T)
+	w.Server = Must(embedded.Start(w.T.Context(), etcd))(w.T)
 }
 
 // RestoreEtcd puts an etcd that was restored from a backup in the place of the

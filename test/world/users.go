@@ -27,8 +27,8 @@ type users struct {
 func newUsers(t testing.TB) *users {
 	t.Helper()
 	u := &users{t: t, dir: t.TempDir()}
-	u.authority = must(pki.LoadOrCreate(u.dir, "test authority", time.Now))(t)
-	must(u.authority.Server(pki.ServerConfig{
+	u.authority = Must(pki.LoadOrCreate(u.dir, "test authority", time.Now))(t)
+	Must(u.authority.Server(pki.ServerConfig{
 		File: u.file("server.pem"), Hosts: []string{"127.0.0.1"}, Life: certificateLife, Logger: slog.New(slog.DiscardHandler),
 	}))(t)
 	return u

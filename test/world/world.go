@@ -64,9 +64,9 @@ func New(t testing.TB, opts Options) *World {
 	w.front = newFront(w)
 	w.witness = filepath.Join(t.TempDir(), "witness.json")
 	if opts.IdentityFile == "" {
-		w.identity = must(seal.Generate())(t)
+		w.identity = Must(seal.Generate())(t)
 	} else {
-		w.identity = must(seal.LoadOrCreate(opts.IdentityFile))(t)
+		w.identity = Must(seal.LoadOrCreate(opts.IdentityFile))(t)
 	}
 	w.Restart()
 	w.startClusters()
@@ -106,7 +106,8 @@ func (w *World) Revision() int64 {
 	return v.Revision
 }
 
-func must[T any](v T, err error) func(testing.TB) T {
+// Must gives a value whose error is nil, and fails the test otherwise.
+func Must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
 		if err != nil {
