@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/internal/auditlog"
 )
 
@@ -37,12 +39,12 @@ func TestTheAuditIsExportedWhole(t *testing.T) {
 	_, stop := startStoppable(t, w.store, w.identity, export)
 	w.mustCreate()
 	entries := func() int {
-		_, list := w.audited(controlplane.AuditQuery{Limit: controlplane.MaxAuditPage})
+		_, list := w.audited(request.AuditQuery{Limit: request.MaxAuditPage})
 		return len(list)
 	}
 	w.eventually(func() bool { _, v := exported(); return v.Lines == entries() })
 	stop()
-	if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute}); err != nil {
+	if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	startControlPlane(t, w.store, w.identity, export)

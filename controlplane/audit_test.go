@@ -11,15 +11,18 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
 // audited are the entries, the oldest first, as "by action outcome generation".
-func (w *world) audited(q controlplane.AuditQuery) (words []string, entries []controlplane.AuditEntry) {
+func (w *world) audited(q request.AuditQuery) (words []string, entries []request.AuditEntry) {
 	w.t.Helper()
-	entries, err := w.Audit(w.t.Context(), admin, q)
+	entries, err := w.Requests.Audit(w.t.Context(), admin, q)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -35,7 +38,7 @@ func TestTheAuditTellsWhoDidWhat(t *testing.T) {
 	w.addCluster("d")
 	w.mustCreate()
 	w.clusters["d"].does(no(record.ReasonDoesNotFit))
-	add := controlplane.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}}
+	add := federations.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}}
 	if _, err := w.changeReplicas(add); err == nil {
 		t.Fatal("it was not refused")
 	}
@@ -43,15 +46,15 @@ func TestTheAuditTellsWhoDidWhat(t *testing.T) {
 	if _, err := w.changeReplicas(add); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.changeReplicas(controlplane.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}}); err != nil {
+	if _, err := w.changeReplicas(federations.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, paused := range []bool{true, true, false} {
-		if _, err := w.PauseFederation(t.Context(), admin, "grayifyr0", "", "", paused); err != nil {
+		if _, err := w.Federations.PauseFederation(t.Context(), admin, "grayifyr0", "", "", paused); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute}); err != nil {
+	if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
@@ -62,9 +65,9 @@ func TestTheAuditTellsWhoDidWhat(t *testing.T) {
 		want[i] = identity.Admin + " " + want[i]
 	}
 	var words []string
-	var entries []controlplane.AuditEntry
+	var entries []request.AuditEntry
 	w.eventually(func() bool {
-		words, entries = w.audited(controlplane.AuditQuery{Federation: "grayifyr0"})
+		words, entries = w.audited(request.AuditQuery{Federation: "grayifyr0"})
 		return len(words) >= len(want)
 	})
 	if !slices.Equal(words, want) {
@@ -79,19 +82,19 @@ func TestTheAuditTellsWhoDidWhat(t *testing.T) {
 	if !strings.Contains(entries[3].Detail, "refused by the test") {
 		t.Errorf("refused: %+v", entries[3])
 	}
-	some, _ := w.audited(controlplane.AuditQuery{RequestID: entries[2].RequestID})
+	some, _ := w.audited(request.AuditQuery{RequestID: entries[2].RequestID})
 	if len(some) != 2 {
 		t.Errorf("of one request: %q", some)
 	}
-	page, _ := w.audited(controlplane.AuditQuery{Federation: entries[0].Federation, Before: entries[3].ID, Limit: 2})
+	page, _ := w.audited(request.AuditQuery{Federation: entries[0].Federation, Before: entries[3].ID, Limit: 2})
 	if !slices.Equal(page, want[1:3]) {
 		t.Errorf("a page: %q", page)
 	}
-	clusters, _ := w.audited(controlplane.AuditQuery{ClusterID: "d"})
+	clusters, _ := w.audited(request.AuditQuery{ClusterID: "d"})
 	if !slices.Equal(clusters, []string{identity.Admin + " register_cluster done 0"}) {
 		t.Errorf("of a cluster: %q", clusters)
 	}
-	if _, err := w.Audit(t.Context(), identity.Caller{Subject: "ann"}, controlplane.AuditQuery{}); codeOf(t, err) != controlplane.CodeForbidden {
+	if _, err := w.Requests.Audit(t.Context(), identity.Caller{Subject: "ann"}, request.AuditQuery{}); codeOf(t, err) != fault.CodeForbidden {
 		t.Errorf("for a user: %v", err)
 	}
 }
@@ -117,7 +120,7 @@ func TestTheAuditTellsOfCreationsThatFail(t *testing.T) {
 	}
 	var words []string
 	w.eventually(func() bool {
-		words, _ = w.audited(controlplane.AuditQuery{Federation: "grayifyr0"})
+		words, _ = w.audited(request.AuditQuery{Federation: "grayifyr0"})
 		return len(words) >= len(want)
 	})
 	if !slices.Equal(words, want) {
@@ -130,7 +133,7 @@ func TestTheAuditKeepsTheNewest(t *testing.T) {
 	w.mustCreate()
 	var words []string
 	w.eventually(func() bool {
-		words, _ = w.audited(controlplane.AuditQuery{})
+		words, _ = w.audited(request.AuditQuery{})
 		return len(words) == 2
 	})
 	if want := []string{identity.Admin + " create accepted 1", identity.Admin + " create done 1"}; !slices.Equal(words, want) {
@@ -153,7 +156,7 @@ func (w *world) put(key string, rec any) {
 func TestReadingsOfRefreshTokensMoveIntoTheAudit(t *testing.T) {
 	w := newWorld(t)
 	w.mustCreate()
-	v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+	v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +173,7 @@ func TestReadingsOfRefreshTokensMoveIntoTheAudit(t *testing.T) {
 	open := record.ReadingKey("a", uuid.Must(uuid.NewV7()).String())
 	w.put(open, reading(young, v.UID, ""))
 	w.eventually(func() bool { return slices.Equal(w.keys(record.ReadingsPrefix("a")), []string{open}) })
-	_, entries := w.audited(controlplane.AuditQuery{ClusterID: "a"})
+	_, entries := w.audited(request.AuditQuery{ClusterID: "a"})
 	var got []string
 	for _, e := range entries {
 		if e.Action != record.ActionReadToken {
@@ -192,11 +195,11 @@ func TestTheAuditTellsWhoJoined(t *testing.T) {
 	j := newJoining(t)
 	m := newMachine(t, "a", j.token("a", false))
 	for range 2 { // the second time its answer was lost
-		if _, err := j.Join(t.Context(), m.request); err != nil {
+		if _, err := j.Clusters.Join(t.Context(), m.request); err != nil {
 			t.Fatal(err)
 		}
 	}
-	words, entries := j.audited(controlplane.AuditQuery{ClusterID: "a"})
+	words, entries := j.audited(request.AuditQuery{ClusterID: "a"})
 	want := []string{identity.Admin + " register_cluster done 0", identity.Admin + " issue_join_token done 0", identity.Admin + " join done 0"}
 	if !slices.Equal(words, want) {
 		t.Fatalf("audit %q, want %q", words, want)
@@ -211,11 +214,11 @@ func TestTheAuditTellsWhoJoined(t *testing.T) {
 func TestAClusterDoesNotWashOutTheAudit(t *testing.T) {
 	w := newWorld(t, func(c *controlplane.Config) { c.KeepAudit, c.SweepInterval = 40, 10*time.Millisecond })
 	w.mustCreate()
-	v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+	v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, _ := w.audited(controlplane.AuditQuery{Limit: controlplane.MaxAuditPage})
+	before, _ := w.audited(request.AuditQuery{Limit: request.MaxAuditPage})
 	for cluster, n := range map[string]int{"a": 300, "b": 300} { // a holds it
 		for range n {
 			w.put(record.ReadingKey(cluster, uuid.Must(uuid.NewV7()).String()),
@@ -226,7 +229,7 @@ func TestAClusterDoesNotWashOutTheAudit(t *testing.T) {
 		w.eventually(func() bool { return len(w.keys(record.ReadingsPrefix(cluster))) == 0 })
 	}
 	w.eventually(func() bool { return len(w.keys(record.AuditPrefix)) <= 40 })
-	_, left := w.audited(controlplane.AuditQuery{Limit: controlplane.MaxAuditPage})
+	_, left := w.audited(request.AuditQuery{Limit: request.MaxAuditPage})
 	others, readings := 0, map[string]int{}
 	for _, e := range left {
 		if e.Action == record.ActionReadToken {

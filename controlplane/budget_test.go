@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/embedded"
@@ -24,14 +26,14 @@ func TestOneUserCannotFillEtcdByCreatingAndDeleting(t *testing.T) {
 	var err error
 	made := 0
 	for ; made < 10; made++ { // each has 1.6 MiB
-		if _, err = w.CreateService(t.Context(), ann, request(t, bulky())); err != nil {
+		if _, err = w.Federations.CreateService(t.Context(), ann, send(t, bulky())); err != nil {
 			break
 		}
-		if _, err := w.DeleteService(t.Context(), ann, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute}); err != nil {
+		if _, err := w.Federations.DeleteService(t.Context(), ann, "grayifyr0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if code := codeOf(t, err); code != controlplane.CodeExhausted || made != 2 {
+	if code := codeOf(t, err); code != fault.CodeExhausted || made != 2 {
 		t.Fatalf("%d were made, and then: %v", made, err)
 	}
 	for _, word := range []string{"4.0 MiB", "--bytes-per-user", "deleted or replaced", "ann"} {
@@ -39,7 +41,7 @@ func TestOneUserCannotFillEtcdByCreatingAndDeleting(t *testing.T) {
 			t.Errorf("%q says nothing of %s", err, word)
 		}
 	}
-	if _, err := w.CreateService(t.Context(), bob, request(t, bulky())); err != nil {
+	if _, err := w.Federations.CreateService(t.Context(), bob, send(t, bulky())); err != nil {
 		t.Errorf("the other user: %v", err)
 	}
 }
@@ -49,17 +51,17 @@ func TestSpecsThatWaitToBeSweptCount(t *testing.T) {
 	w := newWorld(t, func(c *controlplane.Config) { c.BytesPerUser = 4 << 20 })
 	w.mustCreate() // by the administrator, who has no budget
 	ann := identity.Caller{Subject: "ann"}
-	var codes []controlplane.Code
+	var codes []fault.Code
 	for range 4 {
-		_, err := w.CreateService(t.Context(), ann, request(t, bulky()))
+		_, err := w.Federations.CreateService(t.Context(), ann, send(t, bulky()))
 		codes = append(codes, codeOf(t, err))
 	}
 	if want := "[already_exists already_exists exhausted exhausted]"; fmt.Sprint(codes) != want {
 		t.Errorf("%v, want %s", codes, want)
 	}
 	second := startControlPlane(t, w.store, w.identity, func(c *controlplane.Config) { c.BytesPerUser = 4 << 20 })
-	_, err := second.CreateService(t.Context(), ann, request(t, bulky()))
-	if code := codeOf(t, err); code != controlplane.CodeExhausted {
+	_, err := second.Federations.CreateService(t.Context(), ann, send(t, bulky()))
+	if code := codeOf(t, err); code != fault.CodeExhausted {
 		t.Errorf("an instance that was just started: %v", err)
 	}
 }
@@ -80,8 +82,8 @@ func TestACreationIsHeldAgainstTheFreeSpaceWhole(t *testing.T) {
 		strings.Repeat("x", 400<<10), strings.Join(members, ","))
 	w.eventually(func() bool { return w.Info(t.Context()).Etcd.Quota > 0 })
 	before := w.revision()
-	_, err := w.CreateService(t.Context(), admin, request(t, body))
-	if code := codeOf(t, err); code != controlplane.CodeUnavailable || !strings.Contains(err.Error(), "MiB are free") {
+	_, err := w.Federations.CreateService(t.Context(), admin, send(t, body))
+	if code := codeOf(t, err); code != fault.CodeUnavailable || !strings.Contains(err.Error(), "MiB are free") {
 		t.Errorf("%v", err)
 	}
 	if after := w.revision(); after != before {

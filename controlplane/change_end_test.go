@@ -9,6 +9,8 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -20,14 +22,14 @@ func TestAPutWithAClusterAwayDoesNotTakeItsWholeWait(t *testing.T) {
 	w.mustCreate()
 	w.clusters["c"].does(silent)
 	w.clusters["c"].disconnect()
-	w.eventually(func() bool { c, err := w.Cluster(t.Context(), admin, "c"); return err == nil && !c.Alive })
-	s := request(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
-	res, err := w.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s, Wait: time.Hour})
+	w.eventually(func() bool { c, err := w.Clusters.Cluster(t.Context(), admin, "c"); return err == nil && !c.Alive })
+	s := send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
+	res, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: time.Hour})
 	if err != nil || len(res.Away) != 1 || res.Away[0].ClusterID != "c" || res.Away[0].Status.Phase != record.PhaseUnreachable {
 		t.Fatalf("%+v %v", res, err)
 	}
-	req := controlplane.ReplicasRequest{Remove: []oscar.Member{member("b", "grayifyr1")}, Wait: time.Hour}
-	res, err = w.ChangeReplicas(t.Context(), admin, "grayifyr0", req)
+	req := federations.ReplicasRequest{Remove: []oscar.Member{member("b", "grayifyr1")}, Wait: time.Hour}
+	res, err = w.Federations.ChangeReplicas(t.Context(), admin, "grayifyr0", req)
 	if err != nil || len(res.Away) != 1 || len(w.keys(record.DesiredServicesPrefix("b"))) != 0 {
 		t.Fatalf("%+v %v, %v", res, err, w.keys(record.DesiredServicesPrefix("b")))
 	}
@@ -40,11 +42,11 @@ func TestAPutOnAPausedFederationDoesNotTakeItsWholeWait(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		w.clusters[id].does(silent) // as a syncer is that was paused
 	}
-	if _, err := w.PauseFederation(t.Context(), admin, "grayifyr0", "", "", true); err != nil {
+	if _, err := w.Federations.PauseFederation(t.Context(), admin, "grayifyr0", "", "", true); err != nil {
 		t.Fatal(err)
 	}
-	s := request(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
-	res, err := w.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s, Wait: time.Hour})
+	s := send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
+	res, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: time.Hour})
 	if err != nil || len(res.Away) != 3 || res.Away[0].Status.Phase != record.PhasePending || res.Away[0].Status.Reason != record.ReasonPaused {
 		t.Fatalf("%+v %v", res, err)
 	}
@@ -60,11 +62,11 @@ func TestGetAndPutOfTheSameRaisesNoGeneration(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			if _, err := w.CreateService(t.Context(), admin, request(t, definition)); err != nil {
+			if _, err := w.Federations.CreateService(t.Context(), admin, send(t, definition)); err != nil {
 				t.Fatal(err)
 			}
 			before := w.revision()
-			s, revision, err := w.Service(t.Context(), admin, "grayifyr0", "")
+			s, revision, err := w.Federations.Service(t.Context(), admin, "grayifyr0", "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,13 +74,13 @@ func TestGetAndPutOfTheSameRaisesNoGeneration(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			res, err := w.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: request(t, string(sent)).Service, Wait: time.Minute})
+			res, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: send(t, string(sent)).Service, Wait: time.Minute})
 			if err != nil || res.Replicas.Generation != 1 || res.Replicas.Revision != revision || w.revision() != before {
 				t.Errorf("%+v %v, %d revisions", res, err, w.revision()-before)
 			}
 			// And something else is one.
 			s.Memory = "3Gi"
-			res, err = w.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s, Wait: time.Minute})
+			res, err = w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: time.Minute})
 			if err != nil || res.Replicas.Generation != 2 {
 				t.Errorf("%+v %v", res, err)
 			}
@@ -93,7 +95,7 @@ func TestViolationsOfAMemberNameItsPlaceInTheRequest(t *testing.T) {
 	w.addCluster("d")
 	w.addCluster("e")
 	w.mustCreate()
-	if _, err := w.SetClusterState(t.Context(), admin, "d", "cordoned"); err != nil {
+	if _, err := w.Clusters.SetClusterState(t.Context(), admin, "d", "cordoned"); err != nil {
 		t.Fatal(err)
 	}
 	many := []oscar.Member{}
@@ -102,19 +104,19 @@ func TestViolationsOfAMemberNameItsPlaceInTheRequest(t *testing.T) {
 	}
 	tests := []struct {
 		name string
-		req  controlplane.ReplicasRequest
+		req  federations.ReplicasRequest
 		want string
 	}{
-		{"cordoned", controlplane.ReplicasRequest{List: "replicas", Add: []oscar.Member{member("e", "grayifyr4"), member("d", "grayifyr3")}}, "replicas[1].cluster_id known_cluster"},
-		{"in the oldest form", controlplane.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}}, "[0].cluster_id known_cluster"},
-		{"the coordinator", controlplane.ReplicasRequest{List: "members", Add: []oscar.Member{member("e", "grayifyr4"), member("a", "grayifyr0")}}, "members[1] no_self"},
-		{"one that is there", controlplane.ReplicasRequest{List: "update", Replace: []controlplane.Replacement{
+		{"cordoned", federations.ReplicasRequest{List: "replicas", Add: []oscar.Member{member("e", "grayifyr4"), member("d", "grayifyr3")}}, "replicas[1].cluster_id known_cluster"},
+		{"in the oldest form", federations.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}}, "[0].cluster_id known_cluster"},
+		{"the coordinator", federations.ReplicasRequest{List: "members", Add: []oscar.Member{member("e", "grayifyr4"), member("a", "grayifyr0")}}, "members[1] no_self"},
+		{"one that is there", federations.ReplicasRequest{List: "update", Replace: []federations.Replacement{
 			{From: member("b", "grayifyr1"), To: member("c", "grayifyr2")}}}, "update[0] unique"},
-		{"too many", controlplane.ReplicasRequest{List: "replicas", Add: many}, "replicas max_members"},
+		{"too many", federations.ReplicasRequest{List: "replicas", Add: many}, "replicas max_members"},
 	}
 	for _, tt := range tests {
-		_, err := w.ChangeReplicas(t.Context(), admin, "grayifyr0", tt.req)
-		e, ok := err.(*controlplane.Error)
+		_, err := w.Federations.ChangeReplicas(t.Context(), admin, "grayifyr0", tt.req)
+		e, ok := err.(*fault.Error)
 		if !ok || len(e.Violations) == 0 {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
@@ -151,30 +153,30 @@ func TestARemovedMemberTakesTheOrdersOfItsRemoval(t *testing.T) {
 		}
 		return d.Data + " " + d.Jobs
 	}
-	if _, err := w.DeleteService(t.Context(), admin, "grayifyr1", controlplane.DeleteOptions{Data: "delete", Jobs: "cancel"}); err != nil {
+	if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr1", federations.DeleteOptions{Data: "delete", Jobs: "cancel"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := orders("b", "grayifyr1"); got != "delete cancel" {
 		t.Errorf("b has the orders %q", got)
 	}
-	remove := controlplane.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}}
+	remove := federations.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}}
 	for _, step := range []struct{ jobs, want string }{{"", " "}, {"cancel", " cancel"}, {"cancel", " cancel"}} {
 		remove.Jobs = step.jobs
 		before := orders("b", "grayifyr1")
-		if _, err := w.ChangeReplicas(t.Context(), admin, "grayifyr0", remove); err != nil {
+		if _, err := w.Federations.ChangeReplicas(t.Context(), admin, "grayifyr0", remove); err != nil {
 			t.Fatal(err)
 		}
 		if got := orders("c", "grayifyr2"); got != step.want || orders("b", "grayifyr1") != before {
 			t.Errorf("c has the orders %q, want %q; b %q", got, step.want, orders("b", "grayifyr1"))
 		}
 	}
-	if _, err := w.DeleteService(t.Context(), admin, "grayifyr2", controlplane.DeleteOptions{Data: "delete"}); err != nil {
+	if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr2", federations.DeleteOptions{Data: "delete"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := orders("c", "grayifyr2"); got != "delete cancel" {
 		t.Errorf("c has the orders %q", got)
 	}
-	if _, err := w.DeleteService(t.Context(), admin, "grayifyr2", controlplane.DeleteOptions{}); codeOf(t, err) != controlplane.CodeNotFound {
+	if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr2", federations.DeleteOptions{}); codeOf(t, err) != fault.CodeNotFound {
 		t.Error(err)
 	}
 }
@@ -182,24 +184,24 @@ func TestARemovedMemberTakesTheOrdersOfItsRemoval(t *testing.T) {
 func TestADeletionBoundToAnOldRevisionIsAConflict(t *testing.T) {
 	w := newWorld(t)
 	w.mustCreate()
-	_, old, err := w.Service(t.Context(), admin, "grayifyr0", "")
+	_, old, err := w.Federations.Service(t.Context(), admin, "grayifyr0", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.changeReplicas(controlplane.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}}); err != nil {
+	if _, err := w.changeReplicas(federations.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, service := range []string{"grayifyr0", "grayifyr1"} {
-		if _, err := w.DeleteService(t.Context(), admin, service, controlplane.DeleteOptions{IfMatch: old}); codeOf(t, err) != controlplane.CodeConflict {
+		if _, err := w.Federations.DeleteService(t.Context(), admin, service, federations.DeleteOptions{IfMatch: old}); codeOf(t, err) != fault.CodeConflict {
 			t.Errorf("%s: %v", service, err)
 		}
 		w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("c"))) == 0 })
-		_, now, err := w.Service(t.Context(), admin, service, "")
+		_, now, err := w.Federations.Service(t.Context(), admin, service, "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if service == "grayifyr1" {
-			if _, err := w.DeleteService(t.Context(), admin, service, controlplane.DeleteOptions{IfMatch: now, Wait: time.Minute}); err != nil {
+			if _, err := w.Federations.DeleteService(t.Context(), admin, service, federations.DeleteOptions{IfMatch: now, Wait: time.Minute}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -215,18 +217,18 @@ func TestEtcdIsBlamedForAChangeThatWaitsBehindAnothersVote(t *testing.T) {
 	w.mustCreate()
 	voted := make(chan error, 1)
 	go func() {
-		_, err := w.ChangeReplicas(t.Context(), admin, "grayifyr0", controlplane.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}, RequestID: "the-first"})
+		_, err := w.Federations.ChangeReplicas(t.Context(), admin, "grayifyr0", federations.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}, RequestID: "the-first"})
 		voted <- err
 	}()
 	w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("d"))) == 1 })
 	for patient := 250 * time.Millisecond; ; patient *= 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), patient)
-		_, err := w.ChangeReplicas(ctx, admin, "grayifyr0", controlplane.ReplicasRequest{Add: []oscar.Member{member("e", "grayifyr4")}})
+		_, err := w.Federations.ChangeReplicas(ctx, admin, "grayifyr0", federations.ReplicasRequest{Add: []oscar.Member{member("e", "grayifyr4")}})
 		cancel()
 		if err == nil {
 			t.Fatal("it was made")
 		}
-		if code := codeOf(t, err); code != controlplane.CodeUnavailable {
+		if code := codeOf(t, err); code != fault.CodeUnavailable {
 			t.Fatalf("%s: %v", code, err)
 		}
 		if strings.Contains(err.Error(), "etcd") && patient < patience/4 {

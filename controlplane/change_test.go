@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -17,10 +19,10 @@ func member(cluster, service string) oscar.Member {
 	return oscar.Member{Type: "oscar", ClusterID: cluster, ServiceName: service}
 }
 
-func (w *world) changeReplicas(req controlplane.ReplicasRequest) (*controlplane.ChangeResult, error) {
+func (w *world) changeReplicas(req federations.ReplicasRequest) (*federations.ChangeResult, error) {
 	w.t.Helper()
 	req.Wait = time.Minute
-	return w.ChangeReplicas(w.t.Context(), admin, "grayifyr0", req)
+	return w.Federations.ChangeReplicas(w.t.Context(), admin, "grayifyr0", req)
 }
 
 func (w *world) mustCreate() {
@@ -36,7 +38,7 @@ func (w *world) graph(members ...string) string {
 	var lines []string
 	for _, m := range members {
 		cluster, service, _ := strings.Cut(m, "/")
-		v, err := w.Replicas(w.t.Context(), admin, service, cluster)
+		v, err := w.Federations.Replicas(w.t.Context(), admin, service, cluster)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -53,7 +55,7 @@ func TestAddedMembersVoteFirstAndAreDeployed(t *testing.T) {
 	w := newWorld(t)
 	w.addCluster("d")
 	w.mustCreate()
-	res, err := w.changeReplicas(controlplane.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}})
+	res, err := w.changeReplicas(federations.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}})
 	if err != nil || len(res.Away) > 0 || res.Replicas.Generation != 2 || res.Replicas.Phase != record.PhaseReady {
 		t.Fatalf("%+v %v", res, err)
 	}
@@ -63,15 +65,15 @@ func TestAddedMembersVoteFirstAndAreDeployed(t *testing.T) {
 	}
 	// Adding it again is nothing; with other settings it is refused.
 	before := w.revision()
-	if _, err := w.changeReplicas(controlplane.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}}); err != nil || w.revision() != before {
+	if _, err := w.changeReplicas(federations.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}}); err != nil || w.revision() != before {
 		t.Errorf("%v, revision %d after %d", err, w.revision(), before)
 	}
 	other := member("d", "grayifyr3")
 	other.Priority = 7
-	if _, err := w.changeReplicas(controlplane.ReplicasRequest{Add: []oscar.Member{other}}); codeOf(t, err) != controlplane.CodeAlreadyExists {
+	if _, err := w.changeReplicas(federations.ReplicasRequest{Add: []oscar.Member{other}}); codeOf(t, err) != fault.CodeAlreadyExists {
 		t.Error(err)
 	}
-	if _, err := w.changeReplicas(controlplane.ReplicasRequest{Replace: []controlplane.Replacement{{From: other, To: other}}}); err != nil {
+	if _, err := w.changeReplicas(federations.ReplicasRequest{Replace: []federations.Replacement{{From: other, To: other}}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -81,11 +83,11 @@ func TestARefusedAdditionChangesNothing(t *testing.T) {
 	w.addCluster("d")
 	w.mustCreate()
 	w.clusters["d"].does(no(record.ReasonDoesNotFit))
-	_, err := w.changeReplicas(controlplane.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}})
-	if codeOf(t, err) != controlplane.CodeFailedPrecondition || !strings.Contains(err.Error(), "d/grayifyr3") {
+	_, err := w.changeReplicas(federations.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}})
+	if codeOf(t, err) != fault.CodeFailedPrecondition || !strings.Contains(err.Error(), "d/grayifyr3") {
 		t.Error(err)
 	}
-	v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+	v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
 	if err != nil || v.Generation != 1 || len(v.Members) != 3 || v.Phase != record.PhaseReady {
 		t.Errorf("%+v %v", v, err)
 	}
@@ -106,8 +108,8 @@ func TestARefusedAdditionIsNotBlamedOnWhoHadNotVotedYet(t *testing.T) {
 	w.addCluster("d").does(no(record.ReasonNameTaken))
 	w.addCluster("e").does(silent)
 	w.mustCreate()
-	_, err := w.changeReplicas(controlplane.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3"), member("e", "grayifyr4")}})
-	if codeOf(t, err) != controlplane.CodeAlreadyExists || !strings.Contains(err.Error(), "d/grayifyr3") {
+	_, err := w.changeReplicas(federations.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3"), member("e", "grayifyr4")}})
+	if codeOf(t, err) != fault.CodeAlreadyExists || !strings.Contains(err.Error(), "d/grayifyr3") {
 		t.Error(err)
 	}
 }
@@ -117,10 +119,10 @@ func TestARemovedMemberGoesAndItsViewIsGoneAtOnce(t *testing.T) {
 	w.mustCreate()
 	w.clusters["c"].does(silent)
 	before := w.revision()
-	if _, err := w.ChangeReplicas(t.Context(), admin, "grayifyr0", controlplane.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}}); err != nil {
+	if _, err := w.Federations.ChangeReplicas(t.Context(), admin, "grayifyr0", federations.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Replicas(t.Context(), admin, "grayifyr2", ""); codeOf(t, err) != controlplane.CodeNotFound {
+	if _, err := w.Federations.Replicas(t.Context(), admin, "grayifyr2", ""); codeOf(t, err) != fault.CodeNotFound {
 		t.Error("the removed member's view is still there:", err)
 	}
 	if got, want := w.graph("a/grayifyr0", "b/grayifyr1"), "a/grayifyr0: b/grayifyr1\nb/grayifyr1: a/grayifyr0"; got != want {
@@ -129,14 +131,14 @@ func TestARemovedMemberGoesAndItsViewIsGoneAtOnce(t *testing.T) {
 	w.clusters["c"].does(yes)
 	w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("c"))) == 0 })
 	w.eventually(func() bool {
-		v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+		v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
 		return err == nil && v.Phase == record.PhaseReady
 	})
 	// One transaction; two that stay report, one acknowledges, one removes; specs.
 	if cost := w.revision() - before; cost != 1+2+1+1+1 {
 		t.Errorf("removing one of three cost %d revisions", cost)
 	}
-	if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute}); err != nil {
+	if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	for _, prefix := range []string{record.FederationsPrefix, record.HistoryPrefix, record.SecretsPrefix, record.SpecsPrefix("a"), record.SpecsPrefix("b"), record.SpecsPrefix("c")} {
@@ -150,8 +152,8 @@ func TestChangeWithoutAdditionsCosts(t *testing.T) {
 	w := newWorld(t)
 	w.mustCreate()
 	before := w.revision()
-	s := request(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
-	res, err := w.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s, Wait: time.Minute})
+	s := send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
+	res, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: time.Minute})
 	if err != nil || len(res.Away) > 0 {
 		t.Fatal(res, err)
 	}
@@ -159,7 +161,7 @@ func TestChangeWithoutAdditionsCosts(t *testing.T) {
 	if cost := w.revision() - before - specs; cost != n+1 {
 		t.Errorf("a change over %d clusters cost %d revisions, want %d", n, cost, n+1)
 	}
-	got, _, err := w.Service(t.Context(), admin, "grayifyr1", "")
+	got, _, err := w.Federations.Service(t.Context(), admin, "grayifyr1", "")
 	if err != nil || got.Memory != "1Gi" {
 		t.Errorf("%+v %v", got, err)
 	}
@@ -180,14 +182,14 @@ func concurrentAdditions(t *testing.T, n int) {
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
-			req := controlplane.ReplicasRequest{Wait: time.Minute, Add: []oscar.Member{member(fmt.Sprintf("m%d", i), fmt.Sprintf("added%d", i))}}
-			if _, err := w.ChangeReplicas(t.Context(), admin, "grayifyr0", req); err != nil {
+			req := federations.ReplicasRequest{Wait: time.Minute, Add: []oscar.Member{member(fmt.Sprintf("m%d", i), fmt.Sprintf("added%d", i))}}
+			if _, err := w.Federations.ChangeReplicas(t.Context(), admin, "grayifyr0", req); err != nil {
 				t.Errorf("addition %d: %v", i, err)
 			}
 		})
 	}
 	wg.Wait()
-	v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+	v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +197,7 @@ func concurrentAdditions(t *testing.T, n int) {
 		t.Errorf("%d members, %d seen", len(v.Members), len(v.Sees))
 	}
 	for i := range n {
-		m, err := w.Replicas(t.Context(), admin, fmt.Sprintf("added%d", i), "")
+		m, err := w.Federations.Replicas(t.Context(), admin, fmt.Sprintf("added%d", i), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,16 +211,16 @@ func TestIfMatchRefusesAnOlderView(t *testing.T) {
 	w := newWorld(t)
 	w.addCluster("d")
 	w.mustCreate()
-	v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+	v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	req := controlplane.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}, IfMatch: v.Revision}
+	req := federations.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}, IfMatch: v.Revision}
 	if _, err := w.changeReplicas(req); err != nil {
 		t.Fatal(err)
 	}
-	req = controlplane.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}, IfMatch: v.Revision}
-	if _, err := w.changeReplicas(req); codeOf(t, err) != controlplane.CodeConflict {
+	req = federations.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}, IfMatch: v.Revision}
+	if _, err := w.changeReplicas(req); codeOf(t, err) != fault.CodeConflict {
 		t.Error(err)
 	}
 }
@@ -226,15 +228,15 @@ func TestIfMatchRefusesAnOlderView(t *testing.T) {
 func TestSecretsSurviveARoundTrip(t *testing.T) {
 	w := newWorld(t)
 	withSecret := strings.Replace(body, `"script"`, `"environment":{"secrets":{"KEY":"a-secret-of-the-test","OTHER":"old-secret-of-the-test"}},"script"`, 1)
-	if _, err := w.CreateService(t.Context(), admin, request(t, withSecret)); err != nil {
+	if _, err := w.Federations.CreateService(t.Context(), admin, send(t, withSecret)); err != nil {
 		t.Fatal(err)
 	}
-	s, _, err := w.Service(t.Context(), admin, "grayifyr0", "")
+	s, _, err := w.Federations.Service(t.Context(), admin, "grayifyr0", "")
 	if err != nil || s.Environment.Secrets["KEY"] != "" {
 		t.Fatalf("%+v %v", s.Environment, err)
 	}
 	s.Environment.Secrets["OTHER"] = "new-secret-of-the-test"
-	if _, err := w.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s, Wait: time.Minute}); err != nil {
+	if _, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	for _, cluster := range []string{"a", "b"} {
@@ -248,12 +250,12 @@ func TestSecretsSurviveARoundTrip(t *testing.T) {
 func TestAPutOnAMemberNamesTheCoordinator(t *testing.T) {
 	w := newWorld(t)
 	w.mustCreate()
-	s, _, err := w.Service(t.Context(), admin, "grayifyr1", "")
+	s, _, err := w.Federations.Service(t.Context(), admin, "grayifyr1", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s})
-	if codeOf(t, err) != controlplane.CodeConflict || !strings.Contains(err.Error(), "a/grayifyr0") {
+	_, err = w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s})
+	if codeOf(t, err) != fault.CodeConflict || !strings.Contains(err.Error(), "a/grayifyr0") {
 		t.Error(err)
 	}
 }
@@ -263,20 +265,20 @@ func TestAChangeWhileAClusterIsAwayIsAppliedWhenItIsBack(t *testing.T) {
 	w.mustCreate()
 	w.clusters["c"].does(silent)
 	w.clusters["c"].disconnect()
-	w.eventually(func() bool { c, err := w.Cluster(t.Context(), admin, "c"); return err == nil && !c.Alive })
-	s := request(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
-	res, err := w.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s, Wait: 200 * time.Millisecond})
+	w.eventually(func() bool { c, err := w.Clusters.Cluster(t.Context(), admin, "c"); return err == nil && !c.Alive })
+	s := send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
+	res, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: 200 * time.Millisecond})
 	if err != nil || len(res.Away) == 0 {
 		t.Fatalf("%+v %v", res, err)
 	}
 	w.eventually(func() bool {
-		v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+		v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
 		return err == nil && v.Phase == record.PhaseDegraded
 	})
 	w.clusters["c"].connect()
 	w.clusters["c"].does(yes)
 	w.eventually(func() bool {
-		v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+		v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
 		return err == nil && v.Phase == record.PhaseReady
 	})
 }
@@ -288,7 +290,7 @@ func TestWatchTellsEachChangeOfTheView(t *testing.T) {
 	seen := make(chan int64, 1)
 	done := make(chan error, 1)
 	go func() {
-		done <- w.WatchReplicas(t.Context(), admin, "grayifyr0", "", 0, func(v *controlplane.Replicas) error {
+		done <- w.Federations.WatchReplicas(t.Context(), admin, "grayifyr0", "", 0, func(v *view.Replicas) error {
 			if v.Generation == 2 && v.Phase == record.PhaseReady {
 				return enough
 			}
@@ -300,8 +302,8 @@ func TestWatchTellsEachChangeOfTheView(t *testing.T) {
 		})
 	}()
 	<-seen
-	s := request(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
-	if _, err := w.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s}); err != nil {
+	s := send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
+	if _, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s}); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; !errors.Is(err, enough) {
@@ -313,22 +315,22 @@ func TestRollbackMakesAnOlderDefinitionTheNextGeneration(t *testing.T) {
 	w := newWorld(t)
 	w.mustCreate()
 	for i := range 12 {
-		s := request(t, strings.Replace(body, "0.5Gi", fmt.Sprintf("%dGi", i+1), 1)).Service
-		if _, err := w.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s, Wait: time.Minute}); err != nil {
+		s := send(t, strings.Replace(body, "0.5Gi", fmt.Sprintf("%dGi", i+1), 1)).Service
+		if _, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	h, err := w.History(t.Context(), admin, "grayifyr0", "")
+	h, err := w.Federations.History(t.Context(), admin, "grayifyr0", "")
 	if err != nil || len(h) != 11 || h[0].Generation != 13 || h[10].Generation != 3 || h[10].Service.Memory != "2Gi" {
 		t.Fatalf("%+v %v", h, err)
 	}
-	if _, err := w.Rollback(t.Context(), admin, "grayifyr0", "", 1, controlplane.ChangeRequest{}); codeOf(t, err) != controlplane.CodeNotFound {
+	if _, err := w.Federations.Rollback(t.Context(), admin, "grayifyr0", "", 1, federations.ChangeRequest{}); codeOf(t, err) != fault.CodeNotFound {
 		t.Error("a generation that is not kept:", err)
 	}
-	if _, err := w.Rollback(t.Context(), admin, "grayifyr0", "", 3, controlplane.ChangeRequest{Wait: time.Minute}); err != nil {
+	if _, err := w.Federations.Rollback(t.Context(), admin, "grayifyr0", "", 3, federations.ChangeRequest{Wait: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
-	s, _, err := w.Service(t.Context(), admin, "grayifyr1", "")
+	s, _, err := w.Federations.Service(t.Context(), admin, "grayifyr1", "")
 	if err != nil || s.Memory != "2Gi" {
 		t.Errorf("%+v %v", s, err)
 	}
@@ -341,25 +343,25 @@ func TestRollbackMakesAnOlderDefinitionTheNextGeneration(t *testing.T) {
 
 func TestCordonAndPause(t *testing.T) {
 	w := newWorld(t)
-	if _, err := w.SetClusterState(t.Context(), admin, "c", "cordoned"); err != nil {
+	if _, err := w.Clusters.SetClusterState(t.Context(), admin, "c", "cordoned"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.create(); codeOf(t, err) != controlplane.CodeInvalid || !strings.Contains(fmt.Sprint(err.(*controlplane.Error).Violations), "cordoned") {
+	if _, err := w.create(); codeOf(t, err) != fault.CodeInvalid || !strings.Contains(fmt.Sprint(err.(*fault.Error).Violations), "cordoned") {
 		t.Error("a cordoned cluster takes nothing new:", err)
 	}
-	if _, err := w.SetClusterState(t.Context(), admin, "c", "active"); err != nil {
+	if _, err := w.Clusters.SetClusterState(t.Context(), admin, "c", "active"); err != nil {
 		t.Fatal(err)
 	}
 	w.mustCreate()
-	if _, err := w.SetClusterState(t.Context(), admin, "c", "cordoned"); err != nil {
+	if _, err := w.Clusters.SetClusterState(t.Context(), admin, "c", "cordoned"); err != nil {
 		t.Fatal(err)
 	}
-	s := request(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
-	if _, err := w.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s, Wait: time.Minute}); err != nil {
+	s := send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
+	if _, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: time.Minute}); err != nil {
 		t.Error("what is there goes on:", err)
 	}
 	before := w.revision()
-	v, err := w.PauseFederation(t.Context(), admin, "grayifyr0", "", "", true)
+	v, err := w.Federations.PauseFederation(t.Context(), admin, "grayifyr0", "", "", true)
 	if err != nil || !v.Paused || v.Generation != 2 {
 		t.Errorf("%+v %v", v, err)
 	}
@@ -370,7 +372,7 @@ func TestCordonAndPause(t *testing.T) {
 	if err != nil || !strings.Contains(string(kv.Value), `"paused":true`) {
 		t.Errorf("%s %v", kv.Value, err)
 	}
-	if v, err = w.PauseFederation(t.Context(), admin, "grayifyr0", "", "", false); err != nil || v.Paused {
+	if v, err = w.Federations.PauseFederation(t.Context(), admin, "grayifyr0", "", "", false); err != nil || v.Paused {
 		t.Errorf("%+v %v", v, err)
 	}
 }

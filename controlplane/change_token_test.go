@@ -8,7 +8,9 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/view"
 )
 
 // TestTheRefreshTokenOfAPutIsKeptThoughItsCallerGoes: the callers go, as a client does
@@ -19,13 +21,13 @@ func TestTheRefreshTokenOfAPutIsKeptThoughItsCallerGoes(t *testing.T) {
 	user := identity.Caller{Subject: "somebody"}
 	body := strings.Replace(body, `"name"`, `"visibility":"public","name"`, 1)
 	alone := strings.Replace(body, `"mesh"`, `"none"`, 1)
-	if _, err := w.CreateService(t.Context(), user, request(t, alone)); err != nil {
+	if _, err := w.Federations.CreateService(t.Context(), user, send(t, alone)); err != nil {
 		t.Fatal(err)
 	}
 	w.clusters["c"].does(silent)
 
 	// giveUp sends a definition and goes once it was accepted.
-	giveUp := func(definition, token string, accepted func(*controlplane.Replicas) bool) {
+	giveUp := func(definition, token string, accepted func(*view.Replicas) bool) {
 		t.Helper()
 		s, violations := oscar.ParseService([]byte(strings.Replace(definition, `{`, `{"environment":{"secrets":{"refresh_token":"`+token+`"}},`, 1)))
 		if len(violations) > 0 {
@@ -35,11 +37,11 @@ func TestTheRefreshTokenOfAPutIsKeptThoughItsCallerGoes(t *testing.T) {
 		defer leave()
 		left := make(chan error, 1)
 		go func() {
-			_, err := w.ChangeService(ctx, user, controlplane.ChangeRequest{Service: s, Wait: time.Hour})
+			_, err := w.Federations.ChangeService(ctx, user, federations.ChangeRequest{Service: s, Wait: time.Hour})
 			left <- err
 		}()
 		w.eventually(func() bool {
-			view, err := w.Replicas(t.Context(), user, "grayifyr0", "")
+			view, err := w.Federations.Replicas(t.Context(), user, "grayifyr0", "")
 			return err == nil && accepted(view)
 		})
 		leave()
@@ -49,18 +51,18 @@ func TestTheRefreshTokenOfAPutIsKeptThoughItsCallerGoes(t *testing.T) {
 	}
 	given := func() time.Time {
 		t.Helper()
-		status, err := w.RefreshToken(t.Context(), user, "grayifyr0", "")
+		status, err := w.Tokens.RefreshToken(t.Context(), user, "grayifyr0", "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if status.State != controlplane.TokenStoring {
+		if status.State != view.TokenStoring {
 			t.Fatalf("the token is %+v", status.RefreshToken)
 		}
-		shown, err := w.Federation(t.Context(), user, status.UID)
+		shown, err := w.Federations.Federation(t.Context(), user, status.UID)
 		if err != nil || shown.RefreshToken == nil || shown.RefreshToken.State != status.State || !shown.RefreshToken.GivenAt.Equal(status.GivenAt) {
 			t.Errorf("its owner is shown %+v, %v", shown, err)
 		}
-		shown, err = w.Federation(t.Context(), identity.Caller{Subject: "reader"}, status.UID)
+		shown, err = w.Federations.Federation(t.Context(), identity.Caller{Subject: "reader"}, status.UID)
 		if err != nil || shown.RefreshToken != nil {
 			t.Errorf("who may only read it is shown %+v, %v", shown, err)
 		}
@@ -68,12 +70,12 @@ func TestTheRefreshTokenOfAPutIsKeptThoughItsCallerGoes(t *testing.T) {
 	}
 
 	mesh := strings.Replace(body, "0.5Gi", "1Gi", 1)
-	giveUp(mesh, "first", func(v *controlplane.Replicas) bool { return v.Generation == 2 })
+	giveUp(mesh, "first", func(v *view.Replicas) bool { return v.Generation == 2 })
 	first := given()
 
 	fourth := strings.Replace(mesh, `"members":[`, `"members":[{"type":"oscar","cluster_id":"d","service_name":"grayifyr3"},`, 1)
 	w.clusters["c"].does(yes)
-	giveUp(fourth, "second", func(*controlplane.Replicas) bool { return len(w.keys("/oscarfed/v1/c/d/desired/services/")) > 0 })
+	giveUp(fourth, "second", func(*view.Replicas) bool { return len(w.keys("/oscarfed/v1/c/d/desired/services/")) > 0 })
 	if second := given(); !second.After(first) {
 		t.Errorf("the token that came with an addition is of %s, the one before of %s", second, first)
 	}
@@ -83,7 +85,7 @@ func TestTheRefreshTokenOfAPutIsKeptThoughItsCallerGoes(t *testing.T) {
 func TestAPutOfTheSameWithAnotherRefreshTokenKeepsIt(t *testing.T) {
 	w := newWorld(t)
 	user := identity.Caller{Subject: "somebody"}
-	if _, err := w.CreateService(t.Context(), user, request(t, usersBody)); err != nil {
+	if _, err := w.Federations.CreateService(t.Context(), user, send(t, usersBody)); err != nil {
 		t.Fatal(err)
 	}
 	for _, put := range []struct {
@@ -94,7 +96,7 @@ func TestAPutOfTheSameWithAnotherRefreshTokenKeepsIt(t *testing.T) {
 		{strings.Replace(usersBody, "a-refresh-token", "another-one", 1), 1},
 	} {
 		revision := w.revision()
-		if _, err := w.ChangeService(t.Context(), user, controlplane.ChangeRequest{Service: request(t, put.definition).Service}); err != nil {
+		if _, err := w.Federations.ChangeService(t.Context(), user, federations.ChangeRequest{Service: send(t, put.definition).Service}); err != nil {
 			t.Fatal(err)
 		}
 		if n := w.revision() - revision; n != put.revisions {

@@ -3,34 +3,35 @@ package controlplane_test
 import (
 	"testing"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 )
 
 // TestAClusterThatWasChangedSinceIsNotOverwritten nor removed by who has seen an
 // older registration.
 func TestAClusterThatWasChangedSinceIsNotOverwritten(t *testing.T) {
 	w := newWorld(t)
-	old, err := w.Cluster(t.Context(), admin, "c")
+	old, err := w.Clusters.Cluster(t.Context(), admin, "c")
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := controlplane.ClusterSpec{ClusterID: "c", Endpoint: "https://first.example.org", IfMatch: old.Revision}
-	now, err := w.UpdateCluster(t.Context(), admin, spec)
+	spec := clusters.ClusterSpec{ClusterID: "c", Endpoint: "https://first.example.org", IfMatch: old.Revision}
+	now, err := w.Clusters.UpdateCluster(t.Context(), admin, spec)
 	if err != nil || now.Revision <= old.Revision {
 		t.Fatalf("%+v %v", now, err)
 	}
 	spec.Endpoint = "https://second.example.org"
-	if _, err := w.UpdateCluster(t.Context(), admin, spec); codeOf(t, err) != controlplane.CodeConflict {
+	if _, err := w.Clusters.UpdateCluster(t.Context(), admin, spec); codeOf(t, err) != fault.CodeConflict {
 		t.Error(err)
 	}
-	if _, err := w.RemoveCluster(t.Context(), admin, "c", controlplane.RemoveOptions{IfMatch: old.Revision}); codeOf(t, err) != controlplane.CodeConflict {
+	if _, err := w.Clusters.RemoveCluster(t.Context(), admin, "c", clusters.RemoveOptions{IfMatch: old.Revision}); codeOf(t, err) != fault.CodeConflict {
 		t.Error(err)
 	}
-	got, err := w.Cluster(t.Context(), admin, "c")
+	got, err := w.Clusters.Cluster(t.Context(), admin, "c")
 	if err != nil || got.Endpoint != "https://first.example.org" || got.State != "active" || got.Revision != now.Revision {
 		t.Errorf("%+v %v", got, err)
 	}
-	if _, err := w.RemoveCluster(t.Context(), admin, "c", controlplane.RemoveOptions{IfMatch: now.Revision}); err != nil {
+	if _, err := w.Clusters.RemoveCluster(t.Context(), admin, "c", clusters.RemoveOptions{IfMatch: now.Revision}); err != nil {
 		t.Error(err)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -38,7 +40,7 @@ func TestCreateMakesOneServiceOnAll(t *testing.T) {
 	if cost := w.revision() - before - specs; cost != 2*n+3 {
 		t.Errorf("a create over %d clusters cost %d revisions, want %d", n, cost, 2*n+3)
 	}
-	view, err := w.Replicas(t.Context(), admin, "grayifyr1", "")
+	view, err := w.Federations.Replicas(t.Context(), admin, "grayifyr1", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +49,7 @@ func TestCreateMakesOneServiceOnAll(t *testing.T) {
 	}
 
 	before = w.revision()
-	del, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute})
+	del, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: time.Minute})
 	if err != nil || del.Pending != 0 {
 		t.Fatal(del, err)
 	}
@@ -69,10 +71,10 @@ func TestOneRefusalLeavesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.clusters["b"].does(no(record.ReasonNameTaken))
 	_, err := w.create()
-	if code := codeOf(t, err); code != controlplane.CodeAlreadyExists {
+	if code := codeOf(t, err); code != fault.CodeAlreadyExists {
 		t.Errorf("code %s", code)
 	}
-	var e *controlplane.Error
+	var e *fault.Error
 	errors.As(err, &e)
 	if e.Failed == nil || e.Failed.Phase != record.PhaseAborted || e.Failed.Rollback != record.RollbackNotNeeded ||
 		e.Failed.Replicas[1].Cause == nil || e.Failed.Replicas[0].Cause != nil {
@@ -84,7 +86,7 @@ func TestOneRefusalLeavesNothing(t *testing.T) {
 		}
 	}
 	// The result does not hold the name, and says what happened.
-	if view, err := w.Replicas(t.Context(), admin, "grayifyr0", ""); err != nil || view.Phase != record.PhaseAborted {
+	if view, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", ""); err != nil || view.Phase != record.PhaseAborted {
 		t.Error(view, err)
 	}
 	w.clusters["b"].does(yes)
@@ -97,10 +99,10 @@ func TestAFailedApplyIsRolledBackEverywhere(t *testing.T) {
 	w := newWorld(t)
 	w.clusters["c"].does(failing)
 	_, err := w.create()
-	if code := codeOf(t, err); code != controlplane.CodeReplicaFailed {
+	if code := codeOf(t, err); code != fault.CodeReplicaFailed {
 		t.Errorf("code %s: %v", code, err)
 	}
-	var e *controlplane.Error
+	var e *fault.Error
 	errors.As(err, &e)
 	states := []record.RollbackState{}
 	for _, r := range e.Failed.Replicas {
@@ -137,10 +139,10 @@ func TestAClusterThatIsAwayAfterTheVoteHoldsNothingUp(t *testing.T) {
 		w.clusters["b"].disconnect()
 	}()
 	_, err := w.create()
-	if code := codeOf(t, err); code != controlplane.CodeReplicaFailed {
+	if code := codeOf(t, err); code != fault.CodeReplicaFailed {
 		t.Fatalf("code %s: %v", code, err)
 	}
-	var e *controlplane.Error
+	var e *fault.Error
 	errors.As(err, &e)
 	if b := e.Failed.Replicas[1]; b.Cause == nil || b.Cause.Reason != record.ReasonSessionLost || b.Rollback.State != record.RollbackPending {
 		t.Errorf("%+v", b)
@@ -153,7 +155,7 @@ func TestAClusterThatIsAwayAfterTheVoteHoldsNothingUp(t *testing.T) {
 	}
 	// Its service name is held there, and the refusal says so.
 	_, err = w.create()
-	if code := codeOf(t, err); code != controlplane.CodeAlreadyExists || !strings.Contains(err.Error(), "b/grayifyr1") {
+	if code := codeOf(t, err); code != fault.CodeAlreadyExists || !strings.Contains(err.Error(), "b/grayifyr1") {
 		t.Errorf("%v", err)
 	}
 	w.clusters["b"].connect()
@@ -181,16 +183,16 @@ func TestSilenceIsUnavailable(t *testing.T) {
 	w := newWorld(t, func(c *controlplane.Config) { c.PrepareDeadline = 2 * time.Second })
 	w.clusters["c"].does(silent)
 	_, err := w.create()
-	if code := codeOf(t, err); code != controlplane.CodeUnavailable || !strings.Contains(err.Error(), "best-effort") {
+	if code := codeOf(t, err); code != fault.CodeUnavailable || !strings.Contains(err.Error(), "best-effort") {
 		t.Errorf("%v", err)
 	}
-	res, err := w.create(func(r *controlplane.CreateRequest) { r.Deployment = "best-effort" })
+	res, err := w.create(func(r *federations.CreateRequest) { r.Deployment = "best-effort" })
 	if err != nil || !res.Done || len(res.Away) != 1 || res.Away[0].ClusterID != "c" {
 		t.Fatalf("%+v %v", res, err)
 	}
 	w.clusters["c"].does(yes)
 	w.eventually(func() bool {
-		view, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+		view, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
 		return err == nil && view.Phase == record.PhaseReady
 	})
 }
@@ -237,14 +239,14 @@ func TestAStaleVoteOfAnAbortedAttemptCountsForNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := <-done; codeOf(t, err) != controlplane.CodeUnavailable {
+	if err := <-done; codeOf(t, err) != fault.CodeUnavailable {
 		t.Errorf("the stale vote was counted: %v", err)
 	}
 }
 
 func TestTheSameRequestGetsTheSameOutcome(t *testing.T) {
 	w := newWorld(t)
-	key := func(r *controlplane.CreateRequest) { r.IdempotencyKey = "k1" }
+	key := func(r *federations.CreateRequest) { r.IdempotencyKey = "k1" }
 	first, err := w.create(key)
 	if err != nil {
 		t.Fatal(err)
@@ -253,22 +255,22 @@ func TestTheSameRequestGetsTheSameOutcome(t *testing.T) {
 	if err != nil || !again.Replayed || again.Federation.UID != first.Federation.UID {
 		t.Errorf("%+v %v", again, err)
 	}
-	if _, err := w.create(); codeOf(t, err) != controlplane.CodeAlreadyExists {
+	if _, err := w.create(); codeOf(t, err) != fault.CodeAlreadyExists {
 		t.Errorf("without the key it is another request: %v", err)
 	}
 	other := strings.Replace(body, "0.5Gi", "1Gi", 1)
-	_, err = w.CreateService(t.Context(), admin, request(t, other, key))
-	if codeOf(t, err) != controlplane.CodeFailedPrecondition {
+	_, err = w.Federations.CreateService(t.Context(), admin, send(t, other, key))
+	if codeOf(t, err) != fault.CodeFailedPrecondition {
 		t.Errorf("the key with another body: %v", err)
 	}
 	// A failure is kept as well.
 	w.clusters["b"].does(no(record.ReasonDoesNotFit))
 	refused := strings.NewReplacer("grayifyr", "other").Replace(body)
-	key2 := func(r *controlplane.CreateRequest) { r.IdempotencyKey = "k2" }
-	_, err1 := w.CreateService(t.Context(), admin, request(t, refused, key2))
+	key2 := func(r *federations.CreateRequest) { r.IdempotencyKey = "k2" }
+	_, err1 := w.Federations.CreateService(t.Context(), admin, send(t, refused, key2))
 	w.clusters["b"].does(yes)
-	_, err2 := w.CreateService(t.Context(), admin, request(t, refused, key2))
-	if codeOf(t, err1) != controlplane.CodeFailedPrecondition || codeOf(t, err2) != codeOf(t, err1) || err1.Error() != err2.Error() {
+	_, err2 := w.Federations.CreateService(t.Context(), admin, send(t, refused, key2))
+	if codeOf(t, err1) != fault.CodeFailedPrecondition || codeOf(t, err2) != codeOf(t, err1) || err1.Error() != err2.Error() {
 		t.Errorf("%v and then %v", err1, err2)
 	}
 }
@@ -277,12 +279,12 @@ func TestTheSameRequestGetsTheSameOutcome(t *testing.T) {
 // the revision that it had; and not how its replicas are by now.
 func TestTheOutcomeOfAFederationThatIsGone(t *testing.T) {
 	w := newWorld(t)
-	key := func(r *controlplane.CreateRequest) { r.IdempotencyKey = "k1" }
+	key := func(r *federations.CreateRequest) { r.IdempotencyKey = "k1" }
 	first, err := w.create(key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute}); err != nil {
+	if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	again, err := w.create(key)
@@ -303,7 +305,7 @@ func TestTheOutcomeOfAFederationThatIsGone(t *testing.T) {
 func TestTheSameRequestAfterItsOutcomeIsANewOne(t *testing.T) {
 	w := newWorld(t)
 	w.clusters["b"].does(no(record.ReasonDoesNotFit))
-	if _, err := w.create(); codeOf(t, err) != controlplane.CodeFailedPrecondition {
+	if _, err := w.create(); codeOf(t, err) != fault.CodeFailedPrecondition {
 		t.Fatal(err)
 	}
 	// What a request without a key left behind must not answer for the next one,
@@ -338,7 +340,7 @@ func TestConcurrentSameRequestsMakeOneFederation(t *testing.T) {
 			res, err := w.create()
 			if err == nil {
 				uids[i] = res.Federation.UID
-			} else if code := codeOf(t, err); code != controlplane.CodeAlreadyExists && code != controlplane.CodeConflict {
+			} else if code := codeOf(t, err); code != fault.CodeAlreadyExists && code != fault.CodeConflict {
 				// Without a key, the first one is forgotten with its outcome: who looks just
 				// then hears 409, by the one or the other word.
 				t.Error(err)
@@ -369,13 +371,13 @@ func TestDeleteDuringACreateMakesItRollBack(t *testing.T) {
 			done := make(chan error)
 			go func() { _, err := w.create(); done <- err }()
 			<-reached
-			if _, err := w.CreateService(t.Context(), admin, request(t, strings.Replace(body, "0.5Gi", "1Gi", 1))); codeOf(t, err) != controlplane.CodeConflict {
+			if _, err := w.Federations.CreateService(t.Context(), admin, send(t, strings.Replace(body, "0.5Gi", "1Gi", 1))); codeOf(t, err) != fault.CodeConflict {
 				t.Errorf("another change while one is in flight: %v", err)
 			}
-			if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute}); err != nil {
+			if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
 				t.Fatal(err)
 			}
-			if err := <-done; codeOf(t, err) != controlplane.CodeConflict {
+			if err := <-done; codeOf(t, err) != fault.CodeConflict {
 				t.Errorf("the creator is told: %v", err)
 			}
 			for _, c := range []string{"a", "b", "c"} {
@@ -390,32 +392,32 @@ func TestDeleteDuringACreateMakesItRollBack(t *testing.T) {
 func TestAPendingDeleteHoldsItsNameAgainstAnotherOwner(t *testing.T) {
 	w := newWorld(t)
 	alice, bob := identity.Caller{Subject: "alice@example.org"}, identity.Caller{Subject: "bob/with/slashes"}
-	if _, err := w.CreateService(t.Context(), alice, request(t, usersBody)); err != nil {
+	if _, err := w.Federations.CreateService(t.Context(), alice, send(t, usersBody)); err != nil {
 		t.Fatal(err)
 	}
 	w.clusters["c"].does(silent)
 	w.clusters["c"].disconnect()
-	w.eventually(func() bool { c, err := w.Cluster(t.Context(), admin, "c"); return err == nil && !c.Alive })
-	res, err := w.DeleteService(t.Context(), alice, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute})
+	w.eventually(func() bool { c, err := w.Clusters.Cluster(t.Context(), admin, "c"); return err == nil && !c.Alive })
+	res, err := w.Federations.DeleteService(t.Context(), alice, "grayifyr0", federations.DeleteOptions{Wait: time.Minute})
 	if err != nil || res.Pending != 1 {
 		t.Fatalf("%+v %v", res, err)
 	}
-	if _, err := w.Replicas(t.Context(), alice, "grayifyr0", ""); codeOf(t, err) != controlplane.CodeNotFound {
+	if _, err := w.Federations.Replicas(t.Context(), alice, "grayifyr0", ""); codeOf(t, err) != fault.CodeNotFound {
 		t.Errorf("a deleted federation is gone at once: %v", err)
 	}
-	_, err = w.CreateService(t.Context(), bob, request(t, usersBody))
-	if codeOf(t, err) != controlplane.CodeAlreadyExists || strings.Contains(err.Error(), "alice") {
+	_, err = w.Federations.CreateService(t.Context(), bob, send(t, usersBody))
+	if codeOf(t, err) != fault.CodeAlreadyExists || strings.Contains(err.Error(), "alice") {
 		t.Errorf("%v", err)
 	}
 	without := strings.Replace(usersBody, `,{"type":"oscar","cluster_id":"c","service_name":"grayifyr2"}`, "", 1)
 	w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("a"))) == 0 })
-	if _, err := w.CreateService(t.Context(), bob, request(t, without)); err != nil {
+	if _, err := w.Federations.CreateService(t.Context(), bob, send(t, without)); err != nil {
 		t.Errorf("the reachable clusters are free: %v", err)
 	}
 	w.clusters["c"].connect()
 	w.clusters["c"].does(yes)
 	w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("c"))) == 0 })
-	if _, _, err := w.Service(t.Context(), alice, "grayifyr0", ""); codeOf(t, err) != controlplane.CodeNotFound {
+	if _, _, err := w.Federations.Service(t.Context(), alice, "grayifyr0", ""); codeOf(t, err) != fault.CodeNotFound {
 		t.Errorf("bob's private service is not alice's to see: %v", err)
 	}
 }
@@ -460,8 +462,8 @@ func TestARestartedControlPlaneTakesTheNextStep(t *testing.T) {
 		w.addCluster(c)
 	}
 	w.clusters["c"].does(silent)
-	key := func(r *controlplane.CreateRequest) { r.IdempotencyKey = "once" }
-	res, err := w.create(key, func(r *controlplane.CreateRequest) { r.Wait = 0 })
+	key := func(r *federations.CreateRequest) { r.IdempotencyKey = "once" }
+	res, err := w.create(key, func(r *federations.CreateRequest) { r.Wait = 0 })
 	if err != nil || res.Done {
 		t.Fatal(res, err)
 	}
@@ -484,14 +486,14 @@ func TestADeletionThatWaitsForJobsCanBeHurried(t *testing.T) {
 		}
 		return yes(s, d)
 	})
-	res, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Wait: 300 * time.Millisecond})
+	res, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: 300 * time.Millisecond})
 	if err != nil || res.Pending != 1 {
 		t.Fatal(res, err)
 	}
-	if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{}); codeOf(t, err) != controlplane.CodeNotFound {
+	if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{}); codeOf(t, err) != fault.CodeNotFound {
 		t.Error("without an order it is gone:", err)
 	}
-	res, err = w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Jobs: "cancel", Wait: time.Minute})
+	res, err = w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Jobs: "cancel", Wait: time.Minute})
 	if err != nil || res.Pending != 0 {
 		t.Error(res, err)
 	}
@@ -502,11 +504,11 @@ func TestDeletingAMemberRemovesIt(t *testing.T) {
 	if _, err := w.create(); err != nil {
 		t.Fatal(err)
 	}
-	res, err := w.DeleteService(t.Context(), admin, "grayifyr2", controlplane.DeleteOptions{Wait: time.Minute})
+	res, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr2", federations.DeleteOptions{Wait: time.Minute})
 	if err != nil || res.Pending != 0 {
 		t.Fatal(res, err)
 	}
-	v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+	v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
 	if err != nil || len(v.Members) != 2 || v.Generation != 2 {
 		t.Errorf("%+v %v", v, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	clocks "github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -36,13 +37,13 @@ func (w *world) kept() int {
 func (w *world) makesHistory() {
 	w.t.Helper()
 	w.mustCreate()
-	if _, err := w.DeleteService(w.t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Wait: patience}); err != nil {
+	if _, err := w.Federations.DeleteService(w.t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: patience}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.clusters["b"].does(no(record.ReasonNameTaken))
-	req := request(w.t, body)
+	req := send(w.t, body)
 	req.IdempotencyKey = "of this test"
-	if _, err := w.CreateService(w.t.Context(), admin, req); err == nil {
+	if _, err := w.Federations.CreateService(w.t.Context(), admin, req); err == nil {
 		w.t.Fatal("nobody refused it")
 	}
 	w.clusters["b"].does(yes)

@@ -1,7 +1,8 @@
 package controlplane
 
-// failPrefix stands before the names of this package's fail points.
-const failPrefix = "controlplane."
+import (
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+)
 
 // FailPoints lists every point of create, delete and the removal of a cluster at which a test may end the
 // process: before and after each write, since that is where an instance that dies
@@ -31,7 +32,7 @@ func JobFailPoints() []string {
 
 func prefixed(points []string) []string {
 	for i, p := range points {
-		points[i] = failPrefix + p
+		points[i] = gate.FailPrefix + p
 	}
 	return points
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 )
 
@@ -15,24 +15,24 @@ import (
 func TestHistoryNamesTheOwnerForWhatTheAdministratorDid(t *testing.T) {
 	w := newWorld(t)
 	alice := identity.Caller{Subject: "alice@example.org"}
-	create := request(t, usersBody)
+	create := send(t, usersBody)
 	create.Wait = time.Minute
-	if _, err := w.CreateService(t.Context(), alice, create); err != nil {
+	if _, err := w.Federations.CreateService(t.Context(), alice, create); err != nil {
 		t.Fatal(err)
 	}
 	change := func(caller identity.Caller, was, is string) {
 		t.Helper()
-		s := request(t, strings.Replace(body, was, is, 1)).Service
-		if _, err := w.ChangeService(t.Context(), caller, controlplane.ChangeRequest{Service: s, Wait: time.Minute}); err != nil {
+		s := send(t, strings.Replace(body, was, is, 1)).Service
+		if _, err := w.Federations.ChangeService(t.Context(), caller, federations.ChangeRequest{Service: s, Wait: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	change(admin, "0.5Gi", "1Gi")
 	change(alice, "0.5Gi", "2Gi")
-	if _, err := w.Rollback(t.Context(), admin, "grayifyr0", "", 2, controlplane.ChangeRequest{Wait: time.Minute}); err != nil {
+	if _, err := w.Federations.Rollback(t.Context(), admin, "grayifyr0", "", 2, federations.ChangeRequest{Wait: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
-	history, err := w.History(t.Context(), alice, "grayifyr0", "")
+	history, err := w.Federations.History(t.Context(), alice, "grayifyr0", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,18 +3,21 @@ package controlplane
 import (
 	"context"
 	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/view"
 )
 
 // Info says who this control plane is and how many clusters it sees.
-func (c *ControlPlane) Info(context.Context) Info {
-	out := Info{Etcd: c.spaceView()}
-	c.state.read(func(v *View) {
-		if v.meta != nil {
-			out.ControlPlane = v.meta.ControlPlane
+func (c *ControlPlane) Info(context.Context) gate.Info {
+	out := gate.Info{Etcd: c.gate.SpaceView()}
+	c.state.Read(func(v *view.View) {
+		if v.Meta != nil {
+			out.ControlPlane = v.Meta.ControlPlane
 		}
-		out.Clusters = len(v.clusters)
-		for id := range v.clusters {
-			if v.alive(id) {
+		out.Clusters = len(v.Clusters)
+		for id := range v.Clusters {
+			if v.Alive(id) {
 				out.Alive++
 			}
 		}
@@ -26,21 +29,21 @@ func (c *ControlPlane) Info(context.Context) Info {
 const healthTimeout = 2 * time.Second
 
 // Health says whether requests can be served: the state is read, and etcd answers.
-func (c *ControlPlane) Health(ctx context.Context) Health {
+func (c *ControlPlane) Health(ctx context.Context) gate.Health {
 	select {
 	case <-c.ready:
 	default:
-		return Health{Message: "starting: the store has not been read yet"}
+		return gate.Health{Message: "starting: the store has not been read yet"}
 	}
-	if c.doubtful() {
-		return Health{Message: "the store was restored and has no new epoch yet"}
+	if c.gate.Unverified() {
+		return gate.Health{Message: "the store was restored and has no new epoch yet"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	if err := c.fresh(ctx); err != nil {
-		return Health{Message: "etcd does not answer"}
+	if err := c.gate.Fresh(ctx); err != nil {
+		return gate.Health{Message: "etcd does not answer"}
 	}
 	// Reads go on, and so do deletions until etcd itself refuses them: an instance
 	// that is taken away helps nobody.
-	return Health{OK: true, Message: c.space.Space().Advice()}
+	return gate.Health{OK: true, Message: c.gate.SpaceAdvice()}
 }

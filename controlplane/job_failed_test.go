@@ -6,6 +6,10 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
+	"github.com/oscarfed/oscarfed/controlplane/runs"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -35,7 +39,7 @@ func TestAFailedJobCanBeReplayed(t *testing.T) {
 		left := strings.Join(w.leaves(j.ID), " ")
 		return strings.Contains(left, record.EventKey(j.ID)) && !strings.Contains(left, "/c/")
 	})
-	if _, err := w.ReplayJob(t.Context(), admin, controlplane.JobOrder{Job: j.ID}); err != nil {
+	if _, err := w.Jobs.ReplayJob(t.Context(), admin, jobs.JobOrder{Job: j.ID}); err != nil {
 		t.Fatal(err)
 	}
 	p, again := w.at(j.ID)
@@ -55,13 +59,13 @@ func TestAFailedJobCanBeReplayed(t *testing.T) {
 // What is too large is not kept with a job that has failed, and the refusal says so.
 func TestTheLargeEventOfAFailedJobIsNotKept(t *testing.T) {
 	w := newJobWorld(t)
-	j := w.submit(func(r *controlplane.JobRequest) { r.Event = []byte(strings.Repeat("x", 17<<10)) })
+	j := w.submit(func(r *jobs.JobRequest) { r.Event = []byte(strings.Repeat("x", 17<<10)) })
 	p, _ := w.at(j.ID)
 	p.fails(j.ID, 1, record.JobPodFailed)
 	w.is(j.ID, record.JobFailed)
 	w.eventually(func() bool { return !strings.Contains(strings.Join(w.leaves(j.ID), " "), record.EventKey(j.ID)) })
-	_, err := w.ReplayJob(t.Context(), admin, controlplane.JobOrder{Job: j.ID})
-	refused(t, "a job without its event", err, controlplane.CodeFailedPrecondition, "send it again")
+	_, err := w.Jobs.ReplayJob(t.Context(), admin, jobs.JobOrder{Job: j.ID})
+	refused(t, "a job without its event", err, fault.CodeFailedPrecondition, "send it again")
 }
 
 // A job goes back by itself when its syncer says that it failed for its inputs, and not for
@@ -70,7 +74,7 @@ func TestAJobThatFailedForItsInputsGoesBack(t *testing.T) {
 	w := newJobWorld(t)
 	j := w.submit()
 	for n := 1; n <= 5; n++ {
-		now := w.becomes(j.ID, func(j *controlplane.Job) bool { return j.State == record.JobAssigned && j.Attempt == n })
+		now := w.becomes(j.ID, func(j *jobs.Job) bool { return j.State == record.JobAssigned && j.Attempt == n })
 		w.clusters[now.Place.ClusterID].fails(j.ID, n, record.JobInputsUnreadable)
 	}
 	parked := w.is(j.ID, record.JobParked)
@@ -90,8 +94,8 @@ func TestWhyThereIsNoLogIsTold(t *testing.T) {
 	p.says(j.ID, 1, record.JobSubmitted, func(r *record.JobReport) {
 		r.Reason, r.Message = record.JobPodWaits, "ImagePullBackOff: no such image"
 	})
-	w.becomes(j.ID, func(j *controlplane.Job) bool { return j.Reason == record.JobPodWaits })
-	_, err := w.JobLog(t.Context(), admin, controlplane.LogTarget{Service: "grayifyr0"}, at.Place.Name, false)
+	w.becomes(j.ID, func(j *jobs.Job) bool { return j.Reason == record.JobPodWaits })
+	_, err := w.Runs.JobLog(t.Context(), admin, runs.LogTarget{Service: "grayifyr0"}, at.Place.Name, false)
 	if err == nil || !strings.Contains(err.Error(), "is submitted: PodWaits: ImagePullBackOff: no such image") {
 		t.Errorf("it says %v", err)
 	}
@@ -108,7 +112,7 @@ func TestTheEventOfAFailedJobGoesWithItsFederation(t *testing.T) {
 	if len(w.keys(record.EventsPrefix)) != 1 {
 		t.Fatalf("its event is not kept: %v", w.keys(record.EventsPrefix))
 	}
-	if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute}); err != nil {
+	if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	w.eventually(func() bool { return len(w.keys(record.EventsPrefix)) == 0 })

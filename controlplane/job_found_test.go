@@ -6,7 +6,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
+	"github.com/oscarfed/oscarfed/controlplane/recovery"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -28,7 +29,7 @@ func (p *puppet) finds(service, job string, attempt int, state record.JobState, 
 // restore gives the store a new epoch, as a control plane does that notices a restore.
 func (w *world) restore() string {
 	w.t.Helper()
-	epoch, err := controlplane.Renew(w.t.Context(), w.store, "", time.Now())
+	epoch, err := recovery.Renew(w.t.Context(), w.store, "", time.Now())
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -56,23 +57,23 @@ func TestAfterARestoreNothingIsStartedAgain(t *testing.T) {
 	if got := w.is(moved.ID, record.JobRunning); got.Attempt != 3 || got.Place.ClusterID != "b" || got.Reason != record.JobStoreRestored {
 		t.Errorf("%+v", got)
 	}
-	w.eventually(func() bool { _, err := w.Job(t.Context(), admin, unknown); return err == nil })
+	w.eventually(func() bool { _, err := w.Jobs.Job(t.Context(), admin, unknown); return err == nil })
 	if got := w.is(unknown, record.JobSucceeded); got.Attempt != 2 || got.Service != "grayifyr1" || got.GroupID != "grayifyr0" {
 		t.Errorf("%+v", got)
 	}
 	w.clusters["a"].lists(epoch)
-	if got, err := w.Job(t.Context(), admin, late.ID); err != nil || got.State != record.JobQueued || got.Held {
+	if got, err := w.Jobs.Job(t.Context(), admin, late.ID); err != nil || got.State != record.JobQueued || got.Held {
 		t.Errorf("b has not listed: %+v %v", got, err)
 	}
 	w.clusters["b"].lists(epoch)
 	// c is away: what came since goes on, and what it might have is held.
 	w.at(late.ID)
 	for _, id := range []string{held.ID, away.ID} {
-		if got, err := w.Job(t.Context(), admin, id); err != nil || got.State != record.JobQueued || !got.Held {
+		if got, err := w.Jobs.Job(t.Context(), admin, id); err != nil || got.State != record.JobQueued || !got.Held {
 			t.Errorf("%+v %v", got, err)
 		}
 	}
-	if _, err := w.ReplayJob(t.Context(), admin, controlplane.JobOrder{Job: away.ID}); err != nil {
+	if _, err := w.Jobs.ReplayJob(t.Context(), admin, jobs.JobOrder{Job: away.ID}); err != nil {
 		t.Fatal(err)
 	}
 	w.at(away.ID)
@@ -81,7 +82,7 @@ func TestAfterARestoreNothingIsStartedAgain(t *testing.T) {
 	w.clusters["c"].lists(epoch)
 	w.at(held.ID)
 	// It was assigned in the history before, unclaimed: it is taken back and assigned anew.
-	again := w.becomes(unclaimed.ID, func(j *controlplane.Job) bool { return j.State == record.JobAssigned && j.Attempt == 2 })
+	again := w.becomes(unclaimed.ID, func(j *jobs.Job) bool { return j.State == record.JobAssigned && j.Attempt == 2 })
 	if again.Attempts[0].Reason != record.JobStoreRestored || again.Attempts[0].ClusterID != p.cluster {
 		t.Errorf("%+v", again)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -57,7 +58,7 @@ func TestAnInstanceEndsAtEveryJobStep(t *testing.T) {
 			id, err := w.submitKeyed()
 			if err == nil && s.cordon {
 				at := w.is(id, record.JobAssigned)
-				if _, err := w.SetClusterState(t.Context(), admin, at.Place.ClusterID, string(record.ClusterCordoned)); err != nil {
+				if _, err := w.Clusters.SetClusterState(t.Context(), admin, at.Place.ClusterID, string(record.ClusterCordoned)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -83,7 +84,7 @@ func TestAnInstanceEndsAtEveryJobStep(t *testing.T) {
 func (w *world) submitKeyed() (string, error) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
 	defer cancel()
-	j, err := w.SubmitJob(ctx, admin, controlplane.JobRequest{Service: "grayifyr0", Event: []byte(secretEvent), IdempotencyKey: "the same"})
+	j, err := w.Jobs.SubmitJob(ctx, admin, jobs.JobRequest{Service: "grayifyr0", Event: []byte(secretEvent), IdempotencyKey: "the same"})
 	if err != nil {
 		return "", err
 	}

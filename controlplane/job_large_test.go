@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -28,7 +28,7 @@ func TestJobsOnManyLostClustersAreWithdrawnTogether(t *testing.T) {
 	}
 	wide := fmt.Sprintf(`{"name":"wide0","cluster_id":"far00","image":"i","cpu":"0.5","memory":"0.5Gi","script":"s",
 "federation":{"topology":"mesh","delegation":"random","members":[%s]}}`, strings.Join(members, ","))
-	if _, err := w.CreateService(t.Context(), admin, request(t, wide)); err != nil {
+	if _, err := w.Federations.CreateService(t.Context(), admin, send(t, wide)); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range far {
@@ -36,7 +36,7 @@ func TestJobsOnManyLostClustersAreWithdrawnTogether(t *testing.T) {
 	}
 	var ids []string
 	for range far {
-		ids = append(ids, w.submit(func(r *controlplane.JobRequest) { r.Service = "wide0" }).ID)
+		ids = append(ids, w.submit(func(r *jobs.JobRequest) { r.Service = "wide0" }).ID)
 	}
 	places := map[string]bool{}
 	for _, id := range ids {
@@ -68,7 +68,7 @@ func TestLargeJobsThatWereFrozenMeanwhileAreTaken(t *testing.T) {
 	w.full("c")
 	w.clusters["a"].has(64_000)
 	w.clusters["b"].has(64_000)
-	c, large := w.clusters["c"], strings.Repeat("x", controlplane.MaxEvent)
+	c, large := w.clusters["c"], strings.Repeat("x", jobs.MaxEvent)
 	var ids []string
 	for range 16 { // of 128 KiB each, sealed
 		id := uuid.NewString()

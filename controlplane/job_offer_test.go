@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
@@ -84,7 +85,7 @@ func (w *world) answers(p *puppet, job string, word record.OfferWord) {
 // exists waits until a job is known.
 func (w *world) exists(id string) {
 	w.t.Helper()
-	w.eventually(func() bool { _, err := w.Job(w.t.Context(), admin, id); return err == nil })
+	w.eventually(func() bool { _, err := w.Jobs.Job(w.t.Context(), admin, id); return err == nil })
 }
 
 func (w *world) full(clusters ...string) {
@@ -104,7 +105,7 @@ func TestAWaitingJobGoesWhereThereIsRoom(t *testing.T) {
 	if a := c.answered(id); a != nil {
 		t.Errorf("nobody has room, and the answer is %s", a.Answer)
 	}
-	if _, err := w.CancelJob(t.Context(), admin, controlplane.JobOrder{Job: queued.ID}); err != nil {
+	if _, err := w.Jobs.CancelJob(t.Context(), admin, jobs.JobOrder{Job: queued.ID}); err != nil {
 		t.Fatal(err)
 	}
 	w.clusters["b"].has(4000)
@@ -167,7 +168,7 @@ func TestOurJobThatWaitsIsTakenAndGivenBack(t *testing.T) {
 	w.full("b")
 	p.offers(service, j.ID, name, record.OfferFrozen)
 	w.answers(p, j.ID, record.OfferRestore)
-	back := w.becomes(j.ID, func(j *controlplane.Job) bool { return j.State == record.JobAssigned && j.Attempt == 2 })
+	back := w.becomes(j.ID, func(j *jobs.Job) bool { return j.State == record.JobAssigned && j.Attempt == 2 })
 	if back.Place.ClusterID != p.cluster || back.Place.Name != name || p.event(j.ID, 2) != secretEvent {
 		t.Errorf("%+v", back)
 	}
@@ -175,7 +176,7 @@ func TestOurJobThatWaitsIsTakenAndGivenBack(t *testing.T) {
 	w.eventually(func() bool { return p.answered(j.ID) == nil })
 	// It is not taken back as unclaimed, since it stands there.
 	p.disconnect()
-	w.becomes(j.ID, func(j *controlplane.Job) bool { return j.Unreachable })
+	w.becomes(j.ID, func(j *jobs.Job) bool { return j.Unreachable })
 	p.connect()
 	for _, state := range whole() {
 		p.says(j.ID, 2, state)

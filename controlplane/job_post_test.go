@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/storetest"
@@ -33,7 +34,7 @@ func newEndpointWorldOn(t *testing.T, endpoint, url string, mutate ...func(*cont
 	w.addCluster("a")
 	definition := fmt.Sprintf(`{"name":"grayifyr0","image":"i","cpu":"0.5","memory":"0.5Gi","script":"s","federation":{"topology":"star","delegation":"static",
 "members":[{"type":"endpoint","url":%q,"headers":{"X-Key":"the-key-of-the-endpoint"}}]}}`, url)
-	if _, err := w.CreateService(t.Context(), admin, request(t, definition)); err != nil {
+	if _, err := w.Federations.CreateService(t.Context(), admin, send(t, definition)); err != nil {
 		t.Fatal(err)
 	}
 	w.full("a")
@@ -81,7 +82,7 @@ func TestAnEndpointGetsAJob(t *testing.T) {
 	if n := calls.Load(); n != 4 {
 		t.Errorf("it was asked %d times", n)
 	}
-	if gone, err := w.ResolveJob(t.Context(), admin, controlplane.JobOrder{Job: unanswered.ID}, record.JobVanished); err != nil || gone.State != record.JobVanished {
+	if gone, err := w.Jobs.ResolveJob(t.Context(), admin, jobs.JobOrder{Job: unanswered.ID}, record.JobVanished); err != nil || gone.State != record.JobVanished {
 		t.Errorf("%+v %v", gone, err)
 	}
 	if len(w.keys(record.EventsPrefix)) > 0 {

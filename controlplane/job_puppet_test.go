@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
@@ -207,7 +208,7 @@ func whole() []record.JobState {
 }
 
 // submit sends a job as the administrator.
-func (w *world) submit(mutate ...func(*controlplane.JobRequest)) *controlplane.Job {
+func (w *world) submit(mutate ...func(*jobs.JobRequest)) *jobs.Job {
 	w.t.Helper()
 	j, err := w.trySubmit(mutate...)
 	if err != nil {
@@ -216,24 +217,24 @@ func (w *world) submit(mutate ...func(*controlplane.JobRequest)) *controlplane.J
 	return j
 }
 
-func (w *world) trySubmit(mutate ...func(*controlplane.JobRequest)) (*controlplane.Job, error) {
-	req := controlplane.JobRequest{Service: "grayifyr0", Event: []byte(secretEvent)}
+func (w *world) trySubmit(mutate ...func(*jobs.JobRequest)) (*jobs.Job, error) {
+	req := jobs.JobRequest{Service: "grayifyr0", Event: []byte(secretEvent)}
 	for _, m := range mutate {
 		m(&req)
 	}
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	return w.SubmitJob(ctx, admin, req)
+	return w.Jobs.SubmitJob(ctx, admin, req)
 }
 
 // becomes waits for a job to be as is said.
-func (w *world) becomes(id string, ok func(*controlplane.Job) bool) *controlplane.Job {
+func (w *world) becomes(id string, ok func(*jobs.Job) bool) *jobs.Job {
 	w.t.Helper()
 	done := errors.New("done")
-	var last *controlplane.Job
+	var last *jobs.Job
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	err := w.WatchJob(ctx, admin, id, 0, func(j *controlplane.Job) error {
+	err := w.Jobs.WatchJob(ctx, admin, id, 0, func(j *jobs.Job) error {
 		if last = j; ok(j) {
 			return done
 		}
@@ -245,13 +246,13 @@ func (w *world) becomes(id string, ok func(*controlplane.Job) bool) *controlplan
 	return last
 }
 
-func (w *world) is(id string, state record.JobState) *controlplane.Job {
+func (w *world) is(id string, state record.JobState) *jobs.Job {
 	w.t.Helper()
-	return w.becomes(id, func(j *controlplane.Job) bool { return j.State == state })
+	return w.becomes(id, func(j *jobs.Job) bool { return j.State == state })
 }
 
 // at waits until a job is assigned, and gives the cluster.
-func (w *world) at(id string) (*puppet, *controlplane.Job) {
+func (w *world) at(id string) (*puppet, *jobs.Job) {
 	w.t.Helper()
 	j := w.is(id, record.JobAssigned)
 	return w.clusters[j.Place.ClusterID], j

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -16,7 +16,7 @@ func (p *puppet) standingOf(w *world) (places int, of map[string]int) {
 	p.t.Helper()
 	of = map[string]int{}
 	for _, a := range p.standing() {
-		j, err := w.Job(p.t.Context(), admin, a.Job)
+		j, err := w.Jobs.Job(p.t.Context(), admin, a.Job)
 		if err != nil {
 			p.t.Fatal(err)
 		}
@@ -31,15 +31,15 @@ func (p *puppet) standingOf(w *world) (places int, of map[string]int) {
 func TestTheQueueOfOneSenderHoldsNobodyUp(t *testing.T) {
 	w := newJobWorld(t)
 	ann := identity.Caller{Subject: "ann"}
-	if _, err := w.CreateService(t.Context(), admin, request(t, strings.Replace(other, "{", `{"visibility":"public",`, 1))); err != nil {
+	if _, err := w.Federations.CreateService(t.Context(), admin, send(t, strings.Replace(other, "{", `{"visibility":"public",`, 1))); err != nil {
 		t.Fatal(err)
 	}
 	w.full("a", "b", "c")
 	for range 40 {
-		w.submit(func(r *controlplane.JobRequest) { r.Service = "otherr0" })
+		w.submit(func(r *jobs.JobRequest) { r.Service = "otherr0" })
 	}
 	for range 2 {
-		if _, err := w.SubmitJob(t.Context(), ann, controlplane.JobRequest{Service: "otherr0", Event: []byte(secretEvent)}); err != nil {
+		if _, err := w.Jobs.SubmitJob(t.Context(), ann, jobs.JobRequest{Service: "otherr0", Event: []byte(secretEvent)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -59,14 +59,14 @@ var other = strings.ReplaceAll(body, "grayify", "other")
 // The same holds between the federations of one owner: the older queue takes its turns.
 func TestTheQueueOfOneFederationHoldsNoOtherUp(t *testing.T) {
 	w := newJobWorld(t)
-	if _, err := w.CreateService(t.Context(), admin, request(t, other)); err != nil {
+	if _, err := w.Federations.CreateService(t.Context(), admin, send(t, other)); err != nil {
 		t.Fatal(err)
 	}
 	w.full("a", "b", "c")
 	for range 40 {
 		w.submit()
 	}
-	late := w.submit(func(r *controlplane.JobRequest) { r.Service = "otherr0" })
+	late := w.submit(func(r *jobs.JobRequest) { r.Service = "otherr0" })
 	w.clusters["b"].has(1000) // two places
 	w.eventually(func() bool { places, _ := w.clusters["b"].standingOf(w); return places == 2 })
 	if j := w.is(late.ID, record.JobAssigned); j.Place.ClusterID != "b" {
@@ -82,7 +82,7 @@ func TestWhyAJobWaitsIsToldBehindALongQueue(t *testing.T) {
 		w.submit()
 	}
 	last := w.submit()
-	j := w.becomes(last.ID, func(j *controlplane.Job) bool { return j.Reason == record.JobNoCandidate })
+	j := w.becomes(last.ID, func(j *jobs.Job) bool { return j.Reason == record.JobNoCandidate })
 	if !strings.Contains(j.Message, "NoRoom") {
 		t.Errorf("it says %q", j.Message)
 	}
@@ -107,7 +107,7 @@ func TestAClusterThatCannotMeasureGetsNoJobs(t *testing.T) {
 	c.FailingSince = new(record.At(time.Now()))
 	w.clusters["b"].write(record.CapacityKey("b"), c)
 	j := w.submit()
-	if got := w.becomes(j.ID, func(j *controlplane.Job) bool { return j.Reason == record.JobNoCandidate }); !strings.Contains(got.Message, "b/grayifyr1 NoCapacity") {
+	if got := w.becomes(j.ID, func(j *jobs.Job) bool { return j.Reason == record.JobNoCandidate }); !strings.Contains(got.Message, "b/grayifyr1 NoCapacity") {
 		t.Errorf("it says %q", got.Message)
 	}
 	c.FailingSince = nil

@@ -9,6 +9,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
+	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -43,7 +47,7 @@ func TestAJobGoesItsWay(t *testing.T) {
 	if cost := w.revision() - began; cost < 8 || cost > 9 {
 		t.Errorf("it cost %d revisions", cost)
 	}
-	_, why, err := w.ExplainJob(t.Context(), admin, j.ID)
+	_, why, err := w.Jobs.ExplainJob(t.Context(), admin, j.ID)
 	if err != nil || len(why) != 1 || why[0].Decision.Chosen == "" || why[0].Attempt != 1 {
 		t.Errorf("%+v %v", why, err)
 	}
@@ -56,7 +60,7 @@ func TestIdleJobsCostNothing(t *testing.T) {
 		p.has(100)
 	}
 	j := w.submit()
-	stuck := w.becomes(j.ID, func(j *controlplane.Job) bool { return j.Reason == record.JobNoCandidate })
+	stuck := w.becomes(j.ID, func(j *jobs.Job) bool { return j.Reason == record.JobNoCandidate })
 	began := w.revision()
 	w.clusters["b"].has(200) // a reason to look again
 	w.clusters["b"].has(4000)
@@ -112,7 +116,7 @@ func TestARefusedJobGoesElsewhereAndIsParked(t *testing.T) {
 	j := w.submit()
 	var places []string
 	for n := 1; n <= 5; n++ {
-		now := w.becomes(j.ID, func(j *controlplane.Job) bool { return j.State == record.JobAssigned && j.Attempt == n })
+		now := w.becomes(j.ID, func(j *jobs.Job) bool { return j.State == record.JobAssigned && j.Attempt == n })
 		places = append(places, now.Place.ClusterID)
 		p := w.clusters[now.Place.ClusterID]
 		p.says(j.ID, n, record.JobClaimed)
@@ -129,14 +133,14 @@ func TestARefusedJobGoesElsewhereAndIsParked(t *testing.T) {
 	if left := strings.Join(w.leaves(j.ID), " "); !strings.Contains(left, record.EventKey(j.ID)) || strings.Contains(left, "/c/") {
 		t.Errorf("left: %s", left)
 	}
-	if _, err := w.ReplayJob(t.Context(), admin, controlplane.JobOrder{Job: j.ID}); err != nil {
+	if _, err := w.Jobs.ReplayJob(t.Context(), admin, jobs.JobOrder{Job: j.ID}); err != nil {
 		t.Fatal(err)
 	}
 	p, again := w.at(j.ID)
 	if again.Attempt != 6 || p.event(j.ID, 6) != secretEvent {
 		t.Errorf("%+v", again)
 	}
-	words, _ := w.audited(controlplane.AuditQuery{Limit: 1})
+	words, _ := w.audited(request.AuditQuery{Limit: 1})
 	if !strings.Contains(strings.Join(words, " "), "replay_job") {
 		t.Errorf("%v", words)
 	}
@@ -160,23 +164,23 @@ func TestALostClusterGivesBackWhatItHasNotBegun(t *testing.T) {
 			}
 			p.disconnect()
 			if state == "" || state == record.JobClaimed {
-				moved := w.becomes(j.ID, func(j *controlplane.Job) bool { return j.State == record.JobAssigned && j.Attempt == 2 })
+				moved := w.becomes(j.ID, func(j *jobs.Job) bool { return j.State == record.JobAssigned && j.Attempt == 2 })
 				if moved.Place.ClusterID == p.cluster || moved.Attempts[0].Reason != record.JobClusterLost || moved.Tries != 0 {
 					t.Errorf("%+v", moved)
 				}
 				return
 			}
-			stays := w.becomes(j.ID, func(j *controlplane.Job) bool { return j.Unreachable })
+			stays := w.becomes(j.ID, func(j *jobs.Job) bool { return j.Unreachable })
 			if stays.State != state || stays.Attempt != 1 {
 				t.Errorf("%+v", stays)
 			}
 			// A later job is decided on after this one would have been.
 			later := w.submit()
 			w.at(later.ID)
-			if now, err := w.Job(t.Context(), admin, j.ID); err != nil || now.Attempt != 1 {
+			if now, err := w.Jobs.Job(t.Context(), admin, j.ID); err != nil || now.Attempt != 1 {
 				t.Errorf("%+v %v", now, err)
 			}
-			gone, err := w.ResolveJob(t.Context(), admin, controlplane.JobOrder{Job: j.ID}, record.JobVanished)
+			gone, err := w.Jobs.ResolveJob(t.Context(), admin, jobs.JobOrder{Job: j.ID}, record.JobVanished)
 			if err != nil || gone.State != record.JobVanished || gone.Reason != record.JobResolved {
 				t.Errorf("%+v %v", gone, err)
 			}
@@ -193,17 +197,17 @@ func TestACordonedClusterGivesBackWhatIsNotClaimed(t *testing.T) {
 	q, _ := w.at(other.ID)
 	q.says(other.ID, 1, record.JobClaimed)
 	for _, id := range []string{p.cluster, q.cluster} {
-		if _, err := w.SetClusterState(t.Context(), admin, id, "cordoned"); err != nil {
+		if _, err := w.Clusters.SetClusterState(t.Context(), admin, id, "cordoned"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if p != q {
-		moved := w.becomes(j.ID, func(j *controlplane.Job) bool { return j.State == record.JobAssigned && j.Attempt >= 2 })
+		moved := w.becomes(j.ID, func(j *jobs.Job) bool { return j.State == record.JobAssigned && j.Attempt >= 2 })
 		if moved.Place.ClusterID == p.cluster { // it may have been at q before that was cordoned
 			t.Errorf("%+v", moved)
 		}
 	}
-	if now, err := w.Job(t.Context(), admin, other.ID); err != nil || now.State != record.JobClaimed {
+	if now, err := w.Jobs.Job(t.Context(), admin, other.ID); err != nil || now.State != record.JobClaimed {
 		t.Errorf("%+v %v", now, err)
 	}
 }
@@ -211,8 +215,8 @@ func TestACordonedClusterGivesBackWhatIsNotClaimed(t *testing.T) {
 // TestCancel at each stage.
 func TestCancel(t *testing.T) {
 	w := newJobWorld(t)
-	cancel := func(id string) *controlplane.Job {
-		j, err := w.CancelJob(t.Context(), admin, controlplane.JobOrder{Job: id})
+	cancel := func(id string) *jobs.Job {
+		j, err := w.Jobs.CancelJob(t.Context(), admin, jobs.JobOrder{Job: id})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -252,7 +256,7 @@ func TestCancel(t *testing.T) {
 		t.Errorf("%+v", j)
 	}
 	w.eventually(func() bool { return len(w.keys(record.EventsPrefix))+len(w.keys(record.ReservedPrefix)) == 0 })
-	if _, err := w.ReplayJob(t.Context(), admin, controlplane.JobOrder{Job: queued.ID}); codeOf(t, err) != controlplane.CodeFailedPrecondition {
+	if _, err := w.Jobs.ReplayJob(t.Context(), admin, jobs.JobOrder{Job: queued.ID}); codeOf(t, err) != fault.CodeFailedPrecondition {
 		t.Error(err)
 	}
 }
@@ -272,7 +276,7 @@ func TestADeletedFederationEndsItsJobs(t *testing.T) {
 		p.has(1)
 	}
 	queued := w.submit()
-	if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute}); err != nil {
+	if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range []string{assigned.ID, queued.ID} {
@@ -282,7 +286,7 @@ func TestADeletedFederationEndsItsJobs(t *testing.T) {
 	}
 	p.says(running.ID, 1, record.JobFailed)
 	w.is(running.ID, record.JobFailed)
-	if _, err := w.trySubmit(); codeOf(t, err) != controlplane.CodeNotFound {
+	if _, err := w.trySubmit(); codeOf(t, err) != fault.CodeNotFound {
 		t.Error(err)
 	}
 	w.eventually(func() bool { return len(w.keys(record.EventsPrefix))+len(w.keys(record.ReservedPrefix)) == 0 })
@@ -295,33 +299,33 @@ func TestWhatIsNoJobIsRefused(t *testing.T) {
 		p.has(1)
 	}
 	for name, c := range map[string]struct {
-		req  controlplane.JobRequest
-		code controlplane.Code
+		req  jobs.JobRequest
+		code fault.Code
 	}{
-		"too large":  {controlplane.JobRequest{Service: "grayifyr0", Event: make([]byte, controlplane.MaxEvent+1)}, controlplane.CodeTooLarge},
-		"NUL":        {controlplane.JobRequest{Service: "grayifyr0", Event: []byte("a\x00b")}, controlplane.CodeInvalid},
-		"no UTF-8":   {controlplane.JobRequest{Service: "grayifyr0", Event: []byte("\xff")}, controlplane.CodeInvalid},
-		"no service": {controlplane.JobRequest{Service: "nothing"}, controlplane.CodeNotFound},
+		"too large":  {jobs.JobRequest{Service: "grayifyr0", Event: make([]byte, jobs.MaxEvent+1)}, fault.CodeTooLarge},
+		"NUL":        {jobs.JobRequest{Service: "grayifyr0", Event: []byte("a\x00b")}, fault.CodeInvalid},
+		"no UTF-8":   {jobs.JobRequest{Service: "grayifyr0", Event: []byte("\xff")}, fault.CodeInvalid},
+		"no service": {jobs.JobRequest{Service: "nothing"}, fault.CodeNotFound},
 	} {
-		if _, err := w.SubmitJob(t.Context(), admin, c.req); codeOf(t, err) != c.code {
+		if _, err := w.Jobs.SubmitJob(t.Context(), admin, c.req); codeOf(t, err) != c.code {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if n := len(w.keys(record.JobsPrefix)); n > 0 {
 		t.Errorf("%d jobs", n)
 	}
-	service, _, err := w.Service(t.Context(), admin, "grayifyr0", "")
+	service, _, err := w.Federations.Service(t.Context(), admin, "grayifyr0", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	itself, err := w.ServiceCaller(t.Context(), "grayifyr0", service.Token)
+	itself, err := w.Tokens.ServiceCaller(t.Context(), "grayifyr0", service.Token)
 	if err != nil {
 		t.Fatal(err)
 	}
-	byToken := func(service, event string) (*controlplane.Job, error) {
-		return w.SubmitJob(t.Context(), itself, controlplane.JobRequest{Service: service, Event: []byte(event), IdempotencyKey: "once"})
+	byToken := func(service, event string) (*jobs.Job, error) {
+		return w.Jobs.SubmitJob(t.Context(), itself, jobs.JobRequest{Service: service, Event: []byte(event), IdempotencyKey: "once"})
 	}
-	if _, err := byToken("grayifyr1", "an event"); codeOf(t, err) != controlplane.CodeUnauthenticated {
+	if _, err := byToken("grayifyr1", "an event"); codeOf(t, err) != fault.CodeUnauthenticated {
 		t.Errorf("for another service: %v", err)
 	}
 	first, err := byToken("grayifyr0", "an event")
@@ -335,21 +339,21 @@ func TestWhatIsNoJobIsRefused(t *testing.T) {
 	if first.ID != again.ID || !again.Replayed || first.By != "" {
 		t.Errorf("%+v %+v", first, again)
 	}
-	keyed := func(r *controlplane.JobRequest) { r.IdempotencyKey = "once" }
+	keyed := func(r *jobs.JobRequest) { r.IdempotencyKey = "once" }
 	_, err = byToken("grayifyr0", "another")
-	if codeOf(t, err) != controlplane.CodeFailedPrecondition {
+	if codeOf(t, err) != fault.CodeFailedPrecondition {
 		t.Error(err)
 	}
 	w.submit(keyed) // another sender's key
 	w.submit()
-	if _, err := w.trySubmit(); codeOf(t, err) != controlplane.CodeExhausted {
+	if _, err := w.trySubmit(); codeOf(t, err) != fault.CodeExhausted {
 		t.Error(err)
 	}
-	jobs, more, err := w.Jobs(t.Context(), admin, controlplane.JobQuery{Limit: 2})
-	if err != nil || len(jobs) != 2 || !more || jobs[0].ID < jobs[1].ID {
-		t.Errorf("%+v %v %v", jobs, more, err)
+	list, more, err := w.Jobs.Jobs(t.Context(), admin, jobs.JobQuery{Limit: 2})
+	if err != nil || len(list) != 2 || !more || list[0].ID < list[1].ID {
+		t.Errorf("%+v %v %v", list, more, err)
 	}
-	rest, more, err := w.Jobs(t.Context(), admin, controlplane.JobQuery{Before: jobs[1].ID})
+	rest, more, err := w.Jobs.Jobs(t.Context(), admin, jobs.JobQuery{Before: list[1].ID})
 	if err != nil || len(rest) != 1 || more || rest[0].ID != first.ID {
 		t.Errorf("%+v %v %v", rest, more, err)
 	}
@@ -359,14 +363,14 @@ func TestWhatIsNoJobIsRefused(t *testing.T) {
 // nothing while it is away, and its share again when it is back.
 func TestTopsisWithAMemberAway(t *testing.T) {
 	w := newJobWorld(t)
-	if _, err := w.create(func(r *controlplane.CreateRequest) {
+	if _, err := w.create(func(r *federations.CreateRequest) {
 		raw := strings.ReplaceAll(strings.ReplaceAll(body, "grayify", "topsis"), `"delegation":"random"`, `"delegation":"topsis"`)
-		*r = request(t, raw)
+		*r = send(t, raw)
 	}); err != nil {
 		t.Fatal(err)
 	}
 	submit := func() string {
-		return w.submit(func(r *controlplane.JobRequest) { r.Service = "topsisr0" }).ID
+		return w.submit(func(r *jobs.JobRequest) { r.Service = "topsisr0" }).ID
 	}
 	c := w.clusters["c"]
 	c.has(16000, 16000, 16000) // by far the best
@@ -377,7 +381,7 @@ func TestTopsisWithAMemberAway(t *testing.T) {
 		return p == c
 	})
 	c.disconnect()
-	moved := w.becomes(first, func(j *controlplane.Job) bool { return j.State == record.JobAssigned && j.Attempt == 2 })
+	moved := w.becomes(first, func(j *jobs.Job) bool { return j.State == record.JobAssigned && j.Attempt == 2 })
 	if moved.Place.ClusterID == "c" || moved.Attempts[0].Reason != record.JobClusterLost {
 		t.Errorf("%+v", moved)
 	}

@@ -15,7 +15,10 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/tokens"
 	"github.com/oscarfed/oscarfed/internal/pki"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -58,7 +61,7 @@ func (g *gate) in(cluster, uid string) bool {
 }
 
 func (g *gate) Sign(key crypto.PublicKey, cluster, uid string) ([]byte, time.Time, error) {
-	a := controlplane.EtcdAccess{Authority: g.authority}
+	a := clusters.EtcdAccess{Authority: g.authority}
 	return a.Sign(key, cluster, uid)
 }
 
@@ -104,7 +107,7 @@ func newJoining(t *testing.T) *joining {
 
 func (j *joining) token(cluster string, replace bool) string {
 	j.t.Helper()
-	token, err := j.IssueJoin(j.t.Context(), admin, cluster, replace)
+	token, err := j.Clusters.IssueJoin(j.t.Context(), admin, cluster, replace)
 	if err != nil {
 		j.t.Fatal(err)
 	}
@@ -128,7 +131,7 @@ func (j *joining) registration(cluster string) *record.Cluster {
 type machine struct {
 	t       *testing.T
 	key     *ecdsa.PrivateKey
-	request controlplane.JoinRequest
+	request clusters.JoinRequest
 }
 
 func newMachine(t *testing.T, cluster, token string) *machine {
@@ -141,7 +144,7 @@ func newMachine(t *testing.T, cluster, token string) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &machine{t: t, key: key, request: controlplane.JoinRequest{
+	m := &machine{t: t, key: key, request: clusters.JoinRequest{
 		Token: token, ClusterID: cluster, Recipient: age.Recipient(), KubeSystemUID: "0c1d-kube-" + cluster,
 	}}
 	m.request.CSR = m.csr("")
@@ -157,18 +160,18 @@ func (m *machine) csr(name string) string {
 	return string(text)
 }
 
-func (m *machine) renew(cp *controlplane.ControlPlane, uid string) (*controlplane.Enrolment, error) {
+func (m *machine) renew(cp *controlplane.ControlPlane, uid string) (*clusters.Enrolment, error) {
 	m.t.Helper()
-	challenge, _, err := cp.Challenge()
+	challenge, _, err := cp.Clusters.Challenge()
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	return cp.Renew(m.t.Context(), controlplane.RenewRequest{
+	return cp.Clusters.Renew(m.t.Context(), clusters.RenewRequest{
 		ClusterID: m.request.ClusterID, ClusterUID: uid, CSR: m.csr(challenge), KubeSystemUID: m.request.KubeSystemUID,
 	})
 }
 
-func certificate(t *testing.T, e *controlplane.Enrolment) *x509.Certificate {
+func certificate(t *testing.T, e *clusters.Enrolment) *x509.Certificate {
 	t.Helper()
 	block, _ := pem.Decode(e.Certificate)
 	if block == nil {
@@ -181,9 +184,9 @@ func certificate(t *testing.T, e *controlplane.Enrolment) *x509.Certificate {
 	return cert
 }
 
-func refused(t *testing.T, what string, err error, code controlplane.Code, says string) {
+func refused(t *testing.T, what string, err error, code fault.Code, says string) {
 	t.Helper()
-	if e, ok := errors.AsType[*controlplane.Error](err); !ok || e.Code != code || !strings.Contains(e.Message, says) {
+	if e, ok := errors.AsType[*fault.Error](err); !ok || e.Code != code || !strings.Contains(e.Message, says) {
 		t.Errorf("%s: %v; want %s with %q", what, err, code, says)
 	}
 }
@@ -192,7 +195,7 @@ func TestJoin(t *testing.T) {
 	t.Parallel()
 	j := newJoining(t)
 	m := newMachine(t, "a", j.token("a", false))
-	got, err := j.Join(t.Context(), m.request)
+	got, err := j.Clusters.Join(t.Context(), m.request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,18 +219,18 @@ func TestJoin(t *testing.T) {
 	}
 
 	// The answer was lost: the same again.
-	again, err := j.Join(t.Context(), m.request)
+	again, err := j.Clusters.Join(t.Context(), m.request)
 	if err != nil || again.ClusterUID != got.ClusterUID {
 		t.Errorf("the same request again: %+v %v", again, err)
 	}
 	// A thief is later.
 	thief := newMachine(t, "a", m.request.Token)
-	_, err = j.Join(t.Context(), thief.request)
-	refused(t, "a second use", err, controlplane.CodeForbidden, "used already")
+	_, err = j.Clusters.Join(t.Context(), thief.request)
+	refused(t, "a second use", err, fault.CodeForbidden, "used already")
 	// The token is over, even for who has used it.
 	j.clock.pass(16 * time.Minute)
-	_, err = j.Join(t.Context(), m.request)
-	refused(t, "after its time", err, controlplane.CodeForbidden, "not accepted")
+	_, err = j.Clusters.Join(t.Context(), m.request)
+	refused(t, "after its time", err, fault.CodeForbidden, "not accepted")
 }
 
 // No record holds a token, and each goes with its lease.
@@ -242,7 +245,7 @@ func TestATokenRestsAsItsHash(t *testing.T) {
 	if kv := items[0]; kv.Lease == 0 || strings.Contains(string(kv.Value), token) || kv.Key != record.JoinKey(record.JoinHash(token)) {
 		t.Errorf("%s = %s with lease %d", kv.Key, kv.Value, kv.Lease)
 	}
-	if _, err := j.Join(t.Context(), newMachine(t, "a", token).request); err != nil {
+	if _, err := j.Clusters.Join(t.Context(), newMachine(t, "a", token).request); err != nil {
 		t.Fatal(err)
 	}
 	kv, err := j.store.Get(t.Context(), record.JoinKey(record.JoinHash(token)))
@@ -254,35 +257,35 @@ func TestATokenRestsAsItsHash(t *testing.T) {
 func TestJoinRefuses(t *testing.T) {
 	t.Parallel()
 	j := newJoining(t)
-	if _, err := j.Join(t.Context(), newMachine(t, "c", j.token("c", false)).request); err != nil {
+	if _, err := j.Clusters.Join(t.Context(), newMachine(t, "c", j.token("c", false)).request); err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct {
 		name  string
 		spoil func(m *machine)
-		code  controlplane.Code
+		code  fault.Code
 		says  string
 	}{
-		{"no token", func(m *machine) { m.request.Token = "" }, controlplane.CodeForbidden, "not accepted"},
-		{"a guess", func(m *machine) { m.request.Token = "ofj_" + strings.Repeat("0", 64) }, controlplane.CodeForbidden, "not accepted"},
-		{"a service's token", func(m *machine) { m.request.Token = strings.Repeat("a", 64) }, controlplane.CodeForbidden, "not accepted"},
-		{"a token for another cluster", func(m *machine) { m.request.ClusterID = "b" }, controlplane.CodeForbidden, "not accepted"},
-		{"a cluster that there is not", func(m *machine) { m.request.ClusterID = "z" }, controlplane.CodeForbidden, "not accepted"},
-		{"another key", func(m *machine) { m.request.Token = j.token("c", false); m.request.ClusterID = "c" }, controlplane.CodeConflict, "another key"},
+		{"no token", func(m *machine) { m.request.Token = "" }, fault.CodeForbidden, "not accepted"},
+		{"a guess", func(m *machine) { m.request.Token = "ofj_" + strings.Repeat("0", 64) }, fault.CodeForbidden, "not accepted"},
+		{"a service's token", func(m *machine) { m.request.Token = strings.Repeat("a", 64) }, fault.CodeForbidden, "not accepted"},
+		{"a token for another cluster", func(m *machine) { m.request.ClusterID = "b" }, fault.CodeForbidden, "not accepted"},
+		{"a cluster that there is not", func(m *machine) { m.request.ClusterID = "z" }, fault.CodeForbidden, "not accepted"},
+		{"another key", func(m *machine) { m.request.Token = j.token("c", false); m.request.ClusterID = "c" }, fault.CodeConflict, "another key"},
 	}
 	for _, tt := range tests {
 		m := newMachine(t, "a", j.token("a", false))
 		tt.spoil(m)
-		_, err := j.Join(t.Context(), m.request)
+		_, err := j.Clusters.Join(t.Context(), m.request)
 		refused(t, tt.name, err, tt.code, tt.says)
 		if reg := j.registration("a"); reg.Joined != nil {
 			t.Fatalf("%s: a has joined", tt.name)
 		}
 	}
-	_, err := j.IssueJoin(t.Context(), identity.Caller{Subject: "somebody"}, "a", false)
-	refused(t, "a user makes a token", err, controlplane.CodeForbidden, "administrator")
-	_, err = j.IssueJoin(t.Context(), admin, "z", false)
-	refused(t, "a token for nobody", err, controlplane.CodeNotFound, "not registered")
+	_, err := j.Clusters.IssueJoin(t.Context(), identity.Caller{Subject: "somebody"}, "a", false)
+	refused(t, "a user makes a token", err, fault.CodeForbidden, "administrator")
+	_, err = j.Clusters.IssueJoin(t.Context(), admin, "z", false)
+	refused(t, "a token for nobody", err, fault.CodeNotFound, "not registered")
 }
 
 // Whatever is wrong with a token, the answer is the same to the byte: it tells nobody
@@ -293,7 +296,7 @@ func TestAWrongTokenTellsNothing(t *testing.T) {
 	valid := j.token("a", false)
 	var answers []string
 	for cluster, token := range map[string]string{"a": "ofj_" + strings.Repeat("1", 64), "z": "ofj_" + strings.Repeat("2", 64), "b": valid, "nothing": valid} {
-		_, err := j.Join(t.Context(), newMachine(t, cluster, token).request)
+		_, err := j.Clusters.Join(t.Context(), newMachine(t, cluster, token).request)
 		if err == nil {
 			t.Fatal(cluster, "has joined")
 		}
@@ -309,12 +312,12 @@ func TestTheSameClusterComesBack(t *testing.T) {
 	j := newJoining(t)
 	m := newMachine(t, "a", j.token("a", false))
 	m.request.KubeSystemUID = "" // Kubernetes could not be reached
-	if _, err := j.Join(t.Context(), m.request); err != nil {
+	if _, err := j.Clusters.Join(t.Context(), m.request); err != nil {
 		t.Fatal(err)
 	}
 	// Another token and the same key: this is how who was away for too long returns.
 	m.request.Token, m.request.KubeSystemUID = j.token("a", false), "kube-1"
-	if _, err := j.Join(t.Context(), m.request); err != nil {
+	if _, err := j.Clusters.Join(t.Context(), m.request); err != nil {
 		t.Fatal(err)
 	}
 	if got := j.registration("a").Joined.KubeSystemUID; got != "kube-1" {
@@ -323,17 +326,17 @@ func TestTheSameClusterComesBack(t *testing.T) {
 	// The machine's disk was copied into another Kubernetes.
 	copied := *m
 	copied.request.Token, copied.request.KubeSystemUID = j.token("a", false), "kube-2"
-	_, err := j.Join(t.Context(), copied.request)
-	refused(t, "another Kubernetes", err, controlplane.CodeConflict, "another Kubernetes")
+	_, err := j.Clusters.Join(t.Context(), copied.request)
+	refused(t, "another Kubernetes", err, fault.CodeConflict, "another Kubernetes")
 	// A refusal uses nothing up.
 	copied.request.KubeSystemUID = "kube-1"
-	if _, err := j.Join(t.Context(), copied.request); err != nil {
+	if _, err := j.Clusters.Join(t.Context(), copied.request); err != nil {
 		t.Error(err)
 	}
 	// The identity is lost.
 	lost := newMachine(t, "a", j.token("a", true))
 	lost.request.KubeSystemUID = "kube-2"
-	e, err := j.Join(t.Context(), lost.request)
+	e, err := j.Clusters.Join(t.Context(), lost.request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +344,7 @@ func TestTheSameClusterComesBack(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = m.renew(j.ControlPlane, e.ClusterUID)
-	refused(t, "the key that was replaced", err, controlplane.CodeForbidden, "replaced")
+	refused(t, "the key that was replaced", err, fault.CodeForbidden, "replaced")
 }
 
 // Of many that come at once with one token, to several instances, exactly one is let
@@ -360,14 +363,14 @@ func TestOneOfManyJoins(t *testing.T) {
 		if i%2 == 1 {
 			cp = second
 		}
-		wg.Go(func() { _, errs[i] = cp.Join(t.Context(), machines[i].request) })
+		wg.Go(func() { _, errs[i] = cp.Clusters.Join(t.Context(), machines[i].request) })
 	}
 	wg.Wait()
 	won := -1
 	for i, err := range errs {
 		switch {
 		case err != nil:
-			refused(t, "a late one", err, controlplane.CodeForbidden, "used already")
+			refused(t, "a late one", err, fault.CodeForbidden, "used already")
 		case won >= 0:
 			t.Fatal("two were let in")
 		default:
@@ -390,10 +393,10 @@ func TestAJoinThatWasCutOffGoesOn(t *testing.T) {
 	j := newJoining(t)
 	m := newMachine(t, "a", j.token("a", false))
 	j.gate.before = func(string, string) error { return errors.New("cut off") }
-	_, err := j.Join(t.Context(), m.request)
-	refused(t, "without an administrator", err, controlplane.CodeUnavailable, "same request")
+	_, err := j.Clusters.Join(t.Context(), m.request)
+	refused(t, "without an administrator", err, fault.CodeUnavailable, "same request")
 	j.gate.before = nil
-	if _, err := j.Join(t.Context(), m.request); err != nil {
+	if _, err := j.Clusters.Join(t.Context(), m.request); err != nil {
 		t.Error(err)
 	}
 	if !j.gate.in("a", j.registration("a").UID) {
@@ -408,27 +411,27 @@ func TestRemovedWhileItJoins(t *testing.T) {
 	m := newMachine(t, "a", j.token("a", false))
 	uid := j.registration("a").UID
 	j.gate.before = func(string, string) error {
-		res, err := j.RemoveCluster(t.Context(), admin, "a", controlplane.RemoveOptions{Force: true, Wait: time.Minute})
+		res, err := j.Clusters.RemoveCluster(t.Context(), admin, "a", clusters.RemoveOptions{Force: true, Wait: time.Minute})
 		if err == nil && res.Cluster != nil {
 			err = errors.New("it is not gone")
 		}
 		return err
 	}
-	_, err := j.Join(t.Context(), m.request)
-	refused(t, "removed meanwhile", err, controlplane.CodeFailedPrecondition, "removed")
+	_, err := j.Clusters.Join(t.Context(), m.request)
+	refused(t, "removed meanwhile", err, fault.CodeFailedPrecondition, "removed")
 	if j.gate.in("a", uid) {
 		t.Error("it kept its rights")
 	}
 	j.gate.before = nil
-	_, err = j.Join(t.Context(), m.request)
-	refused(t, "afterwards", err, controlplane.CodeFailedPrecondition, "removed since")
+	_, err = j.Clusters.Join(t.Context(), m.request)
+	refused(t, "afterwards", err, fault.CodeFailedPrecondition, "removed since")
 }
 
 func TestRenew(t *testing.T) {
 	t.Parallel()
 	j := newJoining(t)
 	m := newMachine(t, "a", j.token("a", false))
-	first, err := j.Join(t.Context(), m.request)
+	first, err := j.Clusters.Join(t.Context(), m.request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -456,10 +459,10 @@ func TestRenew(t *testing.T) {
 	}
 	j.clock.pass(24*time.Hour + 91*24*time.Hour)
 	_, err = m.renew(j.ControlPlane, first.ClusterUID)
-	refused(t, "after 91 days", err, controlplane.CodeFailedPrecondition, "91 days ago")
+	refused(t, "after 91 days", err, fault.CodeFailedPrecondition, "91 days ago")
 	// A token brings it back, without the loss of its key.
 	m.request.Token = j.token("a", false)
-	if _, err := j.Join(t.Context(), m.request); err != nil {
+	if _, err := j.Clusters.Join(t.Context(), m.request); err != nil {
 		t.Error(err)
 	}
 }
@@ -477,41 +480,41 @@ func TestRenewRefuses(t *testing.T) {
 	t.Parallel()
 	j := newJoining(t)
 	m := newMachine(t, "a", j.token("a", false))
-	e, err := j.Join(t.Context(), m.request)
+	e, err := j.Clusters.Join(t.Context(), m.request)
 	if err != nil {
 		t.Fatal(err)
 	}
 	stranger := newMachine(t, "a", "")
 	_, err = stranger.renew(j.ControlPlane, e.ClusterUID)
-	refused(t, "another key", err, controlplane.CodeForbidden, "no cluster is registered")
+	refused(t, "another key", err, fault.CodeForbidden, "no cluster is registered")
 	_, err = m.renew(j.ControlPlane, "another-uid")
-	refused(t, "another registration", err, controlplane.CodeForbidden, "no cluster is registered")
+	refused(t, "another registration", err, fault.CodeForbidden, "no cluster is registered")
 	_, err = newMachine(t, "b", "").renew(j.ControlPlane, j.registration("b").UID)
-	refused(t, "a cluster that has not joined", err, controlplane.CodeForbidden, "no cluster is registered")
+	refused(t, "a cluster that has not joined", err, fault.CodeForbidden, "no cluster is registered")
 
 	moved := *m
 	moved.request.KubeSystemUID = "another"
 	_, err = moved.renew(j.ControlPlane, e.ClusterUID)
-	refused(t, "another Kubernetes", err, controlplane.CodeConflict, "another Kubernetes")
+	refused(t, "another Kubernetes", err, fault.CodeConflict, "another Kubernetes")
 	moved.request.KubeSystemUID = ""
 	if _, err = moved.renew(j.ControlPlane, e.ClusterUID); err != nil {
 		t.Error("Kubernetes cannot be reached:", err)
 	}
 
-	old, _, err := j.Challenge()
+	old, _, err := j.Clusters.Challenge()
 	if err != nil {
 		t.Fatal(err)
 	}
-	request := func(challenge string) controlplane.RenewRequest {
-		return controlplane.RenewRequest{ClusterID: "a", ClusterUID: e.ClusterUID, CSR: m.csr(challenge)}
+	request := func(challenge string) clusters.RenewRequest {
+		return clusters.RenewRequest{ClusterID: "a", ClusterUID: e.ClusterUID, CSR: m.csr(challenge)}
 	}
-	if _, err := j.Renew(t.Context(), request(old)); err != nil {
+	if _, err := j.Clusters.Renew(t.Context(), request(old)); err != nil {
 		t.Error(err)
 	}
 	j.clock.pass(6 * time.Minute)
 	for name, challenge := range map[string]string{"an old one": old, "none": "", "a made-up one": strings.Repeat("A", len(old)), "one that was changed": "A" + old[1:]} {
-		_, err := j.Renew(t.Context(), request(challenge))
-		refused(t, "challenge: "+name, err, controlplane.CodeConflict, "no challenge")
+		_, err := j.Clusters.Renew(t.Context(), request(challenge))
+		refused(t, "challenge: "+name, err, fault.CodeConflict, "no challenge")
 	}
 }
 
@@ -521,18 +524,18 @@ func TestAnyInstanceTakesAChallenge(t *testing.T) {
 	t.Parallel()
 	j := newJoining(t)
 	m := newMachine(t, "a", j.token("a", false))
-	e, err := j.Join(t.Context(), m.request)
+	e, err := j.Clusters.Join(t.Context(), m.request)
 	if err != nil {
 		t.Fatal(err)
 	}
 	second := startControlPlane(t, j.store, j.identity, func(cfg *controlplane.Config) {
 		cfg.Access, cfg.Now = j.gate, func() time.Time { return j.clock.now().Add(-time.Minute) }
 	})
-	challenge, _, err := j.Challenge()
+	challenge, _, err := j.Clusters.Challenge()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := second.Renew(t.Context(), controlplane.RenewRequest{ClusterID: "a", ClusterUID: e.ClusterUID, CSR: m.csr(challenge)}); err != nil {
+	if _, err := second.Clusters.Renew(t.Context(), clusters.RenewRequest{ClusterID: "a", ClusterUID: e.ClusterUID, CSR: m.csr(challenge)}); err != nil {
 		t.Error(err)
 	}
 }
@@ -542,23 +545,23 @@ func TestWhoWasRemovedIsToldSo(t *testing.T) {
 	t.Parallel()
 	j := newJoining(t)
 	m := newMachine(t, "a", j.token("a", false))
-	e, err := j.Join(t.Context(), m.request)
+	e, err := j.Clusters.Join(t.Context(), m.request)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := j.RemoveCluster(t.Context(), admin, "a", controlplane.RemoveOptions{Wait: time.Minute}); err != nil {
+	if _, err := j.Clusters.RemoveCluster(t.Context(), admin, "a", clusters.RemoveOptions{Wait: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = m.renew(j.ControlPlane, e.ClusterUID)
-	refused(t, "after the removal", err, controlplane.CodeForbidden, "it was removed")
-	again, err := j.RegisterCluster(t.Context(), admin, controlplane.ClusterSpec{ClusterID: "a", Endpoint: "https://a.example.org"})
+	refused(t, "after the removal", err, fault.CodeForbidden, "it was removed")
+	again, err := j.Clusters.RegisterCluster(t.Context(), admin, clusters.ClusterSpec{ClusterID: "a", Endpoint: "https://a.example.org"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = m.renew(j.ControlPlane, e.ClusterUID)
-	refused(t, "after another registration", err, controlplane.CodeForbidden, "it was removed")
+	refused(t, "after another registration", err, fault.CodeForbidden, "it was removed")
 	m.request.Token = j.token("a", false)
-	back, err := j.Join(t.Context(), m.request)
+	back, err := j.Clusters.Join(t.Context(), m.request)
 	if err != nil || back.ClusterUID != again.UID || back.ClusterUID == e.ClusterUID {
 		t.Errorf("%+v %v", back, err)
 	}
@@ -567,18 +570,18 @@ func TestWhoWasRemovedIsToldSo(t *testing.T) {
 func TestNobodyJoinsAnEtcdWithoutUsers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	_, err := w.IssueJoin(t.Context(), admin, "a", false)
-	refused(t, "a token", err, controlplane.CodeFailedPrecondition, "no users")
-	_, err = w.Join(t.Context(), newMachine(t, "a", "ofj_"+strings.Repeat("0", 64)).request)
-	refused(t, "a join", err, controlplane.CodeFailedPrecondition, "no users")
+	_, err := w.Clusters.IssueJoin(t.Context(), admin, "a", false)
+	refused(t, "a token", err, fault.CodeFailedPrecondition, "no users")
+	_, err = w.Clusters.Join(t.Context(), newMachine(t, "a", "ofj_"+strings.Repeat("0", 64)).request)
+	refused(t, "a join", err, fault.CodeFailedPrecondition, "no users")
 }
 
 func TestJoinSaysAllThatIsWrong(t *testing.T) {
 	t.Parallel()
 	j := newJoining(t)
-	_, err := j.Join(t.Context(), controlplane.JoinRequest{ClusterID: "../b", CSR: "x", Recipient: "age1", KubeSystemUID: "a b"})
-	e, ok := errors.AsType[*controlplane.Error](err)
-	if !ok || e.Code != controlplane.CodeInvalid || len(e.Violations) != 4 {
+	_, err := j.Clusters.Join(t.Context(), clusters.JoinRequest{ClusterID: "../b", CSR: "x", Recipient: "age1", KubeSystemUID: "a b"})
+	e, ok := errors.AsType[*fault.Error](err)
+	if !ok || e.Code != fault.CodeInvalid || len(e.Violations) != 4 {
 		t.Errorf("%+v", err)
 	}
 }
@@ -590,7 +593,7 @@ func TestNothingIsSealedToAKeyThatHasNotJoined(t *testing.T) {
 	j := newJoining(t)
 	reason := func(cluster string) record.Reason {
 		t.Helper()
-		c, err := j.Cluster(t.Context(), admin, cluster)
+		c, err := j.Clusters.Cluster(t.Context(), admin, cluster)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -599,7 +602,7 @@ func TestNothingIsSealedToAKeyThatHasNotJoined(t *testing.T) {
 	m := newMachine(t, "b", j.token("b", false))
 	age := newIdentity(t)
 	m.request.Recipient, m.request.KubeSystemUID = age.Recipient(), ""
-	if _, err := j.Join(t.Context(), m.request); err != nil {
+	if _, err := j.Clusters.Join(t.Context(), m.request); err != nil {
 		t.Fatal(err)
 	}
 	if got := reason("b"); got != record.ReasonOtherIdentity {
@@ -637,14 +640,14 @@ func TestNoTokenIsSealedToAKeyThatHasNotJoined(t *testing.T) {
 	for _, cluster := range []string{"a", "b"} {
 		m := newMachine(t, cluster, j.token(cluster, false))
 		m.request.Recipient = age.Recipient()
-		if _, err := j.Join(t.Context(), m.request); err != nil {
+		if _, err := j.Clusters.Join(t.Context(), m.request); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if _, err := j.create(); err != nil {
 		t.Fatal(err)
 	}
-	status, err := j.GiveRefreshToken(t.Context(), admin, "grayifyr0", controlplane.RefreshTokenRequest{Token: "a refresh token", Issuer: "https://issuer.example.org"})
+	status, err := j.Tokens.GiveRefreshToken(t.Context(), admin, "grayifyr0", tokens.RefreshTokenRequest{Token: "a refresh token", Issuer: "https://issuer.example.org"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -698,19 +701,19 @@ func TestOnlyStatesThatAreKnownLetIn(t *testing.T) {
 		}
 	}
 	state("of another version")
-	_, err := j.Join(t.Context(), m.request)
-	refused(t, "an unknown state", err, controlplane.CodeFailedPrecondition, "of another version")
+	_, err := j.Clusters.Join(t.Context(), m.request)
+	refused(t, "an unknown state", err, fault.CodeFailedPrecondition, "of another version")
 	state(record.ClusterCordoned)
 	// It comes between the transaction and the admission.
 	j.gate.before = func(string, string) error { state("of another version"); return nil }
-	_, err = j.Join(t.Context(), m.request)
-	refused(t, "an unknown state meanwhile", err, controlplane.CodeFailedPrecondition, "lost its rights")
+	_, err = j.Clusters.Join(t.Context(), m.request)
+	refused(t, "an unknown state meanwhile", err, fault.CodeFailedPrecondition, "lost its rights")
 	if j.gate.in("a", j.registration("a").UID) {
 		t.Error("it kept its rights")
 	}
 	j.gate.before = nil
 	state(record.ClusterPaused)
-	if _, err := j.Join(t.Context(), m.request); err != nil {
+	if _, err := j.Clusters.Join(t.Context(), m.request); err != nil {
 		t.Error(err)
 	}
 }

@@ -8,6 +8,9 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -19,7 +22,7 @@ const onA = `{"name":"latest0","image":"i","script":"s","federation":{"members":
 func (w *world) keyless(id string) *puppet {
 	w.t.Helper()
 	p := &puppet{t: w.t, store: w.store, cluster: id, identity: newIdentity(w.t), answer: yes}
-	if _, err := w.RegisterCluster(w.t.Context(), admin, controlplane.ClusterSpec{ClusterID: id, Endpoint: "https://" + id + ".example.org"}); err != nil {
+	if _, err := w.Clusters.RegisterCluster(w.t.Context(), admin, clusters.ClusterSpec{ClusterID: id, Endpoint: "https://" + id + ".example.org"}); err != nil {
 		w.t.Fatal(err)
 	}
 	p.connect()
@@ -51,11 +54,11 @@ func TestACreateRightAfterAFirstConnectionIsNotRefused(t *testing.T) {
 	d := w.keyless("d")
 	tries := map[string]func() error{
 		"a creation": func() error {
-			_, err := w.CreateService(t.Context(), admin, request(t, onA))
+			_, err := w.Federations.CreateService(t.Context(), admin, send(t, onA))
 			return err
 		},
 		"a change that adds it": func() error {
-			_, err := w.ChangeReplicas(t.Context(), admin, "grayifyr0", controlplane.ReplicasRequest{
+			_, err := w.Federations.ChangeReplicas(t.Context(), admin, "grayifyr0", federations.ReplicasRequest{
 				Add: []oscar.Member{{Type: "oscar", ClusterID: "d", ServiceName: "grayifyr3"}}, Wait: time.Minute})
 			return err
 		},
@@ -89,9 +92,9 @@ func TestAClusterThatNeverConnectsIsWaitedForNoLongerThanAVote(t *testing.T) {
 	d := w.keyless("d")
 	refused := func(want string) {
 		t.Helper()
-		_, err := w.CreateService(t.Context(), admin, request(t, onA))
-		e, ok := errors.AsType[*controlplane.Error](err)
-		if !ok || e.Code != controlplane.CodeUnavailable || e.Message != "d/latest1: "+want {
+		_, err := w.Federations.CreateService(t.Context(), admin, send(t, onA))
+		e, ok := errors.AsType[*fault.Error](err)
+		if !ok || e.Code != fault.CodeUnavailable || e.Message != "d/latest1: "+want {
 			t.Errorf("refused with %v", err)
 		}
 	}

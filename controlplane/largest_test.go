@@ -8,7 +8,11 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
+	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -30,11 +34,11 @@ func withUsers(n, bytes int) string {
 func TestACreationWithManyBytesOfAllowedUsersDoesNotApplyForEver(t *testing.T) {
 	for _, bytes := range []int{60_000, 711_000} {
 		w := newWorld(t)
-		_, err := w.CreateService(t.Context(), admin, request(t, withUsers(1000, bytes), func(r *controlplane.CreateRequest) {
+		_, err := w.Federations.CreateService(t.Context(), admin, send(t, withUsers(1000, bytes), func(r *federations.CreateRequest) {
 			r.IdempotencyKey, r.Wait = "one", 20*time.Second
 		}))
 		if err != nil {
-			if code := codeOf(t, err); code != controlplane.CodeInvalid && code != controlplane.CodeTooLarge {
+			if code := codeOf(t, err); code != fault.CodeInvalid && code != fault.CodeTooLarge {
 				t.Errorf("%d bytes: %v", bytes, err)
 			}
 			for _, prefix := range []string{record.FederationsPrefix, record.NamesPrefix, record.DesiredServicesPrefix("a")} {
@@ -47,7 +51,7 @@ func TestACreationWithManyBytesOfAllowedUsersDoesNotApplyForEver(t *testing.T) {
 			}
 			continue
 		}
-		if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute}); err != nil {
+		if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
 			t.Errorf("%d bytes: %v", bytes, err)
 		}
 	}
@@ -121,23 +125,23 @@ func TestEveryPhaseOfTheLargestFederationHasAnEnd(t *testing.T) {
 	key := 0
 	create := func(script, endpoints int) error {
 		key++
-		_, err := w.CreateService(t.Context(), admin, request(t, largestBody(script, endpoints), func(r *controlplane.CreateRequest) {
+		_, err := w.Federations.CreateService(t.Context(), admin, send(t, largestBody(script, endpoints), func(r *federations.CreateRequest) {
 			r.IdempotencyKey, r.Wait = fmt.Sprint("key-", key), patience
 		}))
 		return err
 	}
 	w.everybody(wordy(no(record.ReasonNameTaken)))
-	if code := codeOf(t, create(largestScript, 100)); code != controlplane.CodeTooLarge {
+	if code := codeOf(t, create(largestScript, 100)); code != fault.CodeTooLarge {
 		t.Errorf("what cannot be changed once it is there: code %s", code)
 	}
 	w.nothingDesired()
-	if code := codeOf(t, create(largestScript, 20)); code != controlplane.CodeAlreadyExists {
+	if code := codeOf(t, create(largestScript, 20)); code != fault.CodeAlreadyExists {
 		t.Errorf("code %s", code)
 	}
 	w.nothingDesired()
 
 	w.everybody(wordy(failing))
-	if code := codeOf(t, create(largestScript, 20)); code != controlplane.CodeReplicaFailed {
+	if code := codeOf(t, create(largestScript, 20)); code != fault.CodeReplicaFailed {
 		t.Errorf("code %s", code)
 	}
 	w.nothingDesired()
@@ -147,33 +151,33 @@ func TestEveryPhaseOfTheLargestFederationHasAnEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	change := func(body, key string) error {
-		req := request(t, body)
-		_, err := w.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: req.Service, Wait: patience,
-			Repeat: controlplane.Repeat{Key: key, Method: "PUT", Path: "/system/services", Body: body}})
+		req := send(t, body)
+		_, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: req.Service, Wait: patience,
+			Repeat: request.Repeat{Key: key, Method: "PUT", Path: "/system/services", Body: body}})
 		return err
 	}
 	if err := change(largestBody(largestScript-1, 20), "put"); err != nil {
 		t.Errorf("a change of the largest definition: %v", err)
 	}
-	add := controlplane.ReplicasRequest{Add: []oscar.Member{member("b", "one-more")}, Wait: patience}
+	add := federations.ReplicasRequest{Add: []oscar.Member{member("b", "one-more")}, Wait: patience}
 	w.clusters["b"].does(wordy(no(record.ReasonDoesNotFit)))
-	_, err := w.ChangeReplicas(t.Context(), admin, "large", add)
-	if code := codeOf(t, err); code != controlplane.CodeFailedPrecondition {
+	_, err := w.Federations.ChangeReplicas(t.Context(), admin, "large", add)
+	if code := codeOf(t, err); code != fault.CodeFailedPrecondition {
 		t.Errorf("the addition of a member ended with %v", err)
 	}
 	w.clusters["b"].does(wordy(yes))
-	if _, err := w.ChangeReplicas(t.Context(), admin, "large", controlplane.ReplicasRequest{RemoveAll: true}); err != nil {
+	if _, err := w.Federations.ChangeReplicas(t.Context(), admin, "large", federations.ReplicasRequest{RemoveAll: true}); err != nil {
 		t.Errorf("the removal of all members: %v", err)
 	}
 	if err := change(largestBody(largestScript, 20), "back"); err != nil {
 		t.Errorf("the members come back: %v", err)
 	}
-	if _, err := w.RemoveCluster(t.Context(), admin, "c", controlplane.RemoveOptions{Wait: patience}); err != nil {
+	if _, err := w.Clusters.RemoveCluster(t.Context(), admin, "c", clusters.RemoveOptions{Wait: patience}); err != nil {
 		t.Errorf("a cluster of nine of its members is removed: %v", err)
 	}
 	delete(w.clusters, "c")
-	if _, err := w.DeleteService(t.Context(), admin, "large", controlplane.DeleteOptions{Wait: patience,
-		Repeat: controlplane.Repeat{Key: "delete", Method: "DELETE", Path: "/system/services/large"}}); err != nil {
+	if _, err := w.Federations.DeleteService(t.Context(), admin, "large", federations.DeleteOptions{Wait: patience,
+		Repeat: request.Repeat{Key: "delete", Method: "DELETE", Path: "/system/services/large"}}); err != nil {
 		t.Error(err)
 	}
 	w.nothingDesired()
@@ -195,21 +199,21 @@ func TestAWordyReportEndsItsJob(t *testing.T) {
 	}
 	p.write(record.JobReportKey(p.cluster, id, a.Attempt), record.JobReport{V: record.Version, State: record.JobFailed, Revision: kv.ModRevision,
 		Reason: "Broken", Message: strings.Repeat("\x01", 2<<10), LastTransitionTime: record.At(time.Now())})
-	w.becomes(id, func(j *controlplane.Job) bool { return j.State.Ended() })
+	w.becomes(id, func(j *jobs.Job) bool { return j.State.Ended() })
 }
 
 func TestARegistrationOfManyBytesIsRefused(t *testing.T) {
 	w := newWorld(t)
 	long := strings.Repeat("x", 100<<10)
-	for name, spec := range map[string]controlplane.ClusterSpec{
+	for name, spec := range map[string]clusters.ClusterSpec{
 		"endpoint": {Endpoint: "https://d.example.org/" + long}, "labels": {Labels: map[string]string{"a": long}}, "groups": {AllowedGroups: []string{long}},
 	} {
 		spec.ClusterID = "d"
 		if spec.Endpoint == "" {
 			spec.Endpoint = "https://d.example.org"
 		}
-		_, err := w.RegisterCluster(t.Context(), admin, spec)
-		if code := codeOf(t, err); code != controlplane.CodeInvalid {
+		_, err := w.Clusters.RegisterCluster(t.Context(), admin, spec)
+		if code := codeOf(t, err); code != fault.CodeInvalid {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

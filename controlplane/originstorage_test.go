@@ -10,7 +10,11 @@ import (
 
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/delegation"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
+	"github.com/oscarfed/oscarfed/controlplane/plan"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -60,7 +64,7 @@ func (w *world) origins() map[string]*record.OriginStorage {
 	return out
 }
 
-func reasonsOf(plan *controlplane.Plan, cluster string) string {
+func reasonsOf(plan *plan.Plan, cluster string) string {
 	for _, r := range plan.Replicas {
 		if r.ClusterID == cluster {
 			return strings.Join(r.Reasons, "; ")
@@ -104,25 +108,25 @@ func TestWorkersAreToldOfTheOriginsStorage(t *testing.T) {
 			c.body = strings.Replace(c.body, `{`, `{"storage_providers":{"webdav":{"x":{"hostname":"h.example.org","login":"l","password":"p"}}},`, 1)
 		}
 		c.report()
-		var plan *controlplane.Plan
+		var planned *plan.Plan
 		var err error
 		w.eventually(func() bool { // the report has reached the state
-			plan, err = w.PlanService(t.Context(), c.caller, controlplane.PlanRequest{Service: request(t, c.body).Service})
-			says := err == nil && strings.Contains(reasonsOf(plan, "b"), "minio.default is that of a, https://minio.a.example.org:9000")
-			return err != nil || says == (c.want["b/grayifyr1"] != nil) && (!says || strings.Contains(reasonsOf(plan, "c"), "minio.default") == (c.want["c/grayifyr2"] != nil))
+			planned, err = w.Plans.PlanService(t.Context(), c.caller, plan.PlanRequest{Service: send(t, c.body).Service})
+			says := err == nil && strings.Contains(reasonsOf(planned, "b"), "minio.default is that of a, https://minio.a.example.org:9000")
+			return err != nil || says == (c.want["b/grayifyr1"] != nil) && (!says || strings.Contains(reasonsOf(planned, "c"), "minio.default") == (c.want["c/grayifyr2"] != nil))
 		})
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		// What was planned is what is written: the digest has the storage in it.
-		_, err = w.CreateService(t.Context(), c.caller, request(t, c.body, func(r *controlplane.CreateRequest) { r.Plan = plan.Digest }))
+		_, err = w.Federations.CreateService(t.Context(), c.caller, send(t, c.body, func(r *federations.CreateRequest) { r.Plan = planned.Digest }))
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		if diff := cmp.Diff(c.want, w.origins()); diff != "" {
 			t.Errorf("%s: %s", c.name, diff)
 		}
-		if _, err := w.DeleteService(t.Context(), c.caller, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute}); err != nil {
+		if _, err := w.Federations.DeleteService(t.Context(), c.caller, "grayifyr0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 	}
@@ -131,20 +135,20 @@ func TestWorkersAreToldOfTheOriginsStorage(t *testing.T) {
 // TestAnotherStorageIsNotWhatWasPlanned.
 func TestAnotherStorageIsNotWhatWasPlanned(t *testing.T) {
 	w := newWorld(t)
-	plan := func() *controlplane.Plan {
-		p, err := w.PlanService(t.Context(), ann, controlplane.PlanRequest{Service: request(t, usersBody).Service})
+	planned := func() *plan.Plan {
+		p, err := w.Plans.PlanService(t.Context(), ann, plan.PlanRequest{Service: send(t, usersBody).Service})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return p
 	}
 	w.clusters["a"].minio("https://minio.a.example.org:9000", nil)
-	var first *controlplane.Plan
-	w.eventually(func() bool { first = plan(); return strings.Contains(reasonsOf(first, "b"), "minio.a.") })
+	var first *plan.Plan
+	w.eventually(func() bool { first = planned(); return strings.Contains(reasonsOf(first, "b"), "minio.a.") })
 	w.clusters["a"].minio("https://other.a.example.org:9000", nil)
-	w.eventually(func() bool { return strings.Contains(reasonsOf(plan(), "b"), "other.a.") })
-	_, err := w.CreateService(t.Context(), ann, request(t, usersBody, func(r *controlplane.CreateRequest) { r.Plan = first.Digest }))
-	if codeOf(t, err) != controlplane.CodeConflict {
+	w.eventually(func() bool { return strings.Contains(reasonsOf(planned(), "b"), "other.a.") })
+	_, err := w.Federations.CreateService(t.Context(), ann, send(t, usersBody, func(r *federations.CreateRequest) { r.Plan = first.Digest }))
+	if codeOf(t, err) != fault.CodeConflict {
 		t.Errorf("%v", err)
 	}
 }
@@ -176,7 +180,7 @@ func (p *puppet) reads(service string, inputs *record.Inputs) {
 // verdicts are what would be thought of each member now, by cluster.
 func (w *world) verdicts(id string) map[string]delegation.Verdict {
 	w.t.Helper()
-	_, why, err := w.ExplainJob(w.t.Context(), admin, id)
+	_, why, err := w.Jobs.ExplainJob(w.t.Context(), admin, id)
 	if err != nil || len(why) == 0 {
 		w.t.Fatalf("%+v, %v", why, err)
 	}
@@ -194,8 +198,8 @@ func (w *world) cannot(id, cluster string, why delegation.Why, words string) {
 	w.eventually(func() bool { v := w.verdicts(id)[cluster]; return v.Why == why && strings.Contains(v.Message, words) })
 }
 
-func sends(event, service, cluster string) func(*controlplane.JobRequest) {
-	return func(r *controlplane.JobRequest) { r.Event, r.Service, r.ClusterID = []byte(event), service, cluster }
+func sends(event, service, cluster string) func(*jobs.JobRequest) {
+	return func(r *jobs.JobRequest) { r.Event, r.Service, r.ClusterID = []byte(event), service, cluster }
 }
 
 // TestAnEventOfABucketGoesWhereItsObjectIs, to the origin and to whom its syncer lets
@@ -235,10 +239,10 @@ func TestAnEventOfABucketGoesWhereItsObjectIs(t *testing.T) {
 	b.reads("grayifyr1", &record.Inputs{Reason: record.ReasonInputsUnreadable, Message: "https://minio.a.example.org does not answer", At: at})
 	b.has(4000)
 	event, plain := w.submit(sends(bucketEvent, "grayifyr0", "")), w.submit()
-	for _, j := range []*controlplane.Job{event, plain} {
+	for _, j := range []*jobs.Job{event, plain} {
 		w.cannot(j.ID, "b", delegation.WhyInputsUnreadable, "the MinIO of a cannot be used from there: https://minio.a.example.org does not answer")
 	}
-	r, err := w.Replicas(t.Context(), admin, "grayifyr1", "")
+	r, err := w.Federations.Replicas(t.Context(), admin, "grayifyr1", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +252,7 @@ func TestAnEventOfABucketGoesWhereItsObjectIs(t *testing.T) {
 
 	// When it can, it takes both, and an event of its own goes to the origin too.
 	b.reads("grayifyr1", &record.Inputs{Readable: true, At: at})
-	for _, j := range []*controlplane.Job{event, plain} {
+	for _, j := range []*jobs.Job{event, plain} {
 		if p, _ := w.at(j.ID); p != b {
 			t.Errorf("it went to %s", p.cluster)
 		}

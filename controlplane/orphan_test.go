@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -26,10 +26,10 @@ func (w *world) reportOrphans(cluster string, orphans ...record.Orphan) {
 func TestALateCreateGetsItsTombstoneAgain(t *testing.T) {
 	w := newWorld(t)
 	w.clusters["c"].does(failing)
-	if _, err := w.create(); codeOf(t, err) != controlplane.CodeReplicaFailed {
+	if _, err := w.create(); codeOf(t, err) != fault.CodeReplicaFailed {
 		t.Fatal(err)
 	}
-	view, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+	view, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,14 +71,14 @@ func TestAnUnknownOrphanIsLeftAlone(t *testing.T) {
 	})
 	w.reportOrphans("c", record.Orphan{ServiceName: "someones", UID: "0199c3a2-5f11-7000-8000-00000000ffff", Generation: 1})
 	w.eventually(func() bool {
-		c, err := w.Cluster(t.Context(), admin, "c")
+		c, err := w.Clusters.Cluster(t.Context(), admin, "c")
 		return err == nil && len(c.Orphans) == 1
 	})
 	if _, err := w.create(); err != nil {
 		t.Fatal(err)
 	}
 	list := func() string {
-		d, err := w.Differences(t.Context(), admin)
+		d, err := w.Recovery.Differences(t.Context(), admin)
 		if err != nil || len(d.Items) != 1 {
 			t.Fatalf("%+v, %v", d, err)
 		}

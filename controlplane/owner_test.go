@@ -24,7 +24,7 @@ func TestASubjectIsOfOneIssuer(t *testing.T) {
 		var group sync.WaitGroup
 		for _, of := range []string{"https://one.example.org", "https://two.example.org", "https://one.example.org", "https://two.example.org"} {
 			group.Go(func() {
-				err := w.BindOwner(t.Context(), subject, of)
+				err := w.Federations.BindOwner(t.Context(), subject, of)
 				mu.Lock()
 				defer mu.Unlock()
 				if err == nil {
@@ -46,7 +46,7 @@ func TestASubjectIsOfOneIssuer(t *testing.T) {
 func TestAnotherIssuersUserIsNotLetInUnderTheSameSubject(t *testing.T) {
 	w := newWorld(t)
 	one, two := issuer.New(t, "/one"), issuer.New(t, "/two")
-	door, err := identity.NewOIDC(identity.OIDCConfig{Issuers: []string{one.URL, two.URL}, Owners: w})
+	door, err := identity.NewOIDC(identity.OIDCConfig{Issuers: []string{one.URL, two.URL}, Owners: w.Federations})
 	if err != nil {
 		t.Fatal(err)
 	}

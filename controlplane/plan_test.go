@@ -9,24 +9,28 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/plan"
+	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
 // plan asks what a definition would do, and that asking writes nothing.
-func (w *world) plan(body string) (*controlplane.Plan, error) {
+func (w *world) plan(body string) (*plan.Plan, error) {
 	w.t.Helper()
 	before := w.revision()
-	plan, err := w.PlanService(w.t.Context(), admin, controlplane.PlanRequest{Service: request(w.t, body).Service})
+	plan, err := w.Plans.PlanService(w.t.Context(), admin, plan.PlanRequest{Service: send(w.t, body).Service})
 	if now := w.revision(); now != before {
 		w.t.Errorf("a plan cost %d revisions", now-before)
 	}
 	return plan, err
 }
 
-func (w *world) mustPlan(body string) *controlplane.Plan {
+func (w *world) mustPlan(body string) *plan.Plan {
 	w.t.Helper()
 	plan, err := w.plan(body)
 	if err != nil {
@@ -36,14 +40,14 @@ func (w *world) mustPlan(body string) *controlplane.Plan {
 }
 
 // apply submits a definition bound to a plan, as the plan's action says.
-func (w *world) apply(plan *controlplane.Plan, body string) error {
+func (w *world) apply(plan *plan.Plan, body string) error {
 	w.t.Helper()
-	if plan.Action == controlplane.PlanCreate {
-		_, err := w.create(func(r *controlplane.CreateRequest) { *r = request(w.t, body); r.Plan = plan.Digest })
+	if plan.Action == federations.PlanCreate {
+		_, err := w.create(func(r *federations.CreateRequest) { *r = send(w.t, body); r.Plan = plan.Digest })
 		return err
 	}
-	_, err := w.ChangeService(w.t.Context(), admin, controlplane.ChangeRequest{
-		Service: request(w.t, body).Service, Plan: plan.Digest, Wait: time.Minute,
+	_, err := w.Federations.ChangeService(w.t.Context(), admin, federations.ChangeRequest{
+		Service: send(w.t, body).Service, Plan: plan.Digest, Wait: time.Minute,
 	})
 	return err
 }
@@ -82,7 +86,7 @@ func (w *world) specs(created ...string) map[string]string {
 	return out
 }
 
-func named(plan *controlplane.Plan, action controlplane.PlanAction) (names []string) {
+func named(plan *plan.Plan, action federations.PlanAction) (names []string) {
 	for _, r := range plan.Replicas {
 		if r.Action == action {
 			names = append(names, r.ClusterID+"/"+r.ServiceName)
@@ -91,9 +95,9 @@ func named(plan *controlplane.Plan, action controlplane.PlanAction) (names []str
 	return names
 }
 
-func (w *world) wroteWhat(plan *controlplane.Plan) {
+func (w *world) wroteWhat(plan *plan.Plan) {
 	w.t.Helper()
-	got := w.specs(named(plan, controlplane.PlanCreate)...)
+	got := w.specs(named(plan, federations.PlanCreate)...)
 	for _, r := range plan.Replicas {
 		name := r.ClusterID + "/" + r.ServiceName
 		if got[name] != r.Spec {
@@ -105,10 +109,10 @@ func (w *world) wroteWhat(plan *controlplane.Plan) {
 func TestAPlanOfACreationIsWhatIsWritten(t *testing.T) {
 	w := newWorld(t)
 	plan := w.mustPlan(body)
-	if plan.Action != controlplane.PlanCreate || plan.Revision != 0 || plan.UID != "" || plan.NextGeneration != 1 || len(plan.EdgesAdded) != 6 || len(plan.EdgesRemoved) != 0 {
+	if plan.Action != federations.PlanCreate || plan.Revision != 0 || plan.UID != "" || plan.NextGeneration != 1 || len(plan.EdgesAdded) != 6 || len(plan.EdgesRemoved) != 0 {
 		t.Errorf("%+v", plan)
 	}
-	if got := named(plan, controlplane.PlanCreate); !slices.Equal(got, []string{"a/grayifyr0", "b/grayifyr1", "c/grayifyr2"}) {
+	if got := named(plan, federations.PlanCreate); !slices.Equal(got, []string{"a/grayifyr0", "b/grayifyr1", "c/grayifyr2"}) {
 		t.Errorf("created: %v", got)
 	}
 	for _, r := range plan.Replicas {
@@ -125,7 +129,7 @@ func TestAPlanOfACreationIsWhatIsWritten(t *testing.T) {
 	w.wroteWhat(plan)
 
 	none := w.mustPlan(body)
-	if none.Action != controlplane.PlanNone || len(named(none, controlplane.PlanNone)) != 3 || len(none.Fields) != 0 || none.NextGeneration != 1 {
+	if none.Action != federations.PlanNone || len(named(none, federations.PlanNone)) != 3 || len(none.Fields) != 0 || none.NextGeneration != 1 {
 		t.Errorf("%+v", none)
 	}
 	before := w.revision()
@@ -138,23 +142,23 @@ func TestAPlanOfAChangeSaysWhatAndWhy(t *testing.T) {
 	w := newWorld(t)
 	w.addCluster("d")
 	first := strings.Replace(body, `"script"`, `"environment":{"secrets":{"KEEP":"hunter-1","TURN":"hunter-2"}},"script"`, 1)
-	if _, err := w.create(func(r *controlplane.CreateRequest) { *r = request(t, first) }); err != nil {
+	if _, err := w.create(func(r *federations.CreateRequest) { *r = send(t, first) }); err != nil {
 		t.Fatal(err)
 	}
 	second := strings.NewReplacer(`"0.5Gi"`, `"1Gi"`, `"hunter-1"`, `""`, `"hunter-2"`, `"hunter-3"`,
 		`"cluster_id":"c","service_name":"grayifyr2"`, `"cluster_id":"d","service_name":"grayifyr3"`).Replace(first)
-	plan := w.mustPlan(second)
-	if plan.Action != controlplane.PlanChange || plan.Generation != 1 || plan.NextGeneration != 2 || len(plan.EdgesAdded) != 4 || len(plan.EdgesRemoved) != 4 {
-		t.Errorf("%+v", plan)
+	planned := w.mustPlan(second)
+	if planned.Action != federations.PlanChange || planned.Generation != 1 || planned.NextGeneration != 2 || len(planned.EdgesAdded) != 4 || len(planned.EdgesRemoved) != 4 {
+		t.Errorf("%+v", planned)
 	}
-	for action, want := range map[controlplane.PlanAction]string{
-		controlplane.PlanCreate: "[d/grayifyr3]", controlplane.PlanRemove: "[c/grayifyr2]", controlplane.PlanUpdate: "[a/grayifyr0 b/grayifyr1]",
+	for action, want := range map[federations.PlanAction]string{
+		federations.PlanCreate: "[d/grayifyr3]", federations.PlanRemove: "[c/grayifyr2]", federations.PlanUpdate: "[a/grayifyr0 b/grayifyr1]",
 	} {
-		if got := fmt.Sprint(named(plan, action)); got != want {
+		if got := fmt.Sprint(named(planned, action)); got != want {
 			t.Errorf("%s: %s, want %s", action, got, want)
 		}
 	}
-	update := plan.Replicas[0]
+	update := planned.Replicas[0]
 	wantReasons := []string{"memory, environment differ", "lists d/grayifyr3 as well", "lists c/grayifyr2 no more"}
 	if update.ServiceName != "grayifyr0" || update.Votes || !slices.Equal(update.Reasons, wantReasons) {
 		t.Errorf("%+v", update)
@@ -165,14 +169,14 @@ func TestAPlanOfAChangeSaysWhatAndWhy(t *testing.T) {
 	if got := fmt.Sprint(update.Secrets); got != "[{environment.secrets.KEEP unchanged} {environment.secrets.TURN changed}]" {
 		t.Errorf("secrets %s", got)
 	}
-	if all := fmt.Sprintf("%+v", plan); strings.Contains(all, "hunter") {
+	if all := fmt.Sprintf("%+v", planned); strings.Contains(all, "hunter") {
 		t.Errorf("the plan shows a secret: %s", all)
 	}
-	if err := w.apply(plan, second); err != nil {
+	if err := w.apply(planned, second); err != nil {
 		t.Fatal(err)
 	}
-	kept := *plan
-	kept.Replicas = slices.DeleteFunc(slices.Clone(plan.Replicas), func(r controlplane.PlannedReplica) bool { return r.Action == controlplane.PlanRemove })
+	kept := *planned
+	kept.Replicas = slices.DeleteFunc(slices.Clone(planned.Replicas), func(r plan.PlannedReplica) bool { return r.Action == federations.PlanRemove })
 	w.wroteWhat(&kept)
 }
 
@@ -180,7 +184,7 @@ func TestAPlanOfAChangeSaysWhatAndWhy(t *testing.T) {
 func TestWhatChangedSinceThePlanIsRefused(t *testing.T) {
 	other := strings.Replace(body, "0.5Gi", "1Gi", 1)
 	third := strings.Replace(body, "0.5Gi", "2Gi", 1)
-	removeC := controlplane.ReplicasRequest{Remove: nil, Wait: time.Minute}
+	removeC := federations.ReplicasRequest{Remove: nil, Wait: time.Minute}
 	removeC.Remove = append(removeC.Remove, member("c", "grayifyr2"))
 	tests := map[string]struct {
 		before, planned string
@@ -190,13 +194,13 @@ func TestWhatChangedSinceThePlanIsRefused(t *testing.T) {
 		"somebody else created it": {"", body, func(t *testing.T, w *world) { t.Helper(); w.mustCreate() }, body},
 		"a cluster is cordoned": {"", body, func(t *testing.T, w *world) {
 			t.Helper()
-			if _, err := w.SetClusterState(t.Context(), admin, "c", "cordoned"); err != nil {
+			if _, err := w.Clusters.SetClusterState(t.Context(), admin, "c", "cordoned"); err != nil {
 				t.Fatal(err)
 			}
 		}, body},
 		"a cluster has another endpoint": {"", body, func(t *testing.T, w *world) {
 			t.Helper()
-			if _, err := w.UpdateCluster(t.Context(), admin, controlplane.ClusterSpec{ClusterID: "a", Endpoint: "https://elsewhere.example.org", SSLVerify: true}); err != nil {
+			if _, err := w.Clusters.UpdateCluster(t.Context(), admin, clusters.ClusterSpec{ClusterID: "a", Endpoint: "https://elsewhere.example.org", SSLVerify: true}); err != nil {
 				t.Fatal(err)
 			}
 		}, body},
@@ -218,7 +222,7 @@ func TestWhatChangedSinceThePlanIsRefused(t *testing.T) {
 		"somebody wrote it, and everything is the same": {body, body, func(t *testing.T, w *world) {
 			t.Helper()
 			for _, paused := range []bool{true, false} {
-				if _, err := w.PauseFederation(t.Context(), admin, "grayifyr0", "", "", paused); err != nil {
+				if _, err := w.Federations.PauseFederation(t.Context(), admin, "grayifyr0", "", "", paused); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -227,7 +231,7 @@ func TestWhatChangedSinceThePlanIsRefused(t *testing.T) {
 		"a header of an endpoint is another one": {body, withEndpoint(other, "one"), nil, withEndpoint(other, "two")},
 		"it is gone": {body, other, func(t *testing.T, w *world) {
 			t.Helper()
-			if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute}); err != nil {
+			if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
 				t.Fatal(err)
 			}
 		}, other},
@@ -248,7 +252,7 @@ func TestWhatChangedSinceThePlanIsRefused(t *testing.T) {
 			w.quiet()
 			before := w.revision()
 			err := w.apply(plan, tt.applied)
-			if codeOf(t, err) != controlplane.CodeConflict {
+			if codeOf(t, err) != fault.CodeConflict {
 				t.Error(err)
 			}
 			if now := w.revision(); now != before {
@@ -286,8 +290,8 @@ func (w *world) settled(places ...string) {
 func (w *world) quiet() {
 	w.t.Helper()
 	w.eventually(func() bool {
-		all, err := w.Federations(w.t.Context(), admin)
-		return err == nil && !slices.ContainsFunc(all, func(f controlplane.Federation) bool { return f.Phase != record.PhaseReady })
+		all, err := w.Federations.Federations(w.t.Context(), admin)
+		return err == nil && !slices.ContainsFunc(all, func(f view.Federation) bool { return f.Phase != record.PhaseReady })
 	})
 }
 
@@ -303,16 +307,16 @@ func TestAnUnrelatedClusterDoesNotOutdateAPlan(t *testing.T) {
 
 func TestAPlanIsItsMakersAlone(t *testing.T) {
 	w := newWorld(t)
-	plan, err := w.PlanService(t.Context(), identity.Caller{Subject: "alice"}, controlplane.PlanRequest{Service: request(t, usersBody).Service})
+	planned, err := w.Plans.PlanService(t.Context(), identity.Caller{Subject: "alice"}, plan.PlanRequest{Service: send(t, usersBody).Service})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.apply(plan, body); codeOf(t, err) != controlplane.CodeConflict {
+	if err := w.apply(planned, body); codeOf(t, err) != fault.CodeConflict {
 		t.Error("somebody else's plan was applied:", err)
 	}
 	w.mustCreate()
-	_, err = w.PlanService(t.Context(), identity.Caller{Subject: "alice"}, controlplane.PlanRequest{Service: request(t, usersBody).Service})
-	if codeOf(t, err) != controlplane.CodeAlreadyExists {
+	_, err = w.Plans.PlanService(t.Context(), identity.Caller{Subject: "alice"}, plan.PlanRequest{Service: send(t, usersBody).Service})
+	if codeOf(t, err) != fault.CodeAlreadyExists {
 		t.Error("a plan over somebody else's service:", err)
 	}
 }
@@ -325,18 +329,18 @@ func TestAPlanIsRefusedAsApplyWouldBe(t *testing.T) {
 		"two violations":  strings.NewReplacer(`"mesh"`, `"ring"`, `"0.5Gi"`, `"lots"`).Replace(body),
 	} {
 		_, planned := w.plan(bad)
-		_, created := w.create(func(r *controlplane.CreateRequest) { *r = request(t, bad) })
-		if codeOf(t, planned) != controlplane.CodeInvalid || fmt.Sprintf("%+v", planned) != fmt.Sprintf("%+v", created) {
+		_, created := w.create(func(r *federations.CreateRequest) { *r = send(t, bad) })
+		if codeOf(t, planned) != fault.CodeInvalid || fmt.Sprintf("%+v", planned) != fmt.Sprintf("%+v", created) {
 			t.Errorf("%s: planned %+v, created %+v", name, planned, created)
 		}
 	}
 	w.mustCreate()
 	w.clusters["c"].does(silent)
-	if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{}); err != nil {
+	if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := w.PlanService(t.Context(), admin, controlplane.PlanRequest{Service: request(t, body).Service})
-	if codeOf(t, err) != controlplane.CodeAlreadyExists || !strings.Contains(err.Error(), ": a deletion of a service of this name waits") {
+	_, err := w.Plans.PlanService(t.Context(), admin, plan.PlanRequest{Service: send(t, body).Service})
+	if codeOf(t, err) != fault.CodeAlreadyExists || !strings.Contains(err.Error(), ": a deletion of a service of this name waits") {
 		t.Error("the plan does not say that a tombstone holds the name:", err)
 	}
 	w.clusters["c"].does(yes)
@@ -348,16 +352,16 @@ func TestAPlanWarns(t *testing.T) {
 	w.mustCreate()
 	w.clusters["b"].disconnect()
 	w.eventually(func() bool {
-		b, err := w.Cluster(t.Context(), admin, "b")
+		b, err := w.Clusters.Cluster(t.Context(), admin, "b")
 		return err == nil && b.LastSeen != nil // the last that is written of it
 	})
-	if _, err := w.SetClusterState(t.Context(), admin, "c", "cordoned"); err != nil {
+	if _, err := w.Clusters.SetClusterState(t.Context(), admin, "c", "cordoned"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.PauseFederation(t.Context(), admin, "grayifyr0", "", "", true); err != nil {
+	if _, err := w.Federations.PauseFederation(t.Context(), admin, "grayifyr0", "", "", true); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := w.PlanService(t.Context(), admin, controlplane.PlanRequest{Service: request(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service})
+	plan, err := w.Plans.PlanService(t.Context(), admin, plan.PlanRequest{Service: send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -382,7 +386,7 @@ func TestAPlanOfTheLargestFederationByAnotherInstance(t *testing.T) {
 	}
 	large := `{"name":"large","image":"i","script":"s","federation":{"topology":"mesh","members":[` + strings.Join(members, ",") + `]}}`
 	other := startControlPlane(t, w.store, id)
-	plan, err := other.PlanService(t.Context(), admin, controlplane.PlanRequest{Service: request(t, large).Service})
+	plan, err := other.Plans.PlanService(t.Context(), admin, plan.PlanRequest{Service: send(t, large).Service})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,7 +398,7 @@ func TestAPlanOfTheLargestFederationByAnotherInstance(t *testing.T) {
 	}
 	w.wroteWhat(plan)
 	change := w.mustPlan(strings.Replace(large, `"mesh"`, `"star"`, 1))
-	if len(change.EdgesRemoved) != 119*119 || len(named(change, controlplane.PlanUpdate)) != 120 {
-		t.Errorf("%d edges go, %d replicas change", len(change.EdgesRemoved), len(named(change, controlplane.PlanUpdate)))
+	if len(change.EdgesRemoved) != 119*119 || len(named(change, federations.PlanUpdate)) != 120 {
+		t.Errorf("%d edges go, %d replicas change", len(change.EdgesRemoved), len(named(change, federations.PlanUpdate)))
 	}
 }

@@ -10,6 +10,9 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -269,7 +272,7 @@ func (w *world) addCluster(id string) *puppet {
 	w.t.Helper()
 	p := &puppet{t: w.t, store: w.store, cluster: id, identity: newIdentity(w.t), answer: yes}
 	w.clusters[id] = p
-	if _, err := w.RegisterCluster(w.t.Context(), admin, controlplane.ClusterSpec{ClusterID: id, Endpoint: "https://" + id + ".example.org", SSLVerify: true}); err != nil {
+	if _, err := w.Clusters.RegisterCluster(w.t.Context(), admin, clusters.ClusterSpec{ClusterID: id, Endpoint: "https://" + id + ".example.org", SSLVerify: true}); err != nil {
 		w.t.Fatal(err)
 	}
 	_, err := w.store.Update(w.t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
@@ -281,7 +284,7 @@ func (w *world) addCluster(id string) *puppet {
 	}
 	p.connect()
 	runUntilEnd(w.t, p.run)
-	if err := w.AwaitCluster(w.t.Context(), id); err != nil {
+	if err := w.Clusters.AwaitCluster(w.t.Context(), id); err != nil {
 		w.t.Fatal(err)
 	}
 	return p
@@ -298,27 +301,27 @@ const definition = `"name":"grayifyr0","image":"ghcr.io/grycap/imagemagick","cpu
 {"type":"oscar","cluster_id":"b","service_name":"grayifyr1"},{"type":"oscar","cluster_id":"c","service_name":"grayifyr2"}]},
 "input":[{"storage_provider":"minio.default","path":"grayifyr0/in"}],"output":[{"storage_provider":"minio.default","path":"grayifyr0/out"}]}`
 
-func request(t *testing.T, body string, mutate ...func(*controlplane.CreateRequest)) controlplane.CreateRequest {
+func send(t *testing.T, body string, mutate ...func(*federations.CreateRequest)) federations.CreateRequest {
 	t.Helper()
 	s, violations := oscar.ParseService([]byte(body))
 	if len(violations) > 0 {
 		t.Fatal(violations)
 	}
-	req := controlplane.CreateRequest{Service: s, Body: []byte(body), Wait: time.Minute}
+	req := federations.CreateRequest{Service: s, Body: []byte(body), Wait: time.Minute}
 	for _, m := range mutate {
 		m(&req)
 	}
 	return req
 }
 
-func (w *world) create(mutate ...func(*controlplane.CreateRequest)) (*controlplane.CreateResult, error) {
+func (w *world) create(mutate ...func(*federations.CreateRequest)) (*federations.CreateResult, error) {
 	w.t.Helper()
-	return w.CreateService(w.t.Context(), admin, request(w.t, body, mutate...))
+	return w.Federations.CreateService(w.t.Context(), admin, send(w.t, body, mutate...))
 }
 
-func codeOf(t *testing.T, err error) controlplane.Code {
+func codeOf(t *testing.T, err error) fault.Code {
 	t.Helper()
-	var e *controlplane.Error
+	var e *fault.Error
 	if !errors.As(err, &e) {
 		t.Fatalf("no error of the control plane: %v", err)
 	}

@@ -11,12 +11,16 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
+	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-func keyed(method, key, body string) controlplane.Repeat {
-	return controlplane.Repeat{Key: key, Method: method, Path: "/of/the/test", Body: body}
+func keyed(method, key, body string) request.Repeat {
+	return request.Repeat{Key: key, Method: method, Path: "/of/the/test", Body: body}
 }
 
 // second is another instance over the same store.
@@ -32,29 +36,29 @@ func TestARepeatedChangeIsMadeOnce(t *testing.T) {
 	w.mustCreate()
 	other := w.second()
 	bigger := func(memory string) *oscar.Service {
-		return request(t, strings.Replace(body, "0.5Gi", memory, 1)).Service
+		return send(t, strings.Replace(body, "0.5Gi", memory, 1)).Service
 	}
 	tests := []struct {
 		name string
-		send func(cp *controlplane.ControlPlane, body string) (*controlplane.ChangeResult, error)
+		send func(cp *controlplane.ControlPlane, body string) (*federations.ChangeResult, error)
 	}{
-		{"a new definition", func(cp *controlplane.ControlPlane, body string) (*controlplane.ChangeResult, error) {
-			return cp.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: bigger("1Gi"), Wait: time.Minute, Repeat: keyed("PUT", "k1", body)})
+		{"a new definition", func(cp *controlplane.ControlPlane, body string) (*federations.ChangeResult, error) {
+			return cp.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: bigger("1Gi"), Wait: time.Minute, Repeat: keyed("PUT", "k1", body)})
 		}},
-		{"an addition, which is voted on", func(cp *controlplane.ControlPlane, body string) (*controlplane.ChangeResult, error) {
-			return cp.ChangeReplicas(t.Context(), admin, "grayifyr0", controlplane.ReplicasRequest{
+		{"an addition, which is voted on", func(cp *controlplane.ControlPlane, body string) (*federations.ChangeResult, error) {
+			return cp.Federations.ChangeReplicas(t.Context(), admin, "grayifyr0", federations.ReplicasRequest{
 				Add: []oscar.Member{member("d", "grayifyr3")}, Wait: time.Minute, Repeat: keyed("POST", "k1", body)})
 		}},
-		{"a removal", func(cp *controlplane.ControlPlane, body string) (*controlplane.ChangeResult, error) {
-			return cp.ChangeReplicas(t.Context(), admin, "grayifyr0", controlplane.ReplicasRequest{
+		{"a removal", func(cp *controlplane.ControlPlane, body string) (*federations.ChangeResult, error) {
+			return cp.Federations.ChangeReplicas(t.Context(), admin, "grayifyr0", federations.ReplicasRequest{
 				Remove: []oscar.Member{member("d", "grayifyr3")}, Wait: time.Minute, Repeat: keyed("DELETE", "k1", body)})
 		}},
-		{"nothing to change", func(cp *controlplane.ControlPlane, body string) (*controlplane.ChangeResult, error) {
-			return cp.ChangeReplicas(t.Context(), admin, "grayifyr0", controlplane.ReplicasRequest{
+		{"nothing to change", func(cp *controlplane.ControlPlane, body string) (*federations.ChangeResult, error) {
+			return cp.Federations.ChangeReplicas(t.Context(), admin, "grayifyr0", federations.ReplicasRequest{
 				Remove: []oscar.Member{member("d", "grayifyr3")}, Repeat: keyed("DELETE", "k2", body)})
 		}},
-		{"a rollback", func(cp *controlplane.ControlPlane, body string) (*controlplane.ChangeResult, error) {
-			return cp.Rollback(t.Context(), admin, "grayifyr0", "", 1, controlplane.ChangeRequest{Wait: time.Minute, Repeat: keyed("POST", "k3", body)})
+		{"a rollback", func(cp *controlplane.ControlPlane, body string) (*federations.ChangeResult, error) {
+			return cp.Federations.Rollback(t.Context(), admin, "grayifyr0", "", 1, federations.ChangeRequest{Wait: time.Minute, Repeat: keyed("POST", "k3", body)})
 		}},
 	}
 	// Each is repeated after all that came later, too.
@@ -76,7 +80,7 @@ func TestARepeatedChangeIsMadeOnce(t *testing.T) {
 			if err != nil || !res.Replayed || res.Replicas.Generation != 5 {
 				t.Errorf("%s: %+v %v", tt.name, res, err)
 			}
-			if _, err := tt.send(cp, "another body"); codeOf(t, err) != controlplane.CodeFailedPrecondition {
+			if _, err := tt.send(cp, "another body"); codeOf(t, err) != fault.CodeFailedPrecondition {
 				t.Errorf("%s with another body: %v", tt.name, err)
 			}
 		}
@@ -99,17 +103,17 @@ func TestARepeatedChangeThatWasRefusedIsRefusedTheSameWay(t *testing.T) {
 	other := w.second()
 	w.clusters["d"].does(no(record.ReasonDoesNotFit))
 	send := func(cp *controlplane.ControlPlane) error {
-		_, err := cp.ChangeReplicas(t.Context(), admin, "grayifyr0", controlplane.ReplicasRequest{
+		_, err := cp.Federations.ChangeReplicas(t.Context(), admin, "grayifyr0", federations.ReplicasRequest{
 			Add: []oscar.Member{member("d", "grayifyr3")}, Repeat: keyed("POST", "k", "body")})
 		return err
 	}
 	was := send(w.ControlPlane)
-	if codeOf(t, was) != controlplane.CodeFailedPrecondition {
+	if codeOf(t, was) != fault.CodeFailedPrecondition {
 		t.Fatal(was)
 	}
 	// The record of the federation has forgotten it by then.
 	w.clusters["d"].does(yes)
-	if _, err := w.changeReplicas(controlplane.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}}); err != nil {
+	if _, err := w.changeReplicas(federations.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, cp := range []*controlplane.ControlPlane{w.ControlPlane, other} {
@@ -129,7 +133,7 @@ func TestARepetitionJoinsTheChangeThatIsVotedOn(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, cp := range []*controlplane.ControlPlane{w.ControlPlane, other, w.ControlPlane, other} {
 		wg.Go(func() {
-			res, err := cp.ChangeReplicas(t.Context(), admin, "grayifyr0", controlplane.ReplicasRequest{
+			res, err := cp.Federations.ChangeReplicas(t.Context(), admin, "grayifyr0", federations.ReplicasRequest{
 				Add: []oscar.Member{member("d", "grayifyr3")}, Wait: time.Minute, Repeat: keyed("POST", "k", "body")})
 			if err != nil || res.Replicas.Generation != 2 {
 				t.Errorf("%+v %v", res, err)
@@ -139,7 +143,7 @@ func TestARepetitionJoinsTheChangeThatIsVotedOn(t *testing.T) {
 	w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("d"))) == 1 })
 	w.clusters["d"].does(yes)
 	wg.Wait()
-	v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+	v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
 	if err != nil || v.Generation != 2 {
 		t.Errorf("%+v %v", v, err)
 	}
@@ -149,8 +153,8 @@ func TestARepeatedDeletionIsNoOtherOne(t *testing.T) {
 	w := newWorld(t)
 	w.mustCreate()
 	other := w.second()
-	send := func(cp *controlplane.ControlPlane, service, key, body string) (*controlplane.DeleteResult, error) {
-		return cp.DeleteService(t.Context(), admin, service, controlplane.DeleteOptions{Wait: time.Minute, Repeat: keyed("DELETE", key, body)})
+	send := func(cp *controlplane.ControlPlane, service, key, body string) (*federations.DeleteResult, error) {
+		return cp.Federations.DeleteService(t.Context(), admin, service, federations.DeleteOptions{Wait: time.Minute, Repeat: keyed("DELETE", key, body)})
 	}
 	for _, service := range []string{"grayifyr2", "grayifyr0"} {
 		if res, err := send(w.ControlPlane, service, service, ""); err != nil || res.Replayed || res.Pending != 0 {
@@ -164,12 +168,12 @@ func TestARepeatedDeletionIsNoOtherOne(t *testing.T) {
 			if res, err := send(cp, service, service, ""); err != nil || !res.Replayed || res.Pending != 0 {
 				t.Errorf("%s: %+v %v", service, res, err)
 			}
-			if _, err := send(cp, service, service, "data=delete"); codeOf(t, err) != controlplane.CodeFailedPrecondition {
+			if _, err := send(cp, service, service, "data=delete"); codeOf(t, err) != fault.CodeFailedPrecondition {
 				t.Errorf("%s with another body: %v", service, err)
 			}
 		}
 	}
-	v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+	v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
 	if err != nil || v.Phase != record.PhaseReady || len(v.Members) != 3 {
 		t.Errorf("%+v %v", v, err)
 	}
@@ -183,18 +187,18 @@ func TestAChangeThatADeletionOvertookSaysSoAgain(t *testing.T) {
 	w.mustCreate()
 	w.clusters["d"].does(silent)
 	send := func() error {
-		_, err := w.ChangeReplicas(t.Context(), admin, "grayifyr0", controlplane.ReplicasRequest{
+		_, err := w.Federations.ChangeReplicas(t.Context(), admin, "grayifyr0", federations.ReplicasRequest{
 			Add: []oscar.Member{member("d", "grayifyr3")}, Repeat: keyed("POST", "k", "body")})
 		return err
 	}
 	done := make(chan error, 1)
 	go func() { done <- send() }()
 	w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("d"))) == 1 })
-	if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute}); err != nil {
+	if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	for _, err := range []error{<-done, send()} {
-		if codeOf(t, err) != controlplane.CodeConflict || !strings.Contains(err.Error(), "deleted meanwhile") {
+		if codeOf(t, err) != fault.CodeConflict || !strings.Contains(err.Error(), "deleted meanwhile") {
 			t.Error(err)
 		}
 	}
@@ -205,29 +209,29 @@ func TestAChangeThatADeletionOvertookSaysSoAgain(t *testing.T) {
 func TestACreationIsTakenForAnotherOneThatAsksForBestEffort(t *testing.T) {
 	w := newWorld(t, func(c *controlplane.Config) { c.PrepareDeadline = time.Hour })
 	w.clusters["c"].does(silent)
-	key := func(r *controlplane.CreateRequest) { r.IdempotencyKey = "k" }
-	bestEffort := func(r *controlplane.CreateRequest) { r.Deployment = oscar.DeploymentBestEffort }
-	for name, same := range map[string]func(*controlplane.CreateRequest){"a key": key, "no key": func(*controlplane.CreateRequest) {}} {
+	key := func(r *federations.CreateRequest) { r.IdempotencyKey = "k" }
+	bestEffort := func(r *federations.CreateRequest) { r.Deployment = oscar.DeploymentBestEffort }
+	for name, same := range map[string]func(*federations.CreateRequest){"a key": key, "no key": func(*federations.CreateRequest) {}} {
 		first := make(chan error, 1)
 		go func() {
 			_, err := w.create(same)
 			first <- err
 		}()
 		w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("c"))) == 1 })
-		want := controlplane.CodeConflict // it is being created
+		want := fault.CodeConflict // it is being created
 		if name == "a key" {
-			want = controlplane.CodeFailedPrecondition
+			want = fault.CodeFailedPrecondition
 		}
 		ctx, leave := context.WithTimeout(t.Context(), patience)
-		for _, other := range []func(*controlplane.CreateRequest){bestEffort, func(r *controlplane.CreateRequest) { r.Plan = "sha256:00" }} {
-			_, err := w.CreateService(ctx, admin, request(t, body, same, other))
-			if e, ok := errors.AsType[*controlplane.Error](err); !ok || e.Code != want {
+		for _, other := range []func(*federations.CreateRequest){bestEffort, func(r *federations.CreateRequest) { r.Plan = "sha256:00" }} {
+			_, err := w.Federations.CreateService(ctx, admin, send(t, body, same, other))
+			if e, ok := errors.AsType[*fault.Error](err); !ok || e.Code != want {
 				t.Errorf("with %s: %v, want %s", name, err, want)
 			}
 		}
 		leave()
 		w.clusters["c"].does(no(record.ReasonDoesNotFit))
-		if err := <-first; codeOf(t, err) != controlplane.CodeFailedPrecondition {
+		if err := <-first; codeOf(t, err) != fault.CodeFailedPrecondition {
 			t.Errorf("with %s the first: %v", name, err)
 		}
 		w.clusters["c"].does(silent)
@@ -239,17 +243,17 @@ func TestACreationIsTakenForAnotherOneThatAsksForBestEffort(t *testing.T) {
 func TestRequestsAreBoundedForEachUser(t *testing.T) {
 	bounded := func(c *controlplane.Config) { c.RequestsPerUser = 4 }
 	w := newWorld(t, bounded)
-	once := func(r *controlplane.CreateRequest) { r.IdempotencyKey = "once" }
+	once := func(r *federations.CreateRequest) { r.IdempotencyKey = "once" }
 	made, err := w.create(once)
 	if err != nil {
 		t.Fatal(err)
 	}
-	change := func(cp *controlplane.ControlPlane, memory, key string) (*controlplane.ChangeResult, error) {
-		return cp.ChangeService(t.Context(), admin, controlplane.ChangeRequest{
-			Service: request(t, strings.Replace(body, "0.5Gi", memory, 1)).Service, Wait: time.Minute, Repeat: keyed("PUT", key, memory)})
+	change := func(cp *controlplane.ControlPlane, memory, key string) (*federations.ChangeResult, error) {
+		return cp.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{
+			Service: send(t, strings.Replace(body, "0.5Gi", memory, 1)).Service, Wait: time.Minute, Repeat: keyed("PUT", key, memory)})
 	}
-	job := func(cp *controlplane.ControlPlane, key string) (*controlplane.Job, error) {
-		return cp.SubmitJob(t.Context(), admin, controlplane.JobRequest{Service: "grayifyr0", Event: []byte("event"), IdempotencyKey: key})
+	job := func(cp *controlplane.ControlPlane, key string) (*jobs.Job, error) {
+		return cp.Jobs.SubmitJob(t.Context(), admin, jobs.JobRequest{Service: "grayifyr0", Event: []byte("event"), IdempotencyKey: key})
 	}
 	first, err := job(w.ControlPlane, "a job")
 	if err != nil {
@@ -265,23 +269,23 @@ func TestRequestsAreBoundedForEachUser(t *testing.T) {
 	for name, cp := range map[string]*controlplane.ControlPlane{"the first": w.ControlPlane, "another": other} {
 		staged := len(w.keys(record.SpecsPrefix("a")))
 		_, err := change(cp, "3Gi", "3Gi")
-		refused, _ := errors.AsType[*controlplane.Error](err)
-		if refused == nil || refused.Code != controlplane.CodeExhausted || refused.RetryAfter <= 0 {
+		refused, _ := errors.AsType[*fault.Error](err)
+		if refused == nil || refused.Code != fault.CodeExhausted || refused.RetryAfter <= 0 {
 			t.Errorf("%s instance: a change too many: %v", name, err)
 		}
 		if now := len(w.keys(record.SpecsPrefix("a"))); now != staged {
 			t.Errorf("%s instance: what is refused has left %d specs", name, now-staged)
 		}
-		if _, err := cp.CreateService(t.Context(), admin, request(t, strings.ReplaceAll(body, "grayify", "other"), func(r *controlplane.CreateRequest) { r.IdempotencyKey = "new" })); codeOf(t, err) != controlplane.CodeExhausted {
+		if _, err := cp.Federations.CreateService(t.Context(), admin, send(t, strings.ReplaceAll(body, "grayify", "other"), func(r *federations.CreateRequest) { r.IdempotencyKey = "new" })); codeOf(t, err) != fault.CodeExhausted {
 			t.Errorf("%s instance: a creation too many: %v", name, err)
 		}
-		if _, err := job(cp, "another job"); codeOf(t, err) != controlplane.CodeExhausted {
+		if _, err := job(cp, "another job"); codeOf(t, err) != fault.CodeExhausted {
 			t.Errorf("%s instance: a job too many: %v", name, err)
 		}
 		if again, err := change(cp, "2Gi", "2Gi"); err != nil || !again.Replayed {
 			t.Errorf("%s instance: a change that was made: %+v, %v", name, again, err)
 		}
-		if again, err := cp.CreateService(t.Context(), admin, request(t, body, once)); err != nil || !again.Replayed || again.Federation.UID != made.Federation.UID {
+		if again, err := cp.Federations.CreateService(t.Context(), admin, send(t, body, once)); err != nil || !again.Replayed || again.Federation.UID != made.Federation.UID {
 			t.Errorf("%s instance: a creation that was made: %+v, %v", name, again, err)
 		}
 		if again, err := job(cp, "a job"); err != nil || again.ID != first.ID {
@@ -295,12 +299,12 @@ func TestRequestsAreBoundedForEachUser(t *testing.T) {
 		t.Errorf("a change without a key: %v", err)
 	}
 	// What is full can be emptied.
-	if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{Wait: time.Minute, Repeat: keyed("DELETE", "delete", "")}); err != nil {
+	if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: time.Minute, Repeat: keyed("DELETE", "delete", "")}); err != nil {
 		t.Errorf("a deletion: %v", err)
 	}
 	somebody := identity.Caller{Subject: "somebody"}
 	alone := strings.Replace(body, `"mesh"`, `"none"`, 1)
-	if _, err := w.CreateService(t.Context(), somebody, request(t, alone, once)); err != nil {
+	if _, err := w.Federations.CreateService(t.Context(), somebody, send(t, alone, once)); err != nil {
 		t.Errorf("somebody else: %v", err)
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/recovery"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -35,7 +37,7 @@ func (w *world) tellsOscar(cluster, id string) {
 
 // barred says whether a violation has these words.
 func barred(err error, words string) bool {
-	e, ok := errors.AsType[*controlplane.Error](err)
+	e, ok := errors.AsType[*fault.Error](err)
 	return ok && slices.ContainsFunc(e.Violations, func(v oscar.Violation) bool { return strings.Contains(v.Message, words) })
 }
 
@@ -57,22 +59,22 @@ func TestAnOSCARThatIsRegisteredAlreadyDoesNotJoin(t *testing.T) {
 	j := newJoining(t)
 	one := newMachine(t, "a", j.token("a", false))
 	one.request.KubeSystemUID, one.request.OscarID = "", "0d9cf6e6-oscar"
-	if _, err := j.Join(t.Context(), one.request); err != nil {
+	if _, err := j.Clusters.Join(t.Context(), one.request); err != nil {
 		t.Fatal(err)
 	}
 	two := newMachine(t, "b", j.token("b", false))
 	two.request.KubeSystemUID, two.request.OscarID = "", one.request.OscarID
-	_, err := j.Join(t.Context(), two.request)
-	refused(t, "the same OSCAR as b", err, controlplane.CodeConflict, `is registered as cluster "a" already`)
+	_, err := j.Clusters.Join(t.Context(), two.request)
+	refused(t, "the same OSCAR as b", err, fault.CodeConflict, `is registered as cluster "a" already`)
 	if j.registration("b").Joined != nil {
 		t.Error("it is entered as joined")
 	}
 	// The token is as good as before, and the first one may come again.
 	two.request.OscarID = "another"
-	if _, err := j.Join(t.Context(), two.request); err != nil {
+	if _, err := j.Clusters.Join(t.Context(), two.request); err != nil {
 		t.Error("with an OSCAR of its own:", err)
 	}
-	if _, err := j.Join(t.Context(), one.request); err != nil {
+	if _, err := j.Clusters.Join(t.Context(), one.request); err != nil {
 		t.Error("the first one again:", err)
 	}
 }
@@ -85,12 +87,12 @@ func TestOneOSCARUnderTwoIdsStopsTheSecond(t *testing.T) {
 	w.tellsOscar("b", "same")
 	w.sameAs("c", "b")
 	w.sameAs("b", "")
-	c, err := w.Cluster(t.Context(), admin, "c")
+	c, err := w.Clusters.Cluster(t.Context(), admin, "c")
 	if err != nil || c.Reason != record.ReasonSameOscar {
 		t.Errorf("c says %q, %v", c.Reason, err)
 	}
 	_, err = w.create()
-	if codeOf(t, err) != controlplane.CodeInvalid || !barred(err, `same OSCAR as cluster "b"`) {
+	if codeOf(t, err) != fault.CodeInvalid || !barred(err, `same OSCAR as cluster "b"`) {
 		t.Errorf("a create with both: %v", err)
 	}
 	w.tellsOscar("c", "its own")
@@ -106,7 +108,7 @@ func TestTheSecondIsFreeWhenTheFirstIsGone(t *testing.T) {
 	w.tellsOscar("b", "same")
 	w.tellsOscar("c", "same")
 	w.sameAs("c", "b")
-	if _, err := w.RemoveCluster(t.Context(), admin, "b", controlplane.RemoveOptions{}); err != nil {
+	if _, err := w.Clusters.RemoveCluster(t.Context(), admin, "b", clusters.RemoveOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.sameAs("c", "")
@@ -119,7 +121,7 @@ func TestAnOrphanOfAnotherRegistrationIsNotDeleted(t *testing.T) {
 	if _, err := w.create(); err != nil {
 		t.Fatal(err)
 	}
-	view, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+	view, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,16 +139,16 @@ func TestAnOrphanOfAnotherRegistrationIsNotDeleted(t *testing.T) {
 		})
 		w.reportOrphans("c", o)
 		w.eventually(func() bool {
-			c, err := w.Cluster(t.Context(), admin, "c")
+			c, err := w.Clusters.Cluster(t.Context(), admin, "c")
 			return err == nil && len(c.Orphans) == 1 && c.Orphans[0] == o
 		})
-		for _, keep := range []string{controlplane.KeepStore, controlplane.KeepCluster} {
-			_, err := w.Resolve(t.Context(), admin, controlplane.ResolveRequest{ClusterID: "c", ServiceName: o.ServiceName, Keep: keep})
-			if codeOf(t, err) != controlplane.CodeFailedPrecondition {
+		for _, keep := range []string{recovery.KeepStore, recovery.KeepCluster} {
+			_, err := w.Recovery.Resolve(t.Context(), admin, recovery.ResolveRequest{ClusterID: "c", ServiceName: o.ServiceName, Keep: keep})
+			if codeOf(t, err) != fault.CodeFailedPrecondition {
 				t.Errorf("%s: keep %s: %v", what, keep, err)
 			}
 		}
-		d, err := w.Differences(t.Context(), admin)
+		d, err := w.Recovery.Differences(t.Context(), admin)
 		if err != nil || len(d.Items) != 1 || !strings.Contains(d.Items[0].Message, "same OSCAR") {
 			t.Errorf("%s: %+v, %v", what, d, err)
 		}

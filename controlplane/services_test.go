@@ -54,7 +54,7 @@ func TestListingAThousandServicesAsksEtcdAFewTimes(t *testing.T) {
 	calls := func() int { return faults.Calls("/etcdserverpb.KV/Range") + faults.Calls("/etcdserverpb.KV/Txn") }
 	before := calls()
 	var got []string
-	err := cp.Services(t.Context(), admin, func(s *oscar.Service) error {
+	err := cp.Federations.Services(t.Context(), admin, func(s *oscar.Service) error {
 		got = append(got, s.Name+" "+s.Image)
 		return nil
 	})

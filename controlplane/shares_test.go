@@ -18,8 +18,8 @@ func TestAnOlderSyncerGetsSharesThatItKnows(t *testing.T) {
 	b.write(record.ObservedClusterKey("b"), record.ObservedCluster{
 		V: record.Version, Recipient: b.identity.Recipient(), OscarVersion: "v4.1.2", SharedKeys: true,
 	})
-	req := request(t, `{"environment":{"secrets":{"KEY":"a value"}},`+definition)
-	if _, err := w.CreateService(t.Context(), admin, req); err != nil {
+	req := send(t, `{"environment":{"secrets":{"KEY":"a value"}},`+definition)
+	if _, err := w.Federations.CreateService(t.Context(), admin, req); err != nil {
 		t.Fatal(err)
 	}
 	for id, p := range w.clusters {

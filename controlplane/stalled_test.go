@@ -10,6 +10,9 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -104,11 +107,11 @@ func TestACreateThatStalledBeforeItsCommitNamesNoSweptSpecs(t *testing.T) {
 func TestAChangeThatStalledBeforeItsCommitNamesNoSweptSpecs(t *testing.T) {
 	for name, change := range map[string]func(w *world) error{
 		"of the members": func(w *world) error {
-			_, err := w.changeReplicas(controlplane.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}})
+			_, err := w.changeReplicas(federations.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}})
 			return err
 		},
 		"with a vote": func(w *world) error {
-			_, err := w.changeReplicas(controlplane.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}})
+			_, err := w.changeReplicas(federations.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}})
 			return err
 		},
 	} {
@@ -132,7 +135,7 @@ func TestAClusterThatLeavesAfterAStallLeavesNoSweptSpecs(t *testing.T) {
 	s.w.mustCreate()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if _, err := s.w.RemoveCluster(ctx, admin, "c", controlplane.RemoveOptions{Wait: patience}); err != nil {
+	if _, err := s.w.Clusters.RemoveCluster(ctx, admin, "c", clusters.RemoveOptions{Wait: patience}); err != nil {
 		t.Fatal(err)
 	}
 	if staged := <-s.held; len(staged) != 2 {
@@ -148,11 +151,11 @@ func TestAChangeOfAFederationWhoseDefinitionIsGoneEnds(t *testing.T) {
 	w.deleteKeys(append(w.keys(record.HistoryPrefix), w.keys(record.SecretsPrefix)...))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	_, err := w.ChangeReplicas(ctx, admin, "grayifyr0", controlplane.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}})
-	if codeOf(t, err) != controlplane.CodeFailedPrecondition || !strings.Contains(err.Error(), "delete it") {
+	_, err := w.Federations.ChangeReplicas(ctx, admin, "grayifyr0", federations.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}})
+	if codeOf(t, err) != fault.CodeFailedPrecondition || !strings.Contains(err.Error(), "delete it") {
 		t.Errorf("%v", err)
 	}
-	if _, err := w.DeleteService(ctx, admin, "grayifyr0", controlplane.DeleteOptions{Wait: patience}); err != nil {
+	if _, err := w.Federations.DeleteService(ctx, admin, "grayifyr0", federations.DeleteOptions{Wait: patience}); err != nil {
 		t.Errorf("it cannot be deleted: %v", err)
 	}
 }

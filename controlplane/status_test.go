@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -30,9 +31,9 @@ func TestAReplicaWhoseOscarAnswers500SaysSo(t *testing.T) {
 		_, err := w.create()
 		done <- err
 	}()
-	var st *controlplane.Status
+	var st *view.Status
 	w.eventually(func() bool {
-		v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+		v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
 		if err != nil || v.Phase != record.PhaseApplying {
 			return false
 		}
@@ -52,8 +53,8 @@ func TestAReplicaWhoseOscarAnswers500SaysSo(t *testing.T) {
 func TestARemovedMemberIsShownUntilItIsGone(t *testing.T) {
 	w := newWorld(t)
 	w.mustCreate()
-	leaving := func() *controlplane.Status {
-		f, err := w.Federation(t.Context(), admin, "grayifyr0")
+	leaving := func() *view.Status {
+		f, err := w.Federations.Federation(t.Context(), admin, "grayifyr0")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +69,7 @@ func TestARemovedMemberIsShownUntilItIsGone(t *testing.T) {
 		}
 		return yes(service, d)
 	})
-	if _, err := w.ChangeReplicas(t.Context(), admin, "grayifyr0", controlplane.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}}); err != nil {
+	if _, err := w.Federations.ChangeReplicas(t.Context(), admin, "grayifyr0", federations.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}}); err != nil {
 		t.Fatal(err)
 	}
 	w.eventually(func() bool { st := leaving(); return st != nil && st.Reason == record.ReasonJobsRunning })
@@ -89,7 +90,7 @@ func TestAWatchFromARevisionThatTheStoreDoesNotHaveIsNotSilent(t *testing.T) {
 	w.mustCreate()
 	enough := errors.New("enough")
 	ahead := w.revision() + 1000
-	err := w.WatchReplicas(t.Context(), admin, "grayifyr0", "", ahead, func(v *controlplane.Replicas) error {
+	err := w.Federations.WatchReplicas(t.Context(), admin, "grayifyr0", "", ahead, func(v *view.Replicas) error {
 		if v.StreamRevision >= ahead || v.Phase != record.PhaseReady {
 			t.Errorf("%+v", v)
 		}
@@ -105,21 +106,21 @@ func TestAQuietWatchFromThePresentRevisionTellsOnlyWhatIsNew(t *testing.T) {
 	w := newWorld(t)
 	w.mustCreate()
 	w.eventually(func() bool {
-		v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+		v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
 		return err == nil && v.StreamRevision == w.revision()
 	})
 	enough := errors.New("enough")
 	done := make(chan error, 1)
 	began := w.revision()
 	go func() {
-		done <- w.WatchReplicas(t.Context(), admin, "grayifyr0", "", began, func(v *controlplane.Replicas) error {
+		done <- w.Federations.WatchReplicas(t.Context(), admin, "grayifyr0", "", began, func(v *view.Replicas) error {
 			if v.Generation != 2 {
 				t.Errorf("told of generation %d again", v.Generation)
 			}
 			return enough
 		})
 	}()
-	if _, err := w.changeReplicas(controlplane.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}}); err != nil {
+	if _, err := w.changeReplicas(federations.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}}); err != nil {
 		t.Fatal(err)
 	}
 	select {

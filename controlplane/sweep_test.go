@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestAccessTokensThatNobodyCanUseLeaveTheStore(t *testing.T) {
 	w := newWorld(t, func(c *controlplane.Config) { c.SweepInterval = 20 * time.Millisecond })
 	w.mustCreate()
-	v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+	v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +52,7 @@ func TestAccessTokensThatNobodyCanUseLeaveTheStore(t *testing.T) {
 	if got := tokens(); !slices.Equal(got, []string{keep, hold}) {
 		t.Errorf("left are %v", got)
 	}
-	if _, err := w.DeleteService(t.Context(), admin, "grayifyr0", controlplane.DeleteOptions{}); err != nil {
+	if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.eventually(func() bool { return !slices.Contains(tokens(), keep) })

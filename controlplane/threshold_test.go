@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
@@ -15,10 +15,10 @@ func TestAnAdditionKeepsTheThresholdThatCameWithIt(t *testing.T) {
 	w := newWorld(t)
 	w.addCluster("d")
 	w.mustCreate()
-	s := request(t, body).Service
+	s := send(t, body).Service
 	s.Federation.Delegation, s.Federation.ReschedulerThreshold = "topsis", 7
 	s.Federation.Members = append(s.Federation.Members, oscar.Member{Type: "oscar", ClusterID: "d", ServiceName: "grayifyr3", Weight: new(4)})
-	if _, err := w.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s}); err != nil {
+	if _, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s}); err != nil {
 		t.Fatal(err)
 	}
 	kv, err := w.store.Get(t.Context(), w.keys(record.FederationsPrefix)[0])

@@ -6,6 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/recovery"
+	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/internal/version"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -17,7 +22,7 @@ func (c *ControlPlane) noteMinimum(m record.Minimum) {
 	if err == nil {
 		return
 	}
-	c.store.Refuse(&Error{Code: CodeUnavailable, RetryAfter: time.Minute, Message: err.Error()})
+	c.store.Refuse(&fault.Error{Code: fault.CodeUnavailable, RetryAfter: time.Minute, Message: err.Error()})
 	select {
 	case c.outdated <- fmt.Errorf("this control plane is too old: %w", err):
 	default:
@@ -34,12 +39,12 @@ func (c *ControlPlane) watchMinimum(ctx context.Context) error {
 	}
 }
 
-// suits says whether this version may work with the store, before anything is written.
-func (c *ControlPlane) suits() error {
+// checkForms says whether this version may work with the store, before anything is written.
+func (c *ControlPlane) checkForms() error {
 	var err error
-	c.state.read(func(v *View) {
-		if v.meta != nil {
-			err = v.meta.Refuses(c.cfg.Forms)
+	c.state.Read(func(v *view.View) {
+		if v.Meta != nil {
+			err = v.Meta.Refuses(c.cfg.Forms)
 		}
 	})
 	if err != nil {
@@ -61,7 +66,7 @@ func (c *ControlPlane) announce(ctx context.Context, tried func()) {
 		tried()
 		if err != nil {
 			c.cfg.Logger.Warn("this instance could not announce itself; it is tried again", "error", err)
-			pause(ctx, 5*time.Second)
+			gate.Pause(ctx, 5*time.Second)
 			continue
 		}
 		select {
@@ -80,7 +85,7 @@ func (c *ControlPlane) announce(ctx context.Context, tried func()) {
 func (c *ControlPlane) MayWrite(ctx context.Context, form int, clusters ...string) error {
 	instances, _, err := c.store.List(ctx, record.InstancesPrefix)
 	if err != nil {
-		return crossing(err)
+		return fault.Crossing(err)
 	}
 	for _, kv := range instances {
 		i, err := store.Decode[record.Instance](kv)
@@ -94,11 +99,11 @@ func (c *ControlPlane) MayWrite(ctx context.Context, form int, clusters ...strin
 	for _, id := range clusters {
 		v, err := c.store.Read(ctx, record.SessionKey(id))
 		if err != nil {
-			return crossing(err)
+			return fault.Crossing(err)
 		}
 		kv, alive := v.KV(record.SessionKey(id))
 		if !alive {
-			return &Error{Code: CodeFailedPrecondition, Message: fmt.Sprintf("the syncer of cluster %q is away: what it reads is not known", id)}
+			return &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf("the syncer of cluster %q is away: what it reads is not known", id)}
 		}
 		s, err := store.Decode[record.Session](kv)
 		if err != nil {
@@ -112,35 +117,35 @@ func (c *ControlPlane) MayWrite(ctx context.Context, form int, clusters ...strin
 }
 
 func tooOld(who string, reads, form int) error {
-	return &Error{Code: CodeFailedPrecondition, Message: fmt.Sprintf("%s reads up to form %d, and form %d is not written before it is replaced by a newer version", who, reads, form)}
+	return &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf("%s reads up to form %d, and form %d is not written before it is replaced by a newer version", who, reads, form)}
 }
 
 // RaiseMinimum makes the store ask for forms that everybody has announced, for good:
 // older versions end where they run, and do not start again.
 func (c *ControlPlane) RaiseMinimum(ctx context.Context, to record.Minimum) error {
 	if err := to.Refuses(c.cfg.Forms); err != nil {
-		return &Error{Code: CodeFailedPrecondition, Message: err.Error()}
+		return &fault.Error{Code: fault.CodeFailedPrecondition, Message: err.Error()}
 	}
-	if err := c.fresh(ctx); err != nil {
+	if err := c.gate.Fresh(ctx); err != nil {
 		return err
 	}
-	var clusters []string
-	c.state.read(func(v *View) {
-		for id := range v.clusters {
-			clusters = append(clusters, id)
+	var ids []string
+	c.state.Read(func(v *view.View) {
+		for id := range v.Clusters {
+			ids = append(ids, id)
 		}
 	})
-	slices.Sort(clusters)
-	if err := c.MayWrite(ctx, max(to.MinReader, to.MinWriter), clusters...); err != nil {
+	slices.Sort(ids)
+	if err := c.MayWrite(ctx, max(to.MinReader, to.MinWriter), ids...); err != nil {
 		return err
 	}
 	_, err := c.store.Update(ctx, store.Update{Keys: []string{record.MetaKey}, Build: func(v store.View, tx *store.Txn) error {
-		_, meta, err := decodeAt[record.Meta](v, record.MetaKey)
+		_, meta, err := clusters.DecodeAt[record.Meta](v, record.MetaKey)
 		if err != nil {
 			return err
 		}
 		if meta == nil {
-			return ErrNoStore
+			return gate.ErrNoStore
 		}
 		meta.Minimum = meta.Raised(to)
 		tx.Expect(record.MetaKey)
@@ -148,7 +153,7 @@ func (c *ControlPlane) RaiseMinimum(ctx context.Context, to record.Minimum) erro
 		return nil
 	}})
 	if err != nil {
-		return crossing(err)
+		return fault.Crossing(err)
 	}
-	return spread(ctx, c.store, clusters)
+	return recovery.Spread(ctx, c.store, ids)
 }

@@ -5,7 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 )
 
 // Every OSCAR would refuse a change of the volume, so it is refused before anything is
@@ -16,24 +17,24 @@ func TestAChangeOfTheVolumeIsRefused(t *testing.T) {
 		return strings.Replace(body, `"memory":`, `"volume":`+volume+`,"memory":`, 1)
 	}
 	submitted := `{"size":"1Gi","mount_path":"/data"}`
-	if _, err := w.CreateService(t.Context(), admin, request(t, with(submitted))); err != nil {
+	if _, err := w.Federations.CreateService(t.Context(), admin, send(t, with(submitted))); err != nil {
 		t.Fatal(err)
 	}
-	shown, _, err := w.Service(t.Context(), admin, "grayifyr0", "")
+	shown, _, err := w.Federations.Service(t.Context(), admin, "grayifyr0", "")
 	if err != nil || shown.Volume == nil || shown.Volume.LifecyclePolicy != "" {
 		t.Fatalf("%+v, %v", shown, err)
 	}
-	res, err := w.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: shown, Wait: time.Minute})
+	res, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: shown, Wait: time.Minute})
 	if err != nil || res.Replicas.Generation != 1 {
 		t.Fatalf("what was read and sent back: %+v, %v", res, err)
 	}
 	for _, volume := range []string{`null`, `{"size":"2Gi","mount_path":"/data"}`, `{"size":"1Gi","mount_path":"/data","lifecycle_policy":"retain"}`} {
-		_, err := w.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: request(t, with(volume)).Service, Wait: time.Minute})
-		if codeOf(t, err) != controlplane.CodeInvalid || !strings.Contains(err.Error(), "volume updates are not supported after service creation") {
+		_, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: send(t, with(volume)).Service, Wait: time.Minute})
+		if codeOf(t, err) != fault.CodeInvalid || !strings.Contains(err.Error(), "volume updates are not supported after service creation") {
 			t.Errorf("%s: %v", volume, err)
 		}
 	}
-	v, err := w.Replicas(t.Context(), admin, "grayifyr0", "")
+	v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
 	if err != nil || v.Generation != 1 {
 		t.Errorf("%+v, %v", v, err)
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 )
 
@@ -28,7 +28,7 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 func (s *Server) authenticateService(next http.Handler) http.Handler {
 	return s.authenticateBy(next, func(r *http.Request) (identity.Caller, error) {
 		if token, ok := identity.ServiceToken(r); ok {
-			return s.cp.ServiceCaller(r.Context(), pathParam(r, "service"), token)
+			return s.cp.Tokens.ServiceCaller(r.Context(), pathParam(r, "service"), token)
 		}
 		return s.auth.Authenticate(r)
 	})
@@ -45,11 +45,11 @@ func (s *Server) authenticateBy(next http.Handler, who func(*http.Request) (iden
 		case errors.Is(err, identity.ErrUnauthenticated):
 			s.accepted.note(r, false)
 			s.limits.failed(w, r)
-			s.fail(w, r, errorf(controlplane.CodeUnauthenticated, "credentials are missing or not accepted"))
+			s.fail(w, r, errorf(fault.CodeUnauthenticated, "credentials are missing or not accepted"))
 			return
 		case err != nil:
-			s.fail(w, r, &controlplane.Error{
-				Code: controlplane.CodeUnavailable, Message: "credentials cannot be checked now", Cause: err,
+			s.fail(w, r, &fault.Error{
+				Code: fault.CodeUnavailable, Message: "credentials cannot be checked now", Cause: err,
 			})
 			return
 		}

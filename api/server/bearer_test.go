@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/server"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/test/issuer"
 )
@@ -60,7 +60,7 @@ func TestNoRouteWithABadToken(t *testing.T) {
 	schemes := bearers(t, i)
 	tokens := badTokens(t, i, other)
 	open := openRoutes()
-	f := &fake{err: &controlplane.Error{Code: controlplane.CodeNotFound, Message: "nothing"}}
+	f := &fake{err: &fault.Error{Code: fault.CodeNotFound, Message: "nothing"}}
 	handler := newServer(t, f, func(cfg *server.Config) { cfg.Authenticator = schemes }).Handler()
 	send := func(method, path, token string) int {
 		r := httptest.NewRequest(method, path, strings.NewReader(service))

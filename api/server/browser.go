@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 )
 
 // A browser sends the password that it remembers with whatever a page makes it send, also with
@@ -32,7 +32,7 @@ func (s *Server) foreignPages(origins []string) func(http.Handler) http.Handler 
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if err := protection.Check(r); err != nil && !trusted.send(r) {
-				s.fail(w, r, errorf(controlplane.CodeForbidden,
+				s.fail(w, r, errorf(fault.CodeForbidden,
 					"the page of another origin sends this, and --cors-origins of the control plane does not name it"))
 				return
 			}
@@ -81,7 +81,7 @@ func (t trustedOrigins) send(r *http.Request) bool {
 func (s *Server) refuseForms(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if form := formType(r); form != "" && !safeMethod(r.Method) {
-			s.fail(w, r, errorf(controlplane.CodeUnsupportedType, "a body of type %s is not read here; send it with Content-Type: application/json", form))
+			s.fail(w, r, errorf(fault.CodeUnsupportedType, "a body of type %s is not read here; send it with Content-Type: application/json", form))
 			return
 		}
 		next.ServeHTTP(w, r)

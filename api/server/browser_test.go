@@ -10,14 +10,17 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/apitest"
 	"github.com/oscarfed/oscarfed/api/server"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/runs"
 )
 
 // everything is a fake that has an answer for every route.
 func everything() *fake {
 	return &fake{
-		created: &controlplane.CreateResult{Done: true}, changed: &controlplane.ChangeResult{}, deleted: &controlplane.DeleteResult{},
-		health: controlplane.Health{OK: true}, err: &controlplane.Error{Code: controlplane.CodeUnavailable, Message: "it is asked"},
+		created: &federations.CreateResult{Done: true}, changed: &federations.ChangeResult{}, deleted: &federations.DeleteResult{},
+		health: gate.Health{OK: true}, err: &fault.Error{Code: fault.CodeUnavailable, Message: "it is asked"},
 	}
 }
 
@@ -154,7 +157,7 @@ func TestOurPathsReadNothingThatAFormCanSend(t *testing.T) {
 func TestAnswersAreNoPages(t *testing.T) {
 	f := everything()
 	f.err = nil
-	f.run = func(req controlplane.RunRequest) (*controlplane.RunAnswer, error) {
+	f.run = func(req runs.RunRequest) (*runs.RunAnswer, error) {
 		return answering(200, http.Header{
 			"Content-Type": {"text/html"}, "Content-Security-Policy": {"script-src *"}, "X-Content-Type-Options": {"sniff"},
 		}, strings.NewReader("<script>alert(1)</script>"), -1)(req)
@@ -169,7 +172,7 @@ func TestAnswersAreNoPages(t *testing.T) {
 	}
 	check("POST", "/run/svc")
 	check("GET", "/system/logs/svc/j1")
-	f.err = &controlplane.Error{Code: controlplane.CodeUnavailable, Message: "it is asked"}
+	f.err = &fault.Error{Code: fault.CodeUnavailable, Message: "it is asked"}
 	eachRoute(t, true, check)
 	eachRoute(t, false, check)
 	check("GET", "/nothing")

@@ -12,24 +12,25 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 )
 
-// clusters are the use cases of registered clusters.
-type clusters interface {
-	RegisterCluster(ctx context.Context, caller identity.Caller, spec controlplane.ClusterSpec) (*controlplane.Cluster, error)
-	UpdateCluster(ctx context.Context, caller identity.Caller, spec controlplane.ClusterSpec) (*controlplane.Cluster, error)
-	Clusters(ctx context.Context, caller identity.Caller) ([]controlplane.Cluster, error)
-	Cluster(ctx context.Context, caller identity.Caller, id string) (*controlplane.Cluster, error)
-	RemoveCluster(ctx context.Context, caller identity.Caller, id string, opts controlplane.RemoveOptions) (*controlplane.RemoveResult, error)
-	SetClusterState(ctx context.Context, caller identity.Caller, id, state string) (*controlplane.Cluster, error)
-	ReadmitCluster(ctx context.Context, caller identity.Caller, id string) (*controlplane.Cluster, error)
+// Clusters are the use cases of registered clusters.
+type Clusters interface {
+	RegisterCluster(ctx context.Context, caller identity.Caller, spec clusters.ClusterSpec) (*clusters.Cluster, error)
+	UpdateCluster(ctx context.Context, caller identity.Caller, spec clusters.ClusterSpec) (*clusters.Cluster, error)
+	Clusters(ctx context.Context, caller identity.Caller) ([]clusters.Cluster, error)
+	Cluster(ctx context.Context, caller identity.Caller, id string) (*clusters.Cluster, error)
+	RemoveCluster(ctx context.Context, caller identity.Caller, id string, opts clusters.RemoveOptions) (*clusters.RemoveResult, error)
+	SetClusterState(ctx context.Context, caller identity.Caller, id, state string) (*clusters.Cluster, error)
+	ReadmitCluster(ctx context.Context, caller identity.Caller, id string) (*clusters.Cluster, error)
+	Room(ctx context.Context, caller identity.Caller) (clusters.Room, error)
 }
 
 // listClusters answers GET /system/clusters.
 func (s *Server) listClusters(w http.ResponseWriter, r *http.Request) error {
-	list, err := s.cp.Clusters(r.Context(), stateOf(r).caller)
+	list, err := s.cp.Clusters.Clusters(r.Context(), stateOf(r).caller)
 	if err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func (s *Server) listClusters(w http.ResponseWriter, r *http.Request) error {
 
 // getCluster answers GET /system/clusters/{cluster}.
 func (s *Server) getCluster(w http.ResponseWriter, r *http.Request) error {
-	c, err := s.cp.Cluster(r.Context(), stateOf(r).caller, pathParam(r, "cluster"))
+	c, err := s.cp.Clusters.Cluster(r.Context(), stateOf(r).caller, pathParam(r, "cluster"))
 	if err != nil {
 		return err
 	}
@@ -50,7 +51,7 @@ func (s *Server) getCluster(w http.ResponseWriter, r *http.Request) error {
 }
 
 // writeCluster answers with a registration and its ETag.
-func writeCluster(w http.ResponseWriter, status int, c *controlplane.Cluster) error {
+func writeCluster(w http.ResponseWriter, status int, c *clusters.Cluster) error {
 	w.Header().Set("ETag", etag(c.Revision))
 	return writeJSON(w, status, clusterOf(c))
 }
@@ -62,7 +63,7 @@ func (s *Server) registerCluster(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	stateOf(r).location = clusterPath(spec.ClusterID)
-	c, err := s.cp.RegisterCluster(r.Context(), stateOf(r).caller, *spec)
+	c, err := s.cp.Clusters.RegisterCluster(r.Context(), stateOf(r).caller, *spec)
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func (s *Server) updateCluster(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	stateOf(r).location = clusterPath(spec.ClusterID)
-	c, err := s.cp.UpdateCluster(r.Context(), stateOf(r).caller, *spec)
+	c, err := s.cp.Clusters.UpdateCluster(r.Context(), stateOf(r).caller, *spec)
 	if err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func (s *Server) updateCluster(w http.ResponseWriter, r *http.Request) error {
 // removed, 202 with what it still waits for when the wait ends before.
 func (s *Server) removeCluster(w http.ResponseWriter, r *http.Request) error {
 	p := paramsOf(r)
-	opts := controlplane.RemoveOptions{
+	opts := clusters.RemoveOptions{
 		Orphan: p.yes("orphan"), Force: p.yes("force"), Wait: p.wait(min(updateWait, s.cfg.DefaultWait)), RequestID: stateOf(r).writeID,
 	}
 	var err error
@@ -120,7 +121,7 @@ func (s *Server) removeCluster(w http.ResponseWriter, r *http.Request) error {
 		opts.Wait = 0
 	}
 	stateOf(r).location = clusterPath(pathParam(r, "cluster"))
-	res, err := s.cp.RemoveCluster(r.Context(), stateOf(r).caller, pathParam(r, "cluster"), opts)
+	res, err := s.cp.Clusters.RemoveCluster(r.Context(), stateOf(r).caller, pathParam(r, "cluster"), opts)
 	if err != nil {
 		return err
 	}
@@ -140,15 +141,15 @@ func (s *Server) setClusterState(w http.ResponseWriter, r *http.Request) error {
 	}
 	caller, id := stateOf(r).caller, pathParam(r, "cluster")
 	stateOf(r).location = clusterPath(id)
-	var c *controlplane.Cluster
+	var c *clusters.Cluster
 	var err error
 	switch {
 	case !in.Readmit:
-		c, err = s.cp.SetClusterState(r.Context(), caller, id, in.State)
+		c, err = s.cp.Clusters.SetClusterState(r.Context(), caller, id, in.State)
 	case in.State != "active":
 		return invalid(oscar.Violation{Path: "readmit", Rule: oscar.RuleOneOf, Value: in.State, Message: "a cluster that is readmitted is active"})
 	default:
-		c, err = s.cp.ReadmitCluster(r.Context(), caller, id)
+		c, err = s.cp.Clusters.ReadmitCluster(r.Context(), caller, id)
 	}
 	if err != nil {
 		return err
@@ -172,12 +173,12 @@ func readJSON(r *http.Request, noun string, into any) ([]byte, error) {
 
 // readCluster reads a cluster's specification from the body. It checks its form
 // only: what a cluster may be is the control plane's to say.
-func readCluster(r *http.Request) (*controlplane.ClusterSpec, error) {
+func readCluster(r *http.Request) (*clusters.ClusterSpec, error) {
 	var in v1.ClusterSpec
 	if _, err := readJSON(r, "cluster", &in); err != nil {
 		return nil, err
 	}
-	return &controlplane.ClusterSpec{
+	return &clusters.ClusterSpec{
 		ClusterID:     in.ClusterID,
 		Endpoint:      in.Endpoint,
 		SSLVerify:     in.SSLVerify == nil || *in.SSLVerify,

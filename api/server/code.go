@@ -3,7 +3,7 @@ package server
 import (
 	"net/http"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 )
 
 // kind is what a code means in HTTP, and how its problem is titled.
@@ -15,35 +15,35 @@ type kind struct {
 // kindOf is the one table from code to status. It never answers 207, 206 or
 // 502: clients of OSCAR take those for failures without a text. A code that it
 // does not know is an internal error.
-func kindOf(code controlplane.Code) kind {
+func kindOf(code fault.Code) kind {
 	switch code {
-	case controlplane.CodeInvalid:
+	case fault.CodeInvalid:
 		return kind{http.StatusBadRequest, "The %s is not valid"}
-	case controlplane.CodeUnauthenticated:
+	case fault.CodeUnauthenticated:
 		return kind{http.StatusUnauthorized, "Authentication is required"}
-	case controlplane.CodeForbidden:
+	case fault.CodeForbidden:
 		return kind{http.StatusForbidden, "This caller may not do this"}
-	case controlplane.CodeNotFound:
+	case fault.CodeNotFound:
 		return kind{http.StatusNotFound, "There is nothing of this name"}
-	case controlplane.CodeAlreadyExists:
+	case fault.CodeAlreadyExists:
 		return kind{http.StatusConflict, "The name is taken"}
-	case controlplane.CodeConflict:
+	case fault.CodeConflict:
 		return kind{http.StatusConflict, "The request conflicts with the present state"}
-	case controlplane.CodeTooLarge:
+	case fault.CodeTooLarge:
 		return kind{http.StatusRequestEntityTooLarge, "The request is too large"}
-	case controlplane.CodeUnsupportedType:
+	case fault.CodeUnsupportedType:
 		return kind{http.StatusUnsupportedMediaType, "The body is of a type that is not read here"}
-	case controlplane.CodeFailedPrecondition:
+	case fault.CodeFailedPrecondition:
 		return kind{http.StatusUnprocessableEntity, "The request cannot be carried out as it is"}
-	case controlplane.CodeReplicaFailed:
+	case fault.CodeReplicaFailed:
 		return kind{http.StatusFailedDependency, "A replica failed"}
-	case controlplane.CodeExhausted:
+	case fault.CodeExhausted:
 		return kind{http.StatusTooManyRequests, "Too many requests"}
-	case controlplane.CodeUnavailable:
+	case fault.CodeUnavailable:
 		return kind{http.StatusServiceUnavailable, "The request cannot be carried out now"}
-	case controlplane.CodeUnknownOutcome:
+	case fault.CodeUnknownOutcome:
 		return kind{http.StatusGatewayTimeout, "The outcome is not known yet"}
-	case controlplane.CodeNotServed:
+	case fault.CodeNotServed:
 		return kind{http.StatusNotImplemented, "A control plane does not do this"}
 	}
 	return kind{http.StatusInternalServerError, "Internal error"}
@@ -58,8 +58,8 @@ const failedChangeTitle = "The federation is not changed, since a cluster did no
 // statusOfError is the status of one error: a conflict is a failed precondition
 // in HTTP's sense when the caller named the revision that he wants to change. A
 // name that means several services, or another one, is none: no revision helps.
-func statusOfError(e *controlplane.Error, r *http.Request) int {
-	if e.Code == controlplane.CodeConflict && r.Header.Get(ifMatchHeader) != "" && len(e.Candidates) == 0 {
+func statusOfError(e *fault.Error, r *http.Request) int {
+	if e.Code == fault.CodeConflict && r.Header.Get(ifMatchHeader) != "" && len(e.Candidates) == 0 {
 		return http.StatusPreconditionFailed
 	}
 	return kindOf(e.Code).status

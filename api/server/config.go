@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/runs"
 )
 
 // config answers GET /system/config, which clients of OSCAR ask before they do
@@ -27,11 +27,11 @@ func (s *Server) config(w http.ResponseWriter, r *http.Request) error {
 }
 
 // storage is the one MinIO that a client is told of.
-func (s *Server) storage(w http.ResponseWriter, r *http.Request) (*controlplane.UserKeys, error) {
+func (s *Server) storage(w http.ResponseWriter, r *http.Request) (*runs.UserKeys, error) {
 	if query := r.URL.Query(); query.Has("cluster_id") {
-		return s.cp.StorageOf(r.Context(), stateOf(r).caller, query.Get("cluster_id"))
+		return s.cp.Storage.StorageOf(r.Context(), stateOf(r).caller, query.Get("cluster_id"))
 	}
-	keys, missing, err := s.cp.DefaultStorage(r.Context(), stateOf(r).caller)
+	keys, missing, err := s.cp.Storage.DefaultStorage(r.Context(), stateOf(r).caller)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/oscarfed/oscarfed/api/server"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/test/issuer"
 )
 
@@ -45,7 +45,7 @@ func TestFilesOfAServiceAreReachedByWhatClientsAsk(t *testing.T) {
 	if got := resp.Header.Get("Oscarfed-Missing"); resp.StatusCode != 200 || got != "minio_provider: for users alone" {
 		t.Errorf("the administrator: %d, missing %q", resp.StatusCode, got)
 	}
-	f.err = &controlplane.Error{Code: controlplane.CodeUnavailable, Message: "too late"}
+	f.err = &fault.Error{Code: fault.CodeUnavailable, Message: "too late"}
 	if resp := c.do("GET", "/system/config", "", "Authorization", alice); resp.StatusCode != 503 {
 		t.Errorf("an error: %d", resp.StatusCode)
 	}

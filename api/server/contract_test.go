@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -31,13 +33,13 @@ func literal(t testing.TB, name string) string {
 	return compact.String()
 }
 
-func failedCreate() *controlplane.Error {
-	return &controlplane.Error{
-		Code:    controlplane.CodeReplicaFailed,
+func failedCreate() *fault.Error {
+	return &fault.Error{
+		Code:    fault.CodeReplicaFailed,
 		Message: "oscar-cluster-b/grayifyr1: create answered 500",
-		Failed: &controlplane.FailedCreate{
+		Failed: &fault.FailedCreate{
 			GroupID: "grayifyr0", Service: "grayifyr0", Phase: record.PhaseRollingBack, Rollback: record.RollbackPending,
-			Replicas: []controlplane.FailedReplica{
+			Replicas: []fault.FailedReplica{
 				{Type: "oscar", ClusterID: "oscar-cluster-a", ServiceName: "grayifyr0", Rollback: record.Rollback{State: record.RollbackDeleted}},
 				{
 					Type: "oscar", ClusterID: "oscar-cluster-b", ServiceName: "grayifyr1",
@@ -58,8 +60,8 @@ func failedCreate() *controlplane.Error {
 }
 
 func TestContractReplicas(t *testing.T) {
-	f := &fake{replicas: func() *controlplane.Replicas {
-		return &controlplane.Replicas{Federation: example(), Self: 0, Sees: []int{1}}
+	f := &fake{replicas: func() *view.Replicas {
+		return &view.Replicas{Federation: example(), Self: 0, Sees: []int{1}}
 	}}
 	resp := newClient(t, f).do("GET", "/system/replicas/grayifyr0", "")
 	want(t, resp, 200, jsonType, literal(t, "replicas.json"))
@@ -78,7 +80,7 @@ func TestContractFailedCreate(t *testing.T) {
 // A no in the vote has the same shape with the code that its causes call for.
 func TestContractRefusedByAVote(t *testing.T) {
 	e := failedCreate()
-	e.Code, e.Message = controlplane.CodeAlreadyExists, ""
+	e.Code, e.Message = fault.CodeAlreadyExists, ""
 	e.Failed.Phase, e.Failed.Rollback = record.PhaseAborted, record.RollbackNotNeeded
 	e.Failed.Replicas = e.Failed.Replicas[1:2]
 	e.Failed.Replicas[0].Cause = &record.Failure{
@@ -96,8 +98,8 @@ func TestContractRefusedByAVote(t *testing.T) {
 }
 
 func TestContractInvalid(t *testing.T) {
-	c := newClient(t, &fake{err: &controlplane.Error{
-		Code: controlplane.CodeInvalid, Message: "something else",
+	c := newClient(t, &fake{err: &fault.Error{
+		Code: fault.CodeInvalid, Message: "something else",
 		Violations: []oscar.Violation{
 			{
 				Path: "federation.topology", Rule: "one_of", Value: "ring",
@@ -114,7 +116,7 @@ func TestContractInvalid(t *testing.T) {
 }
 
 func TestContractCluster(t *testing.T) {
-	cluster := controlplane.Cluster{
+	cluster := clusters.Cluster{
 		ClusterID: "oscar-cluster-b", UID: "0199c3a2-0000-7000-8000-0000000000b0", Endpoint: "https://oscar-b.example.org",
 		SSLVerify: true, Labels: map[string]string{"site": "upv"}, State: record.ClusterActive,
 		RegisteredAt: moment("2026-11-20T12:00:00Z"), Alive: true, OscarVersion: "v4.1.2", QueueS: 60,
@@ -132,7 +134,7 @@ func TestContractCluster(t *testing.T) {
 
 func TestFederation(t *testing.T) {
 	f := example()
-	c := newClient(t, &fake{federation: &f, federations: []controlplane.Federation{f}})
+	c := newClient(t, &fake{federation: &f, federations: []view.Federation{f}})
 	federation := literal(t, "federation.json")
 	want(t, c.do("GET", "/system/federations/grayifyr0", ""), 200, jsonType, federation)
 	want(t, c.do("GET", "/system/federations", ""), 200, jsonType, "["+federation+"]")
@@ -145,7 +147,7 @@ func TestFailedFederationTellsWhy(t *testing.T) {
 	f.Failed.Rollback = record.RollbackComplete
 	c := newClient(t, &fake{
 		federation: &f,
-		replicas:   func() *controlplane.Replicas { return &controlplane.Replicas{Federation: f} },
+		replicas:   func() *view.Replicas { return &view.Replicas{Federation: f} },
 	})
 	for _, path := range []string{"/system/federations/grayifyr0", "/system/replicas/grayifyr0"} {
 		body := bodyOf(t, c.do("GET", path, ""))
@@ -163,10 +165,10 @@ func TestReplicasWithEndpoint(t *testing.T) {
 	f := example()
 	no, weight := false, 3
 	f.Topology = "star"
-	f.Members[1] = controlplane.Replica{Type: "endpoint", ServiceName: "far", URL: "https://far.example.org", SSLVerify: &no, Weight: &weight}
+	f.Members[1] = view.Replica{Type: "endpoint", ServiceName: "far", URL: "https://far.example.org", SSLVerify: &no, Weight: &weight}
 	self := 0
-	c := newClient(t, &fake{replicas: func() *controlplane.Replicas {
-		v := &controlplane.Replicas{Federation: f, Self: self}
+	c := newClient(t, &fake{replicas: func() *view.Replicas {
+		v := &view.Replicas{Federation: f, Self: self}
 		if self == 0 {
 			v.Sees = []int{1}
 		}

@@ -5,7 +5,9 @@ import (
 	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/view"
 )
 
 func replicasPath(service string) string { return "/system/replicas/" + url.PathEscape(service) }
@@ -13,7 +15,7 @@ func replicasPath(service string) string { return "/system/replicas/" + url.Path
 func clusterPath(id string) string { return "/system/clusters/" + url.PathEscape(id) }
 
 // replicasOf is a federation as one of its replicas sees it.
-func replicasOf(v *controlplane.Replicas) v1.Replicas {
+func replicasOf(v *view.Replicas) v1.Replicas {
 	out := v1.Replicas{
 		GroupID:     v.GroupID,
 		UID:         v.UID,
@@ -41,8 +43,8 @@ func replicasOf(v *controlplane.Replicas) v1.Replicas {
 }
 
 // coordinatorView is a federation as its coordinator sees it.
-func coordinatorView(f controlplane.Federation) *controlplane.Replicas {
-	v := &controlplane.Replicas{Federation: f}
+func coordinatorView(f view.Federation) *view.Replicas {
+	v := &view.Replicas{Federation: f}
 	for i, m := range f.Members {
 		if m.Coordinator {
 			v.Self = i
@@ -57,7 +59,7 @@ func coordinatorView(f controlplane.Federation) *controlplane.Replicas {
 }
 
 // federationOf is a whole federation.
-func federationOf(f *controlplane.Federation) v1.Federation {
+func federationOf(f *view.Federation) v1.Federation {
 	out := v1.Federation{
 		GroupID:     f.GroupID,
 		UID:         f.UID,
@@ -97,9 +99,9 @@ func federationOf(f *controlplane.Federation) v1.Federation {
 	return out
 }
 
-func nameOf(m controlplane.Replica) string { return m.ClusterID + "/" + m.ServiceName }
+func nameOf(m view.Replica) string { return m.ClusterID + "/" + m.ServiceName }
 
-func coordinatorOf(members []controlplane.Replica) v1.Address {
+func coordinatorOf(members []view.Replica) v1.Address {
 	for _, m := range members {
 		if m.Coordinator {
 			return v1.Address{ClusterID: m.ClusterID, ServiceName: m.ServiceName}
@@ -108,7 +110,7 @@ func coordinatorOf(members []controlplane.Replica) v1.Address {
 	return v1.Address{}
 }
 
-func replicaOf(m controlplane.Replica) v1.Replica {
+func replicaOf(m view.Replica) v1.Replica {
 	out := v1.Replica{
 		Type:        m.Type,
 		ClusterID:   m.ClusterID,
@@ -133,14 +135,14 @@ func replicaOf(m controlplane.Replica) v1.Replica {
 	return out
 }
 
-func failedOf(f *controlplane.FailedCreate) *v1.Failed {
+func failedOf(f *fault.FailedCreate) *v1.Failed {
 	if f == nil {
 		return nil
 	}
 	return &v1.Failed{Rollback: string(f.Rollback), Replicas: failedReplicas(f.Replicas)}
 }
 
-func failedReplicas(in []controlplane.FailedReplica) []v1.FailedReplica {
+func failedReplicas(in []fault.FailedReplica) []v1.FailedReplica {
 	out := make([]v1.FailedReplica, len(in))
 	for i, m := range in {
 		out[i] = v1.FailedReplica{
@@ -158,7 +160,7 @@ func failedReplicas(in []controlplane.FailedReplica) []v1.FailedReplica {
 	return out
 }
 
-func clusterOf(c *controlplane.Cluster) v1.Cluster {
+func clusterOf(c *clusters.Cluster) v1.Cluster {
 	out := v1.Cluster{
 		V:             1,
 		ClusterID:     c.ClusterID,
@@ -210,9 +212,9 @@ func clusterOf(c *controlplane.Cluster) v1.Cluster {
 	return out
 }
 
-func at(members []controlplane.Replica, i int) (controlplane.Replica, bool) {
+func at(members []view.Replica, i int) (view.Replica, bool) {
 	if i < 0 || i >= len(members) {
-		return controlplane.Replica{}, false
+		return view.Replica{}, false
 	}
 	return members[i], true
 }

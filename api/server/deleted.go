@@ -4,20 +4,20 @@ import (
 	"net/http"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 )
 
 // listDeleted answers GET /system/deleted: the caller's replicas that were deleted
 // in the last 90 days, those that wait for their clusters first.
 func (s *Server) listDeleted(w http.ResponseWriter, r *http.Request) error {
-	list, err := s.cp.Deleted(r.Context(), stateOf(r).caller, r.URL.Query().Get("group_id"))
+	list, err := s.cp.Federations.Deleted(r.Context(), stateOf(r).caller, r.URL.Query().Get("group_id"))
 	if err != nil {
 		return err
 	}
 	return writeJSON(w, http.StatusOK, deletedOf(list))
 }
 
-func deletedOf(list []controlplane.DeletedReplica) []v1.DeletedReplica {
+func deletedOf(list []federations.DeletedReplica) []v1.DeletedReplica {
 	out := make([]v1.DeletedReplica, len(list))
 	for i, d := range list {
 		out[i] = v1.DeletedReplica{

@@ -8,7 +8,8 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/view"
 )
 
 const deploymentRoute = "/system/services/{service}/deployment"
@@ -41,10 +42,10 @@ func (s *Server) getDeploymentLogs(w http.ResponseWriter, r *http.Request) error
 	})
 }
 
-func (s *Server) deploymentOf(r *http.Request) (*controlplane.Replicas, error) {
-	view, err := s.cp.Replicas(r.Context(), stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
+func (s *Server) deploymentOf(r *http.Request) (*view.Replicas, error) {
+	view, err := s.cp.Federations.Replicas(r.Context(), stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
 	if err == nil && view.Phase.Result() {
-		err = errorf(controlplane.CodeNotFound, "there is no service %q", pathParam(r, "service"))
+		err = errorf(fault.CodeNotFound, "there is no service %q", pathParam(r, "service"))
 	}
 	return view, err
 }
@@ -62,18 +63,18 @@ func (s *Server) deployments(r *http.Request) (func(*oscar.Service) error, error
 	if !wantsDeployment(r) {
 		return func(*oscar.Service) error { return nil }, nil
 	}
-	federations, err := s.cp.Federations(r.Context(), stateOf(r).caller)
+	federations, err := s.cp.Federations.Federations(r.Context(), stateOf(r).caller)
 	if err != nil {
 		return nil, err
 	}
 	type at struct{ cluster, service string }
-	deployments := map[at]controlplane.Deployment{}
+	deployments := map[at]view.Deployment{}
 	for _, f := range federations {
 		if f.Phase.Result() {
 			continue // its names may be another's by now
 		}
 		for i, m := range f.Members {
-			deployments[at{m.ClusterID, m.ServiceName}] = controlplane.DeploymentOf(f.Members, i)
+			deployments[at{m.ClusterID, m.ServiceName}] = view.DeploymentOf(f.Members, i)
 		}
 	}
 	return func(service *oscar.Service) error {
@@ -87,12 +88,12 @@ func (s *Server) deployments(r *http.Request) (func(*oscar.Service) error, error
 	}, nil
 }
 
-func summaryIn(view *controlplane.Replicas) v1.DeploymentSummary {
-	return summaryOf(controlplane.DeploymentOf(view.Members, view.Self))
+func summaryIn(shown *view.Replicas) v1.DeploymentSummary {
+	return summaryOf(view.DeploymentOf(shown.Members, shown.Self))
 }
 
 // summaryOf is a deployment on the wire.
-func summaryOf(d controlplane.Deployment) v1.DeploymentSummary {
+func summaryOf(d view.Deployment) v1.DeploymentSummary {
 	out := v1.DeploymentSummary{
 		State: d.State, Reason: d.Reason, ActiveInstances: d.Ready, AffectedInstances: d.Others, ResourceKind: kindUnavailable,
 	}

@@ -4,16 +4,17 @@ import (
 	"testing"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/view"
 )
 
 // The dashboard asks for each of these, with all its parameters.
 func TestTheDashboardShowsHowAFederationStands(t *testing.T) {
 	fed := example()
-	view := controlplane.Replicas{Federation: fed}
+	shown := view.Replicas{Federation: fed}
 	f := &fake{
-		replicas:    func() *controlplane.Replicas { return &view },
-		federations: []controlplane.Federation{fed},
+		replicas:    func() *view.Replicas { return &shown },
+		federations: []view.Federation{fed},
 		services: []*oscar.Service{
 			{Name: "grayifyr0", ClusterID: "oscar-cluster-a"}, {Name: "grayifyr1", ClusterID: "oscar-cluster-b"}, {Name: "gone", ClusterID: "oscar-cluster-b"},
 		},
@@ -25,7 +26,7 @@ func TestTheDashboardShowsHowAFederationStands(t *testing.T) {
 	want(t, c.do("GET", "/system/services/grayifyr0/deployment", ""), 200, jsonType, `{"service_name":"grayifyr0",`+summary)
 	want(t, c.do("GET", "/system/services/grayifyr0/deployment/logs?timestamps=false&tailLines=200", ""), 200, jsonType,
 		`{"service_name":"grayifyr0","available":false,"message":"The control plane reads no log of a deployment; the OSCAR of the cluster does. Those of jobs are at /system/logs/grayifyr0.","entries":[]}`)
-	view.Self = 1
+	shown.Self = 1
 	want(t, c.do("GET", "/system/services/grayifyr1/deployment", ""), 200, jsonType,
 		`{"service_name":"grayifyr1","state":"unavailable","reason":"`+away+`","last_transition_time":"2026-11-20T12:58:41.000Z","active_instances":0,"affected_instances":1,"resource_kind":"unavailable"}`)
 
@@ -41,7 +42,7 @@ func TestTheDashboardShowsHowAFederationStands(t *testing.T) {
 		t.Errorf("of one cluster: %s", list)
 	}
 	want(t, c.do("GET", "/system/services?cluster_id=oscar-cluster-z", ""), 200, jsonType, "[]")
-	view.Self = 0
+	shown.Self = 0
 	if one := bodyOf(t, c.do("GET", "/system/services/grayifyr0?include=metrics,deployment", "")); !contains(one, `"deployment":{`+summary) {
 		t.Errorf("one: %s", one)
 	}
@@ -52,8 +53,8 @@ func TestTheDashboardShowsHowAFederationStands(t *testing.T) {
 		}
 	}
 
-	view.Phase = "rolled_back"
+	shown.Phase = "rolled_back"
 	want(t, c.do("GET", "/system/services/grayifyr0/deployment", ""), 404, "", "")
-	f.err = &controlplane.Error{Code: controlplane.CodeNotFound, Message: "there is no service"}
+	f.err = &fault.Error{Code: fault.CodeNotFound, Message: "there is no service"}
 	want(t, c.do("GET", "/system/services/nothing/deployment/logs", ""), 404, "", "")
 }

@@ -6,19 +6,19 @@ import (
 	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/recovery"
 )
 
-// differences are the use cases of a store that was restored.
-type differences interface {
-	Differences(ctx context.Context, caller identity.Caller) (*controlplane.Differences, error)
-	Resolve(ctx context.Context, caller identity.Caller, req controlplane.ResolveRequest) (*controlplane.Difference, error)
+// Differences are the use cases of a store that was restored.
+type Differences interface {
+	Differences(ctx context.Context, caller identity.Caller) (*recovery.Differences, error)
+	Resolve(ctx context.Context, caller identity.Caller, req recovery.ResolveRequest) (*recovery.Difference, error)
 }
 
 // listDifferences answers GET /system/differences.
 func (s *Server) listDifferences(w http.ResponseWriter, r *http.Request) error {
-	d, err := s.cp.Differences(r.Context(), stateOf(r).caller)
+	d, err := s.cp.Differences.Differences(r.Context(), stateOf(r).caller)
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (s *Server) resolveDifference(w http.ResponseWriter, r *http.Request) error
 		return err
 	}
 	st := stateOf(r)
-	d, err := s.cp.Resolve(r.Context(), st.caller, controlplane.ResolveRequest{
+	d, err := s.cp.Differences.Resolve(r.Context(), st.caller, recovery.ResolveRequest{
 		ClusterID: in.ClusterID, ServiceName: in.ServiceName, Keep: in.Keep, RequestID: st.writeID,
 	})
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Server) resolveDifference(w http.ResponseWriter, r *http.Request) error
 	return writeJSON(w, http.StatusOK, differenceOf(d))
 }
 
-func differenceOf(d *controlplane.Difference) v1.Difference {
+func differenceOf(d *recovery.Difference) v1.Difference {
 	return v1.Difference{
 		Kind: d.Kind, ClusterID: d.ClusterID, ServiceName: d.ServiceName, UID: d.UID,
 		Federation: d.Federation, GroupID: d.GroupID, Owner: d.Owner,

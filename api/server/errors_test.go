@@ -14,39 +14,42 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/server"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/view"
 )
 
 func TestCodes(t *testing.T) {
 	tests := []struct {
-		code   controlplane.Code
+		code   fault.Code
 		status int
 		// empty says that OSCAR answers without a body.
 		empty bool
 	}{
-		{controlplane.CodeInvalid, 400, false},
-		{controlplane.CodeUnauthenticated, 401, true},
-		{controlplane.CodeForbidden, 403, false},
-		{controlplane.CodeNotFound, 404, true},
-		{controlplane.CodeAlreadyExists, 409, false},
-		{controlplane.CodeConflict, 409, false},
-		{controlplane.CodeTooLarge, 413, false},
-		{controlplane.CodeFailedPrecondition, 422, false},
-		{controlplane.CodeReplicaFailed, 424, false},
-		{controlplane.CodeExhausted, 429, false},
-		{controlplane.CodeUnavailable, 503, false},
-		{controlplane.CodeUnknownOutcome, 504, false},
-		{controlplane.CodeInternal, 500, false},
+		{fault.CodeInvalid, 400, false},
+		{fault.CodeUnauthenticated, 401, true},
+		{fault.CodeForbidden, 403, false},
+		{fault.CodeNotFound, 404, true},
+		{fault.CodeAlreadyExists, 409, false},
+		{fault.CodeConflict, 409, false},
+		{fault.CodeTooLarge, 413, false},
+		{fault.CodeFailedPrecondition, 422, false},
+		{fault.CodeReplicaFailed, 424, false},
+		{fault.CodeExhausted, 429, false},
+		{fault.CodeUnavailable, 503, false},
+		{fault.CodeUnknownOutcome, 504, false},
+		{fault.CodeInternal, 500, false},
 	}
 	const message = "the value, the limit and the way out"
 	for _, tt := range tests {
 		t.Run(string(tt.code), func(t *testing.T) {
-			c := newClient(t, &fake{err: fmt.Errorf("wrapped: %w", &controlplane.Error{Code: tt.code, Message: message, Cause: errors.New("cause-for-the-log")})})
+			c := newClient(t, &fake{err: fmt.Errorf("wrapped: %w", &fault.Error{Code: tt.code, Message: message, Cause: errors.New("cause-for-the-log")})})
 			p := problemOf(t, c.do("POST", "/system/services", service, "Accept", v1.ProblemType))
 			if p.Status != tt.status || p.Code != string(tt.code) || p.Type != "urn:oscarfed:problem:"+string(tt.code) || p.Title == "" {
 				t.Errorf("got %+v", p)
 			}
-			if tt.code != controlplane.CodeInternal && p.Detail != message {
+			if tt.code != fault.CodeInternal && p.Detail != message {
 				t.Errorf("detail is %q", p.Detail)
 			}
 			resp := c.do("POST", "/system/services", service)
@@ -54,7 +57,7 @@ func TestCodes(t *testing.T) {
 			if resp.StatusCode != tt.status || (body == "") != tt.empty || contains(body, "cause-for-the-log") {
 				t.Errorf("as text: %d %q", resp.StatusCode, body)
 			}
-			if !tt.empty && tt.code != controlplane.CodeInternal && !strings.HasPrefix(body, message) {
+			if !tt.empty && tt.code != fault.CodeInternal && !strings.HasPrefix(body, message) {
 				t.Errorf("as text: %q", body)
 			}
 			retry := resp.Header.Get("Retry-After") != ""
@@ -67,7 +70,7 @@ func TestCodes(t *testing.T) {
 
 func TestRetryAfterIsRoundedUp(t *testing.T) {
 	for pause, want := range map[time.Duration]string{0: "1", time.Millisecond: "1", 1500 * time.Millisecond: "2", time.Minute: "60", -time.Second: "1"} {
-		c := newClient(t, &fake{err: &controlplane.Error{Code: controlplane.CodeUnavailable, RetryAfter: pause}})
+		c := newClient(t, &fake{err: &fault.Error{Code: fault.CodeUnavailable, RetryAfter: pause}})
 		if got := c.do("GET", "/system/clusters", "").Header.Get("Retry-After"); got != want {
 			t.Errorf("%v: %q, want %q", pause, got, want)
 		}
@@ -75,7 +78,7 @@ func TestRetryAfterIsRoundedUp(t *testing.T) {
 }
 
 func TestConflictWithIfMatch(t *testing.T) {
-	c := newClient(t, &fake{err: &controlplane.Error{Code: controlplane.CodeConflict, Message: "changed meanwhile"}})
+	c := newClient(t, &fake{err: &fault.Error{Code: fault.CodeConflict, Message: "changed meanwhile"}})
 	if p := problemOf(t, c.do("DELETE", "/system/clusters/a", "", "If-Match", `"7"`)); p.Status != 412 || p.Code != "conflict" {
 		t.Errorf("got %+v", p)
 	}
@@ -85,8 +88,8 @@ func TestConflictWithIfMatch(t *testing.T) {
 }
 
 func TestUnknownOutcomeSaysWhereToLook(t *testing.T) {
-	c := newClient(t, &fake{err: &controlplane.Error{
-		Code: controlplane.CodeUnknownOutcome, Message: "no outcome after 60s; the work goes on", Location: "/system/replicas/grayifyr0",
+	c := newClient(t, &fake{err: &fault.Error{
+		Code: fault.CodeUnknownOutcome, Message: "no outcome after 60s; the work goes on", Location: "/system/replicas/grayifyr0",
 	}})
 	resp := c.do("POST", "/system/services", service)
 	want(t, resp, 504, text, "no outcome after 60s; the work goes on\nsee /system/replicas/grayifyr0")
@@ -107,8 +110,8 @@ func TestInternalErrors(t *testing.T) {
 		logged string
 	}{
 		"any error":       {err: errors.New(secret), logged: secret},
-		"internal":        {err: &controlplane.Error{Code: controlplane.CodeInternal, Message: secret, Cause: errors.New("why")}, logged: "why"},
-		"an unknown code": {err: &controlplane.Error{Code: "weird", Message: secret}, logged: secret},
+		"internal":        {err: &fault.Error{Code: fault.CodeInternal, Message: secret, Cause: errors.New("why")}, logged: "why"},
+		"an unknown code": {err: &fault.Error{Code: "weird", Message: secret}, logged: secret},
 		"a panic":         {before: func(context.Context) { panic(secret) }, logged: secret},
 	}
 	for name, tt := range tests {
@@ -160,8 +163,8 @@ func TestUseCasesHaveDeadlines(t *testing.T) {
 	for _, tt := range tests {
 		var left time.Duration
 		f := &fake{
-			created: &controlplane.CreateResult{Done: true}, deleted: &controlplane.DeleteResult{}, health: controlplane.Health{OK: true},
-			replicas: func() *controlplane.Replicas { f := example(); return &controlplane.Replicas{Federation: f} },
+			created: &federations.CreateResult{Done: true}, deleted: &federations.DeleteResult{}, health: gate.Health{OK: true},
+			replicas: func() *view.Replicas { f := example(); return &view.Replicas{Federation: f} },
 			before: func(ctx context.Context) {
 				if deadline, ok := ctx.Deadline(); ok {
 					left = time.Until(deadline)
@@ -191,7 +194,7 @@ func TestAcceptNamesTheProblemType(t *testing.T) {
 		"application/problem+json;q=0.000, application/json":    false,
 		"application/problem+jsonx, xapplication/problem+json2": false,
 	}
-	c := newClient(t, &fake{err: &controlplane.Error{Code: controlplane.CodeForbidden, Message: "no"}})
+	c := newClient(t, &fake{err: &fault.Error{Code: fault.CodeForbidden, Message: "no"}})
 	for accept, problem := range tests {
 		resp := c.do("GET", "/system/services", "", "Accept", accept)
 		if got := resp.Header.Get("Content-Type") == v1.ProblemType; got != problem {
@@ -202,7 +205,7 @@ func TestAcceptNamesTheProblemType(t *testing.T) {
 
 // After half an answer the connection breaks, so that no client takes it for a whole one.
 func TestPanicAfterTheAnswerBegan(t *testing.T) {
-	f := &fake{health: controlplane.Health{OK: true}}
+	f := &fake{health: gate.Health{OK: true}}
 	srv := httptest.NewServer(newServer(t, f).HandlerWith(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("half"))
 		_ = http.NewResponseController(w).Flush()

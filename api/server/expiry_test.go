@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/server"
-	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/runs"
 	"github.com/oscarfed/oscarfed/test/issuer"
 )
 
@@ -50,7 +50,7 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 	src := newSource()
 	f := src.fake()
 	f.before = func(ctx context.Context) {
-		f.run = func(req controlplane.RunRequest) (*controlplane.RunAnswer, error) {
+		f.run = func(req runs.RunRequest) (*runs.RunAnswer, error) {
 			from, to := io.Pipe()
 			context.AfterFunc(ctx, func() { _ = to.CloseWithError(context.Cause(ctx)) })
 			return answering(200, nil, from, -1)(req)

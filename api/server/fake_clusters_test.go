@@ -6,51 +6,52 @@ import (
 	"slices"
 	"time"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/recovery"
 )
 
-func (f *fake) RegisterCluster(ctx context.Context, c identity.Caller, spec controlplane.ClusterSpec) (*controlplane.Cluster, error) {
+func (f *fake) RegisterCluster(ctx context.Context, c identity.Caller, spec clusters.ClusterSpec) (*clusters.Cluster, error) {
 	f.called(ctx, "RegisterCluster", c, spec)
 	return f.cluster, f.err
 }
 
-func (f *fake) UpdateCluster(ctx context.Context, c identity.Caller, spec controlplane.ClusterSpec) (*controlplane.Cluster, error) {
+func (f *fake) UpdateCluster(ctx context.Context, c identity.Caller, spec clusters.ClusterSpec) (*clusters.Cluster, error) {
 	f.called(ctx, "UpdateCluster", c, spec)
 	return f.cluster, f.err
 }
 
-func (f *fake) Clusters(ctx context.Context, c identity.Caller) ([]controlplane.Cluster, error) {
+func (f *fake) Clusters(ctx context.Context, c identity.Caller) ([]clusters.Cluster, error) {
 	f.called(ctx, "Clusters", c, nil)
 	return f.clusters, f.err
 }
 
-func (f *fake) Cluster(ctx context.Context, c identity.Caller, id string) (*controlplane.Cluster, error) {
+func (f *fake) Cluster(ctx context.Context, c identity.Caller, id string) (*clusters.Cluster, error) {
 	f.called(ctx, "Cluster", c, target{Name: id})
 	return f.cluster, f.err
 }
 
-func (f *fake) RemoveCluster(ctx context.Context, c identity.Caller, id string, opts controlplane.RemoveOptions) (*controlplane.RemoveResult, error) {
+func (f *fake) RemoveCluster(ctx context.Context, c identity.Caller, id string, opts clusters.RemoveOptions) (*clusters.RemoveResult, error) {
 	f.called(ctx, "RemoveCluster "+id, c, opts)
 	return f.removed, f.err
 }
 
-func (f *fake) SetClusterState(ctx context.Context, c identity.Caller, id, state string) (*controlplane.Cluster, error) {
+func (f *fake) SetClusterState(ctx context.Context, c identity.Caller, id, state string) (*clusters.Cluster, error) {
 	f.called(ctx, "SetClusterState "+id, c, state)
 	return f.cluster, f.err
 }
 
-func (f *fake) ReadmitCluster(ctx context.Context, c identity.Caller, id string) (*controlplane.Cluster, error) {
+func (f *fake) ReadmitCluster(ctx context.Context, c identity.Caller, id string) (*clusters.Cluster, error) {
 	f.called(ctx, "ReadmitCluster "+id, c, nil)
 	return f.cluster, f.err
 }
 
-func (f *fake) Differences(ctx context.Context, c identity.Caller) (*controlplane.Differences, error) {
+func (f *fake) Differences(ctx context.Context, c identity.Caller) (*recovery.Differences, error) {
 	f.called(ctx, "Differences", c, nil)
 	return f.differences, f.err
 }
 
-func (f *fake) Resolve(ctx context.Context, c identity.Caller, req controlplane.ResolveRequest) (*controlplane.Difference, error) {
+func (f *fake) Resolve(ctx context.Context, c identity.Caller, req recovery.ResolveRequest) (*recovery.Difference, error) {
 	f.called(ctx, "Resolve", c, req)
 	if f.err != nil {
 		return nil, f.err
@@ -58,12 +59,12 @@ func (f *fake) Resolve(ctx context.Context, c identity.Caller, req controlplane.
 	return &f.differences.Items[0], nil
 }
 
-func (f *fake) IssueJoin(ctx context.Context, c identity.Caller, id string, replaceKey bool) (*controlplane.JoinToken, error) {
+func (f *fake) IssueJoin(ctx context.Context, c identity.Caller, id string, replaceKey bool) (*clusters.JoinToken, error) {
 	f.called(ctx, "IssueJoin "+id, c, replaceKey)
 	return f.joinToken, f.err
 }
 
-func (f *fake) Join(ctx context.Context, req controlplane.JoinRequest) (*controlplane.Enrolment, error) {
+func (f *fake) Join(ctx context.Context, req clusters.JoinRequest) (*clusters.Enrolment, error) {
 	f.called(ctx, "Join", identity.Caller{}, req)
 	return f.enrolment, f.err
 }
@@ -72,22 +73,22 @@ func (f *fake) Challenge() (string, time.Time, error) {
 	return "a-challenge", moment("2026-11-20T13:09:05.120Z"), nil
 }
 
-func (f *fake) Renew(ctx context.Context, req controlplane.RenewRequest) (*controlplane.Enrolment, error) {
+func (f *fake) Renew(ctx context.Context, req clusters.RenewRequest) (*clusters.Enrolment, error) {
 	f.called(ctx, "Renew", identity.Caller{}, req)
 	return f.enrolment, f.err
 }
 
 func (f *fake) Instance() string { return "an-instance" }
 
-func (f *fake) ChallengeStream(ctx context.Context, cluster, uid string, connected []string) (controlplane.StreamChallenge, error) {
+func (f *fake) ChallengeStream(ctx context.Context, cluster, uid string, connected []string) (clusters.StreamChallenge, error) {
 	f.called(ctx, "ChallengeStream "+cluster+" "+uid, identity.Caller{}, connected)
 	if slices.Contains(connected, f.Instance()) {
-		return controlplane.StreamChallenge{Instance: f.Instance()}, f.err
+		return clusters.StreamChallenge{Instance: f.Instance()}, f.err
 	}
-	return controlplane.StreamChallenge{Instance: f.Instance(), Sealed: "YWdl", Expires: moment("2026-11-20T13:05:05.120Z")}, f.err
+	return clusters.StreamChallenge{Instance: f.Instance(), Sealed: "YWdl", Expires: moment("2026-11-20T13:05:05.120Z")}, f.err
 }
 
-func (f *fake) TakeStream(ctx context.Context, open controlplane.OpenStream) (func(context.Context, net.Conn) error, error) {
+func (f *fake) TakeStream(ctx context.Context, open clusters.OpenStream) (func(context.Context, net.Conn) error, error) {
 	f.called(ctx, "TakeStream", identity.Caller{}, open)
 	return f.stream, f.err
 }

@@ -4,23 +4,24 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/delegation"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
+	"github.com/oscarfed/oscarfed/controlplane/runs"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
 // fakeJobs is the part of a fake that is about jobs.
 type fakeJobs struct {
-	job       *controlplane.Job
-	list      []controlplane.Job
+	job       *jobs.Job
+	list      []jobs.Job
 	more      bool
-	counts    map[controlplane.JobState]int
-	decisions []controlplane.JobDecision
+	counts    map[jobs.JobState]int
+	decisions []jobs.JobDecision
 	// token is that of service svc; empty for none.
 	token string
 	// watch stands for both watches.
-	watch func(ctx context.Context, since int64, fn func(*controlplane.Job) error) error
+	watch func(ctx context.Context, since int64, fn func(*jobs.Job) error) error
 }
 
 // ServiceCaller is no use case: it is what is asked before one.
@@ -31,7 +32,7 @@ func (f *fake) ServiceCaller(_ context.Context, service, token string) (identity
 	return identity.OfService("uid-of-svc"), nil
 }
 
-func (f *fake) answerJob() (*controlplane.Job, error) {
+func (f *fake) answerJob() (*jobs.Job, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
@@ -41,61 +42,61 @@ func (f *fake) answerJob() (*controlplane.Job, error) {
 	return f.jobs.job, nil
 }
 
-func (f *fake) SubmitJob(ctx context.Context, c identity.Caller, req controlplane.JobRequest) (*controlplane.Job, error) {
+func (f *fake) SubmitJob(ctx context.Context, c identity.Caller, req jobs.JobRequest) (*jobs.Job, error) {
 	f.called(ctx, "SubmitJob", c, req)
 	return f.answerJob()
 }
 
-func (f *fake) Jobs(ctx context.Context, c identity.Caller, q controlplane.JobQuery) ([]controlplane.Job, bool, error) {
+func (f *fake) Jobs(ctx context.Context, c identity.Caller, q jobs.JobQuery) ([]jobs.Job, bool, error) {
 	f.called(ctx, "Jobs", c, q)
 	return f.jobs.list, f.jobs.more, f.err
 }
 
-func (f *fake) CountJobs(ctx context.Context, c identity.Caller, q controlplane.JobQuery) (map[controlplane.JobState]int, error) {
+func (f *fake) CountJobs(ctx context.Context, c identity.Caller, q jobs.JobQuery) (map[jobs.JobState]int, error) {
 	f.called(ctx, "CountJobs", c, q)
 	return f.jobs.counts, f.err
 }
 
-func (f *fake) Job(ctx context.Context, c identity.Caller, id string) (*controlplane.Job, error) {
+func (f *fake) Job(ctx context.Context, c identity.Caller, id string) (*jobs.Job, error) {
 	f.called(ctx, "Job "+id, c, nil)
 	return f.answerJob()
 }
 
-func (f *fake) WatchJob(ctx context.Context, c identity.Caller, id string, since int64, fn func(*controlplane.Job) error) error {
+func (f *fake) WatchJob(ctx context.Context, c identity.Caller, id string, since int64, fn func(*jobs.Job) error) error {
 	f.called(ctx, "WatchJob "+id, c, since)
 	return f.jobs.watch(ctx, since, fn)
 }
 
-func (f *fake) WatchJobs(ctx context.Context, c identity.Caller, q controlplane.JobQuery, since int64, fn func(*controlplane.Job) error) error {
+func (f *fake) WatchJobs(ctx context.Context, c identity.Caller, q jobs.JobQuery, since int64, fn func(*jobs.Job) error) error {
 	f.called(ctx, "WatchJobs", c, q)
 	return f.jobs.watch(ctx, since, fn)
 }
 
-func (f *fake) ExplainJob(ctx context.Context, c identity.Caller, id string) (*controlplane.Job, []controlplane.JobDecision, error) {
+func (f *fake) ExplainJob(ctx context.Context, c identity.Caller, id string) (*jobs.Job, []jobs.JobDecision, error) {
 	f.called(ctx, "ExplainJob "+id, c, nil)
 	j, err := f.answerJob()
 	return j, f.jobs.decisions, err
 }
 
-func (f *fake) CancelJob(ctx context.Context, c identity.Caller, o controlplane.JobOrder) (*controlplane.Job, error) {
+func (f *fake) CancelJob(ctx context.Context, c identity.Caller, o jobs.JobOrder) (*jobs.Job, error) {
 	f.called(ctx, "CancelJob "+o.Job, c, o.RequestID)
 	return f.answerJob()
 }
 
-func (f *fake) ReplayJob(ctx context.Context, c identity.Caller, o controlplane.JobOrder) (*controlplane.Job, error) {
+func (f *fake) ReplayJob(ctx context.Context, c identity.Caller, o jobs.JobOrder) (*jobs.Job, error) {
 	f.called(ctx, "ReplayJob "+o.Job, c, o.RequestID)
 	return f.answerJob()
 }
 
-func (f *fake) ResolveJob(ctx context.Context, c identity.Caller, o controlplane.JobOrder, as controlplane.JobState) (*controlplane.Job, error) {
+func (f *fake) ResolveJob(ctx context.Context, c identity.Caller, o jobs.JobOrder, as jobs.JobState) (*jobs.Job, error) {
 	f.called(ctx, "ResolveJob "+o.Job, c, as)
 	return f.answerJob()
 }
 
 // exampleJob runs on b at its second attempt.
-func exampleJob() *controlplane.Job {
+func exampleJob() *jobs.Job {
 	started := moment("2026-11-20T13:04:08.000Z")
-	return &controlplane.Job{
+	return &jobs.Job{
 		ID: "0199d0a1-7c00-7000-8000-000000000001", Federation: "0199c3a2-5f0e-7c31-9a44-3b1f0d8e6a21", GroupID: "grayifyr0",
 		Owner: "ann", ClusterID: "oscar-cluster-a", Service: "grayifyr0", By: "bob", Size: 17, State: record.JobRunning,
 		Attempt: 2, Place: &record.Place{ClusterID: "oscar-cluster-b", ServiceName: "grayifyr1", UID: "u", Name: "grayifyr1-0199d0a1-7c00-7000-8000-000000000001-2"},
@@ -117,9 +118,9 @@ const contractJob = `{"id":"0199d0a1-7c00-7000-8000-000000000001","federation":"
 	`"accepted_at":"2026-11-20T13:04:05.120Z","changed_at":"2026-11-20T13:04:08.500Z","started_at":"2026-11-20T13:04:08.000Z"}`
 
 // exampleDecision took the second of two members.
-func exampleDecision() controlplane.JobDecision {
+func exampleDecision() jobs.JobDecision {
 	score := 12.5
-	return controlplane.JobDecision{
+	return jobs.JobDecision{
 		Attempt: 2, At: moment("2026-11-20T13:04:06.100Z"),
 		Snapshot: delegation.Snapshot{Policy: "load-based", Candidates: []delegation.Candidate{}},
 		Decision: delegation.Decision{
@@ -132,7 +133,7 @@ func exampleDecision() controlplane.JobDecision {
 	}
 }
 
-func (f *fake) Invoke(ctx context.Context, c identity.Caller, req controlplane.RunRequest) (*controlplane.RunAnswer, error) {
+func (f *fake) Invoke(ctx context.Context, c identity.Caller, req runs.RunRequest) (*runs.RunAnswer, error) {
 	f.called(ctx, "Invoke", c, req.Service)
 	if f.err != nil {
 		return nil, f.err
@@ -140,25 +141,25 @@ func (f *fake) Invoke(ctx context.Context, c identity.Caller, req controlplane.R
 	return f.run(req)
 }
 
-func (f *fake) JobLogs(ctx context.Context, c identity.Caller, in controlplane.LogTarget, page string) (*controlplane.JobList, error) {
+func (f *fake) JobLogs(ctx context.Context, c identity.Caller, in runs.LogTarget, page string) (*runs.JobList, error) {
 	f.called(ctx, "JobLogs "+page, c, in)
 	return f.jobList, f.err
 }
 
-func (f *fake) JobLog(ctx context.Context, c identity.Caller, in controlplane.LogTarget, job string, timestamps bool) (*controlplane.RunAnswer, error) {
+func (f *fake) JobLog(ctx context.Context, c identity.Caller, in runs.LogTarget, job string, timestamps bool) (*runs.RunAnswer, error) {
 	f.called(ctx, fmt.Sprintf("JobLog %s %t", job, timestamps), c, in)
 	if f.err != nil {
 		return nil, f.err
 	}
-	return f.run(controlplane.RunRequest{})
+	return f.run(runs.RunRequest{})
 }
 
-func (f *fake) DeleteJobLogs(ctx context.Context, c identity.Caller, in controlplane.LogTarget, all bool) ([]string, error) {
+func (f *fake) DeleteJobLogs(ctx context.Context, c identity.Caller, in runs.LogTarget, all bool) ([]string, error) {
 	f.called(ctx, fmt.Sprintf("DeleteJobLogs %t", all), c, in)
 	return f.missing, f.err
 }
 
-func (f *fake) DeleteJobLog(ctx context.Context, c identity.Caller, in controlplane.LogTarget, job string) ([]string, error) {
+func (f *fake) DeleteJobLog(ctx context.Context, c identity.Caller, in runs.LogTarget, job string) ([]string, error) {
 	f.called(ctx, "DeleteJobLog "+job, c, in)
 	return f.missing, f.err
 }

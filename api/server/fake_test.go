@@ -8,47 +8,56 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/plan"
+	"github.com/oscarfed/oscarfed/controlplane/recovery"
+	"github.com/oscarfed/oscarfed/controlplane/request"
+	"github.com/oscarfed/oscarfed/controlplane/runs"
+	"github.com/oscarfed/oscarfed/controlplane/tokens"
+	"github.com/oscarfed/oscarfed/controlplane/view"
 )
 
 // fake is a control plane that answers what a test puts into it and remembers
 // what it was asked.
 type fake struct {
 	err         error
-	room        controlplane.Room
-	created     *controlplane.CreateResult
-	deleted     *controlplane.DeleteResult
-	audit       []controlplane.AuditEntry
+	room        clusters.Room
+	created     *federations.CreateResult
+	deleted     *federations.DeleteResult
+	audit       []request.AuditEntry
 	services    []*oscar.Service
 	service     *oscar.Service
-	replicas    func() *controlplane.Replicas
-	federations []controlplane.Federation
-	federation  *controlplane.Federation
-	clusters    []controlplane.Cluster
-	removed     *controlplane.RemoveResult
-	cluster     *controlplane.Cluster
-	health      controlplane.Health
+	replicas    func() *view.Replicas
+	federations []view.Federation
+	federation  *view.Federation
+	clusters    []clusters.Cluster
+	removed     *clusters.RemoveResult
+	cluster     *clusters.Cluster
+	health      gate.Health
 	// starting says that it is not ready.
 	starting    bool
-	changed     *controlplane.ChangeResult
-	history     []controlplane.Generation
-	plan        *controlplane.Plan
-	joinToken   *controlplane.JoinToken
-	enrolment   *controlplane.Enrolment
-	differences *controlplane.Differences
-	token       *controlplane.RefreshTokenStatus
+	changed     *federations.ChangeResult
+	history     []federations.Generation
+	plan        *plan.Plan
+	joinToken   *clusters.JoinToken
+	enrolment   *clusters.Enrolment
+	differences *recovery.Differences
+	token       *tokens.RefreshTokenStatus
 	jobs        fakeJobs
 	// stream is what TakeStream gives.
 	stream func(context.Context, net.Conn) error
 	// run is what Invoke and JobLog give.
-	run     func(controlplane.RunRequest) (*controlplane.RunAnswer, error)
-	jobList *controlplane.JobList
+	run     func(runs.RunRequest) (*runs.RunAnswer, error)
+	jobList *runs.JobList
 	missing []string
 	// changeRequest is what the last rollback was asked with.
-	changeRequest controlplane.ChangeRequest
+	changeRequest federations.ChangeRequest
 	// watch stands for WatchReplicas.
-	watch func(ctx context.Context, since int64, fn func(*controlplane.Replicas) error) error
+	watch func(ctx context.Context, since int64, fn func(*view.Replicas) error) error
 	// before is called at the start of every use case; it may be nil.
 	before func(ctx context.Context)
 
@@ -100,12 +109,12 @@ func (f *fake) count() int {
 	return len(f.calls)
 }
 
-func (f *fake) CreateService(ctx context.Context, c identity.Caller, req controlplane.CreateRequest) (*controlplane.CreateResult, error) {
+func (f *fake) CreateService(ctx context.Context, c identity.Caller, req federations.CreateRequest) (*federations.CreateResult, error) {
 	f.called(ctx, "CreateService", c, req)
 	return f.created, f.err
 }
 
-func (f *fake) DeleteService(ctx context.Context, c identity.Caller, service string, opts controlplane.DeleteOptions) (*controlplane.DeleteResult, error) {
+func (f *fake) DeleteService(ctx context.Context, c identity.Caller, service string, opts federations.DeleteOptions) (*federations.DeleteResult, error) {
 	f.called(ctx, "DeleteService "+service, c, opts)
 	return f.deleted, f.err
 }
@@ -125,7 +134,7 @@ func (f *fake) Service(ctx context.Context, c identity.Caller, name, clusterID s
 	return f.service, 4711, f.err
 }
 
-func (f *fake) Replicas(ctx context.Context, c identity.Caller, name, clusterID string) (*controlplane.Replicas, error) {
+func (f *fake) Replicas(ctx context.Context, c identity.Caller, name, clusterID string) (*view.Replicas, error) {
 	f.called(ctx, "Replicas", c, target{name, clusterID})
 	if f.err != nil {
 		return nil, f.err
@@ -133,17 +142,17 @@ func (f *fake) Replicas(ctx context.Context, c identity.Caller, name, clusterID 
 	return f.replicas(), nil
 }
 
-func (f *fake) ChangeService(ctx context.Context, c identity.Caller, req controlplane.ChangeRequest) (*controlplane.ChangeResult, error) {
+func (f *fake) ChangeService(ctx context.Context, c identity.Caller, req federations.ChangeRequest) (*federations.ChangeResult, error) {
 	f.called(ctx, "ChangeService", c, req)
 	return f.changed, f.err
 }
 
-func (f *fake) ChangeReplicas(ctx context.Context, c identity.Caller, service string, req controlplane.ReplicasRequest) (*controlplane.ChangeResult, error) {
+func (f *fake) ChangeReplicas(ctx context.Context, c identity.Caller, service string, req federations.ReplicasRequest) (*federations.ChangeResult, error) {
 	f.called(ctx, "ChangeReplicas "+service, c, req)
 	return f.changed, f.err
 }
 
-func (f *fake) Deleted(ctx context.Context, c identity.Caller, groupID string) ([]controlplane.DeletedReplica, error) {
+func (f *fake) Deleted(ctx context.Context, c identity.Caller, groupID string) ([]federations.DeletedReplica, error) {
 	f.called(ctx, "Deleted "+groupID, c, nil)
 	if f.deleted == nil {
 		return nil, f.err
@@ -151,45 +160,45 @@ func (f *fake) Deleted(ctx context.Context, c identity.Caller, groupID string) (
 	return f.deleted.Replicas, f.err
 }
 
-func (f *fake) Audit(ctx context.Context, c identity.Caller, q controlplane.AuditQuery) ([]controlplane.AuditEntry, error) {
+func (f *fake) Audit(ctx context.Context, c identity.Caller, q request.AuditQuery) ([]request.AuditEntry, error) {
 	f.called(ctx, "Audit", c, q)
 	return f.audit, f.err
 }
 
-func (f *fake) WatchReplicas(ctx context.Context, c identity.Caller, service, clusterID string, since int64, fn func(*controlplane.Replicas) error) error {
+func (f *fake) WatchReplicas(ctx context.Context, c identity.Caller, service, clusterID string, since int64, fn func(*view.Replicas) error) error {
 	f.called(ctx, "WatchReplicas", c, target{service, clusterID})
 	return f.watch(ctx, since, fn)
 }
 
-func (f *fake) Federations(ctx context.Context, c identity.Caller) ([]controlplane.Federation, error) {
+func (f *fake) Federations(ctx context.Context, c identity.Caller) ([]view.Federation, error) {
 	f.called(ctx, "Federations", c, nil)
 	return f.federations, f.err
 }
 
-func (f *fake) Federation(ctx context.Context, c identity.Caller, id string) (*controlplane.Federation, error) {
+func (f *fake) Federation(ctx context.Context, c identity.Caller, id string) (*view.Federation, error) {
 	f.called(ctx, "Federation", c, target{Name: id})
 	return f.federation, f.err
 }
 
-func (f *fake) Info(ctx context.Context) controlplane.Info {
+func (f *fake) Info(ctx context.Context) gate.Info {
 	f.called(ctx, "Info", identity.Caller{}, nil)
-	return controlplane.Info{ControlPlane: "0199c3a2-0000-7000-8000-00000000c0de", Clusters: 3, Alive: 2,
-		Etcd: controlplane.Space{Level: "ok", Size: 3, InUse: 2, Quota: 4}}
+	return gate.Info{ControlPlane: "0199c3a2-0000-7000-8000-00000000c0de", Clusters: 3, Alive: 2,
+		Etcd: gate.Space{Level: "ok", Size: 3, InUse: 2, Quota: 4}}
 }
 
-func (f *fake) StorageOf(_ context.Context, caller identity.Caller, cluster string) (*controlplane.UserKeys, error) {
+func (f *fake) StorageOf(_ context.Context, caller identity.Caller, cluster string) (*runs.UserKeys, error) {
 	if caller.Administrator {
-		return nil, &controlplane.Error{Code: controlplane.CodeForbidden, Message: "for users alone"}
+		return nil, &fault.Error{Code: fault.CodeForbidden, Message: "for users alone"}
 	}
 	if cluster != "oscar-cluster-b" {
-		return nil, &controlplane.Error{Code: controlplane.CodeNotFound, Message: "there is no such cluster"}
+		return nil, &fault.Error{Code: fault.CodeNotFound, Message: "there is no such cluster"}
 	}
-	return &controlplane.UserKeys{Storage: controlplane.Storage{Endpoint: "https://minio.b.example.org", Region: "eu-1"}, AccessKey: caller.Subject, SecretKey: "his"}, nil
+	return &runs.UserKeys{Storage: runs.Storage{Endpoint: "https://minio.b.example.org", Region: "eu-1"}, AccessKey: caller.Subject, SecretKey: "his"}, nil
 }
 
-func (f *fake) DefaultStorage(ctx context.Context, caller identity.Caller) (controlplane.UserKeys, string, error) {
+func (f *fake) DefaultStorage(ctx context.Context, caller identity.Caller) (runs.UserKeys, string, error) {
 	f.called(ctx, "DefaultStorage", caller, nil)
-	keys := controlplane.UserKeys{Storage: controlplane.Storage{Endpoint: "https://minio.example.org", Region: "us-east-1"}, Verify: true}
+	keys := runs.UserKeys{Storage: runs.Storage{Endpoint: "https://minio.example.org", Region: "us-east-1"}, Verify: true}
 	if caller.Administrator {
 		return keys, "for users alone", nil
 	}
@@ -197,34 +206,34 @@ func (f *fake) DefaultStorage(ctx context.Context, caller identity.Caller) (cont
 	return keys, "", f.err
 }
 
-func (f *fake) Room(ctx context.Context, caller identity.Caller) (controlplane.Room, error) {
+func (f *fake) Room(ctx context.Context, caller identity.Caller) (clusters.Room, error) {
 	f.called(ctx, "Room", caller, nil)
 	return f.room, f.err
 }
 
-func (f *fake) Health(ctx context.Context) controlplane.Health {
+func (f *fake) Health(ctx context.Context) gate.Health {
 	f.called(ctx, "Health", identity.Caller{}, nil)
 	return f.health
 }
 
 // The federation of the contract's examples: grayifyr0 on a, whose replica on b
 // has lost its syncer.
-func example() controlplane.Federation {
-	return controlplane.Federation{
+func example() view.Federation {
+	return view.Federation{
 		UID: "0199c3a2-5f0e-7c31-9a44-3b1f0d8e6a21", Owner: "cluster_admin", GroupID: "grayifyr0",
 		Topology: "mesh", Delegation: "random", Deployment: "transactional", Drift: "enforce",
 		Generation: 2, Revision: 4711, Phase: "degraded",
 		CreatedAt: moment("2026-11-20T13:03:58.001Z"), ChangedAt: moment("2026-11-20T13:04:02.417Z"),
-		Members: []controlplane.Replica{{
+		Members: []view.Replica{{
 			Type: "oscar", ClusterID: "oscar-cluster-a", ServiceName: "grayifyr0", UID: "0199c3a2-5f11-7000-8000-000000000001", Coordinator: true,
 			Inputs: []string{"minio.default:grayifyr0/in"}, Outputs: []string{"minio.default:grayifyr0/out"},
-			Status: &controlplane.Status{
+			Status: &view.Status{
 				Phase: "ready", ObservedGeneration: 2, Reason: "Applied", LastTransitionTime: moment("2026-11-20T13:04:05.120Z"),
 			},
 		}, {
 			Type: "oscar", ClusterID: "oscar-cluster-b", ServiceName: "grayifyr1", UID: "0199c3a2-5f11-7000-8000-000000000002",
 			Inputs: []string{"minio.default:grayifyr0/in"}, Outputs: []string{"minio.default:grayifyr0/out"},
-			Status: &controlplane.Status{
+			Status: &view.Status{
 				Phase: "unreachable", ObservedGeneration: 1, Reason: "SessionLost",
 				Message:            "no syncer since 2026-11-20T12:58:11Z; generation 2 will be applied when it is back",
 				LastTransitionTime: moment("2026-11-20T12:58:41.000Z"),
@@ -242,7 +251,7 @@ func moment(s string) time.Time {
 	return t
 }
 
-func (f *fake) RotateToken(ctx context.Context, c identity.Caller, service, clusterID, _ string) (*controlplane.Replicas, error) {
+func (f *fake) RotateToken(ctx context.Context, c identity.Caller, service, clusterID, _ string) (*view.Replicas, error) {
 	f.called(ctx, "RotateToken "+service, c, target{service, clusterID})
 	if f.err != nil {
 		return nil, f.err
@@ -250,7 +259,7 @@ func (f *fake) RotateToken(ctx context.Context, c identity.Caller, service, clus
 	return f.replicas(), nil
 }
 
-func (f *fake) PauseFederation(ctx context.Context, c identity.Caller, service, clusterID, _ string, paused bool) (*controlplane.Replicas, error) {
+func (f *fake) PauseFederation(ctx context.Context, c identity.Caller, service, clusterID, _ string, paused bool) (*view.Replicas, error) {
 	f.called(ctx, "PauseFederation "+service, c, paused)
 	if f.err != nil {
 		return nil, f.err
@@ -258,40 +267,40 @@ func (f *fake) PauseFederation(ctx context.Context, c identity.Caller, service, 
 	return f.replicas(), nil
 }
 
-func (f *fake) History(ctx context.Context, c identity.Caller, service, clusterID string) ([]controlplane.Generation, error) {
+func (f *fake) History(ctx context.Context, c identity.Caller, service, clusterID string) ([]federations.Generation, error) {
 	f.called(ctx, "History", c, target{service, clusterID})
 	return f.history, f.err
 }
 
-func (f *fake) Rollback(ctx context.Context, c identity.Caller, service, _ string, generation int64, req controlplane.ChangeRequest) (*controlplane.ChangeResult, error) {
+func (f *fake) Rollback(ctx context.Context, c identity.Caller, service, _ string, generation int64, req federations.ChangeRequest) (*federations.ChangeResult, error) {
 	f.called(ctx, "Rollback "+service, c, generation)
 	f.changeRequest = req
 	return f.changed, f.err
 }
 
-func (f *fake) PlanService(ctx context.Context, c identity.Caller, req controlplane.PlanRequest) (*controlplane.Plan, error) {
+func (f *fake) PlanService(ctx context.Context, c identity.Caller, req plan.PlanRequest) (*plan.Plan, error) {
 	f.called(ctx, "PlanService", c, req)
 	return f.plan, f.err
 }
 
-func (f *fake) tokenStatus() (*controlplane.RefreshTokenStatus, error) {
+func (f *fake) tokenStatus() (*tokens.RefreshTokenStatus, error) {
 	if f.err != nil || f.token == nil {
-		return &controlplane.RefreshTokenStatus{RefreshToken: controlplane.RefreshToken{State: controlplane.TokenNone}}, f.err
+		return &tokens.RefreshTokenStatus{RefreshToken: view.RefreshToken{State: view.TokenNone}}, f.err
 	}
 	return f.token, nil
 }
 
-func (f *fake) RefreshToken(ctx context.Context, c identity.Caller, service, clusterID string) (*controlplane.RefreshTokenStatus, error) {
+func (f *fake) RefreshToken(ctx context.Context, c identity.Caller, service, clusterID string) (*tokens.RefreshTokenStatus, error) {
 	f.called(ctx, "RefreshToken", c, target{service, clusterID})
 	return f.tokenStatus()
 }
 
-func (f *fake) GiveRefreshToken(ctx context.Context, c identity.Caller, service string, req controlplane.RefreshTokenRequest) (*controlplane.RefreshTokenStatus, error) {
+func (f *fake) GiveRefreshToken(ctx context.Context, c identity.Caller, service string, req tokens.RefreshTokenRequest) (*tokens.RefreshTokenStatus, error) {
 	f.called(ctx, "GiveRefreshToken", c, req)
 	return f.tokenStatus()
 }
 
-func (f *fake) DropRefreshToken(ctx context.Context, c identity.Caller, service, clusterID, _ string) (*controlplane.RefreshTokenStatus, error) {
+func (f *fake) DropRefreshToken(ctx context.Context, c identity.Caller, service, clusterID, _ string) (*tokens.RefreshTokenStatus, error) {
 	f.called(ctx, "DropRefreshToken", c, target{service, clusterID})
 	return f.tokenStatus()
 }

@@ -5,29 +5,30 @@ import (
 	"net/http"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/view"
 )
 
-// federations are the use cases that read federations and change their members.
-type federations interface {
-	Replicas(ctx context.Context, caller identity.Caller, name, clusterID string) (*controlplane.Replicas, error)
-	Federations(ctx context.Context, caller identity.Caller) ([]controlplane.Federation, error)
-	Federation(ctx context.Context, caller identity.Caller, uidOrGroup string) (*controlplane.Federation, error)
-	Deleted(ctx context.Context, caller identity.Caller, groupID string) ([]controlplane.DeletedReplica, error)
-	ChangeReplicas(ctx context.Context, caller identity.Caller, service string, req controlplane.ReplicasRequest) (*controlplane.ChangeResult, error)
-	RotateToken(ctx context.Context, caller identity.Caller, service, clusterID, requestID string) (*controlplane.Replicas, error)
-	PauseFederation(ctx context.Context, caller identity.Caller, service, clusterID, requestID string, paused bool) (*controlplane.Replicas, error)
-	History(ctx context.Context, caller identity.Caller, service, clusterID string) ([]controlplane.Generation, error)
-	Rollback(ctx context.Context, caller identity.Caller, service, clusterID string, generation int64, req controlplane.ChangeRequest) (*controlplane.ChangeResult, error)
+// Federations are the use cases that read federations and change their members.
+type Federations interface {
+	Replicas(ctx context.Context, caller identity.Caller, name, clusterID string) (*view.Replicas, error)
+	Federations(ctx context.Context, caller identity.Caller) ([]view.Federation, error)
+	Federation(ctx context.Context, caller identity.Caller, uidOrGroup string) (*view.Federation, error)
+	Deleted(ctx context.Context, caller identity.Caller, groupID string) ([]federations.DeletedReplica, error)
+	ChangeReplicas(ctx context.Context, caller identity.Caller, service string, req federations.ReplicasRequest) (*federations.ChangeResult, error)
+	RotateToken(ctx context.Context, caller identity.Caller, service, clusterID, requestID string) (*view.Replicas, error)
+	PauseFederation(ctx context.Context, caller identity.Caller, service, clusterID, requestID string, paused bool) (*view.Replicas, error)
+	History(ctx context.Context, caller identity.Caller, service, clusterID string) ([]federations.Generation, error)
+	Rollback(ctx context.Context, caller identity.Caller, service, clusterID string, generation int64, req federations.ChangeRequest) (*federations.ChangeResult, error)
 	// WatchReplicas calls fn with the view when its store revision is above since,
 	// and after each change of it, until ctx ends, fn fails, or the service is gone.
-	WatchReplicas(ctx context.Context, caller identity.Caller, service, clusterID string, since int64, fn func(*controlplane.Replicas) error) error
+	WatchReplicas(ctx context.Context, caller identity.Caller, service, clusterID string, since int64, fn func(*view.Replicas) error) error
 }
 
 // listFederations answers GET /system/federations.
 func (s *Server) listFederations(w http.ResponseWriter, r *http.Request) error {
-	list, err := s.cp.Federations(r.Context(), stateOf(r).caller)
+	list, err := s.cp.Federations.Federations(r.Context(), stateOf(r).caller)
 	if err != nil {
 		return err
 	}
@@ -40,7 +41,7 @@ func (s *Server) listFederations(w http.ResponseWriter, r *http.Request) error {
 
 // getFederation answers GET /system/federations/{uid or group_id}.
 func (s *Server) getFederation(w http.ResponseWriter, r *http.Request) error {
-	f, err := s.cp.Federation(r.Context(), stateOf(r).caller, pathParam(r, "federation"))
+	f, err := s.cp.Federations.Federation(r.Context(), stateOf(r).caller, pathParam(r, "federation"))
 	if err != nil {
 		return err
 	}

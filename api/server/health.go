@@ -4,21 +4,25 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/runs"
 )
 
-// status is what the control plane says of itself.
-type status interface {
+// Status is what the control plane says of itself.
+type Status interface {
 	// Ready is closed once the rest may be asked.
 	Ready() <-chan struct{}
-	Info(ctx context.Context) controlplane.Info
+	Info(ctx context.Context) gate.Info
+	Health(ctx context.Context) gate.Health
+}
+
+// Storage is what the routes ask of the storage of clusters.
+type Storage interface {
 	// DefaultStorage is the default cluster's, with the caller's own keys or why there are none.
-	DefaultStorage(ctx context.Context, caller identity.Caller) (controlplane.UserKeys, string, error)
+	DefaultStorage(ctx context.Context, caller identity.Caller) (runs.UserKeys, string, error)
 	// StorageOf is a cluster's, with the caller's own keys.
-	StorageOf(ctx context.Context, caller identity.Caller, cluster string) (*controlplane.UserKeys, error)
-	Health(ctx context.Context) controlplane.Health
-	Room(ctx context.Context, caller identity.Caller) (controlplane.Room, error)
+	StorageOf(ctx context.Context, caller identity.Caller, cluster string) (*runs.UserKeys, error)
 }
 
 // health answers GET /health: whether requests can be served here now. What is wrong
@@ -31,7 +35,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 		return
 	default:
 	}
-	switch h := s.cp.Health(r.Context()); {
+	switch h := s.cp.Status.Health(r.Context()); {
 	case !h.OK:
 		writeText(w, http.StatusServiceUnavailable, h.Message)
 	case h.Message != "":

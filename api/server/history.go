@@ -5,13 +5,13 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 )
 
 // history answers GET /system/replicas/{service}/history: the generations that are
 // kept, newest first.
 func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
-	list, err := s.cp.History(r.Context(), stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
+	list, err := s.cp.Federations.History(r.Context(), stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 // older generation becomes the next one, in one change.
 func (s *Server) rollback(w http.ResponseWriter, r *http.Request) error {
 	st, p := stateOf(r), paramsOf(r)
-	req := controlplane.ChangeRequest{RequestID: st.writeID, Wait: p.wait(min(updateWait, s.cfg.DefaultWait))}
+	req := federations.ChangeRequest{RequestID: st.writeID, Wait: p.wait(min(updateWait, s.cfg.DefaultWait))}
 	var err error
 	if req.IfMatch, err = p.ifMatch(); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (s *Server) rollback(w http.ResponseWriter, r *http.Request) error {
 	}
 	service := pathParam(r, "service")
 	st.change, st.location = true, replicasPath(service)
-	result, err := s.cp.Rollback(r.Context(), st.caller, service, r.URL.Query().Get("cluster_id"), in.To, req)
+	result, err := s.cp.Federations.Rollback(r.Context(), st.caller, service, r.URL.Query().Get("cluster_id"), in.To, req)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (s *Server) rollback(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) rotateToken(w http.ResponseWriter, r *http.Request) error {
 	st := stateOf(r)
 	st.location = replicasPath(pathParam(r, "service"))
-	view, err := s.cp.RotateToken(r.Context(), st.caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"), st.writeID)
+	view, err := s.cp.Federations.RotateToken(r.Context(), st.caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"), st.writeID)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (s *Server) pause(w http.ResponseWriter, r *http.Request) error {
 	}
 	st := stateOf(r)
 	st.location = replicasPath(pathParam(r, "service"))
-	view, err := s.cp.PauseFederation(r.Context(), st.caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"), st.writeID, in.Paused)
+	view, err := s.cp.Federations.PauseFederation(r.Context(), st.caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"), st.writeID, in.Paused)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 )
 
 const ifMatchHeader = "If-Match"
@@ -33,7 +33,7 @@ func (p *params) ifMatch() (int64, error) {
 	}
 	revision, err := strconv.ParseInt(tag[1:len(tag)-1], 10, 64)
 	if err != nil || revision <= 0 || etag(revision) != tag {
-		return 0, errorf(controlplane.CodeConflict, "no revision of a federation has the entity tag %s; GET it again and decide anew", cut(v, 40))
+		return 0, errorf(fault.CodeConflict, "no revision of a federation has the entity tag %s; GET it again and decide anew", cut(v, 40))
 	}
 	return revision, nil
 }

@@ -10,7 +10,7 @@ import (
 // info answers GET /system/info. There is no one Kubernetes behind a federation,
 // so its version is empty; clients only show it.
 func (s *Server) info(w http.ResponseWriter, r *http.Request) error {
-	build, cp := version.Get(), s.cp.Info(r.Context())
+	build, cp := version.Get(), s.cp.Status.Info(r.Context())
 	out := v1.Info{
 		Version:         version.OSCAR,
 		GitCommit:       build.Commit,

@@ -10,7 +10,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/server"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 )
 
 // Whatever is wrong with a request, the control plane is not asked.
@@ -99,7 +99,7 @@ func TestBadParameters(t *testing.T) {
 		{"", "Idempotency-Key", "type", []string{"Idempotency-Key", "tab\tkey"}},
 	}
 	for _, tt := range tests {
-		f := &fake{created: &controlplane.CreateResult{Done: true}}
+		f := &fake{created: &federations.CreateResult{Done: true}}
 		p := problemOf(t, newClient(t, f).do("POST", "/system/services"+tt.query, service, append(tt.headers, "Accept", v1.ProblemType)...))
 		if p.Status != 400 || p.Title != "The request is not valid" || len(p.Violations) != 1 || f.count() != 0 ||
 			p.Violations[0].Path != tt.path || p.Violations[0].Rule != tt.rule {
@@ -119,7 +119,7 @@ func TestAllBadParametersInOneAnswer(t *testing.T) {
 
 func TestIdempotencyKeyGivenEmptyOrTwice(t *testing.T) {
 	for _, values := range [][]string{{""}, {"a", "b"}, {"a", "a"}} {
-		f := &fake{created: &controlplane.CreateResult{Done: true}}
+		f := &fake{created: &federations.CreateResult{Done: true}}
 		r := httptest.NewRequest("POST", "/system/services", strings.NewReader(service))
 		r.SetBasicAuth(user, password)
 		r.Header["Idempotency-Key"] = values
@@ -191,7 +191,7 @@ func FuzzCreate(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, body, key, wait, prefer, accept string) {
-		cp := &fake{created: &controlplane.CreateResult{Done: true, Federation: example()}}
+		cp := &fake{created: &federations.CreateResult{Done: true, Federation: example()}}
 		r := httptest.NewRequest("POST", "/system/services", strings.NewReader(body))
 		q := r.URL.Query()
 		q.Set("wait", wait)

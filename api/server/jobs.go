@@ -12,29 +12,26 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
 )
 
-// jobs are the use cases of jobs.
-type jobs interface {
-	// ServiceCaller gives the caller for the own token of a service of that name; the error is
-	// identity.ErrUnauthenticated (wrapped) when it is not one.
-	ServiceCaller(ctx context.Context, service, token string) (identity.Caller, error)
-	SubmitJob(ctx context.Context, caller identity.Caller, req controlplane.JobRequest) (*controlplane.Job, error)
-	Jobs(ctx context.Context, caller identity.Caller, q controlplane.JobQuery) (jobs []controlplane.Job, more bool, err error)
-	CountJobs(ctx context.Context, caller identity.Caller, q controlplane.JobQuery) (map[controlplane.JobState]int, error)
-	Job(ctx context.Context, caller identity.Caller, id string) (*controlplane.Job, error)
+// Jobs are the use cases of jobs.
+type Jobs interface {
+	SubmitJob(ctx context.Context, caller identity.Caller, req jobs.JobRequest) (*jobs.Job, error)
+	Jobs(ctx context.Context, caller identity.Caller, q jobs.JobQuery) (jobs []jobs.Job, more bool, err error)
+	CountJobs(ctx context.Context, caller identity.Caller, q jobs.JobQuery) (map[jobs.JobState]int, error)
+	Job(ctx context.Context, caller identity.Caller, id string) (*jobs.Job, error)
 	// WatchJob calls fn with a job when its store revision is not since, and after each
 	// change, until ctx ends, fn fails, or the job is gone.
-	WatchJob(ctx context.Context, caller identity.Caller, id string, since int64, fn func(*controlplane.Job) error) error
+	WatchJob(ctx context.Context, caller identity.Caller, id string, since int64, fn func(*jobs.Job) error) error
 	// WatchJobs calls fn with every job that has not ended, or for a since above 0 with
 	// those that have changed after it, and then with each one that comes or changes.
-	WatchJobs(ctx context.Context, caller identity.Caller, q controlplane.JobQuery, since int64, fn func(*controlplane.Job) error) error
-	ExplainJob(ctx context.Context, caller identity.Caller, id string) (*controlplane.Job, []controlplane.JobDecision, error)
-	CancelJob(ctx context.Context, caller identity.Caller, o controlplane.JobOrder) (*controlplane.Job, error)
-	ReplayJob(ctx context.Context, caller identity.Caller, o controlplane.JobOrder) (*controlplane.Job, error)
-	ResolveJob(ctx context.Context, caller identity.Caller, o controlplane.JobOrder, as controlplane.JobState) (*controlplane.Job, error)
+	WatchJobs(ctx context.Context, caller identity.Caller, q jobs.JobQuery, since int64, fn func(*jobs.Job) error) error
+	ExplainJob(ctx context.Context, caller identity.Caller, id string) (*jobs.Job, []jobs.JobDecision, error)
+	CancelJob(ctx context.Context, caller identity.Caller, o jobs.JobOrder) (*jobs.Job, error)
+	ReplayJob(ctx context.Context, caller identity.Caller, o jobs.JobOrder) (*jobs.Job, error)
+	ResolveJob(ctx context.Context, caller identity.Caller, o jobs.JobOrder, as jobs.JobState) (*jobs.Job, error)
 }
 
 const (
@@ -51,18 +48,18 @@ func jobPath(id string) string { return jobsRoute + "/" + url.PathEscape(id) }
 func (s *Server) submitJob(w http.ResponseWriter, r *http.Request) error {
 	st, p := stateOf(r), paramsOf(r)
 	st.noun = "job"
-	req := controlplane.JobRequest{
+	req := jobs.JobRequest{
 		Service: pathParam(r, "service"), ClusterID: p.query.Get("cluster_id"), IdempotencyKey: p.idempotencyKey(), RequestID: st.writeID,
 	}
 	if err := p.err(); err != nil {
 		return err
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, controlplane.MaxEvent)
+	r.Body = http.MaxBytesReader(w, r.Body, jobs.MaxEvent)
 	var err error
 	if req.Event, err = readBody(r); err != nil {
 		return err
 	}
-	job, err := s.cp.SubmitJob(r.Context(), st.caller, req)
+	job, err := s.cp.Jobs.SubmitJob(r.Context(), st.caller, req)
 	if err != nil {
 		return err
 	}
@@ -90,7 +87,7 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 	if watch {
 		return s.watchJobs(w, r, q)
 	}
-	list, more, err := s.cp.Jobs(r.Context(), caller, q)
+	list, more, err := s.cp.Jobs.Jobs(r.Context(), caller, q)
 	if err != nil {
 		return err
 	}
@@ -102,7 +99,7 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 		out.Next = cursorOf(list[len(list)-1].ID)
 	}
 	if counts {
-		states, err := s.cp.CountJobs(r.Context(), caller, q)
+		states, err := s.cp.Jobs.CountJobs(r.Context(), caller, q)
 		if err != nil {
 			return err
 		}
@@ -115,20 +112,20 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 }
 
 // jobQuery reads what GET /system/jobs is asked for.
-func (p *params) jobQuery() controlplane.JobQuery {
-	q := controlplane.JobQuery{
+func (p *params) jobQuery() jobs.JobQuery {
+	q := jobs.JobQuery{
 		Federation: p.query.Get("group_id"), Service: p.query.Get("service"), ClusterID: p.query.Get("cluster_id"),
 	}
 	for _, state := range p.query["state"] {
-		q.States = append(q.States, controlplane.JobState(state))
+		q.States = append(q.States, jobs.JobState(state))
 		if !slices.Contains(v1.JobStates(), state) {
 			p.violate("?state", oscar.RuleOneOf, cut(state, 40), fmt.Sprintf("%.40q is no state of a job; use one of %s", state, strings.Join(v1.JobStates(), ", ")))
 		}
 	}
 	if limit := p.query.Get("limit"); limit != "" {
 		n, err := strconv.Atoi(limit)
-		if err != nil || n < 1 || n > controlplane.MaxJobsPage {
-			p.violate("?limit", oscar.RuleQuantity, cut(limit, 40), fmt.Sprintf("give a number from 1 to %d", controlplane.MaxJobsPage))
+		if err != nil || n < 1 || n > jobs.MaxJobsPage {
+			p.violate("?limit", oscar.RuleQuantity, cut(limit, 40), fmt.Sprintf("give a number from 1 to %d", jobs.MaxJobsPage))
 		}
 		q.Limit = n
 	}
@@ -154,7 +151,7 @@ func ofCursor(cursor string) (id string, ok bool) {
 	return string(text[len(cursorMark):]), true
 }
 
-func (s *Server) watchJobs(w http.ResponseWriter, r *http.Request, q controlplane.JobQuery) error {
+func (s *Server) watchJobs(w http.ResponseWriter, r *http.Request, q jobs.JobQuery) error {
 	caller := stateOf(r).caller
 	since, err := lastEventID(r)
 	if err != nil {
@@ -164,11 +161,11 @@ func (s *Server) watchJobs(w http.ResponseWriter, r *http.Request, q controlplan
 		visible: func(ctx context.Context) error {
 			one := q
 			one.Limit = 1
-			_, _, err := s.cp.Jobs(ctx, caller, one)
+			_, _, err := s.cp.Jobs.Jobs(ctx, caller, one)
 			return err
 		},
 		follow: func(ctx context.Context, send func(event) error) error {
-			return s.cp.WatchJobs(ctx, caller, q, since, func(j *controlplane.Job) error {
+			return s.cp.Jobs.WatchJobs(ctx, caller, q, since, func(j *jobs.Job) error {
 				return send(event{eventJob, j.StreamRevision, jobOf(j, caller)})
 			})
 		},
@@ -185,7 +182,7 @@ func (s *Server) getJob(w http.ResponseWriter, r *http.Request) error {
 	if watching {
 		return s.watchJob(w, r, id)
 	}
-	job, err := s.cp.Job(r.Context(), caller, id)
+	job, err := s.cp.Jobs.Job(r.Context(), caller, id)
 	if err != nil {
 		return err
 	}
@@ -200,11 +197,11 @@ func (s *Server) watchJob(w http.ResponseWriter, r *http.Request, id string) err
 	}
 	return s.watch(w, r, watch{
 		visible: func(ctx context.Context) error {
-			_, err := s.cp.Job(ctx, caller, id)
+			_, err := s.cp.Jobs.Job(ctx, caller, id)
 			return err
 		},
 		follow: func(ctx context.Context, send func(event) error) error {
-			return s.cp.WatchJob(ctx, caller, id, since, func(j *controlplane.Job) error {
+			return s.cp.Jobs.WatchJob(ctx, caller, id, since, func(j *jobs.Job) error {
 				return send(event{eventJob, j.StreamRevision, jobOf(j, caller)})
 			})
 		},
@@ -214,7 +211,7 @@ func (s *Server) watchJob(w http.ResponseWriter, r *http.Request, id string) err
 // explainJob answers GET /system/jobs/{job}/explain.
 func (s *Server) explainJob(w http.ResponseWriter, r *http.Request) error {
 	caller := stateOf(r).caller
-	job, decisions, err := s.cp.ExplainJob(r.Context(), caller, pathParam(r, "job"))
+	job, decisions, err := s.cp.Jobs.ExplainJob(r.Context(), caller, pathParam(r, "job"))
 	if err != nil {
 		return err
 	}
@@ -230,7 +227,7 @@ func (s *Server) explainJob(w http.ResponseWriter, r *http.Request) error {
 // cancelJob answers POST /system/jobs/{job}/cancel: 200 when the job has ended, 202
 // when its cluster has to end it first.
 func (s *Server) cancelJob(w http.ResponseWriter, r *http.Request) error {
-	return s.orderJob(w, r, s.cp.CancelJob, func(j *controlplane.Job) int {
+	return s.orderJob(w, r, s.cp.Jobs.CancelJob, func(j *jobs.Job) int {
 		if j.State.Ended() {
 			return http.StatusOK
 		}
@@ -240,7 +237,7 @@ func (s *Server) cancelJob(w http.ResponseWriter, r *http.Request) error {
 
 // replayJob answers POST /system/jobs/{job}/replay.
 func (s *Server) replayJob(w http.ResponseWriter, r *http.Request) error {
-	return s.orderJob(w, r, s.cp.ReplayJob, nil)
+	return s.orderJob(w, r, s.cp.Jobs.ReplayJob, nil)
 }
 
 // resolveJob answers POST /system/jobs/{job}/resolve.
@@ -255,19 +252,19 @@ func (s *Server) resolveJob(w http.ResponseWriter, r *http.Request) error {
 			Message: "say what is so: submitted, if its cluster has the Job; vanished, if it neither has it nor will",
 		})
 	}
-	return s.orderJob(w, r, func(ctx context.Context, caller identity.Caller, o controlplane.JobOrder) (*controlplane.Job, error) {
-		return s.cp.ResolveJob(ctx, caller, o, controlplane.JobState(in.State))
+	return s.orderJob(w, r, func(ctx context.Context, caller identity.Caller, o jobs.JobOrder) (*jobs.Job, error) {
+		return s.cp.Jobs.ResolveJob(ctx, caller, o, jobs.JobState(in.State))
 	}, nil)
 }
 
 // orderJob gives one order about a job. What is unknown of it can be looked up at the
 // job; status nil is 200.
 func (s *Server) orderJob(w http.ResponseWriter, r *http.Request,
-	order func(context.Context, identity.Caller, controlplane.JobOrder) (*controlplane.Job, error), status func(*controlplane.Job) int,
+	order func(context.Context, identity.Caller, jobs.JobOrder) (*jobs.Job, error), status func(*jobs.Job) int,
 ) error {
 	st, id := stateOf(r), pathParam(r, "job")
 	st.location = jobPath(id)
-	job, err := order(r.Context(), st.caller, controlplane.JobOrder{Job: id, RequestID: st.writeID})
+	job, err := order(r.Context(), st.caller, jobs.JobOrder{Job: id, RequestID: st.writeID})
 	if err != nil {
 		return err
 	}

@@ -12,8 +12,9 @@ import (
 	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -35,12 +36,12 @@ func TestSubmitJobAnswersAsOSCARDoes(t *testing.T) {
 		}
 		want(t, resp, 201, "", "")
 		got := f.only(t)
-		req := got.args.(controlplane.JobRequest)
+		req := got.args.(jobs.JobRequest)
 		if req.RequestID == "" || got.caller.Subject != identity.Admin {
 			t.Errorf("asked by %v: %+v", got.caller, req)
 		}
 		req.RequestID = ""
-		if wanted := (controlplane.JobRequest{Service: "svc", ClusterID: "oscar-cluster-a", Event: []byte(`{"Records":[]}`), IdempotencyKey: "k1"}); !reflect.DeepEqual(req, wanted) {
+		if wanted := (jobs.JobRequest{Service: "svc", ClusterID: "oscar-cluster-a", Event: []byte(`{"Records":[]}`), IdempotencyKey: "k1"}); !reflect.DeepEqual(req, wanted) {
 			t.Errorf("got %+v, want %+v", req, wanted)
 		}
 	}
@@ -141,27 +142,27 @@ func TestTheRateLimitOfServiceTokens(t *testing.T) {
 func TestSubmitJobRefusals(t *testing.T) {
 	f := &fake{}
 	c := newClient(t, f)
-	resp := c.do("POST", "/job/svc", strings.Repeat("x", controlplane.MaxEvent+1))
+	resp := c.do("POST", "/job/svc", strings.Repeat("x", jobs.MaxEvent+1))
 	want(t, resp, 413, text, "the body is larger than the limit of 98304 bytes")
 	if f.count() != 0 {
 		t.Errorf("asked %+v", f.calls)
 	}
-	want(t, c.do("POST", "/job/svc", strings.Repeat("x", controlplane.MaxEvent)), 201, "", "")
+	want(t, c.do("POST", "/job/svc", strings.Repeat("x", jobs.MaxEvent)), 201, "", "")
 	if resp := c.do("POST", "/job/svc", "e", "Idempotency-Key", "ä"); resp.StatusCode != 400 {
 		t.Errorf("a key that is none: %d", resp.StatusCode)
 	}
-	for code, wanted := range map[controlplane.Code]struct {
+	for code, wanted := range map[fault.Code]struct {
 		status int
 		body   string
 	}{
-		controlplane.CodeNotFound:           {404, ""},
-		controlplane.CodeUnauthenticated:    {401, ""},
-		controlplane.CodeInvalid:            {400, "m"},
-		controlplane.CodeFailedPrecondition: {422, "m"},
-		controlplane.CodeExhausted:          {429, "m"},
-		controlplane.CodeUnavailable:        {503, "m"},
+		fault.CodeNotFound:           {404, ""},
+		fault.CodeUnauthenticated:    {401, ""},
+		fault.CodeInvalid:            {400, "m"},
+		fault.CodeFailedPrecondition: {422, "m"},
+		fault.CodeExhausted:          {429, "m"},
+		fault.CodeUnavailable:        {503, "m"},
 	} {
-		f.err = &controlplane.Error{Code: code, Message: "m", RetryAfter: 5 * time.Second}
+		f.err = &fault.Error{Code: code, Message: "m", RetryAfter: 5 * time.Second}
 		resp := c.do("POST", "/job/svc", "e")
 		if body := bodyOf(t, resp); resp.StatusCode != wanted.status || body != wanted.body {
 			t.Errorf("%s: %d %q", code, resp.StatusCode, body)
@@ -172,9 +173,9 @@ func TestSubmitJobRefusals(t *testing.T) {
 			}
 		}
 	}
-	f.err = &controlplane.Error{Code: controlplane.CodeConflict, Message: "m", Candidates: []string{"a", "b"}}
+	f.err = &fault.Error{Code: fault.CodeConflict, Message: "m", Candidates: []string{"a", "b"}}
 	want(t, c.do("POST", "/job/svc", "e"), 409, text, "m\na\nb")
-	f.err = &controlplane.Error{Code: controlplane.CodeUnknownOutcome, Message: "m", Location: "/system/jobs/j"}
+	f.err = &fault.Error{Code: fault.CodeUnknownOutcome, Message: "m", Location: "/system/jobs/j"}
 	if resp := c.do("POST", "/job/svc", "e"); resp.StatusCode != 504 || resp.Header.Get("Location") != "/system/jobs/j" {
 		t.Errorf("answered %d %v", resp.StatusCode, resp.Header)
 	}
@@ -187,7 +188,7 @@ func TestJob(t *testing.T) {
 	if got := f.only(t); got.name != "Job "+jobID {
 		t.Errorf("asked %+v", got)
 	}
-	f.err = &controlplane.Error{Code: controlplane.CodeNotFound, Message: "m"}
+	f.err = &fault.Error{Code: fault.CodeNotFound, Message: "m"}
 	if p := problemOf(t, c.do("GET", "/system/jobs/x", "")); p.Status != 404 {
 		t.Errorf("got %+v", p)
 	}
@@ -211,8 +212,8 @@ func TestWhoSentAJobIsForHimAndTheOwner(t *testing.T) {
 // Pages are gone through by a cursor that says nothing to its bearer.
 func TestJobsInPages(t *testing.T) {
 	f := &fake{}
-	f.jobs.list, f.jobs.more = []controlplane.Job{*exampleJob()}, true
-	f.jobs.counts = map[controlplane.JobState]int{record.JobRunning: 2, record.JobParked: 1}
+	f.jobs.list, f.jobs.more = []jobs.Job{*exampleJob()}, true
+	f.jobs.counts = map[jobs.JobState]int{record.JobRunning: 2, record.JobParked: 1}
 	c := newClient(t, f)
 	resp := c.do("GET", "/system/jobs?service=s&cluster_id=c&group_id=g&state=running&state=parked&limit=7&counts=true", "")
 	var page v1.Jobs
@@ -222,13 +223,13 @@ func TestJobsInPages(t *testing.T) {
 	if want := map[string]int{"running": 2, "parked": 1}; !reflect.DeepEqual(page.Counts, want) {
 		t.Errorf("counts %v", page.Counts)
 	}
-	q := controlplane.JobQuery{Federation: "g", Service: "s", ClusterID: "c", States: []controlplane.JobState{"running", "parked"}, Limit: 7}
+	q := jobs.JobQuery{Federation: "g", Service: "s", ClusterID: "c", States: []jobs.JobState{"running", "parked"}, Limit: 7}
 	if got := f.calls[0].args; !reflect.DeepEqual(got, q) {
 		t.Errorf("asked %+v", got)
 	}
 	f.calls, f.jobs.more, f.jobs.list = nil, false, nil
 	want(t, c.do("GET", "/system/jobs?cursor="+page.Next, ""), 200, jsonType, `{"jobs":[]}`)
-	if got := f.only(t).args; !reflect.DeepEqual(got, controlplane.JobQuery{Before: jobID}) {
+	if got := f.only(t).args; !reflect.DeepEqual(got, jobs.JobQuery{Before: jobID}) {
 		t.Errorf("asked %+v", got)
 	}
 }
@@ -252,7 +253,7 @@ func TestJobsRefusals(t *testing.T) {
 
 func TestExplainJob(t *testing.T) {
 	f := &fake{}
-	f.jobs.decisions = []controlplane.JobDecision{exampleDecision()}
+	f.jobs.decisions = []jobs.JobDecision{exampleDecision()}
 	want(t, newClient(t, f).do("GET", "/system/jobs/"+jobID+"/explain", ""), 200, jsonType,
 		`{"job":`+contractJob+`,"decisions":[{"attempt":2,"at":"2026-11-20T13:04:06.100Z","policy":"load-based","chosen":"oscar-cluster-b/grayifyr1",`+
 			`"order":["oscar-cluster-b/grayifyr1"],"members":[{"place":"oscar-cluster-a/grayifyr0","why":"NoRoom","message":"no node has room"},`+
@@ -292,7 +293,7 @@ func TestOrdersAboutJobs(t *testing.T) {
 	if f.count() != 0 {
 		t.Errorf("asked %+v", f.calls)
 	}
-	f.err = &controlplane.Error{Code: controlplane.CodeUnknownOutcome, Message: "m"}
+	f.err = &fault.Error{Code: fault.CodeUnknownOutcome, Message: "m"}
 	if resp := c.do("POST", "/system/jobs/"+jobID+"/cancel", ""); resp.StatusCode != 504 || resp.Header.Get("Location") != "/system/jobs/"+jobID {
 		t.Errorf("answered %d %v", resp.StatusCode, resp.Header)
 	}
@@ -305,7 +306,7 @@ func TestWatchJobs(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fake{}
 				next, since := make(chan any), make(chan int64, 1)
-				f.jobs.watch = func(ctx context.Context, from int64, fn func(*controlplane.Job) error) error {
+				f.jobs.watch = func(ctx context.Context, from int64, fn func(*jobs.Job) error) error {
 					since <- from
 					for {
 						select {
@@ -313,7 +314,7 @@ func TestWatchJobs(t *testing.T) {
 							if err, ok := v.(error); ok {
 								return err
 							}
-							if err := fn(v.(*controlplane.Job)); err != nil {
+							if err := fn(v.(*jobs.Job)); err != nil {
 								return err
 							}
 						case <-ctx.Done():
@@ -342,7 +343,7 @@ func TestWatchJobs(t *testing.T) {
 				c.want("event: job\nid: 4713\ndata: " + contractJob + "\n\n")
 				<-time.After(15 * time.Second)
 				c.want(": ping\n\n")
-				next <- &controlplane.Error{Code: controlplane.CodeNotFound, Message: "it is forgotten"}
+				next <- &fault.Error{Code: fault.CodeNotFound, Message: "it is forgotten"}
 				if got := c.got(); !strings.HasPrefix(got, "event: end\ndata: {") || !strings.Contains(got, "it is forgotten") || !c.ended() {
 					t.Errorf("got %s", got)
 				}

@@ -5,13 +5,13 @@ import (
 	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
 )
 
 // jobOf is a job as a caller sees it: the subjects who sent and who cancelled it are shown to
 // those two and to the owner.
-func jobOf(j *controlplane.Job, caller identity.Caller) v1.Job {
+func jobOf(j *jobs.Job, caller identity.Caller) v1.Job {
 	out := v1.Job{
 		ID: j.ID, Federation: j.Federation, GroupID: j.GroupID, Owner: j.Owner, ClusterID: j.ClusterID, ServiceName: j.Service,
 		Offered: j.Offered, Size: j.Size, State: string(j.State), Reason: string(j.Reason), Message: j.Message, Pod: podOf(j.Pod), Attempt: j.Attempt,
@@ -35,7 +35,7 @@ func jobOf(j *controlplane.Job, caller identity.Caller) v1.Job {
 }
 
 // podOf is nil for nil.
-func podOf(p *controlplane.JobPod) *v1.JobPod {
+func podOf(p *jobs.JobPod) *v1.JobPod {
 	if p == nil {
 		return nil
 	}
@@ -51,7 +51,7 @@ func moment(t *time.Time) *v1.Time {
 }
 
 // decisionOf is one choice, with what it was made from.
-func decisionOf(d *controlplane.JobDecision) (v1.JobDecision, error) {
+func decisionOf(d *jobs.JobDecision) (v1.JobDecision, error) {
 	snapshot, err := json.Marshal(d.Snapshot)
 	if err != nil {
 		return v1.JobDecision{}, err

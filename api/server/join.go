@@ -7,16 +7,17 @@ import (
 	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 )
 
-// joins are the use cases of syncers that join and renew their certificates.
-type joins interface {
-	IssueJoin(ctx context.Context, caller identity.Caller, cluster string, replaceKey bool) (*controlplane.JoinToken, error)
-	Join(ctx context.Context, req controlplane.JoinRequest) (*controlplane.Enrolment, error)
+// Joins are the use cases of syncers that join and renew their certificates.
+type Joins interface {
+	IssueJoin(ctx context.Context, caller identity.Caller, cluster string, replaceKey bool) (*clusters.JoinToken, error)
+	Join(ctx context.Context, req clusters.JoinRequest) (*clusters.Enrolment, error)
 	Challenge() (string, time.Time, error)
-	Renew(ctx context.Context, req controlplane.RenewRequest) (*controlplane.Enrolment, error)
+	Renew(ctx context.Context, req clusters.RenewRequest) (*clusters.Enrolment, error)
 }
 
 // maxJoin bounds the body of a request without credentials, in bytes: one has about 1 KiB.
@@ -43,7 +44,7 @@ func (s *Server) stranger(next http.Handler) http.Handler {
 func (s *Server) handleStranger(h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
 		err := h(w, r)
-		if e, ok := errors.AsType[*controlplane.Error](err); ok && e.Code == controlplane.CodeForbidden {
+		if e, ok := errors.AsType[*fault.Error](err); ok && e.Code == fault.CodeForbidden {
 			s.limits.failed(w, r)
 		}
 		return err
@@ -56,7 +57,7 @@ func (s *Server) issueJoin(w http.ResponseWriter, r *http.Request) error {
 	if _, err := readJSON(r, "request", &in); err != nil {
 		return err
 	}
-	t, err := s.cp.IssueJoin(r.Context(), stateOf(r).caller, pathParam(r, "cluster"), in.ReplaceKey)
+	t, err := s.cp.Joins.IssueJoin(r.Context(), stateOf(r).caller, pathParam(r, "cluster"), in.ReplaceKey)
 	if err != nil {
 		return err
 	}
@@ -71,7 +72,7 @@ func (s *Server) join(w http.ResponseWriter, r *http.Request) error {
 	if _, err := readJSON(r, "request", &in); err != nil {
 		return err
 	}
-	e, err := s.cp.Join(r.Context(), controlplane.JoinRequest{
+	e, err := s.cp.Joins.Join(r.Context(), clusters.JoinRequest{
 		Token: in.Token, ClusterID: in.ClusterID, CSR: in.CSR, Recipient: in.Recipient, KubeSystemUID: in.KubeSystemUID, OscarID: in.OscarID,
 	})
 	if err != nil {
@@ -82,7 +83,7 @@ func (s *Server) join(w http.ResponseWriter, r *http.Request) error {
 
 // challenge answers POST /system/join/challenge.
 func (s *Server) challenge(w http.ResponseWriter, _ *http.Request) error {
-	text, until, err := s.cp.Challenge()
+	text, until, err := s.cp.Joins.Challenge()
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request) error {
 	if _, err := readJSON(r, "request", &in); err != nil {
 		return err
 	}
-	e, err := s.cp.Renew(r.Context(), controlplane.RenewRequest{
+	e, err := s.cp.Joins.Renew(r.Context(), clusters.RenewRequest{
 		ClusterID: in.ClusterID, ClusterUID: in.ClusterUID, CSR: in.CSR, KubeSystemUID: in.KubeSystemUID,
 	})
 	if err != nil {
@@ -104,7 +105,7 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, enrolmentOf(e))
 }
 
-func enrolmentOf(e *controlplane.Enrolment) v1.Enrolment {
+func enrolmentOf(e *clusters.Enrolment) v1.Enrolment {
 	out := v1.Enrolment{
 		ClusterID: e.ClusterID, ClusterUID: e.ClusterUID, Certificate: string(e.Certificate), ExpiresAt: v1.Time{Time: e.NotAfter},
 		EtcdCA: string(e.EtcdCA), EtcdEndpoints: e.EtcdEndpoints,

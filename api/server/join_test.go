@@ -15,6 +15,8 @@ import (
 	"github.com/oscarfed/oscarfed/api/server"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/internal/pki"
 	"github.com/oscarfed/oscarfed/store/seal"
@@ -25,7 +27,7 @@ const joinBody = `{"token":"ofj_0","cluster_id":"oscar-cluster-d","csr":"pem","r
 
 func TestIssueJoin(t *testing.T) {
 	token := "ofj_" + strings.Repeat("a", 64)
-	f := &fake{joinToken: &controlplane.JoinToken{ClusterID: "d", ClusterUID: "u", Token: token, ExpiresAt: moment("2026-11-20T13:15:00Z")}}
+	f := &fake{joinToken: &clusters.JoinToken{ClusterID: "d", ClusterUID: "u", Token: token, ExpiresAt: moment("2026-11-20T13:15:00Z")}}
 	c := newClient(t, f)
 	want(t, c.do("POST", "/system/clusters/d/join", `{"replace_key":true}`), 201, jsonType,
 		`{"cluster_id":"d","cluster_uid":"u","token":"`+token+`","expires_at":"2026-11-20T13:15:00.000Z"}`)
@@ -37,7 +39,7 @@ func TestIssueJoin(t *testing.T) {
 // A syncer has no credentials, and none are looked at.
 func TestJoinNeedsNoCredentials(t *testing.T) {
 	removed := moment("2026-11-21T00:00:00Z")
-	f := &fake{enrolment: &controlplane.Enrolment{
+	f := &fake{enrolment: &clusters.Enrolment{
 		ClusterID: "d", ClusterUID: "u", Certificate: []byte("pem"), NotAfter: moment("2026-11-21T13:00:00Z"),
 		EtcdEndpoints: []string{"https://e:2379"}, RemovedAt: &removed,
 	}}
@@ -46,7 +48,7 @@ func TestJoinNeedsNoCredentials(t *testing.T) {
 	want(t, c.do("POST", "/system/join", joinBody, "Authorization", ""), 200, jsonType, answer)
 	want(t, c.do("POST", "/system/join/renew", `{"cluster_id":"d","cluster_uid":"u","csr":"pem"}`, "Authorization", "Basic %%%"), 200, jsonType, answer)
 	want(t, c.do("POST", "/system/join/challenge", "{}", "Authorization", ""), 200, jsonType, `{"challenge":"a-challenge","expires_at":"2026-11-20T13:09:05.120Z"}`)
-	if got := f.calls[0].args; got != (controlplane.JoinRequest{Token: "ofj_0", ClusterID: "oscar-cluster-d", CSR: "pem", Recipient: "age1", KubeSystemUID: "k"}) {
+	if got := f.calls[0].args; got != (clusters.JoinRequest{Token: "ofj_0", ClusterID: "oscar-cluster-d", CSR: "pem", Recipient: "age1", KubeSystemUID: "k"}) {
 		t.Errorf("the join is %+v", got)
 	}
 }
@@ -54,12 +56,12 @@ func TestJoinNeedsNoCredentials(t *testing.T) {
 // What the control plane refuses keeps its code on these paths, and none of the answers asks for
 // credentials, which a joining syncer does not have.
 func TestJoinRefusals(t *testing.T) {
-	for code, status := range map[controlplane.Code]int{
-		controlplane.CodeInvalid: 400, controlplane.CodeForbidden: 403, controlplane.CodeConflict: 409,
-		controlplane.CodeFailedPrecondition: 422, controlplane.CodeUnavailable: 503, controlplane.CodeUnknownOutcome: 504,
+	for code, status := range map[fault.Code]int{
+		fault.CodeInvalid: 400, fault.CodeForbidden: 403, fault.CodeConflict: 409,
+		fault.CodeFailedPrecondition: 422, fault.CodeUnavailable: 503, fault.CodeUnknownOutcome: 504,
 	} {
 		for _, path := range []string{"/system/join", "/system/join/renew"} {
-			c := newClient(t, &fake{err: &controlplane.Error{Code: code, Message: "no"}})
+			c := newClient(t, &fake{err: &fault.Error{Code: code, Message: "no"}})
 			resp := c.do("POST", path, joinBody, "Authorization", "")
 			if p := problemOf(t, resp); resp.StatusCode != status || p.Code != string(code) || resp.Header.Get("WWW-Authenticate") != "" {
 				t.Errorf("%s with %s: %d %+v", path, code, resp.StatusCode, p)
@@ -81,7 +83,7 @@ func TestJoinRefusals(t *testing.T) {
 // Guessing is slow, and stops no other address.
 func TestWrongJoinTokensAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{err: &controlplane.Error{Code: controlplane.CodeForbidden, Message: "no"}}
+		f := &fake{err: &fault.Error{Code: fault.CodeForbidden, Message: "no"}}
 		handler := newServer(t, f, limited(5)).Handler()
 		from := func(address, path string) int {
 			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(joinBody))
@@ -118,7 +120,7 @@ type signer struct{ authority *pki.Authority }
 func (signer) Admit(context.Context, string, string) error  { return nil }
 func (signer) Revoke(context.Context, string, string) error { return nil }
 func (s signer) Sign(key crypto.PublicKey, cluster, uid string) ([]byte, time.Time, error) {
-	a := controlplane.EtcdAccess{Authority: s.authority}
+	a := clusters.EtcdAccess{Authority: s.authority}
 	return a.Sign(key, cluster, uid)
 }
 func (signer) Trust() ([]byte, []string) { return nil, []string{"https://127.0.0.1:1"} }
@@ -149,10 +151,10 @@ func FuzzJoin(f *testing.F) {
 	})
 	<-cp.Ready()
 	admin := identity.Caller{Subject: identity.Admin, Administrator: true}
-	if _, err := cp.RegisterCluster(f.Context(), admin, controlplane.ClusterSpec{ClusterID: "d", Endpoint: "https://d.example.org"}); err != nil {
+	if _, err := cp.Clusters.RegisterCluster(f.Context(), admin, clusters.ClusterSpec{ClusterID: "d", Endpoint: "https://d.example.org"}); err != nil {
 		f.Fatal(err)
 	}
-	token, err := cp.IssueJoin(f.Context(), admin, "d", false)
+	token, err := cp.Clusters.IssueJoin(f.Context(), admin, "d", false)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -165,7 +167,7 @@ func FuzzJoin(f *testing.F) {
 		f.Fatal(err)
 	}
 	handler := newServer(f, &fake{}, func(cfg *server.Config) {
-		cfg.ControlPlane = joining{&fake{}, cp}
+		cfg.UseCases.Joins = cp.Clusters
 		cfg.RateLimit = 0
 	}).Handler()
 	valid, err := json.Marshal(v1.Join{Token: token.Token, ClusterID: "d", CSR: string(csr), Recipient: id.Recipient(), KubeSystemUID: "k"})
@@ -194,18 +196,4 @@ func FuzzJoin(f *testing.F) {
 			}
 		}
 	})
-}
-
-// joining is a fake whose joins are real.
-type joining struct {
-	*fake
-	cp *controlplane.ControlPlane
-}
-
-func (j joining) Join(ctx context.Context, req controlplane.JoinRequest) (*controlplane.Enrolment, error) {
-	return j.cp.Join(ctx, req)
-}
-
-func (j joining) Renew(ctx context.Context, req controlplane.RenewRequest) (*controlplane.Enrolment, error) {
-	return j.cp.Renew(ctx, req)
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 )
 
 // limitBody bounds the size of every body. The time that one may take is the
@@ -30,10 +30,10 @@ func (s *Server) limitBody(next http.Handler) http.Handler {
 func readBody(r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(r.Body)
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, errorf(controlplane.CodeTooLarge, "the body is larger than the limit of %d bytes", tooLarge.Limit)
+		return nil, errorf(fault.CodeTooLarge, "the body is larger than the limit of %d bytes", tooLarge.Limit)
 	}
 	if err != nil {
-		return nil, errorf(controlplane.CodeInvalid, "the body ended before it was complete")
+		return nil, errorf(fault.CodeInvalid, "the body ended before it was complete")
 	}
 	return body, nil
 }

@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/server"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -110,7 +111,7 @@ func TestFailedAuthenticationsAreLimitedPerAddress(t *testing.T) {
 
 func TestOpenPathsAreLimitedPerAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, &fake{health: controlplane.Health{OK: true}}, limited(3))
+		c := newClient(t, &fake{health: gate.Health{OK: true}}, limited(3))
 		for range 3 {
 			c.do("GET", "/openapi.yaml", "", "Authorization", "")
 		}
@@ -135,9 +136,9 @@ func TestOpenPathsAreLimitedPerAddress(t *testing.T) {
 // ?wait= on replicas answers when nothing is under way, or with what there is
 // when the wait is over.
 func TestWaitForReplicas(t *testing.T) {
-	phases := func(list ...string) func() *controlplane.Replicas {
+	phases := func(list ...string) func() *view.Replicas {
 		i := -1
-		return func() *controlplane.Replicas {
+		return func() *view.Replicas {
 			i = min(i+1, len(list)-1)
 			f := example()
 			if list[i] == "replica applying" {
@@ -145,7 +146,7 @@ func TestWaitForReplicas(t *testing.T) {
 			} else {
 				f.Phase = record.Phase(list[i])
 			}
-			return &controlplane.Replicas{Federation: f}
+			return &view.Replicas{Federation: f}
 		}
 	}
 	tests := []struct {

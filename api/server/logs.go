@@ -7,16 +7,16 @@ import (
 	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/runs"
 )
 
-// jobLogs are the use cases of OSCAR's Jobs on the clusters, and of their output.
-type jobLogs interface {
-	JobLogs(ctx context.Context, caller identity.Caller, in controlplane.LogTarget, page string) (*controlplane.JobList, error)
-	JobLog(ctx context.Context, caller identity.Caller, in controlplane.LogTarget, job string, timestamps bool) (*controlplane.RunAnswer, error)
-	DeleteJobLogs(ctx context.Context, caller identity.Caller, in controlplane.LogTarget, all bool) (missing []string, err error)
-	DeleteJobLog(ctx context.Context, caller identity.Caller, in controlplane.LogTarget, job string) (missing []string, err error)
+// JobLogs are the use cases of OSCAR's Jobs on the clusters, and of their output.
+type JobLogs interface {
+	JobLogs(ctx context.Context, caller identity.Caller, in runs.LogTarget, page string) (*runs.JobList, error)
+	JobLog(ctx context.Context, caller identity.Caller, in runs.LogTarget, job string, timestamps bool) (*runs.RunAnswer, error)
+	DeleteJobLogs(ctx context.Context, caller identity.Caller, in runs.LogTarget, all bool) (missing []string, err error)
+	DeleteJobLog(ctx context.Context, caller identity.Caller, in runs.LogTarget, job string) (missing []string, err error)
 }
 
 const (
@@ -30,8 +30,8 @@ const (
 	maxMissing = 4 << 10
 )
 
-func logTarget(r *http.Request) controlplane.LogTarget {
-	return controlplane.LogTarget{Service: pathParam(r, "service"), ClusterID: r.URL.Query().Get("cluster_id")}
+func logTarget(r *http.Request) runs.LogTarget {
+	return runs.LogTarget{Service: pathParam(r, "service"), ClusterID: r.URL.Query().Get("cluster_id")}
 }
 
 // tellMissing is never a status: OSCAR's clients take 206 and 207 for failures.
@@ -50,7 +50,7 @@ func tellMissing(h http.Header, missing []string) {
 
 // listLogs answers GET /system/logs/{service}: the jobs of all members, as OSCAR lists its own.
 func (s *Server) listLogs(w http.ResponseWriter, r *http.Request) error {
-	list, err := s.cp.JobLogs(r.Context(), stateOf(r).caller, logTarget(r), r.URL.Query().Get("page"))
+	list, err := s.cp.JobLogs.JobLogs(r.Context(), stateOf(r).caller, logTarget(r), r.URL.Query().Get("page"))
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (s *Server) listLogs(w http.ResponseWriter, r *http.Request) error {
 
 // getLog answers GET /system/logs/{service}/{job}.
 func (s *Server) getLog(w http.ResponseWriter, r *http.Request) error {
-	answer, err := s.cp.JobLog(r.Context(), stateOf(r).caller, logTarget(r), pathParam(r, "job"), r.URL.Query().Get("timestamps") == "true")
+	answer, err := s.cp.JobLogs.JobLog(r.Context(), stateOf(r).caller, logTarget(r), pathParam(r, "job"), r.URL.Query().Get("timestamps") == "true")
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (s *Server) getLog(w http.ResponseWriter, r *http.Request) error {
 
 // deleteLogs answers DELETE /system/logs/{service}.
 func (s *Server) deleteLogs(w http.ResponseWriter, r *http.Request) error {
-	missing, err := s.cp.DeleteJobLogs(r.Context(), stateOf(r).caller, logTarget(r), r.URL.Query().Get("all") == "true")
+	missing, err := s.cp.JobLogs.DeleteJobLogs(r.Context(), stateOf(r).caller, logTarget(r), r.URL.Query().Get("all") == "true")
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (s *Server) deleteLogs(w http.ResponseWriter, r *http.Request) error {
 
 // deleteLog answers DELETE /system/logs/{service}/{job}.
 func (s *Server) deleteLog(w http.ResponseWriter, r *http.Request) error {
-	missing, err := s.cp.DeleteJobLog(r.Context(), stateOf(r).caller, logTarget(r), pathParam(r, "job"))
+	missing, err := s.cp.JobLogs.DeleteJobLog(r.Context(), stateOf(r).caller, logTarget(r), pathParam(r, "job"))
 	if err != nil {
 		return err
 	}

@@ -35,11 +35,19 @@ func newServer(t testing.TB, f *fake, change ...func(*server.Config)) *server.Se
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := server.Config{ControlPlane: f, Authenticator: auth, Logger: slog.New(slog.DiscardHandler)}
+	cfg := server.Config{UseCases: f.useCases(), Authenticator: auth, Logger: slog.New(slog.DiscardHandler)}
 	for _, c := range change {
 		c(&cfg)
 	}
 	return server.New(cfg)
+}
+
+// useCases are those of the fake.
+func (f *fake) useCases() server.UseCases {
+	return server.UseCases{
+		Services: f, Federations: f, Clusters: f, Joins: f, Plans: f, Status: f, Storage: f, Differences: f, Audit: f,
+		Tokens: f, Jobs: f, JobLogs: f, Streams: f, Invocations: f,
+	}
 }
 
 // client sends requests of the administrator to a handler whose answers are

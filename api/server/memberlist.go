@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 )
 
@@ -98,7 +98,7 @@ func (in *memberLists) validateRemoval() {
 }
 
 // replacements pairs the two lists; one list alone is by identity.
-func (in *memberLists) replacements() []controlplane.Replacement {
+func (in *memberLists) replacements() []federations.Replacement {
 	from, to := in.first, in.update
 	switch {
 	case len(from) == 0:
@@ -112,9 +112,9 @@ func (in *memberLists) replacements() []controlplane.Replacement {
 		})
 		return nil
 	}
-	out := make([]controlplane.Replacement, len(from))
+	out := make([]federations.Replacement, len(from))
 	for i := range from {
-		out[i] = controlplane.Replacement{From: from[i], To: to[i]}
+		out[i] = federations.Replacement{From: from[i], To: to[i]}
 	}
 	return out
 }
@@ -133,7 +133,7 @@ func (s *Server) checkClusters(ctx context.Context, caller identity.Caller, in *
 	if len(in.violations) > 0 || len(in.clusters) == 0 && !slices.ContainsFunc(lists, func(l namedList) bool { return len(l.members) > 0 }) {
 		return in.err()
 	}
-	registered, err := s.cp.Clusters(ctx, caller)
+	registered, err := s.cp.Clusters.Clusters(ctx, caller)
 	if err != nil {
 		return err
 	}

@@ -5,13 +5,14 @@ import (
 	"strconv"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 )
 
 // addReplicas answers POST /system/replicas/{service}: members that are there
 // already, and equal, are left as they are.
 func (s *Server) addReplicas(w http.ResponseWriter, r *http.Request) error {
-	return s.changeReplicas(w, r, func(_ *params, body []byte, req *controlplane.ReplicasRequest) error {
+	return s.changeReplicas(w, r, func(_ *params, body []byte, req *federations.ReplicasRequest) error {
 		in := readMemberLists(body, "replicas", false)
 		in.validate()
 		if len(in.violations) == 0 && len(in.first) == 0 {
@@ -25,7 +26,7 @@ func (s *Server) addReplicas(w http.ResponseWriter, r *http.Request) error {
 // replaceReplicas answers PUT /system/replicas/{service}: each member of replicas
 // becomes the one of update at its place; one list alone is by identity.
 func (s *Server) replaceReplicas(w http.ResponseWriter, r *http.Request) error {
-	return s.changeReplicas(w, r, func(_ *params, body []byte, req *controlplane.ReplicasRequest) error {
+	return s.changeReplicas(w, r, func(_ *params, body []byte, req *federations.ReplicasRequest) error {
 		in := readMemberLists(body, "replicas", false)
 		in.validate()
 		req.Replace, req.List = in.replacements(), in.toList()
@@ -40,7 +41,7 @@ func (s *Server) replaceReplicas(w http.ResponseWriter, r *http.Request) error {
 // one way: by the body, by cluster_id and service_name, or all by all=true. No
 // name is no order.
 func (s *Server) removeReplicas(w http.ResponseWriter, r *http.Request) error {
-	return s.changeReplicas(w, r, func(p *params, body []byte, req *controlplane.ReplicasRequest) error {
+	return s.changeReplicas(w, r, func(p *params, body []byte, req *federations.ReplicasRequest) error {
 		all, name := p.oneOf("all", "true", "false") == "true", p.query.Get("service_name")
 		req.Data, req.Jobs = p.oneOf("data", "delete"), p.oneOf("jobs", "cancel")
 		in := &memberLists{name: "replicas"}
@@ -95,7 +96,7 @@ func (in *memberLists) toList() string { return in.wanted()[0].name }
 
 // changeReplicas reads what all changes of members have in common, lets fill add
 // what is changed, and answers with the federation as the service sees it then.
-func (s *Server) changeReplicas(w http.ResponseWriter, r *http.Request, fill func(*params, []byte, *controlplane.ReplicasRequest) error) error {
+func (s *Server) changeReplicas(w http.ResponseWriter, r *http.Request, fill func(*params, []byte, *federations.ReplicasRequest) error) error {
 	result, err := s.changeMembers(r, fill)
 	if err != nil {
 		return err
@@ -109,10 +110,10 @@ func (s *Server) changeReplicas(w http.ResponseWriter, r *http.Request, fill fun
 
 // changeMembers carries out a change of members. A request that names none
 // changes nothing and is not committed: its answer is what there is.
-func (s *Server) changeMembers(r *http.Request, fill func(*params, []byte, *controlplane.ReplicasRequest) error) (*controlplane.ChangeResult, error) {
+func (s *Server) changeMembers(r *http.Request, fill func(*params, []byte, *federations.ReplicasRequest) error) (*federations.ChangeResult, error) {
 	st, p, service := stateOf(r), paramsOf(r), pathParam(r, "service")
 	st.change, st.location = true, replicasPath(service)
-	req := controlplane.ReplicasRequest{ClusterID: p.query.Get("cluster_id"), RequestID: st.writeID, Wait: p.wait(0)}
+	req := federations.ReplicasRequest{ClusterID: p.query.Get("cluster_id"), RequestID: st.writeID, Wait: p.wait(0)}
 	if preferencesOf(r).async {
 		req.Wait = 0
 	}
@@ -134,17 +135,17 @@ func (s *Server) changeMembers(r *http.Request, fill func(*params, []byte, *cont
 	if len(req.Add) == 0 && len(req.Remove) == 0 && len(req.Replace) == 0 && !req.RemoveAll {
 		return s.unchanged(r, req)
 	}
-	return s.cp.ChangeReplicas(r.Context(), st.caller, service, req)
+	return s.cp.Federations.ChangeReplicas(r.Context(), st.caller, service, req)
 }
 
 // unchanged answers a change of nothing.
-func (s *Server) unchanged(r *http.Request, req controlplane.ReplicasRequest) (*controlplane.ChangeResult, error) {
-	view, err := s.cp.Replicas(r.Context(), stateOf(r).caller, pathParam(r, "service"), req.ClusterID)
+func (s *Server) unchanged(r *http.Request, req federations.ReplicasRequest) (*federations.ChangeResult, error) {
+	view, err := s.cp.Federations.Replicas(r.Context(), stateOf(r).caller, pathParam(r, "service"), req.ClusterID)
 	if err != nil {
 		return nil, err
 	}
 	if req.IfMatch != 0 && req.IfMatch != view.Revision {
-		return nil, errorf(controlplane.CodeConflict, "federation %q has been changed since; GET it again and decide anew", view.GroupID)
+		return nil, errorf(fault.CodeConflict, "federation %q has been changed since; GET it again and decide anew", view.GroupID)
 	}
-	return &controlplane.ChangeResult{Replicas: *view}, nil
+	return &federations.ChangeResult{Replicas: *view}, nil
 }

@@ -10,13 +10,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 )
 
-func registered(ids ...string) []controlplane.Cluster {
-	out := make([]controlplane.Cluster, len(ids))
+func registered(ids ...string) []clusters.Cluster {
+	out := make([]clusters.Cluster, len(ids))
 	for i, id := range ids {
-		out[i] = controlplane.Cluster{ClusterID: id, State: "active"}
+		out[i] = clusters.Cluster{ClusterID: id, State: "active"}
 	}
 	return out
 }
@@ -25,12 +27,12 @@ func member(cluster, name string) oscar.Member {
 	return oscar.Member{Type: "oscar", ClusterID: cluster, ServiceName: name}
 }
 
-func pair(from, to oscar.Member) controlplane.Replacement {
-	return controlplane.Replacement{From: from, To: to}
+func pair(from, to oscar.Member) federations.Replacement {
+	return federations.Replacement{From: from, To: to}
 }
 
 // asked is the one change that was asked for; the other calls only read.
-func (f *fake) asked(t *testing.T) (string, controlplane.ReplicasRequest) {
+func (f *fake) asked(t *testing.T) (string, federations.ReplicasRequest) {
 	t.Helper()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -43,7 +45,7 @@ func (f *fake) asked(t *testing.T) (string, controlplane.ReplicasRequest) {
 	if len(found) != 1 {
 		t.Fatalf("%d changes were asked for: %+v", len(found), f.calls)
 	}
-	return found[0].name, found[0].args.(controlplane.ReplicasRequest)
+	return found[0].name, found[0].args.(federations.ReplicasRequest)
 }
 
 func (f *fake) unasked(t *testing.T) {
@@ -69,47 +71,47 @@ func TestReplicasRequests(t *testing.T) {
 	tests := []struct {
 		name, method, query, body string
 		headers                   []string
-		want                      controlplane.ReplicasRequest
+		want                      federations.ReplicasRequest
 	}{
-		{"add", "POST", "", `{"replicas":[` + b1 + `,` + c1 + `]}`, nil, controlplane.ReplicasRequest{Add: []oscar.Member{member("b", "svc1"), typeless}}},
+		{"add", "POST", "", `{"replicas":[` + b1 + `,` + c1 + `]}`, nil, federations.ReplicasRequest{Add: []oscar.Member{member("b", "svc1"), typeless}}},
 		{
 			"add to one of several", "POST", "?cluster_id=a&wait=30s", `{"Replicas":[` + b1 + `]}`, []string{"If-Match", `W/"12"`},
-			controlplane.ReplicasRequest{ClusterID: "a", Add: []oscar.Member{member("b", "svc1")}, Wait: 30 * time.Second, IfMatch: 12},
+			federations.ReplicasRequest{ClusterID: "a", Add: []oscar.Member{member("b", "svc1")}, Wait: 30 * time.Second, IfMatch: 12},
 		},
 		{
 			"replace", "PUT", "", `{"replicas":[` + b1 + `],"update":[` + c1 + `]}`, nil,
-			controlplane.ReplicasRequest{Replace: []controlplane.Replacement{pair(member("b", "svc1"), typeless)}},
+			federations.ReplicasRequest{Replace: []federations.Replacement{pair(member("b", "svc1"), typeless)}},
 		},
 		{
 			"replace pairs", "PUT", "", `{"replicas":[` + b1 + `,` + c1 + `],"update":[` + c1 + `,` + b1 + `]}`, nil,
-			controlplane.ReplicasRequest{Replace: []controlplane.Replacement{pair(member("b", "svc1"), typeless), pair(typeless, member("b", "svc1"))}},
+			federations.ReplicasRequest{Replace: []federations.Replacement{pair(member("b", "svc1"), typeless), pair(typeless, member("b", "svc1"))}},
 		},
 		{
 			"settings by replicas", "PUT", "", `{"replicas":[{"type":"oscar","cluster_id":"b","service_name":"svc1","priority":7,"weight":3}],"update":[]}`, nil,
-			controlplane.ReplicasRequest{Replace: []controlplane.Replacement{pair(weighted, weighted)}},
+			federations.ReplicasRequest{Replace: []federations.Replacement{pair(weighted, weighted)}},
 		},
 		{
 			"settings by update", "PUT", "", `{"replicas":null,"update":[{"type":"oscar","cluster_id":"b","service_name":"svc1","priority":7,"weight":3}]}`, nil,
-			controlplane.ReplicasRequest{Replace: []controlplane.Replacement{pair(weighted, weighted)}},
+			federations.ReplicasRequest{Replace: []federations.Replacement{pair(weighted, weighted)}},
 		},
-		{"remove", "DELETE", "", `{"replicas":[` + b1 + `]}`, nil, controlplane.ReplicasRequest{Remove: []oscar.Member{member("b", "svc1")}}},
+		{"remove", "DELETE", "", `{"replicas":[` + b1 + `]}`, nil, federations.ReplicasRequest{Remove: []oscar.Member{member("b", "svc1")}}},
 		{
 			"remove one twice", "DELETE", "?cluster_id=a", `{"replicas":[` + b1 + `,` + b1 + `]}`, nil,
-			controlplane.ReplicasRequest{ClusterID: "a", Remove: []oscar.Member{member("b", "svc1"), member("b", "svc1")}},
+			federations.ReplicasRequest{ClusterID: "a", Remove: []oscar.Member{member("b", "svc1"), member("b", "svc1")}},
 		},
 		{
 			"remove from a cluster that is no more", "DELETE", "", `{"replicas":[{"cluster_id":"gone","service_name":"svc1"}]}`, nil,
-			controlplane.ReplicasRequest{Remove: []oscar.Member{{ClusterID: "gone", ServiceName: "svc1"}}},
+			federations.ReplicasRequest{Remove: []oscar.Member{{ClusterID: "gone", ServiceName: "svc1"}}},
 		},
 		{
 			"remove by the query", "DELETE", "?cluster_id=b&service_name=svc1&wait=5", "", []string{"If-Match", "*"},
-			controlplane.ReplicasRequest{Remove: []oscar.Member{member("b", "svc1")}, Wait: 5 * time.Second},
+			federations.ReplicasRequest{Remove: []oscar.Member{member("b", "svc1")}, Wait: 5 * time.Second},
 		},
-		{"remove all", "DELETE", "?all=true&cluster_id=a", "", nil, controlplane.ReplicasRequest{RemoveAll: true, ClusterID: "a"}},
-		{"nobody waits", "DELETE", "?all=true&wait=5s", "", []string{"Prefer", "respond-async"}, controlplane.ReplicasRequest{RemoveAll: true}},
+		{"remove all", "DELETE", "?all=true&cluster_id=a", "", nil, federations.ReplicasRequest{RemoveAll: true, ClusterID: "a"}},
+		{"nobody waits", "DELETE", "?all=true&wait=5s", "", []string{"Prefer", "respond-async"}, federations.ReplicasRequest{RemoveAll: true}},
 		{
 			"upstream's clusters", "POST", "", `{"replicas":[` + b1 + `],"clusters":{"c":{"endpoint":"https://c","auth_user":"u","auth_password":"canary"},"a":null},"storage_providers":{"x":1}}`, nil,
-			controlplane.ReplicasRequest{Add: []oscar.Member{member("b", "svc1")}},
+			federations.ReplicasRequest{Add: []oscar.Member{member("b", "svc1")}},
 		},
 	}
 	for _, tt := range tests {
@@ -248,9 +250,9 @@ func TestIfMatch(t *testing.T) {
 			}
 			var got int64
 			switch req := f.calls[len(f.calls)-1].args.(type) {
-			case controlplane.ChangeRequest:
+			case federations.ChangeRequest:
 				got = req.IfMatch
-			case controlplane.ReplicasRequest:
+			case federations.ReplicasRequest:
 				got = req.IfMatch
 			}
 			if got != tt.ifMatch {
@@ -261,7 +263,7 @@ func TestIfMatch(t *testing.T) {
 }
 
 func TestAConflictOfAChangeIsAPreconditionThatFailed(t *testing.T) {
-	f := &fake{err: &controlplane.Error{Code: controlplane.CodeConflict, Message: "changed since"}}
+	f := &fake{err: &fault.Error{Code: fault.CodeConflict, Message: "changed since"}}
 	c := newClient(t, f)
 	for given, status := range map[string]int{"": 409, `"7"`: 412, "*": 412} {
 		if p := problemOf(t, c.do("DELETE", "/system/replicas/svc?all=true", "", "If-Match", given)); p.Status != status || p.Code != "conflict" || p.Detail != "changed since" {
@@ -272,7 +274,7 @@ func TestAConflictOfAChangeIsAPreconditionThatFailed(t *testing.T) {
 
 // An outcome that is not known says where it can be looked up.
 func TestAnUnknownChangeHasALocation(t *testing.T) {
-	c := newClient(t, &fake{err: &controlplane.Error{Code: controlplane.CodeUnknownOutcome, Message: "m"}})
+	c := newClient(t, &fake{err: &fault.Error{Code: fault.CodeUnknownOutcome, Message: "m"}})
 	resp := c.do("DELETE", "/system/replicas/svc?all=true", "")
 	if p := problemOf(t, resp); p.Status != 504 || p.Instance != "/system/replicas/svc" || resp.Header.Get("Location") != "/system/replicas/svc" {
 		t.Errorf("got %+v", p)

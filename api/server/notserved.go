@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 )
 
 // notFound answers an unknown path, and an unknown method of a known path, as OSCAR
@@ -17,7 +17,7 @@ func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	stateOf(r).oscar = true
-	s.fail(w, r, &controlplane.Error{Code: controlplane.CodeNotServed, Message: why})
+	s.fail(w, r, &fault.Error{Code: fault.CodeNotServed, Message: why})
 }
 
 // notServed says of a request that an OSCAR Manager v4.1 answers, and this API does not,

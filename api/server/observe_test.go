@@ -14,13 +14,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/oscarfed/oscarfed/api/server"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
 )
 
 // One line per request, and in it nothing of query, headers or bodies.
 func TestAccessLog(t *testing.T) {
 	var log bytes.Buffer
-	c := newClient(t, &fake{created: &controlplane.CreateResult{Done: true}}, func(cfg *server.Config) {
+	c := newClient(t, &fake{created: &federations.CreateResult{Done: true}}, func(cfg *server.Config) {
 		cfg.Logger = slog.New(slog.NewJSONHandler(&log, nil))
 	})
 	body := strings.Replace(service, "}", `,"environment":{"secrets":{"k":"canary-body"}}}`, 1)
@@ -60,7 +62,7 @@ func TestAccessLog(t *testing.T) {
 
 func TestProbesAreNotLogged(t *testing.T) {
 	var log bytes.Buffer
-	c := newClient(t, &fake{health: controlplane.Health{OK: true}}, func(cfg *server.Config) {
+	c := newClient(t, &fake{health: gate.Health{OK: true}}, func(cfg *server.Config) {
 		cfg.Logger = slog.New(slog.NewJSONHandler(&log, nil))
 	})
 	c.do("GET", "/health", "")
@@ -73,7 +75,7 @@ func TestMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "of_somebody_else"}, func() float64 { return 7 }))
 	var during float64
-	f := &fake{err: &controlplane.Error{Code: controlplane.CodeNotFound}}
+	f := &fake{err: &fault.Error{Code: fault.CodeNotFound}}
 	srv := newServer(t, f, func(cfg *server.Config) { cfg.Registry = registry })
 	f.before = func(context.Context) { during = gauge(t, registry, "oscarfed_http_requests_in_flight") }
 	c := &client{t, srv.Handler()}

@@ -6,7 +6,8 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/view"
 )
 
 // The path /system/federation/{service} is OSCAR's own. Its answers are in
@@ -16,7 +17,7 @@ import (
 
 // getMembers answers GET /system/federation/{service}.
 func (s *Server) getMembers(w http.ResponseWriter, r *http.Request) error {
-	view, err := s.cp.Replicas(r.Context(), stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
+	view, err := s.cp.Federations.Replicas(r.Context(), stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
 	if err != nil {
 		return err
 	}
@@ -25,7 +26,7 @@ func (s *Server) getMembers(w http.ResponseWriter, r *http.Request) error {
 
 // addMembers answers POST /system/federation/{service}.
 func (s *Server) addMembers(w http.ResponseWriter, r *http.Request) error {
-	return s.changeFederation(w, r, func(_ *params, body []byte, req *controlplane.ReplicasRequest) error {
+	return s.changeFederation(w, r, func(_ *params, body []byte, req *federations.ReplicasRequest) error {
 		in, err := readFederation(body)
 		if err != nil {
 			return err
@@ -39,7 +40,7 @@ func (s *Server) addMembers(w http.ResponseWriter, r *http.Request) error {
 // replaceMembers answers PUT /system/federation/{service}. Without both lists it
 // changes nothing, as upstream.
 func (s *Server) replaceMembers(w http.ResponseWriter, r *http.Request) error {
-	return s.changeFederation(w, r, func(_ *params, body []byte, req *controlplane.ReplicasRequest) error {
+	return s.changeFederation(w, r, func(_ *params, body []byte, req *federations.ReplicasRequest) error {
 		in, err := readFederation(body)
 		if err != nil {
 			return err
@@ -54,7 +55,7 @@ func (s *Server) replaceMembers(w http.ResponseWriter, r *http.Request) error {
 // with no members in it, all go: that is what OSCAR's clients mean by it. What
 // "delete" asks for happens anyway to the members' services, and to nothing else.
 func (s *Server) removeMembers(w http.ResponseWriter, r *http.Request) error {
-	return s.changeFederation(w, r, func(_ *params, body []byte, req *controlplane.ReplicasRequest) error {
+	return s.changeFederation(w, r, func(_ *params, body []byte, req *federations.ReplicasRequest) error {
 		in := &memberLists{name: "members"}
 		if len(bytes.TrimSpace(body)) > 0 {
 			in = readMemberLists(body, "members", true)
@@ -73,7 +74,7 @@ func readFederation(body []byte) (*memberLists, error) {
 	return readMemberLists(body, "members", true), nil
 }
 
-func (s *Server) changeFederation(w http.ResponseWriter, r *http.Request, fill func(*params, []byte, *controlplane.ReplicasRequest) error) error {
+func (s *Server) changeFederation(w http.ResponseWriter, r *http.Request, fill func(*params, []byte, *federations.ReplicasRequest) error) error {
 	stateOf(r).noun = "payload"
 	result, err := s.changeMembers(r, fill)
 	if err != nil {
@@ -85,7 +86,7 @@ func (s *Server) changeFederation(w http.ResponseWriter, r *http.Request, fill f
 
 // writeMembers answers as OSCAR does: tree is its star, no members are null, and every key of a
 // member is there.
-func writeMembers(w http.ResponseWriter, view *controlplane.Replicas) error {
+func writeMembers(w http.ResponseWriter, view *view.Replicas) error {
 	out := v1.Members{Topology: view.Topology}
 	if view.Topology == oscar.TopologyTree {
 		out.Topology = oscar.TopologyStar
@@ -106,7 +107,7 @@ func writeMembers(w http.ResponseWriter, view *controlplane.Replicas) error {
 
 // sslVerify is what a member's key says when it is not given: false, as OSCAR
 // shows it, but for an endpoint, whose certificate is checked then.
-func sslVerify(m controlplane.Replica) bool {
+func sslVerify(m view.Replica) bool {
 	if m.SSLVerify == nil {
 		return m.Type == oscar.MemberEndpoint
 	}

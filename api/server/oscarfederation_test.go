@@ -8,7 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/view"
 )
 
 // sent is a member as oscar-cli sends it.
@@ -24,38 +26,38 @@ const asShown = `{"topology":"mesh","members":[{"type":"oscar","cluster_id":"osc
 func TestMembersAreShownAsByOSCAR(t *testing.T) {
 	tests := []struct {
 		name string
-		view func(v *controlplane.Replicas)
+		view func(v *view.Replicas)
 		want string
 	}{
-		{"mesh", func(*controlplane.Replicas) {}, asShown},
-		{"tree is OSCAR's star", func(v *controlplane.Replicas) { v.Topology = "tree" }, strings.Replace(asShown, "mesh", "star", 1)},
+		{"mesh", func(*view.Replicas) {}, asShown},
+		{"tree is OSCAR's star", func(v *view.Replicas) { v.Topology = "tree" }, strings.Replace(asShown, "mesh", "star", 1)},
 		{
 			"a worker of a star sees nobody",
-			func(v *controlplane.Replicas) { v.Topology, v.Self, v.Sees = "tree", 1, nil },
+			func(v *view.Replicas) { v.Topology, v.Self, v.Sees = "tree", 1, nil },
 			`{"topology":"star","members":null}`,
 		},
 		{
 			"a star without members",
-			func(v *controlplane.Replicas) { v.Topology, v.Members, v.Sees = "star", v.Members[:1], nil },
+			func(v *view.Replicas) { v.Topology, v.Members, v.Sees = "star", v.Members[:1], nil },
 			`{"topology":"star","members":null}`,
 		},
 		{
 			"all members have gone",
-			func(v *controlplane.Replicas) { v.Members, v.Sees = v.Members[:1], nil },
+			func(v *view.Replicas) { v.Members, v.Sees = v.Members[:1], nil },
 			`{"topology":"mesh","members":null}`,
 		},
 		{
 			"replicas that do not know each other",
-			func(v *controlplane.Replicas) { v.Topology, v.Sees = "none", nil },
+			func(v *view.Replicas) { v.Topology, v.Sees = "none", nil },
 			`{"topology":"none","members":null}`,
 		},
 		{
 			"an endpoint, and what was given",
-			func(v *controlplane.Replicas) {
+			func(v *view.Replicas) {
 				v.Topology = "star"
 				v.Members = append(v.Members,
-					controlplane.Replica{Type: "endpoint", URL: "https://far.example.org/a?b=c&d=e", Priority: 9},
-					controlplane.Replica{Type: "oscar", ClusterID: "c", ServiceName: "s", SSLVerify: new(true)})
+					view.Replica{Type: "endpoint", URL: "https://far.example.org/a?b=c&d=e", Priority: 9},
+					view.Replica{Type: "oscar", ClusterID: "c", ServiceName: "s", SSLVerify: new(true)})
 				v.Sees = []int{2, 3}
 			},
 			`{"topology":"star","members":[{"type":"endpoint","cluster_id":"","service_name":"","url":"https://far.example.org/a?b=c\u0026d=e","ssl_verify":true,"priority":9,"headers":null},` +
@@ -64,7 +66,7 @@ func TestMembersAreShownAsByOSCAR(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f := &fake{replicas: func() *controlplane.Replicas {
+			f := &fake{replicas: func() *view.Replicas {
 				v := changed().Replicas
 				tt.view(&v)
 				return &v
@@ -76,7 +78,7 @@ func TestMembersAreShownAsByOSCAR(t *testing.T) {
 			}
 		})
 	}
-	want(t, newClient(t, &fake{err: &controlplane.Error{Code: controlplane.CodeNotFound, Message: "m"}}).do("GET", "/system/federation/x", ""), 404, "", "")
+	want(t, newClient(t, &fake{err: &fault.Error{Code: fault.CodeNotFound, Message: "m"}}).do("GET", "/system/federation/x", ""), 404, "", "")
 }
 
 // Every form that OSCAR's clients have sent over their history.
@@ -87,42 +89,42 @@ func TestFederationForms(t *testing.T) {
 	tests := []struct {
 		name, method, query, body string
 		// want is nil when nothing is asked for.
-		want *controlplane.ReplicasRequest
+		want *federations.ReplicasRequest
 	}{
-		{"oldest", "POST", "", `[` + sent + `]`, &controlplane.ReplicasRequest{Add: []oscar.Member{asSent()}}},
-		{"oldest, with spaces", "POST", "", "\n\t [" + sent + "," + c1 + "]\n", &controlplane.ReplicasRequest{Add: []oscar.Member{asSent(), short}}},
-		{"members", "POST", "", `{"members":[` + sent + `]}`, &controlplane.ReplicasRequest{Add: []oscar.Member{asSent()}}},
-		{"any case", "POST", "", `{"Members":[` + strings.Replace(sent, `"oscar"`, `"OSCAR"`, 1) + `]}`, &controlplane.ReplicasRequest{Add: []oscar.Member{upper}}},
+		{"oldest", "POST", "", `[` + sent + `]`, &federations.ReplicasRequest{Add: []oscar.Member{asSent()}}},
+		{"oldest, with spaces", "POST", "", "\n\t [" + sent + "," + c1 + "]\n", &federations.ReplicasRequest{Add: []oscar.Member{asSent(), short}}},
+		{"members", "POST", "", `{"members":[` + sent + `]}`, &federations.ReplicasRequest{Add: []oscar.Member{asSent()}}},
+		{"any case", "POST", "", `{"Members":[` + strings.Replace(sent, `"oscar"`, `"OSCAR"`, 1) + `]}`, &federations.ReplicasRequest{Add: []oscar.Member{upper}}},
 		{
 			"everything of upstream", "POST", "?wait=20s",
 			`{"members":[` + sent + `],"update":[],"clusters":{"b":{"endpoint":"https://b","auth_user":"u","auth_password":"p","ssl_verify":true}},"storage_providers":{"minio":{}},"delete":false}`,
-			&controlplane.ReplicasRequest{Add: []oscar.Member{asSent()}, Wait: 20 * time.Second},
+			&federations.ReplicasRequest{Add: []oscar.Member{asSent()}, Wait: 20 * time.Second},
 		},
 		{"nobody", "POST", "", `{"members":null}`, nil},
 		{"nobody, oldest", "POST", "", `[]`, nil},
 		{"clusters alone", "POST", "", `{"clusters":{"b":{}}}`, nil},
 
-		{"oldest", "PUT", "", `[` + sent + `]`, &controlplane.ReplicasRequest{Replace: []controlplane.Replacement{pair(asSent(), asSent())}}},
-		{"members without update", "PUT", "", `{"members":[` + sent + `]}`, &controlplane.ReplicasRequest{Replace: []controlplane.Replacement{pair(asSent(), asSent())}}},
-		{"update without members", "PUT", "", `{"members":null,"update":[` + sent + `]}`, &controlplane.ReplicasRequest{Replace: []controlplane.Replacement{pair(asSent(), asSent())}}},
-		{"members and update", "PUT", "", `{"members":[` + sent + `],"update":[` + c1 + `]}`, &controlplane.ReplicasRequest{Replace: []controlplane.Replacement{pair(asSent(), short)}}},
+		{"oldest", "PUT", "", `[` + sent + `]`, &federations.ReplicasRequest{Replace: []federations.Replacement{pair(asSent(), asSent())}}},
+		{"members without update", "PUT", "", `{"members":[` + sent + `]}`, &federations.ReplicasRequest{Replace: []federations.Replacement{pair(asSent(), asSent())}}},
+		{"update without members", "PUT", "", `{"members":null,"update":[` + sent + `]}`, &federations.ReplicasRequest{Replace: []federations.Replacement{pair(asSent(), asSent())}}},
+		{"members and update", "PUT", "", `{"members":[` + sent + `],"update":[` + c1 + `]}`, &federations.ReplicasRequest{Replace: []federations.Replacement{pair(asSent(), short)}}},
 		{"neither", "PUT", "", `{}`, nil},
 		{"neither, oldest", "PUT", "", `[]`, nil},
 		{"neither, null", "PUT", "", `{"members":null,"update":null}`, nil},
 
-		{"no body", "DELETE", "", "", &controlplane.ReplicasRequest{RemoveAll: true}},
-		{"only spaces", "DELETE", "", " \n", &controlplane.ReplicasRequest{RemoveAll: true}},
-		{"no members", "DELETE", "?cluster_id=a", `{}`, &controlplane.ReplicasRequest{RemoveAll: true, ClusterID: "a"}},
-		{"null members", "DELETE", "", `{"members":null,"delete":true}`, &controlplane.ReplicasRequest{RemoveAll: true}},
-		{"empty members", "DELETE", "", `{"members":[]}`, &controlplane.ReplicasRequest{RemoveAll: true}},
-		{"some", "DELETE", "", `{"members":[` + sent + `]}`, &controlplane.ReplicasRequest{Remove: []oscar.Member{asSent()}}},
-		{"some, and delete", "DELETE", "", `{"members":[` + sent + `],"delete":true}`, &controlplane.ReplicasRequest{Remove: []oscar.Member{asSent()}}},
-		{"some twice", "DELETE", "", `{"members":[` + sent + `,` + sent + `]}`, &controlplane.ReplicasRequest{Remove: []oscar.Member{asSent(), asSent()}}},
-		{"some, oldest", "DELETE", "", `[` + sent + `]`, &controlplane.ReplicasRequest{Remove: []oscar.Member{asSent()}}},
+		{"no body", "DELETE", "", "", &federations.ReplicasRequest{RemoveAll: true}},
+		{"only spaces", "DELETE", "", " \n", &federations.ReplicasRequest{RemoveAll: true}},
+		{"no members", "DELETE", "?cluster_id=a", `{}`, &federations.ReplicasRequest{RemoveAll: true, ClusterID: "a"}},
+		{"null members", "DELETE", "", `{"members":null,"delete":true}`, &federations.ReplicasRequest{RemoveAll: true}},
+		{"empty members", "DELETE", "", `{"members":[]}`, &federations.ReplicasRequest{RemoveAll: true}},
+		{"some", "DELETE", "", `{"members":[` + sent + `]}`, &federations.ReplicasRequest{Remove: []oscar.Member{asSent()}}},
+		{"some, and delete", "DELETE", "", `{"members":[` + sent + `],"delete":true}`, &federations.ReplicasRequest{Remove: []oscar.Member{asSent()}}},
+		{"some twice", "DELETE", "", `{"members":[` + sent + `,` + sent + `]}`, &federations.ReplicasRequest{Remove: []oscar.Member{asSent(), asSent()}}},
+		{"some, oldest", "DELETE", "", `[` + sent + `]`, &federations.ReplicasRequest{Remove: []oscar.Member{asSent()}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.method+" "+tt.name, func(t *testing.T) {
-			f := &fake{changed: changed(), clusters: registered("a", "b", "c"), replicas: func() *controlplane.Replicas { return &changed().Replicas }}
+			f := &fake{changed: changed(), clusters: registered("a", "b", "c"), replicas: func() *view.Replicas { return &changed().Replicas }}
 			resp := newClient(t, f).do(tt.method, "/system/federation/svc"+tt.query, tt.body)
 			want(t, resp, 200, jsonType, asShown)
 			if tt.want == nil {
@@ -162,8 +164,8 @@ func TestFederationRefusals(t *testing.T) {
 		{"an unknown cluster in the oldest form", "POST", `[{"cluster_id":"z","service_name":"svc"}]`, nil, 400,
 			"Invalid payload: 1 violation\n[0].cluster_id: cluster \"z\" is not registered"},
 		{"clusters in an order", "DELETE", `{"clusters":{"y":{}}}`, nil, 400, "Invalid payload: 1 violation\nclusters.y: cluster \"y\""},
-		{"unknown service", "DELETE", "", &controlplane.Error{Code: controlplane.CodeNotFound, Message: "m"}, 404, ""},
-		{"not his", "DELETE", "", &controlplane.Error{Code: controlplane.CodeForbidden, Message: "only its owner"}, 403, "only its owner"},
+		{"unknown service", "DELETE", "", &fault.Error{Code: fault.CodeNotFound, Message: "m"}, 404, ""},
+		{"not his", "DELETE", "", &fault.Error{Code: fault.CodeForbidden, Message: "only its owner"}, 403, "only its owner"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.method+" "+tt.name, func(t *testing.T) {
@@ -181,7 +183,7 @@ func TestFederationRefusals(t *testing.T) {
 
 // A change of nothing that is bound to a revision still tells that it has passed.
 func TestAChangeOfNothingHonoursIfMatch(t *testing.T) {
-	f := &fake{replicas: func() *controlplane.Replicas { return &changed().Replicas }}
+	f := &fake{replicas: func() *view.Replicas { return &changed().Replicas }}
 	c := newClient(t, f)
 	for tag, status := range map[string]int{`"4711"`: 200, `"4710"`: 412, "*": 200} {
 		if resp := c.do("PUT", "/system/federation/svc", "{}", "If-Match", tag); resp.StatusCode != status {

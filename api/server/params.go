@@ -11,7 +11,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/request"
 )
 
 // Headers of our own.
@@ -101,14 +101,14 @@ func (p *params) idempotencyKey() string {
 
 // repeat is how a change is told again: by its key, and by all that decides what it
 // does. How long the caller waits, and what he likes to be answered, do not.
-func (p *params) repeat(body []byte) controlplane.Repeat {
+func (p *params) repeat(body []byte) request.Repeat {
 	key := p.idempotencyKey()
 	if key == "" {
-		return controlplane.Repeat{}
+		return request.Repeat{}
 	}
 	query := p.r.URL.Query()
 	query.Del("wait")
-	return controlplane.Repeat{
+	return request.Repeat{
 		Key: key, Method: p.r.Method, Path: p.r.URL.Path,
 		Body: query.Encode() + "\n" + string(body),
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
 )
 
 // confused are ways to write a path so that one part of a server may take it for another
@@ -44,7 +44,7 @@ func headers(path string) []string {
 // No way to write a path, and no header beside it, leads to a use case without
 // credentials. The requests are written by hand: clients would clean them.
 func TestNoPathConfusionReachesTheControlPlane(t *testing.T) {
-	f := &fake{health: controlplane.Health{OK: true}}
+	f := &fake{health: gate.Health{OK: true}}
 	server := httptest.NewServer(newServer(t, f).Handler())
 	t.Cleanup(server.Close)
 	type try struct{ method, target, header string }

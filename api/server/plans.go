@@ -7,24 +7,24 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/plan"
 )
 
 // planHeader binds a creation or a change to a plan: it writes what the plan's
 // digest names, or nothing.
 const planHeader = "Oscarfed-Plan"
 
-// plans are the use cases of looking before writing.
-type plans interface {
-	PlanService(ctx context.Context, caller identity.Caller, req controlplane.PlanRequest) (*controlplane.Plan, error)
+// Plans are the use cases of looking before writing.
+type Plans interface {
+	PlanService(ctx context.Context, caller identity.Caller, req plan.PlanRequest) (*plan.Plan, error)
 }
 
 // planService answers POST /system/plans: what the definition in the body would do
 // if it was sent to /system/services now.
 func (s *Server) planService(w http.ResponseWriter, r *http.Request) error {
 	p := paramsOf(r)
-	req := controlplane.PlanRequest{Deployment: p.oneOf("deployment", "transactional", "best-effort")}
+	req := plan.PlanRequest{Deployment: p.oneOf("deployment", "transactional", "best-effort")}
 	if err := p.err(); err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (s *Server) planService(w http.ResponseWriter, r *http.Request) error {
 	if req.Service.ClusterID == "" {
 		req.Service.ClusterID = p.query.Get("cluster_id")
 	}
-	plan, err := s.cp.PlanService(r.Context(), stateOf(r).caller, req)
+	plan, err := s.cp.Plans.PlanService(r.Context(), stateOf(r).caller, req)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (p *params) plan() string {
 	return values[0]
 }
 
-func planOf(plan *controlplane.Plan) v1.Plan {
+func planOf(plan *plan.Plan) v1.Plan {
 	out := v1.Plan{
 		Action: string(plan.Action), Coordinator: v1.Address{ClusterID: plan.Cluster, ServiceName: plan.Service},
 		GroupID: plan.GroupID, Owner: plan.Owner, UID: plan.UID, Generation: plan.Generation, Revision: plan.Revision,
@@ -85,7 +85,7 @@ func planOf(plan *controlplane.Plan) v1.Plan {
 	return out
 }
 
-func planFields(list []controlplane.PlannedField) []v1.PlanField {
+func planFields(list []plan.PlannedField) []v1.PlanField {
 	out := []v1.PlanField{}
 	for _, f := range list {
 		out = append(out, v1.PlanField{Path: f.Path, Before: f.Before, After: f.After})

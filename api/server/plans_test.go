@@ -8,22 +8,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/plan"
 )
 
 var planDigest = strings.Repeat("0123456789abcdef", 4)
 
 func TestPlanOnTheWire(t *testing.T) {
-	f := &fake{plan: &controlplane.Plan{
-		Action: controlplane.PlanChange, Service: "svc", Cluster: "a", GroupID: "g", Owner: "o", UID: "u", Generation: 1, Revision: 41,
+	f := &fake{plan: &plan.Plan{
+		Action: federations.PlanChange, Service: "svc", Cluster: "a", GroupID: "g", Owner: "o", UID: "u", Generation: 1, Revision: 41,
 		NextGeneration: 2, Fence: 9, Digest: planDigest, Deployment: "transactional", TopologyBefore: "mesh", Topology: "star",
-		Fields:       []controlplane.PlannedField{{Path: "memory", Before: json.RawMessage(`"1Gi"`)}},
+		Fields:       []plan.PlannedField{{Path: "memory", Before: json.RawMessage(`"1Gi"`)}},
 		Secrets:      []oscar.SecretDifference{{Path: "environment.secrets.K", Change: oscar.SecretChanged}},
 		EdgesRemoved: [][2]string{{"b/svc", "a/svc"}},
-		Replicas: []controlplane.PlannedReplica{{
-			ClusterID: "a", ServiceName: "svc", Action: controlplane.PlanUpdate, Delay: 90e9, Reasons: []string{"memory differs"}, Spec: "sha256:00",
+		Replicas: []plan.PlannedReplica{{
+			ClusterID: "a", ServiceName: "svc", Action: federations.PlanUpdate, Delay: 90e9, Reasons: []string{"memory differs"}, Spec: "sha256:00",
 		}},
-		Warnings: []controlplane.PlanWarning{{ClusterID: "a", Reason: "Paused", Message: "m"}},
+		Warnings: []plan.PlanWarning{{ClusterID: "a", Reason: "Paused", Message: "m"}},
 	}}
 	c := newClient(t, f)
 	want(t, c.do("POST", "/system/plans?deployment=best-effort&cluster_id=a", service), 200, "application/json; charset=utf-8",
@@ -32,23 +33,23 @@ func TestPlanOnTheWire(t *testing.T) {
 			`"secrets":[{"path":"environment.secrets.K","change":"changed"}],"topology":{"before":"mesh","after":"star","edges_added":[],"edges_removed":[["b/svc","a/svc"]]},`+
 			`"replicas":[{"cluster_id":"a","service_name":"svc","action":"update","votes":false,"delay_s":90,"reasons":["memory differs"],"spec":"sha256:00"}],`+
 			`"warnings":[{"cluster_id":"a","reason":"Paused","message":"m"}]}`)
-	req, ok := f.only(t).args.(controlplane.PlanRequest)
+	req, ok := f.only(t).args.(plan.PlanRequest)
 	if !ok || req.Deployment != "best-effort" || req.Service.ClusterID != "a" {
 		t.Errorf("%+v", req)
 	}
 }
 
 func TestRequestsAreBoundToAPlan(t *testing.T) {
-	f := &fake{created: &controlplane.CreateResult{Federation: example(), Done: true}, changed: changed()}
+	f := &fake{created: &federations.CreateResult{Federation: example(), Done: true}, changed: changed()}
 	c := newClient(t, f)
 	for _, method := range []string{"POST", "PUT"} {
 		f.calls = nil
 		c.do(method, "/system/services", service, "Oscarfed-Plan", planDigest)
 		var got string
 		switch req := f.only(t).args.(type) {
-		case controlplane.CreateRequest:
+		case federations.CreateRequest:
 			got = req.Plan
-		case controlplane.ChangeRequest:
+		case federations.ChangeRequest:
 			got = req.Plan
 		}
 		if diff := cmp.Diff(planDigest, got); diff != "" {

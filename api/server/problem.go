@@ -14,32 +14,32 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 )
 
 // internalMessage is all that a caller learns of an internal error, besides the
 // request id that finds the cause in the log.
 const internalMessage = "internal error; the log of the control plane has the cause under this request id"
 
-func errorf(code controlplane.Code, format string, args ...any) error {
-	return &controlplane.Error{Code: code, Message: fmt.Sprintf(format, args...)}
+func errorf(code fault.Code, format string, args ...any) error {
+	return &fault.Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
 // invalid is an error with violations.
 func invalid(violations ...oscar.Violation) error {
-	return &controlplane.Error{Code: controlplane.CodeInvalid, Violations: violations}
+	return &fault.Error{Code: fault.CodeInvalid, Violations: violations}
 }
 
 // fail answers a request with an error, logs what the caller must not see, and
 // is the only place that does either.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	e := asError(r, err)
-	if st := stateOf(r); e.Code == controlplane.CodeUnknownOutcome && e.Location == "" && st.location != "" {
+	if st := stateOf(r); e.Code == fault.CodeUnknownOutcome && e.Location == "" && st.location != "" {
 		known := *e
 		known.Location, e = st.location, &known
 	}
 	code := statusOfError(e, r)
-	if code >= http.StatusInternalServerError && e.Code != controlplane.CodeNotServed || e.Cause != nil {
+	if code >= http.StatusInternalServerError && e.Code != fault.CodeNotServed || e.Cause != nil {
 		level := slog.LevelWarn
 		if code == http.StatusInternalServerError {
 			level = slog.LevelError
@@ -50,9 +50,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	h := w.Header()
 	switch e.Code {
-	case controlplane.CodeUnauthenticated:
+	case fault.CodeUnauthenticated:
 		h.Set("WWW-Authenticate", challenge)
-	case controlplane.CodeUnavailable, controlplane.CodeExhausted:
+	case fault.CodeUnavailable, fault.CodeExhausted:
 		h.Set("Retry-After", strconv.Itoa(int(max(1, math.Ceil(e.RetryAfter.Seconds())))))
 	}
 	if e.Location != "" {
@@ -64,33 +64,33 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 // asError makes an error of the control plane out of any error. An error that it does not know is
 // internal. A deadline is a code of its own, since the caller waits for an answer: a write that it
 // cut off may have happened.
-func asError(r *http.Request, err error) *controlplane.Error {
-	if e, ok := errors.AsType[*controlplane.Error](err); ok {
+func asError(r *http.Request, err error) *fault.Error {
+	if e, ok := errors.AsType[*fault.Error](err); ok {
 		if kindOf(e.Code).status == http.StatusInternalServerError {
-			return &controlplane.Error{Code: controlplane.CodeInternal, Message: internalMessage, Cause: err}
+			return &fault.Error{Code: fault.CodeInternal, Message: internalMessage, Cause: err}
 		}
 		return e
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
-			return &controlplane.Error{
-				Code: controlplane.CodeUnavailable, Message: "the store did not answer in time", RetryAfter: time.Second, Cause: err,
+			return &fault.Error{
+				Code: fault.CodeUnavailable, Message: "the store did not answer in time", RetryAfter: time.Second, Cause: err,
 			}
 		}
-		return &controlplane.Error{
-			Code: controlplane.CodeUnknownOutcome, Message: "the store did not answer in time; the change may have happened", Cause: err,
+		return &fault.Error{
+			Code: fault.CodeUnknownOutcome, Message: "the store did not answer in time; the change may have happened", Cause: err,
 		}
 	}
-	return &controlplane.Error{Code: controlplane.CodeInternal, Message: internalMessage, Cause: err}
+	return &fault.Error{Code: fault.CodeInternal, Message: internalMessage, Cause: err}
 }
 
 // internalProblem is the answer when there is no error to tell of.
 func internalProblem(r *http.Request) v1.Problem {
-	return problemOf(r, &controlplane.Error{Code: controlplane.CodeInternal, Message: internalMessage})
+	return problemOf(r, &fault.Error{Code: fault.CodeInternal, Message: internalMessage})
 }
 
 // problemOf is an error as the contract writes it.
-func problemOf(r *http.Request, e *controlplane.Error) v1.Problem {
+func problemOf(r *http.Request, e *fault.Error) v1.Problem {
 	st, k := stateOf(r), kindOf(e.Code)
 	p := v1.Problem{
 		Type:      v1.ProblemURN + string(e.Code),
@@ -102,7 +102,7 @@ func problemOf(r *http.Request, e *controlplane.Error) v1.Problem {
 		RequestID: st.id,
 		Clusters:  e.Candidates,
 	}
-	if e.Code == controlplane.CodeInvalid {
+	if e.Code == fault.CodeInvalid {
 		p.Title = fmt.Sprintf(k.title, st.noun)
 	}
 	if e.Location != "" {

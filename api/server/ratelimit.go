@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-chi/httprate"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 )
 
 // rateWindow is what a limit counts over; the window slides.
@@ -82,8 +82,8 @@ func (s *Server) limit(counter *httprate.RateLimiter, next http.Handler, key fun
 func addressKey(r *http.Request) string { return httprate.CanonicalizeIP(addressOf(r)) }
 
 func exhausted(message string) error {
-	return &controlplane.Error{
-		Code:       controlplane.CodeExhausted,
+	return &fault.Error{
+		Code:       fault.CodeExhausted,
 		Message:    message + "; send again after the pause in Retry-After",
 		RetryAfter: rateWindow,
 	}

@@ -7,25 +7,29 @@ import (
 	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/tokens"
+	"github.com/oscarfed/oscarfed/controlplane/view"
 )
 
-// refreshTokens are the use cases of the refresh token of a federation's owner.
-type refreshTokens interface {
-	RefreshToken(ctx context.Context, caller identity.Caller, service, clusterID string) (*controlplane.RefreshTokenStatus, error)
-	GiveRefreshToken(ctx context.Context, caller identity.Caller, service string, req controlplane.RefreshTokenRequest) (*controlplane.RefreshTokenStatus, error)
-	DropRefreshToken(ctx context.Context, caller identity.Caller, service, clusterID, requestID string) (*controlplane.RefreshTokenStatus, error)
+// Tokens are the use cases of the refresh token of a federation's owner.
+type Tokens interface {
+	// ServiceCaller is who shows the own token of a service of that name; the error is
+	// identity.ErrUnauthenticated (wrapped) when it is not one.
+	ServiceCaller(ctx context.Context, service, token string) (identity.Caller, error)
+	RefreshToken(ctx context.Context, caller identity.Caller, service, clusterID string) (*tokens.RefreshTokenStatus, error)
+	GiveRefreshToken(ctx context.Context, caller identity.Caller, service string, req tokens.RefreshTokenRequest) (*tokens.RefreshTokenStatus, error)
+	DropRefreshToken(ctx context.Context, caller identity.Caller, service, clusterID, requestID string) (*tokens.RefreshTokenStatus, error)
 }
 
 const refreshTokenRoute = replicasRoute + "/refresh-token"
 
 // maxTokenBody is what a refresh token may have around it, in bytes: line breaks.
-const maxTokenBody = controlplane.MaxRefreshToken + 16
+const maxTokenBody = tokens.MaxRefreshToken + 16
 
 // getRefreshToken answers GET /system/replicas/{service}/refresh-token.
 func (s *Server) getRefreshToken(w http.ResponseWriter, r *http.Request) error {
-	status, err := s.cp.RefreshToken(r.Context(), stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
+	status, err := s.cp.Tokens.RefreshToken(r.Context(), stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
 	if err != nil {
 		return err
 	}
@@ -43,7 +47,7 @@ func (s *Server) putRefreshToken(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	st := stateOf(r)
 	st.noun, st.location = "refresh token", r.URL.Path
-	status, err := s.cp.GiveRefreshToken(r.Context(), st.caller, pathParam(r, "service"), controlplane.RefreshTokenRequest{
+	status, err := s.cp.Tokens.GiveRefreshToken(r.Context(), st.caller, pathParam(r, "service"), tokens.RefreshTokenRequest{
 		ClusterID: q.Get("cluster_id"), Token: strings.TrimSpace(string(body)), Issuer: q.Get("issuer"), Client: q.Get("client_id"), RequestID: st.writeID,
 	})
 	if err != nil {
@@ -56,14 +60,14 @@ func (s *Server) putRefreshToken(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) deleteRefreshToken(w http.ResponseWriter, r *http.Request) error {
 	st := stateOf(r)
 	st.location = r.URL.Path
-	status, err := s.cp.DropRefreshToken(r.Context(), st.caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"), st.writeID)
+	status, err := s.cp.Tokens.DropRefreshToken(r.Context(), st.caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"), st.writeID)
 	if err != nil {
 		return err
 	}
 	return writeJSON(w, http.StatusAccepted, refreshTokenStatusOf(status, time.Now()))
 }
 
-func refreshTokenStatusOf(s *controlplane.RefreshTokenStatus, now time.Time) v1.RefreshTokenStatus {
+func refreshTokenStatusOf(s *tokens.RefreshTokenStatus, now time.Time) v1.RefreshTokenStatus {
 	out := v1.RefreshTokenStatus{GroupID: s.GroupID, UID: s.UID, Token: *refreshTokenOf(&s.RefreshToken, now), Members: []v1.MemberToken{}}
 	for _, m := range s.Members {
 		out.Members = append(out.Members, v1.MemberToken{
@@ -74,7 +78,7 @@ func refreshTokenStatusOf(s *controlplane.RefreshTokenStatus, now time.Time) v1.
 }
 
 // refreshTokenOf is nil for nil.
-func refreshTokenOf(t *controlplane.RefreshToken, now time.Time) *v1.RefreshToken {
+func refreshTokenOf(t *view.RefreshToken, now time.Time) *v1.RefreshToken {
 	if t == nil {
 		return nil
 	}

@@ -12,14 +12,15 @@ import (
 	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 )
 
-// relays are the use cases of syncers that open a stream.
-type relays interface {
+// Streams are the use cases of syncers that open a stream.
+type Streams interface {
 	Instance() string
-	ChallengeStream(ctx context.Context, cluster, uid string, connected []string) (controlplane.StreamChallenge, error)
-	TakeStream(ctx context.Context, open controlplane.OpenStream) (serve func(context.Context, net.Conn) error, err error)
+	ChallengeStream(ctx context.Context, cluster, uid string, connected []string) (clusters.StreamChallenge, error)
+	TakeStream(ctx context.Context, open clusters.OpenStream) (serve func(context.Context, net.Conn) error, err error)
 }
 
 // relayRoute has no deadline of its own: see openRelay.
@@ -37,7 +38,7 @@ func (s *Server) challengeRelay(w http.ResponseWriter, r *http.Request) error {
 	if len(in.Connected) > maxConnected {
 		return tooManyConnected()
 	}
-	c, err := s.cp.ChallengeStream(r.Context(), in.ClusterID, in.ClusterUID, in.Connected)
+	c, err := s.cp.Streams.ChallengeStream(r.Context(), in.ClusterID, in.ClusterUID, in.Connected)
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ func (s *Server) challengeRelay(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) openRelay(w http.ResponseWriter, r *http.Request) {
 	serve, err := s.acceptRelay(r)
 	if err != nil {
-		if e, ok := errors.AsType[*controlplane.Error](err); ok && e.Code == controlplane.CodeForbidden {
+		if e, ok := errors.AsType[*fault.Error](err); ok && e.Code == fault.CodeForbidden {
 			s.limits.failed(w, r)
 		}
 		s.fail(w, r, err)
@@ -62,7 +63,7 @@ func (s *Server) openRelay(w http.ResponseWriter, r *http.Request) {
 	stateOf(r).watch = true // it lasts as long as its caller likes
 	w.Header().Set("Connection", "Upgrade")
 	w.Header().Set("Upgrade", v1.RelayProtocol)
-	w.Header().Set(v1.RelayInstanceHeader, s.cp.Instance())
+	w.Header().Set(v1.RelayInstanceHeader, s.cp.Streams.Instance())
 	w.WriteHeader(http.StatusSwitchingProtocols)
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -88,11 +89,11 @@ func (s *Server) acceptRelay(r *http.Request) (func(context.Context, net.Conn) e
 		return nil, exhausted("too many refused requests from this address")
 	}
 	if r.ProtoMajor != 1 || !r.ProtoAtLeast(1, 1) || !strings.EqualFold(r.Header.Get("Upgrade"), v1.RelayProtocol) || !asksUpgrade(r.Header) {
-		return nil, errorf(controlplane.CodeInvalid, "this path takes the streams of syncers: HTTP/1.1 with Upgrade: %s", v1.RelayProtocol)
+		return nil, errorf(fault.CodeInvalid, "this path takes the streams of syncers: HTTP/1.1 with Upgrade: %s", v1.RelayProtocol)
 	}
 	select {
 	case <-s.drained:
-		return nil, &controlplane.Error{Code: controlplane.CodeUnavailable, Message: "this instance is stopping", RetryAfter: time.Second}
+		return nil, &fault.Error{Code: fault.CodeUnavailable, Message: "this instance is stopping", RetryAfter: time.Second}
 	default:
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.Timeout)
@@ -102,13 +103,13 @@ func (s *Server) acceptRelay(r *http.Request) (func(context.Context, net.Conn) e
 	if len(connected) > maxConnected {
 		return nil, tooManyConnected()
 	}
-	return s.cp.TakeStream(ctx, controlplane.OpenStream{
+	return s.cp.Streams.TakeStream(ctx, clusters.OpenStream{
 		Cluster: h.Get(v1.RelayClusterHeader), UID: h.Get(v1.RelayUIDHeader), Proof: h.Get(v1.RelayProofHeader), Connected: connected,
 	})
 }
 
 func tooManyConnected() error {
-	return errorf(controlplane.CodeInvalid, "more than %d instances are connected", maxConnected)
+	return errorf(fault.CodeInvalid, "more than %d instances are connected", maxConnected)
 }
 
 func asksUpgrade(h http.Header) bool {

@@ -14,7 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/oscarfed/oscarfed/api/server"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 )
 
 func TestRelayChallenge(t *testing.T) {
@@ -43,7 +44,7 @@ func relayServer(t *testing.T, f *fake, change ...func(*server.Config)) string {
 }
 
 const upgrade = "GET /system/relay HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: oscarfed-relay-1\r\n" +
-	"Oscarfed-Cluster: d\r\nOscarfed-Cluster-Uid: u\r\nOscarfed-Relay-Proof: p\r\nOscarfed-Relay-Connected: a,b\r\n\r\n"
+	"Oscarfed-Cluster: d\r\nOscarfed-Cluster-UID: u\r\nOscarfed-Relay-Proof: p\r\nOscarfed-Relay-Connected: a,b\r\n\r\n"
 
 // What the syncer sends before it has read the answer belongs to the stream.
 func TestRelayHandsTheConnectionOver(t *testing.T) {
@@ -81,7 +82,7 @@ func TestRelayHandsTheConnectionOver(t *testing.T) {
 		t.Error(err)
 	}
 	got := f.calls[len(f.calls)-1].args
-	if diff := cmp.Diff(controlplane.OpenStream{Cluster: "d", UID: "u", Proof: "p", Connected: []string{"a", "b"}}, got); diff != "" {
+	if diff := cmp.Diff(clusters.OpenStream{Cluster: "d", UID: "u", Proof: "p", Connected: []string{"a", "b"}}, got); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -95,9 +96,9 @@ func TestRelayRefuses(t *testing.T) {
 		"no upgrade":      {strings.Replace(upgrade, "keep-alive, Upgrade", "keep-alive", 1), nil, 400},
 		"another upgrade": {strings.Replace(upgrade, "oscarfed-relay-1", "websocket", 1), nil, 400},
 		"an old HTTP":     {strings.Replace(upgrade, "HTTP/1.1", "HTTP/1.0", 1), nil, 400},
-		"no proof":        {upgrade, &controlplane.Error{Code: controlplane.CodeForbidden, Message: "no"}, 403},
+		"no proof":        {upgrade, &fault.Error{Code: fault.CodeForbidden, Message: "no"}, 403},
 		"a stream is there": {
-			upgrade, &controlplane.Error{Code: controlplane.CodeConflict, Message: "no"}, 409,
+			upgrade, &fault.Error{Code: fault.CodeConflict, Message: "no"}, 409,
 		},
 		"a fault":   {upgrade, errors.New("etcd says: secret"), 500},
 		"too many":  {strings.Replace(upgrade, "a,b", strings.Repeat("a,", 64)+"b", 1), nil, 400},
@@ -132,7 +133,7 @@ func TestRelayRefuses(t *testing.T) {
 
 // An address that fails again and again is limited before its proof is verified.
 func TestRelayCountsWhatWasRefused(t *testing.T) {
-	f := &fake{err: &controlplane.Error{Code: controlplane.CodeForbidden, Message: "no"}}
+	f := &fake{err: &fault.Error{Code: fault.CodeForbidden, Message: "no"}}
 	address := relayServer(t, f, func(c *server.Config) { c.RateLimit = 3 })
 	last := 0
 	for range 20 {

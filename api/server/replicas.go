@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/view"
 )
 
 const replicasRoute = "/system/replicas/{service}"
@@ -36,14 +36,14 @@ func (s *Server) getReplicas(w http.ResponseWriter, r *http.Request) error {
 const settlePause = 250 * time.Millisecond
 
 // settledReplicas asks again until nothing is under way or the wait is over.
-func (s *Server) settledReplicas(r *http.Request, wait time.Duration) (*controlplane.Replicas, error) {
+func (s *Server) settledReplicas(r *http.Request, wait time.Duration) (*view.Replicas, error) {
 	caller, name, cluster := stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id")
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
 	tick := time.NewTicker(settlePause)
 	defer tick.Stop()
 	for {
-		view, err := s.cp.Replicas(r.Context(), caller, name, cluster)
+		view, err := s.cp.Federations.Replicas(r.Context(), caller, name, cluster)
 		if err != nil || settled(view) {
 			return view, err
 		}
@@ -57,7 +57,7 @@ func (s *Server) settledReplicas(r *http.Request, wait time.Duration) (*controlp
 
 // settled says whether neither the federation nor a replica of it is on its way
 // to another state.
-func settled(view *controlplane.Replicas) bool {
+func settled(view *view.Replicas) bool {
 	if underWay(string(view.Phase)) {
 		return false
 	}

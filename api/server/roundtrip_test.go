@@ -16,7 +16,11 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/api/server"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/view"
 )
 
 // connect calls a real server through the typed client.
@@ -36,13 +40,13 @@ func connect(t *testing.T, f *fake, pass string) *apiclient.Client {
 // What the server says is what the client understands.
 func TestClientAndServer(t *testing.T) {
 	f, s := example(), parse(t, service)
-	view := controlplane.Replicas{Federation: f, Sees: []int{1}}
-	cluster := controlplane.Cluster{ClusterID: "c1", UID: "u", State: "active", RegisteredAt: moment("2026-11-20T12:00:00Z"), Alive: true}
+	shown := view.Replicas{Federation: f, Sees: []int{1}}
+	cluster := clusters.Cluster{ClusterID: "c1", UID: "u", State: "active", RegisteredAt: moment("2026-11-20T12:00:00Z"), Alive: true}
 	cp := &fake{
-		created: &controlplane.CreateResult{Federation: f, Done: true, Replayed: true}, deleted: &controlplane.DeleteResult{Pending: 1},
-		services: []*oscar.Service{s}, service: s, replicas: func() *controlplane.Replicas { return &view },
-		federation: &f, federations: []controlplane.Federation{f}, cluster: &cluster, clusters: []controlplane.Cluster{cluster},
-		health: controlplane.Health{OK: true},
+		created: &federations.CreateResult{Federation: f, Done: true, Replayed: true}, deleted: &federations.DeleteResult{Pending: 1},
+		services: []*oscar.Service{s}, service: s, replicas: func() *view.Replicas { return &shown },
+		federation: &f, federations: []view.Federation{f}, cluster: &cluster, clusters: []clusters.Cluster{cluster},
+		health: gate.Health{OK: true},
 	}
 	c, ctx := connect(t, cp, password), t.Context()
 
@@ -66,7 +70,7 @@ func TestClientAndServer(t *testing.T) {
 	if one, err := c.Service(ctx, "grayifyr0", ""); err != nil || !oscar.Equal(one, s) {
 		t.Errorf("service: %+v, %v", one, err)
 	}
-	cp.changed = &controlplane.ChangeResult{Replicas: view, Away: view.Members}
+	cp.changed = &federations.ChangeResult{Replicas: shown, Away: shown.Members}
 	if after, err := c.ChangeService(ctx, s, apiclient.ChangeOptions{}); err != nil || !cmp.Equal(after, created.Replicas) {
 		t.Errorf("change: %+v, %v", after, err)
 	}
@@ -88,19 +92,19 @@ func TestClientAndServer(t *testing.T) {
 	if list, err := c.Clusters(ctx); err != nil || len(list) != 1 || !cmp.Equal(list[0], *registered) {
 		t.Errorf("clusters: %+v, %v", list, err)
 	}
-	cp.removed = &controlplane.RemoveResult{Pending: 3}
+	cp.removed = &clusters.RemoveResult{Pending: 3}
 	if got, err := c.RemoveCluster(ctx, "c1", apiclient.RemoveClusterOptions{Force: true}); err != nil || got.Cluster != nil || got.Pending != 3 {
 		t.Errorf("remove: %+v %v", got, err)
 	}
 	removing := *cp.cluster
-	removing.State, removing.Removal = "removing", &controlplane.ClusterRemoval{Orphan: true, Tombstones: 2, Waits: "it is away", Blocked: true}
-	cp.removed = &controlplane.RemoveResult{Cluster: &removing, Pending: 2}
+	removing.State, removing.Removal = "removing", &clusters.ClusterRemoval{Orphan: true, Tombstones: 2, Waits: "it is away", Blocked: true}
+	cp.removed = &clusters.RemoveResult{Cluster: &removing, Pending: 2}
 	got, err := c.RemoveCluster(ctx, "c1", apiclient.RemoveClusterOptions{Orphan: true, Wait: time.Minute})
 	if err != nil || got.Cluster == nil || got.Cluster.State != "removing" || !got.Cluster.Removal.Blocked || got.Cluster.Removal.Waits != "it is away" {
 		t.Errorf("remove: %+v %v", got, err)
 	}
 	asked := cp.calls[len(cp.calls)-1]
-	if opts, ok := asked.args.(controlplane.RemoveOptions); !ok || !opts.Orphan || opts.Force || opts.Wait != time.Minute || opts.RequestID == "" {
+	if opts, ok := asked.args.(clusters.RemoveOptions); !ok || !opts.Orphan || opts.Force || opts.Wait != time.Minute || opts.RequestID == "" {
 		t.Errorf("asked %+v", asked)
 	}
 }
@@ -113,31 +117,31 @@ func TestClientAndServerAgreeOnChanges(t *testing.T) {
 	opts := apiclient.ChangeOptions{ClusterID: "a", IfMatch: 4711, Wait: time.Minute}
 	tests := map[string]struct {
 		send func(context.Context, *apiclient.Client) (*v1.Replicas, error)
-		want controlplane.ReplicasRequest
+		want federations.ReplicasRequest
 	}{
 		"add": {
 			func(ctx context.Context, c *apiclient.Client) (*v1.Replicas, error) {
 				return c.AddReplicas(ctx, "svc", []oscar.Member{d, far}, opts)
 			},
-			controlplane.ReplicasRequest{Add: []oscar.Member{d, far}, List: "replicas"},
+			federations.ReplicasRequest{Add: []oscar.Member{d, far}, List: "replicas"},
 		},
 		"replace": {
 			func(ctx context.Context, c *apiclient.Client) (*v1.Replicas, error) {
 				return c.ReplaceReplicas(ctx, "svc", []apiclient.Replacement{{From: b, To: d}, {From: far, To: far}}, opts)
 			},
-			controlplane.ReplicasRequest{Replace: []controlplane.Replacement{pair(b, d), pair(far, far)}, List: "update"},
+			federations.ReplicasRequest{Replace: []federations.Replacement{pair(b, d), pair(far, far)}, List: "update"},
 		},
 		"remove": {
 			func(ctx context.Context, c *apiclient.Client) (*v1.Replicas, error) {
 				return c.RemoveReplicas(ctx, "svc", []oscar.Member{b, far}, opts)
 			},
-			controlplane.ReplicasRequest{Remove: []oscar.Member{b, far}},
+			federations.ReplicasRequest{Remove: []oscar.Member{b, far}},
 		},
 		"remove all": {
 			func(ctx context.Context, c *apiclient.Client) (*v1.Replicas, error) {
 				return c.RemoveAllReplicas(ctx, "svc", opts)
 			},
-			controlplane.ReplicasRequest{RemoveAll: true},
+			federations.ReplicasRequest{RemoveAll: true},
 		},
 	}
 	for name, tt := range tests {
@@ -154,7 +158,7 @@ func TestClientAndServerAgreeOnChanges(t *testing.T) {
 			}
 		})
 	}
-	f := &fake{err: &controlplane.Error{Code: controlplane.CodeNotFound}}
+	f := &fake{err: &fault.Error{Code: fault.CodeNotFound}}
 	_, err := connect(t, f, password).RemoveReplicas(t.Context(), "svc", nil, opts)
 	if e, ok := errors.AsType[*apiclient.Error](err); !ok || e.Code() != v1.CodeInvalid {
 		t.Errorf("the removal of nobody: %v", err)
@@ -203,7 +207,7 @@ func TestClientWatchesServers(t *testing.T) {
 	if id := <-seen; id != 9 {
 		t.Errorf("saw %d", id)
 	}
-	src.views <- &controlplane.Error{Code: controlplane.CodeNotFound, Message: "gone"}
+	src.views <- &fault.Error{Code: fault.CodeNotFound, Message: "gone"}
 	if e, ok := errors.AsType[*apiclient.Error](<-ended); !ok || e.Code() != v1.CodeNotFound || e.Problem.Detail != "gone" {
 		t.Errorf("ended with %v", e)
 	}

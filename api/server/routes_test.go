@@ -14,7 +14,8 @@ import (
 	"github.com/oscarfed/oscarfed/api"
 	"github.com/oscarfed/oscarfed/api/apitest"
 	"github.com/oscarfed/oscarfed/api/server"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 )
 
@@ -208,7 +209,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 
 // oscar-js and oscar_python send trailing slashes; they are not redirected.
 func TestTrailingSlash(t *testing.T) {
-	f := &fake{health: controlplane.Health{OK: true}, created: &controlplane.CreateResult{Done: true}, deleted: &controlplane.DeleteResult{}}
+	f := &fake{health: gate.Health{OK: true}, created: &federations.CreateResult{Done: true}, deleted: &federations.DeleteResult{}}
 	c := newClient(t, f)
 	for route, status := range map[string]int{
 		"GET /system/info/": 200, "GET /system/services/": 200, "POST /system/services/": 201, "GET /health/": 200,
@@ -222,7 +223,7 @@ func TestTrailingSlash(t *testing.T) {
 }
 
 func TestHead(t *testing.T) {
-	c := newClient(t, &fake{health: controlplane.Health{OK: true}})
+	c := newClient(t, &fake{health: gate.Health{OK: true}})
 	for _, path := range []string{"/health", "/system/info", "/system/services", "/system/clusters", "/openapi.yaml"} {
 		if resp := c.do("HEAD", path, ""); resp.StatusCode != 200 {
 			t.Errorf("HEAD %s: %d", path, resp.StatusCode)
@@ -231,15 +232,15 @@ func TestHead(t *testing.T) {
 }
 
 func TestHealth(t *testing.T) {
-	f := &fake{health: controlplane.Health{OK: true}}
+	f := &fake{health: gate.Health{OK: true}}
 	srv := newServer(t, f)
 	c := &client{t, apitest.Handler(t, srv.Handler())}
 	want(t, c.do("GET", "/health", "", "Authorization", ""), 200, text, "Ok")
 	f.health.Message = "etcd is short of space"
 	want(t, c.do("GET", "/health", "", "Authorization", ""), 200, text, "Ok, but etcd is short of space")
-	f.health = controlplane.Health{Message: "etcd is away"}
+	f.health = gate.Health{Message: "etcd is away"}
 	want(t, c.do("GET", "/health", "", "Authorization", ""), 503, text, "etcd is away")
-	f.health = controlplane.Health{OK: true}
+	f.health = gate.Health{OK: true}
 	srv.Drain()
 	want(t, c.do("GET", "/health", "", "Authorization", ""), 503, text, "the control plane is stopping")
 }
@@ -253,7 +254,7 @@ func TestInfo(t *testing.T) {
 }
 
 func TestRequestID(t *testing.T) {
-	f := &fake{created: &controlplane.CreateResult{Done: true}}
+	f := &fake{created: &federations.CreateResult{Done: true}}
 	c := newClient(t, f)
 	tests := []struct {
 		given string
@@ -275,7 +276,7 @@ func TestRequestID(t *testing.T) {
 			f.calls = nil
 			resp := c.do("POST", "/system/services", service, "X-Request-ID", tt.given)
 			id := resp.Header.Get("X-Request-ID")
-			write := f.only(t).args.(controlplane.CreateRequest).RequestID
+			write := f.only(t).args.(federations.CreateRequest).RequestID
 			if tt.kept != (id == tt.given) || id == "" || !strings.HasPrefix(write, id) || seen[write] {
 				t.Errorf("%q: answered %q, wrote %q (seen before: %v)", tt.given, id, write, seen[write])
 			}

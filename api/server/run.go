@@ -10,13 +10,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/runs"
 )
 
-// invocations are the use cases of invoking a service and waiting for its answer.
-type invocations interface {
-	Invoke(ctx context.Context, caller identity.Caller, req controlplane.RunRequest) (*controlplane.RunAnswer, error)
+// Invocations are the use cases of invoking a service and waiting for its answer.
+type Invocations interface {
+	Invoke(ctx context.Context, caller identity.Caller, req runs.RunRequest) (*runs.RunAnswer, error)
 }
 
 const (
@@ -50,12 +51,12 @@ func (s *Server) streamed(limit time.Duration) func(http.Handler) http.Handler {
 // runService answers POST /run/{service}: what the function answers, as it is.
 func (s *Server) runService(w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength > maxRunBody {
-		return errorf(controlplane.CodeTooLarge, "the body is larger than the limit of %d bytes", maxRunBody)
+		return errorf(fault.CodeTooLarge, "the body is larger than the limit of %d bytes", maxRunBody)
 	}
 	control := http.NewResponseController(w)
 	body := &forwardedBody{body: r.Body, control: control}
 	defer body.stop()
-	req := controlplane.RunRequest{
+	req := runs.RunRequest{
 		Service: pathParam(r, "service"), ClusterID: r.URL.Query().Get("cluster_id"), Header: http.Header{}, Body: body, Length: r.ContentLength,
 	}
 	for name, values := range r.Header {
@@ -63,9 +64,9 @@ func (s *Server) runService(w http.ResponseWriter, r *http.Request) error {
 			req.Header[name] = values
 		}
 	}
-	answer, err := s.cp.Invoke(r.Context(), stateOf(r).caller, req)
+	answer, err := s.cp.Invocations.Invoke(r.Context(), stateOf(r).caller, req)
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return errorf(controlplane.CodeTooLarge, "the body is larger than the limit of %d bytes", tooLarge.Limit)
+		return errorf(fault.CodeTooLarge, "the body is larger than the limit of %d bytes", tooLarge.Limit)
 	}
 	if err != nil {
 		return err
@@ -92,7 +93,7 @@ func passedOn(name string) bool {
 
 // passAnswer streams an answer. One that breaks off is broken here, too: it is not taken
 // for a whole one.
-func (s *Server) passAnswer(w http.ResponseWriter, answer *controlplane.RunAnswer) error {
+func (s *Server) passAnswer(w http.ResponseWriter, answer *runs.RunAnswer) error {
 	defer answer.Body.Close()
 	h := w.Header()
 	for name, values := range answer.Header {

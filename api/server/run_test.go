@@ -9,18 +9,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/runs"
 )
 
-func answering(status int, header http.Header, body io.Reader, length int64) func(controlplane.RunRequest) (*controlplane.RunAnswer, error) {
-	return func(controlplane.RunRequest) (*controlplane.RunAnswer, error) {
-		return &controlplane.RunAnswer{ClusterID: "b", Status: status, Header: header, Length: length, Body: io.NopCloser(body)}, nil
+func answering(status int, header http.Header, body io.Reader, length int64) func(runs.RunRequest) (*runs.RunAnswer, error) {
+	return func(runs.RunRequest) (*runs.RunAnswer, error) {
+		return &runs.RunAnswer{ClusterID: "b", Status: status, Header: header, Length: length, Body: io.NopCloser(body)}, nil
 	}
 }
 
 func TestRunPassesWhatBelongsToTheBody(t *testing.T) {
-	var got controlplane.RunRequest
-	f := &fake{run: func(req controlplane.RunRequest) (*controlplane.RunAnswer, error) {
+	var got runs.RunRequest
+	f := &fake{run: func(req runs.RunRequest) (*runs.RunAnswer, error) {
 		got = req
 		body, err := io.ReadAll(req.Body)
 		if err != nil {
@@ -45,9 +46,9 @@ func TestRunPassesWhatBelongsToTheBody(t *testing.T) {
 }
 
 func TestRunRefusesABodyThatIsTooLarge(t *testing.T) {
-	f := &fake{run: func(req controlplane.RunRequest) (*controlplane.RunAnswer, error) {
+	f := &fake{run: func(req runs.RunRequest) (*runs.RunAnswer, error) {
 		_, err := io.Copy(io.Discard, req.Body)
-		return nil, &controlplane.Error{Code: controlplane.CodeUnknownOutcome, Message: "it broke off", Cause: err}
+		return nil, &fault.Error{Code: fault.CodeUnknownOutcome, Message: "it broke off", Cause: err}
 	}}
 	address := relayServer(t, f)
 	send := func(length int64) int {
@@ -89,7 +90,7 @@ func TestABodyThatIsStillReadWhenTheAnswerIsThere(t *testing.T) {
 		"it was not read": func() (io.Reader, func()) { return strings.NewReader("a question"), func() {} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &fake{run: func(req controlplane.RunRequest) (*controlplane.RunAnswer, error) {
+			f := &fake{run: func(req runs.RunRequest) (*runs.RunAnswer, error) {
 				go func() {
 					_, _ = io.Copy(io.Discard, req.Body)
 					ended <- struct{}{}
@@ -122,8 +123,8 @@ func TestABodyThatIsStillReadWhenTheAnswerIsThere(t *testing.T) {
 
 // The unread body of a refused invocation is not in the way of the next request.
 func TestARefusedInvocationKeepsTheConnection(t *testing.T) {
-	f := &fake{run: func(controlplane.RunRequest) (*controlplane.RunAnswer, error) {
-		return nil, &controlplane.Error{Code: controlplane.CodeNotFound, Message: "there is no such service"}
+	f := &fake{run: func(runs.RunRequest) (*runs.RunAnswer, error) {
+		return nil, &fault.Error{Code: fault.CodeNotFound, Message: "there is no such service"}
 	}}
 	c := newClient(t, f)
 	for range 20 {
@@ -166,8 +167,8 @@ func (broken) Read([]byte) (int, error) { return 0, errors.New("it broke off") }
 
 func TestLogs(t *testing.T) {
 	f := &fake{
-		jobList: &controlplane.JobList{
-			Jobs: map[string]controlplane.JobInfo{"j1": {Status: "Running", Created: "2026-11-20T13:04:05Z", Started: "2026-11-20T13:04:06Z"}},
+		jobList: &runs.JobList{
+			Jobs: map[string]runs.JobInfo{"j1": {Status: "Running", Created: "2026-11-20T13:04:05Z", Started: "2026-11-20T13:04:06Z"}},
 			Next: "more", Remaining: new(int64(7)), Missing: []string{"b: away\r\nX: y"},
 		},
 		run:     answering(200, http.Header{"Content-Type": {"text/plain; charset=utf-8"}}, strings.NewReader("line\n"), 5),
@@ -194,7 +195,7 @@ func TestLogs(t *testing.T) {
 	if diff := cmp.Diff([]string{"JobLogs x", "JobLog j1 true", "DeleteJobLogs true", "DeleteJobLog j1"}, names); diff != "" {
 		t.Error(diff)
 	}
-	f.err = &controlplane.Error{Code: controlplane.CodeNotFound, Message: "there is no log"}
+	f.err = &fault.Error{Code: fault.CodeNotFound, Message: "there is no log"}
 	if resp := c.do("GET", "/system/logs/grayify/j1", ""); resp.StatusCode != 404 || bodyOf(t, resp) != "" {
 		t.Errorf("unknown: %d", resp.StatusCode)
 	}

@@ -16,7 +16,8 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/server"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/internal/handshake"
 )
 
@@ -104,7 +105,7 @@ func (s *serving) start(ctx context.Context, body io.Reader) <-chan outcome {
 // of their context.
 func blocking() (f *fake, entered chan struct{}, release chan struct{}, ended chan error) {
 	entered, release, ended = make(chan struct{}, 8), make(chan struct{}), make(chan error, 8)
-	f = &fake{created: &controlplane.CreateResult{Done: true}, health: controlplane.Health{OK: true}}
+	f = &fake{created: &federations.CreateResult{Done: true}, health: gate.Health{OK: true}}
 	f.before = func(ctx context.Context) {
 		entered <- struct{}{}
 		select {
@@ -161,7 +162,7 @@ func TestServeTLS(t *testing.T) {
 	donor := httptest.NewTLSServer(nil) // for its certificate
 	defer donor.Close()
 	s := serve(t, server.ServeConfig{
-		Handler: newServer(t, &fake{health: controlplane.Health{OK: true}}).Handler(),
+		Handler: newServer(t, &fake{health: gate.Health{OK: true}}).Handler(),
 		TLS:     &tls.Config{Certificates: donor.TLS.Certificates, MinVersion: tls.VersionTLS12},
 	})
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/health", nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 )
 
@@ -30,26 +30,27 @@ const (
 // MaxWait is the longest ?wait= that is accepted.
 const MaxWait = 10 * time.Minute
 
-// ControlPlane is what the routes ask. Each resource's file says what it needs.
-type ControlPlane interface {
-	services
-	federations
-	clusters
-	joins
-	plans
-	status
-	differences
-	audit
-	refreshTokens
-	jobs
-	relays
-	invocations
-	jobLogs
+// UseCases are what the routes ask. Each resource's file says what it needs of its own.
+type UseCases struct {
+	Services    Services
+	Federations Federations
+	Clusters    Clusters
+	Joins       Joins
+	Plans       Plans
+	Status      Status
+	Storage     Storage
+	Differences Differences
+	Audit       Audit
+	Tokens      Tokens
+	Jobs        Jobs
+	JobLogs     JobLogs
+	Streams     Streams
+	Invocations Invocations
 }
 
 // Config says what a Server needs and how much it allows.
 type Config struct {
-	ControlPlane  ControlPlane
+	UseCases      UseCases
 	Authenticator identity.Authenticator
 	Logger        *slog.Logger
 	// Registry takes the metrics of requests; Metrics serves all that is in it.
@@ -78,7 +79,7 @@ type Config struct {
 
 // Server answers the control plane's HTTP API. It is safe for concurrent use.
 type Server struct {
-	cp       ControlPlane
+	cp       UseCases
 	auth     identity.Authenticator
 	log      *slog.Logger
 	registry *prometheus.Registry
@@ -93,7 +94,7 @@ type Server struct {
 	router  chi.Router
 }
 
-// New makes a Server; it starts nothing. ControlPlane and Authenticator must be
+// New makes a Server; it starts nothing. UseCases and Authenticator must be
 // given.
 func New(cfg Config) *Server {
 	if cfg.Logger == nil {
@@ -115,7 +116,7 @@ func New(cfg Config) *Server {
 		cfg.Timeout = DefaultTimeout
 	}
 	s := &Server{
-		cp:       cfg.ControlPlane,
+		cp:       cfg.UseCases,
 		auth:     cfg.Authenticator,
 		log:      cfg.Logger,
 		registry: cfg.Registry,
@@ -240,10 +241,10 @@ func (s *Server) routes() chi.Router {
 func (s *Server) ready(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
-		case <-s.cp.Ready():
+		case <-s.cp.Status.Ready():
 			next.ServeHTTP(w, r)
 		default:
-			s.fail(w, r, &controlplane.Error{Code: controlplane.CodeUnavailable, Message: "the control plane is starting; try again in a moment", RetryAfter: time.Second})
+			s.fail(w, r, &fault.Error{Code: fault.CodeUnavailable, Message: "the control plane is starting; try again in a moment", RetryAfter: time.Second})
 		}
 	})
 }

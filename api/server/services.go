@@ -10,19 +10,19 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 )
 
-// services are the use cases of OSCAR's service paths.
-type services interface {
-	CreateService(ctx context.Context, caller identity.Caller, req controlplane.CreateRequest) (*controlplane.CreateResult, error)
-	DeleteService(ctx context.Context, caller identity.Caller, service string, opts controlplane.DeleteOptions) (*controlplane.DeleteResult, error)
+// Services are the use cases of OSCAR's service paths.
+type Services interface {
+	CreateService(ctx context.Context, caller identity.Caller, req federations.CreateRequest) (*federations.CreateResult, error)
+	DeleteService(ctx context.Context, caller identity.Caller, service string, opts federations.DeleteOptions) (*federations.DeleteResult, error)
 	// Services are told one after another: all of them may be much.
 	Services(ctx context.Context, caller identity.Caller, fn func(*oscar.Service) error) error
 	// Service comes with the revision of its federation, which is its ETag.
 	Service(ctx context.Context, caller identity.Caller, name, clusterID string) (*oscar.Service, int64, error)
-	ChangeService(ctx context.Context, caller identity.Caller, req controlplane.ChangeRequest) (*controlplane.ChangeResult, error)
+	ChangeService(ctx context.Context, caller identity.Caller, req federations.ChangeRequest) (*federations.ChangeResult, error)
 }
 
 // listServices answers GET /system/services; with ?cluster_id= what is on one cluster.
@@ -32,7 +32,7 @@ func (s *Server) listServices(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	list, cluster := listWriter{w: w}, r.URL.Query().Get("cluster_id")
-	err = s.cp.Services(r.Context(), stateOf(r).caller, func(one *oscar.Service) error {
+	err = s.cp.Services.Services(r.Context(), stateOf(r).caller, func(one *oscar.Service) error {
 		if cluster != "" && one.ClusterID != cluster {
 			return nil
 		}
@@ -54,7 +54,7 @@ func (s *Server) listServices(w http.ResponseWriter, r *http.Request) error {
 
 // getService answers GET /system/services/{service}.
 func (s *Server) getService(w http.ResponseWriter, r *http.Request) error {
-	service, revision, err := s.cp.Service(r.Context(), stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
+	service, revision, err := s.cp.Services.Service(r.Context(), stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (s *Server) getService(w http.ResponseWriter, r *http.Request) error {
 // 202 when the caller does not wait.
 func (s *Server) createService(w http.ResponseWriter, r *http.Request) error {
 	st, p, prefer := stateOf(r), paramsOf(r), preferencesOf(r)
-	req := controlplane.CreateRequest{
+	req := federations.CreateRequest{
 		IdempotencyKey: p.idempotencyKey(),
 		RequestID:      st.writeID,
 		Deployment:     p.oneOf("deployment", "transactional", "best-effort"),
@@ -99,7 +99,7 @@ func (s *Server) createService(w http.ResponseWriter, r *http.Request) error {
 	req.Service, req.Body = service, body
 	name := service.Name
 	st.location = replicasPath(name)
-	result, err := s.cp.CreateService(r.Context(), st.caller, req)
+	result, err := s.cp.Services.CreateService(r.Context(), st.caller, req)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (s *Server) createService(w http.ResponseWriter, r *http.Request) error {
 }
 
 // awayText lists the replicas that a best-effort creation is still waiting for.
-func awayText(result *controlplane.CreateResult) string {
+func awayText(result *federations.CreateResult) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Created; %d of %d replicas are not ready:", len(result.Away), len(result.Federation.Members))
 	for _, m := range result.Away {
@@ -147,7 +147,7 @@ func awayText(result *controlplane.CreateResult) string {
 // committed, with the number of replicas that have not acknowledged it.
 func (s *Server) deleteService(w http.ResponseWriter, r *http.Request) error {
 	st, p := stateOf(r), paramsOf(r)
-	opts := controlplane.DeleteOptions{
+	opts := federations.DeleteOptions{
 		ClusterID: p.query.Get("cluster_id"),
 		RequestID: st.writeID,
 		Data:      p.oneOf("data", "delete"),
@@ -166,7 +166,7 @@ func (s *Server) deleteService(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	st.change, st.location = true, replicasPath(pathParam(r, "service"))
-	result, err := s.cp.DeleteService(r.Context(), st.caller, pathParam(r, "service"), opts)
+	result, err := s.cp.Services.DeleteService(r.Context(), st.caller, pathParam(r, "service"), opts)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -21,7 +24,7 @@ func TestCreateAnswers(t *testing.T) {
 	away := example().Members[1:]
 	tests := []struct {
 		name    string
-		result  controlplane.CreateResult
+		result  federations.CreateResult
 		headers []string
 		status  int
 		media   string
@@ -29,38 +32,38 @@ func TestCreateAnswers(t *testing.T) {
 		want    map[string]string
 	}{
 		{
-			name: "ready", result: controlplane.CreateResult{Done: true}, status: 201,
+			name: "ready", result: federations.CreateResult{Done: true}, status: 201,
 			want: map[string]string{"Location": "/system/replicas/grayifyr0"},
 		},
 		{
-			name: "the same key again", result: controlplane.CreateResult{Done: true, Replayed: true}, status: 201,
+			name: "the same key again", result: federations.CreateResult{Done: true, Replayed: true}, status: 201,
 			want: map[string]string{"Location": "/system/replicas/grayifyr0", "Idempotent-Replayed": "true"},
 		},
 		{
-			name: "nobody waits", result: controlplane.CreateResult{}, headers: []string{"Prefer", "respond-async"}, status: 202,
+			name: "nobody waits", result: federations.CreateResult{}, headers: []string{"Prefer", "respond-async"}, status: 202,
 			want: map[string]string{"Location": "/system/replicas/grayifyr0", "Preference-Applied": "respond-async"},
 		},
 		{
 			name:   "best effort with a cluster away",
-			result: controlplane.CreateResult{Done: true, Federation: example(), Away: away}, status: 201, media: text,
+			result: federations.CreateResult{Done: true, Federation: example(), Away: away}, status: 201, media: text,
 			body: "Created; 1 of 2 replicas are not ready:\noscar-cluster-b/grayifyr1: unreachable: " +
 				"no syncer since 2026-11-20T12:58:11Z; generation 2 will be applied when it is back",
 			want: map[string]string{"Location": "/system/replicas/grayifyr0"},
 		},
 		{
-			name: "representation", result: controlplane.CreateResult{Done: true, Federation: example(), Away: away},
+			name: "representation", result: federations.CreateResult{Done: true, Federation: example(), Away: away},
 			headers: []string{"Prefer", `foo, return="representation"; x=y`}, status: 201, media: jsonType, body: literal(t, "replicas.json"),
 			want: map[string]string{
 				"Location": "/system/replicas/grayifyr0", "ETag": `"4711"`, "Preference-Applied": "return=representation",
 			},
 		},
 		{
-			name: "representation of what is accepted", result: controlplane.CreateResult{Federation: example()},
+			name: "representation of what is accepted", result: federations.CreateResult{Federation: example()},
 			headers: []string{"Prefer", "respond-async, return=representation"}, status: 202, media: jsonType, body: literal(t, "replicas.json"),
 			want: map[string]string{"ETag": `"4711"`},
 		},
 		{
-			name: "minimal is what is done anyway", result: controlplane.CreateResult{Done: true, Federation: example()},
+			name: "minimal is what is done anyway", result: federations.CreateResult{Done: true, Federation: example()},
 			headers: []string{"Prefer", "return=minimal"}, status: 201, want: map[string]string{"Preference-Applied": ""},
 		},
 	}
@@ -81,36 +84,36 @@ func TestCreateRequest(t *testing.T) {
 	tests := []struct {
 		name, query string
 		headers     []string
-		want        controlplane.CreateRequest
+		want        federations.CreateRequest
 	}{
-		{"defaults", "", nil, controlplane.CreateRequest{Wait: 60 * time.Second}},
-		{"wait", "?wait=1m30s", nil, controlplane.CreateRequest{Wait: 90 * time.Second}},
-		{"wait in seconds", "?wait=15", nil, controlplane.CreateRequest{Wait: 15 * time.Second}},
-		{"wait of nothing", "?wait=0s", nil, controlplane.CreateRequest{}},
-		{"empty wait", "?wait=", nil, controlplane.CreateRequest{Wait: 60 * time.Second}},
-		{"longest wait", "?wait=10m", nil, controlplane.CreateRequest{Wait: 10 * time.Minute}},
-		{"async beats wait", "?wait=30s", []string{"Prefer", "Respond-Async"}, controlplane.CreateRequest{}},
+		{"defaults", "", nil, federations.CreateRequest{Wait: 60 * time.Second}},
+		{"wait", "?wait=1m30s", nil, federations.CreateRequest{Wait: 90 * time.Second}},
+		{"wait in seconds", "?wait=15", nil, federations.CreateRequest{Wait: 15 * time.Second}},
+		{"wait of nothing", "?wait=0s", nil, federations.CreateRequest{}},
+		{"empty wait", "?wait=", nil, federations.CreateRequest{Wait: 60 * time.Second}},
+		{"longest wait", "?wait=10m", nil, federations.CreateRequest{Wait: 10 * time.Minute}},
+		{"async beats wait", "?wait=30s", []string{"Prefer", "Respond-Async"}, federations.CreateRequest{}},
 		{
 			"deployment and key", "?deployment=best-effort", []string{"Idempotency-Key", "a key: 1"},
-			controlplane.CreateRequest{Wait: 60 * time.Second, Deployment: "best-effort", IdempotencyKey: "a key: 1"},
+			federations.CreateRequest{Wait: 60 * time.Second, Deployment: "best-effort", IdempotencyKey: "a key: 1"},
 		},
 		{
 			"longest key", "?deployment=transactional", []string{"Idempotency-Key", strings.Repeat("~", 255)},
-			controlplane.CreateRequest{Wait: 60 * time.Second, Deployment: "transactional", IdempotencyKey: strings.Repeat("~", 255)},
+			federations.CreateRequest{Wait: 60 * time.Second, Deployment: "transactional", IdempotencyKey: strings.Repeat("~", 255)},
 		},
-		{"no content type", "", []string{"Content-Type", ""}, controlplane.CreateRequest{Wait: 60 * time.Second}},
-		{"text/json", "", []string{"Content-Type", "text/json"}, controlplane.CreateRequest{Wait: 60 * time.Second}},
-		{"bytes", "", []string{"Content-Type", "application/octet-stream"}, controlplane.CreateRequest{Wait: 60 * time.Second}},
-		{"unknown parameters", "?include=deployment&await=bad", nil, controlplane.CreateRequest{Wait: 60 * time.Second}},
+		{"no content type", "", []string{"Content-Type", ""}, federations.CreateRequest{Wait: 60 * time.Second}},
+		{"text/json", "", []string{"Content-Type", "text/json"}, federations.CreateRequest{Wait: 60 * time.Second}},
+		{"bytes", "", []string{"Content-Type", "application/octet-stream"}, federations.CreateRequest{Wait: 60 * time.Second}},
+		{"unknown parameters", "?include=deployment&await=bad", nil, federations.CreateRequest{Wait: 60 * time.Second}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f := &fake{created: &controlplane.CreateResult{Done: true}}
+			f := &fake{created: &federations.CreateResult{Done: true}}
 			resp := newClient(t, f).do("POST", "/system/services"+tt.query, service, tt.headers...)
 			if resp.StatusCode/100 != 2 {
 				t.Fatalf("%d %s", resp.StatusCode, bodyOf(t, resp))
 			}
-			got := f.only(t).args.(controlplane.CreateRequest)
+			got := f.only(t).args.(federations.CreateRequest)
 			if got.RequestID != resp.Header.Get("X-Request-ID") || string(got.Body) != service || got.Service.Name != "grayifyr0" {
 				t.Errorf("got %+v", got)
 			}
@@ -123,14 +126,14 @@ func TestCreateRequest(t *testing.T) {
 }
 
 func TestDelete(t *testing.T) {
-	f := &fake{deleted: &controlplane.DeleteResult{Pending: 2}}
+	f := &fake{deleted: &federations.DeleteResult{Pending: 2}}
 	resp := newClient(t, f).do("DELETE", "/system/services/svc?cluster_id=b&data=delete&jobs=cancel&wait=5s&namespace=oscar-svc", "")
 	want(t, resp, 204, "", "")
 	if got := resp.Header.Get("Oscarfed-Pending"); got != "2" {
 		t.Errorf("Oscarfed-Pending is %q", got)
 	}
 	got := f.only(t)
-	wanted := controlplane.DeleteOptions{
+	wanted := federations.DeleteOptions{
 		ClusterID: "b", RequestID: resp.Header.Get("X-Request-ID"), Data: "delete", Jobs: "cancel", Wait: 5 * time.Second,
 	}
 	if got.name != "DeleteService svc" || got.args != wanted {
@@ -141,7 +144,7 @@ func TestDelete(t *testing.T) {
 // A caller that prefers a representation gets what stays.
 func TestDeleteTellsWhatStays(t *testing.T) {
 	n := int64(200)
-	f := &fake{deleted: &controlplane.DeleteResult{Pending: 1, Replicas: []controlplane.DeletedReplica{
+	f := &fake{deleted: &federations.DeleteResult{Pending: 1, Replicas: []federations.DeletedReplica{
 		{UID: "u1", Federation: "f", GroupID: "g", ClusterID: "a", ServiceName: "svc", Owner: "o", Cause: record.CauseDeleted,
 			Buckets: []record.BucketFate{{Bucket: "svc", Fate: record.BucketKept, Objects: &n, AtLeast: true}}},
 		{UID: "u2", Federation: "f", GroupID: "g", ClusterID: "b", ServiceName: "svc", Owner: "o", Cause: record.CauseDeleted, Pending: true, Message: "away"},
@@ -159,7 +162,7 @@ func TestDeleteTellsWhatStays(t *testing.T) {
 }
 
 func TestAuditIsListed(t *testing.T) {
-	f := &fake{audit: []controlplane.AuditEntry{{ID: "0199", Audit: record.Audit{
+	f := &fake{audit: []request.AuditEntry{{ID: "0199", Audit: record.Audit{
 		V: 1, At: record.At(time.Date(2026, 11, 20, 13, 4, 5, 120e6, time.UTC)), By: "ann", Action: record.ActionChange,
 		Outcome: record.OutcomeRefused, Federation: "f", Owner: "ann", GroupID: "g", Generation: 2, RequestID: "r", Detail: "no room",
 	}}}}
@@ -168,7 +171,7 @@ func TestAuditIsListed(t *testing.T) {
 	if body := bodyOf(t, c.do("GET", "/system/audit?limit=7&before=x&federation=g&by=ann&cluster_id=a&request_id=r", "")); strings.TrimSpace(body) != want {
 		t.Errorf("listed: %s", body)
 	}
-	if got := f.only(t); got.args != (controlplane.AuditQuery{Limit: 7, Before: "x", Federation: "g", By: "ann", ClusterID: "a", RequestID: "r"}) {
+	if got := f.only(t); got.args != (request.AuditQuery{Limit: 7, Before: "x", Federation: "g", By: "ann", ClusterID: "a", RequestID: "r"}) {
 		t.Errorf("asked for %+v", got.args)
 	}
 	for _, limit := range []string{"0", "-1", "1001", "x", "1e9"} {
@@ -181,14 +184,14 @@ func TestAuditIsListed(t *testing.T) {
 // Nothing but the very word orders that data goes or jobs end.
 func TestDeleteOrdersAreExact(t *testing.T) {
 	for _, query := range []string{"data=true", "data=DELETE", "data=1", "jobs=delete", "jobs=yes", "data=delete&jobs=x", "wait=soon"} {
-		f := &fake{deleted: &controlplane.DeleteResult{}}
+		f := &fake{deleted: &federations.DeleteResult{}}
 		if resp := newClient(t, f).do("DELETE", "/system/services/svc?"+query, ""); resp.StatusCode != 400 || f.count() != 0 {
 			t.Errorf("%s: %d, %d calls", query, resp.StatusCode, f.count())
 		}
 	}
-	f := &fake{deleted: &controlplane.DeleteResult{}}
+	f := &fake{deleted: &federations.DeleteResult{}}
 	newClient(t, f).do("DELETE", "/system/services/svc?wait=", "")
-	if got := f.only(t).args.(controlplane.DeleteOptions); got.Data != "" || got.Jobs != "" || got.Wait != 0 {
+	if got := f.only(t).args.(federations.DeleteOptions); got.Data != "" || got.Jobs != "" || got.Wait != 0 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -249,7 +252,7 @@ func TestAListThatFailsIsNeverTakenForAWholeOne(t *testing.T) {
 		if code, list, err := get(); code != 200 || err != nil || len(list) != n || list[n-1].Script != s.Script {
 			t.Errorf("%d services: %d, %v, %d of them", n, code, err, len(list))
 		}
-		f.err = &controlplane.Error{Code: controlplane.CodeUnavailable, Message: "etcd is away"}
+		f.err = &fault.Error{Code: fault.CodeUnavailable, Message: "etcd is away"}
 		code, _, err := get()
 		if short := n == 3; short && (code != 503 || err != nil) || !short && err == nil {
 			t.Errorf("%d services: %d, %v", n, code, err)
@@ -275,7 +278,7 @@ func TestNamesInPaths(t *testing.T) {
 		{"/system/services/a%2Fb%25", "a/b%"},
 	}
 	for _, tt := range tests {
-		f := &fake{err: &controlplane.Error{Code: controlplane.CodeNotFound}}
+		f := &fake{err: &fault.Error{Code: fault.CodeNotFound}}
 		handler := newServer(t, f).Handler() // the description's router does not decode
 		c := &client{t, handler}
 		resp := c.do("GET", tt.path+"?cluster_id=c", "")
@@ -287,8 +290,8 @@ func TestNamesInPaths(t *testing.T) {
 }
 
 func TestSeveralServicesOfOneName(t *testing.T) {
-	c := newClient(t, &fake{err: &controlplane.Error{
-		Code: controlplane.CodeConflict, Message: "several services have this name; choose with ?cluster_id=",
+	c := newClient(t, &fake{err: &fault.Error{
+		Code: fault.CodeConflict, Message: "several services have this name; choose with ?cluster_id=",
 		Candidates: []string{"oscar-cluster-a", "oscar-cluster-b"},
 	}})
 	want(t, c.do("GET", "/system/services/x", ""), 409, text,
@@ -299,36 +302,36 @@ func TestSeveralServicesOfOneName(t *testing.T) {
 }
 
 func TestClusters(t *testing.T) {
-	registered := controlplane.Cluster{ClusterID: "c1", UID: "u", Endpoint: "https://c1", State: "active", RegisteredAt: moment("2026-11-20T12:00:00Z")}
+	registered := clusters.Cluster{ClusterID: "c1", UID: "u", Endpoint: "https://c1", State: "active", RegisteredAt: moment("2026-11-20T12:00:00Z")}
 	tests := []struct {
 		method, path, body string
 		status             int
 		want               any
 	}{
 		{"POST", "/system/clusters", `{"cluster_id":"c1","endpoint":"https://c1"}`, 201,
-			controlplane.ClusterSpec{ClusterID: "c1", Endpoint: "https://c1", SSLVerify: true}},
+			clusters.ClusterSpec{ClusterID: "c1", Endpoint: "https://c1", SSLVerify: true}},
 		{"POST", "/system/clusters", `{"Cluster_ID":"c1","endpoint":"https://c1","ssl_verify":false,"labels":{"a":"b"},"allowed_groups":["vo"]}`, 201,
-			controlplane.ClusterSpec{ClusterID: "c1", Endpoint: "https://c1", Labels: map[string]string{"a": "b"}, AllowedGroups: []string{"vo"}}},
+			clusters.ClusterSpec{ClusterID: "c1", Endpoint: "https://c1", Labels: map[string]string{"a": "b"}, AllowedGroups: []string{"vo"}}},
 		{"PUT", "/system/clusters/c1", `{"endpoint":"https://c1"}`, 200,
-			controlplane.ClusterSpec{ClusterID: "c1", Endpoint: "https://c1", SSLVerify: true}},
+			clusters.ClusterSpec{ClusterID: "c1", Endpoint: "https://c1", SSLVerify: true}},
 		{"PUT", "/system/clusters/c1", strings.Replace(literal(t, "cluster.json"), `"cluster_id":"oscar-cluster-b"`, `"cluster_id":"c1"`, 1), 200,
-			controlplane.ClusterSpec{
+			clusters.ClusterSpec{
 				ClusterID: "c1", Endpoint: "https://oscar-b.example.org", SSLVerify: true,
 				Labels: map[string]string{"site": "upv"}, AllowedGroups: []string{},
 			}},
-		{"DELETE", "/system/clusters/c1?orphan=true&force=false&wait=3s", "", 204, controlplane.RemoveOptions{Orphan: true, Wait: 3 * time.Second}},
-		{"DELETE", "/system/clusters/c1?force=true", "", 204, controlplane.RemoveOptions{Force: true, Wait: 10 * time.Second}},
+		{"DELETE", "/system/clusters/c1?orphan=true&force=false&wait=3s", "", 204, clusters.RemoveOptions{Orphan: true, Wait: 3 * time.Second}},
+		{"DELETE", "/system/clusters/c1?force=true", "", 204, clusters.RemoveOptions{Force: true, Wait: 10 * time.Second}},
 		{"GET", "/system/clusters/c1", "", 200, target{Name: "c1"}},
 	}
 	for _, tt := range tests {
-		f := &fake{cluster: &registered, removed: &controlplane.RemoveResult{}}
+		f := &fake{cluster: &registered, removed: &clusters.RemoveResult{}}
 		resp := newClient(t, f).do(tt.method, tt.path, tt.body)
 		if resp.StatusCode != tt.status {
 			t.Errorf("%s %s: %d %s", tt.method, tt.path, resp.StatusCode, bodyOf(t, resp))
 			continue
 		}
 		args := f.only(t).args
-		if opts, ok := args.(controlplane.RemoveOptions); ok {
+		if opts, ok := args.(clusters.RemoveOptions); ok {
 			opts.RequestID = "" // a new one for each
 			args = opts
 		}
@@ -351,9 +354,9 @@ func TestOscarCLIKnowsTheControlPlaneAsTheDefaultCluster(t *testing.T) {
 		`"script":"#!/bin/sh\ncat \"$INPUT_FILE_PATH\"\n","expose":{"min_scale":0,"max_scale":0,"cpu_threshold":0,"rewrite_target":false,"nodePort":0,"default_command":false,"set_auth":false},` +
 		`"environment":{"Variables":null},"annotations":null,"vo":"","labels":null,"storage_providers":{},"clusters":{"default-cluster":{"endpoint":"http://127.0.0.1:28099",` +
 		`"auth_user":"oscar","auth_password":"pw","ssl_verify":false}},"owner":"","interlink_node_name":"","allowed_users":null,"mount":{"storage_provider":"","path":""}}`
-	f := &fake{created: &controlplane.CreateResult{Done: true}}
+	f := &fake{created: &federations.CreateResult{Done: true}}
 	want(t, newClient(t, f).do("POST", "/system/services", sent), 201, "", "")
-	if got := f.only(t).args.(controlplane.CreateRequest); got.Service.ClusterID != "" || got.Service.Name != "one" || string(got.Body) != sent {
+	if got := f.only(t).args.(federations.CreateRequest); got.Service.ClusterID != "" || got.Service.Name != "one" || string(got.Body) != sent {
 		t.Errorf("got cluster %q of %+v", got.Service.ClusterID, got.Service)
 	}
 }

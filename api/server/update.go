@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/view"
 )
 
 // updateWait is how long PUT /system/services waits until the change is applied
@@ -19,7 +20,7 @@ const updateWait = 10 * time.Second
 // committed, 200 with a text that lists the replicas which are away or failed.
 func (s *Server) updateService(w http.ResponseWriter, r *http.Request) error {
 	st, p, prefer := stateOf(r), paramsOf(r), preferencesOf(r)
-	req := controlplane.ChangeRequest{RequestID: st.writeID, Plan: p.plan(), Wait: p.wait(min(updateWait, s.cfg.DefaultWait))}
+	req := federations.ChangeRequest{RequestID: st.writeID, Plan: p.plan(), Wait: p.wait(min(updateWait, s.cfg.DefaultWait))}
 	if prefer.async {
 		req.Wait = 0
 	}
@@ -42,7 +43,7 @@ func (s *Server) updateService(w http.ResponseWriter, r *http.Request) error {
 		req.Service.ClusterID = p.query.Get("cluster_id")
 	}
 	st.change, st.location = true, replicasPath(req.Service.Name)
-	result, err := s.cp.ChangeService(r.Context(), st.caller, req)
+	result, err := s.cp.Services.ChangeService(r.Context(), st.caller, req)
 	if err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func (s *Server) updateService(w http.ResponseWriter, r *http.Request) error {
 // warningsOf tells in upstream's words of the replicas that have not applied a
 // change; empty when there are none. Those that are still at work on it are among
 // them only when the caller has waited for them: it is committed, and they have it.
-func warningsOf(away []controlplane.Replica, waited time.Duration) string {
+func warningsOf(away []view.Replica, waited time.Duration) string {
 	var list []string
 	for _, m := range away {
 		if m.Status == nil {

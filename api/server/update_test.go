@@ -8,26 +8,28 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
 // changed is the result of a change of the example, as its coordinator sees it.
-func changed(away ...controlplane.Replica) *controlplane.ChangeResult {
-	return &controlplane.ChangeResult{Replicas: controlplane.Replicas{Federation: example(), Self: 0, Sees: []int{1}}, Away: away}
+func changed(away ...view.Replica) *federations.ChangeResult {
+	return &federations.ChangeResult{Replicas: view.Replicas{Federation: example(), Self: 0, Sees: []int{1}}, Away: away}
 }
 
-func away(cluster string, phase record.Phase, reason record.Reason, message string) controlplane.Replica {
-	return controlplane.Replica{
+func away(cluster string, phase record.Phase, reason record.Reason, message string) view.Replica {
+	return view.Replica{
 		Type: "oscar", ClusterID: cluster, ServiceName: "svc",
-		Status: &controlplane.Status{Phase: phase, Reason: reason, Message: message},
+		Status: &view.Status{Phase: phase, Reason: reason, Message: message},
 	}
 }
 
 func TestUpdateAnswers(t *testing.T) {
 	tests := []struct {
 		name    string
-		away    []controlplane.Replica
+		away    []view.Replica
 		headers []string
 		status  int
 		media   string
@@ -36,14 +38,14 @@ func TestUpdateAnswers(t *testing.T) {
 		{name: "applied", status: 204},
 		{
 			name: "still at work, and nobody waits", status: 204, headers: []string{"Prefer", "respond-async"},
-			away: []controlplane.Replica{
+			away: []view.Replica{
 				away("a", "applying", "", ""), away("b", "pending", "", ""), away("c", "ready", "Applied", ""), away("d", "deleting", "", ""),
 				{Type: "endpoint", URL: "https://far"},
 			},
 		},
 		{
 			name: "still at work after the wait", status: 200, media: text,
-			away: []controlplane.Replica{away("a", "applying", "Applied", "an old message"), away("b", "pending", "", ""), {Type: "endpoint", URL: "https://far"}},
+			away: []view.Replica{away("a", "applying", "Applied", "an old message"), away("b", "pending", "", ""), {Type: "endpoint", URL: "https://far"}},
 			body: "Updated with federation warnings: [a/svc: applying: not applied within 10s, b/svc: pending: not applied within 10s]",
 		},
 		{
@@ -54,7 +56,7 @@ func TestUpdateAnswers(t *testing.T) {
 		},
 		{
 			name: "one of each", status: 200, media: text, headers: []string{"Prefer", "respond-async"},
-			away: []controlplane.Replica{
+			away: []view.Replica{
 				away("a", "failed", "UpdateFailed", "update answered 500"), away("b", "applying", "", ""), away("c", "held", "MarkLost", ""),
 				away("d", "wedged", "", ""),
 			},
@@ -84,21 +86,21 @@ func TestUpdateRequest(t *testing.T) {
 	tests := []struct {
 		name, query, body string
 		headers           []string
-		want              controlplane.ChangeRequest
+		want              federations.ChangeRequest
 		cluster           string
 	}{
-		{"defaults", "", service, nil, controlplane.ChangeRequest{Wait: 10 * time.Second}, ""},
-		{"wait", "?wait=1m", service, nil, controlplane.ChangeRequest{Wait: time.Minute}, ""},
-		{"async", "?wait=1m", service, []string{"Prefer", "respond-async"}, controlplane.ChangeRequest{}, ""},
-		{"revision", "", service, []string{"If-Match", `"4711"`}, controlplane.ChangeRequest{Wait: 10 * time.Second, IfMatch: 4711}, ""},
-		{"cluster", "?cluster_id=b", service, nil, controlplane.ChangeRequest{Wait: 10 * time.Second}, "b"},
+		{"defaults", "", service, nil, federations.ChangeRequest{Wait: 10 * time.Second}, ""},
+		{"wait", "?wait=1m", service, nil, federations.ChangeRequest{Wait: time.Minute}, ""},
+		{"async", "?wait=1m", service, []string{"Prefer", "respond-async"}, federations.ChangeRequest{}, ""},
+		{"revision", "", service, []string{"If-Match", `"4711"`}, federations.ChangeRequest{Wait: 10 * time.Second, IfMatch: 4711}, ""},
+		{"cluster", "?cluster_id=b", service, nil, federations.ChangeRequest{Wait: 10 * time.Second}, "b"},
 		{
 			"the definition names its cluster", "?cluster_id=b", strings.Replace(service, "{", `{"cluster_id":"a",`, 1), nil,
-			controlplane.ChangeRequest{Wait: 10 * time.Second}, "a",
+			federations.ChangeRequest{Wait: 10 * time.Second}, "a",
 		},
 		{
 			"the definition names none, as in an FDL", "?cluster_id=b", strings.Replace(service, "{", `{"cluster_id":"default-cluster",`, 1), nil,
-			controlplane.ChangeRequest{Wait: 10 * time.Second}, "b",
+			federations.ChangeRequest{Wait: 10 * time.Second}, "b",
 		},
 	}
 	for _, tt := range tests {
@@ -109,7 +111,7 @@ func TestUpdateRequest(t *testing.T) {
 				t.Fatalf("%d %s", resp.StatusCode, bodyOf(t, resp))
 			}
 			got := f.only(t)
-			req := got.args.(controlplane.ChangeRequest)
+			req := got.args.(federations.ChangeRequest)
 			if got.name != "ChangeService" || req.RequestID != resp.Header.Get("X-Request-ID") || req.Service.Name != "grayifyr0" || req.Service.ClusterID != tt.cluster {
 				t.Errorf("got %+v", got)
 			}
@@ -122,11 +124,11 @@ func TestUpdateRequest(t *testing.T) {
 }
 
 func TestUpdateRefusals(t *testing.T) {
-	worker := &controlplane.Error{
-		Code: controlplane.CodeConflict, Candidates: []string{"oscar-cluster-a"},
+	worker := &fault.Error{
+		Code: fault.CodeConflict, Candidates: []string{"oscar-cluster-a"},
 		Message: `service "grayifyr1" is a member of federation "grayifyr0"; change its coordinator oscar-cluster-a/grayifyr0`,
 	}
-	stale := &controlplane.Error{Code: controlplane.CodeConflict, Message: "changed since"}
+	stale := &fault.Error{Code: fault.CodeConflict, Message: "changed since"}
 	tests := []struct {
 		name    string
 		err     error
@@ -135,19 +137,19 @@ func TestUpdateRefusals(t *testing.T) {
 		status  int
 		text    string
 	}{
-		{"unknown", &controlplane.Error{Code: controlplane.CodeNotFound, Message: "x"}, service, nil, 404, ""},
+		{"unknown", &fault.Error{Code: fault.CodeNotFound, Message: "x"}, service, nil, 404, ""},
 		{"a member", worker, service, nil, 409, worker.Message + "\noscar-cluster-a"},
 		{"a member, with a revision", worker, service, []string{"If-Match", `"1"`}, 409, worker.Message + "\noscar-cluster-a"},
 		{"stale", stale, service, []string{"If-Match", `"1"`}, 412, "changed since"},
 		{"in flight", stale, service, nil, 409, "changed since"},
-		{"unknown outcome", &controlplane.Error{Code: controlplane.CodeUnknownOutcome, Message: "who knows"}, service, nil, 504, "who knows\nsee /system/replicas/grayifyr0"},
+		{"unknown outcome", &fault.Error{Code: fault.CodeUnknownOutcome, Message: "who knows"}, service, nil, 504, "who knows\nsee /system/replicas/grayifyr0"},
 		{"no JSON", nil, `{`, nil, 400, "The service specification is not valid: the service is not valid JSON at byte 1: unexpected end of JSON input"},
 		{
 			"violations", nil, `{"name":"a","cpu":1}`, nil, 400,
 			"The service specification is not valid: 4 violations\n",
 		},
 		{
-			"its own", &controlplane.Error{Code: controlplane.CodeInvalid, Violations: []oscar.Violation{{Path: "federation.topology", Rule: "one_of", Message: "m"}}},
+			"its own", &fault.Error{Code: fault.CodeInvalid, Violations: []oscar.Violation{{Path: "federation.topology", Rule: "one_of", Message: "m"}}},
 			service, nil, 400, "The service specification is not valid: 1 violation\nfederation.topology: m",
 		},
 	}
@@ -165,7 +167,7 @@ func TestUpdateRefusals(t *testing.T) {
 // The no of an added member is the answer, and says that nothing is changed.
 func TestARefusedAdditionSaysWhoAndThatNothingIsChanged(t *testing.T) {
 	e := failedCreate()
-	e.Code, e.Message = controlplane.CodeAlreadyExists, ""
+	e.Code, e.Message = fault.CodeAlreadyExists, ""
 	e.Failed.Phase, e.Failed.Rollback = record.PhaseAborted, record.RollbackNotNeeded
 	for i := range e.Failed.Replicas {
 		e.Failed.Replicas[i].Rollback = record.Rollback{State: record.RollbackNotNeeded}

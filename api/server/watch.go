@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/view"
 )
 
 const lastEventIDHeader = "Last-Event-ID"
@@ -59,11 +60,11 @@ func (s *Server) watchReplicas(w http.ResponseWriter, r *http.Request) error {
 	}
 	return s.watch(w, r, watch{
 		visible: func(ctx context.Context) error {
-			_, err := s.cp.Replicas(ctx, caller, service, cluster)
+			_, err := s.cp.Federations.Replicas(ctx, caller, service, cluster)
 			return err
 		},
 		follow: func(ctx context.Context, send func(event) error) error {
-			return s.cp.WatchReplicas(ctx, caller, service, cluster, since, func(v *controlplane.Replicas) error {
+			return s.cp.Federations.WatchReplicas(ctx, caller, service, cluster, since, func(v *view.Replicas) error {
 				return send(event{eventReplicas, v.StreamRevision, replicasOf(v)})
 			})
 		},
@@ -156,7 +157,7 @@ func (s *Server) relay(ctx context.Context, st *state, stream *eventStream, even
 				return nil // resumed, it is refused with a status
 			}
 		case err := <-ended:
-			if e, ok := errors.AsType[*controlplane.Error](err); ok && final(e.Code) {
+			if e, ok := errors.AsType[*fault.Error](err); ok && final(e.Code) {
 				return e
 			}
 			if ctx.Err() == nil {
@@ -175,9 +176,9 @@ func (s *Server) relay(ctx context.Context, st *state, stream *eventStream, even
 }
 
 // final says whether watching again would meet the same answer.
-func final(code controlplane.Code) bool {
+func final(code fault.Code) bool {
 	switch code {
-	case controlplane.CodeNotFound, controlplane.CodeForbidden, controlplane.CodeUnauthenticated, controlplane.CodeConflict:
+	case fault.CodeNotFound, fault.CodeForbidden, fault.CodeUnauthenticated, fault.CodeConflict:
 		return true
 	}
 	return false

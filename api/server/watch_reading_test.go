@@ -13,12 +13,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
 // viewAt is the example as seen at a revision of the store.
-func viewAt(revision int64, phase record.Phase) *controlplane.Replicas {
+func viewAt(revision int64, phase record.Phase) *view.Replicas {
 	v := changed().Replicas
 	v.StreamRevision, v.Phase = revision, phase
 	return &v
@@ -43,7 +44,7 @@ func newSource() *source {
 	return &source{views: make(chan any), since: make(chan int64, 100), over: make(chan error, 100)}
 }
 
-func (s *source) watch(ctx context.Context, since int64, fn func(*controlplane.Replicas) error) error {
+func (s *source) watch(ctx context.Context, since int64, fn func(*view.Replicas) error) error {
 	s.since <- since
 	for {
 		select {
@@ -51,7 +52,7 @@ func (s *source) watch(ctx context.Context, since int64, fn func(*controlplane.R
 			if err, ok := v.(error); ok {
 				return err
 			}
-			if err := fn(v.(*controlplane.Replicas)); err != nil {
+			if err := fn(v.(*view.Replicas)); err != nil {
 				s.over <- err
 				return err
 			}
@@ -63,7 +64,7 @@ func (s *source) watch(ctx context.Context, since int64, fn func(*controlplane.R
 }
 
 func (s *source) fake() *fake {
-	return &fake{watch: s.watch, replicas: func() *controlplane.Replicas { return viewAt(0, "ready") }, health: controlplane.Health{OK: true}}
+	return &fake{watch: s.watch, replicas: func() *view.Replicas { return viewAt(0, "ready") }, health: gate.Health{OK: true}}
 }
 
 // reading is a client in a bubble: it has what was written to it. It may stop

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/oscarfed/oscarfed/api/server"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 )
 
 // ?watch=true takes the deadline from no other route.
@@ -24,7 +24,7 @@ func TestOnlyTheWatchHasNoDeadline(t *testing.T) {
 		"/system/jobs/a": true, "/system/jobs/a/explain?watch=true": true,
 	} {
 		f := newSource().fake()
-		f.err = &controlplane.Error{Code: controlplane.CodeUnavailable}
+		f.err = &fault.Error{Code: fault.CodeUnavailable}
 		got := false
 		f.before = func(ctx context.Context) { _, got = ctx.Deadline() }
 		newClient(t, f).do("GET", path, "")

@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/server"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/view"
 )
 
 func TestWatch(t *testing.T) {
@@ -40,7 +41,7 @@ func TestWatch(t *testing.T) {
 		c.want(eventOf(t, 4713, "ready") + eventOf(t, 4719, "deleting"))
 		<-time.After(45 * time.Second)
 		c.want(strings.Repeat(": ping\n\n", 3))
-		s.views <- &controlplane.Error{Code: controlplane.CodeNotFound, Message: `there is no service "grayifyr0"`}
+		s.views <- &fault.Error{Code: fault.CodeNotFound, Message: `there is no service "grayifyr0"`}
 		c.want(`event: end` + "\n" + `data: {"type":"urn:oscarfed:problem:not_found","title":"There is nothing of this name","status":404,"code":"not_found","detail":"there is no service \"grayifyr0\"","instance":"/system/replicas/grayifyr0","request_id":"` +
 			c.header.Get("X-Request-ID") + `"}` + "\n\n")
 		if !c.ended() {
@@ -83,7 +84,7 @@ func TestWatchRefusals(t *testing.T) {
 		t.Errorf("HEAD: %d %v", resp.StatusCode, resp.Header)
 	}
 	f := s.fake()
-	f.err = &controlplane.Error{Code: controlplane.CodeNotFound, Message: "m"}
+	f.err = &fault.Error{Code: fault.CodeNotFound, Message: "m"}
 	if p := problemOf(t, newClient(t, f).do("GET", "/system/replicas/a?watch=true", "")); p.Status != 404 {
 		t.Errorf("got %+v", p)
 	}
@@ -97,7 +98,7 @@ func TestTheHandlerWaitsForItsWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource()
 		f, over := s.fake(), false
-		f.watch = func(ctx context.Context, since int64, fn func(*controlplane.Replicas) error) error {
+		f.watch = func(ctx context.Context, since int64, fn func(*view.Replicas) error) error {
 			err := s.watch(ctx, since, fn)
 			<-time.After(time.Second) // it has things to put away
 			over = true
@@ -136,7 +137,7 @@ func TestAClientThatLeavesIsNoTrouble(t *testing.T) {
 // this control plane stops.
 func TestWatchEndsWithoutALastWordWhenItCanBeResumed(t *testing.T) {
 	for name, end := range map[string]func(*server.Server, *source){
-		"unavailable": func(_ *server.Server, s *source) { s.views <- &controlplane.Error{Code: controlplane.CodeUnavailable} },
+		"unavailable": func(_ *server.Server, s *source) { s.views <- &fault.Error{Code: fault.CodeUnavailable} },
 		"internal":    func(_ *server.Server, s *source) { s.views <- errors.New("canary") },
 		"drain":       func(srv *server.Server, _ *source) { srv.Drain(); srv.Drain() },
 		"an hour":     func(*server.Server, *source) { <-time.After(time.Hour) },

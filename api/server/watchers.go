@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 )
 
 // watchers counts the watches of each caller.
@@ -21,8 +21,8 @@ func (w *watchers) enter(caller string) (leave func(), err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.open[caller] >= w.max {
-		return nil, &controlplane.Error{
-			Code:       controlplane.CodeExhausted,
+		return nil, &fault.Error{
+			Code:       fault.CodeExhausted,
 			Message:    fmt.Sprintf("there are %d watches of this caller already; end one of them, or read without ?watch=true", w.max),
 			RetryAfter: pingEvery,
 		}

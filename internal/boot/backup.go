@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/recovery"
 	"github.com/oscarfed/oscarfed/internal/pki"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/access"
@@ -146,7 +146,7 @@ func RunRestore(ctx context.Context, cfg Restore, log *slog.Logger, out io.Write
 				return err
 			}
 			defer closeStore(st, log)
-			epoch, err = controlplane.Renew(ctx, st, filepath.Join(cfg.DataDir, witnessName), time.Now())
+			epoch, err = recovery.Renew(ctx, st, filepath.Join(cfg.DataDir, witnessName), time.Now())
 			return err
 		},
 	})

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -182,7 +182,7 @@ func TestWhatIsNoStoreIsNotRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := RunRestore(t.Context(), Restore{File: file, DataDir: dir}, storetest.Logger(t), io.Discard)
-	if !errors.Is(err, controlplane.ErrNoStore) {
+	if !errors.Is(err, gate.ErrNoStore) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "etcd", "member")); err == nil {

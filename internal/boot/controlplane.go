@@ -107,12 +107,12 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	auth, oidc, err := authenticator(cfg, password, cp, now, log)
+	auth, oidc, err := authenticator(cfg, password, cp.Federations, now, log)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	srv := server.New(server.Config{
-		ControlPlane: cp, Authenticator: auth, Logger: log, Registry: registry,
+		UseCases: UseCases(cp), Authenticator: auth, Logger: log, Registry: registry,
 		RateLimit: cfg.RateLimit, DefaultWait: cfg.DefaultWait, Origins: cfg.CORSOrigins, OIDCGroups: cfg.OIDCGroups, TrustedProxies: proxies,
 	})
 	return serve(ctx, front{

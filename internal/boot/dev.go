@@ -20,6 +20,8 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/server"
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
@@ -138,7 +140,7 @@ func (d dev) run(ctx context.Context, st *store.Store, listener net.Listener, re
 	g.Go(func() error {
 		return serve(ctx, front{
 			cp: cp, listener: listener, etcd: d.etcd, log: d.log,
-			server: server.New(server.Config{ControlPlane: cp, Authenticator: auth, Logger: d.log, Registry: d.registry}),
+			server: server.New(server.Config{UseCases: UseCases(cp), Authenticator: auth, Logger: d.log, Registry: d.registry}),
 			ready: func() error {
 				if err := d.join(ctx, g, cp, state.Clusters, state.API); err != nil {
 					return err
@@ -195,7 +197,7 @@ func (d dev) syncer(ctx context.Context, g *errgroup.Group, c DevCluster, uid, a
 		if err := how.Admit(ctx, c.ClusterID, uid); err != nil {
 			return err
 		}
-		conf = users.config(access.Syncer(c.ClusterID, uid), controlplane.ClientLife)
+		conf = users.config(access.Syncer(c.ClusterID, uid), clusters.ClientLife)
 	}
 	st, err := dialStore(ctx, conf)
 	if err != nil {
@@ -225,15 +227,15 @@ func (d dev) syncer(ctx context.Context, g *errgroup.Group, c DevCluster, uid, a
 
 // join registers the clusters, unless an earlier run in the same folder has, starts
 // their syncers, and waits until they are connected.
-func (d dev) join(ctx context.Context, g *errgroup.Group, cp *controlplane.ControlPlane, clusters []DevCluster, apiURL string) error {
+func (d dev) join(ctx context.Context, g *errgroup.Group, cp *controlplane.ControlPlane, ids []DevCluster, apiURL string) error {
 	started, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	admin := identity.Caller{Subject: identity.Admin, Administrator: true}
-	for _, c := range clusters {
-		spec := controlplane.ClusterSpec{ClusterID: c.ClusterID, Endpoint: c.Endpoint}
-		reg, err := cp.RegisterCluster(started, admin, spec)
-		if e := (*controlplane.Error)(nil); errors.As(err, &e) && e.Code == controlplane.CodeAlreadyExists {
-			reg, err = cp.UpdateCluster(started, admin, spec)
+	for _, c := range ids {
+		spec := clusters.ClusterSpec{ClusterID: c.ClusterID, Endpoint: c.Endpoint}
+		reg, err := cp.Clusters.RegisterCluster(started, admin, spec)
+		if e := (*fault.Error)(nil); errors.As(err, &e) && e.Code == fault.CodeAlreadyExists {
+			reg, err = cp.Clusters.UpdateCluster(started, admin, spec)
 		}
 		if err != nil {
 			return fmt.Errorf("register %s: %w", c.ClusterID, err)
@@ -242,8 +244,8 @@ func (d dev) join(ctx context.Context, g *errgroup.Group, cp *controlplane.Contr
 			return fmt.Errorf("the syncer of %s: %w", c.ClusterID, err)
 		}
 	}
-	for _, c := range clusters {
-		if err := cp.AwaitCluster(started, c.ClusterID); err != nil {
+	for _, c := range ids {
+		if err := cp.Clusters.AwaitCluster(started, c.ClusterID); err != nil {
 			return fmt.Errorf("wait for the syncer of %s: %w", c.ClusterID, err)
 		}
 	}

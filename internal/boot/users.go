@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/internal/pki"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/access"
@@ -85,8 +85,8 @@ func (u *etcdUsers) setUp(ctx context.Context) (err error) {
 }
 
 // access is what the control plane admits clusters by.
-func (u *etcdUsers) access() (*controlplane.EtcdAccess, error) {
-	out := &controlplane.EtcdAccess{
+func (u *etcdUsers) access() (*clusters.EtcdAccess, error) {
+	out := &clusters.EtcdAccess{
 		Authority: u.authority, Endpoints: u.advertised,
 		Admin: func(ctx context.Context) (*access.Admin, func(), error) {
 			root, err := u.root(ctx)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -28,7 +28,7 @@ func TestAChangeReachesEveryCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := world.Service(t, strings.Replace(body, "0.5Gi", "1Gi", 1))
-	if _, err := w.CP.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s, Wait: limit}); err != nil {
+	if _, err := w.CP.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: limit}); err != nil {
 		t.Fatal(err)
 	}
 	for i, id := range []string{a, b, c} {
@@ -39,7 +39,7 @@ func TestAChangeReachesEveryCluster(t *testing.T) {
 	}
 	add := oscar.Member{Type: "oscar", ClusterID: d, ServiceName: "grayifyr3"}
 	remove := oscar.Member{Type: "oscar", ClusterID: c, ServiceName: names[2]}
-	_, err := w.CP.ChangeReplicas(t.Context(), admin, names[0], controlplane.ReplicasRequest{
+	_, err := w.CP.Federations.ChangeReplicas(t.Context(), admin, names[0], federations.ReplicasRequest{
 		Add: []oscar.Member{add}, Remove: []oscar.Member{remove}, Wait: limit,
 	})
 	if err != nil {
@@ -51,7 +51,7 @@ func TestAChangeReachesEveryCluster(t *testing.T) {
 	w.Eventually("the removed member is gone", func() bool {
 		return !slices.Contains(w.Cluster(c).Sim.Services(), names[2])
 	})
-	if _, err := w.CP.DeleteService(t.Context(), admin, names[0], controlplane.DeleteOptions{Wait: limit}); err != nil {
+	if _, err := w.CP.Federations.DeleteService(t.Context(), admin, names[0], federations.DeleteOptions{Wait: limit}); err != nil {
 		t.Fatal(err)
 	}
 	if left := w.Cluster(d).Sim.Services(); slices.Contains(left, "grayifyr3") {
@@ -72,7 +72,7 @@ func TestAFailingReplicaTakesNoHealthyOneDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := world.Service(t, strings.Replace(body, "0.5Gi", "1Gi", 1))
-	if _, err := w.CP.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s}); err != nil {
+	if _, err := w.CP.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s}); err != nil {
 		t.Fatal(err)
 	}
 	w.Eventually("the replica is degraded with its cause", func() bool {
@@ -107,17 +107,17 @@ func TestAChangeThatIsRenderedAgainOverwritesNoSpec(t *testing.T) {
 				return nil
 			case <-time.After(time.Duration(min(2+i, 500)) * time.Millisecond): // seldom enough in the end for any machine
 			}
-			if _, err := w.CP.SetClusterState(ctx, admin, d, []string{"cordoned", "active"}[i%2]); err != nil && ctx.Err() == nil {
+			if _, err := w.CP.Clusters.SetClusterState(ctx, admin, d, []string{"cordoned", "active"}[i%2]); err != nil && ctx.Err() == nil {
 				return err
 			}
 		}
 	})
 	m := []oscar.Member{{Type: "oscar", ClusterID: c, ServiceName: names[2]}}
 	for range 3 {
-		if _, err := w.CP.ChangeReplicas(t.Context(), admin, names[0], controlplane.ReplicasRequest{Add: m, Wait: limit}); err != nil {
+		if _, err := w.CP.Federations.ChangeReplicas(t.Context(), admin, names[0], federations.ReplicasRequest{Add: m, Wait: limit}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.CP.ChangeReplicas(t.Context(), admin, names[0], controlplane.ReplicasRequest{Remove: m, Wait: limit}); err != nil {
+		if _, err := w.CP.Federations.ChangeReplicas(t.Context(), admin, names[0], federations.ReplicasRequest{Remove: m, Wait: limit}); err != nil {
 			t.Fatal(err)
 		}
 		w.Eventually("its tombstone is acknowledged", func() bool { return len(w.Keys(record.DesiredServicesPrefix(c))) == 0 })

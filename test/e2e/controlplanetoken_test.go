@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/test/world"
 )
@@ -27,7 +27,7 @@ func TestATokenWorksOnAfterItsServiceBecamePrivate(t *testing.T) {
 		return v.Token
 	}
 	shown := func() string {
-		s, _, err := w.CP.Service(t.Context(), admin, names[0], "")
+		s, _, err := w.CP.Federations.Service(t.Context(), admin, names[0], "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +56,7 @@ func TestATokenWorksOnAfterItsServiceBecamePrivate(t *testing.T) {
 		t.Errorf("it does not warn: %q", h.Get("Warning"))
 	}
 
-	if _, err := w.CP.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: world.Service(t, body), Wait: limit}); err != nil {
+	if _, err := w.CP.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: world.Service(t, body), Wait: limit}); err != nil {
 		t.Fatal(err)
 	}
 	sends("the shown token, after it became private", door, http.StatusUnauthorized)
@@ -76,7 +76,7 @@ func TestATokenWorksOnAfterItsServiceBecamePrivate(t *testing.T) {
 
 	// Wider visibility, and other changes, leave all tokens valid.
 	third := shown()
-	if _, err := w.CP.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: world.Service(t, public), Wait: limit}); err != nil {
+	if _, err := w.CP.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: world.Service(t, public), Wait: limit}); err != nil {
 		t.Fatal(err)
 	}
 	sends("after it became public again", third, http.StatusCreated)

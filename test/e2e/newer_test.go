@@ -9,7 +9,8 @@ import (
 	"testing"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -96,27 +97,27 @@ func TestAnOrdinaryChangeDropsWhatANewerVersionWrote(t *testing.T) {
 	w.Eventually("the federation stands", func() bool { return ready(w) })
 
 	s := world.Service(t, strings.Replace(body, "0.5Gi", "1Gi", 1))
-	if _, err := w.CP.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s, Wait: limit}); err != nil {
+	if _, err := w.CP.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: limit}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.CP.ChangeReplicas(t.Context(), admin, names[0], controlplane.ReplicasRequest{
+	if _, err := w.CP.Federations.ChangeReplicas(t.Context(), admin, names[0], federations.ReplicasRequest{
 		Add: []oscar.Member{{Type: "oscar", ClusterID: d, ServiceName: "grayifyr3"}}, Wait: limit,
 	}); err != nil {
 		t.Fatal(err)
 	}
 	for _, paused := range []bool{true, false} {
-		if _, err := w.CP.PauseFederation(t.Context(), admin, names[0], "", "", paused); err != nil {
+		if _, err := w.CP.Federations.PauseFederation(t.Context(), admin, names[0], "", "", paused); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, state := range []string{"cordoned", "paused", "active"} {
-		if _, err := w.CP.SetClusterState(t.Context(), admin, b, state); err != nil {
+		if _, err := w.CP.Clusters.SetClusterState(t.Context(), admin, b, state); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w.Cluster(c).Stop()
 	w.Cluster(c).Start()
-	if _, err := w.CP.CancelJob(t.Context(), admin, controlplane.JobOrder{Job: job}); err != nil {
+	if _, err := w.CP.Jobs.CancelJob(t.Context(), admin, jobs.JobOrder{Job: job}); err != nil {
 		t.Fatal(err)
 	}
 	w.AwaitJob(job, record.JobCancelled)
@@ -186,7 +187,7 @@ func TestAnOrderOfANewerVersionIsCarriedOutAsAnother(t *testing.T) {
 	if after := w.Cluster(b).Changes(); after != before {
 		t.Errorf("OSCAR was called for what nobody here understands: %d calls, then %d", before, after)
 	}
-	if _, err := w.CP.DeleteService(t.Context(), admin, names[0], controlplane.DeleteOptions{}); err == nil || !strings.Contains(err.Error(), "newer version") {
+	if _, err := w.CP.Federations.DeleteService(t.Context(), admin, names[0], federations.DeleteOptions{}); err == nil || !strings.Contains(err.Error(), "newer version") {
 		t.Errorf("the deletion answers %v", err)
 	}
 }

@@ -12,7 +12,8 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/test/world"
@@ -103,10 +104,10 @@ func TestRemovingAClusterThatIsAlive(t *testing.T) {
 	w.Register(w.Cluster(c))
 	w.Cluster(c).Stop()
 	w.Cluster(c).Start(accepting(w, c))
-	if err := w.CP.AwaitCluster(t.Context(), c); err != nil {
+	if err := w.CP.Clusters.AwaitCluster(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.CP.ChangeReplicas(t.Context(), admin, names[0], controlplane.ReplicasRequest{
+	if _, err := w.CP.Federations.ChangeReplicas(t.Context(), admin, names[0], federations.ReplicasRequest{
 		Add: []oscar.Member{{Type: "oscar", ClusterID: c, ServiceName: names[2]}}, Wait: limit,
 	}); err != nil {
 		t.Error(err)
@@ -312,10 +313,10 @@ func TestACordonedClusterTakesNothingNewAndIsRemoved(t *testing.T) {
 		t.Errorf("a cordoned cluster took a new service: %v", err)
 	}
 	// A second member of the same federation is new as well.
-	_, err := w.CP.ChangeReplicas(t.Context(), admin, names[0], controlplane.ReplicasRequest{
+	_, err := w.CP.Federations.ChangeReplicas(t.Context(), admin, names[0], federations.ReplicasRequest{
 		Add: []oscar.Member{{Type: "oscar", ClusterID: b, ServiceName: "grayifyr9"}},
 	})
-	if e, ok := errors.AsType[*controlplane.Error](err); !ok || e.Code != controlplane.CodeInvalid {
+	if e, ok := errors.AsType[*fault.Error](err); !ok || e.Code != fault.CodeInvalid {
 		t.Errorf("a cordoned cluster took a new member: %v", err)
 	}
 	if _, err := w.Client.SetClusterState(t.Context(), b, "active"); err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -22,7 +22,7 @@ func TestAMemberThatTakesAnothersPlaceIsRefusedItsBucket(t *testing.T) {
 	}
 	// A worker's POST makes no bucket; its first PUT does.
 	bigger := world.Service(t, strings.Replace(body, "0.5Gi", "1Gi", 1))
-	if _, err := w.CP.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: bigger, Wait: limit}); err != nil {
+	if _, err := w.CP.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: bigger, Wait: limit}); err != nil {
 		t.Fatal(err)
 	}
 	sim := w.Cluster(b).Sim
@@ -32,10 +32,10 @@ func TestAMemberThatTakesAnothersPlaceIsRefusedItsBucket(t *testing.T) {
 	}
 	sim.PutBucket(names[0], "in/mine")
 
-	change := func(r controlplane.ReplicasRequest) {
+	change := func(r federations.ReplicasRequest) {
 		t.Helper()
 		r.Wait = limit
-		if _, err := w.CP.ChangeReplicas(t.Context(), admin, names[0], r); err != nil {
+		if _, err := w.CP.Federations.ChangeReplicas(t.Context(), admin, names[0], r); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -53,15 +53,15 @@ func TestAMemberThatTakesAnothersPlaceIsRefusedItsBucket(t *testing.T) {
 	on := func(service string) oscar.Member {
 		return oscar.Member{Type: "oscar", ClusterID: b, ServiceName: service}
 	}
-	change(controlplane.ReplicasRequest{Replace: []controlplane.Replacement{{From: on(names[1]), To: on("second")}}})
+	change(federations.ReplicasRequest{Replace: []federations.Replacement{{From: on(names[1]), To: on("second")}}})
 	standsAlone("second")
 
-	change(controlplane.ReplicasRequest{Remove: []oscar.Member{on("second")}})
+	change(federations.ReplicasRequest{Remove: []oscar.Member{on("second")}})
 	w.Eventually("it is gone", func() bool { return len(stands()) == 0 })
-	change(controlplane.ReplicasRequest{Add: []oscar.Member{on("third")}})
+	change(federations.ReplicasRequest{Add: []oscar.Member{on("third")}})
 	standsAlone("third")
 
-	gone, err := w.CP.DeleteService(t.Context(), admin, names[0], controlplane.DeleteOptions{Wait: limit, Data: "delete"})
+	gone, err := w.CP.Federations.DeleteService(t.Context(), admin, names[0], federations.DeleteOptions{Wait: limit, Data: "delete"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/test/world"
@@ -44,11 +44,11 @@ func TestANewClusterUnderTheOldID(t *testing.T) {
 		return err == nil && v.Reason == "OtherRegistration" && !v.Alive
 	})
 	fresh.Start()
-	if err := w.CP.AwaitCluster(t.Context(), c); err != nil {
+	if err := w.CP.Clusters.AwaitCluster(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	// The same place again, on the new machine.
-	if _, err := w.CP.ChangeReplicas(t.Context(), admin, names[0], controlplane.ReplicasRequest{
+	if _, err := w.CP.Federations.ChangeReplicas(t.Context(), admin, names[0], federations.ReplicasRequest{
 		Add: []oscar.Member{{Type: "oscar", ClusterID: c, ServiceName: names[2]}}, Wait: limit,
 	}); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestAnOldMachineThatIsAliveMakesWay(t *testing.T) {
 	w.Register(fresh)
 	old.Sim.ClearFaults()
 	fresh.Start()
-	if err := w.CP.AwaitCluster(t.Context(), c); err != nil {
+	if err := w.CP.Clusters.AwaitCluster(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	w.Eventually("it is the new one that is alive", func() bool {

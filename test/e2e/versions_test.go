@@ -9,6 +9,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/storetest"
@@ -61,7 +62,7 @@ func TestAnOldVersionWritesIntoAStoreOfTheNext(t *testing.T) {
 	changes := func(cp *controlplane.ControlPlane, memory string) {
 		t.Helper()
 		s := world.Service(t, strings.Replace(body, "0.5Gi", memory, 1))
-		if _, err := cp.ChangeService(t.Context(), admin, controlplane.ChangeRequest{Service: s, Wait: limit}); err != nil {
+		if _, err := cp.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: limit}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -102,7 +103,7 @@ func TestAnOldVersionWritesIntoAStoreOfTheNext(t *testing.T) {
 		t.Errorf("an older syncer ends with %q", got)
 	}
 	w.Cluster(c).Start(func(cfg *syncer.Config) { cfg.Forms = next })
-	if _, err := newer.ChangeReplicas(t.Context(), admin, names[0], controlplane.ReplicasRequest{
+	if _, err := newer.Federations.ChangeReplicas(t.Context(), admin, names[0], federations.ReplicasRequest{
 		Remove: []oscar.Member{{Type: "oscar", ClusterID: c, ServiceName: names[2]}}, Wait: limit,
 	}); err != nil {
 		t.Error(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/server"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/internal/boot"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -202,7 +203,7 @@ func everyRouteIsAsked(t *testing.T, w *world.World) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	router, ok := server.New(server.Config{ControlPlane: w.CP, Authenticator: auth}).Handler().(chi.Routes)
+	router, ok := server.New(server.Config{UseCases: boot.UseCases(w.CP), Authenticator: auth}).Handler().(chi.Routes)
 	if !ok {
 		t.Fatal("the API has no routes to be seen")
 	}

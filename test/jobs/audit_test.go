@@ -155,7 +155,7 @@ func (p *proof) audit(l *load, nemesis *nemesis, submitted, healed, ended time.D
 	if reserved := p.Keys(record.ReservedPrefix); left > 0 || len(reserved) > 0 {
 		p.t.Errorf("%d assignments and reports are left, and %v", left, reserved)
 	}
-	p.t.Logf("jobs %d over %d clusters, seed %d", p.jobs, clusters, p.seed)
+	p.t.Logf("jobs %d over %d clusters, seed %d", p.jobs, clusterCount, p.seed)
 	p.t.Logf("faults: %s; sent twice on purpose %d, sent in all %d, cancelled %d", nemesis, l.again.Load(), l.sent.Load(), l.cancel.Load())
 	exchanges, reuses := p.users.issuer.Exchanges()
 	if reuses > 0 {

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -125,15 +127,15 @@ func (l *load) run(n *nemesis) {
 func (l *load) submit(i, at int) string {
 	for {
 		l.sent.Add(1)
-		to, f := l.p.pick(at), i%federations
+		to, f := l.p.pick(at), i%federationCount
 		ctx, cancel := context.WithTimeout(to.life, 20*time.Second)
-		req := controlplane.JobRequest{Service: l.p.name(f), Event: []byte(event(i)), IdempotencyKey: fmt.Sprintf("key %d", i)}
+		req := jobs.JobRequest{Service: l.p.name(f), Event: []byte(event(i)), IdempotencyKey: fmt.Sprintf("key %d", i)}
 		job, err := l.ask(ctx, to, i, req)
 		cancel()
 		if err == nil {
 			return job.ID
 		}
-		if e, ok := errors.AsType[*controlplane.Error](err); ok && e.Code == controlplane.CodeInvalid || l.p.t.Context().Err() != nil {
+		if e, ok := errors.AsType[*fault.Error](err); ok && e.Code == fault.CodeInvalid || l.p.t.Context().Err() != nil {
 			l.p.t.Errorf("job %d: %v", i, err)
 			return ""
 		}
@@ -147,16 +149,16 @@ func (l *load) submit(i, at int) string {
 
 // ask sends a job as the owner of its federation, or with the service's own token, as
 // OSCAR's callers do.
-func (l *load) ask(ctx context.Context, to plane, i int, req controlplane.JobRequest) (*controlplane.Job, error) {
-	f := i % federations
+func (l *load) ask(ctx context.Context, to plane, i int, req jobs.JobRequest) (*jobs.Job, error) {
+	f := i % federationCount
 	as := caller(f)
-	if i/federations%2 == 1 {
+	if i/federationCount%2 == 1 {
 		var err error
-		if as, err = to.ServiceCaller(ctx, req.Service, l.p.tokens[f]); err != nil {
+		if as, err = to.Tokens.ServiceCaller(ctx, req.Service, l.p.tokens[f]); err != nil {
 			return nil, err
 		}
 	}
-	return to.SubmitJob(ctx, as, req)
+	return to.Jobs.SubmitJob(ctx, as, req)
 }
 
 // order cancels a job, if it can be asked at this moment.
@@ -164,7 +166,7 @@ func (l *load) order(i, at int) {
 	to := l.p.pick(at)
 	ctx, cancel := context.WithTimeout(to.life, 5*time.Second)
 	defer cancel()
-	if _, err := to.CancelJob(ctx, caller(i%federations), controlplane.JobOrder{Job: l.accepted[i]}); err == nil {
+	if _, err := to.Jobs.CancelJob(ctx, caller(i%federationCount), jobs.JobOrder{Job: l.accepted[i]}); err == nil {
 		l.cancel.Add(1)
 		l.cancelled.Store(i, true)
 	}

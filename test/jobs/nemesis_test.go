@@ -104,7 +104,7 @@ func (n *nemesis) strike() {
 		if n.lately() {
 			return
 		}
-		federation, at := n.draw.IntN(federations), n.draw.IntN(clusters)
+		federation, at := n.draw.IntN(federationCount), n.draw.IntN(clusterCount)
 		if err := n.p.remove(federation, at); err == nil && ofUser(federation) {
 			n.note("service of a user deleted by hand")
 		} else if err == nil {

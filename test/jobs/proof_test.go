@@ -24,9 +24,9 @@ import (
 )
 
 const (
-	clusters    = 10
-	federations = 4
-	defaultJobs = 200
+	clusterCount    = 10
+	federationCount = 4
+	defaultJobs     = 200
 )
 
 // proof is one run.
@@ -59,7 +59,7 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 func TestJobsAreNeitherLostNorStartedTwice(t *testing.T) {
 	p := &proof{t: t, seed: number(t, "JOBSEED", uint64(time.Now().UnixNano())), jobs: int(number(t, "JOBS", defaultJobs))}
 	t.Logf("JOBS=%d JOBSEED=%d", p.jobs, p.seed)
-	for i := range clusters {
+	for i := range clusterCount {
 		p.ids = append(p.ids, fmt.Sprintf("oscar-cluster-%c", 'a'+i))
 	}
 	quiet := slog.New(slog.DiscardHandler)
@@ -83,7 +83,7 @@ func TestJobsAreNeitherLostNorStartedTwice(t *testing.T) {
 	})
 	check := p.checks(p.Store, false)
 	p.planes.start(p.World)
-	for i := range federations {
+	for i := range federationCount {
 		p.create(i)
 		service, _ := p.Cluster(p.ids[i]).Sim.Service(p.name(i))
 		p.tokens = append(p.tokens, service.Token)

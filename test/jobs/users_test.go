@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
-	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/recovery"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/syncer/token"
 	"github.com/oscarfed/oscarfed/test/await"
@@ -23,7 +23,7 @@ const (
 	// more. Every job outlives the one that its federation was made with.
 	tokenLife = 35 * time.Second
 	// firstUser and further federations belong to users, the others to the administrator.
-	firstUser = federations / 2
+	firstUser = federationCount / 2
 )
 
 // users are the owners of some federations. The access tokens that they came with
@@ -59,7 +59,7 @@ func caller(federation int) identity.Caller {
 func (p *proof) create(i int) {
 	p.t.Helper()
 	var members []string
-	for k := range clusters {
+	for k := range clusterCount {
 		if k != i {
 			members = append(members, fmt.Sprintf(`{"type":"oscar","cluster_id":%q,"service_name":%q}`, p.ids[k], replica(i, k)))
 		}
@@ -116,16 +116,16 @@ func (p *proof) remove(federation, cluster int) error {
 // were there for it.
 func (p *proof) whole() {
 	p.t.Helper()
-	for i := range federations {
-		for k := range clusters {
+	for i := range federationCount {
+		for k := range clusterCount {
 			asked := time.Now()
 			p.Eventually(fmt.Sprintf("%s stands on %s", replica(i, k), p.ids[k]), func() bool {
 				_, there := p.Cluster(p.ids[k]).Sim.Service(replica(i, k))
 				if !there && time.Since(asked) > time.Second {
 					// What was gone when the store was restored is made again when a person says so.
 					asked = time.Now()
-					_, _ = p.pick(0).Resolve(p.t.Context(), admin, controlplane.ResolveRequest{
-						ClusterID: p.ids[k], ServiceName: replica(i, k), Keep: controlplane.KeepStore,
+					_, _ = p.pick(0).Recovery.Resolve(p.t.Context(), admin, recovery.ResolveRequest{
+						ClusterID: p.ids[k], ServiceName: replica(i, k), Keep: recovery.KeepStore,
 					})
 				}
 				return there

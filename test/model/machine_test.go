@@ -16,6 +16,7 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/internal/boot"
 	clocks "github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/test/await"
@@ -96,7 +97,7 @@ func (m *machine) startInstance(i int) {
 	}
 	in := &instance{cp: cp}
 	in.server = httptest.NewServer(apitest.Handler(m.l, server.New(server.Config{
-		ControlPlane: cp, Authenticator: auth, Logger: m.w.Log.Logger(),
+		UseCases: boot.UseCases(cp), Authenticator: auth, Logger: m.w.Log.Logger(),
 	}).Handler()))
 	in.client, err = client.New(client.Config{Endpoint: in.server.URL, User: world.User, Password: world.Password, Tries: 1})
 	if err != nil {

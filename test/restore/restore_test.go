@@ -11,6 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -68,7 +69,7 @@ func tell(t *testing.T) *tale {
 		t.Fatal(err)
 	}
 	s.create("created")
-	if _, err := w.CP.ChangeReplicas(t.Context(), admin, "grown0", controlplane.ReplicasRequest{
+	if _, err := w.CP.Federations.ChangeReplicas(t.Context(), admin, "grown0", federations.ReplicasRequest{
 		Add: []oscar.Member{{Type: "oscar", ClusterID: d, ServiceName: "grown3"}}, Wait: await.Limit,
 	}); err != nil {
 		t.Fatal(err)

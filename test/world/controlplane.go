@@ -11,6 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/server"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/internal/boot"
 	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/store/storetest"
@@ -108,7 +109,7 @@ func (w *World) Serve(cp *controlplane.ControlPlane) string {
 	if w.opts.Issuer != nil {
 		auth.Bearer = w.authenticator(cp)
 	}
-	cfg := server.Config{ControlPlane: cp, Authenticator: auth, Logger: w.Log.Logger()}
+	cfg := server.Config{UseCases: boot.UseCases(cp), Authenticator: auth, Logger: w.Log.Logger()}
 	if w.opts.API != nil {
 		w.opts.API(&cfg)
 	}

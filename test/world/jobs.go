@@ -3,8 +3,8 @@ package world
 import (
 	"slices"
 
-	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -18,8 +18,8 @@ func QuickJobs(c *oscarsim.Config) {
 // Submit sends an event to a service as the administrator, and answers the job's id.
 func (w *World) Submit(service, event string) string {
 	w.T.Helper()
-	job, err := w.CP.SubmitJob(w.T.Context(), identity.Caller{Subject: identity.Admin, Administrator: true},
-		controlplane.JobRequest{Service: service, Event: []byte(event)})
+	job, err := w.CP.Jobs.SubmitJob(w.T.Context(), identity.Caller{Subject: identity.Admin, Administrator: true},
+		jobs.JobRequest{Service: service, Event: []byte(event)})
 	if err != nil {
 		w.T.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/internal/pki"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/access"
@@ -50,8 +50,8 @@ func (u *users) certify(cfg *store.Config, user string) {
 }
 
 // access changes users as root, with a connection for each time.
-func (u *users) access(endpoints []string) *controlplane.EtcdAccess {
-	return &controlplane.EtcdAccess{
+func (u *users) access(endpoints []string) *clusters.EtcdAccess {
+	return &clusters.EtcdAccess{
 		Authority: u.authority, EtcdCA: u.authority.CertPEM(), Endpoints: endpoints,
 		Admin: func(ctx context.Context) (*access.Admin, func(), error) {
 			cfg := store.Config{Endpoints: endpoints, Logger: slog.New(slog.DiscardHandler)}

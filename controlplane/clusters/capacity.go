@@ -1,0 +1,85 @@
+package clusters
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Room is what the clusters have for jobs.
+type Room struct {
+	// Clusters by id.
+	Clusters []ClusterRoom
+	// Jobs that have not ended; 0 for who is no administrator.
+	Jobs int
+}
+
+// ClusterRoom is what one cluster has for jobs. What it had is of use only while Fresh.
+type ClusterRoom struct {
+	ClusterID string
+	State     record.ClusterState
+	Alive     bool
+	// Fresh says that Capacity is of the present session. FailingSince is since when its syncer
+	// cannot measure it, and Message why; nil when it can.
+	Fresh        bool
+	FailingSince *time.Time
+	Message      string
+	// Capacity is nil when it is not fresh.
+	Capacity *record.Capacity
+	// Promised are the CPU and memory of jobs that are not seen running yet.
+	PromisedMillicores, PromisedBytes int64
+}
+
+// Room tells what each registered cluster has for jobs. Every caller may know it, as at
+// an OSCAR; how many jobs there are, and what nodes are called, is for the administrator.
+func (c *Controller) Room(ctx context.Context, caller identity.Caller) (Room, error) {
+	if err := c.gate.Fresh(ctx); err != nil {
+		return Room{}, err
+	}
+	out := Room{Clusters: []ClusterRoom{}}
+	c.state.Read(func(v *view.View) {
+		for id, reg := range v.Clusters {
+			r := ClusterRoom{ClusterID: id, State: reg.Rec.State, Alive: v.Alive(id)}
+			if n := v.Nodes[id]; n != nil && n.Fresh() {
+				r.Fresh, r.Capacity = true, n.Capacity.Rec // never changed once it is read
+				if !caller.Administrator {
+					r.Capacity = unnamed(r.Capacity)
+				}
+			} else if n != nil && n.Capacity.Rec != nil && n.Session.Rec != nil && n.Capacity.Rec.Session == n.Session.Rev {
+				if r.FailingSince = view.TimeOf(n.Capacity.Rec.FailingSince); caller.Administrator {
+					r.Message = n.Capacity.Rec.Message
+				}
+			}
+			if reserved := v.Jobs.Reserved[id].Rec; reserved != nil {
+				for _, p := range reserved.Jobs {
+					r.PromisedMillicores += p.Millicores * p.Count
+					r.PromisedBytes += p.Bytes * p.Count
+				}
+			}
+			out.Clusters = append(out.Clusters, r)
+		}
+		if caller.Administrator {
+			for _, n := range v.Jobs.InFlight {
+				out.Jobs += n
+			}
+		}
+	})
+	slices.SortFunc(out.Clusters, func(a, b ClusterRoom) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
+	return out, nil
+}
+
+// unnamed numbers the nodes: their names tell of the network that they are in.
+func unnamed(c *record.Capacity) *record.Capacity {
+	out := *c
+	out.Nodes = slices.Clone(c.Nodes)
+	for i := range out.Nodes {
+		out.Nodes[i].Name = "node-" + strconv.Itoa(i+1)
+	}
+	return &out
+}

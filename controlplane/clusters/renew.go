@@ -1,0 +1,95 @@
+package clusters
+
+import (
+	"context"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/decide"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/internal/pki"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// noteSlack is how much later than the registration says a certificate may end
+// without being noted: who asks again and again does not write again and again.
+const noteSlack = time.Hour
+
+// RenewRequest asks for another certificate. It is authenticated by the signature of
+// its CSR, made with the key that the cluster has joined with.
+type RenewRequest struct {
+	ClusterID  string
+	ClusterUID string
+	// CSR is a certificate request in PEM whose common name is a challenge.
+	CSR string
+	// KubeSystemUID is empty when Kubernetes cannot be reached.
+	KubeSystemUID string
+}
+
+// Renew gives a cluster that has joined another certificate for the same key, also
+// 90 days after the last one has ended. A cluster that was removed gets one as long
+// as there is something that it has to do, and is told so.
+func (c *Controller) Renew(ctx context.Context, in RenewRequest) (*Enrolment, error) {
+	if c.cfg.Access == nil {
+		return nil, errNoAccess()
+	}
+	csr, violations := readRequest(in.ClusterID, in.CSR, in.KubeSystemUID)
+	if in.ClusterUID == "" || !plainWord(in.ClusterUID) {
+		violations = append(violations, oscar.Violation{Path: "cluster_uid", Rule: oscar.RuleType, Message: "it is the uid that the answer to the join told"})
+	}
+	if len(violations) > 0 {
+		return nil, &fault.Error{Code: fault.CodeInvalid, Violations: violations}
+	}
+	if !c.meets(csr.Name) {
+		return nil, &fault.Error{Code: fault.CodeConflict, Message: "the common name of the certificate request is no challenge of the last 5 minutes; ask for one and sign that"}
+	}
+	who := decide.Applicant{Cluster: in.ClusterID, UID: in.ClusterUID, Key: csr.Fingerprint, KubeSystem: in.KubeSystemUID}
+	out, err := c.writeRenewal(ctx, who, csr)
+	return out, fault.Crossing(err)
+}
+
+func (c *Controller) writeRenewal(ctx context.Context, who decide.Applicant, csr *pki.Request) (*Enrolment, error) {
+	key, desired := record.ClusterKey(who.Cluster), record.DesiredClusterKey(who.Cluster)
+	var out *Enrolment
+	_, err := c.store.Update(ctx, store.Update{
+		Keys: []string{key, desired},
+		Build: func(v store.View, tx *store.Txn) error {
+			_, reg, err := DecodeAt[record.Cluster](v, key)
+			if err != nil {
+				return err
+			}
+			_, left, err := DecodeAt[record.DesiredCluster](v, desired)
+			if err != nil {
+				return err
+			}
+			var joined *record.Joined
+			var removed *time.Time
+			switch {
+			case reg != nil && reg.UID == who.UID:
+				joined = reg.Joined
+			case reg == nil && left != nil && left.UID == who.UID && left.RemovedAt != nil:
+				joined, removed = left.Joined, &left.RemovedAt.Time
+			}
+			next, changed, err := decide.DecideRenewal(joined, who, c.cfg.Now())
+			if err != nil {
+				return err
+			}
+			if out == nil {
+				if out, err = c.enrol(csr, who.Cluster, who.UID); err != nil {
+					return err
+				}
+			}
+			out.RemovedAt = removed
+			if removed != nil || !changed && out.NotAfter.Sub(next.ValidUntil.Time) < noteSlack {
+				return nil
+			}
+			next.ValidUntil = record.At(out.NotAfter)
+			reg.Joined = next
+			tx.Expect(key)
+			tx.Put(key, reg)
+			return nil
+		},
+	})
+	return out, err
+}

@@ -1,0 +1,135 @@
+package clusters
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/request"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// revokeExcessive enters into the store that a cluster is revoked. Its user goes as
+// soon as that is seen, by any instance. One that has another registration since is
+// not meant.
+func (c *Controller) revokeExcessive(ctx context.Context, id string) error {
+	if err := c.gate.Fresh(ctx); err != nil {
+		return err
+	}
+	// A readmission, or another registration, that was seen just now has forgiven it.
+	passed := c.meter.Passed(id)
+	if passed == "" {
+		return nil
+	}
+	revocation := &record.Revocation{Message: passed, At: record.At(c.cfg.Now())}
+	key, desired := record.ClusterKey(id), record.DesiredClusterKey(id)
+	written := false
+	res, err := c.store.Update(ctx, store.Update{
+		Keys: []string{key, desired, record.FenceKey},
+		Build: func(v store.View, tx *store.Txn) error {
+			written = false
+			_, reg, err := DecodeAt[record.Cluster](v, key)
+			if err != nil {
+				return err
+			}
+			_, told, err := DecodeAt[record.DesiredCluster](v, desired)
+			if err != nil || told == nil || told.Revoked != nil || reg != nil && reg.Revoked != nil {
+				return err
+			}
+			written = true
+			tx.Expect(key)
+			tx.Expect(desired)
+			request.Note(tx, c.cfg.Now(), record.Audit{
+				Action: record.ActionClusterState, Outcome: record.OutcomeDone, ClusterID: id, Detail: "revoked: " + passed,
+			})
+			if reg == nil {
+				told.Revoked = revocation
+				tx.Put(desired, told)
+				return nil
+			}
+			reg.Revoked = revocation
+			if reg.Removal == nil {
+				reg.State, told.State = record.ClusterRevoked, record.ClusterRevoked
+			}
+			tx.Put(key, reg)
+			tx.Put(desired, told)
+			return gate.BumpFence(v, tx, "revoked "+id)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if written {
+		c.revoked.WithLabelValues(id).Inc()
+		c.cfg.Logger.Error("a cluster is revoked: it has passed the limits of what it may write", "cluster", id, "reason", passed,
+			"advice", "find out why; then oscarfed cluster readmit "+id)
+	}
+	return c.state.Wait(ctx, res.Revision)
+}
+
+// ReadmitCluster ends a revocation. What the cluster had reported is forgotten in the
+// same transaction, so that it begins within its limits: it reports anew when it
+// connects.
+func (c *Controller) ReadmitCluster(ctx context.Context, caller identity.Caller, id string) (*Cluster, error) {
+	if !caller.Administrator {
+		return nil, fault.AdminOnly()
+	}
+	key, desired := record.ClusterKey(id), record.DesiredClusterKey(id)
+	out, err := c.writeCluster(ctx, []string{key, desired, record.FenceKey}, id, func(v store.View, tx *store.Txn) error {
+		_, reg, err := DecodeAt[record.Cluster](v, key)
+		if err != nil {
+			return err
+		}
+		_, told, err := DecodeAt[record.DesiredCluster](v, desired)
+		if err != nil {
+			return err
+		}
+		switch {
+		case reg == nil || told == nil:
+			return fault.NotFound(fmt.Sprintf("cluster %q is not registered", id))
+		case reg.Removal != nil:
+			return &fault.Error{Code: fault.CodeConflict, Message: fmt.Sprintf("cluster %q is being removed; that cannot be taken back", id)}
+		case reg.Revoked == nil:
+			return nil
+		}
+		if c.forgetsPosted(id) {
+			return &fault.Error{Code: fault.CodeUnavailable, RetryAfter: time.Second, Message: "jobs that may run there are being noted; try again in a moment"}
+		}
+		reg.Revoked, reg.State, told.State = nil, record.ClusterActive, record.ClusterActive
+		tx.Expect(key)
+		tx.Expect(desired)
+		tx.Put(key, reg)
+		tx.Put(desired, told)
+		tx.DeletePrefix(record.ObservedPrefix(id))
+		request.Note(tx, c.cfg.Now(), record.Audit{
+			By: caller.Subject, Action: record.ActionClusterState, Outcome: record.OutcomeDone, ClusterID: id, Detail: "readmitted",
+		})
+		return gate.BumpFence(v, tx, "readmitted "+id)
+	})
+	if err != nil || c.cfg.Access == nil {
+		return out, err
+	}
+	if err := c.cfg.Access.Admit(ctx, id, out.UID); err != nil {
+		return nil, &fault.Error{Code: fault.CodeUnavailable, RetryAfter: 5 * time.Second, Cause: err,
+			Message: "the cluster is readmitted, but etcd's user was not made yet; send the same request again"}
+	}
+	return out, nil
+}
+
+// forgetsPosted says whether a job that may run on a cluster is known to by its report
+// alone, which a readmission takes away.
+func (c *Controller) forgetsPosted(cluster string) (found bool) {
+	c.state.Read(func(v *view.View) {
+		for id := range v.Jobs.On[cluster] {
+			j := v.Jobs.All[id].Rec
+			r := v.Nodes[cluster].Reports[view.AttemptID{Job: id, Attempt: j.Attempt}].Rec
+			found = found || r != nil && r.State.Posted() && !j.Posted && j.State == record.JobAssigned
+		}
+	})
+	return found
+}

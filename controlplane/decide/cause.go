@@ -1,0 +1,124 @@
+package decide
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// refusals is the cause of a replica that voted no.
+func refusals(r view.ReplicaState) *record.Failure {
+	if v := r.Vote(); !r.Reported(record.PhaseHeld) && (v == nil || v.Answer == record.VoteYes) {
+		return nil
+	}
+	f := r.Failure(record.ReasonInvalidService)
+	f.Operation = "vote"
+	return f
+}
+
+// noVote is the cause of a replica that did not vote in time: what its syncer told
+// beside the open vote, or of its cluster.
+func noVote(r view.ReplicaState) *record.Failure {
+	switch {
+	case r.Vote() != nil || r.Reported(record.PhaseHeld):
+		return nil
+	case r.Reported(record.PhasePending) && r.Observed.Reason != "":
+		f := r.Failure(record.ReasonNoVote)
+		f.Operation = "vote"
+		return f
+	case r.Trouble.Reason != "":
+		return &record.Failure{Reason: r.Trouble.Reason, Operation: "vote", Message: r.Trouble.Message}
+	}
+	msg := "its syncer is connected but did not vote before the deadline"
+	if !r.Alive {
+		msg = "no syncer is connected"
+		if r.LastSeen != nil {
+			msg = "no syncer since " + r.LastSeen.UTC().Format(time.RFC3339)
+		}
+	}
+	return &record.Failure{
+		Reason: record.ReasonNoVote, Operation: "vote",
+		Message: msg,
+	}
+}
+
+func queueTooLong(r view.ReplicaState, limit time.Duration) *record.Failure {
+	delay := time.Duration(r.Vote().DelayS) * time.Second
+	if delay <= limit {
+		return nil
+	}
+	return &record.Failure{
+		Reason: record.ReasonQueueTooLong, Operation: "vote",
+		Message: fmt.Sprintf("its write queue is %s long, the limit is %s; try again later", delay, limit),
+	}
+}
+
+// tooLate is the cause of a replica that was not ready at the apply deadline.
+func tooLate(r view.ReplicaState) *record.Failure {
+	switch {
+	case r.Reported(record.PhaseReady):
+		return nil
+	case !r.Alive:
+		f := &record.Failure{Reason: record.ReasonSessionLost, Operation: "create", Message: "its syncer is gone and has not reported an outcome"}
+		if r.LastSeen != nil {
+			f.Message = "no report since " + r.LastSeen.UTC().Format(time.RFC3339)
+		}
+		return f
+	}
+	if r.Trouble.Reason != "" {
+		return &record.Failure{Reason: r.Trouble.Reason, Operation: "create", Message: r.Trouble.Message + "; no outcome was reported before the apply deadline"}
+	}
+	if r.Reported(record.PhaseApplying) && r.Observed.Operation != "" {
+		return r.Failure(record.ReasonUnknownOutcome)
+	}
+	return &record.Failure{
+		Reason: record.ReasonUnknownOutcome, Operation: "create",
+		Message: "no outcome was reported before the apply deadline",
+	}
+}
+
+// abortCode is already_exists when everything that was refused is taken,
+// unavailable when clusters were silent or busy, failed_precondition else.
+func abortCode(members []record.Member) fault.Code {
+	taken, silent, other := 0, 0, 0
+	for _, m := range members {
+		if m.Cause == nil {
+			continue
+		}
+		switch m.Cause.Reason {
+		case record.ReasonNameTaken, record.ReasonForeignBucket:
+			taken++
+		case record.ReasonNoVote, record.ReasonQueueTooLong, record.ReasonOscarUnreachable, record.ReasonStorageUnreachable:
+			silent++
+		default:
+			other++
+		}
+	}
+	switch {
+	case other > 0:
+		return fault.CodeFailedPrecondition
+	case silent > 0:
+		return fault.CodeUnavailable
+	case taken > 0:
+		return fault.CodeAlreadyExists
+	}
+	return fault.CodeFailedPrecondition
+}
+
+// FailureDetail is one sentence about the first cause.
+func FailureDetail(members []record.Member) string {
+	for _, m := range members {
+		if m.Cause == nil {
+			continue
+		}
+		at := m.ClusterID + "/" + m.ServiceName + ": "
+		if m.Cause.Status != 0 {
+			return fmt.Sprintf("%s%s answered %d", at, m.Cause.Operation, m.Cause.Status)
+		}
+		return at + m.Cause.Message
+	}
+	return ""
+}

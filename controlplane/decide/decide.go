@@ -1,0 +1,404 @@
+package decide
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Limits are the durations that decisions go by.
+type Limits struct {
+	// prepareDeadline is how long votes are waited for.
+	PrepareDeadline time.Duration
+	// applyGrace is added to the expected delay of the slowest write queue.
+	ApplyGrace time.Duration
+	// prefetchGrace is added for services whose images are prefetched.
+	PrefetchGrace time.Duration
+	// maxDelay is the longest write queue that a creation is put behind.
+	MaxDelay time.Duration
+	// keepResult is how long aborted and rolled_back federations are kept.
+	KeepResult time.Duration
+}
+
+// Decision is the next step of a federation. Everything in it is one transaction
+// that compares the federation's record.
+type Decision struct {
+	// name of the step, for logs and metrics; empty when there is nothing to do.
+	Name string
+	// fed is the federation's next record; nil leaves it, unless removeFed.
+	Fed       *record.Federation
+	RemoveFed bool
+	// dropName frees the owner's group_id.
+	DropName bool
+	Put      []gate.Placed
+	Remove   []removal
+	// drop are further keys that go, and add further records that come.
+	Drop []string
+	Add  []gate.Staged
+	// leave is a cluster that the federation is to be rendered without; the rest
+	// of the decision follows from that.
+	Leave string
+	// fence, when set, is the revision of the fence that what it names was staged after.
+	Fence int64
+	// request is the hash of the request whose outcome is known with this step.
+	Request string
+	// again is when the clock alone may change the decision; zero when it cannot.
+	Again time.Time
+}
+
+// removal takes a desired record, its report and its spec out of the store.
+type removal struct {
+	Cluster, Service string
+	Spec             string
+	// deleted is kept for 90 days when a tombstone was acknowledged.
+	Deleted *record.Deleted
+}
+
+// Decide gives the next step of a federation. It is pure: the same situation
+// gives the same decision on every instance.
+func Decide(s view.Situation, l Limits) Decision {
+	if s.Strange() != "" {
+		return Decision{} // what a newer version wrote is its own to decide; the log and the view tell of it
+	}
+	if d := decideEvacuation(s); d.Name != "" {
+		return d
+	}
+	if s.Fed.Epoch != s.Epoch {
+		switch s.Fed.Phase {
+		case record.PhasePreparing:
+			if s.Fed.Asked != s.Epoch {
+				return askAgain(s, l)
+			}
+		case record.PhaseApplying:
+			return acceptApplied(s)
+		default:
+		}
+	}
+	switch s.Fed.Phase {
+	case record.PhasePreparing:
+		return decidePreparing(s, l)
+	case record.PhaseApplying:
+		return decideApplying(s)
+	case record.PhaseRollingBack:
+		return DecideRollingBack(s)
+	case record.PhaseReady:
+		return decideReady(s)
+	case record.PhaseDeleting:
+		return decideDeleting(s)
+	case record.PhaseAborted, record.PhaseRolledBack:
+		return decideResult(s, l)
+	case record.PhaseChanging, record.PhaseDegraded:
+		// They are computed, and never stored.
+	default:
+		// Of a replica.
+	}
+	return Decision{}
+}
+
+func decidePreparing(s view.Situation, l Limits) Decision {
+	bestEffort := s.Fed.Deployment == oscar.DeploymentBestEffort
+	var delay time.Duration
+	yes, no := 0, 0
+	for _, r := range s.Replicas {
+		switch v := r.Vote(); {
+		case r.Reported(record.PhaseHeld):
+			no++
+		case v == nil:
+		case v.Answer == record.VoteYes:
+			yes++
+			delay = max(delay, time.Duration(v.DelayS)*time.Second)
+		default:
+			no++
+		}
+	}
+	late := deadlinePassed(s)
+	missing := len(s.Replicas) - yes - no
+	switch {
+	case no > 0 && !bestEffort:
+		return Abort(s, func(r view.ReplicaState) *record.Failure { return adviseBestEffort(s, refusals(r), false) })
+	case missing == 0 && delay > l.MaxDelay:
+		d := Abort(s, func(r view.ReplicaState) *record.Failure { return queueTooLong(r, l.MaxDelay) })
+		d.Fed.RetryAfter = int((delay - l.MaxDelay).Seconds()) + 1
+		return d
+	case missing == 0 && yes > 0, late && bestEffort && yes > 0:
+		return Commit(s, l, delay)
+	case late || missing == 0:
+		return Abort(s, func(r view.ReplicaState) *record.Failure {
+			return adviseBestEffort(s, cmp.Or(refusals(r), noVote(r)), true)
+		})
+	}
+	return Decision{Again: deadline(s)}
+}
+
+// Commit is transaction B: everybody who said yes applies. With best effort those
+// who did not keep their prepare, without a deadline, and vote again.
+func Commit(s view.Situation, l Limits, delay time.Duration) Decision {
+	next := s.Fed
+	d := Decision{Name: "commit", Fed: &next}
+	// Half as much again: the delay of a long queue is an estimate, and a create is
+	// not rolled back for having waited.
+	delay += delay / 2
+	if s.Fed.Prefetch {
+		delay += l.PrefetchGrace
+	}
+	until := record.At(s.Now.Add(delay + l.ApplyGrace))
+	next.Phase, next.Deadline = record.PhaseApplying, &until
+	if s.Fed.Deployment == oscar.DeploymentBestEffort {
+		next.Phase, next.Deadline, d.Request = record.PhaseReady, nil, s.Fed.Request
+	}
+	next.ChangedAt = record.At(s.Now)
+	for _, r := range s.Replicas {
+		rec := *r.Desired
+		rec.Deadline, rec.DeadlineS = nil, 0
+		if v := r.Vote(); v != nil && v.Answer == record.VoteYes {
+			rec.Intent, rec.Deadline, rec.DeadlineS = record.IntentApply, &until, int64((delay+l.ApplyGrace)/time.Second)
+		}
+		d.Put = append(d.Put, PlacedAt(r, &rec))
+	}
+	return d
+}
+
+// Abort removes the prepare records: nothing was made anywhere.
+func Abort(s view.Situation, cause func(view.ReplicaState) *record.Failure) Decision {
+	next := s.Fed
+	next.Members = slices.Clone(s.Fed.Members)
+	next.Phase, next.Deadline, next.ChangedAt = record.PhaseAborted, nil, record.At(s.Now)
+	d := Decision{Name: "abort", Fed: &next, DropName: true, Request: s.Fed.Request}
+	for _, r := range s.Replicas {
+		m := &next.Members[r.Member]
+		m.Cause = cause(r)
+		m.Rollback = &record.Rollback{State: record.RollbackNotCreated}
+		d.Remove = append(d.Remove, removalOf(r, s))
+	}
+	view.BoundSentences(next.Members)
+	next.Code = string(abortCode(next.Members))
+	next.Detail = FailureDetail(next.Members)
+	return d
+}
+
+func decideApplying(s view.Situation) Decision {
+	failed, ready := 0, 0
+	for _, r := range s.Replicas {
+		switch {
+		case r.Reported(record.PhaseReady):
+			ready++
+		case r.DefinitelyFailed():
+			failed++
+		}
+	}
+	switch {
+	case ready == len(s.Replicas):
+		next := s.Fed
+		next.Phase, next.Deadline, next.ChangedAt = record.PhaseReady, nil, record.At(s.Now)
+		return Decision{Name: "ready", Fed: &next, Request: s.Fed.Request}
+	case failed > 0:
+		return RollBack(s, func(r view.ReplicaState) *record.Failure {
+			if !r.DefinitelyFailed() {
+				return nil
+			}
+			return r.Failure(record.ReasonCreateFailed)
+		})
+	case deadlinePassed(s):
+		return RollBack(s, tooLate)
+	}
+	return Decision{Again: deadline(s)}
+}
+
+// RollBack turns all replicas of a creation into tombstones. They delete only
+// what carries their uid.
+func RollBack(s view.Situation, cause func(view.ReplicaState) *record.Failure) Decision {
+	next := s.Fed
+	next.Members = slices.Clone(s.Fed.Members)
+	next.Phase, next.Deadline, next.ChangedAt = record.PhaseRollingBack, nil, record.At(s.Now)
+	d := Decision{Name: "roll_back", Fed: &next}
+	for _, r := range s.Replicas {
+		m := &next.Members[r.Member]
+		m.Cause = cause(r)
+		m.Rollback = &record.Rollback{State: record.RollbackPending}
+		d.Put = append(d.Put, PlacedAt(r, tombstone(r.Desired, record.CauseRollback)))
+	}
+	view.BoundSentences(next.Members)
+	next.Code = string(fault.CodeReplicaFailed)
+	next.Detail = FailureDetail(next.Members)
+	return d
+}
+
+// DecideRollingBack ends a rollback once every tombstone is settled.
+func DecideRollingBack(s view.Situation) Decision {
+	for _, r := range s.Replicas {
+		if r.Desired != nil && !r.Settled() {
+			return Decision{}
+		}
+	}
+	return RolledBack(s)
+}
+
+// RolledBack ends a rollback: the name is free. A replica that is not acknowledged keeps
+// its tombstone, and with it its place.
+func RolledBack(s view.Situation) Decision {
+	next := s.Fed
+	next.Members = slices.Clone(s.Fed.Members)
+	next.Phase, next.ChangedAt = record.PhaseRolledBack, record.At(s.Now)
+	d := Decision{Name: "rolled_back", Fed: &next, DropName: true, Request: s.Fed.Request}
+	part, all := acknowledged(s.Replicas)
+	if !all {
+		// The rest follows, and then the outcome.
+		next.Phase, d = s.Fed.Phase, Decision{Name: "partly_rolled_back", Fed: &next}
+	}
+	for _, r := range s.Replicas {
+		m := &next.Members[r.Member]
+		if all && (r.Desired != nil || m.Rollback == nil || m.Rollback.State == record.RollbackPending) ||
+			slices.ContainsFunc(part, func(p view.ReplicaState) bool { return p.At.UID == m.UID }) {
+			m.Rollback = r.Rollback()
+		}
+	}
+	for _, r := range part {
+		d.Remove = append(d.Remove, removalOf(r, s))
+	}
+	view.BoundSentences(next.Members)
+	return d
+}
+
+// decideReady takes the next step of a federation that stands: of a change that
+// waits for votes, of members that leave, and of those that a best-effort
+// creation left behind.
+func decideReady(s view.Situation) Decision {
+	var again time.Time
+	if s.Fed.Change != nil {
+		d := decideChange(s)
+		if d.Name != "" {
+			return d
+		}
+		again = d.Again
+	}
+	if d := decideLeaving(s); d.Name != "" {
+		return d
+	}
+	next := s.Fed
+	next.ChangedAt = record.At(s.Now)
+	d := Decision{Name: "join", Fed: &next}
+	for _, r := range s.Replicas {
+		if r.Desired == nil || r.Desired.Intent != record.IntentPrepare {
+			continue
+		}
+		if v := r.Vote(); v != nil && v.Answer == record.VoteYes {
+			rec := *r.Desired
+			rec.Intent, rec.Deadline, rec.DeadlineS = record.IntentApply, nil, 0
+			d.Put = append(d.Put, PlacedAt(r, &rec))
+		}
+	}
+	if len(d.Put) == 0 {
+		return Decision{Again: again}
+	}
+	return d
+}
+
+// decideDeleting removes acknowledged tombstones: all at once when nobody is
+// away, else those of the reachable clusters, so that a cluster that is gone for
+// a month does not hold a name on the others.
+func decideDeleting(s view.Situation) Decision {
+	part, all := acknowledged(slices.Concat(s.Replicas, s.Leaving))
+	left, waiting := 0, 0
+	for _, r := range slices.Concat(s.Replicas, s.Leaving) {
+		switch {
+		case r.Desired == nil, r.Acknowledged():
+		default:
+			left++
+			if !r.Settled() {
+				waiting++
+			}
+		}
+	}
+	if left == 0 && all {
+		d := Decision{Name: "deleted", RemoveFed: true}
+		for _, r := range part {
+			d.Remove = append(d.Remove, removalOf(r, s))
+		}
+		return d
+	}
+	if waiting > 0 || len(part) == 0 {
+		return Decision{}
+	}
+	next := s.Fed
+	next.ChangedAt = record.At(s.Now)
+	d := Decision{Name: "partly_deleted", Fed: &next}
+	for _, r := range part {
+		d.Remove = append(d.Remove, removalOf(r, s))
+	}
+	return d
+}
+
+// decideResult removes late acknowledgements of a result, and then the result.
+func decideResult(s view.Situation, l Limits) Decision {
+	next := s.Fed
+	next.Members = slices.Clone(s.Fed.Members)
+	d := Decision{Name: "acknowledged", Fed: &next}
+	left := slices.ContainsFunc(s.Replicas, func(r view.ReplicaState) bool { return r.Desired != nil && !r.Acknowledged() })
+	part, _ := acknowledged(s.Replicas)
+	for _, r := range part {
+		next.Members[r.Member].Rollback = r.Rollback()
+		d.Remove = append(d.Remove, removalOf(r, s))
+	}
+	if len(d.Remove) > 0 {
+		view.BoundSentences(next.Members)
+		return d
+	}
+	switch {
+	case left:
+		return Decision{}
+	case s.Age < l.KeepResult:
+		return Decision{Again: s.Now.Add(l.KeepResult - s.Age)}
+	}
+	return Decision{Name: "forgotten", RemoveFed: true}
+}
+
+const (
+	// deletedBytes is how much of what remains of replicas one transaction takes.
+	deletedBytes = 256 << 10
+	// MaxDeletedBytes is how much may remain of one replica: a report names as many buckets
+	// as fit into it.
+	MaxDeletedBytes = 512 << 10
+)
+
+// acknowledged are the replicas whose acknowledged tombstones go in one transaction: all of
+// them, or as many as have room there, and at least one.
+func acknowledged(of []view.ReplicaState) (part []view.ReplicaState, all bool) {
+	size := 0
+	for _, r := range of {
+		if !r.Acknowledged() {
+			continue
+		}
+		size += r.DeletedSize()
+		if len(part) > 0 && size > deletedBytes {
+			return part, false
+		}
+		part = append(part, r)
+	}
+	return part, true
+}
+
+// tombstone orders the deletion of exactly this life of a replica.
+func tombstone(d *record.Desired, cause record.Cause) *record.Desired {
+	t := *d
+	t.Intent, t.Cause = record.IntentDelete, cause
+	t.Spec, t.Sees, t.Drift, t.Deadline, t.DeadlineS = "", nil, "", nil, 0
+	return &t
+}
+
+// deadline is when the federation's deadline passes here: zero without one.
+func deadline(s view.Situation) time.Time {
+	if s.Fed.Deadline == nil {
+		return time.Time{}
+	}
+	return gate.Due(s.Fed.ChangedAt, *s.Fed.Deadline, s.Since)
+}
+
+func deadlinePassed(s view.Situation) bool {
+	return s.Fed.Deadline != nil && !s.Now.Before(deadline(s))
+}

@@ -1,0 +1,46 @@
+package decide
+
+import (
+	"slices"
+
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// A creation that was under way when the backup was made may have had any outcome in
+// the history that was lost: its services may be in use. The clocks of those days
+// decide nothing about it.
+
+// askAgain begins the vote anew, once every cluster has compared in the present
+// epoch: before that there is nobody who could answer, and a deadline would be one
+// for syncers to reconnect. A service of this life that stands counts as a yes, one
+// that is ahead as a no: then it is held, and a person decides.
+func askAgain(s view.Situation, l Limits) Decision {
+	if slices.ContainsFunc(s.Replicas, func(r view.ReplicaState) bool { return !r.Compared || r.Desired == nil }) {
+		return Decision{}
+	}
+	next := s.Fed
+	until := record.At(s.Now.Add(l.PrepareDeadline))
+	next.Asked, next.Deadline, next.ChangedAt = s.Epoch, &until, record.At(s.Now)
+	d := Decision{Name: "ask_again", Fed: &next}
+	for _, r := range s.Replicas {
+		rec := *r.Desired
+		rec.Deadline, rec.DeadlineS = &until, 0
+		d.Put = append(d.Put, PlacedAt(r, &rec))
+	}
+	return d
+}
+
+// acceptApplied ends a creation without ever rolling it back: what fails is degraded,
+// since the others may be in use. It waits until every replica has an outcome; its
+// owner may delete it at any time.
+func acceptApplied(s view.Situation) Decision {
+	for _, r := range s.Replicas {
+		if !r.Reported(record.PhaseReady) && !r.Reported(record.PhaseDrifted) && !r.DefinitelyFailed() {
+			return Decision{}
+		}
+	}
+	next := s.Fed
+	next.Phase, next.Deadline, next.ChangedAt = record.PhaseReady, nil, record.At(s.Now)
+	return Decision{Name: "accept", Fed: &next, Request: s.Fed.Request}
+}

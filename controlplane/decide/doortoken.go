@@ -1,0 +1,25 @@
+package decide
+
+import (
+	"slices"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// narrowed says whether fewer may see a federation than before.
+func narrowed(old, next *record.Federation) bool {
+	width := func(f *record.Federation) int {
+		switch f.Visibility {
+		case oscar.VisibilityPublic:
+			return 2
+		case oscar.VisibilityRestricted:
+			return 1
+		}
+		return 0
+	}
+	if width(next) != width(old) {
+		return width(next) < width(old)
+	}
+	return width(next) == 1 && slices.ContainsFunc(old.AllowedUsers, func(user string) bool { return !slices.Contains(next.AllowedUsers, user) })
+}

@@ -1,0 +1,22 @@
+package decide
+
+import (
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/internal/clock"
+)
+
+// DeadlinesOf enters when this instance first saw a federation's deadlines into its
+// situation; one without any is forgotten.
+func DeadlinesOf(seen *clock.Sightings, sit *view.Situation) {
+	uid := sit.Fed.UID
+	if d := sit.Fed.Deadline; d != nil {
+		sit.Since = seen.Since(uid, d.String(), sit.Now)
+	} else {
+		seen.Forget(uid)
+	}
+	if c := sit.Fed.Change; c != nil {
+		sit.ChangeSince = seen.Since(uid+"/change", c.Deadline.String(), sit.Now)
+	} else {
+		seen.Forget(uid + "/change")
+	}
+}

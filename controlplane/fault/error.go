@@ -1,0 +1,109 @@
+package fault
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Code says what kind of answer an error is; package api/server has the one table that
+// maps it to an HTTP status.
+type Code string
+
+// The codes.
+const (
+	CodeInvalid            Code = "invalid"
+	CodeUnauthenticated    Code = "unauthenticated"
+	CodeForbidden          Code = "forbidden"
+	CodeNotFound           Code = "not_found"
+	CodeAlreadyExists      Code = "already_exists"
+	CodeConflict           Code = "conflict"
+	CodeTooLarge           Code = "too_large"
+	CodeUnsupportedType    Code = "unsupported_type"
+	CodeFailedPrecondition Code = "failed_precondition"
+	CodeReplicaFailed      Code = "replica_failed"
+	CodeExhausted          Code = "exhausted"
+	CodeUnavailable        Code = "unavailable"
+	CodeUnknownOutcome     Code = "unknown_outcome"
+	// CodeNotServed is for what an OSCAR answers and a control plane never does.
+	CodeNotServed Code = "not_served"
+	CodeInternal  Code = "internal"
+)
+
+// Error is what a use case answers when it does not do what was asked.
+type Error struct {
+	Code Code
+	// Message says what to do: the value, the limit, the way out.
+	Message string
+	// Violations of an invalid request: all of them.
+	Violations []oscar.Violation
+	// Failed is the outcome of a creation that failed.
+	Failed *FailedCreate
+	// Candidates are the clusters that a bare service name could mean.
+	Candidates []string
+	// Location is where an outcome that is not known yet can be looked up.
+	Location string
+	// RetryAfter goes with unavailable and exhausted; 0 when there is none.
+	RetryAfter time.Duration
+	// Cause is for the log only; it never reaches a caller.
+	Cause error
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	if e.Cause != nil {
+		return fmt.Sprintf("%s: %s: %v", e.Code, e.Message, e.Cause)
+	}
+	return fmt.Sprintf("%s: %s", e.Code, e.Message)
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// FailedCreate is a creation that was refused by a vote (phase aborted) or whose
+// apply failed (phase rolling_back or rolled_back).
+type FailedCreate struct {
+	GroupID  string
+	Service  string
+	Phase    record.Phase
+	Rollback record.RollbackState
+	// Replicas in the order of the federation's members; those that failed have a cause.
+	Replicas []FailedReplica
+}
+
+// FailedReplica is one replica of a failed creation.
+type FailedReplica struct {
+	Type        string
+	ClusterID   string
+	ServiceName string
+	Cause       *record.Failure
+	Rollback    record.Rollback
+}
+
+// NotFound is the error of what is not there, or not for the caller to see.
+func NotFound(message string) *Error { return &Error{Code: CodeNotFound, Message: message} }
+
+// AdminOnly is the error of what only the administrator may do.
+func AdminOnly() error {
+	return &Error{Code: CodeForbidden, Message: "only the administrator may change clusters"}
+}
+
+// Pauses that are asked of callers while etcd has no space to spare.
+const (
+	RetryShort = 30 * time.Second
+	RetryFull  = time.Minute
+)
+
+// NewerVersion is the answer where a record has a word that this version does not know:
+// whatever it did would be done to something else than it takes it for.
+func NewerVersion(what, word string) error {
+	return &Error{Code: CodeUnavailable, RetryAfter: time.Minute, Message: StrangeMessage(what, word)}
+}
+
+// StrangeMessage says that the record of what has a word of a newer version.
+func StrangeMessage(what, word string) string {
+	return fmt.Sprintf("the record of %s has the %s: a newer version of the control plane wrote it, and this one leaves it as it is; "+
+		"ask an instance of that version, or bring this one to it", what, word)
+}

@@ -1,0 +1,293 @@
+package federations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/request"
+	"github.com/oscarfed/oscarfed/controlplane/tokens"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Edit turns the service as it was submitted last, with its secrets, into what it
+// shall be.
+type Edit func(s *oscar.Service) (*oscar.Service, error)
+
+// ChangeService replaces the definition of a federation; members that differ are
+// part of the same change. It is one transaction over the whole topology, and
+// converges replica by replica: one that fails takes no healthy one down.
+func (c *Controller) ChangeService(ctx context.Context, caller identity.Caller, req ChangeRequest) (*ChangeResult, error) {
+	id := Change{
+		Caller: caller, Service: req.Service.Name, ClusterID: req.Service.ClusterID, ifMatch: req.IfMatch, plan: req.Plan, Wait: req.Wait,
+		Claim: request.ClaimOf(caller, req.Repeat, request.RequestID(req.RequestID)), Whole: true, Token: tokens.Offered(caller, req.Service.TakeRefreshToken()),
+	}
+	if id.Token.Token != "" {
+		if err := tokens.CheckRefreshToken(id.Token.Token, tokens.RefreshTokenPath); err != nil {
+			return nil, err
+		}
+	}
+	return c.Change(ctx, id, ReplaceBy(req.Service))
+}
+
+// ReplaceBy is the edit that puts another definition in the place of the old one:
+// empty secrets are unchanged, and what an answer filled in or showed in its normal
+// form is as it was.
+func ReplaceBy(service *oscar.Service) Edit {
+	return func(old *oscar.Service) (*oscar.Service, error) {
+		s := service.Clone()
+		s.RestorePaths(old)
+		s.RestoreDefaultMinIO(old)
+		// What a client reads and sends back, and what is not its to choose.
+		s.Owner, s.Token, s.Namespace = old.Owner, old.Token, old.Namespace
+		_, before := oscar.SplitSecrets(old)
+		public, now := oscar.SplitSecrets(s)
+		patch, err := oscar.KeepSecrets(public, now, before)
+		if err != nil {
+			return nil, err
+		}
+		return merge(public, patch)
+	}
+}
+
+// ChangeReplicas adds, removes and replaces members.
+func (c *Controller) ChangeReplicas(ctx context.Context, caller identity.Caller, service string, req ReplicasRequest) (*ChangeResult, error) {
+	id := Change{
+		Caller: caller, Service: service, ClusterID: req.ClusterID, ifMatch: req.IfMatch, Wait: req.Wait,
+		Claim: request.ClaimOf(caller, req.Repeat, request.RequestID(req.RequestID)), removes: len(req.Add)+len(req.Replace) == 0,
+		data: req.Data, jobs: req.Jobs, hurries: req.names, submitted: req.requestPaths(),
+	}
+	id.Claim.TakesAway = id.removes
+	return c.Change(ctx, id, func(old *oscar.Service) (*oscar.Service, error) {
+		s := old.Clone()
+		members, err := req.Apply(FederationOf(s).Members)
+		if err != nil {
+			return nil, err
+		}
+		s.Federation.Members = members
+		return s, nil
+	})
+}
+
+// names says whether the request removes a member, also one that leaves already.
+func (r ReplicasRequest) names(m record.Member) bool {
+	return r.RemoveAll || slices.ContainsFunc(r.Remove, func(o oscar.Member) bool {
+		return o.Replica() && o.ClusterID == m.ClusterID && o.ServiceName == m.ServiceName
+	})
+}
+
+// Apply gives the members after the request, in a stable order.
+func (r ReplicasRequest) Apply(members []oscar.Member) ([]oscar.Member, error) {
+	at := func(list []oscar.Member, m oscar.Member) int {
+		return slices.IndexFunc(list, func(o oscar.Member) bool { return o.Key() == m.Key() })
+	}
+	out := slices.Clone(members)
+	if r.RemoveAll {
+		out = nil
+	}
+	for _, m := range r.Remove {
+		if i := at(out, m); i >= 0 {
+			out = slices.Delete(out, i, i+1)
+		}
+	}
+	for _, p := range r.Replace {
+		i := at(out, p.From)
+		if i < 0 {
+			return nil, fault.NotFound(fmt.Sprintf("%s/%s is not a member; GET lists those that are", p.From.ClusterID, p.From.ServiceName))
+		}
+		out[i] = p.To
+	}
+	for _, m := range r.Add {
+		if i := at(out, m); i < 0 {
+			out = append(out, m)
+		} else if !sameMember(out[i], m) {
+			return nil, &fault.Error{Code: fault.CodeAlreadyExists, Message: fmt.Sprintf(
+				"%s/%s is a member already, with other settings; use PUT to change them", m.ClusterID, m.ServiceName)}
+		}
+	}
+	return out, nil
+}
+
+// sameMember compares two members' settings.
+func sameMember(a, b oscar.Member) bool {
+	x, y := &oscar.Service{Federation: &oscar.Federation{Members: []oscar.Member{a}}}, &oscar.Service{Federation: &oscar.Federation{Members: []oscar.Member{b}}}
+	x.Federation.Members[0].Type, y.Federation.Members[0].Type = a.Kind(), b.Kind()
+	return oscar.Equal(x, y)
+}
+
+// Change is who wants what changed, and how patient he is.
+type Change struct {
+	Caller    identity.Caller
+	Service   string
+	ClusterID string
+	Claim     request.Claim
+	ifMatch   int64
+	// plan is the digest of the plan that the change must be.
+	plan string
+	Wait time.Duration
+	// whole says that the definition is replaced, which only its coordinator takes.
+	Whole bool
+	// token is the refresh token that came with it, and is kept from the transaction on
+	// that accepts the change: its owner may always give it, also with a change that is
+	// then refused by a vote.
+	Token tokens.OfferedToken
+	// removes says that members go and nothing else: that is possible when etcd is
+	// short of space, and they are waited for, too. data and jobs are the orders for
+	// them, hurries whom of those that leave already they concern as well.
+	removes    bool
+	data, jobs string
+	hurries    func(record.Member) bool
+	submitted  requestPaths
+	// resolve is the side that a person takes in a difference; then what is held does
+	// not stand in the way.
+	Resolve *Resolution
+}
+
+// attempt is a change that was committed, or that waits for votes.
+type attempt struct {
+	view.MemberRef
+	// generation is the one that the change makes, or the present one when there
+	// was nothing to change.
+	generation int64
+	votes      bool
+}
+
+// Change edits a federation until the edit is committed, refused or needless.
+// Changes of others that come between are edited anew, unless If-Match forbids it.
+func (c *Controller) Change(ctx context.Context, id Change, fn Edit) (*ChangeResult, error) {
+	began, tries := time.Now(), gate.NewRetries()
+	left := func() time.Duration { return id.Wait - time.Since(began) }
+	for {
+		r, err := c.requests.Repeated(ctx, id.Claim)
+		if err != nil {
+			return nil, fault.Crossing(err)
+		}
+		if r != nil {
+			res, err := c.again(ctx, id, r, left())
+			return res, fault.Crossing(err)
+		}
+		a, err := c.attemptOnce(ctx, id, fn)
+		stale := errors.Is(err, gate.ErrStale)
+		if stale && (id.ifMatch != 0 || id.plan != "") {
+			stale, err = false, conflictOf(a.Rec)
+		}
+		// What is in the way may have been done by the same request.
+		if stale || errors.Is(err, request.ErrAccepted) || errors.Is(err, gate.ErrFence) || c.awaitKeys(ctx, err, began) || err != nil && c.RequestKnown(ctx, id.Claim) {
+			if err := tries.Next(ctx, err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err != nil {
+			return nil, fault.Crossing(outdated(id.plan, err))
+		}
+		res, err := c.awaitChange(ctx, id, a, left())
+		if err != nil {
+			return nil, fault.Crossing(err)
+		}
+		return c.withRemoved(ctx, res, a.MemberRef, left()), nil
+	}
+}
+
+// RequestKnown says whether the same request is known to have been accepted.
+func (c *Controller) RequestKnown(ctx context.Context, q request.Claim) bool {
+	r, err := c.requests.Repeated(ctx, q)
+	return err == nil && r != nil
+}
+
+// attemptOnce makes one attempt, once no other change waits for votes.
+func (c *Controller) attemptOnce(ctx context.Context, id Change, fn Edit) (attempt, error) {
+	w := c.state.Waiters.Add(view.Subject{Service: id.Service})
+	defer w.Drop()
+	for {
+		if err := c.gate.Fresh(ctx); err != nil {
+			return attempt{}, err
+		}
+		p, _, err := c.Changeable(id)
+		if err != nil {
+			return attempt{MemberRef: p}, err
+		}
+		end, err := c.changing.Lock(ctx, p.UID)
+		if err != nil {
+			return attempt{MemberRef: p}, behind(p.Rec, err)
+		}
+		a := attempt{}
+		p, busy, err := c.Changeable(id) // it may have changed while we waited
+		if err == nil && !busy {
+			a, err = c.tryChange(ctx, id, p, fn)
+		}
+		end()
+		a.MemberRef = p
+		if err != nil || !busy {
+			return a, err
+		}
+		select {
+		case <-w.Wake:
+		case <-ctx.Done():
+			return a, behind(p.Rec, context.Cause(ctx))
+		}
+	}
+}
+
+// behind is the error of a change whose time went by behind other changes of the
+// federation, as that stood then; cause is what ended its wait.
+func behind(f *record.Federation, cause error) error {
+	if !errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	what := fmt.Sprintf("other changes of federation %q come before this one", f.GroupID)
+	if f.Change != nil {
+		what = fmt.Sprintf("the change of federation %q by request %s waits for the votes of the clusters that it adds, until %s at most",
+			f.GroupID, f.Change.RequestID, f.Change.Deadline.Format(time.RFC3339))
+	}
+	return &fault.Error{Code: fault.CodeUnavailable, RetryAfter: 5 * time.Second, Cause: cause, Message: "nothing was changed: " + what + "; send it again then"}
+}
+
+// Changeable finds the federation. busy says that another change waits for votes.
+func (c *Controller) Changeable(id Change) (p view.MemberRef, busy bool, err error) {
+	p, err = c.state.Find(id.Caller, id.Service, id.ClusterID)
+	if err != nil {
+		return p, false, err
+	}
+	f := p.Rec
+	at := f.Coordinator()
+	switch {
+	case f.Phase.Result() || at == nil:
+		return p, false, fault.NotFound(fmt.Sprintf("there is no service %q", id.Service))
+	case !id.Caller.MayChange(f.Owner):
+		return p, false, othersService(id.Service)
+	case id.Whole && !p.At().Coordinator:
+		return p, false, &fault.Error{Code: fault.CodeConflict, Candidates: []string{at.ClusterID}, Message: fmt.Sprintf(
+			"service %q is a member of federation %q; change its coordinator %s/%s", id.Service, f.GroupID, at.ClusterID, at.ServiceName)}
+	case record.Strange(f) != "":
+		return p, false, fault.NewerVersion(fmt.Sprintf("federation %q", f.GroupID), record.Strange(f))
+	case f.Phase != record.PhaseReady:
+		return p, false, &fault.Error{Code: fault.CodeConflict, Message: fmt.Sprintf("federation %q is %s; wait for its outcome, or delete it", f.GroupID, f.Phase)}
+	case id.ifMatch != 0 && p.Rev != id.ifMatch:
+		return p, false, conflictOf(f)
+	}
+	if id.Resolve == nil {
+		var held []string
+		c.state.Read(func(v *view.View) { held = v.HeldReplicas(f) })
+		if len(held) > 0 {
+			return p, false, heldBack(f, held)
+		}
+	}
+	return p, f.Change != nil, nil
+}
+
+// othersService refuses a change of what the caller may see and does not own.
+func othersService(service string) error {
+	return &fault.Error{Code: fault.CodeForbidden, Message: fmt.Sprintf("service %q can be changed by its owner only", service)}
+}
+
+func conflictOf(f *record.Federation) error {
+	return &fault.Error{Code: fault.CodeConflict, Message: fmt.Sprintf("federation %q has been changed since; GET it again and decide anew", f.GroupID)}
+}

@@ -1,0 +1,106 @@
+package federations
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/topology"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+)
+
+// WithSecrets is the service as it was submitted last, secrets and all.
+func (c *Controller) WithSecrets(ctx context.Context, f *record.Federation) (*oscar.Service, error) {
+	public, err := c.Definition(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	kv, err := c.store.Get(ctx, record.SecretsKey(f.UID, f.Generation))
+	if err != nil {
+		return nil, err
+	}
+	sealed, err := store.Decode[record.Secrets](kv)
+	if err != nil {
+		return nil, err
+	}
+	patch, err := c.identity.Open(sealed.Sealed, seal.Header{Purpose: purposeSubmitted, UID: f.UID, Generation: f.Generation}, c.cfg.Now())
+	if err != nil {
+		return nil, fmt.Errorf("open the secrets of federation %s: %w", f.UID, err)
+	}
+	return merge(public, patch)
+}
+
+func merge(public *oscar.Service, patch []byte) (*oscar.Service, error) {
+	doc, err := public.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	whole, err := oscar.MergePatch(doc, patch)
+	if err != nil {
+		return nil, err
+	}
+	s, violations := oscar.ParseService(whole)
+	if len(violations) > 0 {
+		return nil, fmt.Errorf("the service with its secrets cannot be read: %s: %s", violations[0].Path, violations[0].Message)
+	}
+	return s, nil
+}
+
+// validateChange is validate for a federation that stands: the clusters that it is
+// on take it even when they take nothing new, and its group_id stays.
+func (c *Controller) validateChange(caller identity.Caller, s *oscar.Service, f *record.Federation) (*topology.Graph, int64, error) {
+	if s.ClusterID == "" {
+		s.ClusterID = f.Coordinator().ClusterID
+	}
+	fed := FederationOf(s)
+	if fed.GroupID == "" {
+		fed.GroupID = f.GroupID
+	}
+	env, fence := c.registered(caller)
+	lives := map[string]bool{}
+	for _, m := range f.Members {
+		lives[m.ClusterID+"/"+m.ServiceName] = true
+	}
+	refused := closed(env, f)
+	g, violations := topology.FromService(s, env)
+	if g != nil {
+		for _, n := range g.Nodes {
+			if v, ok := refused[n.Member.ClusterID]; ok && n.Replica() && !lives[n.Member.ClusterID+"/"+n.Member.ServiceName] {
+				violations = append(violations, v)
+			}
+		}
+	}
+	if g != nil && g.GroupID != f.GroupID {
+		violations = append(violations, oscar.Violation{Path: "federation.group_id", Rule: oscar.RuleUnique, Value: g.GroupID,
+			Message: fmt.Sprintf("a federation keeps its group_id %q; create another one under the new name", f.GroupID)})
+	}
+	if len(violations) == 0 {
+		if touched := touchedBy(f, g); touched > oscar.MaxReplicas {
+			violations = append(violations, oscar.Violation{Path: "federation.members", Rule: oscar.RuleMaxMembers, Value: touched,
+				Message: fmt.Sprintf("one change touches at most %d replicas, removed ones counted; make it in two", oscar.MaxReplicas)})
+		}
+	}
+	if len(violations) > 0 {
+		return nil, 0, &fault.Error{Code: fault.CodeInvalid, Message: fmt.Sprintf("%d violations", len(violations)), Violations: violations}
+	}
+	return g, fence, nil
+}
+
+// touchedBy counts the replicas that a change writes to, removed ones included.
+func touchedBy(f *record.Federation, g *topology.Graph) int {
+	n := 0
+	d := topology.Diff(view.GraphOf(f), g)
+	for _, nodes := range [][]topology.Node{d.Added, d.Removed, d.Kept, d.Changed} {
+		for _, node := range nodes {
+			if node.Replica() {
+				n++
+			}
+		}
+	}
+	return n
+}

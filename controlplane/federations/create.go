@@ -1,0 +1,328 @@
+package federations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/request"
+	"github.com/oscarfed/oscarfed/controlplane/tokens"
+	"github.com/oscarfed/oscarfed/controlplane/topology"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// CreateService validates a service definition and makes its federation, all or
+// nothing (or as far as it goes, with deployment best-effort). It blocks until the
+// outcome is known or req.Wait has passed.
+func (c *Controller) CreateService(ctx context.Context, caller identity.Caller, req CreateRequest) (*CreateResult, error) {
+	began := time.Now()
+	if req.RequestID == "" {
+		req.RequestID = record.NewUID()
+	}
+	uid, replayed, err := c.accept(ctx, caller, req, request.CreateClaim(caller, req.repeat(), req.RequestID))
+	if err != nil {
+		return nil, fault.Crossing(outdated(req.Plan, err))
+	}
+	if uid == nil {
+		return replayed, nil
+	}
+	res, err := c.await(ctx, *uid, req.Wait-time.Since(began), req.Wait == 0)
+	if err != nil {
+		return nil, fault.Crossing(err)
+	}
+	return res, nil
+}
+
+// accept takes a request to transaction A, or finds the one that it repeats. It
+// answers the uid to wait for, or a result that was kept.
+func (c *Controller) accept(ctx context.Context, caller identity.Caller, req CreateRequest, q request.Claim) (*string, *CreateResult, error) {
+	token := tokens.Offered(caller, req.Service.TakeRefreshToken())
+	began, tries := time.Now(), gate.NewRetries()
+	for {
+		uid, res, err := c.tryAccept(ctx, caller, req, q, token, began)
+		if !errors.Is(err, gate.ErrFence) && !errors.Is(err, request.ErrAccepted) {
+			return uid, res, err
+		}
+		if err := tries.Next(ctx, err); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// tryAccept is one try of accept. Its error is errFence or errAccepted when another one
+// may end otherwise.
+func (c *Controller) tryAccept(ctx context.Context, caller identity.Caller, req CreateRequest, q request.Claim, token tokens.OfferedToken, began time.Time) (*string, *CreateResult, error) {
+	v, err := c.gate.FreshWith(ctx, q.Keys()...)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch r, err := c.requests.Repetition(v, q); {
+	case err != nil:
+		return nil, nil, err
+	case r != nil && r.Answer != nil:
+		res, err := c.replay(r.Request, r.Revision)
+		return nil, res, err
+	case r != nil:
+		return &r.UID, nil, nil
+	}
+	d, err := c.DraftCreate(caller, req.Service, req, q.Hash, token)
+	if c.awaitKeys(ctx, err, began) {
+		return nil, nil, gate.ErrFence
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := c.createAsPlanned(caller, req, d); err != nil {
+		return nil, nil, c.unlessKnown(ctx, q, err) // what has the name may be this very request
+	}
+	release, err := c.requests.Reserve(caller, d.Fed.Owner, gate.BytesThrough(d.Fed, d.Desired, d.Before...))
+	if err != nil {
+		return nil, nil, c.unlessKnown(ctx, q, err)
+	}
+	defer release()
+	if err := c.requests.MayKeep(q); err != nil {
+		return nil, nil, c.unlessKnown(ctx, q, err)
+	}
+	if err := c.Stage(ctx, d.Before); err != nil {
+		return nil, nil, err
+	}
+	c.gate.Fail("after_specs")
+	if err := c.commitA(ctx, d, q); err != nil {
+		return nil, nil, err
+	}
+	c.gate.Fail("after_accept")
+	return &d.Fed.UID, nil, nil
+}
+
+// unlessKnown is err, or errAccepted when the same request was accepted meanwhile.
+func (c *Controller) unlessKnown(ctx context.Context, q request.Claim, err error) error {
+	if c.RequestKnown(ctx, q) {
+		return request.ErrAccepted
+	}
+	return err
+}
+
+// Validate gives the graph of a service, or every violation, and the revision of
+// the fence that the registered clusters were read at.
+func (c *Controller) Validate(caller identity.Caller, s *oscar.Service, req CreateRequest, token tokens.OfferedToken) (*topology.Graph, int64, error) {
+	if req.Deployment != "" {
+		FederationOf(s).Deployment = req.Deployment
+	}
+	env, fence := c.registered(caller)
+	g, violations := topology.FromService(s, env)
+	if token.Token == "" && !caller.Administrator && delegates(s) {
+		violations = append(violations, refreshTokenRequired())
+	}
+	if len(violations) > 0 {
+		return nil, 0, &fault.Error{Code: fault.CodeInvalid, Message: fmt.Sprintf("%d violations", len(violations)), Violations: violations}
+	}
+	return g, fence, nil
+}
+
+// FederationOf gives the service's federation, made when it has none.
+func FederationOf(s *oscar.Service) *oscar.Federation {
+	if s.Federation == nil {
+		s.Federation = &oscar.Federation{}
+	}
+	return s.Federation
+}
+
+// NewFederation is the record of a federation that is to be created.
+func NewFederation(caller identity.Caller, s *oscar.Service, g *topology.Graph, req CreateRequest, hash string, now time.Time) record.Federation {
+	return record.Federation{
+		V: record.Version, UID: record.NewUID(), Owner: caller.Subject, GroupID: g.GroupID, Generation: 1,
+		Phase: record.PhasePreparing, RequestID: req.RequestID, By: caller.Subject, Topology: g.Topology, Delegation: g.Delegation,
+		Deployment: g.Deployment, Drift: g.Drift, ReschedulerThreshold: g.ReschedulerThreshold,
+		Visibility: s.Visibility, AllowedUsers: allowedUsers(s), Prefetch: s.ImagePrefetch, Request: hash,
+		CreatedAt: record.At(now), ChangedAt: record.At(now),
+	}
+}
+
+// allowedUsers are those that a service names, as OSCAR reads them.
+func allowedUsers(s *oscar.Service) []string { return s.WithDefaults().AllowedUsers }
+
+// Draft is a federation that is about to be created: everything that
+// transaction A and the writes before it need.
+type Draft struct {
+	Fed record.Federation
+	// service is the definition as it was submitted, with its secrets.
+	Service *oscar.Service
+	token   tokens.OfferedToken
+	// fence is the revision that the clusters were validated at.
+	Fence    int64
+	Rendered []Rendered
+	Desired  []gate.Placed
+	// before holds what is written before transaction A refers to it.
+	Before []gate.Staged
+	// hold is the order to keep the refresh token; nil without one.
+	hold *gate.Staged
+}
+
+// DraftCreate validates a definition and makes everything that its creation
+// writes. It writes nothing.
+func (c *Controller) DraftCreate(caller identity.Caller, s *oscar.Service, req CreateRequest, hash string, token tokens.OfferedToken) (*Draft, error) {
+	g, fence, err := c.Validate(caller, s, req, token)
+	if err != nil {
+		return nil, err
+	}
+	now := c.cfg.Now()
+	fed := NewFederation(caller, s, g, req, hash, now)
+	c.state.Read(func(v *view.View) { fed.Epoch = v.Epoch() })
+	until := record.At(now.Add(c.limits.PrepareDeadline))
+	fed.Deadline = &until
+	if token.Token != "" {
+		if err := tokens.CheckRefreshToken(token.Token, tokens.RefreshTokenPath); err != nil {
+			return nil, err
+		}
+	}
+	b := tokens.AccessTokenOf(caller, fed.Owner)
+	if err := b.CheckLife(now, c.limits.PrepareDeadline+tokens.TokenMargin); err != nil {
+		return nil, err
+	}
+	d, err := c.draft(c.Renderer(s, g, fed), token)
+	if err != nil {
+		return nil, err
+	}
+	d.Fence = fence
+	if err := c.largestOf(d.Fed, d.Desired, d.Before[len(d.Desired):]).creates(); err != nil {
+		return nil, err
+	}
+	if b != nil {
+		access, err := c.tokens.SealAccess(b, &d.Fed, tokens.ClustersOf(d.Fed.Members))
+		if err != nil {
+			return nil, err
+		}
+		d.Before = append(d.Before, access...)
+	}
+	return d, nil
+}
+
+// draft renders a new federation.
+func (c *Controller) draft(r *Renderer, token tokens.OfferedToken) (*Draft, error) {
+	d := &Draft{Fed: r.fed, Service: r.service, token: token}
+	for _, n := range r.graph.Nodes {
+		m := Member(n)
+		if n.Replica() {
+			m.UID = record.NewUID()
+		}
+		d.Fed.Members = append(d.Fed.Members, m)
+	}
+	if err := r.neverConnected(d.Fed); err != nil {
+		return nil, err
+	}
+	all, err := r.Replicas(d.Fed.Members)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range all {
+		d.Desired = append(d.Desired, one.Desired)
+		d.Before = append(d.Before, one.Spec)
+		d.Rendered = append(d.Rendered, one.what)
+	}
+	if token.Token != "" {
+		holder := r.origin.ClusterID
+		hold, err := c.tokens.NewHold(&d.Fed, holder, r.recipients[holder].Key, d.Fed.RequestID, token, nil)
+		if err != nil {
+			return nil, err
+		}
+		d.hold = &gate.Staged{Key: record.HoldKey(holder, d.Fed.UID), Rec: hold}
+	}
+	submitted, err := r.Submitted()
+	if err != nil {
+		return nil, err
+	}
+	d.Before = append(d.Before, submitted...)
+	return d, nil
+}
+
+// commitA is the transaction that makes the federation appear, whole.
+func (c *Controller) commitA(ctx context.Context, d *Draft, q request.Claim) error {
+	fedKey, nameKey := record.FederationKey(d.Fed.UID), record.NameKey(d.Fed.Owner, d.Fed.GroupID)
+	keys := append(q.Keys(), fedKey, nameKey, record.FenceKey, record.MetaKey)
+	for _, p := range d.Desired {
+		keys = append(keys, record.DesiredServiceKey(p.Cluster, p.Service))
+	}
+	res, err := c.store.Update(ctx, store.Update{
+		Keys: keys, RequestID: d.Fed.RequestID, Marker: fedKey,
+		Build: func(v store.View, tx *store.Txn) error {
+			if err := c.requests.Free(q, v); err != nil {
+				return err
+			}
+			if kv, _ := v.KV(record.FenceKey); kv.ModRevision != d.Fence {
+				return gate.ErrFence
+			}
+			if err := gate.SameEpoch(v, tx, d.Fed.Epoch); err != nil {
+				return err
+			}
+			if err := c.NameFree(v, nameKey, d.Fed.GroupID); err != nil {
+				return err
+			}
+			for _, p := range d.Desired {
+				if err := c.LocationFree(v, p); err != nil {
+					return err
+				}
+			}
+			tx.ExpectAbsent(fedKey)
+			tx.ExpectAbsent(nameKey)
+			tx.Expect(record.FenceKey)
+			tx.Put(nameKey, record.Name{V: record.Version, UID: d.Fed.UID})
+			tx.Put(fedKey, d.Fed)
+			q.Write(tx, d.Fed.UID, d.Fed.CreatedAt, nil)
+			request.Note(tx, d.Fed.CreatedAt.Time, request.EntryOf(d.Fed, record.ActionCreate, record.OutcomeAccepted))
+			for _, p := range d.Desired {
+				key := record.DesiredServiceKey(p.Cluster, p.Service)
+				tx.ExpectAbsent(key)
+				tx.Put(key, p.Rec)
+			}
+			if d.hold != nil {
+				tx.Put(d.hold.Key, d.hold.Rec)
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return c.gate.Shows(ctx, res.Revision)
+}
+
+// NameFree refuses a group_id that a living federation of the owner has.
+func (c *Controller) NameFree(v store.View, nameKey, groupID string) error {
+	kv, ok := v.KV(nameKey)
+	if !ok {
+		return nil
+	}
+	n, err := store.Decode[record.Name](kv)
+	if err != nil {
+		return err
+	}
+	return c.nameHeld(n.UID, groupID)
+}
+
+// nameHeld tells that a federation has the name.
+func (c *Controller) nameHeld(uid, groupID string) error {
+	if c.requests.InFlight(uid) {
+		return &fault.Error{Code: fault.CodeConflict, Message: fmt.Sprintf("a federation %q is being created or rolled back; wait for its outcome, or delete it", groupID)}
+	}
+	return &fault.Error{Code: fault.CodeAlreadyExists, Message: fmt.Sprintf("a federation %q exists already; delete it, or choose another group_id", groupID)}
+}
+
+// LocationFree refuses a place that a federation, whose ever it is, holds.
+func (c *Controller) LocationFree(v store.View, p gate.Placed) error {
+	kv, ok := v.KV(record.DesiredServiceKey(p.Cluster, p.Service))
+	if !ok {
+		return nil
+	}
+	d, err := store.Decode[record.Desired](kv)
+	if err != nil {
+		return err
+	}
+	return c.LocationHeld(d, p.Cluster, p.Service)
+}

@@ -1,0 +1,253 @@
+package federations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/decide"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/request"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// DeleteService turns a federation into tombstones in one transaction; a creation
+// in flight is made to roll back. Buckets and objects stay unless opts.Data orders
+// otherwise. It waits, up to opts.Wait, until every reachable cluster has
+// acknowledged, and says how many have not.
+func (c *Controller) DeleteService(ctx context.Context, caller identity.Caller, service string, opts DeleteOptions) (*DeleteResult, error) {
+	began := time.Now()
+	opts.RequestID = request.RequestID(opts.RequestID)
+	q := request.ClaimOf(caller, opts.Repeat, opts.RequestID)
+	q.TakesAway = true
+	tries := gate.NewRetries()
+	for {
+		if err := c.gate.Fresh(ctx); err != nil {
+			return nil, err
+		}
+		r, err := c.requests.Repeated(ctx, q)
+		if err != nil {
+			return nil, fault.Crossing(err)
+		}
+		if r != nil {
+			res := c.awaitGone(ctx, r.UID, opts.Wait-time.Since(began), replicasToGo(r))
+			res.Replayed = r.RequestID != opts.RequestID
+			return res, nil
+		}
+		p, err := c.deletable(caller, service, opts)
+		if err != nil {
+			return nil, err
+		}
+		if !p.At().Coordinator {
+			return c.removeMember(ctx, caller, p, opts)
+		}
+		c.gate.Fail("before_delete")
+		err = c.writeDelete(ctx, caller, p.UID, opts, q)
+		if errors.Is(err, request.ErrAccepted) || errors.Is(err, gate.ErrStale) {
+			if err := tries.Next(ctx, err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err != nil {
+			return nil, fault.Crossing(err)
+		}
+		c.gate.Fail("after_delete")
+		res := c.awaitGone(ctx, p.UID, opts.Wait-time.Since(began), allReplicas)
+		if err := c.giveUp(ctx, caller, p.UID, opts); err != nil {
+			return nil, fault.Crossing(err)
+		}
+		res.Replicas = c.fatesOf(p.Rec, slices.Concat(p.Rec.Members, p.Rec.Leaving))
+		return res, nil
+	}
+}
+
+// deletable finds what a deletion names: a replica that the caller may delete, or,
+// for further orders, one that is being deleted already.
+func (c *Controller) deletable(caller identity.Caller, service string, opts DeleteOptions) (view.MemberRef, error) {
+	p, err := c.state.Find(caller, service, opts.ClusterID)
+	if err != nil && (opts.Jobs != "" || opts.Data != "") {
+		p, err = c.leaving(caller, service, opts.ClusterID, err)
+	}
+	switch {
+	case err != nil:
+		return p, err
+	case p.Rec.Phase.Result():
+		return p, fault.NotFound(fmt.Sprintf("there is no service %q", service))
+	case !caller.MayChange(p.Rec.Owner):
+		return p, &fault.Error{Code: fault.CodeForbidden, Message: fmt.Sprintf("service %q can be deleted by its owner only", service)}
+	case opts.IfMatch != 0 && p.Rev != opts.IfMatch:
+		return p, conflictOf(p.Rec)
+	}
+	return p, nil
+}
+
+// removeMember is the deletion of a replica that is not the coordinator: the others stay.
+func (c *Controller) removeMember(ctx context.Context, caller identity.Caller, p view.MemberRef, opts DeleteOptions) (*DeleteResult, error) {
+	m, at := p.At(), p.Rec.Coordinator()
+	res, err := c.ChangeReplicas(ctx, caller, at.ServiceName, ReplicasRequest{
+		ClusterID: at.ClusterID, RequestID: opts.RequestID, IfMatch: opts.IfMatch, Data: opts.Data, Jobs: opts.Jobs, Repeat: opts.Repeat,
+		Remove: []oscar.Member{{Type: m.Type, ClusterID: m.ClusterID, ServiceName: m.ServiceName}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	gone := c.awaitGone(ctx, p.UID, opts.Wait, leavingReplicas)
+	gone.Replayed = res.Replayed
+	gone.Replicas = c.fatesOf(p.Rec, []record.Member{m})
+	return gone, nil
+}
+
+// Whose tombstones a deletion waits for.
+func allReplicas(s view.Situation) []view.ReplicaState { return slices.Concat(s.Replicas, s.Leaving) }
+
+func leavingReplicas(s view.Situation) []view.ReplicaState { return s.Leaving }
+
+// replicasToGo says whose tombstones the deletion that a request asked for is about.
+func replicasToGo(r *request.Accepted) func(view.Situation) []view.ReplicaState {
+	if r.Answer != nil && r.Answer.Phase == record.PhaseReady {
+		return leavingReplicas // it removed a member
+	}
+	return allReplicas
+}
+
+func (c *Controller) writeDelete(ctx context.Context, caller identity.Caller, uid string, opts DeleteOptions, q request.Claim) error {
+	s, rev, ok := c.situation(uid)
+	if !ok {
+		return gate.ErrStale
+	}
+	if err := s.Understood(); err != nil {
+		return err
+	}
+	var d decide.Decision
+	switch s.Fed.Phase {
+	case record.PhasePreparing:
+		d = decide.Abort(s, func(view.ReplicaState) *record.Failure { return nil })
+	case record.PhaseApplying:
+		d = decide.RollBack(s, func(view.ReplicaState) *record.Failure { return nil })
+	case record.PhaseReady:
+		d = decide.Deletion(s, opts.orders())
+	case record.PhaseDeleting:
+		d = decide.AmendDeletion(s, opts.orders())
+		if len(d.Put) == 0 && q.Hash == "" {
+			return nil
+		}
+	case record.PhaseRollingBack:
+		d = decide.RolledBack(s)
+		d.Put = decide.AmendDeletion(s, opts.orders()).Put
+	case record.PhaseAborted, record.PhaseRolledBack:
+		return nil
+	default:
+		return fault.NewerVersion(fmt.Sprintf("federation %q", s.Fed.GroupID), fmt.Sprintf("phase %q", s.Fed.Phase))
+	}
+	if s.Fed.Phase == record.PhasePreparing || s.Fed.Phase == record.PhaseApplying {
+		d.Fed.Code, d.Fed.Detail = string(fault.CodeConflict), "the creation was ended by a deletion"
+	}
+	key := record.FederationKey(uid)
+	keys := append(q.Keys(), key)
+	if d.Request != "" {
+		keys = append(keys, record.RequestKey(d.Request))
+	}
+	d.Fed.RequestID, d.Fed.By = opts.RequestID, caller.Subject
+	res, err := c.store.Update(ctx, store.Update{
+		Keys: keys, RequestID: opts.RequestID, Marker: key,
+		Build: func(v store.View, tx *store.Txn) error {
+			if err := c.requests.Free(q, v); err != nil {
+				return err
+			}
+			if kv, ok := v.KV(key); !ok || kv.ModRevision != rev || opts.IfMatch != 0 && rev != opts.IfMatch {
+				return gate.ErrStale
+			}
+			tx.Expect(key)
+			q.Write(tx, uid, record.At(s.Now), request.AnswerOf(d))
+			return putDecision(d, s, v, tx)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return c.gate.Shows(ctx, res.Revision)
+}
+
+// giveUp ends a rollback that a deletion has begun or found, and that still waits for a
+// cluster: whoever has deleted a creation has its name back.
+func (c *Controller) giveUp(ctx context.Context, caller identity.Caller, uid string, opts DeleteOptions) error {
+	for {
+		s, _, ok := c.situation(uid)
+		if !ok || s.Fed.Phase != record.PhaseRollingBack {
+			return nil
+		}
+		opts.IfMatch = 0 // what it was held against is done
+		if err := c.writeDelete(ctx, caller, uid, opts, request.Claim{}); !errors.Is(err, gate.ErrStale) {
+			return err
+		}
+		if err := c.gate.Fresh(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (o DeleteOptions) orders() decide.DeletionOrders {
+	return decide.DeletionOrders{Data: o.Data, Jobs: o.Jobs, RequestID: o.RequestID}
+}
+
+// leaving finds what is being deleted, for an order that hurries it: a federation,
+// or a member that was removed; otherwise the answer stays what it was.
+func (c *Controller) leaving(caller identity.Caller, service, clusterID string, otherwise error) (view.MemberRef, error) {
+	out, err := view.MemberRef{}, otherwise
+	c.state.Read(func(v *view.View) {
+		for uid := range v.Named[service] {
+			rev, f := v.Federations[uid].Rev, v.Federations[uid].Rec
+			if !caller.MayChange(f.Owner) {
+				continue
+			}
+			gone := f.Leaving
+			if m := f.Coordinator(); f.Phase == record.PhaseDeleting && m != nil {
+				gone = []record.Member{*m}
+			}
+			for _, m := range gone {
+				if m.ServiceName == service && (clusterID == "" || m.ClusterID == clusterID) {
+					out, err = view.MemberRef{UID: uid, Rec: f, Rev: rev, Gone: &m}, nil
+				}
+			}
+		}
+	})
+	return out, err
+}
+
+// awaitGone waits until no reachable cluster holds a tombstone of those that are
+// looked at.
+func (c *Controller) awaitGone(ctx context.Context, uid string, wait time.Duration, of func(view.Situation) []view.ReplicaState) *DeleteResult {
+	res := &DeleteResult{}
+	// The order is committed: that the caller has gone is no failure of it.
+	_ = c.state.Follow(ctx, uid, wait, func(over bool) (bool, error) {
+		pending, reachable := 0, 0
+		c.state.Read(func(v *view.View) {
+			f, ok := v.Federations[uid]
+			if !ok {
+				return
+			}
+			for _, r := range of(v.Situation(f.Rec)) {
+				if r.Desired == nil {
+					continue
+				}
+				if !r.Acknowledged() {
+					pending++
+				}
+				if !r.Settled() || r.Acknowledged() {
+					reachable++
+				}
+			}
+		})
+		res.Pending = pending
+		return over || reachable == 0, nil
+	})
+	return res
+}

@@ -1,0 +1,125 @@
+package federations
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// maxDeleted bounds the list of what was deleted; the newest come first.
+const maxDeleted = 1000
+
+// Deleted lists the replicas of the caller's that were deleted in the last 90 days,
+// and those whose clusters have not acknowledged it yet, first. groupID may be empty.
+func (c *Controller) Deleted(ctx context.Context, caller identity.Caller, groupID string) ([]DeletedReplica, error) {
+	if err := c.gate.Fresh(ctx); err != nil {
+		return nil, err
+	}
+	out := []DeletedReplica{}
+	c.state.Read(func(v *view.View) {
+		wanted := func(owner, group string) bool {
+			return caller.MayChange(owner) && (groupID == "" || groupID == group)
+		}
+		for _, f := range v.Federations {
+			if !wanted(f.Rec.Owner, f.Rec.GroupID) {
+				continue
+			}
+			for _, m := range slices.Concat(f.Rec.Members, f.Rec.Leaving) {
+				if d := v.Desired(m.ClusterID, m.ServiceName); d.Rec != nil && d.Rec.UID == m.UID && d.Rec.Tombstone() {
+					out = append(out, deletedReplica(v, f.Rec, m))
+				}
+			}
+		}
+		for _, d := range v.Deleted {
+			if wanted(d.Rec.Owner, d.Rec.GroupID) {
+				out = append(out, remembered(d.Rec))
+			}
+		}
+	})
+	slices.SortFunc(out, func(a, b DeletedReplica) int {
+		if a.Pending != b.Pending {
+			if a.Pending {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(b.DeletedAt.Compare(a.DeletedAt), cmp.Compare(a.UID, b.UID))
+	})
+	return out[:min(len(out), maxDeleted)], nil
+}
+
+// remembered is a replica whose record is gone.
+func remembered(d *record.Deleted) DeletedReplica {
+	return DeletedReplica{
+		UID: d.UID, Federation: d.Federation, GroupID: d.GroupID, ClusterID: d.ClusterID, ServiceName: d.ServiceName,
+		Owner: d.Owner, Cause: d.Cause, Buckets: d.BucketFates, Volume: d.VolumeFate, DeletedAt: d.DeletedAt.Time,
+	}
+}
+
+// deletedReplica tells what became of a member that was ordered to be deleted.
+func deletedReplica(v *view.View, f *record.Federation, m record.Member) DeletedReplica {
+	if d, ok := v.Deleted[m.UID]; ok {
+		return remembered(d.Rec)
+	}
+	out := DeletedReplica{
+		UID: m.UID, Federation: f.UID, GroupID: f.GroupID, ClusterID: m.ClusterID, ServiceName: m.ServiceName, Owner: f.Owner,
+	}
+	d := v.Desired(m.ClusterID, m.ServiceName)
+	if d.Rec == nil || d.Rec.UID != m.UID || !d.Rec.Tombstone() {
+		return out // nothing of it was ever made
+	}
+	out.Cause = d.Rec.Cause
+	r := view.ReplicaState{Desired: d.Rec, DesiredRev: d.Rev, Observed: v.Observed(m.ClusterID, m.ServiceName).Rec,
+		Alive: v.Alive(m.ClusterID), Trouble: v.Trouble(m.ClusterID)}
+	switch {
+	case r.Acknowledged():
+		out.Buckets, out.Volume = r.Observed.BucketFates, r.Observed.VolumeFate
+	case !r.Alive:
+		out.Pending, out.Message = true, "the cluster is away; it will be told when it is back"
+	case r.DefinitelyFailed():
+		out.Pending, out.Message = true, r.Observed.Message
+	case r.Trouble.Away:
+		out.Pending, out.Message = true, r.Trouble.Message+"; it is deleted when that is mended"
+	default:
+		out.Pending = true
+	}
+	return out
+}
+
+// fatesOf tells what became of members that were ordered to be deleted.
+func (c *Controller) fatesOf(f *record.Federation, members []record.Member) []DeletedReplica {
+	var out []DeletedReplica
+	c.state.Read(func(v *view.View) {
+		for _, m := range members {
+			if m.Replica() {
+				out = append(out, deletedReplica(v, f, m))
+			}
+		}
+	})
+	return out
+}
+
+// withRemoved adds to a change's result what became of the members that it removed,
+// after waiting for those that can be waited for.
+func (c *Controller) withRemoved(ctx context.Context, res *ChangeResult, p view.MemberRef, wait time.Duration) *ChangeResult {
+	var after []record.Member
+	c.state.Read(func(v *view.View) {
+		if f, ok := v.Federations[p.UID]; ok {
+			after = f.Rec.Members
+		}
+	})
+	gone := slices.DeleteFunc(slices.Clone(p.Rec.Members), func(m record.Member) bool {
+		return !m.Replica() || view.MemberOf(after, m.UID) >= 0
+	})
+	if len(gone) == 0 {
+		return res
+	}
+	c.awaitGone(ctx, p.UID, wait, func(s view.Situation) []view.ReplicaState { return s.Leaving })
+	res.Removed = c.fatesOf(p.Rec, gone)
+	return res
+}

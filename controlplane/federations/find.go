@@ -1,0 +1,133 @@
+package federations
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Replicas shows a federation as the named replica sees it.
+func (c *Controller) Replicas(ctx context.Context, caller identity.Caller, service, clusterID string) (*view.Replicas, error) {
+	if err := c.gate.Fresh(ctx); err != nil {
+		return nil, err
+	}
+	return c.seenBy(caller, service, clusterID)
+}
+
+// seenBy is Replicas as the state knows it, at one revision.
+func (c *Controller) seenBy(caller identity.Caller, service, clusterID string) (*view.Replicas, error) {
+	var shown view.Replicas
+	var err error
+	c.state.Read(func(v *view.View) {
+		var p view.MemberRef
+		if p, err = v.Find(caller, service, clusterID); err == nil {
+			shown = view.AsSeen(v.Show(p.Rec, p.Rev).Federation, p.Member)
+			shown.StreamRevision = v.Revision
+			if t := v.RefreshToken(p.Rec, c.cfg.RefreshTokenMaxAge); t.State != view.TokenNone && caller.MayChange(p.Rec.Owner) {
+				shown.RefreshToken = &t
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &shown, nil
+}
+
+// Federations lists what the caller may see, by owner and group_id. Results of
+// creations that failed are among them until they are forgotten, and those that
+// are being deleted until their last tombstone is acknowledged.
+func (c *Controller) Federations(ctx context.Context, caller identity.Caller) ([]view.Federation, error) {
+	if err := c.gate.Fresh(ctx); err != nil {
+		return nil, err
+	}
+	out := []view.Federation{}
+	c.state.Read(func(v *view.View) {
+		for _, f := range v.Federations {
+			if caller.MayRead(f.Rec.Owner, f.Rec.Visibility, f.Rec.AllowedUsers) {
+				out = append(out, v.Show(f.Rec, f.Rev).Federation)
+			}
+		}
+	})
+	slices.SortFunc(out, func(a, b view.Federation) int {
+		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.GroupID, b.GroupID), cmp.Compare(a.UID, b.UID))
+	})
+	return out, nil
+}
+
+// Federation finds one by its uid or by its group_id: the caller's own first, a
+// living one before a result.
+func (c *Controller) Federation(ctx context.Context, caller identity.Caller, ref string) (*view.Federation, error) {
+	if err := c.gate.Fresh(ctx); err != nil {
+		return nil, err
+	}
+	rank := func(f *record.Federation) int {
+		switch {
+		case f.UID == ref:
+			return 0
+		case f.Phase == record.PhaseDeleting:
+			return 4
+		case f.Phase.Result():
+			return 3
+		case f.Owner == caller.Subject:
+			return 1
+		}
+		return 2
+	}
+	var best *record.Federation
+	var out view.Federation
+	c.state.Read(func(v *view.View) {
+		var rev int64
+		for _, of := range v.Federations {
+			f := of.Rec
+			if f.UID != ref && f.GroupID != ref || !caller.MayRead(f.Owner, f.Visibility, f.AllowedUsers) {
+				continue
+			}
+			if best == nil || rank(f) < rank(best) || rank(f) == rank(best) && f.ChangedAt.After(best.ChangedAt.Time) {
+				best, rev = f, of.Rev
+			}
+		}
+		if best != nil {
+			out = v.Show(best, rev).Federation
+			if caller.MayChange(best.Owner) {
+				out.RefreshToken = v.TokenOf(best, c.cfg.RefreshTokenMaxAge)
+			}
+		}
+	})
+	if best == nil {
+		return nil, fault.NotFound(fmt.Sprintf("there is no federation %q", ref))
+	}
+	return &out, c.storageOf(ctx, best, &out)
+}
+
+// storageOf fills in where the inputs and outputs of every replica are, as
+// provider:path. A provider that is the cluster's own means that cluster's MinIO.
+func (c *Controller) storageOf(ctx context.Context, rec *record.Federation, fed *view.Federation) error {
+	s, err := c.Definition(ctx, rec)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil // a result, or deleted meanwhile
+	}
+	if err != nil {
+		return fault.Crossing(err)
+	}
+	for i := range fed.Members {
+		if fed.Members[i].Status == nil {
+			continue
+		}
+		for _, in := range s.Input {
+			fed.Members[i].Inputs = append(fed.Members[i].Inputs, in.Provider+":"+in.Path)
+		}
+		for _, out := range s.Output {
+			fed.Members[i].Outputs = append(fed.Members[i].Outputs, out.Provider+":"+out.Path)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package federations
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/request"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Generation is one definition of a federation.
+type Generation struct {
+	Generation int64
+	By         string
+	RequestID  string
+	ChangedAt  time.Time
+	// Service as it was submitted, without secrets.
+	Service *oscar.Service
+}
+
+// History lists the generations that are kept, newest first: the present one and
+// up to ten before it. What was private then stays private now.
+func (c *Controller) History(ctx context.Context, caller identity.Caller, service, clusterID string) ([]Generation, error) {
+	if err := c.gate.Fresh(ctx); err != nil {
+		return nil, err
+	}
+	p, err := c.state.Find(caller, service, clusterID)
+	if err != nil {
+		return nil, err
+	}
+	items, _, err := c.store.List(ctx, record.HistoryPrefix+p.UID+"/")
+	if err != nil {
+		return nil, fault.Crossing(err)
+	}
+	out := []Generation{}
+	for _, kv := range items {
+		g, err := generationOf(kv)
+		if err != nil {
+			return nil, fault.Crossing(err)
+		}
+		// One that waits for votes is not there yet.
+		if g.Generation <= p.Rec.Generation && caller.MayRead(p.Rec.Owner, g.Service.Visibility, allowedUsers(g.Service)) {
+			out = append(out, g)
+		}
+	}
+	slices.SortFunc(out, func(a, b Generation) int { return cmp.Compare(b.Generation, a.Generation) })
+	return out, nil
+}
+
+func generationOf(kv store.KV) (Generation, error) {
+	h, err := store.Decode[record.History](kv)
+	if err != nil {
+		return Generation{}, err
+	}
+	n, err := strconv.ParseInt(record.ParseKey(kv.Key).Rest, 10, 64)
+	if err != nil {
+		return Generation{}, &store.CorruptError{Key: kv.Key, Err: err}
+	}
+	s, violations := oscar.ParseService(h.Service)
+	if len(violations) > 0 {
+		return Generation{}, &store.CorruptError{Key: kv.Key, Err: violations[0]}
+	}
+	return Generation{Generation: n, By: h.By, RequestID: h.RequestID, ChangedAt: h.ChangedAt.Time, Service: s}, nil
+}
+
+// Rollback makes an older generation's definition the next one, in one change. The
+// secrets are the present ones: older ones are not kept.
+func (c *Controller) Rollback(ctx context.Context, caller identity.Caller, service, clusterID string, generation int64, req ChangeRequest) (*ChangeResult, error) {
+	if err := c.gate.Fresh(ctx); err != nil {
+		return nil, err
+	}
+	p, err := c.state.Find(caller, service, clusterID)
+	if err != nil {
+		return nil, err
+	}
+	if !p.Rec.Phase.Result() && !caller.MayChange(p.Rec.Owner) {
+		return nil, othersService(service)
+	}
+	if r, err := c.requests.Repeated(ctx, request.ClaimOf(caller, req.Repeat, req.RequestID)); err != nil || r != nil {
+		// The generation may be kept no more since the request was accepted.
+		id := Change{Caller: caller, Service: p.Rec.Coordinator().ServiceName, Wait: req.Wait, Claim: request.ClaimOf(caller, req.Repeat, req.RequestID)}
+		if err != nil {
+			return nil, fault.Crossing(err)
+		}
+		res, err := c.again(ctx, id, r, req.Wait)
+		return res, fault.Crossing(err)
+	}
+	kv, err := c.store.Get(ctx, record.HistoryKey(p.UID, generation))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, fault.NotFound(fmt.Sprintf("generation %d of %q is not kept; history lists those that are", generation, service))
+	}
+	if err != nil {
+		return nil, fault.Crossing(err)
+	}
+	g, err := generationOf(kv)
+	if err != nil {
+		return nil, fault.Crossing(err)
+	}
+	if g.Service.ClusterID == "" {
+		g.Service.ClusterID = p.Rec.Coordinator().ClusterID
+	}
+	req.Service = g.Service
+	return c.ChangeService(ctx, caller, req)
+}

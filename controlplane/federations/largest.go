@@ -1,0 +1,189 @@
+package federations
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/decide"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/request"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+const (
+	// laterBytes is room in a transaction for what is not known yet: longer request ids, an
+	// audit entry, members that leave. laterBytesEach is for each replica: the epochs that
+	// its record has lived through.
+	laterBytes, laterBytesEach = 64 << 10, 1200
+	// maxLives is how many replicas a federation may have together with those that leave
+	// and whose clusters have not acknowledged it: all of them go in one transaction.
+	maxLives = 2 * oscar.MaxReplicas
+)
+
+// largest is a federation as it is about to be, for which every later transaction is
+// tried in memory: what is accepted must be able to end, whatever its syncers say.
+type largest struct {
+	view.Situation
+	limits decide.Limits
+	// submitted are the records of its definition, which the next generation writes again.
+	submitted []gate.Staged
+}
+
+// largestOf takes the federation and everything that is desired for it.
+func (c *Controller) largestOf(fed record.Federation, desired []gate.Placed, submitted []gate.Staged) largest {
+	out := largest{limits: c.limits, submitted: submitted}
+	out.Fed, out.Epoch, out.Now = fed, fed.Epoch, c.cfg.Now()
+	for i, m := range fed.Members {
+		at := slices.IndexFunc(desired, func(p gate.Placed) bool { return p.Rec.UID == m.UID })
+		if m.Replica() && at >= 0 {
+			out.Replicas = append(out.Replicas, view.ReplicaState{At: m, Member: i, Desired: desired[at].Rec, Alive: true})
+		}
+	}
+	return out
+}
+
+// creates tries the ways that a creation may take, and changes those of a federation that
+// stands.
+func (l largest) creates() error {
+	prepared := l.said(record.PhaseRefused)
+	applied := l.said(record.PhaseFailed)
+	back := decide.RollBack(applied.Situation, func(r view.ReplicaState) *record.Failure { return r.Failure("") })
+	ready := decide.Decision{Fed: new(l.as(record.PhaseReady).Fed)}
+	steps := []laterStep{
+		{"refusal", l.Situation, decide.Abort(prepared.Situation, func(r view.ReplicaState) *record.Failure { return r.Failure("") }), nil},
+		{"vote", l.Situation, decide.Commit(l.Situation, l.limits, 0), nil},
+		{"outcome", l.Situation, ready, nil},
+		{"rollback", l.Situation, back, nil},
+		{"rollback's outcome", l.Situation, l.after(back).outcome(), nil},
+	}
+	return errors.Join(check(steps), l.changes())
+}
+
+func (l largest) changes() error {
+	stands := l.as(record.PhaseReady)
+	next := stands.Fed
+	next.Generation++
+	specs := map[string]string{}
+	for _, r := range stands.Replicas {
+		specs[r.At.UID] = record.ChangedSpecName(r.At.ServiceName, r.At.UID, next.Generation, record.NewUID())
+	}
+	proposed := stands
+	proposed.Fed.Change = &record.Change{
+		RequestID: next.RequestID, By: next.By, Topology: next.Topology, Delegation: next.Delegation, Drift: next.Drift,
+		Visibility: next.Visibility, AllowedUsers: next.AllowedUsers, Members: next.Members, Specs: specs,
+		Request: strings.Repeat("0", 64),
+	}
+	proposed.Adding = proposed.said(record.PhaseRefused).Replicas
+	refused := decide.RefuseChange(proposed.Situation)
+	refused.Remove = nil
+	return check([]laterStep{
+		{"change", stands.Situation, decide.ApplyChange(stands.Situation, decide.NewProposal(next, specs)), l.submitted},
+		{"addition of a member", stands.Situation, decide.Decision{Fed: &proposed.Fed}, l.submitted},
+		{"refusal of a member", proposed.Situation, refused, nil},
+		{"deletion", stands.Situation, decide.Deletion(stands.Situation, decide.DeletionOrders{RequestID: next.RequestID, Data: "delete", Jobs: "cancel"}), nil},
+	})
+}
+
+// as is the federation in another phase.
+func (l largest) as(phase record.Phase) largest {
+	l.Fed.Phase, l.Fed.Deadline = phase, nil
+	return l
+}
+
+// said is the federation when every syncer has reported as much as is kept of a report.
+func (l largest) said(phase record.Phase) largest {
+	l.Replicas = slices.Clone(l.Replicas)
+	for i := range l.Replicas {
+		r := &l.Replicas[i]
+		r.Observed = &record.Observed{
+			Phase: phase, UID: r.Desired.UID, ObservedGeneration: r.Desired.Generation,
+			Reason: record.Reason(strings.Repeat("R", view.MaxReportWord)), Operation: strings.Repeat("o", view.MaxReportWord),
+			Status: 599, Message: strings.Repeat("x", view.MaxReportMessage),
+		}
+	}
+	return l
+}
+
+// after is the federation once a decision is made.
+func (l largest) after(d decide.Decision) largest {
+	l.Fed = *d.Fed
+	l.Replicas = slices.Clone(l.Replicas)
+	for i := range l.Replicas {
+		l.Replicas[i].Desired = d.Put[i].Rec
+	}
+	return l
+}
+
+// outcome is the end of a rollback of which every part failed, which is longest.
+func (l largest) outcome() decide.Decision {
+	return decide.DecideRollingBack(l.said(record.PhaseFailed).Situation)
+}
+
+// laterStep is a transaction that may come.
+type laterStep struct {
+	name string
+	s    view.Situation
+	d    decide.Decision
+	more []gate.Staged
+}
+
+// check says which of the steps would be too large.
+func check(steps []laterStep) error {
+	for _, step := range steps {
+		err := store.Check(func(tx *store.Txn) error {
+			step.d.Request = "" // it is written below
+			if err := putDecision(step.d, step.s, store.View{}, tx); err != nil {
+				return err
+			}
+			for _, m := range step.more {
+				tx.Put(m.Key, m.Rec)
+			}
+			hash := strings.Repeat("0", 64)
+			tx.Put(record.RequestKey(hash), record.Request{
+				V: record.Version, BodyHash: hash, UID: step.s.Fed.UID, RequestID: step.s.Fed.RequestID, Keyed: true, Answer: request.AnswerOf(step.d),
+			})
+			later := laterBytes + laterBytesEach*len(step.s.Replicas)
+			if step.d.Name == "rolled_back" {
+				later += decide.MaxDeletedBytes
+			}
+			tx.PutBytes("later", make([]byte, later))
+			return nil
+		})
+		if errors.Is(err, store.ErrTooLarge) {
+			return &fault.Error{Code: fault.CodeTooLarge, Cause: err, Message: fmt.Sprintf(
+				"nothing was changed: the %s of this federation would be %v; "+
+					"make its script, annotations, allowed_users or urls shorter, or name fewer members", step.name, err)}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkMembersFit refuses to add members while too many that were removed have not gone.
+func checkMembersFit(f *record.Federation, next []record.Member) error {
+	replicas := 0
+	for _, m := range next {
+		if m.Replica() {
+			replicas++
+		}
+	}
+	for _, m := range f.Members {
+		if m.Replica() && view.MemberOf(next, m.UID) < 0 {
+			replicas++
+		}
+	}
+	if leaving := len(f.Leaving); leaving > 0 && leaving+replicas > maxLives {
+		return &fault.Error{Code: fault.CodeConflict, Message: fmt.Sprintf(
+			"nothing was changed: %d removed members of federation %q wait for their clusters to acknowledge that, and with its members there may be %d; "+
+				"start the syncers of these clusters, or remove the clusters (oscarfed cluster remove --force)", leaving, f.GroupID, maxLives)}
+	}
+	return nil
+}

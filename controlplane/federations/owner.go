@@ -1,0 +1,35 @@
+package federations
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// BindOwner implements identity.Owners. OSCAR knows a user by his subject alone, and
+// so do the owners of federations and the lists of allowed users. An issuer promises
+// that its subjects are different people, and no more: the first issuer whose user
+// comes under a subject keeps it, in the store, and another one's is not let in.
+func (c *Controller) BindOwner(ctx context.Context, subject, issuer string) error {
+	key := record.OwnerKey(subject)
+	_, err := c.store.Update(ctx, store.Update{Keys: []string{key}, Build: func(v store.View, tx *store.Txn) error {
+		kv, bound := v.KV(key)
+		if !bound {
+			tx.Expect(key)
+			tx.Put(key, record.Owner{V: record.Version, Issuer: issuer, BoundAt: record.At(c.cfg.Now())})
+			return nil
+		}
+		owner, err := store.Decode[record.Owner](kv)
+		if err != nil {
+			return err
+		}
+		if owner.Issuer != issuer {
+			return fmt.Errorf("%w: the subject is that of a user of %s", identity.ErrUnauthenticated, owner.Issuer)
+		}
+		return nil
+	}})
+	return err
+}

@@ -1,0 +1,83 @@
+package federations
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/tokens"
+	"github.com/oscarfed/oscarfed/controlplane/topology"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// registered are the clusters that a caller may place on, and the revision of the
+// fence that they were read at.
+func (c *Controller) registered(caller identity.Caller) (topology.Env, int64) {
+	env := topology.Env{DefaultCluster: c.cfg.DefaultCluster, Clusters: map[string]string{}, Barred: map[string]string{}}
+	var fence int64
+	c.state.Read(func(v *view.View) {
+		fence = v.Fence
+		for id, reg := range v.Clusters {
+			env.Clusters[id] = string(reg.Rec.State)
+			if groups := reg.Rec.AllowedGroups; len(groups) > 0 && !caller.InGroup(groups...) {
+				env.Barred[id] = forGroups(groups)
+			}
+			if first := v.SameOscarAs(id); first != "" {
+				env.Barred[id] = fmt.Sprintf("has the same OSCAR as cluster %q, which was registered before it", first)
+			}
+		}
+	})
+	return env, fence
+}
+
+// Administrator is who carries out what the administrator has decided.
+func Administrator() identity.Caller {
+	return identity.Caller{Subject: identity.Admin, Administrator: true}
+}
+
+// forGroups says whose replicas a cluster takes.
+func forGroups(groups []string) string {
+	named := make([]string, len(groups))
+	for i, g := range groups {
+		named[i] = fmt.Sprintf("%q", g)
+	}
+	return fmt.Sprintf("takes replicas of users in the groups %s alone, and you are in none of them", strings.Join(named, ", "))
+}
+
+// closed are the clusters that take no new replica for a federation that stands, by
+// the violation that one on them is. Those that it is on take what it has already:
+// its definition is validated as if they were open.
+func closed(env topology.Env, f *record.Federation) map[string]oscar.Violation {
+	out := map[string]oscar.Violation{}
+	for _, m := range f.Members {
+		state, ok := env.Clusters[m.ClusterID]
+		if !ok {
+			continue
+		}
+		v := oscar.Violation{Path: "federation.members", Rule: oscar.RuleKnownCluster, Value: m.ClusterID}
+		switch why, barred := env.Barred[m.ClusterID]; {
+		case barred:
+			v.Rule, v.Message = oscar.RuleAllowedCluster, fmt.Sprintf("cluster %q %s; choose another one", m.ClusterID, why)
+		case state == string(record.ClusterCordoned), state == string(record.ClusterRemoving), state == string(record.ClusterRevoked):
+			v.Message = fmt.Sprintf("cluster %q is %s and takes no new replicas; choose another one", m.ClusterID, state)
+		}
+		if v.Message != "" {
+			out[m.ClusterID] = v
+		}
+		delete(env.Barred, m.ClusterID)
+		env.Clusters[m.ClusterID] = string(record.ClusterActive)
+	}
+	return out
+}
+
+// delegates says whether jobs of a service may be moved to others, which takes its
+// owner's refresh token: it has members, and lists them.
+func delegates(s *oscar.Service) bool {
+	return s.Federation != nil && len(s.Federation.Members) > 0 && s.Federation.Topology != oscar.TopologyNone
+}
+
+func refreshTokenRequired() oscar.Violation {
+	return oscar.Violation{Path: tokens.RefreshTokenPath, Rule: oscar.RuleRequired, Message: oscar.RefreshTokenRequired}
+}

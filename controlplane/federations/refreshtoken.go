@@ -1,0 +1,25 @@
+package federations
+
+import (
+	"github.com/oscarfed/oscarfed/controlplane/tokens"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// holdKeys are the keys that keepAlong reads.
+func (id Change) holdKeys(f *record.Federation) []string {
+	if id.Token.Token == "" {
+		return nil
+	}
+	return tokens.HoldKeys(f)
+}
+
+// keepAlong puts the order to keep the token that came with a change into the
+// transaction that accepts it. So nobody is left without it who was answered, or died
+// before he could be.
+func (c *Controller) keepAlong(v store.View, tx *store.Txn, id Change, f *record.Federation) error {
+	if id.Token.Token == "" {
+		return nil
+	}
+	return c.tokens.PutHold(v, tx, f, id.Caller.Subject, c.tokens.Keeping(id.Token, id.Claim.RequestID))
+}

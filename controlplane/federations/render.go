@@ -1,0 +1,263 @@
+package federations
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/topology"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+)
+
+// Purposes of the envelopes that the control plane seals.
+const (
+	PurposeSpec      = "spec"
+	purposeSubmitted = "submitted"
+)
+
+// Renderer turns one submitted service into what each cluster gets.
+type Renderer struct {
+	cp      *Controller
+	service *oscar.Service
+	graph   *topology.Graph
+	// fed is the federation at the generation that is rendered.
+	fed record.Federation
+	// name gives the specs their names.
+	Name   func(service, uid string) string
+	meta   record.Meta
+	origin topology.Origin
+	// storage is what the workers are to use of the origin's MinIO; nil for nothing.
+	// minio are the MinIOs of all, as their syncers report them, by cluster.
+	storage    *record.OriginStorage
+	minio      map[string]string
+	template   *topology.Template
+	recipients map[string]seal.Recipient
+	// alive are the clusters whose syncers are connected.
+	alive map[string]bool
+	// services lists, by cluster, those that the federation had there until now,
+	// also the ones that are deleted.
+	services map[string][]string
+}
+
+// Renderer renders a federation of a definition and its graph.
+func (c *Controller) Renderer(s *oscar.Service, g *topology.Graph, fed record.Federation) *Renderer {
+	r := &Renderer{
+		cp: c, service: s, graph: g, fed: fed, recipients: map[string]seal.Recipient{}, alive: map[string]bool{},
+		minio: map[string]string{}, services: map[string][]string{},
+	}
+	r.Name = func(service, uid string) string { return record.SpecName(service, uid, fed.Generation) }
+	r.origin.ClusterID = g.Nodes[0].Member.ClusterID
+	c.state.Read(func(v *view.View) {
+		r.meta = *v.Meta
+		for _, n := range g.Nodes {
+			r.recipients[n.Member.ClusterID] = v.SealsTo(n.Member.ClusterID)
+			r.alive[n.Member.ClusterID] = v.Alive(n.Member.ClusterID)
+			r.minio[n.Member.ClusterID] = v.MinioOf(n.Member.ClusterID).MinioEndpoint
+		}
+		if reg, ok := v.Clusters[r.origin.ClusterID]; ok {
+			r.origin.Endpoint, r.origin.SSLVerify = reg.Rec.Endpoint, reg.Rec.SSLVerify
+		}
+		if fed.Owner != identity.Admin && topology.SharesStorage(s) {
+			r.storage = v.OriginStorage(r.origin)
+		}
+		if f, ok := v.Federations[fed.UID]; ok {
+			for _, m := range slices.Concat(f.Rec.Members, f.Rec.Leaving) {
+				r.services[m.ClusterID] = append(r.services[m.ClusterID], m.ServiceName)
+			}
+			for _, d := range v.Deleted {
+				if d.Rec.Federation == fed.UID {
+					r.services[d.Rec.ClusterID] = append(r.services[d.Rec.ClusterID], d.Rec.ServiceName)
+				}
+			}
+		}
+	})
+	r.template = topology.NewTemplate(s, g, r.origin)
+	return r
+}
+
+// reachable says whether the cluster has said to which key its secrets are to be sealed.
+func (r *Renderer) reachable(cluster string) bool { return r.recipients[cluster].Key != "" }
+
+// Rendered is what one replica's OSCAR is to be sent.
+type Rendered struct {
+	At record.Member
+	// public is the service without secrets, and patch the secrets as a merge patch.
+	Public *oscar.Service
+	Patch  json.RawMessage
+	// left names the buckets that it has not made and may attach to.
+	Left []string
+	// leftBy names the services that may have made those; nil without any.
+	leftBy []string
+	// origin is the storage of the origin that it uses; nil for its own cluster's.
+	Origin *record.OriginStorage
+	Sees   []string
+}
+
+// Made is one replica ready to be written: its desired record, the spec that it
+// names, and what both were made from.
+type Made struct {
+	Desired gate.Placed
+	Spec    gate.Staged
+	what    Rendered
+}
+
+// Replicas renders those of the members that are replicas, in their order. The
+// time goes into sealing, so every processor takes its share.
+func (r *Renderer) Replicas(members []record.Member) ([]Made, error) {
+	all := make([]Made, len(members))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, m := range members {
+		if m.Replica() {
+			g.Go(func() (err error) {
+				all[i], err = r.replica(i, m)
+				return err
+			})
+		}
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(one Made) bool { return one.Desired.Rec == nil }), nil
+}
+
+// replica renders node i for the replica m: its desired record with intent
+// prepare, and the spec that the record names. Its secrets are sealed to the
+// cluster that gets it and to the control plane.
+func (r *Renderer) replica(i int, m record.Member) (Made, error) {
+	token := r.cp.tokens.ServiceToken(m.UID)
+	public, patch, err := r.template.Render(i, topology.Mark{
+		UID: m.UID, Generation: r.fed.Generation, Federation: r.fed.UID, Epoch: r.fed.Epoch, ControlPlane: r.meta.ControlPlane, Token: token,
+	})
+	if err != nil {
+		return Made{}, fmt.Errorf("render %s/%s: %w", m.ClusterID, m.ServiceName, err)
+	}
+	raw, err := json.Marshal(public)
+	if err != nil {
+		return Made{}, fmt.Errorf("write %s/%s: %w", m.ClusterID, m.ServiceName, err)
+	}
+	sealed, err := r.cp.sealer.Seal(seal.Header{
+		Purpose: PurposeSpec, Cluster: m.ClusterID, UID: m.UID, Generation: r.fed.Generation,
+	}, patch, r.cp.sealer.Own(), r.recipients[m.ClusterID])
+	if err != nil {
+		return Made{}, fmt.Errorf("seal %s/%s: %w", m.ClusterID, m.ServiceName, err)
+	}
+	name := r.Name(m.ServiceName, m.UID)
+	what := Rendered{At: m, Public: public, Patch: patch, Sees: view.Sees(r.graph, i), Origin: r.originOf(i)}
+	what.Left, what.leftBy = r.left(m, public)
+	spec := record.Spec{V: record.Version, Owner: r.fed.Owner, Service: raw, Sealed: sealed, Left: what.Left, LeftBy: what.leftBy, Origin: what.Origin, VolumeGoes: topology.VolumeGoes(r.service)}
+	desired := &record.Desired{
+		V: record.Version, Intent: record.IntentPrepare, Federation: r.fed.UID, GroupID: r.fed.GroupID, UID: m.UID,
+		Generation: r.fed.Generation, RequestID: r.fed.RequestID, Owner: r.fed.Owner, Drift: r.fed.Drift,
+		Paused: r.fed.Paused, ReschedulerThreshold: r.fed.ReschedulerThreshold, Spec: name, Sees: what.Sees, Mark: record.Mark(token), Deadline: r.fed.Deadline,
+		Epoch: r.fed.Epoch,
+	}
+	return Made{
+		Desired: gate.Placed{Cluster: m.ClusterID, Service: m.ServiceName, Rec: desired},
+		Spec:    gate.Staged{Key: record.SpecKey(m.ClusterID, name), Rec: spec},
+		what:    what,
+	}, nil
+}
+
+// Submitted is what the control plane itself keeps of the service: its words
+// without secrets, and its secrets sealed to the control plane alone.
+func (r *Renderer) Submitted() ([]gate.Staged, error) {
+	public, patch := oscar.SplitSecrets(r.service)
+	raw, err := json.Marshal(public)
+	if err != nil {
+		return nil, fmt.Errorf("write the submitted service: %w", err)
+	}
+	sealed, err := r.cp.sealer.Seal(seal.Header{
+		Purpose: purposeSubmitted, UID: r.fed.UID, Generation: r.fed.Generation,
+	}, patch, r.cp.sealer.Own())
+	if err != nil {
+		return nil, fmt.Errorf("seal the submitted secrets: %w", err)
+	}
+	return []gate.Staged{
+		{Key: record.HistoryKey(r.fed.UID, r.fed.Generation), Rec: record.History{
+			V: record.Version, Owner: r.fed.Owner, RequestID: r.fed.RequestID, By: r.fed.By, ChangedAt: r.fed.ChangedAt, Service: raw,
+		}},
+		{Key: record.SecretsKey(r.fed.UID, r.fed.Generation), Rec: record.Secrets{
+			V: record.Version, Owner: r.fed.Owner, Generation: r.fed.Generation, Sealed: sealed,
+		}},
+	}, nil
+}
+
+// left names those buckets of a service that the replica m may attach to, though it has not made
+// them: those that earlier lives of the same owner's service left behind on this
+// cluster, and not on another machine that had its name; and, since one service of a
+// federation may take the place of another there, those that the federation's other
+// services left, or made and report now. What is not reported yet nobody vouches for. by names
+// those services: a bucket that another one made since is not among what they left.
+func (r *Renderer) left(m record.Member, s *oscar.Service) (out, by []string) {
+	names := oscar.Buckets(s)
+	by = append(slices.Clone(r.services[m.ClusterID]), m.ServiceName)
+	slices.Sort(by)
+	by = slices.Compact(by)
+	state := r.cp.state
+	state.Read(func(v *view.View) {
+		for _, service := range by {
+			for uid := range v.DeletedOf[m.ClusterID+"/"+service] {
+				d := v.Deleted[uid].Rec
+				if d != nil && d.Owner == r.fed.Owner && (d.ClusterUID == "" || d.ClusterUID == v.ClusterUID(m.ClusterID)) {
+					out = append(out, d.BucketsLeft...)
+				}
+			}
+			desired, observed := v.Desired(m.ClusterID, service).Rec, v.Observed(m.ClusterID, service).Rec
+			if service != m.ServiceName && desired != nil && observed != nil && desired.Federation == r.fed.UID && observed.UID == desired.UID {
+				out = append(out, observed.BucketsMade...)
+			}
+		}
+	})
+	out = slices.DeleteFunc(out, func(bucket string) bool {
+		_, named := slices.BinarySearch(names, bucket)
+		return !named // a syncer may have reported any number of others
+	})
+	if len(out) == 0 {
+		return nil, nil
+	}
+	slices.Sort(out)
+	return slices.Compact(out), by
+}
+
+// Stage writes records that nothing refers to yet, in as few transactions as
+// their sizes allow.
+func (c *Controller) Stage(ctx context.Context, records []gate.Staged) error {
+	for some := range slices.Chunk(records, stageAtOnce) {
+		err := gate.InParts(some, func(some []gate.Staged) error {
+			_, err := c.store.Update(ctx, store.Update{Build: func(_ store.View, tx *store.Txn) error {
+				for _, r := range some {
+					tx.Put(r.Key, r.Rec)
+				}
+				return nil
+			}})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stageAtOnce is how many specs are first tried in one transaction.
+const stageAtOnce = 100
+
+// Member is a member of a federation as its record has it.
+func Member(n topology.Node) record.Member {
+	m := n.Member
+	return record.Member{
+		Type: m.Type, ClusterID: m.ClusterID, ServiceName: m.ServiceName, Priority: m.Priority,
+		URL: m.URL, SSLVerify: m.SSLVerify, Weight: m.Weight, Coordinator: n.Coordinator,
+	}
+}

@@ -1,0 +1,30 @@
+package federations
+
+import (
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Resolution is the side that was taken, on its way through a change.
+type Resolution struct {
+	UID string
+	// generation is at least that of the change.
+	Generation int64
+	// accept is what of another history may be written over; again says that the
+	// service is made though it is gone.
+	Accept *record.Branch
+	Again  bool
+	// back is the orphan that becomes a member, with its uid.
+	Back *oscar.Member
+}
+
+// apply gives a desired record the orders of a resolution that concern it.
+func (r *Resolution) apply(d *record.Desired) {
+	if r == nil || d.UID != r.UID {
+		return
+	}
+	if r.Accept != nil {
+		d.Past = record.Branched(d.Past, r.Accept.Epoch, r.Accept.Generation)
+	}
+	d.Again = d.Again || r.Again
+}

@@ -1,0 +1,169 @@
+package federations
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Services calls fn with every replica that the caller may see, by name and then by
+// cluster, as OSCAR shows a service: secrets empty, the service's own token in clear. A
+// coordinator shows the federation as it was submitted. It ends with fn's error.
+func (c *Controller) Services(ctx context.Context, caller identity.Caller, fn func(*oscar.Service) error) error {
+	if err := c.gate.Fresh(ctx); err != nil {
+		return err
+	}
+	var places []view.MemberRef
+	c.state.Read(func(v *view.View) {
+		for uid, f := range v.Federations {
+			if f.Rec.Phase == record.PhaseDeleting || f.Rec.Phase.Result() || !caller.MayRead(f.Rec.Owner, f.Rec.Visibility, f.Rec.AllowedUsers) {
+				continue
+			}
+			for i, m := range f.Rec.Members {
+				if m.Replica() {
+					places = append(places, view.MemberRef{UID: uid, Member: i, Rec: f.Rec, Rev: f.Rev})
+				}
+			}
+		}
+	})
+	slices.SortFunc(places, func(a, b view.MemberRef) int {
+		return cmp.Or(cmp.Compare(a.At().ServiceName, b.At().ServiceName), cmp.Compare(a.At().ClusterID, b.At().ClusterID))
+	})
+	// A definition is kept from the first of its replicas to the last one. Those of one
+	// federation mostly stand together, so that few are kept at a time.
+	left := map[string]int{}
+	for _, p := range places {
+		left[p.UID]++
+	}
+	kept := map[string]*oscar.Service{}
+	for i, p := range places {
+		if _, read := kept[p.UID]; !read {
+			if err := c.readAhead(ctx, places[i:], kept); err != nil {
+				return fault.Crossing(err)
+			}
+		}
+		if s := kept[p.UID]; s != nil {
+			if err := fn(c.shown(s, p)); err != nil {
+				return err
+			}
+		}
+		if left[p.UID]--; left[p.UID] == 0 {
+			delete(kept, p.UID)
+		}
+	}
+	return nil
+}
+
+// aheadOf is how many definitions are read at once.
+const aheadOf = 128
+
+// readAhead reads the definitions of the federations that come first in places and are
+// not known yet. One that was deleted between the two reads is known as nil.
+func (c *Controller) readAhead(ctx context.Context, places []view.MemberRef, known map[string]*oscar.Service) error {
+	var next []*record.Federation
+	for _, p := range places {
+		if _, is := known[p.UID]; !is {
+			known[p.UID] = nil
+			next = append(next, p.Rec)
+		}
+		if len(next) == aheadOf {
+			break
+		}
+	}
+	return c.EachDefinition(ctx, next, func(f *record.Federation, s *oscar.Service, err error) error {
+		known[f.UID] = s
+		return err
+	})
+}
+
+// Service shows one replica as OSCAR shows a service, with the revision of its
+// federation's record.
+func (c *Controller) Service(ctx context.Context, caller identity.Caller, name, clusterID string) (*oscar.Service, int64, error) {
+	if err := c.gate.Fresh(ctx); err != nil {
+		return nil, 0, err
+	}
+	p, err := c.state.Find(caller, name, clusterID)
+	if err != nil {
+		return nil, 0, err
+	}
+	absent := fault.NotFound(fmt.Sprintf("there is no service %q", name))
+	if p.Rec.Phase.Result() {
+		return nil, 0, absent
+	}
+	s, err := c.Definition(ctx, p.Rec)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, 0, absent
+	}
+	if err != nil {
+		return nil, 0, fault.Crossing(err)
+	}
+	return c.shown(s, p), p.Rev, nil
+}
+
+// Definition reads the service that the present generation was submitted as.
+func (c *Controller) Definition(ctx context.Context, f *record.Federation) (*oscar.Service, error) {
+	kv, err := c.store.Get(ctx, record.HistoryKey(f.UID, f.Generation))
+	if err != nil {
+		return nil, err
+	}
+	return definitionIn(kv)
+}
+
+// EachDefinition is submitted for many federations at a time. fn is not called for those
+// that have no such generation any more; it is told of definitions that cannot be read.
+func (c *Controller) EachDefinition(ctx context.Context, feds []*record.Federation, fn func(*record.Federation, *oscar.Service, error) error) error {
+	keys, of := make([]string, len(feds)), make(map[string]*record.Federation, len(feds))
+	for i, f := range feds {
+		keys[i] = record.HistoryKey(f.UID, f.Generation)
+		of[keys[i]] = f
+	}
+	return c.store.Each(ctx, keys, func(kv store.KV) error {
+		s, err := definitionIn(kv)
+		return fn(of[kv.Key], s, err)
+	})
+}
+
+func definitionIn(kv store.KV) (*oscar.Service, error) {
+	h, err := store.Decode[record.History](kv)
+	if err != nil {
+		return nil, err
+	}
+	s, violations := oscar.ParseService(h.Service)
+	if len(violations) > 0 {
+		return nil, &store.CorruptError{Key: kv.Key, Err: fmt.Errorf("%s: %s", violations[0].Path, violations[0].Message)}
+	}
+	return s, nil
+}
+
+// shown is a replica's view of the submitted service.
+func (c *Controller) shown(submitted *oscar.Service, p view.MemberRef) *oscar.Service {
+	s := submitted.Clone()
+	m := p.At()
+	s.Name, s.ClusterID, s.Owner, s.Token = m.ServiceName, m.ClusterID, p.Rec.Owner, c.tokens.ControlPlaneToken(m.UID, p.Rec.TokenRotation)
+	g := view.GraphOf(p.Rec)
+	c.state.Read(func(v *view.View) {
+		at := v.StorageUsed(p)
+		s.FillDefaultMinIO(at.MinioEndpoint, at.MinioRegion, at.MinioVerify)
+	})
+	if s.Federation == nil && len(p.Rec.Members) == 1 {
+		return s.WithDefaults() // OSCAR shows no federation where there is none
+	}
+	fed := FederationOf(s)
+	fed.GroupID, fed.Topology, fed.Delegation = p.Rec.GroupID, p.Rec.Topology, p.Rec.Delegation
+	if !m.Coordinator {
+		fed.Members = nil
+		for _, i := range g.Sees(p.Member) {
+			fed.Members = append(fed.Members, g.Nodes[i].Member)
+		}
+	}
+	return s.WithDefaults()
+}

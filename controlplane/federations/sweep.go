@@ -1,0 +1,60 @@
+package federations
+
+import (
+	"context"
+
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// SweepStaged removes what two sweeps have found unreferenced. Whoever staged it may
+// have slept, and may commit at this moment. Its transaction compares the fence as it
+// was before anything was staged; so once the fence is bumped, either it has committed,
+// which is seen here, or it never will and stages anew.
+func (c *Controller) SweepStaged(ctx context.Context, items []store.KV) error {
+	if len(items) == 0 {
+		return nil
+	}
+	res, err := c.store.Update(ctx, store.Update{Keys: []string{record.FenceKey}, Build: func(v store.View, tx *store.Txn) error {
+		return gate.BumpFence(v, tx, "swept")
+	}})
+	if err != nil {
+		return err
+	}
+	if err := c.gate.Shows(ctx, res.Revision); err != nil {
+		return err
+	}
+	for _, kv := range items {
+		if c.Referenced(kv.Key) {
+			continue
+		}
+		if err := c.gate.DeleteAsRead(ctx, kv); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Referenced says whether a spec or a history belongs to something that lives.
+func (c *Controller) Referenced(key string) bool {
+	ref := record.ParseKey(key)
+	found := false
+	c.state.Read(func(v *view.View) {
+		switch ref.Kind {
+		case record.KindHistory, record.KindSecrets:
+			_, found = v.Federations[ref.Name]
+		case record.KindTokens:
+			f := v.Federations[ref.Name].Rec
+			found = f != nil && f.Phase != record.PhaseDeleting && f.Phase != record.PhaseRollingBack && !f.Phase.Result() &&
+				v.OnCluster[ref.Cluster][ref.Name]
+		case record.KindSpec:
+			d := v.Desired(ref.Cluster, ref.Name)
+			found = d.Rec != nil && (d.Rec.Spec == ref.Name+"/"+ref.Rest || v.Proposed(d.Rec, ref.Name+"/"+ref.Rest))
+		default:
+			found = true // its life does not end here
+		}
+	})
+	return found
+}

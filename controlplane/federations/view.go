@@ -1,0 +1,146 @@
+package federations
+
+import (
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/request"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// CreateRequest is one POST of a service definition.
+type CreateRequest struct {
+	Service *oscar.Service
+	// Body is what was sent: its hash tells a repeated request from another one.
+	Body []byte
+	// IdempotencyKey is empty when the caller gave none.
+	IdempotencyKey string
+	RequestID      string
+	// Deployment overrides the definition: transactional, best-effort or empty.
+	Deployment string
+	// Plan is the digest of the plan that this creation must be; empty demands none.
+	Plan string
+	// Wait is how long to wait for the outcome; 0 returns as soon as the
+	// request is accepted.
+	Wait time.Duration
+}
+
+// repeat is what tells the same request again: its body, and what it says beside it.
+func (r CreateRequest) repeat() request.Repeat {
+	out := request.Repeat{Key: r.IdempotencyKey, Method: "POST", Path: "/system/services", Body: string(r.Body)}
+	if r.Deployment != "" || r.Plan != "" {
+		out.Body = r.Deployment + "\n" + r.Plan + "\n" + out.Body // no definition begins like that
+	}
+	return out
+}
+
+// CreateResult is an accepted creation.
+type CreateResult struct {
+	Federation view.Federation
+	// Replayed says that an earlier request with the same key had this outcome.
+	Replayed bool
+	// Done says that the outcome is known: phase ready. When it is false the
+	// caller asked not to wait.
+	Done bool
+	// Away lists, for a best-effort deployment, the replicas that are not ready.
+	Away []view.Replica
+}
+
+// DeleteOptions are the orders that go with a deletion.
+type DeleteOptions struct {
+	ClusterID string
+	RequestID string
+	// Data is delete when the buckets that our creates made shall go.
+	Data string
+	// Jobs is cancel when running jobs shall be ended.
+	Jobs string
+	// IfMatch is the revision that the federation must have; 0 demands none.
+	IfMatch int64
+	Wait    time.Duration
+	Repeat  request.Repeat
+}
+
+// DeleteResult says how many replicas still hold a tombstone, and what became of each.
+type DeleteResult struct {
+	Pending int
+	// Replayed says that an earlier request with the same key had this outcome.
+	Replayed bool
+	Replicas []DeletedReplica
+}
+
+// DeletedReplica is one replica that was ordered to be deleted.
+type DeletedReplica struct {
+	UID         string
+	Federation  string
+	GroupID     string
+	ClusterID   string
+	ServiceName string
+	Owner       string
+	Cause       record.Cause
+	// Pending says that its cluster has not acknowledged the deletion; Message says
+	// why, as far as it is known.
+	Pending bool
+	Message string
+	// Buckets tell what stays, and what was deleted with it; nothing while it is pending.
+	Buckets []record.BucketFate
+	// Volume tells the same of its volume; nil without one.
+	Volume *record.VolumeFate
+	// DeletedAt is zero while it is pending.
+	DeletedAt time.Time
+}
+
+// ChangeRequest is one PUT of a service definition: a full replace. Empty secrets
+// mean unchanged.
+type ChangeRequest struct {
+	Service   *oscar.Service
+	RequestID string
+	// IfMatch is the revision that the federation must have; 0 demands none.
+	IfMatch int64
+	// Plan is the digest of the plan that this change must be; empty demands none.
+	Plan string
+	// Wait is how long to wait until the change is applied everywhere; the votes
+	// of added members are waited for in any case.
+	Wait   time.Duration
+	Repeat request.Repeat
+}
+
+// ReplicasRequest changes who is a member. Without IfMatch additions and removals
+// merge with those of others.
+type ReplicasRequest struct {
+	// ClusterID of the replica that is addressed, when its name is on several.
+	ClusterID string
+	// Add names new members; one that is there, and equal, is left as it is.
+	Add []oscar.Member
+	// Remove names members by identity; one that is not there is no error.
+	Remove []oscar.Member
+	// Replace turns members into others, or changes their settings.
+	Replace []Replacement
+	// RemoveAll removes every member but the coordinator.
+	RemoveAll bool
+	// List is the path, in the request, of the list that Add or the To of Replace
+	// stand in: violations name what was submitted. Empty when it is the whole body.
+	List string
+	// Data is delete when the buckets that creates of removed members made shall go.
+	Data string
+	// Jobs is cancel when running jobs of removed members shall be ended.
+	Jobs      string
+	RequestID string
+	IfMatch   int64
+	Wait      time.Duration
+	Repeat    request.Repeat
+}
+
+// Replacement turns the member with From's identity into To.
+type Replacement struct{ From, To oscar.Member }
+
+// ChangeResult is a federation after a change.
+type ChangeResult struct {
+	Replicas view.Replicas
+	// Away lists the replicas that have not applied the change yet.
+	Away []view.Replica
+	// Replayed says that an earlier request with the same key had this outcome.
+	Replayed bool
+	// Removed are the members that the change removed.
+	Removed []DeletedReplica
+}

@@ -1,0 +1,56 @@
+package federations
+
+import (
+	"context"
+	"reflect"
+
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+)
+
+// WatchReplicas calls fn with a federation as the named replica sees it: at once
+// when the store is not at the revision since, and then at each change of the view.
+// A store that is behind since has been restored: what the caller saw last did not
+// happen in its history. Views that come faster than fn takes them are told once,
+// by the newest. It ends with ctx, with fn's error, or with not_found when the
+// service is gone.
+//
+// Only the first view is read linearizably. From then on the state tells, which is
+// whole at each revision and does not go back: a thousand watches of one event cost
+// etcd nothing.
+func (c *Controller) WatchReplicas(ctx context.Context, caller identity.Caller, service, clusterID string, since int64, fn func(*view.Replicas) error) error {
+	if err := c.gate.Fresh(ctx); err != nil {
+		return err
+	}
+	w := c.state.Waiters.Add(view.Subject{Service: service})
+	defer w.Drop()
+	var last *view.Replicas
+	for {
+		view, err := c.seenBy(caller, service, clusterID)
+		if err != nil {
+			return err
+		}
+		if news(last, view, since) {
+			if err := fn(view); err != nil {
+				return err
+			}
+		}
+		last = view
+		select {
+		case <-w.Wake:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// news says whether a view is to be told after the last one, or after what a
+// caller saw at the revision since.
+func news(last, view *view.Replicas, since int64) bool {
+	if last == nil {
+		return view.StreamRevision != since
+	}
+	before := *last
+	before.StreamRevision = view.StreamRevision
+	return !reflect.DeepEqual(before, *view)
+}

@@ -1,0 +1,62 @@
+package gate
+
+import (
+	"fmt"
+
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Staged is one record at its key.
+type Staged struct {
+	Key string
+	Rec any
+}
+
+// Placed is a desired record at its place.
+type Placed struct {
+	Cluster, Service string
+	Rec              *record.Desired
+	// dropSpec names the spec that nothing refers to any more.
+	DropSpec string
+}
+
+// Sizes of small writes, in bytes.
+const (
+	RegistrationBytes = 256 << 10
+	JobBytes          = 8 << 10
+)
+
+// bytesOf is about how many bytes records take.
+func bytesOf(records ...Staged) int64 {
+	sum := 0
+	for _, r := range records {
+		sum += len(r.Key)
+		switch rec := r.Rec.(type) {
+		case record.Spec: // the large ones are not encoded for this
+			sum += len(rec.Service) + len(rec.Sealed) + 512
+		case record.History:
+			sum += len(rec.Service) + 512
+		case record.Secrets:
+			sum += len(rec.Sealed) + 512
+		default:
+			if value, err := record.Encode(rec); err == nil {
+				sum += len(value)
+			}
+		}
+	}
+	return int64(sum)
+}
+
+// BytesThrough is how many bytes a federation takes until a creation or change of it has
+// its outcome: its record and what is desired are written several times.
+func BytesThrough(fed record.Federation, desired []Placed, before ...Staged) int64 {
+	const times = 4
+	size := bytesOf(before...) + times*bytesOf(Staged{"", fed})
+	for _, p := range desired {
+		size += times * bytesOf(Staged{"", p.Rec})
+	}
+	return size
+}
+
+// MiB writes a number of bytes in MiB.
+func MiB(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }

@@ -1,0 +1,92 @@
+package gate
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/store"
+)
+
+// ReserveSpace refuses what adds so many bytes to the store while etcd is short of space, or
+// would become so by them, so that what must go on can: tombstones, votes, reports and
+// sessions are puts, too. The room is held until release, before the first part is
+// written. What was accepted before goes on to its end.
+func (g *Gate) ReserveSpace(size int64) (release func(), err error) {
+	if s := g.space.Space(); s.Tight() {
+		after := fault.RetryShort
+		if s.Level == store.SpaceFull {
+			after = fault.RetryFull
+		}
+		return nil, &fault.Error{Code: fault.CodeUnavailable, Message: "nothing was changed: " + s.Advice(), RetryAfter: after}
+	}
+	release, free, ok := g.space.Reserve(size)
+	if !ok {
+		return nil, &fault.Error{Code: fault.CodeUnavailable, RetryAfter: fault.RetryShort, Message: fmt.Sprintf(
+			"nothing was changed: this needs %s in etcd, and %s are free before creates and changes are refused: %s",
+			MiB(size), MiB(free), g.space.Space().Figures())}
+	}
+	return release, nil
+}
+
+// Space is what this instance knows of etcd's space; sizes are in bytes.
+type Space struct {
+	// Level is unknown, ok, short (creates and changes are refused) or full (every
+	// write is refused).
+	Level string
+	// Size, InUse and Quota are of the etcd member that is nearest to its quota.
+	Size, InUse, Quota int64
+	// Advice is what to do; empty when nothing is.
+	Advice string
+}
+
+// SpaceView is what callers are told of etcd's space.
+func (g *Gate) SpaceView() Space {
+	s := g.space.Space()
+	return Space{Level: string(s.Level), Size: s.Worst.Size, InUse: s.Worst.InUse, Quota: s.Worst.Quota, Advice: s.Advice()}
+}
+
+// watchSpace makes the watch of etcd's space and registers what it is seen by.
+func (g *Gate) watchSpace() error {
+	steps := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "oscarfed_etcd_recoveries_total", Help: "Steps that this instance took to make space in etcd, by step and outcome.",
+	}, []string{"step", "outcome"})
+	gauge := func(opts prometheus.GaugeOpts, value func(store.Space) float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(opts, func() float64 { return value(g.space.Space()) })
+	}
+	is := func(yes bool) float64 {
+		if yes {
+			return 1
+		}
+		return 0
+	}
+	for _, collector := range []prometheus.Collector{
+		steps,
+		gauge(prometheus.GaugeOpts{Name: "oscarfed_etcd_db_size_bytes", Help: "Size of the database file of the etcd member that is nearest to its quota."},
+			func(s store.Space) float64 { return float64(s.Worst.Size) }),
+		gauge(prometheus.GaugeOpts{Name: "oscarfed_etcd_db_in_use_bytes", Help: "How much of that file is in use."},
+			func(s store.Space) float64 { return float64(s.Worst.InUse) }),
+		gauge(prometheus.GaugeOpts{Name: "oscarfed_etcd_quota_bytes", Help: "The quota of that member; negative when there is none."},
+			func(s store.Space) float64 { return float64(s.Worst.Quota) }),
+		gauge(prometheus.GaugeOpts{Name: "oscarfed_etcd_short", Help: "1 while creates and changes are refused for want of space in etcd."},
+			func(s store.Space) float64 { return is(s.Tight()) }),
+		gauge(prometheus.GaugeOpts{Name: "oscarfed_etcd_full", Help: "1 while etcd refuses every write."},
+			func(s store.Space) float64 { return is(s.Level == store.SpaceFull) }),
+	} {
+		if err := g.cfg.Registry.Register(collector); err != nil {
+			return fmt.Errorf("controlplane: register metrics: %w", err)
+		}
+	}
+	g.space = g.store.NewSpaceWatch(store.SpaceConfig{
+		Interval: g.cfg.SpaceInterval, Retention: g.cfg.EtcdRetention, Logger: g.cfg.Logger, Root: g.cfg.Root,
+		OnStep: func(step, outcome string) { steps.WithLabelValues(step, outcome).Inc() },
+	})
+	return nil
+}
+
+// Quota is that of the etcd member that is nearest to it, in bytes; 0 or less without one.
+func (g *Gate) Quota() int64 { return g.space.Space().Worst.Quota }
+
+// SpaceAdvice says what to do about etcd's space; empty when nothing is to be done.
+func (g *Gate) SpaceAdvice() string { return g.space.Space().Advice() }

@@ -1,0 +1,199 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/request"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+)
+
+// MaxEvent is the most bytes that a job's event may have: it is an environment
+// variable of a pod at last, and Linux takes no longer one.
+const MaxEvent = 96 << 10
+
+// retryJobs is when to try again what was refused for the number of jobs in flight.
+const retryJobs = 5 * time.Second
+
+// JobRequest asks for a job.
+type JobRequest struct {
+	Service string
+	// ClusterID tells services of one name apart; empty where there is only one.
+	ClusterID string
+	// Event is the body, as it reaches the service.
+	Event          []byte
+	IdempotencyKey string
+	RequestID      string
+}
+
+// SubmitJob stores a job: when it answers, the job is accepted and will end in a named
+// state. The caller is who may see the service, or who has shown its token. The
+// same Idempotency-Key with the same event answers the same job.
+func (c *Controller) SubmitJob(ctx context.Context, caller identity.Caller, req JobRequest) (*Job, error) {
+	if err := checkEvent(req.Event); err != nil {
+		return nil, err
+	}
+	if c.gate.Unverified() {
+		return nil, &fault.Error{Code: fault.CodeUnavailable, RetryAfter: time.Second,
+			Message: "the store was restored from an older state, and is being compared with what was seen before; try again in a moment"}
+	}
+	req.RequestID = request.RequestID(req.RequestID)
+	p, err := c.MemberForJob(ctx, caller, req)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.submission(caller, req, p)
+	if err != nil {
+		return nil, err
+	}
+	release, err := c.spaceForJob(ctx, caller, s)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	id, err := c.acceptor.submit(ctx, s)
+	if err != nil {
+		if e, ok := errors.AsType[*fault.Error](fault.Crossing(err)); ok && e.Code == fault.CodeUnknownOutcome {
+			e.Location = "/system/jobs/" + s.job.Job
+			return nil, e
+		}
+		return nil, fault.Crossing(err)
+	}
+	var shown *Job
+	c.state.Read(func(v *view.View) { shown = jobView(v, id) })
+	if shown == nil { // it has ended and was swept already
+		return nil, fault.NotFound(fmt.Sprintf("job %s is not known any more", id))
+	}
+	shown.Replayed = id != s.job.Job
+	return shown, nil
+}
+
+// spaceForJob is room for a job: its event is in the store twice once it is assigned. A request
+// that is repeated is answered by what is there.
+func (c *Controller) spaceForJob(ctx context.Context, caller identity.Caller, s *submission) (release func(), err error) {
+	release, err = c.requests.Reserve(caller, view.AccountOf(&s.job), gate.JobBytes+2*int64(len(s.event.Sealed)))
+	if err != nil && c.federations.RequestKnown(ctx, s.claim) {
+		return func() {}, nil
+	}
+	return release, err
+}
+
+// checkEvent refuses what cannot be an environment variable of a pod.
+func checkEvent(event []byte) error {
+	switch {
+	case len(event) > MaxEvent:
+		return &fault.Error{Code: fault.CodeTooLarge, Message: fmt.Sprintf("the event has %d bytes, and a job can carry %d; put it into a bucket and send where it is", len(event), MaxEvent)}
+	case !utf8.Valid(event):
+		return &fault.Error{Code: fault.CodeInvalid, Message: "the event is not UTF-8, which a job cannot carry; send it in base64"}
+	case bytes.IndexByte(event, 0) >= 0:
+		return &fault.Error{Code: fault.CodeInvalid, Message: "the event has a NUL, which a job cannot carry; send it in base64"}
+	}
+	return nil
+}
+
+// MemberForJob finds the service that a job is for. What the state does not have is
+// looked for again once it is as new as the store: the service may be new.
+func (c *Controller) MemberForJob(ctx context.Context, caller identity.Caller, req JobRequest) (view.MemberRef, error) {
+	p, err := c.findForJob(caller, req)
+	if err == nil {
+		return p, nil
+	}
+	if err := c.gate.Fresh(ctx); err != nil {
+		return view.MemberRef{}, err
+	}
+	return c.findForJob(caller, req)
+}
+
+func (c *Controller) findForJob(caller identity.Caller, req JobRequest) (view.MemberRef, error) {
+	p, err := c.state.Find(caller, req.Service, req.ClusterID)
+	if err != nil {
+		return view.MemberRef{}, err
+	}
+	return p, admits(p.Rec, req.Service)
+}
+
+// admits says whether a federation takes jobs. One that is paused does, and holds them.
+func admits(f *record.Federation, service string) error {
+	if word := record.Strange(f); word != "" {
+		return fault.NewerVersion(fmt.Sprintf("federation %q", f.GroupID), word)
+	}
+	switch f.Phase {
+	case record.PhaseReady:
+		return nil
+	case record.PhasePreparing, record.PhaseApplying:
+		return &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf("service %q is being created; send the job when it is ready", service)}
+	}
+	return fault.NotFound(fmt.Sprintf("there is no service %q", service))
+}
+
+// submission makes a job ready to be stored.
+func (c *Controller) submission(caller identity.Caller, req JobRequest, p view.MemberRef) (*submission, error) {
+	m, now := p.At(), record.At(c.cfg.Now())
+	job := record.Job{
+		V: record.Version, Job: record.NewUID(), Federation: p.UID, GroupID: p.Rec.GroupID, Owner: p.Rec.Owner,
+		Cluster: m.ClusterID, Service: m.ServiceName, RequestID: req.RequestID, Size: len(req.Event), BucketEvent: oscar.BucketEvent(req.Event),
+		State: record.JobQueued, By: caller.Subject, AcceptedAt: now, ChangedAt: now,
+	}
+	sealed, err := c.sealer.Seal(seal.Header{Purpose: record.PurposeEvent, UID: job.Job}, req.Event, c.sealer.Own())
+	if err != nil {
+		return nil, err
+	}
+	s := &submission{
+		job: job, event: record.Event{V: record.Version, Sealed: sealed}, body: req.Event, fedRev: p.Rev, done: make(chan struct{}),
+		claim: request.ClaimFor(view.AccountOf(&job), caller, request.Repeat{Key: req.IdempotencyKey, Method: "POST", Path: "/job/" + req.Service + "@" + req.ClusterID, Body: string(req.Event)}, req.RequestID),
+	}
+	s.job.Request = s.claim.Hash
+	s.admits = func(f *record.Federation) error {
+		if err := admits(f, m.ServiceName); err != nil {
+			return err
+		}
+		if at := view.MemberOf(f.Members, m.UID); at < 0 || caller.Service == "" && !caller.MayRead(f.Owner, f.Visibility, f.AllowedUsers) {
+			return fault.NotFound(fmt.Sprintf("there is no service %q", m.ServiceName))
+		}
+		return nil
+	}
+	return s, nil
+}
+
+// refusedFor says which limit of jobs in flight one more would pass; empty for none.
+// Each instance counts what it has seen: several can together pass a limit by what
+// they accept within a moment.
+func (c *Controller) refusedFor(j *record.Job, federation, user int) error {
+	var why string
+	switch {
+	case federation >= c.cfg.JobsPerFederation:
+		why = fmt.Sprintf("federation %s has %d jobs in flight, and %d are allowed", j.GroupID, federation, c.cfg.JobsPerFederation)
+	case user >= c.cfg.JobsPerUser:
+		why = fmt.Sprintf("%s has %d jobs in flight, and %d are allowed", view.AccountOf(j), user, c.cfg.JobsPerUser)
+	default:
+		return nil
+	}
+	return &fault.Error{Code: fault.CodeExhausted, Message: why + "; wait for some to end", RetryAfter: retryJobs}
+}
+
+// sameRequest finds the job that the same request has made before; empty for none.
+func (c *Controller) sameRequest(v store.View, q request.Claim) (job string, err error) {
+	kv, ok := v.KV(record.RequestKey(q.Hash))
+	if q.Hash == "" || !ok {
+		return "", nil
+	}
+	r, err := store.Decode[record.Request](kv)
+	switch {
+	case err != nil:
+		return "", err
+	case r.BodyHash != q.BodyHash:
+		return "", request.KeyReused()
+	}
+	return r.UID, nil
+}

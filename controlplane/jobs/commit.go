@@ -1,0 +1,210 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/request"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+const (
+	// acceptAtOnce and acceptBytes bound the jobs, and their sealed events, that one
+	// transaction accepts.
+	acceptAtOnce = 40
+	acceptBytes  = 1 << 20
+	// acceptQueue is how many may wait for their transaction.
+	acceptQueue = 1000
+)
+
+// submission is one job that is to be accepted.
+type submission struct {
+	job   record.Job
+	event record.Event
+	// body is the event itself.
+	body  []byte
+	claim request.Claim
+	// fedRev is the revision of the federation that it was looked at with, and admits
+	// looks at another one.
+	fedRev int64
+	admits func(*record.Federation) error
+	// done is closed when id, which is another one for a repeated request, or err is
+	// known.
+	done chan struct{}
+	id   string
+	err  error
+}
+
+// acceptor stores submissions, many in one transaction: what comes while one is
+// written goes into the next.
+type acceptor struct{ queue chan *submission }
+
+func newAcceptor() *acceptor { return &acceptor{queue: make(chan *submission, acceptQueue)} }
+
+// submit waits until a submission is stored or refused. Who goes away does not know.
+func (a *acceptor) submit(ctx context.Context, s *submission) (string, error) {
+	select {
+	case a.queue <- s:
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	select {
+	case <-s.done:
+		return s.id, s.err
+	case <-ctx.Done():
+		return "", errors.Join(store.ErrUnknownOutcome, context.Cause(ctx))
+	}
+}
+
+// acceptJobs stores submissions until ctx ends.
+func (c *Controller) acceptJobs(ctx context.Context) error {
+	var held *submission
+	for {
+		batch, bytes := []*submission{}, 0
+		if held == nil {
+			select {
+			case held = <-c.acceptor.queue:
+			case <-ctx.Done():
+				c.refuseWaiting(ctx)
+				return ctx.Err()
+			}
+		}
+		for held != nil {
+			batch = append(batch, held)
+			bytes += len(held.event.Sealed)
+			held = nil
+			select {
+			case held = <-c.acceptor.queue:
+			default:
+			}
+			if held != nil && (len(batch) == acceptAtOnce || bytes+len(held.event.Sealed) > acceptBytes) {
+				break
+			}
+		}
+		c.acceptBatch(ctx, batch)
+	}
+}
+
+// refuseWaiting tells those that wait while this instance stops that nothing was done.
+func (c *Controller) refuseWaiting(ctx context.Context) {
+	for {
+		select {
+		case s := <-c.acceptor.queue:
+			s.err = errors.Join(store.ErrUnavailable, context.Cause(ctx))
+			close(s.done)
+		default:
+			return
+		}
+	}
+}
+
+// acceptBatch stores jobs with their events in one transaction. Each is judged for
+// itself: what is refused is left out.
+func (c *Controller) acceptBatch(ctx context.Context, batch []*submission) {
+	var epoch string
+	federations, users := map[string]int{}, map[string]int{}
+	c.state.Read(func(v *view.View) {
+		epoch = v.Epoch()
+		for _, s := range batch {
+			federations[s.job.Federation] = v.Jobs.InFlight[s.job.Federation]
+			users[view.AccountOf(&s.job)] = v.Jobs.Users[view.AccountOf(&s.job)]
+		}
+	})
+	keys := []string{record.MetaKey}
+	for _, s := range batch {
+		s.job.Epoch = epoch
+		keys = append(append(keys, record.JobKey(s.job.Job), record.FederationKey(s.job.Federation)), s.claim.Keys()...)
+	}
+	for _, s := range batch {
+		c.dispatcher.events.put(s.job.Job, s.body) // it may be assigned before this is told that it is stored
+	}
+	c.gate.Fail("before_job_accept")
+	res, err := c.store.Update(ctx, store.Update{
+		// Requests are not mirrored, and so taken for absent.
+		Keys: keys, From: c.state.Mirror.Snapshot().Guess(keys...),
+		Build: func(v store.View, tx *store.Txn) error {
+			if err := gate.SameEpoch(v, tx, epoch); err != nil {
+				return err
+			}
+			inFed, ofUser := map[string]int{}, map[string]int{}
+			first := map[string]*submission{}
+			for _, s := range batch {
+				if s.id, s.err = "", nil; !c.judge(v, s, first) {
+					continue
+				}
+				j := &s.job
+				s.err = cmp.Or(c.requests.MayKeep(s.claim), c.refusedFor(j, federations[j.Federation]+inFed[j.Federation], users[view.AccountOf(j)]+ofUser[view.AccountOf(j)]))
+				if s.err != nil {
+					if s.claim.Hash != "" {
+						tx.Expect(record.RequestKey(s.claim.Hash)) // a repeated one is answered, not refused
+					}
+					continue
+				}
+				inFed[j.Federation]++
+				ofUser[view.AccountOf(j)]++
+				if s.claim.Hash != "" {
+					first[s.claim.Hash] = s
+				}
+				s.id = j.Job
+				tx.Expect(record.FederationKey(j.Federation))
+				tx.Expect(record.JobKey(j.Job))
+				tx.Put(record.JobKey(j.Job), j)
+				tx.Put(record.EventKey(j.Job), s.event)
+				s.claim.Write(tx, j.Job, j.AcceptedAt, nil)
+			}
+			return nil
+		},
+	})
+	if err == nil {
+		c.gate.Fail("after_job_accept")
+		err = c.gate.Shows(ctx, res.Revision)
+	}
+	for _, s := range batch {
+		if err != nil && s.err == nil {
+			s.err = err
+		}
+		if errors.Is(s.err, gate.ErrFence) {
+			s.err = &fault.Error{Code: fault.CodeUnavailable, Message: "the store was restored; try again in a moment", RetryAfter: retryJobs}
+		}
+		if s.id != s.job.Job {
+			c.dispatcher.events.take(s.job.Job)
+		}
+		close(s.done)
+	}
+}
+
+// judge says whether a submission is to be stored. When it was stored already, or the
+// same request has made another job, or it is refused, it is not, and knows.
+func (c *Controller) judge(v store.View, s *submission, batch map[string]*submission) bool {
+	if _, ours := v.KV(record.JobKey(s.job.Job)); ours {
+		s.id = s.job.Job // by a try whose answer was lost
+		return false
+	}
+	if s.id, s.err = c.sameRequest(v, s.claim); s.id != "" || s.err != nil {
+		return false
+	}
+	if other := batch[s.claim.Hash]; s.claim.Hash != "" && other != nil {
+		if s.id = other.job.Job; other.claim.BodyHash != s.claim.BodyHash {
+			s.id, s.err = "", request.KeyReused()
+		}
+		return false
+	}
+	kv, ok := v.KV(record.FederationKey(s.job.Federation))
+	if !ok {
+		s.err = fault.NotFound("the service was deleted meanwhile")
+		return false
+	}
+	if kv.ModRevision != s.fedRev {
+		f, err := store.Decode[record.Federation](kv)
+		if err == nil {
+			err = s.admits(f)
+		}
+		s.err = err
+	}
+	return s.err == nil
+}

@@ -1,0 +1,42 @@
+package jobs
+
+import (
+	"context"
+
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// JobState is how far a job has come.
+type JobState = record.JobState
+
+// JobPod is what the pod of a job has told.
+type JobPod = record.JobPod
+
+// CountJobs counts the jobs of a query that the caller may see, by state; its states,
+// Before and Limit do not count.
+func (c *Controller) CountJobs(ctx context.Context, caller identity.Caller, q JobQuery) (map[JobState]int, error) {
+	if err := c.gate.Fresh(ctx); err != nil {
+		return nil, err
+	}
+	q.States = nil
+	out := map[JobState]int{}
+	c.state.Read(func(v *view.View) {
+		count := func(id string) {
+			if view := jobFor(v, caller, q, id); view != nil {
+				out[view.State]++
+			}
+		}
+		if _, ok := v.Federations[q.Federation]; ok {
+			for id := range v.Jobs.Of[q.Federation] {
+				count(id)
+			}
+			return
+		}
+		for id := range v.Jobs.All {
+			count(id)
+		}
+	})
+	return out, nil
+}

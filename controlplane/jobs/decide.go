@@ -1,0 +1,307 @@
+package jobs
+
+import (
+	"hash/fnv"
+	"strconv"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+const (
+	// jobTries is how many attempts of a job may be refused before it is parked.
+	jobTries = 5
+	// retryMost is the longest pause after a refusal.
+	retryMost = time.Minute
+	// keepAttempts bounds Job.Past.
+	keepAttempts = 16
+	// maxJobMessage bounds what of a report's message is kept with the job, in bytes.
+	maxJobMessage = 500
+	// maxPodReason bounds what Kubernetes calls it, in bytes.
+	maxPodReason = 100
+	// maxKeptEvent bounds the events of failed jobs that are kept with them, in bytes: those of
+	// buckets have about 1 KiB.
+	maxKeptEvent = 16 << 10
+)
+
+// jobSituation is everything that a decision about one job is made from, at one
+// revision.
+type jobSituation struct {
+	job    record.Job
+	report *record.JobReport
+	// assigned says that an assignment of the present attempt stands, cancelSent that it
+	// orders its end, resolution what a person has decided of it, and epochOf in which
+	// epoch it was written.
+	assigned   bool
+	cancelSent bool
+	resolution record.JobState
+	epochOf    string
+	// registered says that the cluster is the one that the job was assigned to, stopped
+	// that it is to do nothing new, and listed that it has told of all its Jobs in
+	// the present epoch.
+	registered, stopped, listed bool
+	// revoked says that what the cluster has reported will be forgotten.
+	revoked bool
+	// session is the create revision of its session, 0 for none; lost says that there
+	// was none for as long as it takes.
+	session int64
+	lost    bool
+	// gone says that the replica is not there any more, or a tombstone; cancels that
+	// its tombstone orders the end of jobs.
+	gone, cancels bool
+	// disbanded says that the federation is gone, or goes.
+	disbanded bool
+	// thawed says that what it stands frozen as is not frozen any more.
+	thawed bool
+	epoch  string
+	now    time.Time
+	// pause is the first one after a refusal.
+	pause time.Duration
+}
+
+// jobDecision is the next step of a job: what its record is then, and what becomes
+// of its attempt. The zero value is no step.
+type jobDecision struct {
+	name string
+	next record.Job
+	// drop takes assignment, event and report of the present attempt away.
+	drop bool
+	// dropEvent takes the event of the job away.
+	dropEvent bool
+	// fenced demands that the session of the cluster is still the same, or none.
+	fenced bool
+	// cancel orders the end of the attempt, resolve tells its syncer what a person has
+	// decided of it.
+	cancel  bool
+	resolve record.JobState
+}
+
+// decideJob is pure: the next step of one job, from what stands and what its syncer
+// says. Assigning is not among them: see the dispatcher.
+//
+//	an end was reported ────────────────► that end
+//	failed for inputs it could not read ► queued, after a pause; the 5th time parked
+//	refused, 5th time ──────────────────► parked      before ──► queued, after a pause
+//	running ────────────────────────────► running, and nothing is promised to it any more
+//	unclaimed, and the place is no good ► queued
+//	claimed, and its session is gone ───► queued
+//	posted, and the cluster was removed ► vanished
+//	queued, and the federation goes ────► cancelled
+func decideJob(s jobSituation) jobDecision {
+	switch s.job.State {
+	case record.JobQueued:
+		if s.disbanded {
+			return s.end(record.JobCancelled, record.JobFederationGone, "its federation was deleted")
+		}
+		return jobDecision{}
+	case record.JobAssigned, record.JobRunning:
+		if s.job.Place == nil || s.job.Place.URL != "" {
+			return jobDecision{}
+		}
+	default:
+		return jobDecision{}
+	}
+	var state record.JobState
+	if s.report != nil {
+		state = s.report.State
+	}
+	switch {
+	case state == record.JobFailed && s.report.Reason == record.JobInputsUnreadable && s.job.Cancel == "" && !s.disbanded:
+		return s.withoutInputs()
+	case state == record.JobSucceeded, state == record.JobFailed, state == record.JobCancelled, state == record.JobVanished:
+		return s.reportedEnd()
+	case state == record.JobRefused:
+		return s.refused()
+	case !s.registered && (state.Posted() || !s.assigned):
+		return s.end(record.JobVanished, record.JobClusterLost, "its cluster was removed while it may have run there")
+	case state.Posted():
+		return s.onItsWay(state)
+	}
+	return s.unposted(state)
+}
+
+// onItsWay: OSCAR may have it. It stays where it is whatever happens there.
+func (s jobSituation) onItsWay(state record.JobState) jobDecision {
+	next := s.job
+	switch {
+	case s.cancels && !s.cancelSent && s.assigned:
+		next.Cancel, next.ChangedAt = orderByReplica, record.At(s.now)
+		return jobDecision{name: "order_cancel", next: next, cancel: true}
+	case s.revoked && !s.job.Posted && s.job.State != record.JobRunning:
+		next.Posted = true
+		return jobDecision{name: "note_posted", next: next}
+	case state == record.JobRunning && s.job.State != record.JobRunning:
+		next.State, next.Reserved, next.ChangedAt = record.JobRunning, nil, record.At(s.now)
+		next.Reason, next.Message = "", ""
+		if s.report.StartedAt != nil {
+			next.StartedAt = s.report.StartedAt
+		}
+		return jobDecision{name: "running", next: next}
+	}
+	return jobDecision{}
+}
+
+// orderByReplica stands in Job.Cancel for who removed its replica with jobs=cancel.
+const orderByReplica = "the removal of its service"
+
+// unposted: nobody has asked OSCAR. The attempt is taken back when it will not go on
+// where it is, in a transaction that fails when it just does.
+func (s jobSituation) unposted(state record.JobState) jobDecision {
+	claimed := state == record.JobClaimed
+	// In an older epoch more may have happened than the store knows.
+	known := s.epochOf == s.epoch || s.listed
+	switch {
+	case s.registered && (s.job.Posted || s.job.State == record.JobRunning):
+		return jobDecision{} // a report was forgotten: its syncer makes another one
+	case !known && s.registered:
+		return jobDecision{}
+	case claimed && s.session != 0 && s.report.Session == s.session:
+		return jobDecision{} // its syncer is at work
+	case !s.registered:
+		return s.withdraw(record.JobClusterLost, "its cluster was removed")
+	case s.thawed:
+		return s.withdraw(record.JobWithdrawn, "it has started where it waited")
+	case s.disbanded:
+		return s.withdraw(record.JobFederationGone, "its federation was deleted")
+	case s.epochOf != s.epoch:
+		return s.withdraw(record.JobStoreRestored, "the store was restored, and its cluster knows nothing of the attempt")
+	case s.gone:
+		return s.withdraw(record.JobServiceGone, "its service is not there any more")
+	case s.stopped:
+		return s.withdraw(record.JobWithdrawn, "its cluster takes no jobs now")
+	case s.session != 0 || !s.lost:
+		return jobDecision{} // a new syncer takes it up
+	}
+	return s.withdraw(record.JobClusterLost, "its cluster was lost before it had begun")
+}
+
+// withdraw takes an attempt back, fenced against the syncer that may just claim it.
+func (s jobSituation) withdraw(reason record.JobReason, message string) jobDecision {
+	if s.disbanded || s.job.Cancel != "" {
+		d := s.end(record.JobCancelled, "", "")
+		if s.disbanded {
+			d.next.Reason, d.next.Message = record.JobFederationGone, "its federation was deleted"
+		}
+		d.fenced = true
+		return d
+	}
+	next := s.requeued(record.Attempt{State: record.JobAssigned, Reason: reason, Message: message})
+	if s.report != nil {
+		next.Past[len(next.Past)-1].State = s.report.State
+	}
+	next.Reason, next.Message = reason, message
+	if s.epochOf != s.epoch {
+		next.Epoch = s.epochOf // it is held like what was queued before the restore
+	}
+	return jobDecision{name: "withdraw", next: next, drop: true, fenced: true}
+}
+
+// refused: OSCAR has not made it, for certain.
+func (s jobSituation) refused() jobDecision {
+	r := s.report
+	if s.job.Cancel != "" || s.disbanded {
+		d := s.end(record.JobCancelled, "", "")
+		if s.job.Cancel == "" {
+			d.next.Reason, d.next.Message = record.JobFederationGone, "its federation was deleted"
+		}
+		return d
+	}
+	next := s.requeued(record.Attempt{
+		State: record.JobRefused, Reason: r.Reason, Status: r.Status, Message: view.Shorten(r.Message, maxJobMessage), Pod: podOf(r),
+	})
+	next.Tries++
+	next.Reason, next.Message = r.Reason, view.Shorten(r.Message, maxJobMessage)
+	return retry(next, s.now, s.pause)
+}
+
+// withoutInputs: its syncer is certain that nothing of the service has run, since what it
+// reads first could not be read. It waits until a member can read it.
+func (s jobSituation) withoutInputs() jobDecision {
+	next := s.failedAttempt(*s.report)
+	next.Tries++
+	return retry(next, s.now, s.pause)
+}
+
+// failedAttempt is the job without its attempt that has failed.
+func (s jobSituation) failedAttempt(r record.JobReport) record.Job {
+	next := s.requeued(record.Attempt{State: record.JobFailed, Reason: r.Reason, Message: view.Shorten(r.Message, maxJobMessage), Pod: podOf(&r)})
+	next.StartedAt, next.EndedAt, next.Kept = nil, nil, false
+	next.Reason, next.Message = r.Reason, view.Shorten(r.Message, maxJobMessage)
+	return next
+}
+
+// retry queues a job again that was refused, or parks it.
+func retry(next record.Job, now time.Time, first time.Duration) jobDecision {
+	if next.Tries >= jobTries {
+		at := record.At(now)
+		next.State, next.EndedAt = record.JobParked, &at
+		next.Reason = record.JobTooManyAttempts
+		next.Message = "it was refused " + strconv.Itoa(next.Tries) + " times; the attempts say why. Replay it when that is mended"
+		return jobDecision{name: "park", next: next, drop: true}
+	}
+	at := record.At(now.Add(pauseBefore(next.Job, next.Tries, first)))
+	next.NotBefore = &at
+	return jobDecision{name: "requeue", next: next, drop: true}
+}
+
+// pauseBefore is how long a job rests after it was refused so many times: doubled
+// each time, spread by a quarter, for each job its own.
+func pauseBefore(job string, tries int, first time.Duration) time.Duration {
+	d := first
+	for i := 1; i < tries && d < retryMost; i++ {
+		d *= 2
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(job + "." + strconv.Itoa(tries))) // it never fails
+	d += d / 4 * time.Duration(h.Sum32()%1024) / 1024
+	return min(d, retryMost)
+}
+
+// requeued is the job without its present attempt, which is remembered.
+func (s jobSituation) requeued(a record.Attempt) record.Job {
+	next := s.job
+	a.Attempt, a.EndedAt = next.Attempt, record.At(s.now)
+	if next.Place != nil {
+		a.ClusterID, a.Place = next.Place.ClusterID, next.Place.Where()
+	}
+	next.Past = append(append([]record.Attempt{}, next.Past...), a)
+	next.Past = next.Past[max(0, len(next.Past)-keepAttempts):]
+	next.State, next.Reserved, next.Posting, next.NotBefore, next.Posted, next.Pod = record.JobQueued, nil, nil, nil, false, nil
+	next.ChangedAt = record.At(s.now)
+	return next
+}
+
+// reportedEnd is the end that the syncer has seen.
+func (s jobSituation) reportedEnd() jobDecision {
+	r := s.report
+	d := s.end(r.State, r.Reason, view.Shorten(r.Message, maxJobMessage))
+	d.next.Pod = podOf(r)
+	if r.State == record.JobFailed && s.job.Size <= maxKeptEvent && !s.disbanded {
+		d.next.Kept, d.dropEvent = true, false
+	}
+	if r.StartedAt != nil {
+		d.next.StartedAt = r.StartedAt
+	}
+	if r.EndedAt != nil {
+		d.next.EndedAt = r.EndedAt
+	}
+	return d
+}
+
+// podOf is what a report says of the pod, as much as is kept.
+func podOf(r *record.JobReport) *record.JobPod {
+	if r.Pod == nil {
+		return nil
+	}
+	return &record.JobPod{Reason: view.Shorten(r.Pod.Reason, maxPodReason), Message: view.Shorten(r.Pod.Message, maxJobMessage), ExitCode: r.Pod.ExitCode}
+}
+
+// end is the end of the job: nothing is left but its record and its decisions.
+func (s jobSituation) end(state record.JobState, reason record.JobReason, message string) jobDecision {
+	next, at := s.job, record.At(s.now)
+	next.State, next.Reason, next.Message = state, reason, message
+	next.Reserved, next.Posting, next.NotBefore = nil, nil, nil
+	next.ChangedAt, next.EndedAt = at, &at
+	return jobDecision{name: "end", next: next, drop: true, dropEvent: true}
+}

@@ -1,0 +1,99 @@
+package jobs
+
+import (
+	"time"
+
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// offerSituation is everything that a decision about one offer is made from.
+type offerSituation struct {
+	// job is nil when the store does not know it.
+	job     *record.Job
+	offer   record.Offer
+	cluster string
+	// answer is what stands, and stale says that it is of an older epoch.
+	answer record.OfferWord
+	stale  bool
+	// ours says that the present attempt of the job stands on the cluster, and posted that
+	// OSCAR has the present attempt, wherever that is.
+	ours, posted bool
+	// disbanded says that the federation is gone, or goes.
+	disbanded bool
+	now       time.Time
+	// frozenSince is when this instance first saw that the job is frozen.
+	frozenSince time.Time
+	// patience is how long a Job may stand frozen while nobody takes it.
+	patience time.Duration
+}
+
+// offerDecision is the next step about an offer. The zero value is no step.
+type offerDecision struct {
+	name string
+	// answer is to be written, drop is to take it away.
+	answer record.OfferWord
+	drop   bool
+	// take makes the Job a queued job, frozen where it is.
+	take bool
+	// back gives a frozen job back to where it is: one of ours is assigned there
+	// again, any other has ended as returned.
+	back bool
+	// thaw forgets that it stands frozen.
+	thaw bool
+}
+
+// decideOffer is pure: what is answered to an offer, but for the freeze, which needs the
+// dispatcher's choice.
+//
+//	frozen, and nobody has it ──────────► take: queued, from there
+//	taken, and OSCAR elsewhere has it ──► release
+//	taken, and nobody wants it ─────────► back: restore
+//	taken, and it started all the same ─► back, without an answer
+//	over ───────────────────────────────► the answer goes
+func decideOffer(s offerSituation) offerDecision {
+	frozenHere := s.job != nil && s.job.Frozen != nil && s.job.Frozen.ClusterID == s.cluster
+	switch s.offer.State {
+	case record.OfferReleased, record.OfferRestored, record.OfferStarted:
+		switch {
+		case frozenHere && s.job.State == record.JobQueued:
+			return offerDecision{name: "take_back", back: true}
+		case frozenHere && s.posted:
+			return offerDecision{name: "thaw", thaw: true}
+		case frozenHere || s.answer == "":
+			return offerDecision{}
+		}
+		return offerDecision{name: "forget_offer", drop: true}
+	case record.OfferFrozen:
+	default:
+		return offerDecision{}
+	}
+	if !frozenHere {
+		return s.untaken()
+	}
+	switch {
+	case s.posted:
+		return offerDecision{name: "release", answer: record.OfferRelease, thaw: true}
+	case s.job.State != record.JobQueued:
+	case s.disbanded, s.now.Sub(s.frozenSince) > s.patience:
+		return offerDecision{name: "restore", answer: record.OfferRestore, back: true}
+	}
+	if s.stale || s.answer == "" {
+		return offerDecision{name: "freeze_again", answer: record.OfferFreeze}
+	}
+	return offerDecision{}
+}
+
+// untaken is about a Job that is frozen, and that no job stands for there.
+func (s offerSituation) untaken() offerDecision {
+	answered := s.answer != "" && !s.stale
+	switch {
+	case answered && s.answer != record.OfferFreeze:
+		return offerDecision{} // its syncer does so
+	case s.job == nil, s.ours, s.job.State == record.JobReturned:
+		return offerDecision{name: "take", take: true}
+	case s.posted, s.job.State.Ended() && s.job.State != record.JobParked:
+		// The history that was lost had given it to somebody else.
+		return offerDecision{name: "release", answer: record.OfferRelease}
+	}
+	return offerDecision{}
+}

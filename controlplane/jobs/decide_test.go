@@ -1,0 +1,311 @@
+package jobs
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+var jobClock = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+
+// standingJob is assigned to a cluster that is there, by its first attempt.
+func standingJob(edit ...func(*jobSituation)) jobSituation {
+	s := jobSituation{
+		job: record.Job{
+			V: 1, Job: "j", Federation: "f", State: record.JobAssigned, Attempt: 1, Reserved: &record.Room{Millicores: 1},
+			Place: &record.Place{ClusterID: "c", ServiceName: "s"},
+		},
+		assigned: true, registered: true, listed: true, session: 7, now: jobClock, pause: time.Second,
+	}
+	for _, e := range edit {
+		e(&s)
+	}
+	return s
+}
+
+func says(state record.JobState, session int64) func(*jobSituation) {
+	return func(s *jobSituation) { s.report = &record.JobReport{State: state, Session: session} }
+}
+
+func TestDecideJob(t *testing.T) {
+	away := func(s *jobSituation) { s.session = 0 }
+	lost := func(s *jobSituation) { s.session, s.lost = 0, true }
+	for name, c := range map[string]struct {
+		s    jobSituation
+		name string
+		want record.JobState
+	}{
+		"unclaimed":                         {standingJob(), "", ""},
+		"unclaimed, away":                   {standingJob(away), "", ""},
+		"unclaimed, lost":                   {standingJob(lost), "withdraw", record.JobQueued},
+		"unclaimed, lost, disbanded":        {standingJob(lost, func(s *jobSituation) { s.disbanded = true }), "end", record.JobCancelled},
+		"unclaimed, stopped":                {standingJob(func(s *jobSituation) { s.stopped = true }), "withdraw", record.JobQueued},
+		"unclaimed, a tombstone":            {standingJob(func(s *jobSituation) { s.gone = true }), "withdraw", record.JobQueued},
+		"unclaimed, another registration":   {standingJob(func(s *jobSituation) { s.registered = false }), "withdraw", record.JobQueued},
+		"unclaimed, of the epoch before":    {standingJob(func(s *jobSituation) { s.epoch = "2" }), "withdraw", record.JobQueued},
+		"the same, not listed":              {standingJob(lost, func(s *jobSituation) { s.epoch, s.listed = "2", false }), "", ""},
+		"unclaimed, and its report is lost": {standingJob(lost, func(s *jobSituation) { s.job.Posted = true }), "", ""},
+		"running, and its report is lost":   {standingJob(lost, func(s *jobSituation) { s.job.State = record.JobRunning }), "", ""},
+		"claimed":                           {standingJob(says(record.JobClaimed, 7)), "", ""},
+		"claimed, stopped":                  {standingJob(says(record.JobClaimed, 7), func(s *jobSituation) { s.stopped = true }), "", ""},
+		"claimed by a session that is gone": {standingJob(says(record.JobClaimed, 5)), "", ""},
+		"the same, stopped":                 {standingJob(says(record.JobClaimed, 5), func(s *jobSituation) { s.stopped = true }), "withdraw", record.JobQueued},
+		"claimed, lost":                     {standingJob(says(record.JobClaimed, 7), lost), "withdraw", record.JobQueued},
+		"claimed, lost, cancelled":          {standingJob(says(record.JobClaimed, 7), lost, func(s *jobSituation) { s.job.Cancel = "me" }), "end", record.JobCancelled},
+		"submitting, lost":                  {standingJob(says(record.JobSubmitting, 7), lost), "", ""},
+		"uncertain, lost":                   {standingJob(says(record.JobUncertain, 7), lost), "", ""},
+		"submitted, jobs=cancel":            {standingJob(says(record.JobSubmitted, 7), func(s *jobSituation) { s.cancels = true }), "order_cancel", record.JobAssigned},
+		"the same, ordered":                 {standingJob(says(record.JobSubmitted, 7), func(s *jobSituation) { s.cancels, s.cancelSent = true, true }), "", ""},
+		"submitted, revoked":                {standingJob(says(record.JobSubmitted, 7), func(s *jobSituation) { s.revoked = true }), "note_posted", record.JobAssigned},
+		"running":                           {standingJob(says(record.JobRunning, 7)), "running", record.JobRunning},
+		"running, noted":                    {standingJob(says(record.JobRunning, 7), func(s *jobSituation) { s.job.State = record.JobRunning }), "", ""},
+		"succeeded":                         {standingJob(says(record.JobSucceeded, 7)), "end", record.JobSucceeded},
+		"vanished":                          {standingJob(says(record.JobVanished, 7)), "end", record.JobVanished},
+		"submitted, the cluster is removed": {standingJob(says(record.JobSubmitted, 7), func(s *jobSituation) { s.registered = false }), "end", record.JobVanished},
+		"nothing is left there":             {standingJob(func(s *jobSituation) { s.registered, s.assigned = false, false }), "end", record.JobVanished},
+		"refused":                           {standingJob(says(record.JobRefused, 7)), "requeue", record.JobQueued},
+		"refused, cancelled":                {standingJob(says(record.JobRefused, 7), func(s *jobSituation) { s.job.Cancel = "me" }), "end", record.JobCancelled},
+		"refused, the last time":            {standingJob(says(record.JobRefused, 7), func(s *jobSituation) { s.job.Tries = jobTries - 1 }), "park", record.JobParked},
+		"a word of nobody's":                {standingJob(says(record.JobParked, 7)), "", ""},
+		"queued":                            {standingJob(func(s *jobSituation) { s.job.State = record.JobQueued }), "", ""},
+		"queued, disbanded":                 {standingJob(func(s *jobSituation) { s.job.State, s.disbanded = record.JobQueued, true }), "end", record.JobCancelled},
+		"it has started where it waited":    {standingJob(func(s *jobSituation) { s.thawed = true }), "withdraw", record.JobQueued},
+	} {
+		d := decideJob(c.s)
+		if d.name != c.name || d.name != "" && d.next.State != c.want {
+			t.Errorf("%s: %q, then %s; want %q, then %s", name, d.name, d.next.State, c.name, c.want)
+		}
+		if d.next.State == record.JobQueued && !d.drop || d.next.State.Ended() && d.next.State != record.JobParked && !d.dropEvent {
+			t.Errorf("%s: it leaves something: %+v", name, d)
+		}
+		if d.name != "" && d.next.Reserved != nil && d.next.State != record.JobAssigned {
+			t.Errorf("%s: something stays promised", name)
+		}
+	}
+}
+
+func drawJobSituation(t *rapid.T) jobSituation {
+	states := []record.JobState{
+		"", record.JobQueued, record.JobAssigned, record.JobClaimed, record.JobSubmitting, record.JobSubmitted, record.JobRunning, record.JobRefused,
+		record.JobUncertain, record.JobSucceeded, record.JobFailed, record.JobCancelled, record.JobVanished, record.JobParked, record.JobReturned,
+	}
+	flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
+	s := standingJob()
+	s.job.State = rapid.SampledFrom([]record.JobState{record.JobQueued, record.JobAssigned, record.JobRunning, record.JobParked, record.JobSucceeded}).Draw(t, "job")
+	s.job.Tries, s.job.Posted = rapid.IntRange(0, jobTries-1).Draw(t, "tries"), flag("posted")
+	if flag("reported") {
+		s.report = &record.JobReport{State: rapid.SampledFrom(states).Draw(t, "state"), Session: rapid.Int64Range(6, 7).Draw(t, "of")}
+	}
+	s.session = rapid.SampledFrom([]int64{0, 7}).Draw(t, "session")
+	s.assigned, s.registered, s.stopped, s.listed, s.revoked = flag("assigned"), flag("registered"), flag("stopped"), flag("listed"), flag("revoked")
+	s.lost, s.gone, s.cancels, s.disbanded, s.thawed = s.session == 0 && flag("lost"), flag("gone"), flag("cancels"), flag("disbanded"), flag("thawed")
+	if flag("cancelled") {
+		s.job.Cancel = "somebody"
+	}
+	if flag("restored") {
+		s.epoch = "2"
+	}
+	return s
+}
+
+// TestWhatMayRunIsNeverTakenBack, whatever else is so: it goes elsewhere only when it was
+// refused for certain, or when nobody has begun and the transaction is fenced.
+func TestWhatMayRunIsNeverTakenBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawJobSituation(t)
+		d := decideJob(s)
+		if d.name == "" || s.job.State == record.JobQueued {
+			return
+		}
+		if s.job.State.Ended() {
+			t.Fatalf("it has ended, and then: %+v", d)
+		}
+		var state record.JobState
+		if s.report != nil {
+			state = s.report.State
+		}
+		if d.next.State == record.JobQueued {
+			switch {
+			case state == record.JobRefused:
+			case state.Posted() && state != record.JobParked && state != record.JobReturned:
+				t.Fatalf("it was %s, and goes elsewhere", state)
+			case s.registered && (s.job.Posted || s.job.State == record.JobRunning):
+				t.Fatal("it may run, and goes elsewhere")
+			case !d.fenced:
+				t.Fatal("nothing keeps its syncer from claiming it at the same moment")
+			case state == record.JobClaimed && s.session == s.report.Session:
+				t.Fatal("its syncer is at work")
+			}
+		}
+		if d.next.Attempt != s.job.Attempt {
+			t.Fatalf("attempt %d became %d", s.job.Attempt, d.next.Attempt)
+		}
+		if again := decideJob(s); again.name != d.name {
+			t.Fatal("it is not pure")
+		}
+	})
+}
+
+// TestOrdersOfPeople never take back what may run, either.
+func TestOrdersOfPeople(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawJobSituation(t)
+		d, err := cancelJob(s, "me")
+		running := s.report != nil && s.report.State.Bound() || s.job.Posted || s.job.State == record.JobRunning
+		if err == nil && d.name == "cancel" && running && s.job.State == record.JobAssigned {
+			t.Fatalf("cancelled at once: %+v", s.report)
+		}
+		if d, err := replayJob(s); err == nil && d.name != "" && s.job.State != record.JobParked && s.job.State != record.JobQueued {
+			t.Fatalf("replayed: %s", s.job.State)
+		}
+		if d, err := resolveJob(s, record.JobVanished); err == nil && d.name != "" {
+			if s.report == nil || !s.report.State.Posted() || s.report.State != record.JobUncertain && s.session != 0 {
+				t.Fatalf("resolved: %+v", s.report)
+			}
+		}
+	})
+}
+
+func TestPauseBefore(t *testing.T) {
+	for tries, least := range map[int]time.Duration{1: 500 * time.Millisecond, 2: time.Second, 4: 4 * time.Second, 100: retryMost} {
+		d := pauseBefore("a job", tries, 500*time.Millisecond)
+		if d < least || d > min(least*5/4, retryMost) || d != pauseBefore("a job", tries, 500*time.Millisecond) {
+			t.Errorf("after %d refusals: %s", tries, d)
+		}
+	}
+	if pauseBefore("a job", 3, time.Second) == pauseBefore("another", 3, time.Second) {
+		t.Error("two jobs rest for the same time")
+	}
+}
+
+func TestDecideFound(t *testing.T) {
+	found := func(attempt int, state record.JobState) foundAttempt {
+		return foundAttempt{cluster: "b", attempt: attempt, report: record.JobReport{State: state, Service: "sb"}, member: record.Member{UID: "u"}}
+	}
+	queued := func(attempt int, edit ...func(*jobSituation)) jobSituation {
+		s := standingJob(edit...)
+		s.job.State, s.job.Attempt, s.job.Place, s.job.Reserved, s.epoch = record.JobQueued, attempt, nil, nil, "2"
+		return s
+	}
+	unknown := jobSituation{job: record.Job{Job: "j"}, now: jobClock, epoch: "2"}
+	assigned := standingJob(func(s *jobSituation) { s.epoch = "2" })
+	for name, c := range map[string]struct {
+		s           jobSituation
+		f           foundAttempt
+		state       record.JobState
+		attempt     int
+		adopt, drop bool
+	}{
+		"not known":                   {unknown, found(2, record.JobSubmitted), record.JobAssigned, 2, true, false},
+		"not known, running":          {unknown, found(2, record.JobRunning), record.JobRunning, 2, true, false},
+		"not known, ended":            {unknown, found(2, record.JobFailed), record.JobFailed, 2, false, false},
+		"queued":                      {queued(0), found(1, record.JobSubmitted), record.JobAssigned, 1, true, false},
+		"queued after the same":       {queued(1), found(1, record.JobRunning), record.JobRunning, 1, true, false},
+		"queued after a later one":    {queued(3), found(1, record.JobRunning), record.JobQueued, 3, false, false},
+		"assigned before":             {assigned, found(2, record.JobRunning), record.JobRunning, 2, true, true},
+		"assigned before, ended":      {assigned, found(2, record.JobSucceeded), record.JobSucceeded, 2, false, true},
+		"the same attempt, elsewhere": {assigned, found(1, record.JobRunning), record.JobAssigned, 1, false, false},
+		"of the present epoch":        {standingJob(func(s *jobSituation) { s.epoch, s.job.Epoch = "2", "2" }), found(9, record.JobRunning), record.JobAssigned, 1, false, false},
+	} {
+		d := decideFound(c.s, c.f)
+		if d.next.State != c.state || d.next.Attempt != c.attempt || d.adopt != c.adopt || d.drop != c.drop {
+			t.Errorf("%s: %+v", name, d)
+		}
+		if d.adopt && (d.next.Place.ClusterID != "b" || d.next.Epoch != "2" || d.next.Reserved != nil) {
+			t.Errorf("%s: %+v", name, d.next)
+		}
+	}
+}
+
+func TestDecideOffer(t *testing.T) {
+	at := record.At(jobClock)
+	frozen := func(state record.JobState) *record.Job {
+		return &record.Job{Job: "j", State: state, Frozen: &record.Place{ClusterID: "c"}, FrozenAt: &at}
+	}
+	offer := func(state record.OfferState, job *record.Job, answer record.OfferWord, edit ...func(*offerSituation)) offerSituation {
+		s := offerSituation{job: job, offer: record.Offer{State: state}, cluster: "c", answer: answer, now: jobClock, frozenSince: jobClock, patience: time.Minute}
+		for _, e := range edit {
+			e(&s)
+		}
+		return s
+	}
+	posted := func(s *offerSituation) { s.posted = true }
+	late := func(s *offerSituation) { s.now = jobClock.Add(2 * time.Minute) }
+	for name, c := range map[string]struct {
+		s    offerSituation
+		want string
+	}{
+		"waiting":                             {offer(record.OfferWaiting, nil, ""), ""},
+		"frozen, unknown":                     {offer(record.OfferFrozen, nil, record.OfferFreeze), "take"},
+		"frozen, ours":                        {offer(record.OfferFrozen, &record.Job{State: record.JobAssigned}, record.OfferFreeze, func(s *offerSituation) { s.ours = true }), "take"},
+		"frozen, returned before":             {offer(record.OfferFrozen, &record.Job{State: record.JobReturned}, record.OfferFreeze), "take"},
+		"frozen, and to go on":                {offer(record.OfferFrozen, &record.Job{State: record.JobReturned}, record.OfferRestore), ""},
+		"frozen, and somebody has it":         {offer(record.OfferFrozen, &record.Job{State: record.JobAssigned}, "", posted), "release"},
+		"frozen, and somebody may get it":     {offer(record.OfferFrozen, &record.Job{State: record.JobAssigned}, ""), ""},
+		"taken":                               {offer(record.OfferFrozen, frozen(record.JobQueued), record.OfferFreeze), ""},
+		"taken, and nobody wants it":          {offer(record.OfferFrozen, frozen(record.JobQueued), record.OfferFreeze, late), "restore"},
+		"taken, late, and on its way":         {offer(record.OfferFrozen, frozen(record.JobAssigned), record.OfferFreeze, late), ""},
+		"taken, and the federation goes":      {offer(record.OfferFrozen, frozen(record.JobQueued), record.OfferFreeze, func(s *offerSituation) { s.disbanded = true }), "restore"},
+		"taken, and submitted":                {offer(record.OfferFrozen, frozen(record.JobAssigned), record.OfferFreeze, posted), "release"},
+		"taken, in the epoch before":          {offer(record.OfferFrozen, frozen(record.JobQueued), record.OfferFreeze, func(s *offerSituation) { s.stale = true }), "freeze_again"},
+		"started, queued":                     {offer(record.OfferStarted, frozen(record.JobQueued), record.OfferFreeze), "take_back"},
+		"started, on its way":                 {offer(record.OfferStarted, frozen(record.JobAssigned), record.OfferFreeze), ""},
+		"started, and submitted all the same": {offer(record.OfferStarted, frozen(record.JobAssigned), record.OfferFreeze, posted), "thaw"},
+		"released":                            {offer(record.OfferReleased, &record.Job{State: record.JobRunning}, record.OfferRelease), "forget_offer"},
+		"released, and forgotten":             {offer(record.OfferReleased, &record.Job{State: record.JobRunning}, ""), ""},
+		"restored":                            {offer(record.OfferRestored, &record.Job{State: record.JobReturned}, record.OfferRestore), "forget_offer"},
+	} {
+		if d := decideOffer(c.s); d.name != c.want {
+			t.Errorf("%s: %q, want %q", name, d.name, c.want)
+		}
+	}
+}
+
+func TestDecidePosted(t *testing.T) {
+	s := standingJob(func(s *jobSituation) {
+		s.job.Place, s.job.Posting, s.job.Reserved = &record.Place{URL: "https://e.example.org"}, &record.Posting{Instance: "i"}, nil
+	})
+	for name, c := range map[string]struct {
+		what postedWhat
+		want record.JobState
+	}{
+		"200":         {postedWhat{status: 200}, record.JobSucceeded},
+		"204":         {postedWhat{status: 204}, record.JobSucceeded},
+		"302":         {postedWhat{status: 302}, record.JobQueued},
+		"500":         {postedWhat{status: 500}, record.JobQueued},
+		"not reached": {postedWhat{unsent: true}, record.JobQueued},
+		"no answer":   {postedWhat{}, record.JobUncertain},
+	} {
+		if d := decidePosted(s, c.what); d.next.State != c.want || d.next.Posting != nil {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+}
+
+// TestPromisesAddUp: what is promised and given back in any order is nothing.
+func TestPromisesAddUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rooms := rapid.SliceOf(rapid.Custom(func(t *rapid.T) record.Room {
+			return record.Room{Millicores: rapid.Int64Range(0, 2).Draw(t, "cpu"), Bytes: rapid.Int64Range(0, 2).Draw(t, "memory"), GPUs: rapid.Int64Range(0, 1).Draw(t, "gpu")}
+		})).Draw(t, "rooms")
+		var list []record.Promise
+		for _, r := range rooms {
+			before := slices.Clone(list)
+			next := promise(list, r, 1)
+			if !slices.Equal(before, list) || !within(before, next) || within(next, before) {
+				t.Fatalf("%v and %v is %v", list, r, next)
+			}
+			list = next
+		}
+		for _, r := range rapid.Permutation(rooms).Draw(t, "back") {
+			list = promise(list, r, -1)
+		}
+		if len(list) > 0 {
+			t.Fatalf("%v is left", list)
+		}
+	})
+}

@@ -1,0 +1,77 @@
+package jobs
+
+import (
+	"cmp"
+	"maps"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// foundStep deals with what was found of a job; nil when nothing was. It counts in a new
+// epoch only, from a cluster that has a replica of the name.
+func foundStep(v *view.View, id string, now time.Time) *jobStep {
+	f, ok := foundOf(v, id)
+	if !ok {
+		return nil
+	}
+	j := v.Jobs.All[id]
+	sit := jobSituation{job: record.Job{Job: id}, epoch: v.Epoch(), now: now}
+	var report int64
+	if j.Rec != nil {
+		sit, report = situationOfJob(v, j.Rec, now)
+	}
+	d := decideFound(sit, f)
+	key := record.JobReportKey(f.cluster, id, f.attempt)
+	out := &jobStep{name: "found", rev: j.Rev, next: d.next, watch: map[string]int64{key: f.rev}}
+	if j.Rec != nil {
+		out.was = *j.Rec
+	}
+	if d.drop {
+		old := stepOf(v, j, report, jobDecision{name: "found", next: d.next, drop: true})
+		out.remove = old.remove
+		maps.Copy(out.watch, old.watch)
+	}
+	if !d.adopt {
+		out.remove = append(out.remove, key)
+		if d.next.State.Ended() && d.next.State != record.JobParked {
+			out.remove = append(out.remove, record.EventKey(id))
+		}
+		return out
+	}
+	out.put = append(out.put, gate.Staged{Key: record.AssignmentKey(f.cluster, id, f.attempt), Rec: assignmentOf(&d.next)})
+	return out
+}
+
+// foundOf gives the highest attempt that was found of a job.
+func foundOf(v *view.View, id string) (out foundAttempt, ok bool) {
+	if v.Epoch() == "" {
+		return out, false
+	}
+	for at := range v.Jobs.Found[id] {
+		n := v.Nodes[at.Cluster]
+		r := n.Reports[view.AttemptID{Job: id, Attempt: at.Attempt}]
+		if r.Rec == nil || r.Rec.Epoch != v.Epoch() || !r.Rec.State.Posted() {
+			continue
+		}
+		if _, asked := n.Assignments[view.AttemptID{Job: id, Attempt: at.Attempt}]; asked {
+			continue // it was adopted
+		}
+		if ok && cmp.Or(cmp.Compare(out.attempt, at.Attempt), cmp.Compare(at.Cluster, out.cluster)) >= 0 {
+			continue
+		}
+		d := n.Desired[r.Rec.Service].Rec
+		next := foundAttempt{cluster: at.Cluster, attempt: at.Attempt, report: *r.Rec, rev: r.Rev, clusterUID: v.ClusterUID(at.Cluster)}
+		if d != nil {
+			next.fed = v.Federations[d.Federation].Rec
+			next.member = record.Member{UID: d.UID}
+		}
+		if j := v.Jobs.All[id].Rec; j != nil && (d == nil || d.Federation != j.Federation) {
+			continue // it is not for this cluster to say
+		}
+		out, ok = next, true
+	}
+	return out, ok
+}

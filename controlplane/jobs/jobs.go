@@ -1,0 +1,103 @@
+package jobs
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/request"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/internal/clock"
+	"github.com/oscarfed/oscarfed/internal/worker"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/seal"
+)
+
+// Config of a Controller.
+type Config struct {
+	Store       *store.Store
+	State       *view.State
+	Gate        *gate.Gate
+	Requests    *request.Controller
+	Federations *federations.Controller
+	Identity    *seal.Identity
+	Sealer      *seal.Sealer
+	// JobsPerFederation and JobsPerUser bound the jobs in flight.
+	JobsPerFederation, JobsPerUser int
+	// KeepJobs is for how long jobs that have ended are kept, and KeepJobsEach how many
+	// of each federation.
+	KeepJobs     time.Duration
+	KeepJobsEach int
+	// LostAfter is for how long a cluster must have had no session before a job that it
+	// has claimed at most goes elsewhere.
+	LostAfter time.Duration
+	// OfferPatience is how long a Job that a member offers may stand frozen while nobody
+	// takes it.
+	OfferPatience time.Duration
+	// EndpointNetworks are networks that members of type endpoint may be in although they
+	// are not of the public internet.
+	EndpointNetworks []netip.Prefix
+	// JobPause is how long a job rests after its first refusal, doubled with each.
+	JobPause time.Duration
+	Now      func() time.Time
+	Logger   *slog.Logger
+	Registry prometheus.Registerer
+}
+
+// Controller accepts jobs, chooses where they run, and takes their steps.
+type Controller struct {
+	cfg         Config
+	store       *store.Store
+	state       *view.State
+	gate        *gate.Gate
+	requests    *request.Controller
+	federations *federations.Controller
+	identity    *seal.Identity
+	sealer      *seal.Sealer
+	acceptor    *acceptor
+	dispatcher  *dispatcher
+	reconciler  *reconciler
+	poster      *poster
+	// posts queues jobs that are at endpoints.
+	posts   *worker.Worker[string]
+	metrics *metrics
+	// seen is when this instance first saw the pauses of jobs, and frozen Jobs.
+	seen clock.Sightings
+	// needs are what the jobs of each federation ask for.
+	needs needsCache
+}
+
+// New makes a Controller. It starts nothing.
+func New(cfg Config) (*Controller, error) {
+	c := &Controller{
+		cfg: cfg, store: cfg.Store, state: cfg.State, gate: cfg.Gate, requests: cfg.Requests, federations: cfg.Federations,
+		identity: cfg.Identity, sealer: cfg.Sealer,
+		acceptor: newAcceptor(), dispatcher: newDispatcher(), reconciler: newReconciler(), poster: newPoster(cfg.EndpointNetworks),
+	}
+	c.posts = worker.New(worker.Config[string]{
+		Handle: c.postJob, Goroutines: posts, MinBackoff: 10 * time.Millisecond, Stale: []error{gate.ErrStale, gate.ErrFence},
+		OnError: func(id string, err error) {
+			cfg.Logger.Warn("a job was not handed to its endpoint; it is tried again", "job", id, "error", err)
+		},
+	})
+	var err error
+	c.metrics, err = newMetrics(cfg.Registry, cfg.State)
+	cfg.State.Subscribe(c.stateChanged)
+	return c, err
+}
+
+// Run accepts, assigns and reconciles jobs until ctx ends.
+func (c *Controller) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return c.acceptJobs(ctx) })
+	g.Go(func() error { return c.dispatch(ctx) })
+	g.Go(func() error { return c.reconcileJobs(ctx) })
+	g.Go(func() error { c.posts.Run(ctx); return ctx.Err() })
+	return g.Wait()
+}

@@ -1,0 +1,67 @@
+package jobs
+
+import (
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// metrics are what an instance tells of jobs.
+type metrics struct {
+	steps     *prometheus.CounterVec
+	submitted prometheus.Histogram
+}
+
+func newMetrics(reg prometheus.Registerer, s *view.State) (*metrics, error) {
+	m := &metrics{
+		steps: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "oscarfed_job_steps_total", Help: "Steps of jobs that this instance took, by name: assign, end, requeue, withdraw and others.",
+		}, []string{"step"}),
+		submitted: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "oscarfed_job_submit_seconds", Help: "Time from the acceptance of a job to its submission to an OSCAR, of those that this instance has seen running or ended.",
+			Buckets: prometheus.ExponentialBuckets(0.01, 3, 12),
+		}),
+	}
+	gauge := prometheus.GaugeOpts{Name: "oscarfed_jobs", Help: "Jobs that are known, by the state in their record."}
+	return m, errors.Join(reg.Register(m.steps), reg.Register(m.submitted),
+		reg.Register(&jobGauge{s, prometheus.NewDesc(gauge.Name, gauge.Help, []string{"state"}, nil)}))
+}
+
+// noted counts a step that was taken.
+func (m *metrics) noted(p *jobStep) {
+	m.steps.WithLabelValues(p.name).Inc()
+	if p.posted != nil {
+		m.submitted.Observe(max(p.posted.Sub(p.was.AcceptedAt.Time), 0).Seconds())
+	}
+}
+
+// jobGauge counts jobs by state when it is asked.
+type jobGauge struct {
+	state *view.State
+	desc  *prometheus.Desc
+}
+
+// Describe implements prometheus.Collector.
+func (g *jobGauge) Describe(out chan<- *prometheus.Desc) { out <- g.desc }
+
+// Collect implements prometheus.Collector.
+func (g *jobGauge) Collect(out chan<- prometheus.Metric) {
+	var counts map[record.JobState]int
+	g.state.Read(func(v *view.View) { counts = maps.Clone(v.Jobs.States) })
+	for state, n := range counts {
+		out <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, float64(n), string(state))
+	}
+}
+
+// postedAt is when OSCAR was asked for an attempt; nil when its job was counted already.
+func postedAt(was *record.Job, r *record.JobReport) *time.Time {
+	if r == nil || was.State != record.JobAssigned || r.PostedAt == nil || !r.State.Posted() {
+		return nil
+	}
+	return &r.PostedAt.Time
+}

@@ -1,0 +1,356 @@
+package jobs
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/delegation"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/internal/clock"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+)
+
+// Members offer Jobs that wait. The dispatcher answers freeze when somebody else would
+// take one now; once it is frozen it is a job like any other, which is at that member;
+// when OSCAR elsewhere has it the member deletes its own, and when nobody takes it the
+// member lets it go on.
+
+// freezesAtOnce bounds the Jobs of one federation that are frozen for others, and not
+// yet with them.
+const freezesAtOnce = 20
+
+// offerStep is the next step about the offers of a job; nil for none.
+func offerStep(v *view.View, id string, cfg stepConfig) *jobStep {
+	for _, cluster := range sortedKeys(v.Jobs.Offered[id]) {
+		sit, ok := situationOfOffer(v, id, cluster, cfg.seen, cfg.now)
+		if !ok {
+			continue
+		}
+		sit.patience = cfg.patience
+		if d := decideOffer(sit); d.name != "" {
+			return stepOfOffer(v, id, sit, d)
+		}
+	}
+	return nil
+}
+
+// situationOfOffer is false when the offer is nobody's to make.
+func situationOfOffer(v *view.View, id, cluster string, seen *clock.Sightings, now time.Time) (offerSituation, bool) {
+	n := v.Nodes[cluster]
+	o := n.Offers[id].Rec
+	if o == nil {
+		return offerSituation{}, false
+	}
+	sit := offerSituation{job: v.Jobs.All[id].Rec, offer: *o, cluster: cluster, now: now}
+	if sit.job != nil && sit.job.FrozenAt != nil {
+		sit.frozenSince = seen.Since(id+"/frozen", sit.job.FrozenAt.String(), now)
+	}
+	if a := n.Answers[id].Rec; a != nil {
+		sit.answer, sit.stale = a.Answer, a.Epoch != v.Epoch()
+	}
+	d := n.Desired[o.Service].Rec
+	f := v.Federations[o.Federation].Rec
+	sit.disbanded = f == nil || f.Phase != record.PhaseReady && record.Strange(f) == ""
+	if j := sit.job; j != nil {
+		standing := !j.State.Ended() && j.State != record.JobQueued && j.Place != nil
+		sit.ours = standing && j.Place.ClusterID == cluster
+		if standing && j.Place.ClusterID != cluster && j.Place.URL == "" {
+			r := v.Nodes[j.Place.ClusterID].Reports[view.AttemptID{Job: id, Attempt: j.Attempt}].Rec
+			sit.posted = r != nil && confirmed(r.State)
+		}
+	}
+	over := o.State != record.OfferWaiting && o.State != record.OfferFrozen
+	if over {
+		return sit, true
+	}
+	// What is not a Job of a service of ours there is not taken.
+	valid := d != nil && d.UID == o.UID && d.Federation == o.Federation
+	return sit, valid && (sit.job == nil || sit.job.Federation == o.Federation)
+}
+
+// confirmed says whether OSCAR has, or had, the attempt for certain.
+func confirmed(state record.JobState) bool {
+	switch state {
+	case record.JobSubmitted, record.JobRunning, record.JobSucceeded, record.JobFailed:
+		return true
+	}
+	return false
+}
+
+func stepOfOffer(v *view.View, id string, sit offerSituation, d offerDecision) *jobStep {
+	j := v.Jobs.All[id]
+	n := v.Nodes[sit.cluster]
+	offerKey, answerKey := record.OfferKey(sit.cluster, id), record.OfferAnswerKey(sit.cluster, id)
+	out := &jobStep{name: d.name, rev: j.Rev, watch: map[string]int64{offerKey: n.Offers[id].Rev, answerKey: n.Answers[id].Rev}, silent: true}
+	if j.Rec != nil {
+		out.was, out.next = *j.Rec, *j.Rec
+	}
+	out.next.Job = id
+	at := record.At(sit.now)
+	if d.answer != "" {
+		out.put = append(out.put, gate.Staged{Key: answerKey, Rec: answer(v, d.answer, at)})
+	}
+	if d.drop {
+		out.remove = append(out.remove, answerKey)
+	}
+	if d.thaw {
+		out.silent, out.next.Frozen, out.next.FrozenAt, out.next.ChangedAt = false, nil, nil, at
+	}
+	if d.back {
+		giveBack(v, out, at)
+	}
+	if d.take {
+		takeOffer(v, out, sit, at)
+	}
+	return out
+}
+
+func answer(v *view.View, word record.OfferWord, at record.Time) record.OfferAnswer {
+	out := record.OfferAnswer{V: record.Version, Answer: word, AnsweredAt: at, Epoch: v.Epoch()}
+	if word == record.OfferFreeze {
+		out.Recipient = v.Meta.Recipient
+	}
+	return out
+}
+
+// takeOffer makes a frozen Job a queued job.
+func takeOffer(v *view.View, out *jobStep, sit offerSituation, at record.Time) {
+	o := sit.offer
+	place := record.Place{ClusterID: sit.cluster, ServiceName: o.Service, UID: o.UID, ClusterUID: v.ClusterUID(sit.cluster), Name: o.Name}
+	if j := sit.job; j != nil && sit.ours {
+		// Its attempt there is gone from now on: what stands for it is the offer.
+		before := jobSituation{job: *j, now: sit.now}
+		report := v.Nodes[sit.cluster].Reports[view.AttemptID{Job: j.Job, Attempt: j.Attempt}]
+		out.next = before.requeued(record.Attempt{State: record.JobSubmitted, Reason: record.JobWaited, Message: "it waited there for too long"})
+		old := stepOf(v, view.Versioned[record.Job]{Rec: j, Rev: out.rev}, report.Rev, jobDecision{drop: true})
+		out.remove = append(out.remove, old.remove...)
+		maps.Copy(out.watch, old.watch)
+	} else {
+		f := v.Federations[o.Federation].Rec
+		if sit.job == nil {
+			out.next = record.Job{
+				V: record.Version, Job: out.next.Job, Federation: f.UID, GroupID: f.GroupID, Owner: f.Owner, Cluster: sit.cluster,
+				Service: o.Service, Offered: true, RequestID: out.next.Job, AcceptedAt: at,
+			}
+		}
+		out.next.State, out.next.EndedAt, out.next.Cancel = record.JobQueued, nil, ""
+		out.next.ChangedAt = at
+		out.event = record.OfferedEventKey(sit.cluster, out.next.Job)
+	}
+	out.silent = false
+	out.next.Frozen, out.next.FrozenAt = &place, &at
+	out.next.Reason, out.next.Message = "", ""
+	if !slices.Contains(out.next.Visited, sit.cluster) {
+		out.next.Visited = append(slices.Clone(out.next.Visited), sit.cluster)
+	}
+	if sit.answer != "" && !sit.stale {
+		out.next.Epoch = v.Epoch()
+	} else if sit.job == nil {
+		// Nobody asked for it in this epoch: others may have it, as far as is known.
+		out.next.Epoch = unknownEpoch
+		if v.Epoch() == "" {
+			out.next.Epoch = ""
+		}
+	}
+	out.put = append(out.put, gate.Staged{Key: record.OfferAnswerKey(sit.cluster, out.next.Job), Rec: answer(v, record.OfferFreeze, at)})
+}
+
+// unknownEpoch stands in Job.Epoch for one that was lost with the store's history.
+const unknownEpoch = "lost"
+
+// giveBack lets a frozen job go on where it is. One of ours is assigned there again, as
+// another attempt at the Job that stands; any other is none of ours any more.
+func giveBack(v *view.View, out *jobStep, at record.Time) {
+	next := &out.next
+	place := *next.Frozen
+	out.silent = false
+	next.Frozen, next.FrozenAt, next.ChangedAt, next.NotBefore = nil, nil, at, nil
+	if next.Offered {
+		next.State, next.EndedAt, next.Reason, next.Message = record.JobReturned, &at, record.JobNoCandidate, "nobody else took it"
+		out.remove = append(out.remove, record.EventKey(next.Job))
+		return
+	}
+	// It may start at any moment: it is never taken back as unclaimed.
+	next.State, next.Attempt, next.Place, next.Posted, next.Epoch = record.JobAssigned, next.Attempt+1, &place, true, v.Epoch()
+	next.Reason, next.Message = record.JobNoCandidate, "nobody else took it; it goes on where it was"
+	out.reseal = v.SealsTo(place.ClusterID)
+	out.put = append(out.put, gate.Staged{Key: record.AssignmentKey(place.ClusterID, next.Job, next.Attempt), Rec: assignmentOf(next)})
+}
+
+// assignmentOf is what the syncer of a job's place is asked.
+func assignmentOf(j *record.Job) record.Assignment {
+	return record.Assignment{
+		V: record.Version, Job: j.Job, Attempt: j.Attempt, Federation: j.Federation, Service: j.Place.ServiceName,
+		UID: j.Place.UID, RequestID: j.RequestID, Name: j.Place.Name, AssignedAt: j.ChangedAt, Epoch: j.Epoch,
+	}
+}
+
+// completeSteps does for steps what needs more than the state: it opens and seals
+// events. A step that cannot be completed is left out.
+func (c *Controller) completeSteps(ctx context.Context, steps []*jobStep) ([]*jobStep, error) {
+	var keys []string
+	for _, p := range steps {
+		switch {
+		case p.event != "":
+			keys = append(keys, p.event)
+		case p.reseal.Key != "":
+			keys = append(keys, record.EventKey(p.id()))
+		}
+	}
+	if len(keys) == 0 {
+		return steps, nil
+	}
+	view, err := c.store.Read(ctx, keys...)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*jobStep, 0, len(steps))
+	for _, p := range steps {
+		ok := true
+		switch {
+		case p.event != "":
+			c.completeTake(view, p)
+		case p.reseal.Key != "":
+			ok = c.completeBack(view, p)
+		}
+		if ok {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// completeTake takes the event of an offered Job over. What is no event is left where
+// it is.
+func (c *Controller) completeTake(v store.View, p *jobStep) {
+	body, err := c.openAt(v, p.event, p.id())
+	if err == nil {
+		err = checkEvent(body)
+	}
+	var sealed string
+	if err == nil {
+		sealed, err = c.sealer.Seal(seal.Header{Purpose: record.PurposeEvent, UID: p.id()}, body, c.sealer.Own())
+	}
+	if err != nil {
+		c.cfg.Logger.Warn("the event of an offered Job cannot be taken", "job", p.id(), "error", err)
+		*p = jobStep{name: "restore", rev: p.rev, was: p.was, next: p.was, watch: p.watch, silent: true, put: p.put}
+		p.next.Job = p.was.Job
+		for i := range p.put {
+			if a, ok := p.put[i].Rec.(record.OfferAnswer); ok {
+				a.Answer, a.Recipient, a.Message = record.OfferRestore, "", "its event cannot be read"
+				p.put[i].Rec = a
+			}
+		}
+		return
+	}
+	p.next.Size, p.next.BucketEvent = len(body), oscar.BucketEvent(body)
+	p.put = append(p.put, gate.Staged{Key: record.EventKey(p.id()), Rec: record.Event{V: record.Version, Sealed: sealed}})
+}
+
+// completeBack seals the event for the attempt that goes on.
+func (c *Controller) completeBack(v store.View, p *jobStep) bool {
+	j := &p.next
+	body, err := c.openAt(v, record.EventKey(j.Job), j.Job)
+	var sealed string
+	if err == nil {
+		sealed, err = c.sealer.Seal(seal.Header{Purpose: record.PurposeEvent, Cluster: j.Place.ClusterID, UID: j.Job, Generation: int64(j.Attempt)}, body, p.reseal)
+	}
+	if err != nil {
+		c.cfg.Logger.Error("a job cannot be given back", "job", j.Job, "error", err)
+		return false
+	}
+	p.put = append(p.put, gate.Staged{Key: record.AssignedEventKey(j.Place.ClusterID, j.Job, j.Attempt), Rec: record.Event{V: record.Version, Sealed: sealed}})
+	return true
+}
+
+// waitingOffer is one that a choice is to be made for.
+type waitingOffer struct{ cluster, job string }
+
+// freezes decides which of the Jobs that wait at members would go elsewhere now, as many as
+// are not frozen for others already.
+func freezes(v *view.View, p *round, needs func(*record.Federation) *Needs) {
+	under := map[string]int{}
+	var waiting []waitingOffer
+	for _, job := range sortedKeys(v.Jobs.Offered) {
+		for _, cluster := range sortedKeys(v.Jobs.Offered[job]) {
+			n := v.Nodes[cluster]
+			o, a, j := n.Offers[job].Rec, n.Answers[job].Rec, v.Jobs.All[job].Rec
+			if o == nil {
+				continue
+			}
+			switch {
+			case a != nil && a.Answer == record.OfferFreeze && a.Epoch == v.Epoch():
+				if j == nil || !j.State.Ended() && j.State != record.JobAssigned && j.State != record.JobRunning || o.State == record.OfferWaiting {
+					under[o.Federation]++
+				}
+			case o.State == record.OfferWaiting && (a == nil || a.Epoch != v.Epoch()):
+				waiting = append(waiting, waitingOffer{cluster, job})
+			}
+		}
+	}
+	for _, w := range waiting {
+		if len(p.steps)+len(p.notes) >= assignAtOnce {
+			p.more = true
+			return
+		}
+		o := v.Nodes[w.cluster].Offers[w.job].Rec
+		if under[o.Federation] < freezesAtOnce && freeze(v, p, needs, w) {
+			under[o.Federation]++
+		}
+	}
+}
+
+// freeze answers one offer, if somebody else would take the Job now.
+func freeze(v *view.View, p *round, needs func(*record.Federation) *Needs, w waitingOffer) bool {
+	sit, ok := situationOfOffer(v, w.job, w.cluster, p.seen, p.now)
+	if !ok || sit.disbanded || sit.job != nil && !sit.ours && sit.job.State != record.JobReturned {
+		return false
+	}
+	uid := sit.offer.Federation
+	if p.fields[uid] == nil {
+		fl, ok := CandidatesOf(v, uid, needs(v.Federations[uid].Rec))
+		if !ok {
+			return false
+		}
+		p.fields[uid] = fl
+	}
+	fl := p.fields[uid]
+	if fl.held || fl.older && v.Epoch() != "" || len(v.Jobs.Queued[uid]) > 0 && p.blocked[uid] {
+		return false
+	}
+	probe := record.Job{Job: w.job, Federation: uid, Cluster: w.cluster, Service: sit.offer.Service, BucketEvent: sit.offer.BucketEvent}
+	if sit.job != nil {
+		probe = *sit.job
+	}
+	probe.Frozen = &record.Place{ClusterID: w.cluster, ServiceName: sit.offer.Service}
+	if !slices.Contains(probe.Visited, w.cluster) {
+		probe.Visited = append(slices.Clone(probe.Visited), w.cluster)
+	}
+	promisedTo(v, p, fl)
+	_, d := fl.choose(&probe)
+	if d.Chosen == "" {
+		return false
+	}
+	for i := range fl.snapshot.Candidates {
+		if c := fl.snapshot.Candidates[i]; c.Place() == d.Chosen && fl.Members[i].Replica() {
+			p.promised[c.Cluster] = promise(p.promised[c.Cluster], reservationOf(fl.snapshot.Request), 1)
+		}
+	}
+	step := stepOfOffer(v, w.job, sit, offerDecision{name: "freeze", answer: record.OfferFreeze})
+	step.watch[record.FederationKey(uid)] = fl.rev
+	p.notes = append(p.notes, step)
+	return true
+}
+
+func reservationOf(r delegation.Request) record.Room {
+	return record.Room{Millicores: r.CPU, Bytes: r.Memory, GPUs: r.GPU}
+}
+
+// sortedKeys are the keys of a map, in order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,270 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/internal/outbound"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// posts is how many jobs one instance hands to endpoints at the same time.
+const posts = 8
+
+// poster hands jobs to members of type endpoint. The instance that does it says so in
+// the job's record first, so that no other one does it, too; what it leaves behind when
+// it dies in between is uncertain.
+type poster struct {
+	// instance is this one, for as long as it lives.
+	instance string
+	// strict verifies certificates; lax does not, for members with ssl_verify false.
+	strict, lax *http.Client
+
+	mu sync.Mutex
+	// seen is when this instance first saw a posting of another one.
+	seen map[record.Posting]time.Time
+	// came is what came of a job that this instance has posted, by its id, until that is
+	// written.
+	came map[string]postedWhat
+}
+
+func newPoster(allowed []netip.Prefix) *poster {
+	client := func(insecure bool) *http.Client {
+		transport := outbound.Transport(&tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: insecure}) //nolint:gosec // the member's own ssl_verify: false
+		// A POST that meets the end of an idle connection may have arrived, or not: each
+		// has its own.
+		transport.DisableKeepAlives = true
+		transport.MaxResponseHeaderBytes = 64 << 10
+		outbound.OnlyPublic(transport, allowed)
+		return &http.Client{
+			Timeout:       postTimeout,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Transport:     transport,
+		}
+	}
+	return &poster{instance: record.NewUID(), strict: client(false), lax: client(true), seen: map[record.Posting]time.Time{}, came: map[string]postedWhat{}}
+}
+
+// postJob takes the next step of a job that is assigned to an endpoint, and says when to
+// look again.
+func (c *Controller) postJob(ctx context.Context, id string) (again time.Duration, err error) {
+	if c.gate.Unverified() {
+		return 0, gate.ErrStale
+	}
+	sit, rev, ok := c.postSituation(id)
+	if !ok {
+		return 0, nil
+	}
+	j := sit.job
+	switch {
+	case j.Posting == nil:
+	case j.Posting.Instance == c.poster.instance:
+		// Of a job one worker at a time: this is left of one that could not write. What it
+		// did not send it does not remember.
+		return 0, c.tellPosted(ctx, id, c.poster.cameOf(id))
+	default:
+		if left := c.poster.patience(*j.Posting); left > 0 {
+			return left, nil
+		}
+		return 0, c.takeStep(ctx, sit, rev, uncertain(sit, "whoever delivered it did not say what came of it"))
+	}
+	if sit.disbanded {
+		return 0, c.takeStep(ctx, sit, rev, sit.end(record.JobCancelled, record.JobFederationGone, "its federation was deleted"))
+	}
+	request, err := c.postRequest(ctx, &j)
+	if err != nil {
+		return 0, err
+	}
+	next := j
+	at := record.At(c.cfg.Now())
+	next.Posting, next.ChangedAt = &record.Posting{Instance: c.poster.instance, At: at}, at
+	if err := c.takeStep(ctx, sit, rev, jobDecision{name: "post", next: next}); err != nil {
+		return 0, err
+	}
+	what := c.poster.post(ctx, request)
+	c.poster.note(id, &what)
+	return 0, c.tellPosted(ctx, id, what)
+}
+
+// tellPosted writes what came of a job that this instance has posted, also when it is told
+// to stop.
+func (c *Controller) tellPosted(ctx context.Context, id string, what postedWhat) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	tries := gate.NewRetries()
+	for {
+		sit, rev, ok := c.postSituation(id)
+		if !ok || sit.job.Posting == nil || sit.job.Posting.Instance != c.poster.instance {
+			c.poster.note(id, nil)
+			return nil // a person has resolved it
+		}
+		err := c.takeStep(ctx, sit, rev, decidePosted(sit, what))
+		if err == nil {
+			c.poster.note(id, nil)
+		}
+		if !errors.Is(err, gate.ErrStale) {
+			return err
+		}
+		if tries.Next(ctx, err) != nil {
+			return err
+		}
+	}
+}
+
+// note remembers what came of a job; nil forgets it.
+func (p *poster) note(id string, what *postedWhat) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if delete(p.came, id); what != nil {
+		p.came[id] = *what
+	}
+}
+
+// cameOf is what came of a job; one that is not remembered was not sent.
+func (p *poster) cameOf(id string) postedWhat {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if what, ok := p.came[id]; ok {
+		return what
+	}
+	return postedWhat{unsent: true, message: "the control plane lost etcd before it asked the endpoint"}
+}
+
+// postSituation is false for a job that is not at an endpoint.
+func (c *Controller) postSituation(id string) (sit jobSituation, rev int64, ok bool) {
+	c.state.Read(func(v *view.View) {
+		j := v.Jobs.All[id]
+		if j.Rec == nil || !v.Jobs.Posted[id] || j.Rec.State != record.JobAssigned {
+			return
+		}
+		ok, rev = true, j.Rev
+		sit, _ = situationOfJob(v, j.Rec, c.cfg.Now())
+		sit.pause = c.cfg.JobPause
+	})
+	return sit, rev, ok
+}
+
+// takeStep writes one decision about a job at an endpoint.
+func (c *Controller) takeStep(ctx context.Context, sit jobSituation, rev int64, d jobDecision) error {
+	var step *jobStep
+	c.state.Read(func(v *view.View) {
+		was := sit.job
+		step = stepOf(v, view.Versioned[record.Job]{Rec: &was, Rev: rev}, 0, d)
+	})
+	done, err := c.commitJobs(ctx, []*jobStep{step})
+	if err == nil && len(done) == 0 {
+		return gate.ErrStale
+	}
+	return err
+}
+
+// patience is how long to wait for another instance that delivers a job.
+func (p *poster) patience(of record.Posting) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	for other, at := range p.seen {
+		if now.Sub(at) > 2*postingLost {
+			delete(p.seen, other)
+		}
+	}
+	first, ok := p.seen[of]
+	if !ok {
+		p.seen[of], first = now, now
+	}
+	return postingLost - now.Sub(first)
+}
+
+// outgoing is a request to an endpoint.
+type outgoing struct {
+	url     string
+	headers map[string]string
+	name    string
+	body    []byte
+	lax     bool
+}
+
+// postRequest makes the request for a job: its event, with the member's own headers.
+func (c *Controller) postRequest(ctx context.Context, j *record.Job) (*outgoing, error) {
+	var f *record.Federation
+	c.state.Read(func(v *view.View) { f = v.Federations[j.Federation].Rec })
+	if f == nil {
+		return nil, gate.ErrStale
+	}
+	view, err := c.store.Read(ctx, record.EventKey(j.Job))
+	if err != nil {
+		return nil, err
+	}
+	body, err := c.openEvent(view, j.Job)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.federations.WithSecrets(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	out := &outgoing{url: j.Place.URL, name: record.JobName(j.Service, j.Job, j.Attempt), body: body}
+	if s.Federation == nil {
+		return out, nil
+	}
+	i := slices.IndexFunc(s.Federation.Members, func(m oscar.Member) bool { return m.URL == j.Place.URL })
+	if i < 0 {
+		return out, nil
+	}
+	m := s.Federation.Members[i]
+	out.headers, out.lax = m.Headers, m.SSLVerify != nil && !*m.SSLVerify
+	return out, nil
+}
+
+// post sends a request, once.
+func (p *poster) post(ctx context.Context, out *outgoing) postedWhat {
+	ctx, cancel := context.WithTimeout(ctx, postTimeout)
+	defer cancel()
+	var connected atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, out.url, bytes.NewReader(out.body))
+	if err != nil {
+		return postedWhat{unsent: true, message: "the url of the endpoint is none"}
+	}
+	req.GetBody = nil // it is not sent again by itself
+	req.Header.Set("Content-Type", "text/plain; charset=utf-8")
+	if json.Valid(out.body) {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("X-Delegated-Job-ID", out.name)
+	for name, value := range out.headers {
+		req.Header.Set(name, value)
+	}
+	client := p.strict
+	if out.lax {
+		client = p.lax
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		// The text of the error may have the url, which may have a secret.
+		what := postedWhat{unsent: !connected.Load(), message: "the endpoint did not answer"}
+		if what.unsent {
+			what.message = "the endpoint cannot be reached"
+		}
+		if refused, ok := errors.AsType[*outbound.NotPublicError](err); ok {
+			what.message = fmt.Sprintf("the endpoint is at %s; --endpoint-networks of the control plane can allow it", refused.Why)
+		}
+		return what
+	}
+	defer resp.Body.Close()
+	return postedWhat{status: resp.StatusCode, message: fmt.Sprintf("the endpoint answered %d", resp.StatusCode)}
+}

@@ -1,0 +1,82 @@
+package jobs
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// The jobs that wait are served in turns. While others wait, the next place goes to the
+// account that has the fewest jobs where it may go, and of its federations to the one with
+// the fewest. So a long queue holds nobody else's jobs up, and whoever comes later has as
+// much as the others when theirs have ended; alone an account may have everything.
+
+// jobQueue holds the queued jobs of one account in one federation.
+type jobQueue struct {
+	federation, account string
+	// ids are in the order of acceptance.
+	ids []string
+	// ofAccount and ofFederation count the jobs that stand at the member with the fewest.
+	ofAccount, ofFederation int
+}
+
+// queuesOf are the queues of a federation.
+func queuesOf(v *view.View, uid string, members []record.Member) []*jobQueue {
+	var out []*jobQueue
+	for account, ids := range v.Jobs.Queued[uid] {
+		q := &jobQueue{federation: uid, account: account, ids: ids, ofAccount: -1, ofFederation: -1}
+		for _, m := range members {
+			if !m.Replica() {
+				continue
+			}
+			least(&q.ofAccount, v.Jobs.Holds[view.Holding{Cluster: m.ClusterID, Account: account}])
+			least(&q.ofFederation, v.Jobs.Holds[view.Holding{Cluster: m.ClusterID, Federation: uid}])
+		}
+		out = append(out, q)
+	}
+	return out
+}
+
+// least keeps the smaller of two counts; -1 is none yet.
+func least(have *int, n int) {
+	if *have < 0 || n < *have {
+		*have = n
+	}
+}
+
+// served counts what a pass has assigned.
+type served struct{ ofAccount, ofFederation map[string]int }
+
+func (t served) compare(a, b *jobQueue) int {
+	return cmp.Or(
+		cmp.Compare(a.ofAccount+t.ofAccount[a.account], b.ofAccount+t.ofAccount[b.account]),
+		cmp.Compare(a.ofFederation+t.ofFederation[a.federation], b.ofFederation+t.ofFederation[b.federation]),
+		cmp.Compare(a.ids[0], b.ids[0]),
+	)
+}
+
+// serve calls place for the jobs of all queues in their turns, until it says stop. place says
+// whether it has assigned one.
+func serve(queues []*jobQueue, place func(id string) (assigned, stop bool)) {
+	taken := served{map[string]int{}, map[string]int{}}
+	for len(queues) > 0 {
+		q := slices.MinFunc(queues, taken.compare)
+		for len(q.ids) > 0 {
+			assigned, stop := place(q.ids[0])
+			if stop {
+				return
+			}
+			q.ids = q.ids[1:]
+			if assigned {
+				taken.ofAccount[q.account]++
+				taken.ofFederation[q.federation]++
+				break
+			}
+		}
+		if len(q.ids) == 0 {
+			queues = slices.DeleteFunc(queues, func(o *jobQueue) bool { return o == q })
+		}
+	}
+}

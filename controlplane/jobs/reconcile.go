@@ -1,0 +1,336 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/internal/clock"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+const (
+	// jobTick is the time between two looks at what only time changes.
+	jobTick = time.Second
+	// tickLate says that this process itself stood still: what it has not seen meanwhile
+	// proves nothing.
+	tickLate = 5 * time.Second
+)
+
+// reconciler takes the next step of jobs that were assigned: ends, refusals,
+// withdrawals. Each instance of the control plane runs one. The transaction of a step
+// compares the job's record and its report, so that of two deciders one wins.
+type reconciler struct {
+	wake chan struct{}
+
+	mu    sync.Mutex
+	dirty map[string]bool
+	// away is since when this instance has seen no session of a cluster.
+	away map[string]time.Time
+	tick time.Time
+}
+
+func newReconciler() *reconciler {
+	return &reconciler{wake: make(chan struct{}, 1), dirty: map[string]bool{}, away: map[string]time.Time{}}
+}
+
+// look asks for a look at jobs.
+func (d *reconciler) look(jobs ...string) {
+	if len(jobs) == 0 {
+		return
+	}
+	d.mu.Lock()
+	for _, id := range jobs {
+		d.dirty[id] = true
+	}
+	d.mu.Unlock()
+	view.Nudge(d.wake)
+}
+
+// take gives what is to be looked at, in the order of acceptance.
+func (d *reconciler) take() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := make([]string, 0, len(d.dirty))
+	for id := range d.dirty {
+		out = append(out, id)
+	}
+	clear(d.dirty)
+	slices.Sort(out)
+	return out
+}
+
+// stateChanged queues the jobs that a change of the state concerns.
+func (c *Controller) stateChanged(news *view.Changes) {
+	if len(news.Federations)+len(news.Clusters)+len(news.Jobs) == 0 && !news.Capacity {
+		return
+	}
+	var ids, posted []string
+	for id := range news.Jobs {
+		ids = append(ids, id)
+	}
+	c.state.Read(func(v *view.View) {
+		for _, id := range ids {
+			if v.Jobs.Posted[id] {
+				posted = append(posted, id)
+			}
+		}
+		for cluster := range news.Clusters {
+			for id := range v.Jobs.On[cluster] {
+				ids = append(ids, id)
+			}
+		}
+		for uid := range news.Federations {
+			for id := range v.Jobs.Of[uid] {
+				if !v.Jobs.All[id].Rec.State.Ended() {
+					ids = append(ids, id)
+				}
+			}
+		}
+	})
+	c.reconciler.look(ids...)
+	for _, id := range posted {
+		c.posts.Add(id)
+	}
+	c.dispatcher.look()
+}
+
+// reconcileJobs takes steps of jobs until ctx ends.
+func (c *Controller) reconcileJobs(ctx context.Context) error {
+	d := c.reconciler
+	ticker := time.NewTicker(jobTick)
+	defer ticker.Stop()
+	var rest time.Duration
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+			d.look(c.watchSessions()...)
+		case <-d.wake:
+		}
+		ids := d.take()
+		if len(ids) == 0 || c.gate.Unverified() {
+			d.look(ids...)
+			if len(ids) > 0 && !gate.Pause(ctx, jobTick) {
+				return ctx.Err()
+			}
+			continue
+		}
+		left, err := c.stepJobs(ctx, ids)
+		if err != nil && ctx.Err() == nil && !errors.Is(err, gate.ErrFence) {
+			c.cfg.Logger.Warn("steps of jobs were not taken; they are tried again", "jobs", len(left), "error", err)
+		}
+		if len(left) == 0 {
+			rest = 0
+			continue
+		}
+		// Somebody else was faster, or etcd does not answer: let it settle.
+		rest = min(max(2*rest, 10*time.Millisecond), time.Second)
+		if !gate.Pause(ctx, rest/2+rand.N(rest)) { //nolint:gosec // spreads load, guards nothing
+			return ctx.Err()
+		}
+		d.look(left...)
+	}
+}
+
+// stepJobs looks at jobs and takes their steps, and answers those that are to be
+// looked at again.
+func (c *Controller) stepJobs(ctx context.Context, ids []string) (left []string, err error) {
+	for part := range slices.Chunk(ids, maxJobSteps) {
+		var steps []*jobStep
+		c.state.Read(func(v *view.View) {
+			for _, id := range part {
+				if p := nextStep(v, id, c.stepConfig()); p != nil {
+					steps = append(steps, p)
+				}
+			}
+		})
+		ready, stepErr := c.completeSteps(ctx, steps)
+		var done []*jobStep
+		if stepErr == nil {
+			done, stepErr = c.commitJobs(ctx, ready)
+		}
+		err = errors.Join(err, stepErr)
+		for _, p := range steps {
+			if !slices.Contains(done, p) {
+				left = append(left, p.id())
+			}
+		}
+	}
+	return left, err
+}
+
+// stepConfig is what steps of jobs are decided with beside the state.
+type stepConfig struct {
+	now time.Time
+	// seen is when this instance first saw the pauses of jobs, and frozen Jobs.
+	seen *clock.Sightings
+	// lost says whether a cluster has been away for so long that what it has claimed goes elsewhere.
+	lost            func(cluster string) bool
+	pause, patience time.Duration
+}
+
+func (c *Controller) stepConfig() stepConfig {
+	return stepConfig{now: c.cfg.Now(), seen: &c.seen, lost: c.clusterLost, pause: c.cfg.JobPause, patience: c.cfg.OfferPatience}
+}
+
+// nextStep decides on one job; nil for no step.
+func nextStep(v *view.View, id string, cfg stepConfig) *jobStep {
+	if p := foundStep(v, id, cfg.now); p != nil {
+		return p
+	}
+	if p := offerStep(v, id, cfg); p != nil {
+		return p
+	}
+	j, ok := v.Jobs.All[id]
+	if !ok {
+		return nil
+	}
+	sit, report := situationOfJob(v, j.Rec, cfg.now)
+	sit.pause = cfg.pause
+	if p := j.Rec.Place; p != nil {
+		sit.lost = cfg.lost(p.ClusterID)
+	}
+	d := decideJob(sit)
+	if d.name == "" {
+		return nil
+	}
+	return stepOf(v, j, report, d)
+}
+
+// stepOf makes a decision about a job ready to be written.
+func stepOf(v *view.View, j view.Versioned[record.Job], report int64, d jobDecision) *jobStep {
+	out := &jobStep{name: d.name, rev: j.Rev, was: *j.Rec, next: d.next, watch: map[string]int64{}}
+	p, n := j.Rec.Place, j.Rec.Attempt
+	if d.dropEvent {
+		out.remove = append(out.remove, record.EventKey(j.Rec.Job))
+	}
+	if f := j.Rec.Frozen; f != nil && d.next.State.Ended() && d.next.State != record.JobParked {
+		// What stands frozen goes, unless nothing of it has ever run anywhere.
+		word := record.OfferRelease
+		if d.next.State == record.JobFailed && d.next.Reason == record.JobEventLost {
+			word = record.OfferRestore
+		}
+		out.next.Frozen, out.next.FrozenAt = nil, nil
+		if _, registered := v.Clusters[f.ClusterID]; registered {
+			out.put = append(out.put, gate.Staged{Key: record.OfferAnswerKey(f.ClusterID, j.Rec.Job), Rec: answer(v, word, d.next.ChangedAt)})
+		}
+	}
+	if p == nil || p.URL != "" || j.Rec.State == record.JobQueued {
+		return out
+	}
+	out.posted = postedAt(j.Rec, v.Nodes[p.ClusterID].Reports[view.AttemptID{Job: j.Rec.Job, Attempt: n}].Rec)
+	key := record.JobReportKey(p.ClusterID, j.Rec.Job, n)
+	out.watch[key] = report
+	if d.fenced {
+		out.watch[record.SessionKey(p.ClusterID)] = v.Session(p.ClusterID)
+	}
+	if d.drop {
+		out.remove = append(out.remove, record.AssignmentKey(p.ClusterID, j.Rec.Job, n), record.AssignedEventKey(p.ClusterID, j.Rec.Job, n))
+		if report != 0 {
+			out.remove = append(out.remove, key)
+		}
+	}
+	if d.cancel || d.resolve != "" {
+		a := *v.Nodes[p.ClusterID].Assignments[view.AttemptID{Job: j.Rec.Job, Attempt: n}].Rec
+		a.Cancel = a.Cancel || d.cancel
+		a.Resolved = cmp.Or(d.resolve, a.Resolved)
+		out.put = append(out.put, gate.Staged{Key: record.AssignmentKey(p.ClusterID, j.Rec.Job, n), Rec: a})
+	}
+	return out
+}
+
+// situationOfJob reads what is known of one job, and the revision of its report.
+func situationOfJob(v *view.View, j *record.Job, now time.Time) (jobSituation, int64) {
+	sit := jobSituation{job: *j, epoch: v.Epoch(), epochOf: j.Epoch, now: now}
+	f, ok := v.Federations[j.Federation]
+	sit.disbanded = !ok || f.Rec.Phase == record.PhaseDeleting || f.Rec.Phase == record.PhaseRollingBack || f.Rec.Phase.Result()
+	p := j.Place
+	if p == nil || p.ClusterID == "" || j.State == record.JobQueued || j.State.Ended() {
+		return sit, 0
+	}
+	reg, ok := v.Clusters[p.ClusterID]
+	sit.registered = ok && (p.ClusterUID == "" || reg.Rec.UID == p.ClusterUID)
+	sit.stopped = !ok || reg.Rec.State != record.ClusterActive
+	sit.revoked = ok && reg.Rec.Revoked != nil
+	sit.session, sit.listed = v.Session(p.ClusterID), v.Listed(p.ClusterID)
+	if f := j.Frozen; f != nil {
+		if n := v.Nodes[f.ClusterID]; n != nil && n.Offers[j.Job].Rec != nil {
+			o := n.Offers[j.Job].Rec.State
+			sit.thawed = o != record.OfferFrozen && o != record.OfferWaiting
+		}
+	}
+	d := v.Desired(p.ClusterID, p.ServiceName).Rec
+	sit.gone = d == nil || d.UID != p.UID || d.Tombstone()
+	sit.cancels = d != nil && d.UID == p.UID && d.Tombstone() && d.Jobs == jobsCancel
+	n := v.Nodes[p.ClusterID]
+	if n == nil {
+		return sit, 0
+	}
+	id := view.AttemptID{Job: j.Job, Attempt: j.Attempt}
+	if a := n.Assignments[id].Rec; a != nil {
+		sit.assigned, sit.cancelSent, sit.resolution, sit.epochOf = true, a.Cancel, a.Resolved, a.Epoch
+	}
+	report := n.Reports[id]
+	sit.report = report.Rec
+	return sit, report.Rev
+}
+
+// jobsCancel is the order to end running jobs in a tombstone.
+const jobsCancel = "cancel"
+
+// clusterLost says whether this instance has seen no session of a cluster for LostAfter, while
+// it heard from etcd all the time.
+func (c *Controller) clusterLost(cluster string) bool {
+	c.reconciler.mu.Lock()
+	defer c.reconciler.mu.Unlock()
+	since, away := c.reconciler.away[cluster]
+	return away && time.Since(since) >= c.cfg.LostAfter
+}
+
+// watchSessions notes which clusters with jobs are away, and lists the jobs of those
+// that have been for long enough. When etcd was not heard from, or when this process
+// stood still, it begins to count anew: absence counts only while somebody looks.
+func (c *Controller) watchSessions() []string {
+	d, now, healthy := c.reconciler, time.Now(), c.state.Mirror.Healthy()
+	var ids []string
+	c.state.Read(func(v *view.View) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if !healthy || !d.tick.IsZero() && now.Sub(d.tick) > tickLate {
+			clear(d.away)
+		}
+		d.tick = now
+		for cluster := range d.away {
+			if v.Session(cluster) != 0 || len(v.Jobs.On[cluster]) == 0 {
+				delete(d.away, cluster)
+			}
+		}
+		if !healthy {
+			return
+		}
+		ids = append(ids, sortedKeys(v.Jobs.Frozen)...)
+		for cluster, jobs := range v.Jobs.On {
+			if v.Session(cluster) != 0 {
+				continue
+			}
+			if _, ok := d.away[cluster]; !ok {
+				d.away[cluster] = now
+			}
+			if now.Sub(d.away[cluster]) < c.cfg.LostAfter {
+				continue
+			}
+			for id := range jobs {
+				ids = append(ids, id)
+			}
+		}
+	})
+	return ids
+}

@@ -1,0 +1,296 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/request"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+)
+
+// maxJobSteps is how many jobs one transaction changes at most. Where they are on many
+// clusters, or their events are large, it changes fewer.
+const maxJobSteps = 40
+
+// jobStep is one job's share of a transaction, with what it was decided on.
+type jobStep struct {
+	name string
+	// rev is that of the job's record, and was what it held.
+	rev  int64
+	was  record.Job
+	next record.Job
+	// watch are further keys that must be as they were, by their mod revisions.
+	watch map[string]int64
+	// put and remove are what else it writes.
+	put    []gate.Staged
+	remove []string
+	// silent says that the job's record is compared and not written.
+	silent bool
+	// event is the key of an event to take over, and reseal the recipient that the job's
+	// event is to be sealed to; see completeSteps.
+	event  string
+	reseal seal.Recipient
+	// posted is when OSCAR was asked for the attempt, once; nil at other steps.
+	posted *time.Time
+	// audit is the entry of an order; nil for what happens by itself.
+	audit *record.Audit
+	// base is what was promised on the cluster that it is assigned to when that was
+	// decided; nil when it is not assigned.
+	base []record.Promise
+}
+
+func (p *jobStep) id() string { return p.next.Job }
+
+// stands says whether the step is still about what is there.
+func (p *jobStep) stands(v store.View) bool {
+	if kv, _ := v.KV(record.JobKey(p.id())); kv.ModRevision != p.rev {
+		return false
+	}
+	for key, rev := range p.watch {
+		if kv, _ := v.KV(key); kv.ModRevision != rev {
+			return false
+		}
+	}
+	return true
+}
+
+// commitJobs makes as many of the steps true as still stand, in as few transactions as
+// they fit into, and answers those, also beside an error. A step whose job has moved on
+// is left out and no error: it is looked at again.
+func (c *Controller) commitJobs(ctx context.Context, steps []*jobStep) (done []*jobStep, err error) {
+	err = gate.InParts(steps, func(some []*jobStep) error {
+		more, err := c.commitTogether(ctx, some)
+		done = append(done, more...)
+		return err
+	})
+	return done, err
+}
+
+// commitTogether is one transaction of commitJobs.
+func (c *Controller) commitTogether(ctx context.Context, steps []*jobStep) ([]*jobStep, error) {
+	if len(steps) == 0 {
+		return nil, nil
+	}
+	keys := []string{record.MetaKey}
+	for _, p := range steps {
+		keys = append(keys, record.JobKey(p.id()))
+		for key := range p.watch {
+			keys = append(keys, key)
+		}
+		for _, cluster := range p.rooms() {
+			keys = append(keys, record.ReservedKey(cluster))
+		}
+	}
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	var epoch string
+	c.state.Read(func(v *view.View) { epoch = v.Epoch() })
+	for _, p := range names(steps) {
+		c.gate.Fail("before_" + p)
+	}
+	var done []*jobStep
+	res, err := c.store.Update(ctx, store.Update{
+		Keys: keys, From: c.state.Mirror.Snapshot().Guess(keys...),
+		Build: func(v store.View, tx *store.Txn) error {
+			done = nil
+			if err := gate.SameEpoch(v, tx, epoch); err != nil {
+				return err
+			}
+			rooms := newReservations(v)
+			for _, p := range steps {
+				if !p.stands(v) || !rooms.take(p) {
+					continue
+				}
+				tx.Expect(record.JobKey(p.id()))
+				for key := range p.watch {
+					tx.Expect(key)
+				}
+				p.write(tx)
+				if p.audit != nil {
+					request.Note(tx, c.cfg.Now(), *p.audit)
+				}
+				done = append(done, p)
+			}
+			rooms.write(tx)
+			return nil
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range names(done) {
+		c.gate.Fail("after_" + p)
+	}
+	for _, p := range done {
+		c.metrics.noted(p)
+		c.cfg.Logger.Debug("job step", "job", p.id(), "step", p.name, "state", p.next.State, "attempt", p.next.Attempt,
+			"revision", res.Revision, "request_id", p.next.RequestID)
+	}
+	return done, c.gate.Shows(ctx, res.Revision)
+}
+
+// names lists the different names of steps.
+func names(steps []*jobStep) []string {
+	var out []string
+	for _, p := range steps {
+		if name := "job_" + p.name; !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func (p *jobStep) write(tx *store.Txn) {
+	if !p.silent {
+		tx.Put(record.JobKey(p.id()), p.next)
+		tx.Touch(record.JobKey(p.id()))
+	}
+	for _, s := range p.put {
+		tx.Put(s.Key, s.Rec)
+	}
+	for _, key := range p.remove {
+		tx.Delete(key)
+	}
+}
+
+// rooms lists the clusters whose promises the step changes.
+func (p *jobStep) rooms() []string {
+	var out []string
+	if p.was.Reserved != nil {
+		out = append(out, p.was.Place.ClusterID)
+	}
+	if p.next.Reserved != nil && !slices.Contains(out, p.next.Place.ClusterID) {
+		out = append(out, p.next.Place.ClusterID)
+	}
+	return out
+}
+
+// reservations are the records of what is promised, while a transaction is made.
+type reservations struct {
+	view store.View
+	of   map[string]*record.Reserved
+	// before is what stood. A record that cannot be read counts as none, and is
+	// written anew.
+	before map[string][]record.Promise
+}
+
+func newReservations(v store.View) *reservations {
+	return &reservations{view: v, of: map[string]*record.Reserved{}, before: map[string][]record.Promise{}}
+}
+
+func (r *reservations) open(cluster string) *record.Reserved {
+	if rec := r.of[cluster]; rec != nil {
+		return rec
+	}
+	rec := &record.Reserved{V: record.Version}
+	if kv, ok := r.view.KV(record.ReservedKey(cluster)); ok {
+		if was, err := store.Decode[record.Reserved](kv); err == nil {
+			rec = was
+		}
+	}
+	r.before[cluster] = slices.Clone(rec.Jobs)
+	r.of[cluster] = rec
+	return rec
+}
+
+// take enters what a step gives back and is promised. It says no when more is
+// promised on the cluster than its choice was made on.
+func (r *reservations) take(p *jobStep) bool {
+	if p.next.Reserved != nil && p.was.Reserved == nil {
+		r.open(p.next.Place.ClusterID)
+		if !within(r.before[p.next.Place.ClusterID], p.base) {
+			return false
+		}
+	}
+	if p.was.Reserved != nil {
+		rec := r.open(p.was.Place.ClusterID)
+		rec.Jobs = promise(rec.Jobs, *p.was.Reserved, -1)
+	}
+	if p.next.Reserved != nil {
+		rec := r.open(p.next.Place.ClusterID)
+		rec.Jobs = promise(rec.Jobs, *p.next.Reserved, 1)
+	}
+	return true
+}
+
+func (r *reservations) write(tx *store.Txn) {
+	for cluster, rec := range r.of {
+		key := record.ReservedKey(cluster)
+		if slices.Equal(rec.Jobs, r.before[cluster]) {
+			continue
+		}
+		tx.Expect(key)
+		if len(rec.Jobs) == 0 {
+			tx.Delete(key)
+			continue
+		}
+		tx.Put(key, rec)
+	}
+}
+
+// promise adds a number of pods of one size to a list, which it does not change, or
+// takes them off. Sizes are in a fixed order, so that equal lists are equal bytes.
+func promise(list []record.Promise, room record.Room, count int64) []record.Promise {
+	out := slices.Clone(list)
+	at, there := slices.BinarySearchFunc(out, room, func(p record.Promise, r record.Room) int {
+		return cmp.Or(cmp.Compare(p.GPUs, r.GPUs), cmp.Compare(p.Millicores, r.Millicores), cmp.Compare(p.Bytes, r.Bytes))
+	})
+	switch {
+	case there:
+		if out[at].Count += count; out[at].Count <= 0 {
+			out = slices.Delete(out, at, at+1)
+		}
+	case count > 0:
+		out = slices.Insert(out, at, record.Promise{Room: room, Count: count})
+	}
+	return out
+}
+
+// within says whether no size is promised more often in a list than in another.
+func within(list, base []record.Promise) bool {
+	return !slices.ContainsFunc(list, func(p record.Promise) bool {
+		return !slices.ContainsFunc(base, func(b record.Promise) bool { return b.Room == p.Room && b.Count >= p.Count })
+	})
+}
+
+// checkReserved compares what is promised with the jobs that it is promised to, and answers
+// what it should be for the clusters where that is not so.
+func checkReserved(v *view.View) (should map[string][]record.Promise) {
+	sums := map[string][]record.Promise{}
+	for _, ids := range v.Jobs.On {
+		for id := range ids {
+			if j := v.Jobs.All[id].Rec; j.Reserved != nil {
+				sums[j.Place.ClusterID] = promise(sums[j.Place.ClusterID], *j.Reserved, 1)
+			}
+		}
+	}
+	should = map[string][]record.Promise{}
+	for cluster, rec := range v.Jobs.Reserved {
+		if !slices.Equal(rec.Rec.Jobs, sums[cluster]) {
+			should[cluster] = sums[cluster]
+		}
+	}
+	for cluster, sum := range sums {
+		if _, ok := v.Jobs.Reserved[cluster]; !ok {
+			should[cluster] = sum
+		}
+	}
+	return should
+}
+
+// describePromises tells a list of promises to people.
+func describePromises(list []record.Promise) string {
+	var out []string
+	for _, p := range list {
+		out = append(out, fmt.Sprintf("%d x cpu %dm memory %d gpu %d", p.Count, p.Millicores, p.Bytes, p.GPUs))
+	}
+	return cmp.Or(strings.Join(out, "; "), "nothing")
+}

@@ -1,0 +1,160 @@
+package jobs
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// sweepAtOnce is how many jobs one transaction forgets.
+const sweepAtOnce = 40
+
+// SweepJobs forgets jobs that have ended long ago, or that are too many, with what was
+// decided of them, and mends what is promised where that is not the sum of the jobs.
+func (c *Controller) SweepJobs(ctx context.Context) error {
+	c.needs.keep(func(uid string) (lives bool) {
+		c.state.Read(func(v *view.View) { _, lives = v.Federations[uid] })
+		return lives
+	})
+	lives := map[string]bool{}
+	c.state.Read(func(v *view.View) {
+		for id := range v.Jobs.All {
+			lives[id] = true
+		}
+	})
+	c.seen.Keep(func(key string) bool {
+		id, _, _ := strings.Cut(key, "/")
+		return lives[id]
+	})
+	var old []view.Versioned[record.Job]
+	c.state.Read(func(v *view.View) {
+		old = oldJobs(v, func(revision int64) bool { return c.gate.Age(revision) > c.cfg.KeepJobs }, c.cfg.KeepJobsEach)
+	})
+	for some := range slices.Chunk(old, sweepAtOnce) {
+		if err := c.forgetJobs(ctx, some); err != nil {
+			return err
+		}
+	}
+	var kept []view.Versioned[record.Job]
+	c.state.Read(func(v *view.View) { kept = keptInVain(v) })
+	for some := range slices.Chunk(kept, sweepAtOnce) {
+		if err := c.dropEvents(ctx, some); err != nil {
+			return err
+		}
+	}
+	return c.mendReserved(ctx)
+}
+
+// keptInVain lists the failed jobs whose events are kept although nobody can replay them:
+// their federation is gone.
+func keptInVain(v *view.View) (out []view.Versioned[record.Job]) {
+	for _, id := range v.Jobs.Order {
+		j := v.Jobs.All[id]
+		if _, there := v.Federations[j.Rec.Federation]; j.Rec.Kept && j.Rec.State == record.JobFailed && !there {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
+// dropEvents takes the events of failed jobs away.
+func (c *Controller) dropEvents(ctx context.Context, jobs []view.Versioned[record.Job]) error {
+	var keys []string
+	for _, j := range jobs {
+		keys = append(keys, record.JobKey(j.Rec.Job))
+	}
+	_, err := c.store.Update(ctx, store.Update{Keys: keys, Build: func(v store.View, tx *store.Txn) error {
+		for i, j := range jobs {
+			if kv, ok := v.KV(keys[i]); !ok || kv.ModRevision != j.Rev {
+				continue // seen next time
+			}
+			next := *j.Rec
+			next.Kept = false
+			tx.Expect(keys[i])
+			tx.Put(keys[i], &next)
+			tx.Delete(record.EventKey(j.Rec.Job))
+		}
+		return nil
+	}})
+	return err
+}
+
+// oldJobs lists the jobs that ended long ago, as their revision tells, and of each
+// federation all that have ended but the last ones.
+func oldJobs(v *view.View, old func(revision int64) bool, keep int) []view.Versioned[record.Job] {
+	var out []view.Versioned[record.Job]
+	ended := map[string]int{}
+	for _, id := range slices.Backward(v.Jobs.Order) {
+		j := v.Jobs.All[id]
+		if !j.Rec.State.Ended() {
+			continue
+		}
+		if ended[j.Rec.Federation]++; ended[j.Rec.Federation] > keep || old(j.Rev) {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
+func (c *Controller) forgetJobs(ctx context.Context, jobs []view.Versioned[record.Job]) error {
+	var keys []string
+	for _, j := range jobs {
+		keys = append(keys, record.JobKey(j.Rec.Job))
+	}
+	_, err := c.store.Update(ctx, store.Update{Keys: keys, Build: func(v store.View, tx *store.Txn) error {
+		for i, j := range jobs {
+			if kv, ok := v.KV(keys[i]); !ok || kv.ModRevision != j.Rev {
+				continue // replayed meanwhile, or forgotten
+			}
+			tx.Expect(keys[i])
+			tx.Delete(keys[i])
+			tx.Delete(record.EventKey(j.Rec.Job))
+			tx.DeletePrefix(record.DecisionsOf(j.Rec.Job))
+		}
+		return nil
+	}})
+	return err
+}
+
+// mendReserved writes anew what is promised where it is not the sum of what the jobs
+// have. That is never so; should it be, a cluster would be taken for full, or for free,
+// for ever.
+func (c *Controller) mendReserved(ctx context.Context) error {
+	should := map[string][]record.Promise{}
+	revs := map[string]int64{}
+	c.state.Read(func(v *view.View) {
+		should = checkReserved(v)
+		for cluster := range should {
+			revs[cluster] = v.Jobs.Reserved[cluster].Rev
+		}
+	})
+	for cluster, sum := range should {
+		key := record.ReservedKey(cluster)
+		mended := false
+		_, err := c.store.Update(ctx, store.Update{Keys: []string{key}, Build: func(v store.View, tx *store.Txn) error {
+			mended = false
+			if kv, _ := v.KV(key); kv.ModRevision != revs[cluster] {
+				return nil // whoever wrote it was right then, or it is seen next time
+			}
+			mended = true
+			tx.Expect(key)
+			if len(sum) == 0 {
+				tx.Delete(key)
+				return nil
+			}
+			tx.Put(key, record.Reserved{V: record.Version, Jobs: sum})
+			return nil
+		}})
+		if err != nil {
+			return err
+		}
+		if mended {
+			c.cfg.Logger.Error("what was promised of a cluster was not what its jobs have; it was mended", "cluster", cluster, "promised", describePromises(sum))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,289 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane/delegation"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Job is a job as callers see it: its record, and what its syncer says of the present
+// attempt.
+type Job struct {
+	ID string
+	// Federation and GroupID; ClusterID and Service are where it came in.
+	Federation, GroupID, Owner, ClusterID, Service string
+	// By is who sent it; empty for the service's own token. Offered says that it was a
+	// Job of the cluster that it came in at.
+	By      string
+	Offered bool
+	Size    int
+	State   record.JobState
+	// Unreachable says that the cluster where it stands is away: State is the last that
+	// was heard.
+	Unreachable bool
+	// Held says that a member might have it since the store was restored.
+	Held bool
+	// Attempt is the number of the present or last one, 0 before the first. Place is
+	// where it is, or was; nil before.
+	Attempt int
+	Place   *record.Place
+	// Attempts are those that ended before, oldest first; of many the last.
+	Attempts []record.Attempt
+	Tries    int
+	Cancel   string
+	Reason   record.JobReason
+	Message  string
+	// Pod is what the pod of the last attempt has told; nil for nothing.
+	Pod *record.JobPod
+	// Revision of the job's record; StreamRevision is the one at which the job, or what
+	// is reported of its present attempt, was last written.
+	Revision, StreamRevision                   int64
+	RequestID                                  string
+	AcceptedAt, ChangedAt                      time.Time
+	NotBefore, SubmittedAt, StartedAt, EndedAt *time.Time
+	// Replayed says that the answer is that of the same request before.
+	Replayed bool
+}
+
+// MaxJobsPage is the most jobs that one answer has.
+const MaxJobsPage = 1000
+
+// JobQuery says which jobs are asked for. Empty fields match everything.
+type JobQuery struct {
+	// Federation is a uid or a group_id; Service is the one that it came in at, and
+	// ClusterID where it came in or stands.
+	Federation, Service, ClusterID string
+	// States: a job is in one of them.
+	States []JobState
+	// Before is the id of a job: only those that were accepted before are given.
+	Before string
+	// Limit is how many at most; 0 means 100, more than MaxJobsPage are not given.
+	Limit int
+}
+
+func (q JobQuery) matches(j *Job) bool {
+	is := func(want string, have ...string) bool { return want == "" || slices.Contains(have, want) }
+	at := ""
+	if j.Place != nil {
+		at = j.Place.ClusterID
+	}
+	return is(q.Federation, j.Federation, j.GroupID) && is(q.Service, j.Service) && is(q.ClusterID, j.ClusterID, at) &&
+		(len(q.States) == 0 || slices.Contains(q.States, j.State))
+}
+
+// Jobs lists jobs that the caller may see, the newest first, and whether there may be
+// more.
+func (c *Controller) Jobs(ctx context.Context, caller identity.Caller, q JobQuery) (jobs []Job, more bool, err error) {
+	if err := c.gate.Fresh(ctx); err != nil {
+		return nil, false, err
+	}
+	limit := min(cmp.Or(max(q.Limit, 0), 100), MaxJobsPage)
+	jobs = []Job{}
+	c.state.Read(func(v *view.View) {
+		order := v.Jobs.Order
+		if q.Before != "" {
+			at, _ := slices.BinarySearch(order, q.Before)
+			order = order[:at]
+		}
+		for _, id := range slices.Backward(order) {
+			rec := v.Jobs.All[id].Rec
+			if q.Service != "" && rec.Service != q.Service || !mayReadJob(v, caller, rec) {
+				continue
+			}
+			view := jobView(v, id)
+			if !q.matches(view) {
+				continue
+			}
+			if len(jobs) == limit {
+				more = true
+				return
+			}
+			jobs = append(jobs, *view)
+		}
+	})
+	return jobs, more, nil
+}
+
+// Job shows one job.
+func (c *Controller) Job(ctx context.Context, caller identity.Caller, id string) (*Job, error) {
+	if err := c.gate.Fresh(ctx); err != nil {
+		return nil, err
+	}
+	return c.JobAsSeen(caller, id)
+}
+
+// JobAsSeen is Job as the state knows it.
+func (c *Controller) JobAsSeen(caller identity.Caller, id string) (shown *Job, err error) {
+	c.state.Read(func(v *view.View) {
+		if j, ok := v.Jobs.All[id]; ok && mayReadJob(v, caller, j.Rec) {
+			shown = jobView(v, id)
+		}
+	})
+	if shown == nil {
+		return nil, fault.NotFound(fmt.Sprintf("there is no job %q", id))
+	}
+	return shown, nil
+}
+
+// mayReadJob says whether a caller may see a job: who may see its federation, its owner, and
+// who sent it.
+func mayReadJob(v *view.View, caller identity.Caller, j *record.Job) bool {
+	if caller.MayChange(j.Owner) || j.By != "" && caller.Subject == j.By {
+		return true
+	}
+	f := v.Federations[j.Federation].Rec
+	return f != nil && caller.MayRead(f.Owner, f.Visibility, f.AllowedUsers)
+}
+
+// jobView is nil when there is no such job.
+func jobView(v *view.View, id string) *Job {
+	value, ok := v.Jobs.All[id]
+	if !ok {
+		return nil
+	}
+	j := value.Rec
+	out := &Job{
+		ID: j.Job, Federation: j.Federation, GroupID: j.GroupID, Owner: j.Owner, ClusterID: j.Cluster, Service: j.Service,
+		By: j.By, Offered: j.Offered, Size: j.Size, State: j.State, Attempt: j.Attempt, Place: j.Place,
+		Attempts: slices.Clone(j.Past), Tries: j.Tries, Cancel: j.Cancel, Reason: j.Reason, Message: j.Message, Pod: j.Pod,
+		Revision: value.Rev, StreamRevision: value.Rev, RequestID: j.RequestID, AcceptedAt: j.AcceptedAt.Time, ChangedAt: j.ChangedAt.Time,
+		NotBefore: view.TimeOf(j.NotBefore), StartedAt: view.TimeOf(j.StartedAt), EndedAt: view.TimeOf(j.EndedAt),
+	}
+	if j.State == record.JobQueued {
+		out.Held = jobHeld(v, j)
+	}
+	if j.State != record.JobAssigned && j.State != record.JobRunning || j.Place == nil {
+		return out
+	}
+	if j.Place.URL != "" {
+		if j.Posting != nil {
+			out.State = record.JobSubmitting
+		}
+		return out
+	}
+	n := v.Nodes[j.Place.ClusterID]
+	if n == nil {
+		return out
+	}
+	report := n.Reports[view.AttemptID{Job: j.Job, Attempt: j.Attempt}]
+	out.StreamRevision = max(out.StreamRevision, report.Rev)
+	r := report.Rec
+	away := v.Session(j.Place.ClusterID) == 0
+	if r == nil || r.State == "" {
+		out.Unreachable = away && (j.Posted || j.State == record.JobRunning)
+		return out
+	}
+	out.State, out.ChangedAt = r.State, r.LastTransitionTime.Time
+	if r.State == record.JobRefused {
+		out.State = record.JobQueued // or parked, as soon as its record says so
+	}
+	out.Reason, out.Message = cmp.Or(r.Reason, j.Reason), cmp.Or(view.Shorten(r.Message, maxJobMessage), j.Message)
+	out.SubmittedAt, out.Pod = view.TimeOf(r.PostedAt), podOf(r)
+	out.StartedAt, out.EndedAt = cmp.Or(view.TimeOf(r.StartedAt), out.StartedAt), cmp.Or(view.TimeOf(r.EndedAt), out.EndedAt)
+	if away && !r.State.Ended() {
+		out.Unreachable = true
+		out.Message = fmt.Sprintf("cluster %q is away; it was %s when it was last heard of", j.Place.ClusterID, r.State)
+	}
+	return out
+}
+
+// jobHeld says whether a queued job waits since a restore of the store.
+func jobHeld(v *view.View, j *record.Job) bool {
+	f := v.Federations[j.Federation].Rec
+	return f != nil && j.Epoch != v.Epoch() && slices.ContainsFunc(f.Members, func(m record.Member) bool {
+		return m.Replica() && !v.Listed(m.ClusterID)
+	})
+}
+
+// JobDecision is why an attempt went where it went.
+type JobDecision struct {
+	// Attempt that was made; for the choice as it would be made now, one that was not.
+	Attempt int
+	At      time.Time
+	// Now says that it was not made: it is how the job stands at present.
+	Now      bool
+	Snapshot delegation.Snapshot
+	Decision delegation.Decision
+}
+
+// ExplainJob tells the choices that were made for a job, newest first, and for one that
+// is queued the one that would be made now.
+func (c *Controller) ExplainJob(ctx context.Context, caller identity.Caller, id string) (*Job, []JobDecision, error) {
+	view, err := c.Job(ctx, caller, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	var keys []string
+	for n := max(1, view.Attempt-keepAttempts+1); n <= view.Attempt; n++ {
+		keys = append(keys, record.DecisionKey(id, n))
+	}
+	read, err := c.store.Read(ctx, keys...)
+	if err != nil {
+		return nil, nil, fault.Crossing(err)
+	}
+	out := []JobDecision{}
+	for _, key := range keys {
+		kv, ok := read.KV(key)
+		if !ok {
+			continue
+		}
+		rec, err := store.Decode[record.Decision](kv)
+		if err != nil {
+			return nil, nil, fault.Crossing(err)
+		}
+		why, err := decodeDecision(rec)
+		if err != nil {
+			return nil, nil, fault.Crossing(&store.CorruptError{Key: kv.Key, Err: err})
+		}
+		out = append(out, JobDecision{Attempt: record.ParseKey(kv.Key).AttemptOf(), At: rec.At.Time, Snapshot: why.Snapshot, Decision: why.Decision})
+	}
+	if view.State == record.JobQueued {
+		now, err := c.choiceNow(ctx, id)
+		if err != nil {
+			return nil, nil, fault.Crossing(err)
+		}
+		if now != nil {
+			out = append(out, *now)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b JobDecision) int { return cmp.Compare(b.Attempt, a.Attempt) })
+	return view, out, nil
+}
+
+// choiceNow is the choice that would be made for a queued job; nil when none is.
+func (c *Controller) choiceNow(ctx context.Context, id string) (*JobDecision, error) {
+	var f *record.Federation
+	c.state.Read(func(v *view.View) {
+		if j := v.Jobs.All[id].Rec; j != nil {
+			f = v.Federations[j.Federation].Rec
+		}
+	})
+	if f == nil {
+		return nil, nil
+	}
+	need, err := c.NeedsOf(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	var out *JobDecision
+	c.state.Read(func(v *view.View) {
+		j := v.Jobs.All[id].Rec
+		if j == nil {
+			return
+		}
+		if fl, ok := CandidatesOf(v, f.UID, need); ok {
+			snapshot, decision := fl.choose(j)
+			out = &JobDecision{Attempt: j.Attempt + 1, At: c.cfg.Now(), Now: true, Snapshot: snapshot, Decision: decision}
+		}
+	})
+	return out, nil
+}

@@ -1,0 +1,111 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"reflect"
+	"slices"
+
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+)
+
+// WatchJob calls fn with a job, at once when its StreamRevision is not since, and then
+// at each change, until ctx ends, fn answers an error, or the job is forgotten, which
+// is not_found. An end of the job does not end it: a job may be replayed.
+func (c *Controller) WatchJob(ctx context.Context, caller identity.Caller, id string, since int64, fn func(*Job) error) error {
+	w := c.state.Watchers.Add()
+	defer c.state.Watchers.Drop(w)
+	now, err := c.Job(ctx, caller, id)
+	if err != nil {
+		return err
+	}
+	if now.StreamRevision != since {
+		if err := fn(now); err != nil {
+			return err
+		}
+	}
+	for last := now; ; {
+		select {
+		case <-w.Wake:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if !c.state.Watchers.Take(w)[id] {
+			continue
+		}
+		if now, err = c.JobAsSeen(caller, id); err != nil {
+			return err
+		}
+		if reflect.DeepEqual(now, last) {
+			continue
+		}
+		if err := fn(now); err != nil {
+			return err
+		}
+		last = now
+	}
+}
+
+// WatchJobs calls fn with every job that matches and has not ended or, when since is a
+// revision of this store, that has changed after it, and then with each one that comes
+// or changes, until ctx ends or fn answers an error. Jobs are told in the order of
+// their StreamRevision: whoever has seen one has seen, of all jobs, what is not newer.
+// Changes that come faster than fn takes them are told once. A job that is forgotten,
+// or does not match any more, is not told of.
+func (c *Controller) WatchJobs(ctx context.Context, caller identity.Caller, q JobQuery, since int64, fn func(*Job) error) error {
+	w := c.state.Watchers.Add()
+	defer c.state.Watchers.Drop(w)
+	if err := c.gate.Fresh(ctx); err != nil {
+		return err
+	}
+	var views []*Job
+	c.state.Read(func(v *view.View) {
+		c.state.Watchers.Take(w)
+		if since > v.Revision {
+			since = 0 // it is of a history that was lost
+		}
+		for id := range v.Jobs.All {
+			view := jobFor(v, caller, q, id)
+			if view != nil && (since == 0 && !view.State.Ended() || since > 0 && view.StreamRevision > since) {
+				views = append(views, view)
+			}
+		}
+	})
+	for {
+		slices.SortFunc(views, func(a, b *Job) int {
+			return cmp.Or(cmp.Compare(a.StreamRevision, b.StreamRevision), cmp.Compare(a.ID, b.ID))
+		})
+		for _, view := range views {
+			if err := fn(view); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-w.Wake:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		views = nil
+		c.state.Read(func(v *view.View) {
+			for id := range c.state.Watchers.Take(w) {
+				if view := jobFor(v, caller, q, id); view != nil {
+					views = append(views, view)
+				}
+			}
+		})
+	}
+}
+
+// jobFor is a job that matches and that the caller may see; nil when it does not, or he may
+// not.
+func jobFor(v *view.View, caller identity.Caller, q JobQuery, id string) *Job {
+	j, ok := v.Jobs.All[id]
+	if !ok || !mayReadJob(v, caller, j.Rec) {
+		return nil
+	}
+	if view := jobView(v, id); q.matches(view) {
+		return view
+	}
+	return nil
+}

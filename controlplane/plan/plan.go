@@ -1,0 +1,272 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/request"
+	"github.com/oscarfed/oscarfed/controlplane/tokens"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+)
+
+// PlanRequest is a definition that somebody thinks of submitting.
+type PlanRequest struct {
+	Service *oscar.Service
+	// Deployment overrides the definition of a creation, as in CreateRequest.
+	Deployment string
+}
+
+// Plan is what a definition would write, and why. A request that carries its
+// Digest writes exactly that, or nothing.
+type Plan struct {
+	Action  federations.PlanAction
+	Service string
+	Cluster string
+	GroupID string
+	Owner   string
+	// UID, Generation and Revision of the federation that is there; none when it is
+	// created.
+	UID        string
+	Generation int64
+	Revision   int64
+	// NextGeneration is the one that would be written.
+	NextGeneration int64
+	// Fence is the revision at which the clusters were read.
+	Fence      int64
+	Digest     string
+	Deployment string
+	// Fields and Secrets are what differs in the definition.
+	Fields  []PlannedField
+	Secrets []oscar.SecretDifference
+	// TopologyBefore is empty when the federation is created.
+	TopologyBefore, Topology string
+	EdgesAdded, EdgesRemoved [][2]string
+	Replicas                 []PlannedReplica
+	Warnings                 []PlanWarning
+}
+
+// PlannedReplica is what would be written to one cluster.
+type PlannedReplica struct {
+	ClusterID, ServiceName string
+	Action                 federations.PlanAction
+	// Votes says that its cluster is asked before anything is made.
+	Votes bool
+	// Delay is how long the cluster's write queue is now.
+	Delay time.Duration
+	// Reasons of the action, one sentence each.
+	Reasons []string
+	// Fields and Secrets are what differs in what its OSCAR is sent.
+	Fields  []PlannedField
+	Secrets []oscar.SecretDifference
+	// Left names the buckets of earlier lives that it attaches to.
+	Left []string
+	// Spec is the fingerprint of the service that its OSCAR is sent, without its
+	// secrets; the uid of one that is created is "new" in it.
+	Spec string
+}
+
+// PlanWarning is something that does not stop a plan, but may what follows.
+type PlanWarning struct {
+	ClusterID, ServiceName string
+	Reason                 record.Reason
+	Message                string
+}
+
+// PlanService says what a definition would do if it was submitted now, by the same
+// steps that submitting it takes: it creates the service, or changes the caller's
+// that is there. Its errors are those that submitting would have before a cluster
+// is asked. It writes nothing.
+func (c *Planner) PlanService(ctx context.Context, caller identity.Caller, req PlanRequest) (*Plan, error) {
+	tries := gate.NewRetries()
+	for {
+		if err := c.gate.Fresh(ctx); err != nil {
+			return nil, err
+		}
+		plan, err := c.plan(ctx, caller, req)
+		if !errors.Is(err, gate.ErrStale) {
+			return plan, fault.Crossing(err)
+		}
+		if err := tries.Next(ctx, err); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// plan decides between creation and change as those do who submit: what is not to
+// be created, since it is there, is changed.
+func (c *Planner) plan(ctx context.Context, caller identity.Caller, req PlanRequest) (*Plan, error) {
+	refused := c.creatable(caller, req)
+	if refused == nil {
+		return c.planCreate(caller, req)
+	}
+	if e, ok := errors.AsType[*fault.Error](refused); !ok || e.Code != fault.CodeInvalid && e.Code != fault.CodeAlreadyExists {
+		return nil, refused
+	}
+	id := federations.Change{Caller: caller, Service: req.Service.Name, ClusterID: req.Service.ClusterID, Whole: true}
+	p, busy, err := c.federations.Changeable(id)
+	if e, ok := errors.AsType[*fault.Error](err); ok && e.Code == fault.CodeNotFound {
+		return nil, refused
+	}
+	if err != nil {
+		return nil, err
+	}
+	if busy {
+		return nil, &fault.Error{Code: fault.CodeConflict, Message: "another change of the federation waits for the votes of its clusters; plan again when it has ended"}
+	}
+	return c.planChange(ctx, caller, p, req.Service)
+}
+
+// creatable says why a definition cannot be created: it is not valid, or something
+// has its name or a place of it.
+func (c *Planner) creatable(caller identity.Caller, req PlanRequest) error {
+	s := req.Service.Clone()
+	token := tokens.Offered(caller, s.TakeRefreshToken())
+	g, _, err := c.federations.Validate(caller, s, federations.CreateRequest{Deployment: req.Deployment}, token)
+	if err != nil {
+		return err
+	}
+	return c.federations.Taken(caller.Subject, g)
+}
+
+func (c *Planner) planCreate(caller identity.Caller, req PlanRequest) (*Plan, error) {
+	s := req.Service.Clone()
+	token := tokens.Offered(caller, s.TakeRefreshToken())
+	d, err := c.federations.DraftCreate(caller, s, federations.CreateRequest{RequestID: record.NewUID(), Deployment: req.Deployment}, "", token)
+	if err != nil {
+		return nil, err
+	}
+	plan := describeCreate(d, c.surroundings(d.Fed.Members))
+	plan.Digest = c.federations.DigestOfCreate(caller, d)
+	return plan, nil
+}
+
+func (c *Planner) planChange(ctx context.Context, caller identity.Caller, p view.MemberRef, s *oscar.Service) (*Plan, error) {
+	s = s.Clone()
+	id := federations.Change{Caller: caller, Claim: request.Claim{RequestID: record.NewUID()}, Token: tokens.Offered(caller, s.TakeRefreshToken())}
+	d, err := c.federations.DraftChange(ctx, id, p, federations.ReplaceBy(s))
+	if err != nil {
+		return nil, err
+	}
+	for _, placed := range d.Added {
+		var held *record.Desired
+		c.state.Read(func(v *view.View) { held = v.Desired(placed.Cluster, placed.Service).Rec })
+		if held != nil {
+			return nil, c.federations.LocationHeld(held, placed.Cluster, placed.Service)
+		}
+	}
+	var sent map[string]federations.Rendered
+	if d.Differs {
+		if sent, err = c.sent(ctx, d.Sit); err != nil {
+			return nil, err
+		}
+	}
+	plan := describeChange(d, sent, c.surroundings(append(slices.Clone(d.Sit.Fed.Members), d.Next.Members...)))
+	plan.Digest = c.federations.DigestOfChange(caller, d)
+	return plan, nil
+}
+
+// readAtOnce is how many specs are read at once: each may be as large as a
+// definition.
+const readAtOnce = 8
+
+// sent reads what each replica's OSCAR is sent at present, by uid.
+func (c *Planner) sent(ctx context.Context, sit view.Situation) (map[string]federations.Rendered, error) {
+	out := map[string]federations.Rendered{}
+	for some := range slices.Chunk(sit.Replicas, readAtOnce) {
+		var keys []string
+		for _, r := range some {
+			if r.Desired != nil && r.Desired.Spec != "" {
+				keys = append(keys, record.SpecKey(r.At.ClusterID, r.Desired.Spec))
+			}
+		}
+		view, err := c.store.Read(ctx, keys...)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range some {
+			if r.Desired == nil || r.Desired.Spec == "" {
+				continue
+			}
+			kv, ok := view.KV(record.SpecKey(r.At.ClusterID, r.Desired.Spec))
+			if !ok {
+				return nil, gate.ErrStale // a newer generation has taken its place
+			}
+			if out[r.At.UID], err = c.openSpec(kv, r); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// openSpec reads one spec, with the secrets that are sealed to the control plane too.
+func (c *Planner) openSpec(kv store.KV, r view.ReplicaState) (federations.Rendered, error) {
+	spec, err := store.Decode[record.Spec](kv)
+	if err != nil {
+		return federations.Rendered{}, err
+	}
+	public, violations := oscar.ParseService(spec.Service)
+	if len(violations) > 0 {
+		return federations.Rendered{}, &store.CorruptError{Key: kv.Key, Err: violations[0]}
+	}
+	patch, err := c.identity.Open(spec.Sealed, seal.Header{
+		Purpose: federations.PurposeSpec, Cluster: r.At.ClusterID, UID: r.At.UID, Generation: r.Desired.Generation,
+	}, c.cfg.Now())
+	if err != nil {
+		return federations.Rendered{}, err
+	}
+	return federations.Rendered{At: r.At, Public: public, Patch: json.RawMessage(patch), Left: spec.Left, Origin: spec.Origin, Sees: r.Desired.Sees}, nil
+}
+
+// surrounding is what a plan must know of one cluster.
+type surrounding struct {
+	state    record.ClusterState
+	alive    bool
+	lastSeen *time.Time
+	queue    time.Duration
+	// reason is why its OSCAR cannot be asked, and message goes with it.
+	reason  record.Reason
+	message string
+}
+
+// surroundings are the clusters that members are on, and the limit of their queues.
+type surroundings struct {
+	clusters map[string]surrounding
+	maxDelay time.Duration
+}
+
+func (c *Planner) surroundings(members []record.Member) surroundings {
+	out := surroundings{clusters: map[string]surrounding{}, maxDelay: c.cfg.MaxQueueDelay}
+	c.state.Read(func(v *view.View) {
+		for _, m := range members {
+			if !m.Replica() {
+				continue
+			}
+			s := surrounding{alive: v.Alive(m.ClusterID)}
+			if reg, ok := v.Clusters[m.ClusterID]; ok {
+				s.state = reg.Rec.State
+				if reg.Rec.LastSeen != nil {
+					s.lastSeen = &reg.Rec.LastSeen.Time
+				}
+			}
+			if n := v.Nodes[m.ClusterID]; n != nil && n.Self.Rec != nil {
+				s.queue, s.reason = time.Duration(n.Self.Rec.QueueS)*time.Second, n.Self.Rec.Reason
+				s.message = cmp.Or(v.Trouble(m.ClusterID).Message, "the syncer cannot reach its OSCAR")
+			}
+			out.clusters[m.ClusterID] = s
+		}
+	})
+	return out
+}

@@ -1,0 +1,243 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/topology"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// describeCreate tells what the creation of a draft writes. Like describeChange it
+// is pure: it reads what the draft was made of and decides nothing.
+func describeCreate(d *federations.Draft, around surroundings) *Plan {
+	public, patch := oscar.SplitSecrets(d.Service)
+	plan := describe(&d.Fed, federations.PlanCreate, d.Fence)
+	plan.NextGeneration = d.Fed.Generation
+	plan.Fields, plan.Secrets = compared(nil, public, nil, patch)
+	plan.EdgesAdded = view.GraphOf(&d.Fed).Edges()
+	for _, r := range d.Rendered {
+		out := around.created(r)
+		role := "member of a new federation"
+		if r.At.Coordinator {
+			role = "coordinator of a new federation"
+		}
+		out.Reasons = append([]string{role}, out.Reasons...)
+		plan.Replicas = append(plan.Replicas, out)
+		plan.Warnings = append(plan.Warnings, around.ofCreation(r.At, d.Fed.Deployment)...)
+	}
+	return plan
+}
+
+// describeChange tells what a change writes. sent is what each replica's OSCAR is
+// sent at present, by uid.
+func describeChange(d *federations.ChangeDraft, sent map[string]federations.Rendered, around surroundings) *Plan {
+	before := &d.Sit.Fed
+	action := federations.PlanChange
+	if !d.Differs {
+		action = federations.PlanNone
+	}
+	plan := describe(&d.Next, action, d.Fence)
+	plan.UID, plan.Revision, plan.Generation, plan.NextGeneration = before.UID, d.Rev, before.Generation, d.Next.Generation
+	plan.TopologyBefore = before.Topology
+	oldPublic, oldPatch := oscar.SplitSecrets(d.Old)
+	public, patch := oscar.SplitSecrets(d.Service)
+	plan.Fields, plan.Secrets = compared(oldPublic, public, oldPatch, patch)
+	was, is := view.GraphOf(before), view.GraphOf(&d.Next)
+	plan.EdgesAdded, plan.EdgesRemoved = edgesWithout(is, was), edgesWithout(was, is)
+	states := map[string]view.ReplicaState{}
+	for _, r := range d.Sit.Replicas {
+		states[r.At.UID] = r
+	}
+	for _, r := range d.Rendered {
+		if _, stays := states[r.At.UID]; stays {
+			plan.Replicas = append(plan.Replicas, around.updated(r, sent[r.At.UID], d.Next.Generation))
+			continue
+		}
+		out := around.created(r)
+		out.Reasons = append([]string{"new member of the " + topologyWords(d.Next.Topology)}, out.Reasons...)
+		plan.Replicas = append(plan.Replicas, out)
+		plan.Warnings = append(plan.Warnings, around.ofCreation(r.At, d.Next.Deployment)...)
+	}
+	for _, r := range d.Sit.Replicas {
+		switch {
+		case !d.Differs:
+			plan.Replicas = append(plan.Replicas, around.line(r.At, federations.PlanNone, "its definition is the same"))
+		case view.MemberOf(d.Next.Members, r.At.UID) < 0:
+			plan.Replicas = append(plan.Replicas, around.line(r.At, federations.PlanRemove,
+				"no member any more: its storage is detached, then it is deleted; buckets and objects stay, and running jobs end first"))
+		}
+		plan.Warnings = append(plan.Warnings, around.ofReplica(r, before)...)
+	}
+	plan.Warnings = append(plan.Warnings, ofFederation(d.Sit)...)
+	return plan
+}
+
+// describe is what a plan says of the federation as it will be.
+func describe(f *record.Federation, action federations.PlanAction, fence int64) *Plan {
+	plan := &Plan{
+		Action: action, GroupID: f.GroupID, Owner: f.Owner, Fence: fence, Deployment: f.Deployment, Topology: f.Topology,
+	}
+	if at := f.Coordinator(); at != nil {
+		plan.Cluster, plan.Service = at.ClusterID, at.ServiceName
+	}
+	return plan
+}
+
+func (s surroundings) line(m record.Member, action federations.PlanAction, reasons ...string) PlannedReplica {
+	return PlannedReplica{
+		ClusterID: m.ClusterID, ServiceName: m.ServiceName, Action: action, Reasons: reasons, Delay: s.clusters[m.ClusterID].queue,
+	}
+}
+
+func (s surroundings) created(r federations.Rendered) PlannedReplica {
+	out := s.line(r.At, federations.PlanCreate)
+	out.Votes, out.Left, out.Spec = true, r.Left, r.SpecDigest(true)
+	if r.Origin != nil {
+		out.Reasons = append(out.Reasons, storageWords(r.Origin))
+	}
+	if len(r.Left) > 0 {
+		out.Reasons = append(out.Reasons, "attaches to what an earlier life of the service, or of the federation, left: "+strings.Join(r.Left, ", "))
+	}
+	return out
+}
+
+func (s surroundings) updated(r, before federations.Rendered, generation int64) PlannedReplica {
+	out := s.line(r.At, federations.PlanUpdate)
+	out.Left, out.Spec = r.Left, r.SpecDigest(false)
+	out.Fields, out.Secrets = compared(before.Public, r.Public, federations.WithoutToken(before.Patch), r.Secrets())
+	if names := topFields(out.Fields, out.Secrets); len(names) > 0 {
+		verb := " differ"
+		if len(names) == 1 {
+			verb = " differs"
+		}
+		out.Reasons = append(out.Reasons, strings.Join(names, ", ")+verb)
+	}
+	if added := without(r.Sees, before.Sees); len(added) > 0 {
+		out.Reasons = append(out.Reasons, "lists "+some(added)+" as well")
+	}
+	if gone := without(before.Sees, r.Sees); len(gone) > 0 {
+		out.Reasons = append(out.Reasons, "lists "+some(gone)+" no more")
+	}
+	switch {
+	case r.Origin == nil && before.Origin != nil:
+		out.Reasons = append(out.Reasons, "minio.default is that of its own cluster again")
+	case r.Origin != nil && (before.Origin == nil || *r.Origin != *before.Origin):
+		out.Reasons = append(out.Reasons, storageWords(r.Origin))
+	}
+	if len(out.Reasons) == 0 {
+		out.Reasons = []string{"the same definition as generation " + strconv.FormatInt(generation, 10)}
+	}
+	return out
+}
+
+// storageWords says whose storage a worker uses.
+func storageWords(o *record.OriginStorage) string {
+	return fmt.Sprintf("minio.default is that of %s, %s, where its syncer answers its OSCAR for it (--local-url)", o.ClusterID, o.MinioEndpoint)
+}
+
+// ofCreation warns of what may keep a new replica from being made.
+func (s surroundings) ofCreation(m record.Member, deployment string) []PlanWarning {
+	at := s.clusters[m.ClusterID]
+	without := "without its vote nothing is created"
+	if deployment == oscar.DeploymentBestEffort {
+		without = "the replica is created when it can be"
+	}
+	var out []PlanWarning
+	warn := func(reason record.Reason, message string) {
+		out = append(out, PlanWarning{m.ClusterID, m.ServiceName, reason, message + "; " + without})
+	}
+	switch {
+	case !at.alive:
+		warn(record.ReasonSessionLost, view.Away(at.lastSeen))
+	case at.state == record.ClusterPaused:
+		warn(record.ReasonPaused, "the cluster is paused")
+	case at.reason != "":
+		warn(at.reason, at.message)
+	case at.queue > s.maxDelay:
+		warn(record.ReasonQueueTooLong, fmt.Sprintf("the cluster's write queue is %s long, at most %s are waited for", at.queue, s.maxDelay))
+	}
+	return out
+}
+
+// ofReplica warns of a replica that is not as it should be already, and of its
+// cluster.
+func (s surroundings) ofReplica(r view.ReplicaState, f *record.Federation) []PlanWarning {
+	m, at := r.At, s.clusters[r.At.ClusterID]
+	var out []PlanWarning
+	warn := func(reason record.Reason, message string) {
+		out = append(out, PlanWarning{m.ClusterID, m.ServiceName, reason, message})
+	}
+	switch {
+	case !at.alive:
+		warn(record.ReasonSessionLost, view.Away(at.lastSeen)+"; it follows when it is back")
+	case at.state == record.ClusterPaused:
+		warn(record.ReasonPaused, "the cluster is paused; it follows when it is resumed")
+	case at.reason != "":
+		warn(at.reason, at.message+"; it follows when it can")
+	}
+	if at.state == record.ClusterCordoned {
+		warn("", "the cluster is cordoned: what is there can be changed, nothing new is placed on it")
+	}
+	switch st := r.Status(f, m); st.Phase {
+	case record.PhaseReady, record.PhaseApplying, record.PhaseUnreachable:
+	default:
+		message := "the replica is " + string(st.Phase) + " at generation " + strconv.FormatInt(st.ObservedGeneration, 10)
+		if st.Message != "" {
+			message += ": " + st.Message
+		}
+		warn(st.Reason, message)
+	}
+	return out
+}
+
+func ofFederation(s view.Situation) []PlanWarning {
+	var out []PlanWarning
+	if s.Fed.Paused {
+		out = append(out, PlanWarning{Reason: record.ReasonPaused, Message: "the federation is paused: what is written is applied when it is resumed"})
+	}
+	for _, r := range s.Leaving {
+		out = append(out, PlanWarning{ClusterID: r.At.ClusterID, ServiceName: r.At.ServiceName,
+			Message: "its removal waits for the cluster and holds the name there"})
+	}
+	return out
+}
+
+func topologyWords(topology string) string {
+	if topology == oscar.TopologyNone {
+		return "federation"
+	}
+	return topology
+}
+
+// edgesWithout are who lists whom in a and not in b.
+func edgesWithout(a, b *topology.Graph) [][2]string {
+	known := map[[2]string]bool{}
+	for _, e := range b.Edges() {
+		known[e] = true
+	}
+	return slices.DeleteFunc(a.Edges(), func(e [2]string) bool { return known[e] })
+}
+
+// without are the words of a that are not in b.
+func without(a, b []string) []string {
+	known := map[string]bool{}
+	for _, word := range b {
+		known[word] = true
+	}
+	return slices.DeleteFunc(slices.Clone(a), func(word string) bool { return known[word] })
+}
+
+// some names a few of a list, and how many more there are.
+func some(list []string) string {
+	const most = 3
+	if len(list) <= most {
+		return strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
+}

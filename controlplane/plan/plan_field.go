@@ -1,0 +1,100 @@
+package plan
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+)
+
+const (
+	// maxPlannedValue in bytes of JSON: what is longer is told by its size and digest.
+	maxPlannedValue = 200
+	// maxPlannedFields of one definition or replica: a plan of 120 replicas stays readable.
+	maxPlannedFields = 100
+)
+
+// PlannedField is one field that differs. Values are JSON, nil for a field that is
+// not there; a long one stands as {"bytes":n,"lines":n,"sha256":"<hex>"}.
+type PlannedField struct {
+	Path          string
+	Before, After json.RawMessage
+}
+
+// compared is what differs between two forms of a service: the fields that anybody
+// may read, and of the secrets whether they do. before may be nil.
+func compared(before, after *oscar.Service, was, is json.RawMessage) ([]PlannedField, []oscar.SecretDifference) {
+	if before == nil {
+		before = &oscar.Service{}
+	}
+	// Both patches are our own encoding, which is always read.
+	secrets, _ := oscar.SecretDifferences(was, is)
+	var fields []PlannedField
+	for _, d := range oscar.Differences(before, after) {
+		if !ownMark(d.Path) && !slices.ContainsFunc(secrets, func(s oscar.SecretDifference) bool { return s.Path == d.Path }) {
+			fields = append(fields, PlannedField{Path: d.Path, Before: summary(d.Before), After: summary(d.After)})
+		}
+		if len(fields) == maxPlannedFields {
+			fields = append(fields, PlannedField{Path: "..."})
+			break
+		}
+	}
+	return fields, secrets
+}
+
+// ownMark says whether a field is the annotation of the generation, which differs
+// in every change.
+func ownMark(path string) bool {
+	return strings.HasPrefix(path, "annotations") && strings.Contains(path, oscar.AnnotationGeneration)
+}
+
+func summary(v json.RawMessage) json.RawMessage {
+	if len(v) <= maxPlannedValue {
+		return v
+	}
+	text := []byte(v)
+	var s string
+	if json.Unmarshal(v, &s) == nil {
+		text = []byte(s)
+	}
+	sum := sha256.Sum256(text)
+	lines := bytes.Count(text, []byte("\n"))
+	if !bytes.HasSuffix(text, []byte("\n")) {
+		lines++
+	}
+	out, err := json.Marshal(struct {
+		Bytes  int    `json:"bytes"`
+		Lines  int    `json:"lines"`
+		SHA256 string `json:"sha256"`
+	}{len(text), lines, hex.EncodeToString(sum[:])})
+	if err != nil {
+		return nil // two numbers and a word always encode
+	}
+	return out
+}
+
+// topFields names the top-level fields of differences, each once, for a sentence.
+func topFields(fields []PlannedField, secrets []oscar.SecretDifference) []string {
+	var out []string
+	add := func(path string) {
+		if i := strings.IndexAny(path, ".["); i > 0 {
+			path = path[:i]
+		}
+		if !slices.Contains(out, path) {
+			out = append(out, path)
+		}
+	}
+	for _, f := range fields {
+		add(f.Path)
+	}
+	for _, s := range secrets {
+		if s.Change != oscar.SecretUnchanged {
+			add(s.Path)
+		}
+	}
+	return out
+}

@@ -1,0 +1,322 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/tokens"
+	"github.com/oscarfed/oscarfed/controlplane/topology"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+)
+
+// To keep what a cluster has, the store must learn it. The decision is written as a
+// question to that cluster's syncer, and stays until it was carried out: any instance
+// takes the answer over, and one that finds nothing left to do takes the question away.
+
+const purposeShown = "shown"
+
+// ask writes the question.
+func (c *Controller) ask(ctx context.Context, req ResolveRequest, d *Difference) error {
+	res, err := c.store.Update(ctx, store.Update{Build: func(_ store.View, tx *store.Txn) error {
+		tx.Put(record.AskKey(d.ClusterID, d.ServiceName), record.Ask{
+			V: record.Version, UID: d.UID, RequestID: req.RequestID, Recipient: c.identity.Recipient(), AskedAt: record.At(c.cfg.Now()),
+		})
+		return nil
+	}})
+	if err != nil {
+		return err
+	}
+	return c.gate.Shows(ctx, res.Revision)
+}
+
+// answered is a question with its answer.
+type answered struct {
+	cluster, service string
+	ask              view.Versioned[record.Ask]
+	shown            record.Shown
+	difference       *Difference
+}
+
+// adopt takes over what the syncer of a cluster has shown.
+func (c *Controller) adopt(ctx context.Context, cluster string) error {
+	var all []answered
+	c.state.Read(func(v *view.View) {
+		n := v.Nodes[cluster]
+		if n == nil || len(n.Asks) == 0 {
+			return
+		}
+		differences := differences(v, c.tokens.ServiceToken)
+		for service, ask := range n.Asks {
+			shown := n.Shown[service].Rec
+			if shown == nil || shown.RequestID != ask.Rec.RequestID || shown.UID != ask.Rec.UID {
+				continue
+			}
+			a := answered{cluster: cluster, service: service, ask: ask, shown: *shown}
+			for _, d := range differences {
+				if d.ClusterID == cluster && d.ServiceName == service && d.UID == ask.Rec.UID {
+					a.difference = &d
+				}
+			}
+			all = append(all, a)
+		}
+	})
+	for _, a := range all {
+		err := c.takeOver(ctx, a)
+		if e, ok := errors.AsType[*fault.Error](err); ok && e.Code != fault.CodeUnavailable && e.Code != fault.CodeUnknownOutcome {
+			// It cannot be taken over as it is; a person decides again.
+			c.cfg.Logger.Warn("what a cluster has was not taken over", "cluster", a.cluster, "service", a.service, "error", err)
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := c.dropAsk(ctx, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Controller) takeOver(ctx context.Context, a answered) error {
+	d := a.difference
+	if d == nil {
+		return nil // it was carried out, or decided otherwise
+	}
+	if a.shown.Error != "" {
+		return &fault.Error{Code: fault.CodeFailedPrecondition, Message: a.shown.Error}
+	}
+	plain, err := c.identity.Open(a.shown.Sealed, seal.Header{Purpose: purposeShown, Cluster: a.cluster, UID: a.ask.Rec.UID, Generation: a.shown.Generation}, c.cfg.Now())
+	if err != nil {
+		return &fault.Error{Code: fault.CodeFailedPrecondition, Message: err.Error()}
+	}
+	s, violations := oscar.ParseService(plain)
+	if len(violations) > 0 {
+		return &fault.Error{Code: fault.CodeInvalid, Message: "what the cluster has cannot be read", Violations: violations}
+	}
+	asUsers(s)
+	req := ResolveRequest{ClusterID: a.cluster, ServiceName: a.service, Keep: KeepCluster, RequestID: a.ask.Rec.RequestID}
+	if d.Kind == DifferenceOrphan {
+		return c.restoreFederation(ctx, req, d, s)
+	}
+	accept := &record.Branch{Epoch: a.shown.Epoch, Generation: a.shown.Generation}
+	return fault.Crossing(c.rewrite(ctx, federations.Administrator(), req, d, &federations.Resolution{UID: d.UID, Accept: accept}, func(old *oscar.Service) (*oscar.Service, error) {
+		next := s.Clone()
+		next.Name, next.ClusterID = old.Name, old.ClusterID
+		next.Federation, next.Clusters, next.StorageProviders, next.Labels = old.Federation, old.Clusters, old.StorageProviders, old.Labels
+		next.Volume = old.Volume // what OSCAR shows is what we sent, and nobody can change it
+		return federations.ReplaceBy(next)(old)
+	}))
+}
+
+// asUsers takes out of a service what we and OSCAR have put in.
+func asUsers(s *oscar.Service) {
+	s.Token, s.Namespace = "", ""
+	s.BucketList, s.VolumeStatus, s.Deployment, s.Clusters = nil, oscar.VolumeStatus{}, nil, nil
+	maps.DeleteFunc(s.Annotations, func(key, _ string) bool { return topology.Reserved(key) })
+}
+
+// dropAsk takes a question and its answer away.
+func (c *Controller) dropAsk(ctx context.Context, a answered) error {
+	key := record.AskKey(a.cluster, a.service)
+	res, err := c.store.Update(ctx, store.Update{Keys: []string{key}, Build: func(v store.View, tx *store.Txn) error {
+		if kv, ok := v.KV(key); !ok || kv.ModRevision != a.ask.Rev {
+			return nil
+		}
+		tx.Expect(key)
+		tx.Delete(key)
+		tx.Delete(record.ShownKey(a.cluster, a.service))
+		return nil
+	}})
+	if err != nil {
+		return err
+	}
+	return c.gate.Shows(ctx, res.Revision)
+}
+
+// lostMember is an orphan that belongs to a federation which the store has lost.
+type lostMember struct {
+	cluster string
+	orphan  record.Orphan
+}
+
+// lostFederation lists, the coordinator first, what is left of a federation that the store
+// knows nothing of; nil when there is no coordinator, or when its end is known. Only what
+// carries our token counts.
+func lostFederation(v *view.View, uid string, token func(string) string) []lostMember {
+	if _, there := v.Federations[uid]; uid == "" || there {
+		return nil
+	}
+	for _, d := range v.Deleted {
+		if d.Rec.Federation == uid {
+			return nil
+		}
+	}
+	var out []lostMember
+	origin := false
+	for _, cluster := range slices.Sorted(maps.Keys(v.Nodes)) {
+		n := v.Nodes[cluster]
+		if _, registered := v.Clusters[cluster]; !registered || n.Self.Rec == nil {
+			continue
+		}
+		for _, o := range n.Self.Rec.Orphans {
+			if o.Federation != uid || n.Desired[o.ServiceName].Rec != nil || o.Mark != record.Mark(token(o.UID)) || v.Elsewhere(cluster, o) != "" {
+				continue
+			}
+			if o.Settings == "" {
+				out = append(out, lostMember{cluster, o})
+				continue
+			}
+			if origin {
+				return nil // two coordinators: somebody copied one
+			}
+			origin = true
+			out = slices.Insert(out, 0, lostMember{cluster, o})
+		}
+	}
+	if !origin {
+		return nil
+	}
+	return out
+}
+
+// restoreFederation makes a federation out of what is left of it: the same uids, the definition
+// of its coordinator. One transaction, all or nothing; names and places must be free.
+func (c *Controller) restoreFederation(ctx context.Context, req ResolveRequest, d *Difference, s *oscar.Service) error {
+	var left []lostMember
+	c.state.Read(func(v *view.View) { left = lostFederation(v, d.claims, c.tokens.ServiceToken) })
+	if len(left) == 0 || left[0].orphan.UID != d.UID {
+		return &fault.Error{Code: fault.CodeFailedPrecondition, Message: "its federation is there again, or nothing is left of its coordinator"}
+	}
+	owner := s.Owner
+	if owner == "" {
+		owner = identity.Admin
+	}
+	s.Owner, s.Name, s.ClusterID, s.Labels = "", d.ServiceName, d.ClusterID, nil
+	settings, err := topology.ParseSettings(left[0].orphan.Settings)
+	if err != nil {
+		return &fault.Error{Code: fault.CodeInvalid, Message: err.Error()}
+	}
+	fed := federations.FederationOf(s)
+	fed.Topology, fed.Deployment, fed.Drift, fed.Members = settings.Topology, settings.Deployment, settings.Drift, nil
+	for _, m := range left[1:] {
+		fed.Members = append(fed.Members, oscar.Member{Type: oscar.MemberOSCAR, ClusterID: m.cluster, ServiceName: m.orphan.ServiceName})
+	}
+	tries := gate.NewRetries()
+	for {
+		g, fence, err := c.federations.Validate(federations.Administrator(), s.Clone(), federations.CreateRequest{}, tokens.OfferedToken{})
+		if err != nil {
+			return err
+		}
+		err = c.commitBack(ctx, req, owner, s, g, fence, d.claims, left)
+		if !errors.Is(err, gate.ErrFence) {
+			return fault.Crossing(err)
+		}
+		if err := tries.Next(ctx, err); err != nil {
+			return err
+		}
+		if err := c.gate.Fresh(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *Controller) commitBack(ctx context.Context, req ResolveRequest, owner string, s *oscar.Service, g *topology.Graph, fence int64, uid string, left []lostMember) error {
+	now := c.cfg.Now()
+	caller := identity.Caller{Subject: owner}
+	fed := federations.NewFederation(caller, s, g, federations.CreateRequest{RequestID: req.RequestID}, "", now)
+	fed.UID, fed.Phase = uid, record.PhaseReady
+	fed.Generation, fed.Epoch = left[0].orphan.Generation, left[0].orphan.Epoch
+	lives := map[string]record.Orphan{}
+	for _, m := range left {
+		lives[m.cluster+"/"+m.orphan.ServiceName] = m.orphan
+		if m.orphan.Generation != fed.Generation || m.orphan.Epoch != fed.Epoch {
+			// They were not of one generation: what the coordinator has is written again.
+			fed.Epoch = ""
+			c.state.Read(func(v *view.View) { fed.Epoch = v.Epoch() })
+			fed.Generation = max(fed.Generation, m.orphan.Generation) + 1
+		}
+	}
+	for _, n := range g.Nodes {
+		m := federations.Member(n)
+		m.UID = lives[m.ClusterID+"/"+m.ServiceName].UID
+		fed.Members = append(fed.Members, m)
+	}
+	r := c.federations.Renderer(s, g, fed)
+	r.Name = func(service, replica string) string {
+		return record.ChangedSpecName(service, replica, fed.Generation, record.NewUID())
+	}
+	all, err := r.Replicas(fed.Members)
+	if err != nil {
+		return err
+	}
+	submitted, err := r.Submitted()
+	if err != nil {
+		return err
+	}
+	d := &federations.Draft{Fed: fed, Fence: fence}
+	for _, one := range all {
+		o := lives[one.Desired.Cluster+"/"+one.Desired.Service]
+		one.Desired.Rec.Intent, one.Desired.Rec.Deadline = record.IntentApply, nil
+		if o.Epoch != fed.Epoch {
+			one.Desired.Rec.Past = record.Branched(nil, o.Epoch, o.Generation)
+		}
+		d.Desired, d.Before = append(d.Desired, one.Desired), append(d.Before, one.Spec)
+	}
+	if err := c.federations.Stage(ctx, slices.Concat(d.Before, submitted)); err != nil {
+		return err
+	}
+	return c.commitLost(ctx, d)
+}
+
+// commitLost is the transaction that makes a lost federation appear again, whole.
+func (c *Controller) commitLost(ctx context.Context, d *federations.Draft) error {
+	fedKey, nameKey := record.FederationKey(d.Fed.UID), record.NameKey(d.Fed.Owner, d.Fed.GroupID)
+	keys := []string{fedKey, nameKey, record.FenceKey, record.MetaKey}
+	for _, p := range d.Desired {
+		keys = append(keys, record.DesiredServiceKey(p.Cluster, p.Service))
+	}
+	res, err := c.store.Update(ctx, store.Update{
+		Keys: keys, RequestID: d.Fed.RequestID, Marker: fedKey,
+		Build: func(v store.View, tx *store.Txn) error {
+			if _, there := v.KV(fedKey); there {
+				return &fault.Error{Code: fault.CodeAlreadyExists, Message: fmt.Sprintf("federation %q is there again", d.Fed.GroupID)}
+			}
+			if kv, _ := v.KV(record.FenceKey); kv.ModRevision != d.Fence {
+				return gate.ErrFence
+			}
+			if err := c.federations.NameFree(v, nameKey, d.Fed.GroupID); err != nil {
+				return err
+			}
+			tx.Expect(record.FenceKey)
+			tx.Expect(record.MetaKey)
+			tx.ExpectAbsent(fedKey)
+			tx.ExpectAbsent(nameKey)
+			tx.Put(fedKey, d.Fed)
+			tx.Put(nameKey, record.Name{V: record.Version, UID: d.Fed.UID})
+			for _, p := range d.Desired {
+				if err := c.federations.LocationFree(v, p); err != nil {
+					return err
+				}
+				key := record.DesiredServiceKey(p.Cluster, p.Service)
+				tx.ExpectAbsent(key)
+				tx.Put(key, p.Rec)
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return c.gate.Shows(ctx, res.Revision)
+}

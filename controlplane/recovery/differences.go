@@ -1,0 +1,222 @@
+package recovery
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Kinds of differences: those of record.HeldKind, and a service with our marks that
+// no desired record speaks of.
+const (
+	DifferenceAhead   = string(record.HeldAhead)
+	DifferenceMissing = string(record.HeldMissing)
+	DifferenceOrphan  = "orphan"
+)
+
+// Whose side a person takes in a difference.
+const (
+	KeepCluster = "cluster"
+	KeepStore   = "store"
+)
+
+// Differences is how the clusters differ from the store, after it was restored.
+type Differences struct {
+	Epoch string
+	// RestoredAt is nil in the first epoch.
+	RestoredAt *time.Time
+	// Clusters are those that are registered, by id.
+	Clusters []Comparison
+	Items    []Difference
+}
+
+// Comparison says whether a cluster has compared what stands on it with the store, in
+// the present epoch.
+type Comparison struct {
+	ClusterID string
+	Compared  bool
+	Alive     bool
+	LastSeen  *time.Time
+}
+
+// Difference is one service that is held.
+type Difference struct {
+	Kind        string
+	ClusterID   string
+	ServiceName string
+	// UID is that of the replica.
+	UID string
+	// Federation, GroupID and Owner are empty for an orphan of a federation that the
+	// store does not have.
+	Federation, GroupID, Owner string
+	// StoreGeneration is what is desired, 0 for nothing, and ClusterGeneration what
+	// stands, 0 when it is missing or its marks were dropped.
+	StoreGeneration, ClusterGeneration int64
+	Message                            string
+	// KeepStore and KeepCluster say what taking that side does; empty when that is not
+	// possible.
+	KeepStore, KeepCluster string
+	// Resolving says that keeping the cluster's was decided, and waits for its syncer.
+	Resolving bool
+
+	epoch     string
+	tombstone bool
+	origin    bool
+	// claims is the federation that an orphan's marks name, whether the store has it
+	// or not.
+	claims string
+}
+
+// Differences lists what is held: everything for the administrator, what concerns his
+// federations for anybody else.
+func (c *Controller) Differences(ctx context.Context, caller identity.Caller) (*Differences, error) {
+	if err := c.gate.Fresh(ctx); err != nil {
+		return nil, err
+	}
+	out := &Differences{Clusters: []Comparison{}, Items: []Difference{}}
+	c.state.Read(func(v *view.View) {
+		if m := v.Meta; m != nil {
+			out.Epoch = m.Epoch
+			if m.RestoredAt != nil {
+				out.RestoredAt = &m.RestoredAt.Time
+			}
+		}
+		for id, reg := range v.Clusters {
+			one := Comparison{ClusterID: id, Compared: comparedAll(v, id), Alive: v.Alive(id)}
+			if reg.Rec.LastSeen != nil && !one.Alive {
+				one.LastSeen = &reg.Rec.LastSeen.Time
+			}
+			out.Clusters = append(out.Clusters, one)
+		}
+		for _, d := range differences(v, c.tokens.ServiceToken) {
+			if caller.Administrator || d.Owner != "" && caller.MayChange(d.Owner) {
+				out.Items = append(out.Items, d)
+			}
+		}
+	})
+	slices.SortFunc(out.Clusters, func(a, b Comparison) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
+	return out, nil
+}
+
+// comparedAll says whether each service that is asked of a cluster was looked at in the
+// present epoch, and the list of its orphans is of that too.
+func comparedAll(v *view.View, cluster string) bool {
+	if !v.Compared(cluster) {
+		return false
+	}
+	n := v.Nodes[cluster]
+	for service, d := range n.Desired {
+		if d.Rec.Intent != record.IntentApply {
+			continue
+		}
+		if o := n.Observed[service].Rec; o == nil || o.UID != d.Rec.UID || o.Epoch != v.Epoch() {
+			return false
+		}
+	}
+	return true
+}
+
+// differences lists all, by cluster and service. token gives the service token of a replica.
+func differences(v *view.View, token func(uid string) string) []Difference {
+	var out []Difference
+	for _, f := range v.Federations {
+		sit := v.Situation(f.Rec)
+		for _, r := range slices.Concat(sit.Replicas, sit.Adding, sit.Leaving) {
+			if h := r.Held(); h != nil {
+				d := differenceOf(f.Rec, r, *h)
+				d.Resolving = asked(v, &d)
+				out = append(out, d)
+			}
+		}
+	}
+	for cluster, n := range v.Nodes {
+		if n.Self.Rec == nil {
+			continue
+		}
+		for _, o := range n.Self.Rec.Orphans {
+			if _, known := v.Deleted[o.UID]; known || n.Desired[o.ServiceName].Rec != nil {
+				continue // its deletion is ordered, or it is none any more
+			}
+			d := orphan(v, cluster, o)
+			if i := slices.IndexFunc(n.Self.Rec.Unlisted, func(u record.Unlisted) bool { return u.ServiceName == o.ServiceName }); i >= 0 {
+				d.Message += "; " + n.Self.Rec.Unlisted[i].Message
+			}
+			if o.Settings == "" {
+				// Only a coordinator tells the definition of its federation.
+			} else if left := lostFederation(v, d.claims, token); len(left) > 0 && left[0].orphan.UID == o.UID {
+				d.KeepCluster = fmt.Sprintf("its federation is in the store again, with the %d replicas that are left of it; its secrets and credentials are not known: give them again", len(left))
+			}
+			d.Resolving = asked(v, &d)
+			out = append(out, d)
+		}
+	}
+	slices.SortFunc(out, func(a, b Difference) int {
+		return cmp.Or(cmp.Compare(a.ClusterID, b.ClusterID), cmp.Compare(a.ServiceName, b.ServiceName))
+	})
+	return out
+}
+
+// asked says whether a cluster was asked to show what a difference is about.
+func asked(v *view.View, d *Difference) bool {
+	n := v.Nodes[d.ClusterID]
+	return n != nil && n.Asks[d.ServiceName].Rec != nil && n.Asks[d.ServiceName].Rec.UID == d.UID
+}
+
+func differenceOf(f *record.Federation, r view.ReplicaState, h record.Held) Difference {
+	d := Difference{
+		Kind: string(h.Kind), ClusterID: r.At.ClusterID, ServiceName: r.At.ServiceName, UID: r.At.UID,
+		Federation: f.UID, GroupID: f.GroupID, Owner: f.Owner, StoreGeneration: r.Desired.Generation,
+		ClusterGeneration: h.Generation, Message: r.Observed.Message,
+		epoch: h.Epoch, tombstone: r.Desired.Tombstone(), origin: r.At.Coordinator,
+	}
+	changeable := f.Phase == record.PhaseReady && f.Change == nil && r.Member >= 0
+	switch {
+	case d.tombstone:
+		d.StoreGeneration = 0
+		d.KeepStore = "it is deleted, as ordered; its buckets stay"
+	case !changeable:
+	case h.Kind == record.HeldMissing:
+		d.KeepStore = "it is made again"
+		d.KeepCluster = "it leaves the federation"
+		if d.origin {
+			d.KeepCluster = "the federation is deleted on every cluster; its buckets stay"
+		}
+	default:
+		d.KeepStore = fmt.Sprintf("generation %d of the store is written over it", r.Desired.Generation)
+		d.KeepCluster = "what it is becomes the definition of the federation on every cluster; secrets and storage providers stay those of the store"
+	}
+	return d
+}
+
+func orphan(v *view.View, cluster string, o record.Orphan) Difference {
+	d := Difference{
+		Kind: DifferenceOrphan, ClusterID: cluster, ServiceName: o.ServiceName, UID: o.UID, ClusterGeneration: o.Generation,
+		Message:   "a service with our marks that the store knows nothing of; it is not changed",
+		KeepStore: "it is deleted; its buckets stay", epoch: o.Epoch,
+	}
+	if other := v.Elsewhere(cluster, o); other != "" {
+		d.Message = fmt.Sprintf("a service that was made for cluster %q: is this the same OSCAR? It is not changed, and nothing here deletes it", other)
+		d.KeepStore = ""
+		return d
+	}
+	if _, err := uuid.Parse(o.Federation); err == nil {
+		d.claims = o.Federation
+	}
+	f, ok := v.Federations[o.Federation]
+	if !ok {
+		return d
+	}
+	d.Federation, d.GroupID, d.Owner = f.Rec.UID, f.Rec.GroupID, f.Rec.Owner
+	if f.Rec.Phase == record.PhaseReady && f.Rec.Change == nil && view.MemberOf(f.Rec.Members, o.UID) < 0 {
+		d.KeepCluster = fmt.Sprintf("it is a member of federation %q again", f.Rec.GroupID)
+	}
+	return d
+}

@@ -1,0 +1,128 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Renew gives a store that was restored a new epoch, and tells every cluster, those that
+// are being removed too. It is for a store that nobody else works on. witness is the file
+// of an instance that worked on what is replaced, if there is one.
+func Renew(ctx context.Context, st *store.Store, witness string, now time.Time) (epoch string, err error) {
+	meta, err := readMeta(ctx, st)
+	if err != nil {
+		return "", err
+	}
+	lost := meta.Epoch
+	if seen, err := readWitness(witness); err == nil && seen != nil && seen.ControlPlane == meta.ControlPlane && !slices.Contains(meta.Epochs, seen.Epoch) {
+		lost = seen.Epoch
+	}
+	if meta, err = renew(ctx, st, lost, now); err != nil {
+		return "", err
+	}
+	keys, err := st.ListKeys(ctx, record.ClusterTreePrefix)
+	if err != nil {
+		return "", err
+	}
+	var ids []string
+	for _, kv := range keys {
+		if ref := record.ParseKey(kv.Key); ref.Kind == record.KindDesiredCluster {
+			ids = append(ids, ref.Cluster)
+		}
+	}
+	return meta.Epoch, Spread(ctx, st, ids)
+}
+
+func readMeta(ctx context.Context, st *store.Store) (*record.Meta, error) {
+	kv, err := st.Get(ctx, record.MetaKey)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, gate.ErrNoStore
+	}
+	if err != nil {
+		return nil, err
+	}
+	return store.Decode[record.Meta](kv)
+}
+
+// renew begins an epoch after the loss of a store that was seen in the epoch lost, unless
+// that one counts as past already. However many instances find out about a restore, and
+// whenever: one begins an epoch, and the others find theirs among those before it. It
+// answers the meta record as it is then.
+func renew(ctx context.Context, st *store.Store, lost string, now time.Time) (*record.Meta, error) {
+	epoch := record.NewUID()
+	var meta *record.Meta
+	_, err := st.Update(ctx, store.Update{
+		Keys: []string{record.MetaKey},
+		Build: func(v store.View, tx *store.Txn) error {
+			kv, ok := v.KV(record.MetaKey)
+			if !ok {
+				return gate.ErrNoStore
+			}
+			var err error
+			if meta, err = store.Decode[record.Meta](kv); err != nil || slices.Contains(meta.Epochs, lost) {
+				return err
+			}
+			meta.Renew(epoch, lost, record.At(now))
+			tx.Expect(record.MetaKey)
+			tx.Put(record.MetaKey, meta)
+			return nil
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("give the store a new epoch: %w", err)
+	}
+	return meta, nil
+}
+
+// spreadAtOnce is how many clusters are told of an epoch in one transaction.
+const spreadAtOnce = 50
+
+// Spread tells clusters the present epoch. It may be done by several instances, and
+// again: what is told already is not written.
+func Spread(ctx context.Context, st *store.Store, clusters []string) error {
+	for some := range slices.Chunk(clusters, spreadAtOnce) {
+		keys := []string{record.MetaKey}
+		for _, id := range some {
+			keys = append(keys, record.DesiredClusterKey(id))
+		}
+		_, err := st.Update(ctx, store.Update{Keys: keys, Build: func(v store.View, tx *store.Txn) error {
+			kv, ok := v.KV(record.MetaKey)
+			if !ok {
+				return gate.ErrNoStore
+			}
+			meta, err := store.Decode[record.Meta](kv)
+			if err != nil {
+				return err
+			}
+			tx.Expect(record.MetaKey)
+			for _, key := range keys[1:] {
+				kv, ok := v.KV(key)
+				if !ok {
+					continue // removed meanwhile
+				}
+				d, err := store.Decode[record.DesiredCluster](kv)
+				if err != nil {
+					return err
+				}
+				if d.Epoch == meta.Epoch && d.Minimum == meta.Minimum {
+					continue
+				}
+				d.Epoch, d.RestoredAt, d.Minimum = meta.Epoch, meta.RestoredAt, meta.Minimum
+				tx.Expect(key)
+				tx.Put(key, d)
+			}
+			return nil
+		}})
+		if err != nil {
+			return fmt.Errorf("tell the clusters the epoch: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package recovery
+
+import (
+	"context"
+
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// orphanStep is one transaction about an orphan. It compares and writes the
+// deleted record, since the federation may be long gone; the federation as well
+// while it is kept.
+type orphanStep struct {
+	cluster, service string
+	deleted          view.Versioned[record.Deleted]
+	// put is the tombstone to write; nil takes the acknowledged one away.
+	put *record.Desired
+	// desired is the revision of the tombstone that goes.
+	desired int64
+}
+
+// orphansOf deals with the services of a cluster that carry our marks and that nothing
+// desires. A syncer holds and reports them. One that deleted/<uid> knows (a create that took
+// effect after its rollback was acknowledged) gets a tombstone again; any other is left to
+// people: absence is never an order.
+func (c *Controller) orphansOf(ctx context.Context, cluster string) error {
+	if c.gate.Unverified() {
+		return gate.ErrStale
+	}
+	if err := c.clusters.MarkSameOscar(ctx, cluster); err != nil {
+		return err
+	}
+	if err := c.adopt(ctx, cluster); err != nil {
+		return err
+	}
+	var steps []orphanStep
+	c.state.Read(func(v *view.View) { steps = orphanSteps(v, cluster) })
+	for _, s := range steps {
+		if s.put != nil {
+			s.put.Mark = record.Mark(c.tokens.ServiceToken(s.put.UID))
+			s.put.RequestID = record.NewUID()
+		}
+		if s.deleted.Rev == 0 {
+			s.deleted.Rec.DeletedAt = record.At(c.cfg.Now())
+		}
+		if err := c.writeOrphan(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func orphanSteps(v *view.View, cluster string) []orphanStep {
+	n := v.Nodes[cluster]
+	if n == nil || n.DesiredSelf.Rec == nil {
+		return nil
+	}
+	uid := n.DesiredSelf.Rec.UID
+	_, registered := v.Clusters[cluster]
+	var out []orphanStep
+	if n.Self.Rec != nil {
+		for _, o := range n.Self.Rec.Orphans {
+			d, known := v.Deleted[o.UID]
+			if !known || d.Rec.Foreign || d.Rec.ClusterID != cluster || d.Rec.ServiceName != o.ServiceName ||
+				d.Rec.ClusterUID != "" && d.Rec.ClusterUID != uid || n.Desired[o.ServiceName].Rec != nil {
+				continue
+			}
+			out = append(out, orphanStep{cluster: cluster, service: o.ServiceName, deleted: d, put: &record.Desired{
+				V: record.Version, Intent: record.IntentDelete, Federation: d.Rec.Federation, GroupID: d.Rec.GroupID, UID: o.UID,
+				Generation: max(d.Rec.Generation, o.Generation), Epoch: o.Epoch, Owner: d.Rec.Owner, Cause: d.Rec.Cause,
+			}})
+		}
+	}
+	for service, d := range n.Desired {
+		if !d.Rec.Tombstone() {
+			continue
+		}
+		r := view.ReplicaState{Desired: d.Rec, DesiredRev: d.Rev, Observed: n.Observed[service].Rec}
+		known, ok := v.Deleted[d.Rec.UID]
+		if !ok {
+			if !registered && r.Acknowledged() { // it belongs to no federation any more
+				out = append(out, orphanStep{cluster: cluster, service: service, desired: d.Rev,
+					deleted: view.Versioned[record.Deleted]{Rec: memoryOf(d.Rec, r.Observed, cluster, uid, service)}})
+			}
+			continue
+		}
+		if r.Acknowledged() {
+			if r.Observed.Operation != "delete" {
+				// Nothing of ours was there: what carries our marks is a copy.
+				memory := *known.Rec
+				memory.Foreign = true
+				known.Rec = &memory
+			}
+			out = append(out, orphanStep{cluster: cluster, service: service, deleted: known, desired: d.Rev})
+		}
+	}
+	return out
+}
+
+// memoryOf is the memory of a tombstone that was acknowledged after its cluster was
+// removed.
+func memoryOf(t *record.Desired, o *record.Observed, cluster, clusterUID, service string) *record.Deleted {
+	out := &record.Deleted{
+		V: record.Version, UID: t.UID, Federation: t.Federation, GroupID: t.GroupID, ClusterID: cluster, ServiceName: service,
+		Owner: t.Owner, Generation: t.Generation, Cause: t.Cause, ClusterUID: clusterUID,
+		Foreign: t.Keep == record.KeepRelease,
+	}
+	if t.Keep == "" {
+		out.BucketsLeft, out.BucketFates, out.VolumeFate = o.BucketsMade, o.BucketFates, o.VolumeFate
+	}
+	return out
+}
+
+func (c *Controller) writeOrphan(ctx context.Context, s orphanStep) error {
+	desired, deleted := record.DesiredServiceKey(s.cluster, s.service), record.DeletedKey(s.deleted.Rec.UID)
+	federation := record.FederationKey(s.deleted.Rec.Federation)
+	res, err := c.store.Update(ctx, store.Update{
+		Keys: []string{desired, deleted, federation},
+		Build: func(v store.View, tx *store.Txn) error {
+			kv, _ := v.KV(desired)
+			memory, _ := v.KV(deleted)
+			if kv.ModRevision != s.desired || memory.ModRevision != s.deleted.Rev {
+				return gate.ErrStale
+			}
+			tx.Expect(desired)
+			tx.Expect(deleted)
+			tx.Put(deleted, s.deleted.Rec)
+			tx.Touch(deleted)
+			if fed, ok := v.KV(federation); ok { // a result is still kept
+				tx.Expect(federation)
+				tx.PutBytes(federation, fed.Value)
+				tx.Touch(federation)
+			}
+			if s.put != nil {
+				tx.Put(desired, s.put)
+				return nil
+			}
+			tx.Delete(desired)
+			tx.Delete(record.ObservedServiceKey(s.cluster, s.service))
+			return nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return c.gate.Shows(ctx, res.Revision)
+}

@@ -1,0 +1,218 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/request"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// ResolveRequest takes a side in one difference.
+type ResolveRequest struct {
+	ClusterID, ServiceName string
+	// Keep is KeepCluster or KeepStore.
+	Keep      string
+	RequestID string
+	// Wait is how long to wait until it is carried out.
+	Wait time.Duration
+}
+
+// maxJump bounds how far a report can move the generation of a federation: a hostile
+// one could use the numbers up.
+const maxJump = 1_000_000
+
+// Resolve ends one difference as a person decides, and answers how it was.
+func (c *Controller) Resolve(ctx context.Context, caller identity.Caller, req ResolveRequest) (*Difference, error) {
+	req.RequestID = request.RequestID(req.RequestID)
+	if err := c.gate.Fresh(ctx); err != nil {
+		return nil, err
+	}
+	d, err := c.difference(caller, req)
+	if err != nil {
+		return nil, err
+	}
+	take := c.keepStore
+	does := d.KeepStore
+	if req.Keep == KeepCluster {
+		take, does = c.keepCluster, d.KeepCluster
+	}
+	if does == "" {
+		return nil, &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf(
+			"%s/%s is %s, and keeping what the %s has is not possible; oscarfed describe says what is", d.ClusterID, d.ServiceName, d.Kind, req.Keep)}
+	}
+	err = take(ctx, caller, req, d)
+	if errors.Is(err, gate.ErrStale) {
+		err = &fault.Error{Code: fault.CodeConflict, Message: fmt.Sprintf("%s/%s has changed meanwhile; look again", d.ClusterID, d.ServiceName)}
+	}
+	return d, fault.Crossing(err)
+}
+
+// difference finds what a request is about.
+func (c *Controller) difference(caller identity.Caller, req ResolveRequest) (*Difference, error) {
+	if req.Keep != KeepCluster && req.Keep != KeepStore {
+		return nil, &fault.Error{Code: fault.CodeInvalid, Message: "1 violations", Violations: []oscar.Violation{{
+			Path: "keep", Rule: oscar.RuleOneOf, Value: req.Keep, Message: "keep is cluster or store"}}}
+	}
+	var found *Difference
+	c.state.Read(func(v *view.View) {
+		for _, d := range differences(v, c.tokens.ServiceToken) {
+			if d.ClusterID == req.ClusterID && d.ServiceName == req.ServiceName && (caller.Administrator || d.Owner != "" && caller.MayChange(d.Owner)) {
+				found = &d
+			}
+		}
+	})
+	if found == nil {
+		return nil, fault.NotFound(fmt.Sprintf("%s/%s does not differ from the store, as far as its cluster has compared", req.ClusterID, req.ServiceName))
+	}
+	if found.Kind == DifferenceOrphan && !caller.Administrator {
+		return nil, &fault.Error{Code: fault.CodeForbidden, Message: "only the administrator may resolve orphans"}
+	}
+	return found, nil
+}
+
+func (c *Controller) keepStore(ctx context.Context, caller identity.Caller, req ResolveRequest, d *Difference) error {
+	accept := &record.Branch{Epoch: d.epoch, Generation: d.ClusterGeneration}
+	switch {
+	case d.Kind == DifferenceOrphan:
+		return c.deleteOrphan(ctx, req, d)
+	case d.tombstone:
+		return c.insistOnEnd(ctx, req, d, accept)
+	case d.Kind == DifferenceMissing:
+		accept = nil
+	}
+	return c.rewrite(ctx, caller, req, d, &federations.Resolution{UID: d.UID, Accept: accept, Again: d.Kind == DifferenceMissing},
+		func(old *oscar.Service) (*oscar.Service, error) { return old, nil })
+}
+
+func (c *Controller) keepCluster(ctx context.Context, caller identity.Caller, req ResolveRequest, d *Difference) error {
+	switch {
+	case d.Kind == DifferenceAhead, d.Kind == DifferenceOrphan && d.Federation == "":
+		return c.ask(ctx, req, d)
+	case d.Kind == DifferenceMissing && d.origin:
+		_, err := c.federations.DeleteService(ctx, caller, d.ServiceName, federations.DeleteOptions{ClusterID: d.ClusterID, RequestID: req.RequestID, Wait: req.Wait})
+		return err
+	case d.Kind == DifferenceMissing:
+		remove := federations.ReplicasRequest{Remove: []oscar.Member{{Type: oscar.MemberOSCAR, ClusterID: d.ClusterID, ServiceName: d.ServiceName}}}
+		return c.rewrite(ctx, caller, req, d, &federations.Resolution{UID: d.UID}, membersBy(remove))
+	}
+	// An orphan of a federation that the store has.
+	back := oscar.Member{Type: oscar.MemberOSCAR, ClusterID: d.ClusterID, ServiceName: d.ServiceName}
+	return c.rewrite(ctx, caller, req, d, &federations.Resolution{
+		UID: d.UID, Accept: &record.Branch{Epoch: d.epoch, Generation: d.ClusterGeneration}, Again: true, Back: &back,
+	}, membersBy(federations.ReplicasRequest{Add: []oscar.Member{back}}))
+}
+
+// membersBy is the edit of a request about members.
+func membersBy(req federations.ReplicasRequest) federations.Edit {
+	return func(old *oscar.Service) (*oscar.Service, error) {
+		s := old.Clone()
+		members, err := req.Apply(federations.FederationOf(s).Members)
+		if err != nil {
+			return nil, err
+		}
+		s.Federation.Members = members
+		return s, nil
+	}
+}
+
+// rewrite is one change over the whole federation, above every generation that is
+// reported of it.
+func (c *Controller) rewrite(ctx context.Context, caller identity.Caller, req ResolveRequest, d *Difference, r *federations.Resolution, fn federations.Edit) error {
+	var at *record.Member
+	generation, highest := int64(0), d.ClusterGeneration
+	c.state.Read(func(v *view.View) {
+		f, ok := v.Federations[d.Federation]
+		if !ok {
+			return
+		}
+		at, generation = f.Rec.Coordinator(), f.Rec.Generation
+		for _, replica := range v.Situation(f.Rec).Replicas {
+			if h := replica.Held(); h != nil {
+				highest = max(highest, h.Generation)
+			}
+		}
+	})
+	if at == nil {
+		return fault.NotFound("the federation is gone")
+	}
+	if highest > generation+maxJump {
+		return &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf(
+			"generation %d is reported and the store has %d: that is more than a history can have lost; look at the service on %s", highest, generation, d.ClusterID)}
+	}
+	r.Generation = highest + 1
+	_, err := c.federations.Change(ctx, federations.Change{
+		Caller: caller, Service: at.ServiceName, ClusterID: at.ClusterID, Claim: request.Claim{RequestID: req.RequestID}, Wait: req.Wait, Resolve: r,
+	}, fn)
+	return err
+}
+
+// deleteOrphan orders the end of an orphan: a tombstone for exactly its life and generation,
+// with its memory beside it, which is all that compares it with anything.
+func (c *Controller) deleteOrphan(ctx context.Context, req ResolveRequest, d *Difference) error {
+	var clusterUID string
+	c.state.Read(func(v *view.View) {
+		if n := v.Nodes[d.ClusterID]; n != nil && n.DesiredSelf.Rec != nil {
+			clusterUID = n.DesiredSelf.Rec.UID
+		}
+	})
+	owner, group := d.Owner, d.GroupID
+	if owner == "" {
+		owner = identity.Admin
+	}
+	memory := &record.Deleted{
+		V: record.Version, UID: d.UID, Federation: d.claims, GroupID: group, ClusterID: d.ClusterID, ClusterUID: clusterUID,
+		ServiceName: d.ServiceName, Owner: owner, Generation: d.ClusterGeneration, Cause: record.CauseDeleted, DeletedAt: record.At(c.cfg.Now()),
+	}
+	return c.writeOrphan(ctx, orphanStep{
+		cluster: d.ClusterID, service: d.ServiceName, deleted: view.Versioned[record.Deleted]{Rec: memory},
+		put: &record.Desired{
+			V: record.Version, Intent: record.IntentDelete, Federation: d.claims, GroupID: group, UID: d.UID,
+			Generation: d.ClusterGeneration, Epoch: d.epoch, RequestID: req.RequestID, Owner: owner, Cause: record.CauseDeleted,
+			Mark: record.Mark(c.tokens.ServiceToken(d.UID)),
+		},
+	})
+}
+
+// insistOnEnd lets a tombstone of the store delete what is ahead of it.
+func (c *Controller) insistOnEnd(ctx context.Context, req ResolveRequest, d *Difference, accept *record.Branch) error {
+	key, place := record.FederationKey(d.Federation), record.DesiredServiceKey(d.ClusterID, d.ServiceName)
+	res, err := c.store.Update(ctx, store.Update{Keys: []string{key, place}, Build: func(v store.View, tx *store.Txn) error {
+		fed, ok := v.KV(key)
+		kv, there := v.KV(place)
+		if !ok || !there {
+			return fault.NotFound("the deletion has ended meanwhile")
+		}
+		t, err := store.Decode[record.Desired](kv)
+		if err != nil {
+			return err
+		}
+		if !t.Tombstone() || t.UID != d.UID {
+			return fault.NotFound("the deletion has ended meanwhile")
+		}
+		t.RequestID = req.RequestID
+		t.Past = record.Branched(t.Past, accept.Epoch, accept.Generation)
+		if accept.Epoch == t.Epoch {
+			t.Generation = max(t.Generation, accept.Generation)
+		}
+		tx.Expect(key)
+		tx.PutBytes(key, fed.Value)
+		tx.Touch(key)
+		tx.Expect(place)
+		tx.Put(place, t)
+		return nil
+	}})
+	if err != nil {
+		return err
+	}
+	return c.gate.Shows(ctx, res.Revision)
+}

@@ -1,0 +1,149 @@
+package request
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane/decide"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// MaxAuditPage is the most entries that one answer has.
+const MaxAuditPage = 1000
+
+// maxAuditDetail bounds the sentence of an entry, in bytes.
+const maxAuditDetail = 300
+
+// Note enters something into the audit, in the transaction that does it.
+func Note(tx *store.Txn, at time.Time, e record.Audit) {
+	e.V, e.At, e.Detail = record.Version, record.At(at), view.Shorten(e.Detail, maxAuditDetail)
+	tx.Put(record.AuditKey(record.NewUID()), e)
+}
+
+// EntryOf is an entry about a federation as f says it is, by whose request that is.
+func EntryOf(f record.Federation, action record.Action, outcome record.Outcome) record.Audit {
+	return record.Audit{
+		By: f.By, Action: action, Outcome: outcome, Federation: f.UID, Owner: f.Owner, GroupID: f.GroupID,
+		Generation: f.Generation, RequestID: f.RequestID, Detail: f.Detail,
+	}
+}
+
+// EntryOfStep is what the audit says of a decision; nil for steps between an
+// acceptance and its outcome.
+func EntryOfStep(old record.Federation, d decide.Decision) *record.Audit {
+	f := old
+	if d.Fed != nil {
+		f = *d.Fed
+	}
+	var e record.Audit
+	switch d.Name {
+	case "ready", "accept":
+		e = EntryOf(f, record.ActionCreate, record.OutcomeDone)
+	case "abort":
+		e = EntryOf(f, record.ActionCreate, record.OutcomeRefused)
+	case "roll_back":
+		e = EntryOf(f, record.ActionCreate, record.OutcomeFailed)
+	case "rolled_back":
+		e = EntryOf(f, record.ActionCreate, record.OutcomeRolledBack)
+	case "change", "leave":
+		e = EntryOf(f, record.ActionChange, record.OutcomeDone)
+	case "resolve":
+		e = EntryOf(f, record.ActionResolve, record.OutcomeDone)
+	case "refuse_change":
+		e = EntryOf(f, record.ActionChange, record.OutcomeRefused)
+		e.Generation++
+		e.By, e.RequestID, e.Detail = old.Change.By, old.Change.RequestID, f.Refused.Detail
+	case "delete", "disband":
+		e = EntryOf(f, record.ActionDelete, record.OutcomeAccepted)
+	case "deleted":
+		e = EntryOf(f, record.ActionDelete, record.OutcomeDone)
+	case "hurry":
+		e = EntryOf(f, record.ActionOrder, record.OutcomeDone)
+		e.Detail = "new orders for what is being deleted: its buckets or jobs"
+	case "rotate_token":
+		e = EntryOf(f, record.ActionRotateToken, record.OutcomeDone)
+	case "pause":
+		e = EntryOf(f, record.ActionPause, record.OutcomeDone)
+		if !f.Paused {
+			e.Action = record.ActionResume
+		}
+	default:
+		return nil
+	}
+	return &e
+}
+
+// AuditQuery says which entries are asked for. Empty fields match everything.
+type AuditQuery struct {
+	// Before is the id of an entry: only older ones are given.
+	Before string
+	// Limit is how many at most; 0 means 100, more than MaxAuditPage are not given.
+	Limit int
+	// Federation is a uid or a group_id.
+	Federation, By, ClusterID, RequestID string
+}
+
+func (q AuditQuery) matches(e *record.Audit) bool {
+	is := func(want string, have ...string) bool { return want == "" || slices.Contains(have, want) }
+	return is(q.Federation, e.Federation, e.GroupID) && is(q.By, e.By) && is(q.ClusterID, e.ClusterID) && is(q.RequestID, e.RequestID)
+}
+
+// AuditEntry is one entry with its id.
+type AuditEntry struct {
+	ID string
+	record.Audit
+}
+
+// Audit lists entries, the newest first. Only the administrator may.
+func (c *Controller) Audit(ctx context.Context, caller identity.Caller, q AuditQuery) ([]AuditEntry, error) {
+	if !caller.Administrator {
+		return nil, fault.AdminOnly()
+	}
+	limit := q.Limit
+	if limit <= 0 {
+		limit = 100
+	}
+	limit = min(limit, MaxAuditPage)
+	out := []AuditEntry{}
+	before := ""
+	if q.Before != "" {
+		before = record.AuditKey(q.Before)
+	}
+	err := c.store.Backwards(ctx, record.AuditPrefix, before, func(kv store.KV) bool {
+		e, err := store.Decode[record.Audit](kv)
+		if err != nil {
+			c.cfg.Logger.Error("a record cannot be read", "error", err)
+			return true
+		}
+		if q.matches(e) {
+			out = append(out, AuditEntry{ID: record.ParseKey(kv.Key).Name, Audit: *e})
+		}
+		return len(out) < limit
+	})
+	if err != nil {
+		return nil, fault.Crossing(err)
+	}
+	return out, nil
+}
+
+// TrimAudit forgets entries when there are too many.
+func (c *Controller) TrimAudit(ctx context.Context) error {
+	const atOnce = 100
+	for some := range slices.Chunk(c.counters.audit.surplus(c.cfg.KeepAudit), atOnce) {
+		if _, err := c.store.Update(ctx, store.Update{Build: func(_ store.View, tx *store.Txn) error {
+			for _, id := range some {
+				tx.Delete(record.AuditKey(id))
+			}
+			return nil
+		}}); err != nil {
+			return fmt.Errorf("trim the audit: %w", err)
+		}
+	}
+	return nil
+}

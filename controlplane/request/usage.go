@@ -1,0 +1,244 @@
+package request
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// use is what bytes of an account are for.
+type use uint8
+
+const (
+	useDefinitions use = iota
+	useJobs
+	useRequests
+	uses
+)
+
+// usage is how many bytes of the store each account has. It is told of every change, in
+// order, and keeps a number for each key and account: so it is the same on every
+// instance, and after a restart.
+type usage struct {
+	mu       sync.Mutex
+	seed     maphash.Seed
+	now      func() time.Time
+	history  time.Duration
+	keys     map[uint64]counted
+	accounts map[string]*account
+}
+
+// counted is one key.
+type counted struct {
+	of    *account
+	bytes uint32
+	use   use
+}
+
+// account is one user, by the digits that requests name him with.
+type account struct {
+	live [uses]int64
+	// freed are bytes of definitions that were deleted or overwritten: etcd has them
+	// until its history is compacted. Only those that this process has seen.
+	freed []freedBytes
+	// pending are those of writes under way that were not seen yet.
+	pending int64
+}
+
+type freedBytes struct {
+	until time.Time
+	bytes int64
+}
+
+func newUsage(now func() time.Time, history time.Duration) *usage {
+	if history <= 0 {
+		history = defaultHistory
+	}
+	return &usage{seed: maphash.MakeSeed(), now: now, history: history, keys: map[uint64]counted{}, accounts: map[string]*account{}}
+}
+
+// defaultHistory is how long deleted bytes count where nobody said what etcd keeps.
+const defaultHistory = 30 * time.Minute
+
+// Listed implements store.Tap.
+func (u *usage) Listed(kvs []store.KV) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	clear(u.keys)
+	for _, a := range u.accounts {
+		a.live = [uses]int64{}
+	}
+	for _, jobs := range []bool{true, false} { // what belongs to a job is known by the job
+		for _, kv := range kvs {
+			if ref := record.ParseKey(kv.Key); (ref.Kind == record.KindJob) == jobs {
+				u.count(ref, kv)
+			}
+		}
+	}
+}
+
+// Changed implements store.Tap.
+func (u *usage) Changed(kv store.KV, deleted bool) {
+	ref := record.ParseKey(kv.Key)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.drop(kv.Key)
+	if !deleted {
+		u.count(ref, kv)
+	}
+}
+
+// drop needs mu.
+func (u *usage) drop(key string) {
+	id := maphash.String(u.seed, key)
+	c, ok := u.keys[id]
+	if !ok {
+		return
+	}
+	delete(u.keys, id)
+	c.of.live[c.use] -= int64(c.bytes)
+	if c.use == useDefinitions {
+		c.of.free(int64(c.bytes), u.now().Add(u.history))
+	}
+}
+
+// count needs mu.
+func (u *usage) count(ref record.Ref, kv store.KV) {
+	var of *account
+	what := useDefinitions
+	switch ref.Kind {
+	case record.KindFederation, record.KindSpec, record.KindHistory, record.KindSecrets, record.KindDesiredService, record.KindDeleted:
+		of = u.account(ownerIn(kv.Value))
+	case record.KindRequest:
+		if digits, ok := requestOwner(kv.Key); ok {
+			of, what = u.of(digits), useRequests
+		}
+	case record.KindJob:
+		if j, err := store.Decode[record.Job](kv); err == nil {
+			of, what = u.account(view.AccountOf(j)), useJobs
+		}
+	case record.KindEvent, record.KindAssignedEvent, record.KindDecision:
+		if c, ok := u.keys[maphash.String(u.seed, record.JobKey(ref.Name))]; ok {
+			of, what = c.of, useJobs
+		}
+	default:
+	}
+	if of == nil {
+		return
+	}
+	size := len(kv.Key) + len(kv.Value)
+	of.live[what] += int64(size)
+	u.keys[maphash.String(u.seed, kv.Key)] = counted{of: of, bytes: uint32(min(size, 1<<31)), use: what}
+}
+
+func (u *usage) account(subject string) *account {
+	if subject == "" {
+		return nil
+	}
+	return u.of(ownerOfRequest(subject))
+}
+
+func (u *usage) of(digits string) *account {
+	a := u.accounts[digits]
+	if a == nil {
+		a = &account{}
+		u.accounts[string([]byte(digits))] = a
+	}
+	return a
+}
+
+// free remembers bytes that were deleted; those of one minute together.
+func (a *account) free(n int64, until time.Time) {
+	if last := len(a.freed) - 1; last >= 0 && until.Sub(a.freed[last].until) < time.Minute {
+		a.freed[last].bytes += n
+		return
+	}
+	a.freed = append(a.freed, freedBytes{until, n})
+}
+
+func (a *account) stillFreed(now time.Time) int64 {
+	for len(a.freed) > 0 && now.After(a.freed[0].until) {
+		a.freed = a.freed[1:]
+	}
+	var sum int64
+	for _, f := range a.freed {
+		sum += f.bytes
+	}
+	return sum
+}
+
+// ownerIn reads the owner at the beginning of a record, which may be large.
+func ownerIn(value []byte) string {
+	const most = 64 // tokens
+	dec, isOwner := json.NewDecoder(bytes.NewReader(value)), false
+	for range most {
+		token, err := dec.Token()
+		if err != nil {
+			return ""
+		}
+		word, _ := token.(string)
+		if isOwner {
+			return word
+		}
+		isOwner = word == "owner"
+	}
+	return ""
+}
+
+// budget is how many bytes an account may have.
+func (c *Controller) budget() int64 {
+	if c.cfg.BytesPerUser > 0 {
+		return c.cfg.BytesPerUser
+	}
+	if quota := c.gate.Quota(); quota > 0 {
+		return max(quota/8, minBudget)
+	}
+	return defaultBudget
+}
+
+const (
+	minBudget     = 64 << 20
+	defaultBudget = 512 << 20
+)
+
+// spend refuses a write that would give an account more bytes than it may have; else they
+// count from now on, and after release as far as they are in the store. The
+// administrator has no budget.
+func (c *Controller) spend(caller identity.Caller, subject string, size int64) (release func(), err error) {
+	if caller.Administrator || subject == identity.Admin || subject == "" {
+		return func() {}, nil
+	}
+	most, u := c.budget(), c.counters.usage
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	a := u.account(subject)
+	freed := a.stillFreed(u.now())
+	used := a.live[useDefinitions] + a.live[useJobs] + a.live[useRequests] + freed + a.pending
+	if used+size > most {
+		return nil, &fault.Error{Code: fault.CodeExhausted, RetryAfter: retryBudget, Message: fmt.Sprintf(
+			"nothing was changed: this needs %s in etcd, and of the %s that %s may have (--bytes-per-user) %s are used: "+
+				"%s by definitions and their history, %s by jobs, %s by requests with an Idempotency-Key, %s by writes under way, "+
+				"%s by what was deleted or replaced in the last %s; delete services or wait",
+			gate.MiB(size), gate.MiB(most), subject, gate.MiB(used),
+			gate.MiB(a.live[useDefinitions]), gate.MiB(a.live[useJobs]), gate.MiB(a.live[useRequests]), gate.MiB(a.pending), gate.MiB(freed), u.history)}
+	}
+	a.pending += size
+	return sync.OnceFunc(func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		a.pending -= size
+	}), nil
+}
+
+// retryBudget is the pause that is asked of an account that has used its bytes.
+const retryBudget = time.Minute

@@ -1,0 +1,489 @@
+package runs
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/relay"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// The Jobs of a service and their output, as OSCAR shows them: read from its members on the
+// streams of their syncers, with the clusters' own credentials, after it was checked here
+// what the caller may see. Nothing of them is kept.
+
+const (
+	// membersAtOnce is how many members one page is made of.
+	membersAtOnce = 16
+	// maxJobList bounds one member's page in bytes; 70 Jobs have about 20 KiB.
+	maxJobList = 1 << 20
+	// memberTimeout is how long a member may take for a list, and all of them to begin an
+	// answer: less than the 20 s after which OSCAR's clients give up. A full page of 70
+	// Jobs takes an OSCAR about 12 s: it asks its Kubernetes five times a second.
+	memberTimeout = 16 * time.Second
+	// maxLogCursor in bytes.
+	maxLogCursor = 16 << 10
+)
+
+// LogTarget names a service whose Jobs are meant.
+type LogTarget struct {
+	Service string
+	// ClusterID says which service of that name; empty for the caller's own.
+	ClusterID string
+}
+
+// JobInfo is a Job as OSCAR lists it.
+type JobInfo struct {
+	Status     string `json:"status"`
+	Created    string `json:"creation_time,omitempty"`
+	Started    string `json:"start_time,omitempty"`
+	Finished   string `json:"finish_time,omitempty"`
+	ClusterID  string `json:"-"`
+	ReplicaUID string `json:"-"`
+}
+
+// JobList is one page of the Jobs of all members.
+type JobList struct {
+	Jobs map[string]JobInfo
+	// Next begins the next page; empty at the end.
+	Next string
+	// Remaining is how many more there are at least; nil when nobody has said so.
+	Remaining *int64
+	// Missing says of the members that have no part in it why.
+	Missing []string
+}
+
+// logCursor is where each member's own pages stand.
+type logCursor struct {
+	// From is the first member that was not asked yet.
+	From int `json:"n"`
+	// Pages are of members that have more, by the uid of the replica.
+	Pages []logPage `json:"p,omitempty"`
+}
+
+type logPage struct {
+	UID  string `json:"u"`
+	Page string `json:"t"`
+}
+
+func (c logCursor) String() string {
+	data, err := json.Marshal(c)
+	if err != nil {
+		return "" // it has strings and numbers alone
+	}
+	return base64.RawURLEncoding.EncodeToString(data)
+}
+
+func readLogCursor(text string) (c logCursor, err error) {
+	if text == "" {
+		return c, nil
+	}
+	data, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(text) > maxLogCursor || json.Unmarshal(data, &c) != nil || c.From < 0 || len(c.Pages) > membersAtOnce {
+		return logCursor{}, &fault.Error{Code: fault.CodeInvalid, Violations: []oscar.Violation{{
+			Path: "?page", Rule: oscar.RuleType, Message: "it is no page of this list; leave it out to begin anew",
+		}}}
+	}
+	return c, nil
+}
+
+// logMembers are the replicas whose Jobs a caller means: all of the federation for its
+// coordinator, and otherwise the one that is named; for the name of an attempt of ours
+// where that is, whichever is named. all says whether the caller sees everybody's Jobs;
+// who may only read sees the list of none, as at OSCAR.
+func (c *Controller) logMembers(ctx context.Context, caller identity.Caller, in LogTarget, job string) (members []target, missing []string, all bool, err error) {
+	if err := c.gate.Fresh(ctx); err != nil {
+		return nil, nil, false, err
+	}
+	p, err := c.state.Find(caller, in.Service, in.ClusterID)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	if p.Rec.Phase.Result() {
+		return nil, nil, false, fault.NotFound(fmt.Sprintf("there is no service %q", in.Service))
+	}
+	account := c.accountWord(caller, p.Rec.Owner)
+	list := []record.Member{p.At()}
+	if p.At().Coordinator {
+		list = p.Rec.Members
+	}
+	c.state.Read(func(v *view.View) {
+		if at, known := attemptAt(v, p.Rec, job); known {
+			list = at
+		}
+		for _, m := range list {
+			if !m.Replica() {
+				continue
+			}
+			if t, ok := targetOf(v, m); ok {
+				t.Account = account
+				members = append(members, t)
+			} else {
+				missing = append(missing, m.ClusterID+": it has no rights any more")
+			}
+		}
+	})
+	return members, missing, caller.MayChange(p.Rec.Owner), nil
+}
+
+// attemptAt gives the members of a federation that an attempt of a job was given to, by its
+// name at OSCAR: one, or after a restore perhaps two, and none when they have left. So
+// nobody else is asked for it, or could answer with something else. known is false for what
+// is no attempt of a job of the federation, as far as is remembered.
+func attemptAt(v *view.View, f *record.Federation, name string) (at []record.Member, known bool) {
+	id, attempt, ours := record.OfJobName(name)
+	j := v.Jobs.All[id].Rec
+	if !ours || j == nil || j.Federation != f.UID {
+		return nil, false
+	}
+	was := map[string]bool{}
+	if j.Place != nil && j.Attempt == attempt {
+		was[j.Place.Where()] = true
+	}
+	for _, a := range j.Past {
+		if a.Attempt == attempt {
+			was[a.Place] = true
+		}
+	}
+	for _, m := range f.Members {
+		if m.Replica() && was[m.ClusterID+"/"+m.ServiceName] {
+			at = append(at, m)
+		}
+	}
+	return at, len(was) > 0
+}
+
+// JobLogs lists the Jobs of a service on all members.
+func (c *Controller) JobLogs(ctx context.Context, caller identity.Caller, in LogTarget, page string) (*JobList, error) {
+	cursor, err := readLogCursor(page)
+	if err != nil {
+		return nil, err
+	}
+	members, missing, all, err := c.logMembers(ctx, caller, in, "")
+	if err != nil {
+		return nil, err
+	}
+	out := &JobList{Jobs: map[string]JobInfo{}}
+	if !all {
+		return out, nil
+	}
+	out.Missing = missing
+	type asked struct {
+		target
+		page string
+		memberPage
+		err error
+	}
+	var asks []*asked
+	for _, p := range cursor.Pages {
+		i := slices.IndexFunc(members, func(t target) bool { return t.UID == p.UID })
+		if i >= 0 { // it may have left meanwhile
+			asks = append(asks, &asked{target: members[i], page: p.Page})
+		}
+	}
+	next := logCursor{From: cursor.From}
+	for ; next.From < len(members) && len(asks) < membersAtOnce; next.From++ {
+		asks = append(asks, &asked{target: members[next.From]})
+	}
+	var asking sync.WaitGroup
+	for _, a := range asks {
+		asking.Go(func() { a.memberPage, a.err = c.jobPage(ctx, a.target, a.page) })
+	}
+	asking.Wait()
+	var remaining int64
+	for _, a := range asks {
+		if a.err != nil {
+			out.Missing = append(out.Missing, a.Cluster+": "+reasonOf(a.err))
+			continue
+		}
+		for name, job := range a.Jobs {
+			job.ClusterID, job.ReplicaUID = a.Cluster, a.UID
+			if _, twice := out.Jobs[name]; !twice {
+				out.Jobs[name] = job
+			}
+		}
+		if a.NextPage != "" {
+			next.Pages = append(next.Pages, logPage{a.UID, a.NextPage})
+			remaining += a.Remaining
+		}
+	}
+	if remaining > 0 {
+		out.Remaining = &remaining
+	}
+	if len(next.Pages) > 0 || next.From < len(members) {
+		out.Next = next.String()
+	}
+	return out, nil
+}
+
+// memberPage is what one OSCAR answers.
+type memberPage struct {
+	Jobs      map[string]JobInfo `json:"jobs"`
+	NextPage  string             `json:"next_page"`
+	Remaining int64              `json:"remaining_jobs"`
+}
+
+// maxMemberPage bounds the page's token of one member in bytes; Kubernetes' have a few hundred.
+const maxMemberPage = 700
+
+func (c *Controller) jobPage(ctx context.Context, t target, page string) (out memberPage, err error) {
+	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
+	defer cancel()
+	resp, err := c.relay.Jobs(ctx, t.Replica, page)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return out, tooSlow(err)
+	}
+	if err != nil {
+		return out, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return out, fmt.Errorf("OSCAR answered %d", resp.StatusCode)
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxJobList+1))
+	switch {
+	case err != nil:
+		return out, fmt.Errorf("the answer broke off: %w", err)
+	case len(data) > maxJobList:
+		return out, fmt.Errorf("the answer is larger than %d bytes", maxJobList)
+	case len(data) == 0: // OSCAR's word for a service that is not there any more
+		return out, nil
+	}
+	if err := json.Unmarshal(data, &out); err != nil || len(out.NextPage) > maxMemberPage {
+		return memberPage{}, errors.New("the answer is not what OSCAR v4.1 sends")
+	}
+	out.Remaining = max(0, out.Remaining)
+	return out, nil
+}
+
+// reasonOf is what a caller is told of a member that has not answered.
+func reasonOf(err error) string {
+	if e, ok := errors.AsType[*relay.Error](err); ok {
+		return e.Text
+	}
+	return err.Error()
+}
+
+// tooSlow is the error of a member that was given up.
+func tooSlow(err error) *relay.Error {
+	e, ok := errors.AsType[*relay.Error](err)
+	return &relay.Error{Text: fmt.Sprintf("it has not answered within %s", memberTimeout), Sent: ok && e.Sent, Err: err}
+}
+
+// reply is what one member said to a request that goes to all.
+type reply struct {
+	target
+	resp *http.Response
+	err  error
+}
+
+// everywhere asks all members, membersAtOnce at the same time, and gives up whom
+// memberTimeout finds without an answer. A reply that is enough ends it, and no later one is
+// given: whoever has not answered by then is given up, too.
+func everywhere(ctx context.Context, members []target, ask func(context.Context, target) (*http.Response, error), enough func(reply) bool) []reply {
+	slots, replies := make(chan struct{}, membersAtOnce), make(chan reply, len(members))
+	waits := map[string]context.CancelFunc{} // of those who have not answered
+	for _, t := range members {
+		one, cancel := context.WithCancel(ctx)
+		waits[t.UID] = cancel
+		go func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			resp, err := ask(one, t) //nolint:bodyclose // who asked closes it
+			replies <- reply{t, resp, err}
+		}()
+	}
+	giveUp := func() {
+		for _, cancel := range waits {
+			cancel()
+		}
+	}
+	late := time.NewTimer(memberTimeout)
+	defer late.Stop()
+	out := make([]reply, 0, len(members))
+	var found, slow bool
+	for len(waits) > 0 {
+		var r reply
+		select {
+		case r = <-replies:
+		case <-late.C:
+			slow = true
+			giveUp()
+			continue
+		}
+		end := waits[r.UID]
+		delete(waits, r.UID)
+		switch {
+		case found && r.err == nil: // it has answered before it was given up
+			_ = r.resp.Body.Close()
+			end()
+			continue
+		case found:
+			end()
+			continue
+		case r.err == nil:
+			r.resp.Body = &ending{r.resp.Body, end}
+			if found = enough(r); found {
+				giveUp()
+			}
+		default:
+			end()
+			if slow {
+				r.err = tooSlow(r.err)
+			}
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// ending is a body with whose end a request ends.
+type ending struct {
+	io.ReadCloser
+	end context.CancelFunc
+}
+
+func (e *ending) Close() error {
+	defer e.end()
+	return e.ReadCloser.Close()
+}
+
+// JobLog streams the output of a Job from the member that has it. At OSCAR an unknown
+// Job is a 500, and one whose pod has not started a 404: here both are not found.
+func (c *Controller) JobLog(ctx context.Context, caller identity.Caller, in LogTarget, job string, timestamps bool) (*RunAnswer, error) {
+	members, missing, _, err := c.logMembers(ctx, caller, in, job)
+	if err != nil {
+		return nil, err
+	}
+	if !plausibleJob(job) {
+		return nil, fault.NotFound(fmt.Sprintf("there is no log of %.100q", job))
+	}
+	replies := everywhere(ctx, members,
+		func(ctx context.Context, t target) (*http.Response, error) {
+			return c.relay.Log(ctx, t.Replica, job, timestamps)
+		},
+		func(r reply) bool { return r.resp.StatusCode == http.StatusOK })
+	var found *RunAnswer
+	for _, r := range replies {
+		switch {
+		case r.err != nil:
+			missing = append(missing, r.Cluster+": "+reasonOf(r.err))
+		case r.resp.StatusCode == http.StatusOK && found == nil:
+			found = &RunAnswer{ClusterID: r.Cluster, Status: r.resp.StatusCode, Header: r.resp.Header, Length: r.resp.ContentLength, Body: r.resp.Body}
+		default:
+			_ = r.resp.Body.Close() // it is not read
+		}
+	}
+	switch {
+	case found != nil:
+		return found, nil
+	case len(missing) > 0:
+		return nil, &fault.Error{Code: fault.CodeUnavailable, RetryAfter: 5 * time.Second,
+			Message: fmt.Sprintf("no member that answers has a log of %q; not asked: %s%s", job, strings.Join(missing, "; "), c.whyNoLog(caller, job))}
+	}
+	return nil, fault.NotFound(fmt.Sprintf("there is no log of %q%s", job, c.whyNoLog(caller, job)))
+}
+
+// whyNoLog says how an attempt of a job stands that has no log; empty for what is none that the
+// caller may see.
+func (c *Controller) whyNoLog(caller identity.Caller, name string) string {
+	id, attempt, ours := record.OfJobName(name)
+	if !ours {
+		return ""
+	}
+	view, err := c.jobs.JobAsSeen(caller, id)
+	if err != nil {
+		return ""
+	}
+	state, reason, message := view.State, view.Reason, view.Message
+	if attempt != view.Attempt || view.State == record.JobQueued {
+		for _, a := range view.Attempts {
+			if a.Attempt == attempt {
+				state, reason, message = a.State, a.Reason, a.Message
+			}
+		}
+	}
+	words := slices.DeleteFunc([]string{"; job " + id + " is " + string(state), string(reason), message}, func(word string) bool { return word == "" })
+	return strings.Join(words, ": ")
+}
+
+// plausibleJob says whether text can be the name of a Job: a DNS subdomain (RFC 1123).
+func plausibleJob(text string) bool {
+	if text == "" || len(text) > 253 || strings.Trim(text, "-.") != text {
+		return false
+	}
+	return !strings.ContainsFunc(text, func(c rune) bool {
+		return c != '-' && c != '.' && (c < '0' || c > '9') && (c < 'a' || c > 'z')
+	})
+}
+
+// DeleteJobLogs deletes Jobs of a service on all members: those that have succeeded, or all.
+// It says of the members that were not reached why.
+func (c *Controller) DeleteJobLogs(ctx context.Context, caller identity.Caller, in LogTarget, all bool) (missing []string, err error) {
+	return c.deleteJobs(ctx, caller, in, "", func(ctx context.Context, t target) (*http.Response, error) {
+		return c.relay.DeleteJobs(ctx, t.Replica, all)
+	})
+}
+
+// DeleteJobLog deletes one Job, on whichever member it is.
+func (c *Controller) DeleteJobLog(ctx context.Context, caller identity.Caller, in LogTarget, job string) (missing []string, err error) {
+	if !plausibleJob(job) {
+		return nil, fault.NotFound(fmt.Sprintf("there is no job %.100q", job))
+	}
+	return c.deleteJobs(ctx, caller, in, job, func(ctx context.Context, t target) (*http.Response, error) {
+		return c.relay.DeleteJob(ctx, t.Replica, job)
+	})
+}
+
+// deleteJobs sends a deletion to those who may have what it names; job is that of one Job,
+// empty for many.
+func (c *Controller) deleteJobs(ctx context.Context, caller identity.Caller, in LogTarget, job string, ask func(context.Context, target) (*http.Response, error)) (missing []string, err error) {
+	members, missing, all, err := c.logMembers(ctx, caller, in, job)
+	if err != nil {
+		return nil, err
+	}
+	if !all {
+		return nil, &fault.Error{Code: fault.CodeForbidden, Message: "only its owner may delete the jobs of a service"}
+	}
+	done, doubt := 0, false
+	for _, r := range everywhere(ctx, members, ask, func(reply) bool { return false }) {
+		if r.err != nil {
+			missing = append(missing, r.Cluster+": "+reasonOf(r.err))
+			e, ok := errors.AsType[*relay.Error](r.err)
+			doubt = doubt || ok && e.Sent
+			continue
+		}
+		_ = r.resp.Body.Close() // its status says all
+		switch r.resp.StatusCode {
+		case http.StatusNoContent:
+			done++
+		case http.StatusNotFound:
+		default:
+			missing = append(missing, fmt.Sprintf("%s: OSCAR answered %d", r.Cluster, r.resp.StatusCode))
+		}
+	}
+	switch {
+	case done > 0:
+		return missing, nil
+	case doubt:
+		return nil, &fault.Error{Code: fault.CodeUnknownOutcome, Message: "what was deleted is not known; send it again: " + strings.Join(missing, "; ")}
+	case len(missing) > 0:
+		return nil, &fault.Error{Code: fault.CodeUnavailable, RetryAfter: 5 * time.Second, Message: "nothing was deleted: " + strings.Join(missing, "; ")}
+	case job != "":
+		return nil, fault.NotFound(fmt.Sprintf("there is no job %q", job))
+	}
+	return nil, fault.NotFound(fmt.Sprintf("there is no service %q", in.Service))
+}

@@ -1,0 +1,160 @@
+package runs
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane/relay"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// body breaks off when its request ends, as one of a stream does.
+type body struct {
+	io.Reader
+	request context.Context
+	closed  chan<- string
+	member  string
+}
+
+func (b body) Read(p []byte) (int, error) {
+	if err := b.request.Err(); err != nil {
+		return 0, err
+	}
+	return b.Reader.Read(p)
+}
+
+func (b body) Close() error {
+	b.closed <- b.member
+	return nil
+}
+
+func targets(clusters ...string) (out []target) {
+	for _, id := range clusters {
+		out = append(out, target{Replica: relay.Replica{Cluster: id, UID: "uid of " + id}})
+	}
+	return out
+}
+
+func ok(r reply) bool { return r.resp.StatusCode == http.StatusOK }
+
+// TestALogThatTwoMembersAnswerBreaksOff: each of them ended the request of the other, and
+// so did one that answers 200 to whatever it is asked.
+func TestALogThatTwoMembersAnswerBreaksOff(t *testing.T) {
+	closed := make(chan string, 3)
+	replies := everywhere(t.Context(), targets("a", "b", "c"), func(ctx context.Context, t target) (*http.Response, error) {
+		status := http.StatusOK
+		if t.Cluster == "c" {
+			status = http.StatusNotFound
+		}
+		return &http.Response{StatusCode: status, Body: body{strings.NewReader("log"), ctx, closed, t.Cluster}}, nil
+	}, ok)
+	var logs []string
+	for _, r := range replies {
+		if r.err != nil {
+			t.Errorf("%s: %v", r.Cluster, r.err)
+			continue
+		}
+		if ok(r) {
+			text, err := io.ReadAll(r.resp.Body)
+			if err != nil {
+				t.Errorf("the log of %s: %v", r.Cluster, err)
+			}
+			logs = append(logs, string(text))
+		}
+		if err := r.resp.Body.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if !slices.Equal(logs, []string{"log"}) {
+		t.Errorf("there are the logs %q", logs)
+	}
+	if got := map[string]bool{<-closed: true, <-closed: true, <-closed: true}; len(got) != 3 {
+		t.Errorf("closed are the bodies of %v only", got)
+	}
+}
+
+// TestAMemberBehindACutLinkHoldsOSCARsClientsUp: oscar-cli gives up after 20 s, and
+// shows nothing of the members that have answered long ago.
+func TestAMemberBehindACutLinkHoldsOSCARsClientsUp(t *testing.T) {
+	const oscarCLI = 20 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var clusters []string // more than are asked at once
+		for range 2 * membersAtOnce {
+			clusters = append(clusters, "cut"+string(rune('a'+len(clusters))))
+		}
+		closed := make(chan string, 1)
+		replies := everywhere(t.Context(), targets(append(clusters, "a")...), func(ctx context.Context, t target) (*http.Response, error) {
+			if t.Cluster == "a" {
+				return &http.Response{StatusCode: http.StatusNoContent, Body: body{strings.NewReader(""), ctx, closed, t.Cluster}}, nil
+			}
+			<-ctx.Done()
+			return nil, &relay.Error{Text: "its stream broke off", Sent: true, Err: ctx.Err()}
+		}, func(reply) bool { return false })
+		if took := time.Since(began); took >= oscarCLI-3*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		if len(replies) != len(clusters)+1 {
+			t.Errorf("%d replies of %d members", len(replies), len(clusters)+1)
+		}
+		for _, r := range replies {
+			if r.Cluster != "a" && (r.err == nil || reasonOf(r.err) != "it has not answered within 16s") {
+				t.Errorf("%s: %v", r.Cluster, r.err)
+			}
+			if r.err == nil {
+				_ = r.resp.Body.Close()
+			}
+		}
+	})
+}
+
+// TestEveryMemberIsAskedForTheLogOfAJobWhosePlaceIsKnown: whoever is asked costs his OSCAR
+// a request, and may answer with whatever he likes.
+func TestEveryMemberIsAskedForTheLogOfAJobWhosePlaceIsKnown(t *testing.T) {
+	const job = "0199d0a1-7c00-7000-8000-000000000001"
+	replica := func(cluster, service string) record.Member {
+		return record.Member{Type: "oscar", ClusterID: cluster, ServiceName: service, UID: "u"}
+	}
+	fed := &record.Federation{UID: "f1", Members: []record.Member{replica("a", "s0"), replica("b", "s1"), replica("c", "s2"), {Type: "endpoint", URL: "https://e"}}}
+	past := func(attempt int, cluster, place string) record.Attempt {
+		return record.Attempt{Attempt: attempt, ClusterID: cluster, Place: place}
+	}
+	j := &record.Job{Job: job, Federation: "f1", Cluster: "a", Service: "s0", Attempt: 4, Place: &record.Place{ClusterID: "b", ServiceName: "s1"},
+		Past: []record.Attempt{past(1, "gone", "gone/s9"), past(2, "", "https://e"), past(3, "c", "c/s2"), past(3, "a", "a/s0")}}
+	v := &view.View{}
+	v.Jobs.All = map[string]view.Versioned[record.Job]{job: {Rec: j}}
+	for _, tt := range []struct {
+		name  string
+		fed   string
+		at    string
+		known bool
+	}{
+		{record.JobName("s0", job, 4), "f1", "b", true},
+		{record.JobName("s0", job, 3), "f1", "a c", true}, // given twice, by two histories of the store
+		{record.JobName("s0", job, 2), "f1", "", true},
+		{record.JobName("s0", job, 1), "f1", "", true},
+		{record.JobName("s0", job, 5), "f1", "", false},
+		{record.JobName("s0", job, 4), "f2", "", false},
+		{record.JobName("s0", strings.Replace(job, "1", "2", 1), 4), "f1", "", false},
+		{"s0-abcde", "f1", "", false},
+		{"", "f1", "", false},
+	} {
+		of := *fed
+		of.UID = tt.fed
+		at, known := attemptAt(v, &of, tt.name)
+		var got []string
+		for _, m := range at {
+			got = append(got, m.ClusterID)
+		}
+		if strings.Join(got, " ") != tt.at || known != tt.known {
+			t.Errorf("%s of %s is at %v, %t", tt.name, tt.fed, got, known)
+		}
+	}
+}

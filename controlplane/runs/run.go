@@ -1,0 +1,177 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane/delegation"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
+	"github.com/oscarfed/oscarfed/controlplane/relay"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// RunRequest invokes a service.
+type RunRequest struct {
+	Service string
+	// ClusterID says which service of that name; empty for the caller's own.
+	ClusterID string
+	// Header holds what the function may see; it carries nobody's credentials.
+	Header http.Header
+	// Body is streamed; Length is -1 when it is not known.
+	Body   io.Reader
+	Length int64
+}
+
+// RunAnswer is what OSCAR answers, whatever its status.
+type RunAnswer struct {
+	// ClusterID that answered.
+	ClusterID string
+	Status    int
+	Header    http.Header
+	// Length of the body, or -1.
+	Length int64
+	// Body is to be closed; closing it early ends the invocation.
+	Body io.ReadCloser
+}
+
+// Invoke runs a service at the member that the policy picks, and at the next one only
+// if nothing was sent yet. A member is asked on its syncer's stream, which leads to the
+// cluster that has proven to be it; without one at its registered address.
+func (c *Controller) Invoke(ctx context.Context, caller identity.Caller, req RunRequest) (*RunAnswer, error) {
+	p, err := c.jobs.MemberForJob(ctx, caller, jobs.JobRequest{Service: req.Service, ClusterID: req.ClusterID})
+	if err != nil {
+		return nil, err
+	}
+	if p.Rec.Paused {
+		return nil, &fault.Error{Code: fault.CodeUnavailable, Message: "the federation is paused", RetryAfter: time.Minute}
+	}
+	need, err := c.jobs.NeedsOf(ctx, p.Rec)
+	if err != nil {
+		return nil, fault.Crossing(err)
+	}
+	targets, verdicts := c.runOrder(p, need)
+	body := &once{from: req.Body}
+	tried := verdicts
+	account := c.accountWord(caller, p.Rec.Owner)
+	for _, t := range targets {
+		t.Account = account
+		resp, err := c.invoke(ctx, t, relay.Invocation{Token: c.tokens.ServiceToken(t.UID), Header: req.Header, Body: body, Length: req.Length}) //nolint:bodyclose // the caller's, with the answer
+		if err == nil {
+			return &RunAnswer{ClusterID: t.Cluster, Status: resp.StatusCode, Header: resp.Header, Length: resp.ContentLength, Body: resp.Body}, nil
+		}
+		e, ok := errors.AsType[*relay.Error](err)
+		if !ok || e.Sent || body.touched.Load() {
+			c.cfg.Logger.Warn("an invocation has no answer", "service", req.Service, "cluster", t.Cluster, "error", err)
+			return nil, &fault.Error{Code: fault.CodeUnknownOutcome, Cause: err,
+				Message: fmt.Sprintf("%s was asked and has not answered; the service may have been invoked, so no other member was", t.Cluster)}
+		}
+		tried = append(tried, t.Cluster+": "+e.Text)
+	}
+	return nil, &fault.Error{Code: fault.CodeUnavailable, RetryAfter: 5 * time.Second,
+		Message: "no member could be invoked: " + strings.Join(tried, "; ")}
+}
+
+// target is a replica that may be invoked, and where.
+type target struct {
+	relay.Replica
+	endpoint  string
+	sslVerify bool
+}
+
+// runOrder are the members that may be invoked, in the order of the policy, and why the
+// others may not. What is free on a cluster orders them, where the policy looks at it, but
+// bars nobody: a function may be running already.
+func (c *Controller) runOrder(p view.MemberRef, need *jobs.Needs) (targets []target, barred []string) {
+	c.state.Read(func(v *view.View) {
+		fl, ok := jobs.CandidatesOf(v, p.UID, need)
+		if !ok {
+			barred = append(barred, "the federation is not ready")
+			return
+		}
+		m := p.At()
+		s := fl.SnapshotFor(&record.Job{Job: record.NewUID(), Cluster: m.ClusterID, Service: m.ServiceName}, nil)
+		s.Candidates = slices.DeleteFunc(s.Candidates, func(x delegation.Candidate) bool { return x.URL != "" })
+		for i := range s.Candidates {
+			// OSCAR gives a function that is invoked no keys of a MinIO: it has its input in
+			// the request.
+			s.Candidates[i].Inputs, s.Candidates[i].InputsWhy = delegation.InputsReadable, ""
+		}
+		d := delegation.Choose(s)
+		order := d.Order
+		// Those who only lack room come behind.
+		s.Request = delegation.Request{}
+		for i := range s.Candidates {
+			s.Candidates[i].Fresh, s.Candidates[i].Promised = true, nil
+			s.Candidates[i].Capacity = delegation.Capacity{Nodes: []delegation.Request{{CPU: 1, Memory: 1}}}
+		}
+		d = delegation.Choose(s)
+		for _, place := range d.Order {
+			if !slices.Contains(order, place) {
+				order = append(order, place)
+			}
+		}
+		for _, place := range order {
+			if t, ok := jobTarget(v, fl.Members, place); ok {
+				targets = append(targets, t)
+			}
+		}
+		for _, value := range d.Verdicts {
+			if !slices.Contains(order, value.Place) {
+				barred = append(barred, value.Place+": "+value.Message)
+			}
+		}
+	})
+	return targets, barred
+}
+
+func jobTarget(v *view.View, members []record.Member, place string) (target, bool) {
+	for _, m := range members {
+		if !m.Replica() || m.ClusterID+"/"+m.ServiceName != place {
+			continue
+		}
+		return targetOf(v, m)
+	}
+	return target{}, false
+}
+
+func targetOf(v *view.View, m record.Member) (target, bool) {
+	reg := v.Clusters[m.ClusterID].Rec
+	if reg == nil || reg.Revoked != nil {
+		return target{}, false
+	}
+	return target{
+		Replica:  relay.Replica{Cluster: m.ClusterID, ClusterUID: reg.UID, Service: m.ServiceName, UID: m.UID},
+		endpoint: reg.Endpoint, sslVerify: reg.SSLVerify,
+	}, true
+}
+
+// invoke asks one member. Every error is a *relay.Error.
+func (c *Controller) invoke(ctx context.Context, t target, in relay.Invocation) (*http.Response, error) {
+	resp, err := c.relay.Run(ctx, t.Replica, in)
+	if !errors.Is(err, relay.ErrNoStream) {
+		return resp, err
+	}
+	return c.direct.run(ctx, t, in, err)
+}
+
+// once is a body that can be given to several in turn until one has read of it. It is
+// not closed by them.
+type once struct {
+	from    io.Reader
+	touched atomic.Bool
+}
+
+func (o *once) Read(p []byte) (int, error) {
+	o.touched.Store(true)
+	return o.from.Read(p)
+}

@@ -1,0 +1,127 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane/relay"
+	"github.com/oscarfed/oscarfed/internal/outbound"
+	"github.com/oscarfed/oscarfed/internal/share"
+)
+
+// direct invokes services at the registered addresses of their clusters. A service's token
+// goes nowhere but to whom it is meant for: over TLS that is verified, or on this machine.
+//
+// Each cluster is asked for so many at once as its syncer would let through, shared among
+// accounts as there: see internal/share.
+type direct struct {
+	client *http.Client
+	slots  *directSlots
+}
+
+// directRuns is how many invocations of a cluster are under way from one instance.
+const directRuns = 128
+
+// directSlots are those of each cluster that is asked now.
+type directSlots struct {
+	mu sync.Mutex
+	of map[string]*share.Slots
+}
+
+// take takes a slot of a cluster for an account; give returns it.
+func (d *directSlots) take(cluster, account string) (give func(), err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	slots := d.of[cluster]
+	if slots == nil {
+		slots = share.New(directRuns)
+		d.of[cluster] = slots
+	}
+	back, err := slots.Take(account)
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if back(); slots.Idle() {
+			delete(d.of, cluster)
+		}
+	}, nil
+}
+
+func newDirect() direct {
+	transport := outbound.Transport(nil)
+	// The next member is not to wait for one that is away.
+	transport.DialContext = (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	transport.TLSHandshakeTimeout, transport.MaxResponseHeaderBytes = 5*time.Second, 64<<10
+	// What the function answers is its caller's to unpack.
+	transport.DisableCompression = true
+	return direct{
+		client: &http.Client{
+			Transport:     transport,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		slots: &directSlots{of: map[string]*share.Slots{}},
+	}
+}
+
+// Close gives idle connections up.
+func (d direct) close() { d.client.CloseIdleConnections() }
+
+// reachable says whether a token may go to an address.
+func reachable(t target) bool {
+	u, err := url.Parse(t.endpoint)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Scheme == "https" && t.sslVerify || u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// run invokes a service; instead is why that is not done on a stream. Every error is a
+// *relay.Error.
+func (d direct) run(ctx context.Context, t target, in relay.Invocation, instead error) (*http.Response, error) {
+	if !reachable(t) {
+		return nil, instead
+	}
+	address, err := url.JoinPath(t.endpoint, "run", t.Service)
+	if err != nil {
+		return nil, instead
+	}
+	give, err := d.slots.take(t.Cluster, t.Account)
+	if err != nil {
+		return nil, &relay.Error{Text: "it is asked as much for this account as one may ask at a time, or as much as it answers", Err: err}
+	}
+	var sent atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, http.NoBody)
+	if err != nil {
+		give()
+		return nil, &relay.Error{Text: "the request cannot be made", Err: err}
+	}
+	if in.Header != nil {
+		req.Header = in.Header.Clone()
+	}
+	if in.Length != 0 {
+		req.Body, req.ContentLength = io.NopCloser(in.Body), in.Length
+	}
+	req.Header.Set("Authorization", "Bearer "+in.Token)
+	resp, err := d.client.Do(req)
+	if err != nil {
+		give()
+		return nil, &relay.Error{
+			Text: "its syncer has no stream to this instance, and its OSCAR cannot be reached from here", Sent: sent.Load(), Err: errors.Join(err, instead),
+		}
+	}
+	resp.Body = &ending{resp.Body, give}
+	return resp, nil
+}

@@ -1,0 +1,51 @@
+package runs
+
+import (
+	"log/slog"
+
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
+	"github.com/oscarfed/oscarfed/controlplane/relay"
+	"github.com/oscarfed/oscarfed/controlplane/tokens"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store/seal"
+)
+
+// Config of a Controller.
+type Config struct {
+	State    *view.State
+	Gate     *gate.Gate
+	Tokens   *tokens.Controller
+	Jobs     *jobs.Controller
+	Identity *seal.Identity
+	// Hub holds the streams of syncers to this instance.
+	Hub *relay.Hub
+	// DefaultCluster is whose storage a request without a cluster means; it may be empty.
+	DefaultCluster string
+	Logger         *slog.Logger
+}
+
+// Controller asks members through the streams of their syncers: it runs services, and
+// reads logs and the keys of users.
+type Controller struct {
+	cfg    Config
+	state  *view.State
+	gate   *gate.Gate
+	tokens *tokens.Controller
+	jobs   *jobs.Controller
+	relay  *relay.Hub
+	direct direct
+	// accountKey makes the words that tell accounts apart.
+	accountKey []byte
+}
+
+// New makes a Controller.
+func New(cfg Config) *Controller {
+	return &Controller{
+		cfg: cfg, state: cfg.State, gate: cfg.Gate, tokens: cfg.Tokens, jobs: cfg.Jobs, relay: cfg.Hub, direct: newDirect(),
+		accountKey: cfg.Identity.Derive("oscarfed relay"),
+	}
+}
+
+// Close closes the connections that are idle.
+func (c *Controller) Close() { c.direct.close() }

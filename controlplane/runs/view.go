@@ -1,0 +1,4 @@
+package runs
+
+// Storage is where a cluster keeps its data.
+type Storage struct{ Endpoint, Region string }

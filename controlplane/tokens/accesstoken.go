@@ -1,0 +1,163 @@
+package tokens
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+)
+
+// The service of a user is made with his access token, so that it is his on each
+// OSCAR. The token that he calls us with travels to the clusters that need it: sealed
+// to each of them alone, in a record of its own that is written before the
+// transaction which needs it. It is of use until it expires.
+
+// purposeAccess is the purpose of the envelope around an access token.
+const purposeAccess = "access_token"
+
+// TokenMargin is how long a token must outlive the votes, in which its service is to
+// be made.
+const TokenMargin = 15 * time.Second
+
+// AccessToken is the access token that somebody brought for a federation of his own; nil
+// for the administrator, whose services are the clusters' own.
+type AccessToken struct {
+	token   string
+	expires time.Time
+}
+
+// AccessTokenOf gives the token of a caller for what he owns.
+func AccessTokenOf(caller identity.Caller, owner string) *AccessToken {
+	token, expires := caller.Token()
+	if caller.Administrator || token == "" || caller.Subject != owner {
+		return nil
+	}
+	return &AccessToken{token: token, expires: expires}
+}
+
+// CheckLife refuses a token that will have expired before it is used: the caller would be
+// told so by every cluster, later.
+func (b *AccessToken) CheckLife(now time.Time, need time.Duration) error {
+	if b == nil {
+		return nil
+	}
+	if left := b.expires.Sub(now); left < need {
+		return &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf(
+			"the access token expires in %s, and the clusters need it for %s to make the service; get a fresh one and send the request again",
+			max(left, 0).Round(time.Second), need)}
+	}
+	return nil
+}
+
+// Usable says whether it is worth sending.
+func (b *AccessToken) Usable(now time.Time) bool { return b != nil && b.expires.Sub(now) > TokenMargin }
+
+// SealAccess seals a token for each of the clusters that have said to which key.
+func (c *Controller) SealAccess(b *AccessToken, f *record.Federation, clusters []string) ([]gate.Staged, error) {
+	clusters = slices.Compact(slices.Sorted(slices.Values(clusters)))
+	recipients := make([]seal.Recipient, len(clusters))
+	c.state.Read(func(v *view.View) {
+		for i, id := range clusters {
+			recipients[i] = v.SealsTo(id)
+		}
+	})
+	life := int64(b.expires.Sub(c.cfg.Now()) / time.Second)
+	out := make([]gate.Staged, len(clusters))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, id := range clusters {
+		if recipients[i].Key == "" {
+			continue
+		}
+		g.Go(func() error {
+			sealed, err := c.sealer.Seal(seal.Header{
+				Purpose: purposeAccess, Cluster: id, UID: f.UID, Generation: f.Generation, Expires: b.expires,
+			}, []byte(b.token), recipients[i])
+			out[i] = gate.Staged{Key: record.TokensKey(id, f.UID), Rec: record.Tokens{
+				V: record.Version, Generation: f.Generation, Expires: record.At(b.expires), LifeS: life, Access: sealed,
+			}}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(out, func(s gate.Staged) bool { return s.Key == "" }), nil
+}
+
+// ClustersOf lists the clusters of those members that are replicas.
+func ClustersOf(members []record.Member) []string {
+	var out []string
+	for _, m := range members {
+		if m.Replica() {
+			out = append(out, m.ClusterID)
+		}
+	}
+	return out
+}
+
+// ClustersWanting lists the clusters on which something is not in place: they may have a
+// service to make, or wait for a token to do so.
+func ClustersWanting(s view.Situation) []string {
+	var out []string
+	for _, r := range s.Replicas {
+		if r.Desired != nil && !r.Desired.Tombstone() && !r.Reported(record.PhaseReady) {
+			out = append(out, r.At.ClusterID)
+		}
+	}
+	return out
+}
+
+// DropTokens takes the tokens of a federation away that makes nothing any more. The
+// administrator's has none.
+func DropTokens(f *record.Federation, tx *store.Txn) {
+	if f.Owner == identity.Admin {
+		return
+	}
+	for _, id := range ClustersOf(view.MembersOf(f)) {
+		tx.Delete(record.TokensKey(id, f.UID))
+	}
+}
+
+// accessTokenExpired says whether an access token has expired. Its end is by its issuer's clock: the
+// instance that took it has held it against its own, and wrote how long it still had.
+func (c *Controller) accessTokenExpired(t *record.Tokens, revision int64) bool {
+	if t.LifeS <= 0 {
+		return c.cfg.Now().After(t.Expires.Time) // an older instance did not say
+	}
+	return c.gate.Age(revision) > time.Duration(t.LifeS)*time.Second
+}
+
+// SweepTokens takes the access tokens below a prefix away that have expired.
+func (c *Controller) SweepTokens(ctx context.Context, prefix string) error {
+	items, _, err := c.store.List(ctx, prefix)
+	if err != nil {
+		return err
+	}
+	for _, kv := range items {
+		if record.ParseKey(kv.Key).Kind != record.KindTokens {
+			continue
+		}
+		t, err := store.Decode[record.Tokens](kv)
+		if err != nil {
+			c.cfg.Logger.Error("a record cannot be read", "error", err)
+		} else if !c.accessTokenExpired(t, kv.ModRevision) {
+			continue
+		}
+		if err := c.gate.DeleteAsRead(ctx, kv); err != nil {
+			return err
+		}
+	}
+	return nil
+}

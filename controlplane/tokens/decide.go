@@ -1,0 +1,317 @@
+package tokens
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+const (
+	// askPause lies between two asks of one member that the control plane passes on:
+	// a hostile one makes no more work than that.
+	askPause = 5 * time.Second
+	// grantSlack is how long after its end a grant is still there: clocks differ.
+	grantSlack = time.Minute
+)
+
+// tokenSituation is one federation's tokens, as they stood at one revision.
+type tokenSituation struct {
+	uid string
+	// fed is nil when the federation is gone, and fedRev 0.
+	fed     *record.Federation
+	fedRev  int64
+	custody *view.TokenState
+	// holderAlive says whether a holder's syncer has a session.
+	holderAlive map[string]bool
+	// recipients are the keys of the members that want a token, as their syncers
+	// report them.
+	recipients map[string]string
+	now        time.Time
+	// until is when members' grants end by our clock, as far as their holders say for how
+	// long they are good.
+	until map[string]time.Time
+}
+
+// tokenStep is written whole or not at all, and only while what it was decided on
+// stands as it did.
+type tokenStep struct {
+	// name for the log and the metrics.
+	name string
+	// expect has the mod revision of each key that it was decided on; 0 for absent.
+	expect map[string]int64
+	// put are the records to write; nil deletes.
+	put map[string]any
+}
+
+func (s *tokenStep) write(key string, revision int64, rec any) {
+	s.expect[key], s.put[key] = revision, rec
+}
+
+// decideTokens gives the next steps of a federation's tokens, and when the clock alone
+// may bring another one; zero when it cannot. It is pure.
+//
+// Who asks is checked here: only the cluster itself can have written what it wants,
+// only one with a replica in the federation is heard, and the holder is told the key
+// that this cluster's syncer reports, whatever the want says.
+func decideTokens(s tokenSituation) (steps []tokenStep, again time.Time) {
+	if record.Strange(s.fed) != "" {
+		return nil, time.Time{} // the decider of federations tells of it
+	}
+	add := func(step tokenStep) {
+		if len(step.put) > 0 {
+			steps = append(steps, step)
+		}
+	}
+	for _, holder := range slices.Sorted(maps.Keys(s.custody.Holds)) {
+		add(s.decideHold(holder))
+	}
+	for _, p := range s.exchanges() {
+		if s.wants(p.Member) == nil {
+			add(s.dropExchange(p))
+		}
+	}
+	members := maps.Clone(s.custody.Wants)
+	for member := range s.custody.Grants {
+		if _, ok := members[member]; !ok {
+			members[member] = view.Versioned[record.Want]{}
+		}
+	}
+	for _, member := range slices.Sorted(maps.Keys(members)) {
+		step, at := s.decideWant(member)
+		add(step)
+		if !at.IsZero() && (again.IsZero() || at.Before(again)) {
+			again = at
+		}
+	}
+	return steps, again
+}
+
+// step begins one: every step compares the federation.
+func (s *tokenSituation) step(name string) tokenStep {
+	return tokenStep{name: name, expect: map[string]int64{record.FederationKey(s.uid): s.fedRev}, put: map[string]any{}}
+}
+
+// ending is the order that the federation's end gives the holder; empty while it lives.
+func (s *tokenSituation) ending() record.HoldOrder {
+	switch {
+	case s.fed == nil, s.fed.Phase == record.PhaseDeleting:
+		return record.HoldRevoke
+	case s.fed.Phase == record.PhaseRollingBack, s.fed.Phase.Result():
+		// Its owner will try again, with the same token perhaps.
+		return record.HoldForget
+	}
+	return ""
+}
+
+func (s *tokenSituation) decideHold(holder string) tokenStep {
+	h, report := s.custody.Holds[holder], s.custody.Holdings[holder]
+	key := record.HoldKey(holder, s.uid)
+	end := s.ending()
+	switch {
+	case h.Rec == nil: // it cannot be read: whoever gives or deletes the token writes it anew
+	case h.Rec.Order == record.HoldKeep && end != "":
+		next := h.Rec.Ended(end, s.now)
+		step := s.step("token_" + string(end))
+		step.write(key, h.Rev, next)
+		return step
+	case !report.Rec.Settles(h.Rec):
+	case h.Rec.Order == record.HoldKeep && h.Rec.Refresh != "":
+		next := *h.Rec
+		next.Refresh = ""
+		step := s.step("token_stored")
+		step.write(key, h.Rev, &next)
+		step.expect[record.HoldingKey(holder, s.uid)] = report.Rev
+		return step
+	case h.Rec.Order != record.HoldKeep && end != "":
+		step := s.step("token_ended")
+		step.write(key, h.Rev, nil)
+		step.write(record.HoldingKey(holder, s.uid), report.Rev, nil)
+		return step
+	}
+	return tokenStep{}
+}
+
+// wants is what a member wants, if it is heard; else nil.
+func (s *tokenSituation) wants(member string) *record.Want {
+	if s.fed == nil || s.ending() != "" {
+		return nil
+	}
+	if !slices.ContainsFunc(s.fed.Members, func(m record.Member) bool { return m.Replica() && m.ClusterID == member }) {
+		return nil
+	}
+	return s.custody.Wants[member].Rec
+}
+
+// exchanges are all that stands between holders and members.
+func (s *tokenSituation) exchanges() []view.Exchange {
+	all := map[view.Exchange]bool{}
+	for p := range s.custody.Asks {
+		all[p] = true
+	}
+	return slices.SortedFunc(maps.Keys(all), func(a, b view.Exchange) int {
+		return cmp.Or(cmp.Compare(a.Holder, b.Holder), cmp.Compare(a.Member, b.Member))
+	})
+}
+
+// dropExchange takes an ask and its answer away.
+func (s *tokenSituation) dropExchange(p view.Exchange) tokenStep {
+	step := s.step("token_ask_dropped")
+	s.closeExchange(&step, p)
+	return step
+}
+
+// closeExchange deletes an ask and, with it, the holder's answer.
+func (s *tokenSituation) closeExchange(step *tokenStep, p view.Exchange) {
+	if ask, ok := s.custody.Asks[p]; ok {
+		step.write(record.TokenAskKey(p.Holder, s.uid, p.Member), ask.Rev, nil)
+		if given, ok := s.custody.Granted[p]; ok {
+			step.write(record.GrantedKey(p.Holder, s.uid, p.Member), given.Rev, nil)
+		}
+	}
+}
+
+// decideWant takes the next step about what one member wants.
+func (s *tokenSituation) decideWant(member string) (step tokenStep, again time.Time) {
+	want, grant := s.custody.Wants[member], s.custody.Grants[member]
+	wantKey, grantKey := record.WantKey(member, s.uid), record.GrantKey(member, s.uid)
+	if s.wants(member) == nil {
+		step = s.step("token_taken_back")
+		if grant.Rev != 0 {
+			step.write(grantKey, grant.Rev, nil)
+			step.expect[wantKey] = want.Rev
+		}
+		return step, again
+	}
+	holder, hold := s.custody.Hold()
+	p := view.Exchange{Holder: holder, Member: member}
+	usable := hold.Rec != nil && hold.Rec.Order == record.HoldKeep
+	answered := grant.Rec != nil && grant.Rec.Nonce == want.Rec.Nonce && grant.Rec.Access != "" && grant.Rec.Expires != nil
+	if usable && answered {
+		until, told := s.until[member]
+		if !told {
+			until = grant.Rec.Expires.Time
+		}
+		until = until.Add(grantSlack)
+		if s.now.Before(until) {
+			return step, until
+		}
+		step = s.step("token_grant_expired")
+		step.write(grantKey, grant.Rev, nil)
+		step.write(wantKey, want.Rev, nil)
+		return step, again
+	}
+	given := s.custody.Granted[p]
+	if usable && given.Rec != nil && given.Rec.Nonce == want.Rec.Nonce && given.Rec.Access != "" {
+		step = s.step("token_granted")
+		step.expect[wantKey] = want.Rev
+		next := *given.Rec
+		next.GrantedAt = record.At(s.now)
+		step.write(grantKey, grant.Rev, &next)
+		s.closeExchange(&step, p)
+		return step, again
+	}
+	// Whoever changes his mind all the time waits.
+	ask := s.custody.Asks[p]
+	last := time.Time{}
+	if grant.Rec != nil && grant.Rec.Nonce != want.Rec.Nonce {
+		last = grant.Rec.GrantedAt.Time
+	}
+	if ask.Rec != nil && ask.Rec.Nonce != want.Rec.Nonce && ask.Rec.AskedAt.After(last) {
+		last = ask.Rec.AskedAt.Time
+	}
+	if free := last.Add(askPause); s.now.Before(free) && !last.After(s.now) {
+		return step, free
+	}
+	step = s.step("token_asked")
+	step.expect[wantKey] = want.Rev
+	if status := s.refusal(holder, hold.Rec, given.Rec, want.Rec); status != nil && !status.same(grant.Rec) {
+		step.write(grantKey, grant.Rev, status.rec(want.Rec.Nonce, s.now))
+	}
+	if recipient := s.recipients[member]; usable && recipient != "" &&
+		(ask.Rec == nil || ask.Rec.Nonce != want.Rec.Nonce || ask.Rec.Recipient != recipient) {
+		step.expect[record.HoldKey(holder, s.uid)] = hold.Rev
+		step.write(record.TokenAskKey(holder, s.uid, member), ask.Rev, &record.TokenAsk{
+			V: record.Version, Nonce: want.Rec.Nonce, Recipient: recipient, AskedAt: record.At(s.now),
+		})
+	}
+	if !usable {
+		for p := range s.custody.Asks {
+			if p.Member == member {
+				s.closeExchange(&step, p)
+			}
+		}
+	}
+	return step, again
+}
+
+// noToken says why a member gets none at present.
+type noToken struct {
+	reason  record.Reason
+	message string
+	nonce   string
+}
+
+func (n *noToken) same(g *record.Grant) bool {
+	return g != nil && g.Nonce == n.nonce && g.Access == "" && g.Reason == n.reason && g.Message == n.message
+}
+
+func (n *noToken) rec(nonce string, now time.Time) *record.Grant {
+	return &record.Grant{V: record.Version, Nonce: nonce, Reason: n.reason, Message: n.message, GrantedAt: record.At(now)}
+}
+
+// refusal says why a member gets no token; nil while one may come.
+func (s *tokenSituation) refusal(holder string, hold *record.Hold, given *record.Grant, want *record.Want) *noToken {
+	n := &noToken{nonce: want.Nonce}
+	report := s.custody.Holdings[holder].Rec
+	if report != nil && hold != nil && report.Serial < hold.Serial {
+		report = nil
+	}
+	switch {
+	case hold == nil || hold.Order != record.HoldKeep:
+		n.reason = record.ReasonNeedsUserToken
+		n.message = "no cluster holds a refresh token of the owner; he gives one with PUT .../refresh-token (oscarfed token set), or an access token with his next change (oscarfed token refresh)"
+	case report != nil && report.State == record.HoldLost:
+		n.reason = record.ReasonTokenLost
+		n.message = report.Message + "; the owner gives another one (oscarfed token set)"
+	case !s.holderAlive[holder]:
+		n.reason = record.ReasonTokenHolderAway
+		n.message = fmt.Sprintf("cluster %s holds the owner's refresh token, and has no syncer connected", holder)
+	case report != nil && report.State == record.HoldFailing:
+		n.reason = record.ReasonTokenHolderAway
+		n.message = fmt.Sprintf("cluster %s holds the owner's refresh token, and gets no access token for it: %s", holder, report.Message)
+	case given != nil && given.Nonce == want.Nonce && given.Access == "":
+		n.reason, n.message = given.Reason, given.Message
+	default:
+		return nil
+	}
+	return n
+}
+
+// situationOf is the situation of a federation's tokens; false when nothing stands of them.
+func situationOf(v *view.View, uid string) (tokenSituation, bool) {
+	c, ok := v.Custody[uid]
+	if !ok {
+		return tokenSituation{}, false
+	}
+	out := tokenSituation{uid: uid, custody: c, holderAlive: map[string]bool{}, recipients: map[string]string{}}
+	if f, ok := v.Federations[uid]; ok {
+		out.fed, out.fedRev = f.Rec, f.Rev
+	}
+	for holder := range c.Holds {
+		out.holderAlive[holder] = v.Alive(holder)
+	}
+	for member := range c.Wants {
+		out.recipients[member] = v.Recipient(member)
+	}
+	// The maps change when the state does.
+	out.custody = &view.TokenState{
+		Holds: maps.Clone(c.Holds), Holdings: maps.Clone(c.Holdings), Wants: maps.Clone(c.Wants),
+		Grants: maps.Clone(c.Grants), Asks: maps.Clone(c.Asks), Granted: maps.Clone(c.Granted),
+	}
+	return out, true
+}

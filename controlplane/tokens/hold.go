@@ -1,0 +1,86 @@
+package tokens
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+)
+
+// MaxRefreshToken bounds a refresh token in bytes.
+const MaxRefreshToken = 8 << 10
+
+// RefreshTokenPath is where a definition holds the token, for violations.
+const RefreshTokenPath = "environment.secrets." + oscar.RefreshTokenKey
+
+// OfferedToken is a refresh token as a caller gave it.
+type OfferedToken struct {
+	Token string
+	// issuer and client say who gave it, and to whom; empty for what the holder is
+	// configured with.
+	issuer, client string
+}
+
+// Offered is what comes in a definition: the issuer of the token is that of the
+// caller's own.
+func Offered(caller identity.Caller, token string) OfferedToken {
+	return OfferedToken{Token: token, issuer: caller.Issuer(), client: caller.ClientID()}
+}
+
+// CheckRefreshToken refuses what no issuer gives: RFC 6749 A.17 has visible ASCII
+// characters and spaces.
+func CheckRefreshToken(token, path string) error {
+	v := oscar.Violation{Path: path}
+	switch {
+	case token == "":
+		v.Rule, v.Message = oscar.RuleRequired, "the refresh token is empty"
+	case len(token) > MaxRefreshToken:
+		v.Rule, v.Message = oscar.RuleMaxBytes, fmt.Sprintf("a refresh token has at most %d bytes", MaxRefreshToken)
+	default:
+		for _, b := range []byte(token) {
+			if b < ' ' || b > '~' {
+				v.Rule, v.Message = oscar.RuleType, "a refresh token has visible ASCII characters only"
+				break
+			}
+		}
+	}
+	if v.Rule == "" {
+		return nil
+	}
+	return &fault.Error{Code: fault.CodeInvalid, Message: "1 violations", Violations: []oscar.Violation{v}}
+}
+
+// NewHold seals a refresh token to the cluster that is to hold it, and to nobody
+// else. before is the hold that it takes the place of; nil for none.
+func (c *Controller) NewHold(fed *record.Federation, holder, recipient, requestID string, t OfferedToken, before *record.Hold) (*record.Hold, error) {
+	now := c.cfg.Now()
+	h := &record.Hold{
+		V: record.Version, Order: record.HoldKeep, Serial: before.After(now), RequestID: requestID, Owner: fed.Owner,
+		Issuer: t.issuer, ClientID: t.client, GivenAt: record.At(now), Mark: c.markOf(t.Token),
+	}
+	sealed, err := seal.Seal(seal.Header{
+		Purpose: purposeRefreshToken, Cluster: holder, UID: fed.UID, Generation: h.Serial,
+	}, []byte(t.Token), recipient)
+	if err != nil {
+		return nil, fmt.Errorf("seal the refresh token: %w", err)
+	}
+	h.Refresh = sealed
+	return h, nil
+}
+
+// markOf tells whether a token is the one that was given before, to those who have
+// the control plane's key and to nobody else.
+func (c *Controller) markOf(token string) string {
+	mac := hmac.New(sha256.New, c.markKey)
+	mac.Write([]byte(token))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// purposeRefreshToken is the purpose of the envelope around a refresh token.
+const purposeRefreshToken = "refresh_token"

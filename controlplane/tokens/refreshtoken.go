@@ -1,0 +1,212 @@
+package tokens
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/request"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// RefreshTokenRequest gives a federation a refresh token of its owner.
+type RefreshTokenRequest struct {
+	ClusterID string
+	Token     string
+	// Issuer and Client say who gave it, and to whom. Empty takes them from the
+	// caller's own access token.
+	Issuer, Client string
+	RequestID      string
+}
+
+// RefreshTokenStatus is a refresh token with what each member has of it.
+type RefreshTokenStatus struct {
+	view.RefreshToken
+	GroupID, UID string
+	Members      []view.MemberToken
+}
+
+// RefreshToken shows how the refresh token of a service's federation stands, to those
+// who may change it.
+func (c *Controller) RefreshToken(ctx context.Context, caller identity.Caller, service, clusterID string) (*RefreshTokenStatus, error) {
+	if err := c.gate.Fresh(ctx); err != nil {
+		return nil, err
+	}
+	p, err := c.memberForToken(caller, service, clusterID)
+	if err != nil {
+		return nil, err
+	}
+	return c.refreshTokenStatus(p), nil
+}
+
+// GiveRefreshToken orders the holder of a federation to keep a refresh token, in the
+// place of the one before. The same one again, while it is kept, changes nothing: its
+// issuer may have given others in its place since, and it would be the end of those.
+func (c *Controller) GiveRefreshToken(ctx context.Context, caller identity.Caller, service string, req RefreshTokenRequest) (*RefreshTokenStatus, error) {
+	if err := CheckRefreshToken(req.Token, ""); err != nil {
+		return nil, err
+	}
+	release, err := c.gate.ReserveSpace(gate.RegistrationBytes)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	token := Offered(caller, req.Token)
+	if req.Issuer != "" {
+		token.issuer, token.client = req.Issuer, req.Client
+	} else if req.Client != "" {
+		token.client = req.Client
+	}
+	return c.orderHold(ctx, caller, service, req.ClusterID, c.Keeping(token, request.RequestID(req.RequestID)))
+}
+
+// Keeping is the order to keep a token, unless it is the one that is kept.
+func (c *Controller) Keeping(token OfferedToken, requestID string) NextHold {
+	return func(fed *record.Federation, holder string, before *record.Hold, lost bool) (*record.Hold, error) {
+		if before != nil && before.Order == record.HoldKeep && before.Mark == c.markOf(token.Token) && !lost {
+			return nil, nil
+		}
+		var recipient string
+		c.state.Read(func(v *view.View) { recipient = v.Recipient(holder) })
+		if recipient == "" {
+			return nil, &fault.Error{Code: fault.CodeUnavailable, Message: fmt.Sprintf("no syncer of cluster %s has ever connected, so that nothing can be sealed to it", holder)}
+		}
+		return c.NewHold(fed, holder, recipient, requestID, token, before)
+	}
+}
+
+// DropRefreshToken orders the holder to revoke the refresh token of a federation at its
+// issuer, and to delete it. Members get no access tokens any more; those that they
+// have are good until they expire.
+func (c *Controller) DropRefreshToken(ctx context.Context, caller identity.Caller, service, clusterID, req string) (*RefreshTokenStatus, error) {
+	return c.orderHold(ctx, caller, service, clusterID, func(_ *record.Federation, _ string, before *record.Hold, _ bool) (*record.Hold, error) {
+		if before == nil || before.Order == record.HoldRevoke {
+			return nil, nil
+		}
+		next := before.Ended(record.HoldRevoke, c.cfg.Now())
+		next.RequestID = request.RequestID(req)
+		return next, nil
+	})
+}
+
+// memberForToken finds the federation that a request about its token means.
+func (c *Controller) memberForToken(caller identity.Caller, service, clusterID string) (view.MemberRef, error) {
+	p, err := c.state.Find(caller, service, clusterID)
+	switch {
+	case err != nil:
+		return p, err
+	case p.Rec.Phase.Result() || p.Rec.Coordinator() == nil:
+		return p, fault.NotFound(fmt.Sprintf("there is no service %q", service))
+	case !caller.MayChange(p.Rec.Owner):
+		return p, &fault.Error{Code: fault.CodeForbidden, Message: fmt.Sprintf("service %q can be changed by its owner only", service)}
+	}
+	return p, nil
+}
+
+// NextHold makes the next order about a federation's token of the one that stands;
+// nil leaves that one. lost says that its holder has lost the token.
+type NextHold func(fed *record.Federation, holder string, before *record.Hold, lost bool) (*record.Hold, error)
+
+// orderHold writes what next makes of the order that stands.
+func (c *Controller) orderHold(ctx context.Context, caller identity.Caller, service, clusterID string, next NextHold) (*RefreshTokenStatus, error) {
+	tries := gate.NewRetries()
+	for {
+		if err := c.gate.Fresh(ctx); err != nil {
+			return nil, err
+		}
+		p, err := c.memberForToken(caller, service, clusterID)
+		if err != nil {
+			return nil, err
+		}
+		if word := record.Strange(p.Rec); word != "" {
+			return nil, fault.NewerVersion(fmt.Sprintf("federation %q", p.Rec.GroupID), word)
+		}
+		if p.Rec.Phase != record.PhaseReady && p.Rec.Phase != record.PhaseApplying {
+			return nil, &fault.Error{Code: fault.CodeConflict, Message: fmt.Sprintf("federation %q is %s; wait for its outcome", p.Rec.GroupID, p.Rec.Phase)}
+		}
+		err = c.writeHold(ctx, p, caller.Subject, next)
+		if errors.Is(err, gate.ErrStale) {
+			if err := tries.Next(ctx, err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err != nil {
+			return nil, fault.Crossing(err)
+		}
+		return c.refreshTokenStatus(p), nil
+	}
+}
+
+func (c *Controller) writeHold(ctx context.Context, p view.MemberRef, by string, next NextHold) error {
+	fedKey := record.FederationKey(p.UID)
+	res, err := c.store.Update(ctx, store.Update{
+		Keys: append(HoldKeys(p.Rec), fedKey),
+		Build: func(v store.View, tx *store.Txn) error {
+			if kv, ok := v.KV(fedKey); !ok || kv.ModRevision != p.Rev {
+				return gate.ErrStale
+			}
+			return c.PutHold(v, tx, p.Rec, by, next)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return c.gate.Shows(ctx, res.Revision)
+}
+
+// HoldKeys are the keys that putHold reads: the order to the holder, and its report.
+func HoldKeys(f *record.Federation) []string {
+	holder := f.Coordinator().ClusterID
+	return []string{record.HoldKey(holder, f.UID), record.HoldingKey(holder, f.UID)}
+}
+
+// PutHold puts what next makes of the order that stands into a transaction that has
+// read holdKeys, and found the federation to be as f says.
+func (c *Controller) PutHold(v store.View, tx *store.Txn, f *record.Federation, by string, next NextHold) error {
+	holder := f.Coordinator().ClusterID
+	key := record.HoldKey(holder, f.UID)
+	var before *record.Hold
+	lost := false
+	if kv, ok := v.KV(key); ok {
+		// What cannot be read is written anew.
+		before, _ = store.Decode[record.Hold](kv)
+	}
+	if kv, ok := v.KV(record.HoldingKey(holder, f.UID)); ok && before != nil {
+		report, err := store.Decode[record.Holding](kv)
+		lost = err == nil && report.Serial >= before.Serial && report.State == record.HoldLost
+	}
+	rec, err := next(f, holder, before, lost)
+	if err != nil || rec == nil {
+		return err
+	}
+	tx.Expect(record.FederationKey(f.UID))
+	tx.Expect(key)
+	tx.Put(key, rec)
+	entry := request.EntryOf(*f, record.ActionGiveToken, record.OutcomeAccepted)
+	entry.By, entry.RequestID, entry.ClusterID, entry.Detail = by, rec.RequestID, holder, ""
+	if rec.Order != record.HoldKeep {
+		entry.Action = record.ActionDeleteToken
+	}
+	request.Note(tx, c.cfg.Now(), entry)
+	return nil
+}
+
+func (c *Controller) refreshTokenStatus(p view.MemberRef) *RefreshTokenStatus {
+	out := &RefreshTokenStatus{GroupID: p.Rec.GroupID, UID: p.UID}
+	c.state.Read(func(v *view.View) {
+		out.RefreshToken = v.RefreshToken(p.Rec, c.cfg.RefreshTokenMaxAge)
+		custody := v.Custody[p.UID]
+		for _, m := range p.Rec.Members {
+			if m.Replica() {
+				out.Members = append(out.Members, custody.Member(m, out.RefreshToken))
+			}
+		}
+	})
+	return out
+}

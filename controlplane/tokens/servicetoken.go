@@ -1,0 +1,103 @@
+package tokens
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// ServiceCaller is who shows the own token of a service of that name. It answers
+// identity.ErrUnauthenticated (wrapped) for every token that is not one, whether there
+// is a service of the name or not: the token is looked up by its hash among the marks
+// of all services, and only then compared with the name, so that neither answer nor
+// time tells. A token dies with the life of its service, and when it is changed.
+func (c *Controller) ServiceCaller(ctx context.Context, service, token string) (identity.Caller, error) {
+	// A change that another instance has made must count here at once, for a token that
+	// is taken away as for one that was made a moment ago.
+	if err := c.gate.Fresh(ctx); err != nil {
+		return identity.Caller{}, err
+	}
+	if uid := c.replicaOfControlPlaneToken(service, token); uid != "" {
+		return identity.OfService(uid), nil
+	}
+	if uid := c.replicaOfToken(record.Mark(token), service); uid != "" {
+		caller := identity.OfService(uid)
+		caller.LifeToken = true
+		return caller, nil
+	}
+	return identity.Caller{}, fmt.Errorf("%w: it is no token of this service", identity.ErrUnauthenticated)
+}
+
+// replicaOfToken is the uid of the replica that has the mark and the name; empty for none, and
+// for one whose tokens were changed: the mark cannot be.
+func (c *Controller) replicaOfToken(mark, service string) (uid string) {
+	c.state.Read(func(v *view.View) {
+		at, ok := v.Marked[mark]
+		if !ok || at.Service != service {
+			return
+		}
+		d := v.Desired(at.Cluster, at.Service).Rec
+		if d == nil || d.Mark != mark || d.Tombstone() {
+			return
+		}
+		if f := v.Federations[d.Federation].Rec; f != nil && f.TokenRotation == 0 && f.Phase != record.PhaseDeleting && !f.Phase.Result() {
+			uid = d.UID
+		}
+	})
+	return uid
+}
+
+// ServiceToken is the token of one life of a replica: an HMAC of its uid, so that
+// every instance knows it and nobody else can guess it.
+func (c *Controller) ServiceToken(replicaUID string) string {
+	mac := hmac.New(sha256.New, c.tokenKey)
+	mac.Write([]byte(replicaUID))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// A service has two tokens. That of its life is our mark at its OSCAR, which never changes
+// it. The other opens the doors of the control plane (/job, /run, its replicas): whoever
+// has read it there loses it when fewer may see the service, or its owner says so.
+
+// ControlPlaneToken is an HMAC of a replica's uid and of how often its federation has changed its
+// tokens, so that it is nowhere to be stored.
+func (c *Controller) ControlPlaneToken(replicaUID string, rotation int64) string {
+	mac := hmac.New(sha256.New, c.doorKey)
+	mac.Write([]byte(replicaUID + "/" + strconv.FormatInt(rotation, 10)))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// replicaOfControlPlaneToken is the uid of the replica of that name whose door token it is; empty for
+// none. Without any replica of the name it takes as long.
+func (c *Controller) replicaOfControlPlaneToken(service, token string) (uid string) {
+	try := func(replica string, rotation int64) {
+		if subtle.ConstantTimeCompare([]byte(c.ControlPlaneToken(replica, rotation)), []byte(token)) == 1 {
+			uid = replica
+		}
+	}
+	c.state.Read(func(v *view.View) {
+		try("", 0)
+		uid = ""
+		for id := range v.Named[service] {
+			f := v.Federations[id].Rec
+			if f.Phase == record.PhaseDeleting || f.Phase.Result() {
+				continue
+			}
+			for _, m := range f.Members {
+				d := v.Desired(m.ClusterID, m.ServiceName).Rec
+				if m.Replica() && m.ServiceName == service && d != nil && d.UID == m.UID && !d.Tombstone() {
+					try(m.UID, f.TokenRotation)
+				}
+			}
+		}
+	})
+	return uid
+}

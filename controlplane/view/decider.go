@@ -1,0 +1,83 @@
+package view
+
+import (
+	"slices"
+
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Situation is one federation with its replicas, as the view has them.
+func (v *View) Situation(f *record.Federation) Situation {
+	out := Situation{Fed: *f, Removing: map[string]*record.Removal{}, Epoch: v.Epoch()}
+	for _, m := range MembersOf(f) {
+		if reg, ok := v.Clusters[m.ClusterID]; ok && reg.Rec.Removal != nil {
+			out.Removing[m.ClusterID] = reg.Rec.Removal
+		}
+	}
+	for i, m := range f.Members {
+		if m.Replica() {
+			out.Replicas = append(out.Replicas, v.Replica(m, i))
+		}
+	}
+	if f.Change != nil {
+		for _, m := range f.Change.Members {
+			if m.Replica() && MemberOf(f.Members, m.UID) < 0 {
+				out.Adding = append(out.Adding, v.Replica(m, -1))
+			}
+		}
+	}
+	for _, m := range f.Leaving {
+		out.Leaving = append(out.Leaving, v.Replica(m, -1))
+	}
+	return out
+}
+
+// Replica is one member with what is asked of it and what its syncer said. index is its
+// place among the members, or -1.
+func (v *View) Replica(m record.Member, index int) ReplicaState {
+	r := ReplicaState{At: m, Member: index, Alive: v.Alive(m.ClusterID), Trouble: v.Trouble(m.ClusterID), ClusterUID: v.ClusterUID(m.ClusterID), Compared: v.Compared(m.ClusterID)}
+	if c, ok := v.Clusters[m.ClusterID]; ok && c.Rec.LastSeen != nil {
+		t := c.Rec.LastSeen.Time
+		r.LastSeen = &t
+	}
+	if n := v.Nodes[m.ClusterID]; n != nil && n.DesiredSelf.Rec != nil {
+		r.Stopped = n.DesiredSelf.Rec.State == record.ClusterPaused || n.DesiredSelf.Rec.SameOscarAs != ""
+	}
+	if d := v.Desired(m.ClusterID, m.ServiceName); d.Rec != nil && d.Rec.UID == m.UID {
+		r.Desired, r.DesiredRev = d.Rec, d.Rev
+	}
+	if o := v.Observed(m.ClusterID, m.ServiceName); o.Rec != nil && o.Rec.UID == m.UID {
+		r.Observed = o.Rec
+	}
+	if r.Desired != nil && r.Desired.Tombstone() && v.abandoned(m.ClusterID) {
+		r.Desired, r.Observed, r.Abandoned = nil, nil, true
+	}
+	return r
+}
+
+// ClusterUID is the registration that a cluster's records belong to; empty when there is
+// none.
+func (v *View) ClusterUID(cluster string) string {
+	if n := v.Nodes[cluster]; n != nil && n.DesiredSelf.Rec != nil {
+		return n.DesiredSelf.Rec.UID
+	}
+	return ""
+}
+
+// Compared says whether a cluster has compared what stands on it with what is desired in the
+// present epoch.
+func (v *View) Compared(cluster string) bool {
+	n := v.Nodes[cluster]
+	return n != nil && n.Self.Rec != nil && n.Self.Rec.Epoch == v.Epoch()
+}
+
+// MemberOf is the index of the member with a uid, or -1.
+func MemberOf(members []record.Member, uid string) int {
+	return slices.IndexFunc(members, func(m record.Member) bool { return m.UID == uid })
+}
+
+// Proposed says whether a pending change refers to a spec of d's federation.
+func (v *View) Proposed(d *record.Desired, spec string) bool {
+	f, ok := v.Federations[d.Federation]
+	return ok && f.Rec.Change != nil && f.Rec.Change.Specs[d.UID] == spec
+}

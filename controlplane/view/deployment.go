@@ -1,0 +1,90 @@
+package view
+
+import (
+	"time"
+
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Deployment is how a service stands, in OSCAR's words.
+type Deployment struct {
+	// State is pending, ready, degraded, failed or unavailable.
+	State string
+	// Reason names the first replica that is not ready, and why; empty when all are.
+	Reason string
+	// Ready and Others count replicas.
+	Ready, Others      int
+	LastTransitionTime time.Time
+}
+
+const (
+	deploymentPending     = "pending"
+	deploymentReady       = "ready"
+	deploymentDegraded    = "degraded"
+	deploymentFailed      = "failed"
+	deploymentUnavailable = "unavailable"
+)
+
+// DeploymentOf says how a federation stands when self is its coordinator, or else that one
+// replica. Members of type endpoint have no part in it.
+func DeploymentOf(members []Replica, self int) Deployment {
+	if !members[self].Coordinator {
+		members = members[self : self+1]
+	}
+	var out Deployment
+	states := map[string]int{}
+	for _, m := range members {
+		if m.Status == nil {
+			continue
+		}
+		state := deploymentState(m.Status.Phase)
+		states[state]++
+		if state == deploymentReady {
+			out.Ready++
+		} else if out.Others++; out.Reason == "" {
+			out.Reason = m.notReady()
+		}
+		if m.Status.LastTransitionTime.After(out.LastTransitionTime) {
+			out.LastTransitionTime = m.Status.LastTransitionTime
+		}
+	}
+	if out.Ready > 0 && out.Others > 0 {
+		out.State = deploymentDegraded
+		return out
+	}
+	for _, state := range []string{deploymentReady, deploymentDegraded, deploymentFailed, deploymentPending, deploymentUnavailable} {
+		if states[state] > 0 {
+			out.State = state
+			break
+		}
+	}
+	return out
+}
+
+// deploymentState is OSCAR's word for the phase of a replica. What drifted or is held is
+// there, and not as it was asked for.
+func deploymentState(phase record.Phase) string {
+	switch phase {
+	case record.PhaseReady:
+		return deploymentReady
+	case record.PhaseDrifted, record.PhaseHeld:
+		return deploymentDegraded
+	case record.PhaseFailed, record.PhaseWedged, record.PhaseRefused:
+		return deploymentFailed
+	case record.PhaseUnreachable:
+		return deploymentUnavailable
+	}
+	return deploymentPending
+}
+
+// notReady says why a replica is not ready.
+func (r Replica) notReady() string {
+	out := r.ClusterID + "/" + r.ServiceName + ": " + string(r.Status.Phase)
+	if r.Status.Reason != "" {
+		out += " (" + string(r.Status.Reason) + ")"
+	}
+	if r.Status.Message != "" {
+		out += ": " + r.Status.Message
+	}
+	return out
+}

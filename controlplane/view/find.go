@@ -1,0 +1,120 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// MemberRef is one replica of one federation, as it was at a revision of its record.
+type MemberRef struct {
+	UID    string
+	Member int
+	Rec    *record.Federation
+	// rev is the revision of the federation's record.
+	Rev int64
+	// gone is the member itself when it is none any more.
+	Gone *record.Member
+}
+
+// At is the member.
+func (p MemberRef) At() record.Member {
+	if p.Gone != nil {
+		return *p.Gone
+	}
+	return p.Rec.Members[p.Member]
+}
+
+// Find resolves a service name as a caller means it: his own coordinator of that
+// name, then any replica that he may see, last the kept result of a creation of
+// his that failed. Several are a conflict that lists their clusters. A caller who has
+// shown a service's own token means that one.
+func (s *State) Find(caller identity.Caller, service, clusterID string) (p MemberRef, err error) {
+	s.Read(func(v *View) { p, err = v.Find(caller, service, clusterID) })
+	return p, err
+}
+
+// Find is State.Find in a view that is being read.
+func (v *View) Find(caller identity.Caller, service, clusterID string) (MemberRef, error) {
+	if caller.Service != "" {
+		return v.findOwn(caller, service, clusterID)
+	}
+	var own, other, results []MemberRef
+	for uid := range v.Named[service] {
+		f := v.Federations[uid]
+		if f.Rec.Phase == record.PhaseDeleting || !caller.MayRead(f.Rec.Owner, f.Rec.Visibility, f.Rec.AllowedUsers) {
+			continue
+		}
+		for i, m := range f.Rec.Members {
+			if !m.Replica() || m.ServiceName != service || clusterID != "" && m.ClusterID != clusterID {
+				continue
+			}
+			p := MemberRef{UID: uid, Member: i, Rec: f.Rec, Rev: f.Rev}
+			switch {
+			case f.Rec.Phase.Result():
+				results = append(results, p)
+			case m.Coordinator && f.Rec.Owner == caller.Subject:
+				own = append(own, p)
+			default:
+				other = append(other, p)
+			}
+		}
+	}
+	for _, found := range [][]MemberRef{own, other} {
+		switch len(found) {
+		case 0:
+		case 1:
+			return found[0], nil
+		default:
+			return MemberRef{}, ambiguous(service, found)
+		}
+	}
+	if len(results) > 0 {
+		return slices.MaxFunc(results, func(a, b MemberRef) int {
+			return cmp.Or(a.Rec.ChangedAt.Compare(b.Rec.ChangedAt.Time), cmp.Compare(b.Member, a.Member))
+		}), nil
+	}
+	return MemberRef{}, fault.NotFound(fmt.Sprintf("there is no service %q", service))
+}
+
+func ambiguous(service string, found []MemberRef) error {
+	var clusters []string
+	for _, p := range found {
+		clusters = append(clusters, p.At().ClusterID)
+	}
+	slices.Sort(clusters)
+	return &fault.Error{
+		Code: fault.CodeConflict, Candidates: slices.Compact(clusters),
+		Message: fmt.Sprintf("service %q is on several clusters; say which with ?cluster_id=", service),
+	}
+}
+
+// findOwn finds the replica whose token the caller has shown: it is good for no other.
+func (v *View) findOwn(caller identity.Caller, service, clusterID string) (MemberRef, error) {
+	for uid := range v.Named[service] {
+		f := v.Federations[uid]
+		i := MemberOf(f.Rec.Members, caller.Service)
+		if i < 0 || f.Rec.Phase == record.PhaseDeleting || f.Rec.Phase.Result() {
+			continue
+		}
+		if m := f.Rec.Members[i]; m.ServiceName == service && (clusterID == "" || m.ClusterID == clusterID) {
+			return MemberRef{UID: uid, Member: i, Rec: f.Rec, Rev: f.Rev}, nil
+		}
+	}
+	return MemberRef{}, &fault.Error{Code: fault.CodeUnauthenticated, Message: "the token is not that of a service of this name"}
+}
+
+// AsSeen is a federation as one of its members sees it.
+func AsSeen(f Federation, self int) Replicas {
+	out := Replicas{Federation: f, Self: self}
+	for _, e := range f.Edges {
+		if e[0] == self {
+			out.Sees = append(out.Sees, e[1])
+		}
+	}
+	return out
+}

@@ -1,0 +1,181 @@
+package view
+
+import (
+	"slices"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// jobIndex is what this instance knows of jobs. It is part of the state, and
+// consistent with the rest of it.
+type jobIndex struct {
+	All map[string]Versioned[record.Job]
+	// order lists all jobs by id, which is by acceptance.
+	Order []string
+	// queued lists, for a federation and an account, the queued jobs in that order, and holds
+	// counts those that stand at a cluster.
+	Queued map[string]map[string][]string
+	Holds  map[Holding]int
+	// of lists the jobs of a federation, on those that stand at a cluster, and posted
+	// those that an endpoint is to be asked for.
+	Of, On map[string]map[string]bool
+	Posted map[string]bool
+	// inFlight counts, for a federation, the jobs that have not ended, users for
+	// whoever is counted for them, and states all jobs.
+	InFlight, Users map[string]int
+	States          map[record.JobState]int
+	Reserved        map[string]Versioned[record.Reserved]
+	// offered lists, for a job, the clusters that offer it, and frozen the jobs that
+	// stand frozen where they were offered.
+	Offered map[string]map[string]bool
+	Frozen  map[string]bool
+	// found lists, for a job, what clusters have found of it after a restore.
+	Found map[string]map[foundAt]bool
+}
+
+// AttemptID names one attempt of a job.
+type AttemptID struct {
+	Job     string
+	Attempt int
+}
+
+func newJobIndex() jobIndex {
+	return jobIndex{
+		All: map[string]Versioned[record.Job]{}, Queued: map[string]map[string][]string{}, Holds: map[Holding]int{},
+		Of: map[string]map[string]bool{}, On: map[string]map[string]bool{}, Posted: map[string]bool{},
+		InFlight: map[string]int{}, Users: map[string]int{}, States: map[record.JobState]int{},
+		Reserved: map[string]Versioned[record.Reserved]{}, Found: map[string]map[foundAt]bool{},
+		Offered: map[string]map[string]bool{}, Frozen: map[string]bool{},
+	}
+}
+
+// applyJob takes over a key of a job; false when it is none.
+func (v *View) applyJob(ref record.Ref, kv store.KV, exists bool) bool {
+	x := &v.Jobs
+	if v.applyOffer(ref, kv, exists) {
+		return true
+	}
+	switch ref.Kind {
+	case record.KindJob:
+		v.setJob(ref.Name, kv, exists)
+		v.news.Jobs[ref.Name] = true
+	case record.KindReserved:
+		set(v, x.Reserved, ref.Cluster, kv, exists)
+		v.news.Capacity = true
+	case record.KindCapacity:
+		n := v.node(ref.Cluster)
+		n.Capacity = one(v, n.Capacity, true, kv, exists)
+		v.news.Capacity = true
+	case record.KindAssignment:
+		set(v, v.node(ref.Cluster).Assignments, AttemptID{ref.Name, ref.AttemptOf()}, kv, exists)
+		v.news.Jobs[ref.Name] = true
+	case record.KindJobReport:
+		id := AttemptID{ref.Name, ref.AttemptOf()}
+		set(v, v.node(ref.Cluster).Reports, id, kv, exists)
+		r := v.node(ref.Cluster).Reports[id].Rec
+		x.noteFound(ref.Name, foundAt{ref.Cluster, id.Attempt}, r != nil && r.Found)
+		v.news.Jobs[ref.Name] = true
+	default:
+		return false
+	}
+	return true
+}
+
+func (v *View) setJob(id string, kv store.KV, exists bool) {
+	x := &v.Jobs
+	if old, ok := x.All[id]; ok {
+		x.count(old.Rec, -1)
+		mark(x.Of, old.Rec.Federation, id, false)
+		if old.Rec.State == record.JobQueued {
+			x.enqueue(old.Rec, false)
+		}
+		if at := standsAt(old.Rec); at != "" {
+			mark(x.On, at, id, false)
+			x.hold(old.Rec, at, -1)
+		}
+		delete(x.Posted, id)
+		delete(x.Frozen, id)
+	}
+	set(v, x.All, id, kv, exists)
+	now, ok := x.All[id]
+	if !ok {
+		x.Order = DropID(x.Order, id)
+		return
+	}
+	x.count(now.Rec, 1)
+	x.Order = AddID(x.Order, id)
+	mark(x.Of, now.Rec.Federation, id, true)
+	if now.Rec.Frozen != nil {
+		x.Frozen[id] = true
+	}
+	switch {
+	case now.Rec.State == record.JobQueued:
+		x.enqueue(now.Rec, true)
+	case now.Rec.State.Ended() || now.Rec.Place == nil:
+	case now.Rec.Place.URL != "":
+		x.Posted[id] = true
+	default:
+		mark(x.On, standsAt(now.Rec), id, true)
+		x.hold(now.Rec, standsAt(now.Rec), 1)
+	}
+}
+
+func (x *jobIndex) count(j *record.Job, by int) {
+	add := func(m map[string]int, key string) {
+		if m[key] += by; m[key] == 0 {
+			delete(m, key)
+		}
+	}
+	x.States[j.State] += by
+	if !j.State.Ended() {
+		add(x.InFlight, j.Federation)
+		add(x.Users, AccountOf(j))
+	}
+}
+
+// AccountOf is who is counted for a job: who sent it, or the owner of the service
+// whose token was used.
+func AccountOf(j *record.Job) string {
+	if j.By != "" {
+		return j.By
+	}
+	return j.Owner
+}
+
+// AddID and dropID keep a list sorted. Ids are in the order of time, so that most
+// come at its end and go at its beginning.
+func AddID(ids []string, id string) []string {
+	i, there := slices.BinarySearch(ids, id)
+	if there {
+		return ids
+	}
+	return slices.Insert(ids, i, id)
+}
+
+// DropID takes an id out of a sorted list.
+func DropID(ids []string, id string) []string {
+	i, there := slices.BinarySearch(ids, id)
+	switch {
+	case !there:
+		return ids
+	case i == 0:
+		return ids[1:]
+	}
+	return slices.Delete(ids, i, i+1)
+}
+
+// Session is the create revision of a cluster's session; 0 for none.
+func (v *View) Session(cluster string) int64 {
+	if n := v.Nodes[cluster]; n != nil && n.Session.Rec != nil {
+		return n.Session.Rev // it is put once
+	}
+	return 0
+}
+
+// Listed says whether a cluster has told of every attempt among its Jobs in the present
+// epoch.
+func (v *View) Listed(cluster string) bool {
+	n := v.Nodes[cluster]
+	return n != nil && n.Self.Rec != nil && n.Self.Rec.JobsEpoch == v.Epoch() && v.Compared(cluster)
+}

@@ -1,0 +1,52 @@
+package view
+
+import (
+	"maps"
+	"sync"
+)
+
+// jobWatchers tells those who watch jobs which have changed.
+type jobWatchers struct {
+	mu  sync.Mutex
+	all map[*jobWatcher]bool
+}
+
+// jobWatcher gathers the ids of jobs that have changed until they are fetched.
+type jobWatcher struct {
+	Wake  chan struct{}
+	dirty map[string]bool
+}
+
+func (w *jobWatchers) Add() *jobWatcher {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.all == nil {
+		w.all = map[*jobWatcher]bool{}
+	}
+	one := &jobWatcher{Wake: make(chan struct{}, 1), dirty: map[string]bool{}}
+	w.all[one] = true
+	return one
+}
+
+func (w *jobWatchers) Drop(one *jobWatcher) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.all, one)
+}
+
+func (w *jobWatchers) tell(ids map[string]bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for one := range w.all {
+		maps.Copy(one.dirty, ids)
+		Nudge(one.Wake)
+	}
+}
+
+func (w *jobWatchers) Take(one *jobWatcher) map[string]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := one.dirty
+	one.dirty = map[string]bool{}
+	return out
+}

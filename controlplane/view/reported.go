@@ -1,0 +1,140 @@
+package view
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+const (
+	// MaxReportMessage in bytes is how much of a sentence of a syncer is kept and shown.
+	// Ours say less; a hostile one could fill every answer and record.
+	MaxReportMessage = 4 << 10
+	// MaxReportWord bounds reasons, states and names of operations in bytes, and
+	// maxReportText every other text: identifiers, fingerprints, URLs.
+	MaxReportWord = 64
+	maxReportText = 4 << 10
+)
+
+// maxReports bounds what syncers write, by the kind of its record, in bytes. Each is far
+// more than a syncer of ours ever writes.
+var maxReports = map[reflect.Type]int{ //nolint:gochecknoglobals // a constant
+	reflect.TypeFor[record.Session]():         4 << 10,
+	reflect.TypeFor[record.Observed]():        512 << 10, // 200 buckets, and one for each of 1000 users
+	reflect.TypeFor[record.ObservedCluster](): 512 << 10,
+	reflect.TypeFor[record.Capacity]():        256 << 10,
+	reflect.TypeFor[record.JobReport]():       16 << 10,
+	reflect.TypeFor[record.Offer]():           16 << 10,
+	reflect.TypeFor[record.Holding]():         32 << 10,
+	reflect.TypeFor[record.Want]():            4 << 10,
+	reflect.TypeFor[record.Reading]():         16 << 10,
+}
+
+// sentences are the fields of reports that are shortened; what else is too long makes the
+// whole report one that no syncer of ours writes.
+var sentences = map[string]bool{"Message": true, "Why": true, "Unrevoked": true, "Outcome": true} //nolint:gochecknoglobals // a constant
+
+// withinBounds bounds every text of a report, so that what is copied into other records
+// fits there. raw is how many bytes the record has.
+func withinBounds(report any, raw int) error {
+	v := reflect.ValueOf(report).Elem()
+	most, ok := maxReports[v.Type()]
+	switch {
+	case !ok:
+		return nil
+	case raw > most:
+		return fmt.Errorf("it has %d bytes, and a syncer writes %d at most", raw, most)
+	}
+	return boundTexts("", v)
+}
+
+func boundTexts(name string, v reflect.Value) error {
+	switch v.Kind() {
+	case reflect.String:
+		if sentences[name] {
+			v.SetString(bounded(v.String(), MaxReportMessage))
+			return nil
+		}
+		most := maxReportText
+		if name == "Operation" || v.Type() != reflect.TypeFor[string]() {
+			most = MaxReportWord
+		}
+		if v.Len() > most {
+			return fmt.Errorf("%s has %d bytes, and %d are possible", name, v.Len(), most)
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			return boundTexts(name, v.Elem())
+		}
+	case reflect.Slice:
+		// What users of its OSCAR may have chosen: it does not speak against the rest.
+		kept := v.Slice(0, 0)
+		for i := range v.Len() {
+			if boundTexts(name, v.Index(i)) == nil {
+				kept = reflect.Append(kept, v.Index(i))
+			}
+		}
+		v.Set(kept)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() && f.Type != reflect.TypeFor[record.Time]() {
+				if err := boundTexts(f.Name, v.Field(i)); err != nil {
+					return err
+				}
+			}
+		}
+	default:
+	}
+	return nil
+}
+
+// bounded cuts a text of a syncer so that it takes at most n bytes in a record, where a
+// control character would take six.
+func bounded(text string, n int) string {
+	const more = "..."
+	size, end := 0, 0
+	var out strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\n', r == '\t', r == '"', r == '\\':
+			size += 2
+		case r < ' ', r == 0x7f, r == utf8.RuneError, r == '\u2028', r == '\u2029':
+			r = ' '
+			size++
+		default:
+			size += utf8.RuneLen(r)
+		}
+		if size > n {
+			return out.String()[:end] + more
+		}
+		if out.WriteRune(r); size <= n-len(more) {
+			end = out.Len()
+		}
+	}
+	return out.String()
+}
+
+// sharedSentences is how many bytes of the sentences of syncers a federation's record has room
+// for; each of its replicas has two, a cause and what became of it.
+const sharedSentences = 128 << 10
+
+// BoundSentences cuts what syncers said of the members of a federation to their share of
+// its record: the outcome of a creation is written whatever they say.
+func BoundSentences(members []record.Member) {
+	share := min(MaxReportMessage, sharedSentences/2/max(len(members), 1))
+	for i := range members {
+		if f := members[i].Cause; f != nil {
+			cut := *f
+			cut.Message = bounded(f.Message, share)
+			members[i].Cause = &cut
+		}
+		if r := members[i].Rollback; r != nil {
+			cut := *r
+			cut.Message = bounded(r.Message, share)
+			members[i].Rollback = &cut
+		}
+	}
+}

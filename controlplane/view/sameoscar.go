@@ -1,0 +1,76 @@
+package view
+
+import (
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// One OSCAR that is registered under two ids has two syncers, each of which takes the
+// other one's services for what nobody knows. The registration that came first keeps
+// it; nothing is written there for the others, nor placed on them, until one is removed.
+
+// OscarID says which OSCAR a cluster is; empty when nobody knows.
+func (v *View) OscarID(cluster string) string {
+	reg, registered := v.Clusters[cluster]
+	if !registered {
+		return ""
+	}
+	if n := v.Nodes[cluster]; n != nil && n.Self.Rec != nil && n.Self.Rec.OscarID != "" {
+		return n.Self.Rec.OscarID
+	}
+	if reg.Rec.Joined != nil {
+		return reg.Rec.Joined.OscarID
+	}
+	return ""
+}
+
+// RegisteredAs is the first cluster, other than that one, that an OSCAR is registered as;
+// empty for none.
+func (v *View) RegisteredAs(id, other string) string {
+	first := ""
+	for cluster, reg := range v.Clusters {
+		if id == "" || cluster == other || v.OscarID(cluster) != id {
+			continue
+		}
+		if first == "" || earlier(reg.Rec, v.Clusters[first].Rec) {
+			first = cluster
+		}
+	}
+	return first
+}
+
+// SameOscarAs is the cluster that a cluster's OSCAR was registered as before.
+func (v *View) SameOscarAs(cluster string) string {
+	reg, registered := v.Clusters[cluster]
+	if !registered || reg.Rec.Removal != nil { // what is removed has its tombstones to see to
+		return ""
+	}
+	first := v.RegisteredAs(v.OscarID(cluster), cluster)
+	if first == "" || earlier(reg.Rec, v.Clusters[first].Rec) {
+		return ""
+	}
+	return first
+}
+
+func earlier(a, b *record.Cluster) bool {
+	if !a.RegisteredAt.Equal(b.RegisteredAt.Time) {
+		return a.RegisteredAt.Before(b.RegisteredAt.Time)
+	}
+	return a.UID < b.UID
+}
+
+// Elsewhere names the cluster that an orphan of this one belongs to: that whose mark it
+// carries, or on which the store knows its life; empty for none.
+func (v *View) Elsewhere(cluster string, o record.Orphan) string {
+	if o.ClusterID != "" && o.ClusterID != cluster {
+		return o.ClusterID
+	}
+	for other, n := range v.Nodes {
+		if d := n.Desired[o.ServiceName].Rec; other != cluster && d != nil && d.UID == o.UID {
+			return other
+		}
+	}
+	if d, known := v.Deleted[o.UID]; known && d.Rec.ClusterID != cluster {
+		return d.Rec.ClusterID
+	}
+	return ""
+}

@@ -1,0 +1,47 @@
+package view
+
+import (
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Trouble is why nothing can be done on a cluster although its syncer is connected, as
+// that tells it; the zero value is none.
+type Trouble struct {
+	Reason  record.Reason
+	Message string
+	// away says that it has been so for so long that nobody waits for the cluster.
+	Away bool
+}
+
+// MaxTrouble is how much of a syncer's words about its cluster is passed on, in bytes.
+const MaxTrouble = 600
+
+// Trouble is why nothing can be done on a cluster although its syncer is connected.
+func (v *View) Trouble(cluster string) Trouble {
+	n := v.Nodes[cluster]
+	if n == nil || n.Session.Rec == nil || n.Self.Rec == nil {
+		return Trouble{}
+	}
+	switch self := n.Self.Rec; self.Reason {
+	case record.ReasonOscarUnreachable, record.ReasonStorageUnreachable, record.ReasonCredentialRefused, record.ReasonNoLease:
+		out := Trouble{Reason: self.Reason, Message: Shorten(self.Message, MaxTrouble), Away: self.Away}
+		if out.Message == "" { // an older syncer gives none
+			out.Message = "the syncer cannot work with its OSCAR"
+		}
+		return out
+	}
+	return Trouble{}
+}
+
+// WhyAway says why a cluster is away; empty when it is not.
+func (r ReplicaState) WhyAway() string {
+	switch {
+	case !r.Alive:
+		return Away(r.LastSeen)
+	case r.Trouble.Away:
+		return r.Trouble.Message
+	case r.Stopped:
+		return "the cluster is paused"
+	}
+	return ""
+}
