@@ -2,8 +2,6 @@ package runs
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,29 +11,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/relay"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store/record"
-)
-
-// The Jobs of a service and their output, as OSCAR shows them: read from its members on the
-// streams of their syncers, with the clusters' own credentials, after it was checked here
-// what the caller may see. Nothing of them is kept.
-
-const (
-	// membersAtOnce is how many members one page is made of.
-	membersAtOnce = 16
-	// maxJobList bounds one member's page in bytes; 70 Jobs have about 20 KiB.
-	maxJobList = 1 << 20
-	// memberTimeout is how long a member may take for a list, and all of them to begin an
-	// answer: less than the 20 s after which OSCAR's clients give up. A full page of 70
-	// Jobs takes an OSCAR about 12 s: it asks its Kubernetes five times a second.
-	memberTimeout = 16 * time.Second
-	// maxLogCursor in bytes.
-	maxLogCursor = 16 << 10
 )
 
 // LogTarget names a service whose Jobs are meant.
@@ -64,40 +44,6 @@ type JobList struct {
 	Remaining *int64
 	// Missing says of the members that have no part in it why.
 	Missing []string
-}
-
-// logCursor is where each member's own pages stand.
-type logCursor struct {
-	// From is the first member that was not asked yet.
-	From int `json:"n"`
-	// Pages are of members that have more, by the uid of the replica.
-	Pages []logPage `json:"p,omitempty"`
-}
-
-type logPage struct {
-	UID  string `json:"u"`
-	Page string `json:"t"`
-}
-
-func (c logCursor) String() string {
-	data, err := json.Marshal(c)
-	if err != nil {
-		return "" // it has strings and numbers alone
-	}
-	return base64.RawURLEncoding.EncodeToString(data)
-}
-
-func readLogCursor(text string) (c logCursor, err error) {
-	if text == "" {
-		return c, nil
-	}
-	data, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || len(text) > maxLogCursor || json.Unmarshal(data, &c) != nil || c.From < 0 || len(c.Pages) > membersAtOnce {
-		return logCursor{}, &fault.Error{Code: fault.CodeInvalid, Violations: []oscar.Violation{{
-			Path: "?page", Rule: oscar.RuleType, Message: "it is no page of this list; leave it out to begin anew",
-		}}}
-	}
-	return c, nil
 }
 
 // logMembers are the replicas whose Jobs a caller means: all of the federation for its
@@ -227,127 +173,6 @@ func (c *Controller) JobLogs(ctx context.Context, caller identity.Caller, in Log
 		out.Next = next.String()
 	}
 	return out, nil
-}
-
-// memberPage is what one OSCAR answers.
-type memberPage struct {
-	Jobs      map[string]JobInfo `json:"jobs"`
-	NextPage  string             `json:"next_page"`
-	Remaining int64              `json:"remaining_jobs"`
-}
-
-// maxMemberPage bounds the page's token of one member in bytes; Kubernetes' have a few hundred.
-const maxMemberPage = 700
-
-func (c *Controller) jobPage(ctx context.Context, t target, page string) (out memberPage, err error) {
-	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
-	defer cancel()
-	resp, err := c.relay.Jobs(ctx, t.Replica, page)
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return out, tooSlow(err)
-	}
-	if err != nil {
-		return out, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return out, fmt.Errorf("OSCAR answered %d", resp.StatusCode)
-	}
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxJobList+1))
-	switch {
-	case err != nil:
-		return out, fmt.Errorf("the answer broke off: %w", err)
-	case len(data) > maxJobList:
-		return out, fmt.Errorf("the answer is larger than %d bytes", maxJobList)
-	case len(data) == 0: // OSCAR's word for a service that is not there any more
-		return out, nil
-	}
-	if err := json.Unmarshal(data, &out); err != nil || len(out.NextPage) > maxMemberPage {
-		return memberPage{}, errors.New("the answer is not what OSCAR v4.1 sends")
-	}
-	out.Remaining = max(0, out.Remaining)
-	return out, nil
-}
-
-// reasonOf is what a caller is told of a member that has not answered.
-func reasonOf(err error) string {
-	if e, ok := errors.AsType[*relay.Error](err); ok {
-		return e.Text
-	}
-	return err.Error()
-}
-
-// tooSlow is the error of a member that was given up.
-func tooSlow(err error) *relay.Error {
-	e, ok := errors.AsType[*relay.Error](err)
-	return &relay.Error{Text: fmt.Sprintf("it has not answered within %s", memberTimeout), Sent: ok && e.Sent, Err: err}
-}
-
-// reply is what one member said to a request that goes to all.
-type reply struct {
-	target
-	resp *http.Response
-	err  error
-}
-
-// everywhere asks all members, membersAtOnce at the same time, and gives up whom
-// memberTimeout finds without an answer. A reply that is enough ends it, and no later one is
-// given: whoever has not answered by then is given up, too.
-func everywhere(ctx context.Context, members []target, ask func(context.Context, target) (*http.Response, error), enough func(reply) bool) []reply {
-	slots, replies := make(chan struct{}, membersAtOnce), make(chan reply, len(members))
-	waits := map[string]context.CancelFunc{} // of those who have not answered
-	for _, t := range members {
-		one, cancel := context.WithCancel(ctx)
-		waits[t.UID] = cancel
-		go func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			resp, err := ask(one, t) //nolint:bodyclose // who asked closes it
-			replies <- reply{t, resp, err}
-		}()
-	}
-	giveUp := func() {
-		for _, cancel := range waits {
-			cancel()
-		}
-	}
-	late := time.NewTimer(memberTimeout)
-	defer late.Stop()
-	out := make([]reply, 0, len(members))
-	var found, slow bool
-	for len(waits) > 0 {
-		var r reply
-		select {
-		case r = <-replies:
-		case <-late.C:
-			slow = true
-			giveUp()
-			continue
-		}
-		end := waits[r.UID]
-		delete(waits, r.UID)
-		switch {
-		case found && r.err == nil: // it has answered before it was given up
-			_ = r.resp.Body.Close()
-			end()
-			continue
-		case found:
-			end()
-			continue
-		case r.err == nil:
-			r.resp.Body = &ending{r.resp.Body, end}
-			if found = enough(r); found {
-				giveUp()
-			}
-		default:
-			end()
-			if slow {
-				r.err = tooSlow(r.err)
-			}
-		}
-		out = append(out, r)
-	}
-	return out
 }
 
 // ending is a body with whose end a request ends.

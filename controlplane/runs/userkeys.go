@@ -128,3 +128,6 @@ func readUserKeys(from io.Reader) (*UserKeys, error) {
 	m := in.MinIO
 	return &UserKeys{Storage: Storage{Endpoint: m.Endpoint, Region: m.Region}, Verify: m.Verify, AccessKey: m.AccessKey, SecretKey: m.SecretKey}, nil
 }
+
+// Storage is where a cluster keeps its data.
+type Storage struct{ Endpoint, Region string }

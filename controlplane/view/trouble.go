@@ -1,6 +1,8 @@
 package view
 
 import (
+	"time"
+
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -44,4 +46,12 @@ func (r ReplicaState) WhyAway() string {
 		return "the cluster is paused"
 	}
 	return ""
+}
+
+// Away says that a cluster has no syncer, and since when.
+func Away(lastSeen *time.Time) string {
+	if lastSeen == nil {
+		return "no syncer is connected"
+	}
+	return "no syncer since " + lastSeen.UTC().Format(time.RFC3339)
 }

@@ -1,74 +1,88 @@
 package view
 
 import (
-	"time"
-
-	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// Status of one replica: which generation it speaks of, and why.
-type Status struct {
-	Phase              record.Phase
-	ObservedGeneration int64
-	Reason             record.Reason
-	Message            string
-	LastTransitionTime time.Time
-	// Inputs is nil unless the replica uses the storage of its origin.
-	Inputs *record.Inputs
+// View is the store at one revision. It is given to functions that read the state, and
+// is good for as long as they run. Its records are shared: a reader changes none.
+type View struct {
+	Revision    int64
+	Meta        *record.Meta
+	Fence       int64
+	Clusters    map[string]Versioned[record.Cluster]
+	Federations map[string]Versioned[record.Federation]
+	Names       map[string]string
+	Nodes       map[string]*Node
+	// named lists, for a service name, the federations with a member of that name,
+	// also one that leaves.
+	Named map[string]map[string]bool
+	// registrations counts the changes of what clusters are registered or were.
+	Registrations int
+	// onCluster lists, for a cluster, the federations with a member on it, one that
+	// is being added or one that leaves.
+	OnCluster map[string]map[string]bool
+	Deleted   map[string]Versioned[record.Deleted]
+	// deletedOf lists, for cluster/service, the uids of earlier lives.
+	DeletedOf map[string]map[string]bool
+	// marked has, for the mark of a service's token, the place of that service.
+	Marked map[string]serviceAt
+	// custody is of the tokens of each federation that has any.
+	Custody map[string]*TokenState
+	// jobs is of the jobs.
+	Jobs jobIndex
+	// news is what the present refresh has changed.
+	news *Changes
 }
 
-// Replica is one member of a federation with its status. Members of type
-// endpoint have no status.
-type Replica struct {
-	Type        string
-	ClusterID   string
-	ServiceName string
-	Priority    int
-	URL         string
-	SSLVerify   *bool
-	Weight      *int
-	UID         string
-	Coordinator bool
-	Status      *Status
-	// Inputs and Outputs are storage_provider:path of the service.
-	Inputs, Outputs []string
+// Versioned is a record with its mod revision.
+type Versioned[T any] struct {
+	Rec *T
+	Rev int64
 }
 
-// Federation is a federation with its computed phase and the status of every replica.
-type Federation struct {
-	UID        string
-	Owner      string
-	GroupID    string
-	Topology   string
-	Delegation string
-	Deployment string
-	Drift      string
-	Generation int64
-	// Revision of the federation's record: its ETag.
-	Revision  int64
-	Phase     record.Phase
-	Paused    bool
-	CreatedAt time.Time
-	ChangedAt time.Time
-	Members   []Replica
-	// Leaving are removed members whose deletion waits for their clusters.
-	Leaving []Replica
-	// Edges are pairs of indexes into Members: who lists whom.
-	Edges [][2]int
-	// Failed is set for the kept result of a creation that failed.
-	Failed *fault.FailedCreate
-	// RefreshToken is nil for those who may not change the federation, and when it has
-	// none.
-	RefreshToken *RefreshToken
+// Node is what stands below c/<cluster>/.
+type Node struct {
+	Session     Versioned[record.Session]
+	Desired     map[string]Versioned[record.Desired]
+	Observed    map[string]Versioned[record.Observed]
+	Asks        map[string]Versioned[record.Ask]
+	Shown       map[string]Versioned[record.Shown]
+	Self        Versioned[record.ObservedCluster]
+	DesiredSelf Versioned[record.DesiredCluster]
+	Capacity    Versioned[record.Capacity]
+	Assignments map[AttemptID]Versioned[record.Assignment]
+	Reports     map[AttemptID]Versioned[record.JobReport]
+	Offers      map[string]Versioned[record.Offer]
+	Answers     map[string]Versioned[record.OfferAnswer]
 }
 
-// Replicas is a federation as one of its replicas sees it.
-type Replicas struct {
-	Federation
-	// Self and Sees are indexes into Members.
-	Self int
-	Sees []int
-	// StreamRevision is the store revision that the view was taken at, or later.
-	StreamRevision int64
+// Epoch is the present one as records name it.
+func (v *View) Epoch() string {
+	if v.Meta == nil {
+		return ""
+	}
+	return v.Meta.Word()
+}
+
+// Alive says whether the cluster's syncer holds a session.
+func (v *View) Alive(cluster string) bool {
+	n := v.Nodes[cluster]
+	return n != nil && n.Session.Rec != nil
+}
+
+// Desired is what is asked of a service on a cluster.
+func (v *View) Desired(cluster, service string) Versioned[record.Desired] {
+	if n := v.Nodes[cluster]; n != nil {
+		return n.Desired[service]
+	}
+	return Versioned[record.Desired]{}
+}
+
+// Observed is what the syncer of a cluster reports of a service.
+func (v *View) Observed(cluster, service string) Versioned[record.Observed] {
+	if n := v.Nodes[cluster]; n != nil {
+		return n.Observed[service]
+	}
+	return Versioned[record.Observed]{}
 }

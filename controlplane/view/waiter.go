@@ -1,9 +1,13 @@
 package view
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"sync"
+	"time"
 
+	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -109,4 +113,36 @@ func (s *State) tellWaiters(federations, clusters map[string]bool, names []strin
 		}
 	}
 	s.Waiters.tell(about)
+}
+
+// Follow calls look now and after every change of a federation, until it is done or
+// fails. When wait has passed look is called once more, with over; who is not done
+// then goes on until ctx ends. What is waited for was accepted: an end of ctx is
+// store.ErrUnknownOutcome.
+func (s *State) Follow(ctx context.Context, uid string, wait time.Duration, look func(over bool) (done bool, err error)) error {
+	timer := time.NewTimer(max(wait, 0))
+	defer timer.Stop()
+	w := s.Waiters.Add(Subject{federation: uid})
+	defer w.Drop()
+	over := false
+	for {
+		if done, err := look(over); err != nil || done {
+			return err
+		}
+		select {
+		case <-w.Wake:
+		case <-timer.C:
+			over = true
+		case <-ctx.Done():
+			return fmt.Errorf("%w: it was accepted: %w", store.ErrUnknownOutcome, context.Cause(ctx))
+		}
+	}
+}
+
+// Nudge wakes the reader of a channel that has room for one signal.
+func Nudge(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
 }

@@ -2,6 +2,7 @@ package view
 
 import (
 	"slices"
+	"time"
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -178,4 +179,89 @@ func (v *View) Session(cluster string) int64 {
 func (v *View) Listed(cluster string) bool {
 	n := v.Nodes[cluster]
 	return n != nil && n.Self.Rec != nil && n.Self.Rec.JobsEpoch == v.Epoch() && v.Compared(cluster)
+}
+
+// Holding is who has jobs at a cluster: an account or, without one, a federation.
+type Holding struct{ Cluster, Account, Federation string }
+
+// standsAt is the cluster where an attempt of a job stands, or nothing.
+func standsAt(j *record.Job) string {
+	if j.State == record.JobQueued || j.State.Ended() || j.Place == nil || j.Place.URL != "" {
+		return ""
+	}
+	return j.Place.ClusterID
+}
+
+// enqueue notes, or forgets, that a job is queued.
+func (x *jobIndex) enqueue(j *record.Job, there bool) {
+	account := AccountOf(j)
+	accounts := x.Queued[j.Federation]
+	if there {
+		if accounts == nil {
+			accounts = map[string][]string{}
+			x.Queued[j.Federation] = accounts
+		}
+		accounts[account] = AddID(accounts[account], j.Job)
+		return
+	}
+	if left := DropID(accounts[account], j.Job); len(left) > 0 {
+		accounts[account] = left
+		return
+	}
+	delete(accounts, account)
+	if len(accounts) == 0 {
+		delete(x.Queued, j.Federation)
+	}
+}
+
+// hold counts a job at a cluster, or counts it no more.
+func (x *jobIndex) hold(j *record.Job, cluster string, by int) {
+	for _, h := range []Holding{{Cluster: cluster, Account: AccountOf(j)}, {Cluster: cluster, Federation: j.Federation}} {
+		if x.Holds[h] += by; x.Holds[h] == 0 {
+			delete(x.Holds, h)
+		}
+	}
+}
+
+// foundAt names an attempt that was found on a cluster.
+type foundAt struct {
+	Cluster string
+	Attempt int
+}
+
+// noteFound keeps the index of what was found after a restore.
+func (x *jobIndex) noteFound(job string, at foundAt, found bool) {
+	switch {
+	case found && x.Found[job] == nil:
+		x.Found[job] = map[foundAt]bool{at: true}
+	case found:
+		x.Found[job][at] = true
+	default:
+		if delete(x.Found[job], at); len(x.Found[job]) == 0 {
+			delete(x.Found, job)
+		}
+	}
+}
+
+// applyOffer takes over an offer or an answer; false when it is none.
+func (v *View) applyOffer(ref record.Ref, kv store.KV, exists bool) bool {
+	switch ref.Kind {
+	case record.KindOffer:
+		set(v, v.node(ref.Cluster).Offers, ref.Name, kv, exists)
+		mark(v.Jobs.Offered, ref.Name, ref.Cluster, exists)
+	case record.KindOfferAnswer:
+		set(v, v.node(ref.Cluster).Answers, ref.Name, kv, exists)
+	default:
+		return false
+	}
+	v.news.Jobs[ref.Name], v.news.Capacity = true, true
+	return true
+}
+
+// TimeOf is the time of a record; nil for none.
+func TimeOf(t *record.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	return &t.Time
 }

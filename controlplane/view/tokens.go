@@ -102,3 +102,6 @@ func (c *TokenState) concerns(cluster string) bool {
 	_, wants := c.Wants[cluster]
 	return holds || wants
 }
+
+// serviceAt is the place of a service.
+type serviceAt struct{ Cluster, Service string }

@@ -1,7 +1,11 @@
 package federations
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -27,4 +31,10 @@ func (r *Resolution) apply(d *record.Desired) {
 		d.Past = record.Branched(d.Past, r.Accept.Epoch, r.Accept.Generation)
 	}
 	d.Again = d.Again || r.Again
+}
+
+func heldBack(f *record.Federation, places []string) error {
+	return &fault.Error{Code: fault.CodeConflict, Message: fmt.Sprintf(
+		"federation %q is held on %s, since the store was restored from an older state; oscarfed describe shows how they differ, oscarfed resolve %s ends it",
+		f.GroupID, strings.Join(places, ", "), places[0])}
 }

@@ -2,9 +2,30 @@ package view
 
 import (
 	"slices"
+	"time"
 
 	"github.com/oscarfed/oscarfed/store/record"
 )
+
+// Situation is one federation with all that a decision about it needs, as it
+// stood at one revision of the store.
+type Situation struct {
+	Fed      record.Federation
+	Replicas []ReplicaState
+	// adding are the replicas that a change waits for, leaving those whose
+	// tombstones are not acknowledged yet.
+	Adding, Leaving []ReplicaState
+	// removing are the clusters that it is on and that are being removed.
+	Removing map[string]*record.Removal
+	Now      time.Time
+	// age is how old the federation's record is, as all instances agree.
+	Age time.Duration
+	// since is when this instance first saw the deadline that the federation has
+	// now, and changeSince that of its change. Zero means when it was written.
+	Since, ChangeSince time.Time
+	// epoch is the present one, as records name it.
+	Epoch string
+}
 
 // Situation is one federation with its replicas, as the view has them.
 func (v *View) Situation(f *record.Federation) Situation {
@@ -80,4 +101,28 @@ func MemberOf(members []record.Member, uid string) int {
 func (v *View) Proposed(d *record.Desired, spec string) bool {
 	f, ok := v.Federations[d.Federation]
 	return ok && f.Rec.Change != nil && f.Rec.Change.Specs[d.UID] == spec
+}
+
+// MembersOf are all that a federation names: its members, those that a change
+// adds, and those that leave.
+func MembersOf(f *record.Federation) []record.Member {
+	out := slices.Concat(f.Members, f.Leaving)
+	if f.Change != nil {
+		out = append(out, f.Change.Members...)
+	}
+	return out
+}
+
+// abandoned says whether the tombstones on a cluster belong to their federations no more: it
+// is registered no more, or is being removed by force. They stay for the cluster, and nobody
+// waits for them.
+func (v *View) abandoned(cluster string) bool {
+	reg, ok := v.Clusters[cluster]
+	return !ok || reg.Rec.Removal != nil && reg.Rec.Removal.Force
+}
+
+// departing says whether a cluster is being removed, or was.
+func (v *View) departing(cluster string) bool {
+	reg, ok := v.Clusters[cluster]
+	return !ok || reg.Rec.Removal != nil
 }

@@ -1,0 +1,297 @@
+package clusters
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/decide"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/request"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// RegisterCluster makes a cluster known. Only the administrator may. It is another
+// cluster than one that had this id before: whatever was desired of that one, and
+// whatever it reported, goes in the same transaction.
+func (c *Controller) RegisterCluster(ctx context.Context, caller identity.Caller, spec ClusterSpec) (*Cluster, error) {
+	if err := clusterRequest(caller, spec); err != nil {
+		return nil, err
+	}
+	release, err := c.gate.ReserveSpace(gate.RegistrationBytes)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if err := c.gate.Fresh(ctx); err != nil {
+		return nil, err
+	}
+	reg := record.Cluster{
+		V: record.Version, ClusterID: spec.ClusterID, UID: record.NewUID(), State: record.ClusterActive,
+		RegisteredAt: record.At(c.cfg.Now()),
+	}
+	apply(&reg, spec)
+	key := record.ClusterKey(spec.ClusterID)
+	return c.writeCluster(ctx, []string{key, record.FenceKey, record.MetaKey}, spec.ClusterID, func(v store.View, tx *store.Txn) error {
+		if kv, ok := v.KV(key); ok {
+			old, err := store.Decode[record.Cluster](kv)
+			if err == nil && old.UID == reg.UID {
+				return nil // our own first try
+			}
+			return &fault.Error{Code: fault.CodeAlreadyExists, Message: fmt.Sprintf("cluster %q is registered already; use PUT to change it", spec.ClusterID)}
+		}
+		kv, ok := v.KV(record.MetaKey)
+		if !ok {
+			return gate.ErrNoStore
+		}
+		meta, err := store.Decode[record.Meta](kv)
+		if err != nil {
+			return err
+		}
+		tx.Expect(record.MetaKey)
+		tx.ExpectAbsent(key)
+		tx.Put(key, reg)
+		clearTree(tx, spec.ClusterID)
+		tx.Put(record.DesiredClusterKey(spec.ClusterID), record.DesiredCluster{
+			V: record.Version, ClusterID: reg.ClusterID, UID: reg.UID, ControlPlane: meta.ControlPlane,
+			Epoch: meta.Epoch, State: reg.State, RestoredAt: meta.RestoredAt, Minimum: meta.Minimum,
+		})
+		request.Note(tx, c.cfg.Now(), record.Audit{By: caller.Subject, Action: record.ActionRegisterCluster, Outcome: record.OutcomeDone, ClusterID: spec.ClusterID})
+		return gate.BumpFence(v, tx, "registered "+spec.ClusterID)
+	})
+}
+
+// UpdateCluster replaces what an administrator says of a cluster.
+func (c *Controller) UpdateCluster(ctx context.Context, caller identity.Caller, spec ClusterSpec) (*Cluster, error) {
+	if err := clusterRequest(caller, spec); err != nil {
+		return nil, err
+	}
+	release, err := c.gate.ReserveSpace(gate.RegistrationBytes)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	key := record.ClusterKey(spec.ClusterID)
+	return c.writeCluster(ctx, []string{key, record.FenceKey}, spec.ClusterID, func(v store.View, tx *store.Txn) error {
+		kv, ok := v.KV(key)
+		if !ok {
+			return fault.NotFound(fmt.Sprintf("cluster %q is not registered", spec.ClusterID))
+		}
+		if err := asGiven(kv, spec.IfMatch); err != nil {
+			return err
+		}
+		reg, err := store.Decode[record.Cluster](kv)
+		if err != nil {
+			return err
+		}
+		groups := reg.AllowedGroups
+		apply(reg, spec)
+		tx.Expect(key)
+		tx.Put(key, reg)
+		request.Note(tx, c.cfg.Now(), record.Audit{By: caller.Subject, Action: record.ActionUpdateCluster, Outcome: record.OutcomeDone, ClusterID: spec.ClusterID})
+		if !slices.Equal(groups, reg.AllowedGroups) {
+			return gate.BumpFence(v, tx, "groups of "+spec.ClusterID)
+		}
+		return nil
+	})
+}
+
+func (c *Controller) writeCluster(ctx context.Context, keys []string, id string, build func(store.View, *store.Txn) error) (*Cluster, error) {
+	res, err := c.store.Update(ctx, store.Update{Keys: keys, Build: build})
+	if err != nil {
+		return nil, fault.Crossing(err)
+	}
+	if err := c.gate.Shows(ctx, res.Revision); err != nil {
+		return nil, fault.Crossing(err)
+	}
+	return c.clusterByID(id)
+}
+
+// shownTo leaves of a cluster what a user needs to place a service there. Its addresses,
+// its keys and what stands on it are the administrator's.
+func (c Cluster) shownTo(caller identity.Caller) Cluster {
+	if caller.Administrator {
+		return c
+	}
+	return Cluster{
+		Revision: c.Revision, ClusterID: c.ClusterID, Labels: c.Labels, State: c.State, Alive: c.Alive, OscarVersion: c.OscarVersion, Reason: c.Reason,
+	}
+}
+
+// Clusters lists what is registered, by id.
+func (c *Controller) Clusters(ctx context.Context, caller identity.Caller) ([]Cluster, error) {
+	if err := c.gate.Fresh(ctx); err != nil {
+		return nil, err
+	}
+	out := []Cluster{}
+	c.state.Read(func(v *view.View) {
+		for _, reg := range v.Clusters {
+			out = append(out, showCluster(v, reg, c.streamOf).shownTo(caller))
+		}
+	})
+	slices.SortFunc(out, func(a, b Cluster) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
+	return out, nil
+}
+
+// Cluster shows one registered cluster.
+func (c *Controller) Cluster(ctx context.Context, caller identity.Caller, id string) (*Cluster, error) {
+	if err := c.gate.Fresh(ctx); err != nil {
+		return nil, err
+	}
+	out, err := c.clusterByID(id)
+	if err != nil {
+		return nil, err
+	}
+	shown := out.shownTo(caller)
+	return &shown, nil
+}
+
+func (c *Controller) clusterByID(id string) (*Cluster, error) {
+	var out *Cluster
+	c.state.Read(func(v *view.View) {
+		if reg, ok := v.Clusters[id]; ok {
+			value := showCluster(v, reg, c.streamOf)
+			out = &value
+		}
+	})
+	if out == nil {
+		return nil, fault.NotFound(fmt.Sprintf("cluster %q is not registered", id))
+	}
+	return out, nil
+}
+
+// showCluster is a cluster as callers see it. stream says whether the syncer of a
+// registration has a stream to this instance.
+func showCluster(v *view.View, of view.Versioned[record.Cluster], stream func(cluster, uid string) bool) Cluster {
+	reg := of.Rec
+	out := Cluster{
+		Revision:  of.Rev,
+		ClusterID: reg.ClusterID, UID: reg.UID, Endpoint: reg.Endpoint, SSLVerify: reg.SSLVerify, Labels: reg.Labels,
+		State: reg.State, Revoked: reg.Revoked, AllowedGroups: reg.AllowedGroups, RegisteredAt: reg.RegisteredAt.Time, Alive: v.Alive(reg.ClusterID),
+		Stream: stream(reg.ClusterID, reg.UID),
+	}
+	if reg.LastSeen != nil {
+		out.LastSeen = &reg.LastSeen.Time
+	}
+	if j := reg.Joined; j != nil {
+		out.Joined = &ClusterJoined{Key: j.Key, KubeSystemUID: j.KubeSystemUID, At: j.At.Time, ValidUntil: j.ValidUntil.Time}
+	}
+	if removal := reg.Removal; removal != nil {
+		sit, _, _ := decide.Removal(v, reg.ClusterID)
+		out.Removal = &ClusterRemoval{
+			Orphan: removal.Orphan, Force: removal.Force, StartedAt: removal.StartedAt.Time,
+			Federations: max(sit.Members, sit.Leaving), Tombstones: sit.Records,
+		}
+		if d := decide.DecideRemoval(sit); !d.Unregister {
+			out.Removal.Waits, out.Removal.Blocked = d.Waits, d.Blocked
+		}
+	}
+	if n := v.Nodes[reg.ClusterID]; n != nil && n.Self.Rec != nil {
+		self := n.Self.Rec
+		out.OscarVersion, out.QueueS, out.Reason, out.Orphans = self.OscarVersion, self.QueueS, self.Reason, self.Orphans
+		out.Message = view.Shorten(self.Message, view.MaxTrouble)
+		out.Unlisted = self.Unlisted
+		if view.OtherIdentity(reg.Joined, self) {
+			out.Reason = record.ReasonOtherIdentity
+		}
+	}
+	if n := v.Nodes[reg.ClusterID]; n != nil && n.DesiredSelf.Rec != nil && n.DesiredSelf.Rec.SameOscarAs != "" {
+		out.Reason = record.ReasonSameOscar
+	}
+	return out
+}
+
+// asGiven refuses a change of a registration that has another revision than its
+// caller has seen; 0 demands none.
+func asGiven(kv store.KV, ifMatch int64) error {
+	if ifMatch == 0 || kv.ModRevision == ifMatch {
+		return nil
+	}
+	return &fault.Error{Code: fault.CodeConflict, Message: "the registration of the cluster has been changed since; GET it again and decide anew"}
+}
+
+func clusterRequest(caller identity.Caller, spec ClusterSpec) error {
+	if !caller.Administrator {
+		return fault.AdminOnly()
+	}
+	var v []oscar.Violation
+	if !oscar.ValidClusterID(spec.ClusterID) {
+		v = append(v, oscar.Violation{Path: "cluster_id", Rule: "name", Value: spec.ClusterID,
+			Message: "a cluster id has 1 to 63 letters, digits, dots, dashes and underscores"})
+	}
+	if u, err := url.Parse(spec.Endpoint); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
+		v = append(v, oscar.Violation{Path: "endpoint", Rule: "type", Value: redactURL(spec.Endpoint),
+			Message: "an endpoint is an http or https URL without credentials, such as https://oscar.example.org"})
+	}
+	labels := 0
+	for key, value := range spec.Labels {
+		labels += len(key) + len(value)
+	}
+	for _, part := range []struct {
+		path    string
+		n, most int
+	}{
+		{"endpoint", len(spec.Endpoint), oscar.MaxURLLength},
+		{"labels", labels, maxRegistration},
+		{"allowed_groups", len(strings.Join(spec.AllowedGroups, "")) + 3*len(spec.AllowedGroups), maxRegistration},
+	} {
+		if part.n > part.most {
+			v = append(v, oscar.Violation{Path: part.path, Rule: oscar.RuleMaxBytes, Value: part.n,
+				Message: fmt.Sprintf("%s has %d bytes; the limit is %d", part.path, part.n, part.most)})
+		}
+	}
+	if len(v) > 0 {
+		return &fault.Error{Code: fault.CodeInvalid, Message: fmt.Sprintf("%d violations", len(v)), Violations: v}
+	}
+	return nil
+}
+
+// maxRegistration bounds the labels of a cluster, and its groups, in bytes.
+const maxRegistration = 64 << 10
+
+// redactURL keeps credentials that were put into a URL out of the answer.
+func redactURL(s string) string {
+	if strings.Contains(s, "@") {
+		return "(not shown: it holds credentials)"
+	}
+	return s
+}
+
+func apply(reg *record.Cluster, spec ClusterSpec) {
+	reg.Endpoint, reg.SSLVerify, reg.Labels, reg.AllowedGroups = strings.TrimRight(spec.Endpoint, "/"), spec.SSLVerify, spec.Labels, spec.AllowedGroups
+	if reg.Labels == nil {
+		reg.Labels = map[string]string{}
+	}
+	if reg.AllowedGroups == nil {
+		reg.AllowedGroups = []string{}
+	}
+}
+
+// AwaitCluster waits until a registered cluster can be placed on: its syncer is
+// connected and has said to which key its secrets are to be sealed.
+func (c *Controller) AwaitCluster(ctx context.Context, id string) error {
+	for {
+		changed := c.state.Watch()
+		usable := false
+		c.state.Read(func(v *view.View) {
+			n := v.Nodes[id]
+			usable = n != nil && n.Session.Rec != nil && n.Self.Rec != nil && n.Self.Rec.Recipient != "" && v.Clusters[id].Rec != nil
+		})
+		if usable {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package federations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/decide"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/topology"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// ChangeDraft is an attempt made ready.
+type ChangeDraft struct {
+	// sit is what it was decided on, and rev the revision of the federation then.
+	Sit view.Situation
+	Rev int64
+	// fence is the revision that the clusters were validated at; nothing was staged before.
+	Fence int64
+	// old and service are the definitions before and after, with their secrets.
+	Old, Service *oscar.Service
+	// differs is false when nothing is to be written.
+	Differs   bool
+	Next      record.Federation
+	specs     map[string]string
+	Added     []gate.Placed
+	Rendered  []Rendered
+	before    []gate.Staged
+	submitted []gate.Staged
+	// data and jobs are the owner's orders for the members that go.
+	data, jobs string
+	resolve    *Resolution
+}
+
+// DraftChange makes everything that a change by somebody writes. It writes nothing. What asks
+// for the same as there is, after defaults and kept secrets, does not differ. With
+// an error about the edited definition comes a draft that has it.
+func (c *Controller) DraftChange(ctx context.Context, id Change, p view.MemberRef, fn Edit) (*ChangeDraft, error) {
+	resolve := id.Resolve
+	old, err := c.WithSecrets(ctx, p.Rec)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, c.withoutDefinition(ctx, p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := fn(old)
+	if err != nil {
+		return nil, err
+	}
+	// The transaction will compare the revision of this situation. It must be the one
+	// that was found changeable, and that If-Match was held against.
+	sit, rev, ok := c.situation(p.UID)
+	if !ok || rev != p.Rev {
+		return nil, gate.ErrStale
+	}
+	if err := sit.Understood(); err != nil {
+		return nil, err
+	}
+	d := &ChangeDraft{Sit: sit, Rev: rev, Old: old, Service: s, resolve: resolve,
+		Differs: resolve != nil || !sameDefinition(s, old, p.Rec), specs: map[string]string{}}
+	if !d.Differs {
+		d.Next, d.Service = sit.Fed, old
+		return d, nil
+	}
+	if !topology.SameVolume(s, old) {
+		return d, &fault.Error{Code: fault.CodeInvalid, Message: "volume updates are not supported after service creation: " +
+			"send the volume as it was submitted, or delete the service and create it again; its volume stays, and is used again under its name"}
+	}
+	g, fence, err := c.validateChange(id.Caller, s.Clone(), p.Rec) // it is kept as it was submitted
+	if err == nil && !delegates(old) && delegates(s) {
+		err = c.holdsRefreshToken(ctx, id, p.Rec)
+	}
+	if err != nil {
+		return d, err
+	}
+	d.Fence = fence
+	d.Next = nextGeneration(sit, s, g, id.Claim.RequestID, resolve)
+	d.Next.By = id.Caller.Subject
+	r := c.Renderer(s, g, d.Next)
+	attempt := record.NewUID() // what another attempt of this request has written stays as it is
+	r.Name = func(service, uid string) string {
+		return record.ChangedSpecName(service, uid, d.Next.Generation, attempt)
+	}
+	if err := r.neverConnected(d.Next); err != nil {
+		return d, err
+	}
+	desired, err := c.renderChange(r, d)
+	if err != nil || id.removes || id.Resolve != nil {
+		return d, err // what takes away is never refused for its size
+	}
+	if err := checkMembersFit(&sit.Fed, d.Next.Members); err != nil {
+		return d, err
+	}
+	return d, c.largestOf(d.Next, desired, d.submitted).changes()
+}
+
+// withoutDefinition says why the definition of a federation is not there: a newer
+// generation has taken its place, or it is lost.
+func (c *Controller) withoutDefinition(ctx context.Context, p view.MemberRef) error {
+	if err := c.gate.Fresh(ctx); err != nil {
+		return err
+	}
+	if _, rev, ok := c.situation(p.UID); !ok || rev != p.Rev {
+		return gate.ErrStale
+	}
+	return &fault.Error{Code: fault.CodeFailedPrecondition, Message: fmt.Sprintf(
+		"the definition of federation %q is not in the store any more, so it cannot be changed; delete it, which keeps its buckets, and create it again", p.Rec.GroupID)}
+}
+
+// sameDefinition says whether two definitions of a federation, with their secrets, ask for
+// the same. Completing one hides the keys of minio.default.
+func sameDefinition(a, b *oscar.Service, f *record.Federation) bool {
+	home := f.Coordinator().ClusterID
+	return oscar.SameDefaultMinIOKeys(a, b) && oscar.Equal(topology.Complete(a, home, f.GroupID), topology.Complete(b, home, f.GroupID))
+}
+
+// nextGeneration is the federation as it will be; members that stay keep their life.
+func nextGeneration(sit view.Situation, s *oscar.Service, g *topology.Graph, requestID string, resolve *Resolution) record.Federation {
+	f := sit.Fed
+	next := f
+	next.Epoch = sit.Epoch
+	next.Generation++
+	lives := map[string]string{}
+	if resolve != nil {
+		next.Generation = max(next.Generation, resolve.Generation)
+		if resolve.Back != nil {
+			lives[resolve.Back.ClusterID+"/"+resolve.Back.ServiceName] = resolve.UID
+		}
+	}
+	next.RequestID, next.Topology, next.Delegation, next.Drift = requestID, g.Topology, g.Delegation, g.Drift
+	next.ReschedulerThreshold, next.Visibility, next.AllowedUsers, next.Prefetch = g.ReschedulerThreshold, s.Visibility, allowedUsers(s), s.ImagePrefetch
+	next.ChangedAt = record.At(sit.Now)
+	next.Members = nil
+	for _, m := range f.Members {
+		lives[m.ClusterID+"/"+m.ServiceName] = m.UID
+	}
+	for _, n := range g.Nodes {
+		m := Member(n)
+		if n.Replica() {
+			m.UID = lives[m.ClusterID+"/"+m.ServiceName]
+			if m.UID == "" {
+				m.UID = record.NewUID()
+			}
+		}
+		next.Members = append(next.Members, m)
+	}
+	return next
+}
+
+// bytes is about how many it writes.
+func (d *ChangeDraft) bytes() int64 {
+	desired := slices.Clone(d.Added)
+	for _, r := range d.Sit.Replicas {
+		if r.Desired != nil {
+			desired = append(desired, decide.PlacedAt(r, r.Desired))
+		}
+	}
+	return gate.BytesThrough(d.Next, desired, slices.Concat(d.before, d.submitted)...)
+}
+
+// renderChange renders the next generation into the draft, and returns what is desired then.
+func (c *Controller) renderChange(r *Renderer, d *ChangeDraft) (all []gate.Placed, err error) {
+	until := record.At(d.Sit.Now.Add(c.limits.PrepareDeadline))
+	made, err := r.Replicas(d.Next.Members)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range made {
+		desired := one.Desired
+		all = append(all, desired)
+		d.before = append(d.before, one.Spec)
+		d.Rendered = append(d.Rendered, one.what)
+		if view.MemberOf(d.Sit.Fed.Members, desired.Rec.UID) >= 0 {
+			d.specs[desired.Rec.UID] = desired.Rec.Spec
+			continue
+		}
+		if d.resolve != nil && d.resolve.Back != nil && desired.Rec.UID == d.resolve.UID {
+			// It was voted for, and applied, in the history that was lost.
+			desired.Rec.Intent, desired.Rec.Deadline = record.IntentApply, nil
+			d.resolve.apply(desired.Rec)
+			d.Added = append(d.Added, desired)
+			continue
+		}
+		desired.Rec.Deadline = &until
+		if d.Next.Deployment == oscar.DeploymentBestEffort {
+			desired.Rec.Deadline = nil
+		}
+		d.Added = append(d.Added, desired)
+	}
+	d.submitted, err = r.Submitted()
+	return all, err
+}

@@ -1,0 +1,101 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/oscarfed/oscarfed/controlplane/relay"
+)
+
+// The Jobs of a service and their output, as OSCAR shows them: read from its members on the
+// streams of their syncers, with the clusters' own credentials, after it was checked here
+// what the caller may see. Nothing of them is kept.
+
+const (
+	// membersAtOnce is how many members one page is made of.
+	membersAtOnce = 16
+	// maxJobList bounds one member's page in bytes; 70 Jobs have about 20 KiB.
+	maxJobList = 1 << 20
+	// memberTimeout is how long a member may take for a list, and all of them to begin an
+	// answer: less than the 20 s after which OSCAR's clients give up. A full page of 70
+	// Jobs takes an OSCAR about 12 s: it asks its Kubernetes five times a second.
+	memberTimeout = 16 * time.Second
+	// maxLogCursor in bytes.
+	maxLogCursor = 16 << 10
+)
+
+// reply is what one member said to a request that goes to all.
+type reply struct {
+	target
+	resp *http.Response
+	err  error
+}
+
+// everywhere asks all members, membersAtOnce at the same time, and gives up whom
+// memberTimeout finds without an answer. A reply that is enough ends it, and no later one is
+// given: whoever has not answered by then is given up, too.
+func everywhere(ctx context.Context, members []target, ask func(context.Context, target) (*http.Response, error), enough func(reply) bool) []reply {
+	slots, replies := make(chan struct{}, membersAtOnce), make(chan reply, len(members))
+	waits := map[string]context.CancelFunc{} // of those who have not answered
+	for _, t := range members {
+		one, cancel := context.WithCancel(ctx)
+		waits[t.UID] = cancel
+		go func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			resp, err := ask(one, t) //nolint:bodyclose // who asked closes it
+			replies <- reply{t, resp, err}
+		}()
+	}
+	giveUp := func() {
+		for _, cancel := range waits {
+			cancel()
+		}
+	}
+	late := time.NewTimer(memberTimeout)
+	defer late.Stop()
+	out := make([]reply, 0, len(members))
+	var found, slow bool
+	for len(waits) > 0 {
+		var r reply
+		select {
+		case r = <-replies:
+		case <-late.C:
+			slow = true
+			giveUp()
+			continue
+		}
+		end := waits[r.UID]
+		delete(waits, r.UID)
+		switch {
+		case found && r.err == nil: // it has answered before it was given up
+			_ = r.resp.Body.Close()
+			end()
+			continue
+		case found:
+			end()
+			continue
+		case r.err == nil:
+			r.resp.Body = &ending{r.resp.Body, end}
+			if found = enough(r); found {
+				giveUp()
+			}
+		default:
+			end()
+			if slow {
+				r.err = tooSlow(r.err)
+			}
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// tooSlow is the error of a member that was given up.
+func tooSlow(err error) *relay.Error {
+	e, ok := errors.AsType[*relay.Error](err)
+	return &relay.Error{Text: fmt.Sprintf("it has not answered within %s", memberTimeout), Sent: ok && e.Sent, Err: err}
+}

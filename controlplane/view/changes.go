@@ -1,0 +1,34 @@
+package view
+
+import (
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Changes is what one refresh of the state has seen.
+type Changes struct {
+	// Federations, by uid, and Clusters that a change concerns. The empty cluster stands
+	// for the fence.
+	Federations, Clusters map[string]bool
+	// Jobs, by id, and Capacity says that some cluster has more or less to give.
+	Jobs     map[string]bool
+	Capacity bool
+	// Ended are clusters whose session has ended, Departed those that are being removed,
+	// or were, and Forgiven those that are readmitted, or are another one.
+	Ended, Departed, Forgiven []string
+	// Readings are the keys of reports that a refresh token was read.
+	Readings []string
+	// Meta is set when the meta record was written.
+	Meta *record.Meta
+	// Corrupt are errors of records that cannot be read, and Strange the words of a newer
+	// version, by the key of their record.
+	Corrupt []error
+	Strange map[string]string
+	// shown are clusters that are shown otherwise, and formerly the names that
+	// federations had before.
+	shown    map[string]bool
+	formerly []string
+}
+
+func newChanges() *Changes {
+	return &Changes{Federations: map[string]bool{}, Clusters: map[string]bool{}, Jobs: map[string]bool{}, Strange: map[string]string{}, shown: map[string]bool{}}
+}

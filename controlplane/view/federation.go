@@ -1,0 +1,141 @@
+package view
+
+import (
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/topology"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Status of one replica: which generation it speaks of, and why.
+type Status struct {
+	Phase              record.Phase
+	ObservedGeneration int64
+	Reason             record.Reason
+	Message            string
+	LastTransitionTime time.Time
+	// Inputs is nil unless the replica uses the storage of its origin.
+	Inputs *record.Inputs
+}
+
+// Replica is one member of a federation with its status. Members of type
+// endpoint have no status.
+type Replica struct {
+	Type        string
+	ClusterID   string
+	ServiceName string
+	Priority    int
+	URL         string
+	SSLVerify   *bool
+	Weight      *int
+	UID         string
+	Coordinator bool
+	Status      *Status
+	// Inputs and Outputs are storage_provider:path of the service.
+	Inputs, Outputs []string
+}
+
+// Federation is a federation with its computed phase and the status of every replica.
+type Federation struct {
+	UID        string
+	Owner      string
+	GroupID    string
+	Topology   string
+	Delegation string
+	Deployment string
+	Drift      string
+	Generation int64
+	// Revision of the federation's record: its ETag.
+	Revision  int64
+	Phase     record.Phase
+	Paused    bool
+	CreatedAt time.Time
+	ChangedAt time.Time
+	Members   []Replica
+	// Leaving are removed members whose deletion waits for their clusters.
+	Leaving []Replica
+	// Edges are pairs of indexes into Members: who lists whom.
+	Edges [][2]int
+	// Failed is set for the kept result of a creation that failed.
+	Failed *fault.FailedCreate
+	// RefreshToken is nil for those who may not change the federation, and when it has
+	// none.
+	RefreshToken *RefreshToken
+}
+
+// Replicas is a federation as one of its replicas sees it.
+type Replicas struct {
+	Federation
+	// Self and Sees are indexes into Members.
+	Self int
+	Sees []int
+	// StreamRevision is the store revision that the view was taken at, or later.
+	StreamRevision int64
+}
+
+// WasReady shows a federation that is gone as it was when its creation was done.
+func (f *Federation) WasReady() {
+	if f.Deployment == oscar.DeploymentBestEffort {
+		return // who was ready then is not known
+	}
+	f.Phase = record.PhaseReady
+	for _, m := range f.Members {
+		if m.Status != nil {
+			*m.Status = Status{Phase: record.PhaseReady, ObservedGeneration: f.Generation, Reason: record.ReasonApplied, LastTransitionTime: f.ChangedAt}
+		}
+	}
+}
+
+// FailedError is the error of a creation that failed, from its record.
+func FailedError(f *record.Federation) *fault.Error {
+	return &fault.Error{
+		Code: fault.Code(f.Code), Message: f.Detail, Failed: failedCreate(f),
+		RetryAfter: time.Duration(f.RetryAfter) * time.Second,
+	}
+}
+
+// failedCreate is nil unless the creation failed.
+func failedCreate(f *record.Federation) *fault.FailedCreate {
+	if !f.Phase.Result() && f.Phase != record.PhaseRollingBack {
+		return nil
+	}
+	out := &fault.FailedCreate{GroupID: f.GroupID, Phase: f.Phase, Rollback: record.RollbackComplete}
+	if c := f.Coordinator(); c != nil {
+		out.Service = c.ServiceName
+	}
+	for _, m := range f.Members {
+		if !m.Replica() {
+			continue
+		}
+		r := fault.FailedReplica{Type: m.Type, ClusterID: m.ClusterID, ServiceName: m.ServiceName, Cause: m.Cause}
+		if m.Rollback != nil {
+			r.Rollback = *m.Rollback
+		}
+		switch r.Rollback.State {
+		case record.RollbackFailed:
+			out.Rollback = record.RollbackFailed
+		case record.RollbackPending:
+			if out.Rollback != record.RollbackFailed {
+				out.Rollback = record.RollbackPending
+			}
+		}
+		out.Replicas = append(out.Replicas, r)
+	}
+	if f.Phase == record.PhaseAborted {
+		out.Rollback = record.RollbackNotNeeded
+	}
+	return out
+}
+
+// Sees lists cluster/service of the replicas that replica i lists.
+func Sees(g *topology.Graph, i int) []string {
+	var out []string
+	for _, j := range g.Sees(i) {
+		if n := g.Nodes[j]; n.Replica() {
+			out = append(out, n.Member.ClusterID+"/"+n.Member.ServiceName)
+		}
+	}
+	return out
+}

@@ -1,4 +1,0 @@
-package view
-
-// serviceAt is the place of a service.
-type serviceAt struct{ Cluster, Service string }
