@@ -16,6 +16,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/syncer/jobs"
 	"github.com/oscarfed/oscarfed/syncer/keyserver"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
@@ -236,4 +237,12 @@ func (c Config) version() string { return version.Get().Version }
 type Local interface {
 	// Run answers for a site until ctx ends.
 	Run(ctx context.Context, site keyserver.Site) error
+}
+
+// jobs has the limits of jobs.
+func (c Config) jobs() jobs.Config {
+	return jobs.Config{
+		Posts: c.JobPosts, Timeout: c.JobTimeout, StopGrace: c.StopGrace, Poll: c.JobPoll, Start: c.JobStart, Grace: c.JobGrace,
+		Resend: c.JobResend, LateWindow: c.LateWindow, RetryPause: c.RetryPause, Resync: c.Resync,
+	}
 }

@@ -83,7 +83,7 @@ func (t *term) carryOut(ctx context.Context, v *sight, d decision) (bool, error)
 	case acknowledge:
 		return false, t.acknowledge(ctx, v, d)
 	case count:
-		t.counts.want(v.name, v.desired.UID)
+		t.counts.Want(v.name, v.desired.UID)
 		return false, nil
 	}
 	if d.act.writes() {

@@ -1,5 +1,7 @@
 package syncer
 
+import "github.com/oscarfed/oscarfed/syncer/jobs"
+
 // Fail points: before and after each write to OSCAR, and each report, of a
 // creation, a deletion and a release. See package failpoint.
 const (
@@ -23,28 +25,6 @@ const (
 	failAfterDeleted  = "syncer.after_deleted"
 )
 
-// Fail points of a job: before and after each report and its POST.
-const (
-	failBeforeClaim      = "syncer.before_claim"
-	failAfterClaim       = "syncer.after_claim"
-	failBeforeSubmitting = "syncer.before_submitting"
-	failAfterSubmitting  = "syncer.after_submitting"
-	failBeforePost       = "syncer.before_post"
-	failAfterPost        = "syncer.after_post"
-	failBeforeSubmitted  = "syncer.before_submitted"
-	failAfterSubmitted   = "syncer.after_submitted"
-	failBeforeEnd        = "syncer.before_end"
-	failAfterEnd         = "syncer.after_end"
-)
-
-// JobFailPoints lists the fail points that a job passes.
-func JobFailPoints() []string {
-	return []string{
-		failBeforeClaim, failAfterClaim, failBeforeSubmitting, failAfterSubmitting, failBeforePost, failAfterPost,
-		failBeforeSubmitted, failAfterSubmitted, failBeforeEnd, failAfterEnd,
-	}
-}
-
 // FailPoints lists the fail points of services. Those of update are passed
 // by a creation that attaches to the buckets of an earlier life.
 func FailPoints() []string {
@@ -54,3 +34,6 @@ func FailPoints() []string {
 		failBeforeRelease, failAfterRelease, failBeforeDrop, failAfterDrop, failBeforeDeleted, failAfterDeleted,
 	}
 }
+
+// JobFailPoints lists the fail points that a job passes.
+func JobFailPoints() []string { return jobs.FailPoints() }

@@ -9,14 +9,12 @@ import (
 
 // metrics of one syncer.
 type metrics struct {
-	writes               *prometheus.CounterVec
-	seconds              *prometheus.HistogramVec
-	reports              *prometheus.CounterVec
-	votes                *prometheus.CounterVec
-	jobPosts, jobReports *prometheus.CounterVec
-	jobSeconds           prometheus.Histogram
-	queue                prometheus.Gauge
-	orphans              prometheus.Gauge
+	writes  *prometheus.CounterVec
+	seconds *prometheus.HistogramVec
+	reports *prometheus.CounterVec
+	votes   *prometheus.CounterVec
+	queue   prometheus.Gauge
+	orphans prometheus.Gauge
 	// offers, offerSteps and rescheduled are about Jobs that wait.
 	offers, offerSteps *prometheus.CounterVec
 	rescheduled        prometheus.Gauge
@@ -41,16 +39,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		votes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "oscarfed_syncer_votes_total", Help: "Votes by answer and reason.",
 		}, []string{"answer", "reason"}),
-		jobPosts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "oscarfed_syncer_job_posts_total", Help: "POSTs of jobs to OSCAR by outcome (taken, other event, refused, failed, not sent, unanswered).",
-		}, []string{"outcome"}),
-		jobReports: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "oscarfed_syncer_job_reports_total", Help: "Reports about jobs written to etcd by state.",
-		}, []string{"state"}),
-		jobSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "oscarfed_syncer_job_post_seconds", Help: "How long OSCAR took to answer the POST of a job.",
-			Buckets: []float64{.01, .05, .25, 1, 2, 4, 8, 15, 30, 60},
-		}),
 		queue: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "oscarfed_syncer_write_queue", Help: "Services that wait for a write to OSCAR.",
 		}),
@@ -71,7 +59,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}),
 	}
 	if r != nil {
-		r.MustRegister(m.writes, m.seconds, m.reports, m.votes, m.queue, m.orphans, m.offers, m.offerSteps, m.rescheduled, m.registered, m.jobPosts, m.jobReports, m.jobSeconds, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		r.MustRegister(m.writes, m.seconds, m.reports, m.votes, m.queue, m.orphans, m.offers, m.offerSteps, m.rescheduled, m.registered, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "oscarfed_syncer_leads", Help: "1 when this syncer may write to its OSCAR; 0 while another one holds its Lease, or Kubernetes does not answer.",
 		}, func() float64 {
 			if leads := m.leads.Load(); leads != nil && (*leads)() {
@@ -93,9 +81,4 @@ func (m *metrics) serves(registered bool) {
 func (m *metrics) wrote(step act, outcome string, took time.Duration) {
 	m.writes.WithLabelValues(step.String(), outcome).Inc()
 	m.seconds.WithLabelValues(step.String()).Observe(took.Seconds())
-}
-
-func (m *metrics) posted(outcome postOutcome, took time.Duration) {
-	m.jobPosts.WithLabelValues(outcome.String()).Inc()
-	m.jobSeconds.Observe(took.Seconds())
 }

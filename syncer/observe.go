@@ -218,9 +218,9 @@ func (t *term) complete(v *sight, listed time.Time, half bool) error {
 	if v.desired.Tombstone() {
 		// From the tombstone on no job is posted; one that was a moment before is not
 		// among those that were counted, and how one has ended is still to be reported.
-		v.local.running = t.desk.unfinished(v.name)
-		if n := t.counts.read(v.name, v.desired.UID, t.session.Now()); n != nil && (!n.half || half || !v.fresh) {
-			v.local.running, v.local.counted = max(v.local.running, n.running), true
+		v.local.running = t.desk.Unfinished(v.name)
+		if n := t.counts.Read(v.name, v.desired.UID, t.session.Now()); n != nil && (!n.Half || half || !v.fresh) {
+			v.local.running, v.local.counted = max(v.local.running, n.Running), true
 		}
 	}
 	v.memory = t.notes.read(v.name, v.desired, v.revision)

@@ -15,7 +15,7 @@ var elsewhere = record.OriginStorage{
 // is sent again, and then what OSCAR shows is what later looks are compared with.
 func TestPlanOfAServiceWhoseStorageMoves(t *testing.T) {
 	s := situation{
-		now: planTime, desired: &record.Desired{Intent: record.IntentApply, UID: "u", Generation: 2, Drift: driftReport}, revision: 7,
+		now: now, desired: &record.Desired{Intent: record.IntentApply, UID: "u", Generation: 2, Drift: driftReport}, revision: 7,
 		observed: &record.Observed{UID: "u", Phase: record.PhaseReady, ObservedGeneration: 2, DesiredRevision: 7, ReadBack: "before"},
 		local:    local{whose: ours, generation: 2, hash: "before", differs: "storage_providers"}, moved: true,
 	}
@@ -38,22 +38,22 @@ func TestPlanOfAServiceWhoseStorageMoves(t *testing.T) {
 
 func TestReportsKeepWhatIsKnownOfTheStorage(t *testing.T) {
 	d, says := &record.Desired{UID: "u", Generation: 1}, &record.Inputs{Readable: true}
-	first := nextReport(nil, d, 1, "", finding{phase: record.PhaseReady, readBack: "x", storage: "there"}, planTime)
+	first := nextReport(nil, d, 1, "", finding{phase: record.PhaseReady, readBack: "x", storage: "there"}, now)
 	if first.Storage != "there" || first.Inputs != nil {
 		t.Errorf("first %+v", first)
 	}
 	first.Inputs = says
-	if next := nextReport(first, d, 2, "", finding{phase: record.PhaseDrifted}, planTime); next.Storage != "there" || next.Inputs != says {
+	if next := nextReport(first, d, 2, "", finding{phase: record.PhaseDrifted}, now); next.Storage != "there" || next.Inputs != says {
 		t.Errorf("drifted %+v", next)
 	}
-	if next := nextReport(first, d, 2, "", finding{phase: record.PhaseReady, readBack: "y", storage: "there"}, planTime); next.Inputs != says {
+	if next := nextReport(first, d, 2, "", finding{phase: record.PhaseReady, readBack: "y", storage: "there"}, now); next.Inputs != says {
 		t.Errorf("settled again %+v", next)
 	}
 	for name, f := range map[string]finding{
 		"its own storage": {phase: record.PhaseReady, readBack: "y"}, "another one": {phase: record.PhaseReady, readBack: "y", storage: "elsewhere"},
 		"deleted": {phase: record.PhaseDeleted},
 	} {
-		if next := nextReport(first, d, 2, "", f, planTime); next.Inputs != nil {
+		if next := nextReport(first, d, 2, "", f, now); next.Inputs != nil {
 			t.Errorf("%s: %+v", name, next)
 		}
 	}

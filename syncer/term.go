@@ -16,6 +16,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/answers"
+	"github.com/oscarfed/oscarfed/syncer/jobs"
 	"github.com/oscarfed/oscarfed/syncer/originstorage"
 	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 	"github.com/oscarfed/oscarfed/syncer/session"
@@ -45,12 +46,9 @@ type term struct {
 	deadlines clock.Sightings
 	tokens    *ownertoken.Tokens
 	claims    *claims
-	desk      *desk
-	// jobs lists the Jobs of services, and counts are of those that run.
-	jobs   jobLister
-	counts *counts
-	// replicas are those that jobs were looked at for.
-	replicas replicas
+	desk      *jobs.Jobs
+	// counts are of jobs that run.
+	counts *jobs.Counts
 	// measured is closed when it was tried once to tell what the cluster has free.
 	measured chan struct{}
 	// capacityWritten is when what is free was written last; only capacities uses it.
@@ -82,7 +80,6 @@ func newTerm(s *Syncer, now *session.Session) *term {
 	}
 	t.offers = newOffers()
 	t.tokens = ownertoken.New(now, s.tokens, s.cfg.Tokens, s.cfg.HolderPatience, t.tokenCame)
-	t.desk, t.jobs, t.counts = newDesk(t), newJobSource(t), newCounts(t.session.Now)
 	t.writes = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
 		Queue: &priority{desired: t.desiredByOurClock, now: t.session.Now},
 	})
@@ -95,7 +92,13 @@ func (t *term) run(ctx context.Context) error {
 	defer t.shutDown()
 	t.answers = answers.New(ctx, t.session, t.cfg.OSCAR, t.cfg.Kube, t.answersAgain)
 	defer t.answers.Wait()
-	t.origins = originstorage.NewWatch(ctx, t.session, t.Syncer.origins, t.cfg.OriginLook, func(service string) bool { return t.desk.unfinished(service) > 0 })
+	t.origins = originstorage.NewWatch(ctx, t.session, t.Syncer.origins, t.cfg.OriginLook, func(service string) bool { return t.desk.Unfinished(service) > 0 })
+	lister := jobs.NewLister(t.session, t.answers, t.cfg.Kube, t.cfg.OSCAR)
+	t.counts = jobs.NewCounts(t.session, lister, func(service string) { t.decisions.Add(service) })
+	t.desk = jobs.New(t.session, lister, t.cfg.jobs(), jobs.Deps{
+		OSCAR: t.cfg.OSCAR, Kube: t.cfg.Kube, Answers: t.answers, Definitions: t.specs, Tokens: t.tokens,
+		Keys: t.Syncer.origins, Origins: t.origins, Events: &t.events, Metrics: t.jobMetrics,
+	})
 
 	// From this revision on, nobody else has written to our OSCAR.
 	if err := t.session.Mirror.Wait(ctx, t.session.Lease.CreateRevision()); err != nil {
@@ -114,11 +117,11 @@ func (t *term) run(ctx context.Context) error {
 	group.Go(func() error { return t.resyncs(ctx) })
 	group.Go(func() error { t.probe(ctx); return nil })
 	group.Go(func() error { t.listen(ctx); return nil })
-	group.Go(func() error { return t.desk.run(ctx) })
+	group.Go(func() error { return t.desk.Run(ctx) })
 	if t.cfg.Relay != nil {
 		group.Go(func() error { t.cfg.Relay.Run(ctx, site{t}); return nil })
 	}
-	group.Go(func() error { t.countJobs(ctx); return nil })
+	group.Go(func() error { t.counts.Run(ctx); return nil })
 	group.Go(func() error { t.capacities(ctx); return nil })
 	group.Go(func() error { t.offerJobs(ctx); return nil })
 	group.Go(func() error { t.origins.Run(ctx); return nil })
@@ -143,10 +146,7 @@ func (t *term) run(ctx context.Context) error {
 func (t *term) shutDown() {
 	t.decisions.ShutDown()
 	t.writes.ShutDown()
-	t.counts.queue.ShutDown()
 	t.offers.queue.ShutDown()
-	t.desk.due.ShutDown()
-	t.desk.listings.ShutDown()
 }
 
 // assumeForPredecessors notes for each order without an outcome that an earlier
@@ -214,17 +214,17 @@ func (t *term) follow(ctx context.Context) error {
 				t.hear(ref.Name, now)
 				t.decisions.Add(ref.Name)
 				t.tokens.ReconcileServed(view, ref.Name)
-				t.desk.hearOf(ref.Name)
+				t.desk.ServiceChanged(ref.Name)
 				t.offers.again(ref.Name)
 			case record.KindAssignment:
-				t.desk.hear(ref)
+				t.desk.Changed(ref)
 			case record.KindOffer, record.KindOfferAnswer:
 				t.offerCame(view, ref.Name)
 			case record.KindHold, record.KindHolding, record.KindTokenAsk, record.KindGranted, record.KindWant, record.KindGrant:
 				t.tokens.Changed(ref.Name)
 			case record.KindObservedService, record.KindAsk:
 				t.decisions.Add(ref.Name)
-				t.desk.hearOf(ref.Name)
+				t.desk.ServiceChanged(ref.Name)
 			case record.KindTokens:
 				t.tokens.Arrived(view, ref.Name)
 			case record.KindDesiredCluster:
@@ -233,7 +233,7 @@ func (t *term) follow(ctx context.Context) error {
 					t.decisions.Add(record.ParseKey(kv.Key).Name)
 				}
 				t.tokens.ReconcileAll(view)
-				t.desk.hearAll()
+				t.desk.ClusterChanged()
 				t.offers.allAgain()
 				t.offerAll(view)
 			}

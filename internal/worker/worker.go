@@ -9,12 +9,16 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Config of a Worker. Handle is required, the rest has defaults.
+// Config of a Worker. Either Handle or HandleAll is required, the rest has defaults.
 type Config[K comparable] struct {
 	// Handle does the work of one key. After an error the key is handled again after a
 	// pause that doubles from MinBackoff to MaxBackoff. Without an error the pause starts
 	// anew, and the key is handled again after again if that is positive.
 	Handle func(ctx context.Context, key K) (again time.Duration, err error)
+	// HandleAll does the work of all keys that are due, up to Most of them, where that is
+	// cheaper than one after another, in one goroutine. It adds again what has failed.
+	HandleAll func(ctx context.Context, keys []K)
+	Most      int
 	// Goroutines is how many keys are handled at the same time; default 1.
 	Goroutines int
 	// MinBackoff and MaxBackoff are the shortest and the longest pause after errors;
@@ -49,7 +53,7 @@ type earlyKey[K comparable] struct {
 
 // New makes a Worker. It starts nothing; keys may be added from now on.
 func New[K comparable](cfg Config[K]) *Worker[K] {
-	if cfg.Goroutines <= 0 {
+	if cfg.Goroutines <= 0 || cfg.HandleAll != nil {
 		cfg.Goroutines = 1
 	}
 	if cfg.MinBackoff <= 0 {
@@ -170,6 +174,9 @@ func (w *Worker[K]) next(ctx context.Context, queue workqueue.TypedRateLimitingI
 	if ctx.Err() != nil {
 		return false
 	}
+	if w.cfg.HandleAll != nil {
+		return w.all(ctx, queue, key)
+	}
 	again, err := w.cfg.Handle(ctx, key)
 	switch {
 	case ctx.Err() != nil:
@@ -186,6 +193,21 @@ func (w *Worker[K]) next(ctx context.Context, queue workqueue.TypedRateLimitingI
 		}
 	}
 	return true
+}
+
+// all handles the keys that are due, of which first was taken.
+func (w *Worker[K]) all(ctx context.Context, queue workqueue.TypedRateLimitingInterface[K], first K) bool {
+	keys := []K{first}
+	for len(keys) < w.cfg.Most && queue.Len() > 0 {
+		key, shutdown := queue.Get()
+		if shutdown {
+			return false
+		}
+		defer queue.Done(key)
+		keys = append(keys, key)
+	}
+	w.cfg.HandleAll(ctx, keys)
+	return ctx.Err() == nil
 }
 
 func (w *Worker[K]) stale(err error) bool {

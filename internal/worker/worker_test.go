@@ -272,3 +272,23 @@ func TestKeysMayBeAddedFromEverywhereAtAnyTime(t *testing.T) {
 	<-all
 	stop()
 }
+
+func TestKeysThatAreDueAreHandledTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var handled list[[]string]
+		var w *worker.Worker[string]
+		w = worker.New(worker.Config[string]{Most: 2, HandleAll: func(_ context.Context, keys []string) {
+			if handled.add(keys) == 1 {
+				w.AddAfter(keys[0], time.Second)
+			}
+		}})
+		for _, key := range []string{"a", "b", "c", "a"} {
+			w.Add(key)
+		}
+		start(t, w)
+		pass(time.Minute)
+		if diff := cmp.Diff([][]string{{"a", "b"}, {"c"}, {"a"}}, handled.get()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

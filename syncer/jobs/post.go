@@ -1,4 +1,4 @@
-package syncer
+package jobs
 
 import (
 	"context"
@@ -25,9 +25,9 @@ type openedJob struct {
 	owner   string
 	secrets []string
 	// uid is the life of the service, and place the storage that its jobs use.
-	uid   string
-	place *definition.Storage
-	keys  originstorage.KeysOf
+	uid     string
+	storage *definition.Storage
+	keys    originstorage.KeysOf
 	// byOwner says that the token of the submission is the owner's access token.
 	byOwner bool
 }
@@ -44,14 +44,14 @@ func (e *unfitError) Error() string { return e.message }
 func lostEvent(message string) *unfitError { return &unfitError{record.JobEventLost, message} }
 
 // openJob reads what is to be posted, before anything says that OSCAR is asked.
-func (d *desk) openJob(ctx context.Context, a *attempt, assignment record.Assignment) {
+func (d *Jobs) openJob(ctx context.Context, a *attempt, assignment record.Assignment) {
 	opened, err := d.read(ctx, a, assignment)
 	d.opened(ctx, a, opened, err)
 }
 
-func (d *desk) opened(ctx context.Context, a *attempt, opened *openedJob, err error) {
+func (d *Jobs) opened(ctx context.Context, a *attempt, opened *openedJob, err error) {
 	if unfit, ok := errors.AsType[*unfitError](err); ok {
-		d.finished(a, func(m *jobMemory) { m.unfit = unfit })
+		d.finished(a, func(m *memory) { m.unfit = unfit })
 		return
 	}
 	if err != nil {
@@ -64,11 +64,11 @@ func (d *desk) opened(ctx context.Context, a *attempt, opened *openedJob, err er
 	d.mu.Lock()
 	a.opened = opened
 	d.mu.Unlock()
-	d.finished(a, func(*jobMemory) {})
+	d.finished(a, func(*memory) {})
 }
 
 // postpone gives the slot back and decides anew after a pause.
-func (d *desk) postpone(a *attempt) {
+func (d *Jobs) postpone(a *attempt) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a.memory.busy = false
@@ -77,12 +77,12 @@ func (d *desk) postpone(a *attempt) {
 }
 
 // read opens the event of an attempt, and the token of its service.
-func (d *desk) read(ctx context.Context, a *attempt, assignment record.Assignment) (*openedJob, error) {
-	desired := d.replica(d.session.Mirror.Snapshot(), a.service).desired
+func (d *Jobs) read(ctx context.Context, a *attempt, assignment record.Assignment) (*openedJob, error) {
+	desired := d.replicaIn(d.session.Mirror.Snapshot(), a.service).desired
 	if desired == nil || desired.UID != assignment.UID {
 		return nil, errNotOurs
 	}
-	def, err := d.specs.Open(ctx, a.service, desired)
+	def, err := d.deps.Definitions.Open(ctx, a.service, desired)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (d *desk) read(ctx context.Context, a *attempt, assignment record.Assignmen
 		return nil, errNotOurs
 	}
 	key := record.AssignedEventKey(d.session.ID, a.job, a.number)
-	kv, heard := d.events.take(key)
+	kv, heard := d.deps.Events.take(key)
 	if !heard {
 		kv, err = d.session.Store.Get(ctx, key)
 		if errors.Is(err, store.ErrNotFound) {
@@ -118,7 +118,7 @@ func (d *desk) read(ctx context.Context, a *attempt, assignment record.Assignmen
 		submission: manager.Submission{
 			Service: a.service, Token: manager.Bearer(def.Service.Token), Name: assignment.Name, From: from, Event: body,
 		},
-		owner: desired.Owner, uid: desired.UID, place: def.Storage,
+		owner: desired.Owner, uid: desired.UID, storage: def.Storage,
 		secrets: append([]string{def.Service.Token}, def.Secrets...),
 	}
 	if originstorage.ByOwner(def.Storage, desired, body) {
@@ -129,8 +129,8 @@ func (d *desk) read(ctx context.Context, a *attempt, assignment record.Assignmen
 
 // asOwner has a job posted with an access token of its service's owner. One that is on its
 // way is waited for.
-func (d *desk) asOwner(ctx context.Context, desired *record.Desired, opened *openedJob) error {
-	token, err := d.term.tokens.Access(ctx, desired, d.session.Now())
+func (d *Jobs) asOwner(ctx context.Context, desired *record.Desired, opened *openedJob) error {
+	token, err := d.deps.Tokens.Access(ctx, desired, d.session.Now())
 	none, ok := errors.AsType[*ownertoken.NoTokenError](err)
 	switch {
 	case ok && !none.Pending:
@@ -138,14 +138,14 @@ func (d *desk) asOwner(ctx context.Context, desired *record.Desired, opened *ope
 	case err != nil:
 		return err
 	}
-	opened.submission.Token, opened.byOwner, opened.keys = token.Value, true, originstorage.KeysFor(desired, opened.place)
+	opened.submission.Token, opened.byOwner, opened.keys = token.Value, true, originstorage.KeysFor(desired, opened.storage)
 	opened.secrets = append(opened.secrets, string(token.Value))
 	return nil
 }
 
 // repost posts an attempt that was begun in this session once more. That it is still
 // ours to post is read anew.
-func (d *desk) repost(ctx context.Context, a *attempt, assignment record.Assignment, revision int64) {
+func (d *Jobs) repost(ctx context.Context, a *attempt, assignment record.Assignment, revision int64) {
 	opened, err := d.read(ctx, a, assignment)
 	if err != nil {
 		d.opened(ctx, a, nil, err)
@@ -161,7 +161,7 @@ func (d *desk) repost(ctx context.Context, a *attempt, assignment record.Assignm
 
 // verify reads, linearizably, that the session is ours, that the assignment is as it
 // was, and that its replica is to stand.
-func (d *desk) verify(ctx context.Context, a *attempt, uid string, revision int64) error {
+func (d *Jobs) verify(ctx context.Context, a *attempt, uid string, revision int64) error {
 	assignment, desired := record.AssignmentKey(d.session.ID, a.job, a.number), record.DesiredServiceKey(d.session.ID, a.service)
 	cluster := record.DesiredClusterKey(d.session.ID)
 	read, err := d.session.Store.Read(ctx, d.session.Lease.Key(), assignment, desired, cluster)
@@ -200,7 +200,7 @@ func (d *desk) verify(ctx context.Context, a *attempt, uid string, revision int6
 }
 
 // writable is the last check before a call that changes something, by our own clock.
-func (d *desk) writable(until time.Time) error {
+func (d *Jobs) writable(until time.Time) error {
 	if !d.session.Leads() {
 		return session.ErrNotLeading
 	}
@@ -211,55 +211,55 @@ func (d *desk) writable(until time.Time) error {
 }
 
 // post sends the POST. It is not cut off when the term ends, but for StopGrace.
-func (d *desk) post(ctx context.Context, a *attempt, opened *openedJob, until time.Time) {
+func (d *Jobs) post(ctx context.Context, a *attempt, opened *openedJob, until time.Time) {
 	if err := d.writable(until); err != nil || ctx.Err() != nil {
 		d.postpone(a)
 		return
 	}
 	if opened.byOwner {
 		// OSCAR shows it to us while it answers.
-		back, ok := d.Syncer.origins.Lend(string(opened.submission.Token), a.service, opened.uid, opened.keys)
+		back, ok := d.deps.Keys.Lend(string(opened.submission.Token), a.service, opened.uid, opened.keys)
 		if !ok {
 			d.postpone(a)
 			return
 		}
 		defer back()
 	}
-	if opened.place != nil {
-		d.term.origins.LookSoon(a.service)
+	if opened.storage != nil {
+		d.deps.Origins.LookSoon(a.service)
 	}
 	d.session.FailPoints.Hit(failBeforePost)
 	began := d.session.Now()
-	err := d.send(ctx, func(ctx context.Context) error { return d.cfg.OSCAR.Submit(ctx, opened.submission, d.cfg.JobTimeout) })
+	err := d.send(ctx, func(ctx context.Context) error { return d.deps.OSCAR.Submit(ctx, opened.submission, d.cfg.Timeout) })
 	d.session.FailPoints.Hit(failAfterPost)
 	outcome, status, message := d.outcome(ctx, opened, err)
 	ended := d.session.Now()
-	d.metrics.posted(outcome, ended.Sub(began))
+	d.deps.Metrics.posted(outcome, ended.Sub(began))
 	d.session.Log.Info("posted a job", "job", a.job, "attempt", a.number, "service", a.service, "outcome", outcome.String(), "status", status, "seconds", ended.Sub(began).Seconds())
-	if opened.place != nil && (outcome == postFailed || outcome == postNo) {
-		d.term.origins.Failed(a.service, originstorage.RefusedAge)
+	if opened.storage != nil && (outcome == postFailed || outcome == postNo) {
+		d.deps.Origins.Failed(a.service, originstorage.RefusedAge)
 	}
-	d.finished(a, func(m *jobMemory) {
+	d.finished(a, func(m *memory) {
 		if m.posts == 0 {
 			m.firstPost = began
 		}
 		m.posts++
-		m.unstarted, m.fromOrigin = began, opened.place != nil && oscar.BucketEvent(opened.submission.Event)
+		m.unstarted, m.fromOrigin = began, opened.storage != nil && oscar.BucketEvent(opened.submission.Event)
 		m.lastPost, m.outcome, m.status, m.message = ended, outcome, status, message
 		m.doubt = m.doubt || outcome == postUnknown
 	})
 }
 
 // send makes one call that changes something.
-func (d *desk) send(ctx context.Context, call func(context.Context) error) error {
-	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.JobTimeout+time.Second)
+func (d *Jobs) send(ctx context.Context, call func(context.Context) error) error {
+	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.Timeout+time.Second)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(d.cfg.StopGrace, cancel) })()
 	return call(sending)
 }
 
 // outcome judges the answer to a POST.
-func (d *desk) outcome(ctx context.Context, opened *openedJob, err error) (postOutcome, int, string) {
+func (d *Jobs) outcome(ctx context.Context, opened *openedJob, err error) (postOutcome, int, string) {
 	if err == nil {
 		return postTaken, 0, ""
 	}
@@ -291,8 +291,8 @@ func (d *desk) outcome(ctx context.Context, opened *openedJob, err error) (postO
 }
 
 // otherEvent says whether Kubernetes shows a Job of this name with another event.
-func (d *desk) otherEvent(ctx context.Context, opened *openedJob) bool {
-	event, err := d.cfg.Kube.JobEvent(ctx, opened.owner, opened.submission.Name)
+func (d *Jobs) otherEvent(ctx context.Context, opened *openedJob) bool {
+	event, err := d.deps.Kube.JobEvent(ctx, opened.owner, opened.submission.Name)
 	switch {
 	case err == nil:
 		return event != string(opened.submission.Event)
@@ -303,7 +303,7 @@ func (d *desk) otherEvent(ctx context.Context, opened *openedJob) bool {
 }
 
 // deleteJob sends the DELETE of a cancelled attempt. What came of it a list tells.
-func (d *desk) deleteJob(ctx context.Context, a *attempt) {
+func (d *Jobs) deleteJob(ctx context.Context, a *attempt) {
 	d.mu.Lock()
 	assignment, revision := *a.assignment, a.revision
 	d.mu.Unlock()
@@ -315,18 +315,18 @@ func (d *desk) deleteJob(ctx context.Context, a *attempt) {
 	sent := err == nil && assignment.Cancel
 	if sent {
 		err = d.send(ctx, func(ctx context.Context) error {
-			return d.cfg.OSCAR.DeleteJob(ctx, a.service, assignment.Name, d.cfg.JobTimeout)
+			return d.deps.OSCAR.DeleteJob(ctx, a.service, assignment.Name, d.cfg.Timeout)
 		})
 		d.session.Log.Info("deleted a job", "job", a.job, "attempt", a.number, "service", a.service, "error", err)
 	}
 	d.mu.Lock()
-	d.deleting--
+	d.slots.deleting--
 	d.mu.Unlock()
 	if !sent {
 		d.postpone(a)
 		return
 	}
-	d.finished(a, func(m *jobMemory) {
+	d.finished(a, func(m *memory) {
 		m.deletes++
 		m.lastDelete = d.session.Now()
 	})

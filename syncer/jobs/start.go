@@ -1,4 +1,4 @@
-package syncer
+package jobs
 
 import (
 	"context"
@@ -11,37 +11,37 @@ import (
 )
 
 // hold has the pod of an attempt not start any more; what came of it a list tells.
-func (d *desk) hold(ctx context.Context, a *attempt) {
+func (d *Jobs) hold(ctx context.Context, a *attempt) {
 	job, err := d.startable(ctx, a)
 	for i := range podsOf(job) {
 		p := job.Pods[i]
 		if err == nil && !p.Ended && !p.Leaving && !p.Held {
-			err = d.cfg.Kube.HoldStuckPod(ctx, job, p)
+			err = d.deps.Kube.HoldStuckPod(ctx, job, p)
 		}
 	}
 	d.mu.Lock()
 	again := !a.memory.lastHold.IsZero()
 	d.mu.Unlock()
 	d.told(a, "hold", again, err)
-	d.finished(a, func(m *jobMemory) { m.lastHold = d.session.Now() })
+	d.finished(a, func(m *memory) { m.lastHold = d.session.Now() })
 }
 
 // remove deletes the Job of an attempt whose pod is held.
-func (d *desk) remove(ctx context.Context, a *attempt) {
+func (d *Jobs) remove(ctx context.Context, a *attempt) {
 	job, err := d.startable(ctx, a)
 	pods := podsOf(job)
 	if err == nil && (len(pods) == 0 || slices.ContainsFunc(pods, func(p kube.JobPod) bool { return !p.Held })) {
 		err = kube.ErrJobChanged // its next list says how it stands
 	}
 	if err == nil {
-		err = d.cfg.Kube.DeleteJob(ctx, job)
+		err = d.deps.Kube.DeleteJob(ctx, job)
 	}
 	d.mu.Lock()
-	d.deleting--
+	d.slots.deleting--
 	again := a.memory.deletes > 0
 	d.mu.Unlock()
 	d.told(a, "delete", again, err)
-	d.finished(a, func(m *jobMemory) {
+	d.finished(a, func(m *memory) {
 		m.deletes++
 		m.lastDelete = d.session.Now()
 	})
@@ -57,7 +57,7 @@ func podsOf(job *kube.Job) []kube.JobPod {
 var errNotStuck = errors.New("it is no Job of OSCAR's that waits for its pod")
 
 // startable reads the Job of an attempt, and that it is still ours to change.
-func (d *desk) startable(ctx context.Context, a *attempt) (*kube.Job, error) {
+func (d *Jobs) startable(ctx context.Context, a *attempt) (*kube.Job, error) {
 	d.mu.Lock()
 	assignment, revision := *a.assignment, a.revision
 	d.mu.Unlock()
@@ -69,7 +69,7 @@ func (d *desk) startable(ctx context.Context, a *attempt) (*kube.Job, error) {
 	if desired == nil || desired.UID != assignment.UID {
 		return nil, errNotOurs
 	}
-	job, err := d.cfg.Kube.Job(ctx, kube.JobKey{Namespace: d.cfg.Kube.Place(desired.Owner), Name: assignment.Name})
+	job, err := d.deps.Kube.Job(ctx, kube.JobKey{Namespace: d.deps.Kube.Place(desired.Owner), Name: assignment.Name})
 	switch {
 	case err != nil:
 		return nil, err
@@ -80,7 +80,7 @@ func (d *desk) startable(ctx context.Context, a *attempt) (*kube.Job, error) {
 }
 
 // told logs what was done; what fails again is no news.
-func (d *desk) told(a *attempt, step string, again bool, err error) {
+func (d *Jobs) told(a *attempt, step string, again bool, err error) {
 	level := slog.LevelInfo
 	switch {
 	case err != nil && again:
@@ -93,7 +93,7 @@ func (d *desk) told(a *attempt, step string, again bool, err error) {
 
 // scrubPods takes the secrets of a service out of what its pods tell. Without its definition
 // they are not known, and no sentence is told.
-func (d *desk) scrubPods(ctx context.Context, service string, jobs map[string]listedJob) {
+func (d *Jobs) scrubPods(ctx context.Context, service string, jobs map[string]listedJob) {
 	var secrets []string
 	read, known := false, false
 	for name, job := range jobs {
@@ -112,12 +112,12 @@ func (d *desk) scrubPods(ctx context.Context, service string, jobs map[string]li
 }
 
 // secretsOf are what no report about a service may hold; false when they are not known.
-func (d *desk) secretsOf(ctx context.Context, service string) ([]string, bool) {
+func (d *Jobs) secretsOf(ctx context.Context, service string) ([]string, bool) {
 	desired := d.session.Desired(service)
 	if desired == nil {
 		return nil, false
 	}
-	def, err := d.specs.Open(ctx, service, desired)
+	def, err := d.deps.Definitions.Open(ctx, service, desired)
 	if err != nil || def == nil {
 		return nil, false
 	}

@@ -1,4 +1,4 @@
-package syncer
+package jobs
 
 import (
 	"time"
@@ -19,7 +19,7 @@ const failedLook = 90 * time.Second
 //
 // What is assumed is that a MinIO which does not answer then had not answered to the job
 // either. All times are of this process.
-func (s jobSituation) ofInputs(d jobDecision) jobDecision {
+func (s situation) ofInputs(d decision) decision {
 	m := s.memory
 	if d.state != record.JobFailed || !m.fromOrigin || m.failed.IsZero() || s.minio.Readable.IsZero() || !m.unstarted.After(s.minio.Readable) {
 		return d

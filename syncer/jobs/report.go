@@ -1,4 +1,4 @@
-package syncer
+package jobs
 
 import (
 	"context"
@@ -56,16 +56,16 @@ type jobChange struct {
 }
 
 // change makes the report of a decision.
-func (d *desk) change(s *jobStand, a *attempt, decision jobDecision) *jobChange {
-	c := &jobChange{a: a, revision: a.revision, next: nextJobReport(a, decision, d.session.Lease.CreateRevision(), s.epoch, s.now, d.session.Started)}
+func (d *Jobs) change(s *clusterView, a *attempt, decision decision) *jobChange {
+	c := &jobChange{a: a, revision: a.revision, next: nextReport(a, decision, d.session.Lease.CreateRevision(), s.epoch, s.now, d.session.Started)}
 	if decision.act == jobBegin {
 		c.replica, c.replicaRevision = a.service, s.of(a.service).revision
 	}
 	return c
 }
 
-// nextJobReport is the record that follows the attempt's last one.
-func nextJobReport(a *attempt, d jobDecision, session int64, epoch string, now, termStart time.Time) record.JobReport {
+// nextReport is the record that follows the attempt's last one.
+func nextReport(a *attempt, d decision, session int64, epoch string, now, termStart time.Time) record.JobReport {
 	next := record.JobReport{
 		V: record.Version, State: d.state, Revision: a.revision, Session: session,
 		Reason: d.reason, Status: d.status, Message: d.message, Pod: d.pod, LastTransitionTime: record.At(now), Epoch: epoch,
@@ -103,7 +103,7 @@ func nextJobReport(a *attempt, d jobDecision, session int64, epoch string, now, 
 
 // commit writes reports in one transaction: all of those whose assignment is still as
 // it was decided upon. It is written only while the session lives.
-func (d *desk) commit(ctx context.Context, s *jobStand, changes []*jobChange) {
+func (d *Jobs) commit(ctx context.Context, s *clusterView, changes []*jobChange) {
 	claims, begins, submits, ends := false, false, false, false
 	for _, c := range changes {
 		switch state := c.next.State; {
@@ -137,14 +137,14 @@ func (d *desk) commit(ctx context.Context, s *jobStand, changes []*jobChange) {
 	d.settled(ctx, changes, written, until, err)
 }
 
-func (d *desk) hit(applies bool, point string) {
+func (d *Jobs) hit(applies bool, point string) {
 	if applies {
 		d.session.FailPoints.Hit(point)
 	}
 }
 
 // write returns which of the changes were written.
-func (d *desk) write(ctx context.Context, s *jobStand, changes []*jobChange) (map[*jobChange]bool, error) {
+func (d *Jobs) write(ctx context.Context, s *clusterView, changes []*jobChange) (map[*jobChange]bool, error) {
 	clusterKey := record.DesiredClusterKey(d.session.ID)
 	keys, mirrored := []string{d.session.Lease.Key()}, []string{clusterKey}
 	for _, c := range changes {
@@ -195,7 +195,7 @@ func (d *desk) write(ctx context.Context, s *jobStand, changes []*jobChange) (ma
 }
 
 // settled notes what was written and goes on with it; POSTs are to begin by until.
-func (d *desk) settled(ctx context.Context, changes []*jobChange, written map[*jobChange]bool, until time.Time, err error) {
+func (d *Jobs) settled(ctx context.Context, changes []*jobChange, written map[*jobChange]bool, until time.Time, err error) {
 	d.lost(err)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -222,11 +222,11 @@ func (d *desk) settled(ctx context.Context, changes []*jobChange, written map[*j
 		d.countClaimed(a, -1)
 		a.report = &c.next
 		d.countClaimed(a, 1)
-		d.metrics.jobReports.WithLabelValues(string(c.next.State)).Inc()
+		d.deps.Metrics.reports.WithLabelValues(string(c.next.State)).Inc()
 		d.session.Log.Debug("reported a job", "job", a.job, "attempt", a.number, "service", a.service, "state", c.next.State, "reason", c.next.Reason)
 		switch c.next.State {
 		case record.JobFailed:
-			d.term.origins.Failed(a.service, originstorage.FailedAge)
+			d.deps.Origins.Failed(a.service, originstorage.FailedAge)
 		case record.JobSubmitting:
 			opened := a.opened
 			a.opened, a.memory.busy, a.former = nil, true, time.Time{}
@@ -241,14 +241,14 @@ func (d *desk) settled(ctx context.Context, changes []*jobChange, written map[*j
 }
 
 // last reports, once, what is known when the term ends in order.
-func (d *desk) last(ctx context.Context) {
+func (d *Jobs) last(ctx context.Context) {
 	if !d.session.Lease.Alive() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.StopGrace)
 	defer cancel()
 	view := d.session.Mirror.Snapshot()
-	s, err := d.stand(view)
+	s, err := d.view(view)
 	if err != nil {
 		return
 	}
@@ -258,7 +258,7 @@ func (d *desk) last(ctx context.Context) {
 		if a.memory.busy || a.assignment == nil || a.memory.posts == 0 {
 			continue
 		}
-		if decision := planJob(d.situation(s, a)); decision.act == jobReport {
+		if decision := plan(d.situationOf(s, a)); decision.act == jobReport {
 			changes = append(changes, d.change(s, a, decision))
 		}
 	}

@@ -1,4 +1,4 @@
-package syncer
+package jobs
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 
 // pagedOscar has a list of jobs of so many pages, each with one job.
 type pagedOscar struct {
-	OSCAR
+	Pages
 	pages int
 	// asked counts the pages that were asked for, and together is told when two were at
 	// the same time.
@@ -54,8 +54,8 @@ func (a answering) Jobs(context.Context, string) (map[string]kube.JobStatus, err
 	return a.jobs, a.err
 }
 
-func sourceOf(k kube.Interface, o OSCAR) *jobSource {
-	return newJobSource(&term{Syncer: &Syncer{cfg: Config{Kube: k, OSCAR: o}}, session: &session.Session{Cluster: &session.Cluster{Log: slog.New(slog.DiscardHandler)}}})
+func sourceOf(k kube.Interface, o Pages) *anySource {
+	return newSource(slog.New(slog.DiscardHandler), k, o)
 }
 
 func TestWhoIsAskedForJobs(t *testing.T) {
@@ -187,25 +187,24 @@ func TestReportsAreCutToWhatATransactionHolds(t *testing.T) {
 // was of another life, or on nothing.
 func TestACountOfRunningJobsGetsOld(t *testing.T) {
 	t.Parallel()
-	c := newCounts(time.Now)
-	defer c.queue.ShutDown()
-	if c.want("svc", "life"); c.read("svc", "life", time.Now()) != nil {
+	c := NewCounts(&session.Session{Cluster: &session.Cluster{Now: time.Now}}, nil, nil)
+	if c.Want("svc", "life"); c.Read("svc", "life", time.Now()) != nil {
 		t.Error("it is known before it was taken")
 	}
 	began := time.Now()
-	if c.took("svc", "life", began, 0, false, errors.New("away")) || c.read("svc", "life", time.Now()) != nil {
+	if c.took("svc", "life", began, 0, false, errors.New("away")) || c.Read("svc", "life", time.Now()) != nil {
 		t.Error("an error counts as none")
 	}
 	if !c.took("svc", "life", began, 2, false, nil) {
 		t.Error("the first count is no news")
 	}
-	if n := c.read("svc", "life", time.Now()); n == nil || n.running != 2 {
+	if n := c.Read("svc", "life", time.Now()); n == nil || n.Running != 2 {
 		t.Errorf("count %+v", n)
 	}
-	if n := c.read("svc", "life", time.Now().Add(countAge)); n != nil {
+	if n := c.Read("svc", "life", time.Now().Add(countAge)); n != nil {
 		t.Errorf("an old count %+v", n)
 	}
-	if n := c.read("svc", "another", time.Now()); n != nil {
+	if n := c.Read("svc", "another", time.Now()); n != nil {
 		t.Errorf("that of another life: %+v", n)
 	}
 	if c.took("svc", "life", began, 1, false, nil) {
@@ -219,14 +218,14 @@ func TestACountOfRunningJobsGetsOld(t *testing.T) {
 			t.Errorf("%+v is no news", change)
 		}
 	}
-	if c.took("svc", "another", time.Now(), 0, false, nil) || c.read("svc", "life", time.Now()).running != 1 {
+	if c.took("svc", "another", time.Now(), 0, false, nil) || c.Read("svc", "life", time.Now()).Running != 1 {
 		t.Error("the count of another life was taken")
 	}
 	c.took("svc", "life", time.Now().Add(-time.Minute), 0, false, nil)
-	if c.read("svc", "life", time.Now().Add(3*time.Minute)) == nil {
+	if c.Read("svc", "life", time.Now().Add(3*time.Minute)) == nil {
 		t.Error("a count that takes a minute is never believed long enough to act upon it")
 	}
-	if c.want("svc", "another"); c.wanted("svc") != "another" {
+	if c.Want("svc", "another"); c.wanted("svc") != "another" {
 		t.Error("the next life is not counted for")
 	}
 	if c.drop("svc", "life"); c.wanted("svc") != "another" {

@@ -1,19 +1,22 @@
-package syncer
+package jobs
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/oscarfed/oscarfed/syncer/answers"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
-// jobLister lists the Jobs of a service, all or an error: what was made before the call is
+// source lists the Jobs of a service, all or an error: what was made before the call is
 // among them, unless it was deleted.
-type jobLister interface {
+type source interface {
 	Jobs(ctx context.Context, service string) (map[string]listedJob, error)
 }
 
@@ -23,29 +26,29 @@ type listedJob struct {
 	pod kube.PodState
 }
 
-// jobSource lists in Kubernetes where there is one, and through OSCAR where there is none.
+// anySource lists in Kubernetes where there is one, and through OSCAR where there is none.
 // OSCAR asks Kubernetes once for each Job, five times a second, and looks at pods only: a
 // Job that has lost its pod has not ended for it.
-type jobSource struct {
-	kube  kubeJobs
-	oscar *oscarJobs
+type anySource struct {
+	kube  kubeSource
+	oscar *oscarSource
 	// denied is told, once, when the syncer may not list in its Kubernetes.
 	denied func(error)
 }
 
-func newJobSource(t *term) *jobSource {
-	s := &jobSource{kube: kubeJobs{t.cfg.Kube}, oscar: &oscarJobs{oscar: t.cfg.OSCAR, turn: make(chan struct{}, 1)}}
+func newSource(log *slog.Logger, k kube.JobLister, o Pages) *anySource {
+	s := &anySource{kube: kubeSource{k}, oscar: &oscarSource{oscar: o, turn: make(chan struct{}, 1)}}
 	var once sync.Once
 	s.denied = func(err error) {
 		once.Do(func() {
-			t.session.Log.Warn("the syncer may not list Jobs in Kubernetes; OSCAR is asked, which takes long", "error", err)
+			log.Warn("the syncer may not list Jobs in Kubernetes; OSCAR is asked, which takes long", "error", err)
 		})
 	}
 	return s
 }
 
-// Jobs implements jobLister.
-func (s *jobSource) Jobs(ctx context.Context, service string) (map[string]listedJob, error) {
+// Jobs implements source.
+func (s *anySource) Jobs(ctx context.Context, service string) (map[string]listedJob, error) {
 	jobs, err := s.kube.Jobs(ctx, service)
 	switch {
 	case errors.Is(err, kube.ErrAbsent):
@@ -57,11 +60,11 @@ func (s *jobSource) Jobs(ctx context.Context, service string) (map[string]listed
 	return s.oscar.Jobs(ctx, service)
 }
 
-// kubeJobs asks Kubernetes.
-type kubeJobs struct{ kube kube.JobLister }
+// kubeSource asks Kubernetes.
+type kubeSource struct{ kube kube.JobLister }
 
-// Jobs implements jobLister. Its error is kube.ErrNoService for a service that is not there.
-func (k kubeJobs) Jobs(ctx context.Context, service string) (map[string]listedJob, error) {
+// Jobs implements source. Its error is kube.ErrNoService for a service that is not there.
+func (k kubeSource) Jobs(ctx context.Context, service string) (map[string]listedJob, error) {
 	found, err := k.kube.Jobs(ctx, service)
 	if err != nil {
 		return nil, err
@@ -90,15 +93,20 @@ func statusWord(p kube.JobPhase) string {
 	return "Unknown"
 }
 
-// oscarJobs asks OSCAR, for one page at a time: while OSCAR makes one, the answers to
+// Pages is the list of OSCAR.
+type Pages interface {
+	Jobs(ctx context.Context, service, page string) (manager.JobPage, error)
+}
+
+// oscarSource asks OSCAR, for one page at a time: while OSCAR makes one, the answers to
 // everybody else wait behind it.
-type oscarJobs struct {
-	oscar OSCAR
+type oscarSource struct {
+	oscar Pages
 	turn  chan struct{}
 }
 
-// Jobs implements jobLister. Its error is a 404 for a service that OSCAR cannot read.
-func (o *oscarJobs) Jobs(ctx context.Context, service string) (map[string]listedJob, error) {
+// Jobs implements source. Its error is a 404 for a service that OSCAR cannot read.
+func (o *oscarSource) Jobs(ctx context.Context, service string) (map[string]listedJob, error) {
 	all, next := map[string]listedJob{}, ""
 	for range maxJobPages {
 		page, err := o.page(ctx, service, next)
@@ -116,7 +124,7 @@ func (o *oscarJobs) Jobs(ctx context.Context, service string) (map[string]listed
 }
 
 // page asks for one page when nobody else does, and then leaves OSCAR to others for a while.
-func (o *oscarJobs) page(ctx context.Context, service, name string) (manager.JobPage, error) {
+func (o *oscarSource) page(ctx context.Context, service, name string) (manager.JobPage, error) {
 	select {
 	case o.turn <- struct{}{}:
 		defer func() { <-o.turn }()
@@ -145,18 +153,30 @@ const (
 // maxListTime ends a list of many pages.
 const maxListTime = 10 * time.Minute
 
-// jobsOf lists the Jobs of a service. Those of a service that is not there are none; of one
+// Lister lists the Jobs of services of this OSCAR.
+type Lister struct {
+	session *session.Session
+	answers *answers.Answers
+	source  source
+}
+
+// NewLister starts nothing.
+func NewLister(now *session.Session, a *answers.Answers, k kube.JobLister, o Pages) *Lister {
+	return &Lister{session: now, answers: a, source: newSource(now.Log, k, o)}
+}
+
+// Of lists the Jobs of a service. Those of a service that is not there are none; of one
 // that is half-created OSCAR cannot say, and the error is errHalf.
-func (t *term) jobsOf(ctx context.Context, service string) (map[string]listedJob, error) {
+func (l *Lister) Of(ctx context.Context, service string) (map[string]listedJob, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxListTime)
 	defer cancel()
-	began := t.session.Now()
-	jobs, err := t.jobs.Jobs(ctx, service)
+	began := l.session.Now()
+	jobs, err := l.source.Jobs(ctx, service)
 	half, elsewhere := manager.NotFound(err), errors.Is(err, kube.ErrNoService)
 	if !half && !elsewhere {
 		return jobs, err
 	}
-	list, _, listErr := t.answers.Lists.Get(ctx, began)
+	list, _, listErr := l.answers.Lists.Get(ctx, began)
 	switch {
 	case listErr != nil:
 		return nil, listErr

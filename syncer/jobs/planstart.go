@@ -1,4 +1,4 @@
-package syncer
+package jobs
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ import (
 // change, and has not started it before. Without that word it stays held.
 
 // tellPod enters what the pod tells into a report, and says whether that alone is news.
-func (s jobSituation) tellPod(sight *jobSight, d *jobDecision) (news bool) {
+func (s situation) tellPod(sight *listed, d *decision) (news bool) {
 	p := sight.pod
 	if d.state == record.JobSubmitted && s.report != nil && s.report.Reason == record.JobCannotStart || p.Held {
 		d.pod = s.podTold() // what it tells now comes from us
@@ -43,7 +43,7 @@ func (s jobSituation) tellPod(sight *jobSight, d *jobDecision) (news bool) {
 	return before == nil || before.Reason != p.Reason && !(pullsImage(before.Reason) && pullsImage(p.Reason))
 }
 
-func (s jobSituation) podTold() *record.JobPod {
+func (s situation) podTold() *record.JobPod {
 	if s.report == nil {
 		return nil
 	}
@@ -66,23 +66,23 @@ func podWords(p *record.JobPod) string {
 }
 
 // cannotStart is the next step with a Job whose pod is stuck.
-func (s jobSituation) cannotStart(sight *jobSight) jobDecision {
+func (s situation) cannotStart(sight *listed) decision {
 	m, p := s.memory, sight.pod
-	remove := func() jobDecision {
+	remove := func() decision {
 		switch {
 		case m.deletes == 0:
-			return jobDecision{act: jobRemove}
+			return decision{act: jobRemove}
 		case sight.started.Before(m.lastDelete):
 			return lookNow()
 		}
 		if wait := m.lastDelete.Add(min(s.retry<<min(m.deletes-1, 10), maxPostPause)).Sub(s.now); wait > 0 {
 			return jobWait(wait)
 		}
-		return jobDecision{act: jobRemove}
+		return decision{act: jobRemove}
 	}
 	switch {
 	case s.start <= 0 || p.Offered:
-		return jobDecision{act: jobRest}
+		return decision{act: jobRest}
 	case p.Held && p.Ran:
 		return remove()
 	case p.CannotRun && s.report.Reason == record.JobCannotStart:
@@ -94,9 +94,9 @@ func (s jobSituation) cannotStart(sight *jobSight) jobDecision {
 		}
 		return d
 	case p.Held:
-		return jobDecision{act: jobRest} // its node has the word
+		return decision{act: jobRest} // its node has the word
 	case !p.Stuck || m.stuck.IsZero():
-		return jobDecision{act: jobRest}
+		return decision{act: jobRest}
 	}
 	due := m.stuck.Add(s.start)
 	if again := m.lastHold.Add(maxPostPause); again.After(due) {
@@ -105,5 +105,5 @@ func (s jobSituation) cannotStart(sight *jobSight) jobDecision {
 	if wait := due.Sub(s.now); wait > 0 {
 		return jobWait(wait)
 	}
-	return jobDecision{act: jobHold}
+	return decision{act: jobHold}
 }

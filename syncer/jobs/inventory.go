@@ -1,4 +1,4 @@
-package syncer
+package jobs
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 // forgotten that they were posted. What an earlier process has posted last, without an
 // answer, may appear until LateWindow has passed: until then it is repeated, and only
 // then the epoch is said to be known (ObservedCluster.JobsEpoch).
-func (d *desk) inventory(ctx context.Context) {
+func (d *Jobs) inventory(ctx context.Context) {
 	final := d.session.Started.Add(d.cfg.LateWindow)
 	for ctx.Err() == nil {
 		pause := d.cfg.Resync
@@ -45,9 +45,9 @@ func (d *desk) inventory(ctx context.Context) {
 }
 
 // inventoryDue says whether the Jobs of the present epoch are not all known.
-func (d *desk) inventoryDue() (epoch string, due bool) {
+func (d *Jobs) inventoryDue() (epoch string, due bool) {
 	view := d.session.Mirror.Snapshot()
-	s, err := d.stand(view)
+	s, err := d.view(view)
 	if err != nil || s.restored || s.epoch == "" {
 		return "", false
 	}
@@ -63,8 +63,8 @@ func (d *desk) inventoryDue() (epoch string, due bool) {
 // that is half-created, whose jobs only Kubernetes could list, does not keep all federations
 // of the cluster waiting: it stays so until a person looks after it, and is named in
 // ObservedCluster.Unlisted. What it has is not told.
-func (d *desk) takeInventory(ctx context.Context, epoch string, final bool) error {
-	list, _, err := d.answers.Lists.Get(ctx, d.session.Now())
+func (d *Jobs) takeInventory(ctx context.Context, epoch string, final bool) error {
+	list, _, err := d.deps.Answers.Lists.Get(ctx, d.session.Now())
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (d *desk) takeInventory(ctx context.Context, epoch string, final bool) erro
 		if service.Annotations[oscar.AnnotationUID] == "" && (desired == nil || record.Mark(service.Token) != desired.Mark) {
 			continue // never ours
 		}
-		jobs, err := d.jobsOf(ctx, name)
+		jobs, err := d.lister.Of(ctx, name)
 		if errors.Is(err, errHalf) {
 			d.session.Log.Warn("jobs of a half-created service are not known after the restore of etcd", "service", name, "error", err)
 			unlisted[name] = record.Unlisted{ServiceName: name, Reason: record.ReasonCreateFailed, Message: halfMessage}
@@ -112,7 +112,7 @@ type found struct {
 }
 
 // foundAmong are the Jobs of a service that have a name of ours and nobody asks for.
-func (d *desk) foundAmong(view *store.MirrorView, epoch, service string, jobs map[string]listedJob, now time.Time) []found {
+func (d *Jobs) foundAmong(view *store.MirrorView, epoch, service string, jobs map[string]listedJob, now time.Time) []found {
 	var out []found
 	for _, name := range slices.Sorted(maps.Keys(jobs)) {
 		job, number, ours := record.OfJobName(name)
@@ -152,7 +152,7 @@ func foundEarlier(kv store.KV, epoch string) bool {
 // foundBefore are the attempts that were found in another epoch, that still nobody asks
 // for, and that are not listed any more: those that had not ended have vanished. Of those
 // of a service that could not be listed nothing is said.
-func (d *desk) foundBefore(view *store.MirrorView, epoch string, listed map[string]bool, unlisted map[string]record.Unlisted, now time.Time) []found {
+func (d *Jobs) foundBefore(view *store.MirrorView, epoch string, listed map[string]bool, unlisted map[string]record.Unlisted, now time.Time) []found {
 	var out []found
 	for kv := range view.Prefix(record.JobReportsPrefix(d.session.ID)) {
 		ref := record.ParseKey(kv.Key)
@@ -177,7 +177,7 @@ func (d *desk) foundBefore(view *store.MirrorView, epoch string, listed map[stri
 	return out
 }
 
-func (d *desk) reportFound(ctx context.Context, epoch string, all []found) error {
+func (d *Jobs) reportFound(ctx context.Context, epoch string, all []found) error {
 	for part := range slices.Chunk(all, maxJobBatch/2) {
 		keys := []string{d.session.Lease.Key(), record.DesiredClusterKey(d.session.ID)}
 		for _, f := range part {
@@ -209,7 +209,7 @@ func (d *desk) reportFound(ctx context.Context, epoch string, all []found) error
 }
 
 // inEpoch expects the session and the epoch.
-func (d *desk) inEpoch(read store.View, tx *store.Txn, epoch string) error {
+func (d *Jobs) inEpoch(read store.View, tx *store.Txn, epoch string) error {
 	clusterKey := record.DesiredClusterKey(d.session.ID)
 	c, err := d.session.Serves(read.KV(clusterKey))
 	if err != nil {
@@ -228,7 +228,7 @@ const maxUnlisted = 100
 
 // sayJobsEpoch says that all Jobs were listed and reported in an epoch, but for those of
 // some services.
-func (d *desk) sayJobsEpoch(ctx context.Context, epoch string, unlisted map[string]record.Unlisted) error {
+func (d *Jobs) sayJobsEpoch(ctx context.Context, epoch string, unlisted map[string]record.Unlisted) error {
 	key := record.ObservedClusterKey(d.session.ID)
 	_, err := d.session.Store.Update(ctx, store.Update{
 		Keys: []string{d.session.Lease.Key(), record.DesiredClusterKey(d.session.ID), key},

@@ -1,4 +1,4 @@
-package syncer
+package jobs
 
 import (
 	"testing"
@@ -14,10 +14,10 @@ var planTime = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // jobWith is the situation of an attempt of the present session, posted where its
 // service is ready.
-func jobWith(state record.JobState, change ...func(*jobSituation)) jobSituation {
-	s := jobSituation{
+func jobWith(state record.JobState, change ...func(*situation)) situation {
+	s := situation{
 		now: planTime, assignment: &record.Assignment{UID: "u", Name: "svc-j-1"},
-		session: 7, termStart: planTime.Add(-time.Hour), place: placeReady,
+		session: 7, termStart: planTime.Add(-time.Hour), replica: replicaReady,
 		retry: time.Second, grace: 10 * time.Second, resend: 5 * time.Minute, late: 5 * time.Minute, pause: 2 * time.Second,
 	}
 	if state != "" {
@@ -30,30 +30,30 @@ func jobWith(state record.JobState, change ...func(*jobSituation)) jobSituation 
 }
 
 // posted says that a POST ended some time ago.
-func posted(o postOutcome, ago time.Duration) func(*jobSituation) {
-	return func(s *jobSituation) {
+func posted(o postOutcome, ago time.Duration) func(*situation) {
+	return func(s *situation) {
 		s.memory.posts, s.memory.firstPost, s.memory.lastPost = 1, s.now.Add(-ago), s.now.Add(-ago)
 		s.memory.outcome, s.memory.doubt = o, o == postUnknown
 	}
 }
 
 // listedAgo says what a list that was started some time ago shows; an empty status is absence.
-func listedAgo(ago time.Duration, status string) func(*jobSituation) {
-	return func(s *jobSituation) {
-		s.memory.sight = &jobSight{started: s.now.Add(-ago), present: status != "", job: manager.Job{Status: status}}
+func listedAgo(ago time.Duration, status string) func(*situation) {
+	return func(s *situation) {
+		s.memory.listed = &listed{started: s.now.Add(-ago), present: status != "", job: manager.Job{Status: status}}
 	}
 }
 
-func otherSession(s *jobSituation) { s.report.Session = 3 }
-func cancelled(s *jobSituation)    { s.assignment.Cancel = true }
-func serviceGone(s *jobSituation)  { s.place = placeGone }
-func formerEpoch(s *jobSituation)  { s.epoch = "second" }
+func otherSession(s *situation) { s.report.Session = 3 }
+func cancelled(s *situation)    { s.assignment.Cancel = true }
+func serviceGone(s *situation)  { s.replica = replicaGone }
+func formerEpoch(s *situation)  { s.epoch = "second" }
 
 func TestPlanJob(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		s     jobSituation
-		act   jobAct
+		s     situation
+		act   act
 		state record.JobState
 	}{
 		{"nothing yet", jobWith(""), jobClaim, record.JobClaimed},
@@ -62,9 +62,9 @@ func TestPlanJob(t *testing.T) {
 		{"unclaimed and the service gone", jobWith("", serviceGone), jobReport, record.JobRefused},
 		{"claimed and the service gone", jobWith(record.JobClaimed, serviceGone), jobReport, record.JobRefused},
 		{"claimed and cancelled", jobWith(record.JobClaimed, cancelled), jobReport, record.JobCancelled},
-		{"claimed, and its event lost", jobWith(record.JobClaimed, func(s *jobSituation) { s.memory.unfit = &unfitError{record.JobEventLost, "x"} }), jobReport, record.JobRefused},
-		{"paused before the claim", jobWith("", func(s *jobSituation) { s.stopped = true }), jobRest, ""},
-		{"paused after the claim", jobWith(record.JobClaimed, func(s *jobSituation) { s.stopped = true }), jobReport, record.JobRefused},
+		{"claimed, and its event lost", jobWith(record.JobClaimed, func(s *situation) { s.memory.unfit = &unfitError{record.JobEventLost, "x"} }), jobReport, record.JobRefused},
+		{"paused before the claim", jobWith("", func(s *situation) { s.stopped = true }), jobRest, ""},
+		{"paused after the claim", jobWith(record.JobClaimed, func(s *situation) { s.stopped = true }), jobReport, record.JobRefused},
 		{"of a former epoch", jobWith("", formerEpoch), jobLook, ""},
 		{"of a former epoch, and not listed", jobWith("", formerEpoch, listedAgo(0, "")), jobRest, ""},
 		{"of a former epoch, and listed", jobWith("", formerEpoch, listedAgo(0, "Running")), jobReport, record.JobRunning},
@@ -88,7 +88,7 @@ func TestPlanJob(t *testing.T) {
 		{"unanswered, and listed", jobWith(record.JobSubmitting, posted(postUnknown, time.Minute), listedAgo(time.Second, "Running")), jobReport, record.JobRunning},
 		{"unanswered for long", jobWith(record.JobSubmitting, posted(postUnknown, time.Hour), listedAgo(time.Second, "")), jobReport, record.JobUncertain},
 		{"unanswered, and cancelled", jobWith(record.JobSubmitting, cancelled, posted(postUnknown, time.Minute), listedAgo(time.Second, "")), jobReport, record.JobUncertain},
-		{"refused after one without an answer", jobWith(record.JobSubmitting, posted(postUnknown, time.Minute), func(s *jobSituation) { s.memory.outcome = postNo }), jobLook, ""},
+		{"refused after one without an answer", jobWith(record.JobSubmitting, posted(postUnknown, time.Minute), func(s *situation) { s.memory.outcome = postNo }), jobLook, ""},
 		{"begun by a former session", jobWith(record.JobSubmitting, otherSession), jobLook, ""},
 		{"begun by a former session, and not listed", jobWith(record.JobSubmitting, otherSession, listedAgo(0, "")), jobReport, record.JobUncertain},
 		{"begun by a former session, and listed", jobWith(record.JobSubmitting, otherSession, listedAgo(0, "Failed")), jobReport, record.JobFailed},
@@ -96,9 +96,9 @@ func TestPlanJob(t *testing.T) {
 		{"uncertain", jobWith(record.JobUncertain, otherSession), jobLook, ""},
 		{"uncertain for long, and not listed", jobWith(record.JobUncertain, otherSession, listedAgo(0, "")), jobReport, record.JobVanished},
 		{"uncertain, and listed", jobWith(record.JobUncertain, otherSession, listedAgo(0, "Suspended")), jobReport, record.JobSubmitted},
-		{"uncertain in a young session", jobWith(record.JobUncertain, otherSession, func(s *jobSituation) { s.termStart = s.now.Add(-time.Minute) }, listedAgo(0, "")), jobRest, ""},
+		{"uncertain in a young session", jobWith(record.JobUncertain, otherSession, func(s *situation) { s.termStart = s.now.Add(-time.Minute) }, listedAgo(0, "")), jobRest, ""},
 		{"uncertain, of this session", jobWith(record.JobUncertain, posted(postUnknown, time.Minute), listedAgo(0, "")), jobRest, ""},
-		{"uncertain, and a person knows", jobWith(record.JobUncertain, otherSession, func(s *jobSituation) { s.assignment.Resolved = record.JobSubmitted }), jobReport, record.JobSubmitted},
+		{"uncertain, and a person knows", jobWith(record.JobUncertain, otherSession, func(s *situation) { s.assignment.Resolved = record.JobSubmitted }), jobReport, record.JobSubmitted},
 
 		{"submitted", jobWith(record.JobSubmitted), jobRest, ""},
 		{"submitted, and as before", jobWith(record.JobSubmitted, listedAgo(0, "Pending")), jobRest, ""},
@@ -106,20 +106,20 @@ func TestPlanJob(t *testing.T) {
 		{"its node does not answer", jobWith(record.JobRunning, listedAgo(0, "Unknown")), jobRest, ""},
 		{"it has ended", jobWith(record.JobRunning, listedAgo(0, "Succeeded")), jobReport, record.JobSucceeded},
 		{"made a moment ago, and not listed", jobWith(record.JobSubmitted, posted(postTaken, time.Second), listedAgo(0, "")), jobRest, ""},
-		{"not listed once", jobWith(record.JobRunning, listedAgo(0, ""), func(s *jobSituation) { s.memory.missing = s.now }), jobRest, ""},
-		{"not listed twice", jobWith(record.JobRunning, listedAgo(0, ""), func(s *jobSituation) { s.memory.missing = s.now.Add(-time.Minute) }), jobReport, record.JobVanished},
+		{"not listed once", jobWith(record.JobRunning, listedAgo(0, ""), func(s *situation) { s.memory.missing = s.now }), jobRest, ""},
+		{"not listed twice", jobWith(record.JobRunning, listedAgo(0, ""), func(s *situation) { s.memory.missing = s.now.Add(-time.Minute) }), jobReport, record.JobVanished},
 		{"to be cancelled", jobWith(record.JobRunning, cancelled, listedAgo(0, "Running")), jobDelete, ""},
 		{"to be cancelled, and ended", jobWith(record.JobRunning, cancelled, listedAgo(0, "Succeeded")), jobReport, record.JobSucceeded},
-		{"deleted, and listed before", jobWith(record.JobRunning, cancelled, listedAgo(time.Minute, "Running"), func(s *jobSituation) { s.memory.deletes, s.memory.lastDelete = 1, s.now }), jobLook, ""},
-		{"deleted, and not listed", jobWith(record.JobRunning, cancelled, listedAgo(0, ""), func(s *jobSituation) { s.memory.deletes, s.memory.lastDelete = 1, s.now.Add(-time.Minute) }), jobReport, record.JobCancelled},
-		{"deleted with its service", jobWith(record.JobRunning, listedAgo(0, ""), func(s *jobSituation) { s.removalCancels = true }), jobReport, record.JobCancelled},
+		{"deleted, and listed before", jobWith(record.JobRunning, cancelled, listedAgo(time.Minute, "Running"), func(s *situation) { s.memory.deletes, s.memory.lastDelete = 1, s.now }), jobLook, ""},
+		{"deleted, and not listed", jobWith(record.JobRunning, cancelled, listedAgo(0, ""), func(s *situation) { s.memory.deletes, s.memory.lastDelete = 1, s.now.Add(-time.Minute) }), jobReport, record.JobCancelled},
+		{"deleted with its service", jobWith(record.JobRunning, listedAgo(0, ""), func(s *situation) { s.removalCancels = true }), jobReport, record.JobCancelled},
 
 		{"an end stands", jobWith(record.JobSucceeded, listedAgo(0, "")), jobRest, ""},
 		{"a refusal stands", jobWith(record.JobRefused), jobRest, ""},
-		{"the store is in doubt", jobWith(record.JobClaimed, func(s *jobSituation) { s.restored = true }), jobRest, ""},
-		{"nobody asks any more", jobWith(record.JobClaimed, func(s *jobSituation) { s.assignment = nil }), jobRest, ""},
+		{"the store is in doubt", jobWith(record.JobClaimed, func(s *situation) { s.restored = true }), jobRest, ""},
+		{"nobody asks any more", jobWith(record.JobClaimed, func(s *situation) { s.assignment = nil }), jobRest, ""},
 	} {
-		if d := planJob(c.s); d.act != c.act || d.state != c.state {
+		if d := plan(c.s); d.act != c.act || d.state != c.state {
 			t.Errorf("%s: act %d, state %q (%s); want %d, %q", c.name, d.act, d.state, d.message, c.act, c.state)
 		}
 	}
@@ -138,7 +138,7 @@ func TestPlanJobNeverPostsInDoubt(t *testing.T) {
 		state := rapid.SampledFrom(states).Draw(t, "state")
 		s := jobWith(state)
 		s.stopped, s.restored, s.removalCancels, s.assignment.Cancel = flag("stopped"), flag("restored"), flag("removal"), flag("cancel")
-		s.place = jobPlace(rapid.IntRange(0, 2).Draw(t, "place"))
+		s.replica = replicaState(rapid.IntRange(0, 2).Draw(t, "place"))
 		s.termStart = ago("term")
 		if flag("former epoch") {
 			s.epoch = "second"
@@ -158,9 +158,9 @@ func TestPlanJobNeverPostsInDoubt(t *testing.T) {
 		if flag("missed") {
 			s.memory.missing = ago("missing")
 		}
-		d := planJob(s)
-		calm := s.place == placeReady && !s.stopped && !s.restored && !s.assignment.Cancel
-		m, sight := s.memory, s.memory.sight
+		d := plan(s)
+		calm := s.replica == replicaReady && !s.stopped && !s.restored && !s.assignment.Cancel
+		m, sight := s.memory, s.memory.listed
 		switch {
 		case (d.act == jobBegin || d.act == jobClaim) && (!calm || s.assignment.Epoch != s.epoch || state.Posted() || state == record.JobRefused):
 			t.Fatalf("begun in %+v", s)

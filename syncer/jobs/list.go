@@ -1,4 +1,4 @@
-package syncer
+package jobs
 
 import (
 	"context"
@@ -16,9 +16,9 @@ const (
 )
 
 // watch lists the Jobs of a service now and then, beginning soon. It needs mu.
-func (d *desk) watch(service string) {
+func (d *Jobs) watch(service string) {
 	s := d.serviceOf(service)
-	s.pause = d.cfg.JobPoll
+	s.pause = d.cfg.Poll
 	if next := d.session.Now().Add(s.pause); s.next.IsZero() || next.Before(s.next) {
 		s.next = next
 		d.listings.AddAfter(service, s.pause)
@@ -26,7 +26,7 @@ func (d *desk) watch(service string) {
 }
 
 // listSoon lists the Jobs of a service as soon as that may be. It needs mu.
-func (d *desk) listSoon(service string) {
+func (d *Jobs) listSoon(service string) {
 	s := d.serviceOf(service)
 	if !s.soon {
 		s.soon = true
@@ -34,25 +34,19 @@ func (d *desk) listSoon(service string) {
 	}
 }
 
-// lists asks for the Jobs of one service after another.
-func (d *desk) lists(ctx context.Context) {
-	for {
-		service, shutdown := d.listings.Get()
-		if shutdown {
-			return
-		}
-		if d.wantsList(service) {
-			began := d.session.Now()
-			jobs, err := d.jobsOf(ctx, service)
-			d.scrubPods(ctx, service, jobs)
-			d.listed(ctx, service, began, jobs, err)
-		}
-		d.listings.Done(service)
+// list lists the Jobs of a service, if that is due.
+func (d *Jobs) list(ctx context.Context, service string) (time.Duration, error) {
+	if d.wantsList(service) {
+		began := d.session.Now()
+		jobs, err := d.lister.Of(ctx, service)
+		d.scrubPods(ctx, service, jobs)
+		d.listed(ctx, service, began, jobs, err)
 	}
+	return 0, nil
 }
 
 // wantsList says whether it is time to list, and comes back when it is not yet.
-func (d *desk) wantsList(service string) bool {
+func (d *Jobs) wantsList(service string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.services[service]
@@ -79,7 +73,7 @@ func (d *desk) wantsList(service string) bool {
 }
 
 // listed notes what a list shows, and when the next one is to be.
-func (d *desk) listed(ctx context.Context, service string, began time.Time, jobs map[string]listedJob, err error) {
+func (d *Jobs) listed(ctx context.Context, service string, began time.Time, jobs map[string]listedJob, err error) {
 	if err != nil && ctx.Err() == nil {
 		d.session.Log.Warn("jobs of a service cannot be listed", "service", service, "error", err)
 	}
@@ -98,13 +92,13 @@ func (d *desk) listed(ctx context.Context, service string, began time.Time, jobs
 	}
 	switch {
 	case news:
-		s.pause = d.cfg.JobPoll
+		s.pause = d.cfg.Poll
 	case s.pause < maxJobPause:
-		s.pause = min(max(s.pause*3/2, d.cfg.JobPoll), max(maxJobPause, d.cfg.JobPoll))
+		s.pause = min(max(s.pause*3/2, d.cfg.Poll), max(maxJobPause, d.cfg.Poll))
 	}
 	took := ended.Sub(began)
 	s.next = ended.Add(max(s.pause, listShare*took))
-	s.earliest = ended.Add(max(d.cfg.JobPoll/4, listShare*took))
+	s.earliest = ended.Add(max(d.cfg.Poll/4, listShare*took))
 	if err != nil {
 		s.earliest = s.next
 	}
@@ -118,21 +112,21 @@ func (d *desk) listed(ctx context.Context, service string, began time.Time, jobs
 
 // saw notes what a list that was begun then shows of an attempt, and says whether it
 // is news. It needs mu.
-func (d *desk) saw(a *attempt, began time.Time, jobs map[string]listedJob) bool {
+func (d *Jobs) saw(a *attempt, began time.Time, jobs map[string]listedJob) bool {
 	if a.assignment == nil || !a.open() && a.looking.IsZero() || began.Before(a.looking) {
 		return false
 	}
 	m := &a.memory
-	before := m.sight
+	before := m.listed
 	job, present := jobs[a.assignment.Name]
-	m.sight = &jobSight{started: began, present: present, job: job.Job, pod: job.pod}
+	m.listed = &listed{started: began, present: present, job: job.Job, pod: job.pod}
 	switch job.Status {
 	case "Pending":
 		m.unstarted = began
 	case "Failed":
 		if m.failed.IsZero() && m.fromOrigin {
 			m.failed = began
-			d.term.origins.Failed(a.service, originstorage.FailedAge)
+			d.deps.Origins.Failed(a.service, originstorage.FailedAge)
 		}
 	}
 	switch {
@@ -148,7 +142,7 @@ func (d *desk) saw(a *attempt, began time.Time, jobs map[string]listedJob) bool 
 	switch {
 	case present:
 		m.missing = time.Time{}
-	case m.missing.IsZero() && !began.Before(since.Add(d.cfg.JobGrace)):
+	case m.missing.IsZero() && !began.Before(since.Add(d.cfg.Grace)):
 		m.missing = began
 	}
 	news := before == nil || before.present != present || before.job.Status != job.Status ||

@@ -1,4 +1,4 @@
-package syncer
+package jobs
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 // Of what the watch brings, the events of assignments are remembered, once and within a
 // bound; a listing begins anew.
 func TestEventsThatWereHeardOf(t *testing.T) {
-	h := &heardEvents{}
+	h := &Events{}
 	key := func(i int) string { return record.AssignedEventKey("a", fmt.Sprintf("job-%d", i), 1) }
 	h.Changed(store.KV{Key: record.AssignmentKey("a", "job-0", 1), Value: []byte("{}")}, false)
 	if _, ok := h.take(record.AssignmentKey("a", "job-0", 1)); ok {
@@ -42,7 +42,7 @@ func TestEventsThatWereHeardOf(t *testing.T) {
 		t.Errorf("without any it counts %d bytes", h.size)
 	}
 	const each = 100 << 10
-	n := 3 * heardEventsSize / each
+	n := 3 * eventsSize / each
 	for i := range n {
 		h.Changed(store.KV{Key: key(i), Value: make([]byte, each)}, false)
 	}
@@ -54,7 +54,7 @@ func TestEventsThatWereHeardOf(t *testing.T) {
 			t.Error("the newest was forgotten")
 		}
 	}
-	if left*each > heardEventsSize || left*each < heardEventsSize/2-each {
+	if left*each > eventsSize || left*each < eventsSize/2-each {
 		t.Errorf("%d bytes are remembered", left*each)
 	}
 }

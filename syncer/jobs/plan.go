@@ -1,4 +1,4 @@
-package syncer
+package jobs
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// planJob names the next step for one attempt of a job. It is pure.
+// plan names the next step for one attempt of a job. It is pure.
 //
 //	(none) ──► claim ──► claimed ──► begin ──► submitting ──► post ──► submitted ──► running ──► an end
 //	   │                    │                      │                       ▲                       ▲
@@ -16,15 +16,15 @@ import (
 //	                    no answer: look, post again, and after a while uncertain ── not listed ──► vanished
 //
 // From begin on, OSCAR may have been asked. Whether it was is known to this process
-// alone (jobMemory); another one that finds submitting looks, and never posts.
-func planJob(s jobSituation) jobDecision {
+// alone (memory); another one that finds submitting looks, and never posts.
+func plan(s situation) decision {
 	if s.memory.busy || s.assignment == nil || s.restored {
-		return jobDecision{act: jobRest}
+		return decision{act: jobRest}
 	}
 	state := s.state()
 	switch {
 	case state.Ended() || state == record.JobRefused:
-		return jobDecision{act: jobRest}
+		return decision{act: jobRest}
 	case !state.Posted():
 		return planUnposted(s)
 	case state == record.JobSubmitting:
@@ -36,32 +36,32 @@ func planJob(s jobSituation) jobDecision {
 }
 
 // planUnposted: OSCAR was not asked in this attempt, for all that the store knows.
-func planUnposted(s jobSituation) jobDecision {
+func planUnposted(s situation) decision {
 	if s.assignment.Epoch != s.epoch {
 		return planFormer(s)
 	}
 	switch {
 	case s.assignment.Cancel:
 		return jobSays(record.JobCancelled, "", "it was cancelled before OSCAR was asked")
-	case s.place == placeGone:
+	case s.replica == replicaGone:
 		return jobSays(record.JobRefused, record.JobServiceGone, "the service that it was assigned to is not on the cluster any more")
 	case s.stopped && s.state() == record.JobClaimed:
 		return jobSays(record.JobRefused, record.JobWithdrawn, "the cluster takes no jobs now")
-	case s.stopped || s.place == placeWaits:
-		return jobDecision{act: jobRest}
+	case s.stopped || s.replica == replicaWaits:
+		return decision{act: jobRest}
 	case s.memory.unfit != nil:
 		return jobSays(record.JobRefused, s.memory.unfit.reason, s.memory.unfit.message)
 	case s.state() == "":
-		return jobDecision{act: jobClaim, state: record.JobClaimed}
+		return decision{act: jobClaim, state: record.JobClaimed}
 	}
-	return jobDecision{act: jobBegin, state: record.JobSubmitting}
+	return decision{act: jobBegin, state: record.JobSubmitting}
 }
 
 // planFormer: the assignment is of an epoch that is over. The store may have forgotten
 // that this was posted, and what became of the job elsewhere: it is not posted now. One
 // that was not claimed the control plane takes back.
-func planFormer(s jobSituation) jobDecision {
-	switch sight := s.sightSince(s.termStart); {
+func planFormer(s situation) decision {
+	switch sight := s.listedSince(s.termStart); {
 	case sight == nil:
 		return lookNow()
 	case sight.present:
@@ -71,14 +71,14 @@ func planFormer(s jobSituation) jobDecision {
 	case s.state() == record.JobClaimed:
 		return jobSays(record.JobRefused, record.JobStoreRestored, "the store was restored since it was claimed, and OSCAR does not list it")
 	}
-	return jobDecision{act: jobRest}
+	return decision{act: jobRest}
 }
 
 // planSubmitting: OSCAR may have been asked, and has not said yes.
-func planSubmitting(s jobSituation) jobDecision {
+func planSubmitting(s situation) decision {
 	m := s.memory
 	if !s.mine() {
-		switch sight := s.sightSince(s.termStart); {
+		switch sight := s.listedSince(s.termStart); {
 		case sight == nil:
 			return lookNow()
 		case sight.present:
@@ -86,7 +86,7 @@ func planSubmitting(s jobSituation) jobDecision {
 		}
 		return jobSays(record.JobUncertain, record.JobNoAnswer, "the syncer ended while OSCAR was asked, and the Job is not listed")
 	}
-	sight := s.sightSince(m.lastPost)
+	sight := s.listedSince(m.lastPost)
 	switch {
 	case m.outcome == postTaken:
 		return jobSays(record.JobSubmitted, "", "")
@@ -109,22 +109,22 @@ func planSubmitting(s jobSituation) jobDecision {
 	}
 	uncertain := jobSays(record.JobUncertain, record.JobNoAnswer, fmt.Sprintf("OSCAR was asked %d times and has not said whether it made the Job; it is not listed", m.posts))
 	switch {
-	case s.assignment.Cancel, s.place == placeGone, m.unfit != nil, s.now.Sub(m.firstPost) >= s.resend:
+	case s.assignment.Cancel, s.replica == replicaGone, m.unfit != nil, s.now.Sub(m.firstPost) >= s.resend:
 		return uncertain
 	case sight == nil:
 		return lookNow()
-	case s.stopped || s.place == placeWaits:
+	case s.stopped || s.replica == replicaWaits:
 		return jobWait(m.firstPost.Add(s.resend).Sub(s.now))
 	}
 	return s.again()
 }
 
 // unsent: nothing of this attempt can have reached OSCAR.
-func (s jobSituation) unsent(why string) jobDecision {
+func (s situation) unsent(why string) decision {
 	switch {
 	case s.assignment.Cancel:
 		return jobSays(record.JobCancelled, "", "it was cancelled before OSCAR was asked")
-	case s.place == placeGone:
+	case s.replica == replicaGone:
 		return jobSays(record.JobRefused, record.JobServiceGone, "the service that it was assigned to is not on the cluster any more")
 	case s.memory.unfit != nil:
 		return jobSays(record.JobRefused, s.memory.unfit.reason, s.memory.unfit.message)
@@ -132,34 +132,34 @@ func (s jobSituation) unsent(why string) jobDecision {
 		return jobSays(record.JobRefused, record.JobWithdrawn, "the cluster takes no jobs now")
 	case s.memory.posts > 0 && s.now.Sub(s.memory.firstPost) >= s.resend:
 		return jobSays(record.JobRefused, record.JobNoAnswer, why)
-	case s.place == placeWaits:
+	case s.replica == replicaWaits:
 		return jobWait(s.resend)
 	}
 	return s.again()
 }
 
 // again posts once more, after a pause that doubles.
-func (s jobSituation) again() jobDecision {
+func (s situation) again() decision {
 	m := s.memory
 	if m.posts == 0 {
-		return jobDecision{act: jobPost}
+		return decision{act: jobPost}
 	}
 	pause := s.retry << min(m.posts-1, 10)
 	if wait := m.lastPost.Add(min(pause, maxPostPause)).Sub(s.now); wait > 0 {
 		return jobWait(wait)
 	}
-	return jobDecision{act: jobPost}
+	return decision{act: jobPost}
 }
 
 // no: OSCAR has refused it.
-func (s jobSituation) no() jobDecision {
+func (s situation) no() decision {
 	d := jobSays(record.JobRefused, record.JobOscarRefused, s.memory.message)
 	d.status = s.memory.status
 	return d
 }
 
 // planUncertain: a list ends the doubt, or a person.
-func planUncertain(s jobSituation) jobDecision {
+func planUncertain(s situation) decision {
 	switch s.assignment.Resolved {
 	case record.JobSubmitted, record.JobVanished:
 		return jobSays(s.assignment.Resolved, record.JobResolved, "a person has decided so")
@@ -168,7 +168,7 @@ func planUncertain(s jobSituation) jobDecision {
 	if s.mine() && s.memory.lastPost.After(asked) {
 		asked = s.memory.lastPost
 	}
-	sight, late := s.sightSince(asked), asked.Add(s.late)
+	sight, late := s.listedSince(asked), asked.Add(s.late)
 	switch {
 	case sight == nil:
 		return lookNow()
@@ -182,10 +182,10 @@ func planUncertain(s jobSituation) jobDecision {
 
 // planSubmitted: OSCAR has made the Job. How it goes is seen in lists, which come by
 // themselves.
-func planSubmitted(s jobSituation) jobDecision {
-	m, sight := s.memory, s.memory.sight
+func planSubmitted(s situation) decision {
+	m, sight := s.memory, s.memory.listed
 	if sight == nil {
-		return jobDecision{act: jobRest}
+		return decision{act: jobRest}
 	}
 	if sight.present {
 		if d := s.asListed(sight); d.act != jobRest && (d.state.Ended() || !s.assignment.Cancel) {
@@ -193,18 +193,18 @@ func planSubmitted(s jobSituation) jobDecision {
 		}
 		switch {
 		case s.stopped:
-			return jobDecision{act: jobRest}
+			return decision{act: jobRest}
 		case !s.assignment.Cancel:
 			return s.cannotStart(sight)
 		case m.deletes == 0:
-			return jobDecision{act: jobDelete}
+			return decision{act: jobDelete}
 		case sight.started.Before(m.lastDelete):
 			return lookNow()
 		}
 		if wait := m.lastDelete.Add(min(s.retry<<min(m.deletes-1, 10), maxPostPause)).Sub(s.now); wait > 0 {
 			return jobWait(wait)
 		}
-		return jobDecision{act: jobDelete}
+		return decision{act: jobDelete}
 	}
 	if s.report.Reason == record.JobCannotStart && !s.assignment.Cancel && !sight.started.Before(m.lastDelete) {
 		// It was seen to be there, and that it never runs.
@@ -231,7 +231,7 @@ func planSubmitted(s jobSituation) jobDecision {
 }
 
 // asListed reports what a list shows, if it is news.
-func (s jobSituation) asListed(sight *jobSight) jobDecision {
+func (s situation) asListed(sight *listed) decision {
 	d := jobSays(listedState(sight.job.Status), "", "")
 	if d.state == "" {
 		d.state = record.JobSubmitted
@@ -242,7 +242,7 @@ func (s jobSituation) asListed(sight *jobSight) jobDecision {
 	d.startedAt, d.endedAt = sight.job.Started, sight.job.Finished
 	told := s.tellPod(sight, &d)
 	if s.state() == d.state && !told {
-		return jobDecision{act: jobRest}
+		return decision{act: jobRest}
 	}
 	return d
 }
@@ -262,18 +262,18 @@ func listedState(status string) record.JobState {
 	return ""
 }
 
-func jobSays(state record.JobState, reason record.JobReason, message string) jobDecision {
-	return jobDecision{act: jobReport, state: state, reason: reason, message: message}
+func jobSays(state record.JobState, reason record.JobReason, message string) decision {
+	return decision{act: jobReport, state: state, reason: reason, message: message}
 }
 
-func jobWait(d time.Duration) jobDecision {
-	return jobDecision{act: jobRest, after: max(d, time.Millisecond)}
+func jobWait(d time.Duration) decision {
+	return decision{act: jobRest, after: max(d, time.Millisecond)}
 }
 
-func lookNow() jobDecision { return jobDecision{act: jobLook} }
+func lookNow() decision { return decision{act: jobLook} }
 
 // lookSince wants a list that is started at a time or later.
-func lookSince(since, now time.Time) jobDecision {
+func lookSince(since, now time.Time) decision {
 	if wait := since.Sub(now); wait > 0 {
 		return jobWait(wait)
 	}

@@ -1,4 +1,4 @@
-package syncer
+package jobs
 
 import (
 	"sync"
@@ -7,13 +7,13 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// heardEventsSize bounds the events that are remembered, in bytes.
-const heardEventsSize = 4 << 20
+// eventsSize bounds the events that are remembered, in bytes.
+const eventsSize = 4 << 20
 
-// heardEvents remembers the events of assignments that came by the watch, which brings
+// Events remembers the events of assignments that came by the watch, which brings
 // them although the mirror does not keep them: each is as large as an assignment is
 // small, and needed once. What is not here is in the store.
-type heardEvents struct {
+type Events struct {
 	mu sync.Mutex
 	// young and old have the records by their keys; when young is full, old is forgotten.
 	young, old map[string]store.KV
@@ -21,7 +21,7 @@ type heardEvents struct {
 }
 
 // Listed implements store.Tap.
-func (h *heardEvents) Listed(kvs []store.KV) {
+func (h *Events) Listed(kvs []store.KV) {
 	h.mu.Lock()
 	h.young, h.old, h.size = nil, nil, 0 // perhaps of another history
 	h.mu.Unlock()
@@ -31,7 +31,7 @@ func (h *heardEvents) Listed(kvs []store.KV) {
 }
 
 // Changed implements store.Tap.
-func (h *heardEvents) Changed(kv store.KV, deleted bool) {
+func (h *Events) Changed(kv store.KV, deleted bool) {
 	if record.ParseKey(kv.Key).Kind != record.KindAssignedEvent {
 		return
 	}
@@ -45,7 +45,7 @@ func (h *heardEvents) Changed(kv store.KV, deleted bool) {
 		h.size -= len(before.Value)
 		delete(h.young, kv.Key)
 	}
-	if h.size+len(kv.Value) > heardEventsSize/2 {
+	if h.size+len(kv.Value) > eventsSize/2 {
 		h.young, h.old, h.size = nil, h.young, 0
 	}
 	if h.young == nil {
@@ -56,7 +56,7 @@ func (h *heardEvents) Changed(kv store.KV, deleted bool) {
 }
 
 // take gives a record and forgets it.
-func (h *heardEvents) take(key string) (store.KV, bool) {
+func (h *Events) take(key string) (store.KV, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	kv, ok := h.young[key]

@@ -1,4 +1,4 @@
-package syncer
+package jobs
 
 import (
 	"time"
@@ -9,8 +9,8 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/originstorage"
 )
 
-// jobSituation is everything that a decision about an attempt is made from.
-type jobSituation struct {
+// situation is everything that a decision about an attempt is made from.
+type situation struct {
 	now time.Time
 	// assignment asks for the attempt; nil when it does not any more.
 	assignment *record.Assignment
@@ -25,10 +25,10 @@ type jobSituation struct {
 	// epoch is the present one as records name it, and restored says that it is over.
 	epoch    string
 	restored bool
-	place    jobPlace
+	replica  replicaState
 	// removalCancels says that the service's removal ends its jobs, by order.
 	removalCancels bool
-	memory         jobMemory
+	memory         memory
 
 	// retry is the first pause between two POSTs or DELETEs, grace how long after a
 	// write to OSCAR its lists are not believed to lack a Job, resend how long after
@@ -41,20 +41,20 @@ type jobSituation struct {
 	minio originstorage.MinIO
 }
 
-// jobPlace is how the replica that an attempt was assigned to stands here.
-type jobPlace int
+// replicaState is how the replica that an attempt was assigned to stands here.
+type replicaState int
 
 const (
-	// placeWaits: it is ours, or will be, and cannot take jobs now.
-	placeWaits jobPlace = iota
-	// placeReady: it stands and is ours.
-	placeReady
-	// placeGone: it is not desired here any more.
-	placeGone
+	// replicaWaits: it is ours, or will be, and cannot take jobs now.
+	replicaWaits replicaState = iota
+	// replicaReady: it stands and is ours.
+	replicaReady
+	// replicaGone: it is not desired here any more.
+	replicaGone
 )
 
-// jobMemory is what this process, in this session, knows of an attempt.
-type jobMemory struct {
+// memory is what this process, in this session, knows of an attempt.
+type memory struct {
 	// busy says that a call is under way.
 	busy bool
 	// posts were sent, the first one at firstPost; the last one ended at lastPost.
@@ -71,9 +71,9 @@ type jobMemory struct {
 	// deletes were sent; the last one ended at lastDelete.
 	deletes    int
 	lastDelete time.Time
-	// sight is what the newest list shows. missing is when the first of the lists
+	// listed is what the newest list shows. missing is when the first of the lists
 	// that lack the Job, without a break, was started.
-	sight   *jobSight
+	listed  *listed
 	missing time.Time
 	// stuck is when the first of the lists that show its pod stuck, without a break, was
 	// started, and lastHold when it was last tried to hold that.
@@ -85,8 +85,8 @@ type jobMemory struct {
 	unstarted, failed time.Time
 }
 
-// jobSight is what one list, complete, shows of a Job.
-type jobSight struct {
+// listed is what one list, complete, shows of a Job.
+type listed struct {
 	started time.Time
 	present bool
 	job     manager.Job
@@ -115,12 +115,12 @@ func (o postOutcome) String() string {
 	return [...]string{"", "taken", "other event", "refused", "failed", "not sent", "unanswered"}[o]
 }
 
-// jobAct is a step.
-type jobAct int
+// act is a step.
+type act int
 
 const (
-	// jobRest: nothing is to be done, or not before jobDecision.after.
-	jobRest jobAct = iota
+	// jobRest: nothing is to be done, or not before decision.after.
+	jobRest act = iota
 	// jobClaim: take the attempt.
 	jobClaim
 	// jobBegin: read the event, report submitting, and POST.
@@ -139,9 +139,9 @@ const (
 	jobReport
 )
 
-// jobDecision is what planJob answers.
-type jobDecision struct {
-	act jobAct
+// decision is what plan answers.
+type decision struct {
+	act act
 	// What a report is to say.
 	state              record.JobState
 	reason             record.JobReason
@@ -159,7 +159,7 @@ type jobDecision struct {
 // maxPostPause is the longest pause between two POSTs or DELETEs of an attempt.
 const maxPostPause = 30 * time.Second
 
-func (s jobSituation) state() record.JobState {
+func (s situation) state() record.JobState {
 	if s.report == nil {
 		return ""
 	}
@@ -167,11 +167,11 @@ func (s jobSituation) state() record.JobState {
 }
 
 // mine says whether only this process, in this session, has posted the attempt.
-func (s jobSituation) mine() bool { return s.report != nil && s.report.Session == s.session }
+func (s situation) mine() bool { return s.report != nil && s.report.Session == s.session }
 
-// sightSince is the newest sight, if its list was started then or later.
-func (s jobSituation) sightSince(at time.Time) *jobSight {
-	if sight := s.memory.sight; sight != nil && !sight.started.Before(at) {
+// listedSince is the newest sight, if its list was started then or later.
+func (s situation) listedSince(at time.Time) *listed {
+	if sight := s.memory.listed; sight != nil && !sight.started.Before(at) {
 		return sight
 	}
 	return nil

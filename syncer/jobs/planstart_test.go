@@ -1,4 +1,4 @@
-package syncer
+package jobs
 
 import (
 	"strings"
@@ -13,19 +13,19 @@ import (
 var stuckPod = kube.PodState{Reason: "ImagePullBackOff", Message: "no such image", Stuck: true}
 
 // shows is a list of a moment ago, with a Job whose pod tells something.
-func shows(status string, p kube.PodState) func(*jobSituation) {
-	return func(s *jobSituation) {
+func shows(status string, p kube.PodState) func(*situation) {
+	return func(s *situation) {
 		s.start = 10 * time.Minute
-		s.memory.sight = &jobSight{started: s.now.Add(-time.Second), present: true, job: manager.Job{Status: status}, pod: p}
+		s.memory.listed = &listed{started: s.now.Add(-time.Second), present: true, job: manager.Job{Status: status}, pod: p}
 	}
 }
 
-func stuckFor(d time.Duration) func(*jobSituation) {
-	return func(s *jobSituation) { s.memory.stuck = s.now.Add(-d) }
+func stuckFor(d time.Duration) func(*situation) {
+	return func(s *situation) { s.memory.stuck = s.now.Add(-d) }
 }
 
-func reported(reason record.JobReason, pod *record.JobPod) func(*jobSituation) {
-	return func(s *jobSituation) { s.report.Reason, s.report.Pod = reason, pod }
+func reported(reason record.JobReason, pod *record.JobPod) func(*situation) {
+	return func(s *situation) { s.report.Reason, s.report.Pod = reason, pod }
 }
 
 // A job whose pod cannot start is given back when, and only when, it is certain that it has
@@ -38,14 +38,14 @@ func TestAJobWhosePodCannotStartIsGivenBack(t *testing.T) {
 	certain.CannotRun, late.Ran = true, true
 	offered := stuckPod
 	offered.Offered = true
-	gone := func(s *jobSituation) {
+	gone := func(s *situation) {
 		s.start = 10 * time.Minute
-		s.memory.sight = &jobSight{started: s.now.Add(-time.Second)}
+		s.memory.listed = &listed{started: s.now.Add(-time.Second)}
 	}
 	for _, c := range []struct {
 		name   string
-		s      jobSituation
-		act    jobAct
+		s      situation
+		act    act
 		state  record.JobState
 		reason record.JobReason
 	}{
@@ -53,29 +53,29 @@ func TestAJobWhosePodCannotStartIsGivenBack(t *testing.T) {
 		{"and is told once", jobWith(record.JobSubmitted, told, shows("Pending", stuckPod), stuckFor(time.Minute)), jobRest, "", ""},
 		{"also in Kubernetes' other word for it", jobWith(record.JobSubmitted, told, shows("Pending", kube.PodState{Reason: "ErrImagePull", Stuck: true}), stuckFor(time.Minute)), jobRest, "", ""},
 		{"it waits too long", jobWith(record.JobSubmitted, told, shows("Pending", stuckPod), stuckFor(10*time.Minute)), jobHold, "", ""},
-		{"it may wait for ever", jobWith(record.JobSubmitted, told, shows("Pending", stuckPod), stuckFor(time.Hour), func(s *jobSituation) { s.start = -1 }), jobRest, "", ""},
-		{"the cluster is paused", jobWith(record.JobSubmitted, told, shows("Pending", stuckPod), stuckFor(time.Hour), func(s *jobSituation) { s.stopped = true }), jobRest, "", ""},
+		{"it may wait for ever", jobWith(record.JobSubmitted, told, shows("Pending", stuckPod), stuckFor(time.Hour), func(s *situation) { s.start = -1 }), jobRest, "", ""},
+		{"the cluster is paused", jobWith(record.JobSubmitted, told, shows("Pending", stuckPod), stuckFor(time.Hour), func(s *situation) { s.stopped = true }), jobRest, "", ""},
 		{"it is offered", jobWith(record.JobSubmitted, told, shows("Pending", offered), stuckFor(time.Hour)), jobRest, "", ""},
-		{"it was held a moment ago", jobWith(record.JobSubmitted, told, shows("Pending", stuckPod), stuckFor(time.Hour), func(s *jobSituation) { s.memory.lastHold = s.now }), jobRest, "", ""},
+		{"it was held a moment ago", jobWith(record.JobSubmitted, told, shows("Pending", stuckPod), stuckFor(time.Hour), func(s *situation) { s.memory.lastHold = s.now }), jobRest, "", ""},
 		{"its node does not know yet", jobWith(record.JobSubmitted, told, shows("Pending", held), stuckFor(time.Hour)), jobRest, "", ""},
 		{"its node knows", jobWith(record.JobSubmitted, told, shows("Pending", certain), stuckFor(time.Hour)), jobReport, record.JobSubmitted, record.JobCannotStart},
 		{"that is reported", jobWith(record.JobSubmitted, given, shows("Pending", certain), stuckFor(time.Hour)), jobRemove, "", ""},
 		{"its Job is gone", jobWith(record.JobSubmitted, given, gone), jobReport, record.JobRefused, record.JobCannotStart},
 		{"it had just started", jobWith(record.JobSubmitted, told, shows("Pending", late), stuckFor(time.Hour)), jobRemove, "", ""},
-		{"and its Job is gone", jobWith(record.JobSubmitted, told, gone, func(s *jobSituation) { s.memory.missing = s.now.Add(-time.Minute) }), jobReport, record.JobVanished, ""},
+		{"and its Job is gone", jobWith(record.JobSubmitted, told, gone, func(s *situation) { s.memory.missing = s.now.Add(-time.Minute) }), jobReport, record.JobVanished, ""},
 		{"it starts after all", jobWith(record.JobSubmitted, told, shows("Running", kube.PodState{Ran: true})), jobReport, record.JobRunning, ""},
 		{"it is killed", jobWith(record.JobRunning, shows("Failed", kube.PodState{Reason: "OOMKilled", ExitCode: 137, Ran: true})), jobReport, record.JobFailed, record.JobPodFailed},
 	} {
-		d := planJob(c.s)
+		d := plan(c.s)
 		if d.act != c.act || d.state != c.state || d.reason != c.reason {
 			t.Errorf("%s: %+v", c.name, d)
 		}
 	}
-	d := planJob(jobWith(record.JobRunning, shows("Failed", kube.PodState{Reason: "OOMKilled", ExitCode: 137, Ran: true})))
+	d := plan(jobWith(record.JobRunning, shows("Failed", kube.PodState{Reason: "OOMKilled", ExitCode: 137, Ran: true})))
 	if d.pod == nil || d.pod.ExitCode != 137 || !strings.Contains(d.message, "OOMKilled, exit code 137") {
 		t.Errorf("a job that was killed for its memory: %+v", d)
 	}
-	if d := planJob(jobWith(record.JobSubmitted, given, gone)); d.pod == nil || d.pod.Reason != "ImagePullBackOff" {
+	if d := plan(jobWith(record.JobSubmitted, given, gone)); d.pod == nil || d.pod.Reason != "ImagePullBackOff" {
 		t.Errorf("what is given back does not say why: %+v", d)
 	}
 }

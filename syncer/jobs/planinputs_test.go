@@ -1,4 +1,4 @@
-package syncer
+package jobs
 
 import (
 	"testing"
@@ -14,7 +14,7 @@ import (
 func TestAJobGoesBackOnlyWhenItsInputsWereUnreadable(t *testing.T) {
 	// The MinIO answered 10 s ago, the job had not started 8 s ago, has failed 3 s ago, and a look
 	// of a second ago has found no MinIO.
-	unread := func(change ...func(*jobSituation)) jobSituation {
+	unread := func(change ...func(*situation)) situation {
 		s := jobWith(record.JobRunning, shows("Failed", kube.PodState{Reason: "Error", ExitCode: 1, Ran: true}))
 		ago := func(n int) time.Time { return s.now.Add(-time.Duration(n) * time.Second) }
 		s.memory.fromOrigin, s.memory.unstarted, s.memory.failed = true, ago(8), ago(3)
@@ -26,24 +26,24 @@ func TestAJobGoesBackOnlyWhenItsInputsWereUnreadable(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		s      jobSituation
-		act    jobAct
+		s      situation
+		act    act
 		reason record.JobReason
 	}{
 		{"all holds", unread(), jobReport, record.JobInputsUnreadable},
-		{"it reads nothing there", unread(func(s *jobSituation) { s.memory.fromOrigin = false }), jobReport, record.JobPodFailed},
-		{"it may have started while the MinIO answered", unread(func(s *jobSituation) { s.minio.Readable = s.now.Add(-7 * time.Second) }), jobReport, record.JobPodFailed},
-		{"whether the MinIO has ever answered is not known", unread(func(s *jobSituation) { s.minio.Readable = time.Time{} }), jobReport, record.JobPodFailed},
-		{"the MinIO answers again", unread(func(s *jobSituation) { s.minio.Readable = s.now }), jobReport, record.JobPodFailed},
-		{"no look since it failed", unread(func(s *jobSituation) { s.minio.Dead = s.now.Add(-4 * time.Second) }), jobRest, ""},
-		{"and none for long", unread(func(s *jobSituation) {
+		{"it reads nothing there", unread(func(s *situation) { s.memory.fromOrigin = false }), jobReport, record.JobPodFailed},
+		{"it may have started while the MinIO answered", unread(func(s *situation) { s.minio.Readable = s.now.Add(-7 * time.Second) }), jobReport, record.JobPodFailed},
+		{"whether the MinIO has ever answered is not known", unread(func(s *situation) { s.minio.Readable = time.Time{} }), jobReport, record.JobPodFailed},
+		{"the MinIO answers again", unread(func(s *situation) { s.minio.Readable = s.now }), jobReport, record.JobPodFailed},
+		{"no look since it failed", unread(func(s *situation) { s.minio.Dead = s.now.Add(-4 * time.Second) }), jobRest, ""},
+		{"and none for long", unread(func(s *situation) {
 			s.minio.Dead, s.memory.failed = time.Time{}, s.now.Add(-failedLook)
 			s.minio.Readable, s.memory.unstarted = s.now.Add(-2*failedLook), s.now.Add(-failedLook-time.Second)
 		}), jobReport, record.JobPodFailed},
-		{"by a former process", unread(func(s *jobSituation) { s.memory.failed, s.memory.fromOrigin = time.Time{}, false }), jobReport, record.JobPodFailed},
-		{"it has succeeded", unread(func(s *jobSituation) { s.memory.sight.job.Status = "Succeeded" }), jobReport, ""},
+		{"by a former process", unread(func(s *situation) { s.memory.failed, s.memory.fromOrigin = time.Time{}, false }), jobReport, record.JobPodFailed},
+		{"it has succeeded", unread(func(s *situation) { s.memory.listed.job.Status = "Succeeded" }), jobReport, ""},
 	} {
-		if d := planJob(c.s); d.act != c.act || d.reason != c.reason {
+		if d := plan(c.s); d.act != c.act || d.reason != c.reason {
 			t.Errorf("%s: %+v", c.name, d)
 		}
 	}

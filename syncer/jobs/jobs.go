@@ -1,4 +1,4 @@
-package syncer
+package jobs
 
 import (
 	"context"
@@ -7,10 +7,15 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/client-go/util/workqueue"
-
+	"github.com/oscarfed/oscarfed/internal/worker"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/answers"
+	"github.com/oscarfed/oscarfed/syncer/definition"
+	"github.com/oscarfed/oscarfed/syncer/kube"
+	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/originstorage"
+	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
@@ -19,39 +24,96 @@ const (
 	// claimAhead is how many attempts are claimed and not yet submitted, at most; one owner
 	// has half of them. What is not claimed the control plane may still give to somebody else.
 	claimAhead = 200
-	// turnSize is how many attempts are decided upon together.
-	turnSize = 4096
+	// batchSize is how many attempts are decided upon together.
+	batchSize = 4096
 	// jobDeletes is how many DELETEs of Jobs are under way at the same time.
 	jobDeletes = 2
 )
 
-// desk makes the attempts that are assigned to the cluster. One goroutine decides and
+// Jobs makes the attempts that are assigned to the cluster. One goroutine decides and
 // writes the reports, for as many attempts at once as there are; calls of OSCAR run
 // beside it.
-type desk struct {
-	*term
+type Jobs struct {
+	cfg     Config
+	deps    Deps
+	session *session.Session
+	lister  *Lister
+	// replicas are those that jobs were looked at for.
+	replicas replicas
 	// due holds the attempts to decide upon, as <job>.<attempt>, and listings the
 	// services whose Jobs are to be listed.
-	due      workqueue.TypedDelayingInterface[string]
-	listings workqueue.TypedDelayingInterface[string]
+	due      *worker.Worker[string]
+	listings *worker.Worker[string]
 	calls    sync.WaitGroup
 	// epochs is told when another one may have begun.
-	epochs chan struct{}
+	epochs session.Signal
 
 	mu       sync.Mutex
 	attempts map[string]*attempt
 	services map[string]*jobService
-	// claimable and ready are those that wait for their turn.
-	claimable, ready jobTurns
-	// claimed counts the reports that say so, posting the slots that are taken.
-	claimed, posting jobSlots
-	deleting         int
-	// epoch is the one of the last turn, nil before the first, and renewed is when this
-	// term first saw that one; zero while there was no other.
-	epoch   *string
-	renewed time.Time
+	slots    admission
+	epoch    epochSeen
 	// retry is the pause after a write that etcd did not take.
 	retry time.Duration
+}
+
+// admission is what waits to be claimed or posted, and what is.
+type admission struct {
+	// claimable and ready are those that wait for their turn.
+	claimable, ready fairQueue
+	// claimed counts the reports that say so, posting the slots that are taken.
+	claimed, posting slots
+	deleting         int
+}
+
+// epochSeen is the epoch of the last round, nil before the first, and when this session first
+// saw it; zero while there was no other.
+type epochSeen struct {
+	name    *string
+	renewed time.Time
+}
+
+// Config has the limits of jobs.
+type Config struct {
+	// Posts is how many jobs are posted at the same time, of which one owner has half.
+	Posts int
+	// Timeout ends the POST or DELETE of a job, and StopGrace how long one may go on after
+	// the session.
+	Timeout, StopGrace time.Duration
+	// Poll is the shortest pause between two lists of the Jobs of one service.
+	Poll time.Duration
+	// Start is how long the pod of a job may be stuck before it starts; negative for ever.
+	Start time.Duration
+	// Grace is how long after a POST or DELETE of a job its absence from a list proves
+	// nothing.
+	Grace time.Duration
+	// Resend is how long after the first POST of a job without an answer it is sent again,
+	// and LateWindow how long an unanswered one may take effect.
+	Resend, LateWindow time.Duration
+	// RetryPause is the first pause after a failed write.
+	RetryPause time.Duration
+	// Resync is how often it is looked whether all Jobs are known after a restore.
+	Resync time.Duration
+}
+
+// OSCAR is what jobs ask of OSCAR.
+type OSCAR interface {
+	Pages
+	Submit(ctx context.Context, job manager.Submission, timeout time.Duration) error
+	DeleteJob(ctx context.Context, service, name string, timeout time.Duration) error
+}
+
+// Deps is what jobs use of other parts.
+type Deps struct {
+	OSCAR       OSCAR
+	Kube        kube.Interface
+	Answers     *answers.Answers
+	Definitions *definition.Cache
+	Tokens      *ownertoken.Tokens
+	Keys        *originstorage.Keys
+	Origins     *originstorage.Watch
+	Events      *Events
+	Metrics     *Metrics
 }
 
 // attempt is one attempt of a job.
@@ -60,13 +122,13 @@ type attempt struct {
 	job     string
 	number  int
 	service string
-	// turn is whose it is where attempts take turns.
-	turn jobTurn
+	// tenant is whose it is where attempts take turns.
+	tenant tenant
 	// assignment is as of revision; nil when it is gone.
 	assignment *record.Assignment
 	revision   int64
 	report     *record.JobReport
-	memory     jobMemory
+	memory     memory
 	// queued says that it is in claimable or ready, slot that it holds a slot, and
 	// deletes that a DELETE of it is under way.
 	queued, slot bool
@@ -95,65 +157,37 @@ type jobService struct {
 	cancelled map[string]bool
 }
 
-func newDesk(t *term) *desk {
-	return &desk{
-		term:     t,
-		due:      workqueue.NewTypedDelayingQueue[string](),
-		listings: workqueue.NewTypedDelayingQueue[string](),
-		epochs:   make(chan struct{}, 1),
+// New starts nothing.
+func New(now *session.Session, lister *Lister, cfg Config, deps Deps) *Jobs {
+	d := &Jobs{
+		cfg: cfg, deps: deps, session: now, lister: lister,
+		epochs:   session.NewSignal(),
 		attempts: map[string]*attempt{},
 		services: map[string]*jobService{},
 	}
+	d.due = worker.New(worker.Config[string]{HandleAll: d.reconcile, Most: batchSize})
+	d.listings = worker.New(worker.Config[string]{Handle: d.list})
+	return d
 }
 
-// run works until ctx ends. Then it waits for the calls under way and reports what
+// Run works until ctx ends. Then it waits for the calls under way and reports what
 // came of them.
-func (d *desk) run(ctx context.Context) error {
+func (d *Jobs) Run(ctx context.Context) error {
 	var beside sync.WaitGroup
-	beside.Go(func() { d.lists(ctx) })
+	beside.Go(func() { d.listings.Run(ctx) })
 	beside.Go(func() { d.inventory(ctx) })
-	stop := context.AfterFunc(ctx, func() {
-		d.due.ShutDown()
-		d.listings.ShutDown()
-	})
-	defer stop()
-	for {
-		keys, open := d.gather()
-		if !open || ctx.Err() != nil {
-			break
-		}
-		d.turn(ctx, keys)
-		for _, key := range keys {
-			d.due.Done(key)
-		}
-	}
+	d.due.Run(ctx)
 	d.calls.Wait()
 	beside.Wait()
 	d.last(ctx)
 	return context.Cause(ctx)
 }
 
-// gather waits for attempts to decide upon, and takes all that there are.
-func (d *desk) gather() ([]string, bool) {
-	key, shutdown := d.due.Get()
-	if shutdown {
-		return nil, false
-	}
-	keys := []string{key}
-	for len(keys) < turnSize && d.due.Len() > 0 {
-		if key, shutdown = d.due.Get(); shutdown {
-			return nil, false
-		}
-		keys = append(keys, key)
-	}
-	return keys, true
-}
+// Changed decides anew about an attempt whose assignment has changed.
+func (d *Jobs) Changed(ref record.Ref) { d.due.Add(ref.Name + "." + ref.Rest) }
 
-// hear decides anew about an attempt whose assignment has changed.
-func (d *desk) hear(ref record.Ref) { d.due.Add(ref.Name + "." + ref.Rest) }
-
-// hearOf decides anew about all attempts of a service.
-func (d *desk) hearOf(service string) {
+// ServiceChanged decides anew about all attempts of a service.
+func (d *Jobs) ServiceChanged(service string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if s := d.services[service]; s != nil {
@@ -163,12 +197,9 @@ func (d *desk) hearOf(service string) {
 	}
 }
 
-// hearAll decides anew about everything: the cluster's own record has changed.
-func (d *desk) hearAll() {
-	select {
-	case d.epochs <- struct{}{}:
-	default:
-	}
+// ClusterChanged decides anew about everything: the cluster's own record has changed.
+func (d *Jobs) ClusterChanged() {
+	d.epochs.Ring()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for key := range d.attempts {
@@ -176,9 +207,9 @@ func (d *desk) hearAll() {
 	}
 }
 
-// unfinished counts the attempts at a service that OSCAR may have, and whose end was
+// Unfinished counts the attempts at a service that OSCAR may have, and whose end was
 // not reported. A DELETE of the service would end them, or hide how they ended.
-func (d *desk) unfinished(service string) int {
+func (d *Jobs) Unfinished(service string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.services[service]
@@ -199,10 +230,10 @@ func (a *attempt) open() bool {
 	return a.report != nil && a.report.State.Posted() && !a.report.State.Ended()
 }
 
-// turn decides about attempts and does what was decided.
-func (d *desk) turn(ctx context.Context, keys []string) {
+// reconcile decides about attempts and does what was decided.
+func (d *Jobs) reconcile(ctx context.Context, keys []string) {
 	view := d.session.Mirror.Snapshot()
-	s, err := d.stand(view)
+	s, err := d.view(view)
 	if err != nil {
 		return // the term is about to end
 	}
@@ -223,26 +254,26 @@ func (d *desk) turn(ctx context.Context, keys []string) {
 
 // inNewEpoch has the reports read anew when the store was restored: it may have
 // forgotten what we have written last. It needs mu.
-func (d *desk) inNewEpoch(s *jobStand) {
-	if d.epoch != nil && *d.epoch != s.epoch {
-		d.renewed = s.now
+func (d *Jobs) inNewEpoch(s *clusterView) {
+	if d.epoch.name != nil && *d.epoch.name != s.epoch {
+		d.epoch.renewed = s.now
 		for key, a := range d.attempts {
 			a.former, a.stale = s.now, true
 			d.due.Add(key)
 		}
 	}
 	epoch := s.epoch
-	d.epoch = &epoch
+	d.epoch.name = &epoch
 }
 
 // reread takes over the report of a restored store. It needs mu.
-func (d *desk) reread(view *store.MirrorView, a *attempt) {
+func (d *Jobs) reread(view *store.MirrorView, a *attempt) {
 	if !a.stale || a.memory.busy {
 		return
 	}
 	a.stale = false
 	d.countClaimed(a, -1)
-	a.report, a.memory = d.reportIn(view, a.job, a.number), jobMemory{}
+	a.report, a.memory = d.reportIn(view, a.job, a.number), memory{}
 	d.giveSlot(a)
 	d.countClaimed(a, 1)
 	if a.open() {
@@ -252,7 +283,7 @@ func (d *desk) reread(view *store.MirrorView, a *attempt) {
 
 // refresh brings an attempt up to the mirror, and drops it when nobody asks for it
 // any more. It needs mu.
-func (d *desk) refresh(view *store.MirrorView, key string) *attempt {
+func (d *Jobs) refresh(view *store.MirrorView, key string) *attempt {
 	ref := record.ParseKey(record.AssignmentsPrefix(d.session.ID) + key)
 	number := ref.AttemptOf()
 	if number == 0 {
@@ -284,13 +315,13 @@ func (d *desk) refresh(view *store.MirrorView, key string) *attempt {
 	if a == nil {
 		// One that a restore brought back, or this term has never met, counts as former:
 		// its report may name our session, and nothing is remembered of its POST.
-		a = &attempt{key: key, job: ref.Name, number: number, service: assignment.Service, report: d.reportIn(view, ref.Name, number), former: d.renewed}
+		a = &attempt{key: key, job: ref.Name, number: number, service: assignment.Service, report: d.reportIn(view, ref.Name, number), former: d.epoch.renewed}
 		d.attempts[key] = a
 		service := d.serviceOf(a.service)
 		service.attempts[key] = a
-		a.turn.federation = assignment.Federation
-		if desired := d.replica(view, a.service).desired; desired != nil {
-			a.turn.owner = desired.Owner
+		a.tenant.federation = assignment.Federation
+		if desired := d.replicaIn(view, a.service).desired; desired != nil {
+			a.tenant.owner = desired.Owner
 		}
 		d.countClaimed(a, 1)
 		if a.open() {
@@ -303,7 +334,7 @@ func (d *desk) refresh(view *store.MirrorView, key string) *attempt {
 
 // reportIn is our last report about an attempt, or nil. One that cannot be read says
 // that OSCAR may have been asked: it is taken for one of a process that died then.
-func (d *desk) reportIn(view *store.MirrorView, job string, number int) *record.JobReport {
+func (d *Jobs) reportIn(view *store.MirrorView, job string, number int) *record.JobReport {
 	kv, ok := view.KV(record.JobReportKey(d.session.ID, job, number))
 	if !ok {
 		return nil
@@ -316,7 +347,7 @@ func (d *desk) reportIn(view *store.MirrorView, job string, number int) *record.
 	return r
 }
 
-func (d *desk) serviceOf(name string) *jobService {
+func (d *Jobs) serviceOf(name string) *jobService {
 	s := d.services[name]
 	if s == nil {
 		s = &jobService{attempts: map[string]*attempt{}, cancelled: map[string]bool{}}
@@ -327,7 +358,7 @@ func (d *desk) serviceOf(name string) *jobService {
 
 // forget drops an attempt that nobody asks for, unless a call for it is under way. It
 // needs mu.
-func (d *desk) forget(a *attempt) {
+func (d *Jobs) forget(a *attempt) {
 	if a.memory.busy {
 		return
 	}
@@ -342,26 +373,26 @@ func (d *desk) forget(a *attempt) {
 	}
 }
 
-func (d *desk) giveSlot(a *attempt) {
+func (d *Jobs) giveSlot(a *attempt) {
 	a.opened = nil
 	if a.slot {
 		a.slot = false
-		d.posting.add(a.turn.owner, -1)
+		d.slots.posting.add(a.tenant.owner, -1)
 	}
 }
 
 // countClaimed counts an attempt that is claimed, or counts it no more. It needs mu.
-func (d *desk) countClaimed(a *attempt, n int) {
+func (d *Jobs) countClaimed(a *attempt, n int) {
 	if a.report != nil && a.report.State == record.JobClaimed {
-		d.claimed.add(a.turn.owner, n)
+		d.slots.claimed.add(a.tenant.owner, n)
 	}
 }
 
-// situation of an attempt. It needs mu.
-func (d *desk) situation(s *jobStand, a *attempt) jobSituation {
+// situationOf of an attempt. It needs mu.
+func (d *Jobs) situationOf(s *clusterView, a *attempt) situation {
 	desired := s.of(a.service)
 	service := d.serviceOf(a.service)
-	if w := desired.desired; w != nil && w.Tombstone() && w.Jobs == jobsCancel {
+	if w := desired.desired; w != nil && w.Tombstone() && w.Jobs == cancelJobs {
 		service.cancelled[w.UID] = true
 	}
 	session, since := d.session.Lease.CreateRevision(), d.session.Started
@@ -371,23 +402,23 @@ func (d *desk) situation(s *jobStand, a *attempt) jobSituation {
 			session = 0 // what was posted then is not known to this memory
 		}
 	}
-	return jobSituation{
+	return situation{
 		now: s.now, assignment: a.assignment, report: a.report,
 		session: session, termStart: since,
 		stopped: s.stopped, epoch: s.epoch, restored: s.restored,
-		place: desired.place(a.assignment.UID), removalCancels: service.cancelled[a.assignment.UID],
+		replica: desired.state(a.assignment.UID), removalCancels: service.cancelled[a.assignment.UID],
 		memory: a.memory,
-		retry:  d.cfg.RetryPause, grace: d.cfg.JobGrace, resend: d.cfg.JobResend, late: d.cfg.LateWindow, pause: d.cfg.JobPoll,
-		start: d.cfg.JobStart, minio: d.term.origins.MinIO(a.service),
+		retry:  d.cfg.RetryPause, grace: d.cfg.Grace, resend: d.cfg.Resend, late: d.cfg.LateWindow, pause: d.cfg.Poll,
+		start: d.cfg.Start, minio: d.deps.Origins.MinIO(a.service),
 	}
 }
 
 // decideJob decides about one attempt. It needs mu.
-func (d *desk) decideJob(ctx context.Context, s *jobStand, a *attempt, changes []*jobChange) []*jobChange {
+func (d *Jobs) decideJob(ctx context.Context, s *clusterView, a *attempt, changes []*jobChange) []*jobChange {
 	if a.memory.busy || a.queued {
 		return changes
 	}
-	decision := planJob(d.situation(s, a))
+	decision := plan(d.situationOf(s, a))
 	if a.slot && decision.act != jobBegin {
 		d.giveSlot(a)
 	}
@@ -396,30 +427,30 @@ func (d *desk) decideJob(ctx context.Context, s *jobStand, a *attempt, changes [
 	case jobRest:
 	case jobClaim:
 		a.queued = true
-		d.claimable.add(a.turn, a.key)
+		d.slots.claimable.add(a.tenant, a.key)
 	case jobBegin, jobPost:
 		if decision.act == jobBegin && a.opened != nil {
 			return append(changes, d.change(s, a, decision))
 		}
 		a.queued = true
-		d.ready.add(a.turn, a.key)
+		d.slots.ready.add(a.tenant, a.key)
 	case jobLook:
 		a.looking = s.now
 		d.listSoon(a.service)
 	case jobDelete:
-		if d.deleting >= jobDeletes {
+		if d.slots.deleting >= jobDeletes {
 			d.due.AddAfter(a.key, d.cfg.RetryPause)
 			break
 		}
-		d.deleting++
+		d.slots.deleting++
 		a.memory.busy = true
 		d.calls.Go(func() { d.deleteJob(ctx, a) })
 	case jobRemove:
-		if d.deleting >= jobDeletes {
+		if d.slots.deleting >= jobDeletes {
 			d.due.AddAfter(a.key, d.cfg.RetryPause)
 			break
 		}
-		d.deleting++
+		d.slots.deleting++
 		a.memory.busy = true
 		d.calls.Go(func() { d.remove(ctx, a) })
 	case jobHold:
@@ -436,38 +467,38 @@ func (d *desk) decideJob(ctx context.Context, s *jobStand, a *attempt, changes [
 
 // admit takes those that wait, as far as there is room. Each is decided upon again. It
 // needs mu.
-func (d *desk) admit(ctx context.Context, s *jobStand, view *store.MirrorView, changes []*jobChange) []*jobChange {
-	claimed := jobSlots{d.claimed.taken, maps.Clone(d.claimed.of)} // with what is claimed now
+func (d *Jobs) admit(ctx context.Context, s *clusterView, view *store.MirrorView, changes []*jobChange) []*jobChange {
+	claimed := slots{d.slots.claimed.taken, maps.Clone(d.slots.claimed.of)} // with what is claimed now
 	for {
-		a, more := d.pop(view, &d.claimable, &claimed, claimAhead)
+		a, more := d.pop(view, &d.slots.claimable, &claimed, claimAhead)
 		if !more {
 			break
 		}
 		if a == nil {
 			continue
 		}
-		decision := planJob(d.situation(s, a))
+		decision := plan(d.situationOf(s, a))
 		if decision.act != jobClaim {
 			d.due.Add(a.key)
 			continue
 		}
-		claimed.add(a.turn.owner, 1)
+		claimed.add(a.tenant.owner, 1)
 		changes = append(changes, d.change(s, a, decision))
 	}
 	for {
-		a, more := d.pop(view, &d.ready, &d.posting, d.cfg.JobPosts)
+		a, more := d.pop(view, &d.slots.ready, &d.slots.posting, d.cfg.Posts)
 		if !more {
 			return changes
 		}
 		if a == nil {
 			continue
 		}
-		decision := planJob(d.situation(s, a))
+		decision := plan(d.situationOf(s, a))
 		if decision.act != jobBegin && decision.act != jobPost {
 			d.due.Add(a.key)
 			continue
 		}
-		d.posting.add(a.turn.owner, 1)
+		d.slots.posting.add(a.tenant.owner, 1)
 		a.slot, a.memory.busy = true, true
 		assignment, revision := *a.assignment, a.revision
 		if decision.act == jobBegin {
@@ -480,7 +511,7 @@ func (d *desk) admit(ctx context.Context, s *jobStand, view *store.MirrorView, c
 
 // pop takes the next that may have a slot; nil when that is not asked for any more, false
 // when there is none.
-func (d *desk) pop(view *store.MirrorView, queue *jobTurns, slots *jobSlots, all int) (*attempt, bool) {
+func (d *Jobs) pop(view *store.MirrorView, queue *fairQueue, slots *slots, all int) (*attempt, bool) {
 	key, ok := queue.next(func(owner string) bool { return slots.may(owner, all) })
 	if !ok {
 		return nil, false
@@ -494,7 +525,7 @@ func (d *desk) pop(view *store.MirrorView, queue *jobTurns, slots *jobSlots, all
 }
 
 // finished notes the outcome of a call, gives its slot free and decides anew.
-func (d *desk) finished(a *attempt, note func(m *jobMemory)) {
+func (d *Jobs) finished(a *attempt, note func(m *memory)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	note(&a.memory)
@@ -509,7 +540,7 @@ func (d *desk) finished(a *attempt, note func(m *jobMemory)) {
 var errNotOurs = errors.New("the session, the assignment or the service has changed")
 
 // lost ends the term when an error says that it is over.
-func (d *desk) lost(err error) {
+func (d *Jobs) lost(err error) {
 	switch {
 	case errors.Is(err, store.ErrSessionLost):
 		d.session.Lose(session.ErrLost)

@@ -1,19 +1,19 @@
-package syncer
+package jobs
 
-// jobTurns are attempts that wait for a slot: federations take turns, and within one the
+// fairQueue are attempts that wait for a slot: federations take turns, and within one the
 // first that came is first.
-type jobTurns struct {
-	order []jobTurn
-	of    map[jobTurn][]string
+type fairQueue struct {
+	order []tenant
+	of    map[tenant][]string
 }
 
-// jobTurn names a federation, and the owner of its services.
-type jobTurn struct{ owner, federation string }
+// tenant names a federation, and the owner of its services.
+type tenant struct{ owner, federation string }
 
 // add puts an attempt behind the others of its federation.
-func (q *jobTurns) add(t jobTurn, key string) {
+func (q *fairQueue) add(t tenant, key string) {
 	if q.of == nil {
-		q.of = map[jobTurn][]string{}
+		q.of = map[tenant][]string{}
 	}
 	if len(q.of[t]) == 0 {
 		q.order = append(q.order, t)
@@ -23,7 +23,7 @@ func (q *jobTurns) add(t jobTurn, key string) {
 
 // next takes the first attempt of the next federation whose owner may have a slot; false
 // when there is none.
-func (q *jobTurns) next(may func(owner string) bool) (key string, ok bool) {
+func (q *fairQueue) next(may func(owner string) bool) (key string, ok bool) {
 	for i, t := range q.order {
 		if !may(t.owner) {
 			continue
@@ -40,13 +40,13 @@ func (q *jobTurns) next(may func(owner string) bool) (key string, ok bool) {
 	return "", false
 }
 
-// jobSlots counts slots that are taken, by owners.
-type jobSlots struct {
+// slots counts slots that are taken, by owners.
+type slots struct {
 	taken int
 	of    map[string]int
 }
 
-func (s *jobSlots) add(owner string, n int) {
+func (s *slots) add(owner string, n int) {
 	if s.of == nil {
 		s.of = map[string]int{}
 	}
@@ -59,4 +59,4 @@ func (s *jobSlots) add(owner string, n int) {
 // may says whether an owner may have one more of so many slots: only while he has fewer than
 // are free. What takes a slot may hold it for minutes, so that room for others is kept free:
 // see share.Slots, where it is the same.
-func (s *jobSlots) may(owner string, slots int) bool { return s.of[owner] < slots-s.taken }
+func (s *slots) may(owner string, slots int) bool { return s.of[owner] < slots-s.taken }

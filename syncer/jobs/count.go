@@ -1,0 +1,160 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/oscarfed/oscarfed/internal/worker"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/session"
+)
+
+const (
+	// countAge is how long a count of running jobs is believed at least, after it was
+	// taken, and countPause after how long it is taken anew at the earliest. One that took
+	// longer is believed for countShare times as long, and taken anew a little before.
+	countAge   = 10 * time.Second
+	countPause = 3 * time.Second
+	countShare = 4
+	// countRunning is after how long running jobs are counted anew.
+	countRunning = 10 * time.Second
+	// counters is how many services are counted for at the same time.
+	counters = 2
+)
+
+// Counts are how many jobs run of each service that is to be deleted: its DELETE would
+// kill them. They are taken beside the writer, which has other services to look after, and
+// anew for as long as the service waits for its turn.
+type Counts struct {
+	session *session.Session
+	lister  *Lister
+	// changed is told when a count says something new about a service.
+	changed func(service string)
+	queue   *worker.Worker[string]
+
+	mu sync.Mutex
+	of map[string]*runningCount
+}
+
+// runningCount is of one life of a service, and was begun after its tombstone was read.
+type runningCount struct {
+	uid     string
+	Running int
+	// Half says that the service was half-created, and its jobs could not be listed.
+	Half bool
+	// until is how long it is believed; zero before the first one.
+	until time.Time
+	// retry is the pause after the last one failed.
+	retry time.Duration
+}
+
+func NewCounts(now *session.Session, lister *Lister, changed func(service string)) *Counts {
+	c := &Counts{session: now, lister: lister, changed: changed, of: map[string]*runningCount{}}
+	c.queue = worker.New(worker.Config[string]{Handle: c.countOne, Goroutines: counters})
+	return c
+}
+
+// Run counts until ctx ends.
+func (c *Counts) Run(ctx context.Context) { c.queue.Run(ctx) }
+
+// Read is the present count of a life of a service; nil when there is none that is new
+// enough.
+func (c *Counts) Read(name, uid string, now time.Time) *runningCount {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := c.of[name]; n != nil && n.uid == uid && now.Before(n.until) {
+		seen := *n
+		return &seen
+	}
+	return nil
+}
+
+// Want has the jobs of a service counted, from now on until it is gone.
+func (c *Counts) Want(name, uid string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := c.of[name]; n == nil || n.uid != uid {
+		c.of[name] = &runningCount{uid: uid}
+		c.queue.Add(name)
+	}
+}
+
+// wanted is the life of a service that is counted for; empty for none.
+func (c *Counts) wanted(name string) (uid string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := c.of[name]; n != nil {
+		return n.uid
+	}
+	return ""
+}
+
+// drop ends the counting for a life.
+func (c *Counts) drop(name, uid string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := c.of[name]; n != nil && n.uid == uid {
+		delete(c.of, name)
+	}
+}
+
+// took notes a count, says whether it changes what may be done, and has the next one taken.
+func (c *Counts) took(name, uid string, began time.Time, running int, half bool, err error) (news bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.of[name]
+	if n == nil || n.uid != uid {
+		return false
+	}
+	if err != nil {
+		n.retry = min(max(2*n.retry, time.Second), maxJobPause)
+		c.queue.AddAfter(name, n.retry)
+		return false
+	}
+	now := c.session.Now()
+	lasted, pause := now.Sub(began), countPause
+	if running > 0 {
+		pause = countRunning
+	}
+	news = !now.Before(n.until) || (n.Running > 0) != (running > 0) || n.Half != half
+	n.Running, n.Half, n.retry, n.until = running, half, 0, now.Add(max(countAge, countShare*lasted))
+	c.queue.AddAfter(name, max(pause, (countShare-1)*lasted))
+	return news
+}
+
+func (c *Counts) countOne(ctx context.Context, name string) (time.Duration, error) {
+	uid := c.wanted(name)
+	d := c.session.Desired(name)
+	if d == nil || d.UID != uid || !d.Tombstone() || d.Jobs == cancelJobs {
+		c.drop(name, uid)
+		return 0, nil
+	}
+	if o := c.session.Observed(c.session.Mirror.Snapshot(), name, uid); o != nil && o.Phase == record.PhaseDeleted {
+		c.drop(name, uid)
+		return 0, nil
+	}
+	began := c.session.Now()
+	jobs, err := c.lister.Of(ctx, name)
+	half := errors.Is(err, errHalf)
+	if half {
+		err = nil // it is made whole first, and then counted for
+	}
+	running := 0
+	for _, job := range jobs {
+		if !job.Ended() {
+			running++
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		c.session.Log.Warn("the jobs of a service that is to be deleted cannot be counted; it waits", "service", name, "error", err)
+	}
+	if c.took(name, uid, began, running, half, err) {
+		c.changed(name)
+	}
+	return 0, nil
+}
+
+// cancelJobs is the word of a tombstone that ends the jobs of its service.
+const cancelJobs = "cancel"

@@ -1,0 +1,105 @@
+package jobs
+
+import (
+	"bytes"
+	"sync"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// clusterView is how the cluster and its services stand in one view.
+type clusterView struct {
+	now      time.Time
+	stopped  bool
+	epoch    string
+	restored bool
+	// revision of the desired cluster.
+	revision int64
+	desk     *Jobs
+	view     *store.MirrorView
+	services map[string]replica
+}
+
+// replica is a replica that jobs may be assigned to.
+type replica struct {
+	desired  *record.Desired
+	revision int64
+	observed *record.Observed
+}
+
+func (d *Jobs) view(view *store.MirrorView) (*clusterView, error) {
+	kv, ok := view.KV(record.DesiredClusterKey(d.session.ID))
+	c, err := d.session.Serves(kv, ok)
+	if err != nil {
+		return nil, err
+	}
+	now := d.session.Standing(c)
+	return &clusterView{
+		now: d.session.Now(), stopped: now.Stopped, epoch: now.Epoch, restored: now.Restored, revision: kv.ModRevision,
+		desk: d, view: view, services: map[string]replica{},
+	}, nil
+}
+
+// of is the replica of a service name.
+func (s *clusterView) of(service string) replica {
+	if r, known := s.services[service]; known {
+		return r
+	}
+	r := s.desk.replicaIn(s.view, service)
+	s.services[service] = r
+	return r
+}
+
+// replicas remembers how services were decoded: every turn looks at them again.
+type replicas struct {
+	mu sync.Mutex
+	of map[string]decodedReplica
+}
+
+type decodedReplica struct {
+	replica
+	// from are the bytes of both records: a restored store may have others at the same
+	// revisions.
+	from [2][]byte
+}
+
+// replicaIn is how a service stands in a view. Its records must not be changed.
+func (d *Jobs) replicaIn(view *store.MirrorView, service string) replica {
+	desired, ok := view.KV(record.DesiredServiceKey(d.session.ID, service))
+	d.replicas.mu.Lock()
+	defer d.replicas.mu.Unlock()
+	if !ok {
+		delete(d.replicas.of, service)
+		return replica{}
+	}
+	observed, _ := view.KV(record.ObservedServiceKey(d.session.ID, service))
+	known := d.replicas.of[service]
+	if known.revision == desired.ModRevision && bytes.Equal(known.from[0], desired.Value) && bytes.Equal(known.from[1], observed.Value) {
+		return known.replica
+	}
+	want, err := store.Decode[record.Desired](desired)
+	if err != nil {
+		return replica{}
+	}
+	r := replica{desired: want, revision: desired.ModRevision, observed: d.session.Observed(view, service, want.UID)}
+	if d.replicas.of == nil {
+		d.replicas.of = map[string]decodedReplica{}
+	}
+	d.replicas.of[service] = decodedReplica{r, [2][]byte{desired.Value, observed.Value}}
+	return r
+}
+
+// state says how a life of the replica stands.
+func (r replica) state(uid string) replicaState {
+	switch {
+	case r.desired == nil, r.desired.UID != uid, r.desired.Tombstone():
+		return replicaGone
+	case r.desired.Intent != record.IntentApply || r.observed == nil || r.observed.Applied() == 0:
+		return replicaWaits
+	case r.observed.Phase == record.PhaseWedged, r.observed.Phase == record.PhaseDeleted:
+		return replicaWaits
+	}
+	return replicaReady
+}
