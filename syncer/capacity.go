@@ -77,7 +77,7 @@ func (t *term) capacities(ctx context.Context) {
 // watchRoom is told when there may be more or less room, where Kubernetes tells.
 func (t *term) watchRoom(ctx context.Context, changed chan<- struct{}) {
 	wait := backoff.NewExponentialBackOff()
-	wait.InitialInterval, wait.MaxInterval = time.Second, watchDenied
+	wait.InitialInterval, wait.MaxInterval = time.Second, roomWatchDenied
 	for {
 		err := t.cfg.Kube.WatchRoom(ctx, func() {
 			select {
@@ -90,7 +90,7 @@ func (t *term) watchRoom(ctx context.Context, changed chan<- struct{}) {
 		}
 		pause := wait.NextBackOff()
 		if errors.Is(err, kube.ErrDenied) {
-			pause = watchDenied
+			pause = roomWatchDenied
 		}
 		t.session.Log.Warn("changes of what the nodes have free are seen late: they cannot be watched", "error", err, "pause", pause)
 		select {
@@ -349,3 +349,6 @@ func nodeChanged(a, b record.CapacityNode) bool {
 		a.CPU.Allocatable != b.CPU.Allocatable || a.Memory.Allocatable != b.Memory.Allocatable ||
 		much(a.CPU.Free, b.CPU.Free, b.CPU.Allocatable) || much(a.Memory.Free, b.Memory.Free, b.Memory.Allocatable)
 }
+
+// roomWatchDenied is the pause before Kubernetes is asked again for what it does not allow.
+const roomWatchDenied = 5 * time.Minute

@@ -15,9 +15,6 @@ type metrics struct {
 	votes   *prometheus.CounterVec
 	queue   prometheus.Gauge
 	orphans prometheus.Gauge
-	// offers, offerSteps and rescheduled are about Jobs that wait.
-	offers, offerSteps *prometheus.CounterVec
-	rescheduled        prometheus.Gauge
 	// registered is 1 while the cluster is registered as the one that we serve.
 	registered prometheus.Gauge
 	// leads says whether the OSCAR is ours to write to; nil outside of a term.
@@ -45,21 +42,12 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		orphans: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "oscarfed_syncer_orphans", Help: "Services with our marks that no desired record speaks of.",
 		}),
-		offers: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "oscarfed_syncer_offers_total", Help: "Reports about Jobs that wait here, by state.",
-		}, []string{"state"}),
-		offerSteps: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "oscarfed_syncer_offer_steps_total", Help: "Changes of Jobs that are offered, by step and outcome (ok, changed, refused, error).",
-		}, []string{"step", "outcome"}),
-		rescheduled: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "oscarfed_syncer_rescheduler_jobs", Help: "Jobs that OSCAR's own rescheduler may take elsewhere; it must be off.",
-		}),
 		registered: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "oscarfed_syncer_registered", Help: "1 when the cluster is registered as the one that this syncer is for; 0 when it waits.",
 		}),
 	}
 	if r != nil {
-		r.MustRegister(m.writes, m.seconds, m.reports, m.votes, m.queue, m.orphans, m.offers, m.offerSteps, m.rescheduled, m.registered, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		r.MustRegister(m.writes, m.seconds, m.reports, m.votes, m.queue, m.orphans, m.registered, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "oscarfed_syncer_leads", Help: "1 when this syncer may write to its OSCAR; 0 while another one holds its Lease, or Kubernetes does not answer.",
 		}, func() float64 {
 			if leads := m.leads.Load(); leads != nil && (*leads)() {

@@ -17,6 +17,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/jobs"
+	"github.com/oscarfed/oscarfed/syncer/offers"
 	"github.com/oscarfed/oscarfed/syncer/originstorage"
 	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 	"github.com/oscarfed/oscarfed/syncer/session"
@@ -25,13 +26,14 @@ import (
 
 // Syncer keeps one OSCAR cluster as it is desired in etcd.
 type Syncer struct {
-	cfg        Config
-	cluster    *session.Cluster
-	notes      *notebook
-	ledger     *ledger
-	metrics    *metrics
-	jobMetrics *jobs.Metrics
-	specs      *definition.Cache
+	cfg          Config
+	cluster      *session.Cluster
+	notes        *notebook
+	ledger       *ledger
+	metrics      *metrics
+	jobMetrics   *jobs.Metrics
+	offerMetrics *offers.Metrics
+	specs        *definition.Cache
 	// events are those of assignments that were heard of and not read yet.
 	events jobs.Events
 	// gets bounds the reads of single services that are made for votes: OSCAR
@@ -67,11 +69,12 @@ func New(cfg Config) (*Syncer, error) {
 			ID: cfg.ClusterID, Instance: cfg.Instance, Store: cfg.Store, Identity: cfg.Identity, Now: cfg.Now, Log: cfg.Logger,
 			FailPoints: cfg.FailPoints, Forms: cfg.Forms, Memory: cfg.Memory, AcceptUID: cfg.AcceptClusterUID, Compare: session.NewSignal(),
 		},
-		notes:      newNotebook(cfg.LateWindow, cfg.WriteTimeout),
-		ledger:     newLedger(),
-		metrics:    newMetrics(cfg.Registry),
-		jobMetrics: jobs.NewMetrics(cfg.Registry),
-		gets:       rate.NewLimiter(1, 3),
+		notes:        newNotebook(cfg.LateWindow, cfg.WriteTimeout),
+		ledger:       newLedger(),
+		metrics:      newMetrics(cfg.Registry),
+		jobMetrics:   jobs.NewMetrics(cfg.Registry),
+		offerMetrics: offers.NewMetrics(cfg.Registry),
+		gets:         rate.NewLimiter(1, 3),
 	}
 	s.specs = definition.NewCache(s.cluster, cfg.LocalURL)
 	s.tokens = ownertoken.NewProcess(s.cluster, cfg.Vault, issuers)

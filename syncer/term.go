@@ -17,6 +17,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/answers"
 	"github.com/oscarfed/oscarfed/syncer/jobs"
+	"github.com/oscarfed/oscarfed/syncer/offers"
 	"github.com/oscarfed/oscarfed/syncer/originstorage"
 	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 	"github.com/oscarfed/oscarfed/syncer/session"
@@ -53,9 +54,7 @@ type term struct {
 	measured chan struct{}
 	// capacityWritten is when what is free was written last; only capacities uses it.
 	capacityWritten time.Time
-	offers          *offers
-	// offered is there while Jobs are offered.
-	offered *offerIndex
+	offers          *offers.Offers
 	// origins watches the storage of origins.
 	origins *originstorage.Watch
 
@@ -78,7 +77,6 @@ func newTerm(s *Syncer, now *session.Session) *term {
 		retries:   workqueue.NewTypedItemExponentialFailureRateLimiter[string](200*time.Millisecond, 15*time.Second),
 		stale:     workqueue.NewTypedItemExponentialFailureRateLimiter[string](10*time.Millisecond, 5*time.Second),
 	}
-	t.offers = newOffers()
 	t.tokens = ownertoken.New(now, s.tokens, s.cfg.Tokens, s.cfg.HolderPatience, t.tokenCame)
 	t.writes = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
 		Queue: &priority{desired: t.desiredByOurClock, now: t.session.Now},
@@ -93,6 +91,7 @@ func (t *term) run(ctx context.Context) error {
 	t.answers = answers.New(ctx, t.session, t.cfg.OSCAR, t.cfg.Kube, t.answersAgain)
 	defer t.answers.Wait()
 	t.origins = originstorage.NewWatch(ctx, t.session, t.Syncer.origins, t.cfg.OriginLook, func(service string) bool { return t.desk.Unfinished(service) > 0 })
+	t.offers = offers.New(t.session, offers.Config{Keep: t.cfg.KeepJobs, After: t.cfg.RescheduleAfter}, t.cfg.Kube, t.offerMetrics)
 	lister := jobs.NewLister(t.session, t.answers, t.cfg.Kube, t.cfg.OSCAR)
 	t.counts = jobs.NewCounts(t.session, lister, func(service string) { t.decisions.Add(service) })
 	t.desk = jobs.New(t.session, lister, t.cfg.jobs(), jobs.Deps{
@@ -123,7 +122,7 @@ func (t *term) run(ctx context.Context) error {
 	}
 	group.Go(func() error { t.counts.Run(ctx); return nil })
 	group.Go(func() error { t.capacities(ctx); return nil })
-	group.Go(func() error { t.offerJobs(ctx); return nil })
+	group.Go(func() error { t.offers.Run(ctx); return nil })
 	group.Go(func() error { t.origins.Run(ctx); return nil })
 	for range deciders {
 		group.Go(func() error { t.work(ctx, t.decisions, t.decide); return nil })
@@ -146,7 +145,6 @@ func (t *term) run(ctx context.Context) error {
 func (t *term) shutDown() {
 	t.decisions.ShutDown()
 	t.writes.ShutDown()
-	t.offers.queue.ShutDown()
 }
 
 // assumeForPredecessors notes for each order without an outcome that an earlier
@@ -215,11 +213,11 @@ func (t *term) follow(ctx context.Context) error {
 				t.decisions.Add(ref.Name)
 				t.tokens.ReconcileServed(view, ref.Name)
 				t.desk.ServiceChanged(ref.Name)
-				t.offers.again(ref.Name)
+				t.offers.ServiceChanged(ref.Name)
 			case record.KindAssignment:
 				t.desk.Changed(ref)
 			case record.KindOffer, record.KindOfferAnswer:
-				t.offerCame(view, ref.Name)
+				t.offers.Changed(view, ref.Name)
 			case record.KindHold, record.KindHolding, record.KindTokenAsk, record.KindGranted, record.KindWant, record.KindGrant:
 				t.tokens.Changed(ref.Name)
 			case record.KindObservedService, record.KindAsk:
@@ -234,8 +232,7 @@ func (t *term) follow(ctx context.Context) error {
 				}
 				t.tokens.ReconcileAll(view)
 				t.desk.ClusterChanged()
-				t.offers.allAgain()
-				t.offerAll(view)
+				t.offers.All(view)
 			}
 		}
 	}
@@ -311,8 +308,7 @@ func (t *term) resync(ctx context.Context) error {
 	}
 	t.tokens.ForgetNeeds(began.Add(-3 * t.cfg.Resync))
 	t.tokens.ReconcileAll(view)
-	t.offers.allAgain()
-	t.offerAll(view)
+	t.offers.All(view)
 	t.origins.ForgetKeys(view)
 	t.deadlines.Keep(func(name string) bool { return wanted[name] })
 	t.notes.forget(t.session.Now(), func(name string) bool { return wanted[name] })

@@ -1,4 +1,4 @@
-package syncer
+package offers
 
 import (
 	"fmt"
@@ -29,8 +29,8 @@ import (
 //
 // All that was done to a Job is written on the Job (kube.JobMark), before it is done.
 
-// offerSight is everything that a decision about one Job is made from.
-type offerSight struct {
+// situation is everything that a decision about one Job is made from.
+type situation struct {
 	now time.Time
 	// offer is our last report; nil for none.
 	offer *record.Offer
@@ -45,7 +45,7 @@ type offerSight struct {
 	// barred says why Jobs of its service are not offered; empty when they are. room
 	// says that there may be another offer.
 	barred string
-	room   bool
+	space  bool
 	// threshold is how long a Job may wait.
 	threshold time.Duration
 	// refused is what Kubernetes said to an attempt to hold the Job; empty when it
@@ -56,45 +56,45 @@ type offerSight struct {
 	epoch   string
 }
 
-// offerStep is what is done next about a Job.
-type offerStep int
+// step is what is done next about a Job.
+type step int
 
 const (
-	// offerRest: nothing, before something changes.
-	offerRest offerStep = iota
-	// offerLook: look again after a while.
-	offerLook
-	// offerRead: read all of it, and decide on that.
-	offerRead
-	// offerTell: report decision.state.
-	offerTell
-	// offerForget: remove our report.
-	offerForget
+	// stepRest: nothing, before something changes.
+	stepRest step = iota
+	// stepLook: look again after a while.
+	stepLook
+	// stepRead: read all of it, and decide on that.
+	stepRead
+	// stepTell: report decision.state.
+	stepTell
+	// stepForget: remove our report.
+	stepForget
 
 	// The steps from here on change something in Kubernetes.
 
-	// offerMark: write on the Job that it is going to be held. One that Kueue holds leaves
+	// stepMark: write on the Job that it is going to be held. One that Kueue holds leaves
 	// its queue with that.
-	offerMark
-	// offerHold: hold a pod.
-	offerHold
-	// offerSuspend: suspend the Job. One of a queue leaves it with that.
-	offerSuspend
-	// offerDeactivate, offerActivate: the Workload.
-	offerDeactivate
-	offerActivate
-	// offerResume: end the suspension, and the offer with it.
-	offerResume
-	// offerRestoring: write on the Job that its Workload is going to be active.
-	offerRestoring
-	// offerUnmark: write on the Job that it is as it was found; it gets its queue back
+	stepMark
+	// stepHold: hold a pod.
+	stepHold
+	// stepSuspend: suspend the Job. One of a queue leaves it with that.
+	stepSuspend
+	// stepDeactivate, stepActivate: the Workload.
+	stepDeactivate
+	stepActivate
+	// stepResume: end the suspension, and the offer with it.
+	stepResume
+	// stepRestoring: write on the Job that its Workload is going to be active.
+	stepRestoring
+	// stepUnmark: write on the Job that it is as it was found; it gets its queue back
 	// with that.
-	offerUnmark
-	// offerDelete: delete the Job.
-	offerDelete
+	stepUnmark
+	// stepDelete: delete the Job.
+	stepDelete
 )
 
-func (s offerStep) String() string {
+func (s step) String() string {
 	names := [...]string{"rest", "look", "read", "tell", "forget", "mark", "hold", "suspend", "deactivate", "activate", "resume", "restoring", "unmark", "delete"}
 	if int(s) < len(names) {
 		return names[s]
@@ -103,11 +103,11 @@ func (s offerStep) String() string {
 }
 
 // changes says whether the step changes something in Kubernetes.
-func (s offerStep) changes() bool { return s >= offerMark }
+func (s step) changes() bool { return s >= stepMark }
 
-// offerDecision is what planOffer answers.
-type offerDecision struct {
-	step    offerStep
+// decision is what plan answers.
+type decision struct {
+	step    step
 	after   time.Duration
 	state   record.OfferState
 	message string
@@ -130,37 +130,37 @@ const (
 	maxEvent = 96 << 10
 )
 
-func tell(state record.OfferState, message string) offerDecision {
-	return offerDecision{step: offerTell, state: state, message: message}
+func tell(state record.OfferState, message string) decision {
+	return decision{step: stepTell, state: state, message: message}
 }
 
-func do(step offerStep) offerDecision { return offerDecision{step: step} }
+func do(step step) decision { return decision{step: step} }
 
-func lookAfter(d time.Duration) offerDecision { return offerDecision{step: offerLook, after: d} }
+func lookAfter(d time.Duration) decision { return decision{step: stepLook, after: d} }
 
-// planOffer decides. It answers a step other than rest, look and read only to a fresh
+// plan decides. It answers a step other than rest, look and read only to a fresh
 // sight.
-func planOffer(s offerSight) offerDecision {
+func plan(s situation) decision {
 	if s.stopped {
-		return do(offerRest)
+		return do(stepRest)
 	}
 	if j := s.job; !s.fresh && j != nil && j.Mark.Holding() && j.Queued() {
-		return do(offerRead) // its Workload is not watched
+		return do(stepRead) // its Workload is not watched
 	}
 	d := s.next()
-	if d.step > offerRead && !s.fresh {
-		return do(offerRead)
+	if d.step > stepRead && !s.fresh {
+		return do(stepRead)
 	}
 	return d
 }
 
-func (s offerSight) next() offerDecision {
+func (s situation) next() decision {
 	o, j := s.offer, s.job
 	if o != nil && offerOver(o.State) {
 		if s.answered {
-			return do(offerRest)
+			return do(stepRest)
 		}
-		return do(offerForget)
+		return do(stepForget)
 	}
 	switch {
 	case j == nil || j.Leaving || j.Ended:
@@ -176,16 +176,16 @@ func offerOver(state record.OfferState) bool {
 }
 
 // gone is about a Job that is deleted, or has ended.
-func (s offerSight) gone() offerDecision {
+func (s situation) gone() decision {
 	switch {
 	case s.offer == nil:
-		return do(offerRest)
+		return do(stepRest)
 	case s.answer == record.OfferRelease && s.job == nil:
 		return tell(record.OfferReleased, "")
 	case s.answer == record.OfferRelease && s.job.Leaving:
 		return lookAfter(offerPoll)
 	case s.offer.State == record.OfferWaiting && !s.answered:
-		return do(offerForget)
+		return do(stepForget)
 	case s.job == nil || s.job.Leaving:
 		return tell(record.OfferStarted, "somebody else deleted the Job")
 	}
@@ -193,16 +193,16 @@ func (s offerSight) gone() offerDecision {
 }
 
 // free is about a Job that is not held.
-func (s offerSight) free() offerDecision {
+func (s situation) free() decision {
 	o := s.offer
 	waits, why, again := s.waits()
 	if o == nil {
 		switch {
-		case s.answered || !waits || !s.room:
+		case s.answered || !waits || !s.space:
 			if again > 0 {
 				return lookAfter(again)
 			}
-			return do(offerRest)
+			return do(stepRest)
 		}
 		return tell(record.OfferWaiting, why)
 	}
@@ -212,13 +212,13 @@ func (s offerSight) free() offerDecision {
 	case s.answer == record.OfferRelease || o.State == record.OfferFrozen:
 		return tell(record.OfferStarted, "somebody else took the Job out of our hold")
 	case waits && s.answer == record.OfferFreeze:
-		return do(offerMark)
+		return do(stepMark)
 	case waits && (o.Epoch != s.epoch):
 		return tell(record.OfferWaiting, why)
 	case waits:
-		return do(offerRest)
+		return do(stepRest)
 	case !s.answered:
-		return do(offerForget)
+		return do(stepForget)
 	case s.given():
 		return tell(record.OfferStarted, why)
 	}
@@ -226,7 +226,7 @@ func (s offerSight) free() offerDecision {
 }
 
 // given says whether a pod of the Job has, or had, a node and can start.
-func (s offerSight) given() bool {
+func (s situation) given() bool {
 	for _, p := range s.job.Pods {
 		if p.Node != "" && !p.Held {
 			return true
@@ -237,7 +237,7 @@ func (s offerSight) given() bool {
 
 // waits says whether the Job waits for longer than it should, and can be offered; if
 // not, why, and after what time it may be so (0: not before something changes).
-func (s offerSight) waits() (waits bool, why string, again time.Duration) {
+func (s situation) waits() (waits bool, why string, again time.Duration) {
 	j := s.job
 	switch {
 	case s.barred != "":
@@ -272,7 +272,7 @@ func (s offerSight) waits() (waits bool, why string, again time.Duration) {
 }
 
 // since is when the Job began to wait for room; false when it does not.
-func (s offerSight) since() (since time.Time, why string, ok bool) {
+func (s situation) since() (since time.Time, why string, ok bool) {
 	j := s.job
 	active := activePods(j)
 	if j.Suspended {
@@ -325,7 +325,7 @@ func activePods(j *kube.Job) []kube.JobPod {
 }
 
 // held is about a Job with the mark of an offer that stands.
-func (s offerSight) held() offerDecision {
+func (s situation) held() decision {
 	o := s.offer
 	switch {
 	case s.answer == record.OfferRestore:
@@ -337,7 +337,7 @@ func (s offerSight) held() offerDecision {
 		if o.Epoch != s.epoch {
 			return tell(record.OfferWaiting, o.Message)
 		}
-		return do(offerRest)
+		return do(stepRest)
 	case !s.promised() && (s.refused != "" || s.job.Mark.State == kube.MarkRestoring):
 		return s.giveBack(false)
 	}
@@ -346,16 +346,16 @@ func (s offerSight) held() offerDecision {
 	case !frozen:
 		return d
 	case s.answer == record.OfferRelease:
-		return do(offerDelete)
+		return do(stepDelete)
 	case o.State == record.OfferFrozen && o.Epoch == s.epoch:
-		return do(offerRest)
+		return do(stepRest)
 	}
 	return tell(record.OfferFrozen, "")
 }
 
 // promised says that somebody else may have the Job: it is not given back without an
 // answer that says so.
-func (s offerSight) promised() bool {
+func (s situation) promised() bool {
 	return s.offer.State == record.OfferFrozen || s.answer == record.OfferRelease
 }
 
@@ -363,7 +363,7 @@ func (s offerSight) promised() bool {
 func left(j *kube.Job) bool { return j.Queue == "" && j.Mark.Queue != "" }
 
 // freeze is the next step to a Job that can start nothing, or true when it is there.
-func (s offerSight) freeze() (offerDecision, bool) {
+func (s situation) freeze() (decision, bool) {
 	j := s.job
 	switch ours := j.Mark.Suspended || j.Mark.Queue != ""; {
 	case ours != j.Suspended, j.Mark.Queue != "" && j.Queue != "":
@@ -383,15 +383,15 @@ func (s offerSight) freeze() (offerDecision, bool) {
 	case w.Admitted && !s.promised():
 		return s.giveBack(false), false // Kueue has room for it after all
 	case w.Active:
-		return do(offerDeactivate), false
+		return do(stepDeactivate), false
 	}
-	return offerDecision{}, true
+	return decision{}, true
 }
 
 // stray is about a pod of a suspended Job that is not held. Nothing makes one of a Job
 // whose pods were all held when it was suspended, unless somebody takes away a pod
 // with its finalizers: what became of it is not known.
-func (s offerSight) stray() (offerDecision, bool) {
+func (s situation) stray() (decision, bool) {
 	for _, p := range activePods(s.job) {
 		switch {
 		case p.Held:
@@ -401,11 +401,11 @@ func (s offerSight) stray() (offerDecision, bool) {
 			return s.giveBack(true), true
 		}
 	}
-	return offerDecision{}, false
+	return decision{}, false
 }
 
 // holdPods holds the pod of a Job that is not suspended, and then suspends it.
-func (s offerSight) holdPods() offerDecision {
+func (s situation) holdPods() decision {
 	active := activePods(s.job)
 	for _, p := range active {
 		switch {
@@ -415,24 +415,24 @@ func (s offerSight) holdPods() offerDecision {
 		case p.Leaving:
 			return lookAfter(offerPoll)
 		default:
-			return offerDecision{step: offerHold, pod: p}
+			return decision{step: stepHold, pod: p}
 		}
 	}
 	if len(active) == 0 {
 		return lookAfter(offerPoll) // it is about to get its pod
 	}
-	return do(offerSuspend)
+	return do(stepSuspend)
 }
 
 // giveBack is the next step to a Job that is as it was found. After spoiled it is not
 // offered again: it is not known any more whether it has started.
-func (s offerSight) giveBack(spoiled bool) offerDecision {
+func (s situation) giveBack(spoiled bool) decision {
 	d := s.back()
 	d.spoiled = spoiled
 	return d
 }
 
-func (s offerSight) back() offerDecision {
+func (s situation) back() decision {
 	j := s.job
 	holds := false
 	for _, p := range activePods(j) {
@@ -446,15 +446,15 @@ func (s offerSight) back() offerDecision {
 	inactive := j.Mark.Queue != "" && j.Workload != nil && !j.Workload.Active
 	switch {
 	case !j.Suspended && !j.Mark.Suspended && holds:
-		return do(offerSuspend) // a pod that can start nothing has to go
+		return do(stepSuspend) // a pod that can start nothing has to go
 	case left(j) && !j.Suspended:
-		return do(offerUnmark) // Kueue will not know when it ends: its Workload is to take no place
+		return do(stepUnmark) // Kueue will not know when it ends: its Workload is to take no place
 	case j.Mark.State == kube.MarkRestoring && inactive:
-		return do(offerActivate)
+		return do(stepActivate)
 	case inactive:
-		return do(offerRestoring)
+		return do(stepRestoring)
 	case j.Mark.Suspended && j.Suspended && !j.Queued():
-		return do(offerResume)
+		return do(stepResume)
 	}
-	return do(offerUnmark)
+	return do(stepUnmark)
 }

@@ -1,4 +1,4 @@
-package syncer
+package offers
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 // offeredJob is what a decision about a Job is made from, and what its step needs.
 type offeredJob struct {
-	offerSight
+	situation
 	key kube.JobKey
 	// id is what the Job is offered as.
 	id string
@@ -27,28 +27,28 @@ type offeredJob struct {
 	until time.Time
 }
 
-// glanceAtJob makes a sight of what is remembered. It is nil when the Job cannot be
+// recall makes a sight of what is remembered. It is nil when the Job cannot be
 // offered, and is not.
-func (t *term) glanceAtJob(key kube.JobKey) (*offeredJob, error) {
-	job := t.offers.job(key)
-	view, id, standing := t.offered.at(key)
+func (o *Offers) recall(key kube.JobKey) (*offeredJob, error) {
+	job := o.seen.job(key)
+	view, id, standing := o.index.at(key)
 	if id == "" {
-		if id = t.offerID(view, job); id == "" {
+		if id = o.offerID(view, job); id == "" {
 			return nil, nil //nolint:nilnil // nothing to decide
 		}
-		if _, taken := view.KV(record.OfferKey(t.session.ID, id)); taken {
-			t.session.Log.Warn("Job is not offered: another one has its name", "name", key, "job", id)
+		if _, taken := view.KV(record.OfferKey(o.session.ID, id)); taken {
+			o.session.Log.Warn("Job is not offered: another one has its name", "name", key, "job", id)
 			return nil, nil //nolint:nilnil // as above
 		}
 	}
-	v := &offeredJob{key: key, id: id, offerSight: offerSight{job: job, room: standing < maxOffers}}
-	return v, t.fillSight(v, view.KV)
+	v := &offeredJob{key: key, id: id, situation: situation{job: job, space: standing < maxOffers}}
+	return v, o.fill(v, view.KV)
 }
 
-// readJob makes a sight of what Kubernetes and etcd have now.
-func (t *term) readJob(ctx context.Context, key kube.JobKey, id string) (*offeredJob, error) {
-	v := &offeredJob{key: key, id: id, until: t.session.Now().Add(t.session.TTL / 3)}
-	job, err := t.cfg.Kube.Job(ctx, key)
+// examine makes a sight of what Kubernetes and etcd have now.
+func (o *Offers) examine(ctx context.Context, key kube.JobKey, id string) (*offeredJob, error) {
+	v := &offeredJob{key: key, id: id, until: o.session.Now().Add(o.session.TTL / 3)}
+	job, err := o.kube.Job(ctx, key)
 	switch {
 	case err == nil:
 	case errors.Is(err, kube.ErrNoJob):
@@ -57,13 +57,13 @@ func (t *term) readJob(ctx context.Context, key kube.JobKey, id string) (*offere
 		return nil, err
 	}
 	service := ""
-	view, standingID, standing := t.offered.at(key)
+	view, standingID, standing := o.index.at(key)
 	if standingID != id {
-		if now := t.offerID(view, job); job == nil || now != id {
+		if now := o.offerID(view, job); job == nil || now != id {
 			return nil, fmt.Errorf("%w: what Job %s is offered as", session.ErrStale, key)
 		}
 	}
-	if kv, ok := view.KV(record.OfferKey(t.session.ID, id)); ok {
+	if kv, ok := view.KV(record.OfferKey(o.session.ID, id)); ok {
 		o, err := store.Decode[record.Offer](kv)
 		if err != nil {
 			return nil, err
@@ -74,42 +74,42 @@ func (t *term) readJob(ctx context.Context, key kube.JobKey, id string) (*offere
 		service = job.Service
 	}
 	keys := []string{
-		t.session.Lease.Key(), record.DesiredClusterKey(t.session.ID), record.DesiredServiceKey(t.session.ID, service),
-		record.OfferKey(t.session.ID, id), record.OfferAnswerKey(t.session.ID, id),
+		o.session.Lease.Key(), record.DesiredClusterKey(o.session.ID), record.DesiredServiceKey(o.session.ID, service),
+		record.OfferKey(o.session.ID, id), record.OfferAnswerKey(o.session.ID, id),
 	}
-	read, err := t.session.Store.Read(ctx, keys...)
+	read, err := o.session.Store.Read(ctx, keys...)
 	if err != nil {
 		return nil, err
 	}
-	if kv, ok := read.KV(t.session.Lease.Key()); !ok || kv.CreateRevision != t.session.Lease.CreateRevision() {
+	if kv, ok := read.KV(o.session.Lease.Key()); !ok || kv.CreateRevision != o.session.Lease.CreateRevision() {
 		return nil, fmt.Errorf("job %q: %w", id, store.ErrSessionLost)
 	}
-	v.job, v.fresh, v.room = job, true, standing < maxOffers
-	if err := t.fillSight(v, read.KV); err != nil {
+	v.job, v.fresh, v.space = job, true, standing < maxOffers
+	if err := o.fill(v, read.KV); err != nil {
 		return nil, err
 	}
-	if v.offer != nil && placeOf(v.offer) != key {
+	if v.offer != nil && locationOf(v.offer) != key {
 		return nil, nil //nolint:nilnil // it is another one's
 	}
 	return v, nil
 }
 
-// fillSight enters what the records say.
-func (t *term) fillSight(v *offeredJob, kv func(string) (store.KV, bool)) error {
-	v.now = t.session.Now()
-	c, err := t.session.Serves(kv(record.DesiredClusterKey(t.session.ID)))
+// fill enters what the records say.
+func (o *Offers) fill(v *offeredJob, kv func(string) (store.KV, bool)) error {
+	v.now = o.session.Now()
+	c, err := o.session.Serves(kv(record.DesiredClusterKey(o.session.ID)))
 	if err != nil {
 		return err
 	}
 	v.epoch = c.Word()
-	v.stopped = session.Stopped(c) || t.session.Restored(c)
-	if raw, ok := kv(record.OfferKey(t.session.ID, v.id)); ok {
+	v.stopped = session.Stopped(c) || o.session.Restored(c)
+	if raw, ok := kv(record.OfferKey(o.session.ID, v.id)); ok {
 		if v.offer, err = store.Decode[record.Offer](raw); err != nil {
 			return err
 		}
 		v.offerRevision = raw.ModRevision
 	}
-	if raw, ok := kv(record.OfferAnswerKey(t.session.ID, v.id)); ok {
+	if raw, ok := kv(record.OfferAnswerKey(o.session.ID, v.id)); ok {
 		a, err := store.Decode[record.OfferAnswer](raw)
 		if err != nil {
 			return err
@@ -122,12 +122,12 @@ func (t *term) fillSight(v *offeredJob, kv func(string) (store.KV, bool)) error 
 			v.answer, v.recipient = a.Answer, a.Recipient
 		}
 	}
-	v.threshold = t.cfg.RescheduleAfter
+	v.threshold = o.cfg.After
 	if v.job == nil {
 		return nil
 	}
-	v.refused = t.offers.refusal(v.job.UID)
-	if raw, ok := kv(record.DesiredServiceKey(t.session.ID, v.job.Service)); ok {
+	v.refused = o.seen.refusal(v.job.UID)
+	if raw, ok := kv(record.DesiredServiceKey(o.session.ID, v.job.Service)); ok {
 		if v.desired, err = store.Decode[record.Desired](raw); err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func (t *term) fillSight(v *offeredJob, kv func(string) (store.KV, bool)) error 
 			v.threshold = time.Duration(s) * time.Second
 		}
 	}
-	if v.barred = t.barred(c, v); t.cfg.KeepJobs {
+	if v.barred = o.barred(c, v); o.cfg.Keep {
 		// What is not promised yet is given back as well.
 		v.barred, v.refused = offersAreOff, offersAreOff
 	}
@@ -146,7 +146,7 @@ const offersAreOff = "its cluster does not offer Jobs to the federation any more
 
 // barred says why a Job is not to be offered on account of its service; empty when it
 // may be.
-func (t *term) barred(c *record.DesiredCluster, v *offeredJob) string {
+func (o *Offers) barred(c *record.DesiredCluster, v *offeredJob) string {
 	d, j := v.desired, v.job
 	switch {
 	case c.State != record.ClusterActive && c.State != record.ClusterCordoned:
@@ -155,7 +155,7 @@ func (t *term) barred(c *record.DesiredCluster, v *offeredJob) string {
 		return "its service is not one of the federation"
 	case d.Paused:
 		return "its federation is paused"
-	case j.Namespace != t.cfg.Kube.Place(d.Owner):
+	case j.Namespace != o.kube.Place(d.Owner):
 		return "it is not where its service is"
 	case len(d.Sees) == 0 && v.id == j.UID:
 		return "its service delegates to nobody"
@@ -166,7 +166,7 @@ func (t *term) barred(c *record.DesiredCluster, v *offeredJob) string {
 // offerID is what a Job is offered as: its uid, or, when it is an attempt of ours, the
 // job; empty when it cannot be offered. Anybody can give his Job a name like ours: only
 // the assignment makes it so.
-func (t *term) offerID(view *store.MirrorView, job *kube.Job) string {
+func (o *Offers) offerID(view *store.MirrorView, job *kube.Job) string {
 	if job == nil {
 		return ""
 	}
@@ -178,7 +178,7 @@ func (t *term) offerID(view *store.MirrorView, job *kube.Job) string {
 		return job.UID
 	}
 	// One that was given back stands for a later attempt than its name says.
-	for kv := range view.Prefix(record.AssignmentsPrefix(t.session.ID) + id + ".") {
+	for kv := range view.Prefix(record.AssignmentsPrefix(o.session.ID) + id + ".") {
 		a, err := store.Decode[record.Assignment](kv)
 		if err == nil && a.Name == job.Name && a.Service == job.Service {
 			return id

@@ -1,4 +1,4 @@
-package syncer
+package offers
 
 import (
 	"slices"
@@ -9,30 +9,30 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/kube"
 )
 
-// offerIndex finds the offer of a Job without a look at all others: a compare looks at
+// index finds the offer of a Job without a look at all others: a compare looks at
 // every Job. What it answers is of one revision, that of the view that it gives with it.
 // It is safe for concurrent use.
-type offerIndex struct {
+type index struct {
 	feed *store.Feed
 
 	mu sync.Mutex
-	// places has every offer, by what it is offered as: the Job that it is of, or nil when
+	// locations has every offer, by what it is offered as: the Job that it is of, or nil when
 	// it cannot be read.
-	places map[string]*kube.JobKey
+	locations map[string]*kube.JobKey
 	// ids are, for a Job, what it is offered as, in order. It is one, unless somebody has
 	// made a Job of the name anew.
 	ids map[kube.JobKey][]string
 }
 
-// newOfferIndex follows a mirror until it is closed.
-func newOfferIndex(mirror *store.Mirror) *offerIndex {
-	return &offerIndex{feed: mirror.Feed(), places: map[string]*kube.JobKey{}, ids: map[kube.JobKey][]string{}}
+// newIndex follows a mirror until it is closed.
+func newIndex(mirror *store.Mirror) *index {
+	return &index{feed: mirror.Feed(), locations: map[string]*kube.JobKey{}, ids: map[kube.JobKey][]string{}}
 }
 
-func (x *offerIndex) close() { x.feed.Close() }
+func (x *index) close() { x.feed.Close() }
 
 // at finds the offer of a Job; id is empty for none. standing counts all offers.
-func (x *offerIndex) at(key kube.JobKey) (view *store.MirrorView, id string, standing int) {
+func (x *index) at(key kube.JobKey) (view *store.MirrorView, id string, standing int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	keys, view := x.feed.Take()
@@ -45,27 +45,27 @@ func (x *offerIndex) at(key kube.JobKey) (view *store.MirrorView, id string, sta
 	if ids := x.ids[key]; len(ids) > 0 {
 		id = ids[len(ids)-1]
 	}
-	return view, id, len(x.places)
+	return view, id, len(x.locations)
 }
 
 // note takes one offer over. It needs mu.
-func (x *offerIndex) note(id string, kv store.KV, exists bool) {
-	if was := x.places[id]; was != nil {
+func (x *index) note(id string, kv store.KV, exists bool) {
+	if was := x.locations[id]; was != nil {
 		i := slices.Index(x.ids[*was], id)
 		if x.ids[*was] = slices.Delete(x.ids[*was], i, i+1); len(x.ids[*was]) == 0 {
 			delete(x.ids, *was)
 		}
 	}
-	if delete(x.places, id); !exists {
+	if delete(x.locations, id); !exists {
 		return
 	}
 	o, err := store.Decode[record.Offer](kv)
 	if err != nil {
-		x.places[id] = nil
+		x.locations[id] = nil
 		return
 	}
-	place := placeOf(o)
-	x.places[id] = &place
+	place := locationOf(o)
+	x.locations[id] = &place
 	i, _ := slices.BinarySearch(x.ids[place], id)
 	x.ids[place] = slices.Insert(x.ids[place], i, id)
 }

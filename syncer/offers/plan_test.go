@@ -1,4 +1,4 @@
-package syncer
+package offers
 
 import (
 	"fmt"
@@ -42,58 +42,58 @@ func TestWhichJobsAreOffered(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		job    *kube.Job
-		change func(*offerSight)
-		want   offerStep
+		change func(*situation)
+		want   step
 		after  time.Duration
 	}{
-		"a pod without a node": {job: waitingJob(), want: offerTell},
-		"one that Kueue holds": {job: queuedJob(), want: offerTell},
+		"a pod without a node": {job: waitingJob(), want: stepTell},
+		"one that Kueue holds": {job: queuedJob(), want: stepTell},
 		"one that Kueue has admitted": {job: waitingJob(func(j *kube.Job) {
 			j.Queue, j.Generation, j.Workload = "q", 2, &kube.Workload{Active: true, Admitted: true}
-		}), want: offerTell},
-		"a glance is not enough":              {job: waitingJob(), change: func(s *offerSight) { s.fresh = false }, want: offerRead},
-		"the cluster is paused":               {job: waitingJob(), change: func(s *offerSight) { s.stopped = true }, want: offerRest},
-		"there is no room":                    {job: waitingJob(), change: func(s *offerSight) { s.room = false }, want: offerRest},
-		"its service is not ours":             {job: waitingJob(), change: func(s *offerSight) { s.barred = "foreign" }, want: offerRest},
-		"it was refused":                      {job: waitingJob(), change: func(s *offerSight) { s.refused = "policy" }, want: offerRest},
-		"not for long yet":                    {job: waitingJob(), change: func(s *offerSight) { s.threshold = 90 * time.Second }, want: offerLook, after: 30 * time.Second},
-		"its pod has a node":                  {job: waitingJob(func(j *kube.Job) { j.Pods[0].Node = "n" }), want: offerRest},
-		"its pod goes":                        {job: waitingJob(func(j *kube.Job) { j.Pods[0].Leaving = true }), want: offerRest},
-		"it has no pod yet":                   {job: waitingJob(func(j *kube.Job) { j.Pods = nil }), want: offerRest},
-		"it has ended":                        {job: waitingJob(func(j *kube.Job) { j.Ended = true }), want: offerRest},
-		"it is being deleted":                 {job: waitingJob(func(j *kube.Job) { j.Leaving = true }), want: offerRest},
-		"it was resumed by hand":              {job: waitingJob(func(j *kube.Job) { j.Generation = 3 }), want: offerRest},
-		"it is suspended by hand":             {job: waitingJob(func(j *kube.Job) { j.Suspended, j.Generation, j.Pods = true, 2, nil }), want: offerRest},
-		"it was made suspended":               {job: waitingJob(func(j *kube.Job) { j.Suspended, j.Pods = true, nil }), want: offerRest},
-		"Kueue has stopped it":                {job: queuedJob(func(j *kube.Job) { j.Generation = 3 }), want: offerRest},
-		"its Workload was deactivated":        {job: queuedJob(func(j *kube.Job) { j.Workload.Active = false }), want: offerRest},
-		"it has no Workload":                  {job: queuedJob(func(j *kube.Job) { j.Workload = nil }), want: offerRest},
-		"Kueue is about to resume it":         {job: queuedJob(func(j *kube.Job) { j.Workload.Admitted = true }), want: offerRest},
-		"OSCAR's rescheduler may take it":     {job: waitingJob(func(j *kube.Job) { j.Rescheduler = true }), want: offerRest},
-		"it is none of OSCAR's":               {job: waitingJob(func(j *kube.Job) { j.Odd = "retries" }), want: offerRest},
-		"its event is too long":               {job: waitingJob(func(j *kube.Job) { j.Event = string(make([]byte, maxEvent+1)) }), want: offerRest},
-		"its event is as long as it may be":   {job: waitingJob(func(j *kube.Job) { j.Event = string(make([]byte, maxEvent)) }), want: offerTell},
-		"its event is not UTF-8":              {job: waitingJob(func(j *kube.Job) { j.Event = "\xff" }), want: offerRest},
-		"given back a minute ago":             {job: waitingJob(restored(1, offerTime.Add(-time.Minute), 3)), want: offerLook, after: 4 * time.Minute},
-		"given back thrice":                   {job: waitingJob(restored(3, offerTime, 3)), want: offerLook, after: 20 * time.Minute},
-		"given back often":                    {job: waitingJob(restored(99, offerTime, 3)), want: offerLook, after: time.Hour},
-		"by a clock that is ahead":            {job: waitingJob(restored(1, offerTime.Add(24*time.Hour), 3)), want: offerLook, after: 5 * time.Minute},
-		"given back an hour ago":              {job: waitingJob(restored(9, offerTime.Add(-time.Hour), 3)), want: offerTell},
-		"given back, and changed since":       {job: waitingJob(restored(1, offerTime.Add(-time.Hour), 3), func(j *kube.Job) { j.Generation = 5 }), want: offerRest},
-		"an answer without an offer":          {job: waitingJob(), change: func(s *offerSight) { s.answered, s.answer = true, record.OfferFreeze }, want: offerRest},
-		"held for an offer that is not known": {job: waitingJob(func(j *kube.Job) { j.Mark = &kube.JobMark{Job: "j", State: kube.MarkHolding} }), want: offerTell},
-		"released, of another epoch": {job: waitingJob(), change: func(s *offerSight) {
+		}), want: stepTell},
+		"a glance is not enough":              {job: waitingJob(), change: func(s *situation) { s.fresh = false }, want: stepRead},
+		"the cluster is paused":               {job: waitingJob(), change: func(s *situation) { s.stopped = true }, want: stepRest},
+		"there is no room":                    {job: waitingJob(), change: func(s *situation) { s.space = false }, want: stepRest},
+		"its service is not ours":             {job: waitingJob(), change: func(s *situation) { s.barred = "foreign" }, want: stepRest},
+		"it was refused":                      {job: waitingJob(), change: func(s *situation) { s.refused = "policy" }, want: stepRest},
+		"not for long yet":                    {job: waitingJob(), change: func(s *situation) { s.threshold = 90 * time.Second }, want: stepLook, after: 30 * time.Second},
+		"its pod has a node":                  {job: waitingJob(func(j *kube.Job) { j.Pods[0].Node = "n" }), want: stepRest},
+		"its pod goes":                        {job: waitingJob(func(j *kube.Job) { j.Pods[0].Leaving = true }), want: stepRest},
+		"it has no pod yet":                   {job: waitingJob(func(j *kube.Job) { j.Pods = nil }), want: stepRest},
+		"it has ended":                        {job: waitingJob(func(j *kube.Job) { j.Ended = true }), want: stepRest},
+		"it is being deleted":                 {job: waitingJob(func(j *kube.Job) { j.Leaving = true }), want: stepRest},
+		"it was resumed by hand":              {job: waitingJob(func(j *kube.Job) { j.Generation = 3 }), want: stepRest},
+		"it is suspended by hand":             {job: waitingJob(func(j *kube.Job) { j.Suspended, j.Generation, j.Pods = true, 2, nil }), want: stepRest},
+		"it was made suspended":               {job: waitingJob(func(j *kube.Job) { j.Suspended, j.Pods = true, nil }), want: stepRest},
+		"Kueue has stopped it":                {job: queuedJob(func(j *kube.Job) { j.Generation = 3 }), want: stepRest},
+		"its Workload was deactivated":        {job: queuedJob(func(j *kube.Job) { j.Workload.Active = false }), want: stepRest},
+		"it has no Workload":                  {job: queuedJob(func(j *kube.Job) { j.Workload = nil }), want: stepRest},
+		"Kueue is about to resume it":         {job: queuedJob(func(j *kube.Job) { j.Workload.Admitted = true }), want: stepRest},
+		"OSCAR's rescheduler may take it":     {job: waitingJob(func(j *kube.Job) { j.Rescheduler = true }), want: stepRest},
+		"it is none of OSCAR's":               {job: waitingJob(func(j *kube.Job) { j.Odd = "retries" }), want: stepRest},
+		"its event is too long":               {job: waitingJob(func(j *kube.Job) { j.Event = string(make([]byte, maxEvent+1)) }), want: stepRest},
+		"its event is as long as it may be":   {job: waitingJob(func(j *kube.Job) { j.Event = string(make([]byte, maxEvent)) }), want: stepTell},
+		"its event is not UTF-8":              {job: waitingJob(func(j *kube.Job) { j.Event = "\xff" }), want: stepRest},
+		"given back a minute ago":             {job: waitingJob(restored(1, offerTime.Add(-time.Minute), 3)), want: stepLook, after: 4 * time.Minute},
+		"given back thrice":                   {job: waitingJob(restored(3, offerTime, 3)), want: stepLook, after: 20 * time.Minute},
+		"given back often":                    {job: waitingJob(restored(99, offerTime, 3)), want: stepLook, after: time.Hour},
+		"by a clock that is ahead":            {job: waitingJob(restored(1, offerTime.Add(24*time.Hour), 3)), want: stepLook, after: 5 * time.Minute},
+		"given back an hour ago":              {job: waitingJob(restored(9, offerTime.Add(-time.Hour), 3)), want: stepTell},
+		"given back, and changed since":       {job: waitingJob(restored(1, offerTime.Add(-time.Hour), 3), func(j *kube.Job) { j.Generation = 5 }), want: stepRest},
+		"an answer without an offer":          {job: waitingJob(), change: func(s *situation) { s.answered, s.answer = true, record.OfferFreeze }, want: stepRest},
+		"held for an offer that is not known": {job: waitingJob(func(j *kube.Job) { j.Mark = &kube.JobMark{Job: "j", State: kube.MarkHolding} }), want: stepTell},
+		"released, of another epoch": {job: waitingJob(), change: func(s *situation) {
 			s.offer, s.answered = &record.Offer{State: record.OfferReleased}, true
-		}, want: offerRest},
+		}, want: stepRest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := offerSight{now: offerTime, job: c.job, fresh: true, room: true, threshold: 30 * time.Second}
+			s := situation{now: offerTime, job: c.job, fresh: true, space: true, threshold: 30 * time.Second}
 			if c.change != nil {
 				c.change(&s)
 			}
-			d := planOffer(s)
-			if d.step != c.want || d.after.Round(time.Second) != c.after || d.step == offerTell && d.state != record.OfferWaiting {
+			d := plan(s)
+			if d.step != c.want || d.after.Round(time.Second) != c.after || d.step == stepTell && d.state != record.OfferWaiting {
 				t.Errorf("%s %q after %s; want %s after %s", d.step, d.state, d.after, c.want, c.after)
 			}
 		})
@@ -128,7 +128,7 @@ type jobModel struct {
 }
 
 type modelStep struct {
-	d          offerDecision
+	d          decision
 	version    int
 	podVersion int
 	job        *kube.Job
@@ -159,22 +159,22 @@ func (m *jobModel) look() {
 	if m.pending != nil {
 		return
 	}
-	s := offerSight{now: m.now, offer: m.offer, answered: m.answer != "", answer: m.answer, job: copyJob(m.job), fresh: true, room: true, threshold: time.Second}
+	s := situation{now: m.now, offer: m.offer, answered: m.answer != "", answer: m.answer, job: copyJob(m.job), fresh: true, space: true, threshold: time.Second}
 	if m.off {
 		s.barred, s.refused = offersAreOff, offersAreOff
 	}
-	d := planOffer(s)
+	d := plan(s)
 	switch {
-	case d.step == offerTell:
+	case d.step == stepTell:
 		if d.state == record.OfferFrozen && len(m.begun) > 0 {
 			m.t.Fatal("it is said to be frozen, and has started")
 		}
 		m.offer = &record.Offer{State: d.state}
-	case d.step == offerForget:
+	case d.step == stepForget:
 		m.offer = nil
 	case d.step.changes():
 		m.pending = &modelStep{d: d, version: m.version, job: s.job}
-		if d.step == offerHold {
+		if d.step == stepHold {
 			m.pending.podVersion = m.podVersion[d.pod.Name]
 		}
 	}
@@ -191,16 +191,16 @@ func (m *jobModel) act() {
 		return
 	}
 	switch p.d.step {
-	case offerHold:
+	case stepHold:
 		i := slices.IndexFunc(m.job.Pods, func(q kube.JobPod) bool { return q.Name == p.d.pod.Name })
 		if i >= 0 && m.podVersion[p.d.pod.Name] == p.podVersion {
 			m.job.Pods[i].Held = true
 			m.podVersion[p.d.pod.Name]++
 		}
 		return
-	case offerActivate, offerDeactivate:
+	case stepActivate, stepDeactivate:
 		if w := m.job.Workload; w != nil && *w == *p.job.Workload {
-			w.Active = p.d.step == offerActivate
+			w.Active = p.d.step == stepActivate
 		}
 		return
 	}
@@ -220,26 +220,26 @@ func (m *jobModel) act() {
 	}
 	leave := func() { j.Mark.Queue, j.Queue = j.Queue, "" }
 	switch p.d.step {
-	case offerMark:
+	case stepMark:
 		j.Mark = &kube.JobMark{Job: "j", State: kube.MarkHolding, Times: mark.Times}
 		if j.Suspended && j.Queue != "" {
 			leave()
 		}
-	case offerSuspend:
+	case stepSuspend:
 		j.Suspended, mark.Suspended = true, true
 		j.Generation++
 		j.Mark = &mark
 		if j.Queue != "" {
 			leave()
 		}
-	case offerResume:
+	case stepResume:
 		j.Suspended, j.Settled = false, false
 		j.Generation++
 		j.Mark = restored(j.Generation)
-	case offerRestoring:
+	case stepRestoring:
 		mark.State, mark.Generation = kube.MarkRestoring, j.Generation
 		j.Mark = &mark
-	case offerUnmark:
+	case stepUnmark:
 		generation := j.Generation
 		if mark.State == kube.MarkRestoring {
 			generation = mark.Generation
@@ -248,7 +248,7 @@ func (m *jobModel) act() {
 			j.Queue = mark.Queue
 		}
 		j.Mark = restored(generation)
-	case offerDelete:
+	case stepDelete:
 		for _, pod := range j.Pods {
 			m.kill(pod)
 		}
@@ -430,15 +430,15 @@ func TestNoJobIsLostOrStartedTwice(t *testing.T) {
 // can start nothing, and wait for ever.
 func TestAJobIsNotResumedBeforeItsHeldPodIsGone(t *testing.T) {
 	t.Parallel()
-	s := offerSight{now: offerTime, fresh: true, offer: &record.Offer{State: record.OfferFrozen}, answered: true, answer: record.OfferRestore,
+	s := situation{now: offerTime, fresh: true, offer: &record.Offer{State: record.OfferFrozen}, answered: true, answer: record.OfferRestore,
 		job: waitingJob(func(j *kube.Job) {
 			j.Suspended, j.Pods[0].Held, j.Mark = true, true, &kube.JobMark{Job: "j", State: kube.MarkHolding, Suspended: true}
 		})}
-	if d := planOffer(s); d.step != offerLook {
+	if d := plan(s); d.step != stepLook {
 		t.Errorf("%s", d.step)
 	}
 	s.job.Pods = nil
-	if d := planOffer(s); d.step != offerResume {
+	if d := plan(s); d.step != stepResume {
 		t.Errorf("without pods: %s", d.step)
 	}
 }
@@ -447,11 +447,11 @@ func TestAJobIsNotResumedBeforeItsHeldPodIsGone(t *testing.T) {
 // pod got a node and ran, and Kueue stopped it for another Job. It is not offered again.
 func TestAJobThatWasStoppedBeforeItsPodWasHeldIsGivenBack(t *testing.T) {
 	t.Parallel()
-	s := offerSight{now: offerTime, fresh: true, offer: &record.Offer{State: record.OfferWaiting}, answered: true, answer: record.OfferFreeze,
+	s := situation{now: offerTime, fresh: true, offer: &record.Offer{State: record.OfferWaiting}, answered: true, answer: record.OfferFreeze,
 		job: queuedJob(func(j *kube.Job) {
 			j.Generation, j.Mark = 3, &kube.JobMark{Job: "j", State: kube.MarkHolding}
 		})}
-	if d := planOffer(s); d.step != offerUnmark || !d.spoiled {
+	if d := plan(s); d.step != stepUnmark || !d.spoiled {
 		t.Errorf("%s, spoiled %t", d.step, d.spoiled)
 	}
 }
@@ -459,11 +459,11 @@ func TestAJobThatWasStoppedBeforeItsPodWasHeldIsGivenBack(t *testing.T) {
 // TestTheWorkloadThatSomebodyElseDeactivatedIsLeft: it was not us.
 func TestTheWorkloadThatSomebodyElseDeactivatedIsLeft(t *testing.T) {
 	t.Parallel()
-	s := offerSight{now: offerTime, fresh: true, offer: &record.Offer{State: record.OfferWaiting}, answered: true, answer: record.OfferRestore,
+	s := situation{now: offerTime, fresh: true, offer: &record.Offer{State: record.OfferWaiting}, answered: true, answer: record.OfferRestore,
 		job: queuedJob(func(j *kube.Job) {
 			j.Workload.Active, j.Mark = false, &kube.JobMark{Job: "j", State: kube.MarkHolding}
 		})}
-	if d := planOffer(s); d.step != offerUnmark {
+	if d := plan(s); d.step != stepUnmark {
 		t.Errorf("%s", d.step)
 	}
 }

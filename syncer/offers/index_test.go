@@ -1,4 +1,4 @@
-package syncer
+package offers
 
 import (
 	"context"
@@ -28,13 +28,13 @@ func TestTheIndexOfOffersSaysWhatALookAtAllWould(t *testing.T) {
 	}()
 	defer func() { cancel(); <-done }()
 	<-mirror.Synced()
-	x := newOfferIndex(mirror)
+	x := newIndex(mirror)
 	defer x.close()
 
 	slow := func(view *store.MirrorView, key kube.JobKey) (id string, standing int) {
 		for kv := range view.Prefix(record.OffersPrefix(cluster)) {
 			standing++
-			if o, err := store.Decode[record.Offer](kv); err == nil && placeOf(o) == key {
+			if o, err := store.Decode[record.Offer](kv); err == nil && locationOf(o) == key {
 				id = record.ParseKey(kv.Key).Name
 			}
 		}
@@ -86,37 +86,34 @@ func TestTheIndexOfOffersSaysWhatALookAtAllWould(t *testing.T) {
 
 func TestJobsOfAServiceAreLookedAtAgain(t *testing.T) {
 	t.Parallel()
-	o := newOffers()
-	defer o.queue.ShutDown()
+	s := newSeenJobs()
 	key := func(name string) kube.JobKey { return kube.JobKey{Namespace: "n", Name: name} }
 	for _, j := range []struct{ name, service string }{{"a", "one"}, {"b", "one"}, {"c", "two"}, {"d", "two"}, {"e", "one"}} {
-		o.seen(key(j.name), &kube.Job{UID: j.name, Service: j.service})
+		s.note(key(j.name), &kube.Job{UID: j.name, Service: j.service})
 	}
-	o.seen(key("b"), nil)
-	o.seen(key("c"), &kube.Job{UID: "c", Service: "two", Ended: true})
-	o.seen(key("e"), &kube.Job{UID: "again", Service: "two"})
-	queued := func() []string {
+	s.note(key("b"), nil)
+	s.note(key("c"), &kube.Job{UID: "c", Service: "two", Ended: true})
+	s.note(key("e"), &kube.Job{UID: "again", Service: "two"})
+	names := func(keys []kube.JobKey) []string {
 		out := []string{}
-		for o.queue.Len() > 0 {
-			k, _ := o.queue.Get()
-			o.queue.Done(k)
+		for _, k := range keys {
 			out = append(out, k.Name)
 		}
 		slices.Sort(out)
 		return out
 	}
 	for service, want := range map[string][]string{"one": {"a"}, "two": {"d", "e"}, "none": {}} {
-		if o.again(service); !slices.Equal(queued(), want) {
-			t.Errorf("Jobs of %s: want %v", service, want)
+		if got := names(s.ofService(service)); !slices.Equal(got, want) {
+			t.Errorf("Jobs of %s: %v, want %v", service, got, want)
 		}
 	}
-	if o.allAgain(); !slices.Equal(queued(), []string{"a", "d", "e"}) {
+	if got := names(s.all()); !slices.Equal(got, []string{"a", "d", "e"}) {
 		t.Error("not all Jobs are looked at")
 	}
 	for _, name := range []string{"a", "d", "e"} {
-		o.seen(key(name), nil)
+		s.note(key(name), nil)
 	}
-	if len(o.of) != 0 {
-		t.Errorf("%v is left of services without Jobs", o.of)
+	if len(s.of) != 0 {
+		t.Errorf("%v is left of services without Jobs", s.of)
 	}
 }
