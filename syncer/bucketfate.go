@@ -39,8 +39,8 @@ func keeps(bucket manager.Bucket, service, owner string, made, used bool) string
 }
 
 // usedBuckets are those that the services of the cluster name.
-func (t *term) usedBuckets(ctx context.Context, notBefore time.Time) (map[string]bool, error) {
-	list, _, err := t.answers.Lists.Get(ctx, notBefore)
+func (s *services) usedBuckets(ctx context.Context, notBefore time.Time) (map[string]bool, error) {
+	list, _, err := s.deps.Answers.Lists.Get(ctx, notBefore)
 	if err != nil {
 		return nil, err
 	}
@@ -59,11 +59,11 @@ func (t *term) usedBuckets(ctx context.Context, notBefore time.Time) (map[string
 
 // fates tell what became of the buckets of a deleted replica: those that it named
 // when it was last seen as desired, and those that it made.
-func (t *term) fates(ctx context.Context, v *sight) []record.BucketFate {
+func (s *services) fates(ctx context.Context, v *sight) []record.BucketFate {
 	if v.desired.Keep != "" {
 		return nil // the service goes on, and its buckets with it
 	}
-	made := t.notedBuckets(v)
+	made := s.notedBuckets(v)
 	names := made
 	if v.observed != nil {
 		names = definition.Union(names, v.observed.Buckets)
@@ -72,8 +72,8 @@ func (t *term) fates(ctx context.Context, v *sight) []record.BucketFate {
 	var used map[string]bool
 	if ordered {
 		var err error
-		if used, err = t.usedBuckets(ctx, v.asOf); err != nil {
-			t.session.Log.Warn("which buckets are used is not known", "service", v.name, "error", err)
+		if used, err = s.usedBuckets(ctx, v.asOf); err != nil {
+			s.session.Log.Warn("which buckets are used is not known", "service", v.name, "error", err)
 		}
 	}
 	counting, cancel := context.WithTimeout(ctx, countPatience)
@@ -99,7 +99,7 @@ func (t *term) fates(ctx context.Context, v *sight) []record.BucketFate {
 			}
 		}
 		if definition.SameOwner(bucket.Owner, v.desired.Owner) { // how much others have is theirs to know
-			t.count(counting, v.name, &fate)
+			s.count(counting, v.name, &fate)
 		}
 		out = append(out, fate)
 	}
@@ -107,10 +107,10 @@ func (t *term) fates(ctx context.Context, v *sight) []record.BucketFate {
 }
 
 // count fills in how many objects a bucket holds, as far as that can be read.
-func (t *term) count(ctx context.Context, service string, fate *record.BucketFate) {
-	n, more, err := t.cfg.OSCAR.CountObjects(ctx, fate.Bucket, countMost)
+func (s *services) count(ctx context.Context, service string, fate *record.BucketFate) {
+	n, more, err := s.deps.OSCAR.CountObjects(ctx, fate.Bucket, countMost)
 	if err != nil && (!more || ctx.Err() == nil) { // the end of its time leaves a least count
-		t.session.Log.Warn("objects of a bucket are not counted", "service", service, "bucket", fate.Bucket, "error", err)
+		s.session.Log.Warn("objects of a bucket are not counted", "service", service, "bucket", fate.Bucket, "error", err)
 		return
 	}
 	fate.Objects, fate.AtLeast = &n, more
@@ -118,9 +118,9 @@ func (t *term) count(ctx context.Context, service string, fate *record.BucketFat
 
 // notedBuckets are the buckets that this life's writes made, in order, whatever
 // became of them.
-func (t *term) notedBuckets(v *sight) []string {
+func (s *services) notedBuckets(v *sight) []string {
 	noted := map[string]bool{}
-	t.notes.change(v.name, func(n *note) {
+	s.process.writes.change(v.name, func(n *note) {
 		if n.uid == v.desired.UID {
 			for _, name := range n.made {
 				noted[name] = true

@@ -15,7 +15,6 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
-	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // What is free is rounded down to these, and written when a node's has changed by a
@@ -37,28 +36,28 @@ const (
 // earlier session wrote is not believed any more. While jobs are assigned to the cluster
 // it looks every CapacityEvery, else as often as it compares everything; with Kubernetes
 // also when there may be more or less room there.
-func (t *term) capacities(ctx context.Context) {
+func (s *status) capacities(ctx context.Context) {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	changed := make(chan struct{}, 1)
-	watching.Go(func() { t.watchRoom(ctx, changed) })
+	watching.Go(func() { s.watchRoom(ctx, changed) })
 	var failing capacityFailing
 	for first := true; ; first = false {
-		began := t.session.Now()
-		wait, err := t.reportCapacity(ctx)
+		began := s.session.Now()
+		wait, err := s.reportCapacity(ctx)
 		if first {
-			close(t.measured)
+			close(s.measured)
 		}
 		if ctx.Err() != nil {
 			return
 		}
-		t.capacityFails(ctx, &failing, began, err)
+		s.capacityFails(ctx, &failing, began, err)
 		jitter := 0.9 + 0.2*rand.Float64() //nolint:gosec // spreads load
-		pause := time.Duration(float64(t.capacityPause(err)) * jitter)
+		pause := time.Duration(float64(s.capacityPause(err)) * jitter)
 		if wait > 0 {
 			pause = min(pause, wait)
 		}
-		again := min(max(lookAgain, lookShare*t.session.Now().Sub(began)), t.cfg.CapacityEvery)
+		again := min(max(lookAgain, lookShare*s.session.Now().Sub(began)), s.cfg.CapacityEvery)
 		select {
 		case <-ctx.Done():
 			return
@@ -69,17 +68,17 @@ func (t *term) capacities(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(again - t.session.Now().Sub(began)):
+		case <-time.After(again - s.session.Now().Sub(began)):
 		}
 	}
 }
 
 // watchRoom is told when there may be more or less room, where Kubernetes tells.
-func (t *term) watchRoom(ctx context.Context, changed chan<- struct{}) {
+func (s *status) watchRoom(ctx context.Context, changed chan<- struct{}) {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = time.Second, roomWatchDenied
 	for {
-		err := t.cfg.Kube.WatchRoom(ctx, func() {
+		err := s.kube.WatchRoom(ctx, func() {
 			select {
 			case changed <- struct{}{}:
 			default:
@@ -92,7 +91,7 @@ func (t *term) watchRoom(ctx context.Context, changed chan<- struct{}) {
 		if errors.Is(err, kube.ErrDenied) {
 			pause = roomWatchDenied
 		}
-		t.session.Log.Warn("changes of what the nodes have free are seen late: they cannot be watched", "error", err, "pause", pause)
+		s.session.Log.Warn("changes of what the nodes have free are seen late: they cannot be watched", "error", err, "pause", pause)
 		select {
 		case <-ctx.Done():
 			return
@@ -111,67 +110,67 @@ type capacityFailing struct {
 // capacityFails notes the outcome of a look. A cluster that cannot be measured says so once in
 // the log, not four times a minute, and in what it reports after the second look: what was free
 // before is not believed then.
-func (t *term) capacityFails(ctx context.Context, f *capacityFailing, began time.Time, err error) {
+func (s *status) capacityFails(ctx context.Context, f *capacityFailing, began time.Time, err error) {
 	if err == nil {
 		*f = capacityFailing{}
 		return
 	}
 	if said := err.Error(); said != f.told {
-		t.session.Log.Warn("what the cluster has free is not known; it gets no jobs", "error", err)
+		s.session.Log.Warn("what the cluster has free is not known; it gets no jobs", "error", err)
 		f.told = said
 	}
 	if f.looks++; f.looks == 1 {
 		f.since = began
 	}
-	kv, ok := t.session.Mirror.Snapshot().KV(record.CapacityKey(t.session.ID))
+	kv, ok := s.session.Mirror.Snapshot().KV(record.CapacityKey(s.session.ID))
 	if f.looks < 2 || !ok {
 		return
 	}
 	known, err := store.Decode[record.Capacity](kv)
-	if err != nil || known.Session != t.session.Lease.CreateRevision() || known.FailingSince != nil {
+	if err != nil || known.Session != s.session.Lease.CreateRevision() || known.FailingSince != nil {
 		return
 	}
 	failing := *known
 	failing.FailingSince, failing.Message = new(record.At(f.since)), manager.Cut(f.told, manager.MaxMessage)
-	if err := t.writeCapacity(ctx, &failing); err != nil && ctx.Err() == nil {
-		t.session.Log.Debug("that what is free is not known was not reported; it is again", "error", err)
+	if err := s.writeCapacity(ctx, &failing); err != nil && ctx.Err() == nil {
+		s.session.Log.Debug("that what is free is not known was not reported; it is again", "error", err)
 	}
 }
 
-func (t *term) capacityPause(err error) time.Duration {
-	for range t.session.Mirror.Snapshot().Prefix(record.AssignmentsPrefix(t.session.ID)) {
-		return t.cfg.CapacityEvery
+func (s *status) capacityPause(err error) time.Duration {
+	for range s.session.Mirror.Snapshot().Prefix(record.AssignmentsPrefix(s.session.ID)) {
+		return s.cfg.CapacityEvery
 	}
 	if err != nil {
-		return t.cfg.CapacityEvery
+		return s.cfg.CapacityEvery
 	}
-	return t.lookEvery()
+	return s.lookEvery()
 }
 
 // lookEvery is the longest pause between two looks.
-func (t *term) lookEvery() time.Duration { return max(t.cfg.CapacityEvery, t.cfg.Resync) }
+func (s *status) lookEvery() time.Duration { return max(s.cfg.CapacityEvery, s.cfg.Resync) }
 
 // reportCapacity looks, and writes observed/capacity when it is news: that there is less at
 // once, anything else no sooner than CapacityEvery after the last write. wait is how long that
 // is then; 0 for nothing to wait for.
-func (t *term) reportCapacity(ctx context.Context) (wait time.Duration, err error) {
-	measured, err := t.measure(ctx)
+func (s *status) reportCapacity(ctx context.Context) (wait time.Duration, err error) {
+	measured, err := s.measure(ctx)
 	if err != nil {
 		return 0, err
 	}
-	measured.Session, measured.LookEvery = t.session.Lease.CreateRevision(), int64(t.lookEvery()/time.Second)
-	if kv, ok := t.session.Mirror.Snapshot().KV(record.CapacityKey(t.session.ID)); ok {
+	measured.Session, measured.LookEvery = s.session.Lease.CreateRevision(), int64(s.lookEvery()/time.Second)
+	if kv, ok := s.session.Mirror.Snapshot().KV(record.CapacityKey(s.session.ID)); ok {
 		// Nobody else writes it, so the mirror knows the last one.
 		if known, err := store.Decode[record.Capacity](kv); err == nil && known.Session == measured.Session && known.FailingSince == nil {
 			if !worthTelling(known, measured) {
 				return 0, nil
 			}
-			if rest := t.capacityWritten.Add(t.cfg.CapacityEvery).Sub(t.session.Now()); rest > 0 && !lessRoom(known, measured) {
+			if rest := s.written.Add(s.cfg.CapacityEvery).Sub(s.session.Now()); rest > 0 && !lessRoom(known, measured) {
 				return rest, nil
 			}
 		}
 	}
-	return 0, t.writeCapacity(ctx, measured)
+	return 0, s.writeCapacity(ctx, measured)
 }
 
 // lessRoom says whether a node has less than was told, or is gone.
@@ -187,34 +186,30 @@ func lessRoom(before, now *record.Capacity) bool {
 }
 
 // writeCapacity writes observed/capacity under the session.
-func (t *term) writeCapacity(ctx context.Context, measured *record.Capacity) error {
-	key, clusterKey := record.CapacityKey(t.session.ID), record.DesiredClusterKey(t.session.ID)
-	_, err := t.session.Store.Update(ctx, store.Update{
-		Keys: []string{t.session.Lease.Key(), key, clusterKey},
+func (s *status) writeCapacity(ctx context.Context, measured *record.Capacity) error {
+	key, clusterKey := record.CapacityKey(s.session.ID), record.DesiredClusterKey(s.session.ID)
+	_, err := s.session.Store.Update(ctx, store.Update{
+		Keys: []string{s.session.Lease.Key(), key, clusterKey},
 		Build: func(read store.View, tx *store.Txn) error {
-			c, err := t.session.Serves(read.KV(clusterKey))
+			c, err := s.session.Serves(read.KV(clusterKey))
 			if err != nil {
 				return err
 			}
 			if c.State == record.ClusterRemoved {
 				return nil // it has its last orders to do, and gets no jobs
 			}
-			measured.ChangedAt = record.At(t.session.Now())
-			tx.ExpectSession(t.session.Lease)
+			measured.ChangedAt = record.At(s.session.Now())
+			tx.ExpectSession(s.session.Lease)
 			tx.Expect(clusterKey)
 			tx.Expect(key)
 			tx.Put(key, measured)
 			return nil
 		},
 	})
-	switch {
-	case err == nil:
-		t.capacityWritten = t.session.Now()
-	case errors.Is(err, store.ErrSessionLost):
-		t.session.Lose(session.ErrLost)
-	case errors.Is(err, session.ErrNotRegistered), errors.Is(err, session.ErrOtherCluster):
-		t.session.Lose(err)
+	if err == nil {
+		s.written = s.session.Now()
 	}
+	s.session.LoseIfOver(err)
 	return err
 }
 
@@ -222,13 +217,13 @@ func (t *term) writeCapacity(ctx context.Context, measured *record.Capacity) err
 // without a metrics server it answers 500, and of GPUs it never says which are taken. OSCAR
 // tells what is used, half a minute late, and Kubernetes what pods have asked for, which is
 // what its scheduler goes by: a node has no more free than either says.
-func (t *term) measure(ctx context.Context) (*record.Capacity, error) {
-	nodes, err := t.cfg.OSCAR.Nodes(ctx)
+func (s *status) measure(ctx context.Context) (*record.Capacity, error) {
+	nodes, err := s.oscar.Nodes(ctx)
 	gpus := slices.ContainsFunc(nodes, func(n manager.Node) bool { return n.GPU > 0 })
 	if err != nil && manager.StatusOf(err) < 500 {
 		return nil, err // it is not there, or refuses us
 	}
-	below, asked := t.cfg.Kube.Nodes(ctx)
+	below, asked := s.kube.Nodes(ctx)
 	switch {
 	case err == nil && !gpus && asked == nil:
 		return capacityOf(record.CapacityFromOscar, within(fromOscar(nodes), fromKubernetes(below))), nil

@@ -13,7 +13,6 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/answers"
 	"github.com/oscarfed/oscarfed/syncer/kube"
-	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // reportCluster writes observed/cluster when something in it changed: what OSCAR
@@ -21,17 +20,17 @@ import (
 // are the mirror before and after that list. With a failure of the list, or of
 // what else is asked, what was known stays and the reason says so: others need
 // the recipient also while OSCAR is away.
-func (t *term) reportCluster(ctx context.Context, before, after *store.MirrorView, list *answers.Listing, failure error) error {
+func (s *status) reportCluster(ctx context.Context, before, after *store.MirrorView, list *answers.Listing, failure error) error {
 	fill, err := whatWasKnown, failure
 	if err == nil {
-		fill, err = t.askCluster(ctx)
+		fill, err = s.askCluster(ctx)
 	}
 	if list != nil && err == nil {
-		orphans := t.orphans(before, after, list)
-		t.metrics.orphans.Set(float64(len(orphans)))
+		orphans := s.orphansOf(before, after, list)
+		s.orphanGauge.Set(float64(len(orphans)))
 		ask := fill
 		// What the list is compared with is of the epoch before it, at the latest.
-		self := t.session.DesiredCluster(before)
+		self := s.session.DesiredCluster(before)
 		fill = func(c *record.ObservedCluster) {
 			ask(c)
 			c.Orphans = orphans
@@ -42,21 +41,21 @@ func (t *term) reportCluster(ctx context.Context, before, after *store.MirrorVie
 			}
 		}
 	}
-	return errors.Join(err, t.writeCluster(ctx, fill))
+	return errors.Join(err, s.writeCluster(ctx, fill))
 }
 
 // writeCluster writes observed/cluster with what fill enters, and how the cluster stands.
-func (t *term) writeCluster(ctx context.Context, fill func(*record.ObservedCluster)) error {
-	queue := int64(t.ledger.backlog(t.writes.Len())/time.Minute) * 60
-	key, clusterKey := record.ObservedClusterKey(t.session.ID), record.DesiredClusterKey(t.session.ID)
-	_, err := t.session.Store.Update(ctx, store.Update{
-		Keys: []string{t.session.Lease.Key(), key, clusterKey},
+func (s *status) writeCluster(ctx context.Context, fill func(*record.ObservedCluster)) error {
+	queue := int64(s.backlog()/time.Minute) * 60
+	key, clusterKey := record.ObservedClusterKey(s.session.ID), record.DesiredClusterKey(s.session.ID)
+	_, err := s.session.Store.Update(ctx, store.Update{
+		Keys: []string{s.session.Lease.Key(), key, clusterKey},
 		Build: func(read store.View, tx *store.Txn) error {
-			self, err := t.session.Serves(read.KV(clusterKey))
+			self, err := s.session.Serves(read.KV(clusterKey))
 			if err != nil {
 				return err
 			}
-			tx.ExpectSession(t.session.Lease)
+			tx.ExpectSession(s.session.Lease)
 			tx.Expect(clusterKey)
 			next := &record.ObservedCluster{}
 			if kv, ok := read.KV(key); ok {
@@ -64,19 +63,14 @@ func (t *term) writeCluster(ctx context.Context, fill func(*record.ObservedClust
 					next = known
 				}
 			}
-			next.V, next.Recipient, next.SharedKeys, next.QueueS = record.Version, t.session.Identity.Recipient(), true, queue
+			next.V, next.Recipient, next.SharedKeys, next.QueueS = record.Version, s.session.Identity.Recipient(), true, queue
 			fill(next)
-			t.enterCondition(next, self)
+			s.enterCondition(next, self)
 			tx.Put(key, next)
 			return nil
 		},
 	})
-	switch {
-	case errors.Is(err, store.ErrSessionLost):
-		t.session.Lose(session.ErrLost)
-	case errors.Is(err, session.ErrNotRegistered), errors.Is(err, session.ErrOtherCluster):
-		t.session.Lose(err)
-	}
+	s.session.LoseIfOver(err)
 	return err
 }
 
@@ -85,25 +79,25 @@ func whatWasKnown(*record.ObservedCluster) {}
 
 // askCluster asks OSCAR and Kubernetes who they are, and returns what is to be
 // entered. With an error that is whatWasKnown.
-func (t *term) askCluster(ctx context.Context) (func(*record.ObservedCluster), error) {
-	info, _, err := t.answers.Infos.Get(ctx, t.session.Now().Add(-answers.InfoAge))
+func (s *status) askCluster(ctx context.Context) (func(*record.ObservedCluster), error) {
+	info, _, err := s.answers.Infos.Get(ctx, s.session.Now().Add(-answers.InfoAge))
 	if err != nil {
 		return whatWasKnown, err
 	}
-	storage, _, err := t.answers.Storages.Get(ctx, t.session.Now())
+	storage, _, err := s.answers.Storages.Get(ctx, s.session.Now())
 	if err != nil {
 		return whatWasKnown, err
 	}
-	uid, asked := t.cfg.Kube.SystemUID(ctx)
+	uid, asked := s.kube.SystemUID(ctx)
 	if asked != nil && !errors.Is(asked, kube.ErrAbsent) {
-		t.session.Log.Warn("Kubernetes does not say which cluster it is", "error", asked)
+		s.session.Log.Warn("Kubernetes does not say which cluster it is", "error", asked)
 	}
 	id := ""
-	if !t.cfg.SharedMinIO {
-		id = t.answers.OSCARID(ctx)
+	if !s.cfg.SharedMinIO {
+		id = s.answers.OSCARID(ctx)
 	}
 	return func(c *record.ObservedCluster) {
-		if id != "" || t.cfg.SharedMinIO {
+		if id != "" || s.cfg.SharedMinIO {
 			c.OscarID = id // else what was known stays
 		}
 		c.OscarVersion, c.MinioEndpoint, c.MinioRegion, c.MinioVerify = info.Version, storage.Endpoint, storage.Region, storage.Verify
@@ -116,10 +110,10 @@ func (t *term) askCluster(ctx context.Context) (func(*record.ObservedCluster), e
 // maxOrphans bounds the record: the rest is only in the metric.
 const maxOrphans = 100
 
-// orphans are services with our marks that no desired record speaks of, neither
+// orphansOf are services with our marks that no desired record speaks of, neither
 // before nor after the list: one that was just made or just deleted is none.
 // They are held: listed here and left alone.
-func (t *term) orphans(before, after *store.MirrorView, list *answers.Listing) []record.Orphan {
+func (s *status) orphansOf(before, after *store.MirrorView, list *answers.Listing) []record.Orphan {
 	var out []record.Orphan
 	for _, name := range slices.Sorted(maps.Keys(list.Services)) {
 		service := list.Services[name]
@@ -127,7 +121,7 @@ func (t *term) orphans(before, after *store.MirrorView, list *answers.Listing) [
 		if uid == "" || len(out) == maxOrphans || foreignMarks(service.Annotations) {
 			continue
 		}
-		key := record.DesiredServiceKey(t.session.ID, name)
+		key := record.DesiredServiceKey(s.session.ID, name)
 		if _, known := before.KV(key); known {
 			continue
 		}

@@ -246,3 +246,17 @@ func (c Config) jobs() jobs.Config {
 		Resend: c.JobResend, LateWindow: c.LateWindow, RetryPause: c.RetryPause, Resync: c.Resync,
 	}
 }
+
+// services has the periods of services.
+func (c Config) services() servicesConfig {
+	return servicesConfig{
+		Resync: c.Resync, WriteTimeout: c.WriteTimeout, PrefetchTimeout: c.PrefetchTimeout, StopGrace: c.StopGrace, RetryPause: c.RetryPause,
+	}
+}
+
+// status has the periods of what is reported of the cluster.
+func (c Config) status() statusConfig {
+	return statusConfig{
+		Resync: c.Resync, ProbeEvery: c.ProbeEvery, AwayAfter: c.AwayAfter, CapacityEvery: c.CapacityEvery, SharedMinIO: c.SharedMinIO,
+	}
+}

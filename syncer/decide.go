@@ -12,31 +12,31 @@ import (
 
 // decide looks at one service and does what needs no write to OSCAR. It says
 // whether a write is needed.
-func (t *term) decide(ctx context.Context, name string) (bool, error) {
-	defer t.explainSlowness(ctx, name)()
-	if err := t.show(ctx, name); err != nil {
+func (s *services) decide(ctx context.Context, name string) (bool, error) {
+	defer s.explainSlowness(ctx, name)()
+	if err := s.show(ctx, name); err != nil {
 		return false, err
 	}
-	v, err := t.glance(ctx, name)
+	v, err := s.glance(ctx, name)
 	if err != nil {
-		return false, t.blocked(ctx, v, err)
+		return false, s.blocked(ctx, v, err)
 	}
 	if v.desired != nil {
-		t.origins.Watch(v.name, v.desired, v.def, v.observed)
+		s.deps.Origins.Watch(v.name, v.desired, v.def, v.observed)
 	}
-	return t.carryOut(ctx, v, plan(v.situation))
+	return s.carryOut(ctx, v, plan(v.situation))
 }
 
 // blocked deals with what keeps us from looking at all. That the spec cannot be
 // opened will not pass by itself: it is reported, and so is to a vote what keeps us from
 // asking OSCAR. Anything else is returned.
-func (t *term) blocked(ctx context.Context, v *sight, err error) error {
+func (s *services) blocked(ctx context.Context, v *sight, err error) error {
 	if v == nil || v.desired == nil || v.desired.Tombstone() {
 		return err
 	}
 	if c, known := answers.ConditionOf(err); known {
 		if v.desired.Intent == record.IntentPrepare {
-			return t.cannotVote(ctx, v, c, err)
+			return s.cannotVote(ctx, v, c, err)
 		}
 		return err // it may pass; reads tell nothing about the service
 	}
@@ -45,102 +45,102 @@ func (t *term) blocked(ctx context.Context, v *sight, err error) error {
 	case errors.Is(err, seal.ErrUndecryptable), errors.Is(err, seal.ErrMismatch), errors.Is(err, seal.ErrStale), errors.Is(err, definition.ErrSpec):
 		no = &refusal{record.ReasonInvalidService,
 			"the syncer cannot open the definition that it was sent; if its identity file was replaced, create or change the federation again"}
-		t.session.Log.Error("spec cannot be opened", "service", v.name, "error", err)
+		s.session.Log.Error("spec cannot be opened", "service", v.name, "error", err)
 	default:
 		return err
 	}
 	if v.desired.Intent == record.IntentPrepare {
-		v.memory = t.notes.read(v.name, v.desired, v.revision)
+		v.memory = s.process.writes.read(v.name, v.desired, v.revision)
 		if plan(v.situation).act != castVote {
 			return nil
 		}
-		return t.cast(ctx, v, no)
+		return s.cast(ctx, v, no)
 	}
-	return t.report(ctx, v, finding{phase: record.PhaseFailed, reason: no.reason, message: no.message})
+	return s.report(ctx, v, finding{phase: record.PhaseFailed, reason: no.reason, message: no.message})
 }
 
 // carryOut does what a decision names, unless it is a write: then it says so.
-func (t *term) carryOut(ctx context.Context, v *sight, d decision) (bool, error) {
+func (s *services) carryOut(ctx context.Context, v *sight, d decision) (bool, error) {
 	switch d.act {
 	case rest:
 		return false, nil
 	case look:
-		t.decisions.AddAfter(v.name, d.after)
+		s.decisions.AddAfter(v.name, d.after)
 		return false, nil
 	case castVote:
-		return false, t.vote(ctx, v)
+		return false, s.vote(ctx, v)
 	case report:
-		return false, t.reportDecision(ctx, v, d)
+		return false, s.reportDecision(ctx, v, d)
 	case reread:
-		fresh, err := t.examine(ctx, v.name)
+		fresh, err := s.examine(ctx, v.name)
 		if err != nil {
-			return false, t.blocked(ctx, fresh, err)
+			return false, s.blocked(ctx, fresh, err)
 		}
 		// A fresh situation is never answered with reread.
-		return t.carryOut(ctx, fresh, plan(fresh.situation))
+		return s.carryOut(ctx, fresh, plan(fresh.situation))
 	case settle:
-		return false, t.settle(ctx, v)
+		return false, s.settle(ctx, v)
 	case acknowledge:
-		return false, t.acknowledge(ctx, v, d)
+		return false, s.acknowledge(ctx, v, d)
 	case count:
-		t.counts.Want(v.name, v.desired.UID)
+		s.deps.Counts.Want(v.name, v.desired.UID)
 		return false, nil
 	}
 	if d.act.writes() {
-		return true, t.tellWaiting(ctx, v, d)
+		return true, s.tellWaiting(ctx, v, d)
 	}
 	return false, nil
 }
 
 // tellWaiting replaces the failure of an earlier repair, and its advice, when the next one
 // has to wait for other writes: OSCAR may have mended itself long ago.
-func (t *term) tellWaiting(ctx context.Context, v *sight, d decision) error {
-	if !d.repair || v.fresh || v.tellsDrift() || !t.writing.Load() && t.writes.Len() == 0 {
+func (s *services) tellWaiting(ctx context.Context, v *sight, d decision) error {
+	if !d.repair || v.fresh || v.tellsDrift() || !s.writing.Load() && s.writes.Len() == 0 {
 		return nil
 	}
-	return t.report(ctx, v, finding{phase: record.PhaseDrifted, reason: record.ReasonDrifted, message: d.message})
+	return s.report(ctx, v, finding{phase: record.PhaseDrifted, reason: record.ReasonDrifted, message: d.message})
 }
 
-func (t *term) reportDecision(ctx context.Context, v *sight, d decision) error {
+func (s *services) reportDecision(ctx context.Context, v *sight, d decision) error {
 	f := finding{phase: d.phase, reason: d.reason, message: d.message, held: d.held}
 	if d.failure != nil {
 		f.operation, f.status = d.failure.operation, d.failure.status
 	}
 	if d.reason == record.ReasonDriftUnfixable {
-		t.notes.change(v.name, func(n *note) { n.unfixable = v.local.hash })
+		s.process.writes.change(v.name, func(n *note) { n.unfixable = v.local.hash })
 	}
-	if err := t.report(ctx, v, f); err != nil {
+	if err := s.report(ctx, v, f); err != nil {
 		return err
 	}
 	if d.phase == record.PhaseReady && v.resync {
 		// Undisturbed since the last repair.
-		t.notes.change(v.name, func(n *note) { n.repairs, n.unfixable = 0, "" })
+		s.process.writes.change(v.name, func(n *note) { n.repairs, n.unfixable = 0, "" })
 	}
 	if d.after > 0 {
-		t.decisions.AddAfter(v.name, d.after)
+		s.decisions.AddAfter(v.name, d.after)
 	}
 	return nil
 }
 
 // settle reports that the desired generation is in place, as it was read.
-func (t *term) settle(ctx context.Context, v *sight) error {
-	t.session.FailPoints.Hit(failBeforeReady)
-	err := t.report(ctx, v, finding{
+func (s *services) settle(ctx context.Context, v *sight) error {
+	s.session.FailPoints.Hit(failBeforeReady)
+	err := s.report(ctx, v, finding{
 		phase:    record.PhaseReady,
 		reason:   record.ReasonApplied,
 		readBack: v.local.hash,
 		storage:  v.def.Storage.Mark(),
-		made:     t.madeBuckets(v),
+		made:     s.madeBuckets(v),
 		buckets:  v.def.DataBuckets(),
 	})
 	if err != nil {
 		return err
 	}
-	t.session.FailPoints.Hit(failAfterReady)
+	s.session.FailPoints.Hit(failAfterReady)
 	if v.def.Storage != nil {
-		t.origins.LookNow(v.name)
+		s.deps.Origins.LookNow(v.name)
 	}
-	t.notes.change(v.name, func(n *note) {
+	s.process.writes.change(v.name, func(n *note) {
 		n.forgive()
 		n.repaired()
 	})
@@ -148,10 +148,10 @@ func (t *term) settle(ctx context.Context, v *sight) error {
 }
 
 // acknowledge reports that a tombstone's service is gone.
-func (t *term) acknowledge(ctx context.Context, v *sight, d decision) error {
+func (s *services) acknowledge(ctx context.Context, v *sight, d decision) error {
 	f := finding{phase: record.PhaseDeleted, reason: record.ReasonDeleted, message: d.message}
 	deleted := v.observed != nil && v.observed.ReadBack != ""
-	t.notes.change(v.name, func(n *note) { deleted = deleted || n.erased == v.desired.UID })
+	s.process.writes.change(v.name, func(n *note) { deleted = deleted || n.erased == v.desired.UID })
 	switch {
 	case v.desired.Keep == record.KeepRelease && v.local.whose == ours:
 		f.operation = "release"
@@ -160,22 +160,22 @@ func (t *term) acknowledge(ctx context.Context, v *sight, d decision) error {
 	}
 	if v.buckets == nil {
 		var err error
-		if v.buckets, _, err = t.answers.Buckets.Get(ctx, v.asOf); err != nil {
+		if v.buckets, _, err = s.deps.Answers.Buckets.Get(ctx, v.asOf); err != nil {
 			// What was made is then what was last said. The service is gone, and that counts.
-			t.session.Log.Warn("buckets of a deleted service are not known", "service", v.name, "error", err)
+			s.session.Log.Warn("buckets of a deleted service are not known", "service", v.name, "error", err)
 		}
 	}
 	if v.buckets != nil {
-		f.made = t.madeBuckets(v)
+		f.made = s.madeBuckets(v)
 	}
-	f.fates, f.volume = t.fates(ctx, v), t.volumeFate(v)
-	t.session.FailPoints.Hit(failBeforeDeleted)
-	if err := t.report(ctx, v, f); err != nil {
+	f.fates, f.volume = s.fates(ctx, v), s.volumeFate(v)
+	s.session.FailPoints.Hit(failBeforeDeleted)
+	if err := s.report(ctx, v, f); err != nil {
 		return err
 	}
-	t.session.FailPoints.Hit(failAfterDeleted)
+	s.session.FailPoints.Hit(failAfterDeleted)
 	// Said once: what carries the marks of this life from now on is a copy.
-	t.notes.change(v.name, func(n *note) { n.erased = "" })
+	s.process.writes.change(v.name, func(n *note) { n.erased = "" })
 	return nil
 }
 
@@ -183,9 +183,9 @@ func (t *term) acknowledge(ctx context.Context, v *sight, d decision) error {
 // stand. One whose tags name another service or owner was made anew by that. Anybody's PUT of
 // the service makes a bucket that is missing, without tags: since none stood that was
 // not this owner's when the service was voted for, such a one is of this life, too.
-func (t *term) madeBuckets(v *sight) []string {
+func (s *services) madeBuckets(v *sight) []string {
 	made := []string{}
-	names := t.notedBuckets(v)
+	names := s.notedBuckets(v)
 	if v.observed != nil && v.observed.UID == v.desired.UID {
 		for _, name := range v.observed.Buckets {
 			if b, ok := v.buckets[name]; ok && !b.Tagged() {

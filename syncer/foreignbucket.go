@@ -16,8 +16,8 @@ import (
 // That this life made a bucket of the name, or an earlier one left it, is memory: it
 // may have been deleted, and another may stand there. So memory makes up for tags that
 // are missing, since OSCAR's PUT sets none, and for no others.
-func (t *term) foreignBucket(v *sight, already []string) (name string, reason record.Reason, err error) {
-	made := definition.Union(t.notedBuckets(v), t.madeBuckets(v))
+func (s *services) foreignBucket(v *sight, already []string) (name string, reason record.Reason, err error) {
+	made := definition.Union(s.notedBuckets(v), s.madeBuckets(v))
 	for _, name := range v.def.DataBuckets() {
 		bucket, exists := v.buckets[name]
 		if !exists {
@@ -26,7 +26,7 @@ func (t *term) foreignBucket(v *sight, already []string) (name string, reason re
 		own, left := slices.Contains(made, name), slices.Contains(v.def.Left, name)
 		switch service, owned := bucket.FromService(), definition.SameOwner(bucket.Owner, v.desired.Owner); {
 		case !bucket.Tagged() && (own || left):
-			used, err := t.usedByOthers(v, name)
+			used, err := s.usedByOthers(v, name)
 			if err != nil {
 				return "", "", err
 			}
@@ -51,8 +51,8 @@ func (t *term) foreignBucket(v *sight, already []string) (name string, reason re
 
 // usedByOthers says whether a service of another owner names the bucket. The
 // administrator's own services are of many people, unless the store says whose one is.
-func (t *term) usedByOthers(v *sight, bucket string) (bool, error) {
-	view := t.session.Mirror.Snapshot()
+func (s *services) usedByOthers(v *sight, bucket string) (bool, error) {
+	view := s.session.Mirror.Snapshot()
 	for name, service := range v.list.Services {
 		if name == v.name {
 			continue
@@ -67,7 +67,7 @@ func (t *term) usedByOthers(v *sight, bucket string) (bool, error) {
 		if v.desired.Owner != oscar.OwnerAdmin && service.Owner == v.desired.Owner {
 			continue
 		}
-		if kv, ok := view.KV(record.DesiredServiceKey(t.session.ID, name)); ok {
+		if kv, ok := view.KV(record.DesiredServiceKey(s.session.ID, name)); ok {
 			d, err := store.Decode[record.Desired](kv)
 			if err != nil {
 				return false, err

@@ -23,14 +23,14 @@ const (
 // listen looks at services whose definitions were changed in Kubernetes, by whomever,
 // until ctx ends. It only makes drift be seen soon: what it misses is found by the next
 // resync.
-func (t *term) listen(ctx context.Context) {
+func (s *services) listen(ctx context.Context) {
 	fresh := &news{names: map[string]bool{}, some: make(chan struct{}, 1)}
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		err := t.cfg.Kube.Watch(ctx, fresh.add)
+		err := s.deps.Kube.Watch(ctx, fresh.add)
 		if err != nil && !errors.Is(err, kube.ErrAbsent) && ctx.Err() == nil {
-			t.session.Log.Error("changes of definitions are not watched; they are found by resyncs", "error", err)
+			s.session.Log.Error("changes of definitions are not watched; they are found by resyncs", "error", err)
 		}
 	}()
 	defer func() { <-watched }()
@@ -42,22 +42,22 @@ func (t *term) listen(ctx context.Context) {
 		case <-fresh.some:
 		}
 		// Other people's services are not ours to look at, and do not make ours wait.
-		if !fresh.keep(t.isDesired) {
+		if !fresh.keep(s.isDesired) {
 			continue
 		}
 		if limit.Wait(ctx) != nil {
 			return
 		}
-		fresh.keep(t.isDesired)
-		now := t.session.Now()
+		fresh.keep(s.isDesired)
+		now := s.session.Now()
 		for name := range fresh.take() {
-			t.hear(name, now)
-			t.decisions.Add(name)
+			s.request(name, now)
+			s.decisions.Add(name)
 		}
 	}
 }
 
-func (t *term) isDesired(name string) bool { return t.session.Desired(name) != nil }
+func (s *services) isDesired(name string) bool { return s.session.Desired(name) != nil }
 
 // news are the names that were heard of and not yet looked at.
 type news struct {

@@ -5,7 +5,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // note is what this process remembers of one service name. It is lost with the
@@ -222,4 +224,21 @@ func (b *notebook) forget(now time.Time, keep func(name string) bool) {
 		doubt := func(t time.Time) bool { return !t.IsZero() && now.Before(t.Add(b.late)) }
 		return !keep(name) && !doubt(n.postAt) && !doubt(n.assumedAt) && !doubt(n.deleteAt)
 	})
+}
+
+// assumeForPredecessors notes for each order without an outcome that an earlier
+// process may have sent its POST a moment before it died. What is still being
+// prepared was not ordered yet.
+func (p *servicesProcess) assumeForPredecessors(now *session.Session, view *store.MirrorView) {
+	for kv := range view.Prefix(record.DesiredServicesPrefix(now.ID)) {
+		d, err := store.Decode[record.Desired](kv)
+		if err != nil || d.Intent == record.IntentPrepare {
+			continue
+		}
+		name := record.ParseKey(kv.Key).Name
+		o := now.Observed(view, name, d.UID)
+		if o == nil || o.Phase == record.PhasePending || o.Phase == record.PhasePrepared || o.Phase == record.PhaseApplying {
+			p.writes.assume(name, now.Started)
+		}
+	}
 }

@@ -42,14 +42,14 @@ type sight struct {
 
 // glance makes a situation from the mirror and a list that may be a little old.
 // With an error of the list or of the spec it still returns what the records say.
-func (t *term) glance(ctx context.Context, name string) (*sight, error) {
-	v, err := t.recall(name)
+func (s *services) glance(ctx context.Context, name string) (*sight, error) {
+	v, err := s.recall(name)
 	if err != nil {
 		return nil, err
 	}
-	v.resync = t.takePeriodic(name)
+	v.resync = s.takePeriodic(name)
 	if v.desired == nil {
-		t.specs.Drop(name)
+		s.deps.Definitions.Drop(name)
 		return v, nil
 	}
 	d := v.desired
@@ -57,40 +57,40 @@ func (t *term) glance(ctx context.Context, name string) (*sight, error) {
 		return v, nil
 	}
 
-	v.asOf = t.newEnough(name, v.now, listAge)
-	list, listed, err := t.answers.Lists.Get(ctx, v.asOf)
+	v.asOf = s.newEnough(name, v.now, listAge)
+	list, listed, err := s.deps.Answers.Lists.Get(ctx, v.asOf)
 	if err != nil {
 		return v, err
 	}
-	if v.def, err = t.specs.Open(ctx, name, d); err != nil {
+	if v.def, err = s.deps.Definitions.Open(ctx, name, d); err != nil {
 		return v, err
 	}
 	v.list, v.service = list, list.Services[name]
-	if err := t.complete(v, listed, false); err != nil {
+	if err := s.complete(v, listed, false); err != nil {
 		return v, err
 	}
 	// The list that the probes have, if it is newer than our last write.
 	oldest := v.now.Add(-bucketsAge)
-	if written := t.notes.written(name); written.After(oldest) {
+	if written := s.process.writes.written(name); written.After(oldest) {
 		oldest = written
 	}
-	if standing, ok := t.answers.Buckets.Since(oldest); ok {
+	if standing, ok := s.deps.Answers.Buckets.Since(oldest); ok {
 		v.lookForBuckets(standing)
 	}
-	return v, t.findToken(ctx, v)
+	return v, s.findToken(ctx, v)
 }
 
 // recall makes a situation from the mirror alone.
-func (t *term) recall(name string) (*sight, error) {
-	view := t.session.Mirror.Snapshot()
+func (s *services) recall(name string) (*sight, error) {
+	view := s.session.Mirror.Snapshot()
 	v := &sight{name: name}
-	c, err := t.session.Serves(view.KV(record.DesiredClusterKey(t.session.ID)))
+	c, err := s.session.Serves(view.KV(record.DesiredClusterKey(s.session.ID)))
 	if err != nil {
 		return nil, err
 	}
-	v.now = t.session.Now()
-	v.standing(t.session.Standing(c))
-	kv, ok := view.KV(record.DesiredServiceKey(t.session.ID, name))
+	v.now = s.session.Now()
+	v.standing(s.session.Standing(c))
+	kv, ok := view.KV(record.DesiredServiceKey(s.session.ID, name))
 	if !ok {
 		return v, nil
 	}
@@ -98,8 +98,8 @@ func (t *term) recall(name string) (*sight, error) {
 		return nil, err
 	}
 	v.revision = kv.ModRevision
-	v.observed = t.session.Observed(view, name, v.desired.UID)
-	v.memory = t.notes.read(name, v.desired, v.revision)
+	v.observed = s.session.Observed(view, name, v.desired.UID)
+	v.memory = s.process.writes.read(name, v.desired, v.revision)
 	return v, nil
 }
 
@@ -114,23 +114,23 @@ func (v *sight) answered() bool {
 
 // examine makes a fresh situation: one to write on. The service is read by
 // itself, and last of all, linearizably, the session and the records.
-func (t *term) examine(ctx context.Context, name string) (*sight, error) {
+func (s *services) examine(ctx context.Context, name string) (*sight, error) {
 	// The list of the write before, if it is as new as this, does as well: what
 	// counts is the read of the service itself.
-	v := &sight{name: name, asOf: t.newEnough(name, t.session.Now(), listAge)}
-	list, listed, err := t.answers.Lists.Get(ctx, v.asOf)
+	v := &sight{name: name, asOf: s.newEnough(name, s.session.Now(), listAge)}
+	list, listed, err := s.deps.Answers.Lists.Get(ctx, v.asOf)
 	if err != nil {
 		return nil, err
 	}
 	// Buckets are always asked for: one that is taken for absent would be taken
 	// for made by us.
-	if v.buckets, _, err = t.answers.Buckets.Get(ctx, t.session.Now()); err != nil {
+	if v.buckets, _, err = s.deps.Answers.Buckets.Get(ctx, s.session.Now()); err != nil {
 		return nil, err
 	}
 	v.list, v.service = list, list.Services[name]
-	v.until = t.session.Now().Add(t.session.TTL / 3)
+	v.until = s.session.Now().Add(s.session.TTL / 3)
 	half := false
-	switch shown, err := t.cfg.OSCAR.Get(ctx, name); {
+	switch shown, err := s.deps.OSCAR.Get(ctx, name); {
 	case err == nil:
 		v.service = shown
 	case manager.NotFound(err):
@@ -139,21 +139,21 @@ func (t *term) examine(ctx context.Context, name string) (*sight, error) {
 		return nil, err
 	}
 
-	desiredKey, observedKey := record.DesiredServiceKey(t.session.ID, name), record.ObservedServiceKey(t.session.ID, name)
-	clusterKey := record.DesiredClusterKey(t.session.ID)
-	read, err := t.session.Store.Read(ctx, t.session.Lease.Key(), desiredKey, observedKey, clusterKey)
+	desiredKey, observedKey := record.DesiredServiceKey(s.session.ID, name), record.ObservedServiceKey(s.session.ID, name)
+	clusterKey := record.DesiredClusterKey(s.session.ID)
+	read, err := s.session.Store.Read(ctx, s.session.Lease.Key(), desiredKey, observedKey, clusterKey)
 	if err != nil {
 		return nil, err
 	}
-	if kv, ok := read.KV(t.session.Lease.Key()); !ok || kv.CreateRevision != t.session.Lease.CreateRevision() {
+	if kv, ok := read.KV(s.session.Lease.Key()); !ok || kv.CreateRevision != s.session.Lease.CreateRevision() {
 		return nil, fmt.Errorf("service %q: %w", name, store.ErrSessionLost)
 	}
-	v.now, v.fresh = t.session.Now(), true
-	c, err := t.session.Serves(read.KV(clusterKey))
+	v.now, v.fresh = s.session.Now(), true
+	c, err := s.session.Serves(read.KV(clusterKey))
 	if err != nil {
 		return nil, err
 	}
-	v.standing(t.session.Standing(c))
+	v.standing(s.session.Standing(c))
 	kv, ok := read.KV(desiredKey)
 	if !ok {
 		return v, nil
@@ -163,23 +163,23 @@ func (t *term) examine(ctx context.Context, name string) (*sight, error) {
 	}
 	v.revision = kv.ModRevision
 	if kv, ok := read.KV(observedKey); ok {
-		v.observed = t.session.DecodeObserved(kv, v.desired.UID)
+		v.observed = s.session.DecodeObserved(kv, v.desired.UID)
 	}
-	t.notes.read(name, v.desired, v.revision)
-	if v.def, err = t.specs.Open(ctx, name, v.desired); err != nil {
+	s.process.writes.read(name, v.desired, v.revision)
+	if v.def, err = s.deps.Definitions.Open(ctx, name, v.desired); err != nil {
 		return v, err
 	}
-	t.notes.change(name, func(n *note) {
+	s.process.writes.change(name, func(n *note) {
 		if !half {
 			n.halfSince = time.Time{}
 		} else if n.halfSince.IsZero() {
 			n.halfSince = v.now
 		}
 	})
-	if err := t.complete(v, listed, half); err != nil {
+	if err := s.complete(v, listed, half); err != nil {
 		return nil, err
 	}
-	if err := t.findToken(ctx, v); err != nil {
+	if err := s.findToken(ctx, v); err != nil {
 		return v, err
 	}
 	v.lookForBuckets(v.buckets)
@@ -196,7 +196,7 @@ func (v *sight) lookForBuckets(standing answers.BucketSet) {
 
 // complete fills in what the service says of itself, and notes what was seen. half is
 // known of a fresh sight.
-func (t *term) complete(v *sight, listed time.Time, half bool) error {
+func (s *services) complete(v *sight, listed time.Time, half bool) error {
 	var err error
 	if v.local, err = localOf(v.service, v.desired, v.def); err != nil {
 		return fmt.Errorf("service %q: %w", v.name, err)
@@ -204,26 +204,26 @@ func (t *term) complete(v *sight, listed time.Time, half bool) error {
 	v.local.half = half
 	switch v.local.whose {
 	case ours:
-		t.notes.sawPresent(v.name)
+		s.process.writes.sawPresent(v.name)
 		if made := definition.BucketsMade(v.service.Annotations); len(made) > 0 {
-			t.notes.change(v.name, func(n *note) { n.made = definition.Union(n.made, made) })
+			s.process.writes.change(v.name, func(n *note) { n.made = definition.Union(n.made, made) })
 		}
-		t.noteVolume(v)
+		s.noteVolume(v)
 	default:
 		// Somebody else's service in its place is absence of ours, too.
 		if v.fresh {
-			t.notes.sawAbsent(v.name, listed)
+			s.process.writes.sawAbsent(v.name, listed)
 		}
 	}
 	if v.desired.Tombstone() {
 		// From the tombstone on no job is posted; one that was a moment before is not
 		// among those that were counted, and how one has ended is still to be reported.
-		v.local.running = t.desk.Unfinished(v.name)
-		if n := t.counts.Read(v.name, v.desired.UID, t.session.Now()); n != nil && (!n.Half || half || !v.fresh) {
+		v.local.running = s.deps.Jobs.Unfinished(v.name)
+		if n := s.deps.Counts.Read(v.name, v.desired.UID, s.session.Now()); n != nil && (!n.Half || half || !v.fresh) {
 			v.local.running, v.local.counted = max(v.local.running, n.Running), true
 		}
 	}
-	v.memory = t.notes.read(v.name, v.desired, v.revision)
+	v.memory = s.process.writes.read(v.name, v.desired, v.revision)
 	v.moved = v.def != nil && v.applied() && v.observed.Storage != v.def.Storage.Mark()
 	return nil
 }

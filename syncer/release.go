@@ -13,19 +13,19 @@ import (
 // token stays because OSCAR changes it on no PUT; who has it can go on sending jobs.
 // OSCAR makes a bucket that the definition names and that is missing, as it does on
 // every PUT.
-func (t *term) release(ctx context.Context, v *sight) (bool, error) {
+func (s *services) release(ctx context.Context, v *sight) (bool, error) {
 	body, err := definition.ReleasedBody(v.service.JSON)
 	if err != nil {
 		return false, err
 	}
-	if err := t.fence(v); err != nil {
+	if err := s.fence(v); err != nil {
 		return false, err
 	}
-	t.session.FailPoints.Hit(failBeforeRelease)
-	err = t.call(ctx, v, release, func(ctx context.Context, timeout time.Duration) error {
-		return t.cfg.OSCAR.Update(ctx, v.name, body, "", timeout)
+	s.session.FailPoints.Hit(failBeforeRelease)
+	err = s.call(ctx, v, release, func(ctx context.Context, timeout time.Duration) error {
+		return s.deps.OSCAR.Update(ctx, v.name, body, "", timeout)
 	})
-	t.notes.change(v.name, func(n *note) { n.written = t.session.Now() })
-	t.session.FailPoints.Hit(failAfterRelease)
-	return err == nil, t.noteFailure(v, release, record.ReasonUpdateFailed, err)
+	s.process.writes.change(v.name, func(n *note) { n.written = s.session.Now() })
+	s.session.FailPoints.Hit(failAfterRelease)
+	return err == nil, s.noteFailure(v, release, record.ReasonUpdateFailed, err)
 }

@@ -44,25 +44,25 @@ type finding struct {
 // report writes a finding about the desired record of the sight, if it is news.
 // It is written only while the session lives and the desired record is as it
 // was; otherwise the error is store.ErrSessionLost or session.ErrStale.
-func (t *term) report(ctx context.Context, v *sight, f finding) error {
+func (s *services) report(ctx context.Context, v *sight, f finding) error {
 	f.mounts = v.memory.volume
-	desiredKey, observedKey := record.DesiredServiceKey(t.session.ID, v.name), record.ObservedServiceKey(t.session.ID, v.name)
-	result, err := t.session.Store.Update(ctx, store.Update{
-		Keys: []string{t.session.Lease.Key(), desiredKey, observedKey},
+	desiredKey, observedKey := record.DesiredServiceKey(s.session.ID, v.name), record.ObservedServiceKey(s.session.ID, v.name)
+	result, err := s.session.Store.Update(ctx, store.Update{
+		Keys: []string{s.session.Lease.Key(), desiredKey, observedKey},
 		// Nobody else writes our reports, so the mirror knows the last one.
-		From: t.session.Mirror.Snapshot().Guess(observedKey),
+		From: s.session.Mirror.Snapshot().Guess(observedKey),
 		Build: func(read store.View, tx *store.Txn) error {
-			tx.ExpectSession(t.session.Lease)
+			tx.ExpectSession(s.session.Lease)
 			tx.ExpectRevision(desiredKey, v.revision)
 			tx.Expect(observedKey)
 			var before *record.Observed
 			if kv, ok := read.KV(observedKey); ok {
-				before = t.session.DecodeObserved(kv, v.desired.UID)
+				before = s.session.DecodeObserved(kv, v.desired.UID)
 			}
 			if f.beside && before != nil && before.Vote != nil && before.Vote.Revision == v.revision {
 				return nil
 			}
-			tx.Put(observedKey, nextReport(before, v.desired, v.revision, v.epoch, f, t.session.Now()))
+			tx.Put(observedKey, nextReport(before, v.desired, v.revision, v.epoch, f, s.session.Now()))
 			return nil
 		},
 	})
@@ -70,8 +70,8 @@ func (t *term) report(ctx context.Context, v *sight, f finding) error {
 		return fmt.Errorf("%w: %w", session.ErrStale, err)
 	}
 	if err == nil && result.Written {
-		t.metrics.reports.WithLabelValues(string(f.phase)).Inc()
-		t.session.Log.Info("reported", "service", v.name, "phase", f.phase, "reason", f.reason, "generation", v.desired.Generation, "message", f.message)
+		s.process.metrics.reports.WithLabelValues(string(f.phase)).Inc()
+		s.session.Log.Info("reported", "service", v.name, "phase", f.phase, "reason", f.reason, "generation", v.desired.Generation, "message", f.message)
 	}
 	return err
 }

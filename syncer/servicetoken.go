@@ -21,13 +21,13 @@ type ownerToken struct {
 }
 
 // findToken fills in the token of a service whose next write is sent with it.
-func (t *term) findToken(ctx context.Context, v *sight) error {
+func (s *services) findToken(ctx context.Context, v *sight) error {
 	d := v.desired
 	if needed, err := v.needsOwner(); err != nil || !needed {
 		return err
 	}
 	v.token.needed = true
-	token, err := t.tokens.Access(ctx, d, v.now)
+	token, err := s.deps.Tokens.Access(ctx, d, v.now)
 	if none, ok := errors.AsType[*ownertoken.NoTokenError](err); ok {
 		v.token.reason, v.token.message, v.token.pending = none.Reason, none.Message, none.Pending
 		return nil
@@ -38,8 +38,8 @@ func (t *term) findToken(ctx context.Context, v *sight) error {
 
 // tooLong says whether a token that was delivered will have expired when the writes
 // before its service's are done, and nobody can be asked for another one.
-func (t *term) tooLong(v *sight, delay time.Duration) bool {
-	return v.as.Value != "" && t.cfg.Tokens == nil && !v.as.Expires.After(t.session.Now().Add(delay+ownertoken.TokenSlack))
+func (s *services) tooLong(v *sight, delay time.Duration) bool {
+	return v.as.Value != "" && !s.deps.OwnersAsked && !v.as.Expires.After(s.session.Now().Add(delay+ownertoken.TokenSlack))
 }
 
 // without decides what becomes of a service that cannot be made or changed for want of a

@@ -19,9 +19,9 @@ import (
 const purposeShown = "shown"
 
 // show answers a question for a service, once. It changes nothing at OSCAR.
-func (t *term) show(ctx context.Context, name string) error {
-	view := t.session.Mirror.Snapshot()
-	askKey, shownKey := record.AskKey(t.session.ID, name), record.ShownKey(t.session.ID, name)
+func (s *services) show(ctx context.Context, name string) error {
+	view := s.session.Mirror.Snapshot()
+	askKey, shownKey := record.AskKey(s.session.ID, name), record.ShownKey(s.session.ID, name)
 	kv, ok := view.KV(askKey)
 	if !ok {
 		return nil
@@ -36,16 +36,16 @@ func (t *term) show(ctx context.Context, name string) error {
 		}
 	}
 	answer := record.Shown{V: record.Version, UID: ask.UID, RequestID: ask.RequestID}
-	if err := t.read(ctx, name, ask, &answer); err != nil {
+	if err := s.read(ctx, name, ask, &answer); err != nil {
 		if manager.Refused(err) || !errors.Is(err, errNotShown) {
 			return err // it is tried again
 		}
 		answer.Sealed, answer.Error = "", err.Error()
 	}
-	_, err = t.session.Store.Update(ctx, store.Update{
-		Keys: []string{t.session.Lease.Key(), askKey, shownKey},
+	_, err = s.session.Store.Update(ctx, store.Update{
+		Keys: []string{s.session.Lease.Key(), askKey, shownKey},
 		Build: func(_ store.View, tx *store.Txn) error {
-			tx.ExpectSession(t.session.Lease)
+			tx.ExpectSession(s.session.Lease)
 			tx.ExpectRevision(askKey, kv.ModRevision)
 			tx.Put(shownKey, answer)
 			return nil
@@ -61,8 +61,8 @@ func (t *term) show(ctx context.Context, name string) error {
 var errNotShown = errors.New("it cannot be shown")
 
 // read fills in the answer.
-func (t *term) read(ctx context.Context, name string, ask *record.Ask, answer *record.Shown) error {
-	service, err := t.cfg.OSCAR.Get(ctx, name)
+func (s *services) read(ctx context.Context, name string, ask *record.Ask, answer *record.Shown) error {
+	service, err := s.deps.OSCAR.Get(ctx, name)
 	if manager.NotFound(err) {
 		return fmt.Errorf("%w: there is no service of that name any more", errNotShown)
 	}
@@ -85,7 +85,7 @@ func (t *term) read(ctx context.Context, name string, ask *record.Ask, answer *r
 		return err
 	}
 	answer.Sealed, err = seal.Seal(seal.Header{
-		Purpose: purposeShown, Cluster: t.session.ID, UID: ask.UID, Generation: answer.Generation,
+		Purpose: purposeShown, Cluster: s.session.ID, UID: ask.UID, Generation: answer.Generation,
 	}, body, ask.Recipient)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNotShown, err)

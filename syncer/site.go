@@ -10,8 +10,10 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/syncer/answers"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/relay"
+	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
 // Relay keeps streams to the control plane; *relay.Relay is one.
@@ -26,34 +28,44 @@ const purposeRelay = "relay"
 // siteAge is how old a list of OSCAR's services may be by which somebody is told of one.
 const siteAge = 5 * time.Second
 
-// site is this cluster for those who ask on streams, as long as a term lasts: a syncer
+// site is this cluster for those who ask on streams, as long as a session lasts: a syncer
 // without a session has no streams.
-type site struct{ *term }
+type site struct {
+	session  *session.Session
+	answers  *answers.Answers
+	services *services
+	oscar    passer
+}
+
+// passer passes requests on to OSCAR.
+type passer interface {
+	Pass(ctx context.Context, in manager.Pass) (*http.Response, error)
+}
 
 // Cluster implements relay.Site.
 func (s site) Cluster() (id, uid string) {
-	return s.cluster.ID, s.cluster.UID()
+	return s.session.ID, s.session.UID()
 }
 
 // OpenProof implements relay.Site. The envelope has no end: it is the control plane that
 // judges what is inside, by its own clock.
 func (s site) OpenProof(sealed string) (string, error) {
 	id, uid := s.Cluster()
-	proof, err := s.cluster.Identity.Open(sealed, seal.Header{Purpose: purposeRelay, Cluster: id, UID: uid}, s.cluster.Now())
+	proof, err := s.session.Identity.Open(sealed, seal.Header{Purpose: purposeRelay, Cluster: id, UID: uid}, s.session.Now())
 	return string(proof), err
 }
 
 // applied is the desired record of a life that is to stand here.
 func (s site) applied(service, uid string) (*record.Desired, error) {
-	view := s.cluster.Mirror.Snapshot()
-	c, err := s.cluster.Serves(view.KV(record.DesiredClusterKey(s.cluster.ID)))
+	view := s.session.Mirror.Snapshot()
+	c, err := s.session.Serves(view.KV(record.DesiredClusterKey(s.session.ID)))
 	if err != nil {
 		return nil, err
 	}
-	if s.cluster.Restored(c) {
+	if s.session.Restored(c) {
 		return nil, errors.New("the store was restored, and nothing is concluded from it yet")
 	}
-	kv, ok := view.KV(record.DesiredServiceKey(s.cluster.ID, service))
+	kv, ok := view.KV(record.DesiredServiceKey(s.session.ID, service))
 	if !ok {
 		return nil, relay.ErrNotOurs
 	}
@@ -74,7 +86,7 @@ func (s site) Ours(ctx context.Context, service, uid string) error {
 	if err != nil {
 		return err
 	}
-	list, _, err := s.answers.Lists.Get(ctx, s.newEnough(service, s.cluster.Now(), siteAge))
+	list, _, err := s.answers.Lists.Get(ctx, s.services.newEnough(service, s.session.Now(), siteAge))
 	if err != nil {
 		return err
 	}
@@ -93,14 +105,14 @@ func (s site) Invokes(service, uid, token string) bool {
 
 // Send implements relay.Site.
 func (s site) Send(ctx context.Context, out relay.Outgoing) (*http.Response, error) {
-	resp, err := s.cfg.OSCAR.Pass(ctx, manager.Pass{
+	resp, err := s.oscar.Pass(ctx, manager.Pass{
 		Method: out.Method, Path: out.Path, Query: out.Query, Header: out.Header, Body: out.Body, Length: out.Length, As: manager.Bearer(out.Token),
 	})
 	if err != nil && manager.NotSent(err) {
 		err = fmt.Errorf("%w: %w", relay.ErrNotSent, err)
 	}
 	if err != nil {
-		s.cluster.Log.Warn("a request of the control plane was not answered by OSCAR", "error", err)
+		s.session.Log.Warn("a request of the control plane was not answered by OSCAR", "error", err)
 	}
 	return resp, err
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/time/rate"
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -28,17 +27,13 @@ import (
 type Syncer struct {
 	cfg          Config
 	cluster      *session.Cluster
-	notes        *notebook
-	ledger       *ledger
+	services     *servicesProcess
 	metrics      *metrics
 	jobMetrics   *jobs.Metrics
 	offerMetrics *offers.Metrics
-	specs        *definition.Cache
+	definitions  *definition.Cache
 	// events are those of assignments that were heard of and not read yet.
 	events jobs.Events
-	// gets bounds the reads of single services that are made for votes: OSCAR
-	// lets about two a second through.
-	gets *rate.Limiter
 	// registration is the desired cluster as it was last seen.
 	registration atomic.Pointer[record.DesiredCluster]
 	// tokens keeps refresh tokens.
@@ -69,16 +64,14 @@ func New(cfg Config) (*Syncer, error) {
 			ID: cfg.ClusterID, Instance: cfg.Instance, Store: cfg.Store, Identity: cfg.Identity, Now: cfg.Now, Log: cfg.Logger,
 			FailPoints: cfg.FailPoints, Forms: cfg.Forms, Memory: cfg.Memory, AcceptUID: cfg.AcceptClusterUID, Compare: session.NewSignal(),
 		},
-		notes:        newNotebook(cfg.LateWindow, cfg.WriteTimeout),
-		ledger:       newLedger(),
+		services:     newServicesProcess(cfg.Registry, cfg.LateWindow, cfg.WriteTimeout),
 		metrics:      newMetrics(cfg.Registry),
 		jobMetrics:   jobs.NewMetrics(cfg.Registry),
 		offerMetrics: offers.NewMetrics(cfg.Registry),
-		gets:         rate.NewLimiter(1, 3),
 	}
-	s.specs = definition.NewCache(s.cluster, cfg.LocalURL)
+	s.definitions = definition.NewCache(s.cluster, cfg.LocalURL)
 	s.tokens = ownertoken.NewProcess(s.cluster, cfg.Vault, issuers)
-	s.origins = originstorage.NewKeys(s.cluster, cfg.Origins, s.specs, s.tokens)
+	s.origins = originstorage.NewKeys(s.cluster, cfg.Origins, s.definitions, s.tokens)
 	s.cluster.Mirror = cfg.Store.NewMirror(store.MirrorConfig{
 		Prefixes: []string{desired, record.ObservedPrefix(cfg.ClusterID)},
 		// Specs and events are large, and read when they are needed. Questions are few,
@@ -212,8 +205,7 @@ func (s *Syncer) term(ctx context.Context, leads func() bool) error {
 	}()
 	s.metrics.leads.Store(&leads)
 	defer s.metrics.leads.Store(nil)
-	t := newTerm(s, &session.Session{
+	return s.run(working, &session.Session{
 		Cluster: s.cluster, Lease: lease, TTL: s.cfg.SessionTTL, Leads: leads, Started: s.cfg.Now(), Lose: cancel,
 	})
-	return t.run(working)
 }

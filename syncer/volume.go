@@ -17,12 +17,12 @@ import (
 
 // chooseVolume looks for the volume that the definition asks for, before its service is
 // made. adopts says that it is one that an earlier life left, which is used again.
-func (t *term) chooseVolume(ctx context.Context, v *sight) (adopts bool, no *refusal, err error) {
+func (s *services) chooseVolume(ctx context.Context, v *sight) (adopts bool, no *refusal, err error) {
 	name := v.def.VolumeName()
 	if name == "" {
 		return false, nil, nil
 	}
-	there, err := t.cfg.OSCAR.Volume(ctx, name, v.as.Value)
+	there, err := s.deps.OSCAR.Volume(ctx, name, v.as.Value)
 	switch {
 	case errors.Is(err, manager.ErrNoVolumes):
 		// OSCAR itself will tell: a volume in the way is refused, and stays as it is.
@@ -84,8 +84,8 @@ func smaller(have, want string) bool {
 }
 
 // noteVolume remembers what our service mounts: when it is gone nobody can tell.
-func (t *term) noteVolume(v *sight) {
-	t.notes.change(v.name, func(n *note) {
+func (s *services) noteVolume(v *sight) {
+	s.process.writes.change(v.name, func(n *note) {
 		if n.uid != v.desired.UID {
 			n.uid, n.made = v.desired.UID, nil
 		}
@@ -141,43 +141,43 @@ func (s situation) keepsPerishing() decision {
 
 // dropVolume deletes the volume that this life's creation made, as the owner ordered,
 // if it still is what that creation made and nobody uses it.
-func (t *term) dropVolume(ctx context.Context, v *sight) (bool, error) {
+func (s *services) dropVolume(ctx context.Context, v *sight) (bool, error) {
 	name, kept := v.volume().Name, ""
-	there, err := t.cfg.OSCAR.Volume(ctx, name, v.as.Value)
+	there, err := s.deps.OSCAR.Volume(ctx, name, v.as.Value)
 	switch {
 	case errors.Is(err, manager.ErrNoVolumes):
 		kept = "the cluster's OSCAR manages no volumes (VOLUME_ENABLE=false)"
 	case manager.NotFound(err):
 		// It went with its service.
 	case err != nil:
-		return false, t.noteFailure(v, dropVolume, record.ReasonDeleteFailed, err)
+		return false, s.noteFailure(v, dropVolume, record.ReasonDeleteFailed, err)
 	case there.Service != v.name || !definition.SameOwner(there.Owner, v.desired.Owner):
 		kept = "somebody else has made it anew"
 	case len(there.Attachments) > 0:
 		kept = fmt.Sprintf("service %q uses it", there.Attachments[0].Service)
 	default:
-		if err := t.fence(v); err != nil {
+		if err := s.fence(v); err != nil {
 			return false, err
 		}
-		t.session.FailPoints.Hit(failBeforeDrop)
-		err := t.call(ctx, v, dropVolume, func(ctx context.Context, timeout time.Duration) error {
-			return t.cfg.OSCAR.DeleteVolume(ctx, name, v.as.Value, timeout)
+		s.session.FailPoints.Hit(failBeforeDrop)
+		err := s.call(ctx, v, dropVolume, func(ctx context.Context, timeout time.Duration) error {
+			return s.deps.OSCAR.DeleteVolume(ctx, name, v.as.Value, timeout)
 		})
-		t.notes.change(v.name, func(n *note) { n.written = t.session.Now() })
-		t.session.FailPoints.Hit(failAfterDrop)
+		s.process.writes.change(v.name, func(n *note) { n.written = s.session.Now() })
+		s.session.FailPoints.Hit(failAfterDrop)
 		if err != nil {
-			return false, t.noteFailure(v, dropVolume, record.ReasonDeleteFailed, err)
+			return false, s.noteFailure(v, dropVolume, record.ReasonDeleteFailed, err)
 		}
 	}
 	if kept != "" {
-		t.session.Log.Warn("volume is left", "service", v.name, "volume", name, "reason", kept)
+		s.session.Log.Warn("volume is left", "service", v.name, "volume", name, "reason", kept)
 	}
-	t.notes.change(v.name, func(n *note) { n.volumeDone, n.volumeKept = true, kept })
+	s.process.writes.change(v.name, func(n *note) { n.volumeDone, n.volumeKept = true, kept })
 	return true, nil
 }
 
 // volumeFate tells what became of the volume of a deleted replica; nil without one.
-func (t *term) volumeFate(v *sight) *record.VolumeFate {
+func (s *services) volumeFate(v *sight) *record.VolumeFate {
 	volume := v.volume()
 	if volume == nil || v.desired.Keep != "" {
 		return nil
@@ -190,7 +190,7 @@ func (t *term) volumeFate(v *sight) *record.VolumeFate {
 	case v.token.reason != "":
 		fate.Why = fmt.Sprintf("%s: %s", v.token.reason, v.token.message)
 	default:
-		t.notes.change(v.name, func(n *note) { fate.Why = n.volumeKept })
+		s.process.writes.change(v.name, func(n *note) { fate.Why = n.volumeKept })
 		if fate.Why == "" {
 			fate.Fate = record.BucketDeleted
 		}

@@ -31,72 +31,72 @@ type refusal struct {
 
 // vote checks whether the service can be created, and answers the prepare. What keeps
 // us from checking is no vote, unless it lasts: the check is made again.
-func (t *term) vote(ctx context.Context, v *sight) error {
-	no, err := t.check(ctx, v)
+func (s *services) vote(ctx context.Context, v *sight) error {
+	no, err := s.check(ctx, v)
 	if err != nil {
-		return t.blocked(ctx, v, err)
+		return s.blocked(ctx, v, err)
 	}
-	return t.cast(ctx, v, no)
+	return s.cast(ctx, v, no)
 }
 
 // cast writes the answer; nil is a yes.
-func (t *term) cast(ctx context.Context, v *sight, no *refusal) error {
-	t.session.FailPoints.Hit(failBeforeVote)
+func (s *services) cast(ctx context.Context, v *sight, no *refusal) error {
+	s.session.FailPoints.Hit(failBeforeVote)
 	vote := &record.Vote{Answer: record.VoteYes, Revision: v.revision}
 	f := finding{phase: record.PhasePrepared, vote: vote}
 	if no != nil {
 		vote.Answer = record.VoteNo
 		f.phase, f.reason, f.message = record.PhaseRefused, no.reason, no.message
 	} else {
-		delay := t.ledger.promise(v.name, v.revision, t.outstanding(t.session.Mirror.Snapshot()), t.session.Now())
+		delay := s.process.forecast.promise(v.name, v.revision, s.outstanding(s.session.Mirror.Snapshot()), s.session.Now())
 		vote.DelayS = int64(math.Round(delay.Seconds()))
-		if t.tooLong(v, delay) {
+		if s.tooLong(v, delay) {
 			no := ownertoken.NeedsToken(fmt.Sprintf("the owner's access token expires at %s, and the writes before this one take %s",
 				v.as.Expires.UTC().Format(time.RFC3339), delay.Round(time.Second)))
 			vote.Answer, vote.DelayS = record.VoteNo, 0
 			f.phase, f.reason, f.message = record.PhaseRefused, no.Reason, no.Message
 		}
 	}
-	if err := t.report(ctx, v, f); err != nil {
+	if err := s.report(ctx, v, f); err != nil {
 		return err
 	}
-	t.metrics.votes.WithLabelValues(vote.Answer, string(f.reason)).Inc()
-	t.session.FailPoints.Hit(failAfterVote)
+	s.process.metrics.votes.WithLabelValues(vote.Answer, string(f.reason)).Inc()
+	s.session.FailPoints.Hit(failAfterVote)
 	return nil
 }
 
 // check returns nil for a yes.
-func (t *term) check(ctx context.Context, v *sight) (*refusal, error) {
-	if no, err := t.checkVersion(ctx, v); no != nil || err != nil {
+func (s *services) check(ctx context.Context, v *sight) (*refusal, error) {
+	if no, err := s.checkVersion(ctx, v); no != nil || err != nil {
 		return no, err
 	}
 	// Before the rest: who is not let in does not learn what stands there.
-	if no, err := t.checkUser(ctx, v); no != nil || err != nil {
+	if no, err := s.checkUser(ctx, v); no != nil || err != nil {
 		return no, err
 	}
-	if no, err := t.checkName(ctx, v); no != nil || err != nil {
+	if no, err := s.checkName(ctx, v); no != nil || err != nil {
 		return no, err
 	}
 	var err error
-	if v.buckets, _, err = t.answers.Buckets.Get(ctx, v.asOf); err != nil {
+	if v.buckets, _, err = s.deps.Answers.Buckets.Get(ctx, v.asOf); err != nil {
 		return nil, err
 	}
-	if bucket, reason, err := t.foreignBucket(v, nil); bucket != "" || err != nil {
+	if bucket, reason, err := s.foreignBucket(v, nil); bucket != "" || err != nil {
 		return &refusal{reason, foreignBucketMessage(bucket, reason)}, err
 	}
 	if v.service == nil {
-		if _, no, err := t.chooseVolume(ctx, v); no != nil || err != nil {
+		if _, no, err := s.chooseVolume(ctx, v); no != nil || err != nil {
 			return no, err
 		}
 	}
-	return t.checkRoom(ctx, v)
+	return s.checkRoom(ctx, v)
 }
 
-func (t *term) checkVersion(ctx context.Context, v *sight) (*refusal, error) {
-	info, asked, err := t.answers.Infos.Get(ctx, t.session.Now().Add(-answers.InfoAge))
+func (s *services) checkVersion(ctx context.Context, v *sight) (*refusal, error) {
+	info, asked, err := s.deps.Answers.Infos.Get(ctx, s.session.Now().Add(-answers.InfoAge))
 	if err == nil && answers.Unsupported(info.Version) && asked.Before(v.asOf) {
 		// A no is said of what OSCAR says now.
-		info, _, err = t.answers.Infos.Get(ctx, v.asOf)
+		info, _, err = s.deps.Answers.Infos.Get(ctx, v.asOf)
 	}
 	if err != nil {
 		return nil, err
@@ -114,11 +114,11 @@ func refusedCredential() *refusal {
 }
 
 // checkName demands that the name is free, or ours already.
-func (t *term) checkName(ctx context.Context, v *sight) (*refusal, error) {
-	if v.service == nil && t.gets.Allow() {
+func (s *services) checkName(ctx context.Context, v *sight) (*refusal, error) {
+	if v.service == nil && s.process.gets.Allow() {
 		// A service whose ConfigMap lost its label is not listed. Reads are too
 		// scarce for each of many votes at once: the creation reads again.
-		switch shown, err := t.cfg.OSCAR.Get(ctx, v.name); {
+		switch shown, err := s.deps.OSCAR.Get(ctx, v.name); {
 		case err == nil:
 			v.service = shown
 			if v.local, err = localOf(shown, v.desired, nil); err != nil {
@@ -133,12 +133,12 @@ func (t *term) checkName(ctx context.Context, v *sight) (*refusal, error) {
 			"a service named %q that is not of the federation stands on the cluster; choose another name, or delete it there", v.name)}, nil
 	}
 	if v.service == nil {
-		left, err := t.cfg.Kube.SecretLeft(ctx, v.desired.Owner, v.name)
+		left, err := s.deps.Kube.SecretLeft(ctx, v.desired.Owner, v.name)
 		switch {
 		case errors.Is(err, kube.ErrAbsent):
 		case errors.Is(err, kube.ErrDenied):
 			// No opinion: every vote would be lost until somebody gives the right.
-			t.session.Log.Error("Kubernetes does not say whether a Secret is left", "service", v.name, "error", err)
+			s.session.Log.Error("Kubernetes does not say whether a Secret is left", "service", v.name, "error", err)
 		case err != nil:
 			return nil, err
 		case left:
@@ -151,14 +151,14 @@ func (t *term) checkName(ctx context.Context, v *sight) (*refusal, error) {
 
 // checkRoom demands that one pod fits what one node can give at all. What runs
 // there now does not matter: services wait for jobs, and jobs for room.
-func (t *term) checkRoom(ctx context.Context, v *sight) (*refusal, error) {
-	nodes, asked, err := t.sizesOfNodes(ctx, t.session.Now().Add(-nodesAge))
+func (s *services) checkRoom(ctx context.Context, v *sight) (*refusal, error) {
+	nodes, asked, err := s.sizesOfNodes(ctx, s.session.Now().Add(-nodesAge))
 	no, err := v.room(nodes, err)
 	if no == nil || !asked.Before(v.asOf) {
 		return no, err
 	}
 	// A no is said of the nodes that there are now.
-	nodes, _, err = t.sizesOfNodes(ctx, v.asOf)
+	nodes, _, err = s.sizesOfNodes(ctx, v.asOf)
 	return v.room(nodes, err)
 }
 
@@ -197,11 +197,11 @@ func (v *sight) room(nodes []kube.Node, err error) (*refusal, error) {
 
 // sizesOfNodes are the nodes as OSCAR tells them or, where it cannot since there is no
 // metrics server, as Kubernetes does; none when nobody knows.
-func (t *term) sizesOfNodes(ctx context.Context, notBefore time.Time) ([]kube.Node, time.Time, error) {
-	told, asked, err := t.answers.Nodes.Get(ctx, notBefore)
+func (s *services) sizesOfNodes(ctx context.Context, notBefore time.Time) ([]kube.Node, time.Time, error) {
+	told, asked, err := s.deps.Answers.Nodes.Get(ctx, notBefore)
 	switch {
 	case manager.StatusOf(err) >= 500 || err == nil && len(told) == 0:
-		nodes, asked, err := t.answers.Sizes.Get(ctx, notBefore)
+		nodes, asked, err := s.deps.Answers.Sizes.Get(ctx, notBefore)
 		if errors.Is(err, kube.ErrAbsent) || errors.Is(err, kube.ErrDenied) {
 			return nil, asked, nil
 		}
@@ -224,15 +224,15 @@ func quantity(value, fallback string) (resource.Quantity, bool) {
 
 // outstanding names the creations and changes that were ordered, or voted yes
 // for, and have no outcome yet.
-func (s *Syncer) outstanding(view *store.MirrorView) map[string]bool {
+func (s *services) outstanding(view *store.MirrorView) map[string]bool {
 	out := map[string]bool{}
-	for kv := range view.Prefix(record.DesiredServicesPrefix(s.cluster.ID)) {
+	for kv := range view.Prefix(record.DesiredServicesPrefix(s.session.ID)) {
 		d, err := store.Decode[record.Desired](kv)
 		if err != nil || d.Tombstone() {
 			continue
 		}
 		name := record.ParseKey(kv.Key).Name
-		o := s.cluster.Observed(view, name, d.UID)
+		o := s.session.Observed(view, name, d.UID)
 		switch d.Intent {
 		case record.IntentPrepare:
 			if o != nil && o.Vote != nil && o.Vote.Revision == kv.ModRevision && o.Vote.Answer == record.VoteYes {
@@ -247,17 +247,17 @@ func (s *Syncer) outstanding(view *store.MirrorView) map[string]bool {
 	return out
 }
 
-// settleLedger drops promises whose prepare is gone or has become an order: from
+// settleForecast drops promises whose prepare is gone or has become an order: from
 // then on the mirror shows them as outstanding.
-func (s *Syncer) settleLedger(view *store.MirrorView) {
-	s.ledger.settle(func(name string, revision int64) bool {
-		kv, ok := view.KV(record.DesiredServiceKey(s.cluster.ID, name))
+func (s *services) settleForecast(view *store.MirrorView) {
+	s.process.forecast.settle(func(name string, revision int64) bool {
+		kv, ok := view.KV(record.DesiredServiceKey(s.session.ID, name))
 		return ok && kv.ModRevision == revision
 	})
 }
 
 // checkUser asks OSCAR, with the owner's own token, whether it lets him in.
-func (t *term) checkUser(ctx context.Context, v *sight) (*refusal, error) {
+func (s *services) checkUser(ctx context.Context, v *sight) (*refusal, error) {
 	switch {
 	case !v.token.needed:
 		return nil, nil
@@ -266,9 +266,9 @@ func (t *term) checkUser(ctx context.Context, v *sight) (*refusal, error) {
 	case v.token.reason != "":
 		return &refusal{v.token.reason, v.token.message}, nil
 	}
-	err := t.answers.Admissions.Check(ctx, v.as.Value)
+	err := s.deps.Answers.Admissions.Check(ctx, v.as.Value)
 	if manager.NotAdmitted(err) {
-		return notAllowed(t.session.ID), nil
+		return notAllowed(s.session.ID), nil
 	}
 	return nil, err
 }

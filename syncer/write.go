@@ -21,30 +21,30 @@ const maxSteps = 6
 
 // write takes one service as far as it goes now. Only one write is under way at
 // any time. Each is preceded by a fresh look, which is also the fence.
-func (t *term) write(ctx context.Context, name string) (bool, error) {
-	t.metrics.queue.Set(float64(t.writes.Len()))
+func (s *services) write(ctx context.Context, name string) (bool, error) {
+	s.process.metrics.queue.Set(float64(s.writes.Len()))
 	measured := false
-	t.writing.Store(true)
-	defer t.writing.Store(false)
-	t.ledger.begin(t.session.Now())
-	defer func() { t.ledger.end(t.session.Now(), measured) }()
+	s.writing.Store(true)
+	defer s.writing.Store(false)
+	s.process.forecast.begin(s.session.Now())
+	defer func() { s.process.forecast.end(s.session.Now(), measured) }()
 	for range maxSteps {
-		if !t.session.Leads() {
+		if !s.session.Leads() {
 			return false, session.ErrNotLeading // without asking OSCAR in vain
 		}
-		v, err := t.examine(ctx, name)
+		v, err := s.examine(ctx, name)
 		if err != nil {
-			return false, t.blocked(ctx, v, err)
+			return false, s.blocked(ctx, v, err)
 		}
 		d := plan(v.situation)
 		if !d.act.writes() {
 			if d.act == castVote {
 				break // a vote shares its list with others
 			}
-			_, err := t.carryOut(ctx, v, d)
+			_, err := s.carryOut(ctx, v, d)
 			return false, err
 		}
-		answered, err := t.step(ctx, v, d)
+		answered, err := s.step(ctx, v, d)
 		if err != nil {
 			return false, err
 		}
@@ -53,37 +53,37 @@ func (t *term) write(ctx context.Context, name string) (bool, error) {
 			return false, context.Cause(ctx)
 		}
 	}
-	t.decisions.Add(name)
+	s.decisions.Add(name)
 	return false, nil
 }
 
 // step does one write. It says whether OSCAR did what it was asked, as far as
 // its answer tells; what became of it is found by looking again. Its error is
 // about us: a fence, or etcd.
-func (t *term) step(ctx context.Context, v *sight, d decision) (bool, error) {
+func (s *services) step(ctx context.Context, v *sight, d decision) (bool, error) {
 	if d.drifted {
-		if err := t.report(ctx, v, finding{phase: record.PhaseDrifted, reason: record.ReasonDrifted, message: d.message}); err != nil {
+		if err := s.report(ctx, v, finding{phase: record.PhaseDrifted, reason: record.ReasonDrifted, message: d.message}); err != nil {
 			return false, err
 		}
 		// The report has moved nothing that the fence looks at.
 	}
 	switch d.act {
 	case create:
-		return t.create(ctx, v)
+		return s.create(ctx, v)
 	case update:
-		return t.update(ctx, v, d.repair)
+		return s.update(ctx, v, d.repair)
 	case detach:
-		return t.detach(ctx, v)
+		return s.detach(ctx, v)
 	case erase:
-		return t.erase(ctx, v)
+		return s.erase(ctx, v)
 	case dropBuckets:
-		return t.dropBuckets(ctx, v)
+		return s.dropBuckets(ctx, v)
 	case dropVolume:
-		return t.dropVolume(ctx, v)
+		return s.dropVolume(ctx, v)
 	case heal:
-		return t.heal(ctx, v, d)
+		return s.heal(ctx, v, d)
 	case release:
-		return t.release(ctx, v)
+		return s.release(ctx, v)
 	}
 	return false, fmt.Errorf("step %s is no write", d.act)
 }
@@ -91,18 +91,18 @@ func (t *term) step(ctx context.Context, v *sight, d decision) (bool, error) {
 // create sends the POST. One that finds buckets of an earlier life is sent
 // without storage, since OSCAR would refuse it; the update that follows attaches. A
 // volume of an earlier life is used by its name.
-func (t *term) create(ctx context.Context, v *sight) (bool, error) {
-	made := t.madeBuckets(v)
-	if refused, err := t.refuseBucket(v, create); refused || err != nil {
+func (s *services) create(ctx context.Context, v *sight) (bool, error) {
+	made := s.madeBuckets(v)
+	if refused, err := s.refuseBucket(v, create); refused || err != nil {
 		return false, err
 	}
-	adopts, no, err := t.chooseVolume(ctx, v)
+	adopts, no, err := s.chooseVolume(ctx, v)
 	if err != nil {
 		return false, err
 	}
 	if no != nil {
-		t.notes.change(v.name, func(n *note) {
-			n.failed(create, failure{reason: no.reason, operation: create.operation(), message: no.message}, true, t.session.Now(), t.cfg.RetryPause, t.cfg.Resync)
+		s.process.writes.change(v.name, func(n *note) {
+			n.failed(create, failure{reason: no.reason, operation: create.operation(), message: no.message}, true, s.session.Now(), s.cfg.RetryPause, s.cfg.Resync)
 		})
 		return false, nil
 	}
@@ -123,39 +123,39 @@ func (t *term) create(ctx context.Context, v *sight) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := t.fence(v); err != nil {
+	if err := s.fence(v); err != nil {
 		return false, err
 	}
-	t.session.FailPoints.Hit(failBeforeCreate)
-	sent := t.session.Now()
-	t.notes.change(v.name, func(n *note) {
-		n.postAt, n.openUntil, n.made = sent, sent.Add(t.timeout(v)), definition.Union(n.made, makes)
+	s.session.FailPoints.Hit(failBeforeCreate)
+	sent := s.session.Now()
+	s.process.writes.change(v.name, func(n *note) {
+		n.postAt, n.openUntil, n.made = sent, sent.Add(s.timeout(v)), definition.Union(n.made, makes)
 	})
-	err = t.call(ctx, v, create, func(ctx context.Context, timeout time.Duration) error {
-		return t.cfg.OSCAR.Create(ctx, v.name, body, v.as.Value, timeout)
+	err = s.call(ctx, v, create, func(ctx context.Context, timeout time.Duration) error {
+		return s.deps.OSCAR.Create(ctx, v.name, body, v.as.Value, timeout)
 	})
-	t.notes.change(v.name, func(n *note) {
-		n.written = t.session.Now()
+	s.process.writes.change(v.name, func(n *note) {
+		n.written = s.session.Now()
 		if api, ok := errors.AsType[*manager.APIError](err); ok && api.Unanswered() {
-			n.openUntil = n.written.Add(t.timeout(v) / 2)
+			n.openUntil = n.written.Add(s.timeout(v) / 2)
 			return
 		}
 		n.postAt, n.openUntil = time.Time{}, time.Time{}
 		n.posted = n.posted || err == nil
 	})
-	t.session.FailPoints.Hit(failAfterCreate)
-	return err == nil, t.noteFailure(v, create, record.ReasonCreateFailed, err)
+	s.session.FailPoints.Hit(failAfterCreate)
+	return err == nil, s.noteFailure(v, create, record.ReasonCreateFailed, err)
 }
 
 // update sends the PUT of the whole definition. OSCAR makes each bucket that is
 // missing.
-func (t *term) update(ctx context.Context, v *sight, repair bool) (bool, error) {
+func (s *services) update(ctx context.Context, v *sight, repair bool) (bool, error) {
 	already, err := definition.BucketsOf(v.service)
 	if err != nil {
 		return false, err
 	}
-	made := t.madeBuckets(v)
-	if refused, err := t.refuseBucket(v, update, already...); refused || err != nil {
+	made := s.madeBuckets(v)
+	if refused, err := s.refuseBucket(v, update, already...); refused || err != nil {
 		return false, err
 	}
 	makes := absent(v.def.Buckets(), v.buckets)
@@ -164,11 +164,11 @@ func (t *term) update(ctx context.Context, v *sight, repair bool) (bool, error) 
 	if err != nil {
 		return false, err
 	}
-	if err := t.fence(v); err != nil {
+	if err := s.fence(v); err != nil {
 		return false, err
 	}
-	t.session.FailPoints.Hit(failBeforeUpdate)
-	t.notes.change(v.name, func(n *note) {
+	s.session.FailPoints.Hit(failBeforeUpdate)
+	s.process.writes.change(v.name, func(n *note) {
 		n.made = definition.Union(n.made, makes)
 		if repair {
 			n.repairing = true
@@ -177,108 +177,108 @@ func (t *term) update(ctx context.Context, v *sight, repair bool) (bool, error) 
 			}
 		}
 	})
-	err = t.call(ctx, v, update, func(ctx context.Context, timeout time.Duration) error {
-		return t.cfg.OSCAR.Update(ctx, v.name, body, v.as.Value, timeout)
+	err = s.call(ctx, v, update, func(ctx context.Context, timeout time.Duration) error {
+		return s.deps.OSCAR.Update(ctx, v.name, body, v.as.Value, timeout)
 	})
-	t.notes.change(v.name, func(n *note) {
-		n.written = t.session.Now()
+	s.process.writes.change(v.name, func(n *note) {
+		n.written = s.session.Now()
 		if err == nil {
 			n.repaired()
 		}
 	})
-	t.session.FailPoints.Hit(failAfterUpdate)
-	return err == nil, t.noteFailure(v, update, record.ReasonUpdateFailed, err)
+	s.session.FailPoints.Hit(failAfterUpdate)
+	return err == nil, s.noteFailure(v, update, record.ReasonUpdateFailed, err)
 }
 
 // detach takes the storage out of the service, so that its DELETE leaves the
 // buckets alone. OSCAR answers 500 and has done it.
-func (t *term) detach(ctx context.Context, v *sight) (bool, error) {
+func (s *services) detach(ctx context.Context, v *sight) (bool, error) {
 	body, err := definition.DetachedBody(v.service.JSON)
 	if err != nil {
 		return false, err
 	}
-	if err := t.fence(v); err != nil {
+	if err := s.fence(v); err != nil {
 		return false, err
 	}
-	t.session.FailPoints.Hit(failBeforeDetach)
-	err = t.call(ctx, v, detach, func(ctx context.Context, timeout time.Duration) error {
-		return t.cfg.OSCAR.Update(ctx, v.name, body, "", timeout)
+	s.session.FailPoints.Hit(failBeforeDetach)
+	err = s.call(ctx, v, detach, func(ctx context.Context, timeout time.Duration) error {
+		return s.deps.OSCAR.Update(ctx, v.name, body, "", timeout)
 	})
-	t.notes.change(v.name, func(n *note) { n.written = t.session.Now() })
-	t.session.FailPoints.Hit(failAfterDetach)
-	return err == nil, t.noteFailure(v, detach, record.ReasonDetachFailed, err)
+	s.process.writes.change(v.name, func(n *note) { n.written = s.session.Now() })
+	s.session.FailPoints.Hit(failAfterDetach)
+	return err == nil, s.noteFailure(v, detach, record.ReasonDetachFailed, err)
 }
 
 // erase sends the DELETE of a detached service.
-func (t *term) erase(ctx context.Context, v *sight) (bool, error) {
-	if err := t.fence(v); err != nil {
+func (s *services) erase(ctx context.Context, v *sight) (bool, error) {
+	if err := s.fence(v); err != nil {
 		return false, err
 	}
-	t.session.FailPoints.Hit(failBeforeErase)
-	sent := t.session.Now()
-	t.notes.change(v.name, func(n *note) { n.deleteAt, n.absentIn = sent, nil })
-	err := t.call(ctx, v, erase, func(ctx context.Context, timeout time.Duration) error {
-		return t.cfg.OSCAR.Delete(ctx, v.name, timeout)
+	s.session.FailPoints.Hit(failBeforeErase)
+	sent := s.session.Now()
+	s.process.writes.change(v.name, func(n *note) { n.deleteAt, n.absentIn = sent, nil })
+	err := s.call(ctx, v, erase, func(ctx context.Context, timeout time.Duration) error {
+		return s.deps.OSCAR.Delete(ctx, v.name, timeout)
 	})
-	t.notes.change(v.name, func(n *note) {
-		n.written, n.erased = t.session.Now(), v.desired.UID
+	s.process.writes.change(v.name, func(n *note) {
+		n.written, n.erased = s.session.Now(), v.desired.UID
 		if api, ok := errors.AsType[*manager.APIError](err); !ok || !api.Unanswered() {
 			n.deleteAt = time.Time{}
 		}
 	})
-	t.session.FailPoints.Hit(failAfterErase)
-	return err == nil, t.noteFailure(v, erase, record.ReasonDeleteFailed, err)
+	s.session.FailPoints.Hit(failAfterErase)
+	return err == nil, s.noteFailure(v, erase, record.ReasonDeleteFailed, err)
 }
 
 // dropBuckets deletes the buckets that this life made and that still say so, as the
 // owner ordered. One that another service names by now is left.
-func (t *term) dropBuckets(ctx context.Context, v *sight) (bool, error) {
-	used, err := t.usedBuckets(ctx, t.session.Now())
+func (s *services) dropBuckets(ctx context.Context, v *sight) (bool, error) {
+	used, err := s.usedBuckets(ctx, s.session.Now())
 	if err != nil {
 		return false, err
 	}
-	for _, name := range t.notedBuckets(v) {
+	for _, name := range s.notedBuckets(v) {
 		bucket, exists := v.buckets[name]
 		if !exists {
 			continue
 		}
 		if why := keeps(bucket, v.name, v.desired.Owner, true, used[name]); why != "" {
-			t.session.Log.Warn("bucket is left", "service", v.name, "bucket", name, "reason", why)
+			s.session.Log.Warn("bucket is left", "service", v.name, "bucket", name, "reason", why)
 			continue
 		}
-		if err := t.fence(v); err != nil {
+		if err := s.fence(v); err != nil {
 			return false, err
 		}
-		t.session.FailPoints.Hit(failBeforeDrop)
-		err := t.call(ctx, v, dropBuckets, func(ctx context.Context, timeout time.Duration) error {
-			return t.cfg.OSCAR.DeleteBucket(ctx, name, timeout)
+		s.session.FailPoints.Hit(failBeforeDrop)
+		err := s.call(ctx, v, dropBuckets, func(ctx context.Context, timeout time.Duration) error {
+			return s.deps.OSCAR.DeleteBucket(ctx, name, timeout)
 		})
-		t.notes.change(v.name, func(n *note) { n.written = t.session.Now() })
-		t.session.FailPoints.Hit(failAfterDrop)
+		s.process.writes.change(v.name, func(n *note) { n.written = s.session.Now() })
+		s.session.FailPoints.Hit(failAfterDrop)
 		if err != nil && !manager.NotFound(err) {
-			return false, t.noteFailure(v, dropBuckets, record.ReasonDeleteFailed, err)
+			return false, s.noteFailure(v, dropBuckets, record.ReasonDeleteFailed, err)
 		}
 	}
-	t.notes.change(v.name, func(n *note) { n.bucketsDropped = true })
+	s.process.writes.change(v.name, func(n *note) { n.bucketsDropped = true })
 	return true, nil
 }
 
 // heal makes a half-created service deletable through Kubernetes. Without
 // Kubernetes it stays as it is and says so.
-func (t *term) heal(ctx context.Context, v *sight, d decision) (bool, error) {
-	if err := t.fence(v); err != nil {
+func (s *services) heal(ctx context.Context, v *sight, d decision) (bool, error) {
+	if err := s.fence(v); err != nil {
 		return false, err
 	}
-	err := t.call(ctx, v, heal, func(ctx context.Context, _ time.Duration) error { return t.cfg.Kube.Heal(ctx, v.name) })
+	err := s.call(ctx, v, heal, func(ctx context.Context, _ time.Duration) error { return s.deps.Kube.Heal(ctx, v.name) })
 	if err == nil {
 		return true, nil
 	}
 	if !errors.Is(err, kube.ErrAbsent) {
-		t.session.Log.Warn("half-created service is not healed", "service", v.name, "error", err)
+		s.session.Log.Warn("half-created service is not healed", "service", v.name, "error", err)
 	}
 	final := errors.Is(err, kube.ErrAbsent) || errors.Is(err, kube.ErrDenied)
-	t.notes.change(v.name, func(n *note) {
-		n.failed(heal, failure{reason: d.reason, operation: "heal", message: d.message}, final, t.session.Now(), t.cfg.RetryPause, t.cfg.Resync)
+	s.process.writes.change(v.name, func(n *note) {
+		n.failed(heal, failure{reason: d.reason, operation: "heal", message: d.message}, final, s.session.Now(), s.cfg.RetryPause, s.cfg.Resync)
 	})
 	return false, nil
 }
@@ -286,11 +286,11 @@ func (t *term) heal(ctx context.Context, v *sight, d decision) (bool, error) {
 // fence is the last check before a write: the Lease is ours, the sight is recent
 // enough and the session is ours, all by our own clock. That the last two were so in
 // etcd was read last of all when the sight was made.
-func (t *term) fence(v *sight) error {
-	if !t.session.Leads() {
+func (s *services) fence(v *sight) error {
+	if !s.session.Leads() {
 		return session.ErrNotLeading
 	}
-	if !v.fresh || t.session.Now().After(v.until) || !t.session.Lease.Alive() {
+	if !v.fresh || s.session.Now().After(v.until) || !s.session.Lease.Alive() {
 		return fmt.Errorf("%w: too much time has passed since it was read", session.ErrStale)
 	}
 	return nil
@@ -298,12 +298,12 @@ func (t *term) fence(v *sight) error {
 
 // call sends one write. It is not cut off when the term ends, since half a write
 // helps nobody, but for StopGrace.
-func (t *term) call(ctx context.Context, v *sight, step act, send func(context.Context, time.Duration) error) error {
-	timeout := t.timeout(v)
+func (s *services) call(ctx context.Context, v *sight, step act, send func(context.Context, time.Duration) error) error {
+	timeout := s.timeout(v)
 	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout+time.Second)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(t.cfg.StopGrace, cancel) })()
-	began := t.session.Now()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(s.cfg.StopGrace, cancel) })()
+	began := s.session.Now()
 	err := send(sending, timeout)
 	outcome := "ok"
 	if api, ok := errors.AsType[*manager.APIError](err); ok {
@@ -318,30 +318,30 @@ func (t *term) call(ctx context.Context, v *sight, step act, send func(context.C
 	} else if err != nil {
 		outcome = "error"
 	}
-	t.metrics.wrote(step, outcome, t.session.Now().Sub(began))
-	t.session.Log.Info("wrote to OSCAR", "service", v.name, "step", step.String(), "outcome", outcome,
-		"status", manager.StatusOf(err), "seconds", t.session.Now().Sub(began).Seconds())
+	s.process.metrics.wrote(step, outcome, s.session.Now().Sub(began))
+	s.session.Log.Info("wrote to OSCAR", "service", v.name, "step", step.String(), "outcome", outcome,
+		"status", manager.StatusOf(err), "seconds", s.session.Now().Sub(began).Seconds())
 	return err
 }
 
 // timeout of a write: a POST waits until images are fetched, when that is asked.
-func (t *term) timeout(v *sight) time.Duration {
+func (s *services) timeout(v *sight) time.Duration {
 	if v.def != nil && v.def.Service.ImagePrefetch {
-		return t.cfg.PrefetchTimeout
+		return s.cfg.PrefetchTimeout
 	}
-	return t.cfg.WriteTimeout
+	return s.cfg.WriteTimeout
 }
 
 // noteFailure keeps why a write failed; whether it did is found by looking again.
 // An unanswered POST is no failure yet. What is no *manager.APIError is
 // returned.
-func (t *term) noteFailure(v *sight, step act, reason record.Reason, err error) error {
+func (s *services) noteFailure(v *sight, step act, reason record.Reason, err error) error {
 	if err == nil {
 		// Until the next look shows otherwise, it had no effect: so an OSCAR that
 		// says yes and does nothing is not asked for ever.
-		t.notes.change(v.name, func(n *note) {
+		s.process.writes.change(v.name, func(n *note) {
 			n.failed(step, failure{reason: reason, operation: step.operation(), message: noEffect(v, step)},
-				false, t.session.Now(), t.cfg.RetryPause, t.cfg.Resync)
+				false, s.session.Now(), s.cfg.RetryPause, s.cfg.Resync)
 		})
 		return nil
 	}
@@ -356,7 +356,7 @@ func (t *term) noteFailure(v *sight, step act, reason record.Reason, err error) 
 	final := api.Definite()
 	switch {
 	case (step == create || step == update) && v.token.needed && manager.NotAdmitted(err) && (manager.Refused(err) || f.message == ""):
-		no := notAllowed(t.session.ID)
+		no := notAllowed(s.session.ID)
 		f.reason, f.message = no.reason, no.message
 	case manager.Refused(err):
 		no := refusedCredential()
@@ -366,9 +366,9 @@ func (t *term) noteFailure(v *sight, step act, reason record.Reason, err error) 
 	case f.message == "":
 		f.message = fmt.Sprintf("%s answered %d", f.operation, api.Status)
 	}
-	inTime := v.desired.Deadline != nil && t.session.Now().Before(t.due(v.name, v.desired))
-	t.notes.change(v.name, func(n *note) {
-		n.failed(step, f, final, t.session.Now(), t.cfg.RetryPause, t.cfg.Resync)
+	inTime := v.desired.Deadline != nil && s.session.Now().Before(s.due(v.name, v.desired))
+	s.process.writes.change(v.name, func(n *note) {
+		n.failed(step, f, final, s.session.Now(), s.cfg.RetryPause, s.cfg.Resync)
 		if inTime && f.reason == record.ReasonOscarUnreachable {
 			n.final = false // there is time left for it to come back
 		}
@@ -397,14 +397,14 @@ func noEffect(v *sight, step act) string {
 }
 
 // refuseBucket notes that a step is refused for a bucket that is not ours.
-func (t *term) refuseBucket(v *sight, step act, already ...string) (bool, error) {
-	bucket, reason, err := t.foreignBucket(v, already)
+func (s *services) refuseBucket(v *sight, step act, already ...string) (bool, error) {
+	bucket, reason, err := s.foreignBucket(v, already)
 	if bucket == "" || err != nil {
 		return false, err
 	}
-	t.notes.change(v.name, func(n *note) {
+	s.process.writes.change(v.name, func(n *note) {
 		n.failed(step, failure{reason: reason, operation: step.operation(), message: foreignBucketMessage(bucket, reason)},
-			true, t.session.Now(), t.cfg.RetryPause, t.cfg.Resync)
+			true, s.session.Now(), s.cfg.RetryPause, s.cfg.Resync)
 	})
 	return true, nil
 }
