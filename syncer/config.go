@@ -22,7 +22,9 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/originstorage"
 	"github.com/oscarfed/oscarfed/syncer/ownertoken"
+	"github.com/oscarfed/oscarfed/syncer/services"
 	"github.com/oscarfed/oscarfed/syncer/session"
+	"github.com/oscarfed/oscarfed/syncer/status"
 	"github.com/oscarfed/oscarfed/syncer/token"
 )
 
@@ -248,15 +250,15 @@ func (c Config) jobs() jobs.Config {
 }
 
 // services has the periods of services.
-func (c Config) services() servicesConfig {
-	return servicesConfig{
+func (c Config) services() services.Config {
+	return services.Config{
 		Resync: c.Resync, WriteTimeout: c.WriteTimeout, PrefetchTimeout: c.PrefetchTimeout, StopGrace: c.StopGrace, RetryPause: c.RetryPause,
 	}
 }
 
 // status has the periods of what is reported of the cluster.
-func (c Config) status() statusConfig {
-	return statusConfig{
+func (c Config) status() status.Config {
+	return status.Config{
 		Resync: c.Resync, ProbeEvery: c.ProbeEvery, AwayAfter: c.AwayAfter, CapacityEvery: c.CapacityEvery, SharedMinIO: c.SharedMinIO,
 	}
 }

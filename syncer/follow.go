@@ -21,14 +21,14 @@ func (r *sessionRun) follow(ctx context.Context) error {
 			return err
 		}
 		view := r.session.Mirror.Snapshot()
-		r.services.mirrored(view)
+		r.services.Mirrored(view)
 		for _, key := range keys {
 			switch ref := record.ParseKey(key); ref.Kind {
 			case record.KindDesiredService:
 				if word := record.Strange(session.DesiredIn(view, key)); word != "" {
 					r.session.Log.Error("a newer control plane asks for what this syncer does not know; the service is left as it is", "service", ref.Name, "word", word)
 				}
-				r.services.desiredChanged(ref.Name)
+				r.services.DesiredChanged(ref.Name)
 				r.tokens.ReconcileServed(view, ref.Name)
 				r.jobs.ServiceChanged(ref.Name)
 				r.offers.ServiceChanged(ref.Name)
@@ -39,14 +39,14 @@ func (r *sessionRun) follow(ctx context.Context) error {
 			case record.KindHold, record.KindHolding, record.KindTokenAsk, record.KindGranted, record.KindWant, record.KindGrant:
 				r.tokens.Changed(ref.Name)
 			case record.KindObservedService, record.KindAsk:
-				r.services.changed(ref.Name)
+				r.services.Changed(ref.Name)
 				r.jobs.ServiceChanged(ref.Name)
 			case record.KindTokens:
 				r.tokens.Arrived(view, ref.Name)
 			case record.KindDesiredCluster:
 				r.noteEpoch(view)
 				for kv := range view.Prefix(record.DesiredServicesPrefix(r.session.ID)) {
-					r.services.changed(record.ParseKey(kv.Key).Name)
+					r.services.Changed(record.ParseKey(kv.Key).Name)
 				}
 				r.tokens.ReconcileAll(view)
 				r.jobs.ClusterChanged()
@@ -96,16 +96,16 @@ func (r *sessionRun) resync(ctx context.Context) error {
 	before, began := r.session.Mirror.Snapshot(), r.session.Now()
 	list, _, err := r.answers.Lists.Get(ctx, began)
 	view := r.session.Mirror.Snapshot()
-	r.services.resync(view, began)
+	r.services.Resync(view, began)
 	r.tokens.ForgetNeeds(began.Add(-3 * r.syncer.cfg.Resync))
 	r.tokens.ReconcileAll(view)
 	r.offers.All(view)
 	r.origins.ForgetKeys(view)
 	// A report of the cluster follows one of what it has free, where that can be told.
 	select {
-	case <-r.status.measured:
+	case <-r.status.FirstMeasured():
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	return r.status.reportCluster(ctx, before, view, list, err)
+	return r.status.ReportCluster(ctx, before, view, list, err)
 }

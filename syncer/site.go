@@ -13,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/answers"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/relay"
+	"github.com/oscarfed/oscarfed/syncer/services"
 	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
@@ -33,7 +34,7 @@ const siteAge = 5 * time.Second
 type site struct {
 	session  *session.Session
 	answers  *answers.Answers
-	services *services
+	services *services.Services
 	oscar    passer
 }
 
@@ -86,7 +87,7 @@ func (s site) Ours(ctx context.Context, service, uid string) error {
 	if err != nil {
 		return err
 	}
-	list, _, err := s.answers.Lists.Get(ctx, s.services.newEnough(service, s.session.Now(), siteAge))
+	list, _, err := s.answers.Lists.Get(ctx, s.services.NewEnough(service, s.session.Now(), siteAge))
 	if err != nil {
 		return err
 	}

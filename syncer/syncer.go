@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/offers"
 	"github.com/oscarfed/oscarfed/syncer/originstorage"
 	"github.com/oscarfed/oscarfed/syncer/ownertoken"
+	"github.com/oscarfed/oscarfed/syncer/services"
 	"github.com/oscarfed/oscarfed/syncer/session"
 	"github.com/oscarfed/oscarfed/syncer/token"
 )
@@ -27,7 +29,7 @@ import (
 type Syncer struct {
 	cfg          Config
 	cluster      *session.Cluster
-	services     *servicesProcess
+	services     *services.Process
 	metrics      *metrics
 	jobMetrics   *jobs.Metrics
 	offerMetrics *offers.Metrics
@@ -55,16 +57,13 @@ func New(cfg Config) (*Syncer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("syncer: %w", err)
 	}
-	desired, services := record.DesiredPrefix(cfg.ClusterID), record.DesiredServicesPrefix(cfg.ClusterID)
-	tokens := record.TokensPrefix(cfg.ClusterID)
-	assignments, answers := record.AssignmentsPrefix(cfg.ClusterID), record.OfferAnswersPrefix(cfg.ClusterID)
 	s := &Syncer{
 		cfg: cfg,
 		cluster: &session.Cluster{
 			ID: cfg.ClusterID, Instance: cfg.Instance, Store: cfg.Store, Identity: cfg.Identity, Now: cfg.Now, Log: cfg.Logger,
 			FailPoints: cfg.FailPoints, Forms: cfg.Forms, Memory: cfg.Memory, AcceptUID: cfg.AcceptClusterUID, Compare: session.NewSignal(),
 		},
-		services:     newServicesProcess(cfg.Registry, cfg.LateWindow, cfg.WriteTimeout),
+		services:     services.NewProcess(cfg.Registry, cfg.LateWindow, cfg.WriteTimeout),
 		metrics:      newMetrics(cfg.Registry),
 		jobMetrics:   jobs.NewMetrics(cfg.Registry),
 		offerMetrics: offers.NewMetrics(cfg.Registry),
@@ -72,21 +71,32 @@ func New(cfg Config) (*Syncer, error) {
 	s.definitions = definition.NewCache(s.cluster, cfg.LocalURL)
 	s.tokens = ownertoken.NewProcess(s.cluster, cfg.Vault, issuers)
 	s.origins = originstorage.NewKeys(s.cluster, cfg.Origins, s.definitions, s.tokens)
-	s.cluster.Mirror = cfg.Store.NewMirror(store.MirrorConfig{
-		Prefixes: []string{desired, record.ObservedPrefix(cfg.ClusterID)},
-		// Specs and events are large, and read when they are needed. Questions are few,
-		// and so are access tokens, which are an hour old at most.
+	s.cluster.Mirror = s.newMirror()
+	return s, nil
+}
+
+// newMirror mirrors the cluster's own keys, without what is large: specs and events are read
+// when they are needed. Questions are few, and so are access tokens, which are an hour old at
+// most.
+func (s *Syncer) newMirror() *store.Mirror {
+	id := s.cluster.ID
+	desired := record.DesiredPrefix(id)
+	kept := []string{
+		record.DesiredServicesPrefix(id), record.TokensPrefix(id), record.AssignmentsPrefix(id), record.OfferAnswersPrefix(id), desired + "asks/",
+	}
+	return s.cluster.Store.NewMirror(store.MirrorConfig{
+		Prefixes: []string{desired, record.ObservedPrefix(id)},
 		Skip: func(key string) bool {
-			return strings.HasPrefix(key, desired) && !strings.HasPrefix(key, services) && !strings.HasPrefix(key, tokens) &&
-				!strings.HasPrefix(key, assignments) && !strings.HasPrefix(key, answers) &&
-				!strings.HasPrefix(key, desired+"asks/") && key != record.DesiredClusterKey(cfg.ClusterID) ||
-				record.ParseKey(key).Kind == record.KindOfferedEvent
+			if record.ParseKey(key).Kind == record.KindOfferedEvent {
+				return true
+			}
+			return strings.HasPrefix(key, desired) && key != record.DesiredClusterKey(id) &&
+				!slices.ContainsFunc(kept, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 		},
 		OnRelist: s.cluster.Relisted,
 		Tap:      &s.events,
-		Logger:   cfg.Logger,
+		Logger:   s.cluster.Log,
 	})
-	return s, nil
 }
 
 // Ready says whether the syncer holds its session and follows etcd.

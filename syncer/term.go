@@ -12,7 +12,9 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/offers"
 	"github.com/oscarfed/oscarfed/syncer/originstorage"
 	"github.com/oscarfed/oscarfed/syncer/ownertoken"
+	"github.com/oscarfed/oscarfed/syncer/services"
 	"github.com/oscarfed/oscarfed/syncer/session"
+	"github.com/oscarfed/oscarfed/syncer/status"
 )
 
 // sessionRun is the work within one session.
@@ -24,9 +26,9 @@ type sessionRun struct {
 	origins  *originstorage.Watch
 	jobs     *jobs.Jobs
 	counts   *jobs.Counts
-	services *services
+	services *services.Services
 	offers   *offers.Offers
-	status   *status
+	status   *status.Status
 }
 
 // run works in a session until ctx ends.
@@ -39,7 +41,7 @@ func (s *Syncer) run(ctx context.Context, now *session.Session) error {
 	if _, err := now.Serves(view.KV(record.DesiredClusterKey(now.ID))); err != nil {
 		return err
 	}
-	s.services.assumeForPredecessors(now, view)
+	s.services.AssumeForPredecessors(now, view)
 	r := s.newRun(ctx, now)
 	defer r.answers.Wait()
 	s.setReady(true)
@@ -53,26 +55,26 @@ func (s *Syncer) run(ctx context.Context, now *session.Session) error {
 func (s *Syncer) newRun(ctx context.Context, now *session.Session) *sessionRun {
 	cfg, r := s.cfg, &sessionRun{syncer: s, session: now}
 	r.answers = answers.New(ctx, now, cfg.OSCAR, cfg.Kube, func() {
-		s.services.forgiveSilence()
+		s.services.ForgiveSilence()
 		now.Log.Info("the cluster can be worked on again")
 		now.Compare.Ring()
 	})
 	r.tokens = ownertoken.New(now, s.tokens, cfg.Tokens, cfg.HolderPatience, func(view *store.MirrorView, federation string) {
-		r.services.tokenCame(view, federation)
+		r.services.TokenArrived(view, federation)
 	})
 	r.origins = originstorage.NewWatch(ctx, now, s.origins, cfg.OriginLook, func(service string) bool { return r.jobs.Unfinished(service) > 0 })
 	lister := jobs.NewLister(now, r.answers, cfg.Kube, cfg.OSCAR)
-	r.counts = jobs.NewCounts(now, lister, func(service string) { r.services.changed(service) })
+	r.counts = jobs.NewCounts(now, lister, func(service string) { r.services.Changed(service) })
 	r.jobs = jobs.New(now, lister, cfg.jobs(), jobs.Deps{
 		OSCAR: cfg.OSCAR, Kube: cfg.Kube, Answers: r.answers, Definitions: s.definitions, Tokens: r.tokens,
 		Keys: s.origins, Origins: r.origins, Events: &s.events, Metrics: s.jobMetrics,
 	})
-	r.services = newServices(now, s.services, cfg.services(), servicesDeps{
+	r.services = services.New(now, s.services, cfg.services(), services.Deps{
 		OSCAR: cfg.OSCAR, Kube: cfg.Kube, Answers: r.answers, Definitions: s.definitions, Tokens: r.tokens, OwnersAsked: cfg.Tokens != nil,
 		Origins: r.origins, Jobs: r.jobs, Counts: r.counts,
 	})
 	r.offers = offers.New(now, offers.Config{Keep: cfg.KeepJobs, After: cfg.RescheduleAfter}, cfg.Kube, s.offerMetrics)
-	r.status = newStatus(now, cfg.status(), r.answers, cfg.OSCAR, cfg.Kube, r.services.backlog, s.metrics.orphans)
+	r.status = status.New(now, cfg.status(), r.answers, cfg.OSCAR, cfg.Kube, r.services.Backlog, s.metrics.orphans)
 	return r
 }
 
@@ -82,7 +84,7 @@ func (r *sessionRun) run(ctx context.Context) error {
 	group.Go(func() error { return r.follow(ctx) })
 	group.Go(func() error { return r.resyncs(ctx) })
 	group.Go(func() error { return r.jobs.Run(ctx) })
-	parts := []func(context.Context){r.services.run, r.status.run, r.counts.Run, r.offers.Run, r.origins.Run, r.tokens.Run}
+	parts := []func(context.Context){r.services.Run, r.status.Run, r.counts.Run, r.offers.Run, r.origins.Run, r.tokens.Run}
 	if relay := r.syncer.cfg.Relay; relay != nil {
 		parts = append(parts, func(ctx context.Context) {
 			relay.Run(ctx, site{session: r.session, answers: r.answers, services: r.services, oscar: r.syncer.cfg.OSCAR})

@@ -1,0 +1,89 @@
+package services
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/definition"
+)
+
+// foreignBucket names a bucket that the definition would use and that is not this
+// owner's. already are those that the service uses now.
+//
+// That this life made a bucket of the name, or an earlier one left it, is memory: it
+// may have been deleted, and another may stand there. So memory makes up for tags that
+// are missing, since OSCAR's PUT sets none, and for no others.
+func (s *Services) foreignBucket(v *observation, already []string) (name string, reason record.Reason, err error) {
+	made := definition.Union(s.notedBuckets(v), s.madeBuckets(v))
+	for _, name := range v.def.DataBuckets() {
+		bucket, exists := v.buckets[name]
+		if !exists {
+			continue
+		}
+		own, left := slices.Contains(made, name), slices.Contains(v.def.Left, name)
+		switch service, owned := bucket.FromService(), definition.SameOwner(bucket.Owner, v.desired.Owner); {
+		case !bucket.Tagged() && (own || left):
+			used, err := s.usedByOthers(v, name)
+			if err != nil {
+				return "", "", err
+			}
+			if !used {
+				continue
+			}
+		case service == v.name && owned:
+			continue
+		case service == "" && owned && (own || left):
+			continue
+		case left && owned && v.def.LeftBy(service):
+			continue
+		case slices.Contains(already, name) && !own:
+			continue
+		case service == v.name:
+			return name, record.ReasonBucketLeft, nil
+		}
+		return name, record.ReasonForeignBucket, nil
+	}
+	return "", "", nil
+}
+
+// usedByOthers says whether a service of another owner names the bucket. The
+// administrator's own services are of many people, unless the store says whose one is.
+func (s *Services) usedByOthers(v *observation, bucket string) (bool, error) {
+	view := s.session.Mirror.Snapshot()
+	for name, service := range v.list.Services {
+		if name == v.name {
+			continue
+		}
+		named, err := definition.BucketsOf(service)
+		if err != nil {
+			return false, fmt.Errorf("service %q: %w", name, err)
+		}
+		if !slices.Contains(named, bucket) {
+			continue
+		}
+		if v.desired.Owner != oscar.OwnerAdmin && service.Owner == v.desired.Owner {
+			continue
+		}
+		if kv, ok := view.KV(record.DesiredServiceKey(s.session.ID, name)); ok {
+			d, err := store.Decode[record.Desired](kv)
+			if err != nil {
+				return false, err
+			}
+			if d.Owner == v.desired.Owner && whoseIs(service, d) == ours {
+				continue
+			}
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+func foreignBucketMessage(bucket string, reason record.Reason) string {
+	if reason == record.ReasonBucketLeft {
+		return fmt.Sprintf("bucket %q was left on the cluster by a service of this name of another owner; it is not touched: delete or rename it there, or use another path", bucket)
+	}
+	return fmt.Sprintf("bucket %q exists on the cluster and is not of the federation; it is not touched: use another path, or delete it there if nobody needs it", bucket)
+}

@@ -1,0 +1,292 @@
+package services
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/answers"
+	"github.com/oscarfed/oscarfed/syncer/definition"
+	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/ownertoken"
+)
+
+// listAge is how old a list may be that a decision starts from.
+const listAge = time.Second
+
+// bucketsAge is how old a list of buckets may be that shows one of them to be gone. What
+// is then done looks again.
+const bucketsAge = time.Minute
+
+// observation is a situation with what it was made from.
+type observation struct {
+	situation
+	name string
+	def  *definition.Definition
+	// service as OSCAR shows it; nil when there is none.
+	service *manager.Service
+	buckets answers.BucketSet
+	// list is where the service was found, or not.
+	list *answers.Listing
+	// asOf is how old what OSCAR shows may be.
+	asOf time.Time
+	// until is when a fresh sight is too old to write on.
+	until time.Time
+	// as is the owner's access token, where the service is made with it and there is one.
+	as ownertoken.AccessToken
+}
+
+// observe makes a situation from the mirror and a list that may be a little old.
+// With an error of the list or of the spec it still returns what the records say.
+func (s *Services) observe(ctx context.Context, name string) (*observation, error) {
+	v, err := s.recall(name)
+	if err != nil {
+		return nil, err
+	}
+	v.resync = s.takePeriodic(name)
+	if v.desired == nil {
+		s.deps.Definitions.Drop(name)
+		return v, nil
+	}
+	d := v.desired
+	if v.answered() {
+		return v, nil
+	}
+
+	v.asOf = s.NewEnough(name, v.now, listAge)
+	list, listed, err := s.deps.Answers.Lists.Get(ctx, v.asOf)
+	if err != nil {
+		return v, err
+	}
+	if v.def, err = s.deps.Definitions.Open(ctx, name, d); err != nil {
+		return v, err
+	}
+	v.list, v.service = list, list.Services[name]
+	if err := s.complete(v, listed, false); err != nil {
+		return v, err
+	}
+	// The list that the probes have, if it is newer than our last write.
+	oldest := v.now.Add(-bucketsAge)
+	if written := s.process.writes.written(name); written.After(oldest) {
+		oldest = written
+	}
+	if standing, ok := s.deps.Answers.Buckets.Since(oldest); ok {
+		v.lookForBuckets(standing)
+	}
+	return v, s.findToken(ctx, v)
+}
+
+// recall makes a situation from the mirror alone.
+func (s *Services) recall(name string) (*observation, error) {
+	view := s.session.Mirror.Snapshot()
+	v := &observation{name: name}
+	c, err := s.session.Serves(view.KV(record.DesiredClusterKey(s.session.ID)))
+	if err != nil {
+		return nil, err
+	}
+	v.now = s.session.Now()
+	v.standing(s.session.Standing(c))
+	kv, ok := view.KV(record.DesiredServiceKey(s.session.ID, name))
+	if !ok {
+		return v, nil
+	}
+	if v.desired, err = store.Decode[record.Desired](kv); err != nil {
+		return nil, err
+	}
+	v.revision = kv.ModRevision
+	v.observed = s.session.Observed(view, name, v.desired.UID)
+	v.memory = s.process.writes.read(name, v.desired, v.revision)
+	return v, nil
+}
+
+// answered says that nothing is to be done whatever OSCAR shows: a vote or an
+// acknowledgement has been given.
+func (v *observation) answered() bool {
+	if v.desired.Intent != record.IntentPrepare && !v.desired.Tombstone() {
+		return false
+	}
+	return plan(v.situation).act == rest
+}
+
+// examine makes a fresh situation: one to write on. The service is read by
+// itself, and last of all, linearizably, the session and the records.
+func (s *Services) examine(ctx context.Context, name string) (*observation, error) {
+	// The list of the write before, if it is as new as this, does as well: what
+	// counts is the read of the service itself.
+	v := &observation{name: name, asOf: s.NewEnough(name, s.session.Now(), listAge)}
+	list, listed, err := s.deps.Answers.Lists.Get(ctx, v.asOf)
+	if err != nil {
+		return nil, err
+	}
+	// Buckets are always asked for: one that is taken for absent would be taken
+	// for made by us.
+	if v.buckets, _, err = s.deps.Answers.Buckets.Get(ctx, s.session.Now()); err != nil {
+		return nil, err
+	}
+	v.list, v.service = list, list.Services[name]
+	v.until = s.session.Now().Add(s.session.TTL / 3)
+	half := false
+	switch shown, err := s.deps.OSCAR.Get(ctx, name); {
+	case err == nil:
+		v.service = shown
+	case manager.NotFound(err):
+		half = v.service != nil
+	default:
+		return nil, err
+	}
+
+	desiredKey, observedKey := record.DesiredServiceKey(s.session.ID, name), record.ObservedServiceKey(s.session.ID, name)
+	clusterKey := record.DesiredClusterKey(s.session.ID)
+	read, err := s.session.Store.Read(ctx, s.session.Lease.Key(), desiredKey, observedKey, clusterKey)
+	if err != nil {
+		return nil, err
+	}
+	if kv, ok := read.KV(s.session.Lease.Key()); !ok || kv.CreateRevision != s.session.Lease.CreateRevision() {
+		return nil, fmt.Errorf("service %q: %w", name, store.ErrSessionLost)
+	}
+	v.now, v.fresh = s.session.Now(), true
+	c, err := s.session.Serves(read.KV(clusterKey))
+	if err != nil {
+		return nil, err
+	}
+	v.standing(s.session.Standing(c))
+	kv, ok := read.KV(desiredKey)
+	if !ok {
+		return v, nil
+	}
+	if v.desired, err = store.Decode[record.Desired](kv); err != nil {
+		return nil, err
+	}
+	v.revision = kv.ModRevision
+	if kv, ok := read.KV(observedKey); ok {
+		v.observed = s.session.DecodeObserved(kv, v.desired.UID)
+	}
+	s.process.writes.read(name, v.desired, v.revision)
+	if v.def, err = s.deps.Definitions.Open(ctx, name, v.desired); err != nil {
+		return v, err
+	}
+	s.process.writes.change(name, func(n *recent) {
+		if !half {
+			n.halfSince = time.Time{}
+		} else if n.halfSince.IsZero() {
+			n.halfSince = v.now
+		}
+	})
+	if err := s.complete(v, listed, half); err != nil {
+		return nil, err
+	}
+	if err := s.findToken(ctx, v); err != nil {
+		return v, err
+	}
+	v.lookForBuckets(v.buckets)
+	return v, nil
+}
+
+// lookForBuckets notes which buckets of the service are not among those of the cluster.
+func (v *observation) lookForBuckets(standing answers.BucketSet) {
+	v.local.missing = nil
+	if v.def != nil && v.def.MakesBuckets() {
+		v.local.missing = absent(v.def.Buckets(), standing)
+	}
+}
+
+// complete fills in what the service says of itself, and notes what was seen. half is
+// known of a fresh sight.
+func (s *Services) complete(v *observation, listed time.Time, half bool) error {
+	var err error
+	if v.local, err = localOf(v.service, v.desired, v.def); err != nil {
+		return fmt.Errorf("service %q: %w", v.name, err)
+	}
+	v.local.half = half
+	switch v.local.whose {
+	case ours:
+		s.process.writes.sawPresent(v.name)
+		if made := definition.BucketsMade(v.service.Annotations); len(made) > 0 {
+			s.process.writes.change(v.name, func(n *recent) { n.made = definition.Union(n.made, made) })
+		}
+		s.noteVolume(v)
+	default:
+		// Somebody else's service in its place is absence of ours, too.
+		if v.fresh {
+			s.process.writes.sawAbsent(v.name, listed)
+		}
+	}
+	if v.desired.Tombstone() {
+		// From the tombstone on no job is posted; one that was a moment before is not
+		// among those that were counted, and how one has ended is still to be reported.
+		v.local.running = s.deps.Jobs.Unfinished(v.name)
+		if n := s.deps.Counts.Read(v.name, v.desired.UID, s.session.Now()); n != nil && (!n.Half || half || !v.fresh) {
+			v.local.running, v.local.counted = max(v.local.running, n.Running), true
+		}
+	}
+	v.memory = s.process.writes.read(v.name, v.desired, v.revision)
+	v.moved = v.def != nil && v.applied() && v.observed.Storage != v.def.Storage.Mark()
+	return nil
+}
+
+// localOf says what a service of the desired name is to the desired record.
+func localOf(service *manager.Service, d *record.Desired, def *definition.Definition) (local, error) {
+	if service == nil || d == nil {
+		return local{}, nil
+	}
+	l := local{whose: whoseIs(service, d), storage: service.Storage, marked: definition.Marked(service)}
+	if service.Volume.Perishes() {
+		l.perishes = service.Volume.Name
+	}
+	if service.Annotations[oscar.AnnotationUID] == d.UID {
+		if g, err := strconv.ParseInt(service.Annotations[oscar.AnnotationGeneration], 10, 64); err == nil && g > 0 {
+			l.generation, l.epoch = g, service.Annotations[oscar.AnnotationEpoch]
+		}
+	}
+	if l.whose != ours {
+		return l, nil
+	}
+	got, err := definition.DecodeObject(service.JSON)
+	if err != nil {
+		return local{}, err
+	}
+	if l.hash, err = definition.ReadBack(got); err != nil {
+		return local{}, err
+	}
+	if def != nil {
+		l.differs = definition.Difference(def.Compare, got)
+		if l.differs == "" && !def.HasStorage(got) {
+			l.differs = "storage_providers"
+		}
+	}
+	return l, nil
+}
+
+// whoseIs decides by the token, which OSCAR never changes in one life of a
+// service; annotations can be changed by anybody and only tell how to call it.
+func whoseIs(service *manager.Service, d *record.Desired) whose {
+	uid := service.Annotations[oscar.AnnotationUID]
+	switch {
+	case service.Token != "" && record.Mark(service.Token) == d.Mark:
+		return ours
+	case uid == d.UID:
+		return markLost
+	case uid != "":
+		return otherLife
+	}
+	return foreign
+}
+
+// secrets are what no report about the sight may hold.
+func (v *observation) secrets() []string {
+	var out []string
+	if v.def != nil {
+		out = append(out, v.def.Secrets...)
+	}
+	if v.as.Value != "" {
+		out = append(out, string(v.as.Value))
+	}
+	if v.service != nil {
+		out = append(out, v.service.Token)
+	}
+	return out
+}

@@ -1,0 +1,245 @@
+package services
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// plan names the next step for one service. It is pure.
+//
+//	          prepare ──► vote ──► prepared | refused
+//	             │
+//	             ▼ apply
+//	absent ──► create ──────────► read ───► ready ◄──────────────┐
+//	  ▲  (unanswered: look)         │ differs                    │
+//	  │                             ▼                            │
+//	  │                           update ──► read ───────────────┤
+//	  │                             ▲                            │
+//	  │ vanished (drifted)          │ read-back changed (drifted)│
+//	  └─────────────────────────────┴────────────────────────────┘
+//	             │
+//	             ▼ tombstone
+//	ours ──► (jobs end) ──► detach ──► erase ──► absent ──► (drop buckets) ──► deleted
+//	ours, to be kept ──► release ──► without marks ──► deleted (from the records)
+//
+// What is foreign, of another life or ahead of the desired record is reported
+// (failed, held) and never changed.
+func plan(s situation) decision {
+	d := planned(s)
+	if s.restored && d.act.writes() {
+		return decision{act: rest}
+	}
+	return d
+}
+
+func planned(s situation) decision {
+	switch {
+	case s.desired == nil:
+		return decision{act: rest}
+	case record.Strange(s.desired) != "":
+		return decision{act: rest} // a newer control plane asks for what is not known here
+	case s.desired.Tombstone():
+		return planRemoval(s)
+	case s.desired.Intent == record.IntentPrepare:
+		return planVote(s)
+	case s.desired.Intent == record.IntentApply:
+		return planApply(s)
+	}
+	return decision{act: rest}
+}
+
+func planVote(s situation) decision {
+	if s.local.whose == ours && s.local.generation > 0 && s.ahead(s.local.generation) {
+		return heldAhead(s, s.local.generation)
+	}
+	answered := s.observed != nil && s.observed.Vote != nil && s.observed.Vote.Revision == s.revision
+	if answered && (s.observed.Vote.Answer == record.VoteYes || !s.resync) {
+		return decision{act: rest}
+	}
+	return decision{act: castVote}
+}
+
+func planApply(s situation) decision {
+	switch s.local.whose {
+	case nobody:
+		return planAbsent(s)
+	case ours:
+		return planPresent(s)
+	case otherLife:
+		return held(record.ReasonAheadOfDesired, "a service of another life of this replica stands here; it is not changed: delete it on the cluster, or delete the federation, if it is not wanted")
+	case markLost:
+		return held(record.ReasonMarkLost, "the service was deleted and made again by somebody else, with our annotations and another token; it is not changed: delete it on the cluster to have it deployed again")
+	}
+	message := "a service of this name that is not of the federation stands on the cluster; it is not changed: delete or rename it, or choose another name"
+	if s.observed != nil && s.observed.ReadBack != "" {
+		return held(record.ReasonNameTaken, message)
+	}
+	return decision{act: report, phase: record.PhaseFailed, reason: record.ReasonNameTaken, message: message}
+}
+
+func held(reason record.Reason, message string) decision {
+	return decision{act: report, phase: record.PhaseHeld, reason: reason, message: message}
+}
+
+// planAbsent: the service is wanted and not listed. It is told as gone only when GET
+// does not show it, either; a write looks by itself.
+func planAbsent(s situation) decision {
+	d := planMissing(s)
+	if (d.act == report || s.unanswered() > 0) && !s.fresh {
+		return decision{act: reread}
+	}
+	return d
+}
+
+func planMissing(s situation) decision {
+	if s.lost() {
+		return heldMissing()
+	}
+	applied := s.applied()
+	vanished := decision{act: report, phase: record.PhaseDrifted, reason: record.ReasonDrifted,
+		message: "the service vanished from the cluster"}
+	switch {
+	case s.stopped || s.desired.Paused:
+		if !applied {
+			return decision{act: rest}
+		}
+		vanished.reason = record.ReasonPaused
+		vanished.message += "; it is made again when the pause ends"
+		return vanished
+	case applied && s.desired.Drift == driftReport:
+		vanished.message += "; it is not made again, since federation.drift is report"
+		return vanished
+	}
+	if wait := s.unanswered(); wait > 0 {
+		return decision{act: look, after: min(wait, pollWrite)}
+	}
+	phase, prefix := record.PhaseFailed, ""
+	if applied {
+		phase, prefix = record.PhaseDrifted, vanished.message+": "
+	}
+	if d, none := s.without(phase, prefix, create); none {
+		return d
+	}
+	if d, wait := s.backOff(create); wait {
+		return d
+	}
+	d := decision{act: create}
+	if applied {
+		d.repair, d.drifted, d.message = true, s.tellsDrift(), vanished.message+"; it is made again"
+	}
+	return d
+}
+
+// planPresent: the service is wanted, listed and ours.
+func planPresent(s situation) decision {
+	switch {
+	case s.unmarked():
+		return heldAhead(s, 0)
+	case s.local.generation > 0 && s.ahead(s.local.generation):
+		return heldAhead(s, s.local.generation)
+	case s.local.half:
+		return planHalf(s)
+	}
+	// With another storage it is as new: what OSCAR shows then is compared with nothing.
+	applied := s.applied() && !s.moved
+	undisturbed := applied && s.local.hash == s.observed.ReadBack
+	switch {
+	case undisturbed && len(s.local.missing) > 0:
+		return planDrift(s, fmt.Sprintf("the service has lost its buckets (%s)", strings.Join(s.local.missing, ", ")))
+	case undisturbed:
+		return decision{act: report, phase: record.PhaseReady, reason: record.ReasonApplied}
+	case applied:
+		return planDrift(s, whatChanged(s))
+	case s.local.differs == "" && s.local.generation == s.desired.Generation && s.local.epoch == s.desired.Epoch:
+		return planAsAsked(s)
+	case s.stopped || s.desired.Paused:
+		return decision{act: rest} // pending until the pause ends
+	}
+	return planUpdate(s)
+}
+
+// planUpdate: a change that is not in place yet.
+func planUpdate(s situation) decision {
+	if d, none := s.without(record.PhaseFailed, "", update); none {
+		return d
+	}
+	if d, wait := s.backOff(update); wait {
+		return d
+	}
+	return decision{act: update}
+}
+
+// planAsAsked: the service is as desired, and not reported so yet.
+func planAsAsked(s situation) decision {
+	switch {
+	case !s.fresh:
+		return decision{act: reread}
+	case len(s.local.missing) == 0:
+		return decision{act: settle}
+	}
+	if wait := s.memory.workingUntil.Sub(s.now); wait > 0 {
+		return decision{act: look, after: min(wait, pollWrite)}
+	}
+	if s.observed != nil && s.observed.ReadBack != "" && !s.stopped && !s.desired.Paused {
+		// Its creation was complete: the PUT of this generation makes them.
+		return planUpdate(s)
+	}
+	f := &failure{reason: record.ReasonCreateFailed, operation: "create", message: fmt.Sprintf(
+		"the service is half-created: OSCAR made it without its buckets (%s), so nothing triggers it; delete the federation and create it again",
+		strings.Join(s.local.missing, ", "))}
+	return decision{act: report, phase: record.PhaseFailed, reason: f.reason, message: f.message, failure: f}
+}
+
+// whatChanged says what somebody has done to the service.
+func whatChanged(s situation) string {
+	what := "the service was changed on the cluster"
+	if s.local.differs != "" {
+		what += fmt.Sprintf(" (%s is not as desired)", s.local.differs)
+	}
+	return what
+}
+
+// planDrift: the desired generation was applied, and something happened to it since.
+func planDrift(s situation, what string) decision {
+	drifted := decision{act: report, phase: record.PhaseDrifted, reason: record.ReasonDrifted}
+	switch {
+	case s.stopped || s.desired.Paused:
+		drifted.reason, drifted.message = record.ReasonPaused, what+"; it is repaired when the pause ends"
+		return drifted
+	case s.desired.Drift == driftReport:
+		drifted.message = what + "; it is not repaired, since federation.drift is report"
+		return drifted
+	case s.memory.repairs >= maxRepairs && (s.memory.unfixable == "" || s.memory.unfixable == s.local.hash):
+		drifted.reason = record.ReasonDriftUnfixable
+		drifted.message = fmt.Sprintf("%s; %d repairs had no effect: find who changes it, or set federation.drift to report", what, maxRepairs)
+		return drifted
+	}
+	if d, none := s.without(record.PhaseDrifted, what+": ", update); none {
+		return d
+	}
+	if d, wait := s.backOff(update); wait {
+		return d
+	}
+	return decision{act: update, repair: true, drifted: s.tellsDrift(), message: what + "; it is repaired"}
+}
+
+// planHalf: OSCAR lists the service and cannot read, change or delete it.
+func planHalf(s situation) decision {
+	wedged := decision{act: report, phase: record.PhaseWedged, reason: record.ReasonCreateFailed,
+		message: "OSCAR lists the service and cannot read it: it is half-created, and OSCAR cannot delete it; a syncer with access to Kubernetes heals it, or make an empty PodTemplate of its name",
+		after:   pollJobs}
+	if s.desired.Tombstone() {
+		wedged.reason = record.ReasonDeleteFailed
+	}
+	if s.memory.workingUntil.After(s.now) || s.memory.deleteUntil.After(s.now) || s.now.Sub(s.memory.halfSince) < pollWrite {
+		// A POST or DELETE that is at work, ours or somebody's, passes through
+		// this state: only one that lasts is stuck.
+		return decision{act: look, after: pollWrite}
+	}
+	if _, wait := s.backOff(heal); wait || s.stopped {
+		return wedged
+	}
+	return decision{act: heal, phase: wedged.phase, reason: wedged.reason, message: wedged.message}
+}

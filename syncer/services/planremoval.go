@@ -1,0 +1,104 @@
+package services
+
+import (
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// planRemoval: the desired record is a tombstone.
+func planRemoval(s situation) decision {
+	if s.observed != nil && s.observed.Phase == record.PhaseDeleted && s.observed.DesiredRevision == s.revision {
+		return decision{act: rest}
+	}
+	switch s.local.whose {
+	case nobody:
+		return planGone(s, "")
+	case otherLife:
+		return held(record.ReasonAheadOfDesired, "the service belongs to another life of this replica than the one to delete; it is not changed")
+	case ours:
+		return planOurEnd(s)
+	}
+	return planGone(s, "a service of this name that is not of the federation stands on the cluster; it is left alone")
+}
+
+// planGone: our service is not there (any more). A list alone does not say so: it may
+// leave out a service that GET shows.
+func planGone(s situation, message string) decision {
+	if !s.fresh {
+		return decision{act: reread}
+	}
+	if wait := s.unanswered(); wait > 0 {
+		return decision{act: look, after: min(wait, pollWrite)}
+	}
+	made := s.memory.bucketsMade || s.observed != nil && len(s.observed.BucketsMade) > 0
+	if s.desired.Data == dataDelete && made && !s.memory.bucketsDropped {
+		if s.stopped {
+			return decision{act: rest}
+		}
+		if d, wait := s.backOff(dropBuckets); wait {
+			return d
+		}
+		return decision{act: dropBuckets}
+	}
+	if s.dropsVolume() && !s.memory.volumeDone {
+		switch {
+		case s.stopped:
+			return decision{act: rest}
+		case s.token.pending:
+			return decision{act: look, after: pollWrite}
+		case s.token.reason == "":
+			if d, wait := s.backOff(dropVolume); wait {
+				return d
+			}
+			return decision{act: dropVolume}
+		}
+		// Without its owner's token nobody can reach it: that is told, and holds nothing up.
+	}
+	return decision{act: acknowledge, message: message}
+}
+
+// planOurEnd: our service stands and is to be deleted.
+func planOurEnd(s situation) decision {
+	have := s.local.generation
+	if have == 0 && s.observed != nil {
+		have = s.observed.ObservedGeneration
+	}
+	switch {
+	case s.ahead(have):
+		return heldAhead(s, have)
+	case s.local.half:
+		return planHalf(s)
+	case s.stopped:
+		return decision{act: rest}
+	case s.desired.Keep == record.KeepRelease:
+		return planRelease(s)
+	case s.local.perishes != "" && s.desired.Data != dataDelete:
+		return s.keepsPerishing()
+	case s.local.running > 0 && s.desired.Jobs != jobsCancel:
+		return decision{act: report, phase: record.PhaseDeleting, reason: record.ReasonJobsRunning, after: pollJobs,
+			message: "jobs of the service are running, and its DELETE would end them; it goes when they have ended, or at once with ?jobs=cancel"}
+	case !s.local.counted && s.desired.Jobs != jobsCancel:
+		return decision{act: count}
+	}
+	next := erase
+	if s.local.storage {
+		next = detach
+	}
+	if d, wait := s.backOff(next); wait {
+		return d
+	}
+	return decision{act: next}
+}
+
+// planRelease: our service stands and is to be given free. It is never deleted.
+func planRelease(s situation) decision {
+	if !s.local.marked {
+		if !s.fresh {
+			return decision{act: reread}
+		}
+		return decision{act: acknowledge, message: "the service stays on the cluster, without our marks and out of its federation"}
+	}
+	if d, wait := s.backOff(release); wait {
+		return d
+	}
+	return decision{act: release}
+}

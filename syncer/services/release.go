@@ -1,0 +1,31 @@
+package services
+
+import (
+	"context"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/definition"
+)
+
+// release gives a service free: it goes on as it is, with its Secret, its buckets
+// and its token, and without anything that says it belongs to a federation. The
+// token stays because OSCAR changes it on no PUT; who has it can go on sending jobs.
+// OSCAR makes a bucket that the definition names and that is missing, as it does on
+// every PUT.
+func (s *Services) release(ctx context.Context, v *observation) (bool, error) {
+	body, err := definition.ReleasedBody(v.service.JSON)
+	if err != nil {
+		return false, err
+	}
+	if err := s.fence(v); err != nil {
+		return false, err
+	}
+	s.session.FailPoints.Hit(failBeforeRelease)
+	err = s.call(ctx, v, release, func(ctx context.Context, timeout time.Duration) error {
+		return s.deps.OSCAR.Update(ctx, v.name, body, "", timeout)
+	})
+	s.process.writes.change(v.name, func(n *recent) { n.written = s.session.Now() })
+	s.session.FailPoints.Hit(failAfterRelease)
+	return err == nil, s.noteFailure(v, release, record.ReasonUpdateFailed, err)
+}

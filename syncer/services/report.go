@@ -1,0 +1,135 @@
+package services
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/definition"
+	"github.com/oscarfed/oscarfed/syncer/session"
+)
+
+// finding is what a report is to say; the rest is carried over.
+type finding struct {
+	phase   record.Phase
+	reason  record.Reason
+	message string
+	// operation and status tell which call failed.
+	operation string
+	status    int
+	// vote, when set, replaces the vote.
+	vote *record.Vote
+	// readBack, when set, is the fingerprint to compare with from now on.
+	readBack string
+	// storage goes with readBack: the mark of the place that it is of.
+	storage string
+	// made, when not nil, replaces the buckets that this life made.
+	made []string
+	// held, when set, is what stands and is ahead of the store.
+	held *record.Held
+	// buckets, when not nil, replaces the buckets that the service names.
+	buckets []string
+	// fates tell what became of the buckets of a deleted service, and volume of its volume.
+	fates  []record.BucketFate
+	volume *record.VolumeFate
+	// mounts, when not nil, is the volume that the service mounts.
+	mounts *record.Volume
+	// beside says that it is told beside an open vote: once that is given it is no news.
+	beside bool
+}
+
+// report writes a finding about the desired record of the sight, if it is news.
+// It is written only while the session lives and the desired record is as it
+// was; otherwise the error is store.ErrSessionLost or session.ErrStale.
+func (s *Services) report(ctx context.Context, v *observation, f finding) error {
+	f.mounts = v.memory.volume
+	desiredKey, observedKey := record.DesiredServiceKey(s.session.ID, v.name), record.ObservedServiceKey(s.session.ID, v.name)
+	result, err := s.session.Store.Update(ctx, store.Update{
+		Keys: []string{s.session.Lease.Key(), desiredKey, observedKey},
+		// Nobody else writes our reports, so the mirror knows the last one.
+		From: s.session.Mirror.Snapshot().Guess(observedKey),
+		Build: func(read store.View, tx *store.Txn) error {
+			tx.ExpectSession(s.session.Lease)
+			tx.ExpectRevision(desiredKey, v.revision)
+			tx.Expect(observedKey)
+			var before *record.Observed
+			if kv, ok := read.KV(observedKey); ok {
+				before = s.session.DecodeObserved(kv, v.desired.UID)
+			}
+			if f.beside && before != nil && before.Vote != nil && before.Vote.Revision == v.revision {
+				return nil
+			}
+			tx.Put(observedKey, nextReport(before, v.desired, v.revision, v.epoch, f, s.session.Now()))
+			return nil
+		},
+	})
+	if _, conflict := errors.AsType[*store.ConflictError](err); conflict {
+		return fmt.Errorf("%w: %w", session.ErrStale, err)
+	}
+	if err == nil && result.Written {
+		s.process.metrics.reports.WithLabelValues(string(f.phase)).Inc()
+		s.session.Log.Info("reported", "service", v.name, "phase", f.phase, "reason", f.reason, "generation", v.desired.Generation, "message", f.message)
+	}
+	return err
+}
+
+// nextReport is the record that follows before, which is nil for the first
+// report about a life. It is equal to before when the finding is no news.
+func nextReport(before *record.Observed, d *record.Desired, revision int64, epoch string, f finding, now time.Time) *record.Observed {
+	next := &record.Observed{
+		V:                  record.Version,
+		Phase:              f.phase,
+		UID:                d.UID,
+		ObservedGeneration: d.Generation,
+		DesiredRevision:    revision,
+		Vote:               f.vote,
+		ReadBack:           f.readBack,
+		Storage:            f.storage,
+		BucketsMade:        definition.Union(f.made),
+		Buckets:            f.buckets,
+		BucketFates:        f.fates,
+		Volume:             f.mounts,
+		VolumeFate:         f.volume,
+		Reason:             f.reason,
+		Operation:          f.operation,
+		Status:             f.status,
+		Message:            f.message,
+		LastTransitionTime: record.At(now),
+		Epoch:              epoch,
+		Held:               f.held,
+	}
+	if before == nil {
+		return next
+	}
+	if f.made == nil {
+		next.BucketsMade = definition.Union(before.BucketsMade)
+	}
+	if f.buckets == nil {
+		next.Buckets = before.Buckets
+	}
+	if f.mounts == nil {
+		next.Volume = before.Volume
+	}
+	if applied := before.Applied(); f.readBack == "" && applied != 0 {
+		next.ReadBack, next.Storage = before.ReadBack, before.Storage
+		if applied != next.ObservedGeneration {
+			next.AppliedGeneration = applied
+		}
+	}
+	if next.Storage != "" && next.Storage == before.Storage && f.phase != record.PhaseDeleted {
+		next.Inputs = before.Inputs
+	}
+	if before.Phase == f.phase {
+		next.LastTransitionTime = before.LastTransitionTime
+	}
+	switch old := before.Vote; {
+	case f.vote == nil:
+		next.Vote = old
+	case old != nil && old.Revision == f.vote.Revision && old.Answer == f.vote.Answer:
+		next.Vote = old // the delay alone is no news
+	}
+	return next
+}

@@ -1,0 +1,206 @@
+package services
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/oscarfed/oscarfed/internal/clock"
+	"github.com/oscarfed/oscarfed/internal/worker"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/answers"
+	"github.com/oscarfed/oscarfed/syncer/definition"
+	"github.com/oscarfed/oscarfed/syncer/jobs"
+	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/syncer/originstorage"
+	"github.com/oscarfed/oscarfed/syncer/ownertoken"
+	"github.com/oscarfed/oscarfed/syncer/session"
+)
+
+// deciders is how many services are decided upon at the same time. They only
+// read, and share their lists.
+const deciders = 8
+
+// Config has the periods of services.
+type Config struct {
+	// Resync is the period of the full compare by one list.
+	Resync time.Duration
+	// WriteTimeout ends a POST, PUT or DELETE, and PrefetchTimeout that of a service with
+	// image_prefetch. StopGrace is how long one may go on after the session.
+	WriteTimeout, PrefetchTimeout, StopGrace time.Duration
+	// RetryPause is the first pause after a failed write, doubled each time.
+	RetryPause time.Duration
+}
+
+// OSCAR is what services ask of OSCAR, beside what answers share.
+type OSCAR interface {
+	Get(ctx context.Context, name string) (*manager.Service, error)
+	Create(ctx context.Context, name string, body []byte, as manager.Bearer, timeout time.Duration) error
+	Update(ctx context.Context, name string, body []byte, as manager.Bearer, timeout time.Duration) error
+	Delete(ctx context.Context, name string, timeout time.Duration) error
+	CountObjects(ctx context.Context, name string, most int64) (n int64, more bool, err error)
+	DeleteBucket(ctx context.Context, name string, timeout time.Duration) error
+	Volume(ctx context.Context, name string, as manager.Bearer) (*manager.Volume, error)
+	DeleteVolume(ctx context.Context, name string, as manager.Bearer, timeout time.Duration) error
+}
+
+// Kubernetes is what services ask of the Kubernetes below OSCAR.
+type Kubernetes interface {
+	Heal(ctx context.Context, service string) error
+	SecretLeft(ctx context.Context, owner, service string) (bool, error)
+	Watch(ctx context.Context, changed func(service string)) error
+}
+
+// Deps is what services use of other parts.
+type Deps struct {
+	OSCAR       OSCAR
+	Kube        Kubernetes
+	Answers     *answers.Answers
+	Definitions *definition.Cache
+	Tokens      *ownertoken.Tokens
+	// OwnersAsked says that a source of access tokens is asked at each write, so that the
+	// end of one that was delivered does not matter.
+	OwnersAsked bool
+	Origins     *originstorage.Watch
+	// Jobs and Counts say whether jobs of a service run.
+	Jobs   *jobs.Jobs
+	Counts *jobs.Counts
+}
+
+// Process is what services remember beyond a session.
+type Process struct {
+	writes   *recentWrites
+	forecast *forecast
+	metrics  *Metrics
+	// gets bounds the reads of single services that are made for votes: OSCAR
+	// lets about two a second through.
+	gets *rate.Limiter
+}
+
+// NewProcess registers the metrics, unless r is nil. late is how long a POST or
+// DELETE that was not answered may still take effect, and timeout ends one.
+func NewProcess(r prometheus.Registerer, late, timeout time.Duration) *Process {
+	return &Process{writes: newRecentWrites(late, timeout), forecast: newForecast(), metrics: newMetrics(r), gets: rate.NewLimiter(1, 3)}
+}
+
+// ForgiveSilence forgets the failures that OSCAR's silence has caused: it answers again.
+func (p *Process) ForgiveSilence() { p.writes.forgiveSilence() }
+
+// Services keep the services of the cluster as they are desired, for one session.
+type Services struct {
+	cfg     Config
+	deps    Deps
+	process *Process
+	session *session.Session
+
+	// decisions and writes hold service names. A goroutine that works on a name has
+	// claimed it.
+	decisions, writes *worker.Worker[string]
+	// writing says that a write is under way.
+	writing atomic.Bool
+	claims  *claims
+	retries workqueue.TypedRateLimiter[string]
+	// stale paces those that were decided on what is no longer so.
+	stale workqueue.TypedRateLimiter[string]
+	// deadlines are when those of services were first seen.
+	deadlines clock.Sightings
+
+	mu sync.Mutex
+	// periodic holds the names that the next decision looks at as a resync, and
+	// requested when there was last reason to look at a name.
+	periodic  map[string]bool
+	requested map[string]time.Time
+}
+
+// New starts nothing.
+func New(now *session.Session, process *Process, cfg Config, deps Deps) *Services {
+	s := &Services{
+		cfg: cfg, deps: deps, process: process, session: now,
+		claims: newClaims(), periodic: map[string]bool{}, requested: map[string]time.Time{},
+		retries: workqueue.NewTypedItemExponentialFailureRateLimiter[string](200*time.Millisecond, 15*time.Second),
+		stale:   workqueue.NewTypedItemExponentialFailureRateLimiter[string](10*time.Millisecond, 5*time.Second),
+	}
+	s.decisions = worker.New(worker.Config[string]{Goroutines: deciders, Handle: s.working(s.decide)})
+	s.writes = worker.New(worker.Config[string]{Handle: s.working(s.write), Order: &priority{desired: s.desiredByOurClock, now: now.Now}})
+	return s
+}
+
+// Run decides and writes until ctx ends. The write under way is finished first.
+func (s *Services) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	all.Go(func() { s.decisions.Run(ctx) })
+	all.Go(func() { s.writes.Run(ctx) })
+	all.Go(func() { s.listen(ctx) })
+	all.Wait()
+}
+
+// Changed decides anew about a service.
+func (s *Services) Changed(name string) { s.decisions.Add(name) }
+
+// DesiredChanged decides anew about a service by what OSCAR shows from now on.
+func (s *Services) DesiredChanged(name string) {
+	s.request(name, s.session.Now())
+	s.decisions.Add(name)
+}
+
+// Mirrored settles what was promised, by a new view of the records.
+func (s *Services) Mirrored(view *store.MirrorView) { s.settleForecast(view) }
+
+// Resync looks at all services as a full compare that has begun at a time.
+func (s *Services) Resync(view *store.MirrorView, began time.Time) {
+	wanted := map[string]bool{}
+	for kv := range view.Prefix(record.DesiredServicesPrefix(s.session.ID)) {
+		name := record.ParseKey(kv.Key).Name
+		wanted[name] = true
+		s.lookAgain(name, began)
+	}
+	s.deadlines.Keep(func(name string) bool { return wanted[name] })
+	s.process.writes.forget(s.session.Now(), func(name string) bool { return wanted[name] })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.requested, func(name string, _ time.Time) bool { return !wanted[name] })
+}
+
+// lookAgain looks at a service as a resync does.
+func (s *Services) lookAgain(name string, at time.Time) {
+	s.mu.Lock()
+	s.periodic[name] = true
+	s.mu.Unlock()
+	s.request(name, at)
+	s.decisions.Add(name)
+}
+
+// Backlog is how long the writes that wait will take.
+func (s *Services) Backlog() time.Duration { return s.process.forecast.backlog(s.writes.Len()) }
+
+// working does something with a name that nobody else works on, and puts those that need a
+// write into the write queue. After an error a name is decided upon again, with growing
+// pauses.
+func (s *Services) working(do func(context.Context, string) (write bool, err error)) func(context.Context, string) (time.Duration, error) {
+	return func(ctx context.Context, name string) (time.Duration, error) {
+		if !s.claims.take(name) {
+			return 0, nil // it is decided upon when the other goroutine is done
+		}
+		write, err := do(ctx, name)
+		wanted := s.claims.release(name)
+		switch {
+		case write:
+			s.writes.Add(name) // which looks at everything again
+			s.process.metrics.queue.Set(float64(s.writes.Len()))
+		case wanted:
+			s.decisions.Add(name)
+		}
+		// A step that is only wanted yet has not ended what was tried in vain before.
+		if ctx.Err() == nil && (!write || err != nil) {
+			s.after(name, err)
+		}
+		return 0, nil
+	}
+}

@@ -1,0 +1,254 @@
+package services
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// whose says to whom a service of the desired name belongs.
+type whose int
+
+const (
+	// nobody: there is no such service.
+	nobody whose = iota
+	// ours: it carries the token of the desired life.
+	ours
+	// otherLife: it carries our marks with another uid.
+	otherLife
+	// markLost: it carries the uid of the desired life and not its token:
+	// somebody deleted it and made it again from what he had read.
+	markLost
+	// foreign: it carries neither.
+	foreign
+)
+
+// local is the service of one name as OSCAR shows it.
+type local struct {
+	whose whose
+	// generation of our marks; 0 when they were dropped by somebody's PUT.
+	generation int64
+	// epoch of that generation; empty in the first one.
+	epoch string
+	// hash of the read-back (readBack); empty when absent.
+	hash string
+	// storage says that it names an input, output or mount.
+	storage bool
+	// perishes names the volume that OSCAR would delete with it; empty for none.
+	perishes string
+	// marked says that it carries marks of a federation: annotations, or OSCAR's own
+	// record of a group.
+	marked bool
+	// half says that it is listed and cannot be read: a half-created service
+	// that OSCAR cannot delete. Known when fresh.
+	half bool
+	// differs names a field that is not as the desired generation asks; empty
+	// when all are, or when the spec could not be read.
+	differs string
+	// running is how many jobs of a tombstone's service have not ended, at least, and
+	// counted says that they were counted a moment ago.
+	running int
+	counted bool
+	// missing are buckets that its creation should have made and that are not
+	// there; known when fresh, and by the list of the last probe.
+	missing []string
+}
+
+// situation is everything that a decision is made from.
+type situation struct {
+	now     time.Time
+	desired *record.Desired
+	// revision is the mod revision of the desired record.
+	revision int64
+	// observed is our last report about this life of the replica, or nil.
+	observed *record.Observed
+	local    local
+	// stopped says that the cluster is paused: nothing is written to OSCAR.
+	stopped bool
+	// epoch is the present one as records name it, and restored says that it is over:
+	// etcd was restored, and no control plane has begun another.
+	epoch    string
+	restored bool
+	// resync says that this is a periodic look and not an answer to an event.
+	resync bool
+	// fresh says that the service was read by itself, with its buckets,
+	// and desired and observed linearizably; otherwise all come from a list and a
+	// mirror that may be a little old. Only a fresh situation is acted upon.
+	fresh  bool
+	memory memory
+	// moved says that the service was last seen in place with another storage than it is
+	// sent with now: this syncer has been started with or without a server for its OSCAR.
+	moved bool
+	// token is about the access token that a creation needs, or the deletion of a volume.
+	token ownerToken
+}
+
+// memory is what this process knows beyond the records.
+type memory struct {
+	// postUntil and deleteUntil tell how long a POST or DELETE that was not
+	// answered may still take effect. Zero: none is.
+	postUntil, deleteUntil time.Time
+	// workingUntil is how long such a POST may still be making buckets.
+	workingUntil time.Time
+	// halfSince is since when the service was always seen half-created.
+	halfSince time.Time
+	// tried is the step that failed last, and notBefore when its next try may
+	// start.
+	tried     act
+	notBefore time.Time
+	// failure is what the last try ended with, and final that it is told as the
+	// outcome: until then it is only why the step goes on.
+	failure *failure
+	final   bool
+	// bucketsMade says that writes of this process made buckets of this life.
+	bucketsMade bool
+	// bucketsDropped says that no bucket of this life is left.
+	bucketsDropped bool
+	// volume is what the service mounts, or mounted; nil when that is not known, or none.
+	volume *record.Volume
+	// volumeDone says that there is nothing more to be done about it.
+	volumeDone bool
+	// repairs counts repairs since the service was last seen undisturbed.
+	repairs int
+	// unfixable is the read-back at which repairing was given up.
+	unfixable string
+}
+
+// failure is why a write did not have its effect.
+type failure struct {
+	reason    record.Reason
+	operation string
+	// status is what OSCAR answered; 0 when it did not.
+	status  int
+	message string
+}
+
+// act is a step.
+type act int
+
+const (
+	// rest: nothing is to be done.
+	rest act = iota
+	// look: read again after decision.after.
+	look
+	// castVote: check and answer a prepare.
+	castVote
+	// report: write decision.phase, reason and message, if they are news.
+	report
+	// reread: get a fresh situation and plan again.
+	reread
+	// settle: report ready with the fingerprint of the read-back.
+	settle
+	// acknowledge: report a tombstone's service as deleted.
+	acknowledge
+	// count: count the running jobs of a tombstone's service, and plan again.
+	count
+
+	// The steps from here on write to OSCAR, one call each.
+
+	// create: POST.
+	create
+	// update: PUT of the whole definition.
+	update
+	// detach: PUT without input, output and mount.
+	detach
+	// erase: DELETE.
+	erase
+	// dropBuckets: DELETE of the buckets that this life made.
+	dropBuckets
+	// dropVolume: DELETE of the volume that this life made.
+	dropVolume
+	// heal: make a half-created service deletable, through Kubernetes.
+	heal
+	// release: PUT without our marks.
+	release
+)
+
+// writes says whether the step calls OSCAR to change something.
+func (a act) writes() bool { return a >= create }
+
+func (a act) String() string {
+	names := [...]string{"rest", "look", "vote", "report", "reread", "settle", "acknowledge", "count", "create", "update", "detach", "erase", "drop buckets", "drop volume", "heal", "release"}
+	if int(a) < len(names) {
+		return names[a]
+	}
+	return fmt.Sprintf("act(%d)", int(a))
+}
+
+// decision is what plan answers.
+type decision struct {
+	act     act
+	phase   record.Phase
+	reason  record.Reason
+	message string
+	// after says when to look again; 0: at the next event or resync.
+	after time.Duration
+	// repair says that a write brings back what was in place before, and drifted
+	// that it is reported as drift first, with message.
+	repair, drifted bool
+	// failure goes with phase failed, and with one that a step is tried again in.
+	failure *failure
+	// held goes with phase held, when what stands is ahead of the store.
+	held *record.Held
+}
+
+// Pauses between looks.
+const (
+	pollWrite  = 2 * time.Second
+	pollJobs   = 10 * time.Second
+	maxRepairs = 3
+)
+
+// tellsDrift says whether drift is news: a repair that failed has told it.
+func (s situation) tellsDrift() bool {
+	o := s.observed
+	return o.Phase != record.PhaseFailed && (o.Phase != record.PhaseDrifted || o.Operation == "")
+}
+
+// applied says that the desired generation was once seen in place.
+func (s situation) applied() bool {
+	return s.observed != nil && s.observed.Applied() == s.desired.Generation
+}
+
+// trying is the phase of a service that a step is tried for again.
+func (s situation) trying() record.Phase {
+	switch {
+	case s.desired.Tombstone():
+		return record.PhaseDeleting
+	case s.applied():
+		return record.PhaseDrifted
+	}
+	return record.PhaseApplying
+}
+
+// backOff says whether a failed write has to wait, and what is said meanwhile.
+func (s situation) backOff(next act) (decision, bool) {
+	if s.memory.tried != next {
+		return decision{}, false
+	}
+	wait := s.memory.notBefore.Sub(s.now)
+	if wait <= 0 {
+		return decision{}, false
+	}
+	if f := s.memory.failure; f != nil {
+		phase := record.PhaseFailed
+		if !s.memory.final {
+			phase = s.trying()
+		}
+		return decision{act: report, phase: phase, reason: f.reason, message: f.message, failure: f, after: wait}, true
+	}
+	return decision{act: look, after: wait}, true
+}
+
+// unanswered is how long a POST or DELETE without an answer may still take effect.
+func (s situation) unanswered() time.Duration {
+	return max(s.memory.postUntil.Sub(s.now), s.memory.deleteUntil.Sub(s.now), 0)
+}
+
+// Words of desired records that package record leaves to their users.
+const (
+	driftReport = "report"
+	dataDelete  = "delete"
+	jobsCancel  = "cancel"
+)
