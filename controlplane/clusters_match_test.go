@@ -15,7 +15,7 @@ func TestAClusterThatWasChangedSinceIsNotOverwritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := clusters.ClusterSpec{ClusterID: "c", Endpoint: "https://first.example.org", IfMatch: old.Revision}
+	spec := clusters.Spec{ClusterID: "c", Endpoint: "https://first.example.org", IfMatch: old.Revision}
 	now, err := w.Clusters.UpdateCluster(t.Context(), admin, spec)
 	if err != nil || now.Revision <= old.Revision {
 		t.Fatalf("%+v %v", now, err)

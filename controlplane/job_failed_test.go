@@ -39,7 +39,7 @@ func TestAFailedJobCanBeReplayed(t *testing.T) {
 		left := strings.Join(w.leaves(j.ID), " ")
 		return strings.Contains(left, record.EventKey(j.ID)) && !strings.Contains(left, "/c/")
 	})
-	if _, err := w.Jobs.ReplayJob(t.Context(), admin, jobs.JobOrder{Job: j.ID}); err != nil {
+	if _, err := w.Jobs.ReplayJob(t.Context(), admin, jobs.Order{Job: j.ID}); err != nil {
 		t.Fatal(err)
 	}
 	p, again := w.at(j.ID)
@@ -59,12 +59,12 @@ func TestAFailedJobCanBeReplayed(t *testing.T) {
 // What is too large is not kept with a job that has failed, and the refusal says so.
 func TestTheLargeEventOfAFailedJobIsNotKept(t *testing.T) {
 	w := newJobWorld(t)
-	j := w.submit(func(r *jobs.JobRequest) { r.Event = []byte(strings.Repeat("x", 17<<10)) })
+	j := w.submit(func(r *jobs.Request) { r.Event = []byte(strings.Repeat("x", 17<<10)) })
 	p, _ := w.at(j.ID)
 	p.fails(j.ID, 1, record.JobPodFailed)
 	w.is(j.ID, record.JobFailed)
 	w.eventually(func() bool { return !strings.Contains(strings.Join(w.leaves(j.ID), " "), record.EventKey(j.ID)) })
-	_, err := w.Jobs.ReplayJob(t.Context(), admin, jobs.JobOrder{Job: j.ID})
+	_, err := w.Jobs.ReplayJob(t.Context(), admin, jobs.Order{Job: j.ID})
 	refused(t, "a job without its event", err, fault.CodeFailedPrecondition, "send it again")
 }
 

@@ -73,7 +73,7 @@ func TestAfterARestoreNothingIsStartedAgain(t *testing.T) {
 			t.Errorf("%+v %v", got, err)
 		}
 	}
-	if _, err := w.Jobs.ReplayJob(t.Context(), admin, jobs.JobOrder{Job: away.ID}); err != nil {
+	if _, err := w.Jobs.ReplayJob(t.Context(), admin, jobs.Order{Job: away.ID}); err != nil {
 		t.Fatal(err)
 	}
 	w.at(away.ID)

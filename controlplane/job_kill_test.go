@@ -84,7 +84,7 @@ func TestAnInstanceEndsAtEveryJobStep(t *testing.T) {
 func (w *world) submitKeyed() (string, error) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
 	defer cancel()
-	j, err := w.Jobs.SubmitJob(ctx, admin, jobs.JobRequest{Service: "grayifyr0", Event: []byte(secretEvent), IdempotencyKey: "the same"})
+	j, err := w.Jobs.SubmitJob(ctx, admin, jobs.Request{Service: "grayifyr0", Event: []byte(secretEvent), IdempotencyKey: "the same"})
 	if err != nil {
 		return "", err
 	}

@@ -36,7 +36,7 @@ func TestJobsOnManyLostClustersAreWithdrawnTogether(t *testing.T) {
 	}
 	var ids []string
 	for range far {
-		ids = append(ids, w.submit(func(r *jobs.JobRequest) { r.Service = "wide0" }).ID)
+		ids = append(ids, w.submit(func(r *jobs.Request) { r.Service = "wide0" }).ID)
 	}
 	places := map[string]bool{}
 	for _, id := range ids {

@@ -105,7 +105,7 @@ func TestAWaitingJobGoesWhereThereIsRoom(t *testing.T) {
 	if a := c.answered(id); a != nil {
 		t.Errorf("nobody has room, and the answer is %s", a.Answer)
 	}
-	if _, err := w.Jobs.CancelJob(t.Context(), admin, jobs.JobOrder{Job: queued.ID}); err != nil {
+	if _, err := w.Jobs.CancelJob(t.Context(), admin, jobs.Order{Job: queued.ID}); err != nil {
 		t.Fatal(err)
 	}
 	w.clusters["b"].has(4000)

@@ -208,7 +208,7 @@ func whole() []record.JobState {
 }
 
 // submit sends a job as the administrator.
-func (w *world) submit(mutate ...func(*jobs.JobRequest)) *jobs.Job {
+func (w *world) submit(mutate ...func(*jobs.Request)) *jobs.Job {
 	w.t.Helper()
 	j, err := w.trySubmit(mutate...)
 	if err != nil {
@@ -217,8 +217,8 @@ func (w *world) submit(mutate ...func(*jobs.JobRequest)) *jobs.Job {
 	return j
 }
 
-func (w *world) trySubmit(mutate ...func(*jobs.JobRequest)) (*jobs.Job, error) {
-	req := jobs.JobRequest{Service: "grayifyr0", Event: []byte(secretEvent)}
+func (w *world) trySubmit(mutate ...func(*jobs.Request)) (*jobs.Job, error) {
+	req := jobs.Request{Service: "grayifyr0", Event: []byte(secretEvent)}
 	for _, m := range mutate {
 		m(&req)
 	}

@@ -36,10 +36,10 @@ func TestTheQueueOfOneSenderHoldsNobodyUp(t *testing.T) {
 	}
 	w.full("a", "b", "c")
 	for range 40 {
-		w.submit(func(r *jobs.JobRequest) { r.Service = "otherr0" })
+		w.submit(func(r *jobs.Request) { r.Service = "otherr0" })
 	}
 	for range 2 {
-		if _, err := w.Jobs.SubmitJob(t.Context(), ann, jobs.JobRequest{Service: "otherr0", Event: []byte(secretEvent)}); err != nil {
+		if _, err := w.Jobs.SubmitJob(t.Context(), ann, jobs.Request{Service: "otherr0", Event: []byte(secretEvent)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -66,7 +66,7 @@ func TestTheQueueOfOneFederationHoldsNoOtherUp(t *testing.T) {
 	for range 40 {
 		w.submit()
 	}
-	late := w.submit(func(r *jobs.JobRequest) { r.Service = "otherr0" })
+	late := w.submit(func(r *jobs.Request) { r.Service = "otherr0" })
 	w.clusters["b"].has(1000) // two places
 	w.eventually(func() bool { places, _ := w.clusters["b"].standingOf(w); return places == 2 })
 	if j := w.is(late.ID, record.JobAssigned); j.Place.ClusterID != "b" {

@@ -133,7 +133,7 @@ func TestARefusedJobGoesElsewhereAndIsParked(t *testing.T) {
 	if left := strings.Join(w.leaves(j.ID), " "); !strings.Contains(left, record.EventKey(j.ID)) || strings.Contains(left, "/c/") {
 		t.Errorf("left: %s", left)
 	}
-	if _, err := w.Jobs.ReplayJob(t.Context(), admin, jobs.JobOrder{Job: j.ID}); err != nil {
+	if _, err := w.Jobs.ReplayJob(t.Context(), admin, jobs.Order{Job: j.ID}); err != nil {
 		t.Fatal(err)
 	}
 	p, again := w.at(j.ID)
@@ -180,7 +180,7 @@ func TestALostClusterGivesBackWhatItHasNotBegun(t *testing.T) {
 			if now, err := w.Jobs.Job(t.Context(), admin, j.ID); err != nil || now.Attempt != 1 {
 				t.Errorf("%+v %v", now, err)
 			}
-			gone, err := w.Jobs.ResolveJob(t.Context(), admin, jobs.JobOrder{Job: j.ID}, record.JobVanished)
+			gone, err := w.Jobs.ResolveJob(t.Context(), admin, jobs.Order{Job: j.ID}, record.JobVanished)
 			if err != nil || gone.State != record.JobVanished || gone.Reason != record.JobResolved {
 				t.Errorf("%+v %v", gone, err)
 			}
@@ -216,7 +216,7 @@ func TestACordonedClusterGivesBackWhatIsNotClaimed(t *testing.T) {
 func TestCancel(t *testing.T) {
 	w := newJobWorld(t)
 	cancel := func(id string) *jobs.Job {
-		j, err := w.Jobs.CancelJob(t.Context(), admin, jobs.JobOrder{Job: id})
+		j, err := w.Jobs.CancelJob(t.Context(), admin, jobs.Order{Job: id})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +256,7 @@ func TestCancel(t *testing.T) {
 		t.Errorf("%+v", j)
 	}
 	w.eventually(func() bool { return len(w.keys(record.EventsPrefix))+len(w.keys(record.ReservedPrefix)) == 0 })
-	if _, err := w.Jobs.ReplayJob(t.Context(), admin, jobs.JobOrder{Job: queued.ID}); codeOf(t, err) != fault.CodeFailedPrecondition {
+	if _, err := w.Jobs.ReplayJob(t.Context(), admin, jobs.Order{Job: queued.ID}); codeOf(t, err) != fault.CodeFailedPrecondition {
 		t.Error(err)
 	}
 }
@@ -299,13 +299,13 @@ func TestWhatIsNoJobIsRefused(t *testing.T) {
 		p.has(1)
 	}
 	for name, c := range map[string]struct {
-		req  jobs.JobRequest
+		req  jobs.Request
 		code fault.Code
 	}{
-		"too large":  {jobs.JobRequest{Service: "grayifyr0", Event: make([]byte, jobs.MaxEvent+1)}, fault.CodeTooLarge},
-		"NUL":        {jobs.JobRequest{Service: "grayifyr0", Event: []byte("a\x00b")}, fault.CodeInvalid},
-		"no UTF-8":   {jobs.JobRequest{Service: "grayifyr0", Event: []byte("\xff")}, fault.CodeInvalid},
-		"no service": {jobs.JobRequest{Service: "nothing"}, fault.CodeNotFound},
+		"too large":  {jobs.Request{Service: "grayifyr0", Event: make([]byte, jobs.MaxEvent+1)}, fault.CodeTooLarge},
+		"NUL":        {jobs.Request{Service: "grayifyr0", Event: []byte("a\x00b")}, fault.CodeInvalid},
+		"no UTF-8":   {jobs.Request{Service: "grayifyr0", Event: []byte("\xff")}, fault.CodeInvalid},
+		"no service": {jobs.Request{Service: "nothing"}, fault.CodeNotFound},
 	} {
 		if _, err := w.Jobs.SubmitJob(t.Context(), admin, c.req); codeOf(t, err) != c.code {
 			t.Errorf("%s: %v", name, err)
@@ -323,7 +323,7 @@ func TestWhatIsNoJobIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	byToken := func(service, event string) (*jobs.Job, error) {
-		return w.Jobs.SubmitJob(t.Context(), itself, jobs.JobRequest{Service: service, Event: []byte(event), IdempotencyKey: "once"})
+		return w.Jobs.SubmitJob(t.Context(), itself, jobs.Request{Service: service, Event: []byte(event), IdempotencyKey: "once"})
 	}
 	if _, err := byToken("grayifyr1", "an event"); codeOf(t, err) != fault.CodeUnauthenticated {
 		t.Errorf("for another service: %v", err)
@@ -339,7 +339,7 @@ func TestWhatIsNoJobIsRefused(t *testing.T) {
 	if first.ID != again.ID || !again.Replayed || first.By != "" {
 		t.Errorf("%+v %+v", first, again)
 	}
-	keyed := func(r *jobs.JobRequest) { r.IdempotencyKey = "once" }
+	keyed := func(r *jobs.Request) { r.IdempotencyKey = "once" }
 	_, err = byToken("grayifyr0", "another")
 	if codeOf(t, err) != fault.CodeFailedPrecondition {
 		t.Error(err)
@@ -349,11 +349,11 @@ func TestWhatIsNoJobIsRefused(t *testing.T) {
 	if _, err := w.trySubmit(); codeOf(t, err) != fault.CodeExhausted {
 		t.Error(err)
 	}
-	list, more, err := w.Jobs.Jobs(t.Context(), admin, jobs.JobQuery{Limit: 2})
+	list, more, err := w.Jobs.Jobs(t.Context(), admin, jobs.Query{Limit: 2})
 	if err != nil || len(list) != 2 || !more || list[0].ID < list[1].ID {
 		t.Errorf("%+v %v %v", list, more, err)
 	}
-	rest, more, err := w.Jobs.Jobs(t.Context(), admin, jobs.JobQuery{Before: list[1].ID})
+	rest, more, err := w.Jobs.Jobs(t.Context(), admin, jobs.Query{Before: list[1].ID})
 	if err != nil || len(rest) != 1 || more || rest[0].ID != first.ID {
 		t.Errorf("%+v %v %v", rest, more, err)
 	}
@@ -370,7 +370,7 @@ func TestTopsisWithAMemberAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	submit := func() string {
-		return w.submit(func(r *jobs.JobRequest) { r.Service = "topsisr0" }).ID
+		return w.submit(func(r *jobs.Request) { r.Service = "topsisr0" }).ID
 	}
 	c := w.clusters["c"]
 	c.has(16000, 16000, 16000) // by far the best

@@ -554,7 +554,7 @@ func TestWhoWasRemovedIsToldSo(t *testing.T) {
 	}
 	_, err = m.renew(j.ControlPlane, e.ClusterUID)
 	refused(t, "after the removal", err, fault.CodeForbidden, "it was removed")
-	again, err := j.Clusters.RegisterCluster(t.Context(), admin, clusters.ClusterSpec{ClusterID: "a", Endpoint: "https://a.example.org"})
+	again, err := j.Clusters.RegisterCluster(t.Context(), admin, clusters.Spec{ClusterID: "a", Endpoint: "https://a.example.org"})
 	if err != nil {
 		t.Fatal(err)
 	}

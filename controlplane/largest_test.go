@@ -205,7 +205,7 @@ func TestAWordyReportEndsItsJob(t *testing.T) {
 func TestARegistrationOfManyBytesIsRefused(t *testing.T) {
 	w := newWorld(t)
 	long := strings.Repeat("x", 100<<10)
-	for name, spec := range map[string]clusters.ClusterSpec{
+	for name, spec := range map[string]clusters.Spec{
 		"endpoint": {Endpoint: "https://d.example.org/" + long}, "labels": {Labels: map[string]string{"a": long}}, "groups": {AllowedGroups: []string{long}},
 	} {
 		spec.ClusterID = "d"

@@ -198,8 +198,8 @@ func (w *world) cannot(id, cluster string, why delegation.Why, words string) {
 	w.eventually(func() bool { v := w.verdicts(id)[cluster]; return v.Why == why && strings.Contains(v.Message, words) })
 }
 
-func sends(event, service, cluster string) func(*jobs.JobRequest) {
-	return func(r *jobs.JobRequest) { r.Event, r.Service, r.ClusterID = []byte(event), service, cluster }
+func sends(event, service, cluster string) func(*jobs.Request) {
+	return func(r *jobs.Request) { r.Event, r.Service, r.ClusterID = []byte(event), service, cluster }
 }
 
 // TestAnEventOfABucketGoesWhereItsObjectIs, to the origin and to whom its syncer lets

@@ -200,7 +200,7 @@ func TestWhatChangedSinceThePlanIsRefused(t *testing.T) {
 		}, body},
 		"a cluster has another endpoint": {"", body, func(t *testing.T, w *world) {
 			t.Helper()
-			if _, err := w.Clusters.UpdateCluster(t.Context(), admin, clusters.ClusterSpec{ClusterID: "a", Endpoint: "https://elsewhere.example.org", SSLVerify: true}); err != nil {
+			if _, err := w.Clusters.UpdateCluster(t.Context(), admin, clusters.Spec{ClusterID: "a", Endpoint: "https://elsewhere.example.org", SSLVerify: true}); err != nil {
 				t.Fatal(err)
 			}
 		}, body},

@@ -157,7 +157,7 @@ func TestOurPathsReadNothingThatAFormCanSend(t *testing.T) {
 func TestAnswersAreNoPages(t *testing.T) {
 	f := everything()
 	f.err = nil
-	f.run = func(req runs.RunRequest) (*runs.RunAnswer, error) {
+	f.run = func(req runs.Request) (*runs.Answer, error) {
 		return answering(200, http.Header{
 			"Content-Type": {"text/html"}, "Content-Security-Policy": {"script-src *"}, "X-Content-Type-Options": {"sniff"},
 		}, strings.NewReader("<script>alert(1)</script>"), -1)(req)
@@ -182,7 +182,7 @@ func TestAnswersAreNoPages(t *testing.T) {
 func TestNoGETChangesAnything(t *testing.T) {
 	reads := []string{
 		"Audit", "Cluster", "Clusters", "DefaultStorage", "Deleted", "Deployment", "Differences", "ExplainJob", "Federation", "Federations", "Health", "History",
-		"Info", "Job", "JobLog", "JobLogs", "Jobs", "RefreshToken", "Replicas", "Room", "Service", "Services", "StorageOf", "TakeStream", "JobCounts",
+		"Info", "Job", "JobLog", "JobLogs", "Jobs", "RefreshToken", "Replicas", "Capacities", "Service", "Services", "StorageOf", "TakeStream", "JobCounts",
 	}
 	f := everything()
 	handler := newServer(t, f).Handler()

@@ -18,14 +18,14 @@ import (
 
 // Clusters are the use cases of registered clusters.
 type Clusters interface {
-	RegisterCluster(ctx context.Context, caller identity.Caller, spec clusters.ClusterSpec) (*clusters.Cluster, error)
-	UpdateCluster(ctx context.Context, caller identity.Caller, spec clusters.ClusterSpec) (*clusters.Cluster, error)
+	RegisterCluster(ctx context.Context, caller identity.Caller, spec clusters.Spec) (*clusters.Cluster, error)
+	UpdateCluster(ctx context.Context, caller identity.Caller, spec clusters.Spec) (*clusters.Cluster, error)
 	Clusters(ctx context.Context, caller identity.Caller) ([]clusters.Cluster, error)
 	Cluster(ctx context.Context, caller identity.Caller, id string) (*clusters.Cluster, error)
 	RemoveCluster(ctx context.Context, caller identity.Caller, id string, opts clusters.RemoveOptions) (*clusters.RemoveResult, error)
 	SetClusterState(ctx context.Context, caller identity.Caller, id, state string) (*clusters.Cluster, error)
 	ReadmitCluster(ctx context.Context, caller identity.Caller, id string) (*clusters.Cluster, error)
-	Room(ctx context.Context, caller identity.Caller) (clusters.Room, error)
+	Capacities(ctx context.Context, caller identity.Caller) (clusters.Capacities, error)
 }
 
 // listClusters answers GET /system/clusters.
@@ -173,12 +173,12 @@ func readJSON(r *http.Request, noun string, into any) ([]byte, error) {
 
 // readCluster reads a cluster's specification from the body. It checks its form
 // only: what a cluster may be is the control plane's to say.
-func readCluster(r *http.Request) (*clusters.ClusterSpec, error) {
+func readCluster(r *http.Request) (*clusters.Spec, error) {
 	var in v1.ClusterSpec
 	if _, err := readJSON(r, "cluster", &in); err != nil {
 		return nil, err
 	}
-	return &clusters.ClusterSpec{
+	return &clusters.Spec{
 		ClusterID:     in.ClusterID,
 		Endpoint:      in.Endpoint,
 		SSLVerify:     in.SSLVerify == nil || *in.SSLVerify,

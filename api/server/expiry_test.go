@@ -50,7 +50,7 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 	src := newSource()
 	f := src.fake()
 	f.before = func(ctx context.Context) {
-		f.run = func(req runs.RunRequest) (*runs.RunAnswer, error) {
+		f.run = func(req runs.Request) (*runs.Answer, error) {
 			from, to := io.Pipe()
 			context.AfterFunc(ctx, func() { _ = to.CloseWithError(context.Cause(ctx)) })
 			return answering(200, nil, from, -1)(req)

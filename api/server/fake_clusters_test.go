@@ -11,12 +11,12 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/recovery"
 )
 
-func (f *fake) RegisterCluster(ctx context.Context, c identity.Caller, spec clusters.ClusterSpec) (*clusters.Cluster, error) {
+func (f *fake) RegisterCluster(ctx context.Context, c identity.Caller, spec clusters.Spec) (*clusters.Cluster, error) {
 	f.called(ctx, "RegisterCluster", c, spec)
 	return f.cluster, f.err
 }
 
-func (f *fake) UpdateCluster(ctx context.Context, c identity.Caller, spec clusters.ClusterSpec) (*clusters.Cluster, error) {
+func (f *fake) UpdateCluster(ctx context.Context, c identity.Caller, spec clusters.Spec) (*clusters.Cluster, error) {
 	f.called(ctx, "UpdateCluster", c, spec)
 	return f.cluster, f.err
 }

@@ -16,8 +16,8 @@ type fakeJobs struct {
 	job       *jobs.Job
 	list      []jobs.Job
 	more      bool
-	counts    map[jobs.JobState]int
-	decisions []jobs.JobDecision
+	counts    map[jobs.State]int
+	decisions []jobs.Explanation
 	// token is that of service svc; empty for none.
 	token string
 	// watch stands for both watches.
@@ -42,17 +42,17 @@ func (f *fake) answerJob() (*jobs.Job, error) {
 	return f.jobs.job, nil
 }
 
-func (f *fake) SubmitJob(ctx context.Context, c identity.Caller, req jobs.JobRequest) (*jobs.Job, error) {
+func (f *fake) SubmitJob(ctx context.Context, c identity.Caller, req jobs.Request) (*jobs.Job, error) {
 	f.called(ctx, "SubmitJob", c, req)
 	return f.answerJob()
 }
 
-func (f *fake) Jobs(ctx context.Context, c identity.Caller, q jobs.JobQuery) ([]jobs.Job, bool, error) {
+func (f *fake) Jobs(ctx context.Context, c identity.Caller, q jobs.Query) ([]jobs.Job, bool, error) {
 	f.called(ctx, "Jobs", c, q)
 	return f.jobs.list, f.jobs.more, f.err
 }
 
-func (f *fake) CountJobs(ctx context.Context, c identity.Caller, q jobs.JobQuery) (map[jobs.JobState]int, error) {
+func (f *fake) CountJobs(ctx context.Context, c identity.Caller, q jobs.Query) (map[jobs.State]int, error) {
 	f.called(ctx, "CountJobs", c, q)
 	return f.jobs.counts, f.err
 }
@@ -67,28 +67,28 @@ func (f *fake) WatchJob(ctx context.Context, c identity.Caller, id string, since
 	return f.jobs.watch(ctx, since, fn)
 }
 
-func (f *fake) WatchJobs(ctx context.Context, c identity.Caller, q jobs.JobQuery, since int64, fn func(*jobs.Job) error) error {
+func (f *fake) WatchJobs(ctx context.Context, c identity.Caller, q jobs.Query, since int64, fn func(*jobs.Job) error) error {
 	f.called(ctx, "WatchJobs", c, q)
 	return f.jobs.watch(ctx, since, fn)
 }
 
-func (f *fake) ExplainJob(ctx context.Context, c identity.Caller, id string) (*jobs.Job, []jobs.JobDecision, error) {
+func (f *fake) ExplainJob(ctx context.Context, c identity.Caller, id string) (*jobs.Job, []jobs.Explanation, error) {
 	f.called(ctx, "ExplainJob "+id, c, nil)
 	j, err := f.answerJob()
 	return j, f.jobs.decisions, err
 }
 
-func (f *fake) CancelJob(ctx context.Context, c identity.Caller, o jobs.JobOrder) (*jobs.Job, error) {
+func (f *fake) CancelJob(ctx context.Context, c identity.Caller, o jobs.Order) (*jobs.Job, error) {
 	f.called(ctx, "CancelJob "+o.Job, c, o.RequestID)
 	return f.answerJob()
 }
 
-func (f *fake) ReplayJob(ctx context.Context, c identity.Caller, o jobs.JobOrder) (*jobs.Job, error) {
+func (f *fake) ReplayJob(ctx context.Context, c identity.Caller, o jobs.Order) (*jobs.Job, error) {
 	f.called(ctx, "ReplayJob "+o.Job, c, o.RequestID)
 	return f.answerJob()
 }
 
-func (f *fake) ResolveJob(ctx context.Context, c identity.Caller, o jobs.JobOrder, as jobs.JobState) (*jobs.Job, error) {
+func (f *fake) ResolveJob(ctx context.Context, c identity.Caller, o jobs.Order, as jobs.State) (*jobs.Job, error) {
 	f.called(ctx, "ResolveJob "+o.Job, c, as)
 	return f.answerJob()
 }
@@ -118,9 +118,9 @@ const contractJob = `{"id":"0199d0a1-7c00-7000-8000-000000000001","federation":"
 	`"accepted_at":"2026-11-20T13:04:05.120Z","changed_at":"2026-11-20T13:04:08.500Z","started_at":"2026-11-20T13:04:08.000Z"}`
 
 // exampleDecision took the second of two members.
-func exampleDecision() jobs.JobDecision {
+func exampleDecision() jobs.Explanation {
 	score := 12.5
-	return jobs.JobDecision{
+	return jobs.Explanation{
 		Attempt: 2, At: moment("2026-11-20T13:04:06.100Z"),
 		Snapshot: delegation.Snapshot{Policy: "load-based", Candidates: []delegation.Candidate{}},
 		Decision: delegation.Decision{
@@ -133,7 +133,7 @@ func exampleDecision() jobs.JobDecision {
 	}
 }
 
-func (f *fake) Invoke(ctx context.Context, c identity.Caller, req runs.RunRequest) (*runs.RunAnswer, error) {
+func (f *fake) Invoke(ctx context.Context, c identity.Caller, req runs.Request) (*runs.Answer, error) {
 	f.called(ctx, "Invoke", c, req.Service)
 	if f.err != nil {
 		return nil, f.err
@@ -146,12 +146,12 @@ func (f *fake) JobLogs(ctx context.Context, c identity.Caller, in runs.LogTarget
 	return f.jobList, f.err
 }
 
-func (f *fake) JobLog(ctx context.Context, c identity.Caller, in runs.LogTarget, job string, timestamps bool) (*runs.RunAnswer, error) {
+func (f *fake) JobLog(ctx context.Context, c identity.Caller, in runs.LogTarget, job string, timestamps bool) (*runs.Answer, error) {
 	f.called(ctx, fmt.Sprintf("JobLog %s %t", job, timestamps), c, in)
 	if f.err != nil {
 		return nil, f.err
 	}
-	return f.run(runs.RunRequest{})
+	return f.run(runs.Request{})
 }
 
 func (f *fake) DeleteJobLogs(ctx context.Context, c identity.Caller, in runs.LogTarget, all bool) ([]string, error) {

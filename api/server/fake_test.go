@@ -25,7 +25,7 @@ import (
 // what it was asked.
 type fake struct {
 	err         error
-	room        clusters.Room
+	room        clusters.Capacities
 	created     *federations.CreateResult
 	deleted     *federations.DeleteResult
 	audit       []request.AuditEntry
@@ -51,7 +51,7 @@ type fake struct {
 	// stream is what TakeStream gives.
 	stream func(context.Context, net.Conn) error
 	// run is what Invoke and JobLog give.
-	run     func(runs.RunRequest) (*runs.RunAnswer, error)
+	run     func(runs.Request) (*runs.Answer, error)
 	jobList *runs.JobList
 	missing []string
 	// changeRequest is what the last rollback was asked with.
@@ -206,8 +206,8 @@ func (f *fake) DefaultStorage(ctx context.Context, caller identity.Caller) (runs
 	return keys, "", f.err
 }
 
-func (f *fake) Room(ctx context.Context, caller identity.Caller) (clusters.Room, error) {
-	f.called(ctx, "Room", caller, nil)
+func (f *fake) Capacities(ctx context.Context, caller identity.Caller) (clusters.Capacities, error) {
+	f.called(ctx, "Capacities", caller, nil)
 	return f.room, f.err
 }
 

@@ -18,20 +18,20 @@ import (
 
 // Jobs are the use cases of jobs.
 type Jobs interface {
-	SubmitJob(ctx context.Context, caller identity.Caller, req jobs.JobRequest) (*jobs.Job, error)
-	Jobs(ctx context.Context, caller identity.Caller, q jobs.JobQuery) (jobs []jobs.Job, more bool, err error)
-	CountJobs(ctx context.Context, caller identity.Caller, q jobs.JobQuery) (map[jobs.JobState]int, error)
+	SubmitJob(ctx context.Context, caller identity.Caller, req jobs.Request) (*jobs.Job, error)
+	Jobs(ctx context.Context, caller identity.Caller, q jobs.Query) (jobs []jobs.Job, more bool, err error)
+	CountJobs(ctx context.Context, caller identity.Caller, q jobs.Query) (map[jobs.State]int, error)
 	Job(ctx context.Context, caller identity.Caller, id string) (*jobs.Job, error)
 	// WatchJob calls fn with a job when its store revision is not since, and after each
 	// change, until ctx ends, fn fails, or the job is gone.
 	WatchJob(ctx context.Context, caller identity.Caller, id string, since int64, fn func(*jobs.Job) error) error
 	// WatchJobs calls fn with every job that has not ended, or for a since above 0 with
 	// those that have changed after it, and then with each one that comes or changes.
-	WatchJobs(ctx context.Context, caller identity.Caller, q jobs.JobQuery, since int64, fn func(*jobs.Job) error) error
-	ExplainJob(ctx context.Context, caller identity.Caller, id string) (*jobs.Job, []jobs.JobDecision, error)
-	CancelJob(ctx context.Context, caller identity.Caller, o jobs.JobOrder) (*jobs.Job, error)
-	ReplayJob(ctx context.Context, caller identity.Caller, o jobs.JobOrder) (*jobs.Job, error)
-	ResolveJob(ctx context.Context, caller identity.Caller, o jobs.JobOrder, as jobs.JobState) (*jobs.Job, error)
+	WatchJobs(ctx context.Context, caller identity.Caller, q jobs.Query, since int64, fn func(*jobs.Job) error) error
+	ExplainJob(ctx context.Context, caller identity.Caller, id string) (*jobs.Job, []jobs.Explanation, error)
+	CancelJob(ctx context.Context, caller identity.Caller, o jobs.Order) (*jobs.Job, error)
+	ReplayJob(ctx context.Context, caller identity.Caller, o jobs.Order) (*jobs.Job, error)
+	ResolveJob(ctx context.Context, caller identity.Caller, o jobs.Order, as jobs.State) (*jobs.Job, error)
 }
 
 const (
@@ -48,7 +48,7 @@ func jobPath(id string) string { return jobsRoute + "/" + url.PathEscape(id) }
 func (s *Server) submitJob(w http.ResponseWriter, r *http.Request) error {
 	st, p := stateOf(r), paramsOf(r)
 	st.noun = "job"
-	req := jobs.JobRequest{
+	req := jobs.Request{
 		Service: pathParam(r, "service"), ClusterID: p.query.Get("cluster_id"), IdempotencyKey: p.idempotencyKey(), RequestID: st.writeID,
 	}
 	if err := p.err(); err != nil {
@@ -112,12 +112,12 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 }
 
 // jobQuery reads what GET /system/jobs is asked for.
-func (p *params) jobQuery() jobs.JobQuery {
-	q := jobs.JobQuery{
+func (p *params) jobQuery() jobs.Query {
+	q := jobs.Query{
 		Federation: p.query.Get("group_id"), Service: p.query.Get("service"), ClusterID: p.query.Get("cluster_id"),
 	}
 	for _, state := range p.query["state"] {
-		q.States = append(q.States, jobs.JobState(state))
+		q.States = append(q.States, jobs.State(state))
 		if !slices.Contains(v1.JobStates(), state) {
 			p.violate("?state", oscar.RuleOneOf, cut(state, 40), fmt.Sprintf("%.40q is no state of a job; use one of %s", state, strings.Join(v1.JobStates(), ", ")))
 		}
@@ -151,7 +151,7 @@ func ofCursor(cursor string) (id string, ok bool) {
 	return string(text[len(cursorMark):]), true
 }
 
-func (s *Server) watchJobs(w http.ResponseWriter, r *http.Request, q jobs.JobQuery) error {
+func (s *Server) watchJobs(w http.ResponseWriter, r *http.Request, q jobs.Query) error {
 	caller := stateOf(r).caller
 	since, err := lastEventID(r)
 	if err != nil {
@@ -252,19 +252,19 @@ func (s *Server) resolveJob(w http.ResponseWriter, r *http.Request) error {
 			Message: "say what is so: submitted, if its cluster has the Job; vanished, if it neither has it nor will",
 		})
 	}
-	return s.orderJob(w, r, func(ctx context.Context, caller identity.Caller, o jobs.JobOrder) (*jobs.Job, error) {
-		return s.cp.Jobs.ResolveJob(ctx, caller, o, jobs.JobState(in.State))
+	return s.orderJob(w, r, func(ctx context.Context, caller identity.Caller, o jobs.Order) (*jobs.Job, error) {
+		return s.cp.Jobs.ResolveJob(ctx, caller, o, jobs.State(in.State))
 	}, nil)
 }
 
 // orderJob gives one order about a job. What is unknown of it can be looked up at the
 // job; status nil is 200.
 func (s *Server) orderJob(w http.ResponseWriter, r *http.Request,
-	order func(context.Context, identity.Caller, jobs.JobOrder) (*jobs.Job, error), status func(*jobs.Job) int,
+	order func(context.Context, identity.Caller, jobs.Order) (*jobs.Job, error), status func(*jobs.Job) int,
 ) error {
 	st, id := stateOf(r), pathParam(r, "job")
 	st.location = jobPath(id)
-	job, err := order(r.Context(), st.caller, jobs.JobOrder{Job: id, RequestID: st.writeID})
+	job, err := order(r.Context(), st.caller, jobs.Order{Job: id, RequestID: st.writeID})
 	if err != nil {
 		return err
 	}

@@ -36,12 +36,12 @@ func TestSubmitJobAnswersAsOSCARDoes(t *testing.T) {
 		}
 		want(t, resp, 201, "", "")
 		got := f.only(t)
-		req := got.args.(jobs.JobRequest)
+		req := got.args.(jobs.Request)
 		if req.RequestID == "" || got.caller.Subject != identity.Admin {
 			t.Errorf("asked by %v: %+v", got.caller, req)
 		}
 		req.RequestID = ""
-		if wanted := (jobs.JobRequest{Service: "svc", ClusterID: "oscar-cluster-a", Event: []byte(`{"Records":[]}`), IdempotencyKey: "k1"}); !reflect.DeepEqual(req, wanted) {
+		if wanted := (jobs.Request{Service: "svc", ClusterID: "oscar-cluster-a", Event: []byte(`{"Records":[]}`), IdempotencyKey: "k1"}); !reflect.DeepEqual(req, wanted) {
 			t.Errorf("got %+v, want %+v", req, wanted)
 		}
 	}
@@ -213,7 +213,7 @@ func TestWhoSentAJobIsForHimAndTheOwner(t *testing.T) {
 func TestJobsInPages(t *testing.T) {
 	f := &fake{}
 	f.jobs.list, f.jobs.more = []jobs.Job{*exampleJob()}, true
-	f.jobs.counts = map[jobs.JobState]int{record.JobRunning: 2, record.JobParked: 1}
+	f.jobs.counts = map[jobs.State]int{record.JobRunning: 2, record.JobParked: 1}
 	c := newClient(t, f)
 	resp := c.do("GET", "/system/jobs?service=s&cluster_id=c&group_id=g&state=running&state=parked&limit=7&counts=true", "")
 	var page v1.Jobs
@@ -223,13 +223,13 @@ func TestJobsInPages(t *testing.T) {
 	if want := map[string]int{"running": 2, "parked": 1}; !reflect.DeepEqual(page.Counts, want) {
 		t.Errorf("counts %v", page.Counts)
 	}
-	q := jobs.JobQuery{Federation: "g", Service: "s", ClusterID: "c", States: []jobs.JobState{"running", "parked"}, Limit: 7}
+	q := jobs.Query{Federation: "g", Service: "s", ClusterID: "c", States: []jobs.State{"running", "parked"}, Limit: 7}
 	if got := f.calls[0].args; !reflect.DeepEqual(got, q) {
 		t.Errorf("asked %+v", got)
 	}
 	f.calls, f.jobs.more, f.jobs.list = nil, false, nil
 	want(t, c.do("GET", "/system/jobs?cursor="+page.Next, ""), 200, jsonType, `{"jobs":[]}`)
-	if got := f.only(t).args; !reflect.DeepEqual(got, jobs.JobQuery{Before: jobID}) {
+	if got := f.only(t).args; !reflect.DeepEqual(got, jobs.Query{Before: jobID}) {
 		t.Errorf("asked %+v", got)
 	}
 }
@@ -253,7 +253,7 @@ func TestJobsRefusals(t *testing.T) {
 
 func TestExplainJob(t *testing.T) {
 	f := &fake{}
-	f.jobs.decisions = []jobs.JobDecision{exampleDecision()}
+	f.jobs.decisions = []jobs.Explanation{exampleDecision()}
 	want(t, newClient(t, f).do("GET", "/system/jobs/"+jobID+"/explain", ""), 200, jsonType,
 		`{"job":`+contractJob+`,"decisions":[{"attempt":2,"at":"2026-11-20T13:04:06.100Z","policy":"load-based","chosen":"oscar-cluster-b/grayifyr1",`+
 			`"order":["oscar-cluster-b/grayifyr1"],"members":[{"place":"oscar-cluster-a/grayifyr0","why":"NoRoom","message":"no node has room"},`+

@@ -35,7 +35,7 @@ func jobOf(j *jobs.Job, caller identity.Caller) v1.Job {
 }
 
 // podOf is nil for nil.
-func podOf(p *jobs.JobPod) *v1.JobPod {
+func podOf(p *jobs.Pod) *v1.JobPod {
 	if p == nil {
 		return nil
 	}
@@ -51,7 +51,7 @@ func moment(t *time.Time) *v1.Time {
 }
 
 // decisionOf is one choice, with what it was made from.
-func decisionOf(d *jobs.JobDecision) (v1.JobDecision, error) {
+func decisionOf(d *jobs.Explanation) (v1.JobDecision, error) {
 	snapshot, err := json.Marshal(d.Snapshot)
 	if err != nil {
 		return v1.JobDecision{}, err

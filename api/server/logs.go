@@ -14,7 +14,7 @@ import (
 // JobLogs are the use cases of OSCAR's Jobs on the clusters, and of their output.
 type JobLogs interface {
 	JobLogs(ctx context.Context, caller identity.Caller, in runs.LogTarget, page string) (*runs.JobList, error)
-	JobLog(ctx context.Context, caller identity.Caller, in runs.LogTarget, job string, timestamps bool) (*runs.RunAnswer, error)
+	JobLog(ctx context.Context, caller identity.Caller, in runs.LogTarget, job string, timestamps bool) (*runs.Answer, error)
 	DeleteJobLogs(ctx context.Context, caller identity.Caller, in runs.LogTarget, all bool) (missing []string, err error)
 	DeleteJobLog(ctx context.Context, caller identity.Caller, in runs.LogTarget, job string) (missing []string, err error)
 }

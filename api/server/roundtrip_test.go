@@ -97,7 +97,7 @@ func TestClientAndServer(t *testing.T) {
 		t.Errorf("remove: %+v %v", got, err)
 	}
 	removing := *cp.cluster
-	removing.State, removing.Removal = "removing", &clusters.ClusterRemoval{Orphan: true, Tombstones: 2, Waits: "it is away", Blocked: true}
+	removing.State, removing.Removal = "removing", &clusters.Removal{Orphan: true, Tombstones: 2, Waits: "it is away", Blocked: true}
 	cp.removed = &clusters.RemoveResult{Cluster: &removing, Pending: 2}
 	got, err := c.RemoveCluster(ctx, "c1", apiclient.RemoveClusterOptions{Orphan: true, Wait: time.Minute})
 	if err != nil || got.Cluster == nil || got.Cluster.State != "removing" || !got.Cluster.Removal.Blocked || got.Cluster.Removal.Waits != "it is away" {

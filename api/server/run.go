@@ -17,7 +17,7 @@ import (
 
 // Invocations are the use cases of invoking a service and waiting for its answer.
 type Invocations interface {
-	Invoke(ctx context.Context, caller identity.Caller, req runs.RunRequest) (*runs.RunAnswer, error)
+	Invoke(ctx context.Context, caller identity.Caller, req runs.Request) (*runs.Answer, error)
 }
 
 const (
@@ -56,7 +56,7 @@ func (s *Server) runService(w http.ResponseWriter, r *http.Request) error {
 	control := http.NewResponseController(w)
 	body := &forwardedBody{body: r.Body, control: control}
 	defer body.stop()
-	req := runs.RunRequest{
+	req := runs.Request{
 		Service: pathParam(r, "service"), ClusterID: r.URL.Query().Get("cluster_id"), Header: http.Header{}, Body: body, Length: r.ContentLength,
 	}
 	for name, values := range r.Header {
@@ -93,7 +93,7 @@ func passedOn(name string) bool {
 
 // passAnswer streams an answer. One that breaks off is broken here, too: it is not taken
 // for a whole one.
-func (s *Server) passAnswer(w http.ResponseWriter, answer *runs.RunAnswer) error {
+func (s *Server) passAnswer(w http.ResponseWriter, answer *runs.Answer) error {
 	defer answer.Body.Close()
 	h := w.Header()
 	for name, values := range answer.Header {

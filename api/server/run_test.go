@@ -13,15 +13,15 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/runs"
 )
 
-func answering(status int, header http.Header, body io.Reader, length int64) func(runs.RunRequest) (*runs.RunAnswer, error) {
-	return func(runs.RunRequest) (*runs.RunAnswer, error) {
-		return &runs.RunAnswer{ClusterID: "b", Status: status, Header: header, Length: length, Body: io.NopCloser(body)}, nil
+func answering(status int, header http.Header, body io.Reader, length int64) func(runs.Request) (*runs.Answer, error) {
+	return func(runs.Request) (*runs.Answer, error) {
+		return &runs.Answer{ClusterID: "b", Status: status, Header: header, Length: length, Body: io.NopCloser(body)}, nil
 	}
 }
 
 func TestRunPassesWhatBelongsToTheBody(t *testing.T) {
-	var got runs.RunRequest
-	f := &fake{run: func(req runs.RunRequest) (*runs.RunAnswer, error) {
+	var got runs.Request
+	f := &fake{run: func(req runs.Request) (*runs.Answer, error) {
 		got = req
 		body, err := io.ReadAll(req.Body)
 		if err != nil {
@@ -46,7 +46,7 @@ func TestRunPassesWhatBelongsToTheBody(t *testing.T) {
 }
 
 func TestRunRefusesABodyThatIsTooLarge(t *testing.T) {
-	f := &fake{run: func(req runs.RunRequest) (*runs.RunAnswer, error) {
+	f := &fake{run: func(req runs.Request) (*runs.Answer, error) {
 		_, err := io.Copy(io.Discard, req.Body)
 		return nil, &fault.Error{Code: fault.CodeUnknownOutcome, Message: "it broke off", Cause: err}
 	}}
@@ -90,7 +90,7 @@ func TestABodyThatIsStillReadWhenTheAnswerIsThere(t *testing.T) {
 		"it was not read": func() (io.Reader, func()) { return strings.NewReader("a question"), func() {} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &fake{run: func(req runs.RunRequest) (*runs.RunAnswer, error) {
+			f := &fake{run: func(req runs.Request) (*runs.Answer, error) {
 				go func() {
 					_, _ = io.Copy(io.Discard, req.Body)
 					ended <- struct{}{}
@@ -123,7 +123,7 @@ func TestABodyThatIsStillReadWhenTheAnswerIsThere(t *testing.T) {
 
 // The unread body of a refused invocation is not in the way of the next request.
 func TestARefusedInvocationKeepsTheConnection(t *testing.T) {
-	f := &fake{run: func(runs.RunRequest) (*runs.RunAnswer, error) {
+	f := &fake{run: func(runs.Request) (*runs.Answer, error) {
 		return nil, &fault.Error{Code: fault.CodeNotFound, Message: "there is no such service"}
 	}}
 	c := newClient(t, f)

@@ -309,13 +309,13 @@ func TestClusters(t *testing.T) {
 		want               any
 	}{
 		{"POST", "/system/clusters", `{"cluster_id":"c1","endpoint":"https://c1"}`, 201,
-			clusters.ClusterSpec{ClusterID: "c1", Endpoint: "https://c1", SSLVerify: true}},
+			clusters.Spec{ClusterID: "c1", Endpoint: "https://c1", SSLVerify: true}},
 		{"POST", "/system/clusters", `{"Cluster_ID":"c1","endpoint":"https://c1","ssl_verify":false,"labels":{"a":"b"},"allowed_groups":["vo"]}`, 201,
-			clusters.ClusterSpec{ClusterID: "c1", Endpoint: "https://c1", Labels: map[string]string{"a": "b"}, AllowedGroups: []string{"vo"}}},
+			clusters.Spec{ClusterID: "c1", Endpoint: "https://c1", Labels: map[string]string{"a": "b"}, AllowedGroups: []string{"vo"}}},
 		{"PUT", "/system/clusters/c1", `{"endpoint":"https://c1"}`, 200,
-			clusters.ClusterSpec{ClusterID: "c1", Endpoint: "https://c1", SSLVerify: true}},
+			clusters.Spec{ClusterID: "c1", Endpoint: "https://c1", SSLVerify: true}},
 		{"PUT", "/system/clusters/c1", strings.Replace(literal(t, "cluster.json"), `"cluster_id":"oscar-cluster-b"`, `"cluster_id":"c1"`, 1), 200,
-			clusters.ClusterSpec{
+			clusters.Spec{
 				ClusterID: "c1", Endpoint: "https://oscar-b.example.org", SSLVerify: true,
 				Labels: map[string]string{"site": "upv"}, AllowedGroups: []string{},
 			}},

@@ -14,14 +14,14 @@ const maxStatusNodes = 1000
 // systemStatus answers GET /system/status: the sum over the clusters in OSCAR's form, and each
 // of them.
 func (s *Server) systemStatus(w http.ResponseWriter, r *http.Request) error {
-	room, err := s.cp.Clusters.Room(r.Context(), stateOf(r).caller)
+	room, err := s.cp.Clusters.Capacities(r.Context(), stateOf(r).caller)
 	if err != nil {
 		return err
 	}
 	return writeOSCAR(w, systemStatusOf(room))
 }
 
-func systemStatusOf(room clusters.Room) v1.SystemStatus {
+func systemStatusOf(room clusters.Capacities) v1.SystemStatus {
 	out := v1.SystemStatus{
 		Cluster: v1.StatusCluster{List: []v1.StatusNode{}},
 		OSCAR: v1.StatusManager{
@@ -60,7 +60,7 @@ func systemStatusOf(room clusters.Room) v1.SystemStatus {
 	return out
 }
 
-func clusterStatus(c *clusters.ClusterRoom) v1.ClusterStatus {
+func clusterStatus(c *clusters.Capacity) v1.ClusterStatus {
 	out := v1.ClusterStatus{ClusterID: c.ClusterID, State: string(c.State), Alive: c.Alive, Fresh: c.Fresh}
 	out.FailingSince, out.Message = moment(c.FailingSince), c.Message
 	out.CPU.Promised, out.Memory.Promised = c.PromisedMillicores, c.PromisedBytes

@@ -20,7 +20,7 @@ func roomNode(name string, cpu, cpuFree, gpu, gpuFree int64) record.CapacityNode
 // TestStatusIsTheSumInOscarsForm: what is not fresh counts for nothing.
 func TestStatusIsTheSumInOscarsForm(t *testing.T) {
 	at := record.At(time.Date(2026, 11, 20, 13, 4, 5, 120e6, time.UTC))
-	f := &fake{room: clusters.Room{Jobs: 7, Clusters: []clusters.ClusterRoom{
+	f := &fake{room: clusters.Capacities{Jobs: 7, Clusters: []clusters.Capacity{
 		{ClusterID: "a", State: record.ClusterActive, Alive: true, Fresh: true, PromisedMillicores: 500, PromisedBytes: 1 << 20, Capacity: &record.Capacity{
 			Source: record.CapacityFromOscar, CPU: record.CapacityCPU{TotalFree: 3500, MaxFreeOnNode: 3500}, Memory: record.CapacityMemory{TotalFree: 8 << 30, MaxFreeOnNode: 8 << 30},
 			Nodes: []record.CapacityNode{roomNode("n1", 4000, 3500, 0, 0)}, ChangedAt: at}},
@@ -56,7 +56,7 @@ func TestStatusListsABoundedNumberOfNodes(t *testing.T) {
 		for j := range record.MaxCapacityNodes {
 			capacity.Nodes = append(capacity.Nodes, roomNode(fmt.Sprint("n", j), 1, 1, 0, 0))
 		}
-		f.room.Clusters = append(f.room.Clusters, clusters.ClusterRoom{ClusterID: fmt.Sprint("c", i), State: record.ClusterActive, Fresh: true, Capacity: capacity})
+		f.room.Clusters = append(f.room.Clusters, clusters.Capacity{ClusterID: fmt.Sprint("c", i), State: record.ClusterActive, Fresh: true, Capacity: capacity})
 	}
 	got := bodyOf(t, newClient(t, f).do("GET", "/system/status", ""))
 	if n := strings.Count(got, `"is_interlink"`); n != 1000 || !strings.HasPrefix(got, `{"cluster":{"nodes_count":2000,`) {

@@ -12,16 +12,16 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// Room is what the clusters have for jobs.
-type Room struct {
+// Capacities is what the clusters have for jobs.
+type Capacities struct {
 	// Clusters by id.
-	Clusters []ClusterRoom
+	Clusters []Capacity
 	// Jobs that have not ended; 0 for who is no administrator.
 	Jobs int
 }
 
-// ClusterRoom is what one cluster has for jobs. What it had is of use only while Fresh.
-type ClusterRoom struct {
+// Capacity is what one cluster has for jobs. What it had is of use only while Fresh.
+type Capacity struct {
 	ClusterID string
 	State     record.ClusterState
 	Alive     bool
@@ -36,16 +36,16 @@ type ClusterRoom struct {
 	PromisedMillicores, PromisedBytes int64
 }
 
-// Room tells what each registered cluster has for jobs. Every caller may know it, as at
+// Capacities tells what each registered cluster has for jobs. Every caller may know it, as at
 // an OSCAR; how many jobs there are, and what nodes are called, is for the administrator.
-func (c *Controller) Room(ctx context.Context, caller identity.Caller) (Room, error) {
+func (c *Controller) Capacities(ctx context.Context, caller identity.Caller) (Capacities, error) {
 	if err := c.gate.Fresh(ctx); err != nil {
-		return Room{}, err
+		return Capacities{}, err
 	}
-	out := Room{Clusters: []ClusterRoom{}}
+	out := Capacities{Clusters: []Capacity{}}
 	c.state.Read(func(v *view.View) {
 		for id, reg := range v.Clusters {
-			r := ClusterRoom{ClusterID: id, State: reg.Rec.State, Alive: v.Alive(id)}
+			r := Capacity{ClusterID: id, State: reg.Rec.State, Alive: v.Alive(id)}
 			if n := v.Nodes[id]; n != nil && n.Fresh() {
 				r.Fresh, r.Capacity = true, n.Capacity.Rec // never changed once it is read
 				if !caller.Administrator {
@@ -70,7 +70,7 @@ func (c *Controller) Room(ctx context.Context, caller identity.Caller) (Room, er
 			}
 		}
 	})
-	slices.SortFunc(out.Clusters, func(a, b ClusterRoom) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
+	slices.SortFunc(out.Clusters, func(a, b Capacity) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
 	return out, nil
 }
 

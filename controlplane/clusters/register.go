@@ -22,7 +22,7 @@ import (
 // RegisterCluster makes a cluster known. Only the administrator may. It is another
 // cluster than one that had this id before: whatever was desired of that one, and
 // whatever it reported, goes in the same transaction.
-func (c *Controller) RegisterCluster(ctx context.Context, caller identity.Caller, spec ClusterSpec) (*Cluster, error) {
+func (c *Controller) RegisterCluster(ctx context.Context, caller identity.Caller, spec Spec) (*Cluster, error) {
 	if err := clusterRequest(caller, spec); err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (c *Controller) RegisterCluster(ctx context.Context, caller identity.Caller
 }
 
 // UpdateCluster replaces what an administrator says of a cluster.
-func (c *Controller) UpdateCluster(ctx context.Context, caller identity.Caller, spec ClusterSpec) (*Cluster, error) {
+func (c *Controller) UpdateCluster(ctx context.Context, caller identity.Caller, spec Spec) (*Cluster, error) {
 	if err := clusterRequest(caller, spec); err != nil {
 		return nil, err
 	}
@@ -182,11 +182,11 @@ func showCluster(v *view.View, of view.Versioned[record.Cluster], stream func(cl
 		out.LastSeen = &reg.LastSeen.Time
 	}
 	if j := reg.Joined; j != nil {
-		out.Joined = &ClusterJoined{Key: j.Key, KubeSystemUID: j.KubeSystemUID, At: j.At.Time, ValidUntil: j.ValidUntil.Time}
+		out.Joined = &Joined{Key: j.Key, KubeSystemUID: j.KubeSystemUID, At: j.At.Time, ValidUntil: j.ValidUntil.Time}
 	}
 	if removal := reg.Removal; removal != nil {
 		sit, _, _ := decide.Removal(v, reg.ClusterID)
-		out.Removal = &ClusterRemoval{
+		out.Removal = &Removal{
 			Orphan: removal.Orphan, Force: removal.Force, StartedAt: removal.StartedAt.Time,
 			Federations: max(sit.Members, sit.Leaving), Tombstones: sit.Records,
 		}
@@ -218,7 +218,7 @@ func asGiven(kv store.KV, ifMatch int64) error {
 	return &fault.Error{Code: fault.CodeConflict, Message: "the registration of the cluster has been changed since; GET it again and decide anew"}
 }
 
-func clusterRequest(caller identity.Caller, spec ClusterSpec) error {
+func clusterRequest(caller identity.Caller, spec Spec) error {
 	if !caller.Administrator {
 		return fault.AdminOnly()
 	}
@@ -265,7 +265,7 @@ func redactURL(s string) string {
 	return s
 }
 
-func apply(reg *record.Cluster, spec ClusterSpec) {
+func apply(reg *record.Cluster, spec Spec) {
 	reg.Endpoint, reg.SSLVerify, reg.Labels, reg.AllowedGroups = strings.TrimRight(spec.Endpoint, "/"), spec.SSLVerify, spec.Labels, spec.AllowedGroups
 	if reg.Labels == nil {
 		reg.Labels = map[string]string{}

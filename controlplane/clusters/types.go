@@ -32,15 +32,15 @@ type Cluster struct {
 	// Unlisted are services whose jobs are not known since the store was restored.
 	Unlisted []record.Unlisted
 	// Removal is nil unless the cluster is being removed.
-	Removal *ClusterRemoval
+	Removal *Removal
 	// Joined is nil until a syncer has joined with a token.
-	Joined *ClusterJoined
+	Joined *Joined
 	// Revoked is nil unless the cluster has lost its rights.
 	Revoked *record.Revocation
 }
 
-// ClusterJoined is who a cluster has joined as.
-type ClusterJoined struct {
+// Joined is who a cluster has joined as.
+type Joined struct {
 	// Key is the fingerprint of its syncer's key.
 	Key           string
 	KubeSystemUID string
@@ -49,8 +49,8 @@ type ClusterJoined struct {
 	ValidUntil time.Time
 }
 
-// ClusterRemoval is how far a removal has come.
-type ClusterRemoval struct {
+// Removal is how far a removal has come.
+type Removal struct {
 	Orphan    bool
 	Force     bool
 	StartedAt time.Time
@@ -63,8 +63,8 @@ type ClusterRemoval struct {
 	Blocked bool
 }
 
-// ClusterSpec is what an administrator says of a cluster.
-type ClusterSpec struct {
+// Spec is what an administrator says of a cluster.
+type Spec struct {
 	ClusterID string
 	// IfMatch is the revision that a registration which is changed must have; 0
 	// demands none.

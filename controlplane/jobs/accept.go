@@ -26,8 +26,8 @@ const MaxEvent = 96 << 10
 // retryJobs is when to try again what was refused for the number of jobs in flight.
 const retryJobs = 5 * time.Second
 
-// JobRequest asks for a job.
-type JobRequest struct {
+// Request asks for a job.
+type Request struct {
 	Service string
 	// ClusterID tells services of one name apart; empty where there is only one.
 	ClusterID string
@@ -40,7 +40,7 @@ type JobRequest struct {
 // SubmitJob stores a job: when it answers, the job is accepted and will end in a named
 // state. The caller is who may see the service, or who has shown its token. The
 // same Idempotency-Key with the same event answers the same job.
-func (c *Controller) SubmitJob(ctx context.Context, caller identity.Caller, req JobRequest) (*Job, error) {
+func (c *Controller) SubmitJob(ctx context.Context, caller identity.Caller, req Request) (*Job, error) {
 	if err := checkEvent(req.Event); err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func checkEvent(event []byte) error {
 
 // MemberForJob finds the service that a job is for. What the state does not have is
 // looked for again once it is as new as the store: the service may be new.
-func (c *Controller) MemberForJob(ctx context.Context, caller identity.Caller, req JobRequest) (view.MemberRef, error) {
+func (c *Controller) MemberForJob(ctx context.Context, caller identity.Caller, req Request) (view.MemberRef, error) {
 	p, err := c.findForJob(caller, req)
 	if err == nil {
 		return p, nil
@@ -115,7 +115,7 @@ func (c *Controller) MemberForJob(ctx context.Context, caller identity.Caller, r
 	return c.findForJob(caller, req)
 }
 
-func (c *Controller) findForJob(caller identity.Caller, req JobRequest) (view.MemberRef, error) {
+func (c *Controller) findForJob(caller identity.Caller, req Request) (view.MemberRef, error) {
 	p, err := c.state.Find(caller, req.Service, req.ClusterID)
 	if err != nil {
 		return view.MemberRef{}, err
@@ -138,7 +138,7 @@ func admits(f *record.Federation, service string) error {
 }
 
 // submission makes a job ready to be stored.
-func (c *Controller) submission(caller identity.Caller, req JobRequest, p view.MemberRef) (*submission, error) {
+func (c *Controller) submission(caller identity.Caller, req Request, p view.MemberRef) (*submission, error) {
 	m, now := p.At(), record.At(c.cfg.Now())
 	job := record.Job{
 		V: record.Version, Job: record.NewUID(), Federation: p.UID, GroupID: p.Rec.GroupID, Owner: p.Rec.Owner,

@@ -8,20 +8,20 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// JobState is how far a job has come.
-type JobState = record.JobState
+// State is how far a job has come.
+type State = record.JobState
 
-// JobPod is what the pod of a job has told.
-type JobPod = record.JobPod
+// Pod is what the pod of a job has told.
+type Pod = record.JobPod
 
 // CountJobs counts the jobs of a query that the caller may see, by state; its states,
 // Before and Limit do not count.
-func (c *Controller) CountJobs(ctx context.Context, caller identity.Caller, q JobQuery) (map[JobState]int, error) {
+func (c *Controller) CountJobs(ctx context.Context, caller identity.Caller, q Query) (map[State]int, error) {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err
 	}
 	q.States = nil
-	out := map[JobState]int{}
+	out := map[State]int{}
 	c.state.Read(func(v *view.View) {
 		count := func(id string) {
 			if view := jobFor(v, caller, q, id); view != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// JobOrder is a word of a person about one job.
-type JobOrder struct {
+// Order is a word of a person about one job.
+type Order struct {
 	Job       string
 	RequestID string
 }
@@ -23,7 +23,7 @@ type JobOrder struct {
 // CancelJob orders the end of a job. One that nobody has claimed is cancelled at once;
 // for any other its syncer is asked, and the job ends as it then reports: it may have
 // succeeded meanwhile. To cancel what is cancelled is no error.
-func (c *Controller) CancelJob(ctx context.Context, caller identity.Caller, o JobOrder) (*Job, error) {
+func (c *Controller) CancelJob(ctx context.Context, caller identity.Caller, o Order) (*Job, error) {
 	return c.order(ctx, caller, o, record.ActionCancelJob, func(s jobSituation) (jobDecision, error) { return cancelJob(s, caller.Subject) })
 }
 
@@ -31,13 +31,13 @@ func (c *Controller) CancelJob(ctx context.Context, caller identity.Caller, o Jo
 // that has failed may have run, and runs again. One that waits since
 // a restore of the store, because a member that is away might have it, is released:
 // should that member have it, it runs twice.
-func (c *Controller) ReplayJob(ctx context.Context, caller identity.Caller, o JobOrder) (*Job, error) {
+func (c *Controller) ReplayJob(ctx context.Context, caller identity.Caller, o Order) (*Job, error) {
 	return c.order(ctx, caller, o, record.ActionReplayJob, replayJob)
 }
 
 // ResolveJob says what became of an attempt that nobody can ask about: it is with its
 // OSCAR (JobSubmitted), or it is not (JobVanished), which ends the job.
-func (c *Controller) ResolveJob(ctx context.Context, caller identity.Caller, o JobOrder, as record.JobState) (*Job, error) {
+func (c *Controller) ResolveJob(ctx context.Context, caller identity.Caller, o Order, as record.JobState) (*Job, error) {
 	if as != record.JobSubmitted && as != record.JobVanished {
 		return nil, &fault.Error{Code: fault.CodeInvalid, Message: fmt.Sprintf("a job is resolved as %s or as %s", record.JobSubmitted, record.JobVanished)}
 	}
@@ -46,7 +46,7 @@ func (c *Controller) ResolveJob(ctx context.Context, caller identity.Caller, o J
 
 // order takes the step that a person orders, from the newest state, until it is taken
 // or refused.
-func (c *Controller) order(ctx context.Context, caller identity.Caller, o JobOrder, action record.Action, decide func(jobSituation) (jobDecision, error)) (*Job, error) {
+func (c *Controller) order(ctx context.Context, caller identity.Caller, o Order, action record.Action, decide func(jobSituation) (jobDecision, error)) (*Job, error) {
 	o.RequestID = request.RequestID(o.RequestID)
 	tries := gate.NewRetries()
 	for {

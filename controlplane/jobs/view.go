@@ -57,20 +57,20 @@ type Job struct {
 // MaxJobsPage is the most jobs that one answer has.
 const MaxJobsPage = 1000
 
-// JobQuery says which jobs are asked for. Empty fields match everything.
-type JobQuery struct {
+// Query says which jobs are asked for. Empty fields match everything.
+type Query struct {
 	// Federation is a uid or a group_id; Service is the one that it came in at, and
 	// ClusterID where it came in or stands.
 	Federation, Service, ClusterID string
 	// States: a job is in one of them.
-	States []JobState
+	States []State
 	// Before is the id of a job: only those that were accepted before are given.
 	Before string
 	// Limit is how many at most; 0 means 100, more than MaxJobsPage are not given.
 	Limit int
 }
 
-func (q JobQuery) matches(j *Job) bool {
+func (q Query) matches(j *Job) bool {
 	is := func(want string, have ...string) bool { return want == "" || slices.Contains(have, want) }
 	at := ""
 	if j.Place != nil {
@@ -82,7 +82,7 @@ func (q JobQuery) matches(j *Job) bool {
 
 // Jobs lists jobs that the caller may see, the newest first, and whether there may be
 // more.
-func (c *Controller) Jobs(ctx context.Context, caller identity.Caller, q JobQuery) (jobs []Job, more bool, err error) {
+func (c *Controller) Jobs(ctx context.Context, caller identity.Caller, q Query) (jobs []Job, more bool, err error) {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, false, err
 	}
@@ -204,8 +204,8 @@ func jobHeld(v *view.View, j *record.Job) bool {
 	})
 }
 
-// JobDecision is why an attempt went where it went.
-type JobDecision struct {
+// Explanation is why an attempt went where it went.
+type Explanation struct {
 	// Attempt that was made; for the choice as it would be made now, one that was not.
 	Attempt int
 	At      time.Time
@@ -217,7 +217,7 @@ type JobDecision struct {
 
 // ExplainJob tells the choices that were made for a job, newest first, and for one that
 // is queued the one that would be made now.
-func (c *Controller) ExplainJob(ctx context.Context, caller identity.Caller, id string) (*Job, []JobDecision, error) {
+func (c *Controller) ExplainJob(ctx context.Context, caller identity.Caller, id string) (*Job, []Explanation, error) {
 	view, err := c.Job(ctx, caller, id)
 	if err != nil {
 		return nil, nil, err
@@ -230,7 +230,7 @@ func (c *Controller) ExplainJob(ctx context.Context, caller identity.Caller, id 
 	if err != nil {
 		return nil, nil, fault.Crossing(err)
 	}
-	out := []JobDecision{}
+	out := []Explanation{}
 	for _, key := range keys {
 		kv, ok := read.KV(key)
 		if !ok {
@@ -244,7 +244,7 @@ func (c *Controller) ExplainJob(ctx context.Context, caller identity.Caller, id 
 		if err != nil {
 			return nil, nil, fault.Crossing(&store.CorruptError{Key: kv.Key, Err: err})
 		}
-		out = append(out, JobDecision{Attempt: record.ParseKey(kv.Key).AttemptOf(), At: rec.At.Time, Snapshot: why.Snapshot, Decision: why.Decision})
+		out = append(out, Explanation{Attempt: record.ParseKey(kv.Key).AttemptOf(), At: rec.At.Time, Snapshot: why.Snapshot, Decision: why.Decision})
 	}
 	if view.State == record.JobQueued {
 		now, err := c.choiceNow(ctx, id)
@@ -255,12 +255,12 @@ func (c *Controller) ExplainJob(ctx context.Context, caller identity.Caller, id 
 			out = append(out, *now)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b JobDecision) int { return cmp.Compare(b.Attempt, a.Attempt) })
+	slices.SortStableFunc(out, func(a, b Explanation) int { return cmp.Compare(b.Attempt, a.Attempt) })
 	return view, out, nil
 }
 
 // choiceNow is the choice that would be made for a queued job; nil when none is.
-func (c *Controller) choiceNow(ctx context.Context, id string) (*JobDecision, error) {
+func (c *Controller) choiceNow(ctx context.Context, id string) (*Explanation, error) {
 	var f *record.Federation
 	c.state.Read(func(v *view.View) {
 		if j := v.Jobs.All[id].Rec; j != nil {
@@ -274,7 +274,7 @@ func (c *Controller) choiceNow(ctx context.Context, id string) (*JobDecision, er
 	if err != nil {
 		return nil, err
 	}
-	var out *JobDecision
+	var out *Explanation
 	c.state.Read(func(v *view.View) {
 		j := v.Jobs.All[id].Rec
 		if j == nil {
@@ -282,7 +282,7 @@ func (c *Controller) choiceNow(ctx context.Context, id string) (*JobDecision, er
 		}
 		if fl, ok := CandidatesOf(v, f.UID, need); ok {
 			snapshot, decision := fl.choose(j)
-			out = &JobDecision{Attempt: j.Attempt + 1, At: c.cfg.Now(), Now: true, Snapshot: snapshot, Decision: decision}
+			out = &Explanation{Attempt: j.Attempt + 1, At: c.cfg.Now(), Now: true, Snapshot: snapshot, Decision: decision}
 		}
 	})
 	return out, nil

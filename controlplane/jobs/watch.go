@@ -53,7 +53,7 @@ func (c *Controller) WatchJob(ctx context.Context, caller identity.Caller, id st
 // their StreamRevision: whoever has seen one has seen, of all jobs, what is not newer.
 // Changes that come faster than fn takes them are told once. A job that is forgotten,
 // or does not match any more, is not told of.
-func (c *Controller) WatchJobs(ctx context.Context, caller identity.Caller, q JobQuery, since int64, fn func(*Job) error) error {
+func (c *Controller) WatchJobs(ctx context.Context, caller identity.Caller, q Query, since int64, fn func(*Job) error) error {
 	w := c.state.Watchers.Add()
 	defer c.state.Watchers.Drop(w)
 	if err := c.gate.Fresh(ctx); err != nil {
@@ -99,7 +99,7 @@ func (c *Controller) WatchJobs(ctx context.Context, caller identity.Caller, q Jo
 
 // jobFor is a job that matches and that the caller may see; nil when it does not, or he may
 // not.
-func jobFor(v *view.View, caller identity.Caller, q JobQuery, id string) *Job {
+func jobFor(v *view.View, caller identity.Caller, q Query, id string) *Job {
 	j, ok := v.Jobs.All[id]
 	if !ok || !mayReadJob(v, caller, j.Rec) {
 		return nil

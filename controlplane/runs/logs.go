@@ -188,7 +188,7 @@ func (e *ending) Close() error {
 
 // JobLog streams the output of a Job from the member that has it. At OSCAR an unknown
 // Job is a 500, and one whose pod has not started a 404: here both are not found.
-func (c *Controller) JobLog(ctx context.Context, caller identity.Caller, in LogTarget, job string, timestamps bool) (*RunAnswer, error) {
+func (c *Controller) JobLog(ctx context.Context, caller identity.Caller, in LogTarget, job string, timestamps bool) (*Answer, error) {
 	members, missing, _, err := c.logMembers(ctx, caller, in, job)
 	if err != nil {
 		return nil, err
@@ -201,13 +201,13 @@ func (c *Controller) JobLog(ctx context.Context, caller identity.Caller, in LogT
 			return c.relay.Log(ctx, t.Replica, job, timestamps)
 		},
 		func(r reply) bool { return r.resp.StatusCode == http.StatusOK })
-	var found *RunAnswer
+	var found *Answer
 	for _, r := range replies {
 		switch {
 		case r.err != nil:
 			missing = append(missing, r.Cluster+": "+reasonOf(r.err))
 		case r.resp.StatusCode == http.StatusOK && found == nil:
-			found = &RunAnswer{ClusterID: r.Cluster, Status: r.resp.StatusCode, Header: r.resp.Header, Length: r.resp.ContentLength, Body: r.resp.Body}
+			found = &Answer{ClusterID: r.Cluster, Status: r.resp.StatusCode, Header: r.resp.Header, Length: r.resp.ContentLength, Body: r.resp.Body}
 		default:
 			_ = r.resp.Body.Close() // it is not read
 		}

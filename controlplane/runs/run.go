@@ -20,8 +20,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// RunRequest invokes a service.
-type RunRequest struct {
+// Request invokes a service.
+type Request struct {
 	Service string
 	// ClusterID says which service of that name; empty for the caller's own.
 	ClusterID string
@@ -32,8 +32,8 @@ type RunRequest struct {
 	Length int64
 }
 
-// RunAnswer is what OSCAR answers, whatever its status.
-type RunAnswer struct {
+// Answer is what OSCAR answers, whatever its status.
+type Answer struct {
 	// ClusterID that answered.
 	ClusterID string
 	Status    int
@@ -47,8 +47,8 @@ type RunAnswer struct {
 // Invoke runs a service at the member that the policy picks, and at the next one only
 // if nothing was sent yet. A member is asked on its syncer's stream, which leads to the
 // cluster that has proven to be it; without one at its registered address.
-func (c *Controller) Invoke(ctx context.Context, caller identity.Caller, req RunRequest) (*RunAnswer, error) {
-	p, err := c.jobs.MemberForJob(ctx, caller, jobs.JobRequest{Service: req.Service, ClusterID: req.ClusterID})
+func (c *Controller) Invoke(ctx context.Context, caller identity.Caller, req Request) (*Answer, error) {
+	p, err := c.jobs.MemberForJob(ctx, caller, jobs.Request{Service: req.Service, ClusterID: req.ClusterID})
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (c *Controller) Invoke(ctx context.Context, caller identity.Caller, req Run
 		t.Account = account
 		resp, err := c.invoke(ctx, t, relay.Invocation{Token: c.tokens.ServiceToken(t.UID), Header: req.Header, Body: body, Length: req.Length}) //nolint:bodyclose // the caller's, with the answer
 		if err == nil {
-			return &RunAnswer{ClusterID: t.Cluster, Status: resp.StatusCode, Header: resp.Header, Length: resp.ContentLength, Body: resp.Body}, nil
+			return &Answer{ClusterID: t.Cluster, Status: resp.StatusCode, Header: resp.Header, Length: resp.ContentLength, Body: resp.Body}, nil
 		}
 		e, ok := errors.AsType[*relay.Error](err)
 		if !ok || e.Sent || body.touched.Load() {

@@ -232,7 +232,7 @@ func (d dev) join(ctx context.Context, g *errgroup.Group, cp *controlplane.Contr
 	defer cancel()
 	admin := identity.Caller{Subject: identity.Admin, Administrator: true}
 	for _, c := range ids {
-		spec := clusters.ClusterSpec{ClusterID: c.ClusterID, Endpoint: c.Endpoint}
+		spec := clusters.Spec{ClusterID: c.ClusterID, Endpoint: c.Endpoint}
 		reg, err := cp.Clusters.RegisterCluster(started, admin, spec)
 		if e := (*fault.Error)(nil); errors.As(err, &e) && e.Code == fault.CodeAlreadyExists {
 			reg, err = cp.Clusters.UpdateCluster(started, admin, spec)

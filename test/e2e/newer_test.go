@@ -117,7 +117,7 @@ func TestAnOrdinaryChangeDropsWhatANewerVersionWrote(t *testing.T) {
 	}
 	w.Cluster(c).Stop()
 	w.Cluster(c).Start()
-	if _, err := w.CP.Jobs.CancelJob(t.Context(), admin, jobs.JobOrder{Job: job}); err != nil {
+	if _, err := w.CP.Jobs.CancelJob(t.Context(), admin, jobs.Order{Job: job}); err != nil {
 		t.Fatal(err)
 	}
 	w.AwaitJob(job, record.JobCancelled)

@@ -129,7 +129,7 @@ func (l *load) submit(i, at int) string {
 		l.sent.Add(1)
 		to, f := l.p.pick(at), i%federationCount
 		ctx, cancel := context.WithTimeout(to.life, 20*time.Second)
-		req := jobs.JobRequest{Service: l.p.name(f), Event: []byte(event(i)), IdempotencyKey: fmt.Sprintf("key %d", i)}
+		req := jobs.Request{Service: l.p.name(f), Event: []byte(event(i)), IdempotencyKey: fmt.Sprintf("key %d", i)}
 		job, err := l.ask(ctx, to, i, req)
 		cancel()
 		if err == nil {
@@ -149,7 +149,7 @@ func (l *load) submit(i, at int) string {
 
 // ask sends a job as the owner of its federation, or with the service's own token, as
 // OSCAR's callers do.
-func (l *load) ask(ctx context.Context, to plane, i int, req jobs.JobRequest) (*jobs.Job, error) {
+func (l *load) ask(ctx context.Context, to plane, i int, req jobs.Request) (*jobs.Job, error) {
 	f := i % federationCount
 	as := caller(f)
 	if i/federationCount%2 == 1 {
@@ -166,7 +166,7 @@ func (l *load) order(i, at int) {
 	to := l.p.pick(at)
 	ctx, cancel := context.WithTimeout(to.life, 5*time.Second)
 	defer cancel()
-	if _, err := to.Jobs.CancelJob(ctx, caller(i%federationCount), jobs.JobOrder{Job: l.accepted[i]}); err == nil {
+	if _, err := to.Jobs.CancelJob(ctx, caller(i%federationCount), jobs.Order{Job: l.accepted[i]}); err == nil {
 		l.cancel.Add(1)
 		l.cancelled.Store(i, true)
 	}

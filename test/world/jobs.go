@@ -19,7 +19,7 @@ func QuickJobs(c *oscarsim.Config) {
 func (w *World) Submit(service, event string) string {
 	w.T.Helper()
 	job, err := w.CP.Jobs.SubmitJob(w.T.Context(), identity.Caller{Subject: identity.Admin, Administrator: true},
-		jobs.JobRequest{Service: service, Event: []byte(event)})
+		jobs.Request{Service: service, Event: []byte(event)})
 	if err != nil {
 		w.T.Fatal(err)
 	}
