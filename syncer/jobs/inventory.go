@@ -19,39 +19,39 @@ import (
 // forgotten that they were posted. What an earlier process has posted last, without an
 // answer, may appear until LateWindow has passed: until then it is repeated, and only
 // then the epoch is said to be known (ObservedCluster.JobsEpoch).
-func (d *Jobs) inventory(ctx context.Context) {
-	final := d.session.Started.Add(d.cfg.LateWindow)
+func (j *Jobs) inventory(ctx context.Context) {
+	final := j.session.Started.Add(j.cfg.LateWindow)
 	for ctx.Err() == nil {
-		pause := d.cfg.Resync
-		switch epoch, due := d.inventoryDue(); {
+		pause := j.cfg.Resync
+		switch epoch, due := j.inventoryDue(); {
 		case !due:
 		default:
-			began := d.session.Now()
-			err := d.takeInventory(ctx, epoch, !began.Before(final))
-			d.lost(err)
+			began := j.session.Now()
+			err := j.takeInventory(ctx, epoch, !began.Before(final))
+			j.lost(err)
 			switch {
 			case err != nil && ctx.Err() == nil:
-				d.session.Log.Warn("jobs are not all known yet after the restore of etcd", "epoch", epoch, "error", err)
+				j.session.Log.Warn("jobs are not all known yet after the restore of etcd", "epoch", epoch, "error", err)
 			case began.Before(final):
-				pause = min(pause, final.Sub(d.session.Now()))
+				pause = min(pause, final.Sub(j.session.Now()))
 			}
 		}
 		select {
 		case <-ctx.Done():
-		case <-d.epochs:
+		case <-j.epochs:
 		case <-time.After(max(pause, time.Millisecond)):
 		}
 	}
 }
 
 // inventoryDue says whether the Jobs of the present epoch are not all known.
-func (d *Jobs) inventoryDue() (epoch string, due bool) {
-	view := d.session.Mirror.Snapshot()
-	s, err := d.view(view)
+func (j *Jobs) inventoryDue() (epoch string, due bool) {
+	view := j.session.Mirror.Snapshot()
+	s, err := j.view(view)
 	if err != nil || s.restored || s.epoch == "" {
 		return "", false
 	}
-	kv, ok := view.KV(record.ObservedClusterKey(d.session.ID))
+	kv, ok := view.KV(record.ObservedClusterKey(j.session.ID))
 	if !ok {
 		return s.epoch, true
 	}
@@ -63,21 +63,21 @@ func (d *Jobs) inventoryDue() (epoch string, due bool) {
 // that is half-created, whose jobs only Kubernetes could list, does not keep all federations
 // of the cluster waiting: it stays so until a person looks after it, and is named in
 // ObservedCluster.Unlisted. What it has is not told.
-func (d *Jobs) takeInventory(ctx context.Context, epoch string, final bool) error {
-	list, _, err := d.deps.Answers.Lists.Get(ctx, d.session.Now())
+func (j *Jobs) takeInventory(ctx context.Context, epoch string, final bool) error {
+	list, _, err := j.deps.Answers.Lists.Get(ctx, j.session.Now())
 	if err != nil {
 		return err
 	}
 	listed, unlisted := map[string]bool{}, map[string]record.Unlisted{}
 	for _, name := range slices.Sorted(maps.Keys(list.Services)) {
 		service := list.Services[name]
-		desired := d.session.Desired(name)
+		desired := j.session.Desired(name)
 		if service.Annotations[oscar.AnnotationUID] == "" && (desired == nil || record.Mark(service.Token) != desired.Mark) {
 			continue // never ours
 		}
-		jobs, err := d.lister.Of(ctx, name)
+		jobs, err := j.lister.Of(ctx, name)
 		if errors.Is(err, errHalf) {
-			d.session.Log.Warn("jobs of a half-created service are not known after the restore of etcd", "service", name, "error", err)
+			j.session.Log.Warn("jobs of a half-created service are not known after the restore of etcd", "service", name, "error", err)
 			unlisted[name] = record.Unlisted{ServiceName: name, Reason: record.ReasonCreateFailed, Message: halfMessage}
 			continue
 		}
@@ -87,18 +87,18 @@ func (d *Jobs) takeInventory(ctx context.Context, epoch string, final bool) erro
 		for name := range jobs {
 			listed[name] = true
 		}
-		view := d.session.Mirror.Snapshot()
-		if err := d.reportFound(ctx, epoch, d.foundAmong(view, epoch, name, jobs, d.session.Now())); err != nil {
+		view := j.session.Mirror.Snapshot()
+		if err := j.reportFound(ctx, epoch, j.foundAmong(view, epoch, name, jobs, j.session.Now())); err != nil {
 			return err
 		}
 	}
 	if !final {
 		return nil
 	}
-	if err := d.reportFound(ctx, epoch, d.foundBefore(d.session.Mirror.Snapshot(), epoch, listed, unlisted, d.session.Now())); err != nil {
+	if err := j.reportFound(ctx, epoch, j.foundBefore(j.session.Mirror.Snapshot(), epoch, listed, unlisted, j.session.Now())); err != nil {
 		return err
 	}
-	return d.sayJobsEpoch(ctx, epoch, unlisted)
+	return j.sayJobsEpoch(ctx, epoch, unlisted)
 }
 
 // halfMessage says of a half-created service why its Jobs are not known.
@@ -112,24 +112,24 @@ type found struct {
 }
 
 // foundAmong are the Jobs of a service that have a name of ours and nobody asks for.
-func (d *Jobs) foundAmong(view *store.MirrorView, epoch, service string, jobs map[string]listedJob, now time.Time) []found {
+func (j *Jobs) foundAmong(view *store.MirrorView, epoch, service string, jobs map[string]listedJob, now time.Time) []found {
 	var out []found
 	for _, name := range slices.Sorted(maps.Keys(jobs)) {
 		job, number, ours := record.OfJobName(name)
 		if !ours || record.JobName(service, job, number) != name {
 			continue
 		}
-		if _, asked := view.KV(record.AssignmentKey(d.session.ID, job, number)); asked {
+		if _, asked := view.KV(record.AssignmentKey(j.session.ID, job, number)); asked {
 			continue // it is reported like any other
 		}
-		if kv, reported := view.KV(record.JobReportKey(d.session.ID, job, number)); reported && !foundEarlier(kv, epoch) {
+		if kv, reported := view.KV(record.JobReportKey(j.session.ID, job, number)); reported && !foundEarlier(kv, epoch) {
 			continue
 		}
 		state := listedState(jobs[name].Status)
 		if state == "" {
 			state = record.JobSubmitted
 		}
-		r := record.JobReport{V: record.Version, State: state, Session: d.session.Lease.CreateRevision(), LastTransitionTime: record.At(now),
+		r := record.JobReport{V: record.Version, State: state, Session: j.session.Lease.CreateRevision(), LastTransitionTime: record.At(now),
 			Found: true, Service: service, Epoch: epoch, Reason: record.JobStoreRestored}
 		if at := jobs[name].Started; !at.IsZero() {
 			r.StartedAt = new(record.At(at))
@@ -152,9 +152,9 @@ func foundEarlier(kv store.KV, epoch string) bool {
 // foundBefore are the attempts that were found in another epoch, that still nobody asks
 // for, and that are not listed any more: those that had not ended have vanished. Of those
 // of a service that could not be listed nothing is said.
-func (d *Jobs) foundBefore(view *store.MirrorView, epoch string, listed map[string]bool, unlisted map[string]record.Unlisted, now time.Time) []found {
+func (j *Jobs) foundBefore(view *store.MirrorView, epoch string, listed map[string]bool, unlisted map[string]record.Unlisted, now time.Time) []found {
 	var out []found
-	for kv := range view.Prefix(record.JobReportsPrefix(d.session.ID)) {
+	for kv := range view.Prefix(record.JobReportsPrefix(j.session.ID)) {
 		ref := record.ParseKey(kv.Key)
 		number := ref.AttemptOf()
 		r, err := store.Decode[record.JobReport](kv)
@@ -164,11 +164,11 @@ func (d *Jobs) foundBefore(view *store.MirrorView, epoch string, listed map[stri
 		if _, unknown := unlisted[r.Service]; unknown {
 			continue
 		}
-		if _, asked := view.KV(record.AssignmentKey(d.session.ID, ref.Name, number)); asked {
+		if _, asked := view.KV(record.AssignmentKey(j.session.ID, ref.Name, number)); asked {
 			continue
 		}
 		next := *r
-		next.Session, next.Epoch = d.session.Lease.CreateRevision(), epoch
+		next.Session, next.Epoch = j.session.Lease.CreateRevision(), epoch
 		if !next.State.Ended() {
 			next.State, next.LastTransitionTime = record.JobVanished, record.At(now)
 		}
@@ -177,18 +177,18 @@ func (d *Jobs) foundBefore(view *store.MirrorView, epoch string, listed map[stri
 	return out
 }
 
-func (d *Jobs) reportFound(ctx context.Context, epoch string, all []found) error {
+func (j *Jobs) reportFound(ctx context.Context, epoch string, all []found) error {
 	for part := range slices.Chunk(all, maxJobBatch/2) {
-		keys := []string{d.session.Lease.Key(), record.DesiredClusterKey(d.session.ID)}
+		keys := []string{j.session.Lease.Key(), record.DesiredClusterKey(j.session.ID)}
 		for _, f := range part {
-			keys = append(keys, record.AssignmentKey(d.session.ID, f.job, f.number), record.JobReportKey(d.session.ID, f.job, f.number))
+			keys = append(keys, record.AssignmentKey(j.session.ID, f.job, f.number), record.JobReportKey(j.session.ID, f.job, f.number))
 		}
-		_, err := d.session.Store.Update(ctx, store.Update{Keys: keys, Build: func(read store.View, tx *store.Txn) error {
-			if err := d.inEpoch(read, tx, epoch); err != nil {
+		_, err := j.session.Store.Update(ctx, store.Update{Keys: keys, Build: func(read store.View, tx *store.Txn) error {
+			if err := j.inEpoch(read, tx, epoch); err != nil {
 				return err
 			}
 			for _, f := range part {
-				assignment, report := record.AssignmentKey(d.session.ID, f.job, f.number), record.JobReportKey(d.session.ID, f.job, f.number)
+				assignment, report := record.AssignmentKey(j.session.ID, f.job, f.number), record.JobReportKey(j.session.ID, f.job, f.number)
 				_, asked := read.KV(assignment)
 				kv, reported := read.KV(report)
 				if asked || reported && !foundEarlier(kv, epoch) {
@@ -203,22 +203,22 @@ func (d *Jobs) reportFound(ctx context.Context, epoch string, all []found) error
 		if err != nil {
 			return err
 		}
-		d.session.Log.Warn("jobs were found that the restored store does not know at this place", "service", part[0].report.Service, "jobs", len(part))
+		j.session.Log.Warn("jobs were found that the restored store does not know at this place", "service", part[0].report.Service, "jobs", len(part))
 	}
 	return nil
 }
 
 // inEpoch expects the session and the epoch.
-func (d *Jobs) inEpoch(read store.View, tx *store.Txn, epoch string) error {
-	clusterKey := record.DesiredClusterKey(d.session.ID)
-	c, err := d.session.Serves(read.KV(clusterKey))
+func (j *Jobs) inEpoch(read store.View, tx *store.Txn, epoch string) error {
+	clusterKey := record.DesiredClusterKey(j.session.ID)
+	c, err := j.session.Serves(read.KV(clusterKey))
 	if err != nil {
 		return err
 	}
 	if c.Word() != epoch {
 		return fmt.Errorf("%w: another epoch has begun", session.ErrStale)
 	}
-	tx.ExpectSession(d.session.Lease)
+	tx.ExpectSession(j.session.Lease)
 	tx.Expect(clusterKey)
 	return nil
 }
@@ -228,12 +228,12 @@ const maxUnlisted = 100
 
 // sayJobsEpoch says that all Jobs were listed and reported in an epoch, but for those of
 // some services.
-func (d *Jobs) sayJobsEpoch(ctx context.Context, epoch string, unlisted map[string]record.Unlisted) error {
-	key := record.ObservedClusterKey(d.session.ID)
-	_, err := d.session.Store.Update(ctx, store.Update{
-		Keys: []string{d.session.Lease.Key(), record.DesiredClusterKey(d.session.ID), key},
+func (j *Jobs) sayJobsEpoch(ctx context.Context, epoch string, unlisted map[string]record.Unlisted) error {
+	key := record.ObservedClusterKey(j.session.ID)
+	_, err := j.session.Store.Update(ctx, store.Update{
+		Keys: []string{j.session.Lease.Key(), record.DesiredClusterKey(j.session.ID), key},
 		Build: func(read store.View, tx *store.Txn) error {
-			if err := d.inEpoch(read, tx, epoch); err != nil {
+			if err := j.inEpoch(read, tx, epoch); err != nil {
 				return err
 			}
 			kv, ok := read.KV(key)

@@ -16,44 +16,44 @@ const (
 )
 
 // watch lists the Jobs of a service now and then, beginning soon. It needs mu.
-func (d *Jobs) watch(service string) {
-	s := d.serviceOf(service)
-	s.pause = d.cfg.Poll
-	if next := d.session.Now().Add(s.pause); s.next.IsZero() || next.Before(s.next) {
+func (j *Jobs) watch(service string) {
+	s := j.serviceOf(service)
+	s.pause = j.cfg.Poll
+	if next := j.session.Now().Add(s.pause); s.next.IsZero() || next.Before(s.next) {
 		s.next = next
-		d.listings.AddAfter(service, s.pause)
+		j.listings.AddAfter(service, s.pause)
 	}
 }
 
 // listSoon lists the Jobs of a service as soon as that may be. It needs mu.
-func (d *Jobs) listSoon(service string) {
-	s := d.serviceOf(service)
+func (j *Jobs) listSoon(service string) {
+	s := j.serviceOf(service)
 	if !s.soon {
 		s.soon = true
-		d.listings.AddAfter(service, s.earliest.Sub(d.session.Now()))
+		j.listings.AddAfter(service, s.earliest.Sub(j.session.Now()))
 	}
 }
 
 // list lists the Jobs of a service, if that is due.
-func (d *Jobs) list(ctx context.Context, service string) (time.Duration, error) {
-	if d.wantsList(service) {
-		began := d.session.Now()
-		jobs, err := d.lister.Of(ctx, service)
-		d.scrubPods(ctx, service, jobs)
-		d.listed(ctx, service, began, jobs, err)
+func (j *Jobs) list(ctx context.Context, service string) (time.Duration, error) {
+	if j.wantsList(service) {
+		began := j.session.Now()
+		jobs, err := j.lister.Of(ctx, service)
+		j.scrubPods(ctx, service, jobs)
+		j.listed(ctx, service, began, jobs, err)
 	}
 	return 0, nil
 }
 
 // wantsList says whether it is time to list, and comes back when it is not yet.
-func (d *Jobs) wantsList(service string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	s := d.services[service]
+func (j *Jobs) wantsList(service string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s := j.services[service]
 	if s == nil {
 		return false
 	}
-	now, open, looking := d.session.Now(), false, false
+	now, open, looking := j.session.Now(), false, false
 	for _, a := range s.attempts {
 		open, looking = open || a.open(), looking || !a.looking.IsZero()
 	}
@@ -66,39 +66,39 @@ func (d *Jobs) wantsList(service string) bool {
 		return false
 	}
 	if wait := due.Sub(now); wait > 0 {
-		d.listings.AddAfter(service, wait)
+		j.listings.AddAfter(service, wait)
 		return false
 	}
 	return true
 }
 
 // listed notes what a list shows, and when the next one is to be.
-func (d *Jobs) listed(ctx context.Context, service string, began time.Time, jobs map[string]listedJob, err error) {
+func (j *Jobs) listed(ctx context.Context, service string, began time.Time, jobs map[string]listedJob, err error) {
 	if err != nil && ctx.Err() == nil {
-		d.session.Log.Warn("jobs of a service cannot be listed", "service", service, "error", err)
+		j.session.Log.Warn("jobs of a service cannot be listed", "service", service, "error", err)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	s := d.services[service]
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s := j.services[service]
 	if s == nil {
 		return
 	}
-	ended := d.session.Now()
+	ended := j.session.Now()
 	news := false
 	if err == nil {
 		for _, a := range s.attempts {
-			news = d.saw(a, began, jobs) || news
+			news = j.saw(a, began, jobs) || news
 		}
 	}
 	switch {
 	case news:
-		s.pause = d.cfg.Poll
+		s.pause = j.cfg.Poll
 	case s.pause < maxJobPause:
-		s.pause = min(max(s.pause*3/2, d.cfg.Poll), max(maxJobPause, d.cfg.Poll))
+		s.pause = min(max(s.pause*3/2, j.cfg.Poll), max(maxJobPause, j.cfg.Poll))
 	}
 	took := ended.Sub(began)
 	s.next = ended.Add(max(s.pause, listShare*took))
-	s.earliest = ended.Add(max(d.cfg.Poll/4, listShare*took))
+	s.earliest = ended.Add(max(j.cfg.Poll/4, listShare*took))
 	if err != nil {
 		s.earliest = s.next
 	}
@@ -107,12 +107,12 @@ func (d *Jobs) listed(ctx context.Context, service string, began time.Time, jobs
 	if s.soon {
 		next = s.earliest
 	}
-	d.listings.AddAfter(service, next.Sub(ended))
+	j.listings.AddAfter(service, next.Sub(ended))
 }
 
 // saw notes what a list that was begun then shows of an attempt, and says whether it
 // is news. It needs mu.
-func (d *Jobs) saw(a *attempt, began time.Time, jobs map[string]listedJob) bool {
+func (j *Jobs) saw(a *attempt, began time.Time, jobs map[string]listedJob) bool {
 	if a.assignment == nil || !a.open() && a.looking.IsZero() || began.Before(a.looking) {
 		return false
 	}
@@ -126,7 +126,7 @@ func (d *Jobs) saw(a *attempt, began time.Time, jobs map[string]listedJob) bool 
 	case "Failed":
 		if m.failed.IsZero() && m.fromOrigin {
 			m.failed = began
-			d.deps.Origins.Failed(a.service, originstorage.FailedAge)
+			j.deps.Origins.Failed(a.service, originstorage.FailedAge)
 		}
 	}
 	switch {
@@ -142,14 +142,14 @@ func (d *Jobs) saw(a *attempt, began time.Time, jobs map[string]listedJob) bool 
 	switch {
 	case present:
 		m.missing = time.Time{}
-	case m.missing.IsZero() && !began.Before(since.Add(d.cfg.Grace)):
+	case m.missing.IsZero() && !began.Before(since.Add(j.cfg.Grace)):
 		m.missing = began
 	}
 	news := before == nil || before.present != present || before.job.Status != job.Status ||
 		before.pod.Reason != job.pod.Reason || before.pod.CannotRun != job.pod.CannotRun || before.pod.Held != job.pod.Held
 	if news || !present || !a.looking.IsZero() {
 		a.looking = time.Time{}
-		d.due.Add(a.key)
+		j.due.Add(a.key)
 	}
 	return news
 }

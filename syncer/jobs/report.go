@@ -56,8 +56,8 @@ type jobChange struct {
 }
 
 // change makes the report of a decision.
-func (d *Jobs) change(s *clusterView, a *attempt, decision decision) *jobChange {
-	c := &jobChange{a: a, revision: a.revision, next: nextReport(a, decision, d.session.Lease.CreateRevision(), s.epoch, s.now, d.session.Started)}
+func (j *Jobs) change(s *clusterView, a *attempt, decision decision) *jobChange {
+	c := &jobChange{a: a, revision: a.revision, next: nextReport(a, decision, j.session.Lease.CreateRevision(), s.epoch, s.now, j.session.Started)}
 	if decision.act == jobBegin {
 		c.replica, c.replicaRevision = a.service, s.of(a.service).revision
 	}
@@ -103,7 +103,7 @@ func nextReport(a *attempt, d decision, session int64, epoch string, now, termSt
 
 // commit writes reports in one transaction: all of those whose assignment is still as
 // it was decided upon. It is written only while the session lives.
-func (d *Jobs) commit(ctx context.Context, s *clusterView, changes []*jobChange) {
+func (j *Jobs) commit(ctx context.Context, s *clusterView, changes []*jobChange) {
 	claims, begins, submits, ends := false, false, false, false
 	for _, c := range changes {
 		switch state := c.next.State; {
@@ -117,40 +117,40 @@ func (d *Jobs) commit(ctx context.Context, s *clusterView, changes []*jobChange)
 			ends = true
 		}
 	}
-	d.hit(claims, failBeforeClaim)
-	d.hit(begins, failBeforeSubmitting)
-	d.hit(submits, failBeforeSubmitted)
-	d.hit(ends, failBeforeEnd)
-	until := d.session.Now().Add(d.session.TTL / 3)
-	written, err := d.write(ctx, s, changes)
+	j.hit(claims, failBeforeClaim)
+	j.hit(begins, failBeforeSubmitting)
+	j.hit(submits, failBeforeSubmitted)
+	j.hit(ends, failBeforeEnd)
+	until := j.session.Now().Add(j.session.TTL / 3)
+	written, err := j.write(ctx, s, changes)
 	if half := len(changes) / 2; errors.Is(err, store.ErrTooLarge) && half > 0 {
-		d.commit(ctx, s, changes[:half])
-		d.commit(ctx, s, changes[half:])
+		j.commit(ctx, s, changes[:half])
+		j.commit(ctx, s, changes[half:])
 		return
 	}
 	if err == nil {
-		d.hit(claims, failAfterClaim)
-		d.hit(begins, failAfterSubmitting)
-		d.hit(submits, failAfterSubmitted)
-		d.hit(ends, failAfterEnd)
+		j.hit(claims, failAfterClaim)
+		j.hit(begins, failAfterSubmitting)
+		j.hit(submits, failAfterSubmitted)
+		j.hit(ends, failAfterEnd)
 	}
-	d.settled(ctx, changes, written, until, err)
+	j.settled(ctx, changes, written, until, err)
 }
 
-func (d *Jobs) hit(applies bool, point string) {
+func (j *Jobs) hit(applies bool, point string) {
 	if applies {
-		d.session.FailPoints.Hit(point)
+		j.session.FailPoints.Hit(point)
 	}
 }
 
 // write returns which of the changes were written.
-func (d *Jobs) write(ctx context.Context, s *clusterView, changes []*jobChange) (map[*jobChange]bool, error) {
-	clusterKey := record.DesiredClusterKey(d.session.ID)
-	keys, mirrored := []string{d.session.Lease.Key()}, []string{clusterKey}
+func (j *Jobs) write(ctx context.Context, s *clusterView, changes []*jobChange) (map[*jobChange]bool, error) {
+	clusterKey := record.DesiredClusterKey(j.session.ID)
+	keys, mirrored := []string{j.session.Lease.Key()}, []string{clusterKey}
 	for _, c := range changes {
-		mirrored = append(mirrored, record.AssignmentKey(d.session.ID, c.a.job, c.a.number))
+		mirrored = append(mirrored, record.AssignmentKey(j.session.ID, c.a.job, c.a.number))
 		if c.replica != "" {
-			mirrored = append(mirrored, record.DesiredServiceKey(d.session.ID, c.replica))
+			mirrored = append(mirrored, record.DesiredServiceKey(j.session.ID, c.replica))
 		}
 	}
 	keys = append(keys, mirrored...)
@@ -159,7 +159,7 @@ func (d *Jobs) write(ctx context.Context, s *clusterView, changes []*jobChange) 
 		return kv.ModRevision
 	}
 	var written map[*jobChange]bool
-	_, err := d.session.Store.Update(ctx, store.Update{
+	_, err := j.session.Store.Update(ctx, store.Update{
 		Keys: keys,
 		From: s.view.Guess(mirrored...),
 		Build: func(read store.View, tx *store.Txn) error {
@@ -167,22 +167,22 @@ func (d *Jobs) write(ctx context.Context, s *clusterView, changes []*jobChange) 
 			if at(read, clusterKey) != s.revision {
 				return fmt.Errorf("%w: the desired cluster", session.ErrStale)
 			}
-			tx.ExpectSession(d.session.Lease)
+			tx.ExpectSession(j.session.Lease)
 			tx.ExpectRevision(clusterKey, s.revision)
 			for _, c := range changes {
-				key := record.AssignmentKey(d.session.ID, c.a.job, c.a.number)
+				key := record.AssignmentKey(j.session.ID, c.a.job, c.a.number)
 				if at(read, key) != c.revision {
 					continue // withdrawn, or changed
 				}
 				if c.replica != "" {
-					replica := record.DesiredServiceKey(d.session.ID, c.replica)
+					replica := record.DesiredServiceKey(j.session.ID, c.replica)
 					if at(read, replica) != c.replicaRevision {
 						continue
 					}
 					tx.ExpectRevision(replica, c.replicaRevision)
 				}
 				tx.ExpectRevision(key, c.revision)
-				tx.Put(record.JobReportKey(d.session.ID, c.a.job, c.a.number), c.next)
+				tx.Put(record.JobReportKey(j.session.ID, c.a.job, c.a.number), c.next)
 				written[c] = true
 			}
 			return nil
@@ -195,78 +195,78 @@ func (d *Jobs) write(ctx context.Context, s *clusterView, changes []*jobChange) 
 }
 
 // settled notes what was written and goes on with it; POSTs are to begin by until.
-func (d *Jobs) settled(ctx context.Context, changes []*jobChange, written map[*jobChange]bool, until time.Time, err error) {
-	d.lost(err)
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (j *Jobs) settled(ctx context.Context, changes []*jobChange, written map[*jobChange]bool, until time.Time, err error) {
+	j.lost(err)
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	pause := 10 * time.Millisecond // until the mirror shows what has changed
 	switch {
 	case err == nil:
-		d.retry = 0
+		j.retry = 0
 	case errors.Is(err, session.ErrStale):
-		d.retry = min(max(2*d.retry, pause), 10*time.Second)
-		pause = d.retry
+		j.retry = min(max(2*j.retry, pause), 10*time.Second)
+		pause = j.retry
 	default:
-		d.retry = min(max(2*d.retry, 100*time.Millisecond), 10*time.Second)
-		pause = d.retry
+		j.retry = min(max(2*j.retry, 100*time.Millisecond), 10*time.Second)
+		pause = j.retry
 		if ctx.Err() == nil {
-			d.session.Log.Warn("reports of jobs were not written; they are again", "reports", len(changes), "error", err, "pause", pause)
+			j.session.Log.Warn("reports of jobs were not written; they are again", "reports", len(changes), "error", err, "pause", pause)
 		}
 	}
 	for _, c := range changes {
 		if !written[c] {
-			d.due.AddAfter(c.a.key, pause)
+			j.due.AddAfter(c.a.key, pause)
 			continue
 		}
 		a := c.a
-		d.countClaimed(a, -1)
+		j.countClaimed(a, -1)
 		a.report = &c.next
-		d.countClaimed(a, 1)
-		d.deps.Metrics.reports.WithLabelValues(string(c.next.State)).Inc()
-		d.session.Log.Debug("reported a job", "job", a.job, "attempt", a.number, "service", a.service, "state", c.next.State, "reason", c.next.Reason)
+		j.countClaimed(a, 1)
+		j.deps.Metrics.reports.WithLabelValues(string(c.next.State)).Inc()
+		j.session.Log.Debug("reported a job", "job", a.job, "attempt", a.number, "service", a.service, "state", c.next.State, "reason", c.next.Reason)
 		switch c.next.State {
 		case record.JobFailed:
-			d.deps.Origins.Failed(a.service, originstorage.FailedAge)
+			j.deps.Origins.Failed(a.service, originstorage.FailedAge)
 		case record.JobSubmitting:
 			opened := a.opened
 			a.opened, a.memory.busy, a.former = nil, true, time.Time{}
-			d.calls.Go(func() { d.post(ctx, a, opened, until) })
+			j.calls.Go(func() { j.post(ctx, a, opened, until) })
 			continue
 		}
 		if a.open() {
-			d.watch(a.service)
+			j.watch(a.service)
 		}
-		d.due.Add(a.key)
+		j.due.Add(a.key)
 	}
 }
 
 // last reports, once, what is known when the term ends in order.
-func (d *Jobs) last(ctx context.Context) {
-	if !d.session.Lease.Alive() {
+func (j *Jobs) last(ctx context.Context) {
+	if !j.session.Lease.Alive() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.StopGrace)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), j.cfg.StopGrace)
 	defer cancel()
-	view := d.session.Mirror.Snapshot()
-	s, err := d.view(view)
+	view := j.session.Mirror.Snapshot()
+	s, err := j.view(view)
 	if err != nil {
 		return
 	}
 	var changes []*jobChange
-	d.mu.Lock()
-	for _, a := range d.attempts {
+	j.mu.Lock()
+	for _, a := range j.attempts {
 		if a.memory.busy || a.assignment == nil || a.memory.posts == 0 {
 			continue
 		}
-		if decision := plan(d.situationOf(s, a)); decision.act == jobReport {
-			changes = append(changes, d.change(s, a, decision))
+		if decision := plan(j.situationOf(s, a)); decision.act == jobReport {
+			changes = append(changes, j.change(s, a, decision))
 		}
 	}
-	d.mu.Unlock()
+	j.mu.Unlock()
 	left := len(changes)
 	for _, part := range batches(changes) {
-		if _, err := d.write(ctx, s, part); err != nil {
-			d.session.Log.Warn("last reports of jobs were not written", "reports", left, "error", err)
+		if _, err := j.write(ctx, s, part); err != nil {
+			j.session.Log.Warn("last reports of jobs were not written", "reports", left, "error", err)
 			return
 		}
 		left -= len(part)

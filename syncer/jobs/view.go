@@ -17,7 +17,7 @@ type clusterView struct {
 	restored bool
 	// revision of the desired cluster.
 	revision int64
-	desk     *Jobs
+	jobs     *Jobs
 	view     *store.MirrorView
 	services map[string]replica
 }
@@ -29,16 +29,16 @@ type replica struct {
 	observed *record.Observed
 }
 
-func (d *Jobs) view(view *store.MirrorView) (*clusterView, error) {
-	kv, ok := view.KV(record.DesiredClusterKey(d.session.ID))
-	c, err := d.session.Serves(kv, ok)
+func (j *Jobs) view(view *store.MirrorView) (*clusterView, error) {
+	kv, ok := view.KV(record.DesiredClusterKey(j.session.ID))
+	c, err := j.session.Serves(kv, ok)
 	if err != nil {
 		return nil, err
 	}
-	now := d.session.Standing(c)
+	now := j.session.Standing(c)
 	return &clusterView{
-		now: d.session.Now(), stopped: now.Stopped, epoch: now.Epoch, restored: now.Restored, revision: kv.ModRevision,
-		desk: d, view: view, services: map[string]replica{},
+		now: j.session.Now(), stopped: now.Stopped, epoch: now.Epoch, restored: now.Restored, revision: kv.ModRevision,
+		jobs: j, view: view, services: map[string]replica{},
 	}, nil
 }
 
@@ -47,7 +47,7 @@ func (s *clusterView) of(service string) replica {
 	if r, known := s.services[service]; known {
 		return r
 	}
-	r := s.desk.replicaIn(s.view, service)
+	r := s.jobs.replicaIn(s.view, service)
 	s.services[service] = r
 	return r
 }
@@ -66,16 +66,16 @@ type decodedReplica struct {
 }
 
 // replicaIn is how a service stands in a view. Its records must not be changed.
-func (d *Jobs) replicaIn(view *store.MirrorView, service string) replica {
-	desired, ok := view.KV(record.DesiredServiceKey(d.session.ID, service))
-	d.replicas.mu.Lock()
-	defer d.replicas.mu.Unlock()
+func (j *Jobs) replicaIn(view *store.MirrorView, service string) replica {
+	desired, ok := view.KV(record.DesiredServiceKey(j.session.ID, service))
+	j.replicas.mu.Lock()
+	defer j.replicas.mu.Unlock()
 	if !ok {
-		delete(d.replicas.of, service)
+		delete(j.replicas.of, service)
 		return replica{}
 	}
-	observed, _ := view.KV(record.ObservedServiceKey(d.session.ID, service))
-	known := d.replicas.of[service]
+	observed, _ := view.KV(record.ObservedServiceKey(j.session.ID, service))
+	known := j.replicas.of[service]
 	if known.revision == desired.ModRevision && bytes.Equal(known.from[0], desired.Value) && bytes.Equal(known.from[1], observed.Value) {
 		return known.replica
 	}
@@ -83,11 +83,11 @@ func (d *Jobs) replicaIn(view *store.MirrorView, service string) replica {
 	if err != nil {
 		return replica{}
 	}
-	r := replica{desired: want, revision: desired.ModRevision, observed: d.session.Observed(view, service, want.UID)}
-	if d.replicas.of == nil {
-		d.replicas.of = map[string]decodedReplica{}
+	r := replica{desired: want, revision: desired.ModRevision, observed: j.session.Observed(view, service, want.UID)}
+	if j.replicas.of == nil {
+		j.replicas.of = map[string]decodedReplica{}
 	}
-	d.replicas.of[service] = decodedReplica{r, [2][]byte{desired.Value, observed.Value}}
+	j.replicas.of[service] = decodedReplica{r, [2][]byte{desired.Value, observed.Value}}
 	return r
 }
 

@@ -1,0 +1,110 @@
+package services
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/answers"
+	"github.com/oscarfed/oscarfed/syncer/manager"
+)
+
+// noteFailure keeps why a write failed; whether it did is found by looking again.
+// An unanswered POST is no failure yet. What is no *manager.APIError is
+// returned.
+func (s *Services) noteFailure(v *observation, step act, reason record.Reason, err error) error {
+	if err == nil {
+		// Until the next look shows otherwise, it had no effect: so an OSCAR that
+		// says yes and does nothing is not asked for ever.
+		s.process.writes.change(v.name, func(n *recent) {
+			n.failed(step, failure{reason: reason, operation: step.operation(), message: noEffect(v, step)},
+				false, s.session.Now(), s.cfg.RetryPause, s.cfg.Resync)
+		})
+		return nil
+	}
+	api, ok := errors.AsType[*manager.APIError](err)
+	if !ok {
+		return err
+	}
+	if api.Unanswered() && step == create {
+		return nil
+	}
+	f := failure{reason: reason, operation: step.operation(), status: api.Status, message: manager.Scrub(api.Body, v.secrets()...)}
+	final := api.Definite()
+	switch {
+	case (step == create || step == update) && v.token.needed && manager.NotAdmitted(err) && (manager.Refused(err) || f.message == ""):
+		no := notAllowed(s.session.ID)
+		f.reason, f.message = no.reason, no.message
+	case manager.Refused(err):
+		no := refusedCredential()
+		f.reason, f.message = no.reason, no.message
+	case api.Status == 0:
+		f.reason, f.message = record.ReasonOscarUnreachable, "the cluster's OSCAR does not answer; it is tried again"
+	case f.message == "":
+		f.message = fmt.Sprintf("%s answered %d", f.operation, api.Status)
+	}
+	inTime := v.desired.Deadline != nil && s.session.Now().Before(s.due(v.name, v.desired))
+	s.process.writes.change(v.name, func(n *recent) {
+		n.failed(step, f, final, s.session.Now(), s.cfg.RetryPause, s.cfg.Resync)
+		if inTime && f.reason == record.ReasonOscarUnreachable {
+			n.final = false // there is time left for it to come back
+		}
+	})
+	return nil
+}
+
+// noEffect says what is wrong when a step was answered with success and the
+// next look shows no change.
+func noEffect(v *observation, step act) string {
+	switch step {
+	case create:
+		return "OSCAR says that it made the service, and does not list it; look into its log"
+	case update:
+		what := "the service"
+		if v.local.differs != "" {
+			what = v.local.differs
+		}
+		return fmt.Sprintf("OSCAR says that it changed the service, and %s is still not as asked; compare the definition with what OSCAR shows", what)
+	case release:
+		return "OSCAR says that it changed the service, and it still carries our marks; look into its log"
+	case detach:
+		return "OSCAR says that it changed the service, and it still names its buckets; it is not deleted, since OSCAR would delete them with it"
+	}
+	return "OSCAR says that it deleted the service, and still lists it; look into its log"
+}
+
+// refuseBucket notes that a step is refused for a bucket that is not ours.
+func (s *Services) refuseBucket(v *observation, step act, already ...string) (bool, error) {
+	bucket, reason, err := s.foreignBucket(v, already)
+	if bucket == "" || err != nil {
+		return false, err
+	}
+	s.process.writes.change(v.name, func(n *recent) {
+		n.failed(step, failure{reason: reason, operation: step.operation(), message: foreignBucketMessage(bucket, reason)},
+			true, s.session.Now(), s.cfg.RetryPause, s.cfg.Resync)
+	})
+	return true, nil
+}
+
+// absent are those names that are not among the buckets.
+func absent(names []string, buckets answers.BucketSet) []string {
+	var out []string
+	for _, name := range names {
+		if _, exists := buckets[name]; !exists {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// operation is how reports name a step.
+func (a act) operation() string {
+	switch a {
+	case detach:
+		return "detach"
+	case erase, dropBuckets, dropVolume:
+		return "delete"
+	}
+	return strings.ReplaceAll(a.String(), " ", "_")
+}

@@ -1,0 +1,113 @@
+package services
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/definition"
+	"github.com/oscarfed/oscarfed/syncer/manager"
+)
+
+// create sends the POST. One that finds buckets of an earlier life is sent
+// without storage, since OSCAR would refuse it; the update that follows attaches. A
+// volume of an earlier life is used by its name.
+func (s *Services) create(ctx context.Context, v *observation) (bool, error) {
+	made := s.madeBuckets(v)
+	if refused, err := s.refuseBucket(v, create); refused || err != nil {
+		return false, err
+	}
+	adopts, no, err := s.chooseVolume(ctx, v)
+	if err != nil {
+		return false, err
+	}
+	if no != nil {
+		s.process.writes.change(v.name, func(n *recent) {
+			n.failed(create, failure{reason: no.reason, operation: create.operation(), message: no.message}, true, s.session.Now(), s.cfg.RetryPause, s.cfg.Resync)
+		})
+		return false, nil
+	}
+	storage := true
+	var makes []string
+	if v.def.MakesBuckets() {
+		for _, bucket := range v.def.DataBuckets() {
+			if _, exists := v.buckets[bucket]; exists {
+				storage = false
+			}
+		}
+		if storage {
+			makes = absent(v.def.Buckets(), v.buckets)
+		}
+	}
+	made = definition.Union(made, makes)
+	body, err := v.def.Body(nil, storage, adopts, v.as.Value != "", made)
+	if err != nil {
+		return false, err
+	}
+	if err := s.fence(v); err != nil {
+		return false, err
+	}
+	s.session.FailPoints.Hit(failBeforeCreate)
+	sent := s.session.Now()
+	s.process.writes.change(v.name, func(n *recent) {
+		n.postAt, n.openUntil, n.made = sent, sent.Add(s.timeout(v)), definition.Union(n.made, makes)
+	})
+	err = s.call(ctx, v, create, func(ctx context.Context, timeout time.Duration) error {
+		return s.deps.OSCAR.Create(ctx, v.name, body, v.as.Value, timeout)
+	})
+	s.process.writes.change(v.name, func(n *recent) {
+		n.written = s.session.Now()
+		if api, ok := errors.AsType[*manager.APIError](err); ok && api.Unanswered() {
+			n.openUntil = n.written.Add(s.timeout(v) / 2)
+			return
+		}
+		n.postAt, n.openUntil = time.Time{}, time.Time{}
+		n.posted = n.posted || err == nil
+	})
+	s.session.FailPoints.Hit(failAfterCreate)
+	return err == nil, s.noteFailure(v, create, record.ReasonCreateFailed, err)
+}
+
+// update sends the PUT of the whole definition. OSCAR makes each bucket that is
+// missing.
+func (s *Services) update(ctx context.Context, v *observation, repair bool) (bool, error) {
+	already, err := definition.BucketsOf(v.service)
+	if err != nil {
+		return false, err
+	}
+	made := s.madeBuckets(v)
+	if refused, err := s.refuseBucket(v, update, already...); refused || err != nil {
+		return false, err
+	}
+	makes := absent(v.def.Buckets(), v.buckets)
+	made = definition.Union(made, makes)
+	body, err := v.def.Body(v.service, true, false, v.as.Value != "", made)
+	if err != nil {
+		return false, err
+	}
+	if err := s.fence(v); err != nil {
+		return false, err
+	}
+	s.session.FailPoints.Hit(failBeforeUpdate)
+	s.process.writes.change(v.name, func(n *recent) {
+		n.made = definition.Union(n.made, makes)
+		if repair {
+			n.repairing = true
+			if n.unfixable != "" { // it is another change now
+				n.repairs, n.unfixable = 0, ""
+			}
+		}
+	})
+	err = s.call(ctx, v, update, func(ctx context.Context, timeout time.Duration) error {
+		return s.deps.OSCAR.Update(ctx, v.name, body, v.as.Value, timeout)
+	})
+	s.process.writes.change(v.name, func(n *recent) {
+		n.written = s.session.Now()
+		if err == nil {
+			n.repaired()
+		}
+	})
+	s.session.FailPoints.Hit(failAfterUpdate)
+	return err == nil, s.noteFailure(v, update, record.ReasonUpdateFailed, err)
+}

@@ -1,0 +1,105 @@
+package services
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer/definition"
+	"github.com/oscarfed/oscarfed/syncer/kube"
+	"github.com/oscarfed/oscarfed/syncer/manager"
+)
+
+// detach takes the storage out of the service, so that its DELETE leaves the
+// buckets alone. OSCAR answers 500 and has done it.
+func (s *Services) detach(ctx context.Context, v *observation) (bool, error) {
+	body, err := definition.DetachedBody(v.service.JSON)
+	if err != nil {
+		return false, err
+	}
+	if err := s.fence(v); err != nil {
+		return false, err
+	}
+	s.session.FailPoints.Hit(failBeforeDetach)
+	err = s.call(ctx, v, detach, func(ctx context.Context, timeout time.Duration) error {
+		return s.deps.OSCAR.Update(ctx, v.name, body, "", timeout)
+	})
+	s.process.writes.change(v.name, func(n *recent) { n.written = s.session.Now() })
+	s.session.FailPoints.Hit(failAfterDetach)
+	return err == nil, s.noteFailure(v, detach, record.ReasonDetachFailed, err)
+}
+
+// erase sends the DELETE of a detached service.
+func (s *Services) erase(ctx context.Context, v *observation) (bool, error) {
+	if err := s.fence(v); err != nil {
+		return false, err
+	}
+	s.session.FailPoints.Hit(failBeforeErase)
+	sent := s.session.Now()
+	s.process.writes.change(v.name, func(n *recent) { n.deleteAt, n.absentIn = sent, nil })
+	err := s.call(ctx, v, erase, func(ctx context.Context, timeout time.Duration) error {
+		return s.deps.OSCAR.Delete(ctx, v.name, timeout)
+	})
+	s.process.writes.change(v.name, func(n *recent) {
+		n.written, n.erased = s.session.Now(), v.desired.UID
+		if api, ok := errors.AsType[*manager.APIError](err); !ok || !api.Unanswered() {
+			n.deleteAt = time.Time{}
+		}
+	})
+	s.session.FailPoints.Hit(failAfterErase)
+	return err == nil, s.noteFailure(v, erase, record.ReasonDeleteFailed, err)
+}
+
+// dropBuckets deletes the buckets that this life made and that still say so, as the
+// owner ordered. One that another service names by now is left.
+func (s *Services) dropBuckets(ctx context.Context, v *observation) (bool, error) {
+	used, err := s.usedBuckets(ctx, s.session.Now())
+	if err != nil {
+		return false, err
+	}
+	for _, name := range s.notedBuckets(v) {
+		bucket, exists := v.buckets[name]
+		if !exists {
+			continue
+		}
+		if why := keeps(bucket, v.name, v.desired.Owner, true, used[name]); why != "" {
+			s.session.Log.Warn("bucket is left", "service", v.name, "bucket", name, "reason", why)
+			continue
+		}
+		if err := s.fence(v); err != nil {
+			return false, err
+		}
+		s.session.FailPoints.Hit(failBeforeDrop)
+		err := s.call(ctx, v, dropBuckets, func(ctx context.Context, timeout time.Duration) error {
+			return s.deps.OSCAR.DeleteBucket(ctx, name, timeout)
+		})
+		s.process.writes.change(v.name, func(n *recent) { n.written = s.session.Now() })
+		s.session.FailPoints.Hit(failAfterDrop)
+		if err != nil && !manager.NotFound(err) {
+			return false, s.noteFailure(v, dropBuckets, record.ReasonDeleteFailed, err)
+		}
+	}
+	s.process.writes.change(v.name, func(n *recent) { n.bucketsDropped = true })
+	return true, nil
+}
+
+// heal makes a half-created service deletable through Kubernetes. Without
+// Kubernetes it stays as it is and says so.
+func (s *Services) heal(ctx context.Context, v *observation, d decision) (bool, error) {
+	if err := s.fence(v); err != nil {
+		return false, err
+	}
+	err := s.call(ctx, v, heal, func(ctx context.Context, _ time.Duration) error { return s.deps.Kube.Heal(ctx, v.name) })
+	if err == nil {
+		return true, nil
+	}
+	if !errors.Is(err, kube.ErrAbsent) {
+		s.session.Log.Warn("half-created service is not healed", "service", v.name, "error", err)
+	}
+	final := errors.Is(err, kube.ErrAbsent) || errors.Is(err, kube.ErrDenied)
+	s.process.writes.change(v.name, func(n *recent) {
+		n.failed(heal, failure{reason: d.reason, operation: "heal", message: d.message}, final, s.session.Now(), s.cfg.RetryPause, s.cfg.Resync)
+	})
+	return false, nil
+}
