@@ -11,7 +11,7 @@ type metrics struct {
 	orphans prometheus.Gauge
 	// registered is 1 while the cluster is registered as the one that we serve.
 	registered prometheus.Gauge
-	// leads says whether the OSCAR is ours to write to; nil outside of a term.
+	// leads says whether the OSCAR is ours to write to; nil outside of a session.
 	leads atomic.Pointer[func() bool]
 }
 

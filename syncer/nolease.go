@@ -12,7 +12,7 @@ import (
 // leaseLook is how often it is looked, while this syncer does not lead, why.
 const leaseLook = 5 * time.Second
 
-// lead works in a term once no other syncer leads. Until then it tells, where the Lease
+// lead works in a session once no other syncer leads. Until then it tells, where the Lease
 // cannot be had at all, why.
 func (s *Syncer) lead(ctx context.Context) error {
 	waiting, begun := context.WithCancel(ctx)
@@ -24,7 +24,7 @@ func (s *Syncer) lead(ctx context.Context) error {
 	err := s.cfg.Kube.Lead(ctx, s.cluster.Instance, func(ctx context.Context, held func() bool) error {
 		begun()
 		<-told
-		return s.term(ctx, held)
+		return s.work(ctx, held)
 	})
 	begun()
 	<-told

@@ -34,7 +34,7 @@ type Syncer struct {
 	jobMetrics   *jobs.Metrics
 	offerMetrics *offers.Metrics
 	definitions  *definition.Cache
-	// events are those of assignments that were heard of and not read yet.
+	// events are those of assignments that the watch has brought and that were not read yet.
 	events jobs.Events
 	// registration is the desired cluster as it was last seen.
 	registration atomic.Pointer[record.DesiredCluster]
@@ -165,7 +165,7 @@ func (s *Syncer) terms(ctx context.Context) error {
 		}
 		switch {
 		case ctx.Err() != nil:
-			continue // an ordered stop: how the term ended was its consequence
+			continue // an ordered stop: how the session ended was its consequence
 		case errors.Is(err, session.ErrOutdated):
 			return err
 		case errors.Is(err, session.ErrNotRegistered), errors.Is(err, session.ErrOtherCluster):
@@ -184,9 +184,9 @@ func (s *Syncer) terms(ctx context.Context) error {
 	return nil
 }
 
-// term opens a session and works in it. leads says whether no other syncer may write
+// work opens a session and works in it. leads says whether no other syncer may write
 // to this OSCAR at this moment.
-func (s *Syncer) term(ctx context.Context, leads func() bool) error {
+func (s *Syncer) work(ctx context.Context, leads func() bool) error {
 	lease, err := s.cluster.Store.OpenSession(ctx, store.SessionConfig{
 		Key: record.SessionKey(s.cluster.ID),
 		Record: record.Session{V: record.Version, Instance: s.cluster.Instance, Version: s.cfg.version(),

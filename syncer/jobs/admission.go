@@ -10,7 +10,7 @@ import (
 
 // admission is what waits to be claimed or posted, and what is.
 type admission struct {
-	// claimable and ready are those that wait for their turn.
+	// claimable and ready wait for a slot.
 	claimable, ready fairQueue
 	// claimed counts the reports that say so, posting the slots that are taken.
 	claimed, posting slots

@@ -14,7 +14,7 @@ type attempt struct {
 	job     string
 	number  int
 	service string
-	// tenant is whose it is where attempts take turns.
+	// tenant has its fair share of the slots.
 	tenant tenant
 	// assignment is as of revision; nil when it is gone.
 	assignment *record.Assignment
@@ -86,7 +86,7 @@ func (j *Jobs) refresh(view *store.MirrorView, key string) *attempt {
 		return nil
 	}
 	if a == nil {
-		// One that a restore brought back, or this term has never met, counts as former:
+		// One that a restore brought back, or this session has never met, counts as former:
 		// its report may name our session, and nothing is remembered of its POST.
 		a = &attempt{key: key, job: ref.Name, number: number, service: assignment.Service, report: j.reportIn(view, ref.Name, number), former: j.epoch.renewed}
 		j.attempts[key] = a
@@ -177,7 +177,7 @@ func (j *Jobs) situationOf(s *clusterView, a *attempt) situation {
 	}
 	return situation{
 		now: s.now, assignment: a.assignment, report: a.report,
-		session: session, termStart: since,
+		session: session, sessionStart: since,
 		stopped: s.stopped, epoch: s.epoch, restored: s.restored,
 		replica: desired.state(a.assignment.UID), removalCancels: service.cancelled[a.assignment.UID],
 		memory: a.memory,

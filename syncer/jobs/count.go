@@ -26,7 +26,7 @@ const (
 
 // Counts are how many jobs run of each service that is to be deleted: its DELETE would
 // kill them. They are taken beside the writer, which has other services to look after, and
-// anew for as long as the service waits for its turn.
+// anew for as long as the service waits to be deleted.
 type Counts struct {
 	session *session.Session
 	lister  *Lister

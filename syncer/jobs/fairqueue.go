@@ -1,6 +1,6 @@
 package jobs
 
-// fairQueue are attempts that wait for a slot: federations take turns, and within one the
+// fairQueue are attempts that wait for a slot: each federation gets one after the other, and within one the
 // first that came is first.
 type fairQueue struct {
 	order []tenant

@@ -28,7 +28,7 @@ func (j *Jobs) inventory(ctx context.Context) {
 		default:
 			began := j.session.Now()
 			err := j.takeInventory(ctx, epoch, !began.Before(final))
-			j.lost(err)
+			j.session.LoseIfOver(err)
 			switch {
 			case err != nil && ctx.Err() == nil:
 				j.session.Log.Warn("jobs are not all known yet after the restore of etcd", "epoch", epoch, "error", err)

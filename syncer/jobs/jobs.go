@@ -7,12 +7,11 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/internal/worker"
-	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
-// The limits of the desk.
+// The limits of jobs.
 const (
 	// claimAhead is how many attempts are claimed and not yet submitted, at most; one owner
 	// has half of them. What is not claimed the control plane may still give to somebody else.
@@ -130,7 +129,7 @@ func (j *Jobs) reconcile(ctx context.Context, keys []string) {
 	view := j.session.Mirror.Snapshot()
 	s, err := j.view(view)
 	if err != nil {
-		return // the term is about to end
+		return // the session is about to end
 	}
 	j.mu.Lock()
 	j.inNewEpoch(s)
@@ -227,13 +226,3 @@ func (j *Jobs) finished(a *attempt, note func(m *memory)) {
 
 // errNotOurs says that an attempt is not ours to post at this moment.
 var errNotOurs = errors.New("the session, the assignment or the service has changed")
-
-// lost ends the term when an error says that it is over.
-func (j *Jobs) lost(err error) {
-	switch {
-	case errors.Is(err, store.ErrSessionLost):
-		j.session.Lose(session.ErrLost)
-	case errors.Is(err, session.ErrNotRegistered), errors.Is(err, session.ErrOtherCluster):
-		j.session.Lose(err)
-	}
-}

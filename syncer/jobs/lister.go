@@ -37,7 +37,7 @@ type anySource struct {
 }
 
 func newSource(log *slog.Logger, k kube.JobLister, o Pages) *anySource {
-	s := &anySource{kube: kubeSource{k}, oscar: &oscarSource{oscar: o, turn: make(chan struct{}, 1)}}
+	s := &anySource{kube: kubeSource{k}, oscar: &oscarSource{oscar: o, slot: make(chan struct{}, 1)}}
 	var once sync.Once
 	s.denied = func(err error) {
 		once.Do(func() {
@@ -102,7 +102,7 @@ type Pages interface {
 // everybody else wait behind it.
 type oscarSource struct {
 	oscar Pages
-	turn  chan struct{}
+	slot  chan struct{}
 }
 
 // Jobs implements source. Its error is a 404 for a service that OSCAR cannot read.
@@ -126,8 +126,8 @@ func (o *oscarSource) Jobs(ctx context.Context, service string) (map[string]list
 // page asks for one page when nobody else does, and then leaves OSCAR to others for a while.
 func (o *oscarSource) page(ctx context.Context, service, name string) (manager.JobPage, error) {
 	select {
-	case o.turn <- struct{}{}:
-		defer func() { <-o.turn }()
+	case o.slot <- struct{}{}:
+		defer func() { <-o.slot }()
 	case <-ctx.Done():
 		return manager.JobPage{}, context.Cause(ctx)
 	}

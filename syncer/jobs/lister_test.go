@@ -123,12 +123,12 @@ func TestOnePageOfJobsAtATimeIsAskedOfOscar(t *testing.T) {
 		t.Error("two pages were asked for at the same time")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	s.oscar.turn <- struct{}{}
+	s.oscar.slot <- struct{}{}
 	cancel()
 	if _, err := s.Jobs(ctx, "svc"); !errors.Is(err, context.Canceled) {
 		t.Errorf("it waited for its turn beyond its end: %v", err)
 	}
-	<-s.oscar.turn
+	<-s.oscar.slot
 	if _, err := sourceOf(kube.Absent{}, &pagedOscar{}).Jobs(t.Context(), "svc"); err == nil {
 		t.Error("followed pages without end")
 	}

@@ -61,11 +61,11 @@ func planUnposted(s situation) decision {
 // that this was posted, and what became of the job elsewhere: it is not posted now. One
 // that was not claimed the control plane takes back.
 func planFormer(s situation) decision {
-	switch sight := s.listedSince(s.termStart); {
-	case sight == nil:
+	switch shown := s.listedSince(s.sessionStart); {
+	case shown == nil:
 		return lookNow()
-	case sight.present:
-		d := s.asListed(sight)
+	case shown.present:
+		d := s.asListed(shown)
 		d.found = true
 		return d
 	case s.state() == record.JobClaimed:
@@ -78,15 +78,15 @@ func planFormer(s situation) decision {
 func planSubmitting(s situation) decision {
 	m := s.memory
 	if !s.mine() {
-		switch sight := s.listedSince(s.termStart); {
-		case sight == nil:
+		switch shown := s.listedSince(s.sessionStart); {
+		case shown == nil:
 			return lookNow()
-		case sight.present:
-			return s.asListed(sight)
+		case shown.present:
+			return s.asListed(shown)
 		}
 		return jobSays(record.JobUncertain, record.JobNoAnswer, "the syncer ended while OSCAR was asked, and the Job is not listed")
 	}
-	sight := s.listedSince(m.lastPost)
+	shown := s.listedSince(m.lastPost)
 	switch {
 	case m.outcome == postTaken:
 		return jobSays(record.JobSubmitted, "", "")
@@ -98,11 +98,11 @@ func planSubmitting(s situation) decision {
 		return s.no()
 	case !m.doubt && m.outcome == postUnsent:
 		return s.unsent("the cluster's OSCAR does not answer")
-	case sight != nil && sight.present:
-		return s.asListed(sight)
+	case shown != nil && shown.present:
+		return s.asListed(shown)
 	case !m.doubt && m.outcome == postFailed:
 		// OSCAR says that it failed. What it asked Kubernetes for may still come to be.
-		if since := m.lastPost.Add(s.grace); sight == nil || sight.started.Before(since) {
+		if since := m.lastPost.Add(s.grace); shown == nil || shown.started.Before(since) {
 			return lookSince(since, s.now)
 		}
 		return s.no()
@@ -111,7 +111,7 @@ func planSubmitting(s situation) decision {
 	switch {
 	case s.assignment.Cancel, s.replica == replicaGone, m.unfit != nil, s.now.Sub(m.firstPost) >= s.resend:
 		return uncertain
-	case sight == nil:
+	case shown == nil:
 		return lookNow()
 	case s.stopped || s.replica == replicaWaits:
 		return jobWait(m.firstPost.Add(s.resend).Sub(s.now))
@@ -164,18 +164,18 @@ func planUncertain(s situation) decision {
 	case record.JobSubmitted, record.JobVanished:
 		return jobSays(s.assignment.Resolved, record.JobResolved, "a person has decided so")
 	}
-	asked := s.termStart // by a former process: not later
+	asked := s.sessionStart // by a former process: not later
 	if s.mine() && s.memory.lastPost.After(asked) {
 		asked = s.memory.lastPost
 	}
-	sight, late := s.listedSince(asked), asked.Add(s.late)
+	shown, late := s.listedSince(asked), asked.Add(s.late)
 	switch {
-	case sight == nil:
+	case shown == nil:
 		return lookNow()
-	case sight.present:
-		return s.asListed(sight)
-	case sight.started.Before(late):
-		return lookSince(minTime(late, sight.started.Add(s.pause)), s.now)
+	case shown.present:
+		return s.asListed(shown)
+	case shown.started.Before(late):
+		return lookSince(minTime(late, shown.started.Add(s.pause)), s.now)
 	}
 	return jobSays(record.JobVanished, record.JobNoAnswer, "OSCAR has never said that it made the Job, and does not list it; it may have run if somebody has deleted it")
 }
@@ -183,22 +183,22 @@ func planUncertain(s situation) decision {
 // planSubmitted: OSCAR has made the Job. How it goes is seen in lists, which come by
 // themselves.
 func planSubmitted(s situation) decision {
-	m, sight := s.memory, s.memory.listed
-	if sight == nil {
+	m, shown := s.memory, s.memory.listed
+	if shown == nil {
 		return decision{act: jobRest}
 	}
-	if sight.present {
-		if d := s.asListed(sight); d.act != jobRest && (d.state.Ended() || !s.assignment.Cancel) {
+	if shown.present {
+		if d := s.asListed(shown); d.act != jobRest && (d.state.Ended() || !s.assignment.Cancel) {
 			return s.ofInputs(d)
 		}
 		switch {
 		case s.stopped:
 			return decision{act: jobRest}
 		case !s.assignment.Cancel:
-			return s.cannotStart(sight)
+			return s.cannotStart(shown)
 		case m.deletes == 0:
 			return decision{act: jobDelete}
-		case sight.started.Before(m.lastDelete):
+		case shown.started.Before(m.lastDelete):
 			return lookNow()
 		}
 		if wait := m.lastDelete.Add(min(s.retry<<min(m.deletes-1, 10), maxPostPause)).Sub(s.now); wait > 0 {
@@ -206,7 +206,7 @@ func planSubmitted(s situation) decision {
 		}
 		return decision{act: jobDelete}
 	}
-	if s.report.Reason == record.JobCannotStart && !s.assignment.Cancel && !sight.started.Before(m.lastDelete) {
+	if s.report.Reason == record.JobCannotStart && !s.assignment.Cancel && !shown.started.Before(m.lastDelete) {
 		// It was seen to be there, and that it never runs.
 		d := jobSays(record.JobRefused, record.JobCannotStart, s.report.Message)
 		d.pod = s.report.Pod
@@ -216,7 +216,7 @@ func planSubmitted(s situation) decision {
 	if m.lastDelete.After(since) {
 		since = m.lastDelete
 	}
-	if first := since.Add(s.grace); sight.started.Before(first) {
+	if first := since.Add(s.grace); shown.started.Before(first) {
 		return lookSince(first, s.now)
 	}
 	switch {
@@ -224,23 +224,23 @@ func planSubmitted(s situation) decision {
 		return jobSays(record.JobCancelled, "", "its service was deleted with its jobs, as ordered")
 	case s.assignment.Cancel:
 		return jobSays(record.JobCancelled, "", "")
-	case m.missing.IsZero() || !sight.started.After(m.missing):
-		return lookSince(sight.started.Add(s.grace), s.now)
+	case m.missing.IsZero() || !shown.started.After(m.missing):
+		return lookSince(shown.started.Add(s.grace), s.now)
 	}
 	return jobSays(record.JobVanished, "", "OSCAR does not list the Job any more; somebody may have deleted it, whether it had ended is not known")
 }
 
 // asListed reports what a list shows, if it is news.
-func (s situation) asListed(sight *listed) decision {
-	d := jobSays(listedState(sight.job.Status), "", "")
+func (s situation) asListed(shown *listed) decision {
+	d := jobSays(listedState(shown.job.Status), "", "")
 	if d.state == "" {
 		d.state = record.JobSubmitted
 		if s.state() == record.JobRunning {
 			d.state = record.JobRunning // its node does not answer
 		}
 	}
-	d.startedAt, d.endedAt = sight.job.Started, sight.job.Finished
-	told := s.tellPod(sight, &d)
+	d.startedAt, d.endedAt = shown.job.Started, shown.job.Finished
+	told := s.tellPod(shown, &d)
 	if s.state() == d.state && !told {
 		return decision{act: jobRest}
 	}

@@ -17,7 +17,7 @@ var planTime = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 func jobWith(state record.JobState, change ...func(*situation)) situation {
 	s := situation{
 		now: planTime, assignment: &record.Assignment{UID: "u", Name: "svc-j-1"},
-		session: 7, termStart: planTime.Add(-time.Hour), replica: replicaReady,
+		session: 7, sessionStart: planTime.Add(-time.Hour), replica: replicaReady,
 		retry: time.Second, grace: 10 * time.Second, resend: 5 * time.Minute, late: 5 * time.Minute, pause: 2 * time.Second,
 	}
 	if state != "" {
@@ -96,7 +96,7 @@ func TestPlanJob(t *testing.T) {
 		{"uncertain", jobWith(record.JobUncertain, otherSession), jobLook, ""},
 		{"uncertain for long, and not listed", jobWith(record.JobUncertain, otherSession, listedAgo(0, "")), jobReport, record.JobVanished},
 		{"uncertain, and listed", jobWith(record.JobUncertain, otherSession, listedAgo(0, "Suspended")), jobReport, record.JobSubmitted},
-		{"uncertain in a young session", jobWith(record.JobUncertain, otherSession, func(s *situation) { s.termStart = s.now.Add(-time.Minute) }, listedAgo(0, "")), jobRest, ""},
+		{"uncertain in a young session", jobWith(record.JobUncertain, otherSession, func(s *situation) { s.sessionStart = s.now.Add(-time.Minute) }, listedAgo(0, "")), jobRest, ""},
 		{"uncertain, of this session", jobWith(record.JobUncertain, posted(postUnknown, time.Minute), listedAgo(0, "")), jobRest, ""},
 		{"uncertain, and a person knows", jobWith(record.JobUncertain, otherSession, func(s *situation) { s.assignment.Resolved = record.JobSubmitted }), jobReport, record.JobSubmitted},
 
@@ -139,7 +139,7 @@ func TestPlanJobNeverPostsInDoubt(t *testing.T) {
 		s := jobWith(state)
 		s.stopped, s.restored, s.removalCancels, s.assignment.Cancel = flag("stopped"), flag("restored"), flag("removal"), flag("cancel")
 		s.replica = replicaState(rapid.IntRange(0, 2).Draw(t, "place"))
-		s.termStart = ago("term")
+		s.sessionStart = ago("term")
 		if flag("former epoch") {
 			s.epoch = "second"
 		}
@@ -160,19 +160,19 @@ func TestPlanJobNeverPostsInDoubt(t *testing.T) {
 		}
 		d := plan(s)
 		calm := s.replica == replicaReady && !s.stopped && !s.restored && !s.assignment.Cancel
-		m, sight := s.memory, s.memory.listed
+		m, shown := s.memory, s.memory.listed
 		switch {
 		case (d.act == jobBegin || d.act == jobClaim) && (!calm || s.assignment.Epoch != s.epoch || state.Posted() || state == record.JobRefused):
 			t.Fatalf("begun in %+v", s)
 		case d.act == jobPost && (!calm || state != record.JobSubmitting || !s.mine()):
 			t.Fatalf("posted in %+v", s)
-		case d.act == jobPost && m.posts > 0 && m.doubt && (sight == nil || sight.present || sight.started.Before(m.lastPost) || planTime.Sub(m.firstPost) >= s.resend):
+		case d.act == jobPost && m.posts > 0 && m.doubt && (shown == nil || shown.present || shown.started.Before(m.lastPost) || planTime.Sub(m.firstPost) >= s.resend):
 			t.Fatalf("posted again in %+v", s)
 		case d.act == jobPost && m.posts > 0 && (m.outcome == postTaken || m.outcome == postOther || !m.doubt && m.outcome != postUnsent):
 			t.Fatalf("posted again after an answer in %+v", s)
 		case d.act == jobReport && d.state == record.JobRefused && state.Posted() && (!s.mine() || m.doubt && m.outcome != postOther):
 			t.Fatalf("given back in doubt in %+v", s)
-		case d.act == jobReport && d.state == record.JobVanished && (sight == nil || sight.present):
+		case d.act == jobReport && d.state == record.JobVanished && (shown == nil || shown.present):
 			t.Fatalf("vanished without a list that lacks it in %+v", s)
 		case d.act != jobRest && (state.Ended() || state == record.JobRefused):
 			t.Fatalf("something after an end in %+v", s)

@@ -18,8 +18,8 @@ import (
 // change, and has not started it before. Without that word it stays held.
 
 // tellPod enters what the pod tells into a report, and says whether that alone is news.
-func (s situation) tellPod(sight *listed, d *decision) (news bool) {
-	p := sight.pod
+func (s situation) tellPod(shown *listed, d *decision) (news bool) {
+	p := shown.pod
 	if d.state == record.JobSubmitted && s.report != nil && s.report.Reason == record.JobCannotStart || p.Held {
 		d.pod = s.podTold() // what it tells now comes from us
 		if s.report != nil {
@@ -50,7 +50,7 @@ func (s situation) podTold() *record.JobPod {
 	return s.report.Pod
 }
 
-// pullsImage says of reasons that take turns while an image cannot be pulled.
+// pullsImage says of reasons that alternate while an image cannot be pulled.
 func pullsImage(reason string) bool { return reason == "ErrImagePull" || reason == "ImagePullBackOff" }
 
 // podWords is a pod's state in one line.
@@ -66,13 +66,13 @@ func podWords(p *record.JobPod) string {
 }
 
 // cannotStart is the next step with a Job whose pod is stuck.
-func (s situation) cannotStart(sight *listed) decision {
-	m, p := s.memory, sight.pod
+func (s situation) cannotStart(shown *listed) decision {
+	m, p := s.memory, shown.pod
 	remove := func() decision {
 		switch {
 		case m.deletes == 0:
 			return decision{act: jobRemove}
-		case sight.started.Before(m.lastDelete):
+		case shown.started.Before(m.lastDelete):
 			return lookNow()
 		}
 		if wait := m.lastDelete.Add(min(s.retry<<min(m.deletes-1, 10), maxPostPause)).Sub(s.now); wait > 0 {

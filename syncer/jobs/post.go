@@ -90,8 +90,8 @@ func (j *Jobs) read(ctx context.Context, a *attempt, assignment record.Assignmen
 		return nil, errNotOurs
 	}
 	key := record.AssignedEventKey(j.session.ID, a.job, a.number)
-	kv, heard := j.deps.Events.take(key)
-	if !heard {
+	kv, came := j.deps.Events.take(key)
+	if !came {
 		kv, err = j.session.Store.Get(ctx, key)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil, lostEvent("its event is not in the store any more")
@@ -168,7 +168,7 @@ func (j *Jobs) verify(ctx context.Context, a *attempt, uid string, revision int6
 	if err != nil {
 		return err
 	}
-	if kv, ok := read.KV(j.session.Lease.Key()); !ok || kv.CreateRevision != j.session.Lease.CreateRevision() {
+	if !j.session.Holds(read.KV(j.session.Lease.Key())) {
 		j.session.Lose(session.ErrLost)
 		return store.ErrSessionLost
 	}
@@ -199,31 +199,20 @@ func (j *Jobs) verify(ctx context.Context, a *attempt, uid string, revision int6
 	return nil
 }
 
-// writable is the last check before a call that changes something, by our own clock.
-func (j *Jobs) writable(until time.Time) error {
-	if !j.session.Leads() {
-		return session.ErrNotLeading
-	}
-	if j.session.Now().After(until) || !j.session.Lease.Alive() {
-		return fmt.Errorf("%w: too much time has passed since it was read", session.ErrStale)
-	}
-	return nil
-}
-
-// post sends the POST. It is not cut off when the term ends, but for StopGrace.
+// post sends the POST. It is not cut off when the session ends, but for StopGrace.
 func (j *Jobs) post(ctx context.Context, a *attempt, opened *openedJob, until time.Time) {
-	if err := j.writable(until); err != nil || ctx.Err() != nil {
+	if err := j.session.Writable(until); err != nil || ctx.Err() != nil {
 		j.postpone(a)
 		return
 	}
 	if opened.byOwner {
 		// OSCAR shows it to us while it answers.
-		back, ok := j.deps.Keys.Lend(string(opened.submission.Token), a.service, opened.uid, opened.keys)
+		end, ok := j.deps.Keys.BeginUse(string(opened.submission.Token), a.service, opened.uid, opened.keys)
 		if !ok {
 			j.postpone(a)
 			return
 		}
-		defer back()
+		defer end()
 	}
 	if opened.storage != nil {
 		j.deps.Origins.LookSoon(a.service)
@@ -310,7 +299,7 @@ func (j *Jobs) deleteJob(ctx context.Context, a *attempt) {
 	until := j.session.Now().Add(j.session.TTL / 3)
 	err := j.verify(ctx, a, "", revision)
 	if err == nil {
-		err = j.writable(until)
+		err = j.session.Writable(until)
 	}
 	sent := err == nil && assignment.Cancel
 	if sent {

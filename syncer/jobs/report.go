@@ -65,7 +65,7 @@ func (j *Jobs) change(s *clusterView, a *attempt, decision decision) *jobChange 
 }
 
 // nextReport is the record that follows the attempt's last one.
-func nextReport(a *attempt, d decision, session int64, epoch string, now, termStart time.Time) record.JobReport {
+func nextReport(a *attempt, d decision, session int64, epoch string, now, sessionStart time.Time) record.JobReport {
 	next := record.JobReport{
 		V: record.Version, State: d.state, Revision: a.revision, Session: session,
 		Reason: d.reason, Status: d.status, Message: d.message, Pod: d.pod, LastTransitionTime: record.At(now), Epoch: epoch,
@@ -87,7 +87,7 @@ func nextReport(a *attempt, d decision, session int64, epoch string, now, termSt
 	case d.state == record.JobSubmitting:
 		next.PostedAt = new(record.At(now)) // a moment later
 	case d.state == record.JobUncertain && next.Session != session:
-		next.PostedAt = new(record.At(termStart)) // at the latest
+		next.PostedAt = new(record.At(sessionStart)) // at the latest
 	}
 	if d.state == record.JobCancelled && (before == nil || !before.State.Posted()) || d.state == record.JobRefused && d.reason != record.JobCannotStart && m.posts == 0 {
 		next.PostedAt = nil
@@ -196,7 +196,7 @@ func (j *Jobs) write(ctx context.Context, s *clusterView, changes []*jobChange) 
 
 // settled notes what was written and goes on with it; POSTs are to begin by until.
 func (j *Jobs) settled(ctx context.Context, changes []*jobChange, written map[*jobChange]bool, until time.Time, err error) {
-	j.lost(err)
+	j.session.LoseIfOver(err)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	pause := 10 * time.Millisecond // until the mirror shows what has changed
@@ -240,7 +240,7 @@ func (j *Jobs) settled(ctx context.Context, changes []*jobChange, written map[*j
 	}
 }
 
-// last reports, once, what is known when the term ends in order.
+// last reports, once, what is known when the session ends in order.
 func (j *Jobs) last(ctx context.Context) {
 	if !j.session.Lease.Alive() {
 		return

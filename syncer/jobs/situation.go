@@ -16,10 +16,10 @@ type situation struct {
 	assignment *record.Assignment
 	// report is our last one, or nil.
 	report *record.JobReport
-	// session is the present one, and termStart when it began: nobody else has asked
+	// session is the present one, and sessionStart when it began: nobody else has asked
 	// OSCAR since.
-	session   int64
-	termStart time.Time
+	session      int64
+	sessionStart time.Time
 	// stopped says that nothing is written to OSCAR: the cluster is paused.
 	stopped bool
 	// epoch is the present one as records name it, and restored says that it is over.
@@ -169,10 +169,10 @@ func (s situation) state() record.JobState {
 // mine says whether only this process, in this session, has posted the attempt.
 func (s situation) mine() bool { return s.report != nil && s.report.Session == s.session }
 
-// listedSince is the newest sight, if its list was started then or later.
+// listedSince is the newest listing, if its list was started then or later.
 func (s situation) listedSince(at time.Time) *listed {
-	if sight := s.memory.listed; sight != nil && !sight.started.Before(at) {
-		return sight
+	if shown := s.memory.listed; shown != nil && !shown.started.Before(at) {
+		return shown
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ func (j *Jobs) startable(ctx context.Context, a *attempt) (*kube.Job, error) {
 	case job.Service != a.service || job.Ended || job.Leaving || job.Odd != "" || job.Mark.Holding():
 		return nil, errNotStuck
 	}
-	return job, j.writable(until)
+	return job, j.session.Writable(until)
 }
 
 // told logs what was done; what fails again is no news.

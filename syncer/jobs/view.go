@@ -52,7 +52,7 @@ func (s *clusterView) of(service string) replica {
 	return r
 }
 
-// replicas remembers how services were decoded: every turn looks at them again.
+// replicas remembers how services were decoded: every round looks at them again.
 type replicas struct {
 	mu sync.Mutex
 	of map[string]decodedReplica

@@ -23,11 +23,11 @@ type offeredJob struct {
 	desired   *record.Desired
 	// Revisions of the records; 0 for absent ones.
 	offerRevision, answerRevision int64
-	// until is when a fresh sight is too old to act on.
+	// until is when fresh knowledge is too old to act on.
 	until time.Time
 }
 
-// recall makes a sight of what is remembered. It is nil when the Job cannot be
+// recall is what is remembered of a Job. It is nil when the Job cannot be
 // offered, and is not.
 func (o *Offers) recall(key kube.JobKey) (*offeredJob, error) {
 	job := o.seen.job(key)
@@ -45,7 +45,7 @@ func (o *Offers) recall(key kube.JobKey) (*offeredJob, error) {
 	return v, o.fill(v, view.KV)
 }
 
-// examine makes a sight of what Kubernetes and etcd have now.
+// examine reads what Kubernetes and etcd have now.
 func (o *Offers) examine(ctx context.Context, key kube.JobKey, id string) (*offeredJob, error) {
 	v := &offeredJob{key: key, id: id, until: o.session.Now().Add(o.session.TTL / 3)}
 	job, err := o.kube.Job(ctx, key)
@@ -81,7 +81,7 @@ func (o *Offers) examine(ctx context.Context, key kube.JobKey, id string) (*offe
 	if err != nil {
 		return nil, err
 	}
-	if kv, ok := read.KV(o.session.Lease.Key()); !ok || kv.CreateRevision != o.session.Lease.CreateRevision() {
+	if !o.session.Holds(read.KV(o.session.Lease.Key())) {
 		return nil, fmt.Errorf("job %q: %w", id, store.ErrSessionLost)
 	}
 	v.job, v.fresh, v.space = job, true, standing < maxOffers

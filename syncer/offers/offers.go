@@ -246,11 +246,8 @@ func (o *Offers) write(ctx context.Context, v *offeredJob, fill func(tx *store.T
 // change takes one step in Kubernetes. The Job is changed in the version that was
 // read, and the last thing read were the session and the records.
 func (o *Offers) change(ctx context.Context, v *offeredJob, d decision) error {
-	if !o.session.Leads() {
-		return session.ErrNotLeading
-	}
-	if o.session.Now().After(v.until) || !o.session.Lease.Alive() {
-		return fmt.Errorf("%w: too much time has passed since it was read", session.ErrStale)
+	if err := o.session.Writable(v.until); err != nil {
+		return err
 	}
 	// A step that is cut off may have been done: it is finished, within its deadline.
 	err := o.send(context.WithoutCancel(ctx), v, d)

@@ -49,7 +49,7 @@ func do(step step) decision { return decision{step: step} }
 func lookAfter(d time.Duration) decision { return decision{step: stepLook, after: d} }
 
 // plan decides. It answers a step other than rest, look and read only to a fresh
-// sight.
+// situation.
 func plan(s situation) decision {
 	if s.stopped {
 		return do(stepRest)

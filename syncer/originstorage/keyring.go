@@ -26,7 +26,7 @@ const fetchTimeout = 40 * time.Second
 type KeysOf struct{ owner, cluster, minio string }
 
 // keyring keeps the owners' keys of other clusters' MinIOs, in memory alone. They outlive
-// a term: they are good while etcd is away. It is safe for concurrent use.
+// a session: they are good while etcd is away. It is safe for concurrent use.
 type keyring struct {
 	now func() time.Time
 

@@ -190,18 +190,18 @@ func TestKeyring(t *testing.T) {
 
 // A token that is in use for one service opens nothing for another one, and nothing when
 // its POST is over.
-func TestLentTokens(t *testing.T) {
-	l := newLoans()
+func TestTokensInUse(t *testing.T) {
+	l := newTokensInUse()
 	whose := func(token string) (service, uid string) { return l.whose(sha256.Sum256([]byte(token))) }
 	here, there := KeysOf{"alice", "z", "m"}, KeysOf{"alice", "y", "m"}
-	first, ok := l.lend("token", "one", "u1", here)
+	first, ok := l.begin("token", "one", "u1", here)
 	if service, uid := whose("token"); !ok || service != "one" || uid != "u1" {
 		t.Errorf("it is %s's", service)
 	}
-	if _, ok := l.lend("token", "two", "u2", there); ok {
+	if _, ok := l.begin("token", "two", "u2", there); ok {
 		t.Error("who shows it could be either")
 	}
-	second, ok := l.lend("token", "three", "u3", here)
+	second, ok := l.begin("token", "three", "u3", here)
 	first()
 	first()
 	if service, _ := whose("token"); !ok || service == "" {
@@ -211,7 +211,7 @@ func TestLentTokens(t *testing.T) {
 	if service, _ := whose("token"); service != "" || len(l.of) != 0 {
 		t.Errorf("it is %s's still", service)
 	}
-	if _, ok := l.lend("token", "two", "u2", there); !ok {
+	if _, ok := l.begin("token", "two", "u2", there); !ok {
 		t.Error("it is free again")
 	}
 	for _, other := range []string{"", "toke", "tokens"} {

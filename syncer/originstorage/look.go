@@ -16,7 +16,7 @@ import (
 const (
 	// lookers is how many services have their storage looked at together.
 	lookers = 4
-	// lookSpread is over what time the first looks of a term are spread.
+	// lookSpread is over what time the first looks of a session are spread.
 	lookSpread = 5 * time.Second
 	// lookRest is the shortest pause between two looks because something has failed.
 	lookRest = 10 * time.Second
@@ -144,7 +144,7 @@ func (t *Watch) lookAtOrigin(ctx context.Context, service string) (time.Duration
 	}
 	o := t.session.Observed(t.session.Mirror.Snapshot(), service, d.UID)
 	if def == nil || def.Storage == nil || o == nil || o.Storage != def.Storage.Mark() {
-		return 0, nil // it is heard of when it stands
+		return 0, nil // its report queues it when it stands
 	}
 	_, noKeys := t.process.ownersKeys(ctx, d, def.Storage)
 	if noKeys != nil && ctx.Err() != nil {

@@ -18,13 +18,13 @@ type Keys struct {
 	definitions *definition.Cache
 	tokens      *ownertoken.Process
 	keys        *keyring
-	// lent are the access tokens by which OSCAR may ask for keys now.
-	lent *loans
+	// inUse are the access tokens by which OSCAR may ask for keys now.
+	inUse *tokensInUse
 }
 
 // NewKeys asks client for keys; nil where jobs use the storage of their own cluster.
 func NewKeys(cluster *session.Cluster, client Client, definitions *definition.Cache, tokens *ownertoken.Process) *Keys {
-	return &Keys{cluster: cluster, client: client, definitions: definitions, tokens: tokens, keys: newKeyring(cluster.Now), lent: newLoans()}
+	return &Keys{cluster: cluster, client: client, definitions: definitions, tokens: tokens, keys: newKeyring(cluster.Now), inUse: newTokensInUse()}
 }
 
 // Open lets calls begin, until ctx ends. close waits for those under way.
@@ -67,8 +67,8 @@ func (t *Watch) Run(ctx context.Context) {
 	t.alive.wait()
 }
 
-// Lend notes that an access token is used for a POST, until back is called: OSCAR may ask for
+// BeginUse notes that an access token is used for a POST, until end is called: OSCAR may ask for
 // keys with it meanwhile. It is false when the token is in use for a service with other keys.
-func (o *Keys) Lend(token, service, uid string, keys KeysOf) (back func(), ok bool) {
-	return o.lent.lend(token, service, uid, keys)
+func (o *Keys) BeginUse(token, service, uid string, keys KeysOf) (end func(), ok bool) {
+	return o.inUse.begin(token, service, uid, keys)
 }

@@ -22,7 +22,7 @@ func (o *Keys) OriginKeys(ctx context.Context, token string) (origin.Keys, error
 	if err != nil {
 		return origin.Keys{}, err // also before etcd was read
 	}
-	service, uid := speaksFor(view, o.cluster.ID, token, o.lent)
+	service, uid := speaksFor(view, o.cluster.ID, token, o.inUse)
 	if service == "" {
 		return origin.Keys{}, keyserver.ErrUnknown
 	}
@@ -52,7 +52,7 @@ func (o *Keys) OriginKeys(ctx context.Context, token string) (origin.Keys, error
 
 // speaksFor is the service that a token speaks for, and its life; empty for nobody's. Hashes
 // are compared, so that the time which that takes tells nothing of any token.
-func speaksFor(view *store.MirrorView, cluster, token string, lent *loans) (service, uid string) {
+func speaksFor(view *store.MirrorView, cluster, token string, inUse *tokensInUse) (service, uid string) {
 	mark := record.Mark(token)
 	for kv := range view.Prefix(record.DesiredServicesPrefix(cluster)) {
 		// Most are not even decoded.
@@ -67,34 +67,34 @@ func speaksFor(view *store.MirrorView, cluster, token string, lent *loans) (serv
 	if service != "" {
 		return service, uid
 	}
-	return lent.whose(sha256.Sum256([]byte(token)))
+	return inUse.whose(sha256.Sum256([]byte(token)))
 }
 
-// loans are the access tokens that jobs are being posted with, by their hash. It is safe
+// tokensInUse are the access tokens that jobs are being posted with, by their hash. It is safe
 // for concurrent use.
-type loans struct {
+type tokensInUse struct {
 	mu sync.Mutex
-	of map[[sha256.Size]byte]*loan
+	of map[[sha256.Size]byte]*tokenInUse
 }
 
-// loan is one token, in use by count POSTs at once.
-type loan struct {
+// tokenInUse is one token, in use by count POSTs at once.
+type tokenInUse struct {
 	service, uid string
 	keys         KeysOf
 	count        int
 }
 
-func newLoans() *loans { return &loans{of: map[[sha256.Size]byte]*loan{}} }
+func newTokensInUse() *tokensInUse { return &tokensInUse{of: map[[sha256.Size]byte]*tokenInUse{}} }
 
-// lend notes that a token is used for a POST, until back is called. It is false when the
+// begin notes that a token is used for a POST, until end is called. It is false when the
 // token is in use for a service with other keys: who shows it then could be either.
-func (l *loans) lend(token, service, uid string, keys KeysOf) (back func(), ok bool) {
+func (l *tokensInUse) begin(token, service, uid string, keys KeysOf) (end func(), ok bool) {
 	sum := sha256.Sum256([]byte(token))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	in := l.of[sum]
 	if in == nil {
-		in = &loan{service: service, uid: uid, keys: keys}
+		in = &tokenInUse{service: service, uid: uid, keys: keys}
 		l.of[sum] = in
 	}
 	if in.keys != keys {
@@ -112,7 +112,7 @@ func (l *loans) lend(token, service, uid string, keys KeysOf) (back func(), ok b
 	}), true
 }
 
-func (l *loans) whose(sum [sha256.Size]byte) (service, uid string) {
+func (l *tokensInUse) whose(sum [sha256.Size]byte) (service, uid string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for known, in := range l.of {

@@ -134,7 +134,7 @@ func (t *Tokens) reconcileHold(ctx context.Context, view *store.MirrorView, h *h
 		return t.dropToken(ctx, h)
 	case report == nil, report.State == record.HoldWaiting:
 		if !t.applies(view, h.federation) {
-			return nil // it may come to nothing; the record of the service is heard of
+			return nil // it may come to nothing; the change of the service queues it again
 		}
 		return t.takeToken(ctx, h)
 	case report.State == record.HoldLost:

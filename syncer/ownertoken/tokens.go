@@ -64,8 +64,8 @@ func (t *Tokens) Arrived(view *store.MirrorView, federation string) {
 // ForgetNeeds drops the needs that no decision has had since a time.
 func (t *Tokens) ForgetNeeds(since time.Time) { t.needs.forget(since.Add(-needsKept)) }
 
-// tokenPoll is how often it is looked again for a token that is on its way: whoever
-// grants it is heard of at once.
+// tokenPoll is how often it is looked again for a token that is on its way. A grant is
+// noticed at once.
 const tokenPoll = time.Second
 
 // await waits for an access token of a service's owner that is on its way.

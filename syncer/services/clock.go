@@ -37,8 +37,8 @@ func (v *observation) standing(now session.Standing) {
 	v.stopped, v.epoch, v.restored = now.Stopped, now.Epoch, now.Restored
 }
 
-// TokenArrived looks anew at the services of a federation: who has refused for want of
-// its owner's token votes again.
+// TokenArrived looks anew at the services of a federation: one that was refused for want of
+// its owner's token is voted on again.
 func (s *Services) TokenArrived(view *store.MirrorView, federation string) {
 	now := s.session.Now()
 	for kv := range view.Prefix(record.DesiredServicesPrefix(s.session.ID)) {
@@ -47,16 +47,12 @@ func (s *Services) TokenArrived(view *store.MirrorView, federation string) {
 			continue
 		}
 		name := record.ParseKey(kv.Key).Name
-		s.mu.Lock()
-		s.periodic[name] = true
-		s.mu.Unlock()
-		s.request(name, now)
-		s.decisions.Add(name)
+		s.lookAgain(name, now)
 	}
 }
 
 // request notes that there is reason to look at a name. What OSCAR shows from then
-// on is new enough, so that those who are heard of together share one list.
+// on is new enough, so that names that change together share one list.
 func (s *Services) request(name string, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,10 +91,7 @@ func (s *Services) after(name string, err error) {
 	case err == nil:
 		s.retries.Forget(name)
 		s.stale.Forget(name)
-	case errors.Is(err, store.ErrSessionLost):
-		s.session.Lose(session.ErrLost)
-	case errors.Is(err, session.ErrNotRegistered), errors.Is(err, session.ErrOtherCluster):
-		s.session.Lose(err)
+	case s.session.LoseIfOver(err):
 	case errors.Is(err, session.ErrStale):
 		s.decisions.AddAfter(name, s.stale.When(name))
 	default:
@@ -111,10 +104,10 @@ func (s *Services) after(name string, err error) {
 	}
 }
 
-// claims are the names that somebody works on.
+// claims are the names that a goroutine works on.
 type claims struct {
 	mu    sync.Mutex
-	taken map[string]bool // value: somebody else wanted it meanwhile
+	taken map[string]bool // value: another goroutine wanted it meanwhile
 }
 
 func newClaims() *claims { return &claims{taken: map[string]bool{}} }

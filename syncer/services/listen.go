@@ -59,7 +59,7 @@ func (s *Services) listen(ctx context.Context) {
 
 func (s *Services) isDesired(name string) bool { return s.session.Desired(name) != nil }
 
-// news are the names that were heard of and not yet looked at.
+// news are the names that have changed and were not looked at yet.
 type news struct {
 	mu    sync.Mutex
 	names map[string]bool

@@ -34,7 +34,7 @@ type observation struct {
 	list *answers.Listing
 	// asOf is how old what OSCAR shows may be.
 	asOf time.Time
-	// until is when a fresh sight is too old to write on.
+	// until is when a fresh observation is too old to write on.
 	until time.Time
 	// as is the owner's access token, where the service is made with it and there is one.
 	as ownertoken.AccessToken
@@ -145,7 +145,7 @@ func (s *Services) examine(ctx context.Context, name string) (*observation, erro
 	if err != nil {
 		return nil, err
 	}
-	if kv, ok := read.KV(s.session.Lease.Key()); !ok || kv.CreateRevision != s.session.Lease.CreateRevision() {
+	if !s.session.Holds(read.KV(s.session.Lease.Key())) {
 		return nil, fmt.Errorf("service %q: %w", name, store.ErrSessionLost)
 	}
 	v.now, v.fresh = s.session.Now(), true
@@ -195,7 +195,7 @@ func (v *observation) lookForBuckets(standing answers.BucketSet) {
 }
 
 // complete fills in what the service says of itself, and notes what was seen. half is
-// known of a fresh sight.
+// known of a fresh observation.
 func (s *Services) complete(v *observation, listed time.Time, half bool) error {
 	var err error
 	if v.local, err = localOf(v.service, v.desired, v.def); err != nil {
@@ -276,7 +276,7 @@ func whoseIs(service *manager.Service, d *record.Desired) whose {
 	return foreign
 }
 
-// secrets are what no report about the sight may hold.
+// secrets are what no report about the service may hold.
 func (v *observation) secrets() []string {
 	var out []string
 	if v.def != nil {

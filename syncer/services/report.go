@@ -41,7 +41,7 @@ type finding struct {
 	beside bool
 }
 
-// report writes a finding about the desired record of the sight, if it is news.
+// report writes a finding about the desired record of the observation, if it is news.
 // It is written only while the session lives and the desired record is as it
 // was; otherwise the error is store.ErrSessionLost or session.ErrStale.
 func (s *Services) report(ctx context.Context, v *observation, f finding) error {

@@ -84,20 +84,17 @@ func (s *Services) step(ctx context.Context, v *observation, d decision) (bool, 
 	return false, fmt.Errorf("step %s is no write", d.act)
 }
 
-// fence is the last check before a write: the Lease is ours, the sight is recent
+// fence is the last check before a write: the Lease is ours, the observation is recent
 // enough and the session is ours, all by our own clock. That the last two were so in
-// etcd was read last of all when the sight was made.
+// etcd was read last of all when it was made.
 func (s *Services) fence(v *observation) error {
-	if !s.session.Leads() {
-		return session.ErrNotLeading
+	if !v.fresh {
+		return fmt.Errorf("%w: it was not read for a write", session.ErrStale)
 	}
-	if !v.fresh || s.session.Now().After(v.until) || !s.session.Lease.Alive() {
-		return fmt.Errorf("%w: too much time has passed since it was read", session.ErrStale)
-	}
-	return nil
+	return s.session.Writable(v.until)
 }
 
-// call sends one write. It is not cut off when the term ends, since half a write
+// call sends one write. It is not cut off when the session ends, since half a write
 // helps nobody, but for StopGrace.
 func (s *Services) call(ctx context.Context, v *observation, step act, send func(context.Context, time.Duration) error) error {
 	timeout := s.timeout(v)

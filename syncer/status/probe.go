@@ -80,7 +80,7 @@ func (s *Status) reportCondition(ctx context.Context) error {
 	view := s.session.Mirror.Snapshot()
 	self, err := s.session.Serves(view.KV(record.DesiredClusterKey(s.session.ID)))
 	if err != nil {
-		return err // the term is about to end
+		return err // the session is about to end
 	}
 	known := &record.ObservedCluster{}
 	if kv, ok := view.KV(record.ObservedClusterKey(s.session.ID)); ok {
