@@ -57,7 +57,7 @@ func (r *sessionRun) follow(ctx context.Context) error {
 }
 
 // noteEpoch tells when the store is of another control plane. What stands here then
-// is held: it has marks that nobody desires. It ends the session when the registration
+// is held: it has marks that no desired record has. It ends the session when the registration
 // is not the one that we are for, or not any more.
 func (r *sessionRun) noteEpoch(view *store.MirrorView) {
 	c, err := r.session.Serves(view.KV(record.DesiredClusterKey(r.session.ID)))

@@ -56,7 +56,7 @@ func (s *Syncer) tellNoLease(ctx context.Context) {
 }
 
 // sayNoLease tells it in observed/cluster, where no syncer has a session: this one has
-// none, and takes nobody's place.
+// none, and takes no other syncer's place.
 func (s *Syncer) sayNoLease(ctx context.Context, message string) error {
 	session, key := record.SessionKey(s.cluster.ID), record.ObservedClusterKey(s.cluster.ID)
 	desired := record.DesiredClusterKey(s.cluster.ID)

@@ -33,7 +33,7 @@ type sessionRun struct {
 
 // run works in a session until ctx ends.
 func (s *Syncer) run(ctx context.Context, now *session.Session) error {
-	// From this revision on, nobody else has written to our OSCAR.
+	// From this revision on, no other syncer has written to our OSCAR.
 	if err := now.Mirror.Wait(ctx, now.Lease.CreateRevision()); err != nil {
 		return err
 	}

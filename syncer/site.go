@@ -26,10 +26,10 @@ type Relay interface {
 // purposeRelay is that of the envelope with the proof of a stream.
 const purposeRelay = "relay"
 
-// siteAge is how old a list of OSCAR's services may be by which somebody is told of one.
+// siteAge is how old a list of OSCAR's services may be by which the control plane is told of one.
 const siteAge = 5 * time.Second
 
-// site is this cluster for those who ask on streams, as long as a session lasts: a syncer
+// site is this cluster for the requests on streams, as long as a session lasts: a syncer
 // without a session has no streams.
 type site struct {
 	session  *session.Session

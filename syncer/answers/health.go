@@ -12,12 +12,12 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
-// Condition is why nothing can be done on this cluster now, in words for those who wait
+// Condition is why nothing can be done on this cluster now, in words for the users that wait
 // for it; the zero value is none.
 type Condition struct {
 	Reason  record.Reason
 	Message string
-	// Lasting says that waiting alone does not help: nobody listens at OSCAR's address,
+	// Lasting says that waiting alone does not help: nothing listens at OSCAR's address,
 	// or it does not let us in.
 	Lasting bool
 }

@@ -7,12 +7,12 @@ import (
 )
 
 // Shared lets many callers use one answer of OSCAR. A caller says how old the
-// answer may be by the time at which it was asked for; those who cannot use the
+// answer may be by the time at which it was asked for; callers that cannot use the
 // present one wait together for the next.
 type Shared[T any] struct {
 	fetch func(context.Context) (T, error)
 	now   func() time.Time
-	// run bounds the calls: they belong to nobody who waits for them.
+	// run bounds the calls: they outlive the callers that wait for them.
 	run   context.Context
 	calls sync.WaitGroup
 

@@ -17,7 +17,7 @@ import (
 //     more: what it shows has to be sent back, whatever the level is to be;
 //   - adds those of the allowed users to what is sent, makes them users of MinIO and
 //     gives them their Secrets, when the level is USER in these very letters. For that
-//     it needs the id of who asks, and fails with 500, having done nothing, when that is
+//     it needs the id of the caller, and fails with 500, having done nothing, when that is
 //     the administrator. In other letters it leaves this out, and the level means the
 //     same everywhere else.
 //

@@ -13,7 +13,7 @@ import (
 
 // Storage is the storage that a worker's jobs use instead of their own cluster's: the MinIO
 // of the federation's origin. The worker's OSCAR is told where that is, and that the
-// origin's OSCAR, whom it asks for keys, is at an address of ours (package keyserver). A nil
+// origin's OSCAR, which it asks for keys, is at an address of ours (package keyserver). A nil
 // place is the cluster's own storage.
 type Storage struct {
 	record.OriginStorage
@@ -54,7 +54,7 @@ func (p *Storage) Mark() string {
 // HasStorage says whether a service, as OSCAR shows it, has the storage of the definition.
 func (d *Definition) HasStorage(shown map[string]any) bool {
 	if d.origin == nil {
-		return true // nobody has ever told OSCAR anything else
+		return true // OSCAR was never told anything else
 	}
 	clusters, _ := shown["clusters"].(map[string]any)
 	there, _ := clusters[d.origin.ClusterID].(map[string]any)

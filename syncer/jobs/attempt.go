@@ -54,7 +54,7 @@ func (a *attempt) open() bool {
 	return a.report != nil && a.report.State.Posted() && !a.report.State.Ended()
 }
 
-// refresh brings an attempt up to the mirror, and drops it when nobody asks for it
+// refresh brings an attempt up to the mirror, and drops it when no assignment asks for it
 // any more. It needs mu.
 func (j *Jobs) refresh(view *store.MirrorView, key string) *attempt {
 	ref := record.ParseKey(record.AssignmentsPrefix(j.session.ID) + key)
@@ -144,7 +144,7 @@ func (j *Jobs) serviceOf(name string) *jobService {
 	return s
 }
 
-// forget drops an attempt that nobody asks for, unless a call for it is under way. It
+// forget drops an attempt that no assignment asks for, unless a call for it is under way. It
 // needs mu.
 func (j *Jobs) forget(a *attempt) {
 	if a.memory.busy {

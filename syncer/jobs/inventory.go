@@ -111,7 +111,7 @@ type found struct {
 	report record.JobReport
 }
 
-// foundAmong are the Jobs of a service that have a name of ours and nobody asks for.
+// foundAmong are the Jobs of a service that have a name of ours and no assignment.
 func (j *Jobs) foundAmong(view *store.MirrorView, epoch, service string, jobs map[string]listedJob, now time.Time) []found {
 	var out []found
 	for _, name := range slices.Sorted(maps.Keys(jobs)) {
@@ -149,7 +149,7 @@ func foundEarlier(kv store.KV, epoch string) bool {
 	return err == nil && r.Found && r.Epoch != epoch
 }
 
-// foundBefore are the attempts that were found in another epoch, that still nobody asks
+// foundBefore are the attempts that were found in another epoch, that still no assignment asks
 // for, and that are not listed any more: those that had not ended have vanished. Of those
 // of a service that could not be listed nothing is said.
 func (j *Jobs) foundBefore(view *store.MirrorView, epoch string, listed map[string]bool, unlisted map[string]record.Unlisted, now time.Time) []found {

@@ -123,7 +123,7 @@ func (o *oscarSource) Jobs(ctx context.Context, service string) (map[string]list
 	return nil, fmt.Errorf("OSCAR's list of the jobs of service %q has more than %d pages", service, maxJobPages)
 }
 
-// page asks for one page when nobody else does, and then leaves OSCAR to others for a while.
+// page asks for one page when no other goroutine does, and then leaves OSCAR to others for a while.
 func (o *oscarSource) page(ctx context.Context, service, name string) (manager.JobPage, error) {
 	select {
 	case o.slot <- struct{}{}:

@@ -16,7 +16,7 @@ type situation struct {
 	assignment *record.Assignment
 	// report is our last one, or nil.
 	report *record.JobReport
-	// session is the present one, and sessionStart when it began: nobody else has asked
+	// session is the present one, and sessionStart when it began: no other process has asked
 	// OSCAR since.
 	session      int64
 	sessionStart time.Time

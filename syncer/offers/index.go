@@ -19,7 +19,7 @@ type index struct {
 	// locations has every offer, by what it is offered as: the Job that it is of, or nil when
 	// it cannot be read.
 	locations map[string]*kube.JobKey
-	// ids are, for a Job, what it is offered as, in order. It is one, unless somebody has
+	// ids are, for a Job, what it is offered as, in order. It is one, unless a user has
 	// made a Job of the name anew.
 	ids map[kube.JobKey][]string
 }

@@ -18,7 +18,7 @@ type offeredJob struct {
 	key kube.JobKey
 	// id is what the Job is offered as.
 	id string
-	// recipient is whom its event is sealed to.
+	// recipient is the key that its event is sealed to.
 	recipient string
 	desired   *record.Desired
 	// Revisions of the records; 0 for absent ones.
@@ -164,7 +164,7 @@ func (o *Offers) barred(c *record.DesiredCluster, v *offeredJob) string {
 }
 
 // offerID is what a Job is offered as: its uid, or, when it is an attempt of ours, the
-// job; empty when it cannot be offered. Anybody can give his Job a name like ours: only
+// job; empty when it cannot be offered. Every user can give a Job a name like ours: only
 // the assignment makes it so.
 func (o *Offers) offerID(view *store.MirrorView, job *kube.Job) string {
 	if job == nil {

@@ -329,7 +329,7 @@ func (o *Offers) send(ctx context.Context, v *offeredJob, d decision) error {
 			generation = mark.Generation
 		}
 		change := kube.JobChange{Mark: restored(generation)}
-		if left(job) && job.Suspended { // Kueue lets nobody into a queue who runs
+		if left(job) && job.Suspended { // Kueue lets no running Job into a queue
 			change.Queue = &mark.Queue
 		}
 		return store.ChangeJob(ctx, job, change)

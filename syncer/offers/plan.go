@@ -8,7 +8,7 @@ import (
 )
 
 // A Job that waits for room is offered to the federation, held when the control plane
-// says that somebody may take it, and then deleted or given back as it answers:
+// says that another cluster may take it, and then deleted or given back as it answers:
 //
 //	           waiting --freeze--> mark, hold --> frozen --release--> delete --> released
 //	              |                    |            |
@@ -30,7 +30,7 @@ import (
 const (
 	// offerPoll is the pause before a look at what a controller is to do.
 	offerPoll = 2 * time.Second
-	// A Job that nobody took is not offered again before offerPause, twice as long each
+	// A Job that no cluster took is not offered again before offerPause, twice as long each
 	// time, and offerMaxPause at most.
 	offerPause    = 5 * time.Minute
 	offerMaxPause = time.Hour
@@ -152,7 +152,7 @@ func (s situation) held() decision {
 	case s.answer == record.OfferRestore:
 		return s.giveBack(false)
 	case o == nil:
-		// The store has lost it. Whoever decides is asked again.
+		// The store has lost it. The control plane is asked again.
 		return tell(record.OfferWaiting, "it was held for an offer that is not known any more")
 	case s.answer == "" && o.State == record.OfferWaiting:
 		if o.Epoch != s.epoch {
@@ -179,7 +179,7 @@ func (s situation) freeze() (decision, bool) {
 	j := s.job
 	switch ours := j.Mark.Suspended || j.Mark.Queue != ""; {
 	case ours != j.Suspended, j.Mark.Queue != "" && j.Queue != "":
-		// Somebody else resumed or suspended it, or put it back into its queue.
+		// Another client resumed or suspended it, or put it back into its queue.
 		return s.giveBack(true), false
 	case !j.Suspended:
 		return s.holdPods(), false
@@ -201,7 +201,7 @@ func (s situation) freeze() (decision, bool) {
 }
 
 // stray is about a pod of a suspended Job that is not held. Nothing makes one of a Job
-// whose pods were all held when it was suspended, unless somebody takes away a pod
+// whose pods were all held when it was suspended, unless another client takes away a pod
 // with its finalizers: what became of it is not known.
 func (s situation) stray() (decision, bool) {
 	for _, p := range activePods(s.job) {

@@ -93,7 +93,7 @@ type decision struct {
 	message string
 	// pod is the one to hold.
 	pod kube.JobPod
-	// spoiled says that somebody else has changed the Job: it is not offered again.
+	// spoiled says that another client has changed the Job: it is not offered again.
 	spoiled bool
 }
 
@@ -186,7 +186,7 @@ func activePods(j *kube.Job) []kube.JobPod {
 	return active
 }
 
-// promised says that somebody else may have the Job: it is not given back without an
+// promised says that another cluster may have the Job: it is not given back without an
 // answer that says so.
 func (s situation) promised() bool {
 	return s.offer.State == record.OfferFrozen || s.answer == record.OfferRelease

@@ -32,7 +32,7 @@ type keyring struct {
 
 	mu sync.Mutex
 	of map[KeysOf]*keptKeys
-	// run bounds the calls, which belong to nobody who waits for them; nil before Run.
+	// run bounds the calls, which outlive the callers that wait for them; nil before Run.
 	run   context.Context
 	calls sync.WaitGroup
 }
@@ -138,7 +138,7 @@ func (k *keyring) doubt(of KeysOf, age time.Duration) {
 	}
 }
 
-// keep forgets the keys that nobody uses.
+// keep forgets the keys that no service uses.
 func (k *keyring) keep(used map[KeysOf]bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -171,7 +171,7 @@ func (o *Keys) fetchKeys(ctx context.Context, d *record.Desired, at *definition.
 		o.cluster.Log.Warn("the owner's keys of the origin's MinIO were not got", "origin", at.ClusterID, "federation", d.Federation, "error", err)
 		return origin.Keys{}, err
 	}
-	if keys.AccessKey != d.Owner { // whoever has answered
+	if keys.AccessKey != d.Owner { // another MinIO may have answered
 		return origin.Keys{}, &origin.Error{Kind: origin.Wrong, Message: "keys were given that are not the owner's; they are not used"}
 	}
 	// The certificate is that of the service's definition to judge, not the answer's.

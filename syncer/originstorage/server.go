@@ -50,7 +50,7 @@ func (o *Keys) OriginKeys(ctx context.Context, token string) (origin.Keys, error
 	return o.ownersKeys(ctx, d, def.Storage)
 }
 
-// speaksFor is the service that a token speaks for, and its life; empty for nobody's. Hashes
+// speaksFor is the service that a token speaks for, and its life; empty for none. Hashes
 // are compared, so that the time which that takes tells nothing of any token.
 func speaksFor(view *store.MirrorView, cluster, token string, inUse *tokensInUse) (service, uid string) {
 	mark := record.Mark(token)
@@ -87,7 +87,7 @@ type tokenInUse struct {
 func newTokensInUse() *tokensInUse { return &tokensInUse{of: map[[sha256.Size]byte]*tokenInUse{}} }
 
 // begin notes that a token is used for a POST, until end is called. It is false when the
-// token is in use for a service with other keys: who shows it then could be either.
+// token is in use for a service with other keys: its bearer could then be either service.
 func (l *tokensInUse) begin(token, service, uid string, keys KeysOf) (end func(), ok bool) {
 	sum := sha256.Sum256([]byte(token))
 	l.mu.Lock()

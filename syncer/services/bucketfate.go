@@ -23,7 +23,7 @@ const (
 
 // keeps says why a bucket stays although the owner ordered its deletion with the
 // service; empty when it goes. Only what this life made, and what still says so,
-// is the owner's to order: anything else may be somebody's data.
+// is the owner's to order: anything else may be another user's data.
 func keeps(bucket manager.Bucket, service, owner string, made, used bool) string {
 	switch {
 	case !made:

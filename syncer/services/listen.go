@@ -13,8 +13,8 @@ import (
 )
 
 // News of definitions lead to a look each, which is one list of OSCAR for all that
-// came together. A definition that somebody changes without end costs a list every
-// newsPause, whoever he is; the first newsBurst looks are at once.
+// came together. A definition that a user changes without end costs a list every
+// newsPause; the first newsBurst looks are at once.
 const (
 	newsPause = 2 * time.Second
 	newsBurst = 3
@@ -77,7 +77,7 @@ func (n *news) add(name string) {
 	}
 }
 
-// keep drops the names that nobody wants, and says whether any are left.
+// keep drops the names that are not wanted, and says whether any are left.
 func (n *news) keep(wanted func(name string) bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

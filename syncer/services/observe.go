@@ -210,7 +210,7 @@ func (s *Services) complete(v *observation, listed time.Time, half bool) error {
 		}
 		s.noteVolume(v)
 	default:
-		// Somebody else's service in its place is absence of ours, too.
+		// Another owner's service in its place is absence of ours, too.
 		if v.fresh {
 			s.process.writes.sawAbsent(v.name, listed)
 		}
@@ -262,7 +262,7 @@ func localOf(service *manager.Service, d *record.Desired, def *definition.Defini
 }
 
 // whoseIs decides by the token, which OSCAR never changes in one life of a
-// service; annotations can be changed by anybody and only tell how to call it.
+// service; annotations can be changed by every user and only tell how to call it.
 func whoseIs(service *manager.Service, d *record.Desired) whose {
 	uid := service.Annotations[oscar.AnnotationUID]
 	switch {

@@ -192,7 +192,7 @@ func planAsAsked(s situation) decision {
 	return decision{act: report, phase: record.PhaseFailed, reason: f.reason, message: f.message, failure: f}
 }
 
-// whatChanged says what somebody has done to the service.
+// whatChanged says what a user has done to the service.
 func whatChanged(s situation) string {
 	what := "the service was changed on the cluster"
 	if s.local.differs != "" {
@@ -234,7 +234,7 @@ func planHalf(s situation) decision {
 		wedged.reason = record.ReasonDeleteFailed
 	}
 	if s.memory.workingUntil.After(s.now) || s.memory.deleteUntil.After(s.now) || s.now.Sub(s.memory.halfSince) < pollWrite {
-		// A POST or DELETE that is at work, ours or somebody's, passes through
+		// A POST or DELETE that is at work, ours or a user's, passes through
 		// this state: only one that lasts is stuck.
 		return decision{act: look, after: pollWrite}
 	}

@@ -12,7 +12,7 @@ func (s situation) ahead(generation int64) bool {
 	return !s.desired.Covers(s.local.epoch, generation)
 }
 
-// unmarked says that somebody's PUT has dropped our marks from a service that was not
+// unmarked says that a user's PUT has dropped our marks from a service that was not
 // seen undisturbed since the store was restored: what was desired of it last is not
 // known any more.
 func (s situation) unmarked() bool {

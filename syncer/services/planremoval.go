@@ -51,7 +51,7 @@ func planGone(s situation, message string) decision {
 			}
 			return decision{act: dropVolume}
 		}
-		// Without its owner's token nobody can reach it: that is told, and holds nothing up.
+		// Without its owner's token it cannot be reached: that is told, and holds nothing up.
 	}
 	return decision{act: acknowledge, message: message}
 }

@@ -188,7 +188,7 @@ func (b *recentWrites) forgiveSilence() {
 }
 
 // repaired counts a repair that OSCAR says it did, or that was seen. One that
-// failed is told as such, and is no sign that somebody undoes it.
+// failed is told as such, and is no sign that a person undoes it.
 func (n *recent) repaired() {
 	if n.repairing {
 		n.repairing = false

@@ -10,7 +10,7 @@ import (
 
 // release gives a service free: it goes on as it is, with its Secret, its buckets
 // and its token, and without anything that says it belongs to a federation. The
-// token stays because OSCAR changes it on no PUT; who has it can go on sending jobs.
+// token stays because OSCAR changes it on no PUT; a client that has it can go on sending jobs.
 // OSCAR makes a bucket that the definition names and that is missing, as it does on
 // every PUT.
 func (s *Services) release(ctx context.Context, v *observation) (bool, error) {

@@ -49,7 +49,7 @@ func (s *Services) report(ctx context.Context, v *observation, f finding) error 
 	desiredKey, observedKey := record.DesiredServiceKey(s.session.ID, v.name), record.ObservedServiceKey(s.session.ID, v.name)
 	result, err := s.session.Store.Update(ctx, store.Update{
 		Keys: []string{s.session.Lease.Key(), desiredKey, observedKey},
-		// Nobody else writes our reports, so the mirror knows the last one.
+		// Only this session writes our reports, so the mirror knows the last one.
 		From: s.session.Mirror.Snapshot().Guess(observedKey),
 		Build: func(read store.View, tx *store.Txn) error {
 			tx.ExpectSession(s.session.Lease)

@@ -180,7 +180,7 @@ func (s *Services) lookAgain(name string, at time.Time) {
 // Backlog is how long the writes that wait will take.
 func (s *Services) Backlog() time.Duration { return s.process.forecast.backlog(s.writes.Len()) }
 
-// working does something with a name that nobody else works on, and puts those that need a
+// working calls do with a name that no other goroutine works on, and puts those that need a
 // write into the write queue. After an error a name is decided upon again, with growing
 // pauses.
 func (s *Services) working(do func(context.Context, string) (write bool, err error)) func(context.Context, string) (time.Duration, error) {

@@ -7,7 +7,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// whose says to whom a service of the desired name belongs.
+// whose is what a service of the desired name is to the desired record.
 type whose int
 
 const (
@@ -18,7 +18,7 @@ const (
 	// otherLife: it carries our marks with another uid.
 	otherLife
 	// markLost: it carries the uid of the desired life and not its token:
-	// somebody deleted it and made it again from what he had read.
+	// a user deleted it and made it again from what he had read.
 	markLost
 	// foreign: it carries neither.
 	foreign
@@ -27,7 +27,7 @@ const (
 // local is the service of one name as OSCAR shows it.
 type local struct {
 	whose whose
-	// generation of our marks; 0 when they were dropped by somebody's PUT.
+	// generation of our marks; 0 when they were dropped by a user's PUT.
 	generation int64
 	// epoch of that generation; empty in the first one.
 	epoch string

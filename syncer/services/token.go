@@ -37,7 +37,7 @@ func (s *Services) findToken(ctx context.Context, v *observation) error {
 }
 
 // tooLong says whether a token that was delivered will have expired when the writes
-// before its service's are done, and nobody can be asked for another one.
+// before its service's are done, and there is no other source of one.
 func (s *Services) tooLong(v *observation, delay time.Duration) bool {
 	return v.as.Value != "" && !s.deps.OwnersAsked && !v.as.Expires.After(s.session.Now().Add(delay+ownertoken.TokenSlack))
 }

@@ -83,7 +83,7 @@ func smaller(have, want string) bool {
 	return err == nil && h.Cmp(w) < 0
 }
 
-// noteVolume remembers what our service mounts: when it is gone nobody can tell.
+// noteVolume remembers what our service mounts: when it is gone OSCAR does not tell.
 func (s *Services) noteVolume(v *observation) {
 	s.process.writes.change(v.name, func(n *recent) {
 		if n.uid != v.desired.UID {
@@ -140,7 +140,7 @@ func (s situation) keepsPerishing() decision {
 }
 
 // dropVolume deletes the volume that this life's creation made, as the owner ordered,
-// if it still is what that creation made and nobody uses it.
+// if it still is what that creation made and no service uses it.
 func (s *Services) dropVolume(ctx context.Context, v *observation) (bool, error) {
 	name, kept := v.volume().Name, ""
 	there, err := s.deps.OSCAR.Volume(ctx, name, v.as.Value)

@@ -70,7 +70,7 @@ func (s *Services) check(ctx context.Context, v *observation) (*refusal, error) 
 	if no, err := s.checkVersion(ctx, v); no != nil || err != nil {
 		return no, err
 	}
-	// Before the rest: who is not let in does not learn what stands there.
+	// Before the rest: a user that is not let in does not learn what stands there.
 	if no, err := s.checkUser(ctx, v); no != nil || err != nil {
 		return no, err
 	}
@@ -137,7 +137,7 @@ func (s *Services) checkName(ctx context.Context, v *observation) (*refusal, err
 		switch {
 		case errors.Is(err, kube.ErrAbsent):
 		case errors.Is(err, kube.ErrDenied):
-			// No opinion: every vote would be lost until somebody gives the right.
+			// No opinion: every vote would be lost until an operator gives the right.
 			s.session.Log.Error("Kubernetes does not say whether a Secret is left", "service", v.name, "error", err)
 		case err != nil:
 			return nil, err
@@ -196,7 +196,7 @@ func (v *observation) room(nodes []kube.Node, err error) (*refusal, error) {
 }
 
 // sizesOfNodes are the nodes as OSCAR tells them or, where it cannot since there is no
-// metrics server, as Kubernetes does; none when nobody knows.
+// metrics server, as Kubernetes does; none when neither knows.
 func (s *Services) sizesOfNodes(ctx context.Context, notBefore time.Time) ([]kube.Node, time.Time, error) {
 	told, asked, err := s.deps.Answers.Nodes.Get(ctx, notBefore)
 	switch {

@@ -95,7 +95,7 @@ func (s *Services) fence(v *observation) error {
 }
 
 // call sends one write. It is not cut off when the session ends, since half a write
-// helps nobody, but for StopGrace.
+// is of no use, but for StopGrace.
 func (s *Services) call(ctx context.Context, v *observation, step act, send func(context.Context, time.Duration) error) error {
 	timeout := s.timeout(v)
 	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout+time.Second)

@@ -12,7 +12,7 @@ import (
 // A cluster that was removed and registered again is another one: it has a new uid.
 // The syncer remembers the uid of the registration that it met first and serves no
 // other, so that a machine that returns under a name which has been given away
-// touches nothing and takes nobody's place.
+// touches nothing and takes no other syncer's place.
 
 // ErrNotRegistered says that there is no registration of this cluster: nothing is
 // reported, and no session is held.
@@ -29,7 +29,7 @@ func (c *Cluster) registered(kv store.KV, ok bool) (*record.DesiredCluster, erro
 	}
 	reg, err := store.Decode[record.DesiredCluster](kv)
 	if err == nil && !keepable(reg.UID) {
-		// It is nobody's: neither the first registration that is met, nor another one.
+		// It is no registration: neither the first registration that is met, nor another one.
 		return nil, fmt.Errorf("%w: the one that there is has no uid", ErrNotRegistered)
 	}
 	if err != nil {
@@ -124,7 +124,7 @@ func (c *Cluster) accept(reg *record.DesiredCluster) error {
 
 // reportOther tells in observed/cluster that a syncer waits here which is not for this
 // registration. It does so only as long as no other has ever connected: it holds
-// no session, and takes nobody's place.
+// no session, and takes no other syncer's place.
 func (c *Cluster) reportOther(ctx context.Context) error {
 	session, key := record.SessionKey(c.ID), record.ObservedClusterKey(c.ID)
 	desired := record.DesiredClusterKey(c.ID)

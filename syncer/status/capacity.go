@@ -160,7 +160,7 @@ func (s *Status) reportCapacity(ctx context.Context) (wait time.Duration, err er
 	}
 	measured.Session, measured.LookEvery = s.session.Lease.CreateRevision(), int64(s.lookEvery()/time.Second)
 	if kv, ok := s.session.Mirror.Snapshot().KV(record.CapacityKey(s.session.ID)); ok {
-		// Nobody else writes it, so the mirror knows the last one.
+		// Only this session writes it, so the mirror knows the last one.
 		if known, err := store.Decode[record.Capacity](kv); err == nil && known.Session == measured.Session && known.FailingSince == nil {
 			if !worthTelling(known, measured) {
 				return 0, nil

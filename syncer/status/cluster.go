@@ -143,8 +143,8 @@ func (s *Status) orphansOf(before, after *store.MirrorView, list *answers.Listin
 // maxMark bounds our annotations in bytes; AnnotationSettings is the longest.
 const maxMark = 4 << 10
 
-// foreignMarks says that annotations which are called as ours are longer than ours: anybody
-// who may write to the OSCAR may have put them there.
+// foreignMarks says that annotations which are called as ours are longer than ours: every
+// user that may write to the OSCAR may have put them there.
 func foreignMarks(annotations map[string]string) bool {
 	return slices.ContainsFunc([]string{
 		oscar.AnnotationUID, oscar.AnnotationEpoch, oscar.AnnotationFederation, oscar.AnnotationSettings,

@@ -20,7 +20,7 @@ const (
 )
 
 // probe asks OSCAR how it is, so that a cluster that cannot be worked with is told
-// before anybody tries, and OSCAR's version as it is now.
+// before a user tries, and OSCAR's version as it is now.
 func (s *Status) probe(ctx context.Context) {
 	bucketsAt := s.session.Now().Add(s.cfg.ProbeEvery)
 	for {
