@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,10 +15,10 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/syncer/answers"
 	"github.com/oscarfed/oscarfed/syncer/jobs"
 	"github.com/oscarfed/oscarfed/syncer/keyserver"
 	"github.com/oscarfed/oscarfed/syncer/kube"
-	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/originstorage"
 	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 	"github.com/oscarfed/oscarfed/syncer/services"
@@ -28,29 +27,13 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/token"
 )
 
-// OSCAR is what the syncer asks of the local OSCAR Manager; *manager.Client is
-// one. Every call has a deadline of its own, and every error of it is an
-// *manager.APIError.
+// OSCAR is all that the parts of the syncer ask of the local OSCAR Manager; *manager.Client is
+// one. Every call has a deadline of its own, and every error of it is an *manager.APIError.
 type OSCAR interface {
-	Info(ctx context.Context) (manager.Info, error)
-	Storage(ctx context.Context) (manager.Storage, error)
-	Nodes(ctx context.Context) ([]manager.Node, error)
-	List(ctx context.Context) ([]manager.Service, error)
-	Get(ctx context.Context, name string) (*manager.Service, error)
-	Admits(ctx context.Context, as manager.Bearer) error
-	Create(ctx context.Context, name string, body []byte, as manager.Bearer, timeout time.Duration) error
-	Update(ctx context.Context, name string, body []byte, as manager.Bearer, timeout time.Duration) error
-	Delete(ctx context.Context, name string, timeout time.Duration) error
-	Jobs(ctx context.Context, service, page string) (manager.JobPage, error)
-	Buckets(ctx context.Context) ([]manager.Bucket, error)
-	CountObjects(ctx context.Context, name string, most int64) (n int64, more bool, err error)
-	CreateBucket(ctx context.Context, name string) error
-	DeleteBucket(ctx context.Context, name string, timeout time.Duration) error
-	Volume(ctx context.Context, name string, as manager.Bearer) (*manager.Volume, error)
-	DeleteVolume(ctx context.Context, name string, as manager.Bearer, timeout time.Duration) error
-	Submit(ctx context.Context, job manager.Submission, timeout time.Duration) error
-	DeleteJob(ctx context.Context, service, name string, timeout time.Duration) error
-	Pass(ctx context.Context, in manager.Pass) (*http.Response, error)
+	answers.OSCAR
+	services.OSCAR
+	jobs.OSCAR
+	passer
 }
 
 // Config of a Syncer.

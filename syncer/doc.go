@@ -2,6 +2,13 @@
 // what is desired of the cluster, makes its OSCAR Manager so, and reports what
 // it saw. It runs beside that OSCAR and dials out only.
 //
+// # Parts
+//
+// This package only wires: Config, New, Run, and which part is told of which change. The
+// parts are services (making what is desired), jobs, offers and status; they share a session,
+// the answers of OSCAR, the definitions of services, and the tokens and storage of their
+// owners, each in a package of its own. Imports run from the parts to what they share.
+//
 // # How it works
 //
 // A mirror of c/<cluster>/ in etcd tells which services to look at; a work
