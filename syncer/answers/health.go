@@ -123,6 +123,7 @@ func noting[T any](h *Health, op manager.Op, fetch func(context.Context) (T, err
 	}
 }
 
+// Failed notes that a call met a condition.
 func (h *Health) Failed(op manager.Op, c Condition) {
 	h.mu.Lock()
 	now := h.now()

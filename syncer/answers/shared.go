@@ -30,6 +30,7 @@ type call[T any] struct {
 	err     error
 }
 
+// NewShared shares the answers of fetch, whose calls end with run.
 func NewShared[T any](run context.Context, now func() time.Time, fetch func(context.Context) (T, error)) *Shared[T] {
 	return &Shared[T]{run: run, now: now, fetch: fetch}
 }

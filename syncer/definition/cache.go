@@ -24,10 +24,12 @@ type Cache struct {
 	of   map[string]string      // service -> spec name
 }
 
+// NewCache makes a Cache. localURL is empty where OSCAR does not ask us for keys.
 func NewCache(cluster *session.Cluster, localURL string) *Cache {
 	return &Cache{cluster: cluster, localURL: localURL, defs: map[string]*Definition{}, of: map[string]string{}}
 }
 
+// Get is the definition of a spec that was opened before; nil for none.
 func (c *Cache) Get(name string) *Definition {
 	c.mu.Lock()
 	defer c.mu.Unlock()

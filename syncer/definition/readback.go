@@ -42,6 +42,7 @@ func ReadBack(service map[string]any) (string, error) {
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }
 
+// DecodeObject reads a JSON object, with its numbers as they are written.
 func DecodeObject(data []byte) (map[string]any, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()

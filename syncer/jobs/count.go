@@ -35,11 +35,11 @@ type Counts struct {
 	queue   *worker.Worker[string]
 
 	mu sync.Mutex
-	of map[string]*runningCount
+	of map[string]*RunningCount
 }
 
-// runningCount is of one life of a service, and was begun after its tombstone was read.
-type runningCount struct {
+// RunningCount is of one life of a service, and was begun after its tombstone was read.
+type RunningCount struct {
 	uid     string
 	Running int
 	// Half says that the service was half-created, and its jobs could not be listed.
@@ -50,8 +50,9 @@ type runningCount struct {
 	retry time.Duration
 }
 
+// NewCounts starts nothing.
 func NewCounts(now *session.Session, lister *Lister, changed func(service string)) *Counts {
-	c := &Counts{session: now, lister: lister, changed: changed, of: map[string]*runningCount{}}
+	c := &Counts{session: now, lister: lister, changed: changed, of: map[string]*RunningCount{}}
 	c.queue = worker.New(worker.Config[string]{Handle: c.countOne, Goroutines: counters})
 	return c
 }
@@ -61,7 +62,7 @@ func (c *Counts) Run(ctx context.Context) { c.queue.Run(ctx) }
 
 // Read is the present count of a life of a service; nil when there is none that is new
 // enough.
-func (c *Counts) Read(name, uid string, now time.Time) *runningCount {
+func (c *Counts) Read(name, uid string, now time.Time) *RunningCount {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n := c.of[name]; n != nil && n.uid == uid && now.Before(n.until) {
@@ -76,7 +77,7 @@ func (c *Counts) Want(name, uid string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n := c.of[name]; n == nil || n.uid != uid {
-		c.of[name] = &runningCount{uid: uid}
+		c.of[name] = &RunningCount{uid: uid}
 		c.queue.Add(name)
 	}
 }
@@ -136,7 +137,7 @@ func (c *Counts) countOne(ctx context.Context, name string) (time.Duration, erro
 		return 0, nil
 	}
 	began := c.session.Now()
-	jobs, err := c.lister.Of(ctx, name)
+	jobs, err := c.lister.of(ctx, name)
 	half := errors.Is(err, errHalf)
 	if half {
 		err = nil // it is made whole first, and then counted for

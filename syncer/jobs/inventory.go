@@ -75,7 +75,7 @@ func (j *Jobs) takeInventory(ctx context.Context, epoch string, final bool) erro
 		if service.Annotations[oscar.AnnotationUID] == "" && (desired == nil || record.Mark(service.Token) != desired.Mark) {
 			continue // never ours
 		}
-		jobs, err := j.lister.Of(ctx, name)
+		jobs, err := j.lister.of(ctx, name)
 		if errors.Is(err, errHalf) {
 			j.session.Log.Warn("jobs of a half-created service are not known after the restore of etcd", "service", name, "error", err)
 			unlisted[name] = record.Unlisted{ServiceName: name, Reason: record.ReasonCreateFailed, Message: halfMessage}

@@ -38,7 +38,7 @@ func (j *Jobs) listSoon(service string) {
 func (j *Jobs) list(ctx context.Context, service string) (time.Duration, error) {
 	if j.wantsList(service) {
 		began := j.session.Now()
-		jobs, err := j.lister.Of(ctx, service)
+		jobs, err := j.lister.of(ctx, service)
 		j.scrubPods(ctx, service, jobs)
 		j.listed(ctx, service, began, jobs, err)
 	}

@@ -165,9 +165,9 @@ func NewLister(now *session.Session, a *answers.Answers, k kube.JobLister, o Pag
 	return &Lister{session: now, answers: a, source: newSource(now.Log, k, o)}
 }
 
-// Of lists the Jobs of a service. Those of a service that is not there are none; of one
+// of lists the Jobs of a service. Those of a service that is not there are none; of one
 // that is half-created OSCAR cannot say, and the error is errHalf.
-func (l *Lister) Of(ctx context.Context, service string) (map[string]listedJob, error) {
+func (l *Lister) of(ctx context.Context, service string) (map[string]listedJob, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxListTime)
 	defer cancel()
 	began := l.session.Now()

@@ -145,6 +145,7 @@ func (k *keyring) keep(used map[KeysOf]bool) {
 	maps.DeleteFunc(k.of, func(of KeysOf, kept *keptKeys) bool { return !used[of] && kept.flight == nil })
 }
 
+// KeysFor says which keys the jobs of a service need.
 func KeysFor(d *record.Desired, at *definition.Storage) KeysOf {
 	return KeysOf{owner: d.Owner, cluster: at.ClusterID, minio: at.MinioEndpoint}
 }

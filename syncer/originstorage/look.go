@@ -22,11 +22,15 @@ const (
 	lookRest = 10 * time.Second
 	// lookTimeout ends one look.
 	lookTimeout = time.Minute
-	// RefusedAge and FailedAge are how old keys are in doubt when OSCAR has refused a job,
-	// and when a job has failed: that may have many causes.
-	RefusedAge, FailedAge = time.Minute, 10 * time.Minute
 	// lookWhileJobs is the longest pause between two looks while jobs run there.
 	lookWhileJobs = 15 * time.Second
+)
+
+// How old keys are that may be the cause of a failure: when OSCAR has refused a job, and when a
+// job has failed, which may have many causes.
+const (
+	RefusedAge = time.Minute
+	FailedAge  = 10 * time.Minute
 )
 
 // looks are the services whose storage is that of their origin: whether it can be used is
@@ -114,13 +118,10 @@ func (l *looks) looked(service string, now time.Time) {
 // look looks at the storage of one service, and says when to look again.
 func (t *Watch) look(ctx context.Context, service string) (time.Duration, error) {
 	again, err := t.lookAtOrigin(ctx, service)
-	if err != nil && ctx.Err() == nil {
-		t.session.Log.Warn("the storage of the origin is looked at again", "service", service, "error", err)
-		again = lookRest
-	}
 	t.looks.looked(service, t.session.Now())
 	switch {
-	case ctx.Err() != nil:
+	case err != nil:
+		return 0, err
 	case again <= 0:
 		t.looks.drop(service)
 	case again > lookWhileJobs && t.busy(service):
@@ -211,7 +212,7 @@ func (t *Watch) Watch(service string, d *record.Desired, def *definition.Definit
 	}
 }
 
-// LookNow has the storage of a service looked at at once.
+// LookNow has the storage of a service looked at without delay.
 func (t *Watch) LookNow(service string) { t.looks.now(service) }
 
 // LookSoon has the storage of a service looked at soon, if it is watched.

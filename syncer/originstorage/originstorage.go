@@ -27,9 +27,10 @@ func NewKeys(cluster *session.Cluster, client Client, definitions *definition.Ca
 	return &Keys{cluster: cluster, client: client, definitions: definitions, tokens: tokens, keys: newKeyring(cluster.Now), inUse: newTokensInUse()}
 }
 
-// Open lets calls begin, until ctx ends. close waits for those under way.
+// Open lets calls begin, until ctx ends.
 func (o *Keys) Open(ctx context.Context) { o.keys.open(ctx) }
 
+// Close waits for the calls under way; what bounds them must have ended.
 func (o *Keys) Close() { o.keys.close() }
 
 // Watch looks from time to time whether the storage of origins can be used, for one
@@ -48,7 +49,12 @@ type Watch struct {
 // NewWatch starts nothing. Calls that are shared end with run.
 func NewWatch(run context.Context, now *session.Session, process *Keys, period time.Duration, busy func(service string) bool) *Watch {
 	t := &Watch{session: now, process: process, period: period, busy: busy, looks: newLooks()}
-	t.looks.queue = worker.New(worker.Config[string]{Handle: t.look, Goroutines: lookers})
+	t.looks.queue = worker.New(worker.Config[string]{
+		Handle: t.look, Goroutines: lookers, MinBackoff: lookRest, MaxBackoff: lookRest,
+		OnError: func(service string, err error) {
+			now.Log.Warn("the storage of the origin is looked at again", "service", service, "error", err)
+		},
+	})
 	if t.enabled() {
 		t.alive = newMinios(run, now.Now, process.client.Alive)
 	}

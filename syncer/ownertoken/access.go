@@ -106,6 +106,7 @@ func (t *Tokens) expiry(key string, revision int64, end time.Time, life int64, n
 	return t.seen.Since(key, strconv.FormatInt(revision, 10), now).Add(time.Duration(life) * time.Second), time.Time{}
 }
 
+// NeedsToken says that there is no token, and how its owner brings one.
 func NeedsToken(message string) *NoTokenError {
 	return &NoTokenError{Reason: record.ReasonNeedsUserToken, Message: message + "; any change by the owner, also one that changes nothing, brings a fresh one"}
 }

@@ -6,11 +6,6 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-var elsewhere = record.OriginStorage{
-	ClusterID: "oscar-cluster-z", Endpoint: "https://z.example.org", SSLVerify: true,
-	MinioEndpoint: "https://minio.z.example.org", MinioRegion: "eu-1", MinioVerify: true,
-}
-
 // With another storage than it was seen with, a service is as one of a new generation: it
 // is sent again, and then what OSCAR shows is what later looks are compared with.
 func TestPlanOfAServiceWhoseStorageMoves(t *testing.T) {
