@@ -10,6 +10,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/forms"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/controlplane/plan"
@@ -34,6 +35,7 @@ type ControlPlane struct {
 	Clusters    *clusters.Controller
 	Runs        *runs.Controller
 	Recovery    *recovery.Controller
+	Forms       *forms.Controller
 
 	cfg    Config
 	store  *store.Store
@@ -42,8 +44,6 @@ type ControlPlane struct {
 	gate   *gate.Gate
 	// instance names this process to others.
 	instance string
-	// outdated gets why this version may not work with the store any more.
-	outdated chan error
 	ready    chan struct{}
 }
 
@@ -54,7 +54,7 @@ func New(cfg Config) (*ControlPlane, error) {
 		return nil, errors.New("controlplane: a store and an identity are needed")
 	}
 	c := &ControlPlane{
-		cfg: cfg, store: cfg.Store, instance: record.NewUID(), outdated: make(chan error, 1), ready: make(chan struct{}),
+		cfg: cfg, store: cfg.Store, instance: record.NewUID(), ready: make(chan struct{}),
 	}
 	counters := request.NewCounters(cfg.Now, cfg.EtcdRetention, cfg.AuditLog)
 	meter := access.NewMeter(cfg.Limits, cfg.Now, func(cluster string) { c.Clusters.Excessive(cluster) })
@@ -83,7 +83,7 @@ func New(cfg Config) (*ControlPlane, error) {
 func (c *ControlPlane) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.mirror.Run(ctx) })
-	g.Go(func() error { return c.watchMinimum(ctx) })
+	g.Go(func() error { return c.Forms.Watch(ctx) })
 	g.Go(func() error { return c.gate.Run(ctx) })
 	g.Go(func() error { defer c.Runs.Close(); c.Clusters.RunStreams(ctx); return nil })
 	g.Go(func() error {
@@ -91,7 +91,7 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 			return err
 		}
 		announced := make(chan struct{})
-		g.Go(func() error { c.announce(ctx, sync.OnceFunc(func() { close(announced) })); return nil })
+		g.Go(func() error { c.Forms.Announce(ctx, sync.OnceFunc(func() { close(announced) })); return nil })
 		<-announced
 		close(c.ready)
 		g.Go(func() error { return c.sweep(ctx) })
@@ -119,8 +119,5 @@ func (c *ControlPlane) stateChanged(news *view.Changes) {
 	}
 	for key, word := range news.Strange {
 		c.cfg.Logger.Error("a newer version has written a record, which is left as it is", "key", key, "word", word)
-	}
-	if news.Meta != nil {
-		c.noteMinimum(news.Meta.Minimum)
 	}
 }

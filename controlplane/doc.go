@@ -8,5 +8,5 @@
 // another one, or to itself when it is back.
 //
 // Imports go one way: fault, view, gate, decide, request, tokens, federations, plan, jobs,
-// clusters, runs, recovery, and this package.
+// clusters, runs, recovery, forms, and this package.
 package controlplane

@@ -21,7 +21,7 @@ func (c *ControlPlane) prepare(ctx context.Context) error {
 		return ctx.Err()
 	}
 	c.state.Refresh()
-	if err := c.checkForms(); err != nil {
+	if err := c.Forms.Check(); err != nil {
 		return err
 	}
 	if err := c.Recovery.Recognise(ctx); err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/controlplane/forms"
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/controlplane/plan"
 	"github.com/oscarfed/oscarfed/controlplane/recovery"
@@ -31,6 +32,9 @@ func (c *ControlPlane) wire(counters *request.Counters, meter *access.Meter) err
 	if err != nil {
 		return err
 	}
+	c.Forms = forms.New(forms.Config{
+		Store: c.store, State: c.state, Gate: c.gate, Instance: c.instance, Forms: cfg.Forms, Now: cfg.Now, Logger: cfg.Logger,
+	})
 	c.Requests = request.New(request.Config{
 		Store: c.store, State: c.state, Gate: c.gate, Counters: counters,
 		KeepAudit: cfg.KeepAudit, KeepRequest: cfg.KeepRequest, RequestsPerUser: cfg.RequestsPerUser, BytesPerUser: cfg.BytesPerUser,

@@ -1,7 +1,10 @@
 package gate
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -50,5 +53,51 @@ func BumpFence(v store.View, tx *store.Txn, why string) error {
 	fence.Why = why
 	tx.Expect(record.FenceKey)
 	tx.Put(record.FenceKey, fence)
+	return nil
+}
+
+// spreadAtOnce is how many clusters are told of an epoch in one transaction.
+const spreadAtOnce = 50
+
+// Spread tells clusters the present epoch. It may be done by several instances, and
+// again: what is told already is not written.
+func Spread(ctx context.Context, st *store.Store, clusters []string) error {
+	for some := range slices.Chunk(clusters, spreadAtOnce) {
+		keys := []string{record.MetaKey}
+		for _, id := range some {
+			keys = append(keys, record.DesiredClusterKey(id))
+		}
+		_, err := st.Update(ctx, store.Update{Keys: keys, Build: func(v store.View, tx *store.Txn) error {
+			kv, ok := v.KV(record.MetaKey)
+			if !ok {
+				return ErrNoStore
+			}
+			meta, err := store.Decode[record.Meta](kv)
+			if err != nil {
+				return err
+			}
+			tx.Expect(record.MetaKey)
+			for _, key := range keys[1:] {
+				kv, ok := v.KV(key)
+				if !ok {
+					continue // removed meanwhile
+				}
+				d, err := store.Decode[record.DesiredCluster](kv)
+				if err != nil {
+					return err
+				}
+				if d.Epoch == meta.Epoch && d.Minimum == meta.Minimum {
+					continue
+				}
+				d.Epoch, d.RestoredAt, d.Minimum = meta.Epoch, meta.RestoredAt, meta.Minimum
+				tx.Expect(key)
+				tx.Put(key, d)
+			}
+			return nil
+		}})
+		if err != nil {
+			return fmt.Errorf("tell the clusters the epoch: %w", err)
+		}
+	}
 	return nil
 }

@@ -37,7 +37,7 @@ func Renew(ctx context.Context, st *store.Store, witness string, now time.Time) 
 			ids = append(ids, ref.Cluster)
 		}
 	}
-	return meta.Epoch, Spread(ctx, st, ids)
+	return meta.Epoch, gate.Spread(ctx, st, ids)
 }
 
 func readMeta(ctx context.Context, st *store.Store) (*record.Meta, error) {
@@ -79,50 +79,4 @@ func renew(ctx context.Context, st *store.Store, lost string, now time.Time) (*r
 		return nil, fmt.Errorf("give the store a new epoch: %w", err)
 	}
 	return meta, nil
-}
-
-// spreadAtOnce is how many clusters are told of an epoch in one transaction.
-const spreadAtOnce = 50
-
-// Spread tells clusters the present epoch. It may be done by several instances, and
-// again: what is told already is not written.
-func Spread(ctx context.Context, st *store.Store, clusters []string) error {
-	for some := range slices.Chunk(clusters, spreadAtOnce) {
-		keys := []string{record.MetaKey}
-		for _, id := range some {
-			keys = append(keys, record.DesiredClusterKey(id))
-		}
-		_, err := st.Update(ctx, store.Update{Keys: keys, Build: func(v store.View, tx *store.Txn) error {
-			kv, ok := v.KV(record.MetaKey)
-			if !ok {
-				return gate.ErrNoStore
-			}
-			meta, err := store.Decode[record.Meta](kv)
-			if err != nil {
-				return err
-			}
-			tx.Expect(record.MetaKey)
-			for _, key := range keys[1:] {
-				kv, ok := v.KV(key)
-				if !ok {
-					continue // removed meanwhile
-				}
-				d, err := store.Decode[record.DesiredCluster](kv)
-				if err != nil {
-					return err
-				}
-				if d.Epoch == meta.Epoch && d.Minimum == meta.Minimum {
-					continue
-				}
-				d.Epoch, d.RestoredAt, d.Minimum = meta.Epoch, meta.RestoredAt, meta.Minimum
-				tx.Expect(key)
-				tx.Put(key, d)
-			}
-			return nil
-		}})
-		if err != nil {
-			return fmt.Errorf("tell the clusters the epoch: %w", err)
-		}
-	}
-	return nil
 }

@@ -181,7 +181,7 @@ func (c *Controller) tellClustersEpoch(ctx context.Context) error {
 		}
 	})
 	slices.Sort(behind)
-	return Spread(ctx, c.store, behind)
+	return gate.Spread(ctx, c.store, behind)
 }
 
 // keepWitness writes down what is known to be committed.

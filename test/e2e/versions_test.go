@@ -52,10 +52,10 @@ func TestAnOldVersionWritesIntoAStoreOfTheNext(t *testing.T) {
 	old := w.CP
 	mayNot := func(cp *controlplane.ControlPlane, who string) {
 		t.Helper()
-		if err := cp.MayWrite(t.Context(), next.Reads, clusters...); err == nil || !strings.Contains(err.Error(), who) {
+		if err := cp.Forms.MayWrite(t.Context(), next.Reads, clusters...); err == nil || !strings.Contains(err.Error(), who) {
 			t.Errorf("the next form may be written: %v", err)
 		}
-		if err := cp.RaiseMinimum(t.Context(), record.Minimum{MinReader: next.Reads}); err == nil {
+		if err := cp.Forms.RaiseMinimum(t.Context(), record.Minimum{MinReader: next.Reads}); err == nil {
 			t.Error("the store asks for the next form while there are others")
 		}
 	}
@@ -86,12 +86,12 @@ func TestAnOldVersionWritesIntoAStoreOfTheNext(t *testing.T) {
 		w.Cluster(id).Stop()
 		w.Cluster(id).Start(func(cfg *syncer.Config) { cfg.Forms = next })
 	}
-	w.Eventually("everybody reads the next form", func() bool { return newer.MayWrite(t.Context(), next.Reads, clusters...) == nil })
+	w.Eventually("everybody reads the next form", func() bool { return newer.Forms.MayWrite(t.Context(), next.Reads, clusters...) == nil })
 
 	// An instance of this version whose announcement was lost runs on.
 	forms = record.OwnForms()
 	straggler := straggle(t, w)
-	if err := newer.RaiseMinimum(t.Context(), record.Minimum{MinReader: next.Reads, MinWriter: next.Writes}); err != nil {
+	if err := newer.Forms.RaiseMinimum(t.Context(), record.Minimum{MinReader: next.Reads, MinWriter: next.Writes}); err != nil {
 		t.Fatal(err)
 	}
 	straggler(t)

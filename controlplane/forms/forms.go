@@ -1,23 +1,56 @@
-package controlplane
+package forms
 
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
-	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
-	"github.com/oscarfed/oscarfed/controlplane/recovery"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/internal/version"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
+// Config of a Controller.
+type Config struct {
+	Store *store.Store
+	State *view.State
+	Gate  *gate.Gate
+	// Instance names this process, and Forms are what it reads and writes.
+	Instance string
+	Forms    record.Forms
+	Now      func() time.Time
+	Logger   *slog.Logger
+}
+
+// Controller announces what this instance reads and writes, and ends it when the store asks
+// for more.
+type Controller struct {
+	cfg   Config
+	store *store.Store
+	state *view.State
+	gate  *gate.Gate
+	// outdated gets why this version may not work with the store any more.
+	outdated chan error
+}
+
+// New makes a Controller. It starts nothing.
+func New(cfg Config) *Controller {
+	c := &Controller{cfg: cfg, store: cfg.Store, state: cfg.State, gate: cfg.Gate, outdated: make(chan error, 1)}
+	cfg.State.Subscribe(func(news *view.Changes) {
+		if news.Meta != nil {
+			c.noteMinimum(news.Meta.Minimum)
+		}
+	})
+	return c
+}
+
 // noteMinimum ends all writing of this instance when the store asks for a newer version.
-func (c *ControlPlane) noteMinimum(m record.Minimum) {
+func (c *Controller) noteMinimum(m record.Minimum) {
 	err := m.Refuses(c.cfg.Forms)
 	if err == nil {
 		return
@@ -29,8 +62,8 @@ func (c *ControlPlane) noteMinimum(m record.Minimum) {
 	}
 }
 
-// watchMinimum ends with an error when the store asks for a newer version than this.
-func (c *ControlPlane) watchMinimum(ctx context.Context) error {
+// Watch ends with an error when the store asks for a newer version than this.
+func (c *Controller) Watch(ctx context.Context) error {
 	select {
 	case err := <-c.outdated:
 		return err
@@ -39,8 +72,8 @@ func (c *ControlPlane) watchMinimum(ctx context.Context) error {
 	}
 }
 
-// checkForms says whether this version may work with the store, before anything is written.
-func (c *ControlPlane) checkForms() error {
+// Check says whether this version may work with the store, before anything is written.
+func (c *Controller) Check() error {
 	var err error
 	c.state.Read(func(v *view.View) {
 		if v.Meta != nil {
@@ -53,14 +86,14 @@ func (c *ControlPlane) checkForms() error {
 	return nil
 }
 
-// announce keeps a leased key that says what this instance reads and writes, until ctx
+// Announce keeps a leased key that says what this instance reads and writes, until ctx
 // ends. It calls tried after the first try: an etcd that is full takes no key, and must
 // not keep an instance from starting that makes room in it.
-func (c *ControlPlane) announce(ctx context.Context, tried func()) {
+func (c *Controller) Announce(ctx context.Context, tried func()) {
 	defer tried()
 	for ctx.Err() == nil {
 		session, err := c.store.OpenSession(ctx, store.SessionConfig{
-			Key:    record.InstanceKey(c.instance),
+			Key:    record.InstanceKey(c.cfg.Instance),
 			Record: record.Instance{V: record.Version, Version: version.Get().Version, Forms: c.cfg.Forms, StartedAt: record.At(c.cfg.Now())},
 		})
 		tried()
@@ -82,7 +115,7 @@ func (c *ControlPlane) announce(ctx context.Context, tried func()) {
 // MayWrite says whether a form of records may be written now: nil when every instance of
 // the control plane that runs, and the syncer of each of the clusters concerned, has
 // announced that it reads it. The error names the first that has not.
-func (c *ControlPlane) MayWrite(ctx context.Context, form int, clusters ...string) error {
+func (c *Controller) MayWrite(ctx context.Context, form int, clusters ...string) error {
 	instances, _, err := c.store.List(ctx, record.InstancesPrefix)
 	if err != nil {
 		return fault.Crossing(err)
@@ -122,7 +155,7 @@ func tooOld(who string, reads, form int) error {
 
 // RaiseMinimum makes the store ask for forms that everybody has announced, for good:
 // older versions end where they run, and do not start again.
-func (c *ControlPlane) RaiseMinimum(ctx context.Context, to record.Minimum) error {
+func (c *Controller) RaiseMinimum(ctx context.Context, to record.Minimum) error {
 	if err := to.Refuses(c.cfg.Forms); err != nil {
 		return &fault.Error{Code: fault.CodeFailedPrecondition, Message: err.Error()}
 	}
@@ -140,7 +173,7 @@ func (c *ControlPlane) RaiseMinimum(ctx context.Context, to record.Minimum) erro
 		return err
 	}
 	_, err := c.store.Update(ctx, store.Update{Keys: []string{record.MetaKey}, Build: func(v store.View, tx *store.Txn) error {
-		_, meta, err := clusters.DecodeAt[record.Meta](v, record.MetaKey)
+		meta, err := readMeta(v)
 		if err != nil {
 			return err
 		}
@@ -155,5 +188,14 @@ func (c *ControlPlane) RaiseMinimum(ctx context.Context, to record.Minimum) erro
 	if err != nil {
 		return fault.Crossing(err)
 	}
-	return recovery.Spread(ctx, c.store, ids)
+	return gate.Spread(ctx, c.store, ids)
+}
+
+// readMeta is the meta record in a view; nil when there is none.
+func readMeta(v store.View) (*record.Meta, error) {
+	kv, ok := v.KV(record.MetaKey)
+	if !ok {
+		return nil, nil
+	}
+	return store.Decode[record.Meta](kv)
 }
