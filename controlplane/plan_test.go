@@ -23,7 +23,7 @@ import (
 func (w *world) plan(body string) (*plan.Plan, error) {
 	w.t.Helper()
 	before := w.revision()
-	plan, err := w.Plans.PlanService(w.t.Context(), admin, plan.PlanRequest{Service: send(w.t, body).Service})
+	plan, err := w.Plans.PlanService(w.t.Context(), admin, plan.Request{Service: send(w.t, body).Service})
 	if now := w.revision(); now != before {
 		w.t.Errorf("a plan cost %d revisions", now-before)
 	}
@@ -176,7 +176,7 @@ func TestAPlanOfAChangeSaysWhatAndWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := *planned
-	kept.Replicas = slices.DeleteFunc(slices.Clone(planned.Replicas), func(r plan.PlannedReplica) bool { return r.Action == federations.PlanRemove })
+	kept.Replicas = slices.DeleteFunc(slices.Clone(planned.Replicas), func(r plan.Replica) bool { return r.Action == federations.PlanRemove })
 	w.wroteWhat(&kept)
 }
 
@@ -307,7 +307,7 @@ func TestAnUnrelatedClusterDoesNotOutdateAPlan(t *testing.T) {
 
 func TestAPlanIsItsMakersAlone(t *testing.T) {
 	w := newWorld(t)
-	planned, err := w.Plans.PlanService(t.Context(), identity.Caller{Subject: "alice"}, plan.PlanRequest{Service: send(t, usersBody).Service})
+	planned, err := w.Plans.PlanService(t.Context(), identity.Caller{Subject: "alice"}, plan.Request{Service: send(t, usersBody).Service})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestAPlanIsItsMakersAlone(t *testing.T) {
 		t.Error("somebody else's plan was applied:", err)
 	}
 	w.mustCreate()
-	_, err = w.Plans.PlanService(t.Context(), identity.Caller{Subject: "alice"}, plan.PlanRequest{Service: send(t, usersBody).Service})
+	_, err = w.Plans.PlanService(t.Context(), identity.Caller{Subject: "alice"}, plan.Request{Service: send(t, usersBody).Service})
 	if codeOf(t, err) != fault.CodeAlreadyExists {
 		t.Error("a plan over somebody else's service:", err)
 	}
@@ -339,7 +339,7 @@ func TestAPlanIsRefusedAsApplyWouldBe(t *testing.T) {
 	if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := w.Plans.PlanService(t.Context(), admin, plan.PlanRequest{Service: send(t, body).Service})
+	_, err := w.Plans.PlanService(t.Context(), admin, plan.Request{Service: send(t, body).Service})
 	if codeOf(t, err) != fault.CodeAlreadyExists || !strings.Contains(err.Error(), ": a deletion of a service of this name waits") {
 		t.Error("the plan does not say that a tombstone holds the name:", err)
 	}
@@ -361,7 +361,7 @@ func TestAPlanWarns(t *testing.T) {
 	if _, err := w.Federations.PauseFederation(t.Context(), admin, "grayifyr0", "", "", true); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := w.Plans.PlanService(t.Context(), admin, plan.PlanRequest{Service: send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service})
+	plan, err := w.Plans.PlanService(t.Context(), admin, plan.Request{Service: send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -386,7 +386,7 @@ func TestAPlanOfTheLargestFederationByAnotherInstance(t *testing.T) {
 	}
 	large := `{"name":"large","image":"i","script":"s","federation":{"topology":"mesh","members":[` + strings.Join(members, ",") + `]}}`
 	other := startControlPlane(t, w.store, id)
-	plan, err := other.Plans.PlanService(t.Context(), admin, plan.PlanRequest{Service: send(t, large).Service})
+	plan, err := other.Plans.PlanService(t.Context(), admin, plan.Request{Service: send(t, large).Service})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -278,7 +278,7 @@ func (f *fake) Rollback(ctx context.Context, c identity.Caller, service, _ strin
 	return f.changed, f.err
 }
 
-func (f *fake) PlanService(ctx context.Context, c identity.Caller, req plan.PlanRequest) (*plan.Plan, error) {
+func (f *fake) PlanService(ctx context.Context, c identity.Caller, req plan.Request) (*plan.Plan, error) {
 	f.called(ctx, "PlanService", c, req)
 	return f.plan, f.err
 }

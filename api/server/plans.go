@@ -17,14 +17,14 @@ const planHeader = "Oscarfed-Plan"
 
 // Plans are the use cases of looking before writing.
 type Plans interface {
-	PlanService(ctx context.Context, caller identity.Caller, req plan.PlanRequest) (*plan.Plan, error)
+	PlanService(ctx context.Context, caller identity.Caller, req plan.Request) (*plan.Plan, error)
 }
 
 // planService answers POST /system/plans: what the definition in the body would do
 // if it was sent to /system/services now.
 func (s *Server) planService(w http.ResponseWriter, r *http.Request) error {
 	p := paramsOf(r)
-	req := plan.PlanRequest{Deployment: p.oneOf("deployment", "transactional", "best-effort")}
+	req := plan.Request{Deployment: p.oneOf("deployment", "transactional", "best-effort")}
 	if err := p.err(); err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func planOf(plan *plan.Plan) v1.Plan {
 	return out
 }
 
-func planFields(list []plan.PlannedField) []v1.PlanField {
+func planFields(list []plan.Field) []v1.PlanField {
 	out := []v1.PlanField{}
 	for _, f := range list {
 		out = append(out, v1.PlanField{Path: f.Path, Before: f.Before, After: f.After})

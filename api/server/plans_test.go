@@ -18,13 +18,13 @@ func TestPlanOnTheWire(t *testing.T) {
 	f := &fake{plan: &plan.Plan{
 		Action: federations.PlanChange, Service: "svc", Cluster: "a", GroupID: "g", Owner: "o", UID: "u", Generation: 1, Revision: 41,
 		NextGeneration: 2, Fence: 9, Digest: planDigest, Deployment: "transactional", TopologyBefore: "mesh", Topology: "star",
-		Fields:       []plan.PlannedField{{Path: "memory", Before: json.RawMessage(`"1Gi"`)}},
+		Fields:       []plan.Field{{Path: "memory", Before: json.RawMessage(`"1Gi"`)}},
 		Secrets:      []oscar.SecretDifference{{Path: "environment.secrets.K", Change: oscar.SecretChanged}},
 		EdgesRemoved: [][2]string{{"b/svc", "a/svc"}},
-		Replicas: []plan.PlannedReplica{{
+		Replicas: []plan.Replica{{
 			ClusterID: "a", ServiceName: "svc", Action: federations.PlanUpdate, Delay: 90e9, Reasons: []string{"memory differs"}, Spec: "sha256:00",
 		}},
-		Warnings: []plan.PlanWarning{{ClusterID: "a", Reason: "Paused", Message: "m"}},
+		Warnings: []plan.Warning{{ClusterID: "a", Reason: "Paused", Message: "m"}},
 	}}
 	c := newClient(t, f)
 	want(t, c.do("POST", "/system/plans?deployment=best-effort&cluster_id=a", service), 200, "application/json; charset=utf-8",
@@ -33,7 +33,7 @@ func TestPlanOnTheWire(t *testing.T) {
 			`"secrets":[{"path":"environment.secrets.K","change":"changed"}],"topology":{"before":"mesh","after":"star","edges_added":[],"edges_removed":[["b/svc","a/svc"]]},`+
 			`"replicas":[{"cluster_id":"a","service_name":"svc","action":"update","votes":false,"delay_s":90,"reasons":["memory differs"],"spec":"sha256:00"}],`+
 			`"warnings":[{"cluster_id":"a","reason":"Paused","message":"m"}]}`)
-	req, ok := f.only(t).args.(plan.PlanRequest)
+	req, ok := f.only(t).args.(plan.Request)
 	if !ok || req.Deployment != "best-effort" || req.Service.ClusterID != "a" {
 		t.Errorf("%+v", req)
 	}

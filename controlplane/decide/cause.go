@@ -124,9 +124,9 @@ func FailureDetail(members []record.Member) string {
 	return ""
 }
 
-// passes says that a replica which is refused for it can be made later, without a change
+// transient says that a replica which is refused for it can be made later, without a change
 // of the request.
-func passes(r record.Reason) bool {
+func transient(r record.Reason) bool {
 	switch r {
 	case record.ReasonNoVote, record.ReasonOscarUnreachable, record.ReasonStorageUnreachable, record.ReasonCredentialRefused:
 		return true
@@ -137,7 +137,7 @@ func passes(r record.Reason) bool {
 // adviseBestEffort adds best effort as a way out to a cause, where it is one: it is not
 // chosen yet, the obstacle may pass, and somebody is left who can create now.
 func adviseBestEffort(s view.Situation, f *record.Failure, late bool) *record.Failure {
-	if f == nil || !passes(f.Reason) || s.Fed.Deployment == oscar.DeploymentBestEffort {
+	if f == nil || !transient(f.Reason) || s.Fed.Deployment == oscar.DeploymentBestEffort {
 		return f
 	}
 	for _, r := range s.Replicas {
@@ -150,8 +150,8 @@ func adviseBestEffort(s view.Situation, f *record.Failure, late bool) *record.Fa
 	return f
 }
 
-// awayWith tells that a cluster which is to be removed does not answer.
-func awayWith(s ClusterSituation, services int) string {
+// awayMessage tells that a cluster which is to be removed does not answer.
+func awayMessage(s ClusterSituation, services int) string {
 	why, way := "no syncer has ever connected", "start its syncer"
 	switch {
 	case s.trouble.Away:

@@ -7,7 +7,7 @@ import (
 
 // DeadlinesOf enters when this instance first saw a federation's deadlines into its
 // situation; one without any is forgotten.
-func DeadlinesOf(seen *clock.Sightings, sit *view.Situation) {
+func DeadlinesOf(seen *clock.FirstSeen, sit *view.Situation) {
 	uid := sit.Fed.UID
 	if d := sit.Fed.Deadline; d != nil {
 		sit.Since = seen.Since(uid, d.String(), sit.Now)

@@ -110,7 +110,7 @@ func DecideRemoval(s ClusterSituation) ClusterDecision {
 	case removal == nil:
 		return ClusterDecision{}
 	case len(s.coordinated) > 0 && !removal.Force:
-		return ClusterDecision{Blocked: true, Waits: coordinatorsThere(s.reg.ClusterID, s.coordinated)}
+		return ClusterDecision{Blocked: true, Waits: coordinatorsMessage(s.reg.ClusterID, s.coordinated)}
 	case s.Members > 0, removal.Force && s.Leaving > 0:
 		return ClusterDecision{Waits: fmt.Sprintf("%d federations have not left it yet", max(s.Members, s.Leaving))}
 	case removal.Force || s.Records+s.tokens+s.jobs == 0:
@@ -126,7 +126,7 @@ func DecideRemoval(s ClusterSituation) ClusterDecision {
 	case s.Records == 0:
 		return ClusterDecision{Waits: fmt.Sprintf("it has not deleted %d refresh tokens yet", s.tokens)}
 	case !s.alive:
-		return ClusterDecision{Blocked: true, Waits: awayWith(s, s.Records)}
+		return ClusterDecision{Blocked: true, Waits: awayMessage(s, s.Records)}
 	}
 	return ClusterDecision{Waits: fmt.Sprintf("it has not acknowledged %d tombstones yet", s.Records)}
 }
@@ -137,14 +137,14 @@ func RefuseRemoval(s ClusterSituation, force bool) string {
 	case force:
 		return ""
 	case len(s.coordinated) > 0:
-		return coordinatorsThere(s.reg.ClusterID, s.coordinated)
+		return coordinatorsMessage(s.reg.ClusterID, s.coordinated)
 	case !s.alive && s.Members+s.Records > 0:
-		return awayWith(s, max(s.Members, s.Records))
+		return awayMessage(s, max(s.Members, s.Records))
 	}
 	return ""
 }
 
-func coordinatorsThere(cluster string, federations []string) string {
+func coordinatorsMessage(cluster string, federations []string) string {
 	return fmt.Sprintf("the coordinators of %s are on cluster %q, and a federation cannot stand without its coordinator: delete them, or create them on another cluster first; "+
 		"force deletes them with the cluster: their services go everywhere, buckets and objects stay", someOf(federations), cluster)
 }
@@ -188,7 +188,7 @@ func Removal(v *view.View, id string) (ClusterSituation, int64, bool) {
 	if n := v.Nodes[id]; n != nil {
 		out.Records, out.jobs = len(n.Desired), len(n.Assignments)
 	}
-	for _, c := range v.Custody {
+	for _, c := range v.Tokens {
 		if _, holds := c.Holds[id]; holds {
 			out.tokens++
 		}

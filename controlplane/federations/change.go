@@ -62,7 +62,7 @@ func (c *Controller) ChangeReplicas(ctx context.Context, caller identity.Caller,
 	id := Change{
 		Caller: caller, Service: service, ClusterID: req.ClusterID, ifMatch: req.IfMatch, Wait: req.Wait,
 		Claim: request.ClaimOf(caller, req.Repeat, request.RequestID(req.RequestID)), removes: len(req.Add)+len(req.Replace) == 0,
-		data: req.Data, jobs: req.Jobs, hurries: req.names, submitted: req.requestPaths(),
+		data: req.Data, jobs: req.Jobs, amends: req.names, paths: req.requestPaths(),
 	}
 	id.Claim.TakesAway = id.removes
 	return c.Change(ctx, id, func(old *oscar.Service) (*oscar.Service, error) {
@@ -143,8 +143,8 @@ type Change struct {
 	// them, hurries whom of those that leave already they concern as well.
 	removes    bool
 	data, jobs string
-	hurries    func(record.Member) bool
-	submitted  requestPaths
+	amends     func(record.Member) bool
+	paths      requestPaths
 	// resolve is the side that a person takes in a difference; then what is held does
 	// not stand in the way.
 	Resolve *Resolution
@@ -277,7 +277,7 @@ func (c *Controller) Changeable(id Change) (p view.MemberRef, busy bool, err err
 		var held []string
 		c.state.Read(func(v *view.View) { held = v.HeldReplicas(f) })
 		if len(held) > 0 {
-			return p, false, heldBack(f, held)
+			return p, false, heldError(f, held)
 		}
 	}
 	return p, f.Change != nil, nil

@@ -26,13 +26,13 @@ type ChangeDraft struct {
 	// old and service are the definitions before and after, with their secrets.
 	Old, Service *oscar.Service
 	// differs is false when nothing is to be written.
-	Differs   bool
-	Next      record.Federation
-	specs     map[string]string
-	Added     []gate.Placed
-	Rendered  []Rendered
-	before    []gate.Staged
-	submitted []gate.Staged
+	Differs    bool
+	Next       record.Federation
+	specs      map[string]string
+	Added      []gate.Placed
+	Rendered   []Rendered
+	before     []gate.Staged
+	definition []gate.Staged
 	// data and jobs are the owner's orders for the members that go.
 	data, jobs string
 	resolve    *Resolution
@@ -98,7 +98,7 @@ func (c *Controller) DraftChange(ctx context.Context, id Change, p view.MemberRe
 	if err := checkMembersFit(&sit.Fed, d.Next.Members); err != nil {
 		return d, err
 	}
-	return d, c.largestOf(d.Next, desired, d.submitted).changes()
+	return d, c.sizeCheckOf(d.Next, desired, d.definition).checkChange()
 }
 
 // withoutDefinition says why the definition of a federation is not there: a newer
@@ -162,7 +162,7 @@ func (d *ChangeDraft) bytes() int64 {
 			desired = append(desired, decide.PlacedAt(r, r.Desired))
 		}
 	}
-	return gate.BytesThrough(d.Next, desired, slices.Concat(d.before, d.submitted)...)
+	return gate.BytesThrough(d.Next, desired, slices.Concat(d.before, d.definition)...)
 }
 
 // renderChange renders the next generation into the draft, and returns what is desired then.
@@ -194,6 +194,6 @@ func (c *Controller) renderChange(r *Renderer, d *ChangeDraft) (all []gate.Place
 		}
 		d.Added = append(d.Added, desired)
 	}
-	d.submitted, err = r.Submitted()
+	d.definition, err = r.DefinitionRecords()
 	return all, err
 }

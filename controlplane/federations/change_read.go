@@ -28,7 +28,7 @@ func (c *Controller) WithSecrets(ctx context.Context, f *record.Federation) (*os
 	if err != nil {
 		return nil, err
 	}
-	patch, err := c.identity.Open(sealed.Sealed, seal.Header{Purpose: purposeSubmitted, UID: f.UID, Generation: f.Generation}, c.cfg.Now())
+	patch, err := c.identity.Open(sealed.Sealed, seal.Header{Purpose: purposeDefinition, UID: f.UID, Generation: f.Generation}, c.cfg.Now())
 	if err != nil {
 		return nil, fmt.Errorf("open the secrets of federation %s: %w", f.UID, err)
 	}

@@ -23,7 +23,7 @@ func (c *Controller) tryChange(ctx context.Context, id Change, p view.MemberRef,
 	d, err := c.DraftChange(ctx, id, p, fn)
 	if err != nil {
 		if d != nil {
-			err = id.submitted.paths(err, d.Service)
+			err = id.paths.rewrite(err, d.Service)
 		}
 		return attempt{}, err
 	}
@@ -164,7 +164,7 @@ func (c *Controller) commitChange(ctx context.Context, id Change, d *ChangeDraft
 			for _, p := range d.Added {
 				tx.Put(record.DesiredServiceKey(p.Cluster, p.Service), p.Rec)
 			}
-			for _, s := range d.submitted {
+			for _, s := range d.definition {
 				tx.Put(s.Key, s.Rec)
 			}
 			return c.keepAlong(v, tx, id, &sit.Fed)
@@ -213,12 +213,12 @@ func (c *Controller) commitOrders(ctx context.Context, id Change, sit view.Situa
 // amended are the tombstones of members that leave already, with the orders of a
 // request that names them once more.
 func amended(s view.Situation, id Change) []gate.Placed {
-	if id.hurries == nil || id.data == "" && id.jobs == "" {
+	if id.amends == nil || id.data == "" && id.jobs == "" {
 		return nil
 	}
 	var out []gate.Placed
 	for _, r := range s.Leaving {
-		if r.Desired == nil || r.Acknowledged() || !id.hurries(r.At) {
+		if r.Desired == nil || r.Acknowledged() || !id.amends(r.At) {
 			continue
 		}
 		t := *r.Desired

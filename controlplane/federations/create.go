@@ -191,7 +191,7 @@ func (c *Controller) DraftCreate(caller identity.Caller, s *oscar.Service, req C
 		return nil, err
 	}
 	d.Fence = fence
-	if err := c.largestOf(d.Fed, d.Desired, d.Before[len(d.Desired):]).creates(); err != nil {
+	if err := c.sizeCheckOf(d.Fed, d.Desired, d.Before[len(d.Desired):]).checkCreate(); err != nil {
 		return nil, err
 	}
 	if b != nil {
@@ -234,11 +234,11 @@ func (c *Controller) draft(r *Renderer, token tokens.OfferedToken) (*Draft, erro
 		}
 		d.hold = &gate.Staged{Key: record.HoldKey(holder, d.Fed.UID), Rec: hold}
 	}
-	submitted, err := r.Submitted()
+	records, err := r.DefinitionRecords()
 	if err != nil {
 		return nil, err
 	}
-	d.Before = append(d.Before, submitted...)
+	d.Before = append(d.Before, records...)
 	return d, nil
 }
 

@@ -58,7 +58,7 @@ type Controller struct {
 	// federations queues those that are to be reconciled, and seen is when this instance
 	// first saw their deadlines.
 	federations *worker.Worker[string]
-	seen        clock.Sightings
+	seen        clock.FirstSeen
 }
 
 // New makes a Controller. It starts nothing.

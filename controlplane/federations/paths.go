@@ -13,18 +13,18 @@ import (
 // that violations of the edited definition name what was submitted. The zero value
 // is a request that submitted the definition itself.
 type requestPaths struct {
-	// list is the path of the list, and places has each member's index in it.
-	list   string
-	places map[oscar.MemberKey]int
+	// list is the path of the list, and indexes has each member's index in it.
+	list    string
+	indexes map[oscar.MemberKey]int
 }
 
 func (r ReplicasRequest) requestPaths() requestPaths {
-	out := requestPaths{list: r.List, places: map[oscar.MemberKey]int{}}
+	out := requestPaths{list: r.List, indexes: map[oscar.MemberKey]int{}}
 	for i, m := range r.Add {
-		out.places[m.Key()] = i
+		out.indexes[m.Key()] = i
 	}
 	for i, p := range r.Replace {
-		out.places[p.To.Key()] = i
+		out.indexes[p.To.Key()] = i
 	}
 	return out
 }
@@ -32,11 +32,11 @@ func (r ReplicasRequest) requestPaths() requestPaths {
 // membersPath is where a definition has its members.
 const membersPath = "federation.members"
 
-// paths rewrites the violations of an edited definition. A member that the request
+// rewrite rewrites the violations of an edited definition. A member that the request
 // did not name keeps its path in the definition: it is broken already.
-func (p requestPaths) paths(err error, s *oscar.Service) error {
+func (p requestPaths) rewrite(err error, s *oscar.Service) error {
 	e, ok := errors.AsType[*fault.Error](err)
-	if !ok || len(e.Violations) == 0 || p.places == nil || s.Federation == nil {
+	if !ok || len(e.Violations) == 0 || p.indexes == nil || s.Federation == nil {
 		return err
 	}
 	renamed := strings.NewReplacer(p.pairs(s.Federation.Members)...)
@@ -59,7 +59,7 @@ func (p requestPaths) paths(err error, s *oscar.Service) error {
 func (p requestPaths) pairs(members []oscar.Member) []string {
 	var out []string
 	for i, m := range members {
-		if at, ok := p.places[m.Key()]; ok {
+		if at, ok := p.indexes[m.Key()]; ok {
 			out = append(out, fmt.Sprintf("%s[%d]", membersPath, i), fmt.Sprintf("%s[%d]", p.list, at))
 		}
 	}

@@ -186,6 +186,6 @@ func (c *Controller) leaveCluster(ctx context.Context, s view.Situation, rev int
 		return decide.Decision{}, err
 	}
 	d := decide.ApplyChange(draft.Sit, decide.NewProposal(draft.Next, draft.specs))
-	d.Name, d.Add, d.Fence = "leave", draft.submitted, draft.Fence
+	d.Name, d.Add, d.Fence = "leave", draft.definition, draft.Fence
 	return d, nil
 }

@@ -21,8 +21,8 @@ import (
 
 // Purposes of the envelopes that the control plane seals.
 const (
-	PurposeSpec      = "spec"
-	purposeSubmitted = "submitted"
+	PurposeSpec       = "spec"
+	purposeDefinition = "submitted"
 )
 
 // Renderer turns one submitted service into what each cluster gets.
@@ -169,16 +169,16 @@ func (r *Renderer) replica(i int, m record.Member) (Made, error) {
 	}, nil
 }
 
-// Submitted is what the control plane itself keeps of the service: its words
+// DefinitionRecords is what the control plane itself keeps of the service: its words
 // without secrets, and its secrets sealed to the control plane alone.
-func (r *Renderer) Submitted() ([]gate.Staged, error) {
+func (r *Renderer) DefinitionRecords() ([]gate.Staged, error) {
 	public, patch := oscar.SplitSecrets(r.service)
 	raw, err := json.Marshal(public)
 	if err != nil {
 		return nil, fmt.Errorf("write the submitted service: %w", err)
 	}
 	sealed, err := r.cp.sealer.Seal(seal.Header{
-		Purpose: purposeSubmitted, UID: r.fed.UID, Generation: r.fed.Generation,
+		Purpose: purposeDefinition, UID: r.fed.UID, Generation: r.fed.Generation,
 	}, patch, r.cp.sealer.Own())
 	if err != nil {
 		return nil, fmt.Errorf("seal the submitted secrets: %w", err)

@@ -33,8 +33,8 @@ func (r *Resolution) apply(d *record.Desired) {
 	d.Again = d.Again || r.Again
 }
 
-func heldBack(f *record.Federation, places []string) error {
+func heldError(f *record.Federation, locations []string) error {
 	return &fault.Error{Code: fault.CodeConflict, Message: fmt.Sprintf(
 		"federation %q is held on %s, since the store was restored from an older state; oscarfed describe shows how they differ, oscarfed resolve %s ends it",
-		f.GroupID, strings.Join(places, ", "), places[0])}
+		f.GroupID, strings.Join(locations, ", "), locations[0])}
 }

@@ -22,7 +22,7 @@ func (c *Controller) Services(ctx context.Context, caller identity.Caller, fn fu
 	if err := c.gate.Fresh(ctx); err != nil {
 		return err
 	}
-	var places []view.MemberRef
+	var refs []view.MemberRef
 	c.state.Read(func(v *view.View) {
 		for uid, f := range v.Federations {
 			if f.Rec.Phase == record.PhaseDeleting || f.Rec.Phase.Result() || !caller.MayRead(f.Rec.Owner, f.Rec.Visibility, f.Rec.AllowedUsers) {
@@ -30,24 +30,24 @@ func (c *Controller) Services(ctx context.Context, caller identity.Caller, fn fu
 			}
 			for i, m := range f.Rec.Members {
 				if m.Replica() {
-					places = append(places, view.MemberRef{UID: uid, Member: i, Rec: f.Rec, Rev: f.Rev})
+					refs = append(refs, view.MemberRef{UID: uid, Member: i, Rec: f.Rec, Rev: f.Rev})
 				}
 			}
 		}
 	})
-	slices.SortFunc(places, func(a, b view.MemberRef) int {
+	slices.SortFunc(refs, func(a, b view.MemberRef) int {
 		return cmp.Or(cmp.Compare(a.At().ServiceName, b.At().ServiceName), cmp.Compare(a.At().ClusterID, b.At().ClusterID))
 	})
 	// A definition is kept from the first of its replicas to the last one. Those of one
 	// federation mostly stand together, so that few are kept at a time.
 	left := map[string]int{}
-	for _, p := range places {
+	for _, p := range refs {
 		left[p.UID]++
 	}
 	kept := map[string]*oscar.Service{}
-	for i, p := range places {
+	for i, p := range refs {
 		if _, read := kept[p.UID]; !read {
-			if err := c.readAhead(ctx, places[i:], kept); err != nil {
+			if err := c.readAhead(ctx, refs[i:], kept); err != nil {
 				return fault.Crossing(err)
 			}
 		}
@@ -68,9 +68,9 @@ const aheadOf = 128
 
 // readAhead reads the definitions of the federations that come first in places and are
 // not known yet. One that was deleted between the two reads is known as nil.
-func (c *Controller) readAhead(ctx context.Context, places []view.MemberRef, known map[string]*oscar.Service) error {
+func (c *Controller) readAhead(ctx context.Context, refs []view.MemberRef, known map[string]*oscar.Service) error {
 	var next []*record.Federation
-	for _, p := range places {
+	for _, p := range refs {
 		if _, is := known[p.UID]; !is {
 			known[p.UID] = nil
 			next = append(next, p.Rec)
@@ -145,8 +145,8 @@ func definitionIn(kv store.KV) (*oscar.Service, error) {
 }
 
 // shown is a replica's view of the submitted service.
-func (c *Controller) shown(submitted *oscar.Service, p view.MemberRef) *oscar.Service {
-	s := submitted.Clone()
+func (c *Controller) shown(definition *oscar.Service, p view.MemberRef) *oscar.Service {
+	s := definition.Clone()
 	m := p.At()
 	s.Name, s.ClusterID, s.Owner, s.Token = m.ServiceName, m.ClusterID, p.Rec.Owner, c.tokens.ControlPlaneToken(m.UID, p.Rec.TokenRotation)
 	g := view.GraphOf(p.Rec)

@@ -21,8 +21,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 )
 
-// PlanRequest is a definition that somebody thinks of submitting.
-type PlanRequest struct {
+// Request is a definition that somebody thinks of submitting.
+type Request struct {
 	Service *oscar.Service
 	// Deployment overrides the definition of a creation, as in CreateRequest.
 	Deployment string
@@ -48,17 +48,17 @@ type Plan struct {
 	Digest     string
 	Deployment string
 	// Fields and Secrets are what differs in the definition.
-	Fields  []PlannedField
+	Fields  []Field
 	Secrets []oscar.SecretDifference
 	// TopologyBefore is empty when the federation is created.
 	TopologyBefore, Topology string
 	EdgesAdded, EdgesRemoved [][2]string
-	Replicas                 []PlannedReplica
-	Warnings                 []PlanWarning
+	Replicas                 []Replica
+	Warnings                 []Warning
 }
 
-// PlannedReplica is what would be written to one cluster.
-type PlannedReplica struct {
+// Replica is what would be written to one cluster.
+type Replica struct {
 	ClusterID, ServiceName string
 	Action                 federations.PlanAction
 	// Votes says that its cluster is asked before anything is made.
@@ -68,7 +68,7 @@ type PlannedReplica struct {
 	// Reasons of the action, one sentence each.
 	Reasons []string
 	// Fields and Secrets are what differs in what its OSCAR is sent.
-	Fields  []PlannedField
+	Fields  []Field
 	Secrets []oscar.SecretDifference
 	// Left names the buckets of earlier lives that it attaches to.
 	Left []string
@@ -77,8 +77,8 @@ type PlannedReplica struct {
 	Spec string
 }
 
-// PlanWarning is something that does not stop a plan, but may what follows.
-type PlanWarning struct {
+// Warning is something that does not stop a plan, but may what follows.
+type Warning struct {
 	ClusterID, ServiceName string
 	Reason                 record.Reason
 	Message                string
@@ -88,7 +88,7 @@ type PlanWarning struct {
 // steps that submitting it takes: it creates the service, or changes the caller's
 // that is there. Its errors are those that submitting would have before a cluster
 // is asked. It writes nothing.
-func (c *Planner) PlanService(ctx context.Context, caller identity.Caller, req PlanRequest) (*Plan, error) {
+func (c *Planner) PlanService(ctx context.Context, caller identity.Caller, req Request) (*Plan, error) {
 	tries := gate.NewRetries()
 	for {
 		if err := c.gate.Fresh(ctx); err != nil {
@@ -106,7 +106,7 @@ func (c *Planner) PlanService(ctx context.Context, caller identity.Caller, req P
 
 // plan decides between creation and change as those do who submit: what is not to
 // be created, since it is there, is changed.
-func (c *Planner) plan(ctx context.Context, caller identity.Caller, req PlanRequest) (*Plan, error) {
+func (c *Planner) plan(ctx context.Context, caller identity.Caller, req Request) (*Plan, error) {
 	refused := c.creatable(caller, req)
 	if refused == nil {
 		return c.planCreate(caller, req)
@@ -130,7 +130,7 @@ func (c *Planner) plan(ctx context.Context, caller identity.Caller, req PlanRequ
 
 // creatable says why a definition cannot be created: it is not valid, or something
 // has its name or a place of it.
-func (c *Planner) creatable(caller identity.Caller, req PlanRequest) error {
+func (c *Planner) creatable(caller identity.Caller, req Request) error {
 	s := req.Service.Clone()
 	token := tokens.Offered(caller, s.TakeRefreshToken())
 	g, _, err := c.federations.Validate(caller, s, federations.CreateRequest{Deployment: req.Deployment}, token)
@@ -140,7 +140,7 @@ func (c *Planner) creatable(caller identity.Caller, req PlanRequest) error {
 	return c.federations.Taken(caller.Subject, g)
 }
 
-func (c *Planner) planCreate(caller identity.Caller, req PlanRequest) (*Plan, error) {
+func (c *Planner) planCreate(caller identity.Caller, req Request) (*Plan, error) {
 	s := req.Service.Clone()
 	token := tokens.Offered(caller, s.TakeRefreshToken())
 	d, err := c.federations.DraftCreate(caller, s, federations.CreateRequest{RequestID: record.NewUID(), Deployment: req.Deployment}, "", token)

@@ -260,7 +260,7 @@ func (c *Controller) commitBack(ctx context.Context, req ResolveRequest, owner s
 	if err != nil {
 		return err
 	}
-	submitted, err := r.Submitted()
+	records, err := r.DefinitionRecords()
 	if err != nil {
 		return err
 	}
@@ -273,7 +273,7 @@ func (c *Controller) commitBack(ctx context.Context, req ResolveRequest, owner s
 		}
 		d.Desired, d.Before = append(d.Desired, one.Desired), append(d.Before, one.Spec)
 	}
-	if err := c.federations.Stage(ctx, slices.Concat(d.Before, submitted)); err != nil {
+	if err := c.federations.Stage(ctx, slices.Concat(d.Before, records)); err != nil {
 		return err
 	}
 	return c.commitLost(ctx, d)

@@ -55,7 +55,7 @@ func (x *auditExport) Listed(kvs []store.KV) {
 	slices.SortFunc(x.pending, func(a, b auditlog.Entry) int {
 		return cmp.Or(cmp.Compare(a.Revision, b.Revision), cmp.Compare(a.ID, b.ID))
 	})
-	x.tell()
+	x.notify()
 }
 
 // Changed implements store.Tap.
@@ -68,11 +68,11 @@ func (x *auditExport) Changed(kv store.KV, deleted bool) {
 	defer x.mu.Unlock()
 	x.pending = append(x.pending, e)
 	x.newest = max(x.newest, e.Revision)
-	x.tell()
+	x.notify()
 }
 
-// tell needs mu.
-func (x *auditExport) tell() {
+// notify needs mu.
+func (x *auditExport) notify() {
 	select {
 	case x.wake <- struct{}{}:
 	default:

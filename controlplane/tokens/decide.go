@@ -23,9 +23,9 @@ const (
 type tokenSituation struct {
 	uid string
 	// fed is nil when the federation is gone, and fedRev 0.
-	fed     *record.Federation
-	fedRev  int64
-	custody *view.TokenState
+	fed    *record.Federation
+	fedRev int64
+	tokens *view.TokenState
 	// holderAlive says whether a holder's syncer has a session.
 	holderAlive map[string]bool
 	// recipients are the keys of the members that want a token, as their syncers
@@ -67,7 +67,7 @@ func decideTokens(s tokenSituation) (steps []tokenStep, again time.Time) {
 			steps = append(steps, step)
 		}
 	}
-	for _, holder := range slices.Sorted(maps.Keys(s.custody.Holds)) {
+	for _, holder := range slices.Sorted(maps.Keys(s.tokens.Holds)) {
 		add(s.decideHold(holder))
 	}
 	for _, p := range s.exchanges() {
@@ -75,8 +75,8 @@ func decideTokens(s tokenSituation) (steps []tokenStep, again time.Time) {
 			add(s.dropExchange(p))
 		}
 	}
-	members := maps.Clone(s.custody.Wants)
-	for member := range s.custody.Grants {
+	members := maps.Clone(s.tokens.Wants)
+	for member := range s.tokens.Grants {
 		if _, ok := members[member]; !ok {
 			members[member] = view.Versioned[record.Want]{}
 		}
@@ -109,7 +109,7 @@ func (s *tokenSituation) ending() record.HoldOrder {
 }
 
 func (s *tokenSituation) decideHold(holder string) tokenStep {
-	h, report := s.custody.Holds[holder], s.custody.Holdings[holder]
+	h, report := s.tokens.Holds[holder], s.tokens.Holdings[holder]
 	key := record.HoldKey(holder, s.uid)
 	end := s.ending()
 	switch {
@@ -144,13 +144,13 @@ func (s *tokenSituation) wants(member string) *record.Want {
 	if !slices.ContainsFunc(s.fed.Members, func(m record.Member) bool { return m.Replica() && m.ClusterID == member }) {
 		return nil
 	}
-	return s.custody.Wants[member].Rec
+	return s.tokens.Wants[member].Rec
 }
 
 // exchanges are all that stands between holders and members.
 func (s *tokenSituation) exchanges() []view.Exchange {
 	all := map[view.Exchange]bool{}
-	for p := range s.custody.Asks {
+	for p := range s.tokens.Asks {
 		all[p] = true
 	}
 	return slices.SortedFunc(maps.Keys(all), func(a, b view.Exchange) int {
@@ -167,9 +167,9 @@ func (s *tokenSituation) dropExchange(p view.Exchange) tokenStep {
 
 // closeExchange deletes an ask and, with it, the holder's answer.
 func (s *tokenSituation) closeExchange(step *tokenStep, p view.Exchange) {
-	if ask, ok := s.custody.Asks[p]; ok {
+	if ask, ok := s.tokens.Asks[p]; ok {
 		step.write(record.TokenAskKey(p.Holder, s.uid, p.Member), ask.Rev, nil)
-		if given, ok := s.custody.Granted[p]; ok {
+		if given, ok := s.tokens.Granted[p]; ok {
 			step.write(record.GrantedKey(p.Holder, s.uid, p.Member), given.Rev, nil)
 		}
 	}
@@ -177,7 +177,7 @@ func (s *tokenSituation) closeExchange(step *tokenStep, p view.Exchange) {
 
 // decideWant takes the next step about what one member wants.
 func (s *tokenSituation) decideWant(member string) (step tokenStep, again time.Time) {
-	want, grant := s.custody.Wants[member], s.custody.Grants[member]
+	want, grant := s.tokens.Wants[member], s.tokens.Grants[member]
 	wantKey, grantKey := record.WantKey(member, s.uid), record.GrantKey(member, s.uid)
 	if s.wants(member) == nil {
 		step = s.step("token_taken_back")
@@ -187,7 +187,7 @@ func (s *tokenSituation) decideWant(member string) (step tokenStep, again time.T
 		}
 		return step, again
 	}
-	holder, hold := s.custody.Hold()
+	holder, hold := s.tokens.Hold()
 	p := view.Exchange{Holder: holder, Member: member}
 	usable := hold.Rec != nil && hold.Rec.Order == record.HoldKeep
 	answered := grant.Rec != nil && grant.Rec.Nonce == want.Rec.Nonce && grant.Rec.Access != "" && grant.Rec.Expires != nil
@@ -205,7 +205,7 @@ func (s *tokenSituation) decideWant(member string) (step tokenStep, again time.T
 		step.write(wantKey, want.Rev, nil)
 		return step, again
 	}
-	given := s.custody.Granted[p]
+	given := s.tokens.Granted[p]
 	if usable && given.Rec != nil && given.Rec.Nonce == want.Rec.Nonce && given.Rec.Access != "" {
 		step = s.step("token_granted")
 		step.expect[wantKey] = want.Rev
@@ -216,7 +216,7 @@ func (s *tokenSituation) decideWant(member string) (step tokenStep, again time.T
 		return step, again
 	}
 	// Whoever changes his mind all the time waits.
-	ask := s.custody.Asks[p]
+	ask := s.tokens.Asks[p]
 	last := time.Time{}
 	if grant.Rec != nil && grant.Rec.Nonce != want.Rec.Nonce {
 		last = grant.Rec.GrantedAt.Time
@@ -240,7 +240,7 @@ func (s *tokenSituation) decideWant(member string) (step tokenStep, again time.T
 		})
 	}
 	if !usable {
-		for p := range s.custody.Asks {
+		for p := range s.tokens.Asks {
 			if p.Member == member {
 				s.closeExchange(&step, p)
 			}
@@ -267,7 +267,7 @@ func (n *noToken) rec(nonce string, now time.Time) *record.Grant {
 // refusal says why a member gets no token; nil while one may come.
 func (s *tokenSituation) refusal(holder string, hold *record.Hold, given *record.Grant, want *record.Want) *noToken {
 	n := &noToken{nonce: want.Nonce}
-	report := s.custody.Holdings[holder].Rec
+	report := s.tokens.Holdings[holder].Rec
 	if report != nil && hold != nil && report.Serial < hold.Serial {
 		report = nil
 	}
@@ -294,11 +294,11 @@ func (s *tokenSituation) refusal(holder string, hold *record.Hold, given *record
 
 // situationOf is the situation of a federation's tokens; false when nothing stands of them.
 func situationOf(v *view.View, uid string) (tokenSituation, bool) {
-	c, ok := v.Custody[uid]
+	c, ok := v.Tokens[uid]
 	if !ok {
 		return tokenSituation{}, false
 	}
-	out := tokenSituation{uid: uid, custody: c, holderAlive: map[string]bool{}, recipients: map[string]string{}}
+	out := tokenSituation{uid: uid, tokens: c, holderAlive: map[string]bool{}, recipients: map[string]string{}}
 	if f, ok := v.Federations[uid]; ok {
 		out.fed, out.fedRev = f.Rec, f.Rev
 	}
@@ -309,7 +309,7 @@ func situationOf(v *view.View, uid string) (tokenSituation, bool) {
 		out.recipients[member] = v.Recipient(member)
 	}
 	// The maps change when the state does.
-	out.custody = &view.TokenState{
+	out.tokens = &view.TokenState{
 		Holds: maps.Clone(c.Holds), Holdings: maps.Clone(c.Holdings), Wants: maps.Clone(c.Wants),
 		Grants: maps.Clone(c.Grants), Asks: maps.Clone(c.Asks), Granted: maps.Clone(c.Granted),
 	}

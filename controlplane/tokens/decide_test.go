@@ -25,13 +25,13 @@ func keepers() tokenSituation {
 		{ClusterID: "c", ServiceName: "s2", UID: "f-c"}, {Type: "endpoint", URL: "https://e"},
 	}}
 	return tokenSituation{
-		uid: "f", fed: fed, fedRev: 10, custody: c, holderAlive: map[string]bool{"a": true},
+		uid: "f", fed: fed, fedRev: 10, tokens: c, holderAlive: map[string]bool{"a": true},
 		recipients: map[string]string{"b": "key-of-b", "c": "key-of-c", "x": "key-of-x"}, now: tokenClock,
 	}
 }
 
 func (s *tokenSituation) want(member, nonce string) {
-	s.custody.Wants[member] = view.Versioned[record.Want]{Rec: &record.Want{V: 1, Nonce: nonce}, Rev: 20}
+	s.tokens.Wants[member] = view.Versioned[record.Want]{Rec: &record.Want{V: 1, Nonce: nonce}, Rev: 20}
 }
 
 // written are the records that the steps write below the root; a deletion is nil.
@@ -108,8 +108,8 @@ func TestAGrantIsPassedBackOnce(t *testing.T) {
 	s := keepers()
 	s.want("b", "n1")
 	p := view.Exchange{Holder: "a", Member: "b"}
-	s.custody.Asks[p] = view.Versioned[record.TokenAsk]{Rec: &record.TokenAsk{Nonce: "n1", Recipient: "key-of-b"}, Rev: 21}
-	s.custody.Granted[p] = view.Versioned[record.Grant]{Rec: &record.Grant{Nonce: "n1", Access: "sealed", Expires: &expires}, Rev: 22}
+	s.tokens.Asks[p] = view.Versioned[record.TokenAsk]{Rec: &record.TokenAsk{Nonce: "n1", Recipient: "key-of-b"}, Rev: 21}
+	s.tokens.Granted[p] = view.Versioned[record.Grant]{Rec: &record.Grant{Nonce: "n1", Access: "sealed", Expires: &expires}, Rev: 22}
 	steps, _ := decideTokens(s)
 	put := written(steps)
 	if got := keysOf(put); got != "-c/a/desired/tokens/f/asks/b -c/a/observed/tokens/f/asks/b c/b/desired/tokens/f/want" {
@@ -120,8 +120,8 @@ func TestAGrantIsPassedBackOnce(t *testing.T) {
 		t.Errorf("%+v", grant)
 	}
 
-	s.custody.Asks, s.custody.Granted = map[view.Exchange]view.Versioned[record.TokenAsk]{}, map[view.Exchange]view.Versioned[record.Grant]{}
-	s.custody.Grants["b"] = view.Versioned[record.Grant]{Rec: grant, Rev: 23}
+	s.tokens.Asks, s.tokens.Granted = map[view.Exchange]view.Versioned[record.TokenAsk]{}, map[view.Exchange]view.Versioned[record.Grant]{}
+	s.tokens.Grants["b"] = view.Versioned[record.Grant]{Rec: grant, Rev: 23}
 	steps, again := decideTokens(s)
 	if len(steps) > 0 || !again.Equal(expires.Add(grantSlack)) {
 		t.Errorf("an answered want is looked at again at %v, with %v", again, keysOf(written(steps)))
@@ -135,8 +135,8 @@ func TestAGrantIsPassedBackOnce(t *testing.T) {
 	// An answer to an older want is none, and is asked for anew.
 	s = keepers()
 	s.want("b", "n2")
-	s.custody.Asks[p] = view.Versioned[record.TokenAsk]{Rec: &record.TokenAsk{Nonce: "n1", Recipient: "key-of-b", AskedAt: record.At(tokenClock.Add(-time.Hour))}, Rev: 21}
-	s.custody.Granted[p] = view.Versioned[record.Grant]{Rec: &record.Grant{Nonce: "n1", Access: "sealed", Expires: &expires}, Rev: 22}
+	s.tokens.Asks[p] = view.Versioned[record.TokenAsk]{Rec: &record.TokenAsk{Nonce: "n1", Recipient: "key-of-b", AskedAt: record.At(tokenClock.Add(-time.Hour))}, Rev: 21}
+	s.tokens.Granted[p] = view.Versioned[record.Grant]{Rec: &record.Grant{Nonce: "n1", Access: "sealed", Expires: &expires}, Rev: 22}
 	steps, _ = decideTokens(s)
 	if got := keysOf(written(steps)); got != "c/a/desired/tokens/f/asks/b" {
 		t.Errorf("an older answer: %s", got)
@@ -149,7 +149,7 @@ func TestAMemberThatWantsAllTheTimeWaits(t *testing.T) {
 	s := keepers()
 	s.want("b", "n2")
 	p := view.Exchange{Holder: "a", Member: "b"}
-	s.custody.Asks[p] = view.Versioned[record.TokenAsk]{Rec: &record.TokenAsk{Nonce: "n1", Recipient: "key-of-b", AskedAt: record.At(tokenClock.Add(-time.Second))}, Rev: 21}
+	s.tokens.Asks[p] = view.Versioned[record.TokenAsk]{Rec: &record.TokenAsk{Nonce: "n1", Recipient: "key-of-b", AskedAt: record.At(tokenClock.Add(-time.Second))}, Rev: 21}
 	steps, again := decideTokens(s)
 	if len(steps) > 0 || !again.Equal(tokenClock.Add(4*time.Second)) {
 		t.Errorf("%s, again at %v", keysOf(written(steps)), again)
@@ -162,14 +162,14 @@ func TestWhyAMemberGetsNoToken(t *testing.T) {
 		reason record.Reason
 		asked  bool
 	}{
-		"nobody holds one":    {func(s *tokenSituation) { clear(s.custody.Holds); clear(s.custody.Holdings) }, record.ReasonNeedsUserToken, false},
-		"it is being deleted": {func(s *tokenSituation) { s.custody.Holds["a"].Rec.Order = record.HoldRevoke }, record.ReasonNeedsUserToken, false},
-		"it is lost":          {func(s *tokenSituation) { s.custody.Holdings["a"].Rec.State = record.HoldLost }, record.ReasonTokenLost, true},
+		"nobody holds one":    {func(s *tokenSituation) { clear(s.tokens.Holds); clear(s.tokens.Holdings) }, record.ReasonNeedsUserToken, false},
+		"it is being deleted": {func(s *tokenSituation) { s.tokens.Holds["a"].Rec.Order = record.HoldRevoke }, record.ReasonNeedsUserToken, false},
+		"it is lost":          {func(s *tokenSituation) { s.tokens.Holdings["a"].Rec.State = record.HoldLost }, record.ReasonTokenLost, true},
 		"the holder is away":  {func(s *tokenSituation) { s.holderAlive["a"] = false }, record.ReasonTokenHolderAway, true},
-		"its issuer is away":  {func(s *tokenSituation) { s.custody.Holdings["a"].Rec.State = record.HoldFailing }, record.ReasonTokenHolderAway, true},
-		"it is on its way":    {func(s *tokenSituation) { clear(s.custody.Holdings) }, "", true},
+		"its issuer is away":  {func(s *tokenSituation) { s.tokens.Holdings["a"].Rec.State = record.HoldFailing }, record.ReasonTokenHolderAway, true},
+		"it is on its way":    {func(s *tokenSituation) { clear(s.tokens.Holdings) }, "", true},
 		"a lost one, replaced": {func(s *tokenSituation) {
-			s.custody.Holdings["a"].Rec.State, s.custody.Holds["a"].Rec.Serial = record.HoldLost, 8
+			s.tokens.Holdings["a"].Rec.State, s.tokens.Holds["a"].Rec.Serial = record.HoldLost, 8
 		}, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -196,23 +196,23 @@ func TestTheOrderToTheHolder(t *testing.T) {
 		gone   bool
 	}{
 		"stands":    {func(*tokenSituation) {}, "", false},
-		"is stored": {func(s *tokenSituation) { s.custody.Holds["a"].Rec.Refresh = "sealed" }, record.HoldKeep, false},
+		"is stored": {func(s *tokenSituation) { s.tokens.Holds["a"].Rec.Refresh = "sealed" }, record.HoldKeep, false},
 		"is not stored yet": {func(s *tokenSituation) {
-			s.custody.Holds["a"].Rec.Refresh, s.custody.Holdings["a"].Rec.Serial = "sealed", 6
+			s.tokens.Holds["a"].Rec.Refresh, s.tokens.Holdings["a"].Rec.Serial = "sealed", 6
 		}, "", false},
 		"waits": {func(s *tokenSituation) {
-			s.custody.Holds["a"].Rec.Refresh, s.custody.Holdings["a"].Rec.State = "sealed", record.HoldWaiting
+			s.tokens.Holds["a"].Rec.Refresh, s.tokens.Holdings["a"].Rec.State = "sealed", record.HoldWaiting
 		}, "", false},
 		"the federation is deleted": {func(s *tokenSituation) { s.fed.Phase = record.PhaseDeleting }, record.HoldRevoke, false},
 		"the federation is gone":    {func(s *tokenSituation) { s.fed = nil }, record.HoldRevoke, false},
 		"the creation is refused":   {func(s *tokenSituation) { s.fed.Phase = record.PhaseAborted }, record.HoldForget, false},
 		"the creation fails":        {func(s *tokenSituation) { s.fed.Phase = record.PhaseRollingBack }, record.HoldForget, false},
-		"deleted, and not done":     {func(s *tokenSituation) { s.fed, s.custody.Holds["a"].Rec.Order = nil, record.HoldRevoke }, "", false},
+		"deleted, and not done":     {func(s *tokenSituation) { s.fed, s.tokens.Holds["a"].Rec.Order = nil, record.HoldRevoke }, "", false},
 		"deleted, and done": {func(s *tokenSituation) {
-			s.fed, s.custody.Holds["a"].Rec.Order, s.custody.Holdings["a"].Rec.State = nil, record.HoldRevoke, record.HoldEnded
+			s.fed, s.tokens.Holds["a"].Rec.Order, s.tokens.Holdings["a"].Rec.State = nil, record.HoldRevoke, record.HoldEnded
 		}, "", true},
 		"deleted by its owner, done": {func(s *tokenSituation) {
-			s.custody.Holds["a"].Rec.Order, s.custody.Holdings["a"].Rec.State = record.HoldRevoke, record.HoldEnded
+			s.tokens.Holds["a"].Rec.Order, s.tokens.Holdings["a"].Rec.State = record.HoldRevoke, record.HoldEnded
 		}, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -250,13 +250,13 @@ func TestNoTokenForStrangers(t *testing.T) {
 				s.want(member, nonce.Draw(t, "want"))
 			}
 			if rapid.Bool().Draw(t, "asked") {
-				s.custody.Asks[p] = view.Versioned[record.TokenAsk]{Rec: &record.TokenAsk{Nonce: nonce.Draw(t, "ask"), Recipient: "key-of-" + member}, Rev: 21}
+				s.tokens.Asks[p] = view.Versioned[record.TokenAsk]{Rec: &record.TokenAsk{Nonce: nonce.Draw(t, "ask"), Recipient: "key-of-" + member}, Rev: 21}
 			}
 			if rapid.Bool().Draw(t, "answered") {
-				s.custody.Granted[p] = view.Versioned[record.Grant]{Rec: &record.Grant{Nonce: nonce.Draw(t, "answer"), Access: "sealed to " + member, Expires: &expires}, Rev: 22}
+				s.tokens.Granted[p] = view.Versioned[record.Grant]{Rec: &record.Grant{Nonce: nonce.Draw(t, "answer"), Access: "sealed to " + member, Expires: &expires}, Rev: 22}
 			}
 			if rapid.Bool().Draw(t, "granted") {
-				s.custody.Grants[member] = view.Versioned[record.Grant]{Rec: &record.Grant{Nonce: nonce.Draw(t, "grant"), Access: "sealed", Expires: &expires}, Rev: 23}
+				s.tokens.Grants[member] = view.Versioned[record.Grant]{Rec: &record.Grant{Nonce: nonce.Draw(t, "grant"), Access: "sealed", Expires: &expires}, Rev: 23}
 			}
 		}
 		s.fed.Phase = rapid.SampledFrom([]record.Phase{record.PhasePreparing, record.PhaseReady, record.PhaseDeleting, record.PhaseAborted}).Draw(t, "phase")
@@ -282,7 +282,7 @@ func TestNoTokenForStrangers(t *testing.T) {
 			}
 			if grant, ok := rec.(*record.Grant); ok && grant.Access != "" {
 				member := strings.Split(key, "/")[1]
-				if !slices.Contains([]string{"a", "b", "c"}, member) || grant.Access != fmt.Sprint("sealed to ", member) || grant.Nonce != s.custody.Wants[member].Rec.Nonce {
+				if !slices.Contains([]string{"a", "b", "c"}, member) || grant.Access != fmt.Sprint("sealed to ", member) || grant.Nonce != s.tokens.Wants[member].Rec.Nonce {
 					t.Fatalf("%s gets %+v", member, grant)
 				}
 			}
@@ -296,11 +296,11 @@ func TestWhoWaitsForAToken(t *testing.T) {
 	shown := func(change func(*tokenSituation)) *view.RefreshToken {
 		sit := keepers()
 		change(&sit)
-		v := &view.View{Custody: map[string]*view.TokenState{"f": sit.custody}}
+		v := &view.View{Tokens: map[string]*view.TokenState{"f": sit.tokens}}
 		return v.TokenOf(sit.fed, 24*time.Hour)
 	}
 	grant := func(s *tokenSituation, member string, g record.Grant) {
-		s.custody.Grants[member] = view.Versioned[record.Grant]{Rec: &g, Rev: 21}
+		s.tokens.Grants[member] = view.Versioned[record.Grant]{Rec: &g, Rev: 21}
 	}
 	for name, c := range map[string]struct {
 		change func(*tokenSituation)
@@ -315,13 +315,13 @@ func TestWhoWaitsForAToken(t *testing.T) {
 			s.want("c", "n")
 			grant(s, "c", record.Grant{V: 1, Nonce: "n", Reason: record.ReasonTokenLost})
 		}, view.TokenStored, []string{"c/s2"}},
-		"one, of a token that nobody has": {func(s *tokenSituation) { clear(s.custody.Holds); s.want("b", "n") }, view.TokenNone, []string{"b/s1"}},
+		"one, of a token that nobody has": {func(s *tokenSituation) { clear(s.tokens.Holds); s.want("b", "n") }, view.TokenNone, []string{"b/s1"}},
 	} {
 		if got := shown(c.change); got == nil || got.State != c.state || !slices.Equal(got.Waiting, c.want) {
 			t.Errorf("%s: %+v, want %s, %v", name, got, c.state, c.want)
 		}
 	}
-	if got := shown(func(s *tokenSituation) { clear(s.custody.Holds) }); got != nil {
+	if got := shown(func(s *tokenSituation) { clear(s.tokens.Holds) }); got != nil {
 		t.Errorf("there is none, and it shows %+v", got)
 	}
 }

@@ -31,7 +31,7 @@ func (c *Controller) reconcile(ctx context.Context, uid string) (time.Duration, 
 		return 0, gate.ErrStale
 	}
 	s.now, s.until = c.cfg.Now(), map[string]time.Time{}
-	for member, grant := range s.custody.Grants {
+	for member, grant := range s.tokens.Grants {
 		if grant.Rec != nil && grant.Rec.LifeS > 0 {
 			since := c.grantsSeen.Since(member+"/"+uid, strconv.FormatInt(grant.Rev, 10), s.now)
 			s.until[member] = since.Add(time.Duration(grant.Rec.LifeS) * time.Second)

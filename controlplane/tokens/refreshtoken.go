@@ -201,10 +201,10 @@ func (c *Controller) refreshTokenStatus(p view.MemberRef) *RefreshTokenStatus {
 	out := &RefreshTokenStatus{GroupID: p.Rec.GroupID, UID: p.UID}
 	c.state.Read(func(v *view.View) {
 		out.RefreshToken = v.RefreshToken(p.Rec, c.cfg.RefreshTokenMaxAge)
-		custody := v.Custody[p.UID]
+		state := v.Tokens[p.UID]
 		for _, m := range p.Rec.Members {
 			if m.Replica() {
-				out.Members = append(out.Members, custody.Member(m, out.RefreshToken))
+				out.Members = append(out.Members, state.Member(m, out.RefreshToken))
 			}
 		}
 	})

@@ -70,7 +70,7 @@ func (c *Controller) ServiceToken(replicaUID string) string {
 // ControlPlaneToken is an HMAC of a replica's uid and of how often its federation has changed its
 // tokens, so that it is nowhere to be stored.
 func (c *Controller) ControlPlaneToken(replicaUID string, rotation int64) string {
-	mac := hmac.New(sha256.New, c.doorKey)
+	mac := hmac.New(sha256.New, c.controlPlaneKey)
 	mac.Write([]byte(replicaUID + "/" + strconv.FormatInt(rotation, 10)))
 	return hex.EncodeToString(mac.Sum(nil))
 }

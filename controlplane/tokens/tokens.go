@@ -39,22 +39,22 @@ type Controller struct {
 	state  *view.State
 	gate   *gate.Gate
 	sealer *seal.Sealer
-	// tokenKey makes the tokens of lives, doorKey those for the control plane, and markKey
+	// tokenKey makes the tokens of lives, controlPlaneKey those for the control plane, and markKey
 	// the marks of refresh tokens.
-	tokenKey, doorKey, markKey []byte
+	tokenKey, controlPlaneKey, markKey []byte
 	// federations queues those whose tokens are to be reconciled.
 	federations *worker.Worker[string]
 	// grantsSeen is when this instance first saw grants.
-	grantsSeen clock.Sightings
+	grantsSeen clock.FirstSeen
 }
 
 // New makes a Controller. It starts nothing.
 func New(cfg Config) *Controller {
 	c := &Controller{
 		cfg: cfg, store: cfg.Store, state: cfg.State, gate: cfg.Gate, sealer: cfg.Sealer,
-		tokenKey: cfg.Identity.Derive("oscarfed service token"),
-		doorKey:  cfg.Identity.Derive("oscarfed door token"),
-		markKey:  cfg.Identity.Derive("oscarfed refresh token"),
+		tokenKey:        cfg.Identity.Derive("oscarfed service token"),
+		controlPlaneKey: cfg.Identity.Derive("oscarfed door token"),
+		markKey:         cfg.Identity.Derive("oscarfed refresh token"),
 	}
 	c.federations = worker.New(worker.Config[string]{
 		Handle: c.reconcile, Goroutines: 4, Stale: []error{gate.ErrStale},
@@ -77,7 +77,7 @@ func (c *Controller) stateChanged(news *view.Changes) {
 	var concerned []string
 	c.state.Read(func(v *view.View) {
 		for uid := range news.Federations {
-			if v.Custody[uid] != nil {
+			if v.Tokens[uid] != nil {
 				concerned = append(concerned, uid)
 			}
 		}

@@ -66,7 +66,7 @@ func (v *View) apply(key string, kv store.KV, exists bool) {
 		set(v, n.Desired, ref.Name, kv, exists)
 		if now, ok := n.Desired[ref.Name]; ok {
 			federations[now.Rec.Federation] = true
-			v.Marked[now.Rec.Mark] = serviceAt{ref.Cluster, ref.Name}
+			v.Marked[now.Rec.Mark] = Location{ref.Cluster, ref.Name}
 		}
 	case record.KindReading:
 		if exists {

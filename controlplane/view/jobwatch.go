@@ -34,7 +34,7 @@ func (w *jobWatchers) Drop(one *jobWatcher) {
 	delete(w.all, one)
 }
 
-func (w *jobWatchers) tell(ids map[string]bool) {
+func (w *jobWatchers) notify(ids map[string]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for one := range w.all {

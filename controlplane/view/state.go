@@ -38,10 +38,10 @@ func NewState(mirror *store.Mirror, now func() time.Time) *State {
 		Mirror: mirror, feed: mirror.Feed(), now: now, changed: make(chan struct{}),
 		view: View{
 			Clusters: map[string]Versioned[record.Cluster]{}, Federations: map[string]Versioned[record.Federation]{},
-			Names: map[string]string{}, Marked: map[string]serviceAt{}, Nodes: map[string]*Node{},
+			Names: map[string]string{}, Marked: map[string]Location{}, Nodes: map[string]*Node{},
 			Named: map[string]map[string]bool{}, OnCluster: map[string]map[string]bool{},
 			Deleted: map[string]Versioned[record.Deleted]{}, DeletedOf: map[string]map[string]bool{},
-			Custody: map[string]*TokenState{}, Jobs: newJobIndex(), news: newChanges(),
+			Tokens: map[string]*TokenState{}, Jobs: newJobIndex(), news: newChanges(),
 		},
 	}
 }
@@ -79,18 +79,18 @@ func (s *State) Refresh() {
 		if ref.Cluster != "" && v.departing(ref.Cluster) {
 			news.Departed = append(news.Departed, ref.Cluster)
 		}
-		if shownOf(ref.Kind) || ref.Kind == record.KindObservedCluster && v.Trouble(ref.Cluster) != trouble {
+		if affectsShown(ref.Kind) || ref.Kind == record.KindObservedCluster && v.Trouble(ref.Cluster) != trouble {
 			news.shown[ref.Cluster] = true
 		}
 	}
 	v.Revision = mirrored.Revision()
-	s.tellWaiters(news.Federations, news.shown, news.formerly)
+	s.notifyWaiters(news.Federations, news.shown, news.formerly)
 	if len(news.Federations)+len(news.Clusters) > 0 {
 		close(s.changed)
 		s.changed = make(chan struct{})
 	}
 	if len(news.Jobs) > 0 {
-		s.Watchers.tell(news.Jobs)
+		s.Watchers.notify(news.Jobs)
 	}
 	s.mu.Unlock()
 	if len(keys) > 0 {

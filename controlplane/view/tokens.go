@@ -47,10 +47,10 @@ func (c *TokenState) Hold() (holder string, h Versioned[record.Hold]) {
 
 // applyToken takes over one record about tokens.
 func (v *View) applyToken(ref record.Ref, kv store.KV, exists bool) {
-	c := v.Custody[ref.Name]
+	c := v.Tokens[ref.Name]
 	if c == nil {
 		c = NewTokenState()
-		v.Custody[ref.Name] = c
+		v.Tokens[ref.Name] = c
 	}
 	switch ref.Kind {
 	case record.KindHold:
@@ -68,7 +68,7 @@ func (v *View) applyToken(ref record.Ref, kv store.KV, exists bool) {
 	default:
 	}
 	if c.empty() {
-		delete(v.Custody, ref.Name)
+		delete(v.Tokens, ref.Name)
 	}
 }
 
@@ -85,11 +85,11 @@ func setAt[K comparable, T any](v *View, m map[K]Versioned[T], key K, kv store.K
 
 // WithTokens lists the federations that anything stands of about tokens.
 func (v *View) WithTokens(clusters []string) []string {
-	if len(clusters) == 0 || len(v.Custody) == 0 {
+	if len(clusters) == 0 || len(v.Tokens) == 0 {
 		return nil
 	}
 	var out []string
-	for uid, c := range v.Custody {
+	for uid, c := range v.Tokens {
 		if slices.ContainsFunc(clusters, c.concerns) {
 			out = append(out, uid)
 		}
@@ -103,5 +103,5 @@ func (c *TokenState) concerns(cluster string) bool {
 	return holds || wants
 }
 
-// serviceAt is the place of a service.
-type serviceAt struct{ Cluster, Service string }
+// Location is the place of a service.
+type Location struct{ Cluster, Service string }

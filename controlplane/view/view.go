@@ -26,9 +26,9 @@ type View struct {
 	// deletedOf lists, for cluster/service, the uids of earlier lives.
 	DeletedOf map[string]map[string]bool
 	// marked has, for the mark of a service's token, the place of that service.
-	Marked map[string]serviceAt
+	Marked map[string]Location
 	// custody is of the tokens of each federation that has any.
-	Custody map[string]*TokenState
+	Tokens map[string]*TokenState
 	// jobs is of the jobs.
 	Jobs jobIndex
 	// news is what the present refresh has changed.

@@ -62,7 +62,7 @@ func (w *waiters) idle() bool {
 	return len(w.of) == 0
 }
 
-func (w *waiters) tell(about map[Subject]bool) {
+func (w *waiters) notify(about map[Subject]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for on := range about {
@@ -72,16 +72,16 @@ func (w *waiters) tell(about map[Subject]bool) {
 	}
 }
 
-// shownOf says whether every federation with a member on a cluster may look different
+// affectsShown says whether every federation with a member on a cluster may look different
 // after a change of a key: its session, its registration, and what it is told of itself.
-func shownOf(k record.Kind) bool {
+func affectsShown(k record.Kind) bool {
 	return k == record.KindSession || k == record.KindCluster || k == record.KindDesiredCluster
 }
 
-// tellWaiters wakes who waits for one of the federations, for one on one of the
+// notifyWaiters wakes who waits for one of the federations, for one on one of the
 // clusters, or for a service name that a federation has had before. It needs mu, held for
 // writing: who looks then sees the change.
-func (s *State) tellWaiters(federations, clusters map[string]bool, names []string) {
+func (s *State) notifyWaiters(federations, clusters map[string]bool, names []string) {
 	if s.Waiters.idle() {
 		return
 	}
@@ -112,7 +112,7 @@ func (s *State) tellWaiters(federations, clusters map[string]bool, names []strin
 			add(uid)
 		}
 	}
-	s.Waiters.tell(about)
+	s.Waiters.notify(about)
 }
 
 // Follow calls look now and after every change of a federation, until it is done or

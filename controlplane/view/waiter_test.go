@@ -15,13 +15,13 @@ import (
 )
 
 // seen is a state over a store of its own, which a test refreshes when it wants to.
-type seen struct {
+type testState struct {
 	*State
 	t     *testing.T
 	store *store.Store
 }
 
-func newSeen(t *testing.T) *seen {
+func newTestState(t *testing.T) *testState {
 	t.Helper()
 	st := storetest.New(t)
 	mirror := st.NewMirror(store.MirrorConfig{Prefixes: []string{record.Root}})
@@ -33,11 +33,11 @@ func newSeen(t *testing.T) *seen {
 	}()
 	t.Cleanup(func() { cancel(); <-done })
 	<-mirror.Synced()
-	return &seen{State: NewState(mirror, time.Now), t: t, store: st}
+	return &testState{State: NewState(mirror, time.Now), t: t, store: st}
 }
 
 // write makes a transaction, and refreshes the state up to it.
-func (s *seen) write(fill func(tx *store.Txn)) {
+func (s *testState) write(fill func(tx *store.Txn)) {
 	s.t.Helper()
 	res, err := s.store.Update(s.t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
 		fill(tx)
@@ -61,7 +61,7 @@ func putFederation(tx *store.Txn, uid string, generation int64, names ...string)
 
 func TestAThousandWaitersDoNotLookAtEveryChange(t *testing.T) {
 	const n, changed = 1000, 500
-	s := newSeen(t)
+	s := newTestState(t)
 	for first := 0; first < n; first += 100 {
 		s.write(func(tx *store.Txn) {
 			for i := first; i < first+100; i++ {
@@ -113,7 +113,7 @@ func TestAThousandWaitersDoNotLookAtEveryChange(t *testing.T) {
 }
 
 func TestAChangeBetweenLookAndWaitIsNotLost(t *testing.T) {
-	s := newSeen(t)
+	s := newTestState(t)
 	s.write(func(tx *store.Txn) { putFederation(tx, "f", 1, "a") })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -132,7 +132,7 @@ func TestAChangeBetweenLookAndWaitIsNotLost(t *testing.T) {
 // TestWhoIsWoken: everything that changes what callers are shown of a federation, and
 // what does not.
 func TestWhoIsWoken(t *testing.T) {
-	s := newSeen(t)
+	s := newTestState(t)
 	s.write(func(tx *store.Txn) {
 		putFederation(tx, "f", 1, "a", "b")
 		putFederation(tx, "g", 1, "c")

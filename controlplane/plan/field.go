@@ -18,28 +18,28 @@ const (
 	maxPlannedFields = 100
 )
 
-// PlannedField is one field that differs. Values are JSON, nil for a field that is
+// Field is one field that differs. Values are JSON, nil for a field that is
 // not there; a long one stands as {"bytes":n,"lines":n,"sha256":"<hex>"}.
-type PlannedField struct {
+type Field struct {
 	Path          string
 	Before, After json.RawMessage
 }
 
 // compared is what differs between two forms of a service: the fields that anybody
 // may read, and of the secrets whether they do. before may be nil.
-func compared(before, after *oscar.Service, was, is json.RawMessage) ([]PlannedField, []oscar.SecretDifference) {
+func compared(before, after *oscar.Service, was, is json.RawMessage) ([]Field, []oscar.SecretDifference) {
 	if before == nil {
 		before = &oscar.Service{}
 	}
 	// Both patches are our own encoding, which is always read.
 	secrets, _ := oscar.SecretDifferences(was, is)
-	var fields []PlannedField
+	var fields []Field
 	for _, d := range oscar.Differences(before, after) {
 		if !ownMark(d.Path) && !slices.ContainsFunc(secrets, func(s oscar.SecretDifference) bool { return s.Path == d.Path }) {
-			fields = append(fields, PlannedField{Path: d.Path, Before: summary(d.Before), After: summary(d.After)})
+			fields = append(fields, Field{Path: d.Path, Before: summary(d.Before), After: summary(d.After)})
 		}
 		if len(fields) == maxPlannedFields {
-			fields = append(fields, PlannedField{Path: "..."})
+			fields = append(fields, Field{Path: "..."})
 			break
 		}
 	}
@@ -78,7 +78,7 @@ func summary(v json.RawMessage) json.RawMessage {
 }
 
 // topFields names the top-level fields of differences, each once, for a sentence.
-func topFields(fields []PlannedField, secrets []oscar.SecretDifference) []string {
+func topFields(fields []Field, secrets []oscar.SecretDifference) []string {
 	var out []string
 	add := func(path string) {
 		if i := strings.IndexAny(path, ".["); i > 0 {

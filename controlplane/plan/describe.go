@@ -89,13 +89,13 @@ func describe(f *record.Federation, action federations.PlanAction, fence int64) 
 	return plan
 }
 
-func (s surroundings) line(m record.Member, action federations.PlanAction, reasons ...string) PlannedReplica {
-	return PlannedReplica{
+func (s surroundings) line(m record.Member, action federations.PlanAction, reasons ...string) Replica {
+	return Replica{
 		ClusterID: m.ClusterID, ServiceName: m.ServiceName, Action: action, Reasons: reasons, Delay: s.clusters[m.ClusterID].queue,
 	}
 }
 
-func (s surroundings) created(r federations.Rendered) PlannedReplica {
+func (s surroundings) created(r federations.Rendered) Replica {
 	out := s.line(r.At, federations.PlanCreate)
 	out.Votes, out.Left, out.Spec = true, r.Left, r.SpecDigest(true)
 	if r.Origin != nil {
@@ -107,7 +107,7 @@ func (s surroundings) created(r federations.Rendered) PlannedReplica {
 	return out
 }
 
-func (s surroundings) updated(r, before federations.Rendered, generation int64) PlannedReplica {
+func (s surroundings) updated(r, before federations.Rendered, generation int64) Replica {
 	out := s.line(r.At, federations.PlanUpdate)
 	out.Left, out.Spec = r.Left, r.SpecDigest(false)
 	out.Fields, out.Secrets = compared(before.Public, r.Public, federations.WithoutToken(before.Patch), r.Secrets())
@@ -142,15 +142,15 @@ func storageWords(o *record.OriginStorage) string {
 }
 
 // ofCreation warns of what may keep a new replica from being made.
-func (s surroundings) ofCreation(m record.Member, deployment string) []PlanWarning {
+func (s surroundings) ofCreation(m record.Member, deployment string) []Warning {
 	at := s.clusters[m.ClusterID]
 	without := "without its vote nothing is created"
 	if deployment == oscar.DeploymentBestEffort {
 		without = "the replica is created when it can be"
 	}
-	var out []PlanWarning
+	var out []Warning
 	warn := func(reason record.Reason, message string) {
-		out = append(out, PlanWarning{m.ClusterID, m.ServiceName, reason, message + "; " + without})
+		out = append(out, Warning{m.ClusterID, m.ServiceName, reason, message + "; " + without})
 	}
 	switch {
 	case !at.alive:
@@ -167,11 +167,11 @@ func (s surroundings) ofCreation(m record.Member, deployment string) []PlanWarni
 
 // ofReplica warns of a replica that is not as it should be already, and of its
 // cluster.
-func (s surroundings) ofReplica(r view.ReplicaState, f *record.Federation) []PlanWarning {
+func (s surroundings) ofReplica(r view.ReplicaState, f *record.Federation) []Warning {
 	m, at := r.At, s.clusters[r.At.ClusterID]
-	var out []PlanWarning
+	var out []Warning
 	warn := func(reason record.Reason, message string) {
-		out = append(out, PlanWarning{m.ClusterID, m.ServiceName, reason, message})
+		out = append(out, Warning{m.ClusterID, m.ServiceName, reason, message})
 	}
 	switch {
 	case !at.alive:
@@ -196,13 +196,13 @@ func (s surroundings) ofReplica(r view.ReplicaState, f *record.Federation) []Pla
 	return out
 }
 
-func ofFederation(s view.Situation) []PlanWarning {
-	var out []PlanWarning
+func ofFederation(s view.Situation) []Warning {
+	var out []Warning
 	if s.Fed.Paused {
-		out = append(out, PlanWarning{Reason: record.ReasonPaused, Message: "the federation is paused: what is written is applied when it is resumed"})
+		out = append(out, Warning{Reason: record.ReasonPaused, Message: "the federation is paused: what is written is applied when it is resumed"})
 	}
 	for _, r := range s.Leaving {
-		out = append(out, PlanWarning{ClusterID: r.At.ClusterID, ServiceName: r.At.ServiceName,
+		out = append(out, Warning{ClusterID: r.At.ClusterID, ServiceName: r.At.ServiceName,
 			Message: "its removal waits for the cluster and holds the name there"})
 	}
 	return out

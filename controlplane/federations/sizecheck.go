@@ -26,18 +26,18 @@ const (
 	maxLives = 2 * oscar.MaxReplicas
 )
 
-// largest is a federation as it is about to be, for which every later transaction is
+// sizeCheck is a federation as it is about to be, for which every later transaction is
 // tried in memory: what is accepted must be able to end, whatever its syncers say.
-type largest struct {
+type sizeCheck struct {
 	view.Situation
 	limits decide.Limits
-	// submitted are the records of its definition, which the next generation writes again.
-	submitted []gate.Staged
+	// definition are the records of its definition, which the next generation writes again.
+	definition []gate.Staged
 }
 
-// largestOf takes the federation and everything that is desired for it.
-func (c *Controller) largestOf(fed record.Federation, desired []gate.Placed, submitted []gate.Staged) largest {
-	out := largest{limits: c.limits, submitted: submitted}
+// sizeCheckOf takes the federation and everything that is desired for it.
+func (c *Controller) sizeCheckOf(fed record.Federation, desired []gate.Placed, definition []gate.Staged) sizeCheck {
+	out := sizeCheck{limits: c.limits, definition: definition}
 	out.Fed, out.Epoch, out.Now = fed, fed.Epoch, c.cfg.Now()
 	for i, m := range fed.Members {
 		at := slices.IndexFunc(desired, func(p gate.Placed) bool { return p.Rec.UID == m.UID })
@@ -48,13 +48,13 @@ func (c *Controller) largestOf(fed record.Federation, desired []gate.Placed, sub
 	return out
 }
 
-// creates tries the ways that a creation may take, and changes those of a federation that
+// checkCreate tries the ways that a creation may take, and changes those of a federation that
 // stands.
-func (l largest) creates() error {
-	prepared := l.said(record.PhaseRefused)
-	applied := l.said(record.PhaseFailed)
+func (l sizeCheck) checkCreate() error {
+	prepared := l.reported(record.PhaseRefused)
+	applied := l.reported(record.PhaseFailed)
 	back := decide.RollBack(applied.Situation, func(r view.ReplicaState) *record.Failure { return r.Failure("") })
-	ready := decide.Decision{Fed: new(l.as(record.PhaseReady).Fed)}
+	ready := decide.Decision{Fed: new(l.inPhase(record.PhaseReady).Fed)}
 	steps := []laterStep{
 		{"refusal", l.Situation, decide.Abort(prepared.Situation, func(r view.ReplicaState) *record.Failure { return r.Failure("") }), nil},
 		{"vote", l.Situation, decide.Commit(l.Situation, l.limits, 0), nil},
@@ -62,11 +62,11 @@ func (l largest) creates() error {
 		{"rollback", l.Situation, back, nil},
 		{"rollback's outcome", l.Situation, l.after(back).outcome(), nil},
 	}
-	return errors.Join(check(steps), l.changes())
+	return errors.Join(check(steps), l.checkChange())
 }
 
-func (l largest) changes() error {
-	stands := l.as(record.PhaseReady)
+func (l sizeCheck) checkChange() error {
+	stands := l.inPhase(record.PhaseReady)
 	next := stands.Fed
 	next.Generation++
 	specs := map[string]string{}
@@ -79,25 +79,25 @@ func (l largest) changes() error {
 		Visibility: next.Visibility, AllowedUsers: next.AllowedUsers, Members: next.Members, Specs: specs,
 		Request: strings.Repeat("0", 64),
 	}
-	proposed.Adding = proposed.said(record.PhaseRefused).Replicas
+	proposed.Adding = proposed.reported(record.PhaseRefused).Replicas
 	refused := decide.RefuseChange(proposed.Situation)
 	refused.Remove = nil
 	return check([]laterStep{
-		{"change", stands.Situation, decide.ApplyChange(stands.Situation, decide.NewProposal(next, specs)), l.submitted},
-		{"addition of a member", stands.Situation, decide.Decision{Fed: &proposed.Fed}, l.submitted},
+		{"change", stands.Situation, decide.ApplyChange(stands.Situation, decide.NewProposal(next, specs)), l.definition},
+		{"addition of a member", stands.Situation, decide.Decision{Fed: &proposed.Fed}, l.definition},
 		{"refusal of a member", proposed.Situation, refused, nil},
 		{"deletion", stands.Situation, decide.Deletion(stands.Situation, decide.DeletionOrders{RequestID: next.RequestID, Data: "delete", Jobs: "cancel"}), nil},
 	})
 }
 
-// as is the federation in another phase.
-func (l largest) as(phase record.Phase) largest {
+// inPhase is the federation in another phase.
+func (l sizeCheck) inPhase(phase record.Phase) sizeCheck {
 	l.Fed.Phase, l.Fed.Deadline = phase, nil
 	return l
 }
 
-// said is the federation when every syncer has reported as much as is kept of a report.
-func (l largest) said(phase record.Phase) largest {
+// reported is the federation when every syncer has reported as much as is kept of a report.
+func (l sizeCheck) reported(phase record.Phase) sizeCheck {
 	l.Replicas = slices.Clone(l.Replicas)
 	for i := range l.Replicas {
 		r := &l.Replicas[i]
@@ -111,7 +111,7 @@ func (l largest) said(phase record.Phase) largest {
 }
 
 // after is the federation once a decision is made.
-func (l largest) after(d decide.Decision) largest {
+func (l sizeCheck) after(d decide.Decision) sizeCheck {
 	l.Fed = *d.Fed
 	l.Replicas = slices.Clone(l.Replicas)
 	for i := range l.Replicas {
@@ -121,8 +121,8 @@ func (l largest) after(d decide.Decision) largest {
 }
 
 // outcome is the end of a rollback of which every part failed, which is longest.
-func (l largest) outcome() decide.Decision {
-	return decide.DecideRollingBack(l.said(record.PhaseFailed).Situation)
+func (l sizeCheck) outcome() decide.Decision {
+	return decide.DecideRollingBack(l.reported(record.PhaseFailed).Situation)
 }
 
 // laterStep is a transaction that may come.

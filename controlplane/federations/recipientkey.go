@@ -12,20 +12,20 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// keylessError refuses a placement on clusters whose syncers have not yet said to which
+// missingKeyError refuses a placement on clusters whose syncers have not yet said to which
 // keys their secrets are to be sealed.
-type keylessError struct {
+type missingKeyError struct {
 	refused  *fault.Error
 	clusters []string
 }
 
-func (e *keylessError) Error() string { return e.refused.Error() }
+func (e *missingKeyError) Error() string { return e.refused.Error() }
 
-func (e *keylessError) Unwrap() error { return e.refused }
+func (e *missingKeyError) Unwrap() error { return e.refused }
 
 // neverConnected refuses a placement on a cluster that nothing can be sealed to.
 func (r *Renderer) neverConnected(fed record.Federation) error {
-	var keyless []string
+	var missing []string
 	fed.Phase = record.PhaseAborted
 	fed.Members = slices.Clone(fed.Members)
 	for i := range fed.Members {
@@ -37,7 +37,7 @@ func (r *Renderer) neverConnected(fed record.Federation) error {
 		if r.reachable(m.ClusterID) {
 			continue
 		}
-		keyless = append(keyless, m.ClusterID)
+		missing = append(missing, m.ClusterID)
 		m.Cause = &record.Failure{
 			Reason: record.ReasonNoVote, Operation: "vote",
 			Message: "no syncer of this cluster has ever connected; start it, or leave the cluster out",
@@ -46,18 +46,18 @@ func (r *Renderer) neverConnected(fed record.Federation) error {
 			m.Cause.Message = "its syncer has connected and has not said its key yet; try again, or leave the cluster out"
 		}
 	}
-	if len(keyless) == 0 {
+	if len(missing) == 0 {
 		return nil
 	}
 	fed.Code, fed.Detail = string(fault.CodeUnavailable), decide.FailureDetail(fed.Members)
-	return &keylessError{refused: view.FailedError(&fed), clusters: keyless}
+	return &missingKeyError{refused: view.FailedError(&fed), clusters: missing}
 }
 
 // awaitKeys waits, as long as for a vote that is asked for at began, until the clusters
 // that err was for have said their keys, or are registered no more. It says whether
 // another try is worth it.
 func (c *Controller) awaitKeys(ctx context.Context, err error, began time.Time) bool {
-	e, ok := errors.AsType[*keylessError](err)
+	e, ok := errors.AsType[*missingKeyError](err)
 	if !ok {
 		return false
 	}
