@@ -207,6 +207,72 @@ func TestEveryFolderHasARow(t *testing.T) {
 	}
 }
 
+// TestPackagesImportWhatThePictureHasBelow: packages.svg draws the packages of the control
+// plane and the syncer in rows, and each imports only what is drawn below it.
+func TestPackagesImportWhatThePictureHasBelow(t *testing.T) {
+	const module = "github.com/oscarfed/oscarfed/"
+	row := map[string]int{}
+	box := regexp.MustCompile(`<text class="name" data-package="([a-z0-9/]+)" x="\d+" y="(\d+)"`)
+	for _, m := range box.FindAllStringSubmatch(page(t, "packages.svg"), -1) {
+		y, err := strconv.Atoi(m[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		row[m[1]] = y
+	}
+	sources(t, ".go", func(path, text string) {
+		folder := filepath.ToSlash(filepath.Dir(strings.TrimPrefix(path, ".."+string(filepath.Separator))))
+		if strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		if _, drawn := row[folder]; !drawn {
+			if top, _, _ := strings.Cut(folder, "/"); top == "controlplane" || top == "syncer" {
+				t.Errorf("packages.svg does not draw %s", folder)
+			}
+			return
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range file.Imports {
+			imported, ours := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), module)
+			if y, ok := row[imported]; ours && ok && y <= row[folder] {
+				t.Errorf("%s imports %s, which packages.svg does not draw below it", folder, imported)
+			}
+		}
+	})
+	if len(row) < 20 {
+		t.Errorf("packages.svg draws only %d packages", len(row))
+	}
+}
+
+// TestNamedFilesExist: a page that names a file or folder of the repository names one
+// that there is.
+func TestNamedFilesExist(t *testing.T) {
+	files, path := 0, regexp.MustCompile("`((?:api|cmd|controlplane|deploy|docs|examples|internal|store|syncer|test|tools)/[\\w./-]*)`")
+	for _, folder := range []string{".", ".."} {
+		pages, err := filepath.Glob(filepath.Join(folder, "*.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range pages {
+			if filepath.Base(file) == "CHANGELOG.md" {
+				continue // of former versions, too
+			}
+			for name := range named(page(t, file), path) {
+				files++
+				if _, err := os.Stat(filepath.Join("..", name)); err != nil {
+					t.Errorf("%s names %s: %v", file, name, err)
+				}
+			}
+		}
+	}
+	if files == 0 {
+		t.Error("no page names a file: nothing was checked")
+	}
+}
+
 // TestTypesOfTheGlossaryExist: a term that names a Go type names one that there is.
 func TestTypesOfTheGlossaryExist(t *testing.T) {
 	types := map[string]bool{}
