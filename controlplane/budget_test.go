@@ -69,7 +69,7 @@ func TestSpecsThatWaitToBeSweptCount(t *testing.T) {
 // What does not fit is refused before its first part is written.
 func TestACreationIsHeldAgainstTheFreeSpaceWhole(t *testing.T) {
 	server := storetest.Start(t, embedded.Config{Quota: 16 << 20})
-	w := &world{t: t, store: storetest.Open(t, store.Config{Endpoints: []string{server.Endpoint()}}), identity: newIdentity(t), clusters: map[string]*puppet{}}
+	w := &world{t: t, store: storetest.Open(t, store.Config{Endpoints: []string{server.Endpoint()}}), identity: newIdentity(t), clusters: map[string]*fakeSyncer{}}
 	w.ControlPlane = startControlPlane(t, w.store, w.identity, func(c *controlplane.Config) { c.SpaceInterval = 20 * time.Millisecond })
 	for _, id := range []string{"a", "b", "c"} {
 		w.addCluster(id)

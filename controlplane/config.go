@@ -32,8 +32,8 @@ type Config struct {
 	// Users keeps etcd's users as the registrations are; nil when etcd has none, or
 	// when only others may change them.
 	Users clusters.Users
-	// Limits of what one cluster may write; who passes them is revoked. Without Users
-	// nobody is.
+	// Limits of what one cluster may write; a cluster that exceeds them is revoked, unless
+	// Users is nil.
 	Limits access.Limits
 	// DefaultCluster takes services that name no cluster; it may be empty.
 	DefaultCluster string
@@ -80,7 +80,7 @@ type Config struct {
 	// LostAfter is for how long a cluster must have had no session before a job that it
 	// has claimed at most goes elsewhere: 10 s.
 	LostAfter time.Duration
-	// OfferPatience is how long a Job that a member offers may stand frozen while nobody
+	// OfferPatience is how long an offered Job may stay frozen while no other member
 	// takes it: 60 s.
 	OfferPatience time.Duration
 	// EndpointNetworks are networks that members of type endpoint may be in although they

@@ -425,7 +425,7 @@ func TestAPendingDeleteHoldsItsNameAgainstAnotherOwner(t *testing.T) {
 func TestTwoDecidersTakeEachStepOnce(t *testing.T) {
 	st := storetest.New(t)
 	id := newIdentity(t)
-	w := &world{t: t, store: st, clusters: map[string]*puppet{}}
+	w := &world{t: t, store: st, clusters: map[string]*fakeSyncer{}}
 	w.ControlPlane = startControlPlane(t, st, id)
 	startControlPlane(t, st, id)
 	startControlPlane(t, st, id)
@@ -456,7 +456,7 @@ func TestAnInstanceWithAnotherIdentityDoesNotStart(t *testing.T) {
 func TestARestartedControlPlaneTakesTheNextStep(t *testing.T) {
 	st := storetest.New(t)
 	id := newIdentity(t)
-	w := &world{t: t, store: st, clusters: map[string]*puppet{}}
+	w := &world{t: t, store: st, clusters: map[string]*fakeSyncer{}}
 	w.ControlPlane = startControlPlane(t, st, id)
 	for _, c := range []string{"a", "b", "c"} {
 		w.addCluster(c)

@@ -9,7 +9,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// advanceElapsed writes how far the agreed time is, when nobody has done so lately.
+// advanceElapsed writes the agreed elapsed time, unless another instance has done so lately.
 func (c *ControlPlane) advanceElapsed(ctx context.Context) error {
 	every := view.TickMost
 	for _, kept := range []time.Duration{c.cfg.KeepRequest, c.cfg.KeepResult, c.cfg.KeepDeleted, c.cfg.KeepJobs} {

@@ -14,7 +14,7 @@ import (
 )
 
 // fails reports that an attempt has failed.
-func (p *puppet) fails(job string, n int, reason record.JobReason) {
+func (p *fakeSyncer) fails(job string, n int, reason record.JobReason) {
 	p.t.Helper()
 	for _, state := range []record.JobState{record.JobClaimed, record.JobSubmitting, record.JobSubmitted, record.JobRunning} {
 		p.says(job, n, state)

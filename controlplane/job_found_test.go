@@ -12,14 +12,14 @@ import (
 )
 
 // lists says that a cluster has told of all its Jobs in an epoch.
-func (p *puppet) lists(epoch string) {
+func (p *fakeSyncer) lists(epoch string) {
 	p.write(record.ObservedClusterKey(p.cluster), record.ObservedCluster{
 		V: record.Version, Recipient: p.identity.Recipient(), OscarVersion: "v4.1.2", Epoch: epoch, JobsEpoch: epoch,
 	})
 }
 
 // finds reports an attempt that no assignment asks for.
-func (p *puppet) finds(service, job string, attempt int, state record.JobState, epoch string) {
+func (p *fakeSyncer) finds(service, job string, attempt int, state record.JobState, epoch string) {
 	at := record.At(time.Now())
 	p.write(record.JobReportKey(p.cluster, job, attempt), record.JobReport{
 		V: record.Version, State: state, Found: true, Service: service, PostedAt: &at, LastTransitionTime: at, Epoch: epoch,

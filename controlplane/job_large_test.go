@@ -17,7 +17,7 @@ import (
 func TestJobsOnManyLostClustersAreWithdrawnTogether(t *testing.T) {
 	w := newJobWorld(t)
 	const n = 33 // each job compares itself, its report, its session and what is promised there
-	var far []*puppet
+	var far []*fakeSyncer
 	var members []string
 	for i := range n {
 		id := fmt.Sprintf("far%02d", i)

@@ -15,7 +15,7 @@ import (
 
 // offers reports a Job of a service that waits, as its syncer does; frozen with its
 // event, sealed to whom the answer names.
-func (p *puppet) offers(service, job, name string, state record.OfferState, mutate ...func(event *string, o *record.Offer)) {
+func (p *fakeSyncer) offers(service, job, name string, state record.OfferState, mutate ...func(event *string, o *record.Offer)) {
 	p.t.Helper()
 	body, offer := secretEvent, record.Offer{}
 	for _, m := range mutate {
@@ -59,7 +59,7 @@ func ofBucket(says bool) func(*string, *record.Offer) {
 }
 
 // answered is what stands as the answer to an offer; nil for nothing.
-func (p *puppet) answered(job string) *record.OfferAnswer {
+func (p *fakeSyncer) answered(job string) *record.OfferAnswer {
 	p.t.Helper()
 	items, _, err := p.store.List(p.t.Context(), record.OfferAnswersPrefix(p.cluster))
 	if err != nil {
@@ -77,7 +77,7 @@ func (p *puppet) answered(job string) *record.OfferAnswer {
 	return nil
 }
 
-func (w *world) answers(p *puppet, job string, word record.OfferWord) {
+func (w *world) answers(p *fakeSyncer, job string, word record.OfferWord) {
 	w.t.Helper()
 	w.eventually(func() bool { a := p.answered(job); return a != nil && a.Answer == word })
 }

@@ -28,7 +28,7 @@ func newEndpointWorld(t *testing.T, url string, mutate ...func(*controlplane.Con
 func newEndpointWorldOn(t *testing.T, endpoint, url string, mutate ...func(*controlplane.Config)) *world {
 	t.Helper()
 	invariants.Guard(t, endpoint, invariants.Options{Secrets: []string{secretEvent, "the-key-of-the-endpoint"}})
-	w := &world{t: t, store: storetest.Open(t, store.Config{Endpoints: []string{endpoint}}), identity: newIdentity(t), clusters: map[string]*puppet{}}
+	w := &world{t: t, store: storetest.Open(t, store.Config{Endpoints: []string{endpoint}}), identity: newIdentity(t), clusters: map[string]*fakeSyncer{}}
 	mutate = append([]func(*controlplane.Config){func(c *controlplane.Config) { c.JobPause = 10 * time.Millisecond }}, mutate...)
 	w.ControlPlane = startControlPlane(t, w.store, w.identity, mutate...)
 	w.addCluster("a")

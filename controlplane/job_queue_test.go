@@ -12,7 +12,7 @@ import (
 )
 
 // standingOf lists the services that have an attempt at a cluster, and how many.
-func (p *puppet) standingOf(w *world) (places int, of map[string]int) {
+func (p *fakeSyncer) standingOf(w *world) (places int, of map[string]int) {
 	p.t.Helper()
 	of = map[string]int{}
 	for _, a := range p.standing() {

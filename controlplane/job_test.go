@@ -107,7 +107,7 @@ func TestManyJobsOverTwoInstances(t *testing.T) {
 		t.Errorf("by random they went to %v", places)
 	}
 	w.eventually(func() bool { return len(w.keys(record.ReservedPrefix)) == 0 })
-	t.Logf("%.2f revisions a job, of which the puppets' are %d", float64(w.revision()-began)/n, len(whole()))
+	t.Logf("%.2f revisions a job, of which the fake syncers' are %d", float64(w.revision()-began)/n, len(whole()))
 }
 
 // TestARefusedJobGoesElsewhereAndIsParked with every attempt's cause, and replayed.

@@ -19,9 +19,9 @@ import (
 const onA = `{"name":"latest0","image":"i","script":"s","federation":{"members":[{"type":"oscar","cluster_id":"d","service_name":"latest1"}]}}`
 
 // keyless is a cluster whose syncer has connected and has not said its key yet.
-func (w *world) keyless(id string) *puppet {
+func (w *world) keyless(id string) *fakeSyncer {
 	w.t.Helper()
-	p := &puppet{t: w.t, store: w.store, cluster: id, identity: newIdentity(w.t), answer: yes}
+	p := &fakeSyncer{t: w.t, store: w.store, cluster: id, identity: newIdentity(w.t), answer: yes}
 	if _, err := w.Clusters.RegisterCluster(w.t.Context(), admin, clusters.Spec{ClusterID: id, Endpoint: "https://" + id + ".example.org"}); err != nil {
 		w.t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func (w *world) keyless(id string) *puppet {
 }
 
 // saysKey is the first report of a cluster.
-func (p *puppet) saysKey() {
+func (p *fakeSyncer) saysKey() {
 	p.t.Helper()
 	_, err := p.store.Update(p.t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
 		tx.Put(record.ObservedClusterKey(p.cluster), record.ObservedCluster{V: record.Version, Recipient: p.identity.Recipient(), OscarVersion: "v4.1.2"})

@@ -22,7 +22,7 @@ import (
 var ann = identity.Caller{Subject: "ann@egi.eu"}
 
 // minio has the syncer of a cluster report where its MinIO is.
-func (p *puppet) minio(endpoint string, verify *bool) {
+func (p *fakeSyncer) minio(endpoint string, verify *bool) {
 	p.t.Helper()
 	p.write(record.ObservedClusterKey(p.cluster), record.ObservedCluster{
 		V: record.Version, Recipient: p.identity.Recipient(), OscarVersion: "v4.1.2",
@@ -159,7 +159,7 @@ const bucketEvent = `{"EventName":"s3:ObjectCreated:Put","Key":"grayifyr0/in/x",
 
 // reads has the syncer of a cluster report whether its replica can use the storage of the
 // origin; nil for one that has its own.
-func (p *puppet) reads(service string, inputs *record.Inputs) {
+func (p *fakeSyncer) reads(service string, inputs *record.Inputs) {
 	p.t.Helper()
 	key := record.ObservedServiceKey(p.cluster, service)
 	_, err := p.store.Update(p.t.Context(), store.Update{Keys: []string{key}, Build: func(v store.View, tx *store.Txn) error {

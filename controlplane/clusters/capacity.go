@@ -12,15 +12,15 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// Capacities is what the clusters have for jobs.
+// Capacities are the capacities of all clusters.
 type Capacities struct {
 	// Clusters by id.
 	Clusters []Capacity
-	// Jobs that have not ended; 0 for who is no administrator.
+	// Jobs that have not ended; 0 unless the caller is an administrator.
 	Jobs int
 }
 
-// Capacity is what one cluster has for jobs. What it had is of use only while Fresh.
+// Capacity is the capacity of one cluster for jobs. It counts only while Fresh.
 type Capacity struct {
 	ClusterID string
 	State     record.ClusterState
@@ -36,8 +36,8 @@ type Capacity struct {
 	PromisedMillicores, PromisedBytes int64
 }
 
-// Capacities tells what each registered cluster has for jobs. Every caller may know it, as at
-// an OSCAR; how many jobs there are, and what nodes are called, is for the administrator.
+// Capacities lists the capacity of each registered cluster. Every caller may read it, as at an
+// OSCAR; only an administrator sees the number of jobs and the names of nodes.
 func (c *Controller) Capacities(ctx context.Context, caller identity.Caller) (Capacities, error) {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return Capacities{}, err

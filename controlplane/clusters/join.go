@@ -52,7 +52,7 @@ type Enrolment struct {
 // Join lets the syncer of a cluster in: one transaction uses the token up and writes
 // into the registration who the cluster is from now on. Of several that come with one
 // token one is let in; the same key again, while the token lasts, gets the same
-// answer again. What is wrong with a token nobody is told.
+// answer again. The answer does not say what is wrong with a token.
 func (c *Controller) Join(ctx context.Context, in JoinRequest) (*Enrolment, error) {
 	if c.cfg.Access == nil {
 		return nil, errNoAccess()
@@ -94,7 +94,7 @@ func (c *Controller) otherOscar(who decide.Applicant) error {
 		"use that one, or remove it first (oscarfed cluster remove %s). If it is another OSCAR with the same MinIO, start both syncers with --shared-minio", first, first)}
 }
 
-// writeJoin uses the token up. Its update needs no marker: a try whose outcome is not
+// writeJoin consumes the token. Its update needs no marker: a try whose outcome is not
 // known is found to be done by the token, which names our key.
 func (c *Controller) writeJoin(ctx context.Context, token string, who decide.Applicant, csr *pki.Request) (*Enrolment, error) {
 	key := record.ClusterKey(who.Cluster)
@@ -159,7 +159,7 @@ func (c *Controller) admit(ctx context.Context, cluster, uid string) error {
 		return fault.Crossing(err)
 	}
 	if reg != nil && reg.UID == uid && (decide.Admissible(reg) || reg.Removal != nil) {
-		return nil // who is removed from now on still has to be told what to do
+		return nil // a cluster that is being removed still has to be told what to do
 	}
 	if err := c.cfg.Access.Revoke(ctx, cluster, uid); err != nil {
 		c.cfg.Logger.Error("etcd's user of a cluster that was removed meanwhile was not taken away", "cluster", cluster, "cluster_uid", uid, "error", err)

@@ -108,7 +108,7 @@ func plausibleJoinToken(text string) bool {
 	return ok && err == nil && len(secret) == joinBytes
 }
 
-// errNoAccess answers those who want to join an etcd that has no users.
+// errNoAccess is the answer to a join when etcd has no users.
 func errNoAccess() error {
 	return &fault.Error{Code: fault.CodeFailedPrecondition, Message: "nobody joins here: the etcd of this control plane has no users that it could give out; start the syncer with --etcd-endpoints"}
 }

@@ -34,7 +34,7 @@ const purposeRelay = "relay"
 // instances may be apart.
 const relayProofLife = time.Minute
 
-// streamsInterval is how often it is looked whose streams may stay.
+// streamsInterval is the time between two checks of which streams may stay.
 const streamsInterval = 10 * time.Second
 
 // StreamChallenge is what a syncer has to open.

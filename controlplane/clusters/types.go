@@ -39,7 +39,7 @@ type Cluster struct {
 	Revoked *record.Revocation
 }
 
-// Joined is who a cluster has joined as.
+// Joined is the identity that a cluster has joined with.
 type Joined struct {
 	// Key is the fingerprint of its syncer's key.
 	Key           string
@@ -58,7 +58,7 @@ type Removal struct {
 	// acknowledged by it.
 	Federations int
 	Tombstones  int
-	// Waits says for what; Blocked that it goes on only when somebody does that.
+	// Waits says what the removal waits for; Blocked that a person must do it.
 	Waits   string
 	Blocked bool
 }

@@ -13,7 +13,7 @@ import (
 
 // Users keeps etcd's users as the registrations of the clusters are.
 type Users interface {
-	// KeepUsers is access.Admin.Keep, as somebody who may do that.
+	// KeepUsers is access.Admin.Keep, with the rights for it.
 	KeepUsers(ctx context.Context, want func(context.Context) (access.Wanted, error)) error
 }
 

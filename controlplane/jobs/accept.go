@@ -19,11 +19,11 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 )
 
-// MaxEvent is the most bytes that a job's event may have: it is an environment
-// variable of a pod at last, and Linux takes no longer one.
+// MaxEvent is the largest size of a job's event in bytes: the event becomes an environment
+// variable of a pod, and Linux limits its length.
 const MaxEvent = 96 << 10
 
-// retryJobs is when to try again what was refused for the number of jobs in flight.
+// retryJobs is the Retry-After of a job that was refused because too many jobs are in flight.
 const retryJobs = 5 * time.Second
 
 // Request asks for a job.
@@ -38,8 +38,8 @@ type Request struct {
 }
 
 // SubmitJob stores a job: when it answers, the job is accepted and will end in a named
-// state. The caller is who may see the service, or who has shown its token. The
-// same Idempotency-Key with the same event answers the same job.
+// state. The caller may see the service, or has its token. The same Idempotency-Key
+// with the same event answers the same job.
 func (c *Controller) SubmitJob(ctx context.Context, caller identity.Caller, req Request) (*Job, error) {
 	if err := checkEvent(req.Event); err != nil {
 		return nil, err
@@ -79,8 +79,8 @@ func (c *Controller) SubmitJob(ctx context.Context, caller identity.Caller, req 
 	return shown, nil
 }
 
-// spaceForJob is room for a job: its event is in the store twice once it is assigned. A request
-// that is repeated is answered by what is there.
+// spaceForJob reserves space in the store for a job: an assigned job has its event there twice.
+// A repeated request needs no space.
 func (c *Controller) spaceForJob(ctx context.Context, caller identity.Caller, s *submission) (release func(), err error) {
 	release, err = c.requests.Reserve(caller, view.AccountOf(&s.job), gate.JobBytes+2*int64(len(s.event.Sealed)))
 	if err != nil && c.federations.RequestKnown(ctx, s.claim) {
@@ -102,8 +102,8 @@ func checkEvent(event []byte) error {
 	return nil
 }
 
-// MemberForJob finds the service that a job is for. What the state does not have is
-// looked for again once it is as new as the store: the service may be new.
+// MemberForJob finds the member whose service the request names. The service may be new: when the
+// state does not have it, it looks again once the state is as new as the store.
 func (c *Controller) MemberForJob(ctx context.Context, caller identity.Caller, req Request) (view.MemberRef, error) {
 	p, err := c.findForJob(caller, req)
 	if err == nil {
@@ -123,7 +123,7 @@ func (c *Controller) findForJob(caller identity.Caller, req Request) (view.Membe
 	return p, admits(p.Rec, req.Service)
 }
 
-// admits says whether a federation takes jobs. One that is paused does, and holds them.
+// admits says whether a federation takes jobs. A paused federation takes and holds them.
 func admits(f *record.Federation, service string) error {
 	if word := record.Strange(f); word != "" {
 		return fault.NewerVersion(fmt.Sprintf("federation %q", f.GroupID), word)
@@ -166,9 +166,9 @@ func (c *Controller) submission(caller identity.Caller, req Request, p view.Memb
 	return s, nil
 }
 
-// refusedFor says which limit of jobs in flight one more would pass; empty for none.
-// Each instance counts what it has seen: several can together pass a limit by what
-// they accept within a moment.
+// refusedFor says which limit of jobs in flight one more job would exceed; nil for none.
+// Each instance counts the jobs that it has seen, so several instances can together exceed
+// a limit by the jobs that they accept at the same moment.
 func (c *Controller) refusedFor(j *record.Job, federation, user int) error {
 	var why string
 	switch {

@@ -18,7 +18,7 @@ const (
 	// transaction accepts.
 	acceptAtOnce = 40
 	acceptBytes  = 1 << 20
-	// acceptQueue is how many may wait for their transaction.
+	// acceptQueue is how many submissions may wait for their transaction.
 	acceptQueue = 1000
 )
 
@@ -29,24 +29,24 @@ type submission struct {
 	// body is the event itself.
 	body  []byte
 	claim request.Claim
-	// fedRev is the revision of the federation that it was looked at with, and admits
-	// looks at another one.
+	// fedRev is the revision of the federation that it was checked against, and admits
+	// checks another revision.
 	fedRev int64
 	admits func(*record.Federation) error
-	// done is closed when id, which is another one for a repeated request, or err is
-	// known.
+	// done is closed when id or err is set. A repeated request has the id of its first job.
 	done chan struct{}
 	id   string
 	err  error
 }
 
-// acceptor stores submissions, many in one transaction: what comes while one is
-// written goes into the next.
+// acceptor stores submissions, many in one transaction: submissions that arrive during a
+// transaction go into the next one.
 type acceptor struct{ queue chan *submission }
 
 func newAcceptor() *acceptor { return &acceptor{queue: make(chan *submission, acceptQueue)} }
 
-// submit waits until a submission is stored or refused. Who goes away does not know.
+// submit waits until a submission is stored or refused. When ctx ends before, the outcome is
+// unknown.
 func (a *acceptor) submit(ctx context.Context, s *submission) (string, error) {
 	select {
 	case a.queue <- s:
@@ -90,7 +90,8 @@ func (c *Controller) acceptJobs(ctx context.Context) error {
 	}
 }
 
-// refuseWaiting tells those that wait while this instance stops that nothing was done.
+// refuseWaiting answers the waiting submissions with an error: this instance stops, and stored
+// none of them.
 func (c *Controller) refuseWaiting(ctx context.Context) {
 	for {
 		select {
@@ -103,8 +104,7 @@ func (c *Controller) refuseWaiting(ctx context.Context) {
 	}
 }
 
-// acceptBatch stores jobs with their events in one transaction. Each is judged for
-// itself: what is refused is left out.
+// acceptBatch stores jobs with their events in one transaction. It leaves out refused jobs.
 func (c *Controller) acceptBatch(ctx context.Context, batch []*submission) {
 	var epoch string
 	federations, users := map[string]int{}, map[string]int{}
@@ -178,8 +178,8 @@ func (c *Controller) acceptBatch(ctx context.Context, batch []*submission) {
 	}
 }
 
-// judge says whether a submission is to be stored. When it was stored already, or the
-// same request has made another job, or it is refused, it is not, and knows.
+// judge says whether to store a submission. It sets the submission's id or err when it was stored
+// already, when the same request has made another job, or when it is refused.
 func (c *Controller) judge(v store.View, s *submission, batch map[string]*submission) bool {
 	if _, ours := v.KV(record.JobKey(s.job.Job)); ours {
 		s.id = s.job.Job // by a try whose answer was lost

@@ -18,7 +18,7 @@ const (
 	keepAttempts = 16
 	// maxJobMessage bounds what of a report's message is kept with the job, in bytes.
 	maxJobMessage = 500
-	// maxPodReason bounds what Kubernetes calls it, in bytes.
+	// maxPodReason bounds Kubernetes' reason, in bytes.
 	maxPodReason = 100
 	// maxKeptEvent bounds the events of failed jobs that are kept with them, in bytes: those of
 	// buckets have about 1 KiB.
@@ -121,7 +121,8 @@ func decideJob(s jobSituation) jobDecision {
 	return s.unposted(state)
 }
 
-// onItsWay: OSCAR may have it. It stays where it is whatever happens there.
+// onItsWay is the step when OSCAR may have it. The job stays with that cluster, whatever happens
+// there.
 func (s jobSituation) onItsWay(state record.JobState) jobDecision {
 	next := s.job
 	switch {
@@ -142,11 +143,11 @@ func (s jobSituation) onItsWay(state record.JobState) jobDecision {
 	return jobDecision{}
 }
 
-// orderByReplica stands in Job.Cancel for who removed its replica with jobs=cancel.
+// orderByReplica is the Job.Cancel of a job whose replica was removed with jobs=cancel.
 const orderByReplica = "the removal of its service"
 
-// unposted: nobody has asked OSCAR. The attempt is taken back when it will not go on
-// where it is, in a transaction that fails when it just does.
+// unposted is the step when OSCAR was not asked yet. The attempt is withdrawn when it will not go
+// on where it is, in a transaction that fails if it goes on at that moment.
 func (s jobSituation) unposted(state record.JobState) jobDecision {
 	claimed := state == record.JobClaimed
 	// In an older epoch more may have happened than the store knows.
@@ -197,7 +198,7 @@ func (s jobSituation) withdraw(reason record.JobReason, message string) jobDecis
 	return jobDecision{name: "withdraw", next: next, drop: true, fenced: true}
 }
 
-// refused: OSCAR has not made it, for certain.
+// refused is the step when OSCAR certainly has not created it.
 func (s jobSituation) refused() jobDecision {
 	r := s.report
 	if s.job.Cancel != "" || s.disbanded {
@@ -215,8 +216,8 @@ func (s jobSituation) refused() jobDecision {
 	return retry(next, s.now, s.pause)
 }
 
-// withoutInputs: its syncer is certain that nothing of the service has run, since what it
-// reads first could not be read. It waits until a member can read it.
+// withoutInputs is the step when the inputs could not be read: its syncer is certain that nothing of
+// the service has run. The job waits until a member can read them.
 func (s jobSituation) withoutInputs() jobDecision {
 	next := s.failedAttempt(*s.report)
 	next.Tries++

@@ -23,7 +23,7 @@ type offerSituation struct {
 	now       time.Time
 	// frozenSince is when this instance first saw that the job is frozen.
 	frozenSince time.Time
-	// patience is how long a Job may stand frozen while nobody takes it.
+	// patience is how long a Job may stay frozen while no other member takes it.
 	patience time.Duration
 }
 
@@ -45,9 +45,9 @@ type offerDecision struct {
 // decideOffer is pure: what is answered to an offer, but for the freeze, which needs the
 // dispatcher's choice.
 //
-//	frozen, and nobody has it ──────────► take: queued, from there
+//	frozen, and no member has it ───────► take: queued, from there
 //	taken, and OSCAR elsewhere has it ──► release
-//	taken, and nobody wants it ─────────► back: restore
+//	taken, and no member takes it ──────► back: restore
 //	taken, and it started all the same ─► back, without an answer
 //	over ───────────────────────────────► the answer goes
 func decideOffer(s offerSituation) offerDecision {
@@ -83,7 +83,7 @@ func decideOffer(s offerSituation) offerDecision {
 	return offerDecision{}
 }
 
-// untaken is about a Job that is frozen, and that no job stands for there.
+// untaken is the step for a frozen Job that has no job in the store.
 func (s offerSituation) untaken() offerDecision {
 	answered := s.answer != "" && !s.stale
 	switch {
@@ -92,7 +92,7 @@ func (s offerSituation) untaken() offerDecision {
 	case s.job == nil, s.ours, s.job.State == record.JobReturned:
 		return offerDecision{name: "take", take: true}
 	case s.posted, s.job.State.Ended() && s.job.State != record.JobParked:
-		// The history that was lost had given it to somebody else.
+		// In the lost history another member had taken it.
 		return offerDecision{name: "release", answer: record.OfferRelease}
 	}
 	return offerDecision{}

@@ -22,12 +22,12 @@ const (
 	// transaction: etcd takes 1.5 MiB.
 	assignAtOnce = 25
 	assignBytes  = 900 << 10
-	// assignPause lies between two passes that find nobody for what waits.
+	// assignPause is the time between two rounds that assign nothing although jobs wait.
 	assignPause = 50 * time.Millisecond
-	// assignTick is the time between two passes while jobs wait and nothing happens.
+	// assignTick is the time between two rounds while jobs wait and nothing happens.
 	assignTick = 5 * time.Second
-	// waitsFor is how long a job waits before its record says that nobody takes it:
-	// what is taken soon costs no revision.
+	// waitsFor is how long a job waits before its record says that no member takes it:
+	// a job that is assigned soon costs no revision.
 	waitsFor = 500 * time.Millisecond
 )
 
@@ -36,19 +36,19 @@ const (
 // dispatchers one wins. The other steps back for a moment.
 type dispatcher struct {
 	wake chan struct{}
-	// gzips are writers that are used again: each has about a megabyte.
+	// gzips reuses writers: each has about a megabyte.
 	gzips sync.Pool
-	// events are those that this instance has accepted and not assigned yet.
+	// events holds the events of jobs that this instance has accepted and not assigned yet.
 	events eventCache
 }
 
 func newDispatcher() *dispatcher {
-	return &dispatcher{wake: make(chan struct{}, 1), events: eventCache{most: eventMemorySize}}
+	return &dispatcher{wake: make(chan struct{}, 1), events: eventCache{most: eventCacheSize}}
 }
 
 func (d *dispatcher) look() { view.Nudge(d.wake) }
 
-// Dispatch assigns jobs until ctx ends.
+// dispatch assigns jobs until ctx ends.
 func (c *Controller) dispatch(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -66,7 +66,7 @@ func (c *Controller) dispatch(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, gate.ErrStale), errors.Is(err, gate.ErrFence):
-			// Another instance is at it.
+			// Another instance assigns the same jobs.
 			lost = min(max(2*lost, 25*time.Millisecond), 400*time.Millisecond)
 			next = lost/2 + rand.N(lost) //nolint:gosec // spreads load, guards nothing
 		case err != nil:
@@ -77,7 +77,7 @@ func (c *Controller) dispatch(ctx context.Context) error {
 			c.dispatcher.look()
 			continue
 		case seen.waits:
-			// Everything that happens anywhere may have made room: it is looked at together.
+			// Any change may have freed capacity: one round looks at all the changes of a pause.
 			lost = 0
 			if !gate.Pause(ctx, assignPause) {
 				return ctx.Err()
@@ -89,7 +89,7 @@ func (c *Controller) dispatch(ctx context.Context) error {
 	}
 }
 
-// assign makes one pass and writes it.
+// assign makes one round and writes it.
 func (c *Controller) assign(ctx context.Context) (roundResult, error) {
 	if c.gate.Unverified() {
 		return roundResult{}, gate.ErrStale
@@ -99,13 +99,13 @@ func (c *Controller) assign(ctx context.Context) (roundResult, error) {
 	}
 	p := &round{
 		seen: &c.seen,
-		now:  c.cfg.Now(), fields: map[string]*Candidates{}, promised: map[string][]record.Promise{}, full: map[string]string{}, blocked: map[string]bool{},
+		now:  c.cfg.Now(), candidates: map[string]*Candidates{}, promised: map[string][]record.Promise{}, full: map[string]string{}, blocked: map[string]bool{},
 	}
 	out := roundResult{next: assignTick}
 	c.state.Read(func(v *view.View) {
 		out.waits = len(v.Jobs.Queued)+len(v.Jobs.Offered) > 0
 		fillRound(v, p, c.needs.get)
-		freezes(v, p, c.needs.get)
+		answerOffers(v, p, c.needs.get)
 	})
 	if !p.next.IsZero() {
 		out.next = min(out.next, max(p.next.Sub(p.now), time.Millisecond))
@@ -129,8 +129,8 @@ func (c *Controller) assign(ctx context.Context) (roundResult, error) {
 	return out, nil
 }
 
-// sealed seals the events of jobs that are assigned, each for its cluster. What this
-// instance does not remember it opens. A job whose event cannot be had ends.
+// sealed seals the events of assigned jobs, each to its cluster. It reads and opens an event
+// that is not cached. A job whose event cannot be read ends.
 func (c *Controller) sealed(ctx context.Context, steps []*assignStep) ([]*jobStep, error) {
 	if len(steps) == 0 {
 		return nil, nil
@@ -170,7 +170,7 @@ func (c *Controller) sealed(ctx context.Context, steps []*assignStep) ([]*jobSte
 	return out, g.Wait()
 }
 
-// openEvent opens what events/<job> holds.
+// openEvent opens the event at events/<job>.
 func (c *Controller) openEvent(v store.View, job string) ([]byte, error) {
 	return c.openAt(v, record.EventKey(job), job)
 }
@@ -194,7 +194,7 @@ func lostEvent(p *assignStep, now time.Time) *jobStep {
 	return &jobStep{name: "end", rev: p.rev, was: p.was, next: d.next, remove: []string{record.EventKey(p.id())}}
 }
 
-// complete adds to a step what stands beside the job's record.
+// complete adds the records that are written beside the job's record: decision, assignment, event.
 func (c *Controller) complete(p *assignStep, body []byte) error {
 	j := &p.next
 	decision, err := c.dispatcher.encode(p.snapshot, p.decision, p.next.ChangedAt)

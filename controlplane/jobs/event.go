@@ -5,18 +5,18 @@ import (
 )
 
 const (
-	// eventMemorySize bounds the events that an instance remembers, in bytes.
-	eventMemorySize = 16 << 20
-	// eventCost is what one takes besides its own bytes, about.
+	// eventCacheSize bounds the cached events of an instance, in bytes.
+	eventCacheSize = 16 << 20
+	// eventCost is about how many bytes an entry takes beside the event.
 	eventCost = 256
 )
 
 // eventCache holds the events of jobs that this instance has accepted until it assigns
-// them: most jobs are assigned by whom they came to, a moment later, and need not be
-// read and opened again. What is not here, or was forgotten, is in the store: another
-// instance has accepted it, or it is another attempt.
+// them: the instance that accepts a job usually assigns it a moment later, and need not
+// read and open its event again. Every event is in the store too. The cache does not have
+// the events of other instances and of later attempts.
 type eventCache struct {
-	// most bounds the bytes. Half of them are forgotten at once, the older ones: what
+	// most bounds the bytes. The older half is dropped at once: events of jobs that
 	// another instance has assigned would stay otherwise.
 	most int
 
@@ -25,7 +25,7 @@ type eventCache struct {
 	size       int
 }
 
-// put remembers an event. It must not be changed any more.
+// put adds an event. The caller must not change it any more.
 func (m *eventCache) put(job string, event []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -40,7 +40,7 @@ func (m *eventCache) put(job string, event []byte) {
 	m.size += cost
 }
 
-// take gives an event and forgets it.
+// take returns an event and removes it.
 func (m *eventCache) take(job string) ([]byte, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

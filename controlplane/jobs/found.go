@@ -10,8 +10,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// foundStep deals with what was found of a job; nil when nothing was. It counts in a new
-// epoch only, from a cluster that has a replica of the name.
+// foundStep is the step for an attempt that was found of a job; nil when none was. A found attempt
+// counts only in a new epoch, from a cluster that has a replica of the name.
 func foundStep(v *view.View, id string, now time.Time) *jobStep {
 	f, ok := foundOf(v, id)
 	if !ok {
@@ -45,7 +45,7 @@ func foundStep(v *view.View, id string, now time.Time) *jobStep {
 	return out
 }
 
-// foundOf gives the highest attempt that was found of a job.
+// foundOf returns the highest attempt that was found of a job.
 func foundOf(v *view.View, id string) (out foundAttempt, ok bool) {
 	if v.Epoch() == "" {
 		return out, false
@@ -69,7 +69,7 @@ func foundOf(v *view.View, id string) (out foundAttempt, ok bool) {
 			next.member = record.Member{UID: d.UID}
 		}
 		if j := v.Jobs.All[id].Rec; j != nil && (d == nil || d.Federation != j.Federation) {
-			continue // it is not for this cluster to say
+			continue // the cluster has no replica of the job's federation
 		}
 		out, ok = next, true
 	}

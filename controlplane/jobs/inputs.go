@@ -10,17 +10,17 @@ import (
 
 // memberStorage is the minio.default that the jobs of a replica read and write.
 type memberStorage struct {
-	// cluster whose MinIO it is: the coordinator's, or the replica's own.
+	// cluster is the owner of the MinIO: the coordinator's, or the replica's own.
 	cluster string
 	// at is where the replica is.
 	at string
-	// broken is why it can be neither read nor written now; empty when it can, as far as
-	// is known. A cluster's own always can.
+	// broken is why it can be neither read nor written now; empty when it can as far as the
+	// state knows. A cluster's own storage is never broken.
 	broken string
 }
 
-// storageOf says what the jobs of a replica read: a worker whose syncer reports on the
-// origin's storage uses that, any other one that of its own cluster.
+// storageOf is the storage that the jobs of a replica read: a worker whose syncer reports on the
+// origin's storage uses it; any other replica uses that of its own cluster.
 func storageOf(v *view.View, m record.Member) memberStorage {
 	out := memberStorage{cluster: m.ClusterID, at: m.ClusterID}
 	o := v.Observed(m.ClusterID, m.ServiceName).Rec
@@ -43,8 +43,8 @@ func storageOf(v *view.View, m record.Member) memberStorage {
 	return out
 }
 
-// storageAt is the storage of the replica that a job came in at; the zero value when
-// that is no member any more.
+// storageAt is the storage of the replica that received the job; the zero value when that
+// replica is no member any more.
 func (fl *Candidates) storageAt(j *record.Job) memberStorage {
 	for i, m := range fl.Members {
 		if m.Replica() && m.ClusterID == j.Cluster && m.ServiceName == j.Service {
@@ -55,11 +55,11 @@ func (fl *Candidates) storageAt(j *record.Job) memberStorage {
 }
 
 // readBy says for a job whether a replica with some storage can read its inputs, and why
-// not. bucket says that its event names an object, and entry is the storage of where it
-// came in: that is where the object is.
+// not. bucket says that its event names an object, and entry is the storage of the replica that
+// received the job: the object is there.
 //
-// Whose storage is broken takes no job at all: OSCAR would refuse it, or its outputs
-// would be lost.
+// A replica whose storage is broken takes no job at all: OSCAR would refuse it, or its
+// outputs would be lost.
 func readBy(bucket bool, entry memberStorage) func(memberStorage) (delegation.Inputs, string) {
 	return func(here memberStorage) (delegation.Inputs, string) {
 		switch {
@@ -82,7 +82,7 @@ func needsOwner(j *record.Job, here memberStorage) bool {
 	return here.cluster != here.at && !j.BucketEvent
 }
 
-// notByOwner is why such a job is not sent to where OSCAR would answer 404.
+// notByOwner is why such a job is not sent to an OSCAR that would answer 404.
 const notByOwner = "OSCAR starts no such job there: by the owner's access token, which an event that is not a bucket's needs where the storage is the origin's, " +
 
 	"it looks for the service under what stands before the @ of his subject, and finds no private one; with visibility public it does"

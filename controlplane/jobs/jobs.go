@@ -30,15 +30,13 @@ type Config struct {
 	Sealer      *seal.Sealer
 	// JobsPerFederation and JobsPerUser bound the jobs in flight.
 	JobsPerFederation, JobsPerUser int
-	// KeepJobs is for how long jobs that have ended are kept, and KeepJobsEach how many
-	// of each federation.
+	// KeepJobs is how long ended jobs are kept, and KeepJobsEach how many of each federation.
 	KeepJobs     time.Duration
 	KeepJobsEach int
-	// LostAfter is for how long a cluster must have had no session before a job that it
-	// has claimed at most goes elsewhere.
+	// LostAfter is how long a cluster must have no session before its jobs, if it has claimed them
+	// at most, go to another member.
 	LostAfter time.Duration
-	// OfferPatience is how long a Job that a member offers may stand frozen while nobody
-	// takes it.
+	// OfferPatience is how long an offered Job may stay frozen while no other member takes it.
 	OfferPatience time.Duration
 	// EndpointNetworks are networks that members of type endpoint may be in although they
 	// are not of the public internet.
@@ -69,7 +67,7 @@ type Controller struct {
 	metrics *metrics
 	// seen is when this instance first saw the pauses of jobs, and frozen Jobs.
 	seen clock.Sightings
-	// needs are what the jobs of each federation ask for.
+	// needs caches the resource requests of each federation's jobs.
 	needs needsCache
 }
 

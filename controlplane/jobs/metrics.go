@@ -11,7 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// metrics are what an instance tells of jobs.
+// metrics are the metrics of jobs.
 type metrics struct {
 	steps     *prometheus.CounterVec
 	submitted prometheus.Histogram

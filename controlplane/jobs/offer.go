@@ -16,13 +16,12 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 )
 
-// Members offer Jobs that wait. The dispatcher answers freeze when somebody else would
-// take one now; once it is frozen it is a job like any other, which is at that member;
-// when OSCAR elsewhere has it the member deletes its own, and when nobody takes it the
-// member lets it go on.
+// Members offer Jobs that wait. The dispatcher answers freeze when another member would take
+// the Job now. A frozen Job becomes a queued job. When the OSCAR of another member has it, the
+// offering member deletes its Job; when no other member takes it, the Job goes on where it is.
 
-// freezesAtOnce bounds the Jobs of one federation that are frozen for others, and not
-// yet with them.
+// freezesAtOnce bounds the Jobs of one federation that are frozen and that no other member has
+// yet.
 const freezesAtOnce = 20
 
 // offerStep is the next step about the offers of a job; nil for none.
@@ -40,7 +39,7 @@ func offerStep(v *view.View, id string, cfg stepConfig) *jobStep {
 	return nil
 }
 
-// situationOfOffer is false when the offer is nobody's to make.
+// situationOfOffer is false when the cluster has no replica that the offer can belong to.
 func situationOfOffer(v *view.View, id, cluster string, seen *clock.Sightings, now time.Time) (offerSituation, bool) {
 	n := v.Nodes[cluster]
 	o := n.Offers[id].Rec
@@ -69,7 +68,7 @@ func situationOfOffer(v *view.View, id, cluster string, seen *clock.Sightings, n
 	if over {
 		return sit, true
 	}
-	// What is not a Job of a service of ours there is not taken.
+	// Only a Job of a federated service there is taken.
 	valid := d != nil && d.UID == o.UID && d.Federation == o.Federation
 	return sit, valid && (sit.job == nil || sit.job.Federation == o.Federation)
 }
@@ -124,7 +123,7 @@ func takeOffer(v *view.View, out *jobStep, sit offerSituation, at record.Time) {
 	o := sit.offer
 	place := record.Place{ClusterID: sit.cluster, ServiceName: o.Service, UID: o.UID, ClusterUID: v.ClusterUID(sit.cluster), Name: o.Name}
 	if j := sit.job; j != nil && sit.ours {
-		// Its attempt there is gone from now on: what stands for it is the offer.
+		// The offer replaces the attempt there.
 		before := jobSituation{job: *j, now: sit.now}
 		report := v.Nodes[sit.cluster].Reports[view.AttemptID{Job: j.Job, Attempt: j.Attempt}]
 		out.next = before.requeued(record.Attempt{State: record.JobSubmitted, Reason: record.JobWaited, Message: "it waited there for too long"})
@@ -152,7 +151,7 @@ func takeOffer(v *view.View, out *jobStep, sit offerSituation, at record.Time) {
 	if sit.answer != "" && !sit.stale {
 		out.next.Epoch = v.Epoch()
 	} else if sit.job == nil {
-		// Nobody asked for it in this epoch: others may have it, as far as is known.
+		// It was not asked for in this epoch: another member may have it.
 		out.next.Epoch = unknownEpoch
 		if v.Epoch() == "" {
 			out.next.Epoch = ""
@@ -161,11 +160,11 @@ func takeOffer(v *view.View, out *jobStep, sit offerSituation, at record.Time) {
 	out.put = append(out.put, gate.Staged{Key: record.OfferAnswerKey(sit.cluster, out.next.Job), Rec: answer(v, record.OfferFreeze, at)})
 }
 
-// unknownEpoch stands in Job.Epoch for one that was lost with the store's history.
+// unknownEpoch is the Job.Epoch of a job whose epoch was lost with the store's history.
 const unknownEpoch = "lost"
 
-// giveBack lets a frozen job go on where it is. One of ours is assigned there again, as
-// another attempt at the Job that stands; any other is none of ours any more.
+// giveBack lets a frozen job go on where it is. A job that was assigned there is assigned there
+// again, as another attempt with the existing Job; an offered job ends as returned.
 func giveBack(v *view.View, out *jobStep, at record.Time) {
 	next := &out.next
 	place := *next.Frozen
@@ -183,7 +182,7 @@ func giveBack(v *view.View, out *jobStep, at record.Time) {
 	out.put = append(out.put, gate.Staged{Key: record.AssignmentKey(place.ClusterID, next.Job, next.Attempt), Rec: assignmentOf(next)})
 }
 
-// assignmentOf is what the syncer of a job's place is asked.
+// assignmentOf is the assignment of a job's present attempt.
 func assignmentOf(j *record.Job) record.Assignment {
 	return record.Assignment{
 		V: record.Version, Job: j.Job, Attempt: j.Attempt, Federation: j.Federation, Service: j.Place.ServiceName,
@@ -191,8 +190,8 @@ func assignmentOf(j *record.Job) record.Assignment {
 	}
 }
 
-// completeSteps does for steps what needs more than the state: it opens and seals
-// events. A step that cannot be completed is left out.
+// completeSteps opens and seals the events that steps need. A step that cannot be completed is
+// left out.
 func (c *Controller) completeSteps(ctx context.Context, steps []*jobStep) ([]*jobStep, error) {
 	var keys []string
 	for _, p := range steps {
@@ -226,8 +225,8 @@ func (c *Controller) completeSteps(ctx context.Context, steps []*jobStep) ([]*jo
 	return out, nil
 }
 
-// completeTake takes the event of an offered Job over. What is no event is left where
-// it is.
+// completeTake copies the event of an offered Job. An offer without a valid event is answered
+// with restore.
 func (c *Controller) completeTake(v store.View, p *jobStep) {
 	body, err := c.openAt(v, p.event, p.id())
 	if err == nil {
@@ -253,7 +252,7 @@ func (c *Controller) completeTake(v store.View, p *jobStep) {
 	p.put = append(p.put, gate.Staged{Key: record.EventKey(p.id()), Rec: record.Event{V: record.Version, Sealed: sealed}})
 }
 
-// completeBack seals the event for the attempt that goes on.
+// completeBack seals the event to the cluster where the attempt goes on.
 func (c *Controller) completeBack(v store.View, p *jobStep) bool {
 	j := &p.next
 	body, err := c.openAt(v, record.EventKey(j.Job), j.Job)
@@ -269,12 +268,12 @@ func (c *Controller) completeBack(v store.View, p *jobStep) bool {
 	return true
 }
 
-// waitingOffer is one that a choice is to be made for.
+// waitingOffer is an offer without an answer in this epoch.
 type waitingOffer struct{ cluster, job string }
 
-// freezes decides which of the Jobs that wait at members would go elsewhere now, as many as
-// are not frozen for others already.
-func freezes(v *view.View, p *round, needs func(*record.Federation) *Needs) {
+// answerOffers answers freeze to the waiting offers that another member would take now, up to
+// freezesAtOnce for each federation.
+func answerOffers(v *view.View, p *round, needs func(*record.Federation) *Needs) {
 	under := map[string]int{}
 	var waiting []waitingOffer
 	for _, job := range sortedKeys(v.Jobs.Offered) {
@@ -306,21 +305,21 @@ func freezes(v *view.View, p *round, needs func(*record.Federation) *Needs) {
 	}
 }
 
-// freeze answers one offer, if somebody else would take the Job now.
+// freeze answers one offer if another member would take the Job now.
 func freeze(v *view.View, p *round, needs func(*record.Federation) *Needs, w waitingOffer) bool {
 	sit, ok := situationOfOffer(v, w.job, w.cluster, p.seen, p.now)
 	if !ok || sit.disbanded || sit.job != nil && !sit.ours && sit.job.State != record.JobReturned {
 		return false
 	}
 	uid := sit.offer.Federation
-	if p.fields[uid] == nil {
+	if p.candidates[uid] == nil {
 		fl, ok := CandidatesOf(v, uid, needs(v.Federations[uid].Rec))
 		if !ok {
 			return false
 		}
-		p.fields[uid] = fl
+		p.candidates[uid] = fl
 	}
-	fl := p.fields[uid]
+	fl := p.candidates[uid]
 	if fl.held || fl.older && v.Epoch() != "" || len(v.Jobs.Queued[uid]) > 0 && p.blocked[uid] {
 		return false
 	}

@@ -14,29 +14,28 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// Order is a word of a person about one job.
+// Order names the job of a cancel, replay or resolve request.
 type Order struct {
 	Job       string
 	RequestID string
 }
 
-// CancelJob orders the end of a job. One that nobody has claimed is cancelled at once;
-// for any other its syncer is asked, and the job ends as it then reports: it may have
-// succeeded meanwhile. To cancel what is cancelled is no error.
+// CancelJob cancels a job. A job that no syncer has claimed is cancelled at once; otherwise the
+// assignment asks its syncer, and the job ends as the syncer then reports: it may have
+// succeeded meanwhile. Cancelling a cancelled job is no error.
 func (c *Controller) CancelJob(ctx context.Context, caller identity.Caller, o Order) (*Job, error) {
 	return c.order(ctx, caller, o, record.ActionCancelJob, func(s jobSituation) (jobDecision, error) { return cancelJob(s, caller.Subject) })
 }
 
-// ReplayJob queues a job that is parked, or has failed, again, with all its attempts anew: one
-// that has failed may have run, and runs again. One that waits since
-// a restore of the store, because a member that is away might have it, is released:
-// should that member have it, it runs twice.
+// ReplayJob queues a parked or failed job again, and counts its tries from zero. A failed job may
+// have run, and runs again. A job that is held since a restore of the store, because an absent
+// member might have it, is released: if that member has it, it runs twice.
 func (c *Controller) ReplayJob(ctx context.Context, caller identity.Caller, o Order) (*Job, error) {
 	return c.order(ctx, caller, o, record.ActionReplayJob, replayJob)
 }
 
-// ResolveJob says what became of an attempt that nobody can ask about: it is with its
-// OSCAR (JobSubmitted), or it is not (JobVanished), which ends the job.
+// ResolveJob records the outcome of an attempt as a person decides it: its OSCAR has it
+// (JobSubmitted), or has not (JobVanished), which ends the job.
 func (c *Controller) ResolveJob(ctx context.Context, caller identity.Caller, o Order, as record.JobState) (*Job, error) {
 	if as != record.JobSubmitted && as != record.JobVanished {
 		return nil, &fault.Error{Code: fault.CodeInvalid, Message: fmt.Sprintf("a job is resolved as %s or as %s", record.JobSubmitted, record.JobVanished)}
@@ -44,8 +43,8 @@ func (c *Controller) ResolveJob(ctx context.Context, caller identity.Caller, o O
 	return c.order(ctx, caller, o, record.ActionResolveJob, func(s jobSituation) (jobDecision, error) { return resolveJob(s, as) })
 }
 
-// order takes the step that a person orders, from the newest state, until it is taken
-// or refused.
+// order writes the step of a person's request, retried from the newest state until it is
+// written or refused.
 func (c *Controller) order(ctx context.Context, caller identity.Caller, o Order, action record.Action, decide func(jobSituation) (jobDecision, error)) (*Job, error) {
 	o.RequestID = request.RequestID(o.RequestID)
 	tries := gate.NewRetries()
@@ -84,7 +83,7 @@ func (c *Controller) order(ctx context.Context, caller identity.Caller, o Order,
 	}
 }
 
-// orderStep gives no step and no error for what is so already.
+// orderStep returns no step and no error when nothing is to change.
 func orderStep(v *view.View, caller identity.Caller, id string, now time.Time, decide func(jobSituation) (jobDecision, error)) (*jobStep, error) {
 	j, ok := v.Jobs.All[id]
 	if !ok || !mayReadJob(v, caller, j.Rec) {

@@ -22,14 +22,14 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// posts is how many jobs one instance hands to endpoints at the same time.
+// posts is how many jobs one instance sends to endpoints at the same time.
 const posts = 8
 
-// poster hands jobs to members of type endpoint. The instance that does it says so in
-// the job's record first, so that no other one does it, too; what it leaves behind when
-// it dies in between is uncertain.
+// poster sends jobs to members of type endpoint. An instance first writes its name into the
+// job's record, so that no other instance sends the job too. When it dies in between, the
+// outcome is uncertain.
 type poster struct {
-	// instance is this one, for as long as it lives.
+	// instance identifies this process.
 	instance string
 	// strict verifies certificates; lax does not, for members with ssl_verify false.
 	strict, lax *http.Client
@@ -37,16 +37,16 @@ type poster struct {
 	mu sync.Mutex
 	// seen is when this instance first saw a posting of another one.
 	seen map[record.Posting]time.Time
-	// came is what came of a job that this instance has posted, by its id, until that is
+	// outcomes are those of jobs that this instance has sent, by job id, until they are
 	// written.
-	came map[string]postedWhat
+	outcomes map[string]postedWhat
 }
 
 func newPoster(allowed []netip.Prefix) *poster {
 	client := func(insecure bool) *http.Client {
 		transport := outbound.Transport(&tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: insecure}) //nolint:gosec // the member's own ssl_verify: false
-		// A POST that meets the end of an idle connection may have arrived, or not: each
-		// has its own.
+		// When an idle connection closes during a POST, it is unknown whether the POST arrived:
+		// each POST has its own connection.
 		transport.DisableKeepAlives = true
 		transport.MaxResponseHeaderBytes = 64 << 10
 		outbound.OnlyPublic(transport, allowed)
@@ -56,7 +56,7 @@ func newPoster(allowed []netip.Prefix) *poster {
 			Transport:     transport,
 		}
 	}
-	return &poster{instance: record.NewUID(), strict: client(false), lax: client(true), seen: map[record.Posting]time.Time{}, came: map[string]postedWhat{}}
+	return &poster{instance: record.NewUID(), strict: client(false), lax: client(true), seen: map[record.Posting]time.Time{}, outcomes: map[string]postedWhat{}}
 }
 
 // postJob takes the next step of a job that is assigned to an endpoint, and says when to
@@ -73,9 +73,9 @@ func (c *Controller) postJob(ctx context.Context, id string) (again time.Duratio
 	switch {
 	case j.Posting == nil:
 	case j.Posting.Instance == c.poster.instance:
-		// Of a job one worker at a time: this is left of one that could not write. What it
-		// did not send it does not remember.
-		return 0, c.tellPosted(ctx, id, c.poster.cameOf(id))
+		// One goroutine handles a job at a time: an earlier one of this instance could not write
+		// the outcome. A job without a remembered outcome was not sent.
+		return 0, c.tellPosted(ctx, id, c.poster.outcomeOf(id))
 	default:
 		if left := c.poster.patience(*j.Posting); left > 0 {
 			return left, nil
@@ -100,8 +100,8 @@ func (c *Controller) postJob(ctx context.Context, id string) (again time.Duratio
 	return 0, c.tellPosted(ctx, id, what)
 }
 
-// tellPosted writes what came of a job that this instance has posted, also when it is told
-// to stop.
+// tellPosted writes the outcome of a job that this instance has sent, also while the instance
+// stops.
 func (c *Controller) tellPosted(ctx context.Context, id string, what postedWhat) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
@@ -125,20 +125,20 @@ func (c *Controller) tellPosted(ctx context.Context, id string, what postedWhat)
 	}
 }
 
-// note remembers what came of a job; nil forgets it.
+// note remembers the outcome of a job; nil forgets it.
 func (p *poster) note(id string, what *postedWhat) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if delete(p.came, id); what != nil {
-		p.came[id] = *what
+	if delete(p.outcomes, id); what != nil {
+		p.outcomes[id] = *what
 	}
 }
 
-// cameOf is what came of a job; one that is not remembered was not sent.
-func (p *poster) cameOf(id string) postedWhat {
+// outcomeOf is the outcome of a job. A job without a remembered outcome was not sent.
+func (p *poster) outcomeOf(id string) postedWhat {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if what, ok := p.came[id]; ok {
+	if what, ok := p.outcomes[id]; ok {
 		return what
 	}
 	return postedWhat{unsent: true, message: "the control plane lost etcd before it asked the endpoint"}
@@ -172,7 +172,7 @@ func (c *Controller) takeStep(ctx context.Context, sit jobSituation, rev int64, 
 	return err
 }
 
-// patience is how long to wait for another instance that delivers a job.
+// patience is how much longer to wait for another instance that sends a job.
 func (p *poster) patience(of record.Posting) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

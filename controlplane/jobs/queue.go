@@ -8,17 +8,17 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// The jobs that wait are served in turns. While others wait, the next place goes to the
-// account that has the fewest jobs where it may go, and of its federations to the one with
-// the fewest. So a long queue holds nobody else's jobs up, and whoever comes later has as
-// much as the others when theirs have ended; alone an account may have everything.
+// Queued jobs are served fairly. The next assignment goes to the account that has the fewest
+// jobs at its members, and of its federations to the one with the fewest. So a long queue does
+// not delay other accounts, and a later account gets an equal share as jobs end. A single
+// account may use all capacity.
 
 // jobQueue holds the queued jobs of one account in one federation.
 type jobQueue struct {
 	federation, account string
 	// ids are in the order of acceptance.
 	ids []string
-	// ofAccount and ofFederation count the jobs that stand at the member with the fewest.
+	// ofAccount and ofFederation count the jobs at the member that has the fewest of them.
 	ofAccount, ofFederation int
 }
 
@@ -46,7 +46,7 @@ func least(have *int, n int) {
 	}
 }
 
-// served counts what a pass has assigned.
+// served counts the jobs that a round has assigned.
 type served struct{ ofAccount, ofFederation map[string]int }
 
 func (t served) compare(a, b *jobQueue) int {
@@ -57,14 +57,14 @@ func (t served) compare(a, b *jobQueue) int {
 	)
 }
 
-// serve calls place for the jobs of all queues in their turns, until it says stop. place says
-// whether it has assigned one.
-func serve(queues []*jobQueue, place func(id string) (assigned, stop bool)) {
+// serve calls assign for the jobs of all queues in fair order, until it returns stop. assign says
+// whether it has assigned the job.
+func serve(queues []*jobQueue, assign func(id string) (assigned, stop bool)) {
 	taken := served{map[string]int{}, map[string]int{}}
 	for len(queues) > 0 {
 		q := slices.MinFunc(queues, taken.compare)
 		for len(q.ids) > 0 {
-			assigned, stop := place(q.ids[0])
+			assigned, stop := assign(q.ids[0])
 			if stop {
 				return
 			}

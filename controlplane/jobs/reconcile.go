@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// jobTick is the time between two looks at what only time changes.
+	// jobTick is the time between two checks of conditions that only time changes.
 	jobTick = time.Second
-	// tickLate says that this process itself stood still: what it has not seen meanwhile
-	// proves nothing.
+	// tickLate is how late a tick shows that this process itself stood still: a session that it
+	// has not seen meanwhile may have existed.
 	tickLate = 5 * time.Second
 )
 
 // reconciler takes the next step of jobs that were assigned: ends, refusals,
 // withdrawals. Each instance of the control plane runs one. The transaction of a step
-// compares the job's record and its report, so that of two deciders one wins.
+// compares the job's record and its report, so that of two reconcilers one wins.
 type reconciler struct {
 	wake chan struct{}
 
@@ -40,7 +40,7 @@ func newReconciler() *reconciler {
 	return &reconciler{wake: make(chan struct{}, 1), dirty: map[string]bool{}, away: map[string]time.Time{}}
 }
 
-// look asks for a look at jobs.
+// look queues jobs.
 func (d *reconciler) look(jobs ...string) {
 	if len(jobs) == 0 {
 		return
@@ -53,7 +53,7 @@ func (d *reconciler) look(jobs ...string) {
 	view.Nudge(d.wake)
 }
 
-// take gives what is to be looked at, in the order of acceptance.
+// take empties the queue, in the order of acceptance.
 func (d *reconciler) take() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,7 +131,7 @@ func (c *Controller) reconcileJobs(ctx context.Context) error {
 			rest = 0
 			continue
 		}
-		// Somebody else was faster, or etcd does not answer: let it settle.
+		// Another instance was faster, or etcd does not answer: wait a little.
 		rest = min(max(2*rest, 10*time.Millisecond), time.Second)
 		if !gate.Pause(ctx, rest/2+rand.N(rest)) { //nolint:gosec // spreads load, guards nothing
 			return ctx.Err()
@@ -140,8 +140,7 @@ func (c *Controller) reconcileJobs(ctx context.Context) error {
 	}
 }
 
-// stepJobs looks at jobs and takes their steps, and answers those that are to be
-// looked at again.
+// stepJobs takes the steps of jobs, and returns the jobs that must be queued again.
 func (c *Controller) stepJobs(ctx context.Context, ids []string) (left []string, err error) {
 	for part := range slices.Chunk(ids, maxJobSteps) {
 		var steps []*jobStep
@@ -167,12 +166,12 @@ func (c *Controller) stepJobs(ctx context.Context, ids []string) (left []string,
 	return left, err
 }
 
-// stepConfig is what steps of jobs are decided with beside the state.
+// stepConfig are the inputs of a step that are not in the state.
 type stepConfig struct {
 	now time.Time
 	// seen is when this instance first saw the pauses of jobs, and frozen Jobs.
 	seen *clock.Sightings
-	// lost says whether a cluster has been away for so long that what it has claimed goes elsewhere.
+	// lost says whether a cluster has been away for so long that its claimed jobs go to others.
 	lost            func(cluster string) bool
 	pause, patience time.Duration
 }
@@ -213,7 +212,7 @@ func stepOf(v *view.View, j view.Versioned[record.Job], report int64, d jobDecis
 		out.remove = append(out.remove, record.EventKey(j.Rec.Job))
 	}
 	if f := j.Rec.Frozen; f != nil && d.next.State.Ended() && d.next.State != record.JobParked {
-		// What stands frozen goes, unless nothing of it has ever run anywhere.
+		// The frozen Job is released, unless no attempt of the job has ever run.
 		word := record.OfferRelease
 		if d.next.State == record.JobFailed && d.next.Reason == record.JobEventLost {
 			word = record.OfferRestore
@@ -247,7 +246,7 @@ func stepOf(v *view.View, j view.Versioned[record.Job], report int64, d jobDecis
 	return out
 }
 
-// situationOfJob reads what is known of one job, and the revision of its report.
+// situationOfJob reads the situation of one job and the revision of its report.
 func situationOfJob(v *view.View, j *record.Job, now time.Time) (jobSituation, int64) {
 	sit := jobSituation{job: *j, epoch: v.Epoch(), epochOf: j.Epoch, now: now}
 	f, ok := v.Federations[j.Federation]
@@ -286,8 +285,8 @@ func situationOfJob(v *view.View, j *record.Job, now time.Time) (jobSituation, i
 // jobsCancel is the order to end running jobs in a tombstone.
 const jobsCancel = "cancel"
 
-// clusterLost says whether this instance has seen no session of a cluster for LostAfter, while
-// it heard from etcd all the time.
+// clusterLost says whether this instance has seen no session of a cluster for LostAfter, while its
+// mirror of etcd was healthy all the time.
 func (c *Controller) clusterLost(cluster string) bool {
 	c.reconciler.mu.Lock()
 	defer c.reconciler.mu.Unlock()
@@ -295,9 +294,9 @@ func (c *Controller) clusterLost(cluster string) bool {
 	return away && time.Since(since) >= c.cfg.LostAfter
 }
 
-// watchSessions notes which clusters with jobs are away, and lists the jobs of those
-// that have been for long enough. When etcd was not heard from, or when this process
-// stood still, it begins to count anew: absence counts only while somebody looks.
+// watchSessions notes which clusters with jobs are away, and lists the jobs of clusters that
+// have been away for LostAfter. It starts counting again when the mirror was not healthy or
+// this process stood still: absence counts only while this process watches.
 func (c *Controller) watchSessions() []string {
 	d, now, healthy := c.reconciler, time.Now(), c.state.Mirror.Healthy()
 	var ids []string

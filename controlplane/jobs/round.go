@@ -14,17 +14,17 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 )
 
-// round is one look at the queues.
+// round is one scan of the queues.
 type round struct {
 	// seen is when this instance first saw what jobs wait for.
-	seen   *clock.Sightings
-	now    time.Time
-	epoch  string
-	fields map[string]*Candidates
-	// promised is what stands, and what this pass adds to it, by cluster.
+	seen       *clock.Sightings
+	now        time.Time
+	epoch      string
+	candidates map[string]*Candidates
+	// promised is the reserved capacity by cluster, with what this round adds.
 	promised map[string][]record.Promise
-	// full are the classes of jobs that nobody has room for, with why, and blocked their
-	// federations.
+	// full are the classes of jobs that no member has capacity for, with the reason, and blocked
+	// their federations.
 	full    map[string]string
 	blocked map[string]bool
 	steps   []*assignStep
@@ -32,7 +32,7 @@ type round struct {
 	bytes   int
 	// next is when the first pause of a job ends.
 	next time.Time
-	// more says that there was no place for everything that can be done now.
+	// more says that the transaction cannot hold everything that can be done now.
 	more bool
 }
 
@@ -44,16 +44,15 @@ type assignStep struct {
 	decision  delegation.Decision
 }
 
-// roundResult is what came of a pass.
+// roundResult is the result of a round.
 type roundResult struct {
 	// next is when to look again.
 	next time.Duration
-	// more says that there is more to do at once, waits that something was there for
-	// which nothing could be done.
+	// more says that there is more to do at once, and waits that jobs or offers are waiting.
 	more, waits bool
 }
 
-// fillRound fills a pass with what can be assigned now.
+// fillRound fills a round with the jobs that can be assigned now.
 func fillRound(v *view.View, p *round, needs func(*record.Federation) *Needs) {
 	p.epoch = v.Epoch()
 	var queues []*jobQueue
@@ -66,7 +65,7 @@ func fillRound(v *view.View, p *round, needs func(*record.Federation) *Needs) {
 		if !ok || fl.held {
 			continue
 		}
-		p.fields[uid] = fl
+		p.candidates[uid] = fl
 		queues = append(queues, queuesOf(v, uid, f.Members)...)
 	}
 	serve(queues, func(id string) (assigned, stop bool) {
@@ -78,16 +77,16 @@ func fillRound(v *view.View, p *round, needs func(*record.Federation) *Needs) {
 		assignJob(v, p, id)
 		return len(p.steps) > before, false
 	})
-	// That some wait holds nobody up who can go.
+	// Notes about waiting jobs use only the space that assignments leave.
 	if room := assignAtOnce - len(p.steps); len(p.notes) > room {
 		p.notes, p.more = p.notes[:room], true
 	}
 }
 
-// assignJob finds a place for one queued job.
+// assignJob chooses a member for one queued job.
 func assignJob(v *view.View, p *round, id string) {
 	j := v.Jobs.All[id]
-	fl := p.fields[j.Rec.Federation]
+	fl := p.candidates[j.Rec.Federation]
 	if j.Rec.NotBefore != nil {
 		since := p.seen.Since(id, j.Rec.NotBefore.String(), p.now)
 		if at := gate.Due(j.Rec.ChangedAt, *j.Rec.NotBefore, since); at.After(p.now) {
@@ -108,8 +107,8 @@ func assignJob(v *view.View, p *round, id string) {
 	promisedTo(v, p, fl)
 	snapshot, decision := fl.choose(j.Rec)
 	if decision.Chosen == "" {
-		p.full[class] = nobodyTakes(decision)
-		// An event of a bucket may have one place only: others do not wait behind it.
+		p.full[class] = noCandidateMessage(decision)
+		// A bucket event may have only one possible member: other jobs do not wait behind it.
 		p.blocked[j.Rec.Federation] = p.blocked[j.Rec.Federation] || !j.Rec.BucketEvent
 		p.wait(j, p.full[class])
 		return
@@ -118,7 +117,7 @@ func assignJob(v *view.View, p *round, id string) {
 	assignTo(v, p, j, fl, i, snapshot, decision)
 }
 
-// promisedTo enters what is promised now, by this pass too.
+// promisedTo enters the reserved capacity into the candidates, with that of this round.
 func promisedTo(v *view.View, p *round, fl *Candidates) {
 	for i := range fl.snapshot.Candidates {
 		if cluster := fl.snapshot.Candidates[i].Cluster; fl.Members[i].Replica() {
@@ -130,7 +129,7 @@ func promisedTo(v *view.View, p *round, fl *Candidates) {
 	}
 }
 
-// listOf is what is promised; nil for nothing.
+// listOf is the list of promises; nil for none.
 func listOf(v view.Versioned[record.Reserved]) []record.Promise {
 	if v.Rec == nil {
 		return nil
@@ -145,8 +144,8 @@ func classOf(j *record.Job) string {
 	}, refusedAt(j)...), "\x00")
 }
 
-// nobodyTakes says in one line why nobody takes a job.
-func nobodyTakes(d delegation.Decision) string {
+// noCandidateMessage says in one line why no member takes a job.
+func noCandidateMessage(d delegation.Decision) string {
 	whys := make([]string, len(d.Verdicts))
 	for i, v := range d.Verdicts {
 		whys[i] = fmt.Sprintf("%s %s", v.Place, v.Why)
@@ -154,7 +153,7 @@ func nobodyTakes(d delegation.Decision) string {
 	return view.Shorten("no member can take it now; explain says more: "+strings.Join(whys, ", "), maxJobMessage)
 }
 
-// wait notes in the record that nobody takes a job, and why, once.
+// wait notes once in the record that no member takes the job, and why.
 func (p *round) wait(j view.Versioned[record.Job], why string) {
 	since := p.seen.Since(j.Rec.Job+"/waits", j.Rec.ChangedAt.String(), p.now).Add(waitsFor)
 	switch {
@@ -172,7 +171,7 @@ func (p *round) wait(j view.Versioned[record.Job], why string) {
 	}
 }
 
-// assignTo enters an assignment into the pass.
+// assignTo enters an assignment into the round.
 func assignTo(v *view.View, p *round, j view.Versioned[record.Job], fl *Candidates, i int, snapshot delegation.Snapshot, decision delegation.Decision) {
 	m, next := fl.Members[i], *j.Rec
 	next.State, next.Attempt, next.NotBefore, next.Epoch = record.JobAssigned, next.Attempt+1, nil, p.epoch

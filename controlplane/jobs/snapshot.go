@@ -36,7 +36,7 @@ type needsCache struct {
 	of map[string]*Needs
 }
 
-// get gives what is remembered of a generation; nil for nothing.
+// get returns the cached needs of a generation; nil for none.
 func (n *needsCache) get(f *record.Federation) *Needs {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -55,7 +55,7 @@ func (n *needsCache) put(uid string, have *Needs) {
 	n.of[uid] = have
 }
 
-// keep forgets all federations but some.
+// keep drops the federations that are gone.
 func (n *needsCache) keep(lives func(uid string) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -79,7 +79,7 @@ func (c *Controller) NeedsOf(ctx context.Context, f *record.Federation) (*Needs,
 	return out, nil
 }
 
-// needsIn finds the needs of a federation in its definition; errBroken when they cannot be.
+// needsIn reads the needs of a federation from its definition; errBroken when it cannot.
 func needsIn(f *record.Federation, s *oscar.Service) (*Needs, error) {
 	request, err := delegation.RequestOf(s)
 	if err != nil {
@@ -92,11 +92,10 @@ func needsIn(f *record.Federation, s *oscar.Service) (*Needs, error) {
 	return out, nil
 }
 
-// errBroken says that a definition asks for what is no quantity.
+// errBroken says that a definition requests an invalid quantity.
 var errBroken = errors.New("the definition cannot be read")
 
-// learnNeeds reads the needs of the federations that have jobs to assign, as far as
-// they are not known.
+// learnNeeds reads the needs that are not cached, of federations that have jobs to assign.
 func (c *Controller) learnNeeds(ctx context.Context) error {
 	unknown := map[string]*record.Federation{}
 	c.state.Read(func(v *view.View) {
@@ -124,7 +123,7 @@ func (c *Controller) learnNeeds(ctx context.Context) error {
 			out, err = needsIn(f, s)
 		}
 		if err != nil {
-			out = c.hopeless(f, err)
+			out = c.brokenNeeds(f, err)
 		}
 		c.needs.put(f.UID, out)
 		return nil
@@ -133,28 +132,28 @@ func (c *Controller) learnNeeds(ctx context.Context) error {
 		return err
 	}
 	for _, f := range unknown {
-		c.needs.put(f.UID, c.hopeless(f, store.ErrNotFound))
+		c.needs.put(f.UID, c.brokenNeeds(f, store.ErrNotFound))
 	}
 	return nil
 }
 
-// hopeless are the needs of a federation that has gone or changed meanwhile, or whose
-// definition nobody can read: others go on.
-func (c *Controller) hopeless(f *record.Federation, err error) *Needs {
+// brokenNeeds are the needs of a federation that has gone or changed meanwhile, or whose
+// definition cannot be read. Other federations go on.
+func (c *Controller) brokenNeeds(f *record.Federation, err error) *Needs {
 	c.cfg.Logger.Warn("jobs of a federation wait: its definition cannot be had", "federation", f.UID, "error", err)
 	return &Needs{generation: f.Generation, broken: true}
 }
 
-// Candidates is a federation as jobs are chosen for it, at one revision.
+// Candidates are the members of a federation that a job can go to, at one revision.
 type Candidates struct {
 	fed *record.Federation
 	rev int64
-	// held is why nothing is assigned of it now; older that only what was accepted in
-	// an older epoch is held.
+	// held says that none of its jobs is assigned now; older that jobs of an older epoch are
+	// held.
 	held, older bool
 	snapshot    delegation.Snapshot
-	// members are those of the snapshot's candidates, desired the revisions of their
-	// desired records, and storage what they read.
+	// Members are those of the snapshot's candidates, desired the revisions of their
+	// desired records, and storage the storage that they read.
 	Members []record.Member
 	desired []int64
 	storage []memberStorage
@@ -163,7 +162,7 @@ type Candidates struct {
 	reads, byOwner bool
 }
 
-// CandidatesOf prepares the choices for a federation; false when it takes none.
+// CandidatesOf lists the candidates of a federation; false when the federation takes no jobs.
 func CandidatesOf(v *view.View, uid string, need *Needs) (*Candidates, bool) {
 	f, ok := v.Federations[uid]
 	if !ok || f.Rec.Phase != record.PhaseReady || record.Strange(f.Rec) != "" || need == nil || need.broken {
@@ -179,7 +178,7 @@ func CandidatesOf(v *view.View, uid string, need *Needs) (*Candidates, bool) {
 		var desired int64
 		var storage memberStorage
 		if m.Replica() {
-			desired, storage = standing(v, m, &candidate), storageOf(v, m)
+			desired, storage = fillReplica(v, m, &candidate), storageOf(v, m)
 			if candidate.Alive && !v.Listed(m.ClusterID) {
 				out.held = true
 			}
@@ -195,9 +194,8 @@ func CandidatesOf(v *view.View, uid string, need *Needs) (*Candidates, bool) {
 	return out, true
 }
 
-// standing fills in what is known of a replica, and answers the revision of its desired
-// record.
-func standing(v *view.View, m record.Member, c *delegation.Candidate) int64 {
+// fillReplica fills in the state of a replica, and returns the revision of its desired record.
+func fillReplica(v *view.View, m record.Member, c *delegation.Candidate) int64 {
 	c.Alive = v.Alive(m.ClusterID)
 	c.State = delegation.StateRemoving
 	if reg, ok := v.Clusters[m.ClusterID]; ok {
@@ -232,8 +230,7 @@ func promisesOf(list []record.Promise) []delegation.Promise {
 	return out
 }
 
-// SnapshotFor is what the choice for one job is made from. Places that the job was
-// refused at are left out as long as there is another one.
+// SnapshotFor is the input of the choice for one job. It marks the members in avoid as visited.
 func (fl *Candidates) SnapshotFor(j *record.Job, avoid []string) delegation.Snapshot {
 	out := fl.snapshot
 	out.Hops, out.Seed = j.Hops, delegation.SeedOf(j.Job, j.Attempt+1)
@@ -259,8 +256,7 @@ func (fl *Candidates) SnapshotFor(j *record.Job, avoid []string) delegation.Snap
 	return out
 }
 
-// refusedAt lists the places that have refused a job since it was accepted or
-// replayed.
+// refusedAt lists the members that have refused a job since it was accepted or replayed.
 func refusedAt(j *record.Job) []string {
 	var out []string
 	left := j.Tries
@@ -276,8 +272,8 @@ func refusedAt(j *record.Job) []string {
 	return out
 }
 
-// choose picks a place for a job, and says from what. A place that has refused it is
-// taken again only when there is no other.
+// choose picks a member for a job, and returns its input. A member that has refused the job is
+// chosen again only when there is no other.
 func (fl *Candidates) choose(j *record.Job) (delegation.Snapshot, delegation.Decision) {
 	avoid := refusedAt(j)
 	s := fl.SnapshotFor(j, avoid)

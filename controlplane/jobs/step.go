@@ -20,7 +20,7 @@ import (
 // clusters, or their events are large, it changes fewer.
 const maxJobSteps = 40
 
-// jobStep is one job's share of a transaction, with what it was decided on.
+// jobStep is one job's part of a transaction, with the input of its decision.
 type jobStep struct {
 	name string
 	// rev is that of the job's record, and was what it held.
@@ -29,7 +29,7 @@ type jobStep struct {
 	next record.Job
 	// watch are further keys that must be as they were, by their mod revisions.
 	watch map[string]int64
-	// put and remove are what else it writes.
+	// put and remove are the other records that it writes and deletes.
 	put    []gate.Staged
 	remove []string
 	// silent says that the job's record is compared and not written.
@@ -40,16 +40,16 @@ type jobStep struct {
 	reseal seal.Recipient
 	// posted is when OSCAR was asked for the attempt, once; nil at other steps.
 	posted *time.Time
-	// audit is the entry of an order; nil for what happens by itself.
+	// audit is the entry of a person's order; nil for any other step.
 	audit *record.Audit
-	// base is what was promised on the cluster that it is assigned to when that was
-	// decided; nil when it is not assigned.
+	// base is the reserved capacity of the cluster at the time of the choice; nil when the step
+	// does not assign.
 	base []record.Promise
 }
 
 func (p *jobStep) id() string { return p.next.Job }
 
-// stands says whether the step is still about what is there.
+// stands says whether the records that the step was decided on are unchanged.
 func (p *jobStep) stands(v store.View) bool {
 	if kv, _ := v.KV(record.JobKey(p.id())); kv.ModRevision != p.rev {
 		return false
@@ -62,9 +62,9 @@ func (p *jobStep) stands(v store.View) bool {
 	return true
 }
 
-// commitJobs makes as many of the steps true as still stand, in as few transactions as
-// they fit into, and answers those, also beside an error. A step whose job has moved on
-// is left out and no error: it is looked at again.
+// commitJobs writes the steps that still stand, in as few transactions as they fit into, and
+// returns those, also beside an error. It leaves out a step whose job has changed, without
+// an error: the job is queued again.
 func (c *Controller) commitJobs(ctx context.Context, steps []*jobStep) (done []*jobStep, err error) {
 	err = gate.InParts(steps, func(some []*jobStep) error {
 		more, err := c.commitTogether(ctx, some)
@@ -85,7 +85,7 @@ func (c *Controller) commitTogether(ctx context.Context, steps []*jobStep) ([]*j
 		for key := range p.watch {
 			keys = append(keys, key)
 		}
-		for _, cluster := range p.rooms() {
+		for _, cluster := range p.reservedOn() {
 			keys = append(keys, record.ReservedKey(cluster))
 		}
 	}
@@ -104,9 +104,9 @@ func (c *Controller) commitTogether(ctx context.Context, steps []*jobStep) ([]*j
 			if err := gate.SameEpoch(v, tx, epoch); err != nil {
 				return err
 			}
-			rooms := newReservations(v)
+			reserved := newReservations(v)
 			for _, p := range steps {
-				if !p.stands(v) || !rooms.take(p) {
+				if !p.stands(v) || !reserved.take(p) {
 					continue
 				}
 				tx.Expect(record.JobKey(p.id()))
@@ -119,7 +119,7 @@ func (c *Controller) commitTogether(ctx context.Context, steps []*jobStep) ([]*j
 				}
 				done = append(done, p)
 			}
-			rooms.write(tx)
+			reserved.write(tx)
 			return nil
 		},
 	})
@@ -161,8 +161,8 @@ func (p *jobStep) write(tx *store.Txn) {
 	}
 }
 
-// rooms lists the clusters whose promises the step changes.
-func (p *jobStep) rooms() []string {
+// reservedOn lists the clusters whose promises the step changes.
+func (p *jobStep) reservedOn() []string {
 	var out []string
 	if p.was.Reserved != nil {
 		out = append(out, p.was.Place.ClusterID)
@@ -173,12 +173,11 @@ func (p *jobStep) rooms() []string {
 	return out
 }
 
-// reservations are the records of what is promised, while a transaction is made.
+// reservations are the records of promised capacity, while a transaction is built.
 type reservations struct {
 	view store.View
 	of   map[string]*record.Reserved
-	// before is what stood. A record that cannot be read counts as none, and is
-	// written anew.
+	// before is their content. An unreadable record counts as empty and is written anew.
 	before map[string][]record.Promise
 }
 
@@ -201,8 +200,8 @@ func (r *reservations) open(cluster string) *record.Reserved {
 	return rec
 }
 
-// take enters what a step gives back and is promised. It says no when more is
-// promised on the cluster than its choice was made on.
+// take applies the reservations that a step frees and makes. It returns false when the cluster
+// has promised more than when the choice was made.
 func (r *reservations) take(p *jobStep) bool {
 	if p.next.Reserved != nil && p.was.Reserved == nil {
 		r.open(p.next.Place.ClusterID)
@@ -261,8 +260,8 @@ func within(list, base []record.Promise) bool {
 	})
 }
 
-// checkReserved compares what is promised with the jobs that it is promised to, and answers
-// what it should be for the clusters where that is not so.
+// checkReserved compares the reservations with the jobs, and returns the right ones for the
+// clusters where they differ.
 func checkReserved(v *view.View) (should map[string][]record.Promise) {
 	sums := map[string][]record.Promise{}
 	for _, ids := range v.Jobs.On {
@@ -286,7 +285,7 @@ func checkReserved(v *view.View) (should map[string][]record.Promise) {
 	return should
 }
 
-// describePromises tells a list of promises to people.
+// describePromises formats promises for a log.
 func describePromises(list []record.Promise) string {
 	var out []string
 	for _, p := range list {

@@ -10,11 +10,11 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// sweepAtOnce is how many jobs one transaction forgets.
+// sweepAtOnce is how many jobs one transaction deletes.
 const sweepAtOnce = 40
 
-// SweepJobs forgets jobs that have ended long ago, or that are too many, with what was
-// decided of them, and mends what is promised where that is not the sum of the jobs.
+// SweepJobs deletes jobs that have ended long ago or are too many, with their decisions, and
+// repairs reservations that are not the sum of the jobs.
 func (c *Controller) SweepJobs(ctx context.Context) error {
 	c.needs.keep(func(uid string) (lives bool) {
 		c.state.Read(func(v *view.View) { _, lives = v.Federations[uid] })
@@ -40,7 +40,7 @@ func (c *Controller) SweepJobs(ctx context.Context) error {
 		}
 	}
 	var kept []view.Versioned[record.Job]
-	c.state.Read(func(v *view.View) { kept = keptInVain(v) })
+	c.state.Read(func(v *view.View) { kept = uselessEvents(v) })
 	for some := range slices.Chunk(kept, sweepAtOnce) {
 		if err := c.dropEvents(ctx, some); err != nil {
 			return err
@@ -49,9 +49,9 @@ func (c *Controller) SweepJobs(ctx context.Context) error {
 	return c.mendReserved(ctx)
 }
 
-// keptInVain lists the failed jobs whose events are kept although nobody can replay them:
+// uselessEvents lists the failed jobs whose events are kept although they cannot be replayed:
 // their federation is gone.
-func keptInVain(v *view.View) (out []view.Versioned[record.Job]) {
+func uselessEvents(v *view.View) (out []view.Versioned[record.Job]) {
 	for _, id := range v.Jobs.Order {
 		j := v.Jobs.All[id]
 		if _, there := v.Federations[j.Rec.Federation]; j.Rec.Kept && j.Rec.State == record.JobFailed && !there {
@@ -120,9 +120,8 @@ func (c *Controller) forgetJobs(ctx context.Context, jobs []view.Versioned[recor
 	return err
 }
 
-// mendReserved writes anew what is promised where it is not the sum of what the jobs
-// have. That is never so; should it be, a cluster would be taken for full, or for free,
-// for ever.
+// mendReserved rewrites reservations that are not the sum of the jobs. They should always be;
+// otherwise a cluster would count as full, or as free, for ever.
 func (c *Controller) mendReserved(ctx context.Context) error {
 	should := map[string][]record.Promise{}
 	revs := map[string]int64{}
@@ -138,7 +137,7 @@ func (c *Controller) mendReserved(ctx context.Context) error {
 		_, err := c.store.Update(ctx, store.Update{Keys: []string{key}, Build: func(v store.View, tx *store.Txn) error {
 			mended = false
 			if kv, _ := v.KV(key); kv.ModRevision != revs[cluster] {
-				return nil // whoever wrote it was right then, or it is seen next time
+				return nil // another write has changed it; the next sweep checks it
 			}
 			mended = true
 			tx.Expect(key)

@@ -19,21 +19,20 @@ import (
 // attempt.
 type Job struct {
 	ID string
-	// Federation and GroupID; ClusterID and Service are where it came in.
+	// ClusterID and Service name the replica that received it.
 	Federation, GroupID, Owner, ClusterID, Service string
-	// By is who sent it; empty for the service's own token. Offered says that it was a
-	// Job of the cluster that it came in at.
+	// By is the subject of its sender; empty for the service's own token. Offered says that it
+	// was a Job of the cluster that received it.
 	By      string
 	Offered bool
 	Size    int
 	State   record.JobState
-	// Unreachable says that the cluster where it stands is away: State is the last that
-	// was heard.
+	// Unreachable says that the cluster that has it is away: State is the last reported one.
 	Unreachable bool
 	// Held says that a member might have it since the store was restored.
 	Held bool
-	// Attempt is the number of the present or last one, 0 before the first. Place is
-	// where it is, or was; nil before.
+	// Attempt is the number of the present or last one, 0 before the first. Place is its location;
+	// nil before.
 	Attempt int
 	Place   *record.Place
 	// Attempts are those that ended before, oldest first; of many the last.
@@ -42,7 +41,7 @@ type Job struct {
 	Cancel   string
 	Reason   record.JobReason
 	Message  string
-	// Pod is what the pod of the last attempt has told; nil for nothing.
+	// Pod is the report on the pod of the last attempt; nil for none.
 	Pod *record.JobPod
 	// Revision of the job's record; StreamRevision is the one at which the job, or what
 	// is reported of its present attempt, was last written.
@@ -59,8 +58,8 @@ const MaxJobsPage = 1000
 
 // Query says which jobs are asked for. Empty fields match everything.
 type Query struct {
-	// Federation is a uid or a group_id; Service is the one that it came in at, and
-	// ClusterID where it came in or stands.
+	// Federation is a uid or a group_id; Service is the one that received it, and ClusterID the
+	// cluster that received it or has it.
 	Federation, Service, ClusterID string
 	// States: a job is in one of them.
 	States []State
@@ -134,8 +133,8 @@ func (c *Controller) JobAsSeen(caller identity.Caller, id string) (shown *Job, e
 	return shown, nil
 }
 
-// mayReadJob says whether a caller may see a job: who may see its federation, its owner, and
-// who sent it.
+// mayReadJob says whether a caller may see a job: its owner, its sender, and each reader of its
+// federation may.
 func mayReadJob(v *view.View, caller identity.Caller, j *record.Job) bool {
 	if caller.MayChange(j.Owner) || j.By != "" && caller.Subject == j.By {
 		return true
@@ -204,19 +203,19 @@ func jobHeld(v *view.View, j *record.Job) bool {
 	})
 }
 
-// Explanation is why an attempt went where it went.
+// Explanation is the choice of a member for one attempt, with its input.
 type Explanation struct {
 	// Attempt that was made; for the choice as it would be made now, one that was not.
 	Attempt int
 	At      time.Time
-	// Now says that it was not made: it is how the job stands at present.
+	// Now says that it was not made: it is the choice as it would be made now.
 	Now      bool
 	Snapshot delegation.Snapshot
 	Decision delegation.Decision
 }
 
-// ExplainJob tells the choices that were made for a job, newest first, and for one that
-// is queued the one that would be made now.
+// ExplainJob lists the choices that were made for a job, newest first, and for a queued job
+// also the one that would be made now.
 func (c *Controller) ExplainJob(ctx context.Context, caller identity.Caller, id string) (*Job, []Explanation, error) {
 	view, err := c.Job(ctx, caller, id)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 // WatchJob calls fn with a job, at once when its StreamRevision is not since, and then
 // at each change, until ctx ends, fn answers an error, or the job is forgotten, which
-// is not_found. An end of the job does not end it: a job may be replayed.
+// is not_found. The end of the job does not end the watch: a job may be replayed.
 func (c *Controller) WatchJob(ctx context.Context, caller identity.Caller, id string, since int64, fn func(*Job) error) error {
 	w := c.state.Watchers.Add()
 	defer c.state.Watchers.Drop(w)
@@ -49,10 +49,10 @@ func (c *Controller) WatchJob(ctx context.Context, caller identity.Caller, id st
 
 // WatchJobs calls fn with every job that matches and has not ended or, when since is a
 // revision of this store, that has changed after it, and then with each one that comes
-// or changes, until ctx ends or fn answers an error. Jobs are told in the order of
-// their StreamRevision: whoever has seen one has seen, of all jobs, what is not newer.
-// Changes that come faster than fn takes them are told once. A job that is forgotten,
-// or does not match any more, is not told of.
+// or changes, until ctx ends or fn answers an error. fn gets jobs in the order of their
+// StreamRevision: a caller that has seen one has seen every job that is not newer.
+// fn gets changes that come faster than it returns as one. It does not get a job that is
+// deleted or does not match any more.
 func (c *Controller) WatchJobs(ctx context.Context, caller identity.Caller, q Query, since int64, fn func(*Job) error) error {
 	w := c.state.Watchers.Add()
 	defer c.state.Watchers.Drop(w)
@@ -97,8 +97,7 @@ func (c *Controller) WatchJobs(ctx context.Context, caller identity.Caller, q Qu
 	}
 }
 
-// jobFor is a job that matches and that the caller may see; nil when it does not, or he may
-// not.
+// jobFor is a job that matches and that the caller may see; nil otherwise.
 func jobFor(v *view.View, caller identity.Caller, q Query, id string) *Job {
 	j, ok := v.Jobs.All[id]
 	if !ok || !mayReadJob(v, caller, j.Rec) {

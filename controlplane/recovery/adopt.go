@@ -114,7 +114,7 @@ func (c *Controller) takeOver(ctx context.Context, a answered) error {
 		next := s.Clone()
 		next.Name, next.ClusterID = old.Name, old.ClusterID
 		next.Federation, next.Clusters, next.StorageProviders, next.Labels = old.Federation, old.Clusters, old.StorageProviders, old.Labels
-		next.Volume = old.Volume // what OSCAR shows is what we sent, and nobody can change it
+		next.Volume = old.Volume // OSCAR shows what we sent, and it cannot be changed
 		return federations.ReplaceBy(next)(old)
 	}))
 }
@@ -178,7 +178,7 @@ func lostFederation(v *view.View, uid string, token func(string) string) []lostM
 				continue
 			}
 			if origin {
-				return nil // two coordinators: somebody copied one
+				return nil // two coordinators: one is a copy
 			}
 			origin = true
 			out = slices.Insert(out, 0, lostMember{cluster, o})

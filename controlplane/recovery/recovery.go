@@ -49,7 +49,7 @@ type Controller struct {
 	tokens      *tokens.Controller
 	clusters    *clusters.Controller
 	identity    *seal.Identity
-	// orphans queues clusters whose orphans are to be looked at.
+	// orphans queues clusters to check for orphans.
 	orphans *worker.Worker[string]
 	// suspicions holds the newest one.
 	suspicions chan suspicion

@@ -62,7 +62,7 @@ func (c *Controller) witnessed() *witness {
 	return seen
 }
 
-// beginEpoch begins an epoch after that of the doubt, unless somebody has, and waits until
+// beginEpoch begins an epoch after that of the suspicion, unless another instance has, and waits until
 // the state has it.
 func (c *Controller) beginEpoch(ctx context.Context, found suspicion) error {
 	meta, err := renew(ctx, c.store, found.epoch, c.cfg.Now())

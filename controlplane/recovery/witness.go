@@ -102,7 +102,7 @@ func (w *witness) lost(meta *record.Meta, v snapshot, now time.Time, keep time.D
 	case w.ControlPlane != meta.ControlPlane:
 		return "" // of another store
 	case slices.Contains(meta.Epochs, w.Epoch):
-		return "" // somebody found out since
+		return "" // it was found since
 	case w.Epoch != meta.Epoch:
 		return "epoch " + w.Epoch
 	case v.Revision() < w.Revision:

@@ -39,14 +39,14 @@ type reply struct {
 // given: whoever has not answered by then is given up, too.
 func everywhere(ctx context.Context, members []target, ask func(context.Context, target) (*http.Response, error), enough func(reply) bool) []reply {
 	slots, replies := make(chan struct{}, membersAtOnce), make(chan reply, len(members))
-	waits := map[string]context.CancelFunc{} // of those who have not answered
+	waits := map[string]context.CancelFunc{} // of members that have not answered
 	for _, t := range members {
 		one, cancel := context.WithCancel(ctx)
 		waits[t.UID] = cancel
 		go func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			resp, err := ask(one, t) //nolint:bodyclose // who asked closes it
+			resp, err := ask(one, t) //nolint:bodyclose // the caller closes it
 			replies <- reply{t, resp, err}
 		}()
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// LogTarget names a service whose Jobs are meant.
+// LogTarget names the service of the Jobs.
 type LogTarget struct {
 	Service string
 	// ClusterID says which service of that name; empty for the caller's own.
@@ -40,7 +40,7 @@ type JobList struct {
 	Jobs map[string]JobInfo
 	// Next begins the next page; empty at the end.
 	Next string
-	// Remaining is how many more there are at least; nil when nobody has said so.
+	// Remaining is how many more there are at least; nil when no member has said so.
 	Remaining *int64
 	// Missing says of the members that have no part in it why.
 	Missing []string

@@ -25,7 +25,7 @@ type Request struct {
 	Service string
 	// ClusterID says which service of that name; empty for the caller's own.
 	ClusterID string
-	// Header holds what the function may see; it carries nobody's credentials.
+	// Header holds the headers for the function; it carries no credentials.
 	Header http.Header
 	// Body is streamed; Length is -1 when it is not known.
 	Body   io.Reader
@@ -108,7 +108,7 @@ func (c *Controller) runOrder(p view.MemberRef, need *jobs.Needs) (targets []tar
 		}
 		d := delegation.Choose(s)
 		order := d.Order
-		// Those who only lack room come behind.
+		// Members that lack only capacity come last.
 		s.Request = delegation.Request{}
 		for i := range s.Candidates {
 			s.Candidates[i].Fresh, s.Candidates[i].Promised = true, nil

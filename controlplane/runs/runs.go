@@ -20,7 +20,7 @@ type Config struct {
 	Identity *seal.Identity
 	// Hub holds the streams of syncers to this instance.
 	Hub *relay.Hub
-	// DefaultCluster is whose storage a request without a cluster means; it may be empty.
+	// DefaultCluster is the cluster of a storage request that names none; it may be empty.
 	DefaultCluster string
 	Logger         *slog.Logger
 }

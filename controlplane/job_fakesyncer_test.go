@@ -24,7 +24,7 @@ func newJobWorld(t *testing.T, mutate ...func(*controlplane.Config)) *world {
 	t.Helper()
 	endpoint := storetest.Etcd(t)
 	invariants.Guard(t, endpoint, invariants.Options{Secrets: []string{secretEvent}})
-	w := &world{t: t, store: storetest.Open(t, store.Config{Endpoints: []string{endpoint}}), identity: newIdentity(t), clusters: map[string]*puppet{}}
+	w := &world{t: t, store: storetest.Open(t, store.Config{Endpoints: []string{endpoint}}), identity: newIdentity(t), clusters: map[string]*fakeSyncer{}}
 	mutate = append([]func(*controlplane.Config){quickly}, mutate...)
 	w.ControlPlane, w.stop = startStoppable(t, w.store, w.identity, mutate...)
 	for _, id := range []string{"a", "b", "c"} {
@@ -46,7 +46,7 @@ func quickly(c *controlplane.Config) {
 const secretEvent = "the-secret-that-no-watcher-may-read"
 
 // has writes what the nodes of a cluster have free, in millicores and with memory to spare.
-func (p *puppet) has(free ...int64) {
+func (p *fakeSyncer) has(free ...int64) {
 	p.t.Helper()
 	session, err := p.store.Get(p.t.Context(), record.SessionKey(p.cluster))
 	if err != nil {
@@ -60,7 +60,7 @@ func (p *puppet) has(free ...int64) {
 	p.write(record.CapacityKey(p.cluster), c)
 }
 
-func (p *puppet) write(key string, rec any) {
+func (p *fakeSyncer) write(key string, rec any) {
 	p.t.Helper()
 	if _, err := p.store.Update(p.t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
 		tx.Put(key, rec)
@@ -72,7 +72,7 @@ func (p *puppet) write(key string, rec any) {
 }
 
 // standing lists what is asked of a cluster.
-func (p *puppet) standing() []record.Assignment {
+func (p *fakeSyncer) standing() []record.Assignment {
 	p.t.Helper()
 	items, _, err := p.store.List(p.t.Context(), record.AssignmentsPrefix(p.cluster))
 	if err != nil {
@@ -90,7 +90,7 @@ func (p *puppet) standing() []record.Assignment {
 }
 
 // event opens the event of an attempt, as the syncer would.
-func (p *puppet) event(job string, attempt int) string {
+func (p *fakeSyncer) event(job string, attempt int) string {
 	p.t.Helper()
 	kv, err := p.store.Get(p.t.Context(), record.AssignedEventKey(p.cluster, job, attempt))
 	if err != nil {
@@ -109,7 +109,7 @@ func (p *puppet) event(job string, attempt int) string {
 
 // says reports on an attempt, as a syncer does: under its session, and against the
 // assignment. It answers false when the assignment is gone.
-func (p *puppet) says(job string, attempt int, state record.JobState, mutate ...func(*record.JobReport)) bool {
+func (p *fakeSyncer) says(job string, attempt int, state record.JobState, mutate ...func(*record.JobReport)) bool {
 	p.t.Helper()
 	ok, err := p.tells(p.t.Context(), job, attempt, state, mutate...)
 	if err != nil {
@@ -118,7 +118,7 @@ func (p *puppet) says(job string, attempt int, state record.JobState, mutate ...
 	return ok
 }
 
-func (p *puppet) tells(ctx context.Context, job string, attempt int, state record.JobState, mutate ...func(*record.JobReport)) (bool, error) {
+func (p *fakeSyncer) tells(ctx context.Context, job string, attempt int, state record.JobState, mutate ...func(*record.JobReport)) (bool, error) {
 	key, assignment := record.JobReportKey(p.cluster, job, attempt), record.AssignmentKey(p.cluster, job, attempt)
 	session := record.SessionKey(p.cluster)
 	told := false
@@ -167,12 +167,12 @@ func refusal(reason record.JobReason, status int, message string) func(*record.J
 }
 
 // runs does all jobs of a cluster until the end of the test, and counts them.
-func (p *puppet) runs(states ...record.JobState) {
+func (p *fakeSyncer) runs(states ...record.JobState) {
 	p.acts(func(string, int) []record.JobState { return states })
 }
 
 // acts reports on each attempt what a test says.
-func (p *puppet) acts(does func(job string, n int) []record.JobState) {
+func (p *fakeSyncer) acts(does func(job string, n int) []record.JobState) {
 	mirror := p.store.NewMirror(store.MirrorConfig{Prefixes: []string{record.AssignmentsPrefix(p.cluster)}})
 	feed := mirror.Feed()
 	runUntilEnd(p.t, func(ctx context.Context) {
@@ -252,7 +252,7 @@ func (w *world) is(id string, state record.JobState) *jobs.Job {
 }
 
 // at waits until a job is assigned, and gives the cluster.
-func (w *world) at(id string) (*puppet, *jobs.Job) {
+func (w *world) at(id string) (*fakeSyncer, *jobs.Job) {
 	w.t.Helper()
 	j := w.is(id, record.JobAssigned)
 	return w.clusters[j.Place.ClusterID], j

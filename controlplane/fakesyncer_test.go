@@ -25,9 +25,9 @@ const patience = time.Minute
 
 var admin = identity.Caller{Subject: identity.Admin, Administrator: true}
 
-// puppet is a cluster whose syncer does what a test says. It writes the records
+// fakeSyncer is a cluster whose syncer does what a test says. It writes the records
 // that a syncer would, through the real store.
-type puppet struct {
+type fakeSyncer struct {
 	t        *testing.T
 	store    *store.Store
 	cluster  string
@@ -76,7 +76,7 @@ func failing(service string, d *record.Desired) *record.Observed {
 	return o
 }
 
-func (p *puppet) does(answer func(string, *record.Desired) *record.Observed) {
+func (p *fakeSyncer) does(answer func(string, *record.Desired) *record.Observed) {
 	p.mu.Lock()
 	p.answer = answer
 	p.mu.Unlock()
@@ -84,7 +84,7 @@ func (p *puppet) does(answer func(string, *record.Desired) *record.Observed) {
 }
 
 // lookAgain answers everything that is asked of the cluster now.
-func (p *puppet) lookAgain() {
+func (p *fakeSyncer) lookAgain() {
 	items, _, err := p.store.List(p.t.Context(), record.DesiredServicesPrefix(p.cluster))
 	if err != nil {
 		p.t.Error(err)
@@ -95,7 +95,7 @@ func (p *puppet) lookAgain() {
 	}
 }
 
-func (p *puppet) act(ctx context.Context, kv store.KV) {
+func (p *fakeSyncer) act(ctx context.Context, kv store.KV) {
 	d, err := store.Decode[record.Desired](kv)
 	if err != nil {
 		p.t.Error(err)
@@ -111,7 +111,7 @@ func (p *puppet) act(ctx context.Context, kv store.KV) {
 	p.report(ctx, ref.Name, kv.ModRevision, d, *o)
 }
 
-func (p *puppet) report(ctx context.Context, service string, revision int64, d *record.Desired, o record.Observed) {
+func (p *fakeSyncer) report(ctx context.Context, service string, revision int64, d *record.Desired, o record.Observed) {
 	key := record.ObservedServiceKey(p.cluster, service)
 	o.V, o.UID, o.DesiredRevision, o.LastTransitionTime = record.Version, d.UID, revision, record.At(time.Now())
 	if o.Vote != nil {
@@ -142,7 +142,7 @@ func (p *puppet) report(ctx context.Context, service string, revision int64, d *
 	}
 }
 
-func (p *puppet) run(ctx context.Context) {
+func (p *fakeSyncer) run(ctx context.Context) {
 	mirror := p.store.NewMirror(store.MirrorConfig{Prefixes: []string{record.DesiredServicesPrefix(p.cluster)}})
 	feed := mirror.Feed()
 	go func() {
@@ -163,9 +163,9 @@ func (p *puppet) run(ctx context.Context) {
 	}
 }
 
-func (p *puppet) connect() {
+func (p *fakeSyncer) connect() {
 	s, err := p.store.OpenSession(p.t.Context(), store.SessionConfig{
-		Key: record.SessionKey(p.cluster), Record: record.Session{V: record.Version, Instance: "puppet"}, TTL: 30 * time.Second,
+		Key: record.SessionKey(p.cluster), Record: record.Session{V: record.Version, Instance: "fakeSyncer"}, TTL: 30 * time.Second,
 	})
 	if err != nil {
 		p.t.Fatal(err)
@@ -178,19 +178,19 @@ func (p *puppet) connect() {
 	})
 }
 
-func (p *puppet) disconnect() {
+func (p *fakeSyncer) disconnect() {
 	if err := p.session.Close(p.t.Context()); err != nil {
 		p.t.Error(err)
 	}
 }
 
-// world is a control plane over a real etcd, with puppets for clusters.
+// world is a control plane over a real etcd, with fake syncers for clusters.
 type world struct {
 	*controlplane.ControlPlane
 	t        *testing.T
 	store    *store.Store
 	identity *seal.Identity
-	clusters map[string]*puppet
+	clusters map[string]*fakeSyncer
 	// stop ends the control plane that the world began with.
 	stop func()
 }
@@ -205,7 +205,7 @@ func newWorld(t *testing.T, mutate ...func(*controlplane.Config)) *world {
 func newWorldOf(t *testing.T, identity *seal.Identity, mutate ...func(*controlplane.Config)) *world {
 	t.Helper()
 	st := storetest.New(t)
-	w := &world{t: t, store: st, identity: identity, clusters: map[string]*puppet{}}
+	w := &world{t: t, store: st, identity: identity, clusters: map[string]*fakeSyncer{}}
 	w.ControlPlane = startControlPlane(t, st, identity, mutate...)
 	for _, id := range []string{"a", "b", "c"} {
 		w.addCluster(id)
@@ -268,9 +268,9 @@ func runUntilEnd(t *testing.T, fn func(context.Context)) (stop func()) {
 	return stop
 }
 
-func (w *world) addCluster(id string) *puppet {
+func (w *world) addCluster(id string) *fakeSyncer {
 	w.t.Helper()
-	p := &puppet{t: w.t, store: w.store, cluster: id, identity: newIdentity(w.t), answer: yes}
+	p := &fakeSyncer{t: w.t, store: w.store, cluster: id, identity: newIdentity(w.t), answer: yes}
 	w.clusters[id] = p
 	if _, err := w.Clusters.RegisterCluster(w.t.Context(), admin, clusters.Spec{ClusterID: id, Endpoint: "https://" + id + ".example.org", SSLVerify: true}); err != nil {
 		w.t.Fatal(err)
@@ -343,7 +343,7 @@ func (w *world) keys(prefix string) []string {
 }
 
 // secrets opens what the cluster was sent last, as its syncer would.
-func (p *puppet) secrets() map[string]string {
+func (p *fakeSyncer) secrets() map[string]string {
 	p.t.Helper()
 	items, _, err := p.store.List(p.t.Context(), record.DesiredServicesPrefix(p.cluster))
 	if err != nil || len(items) == 0 {
