@@ -79,10 +79,10 @@ func TestAnUnknownOrphanIsLeftAlone(t *testing.T) {
 	}
 	list := func() string {
 		d, err := w.Recovery.Differences(t.Context(), admin)
-		if err != nil || len(d.Items) != 1 {
+		if err != nil || len(d.Differences) != 1 {
 			t.Fatalf("%+v, %v", d, err)
 		}
-		return d.Items[0].Message
+		return d.Differences[0].Message
 	}
 	if before := list(); strings.Contains(before, "half-created") {
 		t.Errorf("it says %q", before)

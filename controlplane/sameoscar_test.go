@@ -149,7 +149,7 @@ func TestAnOrphanOfAnotherRegistrationIsNotDeleted(t *testing.T) {
 			}
 		}
 		d, err := w.Recovery.Differences(t.Context(), admin)
-		if err != nil || len(d.Items) != 1 || !strings.Contains(d.Items[0].Message, "same OSCAR") {
+		if err != nil || len(d.Differences) != 1 || !strings.Contains(d.Differences[0].Message, "same OSCAR") {
 			t.Errorf("%s: %+v, %v", what, d, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/recovery"
@@ -46,17 +47,17 @@ func (f *fake) ReadmitCluster(ctx context.Context, c identity.Caller, id string)
 	return f.cluster, f.err
 }
 
-func (f *fake) Differences(ctx context.Context, c identity.Caller) (*recovery.Differences, error) {
+func (f *fake) Differences(ctx context.Context, c identity.Caller) (*v1.Differences, error) {
 	f.called(ctx, "Differences", c, nil)
 	return f.differences, f.err
 }
 
-func (f *fake) Resolve(ctx context.Context, c identity.Caller, req recovery.ResolveRequest) (*recovery.Difference, error) {
+func (f *fake) Resolve(ctx context.Context, c identity.Caller, req recovery.ResolveRequest) (*v1.Difference, error) {
 	f.called(ctx, "Resolve", c, req)
 	if f.err != nil {
 		return nil, f.err
 	}
-	return &f.differences.Items[0], nil
+	return &f.differences.Differences[0], nil
 }
 
 func (f *fake) IssueJoin(ctx context.Context, c identity.Caller, id string, replaceKey bool) (*clusters.JoinToken, error) {

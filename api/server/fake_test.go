@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/plan"
-	"github.com/oscarfed/oscarfed/controlplane/recovery"
 	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/controlplane/runs"
 	"github.com/oscarfed/oscarfed/controlplane/tokens"
@@ -45,7 +45,7 @@ type fake struct {
 	plan        *plan.Plan
 	joinToken   *clusters.JoinToken
 	enrolment   *clusters.Enrolment
-	differences *recovery.Differences
+	differences *v1.Differences
 	token       *tokens.RefreshTokenStatus
 	jobs        fakeJobs
 	// stream is what TakeStream gives.

@@ -27,7 +27,7 @@ import (
 const purposeShown = "shown"
 
 // ask writes the question.
-func (c *Controller) ask(ctx context.Context, req ResolveRequest, d *Difference) error {
+func (c *Controller) ask(ctx context.Context, req ResolveRequest, d *difference) error {
 	res, err := c.store.Update(ctx, store.Update{Build: func(_ store.View, tx *store.Txn) error {
 		tx.Put(record.AskKey(d.ClusterID, d.ServiceName), record.Ask{
 			V: record.Version, UID: d.UID, RequestID: req.RequestID, Recipient: c.identity.Recipient(), AskedAt: record.At(c.cfg.Now()),
@@ -45,7 +45,7 @@ type answered struct {
 	cluster, service string
 	ask              view.Versioned[record.Ask]
 	shown            record.Shown
-	difference       *Difference
+	difference       *difference
 }
 
 // adopt takes over what the syncer of a cluster has shown.
@@ -192,7 +192,7 @@ func lostFederation(v *view.View, uid string, token func(string) string) []lostM
 
 // restoreFederation makes a federation out of what is left of it: the same uids, the definition
 // of its coordinator. One transaction, all or nothing; names and places must be free.
-func (c *Controller) restoreFederation(ctx context.Context, req ResolveRequest, d *Difference, s *oscar.Service) error {
+func (c *Controller) restoreFederation(ctx context.Context, req ResolveRequest, d *difference, s *oscar.Service) error {
 	var left []lostMember
 	c.state.Read(func(v *view.View) { left = lostFederation(v, d.claims, c.tokens.ServiceToken) })
 	if len(left) == 0 || left[0].orphan.UID != d.UID {

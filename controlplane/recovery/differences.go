@@ -5,10 +5,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -28,45 +28,9 @@ const (
 	KeepStore   = "store"
 )
 
-// Differences is how the clusters differ from the store, after it was restored.
-type Differences struct {
-	Epoch string
-	// RestoredAt is nil in the first epoch.
-	RestoredAt *time.Time
-	// Clusters are those that are registered, by id.
-	Clusters []Comparison
-	Items    []Difference
-}
-
-// Comparison says whether a cluster has compared what stands on it with the store, in
-// the present epoch.
-type Comparison struct {
-	ClusterID string
-	Compared  bool
-	Alive     bool
-	LastSeen  *time.Time
-}
-
-// Difference is one service that is held.
-type Difference struct {
-	Kind        string
-	ClusterID   string
-	ServiceName string
-	// UID is that of the replica.
-	UID string
-	// Federation, GroupID and Owner are empty for an orphan of a federation that the
-	// store does not have.
-	Federation, GroupID, Owner string
-	// StoreGeneration is what is desired, 0 for nothing, and ClusterGeneration what
-	// stands, 0 when it is missing or its marks were dropped.
-	StoreGeneration, ClusterGeneration int64
-	Message                            string
-	// KeepStore and KeepCluster say what taking that side does; empty when that is not
-	// possible.
-	KeepStore, KeepCluster string
-	// Resolving says that keeping the cluster's was decided, and waits for its syncer.
-	Resolving bool
-
+// difference is one service that is held, with what a decision about it needs.
+type difference struct {
+	v1.Difference
 	epoch     string
 	tombstone bool
 	origin    bool
@@ -77,32 +41,30 @@ type Difference struct {
 
 // Differences lists what is held: everything for the administrator, what concerns his
 // federations for anybody else.
-func (c *Controller) Differences(ctx context.Context, caller identity.Caller) (*Differences, error) {
+func (c *Controller) Differences(ctx context.Context, caller identity.Caller) (*v1.Differences, error) {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err
 	}
-	out := &Differences{Clusters: []Comparison{}, Items: []Difference{}}
+	out := &v1.Differences{Clusters: []v1.Comparison{}, Differences: []v1.Difference{}}
 	c.state.Read(func(v *view.View) {
 		if m := v.Meta; m != nil {
 			out.Epoch = m.Epoch
-			if m.RestoredAt != nil {
-				out.RestoredAt = &m.RestoredAt.Time
-			}
+			out.RestoredAt = (*v1.Time)(m.RestoredAt)
 		}
 		for id, reg := range v.Clusters {
-			one := Comparison{ClusterID: id, Compared: comparedAll(v, id), Alive: v.Alive(id)}
+			one := v1.Comparison{ClusterID: id, Compared: comparedAll(v, id), Alive: v.Alive(id)}
 			if reg.Rec.LastSeen != nil && !one.Alive {
-				one.LastSeen = &reg.Rec.LastSeen.Time
+				one.LastSeen = (*v1.Time)(reg.Rec.LastSeen)
 			}
 			out.Clusters = append(out.Clusters, one)
 		}
 		for _, d := range differences(v, c.tokens.ServiceToken) {
 			if caller.Administrator || d.Owner != "" && caller.MayChange(d.Owner) {
-				out.Items = append(out.Items, d)
+				out.Differences = append(out.Differences, d.Difference)
 			}
 		}
 	})
-	slices.SortFunc(out.Clusters, func(a, b Comparison) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
+	slices.SortFunc(out.Clusters, func(a, b v1.Comparison) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
 	return out, nil
 }
 
@@ -125,8 +87,8 @@ func comparedAll(v *view.View, cluster string) bool {
 }
 
 // differences lists all, by cluster and service. token gives the service token of a replica.
-func differences(v *view.View, token func(uid string) string) []Difference {
-	var out []Difference
+func differences(v *view.View, token func(uid string) string) []difference {
+	var out []difference
 	for _, f := range v.Federations {
 		sit := v.Situation(f.Rec)
 		for _, r := range slices.Concat(sit.Replicas, sit.Adding, sit.Leaving) {
@@ -158,23 +120,25 @@ func differences(v *view.View, token func(uid string) string) []Difference {
 			out = append(out, d)
 		}
 	}
-	slices.SortFunc(out, func(a, b Difference) int {
+	slices.SortFunc(out, func(a, b difference) int {
 		return cmp.Or(cmp.Compare(a.ClusterID, b.ClusterID), cmp.Compare(a.ServiceName, b.ServiceName))
 	})
 	return out
 }
 
 // asked says whether a cluster was asked to show what a difference is about.
-func asked(v *view.View, d *Difference) bool {
+func asked(v *view.View, d *difference) bool {
 	n := v.Nodes[d.ClusterID]
 	return n != nil && n.Asks[d.ServiceName].Rec != nil && n.Asks[d.ServiceName].Rec.UID == d.UID
 }
 
-func differenceOf(f *record.Federation, r view.ReplicaState, h record.Held) Difference {
-	d := Difference{
-		Kind: string(h.Kind), ClusterID: r.At.ClusterID, ServiceName: r.At.ServiceName, UID: r.At.UID,
-		Federation: f.UID, GroupID: f.GroupID, Owner: f.Owner, StoreGeneration: r.Desired.Generation,
-		ClusterGeneration: h.Generation, Message: r.Observed.Message,
+func differenceOf(f *record.Federation, r view.ReplicaState, h record.Held) difference {
+	d := difference{
+		Difference: v1.Difference{
+			Kind: string(h.Kind), ClusterID: r.At.ClusterID, ServiceName: r.At.ServiceName, UID: r.At.UID,
+			Federation: f.UID, GroupID: f.GroupID, Owner: f.Owner, StoreGeneration: r.Desired.Generation,
+			ClusterGeneration: h.Generation, Message: r.Observed.Message,
+		},
 		epoch: h.Epoch, tombstone: r.Desired.Tombstone(), origin: r.At.Coordinator,
 	}
 	changeable := f.Phase == record.PhaseReady && f.Change == nil && r.Member >= 0
@@ -196,11 +160,14 @@ func differenceOf(f *record.Federation, r view.ReplicaState, h record.Held) Diff
 	return d
 }
 
-func orphan(v *view.View, cluster string, o record.Orphan) Difference {
-	d := Difference{
-		Kind: DifferenceOrphan, ClusterID: cluster, ServiceName: o.ServiceName, UID: o.UID, ClusterGeneration: o.Generation,
-		Message:   "a service with our marks that the store knows nothing of; it is not changed",
-		KeepStore: "it is deleted; its buckets stay", epoch: o.Epoch,
+func orphan(v *view.View, cluster string, o record.Orphan) difference {
+	d := difference{
+		Difference: v1.Difference{
+			Kind: DifferenceOrphan, ClusterID: cluster, ServiceName: o.ServiceName, UID: o.UID, ClusterGeneration: o.Generation,
+			Message:   "a service with our marks that the store knows nothing of; it is not changed",
+			KeepStore: "it is deleted; its buckets stay",
+		},
+		epoch: o.Epoch,
 	}
 	if other := v.Elsewhere(cluster, o); other != "" {
 		d.Message = fmt.Sprintf("a service that was made for cluster %q: is this the same OSCAR? It is not changed, and nothing here deletes it", other)

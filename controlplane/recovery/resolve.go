@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
@@ -32,7 +33,7 @@ type ResolveRequest struct {
 const maxJump = 1_000_000
 
 // Resolve ends one difference as a person decides, and answers how it was.
-func (c *Controller) Resolve(ctx context.Context, caller identity.Caller, req ResolveRequest) (*Difference, error) {
+func (c *Controller) Resolve(ctx context.Context, caller identity.Caller, req ResolveRequest) (*v1.Difference, error) {
 	req.RequestID = request.RequestID(req.RequestID)
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err
@@ -54,16 +55,16 @@ func (c *Controller) Resolve(ctx context.Context, caller identity.Caller, req Re
 	if errors.Is(err, gate.ErrStale) {
 		err = &fault.Error{Code: fault.CodeConflict, Message: fmt.Sprintf("%s/%s has changed meanwhile; look again", d.ClusterID, d.ServiceName)}
 	}
-	return d, fault.Crossing(err)
+	return &d.Difference, fault.Crossing(err)
 }
 
 // difference finds what a request is about.
-func (c *Controller) difference(caller identity.Caller, req ResolveRequest) (*Difference, error) {
+func (c *Controller) difference(caller identity.Caller, req ResolveRequest) (*difference, error) {
 	if req.Keep != KeepCluster && req.Keep != KeepStore {
 		return nil, &fault.Error{Code: fault.CodeInvalid, Message: "1 violations", Violations: []oscar.Violation{{
 			Path: "keep", Rule: oscar.RuleOneOf, Value: req.Keep, Message: "keep is cluster or store"}}}
 	}
-	var found *Difference
+	var found *difference
 	c.state.Read(func(v *view.View) {
 		for _, d := range differences(v, c.tokens.ServiceToken) {
 			if d.ClusterID == req.ClusterID && d.ServiceName == req.ServiceName && (caller.Administrator || d.Owner != "" && caller.MayChange(d.Owner)) {
@@ -80,7 +81,7 @@ func (c *Controller) difference(caller identity.Caller, req ResolveRequest) (*Di
 	return found, nil
 }
 
-func (c *Controller) keepStore(ctx context.Context, caller identity.Caller, req ResolveRequest, d *Difference) error {
+func (c *Controller) keepStore(ctx context.Context, caller identity.Caller, req ResolveRequest, d *difference) error {
 	accept := &record.Branch{Epoch: d.epoch, Generation: d.ClusterGeneration}
 	switch {
 	case d.Kind == DifferenceOrphan:
@@ -94,7 +95,7 @@ func (c *Controller) keepStore(ctx context.Context, caller identity.Caller, req 
 		func(old *oscar.Service) (*oscar.Service, error) { return old, nil })
 }
 
-func (c *Controller) keepCluster(ctx context.Context, caller identity.Caller, req ResolveRequest, d *Difference) error {
+func (c *Controller) keepCluster(ctx context.Context, caller identity.Caller, req ResolveRequest, d *difference) error {
 	switch {
 	case d.Kind == DifferenceAhead, d.Kind == DifferenceOrphan && d.Federation == "":
 		return c.ask(ctx, req, d)
@@ -127,7 +128,7 @@ func membersBy(req federations.ReplicasRequest) federations.Edit {
 
 // rewrite is one change over the whole federation, above every generation that is
 // reported of it.
-func (c *Controller) rewrite(ctx context.Context, caller identity.Caller, req ResolveRequest, d *Difference, r *federations.Resolution, fn federations.Edit) error {
+func (c *Controller) rewrite(ctx context.Context, caller identity.Caller, req ResolveRequest, d *difference, r *federations.Resolution, fn federations.Edit) error {
 	var at *record.Member
 	generation, highest := int64(0), d.ClusterGeneration
 	c.state.Read(func(v *view.View) {
@@ -158,7 +159,7 @@ func (c *Controller) rewrite(ctx context.Context, caller identity.Caller, req Re
 
 // deleteOrphan orders the end of an orphan: a tombstone for exactly its life and generation,
 // with its memory beside it, which is all that compares it with anything.
-func (c *Controller) deleteOrphan(ctx context.Context, req ResolveRequest, d *Difference) error {
+func (c *Controller) deleteOrphan(ctx context.Context, req ResolveRequest, d *difference) error {
 	var clusterUID string
 	c.state.Read(func(v *view.View) {
 		if n := v.Nodes[d.ClusterID]; n != nil && n.DesiredSelf.Rec != nil {
@@ -184,7 +185,7 @@ func (c *Controller) deleteOrphan(ctx context.Context, req ResolveRequest, d *Di
 }
 
 // insistOnEnd lets a tombstone of the store delete what is ahead of it.
-func (c *Controller) insistOnEnd(ctx context.Context, req ResolveRequest, d *Difference, accept *record.Branch) error {
+func (c *Controller) insistOnEnd(ctx context.Context, req ResolveRequest, d *difference, accept *record.Branch) error {
 	key, place := record.FederationKey(d.Federation), record.DesiredServiceKey(d.ClusterID, d.ServiceName)
 	res, err := c.store.Update(ctx, store.Update{Keys: []string{key, place}, Build: func(v store.View, tx *store.Txn) error {
 		fed, ok := v.KV(key)

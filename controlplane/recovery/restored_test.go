@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
@@ -70,7 +71,7 @@ func TestAnInstanceThatLagsDoesNotSayThatNothingWasChanged(t *testing.T) {
 		record.FederationKey("f"):             record.Federation{V: record.Version, UID: "f", Phase: record.PhaseDeleting},
 		record.DesiredServiceKey("a", "gone"): tombstone,
 	})
-	d := &Difference{ClusterID: "a", ServiceName: "gone", UID: "u", Federation: "f"}
+	d := &difference{Difference: v1.Difference{ClusterID: "a", ServiceName: "gone", UID: "u", Federation: "f"}}
 	for name, write := range map[string]func(context.Context) error{
 		"a question to a cluster": func(ctx context.Context) error { return c.ask(ctx, ResolveRequest{}, d) },
 		"a deletion that is insisted on": func(ctx context.Context) error {
