@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
@@ -131,7 +132,7 @@ func (j *joining) registration(cluster string) *record.Cluster {
 type machine struct {
 	t       *testing.T
 	key     *ecdsa.PrivateKey
-	request clusters.JoinRequest
+	request v1.Join
 }
 
 func newMachine(t *testing.T, cluster, token string) *machine {
@@ -144,7 +145,7 @@ func newMachine(t *testing.T, cluster, token string) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &machine{t: t, key: key, request: clusters.JoinRequest{
+	m := &machine{t: t, key: key, request: v1.Join{
 		Token: token, ClusterID: cluster, Recipient: age.Recipient(), KubeSystemUID: "0c1d-kube-" + cluster,
 	}}
 	m.request.CSR = m.csr("")
@@ -160,20 +161,20 @@ func (m *machine) csr(name string) string {
 	return string(text)
 }
 
-func (m *machine) renew(cp *controlplane.ControlPlane, uid string) (*clusters.Enrolment, error) {
+func (m *machine) renew(cp *controlplane.ControlPlane, uid string) (*v1.Enrolment, error) {
 	m.t.Helper()
 	challenge, _, err := cp.Clusters.Challenge()
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	return cp.Clusters.Renew(m.t.Context(), clusters.RenewRequest{
+	return cp.Clusters.Renew(m.t.Context(), v1.JoinRenewal{
 		ClusterID: m.request.ClusterID, ClusterUID: uid, CSR: m.csr(challenge), KubeSystemUID: m.request.KubeSystemUID,
 	})
 }
 
-func certificate(t *testing.T, e *clusters.Enrolment) *x509.Certificate {
+func certificate(t *testing.T, e *v1.Enrolment) *x509.Certificate {
 	t.Helper()
-	block, _ := pem.Decode(e.Certificate)
+	block, _ := pem.Decode([]byte(e.Certificate))
 	if block == nil {
 		t.Fatal("the certificate is no PEM")
 	}
@@ -211,7 +212,7 @@ func TestJoin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if jd := reg.Joined; jd == nil || jd.Key != fingerprint || jd.KubeSystemUID != m.request.KubeSystemUID || jd.Recipient != m.request.Recipient || !jd.ValidUntil.Equal(got.NotAfter) {
+	if jd := reg.Joined; jd == nil || jd.Key != fingerprint || jd.KubeSystemUID != m.request.KubeSystemUID || jd.Recipient != m.request.Recipient || !jd.ValidUntil.Equal(got.ExpiresAt.Time) {
 		t.Errorf("the registration says %+v", jd)
 	}
 	if !j.gate.in("a", reg.UID) {
@@ -440,10 +441,10 @@ func TestRenew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !got.NotAfter.After(first.NotAfter.Add(15*time.Hour)) || certificate(t, got).Subject.CommonName != certificate(t, first).Subject.CommonName {
-		t.Errorf("it is valid until %s, before %s", got.NotAfter, first.NotAfter)
+	if !got.ExpiresAt.After(first.ExpiresAt.Add(15*time.Hour)) || certificate(t, got).Subject.CommonName != certificate(t, first).Subject.CommonName {
+		t.Errorf("it is valid until %s, before %s", got.ExpiresAt, first.ExpiresAt)
 	}
-	if until := j.registration("a").Joined.ValidUntil; !until.Equal(got.NotAfter) {
+	if until := j.registration("a").Joined.ValidUntil; !until.Equal(got.ExpiresAt.Time) {
 		t.Errorf("the registration says %s", until)
 	}
 	// At once again: the same, and nothing is written.
@@ -505,8 +506,8 @@ func TestRenewRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request := func(challenge string) clusters.RenewRequest {
-		return clusters.RenewRequest{ClusterID: "a", ClusterUID: e.ClusterUID, CSR: m.csr(challenge)}
+	request := func(challenge string) v1.JoinRenewal {
+		return v1.JoinRenewal{ClusterID: "a", ClusterUID: e.ClusterUID, CSR: m.csr(challenge)}
 	}
 	if _, err := j.Clusters.Renew(t.Context(), request(old)); err != nil {
 		t.Error(err)
@@ -535,7 +536,7 @@ func TestAnyInstanceTakesAChallenge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := second.Clusters.Renew(t.Context(), clusters.RenewRequest{ClusterID: "a", ClusterUID: e.ClusterUID, CSR: m.csr(challenge)}); err != nil {
+	if _, err := second.Clusters.Renew(t.Context(), v1.JoinRenewal{ClusterID: "a", ClusterUID: e.ClusterUID, CSR: m.csr(challenge)}); err != nil {
 		t.Error(err)
 	}
 }
@@ -579,7 +580,7 @@ func TestNobodyJoinsAnEtcdWithoutUsers(t *testing.T) {
 func TestJoinSaysAllThatIsWrong(t *testing.T) {
 	t.Parallel()
 	j := newJoining(t)
-	_, err := j.Clusters.Join(t.Context(), clusters.JoinRequest{ClusterID: "../b", CSR: "x", Recipient: "age1", KubeSystemUID: "a b"})
+	_, err := j.Clusters.Join(t.Context(), v1.Join{ClusterID: "../b", CSR: "x", Recipient: "age1", KubeSystemUID: "a b"})
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || e.Code != fault.CodeInvalid || len(e.Violations) != 4 {
 		t.Errorf("%+v", err)

@@ -60,12 +60,12 @@ func (f *fake) Resolve(ctx context.Context, c identity.Caller, req recovery.Reso
 	return &f.differences.Differences[0], nil
 }
 
-func (f *fake) IssueJoin(ctx context.Context, c identity.Caller, id string, replaceKey bool) (*clusters.JoinToken, error) {
+func (f *fake) IssueJoin(ctx context.Context, c identity.Caller, id string, replaceKey bool) (*v1.JoinToken, error) {
 	f.called(ctx, "IssueJoin "+id, c, replaceKey)
 	return f.joinToken, f.err
 }
 
-func (f *fake) Join(ctx context.Context, req clusters.JoinRequest) (*clusters.Enrolment, error) {
+func (f *fake) Join(ctx context.Context, req v1.Join) (*v1.Enrolment, error) {
 	f.called(ctx, "Join", identity.Caller{}, req)
 	return f.enrolment, f.err
 }
@@ -74,7 +74,7 @@ func (f *fake) Challenge() (string, time.Time, error) {
 	return "a-challenge", moment("2026-11-20T13:09:05.120Z"), nil
 }
 
-func (f *fake) Renew(ctx context.Context, req clusters.RenewRequest) (*clusters.Enrolment, error) {
+func (f *fake) Renew(ctx context.Context, req v1.JoinRenewal) (*v1.Enrolment, error) {
 	f.called(ctx, "Renew", identity.Caller{}, req)
 	return f.enrolment, f.err
 }

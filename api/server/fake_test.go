@@ -43,8 +43,8 @@ type fake struct {
 	changed     *federations.ChangeResult
 	history     []federations.Generation
 	plan        *plan.Plan
-	joinToken   *clusters.JoinToken
-	enrolment   *clusters.Enrolment
+	joinToken   *v1.JoinToken
+	enrolment   *v1.Enrolment
 	differences *v1.Differences
 	token       *tokens.RefreshTokenStatus
 	jobs        fakeJobs

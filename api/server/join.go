@@ -7,17 +7,16 @@ import (
 	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 )
 
 // Joins are the use cases of syncers that join and renew their certificates.
 type Joins interface {
-	IssueJoin(ctx context.Context, caller identity.Caller, cluster string, replaceKey bool) (*clusters.JoinToken, error)
-	Join(ctx context.Context, req clusters.JoinRequest) (*clusters.Enrolment, error)
+	IssueJoin(ctx context.Context, caller identity.Caller, cluster string, replaceKey bool) (*v1.JoinToken, error)
+	Join(ctx context.Context, req v1.Join) (*v1.Enrolment, error)
 	Challenge() (string, time.Time, error)
-	Renew(ctx context.Context, req clusters.RenewRequest) (*clusters.Enrolment, error)
+	Renew(ctx context.Context, req v1.JoinRenewal) (*v1.Enrolment, error)
 }
 
 // maxJoin bounds the body of a request without credentials, in bytes: one has about 1 KiB.
@@ -61,9 +60,7 @@ func (s *Server) issueJoin(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusCreated, v1.JoinToken{
-		ClusterID: t.ClusterID, ClusterUID: t.ClusterUID, Token: t.Token, ExpiresAt: v1.Time{Time: t.ExpiresAt},
-	})
+	return writeJSON(w, http.StatusCreated, t)
 }
 
 // join answers POST /system/join.
@@ -72,13 +69,11 @@ func (s *Server) join(w http.ResponseWriter, r *http.Request) error {
 	if _, err := readJSON(r, "request", &in); err != nil {
 		return err
 	}
-	e, err := s.cp.Joins.Join(r.Context(), clusters.JoinRequest{
-		Token: in.Token, ClusterID: in.ClusterID, CSR: in.CSR, Recipient: in.Recipient, KubeSystemUID: in.KubeSystemUID, OscarID: in.OscarID,
-	})
+	e, err := s.cp.Joins.Join(r.Context(), in)
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, enrolmentOf(e))
+	return writeJSON(w, http.StatusOK, e)
 }
 
 // challenge answers POST /system/join/challenge.
@@ -96,25 +91,9 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request) error {
 	if _, err := readJSON(r, "request", &in); err != nil {
 		return err
 	}
-	e, err := s.cp.Joins.Renew(r.Context(), clusters.RenewRequest{
-		ClusterID: in.ClusterID, ClusterUID: in.ClusterUID, CSR: in.CSR, KubeSystemUID: in.KubeSystemUID,
-	})
+	e, err := s.cp.Joins.Renew(r.Context(), in)
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, enrolmentOf(e))
-}
-
-func enrolmentOf(e *clusters.Enrolment) v1.Enrolment {
-	out := v1.Enrolment{
-		ClusterID: e.ClusterID, ClusterUID: e.ClusterUID, Certificate: string(e.Certificate), ExpiresAt: v1.Time{Time: e.NotAfter},
-		EtcdCA: string(e.EtcdCA), EtcdEndpoints: e.EtcdEndpoints,
-	}
-	if out.EtcdEndpoints == nil {
-		out.EtcdEndpoints = []string{}
-	}
-	if e.RemovedAt != nil {
-		out.RemovedAt = &v1.Time{Time: *e.RemovedAt}
-	}
-	return out
+	return writeJSON(w, http.StatusOK, e)
 }

@@ -27,7 +27,7 @@ const joinBody = `{"token":"ofj_0","cluster_id":"oscar-cluster-d","csr":"pem","r
 
 func TestIssueJoin(t *testing.T) {
 	token := "ofj_" + strings.Repeat("a", 64)
-	f := &fake{joinToken: &clusters.JoinToken{ClusterID: "d", ClusterUID: "u", Token: token, ExpiresAt: moment("2026-11-20T13:15:00Z")}}
+	f := &fake{joinToken: &v1.JoinToken{ClusterID: "d", ClusterUID: "u", Token: token, ExpiresAt: v1.Time{Time: moment("2026-11-20T13:15:00Z")}}}
 	c := newClient(t, f)
 	want(t, c.do("POST", "/system/clusters/d/join", `{"replace_key":true}`), 201, jsonType,
 		`{"cluster_id":"d","cluster_uid":"u","token":"`+token+`","expires_at":"2026-11-20T13:15:00.000Z"}`)
@@ -38,9 +38,9 @@ func TestIssueJoin(t *testing.T) {
 
 // A syncer has no credentials, and none are looked at.
 func TestJoinNeedsNoCredentials(t *testing.T) {
-	removed := moment("2026-11-21T00:00:00Z")
-	f := &fake{enrolment: &clusters.Enrolment{
-		ClusterID: "d", ClusterUID: "u", Certificate: []byte("pem"), NotAfter: moment("2026-11-21T13:00:00Z"),
+	removed := v1.Time{Time: moment("2026-11-21T00:00:00Z")}
+	f := &fake{enrolment: &v1.Enrolment{
+		ClusterID: "d", ClusterUID: "u", Certificate: "pem", ExpiresAt: v1.Time{Time: moment("2026-11-21T13:00:00Z")},
 		EtcdEndpoints: []string{"https://e:2379"}, RemovedAt: &removed,
 	}}
 	c := newClient(t, f)
@@ -48,7 +48,7 @@ func TestJoinNeedsNoCredentials(t *testing.T) {
 	want(t, c.do("POST", "/system/join", joinBody, "Authorization", ""), 200, jsonType, answer)
 	want(t, c.do("POST", "/system/join/renew", `{"cluster_id":"d","cluster_uid":"u","csr":"pem"}`, "Authorization", "Basic %%%"), 200, jsonType, answer)
 	want(t, c.do("POST", "/system/join/challenge", "{}", "Authorization", ""), 200, jsonType, `{"challenge":"a-challenge","expires_at":"2026-11-20T13:09:05.120Z"}`)
-	if got := f.calls[0].args; got != (clusters.JoinRequest{Token: "ofj_0", ClusterID: "oscar-cluster-d", CSR: "pem", Recipient: "age1", KubeSystemUID: "k"}) {
+	if got := f.calls[0].args; got != (v1.Join{Token: "ofj_0", ClusterID: "oscar-cluster-d", CSR: "pem", Recipient: "age1", KubeSystemUID: "k"}) {
 		t.Errorf("the join is %+v", got)
 	}
 }

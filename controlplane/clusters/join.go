@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/decide"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/request"
@@ -20,40 +21,11 @@ import (
 // maxUID bounds the uid of a namespace, a cluster or an OSCAR, in bytes; one has 36.
 const maxUID = 64
 
-// JoinRequest is what a syncer says to join. It is not authenticated but for its
-// token and the signature of its request.
-type JoinRequest struct {
-	Token     string
-	ClusterID string
-	// CSR is a certificate request in PEM; of it, the key counts.
-	CSR string
-	// Recipient is the syncer's age recipient.
-	Recipient string
-	// KubeSystemUID is empty when Kubernetes cannot be reached.
-	KubeSystemUID string
-	// OscarID says which OSCAR it is; empty when that cannot be said.
-	OscarID string
-}
-
-// Enrolment is what a syncer needs to speak to etcd.
-type Enrolment struct {
-	ClusterID  string
-	ClusterUID string
-	// Certificate is the client certificate in PEM, for the key of the request.
-	Certificate []byte
-	NotAfter    time.Time
-	// EtcdCA is PEM; empty for the authorities of the system.
-	EtcdCA        []byte
-	EtcdEndpoints []string
-	// RemovedAt is set for a cluster that was removed and has something left to do.
-	RemovedAt *time.Time
-}
-
 // Join lets the syncer of a cluster in: one transaction uses the token up and writes
 // into the registration who the cluster is from now on. Of several that come with one
 // token one is let in; the same key again, while the token lasts, gets the same
 // answer again. The answer does not say what is wrong with a token.
-func (c *Controller) Join(ctx context.Context, in JoinRequest) (*Enrolment, error) {
+func (c *Controller) Join(ctx context.Context, in v1.Join) (*v1.Enrolment, error) {
 	if c.cfg.Access == nil {
 		return nil, errNoAccess()
 	}
@@ -78,7 +50,7 @@ func (c *Controller) Join(ctx context.Context, in JoinRequest) (*Enrolment, erro
 	if err := c.admit(ctx, out.ClusterID, out.ClusterUID); err != nil {
 		return nil, err
 	}
-	c.cfg.Logger.Info("a cluster has joined", "cluster", out.ClusterID, "cluster_uid", out.ClusterUID, "key", who.Key, "ends", out.NotAfter)
+	c.cfg.Logger.Info("a cluster has joined", "cluster", out.ClusterID, "cluster_uid", out.ClusterUID, "key", who.Key, "ends", out.ExpiresAt.Time)
 	return out, nil
 }
 
@@ -96,9 +68,9 @@ func (c *Controller) otherOscar(who decide.Applicant) error {
 
 // writeJoin consumes the token. Its update needs no marker: a try whose outcome is not
 // known is found to be done by the token, which names our key.
-func (c *Controller) writeJoin(ctx context.Context, token string, who decide.Applicant, csr *pki.Request) (*Enrolment, error) {
+func (c *Controller) writeJoin(ctx context.Context, token string, who decide.Applicant, csr *pki.Request) (*v1.Enrolment, error) {
 	key := record.ClusterKey(who.Cluster)
-	var out *Enrolment
+	var out *v1.Enrolment
 	_, err := c.store.Update(ctx, store.Update{
 		Keys: []string{token, key},
 		Build: func(v store.View, tx *store.Txn) error {
@@ -122,7 +94,7 @@ func (c *Controller) writeJoin(ctx context.Context, token string, who decide.App
 					return err
 				}
 			}
-			next.Joined.ValidUntil = record.At(out.NotAfter)
+			next.Joined.ValidUntil = record.At(out.ExpiresAt.Time)
 			tx.Expect(token)
 			tx.Expect(key)
 			tx.Put(key, next)
@@ -168,13 +140,16 @@ func (c *Controller) admit(ctx context.Context, cluster, uid string) error {
 }
 
 // enrol signs a certificate and puts beside it what a syncer needs.
-func (c *Controller) enrol(csr *pki.Request, cluster, uid string) (*Enrolment, error) {
+func (c *Controller) enrol(csr *pki.Request, cluster, uid string) (*v1.Enrolment, error) {
 	cert, notAfter, err := c.cfg.Access.Sign(csr.Key, cluster, uid)
 	if err != nil {
 		return nil, err
 	}
 	ca, endpoints := c.cfg.Access.Trust()
-	return &Enrolment{ClusterID: cluster, ClusterUID: uid, Certificate: cert, NotAfter: notAfter, EtcdCA: ca, EtcdEndpoints: endpoints}, nil
+	return &v1.Enrolment{
+		ClusterID: cluster, ClusterUID: uid, Certificate: string(cert), ExpiresAt: v1.Time{Time: notAfter},
+		EtcdCA: string(ca), EtcdEndpoints: append([]string{}, endpoints...),
+	}, nil
 }
 
 // readRequest checks what every request of a syncer has.

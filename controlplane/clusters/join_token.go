@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/request"
@@ -23,19 +24,10 @@ const (
 	joinLife = 15 * time.Minute
 )
 
-// JoinToken is a token that one syncer joins with, once.
-type JoinToken struct {
-	ClusterID  string
-	ClusterUID string
-	// Token is told once: only its hash is kept.
-	Token     string
-	ExpiresAt time.Time
-}
-
 // IssueJoin makes a join token for a registered cluster. Only the administrator may.
 // With replaceKey the syncer that uses it takes the cluster's place although the
 // cluster has joined with another key, or from another Kubernetes.
-func (c *Controller) IssueJoin(ctx context.Context, caller identity.Caller, cluster string, replaceKey bool) (*JoinToken, error) {
+func (c *Controller) IssueJoin(ctx context.Context, caller identity.Caller, cluster string, replaceKey bool) (*v1.JoinToken, error) {
 	if !caller.Administrator {
 		return nil, fault.AdminOnly()
 	}
@@ -90,7 +82,7 @@ func (c *Controller) IssueJoin(ctx context.Context, caller identity.Caller, clus
 		return nil, fault.Crossing(err)
 	}
 	c.cfg.Logger.Info("a join token was made", "cluster", cluster, "by", caller.Subject, "replace_key", replaceKey)
-	return &JoinToken{ClusterID: cluster, ClusterUID: join.ClusterUID, Token: token, ExpiresAt: join.ExpiresAt.Time}, nil
+	return &v1.JoinToken{ClusterID: cluster, ClusterUID: join.ClusterUID, Token: token, ExpiresAt: v1.Time(join.ExpiresAt)}, nil
 }
 
 func newJoinToken() (string, error) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/decide"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/internal/pki"
@@ -16,21 +17,10 @@ import (
 // without being noted: who asks again and again does not write again and again.
 const noteSlack = time.Hour
 
-// RenewRequest asks for another certificate. It is authenticated by the signature of
-// its CSR, made with the key that the cluster has joined with.
-type RenewRequest struct {
-	ClusterID  string
-	ClusterUID string
-	// CSR is a certificate request in PEM whose common name is a challenge.
-	CSR string
-	// KubeSystemUID is empty when Kubernetes cannot be reached.
-	KubeSystemUID string
-}
-
 // Renew gives a cluster that has joined another certificate for the same key, also
 // 90 days after the last one has ended. A cluster that was removed gets one as long
 // as there is something that it has to do, and is told so.
-func (c *Controller) Renew(ctx context.Context, in RenewRequest) (*Enrolment, error) {
+func (c *Controller) Renew(ctx context.Context, in v1.JoinRenewal) (*v1.Enrolment, error) {
 	if c.cfg.Access == nil {
 		return nil, errNoAccess()
 	}
@@ -49,9 +39,9 @@ func (c *Controller) Renew(ctx context.Context, in RenewRequest) (*Enrolment, er
 	return out, fault.Crossing(err)
 }
 
-func (c *Controller) writeRenewal(ctx context.Context, who decide.Applicant, csr *pki.Request) (*Enrolment, error) {
+func (c *Controller) writeRenewal(ctx context.Context, who decide.Applicant, csr *pki.Request) (*v1.Enrolment, error) {
 	key, desired := record.ClusterKey(who.Cluster), record.DesiredClusterKey(who.Cluster)
-	var out *Enrolment
+	var out *v1.Enrolment
 	_, err := c.store.Update(ctx, store.Update{
 		Keys: []string{key, desired},
 		Build: func(v store.View, tx *store.Txn) error {
@@ -64,12 +54,12 @@ func (c *Controller) writeRenewal(ctx context.Context, who decide.Applicant, csr
 				return err
 			}
 			var joined *record.Joined
-			var removed *time.Time
+			var removed *record.Time
 			switch {
 			case reg != nil && reg.UID == who.UID:
 				joined = reg.Joined
 			case reg == nil && left != nil && left.UID == who.UID && left.RemovedAt != nil:
-				joined, removed = left.Joined, &left.RemovedAt.Time
+				joined, removed = left.Joined, left.RemovedAt
 			}
 			next, changed, err := decide.DecideRenewal(joined, who, c.cfg.Now())
 			if err != nil {
@@ -80,11 +70,11 @@ func (c *Controller) writeRenewal(ctx context.Context, who decide.Applicant, csr
 					return err
 				}
 			}
-			out.RemovedAt = removed
-			if removed != nil || !changed && out.NotAfter.Sub(next.ValidUntil.Time) < noteSlack {
+			out.RemovedAt = (*v1.Time)(removed)
+			if removed != nil || !changed && out.ExpiresAt.Sub(next.ValidUntil.Time) < noteSlack {
 				return nil
 			}
-			next.ValidUntil = record.At(out.NotAfter)
+			next.ValidUntil = record.At(out.ExpiresAt.Time)
 			reg.Joined = next
 			tx.Expect(key)
 			tx.Put(key, reg)
