@@ -152,7 +152,7 @@ func (f *fake) ChangeReplicas(ctx context.Context, c identity.Caller, service st
 	return f.changed, f.err
 }
 
-func (f *fake) Deleted(ctx context.Context, c identity.Caller, groupID string) ([]federations.DeletedReplica, error) {
+func (f *fake) Deleted(ctx context.Context, c identity.Caller, groupID string) ([]v1.DeletedReplica, error) {
 	f.called(ctx, "Deleted "+groupID, c, nil)
 	if f.deleted == nil {
 		return nil, f.err

@@ -15,7 +15,7 @@ type Federations interface {
 	Replicas(ctx context.Context, caller identity.Caller, name, clusterID string) (*view.Replicas, error)
 	Federations(ctx context.Context, caller identity.Caller) ([]view.Federation, error)
 	Federation(ctx context.Context, caller identity.Caller, uidOrGroup string) (*view.Federation, error)
-	Deleted(ctx context.Context, caller identity.Caller, groupID string) ([]federations.DeletedReplica, error)
+	Deleted(ctx context.Context, caller identity.Caller, groupID string) ([]v1.DeletedReplica, error)
 	ChangeReplicas(ctx context.Context, caller identity.Caller, service string, req federations.ReplicasRequest) (*federations.ChangeResult, error)
 	RotateToken(ctx context.Context, caller identity.Caller, service, clusterID, requestID string) (*view.Replicas, error)
 	PauseFederation(ctx context.Context, caller identity.Caller, service, clusterID, requestID string, paused bool) (*view.Replicas, error)

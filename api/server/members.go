@@ -104,7 +104,7 @@ func (s *Server) changeReplicas(w http.ResponseWriter, r *http.Request, fill fun
 	w.Header().Set("ETag", etag(result.Replicas.Revision))
 	replayed(w.Header(), result.Replayed)
 	view := replicasOf(&result.Replicas)
-	view.Removed = deletedOf(result.Removed)
+	view.Removed = result.Removed
 	return writeJSON(w, http.StatusOK, view)
 }
 

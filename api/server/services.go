@@ -174,7 +174,7 @@ func (s *Server) deleteService(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set(pendingHeader, strconv.Itoa(result.Pending))
 	if preferencesOf(r).representation {
 		w.Header().Add("Preference-Applied", "return=representation")
-		return writeJSON(w, http.StatusOK, v1.Deletion{Pending: result.Pending, Replicas: deletedOf(result.Replicas)})
+		return writeJSON(w, http.StatusOK, v1.Deletion{Pending: result.Pending, Replicas: append([]v1.DeletedReplica{}, result.Replicas...)})
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
@@ -144,10 +145,10 @@ func TestDelete(t *testing.T) {
 // A caller that prefers a representation gets what stays.
 func TestDeleteTellsWhatStays(t *testing.T) {
 	n := int64(200)
-	f := &fake{deleted: &federations.DeleteResult{Pending: 1, Replicas: []federations.DeletedReplica{
-		{UID: "u1", Federation: "f", GroupID: "g", ClusterID: "a", ServiceName: "svc", Owner: "o", Cause: record.CauseDeleted,
-			Buckets: []record.BucketFate{{Bucket: "svc", Fate: record.BucketKept, Objects: &n, AtLeast: true}}},
-		{UID: "u2", Federation: "f", GroupID: "g", ClusterID: "b", ServiceName: "svc", Owner: "o", Cause: record.CauseDeleted, Pending: true, Message: "away"},
+	f := &fake{deleted: &federations.DeleteResult{Pending: 1, Replicas: []v1.DeletedReplica{
+		{UID: "u1", Federation: "f", GroupID: "g", ClusterID: "a", ServiceName: "svc", Owner: "o", Cause: string(record.CauseDeleted),
+			Buckets: []v1.BucketFate{{Bucket: "svc", Fate: record.BucketKept, Objects: &n, AtLeast: true}}},
+		{UID: "u2", Federation: "f", GroupID: "g", ClusterID: "b", ServiceName: "svc", Owner: "o", Cause: string(record.CauseDeleted), Pending: true, Message: "away", Buckets: []v1.BucketFate{}},
 	}}}
 	list := `[{"uid":"u1","federation":"f","group_id":"g","cluster_id":"a","service_name":"svc","owner":"o","cause":"deleted","pending":false,"message":"","buckets":[{"bucket":"svc","fate":"kept","objects":200,"at_least":true}]},` +
 		`{"uid":"u2","federation":"f","group_id":"g","cluster_id":"b","service_name":"svc","owner":"o","cause":"deleted","pending":true,"message":"away","buckets":[]}]`

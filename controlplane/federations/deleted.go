@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -16,11 +17,11 @@ const maxDeleted = 1000
 
 // Deleted lists the replicas of the caller's that were deleted in the last 90 days,
 // and those whose clusters have not acknowledged it yet, first. groupID may be empty.
-func (c *Controller) Deleted(ctx context.Context, caller identity.Caller, groupID string) ([]DeletedReplica, error) {
+func (c *Controller) Deleted(ctx context.Context, caller identity.Caller, groupID string) ([]v1.DeletedReplica, error) {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err
 	}
-	out := []DeletedReplica{}
+	out := []v1.DeletedReplica{}
 	c.state.Read(func(v *view.View) {
 		wanted := func(owner, group string) bool {
 			return caller.MayChange(owner) && (groupID == "" || groupID == group)
@@ -41,44 +42,49 @@ func (c *Controller) Deleted(ctx context.Context, caller identity.Caller, groupI
 			}
 		}
 	})
-	slices.SortFunc(out, func(a, b DeletedReplica) int {
+	slices.SortFunc(out, func(a, b v1.DeletedReplica) int {
 		if a.Pending != b.Pending {
 			if a.Pending {
 				return -1
 			}
 			return 1
 		}
-		return cmp.Or(b.DeletedAt.Compare(a.DeletedAt), cmp.Compare(a.UID, b.UID))
+		return cmp.Or(deletedAt(b).Compare(deletedAt(a)), cmp.Compare(a.UID, b.UID))
 	})
 	return out[:min(len(out), maxDeleted)], nil
 }
 
 // remembered is a replica whose record is gone.
-func remembered(d *record.Deleted) DeletedReplica {
-	return DeletedReplica{
+func remembered(d *record.Deleted) v1.DeletedReplica {
+	out := v1.DeletedReplica{
 		UID: d.UID, Federation: d.Federation, GroupID: d.GroupID, ClusterID: d.ClusterID, ServiceName: d.ServiceName,
-		Owner: d.Owner, Cause: d.Cause, Buckets: d.BucketFates, Volume: d.VolumeFate, DeletedAt: d.DeletedAt.Time,
+		Owner: d.Owner, Cause: string(d.Cause), Buckets: bucketFates(d.BucketFates), Volume: (*v1.VolumeFate)(d.VolumeFate),
 	}
+	if !d.DeletedAt.IsZero() {
+		out.DeletedAt = new(v1.Time(d.DeletedAt))
+	}
+	return out
 }
 
 // deletedReplica tells what became of a member that was ordered to be deleted.
-func deletedReplica(v *view.View, f *record.Federation, m record.Member) DeletedReplica {
+func deletedReplica(v *view.View, f *record.Federation, m record.Member) v1.DeletedReplica {
 	if d, ok := v.Deleted[m.UID]; ok {
 		return remembered(d.Rec)
 	}
-	out := DeletedReplica{
+	out := v1.DeletedReplica{
 		UID: m.UID, Federation: f.UID, GroupID: f.GroupID, ClusterID: m.ClusterID, ServiceName: m.ServiceName, Owner: f.Owner,
+		Buckets: []v1.BucketFate{},
 	}
 	d := v.Desired(m.ClusterID, m.ServiceName)
 	if d.Rec == nil || d.Rec.UID != m.UID || !d.Rec.Tombstone() {
 		return out // nothing of it was ever made
 	}
-	out.Cause = d.Rec.Cause
+	out.Cause = string(d.Rec.Cause)
 	r := view.ReplicaState{Desired: d.Rec, DesiredRev: d.Rev, Observed: v.Observed(m.ClusterID, m.ServiceName).Rec,
 		Alive: v.Alive(m.ClusterID), Trouble: v.Trouble(m.ClusterID)}
 	switch {
 	case r.Acknowledged():
-		out.Buckets, out.Volume = r.Observed.BucketFates, r.Observed.VolumeFate
+		out.Buckets, out.Volume = bucketFates(r.Observed.BucketFates), (*v1.VolumeFate)(r.Observed.VolumeFate)
 	case !r.Alive:
 		out.Pending, out.Message = true, "the cluster is away; it will be told when it is back"
 	case r.DefinitelyFailed():
@@ -91,9 +97,25 @@ func deletedReplica(v *view.View, f *record.Federation, m record.Member) Deleted
 	return out
 }
 
+// deletedAt is when a replica was deleted; zero while it is pending.
+func deletedAt(d v1.DeletedReplica) time.Time {
+	if d.DeletedAt == nil {
+		return time.Time{}
+	}
+	return d.DeletedAt.Time
+}
+
+func bucketFates(list []record.BucketFate) []v1.BucketFate {
+	out := make([]v1.BucketFate, len(list))
+	for i, b := range list {
+		out[i] = v1.BucketFate(b)
+	}
+	return out
+}
+
 // fatesOf tells what became of members that were ordered to be deleted.
-func (c *Controller) fatesOf(f *record.Federation, members []record.Member) []DeletedReplica {
-	var out []DeletedReplica
+func (c *Controller) fatesOf(f *record.Federation, members []record.Member) []v1.DeletedReplica {
+	var out []v1.DeletedReplica
 	c.state.Read(func(v *view.View) {
 		for _, m := range members {
 			if m.Replica() {

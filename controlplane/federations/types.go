@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/controlplane/view"
-	"github.com/oscarfed/oscarfed/store/record"
 )
 
 // CreateRequest is one POST of a service definition.
@@ -66,28 +66,7 @@ type DeleteResult struct {
 	Pending int
 	// Replayed says that an earlier request with the same key had this outcome.
 	Replayed bool
-	Replicas []DeletedReplica
-}
-
-// DeletedReplica is one replica that was ordered to be deleted.
-type DeletedReplica struct {
-	UID         string
-	Federation  string
-	GroupID     string
-	ClusterID   string
-	ServiceName string
-	Owner       string
-	Cause       record.Cause
-	// Pending says that its cluster has not acknowledged the deletion; Message says
-	// why, as far as it is known.
-	Pending bool
-	Message string
-	// Buckets tell what stays, and what was deleted with it; nothing while it is pending.
-	Buckets []record.BucketFate
-	// Volume tells the same of its volume; nil without one.
-	Volume *record.VolumeFate
-	// DeletedAt is zero while it is pending.
-	DeletedAt time.Time
+	Replicas []v1.DeletedReplica
 }
 
 // ChangeRequest is one PUT of a service definition: a full replace. Empty secrets
@@ -142,5 +121,5 @@ type ChangeResult struct {
 	// Replayed says that an earlier request with the same key had this outcome.
 	Replayed bool
 	// Removed are the members that the change removed.
-	Removed []DeletedReplica
+	Removed []v1.DeletedReplica
 }
