@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
@@ -20,7 +21,7 @@ import (
 )
 
 // audited are the entries, the oldest first, as "by action outcome generation".
-func (w *world) audited(q request.AuditQuery) (words []string, entries []request.AuditEntry) {
+func (w *world) audited(q request.AuditQuery) (words []string, entries []v1.AuditEntry) {
 	w.t.Helper()
 	entries, err := w.Requests.Audit(w.t.Context(), admin, q)
 	if err != nil {
@@ -65,7 +66,7 @@ func TestTheAuditTellsWhoDidWhat(t *testing.T) {
 		want[i] = identity.Admin + " " + want[i]
 	}
 	var words []string
-	var entries []request.AuditEntry
+	var entries []v1.AuditEntry
 	w.eventually(func() bool {
 		words, entries = w.audited(request.AuditQuery{Federation: "grayifyr0"})
 		return len(words) >= len(want)
@@ -176,7 +177,7 @@ func TestReadingsOfRefreshTokensMoveIntoTheAudit(t *testing.T) {
 	_, entries := w.audited(request.AuditQuery{ClusterID: "a"})
 	var got []string
 	for _, e := range entries {
-		if e.Action != record.ActionReadToken {
+		if e.Action != string(record.ActionReadToken) {
 			continue
 		}
 		if len(e.Detail) > 300 || e.Owner == "somebody else" || e.GroupID == "grayifyr0" && e.Owner != identity.Admin {
@@ -232,7 +233,7 @@ func TestAClusterDoesNotWashOutTheAudit(t *testing.T) {
 	_, left := w.audited(request.AuditQuery{Limit: request.MaxAuditPage})
 	others, readings := 0, map[string]int{}
 	for _, e := range left {
-		if e.Action == record.ActionReadToken {
+		if e.Action == string(record.ActionReadToken) {
 			readings[e.ClusterID]++
 		} else {
 			others++

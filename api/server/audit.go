@@ -13,7 +13,7 @@ import (
 
 // Audit is the use case that reads the audit.
 type Audit interface {
-	Audit(ctx context.Context, caller identity.Caller, q request.AuditQuery) ([]request.AuditEntry, error)
+	Audit(ctx context.Context, caller identity.Caller, q request.AuditQuery) ([]v1.AuditEntry, error)
 }
 
 // listAudit answers GET /system/audit, the newest first.
@@ -37,12 +37,5 @@ func (s *Server) listAudit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := make([]v1.AuditEntry, len(list))
-	for i, e := range list {
-		out[i] = v1.AuditEntry{
-			ID: e.ID, At: v1.Time{Time: e.At.Time}, By: e.By, Action: string(e.Action), Outcome: string(e.Outcome), Federation: e.Federation,
-			Owner: e.Owner, GroupID: e.GroupID, Generation: e.Generation, ClusterID: e.ClusterID, RequestID: e.RequestID, Detail: e.Detail,
-		}
-	}
-	return writeJSON(w, http.StatusOK, out)
+	return writeJSON(w, http.StatusOK, list)
 }

@@ -28,7 +28,7 @@ type fake struct {
 	room        clusters.Capacities
 	created     *federations.CreateResult
 	deleted     *federations.DeleteResult
-	audit       []request.AuditEntry
+	audit       []v1.AuditEntry
 	services    []*oscar.Service
 	service     *oscar.Service
 	replicas    func() *view.Replicas
@@ -160,7 +160,7 @@ func (f *fake) Deleted(ctx context.Context, c identity.Caller, groupID string) (
 	return f.deleted.Replicas, f.err
 }
 
-func (f *fake) Audit(ctx context.Context, c identity.Caller, q request.AuditQuery) ([]request.AuditEntry, error) {
+func (f *fake) Audit(ctx context.Context, c identity.Caller, q request.AuditQuery) ([]v1.AuditEntry, error) {
 	f.called(ctx, "Audit", c, q)
 	return f.audit, f.err
 }

@@ -163,10 +163,10 @@ func TestDeleteTellsWhatStays(t *testing.T) {
 }
 
 func TestAuditIsListed(t *testing.T) {
-	f := &fake{audit: []request.AuditEntry{{ID: "0199", Audit: record.Audit{
-		V: 1, At: record.At(time.Date(2026, 11, 20, 13, 4, 5, 120e6, time.UTC)), By: "ann", Action: record.ActionChange,
-		Outcome: record.OutcomeRefused, Federation: "f", Owner: "ann", GroupID: "g", Generation: 2, RequestID: "r", Detail: "no room",
-	}}}}
+	f := &fake{audit: []v1.AuditEntry{{
+		ID: "0199", At: v1.Time{Time: moment("2026-11-20T13:04:05.120Z")}, By: "ann", Action: string(record.ActionChange),
+		Outcome: string(record.OutcomeRefused), Federation: "f", Owner: "ann", GroupID: "g", Generation: 2, RequestID: "r", Detail: "no room",
+	}}}
 	c := newClient(t, f)
 	want := `[{"id":"0199","at":"2026-11-20T13:04:05.120Z","by":"ann","action":"change","outcome":"refused","federation":"f","owner":"ann","group_id":"g","generation":2,"request_id":"r","detail":"no room"}]`
 	if body := bodyOf(t, c.do("GET", "/system/audit?limit=7&before=x&federation=g&by=ann&cluster_id=a&request_id=r", "")); strings.TrimSpace(body) != want {

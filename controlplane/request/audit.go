@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/decide"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -94,14 +95,8 @@ func (q AuditQuery) matches(e *record.Audit) bool {
 	return is(q.Federation, e.Federation, e.GroupID) && is(q.By, e.By) && is(q.ClusterID, e.ClusterID) && is(q.RequestID, e.RequestID)
 }
 
-// AuditEntry is one entry with its id.
-type AuditEntry struct {
-	ID string
-	record.Audit
-}
-
 // Audit lists entries, the newest first. Only the administrator may.
-func (c *Controller) Audit(ctx context.Context, caller identity.Caller, q AuditQuery) ([]AuditEntry, error) {
+func (c *Controller) Audit(ctx context.Context, caller identity.Caller, q AuditQuery) ([]v1.AuditEntry, error) {
 	if !caller.Administrator {
 		return nil, fault.AdminOnly()
 	}
@@ -110,7 +105,7 @@ func (c *Controller) Audit(ctx context.Context, caller identity.Caller, q AuditQ
 		limit = 100
 	}
 	limit = min(limit, MaxAuditPage)
-	out := []AuditEntry{}
+	out := []v1.AuditEntry{}
 	before := ""
 	if q.Before != "" {
 		before = record.AuditKey(q.Before)
@@ -122,7 +117,11 @@ func (c *Controller) Audit(ctx context.Context, caller identity.Caller, q AuditQ
 			return true
 		}
 		if q.matches(e) {
-			out = append(out, AuditEntry{ID: record.ParseKey(kv.Key).Name, Audit: *e})
+			out = append(out, v1.AuditEntry{
+				ID: record.ParseKey(kv.Key).Name, At: v1.Time(e.At), By: e.By, Action: string(e.Action), Outcome: string(e.Outcome),
+				Federation: e.Federation, Owner: e.Owner, GroupID: e.GroupID, Generation: e.Generation,
+				ClusterID: e.ClusterID, RequestID: e.RequestID, Detail: e.Detail,
+			})
 		}
 		return len(out) < limit
 	})
