@@ -20,8 +20,8 @@ func refusals(r view.ReplicaState) *record.Failure {
 	return f
 }
 
-// noVote is the cause of a replica that did not vote in time: what its syncer told
-// beside the open vote, or of its cluster.
+// noVote is the cause of a replica that did not vote in time: what its syncer reported beside
+// the open vote, or about its cluster.
 func noVote(r view.ReplicaState) *record.Failure {
 	switch {
 	case r.Vote() != nil || r.Reported(record.PhaseHeld):
@@ -124,8 +124,8 @@ func FailureDetail(members []record.Member) string {
 	return ""
 }
 
-// transient says that a replica which is refused for it can be made later, without a change
-// of the request.
+// transient says that a replica that was refused for this reason can be made later, without a
+// change of the request.
 func transient(r record.Reason) bool {
 	switch r {
 	case record.ReasonNoVote, record.ReasonOscarUnreachable, record.ReasonStorageUnreachable, record.ReasonCredentialRefused:
@@ -134,8 +134,8 @@ func transient(r record.Reason) bool {
 	return false
 }
 
-// adviseBestEffort adds best effort as a way out to a cause, where it is one: it is not
-// chosen yet, the obstacle may pass, and somebody is left who can create now.
+// adviseBestEffort adds best effort to a cause as a way out, when it is one: it is not chosen
+// yet, the obstacle is transient, and another cluster can create now.
 func adviseBestEffort(s view.Situation, f *record.Failure, late bool) *record.Failure {
 	if f == nil || !transient(f.Reason) || s.Fed.Deployment == oscar.DeploymentBestEffort {
 		return f

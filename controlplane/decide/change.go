@@ -12,19 +12,18 @@ import (
 // KeepHistory is how many generations before the present one can be looked at.
 const KeepHistory = 10
 
-// Proposal is a change made ready: the federation as it will be, and what each
-// kept replica is to be asked.
+// Proposal is a prepared change: the next record of the federation, and the specs and
+// neighbours of each replica.
 type Proposal struct {
 	next  record.Federation
 	specs map[string]string
 	sees  map[string][]string
-	// data and jobs are the owner's orders for the members that go.
+	// Data and Jobs are the owner's orders for the members that are removed.
 	Data, Jobs string
 }
 
-// decideChange commits a change when every added member has voted yes, and drops
-// it on a no or at its deadline. The members that are there are not touched by a
-// change that is refused.
+// decideChange commits a change when every added member has voted yes, and refuses it on a no
+// or at its deadline. A refused change does not touch the present members.
 func decideChange(s view.Situation) Decision {
 	yes, no := 0, 0
 	for _, r := range s.Adding {
@@ -38,8 +37,8 @@ func decideChange(s view.Situation) Decision {
 	}
 	switch {
 	case s.Fed.Change.Epoch != s.Epoch:
-		// In the history that was lost it may have been made, or refused. Who asked has
-		// long gone; he asks again.
+		// In the lost history this change may have been made or refused. Its request was
+		// answered long ago; the owner sends it again.
 		return RefuseChange(s)
 	case no == 0 && yes == len(s.Adding):
 		d := ApplyChange(s, proposalOf(s.Fed))
@@ -51,7 +50,7 @@ func decideChange(s view.Situation) Decision {
 	return Decision{Again: changeDeadline(s)}
 }
 
-// changeDeadline is when the votes of a change are too late here.
+// changeDeadline is when votes for a change come too late, by this instance's clock.
 func changeDeadline(s view.Situation) time.Time {
 	return gate.Due(s.Fed.Change.ProposedAt, s.Fed.Change.Deadline, s.ChangeSince)
 }
@@ -81,9 +80,9 @@ func NewProposal(next record.Federation, specs map[string]string) Proposal {
 	return p
 }
 
-// ApplyChange is one transaction over the whole topology: everybody who stays, and
-// everybody who has voted yes, gets the new generation; who is not in it any more
-// becomes a tombstone and leaves.
+// ApplyChange is one transaction over the whole topology. Each member that stays and each that
+// voted yes gets the new generation; each member that is removed becomes a tombstone and
+// leaves.
 func ApplyChange(s view.Situation, p Proposal) Decision {
 	next := p.next
 	next.ChangedAt = record.At(s.Now)
@@ -128,14 +127,14 @@ func ApplyChange(s view.Situation, p Proposal) Decision {
 	return d
 }
 
-// RefuseChange takes the prepare records of a change away, and keeps why.
+// RefuseChange removes the prepare records of a change, and keeps the causes.
 func RefuseChange(s view.Situation) Decision {
 	c := s.Fed.Change
 	next := s.Fed
 	next.Change, next.ChangedAt = nil, record.At(s.Now)
 	refused := &record.Refused{RequestID: c.RequestID, Members: slices.Clone(c.Members)}
 	next.Refused = refused
-	// Before the deadline silence is no cause: a no has come first.
+	// Before the deadline a missing vote is no cause: another member has voted no.
 	late := !s.Now.Before(changeDeadline(s))
 	d := dropChange(s, Decision{Name: "refuse_change", Fed: &next, Request: c.Request})
 	for i := range refused.Members {
@@ -158,7 +157,7 @@ func RefuseChange(s view.Situation) Decision {
 	return d
 }
 
-// dropChange takes away everything that a change which waits for votes has written.
+// dropChange removes everything that a change that waits for votes has written.
 func dropChange(s view.Situation, d Decision) Decision {
 	d.Drop = append(d.Drop,
 		record.HistoryKey(s.Fed.UID, s.Fed.Generation+1), record.SecretsKey(s.Fed.UID, s.Fed.Generation+1))

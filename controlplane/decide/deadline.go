@@ -5,8 +5,8 @@ import (
 	"github.com/oscarfed/oscarfed/internal/clock"
 )
 
-// DeadlinesOf enters when this instance first saw a federation's deadlines into its
-// situation; one without any is forgotten.
+// DeadlinesOf sets in a situation when this instance first saw the federation's deadlines, and
+// forgets those of a federation without any.
 func DeadlinesOf(seen *clock.FirstSeen, sit *view.Situation) {
 	uid := sit.Fed.UID
 	if d := sit.Fed.Deadline; d != nil {

@@ -46,9 +46,9 @@ func Decide(s view.Situation, l Limits) Decision {
 	case record.PhaseAborted, record.PhaseRolledBack:
 		return decideResult(s, l)
 	case record.PhaseChanging, record.PhaseDegraded:
-		// They are computed, and never stored.
+		// These phases are computed and never stored.
 	default:
-		// Of a replica.
+		// These are phases of a replica.
 	}
 	return Decision{}
 }
@@ -88,13 +88,13 @@ func decidePreparing(s view.Situation, l Limits) Decision {
 	return Decision{Again: deadline(s)}
 }
 
-// Commit is transaction B: everybody who said yes applies. With best effort those
-// who did not keep their prepare, without a deadline, and vote again.
+// Commit is transaction B: each replica that voted yes is applied. With best effort the others
+// keep their prepare, without a deadline, and vote again.
 func Commit(s view.Situation, l Limits, delay time.Duration) Decision {
 	next := s.Fed
 	d := Decision{Name: "commit", Fed: &next}
-	// Half as much again: the delay of a long queue is an estimate, and a create is
-	// not rolled back for having waited.
+	// The delay is multiplied by 1.5: it is an estimate, and a create is not rolled back only
+	// because it waited in a queue.
 	delay += delay / 2
 	if s.Fed.Prefetch {
 		delay += l.PrefetchGrace
@@ -162,8 +162,8 @@ func decideApplying(s view.Situation) Decision {
 	return Decision{Again: deadline(s)}
 }
 
-// RollBack turns all replicas of a creation into tombstones. They delete only
-// what carries their uid.
+// RollBack makes tombstones of all replicas of a creation. A tombstone deletes only a service
+// with its uid.
 func RollBack(s view.Situation, cause func(view.ReplicaState) *record.Failure) Decision {
 	next := s.Fed
 	next.Members = slices.Clone(s.Fed.Members)
@@ -191,8 +191,8 @@ func DecideRollingBack(s view.Situation) Decision {
 	return RolledBack(s)
 }
 
-// RolledBack ends a rollback: the name is free. A replica that is not acknowledged keeps
-// its tombstone, and with it its place.
+// RolledBack ends a rollback and frees the name. A replica whose tombstone is not acknowledged
+// keeps it, and its location stays taken.
 func RolledBack(s view.Situation) Decision {
 	next := s.Fed
 	next.Members = slices.Clone(s.Fed.Members)
@@ -200,7 +200,7 @@ func RolledBack(s view.Situation) Decision {
 	d := Decision{Name: "rolled_back", Fed: &next, DropName: true, Request: s.Fed.Request}
 	part, all := acknowledged(s.Replicas)
 	if !all {
-		// The rest follows, and then the outcome.
+		// The remaining tombstones are removed in the next steps, and the outcome comes last.
 		next.Phase, d = s.Fed.Phase, Decision{Name: "partly_rolled_back", Fed: &next}
 	}
 	for _, r := range s.Replicas {
@@ -217,9 +217,8 @@ func RolledBack(s view.Situation) Decision {
 	return d
 }
 
-// decideReady takes the next step of a federation that stands: of a change that
-// waits for votes, of members that leave, and of those that a best-effort
-// creation left behind.
+// decideReady takes the next step of a ready federation: of a change that waits for votes, of
+// members that leave, and of replicas that a best-effort creation could not make yet.
 func decideReady(s view.Situation) Decision {
 	var again time.Time
 	if s.Fed.Change != nil {
@@ -251,9 +250,9 @@ func decideReady(s view.Situation) Decision {
 	return d
 }
 
-// decideDeleting removes acknowledged tombstones: all at once when nobody is
-// away, else those of the reachable clusters, so that a cluster that is gone for
-// a month does not hold a name on the others.
+// decideDeleting removes acknowledged tombstones: all at once when every cluster is reachable,
+// otherwise those of the reachable clusters, so that a cluster that is away for a month does
+// not hold a name on the others.
 func decideDeleting(s view.Situation) Decision {
 	part, all := acknowledged(slices.Concat(s.Replicas, s.Leaving))
 	left, waiting := 0, 0
@@ -311,15 +310,15 @@ func decideResult(s view.Situation, l Limits) Decision {
 }
 
 const (
-	// deletedBytes is how much of what remains of replicas one transaction takes.
+	// deletedBytes bounds the bytes of deleted records in one transaction.
 	deletedBytes = 256 << 10
-	// MaxDeletedBytes is how much may remain of one replica: a report names as many buckets
+	// MaxDeletedBytes bounds the deleted record of one replica: a report names as many buckets
 	// as fit into it.
 	MaxDeletedBytes = 512 << 10
 )
 
-// acknowledged are the replicas whose acknowledged tombstones go in one transaction: all of
-// them, or as many as have room there, and at least one.
+// acknowledged lists the replicas whose acknowledged tombstones go in one transaction: as many
+// as fit, and at least one.
 func acknowledged(of []view.ReplicaState) (part []view.ReplicaState, all bool) {
 	size := 0
 	for _, r := range of {

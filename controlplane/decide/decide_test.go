@@ -97,7 +97,7 @@ func TestDecidePreparing(t *testing.T) {
 				t.Fatalf("step %q, want %q", d.Name, tt.step)
 			}
 			if d.Name == "" && d.Again.IsZero() {
-				t.Error("nothing wakes the decider at the deadline")
+				t.Error("nothing wakes the worker at the deadline")
 			}
 			if d.Name == "abort" {
 				if fault.Code(d.Fed.Code) != tt.code {
@@ -137,7 +137,7 @@ func TestBestEffortKeepsThePrepareOfTheOthers(t *testing.T) {
 		d.Put[1].Rec.Intent != record.IntentPrepare || d.Put[1].Rec.Deadline != nil {
 		t.Errorf("%+v", d)
 	}
-	// Later the refusing one says yes to the record as it now stands.
+	// Later the replica that refused votes yes to the record as it is now.
 	s = report(fixture(2, record.PhaseReady, record.IntentApply), 0, record.PhaseReady)
 	s.Replicas[1].Desired.Intent = record.IntentPrepare
 	s = votes(s, 1, record.VoteYes, 0)
@@ -281,7 +281,7 @@ func TestAChangeThatWaitsForVotesEndsAtItsDeadlineWhoeverElseLeaves(t *testing.T
 	gone := record.Member{Type: "oscar", ClusterID: "c", ServiceName: "sc", UID: "uid-c"}
 	s.Leaving = []view.ReplicaState{{At: gone, Member: -1, DesiredRev: 8, Desired: &record.Desired{Intent: record.IntentDelete, UID: "uid-c"}}}
 	if d := Decide(s, policy); d.Name != "" || !d.Again.Equal(until.Time) {
-		t.Errorf("nothing wakes the decider at the change's deadline: %+v", d)
+		t.Errorf("nothing wakes the worker at the change's deadline: %+v", d)
 	}
 	s.Now = until.Time
 	if d := Decide(s, policy); d.Name != "refuse_change" || d.Fed.Change != nil || d.Fed.Refused == nil || len(d.Remove) != 1 {

@@ -10,41 +10,42 @@ import (
 
 // Limits are the durations that decisions go by.
 type Limits struct {
-	// prepareDeadline is how long votes are waited for.
+	// PrepareDeadline is how long a creation waits for votes.
 	PrepareDeadline time.Duration
-	// applyGrace is added to the expected delay of the slowest write queue.
+	// ApplyGrace is added to the expected delay of the slowest write queue.
 	ApplyGrace time.Duration
-	// prefetchGrace is added for services whose images are prefetched.
+	// PrefetchGrace is added for services whose images are prefetched.
 	PrefetchGrace time.Duration
-	// maxDelay is the longest write queue that a creation is put behind.
+	// MaxDelay is the longest write queue that a creation is put behind.
 	MaxDelay time.Duration
-	// keepResult is how long aborted and rolled_back federations are kept.
+	// KeepResult is how long aborted and rolled_back federations are kept.
 	KeepResult time.Duration
 }
 
 // Decision is the next step of a federation. Everything in it is one transaction
 // that compares the federation's record.
 type Decision struct {
-	// name of the step, for logs and metrics; empty when there is nothing to do.
+	// Name of the step, for logs and metrics; empty when there is nothing to do.
 	Name string
-	// fed is the federation's next record; nil leaves it, unless removeFed.
+	// Fed is the federation's next record; nil leaves it, unless removeFed.
 	Fed       *record.Federation
 	RemoveFed bool
-	// dropName frees the owner's group_id.
+	// DropName frees the owner's group_id.
 	DropName bool
 	Put      []gate.Placed
 	Remove   []removal
-	// drop are further keys that go, and add further records that come.
+	// Drop lists further keys to delete, and Add further records to write.
 	Drop []string
 	Add  []gate.Staged
-	// leave is a cluster that the federation is to be rendered without; the rest
-	// of the decision follows from that.
+	// Leave is a cluster that the federation is rendered without; the rest of the decision
+	// follows from that.
 	Leave string
-	// fence, when set, is the revision of the fence that what it names was staged after.
+	// Fence, when set, is the revision of the fence before the records of this decision were
+	// staged.
 	Fence int64
-	// request is the hash of the request whose outcome is known with this step.
+	// Request is the hash of the request whose outcome this step decides.
 	Request string
-	// again is when the clock alone may change the decision; zero when it cannot.
+	// Again is when the clock alone may change the decision; zero when it cannot.
 	Again time.Time
 }
 
@@ -52,14 +53,14 @@ type Decision struct {
 type removal struct {
 	Cluster, Service string
 	Spec             string
-	// deleted is kept for 90 days when a tombstone was acknowledged.
+	// Deleted is kept for 90 days after a tombstone was acknowledged.
 	Deleted *record.Deleted
 }
 
-// DeletionOrders are what a deletion orders of the clusters.
+// DeletionOrders are the orders of a deletion to the clusters.
 type DeletionOrders struct {
-	// Data is delete when the buckets that our creates made shall go, Jobs cancel when
-	// running jobs shall be ended.
+	// Data is "delete" to delete the buckets that our creates made. Jobs is "cancel" to end
+	// running jobs.
 	Data, Jobs string
 	RequestID  string
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// Deletion turns every replica into a tombstone and frees the name.
+// Deletion makes a tombstone of every replica and frees the name.
 func Deletion(s view.Situation, opts DeletionOrders) Decision {
 	next := s.Fed
 	next.Phase, next.Deadline, next.ChangedAt = record.PhaseDeleting, nil, record.At(s.Now)
@@ -34,7 +34,8 @@ func Deletion(s view.Situation, opts DeletionOrders) Decision {
 	return d
 }
 
-// AmendDeletion gives further orders for a deletion under way, as to end the jobs that hold it.
+// AmendDeletion changes the orders of a deletion under way, for example to end jobs that delay
+// it.
 func AmendDeletion(s view.Situation, opts DeletionOrders) Decision {
 	next := s.Fed
 	next.ChangedAt = record.At(s.Now)

@@ -11,29 +11,29 @@ import (
 // renewAfterEnd is how long after its certificate has ended a cluster may renew it.
 const renewAfterEnd = 90 * 24 * time.Hour
 
-// Applicant is who asks to be let in, as far as he has proven it.
+// Applicant is a syncer that asks to join, with what it has proven.
 type Applicant struct {
 	Cluster string
-	// uid of the registration that he means; only a renewal names it.
+	// UID is the registration that it names; only a renewal names one.
 	UID string
-	// key is the fingerprint of a key that he has the private half of.
+	// Key is the fingerprint of a key whose private half it has.
 	Key string
-	// kubeSystem is empty when he could not read it.
+	// KubeSystem is empty when the syncer could not read it.
 	KubeSystem string
-	// recipient is empty in a renewal: it stays as it is.
+	// Recipient is empty in a renewal: it stays as it is.
 	Recipient string
-	// oscar is empty when it could not say which OSCAR it has.
+	// Oscar is empty when the syncer could not identify its OSCAR.
 	Oscar string
 }
 
-// ErrNoToken is the answer to every token that opens nothing, whatever the cause: it
-// tells nobody which clusters there are.
+// ErrNoToken answers every invalid token, whatever the cause, so that it does not reveal which
+// clusters exist.
 func ErrNoToken() error {
 	return &fault.Error{Code: fault.CodeForbidden, Message: "the join token is not accepted: it is wrong, for another cluster, or over; ask the administrator for another one (oscarfed cluster join)"}
 }
 
-// DecideJoin says what becomes of a registration whose syncer joins with a token, and
-// whether the token is used by that. Join and reg are nil when there are none.
+// DecideJoin decides about a registration whose syncer joins with a token, and whether that
+// uses up the token. Join and reg are nil when there are none.
 func DecideJoin(join *record.Join, reg *record.Cluster, who Applicant, now time.Time) (next *record.Cluster, uses bool, err error) {
 	if join == nil || join.ClusterID != who.Cluster || now.After(join.ExpiresAt.Time) {
 		return nil, false, ErrNoToken()
@@ -66,8 +66,8 @@ func DecideJoin(join *record.Join, reg *record.Cluster, who Applicant, now time.
 	return &out, join.UsedBy == "", nil
 }
 
-// Admissible says whether a registration is one whose syncer has a user in etcd. States
-// that are not named here take it away.
+// Admissible says whether the syncer of a registration has a user in etcd. In any state that is
+// not named here it loses it.
 func Admissible(reg *record.Cluster) bool {
 	switch reg.State {
 	case record.ClusterActive, record.ClusterPaused, record.ClusterCordoned:
@@ -93,8 +93,8 @@ func otherKubernetes(old *record.Joined, who Applicant) bool {
 	return old.KubeSystemUID != "" && who.KubeSystem != "" && old.KubeSystemUID != who.KubeSystem
 }
 
-// DecideRenewal says whether a cluster that has joined gets another certificate. It
-// answers what is known of it now; changed says that the record is to be written.
+// DecideRenewal says whether a joined cluster gets another certificate. It returns the updated
+// identity; changed says that the record has to be written.
 func DecideRenewal(joined *record.Joined, who Applicant, now time.Time) (next *record.Joined, changed bool, err error) {
 	if joined == nil || joined.Key != who.Key {
 		return nil, false, &fault.Error{Code: fault.CodeForbidden, Message: "no cluster is registered under this id and uid with this key: it was removed, or its key was replaced; " +

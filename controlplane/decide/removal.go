@@ -11,11 +11,11 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// decideEvacuation takes a federation off clusters that are being removed, one
-// transaction for each: a creation in flight ends, a change that adds somebody
-// there is refused, and a federation that stands goes on without its member. What
-// has a change under way waits for that. A coordinator is never taken away from
-// its federation: without force nothing happens, with it the federation goes.
+// decideEvacuation takes a federation off clusters that are being removed, one transaction for
+// each: a creation under way ends, a change that adds a member there is refused, and a ready
+// federation goes on without its member. A federation with a change under way waits for that
+// first. A coordinator is never taken away from its federation: without force nothing happens;
+// with force the federation is deleted.
 //
 //	preparing ──► abort              ready, a member there ──► leave
 //	applying ───► roll back          ready, the coordinator there, force ──► delete
@@ -53,8 +53,8 @@ func decideEvacuation(s view.Situation) Decision {
 	return Decision{}
 }
 
-// clusterGoes is the cause of a replica whose cluster is being removed; nil for
-// any other.
+// clusterGoes is the cause of a replica whose cluster is being removed; nil for any other
+// replica.
 func clusterGoes(s view.Situation, r view.ReplicaState, operation string) *record.Failure {
 	if s.Removing[r.At.ClusterID] == nil {
 		return nil
@@ -76,27 +76,27 @@ func tombstoneFor(s view.Situation, r view.ReplicaState, cause record.Cause, req
 	return t
 }
 
-// ClusterSituation is everything that a decision about a removal is made from, at
-// one revision.
+// ClusterSituation has everything that a decision about the removal of a cluster needs, at one
+// revision.
 type ClusterSituation struct {
 	reg   record.Cluster
 	alive bool
 	// trouble is why it counts as away although its syncer is connected.
 	trouble view.Trouble
-	// coordinated are the federations that stand and have their coordinator there.
+	// coordinated lists the ready federations that have their coordinator on the cluster.
 	coordinated []string
-	// members counts the federations with a member there, leaving those that wait
-	// for a tombstone there, and records what is desired of it, tombstones among it.
+	// Members counts the federations with a member on the cluster, Leaving those that wait for
+	// a tombstone there, and Records the desired records, tombstones included.
 	Members, Leaving, Records int
-	// tokens counts the orders about refresh tokens that it has not carried out, and
-	// jobs the attempts that stand there.
+	// tokens counts the orders about refresh tokens that the cluster has not carried out, and
+	// jobs the attempts that are there.
 	tokens, jobs int
 }
 
 // ClusterDecision is the next step of a removal: unregister, or what it waits for.
 type ClusterDecision struct {
 	Unregister bool
-	// waits says in words for what, and blocked that it is for a person.
+	// Waits says what the removal waits for. Blocked says that a person has to act.
 	Waits   string
 	Blocked bool
 }

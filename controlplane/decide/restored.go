@@ -7,14 +7,14 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// A creation that was under way when the backup was made may have had any outcome in
-// the history that was lost: its services may be in use. The clocks of those days
-// decide nothing about it.
+// A creation that was under way when the backup was made may have had any outcome in the lost
+// history: its services may be in use. Deadlines from before the restore decide nothing about
+// it.
 
-// askAgain begins the vote anew, once every cluster has compared in the present
-// epoch: before that there is nobody who could answer, and a deadline would be one
-// for syncers to reconnect. A service of this life that stands counts as a yes, one
-// that is ahead as a no: then it is held, and a person decides.
+// askAgain repeats the vote once every cluster has compared in the present epoch. Before that
+// no syncer could answer, and the deadline would only measure how fast syncers reconnect. An
+// existing service of this life counts as a yes. A service that is ahead counts as a no: then
+// it is held, and a person decides.
 func askAgain(s view.Situation, l Limits) Decision {
 	if slices.ContainsFunc(s.Replicas, func(r view.ReplicaState) bool { return !r.Compared || r.Desired == nil }) {
 		return Decision{}
@@ -31,9 +31,9 @@ func askAgain(s view.Situation, l Limits) Decision {
 	return d
 }
 
-// acceptApplied ends a creation without ever rolling it back: what fails is degraded,
-// since the others may be in use. It waits until every replica has an outcome; its
-// owner may delete it at any time.
+// acceptApplied ends a creation and never rolls it back: a failed replica degrades the
+// federation, since the others may be in use. It waits until every replica has an outcome. The
+// owner may delete the federation at any time.
 func acceptApplied(s view.Situation) Decision {
 	for _, r := range s.Replicas {
 		if !r.Reported(record.PhaseReady) && !r.Reported(record.PhaseDrifted) && !r.DefinitelyFailed() {

@@ -8,8 +8,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// TestNoClockOfALostHistoryRollsBack: what was under way when the backup was made may
-// be in use since.
+// TestNoClockOfALostHistoryRollsBack: a creation that was under way when the backup was made
+// may be in use since.
 func TestNoClockOfALostHistoryRollsBack(t *testing.T) {
 	later := func(s view.Situation) view.Situation { s.Now, s.Epoch = today.Add(30*24*time.Hour), "e1"; return s }
 	compared := func(s view.Situation, n int) view.Situation {

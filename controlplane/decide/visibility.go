@@ -7,7 +7,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// narrowed says whether fewer may see a federation than before.
+// narrowed says whether fewer users may see a federation than before.
 func narrowed(old, next *record.Federation) bool {
 	width := func(f *record.Federation) int {
 		switch f.Visibility {

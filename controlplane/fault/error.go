@@ -27,7 +27,7 @@ const (
 	CodeExhausted          Code = "exhausted"
 	CodeUnavailable        Code = "unavailable"
 	CodeUnknownOutcome     Code = "unknown_outcome"
-	// CodeNotServed is for what an OSCAR answers and a control plane never does.
+	// CodeNotServed refuses an operation that OSCAR has and a control plane never does.
 	CodeNotServed Code = "not_served"
 	CodeInternal  Code = "internal"
 )
@@ -82,22 +82,22 @@ type FailedReplica struct {
 	Rollback    record.Rollback
 }
 
-// NotFound is the error of what is not there, or not for the caller to see.
+// NotFound is the error for a thing that does not exist, or that the caller may not see.
 func NotFound(message string) *Error { return &Error{Code: CodeNotFound, Message: message} }
 
-// AdminOnly is the error of what only the administrator may do.
+// AdminOnly refuses a caller who is not the administrator.
 func AdminOnly() error {
 	return &Error{Code: CodeForbidden, Message: "only the administrator may change clusters"}
 }
 
-// Pauses that are asked of callers while etcd has no space to spare.
+// Callers are asked to pause this long while etcd has no space to spare.
 const (
 	RetryShort = 30 * time.Second
 	RetryFull  = time.Minute
 )
 
-// NewerVersion is the answer where a record has a word that this version does not know:
-// whatever it did would be done to something else than it takes it for.
+// NewerVersion refuses to act on a record with a word that this version does not know: acting
+// on a record that it misreads could do harm.
 func NewerVersion(what, word string) error {
 	return &Error{Code: CodeUnavailable, RetryAfter: time.Minute, Message: StrangeMessage(what, word)}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 )
 
-// Crossing translates the store's errors once. What is an *Error already passes,
-// unless a try of the write that it ended may have been applied.
+// Crossing translates an error of the store. An *Error passes unchanged, unless an earlier try
+// of its write may have been applied.
 func Crossing(err error) error {
 	var own *Error
 	switch {

@@ -11,8 +11,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// await waits for the outcome of a creation, for as long as wait. With async it
-// answers at once with what is known.
+// await waits up to wait for the outcome of a creation. With async it returns at once with what
+// is known.
 func (c *Controller) await(ctx context.Context, uid string, wait time.Duration, async bool) (res *CreateResult, err error) {
 	err = c.state.Follow(ctx, uid, wait, func(over bool) (bool, error) {
 		var err error
@@ -30,8 +30,8 @@ func (c *Controller) await(ctx context.Context, uid string, wait time.Duration, 
 	return res, nil
 }
 
-// outcome says what is known of a creation now: Done with phase ready, an error
-// for one that failed, or neither.
+// outcome is what is known of a creation now: Done with phase ready, an error for a failed one,
+// or neither.
 func (c *Controller) outcome(uid string) (*CreateResult, error) {
 	fed, ok := c.federationByUID(uid)
 	if !ok {
@@ -56,7 +56,7 @@ func (c *Controller) outcome(uid string) (*CreateResult, error) {
 		for _, m := range fed.Members {
 			if m.Status != nil && m.Status.Phase != record.PhaseReady {
 				res.Away = append(res.Away, m)
-				// What is only slow is waited for; who said no or is away is not.
+				// A slow replica is waited for; one that refused or is away is not.
 				res.Done = res.Done && m.Status.Phase != record.PhaseApplying
 			}
 		}

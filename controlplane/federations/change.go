@@ -17,8 +17,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// Edit turns the service as it was submitted last, with its secrets, into what it
-// shall be.
+// Edit turns the present definition, with its secrets, into the next one.
 type Edit func(s *oscar.Service) (*oscar.Service, error)
 
 // ChangeService replaces the definition of a federation; members that differ are
@@ -37,15 +36,14 @@ func (c *Controller) ChangeService(ctx context.Context, caller identity.Caller, 
 	return c.Change(ctx, id, ReplaceBy(req.Service))
 }
 
-// ReplaceBy is the edit that puts another definition in the place of the old one:
-// empty secrets are unchanged, and what an answer filled in or showed in its normal
-// form is as it was.
+// ReplaceBy is the edit that replaces the definition: empty secrets stay unchanged, and so do
+// fields that an answer filled in or showed in its normal form.
 func ReplaceBy(service *oscar.Service) Edit {
 	return func(old *oscar.Service) (*oscar.Service, error) {
 		s := service.Clone()
 		s.RestorePaths(old)
 		s.RestoreDefaultMinIO(old)
-		// What a client reads and sends back, and what is not its to choose.
+		// A client reads these fields and sends them back; it cannot choose them.
 		s.Owner, s.Token, s.Namespace = old.Owner, old.Token, old.Namespace
 		_, before := oscar.SplitSecrets(old)
 		public, now := oscar.SplitSecrets(s)
@@ -122,31 +120,31 @@ func sameMember(a, b oscar.Member) bool {
 	return oscar.Equal(x, y)
 }
 
-// Change is who wants what changed, and how patient he is.
+// Change describes a change: its caller, its service, its conditions and how long it waits.
 type Change struct {
 	Caller    identity.Caller
 	Service   string
 	ClusterID string
 	Claim     request.Claim
 	ifMatch   int64
-	// plan is the digest of the plan that the change must be.
+	// plan is the digest of the plan that the change must match.
 	plan string
 	Wait time.Duration
-	// whole says that the definition is replaced, which only its coordinator takes.
+	// Whole says that the definition is replaced, which only its coordinator accepts.
 	Whole bool
-	// token is the refresh token that came with it, and is kept from the transaction on
-	// that accepts the change: its owner may always give it, also with a change that is
-	// then refused by a vote.
+	// Token is the refresh token that came with the change. The transaction that accepts the
+	// change keeps it: the owner may always give it, also with a change that a vote then
+	// refuses.
 	Token tokens.OfferedToken
-	// removes says that members go and nothing else: that is possible when etcd is
-	// short of space, and they are waited for, too. data and jobs are the orders for
-	// them, hurries whom of those that leave already they concern as well.
+	// removes says that the change only removes members: that is possible when etcd is short of
+	// space, and it waits for their deletion, too. data and jobs are the orders for them.
+	// amends selects the members that leave already and that get these orders as well.
 	removes    bool
 	data, jobs string
 	amends     func(record.Member) bool
 	paths      requestPaths
-	// resolve is the side that a person takes in a difference; then what is held does
-	// not stand in the way.
+	// Resolve is the side that a person takes in a difference; then held replicas do not block
+	// the change.
 	Resolve *Resolution
 }
 
@@ -159,8 +157,8 @@ type attempt struct {
 	votes      bool
 }
 
-// Change edits a federation until the edit is committed, refused or needless.
-// Changes of others that come between are edited anew, unless If-Match forbids it.
+// Change edits a federation until the edit is committed, refused or needless. When another
+// change comes in between, it edits again from the new state, unless If-Match forbids that.
 func (c *Controller) Change(ctx context.Context, id Change, fn Edit) (*ChangeResult, error) {
 	began, tries := time.Now(), gate.NewRetries()
 	left := func() time.Duration { return id.Wait - time.Since(began) }
@@ -178,7 +176,7 @@ func (c *Controller) Change(ctx context.Context, id Change, fn Edit) (*ChangeRes
 		if stale && (id.ifMatch != 0 || id.plan != "") {
 			stale, err = false, conflictOf(a.Rec)
 		}
-		// What is in the way may have been done by the same request.
+		// The same request may itself have caused the conflict.
 		if stale || errors.Is(err, request.ErrAccepted) || errors.Is(err, gate.ErrFence) || c.awaitKeys(ctx, err, began) || err != nil && c.RequestKnown(ctx, id.Claim) {
 			if err := tries.Next(ctx, err); err != nil {
 				return nil, err
@@ -202,7 +200,7 @@ func (c *Controller) RequestKnown(ctx context.Context, q request.Claim) bool {
 	return err == nil && r != nil
 }
 
-// attemptOnce makes one attempt, once no other change waits for votes.
+// attemptOnce makes one attempt as soon as no other change waits for votes.
 func (c *Controller) attemptOnce(ctx context.Context, id Change, fn Edit) (attempt, error) {
 	w := c.state.Waiters.Add(view.Subject{Service: id.Service})
 	defer w.Drop()
@@ -236,8 +234,8 @@ func (c *Controller) attemptOnce(ctx context.Context, id Change, fn Edit) (attem
 	}
 }
 
-// behind is the error of a change whose time went by behind other changes of the
-// federation, as that stood then; cause is what ended its wait.
+// behind is the error of a change whose time ran out while other changes of the federation came
+// first. cause is what ended its wait.
 func behind(f *record.Federation, cause error) error {
 	if !errors.Is(cause, context.DeadlineExceeded) {
 		return cause
@@ -283,7 +281,7 @@ func (c *Controller) Changeable(id Change) (p view.MemberRef, busy bool, err err
 	return p, f.Change != nil, nil
 }
 
-// othersService refuses a change of what the caller may see and does not own.
+// othersService refuses a change of a service that the caller may see and does not own.
 func othersService(service string) error {
 	return &fault.Error{Code: fault.CodeForbidden, Message: fmt.Sprintf("service %q can be changed by its owner only", service)}
 }

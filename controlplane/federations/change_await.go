@@ -14,8 +14,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// awaitChange waits for the votes of added members, and then up to wait until
-// those who can have applied the change.
+// awaitChange waits for the votes of added members, and then up to wait until all reachable
+// replicas have applied the change.
 func (c *Controller) awaitChange(ctx context.Context, id Change, a attempt, wait time.Duration) (*ChangeResult, error) {
 	if a.votes {
 		if err := c.awaitVotes(ctx, a.UID, id.Claim.RequestID); err != nil {
@@ -28,7 +28,7 @@ func (c *Controller) awaitChange(ctx context.Context, id Change, a attempt, wait
 	return c.awaitApplied(ctx, id, a.UID, wait)
 }
 
-// awaitVotes returns once the change of a request waits for votes no more.
+// awaitVotes returns when the change of a request no longer waits for votes.
 func (c *Controller) awaitVotes(ctx context.Context, uid, requestID string) error {
 	return c.state.Follow(ctx, uid, 0, func(bool) (bool, error) {
 		waits := false
@@ -40,8 +40,8 @@ func (c *Controller) awaitVotes(ctx context.Context, uid, requestID string) erro
 	})
 }
 
-// verdict says what became of a change that waited for votes: nil when it was
-// made, and why it was not otherwise. Others may have changed the federation since.
+// verdict is the outcome of a change that waited for votes: nil when it was made, and otherwise
+// the cause. Other changes may have followed since.
 func (c *Controller) verdict(ctx context.Context, a attempt, q request.Claim) error {
 	requestID := q.RequestID
 	var f record.Federation
@@ -58,8 +58,9 @@ func (c *Controller) verdict(ctx context.Context, a attempt, q request.Claim) er
 	case f.RequestID == requestID && f.Generation >= a.generation:
 		return nil
 	}
-	// Another instance has gone on before this one has seen the outcome. A request with a
-	// key finds it kept; otherwise only the history tells by now whose the generation was.
+	// Another instance took further steps before this one saw the outcome. The outcome of a
+	// request with a key is kept; without a key only the history tells whose the generation
+	// was.
 	if r, err := c.requests.Repeated(ctx, q); err != nil {
 		return err
 	} else if r != nil && r.Answer != nil {
@@ -83,8 +84,8 @@ func (c *Controller) verdict(ctx context.Context, a attempt, q request.Claim) er
 	return &fault.Error{Code: fault.CodeUnknownOutcome, Message: fmt.Sprintf("federation %q has been changed since, and what became of this change is not kept; GET it", f.GroupID)}
 }
 
-// awaitApplied waits up to wait until there is nobody left who is at work on the
-// change. Who is away, paused, or has said that he cannot, is not waited for.
+// awaitApplied waits up to wait until no replica is still at work on the change. It does not
+// wait for a replica that is away or paused, or that has reported that it cannot.
 func (c *Controller) awaitApplied(ctx context.Context, id Change, uid string, wait time.Duration) (res *ChangeResult, err error) {
 	err = c.state.Follow(ctx, uid, wait, func(over bool) (bool, error) {
 		var atWork bool
@@ -98,8 +99,8 @@ func (c *Controller) awaitApplied(ctx context.Context, id Change, uid string, wa
 	return res, nil
 }
 
-// again answers a request that was accepted before, as id: with the outcome that
-// was kept, once there is one.
+// again answers a request that was accepted before, as id, with the outcome that was kept, once
+// there is one.
 func (c *Controller) again(ctx context.Context, id Change, r *request.Accepted, wait time.Duration) (*ChangeResult, error) {
 	for r.Answer == nil {
 		if err := c.awaitVotes(ctx, r.UID, r.RequestID); err != nil {
@@ -132,8 +133,7 @@ func (c *Controller) again(ctx context.Context, id Change, r *request.Accepted, 
 	return res, nil
 }
 
-// refusal says why what was accepted was not made, by the outcome that was kept; nil when
-// it was.
+// refusal says, from the kept outcome, why an accepted change was not made; nil when it was.
 func refusal(r *request.Accepted) error {
 	kept := r.Answer.Federation
 	switch {
@@ -165,9 +165,9 @@ func refusedError(f *record.Federation) error {
 	return &fault.Error{Code: fault.Code(r.Code), Message: r.Detail, Failed: failed}
 }
 
-// changed is the federation after a change, as the addressed replica or else its
-// coordinator sees it. atWork says that somebody is about to apply it, or, when a
-// removal is asked for, to go.
+// changed is the federation after a change, as the addressed replica or else its coordinator
+// sees it. atWork says that a replica is about to apply the change or, when a removal was asked
+// for, to leave.
 func (c *Controller) changed(id Change, uid string) (res *ChangeResult, atWork bool, err error) {
 	var fed view.Federation
 	leaving, found := false, false
@@ -201,8 +201,8 @@ func (c *Controller) changed(id Change, uid string) (res *ChangeResult, atWork b
 	return res, atWork, nil
 }
 
-// aboutToApply says whether a replica that has not applied a generation is about to:
-// its syncer is there, is not paused, and has not said that it cannot.
+// aboutToApply says whether a replica that has not applied a generation is about to: its syncer
+// is connected, is not paused, and has not reported that it cannot.
 func aboutToApply(st *view.Status, generation int64) bool {
 	switch st.Phase {
 	case record.PhaseUnreachable, record.PhaseRefused:

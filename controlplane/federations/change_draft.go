@@ -16,16 +16,16 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// ChangeDraft is an attempt made ready.
+// ChangeDraft is a prepared attempt at a change.
 type ChangeDraft struct {
-	// sit is what it was decided on, and rev the revision of the federation then.
+	// Sit is the situation that it was decided on, and Rev the revision of the federation then.
 	Sit view.Situation
 	Rev int64
-	// fence is the revision that the clusters were validated at; nothing was staged before.
+	// Fence is the revision at which the clusters were validated. Nothing was staged before it.
 	Fence int64
-	// old and service are the definitions before and after, with their secrets.
+	// Old and service are the definitions before and after, with their secrets.
 	Old, Service *oscar.Service
-	// differs is false when nothing is to be written.
+	// Differs is false when nothing is to be written.
 	Differs    bool
 	Next       record.Federation
 	specs      map[string]string
@@ -33,14 +33,14 @@ type ChangeDraft struct {
 	Rendered   []Rendered
 	before     []gate.Staged
 	definition []gate.Staged
-	// data and jobs are the owner's orders for the members that go.
+	// Data and Jobs are the owner's orders for the members that are removed.
 	data, jobs string
 	resolve    *Resolution
 }
 
-// DraftChange makes everything that a change by somebody writes. It writes nothing. What asks
-// for the same as there is, after defaults and kept secrets, does not differ. With
-// an error about the edited definition comes a draft that has it.
+// DraftChange makes everything that a change writes. It writes nothing. A definition that asks
+// for the same as the present one, after defaults and kept secrets, does not differ. With an
+// error about the edited definition it also returns the draft.
 func (c *Controller) DraftChange(ctx context.Context, id Change, p view.MemberRef, fn Edit) (*ChangeDraft, error) {
 	resolve := id.Resolve
 	old, err := c.WithSecrets(ctx, p.Rec)
@@ -101,8 +101,8 @@ func (c *Controller) DraftChange(ctx context.Context, id Change, p view.MemberRe
 	return d, c.sizeCheckOf(d.Next, desired, d.definition).checkChange()
 }
 
-// withoutDefinition says why the definition of a federation is not there: a newer
-// generation has taken its place, or it is lost.
+// withoutDefinition says why the definition of a federation is missing: a newer generation has
+// replaced it, or it is lost.
 func (c *Controller) withoutDefinition(ctx context.Context, p view.MemberRef) error {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return err
@@ -121,7 +121,7 @@ func sameDefinition(a, b *oscar.Service, f *record.Federation) bool {
 	return oscar.SameDefaultMinIOKeys(a, b) && oscar.Equal(topology.Complete(a, home, f.GroupID), topology.Complete(b, home, f.GroupID))
 }
 
-// nextGeneration is the federation as it will be; members that stay keep their life.
+// nextGeneration is the next record of the federation. Members that stay keep their uid.
 func nextGeneration(sit view.Situation, s *oscar.Service, g *topology.Graph, requestID string, resolve *Resolution) record.Federation {
 	f := sit.Fed
 	next := f
@@ -154,7 +154,7 @@ func nextGeneration(sit view.Situation, s *oscar.Service, g *topology.Graph, req
 	return next
 }
 
-// bytes is about how many it writes.
+// bytes estimates how many bytes the change writes.
 func (d *ChangeDraft) bytes() int64 {
 	desired := slices.Clone(d.Added)
 	for _, r := range d.Sit.Replicas {
@@ -182,7 +182,7 @@ func (c *Controller) renderChange(r *Renderer, d *ChangeDraft) (all []gate.Place
 			continue
 		}
 		if d.resolve != nil && d.resolve.Back != nil && desired.Rec.UID == d.resolve.UID {
-			// It was voted for, and applied, in the history that was lost.
+			// It was voted for and applied in the lost history.
 			desired.Rec.Intent, desired.Rec.Deadline = record.IntentApply, nil
 			d.resolve.apply(desired.Rec)
 			d.Added = append(d.Added, desired)

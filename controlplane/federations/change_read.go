@@ -14,7 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 )
 
-// WithSecrets is the service as it was submitted last, secrets and all.
+// WithSecrets is the present definition, with its secrets.
 func (c *Controller) WithSecrets(ctx context.Context, f *record.Federation) (*oscar.Service, error) {
 	public, err := c.Definition(ctx, f)
 	if err != nil {
@@ -51,8 +51,8 @@ func merge(public *oscar.Service, patch []byte) (*oscar.Service, error) {
 	return s, nil
 }
 
-// validateChange is validate for a federation that stands: the clusters that it is
-// on take it even when they take nothing new, and its group_id stays.
+// validateChange is Validate for an existing federation: its own clusters accept it even when
+// they take nothing new, and its group_id stays.
 func (c *Controller) validateChange(caller identity.Caller, s *oscar.Service, f *record.Federation) (*topology.Graph, int64, error) {
 	if s.ClusterID == "" {
 		s.ClusterID = f.Coordinator().ClusterID
@@ -91,7 +91,7 @@ func (c *Controller) validateChange(caller identity.Caller, s *oscar.Service, f 
 	return g, fence, nil
 }
 
-// touchedBy counts the replicas that a change writes to, removed ones included.
+// touchedBy counts the replicas that a change writes to, including removed ones.
 func touchedBy(f *record.Federation, g *topology.Graph) int {
 	n := 0
 	d := topology.Diff(view.GraphOf(f), g)

@@ -17,8 +17,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// tryChange writes one attempt: the whole change when nobody has to vote, else
-// the prepare records of the members that it adds.
+// tryChange writes one attempt: the whole change when no member has to vote, otherwise the
+// prepare records of the members that it adds.
 func (c *Controller) tryChange(ctx context.Context, id Change, p view.MemberRef, fn Edit) (attempt, error) {
 	d, err := c.DraftChange(ctx, id, p, fn)
 	if err != nil {
@@ -55,9 +55,9 @@ func (c *Controller) tryChange(ctx context.Context, id Change, p view.MemberRef,
 	return attempt{generation: d.Next.Generation, votes: votes}, err
 }
 
-// deliver sends the token of an owner to the clusters that a change of his concerns:
-// all of them, or when it changes nothing those that have something to make. It needs
-// no transaction with the change: he may always give it.
+// deliver sends the owner's access token to the clusters that his change concerns: all of them
+// or, when it changes nothing, those that have something to make. It needs no transaction with
+// the change: the owner may always give it.
 func (c *Controller) deliver(ctx context.Context, caller identity.Caller, d *ChangeDraft) error {
 	b := tokens.AccessTokenOf(caller, d.Sit.Fed.Owner)
 	if len(d.Added) > 0 {
@@ -79,8 +79,8 @@ func (c *Controller) deliver(ctx context.Context, caller identity.Caller, d *Cha
 	return c.Stage(ctx, access)
 }
 
-// holdsRefreshToken refuses to let a user's federation delegate jobs without a refresh
-// token: neither came with the change, nor is one held.
+// holdsRefreshToken refuses a user's federation that delegates jobs without a refresh token:
+// none came with the change, and none is held.
 func (c *Controller) holdsRefreshToken(ctx context.Context, id Change, f *record.Federation) error {
 	if id.Caller.Administrator || id.Token.Token != "" {
 		return nil
@@ -97,9 +97,9 @@ func (c *Controller) holdsRefreshToken(ctx context.Context, id Change, f *record
 	return &fault.Error{Code: fault.CodeInvalid, Message: "1 violations", Violations: []oscar.Violation{refreshTokenRequired()}}
 }
 
-// commitChange is the transaction of an attempt, and says whether votes are waited
-// for: members that are added to a transactional federation vote first; to one of
-// best effort they come when they can.
+// commitChange is the transaction of an attempt. It returns whether votes are awaited: members
+// that are added to a transactional federation vote first; in a best-effort one they come when
+// they can.
 func (c *Controller) commitChange(ctx context.Context, id Change, d *ChangeDraft) (votes bool, err error) {
 	sit, uid := d.Sit, d.Sit.Fed.UID
 	key := record.FederationKey(uid)
@@ -210,8 +210,8 @@ func (c *Controller) commitOrders(ctx context.Context, id Change, sit view.Situa
 	return c.gate.Shows(ctx, res.Revision)
 }
 
-// amended are the tombstones of members that leave already, with the orders of a
-// request that names them once more.
+// amended lists the tombstones of members that leave already, with the orders of a request that
+// names them again.
 func amended(s view.Situation, id Change) []gate.Placed {
 	if id.amends == nil || id.data == "" && id.jobs == "" {
 		return nil

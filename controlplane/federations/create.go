@@ -40,8 +40,8 @@ func (c *Controller) CreateService(ctx context.Context, caller identity.Caller, 
 	return res, nil
 }
 
-// accept takes a request to transaction A, or finds the one that it repeats. It
-// answers the uid to wait for, or a result that was kept.
+// accept takes a request to transaction A, or finds the request that it repeats. It returns the
+// uid to wait for, or a kept result.
 func (c *Controller) accept(ctx context.Context, caller identity.Caller, req CreateRequest, q request.Claim) (*string, *CreateResult, error) {
 	token := tokens.Offered(caller, req.Service.TakeRefreshToken())
 	began, tries := time.Now(), gate.NewRetries()
@@ -56,8 +56,7 @@ func (c *Controller) accept(ctx context.Context, caller identity.Caller, req Cre
 	}
 }
 
-// tryAccept is one try of accept. Its error is errFence or errAccepted when another one
-// may end otherwise.
+// tryAccept is one try of accept. On ErrFence or ErrAccepted another try may end otherwise.
 func (c *Controller) tryAccept(ctx context.Context, caller identity.Caller, req CreateRequest, q request.Claim, token tokens.OfferedToken, began time.Time) (*string, *CreateResult, error) {
 	v, err := c.gate.FreshWith(ctx, q.Keys()...)
 	if err != nil {
@@ -101,7 +100,7 @@ func (c *Controller) tryAccept(ctx context.Context, caller identity.Caller, req 
 	return &d.Fed.UID, nil, nil
 }
 
-// unlessKnown is err, or errAccepted when the same request was accepted meanwhile.
+// unlessKnown is err, or ErrAccepted when the same request was accepted meanwhile.
 func (c *Controller) unlessKnown(ctx context.Context, q request.Claim, err error) error {
 	if c.RequestKnown(ctx, q) {
 		return request.ErrAccepted
@@ -109,8 +108,8 @@ func (c *Controller) unlessKnown(ctx context.Context, q request.Claim, err error
 	return err
 }
 
-// Validate gives the graph of a service, or every violation, and the revision of
-// the fence that the registered clusters were read at.
+// Validate returns the graph of a service, or every violation, and the revision of the fence at
+// which the registered clusters were read.
 func (c *Controller) Validate(caller identity.Caller, s *oscar.Service, req CreateRequest, token tokens.OfferedToken) (*topology.Graph, int64, error) {
 	if req.Deployment != "" {
 		FederationOf(s).Deployment = req.Deployment
@@ -126,7 +125,7 @@ func (c *Controller) Validate(caller identity.Caller, s *oscar.Service, req Crea
 	return g, fence, nil
 }
 
-// FederationOf gives the service's federation, made when it has none.
+// FederationOf returns the service's federation, and makes one when it has none.
 func FederationOf(s *oscar.Service) *oscar.Federation {
 	if s.Federation == nil {
 		s.Federation = &oscar.Federation{}
@@ -145,21 +144,21 @@ func NewFederation(caller identity.Caller, s *oscar.Service, g *topology.Graph, 
 	}
 }
 
-// allowedUsers are those that a service names, as OSCAR reads them.
+// allowedUsers lists the users that a service allows, as OSCAR reads them.
 func allowedUsers(s *oscar.Service) []string { return s.WithDefaults().AllowedUsers }
 
 // Draft is a federation that is about to be created: everything that
 // transaction A and the writes before it need.
 type Draft struct {
 	Fed record.Federation
-	// service is the definition as it was submitted, with its secrets.
+	// Service is the definition as it was submitted, with its secrets.
 	Service *oscar.Service
 	token   tokens.OfferedToken
-	// fence is the revision that the clusters were validated at.
+	// Fence is the revision that the clusters were validated at.
 	Fence    int64
 	Rendered []Rendered
 	Desired  []gate.Placed
-	// before holds what is written before transaction A refers to it.
+	// Before has the records that are written before transaction A refers to them.
 	Before []gate.Staged
 	// hold is the order to keep the refresh token; nil without one.
 	hold *gate.Staged
@@ -242,7 +241,7 @@ func (c *Controller) draft(r *Renderer, token tokens.OfferedToken) (*Draft, erro
 	return d, nil
 }
 
-// commitA is the transaction that makes the federation appear, whole.
+// commitA is the transaction that makes the whole federation appear.
 func (c *Controller) commitA(ctx context.Context, d *Draft, q request.Claim) error {
 	fedKey, nameKey := record.FederationKey(d.Fed.UID), record.NameKey(d.Fed.Owner, d.Fed.GroupID)
 	keys := append(q.Keys(), fedKey, nameKey, record.FenceKey, record.MetaKey)
@@ -306,7 +305,7 @@ func (c *Controller) NameFree(v store.View, nameKey, groupID string) error {
 	return c.nameHeld(n.UID, groupID)
 }
 
-// nameHeld tells that a federation has the name.
+// nameHeld is the error that says which federation has the name.
 func (c *Controller) nameHeld(uid, groupID string) error {
 	if c.requests.InFlight(uid) {
 		return &fault.Error{Code: fault.CodeConflict, Message: fmt.Sprintf("a federation %q is being created or rolled back; wait for its outcome, or delete it", groupID)}
@@ -314,7 +313,7 @@ func (c *Controller) nameHeld(uid, groupID string) error {
 	return &fault.Error{Code: fault.CodeAlreadyExists, Message: fmt.Sprintf("a federation %q exists already; delete it, or choose another group_id", groupID)}
 }
 
-// LocationFree refuses a place that a federation, whose ever it is, holds.
+// LocationFree refuses a location that any federation holds.
 func (c *Controller) LocationFree(v store.View, p gate.Placed) error {
 	kv, ok := v.KV(record.DesiredServiceKey(p.Cluster, p.Service))
 	if !ok {

@@ -18,10 +18,9 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// DeleteService turns a federation into tombstones in one transaction; a creation
-// in flight is made to roll back. Buckets and objects stay unless opts.Data orders
-// otherwise. It waits, up to opts.Wait, until every reachable cluster has
-// acknowledged, and says how many have not.
+// DeleteService makes tombstones of a federation in one transaction; it rolls back a creation
+// under way. Buckets and objects stay unless opts.Data orders otherwise. It waits, up to
+// opts.Wait, until every reachable cluster has acknowledged, and returns how many have not.
 func (c *Controller) DeleteService(ctx context.Context, caller identity.Caller, service string, opts DeleteOptions) (*DeleteResult, error) {
 	began := time.Now()
 	opts.RequestID = request.RequestID(opts.RequestID)
@@ -69,8 +68,8 @@ func (c *Controller) DeleteService(ctx context.Context, caller identity.Caller, 
 	}
 }
 
-// deletable finds what a deletion names: a replica that the caller may delete, or,
-// for further orders, one that is being deleted already.
+// deletable finds the replica that a deletion names: one that the caller may delete or, for
+// further orders, one that is being deleted already.
 func (c *Controller) deletable(caller identity.Caller, service string, opts DeleteOptions) (view.MemberRef, error) {
 	p, err := c.state.Find(caller, service, opts.ClusterID)
 	if err != nil && (opts.Jobs != "" || opts.Data != "") {
@@ -105,12 +104,12 @@ func (c *Controller) removeMember(ctx context.Context, caller identity.Caller, p
 	return gone, nil
 }
 
-// Whose tombstones a deletion waits for.
+// These say which tombstones a deletion waits for.
 func allReplicas(s view.Situation) []view.ReplicaState { return slices.Concat(s.Replicas, s.Leaving) }
 
 func leavingReplicas(s view.Situation) []view.ReplicaState { return s.Leaving }
 
-// replicasToGo says whose tombstones the deletion that a request asked for is about.
+// replicasToGo says which tombstones the deletion of a request is about.
 func replicasToGo(r *request.Accepted) func(view.Situation) []view.ReplicaState {
 	if r.Answer != nil && r.Answer.Phase == record.PhaseReady {
 		return leavingReplicas // it removed a member
@@ -176,8 +175,8 @@ func (c *Controller) writeDelete(ctx context.Context, caller identity.Caller, ui
 	return c.gate.Shows(ctx, res.Revision)
 }
 
-// giveUp ends a rollback that a deletion has begun or found, and that still waits for a
-// cluster: whoever has deleted a creation has its name back.
+// giveUp ends a rollback that a deletion has begun or found and that still waits for a cluster,
+// so that the name is free for the caller again.
 func (c *Controller) giveUp(ctx context.Context, caller identity.Caller, uid string, opts DeleteOptions) error {
 	for {
 		s, _, ok := c.situation(uid)
@@ -198,8 +197,8 @@ func (o DeleteOptions) orders() decide.DeletionOrders {
 	return decide.DeletionOrders{Data: o.Data, Jobs: o.Jobs, RequestID: o.RequestID}
 }
 
-// leaving finds what is being deleted, for an order that hurries it: a federation,
-// or a member that was removed; otherwise the answer stays what it was.
+// leaving finds a deletion under way whose orders a request amends: of a federation, or of a
+// removed member. Otherwise the answer stays the same.
 func (c *Controller) leaving(caller identity.Caller, service, clusterID string, otherwise error) (view.MemberRef, error) {
 	out, err := view.MemberRef{}, otherwise
 	c.state.Read(func(v *view.View) {
@@ -222,11 +221,10 @@ func (c *Controller) leaving(caller identity.Caller, service, clusterID string, 
 	return out, err
 }
 
-// awaitGone waits until no reachable cluster holds a tombstone of those that are
-// looked at.
+// awaitGone waits until no reachable cluster holds one of the tombstones.
 func (c *Controller) awaitGone(ctx context.Context, uid string, wait time.Duration, of func(view.Situation) []view.ReplicaState) *DeleteResult {
 	res := &DeleteResult{}
-	// The order is committed: that the caller has gone is no failure of it.
+	// The order is committed: it does not fail when the caller has gone.
 	_ = c.state.Follow(ctx, uid, wait, func(over bool) (bool, error) {
 		pending, reachable := 0, 0
 		c.state.Read(func(v *view.View) {

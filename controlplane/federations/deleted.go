@@ -12,11 +12,11 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// maxDeleted bounds the list of what was deleted; the newest come first.
+// maxDeleted bounds the list of deleted replicas; the newest come first.
 const maxDeleted = 1000
 
-// Deleted lists the replicas of the caller's that were deleted in the last 90 days,
-// and those whose clusters have not acknowledged it yet, first. groupID may be empty.
+// Deleted lists the caller's replicas that were deleted in the last 90 days. Those whose
+// clusters have not acknowledged it yet come first. groupID may be empty.
 func (c *Controller) Deleted(ctx context.Context, caller identity.Caller, groupID string) ([]v1.DeletedReplica, error) {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func remembered(d *record.Deleted) v1.DeletedReplica {
 	return out
 }
 
-// deletedReplica tells what became of a member that was ordered to be deleted.
+// deletedReplica shows the outcome for a member that was ordered to be deleted.
 func deletedReplica(v *view.View, f *record.Federation, m record.Member) v1.DeletedReplica {
 	if d, ok := v.Deleted[m.UID]; ok {
 		return remembered(d.Rec)
@@ -113,7 +113,7 @@ func bucketFates(list []record.BucketFate) []v1.BucketFate {
 	return out
 }
 
-// fatesOf tells what became of members that were ordered to be deleted.
+// fatesOf shows the outcomes for members that were ordered to be deleted.
 func (c *Controller) fatesOf(f *record.Federation, members []record.Member) []v1.DeletedReplica {
 	var out []v1.DeletedReplica
 	c.state.Read(func(v *view.View) {
@@ -126,8 +126,8 @@ func (c *Controller) fatesOf(f *record.Federation, members []record.Member) []v1
 	return out
 }
 
-// withRemoved adds to a change's result what became of the members that it removed,
-// after waiting for those that can be waited for.
+// withRemoved adds the outcomes of the removed members to a change's result, after waiting for
+// those that are reachable.
 func (c *Controller) withRemoved(ctx context.Context, res *ChangeResult, p view.MemberRef, wait time.Duration) *ChangeResult {
 	var after []record.Member
 	c.state.Read(func(v *view.View) {

@@ -31,8 +31,8 @@ const (
 	PlanRemove PlanAction = "remove"
 )
 
-// Taken says what has the name or a place of a federation that is to be created,
-// as far as this instance knows; the transaction that creates it looks again.
+// Taken says what has the name or a location of a federation that is to be created, as far as
+// this instance knows. The transaction that creates it checks again.
 func (c *Controller) Taken(owner string, g *topology.Graph) error {
 	var named string
 	held := map[string]*record.Desired{}
@@ -53,15 +53,15 @@ func (c *Controller) Taken(owner string, g *topology.Graph) error {
 	return nil
 }
 
-// newLife stands in a digest for the uid of a replica that is made by what was
-// planned: the uid is chosen when it is written.
+// newLife replaces, in a digest, the uid of a replica that the plan creates: the uid is chosen
+// when it is written.
 const newLife = "new"
 
-// digest names exactly what a request writes, and what it was decided on: who
-// asks, the definition with its secrets, the revision of the federation, and for
-// each replica its life, its cluster's life, what its OSCAR is sent, whose storage it
-// uses and whom it lists. It is an HMAC under a key of the control plane, which all
-// instances have: nobody else can make one, and nobody can guess a secret from it.
+// digest identifies exactly what a request writes, and what it was decided on: the caller, the
+// definition with its secrets, the revision of the federation, and for each replica its uid,
+// its cluster's uid, what its OSCAR is sent, the storage that it uses and the services that it
+// lists. It is an HMAC under a key of the control plane that all instances have: only they can
+// make one, and a secret cannot be guessed from it.
 type digest struct{ mac hash.Hash }
 
 func (c *Controller) newDigest(caller identity.Caller, action PlanAction, uid string, rev int64, s *oscar.Service) digest {
@@ -73,8 +73,8 @@ func (c *Controller) newDigest(caller identity.Caller, action PlanAction, uid st
 	return d
 }
 
-// add takes one more row of words. Their lengths are part of it, so that no two
-// lists of rows are the same bytes.
+// add hashes one more row of words. Their lengths are hashed too, so that no two lists of rows
+// give the same bytes.
 func (d digest) add(words ...string) {
 	fmt.Fprintf(d.mac, "%d\n", len(words))
 	for _, w := range words {
@@ -140,8 +140,8 @@ func (c *Controller) digestReplica(sum digest, r Rendered, added bool) {
 	}
 }
 
-// planned is the service as a plan names it: one that is added has no life yet, and
-// perhaps its federation neither.
+// planned is the service as a plan shows it: an added replica has no uid yet, and perhaps its
+// federation has none either.
 func (r Rendered) planned(added bool) *oscar.Service {
 	if !added {
 		return r.Public
@@ -152,7 +152,7 @@ func (r Rendered) planned(added bool) *oscar.Service {
 	return &s
 }
 
-// Secrets are the user's own: without the token, which belongs to the life.
+// Secrets are the user's own secrets, without the service token.
 func (r Rendered) Secrets() json.RawMessage { return WithoutToken(r.Patch) }
 
 // WithoutToken is the patch of secrets of a definition, without the token of the service.
@@ -180,8 +180,7 @@ func asPlanned(plan string, digest func() string) error {
 		"or a cluster has changed since, or somebody else made the plan; nothing is written, plan again"}
 }
 
-// createAsPlanned refuses a creation that is bound to a plan before its specs are
-// written, so that nothing is.
+// createAsPlanned refuses a creation that differs from its plan before any spec is written.
 func (c *Controller) createAsPlanned(caller identity.Caller, req CreateRequest, d *Draft) error {
 	if req.Plan == "" {
 		return nil
@@ -192,8 +191,8 @@ func (c *Controller) createAsPlanned(caller identity.Caller, req CreateRequest, 
 	return asPlanned(req.Plan, func() string { return c.DigestOfCreate(caller, d) })
 }
 
-// outdated is the error of a request that is bound to a plan: what was possible
-// when it was planned and is not any more is a conflict.
+// outdated is the error of a request that is bound to a plan: when something was possible at
+// planning time and no longer is, that is a conflict.
 func outdated(plan string, err error) error {
 	e, ok := err.(*fault.Error) //nolint:errorlint // only an answer that is made already, and no cause in it
 	if plan == "" || !ok {

@@ -51,12 +51,12 @@ type Controller struct {
 	sealer   *seal.Sealer
 	limits   decide.Limits
 	planKey  []byte
-	// changing lets one change of a federation at a time be rendered here: of many that
-	// come at once all but one would be rendered in vain. What makes changes safe is the
-	// compare of the federation's record.
+	// changing lets one change of a federation at a time be rendered here: of many concurrent
+	// ones all but one would be rendered in vain. The compare of the federation's record makes
+	// changes safe.
 	changing gate.KeyedMutex
-	// federations queues those that are to be reconciled, and seen is when this instance
-	// first saw their deadlines.
+	// federations queues the federations to reconcile, and seen tracks when this instance first
+	// saw their deadlines.
 	federations *worker.Worker[string]
 	seen        clock.FirstSeen
 }
@@ -81,7 +81,7 @@ func New(cfg Config) *Controller {
 // Run reconciles federations until ctx ends.
 func (c *Controller) Run(ctx context.Context) { c.federations.Run(ctx) }
 
-// Reconcile has federations looked at again.
+// Reconcile queues federations.
 func (c *Controller) Reconcile(uids ...string) {
 	for _, uid := range uids {
 		c.federations.Add(uid)

@@ -42,9 +42,9 @@ func (c *Controller) seenBy(caller identity.Caller, service, clusterID string) (
 	return &shown, nil
 }
 
-// Federations lists what the caller may see, by owner and group_id. Results of
-// creations that failed are among them until they are forgotten, and those that
-// are being deleted until their last tombstone is acknowledged.
+// Federations lists the federations that the caller may see, by owner and group_id. Results of
+// failed creations are among them until they are swept, and federations that are being deleted
+// until their last tombstone is acknowledged.
 func (c *Controller) Federations(ctx context.Context, caller identity.Caller) ([]view.Federation, error) {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (c *Controller) storageOf(ctx context.Context, rec *record.Federation, fed 
 	return nil
 }
 
-// federationByUID presents one federation as the state knows it.
+// federationByUID shows one federation as the state knows it.
 func (c *Controller) federationByUID(uid string) (view.Shown, bool) {
 	var out view.Shown
 	found := false

@@ -27,8 +27,8 @@ type Generation struct {
 	Service *oscar.Service
 }
 
-// History lists the generations that are kept, newest first: the present one and
-// up to ten before it. What was private then stays private now.
+// History lists the kept generations, newest first: the present one and up to ten before it. A
+// generation that was private stays private.
 func (c *Controller) History(ctx context.Context, caller identity.Caller, service, clusterID string) ([]Generation, error) {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (c *Controller) History(ctx context.Context, caller identity.Caller, servic
 		if err != nil {
 			return nil, fault.Crossing(err)
 		}
-		// One that waits for votes is not there yet.
+		// A generation that waits for votes is not listed yet.
 		if g.Generation <= p.Rec.Generation && caller.MayRead(p.Rec.Owner, g.Service.Visibility, allowedUsers(g.Service)) {
 			out = append(out, g)
 		}

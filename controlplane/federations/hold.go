@@ -6,7 +6,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// holdKeys are the keys that keepAlong reads.
+// holdKeys lists the keys that keepAlong reads.
 func (id Change) holdKeys(f *record.Federation) []string {
 	if id.Token.Token == "" {
 		return nil
@@ -14,9 +14,9 @@ func (id Change) holdKeys(f *record.Federation) []string {
 	return tokens.HoldKeys(f)
 }
 
-// keepAlong puts the order to keep the token that came with a change into the
-// transaction that accepts it. So nobody is left without it who was answered, or died
-// before he could be.
+// keepAlong puts the order to keep the token that came with a change into the transaction that
+// accepts the change. So the token is kept for every accepted change, also when the instance
+// dies before it answers.
 func (c *Controller) keepAlong(v store.View, tx *store.Txn, id Change, f *record.Federation) error {
 	if id.Token.Token == "" {
 		return nil

@@ -18,8 +18,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/storetest"
 )
 
-// TestARefusalThatAnotherInstanceHasPassedByIsUnknown: the next change has taken the
-// refusal out of the federation before this instance saw it there. With its key it is kept.
+// TestARefusalThatAnotherInstanceHasPassedByIsUnknown: the next change removed the refusal from
+// the federation before this instance saw it. With a key the refusal is kept.
 func TestARefusalThatAnotherInstanceHasPassedByIsUnknown(t *testing.T) {
 	st, log := storetest.New(t), storetest.Logger(t)
 	id, err := seal.Generate()

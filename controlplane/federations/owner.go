@@ -9,10 +9,10 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// BindOwner implements identity.Owners. OSCAR knows a user by his subject alone, and
-// so do the owners of federations and the lists of allowed users. An issuer promises
-// that its subjects are different people, and no more: the first issuer whose user
-// comes under a subject keeps it, in the store, and another one's is not let in.
+// BindOwner implements identity.Owners. OSCAR identifies a user by his subject alone, and so do
+// the owners of federations and the lists of allowed users. An issuer only promises that its
+// own subjects are different people. So the store keeps, for each subject, the first issuer
+// that it came from; a user of another issuer with the same subject is refused.
 func (c *Controller) BindOwner(ctx context.Context, subject, issuer string) error {
 	key := record.OwnerKey(subject)
 	_, err := c.store.Update(ctx, store.Update{Keys: []string{key}, Build: func(v store.View, tx *store.Txn) error {

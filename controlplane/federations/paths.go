@@ -9,9 +9,9 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 )
 
-// requestPaths maps the members that a request named to where they stand in it, so
-// that violations of the edited definition name what was submitted. The zero value
-// is a request that submitted the definition itself.
+// requestPaths maps the members that a request named to their index in it, so that violations
+// of the edited definition name the path in the request. The zero value is for a request that
+// contains the whole definition.
 type requestPaths struct {
 	// list is the path of the list, and indexes has each member's index in it.
 	list    string
@@ -32,8 +32,8 @@ func (r ReplicasRequest) requestPaths() requestPaths {
 // membersPath is where a definition has its members.
 const membersPath = "federation.members"
 
-// rewrite rewrites the violations of an edited definition. A member that the request
-// did not name keeps its path in the definition: it is broken already.
+// rewrite replaces the paths in the violations of an edited definition. A member that the
+// request did not name keeps its path in the definition: it was invalid before.
 func (p requestPaths) rewrite(err error, s *oscar.Service) error {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || len(e.Violations) == 0 || p.indexes == nil || s.Federation == nil {

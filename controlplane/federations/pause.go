@@ -14,9 +14,9 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// PauseFederation stops, or lets go on again, every change of a federation's
-// services on their clusters. Its definition can be changed meanwhile; what was
-// changed is applied when the pause ends. It is one transaction.
+// PauseFederation pauses or resumes every change of a federation's services on their clusters.
+// Its definition can be changed meanwhile; such changes are applied when the pause ends. It is
+// one transaction.
 func (c *Controller) PauseFederation(ctx context.Context, caller identity.Caller, service, clusterID, requestID string, paused bool) (*view.Replicas, error) {
 	if requestID == "" {
 		requestID = record.NewUID()
@@ -66,8 +66,8 @@ func (c *Controller) writePause(ctx context.Context, caller identity.Caller, p v
 	return c.orderStep(ctx, s, rev, d)
 }
 
-// orderStep takes a step that a request orders, on the record of this revision, and waits
-// until it shows. It is errStale when the record has changed since.
+// orderStep takes a step that a request orders, on the record of this revision, and waits until
+// the state shows it. It returns ErrStale when the record has changed since.
 func (c *Controller) orderStep(ctx context.Context, s view.Situation, rev int64, d decide.Decision) error {
 	key := record.FederationKey(s.Fed.UID)
 	res, err := c.store.Update(ctx, store.Update{

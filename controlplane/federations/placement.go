@@ -13,8 +13,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// registered are the clusters that a caller may place on, and the revision of the
-// fence that they were read at.
+// registered lists the clusters that a caller may place on, with the revision of the fence at
+// which they were read.
 func (c *Controller) registered(caller identity.Caller) (topology.Env, int64) {
 	env := topology.Env{DefaultCluster: c.cfg.DefaultCluster, Clusters: map[string]string{}, Barred: map[string]string{}}
 	var fence int64
@@ -33,12 +33,12 @@ func (c *Controller) registered(caller identity.Caller) (topology.Env, int64) {
 	return env, fence
 }
 
-// Administrator is who carries out what the administrator has decided.
+// Administrator is the caller in whose name decisions of the administrator are carried out.
 func Administrator() identity.Caller {
 	return identity.Caller{Subject: identity.Admin, Administrator: true}
 }
 
-// forGroups says whose replicas a cluster takes.
+// forGroups says which users' replicas a cluster accepts.
 func forGroups(groups []string) string {
 	named := make([]string, len(groups))
 	for i, g := range groups {
@@ -47,9 +47,9 @@ func forGroups(groups []string) string {
 	return fmt.Sprintf("takes replicas of users in the groups %s alone, and you are in none of them", strings.Join(named, ", "))
 }
 
-// closed are the clusters that take no new replica for a federation that stands, by
-// the violation that one on them is. Those that it is on take what it has already:
-// its definition is validated as if they were open.
+// closed has the clusters that accept no new replica of an existing federation, with the
+// violation for each. The federation's own clusters keep accepting its present replicas, so its
+// definition is validated as if they were open.
 func closed(env topology.Env, f *record.Federation) map[string]oscar.Violation {
 	out := map[string]oscar.Violation{}
 	for _, m := range f.Members {
@@ -73,8 +73,8 @@ func closed(env topology.Env, f *record.Federation) map[string]oscar.Violation {
 	return out
 }
 
-// delegates says whether jobs of a service may be moved to others, which takes its
-// owner's refresh token: it has members, and lists them.
+// delegates says whether jobs of a service may move to other members, which needs its owner's
+// refresh token: it has members, and lists them.
 func delegates(s *oscar.Service) bool {
 	return s.Federation != nil && len(s.Federation.Members) > 0 && s.Federation.Topology != oscar.TopologyNone
 }
@@ -83,8 +83,8 @@ func refreshTokenRequired() oscar.Violation {
 	return oscar.Violation{Path: tokens.RefreshTokenPath, Rule: oscar.RuleRequired, Message: oscar.RefreshTokenRequired}
 }
 
-// LocationHeld tells that a desired record, whose ever it is, stands at a place, and the
-// ways out.
+// LocationHeld is the error that says that a desired record, of any owner, is at a location,
+// and names the ways out.
 func (c *Controller) LocationHeld(d *record.Desired, cluster, service string) error {
 	at := cluster + "/" + service
 	e := &fault.Error{Code: fault.CodeAlreadyExists, Message: at + ": a federated service of this name exists already; choose another name"}

@@ -23,7 +23,7 @@ func (e *missingKeyError) Error() string { return e.refused.Error() }
 
 func (e *missingKeyError) Unwrap() error { return e.refused }
 
-// neverConnected refuses a placement on a cluster that nothing can be sealed to.
+// neverConnected refuses a placement on a cluster whose key is not known.
 func (r *Renderer) neverConnected(fed record.Federation) error {
 	var missing []string
 	fed.Phase = record.PhaseAborted
@@ -53,8 +53,8 @@ func (r *Renderer) neverConnected(fed record.Federation) error {
 	return &missingKeyError{refused: view.FailedError(&fed), clusters: missing}
 }
 
-// awaitKeys waits, as long as for a vote that is asked for at began, until the clusters
-// that err was for have said their keys, or are registered no more. It says whether
+// awaitKeys waits until the clusters that err names have reported their keys or are no longer
+// registered, at most as long as for a vote that was asked for at began. It returns whether
 // another try is worth it.
 func (c *Controller) awaitKeys(ctx context.Context, err error, began time.Time) bool {
 	e, ok := errors.AsType[*missingKeyError](err)

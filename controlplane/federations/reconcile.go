@@ -16,9 +16,9 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// reconcile takes the next step of one federation and says when to look again. The
-// transaction of a step compares the federation's record, so that of two instances one
-// wins and the other finds nothing left to do.
+// reconcile takes the next step of one federation and returns when to look again. The
+// transaction of a step compares the federation's record, so that of two instances one wins and
+// the other has nothing left to do.
 func (c *Controller) reconcile(ctx context.Context, uid string) (time.Duration, error) {
 	s, rev, ok := c.situation(uid)
 	if !ok {
@@ -166,8 +166,8 @@ func putDecision(n decide.Decision, s view.Situation, v store.View, tx *store.Tx
 	return nil
 }
 
-// leaveCluster renders a federation without its members on a cluster. The decision
-// that it returns is the whole of the change: it is written at once or not at all.
+// leaveCluster renders a federation without its members on a cluster. The returned decision is
+// the whole change, written at once or not at all.
 func (c *Controller) leaveCluster(ctx context.Context, s view.Situation, rev int64, cluster string) (decide.Decision, error) {
 	id := Change{Caller: Administrator(), removes: true, Claim: request.Claim{RequestID: s.Removing[cluster].RequestID}}
 	draft, err := c.DraftChange(ctx, id, view.MemberRef{UID: s.Fed.UID, Rec: &s.Fed, Rev: rev}, func(old *oscar.Service) (*oscar.Service, error) {

@@ -25,27 +25,26 @@ const (
 	purposeDefinition = "submitted"
 )
 
-// Renderer turns one submitted service into what each cluster gets.
+// Renderer turns one definition into the records of each cluster.
 type Renderer struct {
 	cp      *Controller
 	service *oscar.Service
 	graph   *topology.Graph
-	// fed is the federation at the generation that is rendered.
+	// Fed is the federation at the generation to render.
 	fed record.Federation
-	// name gives the specs their names.
+	// Name gives the specs their names.
 	Name   func(service, uid string) string
 	meta   record.Meta
 	origin topology.Origin
-	// storage is what the workers are to use of the origin's MinIO; nil for nothing.
-	// minio are the MinIOs of all, as their syncers report them, by cluster.
+	// storage is the part of the origin's MinIO that the workers use; nil for none.
 	storage    *record.OriginStorage
 	minio      map[string]string
 	template   *topology.Template
 	recipients map[string]seal.Recipient
 	// alive are the clusters whose syncers are connected.
 	alive map[string]bool
-	// services lists, by cluster, those that the federation had there until now,
-	// also the ones that are deleted.
+	// services lists, by cluster, the services that the federation has had there until now,
+	// including deleted ones.
 	services map[string][]string
 }
 
@@ -85,34 +84,33 @@ func (c *Controller) Renderer(s *oscar.Service, g *topology.Graph, fed record.Fe
 	return r
 }
 
-// reachable says whether the cluster has said to which key its secrets are to be sealed.
+// reachable says whether the cluster has reported the key that its secrets are sealed to.
 func (r *Renderer) reachable(cluster string) bool { return r.recipients[cluster].Key != "" }
 
-// Rendered is what one replica's OSCAR is to be sent.
+// Rendered is the service that one replica's OSCAR is to be sent.
 type Rendered struct {
 	At record.Member
-	// public is the service without secrets, and patch the secrets as a merge patch.
+	// Public is the service without secrets, and patch the secrets as a merge patch.
 	Public *oscar.Service
 	Patch  json.RawMessage
-	// left names the buckets that it has not made and may attach to.
+	// Left names the buckets of earlier lives that it may attach to.
 	Left []string
-	// leftBy names the services that may have made those; nil without any.
+	// LeftBy names the services that may have made those; nil without any.
 	leftBy []string
-	// origin is the storage of the origin that it uses; nil for its own cluster's.
+	// Origin is the storage of the origin that it uses; nil for its own cluster's.
 	Origin *record.OriginStorage
 	Sees   []string
 }
 
-// Made is one replica ready to be written: its desired record, the spec that it
-// names, and what both were made from.
+// Made is one rendered replica: its desired record, the spec that it names, and their source.
 type Made struct {
 	Desired gate.Placed
 	Spec    gate.Staged
 	what    Rendered
 }
 
-// Replicas renders those of the members that are replicas, in their order. The
-// time goes into sealing, so every processor takes its share.
+// Replicas renders the members that are replicas, in their order. Sealing takes most of the
+// time, so it runs on all processors.
 func (r *Renderer) Replicas(members []record.Member) ([]Made, error) {
 	all := make([]Made, len(members))
 	var g errgroup.Group
@@ -169,8 +167,8 @@ func (r *Renderer) replica(i int, m record.Member) (Made, error) {
 	}, nil
 }
 
-// DefinitionRecords is what the control plane itself keeps of the service: its words
-// without secrets, and its secrets sealed to the control plane alone.
+// DefinitionRecords are the records that the control plane itself keeps of a definition: the
+// public part without secrets, and the secrets sealed to the control plane alone.
 func (r *Renderer) DefinitionRecords() ([]gate.Staged, error) {
 	public, patch := oscar.SplitSecrets(r.service)
 	raw, err := json.Marshal(public)
@@ -193,12 +191,7 @@ func (r *Renderer) DefinitionRecords() ([]gate.Staged, error) {
 	}, nil
 }
 
-// left names those buckets of a service that the replica m may attach to, though it has not made
-// them: those that earlier lives of the same owner's service left behind on this
-// cluster, and not on another machine that had its name; and, since one service of a
-// federation may take the place of another there, those that the federation's other
-// services left, or made and report now. What is not reported yet nobody vouches for. by names
-// those services: a bucket that another one made since is not among what they left.
+// Left names the buckets of earlier lives that it may attach to.
 func (r *Renderer) left(m record.Member, s *oscar.Service) (out, by []string) {
 	names := oscar.Buckets(s)
 	by = append(slices.Clone(r.services[m.ClusterID]), m.ServiceName)
@@ -262,9 +255,9 @@ func Member(n topology.Node) record.Member {
 	}
 }
 
-// originOf is the storage of the origin that node i uses; nil for its own cluster's.
-// Where both MinIOs are called alike it keeps its own: OSCAR cannot tell them apart, and
-// within Kubernetes one name means another server on each cluster.
+// originOf is the origin's storage that node i uses; nil for its own cluster's. When both
+// MinIOs have the same endpoint it keeps its own: OSCAR cannot tell them apart, and within
+// Kubernetes one name means another server on each cluster.
 func (r *Renderer) originOf(i int) *record.OriginStorage {
 	node := r.graph.Nodes[i]
 	if r.storage == nil || node.Coordinator || r.minio[node.Member.ClusterID] == r.storage.MinioEndpoint {

@@ -9,20 +9,20 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// Resolution is the side that was taken, on its way through a change.
+// Resolution is a person's decision about a difference, as part of a change.
 type Resolution struct {
 	UID string
-	// generation is at least that of the change.
+	// Generation is the least generation of the change.
 	Generation int64
-	// accept is what of another history may be written over; again says that the
-	// service is made though it is gone.
+	// Accept is the part of another history that may be written over. Again says that a missing
+	// service is made again.
 	Accept *record.Branch
 	Again  bool
-	// back is the orphan that becomes a member, with its uid.
+	// Back is the orphan that becomes a member, with its uid.
 	Back *oscar.Member
 }
 
-// apply gives a desired record the orders of a resolution that concern it.
+// apply adds the orders of a resolution to the desired record that it is about.
 func (r *Resolution) apply(d *record.Desired) {
 	if r == nil || d.UID != r.UID {
 		return

@@ -13,9 +13,9 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// RotateToken gives every service of a federation another token for the doors of the
-// control plane. The ones before are refused there from then on, those of their lives
-// as well; at its OSCAR nothing changes.
+// RotateToken gives every service of a federation another control-plane token. The control
+// plane refuses the former tokens from then on, including the service tokens of their lives; at
+// their OSCAR nothing changes.
 func (c *Controller) RotateToken(ctx context.Context, caller identity.Caller, service, clusterID, req string) (*view.Replicas, error) {
 	req = request.RequestID(req)
 	for {

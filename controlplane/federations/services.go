@@ -15,9 +15,9 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// Services calls fn with every replica that the caller may see, by name and then by
-// cluster, as OSCAR shows a service: secrets empty, the service's own token in clear. A
-// coordinator shows the federation as it was submitted. It ends with fn's error.
+// Services calls fn with every replica that the caller may see, by name and then by cluster, in
+// the form in which OSCAR shows a service: secrets empty, the service's own token in clear. A
+// coordinator shows the federation as its definition has it. It ends with fn's error.
 func (c *Controller) Services(ctx context.Context, caller identity.Caller, fn func(*oscar.Service) error) error {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return err
@@ -38,8 +38,8 @@ func (c *Controller) Services(ctx context.Context, caller identity.Caller, fn fu
 	slices.SortFunc(refs, func(a, b view.MemberRef) int {
 		return cmp.Or(cmp.Compare(a.At().ServiceName, b.At().ServiceName), cmp.Compare(a.At().ClusterID, b.At().ClusterID))
 	})
-	// A definition is kept from the first of its replicas to the last one. Those of one
-	// federation mostly stand together, so that few are kept at a time.
+	// A definition is kept in memory from the first of its replicas to the last one. Replicas
+	// of one federation are mostly next to each other, so few definitions are kept at a time.
 	left := map[string]int{}
 	for _, p := range refs {
 		left[p.UID]++
@@ -66,8 +66,8 @@ func (c *Controller) Services(ctx context.Context, caller identity.Caller, fn fu
 // aheadOf is how many definitions are read at once.
 const aheadOf = 128
 
-// readAhead reads the definitions of the federations that come first in places and are
-// not known yet. One that was deleted between the two reads is known as nil.
+// readAhead reads the next definitions, in the order of refs, that are not known yet. A
+// definition that was deleted between the two reads is known as nil.
 func (c *Controller) readAhead(ctx context.Context, refs []view.MemberRef, known map[string]*oscar.Service) error {
 	var next []*record.Federation
 	for _, p := range refs {
@@ -109,7 +109,7 @@ func (c *Controller) Service(ctx context.Context, caller identity.Caller, name, 
 	return c.shown(s, p), p.Rev, nil
 }
 
-// Definition reads the service that the present generation was submitted as.
+// Definition reads the definition of the present generation, without secrets.
 func (c *Controller) Definition(ctx context.Context, f *record.Federation) (*oscar.Service, error) {
 	kv, err := c.store.Get(ctx, record.HistoryKey(f.UID, f.Generation))
 	if err != nil {
@@ -118,8 +118,9 @@ func (c *Controller) Definition(ctx context.Context, f *record.Federation) (*osc
 	return definitionIn(kv)
 }
 
-// EachDefinition is submitted for many federations at a time. fn is not called for those
-// that have no such generation any more; it is told of definitions that cannot be read.
+// EachDefinition is Definition for many federations at a time. fn is not called for a
+// federation without such a generation; it receives the error of a definition that cannot be
+// read.
 func (c *Controller) EachDefinition(ctx context.Context, feds []*record.Federation, fn func(*record.Federation, *oscar.Service, error) error) error {
 	keys, of := make([]string, len(feds)), make(map[string]*record.Federation, len(feds))
 	for i, f := range feds {
@@ -144,7 +145,7 @@ func definitionIn(kv store.KV) (*oscar.Service, error) {
 	return s, nil
 }
 
-// shown is a replica's view of the submitted service.
+// shown is a replica's view of the definition.
 func (c *Controller) shown(definition *oscar.Service, p view.MemberRef) *oscar.Service {
 	s := definition.Clone()
 	m := p.At()

@@ -17,25 +17,25 @@ import (
 )
 
 const (
-	// laterBytes is room in a transaction for what is not known yet: longer request ids, an
-	// audit entry, members that leave. laterBytesEach is for each replica: the epochs that
-	// its record has lived through.
+	// laterBytes is space in a transaction for data that is not known yet: longer request ids,
+	// an audit entry, members that leave. laterBytesEach is the same for each replica: the
+	// epochs that its record has lived through.
 	laterBytes, laterBytesEach = 64 << 10, 1200
-	// maxLives is how many replicas a federation may have together with those that leave
-	// and whose clusters have not acknowledged it: all of them go in one transaction.
+	// maxLives bounds the replicas of a federation together with those that leave and whose
+	// clusters have not acknowledged it: all of them are written in one transaction.
 	maxLives = 2 * oscar.MaxReplicas
 )
 
-// sizeCheck is a federation as it is about to be, for which every later transaction is
-// tried in memory: what is accepted must be able to end, whatever its syncers say.
+// sizeCheck is a federation that is about to be accepted. It tries every later transaction in
+// memory: an accepted federation must be able to reach its end, whatever its syncers report.
 type sizeCheck struct {
 	view.Situation
 	limits decide.Limits
-	// definition are the records of its definition, which the next generation writes again.
+	// definition has the records of its definition, which the next generation writes again.
 	definition []gate.Staged
 }
 
-// sizeCheckOf takes the federation and everything that is desired for it.
+// sizeCheckOf makes the check of a federation and its desired records.
 func (c *Controller) sizeCheckOf(fed record.Federation, desired []gate.Placed, definition []gate.Staged) sizeCheck {
 	out := sizeCheck{limits: c.limits, definition: definition}
 	out.Fed, out.Epoch, out.Now = fed, fed.Epoch, c.cfg.Now()
@@ -48,8 +48,7 @@ func (c *Controller) sizeCheckOf(fed record.Federation, desired []gate.Placed, d
 	return out
 }
 
-// checkCreate tries the ways that a creation may take, and changes those of a federation that
-// stands.
+// checkCreate tries all courses of a creation, and then the changes of the ready federation.
 func (l sizeCheck) checkCreate() error {
 	prepared := l.reported(record.PhaseRefused)
 	applied := l.reported(record.PhaseFailed)
@@ -120,12 +119,12 @@ func (l sizeCheck) after(d decide.Decision) sizeCheck {
 	return l
 }
 
-// outcome is the end of a rollback of which every part failed, which is longest.
+// outcome is the end of a rollback in which every deletion failed: that is the longest one.
 func (l sizeCheck) outcome() decide.Decision {
 	return decide.DecideRollingBack(l.reported(record.PhaseFailed).Situation)
 }
 
-// laterStep is a transaction that may come.
+// laterStep is a possible later transaction.
 type laterStep struct {
 	name string
 	s    view.Situation
@@ -133,7 +132,7 @@ type laterStep struct {
 	more []gate.Staged
 }
 
-// check says which of the steps would be too large.
+// check returns an error for the first step that would be too large.
 func check(steps []laterStep) error {
 	for _, step := range steps {
 		err := store.Check(func(tx *store.Txn) error {
@@ -167,7 +166,7 @@ func check(steps []laterStep) error {
 	return nil
 }
 
-// checkMembersFit refuses to add members while too many that were removed have not gone.
+// checkMembersFit refuses to add members while too many removed ones wait for their clusters.
 func checkMembersFit(f *record.Federation, next []record.Member) error {
 	replicas := 0
 	for _, m := range next {

@@ -9,10 +9,10 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// SweepStaged removes what two sweeps have found unreferenced. Whoever staged it may
-// have slept, and may commit at this moment. Its transaction compares the fence as it
-// was before anything was staged; so once the fence is bumped, either it has committed,
-// which is seen here, or it never will and stages anew.
+// SweepStaged removes staged records that two sweeps have found unreferenced. The instance that
+// staged them may have slept, and may commit at this moment. Its transaction compares the fence
+// as it was before the staging. So once the fence is bumped, either that transaction has
+// committed, which is seen here, or it never will, and the instance stages again.
 func (c *Controller) SweepStaged(ctx context.Context, items []store.KV) error {
 	if len(items) == 0 {
 		return nil
@@ -37,7 +37,7 @@ func (c *Controller) SweepStaged(ctx context.Context, items []store.KV) error {
 	return nil
 }
 
-// Referenced says whether a spec or a history belongs to something that lives.
+// Referenced says whether a living record refers to a spec, a history, secrets or tokens.
 func (c *Controller) Referenced(key string) bool {
 	ref := record.ParseKey(key)
 	found := false

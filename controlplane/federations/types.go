@@ -51,9 +51,9 @@ type CreateResult struct {
 type DeleteOptions struct {
 	ClusterID string
 	RequestID string
-	// Data is delete when the buckets that our creates made shall go.
+	// Data is "delete" to delete the buckets that our creates made.
 	Data string
-	// Jobs is cancel when running jobs shall be ended.
+	// Jobs is "cancel" to end running jobs.
 	Jobs string
 	// IfMatch is the revision that the federation must have; 0 demands none.
 	IfMatch int64
@@ -61,7 +61,7 @@ type DeleteOptions struct {
 	Repeat  request.Repeat
 }
 
-// DeleteResult says how many replicas still hold a tombstone, and what became of each.
+// DeleteResult has the outcome for each replica, and how many still hold a tombstone.
 type DeleteResult struct {
 	Pending int
 	// Replayed says that an earlier request with the same key had this outcome.
@@ -84,10 +84,10 @@ type ChangeRequest struct {
 	Repeat request.Repeat
 }
 
-// ReplicasRequest changes who is a member. Without IfMatch additions and removals
+// ReplicasRequest changes the members of a federation. Without IfMatch, additions and removals
 // merge with those of others.
 type ReplicasRequest struct {
-	// ClusterID of the replica that is addressed, when its name is on several.
+	// ClusterID is the cluster of the addressed replica, when several have its name.
 	ClusterID string
 	// Add names new members; one that is there, and equal, is left as it is.
 	Add []oscar.Member
@@ -97,12 +97,12 @@ type ReplicasRequest struct {
 	Replace []Replacement
 	// RemoveAll removes every member but the coordinator.
 	RemoveAll bool
-	// List is the path, in the request, of the list that Add or the To of Replace
-	// stand in: violations name what was submitted. Empty when it is the whole body.
+	// List is the path, in the request, of the list that Add or the To of Replace come from,
+	// for violations. It is empty when the list is the whole body.
 	List string
-	// Data is delete when the buckets that creates of removed members made shall go.
+	// Data is "delete" to delete the buckets that creates of removed members made.
 	Data string
-	// Jobs is cancel when running jobs of removed members shall be ended.
+	// Jobs is "cancel" to end running jobs of removed members.
 	Jobs      string
 	RequestID string
 	IfMatch   int64
@@ -110,7 +110,7 @@ type ReplicasRequest struct {
 	Repeat    request.Repeat
 }
 
-// Replacement turns the member with From's identity into To.
+// Replacement replaces the member with From's identity by To.
 type Replacement struct{ From, To oscar.Member }
 
 // ChangeResult is a federation after a change.

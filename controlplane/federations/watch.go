@@ -8,16 +8,14 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/view"
 )
 
-// WatchReplicas calls fn with a federation as the named replica sees it: at once
-// when the store is not at the revision since, and then at each change of the view.
-// A store that is behind since has been restored: what the caller saw last did not
-// happen in its history. Views that come faster than fn takes them are told once,
-// by the newest. It ends with ctx, with fn's error, or with not_found when the
-// service is gone.
+// WatchReplicas calls fn with a federation as the named replica sees it: at once when the store
+// is not at the revision since, and then at each change of the view. A store that is behind
+// since was restored: what the caller saw last did not happen in its history. When views come
+// faster than fn takes them, fn gets only the newest. It ends with ctx, with fn's error, or
+// with not_found when the service is gone.
 //
-// Only the first view is read linearizably. From then on the state tells, which is
-// whole at each revision and does not go back: a thousand watches of one event cost
-// etcd nothing.
+// Only the first view is read linearizably. Later ones come from the state, which is whole at
+// each revision and does not go back, so a thousand watchers of one event cost etcd nothing.
 func (c *Controller) WatchReplicas(ctx context.Context, caller identity.Caller, service, clusterID string, since int64, fn func(*view.Replicas) error) error {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return err
@@ -44,7 +42,7 @@ func (c *Controller) WatchReplicas(ctx context.Context, caller identity.Caller, 
 	}
 }
 
-// news says whether a view is to be told after the last one, or after what a
+// news says whether a view differs from the last one or, for the first one, from what the
 // caller saw at the revision since.
 func news(last, view *view.Replicas, since int64) bool {
 	if last == nil {

@@ -13,15 +13,14 @@ import (
 // ErrStale says that the federation has moved on since the situation was read.
 var ErrStale = errors.New("the federation has changed since it was looked at")
 
-// ErrFence says that the set of clusters changed after the service was validated, or
-// that what was staged for it may have been swept.
+// ErrFence says that the set of clusters changed after the service was validated, or that the
+// records staged for it may have been swept.
 var ErrFence = errors.New("the registered clusters have changed")
 
 // ErrNoStore says that an etcd holds nothing of a control plane.
 var ErrNoStore = errors.New("it holds no records of a control plane")
 
-// SameEpoch demands that the store is still in the epoch that a transaction was made
-// for.
+// SameEpoch fails a transaction with ErrFence when the store is no longer in the given epoch.
 func SameEpoch(v store.View, tx *store.Txn, epoch string) error {
 	kv, ok := v.KV(record.MetaKey)
 	if !ok {
@@ -38,8 +37,8 @@ func SameEpoch(v store.View, tx *store.Txn, epoch string) error {
 	return nil
 }
 
-// BumpFence makes every creation that was validated against the clusters as they
-// were look again.
+// BumpFence makes every creation that was validated against the former set of clusters validate
+// again.
 func BumpFence(v store.View, tx *store.Txn, why string) error {
 	fence := record.Fence{V: record.Version}
 	if kv, ok := v.KV(record.FenceKey); ok {

@@ -19,7 +19,8 @@ import (
 type Config struct {
 	Store *store.Store
 	State *view.State
-	// Root opens the store as etcd's root; nil where everybody may make space.
+	// Root opens the store as etcd's root. It is nil when the ordinary user may compact and
+	// defragment.
 	Root func(ctx context.Context) (*store.Store, error)
 	// SpaceInterval is the time between two looks at etcd's space, and EtcdRetention the
 	// history that is kept when it is short; 0 keeps all.
@@ -67,7 +68,8 @@ func (g *Gate) Fresh(ctx context.Context) error {
 	return err
 }
 
-// FreshWith is fresh, and reads keys that the state does not have at the same revision.
+// FreshWith does what Fresh does, and reads keys that the state does not have at the same
+// revision.
 func (g *Gate) FreshWith(ctx context.Context, keys ...string) (store.View, error) {
 	if g.Unverified() {
 		return store.View{}, &fault.Error{Code: fault.CodeUnavailable, RetryAfter: time.Second,
@@ -105,13 +107,14 @@ func (g *Gate) Shows(ctx context.Context, revision int64) error {
 	return nil
 }
 
-// Age is how old, at least, what was written at a revision is, as all instances agree.
+// Age is the minimum age of a record that was written at a revision, by the time that all
+// instances agree on.
 func (g *Gate) Age(revision int64) time.Duration {
 	return g.state.Elapsed.Age(revision, g.cfg.Now())
 }
 
-// Due is when a deadline passes by the clock of this instance: as long after it was
-// first seen here as it was set into the future by the clock that wrote it.
+// Due is when a deadline passes by this instance's clock. The writer's clock set it some time
+// ahead; that time is counted from the moment at which this instance first saw it.
 func Due(written, deadline record.Time, since time.Time) time.Time {
 	if since.IsZero() || written.IsZero() {
 		return deadline.Time

@@ -1,6 +1,6 @@
 package gate
 
-// Info is what an instance of the control plane says of itself.
+// Info describes an instance of the control plane.
 type Info struct {
 	ControlPlane string
 	Clusters     int
@@ -8,8 +8,8 @@ type Info struct {
 	Etcd         Space
 }
 
-// Health says whether requests can be served. Message says why not, or what is not
-// in order although they can.
+// Health says whether requests can be served. Message says why not, or names a problem that
+// does not stop them.
 type Health struct {
 	OK      bool
 	Message string

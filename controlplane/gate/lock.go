@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// KeyedMutex lets one at a time work on a key. Its zero value is ready.
+// KeyedMutex is one mutex per key. Its zero value is ready.
 type KeyedMutex struct {
 	mu    sync.Mutex
 	taken map[string]chan struct{}
 }
 
-// Lock waits until nobody holds the key; the function that it returns unlocks it.
+// Lock waits until the key is free and takes it. The returned function unlocks it.
 func (t *KeyedMutex) Lock(ctx context.Context, uid string) (func(), error) {
 	for {
 		t.mu.Lock()

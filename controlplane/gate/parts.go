@@ -6,11 +6,11 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 )
 
-// InParts does something with items, each of which stands for itself, in as few
-// transactions as etcd's limits allow: what is too large for one is done in two halves,
-// one after the other. How large it is depends on what is in it (comparisons, reads,
-// writes, bytes), which no number of items bounds. An item that is too large by itself
-// holds up no other one; every other error ends it.
+// InParts calls do with items that are independent of each other, in as few transactions as
+// etcd's limits allow. Items that are too large for one transaction are done in two halves, one
+// after the other: the size depends on comparisons, reads, writes and bytes, which no number of
+// items bounds. An item that is too large by itself does not stop the others. Any other error
+// ends the call.
 func InParts[T any](items []T, do func([]T) error) error {
 	err := do(items)
 	if len(items) < 2 || !errors.Is(err, store.ErrTooLarge) {

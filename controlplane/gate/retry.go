@@ -13,11 +13,11 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 )
 
-// maxTries bounds how often a request is tried again since something came before it:
-// with the pauses, for more than a minute.
+// maxTries bounds how often a request that lost to another write is tried again. With the
+// pauses that takes more than a minute.
 const maxTries = 100
 
-// Retries paces the tries of one request that others come before, and ends them.
+// Retries paces the tries of one request that keeps losing to other writes, and ends them.
 type Retries struct {
 	wait *backoff.ExponentialBackOff
 	n    int
@@ -31,8 +31,7 @@ func NewRetries() *Retries {
 	return &Retries{wait: b}
 }
 
-// Next waits before another try. Its error ends the request, and says what was in its
-// way last.
+// Next waits before another try. Its error ends the request and names the last obstacle.
 func (r *Retries) Next(ctx context.Context, cause error) error {
 	r.n++
 	switch {
@@ -53,8 +52,8 @@ func (g *Gate) RetryUntilDone(ctx context.Context, what string, do func() error)
 	_ = g.retry(ctx, what, do)
 }
 
-// RetryWhileUnavailable calls do until it succeeds or ctx ends, as RetryUntilDone does, and
-// returns an error that waiting does not mend.
+// RetryWhileUnavailable retries while the store is unavailable or the outcome of a write is
+// unknown. It returns every other error at once.
 func (g *Gate) RetryWhileUnavailable(ctx context.Context, what string, do func() error) error {
 	return g.retry(ctx, what, func() error {
 		err := do()
@@ -79,7 +78,7 @@ func (g *Gate) retry(ctx context.Context, what string, do func() error) error {
 	return err
 }
 
-// Pause waits, or says that ctx has ended.
+// Pause waits for d. It returns false when ctx ends first.
 func Pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -12,11 +12,11 @@ type Staged struct {
 	Rec any
 }
 
-// Placed is a desired record at its place.
+// Placed is a desired record with the cluster and the service that it is written for.
 type Placed struct {
 	Cluster, Service string
 	Rec              *record.Desired
-	// dropSpec names the spec that nothing refers to any more.
+	// DropSpec names the spec that nothing refers to any more.
 	DropSpec string
 }
 
@@ -26,7 +26,7 @@ const (
 	JobBytes          = 8 << 10
 )
 
-// bytesOf is about how many bytes records take.
+// bytesOf estimates the bytes that records take.
 func bytesOf(records ...Staged) int64 {
 	sum := 0
 	for _, r := range records {
@@ -47,8 +47,8 @@ func bytesOf(records ...Staged) int64 {
 	return int64(sum)
 }
 
-// BytesThrough is how many bytes a federation takes until a creation or change of it has
-// its outcome: its record and what is desired are written several times.
+// BytesThrough estimates the bytes that a creation or change of a federation writes until its
+// outcome: its record and its desired records are written several times.
 func BytesThrough(fed record.Federation, desired []Placed, before ...Staged) int64 {
 	const times = 4
 	size := bytesOf(before...) + times*bytesOf(Staged{"", fed})

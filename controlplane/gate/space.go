@@ -9,10 +9,10 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 )
 
-// ReserveSpace refuses what adds so many bytes to the store while etcd is short of space, or
-// would become so by them, so that what must go on can: tombstones, votes, reports and
-// sessions are puts, too. The room is held until release, before the first part is
-// written. What was accepted before goes on to its end.
+// ReserveSpace refuses a write of so many bytes while etcd is short of space, or would become
+// so by it. The space that is left is needed for tombstones, votes, reports and sessions. The
+// bytes stay reserved until release is called. A request that was accepted before goes on to
+// its end.
 func (g *Gate) ReserveSpace(size int64) (release func(), err error) {
 	if s := g.space.Space(); s.Tight() {
 		after := fault.RetryShort
@@ -41,13 +41,13 @@ type Space struct {
 	Advice string
 }
 
-// SpaceView is what callers are told of etcd's space.
+// SpaceView shows etcd's space to callers.
 func (g *Gate) SpaceView() Space {
 	s := g.space.Space()
 	return Space{Level: string(s.Level), Size: s.Worst.Size, InUse: s.Worst.InUse, Quota: s.Worst.Quota, Advice: s.Advice()}
 }
 
-// watchSpace makes the watch of etcd's space and registers what it is seen by.
+// watchSpace makes the watch of etcd's space and registers its metrics.
 func (g *Gate) watchSpace() error {
 	steps := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "oscarfed_etcd_recoveries_total", Help: "Steps that this instance took to make space in etcd, by step and outcome.",
@@ -85,7 +85,8 @@ func (g *Gate) watchSpace() error {
 	return nil
 }
 
-// Quota is that of the etcd member that is nearest to it, in bytes; 0 or less without one.
+// Quota is the quota, in bytes, of the etcd member that is nearest to its own; 0 or less
+// without one.
 func (g *Gate) Quota() int64 { return g.space.Space().Worst.Quota }
 
 // SpaceAdvice says what to do about etcd's space; empty when nothing is to be done.

@@ -7,7 +7,8 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 )
 
-// SweepOld removes what was kept for long enough, and may go.
+// SweepOld deletes the records below a prefix that are older than keep and that may allows to
+// delete.
 func SweepOld[T any](ctx context.Context, g *Gate, prefix string, keep time.Duration, may func(*T) bool) error {
 	items, _, err := g.store.List(ctx, prefix)
 	if err != nil {

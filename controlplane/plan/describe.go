@@ -13,8 +13,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// describeCreate tells what the creation of a draft writes. Like describeChange it
-// is pure: it reads what the draft was made of and decides nothing.
+// describeCreate shows what the creation of a draft writes. Like describeChange it is pure: it
+// reads the parts of the draft and decides nothing.
 func describeCreate(d *federations.Draft, around surroundings) *Plan {
 	public, patch := oscar.SplitSecrets(d.Service)
 	plan := describe(&d.Fed, federations.PlanCreate, d.Fence)
@@ -34,7 +34,7 @@ func describeCreate(d *federations.Draft, around surroundings) *Plan {
 	return plan
 }
 
-// describeChange tells what a change writes. sent is what each replica's OSCAR is
+// describeChange shows what a change writes. sent has the service that each replica's OSCAR is
 // sent at present, by uid.
 func describeChange(d *federations.ChangeDraft, sent map[string]federations.Rendered, around surroundings) *Plan {
 	before := &d.Sit.Fed
@@ -78,7 +78,7 @@ func describeChange(d *federations.ChangeDraft, sent map[string]federations.Rend
 	return plan
 }
 
-// describe is what a plan says of the federation as it will be.
+// describe begins the plan of a federation's next record.
 func describe(f *record.Federation, action federations.PlanAction, fence int64) *Plan {
 	plan := &Plan{
 		Action: action, GroupID: f.GroupID, Owner: f.Owner, Fence: fence, Deployment: f.Deployment, Topology: f.Topology,
@@ -141,7 +141,7 @@ func storageWords(o *record.OriginStorage) string {
 	return fmt.Sprintf("minio.default is that of %s, %s, where its syncer answers its OSCAR for it (--local-url)", o.ClusterID, o.MinioEndpoint)
 }
 
-// ofCreation warns of what may keep a new replica from being made.
+// ofCreation warns of obstacles to making a new replica.
 func (s surroundings) ofCreation(m record.Member, deployment string) []Warning {
 	at := s.clusters[m.ClusterID]
 	without := "without its vote nothing is created"
@@ -165,8 +165,7 @@ func (s surroundings) ofCreation(m record.Member, deployment string) []Warning {
 	return out
 }
 
-// ofReplica warns of a replica that is not as it should be already, and of its
-// cluster.
+// ofReplica warns of a replica that is not in its desired state already, and of its cluster.
 func (s surroundings) ofReplica(r view.ReplicaState, f *record.Federation) []Warning {
 	m, at := r.At, s.clusters[r.At.ClusterID]
 	var out []Warning
@@ -215,7 +214,7 @@ func topologyWords(topology string) string {
 	return topology
 }
 
-// edgesWithout are who lists whom in a and not in b.
+// edgesWithout lists the edges of a that are not in b.
 func edgesWithout(a, b *topology.Graph) [][2]string {
 	known := map[[2]string]bool{}
 	for _, e := range b.Edges() {
@@ -224,7 +223,7 @@ func edgesWithout(a, b *topology.Graph) [][2]string {
 	return slices.DeleteFunc(a.Edges(), func(e [2]string) bool { return known[e] })
 }
 
-// without are the words of a that are not in b.
+// without lists the words of a that are not in b.
 func without(a, b []string) []string {
 	known := map[string]bool{}
 	for _, word := range b {

@@ -25,8 +25,8 @@ type Field struct {
 	Before, After json.RawMessage
 }
 
-// compared is what differs between two forms of a service: the fields that anybody
-// may read, and of the secrets whether they do. before may be nil.
+// compared returns the differences between two forms of a service: the public fields, and of
+// each secret only whether it differs. before may be nil.
 func compared(before, after *oscar.Service, was, is json.RawMessage) ([]Field, []oscar.SecretDifference) {
 	if before == nil {
 		before = &oscar.Service{}

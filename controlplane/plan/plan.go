@@ -21,7 +21,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 )
 
-// Request is a definition that somebody thinks of submitting.
+// Request is a definition to plan.
 type Request struct {
 	Service *oscar.Service
 	// Deployment overrides the definition of a creation, as in CreateRequest.
@@ -36,7 +36,7 @@ type Plan struct {
 	Cluster string
 	GroupID string
 	Owner   string
-	// UID, Generation and Revision of the federation that is there; none when it is
+	// UID, Generation and Revision are those of the existing federation; none when it is
 	// created.
 	UID        string
 	Generation int64
@@ -47,7 +47,7 @@ type Plan struct {
 	Fence      int64
 	Digest     string
 	Deployment string
-	// Fields and Secrets are what differs in the definition.
+	// Fields and Secrets are the differences in the definition.
 	Fields  []Field
 	Secrets []oscar.SecretDifference
 	// TopologyBefore is empty when the federation is created.
@@ -61,13 +61,13 @@ type Plan struct {
 type Replica struct {
 	ClusterID, ServiceName string
 	Action                 federations.PlanAction
-	// Votes says that its cluster is asked before anything is made.
+	// Votes says that its cluster votes before anything is made.
 	Votes bool
 	// Delay is how long the cluster's write queue is now.
 	Delay time.Duration
 	// Reasons of the action, one sentence each.
 	Reasons []string
-	// Fields and Secrets are what differs in what its OSCAR is sent.
+	// Fields and Secrets are the differences in what its OSCAR is sent.
 	Fields  []Field
 	Secrets []oscar.SecretDifference
 	// Left names the buckets of earlier lives that it attaches to.
@@ -77,17 +77,16 @@ type Replica struct {
 	Spec string
 }
 
-// Warning is something that does not stop a plan, but may what follows.
+// Warning is a problem that does not stop the plan but may affect its outcome.
 type Warning struct {
 	ClusterID, ServiceName string
 	Reason                 record.Reason
 	Message                string
 }
 
-// PlanService says what a definition would do if it was submitted now, by the same
-// steps that submitting it takes: it creates the service, or changes the caller's
-// that is there. Its errors are those that submitting would have before a cluster
-// is asked. It writes nothing.
+// PlanService says what a definition would do if it was sent now, by the same steps as a real
+// request: it creates the service, or changes the caller's existing one. It returns the errors
+// that a real request would have before a cluster is asked. It writes nothing.
 func (c *Planner) PlanService(ctx context.Context, caller identity.Caller, req Request) (*Plan, error) {
 	tries := gate.NewRetries()
 	for {
@@ -104,8 +103,8 @@ func (c *Planner) PlanService(ctx context.Context, caller identity.Caller, req R
 	}
 }
 
-// plan decides between creation and change as those do who submit: what is not to
-// be created, since it is there, is changed.
+// plan decides between creation and change as a real client does: a service that cannot be
+// created because it exists is changed.
 func (c *Planner) plan(ctx context.Context, caller identity.Caller, req Request) (*Plan, error) {
 	refused := c.creatable(caller, req)
 	if refused == nil {
@@ -128,8 +127,8 @@ func (c *Planner) plan(ctx context.Context, caller identity.Caller, req Request)
 	return c.planChange(ctx, caller, p, req.Service)
 }
 
-// creatable says why a definition cannot be created: it is not valid, or something
-// has its name or a place of it.
+// creatable says why a definition cannot be created: it is not valid, or its name or one of its
+// locations is taken.
 func (c *Planner) creatable(caller identity.Caller, req Request) error {
 	s := req.Service.Clone()
 	token := tokens.Offered(caller, s.TakeRefreshToken())
@@ -230,18 +229,18 @@ func (c *Planner) openSpec(kv store.KV, r view.ReplicaState) (federations.Render
 	return federations.Rendered{At: r.At, Public: public, Patch: json.RawMessage(patch), Left: spec.Left, Origin: spec.Origin, Sees: r.Desired.Sees}, nil
 }
 
-// surrounding is what a plan must know of one cluster.
+// surrounding is what a plan needs to know about one cluster.
 type surrounding struct {
 	state    record.ClusterState
 	alive    bool
 	lastSeen *time.Time
 	queue    time.Duration
-	// reason is why its OSCAR cannot be asked, and message goes with it.
+	// reason is why its OSCAR cannot be reached, with a message.
 	reason  record.Reason
 	message string
 }
 
-// surroundings are the clusters that members are on, and the limit of their queues.
+// surroundings has the clusters of the members, and the limit of their queues.
 type surroundings struct {
 	clusters map[string]surrounding
 	maxDelay time.Duration

@@ -21,13 +21,13 @@ const MaxAuditPage = 1000
 // maxAuditDetail bounds the sentence of an entry, in bytes.
 const maxAuditDetail = 300
 
-// Note enters something into the audit, in the transaction that does it.
+// Note writes an audit entry in the transaction that makes the change.
 func Note(tx *store.Txn, at time.Time, e record.Audit) {
 	e.V, e.At, e.Detail = record.Version, record.At(at), view.Shorten(e.Detail, maxAuditDetail)
 	tx.Put(record.AuditKey(record.NewUID()), e)
 }
 
-// EntryOf is an entry about a federation as f says it is, by whose request that is.
+// EntryOf makes an audit entry about a federation, by the user who asked for the change.
 func EntryOf(f record.Federation, action record.Action, outcome record.Outcome) record.Audit {
 	return record.Audit{
 		By: f.By, Action: action, Outcome: outcome, Federation: f.UID, Owner: f.Owner, GroupID: f.GroupID,
@@ -35,8 +35,8 @@ func EntryOf(f record.Federation, action record.Action, outcome record.Outcome) 
 	}
 }
 
-// EntryOfStep is what the audit says of a decision; nil for steps between an
-// acceptance and its outcome.
+// EntryOfStep is the audit entry of a decision; nil for steps between an acceptance and its
+// outcome.
 func EntryOfStep(old record.Federation, d decide.Decision) *record.Audit {
 	f := old
 	if d.Fed != nil {
@@ -80,9 +80,9 @@ func EntryOfStep(old record.Federation, d decide.Decision) *record.Audit {
 	return &e
 }
 
-// AuditQuery says which entries are asked for. Empty fields match everything.
+// AuditQuery selects entries. Empty fields match everything.
 type AuditQuery struct {
-	// Before is the id of an entry: only older ones are given.
+	// Before is the id of an entry: only older entries are listed.
 	Before string
 	// Limit is how many at most; 0 means 100, more than MaxAuditPage are not given.
 	Limit int
@@ -131,7 +131,7 @@ func (c *Controller) Audit(ctx context.Context, caller identity.Caller, q AuditQ
 	return out, nil
 }
 
-// TrimAudit forgets entries when there are too many.
+// TrimAudit deletes the oldest entries when there are too many.
 func (c *Controller) TrimAudit(ctx context.Context) error {
 	const atOnce = 100
 	for some := range slices.Chunk(c.counters.audit.surplus(c.cfg.KeepAudit), atOnce) {

@@ -13,8 +13,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// auditExport gives the entries of the audit, of every instance, to a log of this one, in
-// the order in which they were written.
+// auditExport writes the audit entries of all instances to a log of this instance, in the order
+// in which they were written.
 type auditExport struct {
 	log *auditlog.Log
 
@@ -84,8 +84,8 @@ func entryToExport(kv store.KV) (auditlog.Entry, bool) {
 	return auditlog.Entry{ID: strings.Clone(id), Revision: kv.ModRevision, Record: slices.Clone(kv.Value)}, ok
 }
 
-// exportAudit writes what is pending until ctx ends. What cannot be written waits: as many
-// entries as the store keeps at most.
+// exportAudit writes pending entries until ctx ends. Entries that cannot be written wait, at
+// most as many as the store keeps.
 func (c *Controller) exportAudit(ctx context.Context) error {
 	x := c.counters.export
 	head := x.log.Head()
@@ -122,7 +122,7 @@ func (x *auditExport) take() bool {
 	return len(x.pending) > 0
 }
 
-// trim drops the oldest beyond so many, and says how many are left.
+// trim drops the oldest entries beyond most, and returns how many are left.
 func (x *auditExport) trim(most int) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()

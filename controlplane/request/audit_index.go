@@ -13,8 +13,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// auditIndex knows the entries of each origin: the administrator together with the control
-// plane itself, each account, and each cluster for what its syncer reports.
+// auditIndex indexes the audit entries by origin. An origin is the administrator together with
+// the control plane itself, an account, or a cluster whose syncer reports.
 type auditIndex struct {
 	mu  sync.Mutex
 	ids map[string][]string // by origin, the oldest first
@@ -25,7 +25,7 @@ func newAuditIndex() *auditIndex {
 	return &auditIndex{ids: map[string][]string{}, of: map[string]string{}}
 }
 
-// originOf is whose room an entry takes.
+// originOf is the origin whose quota an entry counts against.
 func originOf(e *record.Audit) string {
 	switch {
 	case e.Action == record.ActionReadToken:
@@ -74,7 +74,7 @@ func (x *auditIndex) add(kv store.KV) {
 	}
 	e, err := store.Decode[record.Audit](store.KV{Key: kv.Key, Value: bytes.Clone(kv.Value)})
 	if err != nil {
-		e = &record.Audit{} // it takes the room of the administrator until it is the oldest
+		e = &record.Audit{} // it counts for the administrator until it is the oldest
 	}
 	origin := originOf(e)
 	id = strings.Clone(id)
@@ -82,9 +82,9 @@ func (x *auditIndex) add(kv store.KV) {
 	x.ids[origin] = view.AddID(x.ids[origin], id)
 }
 
-// surplus are the entries to forget, so that most are left: the oldest of whoever has
-// most. So nobody's entries are washed out by another's, and what is not needed by others
-// may be used. The administrator has half of the room before he gives any.
+// surplus lists the entries to delete, so that most are left: the oldest of the origin that has
+// the largest number. So one origin cannot displace the entries of another, and may use the
+// space that the others do not need. The administrator keeps at least half of the space.
 func (x *auditIndex) surplus(most int) []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()

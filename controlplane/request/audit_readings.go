@@ -19,10 +19,11 @@ import (
 const readingGrace = 10 * time.Minute
 
 const (
-	// readingsEach is how many readings of one cluster are entered a second, and
-	// readingsBurst how many at once: an access token lasts minutes, and each has one.
+	// readingsEach is how many readings of one cluster are entered per second, and
+	// readingsBurst how many at once. An access token lasts minutes, and each one costs a
+	// reading.
 	readingsEach, readingsBurst = 1, 200
-	// excessAfter is when those that were not entered are, together.
+	// excessAfter is the pause before one entry sums up the readings that were not entered.
 	excessAfter = time.Minute
 )
 
@@ -33,8 +34,8 @@ type excessReadings struct {
 	n     map[string]int
 }
 
-// admit says whether a reading of a cluster is entered. Of those that are not, first is
-// true for the one that an entry about all of them is due for.
+// admit says whether a reading of a cluster is entered. first is true for the first reading
+// that is not entered: it makes an entry about all of them due.
 func (x *excessReadings) admit(cluster string, now time.Time, holds func() bool) (ok, first bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -53,7 +54,7 @@ func (x *excessReadings) admit(cluster string, now time.Time, holds func() bool)
 	return false, x.n[cluster] == 1
 }
 
-// take is how many were not entered since it was asked last.
+// take returns how many readings were not entered since the last call.
 func (x *excessReadings) take(cluster string) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -62,10 +63,10 @@ func (x *excessReadings) take(cluster string) int {
 	return n
 }
 
-// moveReading moves what a syncer reports of a refresh token that it has read into the
-// audit, where no syncer can take it away again. It is one transaction: the entry comes and the report goes. A report
-// without an outcome is left for as long as it answers. What is reported by another than
-// the holder, or too often, goes without an entry of its own.
+// moveReading moves a syncer's report that it has read a refresh token into the audit, where no
+// syncer can remove it. One transaction writes the entry and deletes the report. A report
+// without an outcome stays until the syncer has had time to add one. A report by another
+// cluster than the holder, or one of too many, gets no entry of its own.
 func (c *Controller) moveReading(ctx context.Context, key string) (wait time.Duration, err error) {
 	if cluster, ok := excessOf(key); ok {
 		return 0, c.noteExcess(ctx, cluster)
@@ -80,7 +81,7 @@ func (c *Controller) moveReading(ctx context.Context, key string) (wait time.Dur
 		}
 		r, err := store.Decode[record.Reading](kv)
 		if err != nil {
-			// It can be no report, whoever put it there.
+			// It is no valid report, so it is entered as unreadable.
 			r = &record.Reading{At: record.At(now), Outcome: "the report cannot be read"}
 		}
 		if age := now.Sub(r.At.Time); r.Outcome == "" && age >= 0 && age < readingGrace {
@@ -104,8 +105,8 @@ func (c *Controller) moveReading(ctx context.Context, key string) (wait time.Dur
 	return wait, err
 }
 
-// holds says whether a cluster holds the refresh token of a federation, or did when the
-// federation was there.
+// holds says whether a cluster holds the refresh token of a federation, or held it when the
+// federation existed.
 func (c *Controller) holds(cluster, federation string) bool {
 	found := false
 	c.state.Read(func(v *view.View) {
@@ -127,8 +128,7 @@ func (c *Controller) holds(cluster, federation string) bool {
 	return found
 }
 
-// excessKey stands in the queue for the entry about a cluster's readings that were not
-// entered.
+// excessKey is the queue's key for the entry about a cluster's readings that were not entered.
 func excessKey(cluster string) string { return record.ReadingsPrefix(cluster) }
 
 func excessOf(key string) (cluster string, ok bool) {
@@ -153,8 +153,8 @@ func (c *Controller) noteExcess(ctx context.Context, cluster string) error {
 	return err
 }
 
-// entryOfReading trusts the syncer for what it did, and for nothing else: whose
-// federation it is the store knows.
+// entryOfReading takes from the syncer only what it did; the owner of the federation comes from
+// the store.
 func (c *Controller) entryOfReading(cluster string, r *record.Reading) record.Audit {
 	e := record.Audit{Action: record.ActionReadToken, Outcome: record.OutcomeDone, ClusterID: cluster}
 	c.state.Read(func(v *view.View) {

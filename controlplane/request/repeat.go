@@ -16,9 +16,10 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// Repeat makes a request that is sent again get the outcome of the first: from any
-// instance, and also when the first one died between its transaction and its answer,
-// since the transaction that does what was asked writes the record of the request.
+// Repeat identifies a request that may be sent again. The repeated request gets the outcome of
+// the first from any instance, also when the first instance died between its transaction and
+// its answer: the transaction that carries out the request writes the record of the request,
+// too.
 type Repeat struct {
 	// Key is the caller's Idempotency-Key; empty when he gave none.
 	Key string
@@ -29,15 +30,15 @@ type Repeat struct {
 	Body string
 }
 
-// Claim is the place of one request among the records of requests.
+// Claim is the record of one request among the records of requests.
 type Claim struct {
-	// hash names the record; empty when the request has none.
+	// Hash is the key of the record; empty when the request has none.
 	Hash, BodyHash string
 	// keyed is false for a creation without a key: its record finds the same
 	// request only while it is in flight.
 	keyed     bool
 	RequestID string
-	// takesAway says that the request only deletes or removes.
+	// TakesAway says that the request only deletes or removes.
 	TakesAway bool
 }
 
@@ -46,7 +47,7 @@ func ClaimOf(caller identity.Caller, r Repeat, requestID string) Claim {
 	return ClaimFor(caller.Account(), caller, r, requestID)
 }
 
-// ClaimFor is claimOf for a request that is counted for another account.
+// ClaimFor is ClaimOf for a request that counts for another account.
 func ClaimFor(owner string, caller identity.Caller, r Repeat, requestID string) Claim {
 	if r.Key == "" {
 		return Claim{RequestID: requestID}
@@ -80,7 +81,7 @@ func sha256Hex(b []byte) string {
 // ErrAccepted ends a transaction whose request was accepted meanwhile.
 var ErrAccepted = errors.New("the same request was accepted before")
 
-// Keys are the keys that a transaction reads for the claim.
+// Keys lists the keys that a transaction reads for the claim.
 func (q Claim) Keys() []string {
 	if q.Hash == "" {
 		return nil
@@ -95,8 +96,8 @@ func (q Claim) record(uid string, at record.Time, answer *record.Answer) record.
 	}
 }
 
-// Write puts the record of the request into the transaction that does what it
-// asks. That the request is not there already is seen by free, before.
+// Write puts the record of the request into the transaction that carries it out. Free has
+// checked before that the record is not there already.
 func (q Claim) Write(tx *store.Txn, uid string, at record.Time, answer *record.Answer) {
 	if q.Hash == "" {
 		return
@@ -105,8 +106,8 @@ func (q Claim) Write(tx *store.Txn, uid string, at record.Time, answer *record.A
 	tx.Put(record.RequestKey(q.Hash), q.record(uid, at, answer))
 }
 
-// Free ends a transaction with errAccepted when the same request was accepted meanwhile,
-// and with what mayKeep says when it was not.
+// Free ends a transaction with ErrAccepted when the same request was accepted meanwhile, and
+// otherwise with the error of MayKeep, if any.
 func (c *Controller) Free(q Claim, v store.View) error {
 	if q.Hash == "" {
 		return nil
@@ -125,16 +126,16 @@ func (c *Controller) Free(q Claim, v store.View) error {
 	return ErrAccepted
 }
 
-// Accepted is a request that was accepted before, and the revision that its record
-// was last written at.
+// Accepted is a request that was accepted before, with the revision of the last write of its
+// record.
 type Accepted struct {
 	*record.Request
 	Revision int64
 }
 
-// Repeated finds the same request, when it was accepted before; nil otherwise. The
-// state is then as new as the record: what the request did is seen in it, also by
-// an instance that did not do it. The same key with another body is an error.
+// Repeated finds the same request when it was accepted before; nil otherwise. The state is then
+// at least as new as the record, so it shows what the request did, also on another instance.
+// The same key with another body is an error.
 func (c *Controller) Repeated(ctx context.Context, q Claim) (*Accepted, error) {
 	if q.Hash == "" {
 		return nil, nil
@@ -146,7 +147,7 @@ func (c *Controller) Repeated(ctx context.Context, q Claim) (*Accepted, error) {
 	return c.Repetition(v, q)
 }
 
-// Repetition is repeated for what was read already.
+// Repetition is Repeated for a record that was read already.
 func (c *Controller) Repetition(v store.View, q Claim) (*Accepted, error) {
 	kv, ok := v.KV(record.RequestKey(q.Hash))
 	if !ok {
@@ -179,8 +180,8 @@ func (c *Controller) InFlight(uid string) bool {
 	return found
 }
 
-// WriteAnswer keeps the outcome of a request for whoever repeats it with its key;
-// a request without one is forgotten.
+// WriteAnswer keeps the outcome of a request for repetitions with its key; the record of a
+// request without a key is deleted.
 func WriteAnswer(hash, uid string, answer *record.Answer, v store.View, tx *store.Txn) error {
 	key := record.RequestKey(hash)
 	kv, ok := v.KV(key)
@@ -203,9 +204,9 @@ func WriteAnswer(hash, uid string, answer *record.Answer, v store.View, tx *stor
 	return nil
 }
 
-// AnswerOf is the outcome of the request whose transaction writes a decision: of the
-// federation it has what a repeated request is answered with, since the record itself
-// stands beside it in the transaction.
+// AnswerOf is the outcome of the request whose transaction writes a decision. Of the federation
+// it has only what the answer to a repeated request needs: the federation's record is in the
+// same transaction.
 func AnswerOf(d decide.Decision) *record.Answer {
 	out := &record.Answer{Phase: d.Fed.Phase}
 	if d.Fed.Phase == record.PhaseDeleting {

@@ -10,15 +10,15 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// ownerDigits is how many hexadecimal digits of a request's hash name the account that
-// its record is counted for: so that a key tells whose it is, also when it goes.
+// ownerDigits is how many hexadecimal digits of a request's hash identify the account that its
+// record counts for. So the key alone tells the account, also when the record is deleted.
 const ownerDigits = 16
 
-// ownerOfRequest names an account at the beginning of the hash of its requests.
+// ownerOfRequest is the beginning of the hash of an account's requests.
 func ownerOfRequest(account string) string { return sha256Hex([]byte(account))[:ownerDigits] }
 
-// requestCounts are how many idempotency records each account has. It is told of every
-// change of the store, in order, and keeps a number for each account.
+// requestCounts counts the idempotency records of each account. It receives every change of the
+// store, in order.
 type requestCounts struct {
 	mu sync.Mutex
 	of map[string]int
@@ -79,10 +79,10 @@ func requestOwner(key string) (string, bool) {
 	return hash[:ownerDigits], true
 }
 
-// MayKeep refuses a request whose record would be one too many. None is forgotten before
-// its time for that. What takes something away has a tenth more. Each instance counts
-// what it has seen: several can together pass the limit by what they accept within a
-// moment. A request without a key is forgotten with its outcome.
+// MayKeep refuses a request whose record would exceed the account's limit. No record is deleted
+// early to make space. Requests that only remove something may exceed the limit by a tenth.
+// Each instance counts what it has seen, so several can together exceed the limit by what they
+// accept within a moment. The record of a request without a key is deleted with its outcome.
 func (c *Controller) MayKeep(q Claim) error {
 	most := c.cfg.RequestsPerUser
 	if q.TakesAway {

@@ -42,8 +42,8 @@ type Controller struct {
 	state    *view.State
 	gate     *gate.Gate
 	counters *Counters
-	// readings moves reports that a refresh token was read, by their key, and excess counts
-	// those that are not entered.
+	// readings is the worker that moves reports of read refresh tokens into the audit, and
+	// excess counts those that get no entry.
 	readings *worker.Worker[string]
 	excess   excessReadings
 }
@@ -75,10 +75,10 @@ func (c *Controller) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Counters know, from all that a mirror sees, what each account has in the store.
+// Counters count what each account has in the store. They see every record through a mirror.
 type Counters struct {
-	// requests counts the idempotency records, usage the bytes, and audit knows whose the
-	// entries of the audit are.
+	// requests counts the idempotency records, usage counts bytes, and audit indexes the audit
+	// entries by origin.
 	requests requestCounts
 	usage    *usage
 	audit    *auditIndex
@@ -86,8 +86,8 @@ type Counters struct {
 	export *auditExport
 }
 
-// NewCounters makes Counters for an etcd that keeps so much history, and an exported audit;
-// nil for none.
+// NewCounters makes Counters for an etcd that keeps history for so long. The audit is exported
+// to log unless that is nil.
 func NewCounters(now func() time.Time, history time.Duration, log *auditlog.Log) *Counters {
 	c := &Counters{usage: newUsage(now, history), audit: newAuditIndex()}
 	if log != nil {
@@ -135,7 +135,7 @@ func (c *Controller) Reserve(caller identity.Caller, account string, size int64)
 	}, nil
 }
 
-// RequestID is the id of a request, chosen when it has none.
+// RequestID is the given id of a request, or a new one.
 func RequestID(given string) string {
 	if given == "" {
 		return record.NewUID()

@@ -16,7 +16,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// use is what bytes of an account are for.
+// use is the kind of data that bytes of an account hold.
 type use uint8
 
 const (
@@ -26,9 +26,9 @@ const (
 	uses
 )
 
-// usage is how many bytes of the store each account has. It is told of every change, in
-// order, and keeps a number for each key and account: so it is the same on every
-// instance, and after a restart.
+// usage counts the bytes of the store that each account has. It receives every change, in
+// order, and keeps a number for each key and account, so the count is the same on every
+// instance and after a restart.
 type usage struct {
 	mu       sync.Mutex
 	seed     maphash.Seed
@@ -45,13 +45,13 @@ type counted struct {
 	use   use
 }
 
-// account is one user, by the digits that requests name him with.
+// account is one user, identified by the digits at the beginning of his requests' hashes.
 type account struct {
 	live [uses]int64
-	// freed are bytes of definitions that were deleted or overwritten: etcd has them
-	// until its history is compacted. Only those that this process has seen.
+	// freed has the bytes of definitions that were deleted or overwritten: etcd keeps them
+	// until its history is compacted. It has only those that this process has seen.
 	freed []freedBytes
-	// pending are those of writes under way that were not seen yet.
+	// pending counts the bytes of writes under way.
 	pending int64
 }
 
@@ -67,7 +67,7 @@ func newUsage(now func() time.Time, history time.Duration) *usage {
 	return &usage{seed: maphash.MakeSeed(), now: now, history: history, keys: map[uint64]counted{}, accounts: map[string]*account{}}
 }
 
-// defaultHistory is how long deleted bytes count where nobody said what etcd keeps.
+// defaultHistory is how long deleted bytes count when etcd's retention is not configured.
 const defaultHistory = 30 * time.Minute
 
 // Listed implements store.Tap.
@@ -157,7 +157,7 @@ func (u *usage) of(digits string) *account {
 	return a
 }
 
-// free remembers bytes that were deleted; those of one minute together.
+// free records deleted bytes. Those of one minute are added up.
 func (a *account) free(n int64, until time.Time) {
 	if last := len(a.freed) - 1; last >= 0 && until.Sub(a.freed[last].until) < time.Minute {
 		a.freed[last].bytes += n
@@ -211,9 +211,9 @@ const (
 	defaultBudget = 512 << 20
 )
 
-// spend refuses a write that would give an account more bytes than it may have; else they
-// count from now on, and after release as far as they are in the store. The
-// administrator has no budget.
+// spend refuses a write that would exceed an account's budget. Otherwise the bytes count from
+// now until release; after that the store's own count has them. The administrator has no
+// budget.
 func (c *Controller) spend(caller identity.Caller, subject string, size int64) (release func(), err error) {
 	if caller.Administrator || subject == identity.Admin || subject == "" {
 		return func() {}, nil

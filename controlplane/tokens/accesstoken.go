@@ -18,26 +18,26 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 )
 
-// The service of a user is made with his access token, so that it is his on each
-// OSCAR. The token that he calls us with travels to the clusters that need it: sealed
-// to each of them alone, in a record of its own that is written before the
-// transaction which needs it. It is of use until it expires.
+// A user's service is made with his access token, so that he owns it on each OSCAR. The token
+// of his request travels to the clusters that need it: it is sealed to each of them alone, in a
+// record of its own that is written before the transaction that needs it. It is useful until it
+// expires.
 
 // purposeAccess is the purpose of the envelope around an access token.
 const purposeAccess = "access_token"
 
-// TokenMargin is how long a token must outlive the votes, in which its service is to
-// be made.
+// TokenMargin is how long a token must remain valid after the votes, so that its service can be
+// made.
 const TokenMargin = 15 * time.Second
 
-// AccessToken is the access token that somebody brought for a federation of his own; nil
-// for the administrator, whose services are the clusters' own.
+// AccessToken is the access token of a caller for a federation that he owns; nil for the
+// administrator, whose services belong to the clusters themselves.
 type AccessToken struct {
 	token   string
 	expires time.Time
 }
 
-// AccessTokenOf gives the token of a caller for what he owns.
+// AccessTokenOf returns the caller's token if owner is the caller.
 func AccessTokenOf(caller identity.Caller, owner string) *AccessToken {
 	token, expires := caller.Token()
 	if caller.Administrator || token == "" || caller.Subject != owner {
@@ -46,8 +46,8 @@ func AccessTokenOf(caller identity.Caller, owner string) *AccessToken {
 	return &AccessToken{token: token, expires: expires}
 }
 
-// CheckLife refuses a token that will have expired before it is used: the caller would be
-// told so by every cluster, later.
+// CheckLife refuses a token that will have expired before it is used; otherwise each cluster
+// would refuse it later.
 func (b *AccessToken) CheckLife(now time.Time, need time.Duration) error {
 	if b == nil {
 		return nil
@@ -60,10 +60,10 @@ func (b *AccessToken) CheckLife(now time.Time, need time.Duration) error {
 	return nil
 }
 
-// Usable says whether it is worth sending.
+// Usable says whether the token lives long enough to be sent.
 func (b *AccessToken) Usable(now time.Time) bool { return b != nil && b.expires.Sub(now) > TokenMargin }
 
-// SealAccess seals a token for each of the clusters that have said to which key.
+// SealAccess seals a token for each of the clusters whose key is known.
 func (c *Controller) SealAccess(b *AccessToken, f *record.Federation, clusters []string) ([]gate.Staged, error) {
 	clusters = slices.Compact(slices.Sorted(slices.Values(clusters)))
 	recipients := make([]seal.Recipient, len(clusters))
@@ -107,8 +107,8 @@ func ClustersOf(members []record.Member) []string {
 	return out
 }
 
-// ClustersWanting lists the clusters on which something is not in place: they may have a
-// service to make, or wait for a token to do so.
+// ClustersWanting lists the clusters with a replica that is not ready: they may have a service
+// to make, or wait for a token to make one.
 func ClustersWanting(s view.Situation) []string {
 	var out []string
 	for _, r := range s.Replicas {
@@ -119,8 +119,8 @@ func ClustersWanting(s view.Situation) []string {
 	return out
 }
 
-// DropTokens takes the tokens of a federation away that makes nothing any more. The
-// administrator's has none.
+// DropTokens deletes the access tokens of a federation that has nothing more to make. The
+// administrator's federations have none.
 func DropTokens(f *record.Federation, tx *store.Txn) {
 	if f.Owner == identity.Admin {
 		return
@@ -130,8 +130,9 @@ func DropTokens(f *record.Federation, tx *store.Txn) {
 	}
 }
 
-// accessTokenExpired says whether an access token has expired. Its end is by its issuer's clock: the
-// instance that took it has held it against its own, and wrote how long it still had.
+// accessTokenExpired says whether an access token has expired. Its expiry is by its issuer's
+// clock. The instance that received it compared that with its own clock and wrote the remaining
+// life.
 func (c *Controller) accessTokenExpired(t *record.Tokens, revision int64) bool {
 	if t.LifeS <= 0 {
 		return c.cfg.Now().After(t.Expires.Time) // an older instance did not say
@@ -139,7 +140,7 @@ func (c *Controller) accessTokenExpired(t *record.Tokens, revision int64) bool {
 	return c.gate.Age(revision) > time.Duration(t.LifeS)*time.Second
 }
 
-// SweepTokens takes the access tokens below a prefix away that have expired.
+// SweepTokens deletes the expired access tokens below a prefix.
 func (c *Controller) SweepTokens(ctx context.Context, prefix string) error {
 	items, _, err := c.store.List(ctx, prefix)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// askPause lies between two asks of one member that the control plane passes on:
-	// a hostile one makes no more work than that.
+	// askPause is the least time between two asks of one member that the control plane passes
+	// on, so that a hostile member makes no more work than that.
 	askPause = 5 * time.Second
-	// grantSlack is how long after its end a grant is still there: clocks differ.
+	// grantSlack is how long a grant is kept after its end, since clocks differ.
 	grantSlack = time.Minute
 )
 
@@ -32,17 +32,17 @@ type tokenSituation struct {
 	// report them.
 	recipients map[string]string
 	now        time.Time
-	// until is when members' grants end by our clock, as far as their holders say for how
-	// long they are good.
+	// until is when members' grants end by our clock, if their holders have reported how long
+	// they are good.
 	until map[string]time.Time
 }
 
-// tokenStep is written whole or not at all, and only while what it was decided on
-// stands as it did.
+// tokenStep is written whole or not at all, and only while the records that it was decided on
+// are unchanged.
 type tokenStep struct {
 	// name for the log and the metrics.
 	name string
-	// expect has the mod revision of each key that it was decided on; 0 for absent.
+	// expect has the mod revision of each key that the step was decided on; 0 for absent.
 	expect map[string]int64
 	// put are the records to write; nil deletes.
 	put map[string]any
@@ -52,15 +52,15 @@ func (s *tokenStep) write(key string, revision int64, rec any) {
 	s.expect[key], s.put[key] = revision, rec
 }
 
-// decideTokens gives the next steps of a federation's tokens, and when the clock alone
-// may bring another one; zero when it cannot. It is pure.
+// decideTokens returns the next steps of a federation's tokens, and when the clock alone may
+// bring another step; zero when it cannot. It is pure.
 //
-// Who asks is checked here: only the cluster itself can have written what it wants,
-// only one with a replica in the federation is heard, and the holder is told the key
-// that this cluster's syncer reports, whatever the want says.
+// It checks each want: only the cluster itself can have written it, only a cluster with a
+// replica in the federation gets an answer, and the holder receives the key that this cluster's
+// syncer reports, whatever the want says.
 func decideTokens(s tokenSituation) (steps []tokenStep, again time.Time) {
 	if record.Strange(s.fed) != "" {
-		return nil, time.Time{} // the decider of federations tells of it
+		return nil, time.Time{} // the worker of package federations reports it
 	}
 	add := func(step tokenStep) {
 		if len(step.put) > 0 {
@@ -91,12 +91,13 @@ func decideTokens(s tokenSituation) (steps []tokenStep, again time.Time) {
 	return steps, again
 }
 
-// step begins one: every step compares the federation.
+// step begins a step. Every step compares the federation's record.
 func (s *tokenSituation) step(name string) tokenStep {
 	return tokenStep{name: name, expect: map[string]int64{record.FederationKey(s.uid): s.fedRev}, put: map[string]any{}}
 }
 
-// ending is the order that the federation's end gives the holder; empty while it lives.
+// ending is the order to the holder that follows from the federation's end; empty while it
+// lives.
 func (s *tokenSituation) ending() record.HoldOrder {
 	switch {
 	case s.fed == nil, s.fed.Phase == record.PhaseDeleting:
@@ -113,7 +114,7 @@ func (s *tokenSituation) decideHold(holder string) tokenStep {
 	key := record.HoldKey(holder, s.uid)
 	end := s.ending()
 	switch {
-	case h.Rec == nil: // it cannot be read: whoever gives or deletes the token writes it anew
+	case h.Rec == nil: // it cannot be read; the next token or deletion replaces it
 	case h.Rec.Order == record.HoldKeep && end != "":
 		next := h.Rec.Ended(end, s.now)
 		step := s.step("token_" + string(end))
@@ -136,7 +137,7 @@ func (s *tokenSituation) decideHold(holder string) tokenStep {
 	return tokenStep{}
 }
 
-// wants is what a member wants, if it is heard; else nil.
+// wants is the want of a member of a living federation; nil otherwise.
 func (s *tokenSituation) wants(member string) *record.Want {
 	if s.fed == nil || s.ending() != "" {
 		return nil
@@ -147,7 +148,7 @@ func (s *tokenSituation) wants(member string) *record.Want {
 	return s.tokens.Wants[member].Rec
 }
 
-// exchanges are all that stands between holders and members.
+// exchanges lists the open asks between holders and members.
 func (s *tokenSituation) exchanges() []view.Exchange {
 	all := map[view.Exchange]bool{}
 	for p := range s.tokens.Asks {
@@ -158,7 +159,7 @@ func (s *tokenSituation) exchanges() []view.Exchange {
 	})
 }
 
-// dropExchange takes an ask and its answer away.
+// dropExchange deletes an ask and its answer.
 func (s *tokenSituation) dropExchange(p view.Exchange) tokenStep {
 	step := s.step("token_ask_dropped")
 	s.closeExchange(&step, p)
@@ -215,7 +216,7 @@ func (s *tokenSituation) decideWant(member string) (step tokenStep, again time.T
 		s.closeExchange(&step, p)
 		return step, again
 	}
-	// Whoever changes his mind all the time waits.
+	// A member that changes its want all the time has to wait.
 	ask := s.tokens.Asks[p]
 	last := time.Time{}
 	if grant.Rec != nil && grant.Rec.Nonce != want.Rec.Nonce {
@@ -249,7 +250,7 @@ func (s *tokenSituation) decideWant(member string) (step tokenStep, again time.T
 	return step, again
 }
 
-// noToken says why a member gets none at present.
+// noToken says why a member gets no token at present.
 type noToken struct {
 	reason  record.Reason
 	message string
@@ -292,7 +293,7 @@ func (s *tokenSituation) refusal(holder string, hold *record.Hold, given *record
 	return n
 }
 
-// situationOf is the situation of a federation's tokens; false when nothing stands of them.
+// situationOf is the situation of a federation's tokens; false when the store has none.
 func situationOf(v *view.View, uid string) (tokenSituation, bool) {
 	c, ok := v.Tokens[uid]
 	if !ok {

@@ -15,7 +15,7 @@ import (
 
 var tokenClock = time.Date(2026, 11, 20, 13, 4, 5, 0, time.UTC)
 
-// keepers is a federation over a (the coordinator), b and c, whose token a holds.
+// keepers is a federation over a (the coordinator), b and c; a holds its token.
 func keepers() tokenSituation {
 	c := view.NewTokenState()
 	c.Holds["a"] = view.Versioned[record.Hold]{Rec: &record.Hold{V: 1, Order: record.HoldKeep, Serial: 7, Owner: "alice"}, Rev: 11}
@@ -57,7 +57,7 @@ func keysOf(put map[string]any) string {
 	return strings.Join(out, " ")
 }
 
-// Only a cluster with a replica in the federation is heard, and the holder is told the
+// Only a cluster with a replica in the federation gets an answer, and the holder receives the
 // key that this cluster's syncer reports.
 func TestWhoIsHeardByTheHolder(t *testing.T) {
 	s := keepers()
@@ -101,8 +101,8 @@ func TestWhoIsHeardByTheHolder(t *testing.T) {
 	}
 }
 
-// What the holder grants goes to the one who asked, for the want that it answers, and
-// the question goes with it.
+// A grant of the holder goes to the member that asked, for the want that it answers, and the
+// ask is deleted with it.
 func TestAGrantIsPassedBackOnce(t *testing.T) {
 	expires := record.At(tokenClock.Add(time.Hour))
 	s := keepers()
@@ -132,7 +132,7 @@ func TestAGrantIsPassedBackOnce(t *testing.T) {
 		t.Errorf("expired: %s", got)
 	}
 
-	// An answer to an older want is none, and is asked for anew.
+	// An answer to an older want does not count, and the control plane asks again.
 	s = keepers()
 	s.want("b", "n2")
 	s.tokens.Asks[p] = view.Versioned[record.TokenAsk]{Rec: &record.TokenAsk{Nonce: "n1", Recipient: "key-of-b", AskedAt: record.At(tokenClock.Add(-time.Hour))}, Rev: 21}
@@ -290,8 +290,8 @@ func TestNoTokenForStrangers(t *testing.T) {
 	})
 }
 
-// TestWhoWaitsForAToken: those who have asked and have nothing that they can use, also when
-// nobody holds a refresh token.
+// TestWhoWaitsForAToken: members wait that have asked and have no usable token, also when no
+// cluster holds a refresh token.
 func TestWhoWaitsForAToken(t *testing.T) {
 	shown := func(change func(*tokenSituation)) *view.RefreshToken {
 		sit := keepers()

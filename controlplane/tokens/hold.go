@@ -19,22 +19,22 @@ const MaxRefreshToken = 8 << 10
 // RefreshTokenPath is where a definition holds the token, for violations.
 const RefreshTokenPath = "environment.secrets." + oscar.RefreshTokenKey
 
-// OfferedToken is a refresh token as a caller gave it.
+// OfferedToken is a refresh token that a caller gave.
 type OfferedToken struct {
 	Token string
-	// issuer and client say who gave it, and to whom; empty for what the holder is
-	// configured with.
+	// Issuer and Client say who issued it, and to which client; empty for the holder's
+	// configured ones.
 	issuer, client string
 }
 
-// Offered is what comes in a definition: the issuer of the token is that of the
-// caller's own.
+// Offered is the refresh token in a definition. Its issuer is the issuer of the caller's own
+// token.
 func Offered(caller identity.Caller, token string) OfferedToken {
 	return OfferedToken{Token: token, issuer: caller.Issuer(), client: caller.ClientID()}
 }
 
-// CheckRefreshToken refuses what no issuer gives: RFC 6749 A.17 has visible ASCII
-// characters and spaces.
+// CheckRefreshToken refuses a token that no issuer could give: RFC 6749 A.17 allows visible
+// ASCII characters and spaces.
 func CheckRefreshToken(token, path string) error {
 	v := oscar.Violation{Path: path}
 	switch {
@@ -56,8 +56,8 @@ func CheckRefreshToken(token, path string) error {
 	return &fault.Error{Code: fault.CodeInvalid, Message: "1 violations", Violations: []oscar.Violation{v}}
 }
 
-// NewHold seals a refresh token to the cluster that is to hold it, and to nobody
-// else. before is the hold that it takes the place of; nil for none.
+// NewHold seals a refresh token to the cluster that is to hold it, and to no other. before is
+// the hold that it replaces; nil for none.
 func (c *Controller) NewHold(fed *record.Federation, holder, recipient, requestID string, t OfferedToken, before *record.Hold) (*record.Hold, error) {
 	now := c.cfg.Now()
 	h := &record.Hold{
@@ -74,8 +74,8 @@ func (c *Controller) NewHold(fed *record.Federation, holder, recipient, requestI
 	return h, nil
 }
 
-// markOf tells whether a token is the one that was given before, to those who have
-// the control plane's key and to nobody else.
+// markOf fingerprints a token with the control plane's key, so that only the control plane can
+// tell whether a token was given before.
 func (c *Controller) markOf(token string) string {
 	mac := hmac.New(sha256.New, c.markKey)
 	mac.Write([]byte(token))

@@ -13,13 +13,12 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// stepsAtOnce is how many steps go into one transaction at most: what a holder has sealed
-// has any size.
+// stepsAtOnce bounds the steps of one transaction: what a holder has sealed may have any size.
 const stepsAtOnce = 16
 
-// reconcile takes the next steps of the tokens of one federation, and says after which
-// time to look again. It carries what members want to the holders, and what these grant
-// back. A step compares all that it was decided on, so that of two instances one wins.
+// reconcile takes the next steps of one federation's tokens, and returns after which time to
+// look again. It passes the wants of members on to the holders, and their grants back. A step
+// compares all records that it was decided on, so that of two instances one wins.
 func (c *Controller) reconcile(ctx context.Context, uid string) (time.Duration, error) {
 	var s tokenSituation
 	found := false
@@ -83,7 +82,7 @@ func (c *Controller) writeTokens(ctx context.Context, uid string, steps []tokenS
 	return c.state.Wait(ctx, res.Revision)
 }
 
-// trimmed are the keys of a step without what all have in common.
+// trimmed lists the keys of a step without their common prefix.
 func trimmed(put map[string]any) map[string]any {
 	out := map[string]any{}
 	for key, rec := range put {

@@ -18,21 +18,21 @@ import (
 type RefreshTokenRequest struct {
 	ClusterID string
 	Token     string
-	// Issuer and Client say who gave it, and to whom. Empty takes them from the
-	// caller's own access token.
+	// Issuer and Client say who issued it, and to which client. When they are empty those of
+	// the caller's own access token count.
 	Issuer, Client string
 	RequestID      string
 }
 
-// RefreshTokenStatus is a refresh token with what each member has of it.
+// RefreshTokenStatus is the status of a refresh token, with that of each member.
 type RefreshTokenStatus struct {
 	view.RefreshToken
 	GroupID, UID string
 	Members      []view.MemberToken
 }
 
-// RefreshToken shows how the refresh token of a service's federation stands, to those
-// who may change it.
+// RefreshToken shows the status of the refresh token of a service's federation, to a caller who
+// may change it.
 func (c *Controller) RefreshToken(ctx context.Context, caller identity.Caller, service, clusterID string) (*RefreshTokenStatus, error) {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err
@@ -44,9 +44,9 @@ func (c *Controller) RefreshToken(ctx context.Context, caller identity.Caller, s
 	return c.refreshTokenStatus(p), nil
 }
 
-// GiveRefreshToken orders the holder of a federation to keep a refresh token, in the
-// place of the one before. The same one again, while it is kept, changes nothing: its
-// issuer may have given others in its place since, and it would be the end of those.
+// GiveRefreshToken orders the holder of a federation to keep a refresh token instead of the one
+// before. Giving the same token again while it is kept changes nothing: its issuer may have
+// replaced it since, and going back to it would end the newer ones.
 func (c *Controller) GiveRefreshToken(ctx context.Context, caller identity.Caller, service string, req RefreshTokenRequest) (*RefreshTokenStatus, error) {
 	if err := CheckRefreshToken(req.Token, ""); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (c *Controller) GiveRefreshToken(ctx context.Context, caller identity.Calle
 	return c.orderHold(ctx, caller, service, req.ClusterID, c.Keeping(token, request.RequestID(req.RequestID)))
 }
 
-// Keeping is the order to keep a token, unless it is the one that is kept.
+// Keeping orders the holder to keep a token, unless it keeps that one already.
 func (c *Controller) Keeping(token OfferedToken, requestID string) NextHold {
 	return func(fed *record.Federation, holder string, before *record.Hold, lost bool) (*record.Hold, error) {
 		if before != nil && before.Order == record.HoldKeep && before.Mark == c.markOf(token.Token) && !lost {
@@ -94,7 +94,7 @@ func (c *Controller) DropRefreshToken(ctx context.Context, caller identity.Calle
 	})
 }
 
-// memberForToken finds the federation that a request about its token means.
+// memberForToken finds the federation that a request about a token names.
 func (c *Controller) memberForToken(caller identity.Caller, service, clusterID string) (view.MemberRef, error) {
 	p, err := c.state.Find(caller, service, clusterID)
 	switch {
@@ -108,11 +108,11 @@ func (c *Controller) memberForToken(caller identity.Caller, service, clusterID s
 	return p, nil
 }
 
-// NextHold makes the next order about a federation's token of the one that stands;
-// nil leaves that one. lost says that its holder has lost the token.
+// NextHold makes the next order about a federation's token from the present one; nil leaves the
+// present one. lost says that its holder has lost the token.
 type NextHold func(fed *record.Federation, holder string, before *record.Hold, lost bool) (*record.Hold, error)
 
-// orderHold writes what next makes of the order that stands.
+// orderHold writes the order that next makes from the present one.
 func (c *Controller) orderHold(ctx context.Context, caller identity.Caller, service, clusterID string, next NextHold) (*RefreshTokenStatus, error) {
 	tries := gate.NewRetries()
 	for {
@@ -160,21 +160,21 @@ func (c *Controller) writeHold(ctx context.Context, p view.MemberRef, by string,
 	return c.gate.Shows(ctx, res.Revision)
 }
 
-// HoldKeys are the keys that putHold reads: the order to the holder, and its report.
+// HoldKeys lists the keys that PutHold reads: the order to the holder, and its report.
 func HoldKeys(f *record.Federation) []string {
 	holder := f.Coordinator().ClusterID
 	return []string{record.HoldKey(holder, f.UID), record.HoldingKey(holder, f.UID)}
 }
 
-// PutHold puts what next makes of the order that stands into a transaction that has
-// read holdKeys, and found the federation to be as f says.
+// PutHold puts the order that next makes from the present one into a transaction that has read
+// HoldKeys and has found the federation to be as f says.
 func (c *Controller) PutHold(v store.View, tx *store.Txn, f *record.Federation, by string, next NextHold) error {
 	holder := f.Coordinator().ClusterID
 	key := record.HoldKey(holder, f.UID)
 	var before *record.Hold
 	lost := false
 	if kv, ok := v.KV(key); ok {
-		// What cannot be read is written anew.
+		// An order that cannot be read is replaced.
 		before, _ = store.Decode[record.Hold](kv)
 	}
 	if kv, ok := v.KV(record.HoldingKey(holder, f.UID)); ok && before != nil {

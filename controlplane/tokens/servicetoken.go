@@ -14,14 +14,14 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// ServiceCaller is who shows the own token of a service of that name. It answers
-// identity.ErrUnauthenticated (wrapped) for every token that is not one, whether there
-// is a service of the name or not: the token is looked up by its hash among the marks
-// of all services, and only then compared with the name, so that neither answer nor
-// time tells. A token dies with the life of its service, and when it is changed.
+// ServiceCaller authenticates a service of that name by its own token. It returns
+// identity.ErrUnauthenticated (wrapped) for every invalid token, whether there is a service of
+// the name or not: the token is looked up by its hash among the marks of all services, and only
+// then compared with the name, so that neither answer nor time reveals which names exist. A
+// token is valid for one life of its service, and until it is rotated.
 func (c *Controller) ServiceCaller(ctx context.Context, service, token string) (identity.Caller, error) {
-	// A change that another instance has made must count here at once, for a token that
-	// is taken away as for one that was made a moment ago.
+	// A change by another instance must count here at once: both for a token that was just
+	// revoked and for one that was just made.
 	if err := c.gate.Fresh(ctx); err != nil {
 		return identity.Caller{}, err
 	}
@@ -36,8 +36,8 @@ func (c *Controller) ServiceCaller(ctx context.Context, service, token string) (
 	return identity.Caller{}, fmt.Errorf("%w: it is no token of this service", identity.ErrUnauthenticated)
 }
 
-// replicaOfToken is the uid of the replica that has the mark and the name; empty for none, and
-// for one whose tokens were changed: the mark cannot be.
+// replicaOfToken is the uid of the replica with the mark and the name. It is empty for none,
+// and for one whose tokens were rotated: its mark cannot change.
 func (c *Controller) replicaOfToken(mark, service string) (uid string) {
 	c.state.Read(func(v *view.View) {
 		at, ok := v.Marked[mark]
@@ -63,20 +63,21 @@ func (c *Controller) ServiceToken(replicaUID string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// A service has two tokens. That of its life is our mark at its OSCAR, which never changes
-// it. The other opens the doors of the control plane (/job, /run, its replicas): whoever
-// has read it there loses it when fewer may see the service, or its owner says so.
+// A service has two tokens. The service token of its life is our mark at its OSCAR and never
+// changes. The control-plane token authenticates it at the control plane (/job, /run, its
+// replicas). It is rotated when fewer users may see the service, or when its owner says so;
+// anybody who had read it loses it then.
 
-// ControlPlaneToken is an HMAC of a replica's uid and of how often its federation has changed its
-// tokens, so that it is nowhere to be stored.
+// ControlPlaneToken is an HMAC of a replica's uid and of the number of rotations of its
+// federation, so it is stored nowhere.
 func (c *Controller) ControlPlaneToken(replicaUID string, rotation int64) string {
 	mac := hmac.New(sha256.New, c.controlPlaneKey)
 	mac.Write([]byte(replicaUID + "/" + strconv.FormatInt(rotation, 10)))
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// replicaOfControlPlaneToken is the uid of the replica of that name whose door token it is; empty for
-// none. Without any replica of the name it takes as long.
+// replicaOfControlPlaneToken is the uid of the replica of that name that has the control-plane
+// token; empty for none. Without any replica of the name it takes as long.
 func (c *Controller) replicaOfControlPlaneToken(service, token string) (uid string) {
 	try := func(replica string, rotation int64) {
 		if subtle.ConstantTimeCompare([]byte(c.ControlPlaneToken(replica, rotation)), []byte(token)) == 1 {

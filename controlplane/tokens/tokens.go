@@ -39,12 +39,12 @@ type Controller struct {
 	state  *view.State
 	gate   *gate.Gate
 	sealer *seal.Sealer
-	// tokenKey makes the tokens of lives, controlPlaneKey those for the control plane, and markKey
+	// tokenKey makes the service tokens, controlPlaneKey the control-plane tokens, and markKey
 	// the marks of refresh tokens.
 	tokenKey, controlPlaneKey, markKey []byte
 	// federations queues those whose tokens are to be reconciled.
 	federations *worker.Worker[string]
-	// grantsSeen is when this instance first saw grants.
+	// grantsSeen tracks when this instance first saw grants.
 	grantsSeen clock.FirstSeen
 }
 

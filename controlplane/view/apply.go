@@ -117,7 +117,7 @@ func (v *View) applyFederation(uid string, kv store.KV, exists bool) {
 	}
 }
 
-// node gives the tree of a cluster, made at need.
+// node returns the tree of a cluster, and makes it when there is none.
 func (v *View) node(cluster string) *Node {
 	n := v.Nodes[cluster]
 	if n == nil {
@@ -152,7 +152,7 @@ func decode[T any](v *View, kv store.KV, exists bool) (*T, bool) {
 	return rec, true
 }
 
-// set keeps what cannot be read as absent: a corrupt record orders nothing.
+// set treats a record that cannot be read as absent: a corrupt record orders nothing.
 func set[K comparable, T any](v *View, m map[K]Versioned[T], key K, kv store.KV, exists bool) {
 	if rec, ok := decode[T](v, kv, exists); ok {
 		m[key] = Versioned[T]{Rec: rec, Rev: kv.ModRevision}

@@ -5,7 +5,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// Capacity is what a cluster has free, and whether that is fresh.
+// Capacity is a cluster's free capacity. It is false when that is not fresh.
 func (v *View) Capacity(cluster string) (delegation.Capacity, bool) {
 	n := v.Nodes[cluster]
 	if n == nil || !n.Fresh() {
@@ -24,8 +24,8 @@ func (v *View) Capacity(cluster string) (delegation.Capacity, bool) {
 	return out, true
 }
 
-// Fresh says whether what the cluster has free was written in its present session, its syncer
-// can still measure it, and its OSCAR was not found away or refusing since.
+// Fresh says whether the cluster's free capacity was written in its present session, its syncer
+// can still measure it, and its OSCAR has not been found away or refusing since.
 func (n *Node) Fresh() bool {
 	if n.Session.Rec == nil || n.Capacity.Rec == nil || n.Capacity.Rec.Session != n.Session.Rev || n.Capacity.Rec.FailingSince != nil {
 		return false

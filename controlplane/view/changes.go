@@ -4,7 +4,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// Changes is what one refresh of the state has seen.
+// Changes lists what one refresh of the state has changed.
 type Changes struct {
 	// Federations, by uid, and Clusters that a change concerns. The empty cluster stands
 	// for the fence.
@@ -12,8 +12,8 @@ type Changes struct {
 	// Jobs, by id, and Capacity says that some cluster has more or less to give.
 	Jobs     map[string]bool
 	Capacity bool
-	// Ended are clusters whose session has ended, Departed those that are being removed,
-	// or were, and Forgiven those that are readmitted, or are another one.
+	// Ended lists clusters whose session has ended. Departed lists those that are being
+	// removed, or were. Forgiven lists those that are readmitted, or that are registered anew.
 	Ended, Departed, Forgiven []string
 	// Readings are the keys of reports that a refresh token was read.
 	Readings []string
@@ -23,7 +23,7 @@ type Changes struct {
 	// version, by the key of their record.
 	Corrupt []error
 	Strange map[string]string
-	// shown are clusters that are shown otherwise, and formerly the names that
+	// shown lists clusters whose appearance to callers has changed, and formerly the names that
 	// federations had before.
 	shown    map[string]bool
 	formerly []string

@@ -6,7 +6,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// Deployment is how a service stands, in OSCAR's words.
+// Deployment is the deployment status of a service, in OSCAR's words.
 type Deployment struct {
 	// State is pending, ready, degraded, failed or unavailable.
 	State string
@@ -25,8 +25,8 @@ const (
 	deploymentUnavailable = "unavailable"
 )
 
-// DeploymentOf says how a federation stands when self is its coordinator, or else that one
-// replica. Members of type endpoint have no part in it.
+// DeploymentOf is the status of a whole federation when self is its coordinator, and of one
+// replica otherwise. Members of type endpoint do not count.
 func DeploymentOf(members []Replica, self int) Deployment {
 	if !members[self].Coordinator {
 		members = members[self : self+1]
@@ -61,8 +61,8 @@ func DeploymentOf(members []Replica, self int) Deployment {
 	return out
 }
 
-// deploymentState is OSCAR's word for the phase of a replica. What drifted or is held is
-// there, and not as it was asked for.
+// deploymentState is OSCAR's word for the phase of a replica. A drifted or held replica is
+// there, but not as it was asked for: it is degraded.
 func deploymentState(phase record.Phase) string {
 	switch phase {
 	case record.PhaseReady:

@@ -7,31 +7,30 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// What is kept for an hour and more is kept by the time that the instances agree on in
-// the store (record.Elapsed). Each one measures how long it has run since the last
-// write, whatever the time of day that it believes in, and writes now and then how far
-// all have come. How old a record is tells the revision that wrote it, so that no stamp
-// in a record is believed either.
+// Records that are kept for an hour or more expire by the time that the instances agree on in
+// the store (record.Elapsed). Each instance measures how long it has run since the last write,
+// whatever its time of day is, and writes now and then how far all have come. The age of a
+// record follows from the revision that wrote it, so no stamp in a record is trusted.
 
 const (
-	// TickMost is the longest time between two writes of the agreed time, but for the
-	// pause between two clean-ups, which write it.
+	// TickMost is the longest time between two writes of the agreed time, apart from the pause
+	// between two clean-ups, which write it too.
 	TickMost = 5 * time.Minute
 	// RememberTime is for how long the agreed time of revisions is remembered, as a
 	// multiple of the longest time that anything is kept.
 	RememberTime = 2
 )
 
-// elapsed counts on from what the store last held. It is safe for concurrent use.
+// Elapsed counts on from the value that the store last held. It is safe for concurrent use.
 type elapsed struct {
 	mu  sync.Mutex
 	rec *record.Elapsed
-	// was is how long it had been at a time of our own clock.
+	// was is the agreed time at a time of our own clock.
 	was time.Duration
 	at  time.Time
 }
 
-// Observe takes over what the store holds. It never goes back.
+// Observe takes over the value that the store holds. It never goes back.
 func (e *elapsed) Observe(rec *record.Elapsed, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -47,7 +46,8 @@ func (e *elapsed) sinceStart(now time.Time) time.Duration {
 	return e.was + max(now.Sub(e.at), 0)
 }
 
-// Age is how old, at least, what was written at a revision is.
+// Age is the minimum age of a record that was written at a revision, by the time that all
+// instances agree on.
 func (e *elapsed) Age(revision int64, now time.Time) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -58,14 +58,14 @@ func (e *elapsed) Age(revision int64, now time.Time) time.Duration {
 	return max(e.sinceStart(now)+since, 0)
 }
 
-// Total is for how long instances have run, as far as it is known here.
+// Total is how long instances have run, as far as this one knows.
 func (e *elapsed) Total(now time.Time) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.sinceStart(now)
 }
 
-// Due says whether the store is to be told how far it is.
+// Due says whether the agreed time has to be written to the store.
 func (e *elapsed) Due(now time.Time, every time.Duration) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

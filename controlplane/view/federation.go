@@ -9,7 +9,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// Status of one replica: which generation it speaks of, and why.
+// Status of one replica: the generation that it is about, and the reason.
 type Status struct {
 	Phase              record.Phase
 	ObservedGeneration int64
@@ -56,12 +56,11 @@ type Federation struct {
 	Members   []Replica
 	// Leaving are removed members whose deletion waits for their clusters.
 	Leaving []Replica
-	// Edges are pairs of indexes into Members: who lists whom.
+	// Edges are pairs of indexes into Members: the first lists the second.
 	Edges [][2]int
 	// Failed is set for the kept result of a creation that failed.
 	Failed *fault.FailedCreate
-	// RefreshToken is nil for those who may not change the federation, and when it has
-	// none.
+	// RefreshToken is nil when the federation has none, and for a caller who may not change it.
 	RefreshToken *RefreshToken
 }
 

@@ -15,9 +15,9 @@ type MemberRef struct {
 	UID    string
 	Member int
 	Rec    *record.Federation
-	// rev is the revision of the federation's record.
+	// Rev is the revision of the federation's record.
 	Rev int64
-	// gone is the member itself when it is none any more.
+	// gone is the member itself when it has left the federation.
 	Gone *record.Member
 }
 
@@ -29,10 +29,9 @@ func (p MemberRef) At() record.Member {
 	return p.Rec.Members[p.Member]
 }
 
-// Find resolves a service name as a caller means it: his own coordinator of that
-// name, then any replica that he may see, last the kept result of a creation of
-// his that failed. Several are a conflict that lists their clusters. A caller who has
-// shown a service's own token means that one.
+// Find resolves a service name for a caller: his own coordinator of that name, then any replica
+// that he may see, last the kept result of his failed creation. Several matches are a conflict
+// that lists their clusters. A caller with a service's own token finds only that service.
 func (s *State) Find(caller identity.Caller, service, clusterID string) (p MemberRef, err error) {
 	s.Read(func(v *View) { p, err = v.Find(caller, service, clusterID) })
 	return p, err
@@ -93,7 +92,7 @@ func ambiguous(service string, found []MemberRef) error {
 	}
 }
 
-// findOwn finds the replica whose token the caller has shown: it is good for no other.
+// findOwn finds the replica whose token the caller has sent. That token is good for no other.
 func (v *View) findOwn(caller identity.Caller, service, clusterID string) (MemberRef, error) {
 	for uid := range v.Named[service] {
 		f := v.Federations[uid]

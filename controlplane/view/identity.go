@@ -5,10 +5,9 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 )
 
-// Recipient is the key that secrets for a cluster are sealed to: the one that it has joined
-// with or, of a cluster that was not asked to join, the one that its syncer tells. So a
-// stolen certificate alone does not name itself a recipient. It is empty as long as no
-// syncer was there.
+// Recipient is the key that secrets for a cluster are sealed to: the key that it joined with
+// or, for a cluster that was not asked to join, the key that its syncer reports. So a stolen
+// certificate alone cannot name itself a recipient. It is empty until a syncer has connected.
 func (v *View) Recipient(cluster string) string {
 	n := v.Nodes[cluster]
 	if n == nil || n.Self.Rec == nil || n.Self.Rec.Recipient == "" {
@@ -20,7 +19,7 @@ func (v *View) Recipient(cluster string) string {
 	return n.Self.Rec.Recipient
 }
 
-// SealsTo is recipient, with what its syncer says that it can open.
+// SealsTo is Recipient together with the keys that its syncer says it can open.
 func (v *View) SealsTo(cluster string) seal.Recipient {
 	out := seal.Recipient{Key: v.Recipient(cluster)}
 	if out.Key != "" {
@@ -29,8 +28,7 @@ func (v *View) SealsTo(cluster string) seal.Recipient {
 	return out
 }
 
-// OtherIdentity says whether what a syncer tells of itself is not what the cluster has
-// joined with.
+// OtherIdentity says whether a syncer reports another identity than the cluster joined with.
 func OtherIdentity(joined *record.Joined, told *record.ObservedCluster) bool {
 	if joined == nil {
 		return false
@@ -39,11 +37,11 @@ func OtherIdentity(joined *record.Joined, told *record.ObservedCluster) bool {
 		told.KubeSystemUID != "" && joined.KubeSystemUID != "" && told.KubeSystemUID != joined.KubeSystemUID
 }
 
-// One OSCAR that is registered under two ids has two syncers, each of which takes the
-// other one's services for what nobody knows. The registration that came first keeps
-// it; nothing is written there for the others, nor placed on them, until one is removed.
+// One OSCAR that is registered under two ids has two syncers, and each takes the services of
+// the other one for unknown ones. The first registration keeps the OSCAR. The control plane
+// writes nothing for the others and places nothing on them until one is removed.
 
-// OscarID says which OSCAR a cluster is; empty when nobody knows.
+// OscarID identifies the OSCAR of a cluster. It is empty when it is not known.
 func (v *View) OscarID(cluster string) string {
 	reg, registered := v.Clusters[cluster]
 	if !registered {
@@ -58,8 +56,8 @@ func (v *View) OscarID(cluster string) string {
 	return ""
 }
 
-// RegisteredAs is the first cluster, other than that one, that an OSCAR is registered as;
-// empty for none.
+// RegisteredAs is the first cluster, other than the given one, that an OSCAR is registered as.
+// It is empty for none.
 func (v *View) RegisteredAs(id, other string) string {
 	first := ""
 	for cluster, reg := range v.Clusters {
@@ -93,8 +91,8 @@ func earlier(a, b *record.Cluster) bool {
 	return a.UID < b.UID
 }
 
-// Elsewhere names the cluster that an orphan of this one belongs to: that whose mark it
-// carries, or on which the store knows its life; empty for none.
+// Elsewhere names the other cluster that an orphan belongs to: the one in its mark, or the one
+// on which the store knows this life. It is empty for none.
 func (v *View) Elsewhere(cluster string, o record.Orphan) string {
 	if o.ClusterID != "" && o.ClusterID != cluster {
 		return o.ClusterID

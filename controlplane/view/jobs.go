@@ -8,30 +8,29 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// jobIndex is what this instance knows of jobs. It is part of the state, and
-// consistent with the rest of it.
+// jobIndex indexes the jobs. It is part of the state, and consistent with the rest of it.
 type jobIndex struct {
 	All map[string]Versioned[record.Job]
-	// order lists all jobs by id, which is by acceptance.
+	// Order lists all jobs by id, which is the order of acceptance.
 	Order []string
-	// queued lists, for a federation and an account, the queued jobs in that order, and holds
-	// counts those that stand at a cluster.
+	// Queued lists, for a federation and an account, the queued jobs in that order. Holds
+	// counts the jobs that are at a cluster.
 	Queued map[string]map[string][]string
 	Holds  map[Holding]int
-	// of lists the jobs of a federation, on those that stand at a cluster, and posted
-	// those that an endpoint is to be asked for.
+	// Of lists the jobs of a federation, On those that are at a cluster, and Posted those that
+	// go to an endpoint.
 	Of, On map[string]map[string]bool
 	Posted map[string]bool
-	// inFlight counts, for a federation, the jobs that have not ended, users for
-	// whoever is counted for them, and states all jobs.
+	// InFlight counts the unfinished jobs of a federation, Users those of an account, and
+	// States all jobs by state.
 	InFlight, Users map[string]int
 	States          map[record.JobState]int
 	Reserved        map[string]Versioned[record.Reserved]
-	// offered lists, for a job, the clusters that offer it, and frozen the jobs that
-	// stand frozen where they were offered.
+	// Offered lists, for a job, the clusters that offer it. Frozen lists the jobs that are
+	// frozen at the cluster that offered them.
 	Offered map[string]map[string]bool
 	Frozen  map[string]bool
-	// found lists, for a job, what clusters have found of it after a restore.
+	// Found lists, for a job, its attempts that clusters found after a restore.
 	Found map[string]map[foundAt]bool
 }
 
@@ -135,8 +134,8 @@ func (x *jobIndex) count(j *record.Job, by int) {
 	}
 }
 
-// AccountOf is who is counted for a job: who sent it, or the owner of the service
-// whose token was used.
+// AccountOf is the account that a job counts for: its sender, or the owner of the service whose
+// token was used.
 func AccountOf(j *record.Job) string {
 	if j.By != "" {
 		return j.By
@@ -144,8 +143,8 @@ func AccountOf(j *record.Job) string {
 	return j.Owner
 }
 
-// AddID and dropID keep a list sorted. Ids are in the order of time, so that most
-// come at its end and go at its beginning.
+// AddID adds an id to a sorted list. Ids are in the order of time, so most are added at the end
+// and removed at the beginning.
 func AddID(ids []string, id string) []string {
 	i, there := slices.BinarySearch(ids, id)
 	if there {
@@ -174,17 +173,16 @@ func (v *View) Session(cluster string) int64 {
 	return 0
 }
 
-// Listed says whether a cluster has told of every attempt among its Jobs in the present
-// epoch.
+// Listed says whether a cluster has reported every attempt among its jobs in the present epoch.
 func (v *View) Listed(cluster string) bool {
 	n := v.Nodes[cluster]
 	return n != nil && n.Self.Rec != nil && n.Self.Rec.JobsEpoch == v.Epoch() && v.Compared(cluster)
 }
 
-// Holding is who has jobs at a cluster: an account or, without one, a federation.
+// Holding identifies the jobs of an account or, without one, of a federation at a cluster.
 type Holding struct{ Cluster, Account, Federation string }
 
-// standsAt is the cluster where an attempt of a job stands, or nothing.
+// standsAt is the cluster that has the attempt of a job; empty for none.
 func standsAt(j *record.Job) string {
 	if j.State == record.JobQueued || j.State.Ended() || j.Place == nil || j.Place.URL != "" {
 		return ""
@@ -192,7 +190,7 @@ func standsAt(j *record.Job) string {
 	return j.Place.ClusterID
 }
 
-// enqueue notes, or forgets, that a job is queued.
+// enqueue adds a job to the queue of its account, or removes it.
 func (x *jobIndex) enqueue(j *record.Job, there bool) {
 	account := AccountOf(j)
 	accounts := x.Queued[j.Federation]
@@ -214,7 +212,7 @@ func (x *jobIndex) enqueue(j *record.Job, there bool) {
 	}
 }
 
-// hold counts a job at a cluster, or counts it no more.
+// hold adds by to the number of jobs at a cluster.
 func (x *jobIndex) hold(j *record.Job, cluster string, by int) {
 	for _, h := range []Holding{{Cluster: cluster, Account: AccountOf(j)}, {Cluster: cluster, Federation: j.Federation}} {
 		if x.Holds[h] += by; x.Holds[h] == 0 {

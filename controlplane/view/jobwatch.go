@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// jobWatchers tells those who watch jobs which have changed.
+// jobWatchers notifies watchers of the jobs that have changed.
 type jobWatchers struct {
 	mu  sync.Mutex
 	all map[*jobWatcher]bool

@@ -19,8 +19,8 @@ const (
 	TokenDeleted  = "deleted"
 )
 
-// States of a member: the holder; one that wants nothing; one that wants a token; one
-// that has got one; one that is told why it gets none.
+// States of a member: it holds the token; it wants nothing; it wants a token; it has got one;
+// it was told why it gets none.
 const (
 	MemberHolds   = "holds"
 	MemberIdle    = "idle"
@@ -29,10 +29,10 @@ const (
 	MemberRefused = "refused"
 )
 
-// RefreshToken is how the refresh token of a federation stands.
+// RefreshToken is the status of a federation's refresh token.
 type RefreshToken struct {
 	State string
-	// Holder is the cluster that holds it, or shall.
+	// Holder is the cluster that holds it or is to hold it.
 	Holder  string
 	Reason  record.Reason
 	Message string
@@ -43,12 +43,12 @@ type RefreshToken struct {
 	OldAt time.Time
 	// Revoked says of a deleted one that its issuer has confirmed the revocation.
 	Revoked bool
-	// Waiting are the members, as cluster/service, that want an access token for it and
-	// have none. Only Federation tells them.
+	// Waiting lists the members, as cluster/service, that want an access token and have none.
+	// Only Federation fills it in.
 	Waiting []string
 }
 
-// MemberToken is what a member of a federation has of it.
+// MemberToken is the token status of one member.
 type MemberToken struct {
 	ClusterID, ServiceName string
 	State                  string
@@ -58,8 +58,8 @@ type MemberToken struct {
 	Expires time.Time
 }
 
-// RefreshToken is how the refresh token of a federation stands; maxAge is how old it may be
-// before its owner is told to give another one.
+// RefreshToken is the status of a federation's refresh token. Its owner is told to give another
+// one when it is older than maxAge.
 func (v *View) RefreshToken(f *record.Federation, maxAge time.Duration) RefreshToken {
 	out := RefreshToken{State: TokenNone}
 	if at := f.Coordinator(); at != nil {
@@ -102,8 +102,8 @@ func (v *View) RefreshToken(f *record.Federation, maxAge time.Duration) RefreshT
 	return out
 }
 
-// TokenOf is refreshToken with those who wait; nil when there is none, and nobody waits for
-// one.
+// TokenOf is RefreshToken with the waiting members. It is nil when there is no token and no
+// member waits for one.
 func (v *View) TokenOf(f *record.Federation, maxAge time.Duration) *RefreshToken {
 	t := v.RefreshToken(f, maxAge)
 	for _, m := range f.Members {
@@ -128,7 +128,7 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// Member is what one member has of a token. The custody may be nil.
+// Member is the token status of one member. c may be nil.
 func (c *TokenState) Member(m record.Member, t RefreshToken) MemberToken {
 	out := MemberToken{ClusterID: m.ClusterID, ServiceName: m.ServiceName, State: MemberIdle}
 	if m.ClusterID == t.Holder && t.State != TokenNone && t.State != TokenDeleted {

@@ -6,27 +6,27 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// ReplicaState is one replica: a member with a uid, what is asked of it and what
-// its syncer said. desired is nil when its record is gone.
+// ReplicaState is one replica: a member with a uid, its desired record and the report of its
+// syncer. Desired is nil when its record is gone.
 type ReplicaState struct {
-	// at is the member, and member its index in the federation's; -1 for one that
-	// is being added or removed.
+	// At is the member, and Member its index in the federation; -1 for one that is being added
+	// or removed.
 	At         record.Member
 	Member     int
 	Desired    *record.Desired
 	DesiredRev int64
 	Observed   *record.Observed
 	Alive      bool
-	// trouble is why nothing can be done on its cluster although that is alive.
+	// Trouble is why nothing can be done on its cluster although its syncer is connected.
 	Trouble Trouble
-	// stopped says that its cluster is paused.
+	// Stopped says that its cluster is paused.
 	Stopped  bool
 	LastSeen *time.Time
-	// compared says that its cluster has compared everything in the present epoch.
+	// Compared says that its cluster has compared everything in the present epoch.
 	Compared bool
-	// clusterUID is the registration of its cluster.
+	// ClusterUID is the registration of its cluster.
 	ClusterUID string
-	// abandoned says that its tombstone is left to its cluster alone.
+	// Abandoned says that its tombstone is left to its cluster alone.
 	Abandoned bool
 }
 
@@ -46,7 +46,7 @@ func (r ReplicaState) Reported(phase record.Phase) bool {
 		r.Observed.DesiredRevision == r.DesiredRev
 }
 
-// DefinitelyFailed says that the syncer has given up what is asked of the replica.
+// DefinitelyFailed says that the syncer has given up on the desired record of the replica.
 func (r ReplicaState) DefinitelyFailed() bool {
 	return r.Reported(record.PhaseFailed) || r.Reported(record.PhaseHeld) || r.Reported(record.PhaseWedged)
 }
@@ -56,9 +56,9 @@ func (r ReplicaState) Acknowledged() bool {
 	return r.Desired != nil && r.Desired.Tombstone() && r.Reported(record.PhaseDeleted)
 }
 
-// Settled says that a tombstone need not be waited for: it is acknowledged, its
-// deletion failed (it is tried again), or its cluster is away: without a syncer, out of
-// its syncer's reach, or paused.
+// Settled says that nothing waits for a tombstone any more: it is acknowledged, its deletion
+// failed (the syncer tries again), or its cluster is away: without a syncer, out of its
+// syncer's reach, or paused.
 func (r ReplicaState) Settled() bool {
 	return r.Acknowledged() || r.DefinitelyFailed() || r.WhyAway() != ""
 }
@@ -99,7 +99,7 @@ func (r ReplicaState) Rollback() *record.Rollback {
 	return &record.Rollback{State: record.RollbackPending}
 }
 
-// DeletedSize is about how many bytes are remembered of a replica that is gone.
+// DeletedSize estimates the bytes of the record that remains of a deleted replica.
 func (r ReplicaState) DeletedSize() int {
 	size := 1 << 10
 	for _, name := range r.Observed.BucketsMade {
@@ -114,8 +114,8 @@ func (r ReplicaState) DeletedSize() int {
 	return size
 }
 
-// Held is what the syncer has reported as held and what nobody has decided about
-// since; nil for nothing.
+// Held is the difference that the syncer holds and that has not been resolved since; nil for
+// none.
 func (r ReplicaState) Held() *record.Held {
 	o := r.Observed
 	if r.Desired == nil || o == nil || o.UID != r.Desired.UID || o.Phase != record.PhaseHeld || o.Held == nil {
@@ -134,8 +134,8 @@ func (r ReplicaState) Held() *record.Held {
 	return o.Held
 }
 
-// HeldReplicas names those replicas of a federation that are held, for a change that would
-// write over them or make them again.
+// HeldReplicas names the held replicas of a federation: a change would write over them or make
+// them again.
 func (v *View) HeldReplicas(f *record.Federation) []string {
 	var out []string
 	for _, r := range v.Situation(f).Replicas {

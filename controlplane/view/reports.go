@@ -35,8 +35,8 @@ var maxReports = map[reflect.Type]int{ //nolint:gochecknoglobals // a constant
 	reflect.TypeFor[record.Reading]():         16 << 10,
 }
 
-// sentences are the fields of reports that are shortened; what else is too long makes the
-// whole report one that no syncer of ours writes.
+// sentences are the fields of reports that are shortened. Any other field that is too long
+// makes the whole report invalid.
 var sentences = map[string]bool{"Message": true, "Why": true, "Unrevoked": true, "Outcome": true} //nolint:gochecknoglobals // a constant
 
 // withinBounds bounds every text of a report, so that what is copied into other records
@@ -72,7 +72,7 @@ func boundTexts(name string, v reflect.Value) error {
 			return boundTexts(name, v.Elem())
 		}
 	case reflect.Slice:
-		// What users of its OSCAR may have chosen: it does not speak against the rest.
+		// Users of its OSCAR may have chosen this text: the rest of the report stays valid.
 		kept := v.Slice(0, 0)
 		for i := range v.Len() {
 			if boundTexts(name, v.Index(i)) == nil {
@@ -93,8 +93,8 @@ func boundTexts(name string, v reflect.Value) error {
 	return nil
 }
 
-// bounded cuts a text of a syncer so that it takes at most n bytes in a record, where a
-// control character would take six.
+// bounded cuts a text of a syncer so that it takes at most n bytes in a record. Control
+// characters become spaces, since one would take six bytes.
 func bounded(text string, n int) string {
 	const more = "..."
 	size, end := 0, 0
@@ -119,12 +119,12 @@ func bounded(text string, n int) string {
 	return out.String()
 }
 
-// sharedSentences is how many bytes of the sentences of syncers a federation's record has room
-// for; each of its replicas has two, a cause and what became of it.
+// sharedSentences is the space in bytes that a federation's record has for the sentences of
+// syncers. Each replica has two: a cause, and the outcome of its rollback.
 const sharedSentences = 128 << 10
 
-// BoundSentences cuts what syncers said of the members of a federation to their share of
-// its record: the outcome of a creation is written whatever they say.
+// BoundSentences cuts the sentences that syncers reported about the members of a federation to
+// their share of its record, so that the outcome of a creation can always be written.
 func BoundSentences(members []record.Member) {
 	share := min(MaxReportMessage, sharedSentences/2/max(len(members), 1))
 	for i := range members {
@@ -141,8 +141,8 @@ func BoundSentences(members []record.Member) {
 	}
 }
 
-// setObserved keeps a report. One that no syncer of ours would write counts as none:
-// it decides nothing, and no answer shows it.
+// setObserved keeps a report. An implausible one counts as none: it decides nothing, and no
+// answer shows it.
 func (v *View) setObserved(n *Node, service string, kv store.KV, exists bool) {
 	delete(n.Observed, service)
 	o, ok := decode[record.Observed](v, kv, exists)

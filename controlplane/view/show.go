@@ -12,7 +12,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// Shown is a federation as callers see it, and what only answers need.
+// Shown is a federation as callers see it, with fields that only some answers need.
 type Shown struct {
 	Federation
 	visibility string
@@ -20,7 +20,7 @@ type Shown struct {
 	Code       string
 	Detail     string
 	RetryAfter time.Duration
-	// strange is a word of a newer version in its records.
+	// Strange is a word of a newer version in its records.
 	Strange string
 }
 
@@ -88,7 +88,7 @@ func (v *View) Show(f *record.Federation, rev int64) Shown {
 	return out
 }
 
-// Status is what a caller is told about one replica.
+// Status is the status of one replica, as callers see it.
 func (r ReplicaState) Status(f *record.Federation, m record.Member) *Status {
 	st := &Status{Phase: record.PhasePending, LastTransitionTime: f.ChangedAt.Time}
 	o := r.Observed
@@ -174,7 +174,7 @@ func reportedMessage(o *record.Observed) string {
 	return message
 }
 
-// appliedAs says whether the syncer has told of an outcome at a generation.
+// appliedAs says whether the syncer has reported an outcome at a generation.
 func (r ReplicaState) appliedAs(generation int64) bool {
 	o := r.Observed
 	if o == nil || o.Phase == record.PhasePending || o.Phase == record.PhasePrepared || o.Phase == record.PhaseRefused {
@@ -198,9 +198,9 @@ func GraphOf(f *record.Federation) *topology.Graph {
 	return g
 }
 
-// Strange names a word of a newer version in a federation, or in what is desired of its
-// replicas; empty when all are known. What syncers report is not looked at: a word that
-// is not known there counts like silence.
+// Strange names a word of a newer version in a federation or in the desired records of its
+// replicas; it is empty when all words are known. Reports of syncers are not checked: an
+// unknown word there counts like silence.
 func (s *Situation) Strange() string {
 	if word := record.Strange(&s.Fed); word != "" {
 		return word
@@ -221,7 +221,7 @@ func (s *Situation) Understood() error {
 	return nil
 }
 
-// showStrange tells, in the view of a federation, why nothing happens to it.
+// showStrange says in the status of a federation why nothing happens to it.
 func (p *Shown) showStrange(word string) {
 	p.Phase = record.PhaseDegraded
 	for _, members := range [][]Replica{p.Members, p.Leaving} {

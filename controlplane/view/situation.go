@@ -7,23 +7,23 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// Situation is one federation with all that a decision about it needs, as it
-// stood at one revision of the store.
+// Situation is one federation with everything that a decision about it needs, at one revision
+// of the store.
 type Situation struct {
 	Fed      record.Federation
 	Replicas []ReplicaState
-	// adding are the replicas that a change waits for, leaving those whose
+	// Adding lists the replicas that a change waits for. Leaving lists the replicas whose
 	// tombstones are not acknowledged yet.
 	Adding, Leaving []ReplicaState
-	// removing are the clusters that it is on and that are being removed.
+	// Removing has the clusters of the federation that are being removed.
 	Removing map[string]*record.Removal
 	Now      time.Time
-	// age is how old the federation's record is, as all instances agree.
+	// Age is the age of the federation's record, by the time that all instances agree on.
 	Age time.Duration
-	// since is when this instance first saw the deadline that the federation has
-	// now, and changeSince that of its change. Zero means when it was written.
+	// Since is when this instance first saw the federation's present deadline, and ChangeSince
+	// the same for its change. Zero means the time at which it was written.
 	Since, ChangeSince time.Time
-	// epoch is the present one, as records name it.
+	// Epoch is the present epoch, as records name it.
 	Epoch string
 }
 
@@ -53,8 +53,8 @@ func (v *View) Situation(f *record.Federation) Situation {
 	return out
 }
 
-// Replica is one member with what is asked of it and what its syncer said. index is its
-// place among the members, or -1.
+// Replica is one member with its desired record and the report of its syncer. index is its
+// index in the list of members, or -1.
 func (v *View) Replica(m record.Member, index int) ReplicaState {
 	r := ReplicaState{At: m, Member: index, Alive: v.Alive(m.ClusterID), Trouble: v.Trouble(m.ClusterID), ClusterUID: v.ClusterUID(m.ClusterID), Compared: v.Compared(m.ClusterID)}
 	if c, ok := v.Clusters[m.ClusterID]; ok && c.Rec.LastSeen != nil {
@@ -76,8 +76,8 @@ func (v *View) Replica(m record.Member, index int) ReplicaState {
 	return r
 }
 
-// ClusterUID is the registration that a cluster's records belong to; empty when there is
-// none.
+// ClusterUID is the uid of the registration that a cluster's records belong to; empty when
+// there is none.
 func (v *View) ClusterUID(cluster string) string {
 	if n := v.Nodes[cluster]; n != nil && n.DesiredSelf.Rec != nil {
 		return n.DesiredSelf.Rec.UID
@@ -85,7 +85,7 @@ func (v *View) ClusterUID(cluster string) string {
 	return ""
 }
 
-// Compared says whether a cluster has compared what stands on it with what is desired in the
+// Compared says whether a cluster has compared its services with the desired records in the
 // present epoch.
 func (v *View) Compared(cluster string) bool {
 	n := v.Nodes[cluster]
@@ -103,8 +103,8 @@ func (v *View) Proposed(d *record.Desired, spec string) bool {
 	return ok && f.Rec.Change != nil && f.Rec.Change.Specs[d.UID] == spec
 }
 
-// MembersOf are all that a federation names: its members, those that a change
-// adds, and those that leave.
+// MembersOf lists all members of a federation: the present ones, those that a change adds, and
+// those that leave.
 func MembersOf(f *record.Federation) []record.Member {
 	out := slices.Concat(f.Members, f.Leaving)
 	if f.Change != nil {
@@ -113,9 +113,9 @@ func MembersOf(f *record.Federation) []record.Member {
 	return out
 }
 
-// abandoned says whether the tombstones on a cluster belong to their federations no more: it
-// is registered no more, or is being removed by force. They stay for the cluster, and nobody
-// waits for them.
+// abandoned says whether the tombstones on a cluster no longer belong to their federations: the
+// cluster is not registered any more, or is being removed by force. The tombstones stay for the
+// cluster, and no request waits for them.
 func (v *View) abandoned(cluster string) bool {
 	reg, ok := v.Clusters[cluster]
 	return !ok || reg.Rec.Removal != nil && reg.Rec.Removal.Force

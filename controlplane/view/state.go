@@ -9,26 +9,25 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// State is what this instance knows of the store, decoded and indexed, and
-// consistent at one revision. It is a cache: every decision that is taken from it
-// is committed by a transaction that compares the federation it was taken for.
-// What it knows is read through read alone.
+// State is what this instance knows of the store, decoded and indexed, and consistent at one
+// revision. It is a cache: every decision that is taken from it is committed by a transaction
+// that compares the federation it was taken for. It is read through Read alone.
 type State struct {
 	Mirror *store.Mirror
 	feed   *store.Feed
 	now    func() time.Time
-	// elapsed is the time that is agreed on, counted on by the clock now.
+	// Elapsed is the time that all instances agree on, counted on by the clock now.
 	Elapsed elapsed
-	// subscribers are told what each refresh has changed. They are fixed before run.
+	// subscribers are called with the changes of each refresh. They are fixed before Run.
 	subscribers []func(*Changes)
 
 	mu      sync.RWMutex
 	view    View
 	changed chan struct{}
-	// watchers of jobs are told within the refresh: what is read afterwards is not
-	// newer than what they have been told of.
+	// JobWatchers are notified within the refresh: a later read shows nothing newer than what
+	// they were notified of.
 	Watchers jobWatchers
-	// waiters are told within the refresh, too.
+	// Waiters are notified within the refresh, too.
 	Waiters waiters
 }
 
@@ -46,8 +45,8 @@ func NewState(mirror *store.Mirror, now func() time.Time) *State {
 	}
 }
 
-// Subscribe has fn called after each refresh that has changed something, outside of the
-// state's lock. All subscribe before run.
+// Subscribe makes each refresh that changed something call fn, outside of the state's lock. All
+// callers subscribe before Run.
 func (s *State) Subscribe(fn func(*Changes)) { s.subscribers = append(s.subscribers, fn) }
 
 // Run keeps the state fresh until ctx ends.
@@ -121,15 +120,15 @@ func (s *State) Wait(ctx context.Context, revision int64) error {
 	return nil
 }
 
-// Watch returns a channel that is closed at the next change, whatever it concerns. Who
-// waits for a federation or a service has a waiter.
+// Watch returns a channel that is closed at the next change of anything. A request that waits
+// for one federation or service uses a waiter.
 func (s *State) Watch() <-chan struct{} {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.changed
 }
 
-// Read runs fn while the state stands still. fn must not keep what it is given.
+// Read runs fn while the state does not change. fn must not keep its View.
 func (s *State) Read(fn func(*View)) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -8,13 +8,13 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// The workers of a user's federation use the MinIO of its origin, the coordinator's
-// cluster, where their syncers can (record.OriginStorage). Those of the administrator's do
-// not: the origin's OSCAR would answer him MinIO's root keys, which never leave a
-// cluster.
+// The workers of a user's federation use the MinIO of their origin, the coordinator's cluster,
+// where their syncers can (record.OriginStorage). The workers of the administrator's
+// federations do not: the origin's OSCAR would answer with MinIO's root keys, which never leave
+// a cluster.
 
-// MinioOf is the MinIO of a cluster as its syncer reports it. Without an endpoint nothing is
-// known of it, or nothing that anybody could reach.
+// MinioOf is the MinIO of a cluster as its syncer reports it. It has no endpoint when none is
+// known, or none that can be reached.
 func (v *View) MinioOf(cluster string) record.OriginStorage {
 	out := record.OriginStorage{ClusterID: cluster}
 	n := v.Nodes[cluster]
@@ -23,7 +23,7 @@ func (v *View) MinioOf(cluster string) record.OriginStorage {
 	}
 	o := n.Self.Rec
 	out.MinioEndpoint, out.MinioRegion = o.MinioEndpoint, o.MinioRegion
-	// An older syncer does not say, and nobody's certificate is trusted for that.
+	// An older syncer does not report it: then its certificate is verified.
 	out.MinioVerify = o.MinioVerify == nil || *o.MinioVerify
 	return out
 }
@@ -51,8 +51,8 @@ func (v *View) OriginStorage(o topology.Origin) *record.OriginStorage {
 	return &out
 }
 
-// StorageUsed is the MinIO that a replica's minio.default is, as far as it is known: of its
-// own cluster, or of the origin when its syncer says that it uses that.
+// StorageUsed is the MinIO that a replica's minio.default means, as far as it is known: that of
+// its own cluster, or that of the origin when its syncer reports that it uses it.
 func (v *View) StorageUsed(p MemberRef) record.OriginStorage {
 	m := p.At()
 	at := m.ClusterID

@@ -8,9 +8,9 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// TokenState is what the store has of one federation's tokens: the order to the holder
-// and its report, and of each member what it wants, as it was passed on, answered and
-// passed back.
+// TokenState is the state of one federation's tokens in the store: the order to the holder and
+// its report, and for each member its want, the ask that was passed on, the answer, and the
+// grant that was passed back.
 type TokenState struct {
 	Holds    map[string]Versioned[record.Hold]    // by holder
 	Holdings map[string]Versioned[record.Holding] // by holder
@@ -20,10 +20,10 @@ type TokenState struct {
 	Granted  map[Exchange]Versioned[record.Grant]
 }
 
-// Exchange is between a holder and a member.
+// Exchange identifies a token exchange between a holder and a member.
 type Exchange struct{ Holder, Member string }
 
-// NewTokenState is empty.
+// NewTokenState makes an empty TokenState.
 func NewTokenState() *TokenState {
 	return &TokenState{
 		Holds: map[string]Versioned[record.Hold]{}, Holdings: map[string]Versioned[record.Holding]{},
@@ -36,7 +36,7 @@ func (c *TokenState) empty() bool {
 	return len(c.Holds)+len(c.Holdings)+len(c.Wants)+len(c.Grants)+len(c.Asks)+len(c.Granted) == 0
 }
 
-// Hold is the order to the one holder, and who that is; empty when there is none.
+// Hold is the holder and the order to it; both are empty when there is none.
 func (c *TokenState) Hold() (holder string, h Versioned[record.Hold]) {
 	if c == nil || len(c.Holds) == 0 {
 		return "", h
@@ -72,8 +72,8 @@ func (v *View) applyToken(ref record.Ref, kv store.KV, exists bool) {
 	}
 }
 
-// setAt is set for any kind of key. A record that cannot be read is as absent, but for
-// its revision, without which nothing could be put in its place.
+// setAt is set for any kind of key. A record that cannot be read counts as absent but keeps its
+// revision, so that a new one can be written over it.
 func setAt[K comparable, T any](v *View, m map[K]Versioned[T], key K, kv store.KV, exists bool) {
 	if !exists {
 		delete(m, key)
@@ -83,7 +83,7 @@ func setAt[K comparable, T any](v *View, m map[K]Versioned[T], key K, kv store.K
 	m[key] = Versioned[T]{Rec: value, Rev: kv.ModRevision}
 }
 
-// WithTokens lists the federations that anything stands of about tokens.
+// WithTokens lists the federations that have token records on one of the clusters.
 func (v *View) WithTokens(clusters []string) []string {
 	if len(clusters) == 0 || len(v.Tokens) == 0 {
 		return nil
@@ -103,5 +103,5 @@ func (c *TokenState) concerns(cluster string) bool {
 	return holds || wants
 }
 
-// Location is the place of a service.
+// Location is a service on a cluster.
 type Location struct{ Cluster, Service string }

@@ -6,16 +6,16 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// Trouble is why nothing can be done on a cluster although its syncer is connected, as
-// that tells it; the zero value is none.
+// Trouble is why nothing can be done on a cluster although its syncer is connected. The syncer
+// reports it. The zero value is none.
 type Trouble struct {
 	Reason  record.Reason
 	Message string
-	// away says that it has been so for so long that nobody waits for the cluster.
+	// Away says that this has lasted so long that no request waits for the cluster any more.
 	Away bool
 }
 
-// MaxTrouble is how much of a syncer's words about its cluster is passed on, in bytes.
+// MaxTrouble bounds, in bytes, a syncer's message about its cluster.
 const MaxTrouble = 600
 
 // Trouble is why nothing can be done on a cluster although its syncer is connected.

@@ -4,8 +4,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// View is the store at one revision. It is given to functions that read the state, and
-// is good for as long as they run. Its records are shared: a reader changes none.
+// View is the store at one revision. Functions that read the state receive it, and it is valid
+// only while they run. Its records are shared: a reader changes none.
 type View struct {
 	Revision    int64
 	Meta        *record.Meta
@@ -14,24 +14,23 @@ type View struct {
 	Federations map[string]Versioned[record.Federation]
 	Names       map[string]string
 	Nodes       map[string]*Node
-	// named lists, for a service name, the federations with a member of that name,
-	// also one that leaves.
+	// Named lists, for a service name, the federations with a member of that name, also one
+	// that leaves.
 	Named map[string]map[string]bool
-	// registrations counts the changes of what clusters are registered or were.
+	// Registrations counts the changes to the set of registered clusters.
 	Registrations int
-	// onCluster lists, for a cluster, the federations with a member on it, one that
-	// is being added or one that leaves.
+	// OnCluster lists, for a cluster, the federations with a member on it, also one that is
+	// being added or that leaves.
 	OnCluster map[string]map[string]bool
 	Deleted   map[string]Versioned[record.Deleted]
-	// deletedOf lists, for cluster/service, the uids of earlier lives.
+	// DeletedOf lists, for cluster/service, the uids of earlier lives.
 	DeletedOf map[string]map[string]bool
-	// marked has, for the mark of a service's token, the place of that service.
+	// Marked has, for the mark of a service's token, the location of that service.
 	Marked map[string]Location
-	// custody is of the tokens of each federation that has any.
+	// Tokens has the token state of each federation that has any.
 	Tokens map[string]*TokenState
-	// jobs is of the jobs.
-	Jobs jobIndex
-	// news is what the present refresh has changed.
+	Jobs   jobIndex
+	// news collects the changes of the present refresh.
 	news *Changes
 }
 
@@ -41,7 +40,7 @@ type Versioned[T any] struct {
 	Rev int64
 }
 
-// Node is what stands below c/<cluster>/.
+// Node has the records below c/<cluster>/.
 type Node struct {
 	Session     Versioned[record.Session]
 	Desired     map[string]Versioned[record.Desired]
@@ -71,7 +70,7 @@ func (v *View) Alive(cluster string) bool {
 	return n != nil && n.Session.Rec != nil
 }
 
-// Desired is what is asked of a service on a cluster.
+// Desired is the desired record of a service on a cluster.
 func (v *View) Desired(cluster, service string) Versioned[record.Desired] {
 	if n := v.Nodes[cluster]; n != nil {
 		return n.Desired[service]
@@ -79,7 +78,7 @@ func (v *View) Desired(cluster, service string) Versioned[record.Desired] {
 	return Versioned[record.Desired]{}
 }
 
-// Observed is what the syncer of a cluster reports of a service.
+// Observed is the report of a cluster's syncer about a service.
 func (v *View) Observed(cluster, service string) Versioned[record.Observed] {
 	if n := v.Nodes[cluster]; n != nil {
 		return n.Observed[service]

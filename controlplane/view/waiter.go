@@ -11,21 +11,20 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// Subject is what somebody waits for a change of: one federation, or whatever
-// federation has a member of a name, also one that comes to have it. One of the two
-// is empty.
+// Subject is what a waiter waits for: changes of one federation, or of every federation that
+// has or gets a member of a name. One of the two fields is empty.
 type Subject struct{ federation, Service string }
 
-// waiters tell those who wait for changes of what callers are shown that there is one.
-// A thousand who wait for a thousand federations cost a change one look.
+// waiters wakes each waiter when the view of its federation changes. With a thousand waiters
+// for a thousand federations, one change wakes only one of them.
 type waiters struct {
 	mu sync.Mutex
 	of map[Subject]map[*waiter]bool
 }
 
-// waiter is woken after each change of its subject since it was made; changes that come
-// before it has looked wake it once. Who has made it looks only then, so that no change
-// comes in between, and must drop it.
+// waiter is woken after each change of its subject since it was made; several changes before it
+// looks wake it once. The caller makes it first and looks then, so that no change comes in
+// between, and must drop it.
 type waiter struct {
 	Wake chan struct{}
 	all  *waiters
@@ -55,7 +54,7 @@ func (one *waiter) Drop() {
 	}
 }
 
-// idle says that nobody waits.
+// idle says that there are no waiters.
 func (w *waiters) idle() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,7 +106,7 @@ func (s *State) notifyWaiters(federations, clusters map[string]bool, names []str
 		for uid := range s.view.OnCluster[cluster] {
 			add(uid)
 		}
-		// Whose token is held there, without a member there any more.
+		// A federation may have its token there without a member.
 		for _, uid := range s.view.WithTokens([]string{cluster}) {
 			add(uid)
 		}
@@ -115,9 +114,9 @@ func (s *State) notifyWaiters(federations, clusters map[string]bool, names []str
 	s.Waiters.notify(about)
 }
 
-// Follow calls look now and after every change of a federation, until it is done or
-// fails. When wait has passed look is called once more, with over; who is not done
-// then goes on until ctx ends. What is waited for was accepted: an end of ctx is
+// Follow calls look now and after every change of a federation, until look is done or fails.
+// When wait has passed it calls look once more, with over set; if look is still not done,
+// Follow goes on until ctx ends. The request was accepted by then: an end of ctx is
 // store.ErrUnknownOutcome.
 func (s *State) Follow(ctx context.Context, uid string, wait time.Duration, look func(over bool) (done bool, err error)) error {
 	timer := time.NewTimer(max(wait, 0))
@@ -139,7 +138,7 @@ func (s *State) Follow(ctx context.Context, uid string, wait time.Duration, look
 	}
 }
 
-// Nudge wakes the reader of a channel that has room for one signal.
+// Nudge wakes the reader of a channel that buffers one signal.
 func Nudge(wake chan struct{}) {
 	select {
 	case wake <- struct{}{}:

@@ -14,7 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/storetest"
 )
 
-// seen is a state over a store of its own, which a test refreshes when it wants to.
+// testState is a state over a store of its own. A test refreshes it by writing.
 type testState struct {
 	*State
 	t     *testing.T
@@ -101,7 +101,7 @@ func TestAThousandWaitersDoNotLookAtEveryChange(t *testing.T) {
 	<-looking
 	s.write(func(tx *store.Txn) { putFederation(tx, fmt.Sprintf("f%d", changed), 2, fmt.Sprintf("s%d", changed)) })
 	<-told
-	// Who is woken is woken within the write, and looks before it hears of an end.
+	// The write wakes the waiter, which looks before it can see that ctx has ended.
 	cancel()
 	all.Wait()
 	if got := looks.Load(); got != n+1 {
@@ -129,8 +129,7 @@ func TestAChangeBetweenLookAndWaitIsNotLost(t *testing.T) {
 	}
 }
 
-// TestWhoIsWoken: everything that changes what callers are shown of a federation, and
-// what does not.
+// TestWhoIsWoken lists the changes that wake a waiter, and those that do not.
 func TestWhoIsWoken(t *testing.T) {
 	s := newTestState(t)
 	s.write(func(tx *store.Txn) {
