@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
@@ -115,15 +118,18 @@ func (o *observer) follow(ctx context.Context, fn func(seen) bool) error {
 	}
 }
 
-// leasesEnded returns when no session is left: each is a lease.
-func (o *observer) leasesEnded(ctx context.Context) error {
+// sessionsEnded returns when no cluster has a session. The control plane keeps a lease of
+// its own, so that leases are not counted.
+func (o *observer) sessionsEnded(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, await.Limit)
 	defer cancel()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		leases, err := o.client.Leases(ctx)
-		if err != nil || len(leases.Leases) == 0 {
+		keys, err := o.client.Get(ctx, record.ClusterTreePrefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+		if err != nil || !slices.ContainsFunc(keys.Kvs, func(kv *mvccpb.KeyValue) bool {
+			return record.ParseKey(string(kv.Key)).Kind == record.KindSession
+		}) {
 			return err
 		}
 		select {

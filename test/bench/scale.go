@@ -96,7 +96,7 @@ func (w *bench) returnOfAll(ctx context.Context, out *report) ([][]string, error
 	if err := w.fleet.do("Lost", None{}); err != nil {
 		return nil, err
 	}
-	if err := w.eyes.leasesEnded(ctx); err != nil {
+	if err := w.eyes.sessionsEnded(ctx); err != nil {
 		return nil, err
 	}
 	if _, err := w.eyes.settled(ctx, time.Second); err != nil {
