@@ -33,6 +33,10 @@ func (w *world) restore() string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	// A fresh read waits until the instance has seen the epoch: it refuses jobs before.
+	if _, _, err := w.Jobs.Jobs(w.t.Context(), admin, jobs.Query{}); err != nil {
+		w.t.Fatal(err)
+	}
 	return epoch
 }
 
