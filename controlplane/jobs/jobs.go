@@ -66,7 +66,7 @@ type Controller struct {
 	posts   *worker.Worker[string]
 	metrics *metrics
 	// seen is when this instance first saw the pauses of jobs, and frozen Jobs.
-	seen clock.Sightings
+	seen clock.FirstSeen
 	// needs caches the resource requests of each federation's jobs.
 	needs needsCache
 }

@@ -40,7 +40,7 @@ func offerStep(v *view.View, id string, cfg stepConfig) *jobStep {
 }
 
 // situationOfOffer is false when the cluster has no replica that the offer can belong to.
-func situationOfOffer(v *view.View, id, cluster string, seen *clock.Sightings, now time.Time) (offerSituation, bool) {
+func situationOfOffer(v *view.View, id, cluster string, seen *clock.FirstSeen, now time.Time) (offerSituation, bool) {
 	n := v.Nodes[cluster]
 	o := n.Offers[id].Rec
 	if o == nil {

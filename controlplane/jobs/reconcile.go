@@ -170,7 +170,7 @@ func (c *Controller) stepJobs(ctx context.Context, ids []string) (left []string,
 type stepConfig struct {
 	now time.Time
 	// seen is when this instance first saw the pauses of jobs, and frozen Jobs.
-	seen *clock.Sightings
+	seen *clock.FirstSeen
 	// lost says whether a cluster has been away for so long that its claimed jobs go to others.
 	lost            func(cluster string) bool
 	pause, patience time.Duration

@@ -17,7 +17,7 @@ import (
 // round is one scan of the queues.
 type round struct {
 	// seen is when this instance first saw what jobs wait for.
-	seen       *clock.Sightings
+	seen       *clock.FirstSeen
 	now        time.Time
 	epoch      string
 	candidates map[string]*Candidates

@@ -16,9 +16,6 @@ type FirstSeen struct {
 	seen map[string]seen
 }
 
-// Sightings is the former name of FirstSeen.
-type Sightings = FirstSeen
-
 type seen struct {
 	what string
 	at   time.Time

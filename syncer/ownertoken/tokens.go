@@ -28,7 +28,7 @@ type Tokens struct {
 	queue *worker.Worker[string]
 	needs *needs
 	// seen is when access tokens of others were first seen.
-	seen clock.Sightings
+	seen clock.FirstSeen
 	// news rings when any token has come, and onNews is told of which federation.
 	news   *bell
 	onNews func(view *store.MirrorView, federation string)

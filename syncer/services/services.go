@@ -110,7 +110,7 @@ type Services struct {
 	// stale paces those that were decided on what is no longer so.
 	stale workqueue.TypedRateLimiter[string]
 	// deadlines are when those of services were first seen.
-	deadlines clock.Sightings
+	deadlines clock.FirstSeen
 
 	mu sync.Mutex
 	// periodic holds the names that the next decision looks at as a resync, and
