@@ -23,7 +23,7 @@ type ChangeDraft struct {
 	Rev int64
 	// Fence is the revision at which the clusters were validated. Nothing was staged before it.
 	Fence int64
-	// Old and service are the definitions before and after, with their secrets.
+	// Old and Service are the definitions before and after, with their secrets.
 	Old, Service *oscar.Service
 	// Differs is false when nothing is to be written.
 	Differs    bool
@@ -33,7 +33,7 @@ type ChangeDraft struct {
 	Rendered   []Rendered
 	before     []gate.Staged
 	definition []gate.Staged
-	// Data and Jobs are the owner's orders for the members that are removed.
+	// data and jobs are the owner's orders for the members that are removed.
 	data, jobs string
 	resolve    *Resolution
 }

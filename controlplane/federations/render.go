@@ -30,7 +30,7 @@ type Renderer struct {
 	cp      *Controller
 	service *oscar.Service
 	graph   *topology.Graph
-	// Fed is the federation at the generation to render.
+	// fed is the federation at the generation to render.
 	fed record.Federation
 	// Name gives the specs their names.
 	Name   func(service, uid string) string
@@ -95,7 +95,7 @@ type Rendered struct {
 	Patch  json.RawMessage
 	// Left names the buckets of earlier lives that it may attach to.
 	Left []string
-	// LeftBy names the services that may have made those; nil without any.
+	// leftBy names the services that may have made those; nil without any.
 	leftBy []string
 	// Origin is the storage of the origin that it uses; nil for its own cluster's.
 	Origin *record.OriginStorage

@@ -71,15 +71,15 @@ func (w *waiters) notify(about map[Subject]bool) {
 	}
 }
 
-// affectsShown says whether every federation with a member on a cluster may look different
-// after a change of a key: its session, its registration, and what it is told of itself.
+// affectsShown says whether a change of such a key can change the view of every federation on
+// the cluster: its session, its registration, and its desired state.
 func affectsShown(k record.Kind) bool {
 	return k == record.KindSession || k == record.KindCluster || k == record.KindDesiredCluster
 }
 
-// notifyWaiters wakes who waits for one of the federations, for one on one of the
-// clusters, or for a service name that a federation has had before. It needs mu, held for
-// writing: who looks then sees the change.
+// notifyWaiters wakes the waiters for one of the federations, for a federation on one of the
+// clusters, or for a service name that a federation had before. The caller holds mu for
+// writing, so a woken waiter sees the change.
 func (s *State) notifyWaiters(federations, clusters map[string]bool, names []string) {
 	if s.Waiters.idle() {
 		return
