@@ -15,8 +15,8 @@ func (c *ControlPlane) Info(context.Context) gate.Info {
 		if v.Meta != nil {
 			out.ControlPlane = v.Meta.ControlPlane
 		}
-		out.Clusters = len(v.Clusters)
-		for id := range v.Clusters {
+		out.Clusters = v.Clusters.Len()
+		for id := range v.Clusters.All() {
 			if v.Alive(id) {
 				out.Alive++
 			}

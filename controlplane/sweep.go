@@ -52,7 +52,7 @@ func (c *ControlPlane) sweepOnce(ctx context.Context, suspects map[string]int64)
 	prefixes := []string{record.HistoryPrefix, record.SecretsPrefix}
 	var tokens []string
 	c.state.Read(func(v *view.View) {
-		for cluster := range v.Nodes {
+		for cluster := range v.Nodes.All() {
 			tokens = append(tokens, record.TokensPrefix(cluster))
 			prefixes = append(prefixes, record.SpecsPrefix(cluster), record.TokensPrefix(cluster))
 		}

@@ -44,9 +44,9 @@ func (c *Controller) Capacities(ctx context.Context, caller identity.Caller) (Ca
 	}
 	out := Capacities{Clusters: []Capacity{}}
 	c.state.Read(func(v *view.View) {
-		for id, reg := range v.Clusters {
+		for id, reg := range v.Clusters.All() {
 			r := Capacity{ClusterID: id, State: reg.Rec.State, Alive: v.Alive(id)}
-			if n := v.Nodes[id]; n != nil && n.Fresh() {
+			if n := v.Nodes.Get(id); n != nil && n.Fresh() {
 				r.Fresh, r.Capacity = true, n.Capacity.Rec // never changed once it is read
 				if !caller.Administrator {
 					r.Capacity = unnamed(r.Capacity)
@@ -56,7 +56,7 @@ func (c *Controller) Capacities(ctx context.Context, caller identity.Caller) (Ca
 					r.Message = n.Capacity.Rec.Message
 				}
 			}
-			if reserved := v.Jobs.Reserved[id].Rec; reserved != nil {
+			if reserved := v.Jobs.Reserved.Get(id).Rec; reserved != nil {
 				for _, p := range reserved.Jobs {
 					r.PromisedMillicores += p.Millicores * p.Count
 					r.PromisedBytes += p.Bytes * p.Count
@@ -65,7 +65,7 @@ func (c *Controller) Capacities(ctx context.Context, caller identity.Caller) (Ca
 			out.Clusters = append(out.Clusters, r)
 		}
 		if caller.Administrator {
-			for _, n := range v.Jobs.InFlight {
+			for _, n := range v.Jobs.InFlight.All() {
 				out.Jobs += n
 			}
 		}

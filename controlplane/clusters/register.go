@@ -133,7 +133,7 @@ func (c *Controller) Clusters(ctx context.Context, caller identity.Caller) ([]Cl
 	}
 	out := []Cluster{}
 	c.state.Read(func(v *view.View) {
-		for _, reg := range v.Clusters {
+		for _, reg := range v.Clusters.All() {
 			out = append(out, showCluster(v, reg, c.streamOf).shownTo(caller))
 		}
 	})
@@ -157,7 +157,7 @@ func (c *Controller) Cluster(ctx context.Context, caller identity.Caller, id str
 func (c *Controller) clusterByID(id string) (*Cluster, error) {
 	var out *Cluster
 	c.state.Read(func(v *view.View) {
-		if reg, ok := v.Clusters[id]; ok {
+		if reg, ok := v.Clusters.Lookup(id); ok {
 			value := showCluster(v, reg, c.streamOf)
 			out = &value
 		}
@@ -194,7 +194,7 @@ func showCluster(v *view.View, of view.Versioned[record.Cluster], stream func(cl
 			out.Removal.Waits, out.Removal.Blocked = d.Waits, d.Blocked
 		}
 	}
-	if n := v.Nodes[reg.ClusterID]; n != nil && n.Self.Rec != nil {
+	if n := v.Nodes.Get(reg.ClusterID); n != nil && n.Self.Rec != nil {
 		self := n.Self.Rec
 		out.OscarVersion, out.QueueS, out.Reason, out.Orphans = self.OscarVersion, self.QueueS, self.Reason, self.Orphans
 		out.Message = view.Shorten(self.Message, view.MaxTrouble)
@@ -203,7 +203,7 @@ func showCluster(v *view.View, of view.Versioned[record.Cluster], stream func(cl
 			out.Reason = record.ReasonOtherIdentity
 		}
 	}
-	if n := v.Nodes[reg.ClusterID]; n != nil && n.DesiredSelf.Rec != nil && n.DesiredSelf.Rec.SameOscarAs != "" {
+	if n := v.Nodes.Get(reg.ClusterID); n != nil && n.DesiredSelf.Rec != nil && n.DesiredSelf.Rec.SameOscarAs != "" {
 		out.Reason = record.ReasonSameOscar
 	}
 	return out
@@ -282,8 +282,8 @@ func (c *Controller) AwaitCluster(ctx context.Context, id string) error {
 		changed := c.state.Watch()
 		usable := false
 		c.state.Read(func(v *view.View) {
-			n := v.Nodes[id]
-			usable = n != nil && n.Session.Rec != nil && n.Self.Rec != nil && n.Self.Rec.Recipient != "" && v.Clusters[id].Rec != nil
+			n := v.Nodes.Get(id)
+			usable = n != nil && n.Session.Rec != nil && n.Self.Rec != nil && n.Self.Rec.Recipient != "" && v.Clusters.Get(id).Rec != nil
 		})
 		if usable {
 			return nil

@@ -152,10 +152,10 @@ func (c *Controller) awaitRemoved(ctx context.Context, id, uid string, wait time
 		var res RemoveResult
 		done := false
 		c.state.Read(func(v *view.View) {
-			if n := v.Nodes[id]; n != nil && v.ClusterUID(id) == uid {
-				res.Pending = len(n.Desired)
+			if n := v.Nodes.Get(id); n != nil && v.ClusterUID(id) == uid {
+				res.Pending = n.Desired.Len()
 			}
-			reg, ok := v.Clusters[id]
+			reg, ok := v.Clusters.Lookup(id)
 			if !ok || reg.Rec.UID != uid {
 				done = true
 				return

@@ -17,8 +17,8 @@ func (c *Controller) MarkSameOscar(ctx context.Context, cluster string) error {
 	wrong := map[string]string{}
 	c.state.Read(func(v *view.View) {
 		id := v.OscarID(cluster)
-		for other := range v.Clusters {
-			n := v.Nodes[other]
+		for other := range v.Clusters.All() {
+			n := v.Nodes.Get(other)
 			if n == nil || n.DesiredSelf.Rec == nil {
 				continue
 			}

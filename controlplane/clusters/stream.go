@@ -145,7 +145,7 @@ func checkPeer(cluster, uid string) error {
 // mayStream says whether a cluster under a registration may have a stream, and which key it
 // proves itself by.
 func mayStream(v *view.View, cluster, uid string) (recipient string, err error) {
-	reg := v.Clusters[cluster].Rec
+	reg := v.Clusters.Get(cluster).Rec
 	switch {
 	case reg == nil || reg.UID != uid:
 		return "", &fault.Error{Code: fault.CodeForbidden, Message: "no such cluster is registered"}
@@ -228,7 +228,7 @@ func (c *Controller) closeStreams(ctx context.Context) {
 		}
 		c.hub.Keep(func(p relay.Peer) bool {
 			var reg *record.Cluster
-			c.state.Read(func(v *view.View) { reg = v.Clusters[p.Cluster].Rec })
+			c.state.Read(func(v *view.View) { reg = v.Clusters.Get(p.Cluster).Rec })
 			return reg != nil && reg.UID == p.UID && reg.Revoked == nil
 		})
 	}

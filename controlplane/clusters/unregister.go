@@ -25,8 +25,8 @@ func (c *Controller) removalStep(ctx context.Context, cluster string) error {
 			rev, next = at, decide.DecideRemoval(sit)
 			return
 		}
-		n := v.Nodes[cluster]
-		forgotten = n != nil && n.DesiredSelf.Rec != nil && len(n.Desired)+len(n.Assignments) == 0
+		n := v.Nodes.Get(cluster)
+		forgotten = n != nil && n.DesiredSelf.Rec != nil && n.Desired.Len()+n.Assignments.Len() == 0
 	})
 	switch {
 	case next.Unregister:
@@ -144,7 +144,7 @@ func (c *Controller) forgetCluster(ctx context.Context, id string, idle bool) er
 func (c *Controller) SweepRemoved(ctx context.Context) error {
 	var old []string
 	c.state.Read(func(v *view.View) {
-		for id, n := range v.Nodes {
+		for id, n := range v.Nodes.All() {
 			d := n.DesiredSelf.Rec
 			if d != nil && d.RemovedAt != nil && c.gate.Age(n.DesiredSelf.Rev) > c.cfg.KeepDeleted {
 				old = append(old, id)

@@ -82,14 +82,14 @@ func (c *Controller) registrations() (n int) {
 func (c *Controller) standings() map[access.Life]access.Standing {
 	out := map[access.Life]access.Standing{}
 	c.state.Read(func(v *view.View) {
-		for id, reg := range v.Clusters {
+		for id, reg := range v.Clusters.All() {
 			life := access.Life{Cluster: id, UID: reg.Rec.UID}
 			out[life] = decideStanding(life, reg.Rec, nil)
 		}
-		for id, n := range v.Nodes {
+		for id, n := range v.Nodes.All() {
 			if told := n.DesiredSelf.Rec; told != nil {
 				life := access.Life{Cluster: id, UID: told.UID}
-				if standing := decideStanding(life, v.Clusters[id].Rec, told); standing != access.Gone {
+				if standing := decideStanding(life, v.Clusters.Get(id).Rec, told); standing != access.Gone {
 					out[life] = standing
 				}
 			}
@@ -107,15 +107,15 @@ func (c *Controller) keepUsersOnce(ctx context.Context) error {
 		want := access.Wanted{Standing: func(life access.Life) (standing access.Standing) {
 			c.state.Read(func(v *view.View) {
 				var told *record.DesiredCluster
-				if n := v.Nodes[life.Cluster]; n != nil {
+				if n := v.Nodes.Get(life.Cluster); n != nil {
 					told = n.DesiredSelf.Rec
 				}
-				standing = decideStanding(life, v.Clusters[life.Cluster].Rec, told)
+				standing = decideStanding(life, v.Clusters.Get(life.Cluster).Rec, told)
 			})
 			return standing
 		}}
 		c.state.Read(func(v *view.View) {
-			for id, reg := range v.Clusters {
+			for id, reg := range v.Clusters.All() {
 				if reg.Rec.Joined != nil && reg.Rec.Revoked == nil {
 					want.Needed = append(want.Needed, access.Life{Cluster: id, UID: reg.Rec.UID})
 				}

@@ -161,14 +161,14 @@ func someOf(names []string) string {
 // Removal is the situation of a cluster that is being removed, and the revision of its
 // registration; false when it is not registered.
 func Removal(v *view.View, id string) (ClusterSituation, int64, bool) {
-	reg, ok := v.Clusters[id]
+	reg, ok := v.Clusters.Lookup(id)
 	if !ok {
 		return ClusterSituation{}, 0, false
 	}
 	out := ClusterSituation{reg: *reg.Rec, trouble: v.Trouble(id)}
 	out.alive = v.Alive(id) && !out.trouble.Away
-	for _, uid := range slices.Sorted(maps.Keys(v.OnCluster[id])) {
-		f := v.Federations[uid].Rec
+	for _, uid := range slices.Sorted(maps.Keys(v.OnCluster.Get(id))) {
+		f := v.Federations.Get(uid).Rec
 		on := func(m record.Member) bool { return m.ClusterID == id && m.Replica() }
 		if slices.ContainsFunc(f.Leaving, on) {
 			out.Leaving++
@@ -185,10 +185,10 @@ func Removal(v *view.View, id string) (ClusterSituation, int64, bool) {
 			out.Members++
 		}
 	}
-	if n := v.Nodes[id]; n != nil {
-		out.Records, out.jobs = len(n.Desired), len(n.Assignments)
+	if n := v.Nodes.Get(id); n != nil {
+		out.Records, out.jobs = n.Desired.Len(), n.Assignments.Len()
 	}
-	for _, c := range v.Tokens {
+	for _, c := range v.Tokens.All() {
 		if _, holds := c.Holds[id]; holds {
 			out.tokens++
 		}

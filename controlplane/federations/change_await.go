@@ -33,7 +33,7 @@ func (c *Controller) awaitVotes(ctx context.Context, uid, requestID string) erro
 	return c.state.Follow(ctx, uid, 0, func(bool) (bool, error) {
 		waits := false
 		c.state.Read(func(v *view.View) {
-			f := v.Federations[uid].Rec
+			f := v.Federations.Get(uid).Rec
 			waits = f != nil && f.Change != nil && f.Change.RequestID == requestID
 		})
 		return !waits, nil
@@ -46,7 +46,7 @@ func (c *Controller) verdict(ctx context.Context, a attempt, q request.Claim) er
 	requestID := q.RequestID
 	var f record.Federation
 	c.state.Read(func(v *view.View) {
-		if now := v.Federations[a.UID].Rec; now != nil {
+		if now := v.Federations.Get(a.UID).Rec; now != nil {
 			f = *now
 		}
 	})
@@ -172,7 +172,7 @@ func (c *Controller) changed(id Change, uid string) (res *ChangeResult, atWork b
 	var fed view.Federation
 	leaving, found := false, false
 	c.state.Read(func(v *view.View) {
-		f, ok := v.Federations[uid]
+		f, ok := v.Federations.Lookup(uid)
 		if !ok {
 			return
 		}

@@ -202,8 +202,8 @@ func (o DeleteOptions) orders() decide.DeletionOrders {
 func (c *Controller) leaving(caller identity.Caller, service, clusterID string, otherwise error) (view.MemberRef, error) {
 	out, err := view.MemberRef{}, otherwise
 	c.state.Read(func(v *view.View) {
-		for uid := range v.Named[service] {
-			rev, f := v.Federations[uid].Rev, v.Federations[uid].Rec
+		for uid := range v.Named.Get(service) {
+			rev, f := v.Federations.Get(uid).Rev, v.Federations.Get(uid).Rec
 			if !caller.MayChange(f.Owner) {
 				continue
 			}
@@ -228,7 +228,7 @@ func (c *Controller) awaitGone(ctx context.Context, uid string, wait time.Durati
 	_ = c.state.Follow(ctx, uid, wait, func(over bool) (bool, error) {
 		pending, reachable := 0, 0
 		c.state.Read(func(v *view.View) {
-			f, ok := v.Federations[uid]
+			f, ok := v.Federations.Lookup(uid)
 			if !ok {
 				return
 			}

@@ -26,7 +26,7 @@ func (c *Controller) Deleted(ctx context.Context, caller identity.Caller, groupI
 		wanted := func(owner, group string) bool {
 			return caller.MayChange(owner) && (groupID == "" || groupID == group)
 		}
-		for _, f := range v.Federations {
+		for _, f := range v.Federations.All() {
 			if !wanted(f.Rec.Owner, f.Rec.GroupID) {
 				continue
 			}
@@ -36,7 +36,7 @@ func (c *Controller) Deleted(ctx context.Context, caller identity.Caller, groupI
 				}
 			}
 		}
-		for _, d := range v.Deleted {
+		for _, d := range v.Deleted.All() {
 			if wanted(d.Rec.Owner, d.Rec.GroupID) {
 				out = append(out, remembered(d.Rec))
 			}
@@ -68,7 +68,7 @@ func remembered(d *record.Deleted) v1.DeletedReplica {
 
 // deletedReplica shows the outcome for a member that was ordered to be deleted.
 func deletedReplica(v *view.View, f *record.Federation, m record.Member) v1.DeletedReplica {
-	if d, ok := v.Deleted[m.UID]; ok {
+	if d, ok := v.Deleted.Lookup(m.UID); ok {
 		return remembered(d.Rec)
 	}
 	out := v1.DeletedReplica{
@@ -131,7 +131,7 @@ func (c *Controller) fatesOf(f *record.Federation, members []record.Member) []v1
 func (c *Controller) withRemoved(ctx context.Context, res *ChangeResult, p view.MemberRef, wait time.Duration) *ChangeResult {
 	var after []record.Member
 	c.state.Read(func(v *view.View) {
-		if f, ok := v.Federations[p.UID]; ok {
+		if f, ok := v.Federations.Lookup(p.UID); ok {
 			after = f.Rec.Members
 		}
 	})

@@ -37,7 +37,7 @@ func (c *Controller) Taken(owner string, g *topology.Graph) error {
 	var named string
 	held := map[string]*record.Desired{}
 	c.state.Read(func(v *view.View) {
-		named = v.Names[record.NameKey(owner, g.GroupID)]
+		named = v.Names.Get(record.NameKey(owner, g.GroupID))
 		for _, n := range g.Replicas() {
 			held[n.Name()] = v.Desired(n.Member.ClusterID, n.Member.ServiceName).Rec
 		}
@@ -122,7 +122,7 @@ func (c *Controller) DigestOfChange(caller identity.Caller, d *ChangeDraft) stri
 func (c *Controller) digestReplica(sum digest, r Rendered, added bool) {
 	var cluster string
 	c.state.Read(func(v *view.View) {
-		if reg, ok := v.Clusters[r.At.ClusterID]; ok {
+		if reg, ok := v.Clusters.Lookup(r.At.ClusterID); ok {
 			cluster = reg.Rec.UID
 		}
 	})

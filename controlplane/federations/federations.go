@@ -99,7 +99,7 @@ func (c *Controller) stateChanged(news *view.Changes) {
 	var near []string
 	c.state.Read(func(v *view.View) {
 		for cluster := range news.Clusters {
-			for uid := range v.OnCluster[cluster] {
+			for uid := range v.OnCluster.Get(cluster) {
 				near = append(near, uid)
 			}
 		}

@@ -51,7 +51,7 @@ func (c *Controller) Federations(ctx context.Context, caller identity.Caller) ([
 	}
 	out := []view.Federation{}
 	c.state.Read(func(v *view.View) {
-		for _, f := range v.Federations {
+		for _, f := range v.Federations.All() {
 			if caller.MayRead(f.Rec.Owner, f.Rec.Visibility, f.Rec.AllowedUsers) {
 				out = append(out, v.Show(f.Rec, f.Rev).Federation)
 			}
@@ -86,7 +86,7 @@ func (c *Controller) Federation(ctx context.Context, caller identity.Caller, ref
 	var out view.Federation
 	c.state.Read(func(v *view.View) {
 		var rev int64
-		for _, of := range v.Federations {
+		for _, of := range v.Federations.All() {
 			f := of.Rec
 			if f.UID != ref && f.GroupID != ref || !caller.MayRead(f.Owner, f.Visibility, f.AllowedUsers) {
 				continue
@@ -137,7 +137,7 @@ func (c *Controller) federationByUID(uid string) (view.Shown, bool) {
 	var out view.Shown
 	found := false
 	c.state.Read(func(v *view.View) {
-		if f, ok := v.Federations[uid]; ok {
+		if f, ok := v.Federations.Lookup(uid); ok {
 			found, out = true, v.Show(f.Rec, f.Rev)
 		}
 	})

@@ -20,7 +20,7 @@ func (c *Controller) registered(caller identity.Caller) (topology.Env, int64) {
 	var fence int64
 	c.state.Read(func(v *view.View) {
 		fence = v.Fence
-		for id, reg := range v.Clusters {
+		for id, reg := range v.Clusters.All() {
 			env.Clusters[id] = string(reg.Rec.State)
 			if groups := reg.Rec.AllowedGroups; len(groups) > 0 && !caller.InGroup(groups...) {
 				env.Barred[id] = forGroups(groups)

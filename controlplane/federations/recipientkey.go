@@ -68,7 +68,7 @@ func (c *Controller) awaitKeys(ctx context.Context, err error, began time.Time) 
 		waits := false
 		c.state.Read(func(v *view.View) {
 			waits = slices.ContainsFunc(e.clusters, func(id string) bool {
-				return v.Clusters[id].Rec != nil && v.SealsTo(id).Key == ""
+				return v.Clusters.Get(id).Rec != nil && v.SealsTo(id).Key == ""
 			})
 		})
 		if !waits {

@@ -90,7 +90,7 @@ func (c *Controller) situation(uid string) (view.Situation, int64, bool) {
 	var rev int64
 	found := false
 	c.state.Read(func(v *view.View) {
-		f, ok := v.Federations[uid]
+		f, ok := v.Federations.Lookup(uid)
 		if !ok {
 			return
 		}

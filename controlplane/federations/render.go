@@ -63,17 +63,17 @@ func (c *Controller) Renderer(s *oscar.Service, g *topology.Graph, fed record.Fe
 			r.alive[n.Member.ClusterID] = v.Alive(n.Member.ClusterID)
 			r.minio[n.Member.ClusterID] = v.MinioOf(n.Member.ClusterID).MinioEndpoint
 		}
-		if reg, ok := v.Clusters[r.origin.ClusterID]; ok {
+		if reg, ok := v.Clusters.Lookup(r.origin.ClusterID); ok {
 			r.origin.Endpoint, r.origin.SSLVerify = reg.Rec.Endpoint, reg.Rec.SSLVerify
 		}
 		if fed.Owner != identity.Admin && topology.SharesStorage(s) {
 			r.storage = v.OriginStorage(r.origin)
 		}
-		if f, ok := v.Federations[fed.UID]; ok {
+		if f, ok := v.Federations.Lookup(fed.UID); ok {
 			for _, m := range slices.Concat(f.Rec.Members, f.Rec.Leaving) {
 				r.services[m.ClusterID] = append(r.services[m.ClusterID], m.ServiceName)
 			}
-			for _, d := range v.Deleted {
+			for _, d := range v.Deleted.All() {
 				if d.Rec.Federation == fed.UID {
 					r.services[d.Rec.ClusterID] = append(r.services[d.Rec.ClusterID], d.Rec.ServiceName)
 				}
@@ -200,8 +200,8 @@ func (r *Renderer) left(m record.Member, s *oscar.Service) (out, by []string) {
 	state := r.cp.state
 	state.Read(func(v *view.View) {
 		for _, service := range by {
-			for uid := range v.DeletedOf[m.ClusterID+"/"+service] {
-				d := v.Deleted[uid].Rec
+			for uid := range v.DeletedOf.Get(m.ClusterID+"/"+service) {
+				d := v.Deleted.Get(uid).Rec
 				if d != nil && d.Owner == r.fed.Owner && (d.ClusterUID == "" || d.ClusterUID == v.ClusterUID(m.ClusterID)) {
 					out = append(out, d.BucketsLeft...)
 				}

@@ -24,7 +24,7 @@ func (c *Controller) Services(ctx context.Context, caller identity.Caller, fn fu
 	}
 	var refs []view.MemberRef
 	c.state.Read(func(v *view.View) {
-		for uid, f := range v.Federations {
+		for uid, f := range v.Federations.All() {
 			if f.Rec.Phase == record.PhaseDeleting || f.Rec.Phase.Result() || !caller.MayRead(f.Rec.Owner, f.Rec.Visibility, f.Rec.AllowedUsers) {
 				continue
 			}

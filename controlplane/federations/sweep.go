@@ -44,11 +44,11 @@ func (c *Controller) Referenced(key string) bool {
 	c.state.Read(func(v *view.View) {
 		switch ref.Kind {
 		case record.KindHistory, record.KindSecrets:
-			_, found = v.Federations[ref.Name]
+			_, found = v.Federations.Lookup(ref.Name)
 		case record.KindTokens:
-			f := v.Federations[ref.Name].Rec
+			f := v.Federations.Get(ref.Name).Rec
 			found = f != nil && f.Phase != record.PhaseDeleting && f.Phase != record.PhaseRollingBack && !f.Phase.Result() &&
-				v.OnCluster[ref.Cluster][ref.Name]
+				v.OnCluster.Get(ref.Cluster)[ref.Name]
 		case record.KindSpec:
 			d := v.Desired(ref.Cluster, ref.Name)
 			found = d.Rec != nil && (d.Rec.Spec == ref.Name+"/"+ref.Rest || v.Proposed(d.Rec, ref.Name+"/"+ref.Rest))

@@ -164,7 +164,7 @@ func (c *Controller) RaiseMinimum(ctx context.Context, to record.Minimum) error 
 	}
 	var ids []string
 	c.state.Read(func(v *view.View) {
-		for id := range v.Clusters {
+		for id := range v.Clusters.All() {
 			ids = append(ids, id)
 		}
 	})

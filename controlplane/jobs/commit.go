@@ -111,8 +111,8 @@ func (c *Controller) acceptBatch(ctx context.Context, batch []*submission) {
 	c.state.Read(func(v *view.View) {
 		epoch = v.Epoch()
 		for _, s := range batch {
-			federations[s.job.Federation] = v.Jobs.InFlight[s.job.Federation]
-			users[view.AccountOf(&s.job)] = v.Jobs.Users[view.AccountOf(&s.job)]
+			federations[s.job.Federation] = v.Jobs.InFlight.Get(s.job.Federation)
+			users[view.AccountOf(&s.job)] = v.Jobs.Users.Get(view.AccountOf(&s.job))
 		}
 	})
 	keys := []string{record.MetaKey}

@@ -28,13 +28,13 @@ func (c *Controller) CountJobs(ctx context.Context, caller identity.Caller, q Qu
 				out[view.State]++
 			}
 		}
-		if _, ok := v.Federations[q.Federation]; ok {
-			for id := range v.Jobs.Of[q.Federation] {
+		if _, ok := v.Federations.Lookup(q.Federation); ok {
+			for id := range v.Jobs.Of.Get(q.Federation) {
 				count(id)
 			}
 			return
 		}
-		for id := range v.Jobs.All {
+		for id := range v.Jobs.ByID.All() {
 			count(id)
 		}
 	})

@@ -103,7 +103,7 @@ func (c *Controller) assign(ctx context.Context) (roundResult, error) {
 	}
 	out := roundResult{next: assignTick}
 	c.state.Read(func(v *view.View) {
-		out.waits = len(v.Jobs.Queued)+len(v.Jobs.Offered) > 0
+		out.waits = v.Jobs.Queued.Len()+v.Jobs.Offered.Len() > 0
 		fillRound(v, p, c.needs.get)
 		answerOffers(v, p, c.needs.get)
 	})

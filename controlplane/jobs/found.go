@@ -17,7 +17,7 @@ func foundStep(v *view.View, id string, now time.Time) *jobStep {
 	if !ok {
 		return nil
 	}
-	j := v.Jobs.All[id]
+	j := v.Jobs.ByID.Get(id)
 	sit := jobSituation{job: record.Job{Job: id}, epoch: v.Epoch(), now: now}
 	var report int64
 	if j.Rec != nil {
@@ -50,25 +50,25 @@ func foundOf(v *view.View, id string) (out foundAttempt, ok bool) {
 	if v.Epoch() == "" {
 		return out, false
 	}
-	for at := range v.Jobs.Found[id] {
-		n := v.Nodes[at.Cluster]
-		r := n.Reports[view.AttemptID{Job: id, Attempt: at.Attempt}]
+	for at := range v.Jobs.Found.Get(id) {
+		n := v.Nodes.Get(at.Cluster)
+		r := n.Reports.Get(view.AttemptID{Job: id, Attempt: at.Attempt})
 		if r.Rec == nil || r.Rec.Epoch != v.Epoch() || !r.Rec.State.Posted() {
 			continue
 		}
-		if _, asked := n.Assignments[view.AttemptID{Job: id, Attempt: at.Attempt}]; asked {
+		if _, asked := n.Assignments.Lookup(view.AttemptID{Job: id, Attempt: at.Attempt}); asked {
 			continue // it was adopted
 		}
 		if ok && cmp.Or(cmp.Compare(out.attempt, at.Attempt), cmp.Compare(at.Cluster, out.cluster)) >= 0 {
 			continue
 		}
-		d := n.Desired[r.Rec.Service].Rec
+		d := n.Desired.Get(r.Rec.Service).Rec
 		next := foundAttempt{cluster: at.Cluster, attempt: at.Attempt, report: *r.Rec, rev: r.Rev, clusterUID: v.ClusterUID(at.Cluster)}
 		if d != nil {
-			next.fed = v.Federations[d.Federation].Rec
+			next.fed = v.Federations.Get(d.Federation).Rec
 			next.member = record.Member{UID: d.UID}
 		}
-		if j := v.Jobs.All[id].Rec; j != nil && (d == nil || d.Federation != j.Federation) {
+		if j := v.Jobs.ByID.Get(id).Rec; j != nil && (d == nil || d.Federation != j.Federation) {
 			continue // the cluster has no replica of the job's federation
 		}
 		out, ok = next, true

@@ -31,7 +31,7 @@ func storageOf(v *view.View, m record.Member) memberStorage {
 	if d == nil {
 		return out
 	}
-	if f := v.Federations[d.Federation].Rec; f != nil && f.Coordinator() != nil {
+	if f := v.Federations.Get(d.Federation).Rec; f != nil && f.Coordinator() != nil {
 		out.cluster = f.Coordinator().ClusterID
 	}
 	if !o.Inputs.Readable {

@@ -52,7 +52,7 @@ func (g *jobGauge) Describe(out chan<- *prometheus.Desc) { out <- g.desc }
 // Collect implements prometheus.Collector.
 func (g *jobGauge) Collect(out chan<- prometheus.Metric) {
 	var counts map[record.JobState]int
-	g.state.Read(func(v *view.View) { counts = maps.Clone(v.Jobs.States) })
+	g.state.Read(func(v *view.View) { counts = maps.Collect(v.Jobs.States.All()) })
 	for state, n := range counts {
 		out <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, float64(n), string(state))
 	}

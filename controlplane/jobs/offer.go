@@ -26,7 +26,7 @@ const freezesAtOnce = 20
 
 // offerStep is the next step about the offers of a job; nil for none.
 func offerStep(v *view.View, id string, cfg stepConfig) *jobStep {
-	for _, cluster := range sortedKeys(v.Jobs.Offered[id]) {
+	for _, cluster := range sortedKeys(v.Jobs.Offered.Get(id)) {
 		sit, ok := situationOfOffer(v, id, cluster, cfg.seen, cfg.now)
 		if !ok {
 			continue
@@ -41,26 +41,26 @@ func offerStep(v *view.View, id string, cfg stepConfig) *jobStep {
 
 // situationOfOffer is false when the cluster has no replica that the offer can belong to.
 func situationOfOffer(v *view.View, id, cluster string, seen *clock.FirstSeen, now time.Time) (offerSituation, bool) {
-	n := v.Nodes[cluster]
-	o := n.Offers[id].Rec
+	n := v.Nodes.Get(cluster)
+	o := n.Offers.Get(id).Rec
 	if o == nil {
 		return offerSituation{}, false
 	}
-	sit := offerSituation{job: v.Jobs.All[id].Rec, offer: *o, cluster: cluster, now: now}
+	sit := offerSituation{job: v.Jobs.ByID.Get(id).Rec, offer: *o, cluster: cluster, now: now}
 	if sit.job != nil && sit.job.FrozenAt != nil {
 		sit.frozenSince = seen.Since(id+"/frozen", sit.job.FrozenAt.String(), now)
 	}
-	if a := n.Answers[id].Rec; a != nil {
+	if a := n.Answers.Get(id).Rec; a != nil {
 		sit.answer, sit.stale = a.Answer, a.Epoch != v.Epoch()
 	}
-	d := n.Desired[o.Service].Rec
-	f := v.Federations[o.Federation].Rec
+	d := n.Desired.Get(o.Service).Rec
+	f := v.Federations.Get(o.Federation).Rec
 	sit.disbanded = f == nil || f.Phase != record.PhaseReady && record.Strange(f) == ""
 	if j := sit.job; j != nil {
 		standing := !j.State.Ended() && j.State != record.JobQueued && j.Place != nil
 		sit.ours = standing && j.Place.ClusterID == cluster
 		if standing && j.Place.ClusterID != cluster && j.Place.URL == "" {
-			r := v.Nodes[j.Place.ClusterID].Reports[view.AttemptID{Job: id, Attempt: j.Attempt}].Rec
+			r := v.Nodes.Get(j.Place.ClusterID).Reports.Get(view.AttemptID{Job: id, Attempt: j.Attempt}).Rec
 			sit.posted = r != nil && confirmed(r.State)
 		}
 	}
@@ -83,10 +83,10 @@ func confirmed(state record.JobState) bool {
 }
 
 func stepOfOffer(v *view.View, id string, sit offerSituation, d offerDecision) *jobStep {
-	j := v.Jobs.All[id]
-	n := v.Nodes[sit.cluster]
+	j := v.Jobs.ByID.Get(id)
+	n := v.Nodes.Get(sit.cluster)
 	offerKey, answerKey := record.OfferKey(sit.cluster, id), record.OfferAnswerKey(sit.cluster, id)
-	out := &jobStep{name: d.name, rev: j.Rev, watch: map[string]int64{offerKey: n.Offers[id].Rev, answerKey: n.Answers[id].Rev}, silent: true}
+	out := &jobStep{name: d.name, rev: j.Rev, watch: map[string]int64{offerKey: n.Offers.Get(id).Rev, answerKey: n.Answers.Get(id).Rev}, silent: true}
 	if j.Rec != nil {
 		out.was, out.next = *j.Rec, *j.Rec
 	}
@@ -125,13 +125,13 @@ func takeOffer(v *view.View, out *jobStep, sit offerSituation, at record.Time) {
 	if j := sit.job; j != nil && sit.ours {
 		// The offer replaces the attempt there.
 		before := jobSituation{job: *j, now: sit.now}
-		report := v.Nodes[sit.cluster].Reports[view.AttemptID{Job: j.Job, Attempt: j.Attempt}]
+		report := v.Nodes.Get(sit.cluster).Reports.Get(view.AttemptID{Job: j.Job, Attempt: j.Attempt})
 		out.next = before.requeued(record.Attempt{State: record.JobSubmitted, Reason: record.JobWaited, Message: "it waited there for too long"})
 		old := stepOf(v, view.Versioned[record.Job]{Rec: j, Rev: out.rev}, report.Rev, jobDecision{drop: true})
 		out.remove = append(out.remove, old.remove...)
 		maps.Copy(out.watch, old.watch)
 	} else {
-		f := v.Federations[o.Federation].Rec
+		f := v.Federations.Get(o.Federation).Rec
 		if sit.job == nil {
 			out.next = record.Job{
 				V: record.Version, Job: out.next.Job, Federation: f.UID, GroupID: f.GroupID, Owner: f.Owner, Cluster: sit.cluster,
@@ -276,10 +276,10 @@ type waitingOffer struct{ cluster, job string }
 func answerOffers(v *view.View, p *round, needs func(*record.Federation) *Needs) {
 	under := map[string]int{}
 	var waiting []waitingOffer
-	for _, job := range sortedKeys(v.Jobs.Offered) {
-		for _, cluster := range sortedKeys(v.Jobs.Offered[job]) {
-			n := v.Nodes[cluster]
-			o, a, j := n.Offers[job].Rec, n.Answers[job].Rec, v.Jobs.All[job].Rec
+	for _, job := range slices.Sorted(v.Jobs.Offered.Keys()) {
+		for _, cluster := range sortedKeys(v.Jobs.Offered.Get(job)) {
+			n := v.Nodes.Get(cluster)
+			o, a, j := n.Offers.Get(job).Rec, n.Answers.Get(job).Rec, v.Jobs.ByID.Get(job).Rec
 			if o == nil {
 				continue
 			}
@@ -298,7 +298,7 @@ func answerOffers(v *view.View, p *round, needs func(*record.Federation) *Needs)
 			p.more = true
 			return
 		}
-		o := v.Nodes[w.cluster].Offers[w.job].Rec
+		o := v.Nodes.Get(w.cluster).Offers.Get(w.job).Rec
 		if under[o.Federation] < freezesAtOnce && freeze(v, p, needs, w) {
 			under[o.Federation]++
 		}
@@ -313,14 +313,14 @@ func freeze(v *view.View, p *round, needs func(*record.Federation) *Needs, w wai
 	}
 	uid := sit.offer.Federation
 	if p.candidates[uid] == nil {
-		fl, ok := CandidatesOf(v, uid, needs(v.Federations[uid].Rec))
+		fl, ok := CandidatesOf(v, uid, needs(v.Federations.Get(uid).Rec))
 		if !ok {
 			return false
 		}
 		p.candidates[uid] = fl
 	}
 	fl := p.candidates[uid]
-	if fl.held || fl.older && v.Epoch() != "" || len(v.Jobs.Queued[uid]) > 0 && p.blocked[uid] {
+	if fl.held || fl.older && v.Epoch() != "" || len(v.Jobs.Queued.Get(uid)) > 0 && p.blocked[uid] {
 		return false
 	}
 	probe := record.Job{Job: w.job, Federation: uid, Cluster: w.cluster, Service: sit.offer.Service, BucketEvent: sit.offer.BucketEvent}

@@ -85,7 +85,7 @@ func (c *Controller) order(ctx context.Context, caller identity.Caller, o Order,
 
 // orderStep returns no step and no error when nothing is to change.
 func orderStep(v *view.View, caller identity.Caller, id string, now time.Time, decide func(jobSituation) (jobDecision, error)) (*jobStep, error) {
-	j, ok := v.Jobs.All[id]
+	j, ok := v.Jobs.ByID.Lookup(id)
 	if !ok || !mayReadJob(v, caller, j.Rec) {
 		return nil, fault.NotFound(fmt.Sprintf("there is no job %q", id))
 	}

@@ -147,8 +147,8 @@ func (p *poster) outcomeOf(id string) postedWhat {
 // postSituation is false for a job that is not at an endpoint.
 func (c *Controller) postSituation(id string) (sit jobSituation, rev int64, ok bool) {
 	c.state.Read(func(v *view.View) {
-		j := v.Jobs.All[id]
-		if j.Rec == nil || !v.Jobs.Posted[id] || j.Rec.State != record.JobAssigned {
+		j := v.Jobs.ByID.Get(id)
+		if j.Rec == nil || !v.Jobs.Posted.Get(id) || j.Rec.State != record.JobAssigned {
 			return
 		}
 		ok, rev = true, j.Rev
@@ -201,7 +201,7 @@ type outgoing struct {
 // postRequest makes the request for a job: its event, with the member's own headers.
 func (c *Controller) postRequest(ctx context.Context, j *record.Job) (*outgoing, error) {
 	var f *record.Federation
-	c.state.Read(func(v *view.View) { f = v.Federations[j.Federation].Rec })
+	c.state.Read(func(v *view.View) { f = v.Federations.Get(j.Federation).Rec })
 	if f == nil {
 		return nil, gate.ErrStale
 	}

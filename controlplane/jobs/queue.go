@@ -25,14 +25,14 @@ type jobQueue struct {
 // queuesOf are the queues of a federation.
 func queuesOf(v *view.View, uid string, members []record.Member) []*jobQueue {
 	var out []*jobQueue
-	for account, ids := range v.Jobs.Queued[uid] {
+	for account, ids := range v.Jobs.Queued.Get(uid) {
 		q := &jobQueue{federation: uid, account: account, ids: ids, ofAccount: -1, ofFederation: -1}
 		for _, m := range members {
 			if !m.Replica() {
 				continue
 			}
-			least(&q.ofAccount, v.Jobs.Holds[view.Holding{Cluster: m.ClusterID, Account: account}])
-			least(&q.ofFederation, v.Jobs.Holds[view.Holding{Cluster: m.ClusterID, Federation: uid}])
+			least(&q.ofAccount, v.Jobs.Holds.Get(view.Holding{Cluster: m.ClusterID, Account: account}))
+			least(&q.ofFederation, v.Jobs.Holds.Get(view.Holding{Cluster: m.ClusterID, Federation: uid}))
 		}
 		out = append(out, q)
 	}

@@ -77,18 +77,18 @@ func (c *Controller) stateChanged(news *view.Changes) {
 	}
 	c.state.Read(func(v *view.View) {
 		for _, id := range ids {
-			if v.Jobs.Posted[id] {
+			if v.Jobs.Posted.Get(id) {
 				posted = append(posted, id)
 			}
 		}
 		for cluster := range news.Clusters {
-			for id := range v.Jobs.On[cluster] {
+			for id := range v.Jobs.On.Get(cluster) {
 				ids = append(ids, id)
 			}
 		}
 		for uid := range news.Federations {
-			for id := range v.Jobs.Of[uid] {
-				if !v.Jobs.All[id].Rec.State.Ended() {
+			for id := range v.Jobs.Of.Get(uid) {
+				if !v.Jobs.ByID.Get(id).Rec.State.Ended() {
 					ids = append(ids, id)
 				}
 			}
@@ -188,7 +188,7 @@ func nextStep(v *view.View, id string, cfg stepConfig) *jobStep {
 	if p := offerStep(v, id, cfg); p != nil {
 		return p
 	}
-	j, ok := v.Jobs.All[id]
+	j, ok := v.Jobs.ByID.Lookup(id)
 	if !ok {
 		return nil
 	}
@@ -218,14 +218,14 @@ func stepOf(v *view.View, j view.Versioned[record.Job], report int64, d jobDecis
 			word = record.OfferRestore
 		}
 		out.next.Frozen, out.next.FrozenAt = nil, nil
-		if _, registered := v.Clusters[f.ClusterID]; registered {
+		if _, registered := v.Clusters.Lookup(f.ClusterID); registered {
 			out.put = append(out.put, gate.Staged{Key: record.OfferAnswerKey(f.ClusterID, j.Rec.Job), Rec: answer(v, word, d.next.ChangedAt)})
 		}
 	}
 	if p == nil || p.URL != "" || j.Rec.State == record.JobQueued {
 		return out
 	}
-	out.posted = postedAt(j.Rec, v.Nodes[p.ClusterID].Reports[view.AttemptID{Job: j.Rec.Job, Attempt: n}].Rec)
+	out.posted = postedAt(j.Rec, v.Nodes.Get(p.ClusterID).Reports.Get(view.AttemptID{Job: j.Rec.Job, Attempt: n}).Rec)
 	key := record.JobReportKey(p.ClusterID, j.Rec.Job, n)
 	out.watch[key] = report
 	if d.fenced {
@@ -238,7 +238,7 @@ func stepOf(v *view.View, j view.Versioned[record.Job], report int64, d jobDecis
 		}
 	}
 	if d.cancel || d.resolve != "" {
-		a := *v.Nodes[p.ClusterID].Assignments[view.AttemptID{Job: j.Rec.Job, Attempt: n}].Rec
+		a := *v.Nodes.Get(p.ClusterID).Assignments.Get(view.AttemptID{Job: j.Rec.Job, Attempt: n}).Rec
 		a.Cancel = a.Cancel || d.cancel
 		a.Resolved = cmp.Or(d.resolve, a.Resolved)
 		out.put = append(out.put, gate.Staged{Key: record.AssignmentKey(p.ClusterID, j.Rec.Job, n), Rec: a})
@@ -249,35 +249,35 @@ func stepOf(v *view.View, j view.Versioned[record.Job], report int64, d jobDecis
 // situationOfJob reads the situation of one job and the revision of its report.
 func situationOfJob(v *view.View, j *record.Job, now time.Time) (jobSituation, int64) {
 	sit := jobSituation{job: *j, epoch: v.Epoch(), epochOf: j.Epoch, now: now}
-	f, ok := v.Federations[j.Federation]
+	f, ok := v.Federations.Lookup(j.Federation)
 	sit.disbanded = !ok || f.Rec.Phase == record.PhaseDeleting || f.Rec.Phase == record.PhaseRollingBack || f.Rec.Phase.Result()
 	p := j.Place
 	if p == nil || p.ClusterID == "" || j.State == record.JobQueued || j.State.Ended() {
 		return sit, 0
 	}
-	reg, ok := v.Clusters[p.ClusterID]
+	reg, ok := v.Clusters.Lookup(p.ClusterID)
 	sit.registered = ok && (p.ClusterUID == "" || reg.Rec.UID == p.ClusterUID)
 	sit.stopped = !ok || reg.Rec.State != record.ClusterActive
 	sit.revoked = ok && reg.Rec.Revoked != nil
 	sit.session, sit.listed = v.Session(p.ClusterID), v.Listed(p.ClusterID)
 	if f := j.Frozen; f != nil {
-		if n := v.Nodes[f.ClusterID]; n != nil && n.Offers[j.Job].Rec != nil {
-			o := n.Offers[j.Job].Rec.State
+		if n := v.Nodes.Get(f.ClusterID); n != nil && n.Offers.Get(j.Job).Rec != nil {
+			o := n.Offers.Get(j.Job).Rec.State
 			sit.thawed = o != record.OfferFrozen && o != record.OfferWaiting
 		}
 	}
 	d := v.Desired(p.ClusterID, p.ServiceName).Rec
 	sit.gone = d == nil || d.UID != p.UID || d.Tombstone()
 	sit.cancels = d != nil && d.UID == p.UID && d.Tombstone() && d.Jobs == jobsCancel
-	n := v.Nodes[p.ClusterID]
+	n := v.Nodes.Get(p.ClusterID)
 	if n == nil {
 		return sit, 0
 	}
 	id := view.AttemptID{Job: j.Job, Attempt: j.Attempt}
-	if a := n.Assignments[id].Rec; a != nil {
+	if a := n.Assignments.Get(id).Rec; a != nil {
 		sit.assigned, sit.cancelSent, sit.resolution, sit.epochOf = true, a.Cancel, a.Resolved, a.Epoch
 	}
-	report := n.Reports[id]
+	report := n.Reports.Get(id)
 	sit.report = report.Rec
 	return sit, report.Rev
 }
@@ -308,15 +308,15 @@ func (c *Controller) watchSessions() []string {
 		}
 		d.tick = now
 		for cluster := range d.away {
-			if v.Session(cluster) != 0 || len(v.Jobs.On[cluster]) == 0 {
+			if v.Session(cluster) != 0 || len(v.Jobs.On.Get(cluster)) == 0 {
 				delete(d.away, cluster)
 			}
 		}
 		if !healthy {
 			return
 		}
-		ids = append(ids, sortedKeys(v.Jobs.Frozen)...)
-		for cluster, jobs := range v.Jobs.On {
+		ids = append(ids, slices.Sorted(v.Jobs.Frozen.Keys())...)
+		for cluster, jobs := range v.Jobs.On.All() {
 			if v.Session(cluster) != 0 {
 				continue
 			}

@@ -56,8 +56,8 @@ type roundResult struct {
 func fillRound(v *view.View, p *round, needs func(*record.Federation) *Needs) {
 	p.epoch = v.Epoch()
 	var queues []*jobQueue
-	for uid := range v.Jobs.Queued {
-		f := v.Federations[uid].Rec
+	for uid := range v.Jobs.Queued.All() {
+		f := v.Federations.Get(uid).Rec
 		if f == nil {
 			continue
 		}
@@ -85,7 +85,7 @@ func fillRound(v *view.View, p *round, needs func(*record.Federation) *Needs) {
 
 // assignJob chooses a member for one queued job.
 func assignJob(v *view.View, p *round, id string) {
-	j := v.Jobs.All[id]
+	j := v.Jobs.ByID.Get(id)
 	fl := p.candidates[j.Rec.Federation]
 	if j.Rec.NotBefore != nil {
 		since := p.seen.Since(id, j.Rec.NotBefore.String(), p.now)
@@ -122,7 +122,7 @@ func promisedTo(v *view.View, p *round, fl *Candidates) {
 	for i := range fl.snapshot.Candidates {
 		if cluster := fl.snapshot.Candidates[i].Cluster; fl.Members[i].Replica() {
 			if _, ok := p.promised[cluster]; !ok {
-				p.promised[cluster] = listOf(v.Jobs.Reserved[cluster])
+				p.promised[cluster] = listOf(v.Jobs.Reserved.Get(cluster))
 			}
 			fl.snapshot.Candidates[i].Promised = promisesOf(p.promised[cluster])
 		}

@@ -100,16 +100,16 @@ func (c *Controller) learnNeeds(ctx context.Context) error {
 	unknown := map[string]*record.Federation{}
 	c.state.Read(func(v *view.View) {
 		learn := func(uid string) {
-			if f := v.Federations[uid].Rec; f != nil && c.needs.get(f) == nil {
+			if f := v.Federations.Get(uid).Rec; f != nil && c.needs.get(f) == nil {
 				unknown[uid] = f
 			}
 		}
-		for uid := range v.Jobs.Queued {
+		for uid := range v.Jobs.Queued.All() {
 			learn(uid)
 		}
-		for job, clusters := range v.Jobs.Offered {
+		for job, clusters := range v.Jobs.Offered.All() {
 			for cluster := range clusters {
-				if o := v.Nodes[cluster].Offers[job].Rec; o != nil {
+				if o := v.Nodes.Get(cluster).Offers.Get(job).Rec; o != nil {
 					learn(o.Federation)
 				}
 			}
@@ -164,7 +164,7 @@ type Candidates struct {
 
 // CandidatesOf lists the candidates of a federation; false when the federation takes no jobs.
 func CandidatesOf(v *view.View, uid string, need *Needs) (*Candidates, bool) {
-	f, ok := v.Federations[uid]
+	f, ok := v.Federations.Lookup(uid)
 	if !ok || f.Rec.Phase != record.PhaseReady || record.Strange(f.Rec) != "" || need == nil || need.broken {
 		return nil, false
 	}
@@ -198,14 +198,14 @@ func CandidatesOf(v *view.View, uid string, need *Needs) (*Candidates, bool) {
 func fillReplica(v *view.View, m record.Member, c *delegation.Candidate) int64 {
 	c.Alive = v.Alive(m.ClusterID)
 	c.State = delegation.StateRemoving
-	if reg, ok := v.Clusters[m.ClusterID]; ok {
+	if reg, ok := v.Clusters.Lookup(m.ClusterID); ok {
 		c.State = delegation.State(reg.Rec.State)
 	}
 	d, o := v.Desired(m.ClusterID, m.ServiceName), v.Observed(m.ClusterID, m.ServiceName)
 	c.Ready = d.Rec != nil && d.Rec.UID == m.UID && d.Rec.Intent == record.IntentApply && !d.Rec.Paused &&
 		o.Rec != nil && o.Rec.UID == m.UID && inPlace(o.Rec) && seal.ValidRecipient(v.Recipient(m.ClusterID))
 	c.Capacity, c.Fresh = v.Capacity(m.ClusterID)
-	if rec, ok := v.Jobs.Reserved[m.ClusterID]; ok {
+	if rec, ok := v.Jobs.Reserved.Lookup(m.ClusterID); ok {
 		c.Promised = promisesOf(rec.Rec.Jobs)
 	}
 	return d.Rev

@@ -264,21 +264,21 @@ func within(list, base []record.Promise) bool {
 // clusters where they differ.
 func checkReserved(v *view.View) (should map[string][]record.Promise) {
 	sums := map[string][]record.Promise{}
-	for _, ids := range v.Jobs.On {
+	for _, ids := range v.Jobs.On.All() {
 		for id := range ids {
-			if j := v.Jobs.All[id].Rec; j.Reserved != nil {
+			if j := v.Jobs.ByID.Get(id).Rec; j.Reserved != nil {
 				sums[j.Place.ClusterID] = promise(sums[j.Place.ClusterID], *j.Reserved, 1)
 			}
 		}
 	}
 	should = map[string][]record.Promise{}
-	for cluster, rec := range v.Jobs.Reserved {
+	for cluster, rec := range v.Jobs.Reserved.All() {
 		if !slices.Equal(rec.Rec.Jobs, sums[cluster]) {
 			should[cluster] = sums[cluster]
 		}
 	}
 	for cluster, sum := range sums {
-		if _, ok := v.Jobs.Reserved[cluster]; !ok {
+		if _, ok := v.Jobs.Reserved.Lookup(cluster); !ok {
 			should[cluster] = sum
 		}
 	}

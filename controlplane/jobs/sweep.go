@@ -17,12 +17,12 @@ const sweepAtOnce = 40
 // repairs reservations that are not the sum of the jobs.
 func (c *Controller) SweepJobs(ctx context.Context) error {
 	c.needs.keep(func(uid string) (lives bool) {
-		c.state.Read(func(v *view.View) { _, lives = v.Federations[uid] })
+		c.state.Read(func(v *view.View) { _, lives = v.Federations.Lookup(uid) })
 		return lives
 	})
 	lives := map[string]bool{}
 	c.state.Read(func(v *view.View) {
-		for id := range v.Jobs.All {
+		for id := range v.Jobs.ByID.All() {
 			lives[id] = true
 		}
 	})
@@ -53,8 +53,8 @@ func (c *Controller) SweepJobs(ctx context.Context) error {
 // their federation is gone.
 func uselessEvents(v *view.View) (out []view.Versioned[record.Job]) {
 	for _, id := range v.Jobs.Order {
-		j := v.Jobs.All[id]
-		if _, there := v.Federations[j.Rec.Federation]; j.Rec.Kept && j.Rec.State == record.JobFailed && !there {
+		j := v.Jobs.ByID.Get(id)
+		if _, there := v.Federations.Lookup(j.Rec.Federation); j.Rec.Kept && j.Rec.State == record.JobFailed && !there {
 			out = append(out, j)
 		}
 	}
@@ -89,7 +89,7 @@ func oldJobs(v *view.View, old func(revision int64) bool, keep int) []view.Versi
 	var out []view.Versioned[record.Job]
 	ended := map[string]int{}
 	for _, id := range slices.Backward(v.Jobs.Order) {
-		j := v.Jobs.All[id]
+		j := v.Jobs.ByID.Get(id)
 		if !j.Rec.State.Ended() {
 			continue
 		}
@@ -128,7 +128,7 @@ func (c *Controller) mendReserved(ctx context.Context) error {
 	c.state.Read(func(v *view.View) {
 		should = checkReserved(v)
 		for cluster := range should {
-			revs[cluster] = v.Jobs.Reserved[cluster].Rev
+			revs[cluster] = v.Jobs.Reserved.Get(cluster).Rev
 		}
 	})
 	for cluster, sum := range should {

@@ -94,7 +94,7 @@ func (c *Controller) Jobs(ctx context.Context, caller identity.Caller, q Query) 
 			order = order[:at]
 		}
 		for _, id := range slices.Backward(order) {
-			rec := v.Jobs.All[id].Rec
+			rec := v.Jobs.ByID.Get(id).Rec
 			if q.Service != "" && rec.Service != q.Service || !mayReadJob(v, caller, rec) {
 				continue
 			}
@@ -123,7 +123,7 @@ func (c *Controller) Job(ctx context.Context, caller identity.Caller, id string)
 // JobAsSeen is Job as the state knows it.
 func (c *Controller) JobAsSeen(caller identity.Caller, id string) (shown *Job, err error) {
 	c.state.Read(func(v *view.View) {
-		if j, ok := v.Jobs.All[id]; ok && mayReadJob(v, caller, j.Rec) {
+		if j, ok := v.Jobs.ByID.Lookup(id); ok && mayReadJob(v, caller, j.Rec) {
 			shown = jobView(v, id)
 		}
 	})
@@ -139,13 +139,13 @@ func mayReadJob(v *view.View, caller identity.Caller, j *record.Job) bool {
 	if caller.MayChange(j.Owner) || j.By != "" && caller.Subject == j.By {
 		return true
 	}
-	f := v.Federations[j.Federation].Rec
+	f := v.Federations.Get(j.Federation).Rec
 	return f != nil && caller.MayRead(f.Owner, f.Visibility, f.AllowedUsers)
 }
 
 // jobView is nil when there is no such job.
 func jobView(v *view.View, id string) *Job {
-	value, ok := v.Jobs.All[id]
+	value, ok := v.Jobs.ByID.Lookup(id)
 	if !ok {
 		return nil
 	}
@@ -169,11 +169,11 @@ func jobView(v *view.View, id string) *Job {
 		}
 		return out
 	}
-	n := v.Nodes[j.Place.ClusterID]
+	n := v.Nodes.Get(j.Place.ClusterID)
 	if n == nil {
 		return out
 	}
-	report := n.Reports[view.AttemptID{Job: j.Job, Attempt: j.Attempt}]
+	report := n.Reports.Get(view.AttemptID{Job: j.Job, Attempt: j.Attempt})
 	out.StreamRevision = max(out.StreamRevision, report.Rev)
 	r := report.Rec
 	away := v.Session(j.Place.ClusterID) == 0
@@ -197,7 +197,7 @@ func jobView(v *view.View, id string) *Job {
 
 // jobHeld says whether a queued job waits since a restore of the store.
 func jobHeld(v *view.View, j *record.Job) bool {
-	f := v.Federations[j.Federation].Rec
+	f := v.Federations.Get(j.Federation).Rec
 	return f != nil && j.Epoch != v.Epoch() && slices.ContainsFunc(f.Members, func(m record.Member) bool {
 		return m.Replica() && !v.Listed(m.ClusterID)
 	})
@@ -262,8 +262,8 @@ func (c *Controller) ExplainJob(ctx context.Context, caller identity.Caller, id 
 func (c *Controller) choiceNow(ctx context.Context, id string) (*Explanation, error) {
 	var f *record.Federation
 	c.state.Read(func(v *view.View) {
-		if j := v.Jobs.All[id].Rec; j != nil {
-			f = v.Federations[j.Federation].Rec
+		if j := v.Jobs.ByID.Get(id).Rec; j != nil {
+			f = v.Federations.Get(j.Federation).Rec
 		}
 	})
 	if f == nil {
@@ -275,7 +275,7 @@ func (c *Controller) choiceNow(ctx context.Context, id string) (*Explanation, er
 	}
 	var out *Explanation
 	c.state.Read(func(v *view.View) {
-		j := v.Jobs.All[id].Rec
+		j := v.Jobs.ByID.Get(id).Rec
 		if j == nil {
 			return
 		}

@@ -254,13 +254,13 @@ func (c *Planner) surroundings(members []record.Member) surroundings {
 				continue
 			}
 			s := surrounding{alive: v.Alive(m.ClusterID)}
-			if reg, ok := v.Clusters[m.ClusterID]; ok {
+			if reg, ok := v.Clusters.Lookup(m.ClusterID); ok {
 				s.state = reg.Rec.State
 				if reg.Rec.LastSeen != nil {
 					s.lastSeen = &reg.Rec.LastSeen.Time
 				}
 			}
-			if n := v.Nodes[m.ClusterID]; n != nil && n.Self.Rec != nil {
+			if n := v.Nodes.Get(m.ClusterID); n != nil && n.Self.Rec != nil {
 				s.queue, s.reason = time.Duration(n.Self.Rec.QueueS)*time.Second, n.Self.Rec.Reason
 				s.message = cmp.Or(v.Trouble(m.ClusterID).Message, "the syncer cannot reach its OSCAR")
 			}

@@ -52,13 +52,13 @@ type answered struct {
 func (c *Controller) adopt(ctx context.Context, cluster string) error {
 	var all []answered
 	c.state.Read(func(v *view.View) {
-		n := v.Nodes[cluster]
-		if n == nil || len(n.Asks) == 0 {
+		n := v.Nodes.Get(cluster)
+		if n == nil || n.Asks.Len() == 0 {
 			return
 		}
 		differences := differences(v, c.tokens.ServiceToken)
-		for service, ask := range n.Asks {
-			shown := n.Shown[service].Rec
+		for service, ask := range n.Asks.All() {
+			shown := n.Shown.Get(service).Rec
 			if shown == nil || shown.RequestID != ask.Rec.RequestID || shown.UID != ask.Rec.UID {
 				continue
 			}
@@ -154,23 +154,23 @@ type lostMember struct {
 // knows nothing of; nil when there is no coordinator, or when its end is known. Only what
 // carries our token counts.
 func lostFederation(v *view.View, uid string, token func(string) string) []lostMember {
-	if _, there := v.Federations[uid]; uid == "" || there {
+	if _, there := v.Federations.Lookup(uid); uid == "" || there {
 		return nil
 	}
-	for _, d := range v.Deleted {
+	for _, d := range v.Deleted.All() {
 		if d.Rec.Federation == uid {
 			return nil
 		}
 	}
 	var out []lostMember
 	origin := false
-	for _, cluster := range slices.Sorted(maps.Keys(v.Nodes)) {
-		n := v.Nodes[cluster]
-		if _, registered := v.Clusters[cluster]; !registered || n.Self.Rec == nil {
+	for _, cluster := range slices.Sorted(v.Nodes.Keys()) {
+		n := v.Nodes.Get(cluster)
+		if _, registered := v.Clusters.Lookup(cluster); !registered || n.Self.Rec == nil {
 			continue
 		}
 		for _, o := range n.Self.Rec.Orphans {
-			if o.Federation != uid || n.Desired[o.ServiceName].Rec != nil || o.Mark != record.Mark(token(o.UID)) || v.Elsewhere(cluster, o) != "" {
+			if o.Federation != uid || n.Desired.Get(o.ServiceName).Rec != nil || o.Mark != record.Mark(token(o.UID)) || v.Elsewhere(cluster, o) != "" {
 				continue
 			}
 			if o.Settings == "" {

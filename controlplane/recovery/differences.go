@@ -51,7 +51,7 @@ func (c *Controller) Differences(ctx context.Context, caller identity.Caller) (*
 			out.Epoch = m.Epoch
 			out.RestoredAt = (*v1.Time)(m.RestoredAt)
 		}
-		for id, reg := range v.Clusters {
+		for id, reg := range v.Clusters.All() {
 			one := v1.Comparison{ClusterID: id, Compared: comparedAll(v, id), Alive: v.Alive(id)}
 			if reg.Rec.LastSeen != nil && !one.Alive {
 				one.LastSeen = (*v1.Time)(reg.Rec.LastSeen)
@@ -74,12 +74,12 @@ func comparedAll(v *view.View, cluster string) bool {
 	if !v.Compared(cluster) {
 		return false
 	}
-	n := v.Nodes[cluster]
-	for service, d := range n.Desired {
+	n := v.Nodes.Get(cluster)
+	for service, d := range n.Desired.All() {
 		if d.Rec.Intent != record.IntentApply {
 			continue
 		}
-		if o := n.Observed[service].Rec; o == nil || o.UID != d.Rec.UID || o.Epoch != v.Epoch() {
+		if o := n.Observed.Get(service).Rec; o == nil || o.UID != d.Rec.UID || o.Epoch != v.Epoch() {
 			return false
 		}
 	}
@@ -89,7 +89,7 @@ func comparedAll(v *view.View, cluster string) bool {
 // differences lists all, by cluster and service. token gives the service token of a replica.
 func differences(v *view.View, token func(uid string) string) []difference {
 	var out []difference
-	for _, f := range v.Federations {
+	for _, f := range v.Federations.All() {
 		sit := v.Situation(f.Rec)
 		for _, r := range slices.Concat(sit.Replicas, sit.Adding, sit.Leaving) {
 			if h := r.Held(); h != nil {
@@ -99,12 +99,12 @@ func differences(v *view.View, token func(uid string) string) []difference {
 			}
 		}
 	}
-	for cluster, n := range v.Nodes {
+	for cluster, n := range v.Nodes.All() {
 		if n.Self.Rec == nil {
 			continue
 		}
 		for _, o := range n.Self.Rec.Orphans {
-			if _, known := v.Deleted[o.UID]; known || n.Desired[o.ServiceName].Rec != nil {
+			if _, known := v.Deleted.Lookup(o.UID); known || n.Desired.Get(o.ServiceName).Rec != nil {
 				continue // its deletion is ordered, or it is none any more
 			}
 			d := orphan(v, cluster, o)
@@ -128,8 +128,8 @@ func differences(v *view.View, token func(uid string) string) []difference {
 
 // asked says whether a cluster was asked to show what a difference is about.
 func asked(v *view.View, d *difference) bool {
-	n := v.Nodes[d.ClusterID]
-	return n != nil && n.Asks[d.ServiceName].Rec != nil && n.Asks[d.ServiceName].Rec.UID == d.UID
+	n := v.Nodes.Get(d.ClusterID)
+	return n != nil && n.Asks.Get(d.ServiceName).Rec != nil && n.Asks.Get(d.ServiceName).Rec.UID == d.UID
 }
 
 func differenceOf(f *record.Federation, r view.ReplicaState, h record.Held) difference {
@@ -177,7 +177,7 @@ func orphan(v *view.View, cluster string, o record.Orphan) difference {
 	if _, err := uuid.Parse(o.Federation); err == nil {
 		d.claims = o.Federation
 	}
-	f, ok := v.Federations[o.Federation]
+	f, ok := v.Federations.Lookup(o.Federation)
 	if !ok {
 		return d
 	}

@@ -53,18 +53,18 @@ func (c *Controller) orphansOf(ctx context.Context, cluster string) error {
 }
 
 func orphanSteps(v *view.View, cluster string) []orphanStep {
-	n := v.Nodes[cluster]
+	n := v.Nodes.Get(cluster)
 	if n == nil || n.DesiredSelf.Rec == nil {
 		return nil
 	}
 	uid := n.DesiredSelf.Rec.UID
-	_, registered := v.Clusters[cluster]
+	_, registered := v.Clusters.Lookup(cluster)
 	var out []orphanStep
 	if n.Self.Rec != nil {
 		for _, o := range n.Self.Rec.Orphans {
-			d, known := v.Deleted[o.UID]
+			d, known := v.Deleted.Lookup(o.UID)
 			if !known || d.Rec.Foreign || d.Rec.ClusterID != cluster || d.Rec.ServiceName != o.ServiceName ||
-				d.Rec.ClusterUID != "" && d.Rec.ClusterUID != uid || n.Desired[o.ServiceName].Rec != nil {
+				d.Rec.ClusterUID != "" && d.Rec.ClusterUID != uid || n.Desired.Get(o.ServiceName).Rec != nil {
 				continue
 			}
 			out = append(out, orphanStep{cluster: cluster, service: o.ServiceName, deleted: d, put: &record.Desired{
@@ -73,12 +73,12 @@ func orphanSteps(v *view.View, cluster string) []orphanStep {
 			}})
 		}
 	}
-	for service, d := range n.Desired {
+	for service, d := range n.Desired.All() {
 		if !d.Rec.Tombstone() {
 			continue
 		}
-		r := view.ReplicaState{Desired: d.Rec, DesiredRev: d.Rev, Observed: n.Observed[service].Rec}
-		known, ok := v.Deleted[d.Rec.UID]
+		r := view.ReplicaState{Desired: d.Rec, DesiredRev: d.Rev, Observed: n.Observed.Get(service).Rec}
+		known, ok := v.Deleted.Lookup(d.Rec.UID)
 		if !ok {
 			if !registered && r.Acknowledged() { // it belongs to no federation any more
 				out = append(out, orphanStep{cluster: cluster, service: service, desired: d.Rev,

@@ -132,7 +132,7 @@ func (c *Controller) rewrite(ctx context.Context, caller identity.Caller, req Re
 	var at *record.Member
 	generation, highest := int64(0), d.ClusterGeneration
 	c.state.Read(func(v *view.View) {
-		f, ok := v.Federations[d.Federation]
+		f, ok := v.Federations.Lookup(d.Federation)
 		if !ok {
 			return
 		}
@@ -162,7 +162,7 @@ func (c *Controller) rewrite(ctx context.Context, caller identity.Caller, req Re
 func (c *Controller) deleteOrphan(ctx context.Context, req ResolveRequest, d *difference) error {
 	var clusterUID string
 	c.state.Read(func(v *view.View) {
-		if n := v.Nodes[d.ClusterID]; n != nil && n.DesiredSelf.Rec != nil {
+		if n := v.Nodes.Get(d.ClusterID); n != nil && n.DesiredSelf.Rec != nil {
 			clusterUID = n.DesiredSelf.Rec.UID
 		}
 	})

@@ -161,7 +161,7 @@ func (c *Controller) resolveSuspicion(ctx context.Context, found suspicion) erro
 	if c.gate.Verify(n) {
 		var all []string
 		c.state.Read(func(v *view.View) {
-			for uid := range v.Federations {
+			for uid := range v.Federations.All() {
 				all = append(all, uid)
 			}
 		})
@@ -174,7 +174,7 @@ func (c *Controller) resolveSuspicion(ctx context.Context, found suspicion) erro
 func (c *Controller) tellClustersEpoch(ctx context.Context) error {
 	var behind []string
 	c.state.Read(func(v *view.View) {
-		for id, n := range v.Nodes { // those that are being removed, too
+		for id, n := range v.Nodes.All() { // those that are being removed, too
 			if n.DesiredSelf.Rec != nil && v.Meta != nil && n.DesiredSelf.Rec.Epoch != v.Meta.Epoch {
 				behind = append(behind, id)
 			}

@@ -110,16 +110,16 @@ func (c *Controller) moveReading(ctx context.Context, key string) (wait time.Dur
 func (c *Controller) holds(cluster, federation string) bool {
 	found := false
 	c.state.Read(func(v *view.View) {
-		if holder, h := v.Tokens[federation].Hold(); h.Rec != nil {
+		if holder, h := v.Tokens.Get(federation).Hold(); h.Rec != nil {
 			found = holder == cluster
 			return
 		}
-		if f, ok := v.Federations[federation]; ok {
+		if f, ok := v.Federations.Lookup(federation); ok {
 			at := f.Rec.Coordinator()
 			found = at != nil && at.ClusterID == cluster
 			return
 		}
-		for _, d := range v.Deleted {
+		for _, d := range v.Deleted.All() {
 			if found = d.Rec.Federation == federation && d.Rec.ClusterID == cluster; found {
 				return
 			}
@@ -158,7 +158,7 @@ func (c *Controller) noteExcess(ctx context.Context, cluster string) error {
 func (c *Controller) entryOfReading(cluster string, r *record.Reading) record.Audit {
 	e := record.Audit{Action: record.ActionReadToken, Outcome: record.OutcomeDone, ClusterID: cluster}
 	c.state.Read(func(v *view.View) {
-		if f, ok := v.Federations[r.Federation]; ok {
+		if f, ok := v.Federations.Lookup(r.Federation); ok {
 			e.Federation, e.Owner, e.GroupID, e.Generation = f.Rec.UID, f.Rec.Owner, f.Rec.GroupID, f.Rec.Generation
 		}
 	})

@@ -174,7 +174,7 @@ func KeyReused() error {
 func (c *Controller) InFlight(uid string) bool {
 	found := false
 	c.state.Read(func(v *view.View) {
-		f, ok := v.Federations[uid]
+		f, ok := v.Federations.Lookup(uid)
 		found = ok && f.Rec.Phase.InFlight()
 	})
 	return found

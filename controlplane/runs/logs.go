@@ -91,7 +91,7 @@ func (c *Controller) logMembers(ctx context.Context, caller identity.Caller, in 
 // is no attempt of a job of the federation, as far as is remembered.
 func attemptAt(v *view.View, f *record.Federation, name string) (at []record.Member, known bool) {
 	id, attempt, ours := record.OfJobName(name)
-	j := v.Jobs.All[id].Rec
+	j := v.Jobs.ByID.Get(id).Rec
 	if !ours || j == nil || j.Federation != f.UID {
 		return nil, false
 	}

@@ -145,7 +145,7 @@ func jobTarget(v *view.View, members []record.Member, place string) (target, boo
 }
 
 func targetOf(v *view.View, m record.Member) (target, bool) {
-	reg := v.Clusters[m.ClusterID].Rec
+	reg := v.Clusters.Get(m.ClusterID).Rec
 	if reg == nil || reg.Revoked != nil {
 		return target{}, false
 	}

@@ -45,7 +45,7 @@ func (c *Controller) StorageOf(ctx context.Context, caller identity.Caller, clus
 	to := relay.Replica{Cluster: cluster, Account: c.accountWord(caller, caller.Subject)}
 	var away error
 	c.state.Read(func(v *view.View) {
-		reg := v.Clusters[cluster].Rec
+		reg := v.Clusters.Get(cluster).Rec
 		if reg == nil || reg.Revoked != nil {
 			away = fault.NotFound(fmt.Sprintf("there is no cluster %q", cluster))
 			return

@@ -295,12 +295,12 @@ func (s *tokenSituation) refusal(holder string, hold *record.Hold, given *record
 
 // situationOf is the situation of a federation's tokens; false when the store has none.
 func situationOf(v *view.View, uid string) (tokenSituation, bool) {
-	c, ok := v.Tokens[uid]
+	c, ok := v.Tokens.Lookup(uid)
 	if !ok {
 		return tokenSituation{}, false
 	}
 	out := tokenSituation{uid: uid, tokens: c, holderAlive: map[string]bool{}, recipients: map[string]string{}}
-	if f, ok := v.Federations[uid]; ok {
+	if f, ok := v.Federations.Lookup(uid); ok {
 		out.fed, out.fedRev = f.Rec, f.Rev
 	}
 	for holder := range c.Holds {

@@ -296,7 +296,7 @@ func TestWhoWaitsForAToken(t *testing.T) {
 	shown := func(change func(*tokenSituation)) *view.RefreshToken {
 		sit := keepers()
 		change(&sit)
-		v := &view.View{Tokens: map[string]*view.TokenState{"f": sit.tokens}}
+		v := &view.View{Tokens: view.TableOf(map[string]*view.TokenState{"f": sit.tokens})}
 		return v.TokenOf(sit.fed, 24*time.Hour)
 	}
 	grant := func(s *tokenSituation, member string, g record.Grant) {

@@ -201,7 +201,7 @@ func (c *Controller) refreshTokenStatus(p view.MemberRef) *RefreshTokenStatus {
 	out := &RefreshTokenStatus{GroupID: p.Rec.GroupID, UID: p.UID}
 	c.state.Read(func(v *view.View) {
 		out.RefreshToken = v.RefreshToken(p.Rec, c.cfg.RefreshTokenMaxAge)
-		state := v.Tokens[p.UID]
+		state := v.Tokens.Get(p.UID)
 		for _, m := range p.Rec.Members {
 			if m.Replica() {
 				out.Members = append(out.Members, state.Member(m, out.RefreshToken))

@@ -40,7 +40,7 @@ func (c *Controller) ServiceCaller(ctx context.Context, service, token string) (
 // and for one whose tokens were rotated: its mark cannot change.
 func (c *Controller) replicaOfToken(mark, service string) (uid string) {
 	c.state.Read(func(v *view.View) {
-		at, ok := v.Marked[mark]
+		at, ok := v.Marked.Lookup(mark)
 		if !ok || at.Service != service {
 			return
 		}
@@ -48,7 +48,7 @@ func (c *Controller) replicaOfToken(mark, service string) (uid string) {
 		if d == nil || d.Mark != mark || d.Tombstone() {
 			return
 		}
-		if f := v.Federations[d.Federation].Rec; f != nil && f.TokenRotation == 0 && f.Phase != record.PhaseDeleting && !f.Phase.Result() {
+		if f := v.Federations.Get(d.Federation).Rec; f != nil && f.TokenRotation == 0 && f.Phase != record.PhaseDeleting && !f.Phase.Result() {
 			uid = d.UID
 		}
 	})
@@ -87,8 +87,8 @@ func (c *Controller) replicaOfControlPlaneToken(service, token string) (uid stri
 	c.state.Read(func(v *view.View) {
 		try("", 0)
 		uid = ""
-		for id := range v.Named[service] {
-			f := v.Federations[id].Rec
+		for id := range v.Named.Get(service) {
+			f := v.Federations.Get(id).Rec
 			if f.Phase == record.PhaseDeleting || f.Phase.Result() {
 				continue
 			}

@@ -23,24 +23,24 @@ func (v *View) apply(key string, kv store.KV, exists bool) {
 		clusters[""] = true
 	case record.KindCluster:
 		v.Registrations++
-		old := v.Clusters[ref.Cluster].Rec
-		set(v, v.Clusters, ref.Cluster, kv, exists)
-		if now := v.Clusters[ref.Cluster].Rec; now != nil && (old == nil || old.UID != now.UID || old.Revoked != nil && now.Revoked == nil) {
+		old := v.Clusters.m[ref.Cluster].Rec
+		set(v, v.Clusters.m, ref.Cluster, kv, exists)
+		if now := v.Clusters.m[ref.Cluster].Rec; now != nil && (old == nil || old.UID != now.UID || old.Revoked != nil && now.Revoked == nil) {
 			v.news.Forgiven = append(v.news.Forgiven, ref.Cluster)
 		}
 		clusters[ref.Cluster] = true
 	case record.KindName:
-		delete(v.Names, key)
+		delete(v.Names.m, key)
 		if n, ok := decode[record.Name](v, kv, exists); ok {
-			v.Names[key] = n.UID
+			v.Names.m[key] = n.UID
 		}
 	case record.KindDeleted:
-		if old, ok := v.Deleted[ref.Name]; ok {
-			mark(v.DeletedOf, old.Rec.ClusterID+"/"+old.Rec.ServiceName, ref.Name, false)
+		if old, ok := v.Deleted.m[ref.Name]; ok {
+			mark(v.DeletedOf.m, old.Rec.ClusterID+"/"+old.Rec.ServiceName, ref.Name, false)
 		}
-		set(v, v.Deleted, ref.Name, kv, exists)
-		if d, ok := v.Deleted[ref.Name]; ok {
-			mark(v.DeletedOf, d.Rec.ClusterID+"/"+d.Rec.ServiceName, ref.Name, true)
+		set(v, v.Deleted.m, ref.Name, kv, exists)
+		if d, ok := v.Deleted.m[ref.Name]; ok {
+			mark(v.DeletedOf.m, d.Rec.ClusterID+"/"+d.Rec.ServiceName, ref.Name, true)
 		}
 	case record.KindFederation:
 		v.applyFederation(ref.Name, kv, exists)
@@ -59,24 +59,24 @@ func (v *View) apply(key string, kv store.KV, exists bool) {
 		clusters[ref.Cluster] = true
 	case record.KindDesiredService:
 		n := v.node(ref.Cluster)
-		if old, ok := n.Desired[ref.Name]; ok {
+		if old, ok := n.Desired.m[ref.Name]; ok {
 			federations[old.Rec.Federation] = true
-			delete(v.Marked, old.Rec.Mark)
+			delete(v.Marked.m, old.Rec.Mark)
 		}
-		set(v, n.Desired, ref.Name, kv, exists)
-		if now, ok := n.Desired[ref.Name]; ok {
+		set(v, n.Desired.m, ref.Name, kv, exists)
+		if now, ok := n.Desired.m[ref.Name]; ok {
 			federations[now.Rec.Federation] = true
-			v.Marked[now.Rec.Mark] = Location{ref.Cluster, ref.Name}
+			v.Marked.m[now.Rec.Mark] = Location{ref.Cluster, ref.Name}
 		}
 	case record.KindReading:
 		if exists {
 			v.news.Readings = append(v.news.Readings, key)
 		}
 	case record.KindAsk:
-		set(v, v.node(ref.Cluster).Asks, ref.Name, kv, exists)
+		set(v, v.node(ref.Cluster).Asks.m, ref.Name, kv, exists)
 		clusters[ref.Cluster] = true
 	case record.KindShown:
-		set(v, v.node(ref.Cluster).Shown, ref.Name, kv, exists)
+		set(v, v.node(ref.Cluster).Shown.m, ref.Name, kv, exists)
 		clusters[ref.Cluster] = true
 	case record.KindHold, record.KindHolding, record.KindWant, record.KindGrant, record.KindTokenAsk, record.KindGranted:
 		v.applyToken(ref, kv, exists)
@@ -84,9 +84,9 @@ func (v *View) apply(key string, kv store.KV, exists bool) {
 	case record.KindObservedService:
 		n := v.node(ref.Cluster)
 		v.setObserved(n, ref.Name, kv, exists)
-		if d, ok := n.Desired[ref.Name]; ok {
+		if d, ok := n.Desired.m[ref.Name]; ok {
 			federations[d.Rec.Federation] = true
-			if _, known := v.Deleted[d.Rec.UID]; known {
+			if _, known := v.Deleted.m[d.Rec.UID]; known {
 				clusters[ref.Cluster] = true
 			}
 		}
@@ -94,40 +94,40 @@ func (v *View) apply(key string, kv store.KV, exists bool) {
 }
 
 func (v *View) applyFederation(uid string, kv store.KV, exists bool) {
-	if old, ok := v.Federations[uid]; ok {
+	if old, ok := v.Federations.m[uid]; ok {
 		for _, m := range MembersOf(old.Rec) {
-			mark(v.OnCluster, m.ClusterID, uid, false)
+			mark(v.OnCluster.m, m.ClusterID, uid, false)
 			if v.departing(m.ClusterID) {
 				v.news.Departed = append(v.news.Departed, m.ClusterID)
 			}
 		}
 		for _, m := range slices.Concat(old.Rec.Members, old.Rec.Leaving) {
-			mark(v.Named, m.ServiceName, uid, false)
+			mark(v.Named.m, m.ServiceName, uid, false)
 			v.news.formerly = append(v.news.formerly, m.ServiceName)
 		}
 	}
-	set(v, v.Federations, uid, kv, exists)
-	if f, ok := v.Federations[uid]; ok {
+	set(v, v.Federations.m, uid, kv, exists)
+	if f, ok := v.Federations.m[uid]; ok {
 		for _, m := range MembersOf(f.Rec) {
-			mark(v.OnCluster, m.ClusterID, uid, true)
+			mark(v.OnCluster.m, m.ClusterID, uid, true)
 		}
 		for _, m := range slices.Concat(f.Rec.Members, f.Rec.Leaving) {
-			mark(v.Named, m.ServiceName, uid, true)
+			mark(v.Named.m, m.ServiceName, uid, true)
 		}
 	}
 }
 
 // node returns the tree of a cluster, and makes it when there is none.
 func (v *View) node(cluster string) *Node {
-	n := v.Nodes[cluster]
+	n := v.Nodes.m[cluster]
 	if n == nil {
 		n = &Node{
-			Desired: map[string]Versioned[record.Desired]{}, Observed: map[string]Versioned[record.Observed]{},
-			Asks: map[string]Versioned[record.Ask]{}, Shown: map[string]Versioned[record.Shown]{},
-			Assignments: map[AttemptID]Versioned[record.Assignment]{}, Reports: map[AttemptID]Versioned[record.JobReport]{},
-			Offers: map[string]Versioned[record.Offer]{}, Answers: map[string]Versioned[record.OfferAnswer]{},
+			Desired: TableOf(map[string]Versioned[record.Desired]{}), Observed: TableOf(map[string]Versioned[record.Observed]{}),
+			Asks: TableOf(map[string]Versioned[record.Ask]{}), Shown: TableOf(map[string]Versioned[record.Shown]{}),
+			Assignments: TableOf(map[AttemptID]Versioned[record.Assignment]{}), Reports: TableOf(map[AttemptID]Versioned[record.JobReport]{}),
+			Offers: TableOf(map[string]Versioned[record.Offer]{}), Answers: TableOf(map[string]Versioned[record.OfferAnswer]{}),
 		}
-		v.Nodes[cluster] = n
+		v.Nodes.m[cluster] = n
 	}
 	return n
 }

@@ -7,7 +7,7 @@ import (
 
 // Capacity is a cluster's free capacity. It is false when that is not fresh.
 func (v *View) Capacity(cluster string) (delegation.Capacity, bool) {
-	n := v.Nodes[cluster]
+	n := v.Nodes.m[cluster]
 	if n == nil || !n.Fresh() {
 		return delegation.Capacity{}, false
 	}

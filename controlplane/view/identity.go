@@ -9,11 +9,11 @@ import (
 // or, for a cluster that was not asked to join, the key that its syncer reports. So a stolen
 // certificate alone cannot name itself a recipient. It is empty until a syncer has connected.
 func (v *View) Recipient(cluster string) string {
-	n := v.Nodes[cluster]
+	n := v.Nodes.m[cluster]
 	if n == nil || n.Self.Rec == nil || n.Self.Rec.Recipient == "" {
 		return ""
 	}
-	if reg, ok := v.Clusters[cluster]; ok && reg.Rec.Joined != nil {
+	if reg, ok := v.Clusters.m[cluster]; ok && reg.Rec.Joined != nil {
 		return reg.Rec.Joined.Recipient
 	}
 	return n.Self.Rec.Recipient
@@ -23,7 +23,7 @@ func (v *View) Recipient(cluster string) string {
 func (v *View) SealsTo(cluster string) seal.Recipient {
 	out := seal.Recipient{Key: v.Recipient(cluster)}
 	if out.Key != "" {
-		out.Shared = v.Nodes[cluster].Self.Rec.SharedKeys
+		out.Shared = v.Nodes.m[cluster].Self.Rec.SharedKeys
 	}
 	return out
 }
@@ -43,11 +43,11 @@ func OtherIdentity(joined *record.Joined, told *record.ObservedCluster) bool {
 
 // OscarID identifies the OSCAR of a cluster. It is empty when it is not known.
 func (v *View) OscarID(cluster string) string {
-	reg, registered := v.Clusters[cluster]
+	reg, registered := v.Clusters.m[cluster]
 	if !registered {
 		return ""
 	}
-	if n := v.Nodes[cluster]; n != nil && n.Self.Rec != nil && n.Self.Rec.OscarID != "" {
+	if n := v.Nodes.m[cluster]; n != nil && n.Self.Rec != nil && n.Self.Rec.OscarID != "" {
 		return n.Self.Rec.OscarID
 	}
 	if reg.Rec.Joined != nil {
@@ -60,11 +60,11 @@ func (v *View) OscarID(cluster string) string {
 // It is empty for none.
 func (v *View) RegisteredAs(id, other string) string {
 	first := ""
-	for cluster, reg := range v.Clusters {
+	for cluster, reg := range v.Clusters.m {
 		if id == "" || cluster == other || v.OscarID(cluster) != id {
 			continue
 		}
-		if first == "" || earlier(reg.Rec, v.Clusters[first].Rec) {
+		if first == "" || earlier(reg.Rec, v.Clusters.m[first].Rec) {
 			first = cluster
 		}
 	}
@@ -73,12 +73,12 @@ func (v *View) RegisteredAs(id, other string) string {
 
 // SameOscarAs is the cluster that a cluster's OSCAR was registered as before.
 func (v *View) SameOscarAs(cluster string) string {
-	reg, registered := v.Clusters[cluster]
+	reg, registered := v.Clusters.m[cluster]
 	if !registered || reg.Rec.Removal != nil { // what is removed has its tombstones to see to
 		return ""
 	}
 	first := v.RegisteredAs(v.OscarID(cluster), cluster)
-	if first == "" || earlier(reg.Rec, v.Clusters[first].Rec) {
+	if first == "" || earlier(reg.Rec, v.Clusters.m[first].Rec) {
 		return ""
 	}
 	return first
@@ -97,12 +97,12 @@ func (v *View) Elsewhere(cluster string, o record.Orphan) string {
 	if o.ClusterID != "" && o.ClusterID != cluster {
 		return o.ClusterID
 	}
-	for other, n := range v.Nodes {
-		if d := n.Desired[o.ServiceName].Rec; other != cluster && d != nil && d.UID == o.UID {
+	for other, n := range v.Nodes.m {
+		if d := n.Desired.m[o.ServiceName].Rec; other != cluster && d != nil && d.UID == o.UID {
 			return other
 		}
 	}
-	if d, known := v.Deleted[o.UID]; known && d.Rec.ClusterID != cluster {
+	if d, known := v.Deleted.m[o.UID]; known && d.Rec.ClusterID != cluster {
 		return d.Rec.ClusterID
 	}
 	return ""

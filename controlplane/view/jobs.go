@@ -10,28 +10,28 @@ import (
 
 // jobIndex indexes the jobs. It is part of the state, and consistent with the rest of it.
 type jobIndex struct {
-	All map[string]Versioned[record.Job]
+	ByID Table[string, Versioned[record.Job]]
 	// Order lists all jobs by id, which is the order of acceptance.
 	Order []string
 	// Queued lists, for a federation and an account, the queued jobs in that order. Holds
 	// counts the jobs that are at a cluster.
-	Queued map[string]map[string][]string
-	Holds  map[Holding]int
+	Queued Table[string, map[string][]string]
+	Holds  Table[Holding, int]
 	// Of lists the jobs of a federation, On those that are at a cluster, and Posted those that
 	// go to an endpoint.
-	Of, On map[string]map[string]bool
-	Posted map[string]bool
+	Of, On Table[string, map[string]bool]
+	Posted Table[string, bool]
 	// InFlight counts the unfinished jobs of a federation, Users those of an account, and
 	// States all jobs by state.
-	InFlight, Users map[string]int
-	States          map[record.JobState]int
-	Reserved        map[string]Versioned[record.Reserved]
+	InFlight, Users Table[string, int]
+	States          Table[record.JobState, int]
+	Reserved        Table[string, Versioned[record.Reserved]]
 	// Offered lists, for a job, the clusters that offer it. Frozen lists the jobs that are
 	// frozen at the cluster that offered them.
-	Offered map[string]map[string]bool
-	Frozen  map[string]bool
+	Offered Table[string, map[string]bool]
+	Frozen  Table[string, bool]
 	// Found lists, for a job, its attempts that clusters found after a restore.
-	Found map[string]map[foundAt]bool
+	Found Table[string, map[foundAt]bool]
 }
 
 // AttemptID names one attempt of a job.
@@ -42,11 +42,11 @@ type AttemptID struct {
 
 func newJobIndex() jobIndex {
 	return jobIndex{
-		All: map[string]Versioned[record.Job]{}, Queued: map[string]map[string][]string{}, Holds: map[Holding]int{},
-		Of: map[string]map[string]bool{}, On: map[string]map[string]bool{}, Posted: map[string]bool{},
-		InFlight: map[string]int{}, Users: map[string]int{}, States: map[record.JobState]int{},
-		Reserved: map[string]Versioned[record.Reserved]{}, Found: map[string]map[foundAt]bool{},
-		Offered: map[string]map[string]bool{}, Frozen: map[string]bool{},
+		ByID: TableOf(map[string]Versioned[record.Job]{}), Queued: TableOf(map[string]map[string][]string{}), Holds: TableOf(map[Holding]int{}),
+		Of: TableOf(map[string]map[string]bool{}), On: TableOf(map[string]map[string]bool{}), Posted: TableOf(map[string]bool{}),
+		InFlight: TableOf(map[string]int{}), Users: TableOf(map[string]int{}), States: TableOf(map[record.JobState]int{}),
+		Reserved: TableOf(map[string]Versioned[record.Reserved]{}), Found: TableOf(map[string]map[foundAt]bool{}),
+		Offered: TableOf(map[string]map[string]bool{}), Frozen: TableOf(map[string]bool{}),
 	}
 }
 
@@ -61,19 +61,19 @@ func (v *View) applyJob(ref record.Ref, kv store.KV, exists bool) bool {
 		v.setJob(ref.Name, kv, exists)
 		v.news.Jobs[ref.Name] = true
 	case record.KindReserved:
-		set(v, x.Reserved, ref.Cluster, kv, exists)
+		set(v, x.Reserved.m, ref.Cluster, kv, exists)
 		v.news.Capacity = true
 	case record.KindCapacity:
 		n := v.node(ref.Cluster)
 		n.Capacity = one(v, n.Capacity, true, kv, exists)
 		v.news.Capacity = true
 	case record.KindAssignment:
-		set(v, v.node(ref.Cluster).Assignments, AttemptID{ref.Name, ref.AttemptOf()}, kv, exists)
+		set(v, v.node(ref.Cluster).Assignments.m, AttemptID{ref.Name, ref.AttemptOf()}, kv, exists)
 		v.news.Jobs[ref.Name] = true
 	case record.KindJobReport:
 		id := AttemptID{ref.Name, ref.AttemptOf()}
-		set(v, v.node(ref.Cluster).Reports, id, kv, exists)
-		r := v.node(ref.Cluster).Reports[id].Rec
+		set(v, v.node(ref.Cluster).Reports.m, id, kv, exists)
+		r := v.node(ref.Cluster).Reports.m[id].Rec
 		x.noteFound(ref.Name, foundAt{ref.Cluster, id.Attempt}, r != nil && r.Found)
 		v.news.Jobs[ref.Name] = true
 	default:
@@ -84,39 +84,39 @@ func (v *View) applyJob(ref record.Ref, kv store.KV, exists bool) bool {
 
 func (v *View) setJob(id string, kv store.KV, exists bool) {
 	x := &v.Jobs
-	if old, ok := x.All[id]; ok {
+	if old, ok := x.ByID.m[id]; ok {
 		x.count(old.Rec, -1)
-		mark(x.Of, old.Rec.Federation, id, false)
+		mark(x.Of.m, old.Rec.Federation, id, false)
 		if old.Rec.State == record.JobQueued {
 			x.enqueue(old.Rec, false)
 		}
 		if at := standsAt(old.Rec); at != "" {
-			mark(x.On, at, id, false)
+			mark(x.On.m, at, id, false)
 			x.hold(old.Rec, at, -1)
 		}
-		delete(x.Posted, id)
-		delete(x.Frozen, id)
+		delete(x.Posted.m, id)
+		delete(x.Frozen.m, id)
 	}
-	set(v, x.All, id, kv, exists)
-	now, ok := x.All[id]
+	set(v, x.ByID.m, id, kv, exists)
+	now, ok := x.ByID.m[id]
 	if !ok {
 		x.Order = DropID(x.Order, id)
 		return
 	}
 	x.count(now.Rec, 1)
 	x.Order = AddID(x.Order, id)
-	mark(x.Of, now.Rec.Federation, id, true)
+	mark(x.Of.m, now.Rec.Federation, id, true)
 	if now.Rec.Frozen != nil {
-		x.Frozen[id] = true
+		x.Frozen.m[id] = true
 	}
 	switch {
 	case now.Rec.State == record.JobQueued:
 		x.enqueue(now.Rec, true)
 	case now.Rec.State.Ended() || now.Rec.Place == nil:
 	case now.Rec.Place.URL != "":
-		x.Posted[id] = true
+		x.Posted.m[id] = true
 	default:
-		mark(x.On, standsAt(now.Rec), id, true)
+		mark(x.On.m, standsAt(now.Rec), id, true)
 		x.hold(now.Rec, standsAt(now.Rec), 1)
 	}
 }
@@ -127,10 +127,10 @@ func (x *jobIndex) count(j *record.Job, by int) {
 			delete(m, key)
 		}
 	}
-	x.States[j.State] += by
+	x.States.m[j.State] += by
 	if !j.State.Ended() {
-		add(x.InFlight, j.Federation)
-		add(x.Users, AccountOf(j))
+		add(x.InFlight.m, j.Federation)
+		add(x.Users.m, AccountOf(j))
 	}
 }
 
@@ -167,7 +167,7 @@ func DropID(ids []string, id string) []string {
 
 // Session is the create revision of a cluster's session; 0 for none.
 func (v *View) Session(cluster string) int64 {
-	if n := v.Nodes[cluster]; n != nil && n.Session.Rec != nil {
+	if n := v.Nodes.m[cluster]; n != nil && n.Session.Rec != nil {
 		return n.Session.Rev // it is put once
 	}
 	return 0
@@ -175,7 +175,7 @@ func (v *View) Session(cluster string) int64 {
 
 // Listed says whether a cluster has reported every attempt among its jobs in the present epoch.
 func (v *View) Listed(cluster string) bool {
-	n := v.Nodes[cluster]
+	n := v.Nodes.m[cluster]
 	return n != nil && n.Self.Rec != nil && n.Self.Rec.JobsEpoch == v.Epoch() && v.Compared(cluster)
 }
 
@@ -193,11 +193,11 @@ func standsAt(j *record.Job) string {
 // enqueue adds a job to the queue of its account, or removes it.
 func (x *jobIndex) enqueue(j *record.Job, there bool) {
 	account := AccountOf(j)
-	accounts := x.Queued[j.Federation]
+	accounts := x.Queued.m[j.Federation]
 	if there {
 		if accounts == nil {
 			accounts = map[string][]string{}
-			x.Queued[j.Federation] = accounts
+			x.Queued.m[j.Federation] = accounts
 		}
 		accounts[account] = AddID(accounts[account], j.Job)
 		return
@@ -208,15 +208,15 @@ func (x *jobIndex) enqueue(j *record.Job, there bool) {
 	}
 	delete(accounts, account)
 	if len(accounts) == 0 {
-		delete(x.Queued, j.Federation)
+		delete(x.Queued.m, j.Federation)
 	}
 }
 
 // hold adds by to the number of jobs at a cluster.
 func (x *jobIndex) hold(j *record.Job, cluster string, by int) {
 	for _, h := range []Holding{{Cluster: cluster, Account: AccountOf(j)}, {Cluster: cluster, Federation: j.Federation}} {
-		if x.Holds[h] += by; x.Holds[h] == 0 {
-			delete(x.Holds, h)
+		if x.Holds.m[h] += by; x.Holds.m[h] == 0 {
+			delete(x.Holds.m, h)
 		}
 	}
 }
@@ -230,13 +230,13 @@ type foundAt struct {
 // noteFound keeps the index of what was found after a restore.
 func (x *jobIndex) noteFound(job string, at foundAt, found bool) {
 	switch {
-	case found && x.Found[job] == nil:
-		x.Found[job] = map[foundAt]bool{at: true}
+	case found && x.Found.m[job] == nil:
+		x.Found.m[job] = map[foundAt]bool{at: true}
 	case found:
-		x.Found[job][at] = true
+		x.Found.m[job][at] = true
 	default:
-		if delete(x.Found[job], at); len(x.Found[job]) == 0 {
-			delete(x.Found, job)
+		if delete(x.Found.m[job], at); len(x.Found.m[job]) == 0 {
+			delete(x.Found.m, job)
 		}
 	}
 }
@@ -245,10 +245,10 @@ func (x *jobIndex) noteFound(job string, at foundAt, found bool) {
 func (v *View) applyOffer(ref record.Ref, kv store.KV, exists bool) bool {
 	switch ref.Kind {
 	case record.KindOffer:
-		set(v, v.node(ref.Cluster).Offers, ref.Name, kv, exists)
-		mark(v.Jobs.Offered, ref.Name, ref.Cluster, exists)
+		set(v, v.node(ref.Cluster).Offers.m, ref.Name, kv, exists)
+		mark(v.Jobs.Offered.m, ref.Name, ref.Cluster, exists)
 	case record.KindOfferAnswer:
-		set(v, v.node(ref.Cluster).Answers, ref.Name, kv, exists)
+		set(v, v.node(ref.Cluster).Answers.m, ref.Name, kv, exists)
 	default:
 		return false
 	}

@@ -65,12 +65,12 @@ func (v *View) RefreshToken(f *record.Federation, maxAge time.Duration) RefreshT
 	if at := f.Coordinator(); at != nil {
 		out.Holder = at.ClusterID
 	}
-	holder, hold := v.Tokens[f.UID].Hold()
+	holder, hold := v.Tokens.m[f.UID].Hold()
 	if hold.Rec == nil {
 		return out
 	}
 	out.Holder = holder
-	report := v.Tokens[f.UID].Holdings[holder].Rec
+	report := v.Tokens.m[f.UID].Holdings[holder].Rec
 	if report != nil && report.Serial < hold.Rec.Serial {
 		report = nil
 	}
@@ -110,7 +110,7 @@ func (v *View) TokenOf(f *record.Federation, maxAge time.Duration) *RefreshToken
 		if !m.Replica() {
 			continue
 		}
-		switch has := v.Tokens[f.UID].Member(m, t); has.State {
+		switch has := v.Tokens.m[f.UID].Member(m, t); has.State {
 		case MemberWaits, MemberRefused:
 			t.Waiting = append(t.Waiting, m.ClusterID+"/"+m.ServiceName)
 		}

@@ -144,7 +144,7 @@ func BoundSentences(members []record.Member) {
 // setObserved keeps a report. An implausible one counts as none: it decides nothing, and no
 // answer shows it.
 func (v *View) setObserved(n *Node, service string, kv store.KV, exists bool) {
-	delete(n.Observed, service)
+	delete(n.Observed.m, service)
 	o, ok := decode[record.Observed](v, kv, exists)
 	if !ok {
 		return
@@ -153,7 +153,7 @@ func (v *View) setObserved(n *Node, service string, kv store.KV, exists bool) {
 		v.news.Corrupt = append(v.news.Corrupt, &store.CorruptError{Key: kv.Key, Err: err})
 		return
 	}
-	n.Observed[service] = Versioned[record.Observed]{Rec: o, Rev: kv.ModRevision}
+	n.Observed.m[service] = Versioned[record.Observed]{Rec: o, Rev: kv.ModRevision}
 }
 
 func plausible(o *record.Observed) error {

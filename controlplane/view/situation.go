@@ -31,7 +31,7 @@ type Situation struct {
 func (v *View) Situation(f *record.Federation) Situation {
 	out := Situation{Fed: *f, Removing: map[string]*record.Removal{}, Epoch: v.Epoch()}
 	for _, m := range MembersOf(f) {
-		if reg, ok := v.Clusters[m.ClusterID]; ok && reg.Rec.Removal != nil {
+		if reg, ok := v.Clusters.m[m.ClusterID]; ok && reg.Rec.Removal != nil {
 			out.Removing[m.ClusterID] = reg.Rec.Removal
 		}
 	}
@@ -57,11 +57,11 @@ func (v *View) Situation(f *record.Federation) Situation {
 // index in the list of members, or -1.
 func (v *View) Replica(m record.Member, index int) ReplicaState {
 	r := ReplicaState{At: m, Member: index, Alive: v.Alive(m.ClusterID), Trouble: v.Trouble(m.ClusterID), ClusterUID: v.ClusterUID(m.ClusterID), Compared: v.Compared(m.ClusterID)}
-	if c, ok := v.Clusters[m.ClusterID]; ok && c.Rec.LastSeen != nil {
+	if c, ok := v.Clusters.m[m.ClusterID]; ok && c.Rec.LastSeen != nil {
 		t := c.Rec.LastSeen.Time
 		r.LastSeen = &t
 	}
-	if n := v.Nodes[m.ClusterID]; n != nil && n.DesiredSelf.Rec != nil {
+	if n := v.Nodes.m[m.ClusterID]; n != nil && n.DesiredSelf.Rec != nil {
 		r.Stopped = n.DesiredSelf.Rec.State == record.ClusterPaused || n.DesiredSelf.Rec.SameOscarAs != ""
 	}
 	if d := v.Desired(m.ClusterID, m.ServiceName); d.Rec != nil && d.Rec.UID == m.UID {
@@ -79,7 +79,7 @@ func (v *View) Replica(m record.Member, index int) ReplicaState {
 // ClusterUID is the uid of the registration that a cluster's records belong to; empty when
 // there is none.
 func (v *View) ClusterUID(cluster string) string {
-	if n := v.Nodes[cluster]; n != nil && n.DesiredSelf.Rec != nil {
+	if n := v.Nodes.m[cluster]; n != nil && n.DesiredSelf.Rec != nil {
 		return n.DesiredSelf.Rec.UID
 	}
 	return ""
@@ -88,7 +88,7 @@ func (v *View) ClusterUID(cluster string) string {
 // Compared says whether a cluster has compared its services with the desired records in the
 // present epoch.
 func (v *View) Compared(cluster string) bool {
-	n := v.Nodes[cluster]
+	n := v.Nodes.m[cluster]
 	return n != nil && n.Self.Rec != nil && n.Self.Rec.Epoch == v.Epoch()
 }
 
@@ -99,7 +99,7 @@ func MemberOf(members []record.Member, uid string) int {
 
 // Proposed says whether a pending change refers to a spec of d's federation.
 func (v *View) Proposed(d *record.Desired, spec string) bool {
-	f, ok := v.Federations[d.Federation]
+	f, ok := v.Federations.m[d.Federation]
 	return ok && f.Rec.Change != nil && f.Rec.Change.Specs[d.UID] == spec
 }
 
@@ -117,12 +117,12 @@ func MembersOf(f *record.Federation) []record.Member {
 // cluster is not registered any more, or is being removed by force. The tombstones stay for the
 // cluster, and no request waits for them.
 func (v *View) abandoned(cluster string) bool {
-	reg, ok := v.Clusters[cluster]
+	reg, ok := v.Clusters.m[cluster]
 	return !ok || reg.Rec.Removal != nil && reg.Rec.Removal.Force
 }
 
 // departing says whether a cluster is being removed, or was.
 func (v *View) departing(cluster string) bool {
-	reg, ok := v.Clusters[cluster]
+	reg, ok := v.Clusters.m[cluster]
 	return !ok || reg.Rec.Removal != nil
 }

@@ -36,11 +36,11 @@ func NewState(mirror *store.Mirror, now func() time.Time) *State {
 	return &State{
 		Mirror: mirror, feed: mirror.Feed(), now: now, changed: make(chan struct{}),
 		view: View{
-			Clusters: map[string]Versioned[record.Cluster]{}, Federations: map[string]Versioned[record.Federation]{},
-			Names: map[string]string{}, Marked: map[string]Location{}, Nodes: map[string]*Node{},
-			Named: map[string]map[string]bool{}, OnCluster: map[string]map[string]bool{},
-			Deleted: map[string]Versioned[record.Deleted]{}, DeletedOf: map[string]map[string]bool{},
-			Tokens: map[string]*TokenState{}, Jobs: newJobIndex(), news: newChanges(),
+			Clusters: TableOf(map[string]Versioned[record.Cluster]{}), Federations: TableOf(map[string]Versioned[record.Federation]{}),
+			Names: TableOf(map[string]string{}), Marked: TableOf(map[string]Location{}), Nodes: TableOf(map[string]*Node{}),
+			Named: TableOf(map[string]map[string]bool{}), OnCluster: TableOf(map[string]map[string]bool{}),
+			Deleted: TableOf(map[string]Versioned[record.Deleted]{}), DeletedOf: TableOf(map[string]map[string]bool{}),
+			Tokens: TableOf(map[string]*TokenState{}), Jobs: newJobIndex(), news: newChanges(),
 		},
 	}
 }

@@ -17,7 +17,7 @@ import (
 // known, or none that can be reached.
 func (v *View) MinioOf(cluster string) record.OriginStorage {
 	out := record.OriginStorage{ClusterID: cluster}
-	n := v.Nodes[cluster]
+	n := v.Nodes.m[cluster]
 	if n == nil || n.Self.Rec == nil || !plausibleMinIO(n.Self.Rec) {
 		return out
 	}
@@ -56,8 +56,8 @@ func (v *View) OriginStorage(o topology.Origin) *record.OriginStorage {
 func (v *View) StorageUsed(p MemberRef) record.OriginStorage {
 	m := p.At()
 	at := m.ClusterID
-	if n := v.Nodes[at]; n != nil && !m.Coordinator {
-		if o := n.Observed[m.ServiceName].Rec; o != nil && o.UID == m.UID && o.Inputs != nil {
+	if n := v.Nodes.m[at]; n != nil && !m.Coordinator {
+		if o := n.Observed.m[m.ServiceName].Rec; o != nil && o.UID == m.UID && o.Inputs != nil {
 			at = p.Rec.Coordinator().ClusterID
 		}
 	}

@@ -47,10 +47,10 @@ func (c *TokenState) Hold() (holder string, h Versioned[record.Hold]) {
 
 // applyToken takes over one record about tokens.
 func (v *View) applyToken(ref record.Ref, kv store.KV, exists bool) {
-	c := v.Tokens[ref.Name]
+	c := v.Tokens.m[ref.Name]
 	if c == nil {
 		c = NewTokenState()
-		v.Tokens[ref.Name] = c
+		v.Tokens.m[ref.Name] = c
 	}
 	switch ref.Kind {
 	case record.KindHold:
@@ -68,7 +68,7 @@ func (v *View) applyToken(ref record.Ref, kv store.KV, exists bool) {
 	default:
 	}
 	if c.empty() {
-		delete(v.Tokens, ref.Name)
+		delete(v.Tokens.m, ref.Name)
 	}
 }
 
@@ -85,11 +85,11 @@ func setAt[K comparable, T any](v *View, m map[K]Versioned[T], key K, kv store.K
 
 // WithTokens lists the federations that have token records on one of the clusters.
 func (v *View) WithTokens(clusters []string) []string {
-	if len(clusters) == 0 || len(v.Tokens) == 0 {
+	if len(clusters) == 0 || len(v.Tokens.m) == 0 {
 		return nil
 	}
 	var out []string
-	for uid, c := range v.Tokens {
+	for uid, c := range v.Tokens.m {
 		if slices.ContainsFunc(clusters, c.concerns) {
 			out = append(out, uid)
 		}

@@ -20,7 +20,7 @@ const MaxTrouble = 600
 
 // Trouble is why nothing can be done on a cluster although its syncer is connected.
 func (v *View) Trouble(cluster string) Trouble {
-	n := v.Nodes[cluster]
+	n := v.Nodes.m[cluster]
 	if n == nil || n.Session.Rec == nil || n.Self.Rec == nil {
 		return Trouble{}
 	}

@@ -10,25 +10,25 @@ type View struct {
 	Revision    int64
 	Meta        *record.Meta
 	Fence       int64
-	Clusters    map[string]Versioned[record.Cluster]
-	Federations map[string]Versioned[record.Federation]
-	Names       map[string]string
-	Nodes       map[string]*Node
+	Clusters    Table[string, Versioned[record.Cluster]]
+	Federations Table[string, Versioned[record.Federation]]
+	Names       Table[string, string]
+	Nodes       Table[string, *Node]
 	// Named lists, for a service name, the federations with a member of that name, also one
 	// that leaves.
-	Named map[string]map[string]bool
+	Named Table[string, map[string]bool]
 	// Registrations counts the changes to the set of registered clusters.
 	Registrations int
 	// OnCluster lists, for a cluster, the federations with a member on it, also one that is
 	// being added or that leaves.
-	OnCluster map[string]map[string]bool
-	Deleted   map[string]Versioned[record.Deleted]
+	OnCluster Table[string, map[string]bool]
+	Deleted   Table[string, Versioned[record.Deleted]]
 	// DeletedOf lists, for cluster/service, the uids of earlier lives.
-	DeletedOf map[string]map[string]bool
+	DeletedOf Table[string, map[string]bool]
 	// Marked has, for the mark of a service's token, the location of that service.
-	Marked map[string]Location
+	Marked Table[string, Location]
 	// Tokens has the token state of each federation that has any.
-	Tokens map[string]*TokenState
+	Tokens Table[string, *TokenState]
 	Jobs   jobIndex
 	// news collects the changes of the present refresh.
 	news *Changes
@@ -43,17 +43,17 @@ type Versioned[T any] struct {
 // Node has the records below c/<cluster>/.
 type Node struct {
 	Session     Versioned[record.Session]
-	Desired     map[string]Versioned[record.Desired]
-	Observed    map[string]Versioned[record.Observed]
-	Asks        map[string]Versioned[record.Ask]
-	Shown       map[string]Versioned[record.Shown]
+	Desired     Table[string, Versioned[record.Desired]]
+	Observed    Table[string, Versioned[record.Observed]]
+	Asks        Table[string, Versioned[record.Ask]]
+	Shown       Table[string, Versioned[record.Shown]]
 	Self        Versioned[record.ObservedCluster]
 	DesiredSelf Versioned[record.DesiredCluster]
 	Capacity    Versioned[record.Capacity]
-	Assignments map[AttemptID]Versioned[record.Assignment]
-	Reports     map[AttemptID]Versioned[record.JobReport]
-	Offers      map[string]Versioned[record.Offer]
-	Answers     map[string]Versioned[record.OfferAnswer]
+	Assignments Table[AttemptID, Versioned[record.Assignment]]
+	Reports     Table[AttemptID, Versioned[record.JobReport]]
+	Offers      Table[string, Versioned[record.Offer]]
+	Answers     Table[string, Versioned[record.OfferAnswer]]
 }
 
 // Epoch is the present one as records name it.
@@ -66,22 +66,22 @@ func (v *View) Epoch() string {
 
 // Alive says whether the cluster's syncer holds a session.
 func (v *View) Alive(cluster string) bool {
-	n := v.Nodes[cluster]
+	n := v.Nodes.m[cluster]
 	return n != nil && n.Session.Rec != nil
 }
 
 // Desired is the desired record of a service on a cluster.
 func (v *View) Desired(cluster, service string) Versioned[record.Desired] {
-	if n := v.Nodes[cluster]; n != nil {
-		return n.Desired[service]
+	if n := v.Nodes.m[cluster]; n != nil {
+		return n.Desired.m[service]
 	}
 	return Versioned[record.Desired]{}
 }
 
 // Observed is the report of a cluster's syncer about a service.
 func (v *View) Observed(cluster, service string) Versioned[record.Observed] {
-	if n := v.Nodes[cluster]; n != nil {
-		return n.Observed[service]
+	if n := v.Nodes.m[cluster]; n != nil {
+		return n.Observed.m[service]
 	}
 	return Versioned[record.Observed]{}
 }

@@ -93,7 +93,7 @@ func (s *State) notifyWaiters(federations, clusters map[string]bool, names []str
 			return
 		}
 		about[Subject{federation: uid}] = true
-		if f := s.view.Federations[uid].Rec; f != nil {
+		if f := s.view.Federations.m[uid].Rec; f != nil {
 			for _, m := range slices.Concat(f.Members, f.Leaving) {
 				about[Subject{Service: m.ServiceName}] = true
 			}
@@ -103,7 +103,7 @@ func (s *State) notifyWaiters(federations, clusters map[string]bool, names []str
 		add(uid)
 	}
 	for cluster := range clusters {
-		for uid := range s.view.OnCluster[cluster] {
+		for uid := range s.view.OnCluster.m[cluster] {
 			add(uid)
 		}
 		// A federation may have its token there without a member.

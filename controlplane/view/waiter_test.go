@@ -81,7 +81,7 @@ func TestAThousandWaitersDoNotLookAtEveryChange(t *testing.T) {
 			err := s.Follow(ctx, uid, time.Hour, func(bool) (bool, error) {
 				looks.Add(1)
 				done := false
-				s.Read(func(v *View) { done = v.Federations[uid].Rec.Generation == 2 })
+				s.Read(func(v *View) { done = v.Federations.m[uid].Rec.Generation == 2 })
 				if first && began.Add(1) == n {
 					close(looking)
 				}
