@@ -38,7 +38,6 @@ type ControlPlane struct {
 	Forms       *forms.Controller
 
 	cfg    Config
-	store  *store.Store
 	mirror *store.Mirror
 	state  *view.State
 	gate   *gate.Gate
@@ -54,7 +53,7 @@ func New(cfg Config) (*ControlPlane, error) {
 		return nil, errors.New("controlplane: a store and an identity are needed")
 	}
 	c := &ControlPlane{
-		cfg: cfg, store: cfg.Store, instance: record.NewUID(), ready: make(chan struct{}),
+		cfg: cfg, instance: record.NewUID(), ready: make(chan struct{}),
 	}
 	counters := request.NewCounters(cfg.Now, cfg.EtcdRetention, cfg.AuditLog)
 	meter := access.NewMeter(cfg.Limits, cfg.Now, func(cluster string) { c.Clusters.Excessive(cluster) })

@@ -19,7 +19,7 @@ func (c *ControlPlane) advanceElapsed(ctx context.Context) error {
 		return nil
 	}
 	longest := view.RememberTime * max(c.cfg.KeepDeleted, c.cfg.KeepJobs, c.cfg.KeepRequest, c.cfg.KeepResult)
-	res, err := c.store.Update(ctx, store.Update{Keys: []string{record.ElapsedKey}, Build: func(v store.View, tx *store.Txn) error {
+	res, err := c.cfg.Store.Update(ctx, store.Update{Keys: []string{record.ElapsedKey}, Build: func(v store.View, tx *store.Txn) error {
 		now := c.cfg.Now()
 		var before *record.Elapsed
 		if kv, ok := v.KV(record.ElapsedKey); ok {

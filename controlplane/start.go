@@ -35,7 +35,7 @@ func (c *ControlPlane) prepare(ctx context.Context) error {
 
 // checkReadable says whether etcd lets us read. The mirror would ask for ever.
 func (c *ControlPlane) checkReadable(ctx context.Context) error {
-	_, err := c.store.Get(ctx, record.MetaKey)
+	_, err := c.cfg.Store.Get(ctx, record.MetaKey)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (c *ControlPlane) checkReadable(ctx context.Context) error {
 // initialise writes the meta record of an empty store; of two instances one does. Done twice
 // it finds what it did.
 func (c *ControlPlane) initialise(ctx context.Context) error {
-	res, err := c.store.Update(ctx, store.Update{
+	res, err := c.cfg.Store.Update(ctx, store.Update{
 		Keys: []string{record.MetaKey},
 		Build: func(v store.View, tx *store.Txn) error {
 			if kv, ok := v.KV(record.MetaKey); ok {

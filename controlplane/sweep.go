@@ -65,7 +65,7 @@ func (c *ControlPlane) sweepOnce(ctx context.Context, suspects map[string]int64)
 	seen := map[string]int64{}
 	var again []store.KV
 	for _, prefix := range prefixes {
-		items, err := c.store.ListKeys(ctx, prefix)
+		items, err := c.cfg.Store.ListKeys(ctx, prefix)
 		if err != nil {
 			return err
 		}

@@ -33,28 +33,28 @@ func (c *ControlPlane) wire(counters *request.Counters, meter *access.Meter) err
 		return err
 	}
 	c.Forms = forms.New(forms.Config{
-		Store: c.store, State: c.state, Gate: c.gate, Instance: c.instance, Forms: cfg.Forms, Now: cfg.Now, Logger: cfg.Logger,
+		Store: c.cfg.Store, State: c.state, Gate: c.gate, Instance: c.instance, Forms: cfg.Forms, Now: cfg.Now, Logger: cfg.Logger,
 	})
 	c.Requests = request.New(request.Config{
-		Store: c.store, State: c.state, Gate: c.gate, Counters: counters,
+		Store: c.cfg.Store, State: c.state, Gate: c.gate, Counters: counters,
 		KeepAudit: cfg.KeepAudit, KeepRequest: cfg.KeepRequest, RequestsPerUser: cfg.RequestsPerUser, BytesPerUser: cfg.BytesPerUser,
 		SweepInterval: cfg.SweepInterval, Now: cfg.Now, Logger: cfg.Logger,
 	})
 	c.Tokens = tokens.New(tokens.Config{
-		Store: c.store, State: c.state, Gate: c.gate, Identity: cfg.Identity, Sealer: sealer,
+		Store: c.cfg.Store, State: c.state, Gate: c.gate, Identity: cfg.Identity, Sealer: sealer,
 		RefreshTokenMaxAge: cfg.RefreshTokenMaxAge, Step: step, Now: cfg.Now, Logger: cfg.Logger,
 	})
 	c.Federations = federations.New(federations.Config{
-		Store: c.store, State: c.state, Gate: c.gate, Requests: c.Requests, Tokens: c.Tokens, Identity: cfg.Identity, Sealer: sealer,
+		Store: c.cfg.Store, State: c.state, Gate: c.gate, Requests: c.Requests, Tokens: c.Tokens, Identity: cfg.Identity, Sealer: sealer,
 		DefaultCluster: cfg.DefaultCluster, Limits: cfg.limits(), RefreshTokenMaxAge: cfg.RefreshTokenMaxAge,
 		Workers: cfg.Deciders, Step: step, Now: cfg.Now, Logger: cfg.Logger,
 	})
 	c.Plans = plan.New(plan.Config{
-		Store: c.store, State: c.state, Gate: c.gate, Federations: c.Federations, Identity: cfg.Identity,
+		Store: c.cfg.Store, State: c.state, Gate: c.gate, Federations: c.Federations, Identity: cfg.Identity,
 		MaxQueueDelay: cfg.MaxQueueDelay, Now: cfg.Now,
 	})
 	if c.Jobs, err = jobs.New(jobs.Config{
-		Store: c.store, State: c.state, Gate: c.gate, Requests: c.Requests, Federations: c.Federations, Identity: cfg.Identity, Sealer: sealer,
+		Store: c.cfg.Store, State: c.state, Gate: c.gate, Requests: c.Requests, Federations: c.Federations, Identity: cfg.Identity, Sealer: sealer,
 		JobsPerFederation: cfg.JobsPerFederation, JobsPerUser: cfg.JobsPerUser, KeepJobs: cfg.KeepJobs, KeepJobsEach: cfg.KeepJobsEach,
 		LostAfter: cfg.LostAfter, OfferPatience: cfg.OfferPatience, EndpointNetworks: cfg.EndpointNetworks, JobPause: cfg.JobPause,
 		Now: cfg.Now, Logger: cfg.Logger, Registry: cfg.Registry,
@@ -62,7 +62,7 @@ func (c *ControlPlane) wire(counters *request.Counters, meter *access.Meter) err
 		return err
 	}
 	if c.Clusters, err = clusters.New(clusters.Config{
-		Store: c.store, State: c.state, Gate: c.gate, Identity: cfg.Identity, Hub: hub, Instance: c.instance,
+		Store: c.cfg.Store, State: c.state, Gate: c.gate, Identity: cfg.Identity, Hub: hub, Instance: c.instance,
 		Access: cfg.Access, Users: cfg.Users, Meter: meter, KeepDeleted: cfg.KeepDeleted,
 		Now: cfg.Now, Logger: cfg.Logger, Registry: cfg.Registry,
 	}); err != nil {
@@ -73,7 +73,7 @@ func (c *ControlPlane) wire(counters *request.Counters, meter *access.Meter) err
 		DefaultCluster: cfg.DefaultCluster, Logger: cfg.Logger,
 	})
 	c.Recovery, err = recovery.New(recovery.Config{
-		Store: c.store, State: c.state, Gate: c.gate, Federations: c.Federations, Tokens: c.Tokens, Clusters: c.Clusters, Identity: cfg.Identity,
+		Store: c.cfg.Store, State: c.state, Gate: c.gate, Federations: c.Federations, Tokens: c.Tokens, Clusters: c.Clusters, Identity: cfg.Identity,
 		KeepDeleted: cfg.KeepDeleted, Witness: cfg.Witness, Restored: cfg.Restored, Now: cfg.Now, Logger: cfg.Logger, Registry: cfg.Registry,
 	})
 	return err

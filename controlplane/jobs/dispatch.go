@@ -185,7 +185,7 @@ func (c *Controller) openAt(v store.View, key, job string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.identity.Open(e.Sealed, seal.Header{Purpose: record.PurposeEvent, UID: job}, c.cfg.Now())
+	return c.cfg.Identity.Open(e.Sealed, seal.Header{Purpose: record.PurposeEvent, UID: job}, c.cfg.Now())
 }
 
 func lostEvent(p *assignStep, now time.Time) *jobStep {

@@ -56,7 +56,6 @@ type Controller struct {
 	gate        *gate.Gate
 	requests    *request.Controller
 	federations *federations.Controller
-	identity    *seal.Identity
 	sealer      *seal.Sealer
 	acceptor    *acceptor
 	dispatcher  *dispatcher
@@ -75,7 +74,7 @@ type Controller struct {
 func New(cfg Config) (*Controller, error) {
 	c := &Controller{
 		cfg: cfg, store: cfg.Store, state: cfg.State, gate: cfg.Gate, requests: cfg.Requests, federations: cfg.Federations,
-		identity: cfg.Identity, sealer: cfg.Sealer,
+		sealer:   cfg.Sealer,
 		acceptor: newAcceptor(), dispatcher: newDispatcher(), reconciler: newReconciler(), poster: newPoster(cfg.EndpointNetworks),
 	}
 	c.posts = worker.New(worker.Config[string]{
