@@ -183,7 +183,7 @@ func TestReadingsOfRefreshTokensMoveIntoTheAudit(t *testing.T) {
 		if len(e.Detail) > 300 || e.Owner == "somebody else" || e.GroupID == "grayifyr0" && e.Owner != identity.Admin {
 			t.Errorf("%+v", e)
 		}
-		got = append(got, string(e.Outcome)+" "+e.GroupID)
+		got = append(got, e.Outcome+" "+e.GroupID)
 	}
 	slices.Sort(got)
 	if want := []string{"done grayifyr0", "done grayifyr0", "unknown grayifyr0"}; !slices.Equal(got, want) {
