@@ -8,7 +8,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/view"
 )
 
-// Info says who this control plane is and how many clusters it sees.
+// Info names this control plane and counts its clusters.
 func (c *ControlPlane) Info(context.Context) gate.Info {
 	out := gate.Info{Etcd: c.gate.SpaceView()}
 	c.state.Read(func(v *view.View) {
@@ -43,7 +43,7 @@ func (c *ControlPlane) Health(ctx context.Context) gate.Health {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return gate.Health{Message: "etcd does not answer"}
 	}
-	// Reads go on, and so do deletions until etcd itself refuses them: an instance
-	// that is taken away helps nobody.
+	// Reads go on, and so do deletions until etcd itself refuses them: a load balancer that
+	// took this instance away would make it worse.
 	return gate.Health{OK: true, Message: c.gate.SpaceAdvice()}
 }

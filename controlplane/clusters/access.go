@@ -13,8 +13,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/access"
 )
 
-// Access is who may speak to etcd, and what he is given to do so. A cluster's user is
-// of one life of it: another registration under the same id is another user.
+// Access gives clusters their users in etcd and signs their certificates. A user belongs to
+// one registration: another registration under the same id is another user.
 type Access interface {
 	// Admit gives a cluster its user and its rights. It may be repeated.
 	Admit(ctx context.Context, cluster, uid string) error

@@ -12,8 +12,8 @@ import (
 
 // A challenge is what a syncer puts into the request that it signs, so that a request
 // of yesterday proves nothing today: when it was given, some bytes by chance, and
-// an HMAC of both under a key that all instances have. Nobody remembers it: any
-// instance takes back what another one gave, and the syncer's clock plays no part.
+// an HMAC of both under a key that all instances have. No instance stores it: each one
+// accepts the challenge of another, and the syncer's clock plays no part.
 // Within its life the same request has the same effect twice, and a certificate is of
 // no use to anybody but the owner of its key.
 const (

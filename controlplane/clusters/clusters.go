@@ -48,8 +48,8 @@ type Controller struct {
 	state *view.State
 	gate  *gate.Gate
 	hub   *relay.Hub
-	// proofKey authenticates the challenges of renewals, streamKey the proofs of those who
-	// open a stream, and proofs were used.
+	// proofKey authenticates the challenges of renewals, and streamKey the proofs of syncers
+	// that open a stream. proofs are those that were used.
 	proofKey, streamKey []byte
 	proofs              proofs
 	instance            string

@@ -21,10 +21,9 @@ import (
 // maxUID bounds the uid of a namespace, a cluster or an OSCAR, in bytes; one has 36.
 const maxUID = 64
 
-// Join lets the syncer of a cluster in: one transaction uses the token up and writes
-// into the registration who the cluster is from now on. Of several that come with one
-// token one is let in; the same key again, while the token lasts, gets the same
-// answer again. The answer does not say what is wrong with a token.
+// Join admits the syncer of a cluster: one transaction uses the token up and writes the
+// syncer's identity into the registration. Of several syncers with one token one is
+// admitted. The same key gets the same answer again while the token lasts. The answer does not say what is wrong with a token.
 func (c *Controller) Join(ctx context.Context, in v1.Join) (*v1.Enrolment, error) {
 	if c.cfg.Access == nil {
 		return nil, errNoAccess()

@@ -13,8 +13,8 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// noteSlack is how much later than the registration says a certificate may end
-// without being noted: who asks again and again does not write again and again.
+// noteSlack is how much later than the registration says a certificate may end without
+// being noted, so that a syncer that renews often does not write often.
 const noteSlack = time.Hour
 
 // Renew gives a cluster that has joined another certificate for the same key, also

@@ -24,8 +24,8 @@ import (
 
 // A syncer that opens a stream proves to be that of its cluster by opening an
 // envelope: the challenge is sealed to the very key that the cluster's secrets are sealed
-// to. So who gets the stream is who could read these secrets, whether the cluster has
-// joined with a token or was given its certificate, and also where etcd has no users.
+// to. So only a syncer that can read these secrets gets the stream. That holds for clusters
+// that joined with a token, for those that were given a certificate, and without users in etcd.
 
 // purposeRelay is that of the envelope around a proof.
 const purposeRelay = "relay"
@@ -158,8 +158,8 @@ func mayStream(v *view.View, cluster, uid string) (recipient string, err error) 
 	return recipient, nil
 }
 
-// streamProof is when it was made, bytes by chance, and an HMAC of both and of whom it is
-// for under a key that all instances have: another instance may be asked to believe it.
+// streamProof is the time, random bytes, and an HMAC of both and of the registration that it
+// is for. All instances have its key, so that another instance can check it.
 func (c *Controller) streamProof(cluster, uid string, now time.Time) (string, error) {
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, challengeBytes), uint64(now.Unix())) //nolint:gosec // after 1970
 	nonce := make([]byte, challengeNonce)

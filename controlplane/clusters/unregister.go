@@ -42,8 +42,8 @@ func (c *Controller) removalStep(ctx context.Context, cluster string) error {
 }
 
 // unregister takes the registration away, in the state that was decided upon. What
-// the cluster still has to do stays below its own prefix, and so does, for its
-// syncer, who it was.
+// the cluster still has to do stays below its own prefix, with the identity that its
+// syncer had.
 func (c *Controller) unregister(ctx context.Context, id string, rev int64) error {
 	key, desired := record.ClusterKey(id), record.DesiredClusterKey(id)
 	res, err := c.store.Update(ctx, store.Update{

@@ -13,8 +13,8 @@ import (
 )
 
 // Renew gives a store that was restored a new epoch, and tells every cluster, those that
-// are being removed too. It is for a store that nobody else works on. witness is the file
-// of an instance that worked on what is replaced, if there is one.
+// are being removed too. No other process may work on the store. witness is the file of an
+// instance that worked on the store that is replaced, if there is one.
 func Renew(ctx context.Context, st *store.Store, witness string, now time.Time) (epoch string, err error) {
 	meta, err := readMeta(ctx, st)
 	if err != nil {

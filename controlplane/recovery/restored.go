@@ -123,7 +123,7 @@ func (c *Controller) Relisted(r store.Relist) {
 }
 
 // watchHistory gives a store that was restored while this instance runs a new epoch,
-// tells the clusters of one whoever began it, and keeps the witness.
+// tells the clusters of each new epoch, also of another instance's, and keeps the witness.
 func (c *Controller) watchHistory(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -34,9 +34,9 @@ type reply struct {
 	err  error
 }
 
-// everywhere asks all members, membersAtOnce at the same time, and gives up whom
-// memberTimeout finds without an answer. A reply that is enough ends it, and no later one is
-// given: whoever has not answered by then is given up, too.
+// everywhere asks all members, membersAtOnce at the same time. It gives up a member that has
+// not answered within memberTimeout. A reply that is enough ends it, and gives up the
+// members that have not answered by then.
 func everywhere(ctx context.Context, members []target, ask func(context.Context, target) (*http.Response, error), enough func(reply) bool) []reply {
 	slots, replies := make(chan struct{}, membersAtOnce), make(chan reply, len(members))
 	waits := map[string]context.CancelFunc{} // of members that have not answered

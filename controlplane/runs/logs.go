@@ -48,8 +48,8 @@ type JobList struct {
 
 // logMembers are the replicas whose Jobs a caller means: all of the federation for its
 // coordinator, and otherwise the one that is named; for the name of an attempt of ours
-// where that is, whichever is named. all says whether the caller sees everybody's Jobs;
-// who may only read sees the list of none, as at OSCAR.
+// where that is, whichever is named. all says whether the caller sees the Jobs of all
+// users. A caller who may only read sees an empty list, as at OSCAR.
 func (c *Controller) logMembers(ctx context.Context, caller identity.Caller, in LogTarget, job string) (members []target, missing []string, all bool, err error) {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, nil, false, err
@@ -86,9 +86,9 @@ func (c *Controller) logMembers(ctx context.Context, caller identity.Caller, in 
 }
 
 // attemptAt gives the members of a federation that an attempt of a job was given to, by its
-// name at OSCAR: one, or after a restore perhaps two, and none when they have left. So
-// nobody else is asked for it, or could answer with something else. known is false for what
-// is no attempt of a job of the federation, as far as is remembered.
+// name at OSCAR: one, or after a restore perhaps two, and none when they have left. No other
+// member is asked, since it could answer with something else. known is false for a name that
+// is not a remembered attempt of a job of the federation.
 func attemptAt(v *view.View, f *record.Federation, name string) (at []record.Member, known bool) {
 	id, attempt, ours := record.OfJobName(name)
 	j := v.Jobs.ByID.Get(id).Rec
@@ -273,8 +273,8 @@ func (c *Controller) DeleteJobLog(ctx context.Context, caller identity.Caller, i
 	})
 }
 
-// deleteJobs sends a deletion to those who may have what it names; job is that of one Job,
-// empty for many.
+// deleteJobs sends a deletion to the members that may have what it names. job is the name of
+// one Job, empty for many.
 func (c *Controller) deleteJobs(ctx context.Context, caller identity.Caller, in LogTarget, job string, ask func(context.Context, target) (*http.Response, error)) (missing []string, err error) {
 	members, missing, all, err := c.logMembers(ctx, caller, in, job)
 	if err != nil {

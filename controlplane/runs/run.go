@@ -89,8 +89,8 @@ type target struct {
 }
 
 // runOrder are the members that may be invoked, in the order of the policy, and why the
-// others may not. What is free on a cluster orders them, where the policy looks at it, but
-// bars nobody: a function may be running already.
+// others may not. The free capacity of a cluster orders them, where the policy looks at it, but
+// bars no member: a function may be running already.
 func (c *Controller) runOrder(p view.MemberRef, need *jobs.Needs) (targets []target, barred []string) {
 	c.state.Read(func(v *view.View) {
 		fl, ok := jobs.CandidatesOf(v, p.UID, need)

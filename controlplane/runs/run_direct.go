@@ -18,7 +18,7 @@ import (
 )
 
 // direct invokes services at the registered addresses of their clusters. A service's token
-// goes nowhere but to whom it is meant for: over TLS that is verified, or on this machine.
+// is sent over verified TLS or on this machine only.
 //
 // Each cluster is asked for so many at once as its syncer would let through, shared among
 // accounts as there: see internal/share.

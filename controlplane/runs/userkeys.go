@@ -31,8 +31,7 @@ const (
 )
 
 // StorageOf asks the OSCAR of a cluster, through its syncer, for the caller's own keys of
-// its MinIO: with the token that he came with, and with nobody else's credentials. Nothing
-// of it is kept.
+// its MinIO, with the caller's access token and no other credentials. It keeps nothing.
 func (c *Controller) StorageOf(ctx context.Context, caller identity.Caller, cluster string) (*UserKeys, error) {
 	token, _ := caller.Token()
 	if caller.Administrator || token == "" {
