@@ -44,7 +44,7 @@ func relayServer(t *testing.T, f *fake, change ...func(*server.Config)) string {
 }
 
 const upgrade = "GET /system/relay HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: oscarfed-relay-1\r\n" +
-	"Oscarfed-Cluster: d\r\nOscarfed-Cluster-UID: u\r\nOscarfed-Relay-Proof: p\r\nOscarfed-Relay-Connected: a,b\r\n\r\n"
+	"Oscarfed-Cluster: d\r\nOscarfed-Cluster-Uid: u\r\nOscarfed-Relay-Proof: p\r\nOscarfed-Relay-Connected: a,b\r\n\r\n"
 
 // What the syncer sends before it has read the answer belongs to the stream.
 func TestRelayHandsTheConnectionOver(t *testing.T) {

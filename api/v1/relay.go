@@ -8,7 +8,7 @@ const RelayProtocol = "oscarfed-relay-1"
 // Headers of GET /system/relay and of its answer.
 const (
 	RelayClusterHeader = "Oscarfed-Cluster"
-	RelayUIDHeader     = "Oscarfed-Cluster-UID"
+	RelayUIDHeader     = "Oscarfed-Cluster-Uid"
 	// RelayProofHeader is the opened challenge.
 	RelayProofHeader = "Oscarfed-Relay-Proof"
 	// RelayConnectedHeader lists the instances that the syncer has streams to, with commas.

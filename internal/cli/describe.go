@@ -49,7 +49,7 @@ func (c *describeCmd) Run(ctx context.Context, a *app) error {
 func describe(w io.Writer, f *v1.Federation, now time.Time) error {
 	facts := &table{}
 	facts.row("Group", f.GroupID)
-	facts.row("UID", f.UID)
+	facts.row("Uid", f.UID)
 	facts.row("Owner", f.Owner)
 	facts.row("Phase", fmt.Sprintf("%s, generation %d, %d of %s ready", words(f.Phase), f.Generation, ready(f), count(len(deployed(f)), "replica")))
 	if f.Paused {
