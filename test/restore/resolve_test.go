@@ -122,6 +122,9 @@ func TestResolveKeepsTheStore(t *testing.T) {
 	if _, ok := s.Cluster(a).Sim.Bucket("created0"); !ok {
 		t.Error("a bucket of the user went with the orphan")
 	}
+	s.Eventually("no tombstone holds its locations any more", func() bool {
+		return len(s.Keys(record.DesiredServiceKey(a, "created0"))) == 0 && len(s.Keys(record.DesiredServiceKey(c, "created2"))) == 0
+	})
 	s.create("created") // its name is free, and its bucket is attached
 }
 
