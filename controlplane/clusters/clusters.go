@@ -112,9 +112,6 @@ func (c *Controller) stateChanged(news *view.Changes) {
 // Excessive has a cluster revoked that has passed the limits of what it may write.
 func (c *Controller) Excessive(cluster string) { c.excessive.Add(cluster) }
 
-// RunStreams closes the streams that may not stay, until ctx ends; then all.
-func (c *Controller) RunStreams(ctx context.Context) { c.closeStreams(ctx) }
-
 // Run takes the steps of clusters until ctx ends.
 func (c *Controller) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)

@@ -73,11 +73,12 @@ func (c *Controller) writeJoin(ctx context.Context, token string, who decide.App
 	_, err := c.store.Update(ctx, store.Update{
 		Keys: []string{token, key},
 		Build: func(v store.View, tx *store.Txn) error {
-			kv, join, err := DecodeAt[record.Join](v, token)
+			kv, _ := v.KV(token)
+			join, err := decodeAt[record.Join](v, token)
 			if err != nil {
 				return err
 			}
-			_, reg, err := DecodeAt[record.Cluster](v, key)
+			reg, err := decodeAt[record.Cluster](v, key)
 			if err != nil {
 				return err
 			}
@@ -125,7 +126,7 @@ func (c *Controller) admit(ctx context.Context, cluster, uid string) error {
 	if err != nil {
 		return fault.Crossing(err)
 	}
-	_, reg, err := DecodeAt[record.Cluster](v, record.ClusterKey(cluster))
+	reg, err := decodeAt[record.Cluster](v, record.ClusterKey(cluster))
 	if err != nil {
 		return fault.Crossing(err)
 	}
@@ -176,14 +177,4 @@ func plainWord(text string) bool {
 		}
 	}
 	return len(text) <= maxUID
-}
-
-// DecodeAt is the record at a key of a view; nil when there is none.
-func DecodeAt[T any](v store.View, key string) (store.KV, *T, error) {
-	kv, ok := v.KV(key)
-	if !ok {
-		return kv, nil, nil
-	}
-	rec, err := store.Decode[T](kv)
-	return kv, rec, err
 }

@@ -1,7 +1,6 @@
 package clusters
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -28,21 +27,9 @@ func (c *Controller) SetClusterState(ctx context.Context, caller identity.Caller
 	}
 	key, desired := record.ClusterKey(id), record.DesiredClusterKey(id)
 	return c.writeCluster(ctx, []string{key, desired, record.FenceKey}, id, func(v store.View, tx *store.Txn) error {
-		kv, ok := v.KV(key)
-		order, told := v.KV(desired)
-		if !ok || !told {
-			return fault.NotFound(fmt.Sprintf("cluster %q is not registered", id))
-		}
-		reg, err := store.Decode[record.Cluster](kv)
+		reg, d, err := changeable(v, id)
 		if err != nil {
 			return err
-		}
-		d, err := store.Decode[record.DesiredCluster](order)
-		if err != nil {
-			return err
-		}
-		if word := cmp.Or(record.Strange(reg), record.Strange(d)); word != "" {
-			return fault.NewerVersion(fmt.Sprintf("cluster %q", id), word)
 		}
 		if reg.Removal != nil {
 			return &fault.Error{Code: fault.CodeConflict, Message: fmt.Sprintf("cluster %q is being removed; that cannot be taken back", id)}

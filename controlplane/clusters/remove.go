@@ -71,16 +71,7 @@ func (c *Controller) orderRemoval(ctx context.Context, caller identity.Caller, i
 	res, err := c.store.Update(ctx, store.Update{
 		Keys: []string{key, desired, record.FenceKey},
 		Build: func(v store.View, tx *store.Txn) error {
-			kv, ok := v.KV(key)
-			order, told := v.KV(desired)
-			if !ok || !told {
-				return fault.NotFound(fmt.Sprintf("cluster %q is not registered", id))
-			}
-			reg, err := store.Decode[record.Cluster](kv)
-			if err != nil {
-				return err
-			}
-			d, err := store.Decode[record.DesiredCluster](order)
+			reg, d, err := changeable(v, id)
 			if err != nil {
 				return err
 			}
@@ -88,6 +79,7 @@ func (c *Controller) orderRemoval(ctx context.Context, caller identity.Caller, i
 			if changed, err := c.ordered(reg, opts); err != nil || !changed {
 				return err
 			}
+			kv, _ := v.KV(key)
 			if err := asGiven(kv, opts.IfMatch); err != nil {
 				return err
 			}

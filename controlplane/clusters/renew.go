@@ -45,11 +45,7 @@ func (c *Controller) writeRenewal(ctx context.Context, who decide.Applicant, csr
 	_, err := c.store.Update(ctx, store.Update{
 		Keys: []string{key, desired},
 		Build: func(v store.View, tx *store.Txn) error {
-			_, reg, err := DecodeAt[record.Cluster](v, key)
-			if err != nil {
-				return err
-			}
-			_, left, err := DecodeAt[record.DesiredCluster](v, desired)
+			reg, left, err := registration(v, who.Cluster)
 			if err != nil {
 				return err
 			}

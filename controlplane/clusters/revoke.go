@@ -33,11 +33,7 @@ func (c *Controller) revokeExcessive(ctx context.Context, id string) error {
 		Keys: []string{key, desired, record.FenceKey},
 		Build: func(v store.View, tx *store.Txn) error {
 			written = false
-			_, reg, err := DecodeAt[record.Cluster](v, key)
-			if err != nil {
-				return err
-			}
-			_, told, err := DecodeAt[record.DesiredCluster](v, desired)
+			reg, told, err := registration(v, id)
 			if err != nil || told == nil || told.Revoked != nil || reg != nil && reg.Revoked != nil {
 				return err
 			}
@@ -81,17 +77,11 @@ func (c *Controller) ReadmitCluster(ctx context.Context, caller identity.Caller,
 	}
 	key, desired := record.ClusterKey(id), record.DesiredClusterKey(id)
 	out, err := c.writeCluster(ctx, []string{key, desired, record.FenceKey}, id, func(v store.View, tx *store.Txn) error {
-		_, reg, err := DecodeAt[record.Cluster](v, key)
-		if err != nil {
-			return err
-		}
-		_, told, err := DecodeAt[record.DesiredCluster](v, desired)
+		reg, told, err := changeable(v, id)
 		if err != nil {
 			return err
 		}
 		switch {
-		case reg == nil || told == nil:
-			return fault.NotFound(fmt.Sprintf("cluster %q is not registered", id))
 		case reg.Removal != nil:
 			return &fault.Error{Code: fault.CodeConflict, Message: fmt.Sprintf("cluster %q is being removed; that cannot be taken back", id)}
 		case reg.Revoked == nil:

@@ -46,11 +46,7 @@ func (c *Controller) writeSameOscar(ctx context.Context, cluster, first string) 
 		Keys: []string{key, desired, record.FenceKey},
 		Build: func(v store.View, tx *store.Txn) error {
 			written = false
-			_, reg, err := DecodeAt[record.Cluster](v, key)
-			if err != nil {
-				return err
-			}
-			_, told, err := DecodeAt[record.DesiredCluster](v, desired)
+			reg, told, err := registration(v, cluster)
 			if err != nil || reg == nil || told == nil || told.UID != reg.UID || told.SameOscarAs == first {
 				return err
 			}

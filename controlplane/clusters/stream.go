@@ -214,9 +214,9 @@ func (p *proofs) use(proof string, now time.Time) bool {
 	return true
 }
 
-// closeStreams closes those of clusters that were removed or have lost their rights, until
+// RunStreams closes those of clusters that were removed or have lost their rights, until
 // ctx ends; then all of them.
-func (c *Controller) closeStreams(ctx context.Context) {
+func (c *Controller) RunStreams(ctx context.Context) {
 	defer c.hub.Close()
 	tick := time.NewTicker(streamsInterval)
 	defer tick.Stop()

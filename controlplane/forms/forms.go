@@ -173,12 +173,9 @@ func (c *Controller) RaiseMinimum(ctx context.Context, to record.Minimum) error 
 		return err
 	}
 	_, err := c.store.Update(ctx, store.Update{Keys: []string{record.MetaKey}, Build: func(v store.View, tx *store.Txn) error {
-		meta, err := readMeta(v)
+		meta, err := gate.Meta(v)
 		if err != nil {
 			return err
-		}
-		if meta == nil {
-			return gate.ErrNoStore
 		}
 		meta.Minimum = meta.Raised(to)
 		tx.Expect(record.MetaKey)
@@ -189,13 +186,4 @@ func (c *Controller) RaiseMinimum(ctx context.Context, to record.Minimum) error 
 		return fault.Crossing(err)
 	}
 	return gate.Spread(ctx, c.store, ids)
-}
-
-// readMeta is the meta record in a view; nil when there is none.
-func readMeta(v store.View) (*record.Meta, error) {
-	kv, ok := v.KV(record.MetaKey)
-	if !ok {
-		return nil, nil
-	}
-	return store.Decode[record.Meta](kv)
 }

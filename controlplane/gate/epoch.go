@@ -20,13 +20,18 @@ var ErrFence = errors.New("the registered clusters have changed")
 // ErrNoStore says that an etcd holds nothing of a control plane.
 var ErrNoStore = errors.New("it holds no records of a control plane")
 
-// SameEpoch fails a transaction with ErrFence when the store is no longer in the given epoch.
-func SameEpoch(v store.View, tx *store.Txn, epoch string) error {
+// Meta is the meta record in a view; ErrNoStore when there is none.
+func Meta(v store.View) (*record.Meta, error) {
 	kv, ok := v.KV(record.MetaKey)
 	if !ok {
-		return ErrNoStore
+		return nil, ErrNoStore
 	}
-	meta, err := store.Decode[record.Meta](kv)
+	return store.Decode[record.Meta](kv)
+}
+
+// SameEpoch fails a transaction with ErrFence when the store is no longer in the given epoch.
+func SameEpoch(v store.View, tx *store.Txn, epoch string) error {
+	meta, err := Meta(v)
 	if err != nil {
 		return err
 	}
@@ -67,11 +72,7 @@ func Spread(ctx context.Context, st *store.Store, clusters []string) error {
 			keys = append(keys, record.DesiredClusterKey(id))
 		}
 		_, err := st.Update(ctx, store.Update{Keys: keys, Build: func(v store.View, tx *store.Txn) error {
-			kv, ok := v.KV(record.MetaKey)
-			if !ok {
-				return ErrNoStore
-			}
-			meta, err := store.Decode[record.Meta](kv)
+			meta, err := Meta(v)
 			if err != nil {
 				return err
 			}

@@ -71,9 +71,8 @@ func (g *Gate) Fresh(ctx context.Context) error {
 // FreshWith does what Fresh does, and reads keys that the state does not have at the same
 // revision.
 func (g *Gate) FreshWith(ctx context.Context, keys ...string) (store.View, error) {
-	if g.Unverified() {
-		return store.View{}, &fault.Error{Code: fault.CodeUnavailable, RetryAfter: time.Second,
-			Message: "the store was restored from an older state, and is being compared with what was seen before; try again in a moment"}
+	if err := g.CheckVerified(); err != nil {
+		return store.View{}, err
 	}
 	v, err := g.store.Read(ctx, keys...)
 	if err != nil {
@@ -88,6 +87,15 @@ func (g *Gate) FreshWith(ctx context.Context, keys ...string) (store.View, error
 // Unverified says that the store was restored while this instance ran, and has no new
 // epoch yet.
 func (g *Gate) Unverified() bool { return g.suspicions.Load() > 0 }
+
+// CheckVerified refuses a request while the store is unverified.
+func (g *Gate) CheckVerified() error {
+	if !g.Unverified() {
+		return nil
+	}
+	return &fault.Error{Code: fault.CodeUnavailable, RetryAfter: time.Second,
+		Message: "the store was restored from an older state, and is being compared with what was seen before; try again in a moment"}
+}
 
 // Suspect notes a sign that the store was restored.
 func (g *Gate) Suspect() { g.suspicions.Add(1) }

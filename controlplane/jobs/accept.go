@@ -44,9 +44,8 @@ func (c *Controller) SubmitJob(ctx context.Context, caller identity.Caller, req 
 	if err := checkEvent(req.Event); err != nil {
 		return nil, err
 	}
-	if c.gate.Unverified() {
-		return nil, &fault.Error{Code: fault.CodeUnavailable, RetryAfter: time.Second,
-			Message: "the store was restored from an older state, and is being compared with what was seen before; try again in a moment"}
+	if err := c.gate.CheckVerified(); err != nil {
+		return nil, err
 	}
 	req.RequestID = request.RequestID(req.RequestID)
 	p, err := c.MemberForJob(ctx, caller, req)

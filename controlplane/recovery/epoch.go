@@ -61,12 +61,8 @@ func renew(ctx context.Context, st *store.Store, lost string, now time.Time) (*r
 	_, err := st.Update(ctx, store.Update{
 		Keys: []string{record.MetaKey},
 		Build: func(v store.View, tx *store.Txn) error {
-			kv, ok := v.KV(record.MetaKey)
-			if !ok {
-				return gate.ErrNoStore
-			}
 			var err error
-			if meta, err = store.Decode[record.Meta](kv); err != nil || slices.Contains(meta.Epochs, lost) {
+			if meta, err = gate.Meta(v); err != nil || slices.Contains(meta.Epochs, lost) {
 				return err
 			}
 			meta.Renew(epoch, lost, record.At(now))
