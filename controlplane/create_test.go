@@ -437,7 +437,7 @@ func TestTwoDecidersTakeEachStepOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if cost := w.revision() - before - 1; cost != 2*3+3 {
-		t.Errorf("with three deciders a create cost %d revisions, want 9", cost)
+		t.Errorf("with three instances a create cost %d revisions, want 9", cost)
 	}
 }
 

@@ -1,12 +1,15 @@
 package server
 
 import (
+	"encoding/json"
 	"net/url"
 	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 )
 
@@ -217,4 +220,61 @@ func at(members []view.Replica, i int) (view.Replica, bool) {
 		return view.Replica{}, false
 	}
 	return members[i], true
+}
+
+// jobOf is a job as a caller sees it: the subjects who sent and who cancelled it are shown to
+// those two and to the owner.
+func jobOf(j *jobs.Job, caller identity.Caller) v1.Job {
+	out := v1.Job{
+		ID: j.ID, Federation: j.Federation, GroupID: j.GroupID, Owner: j.Owner, ClusterID: j.ClusterID, ServiceName: j.Service,
+		Offered: j.Offered, Size: j.Size, State: string(j.State), Reason: string(j.Reason), Message: j.Message, Pod: podOf(j.Pod), Attempt: j.Attempt,
+		Attempts: make([]v1.JobAttempt, len(j.Attempts)), Unreachable: j.Unreachable, Held: j.Held, Cancelled: j.Cancel != "",
+		Revision: j.Revision, RequestID: j.RequestID, AcceptedAt: v1.Time{Time: j.AcceptedAt}, ChangedAt: v1.Time{Time: j.ChangedAt},
+		NotBefore: moment(j.NotBefore), SubmittedAt: moment(j.SubmittedAt), StartedAt: moment(j.StartedAt), EndedAt: moment(j.EndedAt),
+	}
+	if caller.MayChange(j.Owner) || caller.Subject != "" && caller.Subject == j.By {
+		out.By, out.CancelledBy = j.By, j.Cancel
+	}
+	if p := j.Place; p != nil {
+		out.Place = &v1.JobPlace{ClusterID: p.ClusterID, ServiceName: p.ServiceName, URL: p.URL, JobName: p.Name}
+	}
+	for i, a := range j.Attempts {
+		out.Attempts[i] = v1.JobAttempt{
+			Attempt: a.Attempt, Place: a.Place, State: string(a.State), Reason: string(a.Reason),
+			Status: a.Status, Message: a.Message, Pod: podOf(a.Pod), EndedAt: v1.Time{Time: a.EndedAt.Time},
+		}
+	}
+	return out
+}
+
+// podOf is nil for nil.
+func podOf(p *jobs.Pod) *v1.JobPod {
+	if p == nil {
+		return nil
+	}
+	return &v1.JobPod{Reason: p.Reason, Message: p.Message, ExitCode: p.ExitCode}
+}
+
+// moment is nil for nil.
+func moment(t *time.Time) *v1.Time {
+	if t == nil {
+		return nil
+	}
+	return &v1.Time{Time: *t}
+}
+
+// decisionOf is one choice, with what it was made from.
+func decisionOf(d *jobs.Explanation) (v1.JobDecision, error) {
+	snapshot, err := json.Marshal(d.Snapshot)
+	if err != nil {
+		return v1.JobDecision{}, err
+	}
+	out := v1.JobDecision{
+		Attempt: d.Attempt, At: v1.Time{Time: d.At}, Now: d.Now, Policy: d.Decision.Policy, Chosen: d.Decision.Chosen,
+		Order: append([]string{}, d.Decision.Order...), Members: make([]v1.JobVerdict, len(d.Decision.Verdicts)), Snapshot: snapshot,
+	}
+	for i, v := range d.Decision.Verdicts {
+		out.Members[i] = v1.JobVerdict{Place: v.Place, Why: string(v.Why), Message: v.Message, Score: v.Score}
+	}
+	return out, nil
 }

@@ -262,6 +262,7 @@ func (s *Server) resolveJob(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) orderJob(w http.ResponseWriter, r *http.Request,
 	order func(context.Context, identity.Caller, jobs.Order) (*jobs.Job, error), status func(*jobs.Job) int,
 ) error {
+
 	st, id := stateOf(r), pathParam(r, "job")
 	st.location = jobPath(id)
 	job, err := order(r.Context(), st.caller, jobs.Order{Job: id, RequestID: st.writeID})

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/oscarfed/oscarfed/api"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 )
@@ -256,4 +257,9 @@ func (s *Server) handle(h func(http.ResponseWriter, *http.Request) error) http.H
 			s.fail(w, r, err)
 		}
 	}
+}
+
+// openAPI answers GET /openapi.yaml: the description of this API (OpenAPI 3.0, YAML).
+func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) {
+	writeBody(w, http.StatusOK, "application/yaml", []byte(api.OpenAPI))
 }

@@ -1,10 +1,15 @@
 package server
 
 import (
+	"context"
 	"net/http"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
+	"github.com/oscarfed/oscarfed/controlplane/gate"
+	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/runs"
+	"github.com/oscarfed/oscarfed/internal/version"
 )
 
 // maxStatusNodes bounds the nodes that GET /system/status lists; their number and sums
@@ -87,4 +92,61 @@ func clusterStatus(c *clusters.Capacity) v1.ClusterStatus {
 		out.GPU.Free += rest.GPU.Free
 	}
 	return out
+}
+
+// info answers GET /system/info. There is no one Kubernetes behind a federation,
+// so its version is empty; clients only show it.
+func (s *Server) info(w http.ResponseWriter, r *http.Request) error {
+	build, cp := version.Get(), s.cp.Status.Info(r.Context())
+	out := v1.Info{
+		Version:         version.OSCAR,
+		GitCommit:       build.Commit,
+		Architecture:    build.Arch,
+		OscarfedVersion: build.Version,
+		ControlPlane:    cp.ControlPlane,
+		Clusters:        cp.Clusters,
+		AliveClusters:   cp.Alive,
+	}
+	if stateOf(r).caller.Administrator {
+		out.Etcd = &v1.EtcdSpace{
+			Space: cp.Etcd.Level, SizeBytes: cp.Etcd.Size, InUseBytes: cp.Etcd.InUse, QuotaBytes: cp.Etcd.Quota, Advice: cp.Etcd.Advice,
+		}
+	}
+	return writeOSCAR(w, out)
+}
+
+// Status is what the control plane says of itself.
+type Status interface {
+	// Ready is closed once the rest may be asked.
+	Ready() <-chan struct{}
+	Info(ctx context.Context) gate.Info
+	Health(ctx context.Context) gate.Health
+}
+
+// Storage is what the routes ask of the storage of clusters.
+type Storage interface {
+	// DefaultStorage is the default cluster's, with the caller's own keys or why there are none.
+	DefaultStorage(ctx context.Context, caller identity.Caller) (runs.UserKeys, string, error)
+	// StorageOf is a cluster's, with the caller's own keys.
+	StorageOf(ctx context.Context, caller identity.Caller, cluster string) (*runs.UserKeys, error)
+}
+
+// health answers GET /health: whether requests can be served here now. What is wrong
+// and does not keep this instance from serving is told after the word, with 200: a
+// load balancer that took the instance away would make it worse.
+func (s *Server) health(w http.ResponseWriter, r *http.Request) {
+	select {
+	case <-s.drained:
+		writeText(w, http.StatusServiceUnavailable, "the control plane is stopping")
+		return
+	default:
+	}
+	switch h := s.cp.Status.Health(r.Context()); {
+	case !h.OK:
+		writeText(w, http.StatusServiceUnavailable, h.Message)
+	case h.Message != "":
+		writeText(w, http.StatusOK, "Ok, but "+h.Message)
+	default:
+		writeText(w, http.StatusOK, "Ok")
+	}
 }

@@ -40,7 +40,7 @@ type RemoveResult struct {
 
 // RemoveCluster orders the removal of a cluster and waits, up to opts.Wait, for its
 // end. The order is kept in the registration: from then on nothing new is placed on
-// the cluster, and deciders of any instance take every federation off it, one
+// the cluster, and workers of any instance take every federation off it, one
 // transaction for each, and then the registration away. The same order again waits
 // for the same end; force may be added to one that is under way.
 func (c *Controller) RemoveCluster(ctx context.Context, caller identity.Caller, id string, opts RemoveOptions) (*RemoveResult, error) {

@@ -27,7 +27,7 @@ type Limits struct {
 type Decision struct {
 	// Name of the step, for logs and metrics; empty when there is nothing to do.
 	Name string
-	// Fed is the federation's next record; nil leaves it, unless removeFed.
+	// Fed is the federation's next record; nil leaves it, unless RemoveFed.
 	Fed       *record.Federation
 	RemoveFed bool
 	// DropName frees the owner's group_id.

@@ -22,8 +22,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// desk stands for a control plane: it signs for whoever asks, unless a test answers.
-type desk struct {
+// fakeServer stands for a control plane: it signs for whoever asks, unless a test answers.
+type fakeServer struct {
 	t         *testing.T
 	authority *pki.Authority
 	server    *httptest.Server
@@ -34,23 +34,23 @@ type desk struct {
 	asked []string
 	// answer may answer a request instead, and says whether it has.
 	answer func(w http.ResponseWriter, path string, nth int) bool
-	// change is made to each answer that the desk gives.
+	// change is made to each answer that the fakeServer gives.
 	change func(*v1.Enrolment)
 }
 
-func newDesk(t *testing.T) *desk {
+func newFakeServer(t *testing.T) *fakeServer {
 	t.Helper()
 	authority, err := pki.LoadOrCreate(t.TempDir(), "test", time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &desk{t: t, authority: authority, uid: "u1", endpoint: "https://127.0.0.1:2379"}
+	d := &fakeServer{t: t, authority: authority, uid: "u1", endpoint: "https://127.0.0.1:2379"}
 	d.server = httptest.NewServer(d)
 	t.Cleanup(d.server.Close)
 	return d
 }
 
-func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked = append(d.asked, r.URL.Path)
@@ -84,20 +84,20 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.say(w, out)
 }
 
-func (d *desk) say(w http.ResponseWriter, v any) {
+func (d *fakeServer) say(w http.ResponseWriter, v any) {
 	if err := json.NewEncoder(w).Encode(v); err != nil {
 		d.t.Error(err)
 	}
 }
 
-// from now on the desk answers so.
-func (d *desk) set(fn func()) {
+// from now on the fakeServer answers so.
+func (d *fakeServer) set(fn func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	fn()
 }
 
-func (d *desk) requests() int {
+func (d *fakeServer) requests() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.asked)
@@ -129,7 +129,7 @@ func (c *clock) pass(d time.Duration) {
 
 // machine is where a syncer is.
 type machine struct {
-	*desk
+	*fakeServer
 	dir   string
 	clock *clock
 	token string
@@ -137,7 +137,7 @@ type machine struct {
 
 func newMachine(t *testing.T) *machine {
 	t.Helper()
-	return &machine{desk: newDesk(t), dir: t.TempDir(), clock: &clock{at: time.Now()}, token: "token"}
+	return &machine{fakeServer: newFakeServer(t), dir: t.TempDir(), clock: &clock{at: time.Now()}, token: "token"}
 }
 
 func (m *machine) open() *enroll.Enrolment {
@@ -200,7 +200,7 @@ func TestAnswersThatAreNotUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreign := newDesk(t)
+	foreign := newFakeServer(t)
 	tests := map[string]func(*v1.Enrolment){
 		"another cluster":      func(e *v1.Enrolment) { e.ClusterID = "b" },
 		"no registration":      func(e *v1.Enrolment) { e.ClusterUID = "" },

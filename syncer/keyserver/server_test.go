@@ -102,12 +102,12 @@ func get(t *testing.T, method, url string, header http.Header) (int, http.Header
 	return resp.StatusCode, resp.Header, string(body)
 }
 
-func bearing(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
+func bearerHeader(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
 
 func TestTheOSCARIsAnswered(t *testing.T) {
 	url, log := start(t, Config{}, site{})
 	for _, path := range []string{"/system/config", "/system/config/"} {
-		status, header, body := get(t, "GET", url+path, bearing(good))
+		status, header, body := get(t, "GET", url+path, bearerHeader(good))
 		want := `{"config":{},"minio_provider":{"endpoint":"https://minio.a.example.org","verify":true,"access_key":"alice","secret_key":"` + secret + `","region":"eu-1"},"allowed_image_repositories":[]}`
 		if status != 200 || body != want || header.Get("Cache-Control") != "no-store" || !strings.HasPrefix(header.Get("Content-Type"), "application/json") {
 			t.Errorf("%s: %d %v %s", path, status, header, body)
@@ -127,26 +127,26 @@ func TestHostileCallers(t *testing.T) {
 		status       int
 	}{
 		{"GET", "/system/config", nil, 401},
-		{"GET", "/system/config", bearing("another"), 401},
-		{"GET", "/system/config", bearing(""), 401},
-		{"GET", "/system/config", bearing(good + "x"), 401},
+		{"GET", "/system/config", bearerHeader("another"), 401},
+		{"GET", "/system/config", bearerHeader(""), 401},
+		{"GET", "/system/config", bearerHeader(good + "x"), 401},
 		{"GET", "/system/config", http.Header{"Authorization": {"bearer " + good}}, 401},
 		{"GET", "/system/config", http.Header{"Authorization": {good}}, 401},
 		{"GET", "/system/config", http.Header{"Authorization": {"Basic b3NjYXI6" + good}}, 401},
 		{"GET", "/system/config", http.Header{"Authorization": {"Bearer " + good, "Bearer " + good}}, 401},
-		{"GET", "/system/config", bearing(strings.Repeat("x", maxToken+1)), 401},
+		{"GET", "/system/config", bearerHeader(strings.Repeat("x", maxToken+1)), 401},
 		{"GET", "/system/config?token=" + good, nil, 401},
-		{"GET", "/", bearing(good), 404},
-		{"GET", "/system/config//", bearing(good), 404},
-		{"GET", "/system/config/x", bearing(good), 404},
-		{"GET", "/system/info", bearing(good), 404},
-		{"GET", "/system/services", bearing(good), 404},
-		{"GET", "/metrics", bearing(good), 404},
-		{"HEAD", "/system/config", bearing(good), 404},
-		{"POST", "/system/config", bearing(good), 404},
-		{"PUT", "/system/config", bearing(good), 404},
-		{"DELETE", "/system/config", bearing(good), 404},
-		{"OPTIONS", "/system/config", bearing(good), 404},
+		{"GET", "/", bearerHeader(good), 404},
+		{"GET", "/system/config//", bearerHeader(good), 404},
+		{"GET", "/system/config/x", bearerHeader(good), 404},
+		{"GET", "/system/info", bearerHeader(good), 404},
+		{"GET", "/system/services", bearerHeader(good), 404},
+		{"GET", "/metrics", bearerHeader(good), 404},
+		{"HEAD", "/system/config", bearerHeader(good), 404},
+		{"POST", "/system/config", bearerHeader(good), 404},
+		{"PUT", "/system/config", bearerHeader(good), 404},
+		{"DELETE", "/system/config", bearerHeader(good), 404},
+		{"OPTIONS", "/system/config", bearerHeader(good), 404},
 	} {
 		status, header, body := get(t, c.method, url+c.path, c.header)
 		if status != c.status || body != "" || header.Get("WWW-Authenticate") != "" {
@@ -161,7 +161,7 @@ func TestHostileCallers(t *testing.T) {
 // A head of any length is not read.
 func TestLongHeadsAreNotRead(t *testing.T) {
 	url, _ := start(t, Config{}, site{})
-	header := bearing(good)
+	header := bearerHeader(good)
 	header.Set("X-Long", strings.Repeat("x", maxHeader+8<<10))
 	req, err := http.NewRequestWithContext(t.Context(), "GET", url+"/system/config", http.NoBody)
 	if err != nil {
@@ -183,13 +183,13 @@ func TestGuessingIsLimited(t *testing.T) {
 	url, _ := start(t, Config{Refusals: 1e-9, Burst: 2}, site{})
 	var got []int
 	for i := range 4 {
-		status, _, _ := get(t, "GET", url+"/system/config", bearing(fmt.Sprint("guess", i)))
+		status, _, _ := get(t, "GET", url+"/system/config", bearerHeader(fmt.Sprint("guess", i)))
 		got = append(got, status)
 	}
 	if fmt.Sprint(got) != "[401 401 429 429]" {
 		t.Errorf("answers %v", got)
 	}
-	if status, _, _ := get(t, "GET", url+"/system/config", bearing(good)); status != 200 {
+	if status, _, _ := get(t, "GET", url+"/system/config", bearerHeader(good)); status != 200 {
 		t.Errorf("who has a token: %d", status)
 	}
 }
@@ -199,7 +199,7 @@ func TestWithoutKeys(t *testing.T) {
 	url, log := start(t, Config{}, site{answer: func(context.Context) (origin.Keys, error) {
 		return origin.Keys{}, errors.New("the origin is away")
 	}})
-	if status, _, body := get(t, "GET", url+"/system/config", bearing(good)); status != 503 || body != "" {
+	if status, _, body := get(t, "GET", url+"/system/config", bearerHeader(good)); status != 503 || body != "" {
 		t.Errorf("%d %q", status, body)
 	}
 	if !strings.Contains(log.String(), "the origin is away") {
@@ -213,7 +213,7 @@ func TestAnAnswerTakesNoLongerThanItMay(t *testing.T) {
 		<-ctx.Done()
 		return origin.Keys{}, ctx.Err()
 	}})
-	if status, _, _ := get(t, "GET", url+"/system/config", bearing(good)); status != 503 {
+	if status, _, _ := get(t, "GET", url+"/system/config", bearerHeader(good)); status != 503 {
 		t.Errorf("status %d", status)
 	}
 }
@@ -232,7 +232,7 @@ func TestSoManyAreAnsweredAtOnce(t *testing.T) {
 	}})
 	ask := func() int {
 		r := httptest.NewRequest("GET", "/system/config", nil)
-		r.Header = bearing(good)
+		r.Header = bearerHeader(good)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		return w.Code

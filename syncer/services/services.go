@@ -24,9 +24,9 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
-// deciders is how many services are decided upon at the same time. They only
+// deciding is how many services are decided upon at the same time. They only
 // read, and share their lists.
-const deciders = 8
+const deciding = 8
 
 // Config has the periods of services.
 type Config struct {
@@ -127,7 +127,7 @@ func New(now *session.Session, process *Process, cfg Config, deps Deps) *Service
 		retries: workqueue.NewTypedItemExponentialFailureRateLimiter[string](200*time.Millisecond, 15*time.Second),
 		stale:   workqueue.NewTypedItemExponentialFailureRateLimiter[string](10*time.Millisecond, 5*time.Second),
 	}
-	s.decisions = worker.New(worker.Config[string]{Goroutines: deciders, Handle: s.working(s.decide)})
+	s.decisions = worker.New(worker.Config[string]{Goroutines: deciding, Handle: s.working(s.decide)})
 	s.writes = worker.New(worker.Config[string]{Handle: s.working(s.write), Order: &priority{desired: s.desiredByOurClock, now: now.Now}})
 	return s
 }

@@ -242,6 +242,3 @@ func (f *Federation) Sim(id string) *oscarsim.Sim { return f.oscars[id].sim }
 
 // URL is where a cluster's OSCAR is.
 func (f *Federation) URL(id string) string { return f.oscars[id].url }
-
-// PasswordFile holds Password.
-func (f *Federation) PasswordFile() string { return f.passwordFile }

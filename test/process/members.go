@@ -96,9 +96,6 @@ func startMembers(t testing.TB, n int, scheme string, via func(listen string) st
 	return m
 }
 
-// Len is the number of members.
-func (m *Members) Len() int { return len(m.procs) }
-
 // Addresses are where the members listen for clients.
 func (m *Members) Addresses() []string {
 	var out []string
