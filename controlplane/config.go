@@ -11,6 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/decide"
 	"github.com/oscarfed/oscarfed/internal/auditlog"
+	"github.com/oscarfed/oscarfed/internal/outbound"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -86,6 +87,8 @@ type Config struct {
 	// EndpointNetworks are networks that members of type endpoint may be in although they
 	// are not of the public internet.
 	EndpointNetworks []netip.Prefix
+	// Dial connects to endpoints and, where a syncer has no stream, to OSCARs.
+	Dial outbound.Dial
 	// JobPause is how long a job rests after its first refusal, doubled with each: 0.5 s.
 	JobPause time.Duration
 	// Witness is a file in which this instance keeps what it knows to be committed, so

@@ -56,7 +56,7 @@ func (c *ControlPlane) wire(counters *request.Counters, meter *access.Meter) err
 	if c.Jobs, err = jobs.New(jobs.Config{
 		Store: c.cfg.Store, State: c.state, Gate: c.gate, Requests: c.Requests, Federations: c.Federations, Identity: cfg.Identity, Sealer: sealer,
 		JobsPerFederation: cfg.JobsPerFederation, JobsPerUser: cfg.JobsPerUser, KeepJobs: cfg.KeepJobs, KeepJobsEach: cfg.KeepJobsEach,
-		LostAfter: cfg.LostAfter, OfferPatience: cfg.OfferPatience, EndpointNetworks: cfg.EndpointNetworks, JobPause: cfg.JobPause,
+		LostAfter: cfg.LostAfter, OfferPatience: cfg.OfferPatience, EndpointNetworks: cfg.EndpointNetworks, Dial: cfg.Dial, JobPause: cfg.JobPause,
 		Now: cfg.Now, Logger: cfg.Logger, Registry: cfg.Registry,
 	}); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (c *ControlPlane) wire(counters *request.Counters, meter *access.Meter) err
 	}
 	c.Runs = runs.New(runs.Config{
 		State: c.state, Gate: c.gate, Tokens: c.Tokens, Jobs: c.Jobs, Identity: cfg.Identity, Hub: hub,
-		DefaultCluster: cfg.DefaultCluster, Logger: cfg.Logger,
+		DefaultCluster: cfg.DefaultCluster, Dial: cfg.Dial, Logger: cfg.Logger,
 	})
 	c.Recovery, err = recovery.New(recovery.Config{
 		Store: c.cfg.Store, State: c.state, Gate: c.gate, Federations: c.Federations, Tokens: c.Tokens, Clusters: c.Clusters, Identity: cfg.Identity,

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/oscarfed/oscarfed/internal/failpoint"
+	"github.com/oscarfed/oscarfed/internal/outbound"
 	"github.com/oscarfed/oscarfed/internal/version"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -49,6 +50,9 @@ type Config struct {
 	Vault token.Vault
 	// Issuers are those that refresh tokens are exchanged at.
 	Issuers []token.Issuer
+	// Dial connects to the issuers; what reaches etcd, OSCAR and the control plane has its
+	// own way to them.
+	Dial outbound.Dial
 	// SharedMinIO says that the MinIO is that of several OSCARs, so that a mark in it
 	// identifies none of them.
 	SharedMinIO bool

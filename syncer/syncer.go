@@ -53,7 +53,7 @@ func New(cfg Config) (*Syncer, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	issuers, err := token.NewIssuers(cfg.Issuers, nil, cfg.Now)
+	issuers, err := token.NewIssuers(cfg.Issuers, cfg.Dial.Transport(nil), cfg.Now)
 	if err != nil {
 		return nil, fmt.Errorf("syncer: %w", err)
 	}

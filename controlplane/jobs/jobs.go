@@ -14,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/internal/clock"
+	"github.com/oscarfed/oscarfed/internal/outbound"
 	"github.com/oscarfed/oscarfed/internal/worker"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/seal"
@@ -41,6 +42,8 @@ type Config struct {
 	// EndpointNetworks are networks that members of type endpoint may be in although they
 	// are not of the public internet.
 	EndpointNetworks []netip.Prefix
+	// Dial connects to endpoints.
+	Dial outbound.Dial
 	// JobPause is how long a job rests after its first refusal, doubled with each.
 	JobPause time.Duration
 	Now      func() time.Time
@@ -75,7 +78,7 @@ func New(cfg Config) (*Controller, error) {
 	c := &Controller{
 		cfg: cfg, store: cfg.Store, state: cfg.State, gate: cfg.Gate, requests: cfg.Requests, federations: cfg.Federations,
 		sealer:   cfg.Sealer,
-		acceptor: newAcceptor(), dispatcher: newDispatcher(), reconciler: newReconciler(), poster: newPoster(cfg.EndpointNetworks),
+		acceptor: newAcceptor(), dispatcher: newDispatcher(), reconciler: newReconciler(), poster: newPoster(cfg.EndpointNetworks, cfg.Dial),
 	}
 	c.posts = worker.New(worker.Config[string]{
 		Handle: c.postJob, Goroutines: posts, MinBackoff: 10 * time.Millisecond, Stale: []error{gate.ErrStale, gate.ErrFence},

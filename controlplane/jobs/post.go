@@ -42,14 +42,14 @@ type poster struct {
 	outcomes map[string]postedWhat
 }
 
-func newPoster(allowed []netip.Prefix) *poster {
+func newPoster(allowed []netip.Prefix, dial outbound.Dial) *poster {
 	client := func(insecure bool) *http.Client {
 		transport := outbound.Transport(&tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: insecure}) //nolint:gosec // the member's own ssl_verify: false
 		// When an idle connection closes during a POST, it is unknown whether the POST arrived:
 		// each POST has its own connection.
 		transport.DisableKeepAlives = true
 		transport.MaxResponseHeaderBytes = 64 << 10
-		outbound.OnlyPublic(transport, allowed)
+		outbound.OnlyPublic(transport, allowed, dial)
 		return &http.Client{
 			Timeout:       postTimeout,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -58,10 +58,10 @@ func (d *directSlots) take(cluster, account string) (give func(), err error) {
 	}, nil
 }
 
-func newDirect() direct {
+func newDirect(dial outbound.Dial) direct {
 	transport := outbound.Transport(nil)
 	// The next member is not to wait for one that is away.
-	transport.DialContext = (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	transport.DialContext = dial.Within(3 * time.Second)
 	transport.TLSHandshakeTimeout, transport.MaxResponseHeaderBytes = 5*time.Second, 64<<10
 	// What the function answers is its caller's to unpack.
 	transport.DisableCompression = true

@@ -23,7 +23,7 @@ func TestInvocationsWithoutAStreamLeaveRoomForOthers(t *testing.T) {
 		}
 	}))
 	t.Cleanup(oscar.Close)
-	d := newDirect()
+	d := newDirect(nil)
 	t.Cleanup(d.close)
 	run := func(account, service string) (*http.Response, error) {
 		at := target{Replica: relay.Replica{Cluster: "c", Service: service, Account: account}, endpoint: oscar.URL}

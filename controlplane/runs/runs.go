@@ -8,6 +8,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/relay"
 	"github.com/oscarfed/oscarfed/controlplane/tokens"
 	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/internal/outbound"
 	"github.com/oscarfed/oscarfed/store/seal"
 )
 
@@ -22,7 +23,9 @@ type Config struct {
 	Hub *relay.Hub
 	// DefaultCluster is the cluster of a storage request that names none; it may be empty.
 	DefaultCluster string
-	Logger         *slog.Logger
+	// Dial connects to OSCARs.
+	Dial   outbound.Dial
+	Logger *slog.Logger
 }
 
 // Controller asks members through the streams of their syncers: it runs services, and
@@ -42,7 +45,7 @@ type Controller struct {
 // New makes a Controller.
 func New(cfg Config) *Controller {
 	return &Controller{
-		cfg: cfg, state: cfg.State, gate: cfg.Gate, tokens: cfg.Tokens, jobs: cfg.Jobs, relay: cfg.Hub, direct: newDirect(),
+		cfg: cfg, state: cfg.State, gate: cfg.Gate, tokens: cfg.Tokens, jobs: cfg.Jobs, relay: cfg.Hub, direct: newDirect(cfg.Dial),
 		accountKey: cfg.Identity.Derive("oscarfed relay"),
 	}
 }

@@ -2,7 +2,9 @@ package oscarsim
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
@@ -48,6 +50,8 @@ type Config struct {
 	// without.
 	Users  UserSource
 	Groups []string
+	// Dial connects to other clusters' OSCARs, whose MinIO a Job uses. Default: the network of this machine.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Logger gets one debug line per request. Default: none.
 	Logger *slog.Logger
 }

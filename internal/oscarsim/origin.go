@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"path"
@@ -37,6 +38,7 @@ type origin struct {
 	wire.Cluster
 	// minio is the endpoint that the service's definition names.
 	minio string
+	dial  func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // originOf is the origin of a service; nil when its Jobs use the MinIO of its own cluster: it is no worker, or its
@@ -54,14 +56,14 @@ func (s *Sim) originOf(svc *wire.Service) (*origin, error) {
 	case strings.TrimSpace(cluster.Endpoint) == "":
 		return nil, fmt.Errorf("origin cluster %q endpoint is empty", id)
 	}
-	return &origin{id, cluster, own.Endpoint}, nil
+	return &origin{id, cluster, own.Endpoint, s.cfg.Dial}, nil
 }
 
 // keys asks the origin for the keys of the user whose Authorization it is, and names the Secret
 // that a Job of the user mounts with them. It takes as long as the origin does, up to 20 s: the
 // caller does not hold the lock.
 func (o *origin) keys(ctx context.Context, authorization, user string) (*MinIOKeys, error) {
-	provider, err := fetchProvider(ctx, strings.TrimSpace(o.Endpoint), authorization, o.SSLVerify)
+	provider, err := o.provider(ctx, authorization)
 	if err != nil {
 		return nil, fmt.Errorf("error fetching origin MinIO credentials: %w", err)
 	}
@@ -76,7 +78,9 @@ func (o *origin) keys(ctx context.Context, authorization, user string) (*MinIOKe
 	}, nil
 }
 
-func fetchProvider(ctx context.Context, endpoint, authorization string, verify bool) (*wire.MinIOProvider, error) {
+// provider asks the origin how its MinIO is reached.
+func (o *origin) provider(ctx context.Context, authorization string) (*wire.MinIOProvider, error) {
+	endpoint := strings.TrimSpace(o.Endpoint)
 	target, err := url.Parse(endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("invalid origin endpoint %q: %w", endpoint, err)
@@ -87,7 +91,10 @@ func fetchProvider(ctx context.Context, endpoint, authorization string, verify b
 		return nil, err
 	}
 	req.Header.Set("Authorization", authorization)
-	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: !verify}} //nolint:gosec // as OSCAR does what the definition says
+	transport := &http.Transport{
+		DialContext: o.dial, DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: !o.SSLVerify}, //nolint:gosec // as OSCAR does what the definition says
+	}
 	resp, err := (&http.Client{Transport: transport, Timeout: originTimeout}).Do(req)
 	if err != nil {
 		return nil, err

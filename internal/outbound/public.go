@@ -18,12 +18,12 @@ type NotPublicError struct{ Why string }
 // Error implements error.
 func (e *NotPublicError) Error() string { return "the address is " + e.Why }
 
-// OnlyPublic has a transport connect to public addresses and to those in allowed alone. It is for
-// URLs that users choose: without it, a user would reach what this machine reaches. The address is
-// checked when it is dialled, so that a name cannot lead to another one afterwards; a proxy, which
-// would go where this does not, is not used.
-func OnlyPublic(t *http.Transport, allowed []netip.Prefix) {
-	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive, ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
+// OnlyPublic has a transport connect over dial, to public addresses and to those in allowed alone.
+// It is for URLs that users choose: without it, a user would reach what this machine reaches. The
+// address is checked when it is dialled, so that a name cannot lead to another one afterwards; a
+// proxy, which would go where this does not, is not used.
+func OnlyPublic(t *http.Transport, allowed []netip.Prefix, dial Dial) {
+	check := func(address string) error {
 		at, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return err
@@ -36,8 +36,22 @@ func OnlyPublic(t *http.Transport, allowed []netip.Prefix) {
 			return &NotPublicError{Why: why}
 		}
 		return nil
-	}}
-	t.Proxy, t.DialContext = nil, dialer.DialContext
+	}
+	t.Proxy = nil
+	if dial == nil {
+		dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}
+		// It is called after a name was resolved.
+		dialer.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error { return check(address) }
+		t.DialContext = dialer.DialContext
+		return
+	}
+	// A name is refused: what dial makes of it is not known here.
+	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if err := check(address); err != nil {
+			return nil, err
+		}
+		return dial.Within(dialTimeout)(ctx, network, address)
+	}
 }
 
 // special are the networks that are not the public internet's, of the registries of IANA

@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -47,7 +48,7 @@ func TestNoWayLeadsToThisMachine(t *testing.T) {
 	t.Cleanup(server.Close)
 	t.Setenv("HTTP_PROXY", server.URL)
 	transport := Transport(nil)
-	OnlyPublic(transport, nil)
+	OnlyPublic(transport, nil, nil)
 	t.Cleanup(transport.CloseIdleConnections)
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
 	if err != nil {
@@ -79,6 +80,21 @@ func TestNoWayLeadsToThisMachine(t *testing.T) {
 		refused, ok := errors.AsType[*NotPublicError](err)
 		if !ok || strings.ContainsAny(refused.Error(), "0123456789") {
 			t.Errorf("%s: %v", host, err)
+		}
+	}
+}
+
+// TestAGivenDialIsGuardedToo: it is called for public addresses and allowed ones alone.
+func TestAGivenDialIsGuardedToo(t *testing.T) {
+	t.Parallel()
+	errDialled := errors.New("dialled")
+	transport := Transport(nil)
+	OnlyPublic(transport, []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}, func(context.Context, string, string) (net.Conn, error) {
+		return nil, errDialled
+	})
+	for address, reached := range map[string]bool{"8.8.8.8:80": true, "127.0.0.2:80": true, "127.0.0.1:80": false, "10.0.0.1:80": false, "localhost:80": false, "example.org:80": false} {
+		if _, err := transport.DialContext(t.Context(), "tcp", address); err == nil || errors.Is(err, errDialled) != reached {
+			t.Errorf("%s: %v", address, err)
 		}
 	}
 }

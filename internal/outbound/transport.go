@@ -4,7 +4,6 @@ package outbound
 
 import (
 	"crypto/tls"
-	"net"
 	"net/http"
 	"time"
 )
@@ -36,7 +35,7 @@ func transport(conf *tls.Config, after, timeout time.Duration) *http.Transport {
 	}
 	return &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext,
+		DialContext:         Dial(nil).Within(dialTimeout),
 		TLSClientConfig:     conf,
 		TLSHandshakeTimeout: handshakeTimeout,
 		MaxIdleConnsPerHost: 8,

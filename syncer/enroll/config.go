@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/oscarfed/oscarfed/internal/outbound"
 )
 
 // Files in the directory.
@@ -26,6 +28,8 @@ type Config struct {
 	ControlPlane string
 	// CA are the authorities of the API's certificate in PEM; empty for the system's.
 	CA []byte
+	// Dial connects to the API.
+	Dial outbound.Dial
 	// Dir keeps the key and what was told. It must be there.
 	Dir string
 	// KeyFile is the private key, if not client.key in Dir.

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
-	"github.com/oscarfed/oscarfed/internal/outbound"
 	"github.com/oscarfed/oscarfed/internal/version"
 )
 
@@ -30,16 +29,16 @@ type conversation struct {
 	timeout time.Duration
 }
 
-func newConversation(base string, ca []byte, timeout time.Duration, now func() time.Time) (*conversation, error) {
-	conf := &tls.Config{MinVersion: tls.VersionTLS12, Time: now}
-	if len(ca) > 0 {
+func newConversation(cfg Config) (*conversation, error) {
+	conf := &tls.Config{MinVersion: tls.VersionTLS12, Time: cfg.Now}
+	if len(cfg.CA) > 0 {
 		conf.RootCAs = x509.NewCertPool()
-		if !conf.RootCAs.AppendCertsFromPEM(ca) {
+		if !conf.RootCAs.AppendCertsFromPEM(cfg.CA) {
 			return nil, errors.New("what is given as the control plane's CA holds no PEM certificate")
 		}
 	}
-	return &conversation{base: strings.TrimRight(base, "/"), timeout: timeout, client: &http.Client{
-		Transport: outbound.Transport(conf),
+	return &conversation{base: strings.TrimRight(cfg.ControlPlane, "/"), timeout: cfg.Timeout, client: &http.Client{
+		Transport: cfg.Dial.Transport(conf),
 		// The API redirects nobody; following would send the token elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil

@@ -51,7 +51,7 @@ func Open(cfg Config) (*Enrolment, error) {
 			Name: "oscarfed_syncer_renewals_total", Help: "Tries to renew the syncer's certificate, by outcome.",
 		}, []string{"outcome"}),
 	}
-	if e.api, err = newConversation(cfg.ControlPlane, cfg.CA, cfg.Timeout, cfg.Now); err != nil {
+	if e.api, err = newConversation(cfg); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(cfg.Registry.Register(e.ends), cfg.Registry.Register(e.renewals)); err != nil {

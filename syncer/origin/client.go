@@ -29,6 +29,8 @@ type Config struct {
 	Timeout time.Duration
 	// LiveTimeout is how long a MinIO may take to say that it is there: 5 s.
 	LiveTimeout time.Duration
+	// Dial connects to OSCARs, MinIOs and the control plane.
+	Dial outbound.Dial
 }
 
 // Limits of an answer in bytes.
@@ -68,16 +70,16 @@ func New(cfg Config) (*Client, error) {
 	lax := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true} //nolint:gosec // what the registration of a cluster, or its OSCAR, says
 	proxy := http.ProxyFromEnvironment
 	return &Client{
-		cfg: cfg, strict: caller(strict, proxy), lax: caller(lax, proxy), api: caller(conf, proxy),
-		strictLive: caller(strict.Clone(), nil), laxLive: caller(lax.Clone(), nil),
+		cfg: cfg, strict: caller(cfg.Dial, strict, proxy), lax: caller(cfg.Dial, lax, proxy), api: caller(cfg.Dial, conf, proxy),
+		strictLive: caller(cfg.Dial, strict.Clone(), nil), laxLive: caller(cfg.Dial, lax.Clone(), nil),
 	}, nil
 }
 
-func caller(conf *tls.Config, proxy func(*http.Request) (*url.URL, error)) *http.Client {
+func caller(dial outbound.Dial, conf *tls.Config, proxy func(*http.Request) (*url.URL, error)) *http.Client {
 	transport := outbound.Transport(conf)
 	transport.Proxy, transport.MaxResponseHeaderBytes = proxy, maxHead
 	// There is another way, and an OSCAR waits for the answer.
-	transport.DialContext = (&net.Dialer{Timeout: 4 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	transport.DialContext = dial.Within(4 * time.Second)
 	transport.TLSHandshakeTimeout = 4 * time.Second
 	return &http.Client{
 		Transport: transport,

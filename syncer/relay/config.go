@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/oscarfed/oscarfed/internal/outbound"
 )
 
 // Config of a Relay. Zero durations mean their defaults.
@@ -23,6 +25,8 @@ type Config struct {
 	ControlPlane string
 	// CA are the authorities of the API's certificate in PEM; empty for the system's.
 	CA []byte
+	// Dial connects to the API.
+	Dial outbound.Dial
 	// Limits of what is passed on.
 	Limits Limits
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/outbound"
 	"github.com/oscarfed/oscarfed/internal/version"
 )
 
@@ -27,6 +28,7 @@ var errConnected = errors.New("the instance that answered has a stream")
 // caller opens streams.
 type caller struct {
 	base    string
+	dial    outbound.Dial
 	tls     *tls.Config
 	timeout time.Duration
 }
@@ -37,9 +39,8 @@ type caller struct {
 func (c *caller) open(ctx context.Context, site Site, connected []string) (conn net.Conn, instance string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	dialler := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	transport := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, DialContext: dialler.DialContext, TLSClientConfig: c.tls.Clone(),
+		Proxy: http.ProxyFromEnvironment, DialContext: c.dial.Within(10 * time.Second), TLSClientConfig: c.tls.Clone(),
 		TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: maxAnswer,
 	}
 	defer transport.CloseIdleConnections() // a stream is not idle

@@ -36,7 +36,7 @@ func New(cfg Config) (*Relay, error) {
 		return nil, err
 	}
 	r := &Relay{
-		cfg: cfg, caller: &caller{base: base, tls: conf, timeout: cfg.Timeout},
+		cfg: cfg, caller: &caller{base: base, dial: cfg.Dial, tls: conf, timeout: cfg.Timeout},
 		streams: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "oscarfed_syncer_relay_streams", Help: "Instances of the control plane that this syncer has a stream to.",
 		}),
