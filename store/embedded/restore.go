@@ -128,12 +128,12 @@ func prepare(dir string, cfg RestoreConfig) error {
 // disarm takes back every alarm that the space quota was used up. The members that
 // raised them may not be there any more.
 func (s *Server) disarm(ctx context.Context) error {
-	alarms, err := s.etcd.Server.Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_GET, Alarm: pb.AlarmType_NOSPACE})
+	alarms, err := s.server.Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_GET, Alarm: pb.AlarmType_NOSPACE})
 	if err != nil {
 		return err
 	}
 	for _, alarm := range alarms.Alarms {
-		_, err := s.etcd.Server.Alarm(ctx, &pb.AlarmRequest{
+		_, err := s.server.Alarm(ctx, &pb.AlarmRequest{
 			Action: pb.AlarmRequest_DEACTIVATE, Alarm: pb.AlarmType_NOSPACE, MemberID: alarm.MemberID,
 		})
 		if err != nil {

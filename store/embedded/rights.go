@@ -93,7 +93,7 @@ func (s *Server) Known(_ context.Context, user string) bool {
 
 // LeaseKeys implements guard.Etcd.
 func (s *Server) LeaseKeys(ctx context.Context, _ string, id int64) ([]string, error) {
-	resp, err := s.etcd.Server.LeaseTimeToLive(s.etcd.Server.AuthStore().WithRoot(ctx), &pb.LeaseTimeToLiveRequest{ID: id, Keys: true})
+	resp, err := s.server.LeaseTimeToLive(s.server.AuthStore().WithRoot(ctx), &pb.LeaseTimeToLiveRequest{ID: id, Keys: true})
 	if err != nil {
 		return nil, err
 	}

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 
 	"go.etcd.io/etcd/client/pkg/v3/fileutil"
-	"go.etcd.io/etcd/server/v3/embed"
 	"google.golang.org/grpc"
 
 	"github.com/oscarfed/oscarfed/internal/handshake"
@@ -24,7 +22,7 @@ var ErrInUse = errors.New("data directory is in use by another process")
 // Server is a running member. When its disk fails, etcd ends the process: going
 // on would lose what was acknowledged.
 type Server struct {
-	etcd     *embed.Etcd
+	*member
 	endpoint string
 	errs     chan error
 	closing  chan struct{}
@@ -66,21 +64,23 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	conf, err := cfg.embed(socket, s.quiet, options...)
 	if err == nil {
-		s.etcd, err = embed.StartEtcd(conf)
+		s.member, err = cfg.start(conf, s.quiet, options)
 	}
 	if err != nil {
 		s.release()
 		return nil, fmt.Errorf("start etcd in %s on %s: %w", cfg.Dir, cfg.ListenClient, err)
 	}
 	if s.gate != nil {
-		users := s.etcd.Server.AuthStore()
+		users := s.server.AuthStore()
 		s.rights.users.Store(&users)
 	}
 	if err := s.ready(ctx); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("etcd in %s: %w", cfg.Dir, err)
 	}
-	s.endpoint = s.endpointOf(conf.ListenClientUrls[0])
+	client := conf.ListenClientUrls[0]
+	client.Host = s.address // the port is known only now
+	s.endpoint = client.String()
 	s.watcher.Go(s.watch)
 	if s.gate != nil {
 		s.watcher.Go(func() { s.rights.watch(s.gate, s.closing) })
@@ -126,32 +126,21 @@ func lock(dir string) (release func(), err error) {
 
 func (s *Server) ready(ctx context.Context) error {
 	select {
-	case <-s.etcd.Server.ReadyNotify():
+	case <-s.server.ReadyNotify():
 		return nil
-	case err := <-s.etcd.Err():
+	case err := <-s.failed:
 		return fmt.Errorf("it ended while starting: %w", err)
 	case <-ctx.Done():
 		return fmt.Errorf("it is not ready: %w", context.Cause(ctx))
 	}
 }
 
-// endpointOf finds the listener of the clients' URL among those of the sockets;
-// its port is known only now.
-func (s *Server) endpointOf(u url.URL) string {
-	for _, l := range s.etcd.Clients {
-		if l.Addr().Network() == "tcp" {
-			u.Host = l.Addr().String()
-		}
-	}
-	return u.String()
-}
-
 // watch passes on why the server ended by itself.
 func (s *Server) watch() {
 	var err error
 	select {
-	case err = <-s.etcd.Err():
-	case <-s.etcd.Server.StopNotify():
+	case err = <-s.failed:
+	case <-s.server.StopNotify():
 		err = errors.New("etcd stopped by itself")
 	case <-s.closing:
 		return
@@ -186,12 +175,12 @@ func (s *Server) Close() {
 	s.once.Do(func() {
 		close(s.closing)
 		select {
-		case <-s.etcd.Server.ReadyNotify():
+		case <-s.server.ReadyNotify():
 		default:
 			// etcd's Close waits for ever for a server that never got ready.
-			s.etcd.Server.HardStop()
+			s.server.HardStop()
 		}
-		s.etcd.Close()
+		s.stop()
 		s.watcher.Wait()
 		s.release()
 	})

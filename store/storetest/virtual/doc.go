@@ -1,0 +1,7 @@
+// Package virtual owns etcd servers that run in virtual time: inside a bubble of
+// testing/synctest, on a listener in memory. They are etcd's whole server, raft and gRPC
+// included, with the settings of package embedded; etcd's own client connects to them.
+//
+// What is not real: there is one member, its listener is no socket, and its disk is memory
+// where the machine has some.
+package virtual
