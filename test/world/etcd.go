@@ -8,14 +8,15 @@ import (
 	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 	"github.com/oscarfed/oscarfed/test/invariants"
 )
 
 // startEtcd starts the store, unless it runs already, with what guards its history.
 func (w *World) startEtcd() {
 	w.T.Helper()
-	w.EtcdDir = filepath.Join(w.T.TempDir(), "etcd")
-	cfg := embedded.Config{Dir: w.EtcdDir, ListenClient: "127.0.0.1:0", Fast: true, NoFsync: true}
+	cfg := embedded.Config{Dir: w.etcdDir()}
+	w.EtcdDir = cfg.Dir
 	if w.opts.Etcd != nil {
 		w.opts.Etcd(&cfg)
 	}
@@ -24,7 +25,7 @@ func (w *World) startEtcd() {
 		w.users.enter(&cfg)
 	}
 	if len(w.opts.Endpoints) == 0 {
-		w.Server = storetest.Start(w.T, cfg)
+		w.Server = w.etcd(cfg)
 		w.T.Cleanup(func() { w.Server.Close() }) // which may be another one by then
 		w.opts.Endpoints = []string{w.Server.Endpoint()}
 	}
@@ -41,6 +42,26 @@ func (w *World) startEtcd() {
 		w.Etcd = w.proxy.Endpoint()
 		w.opts.Endpoints = []string{w.Etcd}
 	}
+}
+
+// virtual says whether the world has a network of its own, and so an etcd of virtual time.
+func (w *World) virtual() bool { return w.opts.Network != Network(Loopback{}) }
+
+// etcdDir is where etcd's data goes.
+func (w *World) etcdDir() string {
+	if w.virtual() {
+		return virtual.Dir(w.T)
+	}
+	return filepath.Join(w.T.TempDir(), "etcd")
+}
+
+// etcd starts an etcd on the world's network.
+func (w *World) etcd(cfg embedded.Config) *embedded.Server {
+	w.T.Helper()
+	if w.virtual() {
+		return virtual.Start(w.T, Must(w.opts.Network.Listen(w.T.Context()))(w.T), cfg)
+	}
+	return storetest.Start(w.T, cfg)
 }
 
 // guard has the promises checked at every revision, when all that is started later has
