@@ -82,10 +82,59 @@ func (s service) definition(id int, p Places, group string) (*oscar.Service, err
 	return out, nil
 }
 
-// caller is one client of a history. It knows what it was told and nothing else.
-type caller struct {
+// Ask is what a client asks for, before it is known what the client knows then.
+type Ask struct {
+	Kind Kind
+	// Service is a number of those of the history.
+	Service int
+	// Places that are wanted, added or removed, or the one that is asked.
+	Places Places `json:",omitempty"`
+	// Bound binds a change to the revision that the client has seen last.
+	Bound bool `json:",omitempty"`
+	// Keyed sends a creation under an Idempotency-Key, and again while its outcome is
+	// unknown; Again is how often it is sent once more though it was answered.
+	Keyed bool `json:",omitempty"`
+	Again int  `json:",omitempty"`
+	// Other is another group id than usual.
+	Other bool `json:",omitempty"`
+}
+
+// Draw chooses an operation on one of n services with so many places each.
+func Draw(rng *rand.Rand, services, places int) Ask {
+	a := Ask{Service: rng.IntN(services)}
+	some := Places(rng.UintN(256)) & (Places(1)<<places - 2)
+	switch r := rng.IntN(100); {
+	case r < 22:
+		a.Kind, a.Places, a.Other, a.Keyed = Create, some, rng.IntN(3) == 0, rng.IntN(3) > 0
+		for a.Keyed && a.Again < attempts-1 && rng.IntN(6) == 0 {
+			a.Again++
+		}
+	case r < 29:
+		a.Kind = Delete
+	case r < 70:
+		a.Kind = Remove
+		if r < 44 {
+			a.Kind = Change
+		} else if r < 58 {
+			a.Kind = Add
+		}
+		a.Places, a.Bound = some, rng.IntN(2) == 0
+		if a.Kind != Change && a.Places == 0 {
+			a.Places = 2
+		}
+	case r < 88:
+		a.Kind, a.Places = Get, coordinator
+	case r < 92:
+		a.Kind, a.Places = Get, 1<<(1+rng.IntN(places-1))
+	default:
+		a.Kind = GetService
+	}
+	return a
+}
+
+// Caller is one client of a history. It knows what it was told and nothing else.
+type Caller struct {
 	number   int
-	rng      *rand.Rand
 	api      func() *client.Client
 	history  *History
 	services []service
@@ -93,42 +142,57 @@ type caller struct {
 	known map[string]int64
 }
 
+// Caller is another client of the history. api gives what it reaches the API by, for each request.
+func (h *History) Caller(number int, api func() *client.Client) *Caller {
+	return &Caller{number: number, history: h, services: h.services, api: api, known: map[string]int64{}}
+}
+
 // run makes n operations.
-func (c *caller) run(ctx context.Context, n int) {
+func (c *Caller) run(ctx context.Context, rng *rand.Rand, n int) {
 	for range n {
 		select {
-		case <-time.After(time.Duration(c.rng.Int64N(int64(thinks)))):
+		case <-time.After(time.Duration(rng.Int64N(int64(thinks)))):
 		case <-ctx.Done():
 			return
 		}
-		s := c.services[c.rng.IntN(len(c.services))]
-		switch r := c.rng.IntN(100); {
-		case r < 22:
-			c.create(ctx, s)
-		case r < 29:
-			c.delete(ctx, s)
-		case r < 44:
-			c.change(ctx, s, Change)
-		case r < 58:
-			c.change(ctx, s, Add)
-		case r < 70:
-			c.change(ctx, s, Remove)
-		case r < 88:
-			c.get(ctx, s, coordinator)
-		case r < 92:
-			c.get(ctx, s, 1<<(1+c.rng.IntN(len(s.words)-1)))
-		default:
-			c.getService(ctx, s)
-		}
+		c.Do(ctx, Draw(rng, len(c.services), len(c.services[0].words)))
 	}
 }
 
-func (c *caller) places(s service) Places { return Places(c.rng.UintN(256)) & s.all() }
+// Do makes one operation, and records what the caller was told.
+func (c *Caller) Do(ctx context.Context, a Ask) {
+	s := c.services[a.Service]
+	switch a.Kind {
+	case Create:
+		c.create(ctx, s, a)
+	case Delete:
+		c.delete(ctx, s)
+	case Change, Add, Remove:
+		c.change(ctx, s, a)
+	case Get:
+		c.get(ctx, s, a.Places)
+	case GetService:
+		c.getService(ctx, s)
+	}
+}
 
-func (c *caller) create(ctx context.Context, s service) {
-	in := Input{Kind: Create, ID: c.history.nextID(), Places: c.places(s)}
+// ReadAndDelete reads every service some times, deletes it and looks for it once more: what a
+// history at rest is judged by.
+func (c *Caller) ReadAndDelete(ctx context.Context, times int) {
+	for _, s := range c.services {
+		for range times {
+			c.get(ctx, s, coordinator)
+			c.getService(ctx, s)
+		}
+		c.delete(ctx, s)
+		c.get(ctx, s, coordinator)
+	}
+}
+
+func (c *Caller) create(ctx context.Context, s service, a Ask) {
+	in := Input{Kind: Create, ID: c.history.nextID(), Places: a.Places, Keyed: a.Keyed}
 	group := s.name
-	if c.rng.IntN(3) == 0 {
+	if a.Other {
 		group += "-other"
 	}
 	def, err := s.definition(in.ID, in.Places, group)
@@ -137,9 +201,10 @@ func (c *caller) create(ctx context.Context, s service) {
 		return
 	}
 	opts := client.CreateOptions{Wait: createWait}
-	if c.rng.IntN(3) > 0 {
-		in.Keyed, opts.IdempotencyKey = true, fmt.Sprintf("%d/%s/%d", c.history.Seed, s.name, in.ID)
+	if in.Keyed {
+		opts.IdempotencyKey = fmt.Sprintf("%d/%s/%d", c.history.Seed, s.name, in.ID)
 	}
+	again := a.Again
 	for range attempts {
 		call := c.history.now()
 		res, err := c.api().CreateService(ctx, def, opts)
@@ -151,32 +216,34 @@ func (c *caller) create(ctx context.Context, s service) {
 		c.history.record(c.number, s.name, in, out, call, view)
 		// A client without an answer asks again under the same key; now and then one
 		// with an answer does, too.
-		if !in.Keyed || out.Answer != Unknown && out.Answer != Nothing && c.rng.IntN(6) > 0 {
+		if !in.Keyed {
 			return
+		}
+		if out.Answer != Unknown && out.Answer != Nothing {
+			if again--; again < 0 {
+				return
+			}
 		}
 	}
 }
 
-func (c *caller) delete(ctx context.Context, s service) {
+func (c *Caller) delete(ctx context.Context, s service) {
 	in := Input{Kind: Delete, ID: c.history.nextID()}
 	call := c.history.now()
 	_, err := c.api().DeleteService(ctx, s.name, client.DeleteOptions{})
 	c.history.record(c.number, s.name, in, answerOf(in, err), call, nil)
 }
 
-func (c *caller) change(ctx context.Context, s service, kind Kind) {
-	in := Input{Kind: kind, ID: c.history.nextID(), Places: c.places(s)}
-	if kind != Change && in.Places == 0 {
-		in.Places = 2
-	}
-	if c.rng.IntN(2) == 0 {
+func (c *Caller) change(ctx context.Context, s service, a Ask) {
+	in := Input{Kind: a.Kind, ID: c.history.nextID(), Places: a.Places}
+	if a.Bound {
 		in.IfMatch = c.known[s.name]
 	}
 	opts := client.ChangeOptions{IfMatch: in.IfMatch, Async: true}
 	call := c.history.now()
 	var res *v1.Replicas
 	var err error
-	switch kind {
+	switch in.Kind {
 	case Change:
 		var def *oscar.Service
 		// The group_id of a federation cannot be changed: it is left out, and stays.
@@ -196,7 +263,7 @@ func (c *caller) change(ctx context.Context, s service, kind Kind) {
 	c.history.record(c.number, s.name, in, out, call, view)
 }
 
-func (c *caller) get(ctx context.Context, s service, at Places) {
+func (c *Caller) get(ctx context.Context, s service, at Places) {
 	in := Input{Kind: Get, ID: c.history.nextID(), Places: at}
 	i := 0
 	for ; at>>i != 1; i++ {
@@ -212,7 +279,7 @@ func (c *caller) get(ctx context.Context, s service, at Places) {
 	c.history.record(c.number, s.name, in, out, call, nil)
 }
 
-func (c *caller) getService(ctx context.Context, s service) {
+func (c *Caller) getService(ctx context.Context, s service) {
 	in := Input{Kind: GetService, ID: c.history.nextID()}
 	call := c.history.now()
 	res, err := c.api().Service(ctx, s.name, "")
@@ -235,7 +302,7 @@ func (c *caller) getService(ctx context.Context, s service) {
 
 // look reads a view, and remembers its revision. One with a stranger in it makes
 // the answer a strange one.
-func (c *caller) look(s service, r *v1.Replicas, out *Output) *View {
+func (c *Caller) look(s service, r *v1.Replicas, out *Output) *View {
 	v := &View{UID: r.UID, Phase: r.Phase, Generation: r.Generation, Revision: r.Revision}
 	for _, m := range append([]v1.Replica{r.Self}, r.Replicas...) {
 		p := s.placeOf(m.ClusterID, m.ServiceName)

@@ -23,6 +23,8 @@ const checkTimeout = 2 * time.Minute
 type History struct {
 	// Seed that the clients and the faults were chosen by.
 	Seed uint64
+	// services are the names that clients meet at.
+	services []service
 
 	start time.Time
 	mu    sync.Mutex
@@ -32,9 +34,14 @@ type History struct {
 	answers map[Answer]int
 }
 
-// NewHistory is one without operations.
-func NewHistory(seed uint64) *History {
-	return &History{Seed: seed, start: time.Now(), ops: map[string][]porcupine.Operation{}, answers: map[Answer]int{}}
+// NewHistory is one without operations, on so many services. Each has its coordinator on the first
+// cluster, and a place for a member on each of the others.
+func NewHistory(seed uint64, services int, clusters []string) *History {
+	h := &History{Seed: seed, start: time.Now(), ops: map[string][]porcupine.Operation{}, answers: map[Answer]int{}}
+	for i := range services {
+		h.services = append(h.services, service{name: fmt.Sprintf("h%d%c", seed%1e9, 'a'+i), words: clusters})
+	}
+	return h
 }
 
 // nextID names a request.

@@ -2,7 +2,6 @@ package linear
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 
 	"golang.org/x/sync/errgroup"
@@ -24,20 +23,16 @@ type Size struct {
 // rest the services are read once more and deleted. The seed decides what is asked
 // and what is broken, not when.
 func (w *World) History(ctx context.Context, seed uint64, size Size, tally *Tally) (*History, error) {
-	h := NewHistory(seed)
-	var services []service
-	for i := range size.Services {
-		services = append(services, service{name: fmt.Sprintf("h%d%c", seed%1e9, 'a'+i), words: w.clusters})
-	}
-	caller := func(number int, rng *rand.Rand) *caller {
-		return &caller{number: number, rng: rng, history: h, services: services, known: map[string]int64{},
-			api: func() *client.Client { return w.API(process.ControlPlaneName(rng.IntN(controlPlanes))) }}
+	h := NewHistory(seed, size.Services, w.clusters)
+	caller := func(number int, rng *rand.Rand) *Caller {
+		return h.Caller(number, func() *client.Client { return w.API(process.ControlPlaneName(rng.IntN(controlPlanes))) })
 	}
 	if err := w.disturbed(ctx, seed, size.Long, tally, func(ctx context.Context) {
 		var g errgroup.Group
 		for i := range size.Clients {
 			g.Go(func() error {
-				caller(i, rand.New(rand.NewPCG(seed, uint64(i)))).run(ctx, size.Operations)
+				rng := rand.New(rand.NewPCG(seed, uint64(i)))
+				caller(i, rng).run(ctx, rng, size.Operations)
 				return nil
 			})
 		}
@@ -49,14 +44,7 @@ func (w *World) History(ctx context.Context, seed uint64, size Size, tally *Tall
 		return h, err
 	}
 	last := caller(size.Clients, rand.New(rand.NewPCG(seed, seed)))
-	for _, s := range services {
-		for range 2 * controlPlanes {
-			last.get(ctx, s, coordinator)
-			last.getService(ctx, s)
-		}
-		last.delete(ctx, s)
-		last.get(ctx, s, coordinator)
-	}
+	last.ReadAndDelete(ctx, 2*controlPlanes)
 	return h, w.Settle(ctx)
 }
 
