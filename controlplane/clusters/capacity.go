@@ -46,12 +46,12 @@ func (c *Controller) Capacities(ctx context.Context, caller identity.Caller) (Ca
 	c.state.Read(func(v *view.View) {
 		for id, reg := range v.Clusters.All() {
 			r := Capacity{ClusterID: id, State: reg.Rec.State, Alive: v.Alive(id)}
-			if n := v.Nodes.Get(id); n != nil && n.Fresh() {
+			if n := v.Nodes.Get(id); n.Fresh() {
 				r.Fresh, r.Capacity = true, n.Capacity.Rec // never changed once it is read
 				if !caller.Administrator {
 					r.Capacity = unnamed(r.Capacity)
 				}
-			} else if n != nil && n.Capacity.Rec != nil && n.Session.Rec != nil && n.Capacity.Rec.Session == n.Session.Rev {
+			} else if n.Capacity.Rec != nil && n.Session.Rec != nil && n.Capacity.Rec.Session == n.Session.Rev {
 				if r.FailingSince = view.TimeOf(n.Capacity.Rec.FailingSince); caller.Administrator {
 					r.Message = n.Capacity.Rec.Message
 				}

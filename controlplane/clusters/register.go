@@ -194,7 +194,7 @@ func showCluster(v *view.View, of view.Versioned[record.Cluster], stream func(cl
 			out.Removal.Waits, out.Removal.Blocked = d.Waits, d.Blocked
 		}
 	}
-	if n := v.Nodes.Get(reg.ClusterID); n != nil && n.Self.Rec != nil {
+	if n := v.Nodes.Get(reg.ClusterID); n.Self.Rec != nil {
 		self := n.Self.Rec
 		out.OscarVersion, out.QueueS, out.Reason, out.Orphans = self.OscarVersion, self.QueueS, self.Reason, self.Orphans
 		out.Message = view.Shorten(self.Message, view.MaxTrouble)
@@ -203,7 +203,7 @@ func showCluster(v *view.View, of view.Versioned[record.Cluster], stream func(cl
 			out.Reason = record.ReasonOtherIdentity
 		}
 	}
-	if n := v.Nodes.Get(reg.ClusterID); n != nil && n.DesiredSelf.Rec != nil && n.DesiredSelf.Rec.SameOscarAs != "" {
+	if n := v.Nodes.Get(reg.ClusterID); n.DesiredSelf.Rec != nil && n.DesiredSelf.Rec.SameOscarAs != "" {
 		out.Reason = record.ReasonSameOscar
 	}
 	return out
@@ -283,7 +283,7 @@ func (c *Controller) AwaitCluster(ctx context.Context, id string) error {
 		usable := false
 		c.state.Read(func(v *view.View) {
 			n := v.Nodes.Get(id)
-			usable = n != nil && n.Session.Rec != nil && n.Self.Rec != nil && n.Self.Rec.Recipient != "" && v.Clusters.Get(id).Rec != nil
+			usable = n.Session.Rec != nil && n.Self.Rec != nil && n.Self.Rec.Recipient != "" && v.Clusters.Get(id).Rec != nil
 		})
 		if usable {
 			return nil

@@ -144,8 +144,8 @@ func (c *Controller) awaitRemoved(ctx context.Context, id, uid string, wait time
 		var res RemoveResult
 		done := false
 		c.state.Read(func(v *view.View) {
-			if n := v.Nodes.Get(id); n != nil && v.ClusterUID(id) == uid {
-				res.Pending = n.Desired.Len()
+			if v.ClusterUID(id) == uid {
+				res.Pending = v.Nodes.Get(id).Desired.Len()
 			}
 			reg, ok := v.Clusters.Lookup(id)
 			if !ok || reg.Rec.UID != uid {

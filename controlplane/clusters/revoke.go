@@ -115,7 +115,7 @@ func (c *Controller) ReadmitCluster(ctx context.Context, caller identity.Caller,
 // alone, which a readmission takes away.
 func (c *Controller) forgetsPosted(cluster string) (found bool) {
 	c.state.Read(func(v *view.View) {
-		for id := range v.Jobs.On.Get(cluster) {
+		for id := range v.Jobs.ByCluster.Of(cluster) {
 			j := v.Jobs.ByID.Get(id).Rec
 			r := v.Nodes.Get(cluster).Reports.Get(view.AttemptID{Job: id, Attempt: j.Attempt}).Rec
 			found = found || r != nil && r.State.Posted() && !j.Posted && j.State == record.JobAssigned

@@ -19,7 +19,7 @@ func (c *Controller) MarkSameOscar(ctx context.Context, cluster string) error {
 		id := v.OscarID(cluster)
 		for other := range v.Clusters.All() {
 			n := v.Nodes.Get(other)
-			if n == nil || n.DesiredSelf.Rec == nil {
+			if n.DesiredSelf.Rec == nil {
 				continue
 			}
 			told := n.DesiredSelf.Rec.SameOscarAs

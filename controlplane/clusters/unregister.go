@@ -26,7 +26,7 @@ func (c *Controller) removalStep(ctx context.Context, cluster string) error {
 			return
 		}
 		n := v.Nodes.Get(cluster)
-		forgotten = n != nil && n.DesiredSelf.Rec != nil && n.Desired.Len()+n.Assignments.Len() == 0
+		forgotten = n.DesiredSelf.Rec != nil && n.Desired.Len()+n.Assignments.Len() == 0
 	})
 	switch {
 	case next.Unregister:

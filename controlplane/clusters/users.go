@@ -106,11 +106,7 @@ func (c *Controller) keepUsersOnce(ctx context.Context) error {
 		}
 		want := access.Wanted{Standing: func(life access.Life) (standing access.Standing) {
 			c.state.Read(func(v *view.View) {
-				var told *record.DesiredCluster
-				if n := v.Nodes.Get(life.Cluster); n != nil {
-					told = n.DesiredSelf.Rec
-				}
-				standing = decideStanding(life, v.Clusters.Get(life.Cluster).Rec, told)
+				standing = decideStanding(life, v.Clusters.Get(life.Cluster).Rec, v.Nodes.Get(life.Cluster).DesiredSelf.Rec)
 			})
 			return standing
 		}}

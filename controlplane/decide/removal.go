@@ -2,7 +2,6 @@ package decide
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -167,7 +166,7 @@ func Removal(v *view.View, id string) (ClusterSituation, int64, bool) {
 	}
 	out := ClusterSituation{reg: *reg.Rec, trouble: v.Trouble(id)}
 	out.alive = v.Alive(id) && !out.trouble.Away
-	for _, uid := range slices.Sorted(maps.Keys(v.OnCluster.Get(id))) {
+	for _, uid := range slices.Sorted(v.OnCluster.Of(id)) {
 		f := v.Federations.Get(uid).Rec
 		on := func(m record.Member) bool { return m.ClusterID == id && m.Replica() }
 		if slices.ContainsFunc(f.Leaving, on) {
@@ -185,13 +184,8 @@ func Removal(v *view.View, id string) (ClusterSituation, int64, bool) {
 			out.Members++
 		}
 	}
-	if n := v.Nodes.Get(id); n != nil {
-		out.Records, out.jobs = n.Desired.Len(), n.Assignments.Len()
-	}
-	for _, c := range v.Tokens.All() {
-		if _, holds := c.Holds[id]; holds {
-			out.tokens++
-		}
-	}
+	n := v.Nodes.Get(id)
+	out.Records, out.jobs = n.Desired.Len(), n.Assignments.Len()
+	out.tokens = v.Tokens.HeldAt(id)
 	return out, reg.Rev, true
 }

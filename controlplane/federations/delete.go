@@ -202,7 +202,7 @@ func (o DeleteOptions) orders() decide.DeletionOrders {
 func (c *Controller) leaving(caller identity.Caller, service, clusterID string, otherwise error) (view.MemberRef, error) {
 	out, err := view.MemberRef{}, otherwise
 	c.state.Read(func(v *view.View) {
-		for uid := range v.Named.Get(service) {
+		for uid := range v.Named.Of(service) {
 			rev, f := v.Federations.Get(uid).Rev, v.Federations.Get(uid).Rec
 			if !caller.MayChange(f.Owner) {
 				continue

@@ -3,6 +3,7 @@ package federations
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane/decide"
@@ -99,9 +100,7 @@ func (c *Controller) stateChanged(news *view.Changes) {
 	var near []string
 	c.state.Read(func(v *view.View) {
 		for cluster := range news.Clusters {
-			for uid := range v.OnCluster.Get(cluster) {
-				near = append(near, uid)
-			}
+			near = slices.AppendSeq(near, v.OnCluster.Of(cluster))
 		}
 	})
 	c.Reconcile(near...)

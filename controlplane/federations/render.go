@@ -200,7 +200,7 @@ func (r *Renderer) left(m record.Member, s *oscar.Service) (out, by []string) {
 	state := r.cp.state
 	state.Read(func(v *view.View) {
 		for _, service := range by {
-			for uid := range v.DeletedOf.Get(m.ClusterID + "/" + service) {
+			for uid := range v.DeletedOf.Of(m.ClusterID + "/" + service) {
 				d := v.Deleted.Get(uid).Rec
 				if d != nil && d.Owner == r.fed.Owner && (d.ClusterUID == "" || d.ClusterUID == v.ClusterUID(m.ClusterID)) {
 					out = append(out, d.BucketsLeft...)

@@ -48,7 +48,7 @@ func (c *Controller) Referenced(key string) bool {
 		case record.KindTokens:
 			f := v.Federations.Get(ref.Name).Rec
 			found = f != nil && f.Phase != record.PhaseDeleting && f.Phase != record.PhaseRollingBack && !f.Phase.Result() &&
-				v.OnCluster.Get(ref.Cluster)[ref.Name]
+				v.OnCluster.Has(ref.Cluster, ref.Name)
 		case record.KindSpec:
 			d := v.Desired(ref.Cluster, ref.Name)
 			found = d.Rec != nil && (d.Rec.Spec == ref.Name+"/"+ref.Rest || v.Proposed(d.Rec, ref.Name+"/"+ref.Rest))

@@ -29,7 +29,7 @@ func (c *Controller) CountJobs(ctx context.Context, caller identity.Caller, q Qu
 			}
 		}
 		if _, ok := v.Federations.Lookup(q.Federation); ok {
-			for id := range v.Jobs.Of.Get(q.Federation) {
+			for id := range v.Jobs.ByFederation.Of(q.Federation) {
 				count(id)
 			}
 			return

@@ -50,7 +50,7 @@ func foundOf(v *view.View, id string) (out foundAttempt, ok bool) {
 	if v.Epoch() == "" {
 		return out, false
 	}
-	for at := range v.Jobs.Found.Get(id) {
+	for at := range v.Jobs.Found.Of(id) {
 		n := v.Nodes.Get(at.Cluster)
 		r := n.Reports.Get(view.AttemptID{Job: id, Attempt: at.Attempt})
 		if r.Rec == nil || r.Rec.Epoch != v.Epoch() || !r.Rec.State.Posted() {

@@ -26,7 +26,7 @@ const freezesAtOnce = 20
 
 // offerStep is the next step about the offers of a job; nil for none.
 func offerStep(v *view.View, id string, cfg stepConfig) *jobStep {
-	for _, cluster := range sortedKeys(v.Jobs.Offered.Get(id)) {
+	for _, cluster := range slices.Sorted(v.Jobs.Offered.Of(id)) {
 		sit, ok := situationOfOffer(v, id, cluster, cfg.seen, cfg.now)
 		if !ok {
 			continue
@@ -277,7 +277,7 @@ func answerOffers(v *view.View, p *round, needs func(*record.Federation) *Needs)
 	under := map[string]int{}
 	var waiting []waitingOffer
 	for _, job := range slices.Sorted(v.Jobs.Offered.Keys()) {
-		for _, cluster := range sortedKeys(v.Jobs.Offered.Get(job)) {
+		for _, cluster := range slices.Sorted(v.Jobs.Offered.Of(job)) {
 			n := v.Nodes.Get(cluster)
 			o, a, j := n.Offers.Get(job).Rec, n.Answers.Get(job).Rec, v.Jobs.ByID.Get(job).Rec
 			if o == nil {
@@ -320,7 +320,7 @@ func freeze(v *view.View, p *round, needs func(*record.Federation) *Needs, w wai
 		p.candidates[uid] = fl
 	}
 	fl := p.candidates[uid]
-	if fl.held || fl.older && v.Epoch() != "" || len(v.Jobs.Queued.Get(uid)) > 0 && p.blocked[uid] {
+	if fl.held || fl.older && v.Epoch() != "" || v.Jobs.Queued.Get(uid).Len() > 0 && p.blocked[uid] {
 		return false
 	}
 	probe := record.Job{Job: w.job, Federation: uid, Cluster: w.cluster, Service: sit.offer.Service, BucketEvent: sit.offer.BucketEvent}
@@ -350,6 +350,3 @@ func freeze(v *view.View, p *round, needs func(*record.Federation) *Needs, w wai
 func reservationOf(r delegation.Request) record.Room {
 	return record.Room{Millicores: r.CPU, Bytes: r.Memory, GPUs: r.GPU}
 }
-
-// sortedKeys are the keys of a map, in order.
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

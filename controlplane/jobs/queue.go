@@ -17,7 +17,7 @@ import (
 type jobQueue struct {
 	federation, account string
 	// ids are in the order of acceptance.
-	ids []string
+	ids view.List
 	// ofAccount and ofFederation count the jobs at the member that has the fewest of them.
 	ofAccount, ofFederation int
 }
@@ -25,7 +25,7 @@ type jobQueue struct {
 // queuesOf are the queues of a federation.
 func queuesOf(v *view.View, uid string, members []record.Member) []*jobQueue {
 	var out []*jobQueue
-	for account, ids := range v.Jobs.Queued.Get(uid) {
+	for account, ids := range v.Jobs.Queued.Get(uid).All() {
 		q := &jobQueue{federation: uid, account: account, ids: ids, ofAccount: -1, ofFederation: -1}
 		for _, m := range members {
 			if !m.Replica() {
@@ -53,7 +53,7 @@ func (t served) compare(a, b *jobQueue) int {
 	return cmp.Or(
 		cmp.Compare(a.ofAccount+t.ofAccount[a.account], b.ofAccount+t.ofAccount[b.account]),
 		cmp.Compare(a.ofFederation+t.ofFederation[a.federation], b.ofFederation+t.ofFederation[b.federation]),
-		cmp.Compare(a.ids[0], b.ids[0]),
+		cmp.Compare(a.ids.First(), b.ids.First()),
 	)
 }
 
@@ -63,19 +63,19 @@ func serve(queues []*jobQueue, assign func(id string) (assigned, stop bool)) {
 	taken := served{map[string]int{}, map[string]int{}}
 	for len(queues) > 0 {
 		q := slices.MinFunc(queues, taken.compare)
-		for len(q.ids) > 0 {
-			assigned, stop := assign(q.ids[0])
+		for q.ids.Len() > 0 {
+			assigned, stop := assign(q.ids.First())
 			if stop {
 				return
 			}
-			q.ids = q.ids[1:]
+			q.ids = q.ids.Rest()
 			if assigned {
 				taken.ofAccount[q.account]++
 				taken.ofFederation[q.federation]++
 				break
 			}
 		}
-		if len(q.ids) == 0 {
+		if q.ids.Len() == 0 {
 			queues = slices.DeleteFunc(queues, func(o *jobQueue) bool { return o == q })
 		}
 	}

@@ -82,12 +82,12 @@ func (c *Controller) stateChanged(news *view.Changes) {
 			}
 		}
 		for cluster := range news.Clusters {
-			for id := range v.Jobs.On.Get(cluster) {
+			for id := range v.Jobs.ByCluster.Of(cluster) {
 				ids = append(ids, id)
 			}
 		}
 		for uid := range news.Federations {
-			for id := range v.Jobs.Of.Get(uid) {
+			for id := range v.Jobs.ByFederation.Of(uid) {
 				if !v.Jobs.ByID.Get(id).Rec.State.Ended() {
 					ids = append(ids, id)
 				}
@@ -261,16 +261,15 @@ func situationOfJob(v *view.View, j *record.Job, now time.Time) (jobSituation, i
 	sit.revoked = ok && reg.Rec.Revoked != nil
 	sit.session, sit.listed = v.Session(p.ClusterID), v.Listed(p.ClusterID)
 	if f := j.Frozen; f != nil {
-		if n := v.Nodes.Get(f.ClusterID); n != nil && n.Offers.Get(j.Job).Rec != nil {
-			o := n.Offers.Get(j.Job).Rec.State
-			sit.thawed = o != record.OfferFrozen && o != record.OfferWaiting
+		if o := v.Nodes.Get(f.ClusterID).Offers.Get(j.Job).Rec; o != nil {
+			sit.thawed = o.State != record.OfferFrozen && o.State != record.OfferWaiting
 		}
 	}
 	d := v.Desired(p.ClusterID, p.ServiceName).Rec
 	sit.gone = d == nil || d.UID != p.UID || d.Tombstone()
 	sit.cancels = d != nil && d.UID == p.UID && d.Tombstone() && d.Jobs == jobsCancel
-	n := v.Nodes.Get(p.ClusterID)
-	if n == nil {
+	n, ok := v.Nodes.Lookup(p.ClusterID)
+	if !ok {
 		return sit, 0
 	}
 	id := view.AttemptID{Job: j.Job, Attempt: j.Attempt}
@@ -308,7 +307,7 @@ func (c *Controller) watchSessions() []string {
 		}
 		d.tick = now
 		for cluster := range d.away {
-			if v.Session(cluster) != 0 || len(v.Jobs.On.Get(cluster)) == 0 {
+			if v.Session(cluster) != 0 || !v.Jobs.ByCluster.Any(cluster) {
 				delete(d.away, cluster)
 			}
 		}
@@ -316,7 +315,7 @@ func (c *Controller) watchSessions() []string {
 			return
 		}
 		ids = append(ids, slices.Sorted(v.Jobs.Frozen.Keys())...)
-		for cluster, jobs := range v.Jobs.On.All() {
+		for cluster := range v.Jobs.ByCluster.Keys() {
 			if v.Session(cluster) != 0 {
 				continue
 			}
@@ -326,9 +325,7 @@ func (c *Controller) watchSessions() []string {
 			if now.Sub(d.away[cluster]) < c.cfg.LostAfter {
 				continue
 			}
-			for id := range jobs {
-				ids = append(ids, id)
-			}
+			ids = slices.AppendSeq(ids, v.Jobs.ByCluster.Of(cluster))
 		}
 	})
 	return ids

@@ -107,8 +107,8 @@ func (c *Controller) learnNeeds(ctx context.Context) error {
 		for uid := range v.Jobs.Queued.All() {
 			learn(uid)
 		}
-		for job, clusters := range v.Jobs.Offered.All() {
-			for cluster := range clusters {
+		for job := range v.Jobs.Offered.Keys() {
+			for cluster := range v.Jobs.Offered.Of(job) {
 				if o := v.Nodes.Get(cluster).Offers.Get(job).Rec; o != nil {
 					learn(o.Federation)
 				}

@@ -264,8 +264,8 @@ func within(list, base []record.Promise) bool {
 // clusters where they differ.
 func checkReserved(v *view.View) (should map[string][]record.Promise) {
 	sums := map[string][]record.Promise{}
-	for _, ids := range v.Jobs.On.All() {
-		for id := range ids {
+	for cluster := range v.Jobs.ByCluster.Keys() {
+		for id := range v.Jobs.ByCluster.Of(cluster) {
 			if j := v.Jobs.ByID.Get(id).Rec; j.Reserved != nil {
 				sums[j.Place.ClusterID] = promise(sums[j.Place.ClusterID], *j.Reserved, 1)
 			}

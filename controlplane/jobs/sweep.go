@@ -52,7 +52,7 @@ func (c *Controller) SweepJobs(ctx context.Context) error {
 // uselessEvents lists the failed jobs whose events are kept although they cannot be replayed:
 // their federation is gone.
 func uselessEvents(v *view.View) (out []view.Versioned[record.Job]) {
-	for _, id := range v.Jobs.Order {
+	for id := range v.Jobs.Order.All() {
 		j := v.Jobs.ByID.Get(id)
 		if _, there := v.Federations.Lookup(j.Rec.Federation); j.Rec.Kept && j.Rec.State == record.JobFailed && !there {
 			out = append(out, j)
@@ -88,7 +88,7 @@ func (c *Controller) dropEvents(ctx context.Context, jobs []view.Versioned[recor
 func oldJobs(v *view.View, old func(revision int64) bool, keep int) []view.Versioned[record.Job] {
 	var out []view.Versioned[record.Job]
 	ended := map[string]int{}
-	for _, id := range slices.Backward(v.Jobs.Order) {
+	for id := range v.Jobs.Order.Backward() {
 		j := v.Jobs.ByID.Get(id)
 		if !j.Rec.State.Ended() {
 			continue

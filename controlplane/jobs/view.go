@@ -90,10 +90,9 @@ func (c *Controller) Jobs(ctx context.Context, caller identity.Caller, q Query) 
 	c.state.Read(func(v *view.View) {
 		order := v.Jobs.Order
 		if q.Before != "" {
-			at, _ := slices.BinarySearch(order, q.Before)
-			order = order[:at]
+			order = order.Before(q.Before)
 		}
-		for _, id := range slices.Backward(order) {
+		for id := range order.Backward() {
 			rec := v.Jobs.ByID.Get(id).Rec
 			if q.Service != "" && rec.Service != q.Service || !mayReadJob(v, caller, rec) {
 				continue
@@ -169,8 +168,8 @@ func jobView(v *view.View, id string) *Job {
 		}
 		return out
 	}
-	n := v.Nodes.Get(j.Place.ClusterID)
-	if n == nil {
+	n, ok := v.Nodes.Lookup(j.Place.ClusterID)
+	if !ok {
 		return out
 	}
 	report := n.Reports.Get(view.AttemptID{Job: j.Job, Attempt: j.Attempt})

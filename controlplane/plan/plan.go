@@ -260,7 +260,7 @@ func (c *Planner) surroundings(members []record.Member) surroundings {
 					s.lastSeen = &reg.Rec.LastSeen.Time
 				}
 			}
-			if n := v.Nodes.Get(m.ClusterID); n != nil && n.Self.Rec != nil {
+			if n := v.Nodes.Get(m.ClusterID); n.Self.Rec != nil {
 				s.queue, s.reason = time.Duration(n.Self.Rec.QueueS)*time.Second, n.Self.Rec.Reason
 				s.message = cmp.Or(v.Trouble(m.ClusterID).Message, "the syncer cannot reach its OSCAR")
 			}

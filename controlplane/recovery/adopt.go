@@ -53,7 +53,7 @@ func (c *Controller) adopt(ctx context.Context, cluster string) error {
 	var all []answered
 	c.state.Read(func(v *view.View) {
 		n := v.Nodes.Get(cluster)
-		if n == nil || n.Asks.Len() == 0 {
+		if n.Asks.Len() == 0 {
 			return
 		}
 		differences := differences(v, c.tokens.ServiceToken)

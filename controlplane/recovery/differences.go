@@ -128,8 +128,8 @@ func differences(v *view.View, token func(uid string) string) []difference {
 
 // asked says whether a cluster was asked to show what a difference is about.
 func asked(v *view.View, d *difference) bool {
-	n := v.Nodes.Get(d.ClusterID)
-	return n != nil && n.Asks.Get(d.ServiceName).Rec != nil && n.Asks.Get(d.ServiceName).Rec.UID == d.UID
+	ask := v.Nodes.Get(d.ClusterID).Asks.Get(d.ServiceName).Rec
+	return ask != nil && ask.UID == d.UID
 }
 
 func differenceOf(f *record.Federation, r view.ReplicaState, h record.Held) difference {

@@ -54,7 +54,7 @@ func (c *Controller) orphansOf(ctx context.Context, cluster string) error {
 
 func orphanSteps(v *view.View, cluster string) []orphanStep {
 	n := v.Nodes.Get(cluster)
-	if n == nil || n.DesiredSelf.Rec == nil {
+	if n.DesiredSelf.Rec == nil {
 		return nil
 	}
 	uid := n.DesiredSelf.Rec.UID

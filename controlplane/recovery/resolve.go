@@ -162,7 +162,7 @@ func (c *Controller) rewrite(ctx context.Context, caller identity.Caller, req Re
 func (c *Controller) deleteOrphan(ctx context.Context, req ResolveRequest, d *difference) error {
 	var clusterUID string
 	c.state.Read(func(v *view.View) {
-		if n := v.Nodes.Get(d.ClusterID); n != nil && n.DesiredSelf.Rec != nil {
+		if n := v.Nodes.Get(d.ClusterID); n.DesiredSelf.Rec != nil {
 			clusterUID = n.DesiredSelf.Rec.UID
 		}
 	})

@@ -110,7 +110,7 @@ func (c *Controller) moveReading(ctx context.Context, key string) (wait time.Dur
 func (c *Controller) holds(cluster, federation string) bool {
 	found := false
 	c.state.Read(func(v *view.View) {
-		if holder, h := v.Tokens.Get(federation).Hold(); h.Rec != nil {
+		if holder, h := v.Tokens.Hold(federation); h.Rec != nil {
 			found = holder == cluster
 			return
 		}

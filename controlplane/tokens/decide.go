@@ -295,8 +295,8 @@ func (s *tokenSituation) refusal(holder string, hold *record.Hold, given *record
 
 // situationOf is the situation of a federation's tokens; false when the store has none.
 func situationOf(v *view.View, uid string) (tokenSituation, bool) {
-	c, ok := v.Tokens.Lookup(uid)
-	if !ok {
+	c := v.Tokens.Get(uid)
+	if c == nil {
 		return tokenSituation{}, false
 	}
 	out := tokenSituation{uid: uid, tokens: c, holderAlive: map[string]bool{}, recipients: map[string]string{}}
@@ -308,11 +308,6 @@ func situationOf(v *view.View, uid string) (tokenSituation, bool) {
 	}
 	for member := range c.Wants {
 		out.recipients[member] = v.Recipient(member)
-	}
-	// The maps change when the state does.
-	out.tokens = &view.TokenState{
-		Holds: maps.Clone(c.Holds), Holdings: maps.Clone(c.Holdings), Wants: maps.Clone(c.Wants),
-		Grants: maps.Clone(c.Grants), Asks: maps.Clone(c.Asks), Granted: maps.Clone(c.Granted),
 	}
 	return out, true
 }

@@ -289,39 +289,3 @@ func TestNoTokenForStrangers(t *testing.T) {
 		}
 	})
 }
-
-// TestWhoWaitsForAToken: members wait that have asked and have no usable token, also when no
-// cluster holds a refresh token.
-func TestWhoWaitsForAToken(t *testing.T) {
-	shown := func(change func(*tokenSituation)) *view.RefreshToken {
-		sit := keepers()
-		change(&sit)
-		v := &view.View{Tokens: view.TableOf(map[string]*view.TokenState{"f": sit.tokens})}
-		return v.TokenOf(sit.fed, 24*time.Hour)
-	}
-	grant := func(s *tokenSituation, member string, g record.Grant) {
-		s.tokens.Grants[member] = view.Versioned[record.Grant]{Rec: &g, Rev: 21}
-	}
-	for name, c := range map[string]struct {
-		change func(*tokenSituation)
-		state  string
-		want   []string
-	}{
-		"nobody": {func(*tokenSituation) {}, view.TokenStored, nil},
-		"one who was not answered, and no stranger": {func(s *tokenSituation) { s.want("b", "n"); s.want("x", "n") }, view.TokenStored, []string{"b/s1"}},
-		"one who was answered and one who was refused": {func(s *tokenSituation) {
-			s.want("b", "n")
-			grant(s, "b", record.Grant{V: 1, Nonce: "n", Access: "sealed", Expires: new(record.At(tokenClock))})
-			s.want("c", "n")
-			grant(s, "c", record.Grant{V: 1, Nonce: "n", Reason: record.ReasonTokenLost})
-		}, view.TokenStored, []string{"c/s2"}},
-		"one, of a token that nobody has": {func(s *tokenSituation) { clear(s.tokens.Holds); s.want("b", "n") }, view.TokenNone, []string{"b/s1"}},
-	} {
-		if got := shown(c.change); got == nil || got.State != c.state || !slices.Equal(got.Waiting, c.want) {
-			t.Errorf("%s: %+v, want %s, %v", name, got, c.state, c.want)
-		}
-	}
-	if got := shown(func(s *tokenSituation) { clear(s.tokens.Holds) }); got != nil {
-		t.Errorf("there is none, and it shows %+v", got)
-	}
-}

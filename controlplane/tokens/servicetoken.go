@@ -87,7 +87,7 @@ func (c *Controller) replicaOfControlPlaneToken(service, token string) (uid stri
 	c.state.Read(func(v *view.View) {
 		try("", 0)
 		uid = ""
-		for id := range v.Named.Get(service) {
+		for id := range v.Named.Of(service) {
 			f := v.Federations.Get(id).Rec
 			if f.Phase == record.PhaseDeleting || f.Phase.Result() {
 				continue

@@ -77,7 +77,7 @@ func (c *Controller) stateChanged(news *view.Changes) {
 	var concerned []string
 	c.state.Read(func(v *view.View) {
 		for uid := range news.Federations {
-			if v.Tokens.Get(uid) != nil {
+			if v.Tokens.Has(uid) {
 				concerned = append(concerned, uid)
 			}
 		}

@@ -7,12 +7,9 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
+// apply takes over one key, as it is now in the store.
 func (v *View) apply(key string, kv store.KV, exists bool) {
-	federations, clusters := v.news.Federations, v.news.Clusters
 	ref := record.ParseKey(key)
-	if v.applyJob(ref, kv, exists) {
-		return
-	}
 	switch ref.Kind {
 	case record.KindMeta:
 		if m, ok := decode[record.Meta](v, kv, exists); ok {
@@ -20,99 +17,125 @@ func (v *View) apply(key string, kv store.KV, exists bool) {
 		}
 	case record.KindFence:
 		v.Fence = kv.ModRevision
-		clusters[""] = true
-	case record.KindCluster:
-		v.Registrations++
-		old := v.Clusters.m[ref.Cluster].Rec
-		set(v, v.Clusters.m, ref.Cluster, kv, exists)
-		if now := v.Clusters.m[ref.Cluster].Rec; now != nil && (old == nil || old.UID != now.UID || old.Revoked != nil && now.Revoked == nil) {
-			v.news.Forgiven = append(v.news.Forgiven, ref.Cluster)
-		}
-		clusters[ref.Cluster] = true
+		v.news.Clusters[""] = true
 	case record.KindName:
 		delete(v.Names.m, key)
 		if n, ok := decode[record.Name](v, kv, exists); ok {
 			v.Names.m[key] = n.UID
 		}
 	case record.KindDeleted:
-		if old, ok := v.Deleted.m[ref.Name]; ok {
-			mark(v.DeletedOf.m, old.Rec.ClusterID+"/"+old.Rec.ServiceName, ref.Name, false)
-		}
-		set(v, v.Deleted.m, ref.Name, kv, exists)
-		if d, ok := v.Deleted.m[ref.Name]; ok {
-			mark(v.DeletedOf.m, d.Rec.ClusterID+"/"+d.Rec.ServiceName, ref.Name, true)
-		}
+		v.applyDeleted(ref.Name, kv, exists)
 	case record.KindFederation:
 		v.applyFederation(ref.Name, kv, exists)
-		federations[ref.Name] = true
-	case record.KindSession, record.KindObservedCluster, record.KindDesiredCluster:
-		n := v.node(ref.Cluster)
-		if ref.Kind == record.KindSession && !exists && n.Session.Rec != nil {
-			v.news.Ended = append(v.news.Ended, ref.Cluster)
-		}
-		n.Session = one(v, n.Session, ref.Kind == record.KindSession, kv, exists)
-		n.Self = one(v, n.Self, ref.Kind == record.KindObservedCluster, kv, exists)
-		if ref.Kind == record.KindDesiredCluster {
-			v.Registrations++
-		}
-		n.DesiredSelf = one(v, n.DesiredSelf, ref.Kind == record.KindDesiredCluster, kv, exists)
-		clusters[ref.Cluster] = true
-	case record.KindDesiredService:
-		n := v.node(ref.Cluster)
-		if old, ok := n.Desired.m[ref.Name]; ok {
-			federations[old.Rec.Federation] = true
-			delete(v.Marked.m, old.Rec.Mark)
-		}
-		set(v, n.Desired.m, ref.Name, kv, exists)
-		if now, ok := n.Desired.m[ref.Name]; ok {
-			federations[now.Rec.Federation] = true
-			v.Marked.m[now.Rec.Mark] = Location{ref.Cluster, ref.Name}
-		}
 	case record.KindReading:
 		if exists {
 			v.news.Readings = append(v.news.Readings, key)
 		}
-	case record.KindAsk:
-		set(v, v.node(ref.Cluster).Asks.m, ref.Name, kv, exists)
-		clusters[ref.Cluster] = true
-	case record.KindShown:
-		set(v, v.node(ref.Cluster).Shown.m, ref.Name, kv, exists)
-		clusters[ref.Cluster] = true
 	case record.KindHold, record.KindHolding, record.KindWant, record.KindGrant, record.KindTokenAsk, record.KindGranted:
 		v.applyToken(ref, kv, exists)
-		federations[ref.Name] = true
+	case record.KindDesiredService:
+		v.applyDesired(ref, kv, exists)
 	case record.KindObservedService:
+		v.applyObserved(ref, kv, exists)
+	case record.KindCluster, record.KindSession, record.KindObservedCluster, record.KindDesiredCluster, record.KindAsk, record.KindShown:
+		v.applyCluster(ref, kv, exists)
+	case record.KindJob, record.KindReserved, record.KindCapacity, record.KindAssignment, record.KindJobReport:
+		v.applyJob(ref, kv, exists)
+	case record.KindOffer, record.KindOfferAnswer:
+		v.applyOffer(ref, kv, exists)
+	default: // it is not mirrored, or of a newer version
+	}
+}
+
+// applyCluster takes over a record about a cluster itself.
+func (v *View) applyCluster(ref record.Ref, kv store.KV, exists bool) {
+	switch ref.Kind {
+	case record.KindCluster:
+		v.applyRegistration(ref.Cluster, kv, exists)
+	case record.KindSession:
 		n := v.node(ref.Cluster)
-		v.setObserved(n, ref.Name, kv, exists)
-		if d, ok := n.Desired.m[ref.Name]; ok {
-			federations[d.Rec.Federation] = true
-			if _, known := v.Deleted.m[d.Rec.UID]; known {
-				clusters[ref.Cluster] = true
-			}
+		if !exists && n.Session.Rec != nil {
+			v.news.Ended = append(v.news.Ended, ref.Cluster)
+		}
+		n.Session = one[record.Session](v, kv, exists)
+	case record.KindObservedCluster:
+		v.node(ref.Cluster).Self = one[record.ObservedCluster](v, kv, exists)
+	case record.KindDesiredCluster:
+		v.Registrations++
+		v.node(ref.Cluster).DesiredSelf = one[record.DesiredCluster](v, kv, exists)
+	case record.KindAsk:
+		set(v, v.node(ref.Cluster).Asks.m, ref.Name, kv, exists)
+	case record.KindShown:
+		set(v, v.node(ref.Cluster).Shown.m, ref.Name, kv, exists)
+	default:
+	}
+	v.news.Clusters[ref.Cluster] = true
+}
+
+func (v *View) applyRegistration(cluster string, kv store.KV, exists bool) {
+	v.Registrations++
+	old := v.Clusters.m[cluster].Rec
+	set(v, v.Clusters.m, cluster, kv, exists)
+	if now := v.Clusters.m[cluster].Rec; now != nil && (old == nil || old.UID != now.UID || old.Revoked != nil && now.Revoked == nil) {
+		v.news.Forgiven = append(v.news.Forgiven, cluster)
+	}
+}
+
+func (v *View) applyDeleted(uid string, kv store.KV, exists bool) {
+	if old, ok := v.Deleted.m[uid]; ok {
+		v.DeletedOf.mark(old.Rec.ClusterID+"/"+old.Rec.ServiceName, uid, false)
+	}
+	set(v, v.Deleted.m, uid, kv, exists)
+	if d, ok := v.Deleted.m[uid]; ok {
+		v.DeletedOf.mark(d.Rec.ClusterID+"/"+d.Rec.ServiceName, uid, true)
+	}
+}
+
+func (v *View) applyDesired(ref record.Ref, kv store.KV, exists bool) {
+	n := v.node(ref.Cluster)
+	if old, ok := n.Desired.m[ref.Name]; ok {
+		v.news.Federations[old.Rec.Federation] = true
+		delete(v.Marked.m, old.Rec.Mark)
+	}
+	set(v, n.Desired.m, ref.Name, kv, exists)
+	if now, ok := n.Desired.m[ref.Name]; ok {
+		v.news.Federations[now.Rec.Federation] = true
+		v.Marked.m[now.Rec.Mark] = Location{ref.Cluster, ref.Name}
+	}
+}
+
+func (v *View) applyObserved(ref record.Ref, kv store.KV, exists bool) {
+	n := v.node(ref.Cluster)
+	v.setObserved(n, ref.Name, kv, exists)
+	if d, ok := n.Desired.m[ref.Name]; ok {
+		v.news.Federations[d.Rec.Federation] = true
+		if _, known := v.Deleted.m[d.Rec.UID]; known {
+			v.news.Clusters[ref.Cluster] = true
 		}
 	}
 }
 
 func (v *View) applyFederation(uid string, kv store.KV, exists bool) {
+	v.news.Federations[uid] = true
 	if old, ok := v.Federations.m[uid]; ok {
 		for _, m := range MembersOf(old.Rec) {
-			mark(v.OnCluster.m, m.ClusterID, uid, false)
+			v.OnCluster.mark(m.ClusterID, uid, false)
 			if v.departing(m.ClusterID) {
 				v.news.Departed = append(v.news.Departed, m.ClusterID)
 			}
 		}
 		for _, m := range slices.Concat(old.Rec.Members, old.Rec.Leaving) {
-			mark(v.Named.m, m.ServiceName, uid, false)
+			v.Named.mark(m.ServiceName, uid, false)
 			v.news.formerly = append(v.news.formerly, m.ServiceName)
 		}
 	}
 	set(v, v.Federations.m, uid, kv, exists)
 	if f, ok := v.Federations.m[uid]; ok {
 		for _, m := range MembersOf(f.Rec) {
-			mark(v.OnCluster.m, m.ClusterID, uid, true)
+			v.OnCluster.mark(m.ClusterID, uid, true)
 		}
 		for _, m := range slices.Concat(f.Rec.Members, f.Rec.Leaving) {
-			mark(v.Named.m, m.ServiceName, uid, true)
+			v.Named.mark(m.ServiceName, uid, true)
 		}
 	}
 }
@@ -161,26 +184,11 @@ func set[K comparable, T any](v *View, m map[K]Versioned[T], key K, kv store.KV,
 	delete(m, key)
 }
 
-func one[T any](v *View, old Versioned[T], mine bool, kv store.KV, exists bool) Versioned[T] {
-	if !mine {
-		return old
-	}
+// one is the record of a key of which a cluster has one. A record that cannot be read counts as
+// absent.
+func one[T any](v *View, kv store.KV, exists bool) Versioned[T] {
 	if rec, ok := decode[T](v, kv, exists); ok {
 		return Versioned[T]{Rec: rec, Rev: kv.ModRevision}
 	}
 	return Versioned[T]{}
-}
-
-func mark(m map[string]map[string]bool, key, member string, present bool) {
-	if present {
-		if m[key] == nil {
-			m[key] = map[string]bool{}
-		}
-		m[key][member] = true
-		return
-	}
-	delete(m[key], member)
-	if len(m[key]) == 0 {
-		delete(m, key)
-	}
 }

@@ -26,7 +26,7 @@ func (v *View) Capacity(cluster string) (delegation.Capacity, bool) {
 
 // Fresh says whether the cluster's free capacity was written in its present session, its syncer
 // can still measure it, and its OSCAR has not been found away or refusing since.
-func (n *Node) Fresh() bool {
+func (n Node) Fresh() bool {
 	if n.Session.Rec == nil || n.Capacity.Rec == nil || n.Capacity.Rec.Session != n.Session.Rev || n.Capacity.Rec.FailingSince != nil {
 		return false
 	}

@@ -43,7 +43,7 @@ func (v *View) Find(caller identity.Caller, service, clusterID string) (MemberRe
 		return v.findOwn(caller, service, clusterID)
 	}
 	var own, other, results []MemberRef
-	for uid := range v.Named.m[service] {
+	for uid := range v.Named.Of(service) {
 		f := v.Federations.m[uid]
 		if f.Rec.Phase == record.PhaseDeleting || !caller.MayRead(f.Rec.Owner, f.Rec.Visibility, f.Rec.AllowedUsers) {
 			continue
@@ -94,7 +94,7 @@ func ambiguous(service string, found []MemberRef) error {
 
 // findOwn finds the replica whose token the caller has sent. That token is good for no other.
 func (v *View) findOwn(caller identity.Caller, service, clusterID string) (MemberRef, error) {
-	for uid := range v.Named.m[service] {
+	for uid := range v.Named.Of(service) {
 		f := v.Federations.m[uid]
 		i := MemberOf(f.Rec.Members, caller.Service)
 		if i < 0 || f.Rec.Phase == record.PhaseDeleting || f.Rec.Phase.Result() {

@@ -12,15 +12,15 @@ import (
 type jobIndex struct {
 	ByID Table[string, Versioned[record.Job]]
 	// Order lists all jobs by id, which is the order of acceptance.
-	Order []string
+	Order List
 	// Queued lists, for a federation and an account, the queued jobs in that order. Holds
 	// counts the jobs that are at a cluster.
-	Queued Table[string, map[string][]string]
+	Queued Table[string, Table[string, List]]
 	Holds  Table[Holding, int]
-	// Of lists the jobs of a federation, On those that are at a cluster, and Posted those that
-	// go to an endpoint.
-	Of, On Table[string, map[string]bool]
-	Posted Table[string, bool]
+	// ByFederation lists the jobs of a federation, ByCluster those that are at a cluster, and
+	// Posted those that go to an endpoint.
+	ByFederation, ByCluster Index[string, string]
+	Posted                  Table[string, bool]
 	// InFlight counts the unfinished jobs of a federation, Users those of an account, and
 	// States all jobs by state.
 	InFlight, Users Table[string, int]
@@ -28,10 +28,10 @@ type jobIndex struct {
 	Reserved        Table[string, Versioned[record.Reserved]]
 	// Offered lists, for a job, the clusters that offer it. Frozen lists the jobs that are
 	// frozen at the cluster that offered them.
-	Offered Table[string, map[string]bool]
+	Offered Index[string, string]
 	Frozen  Table[string, bool]
 	// Found lists, for a job, its attempts that clusters found after a restore.
-	Found Table[string, map[foundAt]bool]
+	Found Index[string, foundAt]
 }
 
 // AttemptID names one attempt of a job.
@@ -42,20 +42,17 @@ type AttemptID struct {
 
 func newJobIndex() jobIndex {
 	return jobIndex{
-		ByID: TableOf(map[string]Versioned[record.Job]{}), Queued: TableOf(map[string]map[string][]string{}), Holds: TableOf(map[Holding]int{}),
-		Of: TableOf(map[string]map[string]bool{}), On: TableOf(map[string]map[string]bool{}), Posted: TableOf(map[string]bool{}),
+		ByID: TableOf(map[string]Versioned[record.Job]{}), Queued: TableOf(map[string]Table[string, List]{}), Holds: TableOf(map[Holding]int{}),
+		ByFederation: newIndex[string, string](), ByCluster: newIndex[string, string](), Posted: TableOf(map[string]bool{}),
 		InFlight: TableOf(map[string]int{}), Users: TableOf(map[string]int{}), States: TableOf(map[record.JobState]int{}),
-		Reserved: TableOf(map[string]Versioned[record.Reserved]{}), Found: TableOf(map[string]map[foundAt]bool{}),
-		Offered: TableOf(map[string]map[string]bool{}), Frozen: TableOf(map[string]bool{}),
+		Reserved: TableOf(map[string]Versioned[record.Reserved]{}), Found: newIndex[string, foundAt](),
+		Offered: newIndex[string, string](), Frozen: TableOf(map[string]bool{}),
 	}
 }
 
-// applyJob takes over a key of a job; false when it is none.
-func (v *View) applyJob(ref record.Ref, kv store.KV, exists bool) bool {
+// applyJob takes over a record of a job, or of the capacity for jobs.
+func (v *View) applyJob(ref record.Ref, kv store.KV, exists bool) {
 	x := &v.Jobs
-	if v.applyOffer(ref, kv, exists) {
-		return true
-	}
 	switch ref.Kind {
 	case record.KindJob:
 		v.setJob(ref.Name, kv, exists)
@@ -65,7 +62,7 @@ func (v *View) applyJob(ref record.Ref, kv store.KV, exists bool) bool {
 		v.news.Capacity = true
 	case record.KindCapacity:
 		n := v.node(ref.Cluster)
-		n.Capacity = one(v, n.Capacity, true, kv, exists)
+		n.Capacity = one[record.Capacity](v, kv, exists)
 		v.news.Capacity = true
 	case record.KindAssignment:
 		set(v, v.node(ref.Cluster).Assignments.m, AttemptID{ref.Name, ref.AttemptOf()}, kv, exists)
@@ -74,24 +71,22 @@ func (v *View) applyJob(ref record.Ref, kv store.KV, exists bool) bool {
 		id := AttemptID{ref.Name, ref.AttemptOf()}
 		set(v, v.node(ref.Cluster).Reports.m, id, kv, exists)
 		r := v.node(ref.Cluster).Reports.m[id].Rec
-		x.noteFound(ref.Name, foundAt{ref.Cluster, id.Attempt}, r != nil && r.Found)
+		x.Found.mark(ref.Name, foundAt{ref.Cluster, id.Attempt}, r != nil && r.Found)
 		v.news.Jobs[ref.Name] = true
 	default:
-		return false
 	}
-	return true
 }
 
 func (v *View) setJob(id string, kv store.KV, exists bool) {
 	x := &v.Jobs
 	if old, ok := x.ByID.m[id]; ok {
 		x.count(old.Rec, -1)
-		mark(x.Of.m, old.Rec.Federation, id, false)
+		x.ByFederation.mark(old.Rec.Federation, id, false)
 		if old.Rec.State == record.JobQueued {
 			x.enqueue(old.Rec, false)
 		}
 		if at := standsAt(old.Rec); at != "" {
-			mark(x.On.m, at, id, false)
+			x.ByCluster.mark(at, id, false)
 			x.hold(old.Rec, at, -1)
 		}
 		delete(x.Posted.m, id)
@@ -100,12 +95,12 @@ func (v *View) setJob(id string, kv store.KV, exists bool) {
 	set(v, x.ByID.m, id, kv, exists)
 	now, ok := x.ByID.m[id]
 	if !ok {
-		x.Order = DropID(x.Order, id)
+		x.Order.ids = DropID(x.Order.ids, id)
 		return
 	}
 	x.count(now.Rec, 1)
-	x.Order = AddID(x.Order, id)
-	mark(x.Of.m, now.Rec.Federation, id, true)
+	x.Order.ids = AddID(x.Order.ids, id)
+	x.ByFederation.mark(now.Rec.Federation, id, true)
 	if now.Rec.Frozen != nil {
 		x.Frozen.m[id] = true
 	}
@@ -116,7 +111,7 @@ func (v *View) setJob(id string, kv store.KV, exists bool) {
 	case now.Rec.Place.URL != "":
 		x.Posted.m[id] = true
 	default:
-		mark(x.On.m, standsAt(now.Rec), id, true)
+		x.ByCluster.mark(standsAt(now.Rec), id, true)
 		x.hold(now.Rec, standsAt(now.Rec), 1)
 	}
 }
@@ -193,17 +188,17 @@ func standsAt(j *record.Job) string {
 // enqueue adds a job to the queue of its account, or removes it.
 func (x *jobIndex) enqueue(j *record.Job, there bool) {
 	account := AccountOf(j)
-	accounts := x.Queued.m[j.Federation]
+	accounts := x.Queued.m[j.Federation].m
 	if there {
 		if accounts == nil {
-			accounts = map[string][]string{}
-			x.Queued.m[j.Federation] = accounts
+			accounts = map[string]List{}
+			x.Queued.m[j.Federation] = TableOf(accounts)
 		}
-		accounts[account] = AddID(accounts[account], j.Job)
+		accounts[account] = List{AddID(accounts[account].ids, j.Job)}
 		return
 	}
-	if left := DropID(accounts[account], j.Job); len(left) > 0 {
-		accounts[account] = left
+	if left := DropID(accounts[account].ids, j.Job); len(left) > 0 {
+		accounts[account] = List{left}
 		return
 	}
 	delete(accounts, account)
@@ -227,33 +222,15 @@ type foundAt struct {
 	Attempt int
 }
 
-// noteFound keeps the index of what was found after a restore.
-func (x *jobIndex) noteFound(job string, at foundAt, found bool) {
-	switch {
-	case found && x.Found.m[job] == nil:
-		x.Found.m[job] = map[foundAt]bool{at: true}
-	case found:
-		x.Found.m[job][at] = true
-	default:
-		if delete(x.Found.m[job], at); len(x.Found.m[job]) == 0 {
-			delete(x.Found.m, job)
-		}
-	}
-}
-
-// applyOffer takes over an offer or an answer; false when it is none.
-func (v *View) applyOffer(ref record.Ref, kv store.KV, exists bool) bool {
-	switch ref.Kind {
-	case record.KindOffer:
+// applyOffer takes over an offer or an answer.
+func (v *View) applyOffer(ref record.Ref, kv store.KV, exists bool) {
+	if ref.Kind == record.KindOffer {
 		set(v, v.node(ref.Cluster).Offers.m, ref.Name, kv, exists)
-		mark(v.Jobs.Offered.m, ref.Name, ref.Cluster, exists)
-	case record.KindOfferAnswer:
+		v.Jobs.Offered.mark(ref.Name, ref.Cluster, exists)
+	} else {
 		set(v, v.node(ref.Cluster).Answers.m, ref.Name, kv, exists)
-	default:
-		return false
 	}
 	v.news.Jobs[ref.Name], v.news.Capacity = true, true
-	return true
 }
 
 // TimeOf is the time of a record; nil for none.

@@ -36,38 +36,8 @@ func (v *View) Show(f *record.Federation, rev int64) Shown {
 		Code: f.Code, Detail: f.Detail, RetryAfter: time.Duration(f.RetryAfter) * time.Second,
 	}
 	sit := v.Situation(f)
-	of := map[int]ReplicaState{}
-	for _, r := range sit.Replicas {
-		of[r.Member] = r
-	}
-	unready, behind := false, false
-	for i, m := range f.Members {
-		rep := Replica{
-			Type: m.Type, ClusterID: m.ClusterID, ServiceName: m.ServiceName, Priority: m.Priority, URL: m.URL,
-			SSLVerify: m.SSLVerify, Weight: m.Weight, UID: m.UID, Coordinator: m.Coordinator,
-		}
-		if r, ok := of[i]; ok {
-			rep.Status = r.Status(f, m)
-			unready = unready || rep.Status.Phase != record.PhaseReady
-			behind = behind || rep.Status.ObservedGeneration < f.Generation && rep.Status.Phase == record.PhaseApplying
-		}
-		out.Members = append(out.Members, rep)
-	}
-	for _, r := range sit.Leaving {
-		out.Leaving = append(out.Leaving, Replica{
-			Type: r.At.Type, ClusterID: r.At.ClusterID, ServiceName: r.At.ServiceName, Priority: r.At.Priority, UID: r.At.UID,
-			Status: r.Status(f, r.At),
-		})
-	}
-	if f.Phase == record.PhaseReady && unready {
-		out.Phase = record.PhaseDegraded
-		if behind && f.Generation > 1 {
-			out.Phase = record.PhaseChanging
-		}
-	}
-	if f.Change != nil && out.Phase != record.PhaseDeleting {
-		out.Phase = record.PhaseChanging
-	}
+	out.Members, out.Leaving = sit.members()
+	out.Phase = shownPhase(f, out.Members)
 	g := GraphOf(f)
 	for i := range g.Nodes {
 		for _, j := range g.Sees(i) {
@@ -77,8 +47,8 @@ func (v *View) Show(f *record.Federation, rev int64) Shown {
 	failed := *f
 	failed.Members = slices.Clone(f.Members)
 	if f.Phase == record.PhaseRollingBack {
-		for i, r := range of {
-			failed.Members[i].Rollback = r.Rollback()
+		for _, r := range sit.Replicas {
+			failed.Members[r.Member].Rollback = r.Rollback()
 		}
 	}
 	out.Failed = failedCreate(&failed)
@@ -86,6 +56,47 @@ func (v *View) Show(f *record.Federation, rev int64) Shown {
 		out.showStrange(out.Strange)
 	}
 	return out
+}
+
+// members are the members of a federation with the status of its replicas, and those that leave.
+func (s *Situation) members() (members, leaving []Replica) {
+	for _, m := range s.Fed.Members {
+		members = append(members, Replica{
+			Type: m.Type, ClusterID: m.ClusterID, ServiceName: m.ServiceName, Priority: m.Priority, URL: m.URL,
+			SSLVerify: m.SSLVerify, Weight: m.Weight, UID: m.UID, Coordinator: m.Coordinator,
+		})
+	}
+	for _, r := range s.Replicas {
+		members[r.Member].Status = r.Status(&s.Fed, r.At)
+	}
+	for _, r := range s.Leaving {
+		leaving = append(leaving, Replica{
+			Type: r.At.Type, ClusterID: r.At.ClusterID, ServiceName: r.At.ServiceName, Priority: r.At.Priority, UID: r.At.UID,
+			Status: r.Status(&s.Fed, r.At),
+		})
+	}
+	return members, leaving
+}
+
+// shownPhase is the phase of a federation as callers see it: one that is ready is changing while
+// its replicas apply a change, and degraded while one of them is not ready for another cause.
+func shownPhase(f *record.Federation, members []Replica) record.Phase {
+	unready, behind := false, false
+	for _, m := range members {
+		if st := m.Status; st != nil {
+			unready = unready || st.Phase != record.PhaseReady
+			behind = behind || st.ObservedGeneration < f.Generation && st.Phase == record.PhaseApplying
+		}
+	}
+	switch {
+	case f.Phase == record.PhaseDeleting:
+		return f.Phase
+	case f.Change != nil, f.Phase == record.PhaseReady && unready && behind && f.Generation > 1:
+		return record.PhaseChanging
+	case f.Phase == record.PhaseReady && unready:
+		return record.PhaseDegraded
+	}
+	return f.Phase
 }
 
 // Status is the status of one replica, as callers see it.
@@ -110,30 +121,10 @@ func (r ReplicaState) Status(f *record.Federation, m record.Member) *Status {
 		}
 		return st
 	case !r.Alive:
-		st.Phase, st.Reason = record.PhaseUnreachable, record.ReasonSessionLost
-		st.Message = "no syncer has connected yet"
-		if r.LastSeen != nil {
-			st.LastTransitionTime = *r.LastSeen
-			st.Message = "no syncer since " + r.LastSeen.UTC().Format(time.RFC3339)
-		}
-		switch {
-		case r.Desired.Tombstone():
-			st.Message += "; its tombstone waits for it"
-		case st.ObservedGeneration < f.Generation:
-			st.Message += "; generation " + strconv.FormatInt(f.Generation, 10) + " will be applied when it is back"
-		}
+		r.showAway(st, f)
 		return st
 	case r.Desired.Tombstone():
-		switch {
-		case o != nil && o.DesiredRevision == r.DesiredRev:
-			st.Phase, st.Message = o.Phase, reportedMessage(o)
-		case r.Stopped:
-			st.Phase, st.Reason, st.Message = record.PhaseDeleting, record.ReasonPaused, "it is deleted when the pause of its cluster ends"
-		case r.Trouble.Reason != "":
-			st.Phase, st.Reason, st.Message = record.PhaseDeleting, r.Trouble.Reason, r.Trouble.Message+"; its tombstone waits for it"
-		default:
-			st.Phase, st.Reason, st.Message = record.PhaseDeleting, "", ""
-		}
+		r.showDeletion(st)
 		return st
 	case r.Desired.Intent == record.IntentPrepare:
 		if v := r.Vote(); v != nil {
@@ -153,6 +144,37 @@ func (r ReplicaState) Status(f *record.Federation, m record.Member) *Status {
 		st.Reason, st.Message = record.ReasonNewerVersion, fmt.Sprintf("its syncer is of a newer version than this control plane, and reports the %s", word)
 	}
 	return st
+}
+
+// showAway says in a status that no syncer is connected, and what waits for one.
+func (r ReplicaState) showAway(st *Status, f *record.Federation) {
+	st.Phase, st.Reason = record.PhaseUnreachable, record.ReasonSessionLost
+	st.Message = "no syncer has connected yet"
+	if r.LastSeen != nil {
+		st.LastTransitionTime = *r.LastSeen
+		st.Message = "no syncer since " + r.LastSeen.UTC().Format(time.RFC3339)
+	}
+	switch {
+	case r.Desired.Tombstone():
+		st.Message += "; its tombstone waits for it"
+	case st.ObservedGeneration < f.Generation:
+		st.Message += "; generation " + strconv.FormatInt(f.Generation, 10) + " will be applied when it is back"
+	}
+}
+
+// showDeletion says in a status how far a tombstone has come.
+func (r ReplicaState) showDeletion(st *Status) {
+	o := r.Observed
+	switch {
+	case o != nil && o.DesiredRevision == r.DesiredRev:
+		st.Phase, st.Message = o.Phase, reportedMessage(o)
+	case r.Stopped:
+		st.Phase, st.Reason, st.Message = record.PhaseDeleting, record.ReasonPaused, "it is deleted when the pause of its cluster ends"
+	case r.Trouble.Reason != "":
+		st.Phase, st.Reason, st.Message = record.PhaseDeleting, r.Trouble.Reason, r.Trouble.Message+"; its tombstone waits for it"
+	default:
+		st.Phase, st.Reason, st.Message = record.PhaseDeleting, "", ""
+	}
 }
 
 // reportedMessage is what a report says of a call to OSCAR that failed, or its message.

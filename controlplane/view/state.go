@@ -37,10 +37,10 @@ func NewState(mirror *store.Mirror, now func() time.Time) *State {
 		Mirror: mirror, feed: mirror.Feed(), now: now, changed: make(chan struct{}),
 		view: View{
 			Clusters: TableOf(map[string]Versioned[record.Cluster]{}), Federations: TableOf(map[string]Versioned[record.Federation]{}),
-			Names: TableOf(map[string]string{}), Marked: TableOf(map[string]Location{}), Nodes: TableOf(map[string]*Node{}),
-			Named: TableOf(map[string]map[string]bool{}), OnCluster: TableOf(map[string]map[string]bool{}),
-			Deleted: TableOf(map[string]Versioned[record.Deleted]{}), DeletedOf: TableOf(map[string]map[string]bool{}),
-			Tokens: TableOf(map[string]*TokenState{}), Jobs: newJobIndex(), news: newChanges(),
+			Names: TableOf(map[string]string{}), Marked: TableOf(map[string]Location{}), Nodes: Nodes{map[string]*Node{}},
+			Named: newIndex[string, string](), OnCluster: newIndex[string, string](),
+			Deleted: TableOf(map[string]Versioned[record.Deleted]{}), DeletedOf: newIndex[string, string](),
+			Tokens: TokenStates{map[string]*TokenState{}}, Jobs: newJobIndex(), news: newChanges(),
 		},
 	}
 }

@@ -8,6 +8,40 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
+// TokenStates has the token state of each federation that has any. A reader gets copies.
+type TokenStates struct{ m map[string]*TokenState }
+
+// Has says whether a federation has any token records.
+func (t TokenStates) Has(uid string) bool { return t.m[uid] != nil }
+
+// Get is a copy of the token state of a federation; nil when there is none.
+func (t TokenStates) Get(uid string) *TokenState {
+	c := t.m[uid]
+	if c == nil {
+		return nil
+	}
+	return &TokenState{
+		Holds: maps.Clone(c.Holds), Holdings: maps.Clone(c.Holdings), Wants: maps.Clone(c.Wants),
+		Grants: maps.Clone(c.Grants), Asks: maps.Clone(c.Asks), Granted: maps.Clone(c.Granted),
+	}
+}
+
+// Hold is the cluster that is ordered to hold a federation's token, and the order to it; both
+// are empty when there is none.
+func (t TokenStates) Hold(uid string) (holder string, h Versioned[record.Hold]) {
+	return t.m[uid].Hold()
+}
+
+// HeldAt counts the federations with an order to hold a token to a cluster.
+func (t TokenStates) HeldAt(cluster string) (n int) {
+	for _, c := range t.m {
+		if _, holds := c.Holds[cluster]; holds {
+			n++
+		}
+	}
+	return n
+}
+
 // TokenState is the state of one federation's tokens in the store: the order to the holder and
 // its report, and for each member its want, the ask that was passed on, the answer, and the
 // grant that was passed back.
@@ -47,6 +81,7 @@ func (c *TokenState) Hold() (holder string, h Versioned[record.Hold]) {
 
 // applyToken takes over one record about tokens.
 func (v *View) applyToken(ref record.Ref, kv store.KV, exists bool) {
+	v.news.Federations[ref.Name] = true
 	c := v.Tokens.m[ref.Name]
 	if c == nil {
 		c = NewTokenState()

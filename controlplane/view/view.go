@@ -13,22 +13,22 @@ type View struct {
 	Clusters    Table[string, Versioned[record.Cluster]]
 	Federations Table[string, Versioned[record.Federation]]
 	Names       Table[string, string]
-	Nodes       Table[string, *Node]
+	Nodes       Nodes
 	// Named lists, for a service name, the federations with a member of that name, also one
 	// that leaves.
-	Named Table[string, map[string]bool]
+	Named Index[string, string]
 	// Registrations counts the changes to the set of registered clusters.
 	Registrations int
 	// OnCluster lists, for a cluster, the federations with a member on it, also one that is
 	// being added or that leaves.
-	OnCluster Table[string, map[string]bool]
+	OnCluster Index[string, string]
 	Deleted   Table[string, Versioned[record.Deleted]]
 	// DeletedOf lists, for cluster/service, the uids of earlier lives.
-	DeletedOf Table[string, map[string]bool]
+	DeletedOf Index[string, string]
 	// Marked has, for the mark of a service's token, the location of that service.
 	Marked Table[string, Location]
 	// Tokens has the token state of each federation that has any.
-	Tokens Table[string, *TokenState]
+	Tokens TokenStates
 	Jobs   jobIndex
 	// news collects the changes of the present refresh.
 	news *Changes

@@ -103,7 +103,7 @@ func (s *State) notifyWaiters(federations, clusters map[string]bool, names []str
 		add(uid)
 	}
 	for cluster := range clusters {
-		for uid := range s.view.OnCluster.m[cluster] {
+		for uid := range s.view.OnCluster.Of(cluster) {
 			add(uid)
 		}
 		// A federation may have its token there without a member.
