@@ -115,47 +115,15 @@ func (c *Controller) commitChange(ctx context.Context, id Change, d *ChangeDraft
 			if err := c.requests.Free(id.Claim, v); err != nil {
 				return err
 			}
-			if kv, ok := v.KV(key); !ok || kv.ModRevision != d.Rev {
-				return gate.ErrStale
-			}
-			tx.Expect(key)
-			if err := gate.SameEpoch(v, tx, d.Next.Epoch); err != nil {
+			if err := c.expectDrafted(v, tx, d); err != nil {
 				return err
 			}
-			if kv, _ := v.KV(record.FenceKey); kv.ModRevision != d.Fence {
-				return gate.ErrFence
-			}
-			tx.Expect(record.FenceKey)
-			for _, p := range d.Added {
-				if err := c.LocationFree(v, p); err != nil {
-					return err
-				}
-				tx.ExpectAbsent(record.DesiredServiceKey(p.Cluster, p.Service))
-			}
 			if votes {
-				next := sit.Fed
-				next.Refused = nil
-				next.Change = &record.Change{
-					RequestID: d.Next.RequestID, By: d.Next.By, Topology: d.Next.Topology, Delegation: d.Next.Delegation, Drift: d.Next.Drift,
-					ReschedulerThreshold: d.Next.ReschedulerThreshold,
-					Visibility:           d.Next.Visibility, AllowedUsers: d.Next.AllowedUsers, Prefetch: d.Next.Prefetch,
-					Members: d.Next.Members, Specs: d.specs, ProposedAt: at, Deadline: *d.Added[0].Rec.Deadline, Request: id.Claim.Hash,
-					Epoch: d.Next.Epoch,
-				}
-				tx.Put(key, next)
+				tx.Put(key, proposed(d, id.Claim.Hash))
 				id.Claim.Write(tx, uid, at, nil)
 				request.Note(tx, sit.Now, request.EntryOf(d.Next, record.ActionChange, record.OutcomeAccepted))
 			} else {
-				p := decide.NewProposal(d.Next, d.specs)
-				p.Data, p.Jobs = d.data, d.jobs
-				change := decide.ApplyChange(sit, p)
-				for _, put := range change.Put {
-					d.resolve.apply(put.Rec)
-				}
-				change.Put = append(change.Put, amended(sit, id)...)
-				if d.resolve != nil {
-					change.Name = "resolve"
-				}
+				change := wholeChange(id, d)
 				if err := putDecision(change, sit, v, tx); err != nil {
 					return err
 				}
@@ -174,6 +142,60 @@ func (c *Controller) commitChange(ctx context.Context, id Change, d *ChangeDraft
 		return votes, err
 	}
 	return votes, c.gate.Shows(ctx, res.Revision)
+}
+
+// expectDrafted compares what a draft was made from: the federation, the epoch, the set of
+// clusters, and that the locations of the members that it adds are free.
+func (c *Controller) expectDrafted(v store.View, tx *store.Txn, d *ChangeDraft) error {
+	key := record.FederationKey(d.Sit.Fed.UID)
+	if kv, ok := v.KV(key); !ok || kv.ModRevision != d.Rev {
+		return gate.ErrStale
+	}
+	tx.Expect(key)
+	if err := gate.SameEpoch(v, tx, d.Next.Epoch); err != nil {
+		return err
+	}
+	if kv, _ := v.KV(record.FenceKey); kv.ModRevision != d.Fence {
+		return gate.ErrFence
+	}
+	tx.Expect(record.FenceKey)
+	for _, p := range d.Added {
+		if err := c.LocationFree(v, p); err != nil {
+			return err
+		}
+		tx.ExpectAbsent(record.DesiredServiceKey(p.Cluster, p.Service))
+	}
+	return nil
+}
+
+// proposed is the federation with the change that its new members vote on. request is the hash
+// of the request's claim.
+func proposed(d *ChangeDraft, request string) record.Federation {
+	next := d.Sit.Fed
+	next.Refused = nil
+	next.Change = &record.Change{
+		RequestID: d.Next.RequestID, By: d.Next.By, Topology: d.Next.Topology, Delegation: d.Next.Delegation, Drift: d.Next.Drift,
+		ReschedulerThreshold: d.Next.ReschedulerThreshold,
+		Visibility:           d.Next.Visibility, AllowedUsers: d.Next.AllowedUsers, Prefetch: d.Next.Prefetch,
+		Members: d.Next.Members, Specs: d.specs, ProposedAt: record.At(d.Sit.Now), Deadline: *d.Added[0].Rec.Deadline, Request: request,
+		Epoch: d.Next.Epoch,
+	}
+	return next
+}
+
+// wholeChange is a change that needs no votes, with the orders of its request.
+func wholeChange(id Change, d *ChangeDraft) decide.Decision {
+	p := decide.NewProposal(d.Next, d.specs)
+	p.Data, p.Jobs = d.data, d.jobs
+	change := decide.ApplyChange(d.Sit, p)
+	for _, put := range change.Put {
+		d.resolve.apply(put.Rec)
+	}
+	change.Put = append(change.Put, amended(d.Sit, id)...)
+	if d.resolve != nil {
+		change.Name = "resolve"
+	}
+	return change
 }
 
 // commitOrders is the transaction of a change that changes no definition: new

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
@@ -106,15 +107,7 @@ func (c *Controller) refuseWaiting(ctx context.Context) {
 
 // acceptBatch stores jobs with their events in one transaction. It leaves out refused jobs.
 func (c *Controller) acceptBatch(ctx context.Context, batch []*submission) {
-	var epoch string
-	federations, users := map[string]int{}, map[string]int{}
-	c.state.Read(func(v *view.View) {
-		epoch = v.Epoch()
-		for _, s := range batch {
-			federations[s.job.Federation] = v.Jobs.InFlight.Get(s.job.Federation)
-			users[view.AccountOf(&s.job)] = v.Jobs.Users.Get(view.AccountOf(&s.job))
-		}
-	})
+	epoch, counts := c.countInFlight(batch)
 	keys := []string{record.MetaKey}
 	for _, s := range batch {
 		s.job.Epoch = epoch
@@ -131,31 +124,12 @@ func (c *Controller) acceptBatch(ctx context.Context, batch []*submission) {
 			if err := gate.SameEpoch(v, tx, epoch); err != nil {
 				return err
 			}
-			inFed, ofUser := map[string]int{}, map[string]int{}
+			with := counts.clone()
 			first := map[string]*submission{}
 			for _, s := range batch {
-				if s.id, s.err = "", nil; !c.judge(v, s, first) {
-					continue
+				if s.id, s.err = "", nil; c.judge(v, s, first) {
+					c.acceptOne(tx, s, with, first)
 				}
-				j := &s.job
-				s.err = cmp.Or(c.requests.MayKeep(s.claim), c.refusedFor(j, federations[j.Federation]+inFed[j.Federation], users[view.AccountOf(j)]+ofUser[view.AccountOf(j)]))
-				if s.err != nil {
-					if s.claim.Hash != "" {
-						tx.Expect(record.RequestKey(s.claim.Hash)) // a repeated one is answered, not refused
-					}
-					continue
-				}
-				inFed[j.Federation]++
-				ofUser[view.AccountOf(j)]++
-				if s.claim.Hash != "" {
-					first[s.claim.Hash] = s
-				}
-				s.id = j.Job
-				tx.Expect(record.FederationKey(j.Federation))
-				tx.Expect(record.JobKey(j.Job))
-				tx.Put(record.JobKey(j.Job), j)
-				tx.Put(record.EventKey(j.Job), s.event)
-				s.claim.Write(tx, j.Job, j.AcceptedAt, nil)
 			}
 			return nil
 		},
@@ -165,17 +139,67 @@ func (c *Controller) acceptBatch(ctx context.Context, batch []*submission) {
 		err = c.gate.Shows(ctx, res.Revision)
 	}
 	for _, s := range batch {
-		if err != nil && s.err == nil {
-			s.err = err
-		}
-		if errors.Is(s.err, gate.ErrFence) {
-			s.err = &fault.Error{Code: fault.CodeUnavailable, Message: "the store was restored; try again in a moment", RetryAfter: retryJobs}
-		}
-		if s.id != s.job.Job {
-			c.dispatcher.events.take(s.job.Job)
-		}
-		close(s.done)
+		c.answer(s, err)
 	}
+}
+
+// inFlight counts the unfinished jobs of federations and accounts.
+type inFlight struct{ federations, accounts map[string]int }
+
+func (n inFlight) clone() inFlight {
+	return inFlight{federations: maps.Clone(n.federations), accounts: maps.Clone(n.accounts)}
+}
+
+// countInFlight counts what the state has of the federations and accounts of a batch, and tells
+// its epoch.
+func (c *Controller) countInFlight(batch []*submission) (epoch string, counts inFlight) {
+	counts = inFlight{federations: map[string]int{}, accounts: map[string]int{}}
+	c.state.Read(func(v *view.View) {
+		epoch = v.Epoch()
+		for _, s := range batch {
+			counts.federations[s.job.Federation] = v.Jobs.InFlight.Get(s.job.Federation)
+			counts.accounts[view.AccountOf(&s.job)] = v.Jobs.Users.Get(view.AccountOf(&s.job))
+		}
+	})
+	return epoch, counts
+}
+
+// acceptOne writes a submission, unless its federation or account has too many jobs in flight. It
+// counts it, and keeps it as the first of its request.
+func (c *Controller) acceptOne(tx *store.Txn, s *submission, counts inFlight, first map[string]*submission) {
+	j, account := &s.job, view.AccountOf(&s.job)
+	s.err = cmp.Or(c.requests.MayKeep(s.claim), c.refusedFor(j, counts.federations[j.Federation], counts.accounts[account]))
+	if s.err != nil {
+		if s.claim.Hash != "" {
+			tx.Expect(record.RequestKey(s.claim.Hash)) // a repeated one is answered, not refused
+		}
+		return
+	}
+	counts.federations[j.Federation]++
+	counts.accounts[account]++
+	if s.claim.Hash != "" {
+		first[s.claim.Hash] = s
+	}
+	s.id = j.Job
+	tx.Expect(record.FederationKey(j.Federation))
+	tx.Expect(record.JobKey(j.Job))
+	tx.Put(record.JobKey(j.Job), j)
+	tx.Put(record.EventKey(j.Job), s.event)
+	s.claim.Write(tx, j.Job, j.AcceptedAt, nil)
+}
+
+// answer ends a submission. err is that of the transaction.
+func (c *Controller) answer(s *submission, err error) {
+	if s.err == nil {
+		s.err = err
+	}
+	if errors.Is(s.err, gate.ErrFence) {
+		s.err = &fault.Error{Code: fault.CodeUnavailable, Message: "the store was restored; try again in a moment", RetryAfter: retryJobs}
+	}
+	if s.id != s.job.Job {
+		c.dispatcher.events.take(s.job.Job)
+	}
+	close(s.done)
 }
 
 // judge says whether to store a submission. It sets the submission's id or err when it was stored

@@ -191,13 +191,8 @@ func (s *tokenSituation) decideWant(member string) (step tokenStep, again time.T
 	holder, hold := s.tokens.Hold()
 	p := view.Exchange{Holder: holder, Member: member}
 	usable := hold.Rec != nil && hold.Rec.Order == record.HoldKeep
-	answered := grant.Rec != nil && grant.Rec.Nonce == want.Rec.Nonce && grant.Rec.Access != "" && grant.Rec.Expires != nil
-	if usable && answered {
-		until, told := s.until[member]
-		if !told {
-			until = grant.Rec.Expires.Time
-		}
-		until = until.Add(grantSlack)
+	if usable && grant.Rec != nil && grant.Rec.Nonce == want.Rec.Nonce && grant.Rec.Access != "" && grant.Rec.Expires != nil {
+		until := s.grantEnd(member)
 		if s.now.Before(until) {
 			return step, until
 		}
@@ -216,38 +211,58 @@ func (s *tokenSituation) decideWant(member string) (step tokenStep, again time.T
 		s.closeExchange(&step, p)
 		return step, again
 	}
-	// A member that changes its want all the time has to wait.
-	ask := s.tokens.Asks[p]
-	last := time.Time{}
-	if grant.Rec != nil && grant.Rec.Nonce != want.Rec.Nonce {
-		last = grant.Rec.GrantedAt.Time
+	if last := s.lastAsked(p); !last.After(s.now) && s.now.Before(last.Add(askPause)) {
+		return step, last.Add(askPause)
 	}
-	if ask.Rec != nil && ask.Rec.Nonce != want.Rec.Nonce && ask.Rec.AskedAt.After(last) {
-		last = ask.Rec.AskedAt.Time
+	return s.ask(p, hold, usable), again
+}
+
+// grantEnd is when the grant of a member is dropped.
+func (s *tokenSituation) grantEnd(member string) time.Time {
+	until, reported := s.until[member]
+	if !reported {
+		until = s.tokens.Grants[member].Rec.Expires.Time
 	}
-	if free := last.Add(askPause); s.now.Before(free) && !last.After(s.now) {
-		return step, free
+	return until.Add(grantSlack)
+}
+
+// lastAsked is when an earlier want of a member was last passed on or answered; zero for never.
+// A member that changes its want all the time has to wait.
+func (s *tokenSituation) lastAsked(p view.Exchange) (last time.Time) {
+	want, grant, ask := s.tokens.Wants[p.Member].Rec, s.tokens.Grants[p.Member].Rec, s.tokens.Asks[p].Rec
+	if grant != nil && grant.Nonce != want.Nonce {
+		last = grant.GrantedAt.Time
 	}
-	step = s.step("token_asked")
-	step.expect[wantKey] = want.Rev
-	if status := s.refusal(holder, hold.Rec, given.Rec, want.Rec); status != nil && !status.same(grant.Rec) {
-		step.write(grantKey, grant.Rev, status.rec(want.Rec.Nonce, s.now))
+	if ask != nil && ask.Nonce != want.Nonce && ask.AskedAt.After(last) {
+		last = ask.AskedAt.Time
 	}
-	if recipient := s.recipients[member]; usable && recipient != "" &&
+	return last
+}
+
+// ask passes the want of a member on to the holder, or tells the member why it gets no token.
+// usable says that the holder is to keep its token.
+func (s *tokenSituation) ask(p view.Exchange, hold view.Versioned[record.Hold], usable bool) tokenStep {
+	want, grant, ask := s.tokens.Wants[p.Member], s.tokens.Grants[p.Member], s.tokens.Asks[p]
+	step := s.step("token_asked")
+	step.expect[record.WantKey(p.Member, s.uid)] = want.Rev
+	if status := s.refusal(p.Holder, hold.Rec, s.tokens.Granted[p].Rec, want.Rec); status != nil && !status.same(grant.Rec) {
+		step.write(record.GrantKey(p.Member, s.uid), grant.Rev, status.rec(want.Rec.Nonce, s.now))
+	}
+	if recipient := s.recipients[p.Member]; usable && recipient != "" &&
 		(ask.Rec == nil || ask.Rec.Nonce != want.Rec.Nonce || ask.Rec.Recipient != recipient) {
-		step.expect[record.HoldKey(holder, s.uid)] = hold.Rev
-		step.write(record.TokenAskKey(holder, s.uid, member), ask.Rev, &record.TokenAsk{
+		step.expect[record.HoldKey(p.Holder, s.uid)] = hold.Rev
+		step.write(record.TokenAskKey(p.Holder, s.uid, p.Member), ask.Rev, &record.TokenAsk{
 			V: record.Version, Nonce: want.Rec.Nonce, Recipient: recipient, AskedAt: record.At(s.now),
 		})
 	}
 	if !usable {
-		for p := range s.tokens.Asks {
-			if p.Member == member {
-				s.closeExchange(&step, p)
+		for open := range s.tokens.Asks {
+			if open.Member == p.Member {
+				s.closeExchange(&step, open)
 			}
 		}
 	}
-	return step, again
+	return step
 }
 
 // noToken says why a member gets no token at present.

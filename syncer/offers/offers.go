@@ -274,67 +274,19 @@ func (o *Offers) change(ctx context.Context, v *offeredJob, d decision) error {
 }
 
 func (o *Offers) send(ctx context.Context, v *offeredJob, d decision) error {
-	store, job := o.kube, v.job
-	yes, no, none := true, false, ""
-	leave := func(mark *kube.JobMark, change *kube.JobChange) {
-		if job.Queue != "" {
-			mark.Queue, change.Queue = job.Queue, &none
-		}
-	}
-	mark := kube.JobMark{Job: v.id, State: kube.MarkHolding}
-	if job.Mark != nil {
-		mark = *job.Mark
-	}
-	// restored is the mark of a Job that is as it was found, with its generation then.
-	restored := func(generation int64) *kube.JobMark {
-		if d.spoiled {
-			generation = 0
-		}
-		at := v.now.UTC().Truncate(time.Second)
-		return &kube.JobMark{State: kube.MarkRestored, Generation: generation, Times: mark.Times + 1, At: &at}
-	}
 	switch d.step {
-	case stepMark:
-		next := kube.JobMark{Job: v.id, State: kube.MarkHolding, Times: mark.Times}
-		change := kube.JobChange{Mark: &next}
-		if job.Workload != nil {
-			next.Workload = job.Workload.Name
-		}
-		if job.Suspended {
-			leave(&next, &change)
-		}
-		return store.ChangeJob(ctx, job, change)
 	case stepHold:
-		return store.HoldPod(ctx, job, d.pod)
-	case stepSuspend:
-		change := kube.JobChange{Mark: &mark, Suspend: &yes}
-		mark.Suspended = true
-		leave(&mark, &change)
-		return store.ChangeJob(ctx, job, change)
+		return o.kube.HoldPod(ctx, v.job, d.pod)
 	case stepDeactivate:
-		return store.SetActive(ctx, job, false)
+		return o.kube.SetActive(ctx, v.job, false)
 	case stepActivate:
-		return store.SetActive(ctx, job, true)
-	case stepResume:
-		return store.ChangeJob(ctx, job, kube.JobChange{Mark: restored(job.Generation + 1), Suspend: &no})
-	case stepRestoring:
-		mark.State, mark.Generation = kube.MarkRestoring, job.Generation
-		if d.spoiled {
-			mark.Generation = 0
-		}
-		return store.ChangeJob(ctx, job, kube.JobChange{Mark: &mark})
-	case stepUnmark:
-		generation := job.Generation
-		if mark.State == kube.MarkRestoring {
-			generation = mark.Generation
-		}
-		change := kube.JobChange{Mark: restored(generation)}
-		if left(job) && job.Suspended { // Kueue lets no running Job into a queue
-			change.Queue = &mark.Queue
-		}
-		return store.ChangeJob(ctx, job, change)
+		return o.kube.SetActive(ctx, v.job, true)
 	case stepDelete:
-		return store.DeleteJob(ctx, job)
+		return o.kube.DeleteJob(ctx, v.job)
 	}
-	return fmt.Errorf("step %s changes nothing", d.step)
+	change, ok := changeOf(v.id, v.job, d, v.now)
+	if !ok {
+		return fmt.Errorf("step %s changes nothing", d.step)
+	}
+	return o.kube.ChangeJob(ctx, v.job, change)
 }

@@ -118,52 +118,15 @@ func (s *Services) examine(ctx context.Context, name string) (*observation, erro
 	// The list of the write before, if it is as new as this, does as well: what
 	// counts is the read of the service itself.
 	v := &observation{name: name, asOf: s.NewEnough(name, s.session.Now(), listAge)}
-	list, listed, err := s.deps.Answers.Lists.Get(ctx, v.asOf)
+	listed, half, err := s.readService(ctx, v)
 	if err != nil {
 		return nil, err
 	}
-	// Buckets are always asked for: one that is taken for absent would be taken
-	// for made by us.
-	if v.buckets, _, err = s.deps.Answers.Buckets.Get(ctx, s.session.Now()); err != nil {
+	if err := s.readRecords(ctx, v); err != nil {
 		return nil, err
 	}
-	v.list, v.service = list, list.Services[name]
-	v.until = s.session.Now().Add(s.session.TTL / 3)
-	half := false
-	switch shown, err := s.deps.OSCAR.Get(ctx, name); {
-	case err == nil:
-		v.service = shown
-	case manager.NotFound(err):
-		half = v.service != nil
-	default:
-		return nil, err
-	}
-
-	desiredKey, observedKey := record.DesiredServiceKey(s.session.ID, name), record.ObservedServiceKey(s.session.ID, name)
-	clusterKey := record.DesiredClusterKey(s.session.ID)
-	read, err := s.session.Store.Read(ctx, s.session.Lease.Key(), desiredKey, observedKey, clusterKey)
-	if err != nil {
-		return nil, err
-	}
-	if !s.session.Holds(read.KV(s.session.Lease.Key())) {
-		return nil, fmt.Errorf("service %q: %w", name, store.ErrSessionLost)
-	}
-	v.now, v.fresh = s.session.Now(), true
-	c, err := s.session.Serves(read.KV(clusterKey))
-	if err != nil {
-		return nil, err
-	}
-	v.standing(s.session.Standing(c))
-	kv, ok := read.KV(desiredKey)
-	if !ok {
+	if v.desired == nil {
 		return v, nil
-	}
-	if v.desired, err = store.Decode[record.Desired](kv); err != nil {
-		return nil, err
-	}
-	v.revision = kv.ModRevision
-	if kv, ok := read.KV(observedKey); ok {
-		v.observed = s.session.DecodeObserved(kv, v.desired.UID)
 	}
 	s.process.writes.read(name, v.desired, v.revision)
 	if v.def, err = s.deps.Definitions.Open(ctx, name, v.desired); err != nil {
@@ -184,6 +147,63 @@ func (s *Services) examine(ctx context.Context, name string) (*observation, erro
 	}
 	v.lookForBuckets(v.buckets)
 	return v, nil
+}
+
+// readService asks OSCAR for the service, and for the buckets of the cluster. listed is when the
+// list was made that the service was found in, or not; half says that OSCAR lists the service
+// and does not find it.
+func (s *Services) readService(ctx context.Context, v *observation) (listed time.Time, half bool, err error) {
+	if v.list, listed, err = s.deps.Answers.Lists.Get(ctx, v.asOf); err != nil {
+		return listed, false, err
+	}
+	// Buckets are always asked for: one that is taken for absent would be taken
+	// for made by us.
+	if v.buckets, _, err = s.deps.Answers.Buckets.Get(ctx, s.session.Now()); err != nil {
+		return listed, false, err
+	}
+	v.service = v.list.Services[v.name]
+	v.until = s.session.Now().Add(s.session.TTL / 3)
+	switch shown, err := s.deps.OSCAR.Get(ctx, v.name); {
+	case err == nil:
+		v.service = shown
+	case manager.NotFound(err):
+		half = v.service != nil
+	default:
+		return listed, false, err
+	}
+	return listed, half, nil
+}
+
+// readRecords reads the session and the records of the service. Without a desired record
+// v.desired stays nil.
+func (s *Services) readRecords(ctx context.Context, v *observation) error {
+	desiredKey, observedKey := record.DesiredServiceKey(s.session.ID, v.name), record.ObservedServiceKey(s.session.ID, v.name)
+	clusterKey := record.DesiredClusterKey(s.session.ID)
+	read, err := s.session.Store.Read(ctx, s.session.Lease.Key(), desiredKey, observedKey, clusterKey)
+	if err != nil {
+		return err
+	}
+	if !s.session.Holds(read.KV(s.session.Lease.Key())) {
+		return fmt.Errorf("service %q: %w", v.name, store.ErrSessionLost)
+	}
+	v.now, v.fresh = s.session.Now(), true
+	c, err := s.session.Serves(read.KV(clusterKey))
+	if err != nil {
+		return err
+	}
+	v.standing(s.session.Standing(c))
+	kv, ok := read.KV(desiredKey)
+	if !ok {
+		return nil
+	}
+	if v.desired, err = store.Decode[record.Desired](kv); err != nil {
+		return err
+	}
+	v.revision = kv.ModRevision
+	if kv, ok := read.KV(observedKey); ok {
+		v.observed = s.session.DecodeObserved(kv, v.desired.UID)
+	}
+	return nil
 }
 
 // lookForBuckets notes which buckets of the service are not among those of the cluster.
