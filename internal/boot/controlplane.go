@@ -45,23 +45,11 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	if err != nil {
 		return fmt.Errorf("the administrator's password: %w", err)
 	}
-	witness := filepath.Join(cfg.DataDir, witnessName)
-	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
-		if len(cfg.Endpoints) == 0 {
-			return fmt.Errorf("the data directory: %w", err)
-		}
-		log.Warn("there is no data directory: when etcd is restored while this instance is down, it has to be told so with --restored", "error", err)
-		witness = ""
-	}
-	id, err := controlPlaneIdentity(cfg)
+	conf, err := useCasesOf(cfg, log)
 	if err != nil {
 		return err
 	}
-	fail, err := failpoint.FromEnv(append(controlplane.FailPoints(), controlplane.JobFailPoints()...)...)
-	if err != nil {
-		return err
-	}
-	now, err := clock.FromEnv()
+	proxies, err := prefixes("trusted-proxies", cfg.TrustedProxies)
 	if err != nil {
 		return err
 	}
@@ -69,47 +57,34 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	if err != nil {
 		return err
 	}
+	defer listener.Close() //nolint:errcheck // it is closed already when it has served
 	registry := newRegistry()
-	etcd, err := startEtcd(ctx, cfg, now, registry, log)
+	conf.Registry = registry
+	etcd, err := startEtcd(ctx, cfg, conf.Now, registry, log)
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	defer etcd.close()
-	st, err := etcd.open(ctx)
-	if err != nil {
-		return errors.Join(err, listener.Close())
+	if conf.Store, err = etcd.open(ctx); err != nil {
+		return err
 	}
-	defer closeStore(st, log)
-	networks, err := prefixes("endpoint-networks", cfg.EndpointNetworks)
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	proxies, err := prefixes("trusted-proxies", cfg.TrustedProxies)
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	conf := controlplane.Config{
-		Store: st, Identity: id, DefaultCluster: cfg.DefaultCluster, PrepareDeadline: cfg.PrepareDeadline,
-		ApplyGrace: cfg.ApplyGrace, RefreshTokenMaxAge: maxAge(cfg.RefreshTokenMaxAge), MaxQueueDelay: cfg.MaxQueueDelay, EtcdRetention: cfg.Retention, Now: now, FailPoint: fail.Hit, Logger: log, Registry: registry,
-		Witness: witness, Restored: cfg.Restored, Limits: access.Limits(cfg.Limits),
-		JobsPerFederation: cfg.JobsPerFederation, JobsPerUser: cfg.JobsPerUser, RequestsPerUser: cfg.RequestsPerUser, BytesPerUser: cfg.BytesPerUser, EndpointNetworks: networks,
-	}
+	defer closeStore(conf.Store, log)
 	if conf.AuditLog, err = openAudit(cfg.AuditFile, cfg.AuditSyslog); err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	if conf.AuditLog != nil {
 		defer closeAudit(conf.AuditLog, log)
 	}
 	if err := etcd.serve(&conf); err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	cp, err := controlplane.New(conf)
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
-	auth, oidc, err := authenticator(cfg, password, cp.Federations, now, log)
+	auth, oidc, err := authenticator(cfg, password, cp.Federations, conf.Now, log)
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	srv := server.New(server.Config{
 		UseCases: UseCases(cp), Authenticator: auth, Logger: log, Registry: registry,
@@ -122,6 +97,42 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 			return err
 		},
 	})
+}
+
+// useCasesOf is the configuration of the use cases, without what has to be opened: etcd and the
+// export of the audit.
+func useCasesOf(cfg ControlPlane, log *slog.Logger) (conf controlplane.Config, err error) {
+	witness := filepath.Join(cfg.DataDir, witnessName)
+	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+		if len(cfg.Endpoints) == 0 {
+			return conf, fmt.Errorf("the data directory: %w", err)
+		}
+		log.Warn("there is no data directory: when etcd is restored while this instance is down, it has to be told so with --restored", "error", err)
+		witness = ""
+	}
+	id, err := controlPlaneIdentity(cfg)
+	if err != nil {
+		return conf, err
+	}
+	fail, err := failpoint.FromEnv(append(controlplane.FailPoints(), controlplane.JobFailPoints()...)...)
+	if err != nil {
+		return conf, err
+	}
+	now, err := clock.FromEnv()
+	if err != nil {
+		return conf, err
+	}
+	networks, err := prefixes("endpoint-networks", cfg.EndpointNetworks)
+	if err != nil {
+		return conf, err
+	}
+	return controlplane.Config{
+		Identity: id, DefaultCluster: cfg.DefaultCluster, PrepareDeadline: cfg.PrepareDeadline,
+		ApplyGrace: cfg.ApplyGrace, RefreshTokenMaxAge: maxAge(cfg.RefreshTokenMaxAge), MaxQueueDelay: cfg.MaxQueueDelay, EtcdRetention: cfg.Retention,
+		Now: now, FailPoint: fail.Hit, Logger: log, Witness: witness, Restored: cfg.Restored, Limits: access.Limits(cfg.Limits),
+		JobsPerFederation: cfg.JobsPerFederation, JobsPerUser: cfg.JobsPerUser, RequestsPerUser: cfg.RequestsPerUser, BytesPerUser: cfg.BytesPerUser,
+		EndpointNetworks: networks,
+	}, nil
 }
 
 // front is a control plane with what it is reached by.

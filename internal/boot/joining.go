@@ -20,10 +20,10 @@ import (
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/answers"
 	"github.com/oscarfed/oscarfed/syncer/enroll"
 	"github.com/oscarfed/oscarfed/syncer/kube"
-	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
 // Joining says how a syncer gets its certificate for etcd, when it is not given one.
@@ -104,7 +104,7 @@ func (c Joining) token(stdin io.Reader) func() (string, error) {
 }
 
 // openEnrolment is nil for a syncer that is told by flags how etcd is reached.
-func openEnrolment(cfg Syncer, id *seal.Identity, kubernetes kube.Interface, client *manager.Client, now func() time.Time, registry prometheus.Registerer, log *slog.Logger) (*enroll.Enrolment, error) {
+func openEnrolment(cfg Syncer, id *seal.Identity, kubernetes kube.Interface, client syncer.OSCAR, now func() time.Time, registry prometheus.Registerer, log *slog.Logger) (*enroll.Enrolment, error) {
 	if cfg.ControlPlane == "" {
 		return nil, nil //nolint:nilnil // there is none, and that is no error
 	}

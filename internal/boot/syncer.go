@@ -45,51 +45,13 @@ func RunSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 }
 
 func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
-	if err := os.MkdirAll(filepath.Dir(cfg.IdentityFile), 0o700); err != nil {
-		return fmt.Errorf("the cluster's identity: %w", err)
-	}
-	id, err := seal.LoadOrCreate(cfg.IdentityFile)
-	if err != nil {
-		return fmt.Errorf("the cluster's identity: %w", err)
-	}
-	fail, err := failpoint.FromEnv(append(syncer.FailPoints(), syncer.JobFailPoints()...)...)
-	if err != nil {
-		return err
-	}
-	now, err := clock.FromEnv()
-	if err != nil {
-		return err
-	}
-	client, err := manager.New(manager.Config{
-		Endpoint: cfg.OscarEndpoint, User: cfg.OscarUser, PasswordFile: cfg.OscarPasswordFile, CAFile: cfg.OscarCAFile,
-	})
-	if err != nil {
-		return fmt.Errorf("the local OSCAR: %w", err)
-	}
-	kubernetes, err := openKubernetes(cfg, now, log)
-	if err != nil {
-		return err
-	}
 	registry := newRegistry()
-	enrolment, err := openEnrolment(cfg, id, kubernetes, client, now, registry, log)
+	conf, err := syncerConfig(cfg, registry, log)
 	if err != nil {
 		return err
 	}
-	memory := cfg.ClusterUIDFile
-	if memory == "" {
-		memory = filepath.Join(filepath.Dir(cfg.IdentityFile), clusterUIDFile)
-	}
-	issuers, err := issuersOf(cfg, readSecret)
+	enrolment, err := openEnrolment(cfg, conf.Identity, conf.Kube, conf.OSCAR, conf.Now, registry, log)
 	if err != nil {
-		return err
-	}
-	conf := syncer.Config{
-		ClusterID: cfg.ClusterID, OSCAR: client, Kube: kubernetes, Identity: id, Issuers: issuers, Resync: cfg.Resync,
-		Memory: session.MemoryFile(memory), AcceptClusterUID: cfg.AcceptClusterUID, SharedMinIO: cfg.SharedMinIO,
-		SessionTTL: cfg.SessionTTL, LateWindow: cfg.LateWindow, JobPosts: cfg.JobPosts, JobStart: cmp.Or(cfg.JobStartTimeout, -1), FailPoints: fail, Now: now, Logger: log, Registry: registry,
-		KeepJobs: cfg.OfferJobs == offersOff, RescheduleAfter: cfg.RescheduleAfter,
-	}
-	if conf.Relay, err = openRelay(cfg, now, registry, log); err != nil {
 		return err
 	}
 	if cfg.LocalURL != "" {
@@ -122,7 +84,7 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 			}
 			g.Go(func() error { return enrolment.Run(ctx) })
 		}
-		st, err := dialStore(ctx, storeOf(cfg, enrolment, now, log))
+		st, err := dialStore(ctx, storeOf(cfg, enrolment, conf.Now, log))
 		if err != nil {
 			return err
 		}
@@ -135,6 +97,52 @@ func runSyncer(ctx context.Context, cfg Syncer, log *slog.Logger) error {
 		return s.Run(ctx)
 	})
 	return g.Wait()
+}
+
+// syncerConfig is the configuration of a syncer, without the store and what hands out keys of
+// storage.
+func syncerConfig(cfg Syncer, registry *prometheus.Registry, log *slog.Logger) (conf syncer.Config, err error) {
+	if err := os.MkdirAll(filepath.Dir(cfg.IdentityFile), 0o700); err != nil {
+		return conf, fmt.Errorf("the cluster's identity: %w", err)
+	}
+	id, err := seal.LoadOrCreate(cfg.IdentityFile)
+	if err != nil {
+		return conf, fmt.Errorf("the cluster's identity: %w", err)
+	}
+	fail, err := failpoint.FromEnv(append(syncer.FailPoints(), syncer.JobFailPoints()...)...)
+	if err != nil {
+		return conf, err
+	}
+	now, err := clock.FromEnv()
+	if err != nil {
+		return conf, err
+	}
+	client, err := manager.New(manager.Config{
+		Endpoint: cfg.OscarEndpoint, User: cfg.OscarUser, PasswordFile: cfg.OscarPasswordFile, CAFile: cfg.OscarCAFile,
+	})
+	if err != nil {
+		return conf, fmt.Errorf("the local OSCAR: %w", err)
+	}
+	kubernetes, err := openKubernetes(cfg, now, log)
+	if err != nil {
+		return conf, err
+	}
+	memory := cmp.Or(cfg.ClusterUIDFile, filepath.Join(filepath.Dir(cfg.IdentityFile), clusterUIDFile))
+	issuers, err := issuersOf(cfg, readSecret)
+	if err != nil {
+		return conf, err
+	}
+	streams, err := openRelay(cfg, now, registry, log)
+	if err != nil {
+		return conf, err
+	}
+	return syncer.Config{
+		ClusterID: cfg.ClusterID, OSCAR: client, Kube: kubernetes, Identity: id, Issuers: issuers, Resync: cfg.Resync,
+		Memory: session.MemoryFile(memory), AcceptClusterUID: cfg.AcceptClusterUID, SharedMinIO: cfg.SharedMinIO,
+		SessionTTL: cfg.SessionTTL, LateWindow: cfg.LateWindow, JobPosts: cfg.JobPosts, JobStart: cmp.Or(cfg.JobStartTimeout, -1),
+		FailPoints: fail, Now: now, Logger: log, Registry: registry,
+		KeepJobs: cfg.OfferJobs == offersOff, RescheduleAfter: cfg.RescheduleAfter, Relay: streams,
+	}, nil
 }
 
 // api is the address of the control plane's API; empty for a syncer that is not told, or is

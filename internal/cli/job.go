@@ -296,6 +296,19 @@ func (a *app) showJob(j *v1.Job) error {
 	if a.form != formTable {
 		return encode(a.stdout, a.form, j)
 	}
+	if err := jobFacts(j, a.now()).write(a.stdout); err != nil {
+		return err
+	}
+	if len(j.Attempts) == 0 {
+		return nil
+	}
+	if _, err := fmt.Fprintln(a.stdout, "\nEarlier attempts"); err != nil {
+		return err
+	}
+	return earlierAttempts(j).write(a.stdout)
+}
+
+func jobFacts(j *v1.Job, now time.Time) *table {
 	facts := &table{}
 	facts.row("Job", j.ID)
 	facts.row("State", j.State)
@@ -333,9 +346,14 @@ func (a *app) showJob(j *v1.Job) error {
 		facts.row("", "it waits, since the store was restored, until every member has said whether it has it")
 	}
 	facts.row("Event", count(j.Size, "byte"))
+	jobTimes(facts, j, now)
+	return facts
+}
+
+func jobTimes(facts *table, j *v1.Job, now time.Time) {
 	moment := func(name string, t *v1.Time) {
 		if t != nil {
-			facts.row(name, when(t.Time, a.now()))
+			facts.row(name, when(t.Time, now))
 		}
 	}
 	moment("Accepted", &j.AcceptedAt)
@@ -346,15 +364,9 @@ func (a *app) showJob(j *v1.Job) error {
 	if j.NotBefore != nil {
 		facts.row("Not before", j.NotBefore.UTC().Format(time.RFC3339))
 	}
-	if err := facts.write(a.stdout); err != nil {
-		return err
-	}
-	if len(j.Attempts) == 0 {
-		return nil
-	}
-	if _, err := fmt.Fprintln(a.stdout, "\nEarlier attempts"); err != nil {
-		return err
-	}
+}
+
+func earlierAttempts(j *v1.Job) *table {
 	t := newTable("ATTEMPT", "PLACE", "STATE", "REASON", "ANSWER", "ENDED", "MESSAGE")
 	for _, p := range j.Attempts {
 		answer := ""
@@ -363,5 +375,5 @@ func (a *app) showJob(j *v1.Job) error {
 		}
 		t.row(strconv.Itoa(p.Attempt), p.Place, p.State, p.Reason, answer, p.EndedAt.UTC().Format(time.RFC3339), p.Message)
 	}
-	return t.write(a.stdout)
+	return t
 }

@@ -232,6 +232,17 @@ func (c Config) embed(httpSocket string, quiet func(string) bool, options ...grp
 		return nil, fmt.Errorf("etcd feature gates: %w", err)
 	}
 
+	if err := c.listenClients(out, httpSocket); err != nil {
+		return nil, err
+	}
+	if err := c.joinPeers(out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// listenClients says where clients reach the member, and with which certificates.
+func (c Config) listenClients(out *embed.Config, httpSocket string) error {
 	client := url.URL{Scheme: "http", Host: c.ListenClient}
 	if c.secure() {
 		client.Scheme = "https"
@@ -245,33 +256,38 @@ func (c Config) embed(httpSocket string, quiet func(string) bool, options ...grp
 		for _, advertised := range c.AdvertiseClient {
 			u, err := url.Parse(advertised)
 			if err != nil {
-				return nil, fmt.Errorf("etcd advertised URL: %w", err)
+				return fmt.Errorf("etcd advertised URL: %w", err)
 			}
 			out.AdvertiseClientUrls = append(out.AdvertiseClientUrls, *u)
 		}
 	}
 	out.ListenClientHttpUrls = []url.URL{{Scheme: "unix", Path: httpSocket}}
+	return nil
+}
 
+// joinPeers says which members the cluster has: this one alone, without a listener for others,
+// or those of InitialCluster.
+func (c Config) joinPeers(out *embed.Config) error {
 	if c.InitialCluster == "" {
 		self, err := url.Parse(alonePeer)
 		if err != nil {
-			return nil, fmt.Errorf("etcd peer URL: %w", err)
+			return fmt.Errorf("etcd peer URL: %w", err)
 		}
 		out.ListenPeerUrls = nil
 		out.AdvertisePeerUrls = []url.URL{*self}
 		out.InitialCluster = c.Name + "=" + self.String()
-		return out, nil
+		return nil
 	}
 	peer, err := url.Parse(c.ListenPeer)
 	if err != nil {
-		return nil, fmt.Errorf("etcd peer URL: %w", err)
+		return fmt.Errorf("etcd peer URL: %w", err)
 	}
 	advertised, err := url.Parse(c.AdvertisePeer)
 	if err != nil {
-		return nil, fmt.Errorf("etcd advertised peer URL: %w", err)
+		return fmt.Errorf("etcd advertised peer URL: %w", err)
 	}
 	out.ListenPeerUrls = []url.URL{*peer}
 	out.AdvertisePeerUrls = []url.URL{*advertised}
 	out.InitialCluster = c.InitialCluster
-	return out, nil
+	return nil
 }

@@ -95,6 +95,13 @@ func jobs(ctx context.Context, o options, out *report) (err error) {
 		out.sayf("%d at once: %.0f a second, floor %.0f", run.n, run.rate(), run.floorRate())
 		many = append(many, run)
 	}
+	out.jobs(warm, floor, alone, many)
+	return nil
+}
+
+// jobs prints the figures of jobs that were sent one at a time, over their floor, and of runs of
+// many at once.
+func (out *report) jobs(warm *jobRun, floor, alone samples, many []*jobRun) {
 	out.heading("Jobs")
 	out.table([]string{"jobs", "sent at a time", "to the local POST: floor", "to the local POST", "ratio", "revisions for each"}, [][]string{{
 		fmt.Sprint(len(alone)), "1", floor.both(), alone.both(), alone.over(floor), fmt.Sprintf("%.1f", float64(len(warm.transactions))/float64(warm.n)),
@@ -113,7 +120,6 @@ func jobs(ctx context.Context, o options, out *report) (err error) {
 		"jobs", "sent at a time", "submitted: floor", "accepted", "submitted", "ratio", "to the local POST", "revisions for each",
 		"CPU for each: floor", "CPU: server", "CPU: fleet", "ratio",
 	}, rows)
-	return nil
 }
 
 // jobRun is a number of jobs from the first POST to their ends.

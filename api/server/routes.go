@@ -1,0 +1,123 @@
+package server
+
+import (
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+)
+
+// routes is the whole API: a new path is added in this file and in openapi.yaml.
+func (s *Server) routes() chi.Router {
+	r := chi.NewRouter()
+	r.Use(behindProxies(s.cfg.TrustedProxies), s.requestID, s.accessLog, s.measure, s.recoverer, notAPage)
+	if len(s.cfg.Origins) > 0 {
+		r.Use(crossOrigin(s.cfg.Origins))
+	}
+	r.Use(s.foreignPages(s.cfg.Origins), middleware.StripSlashes, middleware.GetHead, s.limitBody)
+	r.NotFound(s.notFound)
+	r.MethodNotAllowed(s.notFound)
+
+	r.With(asOSCAR, s.deadline, s.limitProbe).Get("/health", s.health)
+	r.With(s.deadline, s.limitAddress).Get("/openapi.yaml", s.openAPI)
+	s.routesOfOSCAR(r)
+	s.routesOfStreams(r)
+	r.With(s.ready, s.deadline, s.authenticateService, s.limitCaller).Get(replicasRoute, s.handle(s.getReplicas))
+	r.Group(func(r chi.Router) {
+		r.Use(s.ready, s.deadline, s.authenticate, s.limitCaller, s.refuseForms)
+		s.routesOfFederations(r)
+		s.routesOfJobs(r)
+		s.routesOfClusters(r)
+	})
+	s.routesOfSyncers(r)
+	return r
+}
+
+// routesOfOSCAR are OSCAR's own paths.
+func (s *Server) routesOfOSCAR(r chi.Router) {
+	r.Group(func(r chi.Router) {
+		r.Use(asOSCAR, s.ready, s.deadline, s.authenticate, s.limitCaller)
+		r.Get("/system/info", s.handle(s.info))
+		r.Get("/system/config", s.handle(s.config))
+		r.Get("/system/status", s.handle(s.systemStatus))
+		r.Get("/system/services", s.handle(s.listServices))
+		r.Post("/system/services", s.handle(s.createService))
+		r.Put("/system/services", s.handle(s.updateService))
+		r.Get("/system/services/{service}", s.handle(s.getService))
+		r.Delete("/system/services/{service}", s.handle(s.deleteService))
+		r.Get(deploymentRoute, s.handle(s.getDeployment))
+		r.Get(deploymentRoute+"/logs", s.handle(s.getDeploymentLogs))
+		r.Get("/system/federation/{service}", s.handle(s.getMembers))
+		r.Post("/system/federation/{service}", s.handle(s.addMembers))
+		r.Put("/system/federation/{service}", s.handle(s.replaceMembers))
+		r.Delete("/system/federation/{service}", s.handle(s.removeMembers))
+	})
+	// The service itself may submit jobs by its token.
+	r.Group(func(r chi.Router) {
+		r.Use(asOSCAR, s.ready, s.deadline, s.authenticateService, s.limitCaller)
+		r.Post("/job/{service}", s.handle(s.submitJob))
+	})
+}
+
+// routesOfStreams are the paths of OSCAR that are answered through the stream of a cluster.
+func (s *Server) routesOfStreams(r chi.Router) {
+	r.With(asOSCAR, s.ready, s.streamed(runTimeout), s.authenticateService, s.limitCaller, whileValid).Post(runRoute, s.handle(s.runService))
+	r.Group(func(r chi.Router) {
+		r.Use(asOSCAR, s.ready, s.streamed(logTimeout), s.authenticate, s.limitCaller, whileValid)
+		r.Get(logsRoute, s.handle(s.listLogs))
+		r.Get(logRoute, s.handle(s.getLog))
+		r.Delete(logsRoute, s.handle(s.deleteLogs))
+		r.Delete(logRoute, s.handle(s.deleteLog))
+	})
+}
+
+// routesOfFederations are ours about federations, plans, what is deleted or differs, and the
+// audit.
+func (s *Server) routesOfFederations(r chi.Router) {
+	r.Post(replicasRoute, s.handle(s.addReplicas))
+	r.Put(replicasRoute, s.handle(s.replaceReplicas))
+	r.Delete(replicasRoute, s.handle(s.removeReplicas))
+	r.Get(replicasRoute+"/history", s.handle(s.history))
+	r.Post(replicasRoute+"/rollback", s.handle(s.rollback))
+	r.Put(replicasRoute+"/paused", s.handle(s.pause))
+	r.Post(replicasRoute+"/rotate-token", s.handle(s.rotateToken))
+	r.Get(refreshTokenRoute, s.handle(s.getRefreshToken))
+	r.Put(refreshTokenRoute, s.handle(s.putRefreshToken))
+	r.Delete(refreshTokenRoute, s.handle(s.deleteRefreshToken))
+	r.Post("/system/plans", s.handle(s.planService))
+	r.Get("/system/federations", s.handle(s.listFederations))
+	r.Get("/system/federations/{federation}", s.handle(s.getFederation))
+	r.Get("/system/deleted", s.handle(s.listDeleted))
+	r.Get("/system/differences", s.handle(s.listDifferences))
+	r.Post("/system/differences", s.handle(s.resolveDifference))
+	r.Get("/system/audit", s.handle(s.listAudit))
+}
+
+func (s *Server) routesOfJobs(r chi.Router) {
+	r.Get(jobsRoute, s.handle(s.listJobs))
+	r.Get(jobRoute, s.handle(s.getJob))
+	r.Get(jobRoute+"/explain", s.handle(s.explainJob))
+	r.Post(jobRoute+"/cancel", s.handle(s.cancelJob))
+	r.Post(jobRoute+"/replay", s.handle(s.replayJob))
+	r.Post(jobRoute+"/resolve", s.handle(s.resolveJob))
+}
+
+func (s *Server) routesOfClusters(r chi.Router) {
+	r.Get("/system/clusters", s.handle(s.listClusters))
+	r.Post("/system/clusters", s.handle(s.registerCluster))
+	r.Get("/system/clusters/{cluster}", s.handle(s.getCluster))
+	r.Put("/system/clusters/{cluster}", s.handle(s.updateCluster))
+	r.Delete("/system/clusters/{cluster}", s.handle(s.removeCluster))
+	r.Put("/system/clusters/{cluster}/state", s.handle(s.setClusterState))
+	r.Post("/system/clusters/{cluster}/join", s.handle(s.issueJoin))
+}
+
+// routesOfSyncers are for syncers that have no credentials but a token, or a key.
+func (s *Server) routesOfSyncers(r chi.Router) {
+	r.Group(func(r chi.Router) {
+		r.Use(s.ready, s.deadline, s.limitAddress, s.refuseForms, s.stranger)
+		r.Post("/system/join", s.handleStranger(s.join))
+		r.Post("/system/join/challenge", s.handleStranger(s.challenge))
+		r.Post("/system/join/renew", s.handleStranger(s.renew))
+		r.Post("/system/relay/challenge", s.handleStranger(s.challengeRelay))
+	})
+	r.With(s.ready, s.limitAddress).Get(relayRoute, s.openRelay)
+}
