@@ -16,8 +16,9 @@ func Drain(closing <-chan struct{}) grpc.ServerOption {
 type drain struct{ closing <-chan struct{} }
 
 func (d drain) intercept(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	ctx, cancel := context.WithCancel(stream.Context())
+	child, cancel := context.WithCancel(stream.Context())
 	defer cancel()
+	ctx := drainedContext{child, stream.Context()}
 	go func() {
 		select {
 		case <-d.closing:
@@ -41,3 +42,18 @@ type drained struct {
 }
 
 func (s drained) Context() context.Context { return s.ctx }
+
+// drainedContext is one that Drain can end. etcd ends streams, too, and answers with the Err of
+// its context: that there is no leader.
+type drainedContext struct {
+	context.Context
+	stream context.Context
+}
+
+// Err implements context.Context.
+func (c drainedContext) Err() error {
+	if err := c.stream.Err(); err != nil {
+		return err
+	}
+	return c.Context.Err()
+}
