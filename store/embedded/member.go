@@ -3,12 +3,14 @@ package embedded
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/etcd/server/v3/config"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
+	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap/zapcore"
 	"google.golang.org/grpc"
 
@@ -24,6 +26,22 @@ type member struct {
 	failed <-chan error
 	// stop ends the serving of clients, and the server.
 	stop func()
+	// term is the newest one that StepDown has made up.
+	term atomic.Uint64
+}
+
+// StepDown makes the member follow nobody, as when others hold an election that it does not hear
+// the end of. A member that is alone elects itself again one or two election timeouts later.
+func (m *member) StepDown(ctx context.Context) error {
+	term := max(m.term.Load(), m.server.Term()) + 1
+	m.term.Store(term)
+	self := uint64(m.server.MemberID())
+	return m.server.Process(ctx, &raftpb.Message{
+		Type: raftpb.MsgVote.Enum(), From: new(self + 1), To: &self, Term: &term,
+		// Without this word a member that leads does not listen to a candidate. The candidate's log is
+		// empty, so it gets no vote.
+		Context: []byte("CampaignTransfer"),
+	})
 }
 
 // start starts a member as etcd itself does, unless it has a listener of its own.

@@ -11,7 +11,6 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/wal"
 
 	"github.com/oscarfed/oscarfed/store/embedded"
-	"github.com/oscarfed/oscarfed/store/storetest"
 )
 
 // memoryDisk is a folder in memory of most Linux machines.
@@ -36,20 +35,7 @@ var prepare = sync.OnceFunc(func() {
 // when they are not given. The end of the test closes it.
 func Start(t testing.TB, on net.Listener, cfg embedded.Config) *embedded.Server {
 	t.Helper()
-	if cfg.Dir == "" {
-		cfg.Dir = Dir(t)
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = storetest.Logger(t)
-	}
-	prepare()
-	cfg.Listener, cfg.NoFsync = on, true
-	server, err := embedded.Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	return server
+	return New(t, on, cfg).Server
 }
 
 // Dir is a data directory in memory, if there is such a disk.
