@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -41,12 +42,23 @@ type Issuer struct {
 	granted granted
 }
 
-// New starts a provider whose issuer ends in path, such as /realms/egi.
+// New starts a provider on the loopback, whose issuer ends in path, such as /realms/egi.
 func New(t testing.TB, path string) *Issuer {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Serve(t, l, path)
+}
+
+// Serve starts one at a listener.
+func Serve(t testing.TB, l net.Listener, path string) *Issuer {
 	t.Helper()
 	i := &Issuer{t: t, info: map[string]map[string]any{}, calls: map[string]int{}}
 	i.Grant(Grants{})
-	server := httptest.NewServer(i)
+	server := &httptest.Server{Listener: l, Config: &http.Server{Handler: i, ReadHeaderTimeout: time.Minute}}
+	server.Start()
 	t.Cleanup(server.Close)
 	i.URL = server.URL + path
 	i.Rotate()

@@ -83,7 +83,7 @@ func (w *World) Register(c *Cluster) {
 
 func (w *World) machine(id string) *Cluster {
 	w.T.Helper()
-	cfg := oscarsim.Config{ClusterID: id, User: User, Password: Password}
+	cfg := oscarsim.Config{ClusterID: id, User: User, Password: Password, Dial: w.opts.Network.DialContext}
 	if w.opts.Issuer != nil {
 		cfg.Users, cfg.Groups = w.user, []string{Group}
 	}
@@ -114,14 +114,14 @@ func (c *Cluster) NewSyncer(mutate ...func(*syncer.Config)) *syncer.Syncer {
 		Transport: c.unlessDead(link.transport())}))(c.world.T)
 	c.world.T.Cleanup(oscarClient.Close)
 	cfg := syncer.Config{
-		Relay:     c.world.stream(c.ID),
+		Relay: c.world.stream(c.ID, link), Dial: link.DialContext,
 		ClusterID: c.ID, OSCAR: oscarClient, Identity: c.identity, Memory: session.MemoryFile(filepath.Join(c.dir, "cluster-uid")),
 		Resync: 300 * time.Millisecond, SessionTTL: 3 * time.Second, LateWindow: 2 * time.Second, RetryPause: 50 * time.Millisecond,
 		JobPoll: 50 * time.Millisecond, JobGrace: 200 * time.Millisecond, JobResend: 2 * time.Second,
 		Logger: c.world.Log.Logger().With("cluster", c.ID),
 	}
 	if c.world.opts.OriginStorage {
-		c.answersOSCAR(&cfg)
+		c.answersOSCAR(&cfg, link)
 	}
 	if c.world.opts.Syncer != nil {
 		c.world.opts.Syncer(&cfg)

@@ -18,7 +18,7 @@ import (
 	"github.com/oscarfed/oscarfed/test/await"
 )
 
-// instance is a control plane that runs, or ran, and what carries its connections to etcd.
+// instance is a control plane that runs, or ran, and what carries its connections.
 type instance struct {
 	task testTask
 	link *Link
@@ -61,7 +61,7 @@ func (w *World) startControlPlane(mutate ...func(*controlplane.Config)) *control
 	link.carry(&as)
 	cfg := controlplane.Config{
 		Store: storetest.Open(w.T, as), Identity: w.identity,
-		LostAfter: time.Second, Now: w.opts.Now, Logger: w.Log.Logger(),
+		LostAfter: time.Second, Dial: link.DialContext, Now: w.opts.Now, Logger: w.Log.Logger(),
 	}
 	if len(w.opts.Clusters) > 0 {
 		cfg.DefaultCluster = w.opts.Clusters[0]
@@ -95,7 +95,7 @@ func (w *World) StopControlPlane(cp *controlplane.ControlPlane) {
 	w.instances[cp].task.stop()
 }
 
-// KillControlPlane ends an instance as SIGKILL does: its connections to etcd break off.
+// KillControlPlane ends an instance as SIGKILL does: the connections that it has made break off.
 func (w *World) KillControlPlane(cp *controlplane.ControlPlane) {
 	w.instances[cp].link.Cut()
 	w.instances[cp].task.Cancel()

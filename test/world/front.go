@@ -75,14 +75,11 @@ func (f *front) remove(cp *controlplane.ControlPlane) {
 	f.apis = kept
 }
 
-// stream is what a cluster's syncer keeps its streams with; nil for none.
-func (w *World) stream(cluster string) syncer.Relay {
+// stream is what a cluster's syncer keeps its streams with.
+func (w *World) stream(cluster string, over *Link) syncer.Relay {
 	w.T.Helper()
-	if w.opts.Network != (Loopback{}) {
-		return nil
-	}
 	return Must(relay.New(relay.Config{
-		ControlPlane: w.front.url, FirstPause: 20 * time.Millisecond, LastPause: 500 * time.Millisecond, Look: time.Second,
+		ControlPlane: w.front.url, Dial: over.DialContext, FirstPause: 20 * time.Millisecond, LastPause: 500 * time.Millisecond, Look: time.Second,
 		Logger: w.Log.Logger().With("cluster", cluster),
 	}))(w.T)
 }

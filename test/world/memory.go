@@ -5,13 +5,17 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"syscall"
 
 	"google.golang.org/grpc/test/bufconn"
 )
 
-// Memory is a network inside this process. An address at which nothing in it listens
-// leads to the loopback.
+// Memory is a network inside this process. The zero value is one that leads nowhere else.
 type Memory struct {
+	// Outside connects to the addresses at which nothing in the network listens. Without
+	// it they refuse connections.
+	Outside func(ctx context.Context, network, address string) (net.Conn, error)
+
 	mu        sync.Mutex
 	listeners map[string]*bufconn.Listener
 }
@@ -39,10 +43,18 @@ func (m *Memory) DialContext(ctx context.Context, network, address string) (net.
 	m.mu.Lock()
 	l := m.listeners[address]
 	m.mu.Unlock()
-	if l == nil {
-		return Loopback{}.DialContext(ctx, network, address)
+	switch {
+	case l != nil:
+		return l.DialContext(ctx)
+	case m.Outside != nil:
+		return m.Outside(ctx, network, address)
 	}
-	return l.DialContext(ctx)
+	return nil, refused(network, address)
+}
+
+// refused is the error of a connection to where nothing listens.
+func refused(network, address string) error {
+	return &net.OpError{Op: "dial", Net: network, Addr: memoryAddr(address), Err: syscall.ECONNREFUSED}
 }
 
 // memoryListener has an address of its own.

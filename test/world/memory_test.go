@@ -1,13 +1,22 @@
 package world_test
 
 import (
+	"context"
+	"net"
+	"net/http"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/test/await"
+	"github.com/oscarfed/oscarfed/test/issuer"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -15,12 +24,42 @@ const definition = `{"name":"memory0","cluster_id":"oscar-cluster-a","image":"gh
 "federation":{"topology":"mesh","members":[{"type":"oscar","cluster_id":"oscar-cluster-b","service_name":"memory1"}]},
 "input":[{"storage_provider":"minio.default","path":"memory0/in"}],"output":[{"storage_provider":"minio.default","path":"memory0/out"}]}`
 
+// outside is the loopback, and remembers which addresses of it were dialled.
+type outside struct {
+	mu      sync.Mutex
+	dialled map[string]bool
+}
+
+func (o *outside) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.dialled == nil {
+		o.dialled = map[string]bool{}
+	}
+	o.dialled[address] = true
+	return world.Loopback{}.DialContext(ctx, network, address)
+}
+
+// onlyEtcd fails the test when anything but etcd was reached outside the memory.
+func (o *outside) onlyEtcd(w *world.World) {
+	w.T.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.dialled, strings.TrimPrefix(w.Etcd, "http://"))
+	if len(o.dialled) > 0 {
+		w.T.Errorf("dialled outside the memory: %v", o.dialled)
+	}
+}
+
 // TestAWorldInMemory: a federation whose parts speak over a network in this process, at
 // another time, whose control plane is killed and whose syncer is.
 func TestAWorldInMemory(t *testing.T) {
 	t.Parallel()
 	later := 400 * 24 * time.Hour
-	w := world.New(t, world.Options{Network: &world.Memory{}, Now: func() time.Time { return time.Now().Add(later) }})
+	var out outside
+	w := world.New(t, world.Options{
+		Network: &world.Memory{Outside: out.DialContext}, Now: func() time.Time { return time.Now().Add(later) },
+	})
 	s := world.Service(t, definition)
 	if _, err := w.Client.CreateService(t.Context(), s, client.CreateOptions{Wait: await.Limit}); err != nil {
 		t.Fatal(err)
@@ -39,4 +78,57 @@ func TestAWorldInMemory(t *testing.T) {
 	b.Start()
 	w.DeleteDirectly(b.URL + "/system/services/memory1")
 	w.Eventually("it is made again", func() bool { return slices.Contains(b.Sim.Services(), "memory1") })
+	w.AwaitStreams(w.CP)
+	out.onlyEtcd(w)
+}
+
+// user is a subject of EGI.
+const user = "62bb11b4@egi.eu"
+
+// TestUsersStreamsAndOriginsInMemory: a user of an issuer runs a function through the
+// stream of a syncer, and a job on another cluster than the origin gets the keys of the
+// origin's MinIO.
+func TestUsersStreamsAndOriginsInMemory(t *testing.T) {
+	t.Parallel()
+	var out outside
+	memory := &world.Memory{Outside: out.DialContext}
+	w := world.New(t, world.Options{
+		Clusters: []string{"oscar-cluster-a", "oscar-cluster-b"}, Network: memory,
+		Issuer: issuer.Serve(t, world.Must(memory.Listen(t.Context()))(t), ""), OriginStorage: true,
+		Sim:     func(c *oscarsim.Config) { c.Function = http.HandlerFunc(oscarsim.Echo) },
+		Syncer:  func(c *syncer.Config) { c.OriginLook = 500 * time.Millisecond },
+		Secrets: []string{"sim-key-of-" + user},
+	})
+	w.AddUser(user)
+	token := w.Token(user, nil)
+	as := w.WithToken(token)
+	s := world.Service(t, strings.Replace(definition, `"federation":{`, `"environment":{"secrets":{"refresh_token":"canary-refresh-token"}},"federation":{"delegation":"random",`, 1))
+	s.Visibility = "public"
+	if _, err := as.CreateService(t.Context(), s, client.CreateOptions{Wait: await.Limit}); err != nil {
+		t.Fatal(err)
+	}
+	w.AwaitStreams(w.CP)
+	status, _, answer := w.Raw(http.MethodPost, "/run/memory0", "hello", "Bearer "+token)
+	if status != http.StatusOK || answer != "hello" {
+		t.Errorf("the function answers %d %s", status, answer)
+	}
+	w.Eventually("the worker can use the origin's storage", func() bool {
+		r, err := w.Client.Replicas(t.Context(), "memory0", "")
+		return err == nil && slices.ContainsFunc(r.Replicas, func(m v1.Replica) bool { return m.Status.Inputs != nil && m.Status.Inputs.Readable })
+	})
+	if _, err := w.Client.SetClusterState(t.Context(), "oscar-cluster-a", "cordoned"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := as.SubmitJob(t.Context(), "memory0", []byte("an event"), client.JobOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var jobs []oscarsim.JobView
+	w.Eventually("the job is at the worker", func() bool {
+		jobs = w.Cluster("oscar-cluster-b").Sim.Jobs("memory1")
+		return len(jobs) == 1
+	})
+	if keys := jobs[0].MinIO; keys == nil || keys.SecretKey != "sim-key-of-"+user || keys.Endpoint != w.Cluster("oscar-cluster-a").URL {
+		t.Errorf("the job has %+v", keys)
+	}
+	out.onlyEtcd(w)
 }

@@ -32,8 +32,7 @@ type Options struct {
 	// loopback.
 	Endpoints []string
 	// Network is what the API, the OSCARs and every client listen on and dial through;
-	// default: Loopback. Over another one there are no streams and no storage of an origin:
-	// their clients take no dialer yet.
+	// default: Loopback.
 	Network Network
 	// TLS serves the APIs with a certificate; World.CA is its authority.
 	TLS bool

@@ -1,8 +1,6 @@
 package world
 
 import (
-	"net"
-
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/keyserver"
 	"github.com/oscarfed/oscarfed/syncer/origin"
@@ -10,12 +8,12 @@ import (
 
 // answersOSCAR lets a syncer answer its OSCAR with the keys of an origin's MinIO, at an
 // address of its own.
-func (c *Cluster) answersOSCAR(cfg *syncer.Config) {
+func (c *Cluster) answersOSCAR(cfg *syncer.Config, over *Link) {
 	t := c.world.T
 	t.Helper()
-	listener := Must((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+	listener := Must(c.world.opts.Network.Listen(t.Context()))(t)
 	t.Cleanup(func() { _ = listener.Close() }) // of one that was never started
-	origins := Must(origin.New(origin.Config{ControlPlane: c.world.front.url}))(t)
+	origins := Must(origin.New(origin.Config{ControlPlane: c.world.front.url, Dial: over.DialContext}))(t)
 	t.Cleanup(origins.Close)
 	cfg.LocalURL, cfg.Origins = "http://"+listener.Addr().String(), origins
 	cfg.Local = Must(keyserver.New(keyserver.Config{Listener: listener, Logger: cfg.Logger}))(t)

@@ -6,9 +6,6 @@ import (
 	"net/http"
 )
 
-// refusing is an address that refuses connections.
-const refusing = "127.0.0.1:1"
-
 // OscarDies ends the cluster's OSCAR as SIGKILL does: what it was doing stops where it
 // is, and its syncer's connections are refused from now on.
 func (c *Cluster) OscarDies() {
@@ -20,12 +17,12 @@ func (c *Cluster) OscarDies() {
 // OscarLives starts it again.
 func (c *Cluster) OscarLives() { c.dead.Store(false) }
 
-// unlessDead sends connections to a dead OSCAR where they are refused.
+// unlessDead refuses connections to a dead OSCAR.
 func (c *Cluster) unlessDead(t *http.Transport) *http.Transport {
 	dial := t.DialContext
 	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if c.dead.Load() {
-			address = refusing
+			return nil, refused(network, address)
 		}
 		return dial(ctx, network, address)
 	}
