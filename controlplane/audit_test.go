@@ -51,7 +51,7 @@ func TestTheAuditTellsWhoDidWhat(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, paused := range []bool{true, true, false} {
-		if _, err := w.Federations.PauseFederation(t.Context(), admin, "grayifyr0", "", "", paused); err != nil {
+		if _, err := w.Federations.Pause(t.Context(), admin, "grayifyr0", "", "", paused); err != nil {
 			t.Fatal(err)
 		}
 	}

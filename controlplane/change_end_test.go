@@ -22,7 +22,7 @@ func TestAPutWithAClusterAwayDoesNotTakeItsWholeWait(t *testing.T) {
 	w.mustCreate()
 	w.clusters["c"].does(silent)
 	w.clusters["c"].disconnect()
-	w.eventually(func() bool { c, err := w.Clusters.Cluster(t.Context(), admin, "c"); return err == nil && !c.Alive })
+	w.eventually(func() bool { c, err := w.Clusters.Get(t.Context(), admin, "c"); return err == nil && !c.Alive })
 	s := send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
 	res, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: time.Hour})
 	if err != nil || len(res.Away) != 1 || res.Away[0].ClusterID != "c" || res.Away[0].Status.Phase != record.PhaseUnreachable {
@@ -42,7 +42,7 @@ func TestAPutOnAPausedFederationDoesNotTakeItsWholeWait(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		w.clusters[id].does(silent) // as a syncer is that was paused
 	}
-	if _, err := w.Federations.PauseFederation(t.Context(), admin, "grayifyr0", "", "", true); err != nil {
+	if _, err := w.Federations.Pause(t.Context(), admin, "grayifyr0", "", "", true); err != nil {
 		t.Fatal(err)
 	}
 	s := send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
@@ -95,7 +95,7 @@ func TestViolationsOfAMemberNameItsPlaceInTheRequest(t *testing.T) {
 	w.addCluster("d")
 	w.addCluster("e")
 	w.mustCreate()
-	if _, err := w.Clusters.SetClusterState(t.Context(), admin, "d", "cordoned"); err != nil {
+	if _, err := w.Clusters.SetState(t.Context(), admin, "d", "cordoned"); err != nil {
 		t.Fatal(err)
 	}
 	many := []oscar.Member{}

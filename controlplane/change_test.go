@@ -265,7 +265,7 @@ func TestAChangeWhileAClusterIsAwayIsAppliedWhenItIsBack(t *testing.T) {
 	w.mustCreate()
 	w.clusters["c"].does(silent)
 	w.clusters["c"].disconnect()
-	w.eventually(func() bool { c, err := w.Clusters.Cluster(t.Context(), admin, "c"); return err == nil && !c.Alive })
+	w.eventually(func() bool { c, err := w.Clusters.Get(t.Context(), admin, "c"); return err == nil && !c.Alive })
 	s := send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
 	res, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: 200 * time.Millisecond})
 	if err != nil || len(res.Away) == 0 {
@@ -343,17 +343,17 @@ func TestRollbackMakesAnOlderDefinitionTheNextGeneration(t *testing.T) {
 
 func TestCordonAndPause(t *testing.T) {
 	w := newWorld(t)
-	if _, err := w.Clusters.SetClusterState(t.Context(), admin, "c", "cordoned"); err != nil {
+	if _, err := w.Clusters.SetState(t.Context(), admin, "c", "cordoned"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.create(); codeOf(t, err) != fault.CodeInvalid || !strings.Contains(fmt.Sprint(err.(*fault.Error).Violations), "cordoned") {
 		t.Error("a cordoned cluster takes nothing new:", err)
 	}
-	if _, err := w.Clusters.SetClusterState(t.Context(), admin, "c", "active"); err != nil {
+	if _, err := w.Clusters.SetState(t.Context(), admin, "c", "active"); err != nil {
 		t.Fatal(err)
 	}
 	w.mustCreate()
-	if _, err := w.Clusters.SetClusterState(t.Context(), admin, "c", "cordoned"); err != nil {
+	if _, err := w.Clusters.SetState(t.Context(), admin, "c", "cordoned"); err != nil {
 		t.Fatal(err)
 	}
 	s := send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
@@ -361,7 +361,7 @@ func TestCordonAndPause(t *testing.T) {
 		t.Error("what is there goes on:", err)
 	}
 	before := w.revision()
-	v, err := w.Federations.PauseFederation(t.Context(), admin, "grayifyr0", "", "", true)
+	v, err := w.Federations.Pause(t.Context(), admin, "grayifyr0", "", "", true)
 	if err != nil || !v.Paused || v.Generation != 2 {
 		t.Errorf("%+v %v", v, err)
 	}
@@ -372,7 +372,7 @@ func TestCordonAndPause(t *testing.T) {
 	if err != nil || !strings.Contains(string(kv.Value), `"paused":true`) {
 		t.Errorf("%s %v", kv.Value, err)
 	}
-	if v, err = w.Federations.PauseFederation(t.Context(), admin, "grayifyr0", "", "", false); err != nil || v.Paused {
+	if v, err = w.Federations.Pause(t.Context(), admin, "grayifyr0", "", "", false); err != nil || v.Paused {
 		t.Errorf("%+v %v", v, err)
 	}
 }

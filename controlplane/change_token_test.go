@@ -58,11 +58,11 @@ func TestTheRefreshTokenOfAPutIsKeptThoughItsCallerGoes(t *testing.T) {
 		if status.State != view.TokenStoring {
 			t.Fatalf("the token is %+v", status.RefreshToken)
 		}
-		shown, err := w.Federations.Federation(t.Context(), user, status.UID)
+		shown, err := w.Federations.Get(t.Context(), user, status.UID)
 		if err != nil || shown.RefreshToken == nil || shown.RefreshToken.State != status.State || !shown.RefreshToken.GivenAt.Equal(status.GivenAt) {
 			t.Errorf("its owner is shown %+v, %v", shown, err)
 		}
-		shown, err = w.Federations.Federation(t.Context(), identity.Caller{Subject: "reader"}, status.UID)
+		shown, err = w.Federations.Get(t.Context(), identity.Caller{Subject: "reader"}, status.UID)
 		if err != nil || shown.RefreshToken != nil {
 			t.Errorf("who may only read it is shown %+v, %v", shown, err)
 		}

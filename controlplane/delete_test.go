@@ -56,7 +56,7 @@ func TestAPendingDeleteHoldsItsNameAgainstAnotherOwner(t *testing.T) {
 	}
 	w.clusters["c"].does(silent)
 	w.clusters["c"].disconnect()
-	w.eventually(func() bool { c, err := w.Clusters.Cluster(t.Context(), admin, "c"); return err == nil && !c.Alive })
+	w.eventually(func() bool { c, err := w.Clusters.Get(t.Context(), admin, "c"); return err == nil && !c.Alive })
 	res, err := w.Federations.DeleteService(t.Context(), alice, "grayifyr0", federations.DeleteOptions{Wait: time.Minute})
 	if err != nil || res.Pending != 1 {
 		t.Fatalf("%+v %v", res, err)

@@ -272,7 +272,7 @@ func (w *world) addCluster(id string) *fakeSyncer {
 	w.t.Helper()
 	p := &fakeSyncer{t: w.t, store: w.store, cluster: id, identity: newIdentity(w.t), answer: yes}
 	w.clusters[id] = p
-	if _, err := w.Clusters.RegisterCluster(w.t.Context(), admin, clusters.Spec{ClusterID: id, Endpoint: "https://" + id + ".example.org", SSLVerify: true}); err != nil {
+	if _, err := w.Clusters.Register(w.t.Context(), admin, clusters.Spec{ClusterID: id, Endpoint: "https://" + id + ".example.org", SSLVerify: true}); err != nil {
 		w.t.Fatal(err)
 	}
 	_, err := w.store.Update(w.t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
@@ -284,7 +284,7 @@ func (w *world) addCluster(id string) *fakeSyncer {
 	}
 	p.connect()
 	runUntilEnd(w.t, p.run)
-	if err := w.Clusters.AwaitCluster(w.t.Context(), id); err != nil {
+	if err := w.Clusters.Await(w.t.Context(), id); err != nil {
 		w.t.Fatal(err)
 	}
 	return p

@@ -39,7 +39,7 @@ func TestAFailedJobCanBeReplayed(t *testing.T) {
 		left := strings.Join(w.leaves(j.ID), " ")
 		return strings.Contains(left, record.EventKey(j.ID)) && !strings.Contains(left, "/c/")
 	})
-	if _, err := w.Jobs.ReplayJob(t.Context(), admin, jobs.Order{Job: j.ID}); err != nil {
+	if _, err := w.Jobs.Replay(t.Context(), admin, jobs.Order{Job: j.ID}); err != nil {
 		t.Fatal(err)
 	}
 	p, again := w.at(j.ID)
@@ -64,7 +64,7 @@ func TestTheLargeEventOfAFailedJobIsNotKept(t *testing.T) {
 	p.fails(j.ID, 1, record.JobPodFailed)
 	w.is(j.ID, record.JobFailed)
 	w.eventually(func() bool { return !strings.Contains(strings.Join(w.leaves(j.ID), " "), record.EventKey(j.ID)) })
-	_, err := w.Jobs.ReplayJob(t.Context(), admin, jobs.Order{Job: j.ID})
+	_, err := w.Jobs.Replay(t.Context(), admin, jobs.Order{Job: j.ID})
 	refused(t, "a job without its event", err, fault.CodeFailedPrecondition, "send it again")
 }
 

@@ -224,7 +224,7 @@ func (w *world) trySubmit(mutate ...func(*jobs.Request)) (*jobs.Job, error) {
 	}
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	return w.Jobs.SubmitJob(ctx, admin, req)
+	return w.Jobs.Submit(ctx, admin, req)
 }
 
 // becomes waits for a job to be as is said.
@@ -234,7 +234,7 @@ func (w *world) becomes(id string, ok func(*jobs.Job) bool) *jobs.Job {
 	var last *jobs.Job
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	err := w.Jobs.WatchJob(ctx, admin, id, 0, func(j *jobs.Job) error {
+	err := w.Jobs.Watch(ctx, admin, id, 0, func(j *jobs.Job) error {
 		if last = j; ok(j) {
 			return done
 		}

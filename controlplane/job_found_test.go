@@ -34,7 +34,7 @@ func (w *world) restore() string {
 		w.t.Fatal(err)
 	}
 	// A fresh read waits until the instance has seen the epoch: it refuses jobs before.
-	if _, _, err := w.Jobs.Jobs(w.t.Context(), admin, jobs.Query{}); err != nil {
+	if _, _, err := w.Jobs.List(w.t.Context(), admin, jobs.Query{}); err != nil {
 		w.t.Fatal(err)
 	}
 	return epoch
@@ -61,23 +61,23 @@ func TestAfterARestoreNothingIsStartedAgain(t *testing.T) {
 	if got := w.is(moved.ID, record.JobRunning); got.Attempt != 3 || got.Place.ClusterID != "b" || got.Reason != record.JobStoreRestored {
 		t.Errorf("%+v", got)
 	}
-	w.eventually(func() bool { _, err := w.Jobs.Job(t.Context(), admin, unknown); return err == nil })
+	w.eventually(func() bool { _, err := w.Jobs.Get(t.Context(), admin, unknown); return err == nil })
 	if got := w.is(unknown, record.JobSucceeded); got.Attempt != 2 || got.Service != "grayifyr1" || got.GroupID != "grayifyr0" {
 		t.Errorf("%+v", got)
 	}
 	w.clusters["a"].lists(epoch)
-	if got, err := w.Jobs.Job(t.Context(), admin, late.ID); err != nil || got.State != record.JobQueued || got.Held {
+	if got, err := w.Jobs.Get(t.Context(), admin, late.ID); err != nil || got.State != record.JobQueued || got.Held {
 		t.Errorf("b has not listed: %+v %v", got, err)
 	}
 	w.clusters["b"].lists(epoch)
 	// c is away: what came since goes on, and what it might have is held.
 	w.at(late.ID)
 	for _, id := range []string{held.ID, away.ID} {
-		if got, err := w.Jobs.Job(t.Context(), admin, id); err != nil || got.State != record.JobQueued || !got.Held {
+		if got, err := w.Jobs.Get(t.Context(), admin, id); err != nil || got.State != record.JobQueued || !got.Held {
 			t.Errorf("%+v %v", got, err)
 		}
 	}
-	if _, err := w.Jobs.ReplayJob(t.Context(), admin, jobs.Order{Job: away.ID}); err != nil {
+	if _, err := w.Jobs.Replay(t.Context(), admin, jobs.Order{Job: away.ID}); err != nil {
 		t.Fatal(err)
 	}
 	w.at(away.ID)

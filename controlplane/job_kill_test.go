@@ -58,7 +58,7 @@ func TestAnInstanceEndsAtEveryJobStep(t *testing.T) {
 			id, err := w.submitKeyed()
 			if err == nil && s.cordon {
 				at := w.is(id, record.JobAssigned)
-				if _, err := w.Clusters.SetClusterState(t.Context(), admin, at.Place.ClusterID, string(record.ClusterCordoned)); err != nil {
+				if _, err := w.Clusters.SetState(t.Context(), admin, at.Place.ClusterID, string(record.ClusterCordoned)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -84,7 +84,7 @@ func TestAnInstanceEndsAtEveryJobStep(t *testing.T) {
 func (w *world) submitKeyed() (string, error) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
 	defer cancel()
-	j, err := w.Jobs.SubmitJob(ctx, admin, jobs.Request{Service: "grayifyr0", Event: []byte(secretEvent), IdempotencyKey: "the same"})
+	j, err := w.Jobs.Submit(ctx, admin, jobs.Request{Service: "grayifyr0", Event: []byte(secretEvent), IdempotencyKey: "the same"})
 	if err != nil {
 		return "", err
 	}

@@ -85,7 +85,7 @@ func (w *world) answers(p *fakeSyncer, job string, word record.OfferWord) {
 // exists waits until a job is known.
 func (w *world) exists(id string) {
 	w.t.Helper()
-	w.eventually(func() bool { _, err := w.Jobs.Job(w.t.Context(), admin, id); return err == nil })
+	w.eventually(func() bool { _, err := w.Jobs.Get(w.t.Context(), admin, id); return err == nil })
 }
 
 func (w *world) full(clusters ...string) {
@@ -105,7 +105,7 @@ func TestAWaitingJobGoesWhereThereIsRoom(t *testing.T) {
 	if a := c.answered(id); a != nil {
 		t.Errorf("nobody has room, and the answer is %s", a.Answer)
 	}
-	if _, err := w.Jobs.CancelJob(t.Context(), admin, jobs.Order{Job: queued.ID}); err != nil {
+	if _, err := w.Jobs.Cancel(t.Context(), admin, jobs.Order{Job: queued.ID}); err != nil {
 		t.Fatal(err)
 	}
 	w.clusters["b"].has(4000)

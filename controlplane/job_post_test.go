@@ -82,7 +82,7 @@ func TestAnEndpointGetsAJob(t *testing.T) {
 	if n := calls.Load(); n != 4 {
 		t.Errorf("it was asked %d times", n)
 	}
-	if gone, err := w.Jobs.ResolveJob(t.Context(), admin, jobs.Order{Job: unanswered.ID}, record.JobVanished); err != nil || gone.State != record.JobVanished {
+	if gone, err := w.Jobs.Resolve(t.Context(), admin, jobs.Order{Job: unanswered.ID}, record.JobVanished); err != nil || gone.State != record.JobVanished {
 		t.Errorf("%+v %v", gone, err)
 	}
 	if len(w.keys(record.EventsPrefix)) > 0 {

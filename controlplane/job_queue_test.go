@@ -16,7 +16,7 @@ func (p *fakeSyncer) standingOf(w *world) (places int, of map[string]int) {
 	p.t.Helper()
 	of = map[string]int{}
 	for _, a := range p.standing() {
-		j, err := w.Jobs.Job(p.t.Context(), admin, a.Job)
+		j, err := w.Jobs.Get(p.t.Context(), admin, a.Job)
 		if err != nil {
 			p.t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func TestTheQueueOfOneSenderHoldsNobodyUp(t *testing.T) {
 		w.submit(func(r *jobs.Request) { r.Service = "otherr0" })
 	}
 	for range 2 {
-		if _, err := w.Jobs.SubmitJob(t.Context(), ann, jobs.Request{Service: "otherr0", Event: []byte(secretEvent)}); err != nil {
+		if _, err := w.Jobs.Submit(t.Context(), ann, jobs.Request{Service: "otherr0", Event: []byte(secretEvent)}); err != nil {
 			t.Fatal(err)
 		}
 	}

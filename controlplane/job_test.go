@@ -47,7 +47,7 @@ func TestAJobGoesItsWay(t *testing.T) {
 	if cost := w.revision() - began; cost < 8 || cost > 9 {
 		t.Errorf("it cost %d revisions", cost)
 	}
-	_, why, err := w.Jobs.ExplainJob(t.Context(), admin, j.ID)
+	_, why, err := w.Jobs.Explain(t.Context(), admin, j.ID)
 	if err != nil || len(why) != 1 || why[0].Decision.Chosen == "" || why[0].Attempt != 1 {
 		t.Errorf("%+v %v", why, err)
 	}
@@ -133,7 +133,7 @@ func TestARefusedJobGoesElsewhereAndIsParked(t *testing.T) {
 	if left := strings.Join(w.leaves(j.ID), " "); !strings.Contains(left, record.EventKey(j.ID)) || strings.Contains(left, "/c/") {
 		t.Errorf("left: %s", left)
 	}
-	if _, err := w.Jobs.ReplayJob(t.Context(), admin, jobs.Order{Job: j.ID}); err != nil {
+	if _, err := w.Jobs.Replay(t.Context(), admin, jobs.Order{Job: j.ID}); err != nil {
 		t.Fatal(err)
 	}
 	p, again := w.at(j.ID)
@@ -177,10 +177,10 @@ func TestALostClusterGivesBackWhatItHasNotBegun(t *testing.T) {
 			// A later job is decided on after this one would have been.
 			later := w.submit()
 			w.at(later.ID)
-			if now, err := w.Jobs.Job(t.Context(), admin, j.ID); err != nil || now.Attempt != 1 {
+			if now, err := w.Jobs.Get(t.Context(), admin, j.ID); err != nil || now.Attempt != 1 {
 				t.Errorf("%+v %v", now, err)
 			}
-			gone, err := w.Jobs.ResolveJob(t.Context(), admin, jobs.Order{Job: j.ID}, record.JobVanished)
+			gone, err := w.Jobs.Resolve(t.Context(), admin, jobs.Order{Job: j.ID}, record.JobVanished)
 			if err != nil || gone.State != record.JobVanished || gone.Reason != record.JobResolved {
 				t.Errorf("%+v %v", gone, err)
 			}
@@ -197,7 +197,7 @@ func TestACordonedClusterGivesBackWhatIsNotClaimed(t *testing.T) {
 	q, _ := w.at(other.ID)
 	q.says(other.ID, 1, record.JobClaimed)
 	for _, id := range []string{p.cluster, q.cluster} {
-		if _, err := w.Clusters.SetClusterState(t.Context(), admin, id, "cordoned"); err != nil {
+		if _, err := w.Clusters.SetState(t.Context(), admin, id, "cordoned"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -207,7 +207,7 @@ func TestACordonedClusterGivesBackWhatIsNotClaimed(t *testing.T) {
 			t.Errorf("%+v", moved)
 		}
 	}
-	if now, err := w.Jobs.Job(t.Context(), admin, other.ID); err != nil || now.State != record.JobClaimed {
+	if now, err := w.Jobs.Get(t.Context(), admin, other.ID); err != nil || now.State != record.JobClaimed {
 		t.Errorf("%+v %v", now, err)
 	}
 }
@@ -216,7 +216,7 @@ func TestACordonedClusterGivesBackWhatIsNotClaimed(t *testing.T) {
 func TestCancel(t *testing.T) {
 	w := newJobWorld(t)
 	cancel := func(id string) *jobs.Job {
-		j, err := w.Jobs.CancelJob(t.Context(), admin, jobs.Order{Job: id})
+		j, err := w.Jobs.Cancel(t.Context(), admin, jobs.Order{Job: id})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +256,7 @@ func TestCancel(t *testing.T) {
 		t.Errorf("%+v", j)
 	}
 	w.eventually(func() bool { return len(w.keys(record.EventsPrefix))+len(w.keys(record.ReservedPrefix)) == 0 })
-	if _, err := w.Jobs.ReplayJob(t.Context(), admin, jobs.Order{Job: queued.ID}); codeOf(t, err) != fault.CodeFailedPrecondition {
+	if _, err := w.Jobs.Replay(t.Context(), admin, jobs.Order{Job: queued.ID}); codeOf(t, err) != fault.CodeFailedPrecondition {
 		t.Error(err)
 	}
 }
@@ -307,7 +307,7 @@ func TestWhatIsNoJobIsRefused(t *testing.T) {
 		"no UTF-8":   {jobs.Request{Service: "grayifyr0", Event: []byte("\xff")}, fault.CodeInvalid},
 		"no service": {jobs.Request{Service: "nothing"}, fault.CodeNotFound},
 	} {
-		if _, err := w.Jobs.SubmitJob(t.Context(), admin, c.req); codeOf(t, err) != c.code {
+		if _, err := w.Jobs.Submit(t.Context(), admin, c.req); codeOf(t, err) != c.code {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -323,7 +323,7 @@ func TestWhatIsNoJobIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	byToken := func(service, event string) (*jobs.Job, error) {
-		return w.Jobs.SubmitJob(t.Context(), itself, jobs.Request{Service: service, Event: []byte(event), IdempotencyKey: "once"})
+		return w.Jobs.Submit(t.Context(), itself, jobs.Request{Service: service, Event: []byte(event), IdempotencyKey: "once"})
 	}
 	if _, err := byToken("grayifyr1", "an event"); codeOf(t, err) != fault.CodeUnauthenticated {
 		t.Errorf("for another service: %v", err)
@@ -349,11 +349,11 @@ func TestWhatIsNoJobIsRefused(t *testing.T) {
 	if _, err := w.trySubmit(); codeOf(t, err) != fault.CodeExhausted {
 		t.Error(err)
 	}
-	list, more, err := w.Jobs.Jobs(t.Context(), admin, jobs.Query{Limit: 2})
+	list, more, err := w.Jobs.List(t.Context(), admin, jobs.Query{Limit: 2})
 	if err != nil || len(list) != 2 || !more || list[0].ID < list[1].ID {
 		t.Errorf("%+v %v %v", list, more, err)
 	}
-	rest, more, err := w.Jobs.Jobs(t.Context(), admin, jobs.Query{Before: list[1].ID})
+	rest, more, err := w.Jobs.List(t.Context(), admin, jobs.Query{Before: list[1].ID})
 	if err != nil || len(rest) != 1 || more || rest[0].ID != first.ID {
 		t.Errorf("%+v %v %v", rest, more, err)
 	}

@@ -411,7 +411,7 @@ func TestRemovedWhileItJoins(t *testing.T) {
 	m := newMachine(t, "a", j.token("a", false))
 	uid := j.registration("a").UID
 	j.gate.before = func(string, string) error {
-		res, err := j.Clusters.RemoveCluster(t.Context(), admin, "a", clusters.RemoveOptions{Force: true, Wait: time.Minute})
+		res, err := j.Clusters.Remove(t.Context(), admin, "a", clusters.RemoveOptions{Force: true, Wait: time.Minute})
 		if err == nil && res.Cluster != nil {
 			err = errors.New("it is not gone")
 		}

@@ -22,7 +22,7 @@ const onA = `{"name":"latest0","image":"i","script":"s","federation":{"members":
 func (w *world) keyless(id string) *fakeSyncer {
 	w.t.Helper()
 	p := &fakeSyncer{t: w.t, store: w.store, cluster: id, identity: newIdentity(w.t), answer: yes}
-	if _, err := w.Clusters.RegisterCluster(w.t.Context(), admin, clusters.Spec{ClusterID: id, Endpoint: "https://" + id + ".example.org"}); err != nil {
+	if _, err := w.Clusters.Register(w.t.Context(), admin, clusters.Spec{ClusterID: id, Endpoint: "https://" + id + ".example.org"}); err != nil {
 		w.t.Fatal(err)
 	}
 	p.connect()

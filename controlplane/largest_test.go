@@ -172,7 +172,7 @@ func TestEveryPhaseOfTheLargestFederationHasAnEnd(t *testing.T) {
 	if err := change(largestBody(largestScript, 20), "back"); err != nil {
 		t.Errorf("the members come back: %v", err)
 	}
-	if _, err := w.Clusters.RemoveCluster(t.Context(), admin, "c", clusters.RemoveOptions{Wait: patience}); err != nil {
+	if _, err := w.Clusters.Remove(t.Context(), admin, "c", clusters.RemoveOptions{Wait: patience}); err != nil {
 		t.Errorf("a cluster of nine of its members is removed: %v", err)
 	}
 	delete(w.clusters, "c")
@@ -212,7 +212,7 @@ func TestARegistrationOfManyBytesIsRefused(t *testing.T) {
 		if spec.Endpoint == "" {
 			spec.Endpoint = "https://d.example.org"
 		}
-		_, err := w.Clusters.RegisterCluster(t.Context(), admin, spec)
+		_, err := w.Clusters.Register(t.Context(), admin, spec)
 		if code := codeOf(t, err); code != fault.CodeInvalid {
 			t.Errorf("%s: %v", name, err)
 		}

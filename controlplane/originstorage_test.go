@@ -111,7 +111,7 @@ func TestWorkersAreToldOfTheOriginsStorage(t *testing.T) {
 		var planned *plan.Plan
 		var err error
 		w.eventually(func() bool { // the report has reached the state
-			planned, err = w.Plans.PlanService(t.Context(), c.caller, plan.Request{Service: send(t, c.body).Service})
+			planned, err = w.Plans.Make(t.Context(), c.caller, plan.Request{Service: send(t, c.body).Service})
 			says := err == nil && strings.Contains(reasonsOf(planned, "b"), "minio.default is that of a, https://minio.a.example.org:9000")
 			return err != nil || says == (c.want["b/grayifyr1"] != nil) && (!says || strings.Contains(reasonsOf(planned, "c"), "minio.default") == (c.want["c/grayifyr2"] != nil))
 		})
@@ -136,7 +136,7 @@ func TestWorkersAreToldOfTheOriginsStorage(t *testing.T) {
 func TestAnotherStorageIsNotWhatWasPlanned(t *testing.T) {
 	w := newWorld(t)
 	planned := func() *plan.Plan {
-		p, err := w.Plans.PlanService(t.Context(), ann, plan.Request{Service: send(t, usersBody).Service})
+		p, err := w.Plans.Make(t.Context(), ann, plan.Request{Service: send(t, usersBody).Service})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func (p *fakeSyncer) reads(service string, inputs *record.Inputs) {
 // verdicts are what would be thought of each member now, by cluster.
 func (w *world) verdicts(id string) map[string]delegation.Verdict {
 	w.t.Helper()
-	_, why, err := w.Jobs.ExplainJob(w.t.Context(), admin, id)
+	_, why, err := w.Jobs.Explain(w.t.Context(), admin, id)
 	if err != nil || len(why) == 0 {
 		w.t.Fatalf("%+v, %v", why, err)
 	}

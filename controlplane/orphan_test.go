@@ -71,7 +71,7 @@ func TestAnUnknownOrphanIsLeftAlone(t *testing.T) {
 	})
 	w.reportOrphans("c", record.Orphan{ServiceName: "someones", UID: "0199c3a2-5f11-7000-8000-00000000ffff", Generation: 1})
 	w.eventually(func() bool {
-		c, err := w.Clusters.Cluster(t.Context(), admin, "c")
+		c, err := w.Clusters.Get(t.Context(), admin, "c")
 		return err == nil && len(c.Orphans) == 1
 	})
 	if _, err := w.create(); err != nil {

@@ -23,7 +23,7 @@ import (
 func (w *world) plan(body string) (*plan.Plan, error) {
 	w.t.Helper()
 	before := w.revision()
-	plan, err := w.Plans.PlanService(w.t.Context(), admin, plan.Request{Service: send(w.t, body).Service})
+	plan, err := w.Plans.Make(w.t.Context(), admin, plan.Request{Service: send(w.t, body).Service})
 	if now := w.revision(); now != before {
 		w.t.Errorf("a plan cost %d revisions", now-before)
 	}
@@ -42,7 +42,7 @@ func (w *world) mustPlan(body string) *plan.Plan {
 // apply submits a definition bound to a plan, as the plan's action says.
 func (w *world) apply(plan *plan.Plan, body string) error {
 	w.t.Helper()
-	if plan.Action == federations.PlanCreate {
+	if plan.Action == federations.ActionCreate {
 		_, err := w.create(func(r *federations.CreateRequest) { *r = send(w.t, body); r.Plan = plan.Digest })
 		return err
 	}
@@ -86,7 +86,7 @@ func (w *world) specs(created ...string) map[string]string {
 	return out
 }
 
-func named(plan *plan.Plan, action federations.PlanAction) (names []string) {
+func named(plan *plan.Plan, action federations.Action) (names []string) {
 	for _, r := range plan.Replicas {
 		if r.Action == action {
 			names = append(names, r.ClusterID+"/"+r.ServiceName)
@@ -97,7 +97,7 @@ func named(plan *plan.Plan, action federations.PlanAction) (names []string) {
 
 func (w *world) wroteWhat(plan *plan.Plan) {
 	w.t.Helper()
-	got := w.specs(named(plan, federations.PlanCreate)...)
+	got := w.specs(named(plan, federations.ActionCreate)...)
 	for _, r := range plan.Replicas {
 		name := r.ClusterID + "/" + r.ServiceName
 		if got[name] != r.Spec {
@@ -109,10 +109,10 @@ func (w *world) wroteWhat(plan *plan.Plan) {
 func TestAPlanOfACreationIsWhatIsWritten(t *testing.T) {
 	w := newWorld(t)
 	plan := w.mustPlan(body)
-	if plan.Action != federations.PlanCreate || plan.Revision != 0 || plan.UID != "" || plan.NextGeneration != 1 || len(plan.EdgesAdded) != 6 || len(plan.EdgesRemoved) != 0 {
+	if plan.Action != federations.ActionCreate || plan.Revision != 0 || plan.UID != "" || plan.NextGeneration != 1 || len(plan.EdgesAdded) != 6 || len(plan.EdgesRemoved) != 0 {
 		t.Errorf("%+v", plan)
 	}
-	if got := named(plan, federations.PlanCreate); !slices.Equal(got, []string{"a/grayifyr0", "b/grayifyr1", "c/grayifyr2"}) {
+	if got := named(plan, federations.ActionCreate); !slices.Equal(got, []string{"a/grayifyr0", "b/grayifyr1", "c/grayifyr2"}) {
 		t.Errorf("created: %v", got)
 	}
 	for _, r := range plan.Replicas {
@@ -129,7 +129,7 @@ func TestAPlanOfACreationIsWhatIsWritten(t *testing.T) {
 	w.wroteWhat(plan)
 
 	none := w.mustPlan(body)
-	if none.Action != federations.PlanNone || len(named(none, federations.PlanNone)) != 3 || len(none.Fields) != 0 || none.NextGeneration != 1 {
+	if none.Action != federations.ActionNone || len(named(none, federations.ActionNone)) != 3 || len(none.Fields) != 0 || none.NextGeneration != 1 {
 		t.Errorf("%+v", none)
 	}
 	before := w.revision()
@@ -148,11 +148,11 @@ func TestAPlanOfAChangeSaysWhatAndWhy(t *testing.T) {
 	second := strings.NewReplacer(`"0.5Gi"`, `"1Gi"`, `"hunter-1"`, `""`, `"hunter-2"`, `"hunter-3"`,
 		`"cluster_id":"c","service_name":"grayifyr2"`, `"cluster_id":"d","service_name":"grayifyr3"`).Replace(first)
 	planned := w.mustPlan(second)
-	if planned.Action != federations.PlanChange || planned.Generation != 1 || planned.NextGeneration != 2 || len(planned.EdgesAdded) != 4 || len(planned.EdgesRemoved) != 4 {
+	if planned.Action != federations.ActionChange || planned.Generation != 1 || planned.NextGeneration != 2 || len(planned.EdgesAdded) != 4 || len(planned.EdgesRemoved) != 4 {
 		t.Errorf("%+v", planned)
 	}
-	for action, want := range map[federations.PlanAction]string{
-		federations.PlanCreate: "[d/grayifyr3]", federations.PlanRemove: "[c/grayifyr2]", federations.PlanUpdate: "[a/grayifyr0 b/grayifyr1]",
+	for action, want := range map[federations.Action]string{
+		federations.ActionCreate: "[d/grayifyr3]", federations.ActionRemove: "[c/grayifyr2]", federations.ActionUpdate: "[a/grayifyr0 b/grayifyr1]",
 	} {
 		if got := fmt.Sprint(named(planned, action)); got != want {
 			t.Errorf("%s: %s, want %s", action, got, want)
@@ -176,7 +176,7 @@ func TestAPlanOfAChangeSaysWhatAndWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := *planned
-	kept.Replicas = slices.DeleteFunc(slices.Clone(planned.Replicas), func(r plan.Replica) bool { return r.Action == federations.PlanRemove })
+	kept.Replicas = slices.DeleteFunc(slices.Clone(planned.Replicas), func(r plan.Replica) bool { return r.Action == federations.ActionRemove })
 	w.wroteWhat(&kept)
 }
 
@@ -194,13 +194,13 @@ func TestWhatChangedSinceThePlanIsRefused(t *testing.T) {
 		"somebody else created it": {"", body, func(t *testing.T, w *world) { t.Helper(); w.mustCreate() }, body},
 		"a cluster is cordoned": {"", body, func(t *testing.T, w *world) {
 			t.Helper()
-			if _, err := w.Clusters.SetClusterState(t.Context(), admin, "c", "cordoned"); err != nil {
+			if _, err := w.Clusters.SetState(t.Context(), admin, "c", "cordoned"); err != nil {
 				t.Fatal(err)
 			}
 		}, body},
 		"a cluster has another endpoint": {"", body, func(t *testing.T, w *world) {
 			t.Helper()
-			if _, err := w.Clusters.UpdateCluster(t.Context(), admin, clusters.Spec{ClusterID: "a", Endpoint: "https://elsewhere.example.org", SSLVerify: true}); err != nil {
+			if _, err := w.Clusters.Update(t.Context(), admin, clusters.Spec{ClusterID: "a", Endpoint: "https://elsewhere.example.org", SSLVerify: true}); err != nil {
 				t.Fatal(err)
 			}
 		}, body},
@@ -222,7 +222,7 @@ func TestWhatChangedSinceThePlanIsRefused(t *testing.T) {
 		"somebody wrote it, and everything is the same": {body, body, func(t *testing.T, w *world) {
 			t.Helper()
 			for _, paused := range []bool{true, false} {
-				if _, err := w.Federations.PauseFederation(t.Context(), admin, "grayifyr0", "", "", paused); err != nil {
+				if _, err := w.Federations.Pause(t.Context(), admin, "grayifyr0", "", "", paused); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -290,7 +290,7 @@ func (w *world) settled(places ...string) {
 func (w *world) quiet() {
 	w.t.Helper()
 	w.eventually(func() bool {
-		all, err := w.Federations.Federations(w.t.Context(), admin)
+		all, err := w.Federations.List(w.t.Context(), admin)
 		return err == nil && !slices.ContainsFunc(all, func(f view.Federation) bool { return f.Phase != record.PhaseReady })
 	})
 }
@@ -307,7 +307,7 @@ func TestAnUnrelatedClusterDoesNotOutdateAPlan(t *testing.T) {
 
 func TestAPlanIsItsMakersAlone(t *testing.T) {
 	w := newWorld(t)
-	planned, err := w.Plans.PlanService(t.Context(), identity.Caller{Subject: "alice"}, plan.Request{Service: send(t, usersBody).Service})
+	planned, err := w.Plans.Make(t.Context(), identity.Caller{Subject: "alice"}, plan.Request{Service: send(t, usersBody).Service})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestAPlanIsItsMakersAlone(t *testing.T) {
 		t.Error("somebody else's plan was applied:", err)
 	}
 	w.mustCreate()
-	_, err = w.Plans.PlanService(t.Context(), identity.Caller{Subject: "alice"}, plan.Request{Service: send(t, usersBody).Service})
+	_, err = w.Plans.Make(t.Context(), identity.Caller{Subject: "alice"}, plan.Request{Service: send(t, usersBody).Service})
 	if codeOf(t, err) != fault.CodeAlreadyExists {
 		t.Error("a plan over somebody else's service:", err)
 	}
@@ -339,7 +339,7 @@ func TestAPlanIsRefusedAsApplyWouldBe(t *testing.T) {
 	if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := w.Plans.PlanService(t.Context(), admin, plan.Request{Service: send(t, body).Service})
+	_, err := w.Plans.Make(t.Context(), admin, plan.Request{Service: send(t, body).Service})
 	if codeOf(t, err) != fault.CodeAlreadyExists || !strings.Contains(err.Error(), ": a deletion of a service of this name waits") {
 		t.Error("the plan does not say that a tombstone holds the name:", err)
 	}
@@ -352,16 +352,16 @@ func TestAPlanWarns(t *testing.T) {
 	w.mustCreate()
 	w.clusters["b"].disconnect()
 	w.eventually(func() bool {
-		b, err := w.Clusters.Cluster(t.Context(), admin, "b")
+		b, err := w.Clusters.Get(t.Context(), admin, "b")
 		return err == nil && b.LastSeen != nil // the last that is written of it
 	})
-	if _, err := w.Clusters.SetClusterState(t.Context(), admin, "c", "cordoned"); err != nil {
+	if _, err := w.Clusters.SetState(t.Context(), admin, "c", "cordoned"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Federations.PauseFederation(t.Context(), admin, "grayifyr0", "", "", true); err != nil {
+	if _, err := w.Federations.Pause(t.Context(), admin, "grayifyr0", "", "", true); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := w.Plans.PlanService(t.Context(), admin, plan.Request{Service: send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service})
+	plan, err := w.Plans.Make(t.Context(), admin, plan.Request{Service: send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -386,7 +386,7 @@ func TestAPlanOfTheLargestFederationByAnotherInstance(t *testing.T) {
 	}
 	large := `{"name":"large","image":"i","script":"s","federation":{"topology":"mesh","members":[` + strings.Join(members, ",") + `]}}`
 	other := startControlPlane(t, w.store, id)
-	plan, err := other.Plans.PlanService(t.Context(), admin, plan.Request{Service: send(t, large).Service})
+	plan, err := other.Plans.Make(t.Context(), admin, plan.Request{Service: send(t, large).Service})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -398,7 +398,7 @@ func TestAPlanOfTheLargestFederationByAnotherInstance(t *testing.T) {
 	}
 	w.wroteWhat(plan)
 	change := w.mustPlan(strings.Replace(large, `"mesh"`, `"star"`, 1))
-	if len(change.EdgesRemoved) != 119*119 || len(named(change, federations.PlanUpdate)) != 120 {
-		t.Errorf("%d edges go, %d replicas change", len(change.EdgesRemoved), len(named(change, federations.PlanUpdate)))
+	if len(change.EdgesRemoved) != 119*119 || len(named(change, federations.ActionUpdate)) != 120 {
+		t.Errorf("%d edges go, %d replicas change", len(change.EdgesRemoved), len(named(change, federations.ActionUpdate)))
 	}
 }

@@ -18,7 +18,7 @@ func TestNothingIsSealedToAKeyThatHasNotJoined(t *testing.T) {
 	j := newJoining(t)
 	reason := func(cluster string) record.Reason {
 		t.Helper()
-		c, err := j.Clusters.Cluster(t.Context(), admin, cluster)
+		c, err := j.Clusters.Get(t.Context(), admin, cluster)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -134,12 +134,12 @@ func TestWhoWasRemovedIsToldSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := j.Clusters.RemoveCluster(t.Context(), admin, "a", clusters.RemoveOptions{Wait: time.Minute}); err != nil {
+	if _, err := j.Clusters.Remove(t.Context(), admin, "a", clusters.RemoveOptions{Wait: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = m.renew(j.ControlPlane, e.ClusterUID)
 	refused(t, "after the removal", err, fault.CodeForbidden, "it was removed")
-	again, err := j.Clusters.RegisterCluster(t.Context(), admin, clusters.Spec{ClusterID: "a", Endpoint: "https://a.example.org"})
+	again, err := j.Clusters.Register(t.Context(), admin, clusters.Spec{ClusterID: "a", Endpoint: "https://a.example.org"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -253,7 +253,7 @@ func TestRequestsAreBoundedForEachUser(t *testing.T) {
 			Service: send(t, strings.Replace(body, "0.5Gi", memory, 1)).Service, Wait: time.Minute, Repeat: keyed("PUT", key, memory)})
 	}
 	job := func(cp *controlplane.ControlPlane, key string) (*jobs.Job, error) {
-		return cp.Jobs.SubmitJob(t.Context(), admin, jobs.Request{Service: "grayifyr0", Event: []byte("event"), IdempotencyKey: key})
+		return cp.Jobs.Submit(t.Context(), admin, jobs.Request{Service: "grayifyr0", Event: []byte("event"), IdempotencyKey: key})
 	}
 	first, err := job(w.ControlPlane, "a job")
 	if err != nil {

@@ -87,7 +87,7 @@ func TestOneOSCARUnderTwoIdsStopsTheSecond(t *testing.T) {
 	w.tellsOscar("b", "same")
 	w.sameAs("c", "b")
 	w.sameAs("b", "")
-	c, err := w.Clusters.Cluster(t.Context(), admin, "c")
+	c, err := w.Clusters.Get(t.Context(), admin, "c")
 	if err != nil || c.Reason != record.ReasonSameOscar {
 		t.Errorf("c says %q, %v", c.Reason, err)
 	}
@@ -108,7 +108,7 @@ func TestTheSecondIsFreeWhenTheFirstIsGone(t *testing.T) {
 	w.tellsOscar("b", "same")
 	w.tellsOscar("c", "same")
 	w.sameAs("c", "b")
-	if _, err := w.Clusters.RemoveCluster(t.Context(), admin, "b", clusters.RemoveOptions{}); err != nil {
+	if _, err := w.Clusters.Remove(t.Context(), admin, "b", clusters.RemoveOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.sameAs("c", "")
@@ -139,7 +139,7 @@ func TestAnOrphanOfAnotherRegistrationIsNotDeleted(t *testing.T) {
 		})
 		w.reportOrphans("c", o)
 		w.eventually(func() bool {
-			c, err := w.Clusters.Cluster(t.Context(), admin, "c")
+			c, err := w.Clusters.Get(t.Context(), admin, "c")
 			return err == nil && len(c.Orphans) == 1 && c.Orphans[0] == o
 		})
 		for _, keep := range []string{recovery.KeepStore, recovery.KeepCluster} {

@@ -135,7 +135,7 @@ func TestAClusterThatLeavesAfterAStallLeavesNoSweptSpecs(t *testing.T) {
 	s.w.mustCreate()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if _, err := s.w.Clusters.RemoveCluster(ctx, admin, "c", clusters.RemoveOptions{Wait: patience}); err != nil {
+	if _, err := s.w.Clusters.Remove(ctx, admin, "c", clusters.RemoveOptions{Wait: patience}); err != nil {
 		t.Fatal(err)
 	}
 	if staged := <-s.held; len(staged) != 2 {

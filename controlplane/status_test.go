@@ -54,7 +54,7 @@ func TestARemovedMemberIsShownUntilItIsGone(t *testing.T) {
 	w := newWorld(t)
 	w.mustCreate()
 	leaving := func() *view.Status {
-		f, err := w.Federations.Federation(t.Context(), admin, "grayifyr0")
+		f, err := w.Federations.Get(t.Context(), admin, "grayifyr0")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,7 +30,7 @@ func TestAStreamIsOfWhoOpensItsChallenge(t *testing.T) {
 	w := newWorld(t, func(cfg *controlplane.Config) { cfg.Now = now.now })
 	uid := map[string]string{}
 	for _, id := range []string{"a", "b"} {
-		c, err := w.Clusters.Cluster(t.Context(), admin, id)
+		c, err := w.Clusters.Get(t.Context(), admin, id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +77,7 @@ func TestAStreamIsOfWhoOpensItsChallenge(t *testing.T) {
 	_, err = w.Clusters.ChallengeStream(t.Context(), "z", "no-uid", nil)
 	refused(t, "a cluster that is not registered", err, fault.CodeForbidden, "registered")
 	gone := proofOf(t, w.ControlPlane, a, "a", uid["a"])
-	if _, err := w.Clusters.RemoveCluster(t.Context(), admin, "a", clusters.RemoveOptions{Force: true, Wait: time.Minute}); err != nil {
+	if _, err := w.Clusters.Remove(t.Context(), admin, "a", clusters.RemoveOptions{Force: true, Wait: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	refused(t, "a cluster that was removed", take(w.ControlPlane, "a", uid["a"], gone), fault.CodeForbidden, "registered")

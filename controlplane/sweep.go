@@ -46,7 +46,7 @@ func (c *ControlPlane) sweepOnce(ctx context.Context, suspects map[string]int64)
 		gate.SweepOld(ctx, c.gate, record.RequestsPrefix, c.cfg.KeepRequest, func(r *record.Request) bool { return !c.Requests.InFlight(r.UID) }),
 		gate.SweepOld(ctx, c.gate, record.DeletedPrefix, c.cfg.KeepDeleted, func(*record.Deleted) bool { return true }),
 	)
-	if err = errors.Join(err, c.Clusters.SweepRemoved(ctx), c.Requests.TrimAudit(ctx), c.Jobs.SweepJobs(ctx)); err != nil {
+	if err = errors.Join(err, c.Clusters.SweepRemoved(ctx), c.Requests.TrimAudit(ctx), c.Jobs.Sweep(ctx)); err != nil {
 		return err
 	}
 	prefixes := []string{record.HistoryPrefix, record.SecretsPrefix}
@@ -58,7 +58,7 @@ func (c *ControlPlane) sweepOnce(ctx context.Context, suspects map[string]int64)
 		}
 	})
 	for _, prefix := range tokens {
-		if err := c.Tokens.SweepTokens(ctx, prefix); err != nil {
+		if err := c.Tokens.Sweep(ctx, prefix); err != nil {
 			return err
 		}
 	}

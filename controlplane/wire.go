@@ -55,8 +55,8 @@ func (c *ControlPlane) wire(counters *request.Counters, meter *access.Meter) err
 	})
 	if c.Jobs, err = jobs.New(jobs.Config{
 		Store: c.cfg.Store, State: c.state, Gate: c.gate, Requests: c.Requests, Federations: c.Federations, Identity: cfg.Identity, Sealer: sealer,
-		JobsPerFederation: cfg.JobsPerFederation, JobsPerUser: cfg.JobsPerUser, KeepJobs: cfg.KeepJobs, KeepJobsEach: cfg.KeepJobsEach,
-		LostAfter: cfg.LostAfter, OfferPatience: cfg.OfferPatience, EndpointNetworks: cfg.EndpointNetworks, Dial: cfg.Dial, JobPause: cfg.JobPause,
+		PerFederation: cfg.JobsPerFederation, PerUser: cfg.JobsPerUser, Keep: cfg.KeepJobs, KeepEach: cfg.KeepJobsEach,
+		LostAfter: cfg.LostAfter, OfferPatience: cfg.OfferPatience, EndpointNetworks: cfg.EndpointNetworks, Dial: cfg.Dial, Pause: cfg.JobPause,
 		Now: cfg.Now, Logger: cfg.Logger, Registry: cfg.Registry,
 	}); err != nil {
 		return err

@@ -18,19 +18,19 @@ import (
 
 // Clusters are the use cases of registered clusters.
 type Clusters interface {
-	RegisterCluster(ctx context.Context, caller identity.Caller, spec clusters.Spec) (*clusters.Cluster, error)
-	UpdateCluster(ctx context.Context, caller identity.Caller, spec clusters.Spec) (*clusters.Cluster, error)
-	Clusters(ctx context.Context, caller identity.Caller) ([]clusters.Cluster, error)
-	Cluster(ctx context.Context, caller identity.Caller, id string) (*clusters.Cluster, error)
-	RemoveCluster(ctx context.Context, caller identity.Caller, id string, opts clusters.RemoveOptions) (*clusters.RemoveResult, error)
-	SetClusterState(ctx context.Context, caller identity.Caller, id, state string) (*clusters.Cluster, error)
-	ReadmitCluster(ctx context.Context, caller identity.Caller, id string) (*clusters.Cluster, error)
+	Register(ctx context.Context, caller identity.Caller, spec clusters.Spec) (*clusters.Cluster, error)
+	Update(ctx context.Context, caller identity.Caller, spec clusters.Spec) (*clusters.Cluster, error)
+	List(ctx context.Context, caller identity.Caller) ([]clusters.Cluster, error)
+	Get(ctx context.Context, caller identity.Caller, id string) (*clusters.Cluster, error)
+	Remove(ctx context.Context, caller identity.Caller, id string, opts clusters.RemoveOptions) (*clusters.RemoveResult, error)
+	SetState(ctx context.Context, caller identity.Caller, id, state string) (*clusters.Cluster, error)
+	Readmit(ctx context.Context, caller identity.Caller, id string) (*clusters.Cluster, error)
 	Capacities(ctx context.Context, caller identity.Caller) (clusters.Capacities, error)
 }
 
 // listClusters answers GET /system/clusters.
 func (s *Server) listClusters(w http.ResponseWriter, r *http.Request) error {
-	list, err := s.cp.Clusters.Clusters(r.Context(), stateOf(r).caller)
+	list, err := s.cp.Clusters.List(r.Context(), stateOf(r).caller)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (s *Server) listClusters(w http.ResponseWriter, r *http.Request) error {
 
 // getCluster answers GET /system/clusters/{cluster}.
 func (s *Server) getCluster(w http.ResponseWriter, r *http.Request) error {
-	c, err := s.cp.Clusters.Cluster(r.Context(), stateOf(r).caller, pathParam(r, "cluster"))
+	c, err := s.cp.Clusters.Get(r.Context(), stateOf(r).caller, pathParam(r, "cluster"))
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (s *Server) registerCluster(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	stateOf(r).location = clusterPath(spec.ClusterID)
-	c, err := s.cp.Clusters.RegisterCluster(r.Context(), stateOf(r).caller, *spec)
+	c, err := s.cp.Clusters.Register(r.Context(), stateOf(r).caller, *spec)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (s *Server) updateCluster(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	stateOf(r).location = clusterPath(spec.ClusterID)
-	c, err := s.cp.Clusters.UpdateCluster(r.Context(), stateOf(r).caller, *spec)
+	c, err := s.cp.Clusters.Update(r.Context(), stateOf(r).caller, *spec)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (s *Server) removeCluster(w http.ResponseWriter, r *http.Request) error {
 		opts.Wait = 0
 	}
 	stateOf(r).location = clusterPath(pathParam(r, "cluster"))
-	res, err := s.cp.Clusters.RemoveCluster(r.Context(), stateOf(r).caller, pathParam(r, "cluster"), opts)
+	res, err := s.cp.Clusters.Remove(r.Context(), stateOf(r).caller, pathParam(r, "cluster"), opts)
 	if err != nil {
 		return err
 	}
@@ -145,11 +145,11 @@ func (s *Server) setClusterState(w http.ResponseWriter, r *http.Request) error {
 	var err error
 	switch {
 	case !in.Readmit:
-		c, err = s.cp.Clusters.SetClusterState(r.Context(), caller, id, in.State)
+		c, err = s.cp.Clusters.SetState(r.Context(), caller, id, in.State)
 	case in.State != "active":
 		return invalid(oscar.Violation{Path: "readmit", Rule: oscar.RuleOneOf, Value: in.State, Message: "a cluster that is readmitted is active"})
 	default:
-		c, err = s.cp.Clusters.ReadmitCluster(r.Context(), caller, id)
+		c, err = s.cp.Clusters.Readmit(r.Context(), caller, id)
 	}
 	if err != nil {
 		return err

@@ -63,7 +63,7 @@ func (s *Server) deployments(r *http.Request) (func(*oscar.Service) error, error
 	if !wantsDeployment(r) {
 		return func(*oscar.Service) error { return nil }, nil
 	}
-	federations, err := s.cp.Federations.Federations(r.Context(), stateOf(r).caller)
+	federations, err := s.cp.Federations.List(r.Context(), stateOf(r).caller)
 	if err != nil {
 		return nil, err
 	}

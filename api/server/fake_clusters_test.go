@@ -12,37 +12,40 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/recovery"
 )
 
-func (f *fake) RegisterCluster(ctx context.Context, c identity.Caller, spec clusters.Spec) (*clusters.Cluster, error) {
+// clusterCases are the use cases of clusters.
+type clusterCases struct{ *fake }
+
+func (f clusterCases) Register(ctx context.Context, c identity.Caller, spec clusters.Spec) (*clusters.Cluster, error) {
 	f.called(ctx, "RegisterCluster", c, spec)
 	return f.cluster, f.err
 }
 
-func (f *fake) UpdateCluster(ctx context.Context, c identity.Caller, spec clusters.Spec) (*clusters.Cluster, error) {
+func (f clusterCases) Update(ctx context.Context, c identity.Caller, spec clusters.Spec) (*clusters.Cluster, error) {
 	f.called(ctx, "UpdateCluster", c, spec)
 	return f.cluster, f.err
 }
 
-func (f *fake) Clusters(ctx context.Context, c identity.Caller) ([]clusters.Cluster, error) {
+func (f clusterCases) List(ctx context.Context, c identity.Caller) ([]clusters.Cluster, error) {
 	f.called(ctx, "Clusters", c, nil)
 	return f.clusters, f.err
 }
 
-func (f *fake) Cluster(ctx context.Context, c identity.Caller, id string) (*clusters.Cluster, error) {
+func (f clusterCases) Get(ctx context.Context, c identity.Caller, id string) (*clusters.Cluster, error) {
 	f.called(ctx, "Cluster", c, target{Name: id})
 	return f.cluster, f.err
 }
 
-func (f *fake) RemoveCluster(ctx context.Context, c identity.Caller, id string, opts clusters.RemoveOptions) (*clusters.RemoveResult, error) {
+func (f clusterCases) Remove(ctx context.Context, c identity.Caller, id string, opts clusters.RemoveOptions) (*clusters.RemoveResult, error) {
 	f.called(ctx, "RemoveCluster "+id, c, opts)
 	return f.removed, f.err
 }
 
-func (f *fake) SetClusterState(ctx context.Context, c identity.Caller, id, state string) (*clusters.Cluster, error) {
+func (f clusterCases) SetState(ctx context.Context, c identity.Caller, id, state string) (*clusters.Cluster, error) {
 	f.called(ctx, "SetClusterState "+id, c, state)
 	return f.cluster, f.err
 }
 
-func (f *fake) ReadmitCluster(ctx context.Context, c identity.Caller, id string) (*clusters.Cluster, error) {
+func (f clusterCases) Readmit(ctx context.Context, c identity.Caller, id string) (*clusters.Cluster, error) {
 	f.called(ctx, "ReadmitCluster "+id, c, nil)
 	return f.cluster, f.err
 }

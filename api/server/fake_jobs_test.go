@@ -42,53 +42,56 @@ func (f *fake) answerJob() (*jobs.Job, error) {
 	return f.jobs.job, nil
 }
 
-func (f *fake) SubmitJob(ctx context.Context, c identity.Caller, req jobs.Request) (*jobs.Job, error) {
+// jobCases are the use cases of jobs.
+type jobCases struct{ *fake }
+
+func (f jobCases) Submit(ctx context.Context, c identity.Caller, req jobs.Request) (*jobs.Job, error) {
 	f.called(ctx, "SubmitJob", c, req)
 	return f.answerJob()
 }
 
-func (f *fake) Jobs(ctx context.Context, c identity.Caller, q jobs.Query) ([]jobs.Job, bool, error) {
+func (f jobCases) List(ctx context.Context, c identity.Caller, q jobs.Query) ([]jobs.Job, bool, error) {
 	f.called(ctx, "Jobs", c, q)
 	return f.jobs.list, f.jobs.more, f.err
 }
 
-func (f *fake) CountJobs(ctx context.Context, c identity.Caller, q jobs.Query) (map[jobs.State]int, error) {
+func (f jobCases) Count(ctx context.Context, c identity.Caller, q jobs.Query) (map[jobs.State]int, error) {
 	f.called(ctx, "CountJobs", c, q)
 	return f.jobs.counts, f.err
 }
 
-func (f *fake) Job(ctx context.Context, c identity.Caller, id string) (*jobs.Job, error) {
+func (f jobCases) Get(ctx context.Context, c identity.Caller, id string) (*jobs.Job, error) {
 	f.called(ctx, "Job "+id, c, nil)
 	return f.answerJob()
 }
 
-func (f *fake) WatchJob(ctx context.Context, c identity.Caller, id string, since int64, fn func(*jobs.Job) error) error {
+func (f jobCases) Watch(ctx context.Context, c identity.Caller, id string, since int64, fn func(*jobs.Job) error) error {
 	f.called(ctx, "WatchJob "+id, c, since)
 	return f.jobs.watch(ctx, since, fn)
 }
 
-func (f *fake) WatchJobs(ctx context.Context, c identity.Caller, q jobs.Query, since int64, fn func(*jobs.Job) error) error {
+func (f jobCases) WatchAll(ctx context.Context, c identity.Caller, q jobs.Query, since int64, fn func(*jobs.Job) error) error {
 	f.called(ctx, "WatchJobs", c, q)
 	return f.jobs.watch(ctx, since, fn)
 }
 
-func (f *fake) ExplainJob(ctx context.Context, c identity.Caller, id string) (*jobs.Job, []jobs.Explanation, error) {
+func (f jobCases) Explain(ctx context.Context, c identity.Caller, id string) (*jobs.Job, []jobs.Explanation, error) {
 	f.called(ctx, "ExplainJob "+id, c, nil)
 	j, err := f.answerJob()
 	return j, f.jobs.decisions, err
 }
 
-func (f *fake) CancelJob(ctx context.Context, c identity.Caller, o jobs.Order) (*jobs.Job, error) {
+func (f jobCases) Cancel(ctx context.Context, c identity.Caller, o jobs.Order) (*jobs.Job, error) {
 	f.called(ctx, "CancelJob "+o.Job, c, o.RequestID)
 	return f.answerJob()
 }
 
-func (f *fake) ReplayJob(ctx context.Context, c identity.Caller, o jobs.Order) (*jobs.Job, error) {
+func (f jobCases) Replay(ctx context.Context, c identity.Caller, o jobs.Order) (*jobs.Job, error) {
 	f.called(ctx, "ReplayJob "+o.Job, c, o.RequestID)
 	return f.answerJob()
 }
 
-func (f *fake) ResolveJob(ctx context.Context, c identity.Caller, o jobs.Order, as jobs.State) (*jobs.Job, error) {
+func (f jobCases) Resolve(ctx context.Context, c identity.Caller, o jobs.Order, as jobs.State) (*jobs.Job, error) {
 	f.called(ctx, "ResolveJob "+o.Job, c, as)
 	return f.answerJob()
 }

@@ -170,12 +170,15 @@ func (f *fake) WatchReplicas(ctx context.Context, c identity.Caller, service, cl
 	return f.watch(ctx, since, fn)
 }
 
-func (f *fake) Federations(ctx context.Context, c identity.Caller) ([]view.Federation, error) {
+// federationCases are the use cases of federations.
+type federationCases struct{ *fake }
+
+func (f federationCases) List(ctx context.Context, c identity.Caller) ([]view.Federation, error) {
 	f.called(ctx, "Federations", c, nil)
 	return f.federations, f.err
 }
 
-func (f *fake) Federation(ctx context.Context, c identity.Caller, id string) (*view.Federation, error) {
+func (f federationCases) Get(ctx context.Context, c identity.Caller, id string) (*view.Federation, error) {
 	f.called(ctx, "Federation", c, target{Name: id})
 	return f.federation, f.err
 }
@@ -259,7 +262,7 @@ func (f *fake) RotateToken(ctx context.Context, c identity.Caller, service, clus
 	return f.replicas(), nil
 }
 
-func (f *fake) PauseFederation(ctx context.Context, c identity.Caller, service, clusterID, _ string, paused bool) (*view.Replicas, error) {
+func (f federationCases) Pause(ctx context.Context, c identity.Caller, service, clusterID, _ string, paused bool) (*view.Replicas, error) {
 	f.called(ctx, "PauseFederation "+service, c, paused)
 	if f.err != nil {
 		return nil, f.err
@@ -278,7 +281,7 @@ func (f *fake) Rollback(ctx context.Context, c identity.Caller, service, _ strin
 	return f.changed, f.err
 }
 
-func (f *fake) PlanService(ctx context.Context, c identity.Caller, req plan.Request) (*plan.Plan, error) {
+func (f *fake) Make(ctx context.Context, c identity.Caller, req plan.Request) (*plan.Plan, error) {
 	f.called(ctx, "PlanService", c, req)
 	return f.plan, f.err
 }

@@ -13,12 +13,12 @@ import (
 // Federations are the use cases that read federations and change their members.
 type Federations interface {
 	Replicas(ctx context.Context, caller identity.Caller, name, clusterID string) (*view.Replicas, error)
-	Federations(ctx context.Context, caller identity.Caller) ([]view.Federation, error)
-	Federation(ctx context.Context, caller identity.Caller, uidOrGroup string) (*view.Federation, error)
+	List(ctx context.Context, caller identity.Caller) ([]view.Federation, error)
+	Get(ctx context.Context, caller identity.Caller, uidOrGroup string) (*view.Federation, error)
 	Deleted(ctx context.Context, caller identity.Caller, groupID string) ([]v1.DeletedReplica, error)
 	ChangeReplicas(ctx context.Context, caller identity.Caller, service string, req federations.ReplicasRequest) (*federations.ChangeResult, error)
 	RotateToken(ctx context.Context, caller identity.Caller, service, clusterID, requestID string) (*view.Replicas, error)
-	PauseFederation(ctx context.Context, caller identity.Caller, service, clusterID, requestID string, paused bool) (*view.Replicas, error)
+	Pause(ctx context.Context, caller identity.Caller, service, clusterID, requestID string, paused bool) (*view.Replicas, error)
 	History(ctx context.Context, caller identity.Caller, service, clusterID string) ([]federations.Generation, error)
 	Rollback(ctx context.Context, caller identity.Caller, service, clusterID string, generation int64, req federations.ChangeRequest) (*federations.ChangeResult, error)
 	// WatchReplicas calls fn with the view when its store revision is above since,
@@ -28,7 +28,7 @@ type Federations interface {
 
 // listFederations answers GET /system/federations.
 func (s *Server) listFederations(w http.ResponseWriter, r *http.Request) error {
-	list, err := s.cp.Federations.Federations(r.Context(), stateOf(r).caller)
+	list, err := s.cp.Federations.List(r.Context(), stateOf(r).caller)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (s *Server) listFederations(w http.ResponseWriter, r *http.Request) error {
 
 // getFederation answers GET /system/federations/{uid or group_id}.
 func (s *Server) getFederation(w http.ResponseWriter, r *http.Request) error {
-	f, err := s.cp.Federations.Federation(r.Context(), stateOf(r).caller, pathParam(r, "federation"))
+	f, err := s.cp.Federations.Get(r.Context(), stateOf(r).caller, pathParam(r, "federation"))
 	if err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func (s *Server) pause(w http.ResponseWriter, r *http.Request) error {
 	}
 	st := stateOf(r)
 	st.location = replicasPath(pathParam(r, "service"))
-	view, err := s.cp.Federations.PauseFederation(r.Context(), st.caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"), st.writeID, in.Paused)
+	view, err := s.cp.Federations.Pause(r.Context(), st.caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"), st.writeID, in.Paused)
 	if err != nil {
 		return err
 	}

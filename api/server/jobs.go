@@ -18,20 +18,20 @@ import (
 
 // Jobs are the use cases of jobs.
 type Jobs interface {
-	SubmitJob(ctx context.Context, caller identity.Caller, req jobs.Request) (*jobs.Job, error)
-	Jobs(ctx context.Context, caller identity.Caller, q jobs.Query) (jobs []jobs.Job, more bool, err error)
-	CountJobs(ctx context.Context, caller identity.Caller, q jobs.Query) (map[jobs.State]int, error)
-	Job(ctx context.Context, caller identity.Caller, id string) (*jobs.Job, error)
-	// WatchJob calls fn with a job when its store revision is not since, and after each
+	Submit(ctx context.Context, caller identity.Caller, req jobs.Request) (*jobs.Job, error)
+	List(ctx context.Context, caller identity.Caller, q jobs.Query) (jobs []jobs.Job, more bool, err error)
+	Count(ctx context.Context, caller identity.Caller, q jobs.Query) (map[jobs.State]int, error)
+	Get(ctx context.Context, caller identity.Caller, id string) (*jobs.Job, error)
+	// Watch calls fn with a job when its store revision is not since, and after each
 	// change, until ctx ends, fn fails, or the job is gone.
-	WatchJob(ctx context.Context, caller identity.Caller, id string, since int64, fn func(*jobs.Job) error) error
-	// WatchJobs calls fn with every job that has not ended, or for a since above 0 with
+	Watch(ctx context.Context, caller identity.Caller, id string, since int64, fn func(*jobs.Job) error) error
+	// WatchAll calls fn with every job that has not ended, or for a since above 0 with
 	// those that have changed after it, and then with each one that comes or changes.
-	WatchJobs(ctx context.Context, caller identity.Caller, q jobs.Query, since int64, fn func(*jobs.Job) error) error
-	ExplainJob(ctx context.Context, caller identity.Caller, id string) (*jobs.Job, []jobs.Explanation, error)
-	CancelJob(ctx context.Context, caller identity.Caller, o jobs.Order) (*jobs.Job, error)
-	ReplayJob(ctx context.Context, caller identity.Caller, o jobs.Order) (*jobs.Job, error)
-	ResolveJob(ctx context.Context, caller identity.Caller, o jobs.Order, as jobs.State) (*jobs.Job, error)
+	WatchAll(ctx context.Context, caller identity.Caller, q jobs.Query, since int64, fn func(*jobs.Job) error) error
+	Explain(ctx context.Context, caller identity.Caller, id string) (*jobs.Job, []jobs.Explanation, error)
+	Cancel(ctx context.Context, caller identity.Caller, o jobs.Order) (*jobs.Job, error)
+	Replay(ctx context.Context, caller identity.Caller, o jobs.Order) (*jobs.Job, error)
+	Resolve(ctx context.Context, caller identity.Caller, o jobs.Order, as jobs.State) (*jobs.Job, error)
 }
 
 const (
@@ -59,7 +59,7 @@ func (s *Server) submitJob(w http.ResponseWriter, r *http.Request) error {
 	if req.Event, err = readBody(r); err != nil {
 		return err
 	}
-	job, err := s.cp.Jobs.SubmitJob(r.Context(), st.caller, req)
+	job, err := s.cp.Jobs.Submit(r.Context(), st.caller, req)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 	if watch {
 		return s.watchJobs(w, r, q)
 	}
-	list, more, err := s.cp.Jobs.Jobs(r.Context(), caller, q)
+	list, more, err := s.cp.Jobs.List(r.Context(), caller, q)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 		out.Next = cursorOf(list[len(list)-1].ID)
 	}
 	if counts {
-		states, err := s.cp.Jobs.CountJobs(r.Context(), caller, q)
+		states, err := s.cp.Jobs.Count(r.Context(), caller, q)
 		if err != nil {
 			return err
 		}
@@ -124,8 +124,8 @@ func (p *params) jobQuery() jobs.Query {
 	}
 	if limit := p.query.Get("limit"); limit != "" {
 		n, err := strconv.Atoi(limit)
-		if err != nil || n < 1 || n > jobs.MaxJobsPage {
-			p.violate("?limit", oscar.RuleQuantity, cut(limit, 40), fmt.Sprintf("give a number from 1 to %d", jobs.MaxJobsPage))
+		if err != nil || n < 1 || n > jobs.MaxPage {
+			p.violate("?limit", oscar.RuleQuantity, cut(limit, 40), fmt.Sprintf("give a number from 1 to %d", jobs.MaxPage))
 		}
 		q.Limit = n
 	}
@@ -161,11 +161,11 @@ func (s *Server) watchJobs(w http.ResponseWriter, r *http.Request, q jobs.Query)
 		visible: func(ctx context.Context) error {
 			one := q
 			one.Limit = 1
-			_, _, err := s.cp.Jobs.Jobs(ctx, caller, one)
+			_, _, err := s.cp.Jobs.List(ctx, caller, one)
 			return err
 		},
 		follow: func(ctx context.Context, send func(event) error) error {
-			return s.cp.Jobs.WatchJobs(ctx, caller, q, since, func(j *jobs.Job) error {
+			return s.cp.Jobs.WatchAll(ctx, caller, q, since, func(j *jobs.Job) error {
 				return send(event{eventJob, j.StreamRevision, jobOf(j, caller)})
 			})
 		},
@@ -182,7 +182,7 @@ func (s *Server) getJob(w http.ResponseWriter, r *http.Request) error {
 	if watching {
 		return s.watchJob(w, r, id)
 	}
-	job, err := s.cp.Jobs.Job(r.Context(), caller, id)
+	job, err := s.cp.Jobs.Get(r.Context(), caller, id)
 	if err != nil {
 		return err
 	}
@@ -197,11 +197,11 @@ func (s *Server) watchJob(w http.ResponseWriter, r *http.Request, id string) err
 	}
 	return s.watch(w, r, watch{
 		visible: func(ctx context.Context) error {
-			_, err := s.cp.Jobs.Job(ctx, caller, id)
+			_, err := s.cp.Jobs.Get(ctx, caller, id)
 			return err
 		},
 		follow: func(ctx context.Context, send func(event) error) error {
-			return s.cp.Jobs.WatchJob(ctx, caller, id, since, func(j *jobs.Job) error {
+			return s.cp.Jobs.Watch(ctx, caller, id, since, func(j *jobs.Job) error {
 				return send(event{eventJob, j.StreamRevision, jobOf(j, caller)})
 			})
 		},
@@ -211,7 +211,7 @@ func (s *Server) watchJob(w http.ResponseWriter, r *http.Request, id string) err
 // explainJob answers GET /system/jobs/{job}/explain.
 func (s *Server) explainJob(w http.ResponseWriter, r *http.Request) error {
 	caller := stateOf(r).caller
-	job, decisions, err := s.cp.Jobs.ExplainJob(r.Context(), caller, pathParam(r, "job"))
+	job, decisions, err := s.cp.Jobs.Explain(r.Context(), caller, pathParam(r, "job"))
 	if err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func (s *Server) explainJob(w http.ResponseWriter, r *http.Request) error {
 // cancelJob answers POST /system/jobs/{job}/cancel: 200 when the job has ended, 202
 // when its cluster has to end it first.
 func (s *Server) cancelJob(w http.ResponseWriter, r *http.Request) error {
-	return s.orderJob(w, r, s.cp.Jobs.CancelJob, func(j *jobs.Job) int {
+	return s.orderJob(w, r, s.cp.Jobs.Cancel, func(j *jobs.Job) int {
 		if j.State.Ended() {
 			return http.StatusOK
 		}
@@ -237,7 +237,7 @@ func (s *Server) cancelJob(w http.ResponseWriter, r *http.Request) error {
 
 // replayJob answers POST /system/jobs/{job}/replay.
 func (s *Server) replayJob(w http.ResponseWriter, r *http.Request) error {
-	return s.orderJob(w, r, s.cp.Jobs.ReplayJob, nil)
+	return s.orderJob(w, r, s.cp.Jobs.Replay, nil)
 }
 
 // resolveJob answers POST /system/jobs/{job}/resolve.
@@ -253,7 +253,7 @@ func (s *Server) resolveJob(w http.ResponseWriter, r *http.Request) error {
 		})
 	}
 	return s.orderJob(w, r, func(ctx context.Context, caller identity.Caller, o jobs.Order) (*jobs.Job, error) {
-		return s.cp.Jobs.ResolveJob(ctx, caller, o, jobs.State(in.State))
+		return s.cp.Jobs.Resolve(ctx, caller, o, jobs.State(in.State))
 	}, nil)
 }
 

@@ -151,7 +151,7 @@ func FuzzJoin(f *testing.F) {
 	})
 	<-cp.Ready()
 	admin := identity.Caller{Subject: identity.Admin, Administrator: true}
-	if _, err := cp.Clusters.RegisterCluster(f.Context(), admin, clusters.Spec{ClusterID: "d", Endpoint: "https://d.example.org"}); err != nil {
+	if _, err := cp.Clusters.Register(f.Context(), admin, clusters.Spec{ClusterID: "d", Endpoint: "https://d.example.org"}); err != nil {
 		f.Fatal(err)
 	}
 	token, err := cp.Clusters.IssueJoin(f.Context(), admin, "d", false)

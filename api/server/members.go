@@ -277,7 +277,7 @@ func (s *Server) checkClusters(ctx context.Context, caller identity.Caller, in *
 	if len(in.violations) > 0 || len(in.clusters) == 0 && !slices.ContainsFunc(lists, func(l namedList) bool { return len(l.members) > 0 }) {
 		return in.err()
 	}
-	registered, err := s.cp.Clusters.Clusters(ctx, caller)
+	registered, err := s.cp.Clusters.List(ctx, caller)
 	if err != nil {
 		return err
 	}

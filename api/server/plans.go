@@ -17,7 +17,7 @@ const planHeader = "Oscarfed-Plan"
 
 // Plans are the use cases of looking before writing.
 type Plans interface {
-	PlanService(ctx context.Context, caller identity.Caller, req plan.Request) (*plan.Plan, error)
+	Make(ctx context.Context, caller identity.Caller, req plan.Request) (*plan.Plan, error)
 }
 
 // planService answers POST /system/plans: what the definition in the body would do
@@ -38,7 +38,7 @@ func (s *Server) planService(w http.ResponseWriter, r *http.Request) error {
 	if req.Service.ClusterID == "" {
 		req.Service.ClusterID = p.query.Get("cluster_id")
 	}
-	plan, err := s.cp.Plans.PlanService(r.Context(), stateOf(r).caller, req)
+	plan, err := s.cp.Plans.Make(r.Context(), stateOf(r).caller, req)
 	if err != nil {
 		return err
 	}

@@ -16,13 +16,13 @@ var planDigest = strings.Repeat("0123456789abcdef", 4)
 
 func TestPlanOnTheWire(t *testing.T) {
 	f := &fake{plan: &plan.Plan{
-		Action: federations.PlanChange, Service: "svc", Cluster: "a", GroupID: "g", Owner: "o", UID: "u", Generation: 1, Revision: 41,
+		Action: federations.ActionChange, Service: "svc", Cluster: "a", GroupID: "g", Owner: "o", UID: "u", Generation: 1, Revision: 41,
 		NextGeneration: 2, Fence: 9, Digest: planDigest, Deployment: "transactional", TopologyBefore: "mesh", Topology: "star",
 		Fields:       []plan.Field{{Path: "memory", Before: json.RawMessage(`"1Gi"`)}},
 		Secrets:      []oscar.SecretDifference{{Path: "environment.secrets.K", Change: oscar.SecretChanged}},
 		EdgesRemoved: [][2]string{{"b/svc", "a/svc"}},
 		Replicas: []plan.Replica{{
-			ClusterID: "a", ServiceName: "svc", Action: federations.PlanUpdate, Delay: 90e9, Reasons: []string{"memory differs"}, Spec: "sha256:00",
+			ClusterID: "a", ServiceName: "svc", Action: federations.ActionUpdate, Delay: 90e9, Reasons: []string{"memory differs"}, Spec: "sha256:00",
 		}},
 		Warnings: []plan.Warning{{ClusterID: "a", Reason: "Paused", Message: "m"}},
 	}}

@@ -82,7 +82,7 @@ func (c *Controller) writeJoin(ctx context.Context, token string, who decide.App
 			if err != nil {
 				return err
 			}
-			next, uses, err := decide.DecideJoin(join, reg, who, c.cfg.Now())
+			next, uses, err := decide.Join(join, reg, who, c.cfg.Now())
 			if err == nil {
 				err = c.otherOscar(who)
 			}

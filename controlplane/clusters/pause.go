@@ -14,9 +14,9 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// SetClusterState cordons a cluster (nothing new is placed on it), pauses it (its
+// SetState cordons a cluster (nothing new is placed on it), pauses it (its
 // syncer changes nothing) or makes it active again. Only the administrator may.
-func (c *Controller) SetClusterState(ctx context.Context, caller identity.Caller, id, word string) (*Cluster, error) {
+func (c *Controller) SetState(ctx context.Context, caller identity.Caller, id, word string) (*Cluster, error) {
 	state := record.ClusterState(word)
 	if !caller.Administrator {
 		return nil, fault.AdminOnly()

@@ -19,10 +19,10 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// RegisterCluster makes a cluster known. Only the administrator may. It is another
+// Register makes a cluster known. Only the administrator may. It is another
 // cluster than one that had this id before: whatever was desired of that one, and
 // whatever it reported, goes in the same transaction.
-func (c *Controller) RegisterCluster(ctx context.Context, caller identity.Caller, spec Spec) (*Cluster, error) {
+func (c *Controller) Register(ctx context.Context, caller identity.Caller, spec Spec) (*Cluster, error) {
 	if err := clusterRequest(caller, spec); err != nil {
 		return nil, err
 	}
@@ -69,8 +69,8 @@ func (c *Controller) RegisterCluster(ctx context.Context, caller identity.Caller
 	})
 }
 
-// UpdateCluster replaces what an administrator says of a cluster.
-func (c *Controller) UpdateCluster(ctx context.Context, caller identity.Caller, spec Spec) (*Cluster, error) {
+// Update replaces what an administrator says of a cluster.
+func (c *Controller) Update(ctx context.Context, caller identity.Caller, spec Spec) (*Cluster, error) {
 	if err := clusterRequest(caller, spec); err != nil {
 		return nil, err
 	}
@@ -126,8 +126,8 @@ func (c Cluster) shownTo(caller identity.Caller) Cluster {
 	}
 }
 
-// Clusters lists what is registered, by id.
-func (c *Controller) Clusters(ctx context.Context, caller identity.Caller) ([]Cluster, error) {
+// List lists what is registered, by id.
+func (c *Controller) List(ctx context.Context, caller identity.Caller) ([]Cluster, error) {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err
 	}
@@ -141,8 +141,8 @@ func (c *Controller) Clusters(ctx context.Context, caller identity.Caller) ([]Cl
 	return out, nil
 }
 
-// Cluster shows one registered cluster.
-func (c *Controller) Cluster(ctx context.Context, caller identity.Caller, id string) (*Cluster, error) {
+// Get shows one registered cluster.
+func (c *Controller) Get(ctx context.Context, caller identity.Caller, id string) (*Cluster, error) {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err
 	}
@@ -185,12 +185,12 @@ func showCluster(v *view.View, of view.Versioned[record.Cluster], stream func(cl
 		out.Joined = &Joined{Key: j.Key, KubeSystemUID: j.KubeSystemUID, At: j.At.Time, ValidUntil: j.ValidUntil.Time}
 	}
 	if removal := reg.Removal; removal != nil {
-		sit, _, _ := decide.Removal(v, reg.ClusterID)
+		sit, _, _ := decide.RemovalSituation(v, reg.ClusterID)
 		out.Removal = &Removal{
 			Orphan: removal.Orphan, Force: removal.Force, StartedAt: removal.StartedAt.Time,
 			Federations: max(sit.Members, sit.Leaving), Tombstones: sit.Records,
 		}
-		if d := decide.DecideRemoval(sit); !d.Unregister {
+		if d := decide.Removal(sit); !d.Unregister {
 			out.Removal.Waits, out.Removal.Blocked = d.Waits, d.Blocked
 		}
 	}
@@ -275,9 +275,9 @@ func apply(reg *record.Cluster, spec Spec) {
 	}
 }
 
-// AwaitCluster waits until a registered cluster can be placed on: its syncer is
+// Await waits until a registered cluster can be placed on: its syncer is
 // connected and has said to which key its secrets are to be sealed.
-func (c *Controller) AwaitCluster(ctx context.Context, id string) error {
+func (c *Controller) Await(ctx context.Context, id string) error {
 	for {
 		changed := c.state.Watch()
 		usable := false

@@ -38,12 +38,12 @@ type RemoveResult struct {
 	Pending int
 }
 
-// RemoveCluster orders the removal of a cluster and waits, up to opts.Wait, for its
+// Remove orders the removal of a cluster and waits, up to opts.Wait, for its
 // end. The order is kept in the registration: from then on nothing new is placed on
 // the cluster, and workers of any instance take every federation off it, one
 // transaction for each, and then the registration away. The same order again waits
 // for the same end; force may be added to one that is under way.
-func (c *Controller) RemoveCluster(ctx context.Context, caller identity.Caller, id string, opts RemoveOptions) (*RemoveResult, error) {
+func (c *Controller) Remove(ctx context.Context, caller identity.Caller, id string, opts RemoveOptions) (*RemoveResult, error) {
 	began := time.Now()
 	if !caller.Administrator {
 		return nil, fault.AdminOnly()
@@ -105,7 +105,7 @@ func (c *Controller) ordered(reg *record.Cluster, opts RemoveOptions) (bool, err
 	if reg.Removal == nil {
 		var refused string
 		c.state.Read(func(v *view.View) {
-			if sit, _, ok := decide.Removal(v, reg.ClusterID); ok {
+			if sit, _, ok := decide.RemovalSituation(v, reg.ClusterID); ok {
 				refused = decide.RefuseRemoval(sit, opts.Force)
 			}
 		})

@@ -72,8 +72,8 @@ func TestAClusterThatANewerVersionHasWrittenIsLeftAsItIs(t *testing.T) {
 	}
 	for name, change := range map[string]func() error{
 		"removed":    func() error { _, err := c.orderRemoval(t.Context(), admin, "a", RemoveOptions{}); return err },
-		"readmitted": func() error { _, err := c.ReadmitCluster(t.Context(), admin, "a"); return err },
-		"paused":     func() error { _, err := c.SetClusterState(t.Context(), admin, "a", "paused"); return err },
+		"readmitted": func() error { _, err := c.Readmit(t.Context(), admin, "a"); return err },
+		"paused":     func() error { _, err := c.SetState(t.Context(), admin, "a", "paused"); return err },
 	} {
 		if e, ok := errors.AsType[*fault.Error](change()); !ok || e.Code != fault.CodeUnavailable || !strings.Contains(e.Message, "newer version") {
 			t.Errorf("%s: %v", name, e)

@@ -57,7 +57,7 @@ func (c *Controller) writeRenewal(ctx context.Context, who decide.Applicant, csr
 			case reg == nil && left != nil && left.UID == who.UID && left.RemovedAt != nil:
 				joined, removed = left.Joined, left.RemovedAt
 			}
-			next, changed, err := decide.DecideRenewal(joined, who, c.cfg.Now())
+			next, changed, err := decide.Renewal(joined, who, c.cfg.Now())
 			if err != nil {
 				return err
 			}

@@ -68,10 +68,10 @@ func (c *Controller) revokeExcessive(ctx context.Context, id string) error {
 	return c.state.Wait(ctx, res.Revision)
 }
 
-// ReadmitCluster ends a revocation. What the cluster had reported is forgotten in the
+// Readmit ends a revocation. What the cluster had reported is forgotten in the
 // same transaction, so that it begins within its limits: it reports anew when it
 // connects.
-func (c *Controller) ReadmitCluster(ctx context.Context, caller identity.Caller, id string) (*Cluster, error) {
+func (c *Controller) Readmit(ctx context.Context, caller identity.Caller, id string) (*Cluster, error) {
 	if !caller.Administrator {
 		return nil, fault.AdminOnly()
 	}

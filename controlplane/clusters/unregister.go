@@ -20,9 +20,9 @@ func (c *Controller) removalStep(ctx context.Context, cluster string) error {
 	var rev int64
 	forgotten := false
 	c.state.Read(func(v *view.View) {
-		sit, at, registered := decide.Removal(v, cluster)
+		sit, at, registered := decide.RemovalSituation(v, cluster)
 		if registered {
-			rev, next = at, decide.DecideRemoval(sit)
+			rev, next = at, decide.Removal(sit)
 			return
 		}
 		n := v.Nodes.Get(cluster)

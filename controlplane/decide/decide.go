@@ -38,7 +38,7 @@ func Decide(s view.Situation, l Limits) Decision {
 	case record.PhaseApplying:
 		return decideApplying(s)
 	case record.PhaseRollingBack:
-		return DecideRollingBack(s)
+		return RollingBack(s)
 	case record.PhaseReady:
 		return decideReady(s)
 	case record.PhaseDeleting:
@@ -181,8 +181,8 @@ func RollBack(s view.Situation, cause func(view.ReplicaState) *record.Failure) D
 	return d
 }
 
-// DecideRollingBack ends a rollback once every tombstone is settled.
-func DecideRollingBack(s view.Situation) Decision {
+// RollingBack ends a rollback once every tombstone is settled.
+func RollingBack(s view.Situation) Decision {
 	for _, r := range s.Replicas {
 		if r.Desired != nil && !r.Settled() {
 			return Decision{}

@@ -32,9 +32,9 @@ func ErrNoToken() error {
 	return &fault.Error{Code: fault.CodeForbidden, Message: "the join token is not accepted: it is wrong, for another cluster, or over; ask the administrator for another one (oscarfed cluster join)"}
 }
 
-// DecideJoin decides about a registration whose syncer joins with a token, and whether that
+// Join decides about a registration whose syncer joins with a token, and whether that
 // uses up the token. Join and reg are nil when there are none.
-func DecideJoin(join *record.Join, reg *record.Cluster, who Applicant, now time.Time) (next *record.Cluster, uses bool, err error) {
+func Join(join *record.Join, reg *record.Cluster, who Applicant, now time.Time) (next *record.Cluster, uses bool, err error) {
 	if join == nil || join.ClusterID != who.Cluster || now.After(join.ExpiresAt.Time) {
 		return nil, false, ErrNoToken()
 	}
@@ -93,9 +93,9 @@ func otherKubernetes(old *record.Joined, who Applicant) bool {
 	return old.KubeSystemUID != "" && who.KubeSystem != "" && old.KubeSystemUID != who.KubeSystem
 }
 
-// DecideRenewal says whether a joined cluster gets another certificate. It returns the updated
+// Renewal says whether a joined cluster gets another certificate. It returns the updated
 // identity; changed says that the record has to be written.
-func DecideRenewal(joined *record.Joined, who Applicant, now time.Time) (next *record.Joined, changed bool, err error) {
+func Renewal(joined *record.Joined, who Applicant, now time.Time) (next *record.Joined, changed bool, err error) {
 	if joined == nil || joined.Key != who.Key {
 		return nil, false, &fault.Error{Code: fault.CodeForbidden, Message: "no cluster is registered under this id and uid with this key: it was removed, or its key was replaced; " +
 			"to join again it needs a token (oscarfed cluster join)"}

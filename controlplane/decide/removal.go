@@ -100,10 +100,10 @@ type ClusterDecision struct {
 	Blocked bool
 }
 
-// DecideRemoval is pure. The registration goes when no federation has a member on
+// Removal is pure. The registration goes when no federation has a member on
 // the cluster any more and, without force, when the cluster has acknowledged every
 // tombstone. Nothing new can come: the order to remove bumped the fence.
-func DecideRemoval(s ClusterSituation) ClusterDecision {
+func Removal(s ClusterSituation) ClusterDecision {
 	removal := s.reg.Removal
 	switch {
 	case removal == nil:
@@ -157,9 +157,9 @@ func someOf(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// Removal is the situation of a cluster that is being removed, and the revision of its
+// RemovalSituation is the situation of a cluster that is being removed, and the revision of its
 // registration; false when it is not registered.
-func Removal(v *view.View, id string) (ClusterSituation, int64, bool) {
+func RemovalSituation(v *view.View, id string) (ClusterSituation, int64, bool) {
 	reg, ok := v.Clusters.Lookup(id)
 	if !ok {
 		return ClusterSituation{}, 0, false

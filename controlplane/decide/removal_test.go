@@ -30,7 +30,7 @@ func TestDecideRemoval(t *testing.T) {
 		"tombstones of others, forced":   {ClusterSituation{reg: record.Cluster{Removal: force}, Leaving: 1, Records: 2}, "waits: 1 federations"},
 		"a creation in flight, by force": {ClusterSituation{reg: record.Cluster{Removal: force}, Members: 1, Records: 1}, "waits: 1 federations"},
 	} {
-		d := DecideRemoval(tt.sit)
+		d := Removal(tt.sit)
 		got := "waits: " + d.Waits
 		switch {
 		case d.Unregister:

@@ -26,7 +26,7 @@ type Edit func(s *oscar.Service) (*oscar.Service, error)
 func (c *Controller) ChangeService(ctx context.Context, caller identity.Caller, req ChangeRequest) (*ChangeResult, error) {
 	id := Change{
 		Caller: caller, Service: req.Service.Name, ClusterID: req.Service.ClusterID, ifMatch: req.IfMatch, plan: req.Plan, Wait: req.Wait,
-		Claim: request.ClaimOf(caller, req.Repeat, request.RequestID(req.RequestID)), Whole: true, Token: tokens.Offered(caller, req.Service.TakeRefreshToken()),
+		Claim: request.ClaimOf(caller, req.Repeat, request.ID(req.RequestID)), Whole: true, Token: tokens.GivenBy(caller, req.Service.TakeRefreshToken()),
 	}
 	if id.Token.Token != "" {
 		if err := tokens.CheckRefreshToken(id.Token.Token, tokens.RefreshTokenPath); err != nil {
@@ -59,13 +59,13 @@ func ReplaceBy(service *oscar.Service) Edit {
 func (c *Controller) ChangeReplicas(ctx context.Context, caller identity.Caller, service string, req ReplicasRequest) (*ChangeResult, error) {
 	id := Change{
 		Caller: caller, Service: service, ClusterID: req.ClusterID, ifMatch: req.IfMatch, Wait: req.Wait,
-		Claim: request.ClaimOf(caller, req.Repeat, request.RequestID(req.RequestID)), removes: len(req.Add)+len(req.Replace) == 0,
+		Claim: request.ClaimOf(caller, req.Repeat, request.ID(req.RequestID)), removes: len(req.Add)+len(req.Replace) == 0,
 		data: req.Data, jobs: req.Jobs, amends: req.names, paths: req.requestPaths(),
 	}
 	id.Claim.TakesAway = id.removes
 	return c.Change(ctx, id, func(old *oscar.Service) (*oscar.Service, error) {
 		s := old.Clone()
-		members, err := req.Apply(FederationOf(s).Members)
+		members, err := req.Apply(OfService(s).Members)
 		if err != nil {
 			return nil, err
 		}
@@ -135,7 +135,7 @@ type Change struct {
 	// Token is the refresh token that came with the change. The transaction that accepts the
 	// change keeps it: the owner may always give it, also with a change that a vote then
 	// refuses.
-	Token tokens.OfferedToken
+	Token tokens.Given
 	// removes says that the change only removes members: that is possible when etcd is short of
 	// space, and it waits for their deletion, too. data and jobs are the orders for them.
 	// amends selects the members that leave already and that get these orders as well.

@@ -57,7 +57,7 @@ func (c *Controller) validateChange(caller identity.Caller, s *oscar.Service, f 
 	if s.ClusterID == "" {
 		s.ClusterID = f.Coordinator().ClusterID
 	}
-	fed := FederationOf(s)
+	fed := OfService(s)
 	if fed.GroupID == "" {
 		fed.GroupID = f.GroupID
 	}

@@ -61,7 +61,7 @@ func (c *Controller) tryChange(ctx context.Context, id Change, p view.MemberRef,
 func (c *Controller) deliver(ctx context.Context, caller identity.Caller, d *ChangeDraft) error {
 	b := tokens.AccessTokenOf(caller, d.Sit.Fed.Owner)
 	if len(d.Added) > 0 {
-		if err := b.CheckLife(d.Sit.Now, c.limits.PrepareDeadline+tokens.TokenMargin); err != nil {
+		if err := b.CheckLife(d.Sit.Now, c.limits.PrepareDeadline+tokens.Margin); err != nil {
 			return err
 		}
 	}

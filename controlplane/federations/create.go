@@ -43,7 +43,7 @@ func (c *Controller) CreateService(ctx context.Context, caller identity.Caller, 
 // accept takes a request to transaction A, or finds the request that it repeats. It returns the
 // uid to wait for, or a kept result.
 func (c *Controller) accept(ctx context.Context, caller identity.Caller, req CreateRequest, q request.Claim) (*string, *CreateResult, error) {
-	token := tokens.Offered(caller, req.Service.TakeRefreshToken())
+	token := tokens.GivenBy(caller, req.Service.TakeRefreshToken())
 	began, tries := time.Now(), gate.NewRetries()
 	for {
 		uid, res, err := c.tryAccept(ctx, caller, req, q, token, began)
@@ -57,7 +57,7 @@ func (c *Controller) accept(ctx context.Context, caller identity.Caller, req Cre
 }
 
 // tryAccept is one try of accept. On ErrFence or ErrAccepted another try may end otherwise.
-func (c *Controller) tryAccept(ctx context.Context, caller identity.Caller, req CreateRequest, q request.Claim, token tokens.OfferedToken, began time.Time) (*string, *CreateResult, error) {
+func (c *Controller) tryAccept(ctx context.Context, caller identity.Caller, req CreateRequest, q request.Claim, token tokens.Given, began time.Time) (*string, *CreateResult, error) {
 	v, err := c.gate.FreshWith(ctx, q.Keys()...)
 	if err != nil {
 		return nil, nil, err
@@ -110,9 +110,9 @@ func (c *Controller) unlessKnown(ctx context.Context, q request.Claim, err error
 
 // Validate returns the graph of a service, or every violation, and the revision of the fence at
 // which the registered clusters were read.
-func (c *Controller) Validate(caller identity.Caller, s *oscar.Service, req CreateRequest, token tokens.OfferedToken) (*topology.Graph, int64, error) {
+func (c *Controller) Validate(caller identity.Caller, s *oscar.Service, req CreateRequest, token tokens.Given) (*topology.Graph, int64, error) {
 	if req.Deployment != "" {
-		FederationOf(s).Deployment = req.Deployment
+		OfService(s).Deployment = req.Deployment
 	}
 	env, fence := c.registered(caller)
 	g, violations := topology.FromService(s, env)
@@ -125,16 +125,16 @@ func (c *Controller) Validate(caller identity.Caller, s *oscar.Service, req Crea
 	return g, fence, nil
 }
 
-// FederationOf returns the service's federation, and makes one when it has none.
-func FederationOf(s *oscar.Service) *oscar.Federation {
+// OfService returns the service's federation, and makes one when it has none.
+func OfService(s *oscar.Service) *oscar.Federation {
 	if s.Federation == nil {
 		s.Federation = &oscar.Federation{}
 	}
 	return s.Federation
 }
 
-// NewFederation is the record of a federation that is to be created.
-func NewFederation(caller identity.Caller, s *oscar.Service, g *topology.Graph, req CreateRequest, hash string, now time.Time) record.Federation {
+// NewRecord is the record of a federation that is to be created.
+func NewRecord(caller identity.Caller, s *oscar.Service, g *topology.Graph, req CreateRequest, hash string, now time.Time) record.Federation {
 	return record.Federation{
 		V: record.Version, UID: record.NewUID(), Owner: caller.Subject, GroupID: g.GroupID, Generation: 1,
 		Phase: record.PhasePreparing, RequestID: req.RequestID, By: caller.Subject, Topology: g.Topology, Delegation: g.Delegation,
@@ -153,7 +153,7 @@ type Draft struct {
 	Fed record.Federation
 	// Service is the definition as it was submitted, with its secrets.
 	Service *oscar.Service
-	token   tokens.OfferedToken
+	token   tokens.Given
 	// Fence is the revision that the clusters were validated at.
 	Fence    int64
 	Rendered []Rendered
@@ -166,13 +166,13 @@ type Draft struct {
 
 // DraftCreate validates a definition and makes everything that its creation
 // writes. It writes nothing.
-func (c *Controller) DraftCreate(caller identity.Caller, s *oscar.Service, req CreateRequest, hash string, token tokens.OfferedToken) (*Draft, error) {
+func (c *Controller) DraftCreate(caller identity.Caller, s *oscar.Service, req CreateRequest, hash string, token tokens.Given) (*Draft, error) {
 	g, fence, err := c.Validate(caller, s, req, token)
 	if err != nil {
 		return nil, err
 	}
 	now := c.cfg.Now()
-	fed := NewFederation(caller, s, g, req, hash, now)
+	fed := NewRecord(caller, s, g, req, hash, now)
 	c.state.Read(func(v *view.View) { fed.Epoch = v.Epoch() })
 	until := record.At(now.Add(c.limits.PrepareDeadline))
 	fed.Deadline = &until
@@ -182,7 +182,7 @@ func (c *Controller) DraftCreate(caller identity.Caller, s *oscar.Service, req C
 		}
 	}
 	b := tokens.AccessTokenOf(caller, fed.Owner)
-	if err := b.CheckLife(now, c.limits.PrepareDeadline+tokens.TokenMargin); err != nil {
+	if err := b.CheckLife(now, c.limits.PrepareDeadline+tokens.Margin); err != nil {
 		return nil, err
 	}
 	d, err := c.draft(c.Renderer(s, g, fed), token)
@@ -204,7 +204,7 @@ func (c *Controller) DraftCreate(caller identity.Caller, s *oscar.Service, req C
 }
 
 // draft renders a new federation.
-func (c *Controller) draft(r *Renderer, token tokens.OfferedToken) (*Draft, error) {
+func (c *Controller) draft(r *Renderer, token tokens.Given) (*Draft, error) {
 	d := &Draft{Fed: r.fed, Service: r.service, token: token}
 	for _, n := range r.graph.Nodes {
 		m := Member(n)

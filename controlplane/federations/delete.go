@@ -23,7 +23,7 @@ import (
 // opts.Wait, until every reachable cluster has acknowledged, and returns how many have not.
 func (c *Controller) DeleteService(ctx context.Context, caller identity.Caller, service string, opts DeleteOptions) (*DeleteResult, error) {
 	began := time.Now()
-	opts.RequestID = request.RequestID(opts.RequestID)
+	opts.RequestID = request.ID(opts.RequestID)
 	q := request.ClaimOf(caller, opts.Repeat, opts.RequestID)
 	q.TakesAway = true
 	tries := gate.NewRetries()

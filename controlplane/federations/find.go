@@ -42,10 +42,10 @@ func (c *Controller) seenBy(caller identity.Caller, service, clusterID string) (
 	return &shown, nil
 }
 
-// Federations lists the federations that the caller may see, by owner and group_id. Results of
+// List lists the federations that the caller may see, by owner and group_id. Results of
 // failed creations are among them until they are swept, and federations that are being deleted
 // until their last tombstone is acknowledged.
-func (c *Controller) Federations(ctx context.Context, caller identity.Caller) ([]view.Federation, error) {
+func (c *Controller) List(ctx context.Context, caller identity.Caller) ([]view.Federation, error) {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err
 	}
@@ -63,9 +63,9 @@ func (c *Controller) Federations(ctx context.Context, caller identity.Caller) ([
 	return out, nil
 }
 
-// Federation finds one by its uid or by its group_id: the caller's own first, a
+// Get finds one by its uid or by its group_id: the caller's own first, a
 // living one before a result.
-func (c *Controller) Federation(ctx context.Context, caller identity.Caller, ref string) (*view.Federation, error) {
+func (c *Controller) Get(ctx context.Context, caller identity.Caller, ref string) (*view.Federation, error) {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err
 	}

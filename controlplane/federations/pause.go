@@ -14,10 +14,10 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// PauseFederation pauses or resumes every change of a federation's services on their clusters.
+// Pause pauses or resumes every change of a federation's services on their clusters.
 // Its definition can be changed meanwhile; such changes are applied when the pause ends. It is
 // one transaction.
-func (c *Controller) PauseFederation(ctx context.Context, caller identity.Caller, service, clusterID, requestID string, paused bool) (*view.Replicas, error) {
+func (c *Controller) Pause(ctx context.Context, caller identity.Caller, service, clusterID, requestID string, paused bool) (*view.Replicas, error) {
 	if requestID == "" {
 		requestID = record.NewUID()
 	}

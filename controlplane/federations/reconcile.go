@@ -123,13 +123,13 @@ func putDecision(n decide.Decision, s view.Situation, v store.View, tx *store.Tx
 		}
 		tx.Delete(record.SecretsKey(old.UID, old.Generation))
 		// The order to the holder of the refresh token outlives it, until it is carried out.
-		tokens.DropTokens(&old, tx)
+		tokens.Drop(&old, tx)
 	case n.Fed != nil:
 		tx.Put(key, n.Fed)
 		tx.Touch(key)
 		if n.Fed.Phase != record.PhasePreparing && n.Fed.Phase != record.PhaseApplying && n.Fed.Phase != record.PhaseReady {
 			tx.Delete(record.SecretsKey(old.UID, old.Generation))
-			tokens.DropTokens(&old, tx)
+			tokens.Drop(&old, tx)
 		}
 	}
 	for _, key := range n.Drop {
@@ -172,7 +172,7 @@ func (c *Controller) leaveCluster(ctx context.Context, s view.Situation, rev int
 	id := Change{Caller: Administrator(), removes: true, Claim: request.Claim{RequestID: s.Removing[cluster].RequestID}}
 	draft, err := c.DraftChange(ctx, id, view.MemberRef{UID: s.Fed.UID, Rec: &s.Fed, Rev: rev}, func(old *oscar.Service) (*oscar.Service, error) {
 		service := old.Clone()
-		fed := FederationOf(service)
+		fed := OfService(service)
 		fed.Members = slices.DeleteFunc(slices.Clone(fed.Members), func(m oscar.Member) bool { return m.ClusterID == cluster })
 		return service, nil
 	})

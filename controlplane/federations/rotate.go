@@ -17,7 +17,7 @@ import (
 // plane refuses the former tokens from then on, including the service tokens of their lives; at
 // their OSCAR nothing changes.
 func (c *Controller) RotateToken(ctx context.Context, caller identity.Caller, service, clusterID, req string) (*view.Replicas, error) {
-	req = request.RequestID(req)
+	req = request.ID(req)
 	for {
 		if err := c.gate.Fresh(ctx); err != nil {
 			return nil, err

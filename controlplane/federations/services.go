@@ -158,7 +158,7 @@ func (c *Controller) shown(definition *oscar.Service, p view.MemberRef) *oscar.S
 	if s.Federation == nil && len(p.Rec.Members) == 1 {
 		return s.WithDefaults() // OSCAR shows no federation where there is none
 	}
-	fed := FederationOf(s)
+	fed := OfService(s)
 	fed.GroupID, fed.Topology, fed.Delegation = p.Rec.GroupID, p.Rec.Topology, p.Rec.Delegation
 	if !m.Coordinator {
 		fed.Members = nil

@@ -121,7 +121,7 @@ func (l sizeCheck) after(d decide.Decision) sizeCheck {
 
 // outcome is the end of a rollback in which every deletion failed: that is the longest one.
 func (l sizeCheck) outcome() decide.Decision {
-	return decide.DecideRollingBack(l.reported(record.PhaseFailed).Situation)
+	return decide.RollingBack(l.reported(record.PhaseFailed).Situation)
 }
 
 // laterStep is a possible later transaction.

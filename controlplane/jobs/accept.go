@@ -37,18 +37,18 @@ type Request struct {
 	RequestID      string
 }
 
-// SubmitJob stores a job: when it answers, the job is accepted and will end in a named
+// Submit stores a job: when it answers, the job is accepted and will end in a named
 // state. The caller may see the service, or has its token. The same Idempotency-Key
 // with the same event answers the same job.
-func (c *Controller) SubmitJob(ctx context.Context, caller identity.Caller, req Request) (*Job, error) {
+func (c *Controller) Submit(ctx context.Context, caller identity.Caller, req Request) (*Job, error) {
 	if err := checkEvent(req.Event); err != nil {
 		return nil, err
 	}
 	if err := c.gate.CheckVerified(); err != nil {
 		return nil, err
 	}
-	req.RequestID = request.RequestID(req.RequestID)
-	p, err := c.MemberForJob(ctx, caller, req)
+	req.RequestID = request.ID(req.RequestID)
+	p, err := c.FindMember(ctx, caller, req)
 	if err != nil {
 		return nil, err
 	}
@@ -101,20 +101,20 @@ func checkEvent(event []byte) error {
 	return nil
 }
 
-// MemberForJob finds the member whose service the request names. The service may be new: when the
+// FindMember finds the member whose service the request names. The service may be new: when the
 // state does not have it, it looks again once the state is as new as the store.
-func (c *Controller) MemberForJob(ctx context.Context, caller identity.Caller, req Request) (view.MemberRef, error) {
-	p, err := c.findForJob(caller, req)
+func (c *Controller) FindMember(ctx context.Context, caller identity.Caller, req Request) (view.MemberRef, error) {
+	p, err := c.findMember(caller, req)
 	if err == nil {
 		return p, nil
 	}
 	if err := c.gate.Fresh(ctx); err != nil {
 		return view.MemberRef{}, err
 	}
-	return c.findForJob(caller, req)
+	return c.findMember(caller, req)
 }
 
-func (c *Controller) findForJob(caller identity.Caller, req Request) (view.MemberRef, error) {
+func (c *Controller) findMember(caller identity.Caller, req Request) (view.MemberRef, error) {
 	p, err := c.state.Find(caller, req.Service, req.ClusterID)
 	if err != nil {
 		return view.MemberRef{}, err
@@ -171,10 +171,10 @@ func (c *Controller) submission(caller identity.Caller, req Request, p view.Memb
 func (c *Controller) refusedFor(j *record.Job, federation, user int) error {
 	var why string
 	switch {
-	case federation >= c.cfg.JobsPerFederation:
-		why = fmt.Sprintf("federation %s has %d jobs in flight, and %d are allowed", j.GroupID, federation, c.cfg.JobsPerFederation)
-	case user >= c.cfg.JobsPerUser:
-		why = fmt.Sprintf("%s has %d jobs in flight, and %d are allowed", view.AccountOf(j), user, c.cfg.JobsPerUser)
+	case federation >= c.cfg.PerFederation:
+		why = fmt.Sprintf("federation %s has %d jobs in flight, and %d are allowed", j.GroupID, federation, c.cfg.PerFederation)
+	case user >= c.cfg.PerUser:
+		why = fmt.Sprintf("%s has %d jobs in flight, and %d are allowed", view.AccountOf(j), user, c.cfg.PerUser)
 	default:
 		return nil
 	}

@@ -14,9 +14,9 @@ type State = record.JobState
 // Pod is what the pod of a job has told.
 type Pod = record.JobPod
 
-// CountJobs counts the jobs of a query that the caller may see, by state; its states,
+// Count counts the jobs of a query that the caller may see, by state; its states,
 // Before and Limit do not count.
-func (c *Controller) CountJobs(ctx context.Context, caller identity.Caller, q Query) (map[State]int, error) {
+func (c *Controller) Count(ctx context.Context, caller identity.Caller, q Query) (map[State]int, error) {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err
 	}

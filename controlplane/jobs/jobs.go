@@ -29,11 +29,11 @@ type Config struct {
 	Federations *federations.Controller
 	Identity    *seal.Identity
 	Sealer      *seal.Sealer
-	// JobsPerFederation and JobsPerUser bound the jobs in flight.
-	JobsPerFederation, JobsPerUser int
-	// KeepJobs is how long ended jobs are kept, and KeepJobsEach how many of each federation.
-	KeepJobs     time.Duration
-	KeepJobsEach int
+	// PerFederation and PerUser bound the jobs in flight.
+	PerFederation, PerUser int
+	// Keep is how long ended jobs are kept, and KeepEach how many of each federation.
+	Keep     time.Duration
+	KeepEach int
 	// LostAfter is how long a cluster must have no session before its jobs, if it has claimed them
 	// at most, go to another member.
 	LostAfter time.Duration
@@ -44,8 +44,8 @@ type Config struct {
 	EndpointNetworks []netip.Prefix
 	// Dial connects to endpoints.
 	Dial outbound.Dial
-	// JobPause is how long a job rests after its first refusal, doubled with each.
-	JobPause time.Duration
+	// Pause is how long a job rests after its first refusal, doubled with each.
+	Pause    time.Duration
 	Now      func() time.Time
 	Logger   *slog.Logger
 	Registry prometheus.Registerer

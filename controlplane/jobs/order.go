@@ -20,23 +20,23 @@ type Order struct {
 	RequestID string
 }
 
-// CancelJob cancels a job. A job that no syncer has claimed is cancelled at once; otherwise the
+// Cancel cancels a job. A job that no syncer has claimed is cancelled at once; otherwise the
 // assignment asks its syncer, and the job ends as the syncer then reports: it may have
 // succeeded meanwhile. Cancelling a cancelled job is no error.
-func (c *Controller) CancelJob(ctx context.Context, caller identity.Caller, o Order) (*Job, error) {
+func (c *Controller) Cancel(ctx context.Context, caller identity.Caller, o Order) (*Job, error) {
 	return c.order(ctx, caller, o, record.ActionCancelJob, func(s jobSituation) (jobDecision, error) { return cancelJob(s, caller.Subject) })
 }
 
-// ReplayJob queues a parked or failed job again, and counts its tries from zero. A failed job may
+// Replay queues a parked or failed job again, and counts its tries from zero. A failed job may
 // have run, and runs again. A job that is held since a restore of the store, because an absent
 // member might have it, is released: if that member has it, it runs twice.
-func (c *Controller) ReplayJob(ctx context.Context, caller identity.Caller, o Order) (*Job, error) {
+func (c *Controller) Replay(ctx context.Context, caller identity.Caller, o Order) (*Job, error) {
 	return c.order(ctx, caller, o, record.ActionReplayJob, replayJob)
 }
 
-// ResolveJob records the outcome of an attempt as a person decides it: its OSCAR has it
+// Resolve records the outcome of an attempt as a person decides it: its OSCAR has it
 // (JobSubmitted), or has not (JobVanished), which ends the job.
-func (c *Controller) ResolveJob(ctx context.Context, caller identity.Caller, o Order, as record.JobState) (*Job, error) {
+func (c *Controller) Resolve(ctx context.Context, caller identity.Caller, o Order, as record.JobState) (*Job, error) {
 	if as != record.JobSubmitted && as != record.JobVanished {
 		return nil, &fault.Error{Code: fault.CodeInvalid, Message: fmt.Sprintf("a job is resolved as %s or as %s", record.JobSubmitted, record.JobVanished)}
 	}
@@ -46,7 +46,7 @@ func (c *Controller) ResolveJob(ctx context.Context, caller identity.Caller, o O
 // order writes the step of a person's request, retried from the newest state until it is
 // written or refused.
 func (c *Controller) order(ctx context.Context, caller identity.Caller, o Order, action record.Action, decide func(jobSituation) (jobDecision, error)) (*Job, error) {
-	o.RequestID = request.RequestID(o.RequestID)
+	o.RequestID = request.ID(o.RequestID)
 	tries := gate.NewRetries()
 	for {
 		if err := c.gate.Fresh(ctx); err != nil {
@@ -59,7 +59,7 @@ func (c *Controller) order(ctx context.Context, caller identity.Caller, o Order,
 			return nil, err
 		}
 		if step == nil {
-			return c.Job(ctx, caller, o.Job)
+			return c.Get(ctx, caller, o.Job)
 		}
 		step.audit = &record.Audit{
 			By: caller.Subject, Action: action, Outcome: record.OutcomeDone, Federation: step.was.Federation, Owner: step.was.Owner,

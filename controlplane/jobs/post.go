@@ -153,7 +153,7 @@ func (c *Controller) postSituation(id string) (sit jobSituation, rev int64, ok b
 		}
 		ok, rev = true, j.Rev
 		sit, _ = situationOfJob(v, j.Rec, c.cfg.Now())
-		sit.pause = c.cfg.JobPause
+		sit.pause = c.cfg.Pause
 	})
 	return sit, rev, ok
 }

@@ -177,7 +177,7 @@ type stepConfig struct {
 }
 
 func (c *Controller) stepConfig() stepConfig {
-	return stepConfig{now: c.cfg.Now(), seen: &c.seen, lost: c.clusterLost, pause: c.cfg.JobPause, patience: c.cfg.OfferPatience}
+	return stepConfig{now: c.cfg.Now(), seen: &c.seen, lost: c.clusterLost, pause: c.cfg.Pause, patience: c.cfg.OfferPatience}
 }
 
 // nextStep decides on one job; nil for no step.

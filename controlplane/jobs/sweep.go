@@ -13,9 +13,9 @@ import (
 // sweepAtOnce is how many jobs one transaction deletes.
 const sweepAtOnce = 40
 
-// SweepJobs deletes jobs that have ended long ago or are too many, with their decisions, and
+// Sweep deletes jobs that have ended long ago or are too many, with their decisions, and
 // repairs reservations that are not the sum of the jobs.
-func (c *Controller) SweepJobs(ctx context.Context) error {
+func (c *Controller) Sweep(ctx context.Context) error {
 	c.needs.keep(func(uid string) (lives bool) {
 		c.state.Read(func(v *view.View) { _, lives = v.Federations.Lookup(uid) })
 		return lives
@@ -32,7 +32,7 @@ func (c *Controller) SweepJobs(ctx context.Context) error {
 	})
 	var old []view.Versioned[record.Job]
 	c.state.Read(func(v *view.View) {
-		old = oldJobs(v, func(revision int64) bool { return c.gate.Age(revision) > c.cfg.KeepJobs }, c.cfg.KeepJobsEach)
+		old = oldJobs(v, func(revision int64) bool { return c.gate.Age(revision) > c.cfg.Keep }, c.cfg.KeepEach)
 	})
 	for some := range slices.Chunk(old, sweepAtOnce) {
 		if err := c.forgetJobs(ctx, some); err != nil {

@@ -53,8 +53,8 @@ type Job struct {
 	Replayed bool
 }
 
-// MaxJobsPage is the most jobs that one answer has.
-const MaxJobsPage = 1000
+// MaxPage is the most jobs that one answer has.
+const MaxPage = 1000
 
 // Query says which jobs are asked for. Empty fields match everything.
 type Query struct {
@@ -65,7 +65,7 @@ type Query struct {
 	States []State
 	// Before is the id of a job: only those that were accepted before are given.
 	Before string
-	// Limit is how many at most; 0 means 100, more than MaxJobsPage are not given.
+	// Limit is how many at most; 0 means 100, more than MaxPage are not given.
 	Limit int
 }
 
@@ -79,13 +79,13 @@ func (q Query) matches(j *Job) bool {
 		(len(q.States) == 0 || slices.Contains(q.States, j.State))
 }
 
-// Jobs lists jobs that the caller may see, the newest first, and whether there may be
+// List lists jobs that the caller may see, the newest first, and whether there may be
 // more.
-func (c *Controller) Jobs(ctx context.Context, caller identity.Caller, q Query) (jobs []Job, more bool, err error) {
+func (c *Controller) List(ctx context.Context, caller identity.Caller, q Query) (jobs []Job, more bool, err error) {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, false, err
 	}
-	limit := min(cmp.Or(max(q.Limit, 0), 100), MaxJobsPage)
+	limit := min(cmp.Or(max(q.Limit, 0), 100), MaxPage)
 	jobs = []Job{}
 	c.state.Read(func(v *view.View) {
 		order := v.Jobs.Order
@@ -111,16 +111,16 @@ func (c *Controller) Jobs(ctx context.Context, caller identity.Caller, q Query) 
 	return jobs, more, nil
 }
 
-// Job shows one job.
-func (c *Controller) Job(ctx context.Context, caller identity.Caller, id string) (*Job, error) {
+// Get shows one job.
+func (c *Controller) Get(ctx context.Context, caller identity.Caller, id string) (*Job, error) {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err
 	}
-	return c.JobAsSeen(caller, id)
+	return c.Lookup(caller, id)
 }
 
-// JobAsSeen is Job as the state knows it.
-func (c *Controller) JobAsSeen(caller identity.Caller, id string) (shown *Job, err error) {
+// Lookup is Get from the state as it is, which may be a little old.
+func (c *Controller) Lookup(caller identity.Caller, id string) (shown *Job, err error) {
 	c.state.Read(func(v *view.View) {
 		if j, ok := v.Jobs.ByID.Lookup(id); ok && mayReadJob(v, caller, j.Rec) {
 			shown = jobView(v, id)
@@ -213,10 +213,10 @@ type Explanation struct {
 	Decision delegation.Decision
 }
 
-// ExplainJob lists the choices that were made for a job, newest first, and for a queued job
+// Explain lists the choices that were made for a job, newest first, and for a queued job
 // also the one that would be made now.
-func (c *Controller) ExplainJob(ctx context.Context, caller identity.Caller, id string) (*Job, []Explanation, error) {
-	view, err := c.Job(ctx, caller, id)
+func (c *Controller) Explain(ctx context.Context, caller identity.Caller, id string) (*Job, []Explanation, error) {
+	view, err := c.Get(ctx, caller, id)
 	if err != nil {
 		return nil, nil, err
 	}

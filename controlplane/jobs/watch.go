@@ -10,13 +10,13 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/view"
 )
 
-// WatchJob calls fn with a job, at once when its StreamRevision is not since, and then
+// Watch calls fn with a job, at once when its StreamRevision is not since, and then
 // at each change, until ctx ends, fn answers an error, or the job is forgotten, which
 // is not_found. The end of the job does not end the watch: a job may be replayed.
-func (c *Controller) WatchJob(ctx context.Context, caller identity.Caller, id string, since int64, fn func(*Job) error) error {
+func (c *Controller) Watch(ctx context.Context, caller identity.Caller, id string, since int64, fn func(*Job) error) error {
 	w := c.state.Watchers.Add()
 	defer c.state.Watchers.Drop(w)
-	now, err := c.Job(ctx, caller, id)
+	now, err := c.Get(ctx, caller, id)
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (c *Controller) WatchJob(ctx context.Context, caller identity.Caller, id st
 		if !c.state.Watchers.Take(w)[id] {
 			continue
 		}
-		if now, err = c.JobAsSeen(caller, id); err != nil {
+		if now, err = c.Lookup(caller, id); err != nil {
 			return err
 		}
 		if reflect.DeepEqual(now, last) {
@@ -47,13 +47,13 @@ func (c *Controller) WatchJob(ctx context.Context, caller identity.Caller, id st
 	}
 }
 
-// WatchJobs calls fn with every job that matches and has not ended or, when since is a
+// WatchAll calls fn with every job that matches and has not ended or, when since is a
 // revision of this store, that has changed after it, and then with each one that comes
 // or changes, until ctx ends or fn answers an error. fn gets jobs in the order of their
 // StreamRevision: a caller that has seen one has seen every job that is not newer.
 // fn gets changes that come faster than it returns as one. It does not get a job that is
 // deleted or does not match any more.
-func (c *Controller) WatchJobs(ctx context.Context, caller identity.Caller, q Query, since int64, fn func(*Job) error) error {
+func (c *Controller) WatchAll(ctx context.Context, caller identity.Caller, q Query, since int64, fn func(*Job) error) error {
 	w := c.state.Watchers.Add()
 	defer c.state.Watchers.Drop(w)
 	if err := c.gate.Fresh(ctx); err != nil {

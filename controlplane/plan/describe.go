@@ -17,7 +17,7 @@ import (
 // reads the parts of the draft and decides nothing.
 func describeCreate(d *federations.Draft, around surroundings) *Plan {
 	public, patch := oscar.SplitSecrets(d.Service)
-	plan := describe(&d.Fed, federations.PlanCreate, d.Fence)
+	plan := describe(&d.Fed, federations.ActionCreate, d.Fence)
 	plan.NextGeneration = d.Fed.Generation
 	plan.Fields, plan.Secrets = compared(nil, public, nil, patch)
 	plan.EdgesAdded = view.GraphOf(&d.Fed).Edges()
@@ -38,9 +38,9 @@ func describeCreate(d *federations.Draft, around surroundings) *Plan {
 // sent at present, by uid.
 func describeChange(d *federations.ChangeDraft, sent map[string]federations.Rendered, around surroundings) *Plan {
 	before := &d.Sit.Fed
-	action := federations.PlanChange
+	action := federations.ActionChange
 	if !d.Differs {
-		action = federations.PlanNone
+		action = federations.ActionNone
 	}
 	plan := describe(&d.Next, action, d.Fence)
 	plan.UID, plan.Revision, plan.Generation, plan.NextGeneration = before.UID, d.Rev, before.Generation, d.Next.Generation
@@ -67,9 +67,9 @@ func describeChange(d *federations.ChangeDraft, sent map[string]federations.Rend
 	for _, r := range d.Sit.Replicas {
 		switch {
 		case !d.Differs:
-			plan.Replicas = append(plan.Replicas, around.line(r.At, federations.PlanNone, "its definition is the same"))
+			plan.Replicas = append(plan.Replicas, around.line(r.At, federations.ActionNone, "its definition is the same"))
 		case view.MemberOf(d.Next.Members, r.At.UID) < 0:
-			plan.Replicas = append(plan.Replicas, around.line(r.At, federations.PlanRemove,
+			plan.Replicas = append(plan.Replicas, around.line(r.At, federations.ActionRemove,
 				"no member any more: its storage is detached, then it is deleted; buckets and objects stay, and running jobs end first"))
 		}
 		plan.Warnings = append(plan.Warnings, around.ofReplica(r, before)...)
@@ -79,7 +79,7 @@ func describeChange(d *federations.ChangeDraft, sent map[string]federations.Rend
 }
 
 // describe begins the plan of a federation's next record.
-func describe(f *record.Federation, action federations.PlanAction, fence int64) *Plan {
+func describe(f *record.Federation, action federations.Action, fence int64) *Plan {
 	plan := &Plan{
 		Action: action, GroupID: f.GroupID, Owner: f.Owner, Fence: fence, Deployment: f.Deployment, Topology: f.Topology,
 	}
@@ -89,14 +89,14 @@ func describe(f *record.Federation, action federations.PlanAction, fence int64) 
 	return plan
 }
 
-func (s surroundings) line(m record.Member, action federations.PlanAction, reasons ...string) Replica {
+func (s surroundings) line(m record.Member, action federations.Action, reasons ...string) Replica {
 	return Replica{
 		ClusterID: m.ClusterID, ServiceName: m.ServiceName, Action: action, Reasons: reasons, Delay: s.clusters[m.ClusterID].queue,
 	}
 }
 
 func (s surroundings) created(r federations.Rendered) Replica {
-	out := s.line(r.At, federations.PlanCreate)
+	out := s.line(r.At, federations.ActionCreate)
 	out.Votes, out.Left, out.Spec = true, r.Left, r.SpecDigest(true)
 	if r.Origin != nil {
 		out.Reasons = append(out.Reasons, storageWords(r.Origin))
@@ -108,7 +108,7 @@ func (s surroundings) created(r federations.Rendered) Replica {
 }
 
 func (s surroundings) updated(r, before federations.Rendered, generation int64) Replica {
-	out := s.line(r.At, federations.PlanUpdate)
+	out := s.line(r.At, federations.ActionUpdate)
 	out.Left, out.Spec = r.Left, r.SpecDigest(false)
 	out.Fields, out.Secrets = compared(before.Public, r.Public, federations.WithoutToken(before.Patch), r.Secrets())
 	if names := topFields(out.Fields, out.Secrets); len(names) > 0 {

@@ -31,7 +31,7 @@ type Request struct {
 // Plan is what a definition would write, and why. A request that carries its
 // Digest writes exactly that, or nothing.
 type Plan struct {
-	Action  federations.PlanAction
+	Action  federations.Action
 	Service string
 	Cluster string
 	GroupID string
@@ -60,7 +60,7 @@ type Plan struct {
 // Replica is what would be written to one cluster.
 type Replica struct {
 	ClusterID, ServiceName string
-	Action                 federations.PlanAction
+	Action                 federations.Action
 	// Votes says that its cluster votes before anything is made.
 	Votes bool
 	// Delay is how long the cluster's write queue is now.
@@ -84,10 +84,10 @@ type Warning struct {
 	Message                string
 }
 
-// PlanService says what a definition would do if it was sent now, by the same steps as a real
+// Make says what a definition would do if it was sent now, by the same steps as a real
 // request: it creates the service, or changes the caller's existing one. It returns the errors
 // that a real request would have before a cluster is asked. It writes nothing.
-func (c *Planner) PlanService(ctx context.Context, caller identity.Caller, req Request) (*Plan, error) {
+func (c *Planner) Make(ctx context.Context, caller identity.Caller, req Request) (*Plan, error) {
 	tries := gate.NewRetries()
 	for {
 		if err := c.gate.Fresh(ctx); err != nil {
@@ -131,7 +131,7 @@ func (c *Planner) plan(ctx context.Context, caller identity.Caller, req Request)
 // locations is taken.
 func (c *Planner) creatable(caller identity.Caller, req Request) error {
 	s := req.Service.Clone()
-	token := tokens.Offered(caller, s.TakeRefreshToken())
+	token := tokens.GivenBy(caller, s.TakeRefreshToken())
 	g, _, err := c.federations.Validate(caller, s, federations.CreateRequest{Deployment: req.Deployment}, token)
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (c *Planner) creatable(caller identity.Caller, req Request) error {
 
 func (c *Planner) planCreate(caller identity.Caller, req Request) (*Plan, error) {
 	s := req.Service.Clone()
-	token := tokens.Offered(caller, s.TakeRefreshToken())
+	token := tokens.GivenBy(caller, s.TakeRefreshToken())
 	d, err := c.federations.DraftCreate(caller, s, federations.CreateRequest{RequestID: record.NewUID(), Deployment: req.Deployment}, "", token)
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (c *Planner) planCreate(caller identity.Caller, req Request) (*Plan, error)
 
 func (c *Planner) planChange(ctx context.Context, caller identity.Caller, p view.MemberRef, s *oscar.Service) (*Plan, error) {
 	s = s.Clone()
-	id := federations.Change{Caller: caller, Claim: request.Claim{RequestID: record.NewUID()}, Token: tokens.Offered(caller, s.TakeRefreshToken())}
+	id := federations.Change{Caller: caller, Claim: request.Claim{RequestID: record.NewUID()}, Token: tokens.GivenBy(caller, s.TakeRefreshToken())}
 	d, err := c.federations.DraftChange(ctx, id, p, federations.ReplaceBy(s))
 	if err != nil {
 		return nil, err

@@ -207,14 +207,14 @@ func (c *Controller) restoreFederation(ctx context.Context, req ResolveRequest, 
 	if err != nil {
 		return &fault.Error{Code: fault.CodeInvalid, Message: err.Error()}
 	}
-	fed := federations.FederationOf(s)
+	fed := federations.OfService(s)
 	fed.Topology, fed.Deployment, fed.Drift, fed.Members = settings.Topology, settings.Deployment, settings.Drift, nil
 	for _, m := range left[1:] {
 		fed.Members = append(fed.Members, oscar.Member{Type: oscar.MemberOSCAR, ClusterID: m.cluster, ServiceName: m.orphan.ServiceName})
 	}
 	tries := gate.NewRetries()
 	for {
-		g, fence, err := c.federations.Validate(federations.Administrator(), s.Clone(), federations.CreateRequest{}, tokens.OfferedToken{})
+		g, fence, err := c.federations.Validate(federations.Administrator(), s.Clone(), federations.CreateRequest{}, tokens.Given{})
 		if err != nil {
 			return err
 		}
@@ -234,7 +234,7 @@ func (c *Controller) restoreFederation(ctx context.Context, req ResolveRequest, 
 func (c *Controller) commitBack(ctx context.Context, req ResolveRequest, owner string, s *oscar.Service, g *topology.Graph, fence int64, uid string, left []lostMember) error {
 	now := c.cfg.Now()
 	caller := identity.Caller{Subject: owner}
-	fed := federations.NewFederation(caller, s, g, federations.CreateRequest{RequestID: req.RequestID}, "", now)
+	fed := federations.NewRecord(caller, s, g, federations.CreateRequest{RequestID: req.RequestID}, "", now)
 	fed.UID, fed.Phase = uid, record.PhaseReady
 	fed.Generation, fed.Epoch = left[0].orphan.Generation, left[0].orphan.Epoch
 	lives := map[string]record.Orphan{}

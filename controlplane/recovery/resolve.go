@@ -34,7 +34,7 @@ const maxJump = 1_000_000
 
 // Resolve ends one difference as a person decides, and answers how it was.
 func (c *Controller) Resolve(ctx context.Context, caller identity.Caller, req ResolveRequest) (*v1.Difference, error) {
-	req.RequestID = request.RequestID(req.RequestID)
+	req.RequestID = request.ID(req.RequestID)
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (c *Controller) keepCluster(ctx context.Context, caller identity.Caller, re
 func membersBy(req federations.ReplicasRequest) federations.Edit {
 	return func(old *oscar.Service) (*oscar.Service, error) {
 		s := old.Clone()
-		members, err := req.Apply(federations.FederationOf(s).Members)
+		members, err := req.Apply(federations.OfService(s).Members)
 		if err != nil {
 			return nil, err
 		}

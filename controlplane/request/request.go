@@ -135,8 +135,8 @@ func (c *Controller) Reserve(caller identity.Caller, account string, size int64)
 	}, nil
 }
 
-// RequestID is the given id of a request, or a new one.
-func RequestID(given string) string {
+// ID is the given id of a request, or a new one.
+func ID(given string) string {
 	if given == "" {
 		return record.NewUID()
 	}

@@ -229,7 +229,7 @@ func (c *Controller) whyNoLog(caller identity.Caller, name string) string {
 	if !ours {
 		return ""
 	}
-	view, err := c.jobs.JobAsSeen(caller, id)
+	view, err := c.jobs.Lookup(caller, id)
 	if err != nil {
 		return ""
 	}

@@ -48,7 +48,7 @@ type Answer struct {
 // if nothing was sent yet. A member is asked on its syncer's stream, which leads to the
 // cluster that has proven to be it; without one at its registered address.
 func (c *Controller) Invoke(ctx context.Context, caller identity.Caller, req Request) (*Answer, error) {
-	p, err := c.jobs.MemberForJob(ctx, caller, jobs.Request{Service: req.Service, ClusterID: req.ClusterID})
+	p, err := c.jobs.FindMember(ctx, caller, jobs.Request{Service: req.Service, ClusterID: req.ClusterID})
 	if err != nil {
 		return nil, err
 	}

@@ -26,9 +26,9 @@ import (
 // purposeAccess is the purpose of the envelope around an access token.
 const purposeAccess = "access_token"
 
-// TokenMargin is how long a token must remain valid after the votes, so that its service can be
+// Margin is how long a token must remain valid after the votes, so that its service can be
 // made.
-const TokenMargin = 15 * time.Second
+const Margin = 15 * time.Second
 
 // AccessToken is the access token of a caller for a federation that he owns; nil for the
 // administrator, whose services belong to the clusters themselves.
@@ -61,7 +61,7 @@ func (b *AccessToken) CheckLife(now time.Time, need time.Duration) error {
 }
 
 // Usable says whether the token lives long enough to be sent.
-func (b *AccessToken) Usable(now time.Time) bool { return b != nil && b.expires.Sub(now) > TokenMargin }
+func (b *AccessToken) Usable(now time.Time) bool { return b != nil && b.expires.Sub(now) > Margin }
 
 // SealAccess seals a token for each of the clusters whose key is known.
 func (c *Controller) SealAccess(b *AccessToken, f *record.Federation, clusters []string) ([]gate.Staged, error) {
@@ -119,9 +119,9 @@ func ClustersWanting(s view.Situation) []string {
 	return out
 }
 
-// DropTokens deletes the access tokens of a federation that has nothing more to make. The
+// Drop deletes the access tokens of a federation that has nothing more to make. The
 // administrator's federations have none.
-func DropTokens(f *record.Federation, tx *store.Txn) {
+func Drop(f *record.Federation, tx *store.Txn) {
 	if f.Owner == identity.Admin {
 		return
 	}
@@ -140,8 +140,8 @@ func (c *Controller) accessTokenExpired(t *record.Tokens, revision int64) bool {
 	return c.gate.Age(revision) > time.Duration(t.LifeS)*time.Second
 }
 
-// SweepTokens deletes the expired access tokens below a prefix.
-func (c *Controller) SweepTokens(ctx context.Context, prefix string) error {
+// Sweep deletes the expired access tokens below a prefix.
+func (c *Controller) Sweep(ctx context.Context, prefix string) error {
 	items, _, err := c.store.List(ctx, prefix)
 	if err != nil {
 		return err

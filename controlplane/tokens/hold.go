@@ -19,18 +19,18 @@ const MaxRefreshToken = 8 << 10
 // RefreshTokenPath is where a definition holds the token, for violations.
 const RefreshTokenPath = "environment.secrets." + oscar.RefreshTokenKey
 
-// OfferedToken is a refresh token that a caller gave.
-type OfferedToken struct {
+// Given is a refresh token that a caller gave.
+type Given struct {
 	Token string
 	// Issuer and Client say who issued it, and to which client; empty for the holder's
 	// configured ones.
 	issuer, client string
 }
 
-// Offered is the refresh token in a definition. Its issuer is the issuer of the caller's own
+// GivenBy is the refresh token in a definition. Its issuer is the issuer of the caller's own
 // token.
-func Offered(caller identity.Caller, token string) OfferedToken {
-	return OfferedToken{Token: token, issuer: caller.Issuer(), client: caller.ClientID()}
+func GivenBy(caller identity.Caller, token string) Given {
+	return Given{Token: token, issuer: caller.Issuer(), client: caller.ClientID()}
 }
 
 // CheckRefreshToken refuses a token that no issuer could give: RFC 6749 A.17 allows visible
@@ -58,7 +58,7 @@ func CheckRefreshToken(token, path string) error {
 
 // NewHold seals a refresh token to the cluster that is to hold it, and to no other. before is
 // the hold that it replaces; nil for none.
-func (c *Controller) NewHold(fed *record.Federation, holder, recipient, requestID string, t OfferedToken, before *record.Hold) (*record.Hold, error) {
+func (c *Controller) NewHold(fed *record.Federation, holder, recipient, requestID string, t Given, before *record.Hold) (*record.Hold, error) {
 	now := c.cfg.Now()
 	h := &record.Hold{
 		V: record.Version, Order: record.HoldKeep, Serial: before.After(now), RequestID: requestID, Owner: fed.Owner,

@@ -56,17 +56,17 @@ func (c *Controller) GiveRefreshToken(ctx context.Context, caller identity.Calle
 		return nil, err
 	}
 	defer release()
-	token := Offered(caller, req.Token)
+	token := GivenBy(caller, req.Token)
 	if req.Issuer != "" {
 		token.issuer, token.client = req.Issuer, req.Client
 	} else if req.Client != "" {
 		token.client = req.Client
 	}
-	return c.orderHold(ctx, caller, service, req.ClusterID, c.Keeping(token, request.RequestID(req.RequestID)))
+	return c.orderHold(ctx, caller, service, req.ClusterID, c.Keeping(token, request.ID(req.RequestID)))
 }
 
 // Keeping orders the holder to keep a token, unless it keeps that one already.
-func (c *Controller) Keeping(token OfferedToken, requestID string) NextHold {
+func (c *Controller) Keeping(token Given, requestID string) NextHold {
 	return func(fed *record.Federation, holder string, before *record.Hold, lost bool) (*record.Hold, error) {
 		if before != nil && before.Order == record.HoldKeep && before.Mark == c.markOf(token.Token) && !lost {
 			return nil, nil
@@ -89,7 +89,7 @@ func (c *Controller) DropRefreshToken(ctx context.Context, caller identity.Calle
 			return nil, nil
 		}
 		next := before.Ended(record.HoldRevoke, c.cfg.Now())
-		next.RequestID = request.RequestID(req)
+		next.RequestID = request.ID(req)
 		return next, nil
 	})
 }

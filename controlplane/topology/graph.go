@@ -37,8 +37,8 @@ func Canonical(topology string) string {
 	return topology
 }
 
-// CanonicalTopology is the graph's topology in the words of OSCAR v4.
-func (g *Graph) CanonicalTopology() string { return Canonical(g.Topology) }
+// Canonical is the graph's topology in the words of OSCAR v4.
+func (g *Graph) Canonical() string { return Canonical(g.Topology) }
 
 // Replicas are the nodes that are deployed, the coordinator first.
 func (g *Graph) Replicas() []Node {
@@ -58,7 +58,7 @@ func (g *Graph) Sees(i int) []int {
 	if i < 0 || i >= len(g.Nodes) || !g.Nodes[i].Replica() {
 		return out
 	}
-	topology := g.CanonicalTopology()
+	topology := g.Canonical()
 	if topology != oscar.TopologyMesh && (topology != oscar.TopologyStar || !g.Nodes[i].Coordinator) {
 		return out
 	}

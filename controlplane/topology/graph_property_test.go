@@ -64,7 +64,7 @@ func TestTopologiesAgainstAnOracle(t *testing.T) {
 		if got := len(g.Edges()); got != edges {
 			t.Fatalf("Edges gives %d, Sees %d", got, edges)
 		}
-		switch g.CanonicalTopology() {
+		switch g.Canonical() {
 		case "none":
 			if edges != 0 {
 				t.Fatalf("none has %d edges", edges)

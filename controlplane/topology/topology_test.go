@@ -74,8 +74,8 @@ func TestEdges(t *testing.T) {
 		if diff := cmp.Diff(want, g.Edges()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", topology, diff)
 		}
-		if g.Topology != topology || g.CanonicalTopology() != strings.Replace(topology, "tree", "star", 1) {
-			t.Errorf("%s is shown as %s and %s", topology, g.Topology, g.CanonicalTopology())
+		if g.Topology != topology || g.Canonical() != strings.Replace(topology, "tree", "star", 1) {
+			t.Errorf("%s is shown as %s and %s", topology, g.Topology, g.Canonical())
 		}
 	}
 }

@@ -233,9 +233,9 @@ func (d dev) join(ctx context.Context, g *errgroup.Group, cp *controlplane.Contr
 	admin := identity.Caller{Subject: identity.Admin, Administrator: true}
 	for _, c := range ids {
 		spec := clusters.Spec{ClusterID: c.ClusterID, Endpoint: c.Endpoint}
-		reg, err := cp.Clusters.RegisterCluster(started, admin, spec)
+		reg, err := cp.Clusters.Register(started, admin, spec)
 		if e := (*fault.Error)(nil); errors.As(err, &e) && e.Code == fault.CodeAlreadyExists {
-			reg, err = cp.Clusters.UpdateCluster(started, admin, spec)
+			reg, err = cp.Clusters.Update(started, admin, spec)
 		}
 		if err != nil {
 			return fmt.Errorf("register %s: %w", c.ClusterID, err)
@@ -245,7 +245,7 @@ func (d dev) join(ctx context.Context, g *errgroup.Group, cp *controlplane.Contr
 		}
 	}
 	for _, c := range ids {
-		if err := cp.Clusters.AwaitCluster(started, c.ClusterID); err != nil {
+		if err := cp.Clusters.Await(started, c.ClusterID); err != nil {
 			return fmt.Errorf("wait for the syncer of %s: %w", c.ClusterID, err)
 		}
 	}

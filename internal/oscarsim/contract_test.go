@@ -55,7 +55,7 @@ func contractHolds(t *testing.T, cfg oscarsim.Config, token string) {
 			t.Errorf("left behind: services %v, buckets %v, secrets %v, jobs %v", sim.Services(), sim.Buckets(), st.Secrets, st.Jobs)
 		}
 	})
-	contract.RunContract(t, contract.Target{
+	contract.Run(t, contract.Target{
 		URL: url, User: user, Password: password, Token: token, Prefix: "ct0",
 		Client: &http.Client{Transport: transport, Timeout: time.Minute},
 	})

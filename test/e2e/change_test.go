@@ -107,7 +107,7 @@ func TestAChangeThatIsRenderedAgainOverwritesNoSpec(t *testing.T) {
 				return nil
 			case <-time.After(time.Duration(min(2+i, 500)) * time.Millisecond): // seldom enough in the end for any machine
 			}
-			if _, err := w.CP.Clusters.SetClusterState(ctx, admin, d, []string{"cordoned", "active"}[i%2]); err != nil && ctx.Err() == nil {
+			if _, err := w.CP.Clusters.SetState(ctx, admin, d, []string{"cordoned", "active"}[i%2]); err != nil && ctx.Err() == nil {
 				return err
 			}
 		}

@@ -106,18 +106,18 @@ func TestAnOrdinaryChangeDropsWhatANewerVersionWrote(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, paused := range []bool{true, false} {
-		if _, err := w.CP.Federations.PauseFederation(t.Context(), admin, names[0], "", "", paused); err != nil {
+		if _, err := w.CP.Federations.Pause(t.Context(), admin, names[0], "", "", paused); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, state := range []string{"cordoned", "paused", "active"} {
-		if _, err := w.CP.Clusters.SetClusterState(t.Context(), admin, b, state); err != nil {
+		if _, err := w.CP.Clusters.SetState(t.Context(), admin, b, state); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w.Cluster(c).Stop()
 	w.Cluster(c).Start()
-	if _, err := w.CP.Jobs.CancelJob(t.Context(), admin, jobs.Order{Job: job}); err != nil {
+	if _, err := w.CP.Jobs.Cancel(t.Context(), admin, jobs.Order{Job: job}); err != nil {
 		t.Fatal(err)
 	}
 	w.AwaitJob(job, record.JobCancelled)

@@ -104,7 +104,7 @@ func TestRemovingAClusterThatIsAlive(t *testing.T) {
 	w.Register(w.Cluster(c))
 	w.Cluster(c).Stop()
 	w.Cluster(c).Start(accepting(w, c))
-	if err := w.CP.Clusters.AwaitCluster(t.Context(), c); err != nil {
+	if err := w.CP.Clusters.Await(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.CP.Federations.ChangeReplicas(t.Context(), admin, names[0], federations.ReplicasRequest{

@@ -44,7 +44,7 @@ func TestANewClusterUnderTheOldID(t *testing.T) {
 		return err == nil && v.Reason == "OtherRegistration" && !v.Alive
 	})
 	fresh.Start()
-	if err := w.CP.Clusters.AwaitCluster(t.Context(), c); err != nil {
+	if err := w.CP.Clusters.Await(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	// The same place again, on the new machine.
@@ -85,7 +85,7 @@ func TestAnOldMachineThatIsAliveMakesWay(t *testing.T) {
 	w.Register(fresh)
 	old.Sim.ClearFaults()
 	fresh.Start()
-	if err := w.CP.Clusters.AwaitCluster(t.Context(), c); err != nil {
+	if err := w.CP.Clusters.Await(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	w.Eventually("it is the new one that is alive", func() bool {

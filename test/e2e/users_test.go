@@ -148,7 +148,7 @@ func TestASyncerThatKeepsWatchingIsToldNothingOfTheNextClusterOfItsName(t *testi
 	w.Eventually("the former cluster is nobody", func() bool { return !slices.Contains(users(w), access.Syncer(c, former)) })
 	w.Eventually("its watch is cut", func() bool { return !spy.Healthy() })
 	w.Cluster(c).Start(accepting(w, c))
-	if err := w.CP.Clusters.AwaitCluster(t.Context(), c); err != nil {
+	if err := w.CP.Clusters.Await(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := create(w, body); err != nil {
@@ -227,7 +227,7 @@ func TestAClusterThatWritesTooMuchIsRevokedUntilItIsReadmitted(t *testing.T) {
 		t.Errorf("the audit says %q", told)
 	}
 	w.Cluster(c).Start()
-	if err := w.CP.Clusters.AwaitCluster(t.Context(), c); err != nil {
+	if err := w.CP.Clusters.Await(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	w.Eventually("all are ready", func() bool { return ready(w) })

@@ -148,7 +148,7 @@ func TestAHostileSyncer(t *testing.T) {
 func restoreRecipient(h hostile, w *world.World) {
 	w.T.Helper()
 	h.write(record.ObservedClusterKey(h.id), fmt.Sprintf(`{"v":1,"recipient":%q}`, w.Cluster(h.id).Recipient()))
-	if err := w.CP.Clusters.AwaitCluster(w.T.Context(), h.id); err != nil {
+	if err := w.CP.Clusters.Await(w.T.Context(), h.id); err != nil {
 		w.T.Fatal(err)
 	}
 }

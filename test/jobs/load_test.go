@@ -158,7 +158,7 @@ func (l *load) ask(ctx context.Context, to plane, i int, req jobs.Request) (*job
 			return nil, err
 		}
 	}
-	return to.Jobs.SubmitJob(ctx, as, req)
+	return to.Jobs.Submit(ctx, as, req)
 }
 
 // order cancels a job, if it can be asked at this moment.
@@ -166,7 +166,7 @@ func (l *load) order(i, at int) {
 	to := l.p.pick(at)
 	ctx, cancel := context.WithTimeout(to.life, 5*time.Second)
 	defer cancel()
-	if _, err := to.Jobs.CancelJob(ctx, caller(i%federationCount), jobs.Order{Job: l.accepted[i]}); err == nil {
+	if _, err := to.Jobs.Cancel(ctx, caller(i%federationCount), jobs.Order{Job: l.accepted[i]}); err == nil {
 		l.cancel.Add(1)
 		l.cancelled.Store(i, true)
 	}

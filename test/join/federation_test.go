@@ -169,7 +169,7 @@ func (f *federation) await(ids ...string) {
 	ctx, cancel := context.WithTimeout(f.T.Context(), await.Limit)
 	defer cancel()
 	for _, id := range ids {
-		if err := f.CP.Clusters.AwaitCluster(ctx, id); err != nil {
+		if err := f.CP.Clusters.Await(ctx, id); err != nil {
 			f.T.Fatalf("the syncer of %s did not connect: %v", id, err)
 		}
 	}

@@ -46,7 +46,7 @@ func TestTheDaemonLeadsByItsKubeconfig(t *testing.T) {
 			t.Log(log.String())
 		}
 	}()
-	if err := w.CP.Clusters.AwaitCluster(t.Context(), id); err != nil {
+	if err := w.CP.Clusters.Await(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	system, err := shared.Cluster(t).Client().CoreV1().Namespaces().Get(t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})

@@ -202,7 +202,7 @@ func TestTheSyncerOfAnotherControlPlaneWaits(t *testing.T) {
 		t.Error("their syncer holds a session, and cannot write")
 	}
 	w.Cluster(cluster).Stop()
-	if err := others.CP.Clusters.AwaitCluster(t.Context(), theirs); err != nil {
+	if err := others.CP.Clusters.Await(t.Context(), theirs); err != nil {
 		t.Errorf("their syncer does not go on: %v", err)
 	}
 }

@@ -43,7 +43,7 @@ func (w *World) startClusters() {
 	}
 	for _, id := range w.opts.Clusters {
 		w.clusters[id].Start()
-		if err := w.CP.Clusters.AwaitCluster(w.T.Context(), id); err != nil {
+		if err := w.CP.Clusters.Await(w.T.Context(), id); err != nil {
 			w.T.Fatalf("the syncer of %s did not connect: %v", id, err)
 		}
 	}

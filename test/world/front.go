@@ -89,7 +89,7 @@ func (w *World) AwaitStreams(cp *controlplane.ControlPlane) {
 	w.T.Helper()
 	for id := range w.clusters {
 		w.Eventually("a stream of "+id, func() bool {
-			c, err := cp.Clusters.Cluster(w.T.Context(), identity.Caller{Subject: identity.Admin, Administrator: true}, id)
+			c, err := cp.Clusters.Get(w.T.Context(), identity.Caller{Subject: identity.Admin, Administrator: true}, id)
 			return err == nil && c.Stream
 		})
 	}

@@ -18,7 +18,7 @@ func QuickJobs(c *oscarsim.Config) {
 // Submit sends an event to a service as the administrator, and answers the job's id.
 func (w *World) Submit(service, event string) string {
 	w.T.Helper()
-	job, err := w.CP.Jobs.SubmitJob(w.T.Context(), identity.Caller{Subject: identity.Admin, Administrator: true},
+	job, err := w.CP.Jobs.Submit(w.T.Context(), identity.Caller{Subject: identity.Admin, Administrator: true},
 		jobs.Request{Service: service, Event: []byte(event)})
 	if err != nil {
 		w.T.Fatal(err)

@@ -1,5 +1,5 @@
 // Package contract owns the facts about an OSCAR Manager v4.1.2 that this project builds on, one test case each, with
-// the literal status and body that a real one was seen to answer. RunContract runs them over HTTP against any OSCAR
+// the literal status and body that a real one was seen to answer. Run runs them over HTTP against any OSCAR
 // with the administrator's Basic credentials: the simulator in every test run, a real one with
 //
 //	OSCAR_URL=https://oscar.example.org OSCAR_USER=oscar OSCAR_PASSWORD_FILE=pw \

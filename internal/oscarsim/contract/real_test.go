@@ -35,5 +35,5 @@ func TestRealOSCAR(t *testing.T) {
 	var random [3]byte
 	rand.Read(random[:]) // never fails
 	target.Prefix = "ct" + hex.EncodeToString(random[:])
-	contract.RunContract(t, target)
+	contract.Run(t, target)
 }

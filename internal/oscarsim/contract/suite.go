@@ -42,8 +42,8 @@ type provider struct {
 	Region    string `json:"region"`
 }
 
-// RunContract checks every fact, in order: creates and deletes must not overlap.
-func RunContract(t *testing.T, target Target) {
+// Run checks every fact, in order: creates and deletes must not overlap.
+func Run(t *testing.T, target Target) {
 	if target.Client == nil {
 		target.Client = &http.Client{Timeout: 2 * time.Minute}
 	}
