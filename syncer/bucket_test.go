@@ -57,17 +57,19 @@ func (r *rig) serviceOf(user, name, bucket string) {
 func TestABucketOfSomebodyElseIsNotAttached(t *testing.T) {
 	for _, tc := range strangers {
 		t.Run(tc.what, func(t *testing.T) {
-			r := newRig(t, oscarsim.Config{})
-			tc.make(r, "grayify")
-			r.start()
-			p := newReplica("grayify")
-			p.left = []string{"grayify"}
-			r.want(p, record.IntentPrepare)
-			o := r.await(p, record.PhaseRefused)
-			if o.Reason != record.ReasonForeignBucket && o.Reason != record.ReasonBucketLeft {
-				t.Errorf("refused with %s: %s", o.Reason, o.Message)
-			}
-			r.equalCalls(p.name)
+			inVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{})
+				tc.make(r, "grayify")
+				r.start()
+				p := newReplica("grayify")
+				p.left = []string{"grayify"}
+				r.want(p, record.IntentPrepare)
+				o := r.await(p, record.PhaseRefused)
+				if o.Reason != record.ReasonForeignBucket && o.Reason != record.ReasonBucketLeft {
+					t.Errorf("refused with %s: %s", o.Reason, o.Message)
+				}
+				r.equalCalls(p.name)
+			})
 		})
 	}
 }
@@ -77,18 +79,20 @@ func TestABucketOfSomebodyElseIsNotAttached(t *testing.T) {
 func TestABucketThatBecameSomebodyElsesIsNotAttached(t *testing.T) {
 	for _, tc := range strangers {
 		t.Run(tc.what, func(t *testing.T) {
-			r := newRig(t, oscarsim.Config{})
-			r.start()
-			p := newReplica("grayify")
-			p.left = []string{"grayify"}
-			r.want(p, record.IntentPrepare)
-			r.await(p, record.PhasePrepared)
-			tc.make(r, "grayify")
-			r.want(p, record.IntentApply)
-			r.await(p, record.PhaseFailed, func(o *record.Observed) bool {
-				return o.Reason == record.ReasonForeignBucket || o.Reason == record.ReasonBucketLeft
+			inVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{})
+				r.start()
+				p := newReplica("grayify")
+				p.left = []string{"grayify"}
+				r.want(p, record.IntentPrepare)
+				r.await(p, record.PhasePrepared)
+				tc.make(r, "grayify")
+				r.want(p, record.IntentApply)
+				r.await(p, record.PhaseFailed, func(o *record.Observed) bool {
+					return o.Reason == record.ReasonForeignBucket || o.Reason == record.ReasonBucketLeft
+				})
+				r.equalCalls(p.name)
 			})
-			r.equalCalls(p.name)
 		})
 	}
 }
@@ -98,43 +102,49 @@ func TestABucketThatBecameSomebodyElsesIsNotAttached(t *testing.T) {
 func TestAVanishedServiceIsNotMadeAgainOverSomebodyElsesBucket(t *testing.T) {
 	for _, tc := range strangers {
 		t.Run(tc.what, func(t *testing.T) {
-			r := newRig(t, oscarsim.Config{})
-			stop := r.start()
-			p := newReplica("grayify")
-			r.makeReady(p)
-			stop()
-			r.ask(http.MethodDelete, "/system/services/grayify", "")
-			tc.make(r, "grayify")
-			r.start()
-			r.await(p, record.PhaseFailed, func(o *record.Observed) bool {
-				return o.Reason == record.ReasonForeignBucket || o.Reason == record.ReasonBucketLeft
+			inVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{})
+				stop := r.start()
+				p := newReplica("grayify")
+				r.makeReady(p)
+				stop()
+				r.ask(http.MethodDelete, "/system/services/grayify", "")
+				tc.make(r, "grayify")
+				r.start()
+				r.await(p, record.PhaseFailed, func(o *record.Observed) bool {
+					return o.Reason == record.ReasonForeignBucket || o.Reason == record.ReasonBucketLeft
+				})
+				r.equalCalls(p.name, "create", "delete")
 			})
-			r.equalCalls(p.name, "create", "delete")
 		})
 	}
 }
 
 // TestABucketWithoutTagsThatWasLeftIsAttached: OSCAR's PUT makes a bucket without tags.
 func TestABucketWithoutTagsThatWasLeftIsAttached(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.sim.PutBucket("grayify", "in/mine")
-	r.watchBucketData("grayify")
-	r.start()
-	p := newReplica("grayify")
-	p.left = []string{"grayify"}
-	r.makeReady(p)
-	r.inPlace(p)
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.sim.PutBucket("grayify", "in/mine")
+		r.watchBucketData("grayify")
+		r.start()
+		p := newReplica("grayify")
+		p.left = []string{"grayify"}
+		r.makeReady(p)
+		r.inPlace(p)
+	})
 }
 
 // TestABucketThatAnotherServiceOfTheFederationLeftIsAttached: another service of
 // the federation made it, and this one takes its place.
 func TestABucketThatAnotherServiceOfTheFederationLeftIsAttached(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.leave("before", "grayify")
-	r.watchBucketData("grayify")
-	r.start()
-	p := newReplica("grayify")
-	p.left, p.leftBy = []string{"grayify"}, []string{"before"}
-	r.makeReady(p)
-	r.inPlace(p)
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.leave("before", "grayify")
+		r.watchBucketData("grayify")
+		r.start()
+		p := newReplica("grayify")
+		p.left, p.leftBy = []string{"grayify"}, []string{"before"}
+		r.makeReady(p)
+		r.inPlace(p)
+	})
 }

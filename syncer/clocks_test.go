@@ -35,19 +35,21 @@ func (o *restarting) Create(ctx context.Context, name string, body []byte, as ma
 func TestASyncerThatIsAheadDoesNotGiveUpOnAShortOutage(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"ten minutes ahead": 10 * time.Minute, "five hours behind": -5 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, oscarsim.Config{})
-			r.start(func(c *syncer.Config) {
-				o := &restarting{OSCAR: c.OSCAR}
-				o.refusals.Store(5)
-				c.OSCAR, c.Now = o, clock.Ahead(ahead)
+			inVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{})
+				r.start(func(c *syncer.Config) {
+					o := &restarting{OSCAR: c.OSCAR}
+					o.refusals.Store(5)
+					c.OSCAR, c.Now = o, clock.Ahead(ahead)
+				})
+				p := newReplica("grayify")
+				r.want(p, record.IntentPrepare)
+				r.await(p, record.PhasePrepared)
+				r.want(p, record.IntentApply, func(d *record.Desired) { d.DeadlineS = 60 })
+				ready := r.await(p, record.PhaseReady)
+				r.inPlace(p)
+				r.neverSaid(p.name, ready.DesiredRevision, record.PhaseFailed)
 			})
-			p := newReplica("grayify")
-			r.want(p, record.IntentPrepare)
-			r.await(p, record.PhasePrepared)
-			r.want(p, record.IntentApply, func(d *record.Desired) { d.DeadlineS = 60 })
-			ready := r.await(p, record.PhaseReady)
-			r.inPlace(p)
-			r.neverSaid(p.name, ready.DesiredRevision, record.PhaseFailed)
 		})
 	}
 }
@@ -72,20 +74,22 @@ func (r *rig) neverSaid(name string, since int64, phase record.Phase) {
 // TestASyncerThatIsAheadMakesTheServiceOfAUser: by its clock the owner's access token has
 // expired two hours ago. It is as good as it was when it was given, a moment ago.
 func TestASyncerThatIsAheadMakesTheServiceOfAUser(t *testing.T) {
-	r, p, i := newUser(t)
-	r.start(func(c *syncer.Config) { c.Now = clock.Ahead(3 * time.Hour) })
-	r.eventually("the syncer has a session", func() bool {
-		_, err := r.store.Get(t.Context(), record.SessionKey(clusterID))
-		return err == nil
+	inVirtualTime(t, func(t *testing.T) {
+		r, p, i := newUser(t)
+		r.start(func(c *syncer.Config) { c.Now = clock.Ahead(3 * time.Hour) })
+		r.eventually("the syncer has a session", func() bool {
+			_, err := r.store.Get(t.Context(), record.SessionKey(clusterID))
+			return err == nil
+		})
+		sealed, err := seal.Seal(seal.Header{Purpose: "access_token", Cluster: clusterID, UID: "fed", Generation: 1, Expires: inAnHour()},
+			[]byte(i.Token(alice, nil)), r.identity.Recipient())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.put(record.TokensKey(clusterID, "fed"), record.Tokens{V: 1, Generation: 1, Expires: record.At(inAnHour()), LifeS: 3600, Access: sealed})
+		r.want(p, record.IntentPrepare)
+		r.await(p, record.PhasePrepared)
+		r.want(p, record.IntentApply)
+		r.await(p, record.PhaseReady)
 	})
-	sealed, err := seal.Seal(seal.Header{Purpose: "access_token", Cluster: clusterID, UID: "fed", Generation: 1, Expires: inAnHour()},
-		[]byte(i.Token(alice, nil)), r.identity.Recipient())
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.put(record.TokensKey(clusterID, "fed"), record.Tokens{V: 1, Generation: 1, Expires: record.At(inAnHour()), LifeS: 3600, Access: sealed})
-	r.want(p, record.IntentPrepare)
-	r.await(p, record.PhasePrepared)
-	r.want(p, record.IntentApply)
-	r.await(p, record.PhaseReady)
 }

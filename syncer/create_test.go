@@ -48,24 +48,26 @@ func (r *rig) inPlace(p *replica) {
 }
 
 func TestCreateCoordinator(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.start()
-	p := newReplica("grayify")
-	p.extra = map[string]any{"namespace": "oscar", "log_level": "nonsense", "allowed_users": []any{" u ", ""}}
-	before := r.mirror.Revision()
-	o := r.makeReady(p)
-	r.inPlace(p)
-	r.equalCalls(p.name, "create")
-	if v, _ := r.sim.Service(p.name); v.Namespace != "oscar-svc" || !v.Registered || v.Webhook != p.token {
-		t.Errorf("namespace %q, webhook registered %v", v.Namespace, v.Registered)
-	}
-	if o.ReadBack == "" || !slices.Equal(o.BucketsMade, p.buckets) || o.Reason != record.ReasonApplied || o.ObservedGeneration != 1 || o.Vote == nil {
-		t.Errorf("report %+v", o)
-	}
-	// Nothing more is reported: a creation costs one vote and one report.
-	if n := r.reports(p.name, before); n != 2 {
-		t.Errorf("%d reports were written, want 2", n)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start()
+		p := newReplica("grayify")
+		p.extra = map[string]any{"namespace": "oscar", "log_level": "nonsense", "allowed_users": []any{" u ", ""}}
+		before := r.mirror.Revision()
+		o := r.makeReady(p)
+		r.inPlace(p)
+		r.equalCalls(p.name, "create")
+		if v, _ := r.sim.Service(p.name); v.Namespace != "oscar-svc" || !v.Registered || v.Webhook != p.token {
+			t.Errorf("namespace %q, webhook registered %v", v.Namespace, v.Registered)
+		}
+		if o.ReadBack == "" || !slices.Equal(o.BucketsMade, p.buckets) || o.Reason != record.ReasonApplied || o.ObservedGeneration != 1 || o.Vote == nil {
+			t.Errorf("report %+v", o)
+		}
+		// Nothing more is reported: a creation costs one vote and one report.
+		if n := r.reports(p.name, before); n != 2 {
+			t.Errorf("%d reports were written, want 2", n)
+		}
+	})
 }
 
 // reports counts how often the report about a service was written since.
@@ -99,48 +101,47 @@ func (r *rig) past(name string, from int64, tell func(*record.Observed)) {
 }
 
 func TestCreateWorker(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.start()
-	p := newReplica("worker")
-	p.coordinator = false
-	o := r.makeReady(p)
-	r.inPlace(p)
-	r.equalCalls(p.name, "create")
-	if _, ok := r.sim.Bucket("worker"); ok || len(o.BucketsMade) != 0 {
-		t.Errorf("a worker's creation made a bucket; reported %v", o.BucketsMade)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start()
+		p := newReplica("worker")
+		p.coordinator = false
+		o := r.makeReady(p)
+		r.inPlace(p)
+		r.equalCalls(p.name, "create")
+		if _, ok := r.sim.Bucket("worker"); ok || len(o.BucketsMade) != 0 {
+			t.Errorf("a worker's creation made a bucket; reported %v", o.BucketsMade)
+		}
+	})
 }
 
 // TestCreateSurvives: what OSCAR does to a POST, and what comes of it.
 func TestCreateSurvives(t *testing.T) {
 	for _, tc := range []struct {
-		fault  string
-		count  int
-		calls  []string
-		window time.Duration // until an unanswered POST is given up
+		fault string
+		count int
+		calls []string
 	}{
 		{fault: oscarsim.Fault500, count: 1, calls: []string{"create", "create"}},
 		{fault: oscarsim.Fault500, count: 2, calls: []string{"create", "create", "create"}},
 		{fault: oscarsim.Fault500After, count: 1, calls: []string{"create"}},
-		{fault: oscarsim.FaultLate, count: 1, calls: []string{"create"}, window: time.Minute},
-		{fault: oscarsim.FaultHang, count: 1, calls: []string{"create", "create"}, window: 2 * time.Second},
-		{fault: oscarsim.FaultRefuse, count: 1, calls: []string{"create", "create"}, window: 2 * time.Second},
+		{fault: oscarsim.FaultLate, count: 1, calls: []string{"create"}},
+		{fault: oscarsim.FaultHang, count: 1, calls: []string{"create", "create"}},
+		{fault: oscarsim.FaultRefuse, count: 1, calls: []string{"create", "create"}},
 	} {
 		t.Run(tc.fault, func(t *testing.T) {
-			r := newRig(t, oscarsim.Config{})
-			r.start(func(c *syncer.Config) {
-				if tc.window > 0 {
-					c.LateWindow = tc.window
-				}
+			inVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{})
+				r.start()
+				p := newReplica("grayify")
+				r.want(p, record.IntentPrepare)
+				r.await(p, record.PhasePrepared)
+				r.fault(oscarsim.OpCreate, tc.fault, tc.count)
+				r.want(p, record.IntentApply)
+				r.await(p, record.PhaseReady)
+				r.inPlace(p)
+				r.equalCalls(p.name, tc.calls...)
 			})
-			p := newReplica("grayify")
-			r.want(p, record.IntentPrepare)
-			r.await(p, record.PhasePrepared)
-			r.fault(oscarsim.OpCreate, tc.fault, tc.count)
-			r.want(p, record.IntentApply)
-			r.await(p, record.PhaseReady)
-			r.inPlace(p)
-			r.equalCalls(p.name, tc.calls...)
 		})
 	}
 }
@@ -168,28 +169,30 @@ func TestCreateFails(t *testing.T) {
 			record.ReasonCredentialRefused, 401, "password file", []string{"create"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := newRig(t, oscarsim.Config{})
-			r.start(func(c *syncer.Config) { c.Resync = time.Minute })
-			p := newReplica("grayify")
-			r.want(p, record.IntentPrepare)
-			r.await(p, record.PhasePrepared)
-			r.remove(record.SpecKey(clusterID, p.desired.Spec))
-			p.generation++ // the spec is immutable: another one
-			tc.prepare(r, p)
-			r.want(p, record.IntentApply)
-			o := r.await(p, record.PhaseFailed)
-			if o.Reason != tc.reason || o.Status != tc.status || !strings.Contains(o.Message, tc.mention) {
-				t.Errorf("failed with %s, status %d: %s\nwant %s, %d, %q", o.Reason, o.Status, o.Message, tc.reason, tc.status, tc.mention)
-			}
-			if o.Operation != "create" && tc.status != 0 {
-				t.Errorf("operation %q", o.Operation)
-			}
-			r.equalCalls(p.name, tc.calls...)
-			r.sim.ClearFaults()
-			// The rollback touches nothing that is not ours.
-			r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
-			r.await(p, record.PhaseDeleted)
-			r.equalCalls(p.name, tc.calls...)
+			inVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{})
+				r.start()
+				p := newReplica("grayify")
+				r.want(p, record.IntentPrepare)
+				r.await(p, record.PhasePrepared)
+				r.remove(record.SpecKey(clusterID, p.desired.Spec))
+				p.generation++ // the spec is immutable: another one
+				tc.prepare(r, p)
+				r.want(p, record.IntentApply)
+				o := r.await(p, record.PhaseFailed)
+				if o.Reason != tc.reason || o.Status != tc.status || !strings.Contains(o.Message, tc.mention) {
+					t.Errorf("failed with %s, status %d: %s\nwant %s, %d, %q", o.Reason, o.Status, o.Message, tc.reason, tc.status, tc.mention)
+				}
+				if o.Operation != "create" && tc.status != 0 {
+					t.Errorf("operation %q", o.Operation)
+				}
+				r.equalCalls(p.name, tc.calls...)
+				r.sim.ClearFaults()
+				// The rollback touches nothing that is not ours.
+				r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
+				r.await(p, record.PhaseDeleted)
+				r.equalCalls(p.name, tc.calls...)
+			})
 		})
 	}
 }
@@ -197,108 +200,118 @@ func TestCreateFails(t *testing.T) {
 // TestHalfCreated: OSCAR dies in the middle of a POST. The service is listed
 // without its buckets: that is not ready, and its removal leaves nothing.
 func TestHalfCreated(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.start()
-	p := newReplica("grayify")
-	r.want(p, record.IntentPrepare)
-	r.await(p, record.PhasePrepared)
-	r.fault(oscarsim.OpCreate, oscarsim.FaultCrash, 1)
-	r.want(p, record.IntentApply)
-	o := r.await(p, record.PhaseFailed)
-	if o.Reason != record.ReasonCreateFailed || !strings.Contains(o.Message, "half-created") {
-		t.Errorf("report %+v", o)
-	}
-	r.equalCalls(p.name, "create")
-	r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
-	r.await(p, record.PhaseDeleted)
-	if _, ok := r.sim.Service(p.name); ok {
-		t.Error("the half-created service is still there")
-	}
-	r.forget(p)
-	again := newReplica(p.name)
-	r.makeReady(again)
-	r.inPlace(again)
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start()
+		p := newReplica("grayify")
+		r.want(p, record.IntentPrepare)
+		r.await(p, record.PhasePrepared)
+		r.fault(oscarsim.OpCreate, oscarsim.FaultCrash, 1)
+		r.want(p, record.IntentApply)
+		o := r.await(p, record.PhaseFailed)
+		if o.Reason != record.ReasonCreateFailed || !strings.Contains(o.Message, "half-created") {
+			t.Errorf("report %+v", o)
+		}
+		r.equalCalls(p.name, "create")
+		r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
+		r.await(p, record.PhaseDeleted)
+		if _, ok := r.sim.Service(p.name); ok {
+			t.Error("the half-created service is still there")
+		}
+		r.forget(p)
+		again := newReplica(p.name)
+		r.makeReady(again)
+		r.inPlace(again)
+	})
 }
 
 // TestSlowCreateIsNotTakenForHalfCreated: the POST is given up and goes on. Its
 // service is listed, and its buckets come a little later.
 func TestSlowCreateIsNotTakenForHalfCreated(t *testing.T) {
-	r := newRig(t, oscarsim.Config{Latency: 1300 * time.Millisecond})
-	r.start(func(c *syncer.Config) { c.WriteTimeout, c.LateWindow = time.Second, time.Minute })
-	p := newReplica("grayify")
-	before := r.mirror.Revision()
-	r.makeReady(p)
-	r.inPlace(p)
-	if got, want := r.phases(p.name, before), "prepared ready"; got != want {
-		t.Errorf("reports %q, want %q", got, want)
-	}
-	r.equalCalls(p.name, "create")
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{Latency: 1300 * time.Millisecond})
+		r.start(func(c *syncer.Config) { c.WriteTimeout, c.LateWindow = time.Second, time.Minute })
+		p := newReplica("grayify")
+		before := r.mirror.Revision()
+		r.makeReady(p)
+		r.inPlace(p)
+		if got, want := r.phases(p.name, before), "prepared ready"; got != want {
+			t.Errorf("reports %q, want %q", got, want)
+		}
+		r.equalCalls(p.name, "create")
+	})
 }
 
 // TestAttach: the bucket that an earlier life left is taken over with its data.
 func TestAttach(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.start()
-	first := newReplica("grayify")
-	r.makeReady(first)
-	r.sim.PutBucket("grayify", "in/mine")
-	r.want(first, record.IntentDelete)
-	r.await(first, record.PhaseDeleted)
-	r.forget(first)
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start()
+		first := newReplica("grayify")
+		r.makeReady(first)
+		r.sim.PutBucket("grayify", "in/mine")
+		r.want(first, record.IntentDelete)
+		r.await(first, record.PhaseDeleted)
+		r.forget(first)
 
-	second := newReplica("grayify")
-	second.buckets = []string{"grayify", "grayify-new"}
-	o := r.makeReady(second)
-	r.inPlace(second)
-	if b, _ := r.sim.Bucket("grayify"); !slices.Contains(b.Objects, "in/mine") {
-		t.Errorf("objects %v", b.Objects)
-	}
-	if !slices.Equal(o.BucketsMade, []string{"grayify-new"}) {
-		t.Errorf("buckets reported as made by this life: %v", o.BucketsMade)
-	}
-	if calls := r.calls("grayify"); calls[3] != "create" || calls[4] != "update" {
-		t.Errorf("calls %v: want a create and then an update to attach", calls)
-	}
+		second := newReplica("grayify")
+		second.buckets = []string{"grayify", "grayify-new"}
+		o := r.makeReady(second)
+		r.inPlace(second)
+		if b, _ := r.sim.Bucket("grayify"); !slices.Contains(b.Objects, "in/mine") {
+			t.Errorf("objects %v", b.Objects)
+		}
+		if !slices.Equal(o.BucketsMade, []string{"grayify-new"}) {
+			t.Errorf("buckets reported as made by this life: %v", o.BucketsMade)
+		}
+		if calls := r.calls("grayify"); calls[3] != "create" || calls[4] != "update" {
+			t.Errorf("calls %v: want a create and then an update to attach", calls)
+		}
+	})
 }
 
 // TestRetryAfterRollbackAttaches: a rolled-back creation leaves its bucket, and
 // the same request works afterwards.
 func TestRetryAfterRollbackAttaches(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.start()
-	first := newReplica("grayify")
-	r.makeReady(first)
-	r.want(first, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
-	o := r.await(first, record.PhaseDeleted)
-	if !slices.Equal(o.BucketsMade, []string{"grayify"}) || o.Operation != "delete" {
-		t.Errorf("acknowledgement %+v: the bucket that is left is not named", o)
-	}
-	r.forget(first)
-	second := newReplica("grayify")
-	r.makeReady(second)
-	r.inPlace(second)
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start()
+		first := newReplica("grayify")
+		r.makeReady(first)
+		r.want(first, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
+		o := r.await(first, record.PhaseDeleted)
+		if !slices.Equal(o.BucketsMade, []string{"grayify"}) || o.Operation != "delete" {
+			t.Errorf("acknowledgement %+v: the bucket that is left is not named", o)
+		}
+		r.forget(first)
+		second := newReplica("grayify")
+		r.makeReady(second)
+		r.inPlace(second)
+	})
 }
 
 func TestChange(t *testing.T) {
 	for _, fault := range []string{"", oscarsim.Fault500, oscarsim.Fault500After, oscarsim.FaultHang, oscarsim.FaultLate, oscarsim.FaultRefuse, oscarsim.FaultCrash} {
 		t.Run("fault "+fault, func(t *testing.T) {
-			r := newRig(t, oscarsim.Config{})
-			r.start()
-			p := newReplica("grayify")
-			r.makeReady(p)
-			if fault != "" {
-				r.fault(oscarsim.OpUpdate, fault, 1)
-			}
-			p.generation, p.image, p.secret = 2, "example.org/other:2", "hush-second"
-			p.buckets = []string{"grayify", "grayify-more"}
-			r.want(p, record.IntentApply)
-			o := r.await(p, record.PhaseReady)
-			r.inPlace(p)
-			if o.ObservedGeneration != 2 || !slices.Equal(o.BucketsMade, p.buckets) {
-				t.Errorf("report %+v", o)
-			}
-			r.sim.Settle()
-			r.eventually("late work is undone", func() bool { v, _ := r.sim.Service(p.name); return v.Image == p.image })
+			inVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{})
+				r.start()
+				p := newReplica("grayify")
+				r.makeReady(p)
+				if fault != "" {
+					r.fault(oscarsim.OpUpdate, fault, 1)
+				}
+				p.generation, p.image, p.secret = 2, "example.org/other:2", "hush-second"
+				p.buckets = []string{"grayify", "grayify-more"}
+				r.want(p, record.IntentApply)
+				o := r.await(p, record.PhaseReady)
+				r.inPlace(p)
+				if o.ObservedGeneration != 2 || !slices.Equal(o.BucketsMade, p.buckets) {
+					t.Errorf("report %+v", o)
+				}
+				r.sim.Settle()
+				r.eventually("late work is undone", func() bool { v, _ := r.sim.Service(p.name); return v.Image == p.image })
+			})
 		})
 	}
 }
@@ -306,120 +319,133 @@ func TestChange(t *testing.T) {
 // TestAnOscarThatAnswers500IsToldFromTheFirstTryOn: one report, whatever the number
 // of tries, before the one that is the outcome.
 func TestAnOscarThatAnswers500IsToldFromTheFirstTryOn(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	// The report is written in the pause before the next try.
-	r.start(func(c *syncer.Config) { c.RetryPause = time.Second })
-	p := newReplica("grayify")
-	r.makeReady(p)
-	before := r.mirror.Revision()
-	p.generation, p.cpu = 2, "lots"
-	r.want(p, record.IntentApply)
-	o := r.await(p, record.PhaseFailed)
-	if got := r.phases(p.name, before); got != "applying failed" || o.Status != 500 {
-		t.Errorf("reported %q, %+v", got, o)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start()
+		p := newReplica("grayify")
+		r.makeReady(p)
+		before := r.mirror.Revision()
+		p.generation, p.cpu = 2, "lots"
+		r.want(p, record.IntentApply)
+		o := r.await(p, record.PhaseFailed)
+		if got := r.phases(p.name, before); got != "applying failed" || o.Status != 500 {
+			t.Errorf("reported %q, %+v", got, o)
+		}
+	})
 }
 
 func TestChangeFails(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.start()
-	p := newReplica("grayify")
-	r.makeReady(p)
-	p.generation, p.cpu = 2, "lots"
-	r.want(p, record.IntentApply)
-	o := r.await(p, record.PhaseFailed)
-	if o.Reason != record.ReasonUpdateFailed || o.Operation != "update" || o.Status != 500 || !strings.Contains(o.Message, "quantities") {
-		t.Errorf("report %+v", o)
-	}
-	if o.Applied() != 1 {
-		t.Errorf("generation %d is reported as in place", o.Applied())
-	}
-	// A better generation heals it.
-	p.generation, p.cpu = 3, "1"
-	r.want(p, record.IntentApply)
-	r.await(p, record.PhaseReady)
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start()
+		p := newReplica("grayify")
+		r.makeReady(p)
+		p.generation, p.cpu = 2, "lots"
+		r.want(p, record.IntentApply)
+		o := r.await(p, record.PhaseFailed)
+		if o.Reason != record.ReasonUpdateFailed || o.Operation != "update" || o.Status != 500 || !strings.Contains(o.Message, "quantities") {
+			t.Errorf("report %+v", o)
+		}
+		if o.Applied() != 1 {
+			t.Errorf("generation %d is reported as in place", o.Applied())
+		}
+		// A better generation heals it.
+		p.generation, p.cpu = 3, "1"
+		r.want(p, record.IntentApply)
+		r.await(p, record.PhaseReady)
+	})
 }
 
 func TestChangeOntoAForeignBucketIsRefused(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.start()
-	p := newReplica("grayify")
-	r.makeReady(p)
-	p.generation, p.buckets = 2, []string{"grayify", "canary-data"}
-	r.want(p, record.IntentApply)
-	r.await(p, record.PhaseFailed, because(record.ReasonForeignBucket))
-	r.equalCalls(p.name, "create")
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start()
+		p := newReplica("grayify")
+		r.makeReady(p)
+		p.generation, p.buckets = 2, []string{"grayify", "canary-data"}
+		r.want(p, record.IntentApply)
+		r.await(p, record.PhaseFailed, because(record.ReasonForeignBucket))
+		r.equalCalls(p.name, "create")
+	})
 }
 
 // TestWorkerChangeMakesBuckets: a PUT makes what is missing, and the report says so.
 func TestWorkerChangeMakesBuckets(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.start()
-	p := newReplica("worker")
-	p.coordinator = false
-	r.makeReady(p)
-	p.generation, p.image = 2, "example.org/other:2"
-	r.want(p, record.IntentApply)
-	if o := r.await(p, record.PhaseReady); !slices.Equal(o.BucketsMade, []string{"worker"}) {
-		t.Errorf("buckets made: %v", o.BucketsMade)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start()
+		p := newReplica("worker")
+		p.coordinator = false
+		r.makeReady(p)
+		p.generation, p.image = 2, "example.org/other:2"
+		r.want(p, record.IntentApply)
+		if o := r.await(p, record.PhaseReady); !slices.Equal(o.BucketsMade, []string{"worker"}) {
+			t.Errorf("buckets made: %v", o.BucketsMade)
+		}
+	})
 }
 
 // TestSecretsAreNotReported: OSCAR may quote what it was sent.
 func TestSecretsAreNotReported(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	proxy := r.quotingProxy()
-	r.start(func(c *syncer.Config) { c.OSCAR = proxy })
-	p := newReplica("grayify")
-	r.want(p, record.IntentApply)
-	o := r.await(p, record.PhaseFailed)
-	raw, err := json.Marshal(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(string(raw), p.secret) || strings.Contains(string(raw), p.token) {
-		t.Errorf("a secret was reported: %s", raw)
-	}
-	if !strings.Contains(o.Message, "***") {
-		t.Errorf("message %q: nothing was quoted, so nothing was shown", o.Message)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		proxy := r.quotingProxy()
+		r.start(func(c *syncer.Config) { c.OSCAR = proxy })
+		p := newReplica("grayify")
+		r.want(p, record.IntentApply)
+		o := r.await(p, record.PhaseFailed)
+		raw, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(raw), p.secret) || strings.Contains(string(raw), p.token) {
+			t.Errorf("a secret was reported: %s", raw)
+		}
+		if !strings.Contains(o.Message, "***") {
+			t.Errorf("message %q: nothing was quoted, so nothing was shown", o.Message)
+		}
+	})
 }
 
 // TestYesAndNothingDone: an OSCAR that answers success and does nothing is asked
 // three times, and not for ever.
 func TestYesAndNothingDone(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	creates := 0
-	liar := &proxy{OSCAR: r.config().OSCAR, create: func(context.Context, string, []byte, manager.Bearer, time.Duration) error { creates++; return nil }}
-	stop := r.start(func(c *syncer.Config) { c.OSCAR, c.Resync = liar, time.Hour })
-	p := newReplica("grayify")
-	r.want(p, record.IntentApply)
-	o := r.await(p, record.PhaseFailed)
-	if o.Reason != record.ReasonCreateFailed || !strings.Contains(o.Message, "does not list it") {
-		t.Errorf("report %+v", o)
-	}
-	stop()
-	if creates != 3 {
-		t.Errorf("it was asked %d times, want 3", creates)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		creates := 0
+		liar := &proxy{OSCAR: r.oscar(), create: func(context.Context, string, []byte, manager.Bearer, time.Duration) error { creates++; return nil }}
+		stop := r.start(func(c *syncer.Config) { c.OSCAR, c.Resync = liar, never })
+		p := newReplica("grayify")
+		r.want(p, record.IntentApply)
+		o := r.await(p, record.PhaseFailed)
+		if o.Reason != record.ReasonCreateFailed || !strings.Contains(o.Message, "does not list it") {
+			t.Errorf("report %+v", o)
+		}
+		stop()
+		if creates != 3 {
+			t.Errorf("it was asked %d times, want 3", creates)
+		}
+	})
 }
 
 func TestPausedWritesNothing(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.register(record.ClusterPaused)
-	r.start()
-	p, voter := newReplica("grayify"), newReplica("voter")
-	r.want(p, record.IntentApply)
-	r.want(voter, record.IntentPrepare)
-	r.await(voter, record.PhasePrepared)
-	r.equalCalls(p.name)
-	r.register(record.ClusterActive)
-	r.await(p, record.PhaseReady)
-	// Paused again, it is only watched.
-	r.register(record.ClusterPaused)
-	r.ask(http.MethodDelete, "/system/services/"+p.name, "")
-	r.await(p, record.PhaseDrifted, because(record.ReasonPaused))
-	r.equalCalls(p.name, "create", "delete")
-	r.register(record.ClusterActive)
-	r.await(p, record.PhaseReady)
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.register(record.ClusterPaused)
+		r.start()
+		p, voter := newReplica("grayify"), newReplica("voter")
+		r.want(p, record.IntentApply)
+		r.want(voter, record.IntentPrepare)
+		r.await(voter, record.PhasePrepared)
+		r.equalCalls(p.name)
+		r.register(record.ClusterActive)
+		r.await(p, record.PhaseReady)
+		// Paused again, it is only watched.
+		r.register(record.ClusterPaused)
+		r.ask(http.MethodDelete, "/system/services/"+p.name, "")
+		r.await(p, record.PhaseDrifted, because(record.ReasonPaused))
+		r.equalCalls(p.name, "create", "delete")
+		r.register(record.ClusterActive)
+		r.await(p, record.PhaseReady)
+	})
 }

@@ -18,25 +18,27 @@ import (
 func TestDeleteKeepsBucketAndObjects(t *testing.T) {
 	for _, coordinator := range []bool{true, false} {
 		t.Run(fmt.Sprintf("coordinator %v", coordinator), func(t *testing.T) {
-			r := newRig(t, oscarsim.Config{})
-			r.start()
-			p := newReplica("grayify")
-			p.coordinator = coordinator
-			r.makeReady(p)
-			r.sim.PutBucket("grayify", "in/mine", "out/mine")
-			r.watchBucketData("grayify")
-			r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseDeleted })
-			o := r.await(p, record.PhaseDeleted)
-			if o.Reason != record.ReasonDeleted || o.Operation != "delete" {
-				t.Errorf("acknowledgement %+v", o)
-			}
-			if _, ok := r.sim.Service(p.name); ok {
-				t.Error("the service is still there")
-			}
-			if _, ok := r.sim.Secret(p.name); ok {
-				t.Error("its Secret is still there")
-			}
-			r.equalCalls(p.name, "create", "update", "delete")
+			inVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{})
+				r.start()
+				p := newReplica("grayify")
+				p.coordinator = coordinator
+				r.makeReady(p)
+				r.sim.PutBucket("grayify", "in/mine", "out/mine")
+				r.watchBucketData("grayify")
+				r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseDeleted })
+				o := r.await(p, record.PhaseDeleted)
+				if o.Reason != record.ReasonDeleted || o.Operation != "delete" {
+					t.Errorf("acknowledgement %+v", o)
+				}
+				if _, ok := r.sim.Service(p.name); ok {
+					t.Error("the service is still there")
+				}
+				if _, ok := r.sim.Secret(p.name); ok {
+					t.Error("its Secret is still there")
+				}
+				r.equalCalls(p.name, "create", "update", "delete")
+			})
 		})
 	}
 }
@@ -51,55 +53,59 @@ func (r *rig) watchBucketData(name string) {
 }
 
 func TestDeleteWithData(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.start()
-	p := newReplica("grayify")
-	p.buckets = []string{"grayify", "grayify-two"}
-	r.makeReady(p)
-	r.sim.PutBucket("grayify", "in/mine")
-	r.want(p, record.IntentDelete, func(d *record.Desired) { d.Data = "delete" })
-	o := r.await(p, record.PhaseDeleted)
-	if got := fatesOf(o); got != "grayify deleted; grayify-two deleted" {
-		t.Errorf("told: %s", got)
-	}
-	for _, b := range p.buckets {
-		if _, ok := r.sim.Bucket(b); ok {
-			t.Errorf("bucket %s is still there", b)
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start()
+		p := newReplica("grayify")
+		p.buckets = []string{"grayify", "grayify-two"}
+		r.makeReady(p)
+		r.sim.PutBucket("grayify", "in/mine")
+		r.want(p, record.IntentDelete, func(d *record.Desired) { d.Data = "delete" })
+		o := r.await(p, record.PhaseDeleted)
+		if got := fatesOf(o); got != "grayify deleted; grayify-two deleted" {
+			t.Errorf("told: %s", got)
 		}
-	}
-	if len(o.BucketsMade) != 0 {
-		t.Errorf("buckets left: %v", o.BucketsMade)
-	}
+		for _, b := range p.buckets {
+			if _, ok := r.sim.Bucket(b); ok {
+				t.Errorf("bucket %s is still there", b)
+			}
+		}
+		if len(o.BucketsMade) != 0 {
+			t.Errorf("buckets left: %v", o.BucketsMade)
+		}
+	})
 }
 
 // TestDeleteWithDataSparesWhatIsNotOfThisLife: an attached bucket, one that
 // another service made anew and left, and one that another service uses.
 func TestDeleteWithDataSparesWhatIsNotOfThisLife(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.leave("grayify", "grayify")
-	r.start()
-	p := newReplica("grayify")
-	p.buckets = []string{"grayify", "remade", "shared"}
-	if o := r.makeReady(p); !slices.Equal(o.BucketsMade, []string{"remade", "shared"}) {
-		t.Fatalf("buckets made: %v", o.BucketsMade)
-	}
-	r.watchBucketData("grayify")
-	r.deleteBucket("remade")
-	r.leave("stranger", "remade")
-	r.watchBucket("remade")
-	user := `{"name":"user","image":"i","script":"s","annotations":{"oscar.grycap/federation-worker":"true"},
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.leave("grayify", "grayify")
+		r.start()
+		p := newReplica("grayify")
+		p.buckets = []string{"grayify", "remade", "shared"}
+		if o := r.makeReady(p); !slices.Equal(o.BucketsMade, []string{"remade", "shared"}) {
+			t.Fatalf("buckets made: %v", o.BucketsMade)
+		}
+		r.watchBucketData("grayify")
+		r.deleteBucket("remade")
+		r.leave("stranger", "remade")
+		r.watchBucket("remade")
+		user := `{"name":"user","image":"i","script":"s","annotations":{"oscar.grycap/federation-worker":"true"},
 		"federation":{"topology":"mesh"},"input":[{"storage_provider":"minio.default","path":"shared/in"}]}`
-	if err := r.sim.PutService(user); err != nil {
-		t.Fatal(err)
-	}
-	r.watchBucketData("shared")
-	r.want(p, record.IntentDelete, func(d *record.Desired) { d.Data = "delete" })
-	o := r.await(p, record.PhaseDeleted)
-	want := "grayify kept with 1: it was not made by this creation; remade kept with 1: somebody else has made it anew; " +
-		"shared kept with 0: another service uses it"
-	if got := fatesOf(o); got != want {
-		t.Errorf("told: %s", got)
-	}
+		if err := r.sim.PutService(user); err != nil {
+			t.Fatal(err)
+		}
+		r.watchBucketData("shared")
+		r.want(p, record.IntentDelete, func(d *record.Desired) { d.Data = "delete" })
+		o := r.await(p, record.PhaseDeleted)
+		want := "grayify kept with 1: it was not made by this creation; remade kept with 1: somebody else has made it anew; " +
+			"shared kept with 0: another service uses it"
+		if got := fatesOf(o); got != want {
+			t.Errorf("told: %s", got)
+		}
+	})
 }
 
 // fatesOf is what a report tells of buckets.
@@ -124,23 +130,25 @@ func fatesOf(o *record.Observed) string {
 // TestDeleteTellsHowMuchStays: more objects than OSCAR shows at a time, one that is
 // uploaded while the service is being deleted, and a bucket that cannot be read.
 func TestDeleteTellsHowMuchStays(t *testing.T) {
-	r := newRig(t, oscarsim.Config{Latency: 50 * time.Millisecond})
-	r.start()
-	p := newReplica("grayify")
-	p.buckets = []string{"grayify", "grayify-two"}
-	r.makeReady(p)
-	var objects []string
-	for i := range 200 {
-		objects = append(objects, fmt.Sprintf("out/%d", i))
-	}
-	r.sim.PutBucket("grayify", objects...)
-	r.want(p, record.IntentDelete)
-	if err := r.sim.Upload("grayify-two", "out/late"); err != nil {
-		t.Fatal(err)
-	}
-	if got := fatesOf(r.await(p, record.PhaseDeleted)); got != "grayify kept with 200; grayify-two kept with 1" {
-		t.Errorf("told: %s", got)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{Latency: 50 * time.Millisecond})
+		r.start()
+		p := newReplica("grayify")
+		p.buckets = []string{"grayify", "grayify-two"}
+		r.makeReady(p)
+		var objects []string
+		for i := range 200 {
+			objects = append(objects, fmt.Sprintf("out/%d", i))
+		}
+		r.sim.PutBucket("grayify", objects...)
+		r.want(p, record.IntentDelete)
+		if err := r.sim.Upload("grayify-two", "out/late"); err != nil {
+			t.Fatal(err)
+		}
+		if got := fatesOf(r.await(p, record.PhaseDeleted)); got != "grayify kept with 200; grayify-two kept with 1" {
+			t.Errorf("told: %s", got)
+		}
+	})
 }
 
 // uncountable is an OSCAR whose buckets cannot be read.
@@ -151,14 +159,16 @@ func (uncountable) CountObjects(context.Context, string, int64) (int64, bool, er
 }
 
 func TestABucketThatCannotBeReadHoldsNothingUp(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.start(func(c *syncer.Config) { c.OSCAR = uncountable{c.OSCAR} })
-	p := newReplica("grayify")
-	r.makeReady(p)
-	r.want(p, record.IntentDelete)
-	if got := fatesOf(r.await(p, record.PhaseDeleted)); got != "grayify kept" {
-		t.Errorf("told: %s", got)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start(func(c *syncer.Config) { c.OSCAR = uncountable{c.OSCAR} })
+		p := newReplica("grayify")
+		r.makeReady(p)
+		r.want(p, record.IntentDelete)
+		if got := fatesOf(r.await(p, record.PhaseDeleted)); got != "grayify kept" {
+			t.Errorf("told: %s", got)
+		}
+	})
 }
 
 // TestDeleteSurvives: what OSCAR does to the detaching PUT and to the DELETE.
@@ -166,235 +176,261 @@ func TestDeleteSurvives(t *testing.T) {
 	for _, op := range []oscarsim.Op{oscarsim.OpUpdate, oscarsim.OpDelete} {
 		for _, fault := range []string{oscarsim.Fault500, oscarsim.Fault500After, oscarsim.FaultHang, oscarsim.FaultLate, oscarsim.FaultRefuse, oscarsim.FaultCrash} {
 			t.Run(op+" "+fault, func(t *testing.T) {
-				r := newRig(t, oscarsim.Config{})
-				r.start(func(c *syncer.Config) { c.LateWindow = 2 * time.Second })
-				p := newReplica("grayify")
-				r.makeReady(p)
-				r.sim.PutBucket("grayify", "in/mine")
-				r.watchBucketData("grayify")
-				r.fault(op, fault, 1)
-				r.want(p, record.IntentDelete)
-				r.await(p, record.PhaseDeleted)
-				r.sim.Settle()
-				if _, ok := r.sim.Service(p.name); ok {
-					t.Error("acknowledged, and the service is there")
-				}
+				inVirtualTime(t, func(t *testing.T) {
+					r := newRig(t, oscarsim.Config{})
+					r.start()
+					p := newReplica("grayify")
+					r.makeReady(p)
+					r.sim.PutBucket("grayify", "in/mine")
+					r.watchBucketData("grayify")
+					r.fault(op, fault, 1)
+					r.want(p, record.IntentDelete)
+					r.await(p, record.PhaseDeleted)
+					r.sim.Settle()
+					if _, ok := r.sim.Service(p.name); ok {
+						t.Error("acknowledged, and the service is there")
+					}
+				})
 			})
 		}
 	}
 }
 
 func TestDetachThatFailsIsToldAndDeletesNothing(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.start()
-	p := newReplica("grayify")
-	r.makeReady(p)
-	r.sim.PutBucket("grayify", "in/mine")
-	r.watchBucketData("grayify")
-	r.fault(oscarsim.OpUpdate, oscarsim.Fault500, 0)
-	r.want(p, record.IntentDelete)
-	o := r.await(p, record.PhaseFailed, because(record.ReasonDetachFailed))
-	if o.Operation != "detach" || o.Status != 500 {
-		t.Errorf("report %+v", o)
-	}
-	if slices.Contains(r.calls(p.name), "delete") {
-		t.Error("a service that could not be detached was deleted")
-	}
-	r.sim.ClearFaults()
-	r.await(p, record.PhaseDeleted)
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start()
+		p := newReplica("grayify")
+		r.makeReady(p)
+		r.sim.PutBucket("grayify", "in/mine")
+		r.watchBucketData("grayify")
+		r.fault(oscarsim.OpUpdate, oscarsim.Fault500, 0)
+		r.want(p, record.IntentDelete)
+		o := r.await(p, record.PhaseFailed, because(record.ReasonDetachFailed))
+		if o.Operation != "detach" || o.Status != 500 {
+			t.Errorf("report %+v", o)
+		}
+		if slices.Contains(r.calls(p.name), "delete") {
+			t.Error("a service that could not be detached was deleted")
+		}
+		r.sim.ClearFaults()
+		r.await(p, record.PhaseDeleted)
+	})
 }
 
 func TestDeleteThatFailsIsToldAndTriedAgain(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.start()
-	p := newReplica("grayify")
-	r.makeReady(p)
-	r.fault(oscarsim.OpDelete, oscarsim.Fault500, 0)
-	r.want(p, record.IntentDelete)
-	r.await(p, record.PhaseFailed, because(record.ReasonDeleteFailed))
-	if secret, _ := r.sim.Secret(p.name); secret["KEY"] != p.secret {
-		t.Error("detaching has overwritten the Secret with empty values")
-	}
-	r.sim.ClearFaults()
-	r.await(p, record.PhaseDeleted)
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start()
+		p := newReplica("grayify")
+		r.makeReady(p)
+		r.fault(oscarsim.OpDelete, oscarsim.Fault500, 0)
+		r.want(p, record.IntentDelete)
+		r.await(p, record.PhaseFailed, because(record.ReasonDeleteFailed))
+		if secret, _ := r.sim.Secret(p.name); secret["KEY"] != p.secret {
+			t.Error("detaching has overwritten the Secret with empty values")
+		}
+		r.sim.ClearFaults()
+		r.await(p, record.PhaseDeleted)
+	})
 }
 
 // TestUnansweredDeleteTakesTwoLists: a DELETE without an answer may still be at
 // work. One list without the service does not acknowledge it.
 func TestUnansweredDeleteTakesTwoLists(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	inner := r.config().OSCAR
-	listed := make(chan int, 1)
-	r.start(func(c *syncer.Config) {
-		c.Resync, c.LateWindow = time.Hour, time.Minute
-		c.OSCAR = &proxy{OSCAR: inner, erase: func(ctx context.Context, name string, timeout time.Duration) error {
-			err := inner.Delete(ctx, name, timeout)
-			if err == nil {
-				err = &manager.APIError{Op: manager.OpDelete, Service: name, Err: context.DeadlineExceeded}
-			}
-			listed <- r.sim.Calls()["list"]
-			return err
-		}}
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		inner := r.oscar()
+		listed := make(chan int, 1)
+		r.start(func(c *syncer.Config) {
+			c.Resync = never
+			c.OSCAR = &proxy{OSCAR: inner, erase: func(ctx context.Context, name string, timeout time.Duration) error {
+				err := inner.Delete(ctx, name, timeout)
+				if err == nil {
+					err = &manager.APIError{Op: manager.OpDelete, Service: name, Err: context.DeadlineExceeded}
+				}
+				listed <- r.sim.Calls()["list"]
+				return err
+			}}
+		})
+		p := newReplica("grayify")
+		r.makeReady(p)
+		r.want(p, record.IntentDelete)
+		r.await(p, record.PhaseDeleted)
+		if lists := r.sim.Calls()["list"] - <-listed; lists < 2 {
+			t.Errorf("acknowledged after %d lists", lists)
+		}
 	})
-	p := newReplica("grayify")
-	r.makeReady(p)
-	r.want(p, record.IntentDelete)
-	r.await(p, record.PhaseDeleted)
-	if lists := r.sim.Calls()["list"] - <-listed; lists < 2 {
-		t.Errorf("acknowledged after %d lists", lists)
-	}
 }
 
 // TestDeleteSparesABucketThatSomebodyPutIn: OSCAR's DELETE would delete a
 // foreign bucket that a user has added to our service.
 func TestDeleteSparesABucketThatSomebodyPutIn(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.start()
-	p := newReplica("grayify")
-	p.drift = "report"
-	r.makeReady(p)
-	r.ask(http.MethodPut, "/system/services", `{"name":"grayify","image":"i","script":"s","owner":"cluster_admin","output":[{"storage_provider":"minio.default","path":"canary-bucket/out"}]}`)
-	r.await(p, record.PhaseDrifted)
-	r.want(p, record.IntentDelete)
-	r.await(p, record.PhaseDeleted)
-	// The canaries are checked at the end.
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start()
+		p := newReplica("grayify")
+		p.drift = "report"
+		r.makeReady(p)
+		r.ask(http.MethodPut, "/system/services", `{"name":"grayify","image":"i","script":"s","owner":"cluster_admin","output":[{"storage_provider":"minio.default","path":"canary-bucket/out"}]}`)
+		r.await(p, record.PhaseDrifted)
+		r.want(p, record.IntentDelete)
+		r.await(p, record.PhaseDeleted)
+		// The canaries are checked at the end.
+	})
 }
 
 func TestTombstoneOfSomethingForeign(t *testing.T) {
 	t.Run("a foreign service stands there", func(t *testing.T) {
-		r := newRig(t, oscarsim.Config{})
-		r.foreignService("grayify", "grayify")
-		r.start()
-		p := newReplica("grayify")
-		r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
-		if o := r.await(p, record.PhaseDeleted); !strings.Contains(o.Message, "not of the federation") || o.Operation != "" {
-			t.Errorf("acknowledgement %+v", o)
-		}
-		r.equalCalls(p.name)
+		inVirtualTime(t, func(t *testing.T) {
+			r := newRig(t, oscarsim.Config{})
+			r.foreignService("grayify", "grayify")
+			r.start()
+			p := newReplica("grayify")
+			r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
+			if o := r.await(p, record.PhaseDeleted); !strings.Contains(o.Message, "not of the federation") || o.Operation != "" {
+				t.Errorf("acknowledgement %+v", o)
+			}
+			r.equalCalls(p.name)
+		})
 	})
 	t.Run("a copy of what we deleted stands there", func(t *testing.T) {
-		r := newRig(t, oscarsim.Config{})
-		r.start(func(c *syncer.Config) { c.Resync = time.Hour })
-		p := newReplica("grayify")
-		r.makeReady(p)
-		r.want(p, record.IntentDelete)
-		if o := r.await(p, record.PhaseDeleted); o.Operation != "delete" {
-			t.Errorf("acknowledgement %+v", o)
-		}
-		r.forget(p)
-		copied := fmt.Sprintf(`{"name":"grayify","image":"i","script":"s","annotations":{"oscarfed/uid":%q,"oscarfed/generation":"1"}}`, p.uid)
-		if err := r.sim.PutService(copied); err != nil {
-			t.Fatal(err)
-		}
-		r.watch("the copy", func() any { v, _ := r.sim.Service(p.name); return v })
-		r.want(p, record.IntentDelete)
-		if o := r.await(p, record.PhaseDeleted); o.Operation != "" {
-			t.Errorf("the copy is reported as deleted: %+v", o)
-		}
+		inVirtualTime(t, func(t *testing.T) {
+			r := newRig(t, oscarsim.Config{})
+			r.start(func(c *syncer.Config) { c.Resync = never })
+			p := newReplica("grayify")
+			r.makeReady(p)
+			r.want(p, record.IntentDelete)
+			if o := r.await(p, record.PhaseDeleted); o.Operation != "delete" {
+				t.Errorf("acknowledgement %+v", o)
+			}
+			r.forget(p)
+			copied := fmt.Sprintf(`{"name":"grayify","image":"i","script":"s","annotations":{"oscarfed/uid":%q,"oscarfed/generation":"1"}}`, p.uid)
+			if err := r.sim.PutService(copied); err != nil {
+				t.Fatal(err)
+			}
+			r.watch("the copy", func() any { v, _ := r.sim.Service(p.name); return v })
+			r.want(p, record.IntentDelete)
+			if o := r.await(p, record.PhaseDeleted); o.Operation != "" {
+				t.Errorf("the copy is reported as deleted: %+v", o)
+			}
+		})
 	})
 	t.Run("a later life stands there", func(t *testing.T) {
-		r := newRig(t, oscarsim.Config{})
-		r.start()
-		later := newReplica("grayify")
-		r.makeReady(later)
-		r.forget(later)
-		r.watch("the later life", func() any { v, _ := r.sim.Service("grayify"); return v })
-		earlier := newReplica("grayify")
-		r.want(earlier, record.IntentDelete)
-		r.await(earlier, record.PhaseHeld, because(record.ReasonAheadOfDesired))
-		r.equalCalls("grayify", "create")
+		inVirtualTime(t, func(t *testing.T) {
+			r := newRig(t, oscarsim.Config{})
+			r.start()
+			later := newReplica("grayify")
+			r.makeReady(later)
+			r.forget(later)
+			r.watch("the later life", func() any { v, _ := r.sim.Service("grayify"); return v })
+			earlier := newReplica("grayify")
+			r.want(earlier, record.IntentDelete)
+			r.await(earlier, record.PhaseHeld, because(record.ReasonAheadOfDesired))
+			r.equalCalls("grayify", "create")
+		})
 	})
 	t.Run("a later generation stands there", func(t *testing.T) {
-		r := newRig(t, oscarsim.Config{})
-		r.start()
-		p := newReplica("grayify")
-		p.generation = 5
-		r.makeReady(p)
-		r.watch("the service", func() any { v, _ := r.sim.Service("grayify"); return v })
-		p.generation = 4
-		r.want(p, record.IntentDelete)
-		r.await(p, record.PhaseHeld, because(record.ReasonAheadOfDesired))
-		r.equalCalls("grayify", "create")
+		inVirtualTime(t, func(t *testing.T) {
+			r := newRig(t, oscarsim.Config{})
+			r.start()
+			p := newReplica("grayify")
+			p.generation = 5
+			r.makeReady(p)
+			r.watch("the service", func() any { v, _ := r.sim.Service("grayify"); return v })
+			p.generation = 4
+			r.want(p, record.IntentDelete)
+			r.await(p, record.PhaseHeld, because(record.ReasonAheadOfDesired))
+			r.equalCalls("grayify", "create")
+		})
 	})
 }
 
 func TestWedged(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	healer := &healer{sim: r.sim}
-	r.start(func(c *syncer.Config) { c.Kube = healer })
-	p := newReplica("grayify")
-	r.makeReady(p)
-	r.sim.PutBucket("grayify", "in/mine")
-	r.watchBucketData("grayify")
-	r.sim.HalfCreate("grayify")
-	r.want(p, record.IntentDelete)
-	r.await(p, record.PhaseWedged)
-	healer.able.Store(true)
-	r.await(p, record.PhaseDeleted)
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		healer := &healer{sim: r.sim}
+		r.start(func(c *syncer.Config) { c.Kube = healer })
+		p := newReplica("grayify")
+		r.makeReady(p)
+		r.sim.PutBucket("grayify", "in/mine")
+		r.watchBucketData("grayify")
+		r.sim.HalfCreate("grayify")
+		r.want(p, record.IntentDelete)
+		r.await(p, record.PhaseWedged)
+		healer.able.Store(true)
+		r.await(p, record.PhaseDeleted)
+	})
 }
 
 // TestAcknowledgeNeedsAList: GET says 404, and that is not enough.
 func TestAcknowledgeNeedsAList(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.start()
-	p := newReplica("grayify")
-	r.makeReady(p)
-	r.ask(http.MethodDelete, "/system/services/grayify", "")
-	r.fault(oscarsim.OpList, oscarsim.Fault500, 0)
-	r.want(p, record.IntentDelete)
-	lists := r.sim.Calls()["list"]
-	r.eventually("the list was asked for", func() bool { return r.sim.Calls()["list"] > lists+2 })
-	if o := r.observed(p.name); o.Phase == record.PhaseDeleted {
-		t.Error("acknowledged without a list")
-	}
-	r.sim.ClearFaults()
-	r.await(p, record.PhaseDeleted)
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start()
+		p := newReplica("grayify")
+		r.makeReady(p)
+		r.ask(http.MethodDelete, "/system/services/grayify", "")
+		r.fault(oscarsim.OpList, oscarsim.Fault500, 0)
+		r.want(p, record.IntentDelete)
+		lists := r.sim.Calls()["list"]
+		r.eventually("the list was asked for", func() bool { return r.sim.Calls()["list"] > lists+2 })
+		if o := r.observed(p.name); o.Phase == record.PhaseDeleted {
+			t.Error("acknowledged without a list")
+		}
+		r.sim.ClearFaults()
+		r.await(p, record.PhaseDeleted)
+	})
 }
 
 // TestLateCreateAfterItsRollback: a POST that was not answered takes effect
 // after the tombstone was written. It is not acknowledged before.
 func TestLateCreateAfterItsRollback(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.start(func(c *syncer.Config) { c.LateWindow = 5 * time.Second })
-	p := newReplica("grayify")
-	r.want(p, record.IntentPrepare)
-	r.await(p, record.PhasePrepared)
-	if err := r.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultLate, Count: 1, Delay: 1500 * time.Millisecond}); err != nil {
-		t.Fatal(err)
-	}
-	r.want(p, record.IntentApply)
-	r.eventually("the POST was sent", func() bool { return len(r.calls(p.name)) == 1 })
-	r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
-	o := r.await(p, record.PhaseDeleted)
-	r.sim.Settle()
-	if _, ok := r.sim.Service(p.name); ok {
-		t.Error("acknowledged, and the late creation is there")
-	}
-	r.equalCalls(p.name, "create", "update", "delete")
-	if o.Operation != "delete" || !slices.Equal(o.BucketsMade, []string{"grayify"}) {
-		t.Errorf("what was deleted is reported as never made: %+v", o)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start()
+		p := newReplica("grayify")
+		r.want(p, record.IntentPrepare)
+		r.await(p, record.PhasePrepared)
+		if err := r.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultLate, Count: 1, Delay: 100 * time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		r.want(p, record.IntentApply)
+		r.eventually("the POST was sent", func() bool { return len(r.calls(p.name)) == 1 })
+		r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
+		o := r.await(p, record.PhaseDeleted)
+		r.sim.Settle()
+		if _, ok := r.sim.Service(p.name); ok {
+			t.Error("acknowledged, and the late creation is there")
+		}
+		r.equalCalls(p.name, "create", "update", "delete")
+		if o.Operation != "delete" || !slices.Equal(o.BucketsMade, []string{"grayify"}) {
+			t.Errorf("what was deleted is reported as never made: %+v", o)
+		}
+	})
 }
 
 // TestLateCreateOfAPredecessor: the process that sent the POST is gone, and its
 // successor finds a tombstone and no service.
 func TestLateCreateOfAPredecessor(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	stop := r.start()
-	p := newReplica("grayify")
-	r.want(p, record.IntentPrepare)
-	r.await(p, record.PhasePrepared)
-	if err := r.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultLate, Count: 1, Delay: 2 * time.Second}); err != nil {
-		t.Fatal(err)
-	}
-	r.want(p, record.IntentApply)
-	r.eventually("the POST was sent", func() bool { return len(r.calls(p.name)) == 1 })
-	stop()
-	r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
-	r.start(func(c *syncer.Config) { c.LateWindow = 6 * time.Second })
-	r.await(p, record.PhaseDeleted)
-	r.sim.Settle()
-	if _, ok := r.sim.Service(p.name); ok {
-		t.Error("acknowledged, and the late creation is there")
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		stop := r.start()
+		p := newReplica("grayify")
+		r.want(p, record.IntentPrepare)
+		r.await(p, record.PhasePrepared)
+		if err := r.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultLate, Count: 1, Delay: 200 * time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		r.want(p, record.IntentApply)
+		r.eventually("the POST was sent", func() bool { return len(r.calls(p.name)) == 1 })
+		stop()
+		r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
+		r.start()
+		r.await(p, record.PhaseDeleted)
+		r.sim.Settle()
+		if _, ok := r.sim.Service(p.name); ok {
+			t.Error("acknowledged, and the late creation is there")
+		}
+	})
 }

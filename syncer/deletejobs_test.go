@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -15,22 +14,24 @@ import (
 func TestRunningJobHoldsTheDelete(t *testing.T) {
 	for _, status := range []string{oscarsim.JobPending, oscarsim.JobRunning, oscarsim.JobSuspended} {
 		t.Run(status, func(t *testing.T) {
-			r := newRig(t, oscarsim.Config{})
-			r.start()
-			p := newReplica("grayify")
-			r.makeReady(p)
-			job, err := r.sim.AddJob(p.name, status)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r.want(p, record.IntentDelete)
-			asked := r.sim.Calls()["logs"]
-			r.eventually("the jobs were looked at twice", func() bool { return r.sim.Calls()["logs"] > asked+1 })
-			r.equalCalls(p.name, "create")
-			if err := r.sim.SetJobStatus(p.name, job, oscarsim.JobSucceeded); err != nil {
-				t.Fatal(err)
-			}
-			r.await(p, record.PhaseDeleted)
+			inVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{})
+				r.start()
+				p := newReplica("grayify")
+				r.makeReady(p)
+				job, err := r.sim.AddJob(p.name, status)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.want(p, record.IntentDelete)
+				asked := r.sim.Calls()["logs"]
+				r.eventually("the jobs were looked at twice", func() bool { return r.sim.Calls()["logs"] > asked+1 })
+				r.equalCalls(p.name, "create")
+				if err := r.sim.SetJobStatus(p.name, job, oscarsim.JobSucceeded); err != nil {
+					t.Fatal(err)
+				}
+				r.await(p, record.PhaseDeleted)
+			})
 		})
 	}
 }
@@ -38,78 +39,84 @@ func TestRunningJobHoldsTheDelete(t *testing.T) {
 // TestJobIsCountedBeforeASuddenTombstone: the order to delete comes while a
 // change is under way, for which no jobs were counted.
 func TestJobIsCountedBeforeASuddenTombstone(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	gate, inner := newGate(), r.config().OSCAR
-	r.start(func(c *syncer.Config) {
-		c.Resync = time.Hour
-		c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*manager.Service, error) {
-			gate.pass()
-			return inner.Get(ctx, name)
-		}}
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		gate, inner := newGate(), r.oscar()
+		r.start(func(c *syncer.Config) {
+			c.Resync = never
+			c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*manager.Service, error) {
+				gate.pass()
+				return inner.Get(ctx, name)
+			}}
+		})
+		p := newReplica("grayify")
+		r.makeReady(p)
+		job, err := r.sim.AddJob(p.name, oscarsim.JobRunning)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gate.arm()
+		p.generation, p.image = 2, "example.org/other"
+		r.want(p, record.IntentApply)
+		<-gate.reached
+		r.want(p, record.IntentDelete)
+		close(gate.opened)
+		r.eventually("the jobs were looked at", func() bool { return r.sim.Calls()["logs"] > 0 })
+		r.equalCalls(p.name, "create")
+		if err := r.sim.SetJobStatus(p.name, job, oscarsim.JobFailed); err != nil {
+			t.Fatal(err)
+		}
+		r.await(p, record.PhaseDeleted)
 	})
-	p := newReplica("grayify")
-	r.makeReady(p)
-	job, err := r.sim.AddJob(p.name, oscarsim.JobRunning)
-	if err != nil {
-		t.Fatal(err)
-	}
-	gate.arm()
-	p.generation, p.image = 2, "example.org/other"
-	r.want(p, record.IntentApply)
-	<-gate.reached
-	r.want(p, record.IntentDelete)
-	close(gate.opened)
-	r.eventually("the jobs were looked at", func() bool { return r.sim.Calls()["logs"] > 0 })
-	r.equalCalls(p.name, "create")
-	if err := r.sim.SetJobStatus(p.name, job, oscarsim.JobFailed); err != nil {
-		t.Fatal(err)
-	}
-	r.await(p, record.PhaseDeleted)
 }
 
 func TestRunningJobIsCancelledWhenOrdered(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.start()
-	p := newReplica("grayify")
-	r.makeReady(p)
-	if _, err := r.sim.AddJob(p.name, oscarsim.JobRunning); err != nil {
-		t.Fatal(err)
-	}
-	asked := r.sim.Calls()[oscarsim.OpLogs]
-	r.want(p, record.IntentDelete, func(d *record.Desired) { d.Jobs = "cancel" })
-	r.await(p, record.PhaseDeleted)
-	if n := r.sim.Calls()[oscarsim.OpLogs]; n != asked {
-		t.Error("jobs were listed that are to end in any case")
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start()
+		p := newReplica("grayify")
+		r.makeReady(p)
+		if _, err := r.sim.AddJob(p.name, oscarsim.JobRunning); err != nil {
+			t.Fatal(err)
+		}
+		asked := r.sim.Calls()[oscarsim.OpLogs]
+		r.want(p, record.IntentDelete, func(d *record.Desired) { d.Jobs = "cancel" })
+		r.await(p, record.PhaseDeleted)
+		if n := r.sim.Calls()[oscarsim.OpLogs]; n != asked {
+			t.Error("jobs were listed that are to end in any case")
+		}
+	})
 }
 
 // TestALongListOfJobsHoldsNoOtherServiceUp: the jobs of a service that is to be deleted
 // take OSCAR minutes to list. Others are made and deleted meanwhile.
 func TestALongListOfJobsHoldsNoOtherServiceUp(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	inner := r.config().OSCAR
-	reached, release := make(chan struct{}, 100), make(chan struct{})
-	let := sync.OnceFunc(func() { close(release) })
-	t.Cleanup(let)
-	r.start(func(c *syncer.Config) {
-		c.OSCAR = &proxy{OSCAR: inner, jobs: func(ctx context.Context, service, page string) (manager.JobPage, error) {
-			reached <- struct{}{}
-			select {
-			case <-release:
-			case <-ctx.Done():
-				return manager.JobPage{}, &manager.APIError{Op: manager.OpJobs, Err: ctx.Err()}
-			}
-			return inner.Jobs(ctx, service, page)
-		}}
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		inner := r.oscar()
+		reached, release := make(chan struct{}, 100), make(chan struct{})
+		let := sync.OnceFunc(func() { close(release) })
+		t.Cleanup(let)
+		r.start(func(c *syncer.Config) {
+			c.OSCAR = &proxy{OSCAR: inner, jobs: func(ctx context.Context, service, page string) (manager.JobPage, error) {
+				reached <- struct{}{}
+				select {
+				case <-release:
+				case <-ctx.Done():
+					return manager.JobPage{}, &manager.APIError{Op: manager.OpJobs, Err: ctx.Err()}
+				}
+				return inner.Jobs(ctx, service, page)
+			}}
+		})
+		p, other := newReplica("grayify"), newReplica("other")
+		r.makeReady(p)
+		r.want(p, record.IntentDelete)
+		r.eventually("its jobs are listed", func() bool { return len(reached) > 0 })
+		r.makeReady(other)
+		r.want(other, record.IntentDelete, func(d *record.Desired) { d.Jobs = "cancel" })
+		r.await(other, record.PhaseDeleted)
+		r.equalCalls(p.name, "create")
+		let()
+		r.await(p, record.PhaseDeleted)
 	})
-	p, other := newReplica("grayify"), newReplica("other")
-	r.makeReady(p)
-	r.want(p, record.IntentDelete)
-	r.eventually("its jobs are listed", func() bool { return len(reached) > 0 })
-	r.makeReady(other)
-	r.want(other, record.IntentDelete, func(d *record.Desired) { d.Jobs = "cancel" })
-	r.await(other, record.PhaseDeleted)
-	r.equalCalls(p.name, "create")
-	let()
-	r.await(p, record.PhaseDeleted)
 }

@@ -2,48 +2,63 @@ package syncer_test
 
 import (
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/test/wire"
+	"github.com/oscarfed/oscarfed/test/world"
 )
 
 const clusterID = "oscar-cluster-a"
 
-// patience is how long a test waits for an event before it fails.
-const patience = 30 * time.Second
+const (
+	// patience is how long a test waits for an event before it fails.
+	patience = 15 * time.Minute
+	// never is a period that no test sees the end of.
+	never = 1000 * time.Hour
+)
+
+// inVirtualTime runs a test on a clock that moves when nothing else can.
+func inVirtualTime(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, test)
+}
 
 // rig is one cluster: etcd, a simulated OSCAR with canaries, and what plays the
 // control plane.
 type rig struct {
-	t        *testing.T
+	t *testing.T
+	// net is nil on the network of this machine.
+	net      *wire.Network
 	endpoint string
 	store    *store.Store
 	sim      *oscarsim.Sim
-	server   *httptest.Server
+	url      string
 	identity *seal.Identity
 	// identityFile holds the identity, for a syncer that is another process.
 	identityFile string
@@ -62,38 +77,54 @@ type canary struct {
 	was  any
 }
 
+// newNetwork is a network in memory that is not faster than its clock can show: what
+// happens is never at the very moment of its cause.
+func newNetwork(t *testing.T) *wire.Network {
+	t.Helper()
+	n := wire.New(1)
+	n.AddRule("*", "*", wire.Rule{Delay: 200 * time.Microsecond})
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+// newRig is a cluster in virtual time.
 func newRig(t *testing.T, cfg oscarsim.Config) *rig {
 	t.Helper()
+	return newRigOn(t, newNetwork(t), cfg)
+}
+
+// newRealRig is a cluster that other processes can reach.
+func newRealRig(t *testing.T, cfg oscarsim.Config) *rig {
+	t.Helper()
 	t.Parallel()
+	return newRigOn(t, nil, cfg)
+}
+
+func newRigOn(t *testing.T, n *wire.Network, cfg oscarsim.Config) *rig {
+	t.Helper()
 	cfg.ClusterID, cfg.User, cfg.Password = clusterID, "oscar", "canary-admin-password"
-	r := &rig{t: t, endpoint: storetest.Etcd(t), sim: oscarsim.New(cfg), before: map[string]int{}}
-	r.store = storetest.Open(t, store.Config{Endpoints: []string{r.endpoint}, Logger: quiet(t)})
-	r.server = httptest.NewServer(r.sim.Handler())
-	t.Cleanup(func() {
-		r.sim.Kill()
-		r.server.CloseClientConnections()
-		r.server.Close()
-	})
-	var err error
-	r.identityFile = filepath.Join(t.TempDir(), "identity")
-	if r.identity, err = seal.LoadOrCreate(r.identityFile); err != nil {
-		t.Fatal(err)
+	r := &rig{t: t, net: n, sim: oscarsim.New(cfg), before: map[string]int{}}
+	if n == nil {
+		r.endpoint = storetest.Etcd(t)
+	} else {
+		r.endpoint = virtual.Start(t, r.listen("etcd"), embedded.Config{}).Endpoint()
 	}
+	r.store = r.open(r.host("controlplane"), store.Config{})
+	r.url = r.serve("oscar", r.sim.Handler())
+	t.Cleanup(r.sim.Kill)
+	r.identityFile = filepath.Join(t.TempDir(), "identity")
+	r.identity = world.Must(seal.LoadOrCreate(r.identityFile))(t)
 	r.password = filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(r.password, []byte(cfg.Password+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r.mirror = r.store.NewMirror(store.MirrorConfig{Prefixes: []string{record.ObservedPrefix(clusterID)}, Logger: quiet(t)})
 	r.feed = r.mirror.Feed()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := r.mirror.Run(ctx); err != nil {
-			t.Errorf("mirror: %v", err)
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-done })
+	r.run("mirror", r.mirror.Run)
 
 	r.register(record.ClusterActive)
 
@@ -103,6 +134,44 @@ func newRig(t *testing.T, cfg oscarsim.Config) *rig {
 	r.watchBucket("canary-bucket")
 	t.Cleanup(r.checkCanaries)
 	return r
+}
+
+// host is the network as one process sees it.
+func (r *rig) host(name string) world.Network {
+	if r.net == nil {
+		return world.Loopback{}
+	}
+	return r.net.Host(name)
+}
+
+func (r *rig) listen(host string) net.Listener {
+	r.t.Helper()
+	return world.Must(r.host(host).Listen(r.t.Context()))(r.t)
+}
+
+// serve starts a server, and answers its URL.
+func (r *rig) serve(host string, handler http.Handler) string {
+	r.t.Helper()
+	server := &httptest.Server{Listener: r.listen(host), Config: &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}}
+	server.Start()
+	r.t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return server.URL
+}
+
+// open connects a store, which the end of the test closes.
+func (r *rig) open(from world.Network, cfg store.Config) *store.Store {
+	r.t.Helper()
+	return r.openOver(world.NewLink(from), cfg)
+}
+
+func (r *rig) openOver(link *world.Link, cfg store.Config) *store.Store {
+	r.t.Helper()
+	cfg.Endpoints, cfg.Logger = []string{r.endpoint}, quiet(r.t)
+	cfg.DialOptions = append(cfg.DialOptions, link.DialOption())
+	return storetest.Open(r.t, cfg)
 }
 
 // register registers the cluster, or changes its state.
@@ -143,65 +212,6 @@ func (r *rig) checkCanaries() {
 			r.t.Errorf("foreign %s was touched (-before +after):\n%s", c.what, diff)
 		}
 	}
-}
-
-// replica is one life of a service that the test desires.
-type replica struct {
-	name        string
-	uid         string
-	generation  int64
-	token       string
-	coordinator bool
-	image       string
-	buckets     []string // default: one named as the service
-	secret      string
-	left        []string
-	leftBy      []string // default: the service itself, if anything is left
-	owner       string
-	cpu         string
-	drift       string
-	extra       map[string]any
-	origin      *record.OriginStorage
-	volumeStays bool
-	desired     record.Desired
-	revision    int64
-}
-
-func newReplica(name string) *replica {
-	return &replica{
-		name: name, uid: uuid.Must(uuid.NewV7()).String(), generation: 1,
-		token:       hex.EncodeToString([]byte(strings.ReplaceAll(uuid.NewString(), "-", ""))),
-		coordinator: true, image: "ghcr.io/grycap/imagemagick", buckets: []string{name},
-		secret: "hush-" + uuid.NewString(), owner: oscar.OwnerAdmin, drift: "enforce", cpu: "0.5",
-	}
-}
-
-// service is the definition as the control plane renders it, without secrets.
-func (p *replica) service() map[string]any {
-	topology := "none"
-	annotations := map[string]string{
-		oscar.AnnotationWorker: "true", oscar.AnnotationUID: p.uid,
-		oscar.AnnotationGeneration: strconv.FormatInt(p.generation, 10), oscar.AnnotationControlPlane: "cp",
-	}
-	if !p.coordinator {
-		topology = "mesh"
-		annotations[oscar.AnnotationOriginCluster] = "oscar-cluster-z"
-		annotations[oscar.AnnotationOriginService] = "origin"
-	}
-	in, out := []any{}, []any{}
-	for _, b := range p.buckets {
-		in = append(in, map[string]any{"storage_provider": "minio.default", "path": b + "/in"})
-		out = append(out, map[string]any{"storage_provider": "minio.default", "path": "/" + b + "/out/"})
-	}
-	s := map[string]any{
-		"name": p.name, "cluster_id": clusterID, "image": p.image, "cpu": p.cpu, "memory": "0.5Gi",
-		"script": "#!/bin/sh\r\necho hi\n", "annotations": annotations, "input": in, "output": out, "log_level": "debug",
-		"federation":  map[string]any{"group_id": "g", "topology": topology, "delegation": "static", "members": []any{}},
-		"environment": map[string]any{"variables": map[string]any{"A": "1"}, "secrets": map[string]any{"KEY": ""}},
-		"x_unknown":   map[string]any{"kept": true},
-	}
-	maps.Copy(s, p.extra)
-	return s
 }
 
 func (r *rig) put(key string, rec any) int64 {
@@ -268,84 +278,17 @@ func (r *rig) deleteBucket(name string) {
 // ask is somebody else who uses the OSCAR.
 func (r *rig) ask(method, path, body string) int {
 	r.t.Helper()
-	req, err := http.NewRequestWithContext(r.t.Context(), method, r.server.URL+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, strings.NewReader(body))
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	req.SetBasicAuth("oscar", "canary-admin-password")
-	resp, err := r.server.Client().Do(req)
+	resp, err := (&http.Transport{DialContext: r.host("stranger").DialContext, DisableKeepAlives: true}).RoundTrip(req)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	defer resp.Body.Close()
 	return resp.StatusCode
-}
-
-// stage writes the spec of a replica, once.
-func (r *rig) stage(p *replica) (name string) {
-	r.t.Helper()
-	spec := record.SpecName(p.name, p.uid, p.generation)
-	service, err := json.Marshal(p.service())
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	patch := fmt.Sprintf(`{"token":%q,"environment":{"secrets":{"KEY":%q}}}`, p.token, p.secret)
-	sealed, err := seal.Seal(seal.Header{Purpose: "spec", Cluster: clusterID, UID: p.uid, Generation: p.generation}, []byte(patch), r.identity.Recipient())
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if _, err := r.store.Get(r.t.Context(), record.SpecKey(clusterID, spec)); err != nil {
-		by := p.leftBy
-		if len(p.left) > 0 {
-			by = append(by, p.name)
-		}
-		r.put(record.SpecKey(clusterID, spec), record.Spec{V: 1, Service: service, Sealed: sealed, Left: p.left, LeftBy: by, Origin: p.origin, VolumeGoes: !p.volumeStays})
-	}
-	return spec
-}
-
-// wantTogether writes the desired records of several replicas in one transaction.
-func (r *rig) wantTogether(all []*replica, intent record.Intent) {
-	r.t.Helper()
-	for _, p := range all {
-		r.order(p, intent)
-	}
-	res, err := r.store.Update(r.t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
-		for _, p := range all {
-			tx.Put(record.DesiredServiceKey(clusterID, p.name), p.desired)
-		}
-		return nil
-	}})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	for _, p := range all {
-		p.revision = res.Revision
-	}
-}
-
-// want writes spec and desired record.
-func (r *rig) want(p *replica, intent record.Intent, change ...func(*record.Desired)) {
-	r.t.Helper()
-	r.order(p, intent, change...)
-	p.revision = r.put(record.DesiredServiceKey(clusterID, p.name), p.desired)
-}
-
-// order makes the desired record of a replica.
-func (r *rig) order(p *replica, intent record.Intent, change ...func(*record.Desired)) {
-	r.t.Helper()
-	spec := r.stage(p)
-	p.desired = record.Desired{V: 1, Intent: intent, Federation: "fed", GroupID: "g", UID: p.uid, Generation: p.generation,
-		RequestID: uuid.NewString(), Owner: p.owner, Drift: p.drift, Spec: spec, Mark: record.Mark(p.token)}
-	if intent == record.IntentPrepare || intent == record.IntentApply {
-		p.desired.Deadline = new(record.At(time.Now().Add(time.Minute)))
-	}
-	if intent == record.IntentDelete {
-		p.desired.Spec, p.desired.Drift = "", ""
-	}
-	for _, c := range change {
-		c(&p.desired)
-	}
 }
 
 // forget removes the records of a service, as the control plane does at last.
@@ -395,63 +338,58 @@ func because(reason record.Reason) func(*record.Observed) bool {
 	return func(o *record.Observed) bool { return o.Reason == reason }
 }
 
-// eventually looks until ok, at every change of a simulated OSCAR and a little after.
+// eventually looks until ok, with pauses that grow from milliseconds to a second.
 func (r *rig) eventually(what string, ok func() bool) {
 	r.t.Helper()
-	deadline := time.Now().Add(patience)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
+	began, pause := time.Now(), 5*time.Millisecond
 	for !ok() {
-		if time.Now().After(deadline) {
+		if time.Since(began) > patience {
 			r.t.Fatalf("%s: not within %s", what, patience)
 		}
-		<-tick.C
+		<-time.After(pause)
+		pause = min(pause+pause/10, time.Second)
 	}
 }
 
-// config of a syncer with short waits.
-func (r *rig) config() syncer.Config {
+// oscar is a client of the OSCAR, as a syncer has it.
+func (r *rig) oscar() *manager.Client { r.t.Helper(); return r.oscarFrom(r.host("syncer")) }
+
+func (r *rig) oscarFrom(from world.Network) *manager.Client {
 	r.t.Helper()
-	client, err := manager.New(manager.Config{Endpoint: r.server.URL, User: "oscar", PasswordFile: r.password,
-		ReadTimeout: 2 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 8}})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	client := world.Must(manager.New(manager.Config{Endpoint: r.url, User: "oscar", PasswordFile: r.password,
+		Transport: &http.Transport{DialContext: from.DialContext, MaxIdleConnsPerHost: 8}}))(r.t)
 	r.t.Cleanup(client.Close)
+	return client
+}
+
+// config of a syncer in the process of a host, with the product's own periods.
+func (r *rig) config(from world.Network) syncer.Config {
+	r.t.Helper()
 	return syncer.Config{
-		ClusterID: clusterID, Store: r.store, OSCAR: client, Identity: r.identity,
-		Resync: 300 * time.Millisecond, SessionTTL: 5 * time.Second, LateWindow: 3 * time.Second,
-		WriteTimeout: time.Second, RetryPause: 50 * time.Millisecond, StopGrace: time.Second, Logger: quiet(r.t),
+		ClusterID: clusterID, Store: r.open(from, store.Config{}), OSCAR: r.oscarFrom(from), Identity: r.identity,
+		Dial: from.DialContext, Logger: quiet(r.t),
 	}
 }
 
 // start runs a syncer until the test ends, or stop is called.
 func (r *rig) start(change ...func(*syncer.Config)) (stop func()) {
 	r.t.Helper()
-	cfg := r.config()
+	cfg := r.config(r.host("syncer"))
 	for _, c := range change {
 		c(&cfg)
 	}
-	s, err := syncer.New(cfg)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := s.Run(ctx); err != nil {
-			r.t.Errorf("syncer: %v", err)
+	return r.run("syncer", world.Must(syncer.New(cfg))(r.t).Run)
+}
+
+// run runs fn until the test ends, or stop is called. Its error is the test's, also that of
+// an ordered stop.
+func (r *rig) run(what string, fn func(context.Context) error) (stop func()) {
+	task := world.Go(context.WithoutCancel(r.t.Context()), fn)
+	stop = sync.OnceFunc(func() {
+		if err := task.Stop(); err != nil {
+			r.t.Errorf("%s: %v", what, err)
 		}
-	}()
-	stopped := false
-	stop = func() {
-		if !stopped {
-			stopped = true
-			cancel()
-			<-done
-		}
-	}
+	})
 	r.t.Cleanup(stop)
 	return stop
 }

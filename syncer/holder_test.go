@@ -13,7 +13,6 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/token"
-	"github.com/oscarfed/oscarfed/test/issuer"
 )
 
 // vault is a place for tokens in which a test can do something as one is deleted.
@@ -81,32 +80,34 @@ func TestARevokedTokenIsReportedAsNotRevoked(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, oscarsim.Config{})
-			iss, place := issuer.New(t, ""), &vault{}
-			place.deleting = func(really func() error) error { return interrupt(r, really) }
-			r.start(func(c *syncer.Config) {
-				c.Vault, c.Issuers = place, []token.Issuer{{URL: iss.URL, ClientID: "oscarfed"}}
-			})
-			p := newReplica("grayify")
-			r.makeReady(p)
-			refresh := iss.RefreshToken("cluster_admin")
-			sealed, err := seal.Seal(seal.Header{Purpose: "refresh_token", Cluster: clusterID, UID: "fed", Generation: 7}, []byte(refresh), r.identity.Recipient())
-			if err != nil {
-				t.Fatal(err)
-			}
-			order := &record.Hold{V: 1, Order: record.HoldKeep, Serial: 7, Owner: p.owner, GivenAt: record.At(time.Now()), Refresh: sealed}
-			r.put(record.HoldKey(clusterID, "fed"), order)
-			r.eventually("it is stored", func() bool { h := r.holding(); return h != nil && h.State == record.HoldStored })
+			inVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{})
+				iss, place := newIssuer(t, r.net), &vault{}
+				place.deleting = func(really func() error) error { return interrupt(r, really) }
+				r.start(func(c *syncer.Config) {
+					c.Vault, c.Issuers = place, []token.Issuer{{URL: iss.URL, ClientID: "oscarfed"}}
+				})
+				p := newReplica("grayify")
+				r.makeReady(p)
+				refresh := iss.RefreshToken("cluster_admin")
+				sealed, err := seal.Seal(seal.Header{Purpose: "refresh_token", Cluster: clusterID, UID: "fed", Generation: 7}, []byte(refresh), r.identity.Recipient())
+				if err != nil {
+					t.Fatal(err)
+				}
+				order := &record.Hold{V: 1, Order: record.HoldKeep, Serial: 7, Owner: p.owner, GivenAt: record.At(time.Now()), Refresh: sealed}
+				r.put(record.HoldKey(clusterID, "fed"), order)
+				r.eventually("it is stored", func() bool { h := r.holding(); return h != nil && h.State == record.HoldStored })
 
-			end := order.Ended(record.HoldRevoke, time.Now())
-			r.put(record.HoldKey(clusterID, "fed"), end)
-			r.eventually("it is deleted", func() bool { h := r.holding(); return h.Serial == end.Serial && h.State == record.HoldEnded })
-			if h := r.holding(); !h.Revoked || h.Message != "" || !iss.Revoked(refresh) {
-				t.Errorf("reported %+v; revoked at the issuer: %t", h, iss.Revoked(refresh))
-			}
-			if _, err := place.Get(t.Context(), p.owner, "fed"); !errors.Is(err, token.ErrNone) {
-				t.Errorf("it is still kept: %v", err)
-			}
+				end := order.Ended(record.HoldRevoke, time.Now())
+				r.put(record.HoldKey(clusterID, "fed"), end)
+				r.eventually("it is deleted", func() bool { h := r.holding(); return h.Serial == end.Serial && h.State == record.HoldEnded })
+				if h := r.holding(); !h.Revoked || h.Message != "" || !iss.Revoked(refresh) {
+					t.Errorf("reported %+v; revoked at the issuer: %t", h, iss.Revoked(refresh))
+				}
+				if _, err := place.Get(t.Context(), p.owner, "fed"); !errors.Is(err, token.ErrNone) {
+					t.Errorf("it is still kept: %v", err)
+				}
+			})
 		})
 	}
 }

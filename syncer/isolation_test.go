@@ -8,7 +8,6 @@ import (
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
-	"github.com/oscarfed/oscarfed/test/issuer"
 )
 
 // bob's id is long enough for a bucket to be named after it, and so are those of his friends.
@@ -23,14 +22,15 @@ const (
 // newIsolated is a service whose users have buckets of their own.
 func newIsolated(t *testing.T) (*rig, *replica, func()) {
 	t.Helper()
-	i := issuer.New(t, "")
-	r := newRig(t, withUsers(i))
+	n := newNetwork(t)
+	i := newIssuer(t, n)
+	r := newRigOn(t, n, withUsers(i))
 	p := newReplica("grayify")
 	p.owner = bob
 	p.extra = map[string]any{"isolation_level": "USER", "allowed_users": []string{carol}}
 	give := func() { r.deliver(i.Token(bob, nil), inAnHour()) }
 	give()
-	r.start(impatient)
+	r.start()
 	r.makeReady(p)
 	r.sim.PutBucket(carolOwn, "in/carols")
 	r.watchBucketData(carolOwn)
@@ -57,17 +57,19 @@ func TestAChangeOfIsolationEmptiedTheUsersBuckets(t *testing.T) {
 		{"without users", map[string]any{"isolation_level": "USER", "allowed_users": []string{}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r, p, _ := newIsolated(t)
-			r.forgetToken()
-			p.generation, p.extra = 2, tc.extra
-			r.want(p, record.IntentApply)
-			r.await(p, record.PhaseReady)
-			r.equalCalls(p.name, "create", "update")
-			if got := r.objects(carolOwn); !slices.Contains(got, "in/carols") {
-				t.Errorf("the bucket holds %v", got)
-			}
-			r.want(p, record.IntentDelete, func(d *record.Desired) { d.Data = "delete" })
-			r.await(p, record.PhaseDeleted)
+			inVirtualTime(t, func(t *testing.T) {
+				r, p, _ := newIsolated(t)
+				r.forgetToken()
+				p.generation, p.extra = 2, tc.extra
+				r.want(p, record.IntentApply)
+				r.await(p, record.PhaseReady)
+				r.equalCalls(p.name, "create", "update")
+				if got := r.objects(carolOwn); !slices.Contains(got, "in/carols") {
+					t.Errorf("the bucket holds %v", got)
+				}
+				r.want(p, record.IntentDelete, func(d *record.Desired) { d.Data = "delete" })
+				r.await(p, record.PhaseDeleted)
+			})
 		})
 	}
 }
@@ -75,49 +77,53 @@ func TestAChangeOfIsolationEmptiedTheUsersBuckets(t *testing.T) {
 // TestEveryChangeOfAnIsolatedServiceFailed: OSCAR has no id of the administrator to name
 // the buckets with, and answered 500 to each PUT of the cluster's own credential.
 func TestEveryChangeOfAnIsolatedServiceFailed(t *testing.T) {
-	r, p, give := newIsolated(t)
-	r.forgetToken()
-	p.generation, p.image = 2, "example.org/other"
-	r.want(p, record.IntentApply)
-	r.await(p, record.PhaseReady)
-	if v, _ := r.sim.Service(p.name); v.Image != p.image {
-		t.Fatalf("the image is %s", v.Image)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		r, p, give := newIsolated(t)
+		r.forgetToken()
+		p.generation, p.image = 2, "example.org/other"
+		r.want(p, record.IntentApply)
+		r.await(p, record.PhaseReady)
+		if v, _ := r.sim.Service(p.name); v.Image != p.image {
+			t.Fatalf("the image is %s", v.Image)
+		}
 
-	// A user's bucket is prepared by OSCAR for its owner: that takes his token.
-	p.generation = 3
-	p.extra = map[string]any{"isolation_level": "USER", "allowed_users": []string{carol, dave}}
-	r.want(p, record.IntentApply)
-	r.await(p, record.PhaseFailed, because(record.ReasonNeedsUserToken))
-	r.equalCalls(p.name, "create", "update")
-	give()
-	r.await(p, record.PhaseReady)
-	if _, ok := r.sim.Bucket(daveOwn); !ok {
-		t.Error("the new user has no bucket")
-	}
-	v, _ := r.sim.Service(p.name)
-	if !strings.Contains(string(v.JSON), `"bucket_list":["`+carolOwn+`","`+daveOwn+`"]`) {
-		t.Errorf("OSCAR shows %s", v.JSON)
-	}
-	// It goes free as it is.
-	r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause, d.Keep = record.CauseRemoved, record.KeepRelease })
-	r.await(p, record.PhaseDeleted)
+		// A user's bucket is prepared by OSCAR for its owner: that takes his token.
+		p.generation = 3
+		p.extra = map[string]any{"isolation_level": "USER", "allowed_users": []string{carol, dave}}
+		r.want(p, record.IntentApply)
+		r.await(p, record.PhaseFailed, because(record.ReasonNeedsUserToken))
+		r.equalCalls(p.name, "create", "update")
+		give()
+		r.await(p, record.PhaseReady)
+		if _, ok := r.sim.Bucket(daveOwn); !ok {
+			t.Error("the new user has no bucket")
+		}
+		v, _ := r.sim.Service(p.name)
+		if !strings.Contains(string(v.JSON), `"bucket_list":["`+carolOwn+`","`+daveOwn+`"]`) {
+			t.Errorf("OSCAR shows %s", v.JSON)
+		}
+		// It goes free as it is.
+		r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause, d.Keep = record.CauseRemoved, record.KeepRelease })
+		r.await(p, record.PhaseDeleted)
+	})
 }
 
 // TestARepairOfIsolationEmptiedTheUsersBuckets: somebody has made the service one with
 // buckets for each user, and the repair takes that back.
 func TestARepairOfIsolationEmptiedTheUsersBuckets(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.start()
-	p := newReplica("grayify")
-	r.makeReady(p)
-	r.sim.PutBucket(carolOwn, "in/carols")
-	r.watchBucketData(carolOwn)
-	vandal := `{"name":"grayify","image":"example.org/vandal","script":"s","owner":"cluster_admin","isolation_level":"USER","bucket_list":["` + carolOwn + `"]}`
-	if status := r.ask(http.MethodPut, "/system/services", vandal); status >= 400 && status != 500 {
-		t.Fatal(status)
-	}
-	r.eventually("it is repaired", func() bool { v, _ := r.sim.Service(p.name); return v.Image == p.image })
-	r.want(p, record.IntentDelete)
-	r.await(p, record.PhaseDeleted)
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start()
+		p := newReplica("grayify")
+		r.makeReady(p)
+		r.sim.PutBucket(carolOwn, "in/carols")
+		r.watchBucketData(carolOwn)
+		vandal := `{"name":"grayify","image":"example.org/vandal","script":"s","owner":"cluster_admin","isolation_level":"USER","bucket_list":["` + carolOwn + `"]}`
+		if status := r.ask(http.MethodPut, "/system/services", vandal); status >= 400 && status != 500 {
+			t.Fatal(status)
+		}
+		r.eventually("it is repaired", func() bool { v, _ := r.sim.Service(p.name); return v.Image == p.image })
+		r.want(p, record.IntentDelete)
+		r.await(p, record.PhaseDeleted)
+	})
 }

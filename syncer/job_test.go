@@ -123,12 +123,6 @@ func (r *rig) jobStates(w *work) string {
 	return strings.Join(states, " ")
 }
 
-// jobConfig is config with short waits for jobs.
-func jobConfig(cfg *syncer.Config) {
-	cfg.JobPoll, cfg.JobGrace, cfg.JobResend, cfg.LateWindow = 20*time.Millisecond, 100*time.Millisecond, 2*time.Second, 2*time.Second
-	cfg.JobTimeout = time.Second
-}
-
 // running makes a replica ready and runs a syncer.
 func (r *rig) jobReady(name string) *replica {
 	r.t.Helper()
@@ -142,41 +136,45 @@ var quick = &oscarsim.Workload{Seed: 1, Min: 10 * time.Millisecond, Max: 50 * ti
 func (r *rig) startsOf(w *work) int { return r.sim.Starts().Names[w.assignment.Name] }
 
 func TestAJobRuns(t *testing.T) {
-	r := newRig(t, oscarsim.Config{Workload: quick})
-	r.start(jobConfig)
-	p := r.jobReady("grayify")
-	w := newWork(p, `{"olé":"<&>"}`)
-	r.assign(w)
-	got := r.awaitJob(w, record.JobSucceeded)
-	if got.PostedAt == nil || got.StartedAt == nil || got.EndedAt == nil || got.Revision != w.revision {
-		t.Errorf("the last report is %+v", got)
-	}
-	states := r.jobStates(w)
-	if !strings.HasPrefix(states, "claimed submitting submitted") || !strings.HasSuffix(states, "succeeded") {
-		t.Errorf("reported %q", states)
-	}
-	jobs := r.sim.Jobs(p.name)
-	if len(jobs) != 1 || jobs[0].Name != w.assignment.Name || jobs[0].Event != w.event || r.startsOf(w) != 1 {
-		t.Errorf("OSCAR has %+v", jobs)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{Workload: quick})
+		r.start()
+		p := r.jobReady("grayify")
+		w := newWork(p, `{"olé":"<&>"}`)
+		r.assign(w)
+		got := r.awaitJob(w, record.JobSucceeded)
+		if got.PostedAt == nil || got.StartedAt == nil || got.EndedAt == nil || got.Revision != w.revision {
+			t.Errorf("the last report is %+v", got)
+		}
+		states := r.jobStates(w)
+		if !strings.HasPrefix(states, "claimed submitting submitted") || !strings.HasSuffix(states, "succeeded") {
+			t.Errorf("reported %q", states)
+		}
+		jobs := r.sim.Jobs(p.name)
+		if len(jobs) != 1 || jobs[0].Name != w.assignment.Name || jobs[0].Event != w.event || r.startsOf(w) != 1 {
+			t.Errorf("OSCAR has %+v", jobs)
+		}
+	})
 }
 
 func TestAJobWhoseAnswerIsDoubtfulIsStartedOnce(t *testing.T) {
 	for _, fault := range []string{oscarsim.Fault500After, oscarsim.FaultLate, oscarsim.FaultRefuse, oscarsim.FaultHang} {
 		t.Run(fault, func(t *testing.T) {
-			r := newRig(t, oscarsim.Config{Workload: quick})
-			r.start(jobConfig, func(c *syncer.Config) { c.JobTimeout = 300 * time.Millisecond })
-			p := r.jobReady("grayify")
-			w := newWork(p, "event")
-			if err := r.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpJob, Fault: fault, Count: 1, Delay: 200 * time.Millisecond}); err != nil {
-				t.Fatal(err)
-			}
-			r.assign(w)
-			r.awaitJob(w, record.JobSucceeded)
-			r.sim.Settle()
-			if n := r.startsOf(w); n != 1 {
-				t.Errorf("it was started %d times", n)
-			}
+			inVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{Workload: quick})
+				r.start()
+				p := r.jobReady("grayify")
+				w := newWork(p, "event")
+				if err := r.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpJob, Fault: fault, Count: 1, Delay: 10 * time.Second}); err != nil {
+					t.Fatal(err)
+				}
+				r.assign(w)
+				r.awaitJob(w, record.JobSucceeded)
+				r.sim.Settle()
+				if n := r.startsOf(w); n != 1 {
+					t.Errorf("it was started %d times", n)
+				}
+			})
 		})
 	}
 }
@@ -187,153 +185,167 @@ func TestARefusedJobIsGivenBack(t *testing.T) {
 		status int
 	}{"denied": {oscarsim.FaultDeny, 401}, "failed": {oscarsim.Fault500, 500}} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, oscarsim.Config{Workload: quick})
-			r.start(jobConfig)
-			p := r.jobReady("grayify")
-			w := newWork(p, "event")
-			r.fault(oscarsim.OpJob, c.fault, 0)
-			r.assign(w)
-			got := r.awaitJob(w, record.JobRefused)
-			if got.Status != c.status || got.Reason != record.JobOscarRefused || got.Message == "" || strings.Contains(got.Message, p.token) {
-				t.Errorf("report %+v", got)
-			}
-			if calls := r.sim.Calls()[oscarsim.OpJob]; calls != 1 || r.startsOf(w) != 0 {
-				t.Errorf("%d POSTs, %d starts", calls, r.startsOf(w))
-			}
+			inVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{Workload: quick})
+				r.start()
+				p := r.jobReady("grayify")
+				w := newWork(p, "event")
+				r.fault(oscarsim.OpJob, c.fault, 0)
+				r.assign(w)
+				got := r.awaitJob(w, record.JobRefused)
+				if got.Status != c.status || got.Reason != record.JobOscarRefused || got.Message == "" || strings.Contains(got.Message, p.token) {
+					t.Errorf("report %+v", got)
+				}
+				if calls := r.sim.Calls()[oscarsim.OpJob]; calls != 1 || r.startsOf(w) != 0 {
+					t.Errorf("%d POSTs, %d starts", calls, r.startsOf(w))
+				}
+			})
 		})
 	}
 }
 
 func TestAJobWithoutItsEventIsRefused(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.start(jobConfig)
-	p := r.jobReady("grayify")
-	lost, foreign, moved := newWork(p, "event"), newWork(p, "event"), newWork(p, "event")
-	r.put(record.AssignmentKey(clusterID, lost.job, lost.n), lost.assignment)
-	sealed, err := seal.Seal(seal.Header{Purpose: record.PurposeEvent, Cluster: clusterID, UID: foreign.job, Generation: 1}, []byte("e"), newIdentity(t).Recipient())
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.put(record.AssignedEventKey(clusterID, foreign.job, foreign.n), record.Event{V: 1, Sealed: sealed})
-	r.put(record.AssignmentKey(clusterID, foreign.job, foreign.n), foreign.assignment)
-	other, err := seal.Seal(seal.Header{Purpose: record.PurposeEvent, Cluster: clusterID, UID: lost.job, Generation: 1}, []byte("e"), r.identity.Recipient())
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.put(record.AssignedEventKey(clusterID, moved.job, moved.n), record.Event{V: 1, Sealed: other})
-	r.put(record.AssignmentKey(clusterID, moved.job, moved.n), moved.assignment)
-	for _, w := range []*work{lost, foreign, moved} {
-		if got := r.awaitJob(w, record.JobRefused); got.Reason != record.JobEventLost {
-			t.Errorf("report %+v", got)
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start()
+		p := r.jobReady("grayify")
+		lost, foreign, moved := newWork(p, "event"), newWork(p, "event"), newWork(p, "event")
+		r.put(record.AssignmentKey(clusterID, lost.job, lost.n), lost.assignment)
+		sealed, err := seal.Seal(seal.Header{Purpose: record.PurposeEvent, Cluster: clusterID, UID: foreign.job, Generation: 1}, []byte("e"), newIdentity(t).Recipient())
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if r.sim.Calls()[oscarsim.OpJob] != 0 {
-		t.Error("OSCAR was asked")
-	}
+		r.put(record.AssignedEventKey(clusterID, foreign.job, foreign.n), record.Event{V: 1, Sealed: sealed})
+		r.put(record.AssignmentKey(clusterID, foreign.job, foreign.n), foreign.assignment)
+		other, err := seal.Seal(seal.Header{Purpose: record.PurposeEvent, Cluster: clusterID, UID: lost.job, Generation: 1}, []byte("e"), r.identity.Recipient())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.put(record.AssignedEventKey(clusterID, moved.job, moved.n), record.Event{V: 1, Sealed: other})
+		r.put(record.AssignmentKey(clusterID, moved.job, moved.n), moved.assignment)
+		for _, w := range []*work{lost, foreign, moved} {
+			if got := r.awaitJob(w, record.JobRefused); got.Reason != record.JobEventLost {
+				t.Errorf("report %+v", got)
+			}
+		}
+		if r.sim.Calls()[oscarsim.OpJob] != 0 {
+			t.Error("OSCAR was asked")
+		}
+	})
 }
 
 func TestAJobIsNotPostedWhereItsServiceIsNot(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.start(jobConfig)
-	p := r.jobReady("grayify")
-	other := newReplica("grayify") // another life under the name
-	w := newWork(other, "event")
-	nowhere := newWork(newReplica("nowhere"), "event")
-	r.assign(w, nowhere)
-	for _, w := range []*work{w, nowhere} {
-		if got := r.awaitJob(w, record.JobRefused); got.Reason != record.JobServiceGone {
-			t.Errorf("report %+v", got)
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start()
+		p := r.jobReady("grayify")
+		other := newReplica("grayify") // another life under the name
+		w := newWork(other, "event")
+		nowhere := newWork(newReplica("nowhere"), "event")
+		r.assign(w, nowhere)
+		for _, w := range []*work{w, nowhere} {
+			if got := r.awaitJob(w, record.JobRefused); got.Reason != record.JobServiceGone {
+				t.Errorf("report %+v", got)
+			}
 		}
-	}
-	late := newReplica("late")
-	waits := newWork(late, "event")
-	r.assign(waits)
-	if n := len(r.sim.Jobs(p.name)); n != 0 {
-		t.Errorf("%d jobs", n)
-	}
+		late := newReplica("late")
+		waits := newWork(late, "event")
+		r.assign(waits)
+		if n := len(r.sim.Jobs(p.name)); n != 0 {
+			t.Errorf("%d jobs", n)
+		}
+	})
 }
 
 func TestACancelledJobIsDeleted(t *testing.T) {
-	r := newRig(t, oscarsim.Config{Workload: &oscarsim.Workload{Seed: 1, Min: time.Hour, Max: time.Hour}})
-	r.start(jobConfig)
-	p := r.jobReady("grayify")
-	w := newWork(p, "event")
-	r.assign(w)
-	r.awaitJob(w, record.JobRunning)
-	r.reassign(w, func(a *record.Assignment) { a.Cancel = true })
-	r.awaitJob(w, record.JobCancelled)
-	if jobs := r.sim.Jobs(p.name); len(jobs) != 0 {
-		t.Errorf("OSCAR still has %+v", jobs)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{Workload: &oscarsim.Workload{Seed: 1, Min: time.Hour, Max: time.Hour}})
+		r.start()
+		p := r.jobReady("grayify")
+		w := newWork(p, "event")
+		r.assign(w)
+		r.awaitJob(w, record.JobRunning)
+		r.reassign(w, func(a *record.Assignment) { a.Cancel = true })
+		r.awaitJob(w, record.JobCancelled)
+		if jobs := r.sim.Jobs(p.name); len(jobs) != 0 {
+			t.Errorf("OSCAR still has %+v", jobs)
+		}
+	})
 }
 
 func TestAJobThatIsGoneHasVanished(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.start(jobConfig)
-	p := r.jobReady("grayify")
-	w, stays := newWork(p, "event"), newWork(p, "event")
-	r.assign(w, stays)
-	r.awaitJob(w, record.JobSubmitted)
-	r.awaitJob(stays, record.JobSubmitted)
-	if err := r.sim.DeleteJob(p.name, w.assignment.Name); err != nil {
-		t.Fatal(err)
-	}
-	r.awaitJob(w, record.JobVanished)
-	if got := r.jobReport(stays); got.State != record.JobSubmitted {
-		t.Errorf("the other job is %+v", got)
-	}
-	if n := r.startsOf(w); n != 1 {
-		t.Errorf("started %d times", n)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start()
+		p := r.jobReady("grayify")
+		w, stays := newWork(p, "event"), newWork(p, "event")
+		r.assign(w, stays)
+		r.awaitJob(w, record.JobSubmitted)
+		r.awaitJob(stays, record.JobSubmitted)
+		if err := r.sim.DeleteJob(p.name, w.assignment.Name); err != nil {
+			t.Fatal(err)
+		}
+		r.awaitJob(w, record.JobVanished)
+		if got := r.jobReport(stays); got.State != record.JobSubmitted {
+			t.Errorf("the other job is %+v", got)
+		}
+		if n := r.startsOf(w); n != 1 {
+			t.Errorf("started %d times", n)
+		}
+	})
 }
 
 func TestManyJobsAreReportedInFewRevisions(t *testing.T) {
-	r := newRig(t, oscarsim.Config{Workload: quick, Nodes: []oscarsim.Node{{Name: "n", CPU: 1 << 40, Memory: 1 << 60}}})
-	r.start(jobConfig)
-	p := r.jobReady("grayify")
-	var all []*work
-	for i := range 400 {
-		all = append(all, newWork(p, fmt.Sprint("event ", i)))
-	}
-	before := r.put("/test/before", "x")
-	r.assign(all...)
-	for _, w := range all {
-		r.awaitJob(w, record.JobSucceeded)
-	}
-	after := r.put("/test/after", "x")
-	for _, w := range all {
-		if n := r.startsOf(w); n != 1 {
-			t.Fatalf("started %d times", n)
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{Workload: quick, Nodes: []oscarsim.Node{{Name: "n", CPU: 1 << 40, Memory: 1 << 60}}})
+		r.start()
+		p := r.jobReady("grayify")
+		var all []*work
+		for i := range 400 {
+			all = append(all, newWork(p, fmt.Sprint("event ", i)))
 		}
-	}
-	revisions := int(after-before) - 7 // of the assignments
-	t.Logf("%d revisions for %d jobs", revisions, len(all))
-	if revisions > len(all) {
-		t.Errorf("%d revisions for %d jobs", revisions, len(all))
-	}
+		before := r.put("/test/before", "x")
+		r.assign(all...)
+		for _, w := range all {
+			r.awaitJob(w, record.JobSucceeded)
+		}
+		after := r.put("/test/after", "x")
+		for _, w := range all {
+			if n := r.startsOf(w); n != 1 {
+				t.Fatalf("started %d times", n)
+			}
+		}
+		revisions := int(after-before) - 7 // of the assignments
+		t.Logf("%d revisions for %d jobs", revisions, len(all))
+		if revisions > len(all) {
+			t.Errorf("%d revisions for %d jobs", revisions, len(all))
+		}
+	})
 }
 
-// TestKilledAtEveryFailPointOfAJob kills the syncer by SIGKILL at each point of a job's
+// TestKilledAtEveryFailPointOfAJob kills the syncer at each point of a job's
 // way. Its successor knows what it cannot know, starts nothing twice, and ends all.
 func TestKilledAtEveryFailPointOfAJob(t *testing.T) {
 	for _, point := range syncer.JobFailPoints() {
 		t.Run(point, func(t *testing.T) {
-			r := newRig(t, oscarsim.Config{Workload: quick})
-			died := r.startChild(point)
-			p := r.jobReady("grayify")
-			w := newWork(p, "event")
-			r.assign(w)
-			want := []record.JobState{record.JobSucceeded}
-			if point == "syncer.after_submitting" || point == "syncer.before_post" {
-				want = []record.JobState{record.JobVanished}
-			}
-			r.awaitJob(w, want...)
-			<-died
-			r.resynced() // by the successor
-			n := r.startsOf(w)
-			if n > 1 || n == 0 != (want[0] == record.JobVanished) {
-				t.Errorf("it was started %d times: %s", n, r.jobStates(w))
-			}
+			inVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{Workload: quick})
+				died := r.startDying(point)
+				p := r.jobReady("grayify")
+				w := newWork(p, "event")
+				r.assign(w)
+				want := []record.JobState{record.JobSucceeded}
+				if point == "syncer.after_submitting" || point == "syncer.before_post" {
+					want = []record.JobState{record.JobVanished}
+				}
+				r.awaitJob(w, want...)
+				<-died
+				r.resynced() // by the successor
+				n := r.startsOf(w)
+				if n > 1 || n == 0 != (want[0] == record.JobVanished) {
+					t.Errorf("it was started %d times: %s", n, r.jobStates(w))
+				}
+			})
 		})
 	}
 }

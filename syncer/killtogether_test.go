@@ -15,7 +15,7 @@ func TestASyncerAndItsOSCARKilledInTheSameMoment(t *testing.T) {
 		"syncer.after_create": oscarsim.OpCreate, "syncer.after_detach": oscarsim.OpUpdate, "syncer.after_erase": oscarsim.OpDelete,
 	} {
 		t.Run(point, func(t *testing.T) {
-			r := newRig(t, oscarsim.Config{Latency: 20 * time.Millisecond})
+			r := newRealRig(t, oscarsim.Config{Latency: 20 * time.Millisecond})
 			died := r.startChild(point)
 			p := newReplica("grayify")
 			r.want(p, record.IntentPrepare)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -20,67 +19,17 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/origin"
 	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 	"github.com/oscarfed/oscarfed/test/issuer"
+	"github.com/oscarfed/oscarfed/test/world"
 )
 
 // secretKey is alice's at the origin; no log may have it, nor etcd.
 const secretKey = "canary-secret-key-of-alice"
 
-// lasting is a listener that stays when those who listen on it come and go.
-type lasting struct {
-	net.Listener
-	conns chan net.Conn
-}
-
-func newLasting(t *testing.T) *lasting {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := &lasting{Listener: l, conns: make(chan net.Conn)}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			select {
-			case out.conns <- conn:
-			case <-t.Context().Done():
-				_ = conn.Close()
-			}
-		}
-	}()
-	t.Cleanup(func() { l.Close(); <-done })
-	return out
-}
-
-func (l *lasting) url() string { return "http://" + l.Addr().String() }
-
-// next is a listener for one who comes.
-func (l *lasting) next() net.Listener { return &guest{lasting: l, gone: make(chan struct{})} }
-
-type guest struct {
-	*lasting
-	once sync.Once
-	gone chan struct{}
-}
-
-func (g *guest) Accept() (net.Conn, error) {
-	select {
-	case conn := <-g.conns:
-		return conn, nil
-	case <-g.gone:
-		return nil, net.ErrClosed
-	}
-}
-
-func (g *guest) Close() error {
-	g.once.Do(func() { close(g.gone) })
-	return nil
-}
+// The address at which a syncer answers its OSCAR; one after another listens there.
+const (
+	doorAddress = "syncer.oscar:8080"
+	doorURL     = "http://" + doorAddress
+)
 
 // origins play the origin's OSCAR and MinIO.
 type origins struct {
@@ -132,20 +81,20 @@ type abroad struct {
 	*rig
 	p       *replica
 	issuer  *issuer.Issuer
-	door    *lasting
 	origins *origins
 	log     *diary
 }
 
 func newAbroad(t *testing.T, change ...func(*oscarsim.Config)) *abroad {
 	t.Helper()
-	i := issuer.New(t, "")
+	n := newNetwork(t)
+	i := newIssuer(t, n)
 	cfg := withUsers(i)
 	for _, c := range change {
 		c(&cfg)
 	}
-	r := newRig(t, cfg)
-	a := &abroad{rig: r, issuer: i, p: newReplica("grayify"), door: newLasting(t), origins: &origins{access: alice}, log: &diary{}}
+	r := newRigOn(t, n, cfg)
+	a := &abroad{rig: r, issuer: i, p: newReplica("grayify"), origins: &origins{access: alice}, log: &diary{}}
 	a.p.owner, a.p.coordinator, a.p.origin = alice, false, &there
 	a.p.extra = map[string]any{"clusters": map[string]any{"oscar-cluster-z": map[string]any{"endpoint": "https://z.example.org", "ssl_verify": true}}}
 	r.deliver(i.Token(alice, nil), inAnHour())
@@ -154,11 +103,9 @@ func newAbroad(t *testing.T, change ...func(*oscarsim.Config)) *abroad {
 
 // lends is a syncer with a server for its OSCAR.
 func (a *abroad) lends(c *syncer.Config) {
-	server, err := keyserver.New(keyserver.Config{Listener: a.door.next()})
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	c.LocalURL, c.Local, c.Origins, c.OriginLook = a.door.url(), server, a.origins, 50*time.Millisecond
+	door := world.Must(a.net.Host("syncer").ListenAt(a.t.Context(), doorAddress))(a.t)
+	server := world.Must(keyserver.New(keyserver.Config{Listener: door}))(a.t)
+	c.LocalURL, c.Local, c.Origins = doorURL, server, a.origins
 }
 
 // keys asks as an OSCAR does.
@@ -166,12 +113,13 @@ func (a *abroad) keys(token string) (status int, body string) {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.door.url()+"/system/config", http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, doorURL+"/system/config", http.NoBody)
 	if err != nil {
 		a.t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	req.Close = true
+	resp, err := a.net.Host("oscar").Transport(nil).RoundTrip(req)
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -204,181 +152,195 @@ func readable(o *record.Observed) bool { return o.Inputs != nil && o.Inputs.Read
 // A syncer that is started with a server for its OSCAR, or without, sends its workers'
 // services anew, once; whether the storage can be used is said only of the origin's.
 func TestAWorkerIsSentTheStorageOfItsOrigin(t *testing.T) {
-	a := newAbroad(t)
-	stop := a.start()
-	a.want(a.p, record.IntentApply)
-	a.await(a.p, record.PhaseReady)
-	own, asks := a.storage()
-	if own == there.MinioEndpoint || asks != "https://z.example.org" {
-		t.Fatalf("without a server it uses %s, and OSCAR asks %s", own, asks)
-	}
-	stop()
+	inVirtualTime(t, func(t *testing.T) {
+		a := newAbroad(t)
+		stop := a.start()
+		a.want(a.p, record.IntentApply)
+		a.await(a.p, record.PhaseReady)
+		own, asks := a.storage()
+		if own == there.MinioEndpoint || asks != "https://z.example.org" {
+			t.Fatalf("without a server it uses %s, and OSCAR asks %s", own, asks)
+		}
+		stop()
 
-	stop = a.start(a.lends)
-	o := a.await(a.p, record.PhaseReady, readable)
-	if minio, asks := a.storage(); minio != there.MinioEndpoint || asks != a.door.url() || o.Storage == "" {
-		t.Errorf("with one it uses %s, and OSCAR asks %s: %+v", minio, asks, o)
-	}
-	a.equalCalls(a.p.name, "create", "update")
-	stop()
-	stop = a.start(a.lends)
-	a.await(a.p, record.PhaseReady, readable)
-	a.eventually("the next syncer answers", func() bool { status, _ := a.keys(a.p.token); return status == 200 })
-	a.equalCalls(a.p.name, "create", "update")
-	stop()
+		stop = a.start(a.lends)
+		o := a.await(a.p, record.PhaseReady, readable)
+		if minio, asks := a.storage(); minio != there.MinioEndpoint || asks != doorURL || o.Storage == "" {
+			t.Errorf("with one it uses %s, and OSCAR asks %s: %+v", minio, asks, o)
+		}
+		a.equalCalls(a.p.name, "create", "update")
+		stop()
+		stop = a.start(a.lends)
+		a.await(a.p, record.PhaseReady, readable)
+		a.eventually("the next syncer answers", func() bool { status, _ := a.keys(a.p.token); return status == 200 })
+		a.equalCalls(a.p.name, "create", "update")
+		stop()
 
-	a.start()
-	a.await(a.p, record.PhaseReady, func(o *record.Observed) bool { return o.Storage == "" && o.Inputs == nil })
-	if minio, asks := a.storage(); minio != own || asks != "https://z.example.org" {
-		t.Errorf("without one again it uses %s, and OSCAR asks %s", minio, asks)
-	}
-	a.equalCalls(a.p.name, "create", "update", "update")
+		a.start()
+		a.await(a.p, record.PhaseReady, func(o *record.Observed) bool { return o.Storage == "" && o.Inputs == nil })
+		if minio, asks := a.storage(); minio != own || asks != "https://z.example.org" {
+			t.Errorf("without one again it uses %s, and OSCAR asks %s", minio, asks)
+		}
+		a.equalCalls(a.p.name, "create", "update", "update")
+	})
 }
 
 // Somebody who sends a worker's jobs to another MinIO is found out.
 func TestAnotherStorageIsDrift(t *testing.T) {
-	a := newAbroad(t)
-	a.p.buckets = nil // which somebody's PUT would make
-	a.start(a.lends)
-	a.want(a.p, record.IntentApply)
-	a.await(a.p, record.PhaseReady, readable)
-	v, _ := a.sim.Service(a.p.name)
-	changed := strings.ReplaceAll(string(v.JSON), there.MinioEndpoint, "https://minio.thief.example.org")
-	if changed == string(v.JSON) {
-		t.Fatal("nothing was changed")
-	}
-	a.ask(http.MethodPut, "/system/services", changed)
-	a.eventually("it is repaired", func() bool { minio, _ := a.storage(); return minio == there.MinioEndpoint })
-	a.await(a.p, record.PhaseReady, readable)
+	inVirtualTime(t, func(t *testing.T) {
+		a := newAbroad(t)
+		a.p.buckets = nil // which somebody's PUT would make
+		a.start(a.lends)
+		a.want(a.p, record.IntentApply)
+		a.await(a.p, record.PhaseReady, readable)
+		v, _ := a.sim.Service(a.p.name)
+		changed := strings.ReplaceAll(string(v.JSON), there.MinioEndpoint, "https://minio.thief.example.org")
+		if changed == string(v.JSON) {
+			t.Fatal("nothing was changed")
+		}
+		a.ask(http.MethodPut, "/system/services", changed)
+		a.eventually("it is repaired", func() bool { minio, _ := a.storage(); return minio == there.MinioEndpoint })
+		a.await(a.p, record.PhaseReady, readable)
+	})
 }
 
 // Keys are given to who shows the token of a service that is to stand here and uses the
 // storage of its origin, and to nobody else; and they are the owner's, or none.
 func TestWhoIsGivenKeys(t *testing.T) {
-	a := newAbroad(t)
-	own, admins := newReplica("mine"), newReplica("admins")
-	own.owner = alice
-	admins.coordinator, admins.origin = false, &there
-	a.start(a.lends, func(c *syncer.Config) {
-		c.Logger = slog.New(slog.NewTextHandler(a.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	inVirtualTime(t, func(t *testing.T) {
+		a := newAbroad(t)
+		own, admins := newReplica("mine"), newReplica("admins")
+		own.owner = alice
+		admins.coordinator, admins.origin = false, &there
+		a.start(a.lends, func(c *syncer.Config) {
+			c.Logger = slog.New(slog.NewTextHandler(a.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		})
+		for _, p := range []*replica{a.p, own, admins} {
+			a.want(p, record.IntentApply)
+			a.await(p, record.PhaseReady)
+		}
+		a.await(a.p, record.PhaseReady, readable)
+		status, body := a.keys(a.p.token)
+		for _, part := range []string{`"access_key":"` + alice + `"`, `"secret_key":"` + secretKey + `"`, `"endpoint":"` + there.MinioEndpoint + `"`, `"region":"eu-1"`, `"verify":true`} {
+			if status != 200 || !strings.Contains(body, part) {
+				t.Errorf("answered %d without %s: %s", status, part, body)
+			}
+		}
+		a.origins.mu.Lock()
+		first := a.origins.asked[0]
+		a.origins.mu.Unlock()
+		if subject, _, err := a.issuer.Check(t.Context(), first.Token); err != nil || subject != alice {
+			t.Errorf("the origin was asked with a token of %q: %v", subject, err)
+		}
+		first.Token = ""
+		if first != (origin.Ask{Owner: alice, Cluster: "oscar-cluster-z", Endpoint: there.Endpoint, SSLVerify: true, MinIO: there.MinioEndpoint}) {
+			t.Errorf("the origin was asked %+v", first)
+		}
+		for name, token := range map[string]string{
+			"nobody's": "nobody's", "a service with its own storage": own.token, "the administrator's": admins.token,
+			"the owner's, which no job is posted with": a.issuer.Token(alice, nil), "a hash": record.Mark(a.p.token),
+		} {
+			if status, body := a.keys(token); status != 401 || strings.Contains(body, secretKey) {
+				t.Errorf("%s is answered %d", name, status)
+			}
+		}
+		if asked, _ := a.origins.count(); asked != 1 {
+			t.Errorf("the origin was asked %d times", asked)
+		}
+		a.want(a.p, record.IntentDelete)
+		a.await(a.p, record.PhaseDeleted)
+		if status, _ := a.keys(a.p.token); status != 401 {
+			t.Errorf("the token of a deleted service is answered %d", status)
+		}
+		if a.log.holds(secretKey) || a.log.holds(a.p.token) {
+			t.Error("the log has a secret")
+		}
 	})
-	for _, p := range []*replica{a.p, own, admins} {
-		a.want(p, record.IntentApply)
-		a.await(p, record.PhaseReady)
-	}
-	a.await(a.p, record.PhaseReady, readable)
-	status, body := a.keys(a.p.token)
-	for _, part := range []string{`"access_key":"` + alice + `"`, `"secret_key":"` + secretKey + `"`, `"endpoint":"` + there.MinioEndpoint + `"`, `"region":"eu-1"`, `"verify":true`} {
-		if status != 200 || !strings.Contains(body, part) {
-			t.Errorf("answered %d without %s: %s", status, part, body)
-		}
-	}
-	a.origins.mu.Lock()
-	first := a.origins.asked[0]
-	a.origins.mu.Unlock()
-	if subject, _, err := a.issuer.Check(t.Context(), first.Token); err != nil || subject != alice {
-		t.Errorf("the origin was asked with a token of %q: %v", subject, err)
-	}
-	first.Token = ""
-	if first != (origin.Ask{Owner: alice, Cluster: "oscar-cluster-z", Endpoint: there.Endpoint, SSLVerify: true, MinIO: there.MinioEndpoint}) {
-		t.Errorf("the origin was asked %+v", first)
-	}
-	for name, token := range map[string]string{
-		"nobody's": "nobody's", "a service with its own storage": own.token, "the administrator's": admins.token,
-		"the owner's, which no job is posted with": a.issuer.Token(alice, nil), "a hash": record.Mark(a.p.token),
-	} {
-		if status, body := a.keys(token); status != 401 || strings.Contains(body, secretKey) {
-			t.Errorf("%s is answered %d", name, status)
-		}
-	}
-	if asked, _ := a.origins.count(); asked != 1 {
-		t.Errorf("the origin was asked %d times", asked)
-	}
-	a.want(a.p, record.IntentDelete)
-	a.await(a.p, record.PhaseDeleted)
-	if status, _ := a.keys(a.p.token); status != 401 {
-		t.Errorf("the token of a deleted service is answered %d", status)
-	}
-	if a.log.holds(secretKey) || a.log.holds(a.p.token) {
-		t.Error("the log has a secret")
-	}
 }
 
 // From the order to delete on a service's token opens nothing, however long its deletion
 // takes.
 func TestTheTokenOfATombstoneOpensNothing(t *testing.T) {
-	a := newAbroad(t)
-	a.start(a.lends)
-	a.want(a.p, record.IntentApply)
-	a.await(a.p, record.PhaseReady, readable)
-	a.fault(oscarsim.OpUpdate, oscarsim.FaultHang, 0)
-	a.want(a.p, record.IntentDelete)
-	a.eventually("it is refused", func() bool { status, _ := a.keys(a.p.token); return status == 401 })
+	inVirtualTime(t, func(t *testing.T) {
+		a := newAbroad(t)
+		a.start(a.lends)
+		a.want(a.p, record.IntentApply)
+		a.await(a.p, record.PhaseReady, readable)
+		a.fault(oscarsim.OpUpdate, oscarsim.FaultHang, 0)
+		a.want(a.p, record.IntentDelete)
+		a.eventually("it is refused", func() bool { status, _ := a.keys(a.p.token); return status == 401 })
+	})
 }
 
 // Keys that are not the owner's are not handed on, whoever gave them.
 func TestKeysOfSomebodyElse(t *testing.T) {
-	a := newAbroad(t)
-	a.origins.access = "minio"
-	a.start(a.lends)
-	a.want(a.p, record.IntentApply)
-	o := a.await(a.p, record.PhaseReady, func(o *record.Observed) bool { return o.Inputs != nil })
-	if o.Inputs.Readable || o.Inputs.Reason != record.ReasonInputsUnreadable || !strings.Contains(o.Inputs.Message, "not the owner's") {
-		t.Errorf("report %+v", o.Inputs)
-	}
-	if status, body := a.keys(a.p.token); status != 503 || strings.Contains(body, secretKey) {
-		t.Errorf("answered %d %s", status, body)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		a := newAbroad(t)
+		a.origins.access = "minio"
+		a.start(a.lends)
+		a.want(a.p, record.IntentApply)
+		o := a.await(a.p, record.PhaseReady, func(o *record.Observed) bool { return o.Inputs != nil })
+		if o.Inputs.Readable || o.Inputs.Reason != record.ReasonInputsUnreadable || !strings.Contains(o.Inputs.Message, "not the owner's") {
+			t.Errorf("report %+v", o.Inputs)
+		}
+		if status, body := a.keys(a.p.token); status != 503 || strings.Contains(body, secretKey) {
+			t.Errorf("answered %d %s", status, body)
+		}
+	})
 }
 
 // What a look finds is reported when it changes, and then only.
 func TestTheStorageOfTheOriginIsLookedAt(t *testing.T) {
-	a := newAbroad(t)
-	a.origins.alive = &origin.Error{Kind: origin.Unreachable, Message: "the MinIO does not answer"}
-	a.start(a.lends)
-	a.want(a.p, record.IntentApply)
-	o := a.await(a.p, record.PhaseReady, func(o *record.Observed) bool { return o.Inputs != nil })
-	if o.Inputs.Readable || o.Inputs.Reason != record.ReasonInputsUnreadable || o.Inputs.Message != "the MinIO does not answer" {
-		t.Errorf("report %+v", o.Inputs)
-	}
-	key := record.ObservedServiceKey(clusterID, a.p.name)
-	revision := func() int64 {
-		kv, err := a.store.Get(t.Context(), key)
-		if err != nil {
-			t.Fatal(err)
+	inVirtualTime(t, func(t *testing.T) {
+		a := newAbroad(t)
+		a.origins.alive = &origin.Error{Kind: origin.Unreachable, Message: "the MinIO does not answer"}
+		a.start(a.lends)
+		a.want(a.p, record.IntentApply)
+		o := a.await(a.p, record.PhaseReady, func(o *record.Observed) bool { return o.Inputs != nil })
+		if o.Inputs.Readable || o.Inputs.Reason != record.ReasonInputsUnreadable || o.Inputs.Message != "the MinIO does not answer" {
+			t.Errorf("report %+v", o.Inputs)
 		}
-		return kv.ModRevision
-	}
-	at := revision()
-	_, looks := a.origins.count()
-	a.eventually("it is looked again", func() bool { _, now := a.origins.count(); return now >= looks+3 })
-	if now := revision(); now != at {
-		t.Errorf("an unchanged answer was written at %d, after %d", now, at)
-	}
-	a.origins.change(func(o *origins) { o.alive = nil })
-	a.await(a.p, record.PhaseReady, readable)
-	if asked, _ := a.origins.count(); asked != 1 {
-		t.Errorf("the keys were asked for %d times", asked)
-	}
+		key := record.ObservedServiceKey(clusterID, a.p.name)
+		revision := func() int64 {
+			kv, err := a.store.Get(t.Context(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return kv.ModRevision
+		}
+		at := revision()
+		_, looks := a.origins.count()
+		a.eventually("it is looked again", func() bool { _, now := a.origins.count(); return now >= looks+3 })
+		if now := revision(); now != at {
+			t.Errorf("an unchanged answer was written at %d, after %d", now, at)
+		}
+		a.origins.change(func(o *origins) { o.alive = nil })
+		a.await(a.p, record.PhaseReady, readable)
+		if asked, _ := a.origins.count(); asked != 1 {
+			t.Errorf("the keys were asked for %d times", asked)
+		}
+	})
 }
 
 // Without a token of the owner there are no keys; that is said, and a token that comes
 // mends it.
 func TestTheOwnersTokenHasExpired(t *testing.T) {
-	a := newAbroad(t)
-	stop := a.start(a.lends)
-	a.want(a.p, record.IntentApply)
-	a.await(a.p, record.PhaseReady, readable)
-	stop()
-	a.deliver(a.issuer.Token(alice, nil), time.Now().Add(-time.Second))
-	source := &tokens{}
-	a.start(a.lends, func(c *syncer.Config) { c.Tokens = source })
-	o := a.await(a.p, record.PhaseReady, func(o *record.Observed) bool { return !readable(o) })
-	if o.Inputs.Reason != record.ReasonTokenHolderAway || !strings.Contains(o.Inputs.Message, "nobody holds it") {
-		t.Errorf("report %+v", o.Inputs)
-	}
-	source.give(a.issuer.Token(alice, nil))
-	a.await(a.p, record.PhaseReady, readable)
+	inVirtualTime(t, func(t *testing.T) {
+		a := newAbroad(t)
+		stop := a.start(a.lends)
+		a.want(a.p, record.IntentApply)
+		a.await(a.p, record.PhaseReady, readable)
+		stop()
+		a.deliver(a.issuer.Token(alice, nil), time.Now().Add(-time.Second))
+		source := &tokens{}
+		a.start(a.lends, func(c *syncer.Config) { c.Tokens = source })
+		o := a.await(a.p, record.PhaseReady, func(o *record.Observed) bool { return !readable(o) })
+		if o.Inputs.Reason != record.ReasonTokenHolderAway || !strings.Contains(o.Inputs.Message, "nobody holds it") {
+			t.Errorf("report %+v", o.Inputs)
+		}
+		source.give(a.issuer.Token(alice, nil))
+		a.await(a.p, record.PhaseReady, readable)
+	})
 }
 
 // tokens is a source that has none until it is given one.
@@ -405,48 +367,50 @@ func (s *tokens) AccessToken(context.Context, ownertoken.For) (ownertoken.Access
 // A job whose event is MinIO's goes with the service's token; any other one with an access
 // token of the owner, by which OSCAR may ask for keys while it is posted and no longer.
 func TestWhatOSCARIsShownWithAJob(t *testing.T) {
-	a := newAbroad(t, func(c *oscarsim.Config) { c.Workload = quick })
-	source := &tokens{}
-	source.give(a.issuer.Token(alice, nil))
-	type post struct {
-		token  string
-		status int
-	}
-	posts := make(chan post, 10)
-	a.start(a.lends, jobConfig, func(c *syncer.Config) {
-		c.Tokens = source
-		c.OSCAR = &poster{OSCAR: c.OSCAR, submit: func(_ context.Context, job manager.Submission, _ time.Duration) error {
-			status, _ := a.keys(string(job.Token))
-			posts <- post{string(job.Token), status}
-			return nil
-		}}
+	inVirtualTime(t, func(t *testing.T) {
+		a := newAbroad(t, func(c *oscarsim.Config) { c.Workload = quick })
+		source := &tokens{}
+		source.give(a.issuer.Token(alice, nil))
+		type post struct {
+			token  string
+			status int
+		}
+		posts := make(chan post, 10)
+		a.start(a.lends, func(c *syncer.Config) {
+			c.Tokens = source
+			c.OSCAR = &poster{OSCAR: c.OSCAR, submit: func(_ context.Context, job manager.Submission, _ time.Duration) error {
+				status, _ := a.keys(string(job.Token))
+				posts <- post{string(job.Token), status}
+				return nil
+			}}
+		})
+		a.want(a.p, record.IntentApply)
+		a.await(a.p, record.PhaseReady, readable)
+		// From now on only what comes from elsewhere is good.
+		a.deliver(a.issuer.Token(alice, nil), time.Now().Add(-time.Second))
+
+		event := newWork(a.p, `{"Records":[{"requestParameters":{"principalId":"bob","sourceIPAddress":"::1"}}]}`)
+		a.assign(event)
+		a.awaitJob(event, record.JobSubmitted, record.JobVanished)
+		if got := <-posts; got.token != a.p.token || got.status != 200 {
+			t.Errorf("an event of MinIO: %d with the service's token: %v", got.status, got.token == a.p.token)
+		}
+		other := newWork(a.p, "hello")
+		a.assign(other)
+		a.awaitJob(other, record.JobSubmitted, record.JobVanished)
+		if got := <-posts; got.token != source.value || got.status != 200 {
+			t.Errorf("another event: %d, with the owner's token: %v", got.status, got.token == source.value)
+		}
+		a.eventually("the token opens nothing any more", func() bool { status, _ := a.keys(source.value); return status == 401 })
+
+		source.give("")
+		none := newWork(a.p, "hello")
+		a.assign(none)
+		if got := a.awaitJob(none, record.JobRefused); got.Reason != record.JobNeedsUserToken || !strings.Contains(got.Message, "nobody holds it") || got.PostedAt != nil {
+			t.Errorf("without a token: %+v", got)
+		}
+		if len(posts) != 0 {
+			t.Error("it was posted")
+		}
 	})
-	a.want(a.p, record.IntentApply)
-	a.await(a.p, record.PhaseReady, readable)
-	// From now on only what comes from elsewhere is good.
-	a.deliver(a.issuer.Token(alice, nil), time.Now().Add(-time.Second))
-
-	event := newWork(a.p, `{"Records":[{"requestParameters":{"principalId":"bob","sourceIPAddress":"::1"}}]}`)
-	a.assign(event)
-	a.awaitJob(event, record.JobSubmitted, record.JobVanished)
-	if got := <-posts; got.token != a.p.token || got.status != 200 {
-		t.Errorf("an event of MinIO: %d with the service's token: %v", got.status, got.token == a.p.token)
-	}
-	other := newWork(a.p, "hello")
-	a.assign(other)
-	a.awaitJob(other, record.JobSubmitted, record.JobVanished)
-	if got := <-posts; got.token != source.value || got.status != 200 {
-		t.Errorf("another event: %d, with the owner's token: %v", got.status, got.token == source.value)
-	}
-	a.eventually("the token opens nothing any more", func() bool { status, _ := a.keys(source.value); return status == 401 })
-
-	source.give("")
-	none := newWork(a.p, "hello")
-	a.assign(none)
-	if got := a.awaitJob(none, record.JobRefused); got.Reason != record.JobNeedsUserToken || !strings.Contains(got.Message, "nobody holds it") || got.PostedAt != nil {
-		t.Errorf("without a token: %+v", got)
-	}
-	if len(posts) != 0 {
-		t.Error("it was posted")
-	}
 }

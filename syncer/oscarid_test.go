@@ -27,80 +27,90 @@ func (r *rig) marks() (n int) {
 func TestEverySyncerOfAnOSCARReadsTheSameIdentity(t *testing.T) {
 	for name, fault := range map[string]string{"": "", "it answers 500 and has done it": oscarsim.Fault500After} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, oscarsim.Config{})
-			r.fault(oscarsim.OpBucketCreate, fault, 0)
-			client := r.config().OSCAR
-			if id, err := answers.Identify(t.Context(), client, func() bool { return false }); id != "" || err != nil || r.marks() != 0 {
-				t.Errorf("%q, %v before anybody may mark it, and %d marks", id, err, r.marks())
-			}
-			first, err := answers.Identify(t.Context(), client, always)
-			if err != nil || first == "" {
-				t.Fatalf("%q, %v", first, err)
-			}
-			// Users make buckets as well.
-			r.sim.TagBucket("oscarfed-oscar-00000000-0000-4000-8000-000000000000", map[string]string{"owner": "bob", "owner_name": "bob"})
-			r.sim.PutBucket("oscarfed-oscar-00000000-0000-4000-8000-000000000001")
-			if again, err := answers.Identify(t.Context(), client, always); again != first || err != nil {
-				t.Errorf("%q, %v; it was %q", again, err, first)
-			}
+			inVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{})
+				r.fault(oscarsim.OpBucketCreate, fault, 0)
+				client := r.oscar()
+				if id, err := answers.Identify(t.Context(), client, func() bool { return false }); id != "" || err != nil || r.marks() != 0 {
+					t.Errorf("%q, %v before anybody may mark it, and %d marks", id, err, r.marks())
+				}
+				first, err := answers.Identify(t.Context(), client, always)
+				if err != nil || first == "" {
+					t.Fatalf("%q, %v", first, err)
+				}
+				// Users make buckets as well.
+				r.sim.TagBucket("oscarfed-oscar-00000000-0000-4000-8000-000000000000", map[string]string{"owner": "bob", "owner_name": "bob"})
+				r.sim.PutBucket("oscarfed-oscar-00000000-0000-4000-8000-000000000001")
+				if again, err := answers.Identify(t.Context(), client, always); again != first || err != nil {
+					t.Errorf("%q, %v; it was %q", again, err, first)
+				}
+			})
 		})
 	}
 }
 
 // TestMarksOfAnOSCARDoNotMultiply on one that never shows them as its administrator's.
 func TestMarksOfAnOSCARDoNotMultiply(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	client := r.config().OSCAR
-	for range 5 {
-		before := r.sim.Buckets()
-		id, _ := answers.Identify(t.Context(), client, always)
-		for _, name := range r.sim.Buckets() {
-			if len(before) < len(r.sim.Buckets()) && strings.HasSuffix(name, id) && id != "" {
-				r.sim.TagBucket(name, nil)
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		client := r.oscar()
+		for range 5 {
+			before := r.sim.Buckets()
+			id, _ := answers.Identify(t.Context(), client, always)
+			for _, name := range r.sim.Buckets() {
+				if len(before) < len(r.sim.Buckets()) && strings.HasSuffix(name, id) && id != "" {
+					r.sim.TagBucket(name, nil)
+				}
 			}
 		}
-	}
-	if n := r.marks(); n != 3 {
-		t.Errorf("%d marks", n)
-	}
+		if n := r.marks(); n != 3 {
+			t.Errorf("%d marks", n)
+		}
+	})
 }
 
 func TestTheSyncerTellsWhichOSCARItHas(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.start()
-	r.eventually("it is reported", func() bool { c := r.cluster(); return c != nil && c.OscarID != "" })
-	if id, err := answers.Identify(context.WithoutCancel(t.Context()), r.config().OSCAR, always); err != nil || id != r.cluster().OscarID {
-		t.Errorf("%q is reported, and it is %q (%v)", r.cluster().OscarID, id, err)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start()
+		r.eventually("it is reported", func() bool { c := r.cluster(); return c != nil && c.OscarID != "" })
+		if id, err := answers.Identify(context.WithoutCancel(t.Context()), r.oscar(), always); err != nil || id != r.cluster().OscarID {
+			t.Errorf("%q is reported, and it is %q (%v)", r.cluster().OscarID, id, err)
+		}
+	})
 }
 
 // TestASharedMinIOSaysNothingOfTheOSCAR, and is not marked.
 func TestASharedMinIOSaysNothingOfTheOSCAR(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.start(func(c *syncer.Config) { c.SharedMinIO = true })
-	r.eventually("it reports", func() bool { c := r.cluster(); return c != nil && c.OscarVersion != "" })
-	if c := r.cluster(); c.OscarID != "" || r.marks() != 0 {
-		t.Errorf("it tells %q, and there are %d marks", c.OscarID, r.marks())
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start(func(c *syncer.Config) { c.SharedMinIO = true })
+		r.eventually("it reports", func() bool { c := r.cluster(); return c != nil && c.OscarVersion != "" })
+		if c := r.cluster(); c.OscarID != "" || r.marks() != 0 {
+			t.Errorf("it tells %q, and there are %d marks", c.OscarID, r.marks())
+		}
+	})
 }
 
 // TestNothingIsWrittenToAnOSCARThatIsAnotherClustersToo until it is its own.
 func TestNothingIsWrittenToAnOSCARThatIsAnotherClustersToo(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	same := func(as string) {
-		r.put(record.DesiredClusterKey(clusterID), record.DesiredCluster{V: 1, ClusterID: clusterID, UID: "registered-first", State: record.ClusterActive, SameOscarAs: as})
-	}
-	r.start()
-	p := newReplica("grayify")
-	r.makeReady(p)
-	same("another")
-	other := newReplica("other")
-	r.want(p, record.IntentDelete)
-	r.want(other, record.IntentApply)
-	r.resynced()
-	r.equalCalls(p.name, "create")
-	r.equalCalls(other.name)
-	same("")
-	r.await(p, record.PhaseDeleted)
-	r.await(other, record.PhaseReady)
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		same := func(as string) {
+			r.put(record.DesiredClusterKey(clusterID), record.DesiredCluster{V: 1, ClusterID: clusterID, UID: "registered-first", State: record.ClusterActive, SameOscarAs: as})
+		}
+		r.start()
+		p := newReplica("grayify")
+		r.makeReady(p)
+		same("another")
+		other := newReplica("other")
+		r.want(p, record.IntentDelete)
+		r.want(other, record.IntentApply)
+		r.resynced()
+		r.equalCalls(p.name, "create")
+		r.equalCalls(other.name)
+		same("")
+		r.await(p, record.PhaseDeleted)
+		r.await(other, record.PhaseReady)
+	})
 }

@@ -25,62 +25,66 @@ func (r *rig) hasSession() bool {
 // TestASyncerWaitsForItsRegistration: before there is one it holds no session and
 // writes nothing, and it stops when the registration goes.
 func TestASyncerWaitsForItsRegistration(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.remove(record.DesiredClusterKey(clusterID))
-	p := newReplica("grayify")
-	r.want(p, record.IntentApply)
-	r.start()
-	r.registerAs("first")
-	r.await(p, record.PhaseReady)
-	r.remove(record.DesiredClusterKey(clusterID))
-	r.eventually("it gives its session back", func() bool { return !r.hasSession() })
-	// What happens on the cluster now is nobody's business.
-	if err := r.removeService(p.name); err != nil {
-		t.Fatal(err)
-	}
-	before := len(r.calls(p.name))
-	r.registerAs("first")
-	r.eventually("it works again", r.hasSession)
-	r.eventually("it repairs", func() bool { return len(r.calls(p.name)) > before })
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.remove(record.DesiredClusterKey(clusterID))
+		p := newReplica("grayify")
+		r.want(p, record.IntentApply)
+		r.start()
+		r.registerAs("first")
+		r.await(p, record.PhaseReady)
+		r.remove(record.DesiredClusterKey(clusterID))
+		r.eventually("it gives its session back", func() bool { return !r.hasSession() })
+		// What happens on the cluster now is nobody's business.
+		if err := r.removeService(p.name); err != nil {
+			t.Fatal(err)
+		}
+		before := len(r.calls(p.name))
+		r.registerAs("first")
+		r.eventually("it works again", r.hasSession)
+		r.eventually("it repairs", func() bool { return len(r.calls(p.name)) > before })
+	})
 }
 
 // TestAnotherRegistrationIsNotServed, whoever asks, until the operator says so.
 func TestAnotherRegistrationIsNotServed(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	file := session.MemoryFile(filepath.Join(t.TempDir(), "cluster-uid"))
-	remembering := func(c *syncer.Config) { c.Memory = file }
-	stop := r.start(remembering)
-	p := newReplica("grayify")
-	r.makeReady(p)
-	r.registerAs("second")
-	// An order of the new registration, for the very service that stands here.
-	r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseDeleted })
-	r.eventually("it gives its session back", func() bool { return !r.hasSession() })
-	stop()
-	stop = r.start(remembering) // and it remembers
-	r.remove(record.ObservedClusterKey(clusterID))
-	r.eventually("it says why it waits", func() bool {
-		c := r.cluster()
-		return c != nil && c.Reason == record.ReasonOtherRegistration && c.Recipient == ""
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		file := session.MemoryFile(filepath.Join(t.TempDir(), "cluster-uid"))
+		remembering := func(c *syncer.Config) { c.Memory = file }
+		stop := r.start(remembering)
+		p := newReplica("grayify")
+		r.makeReady(p)
+		r.registerAs("second")
+		// An order of the new registration, for the very service that stands here.
+		r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseDeleted })
+		r.eventually("it gives its session back", func() bool { return !r.hasSession() })
+		stop()
+		stop = r.start(remembering) // and it remembers
+		r.remove(record.ObservedClusterKey(clusterID))
+		r.eventually("it says why it waits", func() bool {
+			c := r.cluster()
+			return c != nil && c.Reason == record.ReasonOtherRegistration && c.Recipient == ""
+		})
+		if r.hasSession() {
+			t.Error("it has taken the session of another cluster")
+		}
+		r.equalCalls(p.name, "create")
+		if o := r.observed(p.name); o == nil || o.Phase != record.PhaseReady {
+			t.Errorf("it has reported %+v", o)
+		}
+		stop()
+		r.start(remembering, func(c *syncer.Config) { c.AcceptClusterUID = "third" })
+		stopped := len(r.calls(p.name))
+		r.registerAs("third")
+		r.await(p, record.PhaseDeleted)
+		if stopped != 1 {
+			t.Errorf("calls %v", r.calls(p.name))
+		}
+		if uid, err := file.Load(); err != nil || uid != "third" {
+			t.Errorf("remembered %q, %v", uid, err)
+		}
 	})
-	if r.hasSession() {
-		t.Error("it has taken the session of another cluster")
-	}
-	r.equalCalls(p.name, "create")
-	if o := r.observed(p.name); o == nil || o.Phase != record.PhaseReady {
-		t.Errorf("it has reported %+v", o)
-	}
-	stop()
-	r.start(remembering, func(c *syncer.Config) { c.AcceptClusterUID = "third" })
-	stopped := len(r.calls(p.name))
-	r.registerAs("third")
-	r.await(p, record.PhaseDeleted)
-	if stopped != 1 {
-		t.Errorf("calls %v", r.calls(p.name))
-	}
-	if uid, err := file.Load(); err != nil || uid != "third" {
-		t.Errorf("remembered %q, %v", uid, err)
-	}
 }
 
 // TestARegistrationWithoutAUidIsNotRemembered: a syncer that took it could not read its
@@ -88,23 +92,25 @@ func TestAnotherRegistrationIsNotServed(t *testing.T) {
 func TestARegistrationWithoutAUidIsNotRemembered(t *testing.T) {
 	for name, first := range map[string]string{"none is known": "", "another is known": "first"} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, oscarsim.Config{})
-			file := session.MemoryFile(filepath.Join(t.TempDir(), "cluster-uid"))
-			if first != "" {
-				if err := file.Save(first); err != nil {
-					t.Fatal(err)
+			inVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{})
+				file := session.MemoryFile(filepath.Join(t.TempDir(), "cluster-uid"))
+				if first != "" {
+					if err := file.Save(first); err != nil {
+						t.Fatal(err)
+					}
 				}
-			}
-			r.registerAs("")
-			r.start(func(c *syncer.Config) { c.Memory = file })
-			for _, uid := range []string{"", "two words", "two\nlines", strings.Repeat("x", 4096)} {
-				r.registerAs(uid)
-			}
-			r.registerAs("first")
-			r.eventually("it serves its registration", r.hasSession)
-			if uid, err := file.Load(); err != nil || uid != "first" {
-				t.Errorf("remembered %q, %v", uid, err)
-			}
+				r.registerAs("")
+				r.start(func(c *syncer.Config) { c.Memory = file })
+				for _, uid := range []string{"", "two words", "two\nlines", strings.Repeat("x", 4096)} {
+					r.registerAs(uid)
+				}
+				r.registerAs("first")
+				r.eventually("it serves its registration", r.hasSession)
+				if uid, err := file.Load(); err != nil || uid != "first" {
+					t.Errorf("remembered %q, %v", uid, err)
+				}
+			})
 		})
 	}
 }

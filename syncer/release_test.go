@@ -51,30 +51,32 @@ func (r *rig) isFree(p *replica) {
 func TestReleaseKeepsEverythingButTheMarks(t *testing.T) {
 	for _, coordinator := range []bool{true, false} {
 		t.Run(map[bool]string{true: "coordinator", false: "worker"}[coordinator], func(t *testing.T) {
-			r := newRig(t, oscarsim.Config{})
-			r.start()
-			p := newReplica("grayify")
-			p.coordinator = coordinator
-			r.makeReady(p)
-			before, _ := r.sim.Bucket("grayify")
-			r.want(p, record.IntentDelete, free)
-			o := r.await(p, record.PhaseDeleted)
-			if o.Operation != "release" {
-				t.Errorf("%+v", o)
-			}
-			r.isFree(p)
-			if after, _ := r.sim.Bucket("grayify"); coordinator && cmp.Diff(before, after) != "" {
-				t.Errorf("its bucket was touched: %s", cmp.Diff(before, after))
-			}
-			// It is nobody's from now on: no orphan, and in the way of another life.
-			r.forget(p)
-			r.resynced()
-			if c := r.cluster(); len(c.Orphans) != 0 {
-				t.Errorf("orphans %v", c.Orphans)
-			}
-			again := newReplica("grayify")
-			r.want(again, record.IntentPrepare)
-			r.await(again, record.PhaseRefused, because(record.ReasonNameTaken))
+			inVirtualTime(t, func(t *testing.T) {
+				r := newRig(t, oscarsim.Config{})
+				r.start()
+				p := newReplica("grayify")
+				p.coordinator = coordinator
+				r.makeReady(p)
+				before, _ := r.sim.Bucket("grayify")
+				r.want(p, record.IntentDelete, free)
+				o := r.await(p, record.PhaseDeleted)
+				if o.Operation != "release" {
+					t.Errorf("%+v", o)
+				}
+				r.isFree(p)
+				if after, _ := r.sim.Bucket("grayify"); coordinator && cmp.Diff(before, after) != "" {
+					t.Errorf("its bucket was touched: %s", cmp.Diff(before, after))
+				}
+				// It is nobody's from now on: no orphan, and in the way of another life.
+				r.forget(p)
+				r.resynced()
+				if c := r.cluster(); len(c.Orphans) != 0 {
+					t.Errorf("orphans %v", c.Orphans)
+				}
+				again := newReplica("grayify")
+				r.want(again, record.IntentPrepare)
+				r.await(again, record.PhaseRefused, because(record.ReasonNameTaken))
+			})
 		})
 	}
 }
@@ -82,29 +84,33 @@ func TestReleaseKeepsEverythingButTheMarks(t *testing.T) {
 // TestAReleaseThatOSCARDoesNotDoIsNoDeletion: whatever goes wrong, it is tried
 // again, and the service stays.
 func TestAReleaseThatOSCARDoesNotDoIsNoDeletion(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	r.start()
-	p := newReplica("grayify")
-	r.makeReady(p)
-	r.fault(oscarsim.OpUpdate, oscarsim.Fault500, 0)
-	r.want(p, record.IntentDelete, free)
-	r.await(p, record.PhaseFailed, because(record.ReasonUpdateFailed))
-	if v, ok := r.sim.Service(p.name); !ok || !strings.Contains(string(v.JSON), p.uid) {
-		t.Errorf("%+v", v)
-	}
-	r.sim.ClearFaults()
-	r.await(p, record.PhaseDeleted)
-	r.isFree(p)
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		r.start()
+		p := newReplica("grayify")
+		r.makeReady(p)
+		r.fault(oscarsim.OpUpdate, oscarsim.Fault500, 0)
+		r.want(p, record.IntentDelete, free)
+		r.await(p, record.PhaseFailed, because(record.ReasonUpdateFailed))
+		if v, ok := r.sim.Service(p.name); !ok || !strings.Contains(string(v.JSON), p.uid) {
+			t.Errorf("%+v", v)
+		}
+		r.sim.ClearFaults()
+		r.await(p, record.PhaseDeleted)
+		r.isFree(p)
+	})
 }
 
 // TestAReleaseOfAForeignServiceTouchesNothing: its mark is not that of the order.
 func TestAReleaseOfAForeignServiceTouchesNothing(t *testing.T) {
-	r := newRig(t, oscarsim.Config{})
-	p := newReplica("canary") // a foreign service stands there
-	r.want(p, record.IntentDelete, free)
-	r.start()
-	r.await(p, record.PhaseDeleted)
-	if calls := r.calls("canary"); len(calls) != 0 {
-		t.Errorf("calls %v", calls)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		r := newRig(t, oscarsim.Config{})
+		p := newReplica("canary") // a foreign service stands there
+		r.want(p, record.IntentDelete, free)
+		r.start()
+		r.await(p, record.PhaseDeleted)
+		if calls := r.calls("canary"); len(calls) != 0 {
+			t.Errorf("calls %v", calls)
+		}
+	})
 }

@@ -31,8 +31,7 @@ type upstream struct {
 func newFront(w *World) *front {
 	w.T.Helper()
 	f := &front{}
-	server := w.server(w.listener(HostFront, ""))
-	server.Config.Handler = &httputil.ReverseProxy{
+	f.url = serve(w.T, w.opts.Network, &httputil.ReverseProxy{
 		Transport: w.transport,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			if to := f.pick(); to != nil {
@@ -40,9 +39,7 @@ func newFront(w *World) *front {
 			}
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusServiceUnavailable) },
-	}
-	server.Start()
-	f.url = server.URL
+	})
 	return f
 }
 
