@@ -16,7 +16,7 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 
 	"github.com/oscarfed/oscarfed/api"
-	"github.com/oscarfed/oscarfed/api/server"
+	"github.com/oscarfed/oscarfed/api/server/middleware"
 )
 
 // mayBeEmpty marks a response whose body may be left out although it is described.
@@ -116,8 +116,8 @@ func (c *Checker) report(t testing.TB, r *http.Request, status int, header http.
 
 // Check says how an answer does not conform; nil when it does.
 func (c *Checker) Check(r *http.Request, status int, header http.Header, body []byte) error {
-	if header.Get(server.RequestIDHeader) == "" {
-		return errors.New("no " + server.RequestIDHeader)
+	if header.Get(middleware.RequestIDHeader) == "" {
+		return errors.New("no " + middleware.RequestIDHeader)
 	}
 	if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
 		return nil // answered by CORS for all paths alike

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/request"
@@ -33,9 +34,9 @@ func (s *Server) listAudit(w http.ResponseWriter, r *http.Request) error {
 	if err := p.err(); err != nil {
 		return err
 	}
-	list, err := s.cp.Audit.Audit(r.Context(), stateOf(r).caller, q)
+	list, err := s.cp.Audit.Audit(r.Context(), respond.StateOf(r).Caller, q)
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, list)
+	return respond.JSON(w, http.StatusOK, list)
 }

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/oscarfed/oscarfed/api/server/middleware"
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 )
-
-// challenge is OSCAR's: clients show it to their users.
-const challenge = `Basic realm="Authorization Required"`
 
 // lifeTokenWarning goes with what is done for a token that the next version refuses.
 const lifeTokenWarning = `299 - "this is the token that OSCAR keeps; use the one that GET /system/services/<service> of the control plane shows"`
@@ -36,16 +35,16 @@ func (s *Server) authenticateService(next http.Handler) http.Handler {
 
 func (s *Server) authenticateBy(next http.Handler, who func(*http.Request) (identity.Caller, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.limits.failedTooOften(r) && !s.accepted.has(r) {
-			s.fail(w, r, exhausted("too many failed authentications from this address"))
+		if s.limits.FailedTooOften(r) && !s.accepted.Has(r) {
+			s.fail(w, r, middleware.Exhausted("too many failed authentications from this address"))
 			return
 		}
 		caller, err := who(r)
 		switch {
 		case errors.Is(err, identity.ErrUnauthenticated):
-			s.accepted.note(r, false)
-			s.limits.failed(w, r)
-			s.fail(w, r, errorf(fault.CodeUnauthenticated, "credentials are missing or not accepted"))
+			s.accepted.Note(r, false)
+			s.limits.Failed(w, r)
+			s.fail(w, r, respond.Errorf(fault.CodeUnauthenticated, "credentials are missing or not accepted"))
 			return
 		case err != nil:
 			s.fail(w, r, &fault.Error{
@@ -53,13 +52,13 @@ func (s *Server) authenticateBy(next http.Handler, who func(*http.Request) (iden
 			})
 			return
 		}
-		s.accepted.note(r, true)
+		s.accepted.Note(r, true)
 		if caller.LifeToken {
 			w.Header().Set("Warning", lifeTokenWarning)
-			s.log.WarnContext(r.Context(), "a service's token for its OSCAR was shown to the control plane; the next version refuses it", "request_id", stateOf(r).id, "route", routeOf(r), "service_uid", caller.Service)
+			s.log.WarnContext(r.Context(), "a service's token for its OSCAR was shown to the control plane; the next version refuses it", "request_id", respond.StateOf(r).ID, "route", respond.RouteOf(r), "service_uid", caller.Service)
 		}
-		st := stateOf(r)
-		st.caller, st.again = caller, func() (identity.Caller, error) { return who(r) }
+		st := respond.StateOf(r)
+		st.Caller, st.Again = caller, func() (identity.Caller, error) { return who(r) }
 		next.ServeHTTP(w, r)
 	})
 }
@@ -71,7 +70,7 @@ var errTokenOver = errors.New("the token of the caller has expired")
 // other requests are decided once, for the caller at that moment.
 func whileValid(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := untilExpiry(r.Context(), stateOf(r).caller)
+		ctx, cancel := untilExpiry(r.Context(), respond.StateOf(r).Caller)
 		defer cancel()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
@@ -84,11 +83,4 @@ func untilExpiry(ctx context.Context, caller identity.Caller) (context.Context, 
 		return context.WithCancel(ctx)
 	}
 	return context.WithDeadlineCause(ctx, expiry, errTokenOver)
-}
-
-// stillIn says whether the caller would be let in now. A caller whose state cannot be read is let
-// in.
-func (st *state) stillIn() bool {
-	now, err := st.again()
-	return err == nil && now.Account() == st.caller.Account() || err != nil && !errors.Is(err, identity.ErrUnauthenticated)
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -30,7 +31,7 @@ type Clusters interface {
 
 // listClusters answers GET /system/clusters.
 func (s *Server) listClusters(w http.ResponseWriter, r *http.Request) error {
-	list, err := s.cp.Clusters.List(r.Context(), stateOf(r).caller)
+	list, err := s.cp.Clusters.List(r.Context(), respond.StateOf(r).Caller)
 	if err != nil {
 		return err
 	}
@@ -38,12 +39,12 @@ func (s *Server) listClusters(w http.ResponseWriter, r *http.Request) error {
 	for i := range list {
 		out[i] = clusterOf(&list[i])
 	}
-	return writeJSON(w, http.StatusOK, out)
+	return respond.JSON(w, http.StatusOK, out)
 }
 
 // getCluster answers GET /system/clusters/{cluster}.
 func (s *Server) getCluster(w http.ResponseWriter, r *http.Request) error {
-	c, err := s.cp.Clusters.Get(r.Context(), stateOf(r).caller, pathParam(r, "cluster"))
+	c, err := s.cp.Clusters.Get(r.Context(), respond.StateOf(r).Caller, pathParam(r, "cluster"))
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ func (s *Server) getCluster(w http.ResponseWriter, r *http.Request) error {
 // writeCluster answers with a registration and its ETag.
 func writeCluster(w http.ResponseWriter, status int, c *clusters.Cluster) error {
 	w.Header().Set("ETag", etag(c.Revision))
-	return writeJSON(w, status, clusterOf(c))
+	return respond.JSON(w, status, clusterOf(c))
 }
 
 // registerCluster answers POST /system/clusters.
@@ -62,8 +63,8 @@ func (s *Server) registerCluster(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	stateOf(r).location = clusterPath(spec.ClusterID)
-	c, err := s.cp.Clusters.Register(r.Context(), stateOf(r).caller, *spec)
+	respond.StateOf(r).Location = clusterPath(spec.ClusterID)
+	c, err := s.cp.Clusters.Register(r.Context(), respond.StateOf(r).Caller, *spec)
 	if err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func (s *Server) updateCluster(w http.ResponseWriter, r *http.Request) error {
 		spec.ClusterID = id
 	case id:
 	default:
-		return invalid(oscar.Violation{
+		return respond.Invalid(oscar.Violation{
 			Path: "cluster_id", Rule: oscar.RuleOneOf, Value: spec.ClusterID,
 			Message: fmt.Sprintf("the path names %q; a cluster is not renamed: leave cluster_id out or give the same", id),
 		})
@@ -95,8 +96,8 @@ func (s *Server) updateCluster(w http.ResponseWriter, r *http.Request) error {
 	if err := p.err(); err != nil {
 		return err
 	}
-	stateOf(r).location = clusterPath(spec.ClusterID)
-	c, err := s.cp.Clusters.Update(r.Context(), stateOf(r).caller, *spec)
+	respond.StateOf(r).Location = clusterPath(spec.ClusterID)
+	c, err := s.cp.Clusters.Update(r.Context(), respond.StateOf(r).Caller, *spec)
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (s *Server) updateCluster(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) removeCluster(w http.ResponseWriter, r *http.Request) error {
 	p := paramsOf(r)
 	opts := clusters.RemoveOptions{
-		Orphan: p.yes("orphan"), Force: p.yes("force"), Wait: p.wait(min(updateWait, s.cfg.DefaultWait)), RequestID: stateOf(r).writeID,
+		Orphan: p.yes("orphan"), Force: p.yes("force"), Wait: p.wait(min(updateWait, s.cfg.DefaultWait)), RequestID: respond.StateOf(r).WriteID,
 	}
 	var err error
 	if opts.IfMatch, err = p.ifMatch(); err != nil {
@@ -120,14 +121,14 @@ func (s *Server) removeCluster(w http.ResponseWriter, r *http.Request) error {
 	if preferencesOf(r).async {
 		opts.Wait = 0
 	}
-	stateOf(r).location = clusterPath(pathParam(r, "cluster"))
-	res, err := s.cp.Clusters.Remove(r.Context(), stateOf(r).caller, pathParam(r, "cluster"), opts)
+	respond.StateOf(r).Location = clusterPath(pathParam(r, "cluster"))
+	res, err := s.cp.Clusters.Remove(r.Context(), respond.StateOf(r).Caller, pathParam(r, "cluster"), opts)
 	if err != nil {
 		return err
 	}
 	w.Header().Set(pendingHeader, strconv.Itoa(res.Pending))
 	if res.Cluster != nil {
-		return writeJSON(w, http.StatusAccepted, clusterOf(res.Cluster))
+		return respond.JSON(w, http.StatusAccepted, clusterOf(res.Cluster))
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -139,22 +140,22 @@ func (s *Server) setClusterState(w http.ResponseWriter, r *http.Request) error {
 	if _, err := readJSON(r, "cluster", &in); err != nil {
 		return err
 	}
-	caller, id := stateOf(r).caller, pathParam(r, "cluster")
-	stateOf(r).location = clusterPath(id)
+	caller, id := respond.StateOf(r).Caller, pathParam(r, "cluster")
+	respond.StateOf(r).Location = clusterPath(id)
 	var c *clusters.Cluster
 	var err error
 	switch {
 	case !in.Readmit:
 		c, err = s.cp.Clusters.SetState(r.Context(), caller, id, in.State)
 	case in.State != "active":
-		return invalid(oscar.Violation{Path: "readmit", Rule: oscar.RuleOneOf, Value: in.State, Message: "a cluster that is readmitted is active"})
+		return respond.Invalid(oscar.Violation{Path: "readmit", Rule: oscar.RuleOneOf, Value: in.State, Message: "a cluster that is readmitted is active"})
 	default:
 		c, err = s.cp.Clusters.Readmit(r.Context(), caller, id)
 	}
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, clusterOf(c))
+	return respond.JSON(w, http.StatusOK, clusterOf(c))
 }
 
 // readJSON reads a small object from the body, and the body; noun says what it is
@@ -164,9 +165,9 @@ func readJSON(r *http.Request, noun string, into any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	stateOf(r).noun = noun
+	respond.StateOf(r).Noun = noun
 	if err := json.Unmarshal(body, into); err != nil {
-		return nil, invalid(jsonViolation(err))
+		return nil, respond.Invalid(jsonViolation(err))
 	}
 	return body, nil
 }

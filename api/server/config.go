@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/runs"
 )
@@ -17,7 +18,7 @@ func (s *Server) config(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeOSCAR(w, v1.Config{
+	return respond.OSCAR(w, v1.Config{
 		Config: v1.ManagerConfig{Name: "oscar", OIDCGroups: append([]string{}, s.cfg.OIDCGroups...)},
 		MinIOProvider: v1.MinIOProvider{
 			Endpoint: keys.Endpoint, Verify: keys.Verify, AccessKey: keys.AccessKey, SecretKey: keys.SecretKey, Region: keys.Region,
@@ -29,9 +30,9 @@ func (s *Server) config(w http.ResponseWriter, r *http.Request) error {
 // storage is the one MinIO that a client is told of.
 func (s *Server) storage(w http.ResponseWriter, r *http.Request) (*runs.UserKeys, error) {
 	if query := r.URL.Query(); query.Has("cluster_id") {
-		return s.cp.Storage.StorageOf(r.Context(), stateOf(r).caller, query.Get("cluster_id"))
+		return s.cp.Storage.StorageOf(r.Context(), respond.StateOf(r).Caller, query.Get("cluster_id"))
 	}
-	keys, missing, err := s.cp.Storage.DefaultStorage(r.Context(), stateOf(r).caller)
+	keys, missing, err := s.cp.Storage.DefaultStorage(r.Context(), respond.StateOf(r).Caller)
 	if err != nil {
 		return nil, err
 	}

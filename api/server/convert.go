@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
@@ -12,8 +13,6 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 )
-
-func replicasPath(service string) string { return "/system/replicas/" + url.PathEscape(service) }
 
 func clusterPath(id string) string { return "/system/clusters/" + url.PathEscape(id) }
 
@@ -142,25 +141,7 @@ func failedOf(f *fault.FailedCreate) *v1.Failed {
 	if f == nil {
 		return nil
 	}
-	return &v1.Failed{Rollback: string(f.Rollback), Replicas: failedReplicas(f.Replicas)}
-}
-
-func failedReplicas(in []fault.FailedReplica) []v1.FailedReplica {
-	out := make([]v1.FailedReplica, len(in))
-	for i, m := range in {
-		out[i] = v1.FailedReplica{
-			Type:        m.Type,
-			ClusterID:   m.ClusterID,
-			ServiceName: m.ServiceName,
-			Rollback:    v1.Rollback{State: string(m.Rollback.State), Message: m.Rollback.Message},
-		}
-		if c := m.Cause; c != nil {
-			out[i].Cause = &v1.Cause{
-				Reason: string(c.Reason), Operation: c.Operation, Status: c.Status, Message: c.Message,
-			}
-		}
-	}
-	return out
+	return &v1.Failed{Rollback: string(f.Rollback), Replicas: respond.FailedReplicas(f.Replicas)}
 }
 
 func clusterOf(c *clusters.Cluster) v1.Cluster {

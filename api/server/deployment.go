@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/view"
@@ -25,7 +26,7 @@ func (s *Server) getDeployment(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeOSCAR(w, v1.Deployment{ServiceName: view.Members[view.Self].ServiceName, DeploymentSummary: summaryIn(view)})
+	return respond.OSCAR(w, v1.Deployment{ServiceName: view.Members[view.Self].ServiceName, DeploymentSummary: summaryIn(view)})
 }
 
 // getDeploymentLogs answers GET /system/services/{service}/deployment/logs as an OSCAR
@@ -35,7 +36,7 @@ func (s *Server) getDeploymentLogs(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	return writeOSCAR(w, v1.DeploymentLogs{
+	return respond.OSCAR(w, v1.DeploymentLogs{
 		ServiceName: view.Members[view.Self].ServiceName,
 		Message:     "The control plane reads no log of a deployment; the OSCAR of the cluster does. Those of jobs are at /system/logs/" + view.Members[view.Self].ServiceName + ".",
 		Entries:     []v1.DeploymentLogEntry{},
@@ -43,9 +44,9 @@ func (s *Server) getDeploymentLogs(w http.ResponseWriter, r *http.Request) error
 }
 
 func (s *Server) deploymentOf(r *http.Request) (*view.Replicas, error) {
-	view, err := s.cp.Federations.Replicas(r.Context(), stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
+	view, err := s.cp.Federations.Replicas(r.Context(), respond.StateOf(r).Caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
 	if err == nil && view.Phase.Result() {
-		err = errorf(fault.CodeNotFound, "there is no service %q", pathParam(r, "service"))
+		err = respond.Errorf(fault.CodeNotFound, "there is no service %q", pathParam(r, "service"))
 	}
 	return view, err
 }
@@ -63,7 +64,7 @@ func (s *Server) deployments(r *http.Request) (func(*oscar.Service) error, error
 	if !wantsDeployment(r) {
 		return func(*oscar.Service) error { return nil }, nil
 	}
-	federations, err := s.cp.Federations.List(r.Context(), stateOf(r).caller)
+	federations, err := s.cp.Federations.List(r.Context(), respond.StateOf(r).Caller)
 	if err != nil {
 		return nil, err
 	}

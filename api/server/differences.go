@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/recovery"
@@ -17,11 +18,11 @@ type Differences interface {
 
 // listDifferences answers GET /system/differences.
 func (s *Server) listDifferences(w http.ResponseWriter, r *http.Request) error {
-	d, err := s.cp.Differences.Differences(r.Context(), stateOf(r).caller)
+	d, err := s.cp.Differences.Differences(r.Context(), respond.StateOf(r).Caller)
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, d)
+	return respond.JSON(w, http.StatusOK, d)
 }
 
 // resolveDifference answers POST /system/differences: what is decided is committed,
@@ -31,12 +32,12 @@ func (s *Server) resolveDifference(w http.ResponseWriter, r *http.Request) error
 	if _, err := readJSON(r, "difference", &in); err != nil {
 		return err
 	}
-	st := stateOf(r)
-	d, err := s.cp.Differences.Resolve(r.Context(), st.caller, recovery.ResolveRequest{
-		ClusterID: in.ClusterID, ServiceName: in.ServiceName, Keep: in.Keep, RequestID: st.writeID,
+	st := respond.StateOf(r)
+	d, err := s.cp.Differences.Resolve(r.Context(), st.Caller, recovery.ResolveRequest{
+		ClusterID: in.ClusterID, ServiceName: in.ServiceName, Keep: in.Keep, RequestID: st.WriteID,
 	})
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, d)
+	return respond.JSON(w, http.StatusOK, d)
 }

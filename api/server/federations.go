@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -28,7 +29,7 @@ type Federations interface {
 
 // listFederations answers GET /system/federations.
 func (s *Server) listFederations(w http.ResponseWriter, r *http.Request) error {
-	list, err := s.cp.Federations.List(r.Context(), stateOf(r).caller)
+	list, err := s.cp.Federations.List(r.Context(), respond.StateOf(r).Caller)
 	if err != nil {
 		return err
 	}
@@ -36,25 +37,25 @@ func (s *Server) listFederations(w http.ResponseWriter, r *http.Request) error {
 	for i := range list {
 		out[i] = federationOf(&list[i])
 	}
-	return writeJSON(w, http.StatusOK, out)
+	return respond.JSON(w, http.StatusOK, out)
 }
 
 // getFederation answers GET /system/federations/{uid or group_id}.
 func (s *Server) getFederation(w http.ResponseWriter, r *http.Request) error {
-	f, err := s.cp.Federations.Get(r.Context(), stateOf(r).caller, pathParam(r, "federation"))
+	f, err := s.cp.Federations.Get(r.Context(), respond.StateOf(r).Caller, pathParam(r, "federation"))
 	if err != nil {
 		return err
 	}
 	w.Header().Set("ETag", etag(f.Revision))
-	return writeJSON(w, http.StatusOK, federationOf(f))
+	return respond.JSON(w, http.StatusOK, federationOf(f))
 }
 
 // listDeleted answers GET /system/deleted: the caller's replicas that were deleted
 // in the last 90 days, those that wait for their clusters first.
 func (s *Server) listDeleted(w http.ResponseWriter, r *http.Request) error {
-	list, err := s.cp.Federations.Deleted(r.Context(), stateOf(r).caller, r.URL.Query().Get("group_id"))
+	list, err := s.cp.Federations.Deleted(r.Context(), respond.StateOf(r).Caller, r.URL.Query().Get("group_id"))
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, list)
+	return respond.JSON(w, http.StatusOK, list)
 }

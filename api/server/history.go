@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 )
@@ -11,7 +12,7 @@ import (
 // history answers GET /system/replicas/{service}/history: the generations that are
 // kept, newest first.
 func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
-	list, err := s.cp.Federations.History(r.Context(), stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
+	list, err := s.cp.Federations.History(r.Context(), respond.StateOf(r).Caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
 	if err != nil {
 		return err
 	}
@@ -25,14 +26,14 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 			Generation: g.Generation, By: g.By, RequestID: g.RequestID, ChangedAt: v1.Time{Time: g.ChangedAt}, Service: service,
 		})
 	}
-	return writeJSON(w, http.StatusOK, out)
+	return respond.JSON(w, http.StatusOK, out)
 }
 
 // rollback answers POST /system/replicas/{service}/rollback: the definition of an
 // older generation becomes the next one, in one change.
 func (s *Server) rollback(w http.ResponseWriter, r *http.Request) error {
-	st, p := stateOf(r), paramsOf(r)
-	req := federations.ChangeRequest{RequestID: st.writeID, Wait: p.wait(min(updateWait, s.cfg.DefaultWait))}
+	st, p := respond.StateOf(r), paramsOf(r)
+	req := federations.ChangeRequest{RequestID: st.WriteID, Wait: p.wait(min(updateWait, s.cfg.DefaultWait))}
 	var err error
 	if req.IfMatch, err = p.ifMatch(); err != nil {
 		return err
@@ -50,30 +51,30 @@ func (s *Server) rollback(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if in.To < 1 {
-		return invalid(oscar.Violation{Path: "to", Rule: oscar.RuleRequired, Message: "say which generation: a number from 1; history lists those that are kept"})
+		return respond.Invalid(oscar.Violation{Path: "to", Rule: oscar.RuleRequired, Message: "say which generation: a number from 1; history lists those that are kept"})
 	}
 	service := pathParam(r, "service")
-	st.change, st.location = true, replicasPath(service)
-	result, err := s.cp.Federations.Rollback(r.Context(), st.caller, service, r.URL.Query().Get("cluster_id"), in.To, req)
+	st.Change, st.Location = true, respond.ReplicasPath(service)
+	result, err := s.cp.Federations.Rollback(r.Context(), st.Caller, service, r.URL.Query().Get("cluster_id"), in.To, req)
 	if err != nil {
 		return err
 	}
 	w.Header().Set("ETag", etag(result.Replicas.Revision))
 	replayed(w.Header(), result.Replayed)
-	return writeJSON(w, http.StatusOK, replicasOf(&result.Replicas))
+	return respond.JSON(w, http.StatusOK, replicasOf(&result.Replicas))
 }
 
 // rotateToken answers POST /system/replicas/{service}/rotate-token: the services of the
 // federation get other tokens for the control plane.
 func (s *Server) rotateToken(w http.ResponseWriter, r *http.Request) error {
-	st := stateOf(r)
-	st.location = replicasPath(pathParam(r, "service"))
-	view, err := s.cp.Federations.RotateToken(r.Context(), st.caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"), st.writeID)
+	st := respond.StateOf(r)
+	st.Location = respond.ReplicasPath(pathParam(r, "service"))
+	view, err := s.cp.Federations.RotateToken(r.Context(), st.Caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"), st.WriteID)
 	if err != nil {
 		return err
 	}
 	w.Header().Set("ETag", etag(view.Revision))
-	return writeJSON(w, http.StatusOK, replicasOf(view))
+	return respond.JSON(w, http.StatusOK, replicasOf(view))
 }
 
 // pause answers PUT /system/replicas/{service}/paused.
@@ -82,12 +83,12 @@ func (s *Server) pause(w http.ResponseWriter, r *http.Request) error {
 	if _, err := readJSON(r, "pause", &in); err != nil {
 		return err
 	}
-	st := stateOf(r)
-	st.location = replicasPath(pathParam(r, "service"))
-	view, err := s.cp.Federations.Pause(r.Context(), st.caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"), st.writeID, in.Paused)
+	st := respond.StateOf(r)
+	st.Location = respond.ReplicasPath(pathParam(r, "service"))
+	view, err := s.cp.Federations.Pause(r.Context(), st.Caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"), st.WriteID, in.Paused)
 	if err != nil {
 		return err
 	}
 	w.Header().Set("ETag", etag(view.Revision))
-	return writeJSON(w, http.StatusOK, replicasOf(view))
+	return respond.JSON(w, http.StatusOK, replicasOf(view))
 }

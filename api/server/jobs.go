@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
@@ -46,10 +47,10 @@ func jobPath(id string) string { return jobsRoute + "/" + url.PathEscape(id) }
 // submitJob answers POST /job/{service}: 201 without a body once the job is stored, as
 // OSCAR does once it has made a Job. The body is the event, whatever its media type.
 func (s *Server) submitJob(w http.ResponseWriter, r *http.Request) error {
-	st, p := stateOf(r), paramsOf(r)
-	st.noun = "job"
+	st, p := respond.StateOf(r), paramsOf(r)
+	st.Noun = "job"
 	req := jobs.Request{
-		Service: pathParam(r, "service"), ClusterID: p.query.Get("cluster_id"), IdempotencyKey: p.idempotencyKey(), RequestID: st.writeID,
+		Service: pathParam(r, "service"), ClusterID: p.query.Get("cluster_id"), IdempotencyKey: p.idempotencyKey(), RequestID: st.WriteID,
 	}
 	if err := p.err(); err != nil {
 		return err
@@ -59,7 +60,7 @@ func (s *Server) submitJob(w http.ResponseWriter, r *http.Request) error {
 	if req.Event, err = readBody(r); err != nil {
 		return err
 	}
-	job, err := s.cp.Jobs.Submit(r.Context(), st.caller, req)
+	job, err := s.cp.Jobs.Submit(r.Context(), st.Caller, req)
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func (s *Server) submitJob(w http.ResponseWriter, r *http.Request) error {
 // listJobs answers GET /system/jobs: one page, the newest first; with ?watch=true a
 // stream of events.
 func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
-	caller, p := stateOf(r).caller, paramsOf(r)
+	caller, p := respond.StateOf(r).Caller, paramsOf(r)
 	q := p.jobQuery()
 	watch := p.yes("watch") && r.Method == http.MethodGet
 	counts := p.yes("counts")
@@ -108,7 +109,7 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 			out.Counts[string(state)] = n
 		}
 	}
-	return writeJSON(w, http.StatusOK, out)
+	return respond.JSON(w, http.StatusOK, out)
 }
 
 // jobQuery reads what GET /system/jobs is asked for.
@@ -119,13 +120,13 @@ func (p *params) jobQuery() jobs.Query {
 	for _, state := range p.query["state"] {
 		q.States = append(q.States, jobs.State(state))
 		if !slices.Contains(v1.JobStates(), state) {
-			p.violate("?state", oscar.RuleOneOf, cut(state, 40), fmt.Sprintf("%.40q is no state of a job; use one of %s", state, strings.Join(v1.JobStates(), ", ")))
+			p.violate("?state", oscar.RuleOneOf, respond.Cut(state, 40), fmt.Sprintf("%.40q is no state of a job; use one of %s", state, strings.Join(v1.JobStates(), ", ")))
 		}
 	}
 	if limit := p.query.Get("limit"); limit != "" {
 		n, err := strconv.Atoi(limit)
 		if err != nil || n < 1 || n > jobs.MaxPage {
-			p.violate("?limit", oscar.RuleQuantity, cut(limit, 40), fmt.Sprintf("give a number from 1 to %d", jobs.MaxPage))
+			p.violate("?limit", oscar.RuleQuantity, respond.Cut(limit, 40), fmt.Sprintf("give a number from 1 to %d", jobs.MaxPage))
 		}
 		q.Limit = n
 	}
@@ -152,7 +153,7 @@ func ofCursor(cursor string) (id string, ok bool) {
 }
 
 func (s *Server) watchJobs(w http.ResponseWriter, r *http.Request, q jobs.Query) error {
-	caller := stateOf(r).caller
+	caller := respond.StateOf(r).Caller
 	since, err := lastEventID(r)
 	if err != nil {
 		return err
@@ -174,7 +175,7 @@ func (s *Server) watchJobs(w http.ResponseWriter, r *http.Request, q jobs.Query)
 
 // getJob answers GET /system/jobs/{job}; with ?watch=true with a stream of events.
 func (s *Server) getJob(w http.ResponseWriter, r *http.Request) error {
-	caller, id, p := stateOf(r).caller, pathParam(r, "job"), paramsOf(r)
+	caller, id, p := respond.StateOf(r).Caller, pathParam(r, "job"), paramsOf(r)
 	watching := p.yes("watch") && r.Method == http.MethodGet
 	if err := p.err(); err != nil {
 		return err
@@ -186,11 +187,11 @@ func (s *Server) getJob(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, jobOf(job, caller))
+	return respond.JSON(w, http.StatusOK, jobOf(job, caller))
 }
 
 func (s *Server) watchJob(w http.ResponseWriter, r *http.Request, id string) error {
-	caller := stateOf(r).caller
+	caller := respond.StateOf(r).Caller
 	since, err := lastEventID(r)
 	if err != nil {
 		return err
@@ -210,7 +211,7 @@ func (s *Server) watchJob(w http.ResponseWriter, r *http.Request, id string) err
 
 // explainJob answers GET /system/jobs/{job}/explain.
 func (s *Server) explainJob(w http.ResponseWriter, r *http.Request) error {
-	caller := stateOf(r).caller
+	caller := respond.StateOf(r).Caller
 	job, decisions, err := s.cp.Jobs.Explain(r.Context(), caller, pathParam(r, "job"))
 	if err != nil {
 		return err
@@ -221,7 +222,7 @@ func (s *Server) explainJob(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	return writeJSON(w, http.StatusOK, out)
+	return respond.JSON(w, http.StatusOK, out)
 }
 
 // cancelJob answers POST /system/jobs/{job}/cancel: 200 when the job has ended, 202
@@ -247,8 +248,8 @@ func (s *Server) resolveJob(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if in.State != v1.JobSubmitted && in.State != v1.JobVanished {
-		return invalid(oscar.Violation{
-			Path: "state", Rule: oscar.RuleOneOf, Value: cut(in.State, 40),
+		return respond.Invalid(oscar.Violation{
+			Path: "state", Rule: oscar.RuleOneOf, Value: respond.Cut(in.State, 40),
 			Message: "say what is so: submitted, if its cluster has the Job; vanished, if it neither has it nor will",
 		})
 	}
@@ -263,9 +264,9 @@ func (s *Server) orderJob(w http.ResponseWriter, r *http.Request,
 	order func(context.Context, identity.Caller, jobs.Order) (*jobs.Job, error), status func(*jobs.Job) int,
 ) error {
 
-	st, id := stateOf(r), pathParam(r, "job")
-	st.location = jobPath(id)
-	job, err := order(r.Context(), st.caller, jobs.Order{Job: id, RequestID: st.writeID})
+	st, id := respond.StateOf(r), pathParam(r, "job")
+	st.Location = jobPath(id)
+	job, err := order(r.Context(), st.Caller, jobs.Order{Job: id, RequestID: st.WriteID})
 	if err != nil {
 		return err
 	}
@@ -273,5 +274,5 @@ func (s *Server) orderJob(w http.ResponseWriter, r *http.Request,
 	if status != nil {
 		code = status(job)
 	}
-	return writeJSON(w, code, jobOf(job, st.caller))
+	return respond.JSON(w, code, jobOf(job, st.Caller))
 }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/oscarfed/oscarfed/api/server/middleware"
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -26,8 +28,8 @@ const maxJoin = 16 << 10
 // was refused too often is limited until it pauses.
 func (s *Server) stranger(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.limits.failedTooOften(r) {
-			s.fail(w, r, exhausted("too many refused requests from this address"))
+		if s.limits.FailedTooOften(r) {
+			s.fail(w, r, middleware.Exhausted("too many refused requests from this address"))
 			return
 		}
 		if r.Body != nil {
@@ -44,7 +46,7 @@ func (s *Server) handleStranger(h func(http.ResponseWriter, *http.Request) error
 	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
 		err := h(w, r)
 		if e, ok := errors.AsType[*fault.Error](err); ok && e.Code == fault.CodeForbidden {
-			s.limits.failed(w, r)
+			s.limits.Failed(w, r)
 		}
 		return err
 	})
@@ -56,11 +58,11 @@ func (s *Server) issueJoin(w http.ResponseWriter, r *http.Request) error {
 	if _, err := readJSON(r, "request", &in); err != nil {
 		return err
 	}
-	t, err := s.cp.Joins.IssueJoin(r.Context(), stateOf(r).caller, pathParam(r, "cluster"), in.ReplaceKey)
+	t, err := s.cp.Joins.IssueJoin(r.Context(), respond.StateOf(r).Caller, pathParam(r, "cluster"), in.ReplaceKey)
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusCreated, t)
+	return respond.JSON(w, http.StatusCreated, t)
 }
 
 // join answers POST /system/join.
@@ -73,7 +75,7 @@ func (s *Server) join(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, e)
+	return respond.JSON(w, http.StatusOK, e)
 }
 
 // challenge answers POST /system/join/challenge.
@@ -82,7 +84,7 @@ func (s *Server) challenge(w http.ResponseWriter, _ *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, v1.JoinChallenge{Challenge: text, ExpiresAt: v1.Time{Time: until}})
+	return respond.JSON(w, http.StatusOK, v1.JoinChallenge{Challenge: text, ExpiresAt: v1.Time{Time: until}})
 }
 
 // renew answers POST /system/join/renew.
@@ -95,5 +97,5 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, e)
+	return respond.JSON(w, http.StatusOK, e)
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 )
 
@@ -32,10 +33,10 @@ func (s *Server) limitBody(next http.Handler) http.Handler {
 func readBody(r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(r.Body)
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, errorf(fault.CodeTooLarge, "the body is larger than the limit of %d bytes", tooLarge.Limit)
+		return nil, respond.Errorf(fault.CodeTooLarge, "the body is larger than the limit of %d bytes", tooLarge.Limit)
 	}
 	if err != nil {
-		return nil, errorf(fault.CodeInvalid, "the body ended before it was complete")
+		return nil, respond.Errorf(fault.CodeInvalid, "the body ended before it was complete")
 	}
 	return body, nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/runs"
@@ -45,12 +46,12 @@ func tellMissing(h http.Header, missing []string) {
 		}
 		return c
 	}, strings.Join(missing, "; "))
-	h.Set(missingHeader, cut(text, maxMissing))
+	h.Set(missingHeader, respond.Cut(text, maxMissing))
 }
 
 // listLogs answers GET /system/logs/{service}: the jobs of all members, as OSCAR lists its own.
 func (s *Server) listLogs(w http.ResponseWriter, r *http.Request) error {
-	list, err := s.cp.JobLogs.JobLogs(r.Context(), stateOf(r).caller, logTarget(r), r.URL.Query().Get("page"))
+	list, err := s.cp.JobLogs.JobLogs(r.Context(), respond.StateOf(r).Caller, logTarget(r), r.URL.Query().Get("page"))
 	if err != nil {
 		return err
 	}
@@ -59,12 +60,12 @@ func (s *Server) listLogs(w http.ResponseWriter, r *http.Request) error {
 		out.Jobs[name] = v1.JobOfService{Status: job.Status, CreationTime: job.Created, StartTime: job.Started, FinishTime: job.Finished}
 	}
 	tellMissing(w.Header(), list.Missing)
-	return writeOSCAR(w, out)
+	return respond.OSCAR(w, out)
 }
 
 // getLog answers GET /system/logs/{service}/{job}.
 func (s *Server) getLog(w http.ResponseWriter, r *http.Request) error {
-	answer, err := s.cp.JobLogs.JobLog(r.Context(), stateOf(r).caller, logTarget(r), pathParam(r, "job"), r.URL.Query().Get("timestamps") == "true")
+	answer, err := s.cp.JobLogs.JobLog(r.Context(), respond.StateOf(r).Caller, logTarget(r), pathParam(r, "job"), r.URL.Query().Get("timestamps") == "true")
 	if err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func (s *Server) getLog(w http.ResponseWriter, r *http.Request) error {
 
 // deleteLogs answers DELETE /system/logs/{service}.
 func (s *Server) deleteLogs(w http.ResponseWriter, r *http.Request) error {
-	missing, err := s.cp.JobLogs.DeleteJobLogs(r.Context(), stateOf(r).caller, logTarget(r), r.URL.Query().Get("all") == "true")
+	missing, err := s.cp.JobLogs.DeleteJobLogs(r.Context(), respond.StateOf(r).Caller, logTarget(r), r.URL.Query().Get("all") == "true")
 	if err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func (s *Server) deleteLogs(w http.ResponseWriter, r *http.Request) error {
 
 // deleteLog answers DELETE /system/logs/{service}/{job}.
 func (s *Server) deleteLog(w http.ResponseWriter, r *http.Request) error {
-	missing, err := s.cp.JobLogs.DeleteJobLog(r.Context(), stateOf(r).caller, logTarget(r), pathParam(r, "job"))
+	missing, err := s.cp.JobLogs.DeleteJobLog(r.Context(), respond.StateOf(r).Caller, logTarget(r), pathParam(r, "job"))
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -26,7 +27,7 @@ func (s *Server) addReplicas(w http.ResponseWriter, r *http.Request) error {
 			in.violations = append(in.violations, missingReplicas("name the members to add"))
 		}
 		req.Add, req.List = in.first, in.name
-		return s.checkClusters(r.Context(), stateOf(r).caller, in, namedList{"replicas", in.first})
+		return s.checkClusters(r.Context(), respond.StateOf(r).Caller, in, namedList{"replicas", in.first})
 	})
 }
 
@@ -40,7 +41,7 @@ func (s *Server) replaceReplicas(w http.ResponseWriter, r *http.Request) error {
 		if len(in.violations) == 0 && len(req.Replace) == 0 {
 			in.violations = append(in.violations, missingReplicas("name the members to change"))
 		}
-		return s.checkClusters(r.Context(), stateOf(r).caller, in, in.wanted()...)
+		return s.checkClusters(r.Context(), respond.StateOf(r).Caller, in, in.wanted()...)
 	})
 }
 
@@ -71,7 +72,7 @@ func (s *Server) removeReplicas(w http.ResponseWriter, r *http.Request) error {
 			// cluster_id is the member's here, and not that of the service in the path.
 			in.first = []oscar.Member{{Type: oscar.MemberOSCAR, ClusterID: req.ClusterID, ServiceName: name}}
 			if req.ClusterID == "" {
-				p.violate("?cluster_id", oscar.RuleRequired, nil, "cluster_id is missing; it says which replica named "+strconv.Quote(cut(name, oscar.MaxNameLength))+" goes")
+				p.violate("?cluster_id", oscar.RuleRequired, nil, "cluster_id is missing; it says which replica named "+strconv.Quote(respond.Cut(name, oscar.MaxNameLength))+" goes")
 			}
 			req.ClusterID = ""
 		case len(in.first) == 0:
@@ -82,7 +83,7 @@ func (s *Server) removeReplicas(w http.ResponseWriter, r *http.Request) error {
 		}
 		in.violations = append(in.violations, p.violations...)
 		req.Remove = in.first
-		return s.checkClusters(r.Context(), stateOf(r).caller, in)
+		return s.checkClusters(r.Context(), respond.StateOf(r).Caller, in)
 	})
 }
 
@@ -112,15 +113,15 @@ func (s *Server) changeReplicas(w http.ResponseWriter, r *http.Request, fill fun
 	replayed(w.Header(), result.Replayed)
 	view := replicasOf(&result.Replicas)
 	view.Removed = result.Removed
-	return writeJSON(w, http.StatusOK, view)
+	return respond.JSON(w, http.StatusOK, view)
 }
 
 // changeMembers carries out a change of members. A request that names none
 // changes nothing and is not committed: its answer is what there is.
 func (s *Server) changeMembers(r *http.Request, fill func(*params, []byte, *federations.ReplicasRequest) error) (*federations.ChangeResult, error) {
-	st, p, service := stateOf(r), paramsOf(r), pathParam(r, "service")
-	st.change, st.location = true, replicasPath(service)
-	req := federations.ReplicasRequest{ClusterID: p.query.Get("cluster_id"), RequestID: st.writeID, Wait: p.wait(0)}
+	st, p, service := respond.StateOf(r), paramsOf(r), pathParam(r, "service")
+	st.Change, st.Location = true, respond.ReplicasPath(service)
+	req := federations.ReplicasRequest{ClusterID: p.query.Get("cluster_id"), RequestID: st.WriteID, Wait: p.wait(0)}
 	if preferencesOf(r).async {
 		req.Wait = 0
 	}
@@ -142,17 +143,17 @@ func (s *Server) changeMembers(r *http.Request, fill func(*params, []byte, *fede
 	if len(req.Add) == 0 && len(req.Remove) == 0 && len(req.Replace) == 0 && !req.RemoveAll {
 		return s.unchanged(r, req)
 	}
-	return s.cp.Federations.ChangeReplicas(r.Context(), st.caller, service, req)
+	return s.cp.Federations.ChangeReplicas(r.Context(), st.Caller, service, req)
 }
 
 // unchanged answers a change of nothing.
 func (s *Server) unchanged(r *http.Request, req federations.ReplicasRequest) (*federations.ChangeResult, error) {
-	view, err := s.cp.Federations.Replicas(r.Context(), stateOf(r).caller, pathParam(r, "service"), req.ClusterID)
+	view, err := s.cp.Federations.Replicas(r.Context(), respond.StateOf(r).Caller, pathParam(r, "service"), req.ClusterID)
 	if err != nil {
 		return nil, err
 	}
 	if req.IfMatch != 0 && req.IfMatch != view.Revision {
-		return nil, errorf(fault.CodeConflict, "federation %q has been changed since; GET it again and decide anew", view.GroupID)
+		return nil, respond.Errorf(fault.CodeConflict, "federation %q has been changed since; GET it again and decide anew", view.GroupID)
 	}
 	return &federations.ChangeResult{Replicas: *view}, nil
 }
@@ -268,7 +269,7 @@ func (in *memberLists) err() error {
 	if len(in.violations) == 0 {
 		return nil
 	}
-	return invalid(oscar.LimitViolations(in.violations)...)
+	return respond.Invalid(oscar.LimitViolations(in.violations)...)
 }
 
 // checkClusters reports clusters that are not registered, where they stand in the request: those
@@ -287,8 +288,8 @@ func (s *Server) checkClusters(ctx context.Context, caller identity.Caller, in *
 	}
 	unknown := func(path, id string) {
 		in.violations = append(in.violations, oscar.Violation{
-			Path: path, Rule: oscar.RuleKnownCluster, Value: cut(id, oscar.MaxIDLength), Message: fmt.Sprintf(
-				"cluster %q is not registered; known: %s", cut(id, oscar.MaxIDLength), strings.Join(known, ", ")),
+			Path: path, Rule: oscar.RuleKnownCluster, Value: respond.Cut(id, oscar.MaxIDLength), Message: fmt.Sprintf(
+				"cluster %q is not registered; known: %s", respond.Cut(id, oscar.MaxIDLength), strings.Join(known, ", ")),
 		})
 	}
 	for _, l := range lists {
@@ -302,7 +303,7 @@ func (s *Server) checkClusters(ctx context.Context, caller identity.Caller, in *
 		if !slices.Contains(known, id) {
 			path := "clusters." + id
 			if !oscar.ValidClusterID(id) {
-				path = fmt.Sprintf("clusters[%q]", cut(id, oscar.MaxIDLength))
+				path = fmt.Sprintf("clusters[%q]", respond.Cut(id, oscar.MaxIDLength))
 			}
 			unknown(path, id)
 		}

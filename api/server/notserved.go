@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 )
 
@@ -13,10 +14,10 @@ import (
 func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
 	why := notServed(r.Method, r.URL.Path)
 	if why == "" {
-		writeText(w, http.StatusNotFound, "404 page not found")
+		respond.Text(w, http.StatusNotFound, "404 page not found")
 		return
 	}
-	stateOf(r).oscar = true
+	respond.StateOf(r).OSCAR = true
 	s.fail(w, r, &fault.Error{Code: fault.CodeNotServed, Message: why})
 }
 

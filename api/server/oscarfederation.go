@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/view"
@@ -17,7 +18,7 @@ import (
 
 // getMembers answers GET /system/federation/{service}.
 func (s *Server) getMembers(w http.ResponseWriter, r *http.Request) error {
-	view, err := s.cp.Federations.Replicas(r.Context(), stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
+	view, err := s.cp.Federations.Replicas(r.Context(), respond.StateOf(r).Caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
 	if err != nil {
 		return err
 	}
@@ -33,7 +34,7 @@ func (s *Server) addMembers(w http.ResponseWriter, r *http.Request) error {
 		}
 		in.validate()
 		req.Add, req.List = in.first, in.name
-		return s.checkClusters(r.Context(), stateOf(r).caller, in, namedList{in.name, in.first})
+		return s.checkClusters(r.Context(), respond.StateOf(r).Caller, in, namedList{in.name, in.first})
 	})
 }
 
@@ -47,7 +48,7 @@ func (s *Server) replaceMembers(w http.ResponseWriter, r *http.Request) error {
 		}
 		in.validate()
 		req.Replace, req.List = in.replacements(), in.toList()
-		return s.checkClusters(r.Context(), stateOf(r).caller, in, in.wanted()...)
+		return s.checkClusters(r.Context(), respond.StateOf(r).Caller, in, in.wanted()...)
 	})
 }
 
@@ -62,20 +63,20 @@ func (s *Server) removeMembers(w http.ResponseWriter, r *http.Request) error {
 		}
 		in.validateRemoval()
 		req.Remove, req.RemoveAll = in.first, len(in.first) == 0
-		return s.checkClusters(r.Context(), stateOf(r).caller, in)
+		return s.checkClusters(r.Context(), respond.StateOf(r).Caller, in)
 	})
 }
 
 // readFederation reads the lists of a POST or PUT in any of their forms.
 func readFederation(body []byte) (*memberLists, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
-		return nil, invalid(oscar.Violation{Rule: oscar.RuleRequired, Message: "EOF"})
+		return nil, respond.Invalid(oscar.Violation{Rule: oscar.RuleRequired, Message: "EOF"})
 	}
 	return readMemberLists(body, "members", true), nil
 }
 
 func (s *Server) changeFederation(w http.ResponseWriter, r *http.Request, fill func(*params, []byte, *federations.ReplicasRequest) error) error {
-	stateOf(r).noun = "payload"
+	respond.StateOf(r).Noun = "payload"
 	result, err := s.changeMembers(r, fill)
 	if err != nil {
 		return err
@@ -102,7 +103,7 @@ func writeMembers(w http.ResponseWriter, view *view.Replicas) error {
 		})
 	}
 	w.Header().Set("ETag", etag(view.Revision))
-	return writeOSCAR(w, out)
+	return respond.OSCAR(w, out)
 }
 
 // sslVerify is what a member's key says when it is not given: false, as OSCAR

@@ -13,6 +13,8 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/server/respond"
+	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/request"
 )
 
@@ -45,7 +47,7 @@ func (p *params) err() error {
 	if len(p.violations) == 0 {
 		return nil
 	}
-	return invalid(p.violations...)
+	return respond.Invalid(p.violations...)
 }
 
 func (p *params) violate(path, rule string, value any, message string) {
@@ -136,9 +138,9 @@ func waitOf(r *http.Request) (d time.Duration, given bool, err error) {
 	}
 	switch {
 	case err != nil:
-		return 0, true, waitError(strconv.Quote(cut(v, 40)) + " is no duration; use for example 30s")
+		return 0, true, waitError(strconv.Quote(respond.Cut(v, 40)) + " is no duration; use for example 30s")
 	case d < 0 || d > MaxWait:
-		return 0, true, waitError(strconv.Quote(cut(v, 40)) + " is out of range; wait from 0s to " + MaxWait.String())
+		return 0, true, waitError(strconv.Quote(respond.Cut(v, 40)) + " is out of range; wait from 0s to " + MaxWait.String())
 	}
 	return d, true, nil
 }
@@ -218,7 +220,7 @@ func (l *listWriter) end() {
 	}
 	l.buf.WriteByte(']')
 	if !l.begun {
-		writeBody(l.w, http.StatusOK, mediaJSON, l.buf.Bytes())
+		respond.Body(l.w, http.StatusOK, respond.MediaJSON, l.buf.Bytes())
 		return
 	}
 	l.send()
@@ -227,9 +229,38 @@ func (l *listWriter) end() {
 func (l *listWriter) send() {
 	if !l.begun {
 		l.begun = true
-		answerHeader(l.w, mediaJSON)
+		respond.Header(l.w, respond.MediaJSON)
 		l.w.WriteHeader(http.StatusOK)
 	}
 	_, _ = l.w.Write(l.buf.Bytes()) // the caller has gone: the error has no reader
 	l.buf.Reset()
+}
+
+// ifMatch reads the revision that a change is bound to: "<revision>" in quotes,
+// also as a weak tag, since proxies make weak ones of ours. 0 binds to none: the
+// header is absent, or it is *, which everything that exists matches. A tag that
+// no federation can have is a conflict, and never taken for no tag.
+func (p *params) ifMatch() (int64, error) {
+	values := p.r.Header.Values(respond.IfMatch)
+	if len(values) == 0 {
+		return 0, nil
+	}
+	if len(values) > 1 || strings.Contains(values[0], ",") {
+		p.violate(respond.IfMatch, "unique", nil, "several entity tags are given; a change is bound to one")
+		return 0, nil
+	}
+	v := strings.TrimSpace(values[0])
+	if v == "*" {
+		return 0, nil
+	}
+	tag := strings.TrimPrefix(v, "W/")
+	if len(tag) < 2 || tag[0] != '"' || tag[len(tag)-1] != '"' {
+		p.violate(respond.IfMatch, "type", nil, `it is no entity tag; send the ETag of an answer as it is, for example "4711" with the quotes, or *`)
+		return 0, nil
+	}
+	revision, err := strconv.ParseInt(tag[1:len(tag)-1], 10, 64)
+	if err != nil || revision <= 0 || etag(revision) != tag {
+		return 0, respond.Errorf(fault.CodeConflict, "no revision of a federation has the entity tag %s; GET it again and decide anew", respond.Cut(v, 40))
+	}
+	return revision, nil
 }

@@ -6,6 +6,7 @@ import (
 	"regexp"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/plan"
@@ -38,11 +39,11 @@ func (s *Server) planService(w http.ResponseWriter, r *http.Request) error {
 	if req.Service.ClusterID == "" {
 		req.Service.ClusterID = p.query.Get("cluster_id")
 	}
-	plan, err := s.cp.Plans.Make(r.Context(), stateOf(r).caller, req)
+	plan, err := s.cp.Plans.Make(r.Context(), respond.StateOf(r).Caller, req)
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, planOf(plan))
+	return respond.JSON(w, http.StatusOK, planOf(plan))
 }
 
 // plan reads the header that binds a request to a plan. What cannot be a digest is

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/tokens"
@@ -29,11 +30,11 @@ const maxTokenBody = tokens.MaxRefreshToken + 16
 
 // getRefreshToken answers GET /system/replicas/{service}/refresh-token.
 func (s *Server) getRefreshToken(w http.ResponseWriter, r *http.Request) error {
-	status, err := s.cp.Tokens.RefreshToken(r.Context(), stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
+	status, err := s.cp.Tokens.RefreshToken(r.Context(), respond.StateOf(r).Caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, refreshTokenStatusOf(status, time.Now()))
+	return respond.JSON(w, http.StatusOK, refreshTokenStatusOf(status, time.Now()))
 }
 
 // putRefreshToken answers PUT /system/replicas/{service}/refresh-token. The body is the
@@ -45,26 +46,26 @@ func (s *Server) putRefreshToken(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	q := r.URL.Query()
-	st := stateOf(r)
-	st.noun, st.location = "refresh token", r.URL.Path
-	status, err := s.cp.Tokens.GiveRefreshToken(r.Context(), st.caller, pathParam(r, "service"), tokens.RefreshTokenRequest{
-		ClusterID: q.Get("cluster_id"), Token: strings.TrimSpace(string(body)), Issuer: q.Get("issuer"), Client: q.Get("client_id"), RequestID: st.writeID,
+	st := respond.StateOf(r)
+	st.Noun, st.Location = "refresh token", r.URL.Path
+	status, err := s.cp.Tokens.GiveRefreshToken(r.Context(), st.Caller, pathParam(r, "service"), tokens.RefreshTokenRequest{
+		ClusterID: q.Get("cluster_id"), Token: strings.TrimSpace(string(body)), Issuer: q.Get("issuer"), Client: q.Get("client_id"), RequestID: st.WriteID,
 	})
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusAccepted, refreshTokenStatusOf(status, time.Now()))
+	return respond.JSON(w, http.StatusAccepted, refreshTokenStatusOf(status, time.Now()))
 }
 
 // deleteRefreshToken answers DELETE /system/replicas/{service}/refresh-token.
 func (s *Server) deleteRefreshToken(w http.ResponseWriter, r *http.Request) error {
-	st := stateOf(r)
-	st.location = r.URL.Path
-	status, err := s.cp.Tokens.DropRefreshToken(r.Context(), st.caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"), st.writeID)
+	st := respond.StateOf(r)
+	st.Location = r.URL.Path
+	status, err := s.cp.Tokens.DropRefreshToken(r.Context(), st.Caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"), st.WriteID)
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusAccepted, refreshTokenStatusOf(status, time.Now()))
+	return respond.JSON(w, http.StatusAccepted, refreshTokenStatusOf(status, time.Now()))
 }
 
 func refreshTokenStatusOf(s *tokens.RefreshTokenStatus, now time.Time) v1.RefreshTokenStatus {

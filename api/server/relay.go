@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oscarfed/oscarfed/api/server/middleware"
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
@@ -46,7 +48,7 @@ func (s *Server) challengeRelay(w http.ResponseWriter, r *http.Request) error {
 	if c.Sealed != "" {
 		out.ExpiresAt = &v1.Time{Time: c.Expires}
 	}
-	return writeJSON(w, http.StatusOK, out)
+	return respond.JSON(w, http.StatusOK, out)
 }
 
 // openRelay answers GET /system/relay: the connection becomes the stream of a syncer, and
@@ -55,12 +57,12 @@ func (s *Server) openRelay(w http.ResponseWriter, r *http.Request) {
 	serve, err := s.acceptRelay(r)
 	if err != nil {
 		if e, ok := errors.AsType[*fault.Error](err); ok && e.Code == fault.CodeForbidden {
-			s.limits.failed(w, r)
+			s.limits.Failed(w, r)
 		}
 		s.fail(w, r, err)
 		return
 	}
-	stateOf(r).watch = true // it lasts as long as its caller likes
+	respond.StateOf(r).Watch = true // it lasts as long as its caller likes
 	w.Header().Set("Connection", "Upgrade")
 	w.Header().Set("Upgrade", v1.RelayProtocol)
 	w.Header().Set(v1.RelayInstanceHeader, s.cp.Streams.Instance())
@@ -80,16 +82,16 @@ func (s *Server) openRelay(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := serve(r.Context(), &upgraded{Conn: conn, early: buffered.Reader}); err != nil {
-		s.log.Warn("a stream did not begin", "request_id", stateOf(r).id, "error", err)
+		s.log.Warn("a stream did not begin", "request_id", respond.StateOf(r).ID, "error", err)
 	}
 }
 
 func (s *Server) acceptRelay(r *http.Request) (func(context.Context, net.Conn) error, error) {
-	if s.limits.failedTooOften(r) {
-		return nil, exhausted("too many refused requests from this address")
+	if s.limits.FailedTooOften(r) {
+		return nil, middleware.Exhausted("too many refused requests from this address")
 	}
 	if r.ProtoMajor != 1 || !r.ProtoAtLeast(1, 1) || !strings.EqualFold(r.Header.Get("Upgrade"), v1.RelayProtocol) || !asksUpgrade(r.Header) {
-		return nil, errorf(fault.CodeInvalid, "this path takes the streams of syncers: HTTP/1.1 with Upgrade: %s", v1.RelayProtocol)
+		return nil, respond.Errorf(fault.CodeInvalid, "this path takes the streams of syncers: HTTP/1.1 with Upgrade: %s", v1.RelayProtocol)
 	}
 	select {
 	case <-s.drained:
@@ -109,7 +111,7 @@ func (s *Server) acceptRelay(r *http.Request) (func(context.Context, net.Conn) e
 }
 
 func tooManyConnected() error {
-	return errorf(fault.CodeInvalid, "more than %d instances are connected", maxConnected)
+	return respond.Errorf(fault.CodeInvalid, "more than %d instances are connected", maxConnected)
 }
 
 func asksUpgrade(h http.Header) bool {

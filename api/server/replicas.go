@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 )
 
@@ -29,7 +30,7 @@ func (s *Server) getReplicas(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("ETag", etag(view.Revision))
-	return writeJSON(w, http.StatusOK, replicasOf(view))
+	return respond.JSON(w, http.StatusOK, replicasOf(view))
 }
 
 // settlePause is the time between two reads of a federation that a request waits for.
@@ -37,7 +38,7 @@ const settlePause = 250 * time.Millisecond
 
 // settledReplicas asks again until nothing is under way or the wait is over.
 func (s *Server) settledReplicas(r *http.Request, wait time.Duration) (*view.Replicas, error) {
-	caller, name, cluster := stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id")
+	caller, name, cluster := respond.StateOf(r).Caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id")
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
 	tick := time.NewTicker(settlePause)

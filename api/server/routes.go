@@ -1,28 +1,29 @@
 package server
 
 import (
+	"net/http"
+
 	"github.com/go-chi/chi/v5"
-	"github.com/go-chi/chi/v5/middleware"
+
+	"github.com/oscarfed/oscarfed/api/server/middleware"
+	"github.com/oscarfed/oscarfed/api/server/respond"
 )
 
 // routes is the whole API: a new path is added in this file and in openapi.yaml.
 func (s *Server) routes() chi.Router {
 	r := chi.NewRouter()
-	r.Use(behindProxies(s.cfg.TrustedProxies), s.requestID, s.accessLog, s.measure, s.recoverer, notAPage)
-	if len(s.cfg.Origins) > 0 {
-		r.Use(crossOrigin(s.cfg.Origins))
-	}
-	r.Use(s.foreignPages(s.cfg.Origins), middleware.StripSlashes, middleware.GetHead, s.limitBody)
+	r.Use(s.common()...)
+	r.Use(s.limitBody)
 	r.NotFound(s.notFound)
 	r.MethodNotAllowed(s.notFound)
 
-	r.With(asOSCAR, s.deadline, s.limitProbe).Get("/health", s.health)
-	r.With(s.deadline, s.limitAddress).Get("/openapi.yaml", s.openAPI)
+	r.With(middleware.AsOSCAR, s.deadline, s.limits.Probe).Get("/health", s.health)
+	r.With(s.deadline, s.limits.Address).Get("/openapi.yaml", s.openAPI)
 	s.routesOfOSCAR(r)
 	s.routesOfStreams(r)
-	r.With(s.ready, s.deadline, s.authenticateService, s.limitCaller).Get(replicasRoute, s.handle(s.getReplicas))
+	r.With(s.ready, s.deadline, s.authenticateService, s.limits.Caller).Get(replicasRoute, s.handle(s.getReplicas))
 	r.Group(func(r chi.Router) {
-		r.Use(s.ready, s.deadline, s.authenticate, s.limitCaller, s.refuseForms)
+		r.Use(s.ready, s.deadline, s.authenticate, s.limits.Caller, middleware.RefuseForms(s.log))
 		s.routesOfFederations(r)
 		s.routesOfJobs(r)
 		s.routesOfClusters(r)
@@ -31,10 +32,19 @@ func (s *Server) routes() chi.Router {
 	return r
 }
 
+// common is what every request passes.
+func (s *Server) common() []func(http.Handler) http.Handler {
+	return middleware.Common(middleware.Config{
+		Logger: s.log, Metrics: s.metrics, TrustedProxies: s.cfg.TrustedProxies, Origins: s.cfg.Origins,
+		Sent:     []string{respond.IfMatch, lastEventIDHeader, idempotencyHeader, planHeader},
+		Answered: []string{pendingHeader, replayedHeader},
+	})
+}
+
 // routesOfOSCAR are OSCAR's own paths.
 func (s *Server) routesOfOSCAR(r chi.Router) {
 	r.Group(func(r chi.Router) {
-		r.Use(asOSCAR, s.ready, s.deadline, s.authenticate, s.limitCaller)
+		r.Use(middleware.AsOSCAR, s.ready, s.deadline, s.authenticate, s.limits.Caller)
 		r.Get("/system/info", s.handle(s.info))
 		r.Get("/system/config", s.handle(s.config))
 		r.Get("/system/status", s.handle(s.systemStatus))
@@ -52,16 +62,16 @@ func (s *Server) routesOfOSCAR(r chi.Router) {
 	})
 	// The service itself may submit jobs by its token.
 	r.Group(func(r chi.Router) {
-		r.Use(asOSCAR, s.ready, s.deadline, s.authenticateService, s.limitCaller)
+		r.Use(middleware.AsOSCAR, s.ready, s.deadline, s.authenticateService, s.limits.Caller)
 		r.Post("/job/{service}", s.handle(s.submitJob))
 	})
 }
 
 // routesOfStreams are the paths of OSCAR that are answered through the stream of a cluster.
 func (s *Server) routesOfStreams(r chi.Router) {
-	r.With(asOSCAR, s.ready, s.streamed(runTimeout), s.authenticateService, s.limitCaller, whileValid).Post(runRoute, s.handle(s.runService))
+	r.With(middleware.AsOSCAR, s.ready, s.streamed(runTimeout), s.authenticateService, s.limits.Caller, whileValid).Post(runRoute, s.handle(s.runService))
 	r.Group(func(r chi.Router) {
-		r.Use(asOSCAR, s.ready, s.streamed(logTimeout), s.authenticate, s.limitCaller, whileValid)
+		r.Use(middleware.AsOSCAR, s.ready, s.streamed(logTimeout), s.authenticate, s.limits.Caller, whileValid)
 		r.Get(logsRoute, s.handle(s.listLogs))
 		r.Get(logRoute, s.handle(s.getLog))
 		r.Delete(logsRoute, s.handle(s.deleteLogs))
@@ -113,11 +123,11 @@ func (s *Server) routesOfClusters(r chi.Router) {
 // routesOfSyncers are for syncers that have no credentials but a token, or a key.
 func (s *Server) routesOfSyncers(r chi.Router) {
 	r.Group(func(r chi.Router) {
-		r.Use(s.ready, s.deadline, s.limitAddress, s.refuseForms, s.stranger)
+		r.Use(s.ready, s.deadline, s.limits.Address, middleware.RefuseForms(s.log), s.stranger)
 		r.Post("/system/join", s.handleStranger(s.join))
 		r.Post("/system/join/challenge", s.handleStranger(s.challenge))
 		r.Post("/system/join/renew", s.handleStranger(s.renew))
 		r.Post("/system/relay/challenge", s.handleStranger(s.challengeRelay))
 	})
-	r.With(s.ready, s.limitAddress).Get(relayRoute, s.openRelay)
+	r.With(s.ready, s.limits.Address).Get(relayRoute, s.openRelay)
 }

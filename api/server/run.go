@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/runs"
@@ -51,7 +52,7 @@ func (s *Server) streamed(limit time.Duration) func(http.Handler) http.Handler {
 // runService answers POST /run/{service}: what the function answers, as it is.
 func (s *Server) runService(w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength > maxRunBody {
-		return errorf(fault.CodeTooLarge, "the body is larger than the limit of %d bytes", maxRunBody)
+		return respond.Errorf(fault.CodeTooLarge, "the body is larger than the limit of %d bytes", maxRunBody)
 	}
 	control := http.NewResponseController(w)
 	body := &forwardedBody{body: r.Body, control: control}
@@ -64,9 +65,9 @@ func (s *Server) runService(w http.ResponseWriter, r *http.Request) error {
 			req.Header[name] = values
 		}
 	}
-	answer, err := s.cp.Invocations.Invoke(r.Context(), stateOf(r).caller, req)
+	answer, err := s.cp.Invocations.Invoke(r.Context(), respond.StateOf(r).Caller, req)
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return errorf(fault.CodeTooLarge, "the body is larger than the limit of %d bytes", tooLarge.Limit)
+		return respond.Errorf(fault.CodeTooLarge, "the body is larger than the limit of %d bytes", tooLarge.Limit)
 	}
 	if err != nil {
 		return err

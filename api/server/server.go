@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/oscarfed/oscarfed/api"
+	"github.com/oscarfed/oscarfed/api/server/middleware"
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 )
@@ -83,9 +85,9 @@ type Server struct {
 	auth     identity.Authenticator
 	log      *slog.Logger
 	registry *prometheus.Registry
-	metrics  *metrics
-	limits   *limits
-	accepted *accepted
+	metrics  *middleware.Metrics
+	limits   *middleware.Limits
+	accepted *middleware.Accepted
 	cfg      Config
 	watchers *watchers
 	// drained is closed by Drain.
@@ -120,9 +122,9 @@ func New(cfg Config) *Server {
 		auth:     cfg.Authenticator,
 		log:      cfg.Logger,
 		registry: cfg.Registry,
-		metrics:  newMetrics(cfg.Registry),
-		limits:   newLimits(cfg.RateLimit),
-		accepted: newAccepted(),
+		metrics:  middleware.NewMetrics(cfg.Registry),
+		limits:   middleware.NewLimits(cfg.RateLimit, cfg.Logger),
+		accepted: middleware.NewAccepted(),
 		watchers: newWatchers(cfg.MaxWatches),
 		drained:  make(chan struct{}),
 		cfg:      cfg,
@@ -157,6 +159,11 @@ func (s *Server) ready(next http.Handler) http.Handler {
 	})
 }
 
+// fail answers a request with an error.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	respond.Fail(s.log, w, r, err)
+}
+
 // handle turns an error of a handler into its answer.
 func (s *Server) handle(h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -168,5 +175,5 @@ func (s *Server) handle(h func(http.ResponseWriter, *http.Request) error) http.H
 
 // openAPI answers GET /openapi.yaml: the description of this API (OpenAPI 3.0, YAML).
 func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) {
-	writeBody(w, http.StatusOK, "application/yaml", []byte(api.OpenAPI))
+	respond.Body(w, http.StatusOK, "application/yaml", []byte(api.OpenAPI))
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -32,7 +33,7 @@ func (s *Server) listServices(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	list, cluster := listWriter{w: w}, r.URL.Query().Get("cluster_id")
-	err = s.cp.Services.Services(r.Context(), stateOf(r).caller, func(one *oscar.Service) error {
+	err = s.cp.Services.Services(r.Context(), respond.StateOf(r).Caller, func(one *oscar.Service) error {
 		if cluster != "" && one.ClusterID != cluster {
 			return nil
 		}
@@ -46,7 +47,7 @@ func (s *Server) listServices(w http.ResponseWriter, r *http.Request) error {
 		list.end()
 		return nil
 	case list.begun:
-		s.log.Warn("a list was broken off", "request_id", stateOf(r).id, "error", err)
+		s.log.Warn("a list was broken off", "request_id", respond.StateOf(r).ID, "error", err)
 		panic(http.ErrAbortHandler) // it is not taken for a whole one
 	}
 	return err
@@ -54,7 +55,7 @@ func (s *Server) listServices(w http.ResponseWriter, r *http.Request) error {
 
 // getService answers GET /system/services/{service}.
 func (s *Server) getService(w http.ResponseWriter, r *http.Request) error {
-	service, revision, err := s.cp.Services.Service(r.Context(), stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
+	service, revision, err := s.cp.Services.Service(r.Context(), respond.StateOf(r).Caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id"))
 	if err != nil {
 		return err
 	}
@@ -68,16 +69,16 @@ func (s *Server) getService(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	w.Header().Set("ETag", etag(revision))
-	return writeOSCAR(w, service)
+	return respond.OSCAR(w, service)
 }
 
 // createService answers POST /system/services: 201 when every replica is ready,
 // 202 when the caller does not wait.
 func (s *Server) createService(w http.ResponseWriter, r *http.Request) error {
-	st, p, prefer := stateOf(r), paramsOf(r), preferencesOf(r)
+	st, p, prefer := respond.StateOf(r), paramsOf(r), preferencesOf(r)
 	req := federations.CreateRequest{
 		IdempotencyKey: p.idempotencyKey(),
-		RequestID:      st.writeID,
+		RequestID:      st.WriteID,
 		Deployment:     p.oneOf("deployment", "transactional", "best-effort"),
 		Plan:           p.plan(),
 		Wait:           p.wait(s.cfg.DefaultWait),
@@ -98,13 +99,13 @@ func (s *Server) createService(w http.ResponseWriter, r *http.Request) error {
 	}
 	req.Service, req.Body = service, body
 	name := service.Name
-	st.location = replicasPath(name)
-	result, err := s.cp.Services.CreateService(r.Context(), st.caller, req)
+	st.Location = respond.ReplicasPath(name)
+	result, err := s.cp.Services.CreateService(r.Context(), st.Caller, req)
 	if err != nil {
 		return err
 	}
 	h := w.Header()
-	h.Set("Location", replicasPath(name))
+	h.Set("Location", respond.ReplicasPath(name))
 	replayed(h, result.Replayed)
 	code := http.StatusCreated
 	if !result.Done {
@@ -117,9 +118,9 @@ func (s *Server) createService(w http.ResponseWriter, r *http.Request) error {
 	case prefer.representation:
 		h.Add("Preference-Applied", "return=representation")
 		h.Set("ETag", etag(result.Federation.Revision))
-		return writeJSON(w, code, replicasOf(coordinatorView(result.Federation)))
+		return respond.JSON(w, code, replicasOf(coordinatorView(result.Federation)))
 	case len(result.Away) > 0:
-		writeText(w, code, awayText(result))
+		respond.Text(w, code, awayText(result))
 	default:
 		w.WriteHeader(code)
 	}
@@ -146,10 +147,10 @@ func awayText(result *federations.CreateResult) string {
 // deleteService answers DELETE /system/services/{service}: 204 once the order is
 // committed, with the number of replicas that have not acknowledged it.
 func (s *Server) deleteService(w http.ResponseWriter, r *http.Request) error {
-	st, p := stateOf(r), paramsOf(r)
+	st, p := respond.StateOf(r), paramsOf(r)
 	opts := federations.DeleteOptions{
 		ClusterID: p.query.Get("cluster_id"),
-		RequestID: st.writeID,
+		RequestID: st.WriteID,
 		Data:      p.oneOf("data", "delete"),
 		Jobs:      p.oneOf("jobs", "cancel"),
 		Wait:      p.wait(0),
@@ -165,8 +166,8 @@ func (s *Server) deleteService(w http.ResponseWriter, r *http.Request) error {
 	if err := p.err(); err != nil {
 		return err
 	}
-	st.change, st.location = true, replicasPath(pathParam(r, "service"))
-	result, err := s.cp.Services.DeleteService(r.Context(), st.caller, pathParam(r, "service"), opts)
+	st.Change, st.Location = true, respond.ReplicasPath(pathParam(r, "service"))
+	result, err := s.cp.Services.DeleteService(r.Context(), st.Caller, pathParam(r, "service"), opts)
 	if err != nil {
 		return err
 	}
@@ -174,7 +175,7 @@ func (s *Server) deleteService(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set(pendingHeader, strconv.Itoa(result.Pending))
 	if preferencesOf(r).representation {
 		w.Header().Add("Preference-Applied", "return=representation")
-		return writeJSON(w, http.StatusOK, v1.Deletion{Pending: result.Pending, Replicas: append([]v1.DeletedReplica{}, result.Replicas...)})
+		return respond.JSON(w, http.StatusOK, v1.Deletion{Pending: result.Pending, Replicas: append([]v1.DeletedReplica{}, result.Replicas...)})
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
@@ -19,11 +20,11 @@ const maxStatusNodes = 1000
 // systemStatus answers GET /system/status: the sum over the clusters in OSCAR's form, and each
 // of them.
 func (s *Server) systemStatus(w http.ResponseWriter, r *http.Request) error {
-	room, err := s.cp.Clusters.Capacities(r.Context(), stateOf(r).caller)
+	room, err := s.cp.Clusters.Capacities(r.Context(), respond.StateOf(r).Caller)
 	if err != nil {
 		return err
 	}
-	return writeOSCAR(w, systemStatusOf(room))
+	return respond.OSCAR(w, systemStatusOf(room))
 }
 
 func systemStatusOf(room clusters.Capacities) v1.SystemStatus {
@@ -107,12 +108,12 @@ func (s *Server) info(w http.ResponseWriter, r *http.Request) error {
 		Clusters:        cp.Clusters,
 		AliveClusters:   cp.Alive,
 	}
-	if stateOf(r).caller.Administrator {
+	if respond.StateOf(r).Caller.Administrator {
 		out.Etcd = &v1.EtcdSpace{
 			Space: cp.Etcd.Level, SizeBytes: cp.Etcd.Size, InUseBytes: cp.Etcd.InUse, QuotaBytes: cp.Etcd.Quota, Advice: cp.Etcd.Advice,
 		}
 	}
-	return writeOSCAR(w, out)
+	return respond.OSCAR(w, out)
 }
 
 // Status is what the control plane says of itself.
@@ -137,16 +138,16 @@ type Storage interface {
 func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-s.drained:
-		writeText(w, http.StatusServiceUnavailable, "the control plane is stopping")
+		respond.Text(w, http.StatusServiceUnavailable, "the control plane is stopping")
 		return
 	default:
 	}
 	switch h := s.cp.Status.Health(r.Context()); {
 	case !h.OK:
-		writeText(w, http.StatusServiceUnavailable, h.Message)
+		respond.Text(w, http.StatusServiceUnavailable, h.Message)
 	case h.Message != "":
-		writeText(w, http.StatusOK, "Ok, but "+h.Message)
+		respond.Text(w, http.StatusOK, "Ok, but "+h.Message)
 	default:
-		writeText(w, http.StatusOK, "Ok")
+		respond.Text(w, http.StatusOK, "Ok")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 )
@@ -19,8 +20,8 @@ const updateWait = 10 * time.Second
 // updateService answers PUT /system/services, a full replace: 204 when it is
 // committed, 200 with a text that lists the replicas which are away or failed.
 func (s *Server) updateService(w http.ResponseWriter, r *http.Request) error {
-	st, p, prefer := stateOf(r), paramsOf(r), preferencesOf(r)
-	req := federations.ChangeRequest{RequestID: st.writeID, Plan: p.plan(), Wait: p.wait(min(updateWait, s.cfg.DefaultWait))}
+	st, p, prefer := respond.StateOf(r), paramsOf(r), preferencesOf(r)
+	req := federations.ChangeRequest{RequestID: st.WriteID, Plan: p.plan(), Wait: p.wait(min(updateWait, s.cfg.DefaultWait))}
 	if prefer.async {
 		req.Wait = 0
 	}
@@ -42,8 +43,8 @@ func (s *Server) updateService(w http.ResponseWriter, r *http.Request) error {
 	if req.Service.ClusterID == "" {
 		req.Service.ClusterID = p.query.Get("cluster_id")
 	}
-	st.change, st.location = true, replicasPath(req.Service.Name)
-	result, err := s.cp.Services.ChangeService(r.Context(), st.caller, req)
+	st.Change, st.Location = true, respond.ReplicasPath(req.Service.Name)
+	result, err := s.cp.Services.ChangeService(r.Context(), st.Caller, req)
 	if err != nil {
 		return err
 	}
@@ -55,10 +56,10 @@ func (s *Server) updateService(w http.ResponseWriter, r *http.Request) error {
 	}
 	if prefer.representation {
 		h.Add("Preference-Applied", "return=representation")
-		return writeJSON(w, http.StatusOK, replicasOf(&result.Replicas))
+		return respond.JSON(w, http.StatusOK, replicasOf(&result.Replicas))
 	}
 	if warnings := warningsOf(result.Away, req.Wait); warnings != "" {
-		writeText(w, http.StatusOK, warnings)
+		respond.Text(w, http.StatusOK, warnings)
 		return nil
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -117,13 +118,13 @@ func replayed(h http.Header, yes bool) {
 
 // parseService reads a service definition.
 func parseService(r *http.Request, body []byte) (*oscar.Service, error) {
-	stateOf(r).noun = "service"
+	respond.StateOf(r).Noun = "service"
 	service, violations := oscar.ParseService(body)
 	if len(violations) > 0 {
 		if service != nil { // readable but for some fields: say all at once
 			violations = append(violations, oscar.Validate(service)...)
 		}
-		return nil, invalid(oscar.LimitViolations(violations)...)
+		return nil, respond.Invalid(oscar.LimitViolations(violations)...)
 	}
 	if service.ClusterID == oscar.DefaultClusterKey {
 		service.ClusterID = "" // as in an FDL: none is named

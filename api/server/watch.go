@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 )
@@ -43,7 +44,7 @@ var errWatchOver = errors.New("the watch is over")
 
 // watching says whether the answer is a stream of events.
 func watching(r *http.Request) bool {
-	switch routeOf(r) {
+	switch respond.RouteOf(r) {
 	case replicasRoute, jobsRoute, jobRoute:
 		return r.Method == http.MethodGet && r.URL.Query().Get("watch") == "true"
 	}
@@ -54,7 +55,7 @@ func watching(r *http.Request) bool {
 // as that replica sees it now, when it is newer than Last-Event-ID, and after each
 // change. It ends also when the service is gone.
 func (s *Server) watchReplicas(w http.ResponseWriter, r *http.Request) error {
-	caller, service, cluster := stateOf(r).caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id")
+	caller, service, cluster := respond.StateOf(r).Caller, pathParam(r, "service"), r.URL.Query().Get("cluster_id")
 	since, err := lastEventID(r)
 	if err != nil {
 		return err
@@ -91,8 +92,8 @@ type watch struct {
 // when follow ends, when this control plane stops, with the token that it was opened with
 // or with what that is good for, and after maxWatch.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, what watch) error {
-	st := stateOf(r)
-	leave, err := s.watchers.enter(st.caller.Account())
+	st := respond.StateOf(r)
+	leave, err := s.watchers.enter(st.Caller.Account())
 	if err != nil {
 		return err
 	}
@@ -101,10 +102,10 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, what watch) error
 	if err := s.visible(r, what); err != nil {
 		return err
 	}
-	st.watch = true
-	s.metrics.watches.Inc()
-	defer s.metrics.watches.Dec()
-	stream, err := newEventStream(w)
+	st.Watch = true
+	s.metrics.Watches.Inc()
+	defer s.metrics.Watches.Dec()
+	stream, err := respond.NewEventStream(w)
 	if err != nil {
 		return nil // the client went away
 	}
@@ -113,7 +114,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, what watch) error
 	defer following.Wait()
 	ctx, cancel := context.WithTimeoutCause(r.Context(), maxWatch, errWatchOver)
 	defer cancel()
-	ctx, expire := untilExpiry(ctx, st.caller)
+	ctx, expire := untilExpiry(ctx, st.Caller)
 	defer expire()
 	events, ended := make(chan event), make(chan error, 1)
 	following.Go(func() {
@@ -127,7 +128,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, what watch) error
 		})
 	})
 	if err := s.relay(ctx, st, stream, events, ended); err != nil {
-		_ = stream.event(eventEnd, 0, problemOf(r, asError(r, err))) // the last word
+		_ = stream.Event(eventEnd, 0, respond.ProblemOf(r, respond.AsError(r, err))) // the last word
 		return nil
 	}
 	return nil
@@ -141,7 +142,7 @@ func (s *Server) visible(r *http.Request, what watch) error {
 
 // relay writes what comes until there is a reason to stop. Its error is for the
 // client: it is nil when the stream is to be resumed, here or elsewhere.
-func (s *Server) relay(ctx context.Context, st *state, stream *eventStream, events <-chan event, ended <-chan error) error {
+func (s *Server) relay(ctx context.Context, st *respond.State, stream *respond.EventStream, events <-chan event, ended <-chan error) error {
 	ping := time.NewTicker(pingEvery)
 	defer ping.Stop()
 	who := time.NewTicker(askWho)
@@ -150,11 +151,11 @@ func (s *Server) relay(ctx context.Context, st *state, stream *eventStream, even
 		var err error
 		select {
 		case e := <-events:
-			err = stream.event(e.name, e.id, e.data)
+			err = stream.Event(e.name, e.id, e.data)
 		case <-ping.C:
-			err = stream.ping()
+			err = stream.Ping()
 		case <-who.C:
-			if !st.stillIn() {
+			if !st.StillIn() {
 				return nil // resumed, it is refused with a status
 			}
 		case err := <-ended:
@@ -194,8 +195,8 @@ func lastEventID(r *http.Request) (int64, error) {
 	}
 	id, err := strconv.ParseInt(v, 10, 64)
 	if err != nil || id < 0 {
-		return 0, invalid(oscar.Violation{
-			Path: lastEventIDHeader, Rule: oscar.RuleType, Value: cut(v, 40),
+		return 0, respond.Invalid(oscar.Violation{
+			Path: lastEventIDHeader, Rule: oscar.RuleType, Value: respond.Cut(v, 40),
 			Message: "it is no id of an event of this stream; leave the header out to begin with the present state",
 		})
 	}

@@ -57,7 +57,7 @@ func RunControlPlane(ctx context.Context, cfg ControlPlane, log *slog.Logger, ou
 	if err != nil {
 		return err
 	}
-	defer listener.Close() //nolint:errcheck // it is closed already when it has served
+	defer listener.Close() // it is closed already when it has served
 	registry := newRegistry()
 	conf.Registry = registry
 	etcd, err := startEtcd(ctx, cfg, conf.Now, registry, log)

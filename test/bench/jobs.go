@@ -101,22 +101,22 @@ func jobs(ctx context.Context, o options, out *report) (err error) {
 
 // jobs prints the figures of jobs that were sent one at a time, over their floor, and of runs of
 // many at once.
-func (out *report) jobs(warm *jobRun, floor, alone samples, many []*jobRun) {
-	out.heading("Jobs")
-	out.table([]string{"jobs", "sent at a time", "to the local POST: floor", "to the local POST", "ratio", "revisions for each"}, [][]string{{
+func (r *report) jobs(warm *jobRun, floor, alone samples, many []*jobRun) {
+	r.heading("Jobs")
+	r.table([]string{"jobs", "sent at a time", "to the local POST: floor", "to the local POST", "ratio", "revisions for each"}, [][]string{{
 		fmt.Sprint(len(alone)), "1", floor.both(), alone.both(), alone.over(floor), fmt.Sprintf("%.1f", float64(len(warm.transactions))/float64(warm.n)),
 	}})
-	out.linef("")
+	r.linef("")
 	var rows [][]string
-	for _, r := range many {
-		each := func(d time.Duration) string { return ms(d / time.Duration(r.n)) }
+	for _, run := range many {
+		each := func(d time.Duration) string { return ms(d / time.Duration(run.n)) }
 		rows = append(rows, []string{
-			fmt.Sprint(r.n), fmt.Sprint(jobSenders), fmt.Sprintf("%.0f/s", r.floorRate()), fmt.Sprintf("%.0f/s", r.acceptRate()), fmt.Sprintf("%.0f/s", r.rate()),
-			fmt.Sprintf("%.2fx", r.rate()/r.floorRate()), r.posting.both(), fmt.Sprintf("%.2f", float64(len(r.transactions))/float64(r.n)),
-			each(r.floorCPU), each(r.serverCPU), each(r.fleetCPU), ratio(r.serverCPU+r.fleetCPU, r.floorCPU),
+			fmt.Sprint(run.n), fmt.Sprint(jobSenders), fmt.Sprintf("%.0f/s", run.floorRate()), fmt.Sprintf("%.0f/s", run.acceptRate()), fmt.Sprintf("%.0f/s", run.rate()),
+			fmt.Sprintf("%.2fx", run.rate()/run.floorRate()), run.posting.both(), fmt.Sprintf("%.2f", float64(len(run.transactions))/float64(run.n)),
+			each(run.floorCPU), each(run.serverCPU), each(run.fleetCPU), ratio(run.serverCPU+run.fleetCPU, run.floorCPU),
 		})
 	}
-	out.table([]string{
+	r.table([]string{
 		"jobs", "sent at a time", "submitted: floor", "accepted", "submitted", "ratio", "to the local POST", "revisions for each",
 		"CPU for each: floor", "CPU: server", "CPU: fleet", "ratio",
 	}, rows)

@@ -1,4 +1,4 @@
-package server
+package middleware
 
 import (
 	"log/slog"
@@ -6,9 +6,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/google/uuid"
+
+	"github.com/oscarfed/oscarfed/api/server/respond"
 )
 
 // maxLogPath in bytes: a path is the caller's, the log is ours.
@@ -16,21 +17,21 @@ const maxLogPath = 256
 
 // accessLog writes one line per request: never the query (it may hold a token),
 // never headers, never bodies.
-func (s *Server) accessLog(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func accessLog(log *slog.Logger) func(http.Handler) http.Handler {
+	return around(func(next http.Handler, w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		defer func() {
-			st := stateOf(r)
-			s.log.LogAttrs(r.Context(), accessLevel(r), "request",
-				slog.String("request_id", st.id),
+			st := respond.StateOf(r)
+			log.LogAttrs(r.Context(), accessLevel(r), "request",
+				slog.String("request_id", st.ID),
 				slog.String("method", r.Method),
-				slog.String("path", cut(r.URL.Path, maxLogPath)),
-				slog.String("route", routeOf(r)),
+				slog.String("path", respond.Cut(r.URL.Path, maxLogPath)),
+				slog.String("route", respond.RouteOf(r)),
 				slog.Int("status", statusOf(ww)),
 				slog.Int("bytes", ww.BytesWritten()),
 				slog.Float64("duration_ms", float64(time.Since(start).Microseconds())/1000),
-				slog.String("caller", st.caller.Account()),
+				slog.String("caller", st.Caller.Account()),
 				slog.String("remote", addressOf(r)),
 			)
 		}()
@@ -54,16 +55,6 @@ func statusOf(w middleware.WrapResponseWriter) int {
 	return http.StatusOK
 }
 
-// routeOf is the pattern that matched; it is bounded, a path is not.
-func routeOf(r *http.Request) string {
-	if ctx := chi.RouteContext(r.Context()); ctx != nil {
-		if p := ctx.RoutePattern(); p != "" {
-			return p
-		}
-	}
-	return "unmatched"
-}
-
 // addressOf is the peer of the connection, or the address that trusted proxies name.
 func addressOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
@@ -71,13 +62,6 @@ func addressOf(r *http.Request) string {
 		return r.RemoteAddr
 	}
 	return host
-}
-
-func cut(s string, n int) string {
-	if len(s) > n {
-		return s[:n] + "..."
-	}
-	return s
 }
 
 // RequestIDHeader carries the id of a request in both directions.
@@ -90,20 +74,20 @@ const maxRequestID = 64
 // it, to follow a request through several systems. What the control plane
 // writes into its records must be unique, though: it recognises its own write
 // by it when an answer of the store was lost. So a chosen id gets a tail there.
-func (s *Server) requestID(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func requestID(log *slog.Logger) func(http.Handler) http.Handler {
+	return around(func(next http.Handler, w http.ResponseWriter, r *http.Request) {
 		made, err := uuid.NewV7()
 		if err != nil { // the system has no randomness
-			s.log.ErrorContext(r.Context(), "no request id", "error", err)
-			writeText(w, http.StatusInternalServerError, internalMessage)
+			log.ErrorContext(r.Context(), "no request id", "error", err)
+			respond.Text(w, http.StatusInternalServerError, respond.InternalMessage)
 			return
 		}
-		st := &state{id: made.String(), writeID: made.String(), noun: "request"}
+		st := &respond.State{ID: made.String(), WriteID: made.String(), Noun: "request"}
 		if given := r.Header.Get(RequestIDHeader); saneID(given) {
-			st.id, st.writeID = given, given+"."+st.writeID
+			st.ID, st.WriteID = given, given+"."+st.WriteID
 		}
-		w.Header().Set(RequestIDHeader, st.id)
-		next.ServeHTTP(w, withState(r, st))
+		w.Header().Set(RequestIDHeader, st.ID)
+		next.ServeHTTP(w, respond.With(r, st))
 	})
 }
 
@@ -120,4 +104,12 @@ func saneID(id string) bool {
 		}
 	}
 	return true
+}
+
+// AsOSCAR marks the routes that answer as an OSCAR Manager does.
+func AsOSCAR(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		respond.StateOf(r).OSCAR = true
+		next.ServeHTTP(w, r)
+	})
 }

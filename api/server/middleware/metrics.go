@@ -1,7 +1,8 @@
-package server
+package middleware
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -9,19 +10,22 @@ import (
 
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/oscarfed/oscarfed/api/server/respond"
 )
 
-// metrics count requests by route pattern, method and status. Every label has
+// Metrics count requests by route pattern, method and status. Every label has
 // few values, whatever callers send.
-type metrics struct {
+type Metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	inFlight prometheus.Gauge
-	watches  prometheus.Gauge
+	Watches  prometheus.Gauge
 }
 
-func newMetrics(registry prometheus.Registerer) *metrics {
-	m := &metrics{
+// NewMetrics registers them.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "oscarfed_http_requests_total",
 			Help: "Requests answered, by route, method and status.",
@@ -36,28 +40,28 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "oscarfed_http_requests_in_flight",
 			Help: "Requests that are being answered, watches included.",
 		}),
-		watches: prometheus.NewGauge(prometheus.GaugeOpts{
+		Watches: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "oscarfed_http_watches",
 			Help: "Watches that are open.",
 		}),
 	}
-	registry.MustRegister(m.requests, m.duration, m.inFlight, m.watches)
+	registry.MustRegister(m.requests, m.duration, m.inFlight, m.Watches)
 	return m
 }
 
-func (s *Server) measure(next http.Handler) http.Handler {
+func (m *Metrics) measure(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
-		s.metrics.inFlight.Inc()
+		m.inFlight.Inc()
 		defer func() {
-			s.metrics.inFlight.Dec()
-			route, method := routeOf(r), methodLabel(r.Method)
-			if stateOf(r).watch {
+			m.inFlight.Dec()
+			route, method := respond.RouteOf(r), methodLabel(r.Method)
+			if respond.StateOf(r).Watch {
 				method = "WATCH" // its duration says nothing of the others'
 			}
-			s.metrics.requests.WithLabelValues(route, method, strconv.Itoa(statusOf(ww))).Inc()
-			s.metrics.duration.WithLabelValues(route, method).Observe(time.Since(start).Seconds())
+			m.requests.WithLabelValues(route, method, strconv.Itoa(statusOf(ww))).Inc()
+			m.duration.WithLabelValues(route, method).Observe(time.Since(start).Seconds())
 		}()
 		next.ServeHTTP(ww, r)
 	})
@@ -73,8 +77,8 @@ func methodLabel(method string) string {
 
 // recoverer answers 500 when a handler panics, and logs where. The process goes
 // on: a request holds nothing that another one needs.
-func (s *Server) recoverer(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func recoverer(log *slog.Logger) func(http.Handler) http.Handler {
+	return around(func(next http.Handler, w http.ResponseWriter, r *http.Request) {
 		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		defer func() {
 			p := recover()
@@ -84,14 +88,14 @@ func (s *Server) recoverer(next http.Handler) http.Handler {
 			if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares it so
 				panic(p)
 			}
-			s.log.ErrorContext(r.Context(), "panic in a handler",
-				"request_id", stateOf(r).id, "route", routeOf(r), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			log.ErrorContext(r.Context(), "panic in a handler",
+				"request_id", respond.StateOf(r).ID, "route", respond.RouteOf(r), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			if ww.Status() != 0 {
 				// Half an answer is out: break the connection, so that it is not
 				// taken for a whole one.
 				panic(http.ErrAbortHandler)
 			}
-			writeProblem(ww, r, internalProblem(r))
+			respond.Problem(ww, r, respond.InternalProblem(r))
 		}()
 		next.ServeHTTP(ww, r)
 	})

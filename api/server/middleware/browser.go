@@ -1,11 +1,13 @@
-package server
+package middleware
 
 import (
+	"log/slog"
 	"net/http"
 	"strings"
 
 	"github.com/go-chi/cors"
 
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 )
 
@@ -28,19 +30,17 @@ func notAPage(next http.Handler) http.Handler {
 
 // foreignPages refuses what the pages of other origins send, but for those in origins.
 // Clients that are no browsers say neither Origin nor Sec-Fetch-Site.
-func (s *Server) foreignPages(origins []string) func(http.Handler) http.Handler {
+func foreignPages(log *slog.Logger, origins []string) func(http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	trusted := originsOf(origins)
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if err := protection.Check(r); err != nil && !trusted.send(r) {
-				s.fail(w, r, errorf(fault.CodeForbidden,
-					"the page of another origin sends this, and --cors-origins of the control plane does not name it"))
-				return
-			}
-			next.ServeHTTP(w, r)
-		})
-	}
+	return around(func(next http.Handler, w http.ResponseWriter, r *http.Request) {
+		if err := protection.Check(r); err != nil && !trusted.send(r) {
+			respond.Fail(log, w, r, respond.Errorf(fault.CodeForbidden,
+				"the page of another origin sends this, and --cors-origins of the control plane does not name it"))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // trustedOrigins are those of --cors-origins.
@@ -78,12 +78,12 @@ func (t trustedOrigins) send(r *http.Request) bool {
 	return t.any && (r.Method != http.MethodPost || r.Header.Get("Content-Type") != "" && formType(r) == "")
 }
 
-// refuseForms refuses the types that a form can send, on the paths that are our own: they
+// RefuseForms refuses the types that a form can send, on the paths that are our own: they
 // take JSON. OSCAR's paths take any type, as its clients need.
-func (s *Server) refuseForms(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func RefuseForms(log *slog.Logger) func(http.Handler) http.Handler {
+	return around(func(next http.Handler, w http.ResponseWriter, r *http.Request) {
 		if form := formType(r); form != "" && !safeMethod(r.Method) {
-			s.fail(w, r, errorf(fault.CodeUnsupportedType, "a body of type %s is not read here; send it with Content-Type: application/json", form))
+			respond.Fail(log, w, r, respond.Errorf(fault.CodeUnsupportedType, "a body of type %s is not read here; send it with Content-Type: application/json", form))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -107,22 +107,17 @@ func formType(r *http.Request) string {
 	return ""
 }
 
-// crossOrigin lets pages of the given origins call. A preflight carries no
+// crossOrigin lets pages of the given origins call, with the API's own headers. A preflight carries no
 // credentials and is answered before authentication. Cookies are never allowed:
 // credentials travel in the Authorization header, which a page sets itself.
-func crossOrigin(origins []string) func(http.Handler) http.Handler {
+func crossOrigin(origins, sent, answered []string) func(http.Handler) http.Handler {
 	return cors.Handler(cors.Options{
 		AllowedOrigins: origins,
 		AllowedMethods: []string{
 			http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions,
 		},
-		AllowedHeaders: []string{
-			"Authorization", "Content-Type", "Accept", "X-Requested-With", ifMatchHeader, "Prefer", lastEventIDHeader,
-			idempotencyHeader, planHeader, RequestIDHeader,
-		},
-		ExposedHeaders: []string{
-			"Location", "ETag", "Retry-After", "Preference-Applied", pendingHeader, replayedHeader, RequestIDHeader,
-		},
-		MaxAge: 600,
+		AllowedHeaders: append([]string{"Authorization", "Content-Type", "Accept", "X-Requested-With", "Prefer", RequestIDHeader}, sent...),
+		ExposedHeaders: append([]string{"Location", "ETag", "Retry-After", "Preference-Applied", RequestIDHeader}, answered...),
+		MaxAge:         600,
 	})
 }

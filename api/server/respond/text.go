@@ -1,4 +1,4 @@
-package server
+package respond
 
 import (
 	"strings"
@@ -9,12 +9,12 @@ import (
 
 // problemText is a problem in lines: first the cause in OSCAR's words, then a
 // line per replica or violation. Clients of OSCAR show it as it is.
-func problemText(p v1.Problem, st *state) string {
+func problemText(p v1.Problem, st *State) string {
 	switch {
 	case p.Phase != "":
-		return failedText(p, st.change)
+		return failedText(p, st.Change)
 	case len(p.Violations) > 0:
-		return violationText(p, st.noun)
+		return violationText(p, st.Noun)
 	}
 	var b strings.Builder
 	b.WriteString(p.Detail)

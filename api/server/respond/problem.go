@@ -1,4 +1,4 @@
-package server
+package respond
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,26 +18,30 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 )
 
-// internalMessage is all that a caller learns of an internal error, besides the
+// InternalMessage is all that a caller learns of an internal error, besides the
 // request id that finds the cause in the log.
-const internalMessage = "internal error; the log of the control plane has the cause under this request id"
+const InternalMessage = "internal error; the log of the control plane has the cause under this request id"
 
-func errorf(code fault.Code, format string, args ...any) error {
+// challenge is OSCAR's: clients show it to their users.
+const challenge = `Basic realm="Authorization Required"`
+
+// Errorf is an error of a use case, for the caller.
+func Errorf(code fault.Code, format string, args ...any) error {
 	return &fault.Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// invalid is an error with violations.
-func invalid(violations ...oscar.Violation) error {
+// Invalid is an error with violations.
+func Invalid(violations ...oscar.Violation) error {
 	return &fault.Error{Code: fault.CodeInvalid, Violations: violations}
 }
 
-// fail answers a request with an error, logs what the caller must not see, and
+// Fail answers a request with an error, logs what the caller must not see, and
 // is the only place that does either.
-func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	e := asError(r, err)
-	if st := stateOf(r); e.Code == fault.CodeUnknownOutcome && e.Location == "" && st.location != "" {
+func Fail(log *slog.Logger, w http.ResponseWriter, r *http.Request, err error) {
+	e := AsError(r, err)
+	if st := StateOf(r); e.Code == fault.CodeUnknownOutcome && e.Location == "" && st.Location != "" {
 		known := *e
-		known.Location, e = st.location, &known
+		known.Location, e = st.Location, &known
 	}
 	code := statusOfError(e, r)
 	if code >= http.StatusInternalServerError && e.Code != fault.CodeNotServed || e.Cause != nil {
@@ -44,8 +49,8 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		if code == http.StatusInternalServerError {
 			level = slog.LevelError
 		}
-		s.log.LogAttrs(r.Context(), level, "request failed",
-			slog.String("request_id", stateOf(r).id), slog.String("route", routeOf(r)),
+		log.LogAttrs(r.Context(), level, "request failed",
+			slog.String("request_id", StateOf(r).ID), slog.String("route", RouteOf(r)),
 			slog.String("code", string(e.Code)), slog.Any("error", err))
 	}
 	h := w.Header()
@@ -58,16 +63,16 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if e.Location != "" {
 		h.Set("Location", e.Location)
 	}
-	writeProblem(w, r, problemOf(r, e))
+	Problem(w, r, ProblemOf(r, e))
 }
 
-// asError makes an error of the control plane out of any error. An error that it does not know is
+// AsError makes an error of the control plane out of any error. An error that it does not know is
 // internal. A deadline is a code of its own, since the caller waits for an answer: a write that it
 // cut off may have happened.
-func asError(r *http.Request, err error) *fault.Error {
+func AsError(r *http.Request, err error) *fault.Error {
 	if e, ok := errors.AsType[*fault.Error](err); ok {
 		if kindOf(e.Code).status == http.StatusInternalServerError {
-			return &fault.Error{Code: fault.CodeInternal, Message: internalMessage, Cause: err}
+			return &fault.Error{Code: fault.CodeInternal, Message: InternalMessage, Cause: err}
 		}
 		return e
 	}
@@ -81,17 +86,17 @@ func asError(r *http.Request, err error) *fault.Error {
 			Code: fault.CodeUnknownOutcome, Message: "the store did not answer in time; the change may have happened", Cause: err,
 		}
 	}
-	return &fault.Error{Code: fault.CodeInternal, Message: internalMessage, Cause: err}
+	return &fault.Error{Code: fault.CodeInternal, Message: InternalMessage, Cause: err}
 }
 
-// internalProblem is the answer when there is no error to tell of.
-func internalProblem(r *http.Request) v1.Problem {
-	return problemOf(r, &fault.Error{Code: fault.CodeInternal, Message: internalMessage})
+// InternalProblem is the answer when there is no error to tell of.
+func InternalProblem(r *http.Request) v1.Problem {
+	return ProblemOf(r, &fault.Error{Code: fault.CodeInternal, Message: InternalMessage})
 }
 
-// problemOf is an error as the contract writes it.
-func problemOf(r *http.Request, e *fault.Error) v1.Problem {
-	st, k := stateOf(r), kindOf(e.Code)
+// ProblemOf is an error as the contract writes it.
+func ProblemOf(r *http.Request, e *fault.Error) v1.Problem {
+	st, k := StateOf(r), kindOf(e.Code)
 	p := v1.Problem{
 		Type:      v1.ProblemURN + string(e.Code),
 		Title:     k.title,
@@ -99,11 +104,11 @@ func problemOf(r *http.Request, e *fault.Error) v1.Problem {
 		Code:      string(e.Code),
 		Detail:    e.Message,
 		Instance:  r.URL.Path,
-		RequestID: st.id,
+		RequestID: st.ID,
 		Clusters:  e.Candidates,
 	}
 	if e.Code == fault.CodeInvalid {
-		p.Title = fmt.Sprintf(k.title, st.noun)
+		p.Title = fmt.Sprintf(k.title, st.Noun)
 	}
 	if e.Location != "" {
 		p.Instance = e.Location
@@ -117,12 +122,12 @@ func problemOf(r *http.Request, e *fault.Error) v1.Problem {
 	}
 	if f := e.Failed; f != nil {
 		p.Title = failedCreateTitle
-		if st.change {
+		if st.Change {
 			p.Title = failedChangeTitle
 		}
-		p.Instance = replicasPath(f.Service)
+		p.Instance = ReplicasPath(f.Service)
 		p.GroupID, p.Phase, p.Rollback = f.GroupID, string(f.Phase), string(f.Rollback)
-		p.Replicas = failedReplicas(f.Replicas)
+		p.Replicas = FailedReplicas(f.Replicas)
 		if p.Detail == "" {
 			p.Detail = firstCause(p.Replicas)
 		}
@@ -153,10 +158,10 @@ func plural(n int) string {
 	return "s"
 }
 
-// writeProblem chooses the form: a problem document on our own paths and for every caller that
+// Problem chooses the form: a problem document on our own paths and for every caller that
 // asks for one, text on OSCAR's paths, and nothing where OSCAR says nothing.
-func writeProblem(w http.ResponseWriter, r *http.Request, p v1.Problem) {
-	if !stateOf(r).oscar || acceptsProblem(r) {
+func Problem(w http.ResponseWriter, r *http.Request, p v1.Problem) {
+	if !StateOf(r).OSCAR || acceptsProblem(r) {
 		if writeJSONType(w, p.Status, v1.ProblemType, p) == nil {
 			return
 		}
@@ -165,7 +170,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, p v1.Problem) {
 		w.WriteHeader(p.Status)
 		return
 	}
-	writeText(w, p.Status, problemText(p, stateOf(r)))
+	Text(w, p.Status, problemText(p, StateOf(r)))
 }
 
 // acceptsProblem says whether Accept names the problem's media type. A wildcard
@@ -247,8 +252,30 @@ const failedChangeTitle = "The federation is not changed, since a cluster did no
 // in HTTP's sense when the caller named the revision that he wants to change. A
 // name that means several services, or another one, is none: no revision helps.
 func statusOfError(e *fault.Error, r *http.Request) int {
-	if e.Code == fault.CodeConflict && r.Header.Get(ifMatchHeader) != "" && len(e.Candidates) == 0 {
+	if e.Code == fault.CodeConflict && r.Header.Get(IfMatch) != "" && len(e.Candidates) == 0 {
 		return http.StatusPreconditionFailed
 	}
 	return kindOf(e.Code).status
+}
+
+// ReplicasPath is where a federation can be looked up by one of its services.
+func ReplicasPath(service string) string { return "/system/replicas/" + url.PathEscape(service) }
+
+// FailedReplicas are the replicas of a failed creation as the contract writes them.
+func FailedReplicas(in []fault.FailedReplica) []v1.FailedReplica {
+	out := make([]v1.FailedReplica, len(in))
+	for i, m := range in {
+		out[i] = v1.FailedReplica{
+			Type:        m.Type,
+			ClusterID:   m.ClusterID,
+			ServiceName: m.ServiceName,
+			Rollback:    v1.Rollback{State: string(m.Rollback.State), Message: m.Rollback.Message},
+		}
+		if c := m.Cause; c != nil {
+			out[i].Cause = &v1.Cause{
+				Reason: string(c.Reason), Operation: c.Operation, Status: c.Status, Message: c.Message,
+			}
+		}
+	}
+	return out
 }

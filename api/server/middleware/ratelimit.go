@@ -1,10 +1,11 @@
-package server
+package middleware
 
 import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"sync"
@@ -12,34 +13,37 @@ import (
 
 	"github.com/go-chi/httprate"
 
+	"github.com/oscarfed/oscarfed/api/server/respond"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 )
 
 // rateWindow is what a limit counts over; the window slides.
 const rateWindow = time.Second
 
-// limits count per caller, and per address what has no caller. Nil counters
+// Limits count per caller, and per address what has no caller. Nil counters
 // mean no limit.
-type limits struct {
+type Limits struct {
+	log       *slog.Logger
 	perSecond int
 	// probes are counted apart: an instance is not to be taken for ill because all
 	// clusters behind the address of its prober come back at once.
 	callers, addresses, probes, failures *httprate.RateLimiter
 }
 
-func newLimits(perSecond int) *limits {
+// NewLimits makes limits of so many requests in a second; 0 means no limit.
+func NewLimits(perSecond int, log *slog.Logger) *Limits {
 	if perSecond <= 0 {
-		return &limits{}
+		return &Limits{}
 	}
 	counter := func() *httprate.RateLimiter {
 		// No headers of its own: Retry-After is written with the answer.
 		return httprate.NewRateLimiter(perSecond, rateWindow, httprate.WithResponseHeaders(httprate.ResponseHeaders{}))
 	}
-	return &limits{perSecond: perSecond, callers: counter(), addresses: counter(), probes: counter(), failures: counter()}
+	return &Limits{log: log, perSecond: perSecond, callers: counter(), addresses: counter(), probes: counter(), failures: counter()}
 }
 
-// failedTooOften says whether the address has used up its failures.
-func (l *limits) failedTooOften(r *http.Request) bool {
+// FailedTooOften says whether the address has used up its failures.
+func (l *Limits) FailedTooOften(r *http.Request) bool {
 	if l.failures == nil {
 		return false
 	}
@@ -47,36 +51,36 @@ func (l *limits) failedTooOften(r *http.Request) bool {
 	return err == nil && rate >= float64(l.perSecond)
 }
 
-// failed counts one failed authentication.
-func (l *limits) failed(w http.ResponseWriter, r *http.Request) {
+// Failed counts one failed authentication.
+func (l *Limits) Failed(w http.ResponseWriter, r *http.Request) {
 	if l.failures != nil {
 		l.failures.OnLimit(w, r, addressKey(r))
 	}
 }
 
-// limitCaller refuses what one caller sends beyond the limit.
-func (s *Server) limitCaller(next http.Handler) http.Handler {
-	return s.limit(s.limits.callers, next, func(r *http.Request) string { return stateOf(r).caller.Account() })
+// Caller refuses what one caller sends beyond the limit.
+func (l *Limits) Caller(next http.Handler) http.Handler {
+	return l.limit(l.callers, next, func(r *http.Request) string { return respond.StateOf(r).Caller.Account() })
 }
 
-// limitAddress refuses what one address sends beyond the limit to the paths
+// Address refuses what one address sends beyond the limit to the paths
 // that need no credentials.
-func (s *Server) limitAddress(next http.Handler) http.Handler {
-	return s.limit(s.limits.addresses, next, addressKey)
+func (l *Limits) Address(next http.Handler) http.Handler {
+	return l.limit(l.addresses, next, addressKey)
 }
 
-// limitProbe does it for the question whether this instance serves.
-func (s *Server) limitProbe(next http.Handler) http.Handler {
-	return s.limit(s.limits.probes, next, addressKey)
+// Probe does it for the question whether this instance serves.
+func (l *Limits) Probe(next http.Handler) http.Handler {
+	return l.limit(l.probes, next, addressKey)
 }
 
-func (s *Server) limit(counter *httprate.RateLimiter, next http.Handler, key func(*http.Request) string) http.Handler {
+func (l *Limits) limit(counter *httprate.RateLimiter, next http.Handler, key func(*http.Request) string) http.Handler {
 	if counter == nil {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if counter.OnLimit(w, r, key(r)) {
-			s.fail(w, r, exhausted(fmt.Sprintf("more than %d requests in a second", s.limits.perSecond)))
+			respond.Fail(l.log, w, r, Exhausted(fmt.Sprintf("more than %d requests in a second", l.perSecond)))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -86,7 +90,8 @@ func (s *Server) limit(counter *httprate.RateLimiter, next http.Handler, key fun
 // addressKey puts the addresses of one IPv6 network together: one host has them all.
 func addressKey(r *http.Request) string { return httprate.CanonicalizeIP(addressOf(r)) }
 
-func exhausted(message string) error {
+// Exhausted is the error of a request beyond a limit.
+func Exhausted(message string) error {
 	return &fault.Error{
 		Code:       fault.CodeExhausted,
 		Message:    message + "; send again after the pause in Retry-After",
@@ -101,31 +106,32 @@ const (
 	maxAccepted = 10_000
 )
 
-// accepted remembers which credentials were accepted from which address. They are verified even
+// Accepted remembers which credentials were accepted from which address. They are verified even
 // while other credentials from that address fail without end. It keeps a hash under a key that
 // this process alone has.
-type accepted struct {
+type Accepted struct {
 	key [sha256.Size]byte
 
 	mu   sync.Mutex
 	when map[[sha256.Size]byte]time.Time
 }
 
-func newAccepted() *accepted {
-	a := &accepted{when: map[[sha256.Size]byte]time.Time{}}
+// NewAccepted remembers nothing yet.
+func NewAccepted() *Accepted {
+	a := &Accepted{when: map[[sha256.Size]byte]time.Time{}}
 	_, _ = rand.Read(a.key[:]) // it never fails
 	return a
 }
 
-func (a *accepted) hash(r *http.Request) (out [sha256.Size]byte) {
+func (a *Accepted) hash(r *http.Request) (out [sha256.Size]byte) {
 	mac := hmac.New(sha256.New, a.key[:])
 	mac.Write([]byte(addressKey(r) + "\n" + r.Header.Get("Authorization")))
 	mac.Sum(out[:0])
 	return out
 }
 
-// has says whether the credentials of a request were accepted from its address lately.
-func (a *accepted) has(r *http.Request) bool {
+// Has says whether the credentials of a request were accepted from its address lately.
+func (a *Accepted) Has(r *http.Request) bool {
 	key := a.hash(r)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -133,8 +139,8 @@ func (a *accepted) has(r *http.Request) bool {
 	return ok && time.Since(at) < acceptedFor
 }
 
-// note remembers that they were accepted, or forgets it.
-func (a *accepted) note(r *http.Request, good bool) {
+// Note remembers that they were accepted, or forgets it.
+func (a *Accepted) Note(r *http.Request, good bool) {
 	key := a.hash(r)
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -1,4 +1,4 @@
-package server
+package respond
 
 import (
 	"bytes"
@@ -13,25 +13,25 @@ import (
 // cut: it can resume, and the others do not pay for it.
 const eventWrite = 10 * time.Second
 
-// eventStream writes server-sent events, each one flushed.
-type eventStream struct {
+// EventStream writes server-sent events, each one flushed.
+type EventStream struct {
 	w  http.ResponseWriter
 	rc *http.ResponseController
 }
 
-// newEventStream sends the head of the answer.
-func newEventStream(w http.ResponseWriter) (*eventStream, error) {
+// NewEventStream sends the head of the answer.
+func NewEventStream(w http.ResponseWriter) (*EventStream, error) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // a proxy that collects events holds them back
 	w.WriteHeader(http.StatusOK)
-	s := &eventStream{w: w, rc: http.NewResponseController(w)}
+	s := &EventStream{w: w, rc: http.NewResponseController(w)}
 	return s, s.write(nil)
 }
 
-// event writes one event; id is left out when it is 0.
-func (s *eventStream) event(name string, id int64, v any) error {
+// Event writes one event; id is left out when it is 0.
+func (s *EventStream) Event(name string, id int64, v any) error {
 	var b bytes.Buffer
 	b.WriteString("event: " + name + "\n")
 	if id != 0 {
@@ -47,13 +47,13 @@ func (s *eventStream) event(name string, id int64, v any) error {
 	return s.write(b.Bytes())
 }
 
-// ping keeps proxies from closing a stream on which nothing happens, and finds out that its reader
+// Ping keeps proxies from closing a stream on which nothing happens, and finds out that its reader
 // is gone.
-func (s *eventStream) ping() error { return s.write([]byte(": ping\n\n")) }
+func (s *EventStream) Ping() error { return s.write([]byte(": ping\n\n")) }
 
 // write sends data within eventWrite. Between two writes there is no deadline:
 // HTTP/2 would end the stream when it passes.
-func (s *eventStream) write(data []byte) error {
+func (s *EventStream) write(data []byte) error {
 	if err := s.deadline(time.Now().Add(eventWrite)); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (s *eventStream) write(data []byte) error {
 	return s.deadline(time.Time{})
 }
 
-func (s *eventStream) deadline(t time.Time) error {
+func (s *EventStream) deadline(t time.Time) error {
 	if err := s.rc.SetWriteDeadline(t); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
