@@ -52,124 +52,136 @@ func (w *world) graph(members ...string) string {
 }
 
 func TestAddedMembersVoteFirstAndAreDeployed(t *testing.T) {
-	w := newWorld(t)
-	w.addCluster("d")
-	w.mustCreate()
-	res, err := w.changeReplicas(federations.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}})
-	if err != nil || len(res.Away) > 0 || res.Replicas.Generation != 2 || res.Replicas.Phase != record.PhaseReady {
-		t.Fatalf("%+v %v", res, err)
-	}
-	want := "d/grayifyr3: a/grayifyr0 b/grayifyr1 c/grayifyr2\nb/grayifyr1: a/grayifyr0 c/grayifyr2 d/grayifyr3"
-	if got := w.graph("d/grayifyr3", "b/grayifyr1"); got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-	// Adding it again is nothing; with other settings it is refused.
-	before := w.revision()
-	if _, err := w.changeReplicas(federations.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}}); err != nil || w.revision() != before {
-		t.Errorf("%v, revision %d after %d", err, w.revision(), before)
-	}
-	other := member("d", "grayifyr3")
-	other.Priority = 7
-	if _, err := w.changeReplicas(federations.ReplicasRequest{Add: []oscar.Member{other}}); codeOf(t, err) != fault.CodeAlreadyExists {
-		t.Error(err)
-	}
-	if _, err := w.changeReplicas(federations.ReplicasRequest{Replace: []federations.Replacement{{From: other, To: other}}}); err != nil {
-		t.Error(err)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.addCluster("d")
+		w.mustCreate()
+		res, err := w.changeReplicas(federations.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}})
+		if err != nil || len(res.Away) > 0 || res.Replicas.Generation != 2 || res.Replicas.Phase != record.PhaseReady {
+			t.Fatalf("%+v %v", res, err)
+		}
+		want := "d/grayifyr3: a/grayifyr0 b/grayifyr1 c/grayifyr2\nb/grayifyr1: a/grayifyr0 c/grayifyr2 d/grayifyr3"
+		if got := w.graph("d/grayifyr3", "b/grayifyr1"); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		// Adding it again is nothing; with other settings it is refused.
+		before := w.revision()
+		if _, err := w.changeReplicas(federations.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}}); err != nil || w.revision() != before {
+			t.Errorf("%v, revision %d after %d", err, w.revision(), before)
+		}
+		other := member("d", "grayifyr3")
+		other.Priority = 7
+		if _, err := w.changeReplicas(federations.ReplicasRequest{Add: []oscar.Member{other}}); codeOf(t, err) != fault.CodeAlreadyExists {
+			t.Error(err)
+		}
+		if _, err := w.changeReplicas(federations.ReplicasRequest{Replace: []federations.Replacement{{From: other, To: other}}}); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestARefusedAdditionChangesNothing(t *testing.T) {
-	w := newWorld(t)
-	w.addCluster("d")
-	w.mustCreate()
-	w.clusters["d"].does(no(record.ReasonDoesNotFit))
-	_, err := w.changeReplicas(federations.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}})
-	if codeOf(t, err) != fault.CodeFailedPrecondition || !strings.Contains(err.Error(), "d/grayifyr3") {
-		t.Error(err)
-	}
-	v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
-	if err != nil || v.Generation != 1 || len(v.Members) != 3 || v.Phase != record.PhaseReady {
-		t.Errorf("%+v %v", v, err)
-	}
-	for prefix, want := range map[string]int{
-		record.DesiredServicesPrefix("d"): 0, record.ObservedServicesPrefix("d"): 0, record.SpecsPrefix("d"): 0,
-		record.SpecsPrefix("b"): 1, record.HistoryPrefix: 1, record.SecretsPrefix: 1,
-	} {
-		if got := w.keys(prefix); len(got) != want {
-			t.Errorf("%s holds %v, want %d", prefix, got, want)
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.addCluster("d")
+		w.mustCreate()
+		w.clusters["d"].does(no(record.ReasonDoesNotFit))
+		_, err := w.changeReplicas(federations.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}})
+		if codeOf(t, err) != fault.CodeFailedPrecondition || !strings.Contains(err.Error(), "d/grayifyr3") {
+			t.Error(err)
 		}
-	}
+		v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
+		if err != nil || v.Generation != 1 || len(v.Members) != 3 || v.Phase != record.PhaseReady {
+			t.Errorf("%+v %v", v, err)
+		}
+		for prefix, want := range map[string]int{
+			record.DesiredServicesPrefix("d"): 0, record.ObservedServicesPrefix("d"): 0, record.SpecsPrefix("d"): 0,
+			record.SpecsPrefix("b"): 1, record.HistoryPrefix: 1, record.SecretsPrefix: 1,
+		} {
+			if got := w.keys(prefix); len(got) != want {
+				t.Errorf("%s holds %v, want %d", prefix, got, want)
+			}
+		}
+	})
 }
 
 // TestARefusedAdditionIsNotBlamedOnWhoHadNotVotedYet: a foreign service is a
 // conflict, also when it is found before the others have answered.
 func TestARefusedAdditionIsNotBlamedOnWhoHadNotVotedYet(t *testing.T) {
-	w := newWorld(t)
-	w.addCluster("d").does(no(record.ReasonNameTaken))
-	w.addCluster("e").does(silent)
-	w.mustCreate()
-	_, err := w.changeReplicas(federations.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3"), member("e", "grayifyr4")}})
-	if codeOf(t, err) != fault.CodeAlreadyExists || !strings.Contains(err.Error(), "d/grayifyr3") {
-		t.Error(err)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.addCluster("d").does(no(record.ReasonNameTaken))
+		w.addCluster("e").does(silent)
+		w.mustCreate()
+		_, err := w.changeReplicas(federations.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3"), member("e", "grayifyr4")}})
+		if codeOf(t, err) != fault.CodeAlreadyExists || !strings.Contains(err.Error(), "d/grayifyr3") {
+			t.Error(err)
+		}
+	})
 }
 
 func TestARemovedMemberGoesAndItsViewIsGoneAtOnce(t *testing.T) {
-	w := newWorld(t)
-	w.mustCreate()
-	w.clusters["c"].does(silent)
-	before := w.revision()
-	if _, err := w.Federations.ChangeReplicas(t.Context(), admin, "grayifyr0", federations.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Federations.Replicas(t.Context(), admin, "grayifyr2", ""); codeOf(t, err) != fault.CodeNotFound {
-		t.Error("the removed member's view is still there:", err)
-	}
-	if got, want := w.graph("a/grayifyr0", "b/grayifyr1"), "a/grayifyr0: b/grayifyr1\nb/grayifyr1: a/grayifyr0"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-	w.clusters["c"].does(yes)
-	w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("c"))) == 0 })
-	w.eventually(func() bool {
-		v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
-		return err == nil && v.Phase == record.PhaseReady
-	})
-	// One transaction; two that stay report, one acknowledges, one removes; specs.
-	if cost := w.revision() - before; cost != 1+2+1+1+1 {
-		t.Errorf("removing one of three cost %d revisions", cost)
-	}
-	if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
-		t.Fatal(err)
-	}
-	for _, prefix := range []string{record.FederationsPrefix, record.HistoryPrefix, record.SecretsPrefix, record.SpecsPrefix("a"), record.SpecsPrefix("b"), record.SpecsPrefix("c")} {
-		if left := w.keys(prefix); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.mustCreate()
+		w.clusters["c"].does(silent)
+		before := w.revision()
+		if _, err := w.Federations.ChangeReplicas(t.Context(), admin, "grayifyr0", federations.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}}); err != nil {
+			t.Fatal(err)
 		}
-	}
+		if _, err := w.Federations.Replicas(t.Context(), admin, "grayifyr2", ""); codeOf(t, err) != fault.CodeNotFound {
+			t.Error("the removed member's view is still there:", err)
+		}
+		if got, want := w.graph("a/grayifyr0", "b/grayifyr1"), "a/grayifyr0: b/grayifyr1\nb/grayifyr1: a/grayifyr0"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		w.clusters["c"].does(yes)
+		w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("c"))) == 0 })
+		w.eventually(func() bool {
+			v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
+			return err == nil && v.Phase == record.PhaseReady
+		})
+		// One transaction; two that stay report, one acknowledges, one removes; specs.
+		if cost := w.revision() - before; cost != 1+2+1+1+1 {
+			t.Errorf("removing one of three cost %d revisions", cost)
+		}
+		if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		for _, prefix := range []string{record.FederationsPrefix, record.HistoryPrefix, record.SecretsPrefix, record.SpecsPrefix("a"), record.SpecsPrefix("b"), record.SpecsPrefix("c")} {
+			if left := w.keys(prefix); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		}
+	})
 }
 
 func TestChangeWithoutAdditionsCosts(t *testing.T) {
-	w := newWorld(t)
-	w.mustCreate()
-	before := w.revision()
-	s := send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
-	res, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: time.Minute})
-	if err != nil || len(res.Away) > 0 {
-		t.Fatal(res, err)
-	}
-	const n, specs = 3, 1
-	if cost := w.revision() - before - specs; cost != n+1 {
-		t.Errorf("a change over %d clusters cost %d revisions, want %d", n, cost, n+1)
-	}
-	got, _, err := w.Federations.Service(t.Context(), admin, "grayifyr1", "")
-	if err != nil || got.Memory != "1Gi" {
-		t.Errorf("%+v %v", got, err)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.mustCreate()
+		before := w.revision()
+		s := send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
+		res, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: time.Minute})
+		if err != nil || len(res.Away) > 0 {
+			t.Fatal(res, err)
+		}
+		const n, specs = 3, 1
+		if cost := w.revision() - before - specs; cost != n+1 {
+			t.Errorf("a change over %d clusters cost %d revisions, want %d", n, cost, n+1)
+		}
+		got, _, err := w.Federations.Service(t.Context(), admin, "grayifyr1", "")
+		if err != nil || got.Memory != "1Gi" {
+			t.Errorf("%+v %v", got, err)
+		}
+	})
 }
 
 func TestConcurrentAdditionsAllSucceed(t *testing.T) {
 	for _, n := range []int{8, 50} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) { concurrentAdditions(t, n) })
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T) { concurrentAdditions(t, n) })
+		})
 	}
 }
 
@@ -208,171 +220,185 @@ func concurrentAdditions(t *testing.T, n int) {
 }
 
 func TestIfMatchRefusesAnOlderView(t *testing.T) {
-	w := newWorld(t)
-	w.addCluster("d")
-	w.mustCreate()
-	v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	req := federations.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}, IfMatch: v.Revision}
-	if _, err := w.changeReplicas(req); err != nil {
-		t.Fatal(err)
-	}
-	req = federations.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}, IfMatch: v.Revision}
-	if _, err := w.changeReplicas(req); codeOf(t, err) != fault.CodeConflict {
-		t.Error(err)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.addCluster("d")
+		w.mustCreate()
+		v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := federations.ReplicasRequest{Add: []oscar.Member{member("d", "grayifyr3")}, IfMatch: v.Revision}
+		if _, err := w.changeReplicas(req); err != nil {
+			t.Fatal(err)
+		}
+		req = federations.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}, IfMatch: v.Revision}
+		if _, err := w.changeReplicas(req); codeOf(t, err) != fault.CodeConflict {
+			t.Error(err)
+		}
+	})
 }
 
 func TestSecretsSurviveARoundTrip(t *testing.T) {
-	w := newWorld(t)
-	withSecret := strings.Replace(body, `"script"`, `"environment":{"secrets":{"KEY":"a-secret-of-the-test","OTHER":"old-secret-of-the-test"}},"script"`, 1)
-	if _, err := w.Federations.CreateService(t.Context(), admin, send(t, withSecret)); err != nil {
-		t.Fatal(err)
-	}
-	s, _, err := w.Federations.Service(t.Context(), admin, "grayifyr0", "")
-	if err != nil || s.Environment.Secrets["KEY"] != "" {
-		t.Fatalf("%+v %v", s.Environment, err)
-	}
-	s.Environment.Secrets["OTHER"] = "new-secret-of-the-test"
-	if _, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: time.Minute}); err != nil {
-		t.Fatal(err)
-	}
-	for _, cluster := range []string{"a", "b"} {
-		got := w.clusters[cluster].secrets()
-		if got["KEY"] != "a-secret-of-the-test" || got["OTHER"] != "new-secret-of-the-test" {
-			t.Errorf("%s has %v", cluster, got)
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		withSecret := strings.Replace(body, `"script"`, `"environment":{"secrets":{"KEY":"a-secret-of-the-test","OTHER":"old-secret-of-the-test"}},"script"`, 1)
+		if _, err := w.Federations.CreateService(t.Context(), admin, send(t, withSecret)); err != nil {
+			t.Fatal(err)
 		}
-	}
+		s, _, err := w.Federations.Service(t.Context(), admin, "grayifyr0", "")
+		if err != nil || s.Environment.Secrets["KEY"] != "" {
+			t.Fatalf("%+v %v", s.Environment, err)
+		}
+		s.Environment.Secrets["OTHER"] = "new-secret-of-the-test"
+		if _, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		for _, cluster := range []string{"a", "b"} {
+			got := w.clusters[cluster].secrets()
+			if got["KEY"] != "a-secret-of-the-test" || got["OTHER"] != "new-secret-of-the-test" {
+				t.Errorf("%s has %v", cluster, got)
+			}
+		}
+	})
 }
 
 func TestAPutOnAMemberNamesTheCoordinator(t *testing.T) {
-	w := newWorld(t)
-	w.mustCreate()
-	s, _, err := w.Federations.Service(t.Context(), admin, "grayifyr1", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s})
-	if codeOf(t, err) != fault.CodeConflict || !strings.Contains(err.Error(), "a/grayifyr0") {
-		t.Error(err)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.mustCreate()
+		s, _, err := w.Federations.Service(t.Context(), admin, "grayifyr1", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s})
+		if codeOf(t, err) != fault.CodeConflict || !strings.Contains(err.Error(), "a/grayifyr0") {
+			t.Error(err)
+		}
+	})
 }
 
 func TestAChangeWhileAClusterIsAwayIsAppliedWhenItIsBack(t *testing.T) {
-	w := newWorld(t)
-	w.mustCreate()
-	w.clusters["c"].does(silent)
-	w.clusters["c"].disconnect()
-	w.eventually(func() bool { c, err := w.Clusters.Get(t.Context(), admin, "c"); return err == nil && !c.Alive })
-	s := send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
-	res, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: 200 * time.Millisecond})
-	if err != nil || len(res.Away) == 0 {
-		t.Fatalf("%+v %v", res, err)
-	}
-	w.eventually(func() bool {
-		v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
-		return err == nil && v.Phase == record.PhaseDegraded
-	})
-	w.clusters["c"].connect()
-	w.clusters["c"].does(yes)
-	w.eventually(func() bool {
-		v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
-		return err == nil && v.Phase == record.PhaseReady
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.mustCreate()
+		w.clusters["c"].does(silent)
+		w.clusters["c"].disconnect()
+		w.eventually(func() bool { c, err := w.Clusters.Get(t.Context(), admin, "c"); return err == nil && !c.Alive })
+		s := send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
+		res, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: 200 * time.Millisecond})
+		if err != nil || len(res.Away) == 0 {
+			t.Fatalf("%+v %v", res, err)
+		}
+		w.eventually(func() bool {
+			v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
+			return err == nil && v.Phase == record.PhaseDegraded
+		})
+		w.clusters["c"].connect()
+		w.clusters["c"].does(yes)
+		w.eventually(func() bool {
+			v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
+			return err == nil && v.Phase == record.PhaseReady
+		})
 	})
 }
 
 func TestWatchTellsEachChangeOfTheView(t *testing.T) {
-	w := newWorld(t)
-	w.mustCreate()
-	enough := errors.New("enough")
-	seen := make(chan int64, 1)
-	done := make(chan error, 1)
-	go func() {
-		done <- w.Federations.WatchReplicas(t.Context(), admin, "grayifyr0", "", 0, func(v *view.Replicas) error {
-			if v.Generation == 2 && v.Phase == record.PhaseReady {
-				return enough
-			}
-			select {
-			case seen <- v.StreamRevision:
-			default:
-			}
-			return nil
-		})
-	}()
-	<-seen
-	s := send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
-	if _, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s}); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; !errors.Is(err, enough) {
-		t.Error(err)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.mustCreate()
+		enough := errors.New("enough")
+		seen := make(chan int64, 1)
+		done := make(chan error, 1)
+		go func() {
+			done <- w.Federations.WatchReplicas(t.Context(), admin, "grayifyr0", "", 0, func(v *view.Replicas) error {
+				if v.Generation == 2 && v.Phase == record.PhaseReady {
+					return enough
+				}
+				select {
+				case seen <- v.StreamRevision:
+				default:
+				}
+				return nil
+			})
+		}()
+		<-seen
+		s := send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
+		if _, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; !errors.Is(err, enough) {
+			t.Error(err)
+		}
+	})
 }
 
 func TestRollbackMakesAnOlderDefinitionTheNextGeneration(t *testing.T) {
-	w := newWorld(t)
-	w.mustCreate()
-	for i := range 12 {
-		s := send(t, strings.Replace(body, "0.5Gi", fmt.Sprintf("%dGi", i+1), 1)).Service
-		if _, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: time.Minute}); err != nil {
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.mustCreate()
+		for i := range 12 {
+			s := send(t, strings.Replace(body, "0.5Gi", fmt.Sprintf("%dGi", i+1), 1)).Service
+			if _, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: time.Minute}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h, err := w.Federations.History(t.Context(), admin, "grayifyr0", "")
+		if err != nil || len(h) != 11 || h[0].Generation != 13 || h[10].Generation != 3 || h[10].Service.Memory != "2Gi" {
+			t.Fatalf("%+v %v", h, err)
+		}
+		if _, err := w.Federations.Rollback(t.Context(), admin, "grayifyr0", "", 1, federations.ChangeRequest{}); codeOf(t, err) != fault.CodeNotFound {
+			t.Error("a generation that is not kept:", err)
+		}
+		if _, err := w.Federations.Rollback(t.Context(), admin, "grayifyr0", "", 3, federations.ChangeRequest{Wait: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
-	}
-	h, err := w.Federations.History(t.Context(), admin, "grayifyr0", "")
-	if err != nil || len(h) != 11 || h[0].Generation != 13 || h[10].Generation != 3 || h[10].Service.Memory != "2Gi" {
-		t.Fatalf("%+v %v", h, err)
-	}
-	if _, err := w.Federations.Rollback(t.Context(), admin, "grayifyr0", "", 1, federations.ChangeRequest{}); codeOf(t, err) != fault.CodeNotFound {
-		t.Error("a generation that is not kept:", err)
-	}
-	if _, err := w.Federations.Rollback(t.Context(), admin, "grayifyr0", "", 3, federations.ChangeRequest{Wait: time.Minute}); err != nil {
-		t.Fatal(err)
-	}
-	s, _, err := w.Federations.Service(t.Context(), admin, "grayifyr1", "")
-	if err != nil || s.Memory != "2Gi" {
-		t.Errorf("%+v %v", s, err)
-	}
-	for _, prefix := range []string{record.SecretsPrefix, record.SpecsPrefix("a"), record.SpecsPrefix("b")} {
-		if got := w.keys(prefix); len(got) != 1 {
-			t.Errorf("%v is kept, one is enough", got)
+		s, _, err := w.Federations.Service(t.Context(), admin, "grayifyr1", "")
+		if err != nil || s.Memory != "2Gi" {
+			t.Errorf("%+v %v", s, err)
 		}
-	}
+		for _, prefix := range []string{record.SecretsPrefix, record.SpecsPrefix("a"), record.SpecsPrefix("b")} {
+			if got := w.keys(prefix); len(got) != 1 {
+				t.Errorf("%v is kept, one is enough", got)
+			}
+		}
+	})
 }
 
 func TestCordonAndPause(t *testing.T) {
-	w := newWorld(t)
-	if _, err := w.Clusters.SetState(t.Context(), admin, "c", "cordoned"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.create(); codeOf(t, err) != fault.CodeInvalid || !strings.Contains(fmt.Sprint(err.(*fault.Error).Violations), "cordoned") {
-		t.Error("a cordoned cluster takes nothing new:", err)
-	}
-	if _, err := w.Clusters.SetState(t.Context(), admin, "c", "active"); err != nil {
-		t.Fatal(err)
-	}
-	w.mustCreate()
-	if _, err := w.Clusters.SetState(t.Context(), admin, "c", "cordoned"); err != nil {
-		t.Fatal(err)
-	}
-	s := send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
-	if _, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: time.Minute}); err != nil {
-		t.Error("what is there goes on:", err)
-	}
-	before := w.revision()
-	v, err := w.Federations.Pause(t.Context(), admin, "grayifyr0", "", "", true)
-	if err != nil || !v.Paused || v.Generation != 2 {
-		t.Errorf("%+v %v", v, err)
-	}
-	if w.revision() < before+1 {
-		t.Error("nothing was written")
-	}
-	kv, err := w.store.Get(t.Context(), record.DesiredServiceKey("b", "grayifyr1"))
-	if err != nil || !strings.Contains(string(kv.Value), `"paused":true`) {
-		t.Errorf("%s %v", kv.Value, err)
-	}
-	if v, err = w.Federations.Pause(t.Context(), admin, "grayifyr0", "", "", false); err != nil || v.Paused {
-		t.Errorf("%+v %v", v, err)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		if _, err := w.Clusters.SetState(t.Context(), admin, "c", "cordoned"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.create(); codeOf(t, err) != fault.CodeInvalid || !strings.Contains(fmt.Sprint(err.(*fault.Error).Violations), "cordoned") {
+			t.Error("a cordoned cluster takes nothing new:", err)
+		}
+		if _, err := w.Clusters.SetState(t.Context(), admin, "c", "active"); err != nil {
+			t.Fatal(err)
+		}
+		w.mustCreate()
+		if _, err := w.Clusters.SetState(t.Context(), admin, "c", "cordoned"); err != nil {
+			t.Fatal(err)
+		}
+		s := send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service
+		if _, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: time.Minute}); err != nil {
+			t.Error("what is there goes on:", err)
+		}
+		before := w.revision()
+		v, err := w.Federations.Pause(t.Context(), admin, "grayifyr0", "", "", true)
+		if err != nil || !v.Paused || v.Generation != 2 {
+			t.Errorf("%+v %v", v, err)
+		}
+		if w.revision() < before+1 {
+			t.Error("nothing was written")
+		}
+		kv, err := w.store.Get(t.Context(), record.DesiredServiceKey("b", "grayifyr1"))
+		if err != nil || !strings.Contains(string(kv.Value), `"paused":true`) {
+			t.Errorf("%s %v", kv.Value, err)
+		}
+		if v, err = w.Federations.Pause(t.Context(), admin, "grayifyr0", "", "", false); err != nil || v.Paused {
+			t.Errorf("%+v %v", v, err)
+		}
+	})
 }

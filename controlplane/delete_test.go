@@ -17,105 +17,113 @@ func TestDeleteDuringACreateMakesItRollBack(t *testing.T) {
 		record.PhasePreparing: record.IntentPrepare, record.PhaseApplying: record.IntentApply,
 	} {
 		t.Run(string(phase), func(t *testing.T) {
-			w := newWorld(t)
-			reached := make(chan struct{})
-			once := sync.OnceFunc(func() { close(reached) })
-			w.clusters["b"].does(func(s string, d *record.Desired) *record.Observed {
-				if d.Intent == stops {
-					once()
-					return nil
+			inVirtualTime(t, func(t *testing.T) {
+				w := newWorld(t)
+				reached := make(chan struct{})
+				once := sync.OnceFunc(func() { close(reached) })
+				w.clusters["b"].does(func(s string, d *record.Desired) *record.Observed {
+					if d.Intent == stops {
+						once()
+						return nil
+					}
+					return yes(s, d)
+				})
+				done := make(chan error)
+				go func() { _, err := w.create(); done <- err }()
+				<-reached
+				if _, err := w.Federations.CreateService(t.Context(), admin, send(t, strings.Replace(body, "0.5Gi", "1Gi", 1))); codeOf(t, err) != fault.CodeConflict {
+					t.Errorf("another change while one is in flight: %v", err)
 				}
-				return yes(s, d)
+				if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
+					t.Fatal(err)
+				}
+				if err := <-done; codeOf(t, err) != fault.CodeConflict {
+					t.Errorf("the creator is told: %v", err)
+				}
+				for _, c := range []string{"a", "b", "c"} {
+					if left := w.keys(record.DesiredServicesPrefix(c)); len(left) > 0 {
+						t.Errorf("left behind: %v", left)
+					}
+				}
 			})
-			done := make(chan error)
-			go func() { _, err := w.create(); done <- err }()
-			<-reached
-			if _, err := w.Federations.CreateService(t.Context(), admin, send(t, strings.Replace(body, "0.5Gi", "1Gi", 1))); codeOf(t, err) != fault.CodeConflict {
-				t.Errorf("another change while one is in flight: %v", err)
-			}
-			if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
-				t.Fatal(err)
-			}
-			if err := <-done; codeOf(t, err) != fault.CodeConflict {
-				t.Errorf("the creator is told: %v", err)
-			}
-			for _, c := range []string{"a", "b", "c"} {
-				if left := w.keys(record.DesiredServicesPrefix(c)); len(left) > 0 {
-					t.Errorf("left behind: %v", left)
-				}
-			}
 		})
 	}
 }
 
 func TestAPendingDeleteHoldsItsNameAgainstAnotherOwner(t *testing.T) {
-	w := newWorld(t)
-	alice, bob := identity.Caller{Subject: "alice@example.org"}, identity.Caller{Subject: "bob/with/slashes"}
-	if _, err := w.Federations.CreateService(t.Context(), alice, send(t, usersBody)); err != nil {
-		t.Fatal(err)
-	}
-	w.clusters["c"].does(silent)
-	w.clusters["c"].disconnect()
-	w.eventually(func() bool { c, err := w.Clusters.Get(t.Context(), admin, "c"); return err == nil && !c.Alive })
-	res, err := w.Federations.DeleteService(t.Context(), alice, "grayifyr0", federations.DeleteOptions{Wait: time.Minute})
-	if err != nil || res.Pending != 1 {
-		t.Fatalf("%+v %v", res, err)
-	}
-	if _, err := w.Federations.Replicas(t.Context(), alice, "grayifyr0", ""); codeOf(t, err) != fault.CodeNotFound {
-		t.Errorf("a deleted federation is gone at once: %v", err)
-	}
-	_, err = w.Federations.CreateService(t.Context(), bob, send(t, usersBody))
-	if codeOf(t, err) != fault.CodeAlreadyExists || strings.Contains(err.Error(), "alice") {
-		t.Errorf("%v", err)
-	}
-	without := strings.Replace(usersBody, `,{"type":"oscar","cluster_id":"c","service_name":"grayifyr2"}`, "", 1)
-	w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("a"))) == 0 })
-	if _, err := w.Federations.CreateService(t.Context(), bob, send(t, without)); err != nil {
-		t.Errorf("the reachable clusters are free: %v", err)
-	}
-	w.clusters["c"].connect()
-	w.clusters["c"].does(yes)
-	w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("c"))) == 0 })
-	if _, _, err := w.Federations.Service(t.Context(), alice, "grayifyr0", ""); codeOf(t, err) != fault.CodeNotFound {
-		t.Errorf("bob's private service is not alice's to see: %v", err)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		alice, bob := identity.Caller{Subject: "alice@example.org"}, identity.Caller{Subject: "bob/with/slashes"}
+		if _, err := w.Federations.CreateService(t.Context(), alice, send(t, usersBody)); err != nil {
+			t.Fatal(err)
+		}
+		w.clusters["c"].does(silent)
+		w.clusters["c"].disconnect()
+		w.eventually(func() bool { c, err := w.Clusters.Get(t.Context(), admin, "c"); return err == nil && !c.Alive })
+		res, err := w.Federations.DeleteService(t.Context(), alice, "grayifyr0", federations.DeleteOptions{Wait: time.Minute})
+		if err != nil || res.Pending != 1 {
+			t.Fatalf("%+v %v", res, err)
+		}
+		if _, err := w.Federations.Replicas(t.Context(), alice, "grayifyr0", ""); codeOf(t, err) != fault.CodeNotFound {
+			t.Errorf("a deleted federation is gone at once: %v", err)
+		}
+		_, err = w.Federations.CreateService(t.Context(), bob, send(t, usersBody))
+		if codeOf(t, err) != fault.CodeAlreadyExists || strings.Contains(err.Error(), "alice") {
+			t.Errorf("%v", err)
+		}
+		without := strings.Replace(usersBody, `,{"type":"oscar","cluster_id":"c","service_name":"grayifyr2"}`, "", 1)
+		w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("a"))) == 0 })
+		if _, err := w.Federations.CreateService(t.Context(), bob, send(t, without)); err != nil {
+			t.Errorf("the reachable clusters are free: %v", err)
+		}
+		w.clusters["c"].connect()
+		w.clusters["c"].does(yes)
+		w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("c"))) == 0 })
+		if _, _, err := w.Federations.Service(t.Context(), alice, "grayifyr0", ""); codeOf(t, err) != fault.CodeNotFound {
+			t.Errorf("bob's private service is not alice's to see: %v", err)
+		}
+	})
 }
 
 func TestADeletionThatWaitsForJobsCanBeHurried(t *testing.T) {
-	w := newWorld(t)
-	if _, err := w.create(); err != nil {
-		t.Fatal(err)
-	}
-	w.clusters["b"].does(func(s string, d *record.Desired) *record.Observed {
-		if d.Tombstone() && d.Jobs != "cancel" {
-			return nil // a job runs
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		if _, err := w.create(); err != nil {
+			t.Fatal(err)
 		}
-		return yes(s, d)
+		w.clusters["b"].does(func(s string, d *record.Desired) *record.Observed {
+			if d.Tombstone() && d.Jobs != "cancel" {
+				return nil // a job runs
+			}
+			return yes(s, d)
+		})
+		res, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: 300 * time.Millisecond})
+		if err != nil || res.Pending != 1 {
+			t.Fatal(res, err)
+		}
+		if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{}); codeOf(t, err) != fault.CodeNotFound {
+			t.Error("without an order it is gone:", err)
+		}
+		res, err = w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Jobs: "cancel", Wait: time.Minute})
+		if err != nil || res.Pending != 0 {
+			t.Error(res, err)
+		}
 	})
-	res, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: 300 * time.Millisecond})
-	if err != nil || res.Pending != 1 {
-		t.Fatal(res, err)
-	}
-	if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{}); codeOf(t, err) != fault.CodeNotFound {
-		t.Error("without an order it is gone:", err)
-	}
-	res, err = w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Jobs: "cancel", Wait: time.Minute})
-	if err != nil || res.Pending != 0 {
-		t.Error(res, err)
-	}
 }
 
 func TestDeletingAMemberRemovesIt(t *testing.T) {
-	w := newWorld(t)
-	if _, err := w.create(); err != nil {
-		t.Fatal(err)
-	}
-	res, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr2", federations.DeleteOptions{Wait: time.Minute})
-	if err != nil || res.Pending != 0 {
-		t.Fatal(res, err)
-	}
-	v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
-	if err != nil || len(v.Members) != 2 || v.Generation != 2 {
-		t.Errorf("%+v %v", v, err)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		if _, err := w.create(); err != nil {
+			t.Fatal(err)
+		}
+		res, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr2", federations.DeleteOptions{Wait: time.Minute})
+		if err != nil || res.Pending != 0 {
+			t.Fatal(res, err)
+		}
+		v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
+		if err != nil || len(v.Members) != 2 || v.Generation != 2 {
+			t.Errorf("%+v %v", v, err)
+		}
+	})
 }

@@ -55,21 +55,23 @@ func (w *world) makesHistory() {
 func TestAnInstanceThatIsDaysAheadOrBehindSweepsNothingEarly(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"a day ahead": 25 * time.Hour, "a year ahead": 365 * 24 * time.Hour, "a year behind": -365 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.makesHistory()
-			before := w.kept()
-			startControlPlane(t, w.store, w.identity, func(c *controlplane.Config) {
-				c.Now, c.SweepInterval = clocks.Ahead(ahead), 5*time.Millisecond
+			inVirtualTime(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.makesHistory()
+				before := w.kept()
+				startControlPlane(t, w.store, w.identity, func(c *controlplane.Config) {
+					c.Now, c.SweepInterval = clocks.Ahead(ahead), 5*time.Millisecond
+				})
+				// What was staged and never named goes at the second sweep: then there were two.
+				for range 2 {
+					stray := record.HistoryKey("nobody", 1)
+					w.put(stray, record.History{V: 1})
+					w.eventually(func() bool { return len(w.keys(stray)) == 0 })
+				}
+				if n := w.kept(); n != before {
+					t.Errorf("of %d records %d are left", before, n)
+				}
 			})
-			// What was staged and never named goes at the second sweep: then there were two.
-			for range 2 {
-				stray := record.HistoryKey("nobody", 1)
-				w.put(stray, record.History{V: 1})
-				w.eventually(func() bool { return len(w.keys(stray)) == 0 })
-			}
-			if n := w.kept(); n != before {
-				t.Errorf("of %d records %d are left", before, n)
-			}
 		})
 	}
 }
@@ -77,29 +79,31 @@ func TestAnInstanceThatIsDaysAheadOrBehindSweepsNothingEarly(t *testing.T) {
 // Instances that never run for a whole day forget what is older than a day all the same,
 // and one whose clock jumps forgets nothing by that.
 func TestDailyRestartsDoNotStopSweeping(t *testing.T) {
-	w := newWorld(t)
-	w.makesHistory()
-	var ahead atomic.Int64
-	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-	ran := time.Duration(0)
-	for day := range 3 {
-		_, stop := startStoppable(t, w.store, w.identity, func(c *controlplane.Config) { c.Now, c.SweepInterval = now, 5*time.Millisecond })
-		for range 10 {
-			was := w.elapsed()
-			ahead.Add(int64(time.Hour))
-			w.eventually(func() bool { return w.elapsed().Seconds >= was.Seconds+3600 })
-			if ran += time.Hour; ran <= 23*time.Hour && len(w.keys(record.RequestsPrefix)) == 0 {
-				t.Fatalf("after %s the requests are swept", ran)
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.makesHistory()
+		var ahead atomic.Int64
+		now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		ran := time.Duration(0)
+		for day := range 3 {
+			_, stop := startStoppable(t, w.store, w.identity, func(c *controlplane.Config) { c.Now, c.SweepInterval = now, 5*time.Millisecond })
+			for range 10 {
+				was := w.elapsed()
+				ahead.Add(int64(time.Hour))
+				w.eventually(func() bool { return w.elapsed().Seconds >= was.Seconds+3600 })
+				if ran += time.Hour; ran <= 23*time.Hour && len(w.keys(record.RequestsPrefix)) == 0 {
+					t.Fatalf("after %s the requests are swept", ran)
+				}
+			}
+			stop()
+			if day < 2 {
+				ahead.Add(int64(14*time.Hour) * int64(day+1)) // nobody runs, and who starts has another clock
 			}
 		}
-		stop()
-		if day < 2 {
-			ahead.Add(int64(14*time.Hour) * int64(day+1)) // nobody runs, and who starts has another clock
+		startControlPlane(t, w.store, w.identity, func(c *controlplane.Config) { c.Now, c.SweepInterval = now, 5*time.Millisecond })
+		w.eventually(func() bool { return len(w.keys(record.RequestsPrefix)) == 0 })
+		if n := len(w.keys(record.DeletedPrefix)); n != 3 {
+			t.Errorf("%d deletions are remembered after two days", n)
 		}
-	}
-	startControlPlane(t, w.store, w.identity, func(c *controlplane.Config) { c.Now, c.SweepInterval = now, 5*time.Millisecond })
-	w.eventually(func() bool { return len(w.keys(record.RequestsPrefix)) == 0 })
-	if n := len(w.keys(record.DeletedPrefix)); n != 3 {
-		t.Errorf("%d deletions are remembered after two days", n)
-	}
+	})
 }

@@ -27,96 +27,106 @@ func (p *fakeSyncer) fails(job string, n int, reason record.JobReason) {
 // A job that has failed says why, and is replayed by the order of a person: a new attempt,
 // and the one before is remembered.
 func TestAFailedJobCanBeReplayed(t *testing.T) {
-	w := newJobWorld(t)
-	j := w.submit()
-	p, _ := w.at(j.ID)
-	p.fails(j.ID, 1, record.JobPodFailed)
-	failed := w.is(j.ID, record.JobFailed)
-	if failed.Pod == nil || failed.Pod.Reason != "OOMKilled" || failed.Pod.ExitCode != 137 || failed.Reason != record.JobPodFailed {
-		t.Errorf("%+v", failed)
-	}
-	w.eventually(func() bool { // its end is taken note of, and its event is kept
-		left := strings.Join(w.leaves(j.ID), " ")
-		return strings.Contains(left, record.EventKey(j.ID)) && !strings.Contains(left, "/c/")
+	inVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		j := w.submit()
+		p, _ := w.at(j.ID)
+		p.fails(j.ID, 1, record.JobPodFailed)
+		failed := w.is(j.ID, record.JobFailed)
+		if failed.Pod == nil || failed.Pod.Reason != "OOMKilled" || failed.Pod.ExitCode != 137 || failed.Reason != record.JobPodFailed {
+			t.Errorf("%+v", failed)
+		}
+		w.eventually(func() bool { // its end is taken note of, and its event is kept
+			left := strings.Join(w.leaves(j.ID), " ")
+			return strings.Contains(left, record.EventKey(j.ID)) && !strings.Contains(left, "/c/")
+		})
+		if _, err := w.Jobs.Replay(t.Context(), admin, jobs.Order{Job: j.ID}); err != nil {
+			t.Fatal(err)
+		}
+		p, again := w.at(j.ID)
+		if again.Attempt != 2 || p.event(j.ID, 2) != secretEvent || again.Pod != nil || again.StartedAt != nil || again.EndedAt != nil {
+			t.Errorf("%+v", again)
+		}
+		if len(again.Attempts) != 1 || again.Attempts[0].State != record.JobFailed || again.Attempts[0].Pod == nil {
+			t.Errorf("it remembers %+v", again.Attempts)
+		}
+		for _, state := range whole() {
+			p.says(j.ID, 2, state)
+		}
+		w.is(j.ID, record.JobSucceeded)
+		w.eventually(func() bool { return !strings.Contains(strings.Join(w.leaves(j.ID), " "), record.EventKey(j.ID)) })
 	})
-	if _, err := w.Jobs.Replay(t.Context(), admin, jobs.Order{Job: j.ID}); err != nil {
-		t.Fatal(err)
-	}
-	p, again := w.at(j.ID)
-	if again.Attempt != 2 || p.event(j.ID, 2) != secretEvent || again.Pod != nil || again.StartedAt != nil || again.EndedAt != nil {
-		t.Errorf("%+v", again)
-	}
-	if len(again.Attempts) != 1 || again.Attempts[0].State != record.JobFailed || again.Attempts[0].Pod == nil {
-		t.Errorf("it remembers %+v", again.Attempts)
-	}
-	for _, state := range whole() {
-		p.says(j.ID, 2, state)
-	}
-	w.is(j.ID, record.JobSucceeded)
-	w.eventually(func() bool { return !strings.Contains(strings.Join(w.leaves(j.ID), " "), record.EventKey(j.ID)) })
 }
 
 // What is too large is not kept with a job that has failed, and the refusal says so.
 func TestTheLargeEventOfAFailedJobIsNotKept(t *testing.T) {
-	w := newJobWorld(t)
-	j := w.submit(func(r *jobs.Request) { r.Event = []byte(strings.Repeat("x", 17<<10)) })
-	p, _ := w.at(j.ID)
-	p.fails(j.ID, 1, record.JobPodFailed)
-	w.is(j.ID, record.JobFailed)
-	w.eventually(func() bool { return !strings.Contains(strings.Join(w.leaves(j.ID), " "), record.EventKey(j.ID)) })
-	_, err := w.Jobs.Replay(t.Context(), admin, jobs.Order{Job: j.ID})
-	refused(t, "a job without its event", err, fault.CodeFailedPrecondition, "send it again")
+	inVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		j := w.submit(func(r *jobs.Request) { r.Event = []byte(strings.Repeat("x", 17<<10)) })
+		p, _ := w.at(j.ID)
+		p.fails(j.ID, 1, record.JobPodFailed)
+		w.is(j.ID, record.JobFailed)
+		w.eventually(func() bool { return !strings.Contains(strings.Join(w.leaves(j.ID), " "), record.EventKey(j.ID)) })
+		_, err := w.Jobs.Replay(t.Context(), admin, jobs.Order{Job: j.ID})
+		refused(t, "a job without its event", err, fault.CodeFailedPrecondition, "send it again")
+	})
 }
 
 // A job goes back by itself when its syncer says that it failed for its inputs, and not for
 // ever.
 func TestAJobThatFailedForItsInputsGoesBack(t *testing.T) {
-	w := newJobWorld(t)
-	j := w.submit()
-	for n := 1; n <= 5; n++ {
-		now := w.becomes(j.ID, func(j *jobs.Job) bool { return j.State == record.JobAssigned && j.Attempt == n })
-		w.clusters[now.Place.ClusterID].fails(j.ID, n, record.JobInputsUnreadable)
-	}
-	parked := w.is(j.ID, record.JobParked)
-	if len(parked.Attempts) != 5 || parked.Attempts[4].Reason != record.JobInputsUnreadable || parked.Attempts[4].State != record.JobFailed {
-		t.Errorf("%+v", parked)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		j := w.submit()
+		for n := 1; n <= 5; n++ {
+			now := w.becomes(j.ID, func(j *jobs.Job) bool { return j.State == record.JobAssigned && j.Attempt == n })
+			w.clusters[now.Place.ClusterID].fails(j.ID, n, record.JobInputsUnreadable)
+		}
+		parked := w.is(j.ID, record.JobParked)
+		if len(parked.Attempts) != 5 || parked.Attempts[4].Reason != record.JobInputsUnreadable || parked.Attempts[4].State != record.JobFailed {
+			t.Errorf("%+v", parked)
+		}
+	})
 }
 
 // Nobody is left in the dark about a log that is not there.
 func TestWhyThereIsNoLogIsTold(t *testing.T) {
-	w := newJobWorld(t)
-	j := w.submit()
-	p, at := w.at(j.ID)
-	for _, state := range []record.JobState{record.JobClaimed, record.JobSubmitting, record.JobSubmitted} {
-		p.says(j.ID, 1, state)
-	}
-	p.says(j.ID, 1, record.JobSubmitted, func(r *record.JobReport) {
-		r.Reason, r.Message = record.JobPodWaits, "ImagePullBackOff: no such image"
+	inVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		j := w.submit()
+		p, at := w.at(j.ID)
+		for _, state := range []record.JobState{record.JobClaimed, record.JobSubmitting, record.JobSubmitted} {
+			p.says(j.ID, 1, state)
+		}
+		p.says(j.ID, 1, record.JobSubmitted, func(r *record.JobReport) {
+			r.Reason, r.Message = record.JobPodWaits, "ImagePullBackOff: no such image"
+		})
+		w.becomes(j.ID, func(j *jobs.Job) bool { return j.Reason == record.JobPodWaits })
+		_, err := w.Runs.JobLog(t.Context(), admin, runs.LogTarget{Service: "grayifyr0"}, at.Place.Name, false)
+		if err == nil || !strings.Contains(err.Error(), "is submitted: PodWaits: ImagePullBackOff: no such image") {
+			t.Errorf("it says %v", err)
+		}
 	})
-	w.becomes(j.ID, func(j *jobs.Job) bool { return j.Reason == record.JobPodWaits })
-	_, err := w.Runs.JobLog(t.Context(), admin, runs.LogTarget{Service: "grayifyr0"}, at.Place.Name, false)
-	if err == nil || !strings.Contains(err.Error(), "is submitted: PodWaits: ImagePullBackOff: no such image") {
-		t.Errorf("it says %v", err)
-	}
 }
 
 // The event of a failed job goes with its federation: nobody can replay it then.
 func TestTheEventOfAFailedJobGoesWithItsFederation(t *testing.T) {
-	w := newJobWorld(t, func(c *controlplane.Config) { c.SweepInterval = 20 * time.Millisecond })
-	j := w.submit()
-	p, _ := w.at(j.ID)
-	p.fails(j.ID, 1, record.JobPodFailed)
-	w.is(j.ID, record.JobFailed)
-	w.eventually(func() bool { return !strings.Contains(strings.Join(w.leaves(j.ID), " "), "/c/") })
-	if len(w.keys(record.EventsPrefix)) != 1 {
-		t.Fatalf("its event is not kept: %v", w.keys(record.EventsPrefix))
-	}
-	if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
-		t.Fatal(err)
-	}
-	w.eventually(func() bool { return len(w.keys(record.EventsPrefix)) == 0 })
-	if now := w.is(j.ID, record.JobFailed); now.Attempt != 1 {
-		t.Errorf("%+v", now)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t, func(c *controlplane.Config) { c.SweepInterval = 20 * time.Millisecond })
+		j := w.submit()
+		p, _ := w.at(j.ID)
+		p.fails(j.ID, 1, record.JobPodFailed)
+		w.is(j.ID, record.JobFailed)
+		w.eventually(func() bool { return !strings.Contains(strings.Join(w.leaves(j.ID), " "), "/c/") })
+		if len(w.keys(record.EventsPrefix)) != 1 {
+			t.Fatalf("its event is not kept: %v", w.keys(record.EventsPrefix))
+		}
+		if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		w.eventually(func() bool { return len(w.keys(record.EventsPrefix)) == 0 })
+		if now := w.is(j.ID, record.JobFailed); now.Attempt != 1 {
+			t.Errorf("%+v", now)
+		}
+	})
 }

@@ -12,34 +12,23 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
-	"github.com/oscarfed/oscarfed/store/storetest"
-	"github.com/oscarfed/oscarfed/test/invariants"
 )
 
 // newJobWorld is a world with the federation of body, whose clusters have room: each
 // revision is checked at the end.
 func newJobWorld(t *testing.T, mutate ...func(*controlplane.Config)) *world {
 	t.Helper()
-	endpoint := storetest.Etcd(t)
-	invariants.Guard(t, endpoint, invariants.Options{Secrets: []string{secretEvent}})
-	w := &world{t: t, store: storetest.Open(t, store.Config{Endpoints: []string{endpoint}}), identity: newIdentity(t), clusters: map[string]*fakeSyncer{}}
-	mutate = append([]func(*controlplane.Config){quickly}, mutate...)
-	w.ControlPlane, w.stop = startStoppable(t, w.store, w.identity, mutate...)
-	for _, id := range []string{"a", "b", "c"} {
-		w.addCluster(id)
-	}
+	w := emptyWorld(t, embedded.Config{})
+	w.guard(secretEvent)
+	w.start(mutate...)
 	w.mustCreate()
 	for _, id := range []string{"a", "b", "c"} {
 		w.clusters[id].has(4000, 4000)
 	}
 	return w
-}
-
-// quickly makes an instance wait for less than it should.
-func quickly(c *controlplane.Config) {
-	c.LostAfter, c.JobPause = 200*time.Millisecond, 10*time.Millisecond
 }
 
 // secretEvent is in events, and must be readable nowhere in the store.

@@ -43,56 +43,58 @@ func (w *world) restore() string {
 // TestAfterARestoreNothingIsStartedAgain that may stand somewhere: not before every
 // member has told of its Jobs, and not what one of them has found.
 func TestAfterARestoreNothingIsStartedAgain(t *testing.T) {
-	w := newJobWorld(t)
-	unclaimed := w.submit()
-	p, _ := w.at(unclaimed.ID)
-	for _, p := range w.clusters {
-		p.has(1)
-	}
-	moved, held, away := w.submit(), w.submit(), w.submit()
-	w.clusters["c"].disconnect()
-	epoch := w.restore()
-	w.clusters["a"].has(4000, 4000)
-	w.clusters["b"].has(4000, 4000)
-	late := w.submit()
-	unknown := uuid.Must(uuid.NewV7()).String()
-	w.clusters["b"].finds("grayifyr1", moved.ID, 3, record.JobRunning, epoch)
-	w.clusters["b"].finds("grayifyr1", unknown, 2, record.JobSucceeded, epoch)
-	if got := w.is(moved.ID, record.JobRunning); got.Attempt != 3 || got.Place.ClusterID != "b" || got.Reason != record.JobStoreRestored {
-		t.Errorf("%+v", got)
-	}
-	w.eventually(func() bool { _, err := w.Jobs.Get(t.Context(), admin, unknown); return err == nil })
-	if got := w.is(unknown, record.JobSucceeded); got.Attempt != 2 || got.Service != "grayifyr1" || got.GroupID != "grayifyr0" {
-		t.Errorf("%+v", got)
-	}
-	w.clusters["a"].lists(epoch)
-	if got, err := w.Jobs.Get(t.Context(), admin, late.ID); err != nil || got.State != record.JobQueued || got.Held {
-		t.Errorf("b has not listed: %+v %v", got, err)
-	}
-	w.clusters["b"].lists(epoch)
-	// c is away: what came since goes on, and what it might have is held.
-	w.at(late.ID)
-	for _, id := range []string{held.ID, away.ID} {
-		if got, err := w.Jobs.Get(t.Context(), admin, id); err != nil || got.State != record.JobQueued || !got.Held {
-			t.Errorf("%+v %v", got, err)
+	inVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		unclaimed := w.submit()
+		p, _ := w.at(unclaimed.ID)
+		for _, p := range w.clusters {
+			p.has(1)
 		}
-	}
-	if _, err := w.Jobs.Replay(t.Context(), admin, jobs.Order{Job: away.ID}); err != nil {
-		t.Fatal(err)
-	}
-	w.at(away.ID)
-	w.clusters["c"].connect()
-	w.clusters["c"].has(4000, 4000)
-	w.clusters["c"].lists(epoch)
-	w.at(held.ID)
-	// It was assigned in the history before, unclaimed: it is taken back and assigned anew.
-	again := w.becomes(unclaimed.ID, func(j *jobs.Job) bool { return j.State == record.JobAssigned && j.Attempt == 2 })
-	if again.Attempts[0].Reason != record.JobStoreRestored || again.Attempts[0].ClusterID != p.cluster {
-		t.Errorf("%+v", again)
-	}
-	b := w.clusters["b"]
-	b.says(moved.ID, 3, record.JobSucceeded)
-	w.is(moved.ID, record.JobSucceeded)
-	// The report is shown before it is decided on.
-	w.eventually(func() bool { return len(w.leaves(moved.ID)) == 1 })
+		moved, held, away := w.submit(), w.submit(), w.submit()
+		w.clusters["c"].disconnect()
+		epoch := w.restore()
+		w.clusters["a"].has(4000, 4000)
+		w.clusters["b"].has(4000, 4000)
+		late := w.submit()
+		unknown := uuid.Must(uuid.NewV7()).String()
+		w.clusters["b"].finds("grayifyr1", moved.ID, 3, record.JobRunning, epoch)
+		w.clusters["b"].finds("grayifyr1", unknown, 2, record.JobSucceeded, epoch)
+		if got := w.is(moved.ID, record.JobRunning); got.Attempt != 3 || got.Place.ClusterID != "b" || got.Reason != record.JobStoreRestored {
+			t.Errorf("%+v", got)
+		}
+		w.eventually(func() bool { _, err := w.Jobs.Get(t.Context(), admin, unknown); return err == nil })
+		if got := w.is(unknown, record.JobSucceeded); got.Attempt != 2 || got.Service != "grayifyr1" || got.GroupID != "grayifyr0" {
+			t.Errorf("%+v", got)
+		}
+		w.clusters["a"].lists(epoch)
+		if got, err := w.Jobs.Get(t.Context(), admin, late.ID); err != nil || got.State != record.JobQueued || got.Held {
+			t.Errorf("b has not listed: %+v %v", got, err)
+		}
+		w.clusters["b"].lists(epoch)
+		// c is away: what came since goes on, and what it might have is held.
+		w.at(late.ID)
+		for _, id := range []string{held.ID, away.ID} {
+			if got, err := w.Jobs.Get(t.Context(), admin, id); err != nil || got.State != record.JobQueued || !got.Held {
+				t.Errorf("%+v %v", got, err)
+			}
+		}
+		if _, err := w.Jobs.Replay(t.Context(), admin, jobs.Order{Job: away.ID}); err != nil {
+			t.Fatal(err)
+		}
+		w.at(away.ID)
+		w.clusters["c"].connect()
+		w.clusters["c"].has(4000, 4000)
+		w.clusters["c"].lists(epoch)
+		w.at(held.ID)
+		// It was assigned in the history before, unclaimed: it is taken back and assigned anew.
+		again := w.becomes(unclaimed.ID, func(j *jobs.Job) bool { return j.State == record.JobAssigned && j.Attempt == 2 })
+		if again.Attempts[0].Reason != record.JobStoreRestored || again.Attempts[0].ClusterID != p.cluster {
+			t.Errorf("%+v", again)
+		}
+		b := w.clusters["b"]
+		b.says(moved.ID, 3, record.JobSucceeded)
+		w.is(moved.ID, record.JobSucceeded)
+		// The report is shown before it is decided on.
+		w.eventually(func() bool { return len(w.leaves(moved.ID)) == 1 })
+	})
 }

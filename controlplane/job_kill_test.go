@@ -49,33 +49,35 @@ func TestAnInstanceEndsAtEveryJobStep(t *testing.T) {
 		_, name, _ := strings.Cut(point, "_job_")
 		s := scenarios[name]
 		t.Run(point, func(t *testing.T) {
-			w := newJobWorld(t)
-			w.stop() // the healthy one comes later
-			dead := w.mortal("controlplane." + point)
-			for _, p := range w.clusters {
-				p.acts(s.does)
-			}
-			id, err := w.submitKeyed()
-			if err == nil && s.cordon {
-				at := w.is(id, record.JobAssigned)
-				if _, err := w.Clusters.SetState(t.Context(), admin, at.Place.ClusterID, string(record.ClusterCordoned)); err != nil {
-					t.Fatal(err)
+			inVirtualTime(t, func(t *testing.T) {
+				w := newJobWorld(t)
+				w.stop() // the healthy one comes later
+				dead := w.mortal("controlplane." + point)
+				for _, p := range w.clusters {
+					p.acts(s.does)
 				}
-			}
-			select {
-			case <-dead:
-			case <-time.After(patience):
-				t.Fatal("it was never there")
-			}
-			w.ControlPlane = startControlPlane(t, w.store, w.identity, quickly)
-			again, err := w.submitKeyed()
-			if err != nil || id != "" && again != id {
-				t.Fatalf("first %q, then %q, %v", id, again, err)
-			}
-			w.is(again, s.want)
-			if n := len(w.keys(record.JobsPrefix)); n != 1 {
-				t.Errorf("there are %d jobs", n)
-			}
+				id, err := w.submitKeyed()
+				if err == nil && s.cordon {
+					at := w.is(id, record.JobAssigned)
+					if _, err := w.Clusters.SetState(t.Context(), admin, at.Place.ClusterID, string(record.ClusterCordoned)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				select {
+				case <-dead:
+				case <-time.After(patience):
+					t.Fatal("it was never there")
+				}
+				w.ControlPlane = w.second()
+				again, err := w.submitKeyed()
+				if err != nil || id != "" && again != id {
+					t.Fatalf("first %q, then %q, %v", id, again, err)
+				}
+				w.is(again, s.want)
+				if n := len(w.keys(record.JobsPrefix)); n != 1 {
+					t.Errorf("there are %d jobs", n)
+				}
+			})
 		})
 	}
 }
@@ -102,7 +104,6 @@ func (w *world) mortal(point string) <-chan struct{} {
 			cancel()
 		}
 	}}
-	quickly(&cfg)
 	cp, err := controlplane.New(cfg)
 	if err != nil {
 		w.t.Fatal(err)

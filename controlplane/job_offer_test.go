@@ -97,107 +97,115 @@ func (w *world) full(clusters ...string) {
 // TestAWaitingJobGoesWhereThereIsRoom: it is frozen only when somebody would take it,
 // and released only when OSCAR there has it.
 func TestAWaitingJobGoesWhereThereIsRoom(t *testing.T) {
-	w := newJobWorld(t)
-	w.full("a", "b", "c")
-	c, id := w.clusters["c"], uuid.NewString()
-	c.offers("grayifyr2", id, "grayifyr2-"+id, record.OfferWaiting)
-	queued := w.submit() // seen after the offer
-	if a := c.answered(id); a != nil {
-		t.Errorf("nobody has room, and the answer is %s", a.Answer)
-	}
-	if _, err := w.Jobs.Cancel(t.Context(), admin, jobs.Order{Job: queued.ID}); err != nil {
-		t.Fatal(err)
-	}
-	w.clusters["b"].has(4000)
-	w.answers(c, id, record.OfferFreeze)
-	if keys := w.leaves(id); len(keys) != 2 {
-		t.Errorf("before it is frozen: %v", keys)
-	}
-	c.offers("grayifyr2", id, "grayifyr2-"+id, record.OfferFrozen)
-	w.exists(id)
-	p, j := w.at(id)
-	if p.cluster != "b" || !j.Offered || p.event(id, 1) != secretEvent || j.ClusterID != "c" {
-		t.Errorf("%+v", j)
-	}
-	p.says(id, 1, record.JobClaimed)
-	p.says(id, 1, record.JobSubmitting)
-	if a := c.answered(id); a.Answer != record.OfferFreeze {
-		t.Errorf("released before it is known to be there: %+v", a)
-	}
-	p.says(id, 1, record.JobSubmitted)
-	w.answers(c, id, record.OfferRelease)
-	c.offers("grayifyr2", id, "grayifyr2-"+id, record.OfferReleased)
-	w.eventually(func() bool { return c.answered(id) == nil })
-	p.says(id, 1, record.JobSucceeded)
-	w.is(id, record.JobSucceeded)
+	inVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		w.full("a", "b", "c")
+		c, id := w.clusters["c"], uuid.NewString()
+		c.offers("grayifyr2", id, "grayifyr2-"+id, record.OfferWaiting)
+		queued := w.submit() // seen after the offer
+		if a := c.answered(id); a != nil {
+			t.Errorf("nobody has room, and the answer is %s", a.Answer)
+		}
+		if _, err := w.Jobs.Cancel(t.Context(), admin, jobs.Order{Job: queued.ID}); err != nil {
+			t.Fatal(err)
+		}
+		w.clusters["b"].has(4000)
+		w.answers(c, id, record.OfferFreeze)
+		if keys := w.leaves(id); len(keys) != 2 {
+			t.Errorf("before it is frozen: %v", keys)
+		}
+		c.offers("grayifyr2", id, "grayifyr2-"+id, record.OfferFrozen)
+		w.exists(id)
+		p, j := w.at(id)
+		if p.cluster != "b" || !j.Offered || p.event(id, 1) != secretEvent || j.ClusterID != "c" {
+			t.Errorf("%+v", j)
+		}
+		p.says(id, 1, record.JobClaimed)
+		p.says(id, 1, record.JobSubmitting)
+		if a := c.answered(id); a.Answer != record.OfferFreeze {
+			t.Errorf("released before it is known to be there: %+v", a)
+		}
+		p.says(id, 1, record.JobSubmitted)
+		w.answers(c, id, record.OfferRelease)
+		c.offers("grayifyr2", id, "grayifyr2-"+id, record.OfferReleased)
+		w.eventually(func() bool { return c.answered(id) == nil })
+		p.says(id, 1, record.JobSucceeded)
+		w.is(id, record.JobSucceeded)
+	})
 }
 
 // TestAFrozenJobThatNobodyTakesGoesOn where it was, and may be offered again.
 func TestAFrozenJobThatNobodyTakesGoesOn(t *testing.T) {
-	w := newJobWorld(t, func(c *controlplane.Config) { c.OfferPatience = 300 * time.Millisecond })
-	c, id := w.clusters["c"], uuid.NewString()
-	for range 2 {
-		w.clusters["b"].has(4000)
-		c.offers("grayifyr2", id, "its-name", record.OfferWaiting)
-		w.answers(c, id, record.OfferFreeze)
-		w.full("a", "b", "c")
-		c.offers("grayifyr2", id, "its-name", record.OfferFrozen)
-		w.answers(c, id, record.OfferRestore)
-		if j := w.is(id, record.JobReturned); !j.Offered {
-			t.Errorf("%+v", j)
+	inVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t, func(c *controlplane.Config) { c.OfferPatience = 300 * time.Millisecond })
+		c, id := w.clusters["c"], uuid.NewString()
+		for range 2 {
+			w.clusters["b"].has(4000)
+			c.offers("grayifyr2", id, "its-name", record.OfferWaiting)
+			w.answers(c, id, record.OfferFreeze)
+			w.full("a", "b", "c")
+			c.offers("grayifyr2", id, "its-name", record.OfferFrozen)
+			w.answers(c, id, record.OfferRestore)
+			if j := w.is(id, record.JobReturned); !j.Offered {
+				t.Errorf("%+v", j)
+			}
+			c.offers("grayifyr2", id, "its-name", record.OfferRestored)
+			w.eventually(func() bool { return c.answered(id) == nil })
 		}
-		c.offers("grayifyr2", id, "its-name", record.OfferRestored)
-		w.eventually(func() bool { return c.answered(id) == nil })
-	}
+	})
 }
 
 // TestOurJobThatWaitsIsTakenAndGivenBack: its attempt there is gone while it stands
 // frozen; when nobody takes it, another attempt is the Job that stands.
 func TestOurJobThatWaitsIsTakenAndGivenBack(t *testing.T) {
-	w := newJobWorld(t, func(c *controlplane.Config) { c.OfferPatience = 300 * time.Millisecond })
-	w.full("a", "b")
-	j := w.submit()
-	p, at := w.at(j.ID)
-	for _, state := range whole()[:3] {
-		p.says(j.ID, 1, state)
-	}
-	service, name := at.Place.ServiceName, at.Place.Name
-	w.clusters["b"].has(4000)
-	p.offers(service, j.ID, name, record.OfferWaiting)
-	w.answers(p, j.ID, record.OfferFreeze)
-	w.full("b")
-	p.offers(service, j.ID, name, record.OfferFrozen)
-	w.answers(p, j.ID, record.OfferRestore)
-	back := w.becomes(j.ID, func(j *jobs.Job) bool { return j.State == record.JobAssigned && j.Attempt == 2 })
-	if back.Place.ClusterID != p.cluster || back.Place.Name != name || p.event(j.ID, 2) != secretEvent {
-		t.Errorf("%+v", back)
-	}
-	p.offers(service, j.ID, name, record.OfferRestored)
-	w.eventually(func() bool { return p.answered(j.ID) == nil })
-	// It is not taken back as unclaimed, since it stands there.
-	p.disconnect()
-	w.becomes(j.ID, func(j *jobs.Job) bool { return j.Unreachable })
-	p.connect()
-	for _, state := range whole() {
-		p.says(j.ID, 2, state)
-	}
-	w.is(j.ID, record.JobSucceeded)
+	inVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t, func(c *controlplane.Config) { c.OfferPatience = 300 * time.Millisecond })
+		w.full("a", "b")
+		j := w.submit()
+		p, at := w.at(j.ID)
+		for _, state := range whole()[:3] {
+			p.says(j.ID, 1, state)
+		}
+		service, name := at.Place.ServiceName, at.Place.Name
+		w.clusters["b"].has(4000)
+		p.offers(service, j.ID, name, record.OfferWaiting)
+		w.answers(p, j.ID, record.OfferFreeze)
+		w.full("b")
+		p.offers(service, j.ID, name, record.OfferFrozen)
+		w.answers(p, j.ID, record.OfferRestore)
+		back := w.becomes(j.ID, func(j *jobs.Job) bool { return j.State == record.JobAssigned && j.Attempt == 2 })
+		if back.Place.ClusterID != p.cluster || back.Place.Name != name || p.event(j.ID, 2) != secretEvent {
+			t.Errorf("%+v", back)
+		}
+		p.offers(service, j.ID, name, record.OfferRestored)
+		w.eventually(func() bool { return p.answered(j.ID) == nil })
+		// It is not taken back as unclaimed, since it stands there.
+		p.disconnect()
+		w.becomes(j.ID, func(j *jobs.Job) bool { return j.Unreachable })
+		p.connect()
+		for _, state := range whole() {
+			p.says(j.ID, 2, state)
+		}
+		w.is(j.ID, record.JobSucceeded)
+	})
 }
 
 // TestAJobThatStartsWhileItIsHandedOverIsNotStartedElsewhere.
 func TestAJobThatStartsWhileItIsHandedOverIsNotStartedElsewhere(t *testing.T) {
-	w := newJobWorld(t)
-	w.full("a")
-	c, id := w.clusters["c"], uuid.NewString()
-	c.offers("grayifyr2", id, "its-name", record.OfferWaiting)
-	w.answers(c, id, record.OfferFreeze)
-	c.offers("grayifyr2", id, "its-name", record.OfferFrozen)
-	w.exists(id)
-	p, _ := w.at(id)
-	c.offers("grayifyr2", id, "its-name", record.OfferStarted)
-	w.is(id, record.JobReturned)
-	if a := p.standing(); len(a) != 0 {
-		t.Errorf("%+v", a)
-	}
-	w.eventually(func() bool { return c.answered(id) == nil })
+	inVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		w.full("a")
+		c, id := w.clusters["c"], uuid.NewString()
+		c.offers("grayifyr2", id, "its-name", record.OfferWaiting)
+		w.answers(c, id, record.OfferFreeze)
+		c.offers("grayifyr2", id, "its-name", record.OfferFrozen)
+		w.exists(id)
+		p, _ := w.at(id)
+		c.offers("grayifyr2", id, "its-name", record.OfferStarted)
+		w.is(id, record.JobReturned)
+		if a := p.standing(); len(a) != 0 {
+			t.Errorf("%+v", a)
+		}
+		w.eventually(func() bool { return c.answered(id) == nil })
+	})
 }

@@ -45,60 +45,64 @@ func (p *fakeSyncer) saysKey() {
 // TestACreateRightAfterAFirstConnectionIsNotRefused: that the key of a cluster is not
 // known yet is waited for as its vote is.
 func TestACreateRightAfterAFirstConnectionIsNotRefused(t *testing.T) {
-	t.Parallel()
-	var looks atomic.Int64
-	w := newWorld(t, func(c *controlplane.Config) {
-		c.PrepareDeadline = time.Hour
-		c.Now = func() time.Time { looks.Add(1); return time.Now() }
+	inVirtualTime(t, func(t *testing.T) {
+
+		var looks atomic.Int64
+		w := newWorld(t, func(c *controlplane.Config) {
+			c.PrepareDeadline = time.Hour
+			c.Now = func() time.Time { looks.Add(1); return time.Now() }
+		})
+		d := w.keyless("d")
+		tries := map[string]func() error{
+			"a creation": func() error {
+				_, err := w.Federations.CreateService(t.Context(), admin, send(t, onA))
+				return err
+			},
+			"a change that adds it": func() error {
+				_, err := w.Federations.ChangeReplicas(t.Context(), admin, "grayifyr0", federations.ReplicasRequest{
+					Add: []oscar.Member{{Type: "oscar", ClusterID: "d", ServiceName: "grayifyr3"}}, Wait: time.Minute})
+				return err
+			},
+		}
+		if _, err := w.create(); err != nil {
+			t.Fatal(err)
+		}
+		ended := map[string]chan error{}
+		for name, try := range tries {
+			before := looks.Load()
+			end := make(chan error, 1)
+			ended[name] = end
+			go func() { end <- try() }()
+			for looks.Load() == before && len(end) == 0 {
+				<-time.After(time.Millisecond)
+			}
+		}
+		d.saysKey()
+		for name, end := range ended {
+			if err := <-end; err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
 	})
-	d := w.keyless("d")
-	tries := map[string]func() error{
-		"a creation": func() error {
-			_, err := w.Federations.CreateService(t.Context(), admin, send(t, onA))
-			return err
-		},
-		"a change that adds it": func() error {
-			_, err := w.Federations.ChangeReplicas(t.Context(), admin, "grayifyr0", federations.ReplicasRequest{
-				Add: []oscar.Member{{Type: "oscar", ClusterID: "d", ServiceName: "grayifyr3"}}, Wait: time.Minute})
-			return err
-		},
-	}
-	if _, err := w.create(); err != nil {
-		t.Fatal(err)
-	}
-	ended := map[string]chan error{}
-	for name, try := range tries {
-		before := looks.Load()
-		end := make(chan error, 1)
-		ended[name] = end
-		go func() { end <- try() }()
-		for looks.Load() == before && len(end) == 0 {
-			<-time.After(time.Millisecond)
-		}
-	}
-	d.saysKey()
-	for name, end := range ended {
-		if err := <-end; err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
 }
 
 // TestAClusterThatNeverConnectsIsWaitedForNoLongerThanAVote: the answer tells which
 // of two cases it is.
 func TestAClusterThatNeverConnectsIsWaitedForNoLongerThanAVote(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, func(c *controlplane.Config) { c.PrepareDeadline = 50 * time.Millisecond })
-	d := w.keyless("d")
-	refused := func(want string) {
-		t.Helper()
-		_, err := w.Federations.CreateService(t.Context(), admin, send(t, onA))
-		e, ok := errors.AsType[*fault.Error](err)
-		if !ok || e.Code != fault.CodeUnavailable || e.Message != "d/latest1: "+want {
-			t.Errorf("refused with %v", err)
+	inVirtualTime(t, func(t *testing.T) {
+
+		w := newWorld(t, func(c *controlplane.Config) { c.PrepareDeadline = 50 * time.Millisecond })
+		d := w.keyless("d")
+		refused := func(want string) {
+			t.Helper()
+			_, err := w.Federations.CreateService(t.Context(), admin, send(t, onA))
+			e, ok := errors.AsType[*fault.Error](err)
+			if !ok || e.Code != fault.CodeUnavailable || e.Message != "d/latest1: "+want {
+				t.Errorf("refused with %v", err)
+			}
 		}
-	}
-	refused("its syncer has connected and has not said its key yet; try again, or leave the cluster out")
-	d.disconnect()
-	refused("no syncer of this cluster has ever connected; start it, or leave the cluster out")
+		refused("its syncer has connected and has not said its key yet; try again, or leave the cluster out")
+		d.disconnect()
+		refused("no syncer of this cluster has ever connected; start it, or leave the cluster out")
+	})
 }

@@ -32,29 +32,31 @@ func withUsers(n, bytes int) string {
 // What was accepted reaches an end: its outcome is written twice, into the federation's record
 // and into that of the request.
 func TestACreationWithManyBytesOfAllowedUsersDoesNotApplyForEver(t *testing.T) {
-	for _, bytes := range []int{60_000, 711_000} {
-		w := newWorld(t)
-		_, err := w.Federations.CreateService(t.Context(), admin, send(t, withUsers(1000, bytes), func(r *federations.CreateRequest) {
-			r.IdempotencyKey, r.Wait = "one", 20*time.Second
-		}))
-		if err != nil {
-			if code := codeOf(t, err); code != fault.CodeInvalid && code != fault.CodeTooLarge {
+	inVirtualTime(t, func(t *testing.T) {
+		for _, bytes := range []int{60_000, 711_000} {
+			w := newWorld(t)
+			_, err := w.Federations.CreateService(t.Context(), admin, send(t, withUsers(1000, bytes), func(r *federations.CreateRequest) {
+				r.IdempotencyKey, r.Wait = "one", 20*time.Second
+			}))
+			if err != nil {
+				if code := codeOf(t, err); code != fault.CodeInvalid && code != fault.CodeTooLarge {
+					t.Errorf("%d bytes: %v", bytes, err)
+				}
+				for _, prefix := range []string{record.FederationsPrefix, record.NamesPrefix, record.DesiredServicesPrefix("a")} {
+					if left := w.keys(prefix); len(left) > 0 {
+						t.Errorf("%d bytes: refused, and left behind: %v", bytes, left)
+					}
+				}
+				if bytes < 100_000 {
+					t.Errorf("%d bytes are refused: %v", bytes, err)
+				}
+				continue
+			}
+			if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
 				t.Errorf("%d bytes: %v", bytes, err)
 			}
-			for _, prefix := range []string{record.FederationsPrefix, record.NamesPrefix, record.DesiredServicesPrefix("a")} {
-				if left := w.keys(prefix); len(left) > 0 {
-					t.Errorf("%d bytes: refused, and left behind: %v", bytes, left)
-				}
-			}
-			if bytes < 100_000 {
-				t.Errorf("%d bytes are refused: %v", bytes, err)
-			}
-			continue
 		}
-		if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{Wait: time.Minute}); err != nil {
-			t.Errorf("%d bytes: %v", bytes, err)
-		}
-	}
+	})
 }
 
 // wordy says as much as a record takes, in characters that take six bytes each.
@@ -121,100 +123,106 @@ func (w *world) nothingDesired() {
 }
 
 func TestEveryPhaseOfTheLargestFederationHasAnEnd(t *testing.T) {
-	w := newWorld(t)
-	key := 0
-	create := func(script, endpoints int) error {
-		key++
-		_, err := w.Federations.CreateService(t.Context(), admin, send(t, largestBody(script, endpoints), func(r *federations.CreateRequest) {
-			r.IdempotencyKey, r.Wait = fmt.Sprint("key-", key), patience
-		}))
-		return err
-	}
-	w.everybody(wordy(no(record.ReasonNameTaken)))
-	if code := codeOf(t, create(largestScript, 100)); code != fault.CodeTooLarge {
-		t.Errorf("what cannot be changed once it is there: code %s", code)
-	}
-	w.nothingDesired()
-	if code := codeOf(t, create(largestScript, 20)); code != fault.CodeAlreadyExists {
-		t.Errorf("code %s", code)
-	}
-	w.nothingDesired()
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		key := 0
+		create := func(script, endpoints int) error {
+			key++
+			_, err := w.Federations.CreateService(t.Context(), admin, send(t, largestBody(script, endpoints), func(r *federations.CreateRequest) {
+				r.IdempotencyKey, r.Wait = fmt.Sprint("key-", key), patience
+			}))
+			return err
+		}
+		w.everybody(wordy(no(record.ReasonNameTaken)))
+		if code := codeOf(t, create(largestScript, 100)); code != fault.CodeTooLarge {
+			t.Errorf("what cannot be changed once it is there: code %s", code)
+		}
+		w.nothingDesired()
+		if code := codeOf(t, create(largestScript, 20)); code != fault.CodeAlreadyExists {
+			t.Errorf("code %s", code)
+		}
+		w.nothingDesired()
 
-	w.everybody(wordy(failing))
-	if code := codeOf(t, create(largestScript, 20)); code != fault.CodeReplicaFailed {
-		t.Errorf("code %s", code)
-	}
-	w.nothingDesired()
+		w.everybody(wordy(failing))
+		if code := codeOf(t, create(largestScript, 20)); code != fault.CodeReplicaFailed {
+			t.Errorf("code %s", code)
+		}
+		w.nothingDesired()
 
-	w.everybody(wordy(yes))
-	if err := create(largestScript, 20); err != nil {
-		t.Fatal(err)
-	}
-	change := func(body, key string) error {
-		req := send(t, body)
-		_, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: req.Service, Wait: patience,
-			Repeat: request.Repeat{Key: key, Method: "PUT", Path: "/system/services", Body: body}})
-		return err
-	}
-	if err := change(largestBody(largestScript-1, 20), "put"); err != nil {
-		t.Errorf("a change of the largest definition: %v", err)
-	}
-	add := federations.ReplicasRequest{Add: []oscar.Member{member("b", "one-more")}, Wait: patience}
-	w.clusters["b"].does(wordy(no(record.ReasonDoesNotFit)))
-	_, err := w.Federations.ChangeReplicas(t.Context(), admin, "large", add)
-	if code := codeOf(t, err); code != fault.CodeFailedPrecondition {
-		t.Errorf("the addition of a member ended with %v", err)
-	}
-	w.clusters["b"].does(wordy(yes))
-	if _, err := w.Federations.ChangeReplicas(t.Context(), admin, "large", federations.ReplicasRequest{RemoveAll: true}); err != nil {
-		t.Errorf("the removal of all members: %v", err)
-	}
-	if err := change(largestBody(largestScript, 20), "back"); err != nil {
-		t.Errorf("the members come back: %v", err)
-	}
-	if _, err := w.Clusters.Remove(t.Context(), admin, "c", clusters.RemoveOptions{Wait: patience}); err != nil {
-		t.Errorf("a cluster of nine of its members is removed: %v", err)
-	}
-	delete(w.clusters, "c")
-	if _, err := w.Federations.DeleteService(t.Context(), admin, "large", federations.DeleteOptions{Wait: patience,
-		Repeat: request.Repeat{Key: "delete", Method: "DELETE", Path: "/system/services/large"}}); err != nil {
-		t.Error(err)
-	}
-	w.nothingDesired()
+		w.everybody(wordy(yes))
+		if err := create(largestScript, 20); err != nil {
+			t.Fatal(err)
+		}
+		change := func(body, key string) error {
+			req := send(t, body)
+			_, err := w.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: req.Service, Wait: patience,
+				Repeat: request.Repeat{Key: key, Method: "PUT", Path: "/system/services", Body: body}})
+			return err
+		}
+		if err := change(largestBody(largestScript-1, 20), "put"); err != nil {
+			t.Errorf("a change of the largest definition: %v", err)
+		}
+		add := federations.ReplicasRequest{Add: []oscar.Member{member("b", "one-more")}, Wait: patience}
+		w.clusters["b"].does(wordy(no(record.ReasonDoesNotFit)))
+		_, err := w.Federations.ChangeReplicas(t.Context(), admin, "large", add)
+		if code := codeOf(t, err); code != fault.CodeFailedPrecondition {
+			t.Errorf("the addition of a member ended with %v", err)
+		}
+		w.clusters["b"].does(wordy(yes))
+		if _, err := w.Federations.ChangeReplicas(t.Context(), admin, "large", federations.ReplicasRequest{RemoveAll: true}); err != nil {
+			t.Errorf("the removal of all members: %v", err)
+		}
+		if err := change(largestBody(largestScript, 20), "back"); err != nil {
+			t.Errorf("the members come back: %v", err)
+		}
+		if _, err := w.Clusters.Remove(t.Context(), admin, "c", clusters.RemoveOptions{Wait: patience}); err != nil {
+			t.Errorf("a cluster of nine of its members is removed: %v", err)
+		}
+		delete(w.clusters, "c")
+		if _, err := w.Federations.DeleteService(t.Context(), admin, "large", federations.DeleteOptions{Wait: patience,
+			Repeat: request.Repeat{Key: "delete", Method: "DELETE", Path: "/system/services/large"}}); err != nil {
+			t.Error(err)
+		}
+		w.nothingDesired()
+	})
 }
 
 // A sentence of a syncer takes six times its length in a record.
 func TestAWordyReportEndsItsJob(t *testing.T) {
-	w := newWorld(t, quickly)
-	w.mustCreate()
-	for _, p := range w.clusters {
-		p.has(4000)
-	}
-	id := w.submit().ID
-	p, _ := w.at(id)
-	a := p.standing()[0]
-	kv, err := w.store.Get(t.Context(), record.AssignmentKey(p.cluster, id, a.Attempt))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.write(record.JobReportKey(p.cluster, id, a.Attempt), record.JobReport{V: record.Version, State: record.JobFailed, Revision: kv.ModRevision,
-		Reason: "Broken", Message: strings.Repeat("\x01", 2<<10), LastTransitionTime: record.At(time.Now())})
-	w.becomes(id, func(j *jobs.Job) bool { return j.State.Ended() })
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.mustCreate()
+		for _, p := range w.clusters {
+			p.has(4000)
+		}
+		id := w.submit().ID
+		p, _ := w.at(id)
+		a := p.standing()[0]
+		kv, err := w.store.Get(t.Context(), record.AssignmentKey(p.cluster, id, a.Attempt))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.write(record.JobReportKey(p.cluster, id, a.Attempt), record.JobReport{V: record.Version, State: record.JobFailed, Revision: kv.ModRevision,
+			Reason: "Broken", Message: strings.Repeat("\x01", 2<<10), LastTransitionTime: record.At(time.Now())})
+		w.becomes(id, func(j *jobs.Job) bool { return j.State.Ended() })
+	})
 }
 
 func TestARegistrationOfManyBytesIsRefused(t *testing.T) {
-	w := newWorld(t)
-	long := strings.Repeat("x", 100<<10)
-	for name, spec := range map[string]clusters.Spec{
-		"endpoint": {Endpoint: "https://d.example.org/" + long}, "labels": {Labels: map[string]string{"a": long}}, "groups": {AllowedGroups: []string{long}},
-	} {
-		spec.ClusterID = "d"
-		if spec.Endpoint == "" {
-			spec.Endpoint = "https://d.example.org"
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		long := strings.Repeat("x", 100<<10)
+		for name, spec := range map[string]clusters.Spec{
+			"endpoint": {Endpoint: "https://d.example.org/" + long}, "labels": {Labels: map[string]string{"a": long}}, "groups": {AllowedGroups: []string{long}},
+		} {
+			spec.ClusterID = "d"
+			if spec.Endpoint == "" {
+				spec.Endpoint = "https://d.example.org"
+			}
+			_, err := w.Clusters.Register(t.Context(), admin, spec)
+			if code := codeOf(t, err); code != fault.CodeInvalid {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
-		_, err := w.Clusters.Register(t.Context(), admin, spec)
-		if code := codeOf(t, err); code != fault.CodeInvalid {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
+	})
 }

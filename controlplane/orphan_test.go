@@ -24,84 +24,88 @@ func (w *world) reportOrphans(cluster string, orphans ...record.Orphan) {
 }
 
 func TestALateCreateGetsItsTombstoneAgain(t *testing.T) {
-	w := newWorld(t)
-	w.clusters["c"].does(failing)
-	if _, err := w.create(); codeOf(t, err) != fault.CodeReplicaFailed {
-		t.Fatal(err)
-	}
-	view, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	uid := view.Members[2].UID
-	answered := make(chan *record.Desired, 1)
-	w.clusters["c"].does(func(s string, d *record.Desired) *record.Observed {
-		if d.Tombstone() && s == "grayifyr2" {
-			w.reportOrphans("c")
-			select {
-			case answered <- d:
-			default:
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.clusters["c"].does(failing)
+		if _, err := w.create(); codeOf(t, err) != fault.CodeReplicaFailed {
+			t.Fatal(err)
+		}
+		view, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		uid := view.Members[2].UID
+		answered := make(chan *record.Desired, 1)
+		w.clusters["c"].does(func(s string, d *record.Desired) *record.Observed {
+			if d.Tombstone() && s == "grayifyr2" {
+				w.reportOrphans("c")
+				select {
+				case answered <- d:
+				default:
+				}
 			}
+			return yes(s, d)
+		})
+		w.reportOrphans("c", record.Orphan{ServiceName: "grayifyr2", UID: uid, Generation: 1})
+		select {
+		case d := <-answered:
+			if d.UID != uid || d.Generation != 1 || d.Cause != record.CauseRollback || d.Mark == "" {
+				t.Errorf("%+v", d)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("the late create was never ordered away")
 		}
-		return yes(s, d)
+		w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("c"))) == 0 })
+		w.clusters["c"].does(yes)
+		if _, err := w.create(); err != nil {
+			t.Error("the name is free again:", err)
+		}
 	})
-	w.reportOrphans("c", record.Orphan{ServiceName: "grayifyr2", UID: uid, Generation: 1})
-	select {
-	case d := <-answered:
-		if d.UID != uid || d.Generation != 1 || d.Cause != record.CauseRollback || d.Mark == "" {
-			t.Errorf("%+v", d)
-		}
-	case <-time.After(time.Minute):
-		t.Fatal("the late create was never ordered away")
-	}
-	w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("c"))) == 0 })
-	w.clusters["c"].does(yes)
-	if _, err := w.create(); err != nil {
-		t.Error("the name is free again:", err)
-	}
 }
 
 func TestAnUnknownOrphanIsLeftAlone(t *testing.T) {
-	w := newWorld(t)
-	w.clusters["c"].does(func(s string, d *record.Desired) *record.Observed {
-		if s == "someones" {
-			t.Errorf("absence became an order: %+v", d)
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.clusters["c"].does(func(s string, d *record.Desired) *record.Observed {
+			if s == "someones" {
+				t.Errorf("absence became an order: %+v", d)
+			}
+			return yes(s, d)
+		})
+		w.reportOrphans("c", record.Orphan{ServiceName: "someones", UID: "0199c3a2-5f11-7000-8000-00000000ffff", Generation: 1})
+		w.eventually(func() bool {
+			c, err := w.Clusters.Get(t.Context(), admin, "c")
+			return err == nil && len(c.Orphans) == 1
+		})
+		if _, err := w.create(); err != nil {
+			t.Fatal(err)
 		}
-		return yes(s, d)
-	})
-	w.reportOrphans("c", record.Orphan{ServiceName: "someones", UID: "0199c3a2-5f11-7000-8000-00000000ffff", Generation: 1})
-	w.eventually(func() bool {
-		c, err := w.Clusters.Get(t.Context(), admin, "c")
-		return err == nil && len(c.Orphans) == 1
-	})
-	if _, err := w.create(); err != nil {
-		t.Fatal(err)
-	}
-	list := func() string {
-		d, err := w.Recovery.Differences(t.Context(), admin)
-		if err != nil || len(d.Differences) != 1 {
-			t.Fatalf("%+v, %v", d, err)
+		list := func() string {
+			d, err := w.Recovery.Differences(t.Context(), admin)
+			if err != nil || len(d.Differences) != 1 {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			return d.Differences[0].Message
 		}
-		return d.Differences[0].Message
-	}
-	if before := list(); strings.Contains(before, "half-created") {
-		t.Errorf("it says %q", before)
-	}
-	// What is not known of it is told with it.
-	_, err := w.store.Update(t.Context(), store.Update{Keys: []string{record.ObservedClusterKey("c")}, Build: func(v store.View, tx *store.Txn) error {
-		kv, _ := v.KV(record.ObservedClusterKey("c"))
-		c, err := store.Decode[record.ObservedCluster](kv)
+		if before := list(); strings.Contains(before, "half-created") {
+			t.Errorf("it says %q", before)
+		}
+		// What is not known of it is told with it.
+		_, err := w.store.Update(t.Context(), store.Update{Keys: []string{record.ObservedClusterKey("c")}, Build: func(v store.View, tx *store.Txn) error {
+			kv, _ := v.KV(record.ObservedClusterKey("c"))
+			c, err := store.Decode[record.ObservedCluster](kv)
+			if err != nil {
+				return err
+			}
+			c.Unlisted = []record.Unlisted{{ServiceName: "other", Message: "another one"}, {ServiceName: "someones", Message: "it is half-created"}}
+			tx.Put(kv.Key, c)
+			return nil
+		}})
 		if err != nil {
-			return err
+			t.Fatal(err)
 		}
-		c.Unlisted = []record.Unlisted{{ServiceName: "other", Message: "another one"}, {ServiceName: "someones", Message: "it is half-created"}}
-		tx.Put(kv.Key, c)
-		return nil
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if after := list(); !strings.HasSuffix(after, "; it is half-created") {
-		t.Errorf("it says %q", after)
-	}
+		if after := list(); !strings.HasSuffix(after, "; it is half-created") {
+			t.Errorf("it says %q", after)
+		}
+	})
 }

@@ -107,77 +107,81 @@ func (w *world) wroteWhat(plan *plan.Plan) {
 }
 
 func TestAPlanOfACreationIsWhatIsWritten(t *testing.T) {
-	w := newWorld(t)
-	plan := w.mustPlan(body)
-	if plan.Action != federations.ActionCreate || plan.Revision != 0 || plan.UID != "" || plan.NextGeneration != 1 || len(plan.EdgesAdded) != 6 || len(plan.EdgesRemoved) != 0 {
-		t.Errorf("%+v", plan)
-	}
-	if got := named(plan, federations.ActionCreate); !slices.Equal(got, []string{"a/grayifyr0", "b/grayifyr1", "c/grayifyr2"}) {
-		t.Errorf("created: %v", got)
-	}
-	for _, r := range plan.Replicas {
-		if !r.Votes || len(r.Reasons) == 0 || r.Spec == "" {
-			t.Errorf("%+v", r)
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		plan := w.mustPlan(body)
+		if plan.Action != federations.ActionCreate || plan.Revision != 0 || plan.UID != "" || plan.NextGeneration != 1 || len(plan.EdgesAdded) != 6 || len(plan.EdgesRemoved) != 0 {
+			t.Errorf("%+v", plan)
 		}
-	}
-	if again := w.mustPlan(body); again.Digest != plan.Digest {
-		t.Error("two plans of the same have two digests")
-	}
-	if err := w.apply(plan, body); err != nil {
-		t.Fatal(err)
-	}
-	w.wroteWhat(plan)
+		if got := named(plan, federations.ActionCreate); !slices.Equal(got, []string{"a/grayifyr0", "b/grayifyr1", "c/grayifyr2"}) {
+			t.Errorf("created: %v", got)
+		}
+		for _, r := range plan.Replicas {
+			if !r.Votes || len(r.Reasons) == 0 || r.Spec == "" {
+				t.Errorf("%+v", r)
+			}
+		}
+		if again := w.mustPlan(body); again.Digest != plan.Digest {
+			t.Error("two plans of the same have two digests")
+		}
+		if err := w.apply(plan, body); err != nil {
+			t.Fatal(err)
+		}
+		w.wroteWhat(plan)
 
-	none := w.mustPlan(body)
-	if none.Action != federations.ActionNone || len(named(none, federations.ActionNone)) != 3 || len(none.Fields) != 0 || none.NextGeneration != 1 {
-		t.Errorf("%+v", none)
-	}
-	before := w.revision()
-	if err := w.apply(none, body); err != nil || w.revision() != before {
-		t.Errorf("nothing to do, and %d revisions: %v", w.revision()-before, err)
-	}
+		none := w.mustPlan(body)
+		if none.Action != federations.ActionNone || len(named(none, federations.ActionNone)) != 3 || len(none.Fields) != 0 || none.NextGeneration != 1 {
+			t.Errorf("%+v", none)
+		}
+		before := w.revision()
+		if err := w.apply(none, body); err != nil || w.revision() != before {
+			t.Errorf("nothing to do, and %d revisions: %v", w.revision()-before, err)
+		}
+	})
 }
 
 func TestAPlanOfAChangeSaysWhatAndWhy(t *testing.T) {
-	w := newWorld(t)
-	w.addCluster("d")
-	first := strings.Replace(body, `"script"`, `"environment":{"secrets":{"KEEP":"hunter-1","TURN":"hunter-2"}},"script"`, 1)
-	if _, err := w.create(func(r *federations.CreateRequest) { *r = send(t, first) }); err != nil {
-		t.Fatal(err)
-	}
-	second := strings.NewReplacer(`"0.5Gi"`, `"1Gi"`, `"hunter-1"`, `""`, `"hunter-2"`, `"hunter-3"`,
-		`"cluster_id":"c","service_name":"grayifyr2"`, `"cluster_id":"d","service_name":"grayifyr3"`).Replace(first)
-	planned := w.mustPlan(second)
-	if planned.Action != federations.ActionChange || planned.Generation != 1 || planned.NextGeneration != 2 || len(planned.EdgesAdded) != 4 || len(planned.EdgesRemoved) != 4 {
-		t.Errorf("%+v", planned)
-	}
-	for action, want := range map[federations.Action]string{
-		federations.ActionCreate: "[d/grayifyr3]", federations.ActionRemove: "[c/grayifyr2]", federations.ActionUpdate: "[a/grayifyr0 b/grayifyr1]",
-	} {
-		if got := fmt.Sprint(named(planned, action)); got != want {
-			t.Errorf("%s: %s, want %s", action, got, want)
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.addCluster("d")
+		first := strings.Replace(body, `"script"`, `"environment":{"secrets":{"KEEP":"hunter-1","TURN":"hunter-2"}},"script"`, 1)
+		if _, err := w.create(func(r *federations.CreateRequest) { *r = send(t, first) }); err != nil {
+			t.Fatal(err)
 		}
-	}
-	update := planned.Replicas[0]
-	wantReasons := []string{"memory, environment differ", "lists d/grayifyr3 as well", "lists c/grayifyr2 no more"}
-	if update.ServiceName != "grayifyr0" || update.Votes || !slices.Equal(update.Reasons, wantReasons) {
-		t.Errorf("%+v", update)
-	}
-	if len(update.Fields) != 1 || update.Fields[0].Path != "memory" || string(update.Fields[0].Before) != `"0.5Gi"` || string(update.Fields[0].After) != `"1Gi"` {
-		t.Errorf("%+v", update.Fields)
-	}
-	if got := fmt.Sprint(update.Secrets); got != "[{environment.secrets.KEEP unchanged} {environment.secrets.TURN changed}]" {
-		t.Errorf("secrets %s", got)
-	}
-	if all := fmt.Sprintf("%+v", planned); strings.Contains(all, "hunter") {
-		t.Errorf("the plan shows a secret: %s", all)
-	}
-	if err := w.apply(planned, second); err != nil {
-		t.Fatal(err)
-	}
-	kept := *planned
-	kept.Replicas = slices.DeleteFunc(slices.Clone(planned.Replicas), func(r plan.Replica) bool { return r.Action == federations.ActionRemove })
-	w.wroteWhat(&kept)
+		second := strings.NewReplacer(`"0.5Gi"`, `"1Gi"`, `"hunter-1"`, `""`, `"hunter-2"`, `"hunter-3"`,
+			`"cluster_id":"c","service_name":"grayifyr2"`, `"cluster_id":"d","service_name":"grayifyr3"`).Replace(first)
+		planned := w.mustPlan(second)
+		if planned.Action != federations.ActionChange || planned.Generation != 1 || planned.NextGeneration != 2 || len(planned.EdgesAdded) != 4 || len(planned.EdgesRemoved) != 4 {
+			t.Errorf("%+v", planned)
+		}
+		for action, want := range map[federations.Action]string{
+			federations.ActionCreate: "[d/grayifyr3]", federations.ActionRemove: "[c/grayifyr2]", federations.ActionUpdate: "[a/grayifyr0 b/grayifyr1]",
+		} {
+			if got := fmt.Sprint(named(planned, action)); got != want {
+				t.Errorf("%s: %s, want %s", action, got, want)
+			}
+		}
+		update := planned.Replicas[0]
+		wantReasons := []string{"memory, environment differ", "lists d/grayifyr3 as well", "lists c/grayifyr2 no more"}
+		if update.ServiceName != "grayifyr0" || update.Votes || !slices.Equal(update.Reasons, wantReasons) {
+			t.Errorf("%+v", update)
+		}
+		if len(update.Fields) != 1 || update.Fields[0].Path != "memory" || string(update.Fields[0].Before) != `"0.5Gi"` || string(update.Fields[0].After) != `"1Gi"` {
+			t.Errorf("%+v", update.Fields)
+		}
+		if got := fmt.Sprint(update.Secrets); got != "[{environment.secrets.KEEP unchanged} {environment.secrets.TURN changed}]" {
+			t.Errorf("secrets %s", got)
+		}
+		if all := fmt.Sprintf("%+v", planned); strings.Contains(all, "hunter") {
+			t.Errorf("the plan shows a secret: %s", all)
+		}
+		if err := w.apply(planned, second); err != nil {
+			t.Fatal(err)
+		}
+		kept := *planned
+		kept.Replicas = slices.DeleteFunc(slices.Clone(planned.Replicas), func(r plan.Replica) bool { return r.Action == federations.ActionRemove })
+		w.wroteWhat(&kept)
+	})
 }
 
 // Whatever happens between plan and apply: nothing at all is written.
@@ -241,23 +245,25 @@ func TestWhatChangedSinceThePlanIsRefused(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			if tt.before != "" {
-				w.mustCreate()
-			}
-			plan := w.mustPlan(tt.planned)
-			if tt.meanwhile != nil {
-				tt.meanwhile(t, w)
-			}
-			w.quiet()
-			before := w.revision()
-			err := w.apply(plan, tt.applied)
-			if codeOf(t, err) != fault.CodeConflict {
-				t.Error(err)
-			}
-			if now := w.revision(); now != before {
-				t.Errorf("a refused plan cost %d revisions", now-before)
-			}
+			inVirtualTime(t, func(t *testing.T) {
+				w := newWorld(t)
+				if tt.before != "" {
+					w.mustCreate()
+				}
+				plan := w.mustPlan(tt.planned)
+				if tt.meanwhile != nil {
+					tt.meanwhile(t, w)
+				}
+				w.quiet()
+				before := w.revision()
+				err := w.apply(plan, tt.applied)
+				if codeOf(t, err) != fault.CodeConflict {
+					t.Error(err)
+				}
+				if now := w.revision(); now != before {
+					t.Errorf("a refused plan cost %d revisions", now-before)
+				}
+			})
 		})
 	}
 }
@@ -296,109 +302,118 @@ func (w *world) quiet() {
 }
 
 func TestAnUnrelatedClusterDoesNotOutdateAPlan(t *testing.T) {
-	w := newWorld(t)
-	plan := w.mustPlan(body)
-	w.addCluster("d")
-	if err := w.apply(plan, body); err != nil {
-		t.Fatal(err)
-	}
-	w.wroteWhat(plan)
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		plan := w.mustPlan(body)
+		w.addCluster("d")
+		if err := w.apply(plan, body); err != nil {
+			t.Fatal(err)
+		}
+		w.wroteWhat(plan)
+	})
 }
 
 func TestAPlanIsItsMakersAlone(t *testing.T) {
-	w := newWorld(t)
-	planned, err := w.Plans.Make(t.Context(), identity.Caller{Subject: "alice"}, plan.Request{Service: send(t, usersBody).Service})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.apply(planned, body); codeOf(t, err) != fault.CodeConflict {
-		t.Error("somebody else's plan was applied:", err)
-	}
-	w.mustCreate()
-	_, err = w.Plans.Make(t.Context(), identity.Caller{Subject: "alice"}, plan.Request{Service: send(t, usersBody).Service})
-	if codeOf(t, err) != fault.CodeAlreadyExists {
-		t.Error("a plan over somebody else's service:", err)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		planned, err := w.Plans.Make(t.Context(), identity.Caller{Subject: "alice"}, plan.Request{Service: send(t, usersBody).Service})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.apply(planned, body); codeOf(t, err) != fault.CodeConflict {
+			t.Error("somebody else's plan was applied:", err)
+		}
+		w.mustCreate()
+		_, err = w.Plans.Make(t.Context(), identity.Caller{Subject: "alice"}, plan.Request{Service: send(t, usersBody).Service})
+		if codeOf(t, err) != fault.CodeAlreadyExists {
+			t.Error("a plan over somebody else's service:", err)
+		}
+	})
 }
 
 // A plan is refused as what it plans would be.
 func TestAPlanIsRefusedAsApplyWouldBe(t *testing.T) {
-	w := newWorld(t)
-	for name, bad := range map[string]string{
-		"unknown cluster": strings.Replace(body, `"cluster_id":"c"`, `"cluster_id":"z"`, 1),
-		"two violations":  strings.NewReplacer(`"mesh"`, `"ring"`, `"0.5Gi"`, `"lots"`).Replace(body),
-	} {
-		_, planned := w.plan(bad)
-		_, created := w.create(func(r *federations.CreateRequest) { *r = send(t, bad) })
-		if codeOf(t, planned) != fault.CodeInvalid || fmt.Sprintf("%+v", planned) != fmt.Sprintf("%+v", created) {
-			t.Errorf("%s: planned %+v, created %+v", name, planned, created)
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		for name, bad := range map[string]string{
+			"unknown cluster": strings.Replace(body, `"cluster_id":"c"`, `"cluster_id":"z"`, 1),
+			"two violations":  strings.NewReplacer(`"mesh"`, `"ring"`, `"0.5Gi"`, `"lots"`).Replace(body),
+		} {
+			_, planned := w.plan(bad)
+			_, created := w.create(func(r *federations.CreateRequest) { *r = send(t, bad) })
+			if codeOf(t, planned) != fault.CodeInvalid || fmt.Sprintf("%+v", planned) != fmt.Sprintf("%+v", created) {
+				t.Errorf("%s: planned %+v, created %+v", name, planned, created)
+			}
 		}
-	}
-	w.mustCreate()
-	w.clusters["c"].does(silent)
-	if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	_, err := w.Plans.Make(t.Context(), admin, plan.Request{Service: send(t, body).Service})
-	if codeOf(t, err) != fault.CodeAlreadyExists || !strings.Contains(err.Error(), ": a deletion of a service of this name waits") {
-		t.Error("the plan does not say that a tombstone holds the name:", err)
-	}
-	w.clusters["c"].does(yes)
-	w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("c"))) == 0 })
+		w.mustCreate()
+		w.clusters["c"].does(silent)
+		if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := w.Plans.Make(t.Context(), admin, plan.Request{Service: send(t, body).Service})
+		if codeOf(t, err) != fault.CodeAlreadyExists || !strings.Contains(err.Error(), ": a deletion of a service of this name waits") {
+			t.Error("the plan does not say that a tombstone holds the name:", err)
+		}
+		w.clusters["c"].does(yes)
+		w.eventually(func() bool { return len(w.keys(record.DesiredServicesPrefix("c"))) == 0 })
+	})
 }
 
 func TestAPlanWarns(t *testing.T) {
-	w := newWorld(t)
-	w.mustCreate()
-	w.clusters["b"].disconnect()
-	w.eventually(func() bool {
-		b, err := w.Clusters.Get(t.Context(), admin, "b")
-		return err == nil && b.LastSeen != nil // the last that is written of it
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.mustCreate()
+		w.clusters["b"].disconnect()
+		w.eventually(func() bool {
+			b, err := w.Clusters.Get(t.Context(), admin, "b")
+			return err == nil && b.LastSeen != nil // the last that is written of it
+		})
+		if _, err := w.Clusters.SetState(t.Context(), admin, "c", "cordoned"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Federations.Pause(t.Context(), admin, "grayifyr0", "", "", true); err != nil {
+			t.Fatal(err)
+		}
+		plan, err := w.Plans.Make(t.Context(), admin, plan.Request{Service: send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, warning := range plan.Warnings {
+			got = append(got, fmt.Sprintf("%s %s", warning.ClusterID, warning.Reason))
+		}
+		slices.Sort(got)
+		if want := " Paused, b SessionLost, c "; strings.Join(got, ", ") != want {
+			t.Errorf("%q, want %q", strings.Join(got, ", "), want)
+		}
 	})
-	if _, err := w.Clusters.SetState(t.Context(), admin, "c", "cordoned"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Federations.Pause(t.Context(), admin, "grayifyr0", "", "", true); err != nil {
-		t.Fatal(err)
-	}
-	plan, err := w.Plans.Make(t.Context(), admin, plan.Request{Service: send(t, strings.Replace(body, "0.5Gi", "1Gi", 1)).Service})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, warning := range plan.Warnings {
-		got = append(got, fmt.Sprintf("%s %s", warning.ClusterID, warning.Reason))
-	}
-	slices.Sort(got)
-	if want := " Paused, b SessionLost, c "; strings.Join(got, ", ") != want {
-		t.Errorf("%q, want %q", strings.Join(got, ", "), want)
-	}
 }
 
 // A plan of the largest federation, and its application through another instance.
 func TestAPlanOfTheLargestFederationByAnotherInstance(t *testing.T) {
-	id := newIdentity(t)
-	w := newWorldOf(t, id)
-	var members []string
-	for i := range 119 {
-		w.addCluster(fmt.Sprintf("m%d", i))
-		members = append(members, fmt.Sprintf(`{"cluster_id":"m%d","service_name":"large%d"}`, i, i))
-	}
-	large := `{"name":"large","image":"i","script":"s","federation":{"topology":"mesh","members":[` + strings.Join(members, ",") + `]}}`
-	other := startControlPlane(t, w.store, id)
-	plan, err := other.Plans.Make(t.Context(), admin, plan.Request{Service: send(t, large).Service})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(plan.Replicas) != 120 || len(plan.EdgesAdded) != 120*119 {
-		t.Errorf("%d replicas, %d edges", len(plan.Replicas), len(plan.EdgesAdded))
-	}
-	if err := w.apply(plan, large); err != nil {
-		t.Fatal(err)
-	}
-	w.wroteWhat(plan)
-	change := w.mustPlan(strings.Replace(large, `"mesh"`, `"star"`, 1))
-	if len(change.EdgesRemoved) != 119*119 || len(named(change, federations.ActionUpdate)) != 120 {
-		t.Errorf("%d edges go, %d replicas change", len(change.EdgesRemoved), len(named(change, federations.ActionUpdate)))
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		var members []string
+		for i := range 119 {
+			w.addCluster(fmt.Sprintf("m%d", i))
+			members = append(members, fmt.Sprintf(`{"cluster_id":"m%d","service_name":"large%d"}`, i, i))
+		}
+		large := `{"name":"large","image":"i","script":"s","federation":{"topology":"mesh","members":[` + strings.Join(members, ",") + `]}}`
+		other := w.second()
+		plan, err := other.Plans.Make(t.Context(), admin, plan.Request{Service: send(t, large).Service})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(plan.Replicas) != 120 || len(plan.EdgesAdded) != 120*119 {
+			t.Errorf("%d replicas, %d edges", len(plan.Replicas), len(plan.EdgesAdded))
+		}
+		if err := w.apply(plan, large); err != nil {
+			t.Fatal(err)
+		}
+		w.wroteWhat(plan)
+		change := w.mustPlan(strings.Replace(large, `"mesh"`, `"star"`, 1))
+		if len(change.EdgesRemoved) != 119*119 || len(named(change, federations.ActionUpdate)) != 120 {
+			t.Errorf("%d edges go, %d replicas change", len(change.EdgesRemoved), len(named(change, federations.ActionUpdate)))
+		}
+	})
 }

@@ -55,102 +55,110 @@ func (w *world) sameAs(cluster, want string) {
 
 // TestAnOSCARThatIsRegisteredAlreadyDoesNotJoin under another id.
 func TestAnOSCARThatIsRegisteredAlreadyDoesNotJoin(t *testing.T) {
-	t.Parallel()
-	j := newJoining(t)
-	one := newMachine(t, "a", j.token("a", false))
-	one.request.KubeSystemUID, one.request.OscarID = "", "0d9cf6e6-oscar"
-	if _, err := j.Clusters.Join(t.Context(), one.request); err != nil {
-		t.Fatal(err)
-	}
-	two := newMachine(t, "b", j.token("b", false))
-	two.request.KubeSystemUID, two.request.OscarID = "", one.request.OscarID
-	_, err := j.Clusters.Join(t.Context(), two.request)
-	refused(t, "the same OSCAR as b", err, fault.CodeConflict, `is registered as cluster "a" already`)
-	if j.registration("b").Joined != nil {
-		t.Error("it is entered as joined")
-	}
-	// The token is as good as before, and the first one may come again.
-	two.request.OscarID = "another"
-	if _, err := j.Clusters.Join(t.Context(), two.request); err != nil {
-		t.Error("with an OSCAR of its own:", err)
-	}
-	if _, err := j.Clusters.Join(t.Context(), one.request); err != nil {
-		t.Error("the first one again:", err)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+
+		j := newJoining(t)
+		one := newMachine(t, "a", j.token("a", false))
+		one.request.KubeSystemUID, one.request.OscarID = "", "0d9cf6e6-oscar"
+		if _, err := j.Clusters.Join(t.Context(), one.request); err != nil {
+			t.Fatal(err)
+		}
+		two := newMachine(t, "b", j.token("b", false))
+		two.request.KubeSystemUID, two.request.OscarID = "", one.request.OscarID
+		_, err := j.Clusters.Join(t.Context(), two.request)
+		refused(t, "the same OSCAR as b", err, fault.CodeConflict, `is registered as cluster "a" already`)
+		if j.registration("b").Joined != nil {
+			t.Error("it is entered as joined")
+		}
+		// The token is as good as before, and the first one may come again.
+		two.request.OscarID = "another"
+		if _, err := j.Clusters.Join(t.Context(), two.request); err != nil {
+			t.Error("with an OSCAR of its own:", err)
+		}
+		if _, err := j.Clusters.Join(t.Context(), one.request); err != nil {
+			t.Error("the first one again:", err)
+		}
+	})
 }
 
 // TestOneOSCARUnderTwoIdsStopsTheSecond, and nothing is placed on it until one of them
 // is gone or has another OSCAR.
 func TestOneOSCARUnderTwoIdsStopsTheSecond(t *testing.T) {
-	w := newWorld(t)
-	w.tellsOscar("c", "same")
-	w.tellsOscar("b", "same")
-	w.sameAs("c", "b")
-	w.sameAs("b", "")
-	c, err := w.Clusters.Get(t.Context(), admin, "c")
-	if err != nil || c.Reason != record.ReasonSameOscar {
-		t.Errorf("c says %q, %v", c.Reason, err)
-	}
-	_, err = w.create()
-	if codeOf(t, err) != fault.CodeInvalid || !barred(err, `same OSCAR as cluster "b"`) {
-		t.Errorf("a create with both: %v", err)
-	}
-	w.tellsOscar("c", "its own")
-	w.sameAs("c", "")
-	if _, err := w.create(); err != nil {
-		t.Error("with an OSCAR of its own:", err)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.tellsOscar("c", "same")
+		w.tellsOscar("b", "same")
+		w.sameAs("c", "b")
+		w.sameAs("b", "")
+		c, err := w.Clusters.Get(t.Context(), admin, "c")
+		if err != nil || c.Reason != record.ReasonSameOscar {
+			t.Errorf("c says %q, %v", c.Reason, err)
+		}
+		_, err = w.create()
+		if codeOf(t, err) != fault.CodeInvalid || !barred(err, `same OSCAR as cluster "b"`) {
+			t.Errorf("a create with both: %v", err)
+		}
+		w.tellsOscar("c", "its own")
+		w.sameAs("c", "")
+		if _, err := w.create(); err != nil {
+			t.Error("with an OSCAR of its own:", err)
+		}
+	})
 }
 
 // TestTheSecondIsFreeWhenTheFirstIsGone.
 func TestTheSecondIsFreeWhenTheFirstIsGone(t *testing.T) {
-	w := newWorld(t)
-	w.tellsOscar("b", "same")
-	w.tellsOscar("c", "same")
-	w.sameAs("c", "b")
-	if _, err := w.Clusters.Remove(t.Context(), admin, "b", clusters.RemoveOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.sameAs("c", "")
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.tellsOscar("b", "same")
+		w.tellsOscar("c", "same")
+		w.sameAs("c", "b")
+		if _, err := w.Clusters.Remove(t.Context(), admin, "b", clusters.RemoveOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.sameAs("c", "")
+	})
 }
 
 // TestAnOrphanOfAnotherRegistrationIsNotDeleted: two clusters have one OSCAR, and each
 // finds the other one's services there.
 func TestAnOrphanOfAnotherRegistrationIsNotDeleted(t *testing.T) {
-	w := newWorld(t)
-	if _, err := w.create(); err != nil {
-		t.Fatal(err)
-	}
-	view, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	known := view.Members[1]
-	for what, o := range map[string]record.Orphan{
-		"it carries another cluster's mark":          {ServiceName: "lost", UID: "0199c3a2-5f11-7000-8000-00000000ffff", Generation: 1, ClusterID: "gone"},
-		"its life is that of another cluster's":      {ServiceName: known.ServiceName, UID: known.UID, Generation: 1},
-		"its federation is known, and it is another": {ServiceName: known.ServiceName, UID: known.UID, Generation: 1, ClusterID: known.ClusterID, Federation: view.UID},
-	} {
-		w.clusters["c"].does(func(s string, d *record.Desired) *record.Observed {
-			if s == o.ServiceName && d.Tombstone() {
-				t.Errorf("%s: its deletion is ordered: %+v", what, d)
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		if _, err := w.create(); err != nil {
+			t.Fatal(err)
+		}
+		view, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		known := view.Members[1]
+		for what, o := range map[string]record.Orphan{
+			"it carries another cluster's mark":          {ServiceName: "lost", UID: "0199c3a2-5f11-7000-8000-00000000ffff", Generation: 1, ClusterID: "gone"},
+			"its life is that of another cluster's":      {ServiceName: known.ServiceName, UID: known.UID, Generation: 1},
+			"its federation is known, and it is another": {ServiceName: known.ServiceName, UID: known.UID, Generation: 1, ClusterID: known.ClusterID, Federation: view.UID},
+		} {
+			w.clusters["c"].does(func(s string, d *record.Desired) *record.Observed {
+				if s == o.ServiceName && d.Tombstone() {
+					t.Errorf("%s: its deletion is ordered: %+v", what, d)
+				}
+				return yes(s, d)
+			})
+			w.reportOrphans("c", o)
+			w.eventually(func() bool {
+				c, err := w.Clusters.Get(t.Context(), admin, "c")
+				return err == nil && len(c.Orphans) == 1 && c.Orphans[0] == o
+			})
+			for _, keep := range []string{recovery.KeepStore, recovery.KeepCluster} {
+				_, err := w.Recovery.Resolve(t.Context(), admin, recovery.ResolveRequest{ClusterID: "c", ServiceName: o.ServiceName, Keep: keep})
+				if codeOf(t, err) != fault.CodeFailedPrecondition {
+					t.Errorf("%s: keep %s: %v", what, keep, err)
+				}
 			}
-			return yes(s, d)
-		})
-		w.reportOrphans("c", o)
-		w.eventually(func() bool {
-			c, err := w.Clusters.Get(t.Context(), admin, "c")
-			return err == nil && len(c.Orphans) == 1 && c.Orphans[0] == o
-		})
-		for _, keep := range []string{recovery.KeepStore, recovery.KeepCluster} {
-			_, err := w.Recovery.Resolve(t.Context(), admin, recovery.ResolveRequest{ClusterID: "c", ServiceName: o.ServiceName, Keep: keep})
-			if codeOf(t, err) != fault.CodeFailedPrecondition {
-				t.Errorf("%s: keep %s: %v", what, keep, err)
+			d, err := w.Recovery.Differences(t.Context(), admin)
+			if err != nil || len(d.Differences) != 1 || !strings.Contains(d.Differences[0].Message, "same OSCAR") {
+				t.Errorf("%s: %+v, %v", what, d, err)
 			}
 		}
-		d, err := w.Recovery.Differences(t.Context(), admin)
-		if err != nil || len(d.Differences) != 1 || !strings.Contains(d.Differences[0].Message, "same OSCAR") {
-			t.Errorf("%s: %+v, %v", what, d, err)
-		}
-	}
+	})
 }

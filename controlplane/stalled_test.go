@@ -96,12 +96,14 @@ func (w *world) whole(clusters ...string) {
 }
 
 func TestACreateThatStalledBeforeItsCommitNamesNoSweptSpecs(t *testing.T) {
-	s := stallAt(t, "controlplane.after_specs")
-	s.w.mustCreate()
-	if staged := <-s.held; len(staged) != 3 {
-		t.Errorf("swept were %v", staged)
-	}
-	s.w.whole("a", "b", "c")
+	inVirtualTime(t, func(t *testing.T) {
+		s := stallAt(t, "controlplane.after_specs")
+		s.w.mustCreate()
+		if staged := <-s.held; len(staged) != 3 {
+			t.Errorf("swept were %v", staged)
+		}
+		s.w.whole("a", "b", "c")
+	})
 }
 
 func TestAChangeThatStalledBeforeItsCommitNamesNoSweptSpecs(t *testing.T) {
@@ -116,48 +118,54 @@ func TestAChangeThatStalledBeforeItsCommitNamesNoSweptSpecs(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := stallAt(t, "controlplane.after_change_specs")
-			s.w.addCluster("d")
-			s.w.mustCreate()
-			if err := change(s.w); err != nil {
-				t.Fatal(err)
-			}
-			if staged := <-s.held; len(staged) < 2 {
-				t.Errorf("swept were %v", staged)
-			}
-			s.w.whole("a", "b")
+			inVirtualTime(t, func(t *testing.T) {
+				s := stallAt(t, "controlplane.after_change_specs")
+				s.w.addCluster("d")
+				s.w.mustCreate()
+				if err := change(s.w); err != nil {
+					t.Fatal(err)
+				}
+				if staged := <-s.held; len(staged) < 2 {
+					t.Errorf("swept were %v", staged)
+				}
+				s.w.whole("a", "b")
+			})
 		})
 	}
 }
 
 func TestAClusterThatLeavesAfterAStallLeavesNoSweptSpecs(t *testing.T) {
-	s := stallAt(t, "controlplane.before_leave")
-	s.w.mustCreate()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if _, err := s.w.Clusters.Remove(ctx, admin, "c", clusters.RemoveOptions{Wait: patience}); err != nil {
-		t.Fatal(err)
-	}
-	if staged := <-s.held; len(staged) != 2 {
-		t.Errorf("swept were %v", staged)
-	}
-	s.w.whole("a", "b")
+	inVirtualTime(t, func(t *testing.T) {
+		s := stallAt(t, "controlplane.before_leave")
+		s.w.mustCreate()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if _, err := s.w.Clusters.Remove(ctx, admin, "c", clusters.RemoveOptions{Wait: patience}); err != nil {
+			t.Fatal(err)
+		}
+		if staged := <-s.held; len(staged) != 2 {
+			t.Errorf("swept were %v", staged)
+		}
+		s.w.whole("a", "b")
+	})
 }
 
 // A store that an older version has damaged so is told of, at once.
 func TestAChangeOfAFederationWhoseDefinitionIsGoneEnds(t *testing.T) {
-	w := newWorld(t)
-	w.mustCreate()
-	w.deleteKeys(append(w.keys(record.HistoryPrefix), w.keys(record.SecretsPrefix)...))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	_, err := w.Federations.ChangeReplicas(ctx, admin, "grayifyr0", federations.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}})
-	if codeOf(t, err) != fault.CodeFailedPrecondition || !strings.Contains(err.Error(), "delete it") {
-		t.Errorf("%v", err)
-	}
-	if _, err := w.Federations.DeleteService(ctx, admin, "grayifyr0", federations.DeleteOptions{Wait: patience}); err != nil {
-		t.Errorf("it cannot be deleted: %v", err)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.mustCreate()
+		w.deleteKeys(append(w.keys(record.HistoryPrefix), w.keys(record.SecretsPrefix)...))
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		_, err := w.Federations.ChangeReplicas(ctx, admin, "grayifyr0", federations.ReplicasRequest{Remove: []oscar.Member{member("c", "grayifyr2")}})
+		if codeOf(t, err) != fault.CodeFailedPrecondition || !strings.Contains(err.Error(), "delete it") {
+			t.Errorf("%v", err)
+		}
+		if _, err := w.Federations.DeleteService(ctx, admin, "grayifyr0", federations.DeleteOptions{Wait: patience}); err != nil {
+			t.Errorf("it cannot be deleted: %v", err)
+		}
+	})
 }
 
 func (w *world) deleteKeys(keys []string) {

@@ -15,45 +15,47 @@ import (
 // Access tokens that have expired leave the store, and so do those of a federation that
 // has ended, or never was: of a creation whose instance died before it began.
 func TestAccessTokensThatNobodyCanUseLeaveTheStore(t *testing.T) {
-	w := newWorld(t, func(c *controlplane.Config) { c.SweepInterval = 20 * time.Millisecond })
-	w.mustCreate()
-	v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	good := func(expires time.Time) any {
-		return record.Tokens{V: 1, Generation: 1, Expires: record.At(expires), Access: "sealed"}
-	}
-	inAnHour, past := time.Now().Add(time.Hour), time.Now().Add(-time.Second)
-	unknown := uuid.Must(uuid.NewV7()).String()
-	keep := record.TokensKey("a", v.UID)
-	w.put(keep, good(inAnHour))
-	for key, rec := range map[string]any{
-		record.TokensKey("b", v.UID):   good(past),
-		record.TokensKey("c", v.UID):   "no record of a token",
-		record.TokensKey("a", unknown): good(inAnHour),
-		record.TokensKey("b", unknown): good(past),
-	} {
-		w.put(key, rec)
-	}
-	tokens := func() []string {
-		var out []string
-		for _, id := range []string{"a", "b", "c"} {
-			out = append(out, w.keys(record.TokensPrefix(id))...)
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t, func(c *controlplane.Config) { c.SweepInterval = 20 * time.Millisecond })
+		w.mustCreate()
+		v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
+		if err != nil {
+			t.Fatal(err)
 		}
-		return out
-	}
-	w.eventually(func() bool { return slices.Equal(tokens(), []string{keep}) })
-	// What is asked of a holder lies beside them, and is not swept with them.
-	hold := record.HoldKey("a", v.UID)
-	w.put(hold, record.Hold{V: 1, Order: record.HoldKeep, Serial: 1, Owner: "alice", GivenAt: record.At(past)})
-	w.put(record.TokensKey("a", unknown), good(inAnHour))
-	w.eventually(func() bool { return !slices.Contains(tokens(), record.TokensKey("a", unknown)) })
-	if got := tokens(); !slices.Equal(got, []string{keep, hold}) {
-		t.Errorf("left are %v", got)
-	}
-	if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.eventually(func() bool { return !slices.Contains(tokens(), keep) })
+		good := func(expires time.Time) any {
+			return record.Tokens{V: 1, Generation: 1, Expires: record.At(expires), Access: "sealed"}
+		}
+		inAnHour, past := time.Now().Add(time.Hour), time.Now().Add(-time.Second)
+		unknown := uuid.Must(uuid.NewV7()).String()
+		keep := record.TokensKey("a", v.UID)
+		w.put(keep, good(inAnHour))
+		for key, rec := range map[string]any{
+			record.TokensKey("b", v.UID):   good(past),
+			record.TokensKey("c", v.UID):   "no record of a token",
+			record.TokensKey("a", unknown): good(inAnHour),
+			record.TokensKey("b", unknown): good(past),
+		} {
+			w.put(key, rec)
+		}
+		tokens := func() []string {
+			var out []string
+			for _, id := range []string{"a", "b", "c"} {
+				out = append(out, w.keys(record.TokensPrefix(id))...)
+			}
+			return out
+		}
+		w.eventually(func() bool { return slices.Equal(tokens(), []string{keep}) })
+		// What is asked of a holder lies beside them, and is not swept with them.
+		hold := record.HoldKey("a", v.UID)
+		w.put(hold, record.Hold{V: 1, Order: record.HoldKeep, Serial: 1, Owner: "alice", GivenAt: record.At(past)})
+		w.put(record.TokensKey("a", unknown), good(inAnHour))
+		w.eventually(func() bool { return !slices.Contains(tokens(), record.TokensKey("a", unknown)) })
+		if got := tokens(); !slices.Equal(got, []string{keep, hold}) {
+			t.Errorf("left are %v", got)
+		}
+		if _, err := w.Federations.DeleteService(t.Context(), admin, "grayifyr0", federations.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.eventually(func() bool { return !slices.Contains(tokens(), keep) })
+	})
 }

@@ -147,7 +147,7 @@ func TestEtcdFullRecoversByItself(t *testing.T) {
 		// A defragmentation may stop etcd for seconds on a busy machine.
 		o.Syncer = func(c *syncer.Config) { c.SessionTTL = time.Minute }
 	})
-	w.StartControlPlane()
+	w.StartControlPlane("control-plane-1")
 	if _, err := create(w, body); err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func TestEveryInstanceGetsAStreamOfEveryCluster(t *testing.T) {
 	t.Parallel()
 	w := world.New(t, world.Options{})
 	w.AwaitStreams(w.CP)
-	other := w.StartControlPlane()
+	other := w.StartControlPlane("control-plane-1")
 	w.Serve(other)
 	w.AwaitStreams(other)
 	w.Restart()

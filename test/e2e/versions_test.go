@@ -69,7 +69,7 @@ func TestAnOldVersionWritesIntoAStoreOfTheNext(t *testing.T) {
 
 	// The next version beside this one.
 	forms = next
-	newer := w.StartControlPlane()
+	newer := w.StartControlPlane("control-plane-1")
 	mayNot(newer, "of the control plane")
 	changes(newer, "1Gi")
 	changes(old, "2Gi")
@@ -79,7 +79,7 @@ func TestAnOldVersionWritesIntoAStoreOfTheNext(t *testing.T) {
 	changes(old, "3Gi")
 
 	// The upgrade is done: the instances first, then the syncers.
-	newer = w.StartControlPlane()
+	newer = w.StartControlPlane("control-plane-1")
 	w.StopControlPlane(old)
 	mayNot(newer, "syncer of cluster")
 	for _, id := range clusters {

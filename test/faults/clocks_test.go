@@ -31,7 +31,7 @@ func TestClocksThatDisagreeByHours(t *testing.T) {
 			cfg.Now = func() time.Time { return time.Now().Add(skew) }
 		},
 	})
-	second, err := client.New(client.Config{Endpoint: w.Serve(w.StartControlPlane()), User: world.User, Password: world.Password})
+	second, err := client.New(client.Config{Endpoint: w.Serve(w.StartControlPlane("control-plane-1")), User: world.User, Password: world.Password})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ type plane struct {
 }
 
 func (p *planes) start(w *world.World) {
-	p.alive = []plane{newPlane(w, w.CP), newPlane(w, w.StartControlPlane())}
+	p.alive = []plane{newPlane(w, w.CP), newPlane(w, w.StartControlPlane("control-plane-1"))}
 }
 
 func newPlane(w *world.World, cp *controlplane.ControlPlane) plane {
@@ -59,7 +59,7 @@ func (p *planes) replace(w *world.World, i int) {
 	old := p.pick(i)
 	w.KillControlPlane(old.ControlPlane)
 	old.end()
-	fresh := newPlane(w, w.StartControlPlane())
+	fresh := newPlane(w, w.StartControlPlane("control-plane-1"))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.alive[i] = fresh

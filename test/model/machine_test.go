@@ -90,7 +90,7 @@ func newMachine(l *life) *machine {
 }
 
 func (m *machine) startInstance(i int) {
-	cp := m.w.StartControlPlane()
+	cp := m.w.StartControlPlane("control-plane-1")
 	auth, err := identity.NewBasic(world.User, world.Password)
 	if err != nil {
 		m.l.Fatal(err)

@@ -21,10 +21,12 @@ import (
 type Cluster struct {
 	*Site
 	// UID is of the registration that was made last for it.
-	UID    string
-	URL    string
-	world  *World
-	dir    string
+	UID   string
+	URL   string
+	world *World
+	// address of the OSCAR, and where its syncer keeps its files.
+	address, dir string
+
 	task   testTask
 	links  []*Link
 	server *httptest.Server
@@ -83,21 +85,20 @@ func (w *World) Register(c *Cluster) {
 
 func (w *World) machine(id string) *Cluster {
 	w.T.Helper()
-	cfg := oscarsim.Config{ClusterID: id, User: User, Password: Password, Dial: w.opts.Network.DialContext}
+	cfg := oscarsim.Config{ClusterID: id, User: User, Password: Password, Dial: w.at(HostOSCAR(id)).DialContext}
 	if w.opts.Issuer != nil {
 		cfg.Users, cfg.Groups = w.user, []string{Group}
 	}
-	srv := listen(w.T, w.opts.Network)
+	listener := w.listener(HostOSCAR(id), "")
+	address := listener.Addr().String()
 	if w.opts.OriginStorage {
-		cfg.MinIO = "http://" + srv.Listener.Addr().String()
+		cfg.MinIO = "http://" + address
 	}
 	if w.opts.Sim != nil {
 		w.opts.Sim(&cfg)
 	}
-	c := &Cluster{Site: Must(NewSite(cfg))(w.T), world: w, dir: w.T.TempDir(), server: srv}
-	srv.Config.Handler = c.Sim.Handler()
-	srv.Start()
-	c.URL = srv.URL
+	c := &Cluster{Site: Must(NewSite(cfg))(w.T), world: w, dir: w.T.TempDir(), address: address, URL: "http://" + address}
+	c.serve(listener)
 	w.T.Cleanup(c.Sim.Kill) // ends requests that hang, so that the server does not wait for them
 	if err := os.WriteFile(filepath.Join(c.dir, "password"), []byte(Password), 0o600); err != nil {
 		w.T.Fatal(err)
@@ -108,7 +109,7 @@ func (w *World) machine(id string) *Cluster {
 // NewSyncer makes a syncer of the cluster that has not been started.
 func (c *Cluster) NewSyncer(mutate ...func(*syncer.Config)) *syncer.Syncer {
 	c.world.T.Helper()
-	link := NewLink(c.world.opts.Network)
+	link := NewLink(c.world.at(HostSyncer(c.ID)))
 	c.links = append(c.links, link)
 	oscarClient := Must(manager.New(manager.Config{Endpoint: c.URL, User: User, PasswordFile: filepath.Join(c.dir, "password"),
 		Transport: c.unlessDead(link.transport())}))(c.world.T)
@@ -130,8 +131,7 @@ func (c *Cluster) NewSyncer(mutate ...func(*syncer.Config)) *syncer.Syncer {
 		m(&cfg)
 	}
 	if cfg.Store == nil {
-		as := c.world.As(access.Syncer(c.ID, c.UID))
-		link.carry(&as)
+		as := c.world.as(access.Syncer(c.ID, c.UID), link)
 		cfg.Store = storetest.Open(c.world.T, as)
 	}
 	return Must(syncer.New(cfg))(c.world.T)
@@ -153,5 +153,6 @@ func (c *Cluster) Kill() {
 		link.Cut()
 	}
 	c.links = nil
+	c.world.killHost(HostSyncer(c.ID))
 	c.task.Cancel()
 }

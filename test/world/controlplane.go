@@ -20,6 +20,7 @@ import (
 
 // instance is a control plane that runs, or ran, and what carries its connections.
 type instance struct {
+	host string
 	task testTask
 	link *Link
 }
@@ -30,13 +31,19 @@ func (w *World) Restart(mutate ...func(*controlplane.Config)) {
 	if w.CP != nil {
 		w.StopControlPlane(w.CP)
 	}
-	w.CP = w.startControlPlane(append(mutate, func(c *controlplane.Config) {
+	w.CP = w.StartControlPlane(HostControlPlane, append(mutate, func(c *controlplane.Config) {
 		if c.Witness == "" {
 			c.Witness = w.witness
 		}
 	})...)
 	w.API = w.Serve(w.CP)
-	w.Client = Must(client.New(client.Config{Endpoint: w.API, User: User, Password: Password, Transport: w.transport}))(w.T)
+	w.Client = w.ClientOf(w.API)
+}
+
+// ClientOf is an administrator's client of an API.
+func (w *World) ClientOf(api string) *client.Client {
+	w.T.Helper()
+	return Must(client.New(client.Config{Endpoint: api, User: User, Password: Password, Transport: w.transport}))(w.T)
 }
 
 // Unhurried restarts the first control plane with deadlines that no busy machine misses:
@@ -49,16 +56,11 @@ func (w *World) Unhurried() {
 // Identity is the control planes' key.
 func (w *World) Identity() *seal.Identity { return w.identity }
 
-// StartControlPlane starts one more instance over the same etcd and key.
-func (w *World) StartControlPlane() *controlplane.ControlPlane {
+// StartControlPlane starts one more instance over the same etcd and key, on a host.
+func (w *World) StartControlPlane(host string, mutate ...func(*controlplane.Config)) *controlplane.ControlPlane {
 	w.T.Helper()
-	return w.startControlPlane()
-}
-
-func (w *World) startControlPlane(mutate ...func(*controlplane.Config)) *controlplane.ControlPlane {
-	w.T.Helper()
-	link, as := NewLink(w.opts.Network), w.As(access.ControlPlane)
-	link.carry(&as)
+	link := NewLink(w.at(host))
+	as := w.as(access.ControlPlane, link)
 	cfg := controlplane.Config{
 		Store: storetest.Open(w.T, as), Identity: w.identity,
 		LostAfter: time.Second, Dial: link.DialContext, Now: w.opts.Now, Logger: w.Log.Logger(),
@@ -77,7 +79,7 @@ func (w *World) startControlPlane(mutate ...func(*controlplane.Config)) *control
 		m(&cfg)
 	}
 	cp := Must(controlplane.New(cfg))(w.T)
-	w.instances[cp] = instance{task: background(w.ctx, w.T, cp.Run), link: link}
+	w.instances[cp] = instance{host: host, task: background(w.ctx, w.T, cp.Run), link: link}
 	w.Eventually("the control plane is ready", func() bool {
 		select {
 		case <-cp.Ready():
@@ -93,11 +95,14 @@ func (w *World) startControlPlane(mutate ...func(*controlplane.Config)) *control
 func (w *World) StopControlPlane(cp *controlplane.ControlPlane) {
 	w.front.remove(cp)
 	w.instances[cp].task.stop()
+	w.killHost(w.instances[cp].host)
 }
 
 // KillControlPlane ends an instance as SIGKILL does: the connections that it has made break off.
 func (w *World) KillControlPlane(cp *controlplane.ControlPlane) {
+	w.front.remove(cp)
 	w.instances[cp].link.Cut()
+	w.killHost(w.instances[cp].host)
 	w.instances[cp].task.Cancel()
 }
 
@@ -117,7 +122,9 @@ func (w *World) Serve(cp *controlplane.ControlPlane) string {
 	if w.opts.Middleware != nil {
 		handler = w.opts.Middleware(handler)
 	}
-	srv := listen(w.T, w.opts.Network)
+	host := w.instances[cp].host
+	srv := w.server(w.listener(host, w.addresses[host]))
+	w.addresses[host] = srv.Listener.Addr().String()
 	srv.Config.Handler = handler
 	if w.opts.TLS {
 		srv.StartTLS()

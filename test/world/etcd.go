@@ -45,7 +45,7 @@ func (w *World) startEtcd() {
 }
 
 // virtual says whether the world has a network of its own, and so an etcd of virtual time.
-func (w *World) virtual() bool { return w.opts.Network != Network(Loopback{}) }
+func (w *World) virtual() bool { return w.opts.Wire != nil }
 
 // etcdDir is where etcd's data goes.
 func (w *World) etcdDir() string {
@@ -59,7 +59,8 @@ func (w *World) etcdDir() string {
 func (w *World) etcd(cfg embedded.Config) *embedded.Server {
 	w.T.Helper()
 	if w.virtual() {
-		return virtual.Start(w.T, Must(w.opts.Network.Listen(w.T.Context()))(w.T), cfg)
+		w.virtualEtcd = virtual.New(w.T, w.listener(HostEtcd, ""), cfg)
+		return w.virtualEtcd.Server
 	}
 	return storetest.Start(w.T, cfg)
 }
@@ -78,16 +79,32 @@ func (w *World) guard() {
 	guard(w.T, w.Etcd, invariants.Options{
 		Fenced: true, Secrets: w.opts.Secrets, Breaks: w.opts.Breaks,
 		Connect: func(c *store.Config) {
-			NewLink(w.opts.Network).carry(c)
+			NewLink(w.at(HostUsers)).carry(c)
 			w.users.certify(c, access.Root)
 		},
 	})
 }
 
-// As is how a user of etcd reaches it; where it has no users, anybody.
-func (w *World) As(user string) store.Config {
+// KillEtcd ends the etcd of a world in virtual time, as SIGKILL does.
+func (w *World) KillEtcd() {
+	w.killHost(HostEtcd)
+	w.virtualEtcd.Kill()
+}
+
+// StartEtcd starts it again.
+func (w *World) StartEtcd() {
+	w.T.Helper()
+	w.virtualEtcd.Start(w.listener(HostEtcd, strings.TrimPrefix(w.Etcd, "http://")))
+	w.Server = w.virtualEtcd.Server
+}
+
+// As is how a user of etcd reaches it from the users' host; where it has no users, anybody.
+func (w *World) As(user string) store.Config { return w.as(user, NewLink(w.at(HostUsers))) }
+
+// as is how a user of etcd reaches it through a link.
+func (w *World) as(user string, link *Link) store.Config {
 	cfg := store.Config{Endpoints: w.opts.Endpoints}
-	NewLink(w.opts.Network).carry(&cfg)
+	link.carry(&cfg)
 	w.users.certify(&cfg, user)
 	return cfg
 }

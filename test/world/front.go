@@ -31,7 +31,8 @@ type upstream struct {
 func newFront(w *World) *front {
 	w.T.Helper()
 	f := &front{}
-	f.url = serve(w.T, w.opts.Network, &httputil.ReverseProxy{
+	server := w.server(w.listener(HostFront, ""))
+	server.Config.Handler = &httputil.ReverseProxy{
 		Transport: w.transport,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			if to := f.pick(); to != nil {
@@ -39,7 +40,9 @@ func newFront(w *World) *front {
 			}
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusServiceUnavailable) },
-	})
+	}
+	server.Start()
+	f.url = server.URL
 	return f
 }
 

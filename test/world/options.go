@@ -10,6 +10,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/test/invariants"
+	"github.com/oscarfed/oscarfed/test/wire"
 )
 
 // User and Password of the administrator, of the API and of every OSCAR.
@@ -31,9 +32,9 @@ type Options struct {
 	// Endpoints are those of an etcd that runs already; without them one is started on the
 	// loopback.
 	Endpoints []string
-	// Network is what the API, the OSCARs and every client listen on and dial through;
-	// default: Loopback.
-	Network Network
+	// Wire is the network that everything listens on and dials through, in virtual time: the test
+	// runs in a bubble of testing/synctest. nil is the loopback of this machine, and real time.
+	Wire *wire.Network
 	// TLS serves the APIs with a certificate; World.CA is its authority.
 	TLS bool
 	// Middleware stands before each API.
@@ -78,9 +79,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Names == nil {
 		o.Names = []string{"canary"}
-	}
-	if o.Network == nil {
-		o.Network = Loopback{}
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -11,7 +11,7 @@ import (
 func (c *Cluster) answersOSCAR(cfg *syncer.Config, over *Link) {
 	t := c.world.T
 	t.Helper()
-	listener := Must(c.world.opts.Network.Listen(t.Context()))(t)
+	listener := Must(c.world.at(HostSyncer(c.ID)).Listen(t.Context()))(t)
 	t.Cleanup(func() { _ = listener.Close() }) // of one that was never started
 	origins := Must(origin.New(origin.Config{ControlPlane: c.world.front.url, Dial: over.DialContext}))(t)
 	t.Cleanup(origins.Close)

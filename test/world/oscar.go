@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"syscall"
 )
 
 // OscarDies ends the cluster's OSCAR as SIGKILL does: what it was doing stops where it
@@ -11,18 +12,31 @@ import (
 func (c *Cluster) OscarDies() {
 	c.dead.Store(true)
 	c.Sim.Kill()
+	c.world.killHost(HostOSCAR(c.ID))
 	c.server.CloseClientConnections()
 }
 
 // OscarLives starts it again.
-func (c *Cluster) OscarLives() { c.dead.Store(false) }
+func (c *Cluster) OscarLives() {
+	if c.world.opts.Wire != nil {
+		c.serve(c.world.listener(HostOSCAR(c.ID), c.address))
+	}
+	c.dead.Store(false)
+}
+
+// serve lets the OSCAR answer.
+func (c *Cluster) serve(at net.Listener) {
+	c.server = c.world.server(at)
+	c.server.Config.Handler = c.Sim.Handler()
+	c.server.Start()
+}
 
 // unlessDead refuses connections to a dead OSCAR.
 func (c *Cluster) unlessDead(t *http.Transport) *http.Transport {
 	dial := t.DialContext
 	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if c.dead.Load() {
-			return nil, refused(network, address)
+			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
 		}
 		return dial(ctx, network, address)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 	"github.com/oscarfed/oscarfed/test/await"
 )
 
@@ -25,8 +26,10 @@ type World struct {
 	EtcdDir string
 	// Server is etcd; nil when Endpoints were given.
 	Server *embedded.Server
-	Store  *store.Store
-	API    string
+	// virtualEtcd is the same in virtual time.
+	virtualEtcd *virtual.Server
+	Store       *store.Store
+	API         string
 	// CA is what a client of the API has to trust, in PEM; nil without Options.TLS.
 	CA       []byte
 	Client   *client.Client
@@ -37,6 +40,8 @@ type World struct {
 	opts     Options
 	// instances are all control planes that were started.
 	instances map[*controlplane.ControlPlane]instance
+	// addresses are those of the APIs, by the host of the control plane.
+	addresses map[string]string
 	// ctx is that of all that runs.
 	ctx context.Context
 	// transport reaches the API and the OSCARs.
@@ -54,11 +59,14 @@ type World struct {
 func New(t testing.TB, opts Options) *World {
 	t.Helper()
 	opts = opts.withDefaults()
-	w := &World{T: t, Log: &Log{}, clusters: map[string]*Cluster{}, opts: opts, instances: map[*controlplane.ControlPlane]instance{}}
+	w := &World{T: t, Log: &Log{}, clusters: map[string]*Cluster{}, opts: opts, instances: map[*controlplane.ControlPlane]instance{}, addresses: map[string]string{}}
 	// The world ends after the test's own clean-ups, which still use it.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(cancel)
-	w.ctx, w.transport = ctx, NewLink(opts.Network).transport()
+	if opts.Wire != nil {
+		slow(opts.Wire)
+	}
+	w.ctx, w.transport = ctx, NewLink(w.at(HostUsers)).transport()
 	t.Cleanup(w.transport.CloseIdleConnections)
 	w.startEtcd()
 	w.front = newFront(w)

@@ -1,13 +1,11 @@
 package world_test
 
 import (
-	"context"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
@@ -17,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/issuer"
+	"github.com/oscarfed/oscarfed/test/wire"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -24,42 +23,19 @@ const definition = `{"name":"memory0","cluster_id":"oscar-cluster-a","image":"gh
 "federation":{"topology":"mesh","members":[{"type":"oscar","cluster_id":"oscar-cluster-b","service_name":"memory1"}]},
 "input":[{"storage_provider":"minio.default","path":"memory0/in"}],"output":[{"storage_provider":"minio.default","path":"memory0/out"}]}`
 
-// outside is the loopback, and remembers which addresses of it were dialled.
-type outside struct {
-	mu      sync.Mutex
-	dialled map[string]bool
-}
-
-func (o *outside) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.dialled == nil {
-		o.dialled = map[string]bool{}
-	}
-	o.dialled[address] = true
-	return world.Loopback{}.DialContext(ctx, network, address)
-}
-
-// onlyEtcd fails the test when anything but etcd was reached outside the memory.
-func (o *outside) onlyEtcd(w *world.World) {
-	w.T.Helper()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.dialled, strings.TrimPrefix(w.Etcd, "http://"))
-	if len(o.dialled) > 0 {
-		w.T.Errorf("dialled outside the memory: %v", o.dialled)
-	}
-}
-
-// TestAWorldInMemory: a federation whose parts speak over a network in this process, at
-// another time, whose control plane is killed and whose syncer is.
-func TestAWorldInMemory(t *testing.T) {
+// inABubble runs a test in virtual time.
+func inABubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
 	t.Parallel()
+	synctest.Test(t, test)
+}
+
+// A federation whose control plane is killed and whose syncer is, by clocks that are a year ahead.
+func TestAWorldInVirtualTime(t *testing.T) { inABubble(t, killed) }
+
+func killed(t *testing.T) {
 	later := 400 * 24 * time.Hour
-	var out outside
-	w := world.New(t, world.Options{
-		Network: &world.Memory{Outside: out.DialContext}, Now: func() time.Time { return time.Now().Add(later) },
-	})
+	w := world.New(t, world.Options{Wire: wire.New(1), Now: func() time.Time { return time.Now().Add(later) }})
 	s := world.Service(t, definition)
 	if _, err := w.Client.CreateService(t.Context(), s, client.CreateOptions{Wait: await.Limit}); err != nil {
 		t.Fatal(err)
@@ -79,22 +55,20 @@ func TestAWorldInMemory(t *testing.T) {
 	w.DeleteDirectly(b.URL + "/system/services/memory1")
 	w.Eventually("it is made again", func() bool { return slices.Contains(b.Sim.Services(), "memory1") })
 	w.AwaitStreams(w.CP)
-	out.onlyEtcd(w)
 }
 
 // user is a subject of EGI.
 const user = "62bb11b4@egi.eu"
 
-// TestUsersStreamsAndOriginsInMemory: a user of an issuer runs a function through the
-// stream of a syncer, and a job on another cluster than the origin gets the keys of the
-// origin's MinIO.
-func TestUsersStreamsAndOriginsInMemory(t *testing.T) {
-	t.Parallel()
-	var out outside
-	memory := &world.Memory{Outside: out.DialContext}
+// A user of an issuer runs a function through the stream of a syncer, and a job on another
+// cluster than the origin gets the keys of the origin's MinIO.
+func TestUsersStreamsAndOriginsInVirtualTime(t *testing.T) { inABubble(t, streamsAndOrigins) }
+
+func streamsAndOrigins(t *testing.T) {
+	net := wire.New(1)
 	w := world.New(t, world.Options{
-		Clusters: []string{"oscar-cluster-a", "oscar-cluster-b"}, Network: memory,
-		Issuer: issuer.Serve(t, world.Must(memory.Listen(t.Context()))(t), ""), OriginStorage: true,
+		Clusters: []string{"oscar-cluster-a", "oscar-cluster-b"}, Wire: net,
+		Issuer: issuer.Serve(t, world.Must(net.Host("issuer").Listen(t.Context()))(t), ""), OriginStorage: true,
 		Sim:     func(c *oscarsim.Config) { c.Function = http.HandlerFunc(oscarsim.Echo) },
 		Syncer:  func(c *syncer.Config) { c.OriginLook = 500 * time.Millisecond },
 		Secrets: []string{"sim-key-of-" + user},
@@ -130,5 +104,4 @@ func TestUsersStreamsAndOriginsInMemory(t *testing.T) {
 	if keys := jobs[0].MinIO; keys == nil || keys.SecretKey != "sim-key-of-"+user || keys.Endpoint != w.Cluster("oscar-cluster-a").URL {
 		t.Errorf("the job has %+v", keys)
 	}
-	out.onlyEtcd(w)
 }
