@@ -40,15 +40,6 @@ func (w *world) startWithEndpoint(url string, mutate ...func(*controlplane.Confi
 	w.full("a")
 }
 
-// endpoint serves a handler on the network, and answers its URL.
-func (w *world) endpoint(handler http.HandlerFunc) string {
-	w.t.Helper()
-	server := &httptest.Server{Listener: w.listen("endpoint"), Config: &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}}
-	server.Start()
-	w.t.Cleanup(server.Close)
-	return server.URL
-}
-
 // reachable lets the control plane connect to the addresses of the network.
 func (w *world) reachable(c *controlplane.Config) {
 	c.EndpointNetworks = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
@@ -62,7 +53,7 @@ func TestAnEndpointGetsAJob(t *testing.T) {
 		var calls atomic.Int32
 		got := make(chan string, 10)
 		w := emptyWorld(t, embedded.Config{})
-		url := w.endpoint(func(rw http.ResponseWriter, r *http.Request) {
+		url := w.net.Host("endpoint").Serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
 			switch n := calls.Add(1); {
 			case n == 1:
@@ -78,7 +69,7 @@ func TestAnEndpointGetsAJob(t *testing.T) {
 					_ = conn.Close()
 				}
 			}
-		})
+		}))
 		w.startWithEndpoint(url, w.reachable)
 		j := w.submit()
 		done := w.is(j.ID, record.JobSucceeded)
@@ -135,10 +126,10 @@ func TestAJobWhoseEndpointAnsweredWhileEtcdWasAwayEnds(t *testing.T) {
 
 		asked, answer := make(chan struct{}, 10), make(chan struct{})
 		w := emptyWorld(t, embedded.Config{})
-		url := w.endpoint(func(http.ResponseWriter, *http.Request) {
+		url := w.net.Host("endpoint").Serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			asked <- struct{}{}
 			<-answer
-		})
+		}))
 		w.startWithEndpoint(url, w.reachable, func(c *controlplane.Config) { c.Store = w.net.Open(t, "instance", store.Config{}) })
 		j := w.submit()
 		<-asked

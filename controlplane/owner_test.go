@@ -48,7 +48,7 @@ func TestASubjectIsOfOneIssuer(t *testing.T) {
 func TestAnotherIssuersUserIsNotLetInUnderTheSameSubject(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
-		one, two := issuer.Serve(t, w.listen("one"), "/one"), issuer.Serve(t, w.listen("two"), "/two")
+		one, two := issuer.Serve(t, w.net.Host("one").MustListen(t), "/one"), issuer.Serve(t, w.net.Host("two").MustListen(t), "/two")
 		door, err := identity.NewOIDC(identity.OIDCConfig{Issuers: []string{one.URL, two.URL}, Owners: w.Federations, Transport: w.net.Host("controlplane").Transport(nil)})
 		if err != nil {
 			t.Fatal(err)

@@ -3,7 +3,6 @@ package controlplane_test
 import (
 	"context"
 	"errors"
-	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -70,16 +69,6 @@ func (w *world) start(mutate ...func(*controlplane.Config)) {
 	for _, id := range []string{"a", "b", "c"} {
 		w.addCluster(id)
 	}
-}
-
-// listen opens a listener of a host.
-func (w *world) listen(host string) net.Listener {
-	w.t.Helper()
-	l, err := w.net.Host(host).Listen(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return l
 }
 
 // guard has every revision checked when the test is over.

@@ -17,14 +17,14 @@ import (
 )
 
 // bearers authenticates users of one issuer, for audience oscar and group physics.
-func bearers(t *testing.T, i *issuer.Issuer) identity.Schemes {
+func bearers(t *testing.T, i *issuer.Issuer, reach *http.Transport) identity.Schemes {
 	t.Helper()
 	i.User("somebody", map[string]any{"group_membership": []string{"physics"}})
 	basic, err := identity.NewBasic(user, password)
 	if err != nil {
 		t.Fatal(err)
 	}
-	oidc, err := identity.NewOIDC(identity.OIDCConfig{Issuers: []string{i.URL}, Audiences: []string{"oscar"}, Groups: []string{"physics"}})
+	oidc, err := identity.NewOIDC(identity.OIDCConfig{Issuers: []string{i.URL}, Audiences: []string{"oscar"}, Groups: []string{"physics"}, Transport: reach})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func bearers(t *testing.T, i *issuer.Issuer) identity.Schemes {
 func TestNoRouteWithABadToken(t *testing.T) {
 	i, other := issuer.New(t, "/realms/science"), issuer.New(t, "")
 	i.User("chess player", map[string]any{"group_membership": []string{"chess"}})
-	schemes := bearers(t, i)
+	schemes := bearers(t, i, nil)
 	tokens := badTokens(t, i, other)
 	open := openRoutes()
 	f := &fake{err: &fault.Error{Code: fault.CodeNotFound, Message: "nothing"}}

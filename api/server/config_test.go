@@ -24,7 +24,7 @@ func TestConfigIsInOscarsFormWithoutCredentials(t *testing.T) {
 // and the dashboard ask for the keys of minio.default in this way, and name no cluster.
 func TestFilesOfAServiceAreReachedByWhatClientsAsk(t *testing.T) {
 	i := issuer.New(t, "")
-	schemes := bearers(t, i)
+	schemes := bearers(t, i, nil)
 	f := &fake{}
 	c := newClient(t, f, func(cfg *server.Config) { cfg.Authenticator, cfg.OIDCGroups = schemes, []string{"vo.example.org"} })
 	alice := "Bearer " + i.Token("somebody", nil)
@@ -55,7 +55,7 @@ func TestFilesOfAServiceAreReachedByWhatClientsAsk(t *testing.T) {
 // MinIO's root keys, and gets none.
 func TestOnlyUsersAreGivenKeys(t *testing.T) {
 	i := issuer.New(t, "")
-	schemes := bearers(t, i)
+	schemes := bearers(t, i, nil)
 	c := newClient(t, &fake{}, func(cfg *server.Config) { cfg.Authenticator = schemes })
 	alice := "Bearer " + i.Token("somebody", nil)
 	resp := c.do("GET", "/system/config?cluster_id=oscar-cluster-b", "", "Authorization", alice)

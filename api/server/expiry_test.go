@@ -14,52 +14,51 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/runs"
 	"github.com/oscarfed/oscarfed/test/issuer"
+	"github.com/oscarfed/oscarfed/test/wire"
 )
 
-// untilItEnds opens a stream with a token of a few seconds, and reads it to its end. A
-// machine may be too busy to open it in time; then the token is one that lasts longer.
+// untilItEnds opens a stream with a token of a minute, and reads it to its end.
 func untilItEnds(t *testing.T, s *serving, i *issuer.Issuer, method, path string) {
 	t.Helper()
-	for lifetime := 2 * time.Second; ; lifetime *= 2 {
-		token := i.Token("somebody", map[string]any{"exp": time.Now().Add(lifetime).Unix()})
-		r, err := http.NewRequestWithContext(t.Context(), method, s.url+path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Authorization", "Bearer "+token)
-		resp, err := s.client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = io.Copy(io.Discard, resp.Body)
-		_ = resp.Body.Close()
-		if resp.StatusCode == http.StatusOK {
-			t.Logf("%s %s ended with %v", method, path, err)
-			return
-		}
-		if resp.StatusCode != http.StatusUnauthorized || lifetime > time.Minute {
-			t.Fatalf("%s %s: %d", method, path, resp.StatusCode)
-		}
+	began := time.Now()
+	r, err := http.NewRequestWithContext(t.Context(), method, s.url+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+i.Token("somebody", map[string]any{"exp": began.Add(time.Minute).Unix()}))
+	resp, err := s.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	_ = resp.Body.Close()
+	took := time.Since(began)
+	t.Logf("%s %s ended with %v after %s", method, path, err, took)
+	if resp.StatusCode != http.StatusOK || took < 59*time.Second || took > 61*time.Second {
+		t.Errorf("%s %s: %d, and it ended after %s", method, path, resp.StatusCode, took)
 	}
 }
 
 // TestAStreamEndsWithItsToken: a watch, an invocation, a log.
 func TestAStreamEndsWithItsToken(t *testing.T) {
-	i := issuer.New(t, "")
-	schemes := bearers(t, i)
-	src := newSource()
-	f := src.fake()
-	f.before = func(ctx context.Context) {
-		f.run = func(req runs.Request) (*runs.Answer, error) {
-			from, to := io.Pipe()
-			context.AfterFunc(ctx, func() { _ = to.CloseWithError(context.Cause(ctx)) })
-			return answering(200, nil, from, -1)(req)
+	synctest.Test(t, func(t *testing.T) {
+		n := wire.ForTest(t)
+		i := issuer.Serve(t, n.Host("issuer").MustListen(t), "")
+		schemes := bearers(t, i, n.Host("api").Transport(nil))
+		src := newSource()
+		f := src.fake()
+		f.before = func(ctx context.Context) {
+			f.run = func(req runs.Request) (*runs.Answer, error) {
+				from, to := io.Pipe()
+				context.AfterFunc(ctx, func() { _ = to.CloseWithError(context.Cause(ctx)) })
+				return answering(200, nil, from, -1)(req)
+			}
 		}
-	}
-	s := serve(t, server.ServeConfig{Handler: newServer(t, f, func(cfg *server.Config) { cfg.Authenticator = schemes }).Handler()})
-	untilItEnds(t, s, i, "GET", "/system/replicas/a?watch=true")
-	untilItEnds(t, s, i, "POST", "/run/a")
-	untilItEnds(t, s, i, "GET", "/system/logs/a/j")
+		s := serveOn(t, n, server.ServeConfig{Handler: newServer(t, f, func(cfg *server.Config) { cfg.Authenticator = schemes }).Handler()})
+		untilItEnds(t, s, i, "GET", "/system/replicas/a?watch=true")
+		untilItEnds(t, s, i, "POST", "/run/a")
+		untilItEnds(t, s, i, "GET", "/system/logs/a/j")
+	})
 }
 
 // TestAWatchOfARevokedTokenEnds, and goes on while the state of the token cannot be read.

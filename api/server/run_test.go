@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -46,77 +47,79 @@ func TestRunPassesWhatBelongsToTheBody(t *testing.T) {
 }
 
 func TestRunRefusesABodyThatIsTooLarge(t *testing.T) {
-	f := &fake{run: func(req runs.Request) (*runs.Answer, error) {
-		_, err := io.Copy(io.Discard, req.Body)
-		return nil, &fault.Error{Code: fault.CodeUnknownOutcome, Message: "it broke off", Cause: err}
-	}}
-	address := relayServer(t, f)
-	send := func(length int64) int {
-		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+address+"/run/grayify", io.LimitReader(zeros{}, 65<<20))
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{run: func(req runs.Request) (*runs.Answer, error) {
+			_, err := io.Copy(io.Discard, req.Body)
+			return nil, &fault.Error{Code: fault.CodeUnknownOutcome, Message: "it broke off", Cause: err}
+		}}
+		c := relayServer(t, f)
+		send := func(length int64) int {
+			t.Helper()
+			req, err := http.NewRequestWithContext(t.Context(), "POST", c.url+"/run/grayify", io.LimitReader(zeros{}, 65<<20))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.SetBasicAuth(user, password)
+			req.ContentLength = length
+			resp, err := c.http.Do(req)
+			if err != nil {
+				return 413 // the server closed the connection while the client was still sending
+			}
+			defer resp.Body.Close()
+			return resp.StatusCode
 		}
-		req.SetBasicAuth(user, password)
-		req.ContentLength = length
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return 413 // the server closed the connection while the client was still sending
+		if got := send(-1); got != 413 {
+			t.Errorf("without a length: %d", got)
 		}
-		defer resp.Body.Close()
-		return resp.StatusCode
-	}
-	if got := send(-1); got != 413 {
-		t.Errorf("without a length: %d", got)
-	}
-	if f.count() != 1 {
-		t.Errorf("asked %d times", f.count())
-	}
-	if got := send(65 << 20); got != 413 {
-		t.Errorf("with a length: %d", got)
-	}
-	if f.count() != 1 {
-		t.Errorf("a body that says how long it is was asked about")
-	}
-	http.DefaultClient.CloseIdleConnections()
+		if f.count() != 1 {
+			t.Errorf("asked %d times", f.count())
+		}
+		if got := send(65 << 20); got != 413 {
+			t.Errorf("with a length: %d", got)
+		}
+		if f.count() != 1 {
+			t.Errorf("a body that says how long it is was asked about")
+		}
+	})
 }
 
 // The answer may be there before the body was read, or has come: the transport still reads the
 // body then, and must not be in the way of the connection's next request.
 func TestABodyThatIsStillReadWhenTheAnswerIsThere(t *testing.T) {
-	ended := make(chan struct{}, 1)
 	for name, body := range map[string]func() (io.Reader, func()){
 		"it never comes":  func() (io.Reader, func()) { r, w := io.Pipe(); return r, func() { _ = w.Close() } },
 		"it was not read": func() (io.Reader, func()) { return strings.NewReader("a question"), func() {} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &fake{run: func(req runs.Request) (*runs.Answer, error) {
-				go func() {
-					_, _ = io.Copy(io.Discard, req.Body)
-					ended <- struct{}{}
-				}()
-				return answering(200, nil, strings.NewReader("early"), 5)(req)
-			}}
-			address := relayServer(t, f)
-			for range 3 {
-				from, done := body()
-				req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+address+"/run/grayify", from)
-				if err != nil {
-					t.Fatal(err)
+			synctest.Test(t, func(t *testing.T) {
+				ended := make(chan struct{}, 1)
+				f := &fake{run: func(req runs.Request) (*runs.Answer, error) {
+					go func() {
+						_, _ = io.Copy(io.Discard, req.Body)
+						ended <- struct{}{}
+					}()
+					return answering(200, nil, strings.NewReader("early"), 5)(req)
+				}}
+				c := relayServer(t, f)
+				for range 3 {
+					from, done := body()
+					req, err := http.NewRequestWithContext(t.Context(), "POST", c.url+"/run/grayify", from)
+					if err != nil {
+						t.Fatal(err)
+					}
+					req.SetBasicAuth(user, password)
+					resp, err := c.http.Do(req)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if text, err := io.ReadAll(resp.Body); err != nil || string(text) != "early" {
+						t.Errorf("%q %v", text, err)
+					}
+					_ = resp.Body.Close()
+					<-ended // though nothing more comes
+					done()
 				}
-				req.SetBasicAuth(user, password)
-				resp, err := http.DefaultClient.Do(req)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if text, err := io.ReadAll(resp.Body); err != nil || string(text) != "early" {
-					t.Errorf("%q %v", text, err)
-				}
-				_ = resp.Body.Close()
-				<-ended // though nothing more comes
-				done()
-			}
-			http.DefaultClient.CloseIdleConnections()
+			})
 		})
 	}
 }
@@ -141,24 +144,25 @@ func TestABrokenAnswerBreaksTheConnection(t *testing.T) {
 		"it is endless": zeros{},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &fake{run: answering(200, http.Header{"Content-Type": {"text/plain"}}, body, -1)}
-			address := relayServer(t, f)
-			req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+address+"/system/logs/grayify/job-1", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.SetBasicAuth(user, password)
-			resp, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer resp.Body.Close()
-			if n, err := io.Copy(io.Discard, resp.Body); err == nil {
-				t.Errorf("%d bytes, and that was taken for all", n)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				f := &fake{run: answering(200, http.Header{"Content-Type": {"text/plain"}}, body, -1)}
+				c := relayServer(t, f)
+				req, err := http.NewRequestWithContext(t.Context(), "GET", c.url+"/system/logs/grayify/job-1", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.SetBasicAuth(user, password)
+				resp, err := c.http.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer resp.Body.Close()
+				if n, err := io.Copy(io.Discard, resp.Body); err == nil {
+					t.Errorf("%d bytes, and that was taken for all", n)
+				}
+			})
 		})
 	}
-	http.DefaultClient.CloseIdleConnections()
 }
 
 type broken struct{}

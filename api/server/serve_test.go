@@ -13,16 +13,19 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/server"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/internal/handshake"
+	"github.com/oscarfed/oscarfed/test/wire"
 )
 
-// serving is a Serve that runs on a free port.
+// serving is a Serve that runs on a network in memory.
 type serving struct {
+	net    *wire.Network
 	url    string
 	client *http.Client
 	stop   context.CancelFunc
@@ -33,11 +36,12 @@ type serving struct {
 
 func serve(t *testing.T, cfg server.ServeConfig) *serving {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg.Listen = listener
+	return serveOn(t, wire.ForTest(t), cfg)
+}
+
+func serveOn(t *testing.T, network *wire.Network, cfg server.ServeConfig) *serving {
+	t.Helper()
+	cfg.Listen = network.Host("api").MustListen(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	trusted := x509.NewCertPool()
 	if cfg.TLS != nil {
@@ -47,8 +51,9 @@ func serve(t *testing.T, cfg server.ServeConfig) *serving {
 		}
 		trusted.AddCert(own)
 	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true}
-	s := &serving{url: "http://" + listener.Addr().String(), client: &http.Client{Transport: transport}, stop: cancel, done: make(chan struct{})}
+	transport := network.Host("client").Transport(&tls.Config{RootCAs: trusted, ServerName: "example.com", MinVersion: tls.VersionTLS12}) // as httptest's certificate has it
+	transport.ForceAttemptHTTP2 = true
+	s := &serving{net: network, url: "http://" + cfg.Listen.Addr().String(), client: &http.Client{Transport: transport}, stop: cancel, done: make(chan struct{})}
 	if cfg.TLS != nil {
 		s.url = strings.Replace(s.url, "http", "https", 1)
 	}
@@ -119,64 +124,70 @@ func blocking() (f *fake, entered chan struct{}, release chan struct{}, ended ch
 }
 
 func TestServeLetsRequestsFinish(t *testing.T) {
-	f, entered, release, _ := blocking()
-	srv := newServer(t, f)
-	draining := make(chan struct{})
-	s := serve(t, server.ServeConfig{Handler: srv.Handler(), OnDrain: func() { srv.Drain(); close(draining) }})
-	answer := s.start(t.Context(), strings.NewReader(service))
-	<-entered
-	s.stop()
-	<-draining
-	select {
-	case <-s.done:
-		t.Fatalf("Serve returned %v while a request was in flight", s.err)
-	case got := <-answer:
-		t.Fatalf("answered %+v before its time", got)
-	default:
-	}
-	close(release)
-	if got := <-answer; got.err != nil || got.status != 201 {
-		t.Errorf("got %+v", got)
-	}
-	<-s.done
-	if _, err := s.post(t.Context(), strings.NewReader(service)); err == nil {
-		t.Error("a request was answered after the end")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f, entered, release, _ := blocking()
+		srv := newServer(t, f)
+		draining := make(chan struct{})
+		s := serve(t, server.ServeConfig{Handler: srv.Handler(), OnDrain: func() { srv.Drain(); close(draining) }})
+		answer := s.start(t.Context(), strings.NewReader(service))
+		<-entered
+		s.stop()
+		<-draining
+		select {
+		case <-s.done:
+			t.Fatalf("Serve returned %v while a request was in flight", s.err)
+		case got := <-answer:
+			t.Fatalf("answered %+v before its time", got)
+		default:
+		}
+		close(release)
+		if got := <-answer; got.err != nil || got.status != 201 {
+			t.Errorf("got %+v", got)
+		}
+		<-s.done
+		if _, err := s.post(t.Context(), strings.NewReader(service)); err == nil {
+			t.Error("a request was answered after the end")
+		}
+	})
 }
 
 // What waits for an outcome longer than the drain is cut off; its use case learns
 // why.
 func TestServeCutsOffAfterTheDrain(t *testing.T) {
-	f, entered, _, ended := blocking()
-	s := serve(t, server.ServeConfig{Handler: newServer(t, f).Handler(), Drain: time.Millisecond})
-	answer := s.start(t.Context(), strings.NewReader(service))
-	<-entered
-	s.stop()
-	if err := <-ended; err == nil || err.Error() != "the control plane is stopping" {
-		t.Errorf("the use case ended with %v", err)
-	}
-	<-answer
+	synctest.Test(t, func(t *testing.T) {
+		f, entered, _, ended := blocking()
+		s := serve(t, server.ServeConfig{Handler: newServer(t, f).Handler(), Drain: time.Minute})
+		answer := s.start(t.Context(), strings.NewReader(service))
+		<-entered
+		s.stop()
+		if err := <-ended; err == nil || err.Error() != "the control plane is stopping" {
+			t.Errorf("the use case ended with %v", err)
+		}
+		<-answer
+	})
 }
 
 func TestServeTLS(t *testing.T) {
 	donor := httptest.NewTLSServer(nil) // for its certificate
 	defer donor.Close()
-	s := serve(t, server.ServeConfig{
-		Handler: newServer(t, &fake{health: gate.Health{OK: true}}).Handler(),
-		TLS:     &tls.Config{Certificates: donor.TLS.Certificates, MinVersion: tls.VersionTLS12},
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, server.ServeConfig{
+			Handler: newServer(t, &fake{health: gate.Health{OK: true}}).Handler(),
+			TLS:     &tls.Config{Certificates: donor.TLS.Certificates, MinVersion: tls.VersionTLS12},
+		})
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/health", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := s.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if got := bodyOf(t, resp); got != "Ok" || resp.ProtoMajor != 2 {
+			t.Errorf("got %q over %s", got, resp.Proto)
+		}
 	})
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/health", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := s.client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if got := bodyOf(t, resp); got != "Ok" || resp.ProtoMajor != 2 {
-		t.Errorf("got %q over %s", got, resp.Proto)
-	}
 }
 
 func TestServeTellsOfABrokenListener(t *testing.T) {
@@ -196,59 +207,65 @@ func (l brokenListener) Addr() net.Addr            { return &net.TCPAddr{} }
 // A creation waits longer than a request may take to come in: the second caller's
 // slow body is given up after that time, which began later than the first one's.
 func TestWaitIsLongerThanTheReadTimeout(t *testing.T) {
-	f, entered, release, ended := blocking()
-	s := serve(t, server.ServeConfig{Handler: newServer(t, f).Handler(), ReadTimeout: 50 * time.Millisecond})
-	first := s.start(t.Context(), strings.NewReader(service))
-	<-entered
+	synctest.Test(t, func(t *testing.T) {
+		f, entered, release, ended := blocking()
+		s := serve(t, server.ServeConfig{Handler: newServer(t, f).Handler()})
+		first := s.start(t.Context(), strings.NewReader(service))
+		<-entered
 
-	slow, feed := io.Pipe()
-	var sending sync.WaitGroup
-	sending.Go(func() { _, _ = feed.Write([]byte(`{"name":`)) }) // and then nothing
-	second := <-s.start(t.Context(), slow)
-	_ = slow.Close()
-	sending.Wait()
-	if second.err == nil && second.status != 400 {
-		t.Errorf("a body that never ends: %+v", second)
-	}
+		slow, feed := io.Pipe()
+		var sending sync.WaitGroup
+		sending.Go(func() { _, _ = feed.Write([]byte(`{"name":`)) }) // and then nothing
+		second := <-s.start(t.Context(), slow)
+		_ = slow.Close()
+		sending.Wait()
+		if second.err == nil && second.status != 400 {
+			t.Errorf("a body that never ends: %+v", second)
+		}
 
-	close(release)
-	if err := <-ended; err != nil {
-		t.Errorf("the first creation was cancelled: %v", err)
-	}
-	if got := <-first; got.err != nil || got.status != 201 {
-		t.Errorf("the first creation: %+v", got)
-	}
+		close(release)
+		if err := <-ended; err != nil {
+			t.Errorf("the first creation was cancelled: %v", err)
+		}
+		if got := <-first; got.err != nil || got.status != 201 {
+			t.Errorf("the first creation: %+v", got)
+		}
+	})
 }
 
 // A caller that goes away ends the use case.
 func TestCallerGoesAway(t *testing.T) {
-	f, entered, _, ended := blocking()
-	s := serve(t, server.ServeConfig{Handler: newServer(t, f).Handler()})
-	ctx, cancel := context.WithCancel(t.Context())
-	answer := s.start(ctx, strings.NewReader(service))
-	<-entered
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("ended with %v", err)
-	}
-	<-answer
+	synctest.Test(t, func(t *testing.T) {
+		f, entered, _, ended := blocking()
+		s := serve(t, server.ServeConfig{Handler: newServer(t, f).Handler()})
+		ctx, cancel := context.WithCancel(t.Context())
+		answer := s.start(ctx, strings.NewReader(service))
+		<-entered
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("ended with %v", err)
+		}
+		<-answer
+	})
 }
 
 func TestHeadersAreLimited(t *testing.T) {
-	s := serve(t, server.ServeConfig{Handler: newServer(t, &fake{}).Handler()})
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/health", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("X-Large", strings.Repeat("x", 128<<10))
-	resp, err := s.client.Do(r)
-	if err != nil {
-		return // the connection was closed on us
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
-		t.Errorf("answered %d", resp.StatusCode)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, server.ServeConfig{Handler: newServer(t, &fake{}).Handler()})
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/health", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Large", strings.Repeat("x", 128<<10))
+		resp, err := s.client.Do(r)
+		if err != nil {
+			return // the connection was closed on us
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+			t.Errorf("answered %d", resp.StatusCode)
+		}
+	})
 }
 
 func TestExposed(t *testing.T) {
@@ -266,24 +283,26 @@ func TestExposed(t *testing.T) {
 
 // Connections that send no request are bounded, and so is their time.
 func TestConnectionsWithoutARequestAreBounded(t *testing.T) {
-	silent := func(s *serving) net.Conn {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		silent := func(s *serving) net.Conn {
+			conn, err := s.net.Host("client").DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			return conn
 		}
-		t.Cleanup(func() { _ = conn.Close() })
-		return conn
-	}
-	ended := func(conn net.Conn) {
-		if err := conn.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
-			t.Fatal(err)
+		ended := func(conn net.Conn) {
+			if err := conn.SetReadDeadline(time.Now().Add(10 * time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, conn); err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Error("the connection stands")
+			}
 		}
-		if _, err := io.Copy(io.Discard, conn); err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Error("the connection stands")
-		}
-	}
-	full := serve(t, server.ServeConfig{Handler: http.NotFoundHandler(), Handshakes: handshake.Limits{Total: 1, Timeout: time.Hour}})
-	silent(full)
-	ended(silent(full))
-	ended(silent(serve(t, server.ServeConfig{Handler: http.NotFoundHandler(), Handshakes: handshake.Limits{Timeout: time.Second}})))
+		full := serve(t, server.ServeConfig{Handler: http.NotFoundHandler(), Handshakes: handshake.Limits{Total: 1, Timeout: time.Hour}})
+		silent(full)
+		ended(silent(full))
+		ended(silent(serve(t, server.ServeConfig{Handler: http.NotFoundHandler()})))
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -55,52 +56,69 @@ func TestServeEndsWatches(t *testing.T) {
 	defer donor.Close()
 	for _, proto := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		t.Run(proto, func(t *testing.T) {
-			src := newSource()
-			srv := newServer(t, src.fake())
-			cfg := server.ServeConfig{Handler: srv.Handler(), OnDrain: srv.Drain, Drain: time.Hour}
-			if proto == "HTTP/2.0" {
-				cfg.TLS = donor.TLS.Clone()
-				cfg.TLS.NextProtos = []string{"h2"}
-			}
-			s := serve(t, cfg)
-			resp := s.stream(t, "/system/replicas/a?watch=true")
-			defer resp.Body.Close()
-			if resp.Proto != proto {
-				t.Fatalf("over %s", resp.Proto)
-			}
-			src.views <- viewAt(9, "ready")
-			event := make([]byte, len(eventOf(t, 9, "ready")))
-			if _, err := io.ReadFull(resp.Body, event); err != nil || string(event) != eventOf(t, 9, "ready") {
-				t.Errorf("got %q, %v", event, err)
-			}
-			s.stop()
-			if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) != 0 {
-				t.Errorf("got %q, %v", rest, err)
-			}
-			<-s.done
+			synctest.Test(t, func(t *testing.T) {
+				src := newSource()
+				srv := newServer(t, src.fake())
+				cfg := server.ServeConfig{Handler: srv.Handler(), OnDrain: srv.Drain, Drain: time.Hour}
+				if proto == "HTTP/2.0" {
+					cfg.TLS = donor.TLS.Clone()
+					cfg.TLS.NextProtos = []string{"h2"}
+				}
+				s := serve(t, cfg)
+				resp := s.stream(t, "/system/replicas/a?watch=true")
+				defer resp.Body.Close()
+				if resp.Proto != proto {
+					t.Fatalf("over %s", resp.Proto)
+				}
+				src.views <- viewAt(9, "ready")
+				event := make([]byte, len(eventOf(t, 9, "ready")))
+				if _, err := io.ReadFull(resp.Body, event); err != nil || string(event) != eventOf(t, 9, "ready") {
+					t.Errorf("got %q, %v", event, err)
+				}
+				s.stop()
+				if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) != 0 {
+					t.Errorf("got %q, %v", rest, err)
+				}
+				<-s.done
+			})
 		})
 	}
 }
 
 // A watch outlives the time that the server gives to reading a request.
 func TestAWatchOutlivesTheReadTimeout(t *testing.T) {
-	src := newSource()
-	s := serve(t, server.ServeConfig{Handler: newServer(t, src.fake()).Handler(), ReadTimeout: 20 * time.Millisecond, Drain: time.Millisecond})
-	watch := s.stream(t, "/system/replicas/a?watch=true")
-	defer watch.Body.Close()
-	// Another request, begun later, has run into that time.
-	slow, feed := io.Pipe()
-	var sending sync.WaitGroup
-	sending.Go(func() { _, _ = feed.Write([]byte(`{"name":`)) })
-	if status, err := s.post(t.Context(), slow); err == nil && status != 400 {
-		t.Errorf("a body that never ends: %d", status)
-	}
-	_ = slow.Close()
-	sending.Wait()
-	src.views <- viewAt(9, "ready")
-	event := make([]byte, len(eventOf(t, 9, "ready")))
-	if _, err := io.ReadFull(watch.Body, event); err != nil || string(event) != eventOf(t, 9, "ready") {
-		t.Errorf("got %q, %v", event, err)
+	synctest.Test(t, func(t *testing.T) {
+		src := newSource()
+		s := serve(t, server.ServeConfig{Handler: newServer(t, src.fake()).Handler()})
+		watch := s.stream(t, "/system/replicas/a?watch=true")
+		defer watch.Body.Close()
+		// Another request, begun later, has run into that time.
+		slow, feed := io.Pipe()
+		var sending sync.WaitGroup
+		sending.Go(func() { _, _ = feed.Write([]byte(`{"name":`)) })
+		if status, err := s.post(t.Context(), slow); err == nil && status != 400 {
+			t.Errorf("a body that never ends: %d", status)
+		}
+		_ = slow.Close()
+		sending.Wait()
+		src.views <- viewAt(9, "ready")
+		if text := reads(t, watch.Body, eventOf(t, 9, "ready")); strings.ReplaceAll(text, ": ping\n\n", "") != "" {
+			t.Errorf("before the event came %q", text)
+		}
+	})
+}
+
+// reads reads until what is wanted has come, and answers what came before it.
+func reads(t *testing.T, from io.Reader, wanted string) (before string) {
+	t.Helper()
+	var text []byte
+	for buf := make([]byte, 1); ; {
+		if _, err := io.ReadFull(from, buf); err != nil {
+			t.Fatalf("%v after %q", err, text)
+		}
+		if text = append(text, buf...); strings.HasSuffix(string(text), wanted) {
+			return strings.TrimSuffix(string(text), wanted)
+		}
 	}
 }
 

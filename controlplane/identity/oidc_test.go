@@ -13,10 +13,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/test/issuer"
+	"github.com/oscarfed/oscarfed/test/wire"
 )
 
 // start runs an authenticator until the test ends.
@@ -181,61 +183,57 @@ func TestOIDCGroupsAsOSCARReadsThem(t *testing.T) {
 // An issuer that is down stops neither the start nor the others; its tokens are not
 // refused but cannot be checked, and are when it is back.
 func TestOIDCIssuerDown(t *testing.T) {
-	up, down := issuer.New(t, ""), issuer.New(t, "/down")
-	down.Answer(http.StatusServiceUnavailable)
-	o := start(t, identity.OIDCConfig{Issuers: []string{down.URL, up.URL}})
-	known(t, o, up)
-	header := "Bearer " + down.Token("somebody", nil)
-	if _, err := o.Authenticate(request(header)); err == nil || errors.Is(err, identity.ErrUnauthenticated) {
-		t.Fatalf("got %v; want an error that does not blame the caller", err)
-	}
-	down.Answer(0)
-	known(t, o, down)
+	synctest.Test(t, func(t *testing.T) {
+		n := wire.ForTest(t)
+		up, down := issuer.Serve(t, n.Host("up").MustListen(t), ""), issuer.Serve(t, n.Host("down").MustListen(t), "/down")
+		down.Answer(http.StatusServiceUnavailable)
+		o := start(t, identity.OIDCConfig{Issuers: []string{down.URL, up.URL}, Transport: n.Host("api").Transport(nil)})
+		known(t, o, up)
+		header := "Bearer " + down.Token("somebody", nil)
+		if _, err := o.Authenticate(request(header)); err == nil || errors.Is(err, identity.ErrUnauthenticated) {
+			t.Fatalf("got %v; want an error that does not blame the caller", err)
+		}
+		down.Answer(0)
+		known(t, o, down)
 
-	// Later its userinfo fails: who was checked before is known, others have to wait.
-	if _, err := o.Authenticate(request(header)); err != nil {
-		t.Fatal(err)
-	}
-	down.Answer(http.StatusBadGateway)
-	if _, err := o.Authenticate(request(header)); err != nil {
-		t.Fatalf("a token that was checked before: %v", err)
-	}
-	if _, err := o.Authenticate(request("Bearer " + down.Token("somebody", nil))); err == nil || errors.Is(err, identity.ErrUnauthenticated) {
-		t.Fatalf("got %v; want an error that does not blame the caller", err)
-	}
+		// Later its userinfo fails: who was checked before is known, others have to wait.
+		if _, err := o.Authenticate(request(header)); err != nil {
+			t.Fatal(err)
+		}
+		down.Answer(http.StatusBadGateway)
+		if _, err := o.Authenticate(request(header)); err != nil {
+			t.Fatalf("a token that was checked before: %v", err)
+		}
+		if _, err := o.Authenticate(request("Bearer " + down.Token("somebody", nil))); err == nil || errors.Is(err, identity.ErrUnauthenticated) {
+			t.Fatalf("got %v; want an error that does not blame the caller", err)
+		}
+	})
 }
 
 // What was found about a token holds until it expires, and not longer.
 func TestOIDCAsksOncePerToken(t *testing.T) {
-	i := issuer.New(t, "")
-	var mu sync.Mutex
-	now := time.Now()
-	o := start(t, identity.OIDCConfig{Issuers: []string{i.URL}, Now: func() time.Time {
-		mu.Lock()
-		defer mu.Unlock()
-		return now
-	}})
-	known(t, o, i)
-	before := i.Calls("/userinfo")
-	header := "Bearer " + i.Token("somebody", nil)
-	var wg sync.WaitGroup
-	for range 50 {
-		wg.Go(func() {
-			if _, err := o.Authenticate(request(header)); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	if asked := i.Calls("/userinfo") - before; asked != 1 {
-		t.Errorf("userinfo was asked %d times", asked)
-	}
-	mu.Lock()
-	now = now.Add(2 * time.Hour)
-	mu.Unlock()
-	if _, err := o.Authenticate(request(header)); !errors.Is(err, identity.ErrUnauthenticated) {
-		t.Errorf("an expired token from memory: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		o, i := inMemory(t, identity.OIDCConfig{})
+		known(t, o, i)
+		before := i.Calls("/userinfo")
+		header := "Bearer " + i.Token("somebody", nil)
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() {
+				if _, err := o.Authenticate(request(header)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if asked := i.Calls("/userinfo") - before; asked != 1 {
+			t.Errorf("userinfo was asked %d times", asked)
+		}
+		<-time.After(2 * time.Hour)
+		if _, err := o.Authenticate(request(header)); !errors.Is(err, identity.ErrUnauthenticated) {
+			t.Errorf("an expired token from memory: %v", err)
+		}
+	})
 }
 
 // The issuer's new keys are found when a token names one, and made-up key ids do

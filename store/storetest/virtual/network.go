@@ -2,17 +2,12 @@ package virtual
 
 import (
 	"testing"
-	"time"
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/storetest"
 	"github.com/oscarfed/oscarfed/test/wire"
 )
-
-// hop is how long bytes take from one host of a Network to another. Without it a question, its
-// answer and what follows would happen at the same instant of virtual time.
-const hop = 200 * time.Microsecond
 
 // Network is a network in memory with an etcd server on it.
 type Network struct {
@@ -24,18 +19,8 @@ type Network struct {
 // the test closes both.
 func NewNetwork(t testing.TB, cfg embedded.Config) *Network {
 	t.Helper()
-	n := &Network{Network: wire.New(1)}
-	n.AddRule("*", "*", wire.Rule{Delay: hop})
-	t.Cleanup(func() {
-		if err := n.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	l, err := n.Host("etcd").Listen(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.Etcd = Start(t, l, cfg)
+	n := &Network{Network: wire.ForTest(t)}
+	n.Etcd = Start(t, n.Host("etcd").MustListen(t), cfg)
 	return n
 }
 
