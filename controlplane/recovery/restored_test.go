@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,13 +20,14 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 )
 
 // newController makes a controller over an empty store. It sees nothing of what is written
 // unless its mirror runs.
 func newController(t *testing.T) (*Controller, *store.Store) {
 	t.Helper()
-	st, log := storetest.New(t), storetest.Logger(t)
+	st, log := virtual.Open(t), storetest.Logger(t)
 	identity, err := seal.Generate()
 	if err != nil {
 		t.Fatal(err)
@@ -65,100 +67,102 @@ func write(t *testing.T, st *store.Store, records map[string]any) {
 // TestAnInstanceThatLagsDoesNotSayThatNothingWasChanged: it was committed, and the caller's
 // time ended before this instance saw it.
 func TestAnInstanceThatLagsDoesNotSayThatNothingWasChanged(t *testing.T) {
-	c, st := newController(t)
-	tombstone := record.Desired{V: record.Version, Intent: record.IntentDelete, UID: "u", Federation: "f"}
-	write(t, st, map[string]any{
-		record.FederationKey("f"):             record.Federation{V: record.Version, UID: "f", Phase: record.PhaseDeleting},
-		record.DesiredServiceKey("a", "gone"): tombstone,
-	})
-	d := &difference{Difference: v1.Difference{ClusterID: "a", ServiceName: "gone", UID: "u", Federation: "f"}}
-	for name, write := range map[string]func(context.Context) error{
-		"a question to a cluster": func(ctx context.Context) error { return c.ask(ctx, ResolveRequest{}, d) },
-		"a deletion that is insisted on": func(ctx context.Context) error {
-			return c.insistOnEnd(ctx, ResolveRequest{RequestID: "r"}, d, &record.Branch{Epoch: "e", Generation: 2})
-		},
-		"the tombstone of what is foreign": func(ctx context.Context) error {
-			return c.writeOrphan(ctx, orphanStep{cluster: "a", service: "other", put: &tombstone,
-				deleted: view.Versioned[record.Deleted]{Rec: &record.Deleted{V: record.Version, UID: "o", Federation: "g"}}})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, st := newController(t)
+		tombstone := record.Desired{V: record.Version, Intent: record.IntentDelete, UID: "u", Federation: "f"}
+		write(t, st, map[string]any{
+			record.FederationKey("f"):             record.Federation{V: record.Version, UID: "f", Phase: record.PhaseDeleting},
+			record.DesiredServiceKey("a", "gone"): tombstone,
+		})
+		d := &difference{Difference: v1.Difference{ClusterID: "a", ServiceName: "gone", UID: "u", Federation: "f"}}
+		for name, write := range map[string]func(context.Context) error{
+			"a question to a cluster": func(ctx context.Context) error { return c.ask(ctx, ResolveRequest{}, d) },
+			"a deletion that is insisted on": func(ctx context.Context) error {
+				return c.insistOnEnd(ctx, ResolveRequest{RequestID: "r"}, d, &record.Branch{Epoch: "e", Generation: 2})
+			},
+			"the tombstone of what is foreign": func(ctx context.Context) error {
+				return c.writeOrphan(ctx, orphanStep{cluster: "a", service: "other", put: &tombstone,
+					deleted: view.Versioned[record.Deleted]{Rec: &record.Deleted{V: record.Version, UID: "o", Federation: "g"}}})
+			},
+		} {
 			err := fault.Crossing(storetest.CancelAfterCommit(t, st, write))
 			if e, ok := errors.AsType[*fault.Error](err); !ok || e.Code != fault.CodeUnknownOutcome {
-				t.Errorf("it is told as: %v", err)
+				t.Errorf("%s is told as: %v", name, err)
 			}
-		})
-	}
+		}
+	})
 }
 
 // TestARestoreIsOneEpochHoweverManyHaveSeenIt: several instances see that the store was
 // restored. One begins an epoch; the suspicions of the others are older than that, and are
 // settled by it.
 func TestARestoreIsOneEpochHoweverManyHaveSeenIt(t *testing.T) {
-	c, st := newController(t)
-	first := record.NewUID()
-	write(t, st, map[string]any{record.MetaKey: record.Meta{V: record.Version, Schema: 1, ControlPlane: record.NewUID(), Epoch: first}})
-	ctx, cancel := context.WithCancel(t.Context())
-	running, ctx := errgroup.WithContext(ctx)
-	running.Go(func() error { return c.state.Mirror.Run(ctx) })
-	<-c.state.Mirror.Synced()
-	c.state.Refresh()
-	running.Go(func() error { return c.state.Run(ctx) })
-	running.Go(func() error { return c.Run(ctx) })
-	defer func() {
-		cancel()
-		if err := running.Wait(); !errors.Is(err, context.Canceled) {
-			t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		c, st := newController(t)
+		first := record.NewUID()
+		write(t, st, map[string]any{record.MetaKey: record.Meta{V: record.Version, Schema: 1, ControlPlane: record.NewUID(), Epoch: first}})
+		ctx, cancel := context.WithCancel(t.Context())
+		running, ctx := errgroup.WithContext(ctx)
+		running.Go(func() error { return c.state.Mirror.Run(ctx) })
+		<-c.state.Mirror.Synced()
+		c.state.Refresh()
+		running.Go(func() error { return c.state.Run(ctx) })
+		running.Go(func() error { return c.Run(ctx) })
+		defer func() {
+			cancel()
+			if err := running.Wait(); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}()
+		within := time.After(5 * time.Minute)
+		epochs := func() []string {
+			t.Helper()
+			meta, err := readMeta(ctx, st)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return append(meta.Epochs, meta.Epoch)
 		}
-	}()
-	within := time.After(5 * time.Minute)
-	epochs := func() []string {
-		t.Helper()
-		meta, err := readMeta(ctx, st)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return append(meta.Epochs, meta.Epoch)
-	}
-	settle := func(found suspicion) {
-		t.Helper()
-		c.gate.Suspect()
-		c.suspicions <- found
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for c.gate.Unverified() {
-			select {
-			case <-tick.C:
-			case <-within:
-				t.Fatal("the suspicion stays")
+		settle := func(found suspicion) {
+			t.Helper()
+			c.gate.Suspect()
+			c.suspicions <- found
+			tick := time.NewTicker(5 * time.Millisecond)
+			defer tick.Stop()
+			for c.gate.Unverified() {
+				select {
+				case <-tick.C:
+				case <-within:
+					t.Fatal("the suspicion stays")
+				}
 			}
 		}
-	}
 
-	if _, err := renew(ctx, st, first, time.Now()); err != nil { // another instance
-		t.Fatal(err)
-	}
-	settle(suspicion{"it does not have revision 100", first})
-	if now := epochs(); len(now) != 2 {
-		t.Errorf("a suspicion that another instance had settled has left the epochs %v", now)
-	}
-	settle(suspicion{"it does not have revision 200", epochs()[1]})
-	if now := epochs(); len(now) != 3 {
-		t.Errorf("a suspicion of the present epoch has left the epochs %v", now)
-	}
-	// The backup was older than an earlier restore, of which all instances know.
-	for range 3 {
-		settle(suspicion{"it does not have epoch e", "e"})
-	}
-	if now := epochs(); len(now) != 5 || now[2] != "e" {
-		t.Errorf("suspicions of a lost epoch have left the epochs %v", now)
-	}
-	var epoch string
-	if err := c.state.Wait(ctx, c.state.Mirror.Revision()); err != nil {
-		t.Fatal(err)
-	}
-	c.state.Read(func(v *view.View) { epoch = v.Meta.Epoch })
-	if epoch != epochs()[4] {
-		t.Errorf("the instance goes on in epoch %q", epoch)
-	}
+		if _, err := renew(ctx, st, first, time.Now()); err != nil { // another instance
+			t.Fatal(err)
+		}
+		settle(suspicion{"it does not have revision 100", first})
+		if now := epochs(); len(now) != 2 {
+			t.Errorf("a suspicion that another instance had settled has left the epochs %v", now)
+		}
+		settle(suspicion{"it does not have revision 200", epochs()[1]})
+		if now := epochs(); len(now) != 3 {
+			t.Errorf("a suspicion of the present epoch has left the epochs %v", now)
+		}
+		// The backup was older than an earlier restore, of which all instances know.
+		for range 3 {
+			settle(suspicion{"it does not have epoch e", "e"})
+		}
+		if now := epochs(); len(now) != 5 || now[2] != "e" {
+			t.Errorf("suspicions of a lost epoch have left the epochs %v", now)
+		}
+		var epoch string
+		if err := c.state.Wait(ctx, c.state.Mirror.Revision()); err != nil {
+			t.Fatal(err)
+		}
+		c.state.Read(func(v *view.View) { epoch = v.Meta.Epoch })
+		if epoch != epochs()[4] {
+			t.Errorf("the instance goes on in epoch %q", epoch)
+		}
+	})
 }
