@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -19,6 +20,7 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/relay"
 	dialler "github.com/oscarfed/oscarfed/syncer/relay"
+	"github.com/oscarfed/oscarfed/test/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,19 +28,20 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // front is an API that takes streams over TLS for a hub, without proofs.
 type front struct {
 	*httptest.Server
+	net *wire.Network
 	hub *relay.Hub
 
 	mu    sync.Mutex
 	conns []net.Conn
 }
 
-func newFront(t *testing.T, instance string, ping time.Duration) *front {
+func newFront(t *testing.T, instance string) *front {
 	t.Helper()
-	hub, err := relay.New(relay.Config{Ping: ping})
+	hub, err := relay.New(relay.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &front{hub: hub}
+	f := &front{net: wire.ForTest(t), hub: hub}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /system/relay/challenge", func(w http.ResponseWriter, r *http.Request) {
 		_, there := hub.Peer("c")
@@ -64,7 +67,11 @@ func newFront(t *testing.T, instance string, ping time.Duration) *front {
 		f.mu.Unlock()
 		_ = hub.Serve(r.Context(), relay.Peer{Cluster: "c", UID: "u", Since: time.Now()}, conn)
 	})
-	f.Server = httptest.NewUnstartedServer(mux)
+	l, err := f.net.Host("api").ListenAt(t.Context(), "example.com:443") // as httptest's certificate has it
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Server = &httptest.Server{Listener: l, Config: &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}}
 	f.EnableHTTP2 = true // which the syncer must not take
 	f.StartTLS()
 	t.Cleanup(func() {
@@ -104,16 +111,13 @@ func text(body string) (*http.Response, error) {
 }
 
 // start runs a syncer's end until the test's end.
-func start(t *testing.T, f *front, s site, limits dialler.Limits, ping time.Duration) (stop func()) {
+func start(t *testing.T, f *front, s site, limits dialler.Limits) (stop func()) {
 	t.Helper()
-	pool := pemOf(f)
-	r, err := dialler.New(dialler.Config{
-		ControlPlane: f.URL, CA: pool, Limits: limits, FirstPause: 5 * time.Millisecond, LastPause: 50 * time.Millisecond, Look: 200 * time.Millisecond, Ping: ping,
-	})
+	r, err := dialler.New(dialler.Config{ControlPlane: f.URL, CA: pemOf(f), Limits: limits, Dial: f.net.Host("syncer").DialContext})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -129,10 +133,10 @@ func start(t *testing.T, f *front, s site, limits dialler.Limits, ping time.Dura
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	limit := time.After(time.Minute)
+	limit := time.After(time.Hour)
 	for !ok() {
 		select {
-		case <-time.After(2 * time.Millisecond):
+		case <-time.After(10 * time.Millisecond):
 		case <-limit:
 			t.Fatalf("never: %s", what)
 		}
@@ -155,88 +159,96 @@ func jobs(ctx context.Context, hub *relay.Hub) (string, error) {
 
 // The syncer is told for whom it is asked, and shares what it does at once by that.
 func TestOneAccountDoesNotKeepASyncerBusyForOthers(t *testing.T) {
-	f, wake, entered := newFront(t, "one", time.Minute), make(chan struct{}), make(chan struct{}, 10)
-	start(t, f, site{func(_ context.Context, out dialler.Outgoing) (*http.Response, error) {
-		entered <- struct{}{}
-		<-wake
-		return text("ok")
-	}}, dialler.Limits{Asks: 2}, time.Minute)
-	eventually(t, "a stream", func() bool { _, ok := f.hub.Peer("c"); return ok })
-	as := func(account string) error {
-		r := replica()
-		r.Account = account
-		resp, err := f.hub.Jobs(t.Context(), r, "")
-		if err == nil {
-			_ = resp.Body.Close()
+	synctest.Test(t, func(t *testing.T) {
+		f, wake, entered := newFront(t, "one"), make(chan struct{}), make(chan struct{}, 10)
+		start(t, f, site{func(_ context.Context, out dialler.Outgoing) (*http.Response, error) {
+			entered <- struct{}{}
+			<-wake
+			return text("ok")
+		}}, dialler.Limits{Asks: 2})
+		eventually(t, "a stream", func() bool { _, ok := f.hub.Peer("c"); return ok })
+		as := func(account string) error {
+			r := replica()
+			r.Account = account
+			resp, err := f.hub.Jobs(t.Context(), r, "")
+			if err == nil {
+				_ = resp.Body.Close()
+			}
+			return err
 		}
-		return err
-	}
-	var asleep sync.WaitGroup
-	defer asleep.Wait()
-	defer close(wake)
-	asleep.Go(func() { _ = as("greedy") })
-	<-entered
-	if e, ok := errors.AsType[*relay.Error](as("greedy")); !ok || e.Word != v1.RelayBusy {
-		t.Errorf("one account got both slots: %v", e)
-	}
-	asleep.Go(func() {
-		if err := as("other"); err != nil {
-			t.Errorf("another account: %v", err)
+		var asleep sync.WaitGroup
+		defer asleep.Wait()
+		defer close(wake)
+		asleep.Go(func() { _ = as("greedy") })
+		<-entered
+		if e, ok := errors.AsType[*relay.Error](as("greedy")); !ok || e.Word != v1.RelayBusy {
+			t.Errorf("one account got both slots: %v", e)
 		}
+		asleep.Go(func() {
+			if err := as("other"); err != nil {
+				t.Errorf("another account: %v", err)
+			}
+		})
+		<-entered
 	})
-	<-entered
 }
 
 func TestAStreamThatIsCutComesBack(t *testing.T) {
-	f := newFront(t, "one", 0)
-	stop := start(t, f, site{func(context.Context, dialler.Outgoing) (*http.Response, error) { return text("here") }}, dialler.Limits{}, 0)
-	answers := func() bool { got, err := jobs(t.Context(), f.hub); return err == nil && got == "here" }
-	eventually(t, "an answer", answers)
-	for range 3 {
-		first, _ := f.hub.Peer("c")
-		f.cut()
-		eventually(t, "another stream", func() bool { p, there := f.hub.Peer("c"); return there && p.Since.After(first.Since) })
-		eventually(t, "an answer on it", answers)
-	}
-	stop()
-	eventually(t, "the end of the stream", func() bool { _, there := f.hub.Peer("c"); return !there })
-	if _, err := jobs(t.Context(), f.hub); !errors.Is(err, relay.ErrNoStream) {
-		t.Errorf("without a stream: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFront(t, "one")
+		stop := start(t, f, site{func(context.Context, dialler.Outgoing) (*http.Response, error) { return text("here") }}, dialler.Limits{})
+		answers := func() bool { got, err := jobs(t.Context(), f.hub); return err == nil && got == "here" }
+		eventually(t, "an answer", answers)
+		for range 3 {
+			first, _ := f.hub.Peer("c")
+			f.cut()
+			eventually(t, "another stream", func() bool { p, there := f.hub.Peer("c"); return there && p.Since.After(first.Since) })
+			eventually(t, "an answer on it", answers)
+		}
+		stop()
+		eventually(t, "the end of the stream", func() bool { _, there := f.hub.Peer("c"); return !there })
+		if _, err := jobs(t.Context(), f.hub); !errors.Is(err, relay.ErrNoStream) {
+			t.Errorf("without a stream: %v", err)
+		}
+	})
 }
 
 // What was under way when the connection broke may have been done: it is said so.
 func TestWhatWasUnderWayMayHaveBeenDone(t *testing.T) {
-	f := newFront(t, "one", 0)
-	entered := make(chan struct{}, 1)
-	start(t, f, site{func(ctx context.Context, _ dialler.Outgoing) (*http.Response, error) {
-		entered <- struct{}{}
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}}, dialler.Limits{}, 0)
-	eventually(t, "a stream", func() bool { _, there := f.hub.Peer("c"); return there })
-	go func() {
-		<-entered
-		f.cut()
-	}()
-	_, err := f.hub.Run(t.Context(), replica(), relay.Invocation{Token: "t", Body: http.NoBody})
-	if e, ok := errors.AsType[*relay.Error](err); !ok || !e.Sent {
-		t.Errorf("%v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFront(t, "one")
+		entered := make(chan struct{}, 1)
+		start(t, f, site{func(ctx context.Context, _ dialler.Outgoing) (*http.Response, error) {
+			entered <- struct{}{}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}, dialler.Limits{})
+		eventually(t, "a stream", func() bool { _, there := f.hub.Peer("c"); return there })
+		go func() {
+			<-entered
+			f.cut()
+		}()
+		_, err := f.hub.Run(t.Context(), replica(), relay.Invocation{Token: "t", Body: http.NoBody})
+		if e, ok := errors.AsType[*relay.Error](err); !ok || !e.Sent {
+			t.Errorf("%v", err)
+		}
+	})
 }
 
 // A refusal comes before the body is asked for, so that another member can be given it.
 func TestARefusedInvocationHasNotReadItsBody(t *testing.T) {
-	f := newFront(t, "one", 0)
-	start(t, f, site{func(context.Context, dialler.Outgoing) (*http.Response, error) {
-		return nil, dialler.ErrNotSent
-	}}, dialler.Limits{}, 0)
-	eventually(t, "a stream", func() bool { _, there := f.hub.Peer("c"); return there })
-	body := &counting{Reader: strings.NewReader(strings.Repeat("x", 1<<20))}
-	_, err := f.hub.Run(t.Context(), replica(), relay.Invocation{Token: "t", Body: body, Length: 1 << 20})
-	if e, ok := errors.AsType[*relay.Error](err); !ok || e.Sent || e.Word != v1.RelayAway || body.read() != 0 {
-		t.Errorf("%v; %d bytes were read", err, body.read())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFront(t, "one")
+		start(t, f, site{func(context.Context, dialler.Outgoing) (*http.Response, error) {
+			return nil, dialler.ErrNotSent
+		}}, dialler.Limits{})
+		eventually(t, "a stream", func() bool { _, there := f.hub.Peer("c"); return there })
+		body := &counting{Reader: strings.NewReader(strings.Repeat("x", 1<<20))}
+		_, err := f.hub.Run(t.Context(), replica(), relay.Invocation{Token: "t", Body: body, Length: 1 << 20})
+		if e, ok := errors.AsType[*relay.Error](err); !ok || e.Sent || e.Word != v1.RelayAway || body.read() != 0 {
+			t.Errorf("%v; %d bytes were read", err, body.read())
+		}
+	})
 }
 
 type counting struct {
@@ -261,56 +273,60 @@ func (c *counting) read() int {
 
 // A peer that has stopped without closing is found out by pings, and given up.
 func TestASilentPeerIsGivenUp(t *testing.T) {
-	hub, err := relay.New(relay.Config{Ping: 50 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer hub.Close()
-	ours, theirs := net.Pipe()
-	defer theirs.Close()                               //nolint:errcheck // of a test
-	go func() { _, _ = io.Copy(io.Discard, theirs) }() // reads, and says nothing
-	done := make(chan error, 1)
-	go func() { done <- hub.Serve(t.Context(), relay.Peer{Cluster: "c", UID: "u"}, ours) }()
-	select {
-	case err := <-done:
+	synctest.Test(t, func(t *testing.T) {
+		hub, err := relay.New(relay.Config{})
 		if err != nil {
-			t.Error(err)
+			t.Fatal(err)
 		}
-	case <-time.After(time.Minute):
-		t.Error("it is still served")
-	}
-	if _, there := hub.Peer("c"); there {
-		t.Error("it is still there")
-	}
+		defer hub.Close()
+		ours, theirs := net.Pipe()
+		defer theirs.Close()                               //nolint:errcheck // of a test
+		go func() { _, _ = io.Copy(io.Discard, theirs) }() // reads, and says nothing
+		done := make(chan error, 1)
+		go func() { done <- hub.Serve(t.Context(), relay.Peer{Cluster: "c", UID: "u"}, ours) }()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(time.Hour):
+			t.Error("it is still served")
+		}
+		if _, there := hub.Peer("c"); there {
+			t.Error("it is still there")
+		}
+	})
 }
 
 func TestANewerStreamTakesThePlace(t *testing.T) {
-	hub, err := relay.New(relay.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer hub.Close()
-	var ends []chan error
-	for i := range 2 {
-		ours, theirs := net.Pipe()
-		defer theirs.Close() //nolint:errcheck // of a test
-		go func() { _, _ = io.Copy(io.Discard, theirs) }()
-		done := make(chan error, 1)
-		since := time.Unix(int64(i+1), 0)
-		go func() { done <- hub.Serve(t.Context(), relay.Peer{Cluster: "c", UID: "u", Since: since}, ours) }()
-		eventually(t, "the stream", func() bool { p, there := hub.Peer("c"); return there && p.Since.Equal(since) })
-		ends = append(ends, done)
-	}
-	if err := <-ends[0]; err != nil {
-		t.Error(err)
-	}
-	if p, there := hub.Peer("c"); !there || p.Since.Unix() != 2 {
-		t.Error("the newer one is not there")
-	}
-	hub.Keep(func(p relay.Peer) bool { return p.UID != "u" })
-	if err := <-ends[1]; err != nil {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		hub, err := relay.New(relay.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer hub.Close()
+		var ends []chan error
+		for i := range 2 {
+			ours, theirs := net.Pipe()
+			defer theirs.Close() //nolint:errcheck // of a test
+			go func() { _, _ = io.Copy(io.Discard, theirs) }()
+			done := make(chan error, 1)
+			since := time.Unix(int64(i+1), 0)
+			go func() { done <- hub.Serve(t.Context(), relay.Peer{Cluster: "c", UID: "u", Since: since}, ours) }()
+			eventually(t, "the stream", func() bool { p, there := hub.Peer("c"); return there && p.Since.Equal(since) })
+			ends = append(ends, done)
+		}
+		if err := <-ends[0]; err != nil {
+			t.Error(err)
+		}
+		if p, there := hub.Peer("c"); !there || p.Since.Unix() != 2 {
+			t.Error("the newer one is not there")
+		}
+		hub.Keep(func(p relay.Peer) bool { return p.UID != "u" })
+		if err := <-ends[1]; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func pemOf(f *front) []byte {
