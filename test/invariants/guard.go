@@ -32,7 +32,7 @@ func Guard(t testing.TB, endpoint string, opts Options) {
 // stands in it now is where its history begins.
 func GuardRestored(t testing.TB, endpoint string, opts Options) {
 	t.Helper()
-	s, err := store.Open(t.Context(), store.Config{Endpoints: []string{endpoint}, Logger: slog.New(slog.DiscardHandler)})
+	s, err := store.Open(t.Context(), opts.reach(store.Config{Endpoints: []string{endpoint}, Logger: slog.New(slog.DiscardHandler)}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
@@ -74,175 +75,189 @@ func restoredTale(t *testing.T) *tale {
 
 func TestEveryDifferenceIsListed(t *testing.T) {
 	t.Parallel()
-	s := restoredTale(t)
-	d := s.list()
-	if d.RestoredAt == nil || len(d.Clusters) != len(all) {
-		t.Errorf("%+v", d)
-	}
-	for _, c := range d.Clusters {
-		if !c.Compared || !c.Alive {
-			t.Errorf("%+v", c)
+	synctest.Test(t, func(t *testing.T) {
+		s := restoredTale(t)
+		d := s.list()
+		if d.RestoredAt == nil || len(d.Clusters) != len(all) {
+			t.Errorf("%+v", d)
 		}
-	}
-	var got []string
-	for _, one := range d.Differences {
-		got = append(got, fmt.Sprintf("%s/%s %s %d", one.ClusterID, one.ServiceName, one.Kind, one.ClusterGeneration))
-		if one.KeepStore == "" || one.Message == "" {
-			t.Errorf("%+v", one)
+		for _, c := range d.Clusters {
+			if !c.Compared || !c.Alive {
+				t.Errorf("%+v", c)
+			}
 		}
-	}
-	if !slices.Equal(got, expected) {
-		t.Errorf("%v", got)
-	}
-	// What is held is not changed by its owner either, and he is told the way out.
-	_, err := s.Client.ChangeService(t.Context(), definition(t, "changed", "2Gi"), client.ChangeOptions{Wait: await.Limit})
-	if e, ok := errors.AsType[*client.Error](err); !ok || e.Code() != "conflict" || !strings.Contains(err.Error(), "oscarfed resolve") {
-		t.Errorf("a change over what is held: %v", err)
-	}
-	// What is in the store as it was goes on.
-	s.change("same", "1Gi")
-	if got := s.memory(b, "same1"); got != "1Gi" {
-		t.Errorf("same1 has %s", got)
-	}
+		var got []string
+		for _, one := range d.Differences {
+			got = append(got, fmt.Sprintf("%s/%s %s %d", one.ClusterID, one.ServiceName, one.Kind, one.ClusterGeneration))
+			if one.KeepStore == "" || one.Message == "" {
+				t.Errorf("%+v", one)
+			}
+		}
+		if !slices.Equal(got, expected) {
+			t.Errorf("%v", got)
+		}
+		// What is held is not changed by its owner either, and he is told the way out.
+		_, err := s.Client.ChangeService(t.Context(), definition(t, "changed", "2Gi"), client.ChangeOptions{Wait: await.Limit})
+		if e, ok := errors.AsType[*client.Error](err); !ok || e.Code() != "conflict" || !strings.Contains(err.Error(), "oscarfed resolve") {
+			t.Errorf("a change over what is held: %v", err)
+		}
+		// What is in the store as it was goes on.
+		s.change("same", "1Gi")
+		if got := s.memory(b, "same1"); got != "1Gi" {
+			t.Errorf("same1 has %s", got)
+		}
+	})
 }
 
 func TestResolveKeepsTheStore(t *testing.T) {
 	t.Parallel()
-	s := restoredTale(t)
-	for _, one := range s.list().Differences {
-		s.resolve(one.ClusterID, one.ServiceName, "store")
-	}
-	s.settled("same", "changed", "deleted", "grown")
-	for place, want := range map[[2]string]string{
-		{a, "changed0"}: "0.5Gi", {b, "changed1"}: "0.5Gi", {c, "changed2"}: "0.5Gi",
-		{a, "deleted0"}: "0.5Gi", {b, "deleted1"}: "0.5Gi", {a, "created0"}: "absent", {c, "created2"}: "absent", {d, "grown3"}: "absent",
-	} {
-		s.Eventually(strings.Join(place[:], "/")+" is "+want, func() bool { return s.memory(place[0], place[1]) == want })
-	}
-	if _, ok := s.Cluster(a).Sim.Bucket("created0"); !ok {
-		t.Error("a bucket of the user went with the orphan")
-	}
-	s.Eventually("no tombstone holds its locations any more", func() bool {
-		return len(s.Keys(record.DesiredServiceKey(a, "created0"))) == 0 && len(s.Keys(record.DesiredServiceKey(c, "created2"))) == 0
+	synctest.Test(t, func(t *testing.T) {
+		s := restoredTale(t)
+		for _, one := range s.list().Differences {
+			s.resolve(one.ClusterID, one.ServiceName, "store")
+		}
+		s.settled("same", "changed", "deleted", "grown")
+		for place, want := range map[[2]string]string{
+			{a, "changed0"}: "0.5Gi", {b, "changed1"}: "0.5Gi", {c, "changed2"}: "0.5Gi",
+			{a, "deleted0"}: "0.5Gi", {b, "deleted1"}: "0.5Gi", {a, "created0"}: "absent", {c, "created2"}: "absent", {d, "grown3"}: "absent",
+		} {
+			s.Eventually(strings.Join(place[:], "/")+" is "+want, func() bool { return s.memory(place[0], place[1]) == want })
+		}
+		if _, ok := s.Cluster(a).Sim.Bucket("created0"); !ok {
+			t.Error("a bucket of the user went with the orphan")
+		}
+		s.Eventually("no tombstone holds its locations any more", func() bool {
+			return len(s.Keys(record.DesiredServiceKey(a, "created0"))) == 0 && len(s.Keys(record.DesiredServiceKey(c, "created2"))) == 0
+		})
+		s.create("created") // its name is free, and its bucket is attached
 	})
-	s.create("created") // its name is free, and its bucket is attached
 }
 
 func TestResolveKeepsTheClusters(t *testing.T) {
 	t.Parallel()
-	s := restoredTale(t)
-	// One is enough to end the deletion: the coordinator's is that of the federation.
-	s.resolve(b, "deleted1", "cluster")
-	s.resolve(a, "deleted0", "cluster")
-	s.resolve(d, "grown3", "cluster")
-	s.Eventually("the deletion is done", func() bool {
-		_, err := s.Client.Replicas(t.Context(), "deleted0", "")
-		e, ok := errors.AsType[*client.Error](err)
-		return ok && e.Code() == "not_found" && len(s.Keys(record.DesiredServicesPrefix(b))) == 3
+	synctest.Test(t, func(t *testing.T) {
+		s := restoredTale(t)
+		// One is enough to end the deletion: the coordinator's is that of the federation.
+		s.resolve(b, "deleted1", "cluster")
+		s.resolve(a, "deleted0", "cluster")
+		s.resolve(d, "grown3", "cluster")
+		s.Eventually("the deletion is done", func() bool {
+			_, err := s.Client.Replicas(t.Context(), "deleted0", "")
+			e, ok := errors.AsType[*client.Error](err)
+			return ok && e.Code() == "not_found" && len(s.Keys(record.DesiredServicesPrefix(b))) == 3
+		})
+		v, err := s.Client.Replicas(t.Context(), "grown0", "")
+		if err != nil || len(v.Replicas) != 3 {
+			t.Errorf("%+v %v", v, err)
+		}
 	})
-	v, err := s.Client.Replicas(t.Context(), "grown0", "")
-	if err != nil || len(v.Replicas) != 3 {
-		t.Errorf("%+v %v", v, err)
-	}
 }
 
 // TestAClusterThatWasAwayIsComparedWhenItIsBack: the others were resolved meanwhile,
 // and its number of a lost generation is not taken for the new one.
 func TestAClusterThatWasAwayIsComparedWhenItIsBack(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
-	s.Cluster(c).Stop()
-	s.count()
-	s.RestoreEtcd(s.backup, false)
-	s.Eventually("the others have compared", func() bool { return s.compared(a, b, d) })
-	for _, one := range s.list().Differences {
-		if one.ClusterID == c {
-			t.Errorf("listed although it is away: %+v", one)
+	synctest.Test(t, func(t *testing.T) {
+		s := tell(t)
+		s.Cluster(c).Stop()
+		s.count()
+		s.RestoreEtcd(s.backup, false)
+		s.Eventually("the others have compared", func() bool { return s.compared(a, b, d) })
+		for _, one := range s.list().Differences {
+			if one.ClusterID == c {
+				t.Errorf("listed although it is away: %+v", one)
+			}
+			s.resolve(one.ClusterID, one.ServiceName, "store")
 		}
-		s.resolve(one.ClusterID, one.ServiceName, "store")
-	}
-	s.Eventually("the others have what the store has", func() bool { return s.memory(a, "changed0") == "0.5Gi" && s.memory(a, "deleted0") == "0.5Gi" })
-	s.Cluster(c).Start()
-	s.Eventually("it has compared", func() bool { return s.compared(c) })
-	want := []string{c + "/changed2 ahead 2", c + "/created2 orphan 1", c + "/deleted2 missing 0", c + "/grown2 ahead 2"}
-	if got := s.differences(); !slices.Equal(got, want) {
-		t.Errorf("held: %v", got)
-	}
-	if log := s.Cluster(c).Sim.Log(); len(log) != s.before[c] {
-		t.Errorf("it was touched: %+v", log[s.before[c]:])
-	}
-	for _, one := range s.list().Differences {
-		s.resolve(one.ClusterID, one.ServiceName, "store")
-	}
-	s.settled("same", "changed", "deleted", "grown")
+		s.Eventually("the others have what the store has", func() bool { return s.memory(a, "changed0") == "0.5Gi" && s.memory(a, "deleted0") == "0.5Gi" })
+		s.Cluster(c).Start()
+		s.Eventually("it has compared", func() bool { return s.compared(c) })
+		want := []string{c + "/changed2 ahead 2", c + "/created2 orphan 1", c + "/deleted2 missing 0", c + "/grown2 ahead 2"}
+		if got := s.differences(); !slices.Equal(got, want) {
+			t.Errorf("held: %v", got)
+		}
+		if log := s.Cluster(c).Sim.Log(); len(log) != s.before[c] {
+			t.Errorf("it was touched: %+v", log[s.before[c]:])
+		}
+		for _, one := range s.list().Differences {
+			s.resolve(one.ClusterID, one.ServiceName, "store")
+		}
+		s.settled("same", "changed", "deleted", "grown")
+	})
 }
 
 // TestWhatAClusterHasBecomesTheDefinition: one replica's newer definition, for all.
 func TestWhatAClusterHasBecomesTheDefinition(t *testing.T) {
 	t.Parallel()
-	s := restoredTale(t)
-	s.resolve(b, "changed1", "cluster")
-	s.Eventually("it is taken over", func() bool {
-		return !slices.ContainsFunc(s.list().Differences, func(d v1.Difference) bool { return d.ServiceName == "changed1" })
-	})
-	s.resolve(a, "changed0", "store") // which is now the same
-	s.resolve(c, "changed2", "store")
-	s.Eventually("the federation is ready", func() bool {
-		v, err := s.Client.Replicas(t.Context(), "changed0", "")
-		return err == nil && v.Phase == "ready" && len(v.Replicas) == 2
-	})
-	for i, id := range []string{a, b, c} {
-		name := fmt.Sprintf("changed%d", i)
-		if got := s.memory(id, name); got != "1Gi" {
-			t.Errorf("%s has %s", name, got)
+	synctest.Test(t, func(t *testing.T) {
+		s := restoredTale(t)
+		s.resolve(b, "changed1", "cluster")
+		s.Eventually("it is taken over", func() bool {
+			return !slices.ContainsFunc(s.list().Differences, func(d v1.Difference) bool { return d.ServiceName == "changed1" })
+		})
+		s.resolve(a, "changed0", "store") // which is now the same
+		s.resolve(c, "changed2", "store")
+		s.Eventually("the federation is ready", func() bool {
+			v, err := s.Client.Replicas(t.Context(), "changed0", "")
+			return err == nil && v.Phase == "ready" && len(v.Replicas) == 2
+		})
+		for i, id := range []string{a, b, c} {
+			name := fmt.Sprintf("changed%d", i)
+			if got := s.memory(id, name); got != "1Gi" {
+				t.Errorf("%s has %s", name, got)
+			}
+			if v, _ := s.Cluster(id).Sim.Service(name); v.Secrets["KEY"] != secret {
+				t.Errorf("%s has secrets %v", name, v.Secrets)
+			}
 		}
-		if v, _ := s.Cluster(id).Sim.Service(name); v.Secrets["KEY"] != secret {
-			t.Errorf("%s has secrets %v", name, v.Secrets)
+		if keys := s.Keys(record.DesiredPrefix(b) + "asks/"); len(keys) > 0 {
+			t.Errorf("questions that were answered stay: %v", keys)
 		}
-	}
-	if keys := s.Keys(record.DesiredPrefix(b) + "asks/"); len(keys) > 0 {
-		t.Errorf("questions that were answered stay: %v", keys)
-	}
+	})
 }
 
 // TestALostFederationIsTakenBack with its uids, and without a write to any OSCAR.
 func TestALostFederationIsTakenBack(t *testing.T) {
 	t.Parallel()
-	s := restoredTale(t)
-	s.resolve(a, "created0", "cluster")
-	s.Eventually("the federation is ready", func() bool {
-		v, err := s.Client.Replicas(t.Context(), "created0", "")
-		return err == nil && v.Phase == "ready" && v.Topology == "star" && len(v.Replicas) == 2
-	})
-	s.untouched()
-	// It is a federation like any other.
-	s.change("created", "1Gi")
-	for i, id := range []string{a, b, c} {
-		name := fmt.Sprintf("created%d", i)
-		if got := s.memory(id, name); got != "1Gi" {
-			t.Errorf("%s has %s", name, got)
+	synctest.Test(t, func(t *testing.T) {
+		s := restoredTale(t)
+		s.resolve(a, "created0", "cluster")
+		s.Eventually("the federation is ready", func() bool {
+			v, err := s.Client.Replicas(t.Context(), "created0", "")
+			return err == nil && v.Phase == "ready" && v.Topology == "star" && len(v.Replicas) == 2
+		})
+		s.untouched()
+		// It is a federation like any other.
+		s.change("created", "1Gi")
+		for i, id := range []string{a, b, c} {
+			name := fmt.Sprintf("created%d", i)
+			if got := s.memory(id, name); got != "1Gi" {
+				t.Errorf("%s has %s", name, got)
+			}
 		}
-	}
-	if _, err := s.Client.DeleteService(t.Context(), "created0", client.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	s.Eventually("it is deleted", func() bool { return s.memory(a, "created0") == "absent" && s.memory(c, "created2") == "absent" })
+		if _, err := s.Client.DeleteService(t.Context(), "created0", client.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		s.Eventually("it is deleted", func() bool { return s.memory(a, "created0") == "absent" && s.memory(c, "created2") == "absent" })
+	})
 }
 
 // TestEverybodyMayStopWhileTheClusterIsAsked: the question waits in the store.
 func TestEverybodyMayStopWhileTheClusterIsAsked(t *testing.T) {
 	t.Parallel()
-	s := restoredTale(t)
-	s.Cluster(a).Stop()
-	s.resolve(a, "created0", "cluster")
-	if d := s.list(); !slices.ContainsFunc(d.Differences, func(d v1.Difference) bool { return d.Resolving && d.ServiceName == "created0" }) {
-		t.Errorf("%+v", d)
-	}
-	s.Restart()
-	s.Cluster(a).Start()
-	s.Eventually("the federation is ready", func() bool {
-		v, err := s.Client.Replicas(t.Context(), "created0", "")
-		return err == nil && v.Phase == "ready"
+	synctest.Test(t, func(t *testing.T) {
+		s := restoredTale(t)
+		s.Cluster(a).Stop()
+		s.resolve(a, "created0", "cluster")
+		if d := s.list(); !slices.ContainsFunc(d.Differences, func(d v1.Difference) bool { return d.Resolving && d.ServiceName == "created0" }) {
+			t.Errorf("%+v", d)
+		}
+		s.Restart()
+		s.Cluster(a).Start()
+		s.Eventually("the federation is ready", func() bool {
+			v, err := s.Client.Replicas(t.Context(), "created0", "")
+			return err == nil && v.Phase == "ready"
+		})
+		s.untouched()
 	})
-	s.untouched()
 }

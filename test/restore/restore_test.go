@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -16,6 +17,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/test/await"
+	"github.com/oscarfed/oscarfed/test/wire"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -58,7 +60,7 @@ type tale struct {
 
 func tell(t *testing.T) *tale {
 	t.Helper()
-	w := world.New(t, world.Options{Clusters: all, Restorable: true, Secrets: []string{secret}, Names: []string{"created0", "changed0"}})
+	w := world.New(t, world.Options{Wire: wire.New(1), Clusters: all, Restorable: true, Secrets: []string{secret}, Names: []string{"created0", "changed0"}})
 	s := &tale{World: w, before: map[string]int{}}
 	for _, name := range []string{"same", "changed", "deleted", "grown"} {
 		s.create(name)
@@ -207,10 +209,12 @@ func TestAStoreThatWentBackIsNoticedAndNothingIsTouched(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s, bump %v", how, bump), func(t *testing.T) {
 				t.Parallel()
-				s := tell(t)
-				s.count()
-				restore(s)
-				s.listed()
+				synctest.Test(t, func(t *testing.T) {
+					s := tell(t)
+					s.count()
+					restore(s)
+					s.listed()
+				})
 			})
 		}
 	}

@@ -1,6 +1,8 @@
 package world
 
 import (
+	"context"
+	"net/url"
 	"path/filepath"
 	"strings"
 
@@ -37,7 +39,7 @@ func (w *World) startEtcd() {
 		}
 	}
 	w.guard()
-	if w.opts.Restorable {
+	if w.opts.Restorable && !w.virtual() {
 		w.proxy = storetest.NewProxy(w.T, w.Etcd)
 		w.Etcd = w.proxy.Endpoint()
 		w.opts.Endpoints = []string{w.Etcd}
@@ -72,17 +74,35 @@ func (w *World) guard() {
 	if w.opts.Unguarded {
 		return
 	}
-	guard := invariants.Guard
-	if w.opts.Forgets {
-		guard = invariants.GuardLive
+	switch {
+	case w.opts.Forgets:
+		invariants.GuardLive(w.T, w.Etcd, w.promises())
+	case w.virtual() && w.opts.Restorable:
+		w.T.Cleanup(func() {
+			if !w.restored {
+				w.check(w.Etcd)
+			}
+		})
+	default:
+		invariants.Guard(w.T, w.Etcd, w.promises())
 	}
-	guard(w.T, w.Etcd, invariants.Options{
+}
+
+// promises are what is checked.
+func (w *World) promises() invariants.Options {
+	return invariants.Options{
 		Fenced: true, Secrets: w.opts.Secrets, Breaks: w.opts.Breaks,
 		Connect: func(c *store.Config) {
 			NewLink(w.at(HostUsers)).carry(c)
 			w.users.certify(c, access.Root)
 		},
-	})
+	}
+}
+
+// check checks the promises now.
+func (w *World) check(endpoint string) {
+	w.T.Helper()
+	Must(invariants.Check(context.WithoutCancel(w.T.Context()), endpoint, w.promises()))(w.T).Tell(w.T)
 }
 
 // KillEtcd ends the etcd of a world in virtual time, as SIGKILL does.
@@ -91,10 +111,14 @@ func (w *World) KillEtcd() {
 	w.virtualEtcd.Kill()
 }
 
+// etcdAddress is where the etcd of a world in virtual time listens, however often it was
+// started.
+func (w *World) etcdAddress() string { return Must(url.Parse(w.Etcd))(w.T).Host }
+
 // StartEtcd starts it again.
 func (w *World) StartEtcd() {
 	w.T.Helper()
-	w.virtualEtcd.Start(w.listener(HostEtcd, strings.TrimPrefix(w.Etcd, "http://")))
+	w.virtualEtcd.Start(w.listener(HostEtcd, w.etcdAddress()))
 	w.Server = w.virtualEtcd.Server
 }
 

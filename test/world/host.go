@@ -65,5 +65,18 @@ func (w *World) listener(host, address string) net.Listener {
 	return Must(w.at(host).Listen(w.T.Context()))(w.T)
 }
 
-// slow gives every message its shortest delay.
-func slow(n *wire.Network) { n.AddRule("*", "*", wire.Rule{Delay: shortestDelay}) }
+// startWire gives every message its shortest delay. What happened on the wire is told when the
+// test fails.
+func (w *World) startWire() {
+	w.opts.Wire.AddRule("*", "*", wire.Rule{Delay: shortestDelay})
+	w.T.Cleanup(func() {
+		if err := w.opts.Wire.Close(); err != nil {
+			w.T.Error(err)
+		}
+		if w.T.Failed() {
+			for _, e := range w.opts.Wire.Trace() {
+				w.T.Log(e)
+			}
+		}
+	})
+}

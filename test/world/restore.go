@@ -5,8 +5,10 @@ import (
 	"path/filepath"
 
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 	"github.com/oscarfed/oscarfed/test/invariants"
 )
 
@@ -24,6 +26,11 @@ func (w *World) Backup() string {
 // Restorable, and not restored yet.
 func (w *World) RestartEtcd() {
 	w.T.Helper()
+	if w.virtual() {
+		w.KillEtcd()
+		w.StartEtcd()
+		return
+	}
 	u := Must(url.Parse(w.Server.Endpoint()))(w.T)
 	w.Server.Close()
 	etcd := embedded.Config{Dir: w.EtcdDir, Logger: storetest.Logger(w.T)}
@@ -41,6 +48,10 @@ func (w *World) RestartEtcd() {
 // The world must be Restorable.
 func (w *World) RestoreEtcd(backup string, bump bool) {
 	w.T.Helper()
+	if w.virtual() {
+		w.rewindEtcd(backup, bump)
+		return
+	}
 	dir := filepath.Join(w.T.TempDir(), "etcd")
 	_, err := embedded.Restore(embedded.RestoreConfig{Backup: backup, Dir: dir, KeepRevisions: !bump, Logger: storetest.Logger(w.T)})
 	if err != nil {
@@ -53,6 +64,26 @@ func (w *World) RestoreEtcd(backup string, bump bool) {
 		invariants.GuardRestored(w.T, endpoint, invariants.Options{Fenced: true, Secrets: w.opts.Secrets})
 	}
 	w.proxy.Retarget(endpoint)
+}
+
+// rewindEtcd is RestoreEtcd in virtual time. The etcd that is killed is asked for its
+// history first, by a server over its data that nobody else knows.
+func (w *World) rewindEtcd(backup string, bump bool) {
+	w.T.Helper()
+	w.KillEtcd()
+	if !w.opts.Unguarded {
+		before := virtual.New(w.T, w.listener(HostEtcd, ""), embedded.Config{Dir: w.EtcdDir})
+		w.check(before.Endpoint())
+		before.Close()
+	}
+	w.restored = true
+	w.virtualEtcd.Rewind(w.listener(HostEtcd, w.etcdAddress()), backup, bump)
+	w.Server = w.virtualEtcd.Server
+	w.EtcdDir = w.virtualEtcd.Dir()
+	w.Store = storetest.Open(w.T, w.As(access.Root))
+	if !w.opts.Unguarded {
+		invariants.GuardRestored(w.T, w.Etcd, w.promises())
+	}
 }
 
 // Changes counts the requests that would change something on a cluster, and came.

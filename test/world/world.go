@@ -28,8 +28,10 @@ type World struct {
 	Server *embedded.Server
 	// virtualEtcd is the same in virtual time.
 	virtualEtcd *virtual.Server
-	Store       *store.Store
-	API         string
+	// restored says that it was put back to a backup.
+	restored bool
+	Store    *store.Store
+	API      string
 	// CA is what a client of the API has to trust, in PEM; nil without Options.TLS.
 	CA       []byte
 	Client   *client.Client
@@ -64,7 +66,7 @@ func New(t testing.TB, opts Options) *World {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(cancel)
 	if opts.Wire != nil {
-		slow(opts.Wire)
+		w.startWire()
 	}
 	w.ctx, w.transport = ctx, NewLink(w.at(HostUsers)).transport()
 	t.Cleanup(w.transport.CloseIdleConnections)

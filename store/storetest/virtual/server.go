@@ -70,6 +70,9 @@ func (s *Server) Rewind(on net.Listener, backup string, bump bool) embedded.Rest
 	return restored
 }
 
+// Dir is where the server's data are.
+func (s *Server) Dir() string { return s.cfg.Dir }
+
 // stepDownInterval is half a tick of raft in virtual time: the server never gets as far as an
 // election.
 const stepDownInterval = 250 * time.Millisecond
