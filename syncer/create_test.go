@@ -413,7 +413,7 @@ func TestYesAndNothingDone(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		creates := 0
-		liar := &proxy{OSCAR: r.oscar(), create: func(context.Context, string, []byte, manager.Bearer, time.Duration) error { creates++; return nil }}
+		liar := &proxy{OSCAR: r.oscar("syncer"), create: func(context.Context, string, []byte, manager.Bearer, time.Duration) error { creates++; return nil }}
 		stop := r.start(func(c *syncer.Config) { c.OSCAR, c.Resync = liar, never })
 		p := newReplica("grayify")
 		r.want(p, record.IntentApply)

@@ -8,7 +8,18 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/test/wire"
 )
+
+// etcdGone resets the syncer's connections to etcd and refuses others, until back is called.
+func (r *rig) etcdGone() (back func()) {
+	there := r.net.AddRule("syncer", "etcd", wire.Rule{Refuse: 1, Break: 1})
+	here := r.net.AddRule("etcd", "syncer", wire.Rule{Break: 1})
+	return func() {
+		there()
+		here()
+	}
+}
 
 // machine is a connection to etcd of a machine that can fall asleep: from then
 // on it hears and says nothing, until it wakes up.
@@ -40,7 +51,7 @@ func (r *rig) freezable() *machine {
 		m.wait()
 		return open(ctx, desc, cc, method, opts...)
 	}
-	m.store = r.open(r.host("syncer"), store.Config{
+	m.store = r.open("syncer", store.Config{
 		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(stream)},
 	})
 	return m

@@ -240,7 +240,7 @@ func TestDeleteThatFailsIsToldAndTriedAgain(t *testing.T) {
 func TestUnansweredDeleteTakesTwoLists(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
-		inner := r.oscar()
+		inner := r.oscar("syncer")
 		listed := make(chan int, 1)
 		r.start(func(c *syncer.Config) {
 			c.Resync = never

@@ -41,7 +41,7 @@ func TestRunningJobHoldsTheDelete(t *testing.T) {
 func TestJobIsCountedBeforeASuddenTombstone(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
-		gate, inner := newGate(), r.oscar()
+		gate, inner := newGate(), r.oscar("syncer")
 		r.start(func(c *syncer.Config) {
 			c.Resync = never
 			c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*manager.Service, error) {
@@ -93,7 +93,7 @@ func TestRunningJobIsCancelledWhenOrdered(t *testing.T) {
 func TestALongListOfJobsHoldsNoOtherServiceUp(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
-		inner := r.oscar()
+		inner := r.oscar("syncer")
 		reached, release := make(chan struct{}, 100), make(chan struct{})
 		let := sync.OnceFunc(func() { close(release) })
 		t.Cleanup(let)

@@ -240,7 +240,7 @@ func TestDriftThatOSCARDoesNotLetUsRepair(t *testing.T) {
 func TestARepairThatWaitsDoesNotShowItsLastFailure(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
-		gate, inner := newGate(), r.oscar()
+		gate, inner := newGate(), r.oscar("syncer")
 		r.start(func(c *syncer.Config) {
 			c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*manager.Service, error) {
 				if name == "busy" {
@@ -392,7 +392,7 @@ func TestAnOscarThatListsAndDoesNotSayWhoItIs(t *testing.T) {
 func TestClusterReportWithoutASession(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
-		gate, inner, log := newGate(), r.oscar(), &diary{}
+		gate, inner, log := newGate(), r.oscar("syncer"), &diary{}
 		gate.arm()
 		r.start(func(c *syncer.Config) {
 			c.Logger, c.Identity = slog.New(slog.NewTextHandler(log, nil)), newIdentity(t)

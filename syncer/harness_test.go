@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -25,11 +24,9 @@ import (
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
-	"github.com/oscarfed/oscarfed/store/storetest"
 	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
-	"github.com/oscarfed/oscarfed/test/wire"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -53,19 +50,16 @@ func inVirtualTime(t *testing.T, test func(t *testing.T)) {
 // control plane.
 type rig struct {
 	t *testing.T
-	// net is nil on the network of this machine.
-	net      *wire.Network
-	endpoint string
+	// net has the hosts etcd, controlplane, syncer, oscar, issuer and stranger.
+	net      *virtual.Network
 	store    *store.Store
 	sim      *oscarsim.Sim
 	url      string
 	identity *seal.Identity
-	// identityFile holds the identity, for a syncer that is another process.
-	identityFile string
-	mirror       *store.Mirror
-	feed         *store.Feed
-	password     string
-	canaries     []canary
+	mirror   *store.Mirror
+	feed     *store.Feed
+	password string
+	canaries []canary
 	// before counts the calls that belong to the setting of the scene.
 	before map[string]int
 }
@@ -77,47 +71,25 @@ type canary struct {
 	was  any
 }
 
-// newNetwork is a network in memory that is not faster than its clock can show: what
-// happens is never at the very moment of its cause.
-func newNetwork(t *testing.T) *wire.Network {
-	t.Helper()
-	n := wire.New(1)
-	n.AddRule("*", "*", wire.Rule{Delay: 200 * time.Microsecond})
-	t.Cleanup(func() {
-		if err := n.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return n
-}
-
-// newRig is a cluster in virtual time.
+// newRig is a cluster that nobody works on yet.
 func newRig(t *testing.T, cfg oscarsim.Config) *rig {
 	t.Helper()
-	return newRigOn(t, newNetwork(t), cfg)
+	return newRigOn(t, virtual.NewNetwork(t, embedded.Config{}), cfg)
 }
 
-// newRealRig is a cluster that other processes can reach.
-func newRealRig(t *testing.T, cfg oscarsim.Config) *rig {
-	t.Helper()
-	t.Parallel()
-	return newRigOn(t, nil, cfg)
-}
-
-func newRigOn(t *testing.T, n *wire.Network, cfg oscarsim.Config) *rig {
+func newRigOn(t *testing.T, n *virtual.Network, cfg oscarsim.Config) *rig {
 	t.Helper()
 	cfg.ClusterID, cfg.User, cfg.Password = clusterID, "oscar", "canary-admin-password"
-	r := &rig{t: t, net: n, sim: oscarsim.New(cfg), before: map[string]int{}}
-	if n == nil {
-		r.endpoint = storetest.Etcd(t)
-	} else {
-		r.endpoint = virtual.Start(t, r.listen("etcd"), embedded.Config{}).Endpoint()
-	}
-	r.store = r.open(r.host("controlplane"), store.Config{})
-	r.url = r.serve("oscar", r.sim.Handler())
-	t.Cleanup(r.sim.Kill)
-	r.identityFile = filepath.Join(t.TempDir(), "identity")
-	r.identity = world.Must(seal.LoadOrCreate(r.identityFile))(t)
+	r := &rig{t: t, net: n, sim: oscarsim.New(cfg), identity: newIdentity(t), before: map[string]int{}}
+	r.store = r.open("controlplane", store.Config{})
+	server := &httptest.Server{Listener: world.Must(n.Host("oscar").Listen(t.Context()))(t), Config: &http.Server{Handler: r.sim.Handler(), ReadHeaderTimeout: time.Minute}}
+	server.Start()
+	r.url = server.URL
+	t.Cleanup(func() {
+		r.sim.Kill()
+		server.CloseClientConnections()
+		server.Close()
+	})
 	r.password = filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(r.password, []byte(cfg.Password+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -136,42 +108,11 @@ func newRigOn(t *testing.T, n *wire.Network, cfg oscarsim.Config) *rig {
 	return r
 }
 
-// host is the network as one process sees it.
-func (r *rig) host(name string) world.Network {
-	if r.net == nil {
-		return world.Loopback{}
-	}
-	return r.net.Host(name)
-}
-
-func (r *rig) listen(host string) net.Listener {
+// open connects a host's store, which the end of the test closes.
+func (r *rig) open(host string, cfg store.Config) *store.Store {
 	r.t.Helper()
-	return world.Must(r.host(host).Listen(r.t.Context()))(r.t)
-}
-
-// serve starts a server, and answers its URL.
-func (r *rig) serve(host string, handler http.Handler) string {
-	r.t.Helper()
-	server := &httptest.Server{Listener: r.listen(host), Config: &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}}
-	server.Start()
-	r.t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
-	})
-	return server.URL
-}
-
-// open connects a store, which the end of the test closes.
-func (r *rig) open(from world.Network, cfg store.Config) *store.Store {
-	r.t.Helper()
-	return r.openOver(world.NewLink(from), cfg)
-}
-
-func (r *rig) openOver(link *world.Link, cfg store.Config) *store.Store {
-	r.t.Helper()
-	cfg.Endpoints, cfg.Logger = []string{r.endpoint}, quiet(r.t)
-	cfg.DialOptions = append(cfg.DialOptions, link.DialOption())
-	return storetest.Open(r.t, cfg)
+	cfg.Logger = quiet(r.t)
+	return r.net.Open(r.t, host, cfg)
 }
 
 // register registers the cluster, or changes its state.
@@ -283,7 +224,8 @@ func (r *rig) ask(method, path, body string) int {
 		r.t.Fatal(err)
 	}
 	req.SetBasicAuth("oscar", "canary-admin-password")
-	resp, err := (&http.Transport{DialContext: r.host("stranger").DialContext, DisableKeepAlives: true}).RoundTrip(req)
+	req.Close = true
+	resp, err := r.net.Host("stranger").Transport(nil).RoundTrip(req)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -351,30 +293,27 @@ func (r *rig) eventually(what string, ok func() bool) {
 	}
 }
 
-// oscar is a client of the OSCAR, as a syncer has it.
-func (r *rig) oscar() *manager.Client { r.t.Helper(); return r.oscarFrom(r.host("syncer")) }
-
-func (r *rig) oscarFrom(from world.Network) *manager.Client {
+// oscar is a client of the OSCAR, as a syncer on a host has it.
+func (r *rig) oscar(host string) *manager.Client {
 	r.t.Helper()
-	client := world.Must(manager.New(manager.Config{Endpoint: r.url, User: "oscar", PasswordFile: r.password,
-		Transport: &http.Transport{DialContext: from.DialContext, MaxIdleConnsPerHost: 8}}))(r.t)
+	client := world.Must(manager.New(manager.Config{Endpoint: r.url, User: "oscar", PasswordFile: r.password, Transport: r.net.Host(host).Transport(nil)}))(r.t)
 	r.t.Cleanup(client.Close)
 	return client
 }
 
-// config of a syncer in the process of a host, with the product's own periods.
-func (r *rig) config(from world.Network) syncer.Config {
+// config of a syncer on a host, with the product's own periods.
+func (r *rig) config(host string) syncer.Config {
 	r.t.Helper()
 	return syncer.Config{
-		ClusterID: clusterID, Store: r.open(from, store.Config{}), OSCAR: r.oscarFrom(from), Identity: r.identity,
-		Dial: from.DialContext, Logger: quiet(r.t),
+		ClusterID: clusterID, Store: r.open(host, store.Config{}), OSCAR: r.oscar(host), Identity: r.identity,
+		Dial: r.net.Host(host).DialContext, Logger: quiet(r.t),
 	}
 }
 
 // start runs a syncer until the test ends, or stop is called.
 func (r *rig) start(change ...func(*syncer.Config)) (stop func()) {
 	r.t.Helper()
-	cfg := r.config(r.host("syncer"))
+	cfg := r.config("syncer")
 	for _, c := range change {
 		c(&cfg)
 	}

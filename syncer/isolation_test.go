@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 )
 
 // bob's id is long enough for a bucket to be named after it, and so are those of his friends.
@@ -22,7 +24,7 @@ const (
 // newIsolated is a service whose users have buckets of their own.
 func newIsolated(t *testing.T) (*rig, *replica, func()) {
 	t.Helper()
-	n := newNetwork(t)
+	n := virtual.NewNetwork(t, embedded.Config{})
 	i := newIssuer(t, n)
 	r := newRigOn(t, n, withUsers(i))
 	p := newReplica("grayify")

@@ -14,7 +14,6 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
-	"github.com/oscarfed/oscarfed/test/world"
 )
 
 // poster lets a test stand between a syncer and the POST of a job.
@@ -33,7 +32,7 @@ func (p *poster) Submit(ctx context.Context, job manager.Submission, timeout tim
 func TestAJobWhoseSessionWasLostWhileItWasPosted(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{Workload: quick})
-		inner := r.oscar()
+		inner := r.oscar("syncer")
 		reached, release, arrived := make(chan struct{}, 16), make(chan struct{}), make(chan struct{})
 		let := sync.OnceFunc(func() { close(release) })
 		t.Cleanup(func() { let(); <-arrived })
@@ -103,11 +102,11 @@ func TestAJobThatOscarNeverAnswers(t *testing.T) {
 func TestNothingIsPostedWhileEtcdIsAway(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{Workload: quick})
-		inner, link := r.oscar(), world.NewLink(r.host("syncer"))
+		inner := r.oscar("syncer")
 		reached := make(chan struct{}, 1000)
 		var away, posts = make(chan struct{}), 0
 		r.start(func(c *syncer.Config) {
-			c.Store, c.JobPosts = r.openOver(link, store.Config{}), 1
+			c.JobPosts = 1
 			c.OSCAR = &poster{OSCAR: inner, submit: func(ctx context.Context, job manager.Submission, timeout time.Duration) error {
 				if posts++; posts == 1 { // one slot: never at the same time
 					reached <- struct{}{}
@@ -125,13 +124,13 @@ func TestNothingIsPostedWhileEtcdIsAway(t *testing.T) {
 		session := r.sessionRevision()
 		r.assign(all...)
 		<-reached
-		link.Cut()
+		back := r.etcdGone()
 		close(away)
 		r.eventually("the session ends", func() bool { return !r.hasSession() })
 		if n := r.sim.Calls()[oscarsim.OpJob]; n != 0 {
 			t.Errorf("%d jobs were posted while etcd was away", n)
 		}
-		link.Heal()
+		back()
 		vanished := 0
 		for _, w := range all {
 			if r.awaitJob(w, record.JobSucceeded, record.JobVanished).State == record.JobVanished {

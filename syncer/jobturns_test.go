@@ -15,7 +15,7 @@ import (
 func TestJobsThatHangHoldNoOtherOwnersJobsUp(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r, other, i := newUser(t)
-		inner, let := r.oscar(), make(chan struct{})
+		inner, let := r.oscar("syncer"), make(chan struct{})
 		hung := make(chan struct{}, 1000)
 		r.deliver(i.Token(alice, nil), inAnHour())
 		defer close(let)

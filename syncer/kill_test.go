@@ -89,22 +89,22 @@ func TestKilledAtEveryFailPoint(t *testing.T) {
 // not. The answer is closed when the first one has died.
 func (r *rig) startDying(point string) <-chan struct{} {
 	r.t.Helper()
-	first, died := r.net.Host("syncer"), make(chan struct{})
-	cfg := r.config(first)
+	died := make(chan struct{})
+	cfg := r.config("syncer")
 	cfg.FailPoints = failpoint.At(point, func() {
-		first.Kill()
+		r.net.Host("syncer").Kill()
 		close(died)
 	})
 	dying := world.Must(syncer.New(cfg))(r.t)
-	successor := world.Must(syncer.New(r.config(r.net.Host("successor"))))(r.t)
+	successor := world.Must(syncer.New(r.config("successor")))(r.t)
 	r.run("the successor", func(ctx context.Context) error {
-		alive := world.Go(ctx, dying.Run)
+		first := world.Go(ctx, dying.Run)
 		select {
 		case <-died:
 		case <-ctx.Done():
 			r.t.Errorf("it did not die at %s", point)
 		}
-		_ = alive.Stop() // it is dead
+		_ = first.Stop() // it is dead
 		return successor.Run(ctx)
 	})
 	return died

@@ -118,7 +118,7 @@ func (k *kubernetes) take(why error) {
 func TestNothingIsWrittenWithoutTheLease(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
-		k, gate, inner, log, registry := &kubernetes{}, newGate(), r.oscar(), &diary{}, prometheus.NewRegistry()
+		k, gate, inner, log, registry := &kubernetes{}, newGate(), r.oscar("syncer"), &diary{}, prometheus.NewRegistry()
 		r.start(func(c *syncer.Config) {
 			c.Logger, c.Kube, c.Registry = slog.New(slog.NewTextHandler(log, nil)), k, registry
 			c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*manager.Service, error) {

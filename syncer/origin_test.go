@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/keyserver"
 	"github.com/oscarfed/oscarfed/syncer/manager"
@@ -87,7 +89,7 @@ type abroad struct {
 
 func newAbroad(t *testing.T, change ...func(*oscarsim.Config)) *abroad {
 	t.Helper()
-	n := newNetwork(t)
+	n := virtual.NewNetwork(t, embedded.Config{})
 	i := newIssuer(t, n)
 	cfg := withUsers(i)
 	for _, c := range change {

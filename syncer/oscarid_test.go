@@ -30,7 +30,7 @@ func TestEverySyncerOfAnOSCARReadsTheSameIdentity(t *testing.T) {
 			inVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{})
 				r.fault(oscarsim.OpBucketCreate, fault, 0)
-				client := r.oscar()
+				client := r.oscar("syncer")
 				if id, err := answers.Identify(t.Context(), client, func() bool { return false }); id != "" || err != nil || r.marks() != 0 {
 					t.Errorf("%q, %v before anybody may mark it, and %d marks", id, err, r.marks())
 				}
@@ -53,7 +53,7 @@ func TestEverySyncerOfAnOSCARReadsTheSameIdentity(t *testing.T) {
 func TestMarksOfAnOSCARDoNotMultiply(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
-		client := r.oscar()
+		client := r.oscar("syncer")
 		for range 5 {
 			before := r.sim.Buckets()
 			id, _ := answers.Identify(t.Context(), client, always)
@@ -74,7 +74,7 @@ func TestTheSyncerTellsWhichOSCARItHas(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		r.eventually("it is reported", func() bool { c := r.cluster(); return c != nil && c.OscarID != "" })
-		if id, err := answers.Identify(context.WithoutCancel(t.Context()), r.oscar(), always); err != nil || id != r.cluster().OscarID {
+		if id, err := answers.Identify(context.WithoutCancel(t.Context()), r.oscar("syncer"), always); err != nil || id != r.cluster().OscarID {
 			t.Errorf("%q is reported, and it is %q (%v)", r.cluster().OscarID, id, err)
 		}
 	})

@@ -68,7 +68,7 @@ func (p *proxy) Get(ctx context.Context, name string) (*manager.Service, error) 
 
 // quotingProxy refuses each POST with a text that quotes its body.
 func (r *rig) quotingProxy() syncer.OSCAR {
-	return &proxy{OSCAR: r.oscar(), create: func(_ context.Context, name string, body []byte, _ manager.Bearer, _ time.Duration) error {
+	return &proxy{OSCAR: r.oscar("syncer"), create: func(_ context.Context, name string, body []byte, _ manager.Bearer, _ time.Duration) error {
 		return &manager.APIError{Op: manager.OpCreate, Service: name, Status: 400, Body: "cannot read " + string(body)}
 	}}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
-	"github.com/oscarfed/oscarfed/test/world"
 )
 
 // TestTwoSyncers: the second one of a cluster waits, and takes over when the
@@ -61,7 +60,7 @@ func (r *rig) sessionRevision() int64 {
 func TestSyncerPausedBeforeItsDelete(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
-		inner, machine := r.oscar(), r.freezable()
+		inner, machine := r.oscar("syncer"), r.freezable()
 		stop := r.start(func(c *syncer.Config) {
 			c.Store, c.Instance = machine.store, "sleeper"
 			c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*manager.Service, error) {
@@ -103,7 +102,7 @@ func TestSyncerPausedBeforeItsDelete(t *testing.T) {
 func TestSleeperWithoutItsSessionWritesNothing(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
-		gate, inner, log := newGate(), r.oscar(), &diary{}
+		gate, inner, log := newGate(), r.oscar("syncer"), &diary{}
 		r.start(func(c *syncer.Config) {
 			c.Logger = slog.New(slog.NewTextHandler(log, nil))
 			c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*manager.Service, error) {
@@ -144,7 +143,7 @@ func TestLostSessionStopsReports(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		gate := newGate()
-		inner := r.oscar()
+		inner := r.oscar("syncer")
 		r.start(func(c *syncer.Config) {
 			c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*manager.Service, error) {
 				gate.pass()
@@ -172,7 +171,7 @@ func TestLostSessionStopsReports(t *testing.T) {
 func TestVoteWithoutASessionIsNotWritten(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
-		gate, inner, log := newGate(), r.oscar(), &diary{}
+		gate, inner, log := newGate(), r.oscar("syncer"), &diary{}
 		r.sim.PutBucket("grayify")
 		r.start(func(c *syncer.Config) {
 			c.Logger = slog.New(slog.NewTextHandler(log, nil))
@@ -206,10 +205,9 @@ func TestEtcdAway(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		gate := newGate()
-		inner := r.oscar()
-		link := world.NewLink(r.host("syncer"))
+		inner := r.oscar("syncer")
 		r.start(func(c *syncer.Config) {
-			c.Store, c.Resync = r.openOver(link, store.Config{}), 5*time.Second // in the time of a session
+			c.Resync = 5 * time.Second // in the time of a session
 			c.OSCAR = &proxy{OSCAR: inner, get: func(ctx context.Context, name string) (*manager.Service, error) {
 				gate.pass()
 				return inner.Get(ctx, name)
@@ -221,14 +219,14 @@ func TestEtcdAway(t *testing.T) {
 		q := newReplica("other")
 		r.want(q, record.IntentApply)
 		<-gate.reached
-		link.Cut()
+		back := r.etcdGone()
 		close(gate.opened)
 		lists := r.sim.Calls()["list"]
 		r.eventually("OSCAR is still read", func() bool { return r.sim.Calls()["list"] > lists+3 })
 		if calls := r.calls(q.name); len(calls) != 0 {
 			t.Errorf("written without etcd: %v", calls)
 		}
-		link.Heal()
+		back()
 		r.await(q, record.PhaseReady)
 	})
 }

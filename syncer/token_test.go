@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/ownertoken"
 	"github.com/oscarfed/oscarfed/test/issuer"
-	"github.com/oscarfed/oscarfed/test/wire"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -33,7 +34,7 @@ func withUsers(i *issuer.Issuer) oscarsim.Config {
 }
 
 // newIssuer is an OpenID provider on a network.
-func newIssuer(t *testing.T, n *wire.Network) *issuer.Issuer {
+func newIssuer(t *testing.T, n *virtual.Network) *issuer.Issuer {
 	t.Helper()
 	return issuer.Serve(t, world.Must(n.Host("issuer").Listen(t.Context()))(t), "")
 }
@@ -41,7 +42,7 @@ func newIssuer(t *testing.T, n *wire.Network) *issuer.Issuer {
 // newUser is a replica of a user's, and the issuer of his tokens.
 func newUser(t *testing.T) (*rig, *replica, *issuer.Issuer) {
 	t.Helper()
-	n := newNetwork(t)
+	n := virtual.NewNetwork(t, embedded.Config{})
 	i := newIssuer(t, n)
 	r := newRigOn(t, n, withUsers(i))
 	p := newReplica("grayify")

@@ -77,7 +77,7 @@ func TestADeletionIsNotToldAsDoneWhileGetShowsTheService(t *testing.T) {
 func TestAnUnansweredDeleteIsNotBelievedOnListsAlone(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
-		inner := r.oscar()
+		inner := r.oscar("syncer")
 		first := true
 		r.start(func(c *syncer.Config) {
 			c.OSCAR = &proxy{OSCAR: inner, erase: func(ctx context.Context, name string, timeout time.Duration) error {

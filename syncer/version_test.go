@@ -30,7 +30,7 @@ func (u *upgraded) Info(ctx context.Context) (manager.Info, error) {
 func TestAnUpgradeOfOSCARIsToldBeforeTheNextComparison(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
-		u := &upgraded{OSCAR: r.oscar()}
+		u := &upgraded{OSCAR: r.oscar("syncer")}
 		u.version.Store(new("v3.6.1"))
 		r.start(func(c *syncer.Config) { c.OSCAR, c.Resync = u, never })
 		r.eventually("the old version is told", func() bool {

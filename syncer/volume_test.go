@@ -172,7 +172,7 @@ func TestACreateDestroyedTheVolumeThatItFound(t *testing.T) {
 					r.sim.PutVolume(oscar.OwnerAdmin, "grayify", "precious")
 					r.watchVolume(oscar.OwnerAdmin, "grayify")
 				}
-				inner, once := r.oscar(), false
+				inner, once := r.oscar("syncer"), false
 				r.start(func(c *syncer.Config) {
 					c.OSCAR = &proxy{OSCAR: inner, create: func(ctx context.Context, name string, body []byte, as manager.Bearer, timeout time.Duration) error {
 						if late && !once {
@@ -231,7 +231,7 @@ func TestCreateUsesTheVolumeThatAnEarlierLifeLeft(t *testing.T) {
 func TestAVolumeOfAnOlderSyncersServiceWentWithIt(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
-		inner := r.oscar()
+		inner := r.oscar("syncer")
 		stop := r.start(func(c *syncer.Config) {
 			c.OSCAR = &proxy{OSCAR: inner, create: func(ctx context.Context, name string, body []byte, as manager.Bearer, timeout time.Duration) error {
 				return inner.Create(ctx, name, bytes.Replace(body, []byte(`"lifecycle_policy":"retain"`), []byte(`"lifecycle_policy":"delete"`), 1), as, timeout)

@@ -215,7 +215,7 @@ func TestVoteWhenOurClockIsAhead(t *testing.T) {
 func TestStaleVoteOfAnAbortedAttempt(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
-		gate, inner := newGate(), r.oscar()
+		gate, inner := newGate(), r.oscar("syncer")
 		r.start(func(c *syncer.Config) {
 			c.OSCAR = &proxy{OSCAR: inner, buckets: func(ctx context.Context) ([]manager.Bucket, error) {
 				buckets, err := inner.Buckets(ctx)
