@@ -11,6 +11,8 @@ import (
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 type applyCmd struct {
@@ -27,7 +29,7 @@ type applyCmd struct {
 // that fails.
 func (c *applyCmd) Run(ctx context.Context, a *app) error {
 	if c.Timeout <= 0 {
-		return usageError("--timeout must be more than 0; --no-wait does not wait")
+		return exit.Usagef("--timeout must be more than 0; --no-wait does not wait")
 	}
 	if c.Plan != "" {
 		return c.applyPlan(ctx, a)
@@ -37,7 +39,7 @@ func (c *applyCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if c.IdempotencyKey != "" && len(services) > 1 {
-		return usageError("--idempotency-key is for one service; %s has %d", c.File, len(services))
+		return exit.Usagef("--idempotency-key is for one service; %s has %d", c.File, len(services))
 	}
 	api, err := a.dial()
 	if err != nil {
@@ -73,7 +75,7 @@ func (c *applyCmd) create(ctx context.Context, a *app, api *client.Client, s *os
 			return c.explain(a, err, opts)
 		}
 		a.sayf("%s is accepted, phase %s; oscarfed describe %s shows how it goes on", s.Name, result.Replicas.Phase, s.Name)
-		return a.print(result.Replicas, func() *table { return viewTable(result.Replicas) })
+		return a.print(result.Replicas, func() *output.Table { return viewTable(result.Replicas) })
 	}
 
 	started := a.now()
@@ -103,7 +105,7 @@ func (c *applyCmd) create(ctx context.Context, a *app, api *client.Client, s *os
 	if ready(f) < len(deployed(f)) {
 		a.sayf("the others follow when their clusters are back; oscarfed describe %s shows them", s.Name)
 	}
-	return a.print(f, func() *table { return replicaTable(f.Replicas) })
+	return a.print(f, func() *output.Table { return replicaTable(f.Replicas) })
 }
 
 // mayBeThere says whether a creation was refused since something has the name
@@ -147,7 +149,7 @@ func (c *applyCmd) waiting() waiting { return waiting{Wait: c.Wait, Timeout: c.T
 
 // explain adds to an unknown outcome how to ask for the same one again.
 func (c *applyCmd) explain(a *app, err error, opts client.CreateOptions) error {
-	if statusOf(err) == ExitInProgress && c.Plan == "" {
+	if exit.StatusOf(err) == exit.InProgress && c.Plan == "" {
 		a.sayf("the same again: oscarfed apply -f %s --idempotency-key %s", c.File, opts.IdempotencyKey)
 	}
 	return err

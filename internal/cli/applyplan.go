@@ -9,6 +9,8 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 // applyPlan does what a file planned, or nothing of it. Everything is looked at
@@ -16,7 +18,7 @@ import (
 // so that what comes in between is refused by the control plane.
 func (c *applyCmd) applyPlan(ctx context.Context, a *app) error {
 	if c.File != "" || c.Cluster != "" || c.Deployment != "" || c.IdempotencyKey != "" {
-		return usageError("--plan says everything: leave out -f, --cluster, --deployment and --idempotency-key")
+		return exit.Usagef("--plan says everything: leave out -f, --cluster, --deployment and --idempotency-key")
 	}
 	file, err := readPlanFile(c.Plan)
 	if err != nil {
@@ -40,7 +42,7 @@ func (c *applyCmd) applyPlan(ctx context.Context, a *app) error {
 		}
 	}
 	if refused > 0 {
-		return withStatus(ExitConflict, "%s of %s cannot be applied as planned; nothing is written. Plan again", count(refused, "service"), c.Plan)
+		return exit.Errorf(exit.Conflict, "%s of %s cannot be applied as planned; nothing is written. Plan again", count(refused, "service"), c.Plan)
 	}
 	for i, s := range file.Services {
 		if s.Plan.Action == planNone {
@@ -62,9 +64,9 @@ func (c *applyCmd) applyPlan(ctx context.Context, a *app) error {
 func (c *applyCmd) outdated(ctx context.Context, api *client.Client, s plannedService) ([]string, error) {
 	now, err := api.Plan(ctx, s.service, client.PlanOptions{Deployment: s.Deployment})
 	if e, ok := errors.AsType[*client.Error](err); ok {
-		switch statusOf(err) {
-		case ExitInvalid, ExitConflict, ExitNotFound:
-			lines := problemLines(e.Problem)
+		switch exit.StatusOf(err) {
+		case exit.Invalid, exit.Conflict, exit.NotFound:
+			lines := output.ProblemLines(e.Problem)
 			lines[0] = e.Problem.Title + ": " + e.Problem.Detail
 			return lines, nil
 		}
@@ -76,7 +78,7 @@ func (c *applyCmd) outdated(ctx context.Context, api *client.Client, s plannedSe
 		return sincePlanned(s.Plan, now), nil
 	}
 	if !shows(s.Plan, now) {
-		return nil, withStatus(ExitInvalid, "%s: the file shows another plan than the one that its digest names; it was edited. Nothing is written", s.service.Name)
+		return nil, exit.Errorf(exit.Invalid, "%s: the file shows another plan than the one that its digest names; it was edited. Nothing is written", s.service.Name)
 	}
 	return nil, nil
 }

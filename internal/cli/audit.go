@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 type getAuditCmd struct {
@@ -28,15 +29,15 @@ func (c *getAuditCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.print(list, func() *table {
-		t := newTable("TIME", "BY", "ACTION", "OUTCOME", "GROUP", "GENERATION", "CLUSTER", "DETAIL")
+	return a.print(list, func() *output.Table {
+		t := output.NewTable("TIME", "BY", "ACTION", "OUTCOME", "GROUP", "GENERATION", "CLUSTER", "DETAIL")
 		for i := range list {
 			e := &list[i]
 			generation := ""
 			if e.Generation > 0 {
 				generation = strconv.FormatInt(e.Generation, 10)
 			}
-			t.row(e.At.UTC().Format(time.RFC3339), e.By, e.Action, e.Outcome, e.GroupID, generation, e.ClusterID, e.Detail)
+			t.Row(e.At.UTC().Format(time.RFC3339), e.By, e.Action, e.Outcome, e.GroupID, generation, e.ClusterID, e.Detail)
 		}
 		return t
 	})

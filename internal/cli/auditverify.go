@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/oscarfed/oscarfed/internal/auditlog"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 type auditCmd struct {
@@ -33,9 +34,9 @@ func (c *auditVerifyCmd) Run(_ context.Context, a *app) error {
 		}
 	}
 	out := verified{Lines: v.Lines, First: v.First, Last: v.Last, Hash: v.Hash}
-	return a.print(out, func() *table {
-		t := newTable("LINES", "FIRST", "LAST", "HASH")
-		t.row(fmt.Sprint(out.Lines), fmt.Sprint(out.First), fmt.Sprint(out.Last), out.Hash)
+	return a.print(out, func() *output.Table {
+		t := output.NewTable("LINES", "FIRST", "LAST", "HASH")
+		t.Row(fmt.Sprint(out.Lines), fmt.Sprint(out.First), fmt.Sprint(out.Last), out.Hash)
 		return t
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 type getCapacityCmd struct{}
@@ -17,22 +19,22 @@ func (getCapacityCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.print(status, func() *table {
-		t := newTable("CLUSTER", "NODES", "CPU FREE", "ON ONE NODE", "MEMORY FREE", "GPU FREE", "PROMISED", "AGE")
+	return a.print(status, func() *output.Table {
+		t := output.NewTable("CLUSTER", "NODES", "CPU FREE", "ON ONE NODE", "MEMORY FREE", "GPU FREE", "PROMISED", "AGE")
 		for _, c := range status.Clusters {
 			if !c.Fresh {
 				told := "not known"
 				if c.FailingSince != nil {
-					told += " for " + age(c.FailingSince.Time, a.now()) + ": " + c.Message
+					told += " for " + output.Age(c.FailingSince.Time, a.now()) + ": " + c.Message
 				}
-				t.row(c.ClusterID, "-", "-", "-", "-", "-", "-", told)
+				t.Row(c.ClusterID, "-", "-", "-", "-", "-", "-", told)
 				continue
 			}
 			told := ""
 			if c.ChangedAt != nil {
 				told = lastLook(c.ChangedAt.Time, time.Duration(c.LookEvery)*time.Second, a.now())
 			}
-			t.row(c.ClusterID, fmt.Sprint(c.Nodes), fmt.Sprintf("%dm/%dm", c.CPU.Free, c.CPU.Allocatable), fmt.Sprintf("%dm", c.CPU.MaxFree),
+			t.Row(c.ClusterID, fmt.Sprint(c.Nodes), fmt.Sprintf("%dm/%dm", c.CPU.Free, c.CPU.Allocatable), fmt.Sprintf("%dm", c.CPU.MaxFree),
 				fmt.Sprintf("%dMi/%dMi", c.Memory.Free>>20, c.Memory.Allocatable>>20),
 				fmt.Sprintf("%d/%d", c.GPU.Free, c.GPU.Allocatable), fmt.Sprintf("%dm", c.CPU.Promised), told)
 		}
@@ -44,7 +46,7 @@ func (getCapacityCmd) Run(ctx context.Context, a *app) error {
 // a change, and of others only how often they are.
 func lastLook(changed time.Time, every time.Duration, now time.Time) string {
 	if every > 0 && now.Sub(changed) >= every {
-		return "<" + age(now.Add(-every), now)
+		return "<" + output.Age(now.Add(-every), now)
 	}
-	return age(changed, now)
+	return output.Age(changed, now)
 }

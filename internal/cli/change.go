@@ -8,6 +8,8 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 // waiting are the flags of commands that change a federation.
@@ -18,7 +20,7 @@ type waiting struct {
 
 func (w waiting) check() error {
 	if w.Timeout <= 0 {
-		return usageError("--timeout must be more than 0; --no-wait does not wait")
+		return exit.Usagef("--timeout must be more than 0; --no-wait does not wait")
 	}
 	return nil
 }
@@ -51,7 +53,7 @@ func (w waiting) run(ctx context.Context, a *app, api *client.Client, ch changeO
 	if err != nil {
 		return err
 	}
-	if err := a.print(view, func() *table { return viewTable(view) }); err != nil {
+	if err := a.print(view, func() *output.Table { return viewTable(view) }); err != nil {
 		return err
 	}
 	a.sayDeleted(view.Removed)
@@ -65,7 +67,7 @@ func (w waiting) run(ctx context.Context, a *app, api *client.Client, ch changeO
 		return nil
 	}
 	if applied < replicas {
-		return withStatus(ExitInProgress, "%s: %s, generation %d; %d of %s have applied it. The others follow by themselves; oscarfed describe %s shows them",
+		return exit.Errorf(exit.InProgress, "%s: %s, generation %d; %d of %s have applied it. The others follow by themselves; oscarfed describe %s shows them",
 			ch.service, word, view.Generation, applied, count(replicas, "replica"), ch.service)
 	}
 	a.sayf("%s: %s, generation %d, %d of %s ready after %s",

@@ -12,6 +12,9 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
+	"github.com/oscarfed/oscarfed/internal/cli/settings"
 )
 
 // Command is a command that another package implements, such as the one that runs a whole
@@ -24,7 +27,7 @@ type Command struct {
 
 // grammar is the command line.
 type grammar struct {
-	settings
+	settings.Flags
 
 	Help helpFlag `short:"h" help:"Show what a command does and its flags."`
 
@@ -53,25 +56,25 @@ type grammar struct {
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	form           form
-	connection     connection
+	form           output.Form
+	connection     settings.Connection
 	now            func() time.Time
 }
 
 // dial connects; commands that need no API do not call it.
-func (a *app) dial() (*client.Client, error) { return a.connection.dial() }
+func (a *app) dial() (*client.Client, error) { return a.connection.Dial() }
 
 // print writes a result: v as JSON or YAML, or what table makes of it.
-func (a *app) print(v any, table func() *table) error {
-	if a.form != formTable {
-		return encode(a.stdout, a.form, v)
+func (a *app) print(v any, table func() *output.Table) error {
+	if a.form != output.FormTable {
+		return output.Encode(a.stdout, a.form, v)
 	}
-	return table().write(a.stdout)
+	return table().Write(a.stdout)
 }
 
 // sayf writes a line that is no result: progress, a warning.
 func (a *app) sayf(format string, args ...any) {
-	fmt.Fprintln(a.stderr, printable(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(a.stderr, output.Printable(fmt.Sprintf(format, args...)))
 }
 
 // errHelp ends the parsing: what was asked for has been printed.
@@ -101,7 +104,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		kong.NoDefaultHelp(),
 		kong.DefaultEnvars("OSCARFED"),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.Vars{"endpoint": defaultEndpoint, "user": defaultUser},
+		kong.Vars{"endpoint": settings.DefaultEndpoint, "user": settings.DefaultUser},
 	}
 	var status int
 	for _, c := range more {
@@ -111,32 +114,32 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	parser, err := kong.New(&g, options...)
 	if err != nil {
 		fmt.Fprintln(stderr, "oscarfed:", err)
-		return ExitFailed
+		return exit.Failed
 	}
 	call, err := parser.Parse(args)
 	switch {
 	case errors.Is(err, errHelp):
-		return ExitDone
+		return exit.Done
 	case err != nil:
-		fmt.Fprintf(stderr, "oscarfed: %s\n  oscarfed --help lists the commands\n", printable(err.Error()))
-		return ExitUsage
+		fmt.Fprintf(stderr, "oscarfed: %s\n  oscarfed --help lists the commands\n", output.Printable(err.Error()))
+		return exit.Usage
 	}
 	if foreign, ok := reflect.TypeAssert[*foreignCmd](call.Selected().Target.Addr()); ok {
 		foreign.run(foreign.Args)
 		return status
 	}
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, form: formTable, now: time.Now}
-	if a.connection, a.form, err = g.resolve(); err == nil {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, form: output.FormTable, now: time.Now}
+	if a.connection, a.form, err = g.Flags.Resolve(); err == nil {
 		call.BindTo(ctx, (*context.Context)(nil))
 		err = call.Run(a)
 	}
 	if err != nil && ctx.Err() != nil {
-		err = withStatus(ExitInProgress, "interrupted (%w); what the control plane has begun goes on", context.Cause(ctx))
+		err = exit.Errorf(exit.InProgress, "interrupted (%w); what the control plane has begun goes on", context.Cause(ctx))
 	}
 	if err != nil {
-		printFailure(stderr, a.form, err)
+		output.Failure(stderr, a.form, err)
 	}
-	return statusOf(err)
+	return exit.StatusOf(err)
 }
 
 // foreignCmd takes all arguments of a Command as they are.

@@ -16,6 +16,8 @@ import (
 	"go.uber.org/goleak"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 // TestInterruptedApplySaysThatTheWorkGoesOn ends the context while the API is
@@ -39,8 +41,8 @@ func TestInterruptedApplySaysThatTheWorkGoesOn(t *testing.T) {
 	}
 	var stdout, stderr bytes.Buffer
 	status := Run(ctx, []string{"--endpoint", server.URL, "apply", "-f", file}, strings.NewReader(""), &stdout, &stderr)
-	if status != ExitInProgress {
-		t.Fatalf("status %d, want %d: %s", status, ExitInProgress, &stderr)
+	if status != exit.InProgress {
+		t.Fatalf("status %d, want %d: %s", status, exit.InProgress, &stderr)
 	}
 	for _, want := range []string{"somebody pressed a key", "goes on"} {
 		if !strings.Contains(stderr.String(), want) {
@@ -63,8 +65,8 @@ func TestLostAnswerIsUnknown(t *testing.T) {
 	}
 	var stdout, stderr bytes.Buffer
 	status := Run(t.Context(), []string{"--endpoint", server.URL, "apply", "-f", file}, strings.NewReader(""), &stdout, &stderr)
-	if status != ExitInProgress || !strings.Contains(stderr.String(), "--idempotency-key") {
-		t.Fatalf("status %d, want %d, and the key: %s", status, ExitInProgress, &stderr)
+	if status != exit.InProgress || !strings.Contains(stderr.String(), "--idempotency-key") {
+		t.Fatalf("status %d, want %d, and the key: %s", status, exit.InProgress, &stderr)
 	}
 }
 
@@ -87,8 +89,8 @@ func TestInterruptedWatchIsDone(t *testing.T) {
 		return len(p), nil
 	})
 	status := Run(ctx, []string{"--endpoint", server.URL, "get", "replicas", "a", "--watch", "-o", "json"}, strings.NewReader(""), stdout, &stderr)
-	if status != ExitDone || stderr.Len() != 0 {
-		t.Fatalf("status %d, want %d: %s", status, ExitDone, &stderr)
+	if status != exit.Done || stderr.Len() != 0 {
+		t.Fatalf("status %d, want %d: %s", status, exit.Done, &stderr)
 	}
 }
 
@@ -102,7 +104,7 @@ func TestStatusOfEveryCode(t *testing.T) {
 		v1.CodeAlreadyExists: 6, v1.CodeConflict: 6, v1.CodeUnavailable: 7, v1.CodeUnknownOutcome: 8,
 		v1.CodeFailedPrecondition: 1, v1.CodeReplicaFailed: 1, v1.CodeExhausted: 1, v1.CodeInternal: 1, "a newer one": 1,
 	} {
-		if got := statusOfCode(code); got != want {
+		if got := exit.StatusOfCode(code); got != want {
 			t.Errorf("%s: status %d, want %d", code, got, want)
 		}
 	}
@@ -114,17 +116,17 @@ func TestAge(t *testing.T) {
 		-time.Second: "0s", 5 * time.Second: "5s", 119 * time.Second: "119s", 5 * time.Minute: "5m", 119 * time.Minute: "119m",
 		5 * time.Hour: "5h", 47 * time.Hour: "47h", 72 * time.Hour: "3d",
 	} {
-		if got := age(now.Add(-d), now); got != want {
+		if got := output.Age(now.Add(-d), now); got != want {
 			t.Errorf("%s: got %s, want %s", d, got, want)
 		}
 	}
-	if got := age(time.Time{}, now); got != "" {
+	if got := output.Age(time.Time{}, now); got != "" {
 		t.Errorf("no time: got %s", got)
 	}
 }
 
 func TestPrintableHidesWhatATerminalObeys(t *testing.T) {
-	if got, want := printable("a\x1b[2Jb\nc\td\u009be"), "a?[2Jb c d?e"; got != want {
+	if got, want := output.Printable("a\x1b[2Jb\nc\td\u009be"), "a?[2Jb c d?e"; got != want {
 		t.Fatalf("got %q, want %q", got, want)
 	}
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 type clusterCmd struct {
@@ -63,7 +65,7 @@ func (c *clusterReadmitCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.print(now, func() *table { return clusterTable(a, []v1.Cluster{*now}) })
+	return a.print(now, func() *output.Table { return clusterTable(a, []v1.Cluster{*now}) })
 }
 
 func setState(ctx context.Context, a *app, id, state string) error {
@@ -75,7 +77,7 @@ func setState(ctx context.Context, a *app, id, state string) error {
 	if err != nil {
 		return err
 	}
-	return a.print(c, func() *table { return clusterTable(a, []v1.Cluster{*c}) })
+	return a.print(c, func() *output.Table { return clusterTable(a, []v1.Cluster{*c}) })
 }
 
 type clusterAddCmd struct {
@@ -97,7 +99,7 @@ func (c *clusterAddCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.print(added, func() *table { return clusterTable(a, []v1.Cluster{*added}) })
+	return a.print(added, func() *output.Table { return clusterTable(a, []v1.Cluster{*added}) })
 }
 
 type clusterSetCmd struct {
@@ -112,9 +114,9 @@ type clusterSetCmd struct {
 func (c *clusterSetCmd) Run(ctx context.Context, a *app) error {
 	switch {
 	case c.AllGroups && len(c.AllowedGroup) > 0:
-		return usageError("--all-groups and --allowed-group contradict each other")
+		return exit.Usagef("--all-groups and --allowed-group contradict each other")
 	case c.OscarEndpoint == "" && c.SSLVerify == nil && c.Label == nil && len(c.AllowedGroup) == 0 && !c.AllGroups:
-		return usageError("nothing is to be set; see oscarfed cluster set --help")
+		return exit.Usagef("nothing is to be set; see oscarfed cluster set --help")
 	}
 	api, err := a.dial()
 	if err != nil {
@@ -137,7 +139,7 @@ func (c *clusterSetCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.print(changed, func() *table { return clusterTable(a, []v1.Cluster{*changed}) })
+	return a.print(changed, func() *output.Table { return clusterTable(a, []v1.Cluster{*changed}) })
 }
 
 type clusterListCmd struct{}
@@ -153,7 +155,7 @@ func listClusters(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.print(list, func() *table { return clusterTable(a, list) })
+	return a.print(list, func() *output.Table { return clusterTable(a, list) })
 }
 
 type clusterRemoveCmd struct {
@@ -166,7 +168,7 @@ type clusterRemoveCmd struct {
 
 func (c *clusterRemoveCmd) Run(ctx context.Context, a *app) error {
 	if c.Timeout <= 0 {
-		return usageError("--timeout must be more than 0; --no-wait does not wait")
+		return exit.Usagef("--timeout must be more than 0; --no-wait does not wait")
 	}
 	api, err := a.dial()
 	if err != nil {
@@ -188,31 +190,31 @@ func (c *clusterRemoveCmd) Run(ctx context.Context, a *app) error {
 		a.sayf("%s is removed; left to do there when it comes back: %s", c.ID, count(res.Pending, "order"))
 		return nil
 	case r.Removal != nil && r.Removal.Blocked:
-		return withStatus(ExitInProgress, "%s is being removed and cannot go on: %s", c.ID, r.Removal.Waits)
+		return exit.Errorf(exit.InProgress, "%s is being removed and cannot go on: %s", c.ID, r.Removal.Waits)
 	case r.Removal != nil && c.Wait:
-		return withStatus(ExitInProgress, "%s is being removed: %s. It goes on by itself", c.ID, r.Removal.Waits)
+		return exit.Errorf(exit.InProgress, "%s is being removed: %s. It goes on by itself", c.ID, r.Removal.Waits)
 	}
 	a.sayf("%s is being removed", c.ID)
 	return nil
 }
 
 // clusterTable has the columns of what the caller is shown.
-func clusterTable(a *app, list []v1.Cluster) *table {
+func clusterTable(a *app, list []v1.Cluster) *output.Table {
 	if len(list) > 0 && list[0].UID == "" { // to a user
-		t := newTable("CLUSTER", "STATE", "ALIVE", "OSCAR", "LABELS", "REASON")
+		t := output.NewTable("CLUSTER", "STATE", "ALIVE", "OSCAR", "LABELS", "REASON")
 		for _, c := range list {
-			t.row(c.ClusterID, c.State, yesNo(c.Alive), c.OscarVersion, labelsOf(c), c.Reason)
+			t.Row(c.ClusterID, c.State, output.YesNo(c.Alive), c.OscarVersion, labelsOf(c), c.Reason)
 		}
 		return t
 	}
-	t := newTable("CLUSTER", "ENDPOINT", "STATE", "ALIVE", "OSCAR", "QUEUE", "LAST SEEN", "LABELS", "GROUPS", "REASON")
+	t := output.NewTable("CLUSTER", "ENDPOINT", "STATE", "ALIVE", "OSCAR", "QUEUE", "LAST SEEN", "LABELS", "GROUPS", "REASON")
 	for _, c := range list {
 		seen := "never"
 		switch {
 		case c.Alive:
 			seen = "now"
 		case c.LastSeen != nil:
-			seen = age(c.LastSeen.Time, a.now()) + " ago"
+			seen = output.Age(c.LastSeen.Time, a.now()) + " ago"
 		}
 		reason := strings.TrimSuffix(c.Reason+": "+c.Message, ": ")
 		if c.Revoked != nil {
@@ -227,7 +229,7 @@ func clusterTable(a *app, list []v1.Cluster) *table {
 		for _, u := range c.Unlisted {
 			reason = strings.TrimPrefix(reason+"; jobs of "+u.ServiceName+" are not known: "+u.Message, "; ")
 		}
-		t.row(c.ClusterID, c.Endpoint, c.State, yesNo(c.Alive), c.OscarVersion, fmt.Sprintf("%ds", c.QueueS), seen, labelsOf(c), strings.Join(c.AllowedGroups, ","), reason)
+		t.Row(c.ClusterID, c.Endpoint, c.State, output.YesNo(c.Alive), c.OscarVersion, fmt.Sprintf("%ds", c.QueueS), seen, labelsOf(c), strings.Join(c.AllowedGroups, ","), reason)
 	}
 	return t
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
 )
 
 type deleteCmd struct {
@@ -22,16 +23,16 @@ type deleteCmd struct {
 func checkOrders(data, jobs string) error {
 	switch {
 	case data != "" && data != "delete":
-		return usageError("--data %q is unknown; the only order is delete", data)
+		return exit.Usagef("--data %q is unknown; the only order is delete", data)
 	case jobs != "" && jobs != "cancel":
-		return usageError("--jobs %q is unknown; the only order is cancel", jobs)
+		return exit.Usagef("--jobs %q is unknown; the only order is cancel", jobs)
 	}
 	return nil
 }
 
 func (c *deleteCmd) Run(ctx context.Context, a *app) error {
 	if c.Timeout <= 0 {
-		return usageError("--timeout must be more than 0; --no-wait does not wait")
+		return exit.Usagef("--timeout must be more than 0; --no-wait does not wait")
 	}
 	if err := checkOrders(c.Data, c.Jobs); err != nil {
 		return err
@@ -55,7 +56,7 @@ func (c *deleteCmd) Run(ctx context.Context, a *app) error {
 	}
 	if c.Wait {
 		a.sayDeleted(result.Replicas)
-		return withStatus(ExitInProgress, "%s is deleted; %s not yet gone: away, busy with jobs, or slow. They go by themselves",
+		return exit.Errorf(exit.InProgress, "%s is deleted; %s not yet gone: away, busy with jobs, or slow. They go by themselves",
 			c.Service, count(result.Pending, "replica"))
 	}
 	a.sayf("%s is deleted; %s not yet gone", c.Service, count(result.Pending, "replica"))

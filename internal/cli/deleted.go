@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 type getDeletedCmd struct {
@@ -21,15 +22,15 @@ func (c *getDeletedCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.print(list, func() *table {
-		t := newTable("GROUP", "REPLICA", "CAUSE", "AGE", "BUCKETS")
+	return a.print(list, func() *output.Table {
+		t := output.NewTable("GROUP", "REPLICA", "CAUSE", "AGE", "BUCKETS")
 		for i := range list {
 			d := &list[i]
 			since := "pending"
 			if d.DeletedAt != nil {
-				since = age(d.DeletedAt.Time, a.now())
+				since = output.Age(d.DeletedAt.Time, a.now())
 			}
-			t.row(d.GroupID, d.ClusterID+"/"+d.ServiceName, d.Cause, since, bucketsText(d))
+			t.Row(d.GroupID, d.ClusterID+"/"+d.ServiceName, d.Cause, since, bucketsText(d))
 		}
 		return t
 	})

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 type describeCmd struct {
@@ -27,8 +29,8 @@ func (c *describeCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if a.form != formTable {
-		return encode(a.stdout, a.form, f)
+	if a.form != output.FormTable {
+		return output.Encode(a.stdout, a.form, f)
 	}
 	var b strings.Builder
 	if err := describe(&b, f, a.now()); err != nil {
@@ -47,28 +49,28 @@ func (c *describeCmd) Run(ctx context.Context, a *app) error {
 // describe writes all that is known of a federation in sections; an empty one
 // is left out.
 func describe(w io.Writer, f *v1.Federation, now time.Time) error {
-	facts := &table{}
-	facts.row("Group", f.GroupID)
-	facts.row("Uid", f.UID)
-	facts.row("Owner", f.Owner)
-	facts.row("Phase", fmt.Sprintf("%s, generation %d, %d of %s ready", words(f.Phase), f.Generation, ready(f), count(len(deployed(f)), "replica")))
+	facts := &output.Table{}
+	facts.Row("Group", f.GroupID)
+	facts.Row("Uid", f.UID)
+	facts.Row("Owner", f.Owner)
+	facts.Row("Phase", fmt.Sprintf("%s, generation %d, %d of %s ready", output.Words(f.Phase), f.Generation, ready(f), count(len(deployed(f)), "replica")))
 	if f.Paused {
-		facts.row("", "paused: nothing is changed on any cluster")
+		facts.Row("", "paused: nothing is changed on any cluster")
 	}
-	facts.row("Topology", f.Topology)
-	facts.row("Delegation", f.Delegation)
-	facts.row("Deployment", f.Deployment)
-	facts.row("Drift", f.Drift)
+	facts.Row("Topology", f.Topology)
+	facts.Row("Delegation", f.Delegation)
+	facts.Row("Deployment", f.Deployment)
+	facts.Row("Drift", f.Drift)
 	if t := f.RefreshToken; t != nil {
-		facts.row("Refresh token", tokenWords(*t))
+		facts.Row("Refresh token", tokenWords(*t))
 	}
-	facts.row("Created", when(f.CreatedAt.Time, now))
-	facts.row("Changed", when(f.ChangedAt.Time, now))
+	facts.Row("Created", when(f.CreatedAt.Time, now))
+	facts.Row("Changed", when(f.ChangedAt.Time, now))
 
 	replicas := replicaTable(f.Replicas)
 	for _, part := range []struct {
 		title string
-		body  *table
+		body  *output.Table
 	}{
 		{"", facts},
 		{"Graph (who lists whom)", graph(f)},
@@ -77,13 +79,13 @@ func describe(w io.Writer, f *v1.Federation, now time.Time) error {
 		{"Inputs and outputs", data(f)},
 		{"What to do", advice(f)},
 	} {
-		if len(part.body.rows) == 0 {
+		if len(part.body.Rows) == 0 {
 			continue
 		}
 		if part.title != "" {
 			fmt.Fprintf(w, "\n%s\n", part.title)
 		}
-		if err := part.body.write(w); err != nil {
+		if err := part.body.Write(w); err != nil {
 			return err
 		}
 	}
@@ -94,7 +96,7 @@ func when(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("%s (%s ago)", t.UTC().Format(time.RFC3339), age(t, now))
+	return fmt.Sprintf("%s (%s ago)", t.UTC().Format(time.RFC3339), output.Age(t, now))
 }
 
 func address(r v1.Replica) string {
@@ -105,52 +107,52 @@ func address(r v1.Replica) string {
 }
 
 // failed has a line for each replica of a creation that was taken back.
-func failed(f *v1.Federation) *table {
-	t := &table{}
+func failed(f *v1.Federation) *output.Table {
+	t := &output.Table{}
 	if f.Failed == nil {
 		return t
 	}
-	t.row("rollback " + words(f.Failed.Rollback))
-	for _, line := range failedLines(f.Failed.Replicas) {
-		t.row(strings.TrimSpace(line))
+	t.Row("rollback " + output.Words(f.Failed.Rollback))
+	for _, line := range output.FailedLines(f.Failed.Replicas) {
+		t.Row(strings.TrimSpace(line))
 	}
 	return t
 }
 
 // data says where each replica reads and writes.
-func data(f *v1.Federation) *table {
-	t := &table{}
+func data(f *v1.Federation) *output.Table {
+	t := &output.Table{}
 	for _, r := range f.Replicas {
 		for _, in := range r.Inputs {
-			t.row(address(r), "input", in)
+			t.Row(address(r), "input", in)
 		}
 		for _, out := range r.Outputs {
-			t.row(address(r), "output", out)
+			t.Row(address(r), "output", out)
 		}
 		if st := r.Status; st != nil && st.Inputs != nil {
 			can := "can be used"
 			if !st.Inputs.Readable {
-				can = "cannot be used since " + st.Inputs.At.UTC().Format(time.RFC3339) + ": " + first(st.Inputs.Message, st.Inputs.Reason)
+				can = "cannot be used since " + st.Inputs.At.UTC().Format(time.RFC3339) + ": " + cmp.Or(st.Inputs.Message, st.Inputs.Reason)
 			}
-			t.row(address(r), "minio.default of "+f.Coordinator.ClusterID, can)
+			t.Row(address(r), "minio.default of "+f.Coordinator.ClusterID, can)
 		}
 	}
 	return t
 }
 
 // advice has a line for each replica that needs a person to act.
-func advice(f *v1.Federation) *table {
-	t := &table{}
+func advice(f *v1.Federation) *output.Table {
+	t := &output.Table{}
 	for _, r := range deployed(f) {
 		if in := r.Status.Inputs; in != nil && !in.Readable {
-			t.row(address(r)+":", "it gets no jobs until the MinIO of "+f.Coordinator.ClusterID+" can be used from there: "+
-				first(hintFor(in.Reason, r.ClusterID), "see what its syncer says"))
+			t.Row(address(r)+":", "it gets no jobs until the MinIO of "+f.Coordinator.ClusterID+" can be used from there: "+
+				cmp.Or(hintFor(in.Reason, r.ClusterID), "see what its syncer says"))
 		}
 		if r.Status.Phase == phaseReady {
 			continue
 		}
 		if hint := hintFor(r.Status.Reason, r.ClusterID); hint != "" {
-			t.row(address(r)+":", hint)
+			t.Row(address(r)+":", hint)
 		}
 	}
 	return t

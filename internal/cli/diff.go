@@ -13,6 +13,8 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 // maxDiffLines of a script: beyond it, comparing line by line takes too long.
@@ -48,9 +50,9 @@ type side struct {
 func (c *diffCmd) Run(ctx context.Context, a *app) error {
 	switch {
 	case c.File != "" && c.To != 0:
-		return usageError("give --to or -f: the newer one is a generation or a file")
+		return exit.Usagef("give --to or -f: the newer one is a generation or a file")
 	case c.From < 0 || c.To < 0:
-		return usageError("generations are numbers from 1; history lists those that are kept")
+		return exit.Usagef("generations are numbers from 1; history lists those that are kept")
 	}
 	api, err := a.dial()
 	if err != nil {
@@ -75,8 +77,8 @@ func (c *diffCmd) Run(ctx context.Context, a *app) error {
 	if out.Text, err = unified(before, after); err != nil {
 		return err
 	}
-	if a.form != formTable {
-		return encode(a.stdout, a.form, out)
+	if a.form != output.FormTable {
+		return output.Encode(a.stdout, a.form, out)
 	}
 	return out.show(a)
 }
@@ -96,13 +98,13 @@ func (d difference) show(a *app) error {
 		fmt.Fprintln(a.stdout)
 	}
 	a.sayf("these clusters do not show the present generation:")
-	return replicaTable(d.Clusters).write(a.stdout)
+	return replicaTable(d.Clusters).Write(a.stdout)
 }
 
 // sides finds what is to be compared.
 func (c *diffCmd) sides(a *app, history []v1.Generation) (before, after side, err error) {
 	if len(history) == 0 {
-		return before, after, withStatus(ExitNotFound, "no generation of %s is kept", c.Service)
+		return before, after, exit.Errorf(exit.NotFound, "no generation of %s is kept", c.Service)
 	}
 	present := history[0].Generation
 	to, from := c.To, c.From
@@ -131,7 +133,7 @@ func (c *diffCmd) sides(a *app, history []v1.Generation) (before, after side, er
 func generation(service string, history []v1.Generation, n int64) (side, error) {
 	i := slices.IndexFunc(history, func(g v1.Generation) bool { return g.Generation == n })
 	if i < 0 {
-		return side{}, withStatus(ExitNotFound, "generation %d of %s is not kept; history lists those that are", n, service)
+		return side{}, exit.Errorf(exit.NotFound, "generation %d of %s is not kept; history lists those that are", n, service)
 	}
 	s, violations := oscar.ParseService(history[i].Service)
 	if len(violations) > 0 {
@@ -149,7 +151,7 @@ func (c *diffCmd) fromFile(a *app, old *oscar.Service) (side, error) {
 	}
 	i := slices.IndexFunc(services, func(s *oscar.Service) bool { return s.Name == old.Name })
 	if i < 0 {
-		return side{}, withStatus(ExitNotFound, "%s has no service %s", c.File, old.Name)
+		return side{}, exit.Errorf(exit.NotFound, "%s has no service %s", c.File, old.Name)
 	}
 	public, _ := oscar.SplitSecrets(services[i])
 	if public.ClusterID == "" {
@@ -217,7 +219,7 @@ func linesOf(text string) []string {
 func printableText(line string) string {
 	parts := strings.Split(line, "\t")
 	for i := range parts {
-		parts[i] = printable(parts[i])
+		parts[i] = output.Printable(parts[i])
 	}
 	return strings.Join(parts, "\t")
 }

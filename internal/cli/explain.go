@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 type explainCmd struct {
@@ -21,7 +24,7 @@ type explainJobCmd struct {
 
 func (c *explainJobCmd) Run(ctx context.Context, a *app) error {
 	if c.Attempt < 0 {
-		return usageError("--attempt is a number from 1")
+		return exit.Usagef("--attempt is a number from 1")
 	}
 	api, err := a.dial()
 	if err != nil {
@@ -31,19 +34,19 @@ func (c *explainJobCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if a.form != formTable {
-		return encode(a.stdout, a.form, e)
+	if a.form != output.FormTable {
+		return output.Encode(a.stdout, a.form, e)
 	}
 	i := slices.IndexFunc(e.Decisions, func(d v1.JobDecision) bool { return c.Attempt == 0 || d.Attempt == c.Attempt })
 	if i < 0 {
 		if c.Attempt > 0 {
-			return withStatus(ExitNotFound, "nothing is known of how attempt %d of job %s was decided", c.Attempt, c.ID)
+			return exit.Errorf(exit.NotFound, "nothing is known of how attempt %d of job %s was decided", c.Attempt, c.ID)
 		}
 		a.sayf("%s; nothing has been decided of it", jobState(&e.Job))
 		return nil
 	}
 	a.sayDecision(e, i)
-	return decisionTable(&e.Decisions[i]).write(a.stdout)
+	return decisionTable(&e.Decisions[i]).Write(a.stdout)
 }
 
 // sayDecision says which decision is shown, and of what others it is known.
@@ -53,7 +56,7 @@ func (a *app) sayDecision(e *v1.JobExplanation, shown int) {
 	if d.Now {
 		what = "it is queued; at this moment"
 	}
-	a.sayf("%s, by %s at %s: %s", what, d.Policy, d.At.UTC().Format(time.RFC3339), first(d.Chosen, "nobody"))
+	a.sayf("%s, by %s at %s: %s", what, d.Policy, d.At.UTC().Format(time.RFC3339), cmp.Or(d.Chosen, "nobody"))
 	var others []string
 	for i, o := range e.Decisions {
 		if i != shown && !o.Now {
@@ -66,14 +69,14 @@ func (a *app) sayDecision(e *v1.JobExplanation, shown int) {
 }
 
 // decisionTable has a line for each member: whether it was taken, and why or why not.
-func decisionTable(d *v1.JobDecision) *table {
-	t := newTable("MEMBER", "TAKEN", "WHY", "SCORE", "MESSAGE")
+func decisionTable(d *v1.JobDecision) *output.Table {
+	t := output.NewTable("MEMBER", "TAKEN", "WHY", "SCORE", "MESSAGE")
 	for _, m := range d.Members {
 		score := ""
 		if m.Score != nil {
 			score = strconv.FormatFloat(*m.Score, 'g', 4, 64)
 		}
-		t.row(m.Place, yesNo(d.Chosen != "" && m.Place == d.Chosen), m.Why, score, m.Message)
+		t.Row(m.Place, output.YesNo(d.Chosen != "" && m.Place == d.Chosen), m.Why, score, m.Message)
 	}
 	return t
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/settings"
 )
 
 // stdinName is the file name that means standard input.
@@ -23,9 +25,9 @@ func readFDL(path string, stdin io.Reader) ([]*oscar.Service, error) {
 		err  error
 	)
 	if path == stdinName {
-		data, err = readAll(stdin, "the FDL", oscar.MaxServiceBytes)
+		data, err = settings.ReadAll(stdin, "the FDL", oscar.MaxServiceBytes)
 	} else {
-		data, err = readLimited(path, oscar.MaxServiceBytes)
+		data, err = settings.ReadLimited(path, oscar.MaxServiceBytes)
 	}
 	if err != nil {
 		return nil, asInput(err)
@@ -54,16 +56,16 @@ func inlineScript(script, fdl string) (string, error) {
 	default:
 		script = filepath.Join(filepath.Dir(fdl), script)
 	}
-	data, err := readLimited(script, oscar.MaxScriptBytes)
+	data, err := settings.ReadLimited(script, oscar.MaxScriptBytes)
 	return string(data), err
 }
 
 // asInput gives an error without a status of its own that of invalid input.
 func asInput(err error) error {
-	if statusOf(err) != ExitFailed {
+	if exit.StatusOf(err) != exit.Failed {
 		return err
 	}
-	return &statusError{ExitInvalid, err}
+	return exit.Errorf(exit.Invalid, "%w", err)
 }
 
 // invalidFDL is the answer that the API would give, found before asking it.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 // phaseReady is the phase of a replica, and of a federation, that is as desired.
@@ -36,13 +37,13 @@ func (getFederationsCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.print(list, func() *table {
-		t := newTable("GROUP", "COORDINATOR", "TOPOLOGY", "DELEGATION", "PHASE", "READY", "GENERATION", "OWNER", "AGE")
+	return a.print(list, func() *output.Table {
+		t := output.NewTable("GROUP", "COORDINATOR", "TOPOLOGY", "DELEGATION", "PHASE", "READY", "GENERATION", "OWNER", "AGE")
 		for i := range list {
 			f := &list[i]
-			t.row(f.GroupID, f.Coordinator.ClusterID+"/"+f.Coordinator.ServiceName, f.Topology, f.Delegation, f.Phase,
+			t.Row(f.GroupID, f.Coordinator.ClusterID+"/"+f.Coordinator.ServiceName, f.Topology, f.Delegation, f.Phase,
 				fmt.Sprintf("%d/%d", ready(f), len(deployed(f))), strconv.FormatInt(f.Generation, 10), f.Owner,
-				age(f.CreatedAt.Time, a.now()))
+				output.Age(f.CreatedAt.Time, a.now()))
 		}
 		return t
 	})
@@ -66,23 +67,23 @@ func (c *getReplicasCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.print(view, func() *table { return viewTable(view) })
+	return a.print(view, func() *output.Table { return viewTable(view) })
 }
 
 // viewTable is a federation as one replica sees it, that replica first.
-func viewTable(view *v1.Replicas) *table {
+func viewTable(view *v1.Replicas) *output.Table {
 	return replicaTable(append([]v1.Replica{view.Self}, view.Replicas...))
 }
 
 // replicaTable has a line for each replica, in the order given.
-func replicaTable(replicas []v1.Replica) *table {
-	t := newTable("CLUSTER", "SERVICE", "PHASE", "GENERATION", "REASON", "MESSAGE")
+func replicaTable(replicas []v1.Replica) *output.Table {
+	t := output.NewTable("CLUSTER", "SERVICE", "PHASE", "GENERATION", "REASON", "MESSAGE")
 	for _, r := range replicas {
 		if r.Status == nil {
-			t.row(first(r.ClusterID, "-"), first(r.ServiceName, r.URL), r.Type, "", "", "")
+			t.Row(cmp.Or(r.ClusterID, "-"), cmp.Or(r.ServiceName, r.URL), r.Type, "", "", "")
 			continue
 		}
-		t.row(r.ClusterID, r.ServiceName, r.Status.Phase, strconv.FormatInt(r.Status.ObservedGeneration, 10), r.Status.Reason, r.Status.Message)
+		t.Row(r.ClusterID, r.ServiceName, r.Status.Phase, strconv.FormatInt(r.Status.ObservedGeneration, 10), r.Status.Reason, r.Status.Message)
 	}
 	return t
 }
@@ -101,14 +102,14 @@ func (getServicesCmd) Run(ctx context.Context, a *app) error {
 	slices.SortStableFunc(list, func(x, y *oscar.Service) int {
 		return cmp.Or(strings.Compare(x.Name, y.Name), strings.Compare(x.ClusterID, y.ClusterID))
 	})
-	return a.print(list, func() *table {
-		t := newTable("SERVICE", "CLUSTER", "GROUP", "CPU", "MEMORY", "IMAGE", "OWNER")
+	return a.print(list, func() *output.Table {
+		t := output.NewTable("SERVICE", "CLUSTER", "GROUP", "CPU", "MEMORY", "IMAGE", "OWNER")
 		for _, s := range list {
 			group := ""
 			if s.Federation != nil {
 				group = s.Federation.GroupID
 			}
-			t.row(s.Name, s.ClusterID, group, s.CPU, s.Memory, s.Image, s.Owner)
+			t.Row(s.Name, s.ClusterID, group, s.CPU, s.Memory, s.Image, s.Owner)
 		}
 		return t
 	})

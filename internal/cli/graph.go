@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 // maxListed is how many members of an irregular graph one line names: 120 replicas that
@@ -14,8 +15,8 @@ const maxListed = 4
 
 // graph says which replica lists which members: in one line for a mesh, a star, and a federation
 // whose replicas list no members, and else in one line for each replica.
-func graph(f *v1.Federation) *table {
-	t := &table{}
+func graph(f *v1.Federation) *output.Table {
+	t := &output.Table{}
 	lists := map[string][]string{}
 	for _, e := range f.Edges {
 		lists[e[0]] = append(lists[e[0]], e[1])
@@ -33,19 +34,19 @@ func graph(f *v1.Federation) *table {
 	switch {
 	case others < 1:
 	case len(f.Edges) == 0:
-		t.row("none", fmt.Sprintf("%s, and each lists nobody", count(len(replicas), "replica")))
+		t.Row("none", fmt.Sprintf("%s, and each lists nobody", count(len(replicas), "replica")))
 	case len(replicas) > 1 && !slices.ContainsFunc(replicas, func(r string) bool { return !listsAll(r) }):
-		t.row("mesh", fmt.Sprintf("%s, and each lists %s; coordinator %s",
+		t.Row("mesh", fmt.Sprintf("%s, and each lists %s; coordinator %s",
 			count(len(replicas), "replica"), everyOther(others), coordinator))
 	case len(lists) == 1 && listsAll(coordinator):
-		t.row("star", fmt.Sprintf("%s alone lists %s", coordinator, everyOther(others)))
+		t.Row("star", fmt.Sprintf("%s alone lists %s", coordinator, everyOther(others)))
 	default:
 		for _, r := range replicas {
 			mark := ""
 			if r == coordinator {
 				mark = "(coordinator)"
 			}
-			t.row(r, "->", listed(lists[r]), mark)
+			t.Row(r, "->", listed(lists[r]), mark)
 		}
 	}
 	return t

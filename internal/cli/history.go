@@ -7,6 +7,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 type historyCmd struct {
@@ -23,8 +24,8 @@ func (c *historyCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.print(list, func() *table {
-		t := newTable("GENERATION", "CHANGED", "BY", "IMAGE", "MEMBERS", "REQUEST")
+	return a.print(list, func() *output.Table {
+		t := output.NewTable("GENERATION", "CHANGED", "BY", "IMAGE", "MEMBERS", "REQUEST")
 		for _, g := range list {
 			image, members := "", 0
 			if s, _ := oscar.ParseService(g.Service); s != nil {
@@ -33,7 +34,7 @@ func (c *historyCmd) Run(ctx context.Context, a *app) error {
 					members = len(s.Federation.Members)
 				}
 			}
-			t.row(strconv.FormatInt(g.Generation, 10), age(g.ChangedAt.Time, a.now())+" ago", g.By, image,
+			t.Row(strconv.FormatInt(g.Generation, 10), output.Age(g.ChangedAt.Time, a.now())+" ago", g.By, image,
 				strconv.Itoa(members), g.RequestID)
 		}
 		return t
@@ -86,5 +87,5 @@ func setPaused(ctx context.Context, a *app, service, cluster string, paused bool
 	if err != nil {
 		return err
 	}
-	return a.print(view, func() *table { return viewTable(view) })
+	return a.print(view, func() *output.Table { return viewTable(view) })
 }

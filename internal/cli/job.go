@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 type jobCmd struct {
@@ -40,7 +43,7 @@ type jobSubmitCmd struct {
 
 func (c *jobSubmitCmd) Run(ctx context.Context, a *app) error {
 	if c.Timeout < 0 || c.Timeout > 0 && !c.Wait {
-		return usageError("--timeout goes with --wait, and is more than 0")
+		return exit.Usagef("--timeout goes with --wait, and is more than 0")
 	}
 	event, err := a.readEvent(c.File)
 	if err != nil {
@@ -50,7 +53,7 @@ func (c *jobSubmitCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	job, err := api.SubmitJob(ctx, c.Service, event, client.JobOptions{ClusterID: c.Cluster, IdempotencyKey: first(c.Key, uuid.NewString())})
+	job, err := api.SubmitJob(ctx, c.Service, event, client.JobOptions{ClusterID: c.Cluster, IdempotencyKey: cmp.Or(c.Key, uuid.NewString())})
 	if err != nil {
 		return err
 	}
@@ -58,11 +61,11 @@ func (c *jobSubmitCmd) Run(ctx context.Context, a *app) error {
 		a.sayf("job %s is accepted", job.ID)
 		return c.await(ctx, a, api, job.ID)
 	}
-	if a.form == formTable {
-		_, err := fmt.Fprintln(a.stdout, printable(job.ID))
+	if a.form == output.FormTable {
+		_, err := fmt.Fprintln(a.stdout, output.Printable(job.ID))
 		return err
 	}
-	return encode(a.stdout, a.form, submitted{ID: job.ID, Location: job.Location})
+	return output.Encode(a.stdout, a.form, submitted{ID: job.ID, Location: job.Location})
 }
 
 // submitted is what submit prints for programs.
@@ -81,7 +84,7 @@ func (a *app) readEvent(path string) ([]byte, error) {
 	default:
 		f, err := os.Open(path)
 		if err != nil {
-			return nil, withStatus(ExitInvalid, "%w", err)
+			return nil, exit.Errorf(exit.Invalid, "%w", err)
 		}
 		defer f.Close() //nolint:errcheck // it was read
 		in = f
@@ -91,7 +94,7 @@ func (a *app) readEvent(path string) ([]byte, error) {
 		return nil, fmt.Errorf("read the event: %w", err)
 	}
 	if len(event) > maxEvent {
-		return nil, withStatus(ExitInvalid, "%s is larger than %d bytes: put the data into a bucket, and into the event where it is", path, maxEvent)
+		return nil, exit.Errorf(exit.Invalid, "%s is larger than %d bytes: put the data into a bucket, and into the event where it is", path, maxEvent)
 	}
 	return event, nil
 }
@@ -111,7 +114,7 @@ func (c *jobSubmitCmd) await(ctx context.Context, a *app, api *client.Client, id
 		if last != nil {
 			state = last.State
 		}
-		return withStatus(ExitInProgress, "job %s has not ended within %s, its state is %s; it goes on", id, c.Timeout, state)
+		return exit.Errorf(exit.InProgress, "job %s has not ended within %s, its state is %s; it goes on", id, c.Timeout, state)
 	case err != nil:
 		return err
 	}
@@ -119,7 +122,7 @@ func (c *jobSubmitCmd) await(ctx context.Context, a *app, api *client.Client, id
 		return err
 	}
 	if last.State != v1.JobSucceeded {
-		return withStatus(ExitFailed, "job %s: %s", id, jobState(last))
+		return exit.Errorf(exit.Failed, "job %s: %s", id, jobState(last))
 	}
 	return nil
 }
@@ -197,7 +200,7 @@ const maxJobPage = 1000
 
 func (c *jobListCmd) Run(ctx context.Context, a *app) error {
 	if c.Limit < 1 {
-		return usageError("--limit must be more than 0")
+		return exit.Usagef("--limit must be more than 0")
 	}
 	api, err := a.dial()
 	if err != nil {
@@ -219,10 +222,10 @@ func (c *jobListCmd) Run(ctx context.Context, a *app) error {
 			break
 		}
 	}
-	return a.print(list, func() *table {
-		t := newTable(jobColumns()...)
+	return a.print(list, func() *output.Table {
+		t := output.NewTable(jobColumns()...)
 		for i := range list {
-			t.row(jobRow(&list[i], a.now())...)
+			t.Row(jobRow(&list[i], a.now())...)
 		}
 		return t
 	})
@@ -234,7 +237,7 @@ func jobColumns() []string {
 
 func jobRow(j *v1.Job, now time.Time) []string {
 	return []string{
-		j.ID, j.ClusterID + "/" + j.ServiceName, j.State, jobPlace(j.Place), strconv.Itoa(j.Attempt), age(j.AcceptedAt.Time, now), j.Reason,
+		j.ID, j.ClusterID + "/" + j.ServiceName, j.State, jobPlace(j.Place), strconv.Itoa(j.Attempt), output.Age(j.AcceptedAt.Time, now), j.Reason,
 	}
 }
 
@@ -245,7 +248,7 @@ func watchJobs(ctx context.Context, a *app, api *client.Client, q client.JobQuer
 	err := api.WatchJobs(ctx, q, client.JobWatchOptions{
 		Broken: func(err error) { a.sayf("the connection is lost, trying again: %v", err) },
 	}, func(j *v1.Job, _ int64) error {
-		if a.form != formTable {
+		if a.form != output.FormTable {
 			return encodeNext(a.stdout, a.form, j)
 		}
 		row := jobRow(j, a.now())
@@ -257,7 +260,7 @@ func watchJobs(ctx context.Context, a *app, api *client.Client, q client.JobQuer
 			}
 		}
 		for i := range row {
-			row[i] = printable(row[i])
+			row[i] = output.Printable(row[i])
 		}
 		return rows.write(row)
 	})
@@ -293,10 +296,10 @@ func (c *jobGetCmd) Run(ctx context.Context, a *app) error {
 
 // showJob prints all that is known of a job.
 func (a *app) showJob(j *v1.Job) error {
-	if a.form != formTable {
-		return encode(a.stdout, a.form, j)
+	if a.form != output.FormTable {
+		return output.Encode(a.stdout, a.form, j)
 	}
-	if err := jobFacts(j, a.now()).write(a.stdout); err != nil {
+	if err := jobFacts(j, a.now()).Write(a.stdout); err != nil {
 		return err
 	}
 	if len(j.Attempts) == 0 {
@@ -305,55 +308,55 @@ func (a *app) showJob(j *v1.Job) error {
 	if _, err := fmt.Fprintln(a.stdout, "\nEarlier attempts"); err != nil {
 		return err
 	}
-	return earlierAttempts(j).write(a.stdout)
+	return earlierAttempts(j).Write(a.stdout)
 }
 
-func jobFacts(j *v1.Job, now time.Time) *table {
-	facts := &table{}
-	facts.row("Job", j.ID)
-	facts.row("State", j.State)
+func jobFacts(j *v1.Job, now time.Time) *output.Table {
+	facts := &output.Table{}
+	facts.Row("Job", j.ID)
+	facts.Row("State", j.State)
 	if j.Reason != "" || j.Message != "" {
-		facts.row("Why", strings.TrimPrefix(j.Reason+": "+j.Message, ": "))
+		facts.Row("Why", strings.TrimPrefix(j.Reason+": "+j.Message, ": "))
 	}
 	if p := j.Pod; p != nil {
-		facts.row("Pod", p.Reason)
+		facts.Row("Pod", p.Reason)
 		if p.ExitCode != 0 {
-			facts.row("Exit code", strconv.Itoa(int(p.ExitCode)))
+			facts.Row("Exit code", strconv.Itoa(int(p.ExitCode)))
 		}
 	}
-	facts.row("Came in at", j.ClusterID+"/"+j.ServiceName)
+	facts.Row("Came in at", j.ClusterID+"/"+j.ServiceName)
 	if j.Offered {
-		facts.row("", "it was a Job of that cluster, and waited there")
+		facts.Row("", "it was a Job of that cluster, and waited there")
 	}
-	facts.row("Group", j.GroupID)
+	facts.Row("Group", j.GroupID)
 	if j.By != "" {
-		facts.row("Sent by", j.By)
+		facts.Row("Sent by", j.By)
 	}
 	if j.Place != nil {
-		facts.row("Place", jobPlace(j.Place))
+		facts.Row("Place", jobPlace(j.Place))
 		if j.Place.JobName != "" {
-			facts.row("Job at OSCAR", j.Place.JobName)
+			facts.Row("Job at OSCAR", j.Place.JobName)
 		}
 	}
-	facts.row("Attempt", strconv.Itoa(j.Attempt))
+	facts.Row("Attempt", strconv.Itoa(j.Attempt))
 	if j.Cancelled {
-		facts.row("Cancelled", first(j.CancelledBy, "yes"))
+		facts.Row("Cancelled", cmp.Or(j.CancelledBy, "yes"))
 	}
 	if j.Unreachable {
-		facts.row("", "its cluster is away: the state is the last that was heard")
+		facts.Row("", "its cluster is away: the state is the last that was heard")
 	}
 	if j.Held {
-		facts.row("", "it waits, since the store was restored, until every member has said whether it has it")
+		facts.Row("", "it waits, since the store was restored, until every member has said whether it has it")
 	}
-	facts.row("Event", count(j.Size, "byte"))
+	facts.Row("Event", count(j.Size, "byte"))
 	jobTimes(facts, j, now)
 	return facts
 }
 
-func jobTimes(facts *table, j *v1.Job, now time.Time) {
+func jobTimes(facts *output.Table, j *v1.Job, now time.Time) {
 	moment := func(name string, t *v1.Time) {
 		if t != nil {
-			facts.row(name, when(t.Time, now))
+			facts.Row(name, when(t.Time, now))
 		}
 	}
 	moment("Accepted", &j.AcceptedAt)
@@ -362,18 +365,18 @@ func jobTimes(facts *table, j *v1.Job, now time.Time) {
 	moment("Started", j.StartedAt)
 	moment("Ended", j.EndedAt)
 	if j.NotBefore != nil {
-		facts.row("Not before", j.NotBefore.UTC().Format(time.RFC3339))
+		facts.Row("Not before", j.NotBefore.UTC().Format(time.RFC3339))
 	}
 }
 
-func earlierAttempts(j *v1.Job) *table {
-	t := newTable("ATTEMPT", "PLACE", "STATE", "REASON", "ANSWER", "ENDED", "MESSAGE")
+func earlierAttempts(j *v1.Job) *output.Table {
+	t := output.NewTable("ATTEMPT", "PLACE", "STATE", "REASON", "ANSWER", "ENDED", "MESSAGE")
 	for _, p := range j.Attempts {
 		answer := ""
 		if p.Status != 0 {
 			answer = strconv.Itoa(p.Status)
 		}
-		t.row(strconv.Itoa(p.Attempt), p.Place, p.State, p.Reason, answer, p.EndedAt.UTC().Format(time.RFC3339), p.Message)
+		t.Row(strconv.Itoa(p.Attempt), p.Place, p.State, p.Reason, answer, p.EndedAt.UTC().Format(time.RFC3339), p.Message)
 	}
 	return t
 }

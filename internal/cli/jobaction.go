@@ -5,6 +5,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 type jobCancelCmd struct {
@@ -45,9 +46,9 @@ func (a *app) actOnJob(ctx context.Context, act func(*client.Client) (*v1.Job, e
 	if err != nil {
 		return err
 	}
-	return a.print(job, func() *table {
-		t := newTable(jobColumns()...)
-		t.row(jobRow(job, a.now())...)
+	return a.print(job, func() *output.Table {
+		t := output.NewTable(jobColumns()...)
+		t.Row(jobRow(job, a.now())...)
 		return t
 	})
 }

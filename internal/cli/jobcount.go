@@ -11,13 +11,15 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 // describeJobs adds how many jobs of a federation there are, by state. A control
 // plane that is older than jobs has none.
 func describeJobs(ctx context.Context, w io.Writer, api *client.Client, f *v1.Federation) error {
 	page, err := api.Jobs(ctx, client.JobQuery{GroupID: f.UID, Limit: 1, Counts: true})
-	if err != nil && statusOf(err) == ExitNotFound {
+	if err != nil && exit.StatusOf(err) == exit.NotFound {
 		return nil
 	}
 	if err != nil {
@@ -29,11 +31,11 @@ func describeJobs(ctx context.Context, w io.Writer, api *client.Client, f *v1.Fe
 	if _, err := fmt.Fprintln(w, "\nJobs"); err != nil {
 		return err
 	}
-	t := &table{}
+	t := &output.Table{}
 	for _, state := range statesInOrder(page.Counts) {
-		t.row(state, strconv.Itoa(page.Counts[state]))
+		t.Row(state, strconv.Itoa(page.Counts[state]))
 	}
-	return t.write(w)
+	return t.Write(w)
 }
 
 // statesInOrder lists states as a job passes through them, then those that are not known.

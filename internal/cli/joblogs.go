@@ -11,6 +11,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
 )
 
 // logEvery is the time between two looks at a log that is followed: OSCAR gives it whole
@@ -27,7 +28,7 @@ type jobLogsCmd struct {
 
 func (c *jobLogsCmd) Run(ctx context.Context, a *app) error {
 	if c.Follow && c.Service != "" {
-		return usageError("--follow is for jobs that came in here; leave --service out")
+		return exit.Usagef("--follow is for jobs that came in here; leave --service out")
 	}
 	api, err := a.dial()
 	if err != nil {
@@ -53,7 +54,7 @@ func (c *jobLogsCmd) Run(ctx context.Context, a *app) error {
 		switch {
 		case !c.Follow, ended && err != nil:
 			return err
-		case err != nil && statusOf(err) != ExitNotFound && statusOf(err) != ExitNotReachable:
+		case err != nil && exit.StatusOf(err) != exit.NotFound && exit.StatusOf(err) != exit.NotReachable:
 			return err
 		case ended:
 			return nil
@@ -113,7 +114,7 @@ type followed struct {
 func (f *followed) show(ctx context.Context, job *v1.Job, name string) error {
 	if name == "" {
 		if job.Place == nil || job.Place.JobName == "" {
-			return withStatus(ExitNotFound, "job %s is %s: no cluster has a log of it", job.ID, jobState(job))
+			return exit.Errorf(exit.NotFound, "job %s is %s: no cluster has a log of it", job.ID, jobState(job))
 		}
 		name = job.Place.JobName
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/pem"
@@ -14,6 +15,9 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
+	"github.com/oscarfed/oscarfed/internal/cli/settings"
 )
 
 type clusterJoinCmd struct {
@@ -45,7 +49,7 @@ func (c *clusterJoinCmd) Run(ctx context.Context, a *app) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	order := joinOrder{ControlPlane: first(c.ControlPlane, a.connection.Endpoint)}
+	order := joinOrder{ControlPlane: cmp.Or(c.ControlPlane, a.connection.Endpoint)}
 	if err := joinable(order.ControlPlane); err != nil {
 		return err
 	}
@@ -72,8 +76,8 @@ func (c *clusterJoinCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	if a.form != formTable {
-		return encode(a.stdout, a.form, order)
+	if a.form != output.FormTable {
+		return output.Encode(a.stdout, a.form, order)
 	}
 	a.sayf("run this beside the OSCAR of %s before %s; the token works once:", c.ID, token.ExpiresAt.Local().Format("15:04:05"))
 	if c.Helm {
@@ -91,11 +95,11 @@ func (c *clusterJoinCmd) Run(ctx context.Context, a *app) error {
 func (c *clusterJoinCmd) check() error {
 	switch {
 	case c.Helm && c.Kubeconfig != "":
-		return usageError("--helm is for a syncer in a pod, which needs no --kubeconfig")
+		return exit.Usagef("--helm is for a syncer in a pod, which needs no --kubeconfig")
 	case c.Helm && c.Kubernetes != "auto":
-		return usageError("--helm and --kubernetes=off contradict each other; a chart without Kubernetes has rbac.create: false")
+		return exit.Usagef("--helm and --kubernetes=off contradict each other; a chart without Kubernetes has rbac.create: false")
 	case c.Kubeconfig != "" && c.Kubernetes != "auto":
-		return usageError("--kubeconfig and --kubernetes=off contradict each other")
+		return exit.Usagef("--kubeconfig and --kubernetes=off contradict each other")
 	}
 	return nil
 }
@@ -123,7 +127,7 @@ func (c *clusterJoinCmd) register(ctx context.Context, api *client.Client) (*v1.
 	}
 	reg, err := api.Cluster(ctx, c.ID)
 	if err == nil && c.OscarEndpoint != "" && reg.Endpoint != strings.TrimRight(c.OscarEndpoint, "/") {
-		return nil, withStatus(ExitConflict, "cluster %q is registered with the address %s; leave the address out, or change the registration first", c.ID, reg.Endpoint)
+		return nil, exit.Errorf(exit.Conflict, "cluster %q is registered with the address %s; leave the address out, or change the registration first", c.ID, reg.Endpoint)
 	}
 	return reg, err
 }
@@ -132,13 +136,13 @@ func (c *clusterJoinCmd) register(ctx context.Context, api *client.Client) (*v1.
 func joinable(endpoint string) error {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" {
-		return usageError("--control-plane must be a URL such as https://federation.example.org:8080")
+		return exit.Usagef("--control-plane must be a URL such as https://federation.example.org:8080")
 	}
 	ip := net.ParseIP(u.Hostname())
 	if u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()) {
 		return nil
 	}
-	return usageError("no syncer sends its token to %s, which is not https; give the API's address with --control-plane", endpoint)
+	return exit.Usagef("no syncer sends its token to %s, which is not https; give the API's address with --control-plane", endpoint)
 }
 
 // maxInlineCA bounds what is put into the command, in bytes before base64.
@@ -150,9 +154,9 @@ func inlineCA(file string) (string, error) {
 	if file == "" {
 		return "", nil
 	}
-	text, err := readLimited(file, maxConfig)
+	text, err := settings.ReadLimited(file, settings.MaxConfig)
 	if err != nil {
-		return "", usageError("certificates: %w", err)
+		return "", exit.Usagef("certificates: %w", err)
 	}
 	var der []byte
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
@@ -161,7 +165,7 @@ func inlineCA(file string) (string, error) {
 		}
 	}
 	if len(der) == 0 || len(der) > maxInlineCA {
-		return "", usageError("%s has %d bytes of certificates; for a command line there must be some, and at most %d: name the API's own authority with --ca-file", file, len(der), maxInlineCA)
+		return "", exit.Usagef("%s has %d bytes of certificates; for a command line there must be some, and at most %d: name the API's own authority with --ca-file", file, len(der), maxInlineCA)
 	}
 	return base64.StdEncoding.EncodeToString(der), nil
 }

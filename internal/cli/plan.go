@@ -9,6 +9,8 @@ import (
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 // The actions of a plan.
@@ -51,7 +53,7 @@ func (c *planCmd) Run(ctx context.Context, a *app) error {
 			if refused == nil {
 				refused = err
 			} else {
-				printFailure(a.stderr, a.form, err)
+				output.Failure(a.stderr, a.form, err)
 			}
 			continue
 		}
@@ -94,7 +96,7 @@ func readServices(path, cluster string, stdin io.Reader) ([]*oscar.Service, erro
 			continue
 		}
 		if s.ClusterID != "" && s.ClusterID != cluster {
-			return nil, usageError("--cluster %s, but the FDL puts %s on %s; leave one of them out", cluster, s.Name, s.ClusterID)
+			return nil, exit.Usagef("--cluster %s, but the FDL puts %s on %s; leave one of them out", cluster, s.Name, s.ClusterID)
 		}
 		s.ClusterID = cluster
 	}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/settings"
 )
 
 const (
@@ -51,7 +53,7 @@ func (f *planFile) add(s *oscar.Service, deployment string, plan *v1.Plan) error
 // write replaces path by a file that only its owner can read, whole or not at all.
 func (f *planFile) write(path string) (err error) {
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
-		return usageError("%s is not a regular file; name another one for the plan", path)
+		return exit.Usagef("%s is not a regular file; name another one for the plan", path)
 	}
 	data, err := json.MarshalIndent(f, "", " ")
 	if err != nil {
@@ -96,13 +98,13 @@ func (f *planFile) secrets() string {
 
 // readPlanFile reads and checks a file. Whatever is wrong with it is invalid input.
 func readPlanFile(path string) (*planFile, error) {
-	data, err := readLimited(path, maxPlanFile)
+	data, err := settings.ReadLimited(path, maxPlanFile)
 	if err != nil {
 		return nil, asInput(err)
 	}
 	f, err := parsePlanFile(data)
 	if err != nil {
-		return nil, withStatus(ExitInvalid, "%s is no plan: %w", path, err)
+		return nil, exit.Errorf(exit.Invalid, "%s is no plan: %w", path, err)
 	}
 	return f, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 // maxEdges is how many pairs of the topology are shown one by one: a mesh of 120 has 14,280. The
@@ -16,8 +17,8 @@ const maxEdges = 20
 
 // printPlans writes plans one after another, or as one array.
 func (a *app) printPlans(plans []*v1.Plan) error {
-	if a.form != formTable {
-		return encode(a.stdout, a.form, plans)
+	if a.form != output.FormTable {
+		return output.Encode(a.stdout, a.form, plans)
 	}
 	for i, p := range plans {
 		if i > 0 {
@@ -34,7 +35,7 @@ func (a *app) printPlans(plans []*v1.Plan) error {
 // what may be in the way.
 func showPlan(w io.Writer, p *v1.Plan) error {
 	say := func(indent int, format string, args ...any) {
-		fmt.Fprintln(w, strings.Repeat(" ", indent)+printable(fmt.Sprintf(format, args...)))
+		fmt.Fprintln(w, strings.Repeat(" ", indent)+output.Printable(fmt.Sprintf(format, args...)))
 	}
 	say(0, "%s: %s", p.Coordinator.ServiceName, planHeadline(p))
 	if p.Action == planChange {
@@ -42,11 +43,11 @@ func showPlan(w io.Writer, p *v1.Plan) error {
 			say(2, "%s", line)
 		}
 	}
-	t := newTable("CLUSTER", "SERVICE", "ACTION", "VOTES", "QUEUE", "WHY")
+	t := output.NewTable("CLUSTER", "SERVICE", "ACTION", "VOTES", "QUEUE", "WHY")
 	for _, r := range p.Replicas {
-		t.row(r.ClusterID, r.ServiceName, r.Action, yesNo(r.Votes), strconv.FormatInt(r.DelayS, 10)+"s", strings.Join(r.Reasons, "; "))
+		t.Row(r.ClusterID, r.ServiceName, r.Action, output.YesNo(r.Votes), strconv.FormatInt(r.DelayS, 10)+"s", strings.Join(r.Reasons, "; "))
 	}
-	if err := t.write(w); err != nil {
+	if err := t.Write(w); err != nil {
 		return err
 	}
 	for _, r := range p.Replicas {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 // pollEvery is how often the state of a creation or a change is read.
@@ -99,7 +100,7 @@ func (p *progress) show(f *v1.Federation) {
 		if r.Status.Message != "" {
 			state += ": " + r.Status.Message
 		}
-		line := printable(name + "  " + state)
+		line := output.Printable(name + "  " + state)
 		lines = append(lines, line)
 		if !p.live && p.shown[name] != state {
 			fmt.Fprintln(p.w, line)

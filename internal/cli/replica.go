@@ -7,6 +7,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
 )
 
 type replicaCmd struct {
@@ -49,9 +50,9 @@ type replicaRemoveCmd struct {
 func (c *replicaRemoveCmd) Run(ctx context.Context, a *app) error {
 	switch {
 	case c.All && len(c.Members) > 0:
-		return usageError("--all and members are given; leave one of them out")
+		return exit.Usagef("--all and members are given; leave one of them out")
 	case !c.All && len(c.Members) == 0:
-		return usageError("name the members that go, or say --all")
+		return exit.Usagef("name the members that go, or say --all")
 	}
 	if err := checkOrders(c.Data, c.Jobs); err != nil {
 		return err
@@ -80,7 +81,7 @@ func (c change) members(ctx context.Context, a *app, service, cluster string, se
 		return err
 	}
 	if c.IfMatch < 0 {
-		return usageError("--if-match must be a revision, as get replicas -o json shows it")
+		return exit.Usagef("--if-match must be a revision, as get replicas -o json shows it")
 	}
 	api, err := a.dial()
 	if err != nil {
@@ -112,7 +113,7 @@ func membersOf(service string, args []string) ([]oscar.Member, error) {
 			name = service
 		}
 		if cluster == "" || name == "" || strings.Contains(name, "/") {
-			return nil, usageError("the member %q is neither CLUSTER/NAME nor CLUSTER nor a URL", arg)
+			return nil, exit.Usagef("the member %q is neither CLUSTER/NAME nor CLUSTER nor a URL", arg)
 		}
 		members = append(members, oscar.Member{Type: oscar.MemberOSCAR, ClusterID: cluster, ServiceName: name})
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 type resolveCmd struct {
@@ -22,10 +24,10 @@ type resolveCmd struct {
 
 func (c *resolveCmd) Run(ctx context.Context, a *app) error {
 	if c.All == (c.Place != "") {
-		return usageError("name one CLUSTER/SERVICE, or give --all")
+		return exit.Usagef("name one CLUSTER/SERVICE, or give --all")
 	}
 	if c.Kind != "" && (!c.All || !slices.Contains([]string{"ahead", "missing", "orphan"}, c.Kind)) {
-		return usageError("--kind goes with --all, and is ahead, missing or orphan")
+		return exit.Usagef("--kind goes with --all, and is ahead, missing or orphan")
 	}
 	api, err := a.dial()
 	if err != nil {
@@ -42,7 +44,7 @@ func (c *resolveCmd) Run(ctx context.Context, a *app) error {
 	for _, place := range places {
 		cluster, service, ok := strings.Cut(place, "/")
 		if !ok || cluster == "" || service == "" {
-			return usageError("%q is not CLUSTER/SERVICE", place)
+			return exit.Usagef("%q is not CLUSTER/SERVICE", place)
 		}
 		d, err := api.Resolve(ctx, v1.Resolve{ClusterID: cluster, ServiceName: service, Keep: c.Keep})
 		if err != nil {
@@ -55,7 +57,7 @@ func (c *resolveCmd) Run(ctx context.Context, a *app) error {
 		}
 		done = append(done, *d)
 	}
-	if err := a.print(done, func() *table { return differenceTable(done, c.Keep) }); err != nil {
+	if err := a.print(done, func() *output.Table { return differenceTable(done, c.Keep) }); err != nil {
 		return err
 	}
 	return failed
@@ -86,21 +88,21 @@ func showDifferences(ctx context.Context, a *app, api *client.Client) error {
 	if err != nil {
 		return err
 	}
-	if a.form != formTable {
-		return encode(a.stdout, a.form, d)
+	if a.form != output.FormTable {
+		return output.Encode(a.stdout, a.form, d)
 	}
-	facts := &table{}
-	facts.row("Epoch", d.Epoch)
+	facts := &output.Table{}
+	facts.Row("Epoch", d.Epoch)
 	switch {
 	case d.RestoredAt != nil:
-		facts.row("Restored", when(d.RestoredAt.Time, a.now()))
+		facts.Row("Restored", when(d.RestoredAt.Time, a.now()))
 	default:
-		facts.row("Restored", "never")
+		facts.Row("Restored", "never")
 	}
-	if err := facts.write(a.stdout); err != nil {
+	if err := facts.Write(a.stdout); err != nil {
 		return err
 	}
-	clusters := newTable("CLUSTER", "COMPARED", "SYNCER")
+	clusters := output.NewTable("CLUSTER", "COMPARED", "SYNCER")
 	for _, c := range d.Clusters {
 		syncer := "connected"
 		if !c.Alive {
@@ -113,10 +115,10 @@ func showDifferences(ctx context.Context, a *app, api *client.Client) error {
 		if !c.Compared {
 			compared = "not yet"
 		}
-		clusters.row(c.ClusterID, compared, syncer)
+		clusters.Row(c.ClusterID, compared, syncer)
 	}
 	fmt.Fprintln(a.stdout)
-	if err := clusters.write(a.stdout); err != nil {
+	if err := clusters.Write(a.stdout); err != nil {
 		return err
 	}
 	if len(d.Differences) == 0 {
@@ -145,14 +147,14 @@ func describeHeld(ctx context.Context, w io.Writer, api *client.Client, f *v1.Fe
 
 func writeDifferences(w io.Writer, list []v1.Difference) error {
 	fmt.Fprintln(w, "\nHeld (oscarfed resolve CLUSTER/SERVICE --keep cluster|store)")
-	return differenceTable(list, "").write(w)
+	return differenceTable(list, "").Write(w)
 }
 
 // differenceTable shows differences with what each side does, or with what was decided.
-func differenceTable(list []v1.Difference, kept string) *table {
-	t := newTable("SERVICE", "DIFFERENCE", "STORE", "CLUSTER", "KEEP STORE", "KEEP CLUSTER")
+func differenceTable(list []v1.Difference, kept string) *output.Table {
+	t := output.NewTable("SERVICE", "DIFFERENCE", "STORE", "CLUSTER", "KEEP STORE", "KEEP CLUSTER")
 	if kept != "" {
-		t = newTable("SERVICE", "DIFFERENCE", "KEPT", "SO")
+		t = output.NewTable("SERVICE", "DIFFERENCE", "KEPT", "SO")
 	}
 	generation := func(n int64) string {
 		if n == 0 {
@@ -164,11 +166,11 @@ func differenceTable(list []v1.Difference, kept string) *table {
 		place := d.ClusterID + "/" + d.ServiceName
 		switch kept {
 		case "store":
-			t.row(place, d.Kind, kept, d.KeepStore)
+			t.Row(place, d.Kind, kept, d.KeepStore)
 		case "cluster":
-			t.row(place, d.Kind, kept, d.KeepCluster)
+			t.Row(place, d.Kind, kept, d.KeepCluster)
 		default:
-			t.row(place, d.Kind, generation(d.StoreGeneration), generation(d.ClusterGeneration), d.KeepStore, d.KeepCluster)
+			t.Row(place, d.Kind, generation(d.StoreGeneration), generation(d.ClusterGeneration), d.KeepStore, d.KeepCluster)
 		}
 	}
 	return t

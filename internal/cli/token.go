@@ -11,6 +11,8 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 type tokenCmd struct {
@@ -88,7 +90,7 @@ func (a *app) readToken(path string) (string, error) {
 	if path != "-" {
 		f, err := os.Open(path)
 		if err != nil {
-			return "", withStatus(ExitInvalid, "%w", err)
+			return "", exit.Errorf(exit.Invalid, "%w", err)
 		}
 		defer f.Close() //nolint:errcheck // it was read
 		in = f
@@ -100,9 +102,9 @@ func (a *app) readToken(path string) (string, error) {
 	token := strings.TrimSpace(string(text))
 	switch {
 	case token == "":
-		return "", withStatus(ExitInvalid, "%w", errors.New("there is no token in "+path))
+		return "", exit.Errorf(exit.Invalid, "%w", errors.New("there is no token in "+path))
 	case len(text) > maxTokenFile:
-		return "", withStatus(ExitInvalid, "%w", fmt.Errorf("%s is larger than %d bytes: that is no token", path, maxTokenFile))
+		return "", exit.Errorf(exit.Invalid, "%w", fmt.Errorf("%s is larger than %d bytes: that is no token", path, maxTokenFile))
 	}
 	return token, nil
 }
@@ -133,7 +135,7 @@ func (c *tokenRefreshCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.print(after, func() *table { return viewTable(after) })
+	return a.print(after, func() *output.Table { return viewTable(after) })
 }
 
 type tokenDeleteCmd struct {
@@ -155,17 +157,17 @@ func (c *tokenDeleteCmd) Run(ctx context.Context, a *app) error {
 
 // showToken prints a token's state: a line about it, and a table of the members.
 func (a *app) showToken(s *v1.RefreshTokenStatus) error {
-	if a.form == formTable {
+	if a.form == output.FormTable {
 		a.sayf("%s", tokenLine(s.Token))
 	}
-	return a.print(s, func() *table {
-		t := newTable("CLUSTER", "SERVICE", "TOKEN", "REASON", "MESSAGE")
+	return a.print(s, func() *output.Table {
+		t := output.NewTable("CLUSTER", "SERVICE", "TOKEN", "REASON", "MESSAGE")
 		for _, m := range s.Members {
 			message := m.Message
 			if m.Expires != nil {
 				message = "access token until " + m.Expires.UTC().Format(time.RFC3339)
 			}
-			t.row(m.ClusterID, m.ServiceName, m.State, m.Reason, message)
+			t.Row(m.ClusterID, m.ServiceName, m.State, m.Reason, message)
 		}
 		return t
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 	"github.com/oscarfed/oscarfed/internal/version"
 )
 
@@ -36,11 +37,11 @@ func (c *versionCmd) Run(ctx context.Context, a *app) error {
 			v.Server, asking = api.Info(ctx)
 		}
 	}
-	err := a.print(v, func() *table {
-		t := newTable("", "VERSION", "COMMIT", "DETAILS")
-		t.row("client", mine.Version, mine.Commit, mine.Go+" "+mine.Arch)
+	err := a.print(v, func() *output.Table {
+		t := output.NewTable("", "VERSION", "COMMIT", "DETAILS")
+		t.Row("client", mine.Version, mine.Commit, mine.Go+" "+mine.Arch)
 		if v.Server != nil {
-			t.row("server", v.Server.OscarfedVersion, v.Server.GitCommit, "OSCAR API "+v.Server.Version+", control plane "+v.Server.ControlPlane)
+			t.Row("server", v.Server.OscarfedVersion, v.Server.GitCommit, "OSCAR API "+v.Server.Version+", control plane "+v.Server.ControlPlane)
 		}
 		return t
 	})

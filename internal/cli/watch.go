@@ -12,6 +12,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 // watch prints a service's view of its federation at each change, until the user interrupts it or
@@ -23,10 +24,10 @@ func (c *getReplicasCmd) watch(ctx context.Context, a *app, api *client.Client) 
 		ClusterID: c.Cluster,
 		Broken:    func(err error) { a.sayf("the connection is lost, trying again: %v", err) },
 	}, func(view *v1.Replicas, _ int64) error {
-		if a.form != formTable {
+		if a.form != output.FormTable {
 			return encodeNext(a.stdout, a.form, view)
 		}
-		if now := fmt.Sprintf("%s, generation %d", words(view.Phase), view.Generation); now != phase {
+		if now := fmt.Sprintf("%s, generation %d", output.Words(view.Phase), view.Generation); now != phase {
 			a.sayf("%s: %s", view.GroupID, now)
 			phase = now
 		}
@@ -40,8 +41,8 @@ func (c *getReplicasCmd) watch(ctx context.Context, a *app, api *client.Client) 
 
 // encodeNext writes one of many values: as JSON on a line of its own, as YAML in a
 // document of its own.
-func encodeNext(w io.Writer, f form, v any) error {
-	if f == formYAML {
+func encodeNext(w io.Writer, f output.Form, v any) error {
+	if f == output.FormYAML {
 		data, err := yaml.Marshal(v)
 		if err == nil {
 			_, err = fmt.Fprintf(w, "---\n%s", data)
@@ -66,13 +67,13 @@ func newRowLog(w io.Writer) *rowLog { return &rowLog{w: w, shown: map[string]str
 func (l *rowLog) show(view *v1.Replicas) error {
 	t := viewTable(view)
 	if l.widths == nil {
-		l.fit(append(t.rows, []string{"", "", "unreachable"})...) // the longest phase
-		if err := l.write(t.rows[0]); err != nil {
+		l.fit(append(t.Rows, []string{"", "", "unreachable"})...) // the longest phase
+		if err := l.write(t.Rows[0]); err != nil {
 			return err
 		}
 	}
 	present := map[string]bool{}
-	for _, row := range t.rows[1:] {
+	for _, row := range t.Rows[1:] {
 		name, text := row[0]+"/"+row[1], strings.Join(row, "\t")
 		present[name] = true
 		was, known := l.shown[name]

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
 // webhookCmd prints how a MinIO is told to send its events to the control plane. It does
@@ -42,7 +44,7 @@ type webhookBucket struct {
 
 func (c *webhookCmd) Run(ctx context.Context, a *app) error {
 	if c.ShowToken && c.TokenFile != "" {
-		return usageError("give --show-token or --save-token, not both")
+		return exit.Usagef("give --show-token or --save-token, not both")
 	}
 	api, err := a.dial()
 	if err != nil {
@@ -55,14 +57,14 @@ func (c *webhookCmd) Run(ctx context.Context, a *app) error {
 	address := cmp.Or(c.URL, a.connection.Endpoint)
 	base, err := url.Parse(address)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.User != nil {
-		return usageError("--url is an http or https URL without credentials, such as https://federation.example.org:8080")
+		return exit.Usagef("--url is an http or https URL without credentials, such as https://federation.example.org:8080")
 	}
 	if s.Token == "" {
-		return withStatus(ExitInvalid, "%w", errors.New("you may not see the token of this service; its owner may"))
+		return exit.Errorf(exit.Invalid, "%w", errors.New("you may not see the token of this service; its owner may"))
 	}
 	w := webhook{ClusterID: s.ClusterID, ID: "oscarfed-" + s.Name, QueueDir: c.QueueDir, Buckets: inputBuckets(s)}
 	if len(w.Buckets) == 0 {
-		return withStatus(ExitInvalid, "%w", fmt.Errorf("service %q has no input in minio.default: no bucket sends events for it", s.Name))
+		return exit.Errorf(exit.Invalid, "%w", fmt.Errorf("service %q has no input in minio.default: no bucket sends events for it", s.Name))
 	}
 	query := ""
 	if s.ClusterID != "" {
@@ -75,19 +77,19 @@ func (c *webhookCmd) Run(ctx context.Context, a *app) error {
 		token = quoted(s.Token)
 	case c.TokenFile != "":
 		if err := saveNew(c.TokenFile, s.Token); err != nil {
-			return withStatus(ExitInvalid, "%w", err)
+			return exit.Errorf(exit.Invalid, "%w", err)
 		}
 		token = `"$(cat ` + quoted(c.TokenFile) + `)"`
 	}
 	w.Notes, w.Commands = webhookNotes(base, a.connection.CAFile, c, s), webhookCommands(w, s.Name, token)
-	if a.form != formTable {
-		return encode(a.stdout, a.form, w)
+	if a.form != output.FormTable {
+		return output.Encode(a.stdout, a.form, w)
 	}
 	for _, note := range w.Notes {
-		fmt.Fprintln(a.stdout, printable("# "+note))
+		fmt.Fprintln(a.stdout, output.Printable("# "+note))
 	}
 	for _, command := range w.Commands {
-		fmt.Fprintln(a.stdout, printable(command))
+		fmt.Fprintln(a.stdout, output.Printable(command))
 	}
 	return nil
 }

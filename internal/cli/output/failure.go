@@ -1,4 +1,4 @@
-package cli
+package output
 
 import (
 	"errors"
@@ -10,30 +10,30 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
 
-// printFailure tells why a command failed: for an answer of the API everything
+// Failure tells why a command failed: for an answer of the API everything
 // that it says, in lines or, for JSON and YAML, as the problem itself.
-func printFailure(w io.Writer, f form, err error) {
+func Failure(w io.Writer, f Form, err error) {
 	answer, ok := errors.AsType[*client.Error](err)
 	if !ok {
 		fmt.Fprintln(w, "oscarfed: "+printableLines(err.Error()))
 		return
 	}
-	if f != formTable {
-		if encode(w, f, answer.Problem) == nil {
+	if f != FormTable {
+		if Encode(w, f, answer.Problem) == nil {
 			return
 		}
 	}
-	for _, line := range problemLines(answer.Problem) {
-		fmt.Fprintln(w, printable(line))
+	for _, line := range ProblemLines(answer.Problem) {
+		fmt.Fprintln(w, Printable(line))
 	}
 	if answer.RetryAfter > 0 {
 		fmt.Fprintf(w, "  try again in %s\n", answer.RetryAfter)
 	}
 }
 
-// problemLines is a problem as text: the cause first, then a line for each
+// ProblemLines is a problem as text: the cause first, then a line for each
 // violation, replica or candidate, then what helps to look further.
-func problemLines(p v1.Problem) []string {
+func ProblemLines(p v1.Problem) []string {
 	head := "oscarfed: " + p.Title
 	if p.Detail != "" && p.Detail != p.Title {
 		head += ": " + p.Detail
@@ -42,9 +42,9 @@ func problemLines(p v1.Problem) []string {
 	for _, v := range p.Violations {
 		lines = append(lines, "  "+violationLine(v))
 	}
-	lines = append(lines, failedLines(p.Replicas)...)
+	lines = append(lines, FailedLines(p.Replicas)...)
 	if p.Rollback != "" {
-		lines = append(lines, "  rollback "+words(p.Rollback))
+		lines = append(lines, "  rollback "+Words(p.Rollback))
 	}
 	if len(p.Clusters) > 0 {
 		lines = append(lines, "  it could be on: "+strings.Join(p.Clusters, ", ")+"; choose with --cluster")
@@ -65,16 +65,16 @@ func violationLine(v v1.Violation) string {
 	return v.Path + ": " + v.Message
 }
 
-// failedLines are the replicas of a failed creation: what each did, and what
+// FailedLines are the replicas of a failed creation: what each did, and what
 // became of it.
-func failedLines(replicas []v1.FailedReplica) []string {
+func FailedLines(replicas []v1.FailedReplica) []string {
 	lines := make([]string, 0, len(replicas))
 	for _, r := range replicas {
 		line := "  " + r.ClusterID + "/" + r.ServiceName + ": "
 		if r.Cause != nil {
 			line += causeText(*r.Cause) + "; "
 		}
-		line += words(r.Rollback.State)
+		line += Words(r.Rollback.State)
 		if r.Rollback.Message != "" {
 			line += " (" + r.Rollback.Message + ")"
 		}
@@ -104,14 +104,14 @@ func problemHint(code string) string {
 	return ""
 }
 
-// words is a word of the contract as prose.
-func words(s string) string { return strings.ReplaceAll(s, "_", " ") }
+// Words is a word of the contract as prose.
+func Words(s string) string { return strings.ReplaceAll(s, "_", " ") }
 
 // printableLines keeps the line breaks of our own messages.
 func printableLines(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, line := range lines {
-		lines[i] = printable(line)
+		lines[i] = Printable(line)
 	}
 	return strings.Join(lines, "\n")
 }

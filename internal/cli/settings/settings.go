@@ -1,7 +1,8 @@
-package cli
+package settings
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -18,23 +19,26 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/internal/cli/exit"
+	"github.com/oscarfed/oscarfed/internal/cli/output"
 	"github.com/oscarfed/oscarfed/internal/outbound"
 	"github.com/oscarfed/oscarfed/internal/version"
 )
 
+// What is used when nothing else is given.
 const (
-	defaultEndpoint = "http://127.0.0.1:8080"
-	defaultUser     = "oscar"
+	DefaultEndpoint = "http://127.0.0.1:8080"
+	DefaultUser     = "oscar"
 )
 
 // Sizes in bytes of the files that are read.
 const (
-	maxConfig     = 1 << 20
+	MaxConfig     = 1 << 20
 	maxCredential = 64 << 10
 )
 
-// settings are the flags that every command has. An empty one was not given.
-type settings struct {
+// Flags are the flags that every command has. An empty one was not given.
+type Flags struct {
 	Endpoint     string `help:"Address of the control plane's API (${endpoint})." placeholder:"URL"`
 	User         string `help:"Name for basic authentication (${user})." placeholder:"NAME"`
 	PasswordFile string `help:"File with the password of that name." placeholder:"FILE"`
@@ -48,13 +52,13 @@ type settings struct {
 // configFile is the configuration file. Keys that it does not have are refused.
 type configFile struct {
 	CurrentContext string                `json:"current_context"`
-	Contexts       map[string]connection `json:"contexts"`
+	Contexts       map[string]Connection `json:"contexts"`
 	Output         string                `json:"output"`
 }
 
-// connection is one context: where an API is, and the credentials for it. Paths are relative to
+// Connection is one context: where an API is, and the credentials for it. Paths are relative to
 // the configuration file.
-type connection struct {
+type Connection struct {
 	Endpoint     string `json:"endpoint"`
 	User         string `json:"user"`
 	PasswordFile string `json:"password_file"`
@@ -62,12 +66,12 @@ type connection struct {
 	CAFile       string `json:"ca_file"`
 }
 
-// resolve merges what was given (flags over environment, which the parser has
+// Resolve merges what was given (flags over environment, which the parser has
 // done) with the configuration file and the defaults, and checks all of it.
-func (s settings) resolve() (connection, form, error) {
+func (s Flags) Resolve() (Connection, output.Form, error) {
 	file, path, err := readConfig(s.Config)
 	if err != nil {
-		return connection{}, "", err
+		return Connection{}, "", err
 	}
 	name := s.Context
 	if name == "" {
@@ -79,7 +83,7 @@ func (s settings) resolve() (connection, form, error) {
 		if known == "" {
 			known = "none"
 		}
-		return connection{}, "", usageError("context %q is not in %s; there: %s", name, path, known)
+		return Connection{}, "", exit.Usagef("context %q is not in %s; there: %s", name, path, known)
 	}
 	dir := filepath.Dir(path)
 	for _, p := range []*string{&stored.PasswordFile, &stored.TokenFile, &stored.CAFile} {
@@ -87,50 +91,50 @@ func (s settings) resolve() (connection, form, error) {
 			*p = filepath.Join(dir, *p)
 		}
 	}
-	given := connection{Endpoint: s.Endpoint, User: s.User, PasswordFile: s.PasswordFile, TokenFile: s.TokenFile, CAFile: s.CAFile}
+	given := Connection{Endpoint: s.Endpoint, User: s.User, PasswordFile: s.PasswordFile, TokenFile: s.TokenFile, CAFile: s.CAFile}
 	c, err := merge(given, stored)
 	if err != nil {
-		return connection{}, "", err
+		return Connection{}, "", err
 	}
-	out, err := formOf(s.Output, file.Output)
+	out, err := output.FormOf(s.Output, file.Output)
 	return c, out, err
 }
 
 // merge puts what was given over a stored context. Credentials of the context
 // go to the context's own endpoint only, and a token given replaces a stored
 // password as a whole, and the other way round.
-func merge(given, stored connection) (connection, error) {
+func merge(given, stored Connection) (Connection, error) {
 	c := given
 	if given.Endpoint != "" && given.Endpoint != stored.Endpoint {
-		stored = connection{}
+		stored = Connection{}
 	}
 	if given.TokenFile != "" && (given.User != "" || given.PasswordFile != "") {
-		return c, usageError("give --token-file, or --user and --password-file, not both")
+		return c, exit.Usagef("give --token-file, or --user and --password-file, not both")
 	}
 	if stored.TokenFile != "" && (stored.User != "" || stored.PasswordFile != "") {
-		return c, usageError("the context has a token_file and a user or password_file; keep one of the two")
+		return c, exit.Usagef("the context has a token_file and a user or password_file; keep one of the two")
 	}
-	c.Endpoint = first(given.Endpoint, stored.Endpoint, defaultEndpoint)
-	c.CAFile = first(given.CAFile, stored.CAFile)
+	c.Endpoint = cmp.Or(given.Endpoint, stored.Endpoint, DefaultEndpoint)
+	c.CAFile = cmp.Or(given.CAFile, stored.CAFile)
 	switch {
 	case given.TokenFile != "":
 	case given.User == "" && given.PasswordFile == "" && stored.TokenFile != "":
 		c.TokenFile = stored.TokenFile
 	default:
-		c.User = first(given.User, stored.User)
-		c.PasswordFile = first(given.PasswordFile, stored.PasswordFile)
+		c.User = cmp.Or(given.User, stored.User)
+		c.PasswordFile = cmp.Or(given.PasswordFile, stored.PasswordFile)
 		if c.User != "" && c.PasswordFile == "" {
-			return c, usageError("user %q needs --password-file", c.User)
+			return c, exit.Usagef("user %q needs --password-file", c.User)
 		}
 		if c.PasswordFile != "" {
-			c.User = first(c.User, defaultUser)
+			c.User = cmp.Or(c.User, DefaultUser)
 		}
 	}
 	return c, nil
 }
 
-// dial makes the client of a connection. It sends nothing yet.
-func (c connection) dial() (*client.Client, error) {
+// Dial makes the client of a connection. It sends nothing yet.
+func (c Connection) Dial() (*client.Client, error) {
 	cfg := client.Config{Endpoint: c.Endpoint, User: c.User, UserAgent: "oscarfed/" + version.Get().Version}
 	var err error
 	if c.PasswordFile != "" {
@@ -144,19 +148,19 @@ func (c connection) dial() (*client.Client, error) {
 		}
 	}
 	if c.CAFile != "" {
-		pem, err := readLimited(c.CAFile, maxConfig)
+		pem, err := ReadLimited(c.CAFile, MaxConfig)
 		if err != nil {
-			return nil, usageError("certificates: %w", err)
+			return nil, exit.Usagef("certificates: %w", err)
 		}
 		roots := x509.NewCertPool()
 		if !roots.AppendCertsFromPEM(pem) {
-			return nil, usageError("%s has no certificate in PEM form", c.CAFile)
+			return nil, exit.Usagef("%s has no certificate in PEM form", c.CAFile)
 		}
 		cfg.Transport = transportTrusting(roots)
 	}
 	api, err := client.New(cfg)
 	if err != nil {
-		return nil, usageError("%w", err)
+		return nil, exit.Usagef("%w", err)
 	}
 	return api, nil
 }
@@ -181,15 +185,15 @@ func readConfig(path string) (configFile, string, error) {
 		path = filepath.Join(dir, "oscarfed", "config.yaml")
 	}
 	var file configFile
-	data, err := readLimited(path, maxConfig)
+	data, err := ReadLimited(path, MaxConfig)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !asked:
 		return file, path, nil
 	case err != nil:
-		return file, path, usageError("configuration: %w", err)
+		return file, path, exit.Usagef("configuration: %w", err)
 	}
 	if err := yaml.UnmarshalStrict(data, &file); err != nil {
-		return file, path, usageError("configuration %s: %w", path, err)
+		return file, path, exit.Usagef("configuration %s: %w", path, err)
 	}
 	return file, path, nil
 }
@@ -197,20 +201,20 @@ func readConfig(path string) (configFile, string, error) {
 // readSecret reads a password or token: the file's text without white space
 // around it.
 func readSecret(what, path string) (string, error) {
-	data, err := readLimited(path, maxCredential)
+	data, err := ReadLimited(path, maxCredential)
 	if err != nil {
-		return "", usageError("%s: %w", what, err)
+		return "", exit.Usagef("%s: %w", what, err)
 	}
 	secret := string(bytes.TrimSpace(data))
 	if secret == "" {
-		return "", usageError("%s: %s is empty", what, path)
+		return "", exit.Usagef("%s: %s is empty", what, path)
 	}
 	return secret, nil
 }
 
-// readLimited reads a regular file of at most limit bytes. It does not wait for
+// ReadLimited reads a regular file of at most limit bytes. It does not wait for
 // a pipe or a device.
-func readLimited(path string, limit int64) ([]byte, error) {
+func ReadLimited(path string, limit int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -223,27 +227,17 @@ func readLimited(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // only read
-	return readAll(f, path, limit)
+	return ReadAll(f, path, limit)
 }
 
-// readAll reads r, which is called name, up to limit bytes.
-func readAll(r io.Reader, name string, limit int64) ([]byte, error) {
+// ReadAll reads r, which is called name, up to limit bytes.
+func ReadAll(r io.Reader, name string, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
 		return nil, err
 	}
 	if int64(len(data)) > limit {
-		return nil, withStatus(ExitInvalid, "%s is larger than %d bytes", name, limit)
+		return nil, exit.Errorf(exit.Invalid, "%s is larger than %d bytes", name, limit)
 	}
 	return data, nil
-}
-
-// first is the first that is not empty.
-func first(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
 }
