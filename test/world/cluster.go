@@ -77,7 +77,7 @@ func (w *World) Register(c *Cluster) {
 	}
 	c.UID = reg.UID
 	if w.users != nil {
-		if err := w.users.access(w.opts.Endpoints).Admit(w.T.Context(), c.ID, c.UID); err != nil {
+		if err := w.users.access(w.As(access.Root)).Admit(w.T.Context(), c.ID, c.UID); err != nil {
 			w.T.Fatal(err)
 		}
 	}

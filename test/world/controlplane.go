@@ -69,7 +69,7 @@ func (w *World) StartControlPlane(host string, mutate ...func(*controlplane.Conf
 		cfg.DefaultCluster = w.opts.Clusters[0]
 	}
 	if w.users != nil {
-		how := w.users.access(w.opts.Endpoints)
+		how := w.users.access(w.as(access.Root, link))
 		cfg.Access, cfg.Users = how, how
 	}
 	if w.opts.ControlPlane != nil {

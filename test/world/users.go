@@ -50,13 +50,12 @@ func (u *users) certify(cfg *store.Config, user string) {
 }
 
 // access changes users as root, with a connection for each time.
-func (u *users) access(endpoints []string) *clusters.EtcdAccess {
+func (u *users) access(asRoot store.Config) *clusters.EtcdAccess {
+	asRoot.Logger = slog.New(slog.DiscardHandler)
 	return &clusters.EtcdAccess{
-		Authority: u.authority, EtcdCA: u.authority.CertPEM(), Endpoints: endpoints,
+		Authority: u.authority, EtcdCA: u.authority.CertPEM(), Endpoints: asRoot.Endpoints,
 		Admin: func(ctx context.Context) (*access.Admin, func(), error) {
-			cfg := store.Config{Endpoints: endpoints, Logger: slog.New(slog.DiscardHandler)}
-			u.certify(&cfg, access.Root)
-			root, err := store.Open(ctx, cfg)
+			root, err := store.Open(ctx, asRoot)
 			if err != nil {
 				return nil, nil, err
 			}
