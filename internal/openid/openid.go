@@ -28,6 +28,9 @@ func (b Bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
+// CloseIdleConnections is what http.Client asks its transport for.
+func (b Bounded) CloseIdleConnections() { (&http.Client{Transport: b.Next}).CloseIdleConnections() }
+
 // Claims are those of a JWT (RFC 7519 4.1) that are read before, or without, a proof
 // of its signature.
 type Claims struct {

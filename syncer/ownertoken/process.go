@@ -18,13 +18,14 @@ var ErrNoSession = errors.New("the syncer has no session in etcd, and asks nobod
 type Process struct {
 	cluster *session.Cluster
 	keeper  *token.Keeper
+	issuers *token.Issuers
 	// current is nil between two sessions.
 	current atomic.Pointer[Tokens]
 }
 
 // NewProcess keeps refresh tokens in vault, and exchanges them at issuers.
 func NewProcess(cluster *session.Cluster, vault token.Vault, issuers *token.Issuers) *Process {
-	p := &Process{cluster: cluster}
+	p := &Process{cluster: cluster, issuers: issuers}
 	p.keeper = token.NewKeeper(token.Config{
 		Vault: vault, Issuers: issuers, Instance: cluster.Instance, Report: p.reportReading, Now: cluster.Now, Logger: cluster.Log,
 	})
@@ -38,7 +39,10 @@ func (p *Process) Begin(t *Tokens) (end func()) {
 }
 
 // Close waits, until ctx ends, until what an issuer gave last is stored.
-func (p *Process) Close(ctx context.Context) { p.keeper.Close(ctx) }
+func (p *Process) Close(ctx context.Context) {
+	p.keeper.Close(ctx)
+	p.issuers.Close()
+}
 
 // Await waits for an access token of a service's owner, in the present session.
 func (p *Process) Await(ctx context.Context, d *record.Desired) (AccessToken, error) {

@@ -110,6 +110,9 @@ func NewIssuers(list []Issuer, transport http.RoundTripper, now func() time.Time
 	}, nil
 }
 
+// Close gives idle connections up.
+func (s *Issuers) Close() { s.client.CloseIdleConnections() }
+
 // ConfigError says that the syncer's configuration has to change before a token can be
 // exchanged. It is tried again, seldom.
 type ConfigError struct{ Message string }
