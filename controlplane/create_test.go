@@ -128,7 +128,7 @@ func TestAFailedApplyIsRolledBackEverywhere(t *testing.T) {
 
 func TestAClusterThatIsAwayAfterTheVoteHoldsNothingUp(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newWorld(t, func(c *controlplane.Config) { c.ApplyGrace = 2 * time.Second })
+		w := newWorld(t)
 		voted := make(chan struct{})
 		once := sync.OnceFunc(func() { close(voted) })
 		w.clusters["b"].does(func(s string, d *record.Desired) *record.Observed {
@@ -144,7 +144,7 @@ func TestAClusterThatIsAwayAfterTheVoteHoldsNothingUp(t *testing.T) {
 			<-voted
 			w.clusters["b"].disconnect()
 		}()
-		_, err := w.create()
+		_, err := w.create(func(r *federations.CreateRequest) { r.Wait = patience })
 		if code := codeOf(t, err); code != fault.CodeReplicaFailed {
 			t.Fatalf("code %s: %v", code, err)
 		}
@@ -176,19 +176,18 @@ func TestAClusterThatIsAwayAfterTheVoteHoldsNothingUp(t *testing.T) {
 // eventually waits for a condition on the store; the test's deadline ends it.
 func (w *world) eventually(ok func() bool) {
 	w.t.Helper()
-	late := time.After(patience)
-	for !ok() {
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-late:
+	late := time.Now().Add(patience)
+	for pause := 5 * time.Millisecond; !ok(); pause = min(2*pause, time.Second) {
+		if time.Now().After(late) {
 			w.t.Fatal("it never came true")
 		}
+		<-time.After(pause)
 	}
 }
 
 func TestSilenceIsUnavailable(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newWorld(t, func(c *controlplane.Config) { c.PrepareDeadline = 2 * time.Second })
+		w := newWorld(t)
 		w.clusters["c"].does(silent)
 		_, err := w.create()
 		if code := codeOf(t, err); code != fault.CodeUnavailable || !strings.Contains(err.Error(), "best-effort") {
@@ -208,7 +207,7 @@ func TestSilenceIsUnavailable(t *testing.T) {
 
 func TestAStaleVoteOfAnAbortedAttemptCountsForNothing(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newWorld(t, func(c *controlplane.Config) { c.PrepareDeadline = 2 * time.Second })
+		w := newWorld(t)
 		w.clusters["c"].does(silent)
 		var first *record.Desired
 		var firstRevision int64

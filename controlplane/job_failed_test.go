@@ -112,7 +112,7 @@ func TestWhyThereIsNoLogIsTold(t *testing.T) {
 // The event of a failed job goes with its federation: nobody can replay it then.
 func TestTheEventOfAFailedJobGoesWithItsFederation(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newJobWorld(t, func(c *controlplane.Config) { c.SweepInterval = 20 * time.Millisecond })
+		w := newJobWorld(t, func(c *controlplane.Config) { c.SweepInterval = time.Minute })
 		j := w.submit()
 		p, _ := w.at(j.ID)
 		p.fails(j.ID, 1, record.JobPodFailed)

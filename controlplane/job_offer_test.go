@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -137,7 +136,7 @@ func TestAWaitingJobGoesWhereThereIsRoom(t *testing.T) {
 // TestAFrozenJobThatNobodyTakesGoesOn where it was, and may be offered again.
 func TestAFrozenJobThatNobodyTakesGoesOn(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newJobWorld(t, func(c *controlplane.Config) { c.OfferPatience = 300 * time.Millisecond })
+		w := newJobWorld(t)
 		c, id := w.clusters["c"], uuid.NewString()
 		for range 2 {
 			w.clusters["b"].has(4000)
@@ -159,7 +158,7 @@ func TestAFrozenJobThatNobodyTakesGoesOn(t *testing.T) {
 // frozen; when nobody takes it, another attempt is the Job that stands.
 func TestOurJobThatWaitsIsTakenAndGivenBack(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newJobWorld(t, func(c *controlplane.Config) { c.OfferPatience = 300 * time.Millisecond })
+		w := newJobWorld(t)
 		w.full("a", "b")
 		j := w.submit()
 		p, at := w.at(j.ID)

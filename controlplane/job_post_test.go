@@ -96,7 +96,6 @@ func TestAnEndpointGetsAJob(t *testing.T) {
 // TestAnEndpointInAnInnerNetworkIsNotAsked: who chooses it also chooses what it is sent.
 func TestAnEndpointInAnInnerNetworkIsNotAsked(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-
 		w := newEndpointWorld(t, "http://[::ffff:10.255.255.254]:9/admin")
 		parked := w.is(w.submit().ID, record.JobParked)
 		if text := parked.Attempts[0].Message; parked.Attempts[0].Reason != record.JobEndpointRefused || text != "the endpoint is at a private address; --endpoint-networks of the control plane can allow it" {
@@ -123,7 +122,6 @@ func TestAnEndpointOnThisMachineIsNotAsked(t *testing.T) {
 // is back.
 func TestAJobWhoseEndpointAnsweredWhileEtcdWasAwayEnds(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-
 		asked, answer := make(chan struct{}, 10), make(chan struct{})
 		w := emptyWorld(t, embedded.Config{})
 		url := w.net.Host("endpoint").Serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

@@ -193,7 +193,6 @@ func refused(t *testing.T, what string, err error, code fault.Code, says string)
 
 func TestJoin(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-
 		j := newJoining(t)
 		m := newMachine(t, "a", j.token("a", false))
 		got, err := j.Clusters.Join(t.Context(), m.request)
@@ -238,7 +237,6 @@ func TestJoin(t *testing.T) {
 // No record holds a token, and each goes with its lease.
 func TestATokenRestsAsItsHash(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-
 		j := newJoining(t)
 		token := j.token("a", false)
 		items, _, err := j.store.List(t.Context(), record.JoinsPrefix)
@@ -260,7 +258,6 @@ func TestATokenRestsAsItsHash(t *testing.T) {
 
 func TestJoinRefuses(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-
 		j := newJoining(t)
 		if _, err := j.Clusters.Join(t.Context(), newMachine(t, "c", j.token("c", false)).request); err != nil {
 			t.Fatal(err)
@@ -298,7 +295,6 @@ func TestJoinRefuses(t *testing.T) {
 // which clusters there are.
 func TestAWrongTokenTellsNothing(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-
 		j := newJoining(t)
 		valid := j.token("a", false)
 		var answers []string
@@ -317,7 +313,6 @@ func TestAWrongTokenTellsNothing(t *testing.T) {
 
 func TestTheSameClusterComesBack(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-
 		j := newJoining(t)
 		m := newMachine(t, "a", j.token("a", false))
 		m.request.KubeSystemUID = "" // Kubernetes could not be reached
@@ -361,7 +356,6 @@ func TestTheSameClusterComesBack(t *testing.T) {
 // in, and the registration is his.
 func TestOneOfManyJoins(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-
 		j := newJoining(t)
 		second := startControlPlane(t, j.store, j.identity, func(cfg *controlplane.Config) { cfg.Access, cfg.Now = j.gate, j.clock.now })
 		token := j.token("b", false)
@@ -402,7 +396,6 @@ func TestOneOfManyJoins(t *testing.T) {
 // nobody is admitted yet: the same request makes it whole.
 func TestAJoinThatWasCutOffGoesOn(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-
 		j := newJoining(t)
 		m := newMachine(t, "a", j.token("a", false))
 		j.gate.before = func(string, string) error { return errors.New("cut off") }
@@ -421,7 +414,6 @@ func TestAJoinThatWasCutOffGoesOn(t *testing.T) {
 // A cluster that is removed while it joins keeps no rights.
 func TestRemovedWhileItJoins(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-
 		j := newJoining(t)
 		m := newMachine(t, "a", j.token("a", false))
 		uid := j.registration("a").UID
@@ -445,7 +437,6 @@ func TestRemovedWhileItJoins(t *testing.T) {
 
 func TestNobodyJoinsAnEtcdWithoutUsers(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-
 		w := newWorld(t)
 		_, err := w.Clusters.IssueJoin(t.Context(), admin, "a", false)
 		refused(t, "a token", err, fault.CodeFailedPrecondition, "no users")
@@ -456,7 +447,6 @@ func TestNobodyJoinsAnEtcdWithoutUsers(t *testing.T) {
 
 func TestJoinSaysAllThatIsWrong(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-
 		j := newJoining(t)
 		_, err := j.Clusters.Join(t.Context(), v1.Join{ClusterID: "../b", CSR: "x", Recipient: "age1", KubeSystemUID: "a b"})
 		e, ok := errors.AsType[*fault.Error](err)
@@ -469,7 +459,6 @@ func TestJoinSaysAllThatIsWrong(t *testing.T) {
 // A state that this code does not know of lets nobody in.
 func TestOnlyStatesThatAreKnownLetIn(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-
 		j := newJoining(t)
 		m := newMachine(t, "a", j.token("a", false))
 		state := func(word record.ClusterState) {

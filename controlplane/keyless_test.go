@@ -46,7 +46,6 @@ func (p *fakeSyncer) saysKey() {
 // known yet is waited for as its vote is.
 func TestACreateRightAfterAFirstConnectionIsNotRefused(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-
 		var looks atomic.Int64
 		w := newWorld(t, func(c *controlplane.Config) {
 			c.PrepareDeadline = time.Hour
@@ -90,8 +89,7 @@ func TestACreateRightAfterAFirstConnectionIsNotRefused(t *testing.T) {
 // of two cases it is.
 func TestAClusterThatNeverConnectsIsWaitedForNoLongerThanAVote(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-
-		w := newWorld(t, func(c *controlplane.Config) { c.PrepareDeadline = 50 * time.Millisecond })
+		w := newWorld(t)
 		d := w.keyless("d")
 		refused := func(want string) {
 			t.Helper()

@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
-	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/delegation"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
@@ -275,7 +274,7 @@ func TestAnEventOfABucketGoesWhereItsObjectIs(t *testing.T) {
 // is older and does not say what it is; then it is given back.
 func TestAnOfferedEventOfABucketStaysWithItsObject(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newJobWorld(t, func(c *controlplane.Config) { c.OfferPatience = 300 * time.Millisecond })
+		w := newJobWorld(t)
 		c := w.clusters["c"]
 		bucket, older, plain := uuid.NewString(), uuid.NewString(), uuid.NewString()
 		c.offers("grayifyr2", bucket, "bucket", record.OfferWaiting, ofBucket(true))

@@ -15,7 +15,6 @@ import (
 // tells later, and who looks at the cluster sees that they differ.
 func TestNothingIsSealedToAKeyThatHasNotJoined(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-
 		j := newJoining(t)
 		reason := func(cluster string) record.Reason {
 			t.Helper()
@@ -62,7 +61,6 @@ func TestNothingIsSealedToAKeyThatHasNotJoined(t *testing.T) {
 // them.
 func TestNoTokenIsSealedToAKeyThatHasNotJoined(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-
 		j := newJoining(t)
 		age := newIdentity(t)
 		for _, cluster := range []string{"a", "b"} {

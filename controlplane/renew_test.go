@@ -14,7 +14,6 @@ import (
 
 func TestRenew(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-
 		j := newJoining(t)
 		m := newMachine(t, "a", j.token("a", false))
 		first, err := j.Clusters.Join(t.Context(), m.request)
@@ -65,7 +64,6 @@ func (j *joining) revision(cluster string) int64 {
 
 func TestRenewRefuses(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-
 		j := newJoining(t)
 		m := newMachine(t, "a", j.token("a", false))
 		e, err := j.Clusters.Join(t.Context(), m.request)
@@ -111,7 +109,6 @@ func TestRenewRefuses(t *testing.T) {
 // another key does not.
 func TestAnyInstanceTakesAChallenge(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-
 		j := newJoining(t)
 		m := newMachine(t, "a", j.token("a", false))
 		e, err := j.Clusters.Join(t.Context(), m.request)
@@ -134,7 +131,6 @@ func TestAnyInstanceTakesAChallenge(t *testing.T) {
 // Who was removed is told so; a new registration under his name is not his.
 func TestWhoWasRemovedIsToldSo(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-
 		j := newJoining(t)
 		m := newMachine(t, "a", j.token("a", false))
 		e, err := j.Clusters.Join(t.Context(), m.request)

@@ -56,7 +56,6 @@ func (w *world) sameAs(cluster, want string) {
 // TestAnOSCARThatIsRegisteredAlreadyDoesNotJoin under another id.
 func TestAnOSCARThatIsRegisteredAlreadyDoesNotJoin(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-
 		j := newJoining(t)
 		one := newMachine(t, "a", j.token("a", false))
 		one.request.KubeSystemUID, one.request.OscarID = "", "0d9cf6e6-oscar"

@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/embedded"
@@ -52,7 +50,7 @@ func TestListingAThousandServicesAsksEtcdAFewTimes(t *testing.T) {
 			}
 		}
 		slices.Sort(want)
-		cp := startControlPlane(t, st, newIdentity(t), func(c *controlplane.Config) { c.SweepInterval = time.Hour })
+		cp := startControlPlane(t, st, newIdentity(t))
 
 		calls := func() int { return faults.Calls("/etcdserverpb.KV/Range") + faults.Calls("/etcdserverpb.KV/Txn") }
 		before := calls()

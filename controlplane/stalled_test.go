@@ -29,10 +29,7 @@ type stall struct {
 func stallAt(t *testing.T, point string) *stall {
 	t.Helper()
 	s := &stall{at: point, held: make(chan []string, 1)}
-	s.w = newWorld(t, func(c *controlplane.Config) {
-		c.SweepInterval = 10 * time.Millisecond
-		c.FailPoint = s.pass
-	})
+	s.w = newWorld(t, func(c *controlplane.Config) { c.SweepInterval, c.FailPoint = time.Minute, s.pass })
 	return s
 }
 
@@ -98,7 +95,9 @@ func (w *world) whole(clusters ...string) {
 func TestACreateThatStalledBeforeItsCommitNamesNoSweptSpecs(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		s := stallAt(t, "controlplane.after_specs")
-		s.w.mustCreate()
+		if _, err := s.w.create(func(r *federations.CreateRequest) { r.Wait = patience }); err != nil {
+			t.Fatal(err)
+		}
 		if staged := <-s.held; len(staged) != 3 {
 			t.Errorf("swept were %v", staged)
 		}

@@ -26,7 +26,6 @@ func proofOf(t *testing.T, cp *controlplane.ControlPlane, id *seal.Identity, clu
 
 func TestAStreamIsOfWhoOpensItsChallenge(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-
 		now := &clock{at: time.Now()}
 		w := newWorld(t, func(cfg *controlplane.Config) { cfg.Now = now.now })
 		uid := map[string]string{}

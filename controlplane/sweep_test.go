@@ -16,7 +16,7 @@ import (
 // has ended, or never was: of a creation whose instance died before it began.
 func TestAccessTokensThatNobodyCanUseLeaveTheStore(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		w := newWorld(t, func(c *controlplane.Config) { c.SweepInterval = 20 * time.Millisecond })
+		w := newWorld(t, func(c *controlplane.Config) { c.SweepInterval = time.Minute })
 		w.mustCreate()
 		v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
 		if err != nil {
@@ -25,14 +25,14 @@ func TestAccessTokensThatNobodyCanUseLeaveTheStore(t *testing.T) {
 		good := func(expires time.Time) any {
 			return record.Tokens{V: 1, Generation: 1, Expires: record.At(expires), Access: "sealed"}
 		}
-		inAnHour, past := time.Now().Add(time.Hour), time.Now().Add(-time.Second)
+		inADay, past := time.Now().Add(24*time.Hour), time.Now().Add(-time.Second)
 		unknown := uuid.Must(uuid.NewV7()).String()
 		keep := record.TokensKey("a", v.UID)
-		w.put(keep, good(inAnHour))
+		w.put(keep, good(inADay))
 		for key, rec := range map[string]any{
 			record.TokensKey("b", v.UID):   good(past),
 			record.TokensKey("c", v.UID):   "no record of a token",
-			record.TokensKey("a", unknown): good(inAnHour),
+			record.TokensKey("a", unknown): good(inADay),
 			record.TokensKey("b", unknown): good(past),
 		} {
 			w.put(key, rec)
@@ -48,7 +48,7 @@ func TestAccessTokensThatNobodyCanUseLeaveTheStore(t *testing.T) {
 		// What is asked of a holder lies beside them, and is not swept with them.
 		hold := record.HoldKey("a", v.UID)
 		w.put(hold, record.Hold{V: 1, Order: record.HoldKeep, Serial: 1, Owner: "alice", GivenAt: record.At(past)})
-		w.put(record.TokensKey("a", unknown), good(inAnHour))
+		w.put(record.TokensKey("a", unknown), good(inADay))
 		w.eventually(func() bool { return !slices.Contains(tokens(), record.TokensKey("a", unknown)) })
 		if got := tokens(); !slices.Equal(got, []string{keep, hold}) {
 			t.Errorf("left are %v", got)

@@ -45,7 +45,6 @@ func vouched(t *testing.T, claims map[string]any) (i *issuer.Issuer, ask func() 
 // question shows that a grant is revoked.
 func TestWhoLeftHisGroupIsNotLetInUntilHisTokenExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-
 		i, ask := vouched(t, nil)
 		i.User("ann", nil)
 		asked := i.Calls("/userinfo")
@@ -67,7 +66,6 @@ func TestWhoLeftHisGroupIsNotLetInUntilHisTokenExpires(t *testing.T) {
 // TestAnIssuerThatIsAwayIsBelievedForAnHour and is not asked at each request meanwhile.
 func TestAnIssuerThatIsAwayIsBelievedForAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-
 		i, ask := vouched(t, map[string]any{"exp": time.Now().Add(3 * time.Hour).Unix()})
 		i.Answer(http.StatusBadGateway)
 		<-time.After(6 * time.Minute)
@@ -99,7 +97,6 @@ func TestAnIssuerThatIsAwayIsBelievedForAnHour(t *testing.T) {
 // TestATokenIsNeverBelievedPastItsExpiry although the issuer cannot be asked.
 func TestATokenIsNeverBelievedPastItsExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-
 		i, ask := vouched(t, map[string]any{"exp": time.Now().Add(20 * time.Minute).Unix()})
 		i.Answer(http.StatusBadGateway)
 		<-time.After(19 * time.Minute)
@@ -116,7 +113,6 @@ func TestATokenIsNeverBelievedPastItsExpiry(t *testing.T) {
 // TestAnIssuerThatHangsDoesNotHoldUpWhoIsKnown: what it says in the end counts.
 func TestAnIssuerThatHangsDoesNotHoldUpWhoIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-
 		i, ask := vouched(t, nil)
 		i.User("ann", nil)
 		release := i.Hang()
@@ -141,7 +137,6 @@ func TestAnIssuerThatHangsDoesNotHoldUpWhoIsKnown(t *testing.T) {
 // makes up key ids some.
 func TestABadSignatureAsksTheIssuerNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-
 		o, i := inMemory(t, identity.OIDCConfig{})
 		known(t, o, i)
 		good := i.Token("ann", nil)
