@@ -55,6 +55,12 @@ func Open(t testing.TB, cfg store.Config) *store.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return Owned(t, s)
+}
+
+// Owned leaves a store to the end of the test, which closes it.
+func Owned(t testing.TB, s *store.Store) *store.Store {
+	t.Helper()
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("close the store: %v", err)

@@ -31,9 +31,6 @@ type service struct {
 	words []string // cluster ids, by place
 }
 
-// all are the places of members.
-func (s service) all() Places { return Places(1)<<len(s.words) - 2 }
-
 func (s service) nameAt(i int) string {
 	if i == 0 {
 		return s.name
@@ -88,15 +85,15 @@ type Ask struct {
 	// Service is a number of those of the history.
 	Service int
 	// Places that are wanted, added or removed, or the one that is asked.
-	Places Places `json:",omitempty"`
+	Places Places `json:"places,omitempty"`
 	// Bound binds a change to the revision that the client has seen last.
-	Bound bool `json:",omitempty"`
+	Bound bool `json:"bound,omitempty"`
 	// Keyed sends a creation under an Idempotency-Key, and again while its outcome is
 	// unknown; Again is how often it is sent once more though it was answered.
-	Keyed bool `json:",omitempty"`
-	Again int  `json:",omitempty"`
+	Keyed bool `json:"keyed,omitempty"`
+	Again int  `json:"again,omitempty"`
 	// Other is another group id than usual.
-	Other bool `json:",omitempty"`
+	Other bool `json:"other,omitempty"`
 }
 
 // Draw chooses an operation on one of n services with so many places each.

@@ -10,7 +10,6 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/access"
-	"github.com/oscarfed/oscarfed/store/storetest"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/session"
@@ -132,7 +131,7 @@ func (c *Cluster) NewSyncer(mutate ...func(*syncer.Config)) *syncer.Syncer {
 	}
 	if cfg.Store == nil {
 		as := c.world.as(access.Syncer(c.ID, c.UID), link)
-		cfg.Store = storetest.Open(c.world.T, as)
+		cfg.Store = c.world.open(as)
 	}
 	return Must(syncer.New(cfg))(c.world.T)
 }

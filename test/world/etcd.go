@@ -2,6 +2,7 @@ package world
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -124,6 +125,22 @@ func (w *World) StartEtcd() {
 
 // As is how a user of etcd reaches it from the users' host; where it has no users, anybody.
 func (w *World) As(user string) store.Config { return w.as(user, NewLink(w.at(HostUsers))) }
+
+// open connects a part of the world to etcd. In virtual time it waits for one that is away, as what
+// starts programs does.
+func (w *World) open(cfg store.Config) *store.Store {
+	w.T.Helper()
+	for w.virtual() {
+		conn, err := store.Open(w.ctx, cfg)
+		if err == nil {
+			return storetest.Owned(w.T, conn)
+		}
+		if !errors.Is(err, store.ErrUnavailable) || w.ctx.Err() != nil {
+			w.T.Fatal(err)
+		}
+	}
+	return storetest.Open(w.T, cfg)
+}
 
 // as is how a user of etcd reaches it through a link.
 func (w *World) as(user string, link *Link) store.Config {

@@ -61,20 +61,27 @@ func (w *World) DeleteDirectly(url string) {
 // Directly is somebody's request at an OSCAR.
 func (w *World) Directly(method, url string, body []byte) (status int, answer []byte) {
 	w.T.Helper()
-	req, err := http.NewRequestWithContext(w.T.Context(), method, url, bytes.NewReader(body))
+	status, answer, err := w.TryDirectly(w.T.Context(), method, url, body)
 	if err != nil {
 		w.T.Fatal(err)
+	}
+	return status, answer
+}
+
+// TryDirectly is the same at an OSCAR that may be away.
+func (w *World) TryDirectly(ctx context.Context, method, url string, body []byte) (status int, answer []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
 	}
 	req.SetBasicAuth(User, Password)
 	resp, err := w.HTTP().Do(req)
 	if err != nil {
-		w.T.Fatal(err)
+		return 0, nil, err
 	}
 	defer resp.Body.Close()
-	if answer, err = io.ReadAll(resp.Body); err != nil {
-		w.T.Fatal(err)
-	}
-	return resp.StatusCode, answer
+	answer, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, answer, err
 }
 
 // Service reads a definition that has no violations.

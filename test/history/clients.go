@@ -1,0 +1,186 @@
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+)
+
+// Limits of one request. What users ask for is asked once.
+const (
+	freeWait   = time.Minute
+	jobTries   = 6
+	jobPause   = 2 * time.Second
+	jobService = "work"
+	// secret is in every free service, and may not be readable anywhere in the store.
+	secret = "canary-secret-of-a-history"
+)
+
+// users are the clients that have no order to prove.
+type users struct {
+	api      func() *client.Client
+	clusters []string
+
+	mu sync.Mutex
+	// strange are answers that may never be given.
+	strange []string
+	// jobs are the ids of accepted events; ordered are those that a user has cancelled.
+	jobs    map[int]string
+	ordered map[int]bool
+	// replayed counts what was asked for once more on purpose.
+	replayed map[int]int
+}
+
+func newUsers(api func() *client.Client, clusters []string) *users {
+	return &users{api: api, clusters: clusters, jobs: map[int]string{}, ordered: map[int]bool{}, replayed: map[int]int{}}
+}
+
+// look keeps an answer that may never be given: an error of the control plane's own.
+func (u *users) look(what string, err error) {
+	var e *client.Error
+	if !errors.As(err, &e) || e.Code() != v1.CodeInternal {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.strange = append(u.strange, fmt.Sprintf("%s: %v", what, err))
+}
+
+func freeName(service int) string { return fmt.Sprintf("free%d", service) }
+
+// free makes one operation on a service of its own.
+func (u *users) free(ctx context.Context, f Free) {
+	ctx, cancel := context.WithTimeout(ctx, freeWait)
+	defer cancel()
+	name, api, opts := freeName(f.Service), u.api(), client.ChangeOptions{Async: true}
+	home := u.clusters[f.Service%len(u.clusters)]
+	var err error
+	switch f.Op {
+	case freeCreate:
+		_, err = api.CreateService(ctx, u.definition(name, home, f), client.CreateOptions{Wait: freeWait / 2})
+	case freePlan:
+		_, err = api.Plan(ctx, u.definition(name, home, f), client.PlanOptions{})
+	case freeChange:
+		_, err = api.ChangeService(ctx, u.definition(name, home, f), opts)
+	case freeAdd:
+		_, err = api.AddReplicas(ctx, name, u.members(name, home, f.Members), opts)
+	case freeRemove:
+		_, err = api.RemoveReplicas(ctx, name, u.members(name, home, f.Members), opts)
+	case freeDelete:
+		_, err = api.DeleteService(ctx, name, client.DeleteOptions{})
+	case freeRollback:
+		_, err = api.Rollback(ctx, name, 1, opts)
+	case freePause, freeResume:
+		_, err = api.Pause(ctx, name, "", f.Op == freePause)
+	case freeRotate:
+		_, err = api.RotateToken(ctx, name, "")
+	}
+	u.look(f.String(), err)
+}
+
+// members are those of a set of clusters, but for the service's own.
+func (u *users) members(name, home string, set uint8) []oscar.Member {
+	var out []oscar.Member
+	for i, id := range u.clusters {
+		if set&(1<<i) != 0 && id != home {
+			out = append(out, oscar.Member{Type: oscar.MemberOSCAR, ClusterID: id, ServiceName: name})
+		}
+	}
+	return out
+}
+
+func (u *users) definition(name, home string, f Free) *oscar.Service {
+	federation := map[string]any{"topology": f.Topology}
+	if members := u.members(name, home, f.Members); f.Topology != string(oscar.TopologyNone) && len(members) > 0 {
+		federation["members"] = members
+	}
+	return mustParse(map[string]any{
+		"name": name, "cluster_id": home, "image": "ghcr.io/grycap/imagemagick", "script": "#!/bin/sh\n# " + f.String() + "\n",
+		"environment": map[string]any{"secrets": map[string]string{"KEY": secret}},
+		"input":       []map[string]string{{"storage_provider": "minio.default", "path": name + "/in"}},
+		"federation":  federation,
+	})
+}
+
+// mustParse reads a definition that is valid by construction.
+func mustParse(def map[string]any) *oscar.Service {
+	doc, err := json.Marshal(def)
+	if err != nil {
+		panic(err)
+	}
+	s, violations := oscar.ParseService(doc)
+	if len(violations) > 0 {
+		panic(fmt.Sprint(string(doc), violations))
+	}
+	return s
+}
+
+// workers creates the service that events are submitted to: with a replica on every cluster, and
+// jobs that any of them may take.
+func (u *users) workers(ctx context.Context) error {
+	members := u.members(jobService, u.clusters[0], ^uint8(0))
+	_, err := u.api().CreateService(ctx, mustParse(map[string]any{
+		"name": jobService, "cluster_id": u.clusters[0], "image": "ghcr.io/grycap/imagemagick", "script": "#!/bin/sh\n", "cpu": "1.0", "memory": "256Mi",
+		"federation": map[string]any{"topology": "mesh", "delegation": "load-based", "members": members},
+	}), client.CreateOptions{Wait: 10 * time.Minute})
+	return err
+}
+
+func event(n int) string { return fmt.Sprintf("event %d", n) }
+
+// job makes one operation on jobs. A submission is sent again, under its key, until it is answered.
+func (u *users) job(ctx context.Context, j Job) {
+	u.mu.Lock()
+	id := u.jobs[j.Event]
+	u.mu.Unlock()
+	switch {
+	case j.Op == jobSubmit:
+		u.submit(ctx, j)
+	case id == "":
+	case j.Op == jobCancel:
+		u.mu.Lock()
+		u.ordered[j.Event] = true // also when its answer is lost
+		u.mu.Unlock()
+		_, err := u.api().CancelJob(ctx, id)
+		u.look(j.String(), err)
+	case j.Op == jobReplay:
+		u.mu.Lock()
+		u.replayed[j.Event]++
+		u.mu.Unlock()
+		_, err := u.api().ReplayJob(ctx, id)
+		u.look(j.String(), err)
+	}
+}
+
+func (u *users) submit(ctx context.Context, j Job) {
+	for range jobTries {
+		sent, err := u.api().SubmitJob(ctx, jobService, []byte(event(j.Event)), client.JobOptions{IdempotencyKey: event(j.Event)})
+		u.look(j.String(), err)
+		if err == nil {
+			u.accepted(j.Event, sent.ID)
+			return
+		}
+		select {
+		case <-time.After(jobPause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// accepted keeps the job of an event. There is one, however often it was submitted.
+func (u *users) accepted(event int, id string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if was := u.jobs[event]; was != "" && was != id {
+		u.strange = append(u.strange, fmt.Sprintf("event %d was accepted as %s and as %s", event, was, id))
+	}
+	u.jobs[event] = id
+}

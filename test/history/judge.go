@@ -1,0 +1,255 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+const (
+	// bound is how long it may take, once nothing is broken any more, until all that was accepted
+	// is decided and done. The slowest OSCARs need it for a queue of creates and deletes.
+	bound = 2 * time.Hour
+	// look is the pause between two looks at what is not done.
+	look = 5 * time.Second
+)
+
+// heal ends what is still broken. What the plan broke was mended by the plan; this is for
+// what a fault has left behind.
+func (p *player) heal() {
+	for service := range freeServices {
+		p.users.free(p.t.Context(), Free{Op: freeResume, Service: service})
+	}
+	for i := range p.plan.Shape.Clusters {
+		p.w.Cluster(clusterID(i)).Sim.ClearFaults()
+	}
+}
+
+// judge waits until all is quiet, and holds what is there against what was promised.
+func (p *player) judge() {
+	p.t.Helper()
+	if !p.settled("after the faults") {
+		return
+	}
+	p.oscars()
+	p.jobs()
+	last := p.operations.Caller(askers, func() *client.Client { return p.planes[0].client })
+	last.ReadAndDelete(p.t.Context(), 2)
+	p.removeAll()
+	if p.settled("after all was deleted") {
+		p.empty()
+	}
+	for _, s := range p.users.strange {
+		p.t.Errorf("an answer that may not be given: %s", s)
+	}
+	report, err := p.replay.Finish(p.t.Context(), p.w.Store)
+	if err != nil {
+		p.t.Errorf("the promises could not be checked: %v", err)
+		return
+	}
+	report.Tell(p.t)
+}
+
+// settled waits until nothing is under way, within the bound.
+func (p *player) settled(when string) bool {
+	p.t.Helper()
+	began := time.Now()
+	var open []string
+	for time.Since(began) < bound {
+		if open = p.unsettled(p.t.Context()); len(open) == 0 {
+			return true
+		}
+		<-time.After(look)
+	}
+	p.t.Errorf("%s, %v later, is still under way: %s", when, bound, strings.Join(open, "; "))
+	return false
+}
+
+// unsettled says what is under way.
+func (p *player) unsettled(ctx context.Context) (open []string) {
+	list, err := p.planes[0].client.Federations(ctx)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, f := range list {
+		if phase := record.Phase(f.Phase); phase != record.PhaseReady && !phase.Result() {
+			open = append(open, fmt.Sprintf("%s is %s: %s", f.GroupID, phase, troubles(f)))
+		}
+	}
+	items, _, err := p.w.Store.List(ctx, record.Root)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	present := map[string]bool{}
+	for _, kv := range items {
+		present[kv.Key] = true
+		short := strings.TrimPrefix(kv.Key, record.Root)
+		switch record.ParseKey(kv.Key).Kind {
+		case record.KindFederation:
+			f, err := store.Decode[record.Federation](kv)
+			if err != nil || f.Phase.InFlight() || f.Phase == record.PhaseDeleting || f.Change != nil || len(f.Leaving) > 0 {
+				open = append(open, fmt.Sprintf("%s is %s, change %v, leaving %v", short, f.Phase, f.Change != nil, len(f.Leaving)))
+			}
+		case record.KindDesiredService:
+			if d, err := store.Decode[record.Desired](kv); err != nil || d.Tombstone() {
+				open = append(open, short+" is a tombstone")
+			}
+		case record.KindJob:
+			if j, err := store.Decode[record.Job](kv); err != nil || !j.State.Ended() {
+				open = append(open, fmt.Sprintf("%s is %s %s", short, j.State, j.Reason))
+			}
+		case record.KindAssignment, record.KindJobReport:
+			open = append(open, short)
+		}
+	}
+	for i := range p.plan.Shape.Clusters {
+		if key := record.SessionKey(clusterID(i)); !present[key] {
+			open = append(open, "no session of "+clusterID(i))
+		}
+	}
+	return open
+}
+
+// troubles are what the API says of the replicas that are not as they should be.
+func troubles(f v1.Federation) string {
+	var out []string
+	for _, r := range f.Replicas {
+		if r.Status != nil && r.Status.Phase != string(record.PhaseReady) {
+			out = append(out, fmt.Sprintf("%s/%s is %s %s: %s", r.ClusterID, r.ServiceName, r.Status.Phase, r.Status.Reason, r.Status.Message))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// oscars holds every OSCAR against what the API says.
+func (p *player) oscars() {
+	p.t.Helper()
+	list, err := p.planes[0].client.Federations(p.t.Context())
+	if err != nil {
+		p.t.Errorf("federations: %v", err)
+		return
+	}
+	wanted := map[string]string{}
+	for _, f := range list {
+		if f.Phase != string(record.PhaseReady) {
+			continue
+		}
+		for _, r := range f.Replicas {
+			wanted[r.ClusterID+"/"+r.ServiceName] = p.replica(r.ClusterID, r.ServiceName)
+		}
+	}
+	for i := range p.plan.Shape.Clusters {
+		id := clusterID(i)
+		sim := p.w.Cluster(id).Sim
+		sim.Settle() // work that is late
+		for _, name := range sim.Services() {
+			view, ok := sim.Service(name)
+			uid := view.Annotations[oscar.AnnotationUID]
+			at := id + "/" + name
+			switch {
+			case !ok || uid == "": // somebody else's
+			case wanted[at] != uid:
+				p.t.Errorf("%s is replica %s, and is to be %q", at, uid, wanted[at])
+			default:
+				delete(wanted, at)
+			}
+		}
+	}
+	for _, at := range slices.Sorted(maps.Keys(wanted)) {
+		p.t.Errorf("the API has a replica at %s, and OSCAR has none", at)
+	}
+}
+
+// replica is the uid of the replica that is wanted at a place.
+func (p *player) replica(cluster, service string) string {
+	p.t.Helper()
+	kv, err := p.w.Store.Get(p.t.Context(), record.DesiredServiceKey(cluster, service))
+	if err != nil {
+		p.t.Errorf("the API has a replica at %s/%s, and it is not desired: %v", cluster, service, err)
+		return ""
+	}
+	d, err := store.Decode[record.Desired](kv)
+	if err != nil {
+		p.t.Error(err)
+		return ""
+	}
+	return d.UID
+}
+
+// jobs holds every accepted job against what the OSCARs have started.
+func (p *player) jobs() {
+	p.t.Helper()
+	for number, id := range p.users.jobs {
+		starts := p.w.Starts(event(number))
+		job := p.w.Job(id)
+		if job == nil {
+			p.t.Errorf("the job of event %d is lost", number)
+			continue
+		}
+		most := 1 + p.users.replayed[number]
+		least := 0
+		if p.users.replayed[number] == 0 && (job.State == record.JobSucceeded || job.State == record.JobFailed) {
+			least = 1
+		}
+		if starts < least || starts > most {
+			p.t.Errorf("event %d was started %d times, and is %s %s: %+v", number, starts, job.State, job.Reason, job.Past)
+		}
+		if job.State == record.JobCancelled && !p.users.ordered[number] {
+			p.t.Errorf("event %d is cancelled, and nobody has asked for it: %+v", number, job)
+		}
+	}
+}
+
+// removeAll deletes every service that is left.
+func (p *player) removeAll() {
+	p.t.Helper()
+	list, err := p.planes[0].client.Federations(p.t.Context())
+	if err != nil {
+		p.t.Errorf("federations: %v", err)
+	}
+	for _, f := range list {
+		if phase := record.Phase(f.Phase); phase == record.PhaseDeleting || phase.Result() {
+			continue
+		}
+		if _, err := p.planes[0].client.DeleteService(p.t.Context(), f.Replicas[0].ServiceName, client.DeleteOptions{ClusterID: f.Replicas[0].ClusterID}); err != nil {
+			p.t.Errorf("delete %s, which is %s: %v", f.GroupID, f.Phase, err)
+		}
+	}
+}
+
+// empty demands that nothing of ours is left, in the store or on a cluster.
+func (p *player) empty() {
+	p.t.Helper()
+	items, _, err := p.w.Store.List(p.t.Context(), record.Root)
+	if err != nil {
+		p.t.Error(err)
+	}
+	for _, kv := range items {
+		switch record.ParseKey(kv.Key).Kind {
+		case record.KindDesiredService, record.KindObservedService:
+			p.t.Errorf("%s is left", kv.Key)
+		case record.KindFederation:
+			if f, err := store.Decode[record.Federation](kv); err != nil || !f.Phase.Result() {
+				p.t.Errorf("%s is left", kv.Key)
+			}
+		}
+	}
+	for i := range p.plan.Shape.Clusters {
+		sim := p.w.Cluster(clusterID(i)).Sim
+		sim.Settle()
+		for _, name := range sim.Services() {
+			if view, _ := sim.Service(name); view.Annotations[oscar.AnnotationUID] != "" {
+				p.t.Errorf("%s/%s is left, replica %s", clusterID(i), name, view.Annotations[oscar.AnnotationUID])
+			}
+		}
+	}
+}

@@ -1,0 +1,311 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane"
+	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/access"
+	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/test/invariants"
+	"github.com/oscarfed/oscarfed/test/linear"
+	"github.com/oscarfed/oscarfed/test/wire"
+	"github.com/oscarfed/oscarfed/test/world"
+)
+
+// Result is what a history came to.
+type Result struct {
+	// Operations has what the askers were told; it is to be checked when the bubble is over.
+	Operations *linear.History
+	// Revisions of the store, jobs that were accepted, and how much time has gone by.
+	Revisions int64
+	Jobs      int
+	Virtual   time.Duration
+	Clusters  int
+}
+
+// Play plays a plan and judges it. It is called inside a bubble; what is wrong fails the test.
+func Play(t *testing.T, plan Plan) Result {
+	t.Helper()
+	began := time.Now()
+	p := newPlayer(t, plan)
+	var group sync.WaitGroup
+	for client := range jobClient + 1 {
+		group.Go(func() { p.client(t.Context(), client) })
+	}
+	group.Go(func() { p.faults(t.Context()) })
+	group.Wait()
+	p.heal()
+	p.judge()
+	return Result{
+		Operations: p.operations, Revisions: p.w.Revision(), Jobs: len(p.users.jobs), Virtual: time.Since(began), Clusters: plan.Shape.Clusters,
+	}
+}
+
+// player plays one plan.
+type player struct {
+	t     *testing.T
+	plan  Plan
+	began time.Time
+	net   *wire.Network
+	w     *world.World
+	// planes are the control planes, callers reach one of them each time.
+	planes     []*plane
+	operations *linear.History
+	users      *users
+	replay     *invariants.Replay
+	// clocks are those of the control planes and the syncers.
+	clocks map[string]*world.Clock
+
+	mu sync.Mutex
+	// down are the hosts that are killed or frozen now.
+	down map[string]bool
+}
+
+// plane is a control plane at an address of its own.
+type plane struct {
+	name   string
+	cp     *controlplane.ControlPlane
+	client *client.Client
+}
+
+func newPlayer(t *testing.T, plan Plan) *player {
+	t.Helper()
+	shape := plan.Shape
+	p := &player{t: t, plan: plan, net: wire.New(plan.Seed), clocks: map[string]*world.Clock{}, down: map[string]bool{}}
+	p.net.AddRule("*", "*", wire.Rule{Delay: shape.Delay})
+	for i := range shape.ControlPlanes {
+		p.clocks[hostControlPlane(i)] = &world.Clock{}
+	}
+	var ids []string
+	for i := range shape.Clusters {
+		ids = append(ids, clusterID(i))
+		p.clocks[hostSyncer(i)] = &world.Clock{}
+	}
+	p.w = world.New(t, world.Options{
+		Clusters: ids, Wire: p.net, Names: []string{"canary", jobService, freeName(0)}, Unguarded: true, Now: p.clocks[hostControlPlane(0)].Now,
+		Sim: func(c *oscarsim.Config) {
+			c.Latency, c.ThrottleGETs, c.BreakConcurrent = shape.Latency, shape.Ugly, shape.Ugly
+			c.Workload = &oscarsim.Workload{Seed: plan.Seed, Min: time.Second, Max: 2 * time.Minute, Fails: 0.05}
+			c.Nodes = []oscarsim.Node{{Name: "node", CPU: int64(shape.Slots) * 1000, Memory: 64 << 30}}
+		},
+		ControlPlane: func(c *controlplane.Config) { c.LostAfter = 0 },
+		Syncer: func(c *syncer.Config) {
+			c.Resync, c.SessionTTL, c.LateWindow, c.RetryPause, c.JobPoll, c.JobGrace, c.JobResend = 0, 0, 0, 0, 0, 0, 0
+			c.Now = p.clocks["syncer-"+c.ClusterID].Now
+		},
+	})
+	for i := range shape.ControlPlanes {
+		name := hostControlPlane(i)
+		pl := &plane{name: name}
+		if i == 0 {
+			pl.cp, pl.client = p.w.CP, p.w.Client
+		} else {
+			p.start(pl)
+		}
+		p.planes = append(p.planes, pl)
+	}
+	api := func() *client.Client { return p.planes[rand.IntN(len(p.planes))].client }
+	var err error
+	if p.replay, err = invariants.NewReplay(invariants.Options{Fenced: true, Secrets: []string{secret}}); err != nil {
+		t.Fatal(err)
+	}
+	p.operations = linear.NewHistory(plan.Seed, shape.Names, ids)
+	p.users = newUsers(api, ids)
+	if err := p.users.workers(t.Context()); err != nil {
+		t.Fatalf("the service for jobs: %v", err)
+	}
+	p.began = time.Now()
+	return p
+}
+
+// start starts a control plane.
+func (p *player) start(pl *plane) {
+	pl.cp = p.w.StartControlPlane(pl.name, func(c *controlplane.Config) { c.Now = p.clocks[pl.name].Now })
+	pl.client = p.w.ClientOf(p.w.Serve(pl.cp))
+}
+
+// until waits for a time of the plan.
+func (p *player) until(at time.Duration) {
+	if wait := at - time.Since(p.began); wait > 0 {
+		<-time.After(wait)
+	}
+}
+
+// client makes the steps of one client.
+func (p *player) client(ctx context.Context, number int) {
+	rng := rand.New(rand.NewPCG(p.plan.Seed, uint64(1+number)))
+	api := func() *client.Client { return p.planes[rng.IntN(len(p.planes))].client }
+	asker := p.operations.Caller(number, api)
+	for _, s := range p.plan.Steps {
+		if s.Client != number || s.Fault != nil {
+			continue
+		}
+		p.until(s.At)
+		switch {
+		case s.Ask != nil:
+			asker.Do(ctx, *s.Ask)
+		case s.Free != nil:
+			p.users.free(ctx, *s.Free)
+		case s.Job != nil:
+			p.users.job(ctx, *s.Job)
+		}
+	}
+}
+
+// faults breaks what the plan says, and mends each fault after its time.
+func (p *player) faults(ctx context.Context) {
+	var group sync.WaitGroup
+	defer group.Wait()
+	for _, s := range p.plan.Steps {
+		if s.Fault == nil {
+			continue
+		}
+		p.until(s.At)
+		group.Go(func() {
+			mend := p.begin(ctx, *s.Fault)
+			if mend == nil {
+				return
+			}
+			select {
+			case <-time.After(s.Fault.For):
+			case <-ctx.Done():
+			}
+			mend()
+		})
+	}
+}
+
+// take marks a host as down; false when it is so already.
+func (p *player) take(host string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.down[host] {
+		return false
+	}
+	p.down[host] = true
+	return true
+}
+
+func (p *player) give(host string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.down, host)
+}
+
+// begin begins a fault, and gives what ends it; nil when nothing is to be ended.
+func (p *player) begin(ctx context.Context, f Fault) (mend func()) {
+	switch f.Kind {
+	case faultKill, faultFreeze:
+		if !p.take(f.On) {
+			return nil
+		}
+		end := p.stop(f)
+		return func() { end(); p.give(f.On) }
+	case faultCut:
+		return p.net.Cut(f.On, f.To)
+	case faultDeaf:
+		return p.net.AddRule(f.On, f.To, wire.Rule{Cut: true})
+	case faultDelay:
+		return p.net.AddRule(f.On, f.To, wire.Rule{Delay: f.Amount / 2, Jitter: f.Amount})
+	case faultBreak:
+		return p.net.AddRule(f.On, f.To, wire.Rule{Break: f.Probability})
+	case faultHang:
+		return p.net.AddRule(f.On, f.To, wire.Rule{Hang: f.Probability, Times: 3})
+	case faultClock:
+		p.clocks[f.On].Advance(f.Amount)
+		return func() { p.clocks[f.On].Advance(-f.Amount) }
+	case faultOSCAR:
+		sim := p.cluster(f.On).Sim
+		if err := sim.SetFault(oscarsim.Fault{Op: f.Op, Fault: f.What, Count: f.Count}); err != nil {
+			p.t.Error(err)
+		}
+		return func() {
+			if err := sim.SetFault(oscarsim.Fault{Op: f.Op}); err != nil {
+				p.t.Error(err)
+			}
+		}
+	case faultDrift:
+		p.drift(ctx, p.cluster(f.On))
+	case faultCompact:
+		p.compact(ctx)
+	}
+	return nil
+}
+
+// stop kills or freezes a host, and gives what starts it or thaws it.
+func (p *player) stop(f Fault) (start func()) {
+	if f.Kind == faultFreeze {
+		host := p.net.Host(f.On)
+		host.Freeze()
+		return host.Thaw
+	}
+	if f.On == world.HostEtcd {
+		p.w.KillEtcd()
+		return p.w.StartEtcd
+	}
+	for _, pl := range p.planes {
+		if pl.name == f.On {
+			p.w.KillControlPlane(pl.cp)
+			return func() { p.start(pl) }
+		}
+	}
+	for i := range p.plan.Shape.Clusters {
+		c := p.w.Cluster(clusterID(i))
+		switch f.On {
+		case hostSyncer(i):
+			c.Kill()
+			return func() { c.Start() }
+		case hostOSCAR(i):
+			c.OscarDies()
+			return c.OscarLives
+		}
+	}
+	panic(fmt.Sprintf("no host %s", f.On))
+}
+
+// cluster is the one whose OSCAR a host is.
+func (p *player) cluster(oscar string) *world.Cluster {
+	for i := range p.plan.Shape.Clusters {
+		if hostOSCAR(i) == oscar {
+			return p.w.Cluster(clusterID(i))
+		}
+	}
+	panic(fmt.Sprintf("no OSCAR %s", oscar))
+}
+
+// compact checks all revisions so far, and makes etcd forget them. While etcd is away it does not.
+func (p *player) compact(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	revision, err := p.replay.Advance(ctx, p.w.Store)
+	if err != nil {
+		return
+	}
+	etcd, err := store.Dial(p.w.As(access.Root))
+	if err != nil {
+		p.t.Error(err)
+		return
+	}
+	_, _ = etcd.Compact(ctx, revision)
+	_ = etcd.Close()
+}
+
+// drift deletes a service of ours behind the federation's back.
+func (p *player) drift(ctx context.Context, c *world.Cluster) {
+	for _, name := range c.Sim.Services() {
+		if view, ok := c.Sim.Service(name); ok && view.Annotations[oscar.AnnotationUID] != "" {
+			_, _, _ = p.w.TryDirectly(ctx, http.MethodDelete, c.URL+"/system/services/"+name, nil) // OSCAR may be away
+			return
+		}
+	}
+}
