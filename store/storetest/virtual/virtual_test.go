@@ -3,39 +3,19 @@ package virtual_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/oscarfed/oscarfed/store/embedded"
-	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 )
-
-// start starts a server and a client of it.
-func start(t *testing.T, cfg embedded.Config) (*embedded.Server, *clientv3.Client) {
-	t.Helper()
-	l := bufconn.Listen(1 << 20)
-	server := virtual.Start(t, l, cfg)
-	c, err := clientv3.New(clientv3.Config{
-		Endpoints:   []string{server.Endpoint()},
-		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) })},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return server, c
-}
 
 // A watch, two thousand transactions, a lease that expires, and a virtual hour.
 func TestAServerInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, c := start(t, embedded.Config{})
+		_, _, c, _ := server(t, embedded.Config{})
 		ctx, end := context.WithCancel(t.Context())
 		events, deleted := 0, false
 		watched := make(chan struct{})
