@@ -39,6 +39,29 @@ func TestOneDirectionIsCut(t *testing.T) {
 	})
 }
 
+// A writer that never waits lets no virtual time go by: it would write for ever to a reader that has
+// gone, as the news of it takes time.
+func TestAWriterWaitsForTheNewsThatItsReaderHasGone(t *testing.T) {
+	t.Parallel()
+	in(t, 1, func(t *testing.T, n *wire.Network) {
+		n.AddRule("server", "client", wire.Rule{Delay: time.Second})
+		near, far := pair(t, n.Host("client"), n.Host("server"))
+		if err := far.Close(); err != nil {
+			t.Fatal(err)
+		}
+		began, written := time.Now(), 0
+		var err error
+		for chunk := make([]byte, 1<<10); err == nil && written < 1<<20; {
+			var sent int
+			sent, err = near.Write(chunk)
+			written += sent
+		}
+		if took := time.Since(began); !errors.Is(err, syscall.EPIPE) || took != time.Second {
+			t.Errorf("%d bytes, then %v after %v", written, err, took)
+		}
+	})
+}
+
 func TestCutHoldsTheEndBack(t *testing.T) {
 	t.Parallel()
 	in(t, 1, func(t *testing.T, n *wire.Network) {

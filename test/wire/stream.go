@@ -24,8 +24,10 @@ type stream struct {
 	// finished says that its end was sent, ended that it arrived: io.EOF or a reset.
 	finished bool
 	ended    error
-	// unwanted says that nobody will read what is sent.
+	// unwanted says that nobody will read what is sent, and lost counts the bytes that were sent all
+	// the same: the sender does not know it before it is told, and has a window until then.
 	unwanted bool
+	lost     int
 
 	rules []*rule
 	// slow says that a rule delays bytes, held that nothing arrives, hung that it stays so.
@@ -45,7 +47,7 @@ func (s *stream) unread() int    { return len(s.buf) - s.off }
 func (s *stream) available() int { return s.unread() - s.flying }
 
 // room is how much may be written without waiting.
-func (s *stream) room() int { return window - s.unread() }
+func (s *stream) room() int { return window - s.unread() - s.lost }
 
 // read takes bytes that have arrived.
 func (s *stream) read(p []byte) int {
@@ -59,7 +61,11 @@ func (s *stream) read(p []byte) int {
 
 // send puts bytes on their way.
 func (s *stream) send(p []byte) {
-	if s.unwanted || s.finished || len(p) == 0 {
+	if s.unwanted || s.finished {
+		s.lost += len(p)
+		return
+	}
+	if len(p) == 0 {
 		return
 	}
 	if s.off > 0 && len(s.buf)+len(p) > cap(s.buf) {
