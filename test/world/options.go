@@ -66,7 +66,7 @@ type Options struct {
 	Issuer Issuer
 	// IdentityFile is where the control planes' key is; without one it is in memory.
 	IdentityFile string
-	// Restorable puts a proxy before etcd, so that another may take its place.
+	// Restorable lets another etcd take the place of the first one.
 	Restorable bool
 	// OriginStorage lets workers use the MinIO of their origin: every syncer answers its
 	// OSCAR, and every simulated MinIO says that it lives.

@@ -48,7 +48,7 @@ type World struct {
 	ctx context.Context
 	// transport reaches the API and the OSCARs.
 	transport *http.Transport
-	// proxy stands before etcd in a restorable world, and witness is the file of the
+	// proxy stands before etcd in a restorable world on the loopback, and witness is the file of the
 	// first control plane.
 	proxy   *storetest.Proxy
 	witness string

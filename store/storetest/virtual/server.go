@@ -31,6 +31,7 @@ func New(t testing.TB, on net.Listener, cfg embedded.Config) *Server {
 	prepare()
 	s := &Server{t: t, cfg: cfg}
 	s.Start(on)
+	t.Cleanup(func() { s.Close() }) // the one that runs then
 	return s
 }
 
@@ -46,7 +47,6 @@ func (s *Server) Start(on net.Listener) {
 		s.t.Fatal(err)
 	}
 	s.Server = server
-	s.t.Cleanup(server.Close)
 }
 
 // Kill ends the server without a word to its clients: their connections break, and what they asked
