@@ -30,25 +30,26 @@ func fates(list []v1.DeletedReplica) string {
 // TestADeletionTellsWhatStays: how much is in which bucket, now or when a cluster
 // that was away has come back.
 func TestADeletionTellsWhatStays(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	if _, err := create(w, body); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Cluster(a).Sim.Upload(names[0], "out/one"); err != nil {
-		t.Fatal(err)
-	}
-	w.Cluster(c).Stop()
-	res, err := w.Client.DeleteService(t.Context(), names[0], client.DeleteOptions{Wait: limit})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := fates(res.Replicas); got != a+" pending=false grayifyr0 kept 1; "+b+" pending=false; "+c+" pending=true" {
-		t.Errorf("the deletion told: %s", got)
-	}
-	w.Cluster(c).Start()
-	w.Eventually("everything is told", func() bool {
-		list, err := w.Client.Deleted(t.Context(), "grayifyr0")
-		return err == nil && fates(list) == a+" pending=false grayifyr0 kept 1; "+b+" pending=false; "+c+" pending=false"
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		if _, err := create(w, body); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Cluster(a).Sim.Upload(names[0], "out/one"); err != nil {
+			t.Fatal(err)
+		}
+		w.Cluster(c).Stop()
+		res, err := w.Client.DeleteService(t.Context(), names[0], client.DeleteOptions{Wait: limit})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fates(res.Replicas); got != a+" pending=false grayifyr0 kept 1; "+b+" pending=false; "+c+" pending=true" {
+			t.Errorf("the deletion told: %s", got)
+		}
+		w.Cluster(c).Start()
+		w.Eventually("everything is told", func() bool {
+			list, err := w.Client.Deleted(t.Context(), "grayifyr0")
+			return err == nil && fates(list) == a+" pending=false grayifyr0 kept 1; "+b+" pending=false; "+c+" pending=false"
+		})
 	})
 }

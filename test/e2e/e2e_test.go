@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
@@ -15,6 +16,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/test/await"
+	"github.com/oscarfed/oscarfed/test/wire"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -39,11 +41,25 @@ const body = `{"name":"grayifyr0","cluster_id":"oscar-cluster-a","image":"ghcr.i
 
 func newWorld(t testing.TB, mutate ...func(*world.Options)) *world.World {
 	t.Helper()
-	opts := world.Options{Names: names, Secrets: []string{"canary-environment-secret"}}
+	opts := world.Options{Wire: wire.New(1), Names: names, Secrets: []string{"canary-environment-secret"}}
 	for _, m := range mutate {
 		m(&opts)
 	}
 	return world.New(t, opts)
+}
+
+// virtual runs a test in virtual time.
+func virtual(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, test)
+}
+
+// step is a part of a test: there are no subtests in virtual time.
+func step(t *testing.T, name string, part func(t *testing.T)) {
+	t.Helper()
+	t.Log(name)
+	part(t)
 }
 
 func create(w *world.World, body string) (*client.CreateResult, error) {
@@ -75,32 +91,33 @@ func gone(w *world.World) bool {
 }
 
 func TestCreateRepairDelete(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	if _, err := create(w, body); err != nil {
-		t.Fatal(err)
-	}
-	for i, id := range []string{a, b, c} {
-		v, ok := w.Cluster(id).Sim.Service(names[i])
-		if !ok || v.Secrets["KEY"] != "canary-environment-secret" || v.Token == "" {
-			t.Errorf("%s: %+v", id, v)
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		if _, err := create(w, body); err != nil {
+			t.Fatal(err)
 		}
-	}
-	// Deleted behind our back, by that OSCAR's own API.
-	sim := w.Cluster(b).Sim
-	was, _ := sim.Service(names[1])
-	w.DeleteDirectly(w.Cluster(b).URL + "/system/services/" + names[1])
-	w.Eventually("the replica is made again", func() bool {
-		v, ok := sim.Service(names[1])
-		return ok && v.Token == was.Token && ready(w)
+		for i, id := range []string{a, b, c} {
+			v, ok := w.Cluster(id).Sim.Service(names[i])
+			if !ok || v.Secrets["KEY"] != "canary-environment-secret" || v.Token == "" {
+				t.Errorf("%s: %+v", id, v)
+			}
+		}
+		// Deleted behind our back, by that OSCAR's own API.
+		sim := w.Cluster(b).Sim
+		was, _ := sim.Service(names[1])
+		w.DeleteDirectly(w.Cluster(b).URL + "/system/services/" + names[1])
+		w.Eventually("the replica is made again", func() bool {
+			v, ok := sim.Service(names[1])
+			return ok && v.Token == was.Token && ready(w)
+		})
+		if _, err := w.Client.DeleteService(t.Context(), names[0], client.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.Eventually("everything is gone", func() bool { return gone(w) })
+		if _, ok := w.Cluster(a).Sim.Bucket(names[0]); !ok {
+			t.Error("a deletion took the user's bucket")
+		}
 	})
-	if _, err := w.Client.DeleteService(t.Context(), names[0], client.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.Eventually("everything is gone", func() bool { return gone(w) })
-	if _, ok := w.Cluster(a).Sim.Bucket(names[0]); !ok {
-		t.Error("a deletion took the user's bucket")
-	}
 }
 
 // TestOscarFaultsDuringACreate: whatever an OSCAR answers, the end is all or
@@ -121,39 +138,40 @@ func TestOscarFaultsDuringACreate(t *testing.T) {
 		"gone":                 {oscarsim.Fault{Op: oscarsim.OpAny, Fault: oscarsim.FaultRefuse}, "unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, func(o *world.Options) {
-				o.ControlPlane = func(c *controlplane.Config) {
-					// What is to succeed has as long as it takes; what cannot end by itself is given up.
-					switch tt.outcome {
-					case "replica_failed":
-						c.ApplyGrace, c.PrepareDeadline = 3*time.Second, limit
-					case "unavailable":
-						c.PrepareDeadline = 3 * time.Second
+			virtual(t, func(t *testing.T) {
+				w := newWorld(t, func(o *world.Options) {
+					o.ControlPlane = func(c *controlplane.Config) {
+						// What is to succeed has as long as it takes; what cannot end by itself is given up.
+						switch tt.outcome {
+						case "replica_failed":
+							c.ApplyGrace, c.PrepareDeadline = 3*time.Second, limit
+						case "unavailable":
+							c.PrepareDeadline = 3 * time.Second
+						}
 					}
+					o.Syncer = func(c *syncer.Config) { c.WriteTimeout = time.Second }
+				})
+				sim := w.Cluster(c).Sim
+				if err := sim.SetFault(tt.fault); err != nil {
+					t.Fatal(err)
 				}
-				o.Syncer = func(c *syncer.Config) { c.WriteTimeout = time.Second }
+				_, err := create(w, body)
+				if codeOf(err) != tt.outcome {
+					t.Fatalf("answer %q, want %q: %v", codeOf(err), tt.outcome, err)
+				}
+				sim.ClearFaults()
+				if tt.outcome == "" {
+					if !ready(w) {
+						t.Error("not ready")
+					}
+					return
+				}
+				w.Eventually("nothing is left", func() bool { return gone(w) })
+				w.Unhurried()
+				if _, err := create(w, body); err != nil {
+					t.Errorf("the same request, when the fault is gone: %v", err)
+				}
 			})
-			sim := w.Cluster(c).Sim
-			if err := sim.SetFault(tt.fault); err != nil {
-				t.Fatal(err)
-			}
-			_, err := create(w, body)
-			if codeOf(err) != tt.outcome {
-				t.Fatalf("answer %q, want %q: %v", codeOf(err), tt.outcome, err)
-			}
-			sim.ClearFaults()
-			if tt.outcome == "" {
-				if !ready(w) {
-					t.Error("not ready")
-				}
-				return
-			}
-			w.Eventually("nothing is left", func() bool { return gone(w) })
-			w.Unhurried()
-			if _, err := create(w, body); err != nil {
-				t.Errorf("the same request, when the fault is gone: %v", err)
-			}
 		})
 	}
 }
@@ -161,187 +179,196 @@ func TestOscarFaultsDuringACreate(t *testing.T) {
 // TestHalfCreatedIsNotReady: an OSCAR that dies in the middle of the coordinator's
 // create leaves a service without its bucket. That is not success.
 func TestHalfCreatedIsNotReady(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, func(o *world.Options) {
-		o.ControlPlane = func(c *controlplane.Config) { c.ApplyGrace = 4 * time.Second }
-		o.Syncer = func(c *syncer.Config) { c.WriteTimeout = time.Second }
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t, func(o *world.Options) {
+			o.ControlPlane = func(c *controlplane.Config) { c.ApplyGrace = 4 * time.Second }
+			o.Syncer = func(c *syncer.Config) { c.WriteTimeout = time.Second }
+		})
+		if err := w.Cluster(a).Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultCrash, Count: 1}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := create(w, body)
+		if codeOf(err) != "replica_failed" {
+			t.Fatal(err)
+		}
+		w.Eventually("nothing is left", func() bool { return gone(w) })
+		w.Unhurried()
+		if _, err := create(w, body); err != nil {
+			t.Error(err)
+		}
 	})
-	if err := w.Cluster(a).Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultCrash, Count: 1}); err != nil {
-		t.Fatal(err)
-	}
-	_, err := create(w, body)
-	if codeOf(err) != "replica_failed" {
-		t.Fatal(err)
-	}
-	w.Eventually("nothing is left", func() bool { return gone(w) })
-	w.Unhurried()
-	if _, err := create(w, body); err != nil {
-		t.Error(err)
-	}
 }
 
 // TestALateCreateAfterItsRollbackWasAcknowledged: the service appears when
 // everybody has forgotten it. It is recognised, and goes.
 func TestALateCreateAfterItsRollbackWasAcknowledged(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, func(o *world.Options) {
-		o.ControlPlane = func(c *controlplane.Config) { c.ApplyGrace = 500 * time.Millisecond }
-		o.Syncer = func(c *syncer.Config) { c.WriteTimeout, c.LateWindow = 300*time.Millisecond, 600*time.Millisecond }
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t, func(o *world.Options) {
+			o.ControlPlane = func(c *controlplane.Config) { c.ApplyGrace = 500 * time.Millisecond }
+			o.Syncer = func(c *syncer.Config) { c.WriteTimeout, c.LateWindow = 300*time.Millisecond, 600*time.Millisecond }
+		})
+		sim := w.Cluster(c).Sim
+		if err := sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultLate, Count: 1, Delay: 4 * time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := create(w, body); codeOf(err) != "replica_failed" {
+			t.Fatal(err)
+		}
+		w.Eventually("the rollback is acknowledged", func() bool { return gone(w) })
+		sim.Settle() // it has appeared; it may be gone already
+		w.Eventually("the late service is deleted", func() bool { return sim.Calls()[oscarsim.OpDelete] > 0 && gone(w) })
 	})
-	sim := w.Cluster(c).Sim
-	if err := sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultLate, Count: 1, Delay: 4 * time.Second}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := create(w, body); codeOf(err) != "replica_failed" {
-		t.Fatal(err)
-	}
-	w.Eventually("the rollback is acknowledged", func() bool { return gone(w) })
-	sim.Settle() // it has appeared; it may be gone already
-	w.Eventually("the late service is deleted", func() bool { return sim.Calls()[oscarsim.OpDelete] > 0 && gone(w) })
 }
 
 func TestARefusedCreateTouchesNothing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	sim := w.Cluster(c).Sim
-	if err := sim.PutService(`{"name":"grayifyr2","image":"somebody/elses","script":"#!/bin/sh\n"}`); err != nil {
-		t.Fatal(err)
-	}
-	status, _, text := w.Do("POST", "/system/services", body)
-	if status != 409 || !strings.Contains(text, "oscar-cluster-c/grayifyr2") {
-		t.Errorf("%d %s", status, text)
-	}
-	if v, ok := sim.Service("grayifyr2"); !ok || v.Image != "somebody/elses" {
-		t.Error("the foreign service was touched")
-	}
-	for _, id := range []string{a, b, c} {
-		calls := w.Cluster(id).Sim.Calls()
-		if calls["create"]+calls["update"]+calls["delete"] > 0 {
-			t.Errorf("%s was written to: %v", id, calls)
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		sim := w.Cluster(c).Sim
+		if err := sim.PutService(`{"name":"grayifyr2","image":"somebody/elses","script":"#!/bin/sh\n"}`); err != nil {
+			t.Fatal(err)
 		}
-	}
+		status, _, text := w.Do("POST", "/system/services", body)
+		if status != 409 || !strings.Contains(text, "oscar-cluster-c/grayifyr2") {
+			t.Errorf("%d %s", status, text)
+		}
+		if v, ok := sim.Service("grayifyr2"); !ok || v.Image != "somebody/elses" {
+			t.Error("the foreign service was touched")
+		}
+		for _, id := range []string{a, b, c} {
+			calls := w.Cluster(id).Sim.Calls()
+			if calls["create"]+calls["update"]+calls["delete"] > 0 {
+				t.Errorf("%s was written to: %v", id, calls)
+			}
+		}
+	})
 }
 
 func TestAForeignBucketIsARefusalThatNamesIt(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.Cluster(b).Sim.PutBucket("grayifyr0", "precious/data")
-	status, _, text := w.Do("POST", "/system/services", body)
-	if status != 409 || !strings.Contains(text, "grayifyr0") || !strings.Contains(text, "ForeignBucket") && !strings.Contains(text, "bucket") {
-		t.Errorf("%d %s", status, text)
-	}
-	if v, ok := w.Cluster(b).Sim.Bucket("grayifyr0"); !ok || !slices.Contains(v.Objects, "precious/data") {
-		t.Errorf("the foreign bucket was touched: %+v", v)
-	}
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.Cluster(b).Sim.PutBucket("grayifyr0", "precious/data")
+		status, _, text := w.Do("POST", "/system/services", body)
+		if status != 409 || !strings.Contains(text, "grayifyr0") || !strings.Contains(text, "ForeignBucket") && !strings.Contains(text, "bucket") {
+			t.Errorf("%d %s", status, text)
+		}
+		if v, ok := w.Cluster(b).Sim.Bucket("grayifyr0"); !ok || !slices.Contains(v.Objects, "precious/data") {
+			t.Errorf("the foreign bucket was touched: %+v", v)
+		}
+	})
 }
 
 // TestTheBucketOfAnEarlierLifeIsAttached: create, upload, delete, create again;
 // the data is still there.
 func TestTheBucketOfAnEarlierLifeIsAttached(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for range 2 {
-		if _, err := create(w, body); err != nil {
-			t.Fatal(err)
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		for range 2 {
+			if _, err := create(w, body); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Cluster(a).Sim.Upload("grayifyr0", "out/result"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Client.DeleteService(t.Context(), names[0], client.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			w.Eventually("everything is gone", func() bool { return gone(w) })
 		}
-		if err := w.Cluster(a).Sim.Upload("grayifyr0", "out/result"); err != nil {
-			t.Fatal(err)
+		if v, ok := w.Cluster(a).Sim.Bucket("grayifyr0"); !ok || !slices.Contains(v.Objects, "out/result") {
+			t.Errorf("%+v", v)
 		}
-		if _, err := w.Client.DeleteService(t.Context(), names[0], client.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		w.Eventually("everything is gone", func() bool { return gone(w) })
-	}
-	if v, ok := w.Cluster(a).Sim.Bucket("grayifyr0"); !ok || !slices.Contains(v.Objects, "out/result") {
-		t.Errorf("%+v", v)
-	}
+	})
 }
 
 // TestTheBucketThatSomebodysPutMadeIsNotInTheWay: a worker's creation makes no bucket,
 // and OSCAR makes it at the first PUT, whoever sends that.
 func TestTheBucketThatSomebodysPutMadeIsNotInTheWay(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	if _, err := create(w, body); err != nil {
-		t.Fatal(err)
-	}
-	at := w.Cluster(b).URL + "/system/services"
-	status, service := w.Directly(http.MethodGet, at+"/"+names[1], nil)
-	if status != http.StatusOK {
-		t.Fatalf("%d %s", status, service)
-	}
-	// The same definition: not even drift is seen.
-	if status, answer := w.Directly(http.MethodPut, at, service); status != http.StatusNoContent {
-		t.Fatalf("%d %s", status, answer)
-	}
-	if _, ok := w.Cluster(b).Sim.Bucket("grayifyr0"); !ok {
-		t.Fatal("the PUT made no bucket")
-	}
-	if _, err := w.Client.DeleteService(t.Context(), names[0], client.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.Eventually("everything is gone", func() bool { return gone(w) })
-	if _, err := create(w, body); err != nil {
-		t.Errorf("the same creation again: %v", err)
-	}
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		if _, err := create(w, body); err != nil {
+			t.Fatal(err)
+		}
+		at := w.Cluster(b).URL + "/system/services"
+		status, service := w.Directly(http.MethodGet, at+"/"+names[1], nil)
+		if status != http.StatusOK {
+			t.Fatalf("%d %s", status, service)
+		}
+		// The same definition: not even drift is seen.
+		if status, answer := w.Directly(http.MethodPut, at, service); status != http.StatusNoContent {
+			t.Fatalf("%d %s", status, answer)
+		}
+		if _, ok := w.Cluster(b).Sim.Bucket("grayifyr0"); !ok {
+			t.Fatal("the PUT made no bucket")
+		}
+		if _, err := w.Client.DeleteService(t.Context(), names[0], client.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.Eventually("everything is gone", func() bool { return gone(w) })
+		if _, err := create(w, body); err != nil {
+			t.Errorf("the same creation again: %v", err)
+		}
+	})
 }
 
 func TestARunningJobHoldsItsDeletion(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	if _, err := create(w, body); err != nil {
-		t.Fatal(err)
-	}
-	sim := w.Cluster(b).Sim
-	job, err := sim.AddJob(names[1], "Running")
-	if err != nil {
-		t.Fatal(err)
-	}
-	status, header, _ := w.Do("DELETE", "/system/services/"+names[0]+"?wait=1s", "")
-	if status != 204 || header.Get("Oscarfed-Pending") == "" {
-		t.Errorf("%d %v", status, header)
-	}
-	if len(sim.Jobs(names[1])) != 1 {
-		t.Error("a running job was ended by a deletion that did not order it")
-	}
-	if err := sim.SetJobStatus(names[1], job, "Succeeded"); err != nil {
-		t.Fatal(err)
-	}
-	w.Eventually("the deletion goes on when the job has ended", func() bool { return gone(w) })
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		if _, err := create(w, body); err != nil {
+			t.Fatal(err)
+		}
+		sim := w.Cluster(b).Sim
+		job, err := sim.AddJob(names[1], "Running")
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, header, _ := w.Do("DELETE", "/system/services/"+names[0]+"?wait=1s", "")
+		if status != 204 || header.Get("Oscarfed-Pending") == "" {
+			t.Errorf("%d %v", status, header)
+		}
+		if len(sim.Jobs(names[1])) != 1 {
+			t.Error("a running job was ended by a deletion that did not order it")
+		}
+		if err := sim.SetJobStatus(names[1], job, "Succeeded"); err != nil {
+			t.Fatal(err)
+		}
+		w.Eventually("the deletion goes on when the job has ended", func() bool { return gone(w) })
+	})
 }
 
 // TestCounts: the revisions that a create and a delete cost are part of the design.
 func TestCounts(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	before := w.Revision()
-	if _, err := create(w, body); err != nil {
-		t.Fatal(err)
-	}
-	const n, specs = 3, 1
-	if cost := w.Revision() - before - specs; cost != 2*n+3 {
-		t.Errorf("a create over %d clusters cost %d revisions, want %d", n, cost, 2*n+3)
-	}
-	before = w.Revision()
-	if _, err := w.Client.DeleteService(t.Context(), names[0], client.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.Eventually("everything is gone", func() bool { return gone(w) })
-	if cost := w.Revision() - before; cost != n+2 {
-		t.Errorf("a delete over %d clusters cost %d revisions, want %d", n, cost, n+2)
-	}
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		before := w.Revision()
+		if _, err := create(w, body); err != nil {
+			t.Fatal(err)
+		}
+		const n, specs = 3, 1
+		if cost := w.Revision() - before - specs; cost != 2*n+3 {
+			t.Errorf("a create over %d clusters cost %d revisions, want %d", n, cost, 2*n+3)
+		}
+		before = w.Revision()
+		if _, err := w.Client.DeleteService(t.Context(), names[0], client.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.Eventually("everything is gone", func() bool { return gone(w) })
+		if cost := w.Revision() - before; cost != n+2 {
+			t.Errorf("a delete over %d clusters cost %d revisions, want %d", n, cost, n+2)
+		}
+	})
 }
 
 func TestBestEffortCompletesWhenTheClusterIsBack(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, func(o *world.Options) {
-		o.ControlPlane = func(c *controlplane.Config) { c.PrepareDeadline = time.Second }
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t, func(o *world.Options) {
+			o.ControlPlane = func(c *controlplane.Config) { c.PrepareDeadline = time.Second }
+		})
+		w.Cluster(c).Stop()
+		status, header, text := w.Do("POST", "/system/services?deployment=best-effort", body)
+		if status != 201 || header.Get("Location") != "/system/replicas/grayifyr0" || !strings.Contains(text, "oscar-cluster-c/grayifyr2") {
+			t.Errorf("%d %v %s", status, header, text)
+		}
+		w.Cluster(c).Start()
+		w.Eventually("the third replica is ready", func() bool { return ready(w) })
 	})
-	w.Cluster(c).Stop()
-	status, header, text := w.Do("POST", "/system/services?deployment=best-effort", body)
-	if status != 201 || header.Get("Location") != "/system/replicas/grayifyr0" || !strings.Contains(text, "oscar-cluster-c/grayifyr2") {
-		t.Errorf("%d %v %s", status, header, text)
-	}
-	w.Cluster(c).Start()
-	w.Eventually("the third replica is ready", func() bool { return ready(w) })
 }

@@ -89,99 +89,103 @@ func refusedForSpace(w *world.World, method, path, body string) {
 // TestEtcdFullSoftLimitKeepsRoomForDeletions: when etcd is nearly full, what adds is
 // refused, and all the rest goes on.
 func TestEtcdFullSoftLimitKeepsRoomForDeletions(t *testing.T) {
-	w := newWorld(t, small)
-	if _, err := create(w, body); err != nil {
-		t.Fatal(err)
-	}
-	written := int64(0)
-	// No faster than it is looked at: what comes between two looks is not the question.
-	if err := occupy(w, func() bool {
-		w.Eventually("what was written is seen", func() bool {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t, small)
+		if _, err := create(w, body); err != nil {
+			t.Fatal(err)
+		}
+		written := int64(0)
+		// No faster than it is looked at: what comes between two looks is not the question.
+		if err := occupy(w, func() bool {
+			w.Eventually("what was written is seen", func() bool {
+				info, err := w.Client.Info(t.Context())
+				return err == nil && info.Etcd.SizeBytes >= written
+			})
+			written += 100 << 10
+			// So much in use that no file can be made small enough again: while there is
+			// less, space is made, and it is short for a moment only.
 			info, err := w.Client.Info(t.Context())
-			return err == nil && info.Etcd.SizeBytes >= written
-		})
-		written += 100 << 10
-		// So much in use that no file can be made small enough again: while there is
-		// less, space is made, and it is short for a moment only.
-		info, err := w.Client.Info(t.Context())
-		return err == nil && info.Etcd.Space == "short" && info.Etcd.InUseBytes > info.Etcd.QuotaBytes/100*78
-	}); err != nil {
-		t.Fatalf("etcd refused before anybody knew: %v", err)
-	}
-	before := sessions(w)
-	refusedForSpace(w, "POST", "/system/services", other)
-	refusedForSpace(w, "PUT", "/system/services", strings.Replace(body, "0.5Gi", "1Gi", 1))
-	refusedForSpace(w, "PUT", "/system/replicas/grayifyr0", `{"replicas":[{"type":"oscar","cluster_id":"oscar-cluster-b","service_name":"grayifyr1"}],
+			return err == nil && info.Etcd.Space == "short" && info.Etcd.InUseBytes > info.Etcd.QuotaBytes/100*78
+		}); err != nil {
+			t.Fatalf("etcd refused before anybody knew: %v", err)
+		}
+		before := sessions(w)
+		refusedForSpace(w, "POST", "/system/services", other)
+		refusedForSpace(w, "PUT", "/system/services", strings.Replace(body, "0.5Gi", "1Gi", 1))
+		refusedForSpace(w, "PUT", "/system/replicas/grayifyr0", `{"replicas":[{"type":"oscar","cluster_id":"oscar-cluster-b","service_name":"grayifyr1"}],
 "update":[{"type":"oscar","cluster_id":"oscar-cluster-b","service_name":"grayifyr1","priority":7}]}`)
-	refusedForSpace(w, "POST", "/system/clusters", `{"cluster_id":"oscar-cluster-z","endpoint":"http://127.0.0.1:1"}`)
-	if status, _, text := w.Do("GET", "/health", ""); status != http.StatusOK || !strings.HasPrefix(text, "Ok, but etcd is short of space") {
-		t.Errorf("/health: %d %s", status, text)
-	}
+		refusedForSpace(w, "POST", "/system/clusters", `{"cluster_id":"oscar-cluster-z","endpoint":"http://127.0.0.1:1"}`)
+		if status, _, text := w.Do("GET", "/health", ""); status != http.StatusOK || !strings.HasPrefix(text, "Ok, but etcd is short of space") {
+			t.Errorf("/health: %d %s", status, text)
+		}
 
-	// A report arrives: what somebody deleted on the cluster is made again, and said so.
-	w.DeleteDirectly(w.Cluster(b).URL + "/system/services/" + names[1])
-	w.Eventually("the replica is made again", func() bool {
-		return slices.Contains(w.Cluster(b).Sim.Services(), names[1]) && ready(w)
+		// A report arrives: what somebody deleted on the cluster is made again, and said so.
+		w.DeleteDirectly(w.Cluster(b).URL + "/system/services/" + names[1])
+		w.Eventually("the replica is made again", func() bool {
+			return slices.Contains(w.Cluster(b).Sim.Services(), names[1]) && ready(w)
+		})
+		if status, _, text := w.Do("DELETE", "/system/replicas/grayifyr0?cluster_id=oscar-cluster-c&service_name=grayifyr2&wait=1m", ""); status != http.StatusOK {
+			t.Errorf("a member is removed: %d %s", status, text)
+		}
+		if _, err := w.Client.DeleteService(t.Context(), names[0], client.DeleteOptions{Wait: limit}); err != nil {
+			t.Errorf("the deletion: %v", err)
+		}
+		w.Eventually("everything is gone", func() bool { return gone(w) })
+		if _, ok := w.Cluster(a).Sim.Bucket(names[0]); !ok {
+			t.Error("the deletion took the user's bucket")
+		}
+		if after := sessions(w); fmt.Sprint(after) != fmt.Sprint(before) {
+			t.Errorf("sessions were %v and are %v", before, after)
+		}
 	})
-	if status, _, text := w.Do("DELETE", "/system/replicas/grayifyr0?cluster_id=oscar-cluster-c&service_name=grayifyr2&wait=1m", ""); status != http.StatusOK {
-		t.Errorf("a member is removed: %d %s", status, text)
-	}
-	if _, err := w.Client.DeleteService(t.Context(), names[0], client.DeleteOptions{Wait: limit}); err != nil {
-		t.Errorf("the deletion: %v", err)
-	}
-	w.Eventually("everything is gone", func() bool { return gone(w) })
-	if _, ok := w.Cluster(a).Sim.Bucket(names[0]); !ok {
-		t.Error("the deletion took the user's bucket")
-	}
-	if after := sessions(w); fmt.Sprint(after) != fmt.Sprint(before) {
-		t.Errorf("sessions were %v and are %v", before, after)
-	}
 }
 
 // TestEtcdFullRecoversByItself: a foreign writer fills etcd to the brim. Reads go
 // on, no session ends, and when the space is given back two control planes bring it
 // into order by themselves.
 func TestEtcdFullRecoversByItself(t *testing.T) {
-	w := newWorld(t, small, func(o *world.Options) {
-		o.Forgets = true
-		// A defragmentation may stop etcd for seconds on a busy machine.
-		o.Syncer = func(c *syncer.Config) { c.SessionTTL = time.Minute }
-	})
-	w.StartControlPlane("control-plane-1")
-	if _, err := create(w, body); err != nil {
-		t.Fatal(err)
-	}
-	before := sessions(w)
-	if err := occupy(w, func() bool { return false }); !errors.Is(err, store.ErrFull) {
-		t.Fatalf("filling ended with: %v", err)
-	}
-	w.Eventually("it is known to be full", func() bool { return level(w) == "full" })
-	if !ready(w) {
-		t.Error("the replicas cannot be read")
-	}
-	refusedForSpace(w, "POST", "/system/services", other)
-	refusedForSpace(w, "DELETE", "/system/services/grayifyr0", "") // an order is a record
-	if status, _, text := w.Do("GET", "/health", ""); status != http.StatusOK || !strings.HasPrefix(text, "Ok, but etcd is full") {
-		t.Errorf("/health: %d %s", status, text)
-	}
-
-	vacate(w)
-	w.Eventually("there is space again", func() bool { return level(w) == "ok" })
-	if _, err := create(w, other); err != nil {
-		t.Errorf("a create afterwards: %v", err)
-	}
-	if _, err := w.Client.DeleteService(t.Context(), names[0], client.DeleteOptions{Wait: limit}); err != nil {
-		t.Errorf("a deletion afterwards: %v", err)
-	}
-	w.Eventually("the federation is gone", func() bool {
-		return !slices.ContainsFunc(names, func(name string) bool {
-			return slices.ContainsFunc([]string{a, b, c}, func(id string) bool { return slices.Contains(w.Cluster(id).Sim.Services(), name) })
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t, small, func(o *world.Options) {
+			o.Forgets = true
+			// A defragmentation may stop etcd for seconds on a busy machine.
+			o.Syncer = func(c *syncer.Config) { c.SessionTTL = time.Minute }
 		})
+		w.StartControlPlane("control-plane-1")
+		if _, err := create(w, body); err != nil {
+			t.Fatal(err)
+		}
+		before := sessions(w)
+		if err := occupy(w, func() bool { return false }); !errors.Is(err, store.ErrFull) {
+			t.Fatalf("filling ended with: %v", err)
+		}
+		w.Eventually("it is known to be full", func() bool { return level(w) == "full" })
+		if !ready(w) {
+			t.Error("the replicas cannot be read")
+		}
+		refusedForSpace(w, "POST", "/system/services", other)
+		refusedForSpace(w, "DELETE", "/system/services/grayifyr0", "") // an order is a record
+		if status, _, text := w.Do("GET", "/health", ""); status != http.StatusOK || !strings.HasPrefix(text, "Ok, but etcd is full") {
+			t.Errorf("/health: %d %s", status, text)
+		}
+
+		vacate(w)
+		w.Eventually("there is space again", func() bool { return level(w) == "ok" })
+		if _, err := create(w, other); err != nil {
+			t.Errorf("a create afterwards: %v", err)
+		}
+		if _, err := w.Client.DeleteService(t.Context(), names[0], client.DeleteOptions{Wait: limit}); err != nil {
+			t.Errorf("a deletion afterwards: %v", err)
+		}
+		w.Eventually("the federation is gone", func() bool {
+			return !slices.ContainsFunc(names, func(name string) bool {
+				return slices.ContainsFunc([]string{a, b, c}, func(id string) bool { return slices.Contains(w.Cluster(id).Sim.Services(), name) })
+			})
+		})
+		if after := sessions(w); fmt.Sprint(after) != fmt.Sprint(before) {
+			t.Errorf("sessions were %v and are %v", before, after)
+		}
+		if status, _, text := w.Do("GET", "/health", ""); status != http.StatusOK || text != "Ok" {
+			t.Errorf("/health: %d %s", status, text)
+		}
 	})
-	if after := sessions(w); fmt.Sprint(after) != fmt.Sprint(before) {
-		t.Errorf("sessions were %v and are %v", before, after)
-	}
-	if status, _, text := w.Do("GET", "/health", ""); status != http.StatusOK || text != "Ok" {
-		t.Errorf("/health: %d %s", status, text)
-	}
 }

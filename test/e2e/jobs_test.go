@@ -26,142 +26,143 @@ const privateJobs = "svc-private-jobs"
 // Jobs as their users see them, through the API and its client, on clusters whose Jobs
 // a test moves. One world; each part uses jobs of its own.
 func TestJobsThroughTheAPI(t *testing.T) {
-	t.Parallel()
-	const event = `{"photo":"https://example.org/canary-event-of-a-job"}`
-	w := withUsers(t, func(o *world.Options) {
-		o.Names = append(slices.Clone(names), "svc")
-		o.Secrets = append(o.Secrets, "canary-event-of-a-job")
-		o.Syncer = func(c *syncer.Config) { c.JobPoll, c.JobGrace = 50*time.Millisecond, 200*time.Millisecond }
-	})
-	w.AddUser("bob")
-	if _, err := create(w, strings.Replace(body, `"environment":`, `"visibility":"public","environment":`, 1)); err != nil {
-		t.Fatal(err)
-	}
-	owner := w.WithToken(w.Token(alice, nil))
-	def := fmt.Sprintf(`{"name":%q,"cluster_id":"oscar-cluster-a","image":"i","script":"s"}`, privateJobs)
-	if _, err := owner.CreateService(t.Context(), world.Service(t, def), client.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-
-	t.Run("what is free for them", func(t *testing.T) { roomSeen(t, w) })
-	t.Run("submitted, run and explained", func(t *testing.T) {
-		opts := client.JobOptions{IdempotencyKey: "of-this-test"}
-		sent, err := w.Client.SubmitJob(t.Context(), names[0], []byte(event), opts)
-		if err != nil {
+	virtual(t, func(t *testing.T) {
+		const event = `{"photo":"https://example.org/canary-event-of-a-job"}`
+		w := withUsers(t, func(o *world.Options) {
+			o.Names = append(slices.Clone(names), "svc")
+			o.Secrets = append(o.Secrets, "canary-event-of-a-job")
+			o.Syncer = func(c *syncer.Config) { c.JobPoll, c.JobGrace = 50*time.Millisecond, 200*time.Millisecond }
+		})
+		w.AddUser("bob")
+		if _, err := create(w, strings.Replace(body, `"environment":`, `"visibility":"public","environment":`, 1)); err != nil {
 			t.Fatal(err)
 		}
-		var states []string
-		ended := errors.New("ended")
-		err = w.Client.WatchJob(within(t), sent.ID, client.JobWatchOptions{}, func(j *v1.Job, id int64) error {
-			states = append(states, j.State)
-			if id < 1 {
-				t.Errorf("an event without an id: %+v", j)
-			}
-			if v1.JobEnded(j.State) {
-				return ended
-			}
-			return moveOn(w, j)
-		})
-		if !errors.Is(err, ended) {
-			t.Fatalf("watch: %v, after %v", err, states)
+		owner := w.WithToken(w.Token(alice, nil))
+		def := fmt.Sprintf(`{"name":%q,"cluster_id":"oscar-cluster-a","image":"i","script":"s"}`, privateJobs)
+		if _, err := owner.CreateService(t.Context(), world.Service(t, def), client.CreateOptions{}); err != nil {
+			t.Fatal(err)
 		}
-		// States that pass quickly may be told together with the next one.
-		if !inOrder(states) || states[len(states)-1] != v1.JobSucceeded || !slices.Contains(states, v1.JobRunning) {
-			t.Errorf("it was %v", states)
-		}
-		job := world.Must(w.Client.Job(t.Context(), sent.ID))(t)
-		if job.Attempt != 1 || job.Place == nil || job.Size != len(event) || job.By != "cluster_admin" || job.SubmittedAt == nil && job.EndedAt == nil {
-			t.Errorf("it is %+v", job)
-		}
-		sim := w.Cluster(job.Place.ClusterID).Sim
-		if got := sim.Starts().Names[job.Place.JobName]; got != 1 {
-			t.Errorf("started %d times", got)
-		}
-		for _, j := range sim.Jobs(job.Place.ServiceName) {
-			if j.Name == job.Place.JobName && j.Event != event {
-				t.Errorf("the event arrived as %q", j.Event)
-			}
-		}
-		decidedAgain(t, world.Must(w.Client.ExplainJob(t.Context(), sent.ID))(t), job)
-		// Sent again it is the same job, also now.
-		again, err := w.Client.SubmitJob(t.Context(), names[0], []byte(event), opts)
-		if err != nil || again.ID != sent.ID || !again.Replayed || again.Location != sent.Location {
-			t.Errorf("sent again: %+v, %v", again, err)
-		}
-		if _, err := w.Client.SubmitJob(t.Context(), names[0], []byte("other"), opts); codeOf(err) != v1.CodeFailedPrecondition {
-			t.Errorf("the key with another event: %v", err)
-		}
-		if _, err := w.Client.CancelJob(t.Context(), sent.ID); codeOf(err) != v1.CodeFailedPrecondition {
-			t.Errorf("cancel what has ended: %v", err)
-		}
-	})
 
-	t.Run("cancelled", func(t *testing.T) {
-		id := submit(t, w.Client, names[0])
-		job := until(t, w.Client, id, func(j *v1.Job) bool { return j.State == v1.JobSubmitted })
-		if cancelled := world.Must(w.Client.CancelJob(t.Context(), id))(t); !cancelled.Cancelled {
-			t.Errorf("it is %+v", cancelled)
-		}
-		until(t, w.Client, id, func(j *v1.Job) bool { return j.State == v1.JobCancelled })
-		for _, j := range w.Cluster(job.Place.ClusterID).Sim.Jobs(job.Place.ServiceName) {
-			if j.Name == job.Place.JobName {
-				t.Error("its Job is still there")
-			}
-		}
-		if again := world.Must(w.Client.CancelJob(t.Context(), id))(t); again.State != v1.JobCancelled {
-			t.Errorf("cancelled again it is %s", again.State)
-		}
-	})
-
-	t.Run("resolved only when in doubt", func(t *testing.T) {
-		id := submit(t, w.Client, names[0])
-		until(t, w.Client, id, func(j *v1.Job) bool { return j.State == v1.JobSubmitted })
-		for _, state := range []string{v1.JobSubmitted, v1.JobVanished} {
-			if _, err := w.Client.ResolveJob(t.Context(), id, state); codeOf(err) != v1.CodeFailedPrecondition {
-				t.Errorf("%s: %v", state, err)
-			}
-		}
-		if _, err := w.Client.ResolveJob(t.Context(), id, v1.JobSucceeded); codeOf(err) != v1.CodeInvalid {
-			t.Errorf("as succeeded: %v", err)
-		}
-		if _, err := w.Client.ReplayJob(t.Context(), id); codeOf(err) != v1.CodeFailedPrecondition {
-			t.Errorf("replay: %v", err)
-		}
-	})
-
-	t.Run("sent by the service itself", func(t *testing.T) { serviceTokens(t, w) })
-	t.Run("seen by whom", func(t *testing.T) { jobsSeen(t, w, owner) })
-	t.Run("listed", func(t *testing.T) { jobsListed(t, w) })
-
-	t.Run("parked and replayed", func(t *testing.T) {
-		for _, id := range []string{a, b, c} {
-			if err := w.Cluster(id).Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpJob, Fault: oscarsim.FaultDeny}); err != nil {
+		step(t, "what is free for them", func(t *testing.T) { roomSeen(t, w) })
+		step(t, "submitted, run and explained", func(t *testing.T) {
+			opts := client.JobOptions{IdempotencyKey: "of-this-test"}
+			sent, err := w.Client.SubmitJob(t.Context(), names[0], []byte(event), opts)
+			if err != nil {
 				t.Fatal(err)
 			}
-		}
-		id := submit(t, w.Client, names[0])
-		parked := until(t, w.Client, id, func(j *v1.Job) bool { return v1.JobEnded(j.State) })
-		if parked.State != v1.JobParked || parked.Reason != "TooManyAttempts" || len(parked.Attempts) != 5 {
-			t.Fatalf("it is %+v", parked)
-		}
-		for _, at := range parked.Attempts {
-			if at.State != "refused" || at.Reason != "OscarRefused" || at.Status != http.StatusUnauthorized || at.Place == "" {
-				t.Errorf("attempt %+v", at)
+			var states []string
+			ended := errors.New("ended")
+			err = w.Client.WatchJob(within(t), sent.ID, client.JobWatchOptions{}, func(j *v1.Job, id int64) error {
+				states = append(states, j.State)
+				if id < 1 {
+					t.Errorf("an event without an id: %+v", j)
+				}
+				if v1.JobEnded(j.State) {
+					return ended
+				}
+				return moveOn(w, j)
+			})
+			if !errors.Is(err, ended) {
+				t.Fatalf("watch: %v, after %v", err, states)
 			}
-		}
-		for _, id := range []string{a, b, c} {
-			w.Cluster(id).Sim.ClearFaults()
-		}
-		if replayed := world.Must(w.Client.ReplayJob(t.Context(), id))(t); v1.JobEnded(replayed.State) {
-			t.Errorf("replayed it is %+v", replayed)
-		}
-		job := until(t, w.Client, id, func(j *v1.Job) bool { return j.State == v1.JobSubmitted })
-		if job.Attempt != 6 || len(job.Attempts) != 5 {
-			t.Errorf("it is %+v", job)
-		}
-		if e := world.Must(w.Client.ExplainJob(t.Context(), id))(t); len(e.Decisions) < 2 || e.Decisions[0].Attempt != 6 {
-			t.Errorf("%d decisions", len(e.Decisions))
-		}
+			// States that pass quickly may be told together with the next one.
+			if !inOrder(states) || states[len(states)-1] != v1.JobSucceeded || !slices.Contains(states, v1.JobRunning) {
+				t.Errorf("it was %v", states)
+			}
+			job := world.Must(w.Client.Job(t.Context(), sent.ID))(t)
+			if job.Attempt != 1 || job.Place == nil || job.Size != len(event) || job.By != "cluster_admin" || job.SubmittedAt == nil && job.EndedAt == nil {
+				t.Errorf("it is %+v", job)
+			}
+			sim := w.Cluster(job.Place.ClusterID).Sim
+			if got := sim.Starts().Names[job.Place.JobName]; got != 1 {
+				t.Errorf("started %d times", got)
+			}
+			for _, j := range sim.Jobs(job.Place.ServiceName) {
+				if j.Name == job.Place.JobName && j.Event != event {
+					t.Errorf("the event arrived as %q", j.Event)
+				}
+			}
+			decidedAgain(t, world.Must(w.Client.ExplainJob(t.Context(), sent.ID))(t), job)
+			// Sent again it is the same job, also now.
+			again, err := w.Client.SubmitJob(t.Context(), names[0], []byte(event), opts)
+			if err != nil || again.ID != sent.ID || !again.Replayed || again.Location != sent.Location {
+				t.Errorf("sent again: %+v, %v", again, err)
+			}
+			if _, err := w.Client.SubmitJob(t.Context(), names[0], []byte("other"), opts); codeOf(err) != v1.CodeFailedPrecondition {
+				t.Errorf("the key with another event: %v", err)
+			}
+			if _, err := w.Client.CancelJob(t.Context(), sent.ID); codeOf(err) != v1.CodeFailedPrecondition {
+				t.Errorf("cancel what has ended: %v", err)
+			}
+		})
+
+		step(t, "cancelled", func(t *testing.T) {
+			id := submit(t, w.Client, names[0])
+			job := until(t, w.Client, id, func(j *v1.Job) bool { return j.State == v1.JobSubmitted })
+			if cancelled := world.Must(w.Client.CancelJob(t.Context(), id))(t); !cancelled.Cancelled {
+				t.Errorf("it is %+v", cancelled)
+			}
+			until(t, w.Client, id, func(j *v1.Job) bool { return j.State == v1.JobCancelled })
+			for _, j := range w.Cluster(job.Place.ClusterID).Sim.Jobs(job.Place.ServiceName) {
+				if j.Name == job.Place.JobName {
+					t.Error("its Job is still there")
+				}
+			}
+			if again := world.Must(w.Client.CancelJob(t.Context(), id))(t); again.State != v1.JobCancelled {
+				t.Errorf("cancelled again it is %s", again.State)
+			}
+		})
+
+		step(t, "resolved only when in doubt", func(t *testing.T) {
+			id := submit(t, w.Client, names[0])
+			until(t, w.Client, id, func(j *v1.Job) bool { return j.State == v1.JobSubmitted })
+			for _, state := range []string{v1.JobSubmitted, v1.JobVanished} {
+				if _, err := w.Client.ResolveJob(t.Context(), id, state); codeOf(err) != v1.CodeFailedPrecondition {
+					t.Errorf("%s: %v", state, err)
+				}
+			}
+			if _, err := w.Client.ResolveJob(t.Context(), id, v1.JobSucceeded); codeOf(err) != v1.CodeInvalid {
+				t.Errorf("as succeeded: %v", err)
+			}
+			if _, err := w.Client.ReplayJob(t.Context(), id); codeOf(err) != v1.CodeFailedPrecondition {
+				t.Errorf("replay: %v", err)
+			}
+		})
+
+		step(t, "sent by the service itself", func(t *testing.T) { serviceTokens(t, w) })
+		step(t, "seen by whom", func(t *testing.T) { jobsSeen(t, w, owner) })
+		step(t, "listed", func(t *testing.T) { jobsListed(t, w) })
+
+		step(t, "parked and replayed", func(t *testing.T) {
+			for _, id := range []string{a, b, c} {
+				if err := w.Cluster(id).Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpJob, Fault: oscarsim.FaultDeny}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			id := submit(t, w.Client, names[0])
+			parked := until(t, w.Client, id, func(j *v1.Job) bool { return v1.JobEnded(j.State) })
+			if parked.State != v1.JobParked || parked.Reason != "TooManyAttempts" || len(parked.Attempts) != 5 {
+				t.Fatalf("it is %+v", parked)
+			}
+			for _, at := range parked.Attempts {
+				if at.State != "refused" || at.Reason != "OscarRefused" || at.Status != http.StatusUnauthorized || at.Place == "" {
+					t.Errorf("attempt %+v", at)
+				}
+			}
+			for _, id := range []string{a, b, c} {
+				w.Cluster(id).Sim.ClearFaults()
+			}
+			if replayed := world.Must(w.Client.ReplayJob(t.Context(), id))(t); v1.JobEnded(replayed.State) {
+				t.Errorf("replayed it is %+v", replayed)
+			}
+			job := until(t, w.Client, id, func(j *v1.Job) bool { return j.State == v1.JobSubmitted })
+			if job.Attempt != 6 || len(job.Attempts) != 5 {
+				t.Errorf("it is %+v", job)
+			}
+			if e := world.Must(w.Client.ExplainJob(t.Context(), id))(t); len(e.Decisions) < 2 || e.Decisions[0].Attempt != 6 {
+				t.Errorf("%d decisions", len(e.Decisions))
+			}
+		})
 	})
 }
 

@@ -189,66 +189,68 @@ func (p *pods) Place(owner string) string { return kube.Namespace("oscar-svc", o
 // a place, the other member runs it, and it is gone where it came in. The syncer is
 // killed in the middle, each time at another step.
 func TestAJobThatWaitsAtAMemberRunsAtAnother(t *testing.T) {
-	p := &pods{ready: make(chan struct{}), jobs: map[string]*kube.Job{}}
-	var w *world.World
-	var mu sync.Mutex
-	var next string // where it is to die
-	p.at = func(step string, after bool) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if next != fmt.Sprintf("%s %t", step, after) {
-			return nil
-		}
-		next = ""
-		w.Cluster(a).Kill()
-		return errors.New("killed")
-	}
-	alive := func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return next != ""
-	}
-	w = newJobWorld(t, func(o *world.Options) {
-		before := o.Syncer
-		o.Syncer = func(cfg *syncer.Config) {
-			before(cfg)
-			if cfg.ClusterID == a {
-				cfg.Kube, cfg.RescheduleAfter, cfg.SessionTTL = p, 50*time.Millisecond, 2*time.Second
-			}
-		}
-	})
-	p.sim = w.Cluster(a).Sim
-	close(p.ready)
-	service, _ := p.sim.Service(names[0])
-	for _, death := range []string{"", "mark true", "hold false", "suspend true", "delete false", "delete true"} {
-		t.Run("killed at "+death, func(t *testing.T) {
-			event := "event of " + death
+	virtual(t, func(t *testing.T) {
+		p := &pods{ready: make(chan struct{}), jobs: map[string]*kube.Job{}}
+		var w *world.World
+		var mu sync.Mutex
+		var next string // where it is to die
+		p.at = func(step string, after bool) error {
 			mu.Lock()
-			next = death
-			mu.Unlock()
-			post(w, w.Cluster(a).URL+"/job/"+names[0], service.Token, event)
-			id := p.uid(event)
-			if id == "" {
-				t.Fatal("a has no Job of it")
+			defer mu.Unlock()
+			if next != fmt.Sprintf("%s %t", step, after) {
+				return nil
 			}
-			if death != "" {
-				w.Eventually("the syncer is killed", func() bool { return !alive() })
-				w.Cluster(a).Start()
-			}
-			job := w.AwaitJob(id, ended...)
-			if job.State != record.JobSucceeded || !job.Offered || job.Place == nil || job.Place.ClusterID != b {
-				t.Errorf("the job is %+v", job)
-			}
-			w.Eventually("it is gone where it came in", func() bool {
-				return p.uid(event) == "" && len(w.Keys(record.OffersPrefix(a))) == 0 && len(w.Keys(record.OfferAnswersPrefix(a))) == 0
-			})
-			for id, want := range map[string]int{a: 1, b: 1, c: 0} { // at a it was made, and never had a node
-				if n := w.Cluster(id).Sim.Starts().Events[event]; n != want {
-					t.Errorf("%s made %d Jobs of it, want %d", id, n, want)
+			next = ""
+			w.Cluster(a).Kill()
+			return errors.New("killed")
+		}
+		alive := func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return next != ""
+		}
+		w = newJobWorld(t, func(o *world.Options) {
+			before := o.Syncer
+			o.Syncer = func(cfg *syncer.Config) {
+				before(cfg)
+				if cfg.ClusterID == a {
+					cfg.Kube, cfg.RescheduleAfter, cfg.SessionTTL = p, 50*time.Millisecond, 2*time.Second
 				}
 			}
 		})
-	}
+		p.sim = w.Cluster(a).Sim
+		close(p.ready)
+		service, _ := p.sim.Service(names[0])
+		for _, death := range []string{"", "mark true", "hold false", "suspend true", "delete false", "delete true"} {
+			step(t, "killed at "+death, func(t *testing.T) {
+				event := "event of " + death
+				mu.Lock()
+				next = death
+				mu.Unlock()
+				post(w, w.Cluster(a).URL+"/job/"+names[0], service.Token, event)
+				id := p.uid(event)
+				if id == "" {
+					t.Fatal("a has no Job of it")
+				}
+				if death != "" {
+					w.Eventually("the syncer is killed", func() bool { return !alive() })
+					w.Cluster(a).Start()
+				}
+				job := w.AwaitJob(id, ended...)
+				if job.State != record.JobSucceeded || !job.Offered || job.Place == nil || job.Place.ClusterID != b {
+					t.Errorf("the job is %+v", job)
+				}
+				w.Eventually("it is gone where it came in", func() bool {
+					return p.uid(event) == "" && len(w.Keys(record.OffersPrefix(a))) == 0 && len(w.Keys(record.OfferAnswersPrefix(a))) == 0
+				})
+				for id, want := range map[string]int{a: 1, b: 1, c: 0} { // at a it was made, and never had a node
+					if n := w.Cluster(id).Sim.Starts().Events[event]; n != want {
+						t.Errorf("%s made %d Jobs of it, want %d", id, n, want)
+					}
+				}
+			})
+		}
+	})
 }
 
 // post sends an event to an OSCAR, as MinIO does.

@@ -60,100 +60,102 @@ func keysOf(t *testing.T, w *world.World, id string) (cluster string, keys *osca
 // with her own keys of it, whatever their event is. While it cannot be reached they go to
 // no cluster that needs it.
 func TestJobsOfWorkersUseTheStorageOfTheOrigin(t *testing.T) {
-	t.Parallel()
-	w := withUsers(t, func(o *world.Options) {
-		o.OriginStorage = true
-		o.Secrets = append(o.Secrets, "sim-key-of-"+ann)
-		o.Syncer = func(c *syncer.Config) { c.OriginLook = 500 * time.Millisecond }
-	})
-	w.AddUser(ann)
-	user := w.WithToken(w.Token(ann, nil))
-	submit := func(event string) string {
-		t.Helper()
-		return world.Must(user.SubmitJob(t.Context(), names[0], []byte(event), client.JobOptions{}))(t).ID
-	}
-	// A private service of hers OSCAR would not find by her token: it looks for the part before the @.
-	public := strings.Replace(usersBody(), `"environment":`, `"visibility":"public","environment":`, 1)
-	if err := createAs(w, w.Token(ann, nil), public, client.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.Eventually("the workers can use it", func() bool { return readable(w, true) })
-	states := func(state string, clusters ...string) {
-		t.Helper()
-		for _, id := range clusters {
-			world.Must(w.Client.SetClusterState(t.Context(), id, state))(t)
+	virtual(t, func(t *testing.T) {
+		w := withUsers(t, func(o *world.Options) {
+			o.OriginStorage = true
+			o.Secrets = append(o.Secrets, "sim-key-of-"+ann)
+			o.Syncer = func(c *syncer.Config) { c.OriginLook = 500 * time.Millisecond }
+		})
+		w.AddUser(ann)
+		user := w.WithToken(w.Token(ann, nil))
+		submit := func(event string) string {
+			t.Helper()
+			return world.Must(user.SubmitJob(t.Context(), names[0], []byte(event), client.JobOptions{}))(t).ID
 		}
-	}
-	states("cordoned", b, c)
-	if cluster, keys := keysOf(t, w, submit(uploaded)); cluster != a || keys != nil {
-		t.Errorf("at %s, with %+v: the coordinator's MinIO is its own", cluster, keys)
-	}
-	states("active", b, c)
-	states("cordoned", a)
-	want := oscarsim.MinIOKeys{Secret: "62bb11b4-origin-minio-" + a, Endpoint: w.Cluster(a).URL, AccessKey: ann, SecretKey: "sim-key-of-" + ann}
-	for _, event := range []string{uploaded, "an event of nobody's"} {
-		if cluster, keys := keysOf(t, w, submit(event)); cluster == a || keys == nil || *keys != want {
-			t.Errorf("%.20s: at %s, with %+v", event, cluster, keys)
+		// A private service of hers OSCAR would not find by her token: it looks for the part before the @.
+		public := strings.Replace(usersBody(), `"environment":`, `"visibility":"public","environment":`, 1)
+		if err := createAs(w, w.Token(ann, nil), public, client.CreateOptions{}); err != nil {
+			t.Fatal(err)
 		}
-	}
+		w.Eventually("the workers can use it", func() bool { return readable(w, true) })
+		states := func(state string, clusters ...string) {
+			t.Helper()
+			for _, id := range clusters {
+				world.Must(w.Client.SetClusterState(t.Context(), id, state))(t)
+			}
+		}
+		states("cordoned", b, c)
+		if cluster, keys := keysOf(t, w, submit(uploaded)); cluster != a || keys != nil {
+			t.Errorf("at %s, with %+v: the coordinator's MinIO is its own", cluster, keys)
+		}
+		states("active", b, c)
+		states("cordoned", a)
+		want := oscarsim.MinIOKeys{Secret: "62bb11b4-origin-minio-" + a, Endpoint: w.Cluster(a).URL, AccessKey: ann, SecretKey: "sim-key-of-" + ann}
+		for _, event := range []string{uploaded, "an event of nobody's"} {
+			if cluster, keys := keysOf(t, w, submit(event)); cluster == a || keys == nil || *keys != want {
+				t.Errorf("%.20s: at %s, with %+v", event, cluster, keys)
+			}
+		}
 
-	// The origin's MinIO is away.
-	if err := w.Cluster(a).Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpHealth, Fault: oscarsim.FaultRefuse}); err != nil {
-		t.Fatal(err)
-	}
-	w.Eventually("they say that they cannot", func() bool { return readable(w, false) })
-	waits := submit("another event")
-	why := world.Must(w.Client.ExplainJob(t.Context(), waits))(t)
-	if len(why.Decisions) != 1 || why.Decisions[0].Chosen != "" {
-		t.Fatalf("%+v", why.Decisions)
-	}
-	for _, m := range why.Decisions[0].Members {
-		if m.Place != a+"/"+names[0] && (m.Why != "InputsUnreadable" || !strings.Contains(m.Message, "the MinIO of "+a+" cannot be used from there")) {
-			t.Errorf("%+v", m)
+		// The origin's MinIO is away.
+		if err := w.Cluster(a).Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpHealth, Fault: oscarsim.FaultRefuse}); err != nil {
+			t.Fatal(err)
 		}
-	}
-	w.Cluster(a).Sim.ClearFaults()
-	if cluster, keys := keysOf(t, w, waits); cluster == a || keys == nil || *keys != want {
-		t.Errorf("at %s, with %+v", cluster, keys)
-	}
-	if strings.Contains(w.Log.String(), want.SecretKey) {
-		t.Error("her keys are in a log")
-	}
+		w.Eventually("they say that they cannot", func() bool { return readable(w, false) })
+		waits := submit("another event")
+		why := world.Must(w.Client.ExplainJob(t.Context(), waits))(t)
+		if len(why.Decisions) != 1 || why.Decisions[0].Chosen != "" {
+			t.Fatalf("%+v", why.Decisions)
+		}
+		for _, m := range why.Decisions[0].Members {
+			if m.Place != a+"/"+names[0] && (m.Why != "InputsUnreadable" || !strings.Contains(m.Message, "the MinIO of "+a+" cannot be used from there")) {
+				t.Errorf("%+v", m)
+			}
+		}
+		w.Cluster(a).Sim.ClearFaults()
+		if cluster, keys := keysOf(t, w, waits); cluster == a || keys == nil || *keys != want {
+			t.Errorf("at %s, with %+v", cluster, keys)
+		}
+		if strings.Contains(w.Log.String(), want.SecretKey) {
+			t.Error("her keys are in a log")
+		}
+	})
 }
 
 // A job that could not read its input, since the origin's MinIO had gone, is not lost: it goes
 // back, waits, and runs again when that answers.
 func TestAJobThatFailedWhileTheOriginWasAwayGoesBack(t *testing.T) {
-	t.Parallel()
-	w := withUsers(t, func(o *world.Options) {
-		o.OriginStorage = true
-		o.Secrets = append(o.Secrets, "sim-key-of-"+ann)
-		o.Syncer = func(c *syncer.Config) { c.OriginLook = 500 * time.Millisecond }
+	virtual(t, func(t *testing.T) {
+		w := withUsers(t, func(o *world.Options) {
+			o.OriginStorage = true
+			o.Secrets = append(o.Secrets, "sim-key-of-"+ann)
+			o.Syncer = func(c *syncer.Config) { c.OriginLook = 500 * time.Millisecond }
+		})
+		w.AddUser(ann)
+		if err := createAs(w, w.Token(ann, nil), usersBody(), client.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.Eventually("the workers can use it", func() bool { return readable(w, true) })
+		for _, id := range []string{a, c} {
+			world.Must(w.Client.SetClusterState(t.Context(), id, "cordoned"))(t)
+		}
+		job := world.Must(w.WithToken(w.Token(ann, nil)).SubmitJob(t.Context(), names[0], []byte(uploaded), client.JobOptions{}))(t).ID
+		at := until(t, w.Client, job, func(j *v1.Job) bool { return j.State == v1.JobSubmitted }).Place
+		if err := w.Cluster(a).Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpHealth, Fault: oscarsim.FaultRefuse}); err != nil {
+			t.Fatal(err)
+		}
+		w.Eventually("they say that they cannot", func() bool { return readable(w, false) })
+		sim := w.Cluster(b).Sim
+		before := sim.Calls()[oscarsim.OpLogs]
+		w.Eventually("it is seen that it has not started yet", func() bool { return sim.Calls()[oscarsim.OpLogs] >= before+2 })
+		if err := sim.SetJobStatus(at.ServiceName, at.JobName, oscarsim.JobFailed); err != nil {
+			t.Fatal(err)
+		}
+		waits := until(t, w.Client, job, func(j *v1.Job) bool { return j.State == v1.JobQueued && len(j.Attempts) == 1 })
+		if first := waits.Attempts[0]; first.State != v1.JobFailed || first.Reason != "InputsUnreadable" {
+			t.Errorf("the first attempt: %+v", first)
+		}
+		w.Cluster(a).Sim.ClearFaults()
+		until(t, w.Client, job, func(j *v1.Job) bool { return j.State == v1.JobSubmitted && j.Attempt == 2 })
 	})
-	w.AddUser(ann)
-	if err := createAs(w, w.Token(ann, nil), usersBody(), client.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.Eventually("the workers can use it", func() bool { return readable(w, true) })
-	for _, id := range []string{a, c} {
-		world.Must(w.Client.SetClusterState(t.Context(), id, "cordoned"))(t)
-	}
-	job := world.Must(w.WithToken(w.Token(ann, nil)).SubmitJob(t.Context(), names[0], []byte(uploaded), client.JobOptions{}))(t).ID
-	at := until(t, w.Client, job, func(j *v1.Job) bool { return j.State == v1.JobSubmitted }).Place
-	if err := w.Cluster(a).Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpHealth, Fault: oscarsim.FaultRefuse}); err != nil {
-		t.Fatal(err)
-	}
-	w.Eventually("they say that they cannot", func() bool { return readable(w, false) })
-	sim := w.Cluster(b).Sim
-	before := sim.Calls()[oscarsim.OpLogs]
-	w.Eventually("it is seen that it has not started yet", func() bool { return sim.Calls()[oscarsim.OpLogs] >= before+2 })
-	if err := sim.SetJobStatus(at.ServiceName, at.JobName, oscarsim.JobFailed); err != nil {
-		t.Fatal(err)
-	}
-	waits := until(t, w.Client, job, func(j *v1.Job) bool { return j.State == v1.JobQueued && len(j.Attempts) == 1 })
-	if first := waits.Attempts[0]; first.State != v1.JobFailed || first.Reason != "InputsUnreadable" {
-		t.Errorf("the first attempt: %+v", first)
-	}
-	w.Cluster(a).Sim.ClearFaults()
-	until(t, w.Client, job, func(j *v1.Job) bool { return j.State == v1.JobSubmitted && j.Attempt == 2 })
 }

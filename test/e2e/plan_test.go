@@ -35,6 +35,9 @@ const fdl = `functions:
         script: script.sh
 `
 
+// onLoopback keeps a world from virtual time: the program opens sockets.
+func onLoopback(o *world.Options) { o.Wire = nil }
+
 // shell runs oscarfed against a world, in a folder with an FDL.
 type shell struct {
 	t   *testing.T
@@ -106,7 +109,7 @@ func wants(t *testing.T, text string, patterns ...string) {
 
 // From nothing to two generations and back, by plans alone.
 func TestPlansAreAppliedAsTheyWereShown(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, onLoopback)
 	s := newShell(t, w)
 	out, errs := s.nothing(0, "plan", "-f", s.path("fdl.yaml"), "--out", s.path("plan.json"))
 	wants(t, out, `^grayifyr0: create federation grayifyr0, mesh over 2 clusters, transactional$`,
@@ -162,7 +165,7 @@ func TestPlansAreAppliedAsTheyWereShown(t *testing.T) {
 // All are looked at before the first is written: one that was changed by somebody
 // else since keeps the others as they are.
 func TestAPlanOfSeveralIsRefusedAsAWhole(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, onLoopback)
 	s := newShell(t, w)
 	s.run(0, "apply", "-f", s.path("fdl.yaml"))
 	s.edit("fdl.yaml", "imagemagick", "imagemagick:7")
@@ -212,7 +215,7 @@ func TestAPlanOfSeveralIsRefusedAsAWhole(t *testing.T) {
 
 // A file that was edited, is huge, or is no plan writes nothing.
 func TestHostilePlanFiles(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, onLoopback)
 	s := newShell(t, w)
 	s.nothing(0, "plan", "-f", s.path("fdl.yaml"), "--out", s.path("plan.json"))
 	good, err := os.ReadFile(s.path("plan.json"))

@@ -12,6 +12,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/wire"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -27,72 +28,74 @@ var secretive string
 // TestSecretsAreNowhereToBeRead looks for canary secrets, and for the service
 // tokens, in etcd's database and write-ahead log, in every log and in every answer.
 func TestSecretsAreNowhereToBeRead(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, func(o *world.Options) { o.Secrets = canaries })
-	var answers strings.Builder
-	ask := func(method, path, body string, header ...string) {
-		_, h, text := w.Do(method, path, body, header...)
-		answers.WriteString(text)
-		for _, v := range h {
-			answers.WriteString(strings.Join(v, " "))
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t, func(o *world.Options) { o.Secrets = canaries })
+		var answers strings.Builder
+		ask := func(method, path, body string, header ...string) {
+			_, h, text := w.Do(method, path, body, header...)
+			answers.WriteString(text)
+			for _, v := range h {
+				answers.WriteString(strings.Join(v, " "))
+			}
 		}
-	}
-	ask("POST", "/system/services", strings.Replace(secretive, `"KEY":"canary-environment-secret"`, `"KEY":["canary-environment-secret"]`, 1),
-		"Accept", "application/problem+json")
-	ask("POST", "/system/services", strings.Replace(secretive, `"mesh"`, `"ring"`, 1))
-	if _, err := create(w, secretive); err != nil {
-		t.Fatal(err)
-	}
-	var tokens []string
-	for i, id := range []string{a, b, c} {
-		v, ok := w.Cluster(id).Sim.Service(names[i])
-		if !ok || v.Secrets["KEY"] != "canary-environment-secret" {
-			t.Fatalf("%s did not get its secret: %+v", id, v)
+		ask("POST", "/system/services", strings.Replace(secretive, `"KEY":"canary-environment-secret"`, `"KEY":["canary-environment-secret"]`, 1),
+			"Accept", "application/problem+json")
+		ask("POST", "/system/services", strings.Replace(secretive, `"mesh"`, `"ring"`, 1))
+		if _, err := create(w, secretive); err != nil {
+			t.Fatal(err)
 		}
-		if _, leaked := v.Secrets["refresh_token"]; leaked || strings.Contains(string(v.JSON), "refresh_token") {
-			t.Errorf("%s got the refresh token: OSCAR would put it into pods", id)
+		var tokens []string
+		for i, id := range []string{a, b, c} {
+			v, ok := w.Cluster(id).Sim.Service(names[i])
+			if !ok || v.Secrets["KEY"] != "canary-environment-secret" {
+				t.Fatalf("%s did not get its secret: %+v", id, v)
+			}
+			if _, leaked := v.Secrets["refresh_token"]; leaked || strings.Contains(string(v.JSON), "refresh_token") {
+				t.Errorf("%s got the refresh token: OSCAR would put it into pods", id)
+			}
+			tokens = append(tokens, v.Token)
 		}
-		tokens = append(tokens, v.Token)
-	}
-	for _, path := range []string{
-		"/system/services", "/system/services/grayifyr0", "/system/services/grayifyr1", "/system/replicas/grayifyr0",
-		"/system/federations", "/system/federations/grayifyr0", "/system/clusters", "/system/clusters/" + a, "/system/info", "/health",
-	} {
-		ask("GET", path, "")
-	}
-	ask("POST", "/system/services", secretive)
-	if _, err := w.Client.DeleteService(t.Context(), names[0], client.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	for _, secret := range canaries {
-		if strings.Contains(answers.String(), secret) {
-			t.Errorf("%s is in an answer", secret)
+		for _, path := range []string{
+			"/system/services", "/system/services/grayifyr0", "/system/services/grayifyr1", "/system/replicas/grayifyr0",
+			"/system/federations", "/system/federations/grayifyr0", "/system/clusters", "/system/clusters/" + a, "/system/info", "/health",
+		} {
+			ask("GET", path, "")
 		}
-	}
-	for _, secret := range append(tokens, append([]string{world.Password}, canaries...)...) {
-		if strings.Contains(w.Log.String(), secret) {
-			t.Errorf("%s is in a log", secret)
+		ask("POST", "/system/services", secretive)
+		if _, err := w.Client.DeleteService(t.Context(), names[0], client.DeleteOptions{}); err != nil {
+			t.Fatal(err)
 		}
-		if file := fileWith(t, w.EtcdDir, secret); file != "" {
-			t.Errorf("%s is in %s", secret, file)
+		for _, secret := range canaries {
+			if strings.Contains(answers.String(), secret) {
+				t.Errorf("%s is in an answer", secret)
+			}
 		}
-	}
+		for _, secret := range append(tokens, append([]string{world.Password}, canaries...)...) {
+			if strings.Contains(w.Log.String(), secret) {
+				t.Errorf("%s is in a log", secret)
+			}
+			if file := fileWith(t, w.EtcdDir, secret); file != "" {
+				t.Errorf("%s is in %s", secret, file)
+			}
+		}
+	})
 }
 
 // TestAnUnsealedSecretIsFound shows that the search above can fail.
 func TestAnUnsealedSecretIsFound(t *testing.T) {
-	t.Parallel()
-	w := world.New(t, world.Options{Clusters: []string{a}})
-	_, err := w.Store.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
-		tx.Put(record.HistoryKey("planted", 1), record.History{V: 1, Service: []byte(`{"x":"canary-planted"}`)})
-		return nil
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if fileWith(t, w.EtcdDir, "canary-planted") == "" {
-		t.Error("a secret that stands in etcd in clear was not found")
-	}
+	virtual(t, func(t *testing.T) {
+		w := world.New(t, world.Options{Wire: wire.New(1), Clusters: []string{a}})
+		_, err := w.Store.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+			tx.Put(record.HistoryKey("planted", 1), record.History{V: 1, Service: []byte(`{"x":"canary-planted"}`)})
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fileWith(t, w.EtcdDir, "canary-planted") == "" {
+			t.Error("a secret that stands in etcd in clear was not found")
+		}
+	})
 }
 
 // fileWith names a file below dir that holds the text, or is empty.

@@ -11,6 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/storetest"
 	"github.com/oscarfed/oscarfed/syncer"
@@ -40,81 +41,82 @@ func endsWith(t *testing.T, run func(context.Context) error) string {
 // TestAnOldVersionWritesIntoAStoreOfTheNext: a rolling upgrade, a step back before a new
 // form is written, and none afterwards.
 func TestAnOldVersionWritesIntoAStoreOfTheNext(t *testing.T) {
-	t.Parallel()
-	forms := record.OwnForms()
-	w := newWorld(t, func(o *world.Options) {
-		o.ControlPlane = func(cfg *controlplane.Config) { cfg.Forms = forms }
-	})
-	if _, err := create(w, body); err != nil {
-		t.Fatal(err)
-	}
-	clusters := []string{a, b, c}
-	old := w.CP
-	mayNot := func(cp *controlplane.ControlPlane, who string) {
-		t.Helper()
-		if err := cp.Forms.MayWrite(t.Context(), next.Reads, clusters...); err == nil || !strings.Contains(err.Error(), who) {
-			t.Errorf("the next form may be written: %v", err)
+	virtual(t, func(t *testing.T) {
+		forms := record.OwnForms()
+		w := newWorld(t, func(o *world.Options) {
+			o.ControlPlane = func(cfg *controlplane.Config) { cfg.Forms = forms }
+		})
+		if _, err := create(w, body); err != nil {
+			t.Fatal(err)
 		}
-		if err := cp.Forms.RaiseMinimum(t.Context(), record.Minimum{MinReader: next.Reads}); err == nil {
-			t.Error("the store asks for the next form while there are others")
+		clusters := []string{a, b, c}
+		old := w.CP
+		mayNot := func(cp *controlplane.ControlPlane, who string) {
+			t.Helper()
+			if err := cp.Forms.MayWrite(t.Context(), next.Reads, clusters...); err == nil || !strings.Contains(err.Error(), who) {
+				t.Errorf("the next form may be written: %v", err)
+			}
+			if err := cp.Forms.RaiseMinimum(t.Context(), record.Minimum{MinReader: next.Reads}); err == nil {
+				t.Error("the store asks for the next form while there are others")
+			}
 		}
-	}
-	changes := func(cp *controlplane.ControlPlane, memory string) {
-		t.Helper()
-		s := world.Service(t, strings.Replace(body, "0.5Gi", memory, 1))
-		if _, err := cp.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: limit}); err != nil {
+		changes := func(cp *controlplane.ControlPlane, memory string) {
+			t.Helper()
+			s := world.Service(t, strings.Replace(body, "0.5Gi", memory, 1))
+			if _, err := cp.Federations.ChangeService(t.Context(), admin, federations.ChangeRequest{Service: s, Wait: limit}); err != nil {
+				t.Error(err)
+			}
+		}
+
+		// The next version beside this one.
+		forms = next
+		newer := w.StartControlPlane("control-plane-1")
+		mayNot(newer, "of the control plane")
+		changes(newer, "1Gi")
+		changes(old, "2Gi")
+
+		// A step back: the next version goes, and what it wrote is worked with.
+		w.StopControlPlane(newer)
+		changes(old, "3Gi")
+
+		// The upgrade is done: the instances first, then the syncers.
+		newer = w.StartControlPlane("control-plane-1")
+		w.StopControlPlane(old)
+		mayNot(newer, "syncer of cluster")
+		for _, id := range clusters {
+			w.Cluster(id).Stop()
+			w.Cluster(id).Start(func(cfg *syncer.Config) { cfg.Forms = next })
+		}
+		w.Eventually("everybody reads the next form", func() bool { return newer.Forms.MayWrite(t.Context(), next.Reads, clusters...) == nil })
+
+		// An instance of this version whose announcement was lost runs on.
+		forms = record.OwnForms()
+		straggler := straggle(t, w)
+		if err := newer.Forms.RaiseMinimum(t.Context(), record.Minimum{MinReader: next.Reads, MinWriter: next.Writes}); err != nil {
+			t.Fatal(err)
+		}
+		straggler(t)
+		changes(newer, "4Gi")
+
+		w.Cluster(c).Stop()
+		late := w.Cluster(c).NewSyncer()
+		if got := endsWith(t, late.Run); !strings.Contains(got, "this syncer is too old: the store is written in form 2") {
+			t.Errorf("an older syncer ends with %q", got)
+		}
+		w.Cluster(c).Start(func(cfg *syncer.Config) { cfg.Forms = next })
+		if _, err := newer.Federations.ChangeReplicas(t.Context(), admin, names[0], federations.ReplicasRequest{
+			Remove: []oscar.Member{{Type: "oscar", ClusterID: c, ServiceName: names[2]}}, Wait: limit,
+		}); err != nil {
 			t.Error(err)
 		}
-	}
-
-	// The next version beside this one.
-	forms = next
-	newer := w.StartControlPlane("control-plane-1")
-	mayNot(newer, "of the control plane")
-	changes(newer, "1Gi")
-	changes(old, "2Gi")
-
-	// A step back: the next version goes, and what it wrote is worked with.
-	w.StopControlPlane(newer)
-	changes(old, "3Gi")
-
-	// The upgrade is done: the instances first, then the syncers.
-	newer = w.StartControlPlane("control-plane-1")
-	w.StopControlPlane(old)
-	mayNot(newer, "syncer of cluster")
-	for _, id := range clusters {
-		w.Cluster(id).Stop()
-		w.Cluster(id).Start(func(cfg *syncer.Config) { cfg.Forms = next })
-	}
-	w.Eventually("everybody reads the next form", func() bool { return newer.Forms.MayWrite(t.Context(), next.Reads, clusters...) == nil })
-
-	// An instance of this version whose announcement was lost runs on.
-	forms = record.OwnForms()
-	straggler := straggle(t, w)
-	if err := newer.Forms.RaiseMinimum(t.Context(), record.Minimum{MinReader: next.Reads, MinWriter: next.Writes}); err != nil {
-		t.Fatal(err)
-	}
-	straggler(t)
-	changes(newer, "4Gi")
-
-	w.Cluster(c).Stop()
-	late := w.Cluster(c).NewSyncer()
-	if got := endsWith(t, late.Run); !strings.Contains(got, "this syncer is too old: the store is written in form 2") {
-		t.Errorf("an older syncer ends with %q", got)
-	}
-	w.Cluster(c).Start(func(cfg *syncer.Config) { cfg.Forms = next })
-	if _, err := newer.Federations.ChangeReplicas(t.Context(), admin, names[0], federations.ReplicasRequest{
-		Remove: []oscar.Member{{Type: "oscar", ClusterID: c, ServiceName: names[2]}}, Wait: limit,
-	}); err != nil {
-		t.Error(err)
-	}
+	})
 }
 
 // straggle starts an instance of this version and takes its announcement away. What it
 // returns waits for its end, and sees that it writes nothing any more.
 func straggle(t *testing.T, w *world.World) func(t *testing.T) {
 	t.Helper()
-	st := storetest.Open(t, store.Config{Endpoints: []string{w.Etcd}})
+	st := storetest.Open(t, w.As(access.ControlPlane))
 	cp, err := controlplane.New(controlplane.Config{Store: st, Identity: w.Identity(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

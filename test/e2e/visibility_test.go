@@ -117,83 +117,84 @@ func answerTo(w *world.World, q ask, name, authorization string, header ...strin
 // caller may not see answers as if it did not exist, in every letter, whatever headers he
 // sends; a caller that sees it and does not own it may change nothing.
 func TestWhatMayNotBeSeenAnswersAsIfItDidNotExist(t *testing.T) {
-	t.Parallel()
-	w := withUsers(t, func(o *world.Options) { o.Clusters, o.Names = []string{a, b}, []string{"svc"} })
-	const bob, carol = "bob", "carol/of|physics@egi.eu"
-	w.AddUser(bob)
-	w.AddUser(carol)
-	owner := w.WithToken(w.Token(alice, nil))
-	for name, extra := range map[string]string{
-		privateName:    "",
-		restrictedName: `"visibility":"restricted","allowed_users":[" ` + carol + ` ","somebody"],`,
-		publicName:     `"visibility":"public",`,
-	} {
-		def := fmt.Sprintf(`{"name":%q,"cluster_id":"oscar-cluster-a",%s"image":"i","script":"s"}`, name, extra)
-		if _, err := owner.CreateService(t.Context(), world.Service(t, def), client.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	everyRouteIsAsked(t, w)
-	hidden := 0
-	sees := map[string][]string{
-		bob:   {publicName},
-		carol: {publicName, restrictedName},
-	}
-	for caller, visible := range sees {
-		authorization := "Bearer " + w.Token(caller, nil)
-		for route, all := range asks() {
-			for i, q := range all {
-				for _, headers := range [][]string{
-					nil, {"If-Match", `"1"`}, {"Idempotency-Key", "a-key-of-" + caller + fmt.Sprint(route, i)},
-					{"Accept", "application/problem+json"}, {"X-Forwarded-User", alice}, {"Cookie", "session=" + alice},
-				} {
-					nothing := answerTo(w, q, absentName, authorization, headers...)
-					for _, name := range []string{privateName, restrictedName, publicName} {
-						got := answerTo(w, q, name, authorization, headers...)
-						may := slices.Contains(visible, name)
-						if !may {
-							hidden++
-						}
-						switch {
-						case !may && got != nothing:
-							t.Errorf("%s asks %s of %s, with %v:\n%s\nand if it is not there:\n%s", caller, route, name, headers, got, nothing)
-						case q.relayed():
-						case may && q.reader && !strings.HasPrefix(got, "20"), may && !q.reader && route != "POST /system/differences" && !strings.HasPrefix(got, "403 "):
-							t.Errorf("%s asks %s of %s, which he sees: %s", caller, route, name, got)
-						}
-					}
-				}
+	virtual(t, func(t *testing.T) {
+		w := withUsers(t, func(o *world.Options) { o.Clusters, o.Names = []string{a, b}, []string{"svc"} })
+		const bob, carol = "bob", "carol/of|physics@egi.eu"
+		w.AddUser(bob)
+		w.AddUser(carol)
+		owner := w.WithToken(w.Token(alice, nil))
+		for name, extra := range map[string]string{
+			privateName:    "",
+			restrictedName: `"visibility":"restricted","allowed_users":[" ` + carol + ` ","somebody"],`,
+			publicName:     `"visibility":"public",`,
+		} {
+			def := fmt.Sprintf(`{"name":%q,"cluster_id":"oscar-cluster-a",%s"image":"i","script":"s"}`, name, extra)
+			if _, err := owner.CreateService(t.Context(), world.Service(t, def), client.CreateOptions{}); err != nil {
+				t.Fatal(err)
 			}
 		}
-		listsShow(t, w, authorization, visible)
-		takenNames(t, w, authorization)
-	}
-	t.Logf("%d requests about services that the caller may not see", hidden)
-	if hidden < 516 {
-		t.Errorf("only %d requests about services that the caller may not see", hidden)
-	}
-	// The owner and the administrator see everything, and are told what is wrong with a
-	// precondition.
-	for who, authorization := range map[string]string{
-		"the owner":         "Bearer " + w.Token(alice, nil),
-		"the administrator": "Basic " + base64.StdEncoding.EncodeToString([]byte(world.User+":"+world.Password)),
-	} {
-		for _, name := range []string{privateName, restrictedName, publicName} {
+		everyRouteIsAsked(t, w)
+		hidden := 0
+		sees := map[string][]string{
+			bob:   {publicName},
+			carol: {publicName, restrictedName},
+		}
+		for caller, visible := range sees {
+			authorization := "Bearer " + w.Token(caller, nil)
 			for route, all := range asks() {
-				for _, q := range all {
-					if q.reader && !q.relayed() {
-						if got := answerTo(w, q, name, authorization); !strings.HasPrefix(got, "20") {
-							t.Errorf("%s asks %s of %s: %s", who, route, name, got)
+				for i, q := range all {
+					for _, headers := range [][]string{
+						nil, {"If-Match", `"1"`}, {"Idempotency-Key", "a-key-of-" + caller + fmt.Sprint(route, i)},
+						{"Accept", "application/problem+json"}, {"X-Forwarded-User", alice}, {"Cookie", "session=" + alice},
+					} {
+						nothing := answerTo(w, q, absentName, authorization, headers...)
+						for _, name := range []string{privateName, restrictedName, publicName} {
+							got := answerTo(w, q, name, authorization, headers...)
+							may := slices.Contains(visible, name)
+							if !may {
+								hidden++
+							}
+							switch {
+							case !may && got != nothing:
+								t.Errorf("%s asks %s of %s, with %v:\n%s\nand if it is not there:\n%s", caller, route, name, headers, got, nothing)
+							case q.relayed():
+							case may && q.reader && !strings.HasPrefix(got, "20"), may && !q.reader && route != "POST /system/differences" && !strings.HasPrefix(got, "403 "):
+								t.Errorf("%s asks %s of %s, which he sees: %s", caller, route, name, got)
+							}
 						}
 					}
 				}
 			}
-			change := asks()["PUT /system/services"][0]
-			if got := answerTo(w, change, name, authorization, "If-Match", `"1"`); !strings.HasPrefix(got, "412 ") {
-				t.Errorf("%s changes %s with an old If-Match: %s", who, name, got)
+			listsShow(t, w, authorization, visible)
+			takenNames(t, w, authorization)
+		}
+		t.Logf("%d requests about services that the caller may not see", hidden)
+		if hidden < 516 {
+			t.Errorf("only %d requests about services that the caller may not see", hidden)
+		}
+		// The owner and the administrator see everything, and are told what is wrong with a
+		// precondition.
+		for who, authorization := range map[string]string{
+			"the owner":         "Bearer " + w.Token(alice, nil),
+			"the administrator": "Basic " + base64.StdEncoding.EncodeToString([]byte(world.User+":"+world.Password)),
+		} {
+			for _, name := range []string{privateName, restrictedName, publicName} {
+				for route, all := range asks() {
+					for _, q := range all {
+						if q.reader && !q.relayed() {
+							if got := answerTo(w, q, name, authorization); !strings.HasPrefix(got, "20") {
+								t.Errorf("%s asks %s of %s: %s", who, route, name, got)
+							}
+						}
+					}
+				}
+				change := asks()["PUT /system/services"][0]
+				if got := answerTo(w, change, name, authorization, "If-Match", `"1"`); !strings.HasPrefix(got, "412 ") {
+					t.Errorf("%s changes %s with an old If-Match: %s", who, name, got)
+				}
 			}
 		}
-	}
+	})
 }
 
 // everyRouteIsAsked holds the table against the router.
@@ -253,25 +254,26 @@ func takenNames(t *testing.T, w *world.World, authorization string) {
 
 // What was private when it was written stays so when the service is made public.
 func TestHistoryKeepsWhatWasPrivate(t *testing.T) {
-	t.Parallel()
-	w := withUsers(t, func(o *world.Options) { o.Clusters, o.Names = []string{a}, []string{"svc"} })
-	w.AddUser("bob")
-	owner, bob := w.WithToken(w.Token(alice, nil)), w.WithToken(w.Token("bob", nil))
-	def := `{"name":"svc-private-0","image":"secret-of-alice","script":"s","visibility":"private"}`
-	if _, err := owner.CreateService(t.Context(), world.Service(t, def), client.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := bob.History(t.Context(), privateName, ""); codeOf(err) != "not_found" {
-		t.Errorf("while it is private: %v", err)
-	}
-	def = strings.NewReplacer("secret-of-alice", "for-everybody", `"private"`, `"public"`).Replace(def)
-	if _, err := owner.ChangeService(t.Context(), world.Service(t, def), client.ChangeOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	for who, want := range map[*client.Client]int{bob: 1, owner: 2} {
-		history, err := who.History(t.Context(), privateName, "")
-		if err != nil || len(history) != want {
-			t.Errorf("%d generations, want %d, %v", len(history), want, err)
+	virtual(t, func(t *testing.T) {
+		w := withUsers(t, func(o *world.Options) { o.Clusters, o.Names = []string{a}, []string{"svc"} })
+		w.AddUser("bob")
+		owner, bob := w.WithToken(w.Token(alice, nil)), w.WithToken(w.Token("bob", nil))
+		def := `{"name":"svc-private-0","image":"secret-of-alice","script":"s","visibility":"private"}`
+		if _, err := owner.CreateService(t.Context(), world.Service(t, def), client.CreateOptions{}); err != nil {
+			t.Fatal(err)
 		}
-	}
+		if _, err := bob.History(t.Context(), privateName, ""); codeOf(err) != "not_found" {
+			t.Errorf("while it is private: %v", err)
+		}
+		def = strings.NewReplacer("secret-of-alice", "for-everybody", `"private"`, `"public"`).Replace(def)
+		if _, err := owner.ChangeService(t.Context(), world.Service(t, def), client.ChangeOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for who, want := range map[*client.Client]int{bob: 1, owner: 2} {
+			history, err := who.History(t.Context(), privateName, "")
+			if err != nil || len(history) != want {
+				t.Errorf("%d generations, want %d, %v", len(history), want, err)
+			}
+		}
+	})
 }
