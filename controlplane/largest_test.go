@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oscarfed/oscarfed/controlplane/plan"
+
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
@@ -223,6 +225,35 @@ func TestARegistrationOfManyBytesIsRefused(t *testing.T) {
 			if code := codeOf(t, err); code != fault.CodeInvalid {
 				t.Errorf("%s: %v", name, err)
 			}
+		}
+	})
+}
+
+// A plan of the largest federation, and its application through another instance.
+func TestAPlanOfTheLargestFederationByAnotherInstance(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		var members []string
+		for i := range 119 {
+			w.addCluster(fmt.Sprintf("m%d", i))
+			members = append(members, fmt.Sprintf(`{"cluster_id":"m%d","service_name":"large%d"}`, i, i))
+		}
+		large := `{"name":"large","image":"i","script":"s","federation":{"topology":"mesh","members":[` + strings.Join(members, ",") + `]}}`
+		other := w.second()
+		plan, err := other.Plans.Make(t.Context(), admin, plan.Request{Service: send(t, large).Service})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(plan.Replicas) != 120 || len(plan.EdgesAdded) != 120*119 {
+			t.Errorf("%d replicas, %d edges", len(plan.Replicas), len(plan.EdgesAdded))
+		}
+		if err := w.apply(plan, large); err != nil {
+			t.Fatal(err)
+		}
+		w.wroteWhat(plan)
+		change := w.mustPlan(strings.Replace(large, `"mesh"`, `"star"`, 1))
+		if len(change.EdgesRemoved) != 119*119 || len(named(change, federations.ActionUpdate)) != 120 {
+			t.Errorf("%d edges go, %d replicas change", len(change.EdgesRemoved), len(named(change, federations.ActionUpdate)))
 		}
 	})
 }
