@@ -124,10 +124,7 @@ func (m *machine) alter(rt *rapid.T, g *group, next words, what string, send fun
 			added = append(added, p)
 		}
 	}
-	hosted := func(cluster string) bool {
-		return slices.ContainsFunc(g.places(g.words), func(p place) bool { return p.cluster == cluster })
-	}
-	allowed := m.free(added, hosted)
+	allowed := m.free(added)
 	e := m.obstacles(added, false)
 	e.leftover = m.leftover(g, added)
 	if len(added) == 0 || !e.unwell || !allowed.has("") {

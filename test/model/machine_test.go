@@ -3,23 +3,19 @@ package model_test
 import (
 	"errors"
 	"fmt"
-	"net/http/httptest"
 	"slices"
 	"time"
 
 	"pgregory.net/rapid"
 
-	"github.com/oscarfed/oscarfed/api/apitest"
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
-	"github.com/oscarfed/oscarfed/api/server"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane"
-	"github.com/oscarfed/oscarfed/controlplane/identity"
-	"github.com/oscarfed/oscarfed/internal/boot"
 	clocks "github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/test/await"
+	"github.com/oscarfed/oscarfed/test/wire"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -54,7 +50,6 @@ type machine struct {
 // instance is a control plane with its API.
 type instance struct {
 	cp     *controlplane.ControlPlane
-	server *httptest.Server
 	client *client.Client
 }
 
@@ -68,7 +63,7 @@ func newMachine(l *life) *machine {
 	m := &machine{l: l, model: newModel(groupNames, clusterNames), tokens: map[place]string{}}
 	started := 0
 	m.w = world.New(l, world.Options{
-		Clusters: clusterNames, Names: append([]string{shared}, groupNames...), Secrets: secretValues,
+		Wire: wire.New(1), Clusters: clusterNames, Names: append([]string{shared}, groupNames...), Secrets: secretValues,
 		ControlPlane: func(c *controlplane.Config) {
 			ahead := instancesAhead[started%len(instancesAhead)]
 			started++
@@ -90,30 +85,13 @@ func newMachine(l *life) *machine {
 }
 
 func (m *machine) startInstance(i int) {
-	cp := m.w.StartControlPlane("control-plane-1")
-	auth, err := identity.NewBasic(world.User, world.Password)
-	if err != nil {
-		m.l.Fatal(err)
-	}
-	in := &instance{cp: cp}
-	in.server = httptest.NewServer(apitest.Handler(m.l, server.New(server.Config{
-		UseCases: boot.UseCases(cp), Authenticator: auth, Logger: m.w.Log.Logger(),
-	}).Handler()))
-	in.client, err = client.New(client.Config{Endpoint: in.server.URL, User: world.User, Password: world.Password, Tries: 1})
-	if err != nil {
-		m.l.Fatal(err)
-	}
-	m.instances[i] = in
-	m.l.Cleanup(in.close)
-}
-
-func (in *instance) close() {
-	in.server.CloseClientConnections()
-	in.server.Close()
+	cp := m.w.StartControlPlane(fmt.Sprintf("control-plane-%d", i))
+	m.instances[i] = &instance{cp: cp, client: world.Must(client.New(client.Config{
+		Endpoint: m.w.Serve(cp), User: world.User, Password: world.Password, Tries: 1, Transport: m.w.HTTP().Transport,
+	}))(m.l)}
 }
 
 func (m *machine) stopInstance(i int) {
-	m.instances[i].close()
 	m.w.StopControlPlane(m.instances[i].cp)
 	m.instances[i] = nil
 }

@@ -233,10 +233,11 @@ type codes []string
 
 func (c codes) has(code string) bool { return slices.Contains(c, code) }
 
-// free says how a request for new places is answered before anybody votes.
-func (m *model) free(places []place, hosted func(cluster string) bool) codes {
+// free says how a request for new places is answered before anybody votes. A cordoned cluster
+// takes no new replica, of a federation that has one there either.
+func (m *model) free(places []place) codes {
 	for _, p := range places {
-		if m.clusters[p.cluster].state == "cordoned" && !hosted(p.cluster) {
+		if m.clusters[p.cluster].state == "cordoned" {
 			return codes{"invalid"}
 		}
 	}
@@ -256,7 +257,7 @@ func (m *model) free(places []place, hosted func(cluster string) bool) codes {
 func (m *model) creation(g *group, coordinator string, w words) codes {
 	wanted := *g
 	wanted.coordinator = coordinator
-	allowed := m.free(wanted.places(w), func(string) bool { return false })
+	allowed := m.free(wanted.places(w))
 	switch {
 	case allowed.has("invalid"):
 	case g.state == present:
