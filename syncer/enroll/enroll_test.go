@@ -10,7 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -18,6 +20,7 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/pki"
 	"github.com/oscarfed/oscarfed/syncer/enroll"
+	"github.com/oscarfed/oscarfed/test/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,7 +29,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fakeServer struct {
 	t         *testing.T
 	authority *pki.Authority
-	server    *httptest.Server
+	net       *wire.Network
+	url       string
 	endpoint  string
 
 	mu    sync.Mutex
@@ -40,14 +44,25 @@ type fakeServer struct {
 
 func newFakeServer(t *testing.T) *fakeServer {
 	t.Helper()
-	authority, err := pki.LoadOrCreate(t.TempDir(), "test", time.Now)
+	d := &fakeServer{t: t, authority: newAuthority(t), net: wire.New(1), uid: "u1", endpoint: "https://127.0.0.1:2379"}
+	l, err := d.net.Host("controlplane").Listen(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &fakeServer{t: t, authority: authority, uid: "u1", endpoint: "https://127.0.0.1:2379"}
-	d.server = httptest.NewServer(d)
-	t.Cleanup(d.server.Close)
+	server := &httptest.Server{Listener: l, Config: &http.Server{Handler: d, ReadHeaderTimeout: time.Minute}}
+	server.Start()
+	t.Cleanup(server.Close)
+	d.url = server.URL
 	return d
+}
+
+func newAuthority(t *testing.T) *pki.Authority {
+	t.Helper()
+	a, err := pki.LoadOrCreate(t.TempDir(), "test", time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
 }
 
 func (d *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -110,22 +125,15 @@ func no(w http.ResponseWriter, code string, status int) bool {
 	return true
 }
 
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
+// clock is a machine's, which may be set back.
+type clock struct{ ahead atomic.Int64 }
 
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
+func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
 
-func (c *clock) pass(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-}
+func (c *clock) setBack(d time.Duration) { c.ahead.Add(int64(-d)) }
+
+// pass lets time pass.
+func pass(d time.Duration) { <-time.After(d) }
 
 // machine is where a syncer is.
 type machine struct {
@@ -137,7 +145,7 @@ type machine struct {
 
 func newMachine(t *testing.T) *machine {
 	t.Helper()
-	return &machine{fakeServer: newFakeServer(t), dir: t.TempDir(), clock: &clock{at: time.Now()}, token: "token"}
+	return &machine{fakeServer: newFakeServer(t), dir: t.TempDir(), clock: &clock{}, token: "token"}
 }
 
 func (m *machine) open() *enroll.Enrolment {
@@ -151,14 +159,13 @@ func (m *machine) open() *enroll.Enrolment {
 
 func (m *machine) config() enroll.Config {
 	return enroll.Config{
-		ClusterID: "a", ControlPlane: m.server.URL, Dir: m.dir, Recipient: "age1", Now: m.clock.now,
+		ClusterID: "a", ControlPlane: m.url, Dial: m.net.Host("syncer").DialContext, Dir: m.dir, Recipient: "age1", Now: m.clock.now,
 		Token: func() (string, error) {
 			if m.token == "" {
 				return "", errors.New("no file")
 			}
 			return m.token, nil
 		},
-		FirstPause: time.Millisecond, LastPause: time.Millisecond, RefusedPause: time.Millisecond, Look: time.Millisecond,
 	}
 }
 
@@ -173,7 +180,7 @@ func (m *machine) ensured() *enroll.Enrolment {
 
 // run runs an enrolment until it ends by itself, and answers how.
 func (m *machine) run(e *enroll.Enrolment) <-chan error {
-	ctx, cancel := context.WithTimeout(m.t.Context(), time.Minute)
+	ctx, cancel := context.WithCancel(m.t.Context())
 	out := make(chan error, 1)
 	var done sync.WaitGroup
 	done.Go(func() { out <- e.Run(ctx) })
@@ -183,10 +190,10 @@ func (m *machine) run(e *enroll.Enrolment) <-chan error {
 
 func (m *machine) eventually(what string, ok func() bool) {
 	m.t.Helper()
-	limit := time.After(time.Minute)
+	limit := time.After(48 * time.Hour)
 	for !ok() {
 		select {
-		case <-time.After(time.Millisecond):
+		case <-time.After(time.Second):
 		case <-limit:
 			m.t.Fatalf("it never came true: %s", what)
 		}
@@ -200,14 +207,14 @@ func TestAnswersThatAreNotUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreign := newFakeServer(t)
+	foreign := newAuthority(t)
 	tests := map[string]func(*v1.Enrolment){
 		"another cluster":      func(e *v1.Enrolment) { e.ClusterID = "b" },
 		"no registration":      func(e *v1.Enrolment) { e.ClusterUID = "" },
 		"another name":         func(e *v1.Enrolment) { e.ClusterUID = "u2" },
 		"no certificate":       func(e *v1.Enrolment) { e.Certificate = "" },
 		"two certificates":     func(e *v1.Enrolment) { e.Certificate += e.Certificate },
-		"another key":          func(e *v1.Enrolment) { e.Certificate = signed(t, foreign.authority, other.Public()) },
+		"another key":          func(e *v1.Enrolment) { e.Certificate = signed(t, foreign, other.Public()) },
 		"no CA":                func(e *v1.Enrolment) { e.EtcdCA = "hello" },
 		"no endpoint":          func(e *v1.Enrolment) { e.EtcdEndpoints = nil },
 		"an endpoint in clear": func(e *v1.Enrolment) { e.EtcdEndpoints = append(e.EtcdEndpoints, "http://127.0.0.1:2379") },
@@ -215,25 +222,27 @@ func TestAnswersThatAreNotUsed(t *testing.T) {
 	}
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
-			m := newMachine(t)
-			m.change = change
-			e := m.open()
-			done := make(chan error, 1)
-			go func() { done <- e.Ensure(t.Context()) }()
-			m.eventually("it is asked again", func() bool { return m.requests() > 2 })
-			if _, err := os.Stat(filepath.Join(m.dir, "enrolment.json")); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("something was kept: %v", err)
-			}
-			if _, err := e.Certificate(); err == nil {
-				t.Error("there is a certificate")
-			}
-			m.set(func() { m.change = nil })
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-			if cert, err := e.Certificate(); err != nil || cert.Leaf.Subject.CommonName != "a.u1" {
-				t.Errorf("%v %v", cert, err)
-			}
+			inVirtualTime(t, func(t *testing.T) {
+				m := newMachine(t)
+				m.change = change
+				e := m.open()
+				done := make(chan error, 1)
+				go func() { done <- e.Ensure(t.Context()) }()
+				m.eventually("it is asked again", func() bool { return m.requests() > 2 })
+				if _, err := os.Stat(filepath.Join(m.dir, "enrolment.json")); !errors.Is(err, os.ErrNotExist) {
+					t.Errorf("something was kept: %v", err)
+				}
+				if _, err := e.Certificate(); err == nil {
+					t.Error("there is a certificate")
+				}
+				m.set(func() { m.change = nil })
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+				if cert, err := e.Certificate(); err != nil || cert.Leaf.Subject.CommonName != "a.u1" {
+					t.Errorf("%v %v", cert, err)
+				}
+			})
 		})
 	}
 }
@@ -275,56 +284,60 @@ func TestWhatIsTriedAgain(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			m := newMachine(t)
-			m.answer = func(w http.ResponseWriter, _ string, nth int) bool { return nth < 3 && tt.answer(w) }
-			err := m.open().Ensure(t.Context())
-			if tt.refused != (err != nil) || tt.refused && m.requests() != 1 || !tt.refused && m.requests() != 3 {
-				t.Errorf("after %d requests: %v", m.requests(), err)
-			}
+			inVirtualTime(t, func(t *testing.T) {
+				m := newMachine(t)
+				m.answer = func(w http.ResponseWriter, _ string, nth int) bool { return nth < 3 && tt.answer(w) }
+				err := m.open().Ensure(t.Context())
+				if tt.refused != (err != nil) || tt.refused && m.requests() != 1 || !tt.refused && m.requests() != 3 {
+					t.Errorf("after %d requests: %v", m.requests(), err)
+				}
+			})
 		})
 	}
 }
 
 // A start finds what another one left: the key alone, an answer, or a damaged one.
 func TestWhatAnEarlierStartLeft(t *testing.T) {
-	m := newMachine(t)
-	m.open()
-	key := read(t, m.dir, "client.key")
-	first := m.ensured()
-	if read(t, m.dir, "client.key") != key {
-		t.Error("the key of before was not used")
-	}
-	asked := m.requests()
-	again := m.ensured() // the token is still there
-	if m.requests() != asked || again.ClusterUID() != first.ClusterUID() {
-		t.Error("it has joined again")
-	}
-	if got, err := os.Stat(filepath.Join(m.dir, "enrolment.json")); err != nil || got.Mode().Perm() != 0o600 {
-		t.Errorf("%v %v", got, err)
-	}
-	if strings.Contains(read(t, m.dir, "enrolment.json"), `"token":"token"`) {
-		t.Error("the token was kept")
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		m := newMachine(t)
+		m.open()
+		key := read(t, m.dir, "client.key")
+		first := m.ensured()
+		if read(t, m.dir, "client.key") != key {
+			t.Error("the key of before was not used")
+		}
+		asked := m.requests()
+		again := m.ensured() // the token is still there
+		if m.requests() != asked || again.ClusterUID() != first.ClusterUID() {
+			t.Error("it has joined again")
+		}
+		if got, err := os.Stat(filepath.Join(m.dir, "enrolment.json")); err != nil || got.Mode().Perm() != 0o600 {
+			t.Errorf("%v %v", got, err)
+		}
+		if strings.Contains(read(t, m.dir, "enrolment.json"), `"token":"token"`) {
+			t.Error("the token was kept")
+		}
 
-	state := filepath.Join(m.dir, "enrolment.json")
-	for name, text := range map[string]string{"damaged": "{", "empty": "", "of another cluster": strings.Replace(read(t, m.dir, "enrolment.json"), `"cluster_id":"a"`, `"cluster_id":"b"`, 1)} {
-		if err := os.WriteFile(state, []byte(text), 0o600); err != nil {
+		state := filepath.Join(m.dir, "enrolment.json")
+		for name, text := range map[string]string{"damaged": "{", "empty": "", "of another cluster": strings.Replace(read(t, m.dir, "enrolment.json"), `"cluster_id":"a"`, `"cluster_id":"b"`, 1)} {
+			if err := os.WriteFile(state, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			m.token = ""
+			if err := m.open().Ensure(t.Context()); err == nil || !strings.Contains(err.Error(), "no file") {
+				t.Errorf("%s, without a token: %v", name, err)
+			}
+			m.token = "another " + name
+			m.ensured()
+		}
+
+		if err := os.Chmod(filepath.Join(m.dir, "client.key"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		m.token = ""
-		if err := m.open().Ensure(t.Context()); err == nil || !strings.Contains(err.Error(), "no file") {
-			t.Errorf("%s, without a token: %v", name, err)
+		if _, err := enroll.Open(m.config()); err == nil {
+			t.Error("a key that everybody can read was used")
 		}
-		m.token = "another " + name
-		m.ensured()
-	}
-
-	if err := os.Chmod(filepath.Join(m.dir, "client.key"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := enroll.Open(m.config()); err == nil {
-		t.Error("a key that everybody can read was used")
-	}
+	})
 }
 
 func read(t *testing.T, dir, name string) string {
@@ -338,34 +351,35 @@ func read(t *testing.T, dir, name string) string {
 
 // It is renewed by this machine's own clock, whatever the certificate's times are.
 func TestWhenItIsRenewed(t *testing.T) {
-	m := newMachine(t)
-	e := m.ensured()
-	asked := m.requests()
-	serial := func() string {
-		cert, err := e.Certificate()
-		if err != nil {
-			t.Fatal(err)
+	inVirtualTime(t, func(t *testing.T) {
+		m := newMachine(t)
+		e := m.ensured()
+		asked := m.requests()
+		serial := func() string {
+			cert, err := e.Certificate()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return cert.Leaf.SerialNumber.String()
 		}
-		return cert.Leaf.SerialNumber.String()
-	}
-	before := serial()
-	m.run(e)
-	m.clock.pass(15 * time.Hour)
-	<-time.After(20 * time.Millisecond) // that nothing happens is all that can be seen
-	if m.requests() != asked {
-		t.Errorf("it was renewed too early")
-	}
-	m.clock.pass(65 * time.Minute)
-	m.eventually("it is renewed", func() bool { return serial() != before })
-	asked = m.requests()
+		before := serial()
+		m.run(e)
+		pass(15 * time.Hour)
+		if m.requests() != asked {
+			t.Errorf("it was renewed too early")
+		}
+		pass(65 * time.Minute)
+		m.eventually("it is renewed", func() bool { return serial() != before })
+		asked = m.requests()
 
-	// The clock is set back by a year: too early does no harm.
-	before = serial()
-	m.clock.pass(-365 * 24 * time.Hour)
-	m.eventually("it is renewed again", func() bool { return serial() != before })
-	if m.requests() == asked {
-		t.Error("nobody was asked")
-	}
+		// The clock is set back by a year: too early does no harm.
+		before = serial()
+		m.clock.setBack(365 * 24 * time.Hour)
+		m.eventually("it is renewed again", func() bool { return serial() != before })
+		if m.requests() == asked {
+			t.Error("nobody was asked")
+		}
+	})
 }
 
 // Another address of etcd, another authority, and another registration end what was
@@ -382,74 +396,80 @@ func TestMoved(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMachine(t)
-			e := m.ensured()
-			m.set(func() { change(m) })
-			m.token = "another" // taken when the renewal is refused
-			m.clock.pass(17 * time.Hour)
-			if err := <-m.run(e); !errors.Is(err, enroll.ErrMoved) {
-				t.Errorf("it ended with %v", err)
-			}
-			if m.token = ""; m.open().ClusterUID() != m.uid {
-				t.Error("it was not kept")
-			}
+			inVirtualTime(t, func(t *testing.T) {
+				m := newMachine(t)
+				e := m.ensured()
+				m.set(func() { change(m) })
+				m.token = "another" // taken when the renewal is refused
+				pass(17 * time.Hour)
+				if err := <-m.run(e); !errors.Is(err, enroll.ErrMoved) {
+					t.Errorf("it ended with %v", err)
+				}
+				if m.token = ""; m.open().ClusterUID() != m.uid {
+					t.Error("it was not kept")
+				}
+			})
 		})
 	}
 }
 
 // Who is refused goes on with what he has, and looks again.
 func TestARefusedRenewal(t *testing.T) {
-	m := newMachine(t)
-	e := m.ensured()
-	m.token = ""
-	m.set(func() {
-		m.answer = func(w http.ResponseWriter, path string, _ int) bool {
-			return path == "/system/join/renew" && no(w, v1.CodeForbidden, 403)
+	inVirtualTime(t, func(t *testing.T) {
+		m := newMachine(t)
+		e := m.ensured()
+		m.token = ""
+		m.set(func() {
+			m.answer = func(w http.ResponseWriter, path string, _ int) bool {
+				return path == "/system/join/renew" && no(w, v1.CodeForbidden, 403)
+			}
+		})
+		pass(20 * time.Hour)
+		m.run(e)
+		asked := m.requests()
+		m.eventually("it looks again", func() bool { return m.requests() > asked+6 })
+		if _, err := e.Certificate(); err != nil {
+			t.Error(err)
 		}
-	})
-	m.clock.pass(20 * time.Hour)
-	m.run(e)
-	asked := m.requests()
-	m.eventually("it looks again", func() bool { return m.requests() > asked+6 })
-	if _, err := e.Certificate(); err != nil {
-		t.Error(err)
-	}
-	before, err := e.Certificate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.set(func() { m.answer = nil })
-	m.eventually("it is renewed", func() bool {
-		now, err := e.Certificate()
-		return err == nil && now.Leaf.SerialNumber.Cmp(before.Leaf.SerialNumber) != 0
+		before, err := e.Certificate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.set(func() { m.answer = nil })
+		m.eventually("it is renewed", func() bool {
+			now, err := e.Certificate()
+			return err == nil && now.Leaf.SerialNumber.Cmp(before.Leaf.SerialNumber) != 0
+		})
 	})
 }
 
 // A certificate that has ended is renewed before anything begins, or nothing does.
 func TestEnded(t *testing.T) {
-	m := newMachine(t)
-	m.ensured()
-	m.clock.pass(30 * 24 * time.Hour)
-	asked := m.requests()
-	m.token = ""
-	m.ensured()
-	if m.requests() != asked+2 {
-		t.Error("it was not renewed")
-	}
-	m.clock.pass(30 * 24 * time.Hour)
-	m.set(func() {
-		m.answer = func(w http.ResponseWriter, _ string, _ int) bool { return no(w, v1.CodeFailedPrecondition, 422) }
+	inVirtualTime(t, func(t *testing.T) {
+		m := newMachine(t)
+		m.ensured()
+		pass(30 * 24 * time.Hour)
+		asked := m.requests()
+		m.token = ""
+		m.ensured()
+		if m.requests() != asked+2 {
+			t.Error("it was not renewed")
+		}
+		pass(30 * 24 * time.Hour)
+		m.set(func() {
+			m.answer = func(w http.ResponseWriter, _ string, _ int) bool { return no(w, v1.CodeFailedPrecondition, 422) }
+		})
+		if err := m.open().Ensure(t.Context()); err == nil || !strings.Contains(err.Error(), "no for the test") {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		m.set(func() {
+			m.answer = func(w http.ResponseWriter, _ string, _ int) bool { cancel(); return no(w, v1.CodeUnavailable, 503) }
+		})
+		if err := m.open().Ensure(ctx); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
 	})
-	if err := m.open().Ensure(t.Context()); err == nil || !strings.Contains(err.Error(), "no for the test") {
-		t.Error(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	m.set(func() {
-		m.answer = func(w http.ResponseWriter, _ string, _ int) bool { cancel(); return no(w, v1.CodeUnavailable, 503) }
-	})
-	if err := m.open().Ensure(ctx); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
 }
 
 func TestCheckURL(t *testing.T) {
@@ -466,4 +486,11 @@ func TestCheckURL(t *testing.T) {
 			t.Errorf("%q: the error tells a password: %v", text, err)
 		}
 	}
+}
+
+// inVirtualTime runs a test on a clock that moves when nothing else can.
+func inVirtualTime(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, test)
 }

@@ -14,9 +14,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oscarfed/oscarfed/syncer/origin"
+	"github.com/oscarfed/oscarfed/test/wire"
 )
 
 const (
@@ -57,10 +59,11 @@ func (d *diary) String() string {
 	return d.buf.String()
 }
 
-// start runs a server on a port of its own; its URL, and what it logs.
-func start(t *testing.T, cfg Config, at Site) (url string, log *diary) {
+// start runs a server in virtual time; who asks it, and what it logs.
+func start(t *testing.T, cfg Config, at Site) (by *caller, log *diary) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	n := wire.New(1)
+	listener, err := n.Host("syncer").Listen(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,17 +83,26 @@ func start(t *testing.T, cfg Config, at Site) (url string, log *diary) {
 			t.Error(err)
 		}
 	})
-	return "http://" + listener.Addr().String(), log
+	return &caller{url: "http://" + listener.Addr().String(), transport: n.Host("oscar").Transport(nil)}, log
 }
 
-func get(t *testing.T, method, url string, header http.Header) (int, http.Header, string) {
+// caller asks a server.
+type caller struct {
+	url       string
+	transport *http.Transport
+}
+
+func (c *caller) get(t *testing.T, method, path string, header http.Header) (int, http.Header, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
+	req, err := http.NewRequestWithContext(t.Context(), method, c.url+path, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header = header
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}).Do(req)
+	req.Close = true
+	if header != nil {
+		req.Header = header
+	}
+	resp, err := c.transport.RoundTrip(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,117 +117,133 @@ func get(t *testing.T, method, url string, header http.Header) (int, http.Header
 func bearerHeader(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
 
 func TestTheOSCARIsAnswered(t *testing.T) {
-	url, log := start(t, Config{}, site{})
-	for _, path := range []string{"/system/config", "/system/config/"} {
-		status, header, body := get(t, "GET", url+path, bearerHeader(good))
-		want := `{"config":{},"minio_provider":{"endpoint":"https://minio.a.example.org","verify":true,"access_key":"alice","secret_key":"` + secret + `","region":"eu-1"},"allowed_image_repositories":[]}`
-		if status != 200 || body != want || header.Get("Cache-Control") != "no-store" || !strings.HasPrefix(header.Get("Content-Type"), "application/json") {
-			t.Errorf("%s: %d %v %s", path, status, header, body)
+	inVirtualTime(t, func(t *testing.T) {
+		by, log := start(t, Config{}, site{})
+		for _, path := range []string{"/system/config", "/system/config/"} {
+			status, header, body := by.get(t, "GET", path, bearerHeader(good))
+			want := `{"config":{},"minio_provider":{"endpoint":"https://minio.a.example.org","verify":true,"access_key":"alice","secret_key":"` + secret + `","region":"eu-1"},"allowed_image_repositories":[]}`
+			if status != 200 || body != want || header.Get("Cache-Control") != "no-store" || !strings.HasPrefix(header.Get("Content-Type"), "application/json") {
+				t.Errorf("%s: %d %v %s", path, status, header, body)
+			}
 		}
-	}
-	if strings.Contains(log.String(), secret) || strings.Contains(log.String(), good) {
-		t.Errorf("the log has a secret: %s", log)
-	}
+		if strings.Contains(log.String(), secret) || strings.Contains(log.String(), good) {
+			t.Errorf("the log has a secret: %s", log)
+		}
+	})
 }
 
 // Whoever else calls learns nothing: not that there is anything, nor why he is refused.
 func TestHostileCallers(t *testing.T) {
-	url, log := start(t, Config{}, site{})
-	for _, c := range []struct {
-		method, path string
-		header       http.Header
-		status       int
-	}{
-		{"GET", "/system/config", nil, 401},
-		{"GET", "/system/config", bearerHeader("another"), 401},
-		{"GET", "/system/config", bearerHeader(""), 401},
-		{"GET", "/system/config", bearerHeader(good + "x"), 401},
-		{"GET", "/system/config", http.Header{"Authorization": {"bearer " + good}}, 401},
-		{"GET", "/system/config", http.Header{"Authorization": {good}}, 401},
-		{"GET", "/system/config", http.Header{"Authorization": {"Basic b3NjYXI6" + good}}, 401},
-		{"GET", "/system/config", http.Header{"Authorization": {"Bearer " + good, "Bearer " + good}}, 401},
-		{"GET", "/system/config", bearerHeader(strings.Repeat("x", maxToken+1)), 401},
-		{"GET", "/system/config?token=" + good, nil, 401},
-		{"GET", "/", bearerHeader(good), 404},
-		{"GET", "/system/config//", bearerHeader(good), 404},
-		{"GET", "/system/config/x", bearerHeader(good), 404},
-		{"GET", "/system/info", bearerHeader(good), 404},
-		{"GET", "/system/services", bearerHeader(good), 404},
-		{"GET", "/metrics", bearerHeader(good), 404},
-		{"HEAD", "/system/config", bearerHeader(good), 404},
-		{"POST", "/system/config", bearerHeader(good), 404},
-		{"PUT", "/system/config", bearerHeader(good), 404},
-		{"DELETE", "/system/config", bearerHeader(good), 404},
-		{"OPTIONS", "/system/config", bearerHeader(good), 404},
-	} {
-		status, header, body := get(t, c.method, url+c.path, c.header)
-		if status != c.status || body != "" || header.Get("WWW-Authenticate") != "" {
-			t.Errorf("%s %s %.60s: %d %v %q", c.method, c.path, c.header, status, header, body)
+	inVirtualTime(t, func(t *testing.T) {
+		by, log := start(t, Config{}, site{})
+		for _, c := range []struct {
+			method, path string
+			header       http.Header
+			status       int
+		}{
+			{"GET", "/system/config", nil, 401},
+			{"GET", "/system/config", bearerHeader("another"), 401},
+			{"GET", "/system/config", bearerHeader(""), 401},
+			{"GET", "/system/config", bearerHeader(good + "x"), 401},
+			{"GET", "/system/config", http.Header{"Authorization": {"bearer " + good}}, 401},
+			{"GET", "/system/config", http.Header{"Authorization": {good}}, 401},
+			{"GET", "/system/config", http.Header{"Authorization": {"Basic b3NjYXI6" + good}}, 401},
+			{"GET", "/system/config", http.Header{"Authorization": {"Bearer " + good, "Bearer " + good}}, 401},
+			{"GET", "/system/config", bearerHeader(strings.Repeat("x", maxToken+1)), 401},
+			{"GET", "/system/config?token=" + good, nil, 401},
+			{"GET", "/", bearerHeader(good), 404},
+			{"GET", "/system/config//", bearerHeader(good), 404},
+			{"GET", "/system/config/x", bearerHeader(good), 404},
+			{"GET", "/system/info", bearerHeader(good), 404},
+			{"GET", "/system/services", bearerHeader(good), 404},
+			{"GET", "/metrics", bearerHeader(good), 404},
+			{"HEAD", "/system/config", bearerHeader(good), 404},
+			{"POST", "/system/config", bearerHeader(good), 404},
+			{"PUT", "/system/config", bearerHeader(good), 404},
+			{"DELETE", "/system/config", bearerHeader(good), 404},
+			{"OPTIONS", "/system/config", bearerHeader(good), 404},
+		} {
+			status, header, body := by.get(t, c.method, c.path, c.header)
+			if status != c.status || body != "" || header.Get("WWW-Authenticate") != "" {
+				t.Errorf("%s %s %.60s: %d %v %q", c.method, c.path, c.header, status, header, body)
+			}
 		}
-	}
-	if strings.Contains(log.String(), good) {
-		t.Errorf("the log has the token: %s", log)
-	}
+		if strings.Contains(log.String(), good) {
+			t.Errorf("the log has the token: %s", log)
+		}
+	})
 }
 
 // A head of any length is not read.
 func TestLongHeadsAreNotRead(t *testing.T) {
-	url, _ := start(t, Config{}, site{})
-	header := bearerHeader(good)
-	header.Set("X-Long", strings.Repeat("x", maxHeader+8<<10))
-	req, err := http.NewRequestWithContext(t.Context(), "GET", url+"/system/config", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header = header
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return // the connection was closed while it was sent
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
-		t.Errorf("status %d", resp.StatusCode)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		by, _ := start(t, Config{}, site{})
+		header := bearerHeader(good)
+		header.Set("X-Long", strings.Repeat("x", maxHeader+8<<10))
+		req, err := http.NewRequestWithContext(t.Context(), "GET", by.url+"/system/config", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header, req.Close = header, true
+		resp, err := by.transport.RoundTrip(req)
+		if err != nil {
+			return // the connection was closed while it was sent
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+			t.Errorf("status %d", resp.StatusCode)
+		}
+	})
 }
 
 // Who guesses is told to go away, and that keeps nobody from his answer who has a token.
 func TestGuessingIsLimited(t *testing.T) {
-	url, _ := start(t, Config{Refusals: 1e-9, Burst: 2}, site{})
-	var got []int
-	for i := range 4 {
-		status, _, _ := get(t, "GET", url+"/system/config", bearerHeader(fmt.Sprint("guess", i)))
-		got = append(got, status)
-	}
-	if fmt.Sprint(got) != "[401 401 429 429]" {
-		t.Errorf("answers %v", got)
-	}
-	if status, _, _ := get(t, "GET", url+"/system/config", bearerHeader(good)); status != 200 {
-		t.Errorf("who has a token: %d", status)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		by, _ := start(t, Config{Refusals: 1e-9, Burst: 2}, site{})
+		var got []int
+		for i := range 4 {
+			status, _, _ := by.get(t, "GET", "/system/config", bearerHeader(fmt.Sprint("guess", i)))
+			got = append(got, status)
+		}
+		if fmt.Sprint(got) != "[401 401 429 429]" {
+			t.Errorf("answers %v", got)
+		}
+		if status, _, _ := by.get(t, "GET", "/system/config", bearerHeader(good)); status != 200 {
+			t.Errorf("who has a token: %d", status)
+		}
+	})
 }
 
 // That there are no keys now is told by the status alone; why is in the log.
 func TestWithoutKeys(t *testing.T) {
-	url, log := start(t, Config{}, site{answer: func(context.Context) (origin.Keys, error) {
-		return origin.Keys{}, errors.New("the origin is away")
-	}})
-	if status, _, body := get(t, "GET", url+"/system/config", bearerHeader(good)); status != 503 || body != "" {
-		t.Errorf("%d %q", status, body)
-	}
-	if !strings.Contains(log.String(), "the origin is away") {
-		t.Errorf("the log: %s", log)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		by, log := start(t, Config{}, site{answer: func(context.Context) (origin.Keys, error) {
+			return origin.Keys{}, errors.New("the origin is away")
+		}})
+		if status, _, body := by.get(t, "GET", "/system/config", bearerHeader(good)); status != 503 || body != "" {
+			t.Errorf("%d %q", status, body)
+		}
+		if !strings.Contains(log.String(), "the origin is away") {
+			t.Errorf("the log: %s", log)
+		}
+	})
 }
 
 // An answer is over before OSCAR gives up.
 func TestAnAnswerTakesNoLongerThanItMay(t *testing.T) {
-	url, _ := start(t, Config{Answer: 20 * time.Millisecond}, site{answer: func(ctx context.Context) (origin.Keys, error) {
-		<-ctx.Done()
-		return origin.Keys{}, ctx.Err()
-	}})
-	if status, _, _ := get(t, "GET", url+"/system/config", bearerHeader(good)); status != 503 {
-		t.Errorf("status %d", status)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		by, _ := start(t, Config{}, site{answer: func(ctx context.Context) (origin.Keys, error) {
+			<-ctx.Done()
+			return origin.Keys{}, ctx.Err()
+		}})
+		began := time.Now()
+		if status, _, _ := by.get(t, "GET", "/system/config", bearerHeader(good)); status != 503 {
+			t.Errorf("status %d", status)
+		}
+		if took := time.Since(began); took < 18*time.Second || took > 20*time.Second {
+			t.Errorf("it took %s", took)
+		}
+	})
 }
 
 // So many are answered at a time.
@@ -310,4 +338,11 @@ func TestTheAddressIsTaken(t *testing.T) {
 	if err := s.Run(t.Context(), site{}); err == nil || !strings.Contains(err.Error(), "local OSCAR") {
 		t.Errorf("error %v", err)
 	}
+}
+
+// inVirtualTime runs a test on a clock that moves when nothing else can.
+func inVirtualTime(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, test)
 }

@@ -9,12 +9,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/test/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -23,12 +25,18 @@ const password = "not to be seen"
 
 func client(t *testing.T, handler http.Handler, change ...func(*manager.Config)) *manager.Client {
 	t.Helper()
-	server := httptest.NewServer(handler)
+	n := wire.New(1)
+	l, err := n.Host("oscar").Listen(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &httptest.Server{Listener: l, Config: &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}}
+	server.Start()
 	file := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg := manager.Config{Endpoint: server.URL, User: "oscar", PasswordFile: file, ReadTimeout: 10 * time.Second}
+	cfg := manager.Config{Endpoint: server.URL, User: "oscar", PasswordFile: file, Transport: n.Host("syncer").Transport(nil)}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -161,24 +169,25 @@ func TestWhatAnErrorTells(t *testing.T) {
 }
 
 func TestTimeoutIsUnanswered(t *testing.T) {
-	asked := make(chan struct{})
-	c := client(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = r.Body.Read(make([]byte, 10))
-		close(asked)
-		<-r.Context().Done()
-	}))
-	err := c.Create(t.Context(), "svc", []byte(`{}`), "", 100*time.Millisecond)
-	<-asked
-	if api, ok := errors.AsType[*manager.APIError](err); !ok || !api.Unanswered() || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("error %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		asked := make(chan struct{})
+		c := client(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = r.Body.Read(make([]byte, 10))
+			close(asked)
+			<-r.Context().Done()
+		}))
+		began := time.Now()
+		err := c.Create(t.Context(), "svc", []byte(`{}`), "", time.Minute)
+		<-asked
+		if api, ok := errors.AsType[*manager.APIError](err); !ok || !api.Unanswered() || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Minute {
+			t.Errorf("error %v after %s", err, time.Since(began))
+		}
+	})
 }
 
 func TestNotSentIsNotUnanswered(t *testing.T) {
-	closed := httptest.NewServer(nil)
-	closed.Close()
 	for name, c := range map[string]*manager.Client{
-		"nobody listens":          client(t, nil, func(c *manager.Config) { c.Endpoint = closed.URL }),
+		"nobody listens":          client(t, nil, func(c *manager.Config) { c.Endpoint = "http://nobody:80" }),
 		"no password":             client(t, nil, func(c *manager.Config) { c.PasswordFile += ".missing" }),
 		"a name that is no place": client(t, nil),
 	} {
@@ -300,7 +309,7 @@ func TestCertificatesAreVerified(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{}`)) }))
 	defer server.Close()
 	server.Config.ErrorLog = nil
-	c := client(t, nil, func(c *manager.Config) { c.Endpoint = server.URL })
+	c := client(t, nil, func(c *manager.Config) { c.Endpoint, c.Transport = server.URL, nil })
 	if _, err := c.Info(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("an unknown certificate was accepted: %v", err)
 	}

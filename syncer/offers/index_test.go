@@ -6,10 +6,11 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
-	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 )
 
@@ -17,71 +18,73 @@ import (
 // are offered twice and of records that cannot be read, too.
 func TestTheIndexOfOffersSaysWhatALookAtAllWould(t *testing.T) {
 	t.Parallel()
-	const cluster, seed, jobs, ids = "a", 7, 4, 6
-	st := storetest.New(t)
-	mirror := st.NewMirror(store.MirrorConfig{Prefixes: []string{record.ObservedPrefix(cluster)}})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = mirror.Run(ctx)
-	}()
-	defer func() { cancel(); <-done }()
-	<-mirror.Synced()
-	x := newIndex(mirror)
-	defer x.close()
+	synctest.Test(t, func(t *testing.T) {
+		const cluster, seed, jobs, ids = "a", 7, 4, 6
+		st := virtual.Open(t)
+		mirror := st.NewMirror(store.MirrorConfig{Prefixes: []string{record.ObservedPrefix(cluster)}})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = mirror.Run(ctx)
+		}()
+		defer func() { cancel(); <-done }()
+		<-mirror.Synced()
+		x := newIndex(mirror)
+		defer x.close()
 
-	slow := func(view *store.MirrorView, key kube.JobKey) (id string, standing int) {
-		for kv := range view.Prefix(record.OffersPrefix(cluster)) {
-			standing++
-			if o, err := store.Decode[record.Offer](kv); err == nil && locationOf(o) == key {
-				id = record.ParseKey(kv.Key).Name
+		slow := func(view *store.MirrorView, key kube.JobKey) (id string, standing int) {
+			for kv := range view.Prefix(record.OffersPrefix(cluster)) {
+				standing++
+				if o, err := store.Decode[record.Offer](kv); err == nil && locationOf(o) == key {
+					id = record.ParseKey(kv.Key).Name
+				}
+			}
+			return id, standing
+		}
+		random := rand.New(rand.NewPCG(seed, seed))
+		found, most := 0, 0
+		for step := range 200 {
+			id := fmt.Sprintf("j%d", random.IntN(ids))
+			key := record.OfferKey(cluster, id)
+			name := fmt.Sprintf("job-%d", random.IntN(jobs))
+			kind := random.IntN(6)
+			res, err := st.Update(t.Context(), store.Update{Keys: []string{key}, Build: func(_ store.View, tx *store.Txn) error {
+				switch kind {
+				case 0, 1:
+					tx.Delete(key)
+				case 2:
+					tx.PutBytes(key, []byte(`{"name":`))
+				default:
+					tx.Put(key, record.Offer{V: record.Version, State: record.OfferWaiting, Namespace: "n", Name: name, Epoch: fmt.Sprint(step)})
+				}
+				return nil
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if step%5 > 2 {
+				continue // several changes are taken at once
+			}
+			if err := mirror.Wait(t.Context(), res.Revision); err != nil {
+				t.Fatal(err)
+			}
+			for i := range jobs {
+				job := kube.JobKey{Namespace: "n", Name: fmt.Sprintf("job-%d", i)}
+				view, id, standing := x.at(job)
+				wantID, want := slow(view, job)
+				if id != wantID || standing != want {
+					t.Fatalf("step %d: %s is offered as %q of %d, want %q of %d", step, job, id, standing, wantID, want)
+				}
+				if most = max(most, len(x.ids[job])); id != "" {
+					found++
+				}
 			}
 		}
-		return id, standing
-	}
-	random := rand.New(rand.NewPCG(seed, seed))
-	found, most := 0, 0
-	for step := range 200 {
-		id := fmt.Sprintf("j%d", random.IntN(ids))
-		key := record.OfferKey(cluster, id)
-		name := fmt.Sprintf("job-%d", random.IntN(jobs))
-		kind := random.IntN(6)
-		res, err := st.Update(t.Context(), store.Update{Keys: []string{key}, Build: func(_ store.View, tx *store.Txn) error {
-			switch kind {
-			case 0, 1:
-				tx.Delete(key)
-			case 2:
-				tx.PutBytes(key, []byte(`{"name":`))
-			default:
-				tx.Put(key, record.Offer{V: record.Version, State: record.OfferWaiting, Namespace: "n", Name: name, Epoch: fmt.Sprint(step)})
-			}
-			return nil
-		}})
-		if err != nil {
-			t.Fatal(err)
+		if found == 0 || most < 2 {
+			t.Errorf("nothing was tried: %d were found, and %d offers of one Job", found, most)
 		}
-		if step%5 > 2 {
-			continue // several changes are taken at once
-		}
-		if err := mirror.Wait(t.Context(), res.Revision); err != nil {
-			t.Fatal(err)
-		}
-		for i := range jobs {
-			job := kube.JobKey{Namespace: "n", Name: fmt.Sprintf("job-%d", i)}
-			view, id, standing := x.at(job)
-			wantID, want := slow(view, job)
-			if id != wantID || standing != want {
-				t.Fatalf("step %d: %s is offered as %q of %d, want %q of %d", step, job, id, standing, wantID, want)
-			}
-			if most = max(most, len(x.ids[job])); id != "" {
-				found++
-			}
-		}
-	}
-	if found == 0 || most < 2 {
-		t.Errorf("nothing was tried: %d were found, and %d offers of one Job", found, most)
-	}
+	})
 }
 
 func TestJobsOfAServiceAreLookedAtAgain(t *testing.T) {

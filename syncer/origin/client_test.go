@@ -12,9 +12,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oscarfed/oscarfed/syncer/origin"
+	"github.com/oscarfed/oscarfed/test/wire"
 )
 
 const (
@@ -215,17 +217,38 @@ func TestTheControlPlanesCertificateIsVerified(t *testing.T) {
 
 // Who does not answer at all does not hold up who asks.
 func TestAnOSCARThatHangs(t *testing.T) {
-	release := make(chan struct{})
-	hangs := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
-	t.Cleanup(hangs.Close)
-	t.Cleanup(func() { close(release) })
-	api := answer(t, plain, 200, config(minio, alice, "k"))
-	c := client(t, origin.Config{ControlPlane: api.URL, Timeout: 50 * time.Millisecond, LiveTimeout: 50 * time.Millisecond})
-	if _, err := c.Keys(t.Context(), ask(hangs.URL)); err != nil {
-		t.Error(err)
-	}
-	if err := c.Alive(t.Context(), hangs.URL, true); kindOf(t, err) != origin.Unreachable {
-		t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		n := wire.New(1)
+		release := make(chan struct{})
+		hangs := on(t, n)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+		t.Cleanup(hangs.Close)
+		t.Cleanup(func() { close(release) })
+		api := answer(t, on(t, n), 200, config(minio, alice, "k"))
+		c := client(t, origin.Config{ControlPlane: api.URL, Dial: n.Host("syncer").DialContext})
+		began := time.Now()
+		if _, err := c.Keys(t.Context(), ask(hangs.URL)); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("the keys took %s", took)
+		}
+		if err := c.Alive(t.Context(), hangs.URL, true); kindOf(t, err) != origin.Unreachable {
+			t.Error(err)
+		}
+	})
+}
+
+// on starts servers on a network.
+func on(t *testing.T, n *wire.Network) func(http.Handler) *httptest.Server {
+	t.Helper()
+	return func(handler http.Handler) *httptest.Server {
+		l, err := n.Host("origin").Listen(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := &httptest.Server{Listener: l, Config: &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}}
+		server.Start()
+		return server
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -92,100 +93,99 @@ func TestVerdict(t *testing.T) {
 // Of many that want the same keys one asks; a failure is told to all, and is not tried
 // again at once; what is kept serves while others are got beside.
 func TestKeyring(t *testing.T) {
-	k, of := newKeyring(time.Now), KeysOf{"alice", "z", "https://minio"}
-	never := func(context.Context) (origin.Keys, error) { t.Error("asked"); return origin.Keys{}, nil }
-	if _, err := k.get(t.Context(), of, never); !errors.Is(err, ownertoken.ErrNoSession) {
-		t.Errorf("before it runs: %v", err)
-	}
-	run, stop := context.WithCancel(t.Context())
-	k.open(run)
-	release, asked := make(chan error), atomic.Int32{}
-	fetch := func(context.Context) (origin.Keys, error) {
-		asked.Add(1)
-		return origin.Keys{AccessKey: fmt.Sprint("alice", asked.Load())}, <-release
-	}
-	type result struct {
-		keys origin.Keys
-		err  error
-	}
-	results := make(chan result)
-	for range 10 {
-		go func() {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, of := newKeyring(time.Now), KeysOf{"alice", "z", "https://minio"}
+		never := func(context.Context) (origin.Keys, error) { t.Error("asked"); return origin.Keys{}, nil }
+		if _, err := k.get(t.Context(), of, never); !errors.Is(err, ownertoken.ErrNoSession) {
+			t.Errorf("before it runs: %v", err)
+		}
+		run, stop := context.WithCancel(t.Context())
+		k.open(run)
+		release, asked := make(chan error), atomic.Int32{}
+		fetch := func(context.Context) (origin.Keys, error) {
+			asked.Add(1)
+			return origin.Keys{AccessKey: fmt.Sprint("alice", asked.Load())}, <-release
+		}
+		type result struct {
+			keys origin.Keys
+			err  error
+		}
+		results := make(chan result)
+		for range 10 {
+			go func() {
+				keys, err := k.get(t.Context(), of, fetch)
+				results <- result{keys, err}
+			}()
+		}
+		failed := errors.New("no")
+		release <- failed
+		waited := 0
+		for range 10 {
+			// Who came when it was over is told the same.
+			if r := <-results; r.err == nil || r.keys != (origin.Keys{}) {
+				t.Errorf("answer %+v", r)
+			} else if errors.Is(r.err, failed) {
+				waited++
+			}
+		}
+		if asked.Load() != 1 || waited != 10 {
+			t.Errorf("asked %d times, %d were told", asked.Load(), waited)
+		}
+		rest := func() { <-time.After(keysPause) }
+		rest()
+		go func() { release <- nil }()
+		if keys, err := k.get(t.Context(), of, fetch); err != nil || keys.AccessKey != "alice2" {
+			t.Errorf("then: %+v %v", keys, err)
+		}
+		k.doubt(of, time.Hour)
+		if keys, err := k.get(t.Context(), of, never); err != nil || keys.AccessKey != "alice2" {
+			t.Errorf("new ones are not in doubt: %+v %v", keys, err)
+		}
+		k.doubt(of, 0)
+		rest()
+		if keys, err := k.get(t.Context(), of, fetch); err != nil || keys.AccessKey != "alice2" {
+			t.Errorf("those in doubt serve on: %+v %v", keys, err)
+		}
+		if keys, err := k.get(t.Context(), of, never); err != nil || keys.AccessKey != "alice2" {
+			t.Errorf("also for those who come meanwhile: %+v %v", keys, err)
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		other := KeysOf{"bob", "z", "https://minio"}
+		if _, err := k.get(gone, other, func(context.Context) (origin.Keys, error) { return origin.Keys{}, <-release }); !errors.Is(err, context.Canceled) {
+			t.Errorf("who does not wait: %v", err)
+		}
+		release <- failed
+		release <- failed
+		for { // until both are over
+			k.mu.Lock()
+			over := k.of[of].flight == nil && k.of[other].flight == nil
+			k.mu.Unlock()
+			if over {
+				break
+			}
+			<-time.After(time.Millisecond)
+		}
+		rest()
+		go func() { release <- nil }()
+		for {
 			keys, err := k.get(t.Context(), of, fetch)
-			results <- result{keys, err}
-		}()
-	}
-	failed := errors.New("no")
-	release <- failed
-	waited := 0
-	for range 10 {
-		// Who came when it was over is told the same.
-		if r := <-results; r.err == nil || r.keys != (origin.Keys{}) {
-			t.Errorf("answer %+v", r)
-		} else if errors.Is(r.err, failed) {
-			waited++
+			if err != nil {
+				t.Fatal(err)
+			}
+			if keys.AccessKey == "alice4" {
+				break
+			}
+			<-time.After(time.Millisecond)
 		}
-	}
-	if asked.Load() != 1 || waited != 10 {
-		t.Errorf("asked %d times, %d were told", asked.Load(), waited)
-	}
-	rest := func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.of[of].tried = time.Now().Add(-keysPause)
-	}
-	rest()
-	go func() { release <- nil }()
-	if keys, err := k.get(t.Context(), of, fetch); err != nil || keys.AccessKey != "alice2" {
-		t.Errorf("then: %+v %v", keys, err)
-	}
-	k.doubt(of, time.Hour)
-	if keys, err := k.get(t.Context(), of, never); err != nil || keys.AccessKey != "alice2" {
-		t.Errorf("new ones are not in doubt: %+v %v", keys, err)
-	}
-	k.doubt(of, 0)
-	rest()
-	if keys, err := k.get(t.Context(), of, fetch); err != nil || keys.AccessKey != "alice2" {
-		t.Errorf("those in doubt serve on: %+v %v", keys, err)
-	}
-	if keys, err := k.get(t.Context(), of, never); err != nil || keys.AccessKey != "alice2" {
-		t.Errorf("also for those who come meanwhile: %+v %v", keys, err)
-	}
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	other := KeysOf{"bob", "z", "https://minio"}
-	if _, err := k.get(gone, other, func(context.Context) (origin.Keys, error) { return origin.Keys{}, <-release }); !errors.Is(err, context.Canceled) {
-		t.Errorf("who does not wait: %v", err)
-	}
-	release <- failed
-	release <- failed
-	for { // until both are over
-		k.mu.Lock()
-		over := k.of[of].flight == nil && k.of[other].flight == nil
-		k.mu.Unlock()
-		if over {
-			break
+		k.keep(map[KeysOf]bool{of: true})
+		if len(k.of) != 1 {
+			t.Errorf("it keeps %v", k.of)
 		}
-		<-time.After(time.Millisecond)
-	}
-	rest()
-	go func() { release <- nil }()
-	for {
-		keys, err := k.get(t.Context(), of, fetch)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if keys.AccessKey == "alice4" {
-			break
-		}
-		<-time.After(time.Millisecond)
-	}
-	k.keep(map[KeysOf]bool{of: true})
-	if len(k.of) != 1 {
-		t.Errorf("it keeps %v", k.of)
-	}
-	stop()
-	k.close()
+		stop()
+		k.close()
+	})
 }
 
 // A token that is in use for one service opens nothing for another one, and nothing when
