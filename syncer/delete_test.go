@@ -235,34 +235,6 @@ func TestDeleteThatFailsIsToldAndTriedAgain(t *testing.T) {
 	})
 }
 
-// TestUnansweredDeleteTakesTwoLists: a DELETE without an answer may still be at
-// work. One list without the service does not acknowledge it.
-func TestUnansweredDeleteTakesTwoLists(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
-		r := newRig(t, oscarsim.Config{})
-		inner := r.oscar("syncer")
-		listed := make(chan int, 1)
-		r.start(func(c *syncer.Config) {
-			c.Resync = never
-			c.OSCAR = &proxy{OSCAR: inner, erase: func(ctx context.Context, name string, timeout time.Duration) error {
-				err := inner.Delete(ctx, name, timeout)
-				if err == nil {
-					err = &manager.APIError{Op: manager.OpDelete, Service: name, Err: context.DeadlineExceeded}
-				}
-				listed <- r.sim.Calls()["list"]
-				return err
-			}}
-		})
-		p := newReplica("grayify")
-		r.makeReady(p)
-		r.want(p, record.IntentDelete)
-		r.await(p, record.PhaseDeleted)
-		if lists := r.sim.Calls()["list"] - <-listed; lists < 2 {
-			t.Errorf("acknowledged after %d lists", lists)
-		}
-	})
-}
-
 // TestDeleteSparesABucketThatSomebodyPutIn: OSCAR's DELETE would delete a
 // foreign bucket that a user has added to our service.
 func TestDeleteSparesABucketThatSomebodyPutIn(t *testing.T) {
@@ -360,77 +332,5 @@ func TestWedged(t *testing.T) {
 		r.await(p, record.PhaseWedged)
 		healer.able.Store(true)
 		r.await(p, record.PhaseDeleted)
-	})
-}
-
-// TestAcknowledgeNeedsAList: GET says 404, and that is not enough.
-func TestAcknowledgeNeedsAList(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
-		r := newRig(t, oscarsim.Config{})
-		r.start()
-		p := newReplica("grayify")
-		r.makeReady(p)
-		r.ask(http.MethodDelete, "/system/services/grayify", "")
-		r.fault(oscarsim.OpList, oscarsim.Fault500, 0)
-		r.want(p, record.IntentDelete)
-		lists := r.sim.Calls()["list"]
-		r.eventually("the list was asked for", func() bool { return r.sim.Calls()["list"] > lists+2 })
-		if o := r.observed(p.name); o.Phase == record.PhaseDeleted {
-			t.Error("acknowledged without a list")
-		}
-		r.sim.ClearFaults()
-		r.await(p, record.PhaseDeleted)
-	})
-}
-
-// TestLateCreateAfterItsRollback: a POST that was not answered takes effect
-// after the tombstone was written. It is not acknowledged before.
-func TestLateCreateAfterItsRollback(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
-		r := newRig(t, oscarsim.Config{})
-		r.start()
-		p := newReplica("grayify")
-		r.want(p, record.IntentPrepare)
-		r.await(p, record.PhasePrepared)
-		if err := r.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultLate, Count: 1, Delay: 100 * time.Second}); err != nil {
-			t.Fatal(err)
-		}
-		r.want(p, record.IntentApply)
-		r.eventually("the POST was sent", func() bool { return len(r.calls(p.name)) == 1 })
-		r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
-		o := r.await(p, record.PhaseDeleted)
-		r.sim.Settle()
-		if _, ok := r.sim.Service(p.name); ok {
-			t.Error("acknowledged, and the late creation is there")
-		}
-		r.equalCalls(p.name, "create", "update", "delete")
-		if o.Operation != "delete" || !slices.Equal(o.BucketsMade, []string{"grayify"}) {
-			t.Errorf("what was deleted is reported as never made: %+v", o)
-		}
-	})
-}
-
-// TestLateCreateOfAPredecessor: the process that sent the POST is gone, and its
-// successor finds a tombstone and no service.
-func TestLateCreateOfAPredecessor(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
-		r := newRig(t, oscarsim.Config{})
-		stop := r.start()
-		p := newReplica("grayify")
-		r.want(p, record.IntentPrepare)
-		r.await(p, record.PhasePrepared)
-		if err := r.sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultLate, Count: 1, Delay: 200 * time.Second}); err != nil {
-			t.Fatal(err)
-		}
-		r.want(p, record.IntentApply)
-		r.eventually("the POST was sent", func() bool { return len(r.calls(p.name)) == 1 })
-		stop()
-		r.want(p, record.IntentDelete, func(d *record.Desired) { d.Cause = record.CauseRollback })
-		r.start()
-		r.await(p, record.PhaseDeleted)
-		r.sim.Settle()
-		if _, ok := r.sim.Service(p.name); ok {
-			t.Error("acknowledged, and the late creation is there")
-		}
 	})
 }
