@@ -81,9 +81,9 @@ type Config struct {
 	// LostAfter is for how long a cluster must have had no session before a job that it
 	// has claimed at most goes elsewhere: 10 s.
 	LostAfter time.Duration
-	// OfferPatience is how long an offered Job may stay frozen while no other member
+	// FreezeTimeout is how long an offered Job may stay frozen while no other member
 	// takes it: 60 s.
-	OfferPatience time.Duration
+	FreezeTimeout time.Duration
 	// EndpointNetworks are networks that members of type endpoint may be in although they
 	// are not of the public internet.
 	EndpointNetworks []netip.Prefix
@@ -127,7 +127,7 @@ func (c Config) withDefaults() Config {
 	def(&c.KeepJobs, 7*24*time.Hour)
 	def(&c.LostAfter, 10*time.Second)
 	def(&c.JobPause, 500*time.Millisecond)
-	def(&c.OfferPatience, time.Minute)
+	def(&c.FreezeTimeout, time.Minute)
 	count := func(n *int, v int) {
 		if *n <= 0 {
 			*n = v

@@ -56,7 +56,7 @@ func (c *ControlPlane) wire(counters *request.Counters, meter *access.Meter) err
 	if c.Jobs, err = jobs.New(jobs.Config{
 		Store: c.cfg.Store, State: c.state, Gate: c.gate, Requests: c.Requests, Federations: c.Federations, Identity: cfg.Identity, Sealer: sealer,
 		PerFederation: cfg.JobsPerFederation, PerUser: cfg.JobsPerUser, Keep: cfg.KeepJobs, KeepEach: cfg.KeepJobsEach,
-		LostAfter: cfg.LostAfter, OfferPatience: cfg.OfferPatience, EndpointNetworks: cfg.EndpointNetworks, Dial: cfg.Dial, Pause: cfg.JobPause,
+		LostAfter: cfg.LostAfter, FreezeTimeout: cfg.FreezeTimeout, EndpointNetworks: cfg.EndpointNetworks, Dial: cfg.Dial, Pause: cfg.JobPause,
 		Now: cfg.Now, Logger: cfg.Logger, Registry: cfg.Registry,
 	}); err != nil {
 		return err

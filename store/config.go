@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Config says where etcd is and how patient to be with it.
+// Config says where etcd is, and the time limits of calls to it.
 type Config struct {
 	// Endpoints are the members' client URLs, all of them: etcd's client spreads
 	// its calls over them. With https:// the server's certificate is verified.

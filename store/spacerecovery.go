@@ -129,7 +129,7 @@ func (r *recovery) forget(ctx context.Context, now Space) (Space, error) {
 			continue
 		}
 		err := r.do("compact", fmt.Sprintf("compacting to revision %d", revision), now, func() error {
-			return r.members.compact(ctx, revision, w.cfg.Patience)
+			return r.members.compact(ctx, revision, w.cfg.StepTimeout)
 		})
 		if err != nil {
 			return now, err
@@ -165,10 +165,10 @@ func (r *recovery) rewrite(ctx context.Context, id uint64) error {
 	}
 	if other := w.waitFor(now.Silent); other != "" {
 		// It may be away, or another process may be defragmenting it.
-		return fmt.Errorf("%w: the member at %s does not answer; no other is blocked meanwhile, for up to %v", ErrUnavailable, other, w.cfg.Patience)
+		return fmt.Errorf("%w: the member at %s does not answer; no other is blocked meanwhile, for up to %v", ErrUnavailable, other, w.cfg.StepTimeout)
 	}
 	err = r.do("defragment", "a member writes its file anew", now, func() error {
-		return r.members.defragment(ctx, member, w.cfg.Patience)
+		return r.members.defragment(ctx, member, w.cfg.StepTimeout)
 	})
 	if err == nil {
 		w.rewritten[id] = now.revision
@@ -181,7 +181,7 @@ func (w *SpaceWatch) waitFor(silent []string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, endpoint := range silent {
-		if since, ok := w.silentSince[endpoint]; ok && time.Since(since) < w.cfg.Patience {
+		if since, ok := w.silentSince[endpoint]; ok && time.Since(since) < w.cfg.StepTimeout {
 			return endpoint
 		}
 	}

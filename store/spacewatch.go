@@ -19,9 +19,9 @@ type SpaceConfig struct {
 	// Retention is the history that is kept when space is short; 0 keeps all. When
 	// etcd is full, history is given up before anything else.
 	Retention time.Duration
-	// Patience bounds one compaction, one defragmentation, and how long a member
+	// StepTimeout bounds one compaction, one defragmentation, and how long a member
 	// that is silent holds up the defragmentation of another; default 3 min.
-	Patience time.Duration
+	StepTimeout time.Duration
 	// MaxPause is the longest pause between two attempts to make space that did
 	// not help; default 5 min.
 	MaxPause time.Duration
@@ -63,7 +63,7 @@ type SpaceWatch struct {
 // NewSpaceWatch makes a watch; it starts nothing.
 func (s *Store) NewSpaceWatch(cfg SpaceConfig) *SpaceWatch {
 	cfg.Interval = cmpDuration(cfg.Interval, 5*time.Second)
-	cfg.Patience = cmpDuration(cfg.Patience, 3*time.Minute)
+	cfg.StepTimeout = cmpDuration(cfg.StepTimeout, 3*time.Minute)
 	cfg.MaxPause = cmpDuration(cfg.MaxPause, 5*time.Minute)
 	if cfg.Logger == nil {
 		cfg.Logger = s.log

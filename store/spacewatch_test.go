@@ -259,7 +259,7 @@ func TestHangingDefragmentationIsSkipped(t *testing.T) {
 		return status.FromContextError(ctx.Err()).Err()
 	})
 	s := storetest.Open(t, store.Config{Endpoints: endpoints, DialOptions: []grpc.DialOption{asked, hang}, RequestTimeout: 5 * time.Second})
-	w, steps := watchSpace(t, s, store.SpaceConfig{Patience: time.Second, Retention: brief})
+	w, steps := watchSpace(t, s, store.SpaceConfig{StepTimeout: time.Second, Retention: brief})
 	fillUntilSeen(t, s, w)
 	empty(t, s, "/foreign/")
 	// Those of the others may take longer than the deadline, too: they are asked.

@@ -62,9 +62,9 @@ type Config struct {
 	// Tokens is asked for an owner's access token when none that is good was
 	// delivered; default: the holder of his refresh token.
 	Tokens ownertoken.Source
-	// HolderPatience is how long the holder's answer is waited for before the lack of a
+	// HolderTimeout is how long the holder's answer is waited for before the lack of a
 	// token is reported; default 15 s.
-	HolderPatience time.Duration
+	HolderTimeout time.Duration
 	// Memory keeps which registration of the cluster the syncer is for; default:
 	// as long as the process lives.
 	Memory session.Memory
@@ -154,7 +154,7 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	period(&c.Resync, time.Minute)
-	period(&c.HolderPatience, 15*time.Second)
+	period(&c.HolderTimeout, 15*time.Second)
 	period(&c.CapacityEvery, 15*time.Second)
 	period(&c.OriginLook, 5*time.Minute)
 	period(&c.SessionTTL, 30*time.Second)

@@ -203,8 +203,8 @@ func at(members []view.Replica, i int) (view.Replica, bool) {
 	return members[i], true
 }
 
-// jobOf is a job as a caller sees it: the subjects who sent and who cancelled it are shown to
-// those two and to the owner.
+// jobOf is a job as a caller sees it: the subjects that sent and cancelled it are shown to those
+// two and to the owner.
 func jobOf(j *jobs.Job, caller identity.Caller) v1.Job {
 	out := v1.Job{
 		ID: j.ID, Federation: j.Federation, GroupID: j.GroupID, Owner: j.Owner, ClusterID: j.ClusterID, ServiceName: j.Service,

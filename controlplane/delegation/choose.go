@@ -8,7 +8,7 @@ import (
 )
 
 // Choose says where the job of a snapshot goes. It never fails: a policy that is
-// unknown is static, what is negative is nothing, and when nobody can take the job
+// unknown is static, what is negative is nothing, and when no member can take the job
 // Chosen is empty and the verdicts say why.
 func Choose(s Snapshot) Decision {
 	entrants := s.judged()

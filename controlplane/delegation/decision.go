@@ -4,9 +4,9 @@ package delegation
 type Decision struct {
 	// Policy that was followed.
 	Policy string `json:"policy"`
-	// Chosen is the place that the job goes to; empty when nobody can take it now.
+	// Chosen is the place that the job goes to; empty when no member can take it now.
 	Chosen string `json:"chosen,omitempty"`
-	// Order lists the places of all who could take it, best first.
+	// Order lists the places of all members that could take it, best first.
 	Order []string `json:"order"`
 	// Verdicts are in the order of the snapshot's candidates.
 	Verdicts []Verdict `json:"verdicts"`
@@ -58,7 +58,7 @@ const (
 	WhyNoCapacity Why = "NoCapacity"
 	// WhyInputsUnreadable: it cannot read the job's inputs.
 	WhyInputsUnreadable Why = "InputsUnreadable"
-	// WhyInputsUnknown: nobody knows whether it can.
+	// WhyInputsUnknown: it is not known whether it can.
 	WhyInputsUnknown Why = "InputsUnknown"
 	// WhyNoGPU: the job needs a GPU, and no node there has a free one.
 	WhyNoGPU Why = "NoGPU"

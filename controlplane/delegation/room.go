@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// What is promised is of a cluster, and nobody knows which node its scheduler will
+// A promise is for a cluster, and it is not known which node its scheduler will
 // choose. A job fits a cluster when there is a way to put it and everything that is
 // promised on the listed nodes, each on one: then what is promised never exceeds what
 // was measured, on no node and in no resource.

@@ -56,7 +56,7 @@ const near = 0.2
 // to the ideal solution (Hwang and Yoon, 1981). Each criterion is normalised to a
 // vector of length one and weighted; the ideal has the best of each, its opposite the
 // worst; the score is d-/(d+ + d-), by the Euclidean distances to the two. A column of
-// zeros says nothing and counts nothing; when nobody differs from anybody all score 1.
+// zeros says nothing and counts nothing; when all are equal, all score 1.
 // What is not known of a member is taken for the mean of those that it is known of.
 //
 // Endpoints, of which nothing is known, stand behind. Those within a fifth of the best

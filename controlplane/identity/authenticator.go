@@ -6,7 +6,7 @@ import (
 )
 
 // ErrUnauthenticated says that a request carries no credentials, or none that
-// are accepted. It does not say which: that would help who guesses.
+// are accepted. It does not say which: that would help a caller that guesses.
 var ErrUnauthenticated = errors.New("no accepted credentials")
 
 // Authenticator says who sends a request. It answers ErrUnauthenticated

@@ -14,7 +14,7 @@ type Basic struct {
 }
 
 // NewBasic makes an authenticator for the administrator. An empty user or
-// password is an error: it would let everybody in who sends an empty one.
+// password is an error: it would let in every caller that sends an empty one.
 func NewBasic(user, password string) (*Basic, error) {
 	switch {
 	case user == "":

@@ -26,9 +26,9 @@ const MaxToken = 16 << 10
 // checkTimeout bounds what one token costs at its issuer: keys and userinfo.
 const checkTimeout = 10 * time.Second
 
-// knownPatience is how long somebody waits for his issuer whom it has vouched for within
+// knownTimeout is how long a user waits for his issuer that it has vouched for within
 // the hour.
-const knownPatience = 2 * time.Second
+const knownTimeout = 2 * time.Second
 
 // OIDCConfig says whose tokens are accepted.
 type OIDCConfig struct {
@@ -69,7 +69,7 @@ type OIDC struct {
 	checks  singleflight.Group
 }
 
-// NewOIDC makes an authenticator. It asks nobody: see Run.
+// NewOIDC makes an authenticator. It sends nothing: see Run.
 func NewOIDC(cfg OIDCConfig) (*OIDC, error) {
 	if cfg.Transport == nil {
 		cfg.Transport = outbound.Transport(nil)
@@ -122,8 +122,8 @@ func (o *OIDC) Authenticate(r *http.Request) (Caller, error) {
 	if fresh {
 		return before, nil
 	}
-	// Whoever sends the same token meanwhile waits for the same answer. It is not
-	// bound to the first one's request, who may hang up.
+	// Requests with the same token wait for the same answer. The check does not end with the
+	// first of them, whose caller may hang up.
 	result := o.checks.DoChan(string(key[:]), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), checkTimeout)
 		defer cancel()
@@ -140,7 +140,7 @@ func (o *OIDC) Authenticate(r *http.Request) (Caller, error) {
 	})
 	var late <-chan time.Time
 	if known {
-		late = time.After(knownPatience)
+		late = time.After(knownTimeout)
 	}
 	select {
 	case res := <-result:

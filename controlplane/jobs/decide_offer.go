@@ -23,8 +23,8 @@ type offerSituation struct {
 	now       time.Time
 	// frozenSince is when this instance first saw that the job is frozen.
 	frozenSince time.Time
-	// patience is how long a Job may stay frozen while no other member takes it.
-	patience time.Duration
+	// freezeTimeout is how long a Job may stay frozen while no other member takes it.
+	freezeTimeout time.Duration
 }
 
 // offerDecision is the next step about an offer. The zero value is no step.
@@ -74,7 +74,7 @@ func decideOffer(s offerSituation) offerDecision {
 	case s.posted:
 		return offerDecision{name: "release", answer: record.OfferRelease, thaw: true}
 	case s.job.State != record.JobQueued:
-	case s.disbanded, s.now.Sub(s.frozenSince) > s.patience:
+	case s.disbanded, s.now.Sub(s.frozenSince) > s.freezeTimeout:
 		return offerDecision{name: "restore", answer: record.OfferRestore, back: true}
 	}
 	if s.stale || s.answer == "" {

@@ -43,7 +43,7 @@ func decidePosted(s jobSituation, what postedWhat) jobDecision {
 	return uncertain(s, what.message)
 }
 
-// doubtful: the endpoint was asked, or may have been, and nobody knows what came of it.
+// uncertain says that the endpoint was asked, or may have been, with an unknown outcome.
 func uncertain(s jobSituation, why string) jobDecision {
 	next := s.job
 	next.State, next.Posting, next.ChangedAt = record.JobUncertain, nil, record.At(s.now)

@@ -227,7 +227,7 @@ func TestDecideOffer(t *testing.T) {
 		return &record.Job{Job: "j", State: state, Frozen: &record.Place{ClusterID: "c"}, FrozenAt: &at}
 	}
 	offer := func(state record.OfferState, job *record.Job, answer record.OfferWord, edit ...func(*offerSituation)) offerSituation {
-		s := offerSituation{job: job, offer: record.Offer{State: state}, cluster: "c", answer: answer, now: jobClock, frozenSince: jobClock, patience: time.Minute}
+		s := offerSituation{job: job, offer: record.Offer{State: state}, cluster: "c", answer: answer, now: jobClock, frozenSince: jobClock, freezeTimeout: time.Minute}
 		for _, e := range edit {
 			e(&s)
 		}

@@ -37,8 +37,8 @@ type Config struct {
 	// LostAfter is how long a cluster must have no session before its jobs, if it has claimed them
 	// at most, go to another member.
 	LostAfter time.Duration
-	// OfferPatience is how long an offered Job may stay frozen while no other member takes it.
-	OfferPatience time.Duration
+	// FreezeTimeout is how long an offered Job may stay frozen while no other member takes it.
+	FreezeTimeout time.Duration
 	// EndpointNetworks are networks that members of type endpoint may be in although they
 	// are not of the public internet.
 	EndpointNetworks []netip.Prefix

@@ -31,7 +31,7 @@ func offerStep(v *view.View, id string, cfg stepConfig) *jobStep {
 		if !ok {
 			continue
 		}
-		sit.patience = cfg.patience
+		sit.freezeTimeout = cfg.freezeTimeout
 		if d := decideOffer(sit); d.name != "" {
 			return stepOfOffer(v, id, sit, d)
 		}
@@ -39,7 +39,8 @@ func offerStep(v *view.View, id string, cfg stepConfig) *jobStep {
 	return nil
 }
 
-// situationOfOffer is false when the cluster has no replica that the offer can belong to.
+// situationOfOffer is false when the cluster has no offer of the job, or no replica that the
+// offer can belong to.
 func situationOfOffer(v *view.View, id, cluster string, seen *clock.FirstSeen, now time.Time) (offerSituation, bool) {
 	n := v.Nodes.Get(cluster)
 	o := n.Offers.Get(id).Rec
@@ -175,7 +176,7 @@ func giveBack(v *view.View, out *jobStep, at record.Time) {
 		out.remove = append(out.remove, record.EventKey(next.Job))
 		return
 	}
-	// It may start at any moment: it is never taken back as unclaimed.
+	// The Job may start at any moment, so the attempt counts as claimed.
 	next.State, next.Attempt, next.Place, next.Posted, next.Epoch = record.JobAssigned, next.Attempt+1, &place, true, v.Epoch()
 	next.Reason, next.Message = record.JobNoCandidate, "nobody else took it; it goes on where it was"
 	out.reseal = v.SealsTo(place.ClusterID)

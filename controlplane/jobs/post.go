@@ -77,7 +77,7 @@ func (c *Controller) postJob(ctx context.Context, id string) (again time.Duratio
 		// the outcome. A job without a remembered outcome was not sent.
 		return 0, c.tellPosted(ctx, id, c.poster.outcomeOf(id))
 	default:
-		if left := c.poster.patience(*j.Posting); left > 0 {
+		if left := c.poster.waitFor(*j.Posting); left > 0 {
 			return left, nil
 		}
 		return 0, c.takeStep(ctx, sit, rev, uncertain(sit, "whoever delivered it did not say what came of it"))
@@ -172,8 +172,8 @@ func (c *Controller) takeStep(ctx context.Context, sit jobSituation, rev int64, 
 	return err
 }
 
-// patience is how much longer to wait for another instance that sends a job.
-func (p *poster) patience(of record.Posting) time.Duration {
+// waitFor is how much longer to wait for another instance that sends a job.
+func (p *poster) waitFor(of record.Posting) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()

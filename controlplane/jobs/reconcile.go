@@ -172,12 +172,12 @@ type stepConfig struct {
 	// seen is when this instance first saw the pauses of jobs, and frozen Jobs.
 	seen *clock.FirstSeen
 	// lost says whether a cluster has been away for so long that its claimed jobs go to others.
-	lost            func(cluster string) bool
-	pause, patience time.Duration
+	lost                 func(cluster string) bool
+	pause, freezeTimeout time.Duration
 }
 
 func (c *Controller) stepConfig() stepConfig {
-	return stepConfig{now: c.cfg.Now(), seen: &c.seen, lost: c.clusterLost, pause: c.cfg.Pause, patience: c.cfg.OfferPatience}
+	return stepConfig{now: c.cfg.Now(), seen: &c.seen, lost: c.clusterLost, pause: c.cfg.Pause, freezeTimeout: c.cfg.FreezeTimeout}
 }
 
 // nextStep decides on one job; nil for no step.

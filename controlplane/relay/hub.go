@@ -54,8 +54,8 @@ type stream struct {
 	once sync.Once
 }
 
-// Limits of what a syncer may answer before its body, and of what is kept of bodies that
-// nobody has read yet, in bytes.
+// Limits of what a syncer may answer before its body, and of the unread parts of bodies,
+// in bytes.
 const (
 	maxHead             = 64 << 10
 	bufferOfARequest    = 256 << 10
@@ -191,7 +191,7 @@ func (h *Hub) Peer(cluster string) (Peer, bool) {
 	return s.peer, true
 }
 
-// Keep closes the streams of those who are not to be asked any more.
+// Keep closes the streams of the clusters that are not wanted any more.
 func (h *Hub) Keep(wanted func(Peer) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -164,8 +164,8 @@ func (c *Controller) invoke(ctx context.Context, t target, in relay.Invocation) 
 	return c.direct.run(ctx, t, in, err)
 }
 
-// once is a body that can be given to several in turn until one has read of it. It is
-// not closed by them.
+// once is a body that can be offered to one request after another until one has read of it.
+// They do not close it.
 type once struct {
 	from    io.Reader
 	touched atomic.Bool

@@ -95,7 +95,7 @@ func (c *Controller) DefaultStorage(ctx context.Context, caller identity.Caller)
 		switch own, err := c.StorageOf(ctx, caller, cluster); {
 		case err == nil:
 			return *own, "", nil
-		case ctx.Err() != nil: // of the whole request: nobody waits for less
+		case ctx.Err() != nil: // the whole request has ended
 			return UserKeys{}, "", err
 		default:
 			missing = err.Error()

@@ -56,7 +56,7 @@ func (c *Controller) replicaOfToken(mark, service string) (uid string) {
 }
 
 // ServiceToken is the token of one life of a replica: an HMAC of its uid, so that
-// every instance knows it and nobody else can guess it.
+// every instance knows it and it cannot be guessed.
 func (c *Controller) ServiceToken(replicaUID string) string {
 	mac := hmac.New(sha256.New, c.tokenKey)
 	mac.Write([]byte(replicaUID))
@@ -65,8 +65,8 @@ func (c *Controller) ServiceToken(replicaUID string) string {
 
 // A service has two tokens. The service token of its life is our mark at its OSCAR and never
 // changes. The control-plane token authenticates it at the control plane (/job, /run, its
-// replicas). It is rotated when fewer users may see the service, or when its owner says so;
-// anybody who had read it loses it then.
+// replicas). It is rotated when fewer users may see the service, or when its owner says so:
+// users that had read it cannot use it any more.
 
 // ControlPlaneToken is an HMAC of a replica's uid and of the number of rotations of its
 // federation, so it is stored nowhere.

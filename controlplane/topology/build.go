@@ -100,7 +100,7 @@ func checkClusters(submitted, placed *oscar.Service, env Env) []oscar.Violation 
 		switch _, registered := env.Clusters[placed.ClusterID]; {
 		case submitted.ClusterID == "":
 			why += "; it is the default cluster: name another one in cluster_id"
-		case !registered && len(env.Clusters) > 0: // what everybody meets who adds the control plane to oscar-cli
+		case !registered && len(env.Clusters) > 0: // as when the control plane was added to oscar-cli
 			why += ". oscar-cli sends the name that it knows this endpoint by: add it there under the name of a cluster"
 			if env.DefaultCluster != "" {
 				why += ", or as " + oscar.DefaultClusterKey

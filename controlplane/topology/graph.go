@@ -5,7 +5,7 @@ import (
 )
 
 // Node is one member of a graph, the coordinator included. Nodes of type oscar
-// are replicas; those of type endpoint take jobs and list nobody.
+// are replicas; those of type endpoint take jobs and list none.
 type Node struct {
 	Member      oscar.Member
 	Coordinator bool
@@ -52,7 +52,7 @@ func (g *Graph) Replicas() []Node {
 }
 
 // Sees lists the indexes of the nodes that node i lists, ascending; never i
-// itself, never nil. An index that is not there sees nobody.
+// itself, never nil. An index that is not there sees none.
 func (g *Graph) Sees(i int) []int {
 	out := []int{}
 	if i < 0 || i >= len(g.Nodes) || !g.Nodes[i].Replica() {

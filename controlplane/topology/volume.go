@@ -26,7 +26,7 @@ func VolumeGoes(s *oscar.Service) bool {
 }
 
 // SameVolume says whether two definitions of a service ask for the same volume. OSCAR
-// lets nobody change it while the service stands.
+// does not change the volume of a service.
 func SameVolume(a, b *oscar.Service) bool {
 	if a.Volume == nil || b.Volume == nil {
 		return a.Volume == b.Volume

@@ -77,7 +77,7 @@ type Replicas struct {
 // WasReady shows a federation that is gone as it was when its creation was done.
 func (f *Federation) WasReady() {
 	if f.Deployment == oscar.DeploymentBestEffort {
-		return // who was ready then is not known
+		return // which members were ready then is not known
 	}
 	f.Phase = record.PhaseReady
 	for _, m := range f.Members {

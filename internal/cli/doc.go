@@ -8,6 +8,6 @@
 // (OSCARFED_ and the flag in upper snake case), the current context of the
 // configuration file and the defaults, in this order.
 //
-// Commands of other packages are handed to Run as values: cli does not know who
+// Commands of other packages are handed to Run as values: cli does not know what
 // implements them.
 package cli

@@ -51,7 +51,7 @@ func Parse(value string, known ...string) (*Trigger, error) {
 
 // At makes a Trigger of a test that has several processes in its own: at the first hit, die
 // ends one of them. Unlike a process that is really gone, the caller then goes on; what it
-// does must reach nobody any more.
+// does must have no effect any more.
 func At(name string, die func()) *Trigger { return &Trigger{name: name, nth: 1, die: die} }
 
 // Hit passes the fail point name. At the hit that was asked for it does not

@@ -30,8 +30,8 @@ type member struct {
 	term atomic.Uint64
 }
 
-// StepDown makes the member follow nobody, as when others hold an election that it does not hear
-// the end of. A member that is alone elects itself again one or two election timeouts later.
+// StepDown leaves the member without a leader, as when others hold an election whose end it is
+// not told. A member that is alone elects itself again one or two election timeouts later.
 func (m *member) StepDown(ctx context.Context) error {
 	term := max(m.term.Load(), m.server.Term()) + 1
 	m.term.Store(term)

@@ -11,7 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/session"
 )
 
-// InfoAge is how old an answer to who OSCAR is may be.
+// InfoAge is the greatest age of OSCAR's answer about itself.
 const InfoAge = 10 * time.Second
 
 // OSCAR is what is asked of OSCAR, and the answers shared.

@@ -8,10 +8,10 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/manager"
 )
 
-// probePatience is how long an answer is waited for before OSCAR counts as silent.
-const probePatience = 5 * time.Second
+// probeTimeout is how long to wait for an answer before OSCAR counts as silent.
+const probeTimeout = 5 * time.Second
 
-// Ask probes OSCAR: who it is, and what else is named. One that is silent is not asked
+// Ask probes OSCAR: its identity, and what else is named. One that is silent is not asked
 // more.
 func (a *Answers) Ask(ctx context.Context, ops []manager.Op) {
 	a.lookAtLease()
@@ -31,10 +31,10 @@ func (a *Answers) Ask(ctx context.Context, ops []manager.Op) {
 
 // asked waits for an answer to a call, as long as a probe does; what it is, health notes.
 func asked[T any](ctx context.Context, a *Answers, op manager.Op, of *Shared[T]) bool {
-	patient, cancel := context.WithTimeout(ctx, probePatience)
+	waiting, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	_, _, err := of.Get(patient, a.session.Now())
-	if patient.Err() != nil && ctx.Err() == nil {
+	_, _, err := of.Get(waiting, a.session.Now())
+	if waiting.Err() != nil && ctx.Err() == nil {
 		a.Health.Failed(op, Hangs(op))
 	}
 	return err == nil

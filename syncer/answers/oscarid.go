@@ -27,8 +27,8 @@ const markerPrefix = "oscarfed-oscar-"
 // administrator's.
 const maxMarkers = 3
 
-// markerPatience bounds how long a report waits for the identity.
-const markerPatience = 5 * time.Second
+// markerTimeout bounds how long a report waits for the identity.
+const markerTimeout = 5 * time.Second
 
 // markerAge is how old the identity may be that is reported.
 const markerAge = 10 * time.Minute
@@ -91,7 +91,7 @@ func (a *Answers) identify(ctx context.Context) (string, error) {
 
 // OSCARID is what is known of the identity in a moment; empty when nothing is.
 func (a *Answers) OSCARID(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, markerPatience)
+	ctx, cancel := context.WithTimeout(ctx, markerTimeout)
 	defer cancel()
 	id, _, err := a.ids.Get(ctx, a.session.Now().Add(-markerAge))
 	if err != nil {

@@ -39,7 +39,7 @@ func newConversation(cfg Config) (*conversation, error) {
 	}
 	return &conversation{base: strings.TrimRight(cfg.ControlPlane, "/"), timeout: cfg.Timeout, client: &http.Client{
 		Transport: cfg.Dial.Transport(conf),
-		// The API redirects nobody; following would send the token elsewhere.
+		// The API does not redirect; following would send the token elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }

@@ -31,8 +31,8 @@ type Enrolment struct {
 	renewals *prometheus.CounterVec
 }
 
-// Open reads what an earlier process left in the directory, or makes the key. It asks
-// nobody yet.
+// Open reads what an earlier process left in the directory, or makes the key. It sends
+// nothing yet.
 func Open(cfg Config) (*Enrolment, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -98,8 +98,8 @@ func (e *Enrolment) Etcd() (ca []byte, endpoints []string) {
 }
 
 // Ensure returns when there is a certificate to begin with: it joins with a token
-// that was not used yet, and renews what has ended. It tries again as long as nobody
-// says no. A token that is refused is no failure when there is a certificate.
+// that was not used yet, and renews what has ended. It tries again until the control
+// plane refuses. A token that is refused is no failure when there is a certificate.
 func (e *Enrolment) Ensure(ctx context.Context) error {
 	defer e.api.close()
 	token, err := e.fresh()

@@ -5,9 +5,9 @@
 //	      <── the owner's keys at the origin's MinIO ──
 //
 // An OSCAR asks so by itself, of what it takes for the origin's OSCAR, when it is posted
-// a job of a service that names another MinIO than its own. Nothing else is answered,
-// and nobody without a token that the syncer knows learns that there is anything.
+// a job of a service that names another MinIO than its own. Nothing else is answered.
+// A caller without a token that the syncer knows does not learn that there is anything.
 //
-// Who can connect is not decided here: keep the port to the OSCAR (a NetworkPolicy).
+// A NetworkPolicy must keep the port to the OSCAR: connections are not restricted here.
 // What goes over it is not encrypted, as between the OSCAR and its MinIO.
 package keyserver

@@ -183,7 +183,7 @@ func bearer(h http.Header) (string, bool) {
 	return token, scheme == "Bearer" && token != "" && len(token) <= maxToken
 }
 
-// refuse answers who has no business here. The connection ends with it.
+// refuse answers a request that is not served, and ends its connection.
 func (s *Server) refuse(w http.ResponseWriter, status int) {
 	w.Header().Set("Connection", "close")
 	if !s.refusals.Allow() {

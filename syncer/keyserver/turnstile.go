@@ -5,9 +5,8 @@ import (
 	"sync"
 )
 
-// turnstile is a listener that lets in so many connections at a time, and so many from
-// one address: one that is flooded from there still answers the others. Who is too many
-// is closed at once.
+// turnstile is a listener that limits its connections, in all and from each address, so that a
+// flood from one address does not shut out the others. It closes further connections at once.
 type turnstile struct {
 	net.Listener
 	most, ofOne int

@@ -111,8 +111,7 @@ type Workload struct {
 	version string
 }
 
-// JobMark is what we write on a Job, so that whoever comes after us knows what was
-// done to it. Unknown fields of later versions are lost when it is changed.
+// JobMark is what we write on a Job, so that a later syncer knows what was done to it. Unknown fields of later versions are lost when it is changed.
 type JobMark struct {
 	V int `json:"v"`
 	// UID is that of the Job: a mark that was copied from elsewhere counts for nothing.
@@ -121,7 +120,7 @@ type JobMark struct {
 	// MarkRestored.
 	Job   string    `json:"job,omitempty"`
 	State MarkState `json:"state"`
-	// Suspended says that it is we who suspended it.
+	// Suspended says that the syncer suspended it.
 	Suspended bool `json:"suspended,omitempty"`
 	// Workload is Kueue's, which was active and is to be so again.
 	Workload string `json:"workload,omitempty"`

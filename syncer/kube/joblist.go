@@ -68,7 +68,7 @@ type JobStatus struct {
 
 // Jobs implements JobLister by lists without a resourceVersion: such a list is as new as
 // the call, and its further pages are of the revision of the first. An informer's cache is
-// as new as the last event that it has heard of: it may lack what was just made.
+// as new as the last event that it received: it may lack what was just made.
 func (c *Client) Jobs(ctx context.Context, service string) (map[string]JobStatus, error) {
 	ctx, cancel := context.WithTimeout(ctx, jobListTimeout)
 	defer cancel()
@@ -111,8 +111,8 @@ func (c *Client) Jobs(ctx context.Context, service string) (map[string]JobStatus
 	return all, nil
 }
 
-// definedIn are the namespaces in which a service is defined; as a rule it is one. Whoever
-// writes a service's label on a Job elsewhere has made no Job of the service.
+// definedIn are the namespaces in which a service is defined; as a rule it is one. A Job
+// in another namespace is no Job of the service, also with its label.
 func (c *Client) definedIn(ctx context.Context, service string) ([]string, error) {
 	what := "ConfigMap of service " + service
 	ctx, cancel := c.call(ctx)

@@ -33,7 +33,7 @@ func renewWithin(term time.Duration) time.Duration { return term * 2 / 3 }
 // retryEvery is the pause between tries to get or renew the Lease.
 func retryEvery(term time.Duration) time.Duration { return term / 8 }
 
-// errLeadLost ends the context of whoever led.
+// errLeadLost ends the context of a leader that has lost the Lease.
 var errLeadLost = errors.New("another syncer holds the Lease of this OSCAR")
 
 // Lead implements Interface by a Lease. It is given back when fn has returned, so

@@ -112,7 +112,7 @@ type Bucket struct {
 func (b Bucket) FromService() string { return b.Metadata["from_service"] }
 
 // Tagged says whether OSCAR noted anything about it. A PUT of a service makes buckets
-// without tags, and so does anybody who asks MinIO itself.
+// without tags, and so does a request to MinIO itself.
 func (b Bucket) Tagged() bool { return b.Owner != "" || len(b.Metadata) > 0 }
 
 // Buckets lists all buckets.

@@ -36,8 +36,8 @@ const (
 	OpDeleteVolume Op = "delete volume"
 )
 
-// What an error keeps of an answer's text, and what it prints, in bytes. The
-// difference is for those who must take secrets out before they cut.
+// What an error keeps of an answer's text, and what it prints, in bytes. The text is kept
+// longer because secrets must be removed from it before it is cut.
 const (
 	maxErrorBody = 4096
 	maxErrorText = 500
@@ -111,8 +111,8 @@ func (e *APIError) notSent() bool {
 	return ok && op.Op == "dial"
 }
 
-// Unreachable says in a few words why there was no answer, without addresses. lasting is
-// what does not pass by waiting: nobody listens, or the certificate is not accepted.
+// Unreachable says in a few words why there was no answer, without addresses. lasting says
+// that waiting does not help: nothing listens, or the certificate is not accepted.
 func (e *APIError) Unreachable() (why string, lasting bool) {
 	_, certificate := errors.AsType[*tls.CertificateVerificationError](e.Err)
 	_, alert := errors.AsType[tls.AlertError](e.Err)

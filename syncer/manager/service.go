@@ -90,7 +90,7 @@ func (c *Client) Update(ctx context.Context, name string, body []byte, as Bearer
 }
 
 // Delete deletes a service, its jobs, and every bucket that its input and
-// output name, whoever made them: detach first.
+// output name, also those that it did not make: detach first.
 func (c *Client) Delete(ctx context.Context, name string, timeout time.Duration) error {
 	_, err := c.do(ctx, call{op: OpDelete, subject: name, method: http.MethodDelete,
 		path: []string{"system", "services", name}, timeout: timeout})

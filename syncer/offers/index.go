@@ -9,18 +9,18 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/kube"
 )
 
-// index finds the offer of a Job without a look at all others: a compare looks at
-// every Job. What it answers is of one revision, that of the view that it gives with it.
+// index finds the offer of a Job without reading all offers, since a full comparison looks at
+// every Job. Its answers are of the revision of the view that it returns with them.
 // It is safe for concurrent use.
 type index struct {
 	feed *store.Feed
 
 	mu sync.Mutex
-	// locations has every offer, by what it is offered as: the Job that it is of, or nil when
-	// it cannot be read.
+	// locations has the Job of each offer, by the id of the offer; nil when the offer cannot
+	// be read.
 	locations map[string]*kube.JobKey
-	// ids are, for a Job, what it is offered as, in order. It is one, unless a user has
-	// made a Job of the name anew.
+	// ids are the ids that a Job is offered as, sorted: one, unless a user has made another Job
+	// of the same name.
 	ids map[kube.JobKey][]string
 }
 

@@ -27,8 +27,8 @@ type offeredJob struct {
 	until time.Time
 }
 
-// recall is what is remembered of a Job. It is nil when the Job cannot be
-// offered, and is not.
+// recall makes an offeredJob from the mirror alone. It is nil when the Job neither is offered
+// nor can be.
 func (o *Offers) recall(key kube.JobKey) (*offeredJob, error) {
 	job := o.seen.job(key)
 	view, id, standing := o.index.at(key)
@@ -41,7 +41,7 @@ func (o *Offers) recall(key kube.JobKey) (*offeredJob, error) {
 			return nil, nil //nolint:nilnil // as above
 		}
 	}
-	v := &offeredJob{key: key, id: id, situation: situation{job: job, space: standing < maxOffers}}
+	v := &offeredJob{key: key, id: id, situation: situation{job: job, another: standing < maxOffers}}
 	return v, o.fill(v, view.KV)
 }
 
@@ -84,7 +84,7 @@ func (o *Offers) examine(ctx context.Context, key kube.JobKey, id string) (*offe
 	if !o.session.Holds(read.KV(o.session.Lease.Key())) {
 		return nil, fmt.Errorf("job %q: %w", id, store.ErrSessionLost)
 	}
-	v.job, v.fresh, v.space = job, true, standing < maxOffers
+	v.job, v.fresh, v.another = job, true, standing < maxOffers
 	if err := o.fill(v, read.KV); err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/kube"
 )
 
-// A Job that waits for room is offered to the federation, held when the control plane
+// A Job that waits for capacity is offered to the federation, held when the control plane
 // says that another cluster may take it, and then deleted or given back as it answers:
 //
 //	           waiting --freeze--> mark, hold --> frozen --release--> delete --> released
@@ -108,7 +108,7 @@ func (s situation) free() decision {
 	waits, why, again := s.waits()
 	if o == nil {
 		switch {
-		case s.answered || !waits || !s.space:
+		case s.answered || !waits || !s.another:
 			if again > 0 {
 				return lookAfter(again)
 			}
@@ -193,16 +193,16 @@ func (s situation) freeze() (decision, bool) {
 	case w == nil, j.Mark.Suspended && w.Admitted:
 		// One that had its place keeps it: Kueue takes it from no Job that has left.
 	case w.Admitted && !s.promised():
-		return s.giveBack(false), false // Kueue has room for it after all
+		return s.giveBack(false), false // Kueue has capacity for it after all
 	case w.Active:
 		return do(stepDeactivate), false
 	}
 	return decision{}, true
 }
 
-// stray is about a pod of a suspended Job that is not held. Nothing makes one of a Job
-// whose pods were all held when it was suspended, unless another client takes away a pod
-// with its finalizers: what became of it is not known.
+// stray is about a pod of a suspended Job that is not held. All pods were held when the Job was
+// suspended, so there is one only when another client removed a pod with its finalizers: then it
+// is not known what became of that pod.
 func (s situation) stray() (decision, bool) {
 	for _, p := range activePods(s.job) {
 		switch {

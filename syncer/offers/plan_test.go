@@ -53,7 +53,7 @@ func TestWhichJobsAreOffered(t *testing.T) {
 		}), want: stepTell},
 		"a glance is not enough":              {job: waitingJob(), change: func(s *situation) { s.fresh = false }, want: stepRead},
 		"the cluster is paused":               {job: waitingJob(), change: func(s *situation) { s.stopped = true }, want: stepRest},
-		"there is no room":                    {job: waitingJob(), change: func(s *situation) { s.space = false }, want: stepRest},
+		"there is no room":                    {job: waitingJob(), change: func(s *situation) { s.another = false }, want: stepRest},
 		"its service is not ours":             {job: waitingJob(), change: func(s *situation) { s.barred = "foreign" }, want: stepRest},
 		"it was refused":                      {job: waitingJob(), change: func(s *situation) { s.refused = "policy" }, want: stepRest},
 		"not for long yet":                    {job: waitingJob(), change: func(s *situation) { s.threshold = 90 * time.Second }, want: stepLook, after: 30 * time.Second},
@@ -88,7 +88,7 @@ func TestWhichJobsAreOffered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := situation{now: offerTime, job: c.job, fresh: true, space: true, threshold: 30 * time.Second}
+			s := situation{now: offerTime, job: c.job, fresh: true, another: true, threshold: 30 * time.Second}
 			if c.change != nil {
 				c.change(&s)
 			}
@@ -159,7 +159,7 @@ func (m *jobModel) look() {
 	if m.pending != nil {
 		return
 	}
-	s := situation{now: m.now, offer: m.offer, answered: m.answer != "", answer: m.answer, job: copyJob(m.job), fresh: true, space: true, threshold: time.Second}
+	s := situation{now: m.now, offer: m.offer, answered: m.answer != "", answer: m.answer, job: copyJob(m.job), fresh: true, another: true, threshold: time.Second}
 	if m.off {
 		s.barred, s.refused = offersAreOff, offersAreOff
 	}

@@ -22,10 +22,10 @@ type situation struct {
 	job *kube.Job
 	// fresh says that all of it was just read. Only then is anything done.
 	fresh bool
-	// barred says why Jobs of its service are not offered; empty when they are. room
-	// says that there may be another offer.
-	barred string
-	space  bool
+	// barred says why Jobs of its service are not offered; empty when they are. another
+	// says that one more offer is allowed.
+	barred  string
+	another bool
 	// threshold is how long a Job may wait.
 	threshold time.Duration
 	// refused is what Kubernetes said to an attempt to hold the Job; empty when it
@@ -133,7 +133,7 @@ func (s situation) waits() (waits bool, why string, again time.Duration) {
 	return true, why, 0
 }
 
-// since is when the Job began to wait for room; false when it does not.
+// since is when the Job began to wait for capacity; false when it does not.
 func (s situation) since() (since time.Time, why string, ok bool) {
 	j := s.job
 	active := activePods(j)

@@ -48,7 +48,7 @@ type Client struct {
 	strict, lax, api, strictLive, laxLive *http.Client
 }
 
-// New checks cfg. It asks nobody.
+// New checks cfg. It sends nothing.
 func New(cfg Config) (*Client, error) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 7 * time.Second
@@ -229,7 +229,7 @@ func private(address string) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// shown is an endpoint without what nobody is to read.
+// shown is an endpoint without its secrets, as messages show it.
 func shown(endpoint string) string {
 	u, err := url.Parse(endpoint)
 	if err != nil {

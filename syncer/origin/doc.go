@@ -3,9 +3,9 @@
 // MinIO answers from here.
 //
 // The keys come from the other OSCAR's GET /system/config, which answers a user with
-// his own. It is asked with an access token of that user, and with nobody else's
-// credentials: an administrator would be answered MinIO's root keys. Where it cannot be
-// asked directly, the control plane is, which asks it through that cluster's syncer.
+// his own. The request carries only an access token of that user: an administrator would
+// get MinIO's root keys. Where the other OSCAR cannot be reached directly, the control plane
+// asks it through that cluster's syncer.
 //
 // An answer is taken for what it claims only when the access key is the owner's subject
 // and the MinIO is the one that was asked about: an address may lead elsewhere from

@@ -96,9 +96,8 @@ func (t *Tokens) delivered(d *record.Desired, now time.Time) (AccessToken, error
 }
 
 // expiry is when a token ends by our clock, and the time that the end in its envelope is
-// held against. What came while this session lives is counted from when it was first
-// seen: its end is by the clock of another. Of what was there before nobody knows how
-// old it is, so its end itself is believed.
+// compared with. A token that came in this session is counted from when it was first seen, since
+// its end is by another clock. The age of an older token is not known, so its end is believed.
 func (t *Tokens) expiry(key string, revision int64, end time.Time, life int64, now time.Time) (expires, heldAgainst time.Time) {
 	if life <= 0 || revision < t.session.Lease.CreateRevision() {
 		return end, now

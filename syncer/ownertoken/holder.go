@@ -221,8 +221,8 @@ func (t *Tokens) reportWaiting(ctx context.Context, h *heldToken, err error) err
 	return t.reportHolding(ctx, h, record.Holding{State: record.HoldWaiting, Message: err.Error() + "; it is tried again"})
 }
 
-// answer gives an access token to those who ask for one: members by the control
-// plane, and this cluster itself.
+// answer gives an access token to the members that ask for one through the control plane, and
+// to this cluster itself.
 func (t *Tokens) answer(ctx context.Context, view *store.MirrorView, h *heldToken) error {
 	asks := t.unanswered(view, h.federation)
 	local := t.needs.wanted(h.federation)
@@ -288,8 +288,8 @@ func (t *Tokens) unanswered(view *store.MirrorView, federation string) []asking 
 }
 
 // grant seals an access token to each of some members. The envelope is for the member
-// that the ask's own key names: what is sealed to another recipient by mistake still
-// opens as nobody else's.
+// that the ask's own key names: when it is sealed to another recipient by mistake, it cannot
+// be opened as that recipient's grant.
 func (t *Tokens) grant(ctx context.Context, h *heldToken, some []asking, access token.Access) error {
 	grants := make([]record.Grant, len(some))
 	expires := record.At(access.Expires)

@@ -20,9 +20,9 @@ type Tokens struct {
 	session *session.Session
 	keeper  *token.Keeper
 	// source is asked when no token that is good was delivered; nil for the holder of
-	// the refresh token, whose answer is waited for as long as patience.
-	source   Source
-	patience time.Duration
+	// the refresh token. Its answer may take holderTimeout.
+	source        Source
+	holderTimeout time.Duration
 	// queue has the federations whose tokens are to be reconciled, and needs those that
 	// lack one here.
 	queue *worker.Worker[string]
@@ -35,8 +35,8 @@ type Tokens struct {
 }
 
 // New starts nothing.
-func New(now *session.Session, process *Process, source Source, patience time.Duration, onNews func(*store.MirrorView, string)) *Tokens {
-	t := &Tokens{session: now, keeper: process.keeper, source: source, patience: patience, needs: newNeeds(now.Now), news: &bell{}, onNews: onNews}
+func New(now *session.Session, process *Process, source Source, holderTimeout time.Duration, onNews func(*store.MirrorView, string)) *Tokens {
+	t := &Tokens{session: now, keeper: process.keeper, source: source, holderTimeout: holderTimeout, needs: newNeeds(now.Now), news: &bell{}, onNews: onNews}
 	t.queue = worker.New(worker.Config[string]{
 		Handle: t.reconcile, Goroutines: workers, MinBackoff: 100 * time.Millisecond, MaxBackoff: 30 * time.Second,
 		Stale: []error{session.ErrStale},
@@ -90,7 +90,7 @@ func (t *Tokens) await(ctx context.Context, d *record.Desired) (AccessToken, err
 	}
 }
 
-// bell wakes all who wait for the same event.
+// bell wakes every goroutine that waits for the same event.
 type bell struct {
 	mu sync.Mutex
 	ch chan struct{}

@@ -102,7 +102,7 @@ func (n *needs) answer(federation string, have need) bool {
 	return true
 }
 
-// forget drops the needs that nobody has had since a time.
+// forget drops the needs that no service has had since a time.
 func (n *needs) forget(before time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -125,7 +125,7 @@ func (t *Tokens) fromHolder(d *record.Desired, delivered error) (AccessToken, er
 		return AccessToken{}, delivered
 	case have.reason != "":
 		return AccessToken{}, &NoTokenError{Reason: have.reason, Message: have.message}
-	case now.Sub(since) < t.patience:
+	case now.Sub(since) < t.holderTimeout:
 		return AccessToken{}, &NoTokenError{Reason: record.ReasonNeedsUserToken, Message: "the holder is asked", Pending: true}
 	}
 	return AccessToken{}, delivered

@@ -105,7 +105,7 @@ type Site interface {
 	// Ours says, with a nil error, that a life of a service stands here as ours. The error
 	// is ErrNotOurs, or says why it cannot be told now.
 	Ours(ctx context.Context, service, uid string) error
-	// Invokes says whether a token is that of a life of a service. It asks nobody.
+	// Invokes says whether a token is that of a life of a service. It sends no request.
 	Invokes(service, uid, token string) bool
 	// Send passes a request on to the local OSCAR. The answer's body is streamed. The error is
 	// ErrNotSent when OSCAR has got nothing of it.

@@ -2,9 +2,9 @@
 // what may be asked on them.
 //
 // The syncer dials out: one HTTPS connection to each instance, which it upgrades, and on
-// which from then on it answers requests (HTTP/2, parts exchanged). How many instances
-// there are behind one address nobody says; it asks again now and then, and keeps a stream
-// to each one that answers.
+// which from then on it answers requests (HTTP/2, parts exchanged). It does
+// not know how many instances are behind one address; it asks again now and then, and keeps
+// a stream to each one that answers.
 //
 // What is not on the list is refused here, whatever the control plane asks for: the
 // streams lead to some requests about services that stand here as the federation's, to

@@ -269,7 +269,7 @@ func isTooLarge(err error) bool {
 }
 
 // invocationHeader says what of a request an invoked function sees: what its body is, what
-// is wanted, and CloudEvents in binary form. Nobody's credentials are among it.
+// is wanted, and CloudEvents in binary form. It never sees credentials.
 func invocationHeader(name string) bool {
 	switch name {
 	case "Content-Type", "Content-Encoding", "Content-Language", "Accept", "Accept-Encoding", "Accept-Language":

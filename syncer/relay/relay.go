@@ -24,7 +24,7 @@ type Relay struct {
 	requests *prometheus.CounterVec
 }
 
-// New checks cfg. It dials nobody.
+// New checks cfg. It dials nothing.
 func New(cfg Config) (*Relay, error) {
 	cfg = cfg.withDefaults()
 	base, err := cfg.base()
@@ -95,8 +95,8 @@ func (r *Relay) Run(ctx context.Context, site Site) {
 			looking.Reset()
 			told = ""
 			r.begin(ctx, l, instance, conn, door)
-			// Perhaps there is another instance; it is not asked in the same moment as
-			// those who come with us ask.
+			// Perhaps there is another instance. Other syncers look for it, too: not all at the
+			// same moment.
 			pause = time.Duration(rand.Float64() * float64(r.cfg.FirstPause)) //nolint:gosec // it spreads load
 		case errors.Is(err, errConnected):
 			failing.Reset()

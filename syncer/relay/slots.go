@@ -21,7 +21,8 @@ func take(slots *share.Slots, r *http.Request) (give func(), no *refusal) {
 	return give, nil
 }
 
-// accountOf is who asks. A control plane that does not say yet shares by services.
+// accountOf is the account of the caller. An older control plane does not send it: then slots
+// are shared by service.
 func accountOf(r *http.Request) string {
 	if account := r.Header.Get(v1.RelayAccountHeader); account != "" {
 		return account

@@ -67,7 +67,7 @@ func (h *handler) userKeys(w http.ResponseWriter, r *http.Request) {
 	h.counted(what, "passed")
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(body) // who has gone asks again
+	_, _ = w.Write(body) // a caller that has gone asks again
 }
 
 // keysIn is what of OSCAR's answer is passed on: where MinIO is, and the keys of a user.

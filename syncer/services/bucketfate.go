@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// countPatience bounds the counting for one acknowledgement: telling what stays
+	// countTimeout bounds the counting for one acknowledgement: telling what stays
 	// is a courtesy, and holds nothing up.
-	countPatience = 10 * time.Second
+	countTimeout = 10 * time.Second
 	// countMost is where counting one bucket ends; OSCAR gives 70 objects at a time.
 	countMost = 10_000
 	// maxFates bounds how many buckets one report tells of.
@@ -76,7 +76,7 @@ func (s *Services) fates(ctx context.Context, v *observation) []record.BucketFat
 			s.session.Log.Warn("which buckets are used is not known", "service", v.name, "error", err)
 		}
 	}
-	counting, cancel := context.WithTimeout(ctx, countPatience)
+	counting, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
 	var out []record.BucketFate
 	for _, name := range names[:min(len(names), maxFates)] {

@@ -63,7 +63,7 @@ func planVote(s situation) decision {
 
 func planApply(s situation) decision {
 	switch s.local.whose {
-	case nobody:
+	case noService:
 		return planAbsent(s)
 	case ours:
 		return planPresent(s)

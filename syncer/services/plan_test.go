@@ -207,7 +207,7 @@ func TestPlanNeverHarms(t *testing.T) {
 			t.Fatal("a running job is killed")
 		case d.act == dropBuckets && s.desired.Data != "delete":
 			t.Fatal("buckets are deleted without an order")
-		case d.act == create && (s.local.whose != nobody || s.unanswered() > 0):
+		case d.act == create && (s.local.whose != noService || s.unanswered() > 0):
 			t.Fatal("a POST for a name that is taken or in doubt")
 		case d.act == acknowledge && !s.fresh:
 			t.Fatal("a tombstone is acknowledged on a list alone")

@@ -10,7 +10,7 @@ func planRemoval(s situation) decision {
 		return decision{act: rest}
 	}
 	switch s.local.whose {
-	case nobody:
+	case noService:
 		return planGone(s, "")
 	case otherLife:
 		return held(record.ReasonAheadOfDesired, "the service belongs to another life of this replica than the one to delete; it is not changed")

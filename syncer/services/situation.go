@@ -11,8 +11,8 @@ import (
 type whose int
 
 const (
-	// nobody: there is no such service.
-	nobody whose = iota
+	// noService: there is no such service.
+	noService whose = iota
 	// ours: it carries the token of the desired life.
 	ours
 	// otherLife: it carries our marks with another uid.

@@ -68,5 +68,5 @@ func (v *observation) needsOwner() (bool, error) {
 	case d.Intent == record.IntentApply && v.local.whose == ours && v.def != nil:
 		return v.def.AddsUsers(v.service)
 	}
-	return d.Intent != record.IntentApply || v.local.whose == nobody, nil
+	return d.Intent != record.IntentApply || v.local.whose == noService, nil
 }

@@ -5,10 +5,10 @@
 // An issuer may rotate: with each access token it gives a new refresh token, and takes
 // a second use of the old one for theft, upon which it revokes the whole family. So
 //
-//   - there is one exchange of a token at a time, and its access token serves all who
-//     ask until it is nearly over;
+//   - there is one exchange of a token at a time, and its access token serves all
+//     requests until it is nearly over;
 //   - that an exchange begins is written to where the token rests, and what it brought
-//     is stored there before the access token is given to anybody. Both are
+//     is stored there before the access token is used. Both are
 //     compare-and-swap: of two holders, say of an old pod and its successor, one
 //     finds the other's mark, and neither uses a token that the other has used;
 //   - what the issuer refuses for good is lost and never tried again.

@@ -35,8 +35,8 @@ type Revocation struct {
 }
 
 // Revoke is Forget after the token was revoked at its issuer, if that can be done. note
-// is called between the two: once the token is deleted nobody can learn any more what
-// came of its revocation, so that it is not deleted before note has succeeded. When
+// is called between the two: once the token is deleted, the outcome of its revocation cannot
+// be learned any more, so it is not deleted before note has succeeded. When
 // there is no token the error is ErrNone: one that was revoked and noted earlier may
 // be gone since.
 func (k *Keeper) Revoke(ctx context.Context, of Of, serial int64, note func(context.Context, Revocation) error) (Revocation, error) {

@@ -61,7 +61,7 @@ func CheckIssuer(issuer string) error {
 	return nil
 }
 
-// private says whether nobody can listen on the way.
+// private says whether a request to u can be read on its way.
 func private(u *url.URL) bool {
 	ip := net.ParseIP(u.Hostname())
 	local := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
@@ -85,7 +85,7 @@ type endpoints struct {
 	until             time.Time
 }
 
-// NewIssuers makes one. It asks nobody. transport may be nil; now is the clock.
+// NewIssuers makes one. It sends nothing. transport may be nil; now is the clock.
 func NewIssuers(list []Issuer, transport http.RoundTripper, now func() time.Time) (*Issuers, error) {
 	var problems []error
 	for i, one := range list {
@@ -174,7 +174,7 @@ func (Access) String() string { return "an access token" }
 func (Access) GoString() string { return "an access token" }
 
 // Exchange uses a refresh token once. Its errors: *ConfigError, *RefusedError, or one
-// that may pass, after which nobody knows whether the token was used.
+// that may pass, after which it is not known whether the token was used.
 func (s *Issuers) Exchange(ctx context.Context, k *Kept) (Access, error) {
 	iss, err := s.of(k)
 	if err != nil {

@@ -151,7 +151,7 @@ func (k *Keeper) of(of Of) *holding {
 }
 
 // begin starts fn for a federation unless something is under way there, and gives
-// what to wait for. It needs mu. What fn does belongs to nobody who waits for it.
+// what to wait for. It needs mu. fn goes on when the callers that wait for it give up.
 func (k *Keeper) begin(ctx context.Context, h *holding, fn func(context.Context)) (<-chan struct{}, error) {
 	select {
 	case <-k.closing:
@@ -177,8 +177,8 @@ func (k *Keeper) begin(ctx context.Context, h *holding, fn func(context.Context)
 	return busy, nil
 }
 
-// alone runs fn when nothing else is under way for a federation. Whoever does not
-// wait for its end gets nothing of what it answers.
+// alone runs fn when nothing else is under way for a federation. A caller that does not
+// wait for the end of fn gets no answer of it.
 func alone[T any](ctx context.Context, k *Keeper, of Of, fn func(ctx context.Context) (T, error)) (T, error) {
 	var nothing T
 	for {
@@ -208,8 +208,8 @@ func alone[T any](ctx context.Context, k *Keeper, of Of, fn func(ctx context.Con
 }
 
 // Access gives an access token of a federation's owner for the refresh token of a
-// serial, or of a later one. All who ask share one exchange. Its errors: *LostError,
-// or one that may pass; those who ask again at once get the same one without a try.
+// serial, or of a later one. Concurrent callers share one exchange. Its errors: *LostError,
+// or one that may pass; a caller that asks again at once gets the same error without a try.
 func (k *Keeper) Access(ctx context.Context, of Of, serial int64) (Access, error) {
 	for {
 		k.mu.Lock()
@@ -301,7 +301,7 @@ func (k *Keeper) delete(ctx context.Context, of Of, version int64) error {
 	return k.cfg.Vault.Delete(ctx, of.Owner, of.Federation, version)
 }
 
-// renew makes one exchange and keeps its outcome for those who ask.
+// renew makes one exchange and keeps its outcome for the callers of Access.
 func (k *Keeper) renew(ctx context.Context, of Of, serial int64) {
 	access, used, err := k.exchange(ctx, of)
 	k.mu.Lock()

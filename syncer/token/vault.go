@@ -15,8 +15,8 @@ var (
 	// ErrChanged says that another version is kept than the one that was to be
 	// replaced: read it again, and use nothing of what was read before.
 	ErrChanged = errors.New("the kept refresh token was changed meanwhile")
-	// ErrNoVault says that there is no place to keep tokens: one that rests in a file
-	// of a pod would be for everybody to take who gets into it.
+	// ErrNoVault says that there is no place to keep tokens: everybody with access to a pod
+	// could take one from its files.
 	ErrNoVault = errors.New("this syncer has no place to keep refresh tokens: it needs Kubernetes")
 )
 
@@ -34,7 +34,7 @@ type Kept struct {
 	// RenewedAt is when the issuer gave this one in place of another; zero for the
 	// one that the owner gave.
 	RenewedAt time.Time
-	// BegunBy and BegunAt say who began an exchange whose outcome is not stored.
+	// BegunBy and BegunAt name the process that began an exchange whose outcome is not stored.
 	BegunBy string
 	BegunAt time.Time
 }

@@ -17,7 +17,7 @@ import (
 const memoryDisk = "/dev/shm"
 
 // watchContextDone is etcd's channel of a context that never ends. It is made when the program
-// starts, outside of every bubble: who waits for it keeps a bubble's time from going on. A nil
+// starts, outside of every bubble: a goroutine that waits for it keeps a bubble's time from going on. A nil
 // channel says the same to package context, and nothing waits for it.
 //
 //go:linkname watchContextDone go.etcd.io/etcd/client/v3.valCtxCh
