@@ -12,12 +12,13 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 )
 
 const (
 	sessionKey = "/t/c/session"
-	// ttl is short, for tests that see it pass, and long enough for a machine that
-	// stands still for a moment.
+	// ttl is short, for tests in real time, and long enough for a machine that stands still for a
+	// moment.
 	ttl = 3 * time.Second
 )
 
@@ -189,75 +190,75 @@ func TestOpenSessionFindsOutAnUnknownOutcome(t *testing.T) {
 }
 
 func TestSessionIsRenewed(t *testing.T) {
-	t.Parallel()
-	s, faults := open(t, store.Config{})
-	x := openSession(t, s, "first")
-	until(t, func() bool { return faults.Streams(keepAlive) >= 4 }) // longer than its TTL
-	if err := report(t, s, x, 1); err != nil || !x.Alive() {
-		t.Errorf("alive %v, error %v", x.Alive(), err)
-	}
+	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
+		s, faults := openOn(t, n, "test", store.Config{})
+		x := openSession(t, s, "first")
+		until(t, func() bool { return faults.Streams(keepAlive) >= 4 }) // longer than its TTL
+		if err := report(t, s, x, 1); err != nil || !x.Alive() {
+			t.Errorf("alive %v, error %v", x.Alive(), err)
+		}
+	})
 }
 
 // Another client ended the lease: the session learns it by the next renewal.
 func TestSessionIsLostWithItsLease(t *testing.T) {
-	t.Parallel()
-	server := storetest.Etcd(t)
-	s, _ := open(t, store.Config{Endpoints: []string{server}})
-	x := openSession(t, s, "first")
-	_, kv := get[string](t, s, sessionKey)
-	if _, err := rawClient(t, server).Revoke(t.Context(), clientv3.LeaseID(kv.Lease)); err != nil {
-		t.Fatal(err)
-	}
-	await(t, x.Done())
-	if x.Alive() {
-		t.Error("alive without its lease")
-	}
-	if err := report(t, s, x, 1); !errors.Is(err, store.ErrSessionLost) {
-		t.Error(err)
-	}
-	_, err := s.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
-		tx.Put("/t/c/before", 1)
-		tx.PutLeased("/t/c/other", 1, x)
-		return nil
-	}})
-	if !errors.Is(err, store.ErrSessionLost) || errors.Is(err, store.ErrUnknownOutcome) {
-		t.Errorf("a put with a lost lease: %v", err)
-	}
-	// The error says that nothing was applied, so nothing may have been.
-	if kvs, _, err := s.List(t.Context(), "/t/c/"); err != nil || len(kvs) > 0 {
-		t.Errorf("applied: %v, error %v", kvs, err)
-	}
-	if err := x.Close(t.Context()); err != nil {
-		t.Errorf("closing a lost session: %v", err)
-	}
+	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
+		s, _ := openOn(t, n, "test", store.Config{})
+		x := openSession(t, s, "first")
+		_, kv := get[string](t, s, sessionKey)
+		if _, err := rawOn(t, n).Revoke(t.Context(), clientv3.LeaseID(kv.Lease)); err != nil {
+			t.Fatal(err)
+		}
+		await(t, x.Done())
+		if x.Alive() {
+			t.Error("alive without its lease")
+		}
+		if err := report(t, s, x, 1); !errors.Is(err, store.ErrSessionLost) {
+			t.Error(err)
+		}
+		_, err := s.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+			tx.Put("/t/c/before", 1)
+			tx.PutLeased("/t/c/other", 1, x)
+			return nil
+		}})
+		if !errors.Is(err, store.ErrSessionLost) || errors.Is(err, store.ErrUnknownOutcome) {
+			t.Errorf("a put with a lost lease: %v", err)
+		}
+		// The error says that nothing was applied, so nothing may have been.
+		if kvs, _, err := s.List(t.Context(), "/t/c/"); err != nil || len(kvs) > 0 {
+			t.Errorf("applied: %v, error %v", kvs, err)
+		}
+		if err := x.Close(t.Context()); err != nil {
+			t.Errorf("closing a lost session: %v", err)
+		}
+	})
 }
 
 // etcd cannot be reached any more: the session stops acting before its key is
 // gone, and another may then open it.
 func TestSessionIsLostWithItsConnection(t *testing.T) {
-	t.Parallel()
-	server := storetest.Etcd(t)
-	proxy := storetest.NewProxy(t, server)
-	s, _ := open(t, store.Config{Endpoints: []string{proxy.Endpoint()}, RequestTimeout: 300 * time.Millisecond, Deadline: time.Second})
-	direct, _ := open(t, store.Config{Endpoints: []string{server}})
-	x := openSession(t, s, "first")
-	proxy.Freeze()
-	until(t, func() bool { return !x.Alive() })
-	if _, err := direct.Get(t.Context(), sessionKey); err != nil {
-		t.Errorf("the key was gone while its session believed itself alive: %v", err)
-	}
-	second := openSession(t, direct, "second") // waits for the lease to end
-	await(t, x.Done())
-	if err := report(t, direct, second, 1); err != nil {
-		t.Error(err)
-	}
-	if err := x.Close(t.Context()); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("closing without etcd: %v", err)
-	}
-	proxy.Thaw()
-	if err := report(t, s, x, 2); !errors.Is(err, store.ErrSessionLost) {
-		t.Errorf("the first session wrote after the second had opened: %v", err)
-	}
+	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
+		s, _ := openOn(t, n, "test", store.Config{RequestTimeout: 300 * time.Millisecond, Deadline: time.Second})
+		direct, _ := openOn(t, n, "direct", store.Config{})
+		x := openSession(t, s, "first")
+		heal := n.Cut("test", "etcd")
+		until(t, func() bool { return !x.Alive() })
+		if _, err := direct.Get(t.Context(), sessionKey); err != nil {
+			t.Errorf("the key was gone while its session believed itself alive: %v", err)
+		}
+		second := openSession(t, direct, "second") // waits for the lease to end
+		await(t, x.Done())
+		if err := report(t, direct, second, 1); err != nil {
+			t.Error(err)
+		}
+		if err := x.Close(t.Context()); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("closing without etcd: %v", err)
+		}
+		heal()
+		if err := report(t, s, x, 2); !errors.Is(err, store.ErrSessionLost) {
+			t.Errorf("the first session wrote after the second had opened: %v", err)
+		}
+	})
 }
 
 func TestLeasedKeysEndWithTheSession(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 )
 
 const (
@@ -157,38 +158,39 @@ func TestSpaceIsShortBeforeEtcdIsFull(t *testing.T) {
 // A full etcd is compacted, defragmented and disarmed without anybody's help, and
 // a session that lived when it filled lives on.
 func TestFullEtcdRecovers(t *testing.T) {
-	server := storetest.Start(t, embedded.Config{Quota: quota})
-	s, faults := open(t, store.Config{Endpoints: []string{server.Endpoint()}})
-	// Its TTL is longer than a member takes to write its file anew on a busy machine.
-	x, err := s.OpenSession(t.Context(), store.SessionConfig{Key: "/t/session", Record: 1, TTL: 9 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, steps := watchSpace(t, s, store.SpaceConfig{Retention: brief})
-	mirror := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}, Interval: 200 * time.Millisecond})
-	fillUntilSeen(t, s, w)
-	renewed := faults.Streams(keepAlive)
-	until(t, func() bool { return faults.Streams(keepAlive) > renewed+1 })
-	if _, err := s.Get(t.Context(), "/t/session"); err != nil {
-		t.Errorf("a read: %v", err)
-	}
-	empty(t, s, "/foreign/")
-	until(t, func() bool { return w.Space().Level == store.SpaceOK })
-	for _, step := range []string{"compact done", "defragment done", "disarm done"} {
-		if steps.count(step) == 0 {
-			t.Errorf("no %s: %v", step, steps.steps)
+	inVirtualTime(t, embedded.Config{Quota: quota}, func(t *testing.T, n *virtual.Network) {
+		s, faults := openOn(t, n, "test", store.Config{})
+		// Its TTL is longer than a member takes to write its file anew on a busy machine.
+		x, err := s.OpenSession(t.Context(), store.SessionConfig{Key: "/t/session", Record: 1, TTL: 9 * time.Second})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	wait(t, mirror, put(t, s, "/t/after", 1))
-	if content(mirror)["/t/after"] != "1" || content(mirror)["/t/session"] != "1" {
-		t.Errorf("the mirror has %v", content(mirror))
-	}
-	if !x.Alive() {
-		t.Error("the session did not outlive it")
-	}
-	if err := x.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+		w, steps := watchSpace(t, s, store.SpaceConfig{Retention: brief})
+		mirror := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}, Interval: 200 * time.Millisecond})
+		fillUntilSeen(t, s, w)
+		renewed := faults.Streams(keepAlive)
+		until(t, func() bool { return faults.Streams(keepAlive) > renewed+1 })
+		if _, err := s.Get(t.Context(), "/t/session"); err != nil {
+			t.Errorf("a read: %v", err)
+		}
+		empty(t, s, "/foreign/")
+		until(t, func() bool { return w.Space().Level == store.SpaceOK })
+		for _, step := range []string{"compact done", "defragment done", "disarm done"} {
+			if steps.count(step) == 0 {
+				t.Errorf("no %s: %v", step, steps.steps)
+			}
+		}
+		wait(t, mirror, put(t, s, "/t/after", 1))
+		if content(mirror)["/t/after"] != "1" || content(mirror)["/t/session"] != "1" {
+			t.Errorf("the mirror has %v", content(mirror))
+		}
+		if !x.Alive() {
+			t.Error("the session did not outlive it")
+		}
+		if err := x.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // A raised quota needs no history to go: the alarm is all that is left.

@@ -3,10 +3,11 @@ package store_test
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 )
 
 func TestUpdateFindsOutAnUnknownOutcome(t *testing.T) {
@@ -140,26 +141,24 @@ func TestUpdateIsNotDoneByAnOldMarker(t *testing.T) {
 }
 
 func TestUpdateSaysWhenTheOutcomeIsUnknown(t *testing.T) {
-	t.Parallel()
-	server := storetest.Etcd(t)
-	proxy := storetest.NewProxy(t, server)
-	s, faults := open(t, store.Config{
-		Endpoints: []string{proxy.Endpoint()}, RequestTimeout: 100 * time.Millisecond, Deadline: time.Second,
+	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
+		s, faults := openOn(t, n, "test", store.Config{})
+		var heal func()
+		faults.BeforeWrite(func() { heal = n.Cut("test", "etcd") })
+		_, err := s.Update(t.Context(), increment("/t/n", "/t/request", "r1", nil))
+		if !errors.Is(err, store.ErrUnknownOutcome) {
+			t.Errorf("an unanswered write: %v", err)
+		}
+		_, err = s.Update(t.Context(), increment("/t/n", "/t/request", "r2", nil))
+		if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) {
+			t.Errorf("a write that was never sent: %v", err)
+		}
+		heal()
+		// The same request again gives the same outcome, whatever became of the first.
+		if _, err := s.Update(t.Context(), increment("/t/n", "/t/request", "r3", nil)); err != nil {
+			t.Error(err)
+		}
 	})
-	faults.BeforeWrite(proxy.Freeze)
-	_, err := s.Update(t.Context(), increment("/t/n", "/t/request", "r1", nil))
-	if !errors.Is(err, store.ErrUnknownOutcome) {
-		t.Errorf("an unanswered write: %v", err)
-	}
-	_, err = s.Update(t.Context(), increment("/t/n", "/t/request", "r2", nil))
-	if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) {
-		t.Errorf("a write that was never sent: %v", err)
-	}
-	proxy.Thaw()
-	// The same request again gives the same outcome, whatever became of the first.
-	if _, err := s.Update(t.Context(), increment("/t/n", "/t/request", "r3", nil)); err != nil {
-		t.Error(err)
-	}
 }
 
 // A doubt ends when a later view shows that the lost try can never be applied.

@@ -8,32 +8,46 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/oscarfed/oscarfed/internal/handshake"
+	"github.com/oscarfed/oscarfed/test/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func serve(t *testing.T, limits handshake.Limits, secure bool) *httptest.Server {
+// inVirtualTime runs a test in a bubble, with a network in memory.
+func inVirtualTime(t *testing.T, name string, test func(*testing.T, *wire.Network)) {
 	t.Helper()
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "yes") }))
-	server.EnableHTTP2 = secure
+	t.Run(name, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { test(t, wire.ForTest(t)) })
+	})
+}
+
+// serve serves on the host "server" of a network in memory. Its client is on the host "client".
+func serve(t *testing.T, n *wire.Network, limits handshake.Limits, secure bool) *httptest.Server {
+	t.Helper()
+	server := &httptest.Server{
+		EnableHTTP2: secure, Listener: n.Host("server").MustListen(t),
+		Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "yes") })},
+	}
 	server.Listener = handshake.New(limits, slog.New(slog.DiscardHandler)).HTTP(server.Config, server.Listener)
 	if secure {
 		server.StartTLS()
 	} else {
 		server.Start()
 	}
+	server.Client().Transport.(*http.Transport).DialContext = n.Host("client").DialContext
 	t.Cleanup(server.Close)
 	return server
 }
 
-func dial(t *testing.T, server *httptest.Server) net.Conn {
+func dial(t *testing.T, n *wire.Network, server *httptest.Server) net.Conn {
 	t.Helper()
-	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	conn, err := n.Host("client").DialContext(t.Context(), "tcp", server.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,14 +83,14 @@ func get(t *testing.T, client *http.Client, url string) error {
 // more than may wait is closed at once.
 func TestASilentConnectionIsClosedAndSoIsOneTooMany(t *testing.T) {
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
-		t.Run(name, func(t *testing.T) {
-			full := serve(t, handshake.Limits{PerAddress: 2, Timeout: time.Hour}, secure)
+		inVirtualTime(t, name, func(t *testing.T, n *wire.Network) {
+			full := serve(t, n, handshake.Limits{PerAddress: 2, Timeout: time.Hour}, secure)
 			for range 2 {
-				dial(t, full)
+				dial(t, n, full)
 			}
-			ended(t, dial(t, full))
-			server := serve(t, handshake.Limits{Timeout: time.Second}, secure)
-			ended(t, dial(t, server))
+			ended(t, dial(t, n, full))
+			server := serve(t, n, handshake.Limits{Timeout: time.Second}, secure)
+			ended(t, dial(t, n, server))
 			if err := get(t, server.Client(), server.URL); err != nil {
 				t.Errorf("afterwards: %v", err)
 			}
@@ -86,10 +100,14 @@ func TestASilentConnectionIsClosedAndSoIsOneTooMany(t *testing.T) {
 
 // TLS alone is no request: what has only that is closed as well.
 func TestTLSWithoutARequestIsNoHandshake(t *testing.T) {
-	server := serve(t, handshake.Limits{Timeout: time.Second}, true)
+	inVirtualTime(t, "TLS", testTLSWithoutARequest)
+}
+
+func testTLSWithoutARequest(t *testing.T, n *wire.Network) {
+	server := serve(t, n, handshake.Limits{Timeout: time.Second}, true)
 	conf := server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	conf.ServerName, conf.NextProtos = "example.com", []string{"h2"}
-	conn := tls.Client(dial(t, server), conf)
+	conn := tls.Client(dial(t, n, server), conf)
 	if err := conn.Handshake(); err != nil {
 		t.Fatal(err)
 	}
@@ -102,8 +120,8 @@ func TestTLSWithoutARequestIsNoHandshake(t *testing.T) {
 // A connection that has sent a request is no longer counted, and is not closed.
 func TestConnectionsInUseAreNotCounted(t *testing.T) {
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
-		t.Run(name, func(t *testing.T) {
-			server := serve(t, handshake.Limits{Total: 1, Timeout: time.Minute}, secure)
+		inVirtualTime(t, name, func(t *testing.T, n *wire.Network) {
+			server := serve(t, n, handshake.Limits{Total: 1, Timeout: time.Minute}, secure)
 			var clients []*http.Client
 			for range 5 {
 				transport := server.Client().Transport.(*http.Transport).Clone()

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -24,6 +25,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -212,35 +214,38 @@ func TestLongDataDirectory(t *testing.T) {
 }
 
 func TestRetentionCompacts(t *testing.T) {
-	server := storetest.Start(t, embedded.Config{Retention: time.Second})
-	s := storetest.Open(t, store.Config{Endpoints: []string{server.Endpoint()}})
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Endpoint()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := client.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	late := time.After(time.Minute)
-	for n := 0; ; n++ {
-		if _, err := s.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
-			tx.Put("/t/a", n)
-			return nil
-		}}); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		n := virtual.NewNetwork(t, embedded.Config{Retention: time.Hour})
+		s := n.Open(t, "test", store.Config{})
+		var cfg store.Config
+		n.Reach("test", &cfg)
+		client, err := store.Dial(cfg)
+		if err != nil {
 			t.Fatal(err)
 		}
-		_, err := client.Get(t.Context(), "/t/a", clientv3.WithRev(2))
-		if err != nil && strings.Contains(err.Error(), "compacted") {
-			return
+		t.Cleanup(func() { _ = client.Close() })
+		began := time.Now()
+		for n := 0; ; n++ {
+			if _, err := s.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
+				tx.Put("/t/a", n)
+				return nil
+			}}); err != nil {
+				t.Fatal(err)
+			}
+			_, err := client.Get(t.Context(), "/t/a", clientv3.WithRev(2))
+			after := time.Since(began)
+			if err != nil && strings.Contains(err.Error(), "compacted") {
+				if after < time.Hour {
+					t.Errorf("compacted after %v", after)
+				}
+				return
+			}
+			if after > 2*time.Hour {
+				t.Fatal("never compacted")
+			}
+			<-time.After(time.Minute)
 		}
-		select {
-		case <-late:
-			t.Fatal("never compacted")
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	})
 }
 
 // What etcd says at an ordinary start and end is no warning to anybody.
