@@ -138,7 +138,9 @@ func TestLocksAndElectionsAreNotServed(t *testing.T) {
 
 // A client that connects and says nothing has seconds, in TLS and after it.
 func TestAConnectionThatNeverShakesHandsIsClosed(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	embeddedAndGateway(t, func(t *testing.T, g *guarded) {
+		t.Parallel()
 		address := strings.TrimPrefix(g.clientEndpoint(), "https://")
 		silent, err := net.Dial("tcp", address)
 		if err != nil {
@@ -164,6 +166,7 @@ func TestAConnectionThatNeverShakesHandsIsClosed(t *testing.T) {
 // While etcd's authentication is off, the gateway would be open to everything: clusters that are
 // connected then are cut off, and are let in again afterwards.
 func TestTheGatewayClosesWhenAuthenticationIsSwitchedOff(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	g := guardByGateway(t)
 	client := raw(t, g, access.Syncer(clusterA, uidA))
 	opened(t, client, record.DesiredPrefix(clusterA))
