@@ -10,7 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 )
 
 // story writes what the tests of History read, and returns its revisions.
@@ -119,23 +121,25 @@ func TestHistoryLongerThanOneBatch(t *testing.T) {
 }
 
 func TestHistoryWaitsForARevisionToCome(t *testing.T) {
-	s := &story{t: t, store: storetest.New(t)}
-	s.writes("/a/x=1")
-	done := make(chan error, 1)
-	var told []int64
-	go func() {
-		done <- s.store.History(t.Context(), "/a/", 1, s.revisions[0]+1, func(revision int64, _ []store.Event) error {
-			told = append(told, revision-s.revisions[0])
-			return nil
-		})
-	}()
-	(&story{t: t, store: s.store}).writes("/a/x=2")
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]int64{0, 1}, told); diff != "" {
-		t.Error(diff)
-	}
+	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
+		s := &story{t: t, store: n.Open(t, "test", store.Config{})}
+		s.writes("/a/x=1")
+		done := make(chan error, 1)
+		var told []int64
+		go func() {
+			done <- s.store.History(t.Context(), "/a/", 1, s.revisions[0]+1, func(revision int64, _ []store.Event) error {
+				told = append(told, revision-s.revisions[0])
+				return nil
+			})
+		}()
+		(&story{t: t, store: s.store}).writes("/a/x=2")
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]int64{0, 1}, told); diff != "" {
+			t.Error(diff)
+		}
+	})
 }
 
 func TestHistoryThatIsCompacted(t *testing.T) {
@@ -153,30 +157,32 @@ func TestHistoryThatIsCompacted(t *testing.T) {
 }
 
 func TestHistoryEndsEarly(t *testing.T) {
-	s := &story{t: t, store: storetest.New(t)}
-	s.writes("/a/x=1").writes("/a/x=2").writes("/a/x=3")
-	enough := errors.New("enough")
-	calls := 0
-	err := s.store.History(t.Context(), "/a/", 1, s.revisions[2], func(int64, []store.Event) error {
-		calls++
-		return enough
+	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
+		s := &story{t: t, store: n.Open(t, "test", store.Config{})}
+		s.writes("/a/x=1").writes("/a/x=2").writes("/a/x=3")
+		enough := errors.New("enough")
+		calls := 0
+		err := s.store.History(t.Context(), "/a/", 1, s.revisions[2], func(int64, []store.Event) error {
+			calls++
+			return enough
+		})
+		if !errors.Is(err, enough) || calls != 1 {
+			t.Errorf("%v after %d calls, want the error of the first", err, calls)
+		}
+
+		none := func(int64, []store.Event) error { return nil }
+		if err := s.store.History(t.Context(), "/a/", 0, 5, none); err == nil {
+			t.Error("revision 0 was read")
+		}
+		if err := s.store.History(t.Context(), "/a/", 5, 4, none); err == nil {
+			t.Error("a history that runs backwards was read")
+		}
+
+		gone := errors.New("nobody waits")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		err = s.store.History(ctx, "/a/", 1, s.revisions[2]+1, func(int64, []store.Event) error { cancel(gone); return nil })
+		if !errors.Is(err, gone) {
+			t.Errorf("got %v, want the cause of ctx", err)
+		}
 	})
-	if !errors.Is(err, enough) || calls != 1 {
-		t.Errorf("%v after %d calls, want the error of the first", err, calls)
-	}
-
-	none := func(int64, []store.Event) error { return nil }
-	if err := s.store.History(t.Context(), "/a/", 0, 5, none); err == nil {
-		t.Error("revision 0 was read")
-	}
-	if err := s.store.History(t.Context(), "/a/", 5, 4, none); err == nil {
-		t.Error("a history that runs backwards was read")
-	}
-
-	gone := errors.New("nobody waits")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	err = s.store.History(ctx, "/a/", 1, s.revisions[2]+1, func(int64, []store.Event) error { cancel(gone); return nil })
-	if !errors.Is(err, gone) {
-		t.Errorf("got %v, want the cause of ctx", err)
-	}
 }

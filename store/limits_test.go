@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/embedded"
+	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 )
 
 // write runs one update of n puts of size bytes, each key compared with absence
@@ -75,58 +77,62 @@ func TestUpdateLimits(t *testing.T) {
 }
 
 func TestUpdateOfManyIsAllOrNothing(t *testing.T) {
-	s, faults := open(t, store.Config{})
-	faults.BeforeWrite(func() { put(t, s, "/t/fence", 1) })
-	builds := 0
-	_, err := s.Update(t.Context(), store.Update{Keys: []string{"/t/fence"}, Build: func(v store.View, tx *store.Txn) error {
-		if builds++; builds > 1 {
+	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
+		s, faults := openOn(t, n, "test", store.Config{})
+		faults.BeforeWrite(func() { put(t, s, "/t/fence", 1) })
+		builds := 0
+		_, err := s.Update(t.Context(), store.Update{Keys: []string{"/t/fence"}, Build: func(v store.View, tx *store.Txn) error {
+			if builds++; builds > 1 {
+				return nil
+			}
+			tx.Expect("/t/fence")
+			for i := range 1000 {
+				tx.Put(fmt.Sprintf("/t/many/%d", i), i)
+			}
 			return nil
+		}})
+		if err != nil || builds != 2 {
+			t.Fatalf("%d builds, error %v", builds, err)
 		}
-		tx.Expect("/t/fence")
-		for i := range 1000 {
-			tx.Put(fmt.Sprintf("/t/many/%d", i), i)
+		if kvs, _, err := s.List(t.Context(), "/t/many/"); err != nil || len(kvs) > 0 {
+			t.Errorf("%d keys of a transaction that failed, error %v", len(kvs), err)
 		}
-		return nil
-	}})
-	if err != nil || builds != 2 {
-		t.Fatalf("%d builds, error %v", builds, err)
-	}
-	if kvs, _, err := s.List(t.Context(), "/t/many/"); err != nil || len(kvs) > 0 {
-		t.Errorf("%d keys of a transaction that failed, error %v", len(kvs), err)
-	}
-	// Deletions are packed like puts.
-	if _, err := write(t, s, "/t/many/", 1000, 1, 0); err != nil {
-		t.Fatal(err)
-	}
-	keys := make([]string, 1000)
-	for i := range keys {
-		keys[i] = fmt.Sprintf("/t/many/%05d", i)
-	}
-	remove(t, s, keys...)
-	if kvs, _, err := s.List(t.Context(), "/t/many/"); err != nil || len(kvs) > 0 {
-		t.Errorf("%d keys are left, error %v", len(kvs), err)
-	}
+		// Deletions are packed like puts.
+		if _, err := write(t, s, "/t/many/", 1000, 1, 0); err != nil {
+			t.Fatal(err)
+		}
+		keys := make([]string, 1000)
+		for i := range keys {
+			keys[i] = fmt.Sprintf("/t/many/%05d", i)
+		}
+		remove(t, s, keys...)
+		if kvs, _, err := s.List(t.Context(), "/t/many/"); err != nil || len(kvs) > 0 {
+			t.Errorf("%d keys are left, error %v", len(kvs), err)
+		}
+	})
 }
 
 func TestReadLimits(t *testing.T) {
-	s, _ := open(t, store.Config{})
-	if _, err := write(t, s, "/t/", 128, 1, 0); err != nil {
-		t.Fatal(err)
-	}
-	var keys []string
-	for i := range 128 {
-		keys = append(keys, fmt.Sprintf("/t/%05d", i), fmt.Sprintf("/t/%05d", i)) // twice is once
-	}
-	v, err := s.Read(t.Context(), keys...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, key := range keys {
-		if kv, ok := v.KV(key); !ok || string(kv.Value) != "x" || kv.ModRevision > v.Revision {
-			t.Errorf("%s: %+v, %v", key, kv, ok)
+	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
+		s, _ := openOn(t, n, "test", store.Config{})
+		if _, err := write(t, s, "/t/", 128, 1, 0); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if _, err := s.Read(t.Context(), append(keys, "/t/another")...); !errors.Is(err, store.ErrTooLarge) {
-		t.Error(err)
-	}
+		var keys []string
+		for i := range 128 {
+			keys = append(keys, fmt.Sprintf("/t/%05d", i), fmt.Sprintf("/t/%05d", i)) // twice is once
+		}
+		v, err := s.Read(t.Context(), keys...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range keys {
+			if kv, ok := v.KV(key); !ok || string(kv.Value) != "x" || kv.ModRevision > v.Revision {
+				t.Errorf("%s: %+v, %v", key, kv, ok)
+			}
+		}
+		if _, err := s.Read(t.Context(), append(keys, "/t/another")...); !errors.Is(err, store.ErrTooLarge) {
+			t.Error(err)
+		}
+	})
 }

@@ -15,7 +15,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 )
 
 var errEnough = errors.New("enough")
@@ -117,63 +119,65 @@ func compact(t *testing.T, endpoint string, revision int64) {
 }
 
 func TestMirrorFollows(t *testing.T) {
-	s, _ := open(t, store.Config{})
-	put(t, s, "/t/in/a", 1)
-	put(t, s, "/t/in/b", 2)
-	put(t, s, "/t/in/skip/x", 3)
-	put(t, s, "/t/in0", 4)
-	first := put(t, s, "/t/out/c", 5)
-	m := runMirror(t, s, store.MirrorConfig{
-		Prefixes: []string{"/t/in/"},
-		Skip:     func(key string) bool { return strings.Contains(key, "/skip/") },
-	})
-	if m.Revision() != first {
-		t.Errorf("listed at %d, not at %d", m.Revision(), first)
-	}
-	expectContent(t, m, map[string]string{"/t/in/a": "1", "/t/in/b": "2"})
-	f := m.Feed()
-	if keys := next(t, f); !slices.Equal(keys, []string{"/t/in/a", "/t/in/b"}) {
-		t.Errorf("first keys: %v", keys)
-	}
+	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
+		s, _ := openOn(t, n, "test", store.Config{})
+		put(t, s, "/t/in/a", 1)
+		put(t, s, "/t/in/b", 2)
+		put(t, s, "/t/in/skip/x", 3)
+		put(t, s, "/t/in0", 4)
+		first := put(t, s, "/t/out/c", 5)
+		m := runMirror(t, s, store.MirrorConfig{
+			Prefixes: []string{"/t/in/"},
+			Skip:     func(key string) bool { return strings.Contains(key, "/skip/") },
+		})
+		if m.Revision() != first {
+			t.Errorf("listed at %d, not at %d", m.Revision(), first)
+		}
+		expectContent(t, m, map[string]string{"/t/in/a": "1", "/t/in/b": "2"})
+		f := m.Feed()
+		if keys := next(t, f); !slices.Equal(keys, []string{"/t/in/a", "/t/in/b"}) {
+			t.Errorf("first keys: %v", keys)
+		}
 
-	remove(t, s, "/t/in/a")
-	put(t, s, "/t/in/skip/y", 6)
-	put(t, s, "/t/out/d", 7)
-	before := m.Snapshot()
-	last := put(t, s, "/t/in/c", 8)
-	wait(t, m, last)
-	expectContent(t, m, map[string]string{"/t/in/b": "2", "/t/in/c": "8"})
-	seen := make(map[string]bool)
-	for !seen["/t/in/c"] {
-		for _, key := range next(t, f) {
-			seen[key] = true
+		remove(t, s, "/t/in/a")
+		put(t, s, "/t/in/skip/y", 6)
+		put(t, s, "/t/out/d", 7)
+		before := m.Snapshot()
+		last := put(t, s, "/t/in/c", 8)
+		wait(t, m, last)
+		expectContent(t, m, map[string]string{"/t/in/b": "2", "/t/in/c": "8"})
+		seen := make(map[string]bool)
+		for !seen["/t/in/c"] {
+			for _, key := range next(t, f) {
+				seen[key] = true
+			}
 		}
-	}
-	if want := map[string]bool{"/t/in/a": true, "/t/in/c": true}; !maps.Equal(seen, want) {
-		t.Errorf("changed keys: %v", seen)
-	}
-	m.View(func(v *store.MirrorView) {
-		kv, ok := v.KV("/t/in/c")
-		if !ok || kv.ModRevision != last || v.Revision() != last {
-			t.Errorf("%+v at %d", kv, v.Revision())
+		if want := map[string]bool{"/t/in/a": true, "/t/in/c": true}; !maps.Equal(seen, want) {
+			t.Errorf("changed keys: %v", seen)
 		}
-		if _, ok := v.KV("/t/in/a"); ok {
-			t.Error("a deleted key is there")
+		m.View(func(v *store.MirrorView) {
+			kv, ok := v.KV("/t/in/c")
+			if !ok || kv.ModRevision != last || v.Revision() != last {
+				t.Errorf("%+v at %d", kv, v.Revision())
+			}
+			if _, ok := v.KV("/t/in/a"); ok {
+				t.Error("a deleted key is there")
+			}
+			if got := slices.Collect(keysOf(v, "/t/in/c")); !slices.Equal(got, []string{"/t/in/c"}) {
+				t.Errorf("prefix: %v", got)
+			}
+		})
+		if before.Revision() >= last {
+			t.Errorf("an old snapshot moved to %d", before.Revision())
 		}
-		if got := slices.Collect(keysOf(v, "/t/in/c")); !slices.Equal(got, []string{"/t/in/c"}) {
-			t.Errorf("prefix: %v", got)
+		if _, ok := before.KV("/t/in/c"); ok {
+			t.Error("an old snapshot has a new key")
 		}
+		if !m.Healthy() || m.LastHeard().IsZero() {
+			t.Error("the mirror does not think itself healthy")
+		}
+		f.Close()
 	})
-	if before.Revision() >= last {
-		t.Errorf("an old snapshot moved to %d", before.Revision())
-	}
-	if _, ok := before.KV("/t/in/c"); ok {
-		t.Error("an old snapshot has a new key")
-	}
-	if !m.Healthy() || m.LastHeard().IsZero() {
-		t.Error("the mirror does not think itself healthy")
-	}
-	f.Close()
 }
 
 func keysOf(v *store.MirrorView, prefix string) func(func(string) bool) {
@@ -319,41 +323,45 @@ func TestMirrorOfAQuietPrefixIsCarriedAlong(t *testing.T) {
 }
 
 func TestMirrorOfSingleKeys(t *testing.T) {
-	s, faults := open(t, store.Config{})
-	put(t, s, "/t/c/desired/cluster", 1)
-	put(t, s, "/t/c/desired/clusters", 2)
-	put(t, s, "/t/c/desired/services/a", 3)
-	put(t, s, "/t/c/desired/specs/a", 4)
-	m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/c/desired/services/", "/t/c/desired/cluster", "/t/c/desired/absent"}})
-	one := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/c/desired/cluster"}})
-	expectContent(t, m, map[string]string{"/t/c/desired/cluster": "1", "/t/c/desired/services/a": "3"})
-	put(t, s, "/t/c/desired/specs/a", 40)
-	put(t, s, "/t/c/desired/absent", 5)
-	last := put(t, s, "/t/c/desired/cluster", 10)
-	wait(t, m, last)
-	wait(t, one, last)
-	expectContent(t, m, map[string]string{"/t/c/desired/absent": "5", "/t/c/desired/cluster": "10", "/t/c/desired/services/a": "3"})
-	expectContent(t, one, map[string]string{"/t/c/desired/cluster": "10"})
-	if lists := faults.Streams(rangeStream); lists != 1 {
-		t.Errorf("%d prefixes were listed", lists)
-	}
+	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
+		s, faults := openOn(t, n, "test", store.Config{})
+		put(t, s, "/t/c/desired/cluster", 1)
+		put(t, s, "/t/c/desired/clusters", 2)
+		put(t, s, "/t/c/desired/services/a", 3)
+		put(t, s, "/t/c/desired/specs/a", 4)
+		m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/c/desired/services/", "/t/c/desired/cluster", "/t/c/desired/absent"}})
+		one := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/c/desired/cluster"}})
+		expectContent(t, m, map[string]string{"/t/c/desired/cluster": "1", "/t/c/desired/services/a": "3"})
+		put(t, s, "/t/c/desired/specs/a", 40)
+		put(t, s, "/t/c/desired/absent", 5)
+		last := put(t, s, "/t/c/desired/cluster", 10)
+		wait(t, m, last)
+		wait(t, one, last)
+		expectContent(t, m, map[string]string{"/t/c/desired/absent": "5", "/t/c/desired/cluster": "10", "/t/c/desired/services/a": "3"})
+		expectContent(t, one, map[string]string{"/t/c/desired/cluster": "10"})
+		if lists := faults.Streams(rangeStream); lists != 1 {
+			t.Errorf("%d prefixes were listed", lists)
+		}
+	})
 }
 
 func TestFeedEndsWithItsContext(t *testing.T) {
-	s, _ := open(t, store.Config{})
-	m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}})
-	f := m.Feed()
-	if keys := next(t, f); len(keys) != 0 {
-		t.Errorf("an empty prefix has %v", keys)
-	}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errEnough)
-	if _, err := f.Next(ctx); err != errEnough {
-		t.Error(err)
-	}
-	if err := m.Wait(ctx, 1<<40); err != errEnough {
-		t.Error(err)
-	}
+	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
+		s, _ := openOn(t, n, "test", store.Config{})
+		m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}})
+		f := m.Feed()
+		if keys := next(t, f); len(keys) != 0 {
+			t.Errorf("an empty prefix has %v", keys)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errEnough)
+		if _, err := f.Next(ctx); err != errEnough {
+			t.Error(err)
+		}
+		if err := m.Wait(ctx, 1<<40); err != errEnough {
+			t.Error(err)
+		}
+	})
 }
 
 // until asks again and again; the test fails when the answer never comes.
@@ -375,17 +383,19 @@ func until(t *testing.T, ask func() bool) {
 }
 
 func TestMirrorConfiguration(t *testing.T) {
-	s, _ := open(t, store.Config{})
-	for name, prefixes := range map[string][]string{
-		"none":              nil,
-		"nothing in common": {"/t/", "u/"},
-	} {
-		if err := s.NewMirror(store.MirrorConfig{Prefixes: prefixes}).Run(t.Context()); err == nil {
-			t.Errorf("%s: accepted", name)
+	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
+		s, _ := openOn(t, n, "test", store.Config{})
+		for name, prefixes := range map[string][]string{
+			"none":              nil,
+			"nothing in common": {"/t/", "u/"},
+		} {
+			if err := s.NewMirror(store.MirrorConfig{Prefixes: prefixes}).Run(t.Context()); err == nil {
+				t.Errorf("%s: accepted", name)
+			}
 		}
-	}
-	m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}})
-	if err := m.Run(t.Context()); err == nil {
-		t.Error("it ran twice at the same time")
-	}
+		m := runMirror(t, s, store.MirrorConfig{Prefixes: []string{"/t/"}})
+		if err := m.Run(t.Context()); err == nil {
+			t.Error("it ran twice at the same time")
+		}
+	})
 }

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/embedded"
+	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 )
 
 func TestGetAndDecode(t *testing.T) {
@@ -31,21 +33,23 @@ func TestGetAndDecode(t *testing.T) {
 }
 
 func TestReadIsOfOneRevision(t *testing.T) {
-	s, _ := open(t, store.Config{})
-	a := put(t, s, "/t/a", 1)
-	b := put(t, s, "/t/b", 2)
-	v, err := s.Read(t.Context(), "/t/b", "/t/none", "/t/a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ka, _ := v.KV("/t/a")
-	kb, _ := v.KV("/t/b")
-	if ka.ModRevision != a || kb.ModRevision != b || v.Revision != b {
-		t.Errorf("%+v %+v at %d", ka, kb, v.Revision)
-	}
-	if _, ok := v.KV("/t/none"); ok {
-		t.Error("an absent key was found")
-	}
+	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
+		s, _ := openOn(t, n, "test", store.Config{})
+		a := put(t, s, "/t/a", 1)
+		b := put(t, s, "/t/b", 2)
+		v, err := s.Read(t.Context(), "/t/b", "/t/none", "/t/a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ka, _ := v.KV("/t/a")
+		kb, _ := v.KV("/t/b")
+		if ka.ModRevision != a || kb.ModRevision != b || v.Revision != b {
+			t.Errorf("%+v %+v at %d", ka, kb, v.Revision)
+		}
+		if _, ok := v.KV("/t/none"); ok {
+			t.Error("an absent key was found")
+		}
+	})
 }
 
 // A server of the 3.6 line does not stream ranges.
@@ -177,45 +181,47 @@ func TestListIsOfOneRevision(t *testing.T) {
 // user or a role was changed, and takes it when it is sent again. So does every read,
 // and none asks again for what was refused for good.
 func TestReadsAreRepeatedWhileTheAuthStoreChanges(t *testing.T) {
-	s, faults := open(t, store.Config{})
-	put(t, s, "/t/a", 1)
-	const read, txn, stream, lease = "/etcdserverpb.KV/Range", "/etcdserverpb.KV/Txn", "/etcdserverpb.KV/RangeStream", "/etcdserverpb.Lease/LeaseGrant"
-	for name, c := range map[string]struct {
-		method string
-		call   func() error
-	}{
-		"Get":  {read, func() error { _, err := s.Get(t.Context(), "/t/a"); return err }},
-		"Read": {txn, func() error { _, err := s.Read(t.Context(), "/t/a"); return err }},
-		"Each": {txn, func() error {
-			return s.Each(t.Context(), []string{"/t/a"}, func(store.KV) error { return nil })
-		}},
-		"List":          {stream, func() error { _, _, err := s.List(t.Context(), "/t/"); return err }},
-		"List of a key": {read, func() error { _, _, err := s.List(t.Context(), "/t/a"); return err }},
-		"ListKeys":      {read, func() error { _, err := s.ListKeys(t.Context(), "/t/"); return err }},
-		"Backwards": {read, func() error {
-			return s.Backwards(t.Context(), "/t/", "", func(store.KV) bool { return true })
-		}},
-		"Grant": {lease, func() error { _, err := s.Grant(t.Context(), time.Minute); return err }},
-		"Update": {txn, func() error {
-			_, err := s.Update(t.Context(), store.Update{Keys: []string{"/t/a"}, Build: func(_ store.View, tx *store.Txn) error {
-				tx.Put("/t/b", 1)
-				return nil
-			}})
-			return err
-		}},
-	} {
-		faults.FailCalls(c.method, 2, rpctypes.ErrGRPCAuthOldRevision)
-		if err := c.call(); err != nil {
-			t.Errorf("%s: %v", name, err)
+	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
+		s, faults := openOn(t, n, "test", store.Config{})
+		put(t, s, "/t/a", 1)
+		const read, txn, stream, lease = "/etcdserverpb.KV/Range", "/etcdserverpb.KV/Txn", "/etcdserverpb.KV/RangeStream", "/etcdserverpb.Lease/LeaseGrant"
+		for name, c := range map[string]struct {
+			method string
+			call   func() error
+		}{
+			"Get":  {read, func() error { _, err := s.Get(t.Context(), "/t/a"); return err }},
+			"Read": {txn, func() error { _, err := s.Read(t.Context(), "/t/a"); return err }},
+			"Each": {txn, func() error {
+				return s.Each(t.Context(), []string{"/t/a"}, func(store.KV) error { return nil })
+			}},
+			"List":          {stream, func() error { _, _, err := s.List(t.Context(), "/t/"); return err }},
+			"List of a key": {read, func() error { _, _, err := s.List(t.Context(), "/t/a"); return err }},
+			"ListKeys":      {read, func() error { _, err := s.ListKeys(t.Context(), "/t/"); return err }},
+			"Backwards": {read, func() error {
+				return s.Backwards(t.Context(), "/t/", "", func(store.KV) bool { return true })
+			}},
+			"Grant": {lease, func() error { _, err := s.Grant(t.Context(), time.Minute); return err }},
+			"Update": {txn, func() error {
+				_, err := s.Update(t.Context(), store.Update{Keys: []string{"/t/a"}, Build: func(_ store.View, tx *store.Txn) error {
+					tx.Put("/t/b", 1)
+					return nil
+				}})
+				return err
+			}},
+		} {
+			faults.FailCalls(c.method, 2, rpctypes.ErrGRPCAuthOldRevision)
+			if err := c.call(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			before := faults.Calls(c.method) + faults.Streams(c.method)
+			faults.FailCalls(c.method, 2, rpctypes.ErrGRPCPermissionDenied)
+			if err := c.call(); !errors.Is(err, store.ErrDenied) {
+				t.Errorf("%s: %v, want that it is denied", name, err)
+			}
+			if asked := faults.Calls(c.method) + faults.Streams(c.method) - before; asked != 1 {
+				t.Errorf("%s asked %d times for what is denied", name, asked)
+			}
+			faults.FailCalls(c.method, 0, nil)
 		}
-		before := faults.Calls(c.method) + faults.Streams(c.method)
-		faults.FailCalls(c.method, 2, rpctypes.ErrGRPCPermissionDenied)
-		if err := c.call(); !errors.Is(err, store.ErrDenied) {
-			t.Errorf("%s: %v, want that it is denied", name, err)
-		}
-		if asked := faults.Calls(c.method) + faults.Streams(c.method) - before; asked != 1 {
-			t.Errorf("%s asked %d times for what is denied", name, asked)
-		}
-		faults.FailCalls(c.method, 0, nil)
-	}
+	})
 }

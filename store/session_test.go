@@ -46,31 +46,33 @@ func report(t *testing.T, s *store.Store, x *store.Session, n int) error {
 }
 
 func TestSessionHoldsItsKey(t *testing.T) {
-	s, _ := open(t, store.Config{})
-	x := openSession(t, s, "first")
-	got, kv := get[string](t, s, sessionKey)
-	if got != "first" || kv.Lease == 0 || kv.CreateRevision != x.CreateRevision() || x.Key() != sessionKey {
-		t.Errorf("%q, %+v", got, kv)
-	}
-	if err := report(t, s, x, 1); err != nil {
-		t.Error(err)
-	}
-	if !x.Alive() {
-		t.Error("not alive")
-	}
-	if err := x.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if _, err := s.Get(t.Context(), sessionKey); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("after Close: %v", err)
-	}
-	await(t, x.Done())
-	if x.Alive() {
-		t.Error("alive after Close")
-	}
-	if err := x.Close(t.Context()); err != nil {
-		t.Errorf("closed twice: %v", err)
-	}
+	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
+		s, _ := openOn(t, n, "test", store.Config{})
+		x := openSession(t, s, "first")
+		got, kv := get[string](t, s, sessionKey)
+		if got != "first" || kv.Lease == 0 || kv.CreateRevision != x.CreateRevision() || x.Key() != sessionKey {
+			t.Errorf("%q, %+v", got, kv)
+		}
+		if err := report(t, s, x, 1); err != nil {
+			t.Error(err)
+		}
+		if !x.Alive() {
+			t.Error("not alive")
+		}
+		if err := x.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.Get(t.Context(), sessionKey); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("after Close: %v", err)
+		}
+		await(t, x.Done())
+		if x.Alive() {
+			t.Error("alive after Close")
+		}
+		if err := x.Close(t.Context()); err != nil {
+			t.Errorf("closed twice: %v", err)
+		}
+	})
 }
 
 // The next session waits for the first one, and then the first can write no more.
@@ -151,21 +153,23 @@ func TestTwoSessionsAtTheSameMoment(t *testing.T) {
 }
 
 func TestOpenSessionGivesUpWithItsContext(t *testing.T) {
-	s, _ := open(t, store.Config{})
-	openSession(t, s, "first")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	go func() {
-		cancel(errEnough)
-	}()
-	if _, err := s.OpenSession(ctx, store.SessionConfig{Key: sessionKey, Record: "second"}); !errors.Is(err, errEnough) {
-		t.Error(err)
-	}
-	if got, _ := get[string](t, s, sessionKey); got != "first" {
-		t.Errorf("the key is %q", got)
-	}
-	if _, err := s.OpenSession(t.Context(), store.SessionConfig{}); err == nil {
-		t.Error("a session without a key was opened")
-	}
+	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
+		s, _ := openOn(t, n, "test", store.Config{})
+		openSession(t, s, "first")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go func() {
+			cancel(errEnough)
+		}()
+		if _, err := s.OpenSession(ctx, store.SessionConfig{Key: sessionKey, Record: "second"}); !errors.Is(err, errEnough) {
+			t.Error(err)
+		}
+		if got, _ := get[string](t, s, sessionKey); got != "first" {
+			t.Errorf("the key is %q", got)
+		}
+		if _, err := s.OpenSession(t.Context(), store.SessionConfig{}); err == nil {
+			t.Error("a session without a key was opened")
+		}
+	})
 }
 
 // The put of the session's key is answered late, twice or not at all.
@@ -262,52 +266,56 @@ func TestSessionIsLostWithItsConnection(t *testing.T) {
 }
 
 func TestLeasedKeysEndWithTheSession(t *testing.T) {
-	s, _ := open(t, store.Config{})
-	x := openSession(t, s, "first")
-	put(t, s, "/t/c/leased", 1)
-	for range 2 { // also when the bytes are equal, without and with the lease
-		if _, err := s.Update(t.Context(), store.Update{Keys: []string{"/t/c/leased"}, Build: func(_ store.View, tx *store.Txn) error {
-			tx.ExpectSession(x)
-			tx.PutLeased("/t/c/leased", 1, x)
+	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
+		s, _ := openOn(t, n, "test", store.Config{})
+		x := openSession(t, s, "first")
+		put(t, s, "/t/c/leased", 1)
+		for range 2 { // also when the bytes are equal, without and with the lease
+			if _, err := s.Update(t.Context(), store.Update{Keys: []string{"/t/c/leased"}, Build: func(_ store.View, tx *store.Txn) error {
+				tx.ExpectSession(x)
+				tx.PutLeased("/t/c/leased", 1, x)
+				return nil
+			}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// The same bytes without the lease are another thing: the key stays.
+		if _, err := s.Update(t.Context(), store.Update{Keys: []string{"/t/c/kept"}, Build: func(_ store.View, tx *store.Txn) error {
+			tx.PutLeased("/t/c/kept", 1, x)
 			return nil
 		}}); err != nil {
 			t.Fatal(err)
 		}
-	}
-	// The same bytes without the lease are another thing: the key stays.
-	if _, err := s.Update(t.Context(), store.Update{Keys: []string{"/t/c/kept"}, Build: func(_ store.View, tx *store.Txn) error {
-		tx.PutLeased("/t/c/kept", 1, x)
-		return nil
-	}}); err != nil {
-		t.Fatal(err)
-	}
-	keep := func(_ store.View, tx *store.Txn) error { tx.Put("/t/c/kept", 1); return nil }
-	if _, err := s.Update(t.Context(), store.Update{Keys: []string{"/t/c/kept"}, Build: keep}); err != nil {
-		t.Fatal(err)
-	}
-	if err := x.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	kvs, _, err := s.List(t.Context(), "/t/c/")
-	if err != nil || len(kvs) != 1 || kvs[0].Key != "/t/c/kept" {
-		t.Errorf("left: %v, error %v", kvs, err)
-	}
+		keep := func(_ store.View, tx *store.Txn) error { tx.Put("/t/c/kept", 1); return nil }
+		if _, err := s.Update(t.Context(), store.Update{Keys: []string{"/t/c/kept"}, Build: keep}); err != nil {
+			t.Fatal(err)
+		}
+		if err := x.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		kvs, _, err := s.List(t.Context(), "/t/c/")
+		if err != nil || len(kvs) != 1 || kvs[0].Key != "/t/c/kept" {
+			t.Errorf("left: %v, error %v", kvs, err)
+		}
+	})
 }
 
 // etcd counts its own numbers of leases upwards: from one the next can be told.
 func TestNumbersOfLeasesAreRandom(t *testing.T) {
-	s := storetest.New(t)
-	var last store.Lease
-	for range 5 {
-		lease, err := s.Grant(t.Context(), time.Minute)
-		if err != nil {
-			t.Fatal(err)
+	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
+		s := n.Open(t, "test", store.Config{})
+		var last store.Lease
+		for range 5 {
+			lease, err := s.Grant(t.Context(), time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := lease - last; lease <= 0 || d > -1<<20 && d < 1<<20 {
+				t.Errorf("lease %d follows %d", lease, last)
+			}
+			last = lease
 		}
-		if d := lease - last; lease <= 0 || d > -1<<20 && d < 1<<20 {
-			t.Errorf("lease %d follows %d", lease, last)
-		}
-		last = lease
-	}
+	})
 }
 
 // A number that is taken is no failure: the next try has another.

@@ -10,7 +10,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 )
 
 // counter and marker are the records of these tests.
@@ -349,26 +351,28 @@ func TestUpdateExpectations(t *testing.T) {
 }
 
 func TestUpdateRefusesAMarkerThatIsNotWritten(t *testing.T) {
-	s, _ := open(t, store.Config{})
-	for name, write := range map[string]func(tx *store.Txn){
-		"not at all":     func(*store.Txn) {},
-		"another id":     func(tx *store.Txn) { tx.Put("/t/request", marker{RequestID: "r2"}) },
-		"deleted":        func(tx *store.Txn) { tx.Delete("/t/request") },
-		"without any id": func(tx *store.Txn) { tx.PutBytes("/t/request", []byte("x")) },
-	} {
-		_, err := s.Update(t.Context(), store.Update{Marker: "/t/request", RequestID: "r1", Build: func(_ store.View, tx *store.Txn) error {
-			tx.Put("/t/a", 1)
-			write(tx)
-			return nil
-		}})
-		if err == nil {
-			t.Errorf("%s: accepted", name)
+	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
+		s, _ := openOn(t, n, "test", store.Config{})
+		for name, write := range map[string]func(tx *store.Txn){
+			"not at all":     func(*store.Txn) {},
+			"another id":     func(tx *store.Txn) { tx.Put("/t/request", marker{RequestID: "r2"}) },
+			"deleted":        func(tx *store.Txn) { tx.Delete("/t/request") },
+			"without any id": func(tx *store.Txn) { tx.PutBytes("/t/request", []byte("x")) },
+		} {
+			_, err := s.Update(t.Context(), store.Update{Marker: "/t/request", RequestID: "r1", Build: func(_ store.View, tx *store.Txn) error {
+				tx.Put("/t/a", 1)
+				write(tx)
+				return nil
+			}})
+			if err == nil {
+				t.Errorf("%s: accepted", name)
+			}
 		}
-	}
-	if _, err := s.Update(t.Context(), store.Update{Marker: "/t/request", Build: func(store.View, *store.Txn) error { return nil }}); err == nil {
-		t.Error("a marker without a request id was accepted")
-	}
-	if kvs, _, err := s.List(t.Context(), "/"); err != nil || len(kvs) > 0 {
-		t.Errorf("written: %v, error %v", kvs, err)
-	}
+		if _, err := s.Update(t.Context(), store.Update{Marker: "/t/request", Build: func(store.View, *store.Txn) error { return nil }}); err == nil {
+			t.Error("a marker without a request id was accepted")
+		}
+		if kvs, _, err := s.List(t.Context(), "/"); err != nil || len(kvs) > 0 {
+			t.Errorf("written: %v, error %v", kvs, err)
+		}
+	})
 }

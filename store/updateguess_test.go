@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/embedded"
+	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 )
 
 // guessed is an update of counter c to twice what it holds, built first on a mirror
@@ -52,19 +54,21 @@ func mirrorAt(t *testing.T, s *store.Store, revision int64) *store.MirrorView {
 }
 
 func TestUpdateFromAGuessNeedsNoRead(t *testing.T) {
-	s, faults := open(t, store.Config{})
-	view := mirrorAt(t, s, put(t, s, "/c", counter{N: 3}))
-	before, _ := faults.Transactions()
-	builds := 0
-	if res, err := s.Update(t.Context(), guessed(view, &builds)); err != nil || !res.Written || builds != 1 {
-		t.Fatalf("%+v after %d builds, %v", res, builds, err)
-	}
-	if reads, _ := faults.Transactions(); reads != before {
-		t.Errorf("%d reads", reads-before)
-	}
-	if c, _ := get[counter](t, s, "/c"); c.N != 6 {
-		t.Errorf("counter %d, want 6", c.N)
-	}
+	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
+		s, faults := openOn(t, n, "test", store.Config{})
+		view := mirrorAt(t, s, put(t, s, "/c", counter{N: 3}))
+		before, _ := faults.Transactions()
+		builds := 0
+		if res, err := s.Update(t.Context(), guessed(view, &builds)); err != nil || !res.Written || builds != 1 {
+			t.Fatalf("%+v after %d builds, %v", res, builds, err)
+		}
+		if reads, _ := faults.Transactions(); reads != before {
+			t.Errorf("%d reads", reads-before)
+		}
+		if c, _ := get[counter](t, s, "/c"); c.N != 6 {
+			t.Errorf("counter %d, want 6", c.N)
+		}
+	})
 }
 
 func TestUpdateFromAWrongGuessIsBuiltOnTheTruth(t *testing.T) {
@@ -95,24 +99,28 @@ func TestUpdateFromAWrongGuessIsBuiltOnTheTruth(t *testing.T) {
 }
 
 func TestUpdateFromAGuessWithALostAnswer(t *testing.T) {
-	s, faults := open(t, store.Config{})
-	view := mirrorAt(t, s, put(t, s, "/c", counter{N: 3}))
-	faults.LoseRequests(1)
-	builds := 0
-	if res, err := s.Update(t.Context(), guessed(view, &builds)); err != nil || !res.Written {
-		t.Fatalf("%+v, %v", res, err)
-	}
-	if c, _ := get[counter](t, s, "/c"); c.N != 6 || builds != 2 {
-		t.Errorf("counter %d after %d builds, want 6 after 2", c.N, builds)
-	}
+	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
+		s, faults := openOn(t, n, "test", store.Config{})
+		view := mirrorAt(t, s, put(t, s, "/c", counter{N: 3}))
+		faults.LoseRequests(1)
+		builds := 0
+		if res, err := s.Update(t.Context(), guessed(view, &builds)); err != nil || !res.Written {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		if c, _ := get[counter](t, s, "/c"); c.N != 6 || builds != 2 {
+			t.Errorf("counter %d after %d builds, want 6 after 2", c.N, builds)
+		}
+	})
 }
 
 func TestUpdateTakesNoGuessWithAMarker(t *testing.T) {
-	s, _ := open(t, store.Config{})
-	view := mirrorAt(t, s, put(t, s, "/c", counter{N: 3}))
-	u := guessed(view, new(int))
-	u.Marker, u.RequestID = "/m", "id"
-	if _, err := s.Update(t.Context(), u); err == nil {
-		t.Error("a guess was taken, and a marker proves nothing with it")
-	}
+	inVirtualTime(t, embedded.Config{}, func(t *testing.T, n *virtual.Network) {
+		s, _ := openOn(t, n, "test", store.Config{})
+		view := mirrorAt(t, s, put(t, s, "/c", counter{N: 3}))
+		u := guessed(view, new(int))
+		u.Marker, u.RequestID = "/m", "id"
+		if _, err := s.Update(t.Context(), u); err == nil {
+			t.Error("a guess was taken, and a marker proves nothing with it")
+		}
+	})
 }
