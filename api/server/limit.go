@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -76,14 +75,14 @@ var errRequestEnded = errors.New("the request has ended")
 type forwardedBody struct {
 	body    io.Reader
 	control *http.ResponseController
-	mu      sync.Mutex // held during a read
+	reading chan struct{} // of one place, which is taken during a read
 	stopped atomic.Bool
 	whole   atomic.Bool
 }
 
 func (b *forwardedBody) Read(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.reading <- struct{}{}
+	defer func() { <-b.reading }()
 	if b.stopped.Load() {
 		return 0, errRequestEnded
 	}
@@ -98,9 +97,11 @@ func (b *forwardedBody) Read(p []byte) (int, error) {
 // for bytes is ended by a deadline.
 func (b *forwardedBody) stop() {
 	b.stopped.Store(true)
-	if !b.mu.TryLock() {
+	select {
+	case b.reading <- struct{}{}:
+	default:
 		_ = b.control.SetReadDeadline(time.Now())
-		b.mu.Lock()
+		b.reading <- struct{}{}
 	}
-	b.mu.Unlock()
+	<-b.reading
 }

@@ -55,7 +55,7 @@ func (s *Server) runService(w http.ResponseWriter, r *http.Request) error {
 		return respond.Errorf(fault.CodeTooLarge, "the body is larger than the limit of %d bytes", maxRunBody)
 	}
 	control := http.NewResponseController(w)
-	body := &forwardedBody{body: r.Body, control: control}
+	body := &forwardedBody{body: r.Body, control: control, reading: make(chan struct{}, 1)}
 	defer body.stop()
 	req := runs.Request{
 		Service: pathParam(r, "service"), ClusterID: r.URL.Query().Get("cluster_id"), Header: http.Header{}, Body: body, Length: r.ContentLength,

@@ -2,7 +2,9 @@ package originstorage
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -292,8 +294,9 @@ func (m *minios) get(ctx context.Context, endpoint string, verify bool) error {
 // wait returns when no call is under way; run must have ended.
 func (m *minios) wait() {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, s := range m.of {
+	all := slices.Collect(maps.Values(m.of))
+	m.mu.Unlock()
+	for _, s := range all {
 		s.Wait()
 	}
 }

@@ -131,23 +131,33 @@ func (r *Relay) Run(ctx context.Context, site Site) {
 // that is closed leaves its handlers behind.
 type door struct {
 	next   http.Handler
-	inside sync.RWMutex
+	mu     sync.Mutex
 	closed bool
+	inside sync.WaitGroup
 }
 
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	d.inside.RLock()
-	defer d.inside.RUnlock()
-	if d.closed {
+	if !d.enter() {
 		panic(http.ErrAbortHandler)
 	}
+	defer d.inside.Done()
 	d.next.ServeHTTP(w, r)
 }
 
+func (d *door) enter() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.closed {
+		d.inside.Add(1)
+	}
+	return !d.closed
+}
+
 func (d *door) close() {
-	d.inside.Lock()
-	defer d.inside.Unlock()
+	d.mu.Lock()
 	d.closed = true
+	d.mu.Unlock()
+	d.inside.Wait()
 }
 
 // sleep waits; false when ctx has ended.
