@@ -1,6 +1,8 @@
 package history_test
 
 import (
+	"encoding/json"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -32,5 +34,23 @@ func TestShrink(t *testing.T) {
 func TestASeedIsAPlan(t *testing.T) {
 	if a, b := history.Draw(7).String(), history.Draw(7).String(); a != b || a == history.Draw(8).String() {
 		t.Error("seed 7 gives two plans, or the plan of seed 8")
+	}
+}
+
+// A plan that is kept as JSON is the plan that was played.
+func TestAPlanIsJSON(t *testing.T) {
+	for seed := range uint64(200) {
+		plan := history.Draw(seed)
+		doc, err := json.Marshal(plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again history.Plan
+		if err := json.Unmarshal(doc, &again); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(plan, again) {
+			t.Fatalf("seed %d: %+v is read as %+v", seed, plan, again)
+		}
 	}
 }

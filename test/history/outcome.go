@@ -1,0 +1,17 @@
+package history
+
+import "time"
+
+// Outcome is what the history of a seed came to, as one line of JSON.
+type Outcome struct {
+	Seed   uint64 `json:"seed"`
+	Broken bool   `json:"broken,omitempty"`
+	// Revisions of the store that were checked, jobs that were accepted, and the time on the
+	// history's clocks. They are zero when a history ends early.
+	Revisions int64         `json:"revisions"`
+	Jobs      int           `json:"jobs"`
+	Virtual   time.Duration `json:"virtual"`
+	Clusters  int           `json:"clusters"`
+	// Real is the time that it took.
+	Real time.Duration `json:"real"`
+}
