@@ -138,8 +138,8 @@ func (c *campaign) count(o history.Outcome, failed ...failure) error {
 	return c.state.write(c.statePath())
 }
 
-// say writes one line.
-func (c *campaign) say(format string, args ...any) {
+// sayf writes one line.
+func (c *campaign) sayf(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	fmt.Fprintf(c.out, format+"\n", args...)
@@ -152,7 +152,7 @@ func (c *campaign) tell(ended <-chan struct{}) {
 	for {
 		select {
 		case <-tick.C:
-			c.say("%s", c.progress())
+			c.sayf("%s", c.progress())
 		case <-ended:
 			return
 		}

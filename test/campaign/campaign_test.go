@@ -47,7 +47,7 @@ func fakeChild() int {
 		case crashes:
 			panic("a bubble is deadlocked")
 		case hangs:
-			time.Sleep(time.Hour)
+			<-time.After(time.Hour)
 		}
 		if err := json.NewEncoder(out).Encode(o); err != nil {
 			panic(err)

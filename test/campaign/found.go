@@ -33,11 +33,11 @@ func (c *campaign) broken(ctx context.Context, p *player, plan history.Plan, o h
 	if err := c.count(o, k.failure); err != nil {
 		return err
 	}
-	c.say("seed %d %s: %s", plan.Seed, v, strings.Join(lines, " | "))
+	c.sayf("seed %d %s: %s", plan.Seed, v, strings.Join(lines, " | "))
 	if err := c.repeat(ctx, p, k); err != nil {
 		return err
 	}
-	c.say("seed %d failed %d of %d times again, %d of %d steps are left: %s", plan.Seed, k.failed, k.repeated, len(k.smallest.Steps), len(plan.Steps), k.dir)
+	c.sayf("seed %d failed %d of %d times again, %d of %d steps are left: %s", plan.Seed, k.failed, k.repeated, len(k.smallest.Steps), len(plan.Steps), k.dir)
 	return nil
 }
 
