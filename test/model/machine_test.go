@@ -74,6 +74,8 @@ func newMachine(l *life) *machine {
 		},
 		Syncer: func(c *syncer.Config) {
 			c.WriteTimeout, c.SessionTTL = 3*time.Second, 10*time.Second
+			// Each wait looks at everything: they are short.
+			c.Resync, c.LateWindow, c.RetryPause = 300*time.Millisecond, 2*time.Second, 50*time.Millisecond
 			c.Now = clocks.Ahead(syncersAhead[c.ClusterID])
 		},
 	})

@@ -116,9 +116,11 @@ func (c *Cluster) NewSyncer(mutate ...func(*syncer.Config)) *syncer.Syncer {
 	cfg := syncer.Config{
 		Relay: c.world.stream(c.ID, link), Dial: link.DialContext,
 		ClusterID: c.ID, OSCAR: oscarClient, Identity: c.identity, Memory: session.MemoryFile(filepath.Join(c.dir, "cluster-uid")),
-		Resync: 300 * time.Millisecond, SessionTTL: 3 * time.Second, LateWindow: 2 * time.Second, RetryPause: 50 * time.Millisecond,
-		JobPoll: 50 * time.Millisecond, JobGrace: 200 * time.Millisecond, JobResend: 2 * time.Second,
 		Logger: c.world.Log.Logger().With("cluster", c.ID),
+	}
+	if !c.world.virtual() { // real time is dear
+		cfg.Resync, cfg.SessionTTL, cfg.LateWindow, cfg.RetryPause = 300*time.Millisecond, 3*time.Second, 2*time.Second, 50*time.Millisecond
+		cfg.JobPoll, cfg.JobGrace, cfg.JobResend = 50*time.Millisecond, 200*time.Millisecond, 2*time.Second
 	}
 	if c.world.opts.OriginStorage {
 		c.answersOSCAR(&cfg, link)

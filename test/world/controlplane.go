@@ -62,7 +62,10 @@ func (w *World) StartControlPlane(host string, mutate ...func(*controlplane.Conf
 	as := w.as(access.ControlPlane, link)
 	cfg := controlplane.Config{
 		Store: w.open(as), Identity: w.identity,
-		LostAfter: time.Second, Dial: link.DialContext, Now: w.opts.Now, Logger: w.Log.Logger(),
+		Dial: link.DialContext, Now: w.opts.Now, Logger: w.Log.Logger(),
+	}
+	if !w.virtual() {
+		cfg.LostAfter = time.Second
 	}
 	if len(w.opts.Clusters) > 0 {
 		cfg.DefaultCluster = w.opts.Clusters[0]
