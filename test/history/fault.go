@@ -58,7 +58,7 @@ const (
 	faultDelay   = "delay"
 	faultBreak   = "break"
 	faultHang    = "hang"
-	faultClock   = "set the clock of"
+	faultClock   = "wrong clock of"
 	faultOSCAR   = "fault of"
 	faultDrift   = "delete a service directly on"
 	faultCompact = "compact etcd"

@@ -222,8 +222,7 @@ func (p *player) begin(ctx context.Context, f Fault) (mend func()) {
 	case faultHang:
 		return p.net.AddRule(f.On, f.To, wire.Rule{Hang: f.Probability, Times: 3})
 	case faultClock:
-		p.clocks[f.On].Advance(f.Amount)
-		return func() { p.clocks[f.On].Advance(-f.Amount) }
+		return p.wrongClock(f)
 	case faultOSCAR:
 		sim := p.cluster(f.On).Sim
 		if err := sim.SetFault(oscarsim.Fault{Op: f.Op, Fault: f.What, Count: f.Count}); err != nil {
@@ -240,6 +239,24 @@ func (p *player) begin(ctx context.Context, f Fault) (mend func()) {
 		p.compact(ctx)
 	}
 	return nil
+}
+
+// wrongClock lets a program run with a wrong clock. It is killed for that, and killed again to end it:
+// within a process time is monotonic, also when the machine's clock is set.
+func (p *player) wrongClock(f Fault) (mend func()) {
+	if !p.take(f.On) {
+		return nil
+	}
+	restart := func(by time.Duration) {
+		start := p.stop(f)
+		p.clocks[f.On].Advance(by)
+		start()
+	}
+	restart(f.Amount)
+	return func() {
+		restart(-f.Amount)
+		p.give(f.On)
+	}
 }
 
 // stop kills or freezes a host, and gives what starts it or thaws it.
