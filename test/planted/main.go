@@ -95,7 +95,7 @@ func build(d defect, work string) (binary string, err error) {
 	if err != nil {
 		return "", err
 	}
-	planted, overlay := filepath.Join(work, "planted.go"), filepath.Join(work, "overlay.json")
+	planted, overlay := filepath.Join(work, "planted.txt"), filepath.Join(work, "overlay.json")
 	list, err := json.Marshal(map[string]map[string]string{"Replace": {product: planted}})
 	if err != nil {
 		return "", err
