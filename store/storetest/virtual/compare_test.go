@@ -6,6 +6,7 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -178,13 +179,19 @@ func TestAVirtualServerKnowsTheSameRights(t *testing.T) {
 	check(t, s, before, drawRights)
 }
 
+// given are the flags of the command line.
+var given = sync.OnceValue(func() map[string]bool {
+	out := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { out[f.Name] = true })
+	return out
+})
+
 // defaults sets what the command line does not: the same histories in each run.
 func defaults(t *testing.T, checks string) {
 	t.Helper()
-	given := map[string]bool{}
-	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	from := given() // before the first is set
 	for name, value := range map[string]string{"rapid.checks": checks, "rapid.seed": "1"} {
-		if given[name] || given["rapid.failfile"] {
+		if from[name] || from["rapid.failfile"] {
 			continue
 		}
 		if err := flag.Set(name, value); err != nil {

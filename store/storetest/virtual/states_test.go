@@ -109,7 +109,7 @@ func TestAServerWithoutLeaderAnswersAsAMemberThatIsLeftAlone(t *testing.T) {
 		for i, r := range requests {
 			for j, ctx := range []context.Context{ctx, demanding} {
 				all.Go(func() {
-					answer, err := (&player{conn: p.conn, member: p.member}).send(ctx, step{request: r})
+					answer, err := (&player{conn: p.conn, member: p.member, watches: &watches{}}).send(ctx, step{request: r})
 					out[i+j*len(requests)] = (&player{}).words(answer, err)
 				})
 			}
