@@ -48,7 +48,7 @@ func (e *end) Read(p []byte) (int, error) {
 	e.conn.mu.Lock()
 	defer e.conn.mu.Unlock()
 	in := e.in()
-	err := e.wait(&in.readable, &e.readUntil, func() bool { return in.available() > 0 || in.ended != nil || len(p) == 0 })
+	err := e.wait(&in.readable, &e.readUntil, func() bool { return !e.frozen && (in.available() > 0 || in.ended != nil || len(p) == 0) })
 	switch {
 	case err != nil:
 		return 0, e.fail("read", err)
@@ -122,18 +122,18 @@ func (e *end) misfortune(p []byte) bool {
 }
 
 // wait waits until ready, and fails when the end is gone or the deadline passes. A
-// frozen process does not see its deadline.
+// frozen process does not see its deadline. Its writes are ready while there is room: they are not
+// to be waited for under a lock, which would keep virtual time from going on.
 func (e *end) wait(on *sync.Cond, until *deadline, ready func() bool) error {
 	for {
 		switch {
 		case e.gone != nil:
 			return e.gone
-		case e.frozen:
-		case until.passed():
+		case !e.frozen && until.passed():
 			return os.ErrDeadlineExceeded
 		case ready():
 			return nil
-		default:
+		case !e.frozen:
 			until.wake(on)
 		}
 		on.Wait()
@@ -184,13 +184,15 @@ func (e *end) kill() {
 	e.closing = false
 	e.leave(errKilled)
 	out := e.out()
-	out.truncate(out.dice.some(out.unread()))
+	out.truncate(out.dice.some(out.unread() - out.withheld()))
+	out.freeze(false)
 	out.finish(syscall.ECONNRESET)
 	e.conn.trace("reset by the end of " + e.host.String())
 }
 
 func (e *end) setFrozen(frozen bool) {
 	e.frozen = frozen
+	e.out().freeze(frozen)
 	if frozen {
 		return
 	}

@@ -145,7 +145,7 @@ func (n *Network) open(from, to *Host, of *dice) *connection {
 		s.back, s.dice = &c.streams[1-side], *of
 		s.dice.what, s.dice.rng = what[side], nil
 		s.readable, s.writable = sync.Cond{L: &c.mu}, sync.Cond{L: &c.mu}
-		s.lock = &c.mu
+		s.lock, s.frozen = &c.mu, hosts[side].frozen
 		s.follow(n.matching(hosts[side].name, hosts[1-side].name))
 	}
 	c.ends[0].local, c.ends[1].remote = local, local

@@ -231,11 +231,11 @@ func TestFrozenProcess(t *testing.T) {
 			thawed <- "accept"
 		}()
 		silent(t, near, time.Hour)
-		if len(thawed) != 0 {
-			t.Fatalf("a frozen process could %s", <-thawed)
+		if what := <-thawed; what != "write" || len(thawed) != 0 { // and what it wrote stays with it
+			t.Fatalf("a frozen process could %s, and %d things more", what, len(thawed))
 		}
 		server.Thaw()
-		for range 3 {
+		for range 2 {
 			<-thawed
 		}
 		if took := time.Since(began); took != time.Hour {
@@ -246,6 +246,21 @@ func TestFrozenProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 		reads(t, far, "waits", nil)
+	})
+}
+
+// What a frozen process still writes is lost when it is killed.
+func TestFrozenProcessIsKilled(t *testing.T) {
+	t.Parallel()
+	in(t, 1, func(t *testing.T, n *wire.Network) {
+		near, far := pair(t, n.Host("client"), n.Host("server"))
+		n.Host("server").Freeze()
+		write(t, far, "never sent")
+		silent(t, near, time.Hour)
+		n.Host("server").Kill()
+		if n, err := near.Read(make([]byte, 1)); n != 0 || !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("read %d %v", n, err)
+		}
 	})
 }
 

@@ -81,8 +81,9 @@ func (h *Host) Kill() {
 	n.change()
 }
 
-// Freeze stops the process as SIGSTOP does: its reads, writes, dials and accepts wait
-// until Thaw, whatever their deadlines. What it had sent arrives, and what others send it waits.
+// Freeze stops the process as SIGSTOP does: its reads, dials and accepts wait until Thaw, whatever
+// their deadlines. What it had sent arrives, and what others send it waits. What its goroutines still
+// write, up to a window, does not leave it before the thaw, and is lost when it is killed.
 func (h *Host) Freeze() { h.setFrozen(true, "frozen") }
 
 // Thaw lets it go on.

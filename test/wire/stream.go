@@ -30,6 +30,9 @@ type stream struct {
 	lost     int
 
 	rules []*rule
+	// frozen says that its sender is: what that writes now does not leave it before the thaw.
+	frozen bool
+
 	// slow says that a rule delays bytes, held that nothing arrives, hung that it stays so.
 	slow, held, hung bool
 	dice             dice
@@ -41,6 +44,8 @@ type flight struct {
 	end   error
 	// at is when it arrives, unless it is held back.
 	at time.Time
+	// withheld says that it has not left a sender that is frozen.
+	withheld bool
 }
 
 func (s *stream) unread() int    { return len(s.buf) - s.off }
@@ -89,15 +94,16 @@ func (s *stream) launch(f flight) {
 	if s.slow {
 		f.at = time.Now().Add(delays(s.rules, &s.dice))
 	}
+	f.withheld = s.frozen
 	last := len(s.flights) - 1
-	if last < 0 && !s.slow && !s.held {
+	if last < 0 && !s.slow && !s.held && !s.frozen {
 		s.land(f)
 		return
 	}
 	if last >= 0 {
 		if before := &s.flights[last]; !f.at.After(before.at) {
 			f.at = before.at
-			if f.end == nil {
+			if f.end == nil && before.end == nil && f.withheld == before.withheld {
 				before.bytes += f.bytes
 				return
 			}
@@ -111,7 +117,7 @@ func (s *stream) launch(f flight) {
 
 // arrive delivers what is due, and sets the timer for the next.
 func (s *stream) arrive() {
-	for !s.held && len(s.flights) > 0 {
+	for !s.held && len(s.flights) > 0 && !s.flights[0].withheld {
 		f := s.flights[0]
 		if !f.at.IsZero() {
 			if left := time.Until(f.at); left > 0 {
@@ -153,6 +159,35 @@ func (s *stream) discard() {
 		s.timer.Stop()
 	}
 	s.writable.Broadcast()
+}
+
+// freeze withholds what is sent from now on, or lets go of it.
+func (s *stream) freeze(frozen bool) {
+	if s.frozen = frozen; frozen {
+		return
+	}
+	for i := range s.flights {
+		if f := &s.flights[i]; f.withheld {
+			f.withheld = false
+			if s.slow {
+				f.at = time.Now().Add(delays(s.rules, &s.dice))
+			}
+			if i > 0 && f.at.Before(s.flights[i-1].at) {
+				f.at = s.flights[i-1].at
+			}
+		}
+	}
+	s.arrive()
+}
+
+// withheld counts the bytes that have not left a frozen sender.
+func (s *stream) withheld() (n int) {
+	for _, f := range s.flights {
+		if f.withheld {
+			n += f.bytes
+		}
+	}
+	return n
 }
 
 // truncate loses all unread bytes but the first ones.
