@@ -8,11 +8,10 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// TestAnIdleFederationWritesNothing: in hours of full compares and renewed leases, nothing is
+// TestAnIdleFederationWritesNothing: in an hour of full compares and renewed leases, nothing is
 // written but the time that the control planes agree on. The same over a hundred clusters is part
 // of the figures.
 func TestAnIdleFederationWritesNothing(t *testing.T) {
-	const hours = 2
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)
 		if _, err := create(w, body); err != nil {
@@ -20,7 +19,7 @@ func TestAnIdleFederationWritesNothing(t *testing.T) {
 		}
 		<-time.After(10 * time.Minute) // what the creation left to be told is told
 		before := w.Revision()
-		<-time.After(hours * time.Hour)
+		<-time.After(time.Hour)
 		present, after, err := w.Store.List(t.Context(), record.Root)
 		if err != nil {
 			t.Fatal(err)
@@ -30,8 +29,9 @@ func TestAnIdleFederationWritesNothing(t *testing.T) {
 				t.Errorf("%s was written, and nobody asked for anything: %s", kv.Key, kv.Value)
 			}
 		}
-		if ticks := int64(hours * time.Hour / view.TickMost); after-before < ticks/2 || after-before > ticks {
-			t.Errorf("%d revisions were written; want one for each %s", after-before, view.TickMost)
+		// The time is written at the first sweep after it is due.
+		if most := int64(time.Hour / view.TickMost); after == before || after-before > most {
+			t.Errorf("%d revisions were written; want one for each %s at most", after-before, view.TickMost)
 		}
 	})
 }

@@ -28,7 +28,6 @@ func New(t testing.TB, on net.Listener, cfg embedded.Config) *Server {
 	if cfg.Logger == nil {
 		cfg.Logger = storetest.Logger(t)
 	}
-	prepare()
 	s := &Server{t: t, cfg: cfg}
 	s.Start(on)
 	t.Cleanup(func() { s.Close() }) // the one that runs then

@@ -4,7 +4,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	_ "unsafe" // for go:linkname
 
@@ -23,13 +22,14 @@ const memoryDisk = "/dev/shm"
 //go:linkname watchContextDone go.etcd.io/etcd/client/v3.valCtxCh
 var watchContextDone chan struct{}
 
-// prepare makes etcd's packages fit for bubbles.
-var prepare = sync.OnceFunc(func() {
+// init makes etcd's packages fit for bubbles, before any client or server of the program reads these:
+// a test of real time may use them beside those of virtual time.
+func init() { //nolint:gochecknoinits // etcd's variables have no lock
 	watchContextDone = nil
 	// etcd writes a segment of its log at once, and the next one ahead: 128 MB for a server that
 	// lives for a moment.
 	wal.SegmentSizeBytes = 1 << 20
-})
+}
 
 // Start starts a server on a listener, inside a bubble. The folder and the logger are filled in
 // when they are not given. The end of the test closes it.
