@@ -5,6 +5,7 @@ import (
 	"flag"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -87,7 +88,7 @@ func (s *stage) play(t *rapid.T, before []step, histories [][]step) {
 		}
 		p.clear(ctx)
 		for _, history := range histories {
-			for _, x := range append(history, closing...) {
+			for _, x := range slices.Concat(history, closing) { // both play it at the same time
 				out = append(out, p.play(ctx, x))
 			}
 			p.finish()
