@@ -131,7 +131,9 @@ func newPlayer(t *testing.T, plan Plan) *player {
 // start starts a control plane.
 func (p *player) start(pl *plane) {
 	pl.cp = p.w.StartControlPlane(pl.name, func(c *controlplane.Config) { c.Now = p.clocks[pl.name].Now })
-	pl.client = p.w.ClientOf(p.w.Serve(pl.cp))
+	if url := p.w.Serve(pl.cp); pl.client == nil { // its address stays
+		pl.client = p.w.ClientOf(url)
+	}
 }
 
 // until waits for a time of the plan.

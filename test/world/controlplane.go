@@ -24,6 +24,13 @@ type instance struct {
 	link *Link
 }
 
+// instance is a control plane that runs, or ran.
+func (w *World) instance(cp *controlplane.ControlPlane) instance {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.instances[cp]
+}
+
 // Restart stops the first control plane, if it runs, and starts it with its API.
 func (w *World) Restart(mutate ...func(*controlplane.Config)) {
 	w.T.Helper()
@@ -81,7 +88,10 @@ func (w *World) StartControlPlane(host string, mutate ...func(*controlplane.Conf
 		m(&cfg)
 	}
 	cp := Must(controlplane.New(cfg))(w.T)
-	w.instances[cp] = instance{host: host, task: background(w.ctx, w.T, cp.Run), link: link}
+	started := instance{host: host, task: background(w.ctx, w.T, cp.Run), link: link}
+	w.mu.Lock()
+	w.instances[cp] = started
+	w.mu.Unlock()
 	limit := await.Limit
 	if w.virtual() { // etcd may be away for hours
 		limit = 100 * time.Hour
@@ -97,16 +107,18 @@ func (w *World) StartControlPlane(host string, mutate ...func(*controlplane.Conf
 // StopControlPlane stops an instance that StartControlPlane started.
 func (w *World) StopControlPlane(cp *controlplane.ControlPlane) {
 	w.front.remove(cp)
-	w.instances[cp].task.stop()
-	w.killHost(w.instances[cp].host)
+	stopped := w.instance(cp)
+	stopped.task.stop()
+	w.killHost(stopped.host)
 }
 
 // KillControlPlane ends an instance as SIGKILL does: the connections that it has made break off.
 func (w *World) KillControlPlane(cp *controlplane.ControlPlane) {
 	w.front.remove(cp)
-	w.instances[cp].link.Cut()
-	w.killHost(w.instances[cp].host)
-	w.instances[cp].task.Cancel()
+	killed := w.instance(cp)
+	killed.link.Cut()
+	w.killHost(killed.host)
+	killed.task.Cancel()
 }
 
 // Serve puts the API before a control plane. Every answer is held against the
@@ -125,9 +137,7 @@ func (w *World) Serve(cp *controlplane.ControlPlane) string {
 	if w.opts.Middleware != nil {
 		handler = w.opts.Middleware(handler)
 	}
-	host := w.instances[cp].host
-	srv := w.server(w.listener(host, w.addresses[host]))
-	w.addresses[host] = srv.Listener.Addr().String()
+	srv := w.server(w.listenerOf(w.instance(cp).host))
 	srv.Config.Handler = handler
 	if w.opts.TLS {
 		srv.StartTLS()

@@ -80,3 +80,13 @@ func (w *World) startWire() {
 		}
 	})
 }
+
+// listenerOf is at the address where the API of a control plane's host was before, if it was.
+func (w *World) listenerOf(host string) net.Listener {
+	w.T.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.listener(host, w.addresses[host])
+	w.addresses[host] = l.Addr().String()
+	return l
+}

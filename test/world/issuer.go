@@ -49,7 +49,7 @@ func (w *World) WithToken(token string) *client.Client {
 func (w *World) authenticator(cp *controlplane.ControlPlane) identity.Authenticator {
 	w.T.Helper()
 	oidc := Must(identity.NewOIDC(identity.OIDCConfig{
-		Issuers: []string{w.opts.Issuer.Issuer()}, Groups: []string{Group}, Owners: cp.Federations, Transport: NewLink(w.at(w.instances[cp].host)).transport(), Logger: w.Log.Logger(),
+		Issuers: []string{w.opts.Issuer.Issuer()}, Groups: []string{Group}, Owners: cp.Federations, Transport: NewLink(w.at(w.instance(cp).host)).transport(), Logger: w.Log.Logger(),
 	}))(w.T)
 	background(w.ctx, w.T, oidc.Run)
 	w.AddUser("first-to-come")

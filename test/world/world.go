@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,6 +42,8 @@ type World struct {
 	clusters map[string]*Cluster
 	identity *seal.Identity
 	opts     Options
+	// mu guards instances and addresses: several control planes may be started at the same time.
+	mu sync.Mutex
 	// instances are all control planes that were started.
 	instances map[*controlplane.ControlPlane]instance
 	// addresses are those of the APIs, by the host of the control plane.
