@@ -63,11 +63,14 @@ func (c *Client) do(ctx context.Context, in call) (*answer, error) {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval = 100 * time.Millisecond
 	pause.MaxInterval = 2 * time.Second
-	var last error
+	var last, unknown error
 	out, err := backoff.Retry(ctx, func() (*answer, error) {
 		out, err := c.try(ctx, in)
 		last = err
 		e, ok := errors.AsType[*Error](err)
+		if ok && e.Problem.Code == v1.CodeUnknownOutcome {
+			unknown = err
+		}
 		switch {
 		case err == nil:
 			return out, nil
@@ -78,10 +81,19 @@ func (c *Client) do(ctx context.Context, in call) (*answer, error) {
 		}
 		return nil, err
 	}, backoff.WithBackOff(pause), backoff.WithMaxTries(uint(tries)))
+	if err != nil && unknown != nil && refused(last) {
+		return nil, unknown // what refused the last try says nothing of an earlier one
+	}
 	if err != nil {
 		return nil, last // and not that the pause after it was cut short
 	}
 	return out, nil
+}
+
+// refused says whether an error is that of a try that changed nothing because it was not served.
+func refused(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Problem.Phase == "" && (e.Problem.Code == v1.CodeUnavailable || e.Problem.Code == v1.CodeExhausted)
 }
 
 // worthAgain says whether the same request may succeed in a moment: it got no answer, or the

@@ -226,6 +226,24 @@ func TestLostAnswerIsAskedForAgain(t *testing.T) {
 	}
 }
 
+// A creation whose answer was lost may have happened, whatever refuses it when it is sent again.
+func TestARefusalAfterALostAnswerIsAnUnknownOutcome(t *testing.T) {
+	for _, refusal := range []int{http.StatusServiceUnavailable, http.StatusTooManyRequests} {
+		var count atomic.Int32
+		c := newClient(t, func(w http.ResponseWriter, _ *http.Request) {
+			if count.Add(1) == 1 {
+				panic(http.ErrAbortHandler)
+			}
+			w.Header().Set("Retry-After", "60") // longer than it waits
+			w.WriteHeader(refusal)
+		})
+		_, err := c.CreateService(t.Context(), parse(t, `{"name":"a"}`), client.CreateOptions{IdempotencyKey: "k"})
+		if e := asError(t, err); e.Code() != v1.CodeUnknownOutcome || count.Load() != 2 {
+			t.Errorf("%d after a lost answer: %v, after %d tries", refusal, err, count.Load())
+		}
+	}
+}
+
 // Each try has a deadline of its own; the caller's is another matter.
 func TestDeadlines(t *testing.T) {
 	c := newClient(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, func(cfg *client.Config) { cfg.Timeout, cfg.Tries = time.Millisecond, 1 })
