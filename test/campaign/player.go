@@ -182,6 +182,9 @@ func (p *player) kill() {
 // reason matches the lines of a test's output that say why it failed.
 var reason = regexp.MustCompile(`^\s+(judge|history_test|guard|play|clients)\.go:\d+: |^(panic|fatal error|WARNING|SIGQUIT)`)
 
+// calm matches those of them that say how a history went, also when it passed.
+var calm = regexp.MustCompile(`: (promises checked at|seed) \d+`)
+
 // why is what the child has written, and the first lines of it that say why the history failed.
 func (p *player) why() (output []byte, lines []string, err error) {
 	output, err = os.ReadFile(p.output.Name())
@@ -192,7 +195,7 @@ func (p *player) why() (output []byte, lines []string, err error) {
 		if len(lines) == told {
 			break
 		}
-		if reason.MatchString(line) {
+		if reason.MatchString(line) && !calm.MatchString(line) {
 			lines = append(lines, strings.TrimSpace(line))
 		}
 	}
