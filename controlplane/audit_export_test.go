@@ -11,12 +11,13 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/internal/auditlog"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // Each entry is exported once, also what was entered while the exporter was away, and
 // before the store forgets it.
 func TestTheAuditIsExportedWhole(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "audit.jsonl")
 		export := func(c *controlplane.Config) {
 			log, err := auditlog.Open(path, nil)

@@ -18,6 +18,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // audited are the entries, the oldest first, as "by action outcome generation".
@@ -35,7 +36,7 @@ func (w *world) audited(q request.AuditQuery) (words []string, entries []v1.Audi
 }
 
 func TestTheAuditTellsWhoDidWhat(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.addCluster("d")
 		w.mustCreate()
@@ -103,7 +104,7 @@ func TestTheAuditTellsWhoDidWhat(t *testing.T) {
 }
 
 func TestTheAuditTellsOfCreationsThatFail(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.clusters["b"].does(no(record.ReasonNameTaken))
 		if _, err := w.create(); err == nil {
@@ -134,7 +135,7 @@ func TestTheAuditTellsOfCreationsThatFail(t *testing.T) {
 }
 
 func TestTheAuditKeepsTheNewest(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t, func(c *controlplane.Config) { c.KeepAudit, c.SweepInterval = 2, time.Minute })
 		w.mustCreate()
 		var words []string
@@ -161,7 +162,7 @@ func (w *world) put(key string, rec any) {
 
 // TestReadingsOfRefreshTokensMoveIntoTheAudit, where no syncer can take them away.
 func TestReadingsOfRefreshTokensMoveIntoTheAudit(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.mustCreate()
 		v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")
@@ -201,7 +202,7 @@ func TestReadingsOfRefreshTokensMoveIntoTheAudit(t *testing.T) {
 
 // TestTheAuditTellsWhoJoined, by the token of whom, once.
 func TestTheAuditTellsWhoJoined(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		j := newJoining(t)
 		m := newMachine(t, "a", j.token("a", false))
 		for range 2 { // the second time its answer was lost
@@ -223,7 +224,7 @@ func TestTheAuditTellsWhoJoined(t *testing.T) {
 // A cluster that reports readings of a federation that it holds no token of has one entry
 // for all of them, and nobody else's entries go.
 func TestAClusterDoesNotWashOutTheAudit(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t, func(c *controlplane.Config) { c.KeepAudit, c.SweepInterval = 40, time.Minute })
 		w.mustCreate()
 		v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")

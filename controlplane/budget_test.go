@@ -11,6 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/store/embedded"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // bulky is a user's definition with a script of 400 KiB.
@@ -19,7 +20,7 @@ func bulky() string {
 }
 
 func TestOneUserCannotFillEtcdByCreatingAndDeleting(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t, func(c *controlplane.Config) { c.BytesPerUser = 4 << 20 })
 		ann, bob := identity.Caller{Subject: "ann"}, identity.Caller{Subject: "bob"}
 		var err error
@@ -48,7 +49,7 @@ func TestOneUserCannotFillEtcdByCreatingAndDeleting(t *testing.T) {
 
 // A place that is taken is found after the specs were written: they wait to be swept.
 func TestSpecsThatWaitToBeSweptCount(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t, func(c *controlplane.Config) { c.BytesPerUser = 4 << 20 })
 		w.mustCreate() // by the administrator, who has no budget
 		ann := identity.Caller{Subject: "ann"}
@@ -70,7 +71,7 @@ func TestSpecsThatWaitToBeSweptCount(t *testing.T) {
 
 // What does not fit is refused before its first part is written.
 func TestACreationIsHeldAgainstTheFreeSpaceWhole(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := emptyWorld(t, embedded.Config{Quota: 16 << 20})
 		w.start()
 		var members []string

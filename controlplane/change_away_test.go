@@ -9,10 +9,11 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 func TestAChangeWhileAClusterIsAwayIsAppliedWhenItIsBack(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.mustCreate()
 		w.clusters["c"].does(silent)
@@ -37,7 +38,7 @@ func TestAChangeWhileAClusterIsAwayIsAppliedWhenItIsBack(t *testing.T) {
 }
 
 func TestCordonAndPause(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		if _, err := w.Clusters.SetState(t.Context(), admin, "c", "cordoned"); err != nil {
 			t.Fatal(err)

@@ -13,12 +13,13 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // TestAPutWithAClusterAwayDoesNotTakeItsWholeWait: the wait is an hour, and the
 // test would not live to see its end.
 func TestAPutWithAClusterAwayDoesNotTakeItsWholeWait(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.mustCreate()
 		w.clusters["c"].does(silent)
@@ -39,7 +40,7 @@ func TestAPutWithAClusterAwayDoesNotTakeItsWholeWait(t *testing.T) {
 
 // TestAPutOnAPausedFederationDoesNotTakeItsWholeWait: nobody will apply it.
 func TestAPutOnAPausedFederationDoesNotTakeItsWholeWait(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.mustCreate()
 		for _, id := range []string{"a", "b", "c"} {
@@ -65,7 +66,7 @@ func TestGetAndPutOfTheSameRaisesNoGeneration(t *testing.T) {
 		"a service alone":     `{"name":"grayifyr0","image":"i","script":"s\r\n"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				w := newWorld(t)
 				if _, err := w.Federations.CreateService(t.Context(), admin, send(t, definition)); err != nil {
 					t.Fatal(err)
@@ -97,7 +98,7 @@ func TestGetAndPutOfTheSameRaisesNoGeneration(t *testing.T) {
 // TestViolationsOfAMemberNameItsPlaceInTheRequest and not in the definition that
 // the control plane made of it.
 func TestViolationsOfAMemberNameItsPlaceInTheRequest(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.addCluster("d")
 		w.addCluster("e")
@@ -145,7 +146,7 @@ func TestViolationsOfAMemberNameItsPlaceInTheRequest(t *testing.T) {
 // TestARemovedMemberTakesTheOrdersOfItsRemoval: its buckets and jobs go when the
 // owner says so, and also when he says so later.
 func TestARemovedMemberTakesTheOrdersOfItsRemoval(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.mustCreate()
 		for _, id := range []string{"b", "c"} {
@@ -192,7 +193,7 @@ func TestARemovedMemberTakesTheOrdersOfItsRemoval(t *testing.T) {
 }
 
 func TestADeletionBoundToAnOldRevisionIsAConflict(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.mustCreate()
 		_, old, err := w.Federations.Service(t.Context(), admin, "grayifyr0", "")
@@ -223,7 +224,7 @@ func TestADeletionBoundToAnOldRevisionIsAConflict(t *testing.T) {
 // TestEtcdIsBlamedForAChangeThatWaitsBehindAnothersVote: that change has all the time that
 // a silent cluster has.
 func TestEtcdIsBlamedForAChangeThatWaitsBehindAnothersVote(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t, func(c *controlplane.Config) { c.PrepareDeadline = time.Hour })
 		w.addCluster("d").does(silent)
 		w.addCluster("e")

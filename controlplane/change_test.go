@@ -13,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 func member(cluster, service string) oscar.Member {
@@ -52,7 +53,7 @@ func (w *world) graph(members ...string) string {
 }
 
 func TestAddedMembersVoteFirstAndAreDeployed(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.addCluster("d")
 		w.mustCreate()
@@ -81,7 +82,7 @@ func TestAddedMembersVoteFirstAndAreDeployed(t *testing.T) {
 }
 
 func TestARefusedAdditionChangesNothing(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.addCluster("d")
 		w.mustCreate()
@@ -108,7 +109,7 @@ func TestARefusedAdditionChangesNothing(t *testing.T) {
 // TestARefusedAdditionIsNotBlamedOnWhoHadNotVotedYet: a foreign service is a
 // conflict, also when it is found before the others have answered.
 func TestARefusedAdditionIsNotBlamedOnWhoHadNotVotedYet(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.addCluster("d").does(no(record.ReasonNameTaken))
 		w.addCluster("e").does(silent)
@@ -121,7 +122,7 @@ func TestARefusedAdditionIsNotBlamedOnWhoHadNotVotedYet(t *testing.T) {
 }
 
 func TestARemovedMemberGoesAndItsViewIsGoneAtOnce(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.mustCreate()
 		w.clusters["c"].does(silent)
@@ -157,7 +158,7 @@ func TestARemovedMemberGoesAndItsViewIsGoneAtOnce(t *testing.T) {
 }
 
 func TestChangeWithoutAdditionsCosts(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.mustCreate()
 		before := w.revision()
@@ -180,7 +181,7 @@ func TestChangeWithoutAdditionsCosts(t *testing.T) {
 func TestConcurrentAdditionsAllSucceed(t *testing.T) {
 	for _, n := range []int{8, 50} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) { concurrentAdditions(t, n) })
+			await.InVirtualTime(t, func(t *testing.T) { concurrentAdditions(t, n) })
 		})
 	}
 }
@@ -220,7 +221,7 @@ func concurrentAdditions(t *testing.T, n int) {
 }
 
 func TestIfMatchRefusesAnOlderView(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.addCluster("d")
 		w.mustCreate()
@@ -240,7 +241,7 @@ func TestIfMatchRefusesAnOlderView(t *testing.T) {
 }
 
 func TestSecretsSurviveARoundTrip(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		withSecret := strings.Replace(body, `"script"`, `"environment":{"secrets":{"KEY":"a-secret-of-the-test","OTHER":"old-secret-of-the-test"}},"script"`, 1)
 		if _, err := w.Federations.CreateService(t.Context(), admin, send(t, withSecret)); err != nil {
@@ -264,7 +265,7 @@ func TestSecretsSurviveARoundTrip(t *testing.T) {
 }
 
 func TestAPutOnAMemberNamesTheCoordinator(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.mustCreate()
 		s, _, err := w.Federations.Service(t.Context(), admin, "grayifyr1", "")
@@ -279,7 +280,7 @@ func TestAPutOnAMemberNamesTheCoordinator(t *testing.T) {
 }
 
 func TestWatchTellsEachChangeOfTheView(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.mustCreate()
 		enough := errors.New("enough")
@@ -309,7 +310,7 @@ func TestWatchTellsEachChangeOfTheView(t *testing.T) {
 }
 
 func TestRollbackMakesAnOlderDefinitionTheNextGeneration(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.mustCreate()
 		for i := range 12 {

@@ -11,12 +11,13 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // TestTheRefreshTokenOfAPutIsKeptThoughItsCallerGoes: the callers go, as a client does
 // after 20 s, while their change is committed and waited for. No wait ends by itself.
 func TestTheRefreshTokenOfAPutIsKeptThoughItsCallerGoes(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t, func(c *controlplane.Config) { c.PrepareDeadline = time.Hour })
 		w.addCluster("d").does(silent)
 		user := identity.Caller{Subject: "somebody"}
@@ -85,7 +86,7 @@ func TestTheRefreshTokenOfAPutIsKeptThoughItsCallerGoes(t *testing.T) {
 
 // TestAPutOfTheSameWithAnotherRefreshTokenKeepsIt: nothing else is written.
 func TestAPutOfTheSameWithAnotherRefreshTokenKeepsIt(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		user := identity.Caller{Subject: "somebody"}
 		if _, err := w.Federations.CreateService(t.Context(), user, send(t, usersBody)); err != nil {

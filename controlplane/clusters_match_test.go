@@ -5,12 +5,13 @@ import (
 
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // TestAClusterThatWasChangedSinceIsNotOverwritten nor removed by who has seen an
 // older registration.
 func TestAClusterThatWasChangedSinceIsNotOverwritten(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		old, err := w.Clusters.Get(t.Context(), admin, "c")
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/storetest/virtual"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // revision is the store's newest.
@@ -26,7 +27,7 @@ func (w *world) revision() int64 {
 }
 
 func TestCreateMakesOneServiceOnAll(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		before := w.revision()
 		res, err := w.create()
@@ -69,7 +70,7 @@ func TestCreateMakesOneServiceOnAll(t *testing.T) {
 }
 
 func TestOneRefusalLeavesNothing(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.clusters["b"].does(no(record.ReasonNameTaken))
 		_, err := w.create()
@@ -99,7 +100,7 @@ func TestOneRefusalLeavesNothing(t *testing.T) {
 }
 
 func TestAFailedApplyIsRolledBackEverywhere(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.clusters["c"].does(failing)
 		_, err := w.create()
@@ -127,7 +128,7 @@ func TestAFailedApplyIsRolledBackEverywhere(t *testing.T) {
 }
 
 func TestAClusterThatIsAwayAfterTheVoteHoldsNothingUp(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		voted := make(chan struct{})
 		once := sync.OnceFunc(func() { close(voted) })
@@ -186,7 +187,7 @@ func (w *world) eventually(ok func() bool) {
 }
 
 func TestSilenceIsUnavailable(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.clusters["c"].does(silent)
 		_, err := w.create()
@@ -206,7 +207,7 @@ func TestSilenceIsUnavailable(t *testing.T) {
 }
 
 func TestAStaleVoteOfAnAbortedAttemptCountsForNothing(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.clusters["c"].does(silent)
 		var first *record.Desired
@@ -255,7 +256,7 @@ func TestAStaleVoteOfAnAbortedAttemptCountsForNothing(t *testing.T) {
 }
 
 func TestInstancesTakeEachStepOnce(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.second()
 		w.second()
@@ -270,7 +271,7 @@ func TestInstancesTakeEachStepOnce(t *testing.T) {
 }
 
 func TestAnInstanceWithAnotherIdentityDoesNotStart(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		st := virtual.Open(t)
 		startControlPlane(t, st, newIdentity(t))
 		other, err := controlplane.New(controlplane.Config{Store: st, Identity: newIdentity(t)})
@@ -284,7 +285,7 @@ func TestAnInstanceWithAnotherIdentityDoesNotStart(t *testing.T) {
 }
 
 func TestARestartedControlPlaneTakesTheNextStep(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.clusters["c"].does(silent)
 		key := func(r *federations.CreateRequest) { r.IdempotencyKey = "once" }

@@ -10,6 +10,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 func TestDeleteDuringACreateMakesItRollBack(t *testing.T) {
@@ -17,7 +18,7 @@ func TestDeleteDuringACreateMakesItRollBack(t *testing.T) {
 		record.PhasePreparing: record.IntentPrepare, record.PhaseApplying: record.IntentApply,
 	} {
 		t.Run(string(phase), func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				w := newWorld(t)
 				reached := make(chan struct{})
 				once := sync.OnceFunc(func() { close(reached) })
@@ -51,7 +52,7 @@ func TestDeleteDuringACreateMakesItRollBack(t *testing.T) {
 }
 
 func TestAPendingDeleteHoldsItsNameAgainstAnotherOwner(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		alice, bob := identity.Caller{Subject: "alice@example.org"}, identity.Caller{Subject: "bob/with/slashes"}
 		if _, err := w.Federations.CreateService(t.Context(), alice, send(t, usersBody)); err != nil {
@@ -86,7 +87,7 @@ func TestAPendingDeleteHoldsItsNameAgainstAnotherOwner(t *testing.T) {
 }
 
 func TestADeletionThatWaitsForJobsCanBeHurried(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		if _, err := w.create(); err != nil {
 			t.Fatal(err)
@@ -112,7 +113,7 @@ func TestADeletionThatWaitsForJobsCanBeHurried(t *testing.T) {
 }
 
 func TestDeletingAMemberRemovesIt(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		if _, err := w.create(); err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	clocks "github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // elapsed is what the store holds of the agreed time.
@@ -55,7 +56,7 @@ func (w *world) makesHistory() {
 func TestAnInstanceThatIsDaysAheadOrBehindSweepsNothingEarly(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"a day ahead": 25 * time.Hour, "a year ahead": 365 * 24 * time.Hour, "a year behind": -365 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				w := newWorld(t)
 				w.makesHistory()
 				before := w.kept()
@@ -79,7 +80,7 @@ func TestAnInstanceThatIsDaysAheadOrBehindSweepsNothingEarly(t *testing.T) {
 // Instances that never run for a whole day forget what is older than a day all the same,
 // and one whose clock jumps forgets nothing by that.
 func TestDailyRestartsDoNotStopSweeping(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.makesHistory()
 		var ahead atomic.Int64

@@ -8,12 +8,13 @@ import (
 
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // TestHistoryNamesTheOwnerForWhatTheAdministratorDid: who made a generation is the
 // caller, for a creation, a change and a rollback alike.
 func TestHistoryNamesTheOwnerForWhatTheAdministratorDid(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		alice := identity.Caller{Subject: "alice@example.org"}
 		create := send(t, usersBody)

@@ -11,6 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/controlplane/runs"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // fails reports that an attempt has failed.
@@ -27,7 +28,7 @@ func (p *fakeSyncer) fails(job string, n int, reason record.JobReason) {
 // A job that has failed says why, and is replayed by the order of a person: a new attempt,
 // and the one before is remembered.
 func TestAFailedJobCanBeReplayed(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		j := w.submit()
 		p, _ := w.at(j.ID)
@@ -60,7 +61,7 @@ func TestAFailedJobCanBeReplayed(t *testing.T) {
 
 // What is too large is not kept with a job that has failed, and the refusal says so.
 func TestTheLargeEventOfAFailedJobIsNotKept(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		j := w.submit(func(r *jobs.Request) { r.Event = []byte(strings.Repeat("x", 17<<10)) })
 		p, _ := w.at(j.ID)
@@ -75,7 +76,7 @@ func TestTheLargeEventOfAFailedJobIsNotKept(t *testing.T) {
 // A job goes back by itself when its syncer says that it failed for its inputs, and not for
 // ever.
 func TestAJobThatFailedForItsInputsGoesBack(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		j := w.submit()
 		for n := 1; n <= 5; n++ {
@@ -91,7 +92,7 @@ func TestAJobThatFailedForItsInputsGoesBack(t *testing.T) {
 
 // Nobody is left in the dark about a log that is not there.
 func TestWhyThereIsNoLogIsTold(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		j := w.submit()
 		p, at := w.at(j.ID)
@@ -111,7 +112,7 @@ func TestWhyThereIsNoLogIsTold(t *testing.T) {
 
 // The event of a failed job goes with its federation: nobody can replay it then.
 func TestTheEventOfAFailedJobGoesWithItsFederation(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t, func(c *controlplane.Config) { c.SweepInterval = time.Minute })
 		j := w.submit()
 		p, _ := w.at(j.ID)

@@ -9,6 +9,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/controlplane/recovery"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // lists says that a cluster has told of all its Jobs in an epoch.
@@ -43,7 +44,7 @@ func (w *world) restore() string {
 // TestAfterARestoreNothingIsStartedAgain that may stand somewhere: not before every
 // member has told of its Jobs, and not what one of them has found.
 func TestAfterARestoreNothingIsStartedAgain(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		unclaimed := w.submit()
 		p, _ := w.at(unclaimed.ID)

@@ -11,6 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // TestAnInstanceEndsAtEveryJobStep: just before, or just after, the transaction of each
@@ -49,7 +50,7 @@ func TestAnInstanceEndsAtEveryJobStep(t *testing.T) {
 		_, name, _ := strings.Cut(point, "_job_")
 		s := scenarios[name]
 		t.Run(point, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				w := newJobWorld(t)
 				w.stop() // the healthy one comes later
 				dead := w.mortal("controlplane." + point)

@@ -9,13 +9,14 @@ import (
 
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // TestJobsOnManyLostClustersAreWithdrawnTogether: the clusters went while no control
 // plane looked, so that they are all lost in the same moment. What their jobs compare is
 // too much for one transaction.
 func TestJobsOnManyLostClustersAreWithdrawnTogether(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		const n = 33 // each job compares itself, its report, its session and what is promised there
 		var far []*fakeSyncer
@@ -66,7 +67,7 @@ func TestJobsOnManyLostClustersAreWithdrawnTogether(t *testing.T) {
 // TestLargeJobsThatWereFrozenMeanwhileAreTaken: their events together are more than a
 // transaction takes.
 func TestLargeJobsThatWereFrozenMeanwhileAreTaken(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		w.full("c")
 		w.clusters["a"].has(64_000)

@@ -10,6 +10,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // offers reports a Job of a service that waits, as its syncer does; frozen with its
@@ -96,7 +97,7 @@ func (w *world) full(clusters ...string) {
 // TestAWaitingJobGoesWhereThereIsRoom: it is frozen only when somebody would take it,
 // and released only when OSCAR there has it.
 func TestAWaitingJobGoesWhereThereIsRoom(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		w.full("a", "b", "c")
 		c, id := w.clusters["c"], uuid.NewString()
@@ -135,7 +136,7 @@ func TestAWaitingJobGoesWhereThereIsRoom(t *testing.T) {
 
 // TestAFrozenJobThatNobodyTakesGoesOn where it was, and may be offered again.
 func TestAFrozenJobThatNobodyTakesGoesOn(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		c, id := w.clusters["c"], uuid.NewString()
 		for range 2 {
@@ -157,7 +158,7 @@ func TestAFrozenJobThatNobodyTakesGoesOn(t *testing.T) {
 // TestOurJobThatWaitsIsTakenAndGivenBack: its attempt there is gone while it stands
 // frozen; when nobody takes it, another attempt is the Job that stands.
 func TestOurJobThatWaitsIsTakenAndGivenBack(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		w.full("a", "b")
 		j := w.submit()
@@ -191,7 +192,7 @@ func TestOurJobThatWaitsIsTakenAndGivenBack(t *testing.T) {
 
 // TestAJobThatStartsWhileItIsHandedOverIsNotStartedElsewhere.
 func TestAJobThatStartsWhileItIsHandedOverIsNotStartedElsewhere(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		w.full("a")
 		c, id := w.clusters["c"], uuid.NewString()

@@ -16,6 +16,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // newEndpointWorld is a world with startWithEndpoint.
@@ -49,7 +50,7 @@ func (w *world) reachable(c *controlplane.Config) {
 // TestAnEndpointGetsAJob with the member's headers, once; what it refuses is tried
 // again, and what it does not answer is for a person.
 func TestAnEndpointGetsAJob(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		var calls atomic.Int32
 		got := make(chan string, 10)
 		w := emptyWorld(t, embedded.Config{})
@@ -95,7 +96,7 @@ func TestAnEndpointGetsAJob(t *testing.T) {
 
 // TestAnEndpointInAnInnerNetworkIsNotAsked: who chooses it also chooses what it is sent.
 func TestAnEndpointInAnInnerNetworkIsNotAsked(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newEndpointWorld(t, "http://[::ffff:10.255.255.254]:9/admin")
 		parked := w.is(w.submit().ID, record.JobParked)
 		if text := parked.Attempts[0].Message; parked.Attempts[0].Reason != record.JobEndpointRefused || text != "the endpoint is at a private address; --endpoint-networks of the control plane can allow it" {
@@ -108,7 +109,7 @@ func TestAnEndpointInAnInnerNetworkIsNotAsked(t *testing.T) {
 func TestAnEndpointOnThisMachineIsNotAsked(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was asked") }))
 	t.Cleanup(server.Close)
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newEndpointWorld(t, strings.Replace(server.URL, "127.0.0.1", "localhost", 1))
 		j := w.submit()
 		parked := w.is(j.ID, record.JobParked)
@@ -121,7 +122,7 @@ func TestAnEndpointOnThisMachineIsNotAsked(t *testing.T) {
 // TestAJobWhoseEndpointAnsweredWhileEtcdWasAwayEnds: what came of it is written when etcd
 // is back.
 func TestAJobWhoseEndpointAnsweredWhileEtcdWasAwayEnds(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		asked, answer := make(chan struct{}, 10), make(chan struct{})
 		w := emptyWorld(t, embedded.Config{})
 		url := w.net.Host("endpoint").Serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

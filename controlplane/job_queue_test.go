@@ -9,6 +9,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // standingOf lists the services that have an attempt at a cluster, and how many.
@@ -29,7 +30,7 @@ func (p *fakeSyncer) standingOf(w *world) (places int, of map[string]int) {
 // The queue of one sender, however long, holds nobody else's job up: of the places that there
 // are he has half while another one waits, and all when he is alone.
 func TestTheQueueOfOneSenderHoldsNobodyUp(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		ann := identity.Caller{Subject: "ann"}
 		if _, err := w.Federations.CreateService(t.Context(), admin, send(t, strings.Replace(other, "{", `{"visibility":"public",`, 1))); err != nil {
@@ -60,7 +61,7 @@ var other = strings.ReplaceAll(body, "grayify", "other")
 
 // The same holds between the federations of one owner: the older queue takes its turns.
 func TestTheQueueOfOneFederationHoldsNoOtherUp(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		if _, err := w.Federations.CreateService(t.Context(), admin, send(t, other)); err != nil {
 			t.Fatal(err)
@@ -80,7 +81,7 @@ func TestTheQueueOfOneFederationHoldsNoOtherUp(t *testing.T) {
 
 // Why a job waits is told while the queues of others are long, and at once.
 func TestWhyAJobWaitsIsToldBehindALongQueue(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		w.full("a", "b", "c")
 		for range 60 {
@@ -96,7 +97,7 @@ func TestWhyAJobWaitsIsToldBehindALongQueue(t *testing.T) {
 
 // A cluster that cannot measure what it has free any more gets no jobs, whatever it had.
 func TestAClusterThatCannotMeasureGetsNoJobs(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		for id, p := range w.clusters {
 			if id != "b" {

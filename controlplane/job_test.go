@@ -14,11 +14,12 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // TestAJobGoesItsWay from acceptance to its end, and what it costs is counted.
 func TestAJobGoesItsWay(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		began := w.revision()
 		j := w.submit()
@@ -57,7 +58,7 @@ func TestAJobGoesItsWay(t *testing.T) {
 
 // TestIdleJobsCostNothing while nobody can take them.
 func TestIdleJobsCostNothing(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		for _, p := range w.clusters {
 			p.has(100)
@@ -80,7 +81,7 @@ func TestIdleJobsCostNothing(t *testing.T) {
 // TestManyJobsOverTwoInstances: each is done once, whoever takes its steps, and nothing
 // stays promised.
 func TestManyJobsOverTwoInstances(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		w.second()
 		for _, p := range w.clusters {
@@ -118,7 +119,7 @@ func TestManyJobsOverTwoInstances(t *testing.T) {
 
 // TestARefusedJobGoesElsewhereAndIsParked with every attempt's cause, and replayed.
 func TestARefusedJobGoesElsewhereAndIsParked(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		j := w.submit()
 		var places []string
@@ -158,7 +159,7 @@ func TestARefusedJobGoesElsewhereAndIsParked(t *testing.T) {
 func TestALostClusterGivesBackWhatItHasNotBegun(t *testing.T) {
 	for _, state := range []record.JobState{"", record.JobClaimed, record.JobSubmitting, record.JobRunning, record.JobUncertain} {
 		t.Run("after "+string(state), func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				w := newJobWorld(t)
 				j := w.submit()
 				p, _ := w.at(j.ID)
@@ -200,7 +201,7 @@ func TestALostClusterGivesBackWhatItHasNotBegun(t *testing.T) {
 
 // TestACordonedClusterGivesBackWhatIsNotClaimed.
 func TestACordonedClusterGivesBackWhatIsNotClaimed(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		j := w.submit()
 		p, _ := w.at(j.ID)
@@ -226,7 +227,7 @@ func TestACordonedClusterGivesBackWhatIsNotClaimed(t *testing.T) {
 
 // TestCancel at each stage.
 func TestCancel(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		cancel := func(id string) *jobs.Job {
 			j, err := w.Jobs.Cancel(t.Context(), admin, jobs.Order{Job: id})
@@ -278,7 +279,7 @@ func TestCancel(t *testing.T) {
 // TestADeletedFederationEndsItsJobs: what is not begun is cancelled, what runs ends by
 // itself, also when the federation is gone.
 func TestADeletedFederationEndsItsJobs(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		running := w.submit()
 		p, _ := w.at(running.ID)
@@ -310,7 +311,7 @@ func TestADeletedFederationEndsItsJobs(t *testing.T) {
 
 // TestWhatIsNoJobIsRefused before it is accepted, and says why.
 func TestWhatIsNoJobIsRefused(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t, func(c *controlplane.Config) { c.JobsPerFederation = 3 })
 		for _, p := range w.clusters {
 			p.has(1)

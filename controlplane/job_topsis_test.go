@@ -7,12 +7,13 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // TestTopsisWithAMemberAway: what it was given and had not claimed goes to the others, it gets
 // nothing while it is away, and its share again when it is back.
 func TestTopsisWithAMemberAway(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		if _, err := w.create(func(r *federations.CreateRequest) {
 			raw := strings.ReplaceAll(strings.ReplaceAll(body, "grayify", "topsis"), `"delegation":"random"`, `"delegation":"topsis"`)

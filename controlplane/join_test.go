@@ -16,10 +16,11 @@ import (
 	"github.com/oscarfed/oscarfed/internal/pki"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 func TestJoin(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		j := newJoining(t)
 		m := newMachine(t, "a", j.token("a", false))
 		got, err := j.Clusters.Join(t.Context(), m.request)
@@ -63,7 +64,7 @@ func TestJoin(t *testing.T) {
 
 // No record holds a token, and each goes with its lease.
 func TestATokenRestsAsItsHash(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		j := newJoining(t)
 		token := j.token("a", false)
 		items, _, err := j.store.List(t.Context(), record.JoinsPrefix)
@@ -84,7 +85,7 @@ func TestATokenRestsAsItsHash(t *testing.T) {
 }
 
 func TestJoinRefuses(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		j := newJoining(t)
 		if _, err := j.Clusters.Join(t.Context(), newMachine(t, "c", j.token("c", false)).request); err != nil {
 			t.Fatal(err)
@@ -121,7 +122,7 @@ func TestJoinRefuses(t *testing.T) {
 // Whatever is wrong with a token, the answer is the same to the byte: it tells nobody
 // which clusters there are.
 func TestAWrongTokenTellsNothing(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		j := newJoining(t)
 		valid := j.token("a", false)
 		var answers []string
@@ -139,7 +140,7 @@ func TestAWrongTokenTellsNothing(t *testing.T) {
 }
 
 func TestTheSameClusterComesBack(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		j := newJoining(t)
 		m := newMachine(t, "a", j.token("a", false))
 		m.request.KubeSystemUID = "" // Kubernetes could not be reached
@@ -182,7 +183,7 @@ func TestTheSameClusterComesBack(t *testing.T) {
 // Of many that come at once with one token, to several instances, exactly one is let
 // in, and the registration is his.
 func TestOneOfManyJoins(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		j := newJoining(t)
 		second := startControlPlane(t, j.store, j.identity, func(cfg *controlplane.Config) { cfg.Access, cfg.Now = j.gate, j.clock.now })
 		token := j.token("b", false)
@@ -222,7 +223,7 @@ func TestOneOfManyJoins(t *testing.T) {
 // The instance dies, or etcd's administrator is away, when the token is used up and
 // nobody is admitted yet: the same request makes it whole.
 func TestAJoinThatWasCutOffGoesOn(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		j := newJoining(t)
 		m := newMachine(t, "a", j.token("a", false))
 		j.gate.before = func(string, string) error { return errors.New("cut off") }
@@ -240,7 +241,7 @@ func TestAJoinThatWasCutOffGoesOn(t *testing.T) {
 
 // A cluster that is removed while it joins keeps no rights.
 func TestRemovedWhileItJoins(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		j := newJoining(t)
 		m := newMachine(t, "a", j.token("a", false))
 		uid := j.registration("a").UID
@@ -263,7 +264,7 @@ func TestRemovedWhileItJoins(t *testing.T) {
 }
 
 func TestNobodyJoinsAnEtcdWithoutUsers(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		_, err := w.Clusters.IssueJoin(t.Context(), admin, "a", false)
 		refused(t, "a token", err, fault.CodeFailedPrecondition, "no users")
@@ -273,7 +274,7 @@ func TestNobodyJoinsAnEtcdWithoutUsers(t *testing.T) {
 }
 
 func TestJoinSaysAllThatIsWrong(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		j := newJoining(t)
 		_, err := j.Clusters.Join(t.Context(), v1.Join{ClusterID: "../b", CSR: "x", Recipient: "age1", KubeSystemUID: "a b"})
 		e, ok := errors.AsType[*fault.Error](err)
@@ -285,7 +286,7 @@ func TestJoinSaysAllThatIsWrong(t *testing.T) {
 
 // A state that this code does not know of lets nobody in.
 func TestOnlyStatesThatAreKnownLetIn(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		j := newJoining(t)
 		m := newMachine(t, "a", j.token("a", false))
 		state := func(word record.ClusterState) {

@@ -13,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // onA is a service on a with a member on d.
@@ -45,7 +46,7 @@ func (p *fakeSyncer) saysKey() {
 // TestACreateRightAfterAFirstConnectionIsNotRefused: that the key of a cluster is not
 // known yet is waited for as its vote is.
 func TestACreateRightAfterAFirstConnectionIsNotRefused(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		var looks atomic.Int64
 		w := newWorld(t, func(c *controlplane.Config) {
 			c.PrepareDeadline = time.Hour
@@ -88,7 +89,7 @@ func TestACreateRightAfterAFirstConnectionIsNotRefused(t *testing.T) {
 // TestAClusterThatNeverConnectsIsWaitedForNoLongerThanAVote: the answer tells which
 // of two cases it is.
 func TestAClusterThatNeverConnectsIsWaitedForNoLongerThanAVote(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		d := w.keyless("d")
 		refused := func(want string) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane/plan"
+	"github.com/oscarfed/oscarfed/test/await"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
@@ -34,7 +35,7 @@ func withUsers(n, bytes int) string {
 // What was accepted reaches an end: its outcome is written twice, into the federation's record
 // and into that of the request.
 func TestACreationWithManyBytesOfAllowedUsersDoesNotApplyForEver(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		for _, bytes := range []int{60_000, 711_000} {
 			w := newWorld(t)
 			_, err := w.Federations.CreateService(t.Context(), admin, send(t, withUsers(1000, bytes), func(r *federations.CreateRequest) {
@@ -125,7 +126,7 @@ func (w *world) nothingDesired() {
 }
 
 func TestEveryPhaseOfTheLargestFederationHasAnEnd(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		key := 0
 		create := func(script, endpoints int) error {
@@ -191,7 +192,7 @@ func TestEveryPhaseOfTheLargestFederationHasAnEnd(t *testing.T) {
 
 // A sentence of a syncer takes six times its length in a record.
 func TestAWordyReportEndsItsJob(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.mustCreate()
 		for _, p := range w.clusters {
@@ -211,7 +212,7 @@ func TestAWordyReportEndsItsJob(t *testing.T) {
 }
 
 func TestARegistrationOfManyBytesIsRefused(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		long := strings.Repeat("x", 100<<10)
 		for name, spec := range map[string]clusters.Spec{
@@ -231,7 +232,7 @@ func TestARegistrationOfManyBytesIsRefused(t *testing.T) {
 
 // A plan of the largest federation, and its application through another instance.
 func TestAPlanOfTheLargestFederationByAnotherInstance(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		var members []string
 		for i := range 119 {

@@ -16,6 +16,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/plan"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 var ann = identity.Caller{Subject: "ann@egi.eu"}
@@ -75,7 +76,7 @@ func reasonsOf(plan *plan.Plan, cluster string) string {
 // TestWorkersAreToldOfTheOriginsStorage: those of a user, when it is known, beside the
 // service and not in it; a plan says so and names it.
 func TestWorkersAreToldOfTheOriginsStorage(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		origin := func(verify bool) *record.OriginStorage {
 			return &record.OriginStorage{
@@ -135,7 +136,7 @@ func TestWorkersAreToldOfTheOriginsStorage(t *testing.T) {
 
 // TestAnotherStorageIsNotWhatWasPlanned.
 func TestAnotherStorageIsNotWhatWasPlanned(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		planned := func() *plan.Plan {
 			p, err := w.Plans.Make(t.Context(), ann, plan.Request{Service: send(t, usersBody).Service})
@@ -208,7 +209,7 @@ func sends(event, service, cluster string) func(*jobs.Request) {
 // TestAnEventOfABucketGoesWhereItsObjectIs, to the origin and to whom its syncer lets
 // read there; explain and the status say why not.
 func TestAnEventOfABucketGoesWhereItsObjectIs(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		a, b, c := w.clusters["a"], w.clusters["b"], w.clusters["c"]
 		w.full("a")
@@ -273,7 +274,7 @@ func TestAnEventOfABucketGoesWhereItsObjectIs(t *testing.T) {
 // TestAnOfferedEventOfABucketStaysWithItsObject: it is not even frozen, unless its syncer
 // is older and does not say what it is; then it is given back.
 func TestAnOfferedEventOfABucketStaysWithItsObject(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		c := w.clusters["c"]
 		bucket, older, plain := uuid.NewString(), uuid.NewString(), uuid.NewString()

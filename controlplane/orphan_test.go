@@ -8,6 +8,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 func (w *world) reportOrphans(cluster string, orphans ...record.Orphan) {
@@ -24,7 +25,7 @@ func (w *world) reportOrphans(cluster string, orphans ...record.Orphan) {
 }
 
 func TestALateCreateGetsItsTombstoneAgain(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.clusters["c"].does(failing)
 		if _, err := w.create(); codeOf(t, err) != fault.CodeReplicaFailed {
@@ -64,7 +65,7 @@ func TestALateCreateGetsItsTombstoneAgain(t *testing.T) {
 }
 
 func TestAnUnknownOrphanIsLeftAlone(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.clusters["c"].does(func(s string, d *record.Desired) *record.Observed {
 			if s == "someones" {

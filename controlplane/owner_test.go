@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/issuer"
 )
 
 // Users of two issuers with one subject are two people: the first one keeps it, from
 // whichever instance it is asked, and also when both come at once.
 func TestASubjectIsOfOneIssuer(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		for _, subject := range []string{"somebody", "a/b@egi.eu", strings.Repeat("ü/", 85)} {
 			var mu sync.Mutex
@@ -46,7 +47,7 @@ func TestASubjectIsOfOneIssuer(t *testing.T) {
 // The door asks: a user of the second issuer, with a good token, is not let in under a
 // subject of the first one's, and is under his own.
 func TestAnotherIssuersUserIsNotLetInUnderTheSameSubject(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		one, two := issuer.Serve(t, w.net.Host("one").MustListen(t), "/one"), issuer.Serve(t, w.net.Host("two").MustListen(t), "/two")
 		door, err := identity.NewOIDC(identity.OIDCConfig{Issuers: []string{one.URL, two.URL}, Owners: w.Federations, Transport: w.net.Host("controlplane").Transport(nil)})

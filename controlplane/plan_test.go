@@ -17,6 +17,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // plan asks what a definition would do, and that asking writes nothing.
@@ -107,7 +108,7 @@ func (w *world) wroteWhat(plan *plan.Plan) {
 }
 
 func TestAPlanOfACreationIsWhatIsWritten(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		plan := w.mustPlan(body)
 		if plan.Action != federations.ActionCreate || plan.Revision != 0 || plan.UID != "" || plan.NextGeneration != 1 || len(plan.EdgesAdded) != 6 || len(plan.EdgesRemoved) != 0 {
@@ -141,7 +142,7 @@ func TestAPlanOfACreationIsWhatIsWritten(t *testing.T) {
 }
 
 func TestAPlanOfAChangeSaysWhatAndWhy(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.addCluster("d")
 		first := strings.Replace(body, `"script"`, `"environment":{"secrets":{"KEEP":"hunter-1","TURN":"hunter-2"}},"script"`, 1)
@@ -245,7 +246,7 @@ func TestWhatChangedSinceThePlanIsRefused(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				w := newWorld(t)
 				if tt.before != "" {
 					w.mustCreate()
@@ -302,7 +303,7 @@ func (w *world) quiet() {
 }
 
 func TestAnUnrelatedClusterDoesNotOutdateAPlan(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		plan := w.mustPlan(body)
 		w.addCluster("d")
@@ -314,7 +315,7 @@ func TestAnUnrelatedClusterDoesNotOutdateAPlan(t *testing.T) {
 }
 
 func TestAPlanIsItsMakersAlone(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		planned, err := w.Plans.Make(t.Context(), identity.Caller{Subject: "alice"}, plan.Request{Service: send(t, usersBody).Service})
 		if err != nil {
@@ -333,7 +334,7 @@ func TestAPlanIsItsMakersAlone(t *testing.T) {
 
 // A plan is refused as what it plans would be.
 func TestAPlanIsRefusedAsApplyWouldBe(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		for name, bad := range map[string]string{
 			"unknown cluster": strings.Replace(body, `"cluster_id":"c"`, `"cluster_id":"z"`, 1),
@@ -360,7 +361,7 @@ func TestAPlanIsRefusedAsApplyWouldBe(t *testing.T) {
 }
 
 func TestAPlanWarns(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.mustCreate()
 		w.clusters["b"].disconnect()

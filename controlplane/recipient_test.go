@@ -9,12 +9,13 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // Secrets are sealed to the key that a cluster has joined with, whatever its syncer
 // tells later, and who looks at the cluster sees that they differ.
 func TestNothingIsSealedToAKeyThatHasNotJoined(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		j := newJoining(t)
 		reason := func(cluster string) record.Reason {
 			t.Helper()
@@ -60,7 +61,7 @@ func TestNothingIsSealedToAKeyThatHasNotJoined(t *testing.T) {
 // The same holds for refresh tokens, and for the access tokens that members get of
 // them.
 func TestNoTokenIsSealedToAKeyThatHasNotJoined(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		j := newJoining(t)
 		age := newIdentity(t)
 		for _, cluster := range []string{"a", "b"} {

@@ -10,10 +10,11 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 func TestRenew(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		j := newJoining(t)
 		m := newMachine(t, "a", j.token("a", false))
 		first, err := j.Clusters.Join(t.Context(), m.request)
@@ -63,7 +64,7 @@ func (j *joining) revision(cluster string) int64 {
 }
 
 func TestRenewRefuses(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		j := newJoining(t)
 		m := newMachine(t, "a", j.token("a", false))
 		e, err := j.Clusters.Join(t.Context(), m.request)
@@ -108,7 +109,7 @@ func TestRenewRefuses(t *testing.T) {
 // Another instance with the same key takes the challenges of this one; one with
 // another key does not.
 func TestAnyInstanceTakesAChallenge(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		j := newJoining(t)
 		m := newMachine(t, "a", j.token("a", false))
 		e, err := j.Clusters.Join(t.Context(), m.request)
@@ -130,7 +131,7 @@ func TestAnyInstanceTakesAChallenge(t *testing.T) {
 
 // Who was removed is told so; a new registration under his name is not his.
 func TestWhoWasRemovedIsToldSo(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		j := newJoining(t)
 		m := newMachine(t, "a", j.token("a", false))
 		e, err := j.Clusters.Join(t.Context(), m.request)

@@ -17,6 +17,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 func keyed(method, key, body string) request.Repeat {
@@ -31,7 +32,7 @@ func (w *world) second() *controlplane.ControlPlane {
 // TestARepeatedChangeIsMadeOnce: the first caller may never have seen the answer; a
 // repetition, anywhere and however late, changes nothing and has the same outcome.
 func TestARepeatedChangeIsMadeOnce(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.addCluster("d")
 		w.mustCreate()
@@ -99,7 +100,7 @@ func equal(a, b []int64) bool {
 }
 
 func TestARepeatedChangeThatWasRefusedIsRefusedTheSameWay(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.addCluster("d")
 		w.mustCreate()
@@ -129,7 +130,7 @@ func TestARepeatedChangeThatWasRefusedIsRefusedTheSameWay(t *testing.T) {
 
 // TestARepetitionJoinsTheChangeThatIsVotedOn: it waits for the same outcome.
 func TestARepetitionJoinsTheChangeThatIsVotedOn(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.addCluster("d")
 		w.mustCreate()
@@ -156,7 +157,7 @@ func TestARepetitionJoinsTheChangeThatIsVotedOn(t *testing.T) {
 }
 
 func TestARepeatedDeletionIsNoOtherOne(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.mustCreate()
 		other := w.second()
@@ -190,7 +191,7 @@ func TestARepeatedDeletionIsNoOtherOne(t *testing.T) {
 // TestAChangeThatADeletionOvertookSaysSoAgain: a deletion that ends the vote on a
 // change answers the change's request, too.
 func TestAChangeThatADeletionOvertookSaysSoAgain(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.addCluster("d")
 		w.mustCreate()
@@ -217,7 +218,7 @@ func TestAChangeThatADeletionOvertookSaysSoAgain(t *testing.T) {
 // TestACreationIsTakenForAnotherOneThatAsksForBestEffort: its key, or its body while that is
 // in flight, had the outcome of a request that asked for something else.
 func TestACreationIsTakenForAnotherOneThatAsksForBestEffort(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t, func(c *controlplane.Config) { c.PrepareDeadline = time.Hour })
 		w.clusters["c"].does(silent)
 		key := func(r *federations.CreateRequest) { r.IdempotencyKey = "k" }
@@ -253,7 +254,7 @@ func TestACreationIsTakenForAnotherOneThatAsksForBestEffort(t *testing.T) {
 // TestRequestsAreBoundedForEachUser: a client that makes a new key for each of a million
 // requests does not fill etcd. What was accepted before keeps its outcome.
 func TestRequestsAreBoundedForEachUser(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		bounded := func(c *controlplane.Config) { c.RequestsPerUser = 4 }
 		w := newWorld(t, bounded)
 		once := func(r *federations.CreateRequest) { r.IdempotencyKey = "once" }

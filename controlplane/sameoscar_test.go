@@ -12,6 +12,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/recovery"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // tellsOscar has the syncer of a cluster say which OSCAR it has.
@@ -55,7 +56,7 @@ func (w *world) sameAs(cluster, want string) {
 
 // TestAnOSCARThatIsRegisteredAlreadyDoesNotJoin under another id.
 func TestAnOSCARThatIsRegisteredAlreadyDoesNotJoin(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		j := newJoining(t)
 		one := newMachine(t, "a", j.token("a", false))
 		one.request.KubeSystemUID, one.request.OscarID = "", "0d9cf6e6-oscar"
@@ -83,7 +84,7 @@ func TestAnOSCARThatIsRegisteredAlreadyDoesNotJoin(t *testing.T) {
 // TestOneOSCARUnderTwoIdsStopsTheSecond, and nothing is placed on it until one of them
 // is gone or has another OSCAR.
 func TestOneOSCARUnderTwoIdsStopsTheSecond(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.tellsOscar("c", "same")
 		w.tellsOscar("b", "same")
@@ -107,7 +108,7 @@ func TestOneOSCARUnderTwoIdsStopsTheSecond(t *testing.T) {
 
 // TestTheSecondIsFreeWhenTheFirstIsGone.
 func TestTheSecondIsFreeWhenTheFirstIsGone(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.tellsOscar("b", "same")
 		w.tellsOscar("c", "same")
@@ -122,7 +123,7 @@ func TestTheSecondIsFreeWhenTheFirstIsGone(t *testing.T) {
 // TestAnOrphanOfAnotherRegistrationIsNotDeleted: two clusters have one OSCAR, and each
 // finds the other one's services there.
 func TestAnOrphanOfAnotherRegistrationIsNotDeleted(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		if _, err := w.create(); err != nil {
 			t.Fatal(err)

@@ -10,10 +10,11 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 func TestTheSameRequestGetsTheSameOutcome(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		key := func(r *federations.CreateRequest) { r.IdempotencyKey = "k1" }
 		first, err := w.create(key)
@@ -48,7 +49,7 @@ func TestTheSameRequestGetsTheSameOutcome(t *testing.T) {
 // TestTheOutcomeOfAFederationThatIsGone is what it was: ready, of generation 1, with
 // the revision that it had; and not how its replicas are by now.
 func TestTheOutcomeOfAFederationThatIsGone(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		key := func(r *federations.CreateRequest) { r.IdempotencyKey = "k1" }
 		first, err := w.create(key)
@@ -75,7 +76,7 @@ func TestTheOutcomeOfAFederationThatIsGone(t *testing.T) {
 }
 
 func TestTheSameRequestAfterItsOutcomeIsANewOne(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.clusters["b"].does(no(record.ReasonDoesNotFit))
 		if _, err := w.create(); codeOf(t, err) != fault.CodeFailedPrecondition {
@@ -106,7 +107,7 @@ func TestTheSameRequestAfterItsOutcomeIsANewOne(t *testing.T) {
 }
 
 func TestConcurrentSameRequestsMakeOneFederation(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		var wg sync.WaitGroup
 		uids := make([]string, 8)

@@ -12,10 +12,11 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/storetest"
 	"github.com/oscarfed/oscarfed/store/storetest/virtual"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 func TestListingAThousandServicesAsksEtcdAFewTimes(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		faults := new(storetest.Faults)
 		st := virtual.NewNetwork(t, embedded.Config{}).Open(t, "controlplane", store.Config{DialOptions: faults.DialOptions()})
 		const n, gone = 1000, 500

@@ -9,12 +9,13 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // The token of a service is good for that service alone, for as long as it lives, and
 // gives no right to read or change anything.
 func TestTheTokenOfAService(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		if _, err := w.create(); err != nil {
 			t.Fatal(err)

@@ -8,12 +8,13 @@ import (
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // A syncer that does not say that it knows shares of agreed keys, as an older one, gets
 // age's own; both open what they were sent.
 func TestAnOlderSyncerGetsSharesThatItKnows(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		b := w.clusters["b"]
 		b.write(record.ObservedClusterKey("b"), record.ObservedCluster{

@@ -15,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // stall holds the first request that comes to a fail point until what it has staged was
@@ -93,7 +94,7 @@ func (w *world) whole(clusters ...string) {
 }
 
 func TestACreateThatStalledBeforeItsCommitNamesNoSweptSpecs(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		s := stallAt(t, "controlplane.after_specs")
 		if _, err := s.w.create(func(r *federations.CreateRequest) { r.Wait = patience }); err != nil {
 			t.Fatal(err)
@@ -117,7 +118,7 @@ func TestAChangeThatStalledBeforeItsCommitNamesNoSweptSpecs(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				s := stallAt(t, "controlplane.after_change_specs")
 				s.w.addCluster("d")
 				s.w.mustCreate()
@@ -134,7 +135,7 @@ func TestAChangeThatStalledBeforeItsCommitNamesNoSweptSpecs(t *testing.T) {
 }
 
 func TestAClusterThatLeavesAfterAStallLeavesNoSweptSpecs(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		s := stallAt(t, "controlplane.before_leave")
 		s.w.mustCreate()
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -151,7 +152,7 @@ func TestAClusterThatLeavesAfterAStallLeavesNoSweptSpecs(t *testing.T) {
 
 // A store that an older version has damaged so is told of, at once.
 func TestAChangeOfAFederationWhoseDefinitionIsGoneEnds(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.mustCreate()
 		w.deleteKeys(append(w.keys(record.HistoryPrefix), w.keys(record.SecretsPrefix)...))

@@ -18,6 +18,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/storetest"
 	"github.com/oscarfed/oscarfed/store/storetest/virtual"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // heard is a log that a test can look into.
@@ -57,7 +58,7 @@ func newcomer(t *testing.T) (cp *controlplane.ControlPlane, faults *storetest.Fa
 }
 
 func TestAStartWaitsForAnEtcdThatGoesAway(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		cp, faults, log, st := newcomer(t)
 		faults.FailCalls(txnMethod, 1_000_000, rpctypes.ErrGRPCTimeout)
 		ended := make(chan error, 1)
@@ -92,7 +93,7 @@ func TestAStartWaitsForAnEtcdThatGoesAway(t *testing.T) {
 func TestAStartEndsOnWhatNoWaitingMends(t *testing.T) {
 	for name, method := range map[string]string{"it may not write": txnMethod, "it may not read": "/etcdserverpb.KV/Range"} {
 		t.Run(name, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				cp, faults, _, _ := newcomer(t)
 				faults.FailCalls(method, 1_000_000, rpctypes.ErrGRPCPermissionDenied)
 				ctx, cancel := context.WithTimeout(t.Context(), patience)

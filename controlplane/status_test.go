@@ -9,6 +9,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // trying reports a step that OSCAR answers 500 to, and that is tried again.
@@ -24,7 +25,7 @@ func trying(intent record.Intent, phase record.Phase, reason record.Reason, oper
 // TestAReplicaWhoseOscarAnswers500SaysSo while it is tried again, and that ends no
 // creation.
 func TestAReplicaWhoseOscarAnswers500SaysSo(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.clusters["c"].does(trying(record.IntentApply, record.PhaseApplying, record.ReasonCreateFailed, "create"))
 		done := make(chan error, 1)
@@ -53,7 +54,7 @@ func TestAReplicaWhoseOscarAnswers500SaysSo(t *testing.T) {
 
 // TestARemovedMemberIsShownUntilItIsGone with what its deletion waits for.
 func TestARemovedMemberIsShownUntilItIsGone(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.mustCreate()
 		leaving := func() *view.Status {
@@ -90,7 +91,7 @@ func TestARemovedMemberIsShownUntilItIsGone(t *testing.T) {
 // TestAWatchFromARevisionThatTheStoreDoesNotHaveIsNotSilent: the store was restored,
 // and its revisions begin behind what the client saw.
 func TestAWatchFromARevisionThatTheStoreDoesNotHaveIsNotSilent(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.mustCreate()
 		enough := errors.New("enough")
@@ -109,7 +110,7 @@ func TestAWatchFromARevisionThatTheStoreDoesNotHaveIsNotSilent(t *testing.T) {
 
 // TestAQuietWatchFromThePresentRevisionTellsOnlyWhatIsNew.
 func TestAQuietWatchFromThePresentRevisionTellsOnlyWhatIsNew(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.mustCreate()
 		w.eventually(func() bool {

@@ -8,6 +8,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/store/seal"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // proofOf opens a challenge with a cluster's key.
@@ -25,7 +26,7 @@ func proofOf(t *testing.T, cp *controlplane.ControlPlane, id *seal.Identity, clu
 }
 
 func TestAStreamIsOfWhoOpensItsChallenge(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		now := &clock{at: time.Now()}
 		w := newWorld(t, func(cfg *controlplane.Config) { cfg.Now = now.now })
 		uid := map[string]string{}

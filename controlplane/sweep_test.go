@@ -10,12 +10,13 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // Access tokens that have expired leave the store, and so do those of a federation that
 // has ended, or never was: of a creation whose instance died before it began.
 func TestAccessTokensThatNobodyCanUseLeaveTheStore(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t, func(c *controlplane.Config) { c.SweepInterval = time.Minute })
 		w.mustCreate()
 		v, err := w.Federations.Replicas(t.Context(), admin, "grayifyr0", "")

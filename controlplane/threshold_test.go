@@ -7,12 +7,13 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // TestAnAdditionKeepsTheThresholdThatCameWithIt: a change that waits for votes is made
 // with everything that was submitted.
 func TestAnAdditionKeepsTheThresholdThatCameWithIt(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.addCluster("d")
 		w.mustCreate()

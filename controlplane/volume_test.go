@@ -7,12 +7,13 @@ import (
 
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // Every OSCAR would refuse a change of the volume, so it is refused before anything is
 // written; and what GET shows is what was submitted, good to be sent back.
 func TestAChangeOfTheVolumeIsRefused(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		with := func(volume string) string {
 			return strings.Replace(body, `"memory":`, `"volume":`+volume+`,"memory":`, 1)

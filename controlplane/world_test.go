@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -27,13 +26,6 @@ import (
 const patience = time.Hour
 
 var admin = identity.Caller{Subject: identity.Admin, Administrator: true}
-
-// inVirtualTime runs a test on a clock that moves when nothing else can.
-func inVirtualTime(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	t.Parallel()
-	synctest.Test(t, test)
-}
 
 // world is a control plane over an etcd on a network in memory, with fake syncers for clusters.
 type world struct {

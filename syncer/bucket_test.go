@@ -7,6 +7,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // strangers make a bucket of a name that the store remembers as left by an earlier
@@ -57,7 +58,7 @@ func (r *rig) serviceOf(user, name, bucket string) {
 func TestABucketOfSomebodyElseIsNotAttached(t *testing.T) {
 	for _, tc := range strangers {
 		t.Run(tc.what, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{})
 				tc.make(r, "grayify")
 				r.start()
@@ -79,7 +80,7 @@ func TestABucketOfSomebodyElseIsNotAttached(t *testing.T) {
 func TestABucketThatBecameSomebodyElsesIsNotAttached(t *testing.T) {
 	for _, tc := range strangers {
 		t.Run(tc.what, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{})
 				r.start()
 				p := newReplica("grayify")
@@ -102,7 +103,7 @@ func TestABucketThatBecameSomebodyElsesIsNotAttached(t *testing.T) {
 func TestAVanishedServiceIsNotMadeAgainOverSomebodyElsesBucket(t *testing.T) {
 	for _, tc := range strangers {
 		t.Run(tc.what, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{})
 				stop := r.start()
 				p := newReplica("grayify")
@@ -122,7 +123,7 @@ func TestAVanishedServiceIsNotMadeAgainOverSomebodyElsesBucket(t *testing.T) {
 
 // TestABucketWithoutTagsThatWasLeftIsAttached: OSCAR's PUT makes a bucket without tags.
 func TestABucketWithoutTagsThatWasLeftIsAttached(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.sim.PutBucket("grayify", "in/mine")
 		r.watchBucketData("grayify")
@@ -137,7 +138,7 @@ func TestABucketWithoutTagsThatWasLeftIsAttached(t *testing.T) {
 // TestABucketThatAnotherServiceOfTheFederationLeftIsAttached: another service of
 // the federation made it, and this one takes its place.
 func TestABucketThatAnotherServiceOfTheFederationLeftIsAttached(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.leave("before", "grayify")
 		r.watchBucketData("grayify")

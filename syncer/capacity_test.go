@@ -15,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/kube"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // capacity is what the cluster reported to have free, or nil.
@@ -55,7 +56,7 @@ func node(name string, cpu, usedCPU, memory, usedMemory int64) record.CapacityNo
 }
 
 func TestCapacityIsWhatOneNodeHasFree(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{Nodes: []oscarsim.Node{
 			{Name: "small", CPU: 2000, Memory: 4 * gib, UsedCPU: 1999, UsedMemory: 4*gib - 1},
 			{Name: "large", CPU: 8000, Memory: 16 * gib, RequestCPU: 1500, UsedCPU: 100, RequestMemory: gib},
@@ -85,7 +86,7 @@ func TestCapacityIsWhatOneNodeHasFree(t *testing.T) {
 
 // TestInterlinkNodesCountAsCapacity: they do not; nor do nodes that are not ready.
 func TestInterlinkNodesCountAsCapacity(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{Nodes: []oscarsim.Node{{Name: "front", CPU: 90000, Memory: gib, Interlink: true}, {Name: "away", CPU: 90000, Memory: gib, NotReady: true}}})
 		r.start()
 		r.eventually("the capacity is reported", func() bool { return r.capacity() != nil })
@@ -98,7 +99,7 @@ func TestInterlinkNodesCountAsCapacity(t *testing.T) {
 // TestSmallChangesOfCapacityWriteNothing: less than a twentieth of what the node can
 // give.
 func TestSmallChangesOfCapacityWriteNothing(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{Nodes: []oscarsim.Node{{Name: "n", CPU: 4000, Memory: 8 * gib}}})
 		r.start()
 		r.eventually("the capacity is reported", func() bool { return r.capacity() != nil })
@@ -122,7 +123,7 @@ func TestSmallChangesOfCapacityWriteNothing(t *testing.T) {
 // TestAnEarlierSessionsCapacityIsNotFresh: the next session writes it again, also when
 // nothing has changed.
 func TestAnEarlierSessionsCapacityIsNotFresh(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		stop := r.start()
 		r.eventually("the capacity is reported", func() bool { return r.capacity() != nil })
@@ -144,7 +145,7 @@ func TestAnEarlierSessionsCapacityIsNotFresh(t *testing.T) {
 // TestNoCapacityIsBelievedWithoutAnAnswer: a cluster without a metrics server, and no
 // Kubernetes to ask instead, reports none. The cluster itself is reported.
 func TestNoCapacityIsBelievedWithoutAnAnswer(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{NoMetrics: true})
 		r.start()
 		r.measured()
@@ -182,7 +183,7 @@ func TestCapacityFromKubernetes(t *testing.T) {
 		"no GPUs, so OSCAR is enough":            {oscarsim.Config{}, &below{err: errors.New("no answer")}, record.CapacityFromOscar, 3500, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, c.sim)
 				r.start(func(cfg *syncer.Config) { cfg.Kube = c.kube })
 				if c.source == "" {
@@ -205,7 +206,7 @@ func TestCapacityFromKubernetes(t *testing.T) {
 // TestALargeClustersCapacityIsABoundedRecord: the largest nodes are listed, the others
 // are one sum.
 func TestALargeClustersCapacityIsABoundedRecord(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		var nodes []oscarsim.Node
 		for i := range 1000 {
 			nodes = append(nodes, oscarsim.Node{Name: fmt.Sprintf("node-%04d.of-a-cluster-with-long-names.example.org", i), CPU: int64(1000 + i*10), Memory: gib})
@@ -249,7 +250,7 @@ func (k *told) WatchRoom(ctx context.Context, changed func()) error {
 // TestThatTheLastRoomIsGoneIsToldAtOnce: not when the next look is due, nor 15 s after the last
 // report. That there is more can wait.
 func TestThatTheLastRoomIsGoneIsToldAtOnce(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{Nodes: []oscarsim.Node{{Name: "n", CPU: 4000, Memory: 8 * gib, UsedCPU: 2000}}})
 		k := &told{below: below{err: errors.New("no answer")}, changed: make(chan func())}
 		r.start(slow, func(c *syncer.Config) { c.CapacityEvery, c.Kube = never, k })
@@ -275,7 +276,7 @@ func TestThatTheLastRoomIsGoneIsToldAtOnce(t *testing.T) {
 
 // TestWhatPodsHaveAskedForIsNotFree, although they do not use it: no other pod gets it.
 func TestWhatPodsHaveAskedForIsNotFree(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{Nodes: []oscarsim.Node{{Name: "n", CPU: 4000, Memory: 8 * gib, UsedCPU: 100}, {Name: "o", CPU: 1000, Memory: gib, UsedCPU: 900}}})
 		asked := []kube.Node{
 			{Name: "n", Allocatable: kube.Resources{MilliCPU: 4000, MemoryBytes: 8 * gib}, Requested: kube.Resources{MilliCPU: 4000, MemoryBytes: gib}},
@@ -305,7 +306,7 @@ func (k *failing) Nodes(context.Context) ([]kube.Node, error) {
 // TestWhatCannotBeMeasuredAnyMoreIsNotBelieved: what was free before stands for nothing, until
 // it is measured again.
 func TestWhatCannotBeMeasuredAnyMoreIsNotBelieved(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{NoMetrics: true})
 		k := &failing{}
 		r.start(func(c *syncer.Config) { c.Kube = k })

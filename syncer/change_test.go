@@ -7,12 +7,13 @@ import (
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 func TestChange(t *testing.T) {
 	for _, fault := range []string{"", oscarsim.Fault500, oscarsim.Fault500After, oscarsim.FaultHang, oscarsim.FaultLate, oscarsim.FaultRefuse, oscarsim.FaultCrash} {
 		t.Run("fault "+fault, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{})
 				r.start()
 				p := newReplica("grayify")
@@ -38,7 +39,7 @@ func TestChange(t *testing.T) {
 // TestAnOscarThatAnswers500IsToldFromTheFirstTryOn: one report, whatever the number
 // of tries, before the one that is the outcome.
 func TestAnOscarThatAnswers500IsToldFromTheFirstTryOn(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := newReplica("grayify")
@@ -54,7 +55,7 @@ func TestAnOscarThatAnswers500IsToldFromTheFirstTryOn(t *testing.T) {
 }
 
 func TestChangeFails(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := newReplica("grayify")
@@ -76,7 +77,7 @@ func TestChangeFails(t *testing.T) {
 }
 
 func TestChangeOntoAForeignBucketIsRefused(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := newReplica("grayify")
@@ -90,7 +91,7 @@ func TestChangeOntoAForeignBucketIsRefused(t *testing.T) {
 
 // TestWorkerChangeMakesBuckets: a PUT makes what is missing, and the report says so.
 func TestWorkerChangeMakesBuckets(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := newReplica("worker")

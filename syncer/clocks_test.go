@@ -15,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // restarting is an OSCAR whose door is closed to the first creates.
@@ -35,7 +36,7 @@ func (o *restarting) Create(ctx context.Context, name string, body []byte, as ma
 func TestASyncerThatIsAheadDoesNotGiveUpOnAShortOutage(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"ten minutes ahead": 10 * time.Minute, "five hours behind": -5 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{})
 				r.start(func(c *syncer.Config) {
 					o := &restarting{OSCAR: c.OSCAR}
@@ -74,7 +75,7 @@ func (r *rig) neverSaid(name string, since int64, phase record.Phase) {
 // TestASyncerThatIsAheadMakesTheServiceOfAUser: by its clock the owner's access token has
 // expired two hours ago. It is as good as it was when it was given, a moment ago.
 func TestASyncerThatIsAheadMakesTheServiceOfAUser(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r, p, i := newUser(t)
 		r.start(func(c *syncer.Config) { c.Now = clock.Ahead(3 * time.Hour) })
 		r.eventually("the syncer has a session", func() bool {

@@ -11,6 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // cluster is the present report about the cluster, or nil.
@@ -32,7 +33,7 @@ func (r *rig) cluster() *record.ObservedCluster {
 func TestAnOscarThatListsAndDoesNotSayWhoItIs(t *testing.T) {
 	for _, op := range []oscarsim.Op{oscarsim.OpInfo, oscarsim.OpConfig} {
 		t.Run(op, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{})
 				r.start()
 				r.eventually("the version is known", func() bool { c := r.cluster(); return c != nil && c.OscarVersion != "" })
@@ -58,7 +59,7 @@ func TestAnOscarThatListsAndDoesNotSayWhoItIs(t *testing.T) {
 // TestClusterReportWithoutASession: a syncer that has lost its session does not
 // name its own recipient in place of its successor's.
 func TestClusterReportWithoutASession(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		gate, inner, log := newGate(), r.oscar("syncer"), &diary{}
 		gate.arm()
@@ -82,7 +83,7 @@ func TestClusterReportWithoutASession(t *testing.T) {
 }
 
 func TestClusterReport(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.fault(oscarsim.OpAny, oscarsim.FaultRefuse, 0)
 		r.start()

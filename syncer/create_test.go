@@ -14,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // make takes a replica through prepare and apply until it is ready.
@@ -48,7 +49,7 @@ func (r *rig) inPlace(p *replica) {
 }
 
 func TestCreateCoordinator(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := newReplica("grayify")
@@ -101,7 +102,7 @@ func (r *rig) past(name string, from int64, tell func(*record.Observed)) {
 }
 
 func TestCreateWorker(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := newReplica("worker")
@@ -130,7 +131,7 @@ func TestCreateSurvives(t *testing.T) {
 		{fault: oscarsim.FaultRefuse, count: 1, calls: []string{"create", "create"}},
 	} {
 		t.Run(tc.fault, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{})
 				r.start()
 				p := newReplica("grayify")
@@ -169,7 +170,7 @@ func TestCreateFails(t *testing.T) {
 			record.ReasonCredentialRefused, 401, "password file", []string{"create"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{})
 				r.start()
 				p := newReplica("grayify")
@@ -200,7 +201,7 @@ func TestCreateFails(t *testing.T) {
 // TestHalfCreated: OSCAR dies in the middle of a POST. The service is listed
 // without its buckets: that is not ready, and its removal leaves nothing.
 func TestHalfCreated(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := newReplica("grayify")
@@ -228,7 +229,7 @@ func TestHalfCreated(t *testing.T) {
 // TestSlowCreateIsNotTakenForHalfCreated: the POST is given up and goes on. Its
 // service is listed, and its buckets come a little later.
 func TestSlowCreateIsNotTakenForHalfCreated(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{Latency: 1300 * time.Millisecond})
 		r.start(func(c *syncer.Config) { c.WriteTimeout, c.LateWindow = time.Second, time.Minute })
 		p := newReplica("grayify")
@@ -244,7 +245,7 @@ func TestSlowCreateIsNotTakenForHalfCreated(t *testing.T) {
 
 // TestAttach: the bucket that an earlier life left is taken over with its data.
 func TestAttach(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		first := newReplica("grayify")
@@ -273,7 +274,7 @@ func TestAttach(t *testing.T) {
 // TestRetryAfterRollbackAttaches: a rolled-back creation leaves its bucket, and
 // the same request works afterwards.
 func TestRetryAfterRollbackAttaches(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		first := newReplica("grayify")
@@ -292,7 +293,7 @@ func TestRetryAfterRollbackAttaches(t *testing.T) {
 
 // TestSecretsAreNotReported: OSCAR may quote what it was sent.
 func TestSecretsAreNotReported(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		proxy := r.quotingProxy()
 		r.start(func(c *syncer.Config) { c.OSCAR = proxy })
@@ -315,7 +316,7 @@ func TestSecretsAreNotReported(t *testing.T) {
 // TestYesAndNothingDone: an OSCAR that answers success and does nothing is asked
 // three times, and not for ever.
 func TestYesAndNothingDone(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		creates := 0
 		liar := &proxy{OSCAR: r.oscar("syncer"), create: func(context.Context, string, []byte, manager.Bearer, time.Duration) error { creates++; return nil }}
@@ -334,7 +335,7 @@ func TestYesAndNothingDone(t *testing.T) {
 }
 
 func TestPausedWritesNothing(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.register(record.ClusterPaused)
 		r.start()

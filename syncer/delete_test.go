@@ -13,12 +13,13 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 func TestDeleteKeepsBucketAndObjects(t *testing.T) {
 	for _, coordinator := range []bool{true, false} {
 		t.Run(fmt.Sprintf("coordinator %v", coordinator), func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{})
 				r.start()
 				p := newReplica("grayify")
@@ -53,7 +54,7 @@ func (r *rig) watchBucketData(name string) {
 }
 
 func TestDeleteWithData(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := newReplica("grayify")
@@ -79,7 +80,7 @@ func TestDeleteWithData(t *testing.T) {
 // TestDeleteWithDataSparesWhatIsNotOfThisLife: an attached bucket, one that
 // another service made anew and left, and one that another service uses.
 func TestDeleteWithDataSparesWhatIsNotOfThisLife(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.leave("grayify", "grayify")
 		r.start()
@@ -130,7 +131,7 @@ func fatesOf(o *record.Observed) string {
 // TestDeleteTellsHowMuchStays: more objects than OSCAR shows at a time, one that is
 // uploaded while the service is being deleted, and a bucket that cannot be read.
 func TestDeleteTellsHowMuchStays(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{Latency: 50 * time.Millisecond})
 		r.start()
 		p := newReplica("grayify")
@@ -159,7 +160,7 @@ func (uncountable) CountObjects(context.Context, string, int64) (int64, bool, er
 }
 
 func TestABucketThatCannotBeReadHoldsNothingUp(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start(func(c *syncer.Config) { c.OSCAR = uncountable{c.OSCAR} })
 		p := newReplica("grayify")
@@ -176,7 +177,7 @@ func TestDeleteSurvives(t *testing.T) {
 	for _, op := range []oscarsim.Op{oscarsim.OpUpdate, oscarsim.OpDelete} {
 		for _, fault := range []string{oscarsim.Fault500, oscarsim.Fault500After, oscarsim.FaultHang, oscarsim.FaultLate, oscarsim.FaultRefuse, oscarsim.FaultCrash} {
 			t.Run(op+" "+fault, func(t *testing.T) {
-				inVirtualTime(t, func(t *testing.T) {
+				await.InVirtualTime(t, func(t *testing.T) {
 					r := newRig(t, oscarsim.Config{})
 					r.start()
 					p := newReplica("grayify")
@@ -197,7 +198,7 @@ func TestDeleteSurvives(t *testing.T) {
 }
 
 func TestDetachThatFailsIsToldAndDeletesNothing(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := newReplica("grayify")
@@ -219,7 +220,7 @@ func TestDetachThatFailsIsToldAndDeletesNothing(t *testing.T) {
 }
 
 func TestDeleteThatFailsIsToldAndTriedAgain(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := newReplica("grayify")
@@ -238,7 +239,7 @@ func TestDeleteThatFailsIsToldAndTriedAgain(t *testing.T) {
 // TestDeleteSparesABucketThatSomebodyPutIn: OSCAR's DELETE would delete a
 // foreign bucket that a user has added to our service.
 func TestDeleteSparesABucketThatSomebodyPutIn(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := newReplica("grayify")
@@ -254,7 +255,7 @@ func TestDeleteSparesABucketThatSomebodyPutIn(t *testing.T) {
 
 func TestTombstoneOfSomethingForeign(t *testing.T) {
 	t.Run("a foreign service stands there", func(t *testing.T) {
-		inVirtualTime(t, func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
 			r := newRig(t, oscarsim.Config{})
 			r.foreignService("grayify", "grayify")
 			r.start()
@@ -267,7 +268,7 @@ func TestTombstoneOfSomethingForeign(t *testing.T) {
 		})
 	})
 	t.Run("a copy of what we deleted stands there", func(t *testing.T) {
-		inVirtualTime(t, func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
 			r := newRig(t, oscarsim.Config{})
 			r.start(func(c *syncer.Config) { c.Resync = never })
 			p := newReplica("grayify")
@@ -289,7 +290,7 @@ func TestTombstoneOfSomethingForeign(t *testing.T) {
 		})
 	})
 	t.Run("a later life stands there", func(t *testing.T) {
-		inVirtualTime(t, func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
 			r := newRig(t, oscarsim.Config{})
 			r.start()
 			later := newReplica("grayify")
@@ -303,7 +304,7 @@ func TestTombstoneOfSomethingForeign(t *testing.T) {
 		})
 	})
 	t.Run("a later generation stands there", func(t *testing.T) {
-		inVirtualTime(t, func(t *testing.T) {
+		await.InVirtualTime(t, func(t *testing.T) {
 			r := newRig(t, oscarsim.Config{})
 			r.start()
 			p := newReplica("grayify")
@@ -319,7 +320,7 @@ func TestTombstoneOfSomethingForeign(t *testing.T) {
 }
 
 func TestWedged(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		healer := &healer{sim: r.sim}
 		r.start(func(c *syncer.Config) { c.Kube = healer })

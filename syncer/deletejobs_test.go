@@ -9,12 +9,13 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 func TestRunningJobHoldsTheDelete(t *testing.T) {
 	for _, status := range []string{oscarsim.JobPending, oscarsim.JobRunning, oscarsim.JobSuspended} {
 		t.Run(status, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{})
 				r.start()
 				p := newReplica("grayify")
@@ -39,7 +40,7 @@ func TestRunningJobHoldsTheDelete(t *testing.T) {
 // TestJobIsCountedBeforeASuddenTombstone: the order to delete comes while a
 // change is under way, for which no jobs were counted.
 func TestJobIsCountedBeforeASuddenTombstone(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		gate, inner := newGate(), r.oscar("syncer")
 		r.start(func(c *syncer.Config) {
@@ -71,7 +72,7 @@ func TestJobIsCountedBeforeASuddenTombstone(t *testing.T) {
 }
 
 func TestRunningJobIsCancelledWhenOrdered(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := newReplica("grayify")
@@ -91,7 +92,7 @@ func TestRunningJobIsCancelledWhenOrdered(t *testing.T) {
 // TestALongListOfJobsHoldsNoOtherServiceUp: the jobs of a service that is to be deleted
 // take OSCAR minutes to list. Others are made and deleted meanwhile.
 func TestALongListOfJobsHoldsNoOtherServiceUp(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		inner := r.oscar("syncer")
 		reached, release := make(chan struct{}, 100), make(chan struct{})

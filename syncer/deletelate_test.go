@@ -11,11 +11,12 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // TestAcknowledgeNeedsAList: GET says 404, and that is not enough.
 func TestAcknowledgeNeedsAList(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := newReplica("grayify")
@@ -36,7 +37,7 @@ func TestAcknowledgeNeedsAList(t *testing.T) {
 // TestLateCreateAfterItsRollback: a POST that was not answered takes effect
 // after the tombstone was written. It is not acknowledged before.
 func TestLateCreateAfterItsRollback(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := newReplica("grayify")
@@ -63,7 +64,7 @@ func TestLateCreateAfterItsRollback(t *testing.T) {
 // TestLateCreateOfAPredecessor: the process that sent the POST is gone, and its
 // successor finds a tombstone and no service.
 func TestLateCreateOfAPredecessor(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		stop := r.start()
 		p := newReplica("grayify")
@@ -88,7 +89,7 @@ func TestLateCreateOfAPredecessor(t *testing.T) {
 // TestUnansweredDeleteTakesTwoLists: a DELETE without an answer may still be at
 // work. One list without the service does not acknowledge it.
 func TestUnansweredDeleteTakesTwoLists(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		inner := r.oscar("syncer")
 		listed := make(chan int, 1)

@@ -13,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // vandal is somebody's PUT: other image, our annotations dropped.
@@ -22,7 +23,7 @@ const vandal = `{"name":"grayify","image":"example.org/vandal","script":"s","own
 func TestVanishedIsMadeAgain(t *testing.T) {
 	for _, coordinator := range []bool{true, false} {
 		t.Run(fmt.Sprintf("coordinator %v", coordinator), func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{})
 				r.start()
 				p := newReplica("grayify")
@@ -70,7 +71,7 @@ func (r *rig) phases(name string, since int64) string {
 }
 
 func TestVanishedWithItsBucketLeftIsAttachedAgain(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := newReplica("grayify")
@@ -88,7 +89,7 @@ func TestVanishedWithItsBucketLeftIsAttachedAgain(t *testing.T) {
 // TestABucketDeletedByHandIsMadeAgain: nothing else tells that uploads start no job any
 // more. OSCAR's PUT sets no tags, so that data=delete leaves the new one.
 func TestABucketDeletedByHandIsMadeAgain(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := newReplica("grayify")
@@ -107,7 +108,7 @@ func TestABucketDeletedByHandIsMadeAgain(t *testing.T) {
 
 // TestABucketDeletedByHandIsReported where nothing is to be repaired.
 func TestABucketDeletedByHandIsReported(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := newReplica("grayify")
@@ -129,7 +130,7 @@ func TestABucketDeletedByHandIsReported(t *testing.T) {
 func TestChangedIsRepaired(t *testing.T) {
 	for _, coordinator := range []bool{true, false} {
 		t.Run(fmt.Sprintf("coordinator %v", coordinator), func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{})
 				r.start()
 				p := newReplica("grayify")
@@ -155,7 +156,7 @@ func TestChangedIsRepaired(t *testing.T) {
 }
 
 func TestDriftIsOnlyReported(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := newReplica("grayify")
@@ -183,7 +184,7 @@ func (r *rig) resynced() {
 
 // TestDriftUnfixable: somebody changes the service back after each repair.
 func TestDriftUnfixable(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := newReplica("grayify")
@@ -219,7 +220,7 @@ func TestDriftUnfixable(t *testing.T) {
 }
 
 func TestDriftThatOSCARDoesNotLetUsRepair(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := newReplica("grayify")
@@ -236,7 +237,7 @@ func TestDriftThatOSCARDoesNotLetUsRepair(t *testing.T) {
 // TestARepairThatWaitsDoesNotShowItsLastFailure: OSCAR is itself again, and another
 // service's creation keeps it busy.
 func TestARepairThatWaitsDoesNotShowItsLastFailure(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		gate, inner := newGate(), r.oscar("syncer")
 		r.start(func(c *syncer.Config) {
@@ -272,7 +273,7 @@ func TestARepairThatWaitsDoesNotShowItsLastFailure(t *testing.T) {
 // TestMarkLost: somebody deleted the service and made it again from its own
 // read-back. OSCAR gave it another token.
 func TestMarkLost(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start(func(c *syncer.Config) { c.Resync = never }) // it would be repaired before
 		p := newReplica("grayify")
@@ -294,7 +295,7 @@ func TestMarkLost(t *testing.T) {
 }
 
 func TestForeignInThePlaceOfOurs(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start(func(c *syncer.Config) { c.Resync = never })
 		p := newReplica("grayify")
@@ -310,7 +311,7 @@ func TestForeignInThePlaceOfOurs(t *testing.T) {
 }
 
 func TestAheadIsHeld(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := newReplica("grayify")
@@ -327,7 +328,7 @@ func TestAheadIsHeld(t *testing.T) {
 
 // TestOrphanIsHeld: absence of a desired record is never an order.
 func TestOrphanIsHeld(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := newReplica("grayify")
@@ -345,7 +346,7 @@ func TestOrphanIsHeld(t *testing.T) {
 
 // TestIdleWritesNothing: with nothing to do, etcd stays as it is.
 func TestIdleWritesNothing(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p, refused := newReplica("grayify"), newReplica("refused")

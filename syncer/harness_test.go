@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -38,13 +37,6 @@ const (
 	// never is a period that no test sees the end of.
 	never = 1000 * time.Hour
 )
-
-// inVirtualTime runs a test on a clock that moves when nothing else can.
-func inVirtualTime(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	t.Parallel()
-	synctest.Test(t, test)
-}
 
 // rig is one cluster: etcd, a simulated OSCAR with canaries, and what plays the
 // control plane.

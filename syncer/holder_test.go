@@ -13,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/token"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // vault is a place for tokens in which a test can do something as one is deleted.
@@ -80,7 +81,7 @@ func TestARevokedTokenIsReportedAsNotRevoked(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{})
 				iss, place := newIssuer(t, r.net), &vault{}
 				place.deleting = func(really func() error) error { return interrupt(r, really) }

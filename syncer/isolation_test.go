@@ -10,6 +10,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/storetest/virtual"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // bob's id is long enough for a bucket to be named after it, and so are those of his friends.
@@ -59,7 +60,7 @@ func TestAChangeOfIsolationEmptiedTheUsersBuckets(t *testing.T) {
 		{"without users", map[string]any{"isolation_level": "USER", "allowed_users": []string{}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r, p, _ := newIsolated(t)
 				r.forgetToken()
 				p.generation, p.extra = 2, tc.extra
@@ -79,7 +80,7 @@ func TestAChangeOfIsolationEmptiedTheUsersBuckets(t *testing.T) {
 // TestEveryChangeOfAnIsolatedServiceFailed: OSCAR has no id of the administrator to name
 // the buckets with, and answered 500 to each PUT of the cluster's own credential.
 func TestEveryChangeOfAnIsolatedServiceFailed(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r, p, give := newIsolated(t)
 		r.forgetToken()
 		p.generation, p.image = 2, "example.org/other"
@@ -113,7 +114,7 @@ func TestEveryChangeOfAnIsolatedServiceFailed(t *testing.T) {
 // TestARepairOfIsolationEmptiedTheUsersBuckets: somebody has made the service one with
 // buckets for each user, and the repair takes that back.
 func TestARepairOfIsolationEmptiedTheUsersBuckets(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := newReplica("grayify")

@@ -15,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/seal"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // work is one attempt of a job that the test assigns.
@@ -136,7 +137,7 @@ var quick = &oscarsim.Workload{Seed: 1, Min: 10 * time.Millisecond, Max: 50 * ti
 func (r *rig) startsOf(w *work) int { return r.sim.Starts().Names[w.assignment.Name] }
 
 func TestAJobRuns(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{Workload: quick})
 		r.start()
 		p := r.jobReady("grayify")
@@ -160,7 +161,7 @@ func TestAJobRuns(t *testing.T) {
 func TestAJobWhoseAnswerIsDoubtfulIsStartedOnce(t *testing.T) {
 	for _, fault := range []string{oscarsim.Fault500After, oscarsim.FaultLate, oscarsim.FaultRefuse, oscarsim.FaultHang} {
 		t.Run(fault, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{Workload: quick})
 				r.start()
 				p := r.jobReady("grayify")
@@ -185,7 +186,7 @@ func TestARefusedJobIsGivenBack(t *testing.T) {
 		status int
 	}{"denied": {oscarsim.FaultDeny, 401}, "failed": {oscarsim.Fault500, 500}} {
 		t.Run(name, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{Workload: quick})
 				r.start()
 				p := r.jobReady("grayify")
@@ -205,7 +206,7 @@ func TestARefusedJobIsGivenBack(t *testing.T) {
 }
 
 func TestAJobWithoutItsEventIsRefused(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := r.jobReady("grayify")
@@ -235,7 +236,7 @@ func TestAJobWithoutItsEventIsRefused(t *testing.T) {
 }
 
 func TestAJobIsNotPostedWhereItsServiceIsNot(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := r.jobReady("grayify")
@@ -258,7 +259,7 @@ func TestAJobIsNotPostedWhereItsServiceIsNot(t *testing.T) {
 }
 
 func TestACancelledJobIsDeleted(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{Workload: &oscarsim.Workload{Seed: 1, Min: time.Hour, Max: time.Hour}})
 		r.start()
 		p := r.jobReady("grayify")
@@ -274,7 +275,7 @@ func TestACancelledJobIsDeleted(t *testing.T) {
 }
 
 func TestAJobThatIsGoneHasVanished(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := r.jobReady("grayify")
@@ -296,7 +297,7 @@ func TestAJobThatIsGoneHasVanished(t *testing.T) {
 }
 
 func TestManyJobsAreReportedInFewRevisions(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{Workload: quick, Nodes: []oscarsim.Node{{Name: "n", CPU: 1 << 40, Memory: 1 << 60}}})
 		r.start()
 		p := r.jobReady("grayify")
@@ -328,7 +329,7 @@ func TestManyJobsAreReportedInFewRevisions(t *testing.T) {
 func TestKilledAtEveryFailPointOfAJob(t *testing.T) {
 	for _, point := range syncer.JobFailPoints() {
 		t.Run(point, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{Workload: quick})
 				died := r.startDying(point)
 				p := r.jobReady("grayify")

@@ -14,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // poster lets a test stand between a syncer and the POST of a job.
@@ -30,7 +31,7 @@ func (p *poster) Submit(ctx context.Context, job manager.Submission, timeout tim
 // ends. The next session does not post it, says that it does not know, and sees it when
 // OSCAR has made it at last.
 func TestAJobWhoseSessionWasLostWhileItWasPosted(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{Workload: quick})
 		inner := r.oscar("syncer")
 		reached, release, arrived := make(chan struct{}, 16), make(chan struct{}), make(chan struct{})
@@ -71,7 +72,7 @@ func TestAJobWhoseSessionWasLostWhileItWasPosted(t *testing.T) {
 // TestAJobThatOscarNeverAnswers is posted again for a while, then uncertain, and has
 // vanished when no POST can take effect any more.
 func TestAJobThatOscarNeverAnswers(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{Workload: quick})
 		r.start()
 		p := r.jobReady("grayify")
@@ -100,7 +101,7 @@ func TestAJobThatOscarNeverAnswers(t *testing.T) {
 // TestNothingIsPostedWhileEtcdIsAway: what was claimed waits, and what was posted and
 // not answered is not posted again.
 func TestNothingIsPostedWhileEtcdIsAway(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{Workload: quick})
 		inner := r.oscar("syncer")
 		reached := make(chan struct{}, 1000)
@@ -150,7 +151,7 @@ func TestNothingIsPostedWhileEtcdIsAway(t *testing.T) {
 func TestAServiceIsDeletedWhenItsJobsAreReported(t *testing.T) {
 	for _, order := range []string{"", "cancel"} {
 		t.Run("jobs="+order, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{Workload: &oscarsim.Workload{Seed: 1, Min: 10 * time.Minute, Max: 10 * time.Minute}})
 				r.start()
 				p := r.jobReady("grayify")
@@ -181,7 +182,7 @@ func TestAServiceIsDeletedWhenItsJobsAreReported(t *testing.T) {
 // asks for is reported, once, and then the epoch is said to be known. In the same epoch
 // the like is left alone.
 func TestJobsThatARestoredStoreDoesNotKnowAreFound(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{Workload: quick})
 		stop := r.start()
 		p := r.jobReady("grayify")
@@ -232,7 +233,7 @@ func TestJobsThatARestoredStoreDoesNotKnowAreFound(t *testing.T) {
 // has, and nobody desires it, so that nothing heals it. The federations of the cluster do
 // not wait for it.
 func TestAHalfCreatedServiceDoesNotHideTheJobsOfOthersAfterARestore(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{Workload: quick})
 		stop := r.start()
 		p, half := r.jobReady("grayify"), r.jobReady("a-half")
@@ -278,7 +279,7 @@ func TestAHalfCreatedServiceDoesNotHideTheJobsOfOthersAfterARestore(t *testing.T
 // restore, and a store may be restored twice. What was found in the first is no report in
 // the second; one whose Job is gone by then has vanished.
 func TestWhatWasFoundIsToldAgainInTheNextEpoch(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{Workload: quick})
 		r.start()
 		p := r.jobReady("grayify")
@@ -314,7 +315,7 @@ func TestWhatWasFoundIsToldAgainInTheNextEpoch(t *testing.T) {
 // since. Nothing is remembered of it any more, and its record names our session: it is
 // looked for, and not begun anew.
 func TestAnAttemptThatARestoreBroughtBackIsNotPostedAgain(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{Workload: quick})
 		r.start()
 		p := r.jobReady("grayify")

@@ -9,11 +9,12 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // Jobs of one owner whose POSTs OSCAR does not answer, however many, leave slots for others.
 func TestJobsThatHangHoldNoOtherOwnersJobsUp(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r, other, i := newUser(t)
 		inner, let := r.oscar("syncer"), make(chan struct{})
 		hung := make(chan struct{}, 1000)

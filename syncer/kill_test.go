@@ -12,6 +12,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -25,7 +26,7 @@ func TestKilledAtEveryFailPoint(t *testing.T) {
 	t.Run("points", func(t *testing.T) {
 		for _, point := range syncer.FailPoints() {
 			t.Run(point, func(t *testing.T) {
-				inVirtualTime(t, func(t *testing.T) {
+				await.InVirtualTime(t, func(t *testing.T) {
 					r := newRig(t, oscarsim.Config{Latency: 20 * time.Millisecond})
 					// Buckets go only when that is ordered, and then only those of this life.
 					order, made := func(d *record.Desired) { d.Cause = record.CauseRollback }, []string{"grayify-new"}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // TestASyncerAndItsOSCARKilledInTheSameMoment: the power of a site fails in the middle
@@ -15,7 +16,7 @@ func TestASyncerAndItsOSCARKilledInTheSameMoment(t *testing.T) {
 		"syncer.after_create": oscarsim.OpCreate, "syncer.after_detach": oscarsim.OpUpdate, "syncer.after_erase": oscarsim.OpDelete,
 	} {
 		t.Run(point, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{Latency: 20 * time.Millisecond})
 				died := r.startDying(point)
 				p := newReplica("grayify")

@@ -19,6 +19,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // kubernetes is a Kubernetes that a test steers. The real one is in syncer/kube and
@@ -116,7 +117,7 @@ func (k *kubernetes) take(why error) {
 // TestNothingIsWrittenWithoutTheLease: it is lost between the look and the write, which
 // the fence notices. Reading and reporting go on.
 func TestNothingIsWrittenWithoutTheLease(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		k, gate, inner, log, registry := &kubernetes{}, newGate(), r.oscar("syncer"), &diary{}, prometheus.NewRegistry()
 		r.start(func(c *syncer.Config) {
@@ -150,7 +151,7 @@ func TestNothingIsWrittenWithoutTheLease(t *testing.T) {
 
 // TestATakenLeaseEndsTheSession: the syncer that has it now needs the session, too.
 func TestATakenLeaseEndsTheSession(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		k, log := &kubernetes{}, &diary{}
 		r.start(func(c *syncer.Config) { c.Logger, c.Kube = slog.New(slog.NewTextHandler(log, nil)), k })
@@ -178,7 +179,7 @@ func TestATakenLeaseEndsTheSession(t *testing.T) {
 
 // TestALeftSecretIsTakenForTheName: in the namespace of the service's owner.
 func TestALeftSecretIsTakenForTheName(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		k := &kubernetes{left: map[string]bool{"cluster_admin/left": true, "somebody/free": true}}
 		r.start(func(c *syncer.Config) { c.Kube = k })
@@ -206,7 +207,7 @@ func TestALeftSecretIsTakenForTheName(t *testing.T) {
 // TestTheClusterIsKnownByItsKubernetes: and stays so while that does not answer, which is
 // no fault of its OSCAR.
 func TestTheClusterIsKnownByItsKubernetes(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		k, log := &kubernetes{uid: "uid-of-kube-system"}, &diary{}
 		r.start(func(c *syncer.Config) { c.Logger, c.Kube = slog.New(slog.NewTextHandler(log, nil)), k })
@@ -230,7 +231,7 @@ func unnoticed(r *rig, k *kubernetes) *replica {
 
 // TestNewsOfADefinitionAreLookedAt: without waiting for the next resync.
 func TestNewsOfADefinitionAreLookedAt(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		k := &kubernetes{}
 		p := unnoticed(r, k)
@@ -246,7 +247,7 @@ func TestNewsOfADefinitionAreLookedAt(t *testing.T) {
 // TestEndlessNewsCostFewLists: OSCAR lets about five requests a second through to its
 // Kubernetes, and somebody may change a definition without end.
 func TestEndlessNewsCostFewLists(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		k := &kubernetes{}
 		p := unnoticed(r, k)

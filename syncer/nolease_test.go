@@ -8,12 +8,13 @@ import (
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // TestWithoutItsLeaseASyncerDoesNotSpin: it tries what it may not write with growing
 // pauses, and its cluster says why.
 func TestWithoutItsLeaseASyncerDoesNotSpin(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		k, log := &kubernetes{}, &diary{}
 		k.silent.Store(true)
@@ -38,7 +39,7 @@ func TestWithoutItsLeaseASyncerDoesNotSpin(t *testing.T) {
 // TestASyncerThatCannotHaveItsLeaseSaysWhy: it has no session, and without one nobody
 // knew of it.
 func TestASyncerThatCannotHaveItsLeaseSaysWhy(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		k := &kubernetes{withheld: make(chan struct{})}
 		r.start(func(c *syncer.Config) { c.Kube = k })

@@ -18,6 +18,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/keyserver"
 	"github.com/oscarfed/oscarfed/syncer/origin"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/issuer"
 	"github.com/oscarfed/oscarfed/test/world"
 )
@@ -152,7 +153,7 @@ func readable(o *record.Observed) bool { return o.Inputs != nil && o.Inputs.Read
 // A syncer that is started with a server for its OSCAR, or without, sends its workers'
 // services anew, once; whether the storage can be used is said only of the origin's.
 func TestAWorkerIsSentTheStorageOfItsOrigin(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		a := newAbroad(t)
 		stop := a.start()
 		a.want(a.p, record.IntentApply)
@@ -187,7 +188,7 @@ func TestAWorkerIsSentTheStorageOfItsOrigin(t *testing.T) {
 
 // Somebody who sends a worker's jobs to another MinIO is found out.
 func TestAnotherStorageIsDrift(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		a := newAbroad(t)
 		a.p.buckets = nil // which somebody's PUT would make
 		a.start(a.lends)
@@ -207,7 +208,7 @@ func TestAnotherStorageIsDrift(t *testing.T) {
 // Keys are given to who shows the token of a service that is to stand here and uses the
 // storage of its origin, and to nobody else; and they are the owner's, or none.
 func TestWhoIsGivenKeys(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		a := newAbroad(t)
 		own, admins := newReplica("mine"), newReplica("admins")
 		own.owner = alice
@@ -261,7 +262,7 @@ func TestWhoIsGivenKeys(t *testing.T) {
 // From the order to delete on a service's token opens nothing, however long its deletion
 // takes.
 func TestTheTokenOfATombstoneOpensNothing(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		a := newAbroad(t)
 		a.start(a.lends)
 		a.want(a.p, record.IntentApply)
@@ -274,7 +275,7 @@ func TestTheTokenOfATombstoneOpensNothing(t *testing.T) {
 
 // Keys that are not the owner's are not handed on, whoever gave them.
 func TestKeysOfSomebodyElse(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		a := newAbroad(t)
 		a.origins.access = "minio"
 		a.start(a.lends)
@@ -291,7 +292,7 @@ func TestKeysOfSomebodyElse(t *testing.T) {
 
 // What a look finds is reported when it changes, and then only.
 func TestTheStorageOfTheOriginIsLookedAt(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		a := newAbroad(t)
 		a.origins.alive = &origin.Error{Kind: origin.Unreachable, Message: "the MinIO does not answer"}
 		a.start(a.lends)
@@ -325,7 +326,7 @@ func TestTheStorageOfTheOriginIsLookedAt(t *testing.T) {
 // Without a token of the owner there are no keys; that is said, and a token that comes
 // mends it.
 func TestTheOwnersTokenHasExpired(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		a := newAbroad(t)
 		stop := a.start(a.lends)
 		a.want(a.p, record.IntentApply)

@@ -12,6 +12,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/ownertoken"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // tokens is a source that has none until it is given one.
@@ -38,7 +39,7 @@ func (s *tokens) AccessToken(context.Context, ownertoken.For) (ownertoken.Access
 // A job whose event is MinIO's goes with the service's token; any other one with an access
 // token of the owner, by which OSCAR may ask for keys while it is posted and no longer.
 func TestWhatOSCARIsShownWithAJob(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		a := newAbroad(t, func(c *oscarsim.Config) { c.Workload = quick })
 		source := &tokens{}
 		source.give(a.issuer.Token(alice, nil))

@@ -9,6 +9,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/answers"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 func always() bool { return true }
@@ -27,7 +28,7 @@ func (r *rig) marks() (n int) {
 func TestEverySyncerOfAnOSCARReadsTheSameIdentity(t *testing.T) {
 	for name, fault := range map[string]string{"": "", "it answers 500 and has done it": oscarsim.Fault500After} {
 		t.Run(name, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{})
 				r.fault(oscarsim.OpBucketCreate, fault, 0)
 				client := r.oscar("syncer")
@@ -51,7 +52,7 @@ func TestEverySyncerOfAnOSCARReadsTheSameIdentity(t *testing.T) {
 
 // TestMarksOfAnOSCARDoNotMultiply on one that never shows them as its administrator's.
 func TestMarksOfAnOSCARDoNotMultiply(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		client := r.oscar("syncer")
 		for range 5 {
@@ -70,7 +71,7 @@ func TestMarksOfAnOSCARDoNotMultiply(t *testing.T) {
 }
 
 func TestTheSyncerTellsWhichOSCARItHas(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		r.eventually("it is reported", func() bool { c := r.cluster(); return c != nil && c.OscarID != "" })
@@ -82,7 +83,7 @@ func TestTheSyncerTellsWhichOSCARItHas(t *testing.T) {
 
 // TestASharedMinIOSaysNothingOfTheOSCAR, and is not marked.
 func TestASharedMinIOSaysNothingOfTheOSCAR(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start(func(c *syncer.Config) { c.SharedMinIO = true })
 		r.eventually("it reports", func() bool { c := r.cluster(); return c != nil && c.OscarVersion != "" })
@@ -94,7 +95,7 @@ func TestASharedMinIOSaysNothingOfTheOSCAR(t *testing.T) {
 
 // TestNothingIsWrittenToAnOSCARThatIsAnotherClustersToo until it is its own.
 func TestNothingIsWrittenToAnOSCARThatIsAnotherClustersToo(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		same := func(as string) {
 			r.put(record.DesiredClusterKey(clusterID), record.DesiredCluster{V: 1, ClusterID: clusterID, UID: "registered-first", State: record.ClusterActive, SameOscarAs: as})

@@ -12,12 +12,13 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // TestTwoSyncers: the second one of a cluster waits, and takes over when the
 // first one has gone.
 func TestTwoSyncers(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{BreakConcurrent: true, Latency: 5 * time.Millisecond})
 		stop := r.start()
 		first := newReplica("first")
@@ -58,7 +59,7 @@ func (r *rig) sessionRevision() int64 {
 // one deletes the service, and a new life is made under the name. It wakes up
 // and touches nothing.
 func TestSyncerPausedBeforeItsDelete(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		inner, machine := r.oscar("syncer"), r.freezable()
 		stop := r.start(func(c *syncer.Config) {
@@ -100,7 +101,7 @@ func TestSyncerPausedBeforeItsDelete(t *testing.T) {
 
 // TestSleeperWithoutItsSessionWritesNothing: even if what it planned still holds.
 func TestSleeperWithoutItsSessionWritesNothing(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		gate, inner, log := newGate(), r.oscar("syncer"), &diary{}
 		r.start(func(c *syncer.Config) {
@@ -140,7 +141,7 @@ func (r *rig) revokeSession() {
 // TestLostSessionStopsReports: what a syncer without its session has seen is not
 // written.
 func TestLostSessionStopsReports(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		gate := newGate()
 		inner := r.oscar("syncer")
@@ -169,7 +170,7 @@ func TestLostSessionStopsReports(t *testing.T) {
 // TestVoteWithoutASessionIsNotWritten: a syncer that has lost its session while
 // it checked does not overwrite the vote of its successor.
 func TestVoteWithoutASessionIsNotWritten(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		gate, inner, log := newGate(), r.oscar("syncer"), &diary{}
 		r.sim.PutBucket("grayify")
@@ -202,7 +203,7 @@ func TestVoteWithoutASessionIsNotWritten(t *testing.T) {
 
 // TestEtcdAway: without etcd nothing is written to OSCAR, whatever is planned.
 func TestEtcdAway(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		gate := newGate()
 		inner := r.oscar("syncer")
@@ -234,7 +235,7 @@ func TestEtcdAway(t *testing.T) {
 // TestRestartedSyncerTakesUpItsWork: stopped at any moment, the next process
 // finishes what was asked.
 func TestRestartedSyncerTakesUpItsWork(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{Latency: 30 * time.Millisecond})
 		p := newReplica("grayify")
 		r.want(p, record.IntentPrepare)

@@ -9,6 +9,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/session"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 func (r *rig) registerAs(uid string) {
@@ -25,7 +26,7 @@ func (r *rig) hasSession() bool {
 // TestASyncerWaitsForItsRegistration: before there is one it holds no session and
 // writes nothing, and it stops when the registration goes.
 func TestASyncerWaitsForItsRegistration(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.remove(record.DesiredClusterKey(clusterID))
 		p := newReplica("grayify")
@@ -48,7 +49,7 @@ func TestASyncerWaitsForItsRegistration(t *testing.T) {
 
 // TestAnotherRegistrationIsNotServed, whoever asks, until the operator says so.
 func TestAnotherRegistrationIsNotServed(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		file := session.MemoryFile(filepath.Join(t.TempDir(), "cluster-uid"))
 		remembering := func(c *syncer.Config) { c.Memory = file }
@@ -92,7 +93,7 @@ func TestAnotherRegistrationIsNotServed(t *testing.T) {
 func TestARegistrationWithoutAUidIsNotRemembered(t *testing.T) {
 	for name, first := range map[string]string{"none is known": "", "another is known": "first"} {
 		t.Run(name, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{})
 				file := session.MemoryFile(filepath.Join(t.TempDir(), "cluster-uid"))
 				if first != "" {

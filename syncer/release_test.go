@@ -9,6 +9,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // free is the order to give a service free.
@@ -51,7 +52,7 @@ func (r *rig) isFree(p *replica) {
 func TestReleaseKeepsEverythingButTheMarks(t *testing.T) {
 	for _, coordinator := range []bool{true, false} {
 		t.Run(map[bool]string{true: "coordinator", false: "worker"}[coordinator], func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{})
 				r.start()
 				p := newReplica("grayify")
@@ -84,7 +85,7 @@ func TestReleaseKeepsEverythingButTheMarks(t *testing.T) {
 // TestAReleaseThatOSCARDoesNotDoIsNoDeletion: whatever goes wrong, it is tried
 // again, and the service stays.
 func TestAReleaseThatOSCARDoesNotDoIsNoDeletion(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := newReplica("grayify")
@@ -103,7 +104,7 @@ func TestAReleaseThatOSCARDoesNotDoIsNoDeletion(t *testing.T) {
 
 // TestAReleaseOfAForeignServiceTouchesNothing: its mark is not that of the order.
 func TestAReleaseOfAForeignServiceTouchesNothing(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		p := newReplica("canary") // a foreign service stands there
 		r.want(p, record.IntentDelete, free)

@@ -19,6 +19,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
 	"github.com/oscarfed/oscarfed/syncer/ownertoken"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/issuer"
 	"github.com/oscarfed/oscarfed/test/world"
 )
@@ -72,7 +73,7 @@ func slow(c *syncer.Config) { c.Resync = never }
 // A user's service is made with his token, in his namespace; everything else is
 // done with the cluster's own credential, and it stays his.
 func TestTheServiceOfAUserIsHis(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r, p, i := newUser(t)
 		r.deliver(i.Token(alice, nil), inAnHour())
 		r.start()
@@ -146,7 +147,7 @@ func TestVoteAsksOSCARAboutTheUser(t *testing.T) {
 		}, record.ReasonNeedsUserToken, "cannot be opened"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r, p, i := newUser(t)
 				tc.prepare(r, i)
 				r.start(slow)
@@ -167,7 +168,7 @@ func TestVoteAsksOSCARAboutTheUser(t *testing.T) {
 
 // An OSCAR without OIDC lets no user in.
 func TestVoteOnAnOSCARWithoutUsers(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		p := newReplica("grayify")
 		p.owner = alice
@@ -180,7 +181,7 @@ func TestVoteOnAnOSCARWithoutUsers(t *testing.T) {
 
 // That OSCAR cannot tell whether it lets the user in is no answer.
 func TestVoteWaitsUntilTheUserCanBeAskedAbout(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r, p, i := newUser(t)
 		r.deliver(i.Token(alice, nil), inAnHour())
 		asked := make(chan struct{}, 100)
@@ -217,7 +218,7 @@ func (d *doorkeeper) Admits(ctx context.Context, as manager.Bearer) error {
 
 // The votes on many services of one user cost one question: OSCAR's reads are scarce.
 func TestVotesShareTheQuestionAboutAUser(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r, _, i := newUser(t)
 		r.deliver(i.Token(alice, nil), inAnHour())
 		asked := make(chan struct{}, 100)
@@ -241,7 +242,7 @@ func TestVotesShareTheQuestionAboutAUser(t *testing.T) {
 // A token that expires between the vote and the creation: nothing is sent, nothing
 // is tried again and again, and the next one that comes heals it.
 func TestTheTokenHasExpiredWhenTheServiceIsMade(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r, p, i := newUser(t)
 		r.deliver(i.Token(alice, nil), inAnHour())
 		r.start(slow)
@@ -262,7 +263,7 @@ func TestTheTokenHasExpiredWhenTheServiceIsMade(t *testing.T) {
 
 // A service that vanished long after its owner's token expired waits for him.
 func TestAVanishedServiceNeedsItsOwner(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r, p, i := newUser(t)
 		r.deliver(i.Token(alice, nil), inAnHour())
 		r.start()
@@ -288,7 +289,7 @@ func TestAVanishedServiceNeedsItsOwner(t *testing.T) {
 func TestAVanishedServiceWhoseOwnersTokenHasExpired(t *testing.T) {
 	for name, refreshed := range map[string]bool{"without a refresh token": false, "with one": true} {
 		t.Run(name, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r, p, i := newUser(t)
 				r.deliver(i.Token(alice, nil), inAnHour())
 				var later atomic.Int64
@@ -327,7 +328,7 @@ func TestAVanishedServiceWhoseOwnersTokenHasExpired(t *testing.T) {
 func TestThePostOfAUserIsRefused(t *testing.T) {
 	for _, status := range []int{401, 403, 409} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r, p, i := newUser(t)
 				token := i.Token(alice, nil)
 				r.deliver(token, inAnHour())
@@ -365,7 +366,7 @@ func (s source) AccessToken(_ context.Context, of ownertoken.For) (ownertoken.Ac
 // What was delivered goes first; then the token source is asked, which may answer
 // later.
 func TestATokenSourceIsAsked(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r, p, i := newUser(t)
 		var answers = make(chan error, 2)
 		answers <- &ownertoken.NoTokenError{Reason: record.ReasonTokenHolderAway, Message: "asked", Pending: true}

@@ -9,6 +9,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // unlisted are OSCARs whose GET shows a service that their list leaves out.
@@ -26,7 +27,7 @@ var unlisted = map[string]func(r *rig, service string){
 func TestAServiceThatTheListLeavesOutIsDeleted(t *testing.T) {
 	for what, leaveOut := range unlisted {
 		t.Run(what, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{})
 				r.start()
 				p := newReplica("grayify")
@@ -51,7 +52,7 @@ func TestAServiceThatTheListLeavesOutIsDeleted(t *testing.T) {
 func TestADeletionIsNotToldAsDoneWhileGetShowsTheService(t *testing.T) {
 	for what, leaveOut := range unlisted {
 		t.Run(what, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{})
 				r.start()
 				p := newReplica("grayify")
@@ -75,7 +76,7 @@ func TestADeletionIsNotToldAsDoneWhileGetShowsTheService(t *testing.T) {
 // TestAnUnansweredDeleteIsNotBelievedOnListsAlone: none of it took effect, and no list
 // shows the service.
 func TestAnUnansweredDeleteIsNotBelievedOnListsAlone(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		inner := r.oscar("syncer")
 		first := true
@@ -105,7 +106,7 @@ func TestAnUnansweredDeleteIsNotBelievedOnListsAlone(t *testing.T) {
 func TestAServiceThatTheListLeavesOutHasNotVanished(t *testing.T) {
 	for what, leaveOut := range unlisted {
 		t.Run(what, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{})
 				r.start()
 				p := newReplica("grayify")

@@ -9,6 +9,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // upgraded is an OSCAR whose version changes.
@@ -28,7 +29,7 @@ func (u *upgraded) Info(ctx context.Context) (manager.Info, error) {
 // TestAnUpgradeOfOSCARIsToldBeforeTheNextComparison: what it was is not shown for as long
 // as all services rest, and no vote is cast on it.
 func TestAnUpgradeOfOSCARIsToldBeforeTheNextComparison(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		u := &upgraded{OSCAR: r.oscar("syncer")}
 		u.version.Store(new("v3.6.1"))

@@ -16,6 +16,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // mounts gives the replica a volume.
@@ -72,7 +73,7 @@ func (r *rig) shownVolume(name string) string {
 func TestTheVolumeWentWithItsService(t *testing.T) {
 	for _, policy := range []string{"", "delete", "retain"} {
 		t.Run("policy "+policy, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{})
 				r.start()
 				p := newReplica("grayify")
@@ -115,7 +116,7 @@ func TestVolumeIsDeletedWhenOrdered(t *testing.T) {
 			"grayify kept the cluster's OSCAR manages no volumes (VOLUME_ENABLE=false)"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{NoVolumes: strings.HasPrefix(tc.name, "OSCAR")})
 				p := newReplica("grayify")
 				p.volumeStays = tc.stays
@@ -143,7 +144,7 @@ func TestVolumeIsDeletedWhenOrdered(t *testing.T) {
 
 // TestVolumeOfAnotherServiceStays: by the time of the order somebody else uses it.
 func TestVolumeOfAnotherServiceStays(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		p := newReplica("grayify")
@@ -166,7 +167,7 @@ func TestVolumeOfAnotherServiceStays(t *testing.T) {
 func TestACreateDestroyedTheVolumeThatItFound(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		t.Run(fmt.Sprintf("after the last look: %v", late), func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{})
 				appear := func() {
 					r.sim.PutVolume(oscar.OwnerAdmin, "grayify", "precious")
@@ -206,7 +207,7 @@ func TestACreateDestroyedTheVolumeThatItFound(t *testing.T) {
 // TestCreateUsesTheVolumeThatAnEarlierLifeLeft: it is the same owner's service of the
 // same name; also when the first try of the creation left it.
 func TestCreateUsesTheVolumeThatAnEarlierLifeLeft(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		r.leaveVolume("grayify", "grayify")
@@ -229,7 +230,7 @@ func TestCreateUsesTheVolumeThatAnEarlierLifeLeft(t *testing.T) {
 // TestAVolumeOfAnOlderSyncersServiceWentWithIt: its policy is OSCAR's default, and
 // nobody can change it.
 func TestAVolumeOfAnOlderSyncersServiceWentWithIt(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		inner := r.oscar("syncer")
 		stop := r.start(func(c *syncer.Config) {
@@ -270,7 +271,7 @@ func TestAVolumeOfAnOlderSyncersServiceWentWithIt(t *testing.T) {
 func TestVolumeOfAUser(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		t.Run(fmt.Sprintf("token at hand: %v", known), func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r, p, i := newUser(t)
 				r.sim.PutVolume(oscar.OwnerAdmin, p.name, "the administrator's")
 				r.watchVolume(oscar.OwnerAdmin, p.name)

@@ -16,6 +16,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/kube"
 	"github.com/oscarfed/oscarfed/syncer/manager"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 func TestVoteNo(t *testing.T) {
@@ -72,7 +73,7 @@ func TestVoteNo(t *testing.T) {
 		}, record.ReasonInvalidService, "identity"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, tc.sim)
 				p := newReplica("grayify")
 				if tc.setup != nil {
@@ -85,7 +86,7 @@ func TestVoteNo(t *testing.T) {
 }
 
 func TestVoteNoForABucketThatAnotherOwnerLeft(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r, p, i := newUser(t)
 		r.leave(p.name, p.name)
 		r.deliver(i.Token(alice, nil), inAnHour())
@@ -138,7 +139,7 @@ func TestVoteYes(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, tc.sim)
 				p := newReplica("grayify")
 				if tc.setup != nil {
@@ -173,7 +174,7 @@ func TestAServiceThatFitsOnNoNodeIsRefusedWithoutMetrics(t *testing.T) {
 		"no right to look":               {&below{err: fmt.Errorf("list: %w", kube.ErrDenied)}, "9", false, record.PhasePrepared},
 	} {
 		t.Run(what, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				r := newRig(t, oscarsim.Config{NoMetrics: true})
 				r.start(func(c *syncer.Config) { c.Kube = tc.below })
 				p := newReplica("grayify")
@@ -188,7 +189,7 @@ func TestAServiceThatFitsOnNoNodeIsRefusedWithoutMetrics(t *testing.T) {
 }
 
 func TestVoteWaitsOutATransientError(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.fault(oscarsim.OpBuckets, oscarsim.Fault500, 2)
 		r.start()
@@ -201,7 +202,7 @@ func TestVoteWaitsOutATransientError(t *testing.T) {
 // TestVoteWhenOurClockIsAhead: whether a vote is late is for the control plane to
 // say, by its own clock. Ours may be hours ahead of the one that set the deadline.
 func TestVoteWhenOurClockIsAhead(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start()
 		replica := newReplica("ahead")
@@ -213,7 +214,7 @@ func TestVoteWhenOurClockIsAhead(t *testing.T) {
 // TestStaleVoteOfAnAbortedAttempt: the vote for an attempt that was given up is
 // not written once the next attempt of the same name has begun.
 func TestStaleVoteOfAnAbortedAttempt(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		gate, inner := newGate(), r.oscar("syncer")
 		r.start(func(c *syncer.Config) {
@@ -243,7 +244,7 @@ func TestStaleVoteOfAnAbortedAttempt(t *testing.T) {
 }
 
 func TestRefusedIsCheckedAgainAtAResync(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.sim.PutBucket("grayify")
 		r.start()
@@ -259,7 +260,7 @@ func TestRefusedIsCheckedAgainAtAResync(t *testing.T) {
 
 // TestVotesTellTheDelay: with creations under way, a vote says how long they take.
 func TestVotesTellTheDelay(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{Latency: 700 * time.Millisecond})
 		r.start()
 		const n = 12
@@ -279,7 +280,7 @@ func TestVotesTellTheDelay(t *testing.T) {
 }
 
 func TestVotesShareLists(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{})
 		r.start(func(c *syncer.Config) { c.Resync = never })
 		const n = 40
@@ -303,7 +304,7 @@ func TestVotesShareLists(t *testing.T) {
 // wait; then the one with the earliest deadline goes first, and the deletion of
 // a rollback last. A vote waits for none of them.
 func TestWritesGoOneByOneMostUrgentFirst(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		r := newRig(t, oscarsim.Config{BreakConcurrent: true})
 		registry := prometheus.NewRegistry()
 		r.start(func(c *syncer.Config) { c.Registry = registry })

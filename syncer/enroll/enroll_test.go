@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -20,6 +19,7 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/pki"
 	"github.com/oscarfed/oscarfed/syncer/enroll"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/wire"
 )
 
@@ -222,7 +222,7 @@ func TestAnswersThatAreNotUsed(t *testing.T) {
 	}
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				m := newMachine(t)
 				m.change = change
 				e := m.open()
@@ -284,7 +284,7 @@ func TestWhatIsTriedAgain(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				m := newMachine(t)
 				m.answer = func(w http.ResponseWriter, _ string, nth int) bool { return nth < 3 && tt.answer(w) }
 				err := m.open().Ensure(t.Context())
@@ -298,7 +298,7 @@ func TestWhatIsTriedAgain(t *testing.T) {
 
 // A start finds what another one left: the key alone, an answer, or a damaged one.
 func TestWhatAnEarlierStartLeft(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		m := newMachine(t)
 		m.open()
 		key := read(t, m.dir, "client.key")
@@ -351,7 +351,7 @@ func read(t *testing.T, dir, name string) string {
 
 // It is renewed by this machine's own clock, whatever the certificate's times are.
 func TestWhenItIsRenewed(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		m := newMachine(t)
 		e := m.ensured()
 		asked := m.requests()
@@ -396,7 +396,7 @@ func TestMoved(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				m := newMachine(t)
 				e := m.ensured()
 				m.set(func() { change(m) })
@@ -415,7 +415,7 @@ func TestMoved(t *testing.T) {
 
 // Who is refused goes on with what he has, and looks again.
 func TestARefusedRenewal(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		m := newMachine(t)
 		e := m.ensured()
 		m.token = ""
@@ -445,7 +445,7 @@ func TestARefusedRenewal(t *testing.T) {
 
 // A certificate that has ended is renewed before anything begins, or nothing does.
 func TestEnded(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		m := newMachine(t)
 		m.ensured()
 		pass(30 * 24 * time.Hour)
@@ -486,11 +486,4 @@ func TestCheckURL(t *testing.T) {
 			t.Errorf("%q: the error tells a password: %v", text, err)
 		}
 	}
-}
-
-// inVirtualTime runs a test on a clock that moves when nothing else can.
-func inVirtualTime(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	t.Parallel()
-	synctest.Test(t, test)
 }

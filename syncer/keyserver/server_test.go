@@ -14,10 +14,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/oscarfed/oscarfed/syncer/origin"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/wire"
 )
 
@@ -117,7 +117,7 @@ func (c *caller) get(t *testing.T, method, path string, header http.Header) (int
 func bearerHeader(token string) http.Header { return http.Header{"Authorization": {"Bearer " + token}} }
 
 func TestTheOSCARIsAnswered(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		by, log := start(t, Config{}, site{})
 		for _, path := range []string{"/system/config", "/system/config/"} {
 			status, header, body := by.get(t, "GET", path, bearerHeader(good))
@@ -134,7 +134,7 @@ func TestTheOSCARIsAnswered(t *testing.T) {
 
 // Whoever else calls learns nothing: not that there is anything, nor why he is refused.
 func TestHostileCallers(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		by, log := start(t, Config{}, site{})
 		for _, c := range []struct {
 			method, path string
@@ -176,7 +176,7 @@ func TestHostileCallers(t *testing.T) {
 
 // A head of any length is not read.
 func TestLongHeadsAreNotRead(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		by, _ := start(t, Config{}, site{})
 		header := bearerHeader(good)
 		header.Set("X-Long", strings.Repeat("x", maxHeader+8<<10))
@@ -198,7 +198,7 @@ func TestLongHeadsAreNotRead(t *testing.T) {
 
 // Who guesses is told to go away, and that keeps nobody from his answer who has a token.
 func TestGuessingIsLimited(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		by, _ := start(t, Config{Refusals: 1e-9, Burst: 2}, site{})
 		var got []int
 		for i := range 4 {
@@ -216,7 +216,7 @@ func TestGuessingIsLimited(t *testing.T) {
 
 // That there are no keys now is told by the status alone; why is in the log.
 func TestWithoutKeys(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		by, log := start(t, Config{}, site{answer: func(context.Context) (origin.Keys, error) {
 			return origin.Keys{}, errors.New("the origin is away")
 		}})
@@ -231,7 +231,7 @@ func TestWithoutKeys(t *testing.T) {
 
 // An answer is over before OSCAR gives up.
 func TestAnAnswerTakesNoLongerThanItMay(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		by, _ := start(t, Config{}, site{answer: func(ctx context.Context) (origin.Keys, error) {
 			<-ctx.Done()
 			return origin.Keys{}, ctx.Err()
@@ -338,11 +338,4 @@ func TestTheAddressIsTaken(t *testing.T) {
 	if err := s.Run(t.Context(), site{}); err == nil || !strings.Contains(err.Error(), "local OSCAR") {
 		t.Errorf("error %v", err)
 	}
-}
-
-// inVirtualTime runs a test on a clock that moves when nothing else can.
-func inVirtualTime(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	t.Parallel()
-	synctest.Test(t, test)
 }

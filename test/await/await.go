@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -41,4 +42,12 @@ func Try(ctx context.Context, what string, ok func() (bool, error)) error {
 			return fmt.Errorf("%s: %w", what, context.Cause(ctx))
 		}
 	}
+}
+
+// InVirtualTime runs a test, beside others, on a clock that moves when nothing of it can go on:
+// see package synctest. There are no subtests in it.
+func InVirtualTime(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, test)
 }

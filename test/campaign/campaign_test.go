@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(fakeChild())
 }
 
-// fakeChild answers as TestPlans of test/history does.
+// fakeChild answers as a child of test/history does.
 func fakeChild() int {
 	out, err := os.OpenFile("/dev/fd/3", os.O_WRONLY, 0)
 	if err != nil {

@@ -99,7 +99,7 @@ func (k *keeper) keep(output []byte, drawings string) error {
 // write writes the smallest plan that is known to fail, and what is known of the failure.
 func (k *keeper) write() error {
 	path := filepath.Join(k.dir, "plan.json")
-	text := fmt.Sprintf("seed %d %s\n%s\n\nit failed %d of %d times again\n\ngo test ./test/history -run TestSeed -seed %d -v\ngo test ./test/history -run TestPlan -plan %s -v\n\n%s",
+	text := fmt.Sprintf("seed %d %s\n%s\n\nit failed %d of %d times again\n\ngo test ./test/history -run TestHistories -seed %d -v\ngo test ./test/history -run TestHistories -plan %s -v\n\n%s",
 		k.plan.Seed, k.failure.Verdict, strings.Join(k.failure.Lines, "\n"), k.failed, k.repeated, k.plan.Seed, path, k.smallest)
 	return errors.Join(writePlan(path, k.smallest), os.WriteFile(filepath.Join(k.dir, "summary.txt"), []byte(text), 0o644))
 }

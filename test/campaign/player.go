@@ -119,7 +119,7 @@ func (p *player) start() error {
 		return err
 	}
 	defer func() { _ = results.Close() }()
-	cmd := exec.Command(p.binary, "-test.run=^TestPlans$", "-test.v", "-test.timeout=0", "-results=/dev/fd/3", "-drawings="+p.drawings)
+	cmd := exec.Command(p.binary, "-test.run=^TestHistories$", "-test.v", "-test.timeout=0", "-results=/dev/fd/3", "-drawings="+p.drawings)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOTRACEBACK=all")
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = p.output, p.output, []*os.File{results}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

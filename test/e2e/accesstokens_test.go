@@ -14,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/issuer"
 	"github.com/oscarfed/oscarfed/test/wire"
 	"github.com/oscarfed/oscarfed/test/world"
@@ -73,7 +74,7 @@ func accessTokens(w *world.World) []string {
 // A user creates, changes and deletes over clusters that check his token. The service
 // is his on each of them; his token does no more than make it, and can be read nowhere.
 func TestAUserCreatesOverClustersThatCheckHisToken(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := withUsers(t)
 		token := w.Token(alice, nil)
 		if err := createAs(w, token, usersBody(), client.CreateOptions{}); err != nil {
@@ -122,7 +123,7 @@ func TestAUserCreatesOverClustersThatCheckHisToken(t *testing.T) {
 // A cluster that does not accept the user: nothing is made anywhere, and the answer
 // names it.
 func TestAClusterThatDoesNotAcceptTheUser(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := withUsers(t)
 		w.Cluster(b).Sim.Deny(alice, true)
 		err := createAs(w, w.Token(alice, nil), usersBody(), client.CreateOptions{})
@@ -146,7 +147,7 @@ func TestAClusterThatDoesNotAcceptTheUser(t *testing.T) {
 
 // An OSCAR that refuses the user after its vote: everything is rolled back.
 func TestAClusterThatChangesItsMindAboutTheUser(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := withUsers(t)
 		if err := w.Cluster(c).Sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultDeny}); err != nil {
 			t.Fatal(err)
@@ -162,7 +163,7 @@ func TestAClusterThatChangesItsMindAboutTheUser(t *testing.T) {
 // A token that would expire before it is used is refused with what to do about it, and
 // nothing is stored.
 func TestATokenThatExpiresSoonIsRefused(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := withUsers(t)
 		before := w.Revision()
 		soon := w.Token(alice, map[string]any{"exp": time.Now().Add(20 * time.Second).Unix()})
@@ -179,7 +180,7 @@ func TestATokenThatExpiresSoonIsRefused(t *testing.T) {
 // A member that was away until the token was gone: it waits for the owner,
 // whose next request helps, even if it changes nothing.
 func TestAMemberThatCameTooLateForTheToken(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := withUsers(t)
 		w.Cluster(c).Stop()
 		if err := createAs(w, w.Token(alice, nil), nobodysTurn(), client.CreateOptions{Deployment: "best-effort"}); err != nil {
@@ -207,7 +208,7 @@ func TestAMemberThatCameTooLateForTheToken(t *testing.T) {
 
 // A service that vanished when its owner's token was gone.
 func TestAVanishedServiceOfAUser(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := withUsers(t)
 		if err := createAs(w, w.Token(alice, nil), nobodysTurn(), client.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -260,7 +261,7 @@ func reasonAt(w *world.World, id string) string {
 // allowed_groups of a registration decide where users place, before anything is
 // written. What stands is left alone, and the administrator passes.
 func TestAllowedGroupsRestrictPlacement(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := withUsers(t)
 		restrict := func(groups ...string) {
 			t.Helper()
@@ -306,7 +307,7 @@ func TestAllowedGroupsRestrictPlacement(t *testing.T) {
 // A user's federation delegates with his refresh token, so it needs one, and the
 // answer is OSCAR's own.
 func TestAUsersFederationNeedsARefreshToken(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := withUsers(t)
 		token := w.Token(alice, nil)
 		for name, tt := range map[string]struct {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // with is the good body with one replacement.
@@ -20,7 +21,7 @@ func with(from, to string) string {
 // TestBadInputLeavesNothing: every rule answers with its path and a way out, and
 // nothing is written, neither to etcd nor to any OSCAR, and no vote is asked for.
 func TestBadInputLeavesNothing(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		const third = `"cluster_id":"oscar-cluster-c","service_name":"grayifyr2"`
 		for name, tt := range map[string]struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -21,7 +22,7 @@ var admin = identity.Caller{Subject: identity.Admin, Administrator: true}
 // TestAChangeReachesEveryCluster: a new definition, a member that comes and one
 // that goes, through the real syncers.
 func TestAChangeReachesEveryCluster(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		const d = "oscar-cluster-d"
 		w := newWorld(t, func(o *world.Options) { o.Clusters = []string{a, b, c, d} })
 		if _, err := create(w, body); err != nil {
@@ -63,7 +64,7 @@ func TestAChangeReachesEveryCluster(t *testing.T) {
 // TestAFailingReplicaTakesNoHealthyOneDown: a change that one OSCAR refuses is
 // applied by the others, and by that one when its fault is gone.
 func TestAFailingReplicaTakesNoHealthyOneDown(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		if _, err := create(w, body); err != nil {
 			t.Fatal(err)
@@ -95,7 +96,7 @@ func TestAFailingReplicaTakesNoHealthyOneDown(t *testing.T) {
 // rendered again. That no spec was written twice is looked at afterwards, as in
 // every test.
 func TestAChangeThatIsRenderedAgainOverwritesNoSpec(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		const d = "oscar-cluster-d"
 		w := newWorld(t, func(o *world.Options) { o.Clusters = []string{a, b, c, d} })
 		if _, err := create(w, strings.Replace(body, `,
@@ -130,7 +131,7 @@ func TestAChangeThatIsRenderedAgainOverwritesNoSpec(t *testing.T) {
 
 // TestRollbackPauseAndCordonThroughTheAPI with everything real but the OSCARs.
 func TestRollbackPauseAndCordonThroughTheAPI(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		if _, err := create(w, body); err != nil {
 			t.Fatal(err)

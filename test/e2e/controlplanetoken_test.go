@@ -7,13 +7,14 @@ import (
 
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
 // TestATokenWorksOnAfterItsServiceBecamePrivate: a user that could see a service has its
 // tokens, and the control plane accepts none of them once he may not see it any more.
 func TestATokenWorksOnAfterItsServiceBecamePrivate(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t, func(o *world.Options) { o.Sim = world.QuickJobs })
 		public := strings.Replace(body, `"cpu"`, `"visibility":"public","cpu"`, 1)
 		if _, err := create(w, public); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // fates is what is told of deleted replicas, in a line for each.
@@ -30,7 +31,7 @@ func fates(list []v1.DeletedReplica) string {
 // TestADeletionTellsWhatStays: how much is in which bucket, now or when a cluster
 // that was away has come back.
 func TestADeletionTellsWhatStays(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		if _, err := create(w, body); err != nil {
 			t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
@@ -48,13 +47,6 @@ func newWorld(t testing.TB, mutate ...func(*world.Options)) *world.World {
 	return world.New(t, opts)
 }
 
-// virtual runs a test in virtual time.
-func virtual(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	t.Parallel()
-	synctest.Test(t, test)
-}
-
 // step is a part of a test: there are no subtests in virtual time.
 func step(t *testing.T, name string, part func(t *testing.T)) {
 	t.Helper()
@@ -91,7 +83,7 @@ func gone(w *world.World) bool {
 }
 
 func TestCreateRepairDelete(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		if _, err := create(w, body); err != nil {
 			t.Fatal(err)
@@ -138,7 +130,7 @@ func TestOscarFaultsDuringACreate(t *testing.T) {
 		"gone":                 {oscarsim.Fault{Op: oscarsim.OpAny, Fault: oscarsim.FaultRefuse}, "unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				w := newWorld(t, func(o *world.Options) {
 					o.ControlPlane = func(c *controlplane.Config) {
 						// What is to succeed has as long as it takes; what cannot end by itself is given up.
@@ -179,7 +171,7 @@ func TestOscarFaultsDuringACreate(t *testing.T) {
 // TestHalfCreatedIsNotReady: an OSCAR that dies in the middle of the coordinator's
 // create leaves a service without its bucket. That is not success.
 func TestHalfCreatedIsNotReady(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t, func(o *world.Options) {
 			o.ControlPlane = func(c *controlplane.Config) { c.ApplyGrace = 4 * time.Second }
 			o.Syncer = func(c *syncer.Config) { c.WriteTimeout = time.Second }
@@ -202,7 +194,7 @@ func TestHalfCreatedIsNotReady(t *testing.T) {
 // TestALateCreateAfterItsRollbackWasAcknowledged: the service appears when
 // everybody has forgotten it. It is recognised, and goes.
 func TestALateCreateAfterItsRollbackWasAcknowledged(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t, func(o *world.Options) {
 			o.ControlPlane = func(c *controlplane.Config) { c.ApplyGrace = 500 * time.Millisecond }
 			o.Syncer = func(c *syncer.Config) { c.WriteTimeout, c.LateWindow = 300*time.Millisecond, 600*time.Millisecond }
@@ -221,7 +213,7 @@ func TestALateCreateAfterItsRollbackWasAcknowledged(t *testing.T) {
 }
 
 func TestARefusedCreateTouchesNothing(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		sim := w.Cluster(c).Sim
 		if err := sim.PutService(`{"name":"grayifyr2","image":"somebody/elses","script":"#!/bin/sh\n"}`); err != nil {
@@ -244,7 +236,7 @@ func TestARefusedCreateTouchesNothing(t *testing.T) {
 }
 
 func TestAForeignBucketIsARefusalThatNamesIt(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.Cluster(b).Sim.PutBucket("grayifyr0", "precious/data")
 		status, _, text := w.Do("POST", "/system/services", body)
@@ -260,7 +252,7 @@ func TestAForeignBucketIsARefusalThatNamesIt(t *testing.T) {
 // TestTheBucketOfAnEarlierLifeIsAttached: create, upload, delete, create again;
 // the data is still there.
 func TestTheBucketOfAnEarlierLifeIsAttached(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		for range 2 {
 			if _, err := create(w, body); err != nil {
@@ -283,7 +275,7 @@ func TestTheBucketOfAnEarlierLifeIsAttached(t *testing.T) {
 // TestTheBucketThatSomebodysPutMadeIsNotInTheWay: a worker's creation makes no bucket,
 // and OSCAR makes it at the first PUT, whoever sends that.
 func TestTheBucketThatSomebodysPutMadeIsNotInTheWay(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		if _, err := create(w, body); err != nil {
 			t.Fatal(err)
@@ -311,7 +303,7 @@ func TestTheBucketThatSomebodysPutMadeIsNotInTheWay(t *testing.T) {
 }
 
 func TestARunningJobHoldsItsDeletion(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		if _, err := create(w, body); err != nil {
 			t.Fatal(err)
@@ -337,7 +329,7 @@ func TestARunningJobHoldsItsDeletion(t *testing.T) {
 
 // TestCounts: the revisions that a create and a delete cost are part of the design.
 func TestCounts(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		before := w.Revision()
 		if _, err := create(w, body); err != nil {
@@ -359,7 +351,7 @@ func TestCounts(t *testing.T) {
 }
 
 func TestBestEffortCompletesWhenTheClusterIsBack(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t, func(o *world.Options) {
 			o.ControlPlane = func(c *controlplane.Config) { c.PrepareDeadline = time.Second }
 		})

@@ -16,6 +16,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -89,7 +90,7 @@ func refusedForSpace(w *world.World, method, path, body string) {
 // TestEtcdFullSoftLimitKeepsRoomForDeletions: when etcd is nearly full, what adds is
 // refused, and all the rest goes on.
 func TestEtcdFullSoftLimitKeepsRoomForDeletions(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t, small)
 		if _, err := create(w, body); err != nil {
 			t.Fatal(err)
@@ -144,7 +145,7 @@ func TestEtcdFullSoftLimitKeepsRoomForDeletions(t *testing.T) {
 // on, no session ends, and when the space is given back two control planes bring it
 // into order by themselves.
 func TestEtcdFullRecoversByItself(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t, small, func(o *world.Options) {
 			o.Forgets = true
 			// A defragmentation may stop etcd for seconds on a busy machine.

@@ -11,6 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/issuer"
 	"github.com/oscarfed/oscarfed/test/world"
 )
@@ -51,7 +52,7 @@ func (k *keeping) once() {
 // A member that was away longer than the access token lived gets its service all the
 // same, and it is its owner's: the holder has a fresh one.
 func TestAMemberThatWasAwayLongerThanTheTokenLived(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		k := withHolder(t, rotating, func(o *world.Options) {
 			o.ControlPlane = func(cfg *controlplane.Config) { cfg.PrepareDeadline = 5 * time.Second } // who is away is waited for that long
 		})
@@ -79,7 +80,7 @@ func TestAMemberThatWasAwayLongerThanTheTokenLived(t *testing.T) {
 // Services that vanish when the access token is gone are made again on every cluster,
 // the holder's own among them, for one exchange.
 func TestVanishedServicesAreMadeAgainWithOneExchange(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		k := withHolder(t, rotating)
 		refresh, _ := k.made(client.CreateOptions{})
 		for i, id := range []string{a, b, c} {
@@ -97,7 +98,7 @@ func TestVanishedServicesAreMadeAgainWithOneExchange(t *testing.T) {
 
 // While the holder is away a member says so, and goes on when it is back.
 func TestAMemberWaitsForTheHolder(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		k := withHolder(t, rotating)
 		k.made(client.CreateOptions{})
 		k.Cluster(a).Stop()
@@ -117,7 +118,7 @@ func TestAMemberWaitsForTheHolder(t *testing.T) {
 // A token that the issuer does not accept is lost: it is not tried again, and a new one
 // heals what waited.
 func TestALostTokenIsHealedByAnother(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		k := withHolder(t, rotating)
 		refresh, _ := k.made(client.CreateOptions{})
 		k.issuer.RevokeNow(refresh)
@@ -142,7 +143,7 @@ func TestALostTokenIsHealedByAnother(t *testing.T) {
 // Members that want a token two thousand times, each time another one, cost one
 // exchange, and next to nothing in the store.
 func TestThousandsOfWantsCostOneExchange(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		k := withHolder(t, rotating)
 		_, uid := k.made(client.CreateOptions{})
 		k.Cluster(b).Stop() // the test writes what their syncers may write

@@ -6,13 +6,14 @@ import (
 
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // TestAnIdleFederationWritesNothing: in an hour of full compares and renewed leases, nothing is
 // written but the time that the control planes agree on. The same over a hundred clusters is part
 // of the figures.
 func TestAnIdleFederationWritesNothing(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		if _, err := create(w, body); err != nil {
 			t.Fatal(err)

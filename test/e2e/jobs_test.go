@@ -18,6 +18,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/delegation"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -26,7 +27,7 @@ const privateJobs = "svc-private-jobs"
 // Jobs as their users see them, through the API and its client, on clusters whose Jobs
 // a test moves. One world; each part uses jobs of its own.
 func TestJobsThroughTheAPI(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		const event = `{"photo":"https://example.org/canary-event-of-a-job"}`
 		w := withUsers(t, func(o *world.Options) {
 			o.Names = append(slices.Clone(names), "svc")

@@ -8,6 +8,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -42,7 +43,7 @@ var ended = []record.JobState{record.JobSucceeded, record.JobFailed, record.JobC
 
 // TestAJobRunsOnceWhateverHappensToItsAnswer shares one world.
 func TestAJobRunsOnceWhateverHappensToItsAnswer(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newJobWorld(t)
 		run := func(t *testing.T, event string) *record.Job {
 			t.Helper()

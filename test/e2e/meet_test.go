@@ -12,6 +12,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/wire"
 	"github.com/oscarfed/oscarfed/test/world"
 )
@@ -21,7 +22,7 @@ import (
 // changeable and the one that it was drafted from, it was deleted. The check of the
 // promises finds it.
 func TestAChangeThatMeetsADeletion(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		net := wire.New(1)
 		w := world.New(t, world.Options{Wire: net, Names: []string{"meet"}})
 		// What is sent at the same instant arrives in any order.

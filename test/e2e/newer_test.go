@@ -15,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -68,7 +69,7 @@ func changing(kind record.Kind) bool {
 // TestAnOrdinaryChangeDropsWhatANewerVersionWrote: every record gets fields of tomorrow at
 // every level, and then the use cases of today go over them.
 func TestAnOrdinaryChangeDropsWhatANewerVersionWrote(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		const d = "oscar-cluster-d"
 		w := newWorld(t, func(o *world.Options) {
 			o.Clusters = []string{a, b, c, d}
@@ -143,7 +144,7 @@ func TestAnOrdinaryChangeDropsWhatANewerVersionWrote(t *testing.T) {
 // TestAnOrderOfANewerVersionIsCarriedOutAsAnother: an intent, or a word beside it, that a
 // syncer does not know is nothing that it may act upon.
 func TestAnOrderOfANewerVersionIsCarriedOutAsAnother(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t, func(o *world.Options) { o.Unguarded = true })
 		if _, err := create(w, body); err != nil {
 			t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/kube"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -189,7 +190,7 @@ func (p *pods) Place(owner string) string { return kube.Namespace("oscar-svc", o
 // a place, the other member runs it, and it is gone where it came in. The syncer is
 // killed in the middle, each time at another step.
 func TestAJobThatWaitsAtAMemberRunsAtAnother(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		p := &pods{ready: make(chan struct{}), jobs: map[string]*kube.Job{}}
 		var w *world.World
 		var mu sync.Mutex

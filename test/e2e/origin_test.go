@@ -10,6 +10,7 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -60,7 +61,7 @@ func keysOf(t *testing.T, w *world.World, id string) (cluster string, keys *osca
 // with her own keys of it, whatever their event is. While it cannot be reached they go to
 // no cluster that needs it.
 func TestJobsOfWorkersUseTheStorageOfTheOrigin(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := withUsers(t, func(o *world.Options) {
 			o.OriginStorage = true
 			o.Secrets = append(o.Secrets, "sim-key-of-"+ann)
@@ -125,7 +126,7 @@ func TestJobsOfWorkersUseTheStorageOfTheOrigin(t *testing.T) {
 // A job that could not read its input, since the origin's MinIO had gone, is not lost: it goes
 // back, waits, and runs again when that answers.
 func TestAJobThatFailedWhileTheOriginWasAwayGoesBack(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := withUsers(t, func(o *world.Options) {
 			o.OriginStorage = true
 			o.Secrets = append(o.Secrets, "sim-key-of-"+ann)

@@ -10,6 +10,7 @@ import (
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -17,7 +18,7 @@ import (
 // through the control plane. What it gives is the caller's own, at clusters that let him
 // in; the administrator gets nothing.
 func TestKeysComeThroughTheControlPlane(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := withUsers(t, func(o *world.Options) {
 			o.OriginStorage = true
 			o.Secrets = append(o.Secrets, "sim-key-of-"+ann)

@@ -12,6 +12,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/wire"
 	"github.com/oscarfed/oscarfed/test/world"
 )
@@ -21,7 +22,7 @@ import (
 // scaled by thirty, to creates of 207 ms, but for the grace: 12 s, less than half
 // of what all creates take together, and enough for a slow machine.
 func TestAHundredCreatesAtOnceOverOneOscar(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		const n = 100
 		w := world.New(t, world.Options{
 			Wire: wire.New(1), Clusters: []string{a},

@@ -13,6 +13,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/syncer/token"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/issuer"
 	"github.com/oscarfed/oscarfed/test/wire"
 	"github.com/oscarfed/oscarfed/test/world"
@@ -88,7 +89,7 @@ func (k *keeping) hold(federation string) *record.Hold {
 // there. Another one takes its place, the same one again does not; deleted, it is
 // revoked at its issuer.
 func TestARefreshTokenRestsWithItsHolderAlone(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		k := withHolders(t, issuer.Grants{})
 		first := k.issuer.RefreshToken("somebody")
 		if _, err := create(k.World, withToken(body, first)); err != nil {
@@ -158,7 +159,7 @@ func TestARefreshTokenRestsWithItsHolderAlone(t *testing.T) {
 
 // The federation goes while its holder is away: the order waits for it, and says so.
 func TestARevocationWaitsForItsHolder(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		k := withHolders(t, issuer.Grants{})
 		refresh := k.issuer.RefreshToken("somebody")
 		if _, err := create(k.World, withToken(body, refresh)); err != nil {
@@ -189,7 +190,7 @@ func TestARevocationWaitsForItsHolder(t *testing.T) {
 
 // A cluster is not removed before it has revoked the tokens that it held.
 func TestARemovalWaitsForTheTokensOfTheCluster(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		k := withHolders(t, issuer.Grants{})
 		refresh := k.issuer.RefreshToken("somebody")
 		if _, err := create(k.World, withToken(body, refresh)); err != nil {
@@ -218,7 +219,7 @@ func TestARemovalWaitsForTheTokensOfTheCluster(t *testing.T) {
 // A creation that is refused leaves no token behind, and the token is good for the
 // next try.
 func TestARefusedCreationForgetsTheToken(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		k := withHolders(t, issuer.Grants{})
 		k.Cluster(b).Sim.SetNodes(oscarsim.Node{Name: "tiny", CPU: 1, Memory: 1})
 		refresh := k.issuer.RefreshToken("somebody")
@@ -242,7 +243,7 @@ func TestARefusedCreationForgetsTheToken(t *testing.T) {
 // A syncer without Kubernetes says that it has no place for the token; it does not stay
 // in the store.
 func TestAHolderWithoutKubernetes(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		k := withHolders(t, issuer.Grants{}, func(o *world.Options) {
 			o.Syncer = func(cfg *syncer.Config) { cfg.Vault = nil }
 		})

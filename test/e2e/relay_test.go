@@ -18,13 +18,14 @@ import (
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/wire"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
 // One stream of each syncer to each instance, through one address that leads to all.
 func TestEveryInstanceGetsAStreamOfEveryCluster(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := world.New(t, world.Options{Wire: wire.New(1)})
 		w.AwaitStreams(w.CP)
 		other := w.StartControlPlane("control-plane-1")
@@ -87,7 +88,7 @@ func (f *functions) take() []string {
 // Clusters are reached by nothing but their syncers' streams: no token may be sent to the
 // addresses that they are registered with.
 func TestInvocationsAndLogsGoThroughTheStreams(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		fn := &functions{ended: make(chan string, 8)}
 		w := world.New(t, world.Options{Wire: wire.New(1), Sim: func(c *oscarsim.Config) { c.Function = fn.of(c.ClusterID) }})
 		for _, id := range []string{"oscar-cluster-a", "oscar-cluster-b", "oscar-cluster-c"} {

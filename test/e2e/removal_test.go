@@ -16,6 +16,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -69,7 +70,7 @@ func away(w *world.World, id string) {
 }
 
 func TestRemovingAClusterThatIsAlive(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		if _, err := create(w, body); err != nil {
 			t.Fatal(err)
@@ -116,7 +117,7 @@ func TestRemovingAClusterThatIsAlive(t *testing.T) {
 }
 
 func TestRemovingAClusterThatIsAwayNeedsForceAndFindsItsTombstones(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		if _, err := create(w, body); err != nil {
 			t.Fatal(err)
@@ -161,7 +162,7 @@ func TestOrphanKeepsTheServiceWithoutMarks(t *testing.T) {
 	t.Parallel()
 	for _, gone := range []bool{false, true} {
 		t.Run(fmt.Sprintf("away %v", gone), func(t *testing.T) {
-			virtual(t, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
 				w := newWorld(t)
 				if _, err := create(w, body); err != nil {
 					t.Fatal(err)
@@ -201,7 +202,7 @@ func TestOrphanKeepsTheServiceWithoutMarks(t *testing.T) {
 }
 
 func TestRemovingTheClusterOfACoordinatorNeedsForce(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		if _, err := create(w, body); err != nil {
 			t.Fatal(err)
@@ -225,7 +226,7 @@ func TestRemovingTheClusterOfACoordinatorNeedsForce(t *testing.T) {
 // TestManyFederationsLeaveACluster, each in one transaction, while more are being
 // created there: those fail cleanly.
 func TestManyFederationsLeaveACluster(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		const many = 10
 		def := func(name string) string {
@@ -281,7 +282,7 @@ func TestManyFederationsLeaveACluster(t *testing.T) {
 
 // TestACreateInFlightEndsWhenItsClusterIsRemoved before anything is torn.
 func TestACreateInFlightEndsWhenItsClusterIsRemoved(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		sim := w.Cluster(c).Sim
 		if err := sim.SetFault(oscarsim.Fault{Op: oscarsim.OpCreate, Fault: oscarsim.FaultLate, Count: 1, Delay: 700 * time.Millisecond}); err != nil {
@@ -303,7 +304,7 @@ func TestACreateInFlightEndsWhenItsClusterIsRemoved(t *testing.T) {
 
 // A cordoned cluster takes nothing new, keeps what it has, and can be removed.
 func TestACordonedClusterTakesNothingNewAndIsRemoved(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		if _, err := create(w, body); err != nil {
 			t.Fatal(err)

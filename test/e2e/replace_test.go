@@ -7,6 +7,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -14,7 +15,7 @@ import (
 // one's PUT made on the cluster is the federation's, also for the service that is
 // named instead, at once or when the first is long gone; not for another federation.
 func TestAMemberThatTakesAnothersPlaceIsRefusedItsBucket(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		ours := append(slices.Clone(names), "second", "third")
 		w := newWorld(t, func(o *world.Options) { o.Names = ours })
 		if _, err := create(w, body); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -26,7 +27,7 @@ func accepting(w *world.World, id string) func(*syncer.Config) {
 // TestANewClusterUnderTheOldID: the old machine comes back after another one was
 // registered under its id. It touches nothing, and the new one is not touched.
 func TestANewClusterUnderTheOldID(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		if _, err := create(w, body); err != nil {
 			t.Fatal(err)
@@ -72,7 +73,7 @@ func TestANewClusterUnderTheOldID(t *testing.T) {
 // TestAnOldMachineThatIsAliveMakesWay: it is removed by force while it runs, and
 // another one is registered at once.
 func TestAnOldMachineThatIsAliveMakesWay(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		if _, err := create(w, body); err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/wire"
 	"github.com/oscarfed/oscarfed/test/world"
 )
@@ -28,7 +29,7 @@ var secretive string
 // TestSecretsAreNowhereToBeRead looks for canary secrets, and for the service
 // tokens, in etcd's database and write-ahead log, in every log and in every answer.
 func TestSecretsAreNowhereToBeRead(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t, func(o *world.Options) { o.Secrets = canaries })
 		var answers strings.Builder
 		ask := func(method, path, body string, header ...string) {
@@ -83,7 +84,7 @@ func TestSecretsAreNowhereToBeRead(t *testing.T) {
 
 // TestAnUnsealedSecretIsFound shows that the search above can fail.
 func TestAnUnsealedSecretIsFound(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := world.New(t, world.Options{Wire: wire.New(1), Clusters: []string{a}})
 		_, err := w.Store.Update(t.Context(), store.Update{Build: func(_ store.View, tx *store.Txn) error {
 			tx.Put(record.HistoryKey("planted", 1), record.History{V: 1, Service: []byte(`{"x":"canary-planted"}`)})

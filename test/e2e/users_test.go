@@ -16,6 +16,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/storetest"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/invariants"
 	"github.com/oscarfed/oscarfed/test/wire"
 	"github.com/oscarfed/oscarfed/test/world"
@@ -69,7 +70,7 @@ func users(w *world.World) []string {
 // A creation over three clusters needs no right that its syncers do not have, and each
 // of them has none on what is another's.
 func TestAFederationOverAnEtcdWithUsers(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newGuardedWorld(t)
 		if _, err := create(w, body); err != nil {
 			t.Fatal(err)
@@ -101,7 +102,7 @@ func TestAFederationOverAnEtcdWithUsers(t *testing.T) {
 // A cluster that was away when it was removed comes back with the certificate that it
 // has: it carries its tombstones out, and has no rights after that.
 func TestARemovedClusterDoesItsLastOrdersAndIsNobodyThen(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newGuardedWorld(t)
 		if _, err := create(w, body); err != nil {
 			t.Fatal(err)
@@ -136,7 +137,7 @@ func TestARemovedClusterDoesItsLastOrdersAndIsNobodyThen(t *testing.T) {
 // Open watches with the certificate of a removed cluster show nothing of another cluster
 // that has its name.
 func TestASyncerThatKeepsWatchingIsToldNothingOfTheNextClusterOfItsName(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := newGuardedWorld(t)
 		w.Cluster(c).Stop()
 		former := w.Cluster(c).UID
@@ -167,7 +168,7 @@ func TestASyncerThatKeepsWatchingIsToldNothingOfTheNextClusterOfItsName(t *testi
 // there and its services go on. Readmitted, it reports anew, all that it has at once,
 // and stays.
 func TestAClusterThatWritesTooMuchIsRevokedUntilItIsReadmitted(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := world.New(t, world.Options{Wire: wire.New(1), Names: names, Guarded: true, Breaks: []invariants.Rule{invariants.RuleRecords}, ControlPlane: func(cfg *controlplane.Config) {
 			cfg.Limits = access.Limits{Keys: 50, Rate: 10} // and 10,000 at once
 		}})

@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
 // TestAUserLearnsNothingOfHowClustersAreBuilt: neither where they are reached, nor what
 // their nodes are called, nor what is found on them; the administrator does.
 func TestAUserLearnsNothingOfHowClustersAreBuilt(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := withUsers(t, func(o *world.Options) {
 			o.Sim = func(cfg *oscarsim.Config) {
 				cfg.Nodes = []oscarsim.Node{{Name: "ip-10-0-0-7.internal", CPU: 4000, Memory: 8 << 30}}

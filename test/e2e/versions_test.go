@@ -15,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/storetest"
 	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -41,7 +42,7 @@ func endsWith(t *testing.T, run func(context.Context) error) string {
 // TestAnOldVersionWritesIntoAStoreOfTheNext: a rolling upgrade, a step back before a new
 // form is written, and none afterwards.
 func TestAnOldVersionWritesIntoAStoreOfTheNext(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		forms := record.OwnForms()
 		w := newWorld(t, func(o *world.Options) {
 			o.ControlPlane = func(cfg *controlplane.Config) { cfg.Forms = forms }

@@ -15,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/server"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/internal/boot"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -117,7 +118,7 @@ func answerTo(w *world.World, q ask, name, authorization string, header ...strin
 // caller may not see answers as if it did not exist, in every letter, whatever headers he
 // sends; a caller that sees it and does not own it may change nothing.
 func TestWhatMayNotBeSeenAnswersAsIfItDidNotExist(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := withUsers(t, func(o *world.Options) { o.Clusters, o.Names = []string{a, b}, []string{"svc"} })
 		const bob, carol = "bob", "carol/of|physics@egi.eu"
 		w.AddUser(bob)
@@ -254,7 +255,7 @@ func takenNames(t *testing.T, w *world.World, authorization string) {
 
 // What was private when it was written stays so when the service is made public.
 func TestHistoryKeepsWhatWasPrivate(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		w := withUsers(t, func(o *world.Options) { o.Clusters, o.Names = []string{a}, []string{"svc"} })
 		w.AddUser("bob")
 		owner, bob := w.WithToken(w.Token(alice, nil)), w.WithToken(w.Token("bob", nil))

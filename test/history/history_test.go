@@ -24,27 +24,24 @@ var (
 	drawings = flag.String("drawings", "../../build/histories", "where operations are drawn that have no order")
 )
 
-// Histories whose seeds are known: what they found was mended.
+// The histories of some seeds, whose failures were mended; or those that flags name.
 func TestHistories(t *testing.T) {
-	for s := range uint64(10) {
-		play(t, history.Draw(s+1))
+	switch {
+	case *results != "":
+		playPlans(t)
+	case *planFile != "":
+		play(t, readPlan(t, *planFile))
+	case *seed != 0:
+		play(t, history.Draw(*seed))
+	default:
+		for s := range uint64(10) {
+			play(t, history.Draw(s+1))
+		}
 	}
 }
 
-func TestSeed(t *testing.T) {
-	if *seed == 0 {
-		t.Skip("give it by -seed")
-	}
-	plan := history.Draw(*seed)
-	t.Log(plan)
-	play(t, plan)
-}
-
-func TestPlan(t *testing.T) {
-	if *planFile == "" {
-		t.Skip("give it by -plan")
-	}
-	path := *planFile
+func readPlan(t *testing.T, path string) history.Plan {
+	t.Helper()
 	if !filepath.IsAbs(path) {
 		path = filepath.Join("../..", path)
 	}
@@ -56,15 +53,12 @@ func TestPlan(t *testing.T) {
 	if err := json.Unmarshal(data, &plan); err != nil {
 		t.Fatal(err)
 	}
-	t.Log(plan)
-	play(t, plan)
+	return plan
 }
 
-// The child of a campaign: it plays what test/campaign gives it.
-func TestPlans(t *testing.T) {
-	if *results == "" {
-		t.Skip("give it by -results")
-	}
+// playPlans is the child of a campaign: it plays what test/campaign gives it.
+func playPlans(t *testing.T) {
+	t.Helper()
 	out, err := os.OpenFile(*results, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -93,6 +87,7 @@ func TestPlans(t *testing.T) {
 
 func play(t *testing.T, plan history.Plan) history.Result {
 	t.Helper()
+	t.Log(plan)
 	var result history.Result
 	synctest.Test(t, func(t *testing.T) { result = history.Play(t, plan) })
 	verdicts, err := result.Operations.Check(*drawings)

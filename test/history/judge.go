@@ -23,8 +23,7 @@ const (
 	look = 5 * time.Second
 )
 
-// heal ends what is still broken. What the plan broke was mended by the plan; this is for
-// what a fault has left behind.
+// heal ends what the plan has not ended: pauses of services. Its faults are over by then.
 func (p *player) heal() {
 	for service := range freeServices {
 		p.users.free(p.t.Context(), Free{Op: freeResume, Service: service})

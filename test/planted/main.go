@@ -140,7 +140,7 @@ func play(binary string, seeds int, until time.Time) catch {
 
 // history plays one, and gives the first thing that it complained of.
 func history(binary string, seed int) (said string, err error) {
-	cmd := exec.Command(binary, "-test.run", "^TestSeed$", "-seed", strconv.Itoa(seed), "-test.timeout", historyLimit.String())
+	cmd := exec.Command(binary, "-test.run", "^TestHistories$", "-seed", strconv.Itoa(seed), "-test.timeout", historyLimit.String())
 	cmd.Dir = "test/history"
 	out, err := cmd.CombinedOutput()
 	if err == nil {

