@@ -6,19 +6,18 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"testing/synctest"
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 	"github.com/oscarfed/oscarfed/store/storetest/virtual"
 	"github.com/oscarfed/oscarfed/syncer/kube"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 // TestTheIndexOfOffersSaysWhatALookAtAllWould: after each of many writes, of Jobs that
 // are offered twice and of records that cannot be read, too.
 func TestTheIndexOfOffersSaysWhatALookAtAllWould(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		const cluster, seed, jobs, ids = "a", 7, 4, 6
 		st := virtual.Open(t)
 		mirror := st.NewMirror(store.MirrorConfig{Prefixes: []string{record.ObservedPrefix(cluster)}})

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -16,6 +15,7 @@ import (
 	"github.com/oscarfed/oscarfed/syncer/definition"
 	"github.com/oscarfed/oscarfed/syncer/origin"
 	"github.com/oscarfed/oscarfed/syncer/ownertoken"
+	"github.com/oscarfed/oscarfed/test/await"
 )
 
 func TestWhichTokenAJobIsPostedWith(t *testing.T) {
@@ -93,8 +93,7 @@ func TestVerdict(t *testing.T) {
 // Of many that want the same keys one asks; a failure is told to all, and is not tried
 // again at once; what is kept serves while others are got beside.
 func TestKeyring(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		k, of := newKeyring(time.Now), KeysOf{"alice", "z", "https://minio"}
 		never := func(context.Context) (origin.Keys, error) { t.Error("asked"); return origin.Keys{}, nil }
 		if _, err := k.get(t.Context(), of, never); !errors.Is(err, ownertoken.ErrNoSession) {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
@@ -74,8 +73,7 @@ func restoredTale(t *testing.T) *tale {
 }
 
 func TestEveryDifferenceIsListed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		s := restoredTale(t)
 		d := s.list()
 		if d.RestoredAt == nil || len(d.Clusters) != len(all) {
@@ -110,8 +108,7 @@ func TestEveryDifferenceIsListed(t *testing.T) {
 }
 
 func TestResolveKeepsTheStore(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		s := restoredTale(t)
 		for _, one := range s.list().Differences {
 			s.resolve(one.ClusterID, one.ServiceName, "store")
@@ -134,8 +131,7 @@ func TestResolveKeepsTheStore(t *testing.T) {
 }
 
 func TestResolveKeepsTheClusters(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		s := restoredTale(t)
 		// One is enough to end the deletion: the coordinator's is that of the federation.
 		s.resolve(b, "deleted1", "cluster")
@@ -156,8 +152,7 @@ func TestResolveKeepsTheClusters(t *testing.T) {
 // TestAClusterThatWasAwayIsComparedWhenItIsBack: the others were resolved meanwhile,
 // and its number of a lost generation is not taken for the new one.
 func TestAClusterThatWasAwayIsComparedWhenItIsBack(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		s := tell(t)
 		s.Cluster(c).Stop()
 		s.count()
@@ -186,8 +181,7 @@ func TestAClusterThatWasAwayIsComparedWhenItIsBack(t *testing.T) {
 
 // TestWhatAClusterHasBecomesTheDefinition: one replica's newer definition, for all.
 func TestWhatAClusterHasBecomesTheDefinition(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		s := restoredTale(t)
 		s.resolve(b, "changed1", "cluster")
 		s.Eventually("it is taken over", func() bool {
@@ -216,8 +210,7 @@ func TestWhatAClusterHasBecomesTheDefinition(t *testing.T) {
 
 // TestALostFederationIsTakenBack with its uids, and without a write to any OSCAR.
 func TestALostFederationIsTakenBack(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		s := restoredTale(t)
 		s.resolve(a, "created0", "cluster")
 		s.Eventually("the federation is ready", func() bool {
@@ -242,8 +235,7 @@ func TestALostFederationIsTakenBack(t *testing.T) {
 
 // TestEverybodyMayStopWhileTheClusterIsAsked: the question waits in the store.
 func TestEverybodyMayStopWhileTheClusterIsAsked(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
 		s := restoredTale(t)
 		s.Cluster(a).Stop()
 		s.resolve(a, "created0", "cluster")

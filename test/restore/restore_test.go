@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -208,8 +207,7 @@ func TestAStoreThatWentBackIsNoticedAndNothingIsTouched(t *testing.T) {
 			},
 		} {
 			t.Run(fmt.Sprintf("%s, bump %v", how, bump), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
+				await.InVirtualTime(t, func(t *testing.T) {
 					s := tell(t)
 					s.count()
 					restore(s)
