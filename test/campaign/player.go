@@ -72,7 +72,7 @@ func (p *player) close() {
 
 // play plays one plan. It fails only when there can be no verdict.
 func (p *player) play(ctx context.Context, plan history.Plan) (history.Outcome, verdict, error) {
-	unplayed := history.Outcome{Seed: plan.Seed, Clusters: plan.Shape.Clusters}
+	unplayed := history.Outcome{Seed: plan.Seed, Clusters: plan.Shape.All()}
 	if p.child != nil && p.child.played >= recycle {
 		p.end()
 	}

@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
@@ -34,8 +35,11 @@ func (f Fault) String() string {
 	if f.To != "" {
 		out += " -> " + f.To
 	}
-	if f.What != "" {
+	switch {
+	case f.What != "":
 		out += fmt.Sprintf(" %s %s x%d", f.Op, f.What, f.Count)
+	case f.Kind == faultFull:
+		out += fmt.Sprintf(" by %d MiB", f.Count)
 	}
 	if f.Amount != 0 {
 		out += fmt.Sprintf(" by %v", f.Amount)
@@ -65,7 +69,9 @@ const (
 )
 
 // lasts says whether the fault may go on for hours.
-func (f Fault) lasts() bool { return f.Kind != faultBreak && f.Kind != faultHang }
+func (f Fault) lasts() bool {
+	return !slices.Contains([]string{faultBreak, faultHang, faultLeaderless}, f.Kind)
+}
 
 func hostControlPlane(i int) string { return fmt.Sprintf("control-plane-%d", i) }
 func hostSyncer(i int) string       { return world.HostSyncer(clusterID(i)) }
@@ -99,14 +105,19 @@ func drawFault(rng *rand.Rand, shape Shape) Fault {
 		f.Amount = time.Duration((rng.Float64() - 0.5) * float64(6*time.Hour))
 	case r < 90:
 		f.Kind, f.On = faultOSCAR, hostOSCAR(at)
-		f.Op = pick(rng, oscarsim.OpAny, oscarsim.OpCreate, oscarsim.OpCreate, oscarsim.OpDelete, oscarsim.OpDelete, oscarsim.OpUpdate, oscarsim.OpGet,
-			oscarsim.OpList, oscarsim.OpJob, oscarsim.OpJob, oscarsim.OpBuckets, oscarsim.OpStatus)
-		f.What = pick(rng, oscarsim.FaultHang, oscarsim.FaultRefuse, oscarsim.Fault500, oscarsim.Fault500After, oscarsim.FaultLate, oscarsim.FaultCrash)
-		f.Count = 1 + rng.IntN(3)
+		f.Op, f.What, f.Count = drawOSCAR(rng)
 	case r < 96:
 		f.Kind, f.On, f.For = faultDrift, hostOSCAR(at), 0
 	default:
 		f.Kind, f.For = faultCompact, 0
 	}
 	return f
+}
+
+// drawOSCAR draws what an OSCAR does instead of what it is asked for.
+func drawOSCAR(rng *rand.Rand) (op oscarsim.Op, what string, count int) {
+	op = pick(rng, oscarsim.OpAny, oscarsim.OpCreate, oscarsim.OpCreate, oscarsim.OpDelete, oscarsim.OpDelete, oscarsim.OpUpdate, oscarsim.OpGet,
+		oscarsim.OpList, oscarsim.OpJob, oscarsim.OpJob, oscarsim.OpBuckets, oscarsim.OpStatus)
+	what = pick(rng, oscarsim.FaultHang, oscarsim.FaultRefuse, oscarsim.Fault500, oscarsim.Fault500After, oscarsim.FaultLate, oscarsim.FaultCrash)
+	return op, what, 1 + rng.IntN(3)
 }

@@ -72,7 +72,7 @@ func playPlans(t *testing.T) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		outcome := history.Outcome{Seed: plan.Seed, Clusters: plan.Shape.Clusters}
+		outcome := history.Outcome{Seed: plan.Seed, Clusters: plan.Shape.All()}
 		began := time.Now()
 		passed := t.Run(fmt.Sprint("seed-", plan.Seed), func(t *testing.T) {
 			result := play(t, plan)

@@ -25,10 +25,14 @@ const (
 
 // heal ends what the plan has not ended: pauses of services. Its faults are over by then.
 func (p *player) heal() {
-	for service := range freeServices {
-		p.users.free(p.t.Context(), Free{Op: freeResume, Service: service})
+	resumed := map[int]bool{}
+	for _, s := range p.plan.Steps {
+		if s.Free != nil && s.Free.Op == freePause && !resumed[s.Free.Service] {
+			resumed[s.Free.Service] = true
+			p.users.free(p.t.Context(), Free{Op: freeResume, Service: s.Free.Service})
+		}
 	}
-	for i := range p.plan.Shape.Clusters {
+	for i := range p.plan.Shape.All() {
 		p.w.Cluster(clusterID(i)).Sim.ClearFaults()
 	}
 }
@@ -37,14 +41,14 @@ func (p *player) heal() {
 func (p *player) judge() {
 	p.t.Helper()
 	// What was deleted by hand is seen at the next full comparison, and made again.
-	if !p.settled("after the faults", p.unsettled, p.different) {
+	if !p.settled("after the faults", p.administer, p.unsettled, p.different) {
 		return
 	}
 	p.jobs()
 	last := p.operations.Caller(askers, func() *client.Client { return p.planes[0].client })
 	last.ReadAndDelete(p.t.Context(), 2)
 	p.removeAll()
-	if p.settled("after all was deleted", p.unsettled) {
+	if p.settled("after all was deleted", p.administer, p.unsettled) {
 		p.empty()
 	}
 	for _, s := range p.users.strange {
@@ -114,7 +118,7 @@ func (p *player) unsettled(ctx context.Context) (open []string) {
 			open = append(open, short)
 		}
 	}
-	for i := range p.plan.Shape.Clusters {
+	for i := range p.plan.Shape.All() {
 		if key := record.SessionKey(clusterID(i)); !present[key] {
 			open = append(open, "no session of "+clusterID(i))
 		}
@@ -151,7 +155,7 @@ func (p *player) different(ctx context.Context) (open []string) {
 			}
 		}
 	}
-	for i := range p.plan.Shape.Clusters {
+	for i := range p.plan.Shape.All() {
 		id := clusterID(i)
 		sim := p.w.Cluster(id).Sim
 		sim.Settle() // work that is late
@@ -245,7 +249,7 @@ func (p *player) empty() {
 			}
 		}
 	}
-	for i := range p.plan.Shape.Clusters {
+	for i := range p.plan.Shape.All() {
 		sim := p.w.Cluster(clusterID(i)).Sim
 		sim.Settle()
 		for _, name := range sim.Services() {

@@ -32,6 +32,8 @@ type Shape struct {
 	Slots int
 	// Delay is how long bytes take from one host to another.
 	Delay time.Duration
+	// Guests is how many clusters there are besides, which leave and come again: none or one.
+	Guests int `json:"guests,omitempty"`
 }
 
 // Step is one thing that happens: what a client asks for, or a fault.
@@ -41,10 +43,11 @@ type Step struct {
 	// Client is who does it. The steps of one client follow each other.
 	Client int `json:"client,omitempty"`
 	// One of these is set.
-	Ask   *linear.Ask `json:"ask,omitempty"`
-	Free  *Free       `json:"free,omitempty"`
-	Job   *Job        `json:"job,omitempty"`
-	Fault *Fault      `json:"fault,omitempty"`
+	Ask    *linear.Ask `json:"ask,omitempty"`
+	Free   *Free       `json:"free,omitempty"`
+	Job    *Job        `json:"job,omitempty"`
+	Member *Member     `json:"member,omitempty"`
+	Fault  *Fault      `json:"fault,omitempty"`
 }
 
 // String is one line.
@@ -57,6 +60,8 @@ func (s Step) String() string {
 		what = fmt.Sprintf("client %d: %s", s.Client, s.Free)
 	case s.Job != nil:
 		what = fmt.Sprintf("client %d: %s", s.Client, s.Job)
+	case s.Member != nil:
+		what = fmt.Sprintf("client %d: %s", s.Client, s.Member)
 	case s.Fault != nil:
 		what = s.Fault.String()
 	}
@@ -130,9 +135,19 @@ const (
 	askers     = 3
 	freeClient = askers + iota
 	jobClient
+	operatorClient
+	guestClient
+	clients = iota + askers
 )
 
 const freeServices = 3
+
+// Streams of random numbers, each for a part of the drawing: what is added to one part changes no
+// other.
+const (
+	streamEtcd  = 101
+	streamGuest = 102
+)
 
 // Draw makes the plan of a seed.
 func Draw(seed uint64) Plan {
@@ -168,6 +183,8 @@ func Draw(seed uint64) Plan {
 		return Step{Job: j}
 	})
 	d.faults(2 + rng.IntN(10))
+	d.drawEtcd(rand.New(rand.NewPCG(seed, streamEtcd)))
+	d.drawGuest(rand.New(rand.NewPCG(seed, streamGuest)))
 	if rng.IntN(5) == 0 {
 		d.night()
 	}

@@ -9,12 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
-	"github.com/oscarfed/oscarfed/store/access"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/test/invariants"
 	"github.com/oscarfed/oscarfed/test/linear"
@@ -39,7 +40,7 @@ func Play(t *testing.T, plan Plan) Result {
 	began := time.Now()
 	p := newPlayer(t, plan)
 	var group sync.WaitGroup
-	for client := range jobClient + 1 {
+	for client := range clients {
 		group.Go(func() { p.client(t.Context(), client) })
 	}
 	group.Go(func() { p.faults(t.Context()) })
@@ -47,7 +48,7 @@ func Play(t *testing.T, plan Plan) Result {
 	p.heal()
 	p.judge()
 	return Result{
-		Operations: p.operations, Revisions: p.w.Revision(), Jobs: len(p.users.jobs), Virtual: time.Since(began), Clusters: plan.Shape.Clusters,
+		Operations: p.operations, Revisions: p.w.Revision(), Jobs: len(p.users.jobs), Virtual: time.Since(began), Clusters: plan.Shape.All(),
 	}
 }
 
@@ -63,12 +64,16 @@ type player struct {
 	operations *linear.History
 	users      *users
 	replay     *invariants.Replay
+	// checking has an element while the replay reads.
+	checking chan struct{}
 	// clocks are those of the control planes and the syncers.
 	clocks map[string]*world.Clock
 
 	mu sync.Mutex
 	// down are the hosts that are killed or frozen now.
 	down map[string]bool
+	// registered are the uids of the registrations that were made anew, by cluster.
+	registered map[string]string
 }
 
 // plane is a control plane at an address of its own.
@@ -81,15 +86,19 @@ type plane struct {
 func newPlayer(t *testing.T, plan Plan) *player {
 	t.Helper()
 	shape := plan.Shape
-	p := &player{t: t, plan: plan, net: wire.New(plan.Seed), clocks: map[string]*world.Clock{}, down: map[string]bool{}}
+	p := &player{t: t, plan: plan, net: wire.New(plan.Seed), clocks: map[string]*world.Clock{}, down: map[string]bool{}, registered: map[string]string{}, checking: make(chan struct{}, 1)}
 	p.net.AddRule("*", "*", wire.Rule{Delay: shape.Delay})
 	for i := range shape.ControlPlanes {
 		p.clocks[hostControlPlane(i)] = &world.Clock{}
 	}
 	var ids []string
-	for i := range shape.Clusters {
+	for i := range shape.All() {
 		ids = append(ids, clusterID(i))
 		p.clocks[hostSyncer(i)] = &world.Clock{}
+	}
+	var err error
+	if p.replay, err = invariants.NewReplay(invariants.Options{Fenced: true, Secrets: []string{secret}}); err != nil {
+		t.Fatal(err)
 	}
 	p.w = world.New(t, world.Options{
 		Clusters: ids, Wire: p.net, Names: []string{"canary", jobService, freeName(0)}, Unguarded: true, Now: p.clocks[hostControlPlane(0)].Now,
@@ -98,10 +107,15 @@ func newPlayer(t *testing.T, plan Plan) *player {
 			c.Workload = &oscarsim.Workload{Seed: plan.Seed, Min: time.Second, Max: 2 * time.Minute, Fails: 0.05}
 			c.Nodes = []oscarsim.Node{{Name: "node", CPU: int64(shape.Slots) * 1000, Memory: 64 << 30}}
 		},
+		Etcd: p.quota,
+		Store: func(c *store.Config) {
+			c.DialOptions = append(c.DialOptions, grpc.WithChainUnaryInterceptor(p.checkFirst))
+		},
 		ControlPlane: func(c *controlplane.Config) { c.LostAfter = 0 },
 		Syncer: func(c *syncer.Config) {
 			c.Resync, c.SessionTTL, c.LateWindow, c.RetryPause, c.JobPoll, c.JobGrace, c.JobResend = 0, 0, 0, 0, 0, 0, 0
 			c.Now = p.clocks["syncer-"+c.ClusterID].Now
+			p.accept(c)
 		},
 	})
 	for i := range shape.ControlPlanes {
@@ -115,11 +129,7 @@ func newPlayer(t *testing.T, plan Plan) *player {
 		p.planes = append(p.planes, pl)
 	}
 	api := func() *client.Client { return p.planes[rand.IntN(len(p.planes))].client }
-	var err error
-	if p.replay, err = invariants.NewReplay(invariants.Options{Fenced: true, Secrets: []string{secret}}); err != nil {
-		t.Fatal(err)
-	}
-	p.operations = linear.NewHistory(plan.Seed, shape.Names, ids)
+	p.operations = linear.NewHistory(plan.Seed, shape.Names, ids[:shape.Clusters])
 	p.users = newUsers(api, ids)
 	if err := p.users.workers(t.Context()); err != nil {
 		t.Fatalf("the service for jobs: %v", err)
@@ -160,6 +170,8 @@ func (p *player) client(ctx context.Context, number int) {
 			p.users.free(ctx, *s.Free)
 		case s.Job != nil:
 			p.users.job(ctx, *s.Job)
+		case s.Member != nil:
+			p.member(ctx, *s.Member)
 		}
 	}
 }
@@ -235,6 +247,10 @@ func (p *player) begin(ctx context.Context, f Fault) (mend func()) {
 				p.t.Error(err)
 			}
 		}
+	case faultLeaderless:
+		return p.leaderless(ctx, f)
+	case faultFull:
+		return p.fill(ctx, f)
 	case faultDrift:
 		p.drift(ctx, p.cluster(f.On))
 	case faultCompact:
@@ -278,7 +294,7 @@ func (p *player) stop(f Fault) (start func()) {
 			return func() { p.start(pl) }
 		}
 	}
-	for i := range p.plan.Shape.Clusters {
+	for i := range p.plan.Shape.All() {
 		c := p.w.Cluster(clusterID(i))
 		switch f.On {
 		case hostSyncer(i):
@@ -294,29 +310,12 @@ func (p *player) stop(f Fault) (start func()) {
 
 // cluster is the one whose OSCAR a host is.
 func (p *player) cluster(oscar string) *world.Cluster {
-	for i := range p.plan.Shape.Clusters {
+	for i := range p.plan.Shape.All() {
 		if hostOSCAR(i) == oscar {
 			return p.w.Cluster(clusterID(i))
 		}
 	}
 	panic(fmt.Sprintf("no OSCAR %s", oscar))
-}
-
-// compact checks all revisions so far, and makes etcd forget them. While etcd is away it does not.
-func (p *player) compact(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	revision, err := p.replay.Advance(ctx, p.w.Store)
-	if err != nil {
-		return
-	}
-	etcd, err := store.Dial(p.w.As(access.Root))
-	if err != nil {
-		p.t.Error(err)
-		return
-	}
-	_, _ = etcd.Compact(ctx, revision)
-	_ = etcd.Close()
 }
 
 // drift deletes a service of ours behind the federation's back.

@@ -138,6 +138,9 @@ func (c *Cluster) NewSyncer(mutate ...func(*syncer.Config)) *syncer.Syncer {
 	return Must(syncer.New(cfg))(c.world.T)
 }
 
+// Host is where the cluster's syncer is on a wire.
+func (c *Cluster) Host() string { return HostSyncer(c.ID) }
+
 // Start starts the cluster's syncer.
 func (c *Cluster) Start(mutate ...func(*syncer.Config)) {
 	c.world.T.Helper()

@@ -67,6 +67,9 @@ func (w *World) StartControlPlane(host string, mutate ...func(*controlplane.Conf
 	w.T.Helper()
 	link := NewLink(w.at(host))
 	as := w.as(access.ControlPlane, link)
+	if w.opts.Store != nil {
+		w.opts.Store(&as)
+	}
 	cfg := controlplane.Config{
 		Store: w.open(as), Identity: w.identity,
 		Dial: link.DialContext, Now: w.opts.Now, Logger: w.Log.Logger(),

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/access"
@@ -122,6 +123,10 @@ func (w *World) StartEtcd() {
 	w.virtualEtcd.Start(w.listener(HostEtcd, w.etcdAddress()))
 	w.Server = w.virtualEtcd.Server
 }
+
+// Leaderless keeps the etcd of a world in virtual time without a leader for some time, or until ctx
+// ends. Nobody may stop it meanwhile.
+func (w *World) Leaderless(ctx context.Context, d time.Duration) { w.virtualEtcd.Leaderless(ctx, d) }
 
 // As is how a user of etcd reaches it from the users' host; where it has no users, anybody.
 func (w *World) As(user string) store.Config { return w.as(user, NewLink(w.at(HostUsers))) }

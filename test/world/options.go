@@ -7,6 +7,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/server"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/embedded"
 	"github.com/oscarfed/oscarfed/syncer"
 	"github.com/oscarfed/oscarfed/test/invariants"
@@ -44,6 +45,8 @@ type Options struct {
 	// Forgets says that etcd's history will not be complete at the end: the promises
 	// are then checked while it is made.
 	Forgets bool
+	// Store changes how the control planes reach etcd.
+	Store func(*store.Config)
 	// ControlPlane changes the control planes' configuration.
 	ControlPlane func(*controlplane.Config)
 	// API changes the configuration of the control planes' APIs.

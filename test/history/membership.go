@@ -1,0 +1,195 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/client"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/syncer"
+)
+
+// A guest is a cluster that leaves and comes again. Free services and jobs use it. The services of
+// test/linear do not: their clients would see members go that no client has removed.
+
+// Member is an operation of the administrator on a guest.
+type Member struct {
+	Op string
+	// Wait is how long a removal is waited for.
+	Wait time.Duration `json:"wait,omitempty"`
+}
+
+// String names the operation.
+func (m Member) String() string { return m.Op }
+
+// Operations on guests.
+const (
+	memberCordon      = "cordon the guest"
+	memberPause       = "pause the guest"
+	memberActivate    = "activate the guest"
+	memberRemove      = "remove the guest"
+	memberOrphan      = "remove the guest, keep its services"
+	memberForce       = "remove the guest by force"
+	memberForceOrphan = "remove the guest by force, keep its services"
+	memberReturn      = "register the guest again"
+	memberWork        = "let the guest take jobs"
+)
+
+func memberOps() []string {
+	return []string{
+		memberCordon, memberPause, memberActivate, memberActivate, memberRemove, memberRemove, memberOrphan, memberForce, memberForce, memberForceOrphan,
+		memberReturn, memberReturn, memberReturn, memberWork, memberWork,
+	}
+}
+
+// guest is the id of the cluster that leaves and comes, in a plan that has one.
+func (s Shape) guest() string { return clusterID(s.Clusters) }
+
+// All is how many clusters there are, the guest among them.
+func (s Shape) All() int { return s.Clusters + s.Guests }
+
+// drawGuest draws a guest for some of the plans: what the administrator does with it, what users do
+// with services there, and what is broken there.
+func (d *drawer) drawGuest(rng *rand.Rand) {
+	if rng.IntN(4) > 0 {
+		return
+	}
+	d.plan.Shape.Guests = 1
+	with := &drawer{rng: rng, plan: d.plan, length: d.length}
+	with.client(operatorClient, 3+rng.IntN(6), func() Step {
+		return Step{Member: &Member{Op: pick(rng, memberOps()...), Wait: pick(rng, 0, time.Second, 30*time.Second)}}
+	})
+	all, guest := d.plan.Shape.All(), d.plan.Shape.Clusters
+	with.client(guestClient, 6+rng.IntN(10), func() Step {
+		return Step{Free: &Free{
+			// The coordinators are on the guest, or on the first cluster.
+			Op: pick(rng, freeOps()...), Service: pick(rng, guestService*all+guest, guestService*all), Topology: pick(rng, "star", "tree", "mesh"),
+			Members: uint8(1<<guest | rng.UintN(1<<guest)),
+		}}
+	})
+	for range rng.IntN(4) {
+		f := Fault{Kind: pick(rng, faultKill, faultFreeze, faultOSCAR), On: hostSyncer(guest), For: time.Second + time.Duration(rng.ExpFloat64()*float64(time.Minute))}
+		if f.Kind == faultOSCAR || rng.IntN(4) == 0 {
+			f.On = hostOSCAR(guest)
+		}
+		if f.Kind == faultOSCAR {
+			f.Op, f.What, f.Count = drawOSCAR(rng)
+		}
+		d.plan.Steps = append(d.plan.Steps, Step{At: time.Duration(rng.Int64N(int64(d.length))), Fault: &f})
+	}
+}
+
+// guestService makes numbers of services that no other client uses, by multiples of the clusters.
+const guestService = 4
+
+// member makes one operation of the administrator.
+func (p *player) member(ctx context.Context, m Member) {
+	ctx, cancel := context.WithTimeout(ctx, freeWait)
+	defer cancel()
+	api, id := p.users.api(), p.plan.Shape.guest()
+	remove := client.RemoveClusterOptions{Wait: m.Wait}
+	var err error
+	switch m.Op {
+	case memberCordon:
+		_, err = api.SetClusterState(ctx, id, string(record.ClusterCordoned))
+	case memberPause:
+		_, err = api.SetClusterState(ctx, id, string(record.ClusterPaused))
+	case memberActivate:
+		_, err = api.SetClusterState(ctx, id, string(record.ClusterActive))
+	case memberRemove, memberOrphan, memberForce, memberForceOrphan:
+		remove.Orphan = m.Op == memberOrphan || m.Op == memberForceOrphan
+		remove.Force = m.Op == memberForce || m.Op == memberForceOrphan
+		_, err = api.RemoveCluster(ctx, id, remove)
+	case memberReturn:
+		err = p.register(ctx, api, id)
+	case memberWork:
+		home := p.users.clusters[0]
+		_, err = api.AddReplicas(ctx, jobService, p.users.members(jobService, home, 1<<p.plan.Shape.Clusters), client.ChangeOptions{Async: true})
+	}
+	p.users.look(m.String(), err)
+}
+
+// register registers a cluster again, and lets its syncer serve the new registration.
+func (p *player) register(ctx context.Context, api *client.Client, id string) error {
+	if _, err := api.RegisterCluster(ctx, v1.ClusterSpec{ClusterID: id, Endpoint: p.w.Cluster(id).URL}); err != nil {
+		return err
+	}
+	return p.serve(ctx, api, id)
+}
+
+// serve lets the syncer of a cluster serve the present registration. One that is killed or frozen
+// does so when it is started again, or when the administrator looks the next time.
+func (p *player) serve(ctx context.Context, api *client.Client, id string) error {
+	reg, err := api.Cluster(ctx, id)
+	if err != nil {
+		return err
+	}
+	c := p.w.Cluster(id)
+	p.mu.Lock()
+	same := p.registered[id] == reg.UID
+	p.mu.Unlock()
+	if same || !p.take(c.Host()) {
+		return nil
+	}
+	defer p.give(c.Host())
+	p.mu.Lock()
+	p.registered[id] = reg.UID
+	p.mu.Unlock()
+	c.Kill()
+	c.Start()
+	return nil
+}
+
+// accept tells a syncer that starts which registration is meant.
+func (p *player) accept(c *syncer.Config) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.AcceptClusterUID = p.registered[c.ClusterID]
+}
+
+// administer does what an administrator does who wants the guest back, and says what is left to do.
+func (p *player) administer(ctx context.Context) (open []string) {
+	if p.plan.Shape.Guests == 0 {
+		return nil
+	}
+	api, id := p.planes[0].client, p.plan.Shape.guest()
+	reg, err := api.Cluster(ctx, id)
+	var e *client.Error
+	switch {
+	case errors.As(err, &e) && e.Code() == v1.CodeNotFound:
+		return append(open, fmt.Sprintf("%s is registered again: %v", id, p.register(ctx, api, id)))
+	case err != nil:
+		return []string{err.Error()}
+	case reg.State == string(record.ClusterRemoving):
+		res, err := api.RemoveCluster(ctx, id, client.RemoveClusterOptions{Force: true, Orphan: reg.Removal.Orphan})
+		return append(open, fmt.Sprintf("%s is being removed: %+v %+v %v", id, reg.Removal, res, err))
+	case reg.State != string(record.ClusterActive):
+		_, err := api.SetClusterState(ctx, id, string(record.ClusterActive))
+		return append(open, fmt.Sprintf("%s is %s: %v", id, reg.State, err))
+	}
+	if err := p.serve(ctx, api, id); err != nil {
+		open = append(open, err.Error())
+	}
+	return append(open, p.resolve(ctx, api)...)
+}
+
+// resolve deletes what a removed cluster has kept of federations that are gone, and says what that
+// was.
+func (p *player) resolve(ctx context.Context, api *client.Client) (open []string) {
+	found, err := api.Differences(ctx)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, d := range found.Differences {
+		if _, err := api.Resolve(ctx, v1.Resolve{ClusterID: d.ClusterID, ServiceName: d.ServiceName, Keep: "store"}); err != nil {
+			open = append(open, fmt.Sprintf("%s %s/%s: %v", d.Kind, d.ClusterID, d.ServiceName, err))
+			continue
+		}
+		open = append(open, fmt.Sprintf("%s %s/%s is resolved", d.Kind, d.ClusterID, d.ServiceName))
+	}
+	return open
+}
