@@ -45,10 +45,11 @@ func (p *player) judge() {
 		return
 	}
 	p.jobs()
+	p.unread()
 	last := p.operations.Caller(askers, func() *client.Client { return p.planes[0].client })
 	last.ReadAndDelete(p.t.Context(), 2)
 	p.removeAll()
-	if p.settled("after all was deleted", p.administer, p.unsettled) {
+	if p.settled("after all was deleted", p.administer, p.unsettled, p.left) {
 		p.empty()
 	}
 	for _, s := range p.users.strange {

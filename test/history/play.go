@@ -64,6 +64,7 @@ type player struct {
 	operations *linear.History
 	users      *users
 	replay     *invariants.Replay
+	canaries   *canaries
 	// checking has an element while the replay reads.
 	checking chan struct{}
 	// clocks are those of the control planes and the syncers.
@@ -86,7 +87,7 @@ type plane struct {
 func newPlayer(t *testing.T, plan Plan) *player {
 	t.Helper()
 	shape := plan.Shape
-	p := &player{t: t, plan: plan, net: wire.New(plan.Seed), clocks: map[string]*world.Clock{}, down: map[string]bool{}, registered: map[string]string{}, checking: make(chan struct{}, 1)}
+	p := &player{t: t, plan: plan, net: wire.New(plan.Seed), clocks: map[string]*world.Clock{}, down: map[string]bool{}, registered: map[string]string{}, canaries: newCanaries(), checking: make(chan struct{}, 1)}
 	p.net.AddRule("*", "*", wire.Rule{Delay: shape.Delay})
 	for i := range shape.ControlPlanes {
 		p.clocks[hostControlPlane(i)] = &world.Clock{}

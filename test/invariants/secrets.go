@@ -86,6 +86,25 @@ type needle struct {
 	text   []byte
 }
 
+// Readable tells which secrets a text shows, in the clear or in a common encoding, and what stands
+// before each of them.
+func Readable(text []byte, secrets []string) ([]string, error) {
+	needles, err := needlesOf(secrets)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, n := range needles {
+		if at := bytes.Index(text, n.text); at >= 0 {
+			out = append(out, fmt.Sprintf("secret %d is readable (%s) after %s", n.secret, n.form, text[max(0, at-vicinity):at]))
+		}
+	}
+	return out, nil
+}
+
+// vicinity is how much is told of what stands before a secret.
+const vicinity = 300
+
 // minSecret is the fewest bytes of a canary secret.
 const minSecret = 8
 
