@@ -4,12 +4,14 @@ import (
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/oscarfed/oscarfed/store"
 )
 
 // Compact makes a server forget its history up to a revision.
-func Compact(t testing.TB, endpoint string, revision int64) {
+func Compact(t testing.TB, as store.Config, revision int64) {
 	t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}})
+	c, err := clientv3.New(clientv3.Config{Endpoints: as.Endpoints, DialOptions: as.DialOptions})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
 	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -98,6 +99,16 @@ func overwrite(w *world.World, key string, value []byte) {
 	}
 }
 
+// swallowed is long enough for every part to have read a record, and to have acted on it.
+const swallowed = 50 * time.Millisecond
+
+// poisoned overwrites a record with a poison, and lets every part have it.
+func poisoned(w *world.World, key string, poison []byte) {
+	w.T.Helper()
+	overwrite(w, key, poison)
+	<-time.After(swallowed)
+}
+
 // answers asks for every list and for one service, and fails the test when an answer is
 // not whole.
 func answers(w *world.World, service, poison string) {
@@ -124,54 +135,55 @@ func answers(w *world.World, service, poison string) {
 // everything that it is not. No answer of the API breaks, no other cluster is written to,
 // and when the cluster is itself again all is as it was.
 func TestPoisonFromOneCluster(t *testing.T) {
-	t.Parallel()
-	const c = "oscar-cluster-c"
-	w := newWorld(t, world.Options{Sim: world.QuickJobs, Unguarded: true})
-	mustCreate(w, "alpha")
-	w.AwaitJob(w.Submit("alpha2", "an event"), record.JobSucceeded)
-	w.Cluster(c).Stop()
-	session, err := w.Store.OpenSession(t.Context(), store.SessionConfig{
-		Key: record.SessionKey(c), Record: record.Session{V: record.Version, Instance: "hostile", StartedAt: record.At(time.Now())}, TTL: time.Minute,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := writes(w, clusterIDs[:2]...)
-	kinds, count := map[record.Kind]bool{}, 0
-	observed := records(w, record.ObservedPrefix(c))
-	for key, value := range forged(c) {
-		if observed[key] == nil {
-			observed[key] = []byte(value)
+	await.InVirtualTime(t, func(t *testing.T) {
+		const c = "oscar-cluster-c"
+		w := newWorld(t, world.Options{Sim: world.QuickJobs, Unguarded: true})
+		mustCreate(w, "alpha")
+		w.AwaitJob(w.Submit("alpha2", "an event"), record.JobSucceeded)
+		w.Cluster(c).Stop()
+		session, err := w.Store.OpenSession(t.Context(), store.SessionConfig{
+			Key: record.SessionKey(c), Record: record.Session{V: record.Version, Instance: "hostile", StartedAt: record.At(time.Now())}, TTL: time.Minute,
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(observed)) {
-		kinds[record.ParseKey(key).Kind] = true
-		for i, poison := range poisons(t, observed[key]) {
-			overwrite(w, key, poison)
-			count++
-			if i%8 == 0 {
-				answers(w, "alpha0", fmt.Sprintf("%s = %.100q", key, poison))
+		before := writes(w, clusterIDs[:2]...)
+		kinds, count := map[record.Kind]bool{}, 0
+		observed := records(w, record.ObservedPrefix(c))
+		for key, value := range forged(c) {
+			if observed[key] == nil {
+				observed[key] = []byte(value)
 			}
 		}
-		overwrite(w, key, observed[key])
-		answers(w, "alpha0", key)
-	}
-	t.Logf("%d poisoned records of %d kinds", count, len(kinds))
-	if count < 1000 || len(kinds) < 8 || kinds[record.KindUnknown] {
-		t.Errorf("only %d poisoned records of the kinds %v", count, kinds)
-	}
-	if now := writes(w, clusterIDs[:2]...); !maps.Equal(now, before) {
-		t.Errorf("others were written to: %v after %v", now, before)
-	}
-	for key := range forged(c) {
-		drop(w, key)
-	}
-	if err := session.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.Cluster(c).Start()
-	stands(w, "alpha", "256Mi")
-	mustCreate(w, "beta")
+		for _, key := range slices.Sorted(maps.Keys(observed)) {
+			kinds[record.ParseKey(key).Kind] = true
+			for i, poison := range poisons(t, observed[key]) {
+				poisoned(w, key, poison)
+				count++
+				if i%8 == 0 {
+					answers(w, "alpha0", fmt.Sprintf("%s = %.100q", key, poison))
+				}
+			}
+			overwrite(w, key, observed[key])
+			answers(w, "alpha0", key)
+		}
+		t.Logf("%d poisoned records of %d kinds", count, len(kinds))
+		if count < 1000 || len(kinds) < 8 || kinds[record.KindUnknown] {
+			t.Errorf("only %d poisoned records of the kinds %v", count, kinds)
+		}
+		if now := writes(w, clusterIDs[:2]...); !maps.Equal(now, before) {
+			t.Errorf("others were written to: %v after %v", now, before)
+		}
+		for key := range forged(c) {
+			drop(w, key)
+		}
+		if err := session.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.Cluster(c).Start()
+		stands(w, "alpha", "256Mi")
+		mustCreate(w, "beta")
+	})
 }
 
 // forged are records of the kinds that an ordinary run does not leave behind.
@@ -205,32 +217,33 @@ func drop(w *world.World, key string) {
 // of a cluster, as a defect or a hand at etcd would. Neither control plane nor syncers die
 // or spin, and what is created afterwards stands.
 func TestPoisonInTheStore(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, world.Options{Unguarded: true, Sim: func(c *oscarsim.Config) { world.QuickJobs(c) }})
-	mustCreate(w, "alpha")
-	w.AwaitJob(w.Submit("alpha1", "an event"), record.JobSucceeded)
-	kinds, count := map[record.Kind]bool{}, 0
-	all := records(w, record.Root)
-	for _, key := range slices.Sorted(maps.Keys(all)) {
-		ref := record.ParseKey(key)
-		// A change of these means another store, or another owner of it.
-		if ref.Kind == record.KindMeta || strings.HasPrefix(key, record.ObservedPrefix(ref.Cluster)) {
-			continue
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newWorld(t, world.Options{Unguarded: true, Sim: func(c *oscarsim.Config) { world.QuickJobs(c) }})
+		mustCreate(w, "alpha")
+		w.AwaitJob(w.Submit("alpha1", "an event"), record.JobSucceeded)
+		kinds, count := map[record.Kind]bool{}, 0
+		all := records(w, record.Root)
+		for _, key := range slices.Sorted(maps.Keys(all)) {
+			ref := record.ParseKey(key)
+			// A change of these means another store, or another owner of it.
+			if ref.Kind == record.KindMeta || strings.HasPrefix(key, record.ObservedPrefix(ref.Cluster)) {
+				continue
+			}
+			kinds[ref.Kind] = true
+			for _, poison := range poisons(t, all[key]) {
+				poisoned(w, key, poison)
+				count++
+			}
+			if status, _, body := w.Do("GET", "/system/federations", ""); status != 200 {
+				t.Fatalf("after %s: %d %.300s", key, status, body)
+			}
+			overwrite(w, key, all[key])
 		}
-		kinds[ref.Kind] = true
-		for _, poison := range poisons(t, all[key]) {
-			overwrite(w, key, poison)
-			count++
+		t.Logf("%d poisoned records of %d kinds", count, len(kinds))
+		if count < 1000 || len(kinds) < 8 {
+			t.Errorf("only %d poisoned records of the kinds %v", count, kinds)
 		}
-		if status, _, body := w.Do("GET", "/system/federations", ""); status != 200 {
-			t.Fatalf("after %s: %d %.300s", key, status, body)
-		}
-		overwrite(w, key, all[key])
-	}
-	t.Logf("%d poisoned records of %d kinds", count, len(kinds))
-	if count < 1000 || len(kinds) < 8 {
-		t.Errorf("only %d poisoned records of the kinds %v", count, kinds)
-	}
-	mustCreate(w, "beta")
-	stands(w, "beta", "256Mi")
+		mustCreate(w, "beta")
+		stands(w, "beta", "256Mi")
+	})
 }

@@ -5,10 +5,9 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
-	"github.com/oscarfed/oscarfed/store/storetest"
-	"github.com/oscarfed/oscarfed/syncer"
+	"github.com/oscarfed/oscarfed/test/await"
+	"github.com/oscarfed/oscarfed/test/wire"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -17,39 +16,34 @@ import (
 // ended, then all come back together. They compare, find nothing to do, and write
 // nothing to any OSCAR.
 func TestAllSyncersReconnectAtOnce(t *testing.T) {
-	t.Parallel()
-	ids := append([]string{}, clusterIDs...)
-	for i := range 9 {
-		ids = append(ids, fmt.Sprintf("oscar-cluster-%c", 'd'+i))
-	}
-	w := newWorld(t, world.Options{Clusters: ids})
-	proxy := storetest.NewProxy(t, w.Etcd)
-	for _, id := range ids {
-		w.Cluster(id).Stop()
-		w.Cluster(id).Start(func(cfg *syncer.Config) {
-			cfg.Store = storetest.Open(t, store.Config{Endpoints: []string{proxy.Endpoint()}})
-		})
-	}
-	for _, name := range []string{"alpha", "beta", "gamma"} {
-		mustCreate(w, name)
-	}
-	before := writes(w, ids...)
-	sessions := func() (n int) {
-		for _, id := range ids {
-			if _, err := w.Store.Get(t.Context(), record.SessionKey(id)); err == nil {
-				n++
-			}
+	await.InVirtualTime(t, func(t *testing.T) {
+		ids := append([]string{}, clusterIDs...)
+		for i := range 9 {
+			ids = append(ids, fmt.Sprintf("oscar-cluster-%c", 'd'+i))
 		}
-		return n
-	}
-	proxy.Freeze()
-	w.Eventually("every session has ended", func() bool { return sessions() == 0 })
-	proxy.Thaw()
-	w.Eventually("all are back", func() bool { return sessions() == len(ids) })
-	for _, name := range []string{"alpha", "beta", "gamma"} {
-		stands(w, name, "256Mi")
-	}
-	if now := writes(w, ids...); !maps.Equal(now, before) {
-		t.Errorf("something was written to OSCARs: %v after %v", now, before)
-	}
+		net := wire.New(1)
+		w := newWorld(t, world.Options{Wire: net, Clusters: ids})
+		for _, name := range []string{"alpha", "beta", "gamma"} {
+			mustCreate(w, name)
+		}
+		before := writes(w, ids...)
+		sessions := func() (n int) {
+			for _, id := range ids {
+				if _, err := w.Store.Get(t.Context(), record.SessionKey(id)); err == nil {
+					n++
+				}
+			}
+			return n
+		}
+		heal := net.Cut("syncer-*", world.HostEtcd)
+		w.Eventually("every session has ended", func() bool { return sessions() == 0 })
+		heal()
+		w.Eventually("all are back", func() bool { return sessions() == len(ids) })
+		for _, name := range []string{"alpha", "beta", "gamma"} {
+			stands(w, name, "256Mi")
+		}
+		if now := writes(w, ids...); !maps.Equal(now, before) {
+			t.Errorf("something was written to OSCARs: %v after %v", now, before)
+		}
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/oscarfed/oscarfed/internal/oscarsim"
+	"github.com/oscarfed/oscarfed/test/await"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
@@ -22,48 +23,50 @@ func TestOscarCLIsRetryInTheMiddleOfACreate(t *testing.T) {
 		"while a cluster is asked": {Op: oscarsim.OpList, Fault: oscarsim.Fault500},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, world.Options{})
-			sim := w.Cluster("oscar-cluster-c").Sim
-			if err := sim.SetFault(fault); err != nil {
-				t.Fatal(err)
-			}
-			apply := func(ctx context.Context) (method string, status int, text string) {
-				status, _ = request(ctx, t, w, http.MethodGet, "/system/services/alpha0", "")
-				method = http.MethodPost
-				if status == http.StatusOK {
-					method = http.MethodPut
+			await.InVirtualTime(t, func(t *testing.T) {
+				w := newWorld(t, world.Options{})
+				sim := w.Cluster("oscar-cluster-c").Sim
+				if err := sim.SetFault(fault); err != nil {
+					t.Fatal(err)
 				}
-				status, text = request(ctx, t, w, method, "/system/services", fdl("alpha", "256Mi"))
-				return method, status, text
-			}
-			impatient, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			gaveUp := make(chan struct{})
-			go func() {
-				defer close(gaveUp)
-				if method, status, _ := apply(impatient); method != http.MethodPost || status != 0 {
-					t.Errorf("the first %s was answered %d before its client gave up", method, status)
+				apply := func(ctx context.Context) (method string, status int, text string) {
+					status, _ = request(ctx, t, w, http.MethodGet, "/system/services/alpha0", "")
+					method = http.MethodPost
+					if status == http.StatusOK {
+						method = http.MethodPut
+					}
+					status, text = request(ctx, t, w, method, "/system/services", fdl("alpha", "256Mi"))
+					return method, status, text
 				}
-			}()
-			w.Eventually("the creation is under way", func() bool {
-				v, err := w.Client.Replicas(t.Context(), "alpha0", "")
-				return err == nil && (v.Phase == "applying" || v.Phase == "preparing")
+				impatient, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				gaveUp := make(chan struct{})
+				go func() {
+					defer close(gaveUp)
+					if method, status, _ := apply(impatient); method != http.MethodPost || status != 0 {
+						t.Errorf("the first %s was answered %d before its client gave up", method, status)
+					}
+				}()
+				w.Eventually("the creation is under way", func() bool {
+					v, err := w.Client.Replicas(t.Context(), "alpha0", "")
+					return err == nil && (v.Phase == "applying" || v.Phase == "preparing")
+				})
+				cancel()
+				<-gaveUp
+				method, status, text := apply(t.Context())
+				if method != http.MethodPut || status != http.StatusConflict || !strings.Contains(text, "wait for its outcome") {
+					t.Errorf("%s in the middle was answered %d %s", method, status, text)
+				}
+				sim.ClearFaults()
+				stands(w, "alpha", "256Mi")
+				if v, err := w.Client.Replicas(t.Context(), "alpha0", ""); err != nil || v.Generation != 1 {
+					t.Errorf("the retry left its mark: %+v %v", v, err)
+				}
+				if method, status, text := apply(t.Context()); method != http.MethodPut || status != http.StatusNoContent {
+					t.Errorf("%s afterwards was answered %d %s", method, status, text)
+				}
+				stands(w, "alpha", "256Mi")
 			})
-			cancel()
-			<-gaveUp
-			method, status, text := apply(t.Context())
-			if method != http.MethodPut || status != http.StatusConflict || !strings.Contains(text, "wait for its outcome") {
-				t.Errorf("%s in the middle was answered %d %s", method, status, text)
-			}
-			sim.ClearFaults()
-			stands(w, "alpha", "256Mi")
-			if v, err := w.Client.Replicas(t.Context(), "alpha0", ""); err != nil || v.Generation != 1 {
-				t.Errorf("the retry left its mark: %+v %v", v, err)
-			}
-			if method, status, text := apply(t.Context()); method != http.MethodPut || status != http.StatusNoContent {
-				t.Errorf("%s afterwards was answered %d %s", method, status, text)
-			}
-			stands(w, "alpha", "256Mi")
 		})
 	}
 }

@@ -10,11 +10,12 @@ import (
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/test/await"
+	"github.com/oscarfed/oscarfed/test/wire"
 	"github.com/oscarfed/oscarfed/test/world"
 )
 
-// Faults that need no process to die are tried on a world: everything in this
-// process, a clock that can be moved, links that can be cut.
+// Faults that need no process to die are tried on a world in virtual time: a clock that can
+// be moved, a network that can be cut.
 
 // limit is longer than anything here takes.
 const limit = await.Limit
@@ -35,9 +36,13 @@ func replicasOf(name string) map[string]string {
 	return map[string]string{"oscar-cluster-a": name + "0", "oscar-cluster-b": name + "1", "oscar-cluster-c": name + "2"}
 }
 
+// newWorld starts a world, on a network of its own unless it is told which etcd to use.
 func newWorld(t testing.TB, opts world.Options) *world.World {
 	t.Helper()
 	opts.Secrets = []string{"secret-value-of-the-test"}
+	if opts.Wire == nil && len(opts.Endpoints) == 0 {
+		opts.Wire = wire.New(1)
+	}
 	for _, name := range []string{"alpha", "beta", "gamma"} {
 		opts.Names = append(opts.Names, slices.Sorted(maps.Values(replicasOf(name)))...)
 	}
