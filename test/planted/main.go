@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -25,44 +24,65 @@ const (
 )
 
 func main() {
-	seeds := flag.Int("seeds", 200, "play so many histories for each defect")
-	limit := flag.Duration("time", 10*time.Minute, "play for so long for each defect")
-	only := flag.String("only", "", "a regular expression of the defects' names")
-	work := flag.String("work", "build/planted", "a folder for what is built")
+	var o options
+	flag.IntVar(&o.seeds, "seeds", 200, "play so many histories for each defect")
+	flag.Uint64Var(&o.from, "from", 1, "begin with the history of this seed")
+	flag.DurationVar(&o.limit, "time", 10*time.Minute, "play for so long for each defect")
+	flag.StringVar(&o.only, "only", "", "a regular expression of the defects' names")
+	flag.StringVar(&o.work, "work", "build/planted", "a folder for what is built")
+	flag.StringVar(&o.readme, "readme", "test/planted/README.md", "the page whose table is written anew; empty for none")
+	flag.BoolVar(&o.open, "open", false, "play only those that the table does not show as caught")
 	flag.Parse()
-	if err := run(os.Stdout, *seeds, *limit, *only, *work); err != nil {
+	if err := run(os.Stdout, o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(out io.Writer, seeds int, limit time.Duration, only, work string) error {
-	name, err := regexp.Compile(only)
+// options are the command's flags.
+type options struct {
+	seeds              int
+	from               uint64
+	limit              time.Duration
+	only, work, readme string
+	open               bool
+}
+
+func run(out io.Writer, o options) error {
+	name, err := regexp.Compile(o.only)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(work, dirMode); err != nil {
+	if o.work, err = filepath.Abs(o.work); err != nil {
 		return err
 	}
-	fmt.Fprint(out, "| Defect | Caught by seed | Histories | Seconds | What it said |\n|---|---|---|---|---|\n")
+	if err := os.MkdirAll(o.work, dirMode); err != nil {
+		return err
+	}
+	began := time.Now()
+	binary, err := build(o.work)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "built in %.0f s\n", time.Since(began).Seconds())
 	missed := 0
-	for _, d := range defects() {
-		if !name.MatchString(d.name) {
+	for i, d := range defects() {
+		if !name.MatchString(d.name) || o.open && wasCaught(o.readme, d.name) {
 			continue
 		}
 		began := time.Now()
-		binary, err := build(d, work)
-		if err != nil {
-			return fmt.Errorf("%s: %w", d.name, err)
-		}
-		played := time.Now()
-		caught := play(binary, seeds, played.Add(limit))
-		seconds := time.Since(played).Seconds()
+		caught := play(player{binary, number(i)}, o.from, o.seeds, began.Add(o.limit))
+		caught.took = time.Since(began)
 		if caught.seed == 0 {
 			missed++
 		}
-		fmt.Fprintf(out, "| %s | %s | %d | %.0f | %s |\n", d.name, caught, caught.histories, seconds, caught.said)
-		fmt.Fprintf(os.Stderr, "%s: built in %.0f s\n", d.name, played.Sub(began).Seconds())
+		fmt.Fprintf(out, "%s: %s\n", d.name, caught)
+		if o.readme == "" {
+			continue
+		}
+		if err := writeTable(o.readme, d.name, caught); err != nil {
+			return err
+		}
 	}
 	if missed > 0 {
 		return fmt.Errorf("%d defects were not caught", missed)
@@ -70,37 +90,68 @@ func run(out io.Writer, seeds int, limit time.Duration, only, work string) error
 	return nil
 }
 
-// plant gives the text of the defect's file with the defect in it.
-func plant(d defect, text []byte) ([]byte, error) {
-	if n := bytes.Count(text, []byte(d.old)); n != 1 {
-		return nil, fmt.Errorf("%s has the text %d times: %q", d.file, n, d.old)
+// number is how the binary calls the defect at a place of the list.
+func number(i int) int { return i + 1 }
+
+// plant gives the texts of the defect's files with the defect in them.
+func plant(d defect, root string) (map[string][]byte, error) {
+	texts := map[string][]byte{}
+	for _, e := range d.edits {
+		if texts[e.file] == nil {
+			text, err := os.ReadFile(filepath.Join(root, e.file))
+			if err != nil {
+				return nil, err
+			}
+			texts[e.file] = text
+		}
+		if n := bytes.Count(texts[e.file], []byte(e.old)); n != 1 {
+			return nil, fmt.Errorf("%s has the text %d times: %q", e.file, n, e.old)
+		}
+		texts[e.file] = bytes.Replace(texts[e.file], []byte(e.old), []byte(e.new), 1)
 	}
-	return bytes.Replace(text, []byte(d.old), []byte(d.new), 1), nil
+	return texts, nil
 }
 
-// build builds the histories with a defect.
-func build(d defect, work string) (binary string, err error) {
-	text, err := os.ReadFile(d.file)
+// build builds the histories with all defects, of which the environment chooses one.
+func build(work string) (binary string, err error) {
+	variants := map[string]map[int][]byte{}
+	for i, d := range defects() {
+		texts, err := plant(d, ".")
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", d.name, err)
+		}
+		for file, text := range texts {
+			if variants[file] == nil {
+				variants[file] = map[int][]byte{}
+			}
+			variants[file][number(i)] = text
+		}
+	}
+	replace := map[string]string{}
+	for file, of := range variants {
+		original, err := os.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		text, err := switched(file, original, of)
+		if err != nil {
+			return "", err
+		}
+		path, err := filepath.Abs(file)
+		if err != nil {
+			return "", err
+		}
+		replace[path] = filepath.Join(work, strings.ReplaceAll(file, "/", "_")+".txt")
+		if err := os.WriteFile(replace[path], text, fileMode); err != nil {
+			return "", err
+		}
+	}
+	list, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		return "", err
 	}
-	if text, err = plant(d, text); err != nil {
-		return "", err
-	}
-	work, err = filepath.Abs(work)
-	if err != nil {
-		return "", err
-	}
-	product, err := filepath.Abs(d.file)
-	if err != nil {
-		return "", err
-	}
-	planted, overlay := filepath.Join(work, "planted.txt"), filepath.Join(work, "overlay.json")
-	list, err := json.Marshal(map[string]map[string]string{"Replace": {product: planted}})
-	if err != nil {
-		return "", err
-	}
-	if err := errors.Join(os.WriteFile(planted, text, fileMode), os.WriteFile(overlay, list, fileMode)); err != nil {
+	overlay := filepath.Join(work, "overlay.json")
+	if err := os.WriteFile(overlay, list, fileMode); err != nil {
 		return "", err
 	}
 	binary = filepath.Join(work, "history.test")
@@ -111,25 +162,34 @@ func build(d defect, work string) (binary string, err error) {
 	return binary, nil
 }
 
+// player is a binary with one of its defects.
+type player struct {
+	binary string
+	defect int
+}
+
 // catch is the first history that fails.
 type catch struct {
-	seed, histories int
-	said            string
+	// seed is 0 when none has failed.
+	seed      uint64
+	histories int
+	took      time.Duration
+	said      string
 }
 
 func (c catch) String() string {
 	if c.seed == 0 {
-		return "no"
+		return fmt.Sprintf("not in %d histories, %.0f s", c.histories, c.took.Seconds())
 	}
-	return strconv.Itoa(c.seed)
+	return fmt.Sprintf("seed %d, %.0f s: %s", c.seed, c.took.Seconds(), c.said)
 }
 
 // play plays histories until one fails.
-func play(binary string, seeds int, until time.Time) catch {
+func play(p player, from uint64, seeds int, until time.Time) catch {
 	var c catch
-	for seed := 1; seed <= seeds && time.Now().Before(until); seed++ {
+	for seed := from; seed < from+uint64(seeds) && time.Now().Before(until); seed++ {
 		c.histories++
-		said, err := history(binary, seed)
+		said, err := p.history(seed)
 		if err != nil {
 			c.seed, c.said = seed, said
 			return c
@@ -139,9 +199,10 @@ func play(binary string, seeds int, until time.Time) catch {
 }
 
 // history plays one, and gives the first thing that it complained of.
-func history(binary string, seed int) (said string, err error) {
-	cmd := exec.Command(binary, "-test.run", "^TestHistories$", "-seed", strconv.Itoa(seed), "-test.timeout", historyLimit.String())
+func (p player) history(seed uint64) (said string, err error) {
+	cmd := exec.Command(p.binary, "-test.run", "^TestHistories$", "-seed", strconv.FormatUint(seed, 10), "-test.timeout", historyLimit.String())
 	cmd.Dir = "test/history"
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", variable, p.defect))
 	out, err := cmd.CombinedOutput()
 	if err == nil {
 		return "", nil

@@ -1,0 +1,177 @@
+package main
+
+// ofFederations are the defects of how federations are created, changed and deleted.
+func ofFederations() []defect {
+	return []defect{
+		one(
+			"a step of a federation is written without a compare of its record",
+			"controlplane/federations/reconcile.go",
+			"if kv, ok := v.KV(key); !ok || kv.ModRevision != rev {\n\t\t\t\treturn gate.ErrStale\n\t\t\t}\n\t\t\ttx.Expect(key)\n",
+			"",
+		),
+		one(
+			"a creation takes locations that are taken",
+			"controlplane/federations/create.go",
+			"if err := c.LocationFree(v, p); err != nil {\n\t\t\t\t\treturn err\n\t\t\t\t}\n\t\t\t}\n\t\t\ttx.ExpectAbsent(fedKey)",
+			"_ = p\n\t\t\t}\n\t\t\ttx.ExpectAbsent(fedKey)",
+		),
+		one(
+			"a creation takes names and locations that are taken, and compares nothing",
+			"controlplane/federations/create.go",
+			"if err := c.NameFree(v, nameKey, d.Fed.GroupID); err != nil {\n\t\t\t\treturn err\n\t\t\t}\n\t\t\tfor _, p := range d.Desired {\n\t\t\t\tif err := c.LocationFree(v, p); err != nil {\n\t\t\t\t\treturn err\n\t\t\t\t}\n\t\t\t}\n\t\t\ttx.ExpectAbsent(fedKey)\n\t\t\ttx.ExpectAbsent(nameKey)\n",
+			"",
+		),
+		one(
+			"the record of a request is not written",
+			"controlplane/request/repeat.go",
+			"tx.Put(record.RequestKey(q.Hash), q.record(uid, at, answer))",
+			"_ = q.record(uid, at, answer)",
+		),
+		one(
+			"a vote that is missing counts as yes",
+			"controlplane/decide/decide.go",
+			"case v == nil:\n\t\tcase v.Answer == record.VoteYes:\n\t\t\tyes++\n\t\t\tdelay",
+			"case v == nil:\n\t\t\tyes++\n\t\tcase v.Answer == record.VoteYes:\n\t\t\tyes++\n\t\t\tdelay",
+		),
+		one(
+			"a no is overlooked",
+			"controlplane/decide/decide.go",
+			"case no > 0 && !bestEffort:",
+			"case no > len(s.Replicas) && !bestEffort:",
+		),
+		one(
+			"the deadline of votes is never over",
+			"controlplane/decide/decide.go",
+			"late := deadlinePassed(s)",
+			"late := false && deadlinePassed(s)",
+		),
+		one(
+			"a federation is ready with its first replica",
+			"controlplane/decide/decide.go",
+			"case ready == len(s.Replicas):",
+			"case ready > 0:",
+		),
+		one(
+			"a rollback does not wait for its tombstones",
+			"controlplane/decide/decide.go",
+			"if r.Desired != nil && !r.Settled() {\n\t\t\treturn Decision{}\n\t\t}\n\t}\n\treturn RolledBack(s)",
+			"_ = r\n\t}\n\treturn RolledBack(s)",
+		),
+		one(
+			"a change is applied before all have voted",
+			"controlplane/decide/change.go",
+			"case no == 0 && yes == len(s.Adding):",
+			"case no == 0:",
+		),
+		one(
+			"a change does not raise the generation",
+			"controlplane/decide/change.go",
+			"next.Generation++\n",
+			"",
+		),
+		one(
+			"requests are answered from a state that may be older than they are",
+			"controlplane/gate/gate.go",
+			"if err := g.state.Wait(ctx, v.Revision); err != nil {\n\t\treturn store.View{}, fault.Crossing(err)\n\t}\n\treturn v, nil",
+			"return v, nil",
+		).was("72f8dcb"),
+		one(
+			"a repeated request does not find the first",
+			"controlplane/request/repeat.go",
+			"func (c *Controller) Repetition(v store.View, q Claim) (*Accepted, error) {\n\tkv, ok := v.KV(record.RequestKey(q.Hash))\n\tif !ok {",
+			"func (c *Controller) Repetition(v store.View, q Claim) (*Accepted, error) {\n\tkv, ok := v.KV(record.RequestKey(q.Hash))\n\tif !ok || q.keyed {",
+		).and(
+			"controlplane/request/repeat.go",
+			"if !r.Keyed && !c.InFlight(r.UID) {\n\t\treturn nil\n\t}\n\treturn ErrAccepted",
+			"_ = r\n\treturn nil",
+		),
+		one(
+			"a refusal hides that an earlier try may have happened",
+			"api/client/do.go",
+			"if err != nil && unknown != nil && refused(last) {",
+			"if err != nil && unknown != nil && refused(last) && in.wait < 0 {",
+		).was("3d24bbf"),
+		one(
+			"the outcome of a refused change that another instance passed by is not looked up",
+			"controlplane/federations/change_await.go",
+			"if r, err := c.requests.Repeated(ctx, q); err != nil {\n\t\treturn err\n\t} else if r != nil && r.Answer != nil {\n\t\treturn refusal(r)\n\t}\n\tkv, err",
+			"kv, err",
+		).was("e075d63"),
+		one(
+			"an attempt of a change writes over the specs of the attempt before",
+			"controlplane/federations/change_draft.go",
+			"attempt := record.NewUID()",
+			"attempt := id.Claim.RequestID",
+		).was("c6ea120"),
+		one(
+			"a change that waits for votes is looked at again only when something happens",
+			"controlplane/decide/decide.go",
+			"again = d.Again\n",
+			"_ = again\n",
+		).was("11d62ec"),
+		one(
+			"deadlines are held against the clock, and not counted from when they are first seen",
+			"controlplane/gate/gate.go",
+			"if since.IsZero() || written.IsZero() {",
+			"if since.IsZero() || !written.IsZero() {",
+		).was("313540e"),
+		one(
+			"a change is committed with specs that may have been swept",
+			"controlplane/federations/sweep.go",
+			"found = d.Rec != nil && (d.Rec.Spec",
+			"found = d.Rec != nil && d.Rec.Generation < 0 && (d.Rec.Spec",
+		).was("71d32da"),
+		one(
+			"a creation that was refused keeps its name",
+			"controlplane/decide/decide.go",
+			"d := Decision{Name: \"abort\", Fed: &next, DropName: true, ",
+			"d := Decision{Name: \"abort\", Fed: &next, ",
+		),
+		one(
+			"a rollback forgets the replicas that have reported nothing",
+			"controlplane/decide/decide.go",
+			"d.Put = append(d.Put, PlacedAt(r, tombstone(r.Desired, record.CauseRollback)))",
+			"if r.Observed == nil || r.Observed.Phase == record.PhasePrepared {\n\t\t\td.Remove = append(d.Remove, removalOf(r, s))\n\t\t\tcontinue\n\t\t}\n\t\td.Put = append(d.Put, PlacedAt(r, tombstone(r.Desired, record.CauseRollback)))",
+		),
+		one(
+			"a deletion is over with the first acknowledged tombstone",
+			"controlplane/decide/decide.go",
+			"if left == 0 && all {",
+			"if len(part) > 0 && all {",
+		),
+		one(
+			"a member that is removed gets no tombstone",
+			"controlplane/decide/change.go",
+			"d.Put = append(d.Put, PlacedAt(r, t))\n\t\t\tif removal",
+			"d.Remove = append(d.Remove, removalOf(r, s))\n\t\t\tif removal",
+		),
+		one(
+			"it is forgotten which members leave",
+			"controlplane/decide/change.go",
+			"next.Leaving = append(next.Leaving, r.At)\n\t\t\t}\n\t\t\tcontinue",
+			"_ = removal\n\t\t\t}\n\t\t\tcontinue",
+		),
+		one(
+			"a refused change leaves what it had asked for",
+			"controlplane/decide/change.go",
+			"for _, r := range s.Adding {\n\t\td.Remove = append(d.Remove, removalOf(r, s))\n\t}\n\tfor _, r := range s.Replicas",
+			"for _, r := range s.Replicas",
+		),
+		one(
+			"a pause does not reach the members",
+			"controlplane/federations/pause.go",
+			"rec.Paused = paused\n",
+			"",
+		),
+		one(
+			"the order of a person is written on a federation that has changed since",
+			"controlplane/federations/pause.go",
+			"if kv, ok := v.KV(key); !ok || kv.ModRevision != rev {\n\t\t\t\treturn gate.ErrStale\n\t\t\t}\n\t\t\ttx.Expect(key)\n",
+			"",
+		).and(
+			"controlplane/federations/pause.go",
+			"if !ok || rev != p.Rev {",
+			"if !ok {",
+		),
+	}
+}

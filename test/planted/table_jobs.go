@@ -1,0 +1,117 @@
+package main
+
+// ofJobs are the defects of jobs, on both sides.
+func ofJobs() []defect {
+	return []defect{
+		one(
+			"the same submission makes a second job",
+			"controlplane/jobs/commit.go",
+			"if s.id, s.err = c.sameRequest(v, s.claim); s.id != \"\" || s.err != nil {",
+			"if s.claim.Hash == \"never\" {",
+		),
+		one(
+			"a step of a job is written without a compare of its record",
+			"controlplane/jobs/step.go",
+			"if !p.stands(v) || !reserved.take(p) {\n\t\t\t\t\tcontinue\n\t\t\t\t}\n\t\t\t\ttx.Expect(record.JobKey(p.id()))",
+			"if !reserved.take(p) {\n\t\t\t\t\tcontinue\n\t\t\t\t}",
+		),
+		one(
+			"reports on jobs are not fenced",
+			"syncer/jobs/report.go",
+			"tx.ExpectSession(j.session.Lease)\n\t\t\ttx.ExpectRevision(clusterKey",
+			"tx.ExpectRevision(clusterKey",
+		),
+		one(
+			"a job is posted again by a syncer that did not post it",
+			"syncer/jobs/plan.go",
+			"if !s.mine() {\n\t\tswitch shown := s.listedSince(s.sessionStart); {",
+			"if !s.mine() && s.now.IsZero() {\n\t\tswitch shown := s.listedSince(s.sessionStart); {",
+		),
+		one(
+			"a job that OSCAR was asked for in vain is uncertain for ever",
+			"syncer/jobs/plan.go",
+			"case state == record.JobUncertain:\n\t\treturn planUncertain(s)",
+			"case state == record.JobUncertain:\n\t\treturn decision{act: jobRest}",
+		),
+		one(
+			"an attempt is withdrawn although its syncer has just claimed it",
+			"controlplane/jobs/decide.go",
+			"case claimed && s.session != 0 && s.report.Session == s.session:",
+			"case claimed && s.session != 0 && s.report.Session != s.session:",
+		),
+		one(
+			"what a decision about a job was made from is not compared",
+			"controlplane/jobs/step.go",
+			"for key := range p.watch {\n\t\t\t\t\ttx.Expect(key)\n\t\t\t\t}\n\t\t\t\t",
+			"",
+		).and(
+			"controlplane/jobs/step.go",
+			"for key, rev := range p.watch {\n\t\tif kv, _ := v.KV(key); kv.ModRevision != rev {\n\t\t\treturn false\n\t\t}\n\t}\n\treturn true",
+			"return true",
+		),
+		one(
+			"capacity that is promised is not compared",
+			"controlplane/jobs/step.go",
+			"tx.Expect(key)\n\t\tif len(rec.Jobs) == 0 {",
+			"if len(rec.Jobs) == 0 {",
+		),
+		one(
+			"the promise to a job outlives it",
+			"controlplane/jobs/step.go",
+			"rec.Jobs = promise(rec.Jobs, *p.was.Reserved, -1)",
+			"_ = rec",
+		),
+		one(
+			"a job that has failed is sent again",
+			"controlplane/jobs/decide.go",
+			"case state == record.JobSucceeded, state == record.JobFailed, state == record.JobCancelled",
+			"case state == record.JobFailed:\n\t\treturn s.refused()\n\tcase state == record.JobSucceeded, state == record.JobCancelled",
+		),
+		one(
+			"the event of a job that has ended stays",
+			"controlplane/jobs/decide.go",
+			"drop: true, dropEvent: true}",
+			"drop: true}",
+		),
+		one(
+			"a cancelled job goes on where it was assigned",
+			"controlplane/jobs/decide_order.go",
+			"return jobDecision{name: \"order_cancel\", next: next, cancel: true}, nil",
+			"return jobDecision{name: \"order_cancel\", next: next}, nil",
+		),
+		one(
+			"a job that is replayed keeps the number of its attempt",
+			"controlplane/jobs/round.go",
+			"record.JobAssigned, next.Attempt+1, nil, p.epoch",
+			"record.JobAssigned, max(1, next.Attempt), nil, p.epoch",
+		),
+		one(
+			"the pause of a job ends by the clock of whoever looks",
+			"controlplane/jobs/round.go",
+			"if at := gate.Due(j.Rec.ChangedAt, *j.Rec.NotBefore, since); at.After(p.now) {",
+			"if at := gate.Due(j.Rec.ChangedAt, *j.Rec.NotBefore, since.AddDate(-2000, 0, 0)); j.Rec.NotBefore.After(p.now) {\n\t\t\tat = j.Rec.NotBefore.Time",
+		).was("2ef33d1"),
+		one(
+			"a job is begun without a claim",
+			"syncer/jobs/plan.go",
+			"return decision{act: jobClaim, state: record.JobClaimed}",
+			"return decision{act: jobBegin, state: record.JobSubmitting}",
+		),
+		one(
+			"a job that a list does not show is taken for gone at once",
+			"syncer/jobs/plan.go",
+			"if first := since.Add(s.grace); shown.started.Before(first) {\n\t\treturn lookSince(first, s.now)\n\t}",
+			"_ = since",
+		).and(
+			"syncer/jobs/plan.go",
+			"case m.missing.IsZero() || !shown.started.After(m.missing):\n\t\treturn lookSince(shown.started.Add(s.grace), s.now)\n",
+			"",
+		),
+		one(
+			"an answer that was lost is taken for a refusal of the job",
+			"syncer/jobs/plan.go",
+			"case !m.doubt && m.outcome == postNo:",
+			"case m.outcome == postNo || m.outcome == postUnknown || m.outcome == postFailed:",
+		),
+	}
+}

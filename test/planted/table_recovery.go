@@ -1,0 +1,59 @@
+package main
+
+// ofRecovery are the defects of how clusters leave, and of how a restored store is recognised.
+func ofRecovery() []defect {
+	return []defect{
+		one(
+			"a cluster is gone before it has acknowledged its tombstones",
+			"controlplane/decide/removal.go",
+			"case removal.Force || s.Records+s.tokens+s.jobs == 0:",
+			"case removal.Force || s.tokens+s.jobs == 0:",
+		),
+		one(
+			"a cluster that is to go may get new members",
+			"controlplane/clusters/remove.go",
+			"return gate.BumpFence(v, tx, \"removing \"+id)",
+			"_ = gate.BumpFence\n\t\t\treturn nil",
+		).and(
+			"controlplane/federations/create.go",
+			"if kv, _ := v.KV(record.FenceKey); kv.ModRevision != d.Fence {\n\t\t\t\treturn gate.ErrFence\n\t\t\t}\n",
+			"",
+		),
+		one(
+			"an etcd that has gone back is not noticed",
+			"controlplane/recovery/restored.go",
+			"if found.why == \"\" {\n\t\treturn\n\t}",
+			"if found.why == \"\" || r.Restored || !r.Restored {\n\t\treturn\n\t}",
+		).was("87ed586"),
+		one(
+			"requests are answered while it is not known which history the store has",
+			"controlplane/gate/gate.go",
+			"func (g *Gate) Unverified() bool { return g.suspicions.Load() > 0 }",
+			"func (g *Gate) Unverified() bool { return g.suspicions.Load() < 0 }",
+		).was("d0c085e"),
+		one(
+			"the epoch of a record is not compared",
+			"controlplane/gate/epoch.go",
+			"if meta.Word() != epoch {\n\t\treturn ErrFence\n\t}\n\ttx.Expect(record.MetaKey)",
+			"_ = meta.Word() != epoch",
+		),
+		one(
+			"a service that is ahead of a restored store is changed",
+			"syncer/services/planheld.go",
+			"return !s.desired.Covers(s.local.epoch, generation)",
+			"return !s.desired.Covers(s.local.epoch, generation) && generation < 0",
+		).was("87ed586"),
+		one(
+			"a service that a restored store thinks applied is made again",
+			"syncer/services/plan.go",
+			"if s.lost() {\n\t\treturn heldMissing()\n\t}\n\tapplied",
+			"applied",
+		),
+		one(
+			"a creation from before a restore goes by its old deadline",
+			"controlplane/decide/decide.go",
+			"if s.Fed.Epoch != s.Epoch {\n\t\tswitch s.Fed.Phase {",
+			"if s.Fed.Epoch == \"never\" {\n\t\tswitch s.Fed.Phase {",
+		),
+	}
+}

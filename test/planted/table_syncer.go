@@ -1,0 +1,125 @@
+package main
+
+// ofTheSyncer are the defects of what a syncer does with services.
+func ofTheSyncer() []defect {
+	return []defect{
+		one(
+			"a tombstone is acknowledged on a list alone",
+			"syncer/services/planremoval.go",
+			"if !s.fresh {\n\t\treturn decision{act: reread}\n\t}\n\tif wait := s.unanswered()",
+			"if wait := s.unanswered()",
+		),
+		one(
+			"a tombstone is acknowledged while a create may still be at work",
+			"syncer/services/planremoval.go",
+			"if wait := s.unanswered(); wait > 0 {\n\t\treturn decision{act: look, after: min(wait, pollWrite)}\n\t}\n\tmade :=",
+			"made :=",
+		),
+		one(
+			"a tombstone is acknowledged while the service stands",
+			"syncer/services/planremoval.go",
+			"case ours:\n\t\treturn planOurEnd(s)",
+			"case ours:\n\t\treturn planGone(s, \"\")",
+		),
+		one(
+			"a service is deleted with its bucket's objects",
+			"syncer/services/planremoval.go",
+			"if s.local.storage {\n\t\tnext = detach\n\t}",
+			"",
+		),
+		one(
+			"ours is told by the annotation and not by the token",
+			"syncer/services/observe.go",
+			"case uid == d.UID:\n\t\treturn markLost",
+			"case uid == d.UID:\n\t\treturn ours",
+		),
+		one(
+			"what is foreign is taken for ours",
+			"syncer/services/observe.go",
+			"return foreign\n}",
+			"return ours\n}",
+		),
+		one(
+			"a vanished service is not made again",
+			"syncer/services/plan.go",
+			"case applied && s.desired.Drift == driftReport:",
+			"case applied:",
+		),
+		one(
+			"reports on services are not fenced",
+			"syncer/services/report.go",
+			"tx.ExpectSession(s.session.Lease)\n",
+			"",
+		),
+		one(
+			"a report may be of an older desired record",
+			"syncer/services/report.go",
+			"tx.ExpectRevision(desiredKey, v.revision)\n",
+			"",
+		),
+		one(
+			"an answer of OSCAR from before a write is taken for one from after it",
+			"syncer/config.go",
+			"c.Now = clock.Ordered(c.Now)",
+			"_ = clock.Ordered",
+		).was("94cea89"),
+		one(
+			"a service whose buckets were deleted goes on as ready",
+			"syncer/services/plan.go",
+			"case undisturbed && len(s.local.missing) > 0:\n\t\treturn planDrift(s, fmt.Sprintf(\"the service has lost its buckets (%s)\", strings.Join(s.local.missing, \", \")))\n",
+			"",
+		).was("932818e"),
+		one(
+			"a service that somebody has changed goes on as ready",
+			"syncer/services/plan.go",
+			"case undisturbed:\n",
+			"case applied:\n",
+		),
+		one(
+			"the deadline of a create is held against the syncer's clock",
+			"syncer/services/clock.go",
+			"if d.DeadlineS <= 0 {",
+			"if d.DeadlineS <= 0 || !since.IsZero() {",
+		).was("5ede600"),
+		one(
+			"a service is taken for half-created while its POST is at work",
+			"syncer/services/plan.go",
+			"if s.memory.workingUntil.After(s.now) || s.memory.deleteUntil.After(s.now) || s.now.Sub(s.memory.halfSince) < pollWrite {",
+			"if s.memory.halfSince.After(s.now) {",
+		).was("4fad7ca"),
+		one(
+			"a create that a former process may have sent is not waited for",
+			"syncer/services/recentwrites.go",
+			"p.writes.assume(name, now.Started)",
+			"_ = name",
+		).and(
+			"controlplane/recovery/orphan.go",
+			"if !known || d.Rec.Foreign ||",
+			"if known || d.Rec.Foreign ||",
+		),
+		one(
+			"a create that was late after its rollback gets no tombstone again",
+			"controlplane/recovery/orphan.go",
+			"if !known || d.Rec.Foreign ||",
+			"if known || d.Rec.Foreign ||",
+		).was("640d612"),
+		one(
+			"a paused service is changed",
+			"syncer/services/plan.go",
+			"case s.stopped || s.desired.Paused:\n\t\treturn decision{act: rest} // pending until the pause ends\n",
+			"",
+		),
+		one(
+			"a vote counts for a later question, too",
+			"controlplane/view/replica.go",
+			"r.Observed.UID != r.Desired.UID || r.Observed.Vote.Revision != r.DesiredRev {",
+			"r.Observed.UID != r.Desired.UID {",
+		),
+		one(
+			"a service is reported as ready before it was read back",
+			"syncer/services/plan.go",
+			"return decision{act: update}\n}",
+			"return decision{act: settle}\n}",
+		),
+	}
+}
