@@ -116,3 +116,60 @@ func TestMergePatchAgainstAnOracle(t *testing.T) {
 		}
 	})
 }
+
+// A patch that is made of two objects makes the second of the first, and there is none only for
+// one that has a null.
+func TestMakePatch(t *testing.T) {
+	object := rapid.MapOfN(rapid.StringMatching(`[a-d]`), jsonValue(2), 0, 4)
+	rapid.Check(t, func(t *rapid.T) {
+		from, to := object.Draw(t, "from"), object.Draw(t, "to")
+		if rapid.Bool().Draw(t, "near") {
+			to = maps.Clone(from)
+			to[rapid.StringMatching(`[a-d]`).Draw(t, "key")] = jsonValue(1).Draw(t, "value")
+		}
+		a, b := encodeJSON(t, from), encodeJSON(t, to)
+		patch, ok, err := MakePatch(a, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			if !strings.Contains(string(b), "null") {
+				t.Fatalf("no patch makes %s of %s", b, a)
+			}
+			return
+		}
+		got, err := MergePatch(a, patch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read any
+		if err := json.Unmarshal(got, &read); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(any(to), read); diff != "" {
+			t.Fatalf("%s patched with %s (-want +got):\n%s", a, patch, diff)
+		}
+		if same := cmp.Equal(any(from), any(to)); same != (string(patch) == "{}") {
+			t.Fatalf("of %s and %s the patch is %s", a, b, patch)
+		}
+	})
+}
+
+func encodeJSON(t *rapid.T, v any) []byte {
+	out, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestMakePatchOfWhatIsNoObject(t *testing.T) {
+	for _, tc := range [][2]string{{`{}`, `[]`}, {`1`, `{}`}, {``, `{}`}} {
+		if patch, ok, err := MakePatch([]byte(tc[0]), []byte(tc[1])); ok || err != nil {
+			t.Errorf("MakePatch(%s, %s) = %s, %v", tc[0], tc[1], patch, err)
+		}
+	}
+	if _, _, err := MakePatch([]byte(`{`), []byte(`{}`)); err == nil {
+		t.Error("what is no JSON has a patch")
+	}
+}

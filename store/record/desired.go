@@ -61,11 +61,15 @@ type Spec struct {
 	V int `json:"v"`
 	// Owner is whose bytes it is counted for; empty in records of older versions.
 	Owner string `json:"owner,omitempty"`
-	// Service is the definition without any secret.
-	Service json.RawMessage `json:"service"`
+	// Service is the definition without any secret; empty with Parts.
+	Service json.RawMessage `json:"service,omitempty"`
 	// Sealed is an age envelope (base64) around an RFC 7386 merge patch with the
-	// secrets and the service token.
+	// secrets and the service token; with Parts, around a SealedChanges.
 	Sealed string `json:"sealed"`
+	// Parts name the parts that the replica shares with others of its federation, in their
+	// order, and Changes is a merge patch on what they are together.
+	Parts   []string        `json:"parts,omitempty"`
+	Changes json.RawMessage `json:"changes,omitempty"`
 	// Left names buckets that an earlier life of the same owner left behind, or that
 	// another service of the federation, whose place it may take, made on the cluster.
 	Left []string `json:"left,omitempty"`
@@ -93,7 +97,10 @@ type History struct {
 	// administrator.
 	By        string          `json:"by"`
 	ChangedAt Time            `json:"changed_at"`
-	Service   json.RawMessage `json:"service"`
+	Service   json.RawMessage `json:"service,omitempty"`
+	// Parts and Changes stand in place of Service, as in Spec.
+	Parts   []string        `json:"parts,omitempty"`
+	Changes json.RawMessage `json:"changes,omitempty"`
 }
 
 // Mark is the public fingerprint of a service token.

@@ -90,6 +90,8 @@ func keyOf(r record.Ref) string {
 		return record.CapacityKey(r.Cluster)
 	case record.KindSpec:
 		return record.SpecKey(r.Cluster, r.Name+"/"+r.Rest)
+	case record.KindPart:
+		return record.PartKey(r.Name, r.Rest)
 	case record.KindHistory:
 		return record.HistoryPrefix + r.Name + "/" + r.Rest
 	}
@@ -126,6 +128,7 @@ func keys() map[string]record.Ref {
 		record.GrantKey("a", "u1"):                        {Kind: record.KindGrant, Cluster: "a", Name: "u1"},
 		record.ReadingKey("a", "u1"):                      {Kind: record.KindReading, Cluster: "a", Name: "u1"},
 		record.SpecKey("a", record.SpecName("s", "u", 2)): {Kind: record.KindSpec, Cluster: "a", Name: "s", Rest: "u.2"},
+		record.PartKey("u1", "00ff"):                      {Kind: record.KindPart, Name: "u1", Rest: "00ff"},
 		record.JobKey("j1"):                               {Kind: record.KindJob, Name: "j1"},
 		record.EventKey("j1"):                             {Kind: record.KindEvent, Name: "j1"},
 		record.DecisionKey("j1", 2):                       {Kind: record.KindDecision, Name: "j1", Rest: "2"},

@@ -152,6 +152,7 @@ const (
 	KindDesiredCluster  Kind = "desired_cluster"
 	KindDesiredService  Kind = "desired_service"
 	KindSpec            Kind = "spec"
+	KindPart            Kind = "part"
 	KindTokens          Kind = "tokens"
 	KindOwner           Kind = "owner"
 	KindObservedCluster Kind = "observed_cluster"
@@ -188,13 +189,13 @@ type Ref struct {
 	// Name is the service of a desired or observed service and of a spec, the
 	// uid of a federation, history, secrets, deleted or tokens key and of those below
 	// that, the id of a reading or of an audit entry, the hash of a request or of a
-	// join token, a job, or the group_id of a name.
+	// join token, a job, or the group_id of a name; the uid of a part's federation.
 	Name string
 	// Owner of a names or owners key, unescaped.
 	Owner string
 	// Rest is what follows Name: <uid>.<generation> of a spec, <generation> of a
 	// history or secrets key, the cluster that asks of a token_ask or granted key, the
-	// number of a job's attempt.
+	// number of a job's attempt, the name of a part.
 	Rest string
 }
 
@@ -247,6 +248,8 @@ func ParseKey(key string) Ref {
 		return parseGeneration(KindHistory, tail)
 	case "secrets":
 		return parseGeneration(KindSecrets, tail)
+	case "parts":
+		return parseGeneration(KindPart, tail)
 	case "c":
 		return parseClusterTree(tail)
 	}

@@ -31,6 +31,8 @@ func New(kind Kind) any {
 		return new(Desired)
 	case KindSpec:
 		return new(Spec)
+	case KindPart:
+		return new(Part)
 	case KindOwner:
 		return new(Owner)
 	case KindTokens:

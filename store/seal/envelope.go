@@ -106,6 +106,11 @@ func sealTo(h Header, payload []byte, to []age.Recipient) (string, error) {
 // purpose, cluster and uid must be equal, and the generation not older. The
 // Expires of want is not looked at; the envelope's own is, against now.
 func (i *Identity) Open(sealed string, want Header, now time.Time) ([]byte, error) {
+	return open(sealed, want, now, opener{i}, i.Recipient())
+}
+
+// open decrypts an envelope as who, whose name is told in errors.
+func open(sealed string, want Header, now time.Time, who age.Identity, name string) ([]byte, error) {
 	if len(sealed) > maxSealed {
 		return nil, fmt.Errorf("open %s: %w: it has %d bytes, at most %d are possible", want.Purpose, ErrUndecryptable, len(sealed), maxSealed)
 	}
@@ -114,9 +119,9 @@ func (i *Identity) Open(sealed string, want Header, now time.Time) ([]byte, erro
 		return nil, fmt.Errorf("open %s: %w: it is not base64", want.Purpose, ErrUndecryptable)
 	}
 	// age's own errors quote what they read, which may be a secret that was not sealed.
-	r, size, err := age.DecryptReaderAt(bytes.NewReader(raw), int64(len(raw)), opener{i})
+	r, size, err := age.DecryptReaderAt(bytes.NewReader(raw), int64(len(raw)), who)
 	if _, ok := errors.AsType[*age.NoIdentityMatchError](err); ok {
-		return nil, fmt.Errorf("open %s: %w: it is not sealed to %s", want.Purpose, ErrUndecryptable, i.Recipient())
+		return nil, fmt.Errorf("open %s: %w: it is not sealed to %s", want.Purpose, ErrUndecryptable, name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w: it is no age envelope, or damaged", want.Purpose, ErrUndecryptable)

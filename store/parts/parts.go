@@ -1,0 +1,141 @@
+package parts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+)
+
+// Purposes of the envelopes that belong to parts.
+const (
+	// PurposePart is that of a part itself; its uid is the part's name.
+	PurposePart = "part"
+	// PurposeSpec and PurposeDefinition are those of a spec's and of a generation's SealedChanges.
+	PurposeSpec       = "spec changes"
+	PurposeDefinition = "submitted changes"
+)
+
+const (
+	// maxParts bounds how many parts a record may name, and maxBytes what they are together.
+	maxParts = 16
+	maxBytes = 8 << 20
+	// maxService is the longest text in one part, and pieceBytes how it is cut beyond: a piece
+	// is a string in JSON, which takes two bytes for some.
+	maxService = 1 << 20
+	pieceBytes = maxService / 2
+)
+
+// ErrUnusable says that parts are not what a control plane writes.
+var ErrUnusable = errors.New("the parts of the definition are not usable")
+
+// Get reads one key; an absent one is store.ErrNotFound.
+type Get func(ctx context.Context, key string) (store.KV, error)
+
+// Set is what the parts that a record names are.
+type Set struct {
+	// Texts are a service without secrets, and merge patches on it. First are the names of the
+	// parts that are the service.
+	Texts [][]byte
+	First []string
+	// Secret names the part with the secrets; empty when there is none.
+	Secret string
+	sealed string
+}
+
+// Read reads the parts that a record of a federation names.
+func Read(ctx context.Context, get Get, federation string, names []string) (*Set, error) {
+	if len(names) > maxParts {
+		return nil, fmt.Errorf("%w: there are %d, at most %d are possible", ErrUnusable, len(names), maxParts)
+	}
+	out := &Set{}
+	bytes, piece, open := 0, []byte(nil), []string(nil)
+	for _, name := range names {
+		if !record.IsPartName(name) {
+			return nil, fmt.Errorf("%w: %q is no name of a part", ErrUnusable, name)
+		}
+		kv, err := get(ctx, record.PartKey(federation, name))
+		if err != nil {
+			return nil, fmt.Errorf("part: %w", err)
+		}
+		if bytes += len(kv.Value); bytes > maxBytes {
+			return nil, fmt.Errorf("%w: they have more than %d bytes", ErrUnusable, maxBytes)
+		}
+		part, err := store.Decode[record.Part](kv)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case part.Sealed != "":
+			out.Secret, out.sealed = name, part.Sealed
+			continue
+		case part.Piece != "":
+			piece, open = append(piece, part.Piece...), append(open, name)
+			if part.More {
+				continue
+			}
+		default:
+			piece, open = part.Service, []string{name}
+		}
+		if len(out.Texts) == 0 {
+			out.First = open
+		}
+		out.Texts = append(out.Texts, piece)
+		piece, open = nil, nil
+	}
+	if len(out.Texts) == 0 || len(open) > 0 {
+		return nil, fmt.Errorf("%w: they are no whole text", ErrUnusable)
+	}
+	return out, nil
+}
+
+// Open is the merge patch with the secrets that the records share, by the key of their part.
+func (s *Set) Open(key string, now time.Time) ([]byte, error) {
+	if s.Secret == "" {
+		return []byte("{}"), nil
+	}
+	k, err := seal.ParseKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return k.Open(s.sealed, seal.Header{Purpose: PurposePart, UID: s.Secret}, now)
+}
+
+// Part is a part that is to be written.
+type Part struct {
+	Name string
+	Rec  record.Part
+}
+
+// Text makes the parts of a text, which is JSON.
+func Text(owner string, text []byte) []Part {
+	part := func(p record.Part) Part {
+		p.V, p.Owner = record.Version, owner
+		return Part{Name: record.NewPartName(), Rec: p}
+	}
+	if len(text) <= maxService {
+		return []Part{part(record.Part{Service: text})}
+	}
+	var out []Part
+	for len(text) > 0 {
+		n := min(pieceBytes, len(text))
+		for n < len(text) && !utf8.RuneStart(text[n]) {
+			n--
+		}
+		out = append(out, part(record.Part{Piece: string(text[:n]), More: n < len(text)}))
+		text = text[n:]
+	}
+	return out
+}
+
+// Secrets makes the part of a merge patch with secrets, and the key that opens it.
+func Secrets(owner string, patch []byte) (Part, seal.Key, error) {
+	name, key := record.NewPartName(), seal.NewKey()
+	sealed, err := key.Seal(seal.Header{Purpose: PurposePart, UID: name}, patch)
+	return Part{Name: name, Rec: record.Part{V: record.Version, Owner: owner, Sealed: sealed}}, key, err
+}
