@@ -45,6 +45,7 @@ func (b *attacker) key() string {
 	cluster := pick(b.rnd, clusterB, clusterA, clusterB+"0", clusterB[:len(clusterB)-1], clusterB+"-", clusterB+"/..", "", "*")
 	return pick(b.rnd,
 		record.MetaKey, record.FenceKey, record.FederationKey("0199c3a2"), record.ClusterKey(cluster), "/", "", "\x00", "\xff",
+		record.PartsPrefix, record.PartsOfPrefix("0199c3a2"), record.PartKey("0199c3a2", strings.Repeat("0", 64)),
 		record.Root, record.ClusterTreePrefix, record.ClusterPrefix(cluster), record.ClusterTreePrefix+cluster,
 		record.DesiredPrefix(cluster), record.DesiredServiceKey(cluster, "svc"), record.DesiredClusterKey(cluster), record.SpecKey(cluster, "svc/uid.1"),
 		record.ObservedPrefix(cluster), record.ObservedServiceKey(cluster, fmt.Sprint("svc", b.rnd.IntN(5))), record.ObservedClusterKey(cluster),
@@ -293,6 +294,7 @@ func TestBreakIn(t *testing.T) {
 		}
 		for _, key := range []string{
 			record.MetaKey, record.FenceKey, record.FederationKey("0199c3a2"), record.ClusterKey(clusterA), record.ClusterKey(clusterB), "/registry/secrets/x",
+			record.PartKey("0199c3a2", strings.Repeat("1", 64)), record.PartKey("0199c3a2", "a"),
 			record.DesiredServiceKey(clusterA, "svc"), record.DesiredServiceKey(clusterB+"0", "svc"), record.ObservedServiceKey(clusterA, "svc0"),
 			record.DesiredServiceKey(clusterB, "svc"), record.DesiredClusterKey(clusterB), record.SpecKey(clusterB, "svc/uid.1"), record.ClusterTreePrefix + clusterB,
 		} {

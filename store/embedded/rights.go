@@ -10,6 +10,9 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/auth"
+	"go.etcd.io/etcd/server/v3/storage/mvcc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/oscarfed/oscarfed/store/guard"
 )
@@ -102,4 +105,16 @@ func (s *Server) LeaseKeys(ctx context.Context, _ string, id int64) ([]string, e
 		keys[i] = string(key)
 	}
 	return keys, nil
+}
+
+// Part implements guard.Etcd.
+func (s *Server) Part(ctx context.Context, key string) (*pb.RangeResponse, error) {
+	if err := s.server.LinearizableReadNotify(ctx); err != nil {
+		return nil, status.Errorf(codes.Unavailable, "etcd cannot be read now: %v", err)
+	}
+	got, err := s.server.KV().Range(ctx, []byte(key), nil, mvcc.RangeOptions{})
+	if err != nil {
+		return nil, status.Errorf(codes.Unavailable, "etcd cannot be read now: %v", err)
+	}
+	return &pb.RangeResponse{Header: &pb.ResponseHeader{Revision: got.Rev}, Kvs: got.KVs, Count: int64(len(got.KVs))}, nil
 }

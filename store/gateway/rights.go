@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
@@ -42,7 +43,7 @@ func (g *Gateway) look(ctx context.Context) {
 
 func (g *Gateway) lookOnce(ctx context.Context) {
 	users := g.gate.Users()
-	g.pool.drop(func(user string) bool { return users[user] > 0 || user == unknownUser })
+	g.pool.drop(func(user string) bool { return users[user] > 0 || user == unknownUser || user == access.ControlPlane })
 	if !g.check(ctx, users) {
 		return // connections go on: their requests are answered that etcd is away
 	}
@@ -144,4 +145,16 @@ func (g *Gateway) LeaseKeys(ctx context.Context, user string, id int64) ([]strin
 		keys[i] = string(key)
 	}
 	return keys, nil
+}
+
+// Part implements guard.Etcd: the control plane's user may read it.
+func (g *Gateway) Part(ctx context.Context, key string) (*pb.RangeResponse, error) {
+	client, err := g.pool.as(access.ControlPlane)
+	if err != nil {
+		return nil, unavailable()
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	resp, err := pb.NewKVClient(client.ActiveConnection()).Range(ctx, &pb.RangeRequest{Key: []byte(key)})
+	return resp, told(err)
 }

@@ -23,6 +23,8 @@ type Etcd interface {
 	Known(ctx context.Context, user string) bool
 	// LeaseKeys are the keys that end with a lease.
 	LeaseKeys(ctx context.Context, user string, id int64) ([]string, error)
+	// Part reads one part of a definition, which no user has a right in etcd to.
+	Part(ctx context.Context, key string) (*pb.RangeResponse, error)
 }
 
 // Config of a guard.

@@ -5,6 +5,8 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/oscarfed/oscarfed/store/record"
 )
 
 // weighed passes a request on whose answer has so many bytes at most.
@@ -35,6 +37,9 @@ func single(r *pb.RangeRequest) bool { return len(r.RangeEnd) == 0 || r.CountOnl
 func (c *call) read(ctx context.Context, r *pb.RangeRequest) (any, error) {
 	if err := c.checkRange(r); err != nil {
 		return nil, err
+	}
+	if isPart(r) && c.cfg.Etcd.Known(ctx, c.user.name) {
+		return c.part(ctx, r)
 	}
 	if single(r) {
 		return c.weighed(ctx, r, 2*maxValue)
@@ -86,6 +91,23 @@ func (c *call) read(ctx context.Context, r *pb.RangeRequest) (any, error) {
 		}
 		part.Key = append(resp.Kvs[len(resp.Kvs)-1].Key, 0)
 	}
+}
+
+// isPart says whether a request is the plain reading of one part of a definition at present.
+// Every other one that touches parts is etcd's to refuse.
+func isPart(r *pb.RangeRequest) bool {
+	ref := record.ParseKey(string(r.Key))
+	return ref.Kind == record.KindPart && record.IsPartName(ref.Rest) && proto.Equal(r, &pb.RangeRequest{Key: r.Key})
+}
+
+// part answers with a part, for which the user's right is that it knows its name.
+func (c *call) part(ctx context.Context, r *pb.RangeRequest) (any, error) {
+	release, err := c.build(ctx, 2*maxValue)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return c.cfg.Etcd.Part(ctx, string(r.Key))
 }
 
 // put passes on a write of one key.
