@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+
 	"github.com/oscarfed/oscarfed/controlplane/plan"
 	"github.com/oscarfed/oscarfed/test/await"
 
@@ -245,16 +247,16 @@ func TestAPlanOfTheLargestFederationByAnotherInstance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(plan.Replicas) != 120 || len(plan.EdgesAdded) != 120*119 {
-			t.Errorf("%d replicas, %d edges", len(plan.Replicas), len(plan.EdgesAdded))
+		if len(plan.Replicas) != 120 || len(plan.Topology.EdgesAdded) != 120*119 {
+			t.Errorf("%d replicas, %d edges", len(plan.Replicas), len(plan.Topology.EdgesAdded))
 		}
 		if err := w.apply(plan, large); err != nil {
 			t.Fatal(err)
 		}
 		w.wroteWhat(plan)
 		change := w.mustPlan(strings.Replace(large, `"mesh"`, `"star"`, 1))
-		if len(change.EdgesRemoved) != 119*119 || len(named(change, federations.ActionUpdate)) != 120 {
-			t.Errorf("%d edges go, %d replicas change", len(change.EdgesRemoved), len(named(change, federations.ActionUpdate)))
+		if len(change.Topology.EdgesRemoved) != 119*119 || len(named(change, v1.PlanUpdate)) != 120 {
+			t.Errorf("%d edges go, %d replicas change", len(change.Topology.EdgesRemoved), len(named(change, v1.PlanUpdate)))
 		}
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
@@ -64,7 +66,7 @@ func (w *world) origins() map[string]*record.OriginStorage {
 	return out
 }
 
-func reasonsOf(plan *plan.Plan, cluster string) string {
+func reasonsOf(plan *v1.Plan, cluster string) string {
 	for _, r := range plan.Replicas {
 		if r.ClusterID == cluster {
 			return strings.Join(r.Reasons, "; ")
@@ -109,7 +111,7 @@ func TestWorkersAreToldOfTheOriginsStorage(t *testing.T) {
 				c.body = strings.Replace(c.body, `{`, `{"storage_providers":{"webdav":{"x":{"hostname":"h.example.org","login":"l","password":"p"}}},`, 1)
 			}
 			c.report()
-			var planned *plan.Plan
+			var planned *v1.Plan
 			var err error
 			w.eventually(func() bool { // the report has reached the state
 				planned, err = w.Plans.Make(t.Context(), c.caller, plan.Request{Service: send(t, c.body).Service})
@@ -138,7 +140,7 @@ func TestWorkersAreToldOfTheOriginsStorage(t *testing.T) {
 func TestAnotherStorageIsNotWhatWasPlanned(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
-		planned := func() *plan.Plan {
+		planned := func() *v1.Plan {
 			p, err := w.Plans.Make(t.Context(), ann, plan.Request{Service: send(t, usersBody).Service})
 			if err != nil {
 				t.Fatal(err)
@@ -146,7 +148,7 @@ func TestAnotherStorageIsNotWhatWasPlanned(t *testing.T) {
 			return p
 		}
 		w.clusters["a"].minio("https://minio.a.example.org:9000", nil)
-		var first *plan.Plan
+		var first *v1.Plan
 		w.eventually(func() bool { first = planned(); return strings.Contains(reasonsOf(first, "b"), "minio.a.") })
 		w.clusters["a"].minio("https://other.a.example.org:9000", nil)
 		w.eventually(func() bool { return strings.Contains(reasonsOf(planned(), "b"), "other.a.") })

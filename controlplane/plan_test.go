@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
@@ -21,7 +23,7 @@ import (
 )
 
 // plan asks what a definition would do, and that asking writes nothing.
-func (w *world) plan(body string) (*plan.Plan, error) {
+func (w *world) plan(body string) (*v1.Plan, error) {
 	w.t.Helper()
 	before := w.revision()
 	plan, err := w.Plans.Make(w.t.Context(), admin, plan.Request{Service: send(w.t, body).Service})
@@ -31,7 +33,7 @@ func (w *world) plan(body string) (*plan.Plan, error) {
 	return plan, err
 }
 
-func (w *world) mustPlan(body string) *plan.Plan {
+func (w *world) mustPlan(body string) *v1.Plan {
 	w.t.Helper()
 	plan, err := w.plan(body)
 	if err != nil {
@@ -41,9 +43,9 @@ func (w *world) mustPlan(body string) *plan.Plan {
 }
 
 // apply submits a definition bound to a plan, as the plan's action says.
-func (w *world) apply(plan *plan.Plan, body string) error {
+func (w *world) apply(plan *v1.Plan, body string) error {
 	w.t.Helper()
-	if plan.Action == federations.ActionCreate {
+	if plan.Action == v1.PlanCreate {
 		_, err := w.create(func(r *federations.CreateRequest) { *r = send(w.t, body); r.Plan = plan.Digest })
 		return err
 	}
@@ -87,7 +89,7 @@ func (w *world) specs(created ...string) map[string]string {
 	return out
 }
 
-func named(plan *plan.Plan, action federations.Action) (names []string) {
+func named(plan *v1.Plan, action string) (names []string) {
 	for _, r := range plan.Replicas {
 		if r.Action == action {
 			names = append(names, r.ClusterID+"/"+r.ServiceName)
@@ -96,9 +98,9 @@ func named(plan *plan.Plan, action federations.Action) (names []string) {
 	return names
 }
 
-func (w *world) wroteWhat(plan *plan.Plan) {
+func (w *world) wroteWhat(plan *v1.Plan) {
 	w.t.Helper()
-	got := w.specs(named(plan, federations.ActionCreate)...)
+	got := w.specs(named(plan, v1.PlanCreate)...)
 	for _, r := range plan.Replicas {
 		name := r.ClusterID + "/" + r.ServiceName
 		if got[name] != r.Spec {
@@ -111,10 +113,10 @@ func TestAPlanOfACreationIsWhatIsWritten(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		plan := w.mustPlan(body)
-		if plan.Action != federations.ActionCreate || plan.Revision != 0 || plan.UID != "" || plan.NextGeneration != 1 || len(plan.EdgesAdded) != 6 || len(plan.EdgesRemoved) != 0 {
+		if plan.Action != v1.PlanCreate || plan.Revision != 0 || plan.UID != "" || plan.NextGeneration != 1 || len(plan.Topology.EdgesAdded) != 6 || len(plan.Topology.EdgesRemoved) != 0 {
 			t.Errorf("%+v", plan)
 		}
-		if got := named(plan, federations.ActionCreate); !slices.Equal(got, []string{"a/grayifyr0", "b/grayifyr1", "c/grayifyr2"}) {
+		if got := named(plan, v1.PlanCreate); !slices.Equal(got, []string{"a/grayifyr0", "b/grayifyr1", "c/grayifyr2"}) {
 			t.Errorf("created: %v", got)
 		}
 		for _, r := range plan.Replicas {
@@ -131,7 +133,7 @@ func TestAPlanOfACreationIsWhatIsWritten(t *testing.T) {
 		w.wroteWhat(plan)
 
 		none := w.mustPlan(body)
-		if none.Action != federations.ActionNone || len(named(none, federations.ActionNone)) != 3 || len(none.Fields) != 0 || none.NextGeneration != 1 {
+		if none.Action != v1.PlanNone || len(named(none, v1.PlanNone)) != 3 || len(none.Fields) != 0 || none.NextGeneration != 1 {
 			t.Errorf("%+v", none)
 		}
 		before := w.revision()
@@ -152,11 +154,11 @@ func TestAPlanOfAChangeSaysWhatAndWhy(t *testing.T) {
 		second := strings.NewReplacer(`"0.5Gi"`, `"1Gi"`, `"hunter-1"`, `""`, `"hunter-2"`, `"hunter-3"`,
 			`"cluster_id":"c","service_name":"grayifyr2"`, `"cluster_id":"d","service_name":"grayifyr3"`).Replace(first)
 		planned := w.mustPlan(second)
-		if planned.Action != federations.ActionChange || planned.Generation != 1 || planned.NextGeneration != 2 || len(planned.EdgesAdded) != 4 || len(planned.EdgesRemoved) != 4 {
+		if planned.Action != v1.PlanChange || planned.Generation != 1 || planned.NextGeneration != 2 || len(planned.Topology.EdgesAdded) != 4 || len(planned.Topology.EdgesRemoved) != 4 {
 			t.Errorf("%+v", planned)
 		}
-		for action, want := range map[federations.Action]string{
-			federations.ActionCreate: "[d/grayifyr3]", federations.ActionRemove: "[c/grayifyr2]", federations.ActionUpdate: "[a/grayifyr0 b/grayifyr1]",
+		for action, want := range map[string]string{
+			v1.PlanCreate: "[d/grayifyr3]", v1.PlanRemove: "[c/grayifyr2]", v1.PlanUpdate: "[a/grayifyr0 b/grayifyr1]",
 		} {
 			if got := fmt.Sprint(named(planned, action)); got != want {
 				t.Errorf("%s: %s, want %s", action, got, want)
@@ -180,7 +182,7 @@ func TestAPlanOfAChangeSaysWhatAndWhy(t *testing.T) {
 			t.Fatal(err)
 		}
 		kept := *planned
-		kept.Replicas = slices.DeleteFunc(slices.Clone(planned.Replicas), func(r plan.Replica) bool { return r.Action == federations.ActionRemove })
+		kept.Replicas = slices.DeleteFunc(slices.Clone(planned.Replicas), func(r v1.PlanReplica) bool { return r.Action == v1.PlanRemove })
 		w.wroteWhat(&kept)
 	})
 }

@@ -42,7 +42,7 @@ type fake struct {
 	starting    bool
 	changed     *federations.ChangeResult
 	history     []federations.Generation
-	plan        *plan.Plan
+	plan        *v1.Plan
 	joinToken   *v1.JoinToken
 	enrolment   *v1.Enrolment
 	differences *v1.Differences
@@ -281,7 +281,7 @@ func (f *fake) Rollback(ctx context.Context, c identity.Caller, service, _ strin
 	return f.changed, f.err
 }
 
-func (f *fake) Make(ctx context.Context, c identity.Caller, req plan.Request) (*plan.Plan, error) {
+func (f *fake) Make(ctx context.Context, c identity.Caller, req plan.Request) (*v1.Plan, error) {
 	f.called(ctx, "PlanService", c, req)
 	return f.plan, f.err
 }

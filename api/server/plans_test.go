@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -15,16 +17,16 @@ import (
 var planDigest = strings.Repeat("0123456789abcdef", 4)
 
 func TestPlanOnTheWire(t *testing.T) {
-	f := &fake{plan: &plan.Plan{
-		Action: federations.ActionChange, Service: "svc", Cluster: "a", GroupID: "g", Owner: "o", UID: "u", Generation: 1, Revision: 41,
-		NextGeneration: 2, Fence: 9, Digest: planDigest, Deployment: "transactional", TopologyBefore: "mesh", Topology: "star",
-		Fields:       []plan.Field{{Path: "memory", Before: json.RawMessage(`"1Gi"`)}},
-		Secrets:      []oscar.SecretDifference{{Path: "environment.secrets.K", Change: oscar.SecretChanged}},
-		EdgesRemoved: [][2]string{{"b/svc", "a/svc"}},
-		Replicas: []plan.Replica{{
-			ClusterID: "a", ServiceName: "svc", Action: federations.ActionUpdate, Delay: 90e9, Reasons: []string{"memory differs"}, Spec: "sha256:00",
+	f := &fake{plan: &v1.Plan{
+		Action: v1.PlanChange, Coordinator: v1.Address{ClusterID: "a", ServiceName: "svc"}, GroupID: "g", Owner: "o", UID: "u", Generation: 1, Revision: 41,
+		NextGeneration: 2, ClustersRevision: 9, Digest: planDigest, Deployment: "transactional",
+		Fields:   []v1.PlanField{{Path: "memory", Before: json.RawMessage(`"1Gi"`)}},
+		Secrets:  []v1.PlanSecret{{Path: "environment.secrets.K", Change: oscar.SecretChanged}},
+		Topology: v1.PlanTopology{Before: "mesh", After: "star", EdgesAdded: [][2]string{}, EdgesRemoved: [][2]string{{"b/svc", "a/svc"}}},
+		Replicas: []v1.PlanReplica{{
+			ClusterID: "a", ServiceName: "svc", Action: v1.PlanUpdate, DelayS: 90, Reasons: []string{"memory differs"}, Spec: "sha256:00",
 		}},
-		Warnings: []plan.Warning{{ClusterID: "a", Reason: "Paused", Message: "m"}},
+		Warnings: []v1.PlanWarning{{ClusterID: "a", Reason: "Paused", Message: "m"}},
 	}}
 	c := newClient(t, f)
 	want(t, c.do("POST", "/system/plans?deployment=best-effort&cluster_id=a", service), 200, "application/json; charset=utf-8",

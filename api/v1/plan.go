@@ -2,6 +2,16 @@ package v1
 
 import "encoding/json"
 
+// What a definition would do. A service is created, changed or left as it is; a replica is
+// created, updated, removed or left as it is.
+const (
+	PlanNone   = "none"
+	PlanCreate = "create"
+	PlanChange = "change"
+	PlanUpdate = "update"
+	PlanRemove = "remove"
+)
+
 // Plan says what a definition would do if it was submitted now: the answer of
 // POST /system/plans. Nothing of it is written.
 type Plan struct {

@@ -10,25 +10,14 @@ import (
 	"maps"
 	"strconv"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/topology"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store/record"
-)
-
-// Action says what a definition would do to a service, or to one replica of it.
-type Action string
-
-// The actions. A service is created, changed or left as it is, a replica created,
-// updated, removed or left as it is.
-const (
-	ActionNone   Action = "none"
-	ActionCreate Action = "create"
-	ActionChange Action = "change"
-	ActionUpdate Action = "update"
-	ActionRemove Action = "remove"
 )
 
 // Taken says what has the name or a location of a federation that is to be created, as far as
@@ -64,10 +53,10 @@ const newLife = "new"
 // make one, and a secret cannot be guessed from it.
 type digest struct{ mac hash.Hash }
 
-func (c *Controller) newDigest(caller identity.Caller, action Action, uid string, rev int64, s *oscar.Service) digest {
+func (c *Controller) newDigest(caller identity.Caller, action string, uid string, rev int64, s *oscar.Service) digest {
 	d := digest{hmac.New(sha256.New, c.planKey)}
 	public, patch := oscar.SplitSecrets(s)
-	d.add(caller.Subject, string(action), uid, strconv.FormatInt(rev, 10))
+	d.add(caller.Subject, action, uid, strconv.FormatInt(rev, 10))
 	d.service(public)
 	d.add(string(patch))
 	return d
@@ -97,7 +86,7 @@ func (d digest) sum() string { return hex.EncodeToString(d.mac.Sum(nil)) }
 
 // DigestOfCreate names what the creation of a draft writes.
 func (c *Controller) DigestOfCreate(caller identity.Caller, d *Draft) string {
-	sum := c.newDigest(caller, ActionCreate, "", 0, d.Service)
+	sum := c.newDigest(caller, v1.PlanCreate, "", 0, d.Service)
 	sum.add(d.token.Token)
 	for _, r := range d.Rendered {
 		c.digestReplica(sum, r, true)
@@ -108,9 +97,9 @@ func (c *Controller) DigestOfCreate(caller identity.Caller, d *Draft) string {
 // DigestOfChange names what a change writes; one that changes nothing has a digest
 // of its own.
 func (c *Controller) DigestOfChange(caller identity.Caller, d *ChangeDraft) string {
-	action := ActionChange
+	action := v1.PlanChange
 	if !d.Differs {
-		action = ActionNone
+		action = v1.PlanNone
 	}
 	sum := c.newDigest(caller, action, d.Sit.Fed.UID, d.Rev, d.Service)
 	for _, r := range d.Rendered {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/topology"
 	"github.com/oscarfed/oscarfed/controlplane/view"
@@ -15,12 +16,12 @@ import (
 
 // describeCreate shows what the creation of a draft writes. Like describeChange it is pure: it
 // reads the parts of the draft and decides nothing.
-func describeCreate(d *federations.Draft, around surroundings) *Plan {
+func describeCreate(d *federations.Draft, around surroundings) *v1.Plan {
 	public, patch := oscar.SplitSecrets(d.Service)
-	plan := describe(&d.Fed, federations.ActionCreate, d.Fence)
+	plan := describe(&d.Fed, v1.PlanCreate, d.Fence)
 	plan.NextGeneration = d.Fed.Generation
 	plan.Fields, plan.Secrets = compared(nil, public, nil, patch)
-	plan.EdgesAdded = view.GraphOf(&d.Fed).Edges()
+	plan.Topology.EdgesAdded = view.GraphOf(&d.Fed).Edges()
 	for _, r := range d.Rendered {
 		out := around.created(r)
 		role := "member of a new federation"
@@ -36,20 +37,20 @@ func describeCreate(d *federations.Draft, around surroundings) *Plan {
 
 // describeChange shows what a change writes. sent has the service that each replica's OSCAR is
 // sent at present, by uid.
-func describeChange(d *federations.ChangeDraft, sent map[string]federations.Rendered, around surroundings) *Plan {
+func describeChange(d *federations.ChangeDraft, sent map[string]federations.Rendered, around surroundings) *v1.Plan {
 	before := &d.Sit.Fed
-	action := federations.ActionChange
+	action := v1.PlanChange
 	if !d.Differs {
-		action = federations.ActionNone
+		action = v1.PlanNone
 	}
 	plan := describe(&d.Next, action, d.Fence)
 	plan.UID, plan.Revision, plan.Generation, plan.NextGeneration = before.UID, d.Rev, before.Generation, d.Next.Generation
-	plan.TopologyBefore = before.Topology
+	plan.Topology.Before = before.Topology
 	oldPublic, oldPatch := oscar.SplitSecrets(d.Old)
 	public, patch := oscar.SplitSecrets(d.Service)
 	plan.Fields, plan.Secrets = compared(oldPublic, public, oldPatch, patch)
 	was, is := view.GraphOf(before), view.GraphOf(&d.Next)
-	plan.EdgesAdded, plan.EdgesRemoved = edgesWithout(is, was), edgesWithout(was, is)
+	plan.Topology.EdgesAdded, plan.Topology.EdgesRemoved = edgesWithout(is, was), edgesWithout(was, is)
 	states := map[string]view.ReplicaState{}
 	for _, r := range d.Sit.Replicas {
 		states[r.At.UID] = r
@@ -67,9 +68,9 @@ func describeChange(d *federations.ChangeDraft, sent map[string]federations.Rend
 	for _, r := range d.Sit.Replicas {
 		switch {
 		case !d.Differs:
-			plan.Replicas = append(plan.Replicas, around.line(r.At, federations.ActionNone, "its definition is the same"))
+			plan.Replicas = append(plan.Replicas, around.line(r.At, v1.PlanNone, "its definition is the same"))
 		case view.MemberOf(d.Next.Members, r.At.UID) < 0:
-			plan.Replicas = append(plan.Replicas, around.line(r.At, federations.ActionRemove,
+			plan.Replicas = append(plan.Replicas, around.line(r.At, v1.PlanRemove,
 				"no member any more: its storage is detached, then it is deleted; buckets and objects stay, and running jobs end first"))
 		}
 		plan.Warnings = append(plan.Warnings, around.ofReplica(r, before)...)
@@ -79,25 +80,27 @@ func describeChange(d *federations.ChangeDraft, sent map[string]federations.Rend
 }
 
 // describe begins the plan of a federation's next record.
-func describe(f *record.Federation, action federations.Action, fence int64) *Plan {
-	plan := &Plan{
-		Action: action, GroupID: f.GroupID, Owner: f.Owner, Fence: fence, Deployment: f.Deployment, Topology: f.Topology,
+func describe(f *record.Federation, action string, fence int64) *v1.Plan {
+	plan := &v1.Plan{
+		Action: action, GroupID: f.GroupID, Owner: f.Owner, ClustersRevision: fence, Deployment: f.Deployment,
+		Topology: v1.PlanTopology{After: f.Topology, EdgesAdded: [][2]string{}, EdgesRemoved: [][2]string{}},
+		Replicas: []v1.PlanReplica{}, Warnings: []v1.PlanWarning{},
 	}
 	if at := f.Coordinator(); at != nil {
-		plan.Cluster, plan.Service = at.ClusterID, at.ServiceName
+		plan.Coordinator = v1.Address{ClusterID: at.ClusterID, ServiceName: at.ServiceName}
 	}
 	return plan
 }
 
-func (s surroundings) line(m record.Member, action federations.Action, reasons ...string) Replica {
-	return Replica{
-		ClusterID: m.ClusterID, ServiceName: m.ServiceName, Action: action, Reasons: reasons, Delay: s.clusters[m.ClusterID].queue,
+func (s surroundings) line(m record.Member, action string, reasons ...string) v1.PlanReplica {
+	return v1.PlanReplica{
+		ClusterID: m.ClusterID, ServiceName: m.ServiceName, Action: action, Reasons: reasons, DelayS: int64(s.clusters[m.ClusterID].queue.Seconds()),
 	}
 }
 
-func (s surroundings) created(r federations.Rendered) Replica {
-	out := s.line(r.At, federations.ActionCreate)
-	out.Votes, out.Left, out.Spec = true, r.Left, r.SpecDigest(true)
+func (s surroundings) created(r federations.Rendered) v1.PlanReplica {
+	out := s.line(r.At, v1.PlanCreate)
+	out.Votes, out.BucketsLeft, out.Spec = true, r.Left, r.SpecDigest(true)
 	if r.Origin != nil {
 		out.Reasons = append(out.Reasons, storageWords(r.Origin))
 	}
@@ -107,9 +110,9 @@ func (s surroundings) created(r federations.Rendered) Replica {
 	return out
 }
 
-func (s surroundings) updated(r, before federations.Rendered, generation int64) Replica {
-	out := s.line(r.At, federations.ActionUpdate)
-	out.Left, out.Spec = r.Left, r.SpecDigest(false)
+func (s surroundings) updated(r, before federations.Rendered, generation int64) v1.PlanReplica {
+	out := s.line(r.At, v1.PlanUpdate)
+	out.BucketsLeft, out.Spec = r.Left, r.SpecDigest(false)
 	out.Fields, out.Secrets = compared(before.Public, r.Public, federations.WithoutToken(before.Patch), r.Secrets())
 	if names := topFields(out.Fields, out.Secrets); len(names) > 0 {
 		verb := " differ"
@@ -142,15 +145,15 @@ func storageWords(o *record.OriginStorage) string {
 }
 
 // ofCreation warns of obstacles to making a new replica.
-func (s surroundings) ofCreation(m record.Member, deployment string) []Warning {
+func (s surroundings) ofCreation(m record.Member, deployment string) []v1.PlanWarning {
 	at := s.clusters[m.ClusterID]
 	without := "without its vote nothing is created"
 	if deployment == oscar.DeploymentBestEffort {
 		without = "the replica is created when it can be"
 	}
-	var out []Warning
+	var out []v1.PlanWarning
 	warn := func(reason record.Reason, message string) {
-		out = append(out, Warning{m.ClusterID, m.ServiceName, reason, message + "; " + without})
+		out = append(out, v1.PlanWarning{m.ClusterID, m.ServiceName, string(reason), message + "; " + without})
 	}
 	switch {
 	case !at.alive:
@@ -166,11 +169,11 @@ func (s surroundings) ofCreation(m record.Member, deployment string) []Warning {
 }
 
 // ofReplica warns of a replica that is not in its desired state already, and of its cluster.
-func (s surroundings) ofReplica(r view.ReplicaState, f *record.Federation) []Warning {
+func (s surroundings) ofReplica(r view.ReplicaState, f *record.Federation) []v1.PlanWarning {
 	m, at := r.At, s.clusters[r.At.ClusterID]
-	var out []Warning
+	var out []v1.PlanWarning
 	warn := func(reason record.Reason, message string) {
-		out = append(out, Warning{m.ClusterID, m.ServiceName, reason, message})
+		out = append(out, v1.PlanWarning{m.ClusterID, m.ServiceName, string(reason), message})
 	}
 	switch {
 	case !at.alive:
@@ -195,13 +198,13 @@ func (s surroundings) ofReplica(r view.ReplicaState, f *record.Federation) []War
 	return out
 }
 
-func ofFederation(s view.Situation) []Warning {
-	var out []Warning
+func ofFederation(s view.Situation) []v1.PlanWarning {
+	var out []v1.PlanWarning
 	if s.Fed.Paused {
-		out = append(out, Warning{Reason: record.ReasonPaused, Message: "the federation is paused: what is written is applied when it is resumed"})
+		out = append(out, v1.PlanWarning{Reason: string(record.ReasonPaused), Message: "the federation is paused: what is written is applied when it is resumed"})
 	}
 	for _, r := range s.Leaving {
-		out = append(out, Warning{ClusterID: r.At.ClusterID, ServiceName: r.At.ServiceName,
+		out = append(out, v1.PlanWarning{ClusterID: r.At.ClusterID, ServiceName: r.At.ServiceName,
 			Message: "its removal waits for the cluster and holds the name there"})
 	}
 	return out

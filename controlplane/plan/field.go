@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 )
 
 const (
@@ -18,28 +19,24 @@ const (
 	maxPlannedFields = 100
 )
 
-// Field is one field that differs. Values are JSON, nil for a field that is
-// not there; a long one stands as {"bytes":n,"lines":n,"sha256":"<hex>"}.
-type Field struct {
-	Path          string
-	Before, After json.RawMessage
-}
-
 // compared returns the differences between two forms of a service: the public fields, and of
 // each secret only whether it differs. before may be nil.
-func compared(before, after *oscar.Service, was, is json.RawMessage) ([]Field, []oscar.SecretDifference) {
+func compared(before, after *oscar.Service, was, is json.RawMessage) ([]v1.PlanField, []v1.PlanSecret) {
 	if before == nil {
 		before = &oscar.Service{}
 	}
 	// Both patches are our own encoding, which is always read.
-	secrets, _ := oscar.SecretDifferences(was, is)
-	var fields []Field
+	differences, _ := oscar.SecretDifferences(was, is)
+	fields, secrets := []v1.PlanField{}, []v1.PlanSecret{}
+	for _, d := range differences {
+		secrets = append(secrets, v1.PlanSecret(d))
+	}
 	for _, d := range oscar.Differences(before, after) {
-		if !ownMark(d.Path) && !slices.ContainsFunc(secrets, func(s oscar.SecretDifference) bool { return s.Path == d.Path }) {
-			fields = append(fields, Field{Path: d.Path, Before: summary(d.Before), After: summary(d.After)})
+		if !ownMark(d.Path) && !slices.ContainsFunc(secrets, func(s v1.PlanSecret) bool { return s.Path == d.Path }) {
+			fields = append(fields, v1.PlanField{Path: d.Path, Before: summary(d.Before), After: summary(d.After)})
 		}
 		if len(fields) == maxPlannedFields {
-			fields = append(fields, Field{Path: "..."})
+			fields = append(fields, v1.PlanField{Path: "..."})
 			break
 		}
 	}
@@ -78,7 +75,7 @@ func summary(v json.RawMessage) json.RawMessage {
 }
 
 // topFields names the top-level fields of differences, each once, for a sentence.
-func topFields(fields []Field, secrets []oscar.SecretDifference) []string {
+func topFields(fields []v1.PlanField, secrets []v1.PlanSecret) []string {
 	var out []string
 	add := func(path string) {
 		if i := strings.IndexAny(path, ".["); i > 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/federations"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
@@ -28,66 +29,11 @@ type Request struct {
 	Deployment string
 }
 
-// Plan is what a definition would write, and why. A request that carries its
-// Digest writes exactly that, or nothing.
-type Plan struct {
-	Action  federations.Action
-	Service string
-	Cluster string
-	GroupID string
-	Owner   string
-	// UID, Generation and Revision are those of the existing federation; none when it is
-	// created.
-	UID        string
-	Generation int64
-	Revision   int64
-	// NextGeneration is the one that would be written.
-	NextGeneration int64
-	// Fence is the revision at which the clusters were read.
-	Fence      int64
-	Digest     string
-	Deployment string
-	// Fields and Secrets are the differences in the definition.
-	Fields  []Field
-	Secrets []oscar.SecretDifference
-	// TopologyBefore is empty when the federation is created.
-	TopologyBefore, Topology string
-	EdgesAdded, EdgesRemoved [][2]string
-	Replicas                 []Replica
-	Warnings                 []Warning
-}
-
-// Replica is what would be written to one cluster.
-type Replica struct {
-	ClusterID, ServiceName string
-	Action                 federations.Action
-	// Votes says that its cluster votes before anything is made.
-	Votes bool
-	// Delay is how long the cluster's write queue is now.
-	Delay time.Duration
-	// Reasons of the action, one sentence each.
-	Reasons []string
-	// Fields and Secrets are the differences in what its OSCAR is sent.
-	Fields  []Field
-	Secrets []oscar.SecretDifference
-	// Left names the buckets of earlier lives that it attaches to.
-	Left []string
-	// Spec is the fingerprint of the service that its OSCAR is sent, without its
-	// secrets; the uid of one that is created is "new" in it.
-	Spec string
-}
-
-// Warning is a problem that does not stop the plan but may affect its outcome.
-type Warning struct {
-	ClusterID, ServiceName string
-	Reason                 record.Reason
-	Message                string
-}
-
 // Make says what a definition would do if it was sent now, by the same steps as a real
 // request: it creates the service, or changes the caller's existing one. It returns the errors
-// that a real request would have before a cluster is asked. It writes nothing.
-func (c *Planner) Make(ctx context.Context, caller identity.Caller, req Request) (*Plan, error) {
+// that a real request would have before a cluster is asked. It writes nothing. A request that
+// carries the digest of the plan writes exactly what was planned, or nothing.
+func (c *Planner) Make(ctx context.Context, caller identity.Caller, req Request) (*v1.Plan, error) {
 	tries := gate.NewRetries()
 	for {
 		if err := c.gate.Fresh(ctx); err != nil {
@@ -105,7 +51,7 @@ func (c *Planner) Make(ctx context.Context, caller identity.Caller, req Request)
 
 // plan decides between creation and change as a real client does: a service that cannot be
 // created because it exists is changed.
-func (c *Planner) plan(ctx context.Context, caller identity.Caller, req Request) (*Plan, error) {
+func (c *Planner) plan(ctx context.Context, caller identity.Caller, req Request) (*v1.Plan, error) {
 	refused := c.creatable(caller, req)
 	if refused == nil {
 		return c.planCreate(caller, req)
@@ -139,7 +85,7 @@ func (c *Planner) creatable(caller identity.Caller, req Request) error {
 	return c.federations.Taken(caller.Subject, g)
 }
 
-func (c *Planner) planCreate(caller identity.Caller, req Request) (*Plan, error) {
+func (c *Planner) planCreate(caller identity.Caller, req Request) (*v1.Plan, error) {
 	s := req.Service.Clone()
 	token := tokens.GivenBy(caller, s.TakeRefreshToken())
 	d, err := c.federations.DraftCreate(caller, s, federations.CreateRequest{RequestID: record.NewUID(), Deployment: req.Deployment}, "", token)
@@ -151,7 +97,7 @@ func (c *Planner) planCreate(caller identity.Caller, req Request) (*Plan, error)
 	return plan, nil
 }
 
-func (c *Planner) planChange(ctx context.Context, caller identity.Caller, p view.MemberRef, s *oscar.Service) (*Plan, error) {
+func (c *Planner) planChange(ctx context.Context, caller identity.Caller, p view.MemberRef, s *oscar.Service) (*v1.Plan, error) {
 	s = s.Clone()
 	id := federations.Change{Caller: caller, Claim: request.Claim{RequestID: record.NewUID()}, Token: tokens.GivenBy(caller, s.TakeRefreshToken())}
 	d, err := c.federations.DraftChange(ctx, id, p, federations.ReplaceBy(s))

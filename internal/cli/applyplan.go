@@ -45,7 +45,7 @@ func (c *applyCmd) applyPlan(ctx context.Context, a *app) error {
 		return exit.Errorf(exit.Conflict, "%s of %s cannot be applied as planned; nothing is written. Plan again", count(refused, "service"), c.Plan)
 	}
 	for i, s := range file.Services {
-		if s.Plan.Action == planNone {
+		if s.Plan.Action == v1.PlanNone {
 			a.sayf("%s: unchanged, generation %d", s.service.Name, s.Plan.Generation)
 			continue
 		}
@@ -84,7 +84,7 @@ func (c *applyCmd) outdated(ctx context.Context, api *client.Client, s plannedSe
 }
 
 func (c *applyCmd) write(ctx context.Context, a *app, api *client.Client, s plannedService) error {
-	if s.Plan.Action == planCreate {
+	if s.Plan.Action == v1.PlanCreate {
 		return c.create(ctx, a, api, s.service, client.CreateOptions{Deployment: s.Deployment, Plan: s.Plan.Digest})
 	}
 	return c.waiting().run(ctx, a, api, changeOf{
@@ -101,7 +101,7 @@ func sincePlanned(planned, now *v1.Plan) []string {
 	var why []string
 	sayf := func(format string, args ...any) { why = append(why, fmt.Sprintf(format, args...)) }
 	switch {
-	case planned.Owner != now.Owner && planned.Action == planCreate:
+	case planned.Owner != now.Owner && planned.Action == v1.PlanCreate:
 		sayf("%s planned it, and %s applies it", planned.Owner, now.Owner)
 	case planned.UID == "" && now.UID != "":
 		sayf("it was to be created, and is there since: generation %d of federation %s", now.Generation, now.GroupID)

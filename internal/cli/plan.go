@@ -13,13 +13,6 @@ import (
 	"github.com/oscarfed/oscarfed/internal/cli/output"
 )
 
-// The actions of a plan.
-const (
-	planCreate = "create"
-	planChange = "change"
-	planNone   = "none"
-)
-
 type planCmd struct {
 	File       string `short:"f" required:"" env:"-" help:"The FDL; - reads it from standard input." placeholder:"FILE"`
 	Cluster    string `help:"Cluster of the coordinator, when the FDL names none." placeholder:"ID"`
@@ -123,5 +116,5 @@ func planSummary(plans []*v1.Plan) string {
 	for _, p := range plans {
 		n[p.Action]++
 	}
-	return fmt.Sprintf("%s to create, %d to change, %d unchanged", count(n[planCreate], "service"), n[planChange], n[planNone])
+	return fmt.Sprintf("%s to create, %d to change, %d unchanged", count(n[v1.PlanCreate], "service"), n[v1.PlanChange], n[v1.PlanNone])
 }

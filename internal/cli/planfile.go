@@ -133,7 +133,7 @@ func parsePlanFile(data []byte) (*planFile, error) {
 			return nil, fmt.Errorf("services[%d].definition: %s: %s", i, violations[0].Path, violations[0].Message)
 		case s.Plan == nil || s.Plan.Digest == "":
 			return nil, fmt.Errorf("services[%d] has no plan", i)
-		case !slices.Contains([]string{planCreate, planChange, planNone}, s.Plan.Action):
+		case !slices.Contains([]string{v1.PlanCreate, v1.PlanChange, v1.PlanNone}, s.Plan.Action):
 			return nil, fmt.Errorf("services[%d].plan.action %q is unknown", i, s.Plan.Action)
 		case s.Plan.Coordinator.ServiceName != service.Name:
 			return nil, fmt.Errorf("services[%d]: the plan is of %s, the definition of %s", i, s.Plan.Coordinator.ServiceName, service.Name)

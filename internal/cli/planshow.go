@@ -38,7 +38,7 @@ func showPlan(w io.Writer, p *v1.Plan) error {
 		fmt.Fprintln(w, strings.Repeat(" ", indent)+output.Printable(fmt.Sprintf(format, args...)))
 	}
 	say(0, "%s: %s", p.Coordinator.ServiceName, planHeadline(p))
-	if p.Action == planChange {
+	if p.Action == v1.PlanChange {
 		for _, line := range fieldLines(p.Fields, p.Secrets) {
 			say(2, "%s", line)
 		}
@@ -71,9 +71,9 @@ func showPlan(w io.Writer, p *v1.Plan) error {
 
 func planHeadline(p *v1.Plan) string {
 	switch p.Action {
-	case planCreate:
+	case v1.PlanCreate:
 		return fmt.Sprintf("create federation %s, %s over %s, %s", p.GroupID, p.Topology.After, count(len(p.Replicas), "cluster"), p.Deployment)
-	case planChange:
+	case v1.PlanChange:
 		return fmt.Sprintf("change generation %d to %d, bound to revision %d", p.Generation, p.NextGeneration, p.Revision)
 	}
 	return fmt.Sprintf("nothing to do, generation %d is the same", p.Generation)
