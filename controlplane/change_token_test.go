@@ -57,18 +57,18 @@ func TestTheRefreshTokenOfAPutIsKeptThoughItsCallerGoes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if status.State != view.TokenStoring {
-				t.Fatalf("the token is %+v", status.RefreshToken)
+			if status.Token.State != view.TokenStoring {
+				t.Fatalf("the token is %+v", status.Token)
 			}
 			shown, err := w.Federations.Get(t.Context(), user, status.UID)
-			if err != nil || shown.RefreshToken == nil || shown.RefreshToken.State != status.State || !shown.RefreshToken.GivenAt.Equal(status.GivenAt) {
+			if err != nil || shown.RefreshToken == nil || shown.RefreshToken.State != status.Token.State || !shown.RefreshToken.GivenAt.Equal(status.Token.GivenAt.Time) {
 				t.Errorf("its owner is shown %+v, %v", shown, err)
 			}
 			shown, err = w.Federations.Get(t.Context(), identity.Caller{Subject: "reader"}, status.UID)
 			if err != nil || shown.RefreshToken != nil {
-				t.Errorf("who may only read it is shown %+v, %v", shown, err)
+				t.Errorf("a reader is shown %+v, %v", shown, err)
 			}
-			return status.GivenAt
+			return status.Token.GivenAt.Time
 		}
 
 		mesh := strings.Replace(body, "0.5Gi", "1Gi", 1)

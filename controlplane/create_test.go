@@ -79,7 +79,7 @@ func TestOneRefusalLeavesNothing(t *testing.T) {
 		}
 		var e *fault.Error
 		errors.As(err, &e)
-		if e.Failed == nil || e.Failed.Phase != record.PhaseAborted || e.Failed.Rollback != record.RollbackNotNeeded ||
+		if e.Failed == nil || e.Failed.Phase != record.PhaseAborted || e.Failed.Rollback != string(record.RollbackNotNeeded) ||
 			e.Failed.Replicas[1].Cause == nil || e.Failed.Replicas[0].Cause != nil {
 			t.Errorf("%+v", e.Failed)
 		}
@@ -111,9 +111,9 @@ func TestAFailedApplyIsRolledBackEverywhere(t *testing.T) {
 		errors.As(err, &e)
 		states := []record.RollbackState{}
 		for _, r := range e.Failed.Replicas {
-			states = append(states, r.Rollback.State)
+			states = append(states, record.RollbackState(r.Rollback.State))
 		}
-		if e.Failed.Phase != record.PhaseRolledBack || e.Failed.Rollback != record.RollbackComplete ||
+		if e.Failed.Phase != record.PhaseRolledBack || e.Failed.Rollback != string(record.RollbackComplete) ||
 			states[0] != record.RollbackDeleted || states[2] != record.RollbackNotCreated {
 			t.Errorf("%+v", e.Failed)
 		}
@@ -151,10 +151,10 @@ func TestAClusterThatIsAwayAfterTheVoteHoldsNothingUp(t *testing.T) {
 		}
 		var e *fault.Error
 		errors.As(err, &e)
-		if b := e.Failed.Replicas[1]; b.Cause == nil || b.Cause.Reason != record.ReasonSessionLost || b.Rollback.State != record.RollbackPending {
+		if b := e.Failed.Replicas[1]; b.Cause == nil || b.Cause.Reason != string(record.ReasonSessionLost) || b.Rollback.State != string(record.RollbackPending) {
 			t.Errorf("%+v", b)
 		}
-		if e.Failed.Rollback != record.RollbackPending {
+		if e.Failed.Rollback != string(record.RollbackPending) {
 			t.Errorf("rollback %s", e.Failed.Rollback)
 		}
 		if left := w.keys(record.DesiredServicesPrefix("b")); len(left) != 1 {

@@ -23,7 +23,7 @@ func TestNothingIsSealedToAKeyThatHasNotJoined(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return c.Reason
+			return record.Reason(c.Reason)
 		}
 		m := newMachine(t, "b", j.token("b", false))
 		age := newIdentity(t)

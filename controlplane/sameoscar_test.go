@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
@@ -91,7 +93,7 @@ func TestOneOSCARUnderTwoIdsStopsTheSecond(t *testing.T) {
 		w.sameAs("c", "b")
 		w.sameAs("b", "")
 		c, err := w.Clusters.Get(t.Context(), admin, "c")
-		if err != nil || c.Reason != record.ReasonSameOscar {
+		if err != nil || c.Reason != string(record.ReasonSameOscar) {
 			t.Errorf("c says %q, %v", c.Reason, err)
 		}
 		_, err = w.create()
@@ -136,7 +138,7 @@ func TestAnOrphanOfAnotherRegistrationIsNotDeleted(t *testing.T) {
 		for what, o := range map[string]record.Orphan{
 			"it carries another cluster's mark":          {ServiceName: "lost", UID: "0199c3a2-5f11-7000-8000-00000000ffff", Generation: 1, ClusterID: "gone"},
 			"its life is that of another cluster's":      {ServiceName: known.ServiceName, UID: known.UID, Generation: 1},
-			"its federation is known, and it is another": {ServiceName: known.ServiceName, UID: known.UID, Generation: 1, ClusterID: known.ClusterID, Federation: view.UID},
+			"its federation is known, and it is another": {ServiceName: known.ServiceName, UID: known.UID, Generation: 2, ClusterID: known.ClusterID, Federation: view.UID},
 		} {
 			w.clusters["c"].does(func(s string, d *record.Desired) *record.Observed {
 				if s == o.ServiceName && d.Tombstone() {
@@ -147,7 +149,8 @@ func TestAnOrphanOfAnotherRegistrationIsNotDeleted(t *testing.T) {
 			w.reportOrphans("c", o)
 			w.eventually(func() bool {
 				c, err := w.Clusters.Get(t.Context(), admin, "c")
-				return err == nil && len(c.Orphans) == 1 && c.Orphans[0] == o
+				return err == nil && len(c.Orphans) == 1 &&
+					c.Orphans[0] == v1.Orphan{ServiceName: o.ServiceName, UID: o.UID, Generation: o.Generation}
 			})
 			for _, keep := range []string{recovery.KeepStore, recovery.KeepCluster} {
 				_, err := w.Recovery.Resolve(t.Context(), admin, recovery.ResolveRequest{ClusterID: "c", ServiceName: o.ServiceName, Keep: keep})

@@ -37,7 +37,7 @@ func (s *Server) listClusters(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := make([]v1.Cluster, len(list))
 	for i := range list {
-		out[i] = clusterOf(&list[i])
+		out[i] = list[i].Cluster
 	}
 	return respond.JSON(w, http.StatusOK, out)
 }
@@ -54,7 +54,7 @@ func (s *Server) getCluster(w http.ResponseWriter, r *http.Request) error {
 // writeCluster answers with a registration and its ETag.
 func writeCluster(w http.ResponseWriter, status int, c *clusters.Cluster) error {
 	w.Header().Set("ETag", etag(c.Revision))
-	return respond.JSON(w, status, clusterOf(c))
+	return respond.JSON(w, status, c.Cluster)
 }
 
 // registerCluster answers POST /system/clusters.
@@ -128,7 +128,7 @@ func (s *Server) removeCluster(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set(pendingHeader, strconv.Itoa(res.Pending))
 	if res.Cluster != nil {
-		return respond.JSON(w, http.StatusAccepted, clusterOf(res.Cluster))
+		return respond.JSON(w, http.StatusAccepted, res.Cluster.Cluster)
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -155,7 +155,7 @@ func (s *Server) setClusterState(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return respond.JSON(w, http.StatusOK, clusterOf(c))
+	return respond.JSON(w, http.StatusOK, c.Cluster)
 }
 
 // readJSON reads a small object from the body, and the body; noun says what it is

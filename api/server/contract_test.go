@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
@@ -38,23 +40,23 @@ func failedCreate() *fault.Error {
 		Code:    fault.CodeReplicaFailed,
 		Message: "oscar-cluster-b/grayifyr1: create answered 500",
 		Failed: &fault.FailedCreate{
-			GroupID: "grayifyr0", Service: "grayifyr0", Phase: record.PhaseRollingBack, Rollback: record.RollbackPending,
-			Replicas: []fault.FailedReplica{
-				{Type: "oscar", ClusterID: "oscar-cluster-a", ServiceName: "grayifyr0", Rollback: record.Rollback{State: record.RollbackDeleted}},
+			GroupID: "grayifyr0", Service: "grayifyr0", Phase: record.PhaseRollingBack,
+			Failed: v1.Failed{Rollback: "pending", Replicas: []v1.FailedReplica{
+				{Type: "oscar", ClusterID: "oscar-cluster-a", ServiceName: "grayifyr0", Rollback: v1.Rollback{State: "deleted"}},
 				{
 					Type: "oscar", ClusterID: "oscar-cluster-b", ServiceName: "grayifyr1",
-					Cause: &record.Failure{
-						Reason: record.ReasonCreateFailed, Operation: "create", Status: 500,
+					Cause: &v1.Cause{
+						Reason: "CreateFailed", Operation: "create", Status: 500,
 						Message: `the StorageProvider "minio.shared" is not defined`,
 					},
-					Rollback: record.Rollback{State: record.RollbackNotCreated, Message: "absence was read back"},
+					Rollback: v1.Rollback{State: "not_created", Message: "absence was read back"},
 				},
 				{
 					Type: "oscar", ClusterID: "oscar-cluster-c", ServiceName: "grayifyr2",
-					Cause:    &record.Failure{Reason: record.ReasonSessionLost, Operation: "create", Message: "no report since 13:04:09Z"},
-					Rollback: record.Rollback{State: record.RollbackPending, Message: "the tombstone waits for the cluster"},
+					Cause:    &v1.Cause{Reason: "SessionLost", Operation: "create", Message: "no report since 13:04:09Z"},
+					Rollback: v1.Rollback{State: "pending", Message: "the tombstone waits for the cluster"},
 				},
-			},
+			}},
 		},
 	}
 }
@@ -81,10 +83,10 @@ func TestContractFailedCreate(t *testing.T) {
 func TestContractRefusedByAVote(t *testing.T) {
 	e := failedCreate()
 	e.Code, e.Message = fault.CodeAlreadyExists, ""
-	e.Failed.Phase, e.Failed.Rollback = record.PhaseAborted, record.RollbackNotNeeded
+	e.Failed.Phase, e.Failed.Rollback = record.PhaseAborted, "not_needed"
 	e.Failed.Replicas = e.Failed.Replicas[1:2]
-	e.Failed.Replicas[0].Cause = &record.Failure{
-		Reason: record.ReasonForeignBucket, Operation: "vote", Message: `the bucket "in" exists and is not ours`,
+	e.Failed.Replicas[0].Cause = &v1.Cause{
+		Reason: "ForeignBucket", Operation: "vote", Message: `the bucket "in" exists and is not ours`,
 	}
 	c := newClient(t, &fake{err: e})
 	p := problemOf(t, c.do("POST", "/system/services", service, "Accept", problemType))
@@ -116,19 +118,19 @@ func TestContractInvalid(t *testing.T) {
 }
 
 func TestContractCluster(t *testing.T) {
-	cluster := clusters.Cluster{
-		ClusterID: "oscar-cluster-b", UID: "0199c3a2-0000-7000-8000-0000000000b0", Endpoint: "https://oscar-b.example.org",
-		SSLVerify: true, Labels: map[string]string{"site": "upv"}, State: record.ClusterActive,
-		RegisteredAt: moment("2026-11-20T12:00:00Z"), Alive: true, OscarVersion: "v4.1.2", QueueS: 60,
-	}
+	cluster := clusters.Cluster{Cluster: v1.Cluster{
+		V: 1, ClusterID: "oscar-cluster-b", UID: "0199c3a2-0000-7000-8000-0000000000b0", Endpoint: "https://oscar-b.example.org",
+		SSLVerify: true, Labels: map[string]string{"site": "upv"}, State: string(record.ClusterActive), AllowedGroups: []string{},
+		RegisteredAt: v1.Time{Time: moment("2026-11-20T12:00:00Z")}, Alive: true, OscarVersion: "v4.1.2", QueueS: 60,
+	}}
 	f := &fake{cluster: &cluster}
 	c := newClient(t, f)
 	want(t, c.do("GET", "/system/clusters/oscar-cluster-b", ""), 200, jsonType, literal(t, "cluster.json"))
 
 	seen := moment("2026-11-20T12:58:11Z")
-	cluster.Alive, cluster.LastSeen, cluster.Reason = false, &seen, record.ReasonOscarUnreachable
-	cluster.Orphans = []record.Orphan{{ServiceName: "lost", UID: "u", Generation: 3, Reason: record.ReasonAheadOfDesired}}
-	cluster.Unlisted = []record.Unlisted{{ServiceName: "half", Reason: record.ReasonCreateFailed, Message: "it is half-created"}}
+	cluster.Alive, cluster.LastSeen, cluster.Reason = false, &v1.Time{Time: seen}, "OscarUnreachable"
+	cluster.Orphans = []v1.Orphan{{ServiceName: "lost", UID: "u", Generation: 3, Reason: "AheadOfDesired"}}
+	cluster.Unlisted = []v1.Unlisted{{ServiceName: "half", Reason: "CreateFailed", Message: "it is half-created"}}
 	want(t, c.do("GET", "/system/clusters/oscar-cluster-b", ""), 200, jsonType, literal(t, "cluster_away.json"))
 }
 
@@ -144,7 +146,7 @@ func TestFederation(t *testing.T) {
 func TestFailedFederationTellsWhy(t *testing.T) {
 	f := example()
 	f.Phase, f.Failed = record.PhaseRolledBack, failedCreate().Failed
-	f.Failed.Rollback = record.RollbackComplete
+	f.Failed.Rollback = "complete"
 	c := newClient(t, &fake{
 		federation: &f,
 		replicas:   func() *view.Replicas { return &view.Replicas{Federation: f} },

@@ -46,7 +46,7 @@ type fake struct {
 	joinToken   *v1.JoinToken
 	enrolment   *v1.Enrolment
 	differences *v1.Differences
-	token       *tokens.RefreshTokenStatus
+	token       *v1.RefreshTokenStatus
 	jobs        fakeJobs
 	// stream is what TakeStream gives.
 	stream func(context.Context, net.Conn) error
@@ -286,24 +286,24 @@ func (f *fake) Make(ctx context.Context, c identity.Caller, req plan.Request) (*
 	return f.plan, f.err
 }
 
-func (f *fake) tokenStatus() (*tokens.RefreshTokenStatus, error) {
+func (f *fake) tokenStatus() (*v1.RefreshTokenStatus, error) {
 	if f.err != nil || f.token == nil {
-		return &tokens.RefreshTokenStatus{RefreshToken: view.RefreshToken{State: view.TokenNone}}, f.err
+		return &v1.RefreshTokenStatus{Token: v1.RefreshToken{State: view.TokenNone}, Members: []v1.MemberToken{}}, f.err
 	}
 	return f.token, nil
 }
 
-func (f *fake) RefreshToken(ctx context.Context, c identity.Caller, service, clusterID string) (*tokens.RefreshTokenStatus, error) {
+func (f *fake) RefreshToken(ctx context.Context, c identity.Caller, service, clusterID string) (*v1.RefreshTokenStatus, error) {
 	f.called(ctx, "RefreshToken", c, target{service, clusterID})
 	return f.tokenStatus()
 }
 
-func (f *fake) GiveRefreshToken(ctx context.Context, c identity.Caller, service string, req tokens.RefreshTokenRequest) (*tokens.RefreshTokenStatus, error) {
+func (f *fake) GiveRefreshToken(ctx context.Context, c identity.Caller, service string, req tokens.RefreshTokenRequest) (*v1.RefreshTokenStatus, error) {
 	f.called(ctx, "GiveRefreshToken", c, req)
 	return f.tokenStatus()
 }
 
-func (f *fake) DropRefreshToken(ctx context.Context, c identity.Caller, service, clusterID, _ string) (*tokens.RefreshTokenStatus, error) {
+func (f *fake) DropRefreshToken(ctx context.Context, c identity.Caller, service, clusterID, _ string) (*v1.RefreshTokenStatus, error) {
 	f.called(ctx, "DropRefreshToken", c, target{service, clusterID})
 	return f.tokenStatus()
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/api/server/respond"
@@ -61,7 +62,7 @@ func (s *Server) rollback(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("ETag", etag(result.Replicas.Revision))
 	replayed(w.Header(), result.Replayed)
-	return respond.JSON(w, http.StatusOK, replicasOf(&result.Replicas))
+	return respond.JSON(w, http.StatusOK, result.Replicas.Wire(time.Now()))
 }
 
 // rotateToken answers POST /system/replicas/{service}/rotate-token: the services of the
@@ -74,7 +75,7 @@ func (s *Server) rotateToken(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("ETag", etag(view.Revision))
-	return respond.JSON(w, http.StatusOK, replicasOf(view))
+	return respond.JSON(w, http.StatusOK, view.Wire(time.Now()))
 }
 
 // pause answers PUT /system/replicas/{service}/paused.
@@ -90,5 +91,5 @@ func (s *Server) pause(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("ETag", etag(view.Revision))
-	return respond.JSON(w, http.StatusOK, replicasOf(view))
+	return respond.JSON(w, http.StatusOK, view.Wire(time.Now()))
 }

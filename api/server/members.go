@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/api/server/respond"
@@ -111,7 +112,7 @@ func (s *Server) changeReplicas(w http.ResponseWriter, r *http.Request, fill fun
 	}
 	w.Header().Set("ETag", etag(result.Replicas.Revision))
 	replayed(w.Header(), result.Replayed)
-	view := replicasOf(&result.Replicas)
+	view := result.Replicas.Wire(time.Now())
 	view.Removed = result.Removed
 	return respond.JSON(w, http.StatusOK, view)
 }

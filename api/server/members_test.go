@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -18,7 +20,7 @@ import (
 func registered(ids ...string) []clusters.Cluster {
 	out := make([]clusters.Cluster, len(ids))
 	for i, id := range ids {
-		out[i] = clusters.Cluster{ClusterID: id, State: "active"}
+		out[i] = clusters.Cluster{Cluster: v1.Cluster{ClusterID: id, State: "active"}}
 	}
 	return out
 }

@@ -93,7 +93,7 @@ func writeMembers(w http.ResponseWriter, view *view.Replicas) error {
 		out.Topology = oscar.TopologyStar
 	}
 	for _, i := range view.Sees {
-		m, ok := at(view.Members, i)
+		m, ok := view.Member(i)
 		if !ok {
 			continue
 		}

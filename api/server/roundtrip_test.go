@@ -41,7 +41,9 @@ func connect(t *testing.T, f *fake, pass string) *apiclient.Client {
 func TestClientAndServer(t *testing.T) {
 	f, s := example(), parse(t, service)
 	shown := view.Replicas{Federation: f, Sees: []int{1}}
-	cluster := clusters.Cluster{ClusterID: "c1", UID: "u", State: "active", RegisteredAt: moment("2026-11-20T12:00:00Z"), Alive: true}
+	cluster := clusters.Cluster{Cluster: v1.Cluster{
+		V: 1, ClusterID: "c1", UID: "u", Labels: map[string]string{}, State: "active", AllowedGroups: []string{}, RegisteredAt: v1.Time{Time: moment("2026-11-20T12:00:00Z")}, Alive: true,
+	}}
 	cp := &fake{
 		created: &federations.CreateResult{Federation: f, Done: true, Replayed: true}, deleted: &federations.DeleteResult{Pending: 1},
 		services: []*oscar.Service{s}, service: s, replicas: func() *view.Replicas { return &shown },
@@ -97,7 +99,7 @@ func TestClientAndServer(t *testing.T) {
 		t.Errorf("remove: %+v %v", got, err)
 	}
 	removing := *cp.cluster
-	removing.State, removing.Removal = "removing", &clusters.Removal{Orphan: true, Tombstones: 2, Waits: "it is away", Blocked: true}
+	removing.State, removing.Removal = "removing", &v1.ClusterRemoval{Orphan: true, Tombstones: 2, Waits: "it is away", Blocked: true}
 	cp.removed = &clusters.RemoveResult{Cluster: &removing, Pending: 2}
 	got, err := c.RemoveCluster(ctx, "c1", apiclient.RemoveClusterOptions{Orphan: true, Wait: time.Minute})
 	if err != nil || got.Cluster == nil || got.Cluster.State != "removing" || !got.Cluster.Removal.Blocked || got.Cluster.Removal.Waits != "it is away" {

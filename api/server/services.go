@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/api/server/respond"
@@ -118,7 +119,7 @@ func (s *Server) createService(w http.ResponseWriter, r *http.Request) error {
 	case prefer.representation:
 		h.Add("Preference-Applied", "return=representation")
 		h.Set("ETag", etag(result.Federation.Revision))
-		return respond.JSON(w, code, replicasOf(coordinatorView(result.Federation)))
+		return respond.JSON(w, code, result.Replicas().Wire(time.Now()))
 	case len(result.Away) > 0:
 		respond.Text(w, code, awayText(result))
 	default:
@@ -132,7 +133,7 @@ func awayText(result *federations.CreateResult) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Created; %d of %d replicas are not ready:", len(result.Away), len(result.Federation.Members))
 	for _, m := range result.Away {
-		b.WriteString("\n" + nameOf(m))
+		b.WriteString("\n" + m.Name())
 		if m.Status == nil {
 			continue
 		}

@@ -303,7 +303,10 @@ func TestSeveralServicesOfOneName(t *testing.T) {
 }
 
 func TestClusters(t *testing.T) {
-	registered := clusters.Cluster{ClusterID: "c1", UID: "u", Endpoint: "https://c1", State: "active", RegisteredAt: moment("2026-11-20T12:00:00Z")}
+	registered := clusters.Cluster{Cluster: v1.Cluster{
+		V: 1, ClusterID: "c1", UID: "u", Endpoint: "https://c1", Labels: map[string]string{}, State: "active", AllowedGroups: []string{},
+		RegisteredAt: v1.Time{Time: moment("2026-11-20T12:00:00Z")},
+	}}
 	tests := []struct {
 		method, path, body string
 		status             int

@@ -56,7 +56,7 @@ func (s *Server) updateService(w http.ResponseWriter, r *http.Request) error {
 	}
 	if prefer.representation {
 		h.Add("Preference-Applied", "return=representation")
-		return respond.JSON(w, http.StatusOK, replicasOf(&result.Replicas))
+		return respond.JSON(w, http.StatusOK, result.Replicas.Wire(time.Now()))
 	}
 	if warnings := warningsOf(result.Away, req.Wait); warnings != "" {
 		respond.Text(w, http.StatusOK, warnings)
@@ -85,7 +85,7 @@ func warningsOf(away []view.Replica, waited time.Duration) string {
 				message += ": " + m.Status.Message
 			}
 		}
-		one := nameOf(m) + ": " + cmp.Or(why, string(m.Status.Phase))
+		one := m.Name() + ": " + cmp.Or(why, string(m.Status.Phase))
 		if message != "" {
 			one += ": " + message
 		}

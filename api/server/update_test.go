@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -168,12 +170,12 @@ func TestUpdateRefusals(t *testing.T) {
 func TestARefusedAdditionSaysWhoAndThatNothingIsChanged(t *testing.T) {
 	e := failedCreate()
 	e.Code, e.Message = fault.CodeAlreadyExists, ""
-	e.Failed.Phase, e.Failed.Rollback = record.PhaseAborted, record.RollbackNotNeeded
+	e.Failed.Phase, e.Failed.Rollback = record.PhaseAborted, "not_needed"
 	for i := range e.Failed.Replicas {
-		e.Failed.Replicas[i].Rollback = record.Rollback{State: record.RollbackNotNeeded}
+		e.Failed.Replicas[i].Rollback = v1.Rollback{State: "not_needed"}
 	}
-	e.Failed.Replicas[1].Cause = &record.Failure{Reason: record.ReasonForeignBucket, Operation: "vote", Message: `the bucket "in" exists and is not ours`}
-	e.Failed.Replicas[2].Cause = &record.Failure{Reason: record.ReasonNameTaken, Operation: "vote", Message: "the name is taken"}
+	e.Failed.Replicas[1].Cause = &v1.Cause{Reason: "ForeignBucket", Operation: "vote", Message: `the bucket "in" exists and is not ours`}
+	e.Failed.Replicas[2].Cause = &v1.Cause{Reason: "NameTaken", Operation: "vote", Message: "the name is taken"}
 	for route, body := range map[string]string{
 		"PUT /system/services":              service,
 		"POST /system/federation/grayifyr0": `[{"cluster_id":"a","service_name":"svc"}]`,

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+
 	"github.com/oscarfed/oscarfed/api/oscar"
 	"github.com/oscarfed/oscarfed/controlplane/decide"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
@@ -121,9 +123,9 @@ func (c Cluster) shownTo(caller identity.Caller) Cluster {
 	if caller.Administrator {
 		return c
 	}
-	return Cluster{
-		Revision: c.Revision, ClusterID: c.ClusterID, Labels: c.Labels, State: c.State, Alive: c.Alive, OscarVersion: c.OscarVersion, Reason: c.Reason,
-	}
+	return Cluster{Revision: c.Revision, Cluster: v1.Cluster{
+		V: c.V, ClusterID: c.ClusterID, Labels: c.Labels, State: c.State, Alive: c.Alive, OscarVersion: c.OscarVersion, Reason: c.Reason,
+	}}
 }
 
 // List lists what is registered, by id.
@@ -172,41 +174,64 @@ func (c *Controller) clusterByID(id string) (*Cluster, error) {
 // registration has a stream to this instance.
 func showCluster(v *view.View, of view.Versioned[record.Cluster], stream func(cluster, uid string) bool) Cluster {
 	reg := of.Rec
-	out := Cluster{
-		Revision:  of.Rev,
-		ClusterID: reg.ClusterID, UID: reg.UID, Endpoint: reg.Endpoint, SSLVerify: reg.SSLVerify, Labels: reg.Labels,
-		State: reg.State, Revoked: reg.Revoked, AllowedGroups: reg.AllowedGroups, RegisteredAt: reg.RegisteredAt.Time, Alive: v.Alive(reg.ClusterID),
-		Stream: stream(reg.ClusterID, reg.UID),
+	out := Cluster{Revision: of.Rev, Cluster: v1.Cluster{
+		V: 1, ClusterID: reg.ClusterID, UID: reg.UID, Endpoint: reg.Endpoint, SSLVerify: reg.SSLVerify, Labels: reg.Labels,
+		State: string(reg.State), AllowedGroups: reg.AllowedGroups, RegisteredAt: v1.Time{Time: reg.RegisteredAt.Time},
+		Alive: v.Alive(reg.ClusterID), Stream: stream(reg.ClusterID, reg.UID), LastSeen: view.WireTime(reg.LastSeen),
+	}}
+	if out.Labels == nil {
+		out.Labels = map[string]string{}
 	}
-	if reg.LastSeen != nil {
-		out.LastSeen = &reg.LastSeen.Time
+	if out.AllowedGroups == nil {
+		out.AllowedGroups = []string{}
 	}
 	if j := reg.Joined; j != nil {
-		out.Joined = &Joined{Key: j.Key, KubeSystemUID: j.KubeSystemUID, At: j.At.Time, ValidUntil: j.ValidUntil.Time}
-	}
-	if removal := reg.Removal; removal != nil {
-		sit, _, _ := decide.RemovalSituation(v, reg.ClusterID)
-		out.Removal = &Removal{
-			Orphan: removal.Orphan, Force: removal.Force, StartedAt: removal.StartedAt.Time,
-			Federations: max(sit.Members, sit.Leaving), Tombstones: sit.Records,
-		}
-		if d := decide.Removal(sit); !d.Unregister {
-			out.Removal.Waits, out.Removal.Blocked = d.Waits, d.Blocked
+		out.Joined = &v1.ClusterJoined{
+			Key: j.Key, KubeSystemUID: j.KubeSystemUID, At: v1.Time{Time: j.At.Time}, ValidUntil: v1.Time{Time: j.ValidUntil.Time},
 		}
 	}
+	if r := reg.Revoked; r != nil {
+		out.Revoked = &v1.ClusterRevocation{Message: r.Message, At: v1.Time{Time: r.At.Time}}
+	}
+	out.Removal = showRemoval(v, reg)
 	if n := v.Nodes.Get(reg.ClusterID); n.Self.Rec != nil {
-		self := n.Self.Rec
-		out.OscarVersion, out.QueueS, out.Reason, out.Orphans = self.OscarVersion, self.QueueS, self.Reason, self.Orphans
-		out.Message = view.Shorten(self.Message, view.MaxTrouble)
-		out.Unlisted = self.Unlisted
-		if view.OtherIdentity(reg.Joined, self) {
-			out.Reason = record.ReasonOtherIdentity
+		out.showReport(n.Self.Rec)
+		if view.OtherIdentity(reg.Joined, n.Self.Rec) {
+			out.Reason = string(record.ReasonOtherIdentity)
 		}
 	}
 	if n := v.Nodes.Get(reg.ClusterID); n.DesiredSelf.Rec != nil && n.DesiredSelf.Rec.SameOscarAs != "" {
-		out.Reason = record.ReasonSameOscar
+		out.Reason = string(record.ReasonSameOscar)
 	}
 	return out
+}
+
+// showRemoval is how far the removal of a cluster has come; nil when it is not being removed.
+func showRemoval(v *view.View, reg *record.Cluster) *v1.ClusterRemoval {
+	if reg.Removal == nil {
+		return nil
+	}
+	sit, _, _ := decide.RemovalSituation(v, reg.ClusterID)
+	out := &v1.ClusterRemoval{
+		Orphan: reg.Removal.Orphan, Force: reg.Removal.Force, StartedAt: v1.Time{Time: reg.Removal.StartedAt.Time},
+		Federations: max(sit.Members, sit.Leaving), Tombstones: sit.Records,
+	}
+	if d := decide.Removal(sit); !d.Unregister {
+		out.Waits, out.Blocked = d.Waits, d.Blocked
+	}
+	return out
+}
+
+// showReport adds what the syncer says of its OSCAR.
+func (c *Cluster) showReport(self *record.ObservedCluster) {
+	c.OscarVersion, c.QueueS, c.Reason = self.OscarVersion, self.QueueS, string(self.Reason)
+	c.Message = view.Shorten(self.Message, view.MaxTrouble)
+	for _, o := range self.Orphans {
+		c.Orphans = append(c.Orphans, v1.Orphan{ServiceName: o.ServiceName, UID: o.UID, Generation: o.Generation, Reason: string(o.Reason)})
+	}
+	for _, u := range self.Unlisted {
+		c.Unlisted = append(c.Unlisted, v1.Unlisted{ServiceName: u.ServiceName, Reason: string(u.Reason), Message: u.Message})
+	}
 }
 
 // asGiven refuses a change of a registration that has another revision than its

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -65,21 +66,20 @@ func (e *Error) Unwrap() error { return e.Cause }
 // FailedCreate is a creation that was refused by a vote (phase aborted) or whose
 // apply failed (phase rolling_back or rolled_back).
 type FailedCreate struct {
-	GroupID  string
-	Service  string
-	Phase    record.Phase
-	Rollback record.RollbackState
-	// Replicas in the order of the federation's members; those that failed have a cause.
-	Replicas []FailedReplica
+	// Failed has the replicas in the order of the federation's members; those that failed have a
+	// cause.
+	v1.Failed
+	GroupID string
+	Service string
+	Phase   record.Phase
 }
 
-// FailedReplica is one replica of a failed creation.
-type FailedReplica struct {
-	Type        string
-	ClusterID   string
-	ServiceName string
-	Cause       *record.Failure
-	Rollback    record.Rollback
+// Wire is nil for nil.
+func (f *FailedCreate) Wire() *v1.Failed {
+	if f == nil {
+		return nil
+	}
+	return &f.Failed
 }
 
 // NotFound is the error for a thing that does not exist, or that the caller may not see.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/request"
 	"github.com/oscarfed/oscarfed/controlplane/view"
@@ -151,15 +153,14 @@ func deletedMeanwhile() error {
 
 func refusedError(f *record.Federation) error {
 	r := f.Refused
-	failed := &fault.FailedCreate{GroupID: f.GroupID, Phase: record.PhaseAborted, Rollback: record.RollbackNotNeeded}
+	failed := &fault.FailedCreate{GroupID: f.GroupID, Phase: record.PhaseAborted}
+	failed.Failed = v1.Failed{Rollback: string(record.RollbackNotNeeded), Replicas: []v1.FailedReplica{}}
 	for _, m := range r.Members {
 		if m.Coordinator {
 			failed.Service = m.ServiceName
 		}
 		if m.Replica() {
-			failed.Replicas = append(failed.Replicas, fault.FailedReplica{
-				Type: m.Type, ClusterID: m.ClusterID, ServiceName: m.ServiceName, Cause: m.Cause, Rollback: *m.Rollback,
-			})
+			failed.Replicas = append(failed.Replicas, view.FailedReplica(m))
 		}
 	}
 	return &fault.Error{Code: fault.Code(r.Code), Message: r.Detail, Failed: failed}

@@ -1,6 +1,7 @@
 package federations
 
 import (
+	"slices"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
@@ -45,6 +46,13 @@ type CreateResult struct {
 	Done bool
 	// Away lists, for a best-effort deployment, the replicas that are not ready.
 	Away []view.Replica
+}
+
+// Replicas is the created federation as its coordinator sees it.
+func (r *CreateResult) Replicas() *view.Replicas {
+	self := slices.IndexFunc(r.Federation.Members, func(m view.Replica) bool { return m.Coordinator })
+	out := view.AsSeen(r.Federation, max(self, 0))
+	return &out
 }
 
 // DeleteOptions are the orders that go with a deletion.

@@ -153,7 +153,7 @@ func (s surroundings) ofCreation(m record.Member, deployment string) []v1.PlanWa
 	}
 	var out []v1.PlanWarning
 	warn := func(reason record.Reason, message string) {
-		out = append(out, v1.PlanWarning{m.ClusterID, m.ServiceName, string(reason), message + "; " + without})
+		out = append(out, v1.PlanWarning{ClusterID: m.ClusterID, ServiceName: m.ServiceName, Reason: string(reason), Message: message + "; " + without})
 	}
 	switch {
 	case !at.alive:
@@ -173,7 +173,7 @@ func (s surroundings) ofReplica(r view.ReplicaState, f *record.Federation) []v1.
 	m, at := r.At, s.clusters[r.At.ClusterID]
 	var out []v1.PlanWarning
 	warn := func(reason record.Reason, message string) {
-		out = append(out, v1.PlanWarning{m.ClusterID, m.ServiceName, string(reason), message})
+		out = append(out, v1.PlanWarning{ClusterID: m.ClusterID, ServiceName: m.ServiceName, Reason: string(reason), Message: message})
 	}
 	switch {
 	case !at.alive:

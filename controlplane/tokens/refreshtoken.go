@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/gate"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
@@ -24,16 +26,9 @@ type RefreshTokenRequest struct {
 	RequestID      string
 }
 
-// RefreshTokenStatus is the status of a refresh token, with that of each member.
-type RefreshTokenStatus struct {
-	view.RefreshToken
-	GroupID, UID string
-	Members      []view.MemberToken
-}
-
 // RefreshToken shows the status of the refresh token of a service's federation, to a caller who
 // may change it.
-func (c *Controller) RefreshToken(ctx context.Context, caller identity.Caller, service, clusterID string) (*RefreshTokenStatus, error) {
+func (c *Controller) RefreshToken(ctx context.Context, caller identity.Caller, service, clusterID string) (*v1.RefreshTokenStatus, error) {
 	if err := c.gate.Fresh(ctx); err != nil {
 		return nil, err
 	}
@@ -47,7 +42,7 @@ func (c *Controller) RefreshToken(ctx context.Context, caller identity.Caller, s
 // GiveRefreshToken orders the holder of a federation to keep a refresh token instead of the one
 // before. Giving the same token again while it is kept changes nothing: its issuer may have
 // replaced it since, and going back to it would end the newer ones.
-func (c *Controller) GiveRefreshToken(ctx context.Context, caller identity.Caller, service string, req RefreshTokenRequest) (*RefreshTokenStatus, error) {
+func (c *Controller) GiveRefreshToken(ctx context.Context, caller identity.Caller, service string, req RefreshTokenRequest) (*v1.RefreshTokenStatus, error) {
 	if err := CheckRefreshToken(req.Token, ""); err != nil {
 		return nil, err
 	}
@@ -83,7 +78,7 @@ func (c *Controller) Keeping(token Given, requestID string) NextHold {
 // DropRefreshToken orders the holder to revoke the refresh token of a federation at its
 // issuer, and to delete it. Members get no access tokens any more; those that they
 // have are good until they expire.
-func (c *Controller) DropRefreshToken(ctx context.Context, caller identity.Caller, service, clusterID, req string) (*RefreshTokenStatus, error) {
+func (c *Controller) DropRefreshToken(ctx context.Context, caller identity.Caller, service, clusterID, req string) (*v1.RefreshTokenStatus, error) {
 	return c.orderHold(ctx, caller, service, clusterID, func(_ *record.Federation, _ string, before *record.Hold, _ bool) (*record.Hold, error) {
 		if before == nil || before.Order == record.HoldRevoke {
 			return nil, nil
@@ -113,7 +108,7 @@ func (c *Controller) memberForToken(caller identity.Caller, service, clusterID s
 type NextHold func(fed *record.Federation, holder string, before *record.Hold, lost bool) (*record.Hold, error)
 
 // orderHold writes the order that next makes from the present one.
-func (c *Controller) orderHold(ctx context.Context, caller identity.Caller, service, clusterID string, next NextHold) (*RefreshTokenStatus, error) {
+func (c *Controller) orderHold(ctx context.Context, caller identity.Caller, service, clusterID string, next NextHold) (*v1.RefreshTokenStatus, error) {
 	tries := gate.NewRetries()
 	for {
 		if err := c.gate.Fresh(ctx); err != nil {
@@ -197,14 +192,15 @@ func (c *Controller) PutHold(v store.View, tx *store.Txn, f *record.Federation, 
 	return nil
 }
 
-func (c *Controller) refreshTokenStatus(p view.MemberRef) *RefreshTokenStatus {
-	out := &RefreshTokenStatus{GroupID: p.Rec.GroupID, UID: p.UID}
+func (c *Controller) refreshTokenStatus(p view.MemberRef) *v1.RefreshTokenStatus {
+	out := &v1.RefreshTokenStatus{GroupID: p.Rec.GroupID, UID: p.UID, Members: []v1.MemberToken{}}
 	c.state.Read(func(v *view.View) {
-		out.RefreshToken = v.RefreshToken(p.Rec, c.cfg.RefreshTokenMaxAge)
+		token := v.RefreshToken(p.Rec, c.cfg.RefreshTokenMaxAge)
+		out.Token = *token.Wire(c.cfg.Now())
 		state := v.Tokens.Get(p.UID)
 		for _, m := range p.Rec.Members {
 			if m.Replica() {
-				out.Members = append(out.Members, state.Member(m, out.RefreshToken))
+				out.Members = append(out.Members, state.Member(m, token))
 			}
 		}
 	})

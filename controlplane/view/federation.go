@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/oscar"
+	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/fault"
 	"github.com/oscarfed/oscarfed/controlplane/topology"
 	"github.com/oscarfed/oscarfed/store/record"
@@ -100,31 +101,27 @@ func failedCreate(f *record.Federation) *fault.FailedCreate {
 	if !f.Phase.Result() && f.Phase != record.PhaseRollingBack {
 		return nil
 	}
-	out := &fault.FailedCreate{GroupID: f.GroupID, Phase: f.Phase, Rollback: record.RollbackComplete}
+	out := &fault.FailedCreate{GroupID: f.GroupID, Phase: f.Phase}
+	out.Replicas = []v1.FailedReplica{}
 	if c := f.Coordinator(); c != nil {
 		out.Service = c.ServiceName
 	}
+	worst := record.RollbackComplete
 	for _, m := range f.Members {
 		if !m.Replica() {
 			continue
 		}
-		r := fault.FailedReplica{Type: m.Type, ClusterID: m.ClusterID, ServiceName: m.ServiceName, Cause: m.Cause}
-		if m.Rollback != nil {
-			r.Rollback = *m.Rollback
+		out.Replicas = append(out.Replicas, FailedReplica(m))
+		switch {
+		case m.Rollback == nil:
+		case m.Rollback.State == record.RollbackFailed, m.Rollback.State == record.RollbackPending && worst != record.RollbackFailed:
+			worst = m.Rollback.State
 		}
-		switch r.Rollback.State {
-		case record.RollbackFailed:
-			out.Rollback = record.RollbackFailed
-		case record.RollbackPending:
-			if out.Rollback != record.RollbackFailed {
-				out.Rollback = record.RollbackPending
-			}
-		}
-		out.Replicas = append(out.Replicas, r)
 	}
 	if f.Phase == record.PhaseAborted {
-		out.Rollback = record.RollbackNotNeeded
+		worst = record.RollbackNotNeeded
 	}
+	out.Rollback = string(worst)
 	return out
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	v1 "github.com/oscarfed/oscarfed/api/v1"
+
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -29,39 +31,47 @@ const (
 	MemberRefused = "refused"
 )
 
-// RefreshToken is the status of a federation's refresh token.
+// RefreshToken is the status of a federation's refresh token. Its age is counted by Wire, so that
+// two readings of the same records are equal.
 type RefreshToken struct {
-	State string
-	// Holder is the cluster that holds it or is to hold it.
-	Holder  string
-	Reason  record.Reason
-	Message string
-	// GivenAt and RenewedAt are zero when there is none, and when the issuer never
-	// gave another one in its place; RenewedAt is true to within a day.
-	GivenAt, RenewedAt time.Time
+	v1.RefreshToken
 	// OldAt is when it is to be replaced; zero for never.
 	OldAt time.Time
-	// Revoked says of a deleted one that its issuer has confirmed the revocation.
-	Revoked bool
-	// Waiting lists the members, as cluster/service, that want an access token and have none.
-	// Only Federation fills it in.
-	Waiting []string
 }
 
-// MemberToken is the token status of one member.
-type MemberToken struct {
-	ClusterID, ServiceName string
-	State                  string
-	Reason                 record.Reason
-	Message                string
-	// Expires is when a granted access token does.
-	Expires time.Time
+// Wire is the status at a moment; nil for nil.
+func (t *RefreshToken) Wire(now time.Time) *v1.RefreshToken {
+	if t == nil {
+		return nil
+	}
+	out := t.RefreshToken
+	if since := t.newest(); !since.IsZero() {
+		out.AgeS = max(0, int64(now.Sub(since)/time.Second))
+	}
+	if !t.OldAt.IsZero() && now.After(t.OldAt) {
+		out.Old = true
+		if out.Message == "" {
+			out.Message = "it is old: give another one, or delete it"
+		}
+	}
+	return &out
+}
+
+// newest is when the token was given or, when that is later, renewed; zero for neither.
+func (t *RefreshToken) newest() time.Time {
+	var out time.Time
+	for _, at := range []*v1.Time{t.GivenAt, t.RenewedAt} {
+		if at != nil && at.After(out) {
+			out = at.Time
+		}
+	}
+	return out
 }
 
 // RefreshToken is the status of a federation's refresh token. Its owner is told to give another
 // one when it is older than maxAge.
 func (v *View) RefreshToken(f *record.Federation, maxAge time.Duration) RefreshToken {
-	out := RefreshToken{State: TokenNone}
+	out := RefreshToken{RefreshToken: v1.RefreshToken{State: TokenNone}}
 	if at := f.Coordinator(); at != nil {
 		out.Holder = at.ClusterID
 	}
@@ -75,29 +85,29 @@ func (v *View) RefreshToken(f *record.Federation, maxAge time.Duration) RefreshT
 		report = nil
 	}
 	if report != nil && report.State == record.HoldWaiting {
-		out.Reason, out.Message, report = report.Reason, report.Message, nil
+		out.Reason, out.Message, report = string(report.Reason), report.Message, nil
 	}
 	if report != nil {
-		out.State, out.Reason, out.Message = string(report.State), report.Reason, report.Message
-		if report.RenewedAt != nil {
-			out.RenewedAt = report.RenewedAt.Time
-		}
+		out.State, out.Reason, out.Message = string(report.State), string(report.Reason), report.Message
+		out.RenewedAt = WireTime(report.RenewedAt)
 	}
 	if hold.Rec.Order != record.HoldKeep {
 		if out.State = TokenDeleting; report != nil && report.State == record.HoldEnded {
 			out.State, out.Revoked = TokenDeleted, report.Revoked
 		}
 	} else {
-		out.GivenAt = hold.Rec.GivenAt.Time
+		if at := hold.Rec.GivenAt; !at.IsZero() {
+			out.GivenAt = WireTime(&at)
+		}
 		if report == nil {
 			out.State = TokenStoring
 		}
 		if maxAge > 0 {
-			out.OldAt = latest(out.GivenAt, out.RenewedAt).Add(maxAge)
+			out.OldAt = out.newest().Add(maxAge)
 		}
 	}
 	if (out.State == TokenDeleting || out.State == TokenStoring || out.State == TokenFailing) && !v.Alive(holder) {
-		out.Reason, out.Message = record.ReasonSessionLost, fmt.Sprintf("it waits for cluster %s, which has no syncer connected", holder)
+		out.Reason, out.Message = string(record.ReasonSessionLost), fmt.Sprintf("it waits for cluster %s, which has no syncer connected", holder)
 	}
 	return out
 }
@@ -121,16 +131,9 @@ func (v *View) TokenOf(f *record.Federation, maxAge time.Duration) *RefreshToken
 	return &t
 }
 
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
 // Member is the token status of one member. c may be nil.
-func (c *TokenState) Member(m record.Member, t RefreshToken) MemberToken {
-	out := MemberToken{ClusterID: m.ClusterID, ServiceName: m.ServiceName, State: MemberIdle}
+func (c *TokenState) Member(m record.Member, t RefreshToken) v1.MemberToken {
+	out := v1.MemberToken{ClusterID: m.ClusterID, ServiceName: m.ServiceName, State: MemberIdle}
 	if m.ClusterID == t.Holder && t.State != TokenNone && t.State != TokenDeleted {
 		out.State, out.Reason, out.Message = MemberHolds, t.Reason, t.Message
 		return out
@@ -144,9 +147,9 @@ func (c *TokenState) Member(m record.Member, t RefreshToken) MemberToken {
 		return out
 	}
 	if grant.Access != "" && grant.Expires != nil {
-		out.State, out.Expires = MemberGranted, grant.Expires.Time
+		out.State, out.Expires = MemberGranted, WireTime(grant.Expires)
 		return out
 	}
-	out.State, out.Reason, out.Message = MemberRefused, grant.Reason, grant.Message
+	out.State, out.Reason, out.Message = MemberRefused, string(grant.Reason), grant.Message
 	return out
 }

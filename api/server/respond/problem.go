@@ -126,8 +126,8 @@ func ProblemOf(r *http.Request, e *fault.Error) v1.Problem {
 			p.Title = failedChangeTitle
 		}
 		p.Instance = ReplicasPath(f.Service)
-		p.GroupID, p.Phase, p.Rollback = f.GroupID, string(f.Phase), string(f.Rollback)
-		p.Replicas = FailedReplicas(f.Replicas)
+		p.GroupID, p.Phase, p.Rollback = f.GroupID, string(f.Phase), f.Rollback
+		p.Replicas = f.Replicas
 		if p.Detail == "" {
 			p.Detail = firstCause(p.Replicas)
 		}
@@ -260,22 +260,3 @@ func statusOfError(e *fault.Error, r *http.Request) int {
 
 // ReplicasPath is where a federation can be looked up by one of its services.
 func ReplicasPath(service string) string { return "/system/replicas/" + url.PathEscape(service) }
-
-// FailedReplicas are the replicas of a failed creation as the contract writes them.
-func FailedReplicas(in []fault.FailedReplica) []v1.FailedReplica {
-	out := make([]v1.FailedReplica, len(in))
-	for i, m := range in {
-		out[i] = v1.FailedReplica{
-			Type:        m.Type,
-			ClusterID:   m.ClusterID,
-			ServiceName: m.ServiceName,
-			Rollback:    v1.Rollback{State: string(m.Rollback.State), Message: m.Rollback.Message},
-		}
-		if c := m.Cause; c != nil {
-			out[i].Cause = &v1.Cause{
-				Reason: string(c.Reason), Operation: c.Operation, Status: c.Status, Message: c.Message,
-			}
-		}
-	}
-	return out
-}
