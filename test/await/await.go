@@ -11,8 +11,11 @@ import (
 // Limit is longer than anything takes that does not hang.
 const Limit = 5 * time.Minute
 
-// pause is how long a wait rests between two looks.
-const pause = 10 * time.Millisecond
+// The pauses between two looks grow from the first to the last one: a look may be dear.
+const (
+	firstPause = 10 * time.Millisecond
+	lastPause  = time.Second
+)
 
 // Until waits until ok is true, and fails the test after Limit.
 func Until(t testing.TB, what string, ok func() bool) {
@@ -28,14 +31,12 @@ func Until(t testing.TB, what string, ok func() bool) {
 func Try(ctx context.Context, what string, ok func() (bool, error)) error {
 	limit := time.NewTimer(Limit)
 	defer limit.Stop()
-	tick := time.NewTicker(pause)
-	defer tick.Stop()
-	for {
+	for pause := firstPause; ; pause = min(pause+pause/8, lastPause) {
 		if done, err := ok(); done || err != nil {
 			return err
 		}
 		select {
-		case <-tick.C:
+		case <-time.After(pause):
 		case <-limit.C:
 			return fmt.Errorf("it never came true within %s: %s", Limit, what)
 		case <-ctx.Done():

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/controlplane"
@@ -90,26 +89,10 @@ func New(t testing.TB, opts Options) *World {
 // Cluster gives one by its id.
 func (w *World) Cluster(id string) *Cluster { return w.clusters[id] }
 
-// The pauses between two looks of Eventually in virtual time grow from the first to the last one.
-const (
-	firstPause = 10 * time.Millisecond
-	lastPause  = time.Second
-)
-
 // Eventually waits until ok is true, and fails the test when it never is.
 func (w *World) Eventually(what string, ok func() bool) {
 	w.T.Helper()
-	if !w.virtual() {
-		await.Until(w.T, what, ok)
-		return
-	}
-	// To look is dear, and to wait is not.
-	for pause, began := firstPause, time.Now(); !ok(); pause = min(pause+pause/8, lastPause) {
-		if time.Since(began) > await.Limit {
-			w.T.Fatalf("it never came true within %s: %s", await.Limit, what)
-		}
-		<-time.After(pause)
-	}
+	await.Until(w.T, what, ok)
 }
 
 // Keys lists the keys below a prefix.
