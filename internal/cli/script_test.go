@@ -57,6 +57,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("OSCARFED_ENDPOINT", server.URL)
 			env.Setenv("URL", server.URL)
 			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("GORACE", os.Getenv("GORACE")) // which says how long a command rests before it ends
 			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
 			return nil
 		},
