@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"reflect"
 	"strconv"
 
@@ -28,6 +29,8 @@ type Clusters interface {
 	Readmit(ctx context.Context, caller identity.Caller, id string) (*clusters.Cluster, error)
 	Capacities(ctx context.Context, caller identity.Caller) (clusters.Capacities, error)
 }
+
+func clusterPath(id string) string { return "/system/clusters/" + url.PathEscape(id) }
 
 // listClusters answers GET /system/clusters.
 func (s *Server) listClusters(w http.ResponseWriter, r *http.Request) error {

@@ -94,7 +94,7 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := v1.Jobs{Jobs: make([]v1.Job, len(list))}
 	for i := range list {
-		out.Jobs[i] = jobOf(&list[i], caller)
+		out.Jobs[i] = list[i].Wire(caller)
 	}
 	if more {
 		out.Next = cursorOf(list[len(list)-1].ID)
@@ -167,7 +167,7 @@ func (s *Server) watchJobs(w http.ResponseWriter, r *http.Request, q jobs.Query)
 		},
 		follow: func(ctx context.Context, send func(event) error) error {
 			return s.cp.Jobs.WatchAll(ctx, caller, q, since, func(j *jobs.Job) error {
-				return send(event{eventJob, j.StreamRevision, jobOf(j, caller)})
+				return send(event{eventJob, j.StreamRevision, j.Wire(caller)})
 			})
 		},
 	})
@@ -187,7 +187,7 @@ func (s *Server) getJob(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return respond.JSON(w, http.StatusOK, jobOf(job, caller))
+	return respond.JSON(w, http.StatusOK, job.Wire(caller))
 }
 
 func (s *Server) watchJob(w http.ResponseWriter, r *http.Request, id string) error {
@@ -203,7 +203,7 @@ func (s *Server) watchJob(w http.ResponseWriter, r *http.Request, id string) err
 		},
 		follow: func(ctx context.Context, send func(event) error) error {
 			return s.cp.Jobs.Watch(ctx, caller, id, since, func(j *jobs.Job) error {
-				return send(event{eventJob, j.StreamRevision, jobOf(j, caller)})
+				return send(event{eventJob, j.StreamRevision, j.Wire(caller)})
 			})
 		},
 	})
@@ -216,9 +216,9 @@ func (s *Server) explainJob(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := v1.JobExplanation{Job: jobOf(job, caller), Decisions: make([]v1.JobDecision, len(decisions))}
+	out := v1.JobExplanation{Job: job.Wire(caller), Decisions: make([]v1.JobDecision, len(decisions))}
 	for i := range decisions {
-		if out.Decisions[i], err = decisionOf(&decisions[i]); err != nil {
+		if out.Decisions[i], err = decisions[i].Wire(); err != nil {
 			return err
 		}
 	}
@@ -274,5 +274,5 @@ func (s *Server) orderJob(w http.ResponseWriter, r *http.Request,
 	if status != nil {
 		code = status(job)
 	}
-	return respond.JSON(w, code, jobOf(job, st.Caller))
+	return respond.JSON(w, code, job.Wire(st.Caller))
 }

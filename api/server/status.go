@@ -68,7 +68,7 @@ func systemStatusOf(room clusters.Capacities) v1.SystemStatus {
 
 func clusterStatus(c *clusters.Capacity) v1.ClusterStatus {
 	out := v1.ClusterStatus{ClusterID: c.ClusterID, State: string(c.State), Alive: c.Alive, Fresh: c.Fresh}
-	out.FailingSince, out.Message = moment(c.FailingSince), c.Message
+	out.FailingSince, out.Message = v1.Moment(c.FailingSince), c.Message
 	out.CPU.Promised, out.Memory.Promised = c.PromisedMillicores, c.PromisedBytes
 	free := c.Capacity
 	if free == nil {

@@ -12,6 +12,14 @@ const timeLayout = "2006-01-02T15:04:05.000Z"
 // Time is a moment as it goes over the wire: RFC 3339, milliseconds, UTC.
 type Time struct{ time.Time }
 
+// Moment is nil for nil.
+func Moment(t *time.Time) *Time {
+	if t == nil {
+		return nil
+	}
+	return &Time{*t}
+}
+
 // MarshalJSON implements json.Marshaler.
 func (t Time) MarshalJSON() ([]byte, error) {
 	return []byte(`"` + t.UTC().Format(timeLayout) + `"`), nil

@@ -177,7 +177,7 @@ func showCluster(v *view.View, of view.Versioned[record.Cluster], stream func(cl
 	out := Cluster{Revision: of.Rev, Cluster: v1.Cluster{
 		V: 1, ClusterID: reg.ClusterID, UID: reg.UID, Endpoint: reg.Endpoint, SSLVerify: reg.SSLVerify, Labels: reg.Labels,
 		State: string(reg.State), AllowedGroups: reg.AllowedGroups, RegisteredAt: v1.Time{Time: reg.RegisteredAt.Time},
-		Alive: v.Alive(reg.ClusterID), Stream: stream(reg.ClusterID, reg.UID), LastSeen: view.WireTime(reg.LastSeen),
+		Alive: v.Alive(reg.ClusterID), Stream: stream(reg.ClusterID, reg.UID), LastSeen: v1.Moment(view.TimeOf(reg.LastSeen)),
 	}}
 	if out.Labels == nil {
 		out.Labels = map[string]string{}

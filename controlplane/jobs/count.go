@@ -11,9 +11,6 @@ import (
 // State is how far a job has come.
 type State = record.JobState
 
-// Pod is what the pod of a job has told.
-type Pod = record.JobPod
-
 // Count counts the jobs of a query that the caller may see, by state; its states,
 // Before and Limit do not count.
 func (c *Controller) Count(ctx context.Context, caller identity.Caller, q Query) (map[State]int, error) {

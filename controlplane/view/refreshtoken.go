@@ -89,7 +89,7 @@ func (v *View) RefreshToken(f *record.Federation, maxAge time.Duration) RefreshT
 	}
 	if report != nil {
 		out.State, out.Reason, out.Message = string(report.State), string(report.Reason), report.Message
-		out.RenewedAt = WireTime(report.RenewedAt)
+		out.RenewedAt = v1.Moment(TimeOf(report.RenewedAt))
 	}
 	if hold.Rec.Order != record.HoldKeep {
 		if out.State = TokenDeleting; report != nil && report.State == record.HoldEnded {
@@ -97,7 +97,7 @@ func (v *View) RefreshToken(f *record.Federation, maxAge time.Duration) RefreshT
 		}
 	} else {
 		if at := hold.Rec.GivenAt; !at.IsZero() {
-			out.GivenAt = WireTime(&at)
+			out.GivenAt = &v1.Time{Time: at.Time}
 		}
 		if report == nil {
 			out.State = TokenStoring
@@ -147,7 +147,7 @@ func (c *TokenState) Member(m record.Member, t RefreshToken) v1.MemberToken {
 		return out
 	}
 	if grant.Access != "" && grant.Expires != nil {
-		out.State, out.Expires = MemberGranted, WireTime(grant.Expires)
+		out.State, out.Expires = MemberGranted, v1.Moment(TimeOf(grant.Expires))
 		return out
 	}
 	out.State, out.Reason, out.Message = MemberRefused, string(grant.Reason), grant.Message

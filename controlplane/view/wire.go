@@ -124,14 +124,6 @@ func (r Replica) wire() v1.Replica {
 	return out
 }
 
-// WireTime is the time of a record; nil for none.
-func WireTime(t *record.Time) *v1.Time {
-	if t == nil {
-		return nil
-	}
-	return &v1.Time{Time: t.Time}
-}
-
 // FailedReplica is what became of one member of a failed creation or change.
 func FailedReplica(m record.Member) v1.FailedReplica {
 	out := v1.FailedReplica{Type: m.Type, ClusterID: m.ClusterID, ServiceName: m.ServiceName}

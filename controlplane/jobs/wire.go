@@ -1,26 +1,25 @@
-package server
+package jobs
 
 import (
 	"encoding/json"
-	"net/url"
-	"time"
 
 	v1 "github.com/oscarfed/oscarfed/api/v1"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
-	"github.com/oscarfed/oscarfed/controlplane/jobs"
+	"github.com/oscarfed/oscarfed/store/record"
 )
 
-func clusterPath(id string) string { return "/system/clusters/" + url.PathEscape(id) }
+// A job keeps types of its own: its states are compared in many places, and its view has both
+// subjects, which only some callers are shown. The functions here are the one way to the wire.
 
-// jobOf is a job as a caller sees it: the subjects that sent and cancelled it are shown to those
-// two and to the owner.
-func jobOf(j *jobs.Job, caller identity.Caller) v1.Job {
+// Wire is the job as a caller sees it: the subjects that sent and cancelled it are shown to the
+// sender and to the owner.
+func (j *Job) Wire(caller identity.Caller) v1.Job {
 	out := v1.Job{
 		ID: j.ID, Federation: j.Federation, GroupID: j.GroupID, Owner: j.Owner, ClusterID: j.ClusterID, ServiceName: j.Service,
-		Offered: j.Offered, Size: j.Size, State: string(j.State), Reason: string(j.Reason), Message: j.Message, Pod: podOf(j.Pod), Attempt: j.Attempt,
+		Offered: j.Offered, Size: j.Size, State: string(j.State), Reason: string(j.Reason), Message: j.Message, Pod: wirePod(j.Pod), Attempt: j.Attempt,
 		Attempts: make([]v1.JobAttempt, len(j.Attempts)), Unreachable: j.Unreachable, Held: j.Held, Cancelled: j.Cancel != "",
 		Revision: j.Revision, RequestID: j.RequestID, AcceptedAt: v1.Time{Time: j.AcceptedAt}, ChangedAt: v1.Time{Time: j.ChangedAt},
-		NotBefore: moment(j.NotBefore), SubmittedAt: moment(j.SubmittedAt), StartedAt: moment(j.StartedAt), EndedAt: moment(j.EndedAt),
+		NotBefore: v1.Moment(j.NotBefore), SubmittedAt: v1.Moment(j.SubmittedAt), StartedAt: v1.Moment(j.StartedAt), EndedAt: v1.Moment(j.EndedAt),
 	}
 	if caller.MayChange(j.Owner) || caller.Subject != "" && caller.Subject == j.By {
 		out.By, out.CancelledBy = j.By, j.Cancel
@@ -31,30 +30,22 @@ func jobOf(j *jobs.Job, caller identity.Caller) v1.Job {
 	for i, a := range j.Attempts {
 		out.Attempts[i] = v1.JobAttempt{
 			Attempt: a.Attempt, Place: a.Place, State: string(a.State), Reason: string(a.Reason),
-			Status: a.Status, Message: a.Message, Pod: podOf(a.Pod), EndedAt: v1.Time{Time: a.EndedAt.Time},
+			Status: a.Status, Message: a.Message, Pod: wirePod(a.Pod), EndedAt: v1.Time{Time: a.EndedAt.Time},
 		}
 	}
 	return out
 }
 
-// podOf is nil for nil.
-func podOf(p *jobs.Pod) *v1.JobPod {
+// wirePod is nil for nil.
+func wirePod(p *record.JobPod) *v1.JobPod {
 	if p == nil {
 		return nil
 	}
 	return &v1.JobPod{Reason: p.Reason, Message: p.Message, ExitCode: p.ExitCode}
 }
 
-// moment is nil for nil.
-func moment(t *time.Time) *v1.Time {
-	if t == nil {
-		return nil
-	}
-	return &v1.Time{Time: *t}
-}
-
-// decisionOf is one choice, with what it was made from.
-func decisionOf(d *jobs.Explanation) (v1.JobDecision, error) {
+// Wire is the choice with its input.
+func (d *Explanation) Wire() (v1.JobDecision, error) {
 	snapshot, err := json.Marshal(d.Snapshot)
 	if err != nil {
 		return v1.JobDecision{}, err
