@@ -10,6 +10,7 @@ import (
 
 	"github.com/oscarfed/oscarfed/controlplane/clusters"
 	"github.com/oscarfed/oscarfed/controlplane/decide"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/internal/auditlog"
 	"github.com/oscarfed/oscarfed/internal/outbound"
 	"github.com/oscarfed/oscarfed/store"
@@ -74,10 +75,13 @@ type Config struct {
 	// BytesPerUser bounds what one user has in etcd; 0 is an eighth of etcd's quota, and
 	// at least 64 MiB.
 	BytesPerUser int64
-	// KeepJobs is for how long jobs that have ended are kept, and KeepJobsEach how many
-	// of each federation: 7 days, 10,000.
-	KeepJobs     time.Duration
-	KeepJobsEach int
+	// JobWeights are the weights by which accounts and federations share the clusters.
+	JobWeights jobs.Weights
+	// KeepJobs is for how long jobs that have ended are kept, KeepJobsEach how many of each
+	// federation, KeepJobsUser of each account, and KeepJobsAll of all: 7 days, 10,000, 50,000
+	// and 200,000.
+	KeepJobs                                time.Duration
+	KeepJobsEach, KeepJobsUser, KeepJobsAll int
 	// LostAfter is for how long a cluster must have had no session before a job that it
 	// has claimed at most goes elsewhere: 10 s.
 	LostAfter time.Duration
@@ -136,6 +140,8 @@ func (c Config) withDefaults() Config {
 	count(&c.JobsPerFederation, 10_000)
 	count(&c.JobsPerUser, 20_000)
 	count(&c.KeepJobsEach, 10_000)
+	count(&c.KeepJobsUser, 50_000)
+	count(&c.KeepJobsAll, 200_000)
 	count(&c.RequestsPerUser, 500_000)
 	if c.KeepAudit <= 0 {
 		c.KeepAudit = 50_000

@@ -1,10 +1,12 @@
 package controlplane_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
 	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/store"
@@ -79,6 +81,74 @@ func TestTheQueueOfOneFederationHoldsNoOtherUp(t *testing.T) {
 	})
 }
 
+// public is a federation like that of body, to which others may send jobs, too.
+func public(name, cpu string) string {
+	return strings.NewReplacer("grayify", name, "{\"name\"", "{\"visibility\":\"public\",\"name\"", `"cpu":"0.5"`, `"cpu":"`+cpu+`"`).Replace(body)
+}
+
+// A user whose jobs wait for a member that is away is not the one with the fewest jobs for ever:
+// what counts is what he has where there is room.
+func TestJobsAtAMemberThatIsAwayHoldNobodyUp(t *testing.T) {
+	await.InVirtualTime(t, func(t *testing.T) {
+		w := newJobWorld(t)
+		if _, err := w.Federations.CreateService(t.Context(), admin, send(t, public("other", "0.5"))); err != nil {
+			t.Fatal(err)
+		}
+		w.full("a", "b", "c")
+		w.clusters["c"].disconnect()
+		for range 20 {
+			w.submit(func(r *jobs.Request) { r.Service = "otherr0" })
+		}
+		b := w.clusters["b"]
+		b.has(1000) // two places for his
+		w.eventually(func() bool { places, _ := b.standingOf(w); return places == 2 })
+		hers, err := w.Jobs.Submit(t.Context(), identity.Caller{Subject: "ann"}, jobs.Request{Service: "otherr0", Event: []byte(secretEvent)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.has(1500) // and a third one
+		w.eventually(func() bool { places, _ := b.standingOf(w); return places == 3 })
+		if j, err := w.Jobs.Get(t.Context(), admin, hers.ID); err != nil || j.State != record.JobAssigned {
+			t.Errorf("her first job is %+v, %v", j, err)
+		}
+	})
+}
+
+// Of two users the one whose jobs take twice as much gets half as many places, and the one with
+// twice the weight twice as much.
+func TestUsersShareAClusterByWhatTheirJobsTake(t *testing.T) {
+	for name, test := range map[string]struct {
+		weights map[string]float64
+		want    map[string]int
+	}{
+		"equal":    {nil, map[string]int{"bigr0 by cluster_admin": 4, "smallr0 by ann": 8}},
+		"weighted": {map[string]float64{"ann": 3}, map[string]int{"bigr0 by cluster_admin": 2, "smallr0 by ann": 12}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			await.InVirtualTime(t, func(t *testing.T) {
+				w := newJobWorld(t, func(c *controlplane.Config) { c.JobWeights.Accounts = test.weights })
+				for _, service := range []string{public("big", "1"), public("small", "0.5")} {
+					if _, err := w.Federations.CreateService(t.Context(), admin, send(t, service)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				w.full("a", "b", "c")
+				for range 20 {
+					w.submit(func(r *jobs.Request) { r.Service = "bigr0" })
+					if _, err := w.Jobs.Submit(t.Context(), identity.Caller{Subject: "ann"}, jobs.Request{Service: "smallr0", Event: []byte(secretEvent)}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				w.clusters["b"].has(8000)
+				w.eventually(func() bool {
+					_, of := w.clusters["b"].standingOf(w)
+					return maps.Equal(of, test.want)
+				})
+			})
+		})
+	}
+}
+
 // Why a job waits is told while the queues of others are long, and at once.
 func TestWhyAJobWaitsIsToldBehindALongQueue(t *testing.T) {
 	await.InVirtualTime(t, func(t *testing.T) {
@@ -88,9 +158,21 @@ func TestWhyAJobWaitsIsToldBehindALongQueue(t *testing.T) {
 			w.submit()
 		}
 		last := w.submit()
-		j := w.becomes(last.ID, func(j *jobs.Job) bool { return j.Reason == record.JobNoCandidate })
-		if !strings.Contains(j.Message, "NoRoom") {
-			t.Errorf("it says %q", j.Message)
+		var message string
+		w.eventually(func() bool {
+			j, err := w.Jobs.Get(t.Context(), admin, last.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			message = j.Message
+			return j.Reason == record.JobNoCandidate
+		})
+		if !strings.Contains(message, "60 of its jobs wait before it") || !strings.Contains(message, "NoRoom") {
+			t.Errorf("it says %q", message)
+		}
+		// The first of them alone is written to for that.
+		if kv, err := w.store.Get(t.Context(), record.JobKey(last.ID)); err != nil || kv.ModRevision != kv.CreateRevision {
+			t.Errorf("its record was written again: %+v, %v", kv, err)
 		}
 	})
 }

@@ -28,6 +28,11 @@ type room struct {
 	taken int64
 }
 
+// Fits says whether a request fits beside what is promised.
+func (c Capacity) Fits(promised []Promise, request Request) bool {
+	return measure(c, promised, request).fits
+}
+
 // measure says whether a request fits beside what is promised.
 func measure(capacity Capacity, promised []Promise, request Request) room {
 	r := room{taken: max(capacity.Taken, 0), sum: Sum{Request: capacity.More.floor(), Nodes: max(capacity.More.Nodes, 0)}}

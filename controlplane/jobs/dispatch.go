@@ -97,15 +97,12 @@ func (c *Controller) assign(ctx context.Context) (roundResult, error) {
 	if err := c.learnNeeds(ctx); err != nil {
 		return roundResult{}, err
 	}
-	p := &round{
-		seen: &c.seen,
-		now:  c.cfg.Now(), candidates: map[string]*Candidates{}, promised: map[string][]record.Promise{}, full: map[string]string{}, blocked: map[string]bool{},
-	}
+	p := newRound(&c.seen, c.cfg.Now(), c.cfg.Weights, c.needs.get)
 	out := roundResult{next: assignTick}
 	c.state.Read(func(v *view.View) {
 		out.waits = v.Jobs.Queued.Len()+v.Jobs.Offered.Len() > 0
-		fillRound(v, p, c.needs.get)
-		answerOffers(v, p, c.needs.get)
+		fillRound(v, p)
+		answerOffers(v, p)
 	})
 	if !p.next.IsZero() {
 		out.next = min(out.next, max(p.next.Sub(p.now), time.Millisecond))

@@ -31,9 +31,11 @@ type Config struct {
 	Sealer      *seal.Sealer
 	// PerFederation and PerUser bound the jobs in flight.
 	PerFederation, PerUser int
-	// Keep is how long ended jobs are kept, and KeepEach how many of each federation.
-	Keep     time.Duration
-	KeepEach int
+	// Weights are the shares of accounts and federations.
+	Weights Weights
+	// Keep is how long ended jobs are kept, and KeepAtMost how many.
+	Keep       time.Duration
+	KeepAtMost Kept
 	// LostAfter is how long a cluster must have no session before its jobs, if it has claimed them
 	// at most, go to another member.
 	LostAfter time.Duration

@@ -274,7 +274,7 @@ type waitingOffer struct{ cluster, job string }
 
 // answerOffers answers freeze to the waiting offers that another member would take now, up to
 // freezesAtOnce for each federation.
-func answerOffers(v *view.View, p *round, needs func(*record.Federation) *Needs) {
+func answerOffers(v *view.View, p *round) {
 	under := map[string]int{}
 	var waiting []waitingOffer
 	for _, job := range slices.Sorted(v.Jobs.Offered.Keys()) {
@@ -300,28 +300,21 @@ func answerOffers(v *view.View, p *round, needs func(*record.Federation) *Needs)
 			return
 		}
 		o := v.Nodes.Get(w.cluster).Offers.Get(w.job).Rec
-		if under[o.Federation] < freezesAtOnce && freeze(v, p, needs, w) {
+		if under[o.Federation] < freezesAtOnce && freeze(v, p, w) {
 			under[o.Federation]++
 		}
 	}
 }
 
 // freeze answers one offer if another member would take the Job now.
-func freeze(v *view.View, p *round, needs func(*record.Federation) *Needs, w waitingOffer) bool {
+func freeze(v *view.View, p *round, w waitingOffer) bool {
 	sit, ok := situationOfOffer(v, w.job, w.cluster, p.seen, p.now)
 	if !ok || sit.disbanded || sit.job != nil && !sit.ours && sit.job.State != record.JobReturned {
 		return false
 	}
 	uid := sit.offer.Federation
-	if p.candidates[uid] == nil {
-		fl, ok := CandidatesOf(v, uid, needs(v.Federations.Get(uid).Rec))
-		if !ok {
-			return false
-		}
-		p.candidates[uid] = fl
-	}
-	fl := p.candidates[uid]
-	if fl.held || fl.older && v.Epoch() != "" || v.Jobs.Queued.Get(uid).Len() > 0 && p.blocked[uid] {
+	fl := p.candidatesOf(v, v.Federations.Get(uid).Rec)
+	if fl == nil || fl.held || fl.older && v.Epoch() != "" || v.Jobs.Queued.Get(uid).Len() > 0 && p.blocked[uid] {
 		return false
 	}
 	probe := record.Job{Job: w.job, Federation: uid, Cluster: w.cluster, Service: sit.offer.Service, BucketEvent: sit.offer.BucketEvent}
@@ -332,14 +325,13 @@ func freeze(v *view.View, p *round, needs func(*record.Federation) *Needs, w wai
 	if !slices.Contains(probe.Visited, w.cluster) {
 		probe.Visited = append(slices.Clone(probe.Visited), w.cluster)
 	}
-	promisedTo(v, p, fl)
 	_, d := fl.choose(&probe)
 	if d.Chosen == "" {
 		return false
 	}
 	for i := range fl.snapshot.Candidates {
 		if c := fl.snapshot.Candidates[i]; c.Place() == d.Chosen && fl.Members[i].Replica() {
-			p.promised[c.Cluster] = promise(p.promised[c.Cluster], reservationOf(fl.snapshot.Request), 1)
+			p.cluster(v, c.Cluster).take(view.AccountOf(&probe), uid, fl.snapshot.Request)
 		}
 	}
 	step := stepOfOffer(v, w.job, sit, offerDecision{name: "freeze", answer: record.OfferFreeze})

@@ -2,81 +2,129 @@ package jobs
 
 import (
 	"cmp"
-	"slices"
+	"container/heap"
+	"fmt"
 
+	"github.com/oscarfed/oscarfed/controlplane/delegation"
 	"github.com/oscarfed/oscarfed/controlplane/view"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
-// Queued jobs are served fairly. The next assignment goes to the account that has the fewest
-// jobs at its members, and of its federations to the one with the fewest. So a long queue does
-// not delay other accounts, and a later account gets an equal share as jobs end. A single
-// account may use all capacity.
-
-// jobQueue holds the queued jobs of one account in one federation.
-type jobQueue struct {
-	federation, account string
-	// ids are in the order of acceptance.
-	ids view.List
-	// ofAccount and ofFederation count the jobs at the member that has the fewest of them.
-	ofAccount, ofFederation int
+// head is a class of queued jobs while a round goes through them.
+type head struct {
+	fed     *record.Federation
+	account string
+	class   view.Class
+	request delegation.Request
+	// jobs are those that the round has not looked at, in the order of acceptance.
+	jobs view.List
+	// rank is the place in the order. It is a lower bound until the first job's member is
+	// chosen.
+	rank rank
 }
 
-// queuesOf are the queues of a federation.
-func queuesOf(v *view.View, uid string, members []record.Member) []*jobQueue {
-	var out []*jobQueue
-	for account, ids := range v.Jobs.Queued.Get(uid).All() {
-		q := &jobQueue{federation: uid, account: account, ids: ids, ofAccount: -1, ofFederation: -1}
-		for _, m := range members {
-			if !m.Replica() {
-				continue
-			}
-			least(&q.ofAccount, v.Jobs.Holds.Get(view.Holding{Cluster: m.ClusterID, Account: account}))
-			least(&q.ofFederation, v.Jobs.Holds.Get(view.Holding{Cluster: m.ClusterID, Federation: uid}))
-		}
-		out = append(out, q)
-	}
-	return out
+// rank orders the classes: the smallest share comes first. Shares are equal where definitions ask
+// for nothing: then the number of jobs counts, and at last the order of acceptance.
+type rank struct {
+	account, federation         float64
+	accountJobs, federationJobs int
+	first                       string
 }
 
-// least keeps the smaller of two counts; -1 is none yet.
-func least(have *int, n int) {
-	if *have < 0 || n < *have {
-		*have = n
-	}
-}
-
-// served counts the jobs that a round has assigned.
-type served struct{ ofAccount, ofFederation map[string]int }
-
-func (t served) compare(a, b *jobQueue) int {
+func (r rank) compare(o rank) int {
 	return cmp.Or(
-		cmp.Compare(a.ofAccount+t.ofAccount[a.account], b.ofAccount+t.ofAccount[b.account]),
-		cmp.Compare(a.ofFederation+t.ofFederation[a.federation], b.ofFederation+t.ofFederation[b.federation]),
-		cmp.Compare(a.ids.First(), b.ids.First()),
+		cmp.Compare(r.account, o.account), cmp.Compare(r.accountJobs, o.accountJobs),
+		cmp.Compare(r.federation, o.federation), cmp.Compare(r.federationJobs, o.federationJobs),
+		cmp.Compare(r.first, o.first),
 	)
 }
 
-// serve calls assign for the jobs of all queues in fair order, until it returns stop. assign says
-// whether it has assigned the job.
-func serve(queues []*jobQueue, assign func(id string) (assigned, stop bool)) {
-	taken := served{map[string]int{}, map[string]int{}}
-	for len(queues) > 0 {
-		q := slices.MinFunc(queues, taken.compare)
-		for q.ids.Len() > 0 {
-			assigned, stop := assign(q.ids.First())
-			if stop {
-				return
+// heads is a heap of classes by their ranks.
+type heads []*head
+
+func (q heads) Len() int           { return len(q) }
+func (q heads) Less(i, j int) bool { return q[i].rank.compare(q[j].rank) < 0 }
+func (q heads) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+
+// Push is of container/heap.
+func (q *heads) Push(h any) { *q = append(*q, h.(*head)) }
+
+// Pop is of container/heap.
+func (q *heads) Pop() any {
+	old := *q
+	last := old[len(old)-1]
+	*q = old[:len(old)-1]
+	return last
+}
+
+// lowest is the smallest rank that the first job of a class can have: at one of the clusters that
+// have room for it. It is false when none has.
+func (p *round) lowest(v *view.View, h *head) (rank, bool) {
+	var out rank
+	found := false
+	for _, m := range h.fed.Members {
+		at := rank{first: h.jobs.First()} // an endpoint is shared by nobody
+		if m.Replica() {
+			c := p.cluster(v, m.ClusterID)
+			if !c.room(h.request) {
+				continue
 			}
-			q.ids = q.ids.Rest()
-			if assigned {
-				taken.ofAccount[q.account]++
-				taken.ofFederation[q.federation]++
-				break
-			}
+			at = p.rankAt(v, h, c)
 		}
-		if q.ids.Len() == 0 {
-			queues = slices.DeleteFunc(queues, func(o *jobQueue) bool { return o == q })
+		if !found || at.compare(out) < 0 {
+			out, found = at, true
 		}
 	}
+	return out, found
+}
+
+// queue enters a class, if any member has room for its jobs.
+func (p *round) queue(v *view.View, h *head) (queued bool) {
+	rank, ok := p.lowest(v, h)
+	if !ok {
+		return false
+	}
+	h.rank = rank
+	heap.Push(&p.heads, h)
+	return true
+}
+
+// serve assigns the first jobs of the classes in the order of their ranks, until the transaction
+// is full or none is left. Each round is in the order of what the clusters have when it looks:
+// the rank of a class is that at the cluster that its first job goes to, and grows with each of
+// its jobs.
+func (p *round) serve(v *view.View) {
+	for p.heads.Len() > 0 {
+		if len(p.steps) >= assignAtOnce || p.bytes >= assignBytes {
+			p.more = true
+			return
+		}
+		h := heap.Pop(&p.heads).(*head)
+		choice, ok := p.choose(v, h)
+		if !ok {
+			continue
+		}
+		if real := p.rankOf(v, h, choice); p.heads.Len() > 0 && p.heads[0].rank.compare(real) < 0 {
+			h.rank = real
+			heap.Push(&p.heads, h)
+			continue
+		}
+		p.assign(v, h, choice)
+		if h.jobs = h.jobs.Rest(); h.jobs.Len() > 0 {
+			p.queue(v, h)
+		}
+	}
+}
+
+// whyWaits is why a queued job waits, as its record says or that of the first job of its class.
+func whyWaits(v *view.View, j *record.Job) (record.JobReason, string) {
+	class := v.Jobs.Queued.Get(j.Federation).Get(view.AccountOf(j)).Get(view.ClassOf(j))
+	if j.Reason != "" || class.Len() == 0 {
+		return j.Reason, j.Message
+	}
+	first := v.Jobs.ByID.Get(class.First()).Rec
+	if first.Reason != record.JobNoCandidate {
+		return j.Reason, j.Message
+	}
+	return first.Reason, view.Shorten(fmt.Sprintf("%d of its jobs wait before it: %s", class.Before(j.Job).Len(), first.Message), maxJobMessage)
 }

@@ -17,15 +17,18 @@ import (
 // round is one scan of the queues.
 type round struct {
 	// seen is when this instance first saw what jobs wait for.
-	seen       *clock.FirstSeen
-	now        time.Time
-	epoch      string
+	seen *clock.FirstSeen
+	now  time.Time
+	// needs are what the jobs of a federation ask for; nil when that is not known.
+	needs   func(*record.Federation) *Needs
+	weights Weights
+	epoch   string
+	// clusters, and the candidates of federations, are those that the round has looked at.
+	clusters   map[string]*cluster
 	candidates map[string]*Candidates
-	// promised is the reserved capacity by cluster, with what this round adds.
-	promised map[string][]record.Promise
-	// full are the classes of jobs that no member has capacity for, with the reason, and blocked
-	// their federations.
-	full    map[string]string
+	// heads are the classes of jobs that some member has room for, and blocked the federations
+	// of those that wait for it.
+	heads   heads
 	blocked map[string]bool
 	steps   []*assignStep
 	notes   []*jobStep
@@ -34,6 +37,13 @@ type round struct {
 	next time.Time
 	// more says that the transaction cannot hold everything that can be done now.
 	more bool
+}
+
+func newRound(seen *clock.FirstSeen, now time.Time, weights Weights, needs func(*record.Federation) *Needs) *round {
+	return &round{
+		seen: seen, now: now, needs: needs, weights: weights,
+		clusters: map[string]*cluster{}, candidates: map[string]*Candidates{}, blocked: map[string]bool{},
+	}
 }
 
 // assignStep is a job that is to be assigned.
@@ -53,78 +63,117 @@ type roundResult struct {
 }
 
 // fillRound fills a round with the jobs that can be assigned now.
-func fillRound(v *view.View, p *round, needs func(*record.Federation) *Needs) {
+func fillRound(v *view.View, p *round) {
 	p.epoch = v.Epoch()
-	var queues []*jobQueue
-	for uid := range v.Jobs.Queued.All() {
+	for uid, accounts := range v.Jobs.Queued.All() {
 		f := v.Federations.Get(uid).Rec
-		if f == nil {
+		if f == nil || f.Paused {
 			continue
 		}
-		fl, ok := CandidatesOf(v, uid, needs(f))
-		if !ok || fl.held {
+		need := p.needs(f)
+		if need == nil || need.broken {
 			continue
 		}
-		p.candidates[uid] = fl
-		queues = append(queues, queuesOf(v, uid, f.Members)...)
+		for account, queue := range accounts.All() {
+			for class, jobs := range queue.All() {
+				h := &head{fed: f, account: account, class: class, request: need.request, jobs: jobs}
+				if !p.queue(v, h) {
+					p.full(v, h)
+				}
+			}
+		}
 	}
-	serve(queues, func(id string) (assigned, stop bool) {
-		if len(p.steps) >= assignAtOnce || p.bytes >= assignBytes {
-			p.more = true
-			return false, true
-		}
-		before := len(p.steps)
-		assignJob(v, p, id)
-		return len(p.steps) > before, false
-	})
+	p.serve(v)
 	// Notes about waiting jobs use only the space that assignments leave.
 	if room := assignAtOnce - len(p.steps); len(p.notes) > room {
 		p.notes, p.more = p.notes[:room], true
 	}
 }
 
-// assignJob chooses a member for one queued job.
-func assignJob(v *view.View, p *round, id string) {
-	j := v.Jobs.ByID.Get(id)
-	fl := p.candidates[j.Rec.Federation]
-	if j.Rec.NotBefore != nil {
-		since := p.seen.Since(id, j.Rec.NotBefore.String(), p.now)
-		if at := gate.Due(j.Rec.ChangedAt, *j.Rec.NotBefore, since); at.After(p.now) {
-			if p.next.IsZero() || at.Before(p.next) {
-				p.next = at
-			}
-			return
+// candidatesOf are the candidates of a federation; nil when none of its jobs is assigned now.
+func (p *round) candidatesOf(v *view.View, f *record.Federation) *Candidates {
+	fl, known := p.candidates[f.UID]
+	if !known {
+		fl, _ = CandidatesOf(v, f.UID, p.needs(f))
+		p.candidates[f.UID] = fl
+	}
+	if fl != nil {
+		p.promisedTo(v, fl)
+	}
+	return fl
+}
+
+// choice is the member that the first job of a class goes to.
+type choice struct {
+	candidates *Candidates
+	at         int
+	snapshot   delegation.Snapshot
+	decision   delegation.Decision
+}
+
+// choose chooses the member for the first job of a class that may be assigned now. It is false
+// when there is none.
+func (p *round) choose(v *view.View, h *head) (choice, bool) {
+	fl := p.candidatesOf(v, h.fed)
+	if fl == nil || fl.held || fl.older && h.class.Epoch != p.epoch || !p.skip(v, h) {
+		return choice{}, false
+	}
+	out := choice{candidates: fl}
+	out.snapshot, out.decision = fl.choose(v.Jobs.ByID.Get(h.jobs.First()).Rec)
+	if out.decision.Chosen == "" {
+		p.full(v, h)
+		return choice{}, false
+	}
+	out.at = slices.IndexFunc(out.snapshot.Candidates, func(c delegation.Candidate) bool { return c.Place() == out.decision.Chosen })
+	return out, true
+}
+
+// skip leaves out jobs at the beginning of a class that rest, or that a member has, or may have.
+// It is false when none is left.
+func (p *round) skip(v *view.View, h *head) bool {
+	for ; h.jobs.Len() > 0; h.jobs = h.jobs.Rest() {
+		id := h.jobs.First()
+		if _, found := foundOf(v, id); !found && !p.rests(v.Jobs.ByID.Get(id).Rec) {
+			return true
 		}
 	}
-	if _, found := foundOf(v, id); found || fl.older && j.Rec.Epoch != p.epoch {
-		return // a member has it, or may
+	return false
+}
+
+// rests says whether the pause of a job is not over.
+func (p *round) rests(j *record.Job) bool {
+	if j.NotBefore == nil {
+		return false
 	}
-	class := classOf(j.Rec)
-	if why := p.full[class]; why != "" {
-		p.wait(j, why)
-		return
+	since := p.seen.Since(j.Job, j.NotBefore.String(), p.now)
+	at := gate.Due(j.ChangedAt, *j.NotBefore, since)
+	if !at.After(p.now) {
+		return false
 	}
-	promisedTo(v, p, fl)
-	snapshot, decision := fl.choose(j.Rec)
-	if decision.Chosen == "" {
-		p.full[class] = noCandidateMessage(decision)
-		// A bucket event may have only one possible member: other jobs do not wait behind it.
-		p.blocked[j.Rec.Federation] = p.blocked[j.Rec.Federation] || !j.Rec.BucketEvent
-		p.wait(j, p.full[class])
-		return
+	p.lookAt(at)
+	return true
+}
+
+// lookAt demands another round at a time.
+func (p *round) lookAt(at time.Time) {
+	if p.next.IsZero() || at.Before(p.next) {
+		p.next = at
 	}
-	i := slices.IndexFunc(snapshot.Candidates, func(c delegation.Candidate) bool { return c.Place() == decision.Chosen })
-	assignTo(v, p, j, fl, i, snapshot, decision)
+}
+
+// rankOf is the rank of a class whose first job goes where it was chosen to go.
+func (p *round) rankOf(v *view.View, h *head, c choice) rank {
+	if m := c.candidates.Members[c.at]; m.Replica() {
+		return p.rankAt(v, h, p.cluster(v, m.ClusterID))
+	}
+	return rank{first: h.jobs.First()}
 }
 
 // promisedTo enters the reserved capacity into the candidates, with that of this round.
-func promisedTo(v *view.View, p *round, fl *Candidates) {
+func (p *round) promisedTo(v *view.View, fl *Candidates) {
 	for i := range fl.snapshot.Candidates {
-		if cluster := fl.snapshot.Candidates[i].Cluster; fl.Members[i].Replica() {
-			if _, ok := p.promised[cluster]; !ok {
-				p.promised[cluster] = listOf(v.Jobs.Reserved.Get(cluster))
-			}
-			fl.snapshot.Candidates[i].Promised = promisesOf(p.promised[cluster])
+		if fl.Members[i].Replica() {
+			fl.snapshot.Candidates[i].Promised = promisesOf(p.cluster(v, fl.Members[i].ClusterID).promised)
 		}
 	}
 }
@@ -137,13 +186,6 @@ func listOf(v view.Versioned[record.Reserved]) []record.Promise {
 	return v.Rec.Jobs
 }
 
-// classOf names the jobs that the same members can take.
-func classOf(j *record.Job) string {
-	return strings.Join(append([]string{
-		j.Federation, j.Cluster, j.Service, fmt.Sprint(j.Hops), fmt.Sprint(j.BucketEvent), strings.Join(j.Visited, ","),
-	}, refusedAt(j)...), "\x00")
-}
-
 // noCandidateMessage says in one line why no member takes a job.
 func noCandidateMessage(d delegation.Decision) string {
 	whys := make([]string, len(d.Verdicts))
@@ -153,35 +195,48 @@ func noCandidateMessage(d delegation.Decision) string {
 	return view.Shorten("no member can take it now; explain says more: "+strings.Join(whys, ", "), maxJobMessage)
 }
 
-// wait notes once in the record that no member takes the job, and why.
-func (p *round) wait(j view.Versioned[record.Job], why string) {
+// full notes once, in the record of the first job of a class, that no member takes it now, and why.
+// The jobs behind it say the same where they are shown.
+func (p *round) full(v *view.View, h *head) {
+	// A bucket event may have only one possible member: other jobs do not wait behind it.
+	p.blocked[h.fed.UID] = p.blocked[h.fed.UID] || !h.class.BucketEvent
+	if !p.skip(v, h) {
+		return
+	}
+	j := v.Jobs.ByID.Get(h.jobs.First())
+	if j.Rec.Reason == record.JobNoCandidate {
+		return
+	}
 	since := p.seen.Since(j.Rec.Job+"/waits", j.Rec.ChangedAt.String(), p.now).Add(waitsFor)
 	switch {
-	case j.Rec.Reason == record.JobNoCandidate:
 	case p.now.Before(since):
-		if p.next.IsZero() || since.Before(p.next) {
-			p.next = since
-		}
+		p.lookAt(since)
 	case len(p.notes) < assignAtOnce:
+		fl := p.candidatesOf(v, h.fed)
+		if fl == nil || fl.held || fl.older && h.class.Epoch != p.epoch {
+			return // it does not wait for capacity
+		}
+		_, decision := fl.choose(j.Rec)
 		next := *j.Rec
-		next.Reason, next.Message, next.ChangedAt = record.JobNoCandidate, why, record.At(p.now)
+		next.Reason, next.Message, next.ChangedAt = record.JobNoCandidate, noCandidateMessage(decision), record.At(p.now)
 		p.notes = append(p.notes, &jobStep{name: "wait", rev: j.Rev, was: *j.Rec, next: next})
 	default:
 		p.more = true
 	}
 }
 
-// assignTo enters an assignment into the round.
-func assignTo(v *view.View, p *round, j view.Versioned[record.Job], fl *Candidates, i int, snapshot delegation.Snapshot, decision delegation.Decision) {
-	m, next := fl.Members[i], *j.Rec
+// assign enters an assignment into the round.
+func (p *round) assign(v *view.View, h *head, c choice) {
+	j := v.Jobs.ByID.Get(h.jobs.First())
+	m, next := c.candidates.Members[c.at], *j.Rec
 	next.State, next.Attempt, next.NotBefore, next.Epoch = record.JobAssigned, next.Attempt+1, nil, p.epoch
 	next.Reason, next.Message, next.ChangedAt = "", "", record.At(p.now)
 	step := &assignStep{
 		jobStep: jobStep{
 			name: "assign", rev: j.Rev, was: *j.Rec,
-			watch: map[string]int64{record.FederationKey(fl.fed.UID): fl.rev},
+			watch: map[string]int64{record.FederationKey(h.fed.UID): c.candidates.rev},
 		},
-		snapshot: snapshot, decision: decision,
+		snapshot: c.snapshot, decision: c.decision,
 	}
 	if next.Frozen != nil {
 		next.Hops++
@@ -193,11 +248,12 @@ func assignTo(v *view.View, p *round, j view.Versioned[record.Job], fl *Candidat
 			ClusterID: m.ClusterID, ServiceName: m.ServiceName, UID: m.UID, ClusterUID: v.ClusterUID(m.ClusterID),
 			Name: record.JobName(m.ServiceName, next.Job, next.Attempt),
 		}
-		room := reservationOf(snapshot.Request)
+		room := reservationOf(c.snapshot.Request)
 		next.Reserved = &room
-		step.base = p.promised[m.ClusterID]
-		p.promised[m.ClusterID] = promise(step.base, room, 1)
-		step.watch[record.DesiredServiceKey(m.ClusterID, m.ServiceName)] = fl.desired[i]
+		at := p.cluster(v, m.ClusterID)
+		step.base = at.promised
+		at.take(h.account, h.fed.UID, c.snapshot.Request)
+		step.watch[record.DesiredServiceKey(m.ClusterID, m.ServiceName)] = c.candidates.desired[c.at]
 		step.watch[record.SessionKey(m.ClusterID)] = v.Session(m.ClusterID)
 		step.recipient = v.SealsTo(m.ClusterID)
 	}

@@ -104,8 +104,8 @@ func (c *Controller) learnNeeds(ctx context.Context) error {
 				unknown[uid] = f
 			}
 		}
-		for uid := range v.Jobs.Queued.All() {
-			learn(uid)
+		for uid := range v.Jobs.InFlight.Keys() {
+			learn(uid) // also of jobs that run: they count in the shares
 		}
 		for job := range v.Jobs.Offered.Keys() {
 			for cluster := range v.Jobs.Offered.Of(job) {
@@ -256,26 +256,10 @@ func (fl *Candidates) SnapshotFor(j *record.Job, avoid []string) delegation.Snap
 	return out
 }
 
-// refusedAt lists the members that have refused a job since it was accepted or replayed.
-func refusedAt(j *record.Job) []string {
-	var out []string
-	left := j.Tries
-	for _, a := range slices.Backward(j.Past) {
-		if left == 0 {
-			break
-		}
-		if a.State == record.JobRefused {
-			out = append(out, a.Place)
-			left--
-		}
-	}
-	return out
-}
-
 // choose picks a member for a job, and returns its input. A member that has refused the job is
 // chosen again only when there is no other.
 func (fl *Candidates) choose(j *record.Job) (delegation.Snapshot, delegation.Decision) {
-	avoid := refusedAt(j)
+	avoid := j.RefusedAt()
 	s := fl.SnapshotFor(j, avoid)
 	d := delegation.Choose(s)
 	if d.Chosen == "" && len(avoid) > 0 {

@@ -20,19 +20,16 @@ func (c *Controller) Sweep(ctx context.Context) error {
 		c.state.Read(func(v *view.View) { _, lives = v.Federations.Lookup(uid) })
 		return lives
 	})
-	lives := map[string]bool{}
 	c.state.Read(func(v *view.View) {
-		for id := range v.Jobs.ByID.All() {
-			lives[id] = true
-		}
-	})
-	c.seen.Keep(func(key string) bool {
-		id, _, _ := strings.Cut(key, "/")
-		return lives[id]
+		c.seen.Keep(func(key string) bool {
+			id, _, _ := strings.Cut(key, "/")
+			_, lives := v.Jobs.ByID.Lookup(id)
+			return lives
+		})
 	})
 	var old []view.Versioned[record.Job]
 	c.state.Read(func(v *view.View) {
-		old = oldJobs(v, func(revision int64) bool { return c.gate.Age(revision) > c.cfg.Keep }, c.cfg.KeepEach)
+		old = oldJobs(v, func(revision int64) bool { return c.gate.Age(revision) > c.cfg.Keep }, c.cfg.KeepAtMost)
 	})
 	for some := range slices.Chunk(old, sweepAtOnce) {
 		if err := c.forgetJobs(ctx, some); err != nil {
@@ -83,19 +80,28 @@ func (c *Controller) dropEvents(ctx context.Context, jobs []view.Versioned[recor
 	return err
 }
 
-// oldJobs lists the jobs that ended long ago, as their revision tells, and of each
-// federation all that have ended but the last ones.
-func oldJobs(v *view.View, old func(revision int64) bool, keep int) []view.Versioned[record.Job] {
+// Kept bounds the ended jobs that are kept: the last ones of each federation, of each account, and
+// of all.
+type Kept struct{ OfFederation, OfAccount, All int }
+
+// oldJobs lists the jobs that ended long ago, as their revision tells, and all that have ended but
+// the last ones.
+func oldJobs(v *view.View, old func(revision int64) bool, keep Kept) []view.Versioned[record.Job] {
 	var out []view.Versioned[record.Job]
-	ended := map[string]int{}
+	ofFederation, ofAccount, all := map[string]int{}, map[string]int{}, 0
 	for id := range v.Jobs.Order.Backward() {
 		j := v.Jobs.ByID.Get(id)
 		if !j.Rec.State.Ended() {
 			continue
 		}
-		if ended[j.Rec.Federation]++; ended[j.Rec.Federation] > keep || old(j.Rev) {
+		account := view.AccountOf(j.Rec)
+		if ofFederation[j.Rec.Federation] >= keep.OfFederation || ofAccount[account] >= keep.OfAccount || all >= keep.All || old(j.Rev) {
 			out = append(out, j)
+			continue
 		}
+		ofFederation[j.Rec.Federation]++
+		ofAccount[account]++
+		all++
 	}
 	return out
 }

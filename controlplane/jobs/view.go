@@ -158,6 +158,7 @@ func jobView(v *view.View, id string) *Job {
 	}
 	if j.State == record.JobQueued {
 		out.Held = jobHeld(v, j)
+		out.Reason, out.Message = whyWaits(v, j)
 	}
 	if j.State != record.JobAssigned && j.State != record.JobRunning || j.Place == nil {
 		return out

@@ -13,10 +13,10 @@ type jobIndex struct {
 	ByID Table[string, Versioned[record.Job]]
 	// Order lists all jobs by id, which is the order of acceptance.
 	Order List
-	// Queued lists, for a federation and an account, the queued jobs in that order. Holds
-	// counts the jobs that are at a cluster.
-	Queued Table[string, Table[string, List]]
-	Holds  Table[Holding, int]
+	// Queued has, for a federation and an account, the queued jobs. Holds counts, for an account
+	// at a cluster, the jobs of each federation that are there.
+	Queued Table[string, Table[string, Queue]]
+	Holds  Table[Holder, Table[string, int]]
 	// ByFederation lists the jobs of a federation, ByCluster those that are at a cluster, and
 	// Posted those that go to an endpoint.
 	ByFederation, ByCluster Index[string, string]
@@ -42,7 +42,7 @@ type AttemptID struct {
 
 func newJobIndex() jobIndex {
 	return jobIndex{
-		ByID: TableOf(map[string]Versioned[record.Job]{}), Queued: TableOf(map[string]Table[string, List]{}), Holds: TableOf(map[Holding]int{}),
+		ByID: TableOf(map[string]Versioned[record.Job]{}), Queued: TableOf(map[string]Table[string, Queue]{}), Holds: TableOf(map[Holder]Table[string, int]{}),
 		ByFederation: newIndex[string, string](), ByCluster: newIndex[string, string](), Posted: TableOf(map[string]bool{}),
 		InFlight: TableOf(map[string]int{}), Users: TableOf(map[string]int{}), States: TableOf(map[record.JobState]int{}),
 		Reserved: TableOf(map[string]Versioned[record.Reserved]{}), Found: newIndex[string, foundAt](),
@@ -174,46 +174,12 @@ func (v *View) Listed(cluster string) bool {
 	return n != nil && n.Self.Rec != nil && n.Self.Rec.JobsEpoch == v.Epoch() && v.Compared(cluster)
 }
 
-// Holding identifies the jobs of an account or, without one, of a federation at a cluster.
-type Holding struct{ Cluster, Account, Federation string }
-
 // standsAt is the cluster that has the attempt of a job; empty for none.
 func standsAt(j *record.Job) string {
 	if j.State == record.JobQueued || j.State.Ended() || j.Place == nil || j.Place.URL != "" {
 		return ""
 	}
 	return j.Place.ClusterID
-}
-
-// enqueue adds a job to the queue of its account, or removes it.
-func (x *jobIndex) enqueue(j *record.Job, there bool) {
-	account := AccountOf(j)
-	accounts := x.Queued.m[j.Federation].m
-	if there {
-		if accounts == nil {
-			accounts = map[string]List{}
-			x.Queued.m[j.Federation] = TableOf(accounts)
-		}
-		accounts[account] = List{AddID(accounts[account].ids, j.Job)}
-		return
-	}
-	if left := DropID(accounts[account].ids, j.Job); len(left) > 0 {
-		accounts[account] = List{left}
-		return
-	}
-	delete(accounts, account)
-	if len(accounts) == 0 {
-		delete(x.Queued.m, j.Federation)
-	}
-}
-
-// hold adds by to the number of jobs at a cluster.
-func (x *jobIndex) hold(j *record.Job, cluster string, by int) {
-	for _, h := range []Holding{{Cluster: cluster, Account: AccountOf(j)}, {Cluster: cluster, Federation: j.Federation}} {
-		if x.Holds.m[h] += by; x.Holds.m[h] == 0 {
-			delete(x.Holds.m, h)
-		}
-	}
 }
 
 // foundAt names an attempt that was found on a cluster.

@@ -34,14 +34,7 @@ type State struct {
 // NewState follows a mirror. It starts nothing.
 func NewState(mirror *store.Mirror, now func() time.Time) *State {
 	return &State{
-		Mirror: mirror, feed: mirror.Feed(), now: now, changed: make(chan struct{}),
-		view: View{
-			Clusters: TableOf(map[string]Versioned[record.Cluster]{}), Federations: TableOf(map[string]Versioned[record.Federation]{}),
-			Names: TableOf(map[string]string{}), Marked: TableOf(map[string]Location{}), Nodes: Nodes{map[string]*Node{}},
-			Named: newIndex[string, string](), OnCluster: newIndex[string, string](),
-			Deleted: TableOf(map[string]Versioned[record.Deleted]{}), DeletedOf: newIndex[string, string](),
-			Tokens: TokenStates{map[string]*TokenState{}}, Jobs: newJobIndex(), news: newChanges(),
-		},
+		Mirror: mirror, feed: mirror.Feed(), now: now, changed: make(chan struct{}), view: newView(),
 	}
 }
 

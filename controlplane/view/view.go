@@ -1,6 +1,7 @@
 package view
 
 import (
+	"github.com/oscarfed/oscarfed/store"
 	"github.com/oscarfed/oscarfed/store/record"
 )
 
@@ -32,6 +33,26 @@ type View struct {
 	Jobs   jobIndex
 	// news collects the changes of the present refresh.
 	news *Changes
+}
+
+func newView() View {
+	return View{
+		Clusters: TableOf(map[string]Versioned[record.Cluster]{}), Federations: TableOf(map[string]Versioned[record.Federation]{}),
+		Names: TableOf(map[string]string{}), Marked: TableOf(map[string]Location{}), Nodes: Nodes{map[string]*Node{}},
+		Named: newIndex[string, string](), OnCluster: newIndex[string, string](),
+		Deleted: TableOf(map[string]Versioned[record.Deleted]{}), DeletedOf: newIndex[string, string](),
+		Tokens: TokenStates{map[string]*TokenState{}}, Jobs: newJobIndex(), news: newChanges(),
+	}
+}
+
+// Of is a View of some records, for who has no store: the tests of pure functions.
+func Of(records ...store.KV) *View {
+	v := newView()
+	for _, kv := range records {
+		v.apply(kv.Key, kv, true)
+		v.Revision = max(v.Revision, kv.ModRevision)
+	}
+	return &v
 }
 
 // Versioned is a record with its mod revision.

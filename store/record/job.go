@@ -156,6 +156,20 @@ type Job struct {
 	Epoch string `json:"epoch,omitempty"`
 }
 
+// RefusedAt lists the places that have refused the job since it was accepted or replayed, the last
+// one first.
+func (j *Job) RefusedAt() []string {
+	var out []string
+	left := j.Tries
+	for i := len(j.Past) - 1; i >= 0 && left > 0; i-- {
+		if j.Past[i].State == JobRefused {
+			out = append(out, j.Past[i].Place)
+			left--
+		}
+	}
+	return out
+}
+
 // JobPod is what Kubernetes tells of a pod that waits for something, or ended badly.
 type JobPod struct {
 	// Reason is Kubernetes' word: ImagePullBackOff, OOMKilled. Message is its sentence.

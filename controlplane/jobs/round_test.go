@@ -1,0 +1,110 @@
+package jobs
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/oscarfed/oscarfed/api/oscar"
+	"github.com/oscarfed/oscarfed/controlplane/delegation"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/internal/clock"
+	"github.com/oscarfed/oscarfed/store"
+	"github.com/oscarfed/oscarfed/store/record"
+	"github.com/oscarfed/oscarfed/store/seal"
+)
+
+// queues is a store with jobs that wait.
+type queues struct {
+	clusters, federations, each int
+	// free is what each cluster has free, in millicores.
+	free int64
+}
+
+// view has each federation on three clusters.
+func (q queues) view(t testing.TB) *view.View {
+	t.Helper()
+	identity, err := seal.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := record.At(time.Now())
+	var kvs []store.KV
+	put := func(key string, rec any) {
+		value, err := json.Marshal(rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kvs = append(kvs, store.KV{Key: key, Value: value, CreateRevision: int64(len(kvs) + 1), ModRevision: int64(len(kvs) + 1)})
+	}
+	id := func(i int) string { return fmt.Sprintf("cluster-%04d", i%q.clusters) }
+	for i := range q.clusters {
+		put(record.ClusterKey(id(i)), record.Cluster{V: record.Version, ClusterID: id(i), State: record.ClusterActive, UID: id(i)})
+		put(record.SessionKey(id(i)), record.Session{V: record.Version})
+		put(record.ObservedClusterKey(id(i)), record.ObservedCluster{V: record.Version, Recipient: identity.Recipient()})
+		put(record.CapacityKey(id(i)), record.Capacity{V: record.Version, Session: int64(len(kvs)) - 1, Nodes: []record.CapacityNode{{
+			Name: "n", Status: record.NodeReady, CPU: record.NodeAmount{Allocatable: 64000, Free: q.free},
+			Memory: record.NodeMemory{Allocatable: 64 << 30, Free: 64 << 30},
+		}}})
+	}
+	for f := range q.federations {
+		uid := fmt.Sprintf("federation-%06d", f)
+		fed := record.Federation{
+			V: record.Version, UID: uid, GroupID: uid, Owner: "alice", Phase: record.PhaseReady, Generation: 1,
+			Topology: oscar.TopologyMesh, Delegation: oscar.DelegationStatic,
+		}
+		for m := range 3 {
+			member := record.Member{ClusterID: id(f + m), ServiceName: uid, UID: fmt.Sprint(uid, m)}
+			fed.Members = append(fed.Members, member)
+			put(record.DesiredServiceKey(member.ClusterID, uid), record.Desired{V: record.Version, UID: member.UID, Federation: uid, Intent: record.IntentApply})
+			put(record.ObservedServiceKey(member.ClusterID, uid), record.Observed{V: record.Version, UID: member.UID, Phase: record.PhaseReady})
+		}
+		put(record.FederationKey(uid), fed)
+		for n := range q.each {
+			job := fmt.Sprintf("job-%06d-%06d", n, f)
+			put(record.JobKey(job), record.Job{
+				V: record.Version, Job: job, Federation: uid, GroupID: uid, Owner: "alice", By: fmt.Sprint("user", f%50), Cluster: id(f), Service: uid,
+				State: record.JobQueued, Reason: record.JobNoCandidate, AcceptedAt: at, ChangedAt: at,
+			})
+		}
+	}
+	return view.Of(kvs...)
+}
+
+// pass is one round over the queues.
+func pass(v *view.View) *round {
+	need := &Needs{generation: 1, request: delegation.Request{CPU: 500, Memory: 256 << 20}}
+	p := newRound(&clock.FirstSeen{}, time.Now(), Weights{}, func(*record.Federation) *Needs { return need })
+	fillRound(v, p)
+	return p
+}
+
+// What a round costs does not grow with the jobs that wait: those of a class wait behind its first
+// one, and what no member has room for is not looked at closer.
+func TestWhatWaitsCostsARoundNothing(t *testing.T) {
+	for name, free := range map[string]int64{"full": 100, "with room": 64000} {
+		few, many := queues{10, 30, 4, free}.view(t), queues{10, 30, 400, free}.view(t)
+		if p := pass(many); len(p.steps) != map[bool]int{false: 0, true: assignAtOnce}[free > 500] || len(p.notes) != 0 {
+			t.Fatalf("%s: %d assignments, %d notes", name, len(p.steps), len(p.notes))
+		}
+		cost := func(v *view.View) float64 { return testing.AllocsPerRun(5, func() { pass(v) }) }
+		if a, b := cost(few), cost(many); b > a+a/10+10 {
+			t.Errorf("%s: %.0f allocations for 4 jobs of each federation, and %.0f for 400", name, a, b)
+		}
+	}
+}
+
+// BenchmarkRound is a round over 3,000 federations with 33 jobs each, of which it can place none,
+// and as many as a transaction holds.
+func BenchmarkRound(b *testing.B) {
+	for name, free := range map[string]int64{"full": 100, "room": 64000} {
+		b.Run(name, func(b *testing.B) {
+			v := queues{100, 3000, 33, free}.view(b)
+			b.ResetTimer()
+			for b.Loop() {
+				pass(v)
+			}
+		})
+	}
+}

@@ -1,0 +1,152 @@
+package jobs
+
+import (
+	"github.com/oscarfed/oscarfed/controlplane/delegation"
+	"github.com/oscarfed/oscarfed/controlplane/view"
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// A cluster is shared by weighted dominant resource fairness (Ghodsi et al., NSDI 2011): what
+// has room for one more job gets the job of the account whose dominant share there is the
+// smallest. The dominant share is the largest part that its jobs take of one resource of the
+// cluster, divided by its weight. Within an account its federations share in the same way.
+
+// Weights are those of accounts (subjects) and of federations (group ids). One without a weight
+// has 1.
+type Weights struct {
+	Accounts, Federations map[string]float64
+}
+
+func weight(of map[string]float64, name string) float64 {
+	if w := of[name]; w > 0 {
+		return w
+	}
+	return 1
+}
+
+// cluster is a cluster as one round sees it, with what the round adds.
+type cluster struct {
+	name string
+	// open says that it takes jobs, and capacity what it has free.
+	open     bool
+	capacity delegation.Capacity
+	// total is what all its nodes have for pods.
+	total    delegation.Request
+	promised []record.Promise
+	// fits remembers for which requests there is room.
+	fits     map[delegation.Request]bool
+	accounts map[string]*usage
+}
+
+// usage is what an account has on a cluster, and each of its federations.
+type usage struct {
+	amount
+	federations map[string]amount
+}
+
+// amount is how many jobs take how much.
+type amount struct {
+	jobs int
+	delegation.Request
+}
+
+func (a amount) plus(r delegation.Request, n int) amount {
+	a.jobs += n
+	a.CPU += int64(n) * r.CPU
+	a.Memory += int64(n) * r.Memory
+	a.GPU += int64(n) * r.GPU
+	return a
+}
+
+// dominant is the largest part that an amount is of a resource.
+func (a amount) dominant(total delegation.Request) float64 {
+	out := 0.0
+	for _, of := range [][2]int64{{a.CPU, total.CPU}, {a.Memory, total.Memory}, {a.GPU, total.GPU}} {
+		if of[1] > 0 {
+			out = max(out, float64(of[0])/float64(of[1]))
+		}
+	}
+	return out
+}
+
+// cluster gives the round's view of a cluster.
+func (p *round) cluster(v *view.View, name string) *cluster {
+	if c := p.clusters[name]; c != nil {
+		return c
+	}
+	c := &cluster{name: name, promised: listOf(v.Jobs.Reserved.Get(name)), fits: map[delegation.Request]bool{}, accounts: map[string]*usage{}}
+	c.capacity, c.open = v.Capacity(name)
+	c.open = c.open && v.Alive(name)
+	if rec := v.Nodes.Get(name).Capacity.Rec; rec != nil {
+		c.total = totalOf(rec)
+	}
+	p.clusters[name] = c
+	return c
+}
+
+// totalOf is what the nodes of a cluster have for pods.
+func totalOf(c *record.Capacity) (out delegation.Request) {
+	add := func(cpu record.NodeAmount, memory record.NodeMemory, gpu record.NodeAmount) {
+		out.CPU, out.Memory, out.GPU = out.CPU+cpu.Allocatable, out.Memory+memory.Allocatable, out.GPU+gpu.Allocatable
+	}
+	for _, n := range c.Nodes {
+		add(n.CPU, n.Memory, n.GPU)
+	}
+	if r := c.Unlisted; r != nil {
+		add(r.CPU, r.Memory, r.GPU)
+	}
+	return out
+}
+
+// room says whether one more job of a size fits beside what is promised.
+func (c *cluster) room(r delegation.Request) bool {
+	fits, known := c.fits[r]
+	if !known {
+		fits = c.open && c.capacity.Fits(promisesOf(c.promised), r)
+		c.fits[r] = fits
+	}
+	return fits
+}
+
+// take enters one more job.
+func (c *cluster) take(account, federation string, r delegation.Request) {
+	c.promised = promise(c.promised, reservationOf(r), 1)
+	clear(c.fits)
+	if u := c.accounts[account]; u != nil {
+		u.amount = u.plus(r, 1)
+		u.federations[federation] = u.federations[federation].plus(r, 1)
+	}
+}
+
+// usage is what an account has there.
+func (p *round) usage(v *view.View, c *cluster, account string) *usage {
+	if u := c.accounts[account]; u != nil {
+		return u
+	}
+	u := &usage{federations: map[string]amount{}}
+	for uid, n := range v.Jobs.Holds.Get(view.Holder{Cluster: c.name, Account: account}).All() {
+		var r delegation.Request
+		if f := v.Federations.Get(uid).Rec; f != nil {
+			if need := p.needs(f); need != nil {
+				r = need.request
+			}
+		}
+		u.federations[uid] = u.federations[uid].plus(r, n)
+		u.amount = u.plus(r, n)
+	}
+	c.accounts[account] = u
+	return u
+}
+
+// rankAt is the rank of a class whose first job goes to a cluster.
+func (p *round) rankAt(v *view.View, h *head, c *cluster) rank {
+	u := p.usage(v, c, h.account)
+	of := u.federations[h.fed.UID]
+	return rank{
+		account:        u.dominant(c.total) / weight(p.weights.Accounts, h.account),
+		accountJobs:    u.jobs,
+		federation:     of.dominant(c.total) / weight(p.weights.Federations, h.fed.GroupID),
+		federationJobs: of.jobs,
+		first:          h.jobs.First(),
+	}
+}

@@ -1,0 +1,80 @@
+package view
+
+import (
+	"strings"
+
+	"github.com/oscarfed/oscarfed/store/record"
+)
+
+// Class has what decides, of a queued job, which members may take it: those of one class wait
+// for the same capacity.
+type Class struct {
+	// Cluster and Service received it.
+	Cluster, Service string
+	// Epoch is the record's, and Hops and BucketEvent, too.
+	Epoch       string
+	Hops        int
+	BucketEvent bool
+	// Visited and Refused are the clusters and the places that it is kept from, in one string.
+	Visited, Refused string
+}
+
+// ClassOf is the class of a job.
+func ClassOf(j *record.Job) Class {
+	return Class{
+		Cluster: j.Cluster, Service: j.Service, Epoch: j.Epoch, Hops: j.Hops, BucketEvent: j.BucketEvent,
+		Visited: strings.Join(j.Visited, "\x00"), Refused: strings.Join(j.RefusedAt(), "\x00"),
+	}
+}
+
+// Queue has the queued jobs of one account in one federation: of each class those that wait, in
+// the order of acceptance.
+type Queue = Table[Class, List]
+
+// enqueue adds a job to the queue of its account, or removes it.
+func (x *jobIndex) enqueue(j *record.Job, there bool) {
+	account, class := AccountOf(j), ClassOf(j)
+	queue := x.Queued.m[j.Federation].m[account].m
+	if there {
+		if queue == nil {
+			if x.Queued.m[j.Federation].m == nil {
+				x.Queued.m[j.Federation] = TableOf(map[string]Queue{})
+			}
+			queue = map[Class]List{}
+			x.Queued.m[j.Federation].m[account] = TableOf(queue)
+		}
+		queue[class] = List{AddID(queue[class].ids, j.Job)}
+		return
+	}
+	if left := DropID(queue[class].ids, j.Job); len(left) > 0 {
+		queue[class] = List{left}
+		return
+	}
+	delete(queue, class)
+	if len(queue) > 0 {
+		return
+	}
+	delete(x.Queued.m[j.Federation].m, account)
+	if len(x.Queued.m[j.Federation].m) == 0 {
+		delete(x.Queued.m, j.Federation)
+	}
+}
+
+// Holder is an account at a cluster.
+type Holder struct{ Cluster, Account string }
+
+// hold adds by to the number of a federation's jobs that an account has at a cluster.
+func (x *jobIndex) hold(j *record.Job, cluster string, by int) {
+	at := Holder{cluster, AccountOf(j)}
+	counts := x.Holds.m[at].m
+	if counts == nil {
+		counts = map[string]int{}
+		x.Holds.m[at] = TableOf(counts)
+	}
+	if counts[j.Federation] += by; counts[j.Federation] == 0 {
+		delete(counts, j.Federation)
+	}
+	if len(counts) == 0 {
+		delete(x.Holds.m, at)
+	}
+}
