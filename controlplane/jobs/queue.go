@@ -47,7 +47,7 @@ func (q heads) Less(i, j int) bool { return q[i].rank.compare(q[j].rank) < 0 }
 func (q heads) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
 
 // Push is of container/heap.
-func (q *heads) Push(h any) { *q = append(*q, h.(*head)) }
+func (q *heads) Push(h any) { *q = append(*q, h.(*head)) } //nolint:forcetypeassert // heads alone are pushed
 
 // Pop is of container/heap.
 func (q *heads) Pop() any {
@@ -99,13 +99,13 @@ func (p *round) serve(v *view.View) {
 			p.more = true
 			return
 		}
-		h := heap.Pop(&p.heads).(*head)
+		h := heap.Pop(&p.heads).(*head) //nolint:forcetypeassert // heads alone are pushed
 		choice, ok := p.choose(v, h)
 		if !ok {
 			continue
 		}
-		if real := p.rankOf(v, h, choice); p.heads.Len() > 0 && p.heads[0].rank.compare(real) < 0 {
-			h.rank = real
+		if at := p.rankOf(v, h, choice); p.heads.Len() > 0 && p.heads[0].rank.compare(at) < 0 {
+			h.rank = at
 			heap.Push(&p.heads, h)
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/url"
 	"os"
@@ -78,18 +79,20 @@ type ControlPlane struct {
 
 	IdentityFile string `placeholder:"FILE" help:"The control plane's age key, the same for all instances; default identity.age in --data-dir. Made when it is missing and etcd is embedded."`
 
-	PrepareDeadline    time.Duration `default:"15s" help:"How long votes are waited for."`
-	ApplyGrace         time.Duration `default:"120s" help:"How long an apply may take besides the expected delay."`
-	MaxQueueDelay      time.Duration `default:"15m" help:"Longest write queue of a cluster that a creation is put behind."`
-	RefreshTokenMaxAge time.Duration `default:"720h" help:"How old a refresh token may be before its owner is told to give another one; 0 never tells."`
-	JobsPerFederation  int           `default:"10000" help:"Jobs of one federation that may be in flight; more are refused."`
-	EndpointNetworks   []string      `sep:"," placeholder:"CIDR" help:"Networks that members of type endpoint may be in although they are not of the public internet."`
-	JobsPerUser        int           `default:"20000" help:"Jobs of one user that may be in flight."`
-	RequestsPerUser    int           `default:"500000" help:"Requests with an Idempotency-Key of one user that are kept, each for 24 h; more are refused."`
-	BytesPerUser       int64         `default:"0" help:"Bytes that one user may have in etcd; more are refused. 0 is an eighth of etcd's quota, and at least 64 MiB."`
-	AuditFile          string        `placeholder:"FILE" help:"Append the audit, each line with the hash of the one before, to this file; oscarfed audit verify checks it."`
-	AuditSyslog        string        `placeholder:"URL" help:"Send these lines to a syslog, too: unix:///dev/log, udp://HOST:514 or tcp://HOST:514."`
-	DefaultWait        time.Duration `default:"60s" help:"How long a creation waits for its outcome when the caller does not say."`
+	PrepareDeadline      time.Duration      `default:"15s" help:"How long votes are waited for."`
+	ApplyGrace           time.Duration      `default:"120s" help:"How long an apply may take besides the expected delay."`
+	MaxQueueDelay        time.Duration      `default:"15m" help:"Longest write queue of a cluster that a creation is put behind."`
+	RefreshTokenMaxAge   time.Duration      `default:"720h" help:"How old a refresh token may be before its owner is told to give another one; 0 never tells."`
+	JobsPerFederation    int                `default:"10000" help:"Jobs of one federation that may be in flight; more are refused."`
+	EndpointNetworks     []string           `sep:"," placeholder:"CIDR" help:"Networks that members of type endpoint may be in although they are not of the public internet."`
+	JobsPerUser          int                `default:"20000" help:"Jobs of one user that may be in flight."`
+	JobWeights           map[string]float64 `mapsep:"," placeholder:"SUBJECT=N" help:"Weights of accounts where they share a cluster; 1 for the others."`
+	FederationJobWeights map[string]float64 `mapsep:"," placeholder:"GROUP_ID=N" help:"Weights of an account's federations where they share a cluster; 1 for the others."`
+	RequestsPerUser      int                `default:"500000" help:"Requests with an Idempotency-Key of one user that are kept, each for 24 h; more are refused."`
+	BytesPerUser         int64              `default:"0" help:"Bytes that one user may have in etcd; more are refused. 0 is an eighth of etcd's quota, and at least 64 MiB."`
+	AuditFile            string             `placeholder:"FILE" help:"Append the audit, each line with the hash of the one before, to this file; oscarfed audit verify checks it."`
+	AuditSyslog          string             `placeholder:"URL" help:"Send these lines to a syslog, too: unix:///dev/log, udp://HOST:514 or tcp://HOST:514."`
+	DefaultWait          time.Duration      `default:"60s" help:"How long a creation waits for its outcome when the caller does not say."`
 
 	Log `embed:""`
 }
@@ -111,6 +114,7 @@ func (c ControlPlane) Validate() error {
 		positive("prepare-deadline", c.PrepareDeadline), positive("apply-grace", c.ApplyGrace),
 		when(c.RefreshTokenMaxAge < 0, "--refresh-token-max-age must be 0 or more"),
 		networksError("endpoint-networks", c.EndpointNetworks), networksError("trusted-proxies", c.TrustedProxies),
+		when(!weights(c.JobWeights) || !weights(c.FederationJobWeights), "--job-weights and --federation-job-weights must be above 0"),
 		when(c.JobsPerFederation < 0 || c.JobsPerUser < 0, "--jobs-per-federation and --jobs-per-user must be 0, for the default, or more"),
 		when(c.AuditSyslog != "" && c.AuditFile == "", "--audit-syslog needs --audit-file, which keeps how far it has come"),
 		when(c.BytesPerUser < 0, "--bytes-per-user must be 0, for the default, or more"),
@@ -306,4 +310,14 @@ func readLimited(path string, limit int64) ([]byte, error) {
 func networksError(flag string, texts []string) error {
 	_, err := prefixes(flag, texts)
 	return err
+}
+
+// weights says whether all are positive numbers.
+func weights(of map[string]float64) bool {
+	for _, w := range of {
+		if !(w > 0 && w <= math.MaxFloat64) {
+			return false
+		}
+	}
+	return true
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/server"
 	"github.com/oscarfed/oscarfed/controlplane"
 	"github.com/oscarfed/oscarfed/controlplane/identity"
+	"github.com/oscarfed/oscarfed/controlplane/jobs"
 	"github.com/oscarfed/oscarfed/internal/clock"
 	"github.com/oscarfed/oscarfed/internal/failpoint"
 	"github.com/oscarfed/oscarfed/internal/pki"
@@ -130,7 +131,8 @@ func useCasesOf(cfg ControlPlane, log *slog.Logger) (conf controlplane.Config, e
 		Identity: id, DefaultCluster: cfg.DefaultCluster, PrepareDeadline: cfg.PrepareDeadline,
 		ApplyGrace: cfg.ApplyGrace, RefreshTokenMaxAge: maxAge(cfg.RefreshTokenMaxAge), MaxQueueDelay: cfg.MaxQueueDelay, EtcdRetention: cfg.Retention,
 		Now: now, FailPoint: fail.Hit, Logger: log, Witness: witness, Restored: cfg.Restored, Limits: access.Limits(cfg.Limits),
-		JobsPerFederation: cfg.JobsPerFederation, JobsPerUser: cfg.JobsPerUser, RequestsPerUser: cfg.RequestsPerUser, BytesPerUser: cfg.BytesPerUser,
+		JobsPerFederation: cfg.JobsPerFederation, JobsPerUser: cfg.JobsPerUser,
+		JobWeights: jobs.Weights{Accounts: cfg.JobWeights, Federations: cfg.FederationJobWeights}, RequestsPerUser: cfg.RequestsPerUser, BytesPerUser: cfg.BytesPerUser,
 		EndpointNetworks: networks,
 	}, nil
 }
