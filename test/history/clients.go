@@ -11,6 +11,7 @@ import (
 	"github.com/oscarfed/oscarfed/api/client"
 	"github.com/oscarfed/oscarfed/api/oscar"
 	v1 "github.com/oscarfed/oscarfed/api/v1"
+	"github.com/oscarfed/oscarfed/store/record"
 )
 
 // Limits of one request. What users ask for is asked once.
@@ -48,9 +49,14 @@ func (u *users) look(what string, err error) {
 	if !errors.As(err, &e) || e.Code() != v1.CodeInternal {
 		return
 	}
+	u.strangef("%s: %v", what, err)
+}
+
+// strangef keeps what may never be answered.
+func (u *users) strangef(format string, args ...any) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.strange = append(u.strange, fmt.Sprintf("%s: %v", what, err))
+	u.strange = append(u.strange, fmt.Sprintf(format, args...))
 }
 
 func freeName(service int) string { return fmt.Sprintf("free%d", service) }
@@ -59,8 +65,8 @@ func freeName(service int) string { return fmt.Sprintf("free%d", service) }
 func (u *users) free(ctx context.Context, f Free) {
 	ctx, cancel := context.WithTimeout(ctx, freeWait)
 	defer cancel()
-	name, api, opts := freeName(f.Service), u.api(), client.ChangeOptions{Async: true}
-	home := u.clusters[f.Service%len(u.clusters)]
+	name, api, home := freeName(f.Service), u.api(), u.clusters[f.Service%len(u.clusters)]
+	opts := client.ChangeOptions{Async: true, ClusterID: home}
 	var err error
 	switch f.Op {
 	case freeCreate:
@@ -74,13 +80,13 @@ func (u *users) free(ctx context.Context, f Free) {
 	case freeRemove:
 		_, err = api.RemoveReplicas(ctx, name, u.members(name, home, f.Members), opts)
 	case freeDelete:
-		_, err = api.DeleteService(ctx, name, client.DeleteOptions{})
+		_, err = api.DeleteService(ctx, name, client.DeleteOptions{ClusterID: home})
 	case freeRollback:
 		_, err = api.Rollback(ctx, name, 1, opts)
 	case freePause, freeResume:
-		_, err = api.Pause(ctx, name, "", f.Op == freePause)
+		_, err = api.Pause(ctx, name, home, f.Op == freePause)
 	case freeRotate:
-		_, err = api.RotateToken(ctx, name, "")
+		_, err = api.RotateToken(ctx, name, home)
 	}
 	u.look(f.String(), err)
 }
@@ -124,11 +130,11 @@ func mustParse(def map[string]any) *oscar.Service {
 
 // workers creates the service that events are submitted to: with a replica on every cluster, and
 // jobs that any of them may take.
-func (u *users) workers(ctx context.Context) error {
+func (u *users) workers(ctx context.Context, delegation string) error {
 	members := u.members(jobService, u.clusters[0], ^uint8(0))
 	_, err := u.api().CreateService(ctx, mustParse(map[string]any{
 		"name": jobService, "cluster_id": u.clusters[0], "image": "ghcr.io/grycap/imagemagick", "script": "#!/bin/sh\n", "cpu": "1.0", "memory": "256Mi",
-		"federation": map[string]any{"topology": "mesh", "delegation": "load-based", "members": members},
+		"federation": map[string]any{"topology": "mesh", "delegation": delegation, "members": members},
 	}), client.CreateOptions{Wait: 10 * time.Minute})
 	return err
 }
@@ -145,16 +151,18 @@ func (u *users) job(ctx context.Context, j Job) {
 		u.submit(ctx, j)
 	case id == "":
 	case j.Op == jobCancel:
-		u.mu.Lock()
-		u.ordered[j.Event] = true // also when its answer is lost
-		u.mu.Unlock()
+		u.orders(j.Event)
 		_, err := u.api().CancelJob(ctx, id)
 		u.look(j.String(), err)
 	case j.Op == jobReplay:
-		u.mu.Lock()
-		u.replayed[j.Event]++
-		u.mu.Unlock()
+		u.replays(j.Event)
 		_, err := u.api().ReplayJob(ctx, id)
+		u.look(j.String(), err)
+	case j.Op == jobVanished:
+		_, err := u.api().ResolveJob(ctx, id, string(record.JobVanished))
+		u.look(j.String(), err)
+	case j.Op == jobThere:
+		_, err := u.api().ResolveJob(ctx, id, string(record.JobSubmitted))
 		u.look(j.String(), err)
 	}
 }

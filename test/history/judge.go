@@ -41,11 +41,12 @@ func (p *player) heal() {
 func (p *player) judge() {
 	p.t.Helper()
 	// What was deleted by hand is seen at the next full comparison, and made again.
-	if !p.settled("after the faults", p.administer, p.unsettled, p.different) {
+	if !p.settled("after the faults", p.administer, p.settleJobs, p.unsettled, p.different) {
 		return
 	}
 	p.jobs()
 	p.unread()
+	p.owned()
 	last := p.operations.Caller(askers, func() *client.Client { return p.planes[0].client })
 	last.ReadAndDelete(p.t.Context(), 2)
 	p.removeAll()
@@ -70,6 +71,7 @@ func (p *player) settled(when string, parts ...func(context.Context) []string) b
 	var open []string
 	for time.Since(began) < bound {
 		open = nil
+		p.lookAfter(p.t.Context())
 		for _, part := range parts {
 			open = append(open, part(p.t.Context())...)
 		}

@@ -108,7 +108,7 @@ func (p *player) member(ctx context.Context, m Member) {
 		err = p.register(ctx, api, id)
 	case memberWork:
 		home := p.users.clusters[0]
-		_, err = api.AddReplicas(ctx, jobService, p.users.members(jobService, home, 1<<p.plan.Shape.Clusters), client.ChangeOptions{Async: true})
+		_, err = api.AddReplicas(ctx, jobService, p.users.members(jobService, home, 1<<p.plan.Shape.Clusters), client.ChangeOptions{Async: true, ClusterID: home})
 	}
 	p.users.look(m.String(), err)
 }

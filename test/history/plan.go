@@ -34,6 +34,10 @@ type Shape struct {
 	Delay time.Duration
 	// Guests is how many clusters there are besides, which leave and come again: none or one.
 	Guests int `json:"guests,omitempty"`
+	// People is how many users of an OpenID issuer there are.
+	People int `json:"people,omitempty"`
+	// Delegation is the policy of the service for jobs; empty is load-based.
+	Delegation string `json:"delegation,omitempty"`
 }
 
 // Step is one thing that happens: what a client asks for, or a fault.
@@ -47,6 +51,7 @@ type Step struct {
 	Free   *Free       `json:"free,omitempty"`
 	Job    *Job        `json:"job,omitempty"`
 	Member *Member     `json:"member,omitempty"`
+	Deed   *Deed       `json:"deed,omitempty"`
 	Fault  *Fault      `json:"fault,omitempty"`
 }
 
@@ -62,6 +67,8 @@ func (s Step) String() string {
 		what = fmt.Sprintf("client %d: %s", s.Client, s.Job)
 	case s.Member != nil:
 		what = fmt.Sprintf("client %d: %s", s.Client, s.Member)
+	case s.Deed != nil:
+		what = s.Deed.String()
 	case s.Fault != nil:
 		what = s.Fault.String()
 	}
@@ -137,7 +144,9 @@ const (
 	jobClient
 	operatorClient
 	guestClient
-	clients = iota + askers
+	burstClient
+	personClient
+	clients = personClient + mostPeople
 )
 
 const freeServices = 3
@@ -145,8 +154,10 @@ const freeServices = 3
 // Streams of random numbers, each for a part of the drawing: what is added to one part changes no
 // other.
 const (
-	streamEtcd  = 101
-	streamGuest = 102
+	streamEtcd   = 101
+	streamGuest  = 102
+	streamPeople = 103
+	streamBurst  = 104
 )
 
 // Draw makes the plan of a seed.
@@ -185,6 +196,8 @@ func Draw(seed uint64) Plan {
 	d.faults(2 + rng.IntN(10))
 	d.drawEtcd(rand.New(rand.NewPCG(seed, streamEtcd)))
 	d.drawGuest(rand.New(rand.NewPCG(seed, streamGuest)))
+	d.drawPeople(rand.New(rand.NewPCG(seed, streamPeople)))
+	d.drawBurst(rand.New(rand.NewPCG(seed, streamBurst)))
 	if rng.IntN(5) == 0 {
 		d.night()
 	}

@@ -64,6 +64,7 @@ type player struct {
 	operations *linear.History
 	users      *users
 	replay     *invariants.Replay
+	people     *people // nil without any
 	canaries   *canaries
 	// checking has an element while the replay reads.
 	checking chan struct{}
@@ -81,6 +82,7 @@ type player struct {
 type plane struct {
 	name   string
 	cp     *controlplane.ControlPlane
+	url    string
 	client *client.Client
 }
 
@@ -101,7 +103,8 @@ func newPlayer(t *testing.T, plan Plan) *player {
 	if p.replay, err = invariants.NewReplay(invariants.Options{Fenced: true, Secrets: []string{secret}}); err != nil {
 		t.Fatal(err)
 	}
-	p.w = world.New(t, world.Options{
+	p.invite()
+	options := world.Options{
 		Clusters: ids, Wire: p.net, Names: []string{"canary", jobService, freeName(0)}, Unguarded: true, Now: p.clocks[hostControlPlane(0)].Now,
 		Sim: func(c *oscarsim.Config) {
 			c.Latency, c.ThrottleGETs, c.BreakConcurrent = shape.Latency, shape.Ugly, shape.Ugly
@@ -117,13 +120,16 @@ func newPlayer(t *testing.T, plan Plan) *player {
 			c.Resync, c.SessionTTL, c.LateWindow, c.RetryPause, c.JobPoll, c.JobGrace, c.JobResend = 0, 0, 0, 0, 0, 0, 0
 			c.Now = p.clocks["syncer-"+c.ClusterID].Now
 			p.accept(c)
+			p.exchanges(c)
 		},
-	})
+	}
+	p.knowIssuer(&options)
+	p.w = world.New(t, options)
 	for i := range shape.ControlPlanes {
 		name := hostControlPlane(i)
 		pl := &plane{name: name}
 		if i == 0 {
-			pl.cp, pl.client = p.w.CP, p.w.Client
+			pl.cp, pl.url, pl.client = p.w.CP, p.w.API, p.w.Client
 		} else {
 			p.start(pl)
 		}
@@ -132,7 +138,7 @@ func newPlayer(t *testing.T, plan Plan) *player {
 	api := func() *client.Client { return p.planes[rand.IntN(len(p.planes))].client }
 	p.operations = linear.NewHistory(plan.Seed, shape.Names, ids[:shape.Clusters])
 	p.users = newUsers(api, ids)
-	if err := p.users.workers(t.Context()); err != nil {
+	if err = p.users.workers(t.Context(), shape.delegation()); err != nil {
 		t.Fatalf("the service for jobs: %v", err)
 	}
 	p.began = time.Now()
@@ -143,7 +149,7 @@ func newPlayer(t *testing.T, plan Plan) *player {
 func (p *player) start(pl *plane) {
 	pl.cp = p.w.StartControlPlane(pl.name, func(c *controlplane.Config) { c.Now = p.clocks[pl.name].Now })
 	if url := p.w.Serve(pl.cp); pl.client == nil { // its address stays
-		pl.client = p.w.ClientOf(url)
+		pl.url, pl.client = url, p.w.ClientOf(url)
 	}
 }
 
@@ -173,6 +179,8 @@ func (p *player) client(ctx context.Context, number int) {
 			p.users.job(ctx, *s.Job)
 		case s.Member != nil:
 			p.member(ctx, *s.Member)
+		case s.Deed != nil:
+			p.deed(ctx, *s.Deed)
 		}
 	}
 }
@@ -248,6 +256,9 @@ func (p *player) begin(ctx context.Context, f Fault) (mend func()) {
 				p.t.Error(err)
 			}
 		}
+	case faultIssuer:
+		p.people.issuer.Answer(http.StatusServiceUnavailable)
+		return func() { p.people.issuer.Answer(0) }
 	case faultLeaderless:
 		return p.leaderless(ctx, f)
 	case faultFull:

@@ -45,13 +45,17 @@ func (w *World) WithToken(token string) *client.Client {
 	return Must(client.New(client.Config{Endpoint: w.API, Token: token, Transport: w.transport}))(w.T)
 }
 
-// authenticator checks access tokens for an API, and knows the issuer when it is returned.
+// authenticator checks access tokens for an API, and knows the issuer when it is returned, unless
+// that may be away.
 func (w *World) authenticator(cp *controlplane.ControlPlane) identity.Authenticator {
 	w.T.Helper()
 	oidc := Must(identity.NewOIDC(identity.OIDCConfig{
 		Issuers: []string{w.opts.Issuer.Issuer()}, Groups: []string{Group}, Owners: cp.Federations, Transport: NewLink(w.at(w.instance(cp).host)).transport(), Logger: w.Log.Logger(),
 	}))(w.T)
 	background(w.ctx, w.T, oidc.Run)
+	if w.opts.IssuerAway {
+		return oidc
+	}
 	w.AddUser("first-to-come")
 	r := httptest.NewRequest(http.MethodGet, "/system/info", nil)
 	r.Header.Set("Authorization", "Bearer "+w.Token("first-to-come", nil))

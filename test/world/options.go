@@ -67,6 +67,9 @@ type Options struct {
 	// Issuer is that whose users the API and every OSCAR let in when they are in Group;
 	// nil lets in the administrator alone.
 	Issuer Issuer
+	// IssuerAway says that the issuer may be away when a control plane starts: nobody waits until it is
+	// known.
+	IssuerAway bool
 	// IdentityFile is where the control planes' key is; without one it is in memory.
 	IdentityFile string
 	// Restorable lets another etcd take the place of the first one.
