@@ -37,10 +37,13 @@ type users struct {
 	ordered map[int]bool
 	// replayed counts what was asked for once more on purpose.
 	replayed map[int]int
+	// submitted are the times at which an event was submitted, and lost says whether it may be forgotten.
+	submitted map[int][]span
+	lost      func([]span) bool
 }
 
 func newUsers(api func() *client.Client, clusters []string) *users {
-	return &users{api: api, clusters: clusters, jobs: map[int]string{}, ordered: map[int]bool{}, replayed: map[int]int{}}
+	return &users{api: api, clusters: clusters, jobs: map[int]string{}, ordered: map[int]bool{}, replayed: map[int]int{}, submitted: map[int][]span{}}
 }
 
 // look keeps an answer that may never be given: an error of the control plane's own.
@@ -169,8 +172,12 @@ func (u *users) job(ctx context.Context, j Job) {
 
 func (u *users) submit(ctx context.Context, j Job) {
 	for range jobTries {
+		began := time.Now()
 		sent, err := u.api().SubmitJob(ctx, jobService, []byte(event(j.Event)), client.JobOptions{IdempotencyKey: event(j.Event)})
 		u.look(j.String(), err)
+		u.mu.Lock()
+		u.submitted[j.Event] = append(u.submitted[j.Event], span{began, time.Now()})
+		u.mu.Unlock()
 		if err == nil {
 			u.accepted(j.Event, sent.ID)
 			return
@@ -187,7 +194,7 @@ func (u *users) submit(ctx context.Context, j Job) {
 func (u *users) accepted(event int, id string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if was := u.jobs[event]; was != "" && was != id {
+	if was := u.jobs[event]; was != "" && was != id && !u.lost(u.submitted[event]) {
 		u.strange = append(u.strange, fmt.Sprintf("event %d was accepted as %s and as %s", event, was, id))
 	}
 	u.jobs[event] = id

@@ -90,13 +90,15 @@ func play(t *testing.T, plan history.Plan) history.Result {
 	t.Log(plan)
 	var result history.Result
 	synctest.Test(t, func(t *testing.T) { result = history.Play(t, plan) })
-	verdicts, err := result.Operations.Check(*drawings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, v := range verdicts {
-		if v.Result != porcupine.Ok {
-			t.Errorf("%s: %s, see %s", v.Name, v.Result, v.Drawing)
+	for _, operations := range result.Operations {
+		verdicts, err := operations.Check(*drawings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range verdicts {
+			if v.Result != porcupine.Ok {
+				t.Errorf("%s: %s, see %s", v.Name, v.Result, v.Drawing)
+			}
 		}
 	}
 	t.Logf("seed %d: %d revisions, %d jobs, %v", plan.Seed, result.Revisions, result.Jobs, result.Virtual)

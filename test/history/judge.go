@@ -47,7 +47,7 @@ func (p *player) judge() {
 	p.jobs()
 	p.unread()
 	p.owned()
-	last := p.operations.Caller(askers, func() *client.Client { return p.planes[0].client })
+	last := p.current().Caller(askers, func() *client.Client { return p.planes[0].client })
 	last.ReadAndDelete(p.t.Context(), 2)
 	p.removeAll()
 	if p.settled("after all was deleted", p.administer, p.unsettled, p.left) {
@@ -56,12 +56,7 @@ func (p *player) judge() {
 	for _, s := range p.users.strange {
 		p.t.Errorf("an answer that may not be given: %s", s)
 	}
-	report, err := p.replay.Finish(p.t.Context(), p.w.Store)
-	if err != nil {
-		p.t.Errorf("the promises could not be checked: %v", err)
-		return
-	}
-	report.Tell(p.t)
+	p.conclude(p.t.Context(), p.w.Store)
 }
 
 // settled waits until nothing is open, within the bound.
@@ -198,13 +193,19 @@ func (p *player) replica(ctx context.Context, cluster, service string) (string, 
 func (p *player) jobs() {
 	p.t.Helper()
 	for number, id := range p.users.jobs {
-		starts := p.w.Starts(event(number))
+		starts, most := p.w.Starts(event(number)), 1+p.users.replayed[number]
+		lost := p.lost(p.users.submitted[number])
+		if lost {
+			most++ // before the restore, and after it
+		}
 		job := p.w.Job(id)
+		if job == nil && lost && starts <= most {
+			continue
+		}
 		if job == nil {
 			p.t.Errorf("the job of event %d is lost", number)
 			continue
 		}
-		most := 1 + p.users.replayed[number]
 		least := 0
 		if p.users.replayed[number] == 0 && (job.State == record.JobSucceeded || job.State == record.JobFailed) {
 			least = 1

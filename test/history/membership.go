@@ -153,10 +153,14 @@ func (p *player) accept(c *syncer.Config) {
 
 // administer does what an administrator does who wants the guest back, and says what is left to do.
 func (p *player) administer(ctx context.Context) (open []string) {
-	if p.plan.Shape.Guests == 0 {
+	api, id := p.planes[0].client, p.plan.Shape.guest()
+	switch {
+	case p.plan.Shape.Guests > 0:
+	case !p.restore.at.IsZero():
+		return p.resolve(ctx, api)
+	default:
 		return nil
 	}
-	api, id := p.planes[0].client, p.plan.Shape.guest()
 	reg, err := api.Cluster(ctx, id)
 	var e *client.Error
 	switch {
@@ -177,19 +181,27 @@ func (p *player) administer(ctx context.Context) (open []string) {
 	return append(open, p.resolve(ctx, api)...)
 }
 
-// resolve deletes what a removed cluster has kept of federations that are gone, and says what that
-// was.
+// resolve decides about what differs from the store, as an administrator does: what a removed cluster
+// has kept, and what was lost by a restore. It says what that was.
 func (p *player) resolve(ctx context.Context, api *client.Client) (open []string) {
 	found, err := api.Differences(ctx)
 	if err != nil {
 		return []string{err.Error()}
 	}
-	for _, d := range found.Differences {
-		if _, err := api.Resolve(ctx, v1.Resolve{ClusterID: d.ClusterID, ServiceName: d.ServiceName, Keep: "store"}); err != nil {
-			open = append(open, fmt.Sprintf("%s %s/%s: %v", d.Kind, d.ClusterID, d.ServiceName, err))
-			continue
+	for _, c := range found.Clusters {
+		if !p.restore.at.IsZero() && !c.Compared {
+			open = append(open, c.ClusterID+" has not compared yet")
 		}
-		open = append(open, fmt.Sprintf("%s %s/%s is resolved", d.Kind, d.ClusterID, d.ServiceName))
+	}
+	if len(open) > 0 {
+		return open
+	}
+	for _, d := range found.Differences {
+		if !d.Resolving {
+			_, err = api.Resolve(ctx, v1.Resolve{ClusterID: d.ClusterID, ServiceName: d.ServiceName, Keep: p.side(d)})
+			p.users.look("resolve", err)
+		}
+		open = append(open, fmt.Sprintf("%s %s/%s, %s is kept: %v", d.Kind, d.ClusterID, d.ServiceName, p.side(d), err))
 	}
 	return open
 }

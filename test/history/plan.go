@@ -154,10 +154,11 @@ const freeServices = 3
 // Streams of random numbers, each for a part of the drawing: what is added to one part changes no
 // other.
 const (
-	streamEtcd   = 101
-	streamGuest  = 102
-	streamPeople = 103
-	streamBurst  = 104
+	streamEtcd    = 101
+	streamGuest   = 102
+	streamPeople  = 103
+	streamBurst   = 104
+	streamRestore = 105
 )
 
 // Draw makes the plan of a seed.
@@ -198,6 +199,7 @@ func Draw(seed uint64) Plan {
 	d.drawGuest(rand.New(rand.NewPCG(seed, streamGuest)))
 	d.drawPeople(rand.New(rand.NewPCG(seed, streamPeople)))
 	d.drawBurst(rand.New(rand.NewPCG(seed, streamBurst)))
+	d.drawRestore(rand.New(rand.NewPCG(seed, streamRestore)))
 	if rng.IntN(5) == 0 {
 		d.night()
 	}

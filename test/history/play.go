@@ -25,8 +25,8 @@ import (
 
 // Result is what a history came to.
 type Result struct {
-	// Operations has what the askers were told; it is to be checked when the bubble is over.
-	Operations *linear.History
+	// Operations have what the askers were told; they are to be checked when the bubble is over.
+	Operations []*linear.History
 	// Revisions of the store, jobs that were accepted, and how much time has gone by.
 	Revisions int64
 	Jobs      int
@@ -45,10 +45,11 @@ func Play(t *testing.T, plan Plan) Result {
 	}
 	group.Go(func() { p.faults(t.Context()) })
 	group.Wait()
+	p.untouched()
 	p.heal()
 	p.judge()
 	return Result{
-		Operations: p.operations, Revisions: p.w.Revision(), Jobs: len(p.users.jobs), Virtual: time.Since(began), Clusters: plan.Shape.All(),
+		Operations: p.histories, Revisions: p.revisions, Jobs: len(p.users.jobs), Virtual: time.Since(began), Clusters: plan.Shape.All(),
 	}
 }
 
@@ -60,12 +61,22 @@ type player struct {
 	net   *wire.Network
 	w     *world.World
 	// planes are the control planes, callers reach one of them each time.
-	planes     []*plane
+	planes []*plane
+	// operations are those that callers make now, and histories all of them: another one begins with a
+	// restore.
 	operations *linear.History
+	histories  []*linear.History
 	users      *users
 	replay     *invariants.Replay
 	people     *people // nil without any
 	canaries   *canaries
+	restore    restored
+	// witnesses is where control planes keep what they have seen, in a plan with a restore. told says
+	// that the next one is started with the word that the store was restored.
+	witnesses string
+	told      bool
+	// revisions are those that were checked.
+	revisions int64
 	// checking has an element while the replay reads.
 	checking chan struct{}
 	// clocks are those of the control planes and the syncers.
@@ -100,10 +111,11 @@ func newPlayer(t *testing.T, plan Plan) *player {
 		p.clocks[hostSyncer(i)] = &world.Clock{}
 	}
 	var err error
-	if p.replay, err = invariants.NewReplay(invariants.Options{Fenced: true, Secrets: []string{secret}}); err != nil {
+	if p.replay, err = invariants.NewReplay(p.promises()); err != nil {
 		t.Fatal(err)
 	}
 	p.invite()
+	p.remember()
 	options := world.Options{
 		Clusters: ids, Wire: p.net, Names: []string{"canary", jobService, freeName(0)}, Unguarded: true, Now: p.clocks[hostControlPlane(0)].Now,
 		Sim: func(c *oscarsim.Config) {
@@ -115,7 +127,7 @@ func newPlayer(t *testing.T, plan Plan) *player {
 		Store: func(c *store.Config) {
 			c.DialOptions = append(c.DialOptions, grpc.WithChainUnaryInterceptor(p.checkFirst))
 		},
-		ControlPlane: func(c *controlplane.Config) { c.LostAfter = 0 },
+		ControlPlane: func(c *controlplane.Config) { c.LostAfter, c.Witness = 0, p.witness(hostControlPlane(0)) },
 		Syncer: func(c *syncer.Config) {
 			c.Resync, c.SessionTTL, c.LateWindow, c.RetryPause, c.JobPoll, c.JobGrace, c.JobResend = 0, 0, 0, 0, 0, 0, 0
 			c.Now = p.clocks["syncer-"+c.ClusterID].Now
@@ -137,7 +149,9 @@ func newPlayer(t *testing.T, plan Plan) *player {
 	}
 	api := func() *client.Client { return p.planes[rand.IntN(len(p.planes))].client }
 	p.operations = linear.NewHistory(plan.Seed, shape.Names, ids[:shape.Clusters])
+	p.histories = []*linear.History{p.operations}
 	p.users = newUsers(api, ids)
+	p.users.lost = p.lost
 	if err = p.users.workers(t.Context(), shape.delegation()); err != nil {
 		t.Fatalf("the service for jobs: %v", err)
 	}
@@ -145,9 +159,16 @@ func newPlayer(t *testing.T, plan Plan) *player {
 	return p
 }
 
+// promises are what is checked at every revision.
+func (p *player) promises() invariants.Options {
+	return invariants.Options{Fenced: true, Secrets: []string{secret}}
+}
+
 // start starts a control plane.
 func (p *player) start(pl *plane) {
-	pl.cp = p.w.StartControlPlane(pl.name, func(c *controlplane.Config) { c.Now = p.clocks[pl.name].Now })
+	pl.cp = p.w.StartControlPlane(pl.name, func(c *controlplane.Config) {
+		c.Now, c.Witness, c.Restored = p.clocks[pl.name].Now, p.witness(pl.name), p.told
+	})
 	if url := p.w.Serve(pl.cp); pl.client == nil { // its address stays
 		pl.url, pl.client = url, p.w.ClientOf(url)
 	}
@@ -164,7 +185,8 @@ func (p *player) until(at time.Duration) {
 func (p *player) client(ctx context.Context, number int) {
 	rng := rand.New(rand.NewPCG(p.plan.Seed, uint64(1+number)))
 	api := func() *client.Client { return p.planes[rng.IntN(len(p.planes))].client }
-	asker := p.operations.Caller(number, api)
+	var asker *linear.Caller
+	var of *linear.History
 	for _, s := range p.plan.Steps {
 		if s.Client != number || s.Fault != nil {
 			continue
@@ -172,6 +194,9 @@ func (p *player) client(ctx context.Context, number int) {
 		p.until(s.At)
 		switch {
 		case s.Ask != nil:
+			if now := p.current(); now != of {
+				asker, of = now.Caller(number, api), now
+			}
 			asker.Do(ctx, *s.Ask)
 		case s.Free != nil:
 			p.users.free(ctx, *s.Free)
@@ -263,6 +288,10 @@ func (p *player) begin(ctx context.Context, f Fault) (mend func()) {
 		return p.leaderless(ctx, f)
 	case faultFull:
 		return p.fill(ctx, f)
+	case faultBackup:
+		p.backUp(ctx)
+	case faultRestore:
+		p.goBack(ctx, f)
 	case faultDrift:
 		p.drift(ctx, p.cluster(f.On))
 	case faultCompact:

@@ -32,6 +32,8 @@ type History struct {
 	ops   map[string][]porcupine.Operation
 	// answers counts the operations of clients by what they were told.
 	answers map[Answer]int
+	// cut is when the history was cut; 0 before.
+	cut int64
 }
 
 // NewHistory is one without operations, on so many services. Each has its coordinator on the first
@@ -65,10 +67,16 @@ const (
 // what the answer of a write showed; nil for none.
 func (h *History) record(client int, name string, in Input, out Output, call int64, view *View) {
 	ret := h.now()
+	reads := in.Kind == Get || in.Kind == GetService
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.cut != 0 {
+		if call > h.cut || reads {
+			return
+		}
+		out, view = Output{Answer: Unknown, Text: "the store was restored"}, nil
+	}
 	h.answers[out.Answer]++
-	reads := in.Kind == Get || in.Kind == GetService
 	if out.Answer == Nothing || reads && out.Answer == Unknown {
 		return // they say nothing, and mean nothing
 	}
@@ -87,6 +95,14 @@ func (h *History) record(client int, name string, in Input, out Output, call int
 			ClientId: client*lanes + 2, Input: Input{Kind: settled, ID: in.ID}, Output: Output{Answer: OK}, Call: ret + 1, Return: ret + 2,
 		})
 	}
+}
+
+// Cut ends the history, as when the store is put back to a backup: what is asked from now on is not of
+// it, and it is not known whether what is under way has happened.
+func (h *History) Cut() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.cut = h.now()
 }
 
 // Verdict of a check.

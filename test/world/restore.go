@@ -86,5 +86,24 @@ func (w *World) rewindEtcd(backup string, bump bool) {
 	}
 }
 
+// Rewind puts an etcd that was restored from a backup, with raised revisions, in the place of the one of
+// a world in virtual time, whose test checks the promises itself. Before that it shows what the etcd
+// had, when it is killed already.
+func (w *World) Rewind(backup string, before func(*store.Store)) {
+	w.T.Helper()
+	w.KillEtcd()
+	old := virtual.New(w.T, w.listener(HostEtcd, ""), embedded.Config{Dir: w.EtcdDir})
+	cfg := store.Config{Endpoints: []string{old.Endpoint()}}
+	NewLink(w.at(HostUsers)).carry(&cfg)
+	shown := Must(store.Open(w.T.Context(), cfg))(w.T)
+	before(shown)
+	if err := shown.Close(); err != nil {
+		w.T.Error(err)
+	}
+	old.Close()
+	w.virtualEtcd.Rewind(w.listener(HostEtcd, w.etcdAddress()), backup, true)
+	w.Server, w.EtcdDir = w.virtualEtcd.Server, w.virtualEtcd.Dir()
+}
+
 // Changes counts the requests that would change something on a cluster, and came.
 func (c *Cluster) Changes() int { return len(c.Sim.Log()) }
