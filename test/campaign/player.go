@@ -180,7 +180,7 @@ func (p *player) kill() {
 }
 
 // reason matches the lines of a test's output that say why it failed.
-var reason = regexp.MustCompile(`^\s+(judge|history_test|guard|play|clients)\.go:\d+: |^(panic|fatal error|WARNING|SIGQUIT)`)
+var reason = regexp.MustCompile(`^\s+(judge|history_test|guard|play|clients|etcd|membership|person|canary|restore)\.go:\d+: |^(panic|fatal error|WARNING|SIGQUIT)`)
 
 // calm matches those of them that say how a history went, also when it passed.
 var calm = regexp.MustCompile(`: (promises checked at|seed) \d+`)

@@ -17,6 +17,8 @@ type canaries struct {
 	mu      sync.Mutex
 	secrets []string
 	seen    []string
+	// hidden is how many of the secrets the replay looks for.
+	hidden int
 }
 
 func newCanaries() *canaries {
@@ -28,6 +30,19 @@ func (c *canaries) add(texts ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.secrets = append(c.secrets, texts...)
+}
+
+// hide lets a replay look for the secrets that were added since the last call, or for all when it is
+// a new one.
+func (c *canaries) hide(r *invariants.Replay, anew bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if anew {
+		c.hidden = 0
+	}
+	added := c.secrets[c.hidden:]
+	c.hidden = len(c.secrets)
+	return r.Hide(added)
 }
 
 // look keeps which secrets can be read in a text.

@@ -131,6 +131,9 @@ func (p *player) check(ctx context.Context) (revision int64, err error) {
 		return 0, ctx.Err()
 	}
 	defer func() { <-p.checking }()
+	if err := p.canaries.hide(p.replay, false); err != nil {
+		return 0, err
+	}
 	return p.replay.Advance(ctx, p.w.Store)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"github.com/oscarfed/oscarfed/api/client"
@@ -202,6 +203,28 @@ func (p *player) resolve(ctx context.Context, api *client.Client) (open []string
 			p.users.look("resolve", err)
 		}
 		open = append(open, fmt.Sprintf("%s %s/%s, %s is kept: %v", d.Kind, d.ClusterID, d.ServiceName, p.side(d), err))
+	}
+	if len(open) > 0 {
+		return open
+	}
+	return p.endOtherLives(ctx, api)
+}
+
+// endOtherLives deletes, on its cluster, what is held and no difference that can be resolved: the service of
+// another life of a replica. That is a member that was removed and added again since the backup.
+func (p *player) endOtherLives(ctx context.Context, api *client.Client) (open []string) {
+	list, err := api.Federations(ctx)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, f := range list {
+		for _, r := range f.Replicas {
+			if r.Status == nil || r.Status.Reason != string(record.ReasonAheadOfDesired) {
+				continue
+			}
+			status, _, err := p.w.TryDirectly(ctx, http.MethodDelete, p.w.Cluster(r.ClusterID).URL+"/system/services/"+r.ServiceName, nil)
+			open = append(open, fmt.Sprintf("%s/%s is held and deleted on its cluster: %d %v", r.ClusterID, r.ServiceName, status, err))
+		}
 	}
 	return open
 }

@@ -161,7 +161,7 @@ func newPlayer(t *testing.T, plan Plan) *player {
 
 // promises are what is checked at every revision.
 func (p *player) promises() invariants.Options {
-	return invariants.Options{Fenced: true, Secrets: []string{secret}}
+	return invariants.Options{Fenced: true}
 }
 
 // start starts a control plane.

@@ -129,7 +129,10 @@ func (p *player) restart(ctx context.Context, ordered map[string]bool) {
 	p.histories = append(p.histories, next)
 	p.mu.Unlock()
 	var err error
-	if p.replay, err = invariants.NewReplay(p.promises()); err != nil {
+	if p.replay, err = invariants.NewReplay(p.promises()); err == nil {
+		err = p.canaries.hide(p.replay, true)
+	}
+	if err != nil {
 		p.t.Error(err)
 		return
 	}
@@ -214,6 +217,9 @@ func (p *player) untouched() {
 // conclude checks the promises up to the end of a store.
 func (p *player) conclude(ctx context.Context, s *store.Store) {
 	p.t.Helper()
+	if err := p.canaries.hide(p.replay, false); err != nil {
+		p.t.Error(err)
+	}
 	report, err := p.replay.Finish(ctx, s)
 	if err != nil {
 		p.t.Errorf("the promises could not be checked: %v", err)

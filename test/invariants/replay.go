@@ -30,6 +30,13 @@ func (r *Replay) Stand(ctx context.Context, s *store.Store) error {
 	return err
 }
 
+// Hide adds secrets that must appear in no record that is read from now on.
+func (r *Replay) Hide(secrets []string) error {
+	needles, err := needlesOf(secrets)
+	r.checker.needles = append(r.checker.needles, needles...)
+	return err
+}
+
 // Advance checks what was written since the last call, and returns the revision up
 // to which everything is read. After an error it may be called again, and goes on
 // where it was.
